@@ -1,0 +1,144 @@
+/*
+ * rankscope.h: the public C interface of librankscope.
+ *
+ * rankscope measures rank collapse in sequence models. This header is all that a program needs:
+ * open a checkpoint, scan it, read or write the result. Conventions:
+ *
+ *  - Every fallible function returns an rs_status; RS_OK is 0. On failure the rs_error that was
+ * passed in (it may be NULL) says where, what, and what to do. The library never prints and never
+ * exits.
+ *  - Handles are opaque; whoever receives one from *_open/_new/_scan closes it with the matching
+ * *_close/_free.
+ *  - Nothing is shared between contexts. Two exceptions, both process-wide by nature, are opt-in:
+ *    rs_guard_install() (SIGBUS) and the BLAS library's own thread count.
+ */
+#ifndef RANKSCOPE_H
+#define RANKSCOPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of the header; rs_version() gives that of the library. */
+#define RS_VERSION "0.1.0"
+
+/*
+ * Every way to fail. Each row: name, number (stable; gaps leave room), exit code of the command
+ * line (1 the work failed, 2 the request or an input is wrong, 130 interrupted), and the name
+ * printed in brackets behind the message, which scripts may rely on.
+ */
+#define RS_STATUS_LIST(X)                                                                          \
+    X(RS_OK, 0, 0, "ok")                                                                           \
+    /* the work failed */                                                                          \
+    X(RS_E_NO_MEMORY, 10, 1, "out-of-memory")                                                      \
+    X(RS_E_READ, 11, 1, "read-failed")                                                             \
+    X(RS_E_WRITE, 12, 1, "write-failed")                                                           \
+    X(RS_E_TRUNCATED_WHILE_MAPPED, 13, 1, "truncated-while-mapped")                                \
+    X(RS_E_INTERNAL, 14, 1, "internal-check-failed")                                               \
+    X(RS_E_LAPACK, 15, 1, "lapack-failed")                                                         \
+    X(RS_E_INTERRUPTED, 16, 130, "interrupted")                                                    \
+    /* the request is wrong */                                                                     \
+    X(RS_E_USAGE, 20, 2, "usage")                                                                  \
+    X(RS_E_NOT_FOUND, 21, 2, "not-found")                                                          \
+    X(RS_E_UNREADABLE, 22, 2, "unreadable")                                                        \
+    X(RS_E_OVERWRITES_INPUT, 23, 2, "would-overwrite-input")                                       \
+    X(RS_E_BAD_OPTION, 24, 2, "bad-option")                                                        \
+    X(RS_E_UNSUPPORTED, 25, 2, "unsupported")                                                      \
+    /* JSON */                                                                                     \
+    X(RS_E_JSON_SYNTAX, 30, 2, "json-syntax")                                                      \
+    X(RS_E_JSON_TYPE, 31, 2, "json-type")                                                          \
+    X(RS_E_JSON_DEPTH, 32, 2, "json-too-deep")                                                     \
+    X(RS_E_JSON_DUPLICATE_KEY, 33, 2, "json-duplicate-key")                                        \
+    X(RS_E_JSON_INTEGER, 34, 2, "json-bad-integer")                                                \
+    /* any checkpoint */                                                                           \
+    X(RS_E_EMPTY_FILE, 40, 2, "empty-file")                                                        \
+    X(RS_E_LFS_POINTER, 41, 2, "git-lfs-pointer")                                                  \
+    X(RS_E_PICKLE, 42, 2, "pickle-file")                                                           \
+    X(RS_E_NO_CHECKPOINT, 43, 2, "no-checkpoint")                                                  \
+    X(RS_E_UNKNOWN_FORMAT, 44, 2, "unknown-format")                                                \
+    X(RS_E_DUPLICATE_TENSOR, 45, 2, "duplicate-tensor")                                            \
+    X(RS_E_TENSOR_NAME, 46, 2, "bad-tensor-name")                                                  \
+    X(RS_E_TENSOR_MISSING, 47, 2, "tensor-missing")                                                \
+    X(RS_E_TENSOR_SHAPE, 48, 2, "tensor-shape")                                                    \
+    X(RS_E_TENSOR_DTYPE, 49, 2, "tensor-dtype")                                                    \
+    X(RS_E_TOO_MANY_TENSORS, 50, 2, "too-many-tensors")                                            \
+    /* safetensors (formats.md 1) */                                                               \
+    X(RS_E_ST_HEADER_TOO_SMALL, 60, 2, "safetensors-header-too-small")                             \
+    X(RS_E_ST_HEADER_TOO_LARGE, 61, 2, "safetensors-header-too-large")                             \
+    X(RS_E_ST_HEADER_LENGTH, 62, 2, "safetensors-header-length")                                   \
+    X(RS_E_ST_HEADER_UTF8, 63, 2, "safetensors-header-not-utf8")                                   \
+    X(RS_E_ST_HEADER_START, 64, 2, "safetensors-header-start")                                     \
+    X(RS_E_ST_HEADER_JSON, 65, 2, "safetensors-header-json")                                       \
+    X(RS_E_ST_METADATA, 66, 2, "safetensors-metadata")                                             \
+    X(RS_E_ST_OFFSETS, 67, 2, "safetensors-offsets")                                               \
+    X(RS_E_ST_OVERFLOW, 68, 2, "safetensors-shape-overflow")                                       \
+    X(RS_E_ST_MISALIGNED, 69, 2, "safetensors-misaligned")                                         \
+    X(RS_E_ST_SIZE, 70, 2, "safetensors-size-mismatch")                                            \
+    X(RS_E_ST_INCOMPLETE, 71, 2, "safetensors-incomplete")                                         \
+    X(RS_E_ST_TRAILING, 72, 2, "safetensors-trailing-bytes")                                       \
+    X(RS_E_ST_DTYPE, 73, 2, "safetensors-unknown-dtype")                                           \
+    X(RS_E_ST_RANK, 74, 2, "safetensors-too-many-dimensions")                                      \
+    /* model.safetensors.index.json (formats.md 2) */                                              \
+    X(RS_E_INDEX_SCHEMA, 90, 2, "index-schema")                                                    \
+    X(RS_E_INDEX_PATH, 91, 2, "index-unsafe-path")                                                 \
+    X(RS_E_INDEX_SHARD_MISSING, 92, 2, "index-shard-missing")                                      \
+    X(RS_E_INDEX_TENSOR_MISSING, 93, 2, "index-tensor-missing")                                    \
+    X(RS_E_INDEX_TENSOR_TWICE, 94, 2, "index-tensor-twice")                                        \
+    /* config.json (formats.md 5, 9) */                                                            \
+    X(RS_E_CONFIG_MISSING, 100, 2, "config-missing")                                               \
+    X(RS_E_CONFIG_SCHEMA, 101, 2, "config-schema")                                                 \
+    X(RS_E_CONFIG_SIZE, 102, 2, "config-bad-size")                                                 \
+    X(RS_E_CONFIG_HEADS, 103, 2, "config-heads")                                                   \
+    X(RS_E_CONFIG_LAYERS, 104, 2, "config-layers")                                                 \
+    /* GGUF (formats.md 6) */                                                                      \
+    X(RS_E_GGUF_MAGIC, 120, 2, "gguf-magic")                                                       \
+    X(RS_E_GGUF_VERSION, 121, 2, "gguf-version")                                                   \
+    X(RS_E_GGUF_COUNTS, 122, 2, "gguf-counts")                                                     \
+    X(RS_E_GGUF_EOF, 123, 2, "gguf-unexpected-end")                                                \
+    X(RS_E_GGUF_STRING, 124, 2, "gguf-string")                                                     \
+    X(RS_E_GGUF_KEY, 125, 2, "gguf-key")                                                           \
+    X(RS_E_GGUF_VALUE_TYPE, 126, 2, "gguf-value-type")                                             \
+    X(RS_E_GGUF_ARRAY, 127, 2, "gguf-array")                                                       \
+    X(RS_E_GGUF_ALIGNMENT, 128, 2, "gguf-alignment")                                               \
+    X(RS_E_GGUF_DIMS, 129, 2, "gguf-dimensions")                                                   \
+    X(RS_E_GGUF_BLOCK, 130, 2, "gguf-block-size")                                                  \
+    X(RS_E_GGUF_OFFSET, 131, 2, "gguf-offset")                                                     \
+    X(RS_E_GGUF_OVERFLOW, 132, 2, "gguf-overflow")                                                 \
+    X(RS_E_GGUF_TENSOR_NAME, 133, 2, "gguf-tensor-name")                                           \
+    X(RS_E_GGUF_TRUNCATED, 134, 2, "gguf-truncated")                                               \
+    X(RS_E_GGUF_SPLIT, 135, 2, "gguf-split")                                                       \
+    /* model */                                                                                    \
+    X(RS_E_FAMILY_UNKNOWN, 150, 2, "unknown-family")                                               \
+    X(RS_E_NO_PRODUCT, 151, 2, "no-product")                                                       \
+    X(RS_E_MAP_SCHEMA, 152, 2, "map-schema")
+
+typedef enum rs_status {
+#define RS_STATUS_ENUM(name, number, exit_code, text) name = number,
+    RS_STATUS_LIST(RS_STATUS_ENUM)
+#undef RS_STATUS_ENUM
+} rs_status;
+
+/* What failed. Strings are always terminated; an unused one is empty. */
+typedef struct rs_error {
+    rs_status status;
+    char where[512]; /* file, tensor, byte, line, or option */
+    char what[1024]; /* what is wrong, with the numbers */
+    char hint[512];  /* what to do about it; may be empty */
+} rs_error;
+
+/* The stable name of a status ("git-lfs-pointer"), and the exit code the command line uses for it.
+ */
+const char *rs_status_name(rs_status status);
+int rs_status_exit_code(rs_status status);
+
+/* Version of the library, such as "0.1.0". */
+const char *rs_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

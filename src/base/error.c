@@ -1,0 +1,86 @@
+/* error.c: statuses and error texts. */
+#include "base/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *rs_status_name(rs_status status)
+{
+    switch (status) {
+#define RS_STATUS_CASE(name, number, exit_code, text)                                              \
+    case name:                                                                                     \
+        return text;
+        RS_STATUS_LIST(RS_STATUS_CASE)
+#undef RS_STATUS_CASE
+    }
+    return "unknown-status";
+}
+
+int rs_status_exit_code(rs_status status)
+{
+    switch (status) {
+#define RS_STATUS_CASE(name, number, exit_code, text)                                              \
+    case name:                                                                                     \
+        return exit_code;
+        RS_STATUS_LIST(RS_STATUS_CASE)
+#undef RS_STATUS_CASE
+    }
+    return 1;
+}
+
+const char *rs_version(void)
+{
+    return RS_VERSION;
+}
+
+/* Control bytes could move the cursor or ring a bell: a hostile tensor name must not reach a
+ * terminal as it is. */
+static void make_printable(char *text)
+{
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c < 0x20 || c == 0x7f) *text = '?';
+    }
+}
+
+/* Copies with a visible cut; never splits a UTF-8 sequence. */
+static void put(char *target, size_t size, const char *source)
+{
+    size_t length = source ? strlen(source) : 0;
+    if (length < size) {
+        memcpy(target, source ? source : "", length);
+        target[length] = 0;
+    } else {
+        size_t cut = size - 4;
+        while (cut > 0 && ((unsigned char)source[cut] & 0xC0) == 0x80)
+            cut--;
+        memcpy(target, source, cut);
+        memcpy(target + cut, "...", 4);
+    }
+    make_printable(target);
+}
+
+rs_status rs_fail(rs_error *err, rs_status status, const char *where, const char *hint,
+                  const char *what_format, ...)
+{
+    if (!err) return status;
+    char what[2048];
+    va_list arguments;
+    va_start(arguments, what_format);
+    vsnprintf(what, sizeof what, what_format, arguments);
+    va_end(arguments);
+    err->status = status;
+    put(err->where, sizeof err->where, where);
+    put(err->what, sizeof err->what, what);
+    put(err->hint, sizeof err->hint, hint);
+    return status;
+}
+
+rs_status rs_fail_memory(rs_error *err, const char *what, size_t bytes)
+{
+    if (bytes)
+        return rs_fail(err, RS_E_NO_MEMORY, what, "free memory or use a machine with more",
+                       "out of memory asking for %zu bytes", bytes);
+    return rs_fail(err, RS_E_NO_MEMORY, what, "free memory or use a machine with more",
+                   "out of memory");
+}

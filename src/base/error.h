@@ -1,0 +1,34 @@
+/* error.h: filling in rs_error, and handing a failure up. */
+#ifndef RS_BASE_ERROR_H
+#define RS_BASE_ERROR_H
+
+#include "rankscope.h"
+
+#include <stdarg.h>
+
+#if defined(__GNUC__)
+#define RS_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
+#else
+#define RS_PRINTF(fmt, first)
+#endif
+
+/*
+ * Records a failure and returns `status`, so that callers write `return rs_fail(...)`.
+ * err may be NULL. `where` names the file, tensor or option; `hint` may be NULL. Long texts are
+ * cut, and bytes from hostile names that a terminal would act on are replaced by '?' (rs_error is
+ * always safe to print).
+ */
+rs_status rs_fail(rs_error *err, rs_status status, const char *where, const char *hint,
+                  const char *what_format, ...) RS_PRINTF(5, 6);
+
+/* The failure that every allocation reports; `what` is what the memory was for. */
+rs_status rs_fail_memory(rs_error *err, const char *what, size_t bytes);
+
+/* Hands a failure up unchanged. */
+#define RS_TRY(expression)                                                                         \
+    do {                                                                                           \
+        rs_status rs_try_status_ = (expression);                                                   \
+        if (rs_try_status_ != RS_OK) return rs_try_status_;                                        \
+    } while (0)
+
+#endif

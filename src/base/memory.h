@@ -1,0 +1,55 @@
+/*
+ * memory.h: the one place that asks the system for memory.
+ *
+ * All of rankscope's own memory goes through these functions, so that sizes are overflow-checked
+ * once, peak use is known, and a test can make the n-th request fail (rs_memory_fail_at).
+ */
+#ifndef RS_BASE_MEMORY_H
+#define RS_BASE_MEMORY_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* n*size bytes (uninitialised, or zeroed by rs_calloc); NULL when it overflows or memory is out.
+ * n*size = 0 gives a unique pointer. Aligned to 64 bytes. */
+void *rs_malloc(size_t n, size_t size);
+void *rs_calloc(size_t n, size_t size);
+/* Grows or shrinks; on failure the old block stays. */
+void *rs_realloc(void *block, size_t n, size_t size);
+void rs_free(void *block);
+char *rs_strdup(const char *text);
+
+/* Test hook: the n-th request from now fails (1 = the next one), as do all after it; 0 switches it
+ * off. */
+void rs_memory_fail_at(int64_t n);
+/* Requests made since the process began (to know how far a failure walk has to go). */
+int64_t rs_memory_requests(void);
+
+/*
+ * An arena: many small blocks with one lifetime. Not thread safe. Blocks are aligned to 16 bytes
+ * and never freed singly.
+ */
+typedef struct rs_arena rs_arena;
+rs_arena *rs_arena_new(void); /* NULL when out of memory */
+void rs_arena_free(rs_arena *arena);
+void *rs_arena_alloc(rs_arena *arena, size_t n,
+                     size_t size); /* zeroed; NULL when out of memory or overflow */
+char *rs_arena_strdup(rs_arena *arena, const char *text);
+char *rs_arena_strndup(rs_arena *arena, const char *text, size_t length);
+char *rs_arena_printf(rs_arena *arena, const char *format, ...) RS_PRINTF(2, 3);
+
+/* a*b or a+b; false when it does not fit. */
+bool rs_size_mul(size_t a, size_t b, size_t *product);
+bool rs_size_add(size_t a, size_t b, size_t *sum);
+
+/*
+ * Grows an array held as (pointer, count, capacity) so that one more element fits; doubles. Returns
+ * false when out of memory (the array is unchanged).  RS_GROW(list->items, list->n, list->capacity)
+ */
+bool rs_grow(void **items, size_t count, size_t *capacity, size_t element_size);
+#define RS_GROW(items, count, capacity)                                                            \
+    rs_grow((void **)&(items), (count), &(capacity), sizeof *(items))
+
+#endif

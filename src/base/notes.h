@@ -1,0 +1,28 @@
+/* notes.h: things the user should be told that are no failure: what was guessed, skipped, or odd.
+ * They end as findings. */
+#ifndef RS_BASE_NOTES_H
+#define RS_BASE_NOTES_H
+
+#include "base/error.h"
+
+typedef enum rs_severity { RS_INFO, RS_WARN, RS_CRITICAL } rs_severity;
+const char *rs_severity_name(rs_severity severity); /* "info" "warn" "critical" */
+
+typedef struct rs_note {
+    rs_severity severity;
+    const char *code; /* a literal, such as "unknown_tensor" */
+    char *message;
+    char *hint; /* may be NULL */
+} rs_note;
+
+typedef struct rs_notes {
+    rs_note *items;
+    size_t n, capacity;
+} rs_notes;
+
+/* Adds a note; false when out of memory. `code` must be a literal. hint may be NULL. */
+bool rs_notes_add(rs_notes *notes, rs_severity severity, const char *code, const char *hint,
+                  const char *format, ...) RS_PRINTF(5, 6);
+void rs_notes_free(rs_notes *notes);
+
+#endif

@@ -1,0 +1,47 @@
+/* text.h: a growing byte buffer, a string-keyed hash, and small text checks. */
+#ifndef RS_BASE_TEXT_H
+#define RS_BASE_TEXT_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A growing buffer of bytes, always terminated by a NUL that is not counted. A failed append sets
+ * `failed` and every later append is ignored, so that a writer checks once at the end.
+ * Zero-initialise; rs_buffer_free releases. */
+typedef struct rs_buffer {
+    char *data;
+    size_t length;
+    size_t capacity;
+    bool failed;
+} rs_buffer;
+
+void rs_buffer_free(rs_buffer *buffer);
+void rs_buffer_append(rs_buffer *buffer, const char *bytes, size_t length);
+void rs_buffer_puts(rs_buffer *buffer, const char *text);
+void rs_buffer_printf(rs_buffer *buffer, const char *format, ...) RS_PRINTF(2, 3);
+
+/* Maps strings to int64 values; keys are borrowed (they must outlive the map). Zero-initialise;
+ * linear-time, seeded per process start with a fixed odd multiplier plus length mixing (FNV-1a 64
+ * then a finaliser), so hostile keys cost O(n) expected. */
+typedef struct rs_strmap {
+    struct rs_strmap_slot *slots;
+    size_t capacity, count;
+} rs_strmap;
+
+/* Inserts; *existed tells whether the key was there (its value is then left unchanged). False when
+ * out of memory. */
+bool rs_strmap_insert(rs_strmap *map, const char *key, size_t length, int64_t value, bool *existed);
+/* The value, or `absent`. */
+int64_t rs_strmap_get(const rs_strmap *map, const char *key, size_t length, int64_t absent);
+void rs_strmap_free(rs_strmap *map);
+
+/* True when the bytes are well-formed UTF-8 (no surrogates, no overlong forms, nothing above
+ * U+10FFFF). */
+bool rs_utf8_valid(const char *bytes, size_t length);
+
+/* The edit distance of two short names (Levenshtein, cut at 64 characters), for "did you mean". */
+int rs_edit_distance(const char *a, const char *b);
+
+#endif

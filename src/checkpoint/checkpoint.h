@@ -1,0 +1,121 @@
+/*
+ * checkpoint.h: a checkpoint on disk as a list of named tensors and a configuration, whatever its
+ * format.
+ *
+ * Tensor data stays in memory-mapped files; nothing is converted before rs_tensor_decode asks for a
+ * stretch of it.
+ */
+#ifndef RS_CHECKPOINT_CHECKPOINT_H
+#define RS_CHECKPOINT_CHECKPOINT_H
+
+#include "base/error.h"
+#include "base/mapping.h"
+#include "base/memory.h"
+#include "base/notes.h"
+#include "base/text.h"
+#include "checkpoint/dtype.h"
+
+#include <jansson.h>
+
+typedef enum rs_format { RS_FORMAT_SAFETENSORS, RS_FORMAT_GGUF } rs_format;
+
+typedef struct rs_tensor {
+    const char *name; /* NUL-terminated, in the checkpoint's arena */
+    rs_dtype dtype;
+    uint32_t rank;        /* number of dimensions, 0 = scalar */
+    const int64_t *shape; /* row-major, shape[0] slowest (GGUF's ne[] reversed), as an HF state dict
+                             shows it */
+    int64_t count;        /* product of shape */
+    const uint8_t *data;  /* any alignment; inside the file's mapping */
+    uint64_t bytes;       /* bytes of data */
+    uint32_t file;        /* index into files */
+    int32_t type_id;      /* GGUF type number, for the message when it is not decodable; -1 for
+                             safetensors */
+} rs_tensor;
+
+typedef struct rs_checkpoint_file {
+    char *name; /* plain name as shown to the user, such as "model-00001-of-00003.safetensors" */
+    rs_mapping *mapping; /* owned */
+} rs_checkpoint_file;
+
+typedef struct rs_checkpoint {
+    rs_format format;
+    char *path;                /* as the user gave it */
+    rs_checkpoint_file *files; /* tensor files */
+    size_t n_files;
+    rs_tensor *tensors; /* in file order, then by offset */
+    size_t n_tensors;
+    rs_strmap by_name; /* name -> index into tensors */
+    /* The configuration as a JSON object. safetensors: config.json (NULL when there is none beside
+     * the file; bare NaN/Infinity became {"__float__": "..."}). GGUF: the metadata keys with their
+     * scalars and numeric arrays of at most 65536 elements (longer or string arrays appear as
+     * {"__array__": [type, count]}). Owned. */
+    json_t *config;
+    char *config_path; /* where config came from, for error messages; may be NULL */
+    json_t *
+        adapter_config; /* adapter_config.json or other side files later needed; NULL when absent */
+    rs_notes notes;
+    rs_arena *arena;
+} rs_checkpoint;
+
+typedef struct rs_checkpoint_options {
+    bool lenient; /* trailing bytes behind the last tensor are a warning, not an error (formats.md
+                     1, rule 10) */
+} rs_checkpoint_options;
+
+/*
+ * Opens PATH: a Hugging Face directory, one .safetensors file, or a .gguf file (all parts of a
+ * split one). Maps the files, parses and checks every header (formats.md 1, 2, 6, 9). On failure
+ * *out is NULL and err says what was wrong. The precedence inside a directory: model.safetensors,
+ * model.safetensors.index.json, any single *.safetensors, any single
+ * *.gguf (or one split set).
+ */
+rs_status rs_checkpoint_open(rs_checkpoint **out, const char *path,
+                             const rs_checkpoint_options *options, rs_error *err);
+void rs_checkpoint_close(rs_checkpoint *checkpoint); /* NULL is fine */
+
+/* The tensor of that name, or NULL. */
+const rs_tensor *rs_checkpoint_find(const rs_checkpoint *checkpoint, const char *name);
+
+/* RS_OK, or RS_E_TRUNCATED_WHILE_MAPPED when the tensor's file lost pages. */
+rs_status rs_tensor_check(const rs_checkpoint *checkpoint, const rs_tensor *tensor, rs_error *err);
+
+/*
+ * Decodes elements [first, first+count) of the flattened tensor to float32 or float64. first and
+ * count need not be block aligned (a partial block costs one block in a small buffer on the stack).
+ * The range must lie inside the tensor and the dtype must be decodable: callers have checked both.
+ * Thread safe, allocates nothing.
+ */
+void rs_tensor_decode_f32(float *out, const rs_tensor *tensor, int64_t first, int64_t count);
+void rs_tensor_decode_f64(double *out, const rs_tensor *tensor, int64_t first, int64_t count);
+
+/* ---- readers, one file each; used by checkpoint.c, tests and fuzz targets ---- */
+
+/* safetensors.c: parses the mapping's header and appends its tensors to the checkpoint (file index
+ * `file`). */
+rs_status rs_safetensors_read(rs_checkpoint *checkpoint, uint32_t file,
+                              const rs_checkpoint_options *options, rs_error *err);
+/* gguf.c: the same for one GGUF file; part 0 also fills config. Split parts are found by gguf_open.
+ */
+rs_status rs_gguf_read(rs_checkpoint *checkpoint, uint32_t file, rs_error *err);
+/* gguf_split.c: opens `path` and, when it is part of a split set, all its parts, in order. */
+rs_status rs_gguf_open(rs_checkpoint *checkpoint, const char *path, rs_error *err);
+/* index.c: the text of model.safetensors.index.json -> the list of (tensor, shard) with every path
+ * checked. The object is
+ * {"tensor.name": "shard.safetensors", ...}, owned by the caller. */
+rs_status rs_index_parse(json_t **weight_map, const char *path, const char *text, size_t length,
+                         rs_error *err);
+/* config.c: the text of config.json -> an object; NaN and infinities as described at
+ * rs_checkpoint.config. */
+rs_status rs_config_parse(json_t **config, const char *path, const char *text, size_t length,
+                          rs_error *err);
+
+/* checkpoint.c: adds a tensor (name copied already into the arena); refuses a duplicate name. */
+rs_status rs_checkpoint_add(rs_checkpoint *checkpoint, const rs_tensor *tensor, rs_error *err);
+/* checkpoint.c: maps a file and appends it to files; returns its index in *file. */
+rs_status rs_checkpoint_add_file(rs_checkpoint *checkpoint, const char *path, const char *name,
+                                 uint32_t *file, rs_error *err);
+/* checkpoint.c: an empty checkpoint to read into (tests, fuzzing). NULL when out of memory. */
+rs_checkpoint *rs_checkpoint_new(rs_format format, const char *path);
+
+#endif

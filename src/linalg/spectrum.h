@@ -1,0 +1,33 @@
+/* spectrum.h: singular values of products of thin factors and of whole matrices (weight_decay.md
+ * 5). */
+#ifndef RS_LINALG_SPECTRUM_H
+#define RS_LINALG_SPECTRUM_H
+
+#include "base/context.h"
+#include "base/error.h"
+
+#include <stdint.h>
+
+/*
+ * Singular values of A Bᵀ from the two Grams X = AᵀA and Y = BᵀB (r×r, row-major, both triangles
+ * filled), by Cholesky X = L_X L_Xᵀ, Y = L_Y L_Yᵀ and σ(L_Xᵀ L_Y) (weight_decay.md 5.1, route
+ * ii-b). sigma: r values, descending. work: rs_gram_work(r) doubles. X and Y are not changed.
+ * *trusted is false when a pivot or the check tr(XY) = Σσ² says that the Grams lost the small
+ * values: the caller then uses rs_factor_spectrum on the factors themselves.
+ */
+rs_status rs_gram_spectrum(double *sigma, bool *trusted, const double *x, const double *y,
+                           int64_t r, double *work, rs_error *err);
+size_t rs_gram_work(int64_t r);
+
+/* The careful route: a (m×r) and b (n×r), row-major, both overwritten. Pivoted QR of both and
+ * one-sided Jacobi (dgejsv): small singular values to high relative accuracy, also under column
+ * grading. sigma: min(m, n, r) values, descending. */
+rs_status rs_factor_spectrum(double *sigma, double *a, int64_t m, double *b, int64_t n, int64_t r,
+                             rs_error *err);
+
+/* All min(m, n) singular values of one dense matrix (row-major, overwritten), descending. Through
+ * the Gram of the short side and a check against eps; falls back to the bidiagonal SVD when σ_k/σ_1
+ * is too small for the Gram to carry. */
+rs_status rs_matrix_spectrum(double *sigma, double *matrix, int64_t m, int64_t n, rs_error *err);
+
+#endif

@@ -1,0 +1,138 @@
+/*
+ * result.h: one result, many writers (DESIGN.md idea 3).
+ *
+ * Every command returns an rs_result: meta, tables of typed columns, figures (Vega-Lite
+ * specifications over those tables) and findings. JSON, CSV, HTML and the terminal are writers of
+ * this object; none of them computes.
+ */
+#ifndef RS_REPORT_RESULT_H
+#define RS_REPORT_RESULT_H
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/notes.h"
+#include "base/text.h"
+
+#include <jansson.h>
+
+typedef enum rs_column_type {
+    RS_COLUMN_TEXT,  /* const char *, NULL = null */
+    RS_COLUMN_INT,   /* int64_t, RS_NULL_INT = null */
+    RS_COLUMN_REAL,  /* double, NaN = null; written with 17 significant digits */
+    RS_COLUMN_BOOL,  /* int64_t 0/1, RS_NULL_INT = null */
+    RS_COLUMN_VECTOR /* double list; CSV: joined by ';' */
+} rs_column_type;
+
+#define RS_NULL_INT INT64_MIN
+
+typedef struct rs_column {
+    const char *name;
+    rs_column_type type;
+    const char *title;      /* for people: "effective rank"; NULL = name with blanks */
+    const char *unit;       /* "nats", NULL */
+    const char *formula;    /* one line: the definition, shown as tooltip and in docs; NULL */
+    const char *provenance; /* "measured", "predicted", "certified", "published"; NULL = measured */
+} rs_column;
+
+typedef struct rs_table rs_table;
+typedef struct rs_result rs_result;
+
+/* A finding. layer, head: RS_NULL_INT when it has none. value, threshold: NaN when it has none.
+ * Strings are copied. */
+typedef struct rs_finding {
+    rs_severity severity;
+    const char *code;
+    int64_t layer, head;
+    double value, threshold;
+    const char *message, *hint;
+    const char *table;   /* table the finding is about, for the link in the report; NULL */
+    const char *product; /* column `product` of that row; NULL */
+    const char *stack, *attention;
+} rs_finding;
+
+/* ---- building ---- */
+rs_result *rs_result_new(const char *command); /* NULL when out of memory */
+void rs_result_free(rs_result *result);
+
+/* Meta objects of contract.md; values are JSON, taken over (even on failure). Keys: "args",
+ * "machine", "model", "started", "seconds", or extra ones. */
+rs_status rs_result_set_meta(rs_result *result, const char *key, json_t *value, rs_error *err);
+const json_t *rs_result_meta(const rs_result *result); /* object of all meta */
+
+/* A new table. `title` and `about` are for people. The column list is copied (its strings are
+ * borrowed: literals). */
+rs_status rs_result_add_table(rs_result *result, const char *name, const char *title,
+                              const char *about, const rs_column *columns, size_t n_columns,
+                              rs_table **out, rs_error *err);
+/* Appends a row of nulls; *row is its index. */
+rs_status rs_table_add_row(rs_table *table, size_t *row, rs_error *err);
+/* Cells. The column must have the fitting type. Text is copied (interned), vectors too. */
+rs_status rs_table_set_text(rs_table *table, size_t row, size_t column, const char *text,
+                            rs_error *err);
+void rs_table_set_int(rs_table *table, size_t row, size_t column, int64_t value);
+void rs_table_set_real(rs_table *table, size_t row, size_t column,
+                       double value); /* NaN and infinities become null */
+void rs_table_set_bool(rs_table *table, size_t row, size_t column, bool value);
+rs_status rs_table_set_vector(rs_table *table, size_t row, size_t column, const double *values,
+                              size_t n, rs_error *err);
+
+/* A figure: a Vega-Lite v6 specification (taken over) whose data is {"name": TABLE}; the JSON
+ * writer keeps the reference by name, the HTML page supplies the values from the embedded tables.
+ */
+rs_status rs_result_add_figure(rs_result *result, const char *name, const char *title,
+                               const char *about, json_t *spec, rs_error *err);
+rs_status rs_result_add_finding(rs_result *result, const rs_finding *finding, rs_error *err);
+/* All notes become findings of their severity. */
+rs_status rs_result_add_notes(rs_result *result, const rs_notes *notes, rs_error *err);
+/* Findings are put in order: critical first, then warn, then info; stable otherwise. */
+void rs_result_sort_findings(rs_result *result);
+
+/* ---- reading ---- */
+const char *rs_result_command(const rs_result *result);
+size_t rs_result_table_count(const rs_result *result);
+const rs_table *rs_result_table_at(const rs_result *result, size_t index);
+const rs_table *rs_result_table(const rs_result *result, const char *name); /* NULL when absent */
+const char *rs_table_name(const rs_table *table);
+const char *rs_table_title(const rs_table *table);
+const char *rs_table_about(const rs_table *table);
+size_t rs_table_rows(const rs_table *table);
+size_t rs_table_columns(const rs_table *table);
+const rs_column *rs_table_column(const rs_table *table, size_t column);
+int rs_table_find_column(const rs_table *table, const char *name); /* -1 when absent */
+const char *rs_table_text(const rs_table *table, size_t row, size_t column);
+int64_t rs_table_int(const rs_table *table, size_t row, size_t column); /* INT and BOOL */
+double rs_table_real(const rs_table *table, size_t row, size_t column);
+const double *rs_table_vector(const rs_table *table, size_t row, size_t column, size_t *n);
+size_t rs_result_figure_count(const rs_result *result);
+const char *rs_result_figure_name(const rs_result *result, size_t index);
+const char *rs_result_figure_title(const rs_result *result, size_t index);
+const char *rs_result_figure_about(const rs_result *result, size_t index);
+const json_t *rs_result_figure_spec(const rs_result *result, size_t index);
+size_t rs_result_finding_count(const rs_result *result);
+const rs_finding *rs_result_finding_at(const rs_result *result, size_t index);
+
+/* ---- writing (write_*.c). Each gives bytes; output.c puts them on disk. ---- */
+rs_status rs_write_json(rs_buffer *out, const rs_result *result, rs_error *err);
+rs_status rs_write_csv(rs_buffer *out, const rs_table *table, rs_error *err);
+rs_status rs_write_html(rs_buffer *out, const rs_result *result, rs_error *err);
+
+typedef struct rs_terminal {
+    int width;          /* columns; 80 when it is no terminal */
+    bool color;         /* ANSI colours */
+    bool unicode;       /* box and block characters; plain ASCII otherwise */
+    const char *tables; /* --table: comma list, "all"; NULL = summary and findings only */
+} rs_terminal;
+rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_terminal *terminal,
+                            rs_error *err);
+
+/* ---- output.c: a file appears whole or not at all ---- */
+/* Writes bytes to PATH through a temporary file beside it and a rename; keeps the permissions of a
+ * file that is replaced. RS_E_WRITE (full disk, no permission), RS_E_OVERWRITES_INPUT when PATH is
+ * one of the inputs (device, inode pairs). */
+typedef struct rs_file_id {
+    uint64_t device, inode;
+} rs_file_id;
+rs_status rs_output_write(const char *path, const char *bytes, size_t length,
+                          const rs_file_id *inputs, size_t n_inputs, rs_error *err);
+
+#endif

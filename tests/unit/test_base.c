@@ -1,0 +1,187 @@
+/* test_base.c: errors, memory, text, mappings, random numbers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/context.h"
+#include "base/mapping.h"
+#include "base/memory.h"
+#include "base/notes.h"
+#include "base/random.h"
+#include "base/text.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void error_text_is_safe_to_print(void **state)
+{
+    (void)state;
+    rs_error err;
+    assert_int_equal(rs_fail(&err, RS_E_READ, "a\x1b[2Jb", "h", "%s", "line\nnext"), RS_E_READ);
+    assert_string_equal(err.where, "a?[2Jb");
+    assert_string_equal(err.what, "line?next");
+    char longer[4000];
+    memset(longer, 'x', sizeof longer - 1);
+    longer[sizeof longer - 1] = 0;
+    rs_fail(&err, RS_E_READ, longer, NULL, "%s", longer);
+    assert_int_equal(strlen(err.where), sizeof err.where - 1);
+    assert_string_equal(err.where + sizeof err.where - 4, "...");
+    assert_string_equal(err.hint, "");
+}
+
+static void every_status_has_name_and_exit_code(void **state)
+{
+    (void)state;
+    assert_string_equal(rs_status_name(RS_E_ST_OFFSETS), "safetensors-offsets");
+    assert_int_equal(rs_status_exit_code(RS_OK), 0);
+    assert_int_equal(rs_status_exit_code(RS_E_WRITE), 1);
+    assert_int_equal(rs_status_exit_code(RS_E_GGUF_MAGIC), 2);
+    assert_int_equal(rs_status_exit_code(RS_E_INTERRUPTED), 130);
+}
+
+static void allocation_checks_overflow_and_fails_on_request(void **state)
+{
+    (void)state;
+    assert_null(rs_malloc(SIZE_MAX / 2, 3));
+    rs_memory_fail_at(2);
+    void *first = rs_malloc(1, 1);
+    assert_non_null(first);
+    assert_null(rs_malloc(1, 1));
+    rs_memory_fail_at(0);
+    rs_free(first);
+    rs_arena *arena = rs_arena_new();
+    for (size_t size = 0; size < 300000; size = size * 3 + 1) {
+        char *block = rs_arena_alloc(arena, size, 1);
+        assert_non_null(block);
+        assert_int_equal((uintptr_t)block % 16, 0);
+        for (size_t i = 0; i < size; i++)
+            assert_int_equal(block[i], 0);
+        if (size) memset(block, 0xAA, size);
+    }
+    assert_string_equal(rs_arena_printf(arena, "%d-%s", 7, "x"), "7-x");
+    rs_arena_free(arena);
+}
+
+static void buffer_and_map(void **state)
+{
+    (void)state;
+    rs_buffer buffer = {0};
+    for (int i = 0; i < 1000; i++)
+        rs_buffer_printf(&buffer, "%d,", i);
+    assert_false(buffer.failed);
+    assert_int_equal(buffer.length, 10 * 2 + 90 * 3 + 900 * 4);
+    rs_buffer_free(&buffer);
+
+    static char keys[5000][8];
+    rs_strmap map = {0};
+    bool existed;
+    for (int i = 0; i < 5000; i++) {
+        snprintf(keys[i], sizeof keys[i], "k%d", i);
+        assert_true(rs_strmap_insert(&map, keys[i], strlen(keys[i]), i, &existed));
+        assert_false(existed);
+    }
+    assert_true(rs_strmap_insert(&map, "k17", 3, 99, &existed));
+    assert_true(existed);
+    assert_int_equal(rs_strmap_get(&map, "k17", 3, -1), 17);
+    assert_int_equal(rs_strmap_get(&map, "k5000", 5, -1), -1);
+    rs_strmap_free(&map);
+}
+
+static void utf8(void **state)
+{
+    (void)state;
+    assert_true(rs_utf8_valid("a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80", 10));
+    assert_false(rs_utf8_valid("\xC0\x80", 2));         /* overlong */
+    assert_false(rs_utf8_valid("\xE0\x80\x80", 3));     /* overlong */
+    assert_false(rs_utf8_valid("\xED\xA0\x80", 3));     /* surrogate */
+    assert_false(rs_utf8_valid("\xF4\x90\x80\x80", 4)); /* above U+10FFFF */
+    assert_false(rs_utf8_valid("\xE2\x82", 2));         /* cut */
+    assert_false(rs_utf8_valid("\x80", 1));
+    assert_int_equal(rs_edit_distance("kitten", "sitting"), 3);
+    assert_int_equal(rs_edit_distance("", "abc"), 3);
+}
+
+static void a_file_cut_while_mapped_is_an_error(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/rs_test_XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, 4 * 65536), 0);
+    rs_mapping *mapping;
+    rs_error err;
+    rs_guard_install();
+    assert_int_equal(rs_mapping_open(&mapping, path, &err), RS_OK);
+    volatile const uint8_t *data = mapping->data;
+    assert_int_equal(data[3 * 65536], 0);
+    assert_int_equal(rs_mapping_check(mapping, &err), RS_OK);
+    assert_int_equal(ftruncate(fd, 65536), 0);
+    assert_int_equal(data[3 * 65536], 0); /* the page is gone: the guard supplies zeros */
+    assert_int_equal(rs_mapping_check(mapping, &err), RS_E_TRUNCATED_WHILE_MAPPED);
+    assert_string_equal(err.where, path);
+    rs_mapping_close(mapping);
+    close(fd);
+    unlink(path);
+    assert_int_equal(rs_mapping_open(&mapping, path, &err), RS_E_NOT_FOUND);
+    assert_int_equal(rs_mapping_open(&mapping, "/", &err), RS_E_UNREADABLE);
+    assert_int_equal(rs_mapping_open(&mapping, "/dev/null", &err), RS_E_UNREADABLE);
+}
+
+/* Philox4x32-10 with counter 0 and key 0 is 6627e8d5 e169c58d bc57ac4c 9b00dbd8 (Salmon et al.
+ * 2011, known answers). */
+static void random_numbers(void **state)
+{
+    (void)state;
+    rs_random random = rs_random_new(0, 0);
+    double expected = ((double)((0x6627e8d5e169c58du) >> 11) + 0.5) * 0x1p-53;
+    assert_true(rs_random_uniform(&random) == expected);
+    enum { N = 200000 };
+    double sum = 0, square = 0, cube = 0, chi = 0, small = 0;
+    for (int i = 0; i < N; i++) {
+        double x = rs_random_normal(&random);
+        sum += x, square += x * x, cube += x * x * x;
+        double c = rs_random_chi(&random, 7.0), s = rs_random_chi(&random, 1.0);
+        chi += c * c, small += s * s;
+    }
+    /* means of N(0,1): 0, 1, 0; E chi2_k = k. Five standard errors. */
+    assert_true(fabs(sum / N) < 5 / sqrt(N));
+    assert_true(fabs(square / N - 1) < 5 * sqrt(2.0 / N));
+    assert_true(fabs(cube / N) < 5 * sqrt(15.0 / N));
+    assert_true(fabs(chi / N - 7) < 5 * sqrt(14.0 / N));
+    assert_true(fabs(small / N - 1) < 5 * sqrt(2.0 / N));
+}
+
+static void notes(void **state)
+{
+    (void)state;
+    rs_notes list = {0};
+    assert_true(rs_notes_add(&list, RS_WARN, "code", "hint", "%d files", 3));
+    assert_string_equal(list.items[0].message, "3 files");
+    assert_string_equal(rs_severity_name(list.items[0].severity), "warn");
+    rs_notes_free(&list);
+    volatile sig_atomic_t stop = 1;
+    rs_context context = {.threads = 1, .cancel = &stop};
+    assert_int_equal(rs_check_cancelled(&context, NULL), RS_E_INTERRUPTED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(error_text_is_safe_to_print),
+        cmocka_unit_test(every_status_has_name_and_exit_code),
+        cmocka_unit_test(allocation_checks_overflow_and_fails_on_request),
+        cmocka_unit_test(buffer_and_map),
+        cmocka_unit_test(utf8),
+        cmocka_unit_test(a_file_cut_while_mapped_is_an_error),
+        cmocka_unit_test(random_numbers),
+        cmocka_unit_test(notes),
+    };
+    return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}
