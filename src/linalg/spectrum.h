@@ -19,6 +19,15 @@ rs_status rs_gram_spectrum(double *sigma, bool *trusted, const double *x, const 
                            int64_t r, double *work, rs_error *err);
 size_t rs_gram_work(int64_t r);
 
+/*
+ * The two-sided bracket of gap = H − F (weight_decay.md 2.1), where F is the nuclear norm of ABᵀ
+ * and H half the factors' squared norms: with N the nuclear norm of Q = X − Y (r×r, row-major,
+ * overwritten), bracket[0] = N² / (4(H + F)) and bracket[1] = N/2. Exact inequalities, evaluated in
+ * float64 (computed, not certified). work: rs_gram_work(r) doubles.
+ */
+rs_status rs_gap_bracket(double bracket[2], double *q, int64_t r, double half_norm,
+                         double nuclear_norm, double *work, rs_error *err);
+
 /* The careful route: a (m×r) and b (n×r), row-major, both overwritten. Pivoted QR of both and
  * one-sided Jacobi (dgejsv): small singular values to high relative accuracy, also under column
  * grading. sigma: min(m, n, r) values, descending. */

@@ -1,0 +1,19 @@
+/*
+ * blas.h: the one place where BLAS and LAPACK are named. Everything is row-major for the caller; a
+ * row-major matrix is handed to LAPACK as its transpose, which has the same singular values, so
+ * nothing is ever copied to transpose it.
+ */
+#ifndef RS_LINALG_BLAS_H
+#define RS_LINALG_BLAS_H
+
+#include <cblas.h>
+#include <lapacke.h>
+
+/* The kernel OpenBLAS chose ("Zen"), its configuration string, and its thread count. */
+const char *rs_blas_core(void);
+const char *rs_blas_config(void);
+/* BLAS calls made outside parallel regions use this many threads (inside them OpenBLAS stays
+ * single-threaded). */
+void rs_blas_set_threads(int threads);
+
+#endif

@@ -1,0 +1,34 @@
+/* null_model.h: what random Gaussian factors of a given shape give, so that a finding is measured
+ * against chance. */
+#ifndef RS_LINALG_NULL_MODEL_H
+#define RS_LINALG_NULL_MODEL_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+/*
+ * Means over trials for A (m×r) and B (n×r) with i.i.d. N(0, 1) entries. No m×n or m×r matrix is
+ * drawn: by Bartlett's decomposition the triangular factor of a Gaussian matrix has chi-distributed
+ * diagonal and normal off-diagonal entries, and the non-zero singular values of a product of
+ * Gaussian matrices do not depend on the order of the three dimensions, so the spectrum is that of
+ * two k×k triangles, k = min(m, n, r), with the two larger dimensions as degrees of freedom. Beyond
+ * k = 512 the dimensions are scaled down together and the ranks scaled back (they are proportional
+ * to k at fixed ratios).
+ */
+typedef struct rs_null_model {
+    double nuclear_ratio; /* ‖ABᵀ‖_* / H, H = ½(‖A‖_F² + ‖B‖_F²) */
+    double effective_rank, stable_rank, participation_ratio;
+    double pseudo_rank; /* in units of r, like rs_measures.pseudo_rank */
+    double energy_rank;
+    int64_t trials, k;            /* trials drawn; number of points of the band */
+    double *band_low, *band_high; /* k values: 5 % and 95 % quantile (min and max below 20 trials)
+                                     of σ_i/σ₁, i = 1…k */
+} rs_null_model;
+
+/* Deterministic: the draws depend on the shape and the seed only. */
+rs_status rs_null_model_new(rs_null_model *out, int64_t m, int64_t n, int64_t r, uint64_t seed,
+                            rs_error *err);
+void rs_null_model_free(rs_null_model *model);
+
+#endif
