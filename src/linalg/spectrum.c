@@ -129,20 +129,24 @@ rs_status rs_gram_spectrum(double *sigma, bool *trusted, const double *x, const 
     return RS_OK;
 }
 
+rs_status rs_symmetric_eigenvalues(double *eigenvalues, double *x, int64_t r, double *work,
+                                   rs_error *err)
+{
+    lapack_int integers[1], info = 0;
+    if (r > 0)
+        info = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'N', 'L', (lapack_int)r, x, (lapack_int)r,
+                                   eigenvalues, work, (lapack_int)(3 * r + 1), integers, 1);
+    if (info == 0) return RS_OK;
+    return rs_fail(err, RS_E_LAPACK, "eigenvalues", NULL, "dsyevd gave up (info %d)", (int)info);
+}
+
 rs_status rs_gap_bracket(double bracket[2], double *q, int64_t r, double half_norm,
                          double nuclear_norm, double *work, rs_error *err)
 {
-    double *eigenvalues = work, nuclear_q = 0;
-    lapack_int size = (lapack_int)(2 * r + 1), integers[1];
-    lapack_int info =
-        r == 0 ? 0
-               : LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'N', 'L', (lapack_int)r, q, (lapack_int)r,
-                                     eigenvalues, work + r, size, integers, 1);
-    if (info != 0)
-        return rs_fail(err, RS_E_LAPACK, "eigenvalues", NULL, "dsyevd gave up (info %d)",
-                       (int)info);
+    double nuclear_q = 0;
+    RS_TRY(rs_symmetric_eigenvalues(work, q, r, work + r, err));
     for (int64_t i = 0; i < r; i++)
-        nuclear_q += fabs(eigenvalues[i]);
+        nuclear_q += fabs(work[i]);
     double sum = half_norm + nuclear_norm;
     bracket[0] = sum > 0 ? nuclear_q * nuclear_q / (4.0 * sum) : 0.0;
     bracket[1] = 0.5 * nuclear_q;

@@ -19,6 +19,10 @@ rs_status rs_gram_spectrum(double *sigma, bool *trusted, const double *x, const 
                            int64_t r, double *work, rs_error *err);
 size_t rs_gram_work(int64_t r);
 
+/* All r eigenvalues, ascending, of a symmetric r×r matrix (overwritten). work: 3r + 1 doubles. */
+rs_status rs_symmetric_eigenvalues(double *eigenvalues, double *x, int64_t r, double *work,
+                                   rs_error *err);
+
 /*
  * The two-sided bracket of gap = H − F (weight_decay.md 2.1), where F is the nuclear norm of ABᵀ
  * and H half the factors' squared norms: with N the nuclear norm of Q = X − Y (r×r, row-major,

@@ -87,6 +87,9 @@ rs_status rs_result_add_notes(rs_result *result, const rs_notes *notes, rs_error
 /* Findings are put in order: critical first, then warn, then info; stable otherwise. */
 void rs_result_sort_findings(rs_result *result);
 
+/* The arena that lives as long as the result: for names that a table borrows. */
+rs_arena *rs_result_arena(rs_result *result);
+
 /* ---- reading ---- */
 const char *rs_result_command(const rs_result *result);
 size_t rs_result_table_count(const rs_result *result);

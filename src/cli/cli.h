@@ -1,0 +1,103 @@
+/* cli.h: the command line: one table of options, from which parsing, --help, the man page and shell
+ * completion all come. */
+#ifndef RS_CLI_CLI_H
+#define RS_CLI_CLI_H
+
+#include "base/context.h"
+#include "collapse/scan.h"
+#include "report/result.h"
+
+/* ---- arguments ---- */
+
+typedef struct cli_args {
+    const char *command;
+    const char *input; /* the positional argument, NULL when there is none */
+    /* every command */
+    const char *json, *csv, *html, *tables;
+    int64_t threads;
+    uint64_t seed;
+    const char *precision, *progress, *color, *fail_on;
+    bool quiet, help, version;
+    /* scan */
+    bool spectra, fold_norms, with_bias, lenient;
+    const char *matrices, *layers, *tol, *energy, *map, *threshold;
+} cli_args;
+
+typedef enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_COUNT, CLI_CHOICE } cli_kind;
+
+enum { CLI_SCAN = 1, CLI_DOCTOR = 2, CLI_ALL = 3 };
+
+typedef struct cli_option {
+    const char *name;     /* without the dashes */
+    const char *argument; /* "FILE|-", NULL for a flag */
+    cli_kind kind;
+    size_t offset;        /* into cli_args */
+    unsigned commands;    /* CLI_SCAN | ... */
+    const char *fallback; /* the default as text; NULL: none */
+    const char *choices;  /* CLI_CHOICE: "none|warn|critical" */
+    const char *help;     /* a sentence or more, with units */
+} cli_option;
+
+typedef struct cli_command {
+    const char *name;
+    unsigned bit;
+    const char *input;    /* "PATH", NULL when it takes none */
+    const char *brief;    /* one line */
+    const char *about;    /* paragraphs, separated by newlines */
+    const char *examples; /* lines "command # what for" */
+    int (*run)(const cli_args *args);
+} cli_command;
+
+extern const cli_option cli_options[];
+extern const size_t cli_n_options;
+extern const cli_command cli_commands[];
+extern const size_t cli_n_commands;
+
+/* Parses argv behind the command's name. RS_E_USAGE / RS_E_BAD_OPTION name the argument and the
+ * nearest known option. */
+rs_status cli_parse(cli_args *args, const cli_command *command, int argc, char **argv,
+                    rs_error *err);
+const cli_command *cli_find_command(const char *name);
+/* The command whose name is closest, or NULL when none is close. */
+const char *cli_nearest_command(const char *name);
+void cli_print_help(const cli_command *command); /* NULL: of the program */
+void cli_print_man(void);
+/* bash, zsh or fish; false when the shell is not known. */
+bool cli_print_completion(const char *shell);
+
+/* ---- running ---- */
+
+/* Prints `rankscope: error: WHERE: WHAT; HINT` and returns the exit code. */
+int cli_fail(const rs_error *err);
+
+/* The context of a run: threads, seed, progress bar, interruption. */
+typedef struct cli_progress cli_progress;
+rs_context cli_context(const cli_args *args);
+void cli_progress_done(void); /* wipes the bar */
+void cli_install_signals(void);
+bool cli_interrupted(void);
+
+/* Writes a finished result where the options say and gives the exit code (0, 1, 2, 3, 130). inputs:
+ * files never to overwrite. `started` is when the command began; seconds since then go into the
+ * result. Frees the result. */
+int cli_finish(rs_result *result, const cli_args *args, double started, const rs_file_id *inputs,
+               size_t n_inputs);
+double cli_now(void); /* seconds since some fixed moment */
+
+/* Sets meta args, machine and started on a new result. gflops: NaN unless measured. */
+rs_status cli_set_meta(rs_result *result, const cli_args *args, double gflops, rs_error *err);
+
+int cli_scan(const cli_args *args);
+int cli_doctor(const cli_args *args);
+
+/* ---- BLAS kernel ---- */
+
+/* The kernel that fits this processor better than the one OpenBLAS chose; NULL when the choice is
+ * fine or the user made it. */
+const char *cli_better_blas_core(void);
+/* Re-executes the program once with OPENBLAS_CORETYPE set when that helps; returns otherwise. */
+void cli_rescue_blas(char **argv);
+/* What happened: the kernel that was set by the rescue, or NULL. */
+const char *cli_rescued_core(void);
+
+#endif

@@ -1,0 +1,172 @@
+/* cmd_doctor.c: `rankscope doctor`: is this machine set up so that timings mean something? */
+#include "cli/cli.h"
+
+#include "base/cpu.h"
+#include "linalg/blas.h"
+#include "linalg/peak.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const rs_column fact_columns[] = {{.name = "fact", .type = RS_COLUMN_TEXT},
+                                         {.name = "value", .type = RS_COLUMN_TEXT}};
+
+static const rs_column rate_columns[] = {
+    {.name = "operation", .type = RS_COLUMN_TEXT},
+    {.name = "threads", .type = RS_COLUMN_INT},
+    {.name = "gflops",
+     .type = RS_COLUMN_REAL,
+     .unit = "GFLOP/s",
+     .formula = "2n³ / seconds, best of three, n = 1024"},
+    {.name = "peak",
+     .type = RS_COLUMN_REAL,
+     .unit = "GFLOP/s",
+     .formula = "measured fused multiply-add from registers"},
+    {.name = "percent", .type = RS_COLUMN_REAL, .unit = "%", .formula = "100 · gflops / peak"},
+};
+
+static rs_status add_fact(rs_table *table, const char *fact, const char *value, rs_error *err)
+{
+    size_t row;
+    RS_TRY(rs_table_add_row(table, &row, err));
+    RS_TRY(rs_table_set_text(table, row, 0, fact, err));
+    return rs_table_set_text(table, row, 1, value, err);
+}
+
+static rs_status add_facts(rs_result *result, const rs_context *context, rs_error *err)
+{
+    rs_table *table;
+    RS_TRY(rs_result_add_table(result, "machine", "Machine", "What rankscope found", fact_columns,
+                               2, &table, err));
+    char cpu[64], threads[96], memory[96];
+    rs_cpu_name(cpu, sizeof cpu);
+    snprintf(threads, sizeof threads, "%d used, %d processors available", context->threads,
+             omp_get_num_procs());
+    double page = (double)sysconf(_SC_PAGESIZE);
+    snprintf(memory, sizeof memory, "%.1f GiB",
+             page * (double)sysconf(_SC_PHYS_PAGES) / 1073741824.0);
+    const char *rescued = cli_rescued_core(), *forced = getenv("OPENBLAS_CORETYPE");
+    const char *chosen_by = rescued  ? "set by rankscope: OpenBLAS had chosen a slower one"
+                            : forced ? "set by OPENBLAS_CORETYPE"
+                                     : "chosen by OpenBLAS";
+    const char *facts[][2] = {{"rankscope", rs_version()},
+                              {"processor", cpu},
+                              {"vector instructions", rs_cpu_level_name(rs_cpu_vector_level())},
+                              {"BLAS", rs_blas_config()},
+                              {"BLAS kernel", rs_blas_core()},
+                              {"kernel", chosen_by},
+                              {"threads", threads},
+                              {"memory", memory}};
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        RS_TRY(add_fact(table, facts[i][0], facts[i][1], err));
+    return RS_OK;
+}
+
+static rs_status add_rate(rs_table *table, const char *operation, int threads, double gflops,
+                          double peak, rs_error *err)
+{
+    size_t row;
+    RS_TRY(rs_table_add_row(table, &row, err));
+    RS_TRY(rs_table_set_text(table, row, 0, operation, err));
+    rs_table_set_int(table, row, 1, threads);
+    rs_table_set_real(table, row, 2, gflops);
+    rs_table_set_real(table, row, 3, peak);
+    rs_table_set_real(table, row, 4, 100.0 * gflops / peak);
+    return RS_OK;
+}
+
+typedef struct rates {
+    double best;    /* dgemm with all threads */
+    double percent; /* single-threaded sgemm of its peak */
+} rates;
+
+static rs_status measure(rates *out, rs_result *result, const rs_context *context, rs_error *err)
+{
+    rs_table *table;
+    RS_TRY(rs_result_add_table(result, "speed", "Speed",
+                               "Matrix multiplication beside the measured peak", rate_columns,
+                               sizeof rate_columns / sizeof *rate_columns, &table, err));
+    int counts[2] = {1, context->threads};
+    for (int i = 0; i < (context->threads > 1 ? 2 : 1); i++) {
+        double single, twice, peak32 = rs_peak_fma_f32(counts[i]),
+                              peak64 = rs_peak_fma_f64(counts[i]);
+        RS_TRY(rs_check_cancelled(context, err));
+        RS_TRY(rs_rate_sgemm(&single, 1024, counts[i], err));
+        RS_TRY(rs_rate_dgemm(&twice, 1024, counts[i], err));
+        RS_TRY(add_rate(table, "sgemm", counts[i], single, peak32, err));
+        RS_TRY(add_rate(table, "dgemm", counts[i], twice, peak64, err));
+        if (i == 0) out->percent = 100.0 * single / peak32;
+        out->best = twice;
+    }
+    return RS_OK;
+}
+
+static rs_status add_findings(rs_result *result, const rates *measured, rs_error *err)
+{
+    rs_finding finding = {.layer = RS_NULL_INT,
+                          .head = RS_NULL_INT,
+                          .value = NAN,
+                          .threshold = NAN,
+                          .table = "speed"};
+    char message[300], hint[200];
+    const char *better = cli_better_blas_core();
+    if (better) {
+        snprintf(message, sizeof message,
+                 "OpenBLAS uses its %s kernel where this processor runs %s", rs_blas_core(),
+                 better);
+        snprintf(hint, sizeof hint, "set OPENBLAS_CORETYPE=%s", better);
+        finding.severity = RS_WARN;
+        finding.code = "blas_kernel";
+    } else if (measured->percent < 50) {
+        snprintf(message, sizeof message,
+                 "sgemm reaches %.0f %% of the processor's peak with the %s kernel",
+                 measured->percent, rs_blas_core());
+        snprintf(hint, sizeof hint,
+                 "try OPENBLAS_CORETYPE=Haswell, Zen or SkylakeX; on a busy machine measure again");
+        finding.severity = RS_WARN;
+        finding.code = "blas_slow";
+        finding.value = measured->percent;
+        finding.threshold = 50;
+    } else {
+        snprintf(message, sizeof message,
+                 "sgemm reaches %.0f %% of the processor's peak with the %s kernel",
+                 measured->percent, rs_blas_core());
+        snprintf(hint, sizeof hint, "nothing to do");
+        finding.severity = RS_INFO;
+        finding.code = "blas_ok";
+        finding.value = measured->percent;
+        finding.threshold = 50;
+    }
+    finding.message = message;
+    finding.hint = hint;
+    return rs_result_add_finding(result, &finding, err);
+}
+
+static rs_status examine(rs_result *result, const cli_args *args, const rs_context *context,
+                         rs_error *err)
+{
+    rates measured = {0};
+    RS_TRY(add_facts(result, context, err));
+    RS_TRY(measure(&measured, result, context, err));
+    RS_TRY(add_findings(result, &measured, err));
+    return cli_set_meta(result, args, measured.best, err);
+}
+
+int cli_doctor(const cli_args *args)
+{
+    double started = cli_now();
+    rs_error err;
+    rs_context context = cli_context(args);
+    cli_args shown = *args;
+    if (!shown.tables) shown.tables = "machine,speed";
+    rs_result *result = rs_result_new("doctor");
+    rs_status status =
+        result ? examine(result, args, &context, &err) : rs_fail_memory(&err, "result", 0);
+    if (status == RS_OK) return cli_finish(result, &shown, started, NULL, 0);
+    rs_result_free(result);
+    return cli_fail(&err);
+}

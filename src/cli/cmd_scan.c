@@ -1,0 +1,199 @@
+/* cmd_scan.c: `rankscope scan`. */
+#include "cli/cli.h"
+
+#include "base/mapping.h"
+#include "linalg/blas.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- options ---- */
+
+static rs_status parse_layers(rs_scan_options *options, const char *text, rs_error *err)
+{
+    char *end;
+    errno = 0;
+    long first = strtol(text, &end, 10), last = first;
+    bool valid = end != text && text[0] != '-';
+    if (valid && *end == '-') {
+        const char *second = end + 1;
+        last = strtol(second, &end, 10);
+        valid = end != second && *second != '-';
+    }
+    if (!valid || *end || errno || first < 0 || last < first || last > INT32_MAX)
+        return rs_fail(err, RS_E_BAD_OPTION, "--layers",
+                       "give A-B or a single number, counted from 0", "'%s' is no range of layers",
+                       text);
+    options->heads.first_layer = (int32_t)first;
+    options->heads.last_layer = (int32_t)last;
+    return RS_OK;
+}
+
+static bool parse_real(double *out, const char *text, const char **rest)
+{
+    char *end;
+    *out = strtod(text, &end);
+    *rest = end;
+    return end != text && isfinite(*out);
+}
+
+static rs_status parse_energies(rs_scan_options *options, const char *text, rs_error *err)
+{
+    for (const char *p = text;;) {
+        double value;
+        if (!parse_real(&value, p, &p) || !(value > 0 && value <= 1) || (*p && *p != ','))
+            return rs_fail(err, RS_E_BAD_OPTION, "--energy", "give fractions such as 0.9,0.95,0.99",
+                           "'%s' is no list of fractions above 0 and up to 1", text);
+        if (options->n_energies == RS_MAX_ENERGIES)
+            return rs_fail(err, RS_E_BAD_OPTION, "--energy", NULL, "at most %d fractions",
+                           RS_MAX_ENERGIES);
+        options->energies[options->n_energies++] = value;
+        if (!*p) return RS_OK;
+        p++;
+    }
+}
+
+static rs_status parse_thresholds(rs_scan_options *options, const char *text, rs_error *err)
+{
+    const struct {
+        const char *code;
+        double *value;
+    } known[] = {{"qk_low_rank", &options->thresholds.qk_low_rank},
+                 {"ov_low_rank", &options->thresholds.ov_low_rank},
+                 {"dead_head", &options->thresholds.dead_head},
+                 {"decay_equilibrium", &options->thresholds.decay_equilibrium}};
+    for (const char *p = text; *p;) {
+        size_t length = strcspn(p, "=,"), i = 0;
+        while (i < sizeof known / sizeof *known &&
+               (strlen(known[i].code) != length || memcmp(known[i].code, p, length) != 0))
+            i++;
+        double value;
+        if (i == sizeof known / sizeof *known || p[length] != '=' ||
+            !parse_real(&value, p + length + 1, &p) || value < 0 || (*p && *p != ','))
+            return rs_fail(err, RS_E_BAD_OPTION, "--threshold",
+                           "give CODE=X with CODE one of qk_low_rank, ov_low_rank, dead_head, "
+                           "decay_equilibrium and X >= 0",
+                           "cannot read '%s'", text);
+        *known[i].value = value;
+        p += *p == ',';
+    }
+    return RS_OK;
+}
+
+static rs_status scan_options(rs_scan_options *options, const cli_args *args, rs_error *err)
+{
+    rs_scan_defaults(options);
+    options->heads.fold = (rs_fold){.norms = args->fold_norms, .biases = args->with_bias};
+    options->spectra = args->spectra;
+    if (strcmp(args->precision, "residual") == 0)
+        return rs_fail(err, RS_E_UNSUPPORTED, "--precision", "leave it out",
+                       "scan has no forward pass: it works in float64");
+    if (args->matrices && strcmp(args->matrices, "attention") != 0)
+        options->matrices = args->matrices;
+    if (args->layers) RS_TRY(parse_layers(options, args->layers, err));
+    if (args->energy) RS_TRY(parse_energies(options, args->energy, err));
+    if (args->threshold) RS_TRY(parse_thresholds(options, args->threshold, err));
+    const char *rest;
+    if (args->tol && (!parse_real(&options->heads.tolerance, args->tol, &rest) || *rest ||
+                      options->heads.tolerance < 0))
+        return rs_fail(err, RS_E_BAD_OPTION, "--tol", "give a number such as 1e-6",
+                       "'%s' is no tolerance", args->tol);
+    return RS_OK;
+}
+
+/* ---- the map file ---- */
+
+static rs_status read_map(json_t **map, const char *path, rs_error *err)
+{
+    *map = NULL;
+    if (!path) return RS_OK;
+    rs_mapping *file;
+    RS_TRY(rs_mapping_open(&file, path, err));
+    rs_status status = rs_config_parse(map, path, (const char *)file->data, file->size, err);
+    rs_mapping_close(file);
+    return status;
+}
+
+/* ---- files that must not be overwritten ---- */
+
+static size_t add_path(rs_file_id *ids, size_t n, const char *path)
+{
+    struct stat status;
+    if (!path || stat(path, &status) != 0) return n;
+    ids[n] = (rs_file_id){(uint64_t)status.st_dev, (uint64_t)status.st_ino};
+    return n + 1;
+}
+
+static rs_file_id *input_files(const rs_checkpoint *checkpoint, const cli_args *args, size_t *n)
+{
+    rs_file_id *ids = rs_calloc(checkpoint->n_files + 3, sizeof *ids);
+    *n = 0;
+    if (!ids) return NULL;
+    for (size_t i = 0; i < checkpoint->n_files; i++) {
+        const rs_mapping *mapping = checkpoint->files[i].mapping;
+        ids[(*n)++] = (rs_file_id){mapping->device, mapping->inode};
+    }
+    char index[4096];
+    snprintf(index, sizeof index, "%s/model.safetensors.index.json", args->input);
+    *n = add_path(ids, *n, index);
+    *n = add_path(ids, *n, checkpoint->config_path);
+    *n = add_path(ids, *n, args->map);
+    return ids;
+}
+
+/* ---- running ---- */
+
+static rs_status scan_model(rs_result *result, const rs_checkpoint *checkpoint, const json_t *map,
+                            const cli_args *args, const rs_scan_options *options,
+                            const rs_context *context, rs_error *err)
+{
+    rs_model *model;
+    RS_TRY(rs_model_open(&model, checkpoint, map, args->map, err));
+    rs_status status = rs_scan(result, model, options, context, err);
+    rs_model_close(model);
+    return status;
+}
+
+static rs_status scan_checkpoint(rs_result *result, const rs_checkpoint *checkpoint,
+                                 const cli_args *args, const rs_scan_options *options,
+                                 const rs_context *context, rs_error *err)
+{
+    json_t *map;
+    RS_TRY(read_map(&map, args->map, err));
+    rs_status status = scan_model(result, checkpoint, map, args, options, context, err);
+    json_decref(map);
+    return status;
+}
+
+int cli_scan(const cli_args *args)
+{
+    double started = cli_now();
+    rs_error err;
+    rs_scan_options options;
+    if (scan_options(&options, args, &err) != RS_OK) return cli_fail(&err);
+    rs_context context = cli_context(args);
+    rs_checkpoint *checkpoint;
+    rs_checkpoint_options how = {.lenient = args->lenient};
+    if (rs_checkpoint_open(&checkpoint, args->input, &how, &err) != RS_OK) return cli_fail(&err);
+    rs_result *result = rs_result_new("scan");
+    size_t n_inputs;
+    rs_file_id *inputs = input_files(checkpoint, args, &n_inputs);
+    rs_status status = result && inputs ? cli_set_meta(result, args, NAN, &err)
+                                        : rs_fail_memory(&err, "result", 0);
+    if (status == RS_OK)
+        status = scan_checkpoint(result, checkpoint, args, &options, &context, &err);
+    rs_checkpoint_close(checkpoint);
+    int code;
+    if (status == RS_OK) {
+        code = cli_finish(result, args, started, inputs, n_inputs);
+    } else {
+        rs_result_free(result);
+        code = cli_fail(&err);
+    }
+    rs_free(inputs);
+    return code;
+}

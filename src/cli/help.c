@@ -1,0 +1,299 @@
+/* help.c: --help, the man page and shell completion, all from the tables in options.c. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WIDTH = 80, INDENT = 6 };
+
+/* Prints text wrapped at WIDTH; '\n' begins a new paragraph line. */
+static void wrapped(const char *text, int indent)
+{
+    int column = 0;
+    for (const char *word = text; *word;) {
+        if (*word == '\n') {
+            putchar('\n');
+            column = 0;
+            word++;
+            continue;
+        }
+        int length = (int)strcspn(word, " \n");
+        if (column > 0 && column + 1 + length > WIDTH - 1) {
+            putchar('\n');
+            column = 0;
+        }
+        if (column == 0)
+            column = printf("%*s%.*s", indent, "", length, word);
+        else
+            column += printf(" %.*s", length, word);
+        word += length;
+        word += *word == ' ';
+    }
+    putchar('\n');
+}
+
+static void print_option(const cli_option *option)
+{
+    printf("  --%s%s%s\n", option->name, option->argument ? " " : "",
+           option->argument ? option->argument : "");
+    wrapped(option->help, INDENT);
+    if (option->fallback) {
+        char text[256];
+        snprintf(text, sizeof text, "Default: %s.", option->fallback);
+        wrapped(text, INDENT);
+    }
+}
+
+/* "command # what for" lines: the comment goes on a line of its own, above. */
+static void print_examples(const char *examples)
+{
+    for (const char *line = examples; *line;) {
+        size_t length = strcspn(line, "\n");
+        const char *note = strstr(line, " # ");
+        if (note && note < line + length)
+            printf("  # %.*s\n  %.*s\n", (int)(line + length - note - 3), note + 3,
+                   (int)(note - line), line);
+        else
+            printf("  %.*s\n", (int)length, line);
+        line += length;
+        line += *line == '\n';
+    }
+}
+
+static void print_program_help(void)
+{
+    printf("rankscope %s: measure, predict, prove and prevent rank collapse in sequence models\n\n",
+           rs_version());
+    printf("Usage: rankscope COMMAND [INPUT] [options]\n\nCommands:\n");
+    for (size_t i = 0; i < cli_n_commands; i++)
+        printf("  %-8s %s\n", cli_commands[i].name, cli_commands[i].brief);
+    printf("\n'rankscope COMMAND --help' explains a command and all of its options.\n"
+           "First steps:\n"
+           "  rankscope doctor                          is this machine set up well?\n"
+           "  rankscope scan MODEL --html report.html   a report on a checkpoint\n\n"
+           "Exit codes: 0 done, 1 the work failed, 2 the request or an input is wrong,\n"
+           "3 a finding reached --fail-on, 130 interrupted.\n");
+}
+
+void cli_print_help(const cli_command *command)
+{
+    if (!command) {
+        print_program_help();
+        return;
+    }
+    printf("rankscope %s: %s\n\n", command->name, command->brief);
+    printf("Usage: rankscope %s%s%s [options]\n\n", command->name, command->input ? " " : "",
+           command->input ? command->input : "");
+    wrapped(command->about, 0);
+    printf("\nOptions:\n");
+    for (size_t i = 0; i < cli_n_options; i++)
+        if (cli_options[i].commands & command->bit) print_option(&cli_options[i]);
+    printf("\nExamples:\n");
+    print_examples(command->examples);
+    printf("\nExit codes: 0 done, 1 the work failed, 2 the request or an input is wrong,\n"
+           "3 a finding reached --fail-on, 130 interrupted.\n");
+}
+
+/* ---- man page ---- */
+
+/* Roff: backslashes, and dots or quotes at the start of a line, are commands. Hyphens in options
+ * must be real ones. */
+static void roff(const char *text)
+{
+    bool line_start = true;
+    for (; *text; text++) {
+        if (line_start && (*text == '.' || *text == '\'')) printf("\\&");
+        if (*text == '\\')
+            printf("\\e");
+        else if (*text == '-')
+            printf("\\-");
+        else if (*text == '\n')
+            printf("\n.PP\n");
+        else
+            putchar(*text);
+        line_start = *text == '\n';
+    }
+}
+
+static void man_option(const cli_option *option)
+{
+    printf(".TP\n\\fB\\-\\-");
+    roff(option->name);
+    printf("\\fR");
+    if (option->argument) {
+        printf(" \\fI");
+        roff(option->argument);
+        printf("\\fR");
+    }
+    printf("\n");
+    roff(option->help);
+    if (option->fallback) {
+        printf(" Default: ");
+        roff(option->fallback);
+        printf(".");
+    }
+    printf("\n");
+}
+
+static void man_command(const cli_command *command)
+{
+    printf(".SH \"COMMAND %s\"\n.B rankscope %s%s%s\n[options]\n.PP\n", command->name,
+           command->name, command->input ? " " : "", command->input ? command->input : "");
+    roff(command->about);
+    printf("\n");
+    for (size_t i = 0; i < cli_n_options; i++)
+        if ((cli_options[i].commands & command->bit) && cli_options[i].commands != CLI_ALL)
+            man_option(&cli_options[i]);
+    printf(".PP\nExamples:\n.PP\n.nf\n");
+    for (const char *line = command->examples; *line;) {
+        char text[512];
+        size_t length = strcspn(line, "\n");
+        snprintf(text, sizeof text, "%.*s", (int)length, line);
+        roff(text);
+        printf("\n");
+        line += length;
+        line += *line == '\n';
+    }
+    printf(".fi\n");
+}
+
+void cli_print_man(void)
+{
+    printf(".TH RANKSCOPE 1 \"\" \"rankscope %s\" \"User Commands\"\n", rs_version());
+    printf(".SH NAME\nrankscope \\- measure, predict, prove and prevent rank collapse in sequence "
+           "models\n");
+    printf(".SH SYNOPSIS\n.B rankscope\n\\fICOMMAND\\fR [\\fIINPUT\\fR] [options]\n");
+    printf(".SH DESCRIPTION\nrankscope reads checkpoints of sequence models as they are "
+           "(safetensors, GGUF) and measures rank "
+           "collapse. Layers and heads count from 0. Standard output carries a table, or the JSON "
+           "when asked with \\-\\-json \\-; "
+           "errors and progress go to standard error.\n");
+    for (size_t i = 0; i < cli_n_commands; i++)
+        man_command(&cli_commands[i]);
+    printf(".SH \"OPTIONS OF EVERY COMMAND\"\n");
+    for (size_t i = 0; i < cli_n_options; i++)
+        if (cli_options[i].commands == CLI_ALL) man_option(&cli_options[i]);
+    printf(".SH \"EXIT STATUS\"\n0 done; 1 the work failed (read error, full disk, out of memory); "
+           "2 the request or an input is "
+           "wrong; 3 a finding reached \\-\\-fail\\-on; 130 interrupted. On 1, 2 and 130 nothing "
+           "is written to standard output.\n");
+    printf(".SH ENVIRONMENT\n.TP\n.B OPENBLAS_CORETYPE\nThe BLAS kernel; unset, rankscope sets it "
+           "and starts itself again when "
+           "OpenBLAS chose a kernel far below what the processor offers.\n.TP\n.B "
+           "OMP_NUM_THREADS\nThreads, where \\-\\-threads is "
+           "not given.\n.TP\n.B NO_COLOR\nNo colours.\n");
+}
+
+/* ---- completion ---- */
+
+static void bash_completion(void)
+{
+    printf("_rankscope() {\n    local cur=\"${COMP_WORDS[COMP_CWORD]}\" "
+           "prev=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
+           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        COMPREPLY=($(compgen -W \"");
+    for (size_t i = 0; i < cli_n_commands; i++)
+        printf("%s ", cli_commands[i].name);
+    printf("--help --version\" -- \"$cur\")); return\n    fi\n    case \"$prev\" in\n");
+    for (size_t i = 0; i < cli_n_options; i++)
+        if (cli_options[i].choices) {
+            char words[128];
+            snprintf(words, sizeof words, "%s", cli_options[i].choices);
+            for (char *p = words; *p; p++)
+                if (*p == '|') *p = ' ';
+            printf("    --%s) COMPREPLY=($(compgen -W \"%s\" -- \"$cur\")); return ;;\n",
+                   cli_options[i].name, words);
+        }
+    printf("    esac\n    case \"${COMP_WORDS[1]}\" in\n");
+    for (size_t c = 0; c < cli_n_commands; c++) {
+        printf("    %s) words=\"", cli_commands[c].name);
+        for (size_t i = 0; i < cli_n_options; i++)
+            if (cli_options[i].commands & cli_commands[c].bit) printf("--%s ", cli_options[i].name);
+        printf("\" ;;\n");
+    }
+    printf("    *) words= ;;\n    esac\n    case \"$cur\" in\n    -*) COMPREPLY=($(compgen -W "
+           "\"$words\" -- \"$cur\")) ;;\n"
+           "    *) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n    esac\n}\ncomplete -o filenames -F "
+           "_rankscope rankscope\n");
+}
+
+/* Single-quoted shell text: the first sentence of the help, quotes and brackets left out. */
+static void shell_brief(const char *help)
+{
+    for (; *help && *help != '.' && *help != ':'; help++)
+        if (!strchr("'[]\"\\`$", *help)) putchar(*help);
+}
+
+static void zsh_completion(void)
+{
+    printf("#compdef rankscope\n_rankscope() {\n    local -a commands\n    commands=(");
+    for (size_t i = 0; i < cli_n_commands; i++) {
+        printf("\n        '%s:", cli_commands[i].name);
+        shell_brief(cli_commands[i].brief);
+        printf("'");
+    }
+    printf("\n    )\n    if (( CURRENT == 2 )); then _describe command commands; return; fi\n    "
+           "case $words[2] in\n");
+    for (size_t c = 0; c < cli_n_commands; c++) {
+        printf("    %s) _arguments", cli_commands[c].name);
+        for (size_t i = 0; i < cli_n_options; i++) {
+            const cli_option *option = &cli_options[i];
+            if (!(option->commands & cli_commands[c].bit)) continue;
+            printf(" \\\n        '--%s[", option->name);
+            shell_brief(option->help);
+            printf("]");
+            if (option->choices) {
+                printf(":choice:(");
+                for (const char *p = option->choices; *p; p++)
+                    putchar(*p == '|' ? ' ' : *p);
+                printf(")");
+            } else if (option->argument) {
+                printf(":value:%s",
+                       strstr(option->argument, "FILE") || strstr(option->argument, "DIR")
+                           ? "_files"
+                           : "");
+            }
+            printf("'");
+        }
+        printf("%s ;;\n", cli_commands[c].input ? " \\\n        '*:input:_files'" : "");
+    }
+    printf("    esac\n}\n_rankscope \"$@\"\n");
+}
+
+static void fish_completion(void)
+{
+    for (size_t c = 0; c < cli_n_commands; c++) {
+        printf("complete -c rankscope -n __fish_use_subcommand -a %s -d '", cli_commands[c].name);
+        shell_brief(cli_commands[c].brief);
+        printf("'\n");
+    }
+    for (size_t c = 0; c < cli_n_commands; c++)
+        for (size_t i = 0; i < cli_n_options; i++) {
+            const cli_option *option = &cli_options[i];
+            if (!(option->commands & cli_commands[c].bit)) continue;
+            printf("complete -c rankscope -n '__fish_seen_subcommand_from %s' -l %s%s",
+                   cli_commands[c].name, option->name, option->argument ? " -r" : "");
+            if (option->choices) {
+                printf(" -f -a '");
+                for (const char *p = option->choices; *p; p++)
+                    putchar(*p == '|' ? ' ' : *p);
+                printf("'");
+            }
+            printf(" -d '");
+            shell_brief(option->help);
+            printf("'\n");
+        }
+}
+
+bool cli_print_completion(const char *shell)
+{
+    static const struct {
+        const char *name;
+        void (*print)(void);
+    } shells[] = {{"bash", bash_completion}, {"zsh", zsh_completion}, {"fish", fish_completion}};
+    for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
+        if (strcmp(shells[i].name, shell) == 0) {
+            shells[i].print();
+            return true;
+        }
+    return false;
+}

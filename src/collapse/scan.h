@@ -1,0 +1,70 @@
+/* scan.h: `rankscope scan`: the rank health of a checkpoint's weights as one result. */
+#ifndef RS_COLLAPSE_SCAN_H
+#define RS_COLLAPSE_SCAN_H
+
+#include "base/context.h"
+#include "collapse/heads.h"
+#include "model/model.h"
+#include "report/result.h"
+
+enum { RS_MAX_ENERGIES = 16 };
+
+/* Thresholds of the findings; each can be set by --threshold CODE=VALUE. */
+typedef struct rs_scan_thresholds {
+    double qk_low_rank;       /* effective_rank / effective_rank_null below this */
+    double ov_low_rank;       /* the same for ov */
+    double dead_head;         /* frobenius_norm / the layer's median below this */
+    double decay_equilibrium; /* least balance_score over a layer's heads above this */
+} rs_scan_thresholds;
+
+typedef struct rs_scan_options {
+    rs_heads_options heads;
+    bool spectra; /* every singular value in tables heads and groups */
+    const char
+        *matrices; /* NULL (attention: none), "all", or a POSIX extended regular expression */
+    double energies[RS_MAX_ENERGIES]; /* fractions of --energy */
+    size_t n_energies;
+    rs_scan_thresholds thresholds;
+} rs_scan_options;
+
+void rs_scan_defaults(rs_scan_options *options);
+
+/* Fills `result` (made by rs_result_new("scan")) with the tables, figures and findings of
+ * contract.md, and its meta "model". */
+rs_status rs_scan(rs_result *result, const rs_model *model, const rs_scan_options *options,
+                  const rs_context *context, rs_error *err);
+
+/* ---- parts, one file each ---- */
+
+/* scan_tables.c */
+rs_status rs_scan_head_tables(rs_result *result, const rs_heads *heads,
+                              const rs_scan_options *options, rs_error *err);
+rs_status rs_scan_summary(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
+                          rs_error *err);
+rs_status rs_scan_tensors(rs_result *result, const rs_model *model, rs_error *err);
+/* scan_planes.c */
+rs_status rs_scan_planes(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
+                         rs_error *err);
+/* scan_energy.c */
+rs_status rs_scan_energy(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
+                         rs_error *err);
+/* scan_matrices.c */
+rs_status rs_scan_matrices(rs_result *result, const rs_model *model, const rs_scan_options *options,
+                           const rs_context *context, rs_error *err);
+/* scan_findings.c */
+rs_status rs_scan_findings(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
+                           rs_error *err);
+/* scan_figures.c */
+rs_status rs_scan_figures(rs_result *result, const rs_heads *heads, rs_error *err);
+
+/* The names a row of heads, groups and layers begins with. */
+const char *rs_product_name(rs_product_kind kind); /* "qk" "ov" "cb" "io" */
+
+/* True when two products are rows of one cell of table layers: same stack, attention, layer and
+ * kind. */
+bool rs_same_cell(const rs_product *a, const rs_product *b);
+
+/* A median of n > 0 values (reordered). */
+double rs_median(double *values, size_t n);
+
+#endif

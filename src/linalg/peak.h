@@ -1,0 +1,15 @@
+/* peak.h: how fast this machine multiplies and adds: the physical limit that matrix multiplication
+ * is held against. */
+#ifndef RS_LINALG_PEAK_H
+#define RS_LINALG_PEAK_H
+
+#include "base/error.h"
+
+/* Measured rates in GFLOP/s (1e9 floating-point operations a second), best of a few short runs. */
+double rs_peak_fma_f32(int threads);
+double rs_peak_fma_f64(int threads);
+/* C = A B, n×n, on `threads` threads. */
+rs_status rs_rate_sgemm(double *gflops, int n, int threads, rs_error *err);
+rs_status rs_rate_dgemm(double *gflops, int n, int threads, rs_error *err);
+
+#endif
