@@ -52,6 +52,14 @@ def trained(rng, rows, cols):
     return (left * spikes) @ right.T + 0.02 * rng.standard_normal((rows, cols))
 
 
+def faint(rng, rows, cols):
+    """Eigenvalues on a power law from 3e-7 to 1e-3, so that the threshold 1e-5 cuts a good fit short."""
+    k = min(rows, cols)
+    left = np.linalg.qr(rng.standard_normal((rows, k)))[0]
+    right = np.linalg.qr(rng.standard_normal((cols, k)))[0]
+    return (left * (np.sqrt(3e-7) * k / np.arange(1, k + 1))) @ right.T
+
+
 def rank_one(_rng, rows, cols):
     """Small integers, so that float32 and float64 hold it exactly."""
     return np.outer(np.arange(rows) % 5 - 2.0, np.arange(cols) % 3 - 1.0)
@@ -66,6 +74,7 @@ SHAPES = [(32, 64), (64, 64), (100, 300), (7, 200)]
 EXTRA = [
     ("trained", trained, 256, 256), ("gaussian", gaussian, 12, 40), ("pareto", pareto, 19, 19),
     ("gaussian", gaussian, 1, 30), ("rank_one", rank_one, 24, 30), ("zero", zero, 24, 30),
+    ("faint", faint, 120, 150),
 ]
 
 
