@@ -3,4 +3,5 @@
 set -eu
 cd "$(dirname "$0")/.."
 command -v shellcheck >/dev/null 2>&1 || { echo "shellcheck is not here: the scripts are not checked"; exit 77; }
-find scripts .ci tests bench -type f \( -name '*.sh' -o -path '.ci/run' \) -exec shellcheck -x -P SCRIPTDIR {} +
+find . \( -name 'build*' -o -name '.git' -o -name .venv -o -name node_modules \) -prune -o \
+    \( -name '*.sh' -o -path ./.ci/run \) -type f -exec shellcheck -x -P SCRIPTDIR {} +
