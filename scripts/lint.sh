@@ -3,5 +3,5 @@
 set -eu
 cd "$(dirname "$0")/.."
 command -v shellcheck >/dev/null 2>&1 || { echo "shellcheck is not here: the scripts are not checked"; exit 77; }
-find . \( -name 'build*' -o -name '.git' -o -name .venv -o -name node_modules \) -prune -o \
+find . -type d \( -name 'build*' -o -name '.git' -o -name .venv -o -name node_modules \) -prune -o \
     \( -name '*.sh' -o -path ./.ci/run \) -type f -exec shellcheck -x -P SCRIPTDIR {} +

@@ -31,7 +31,11 @@ awk -v code="$code" '
     /<\/system-out>/ { output = 0 }
     /<\/testcase>/ {
         if (status == "run") passed++
-        else if (status == "notrun" && asked) { skipped++; print "skipped " test ": " reason }
+        else if (status == "notrun" && asked) {
+            skipped++
+            gsub(/&lt;/, "<", reason); gsub(/&gt;/, ">", reason); gsub(/&quot;/, "\"", reason); gsub(/&amp;/, "\\&", reason)
+            print "skipped " test ": " reason
+        }
         else failed++
     }
     END {
