@@ -23,10 +23,12 @@ if ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$here" "$dir/CMakeCache.txt" 2>/de
     fresh=yes
 else
     fresh=no
+    # Ninja watches CMakeLists.txt, but nobody watches the presets.
+    [ -z "$(find CMakePresets.json -newer "$dir/CMakeCache.txt")" ] || set -- --configure "$@"
 fi
 
 if [ $fresh = yes ] || [ $# -gt 0 ]; then
-    [ "${1:-}" != --configure ] || shift
+    while [ "${1:-}" = --configure ]; do shift; done
     if [ $fresh = yes ]; then
         set -- --fresh "$@"
         ! command -v ninja >/dev/null 2>&1 || set -- -G Ninja "$@"
