@@ -1,16 +1,15 @@
 # tests.cmake: every test that is not a unit test. Exit 77 means "skipped, for the reason printed".
 # Labels: unit, cli, fuzz, page, install, style ('ctest -L unit' runs one kind).
 
-# ---- what a sanitized program is told (tests/sanitizer) ----
+# ---- what a sanitized program is told; nothing is suppressed (CONTRIBUTING.md says why these settings) ----
 set(RS_SANITIZER_ENV "")
 if(RS_SANITIZE MATCHES address)
     list(APPEND RS_SANITIZER_ENV
         "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1:allocator_may_return_null=1"
-        "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/sanitizer/lsan.supp:print_suppressions=0"
         "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1")
 elseif(RS_SANITIZE MATCHES thread)
     list(APPEND RS_SANITIZER_ENV
-        "TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/sanitizer/tsan.supp:ignore_noninstrumented_modules=1:halt_on_error=1"
+        "TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1"
         "OPENBLAS_NUM_THREADS=1")
 endif()
 

@@ -20,8 +20,7 @@ for target in "$@"; do
     [ ! -f "fuzz/$target.dict" ] || dictionary=-dict=fuzz/$target.dict
     echo "fuzz $target: $seconds s"
     # shellcheck disable=SC2086 # no dictionary, no word
-    LSAN_OPTIONS=suppressions=$(pwd -P)/tests/sanitizer/lsan.supp:print_suppressions=0 OMP_NUM_THREADS=1 \
-        "build-fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 \
+    OMP_NUM_THREADS=1 "build-fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 \
         $dictionary -artifact_prefix="fuzz/regressions/$target/" "$found" "fuzz/corpus/$target" \
         "fuzz/regressions/$target" >"build-fuzz/$target.log" 2>&1 || failed="$failed $target"
     grep -E '^(Done|stat::(number_of_executed_units|average_exec_per_sec|peak_rss_mb))|ERROR|SUMMARY|Test unit' \
