@@ -1,0 +1,10 @@
+# bench.cmake: each bench/bench_*.c is a program that 'cmake --build build --target benches' makes; bench/run.sh runs them.
+file(GLOB benches CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/bench_*.c)
+add_custom_target(benches)
+foreach(source ${benches})
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(${name} EXCLUDE_FROM_ALL ${source})
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
+    target_link_libraries(${name} PRIVATE rankscope_lib)
+    add_dependencies(benches ${name})
+endforeach()

@@ -1,0 +1,37 @@
+# install.cmake: what 'make install' puts where. The manual page and the completions are printed by the program
+# itself, from the same table of options that it parses, so they cannot say anything else.
+include(GNUInstallDirs)
+
+# OpenBLAS's OpenMP flavour lives in a folder of its own; without this the loader would take whichever flavour it finds first.
+set_target_properties(rankscope PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+
+install(TARGETS rankscope RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS rankscope_lib ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES ${CMAKE_SOURCE_DIR}/include/rankscope.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# The prefix is worked out from the place of the .pc file, so that any --prefix is right.
+file(RELATIVE_PATH RS_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" RS_PC_PREFIX ${RS_PC_PREFIX})
+list(JOIN OpenMP_C_FLAGS " " RS_PC_OPENMP)
+configure_file(${CMAKE_SOURCE_DIR}/cmake/rankscope.pc.in ${CMAKE_BINARY_DIR}/rankscope.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/rankscope.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(NOT CMAKE_CROSSCOMPILING AND NOT RS_SANITIZE AND NOT RS_FUZZ)
+    set(pages ${CMAKE_BINARY_DIR}/pages)
+    add_custom_command(OUTPUT ${pages}/rankscope.1 ${pages}/rankscope.bash ${pages}/_rankscope ${pages}/rankscope.fish
+        COMMAND ${CMAKE_COMMAND} -E make_directory ${pages}
+        COMMAND rankscope --man > ${pages}/rankscope.1
+        COMMAND rankscope --completion bash > ${pages}/rankscope.bash
+        COMMAND rankscope --completion zsh > ${pages}/_rankscope
+        COMMAND rankscope --completion fish > ${pages}/rankscope.fish
+        DEPENDS rankscope
+        COMMENT "Writing the manual page and the completions"
+        VERBATIM)
+    add_custom_target(pages ALL DEPENDS ${pages}/rankscope.1)
+    install(FILES ${pages}/rankscope.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+    install(FILES ${pages}/rankscope.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+        RENAME rankscope)
+    install(FILES ${pages}/_rankscope DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+    install(FILES ${pages}/rankscope.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endif()

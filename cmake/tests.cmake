@@ -1,0 +1,81 @@
+# tests.cmake: every test that is not a unit test. Exit 77 means "skipped, for the reason printed".
+# Labels: unit, cli, fuzz, page, install, style ('ctest -L unit' runs one kind).
+
+# ---- what a sanitized program is told; nothing is suppressed (CONTRIBUTING.md says why these settings) ----
+set(RS_SANITIZER_ENV "")
+if(RS_SANITIZE MATCHES address)
+    list(APPEND RS_SANITIZER_ENV
+        "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1:allocator_may_return_null=1"
+        "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1")
+elseif(RS_SANITIZE MATCHES thread)
+    list(APPEND RS_SANITIZER_ENV
+        "TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1"
+        "OPENBLAS_NUM_THREADS=1")
+endif()
+
+function(rs_test name label)
+    set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77 TIMEOUT 600)
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT ${RS_SANITIZER_ENV})
+endfunction()
+
+get_property(unit_tests DIRECTORY PROPERTY TESTS)
+foreach(name ${unit_tests})
+    rs_test(${name} unit)
+endforeach()
+
+# ---- the command line: each tests/cli/NAME.sh in a folder of its own; lib*.sh are what they share ----
+file(GLOB cli_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cli/*.sh)
+list(FILTER cli_tests EXCLUDE REGEX "/lib[^/]*$")
+foreach(script ${cli_tests})
+    get_filename_component(name ${script} NAME_WE)
+    file(STRINGS ${script} shebang LIMIT_COUNT 1)
+    set(shell sh)
+    if(shebang MATCHES bash)
+        set(shell bash)
+    endif()
+    set(folder ${CMAKE_BINARY_DIR}/tests/cli/${name})
+    file(MAKE_DIRECTORY ${folder})
+    add_test(NAME cli_${name} COMMAND ${shell} ${script} WORKING_DIRECTORY ${folder})
+    set_tests_properties(cli_${name} PROPERTIES ENVIRONMENT
+        "RANKSCOPE=$<TARGET_FILE:rankscope>;RS_SOURCE_DIR=${CMAKE_SOURCE_DIR};OMP_NUM_THREADS=2")
+    rs_test(cli_${name} cli)
+endforeach()
+
+# ---- fuzz regressions: every stored input through its target, without libFuzzer and so with any compiler ----
+if(NOT RS_FUZZ)
+    file(GLOB fuzzers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/fuzz/fuzz_*.c)
+    foreach(source ${fuzzers})
+        get_filename_component(target ${source} NAME_WE)
+        string(REGEX REPLACE "^fuzz_" "" target ${target})
+        add_executable(replay_${target} ${source} ${CMAKE_SOURCE_DIR}/tests/fuzz/replay.c)
+        set_target_properties(replay_${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+        target_link_libraries(replay_${target} PRIVATE rankscope_lib)
+        add_test(NAME fuzz_${target} COMMAND replay_${target}
+            ${CMAKE_SOURCE_DIR}/fuzz/corpus/${target} ${CMAKE_SOURCE_DIR}/fuzz/regressions/${target})
+        set_tests_properties(fuzz_${target} PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1")
+        rs_test(fuzz_${target} fuzz)
+    endforeach()
+endif()
+
+# ---- the HTML report's page in a headless browser ----
+find_program(RS_NODE NAMES node nodejs)
+if(RS_NODE AND EXISTS ${CMAKE_SOURCE_DIR}/tests/browser/run.mjs)
+    add_test(NAME browser COMMAND ${RS_NODE} ${CMAKE_SOURCE_DIR}/tests/browser/run.mjs
+        WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+    set_tests_properties(browser PROPERTIES ENVIRONMENT
+        "RANKSCOPE=$<TARGET_FILE:rankscope>;RS_SOURCE_DIR=${CMAKE_SOURCE_DIR};OMP_NUM_THREADS=2")
+    rs_test(browser page)
+endif()
+
+# ---- 'make install': what lands where, and that another program can be built with it ----
+if(NOT RS_SANITIZE AND NOT RS_FUZZ AND NOT RS_COVERAGE)
+    add_test(NAME install COMMAND sh ${CMAKE_SOURCE_DIR}/tests/install/run.sh ${CMAKE_BINARY_DIR} ${CMAKE_COMMAND})
+    set_tests_properties(install PROPERTIES ENVIRONMENT "RS_SOURCE_DIR=${CMAKE_SOURCE_DIR}")
+    rs_test(install install)
+endif()
+
+# ---- style ----
+add_test(NAME format COMMAND sh ${CMAKE_SOURCE_DIR}/scripts/format.sh --check)
+add_test(NAME lint COMMAND sh ${CMAKE_SOURCE_DIR}/scripts/lint.sh)
+rs_test(format style)
+rs_test(lint style)

@@ -1,0 +1,53 @@
+#!/bin/sh
+# run.sh BUILD CMAKE: installs into a throw-away folder, runs what landed there, and builds another program with it.
+set -eu
+build=$1
+cmake=$2
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+prefix=$root/a\ prefix
+
+fail() {
+    echo "install: $1"
+    exit 1
+}
+
+# The manifest is the real install's, which 'make uninstall' reads: put it back after this trial.
+manifest=$build/install_manifest.txt
+[ ! -f "$manifest" ] || cp "$manifest" "$root/manifest"
+"$cmake" --install "$build" --prefix "$prefix" >/dev/null
+cp "$manifest" "$root/installed"
+if [ -f "$root/manifest" ]; then cp "$root/manifest" "$manifest"; else rm -f "$manifest"; fi
+
+"$prefix/bin/rankscope" --version | grep -q '^rankscope [0-9]' || fail "the installed program does not say its version"
+if command -v ldd >/dev/null 2>&1 && ldd "$build/rankscope" | grep -q openblas; then
+    ours=$(ldd "$build/rankscope" | awk '/openblas/ { print $3; exit }')
+    theirs=$(ldd "$prefix/bin/rankscope" | awk '/openblas/ { print $3; exit }')
+    [ "$ours" = "$theirs" ] || fail "the installed program loads another OpenBLAS ($theirs, not $ours)"
+fi
+grep -qi '^\.TH "*rankscope"* "*1' "$prefix/share/man/man1/rankscope.1" || fail "rankscope.1 is no manual page"
+bash -n "$prefix/share/bash-completion/completions/rankscope" || fail "the bash completion does not parse"
+grep -q '^complete .*rankscope' "$prefix/share/bash-completion/completions/rankscope" || fail "the bash completion completes nothing"
+grep -q '^#compdef rankscope' "$prefix/share/zsh/site-functions/_rankscope" || fail "the zsh completion has no #compdef line"
+grep -q '^complete -c rankscope' "$prefix/share/fish/vendor_completions.d/rankscope.fish" || fail "the fish completion completes nothing"
+
+# A user's program, by pkg-config alone.
+cat >"$root/user.c" <<'END'
+#include <rankscope.h>
+#include <stdio.h>
+
+int main(void)
+{
+    return puts(rs_version()) < 0;
+}
+END
+config=$(find "$prefix" -name rankscope.pc)
+PKG_CONFIG_PATH=$(dirname "$config")
+export PKG_CONFIG_PATH
+# pkg-config escapes the space of the prefix, as a shell reads it.
+eval "cc -std=c17 -Wall -Wextra -Werror -o \"$root/user\" \"$root/user.c\" $(pkg-config --cflags --libs rankscope)"
+[ "rankscope $("$root/user")" = "$("$prefix/bin/rankscope" --version | sed -n 1p)" ] || fail "library and program differ in version"
+
+# Uninstalling removes every file of the manifest: none may lie elsewhere.
+[ "$(wc -l <"$root/installed")" -le "$(find "$prefix" -type f | wc -l)" ] || fail "the manifest names files outside the prefix"
+echo "$(find "$prefix" -type f | wc -l) files installed and checked"
