@@ -29,6 +29,11 @@ GET(gap_high, head->gap_high)
 GET(balance_score, head->pair.balance_score)
 GET(noise_floor, head->noise_floor)
 
+static double get_effective_rank_ratio(const rs_head *head)
+{
+    return head->sigma ? head->measures.effective_rank / head->null->effective_rank : NAN;
+}
+
 static double get_rank_above_noise(const rs_head *head)
 {
     return head->sigma && head->rank_above_noise >= 0 ? (double)head->rank_above_noise : NAN;
@@ -103,6 +108,8 @@ const rs_measure_column rs_measure_columns[] = {
              "mean over random Gaussian factors of this shape"),
     EXPECTED(stable_rank_null, "stable rank by chance",
              "mean over random Gaussian factors of this shape"),
+    REAL(effective_rank_ratio, "effective rank, of chance",
+         "effective_rank / effective_rank_null: 1 is what random weights have"),
     REAL(noise_floor, "quantisation noise floor",
          "estimated norm of the rounding noise in A Bᵀ: s_A(√rows ‖B‖₂ + ‖B‖_F) + s_B(√cols ‖A‖₂ + "
          "‖A‖_F), s² = step²/12; "
