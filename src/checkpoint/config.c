@@ -4,12 +4,15 @@
 #include "checkpoint/json_text.h"
 #include "checkpoint/open.h"
 
+#include <string.h>
+
 rs_status rs_config_parse(json_t **config, const char *path, const char *text, size_t length,
                           rs_error *err)
 {
     static const rs_json_rules rules = {.max_depth = 64, .non_finite = true};
     RS_TRY(rs_json_load(config, path, text, length, &rules, err));
-    if (json_is_object(*config)) return RS_OK;
+    /* a lone NaN has become an object too: the text decides */
+    if (json_is_object(*config) && text[strspn(text, " \t\r\n")] == '{') return RS_OK;
     json_decref(*config);
     *config = NULL;
     return rs_fail(err, RS_E_CONFIG_SCHEMA, path, "download the model's config.json again",
