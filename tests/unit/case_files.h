@@ -85,10 +85,10 @@ static inline void remove_tree(const char *folder)
     DIR *directory = opendir(folder);
     const struct dirent *entry;
     while (directory && (entry = readdir(directory)) != NULL) {
-        char path[512];
+        char path[1024];
         struct stat status;
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        snprintf(path, sizeof path, "%.700s/%s", folder, entry->d_name);
         if (lstat(path, &status) == 0 && S_ISDIR(status.st_mode))
             remove_tree(path);
         else
