@@ -271,10 +271,13 @@ static rs_status check_layout(reader *r, uint64_t *end, uint64_t *padded_end, rs
     for (uint64_t i = 0; i < r->n_tensors; i++) {
         const entry *e = &r->entries[i];
         RS_TRY(check_offset(r, i, *padded_end, err));
-        if (__builtin_add_overflow(e->offset, e->bytes, end) || !pad(r, *end, padded_end))
+        uint64_t own_end;
+        if (__builtin_add_overflow(e->offset, e->bytes, &own_end) || !pad(r, own_end, padded_end))
             return rs_fail(err, RS_E_GGUF_OVERFLOW, r->cursor.path, "the file is damaged",
                            "tensor '%.*s' ends behind what a 64-bit offset can reach",
                            (int)e->name_length, e->name);
+        /* An empty tensor may lie behind the end of a file that lacks its last padding. */
+        if (e->bytes || !e->sized) *end = own_end;
     }
     return RS_OK;
 }
@@ -327,7 +330,6 @@ static rs_status add_tensors(rs_checkpoint *checkpoint, uint32_t file, reader *r
     RS_TRY(check_extent(r, &start, end, err));
     for (uint64_t i = 0; i < r->n_tensors; i++) {
         const entry *e = &r->entries[i];
-        /* An empty tensor may lie behind the end, when the file lacks its last padding. */
         const uint8_t *data = e->bytes ? cursor->data + start + e->offset : cursor->data;
         RS_TRY(add_tensor(checkpoint, file, e, data, err));
     }
