@@ -276,6 +276,7 @@ static rs_status check_layout(reader *r, uint64_t *end, uint64_t *padded_end, rs
             return rs_fail(err, RS_E_GGUF_OVERFLOW, r->cursor.path, "the file is damaged",
                            "tensor '%.*s' ends behind what a 64-bit offset can reach",
                            (int)e->name_length, e->name);
+        if (i && !e[-1].sized) *end = e->offset;
         /* An empty tensor may lie behind the end of a file that lacks its last padding. */
         if (e->bytes || !e->sized) *end = own_end;
     }
@@ -378,15 +379,20 @@ rs_status rs_gguf_read_part(rs_checkpoint *checkpoint, uint32_t file, json_t **m
     return status;
 }
 
-rs_status rs_gguf_read(rs_checkpoint *checkpoint, uint32_t file, rs_error *err)
+void rs_gguf_keep(rs_checkpoint *checkpoint, uint32_t file, json_t *metadata)
 {
-    json_t *metadata;
-    RS_TRY(rs_gguf_read_part(checkpoint, file, &metadata, err));
     if (file == 0) {
         json_decref(checkpoint->config);
         checkpoint->config = metadata;
     } else {
         json_decref(metadata);
     }
+}
+
+rs_status rs_gguf_read(rs_checkpoint *checkpoint, uint32_t file, rs_error *err)
+{
+    json_t *metadata;
+    RS_TRY(rs_gguf_read_part(checkpoint, file, &metadata, err));
+    rs_gguf_keep(checkpoint, file, metadata);
     return RS_OK;
 }

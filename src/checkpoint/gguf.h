@@ -49,5 +49,7 @@ rs_status rs_gguf_metadata(json_t **metadata, rs_gguf_cursor *cursor, uint64_t n
 /* Reads file `file` of the checkpoint: appends its tensors and hands its metadata to the caller. */
 rs_status rs_gguf_read_part(rs_checkpoint *checkpoint, uint32_t file, json_t **metadata,
                             rs_error *err);
+/* Takes over a part's metadata: those of file 0 become the config, others are dropped. */
+void rs_gguf_keep(rs_checkpoint *checkpoint, uint32_t file, json_t *metadata);
 
 #endif

@@ -83,12 +83,7 @@ static rs_status open_file(rs_checkpoint *checkpoint, const char *path, split_ke
     RS_TRY(rs_checkpoint_add_file(checkpoint, path, plain_name(path), &file, err));
     RS_TRY(rs_gguf_read_part(checkpoint, file, &metadata, err));
     rs_status status = read_keys(keys, metadata, path, err);
-    if (status == RS_OK && file == 0) {
-        json_decref(checkpoint->config);
-        checkpoint->config = metadata;
-    } else {
-        json_decref(metadata);
-    }
+    rs_gguf_keep(checkpoint, file, metadata);
     return status;
 }
 

@@ -1,5 +1,5 @@
 /* gguf_builder.h: GGUF files written byte by byte in memory, right or wrong as a test wants them.
- */
+ * Include it behind cmocka.h. */
 #ifndef RS_TESTS_GGUF_BUILDER_H
 #define RS_TESTS_GGUF_BUILDER_H
 
@@ -142,6 +142,28 @@ static inline void close_bytes(rs_checkpoint *checkpoint)
         mapping->size = 0; /* nothing to unmap */
     }
     rs_checkpoint_close(checkpoint);
+}
+
+/* Reads the bytes built in b, which must fail with that status and with each of the words in its
+ * message; empties b. */
+#define REFUSED(expected, ...) refused(expected, #expected, (const char *[]){__VA_ARGS__, NULL}, &b)
+
+static inline void refused(rs_status expected, const char *name, const char *const *words,
+                           rs_buffer *b)
+{
+    rs_checkpoint *checkpoint;
+    rs_error err = {0};
+    assert_false(b->failed);
+    rs_status status = open_bytes(&checkpoint, b->data, b->length, &err);
+    close_bytes(checkpoint);
+    rs_buffer_free(b);
+    if (status != expected)
+        fail_msg("expected %s, got %s (%s)", name, rs_status_name(status), err.what);
+    assert_int_equal(err.status, expected);
+    assert_string_equal(err.where, "memory.gguf");
+    for (; *words; words++)
+        if (!strstr(err.what, *words) && !strstr(err.hint, *words))
+            fail_msg("'%s' is not in '%s' (%s)", *words, err.what, err.hint);
 }
 
 #endif

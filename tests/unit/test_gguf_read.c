@@ -10,6 +10,7 @@
 #include "gguf_builder.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 static rs_checkpoint *accepted(rs_buffer *b)
 {
@@ -332,31 +333,106 @@ static void reads_shapes_slowest_dimension_first(void **state)
     rs_checkpoint_close(c);
 }
 
-/* ---- memory ---- */
+/* ---- what may go wrong around a good file ---- */
+
+static void a_file_cut_after_it_was_mapped_is_said_to_be(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/rs_gguf_XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    rs_buffer b = {0};
+    put_header(&b, 3, 1, 1);
+    put_key(&b, "long", STRING);
+    put(&b, 300000, 8);
+    put_zeros(&b, 300000);
+    put_tensor(&b, "x", 0, NULL, 0, 0);
+    put_padding(&b, 32);
+    put_zeros(&b, 4);
+    assert_int_equal(write(fd, b.data, b.length), b.length);
+    rs_guard_install();
+    rs_checkpoint *checkpoint = rs_checkpoint_new(RS_FORMAT_GGUF, path);
+    uint32_t file;
+    rs_error err;
+    assert_int_equal(rs_checkpoint_add_file(checkpoint, path, "x.gguf", &file, &err), RS_OK);
+    assert_int_equal(rs_gguf_read(checkpoint, file, &err), RS_OK);
+    assert_int_equal(ftruncate(fd, 65536), 0);
+    assert_int_equal(rs_gguf_read(checkpoint, file, &err), RS_E_TRUNCATED_WHILE_MAPPED);
+    rs_checkpoint_close(checkpoint);
+    rs_buffer_free(&b);
+    close(fd);
+    unlink(path);
+}
+
+static void metadata_of_a_later_file_are_not_the_config(void **state)
+{
+    (void)state;
+    rs_checkpoint *c = rs_checkpoint_new(RS_FORMAT_GGUF, golden);
+    uint32_t file;
+    rs_error err;
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(rs_checkpoint_add_file(c, golden, "metadata.gguf", &file, &err), RS_OK);
+    assert_int_equal(rs_gguf_read(c, 1, &err), RS_OK);
+    assert_null(c->config);
+    assert_int_equal(c->tensors[0].file, 1);
+    rs_checkpoint_close(c);
+}
 
 static void *counted(size_t size)
 {
     return rs_malloc(1, size);
 }
 
+/* Bytes that take every path that asks for memory: replaced text, arrays, a note. */
+static rs_buffer rich_file(void)
+{
+    rs_buffer b = {0};
+    put_header(&b, 3, 2, 4);
+    put_key(&b, "text", STRING);
+    put_string(&b, "\xFF and more");
+    put_array(&b, "strings", STRING, 1);
+    put_string(&b, "s");
+    put_array(&b, "numbers", F32, 2);
+    put(&b, 0x7FC00000, 4);
+    put(&b, 0x3F800000, 4);
+    put_key(&b, "number", U64);
+    put(&b, UINT64_MAX, 8);
+    put_tensor(&b, "x", 2, NE(2, 1), 0, 0);
+    put_tensor(&b, "y", 0, NULL, 0, 32);
+    put_padding(&b, 32);
+    put_zeros(&b, 65);
+    return b;
+}
+
 /* Fails the n-th request for every n, jansson's requests included, until the file is read. */
 static void survives_every_failed_allocation(void **state)
 {
     (void)state;
+    rs_buffer b = rich_file();
     json_set_alloc_funcs(counted, rs_free);
-    rs_status status = RS_E_NO_MEMORY;
-    int64_t n = 0;
-    while (status != RS_OK) {
-        rs_error err = {0};
-        rs_memory_fail_at(++n);
-        rs_checkpoint *c = rs_checkpoint_new(RS_FORMAT_GGUF, golden);
-        status = c ? rs_gguf_open(c, golden, &err) : RS_E_NO_MEMORY;
-        rs_memory_fail_at(0);
-        rs_checkpoint_close(c);
-        if (status != RS_OK) assert_int_equal(status, RS_E_NO_MEMORY);
+    for (int from_disk = 0; from_disk < 2; from_disk++) {
+        rs_status status = RS_E_NO_MEMORY;
+        int64_t n = 0;
+        while (status != RS_OK) {
+            rs_error err = {0};
+            rs_checkpoint *c;
+            rs_memory_fail_at(++n);
+            if (from_disk) {
+                c = rs_checkpoint_new(RS_FORMAT_GGUF, golden);
+                status = c ? rs_gguf_open(c, golden, &err) : RS_E_NO_MEMORY;
+                rs_memory_fail_at(0);
+                rs_checkpoint_close(c);
+            } else {
+                status = open_bytes(&c, b.data, b.length, &err);
+                rs_memory_fail_at(0);
+                close_bytes(c);
+            }
+            if (status != RS_OK) assert_int_equal(status, RS_E_NO_MEMORY);
+        }
+        assert_true(n > 25);
     }
     json_set_alloc_funcs(malloc, free);
-    assert_true(n > 50);
+    rs_buffer_free(&b);
 }
 
 int main(void)
@@ -376,6 +452,8 @@ int main(void)
         cmocka_unit_test(reads_a_million_tensors),
         cmocka_unit_test(reads_every_kind_of_value),
         cmocka_unit_test(reads_shapes_slowest_dimension_first),
+        cmocka_unit_test(a_file_cut_after_it_was_mapped_is_said_to_be),
+        cmocka_unit_test(metadata_of_a_later_file_are_not_the_config),
         cmocka_unit_test(survives_every_failed_allocation),
     };
     return cmocka_run_group_tests_name("gguf_read", tests, NULL, NULL);
