@@ -1,6 +1,5 @@
 /* gguf_builder.h: GGUF files written byte by byte in memory, right or wrong as a test wants them.
  * Include it behind cmocka.h. */
-* /
 #ifndef RS_TESTS_GGUF_BUILDER_H
 #define RS_TESTS_GGUF_BUILDER_H
 
@@ -11,21 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-    enum {
-        U8,
-        I8,
-        U16,
-        I16,
-        U32,
-        I32,
-        F32,
-        BOOL,
-        STRING,
-        ARRAY,
-        U64,
-        I64,
-        F64
-    };
+enum { U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64 };
 
 static inline void put(rs_buffer *b, uint64_t value, int bytes)
 {
