@@ -214,6 +214,9 @@ rs_status rs_scan_unique(rs_scan *p, rs_strmap *seen, const rs_slice *key)
     if (key->in_scratch) data = rs_arena_strndup(p->arena, data, key->length);
     if (!data || !rs_strmap_insert(seen, data, key->length, 0, &existed))
         return rs_scan_no_memory(p);
+    if (seen->count > RS_SCAN_KEYS)
+        return rs_scan_fail(p, RS_E_ST_HEADER_JSON, "more than %d keys in one object",
+                            RS_SCAN_KEYS);
     if (existed)
         return rs_scan_fail(p, RS_E_JSON_DUPLICATE_KEY, "the key '%s' is there twice",
                             rs_show(key->data, key->length).text);

@@ -9,7 +9,10 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-enum { RS_SCAN_DEPTH = 4 }; /* objects and arrays inside each other; the schema needs 3 */
+enum {
+    RS_SCAN_DEPTH = 4,     /* objects and arrays inside each other; the schema needs 3 */
+    RS_SCAN_KEYS = 1000000 /* of one object that rs_scan_unique remembers: bounds its memory */
+};
 
 typedef struct rs_scan {
     const char *text; /* valid UTF-8 */
@@ -53,7 +56,8 @@ bool rs_scan_word(rs_scan *p, const char *word);
 rs_status rs_scan_value(rs_scan *p);
 
 bool rs_scan_same(const rs_slice *key, const char *name);
-/* Remembers a key of an object; RS_E_JSON_DUPLICATE_KEY when it was there. */
+/* Remembers a key of an object; RS_E_JSON_DUPLICATE_KEY when it was there, RS_E_ST_HEADER_JSON when
+ * there are more than RS_SCAN_KEYS. */
 rs_status rs_scan_unique(rs_scan *p, rs_strmap *seen, const rs_slice *key);
 
 #endif

@@ -302,11 +302,14 @@ static void content_decides_before_the_name(void **state)
     assert_int_equal(checkpoint->n_tensors, 1);
     rs_checkpoint_close(checkpoint);
     put_bytes(*state, "a.safetensors", "GGUF\1\0\0\0", 8); /* version 1: refused by that reader */
-    rs_error err;
-    char path[512];
-    join(path, sizeof path, *state, "a.safetensors");
-    rs_status status = rs_checkpoint_open(&checkpoint, path, NULL, &err);
-    assert_true(status >= RS_E_GGUF_MAGIC && status <= RS_E_GGUF_SPLIT);
+    put_bytes(*state, "b.bin", "FUGG\1\0\0\0", 8);         /* its byte-swapped form */
+    static const char *const names[] = {"a.safetensors", "b.bin"};
+    for (size_t i = 0; i < 2; i++) {
+        char path[512];
+        join(path, sizeof path, *state, names[i]);
+        rs_status status = rs_checkpoint_open(&checkpoint, path, NULL, NULL);
+        assert_true(status >= RS_E_GGUF_MAGIC && status <= RS_E_GGUF_SPLIT);
+    }
 }
 
 static void foreign_files_are_named(void **state)
@@ -333,6 +336,28 @@ static void foreign_files_are_named(void **state)
     expect_refused(*state, "seven.safetensors", RS_E_ST_HEADER_TOO_SMALL);
     expect_refused(*state, "absent.safetensors", RS_E_NOT_FOUND);
     expect_refused(*state, "notes.txt/x", RS_E_NOT_FOUND);
+}
+
+static void a_file_cut_while_open_is_noticed(void **state)
+{
+    enum { DATA = 1 << 20 };
+    static char bytes[DATA + 200];
+    uint64_t length = (uint64_t)sprintf(
+        bytes + 8, "{\"a\":{\"dtype\":\"U8\",\"shape\":[%d],\"data_offsets\":[0,%d]}}", DATA, DATA);
+    memcpy(bytes, &length, 8);
+    memset(bytes + 8 + length, 9, DATA);
+    put_bytes(*state, WHOLE, bytes, 8 + length + DATA);
+    rs_guard_install();
+    rs_checkpoint *checkpoint = opened(*state, WHOLE);
+    const rs_tensor *tensor = rs_checkpoint_find(checkpoint, "a");
+    float value;
+    rs_tensor_decode_f32(&value, tensor, DATA - 1, 1);
+    assert_true(value == 9);
+    assert_int_equal(rs_tensor_check(checkpoint, tensor, NULL), RS_OK);
+    assert_int_equal(truncate(checkpoint->files[0].mapping->path, 8192), 0);
+    rs_tensor_decode_f32(&value, tensor, DATA - 1, 1);
+    assert_int_equal(rs_tensor_check(checkpoint, tensor, NULL), RS_E_TRUNCATED_WHILE_MAPPED);
+    rs_checkpoint_close(checkpoint);
 }
 
 /* A header length whose bytes spell a zip's magic is still a header length. */
@@ -450,6 +475,7 @@ int main(void)
         IN_FOLDER(links_of_a_hub_cache_are_followed),
         IN_FOLDER(content_decides_before_the_name),
         IN_FOLDER(foreign_files_are_named),
+        IN_FOLDER(a_file_cut_while_open_is_noticed),
         IN_FOLDER(magic_bytes_as_header_length),
         IN_FOLDER(same_name_twice_is_refused),
         cmocka_unit_test(long_names_are_cut_whole),

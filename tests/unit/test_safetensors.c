@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "case_files.h"
 #include "checkpoint/open.h"
+#include "checkpoint/safetensors_scan.h"
 #include "memory_checkpoint.h"
 
 #include <math.h>
@@ -188,6 +189,25 @@ static void a_million_tensors(void **state)
     memory_checkpoint_free(&memory);
 }
 
+/* Keys of the metadata are remembered only to find one that repeats: their number is bounded. */
+static void too_many_metadata_keys_are_refused(void **state)
+{
+    (void)state;
+    enum { N = RS_SCAN_KEYS + 1 };
+    char *header = malloc((size_t)N * 16 + 64);
+    assert_non_null(header);
+    size_t used = (size_t)sprintf(header, "{\"__metadata__\":{\"0\":\"\"");
+    for (int i = 1; i < N; i++)
+        used += (size_t)sprintf(header + used, ",\"%x\":\"\"", (unsigned)i);
+    strcpy(header + used, "}}");
+    memory_checkpoint memory = make(header, 0);
+    free(header);
+    rs_error err;
+    assert_int_equal(rs_safetensors_read(memory.checkpoint, 0, &strict, &err), RS_E_ST_HEADER_JSON);
+    assert_non_null(strstr(err.what, "more than 1000000 keys"));
+    memory_checkpoint_free(&memory);
+}
+
 /* ---- property: what was laid out at random is found again ---- */
 
 typedef struct laid {
@@ -353,6 +373,7 @@ int main(void)
         cmocka_unit_test(messages_name_what_is_wrong),
         cmocka_unit_test(too_many_tensors_are_refused),
         cmocka_unit_test(a_million_tensors),
+        cmocka_unit_test(too_many_metadata_keys_are_refused),
         cmocka_unit_test(random_layouts_are_read_back),
         cmocka_unit_test(files_of_the_package),
         cmocka_unit_test(survives_lack_of_memory),
