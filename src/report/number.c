@@ -158,11 +158,16 @@ static size_t put_digits(char *out, uint64_t value)
     return n;
 }
 
-size_t rs_integer_format(char out[RS_NUMBER_SIZE], int64_t value)
+static size_t put_integer(char *out, int64_t value)
 {
     size_t n = 0;
     if (value < 0) out[n++] = '-';
-    n += put_digits(out + n, value < 0 ? -(uint64_t)value : (uint64_t)value);
+    return n + put_digits(out + n, value < 0 ? -(uint64_t)value : (uint64_t)value);
+}
+
+size_t rs_integer_format(char out[RS_NUMBER_SIZE], int64_t value)
+{
+    size_t n = put_integer(out, value);
     out[n] = 0;
     return n;
 }
@@ -178,7 +183,7 @@ static size_t put_scientific(char *out, const char *digits, size_t n, int point)
         at += n - 1;
     }
     out[at++] = 'e';
-    return at + rs_integer_format(out + at, point - 1);
+    return at + put_integer(out + at, point - 1);
 }
 
 /* Plain notation while it needs at most 17 digits before the point and 5 zeros behind it. */

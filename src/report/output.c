@@ -179,7 +179,7 @@ static rs_status replace(const char *target, const struct stat *old, const char 
                          size_t length, rs_error *err)
 {
     char name[PATH_SIZE];
-    int fd, slot;
+    int fd = -1, slot = -1;
     RS_TRY(open_temporary(name, &fd, &slot, target, err));
     int code = write_all(fd, bytes, length, false);
     if (!code && old) code = copy_mode(fd, old);
