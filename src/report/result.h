@@ -66,7 +66,9 @@ rs_status rs_result_add_table(rs_result *result, const char *name, const char *t
                               rs_table **out, rs_error *err);
 /* Appends a row of nulls; *row is its index. */
 rs_status rs_table_add_row(rs_table *table, size_t *row, rs_error *err);
-/* Cells. The column must have the fitting type. Text is copied (interned), vectors too. */
+/* Cells. The column must have the fitting type, row and column must exist: otherwise the cell is
+ * left alone and the writers refuse the table (RS_E_INTERNAL). Text is copied (interned), vectors
+ * too. */
 rs_status rs_table_set_text(rs_table *table, size_t row, size_t column, const char *text,
                             rs_error *err);
 void rs_table_set_int(rs_table *table, size_t row, size_t column, int64_t value);
@@ -137,5 +139,9 @@ typedef struct rs_file_id {
 } rs_file_id;
 rs_status rs_output_write(const char *path, const char *bytes, size_t length,
                           const rs_file_id *inputs, size_t n_inputs, rs_error *err);
+/* Removes the temporary files of writes that are under way. Safe in a signal handler; meant for one
+ * that is about to end the process. (A program that wants RS_E_WRITE rather than a signal when a
+ * size limit or a closed pipe stops a write ignores SIGXFSZ and SIGPIPE.) */
+void rs_output_abandon(void);
 
 #endif

@@ -1,0 +1,332 @@
+/* figures.c: see figures.h. */
+#include "report/figures.h"
+
+#include "base/text.h"
+
+#include <math.h>
+
+#define SCHEMA "https://vega.github.io/schema/vega-lite/v6.json"
+#define HIGHLIGHT "#d81b60" /* stands out on viridis, on white and on dark grey */
+#define NO_VALUE "#9aa0a6"
+
+/* ---- pieces ---- */
+
+static const char *title_of(rs_figure_field f)
+{
+    return f.title ? f.title : f.field;
+}
+
+static json_t *names_array(rs_figure_names names)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; array && i < names.n; i++)
+        json_array_append_new(array, json_string(names.names[i]));
+    return array;
+}
+
+static json_t *fields_array(const rs_figure_field *fields, size_t n)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; array && i < n; i++)
+        json_array_append_new(
+            array, json_pack("{s:s, s:s}", "field", fields[i].field, "title", title_of(fields[i])));
+    return array;
+}
+
+/* Takes over the text of a buffer; NULL when it failed. */
+static json_t *text_of(rs_buffer *buffer)
+{
+    json_t *text = buffer->failed || !buffer->data ? NULL : json_string(buffer->data);
+    rs_buffer_free(buffer);
+    return text;
+}
+
+/* An expression true for rows that the page has selected. */
+static json_t *selected_expression(rs_figure_names keys)
+{
+    rs_buffer text = {0};
+    rs_buffer_puts(&text, "rs_selected");
+    for (size_t i = 0; i < keys.n; i++)
+        rs_buffer_printf(&text, " && (rs_%s === null || datum['%s'] === rs_%s)", keys.names[i],
+                         keys.names[i], keys.names[i]);
+    return text_of(&text);
+}
+
+static json_t *parameters(rs_figure_names keys)
+{
+    json_t *array = json_array();
+    json_array_append_new(array, json_pack("{s:s, s:b}", "name", "rs_selected", "value", 0));
+    for (size_t i = 0; i < keys.n; i++) {
+        rs_buffer name = {0};
+        rs_buffer_printf(&name, "rs_%s", keys.names[i]);
+        json_array_append_new(array, json_pack("{s:o, s:n}", "name", text_of(&name), "value"));
+    }
+    return array;
+}
+
+/* A field rs_panel with the words of the facets that the row has: "decoder cross qk". */
+static json_t *panel_transform(rs_figure_names facets)
+{
+    rs_buffer text = {0};
+    rs_buffer_puts(&text, "trim(");
+    for (size_t i = 0; i < facets.n; i++)
+        rs_buffer_printf(&text, "%s(isValid(datum['%s']) ? datum['%s'] + ' ' : '')", i ? " + " : "",
+                         facets.names[i], facets.names[i]);
+    rs_buffer_puts(&text, ")");
+    return json_pack("{s:o, s:s}", "calculate", text_of(&text), "as", "rs_panel");
+}
+
+static json_t *axis_field(rs_figure_field f, const char *type)
+{
+    return json_pack("{s:s, s:s, s:s}", "field", f.field, "type", type, "title", title_of(f));
+}
+
+static json_t *number_axis(rs_figure_field f, bool logarithmic)
+{
+    json_t *scale = logarithmic ? json_pack("{s:s, s:b}", "type", "log", "nice", 0)
+                                : json_pack("{s:b}", "zero", 0);
+    json_t *axis = axis_field(f, "quantitative");
+    json_object_set_new(axis, "scale", scale);
+    return axis;
+}
+
+static json_t *colour_field(rs_figure_field f, bool category)
+{
+    json_t *colour = axis_field(f, category ? "nominal" : "quantitative");
+    if (!category) json_object_set_new(colour, "scale", json_pack("{s:s}", "scheme", "viridis"));
+    return colour;
+}
+
+/* Tooltip entries: the keys, then the fields. */
+static json_t *tooltip(rs_figure_names keys, const rs_figure_field *fields, size_t n)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < keys.n; i++)
+        json_array_append_new(
+            array, json_pack("{s:s, s:s}", "field", keys.names[i], "title", keys.names[i]));
+    for (size_t i = 0; i < n; i++)
+        if (fields[i].field)
+            json_array_append_new(array, json_pack("{s:s, s:s, s:s, s:s}", "field", fields[i].field,
+                                                   "type", "quantitative", "title",
+                                                   title_of(fields[i]), "format", ".4~g"));
+    return array;
+}
+
+typedef struct frame {
+    const char *table;
+    rs_figure_names facets, keys;
+    json_t *usermeta;  /* taken over */
+    json_t *transform; /* taken over; may be empty */
+    json_t *panel;     /* taken over: a layered specification with its size */
+    int columns;       /* panels side by side */
+} frame;
+
+/* Puts a panel into its frame: data, parameters, facets. */
+static json_t *framed(frame f)
+{
+    json_t *spec =
+        json_pack("{s:s, s:{s:o}, s:{s:s}, s:o}", "$schema", SCHEMA, "usermeta", "rankscope",
+                  f.usermeta, "data", "name", f.table, "params", parameters(f.keys));
+    if (f.facets.n) json_array_append_new(f.transform, panel_transform(f.facets));
+    if (json_array_size(f.transform)) json_object_set(spec, "transform", f.transform);
+    json_decref(f.transform);
+    if (f.facets.n) {
+        json_object_set_new(spec, "facet",
+                            json_pack("{s:s, s:s, s:n, s:n}", "field", "rs_panel", "type",
+                                      "nominal", "title", "sort"));
+        json_object_set_new(spec, "columns", json_integer(f.columns));
+        json_object_set_new(spec, "spec", f.panel);
+    } else {
+        json_object_update(spec, f.panel);
+        json_decref(f.panel);
+    }
+    return spec;
+}
+
+/* Keeps rows whose value can stand on a logarithmic axis. */
+static void keep_positive(json_t *transform, rs_figure_field f, bool logarithmic)
+{
+    if (!logarithmic) return;
+    rs_buffer text = {0};
+    rs_buffer_printf(&text, "datum['%s'] > 0", f.field);
+    json_array_append_new(transform, json_pack("{s:o}", "filter", text_of(&text)));
+}
+
+/* ---- heat map ---- */
+
+static double clamp(double value, double low, double high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+static json_t *measured_cells(const rs_heatmap *h)
+{
+    rs_figure_field first = h->measures[0];
+    json_t *colour =
+        json_pack("{s:{s:{s:s, s:b}, s:s}, s:s, s:s, s:s, s:{s:s}}", "condition", "test", "field",
+                  first.field, "valid", 0, "value", NO_VALUE, "field", first.field, "type",
+                  "quantitative", "title", title_of(first), "scale", "scheme", "viridis");
+    return json_pack("{s:{s:s}, s:{s:o, s:o}}", "mark", "type", "rect", "encoding", "color", colour,
+                     "tooltip", tooltip(h->keys, h->measures, 1));
+}
+
+static json_t *selected_cell(rs_figure_names keys)
+{
+    return json_pack("{s:[{s:o}], s:{s:s, s:n, s:s, s:i, s:b}}", "transform", "filter",
+                     selected_expression(keys), "mark", "type", "rect", "fill", "stroke", HIGHLIGHT,
+                     "strokeWidth", 3, "clip", 0);
+}
+
+json_t *rs_figure_heatmap(const rs_heatmap *h)
+{
+    enum { WIDEST = 760, WIDEST_CELL = 30, TALLEST = 420, TALLEST_CELL = 26 };
+    double n_x = h->n_x ? (double)h->n_x : 1, n_y = h->n_y ? (double)h->n_y : 1;
+    double width = floor(n_x * clamp(WIDEST / n_x, 0, WIDEST_CELL));
+    double height = floor(n_y * clamp(TALLEST / n_y, 5, TALLEST_CELL));
+    json_t *x = axis_field(h->x, "ordinal"), *y = axis_field(h->y, "ordinal");
+    json_object_set_new(x, "axis", json_pack("{s:i, s:b}", "labelAngle", 0, "labelOverlap", 1));
+    json_object_set_new(y, "axis", json_pack("{s:b}", "labelOverlap", 1));
+    json_t *panel =
+        json_pack("{s:f, s:f, s:{s:o, s:o}, s:[o, o]}", "width", width, "height", height,
+                  "encoding", "x", x, "y", y, "layer", measured_cells(h), selected_cell(h->keys));
+    json_t *usermeta =
+        json_pack("{s:o, s:s, s:o}", "measures", fields_array(h->measures, h->n_measures), "field",
+                  h->measures[0].field, "keys", names_array(h->keys));
+    return framed((frame){.table = h->table,
+                          .facets = h->facets,
+                          .keys = h->keys,
+                          .usermeta = usermeta,
+                          .transform = json_array(),
+                          .panel = panel,
+                          .columns = (int)clamp(floor(900 / (width + 60)), 1, 3)});
+}
+
+/* ---- lines and points ---- */
+
+/* The band: at each x the mean of the two ends over the rows. */
+static json_t *band(rs_figure_field x, rs_figure_field low, rs_figure_field high, bool log_x,
+                    bool log_y, const char *y_title)
+{
+    json_t *bottom = number_axis(low, log_y), *top = axis_field(high, "quantitative");
+    json_object_set_new(bottom, "aggregate", json_string("mean"));
+    json_object_set_new(bottom, "title", json_string(y_title));
+    json_object_set_new(top, "aggregate", json_string("mean"));
+    json_object_del(top, "type");
+    return json_pack("{s:{s:s, s:s, s:f, s:b}, s:{s:o, s:o, s:o}}", "mark", "type", "area", "color",
+                     NO_VALUE, "opacity", 0.4, "tooltip", 0, "encoding", "x", number_axis(x, log_x),
+                     "y", bottom, "y2", top);
+}
+
+/* {"condition": {"test": SELECTED, "value": yes}, "value": no} */
+static json_t *if_selected(rs_figure_names keys, double yes, double no)
+{
+    return json_pack("{s:{s:o, s:f}, s:f}", "condition", "test", selected_expression(keys), "value",
+                     yes, "value", no);
+}
+
+/* An encoding shared by lines and points. */
+static json_t *point_encoding(rs_figure_field x, rs_figure_field y, rs_figure_field colour,
+                              bool category, bool log_x, bool log_y, rs_figure_names keys)
+{
+    const rs_figure_field shown[] = {x, y};
+    json_t *encoding = json_pack("{s:o, s:o, s:o}", "x", number_axis(x, log_x), "y",
+                                 number_axis(y, log_y), "tooltip", tooltip(keys, shown, 2));
+    if (colour.field) json_object_set_new(encoding, "color", colour_field(colour, category));
+    return encoding;
+}
+
+/* The selected row once more, on top, in the colour of the highlight. */
+static json_t *selected_mark(const char *type, rs_figure_names keys, rs_figure_field x,
+                             rs_figure_field y, bool log_x, bool log_y)
+{
+    return json_pack("{s:[{s:o}], s:{s:s, s:s, s:b, s:f, s:i}, s:{s:o, s:o, s:o}}", "transform",
+                     "filter", selected_expression(keys), "mark", "type", type, "color", HIGHLIGHT,
+                     "filled", 0, "strokeWidth", 2.5, "size", 160, "encoding", "x",
+                     number_axis(x, log_x), "y", number_axis(y, log_y), "detail",
+                     names_array((rs_figure_names){0}));
+}
+
+static json_t *keys_only(rs_figure_names keys)
+{
+    return json_pack("{s:o}", "keys", names_array(keys));
+}
+
+json_t *rs_figure_lines(const rs_lines *l)
+{
+    json_t *layers = json_array(), *transform = json_array(), *detail = json_array();
+    keep_positive(transform, l->x, l->log_x);
+    keep_positive(transform, l->y, l->log_y);
+    for (size_t i = 0; i < l->keys.n; i++)
+        json_array_append_new(detail, json_pack("{s:s}", "field", l->keys.names[i]));
+    if (l->low.field)
+        json_array_append_new(layers,
+                              band(l->x, l->low, l->high, l->log_x, l->log_y, title_of(l->y)));
+    json_t *encoding =
+        point_encoding(l->x, l->y, l->colour, l->colour_is_category, l->log_x, l->log_y, l->keys);
+    json_object_set(encoding, "detail", detail);
+    json_object_set_new(encoding, "opacity", if_selected(l->keys, 1, 0.55));
+    json_array_append_new(layers, json_pack("{s:{s:s, s:f}, s:o}", "mark", "type", "line",
+                                            "strokeWidth", 1.2, "encoding", encoding));
+    json_t *top = selected_mark("line", l->keys, l->x, l->y, l->log_x, l->log_y);
+    json_object_del(json_object_get(top, "mark"), "filled");
+    json_object_del(json_object_get(top, "mark"), "size");
+    json_object_set_new(json_object_get(top, "encoding"), "detail", detail);
+    json_array_append_new(layers, top);
+    json_t *panel = json_pack("{s:i, s:i, s:o}", "width", l->facets.n ? 380 : 760, "height", 300,
+                              "layer", layers);
+    return framed((frame){.table = l->table,
+                          .facets = l->facets,
+                          .keys = l->keys,
+                          .usermeta = keys_only(l->keys),
+                          .transform = transform,
+                          .panel = panel,
+                          .columns = 2});
+}
+
+json_t *rs_figure_spectrum_curves(const char *table, rs_figure_names facets, rs_figure_names keys)
+{
+    return rs_figure_lines(&(rs_lines){
+        .table = table,
+        .x = {"index", "index of the singular value"},
+        .y = {"sigma_normalised", "singular value / largest"},
+        .low = {"null_low", NULL},
+        .high = {"null_high", NULL},
+        .colour = {"layer", "layer"},
+        .facets = facets,
+        .keys = keys,
+        .log_y = true,
+    });
+}
+
+json_t *rs_figure_scatter(const rs_scatter *s)
+{
+    json_t *layers = json_array(), *transform = json_array();
+    keep_positive(transform, s->x, s->log_x);
+    keep_positive(transform, s->y, s->log_y);
+    if (s->low.field)
+        json_array_append_new(layers,
+                              band(s->x, s->low, s->high, s->log_x, s->log_y, title_of(s->y)));
+    if (s->diagonal) {
+        json_t *same = number_axis((rs_figure_field){s->x.field, title_of(s->y)}, s->log_y);
+        json_array_append_new(layers,
+                              json_pack("{s:{s:s, s:s, s:f, s:[i, i], s:b}, s:{s:o, s:o}}", "mark",
+                                        "type", "line", "color", NO_VALUE, "strokeWidth", 1.2,
+                                        "strokeDash", 4, 4, "tooltip", 0, "encoding", "x",
+                                        number_axis(s->x, s->log_x), "y", same));
+    }
+    json_t *encoding =
+        point_encoding(s->x, s->y, s->colour, s->colour_is_category, s->log_x, s->log_y, s->keys);
+    json_array_append_new(layers, json_pack("{s:{s:s, s:b, s:i, s:f}, s:o}", "mark", "type",
+                                            "point", "filled", 1, "size", 30, "opacity", 0.75,
+                                            "encoding", encoding));
+    json_array_append_new(layers, selected_mark("point", s->keys, s->x, s->y, s->log_x, s->log_y));
+    json_t *panel = json_pack("{s:i, s:i, s:o}", "width", s->facets.n ? 380 : 640, "height", 360,
+                              "layer", layers);
+    return framed((frame){.table = s->table,
+                          .facets = s->facets,
+                          .keys = s->keys,
+                          .usermeta = keys_only(s->keys),
+                          .transform = transform,
+                          .panel = panel,
+                          .columns = 2});
+}

@@ -1,0 +1,216 @@
+/*
+ * output.c: a file appears whole or not at all.
+ *
+ * A regular file is written beside its target under a temporary name, flushed to the disk, and
+ * renamed over the target. Devices and pipes cannot be replaced and are written directly.
+ */
+#include "report/result.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH_SIZE = 4096, LIVE_FILES = 16 };
+
+/* ---- temporary files that exist now, for rs_output_abandon ---- */
+
+static struct {
+    atomic_int state; /* FREE, CLAIMED (name being written), LIVE */
+    char name[PATH_SIZE];
+} live[LIVE_FILES];
+enum { FREE, CLAIMED, LIVE };
+
+static int claim(const char *name)
+{
+    for (int i = 0; i < LIVE_FILES; i++) {
+        int expected = FREE;
+        if (!atomic_compare_exchange_strong(&live[i].state, &expected, CLAIMED)) continue;
+        memcpy(live[i].name, name, strlen(name) + 1);
+        atomic_store(&live[i].state, LIVE);
+        return i;
+    }
+    return -1;
+}
+
+static void release(int slot)
+{
+    if (slot >= 0) atomic_store(&live[slot].state, FREE);
+}
+
+void rs_output_abandon(void)
+{
+    int kept = errno;
+    for (int i = 0; i < LIVE_FILES; i++)
+        if (atomic_load(&live[i].state) == LIVE) unlink(live[i].name);
+    errno = kept;
+}
+
+/* ---- failures ---- */
+
+static rs_status fail(rs_error *err, const char *path, const char *action, int code)
+{
+    const char *hint = NULL;
+    if (code == ENOSPC || code == EDQUOT || code == EFBIG)
+        hint = "free some space or write to another disk; nothing was changed";
+    else if (code == EACCES || code == EPERM || code == EROFS)
+        hint = "choose a place that you may write to";
+    else if (code == ENOENT || code == ENOTDIR)
+        hint = "create the folder first";
+    if (code == EINTR) return rs_fail(err, RS_E_INTERRUPTED, path, NULL, "interrupted");
+    return rs_fail(err, RS_E_WRITE, path, hint, "cannot %s: %s", action, strerror(code));
+}
+
+/* ---- paths ---- */
+
+/* The folder part of a path with its slash, "" when it has none. */
+static size_t folder_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+/* Follows symbolic links of the last component, so that the file behind them is replaced and the
+ * link stays; the file itself need not exist. */
+static rs_status follow_links(char target[PATH_SIZE], const char *path, rs_error *err)
+{
+    enum { MOST_LINKS = 40 };
+    if (strlen(path) >= PATH_SIZE) return fail(err, path, "write", ENAMETOOLONG);
+    memcpy(target, path, strlen(path) + 1);
+    for (int i = 0; i < MOST_LINKS; i++) {
+        char link[PATH_SIZE];
+        ssize_t length = readlink(target, link, sizeof link - 1);
+        if (length < 0) return RS_OK; /* no link, or nothing there */
+        link[length] = 0;
+        size_t folder = link[0] == '/' ? 0 : folder_length(target);
+        if (folder + (size_t)length >= PATH_SIZE) return fail(err, path, "write", ENAMETOOLONG);
+        memcpy(target + folder, link, (size_t)length + 1);
+    }
+    return fail(err, path, "write", ELOOP);
+}
+
+/* ---- writing ---- */
+
+/* 0, or errno. A signal ends the write only when `stoppable`: a pipe may never take the rest. */
+static int write_all(int fd, const char *bytes, size_t length, bool stoppable)
+{
+    enum { PIECE = 1 << 24 }; /* some systems refuse more than 2 GiB at once */
+    while (length > 0) {
+        ssize_t n = write(fd, bytes, length < PIECE ? length : PIECE);
+        if (n < 0 && errno == EINTR && !stoppable) continue;
+        if (n <= 0) return n < 0 ? errno : EIO;
+        bytes += n;
+        length -= (size_t)n;
+    }
+    return 0;
+}
+
+static rs_status write_directly(const char *path, const char *bytes, size_t length, rs_error *err)
+{
+    int fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0) return fail(err, path, "open for writing", errno);
+    int code = write_all(fd, bytes, length, true);
+    if (close(fd) != 0 && !code) code = errno;
+    return code ? fail(err, path, "write", code) : RS_OK;
+}
+
+/* Permissions (and, where allowed, the owner) of a file that is replaced; a new file has those
+ * that open() gives under the umask. */
+static int copy_mode(int fd, const struct stat *old)
+{
+    struct stat now;
+    if (fstat(fd, &now) != 0) return errno;
+    if ((now.st_uid != old->st_uid || now.st_gid != old->st_gid) &&
+        fchown(fd, old->st_uid, old->st_gid) != 0 && errno != EPERM)
+        return errno;
+    return fchmod(fd, old->st_mode & 07777) == 0 ? 0 : errno;
+}
+
+/* Some file systems cannot flush; that is no failure of the write. */
+static int flush(int fd)
+{
+    if (fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP || errno == ENOSYS) return 0;
+    return errno;
+}
+
+/* The new name is on the disk only when its folder is; a failure here loses nothing. */
+static void flush_folder(const char *target)
+{
+    char folder[PATH_SIZE] = ".";
+    size_t length = folder_length(target);
+    if (length) {
+        memcpy(folder, target, length);
+        folder[length] = 0;
+    }
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    (void)flush(fd);
+    close(fd);
+}
+
+/* Opens a file that did not exist, in the target's folder, and registers its name. */
+static rs_status open_temporary(char name[PATH_SIZE], int *fd, int *slot, const char *target,
+                                rs_error *err)
+{
+    static atomic_uint counter;
+    enum { TRIES = 1000, BASE_SHOWN = 100 }; /* names may have 255 bytes */
+    size_t folder = folder_length(target);
+    for (int i = 0; i < TRIES; i++) {
+        int n = snprintf(name, PATH_SIZE, "%.*s.%.*s.%ld-%u.tmp", (int)folder, target, BASE_SHOWN,
+                         target + folder, (long)getpid(), atomic_fetch_add(&counter, 1));
+        if (n < 0 || n >= PATH_SIZE) return fail(err, target, "write", ENAMETOOLONG);
+        *slot = claim(name);
+        if (*slot < 0)
+            return rs_fail(err, RS_E_WRITE, target, "write fewer files at once",
+                           "more than %d files are being written", LIVE_FILES);
+        *fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
+        if (*fd >= 0) return RS_OK;
+        int code = errno;
+        release(*slot);
+        if (code != EEXIST) return fail(err, target, "create a file in its folder", code);
+    }
+    return fail(err, target, "create a file in its folder", EEXIST);
+}
+
+static rs_status replace(const char *target, const struct stat *old, const char *bytes,
+                         size_t length, rs_error *err)
+{
+    char name[PATH_SIZE];
+    int fd = -1, slot = -1;
+    RS_TRY(open_temporary(name, &fd, &slot, target, err));
+    int code = write_all(fd, bytes, length, false);
+    if (!code && old) code = copy_mode(fd, old);
+    if (!code) code = flush(fd);
+    if (close(fd) != 0 && !code) code = errno;
+    if (!code && rename(name, target) != 0) code = errno;
+    if (code) unlink(name);
+    release(slot);
+    if (code) return fail(err, target, "write", code);
+    flush_folder(target);
+    return RS_OK;
+}
+
+rs_status rs_output_write(const char *path, const char *bytes, size_t length,
+                          const rs_file_id *inputs, size_t n_inputs, rs_error *err)
+{
+    char target[PATH_SIZE];
+    struct stat old;
+    if (!path[0]) return fail(err, "output", "write to an empty name", ENOENT);
+    RS_TRY(follow_links(target, path, err));
+    if (stat(target, &old) != 0) {
+        if (errno != ENOENT) return fail(err, path, "write", errno);
+        return replace(target, NULL, bytes, length, err);
+    }
+    for (size_t i = 0; i < n_inputs; i++)
+        if ((uint64_t)old.st_dev == inputs[i].device && (uint64_t)old.st_ino == inputs[i].inode)
+            return rs_fail(err, RS_E_OVERWRITES_INPUT, path, "choose another name for the output",
+                           "this file is one of the inputs");
+    if (S_ISDIR(old.st_mode)) return fail(err, path, "write", EISDIR);
+    if (!S_ISREG(old.st_mode)) return write_directly(target, bytes, length, err);
+    /* A rename would replace even a write-protected file: do not. */
+    if (access(target, W_OK) != 0) return fail(err, path, "write", errno);
+    return replace(target, &old, bytes, length, err);
+}

@@ -1,0 +1,237 @@
+/* result.c: the result object: meta, tables, figures, findings. */
+#include "report/result.h"
+
+#include "report/table.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct figure {
+    const char *name, *title, *about;
+    json_t *spec;
+} figure;
+
+struct rs_result {
+    rs_strings strings;
+    const char *command;
+    json_t *meta;
+    rs_table **tables;
+    size_t n_tables, tables_capacity;
+    figure *figures;
+    size_t n_figures, figures_capacity;
+    rs_finding *findings;
+    size_t n_findings, findings_capacity;
+};
+
+rs_result *rs_result_new(const char *command)
+{
+    rs_result *result = rs_calloc(1, sizeof *result);
+    if (!result) return NULL;
+    result->strings.arena = rs_arena_new();
+    if (result->strings.arena) result->command = rs_strings_intern(&result->strings, command);
+    result->meta = json_object();
+    if (result->command && result->meta) return result;
+    rs_result_free(result);
+    return NULL;
+}
+
+void rs_result_free(rs_result *result)
+{
+    if (!result) return;
+    for (size_t i = 0; i < result->n_tables; i++)
+        rs_table_free(result->tables[i]);
+    for (size_t i = 0; i < result->n_figures; i++)
+        json_decref(result->figures[i].spec);
+    rs_free(result->tables);
+    rs_free(result->figures);
+    rs_free(result->findings);
+    json_decref(result->meta);
+    rs_strmap_free(&result->strings.map);
+    rs_arena_free(result->strings.arena);
+    rs_free(result);
+}
+
+/* ---- building ---- */
+
+rs_status rs_result_set_meta(rs_result *result, const char *key, json_t *value, rs_error *err)
+{
+    if (!value) return rs_fail_memory(err, key, 0); /* the caller's json_pack ran out of it */
+    static const char *const taken[] = {"rankscope", "command", "tables", "figures", "findings"};
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        if (strcmp(key, taken[i]) == 0) {
+            json_decref(value);
+            return rs_fail(err, RS_E_INTERNAL, key, "please report this",
+                           "this key of the result belongs to the writer");
+        }
+    }
+    if (json_object_set_new(result->meta, key, value) != 0) return rs_fail_memory(err, key, 0);
+    return RS_OK;
+}
+
+rs_status rs_result_add_table(rs_result *result, const char *name, const char *title,
+                              const char *about, const rs_column *columns, size_t n_columns,
+                              rs_table **out, rs_error *err)
+{
+    *out = NULL;
+    if (rs_result_table(result, name))
+        return rs_fail(err, RS_E_INTERNAL, name, "please report this",
+                       "a table of this name exists already");
+    if (!RS_GROW(result->tables, result->n_tables, result->tables_capacity))
+        return rs_fail_memory(err, name, 0);
+    rs_table *table = rs_table_new(&result->strings, name, title, about, columns, n_columns);
+    if (!table) return rs_fail_memory(err, name, 0);
+    *out = result->tables[result->n_tables++] = table;
+    return RS_OK;
+}
+
+rs_status rs_result_add_figure(rs_result *result, const char *name, const char *title,
+                               const char *about, json_t *spec, rs_error *err)
+{
+    figure added = {
+        .name = rs_strings_intern(&result->strings, name),
+        .title = rs_strings_intern(&result->strings, title ? title : name),
+        .about = rs_strings_intern(&result->strings, about ? about : ""),
+        .spec = spec,
+    };
+    if (!spec || !added.name || !added.title || !added.about ||
+        !RS_GROW(result->figures, result->n_figures, result->figures_capacity)) {
+        json_decref(spec);
+        return rs_fail_memory(err, name, 0);
+    }
+    result->figures[result->n_figures++] = added;
+    return RS_OK;
+}
+
+/* Copies *text into the result; true also for NULL. */
+static bool keep(rs_result *result, const char **text)
+{
+    if (*text) *text = rs_strings_intern(&result->strings, *text);
+    return *text != NULL;
+}
+
+rs_status rs_result_add_finding(rs_result *result, const rs_finding *finding, rs_error *err)
+{
+    rs_finding added = *finding;
+    if (!added.code) added.code = "note";
+    if (!added.message) added.message = added.code;
+    const char **texts[] = {&added.code,    &added.message, &added.hint,     &added.table,
+                            &added.product, &added.stack,   &added.attention};
+    bool kept = true;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (*texts[i]) kept &= keep(result, texts[i]);
+    if (!kept || !RS_GROW(result->findings, result->n_findings, result->findings_capacity))
+        return rs_fail_memory(err, "findings", 0);
+    result->findings[result->n_findings++] = added;
+    return RS_OK;
+}
+
+rs_status rs_result_add_notes(rs_result *result, const rs_notes *notes, rs_error *err)
+{
+    for (size_t i = 0; i < notes->n; i++) {
+        const rs_note *note = &notes->items[i];
+        rs_finding finding = {
+            .severity = note->severity,
+            .code = note->code,
+            .layer = RS_NULL_INT,
+            .head = RS_NULL_INT,
+            .value = NAN,
+            .threshold = NAN,
+            .message = note->message,
+            .hint = note->hint,
+        };
+        RS_TRY(rs_result_add_finding(result, &finding, err));
+    }
+    return RS_OK;
+}
+
+/* Needs no memory but quadratic time: for when memory is out. */
+static void insert_in_order(rs_finding *findings, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        rs_finding moved = findings[i];
+        size_t j = i;
+        for (; j > 0 && findings[j - 1].severity < moved.severity; j--)
+            findings[j] = findings[j - 1];
+        findings[j] = moved;
+    }
+}
+
+void rs_result_sort_findings(rs_result *result)
+{
+    size_t n = result->n_findings;
+    rs_finding *sorted = rs_malloc(n, sizeof *sorted);
+    if (!sorted) {
+        insert_in_order(result->findings, n);
+        return;
+    }
+    size_t at = 0;
+    for (int severity = RS_CRITICAL; severity >= RS_INFO; severity--)
+        for (size_t i = 0; i < n; i++)
+            if ((int)result->findings[i].severity == severity) sorted[at++] = result->findings[i];
+    if (n) memcpy(result->findings, sorted, n * sizeof *sorted);
+    rs_free(sorted);
+}
+
+/* ---- reading ---- */
+
+const char *rs_result_command(const rs_result *result)
+{
+    return result->command;
+}
+
+const json_t *rs_result_meta(const rs_result *result)
+{
+    return result->meta;
+}
+
+size_t rs_result_table_count(const rs_result *result)
+{
+    return result->n_tables;
+}
+
+const rs_table *rs_result_table_at(const rs_result *result, size_t index)
+{
+    return index < result->n_tables ? result->tables[index] : NULL;
+}
+
+const rs_table *rs_result_table(const rs_result *result, const char *name)
+{
+    for (size_t i = 0; i < result->n_tables; i++)
+        if (strcmp(rs_table_name(result->tables[i]), name) == 0) return result->tables[i];
+    return NULL;
+}
+
+size_t rs_result_figure_count(const rs_result *result)
+{
+    return result->n_figures;
+}
+
+const char *rs_result_figure_name(const rs_result *result, size_t index)
+{
+    return index < result->n_figures ? result->figures[index].name : NULL;
+}
+
+const char *rs_result_figure_title(const rs_result *result, size_t index)
+{
+    return index < result->n_figures ? result->figures[index].title : NULL;
+}
+
+const char *rs_result_figure_about(const rs_result *result, size_t index)
+{
+    return index < result->n_figures ? result->figures[index].about : NULL;
+}
+
+const json_t *rs_result_figure_spec(const rs_result *result, size_t index)
+{
+    return index < result->n_figures ? result->figures[index].spec : NULL;
+}
+
+size_t rs_result_finding_count(const rs_result *result)
+{
+    return result->n_findings;
+}
+
+const rs_finding *rs_result_finding_at(const rs_result *result, size_t index)
+{
+    return index < result->n_findings ? &result->findings[index] : NULL;
+}

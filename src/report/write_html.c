@@ -1,0 +1,116 @@
+/*
+ * write_html.c: the report: one HTML file that needs nothing else.
+ *
+ * page.html has three marks. They are replaced by the title, by the result (the same JSON as
+ * rs_write_json gives, so that a program can take it out of the file again), and by what people
+ * want to know about tables, columns and figures, which is not part of that JSON.
+ */
+#include "report/emit.h"
+#include "report/page.h"
+
+#include <string.h>
+
+/* What web/template.html has where something is put in, in this order. */
+static const char mark_title[] = "<!--rankscope-title-->";
+static const char mark_result[] = "<!--rankscope-result-->";
+static const char mark_about[] = "<!--rankscope-about-->";
+
+static const char *const column_types[] = {
+    [RS_COLUMN_TEXT] = "text", [RS_COLUMN_INT] = "int",       [RS_COLUMN_REAL] = "real",
+    [RS_COLUMN_BOOL] = "bool", [RS_COLUMN_VECTOR] = "vector",
+};
+
+static void member(rs_buffer *out, const char *key, const char *text, bool *first)
+{
+    if (!text) return;
+    rs_emit_key(out, key, first);
+    rs_emit_string(out, text);
+}
+
+static void about_column(rs_buffer *out, const rs_column *column)
+{
+    bool first = true;
+    rs_buffer_puts(out, "{");
+    member(out, "name", column->name, &first);
+    member(out, "type", column_types[column->type], &first);
+    member(out, "title", column->title, &first);
+    member(out, "unit", column->unit, &first);
+    member(out, "formula", column->formula, &first);
+    member(out, "provenance", column->provenance, &first);
+    rs_buffer_puts(out, "}");
+}
+
+static void about_table(rs_buffer *out, const rs_table *table)
+{
+    bool first = true;
+    rs_buffer_puts(out, "{");
+    member(out, "title", rs_table_title(table), &first);
+    member(out, "about", rs_table_about(table), &first);
+    rs_emit_key(out, "columns", &first);
+    rs_buffer_puts(out, "[");
+    for (size_t c = 0; c < rs_table_columns(table); c++) {
+        rs_buffer_puts(out, c ? "," : "");
+        about_column(out, rs_table_column(table, c));
+    }
+    rs_buffer_puts(out, "]}");
+}
+
+/* {"tables": {NAME: {title, about, columns}}, "figures": {NAME: {title, about}}} */
+static void about(rs_buffer *out, const rs_result *result)
+{
+    bool first = true;
+    rs_buffer_puts(out, "{\"tables\":{");
+    for (size_t i = 0; i < rs_result_table_count(result); i++) {
+        const rs_table *table = rs_result_table_at(result, i);
+        rs_emit_key(out, rs_table_name(table), &first);
+        about_table(out, table);
+    }
+    rs_buffer_puts(out, "},\"figures\":{");
+    first = true;
+    for (size_t i = 0; i < rs_result_figure_count(result); i++) {
+        bool own = true;
+        rs_emit_key(out, rs_result_figure_name(result, i), &first);
+        rs_buffer_puts(out, "{");
+        member(out, "title", rs_result_figure_title(result, i), &own);
+        member(out, "about", rs_result_figure_about(result, i), &own);
+        rs_buffer_puts(out, "}");
+    }
+    rs_buffer_puts(out, "}}");
+}
+
+/* Copies the page up to the mark; *from moves behind it. */
+static rs_status copy_to(rs_buffer *out, const char **from, const char *mark, rs_error *err)
+{
+    size_t length = strlen(mark), left = (size_t)(rs_page_end - *from);
+    const char *found = memmem(*from, left, mark, length);
+    if (!found)
+        return rs_fail(err, RS_E_INTERNAL, "report page", "build the program again",
+                       "the embedded page lacks its mark %s", mark);
+    rs_buffer_append(out, *from, (size_t)(found - *from));
+    *from = found + length;
+    return RS_OK;
+}
+
+static void html_text(rs_buffer *out, const char *text)
+{
+    for (; *text; text++) {
+        if (strchr("<>&\"'", *text))
+            rs_buffer_printf(out, "&#%d;", *text);
+        else
+            rs_buffer_append(out, text, 1);
+    }
+}
+
+rs_status rs_write_html(rs_buffer *out, const rs_result *result, rs_error *err)
+{
+    const char *from = rs_page_begin;
+    RS_TRY(copy_to(out, &from, mark_title, err));
+    html_text(out, "rankscope ");
+    html_text(out, rs_result_command(result));
+    RS_TRY(copy_to(out, &from, mark_result, err));
+    RS_TRY(rs_write_json(out, result, err));
+    RS_TRY(copy_to(out, &from, mark_about, err));
+    about(out, result);
+    rs_buffer_append(out, from, (size_t)(rs_page_end - from));
+    return out->failed ? rs_fail_memory(err, "HTML report", out->length) : RS_OK;
+}

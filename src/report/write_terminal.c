@@ -1,0 +1,265 @@
+/* write_terminal.c: the result for a person at a terminal: what was looked at, the summary, the
+ * shape of the model, the tables asked for, and last (next to the prompt) the findings. */
+#include "report/number.h"
+#include "report/terminal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NARROWEST = 32, MOST_FINDINGS = 12, MOST_OF_A_CODE = 3 };
+
+/* ---- what was looked at ---- */
+
+/* Members of "model" in the order in which people want them; %s is the value. */
+static const struct {
+    const char *key, *format;
+} model_words[] = {
+    {"family", "%s"},
+    {"layers", "%s layers"},
+    {"heads", "%s heads"},
+    {"kv_heads", "%s kv heads"},
+    {"d_model", "d_model %s"},
+    {"d_head", "d_head %s"},
+    {"parameters", "%s parameters"},
+    {"dtype", "%s"},
+};
+
+/* A scalar as text; counts above a million are shortened. False for objects, lists, null. */
+static bool scalar_text(rs_buffer *text, const json_t *value)
+{
+    char number[RS_NUMBER_SIZE];
+    if (json_is_string(value)) {
+        rs_buffer_puts(text, json_string_value(value));
+    } else if (json_is_integer(value) && json_integer_value(value) >= 1000000) {
+        bool billions = json_integer_value(value) >= 1000000000;
+        double scaled = (double)json_integer_value(value) / (billions ? 1e9 : 1e6);
+        rs_buffer_append(text, number, rs_number_brief(number, scaled, 3));
+        rs_buffer_puts(text, billions ? " billion" : " million");
+    } else if (json_is_integer(value)) {
+        rs_buffer_append(text, number, rs_integer_format(number, json_integer_value(value)));
+    } else if (json_is_real(value)) {
+        rs_buffer_append(text, number, rs_number_brief(number, json_real_value(value), 4));
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void model_line(const rs_term *term, const json_t *model)
+{
+    rs_buffer line = {0}, value = {0};
+    for (size_t i = 0; i < sizeof model_words / sizeof *model_words; i++) {
+        value.length = 0;
+        if (!scalar_text(&value, json_object_get(model, model_words[i].key))) continue;
+        if (line.length) rs_buffer_puts(&line, term->unicode ? " \xC2\xB7 " : ", ");
+        const char *at = strstr(model_words[i].format, "%s");
+        rs_buffer_append(&line, model_words[i].format, (size_t)(at - model_words[i].format));
+        rs_buffer_append(&line, value.data ? value.data : "", value.length);
+        rs_buffer_puts(&line, at + 2);
+    }
+    term->out->failed |= line.failed || value.failed;
+    if (line.length && !line.failed) rs_term_wrap(term, line.data, 0, 2);
+    rs_buffer_free(&line);
+    rs_buffer_free(&value);
+}
+
+static void header(const rs_term *term, const rs_result *result)
+{
+    static const char *const input_keys[] = {"path", "input", "checkpoint"};
+    rs_buffer line = {0};
+    rs_buffer_printf(&line, "rankscope %s", rs_result_command(result));
+    const json_t *arguments = json_object_get(rs_result_meta(result), "args");
+    for (size_t i = 0; i < sizeof input_keys / sizeof *input_keys; i++) {
+        const char *input = json_string_value(json_object_get(arguments, input_keys[i]));
+        if (!input) continue;
+        rs_buffer_printf(&line, " %s", input);
+        break;
+    }
+    rs_term_style(term, RS_BOLD);
+    if (!line.failed) rs_term_wrap(term, line.data, 0, 2);
+    rs_term_style(term, RS_PLAIN);
+    term->out->failed |= line.failed;
+    rs_buffer_free(&line);
+    model_line(term, json_object_get(rs_result_meta(result), "model"));
+    rs_buffer_puts(term->out, "\n");
+}
+
+/* ---- tables ---- */
+
+static rs_status show_table(const rs_term *term, const rs_table *table, rs_error *err)
+{
+    rs_buffer title = {0};
+    rs_buffer_printf(&title, "%s (%s, %zu row%s)", rs_table_title(table), rs_table_name(table),
+                     rs_table_rows(table), rs_table_rows(table) == 1 ? "" : "s");
+    rs_term_style(term, RS_BOLD);
+    if (!title.failed) rs_term_wrap(term, title.data, 0, 2);
+    rs_term_style(term, RS_PLAIN);
+    term->out->failed |= title.failed;
+    rs_buffer_free(&title);
+    RS_TRY(rs_term_table(term, table, err));
+    rs_buffer_puts(term->out, "\n");
+    return RS_OK;
+}
+
+static rs_status unknown_table(const rs_result *result, const char *name, rs_error *err)
+{
+    rs_buffer hint = {0};
+    const char *nearest = "summary";
+    int least = 1000;
+    rs_buffer_puts(&hint, "tables of this result: all");
+    for (size_t i = 0; i < rs_result_table_count(result); i++) {
+        const char *known = rs_table_name(rs_result_table_at(result, i));
+        int distance = rs_edit_distance(name, known);
+        if (distance < least) least = distance, nearest = known;
+        rs_buffer_printf(&hint, ", %s", known);
+    }
+    rs_status status = rs_fail(err, RS_E_BAD_OPTION, "--table", hint.failed ? NULL : hint.data,
+                               "no table '%s'; nearest is '%s'", name, nearest);
+    rs_buffer_free(&hint);
+    return status;
+}
+
+/* True when the comma list holds the name, or is "all". */
+static bool is_asked(const char *list, const char *name)
+{
+    if (!list) return false;
+    if (strcmp(list, "all") == 0) return true;
+    size_t length = strlen(name);
+    for (const char *p = list; *p;) {
+        size_t n = strcspn(p, ",");
+        if (n == length && memcmp(p, name, n) == 0) return true;
+        p += n + (p[n] == ',');
+    }
+    return false;
+}
+
+static rs_status check_list(const rs_result *result, const char *list, rs_error *err)
+{
+    if (!list || strcmp(list, "all") == 0) return RS_OK;
+    for (const char *p = list; *p;) {
+        char name[128];
+        size_t n = strcspn(p, ","), kept = n < sizeof name - 1 ? n : sizeof name - 1;
+        memcpy(name, p, kept);
+        name[kept] = 0;
+        if (n && !rs_result_table(result, name)) return unknown_table(result, name, err);
+        p += n + (p[n] == ',');
+    }
+    return RS_OK;
+}
+
+static rs_status tables(const rs_term *term, const rs_result *result, const char *list,
+                        rs_error *err)
+{
+    const rs_table *summary = rs_result_table(result, "summary");
+    const rs_table *heads = rs_result_table(result, "heads");
+    if (summary && rs_table_rows(summary)) RS_TRY(show_table(term, summary, err));
+    if (heads) {
+        size_t before = term->out->length;
+        RS_TRY(rs_term_strips(term, heads, err));
+        if (term->out->length > before) rs_buffer_puts(term->out, "\n");
+    }
+    for (size_t i = 0; i < rs_result_table_count(result); i++) {
+        const rs_table *table = rs_result_table_at(result, i);
+        if (table != summary && is_asked(list, rs_table_name(table)))
+            RS_TRY(show_table(term, table, err));
+    }
+    return RS_OK;
+}
+
+/* ---- findings ---- */
+
+static const struct {
+    rs_style style;
+    const char *mark, *ascii, *one, *many;
+} severities[] = {
+    [RS_INFO] = {RS_BLUE, "\xE2\x84\xB9", "i", "note", "notes"},
+    [RS_WARN] = {RS_YELLOW, "\xE2\x96\xB2", "!", "warning", "warnings"},
+    [RS_CRITICAL] = {RS_RED, "\xE2\x9C\x96", "X", "critical finding", "critical findings"},
+};
+
+/* "code, layer 3, head 5 (qk)" */
+static void put_place(rs_buffer *text, const rs_finding *f)
+{
+    rs_buffer_puts(text, f->code);
+    if (f->stack) rs_buffer_printf(text, ", %s", f->stack);
+    if (f->layer != RS_NULL_INT) rs_buffer_printf(text, ", layer %lld", (long long)f->layer);
+    if (f->head != RS_NULL_INT) rs_buffer_printf(text, ", head %lld", (long long)f->head);
+    if (f->product) rs_buffer_printf(text, " (%s)", f->product);
+}
+
+static void show_finding(const rs_term *term, const rs_finding *f, bool with_hint)
+{
+    rs_buffer text = {0};
+    rs_term_style(term, severities[f->severity].style);
+    rs_buffer_printf(term->out, "  %s ",
+                     term->unicode ? severities[f->severity].mark : severities[f->severity].ascii);
+    rs_term_style(term, RS_PLAIN);
+    put_place(&text, f);
+    rs_buffer_printf(&text, ": %s", f->message);
+    if (!text.failed) rs_term_wrap(term, text.data, 4, 4);
+    if (with_hint && f->hint && !text.failed) {
+        text.length = 0;
+        rs_buffer_printf(&text, "-> %s", f->hint);
+        rs_term_style(term, RS_DIM);
+        rs_term_spaces(term, 4);
+        if (!text.failed) rs_term_wrap(term, text.data, 4, 7);
+        rs_term_style(term, RS_PLAIN);
+    }
+    term->out->failed |= text.failed;
+    rs_buffer_free(&text);
+}
+
+/* Of each code only the first few: a hundred alike must not hide the one that differs. */
+static size_t earlier_of_code(const rs_result *result, size_t index)
+{
+    const rs_finding *f = rs_result_finding_at(result, index);
+    size_t count = 0;
+    for (size_t i = 0; i < index && count <= MOST_OF_A_CODE; i++) {
+        const rs_finding *other = rs_result_finding_at(result, i);
+        count += other->severity == f->severity && strcmp(other->code, f->code) == 0;
+    }
+    return count;
+}
+
+static void findings_of(const rs_term *term, const rs_result *result, rs_severity severity,
+                        int *left)
+{
+    size_t total = 0, shown = 0, n = rs_result_finding_count(result);
+    for (size_t i = 0; i < n; i++)
+        total += rs_result_finding_at(result, i)->severity == severity;
+    if (!total) return;
+    rs_term_style(term, severities[severity].style);
+    rs_buffer_printf(term->out, "%zu %s", total,
+                     total == 1 ? severities[severity].one : severities[severity].many);
+    rs_term_style(term, RS_PLAIN);
+    rs_buffer_puts(term->out, "\n");
+    for (size_t i = 0; i<n && * left> 0; i++) {
+        const rs_finding *f = rs_result_finding_at(result, i);
+        if (f->severity != severity) continue;
+        size_t earlier = earlier_of_code(result, i);
+        if (earlier >= MOST_OF_A_CODE) continue;
+        show_finding(term, f, earlier == 0);
+        shown++;
+        --*left;
+    }
+    if (shown < total) rs_buffer_printf(term->out, "    and %zu more: --json\n", total - shown);
+}
+
+rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_terminal *terminal,
+                            rs_error *err)
+{
+    rs_term term = {.out = out,
+                    .width = terminal->width < NARROWEST ? NARROWEST : terminal->width,
+                    .color = terminal->color,
+                    .unicode = terminal->unicode};
+    int left = MOST_FINDINGS;
+    RS_TRY(check_list(result, terminal->tables, err));
+    header(&term, result);
+    RS_TRY(tables(&term, result, terminal->tables, err));
+    for (int severity = RS_CRITICAL; severity >= RS_INFO; severity--)
+        findings_of(&term, result, (rs_severity)severity, &left);
+    if (rs_result_finding_count(result) == 0)
+        rs_term_wrap(&term, "Nothing to report: no finding.", 0, 2);
+    return out->failed ? rs_fail_memory(err, "terminal output", out->length) : RS_OK;
+}

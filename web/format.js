@@ -1,0 +1,48 @@
+// Numbers and words for people, and small DOM helpers.
+
+export const words = (name) => String(name).replaceAll('_', ' ');
+
+// Four significant digits; the full value belongs in a title.
+export function brief(value) {
+  if (value === null || value === undefined) return '–';
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  if (Array.isArray(value)) {
+    if (value.length === 0) return '(0)';
+    return `${brief(value[0])} … ${brief(value[value.length - 1])} (${value.length})`;
+  }
+  if (typeof value !== 'number') return String(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e7) return String(value);
+  const size = Math.abs(value);
+  return size >= 1e-4 && size < 1e6 ? String(Number(value.toPrecision(4))) : value.toExponential(3).replace(/\.?0+e/, 'e').replace('e+', 'e');
+}
+
+export function full(value) {
+  if (value === null || value === undefined) return 'no value';
+  const text = Array.isArray(value) ? value.join(', ') : String(value);
+  return text.length > 1500 ? `${text.slice(0, 1500)} …` : text;
+}
+
+export const count = (n) => n.toLocaleString('en').replaceAll(',', '\u202f');
+export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
+
+// element('a', {href, class, onclick}, child, 'text', ...)
+export function element(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith('on')) node.addEventListener(key.slice(2), value);
+    else node.setAttribute(key, value === true ? '' : value);
+  }
+  node.append(...children.flat().filter((c) => c !== null && c !== undefined));
+  return node;
+}
+
+export function announce(text) {
+  document.getElementById('announcer').textContent = text;
+}
+
+export function download(name, type, text) {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  element('a', { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}

@@ -1,0 +1,159 @@
+// The report: reads the result embedded in this file and lays it out.
+import { Figure } from './figures.js';
+import { Findings, verdict } from './findings.js';
+import { announce, brief, download, element, full, plural, words } from './format.js';
+import { Table } from './tables.js';
+
+const text = (id) => document.getElementById(id).textContent;
+const result = JSON.parse(text('rankscope-result'));
+const about = JSON.parse(text('rankscope-about'));
+const main = document.getElementById('main');
+const figures = [], tables = new Map();
+
+// ---- theme ----
+
+const preferred = matchMedia('(prefers-color-scheme: dark)');
+function remembered() {
+  try {
+    return localStorage.getItem('rankscope-theme');
+  } catch {
+    return null; // storage may be forbidden for local files
+  }
+}
+function setTheme(theme, keep) {
+  document.documentElement.dataset.theme = theme;
+  document.getElementById('theme-name').textContent = theme === 'dark' ? 'Dark' : 'Light';
+  if (keep) {
+    try {
+      localStorage.setItem('rankscope-theme', theme);
+    } catch { /* the choice then lasts for this visit */ }
+  }
+  return Promise.all(figures.map((f) => f.draw()));
+}
+const chosen = () => remembered() ?? (preferred.matches ? 'dark' : 'light');
+
+// ---- selecting a row everywhere ----
+
+const KEYS = ['stack', 'attention', 'layer', 'head', 'product'];
+
+function select(tableName, keys, move) {
+  const table = tables.get(tableName) ?? [...tables.values()].find((t) => t.find(keys) >= 0);
+  for (const figure of figures) figure.highlight(keys);
+  for (const other of tables.values()) if (other !== table && other.selected >= 0) other.select(-1, { move: false });
+  const index = table ? table.find(keys) : -1;
+  if (index >= 0) table.select(index, { move });
+  announce(index >= 0 ? `Row selected in table ${table.name}` : 'No table has this row');
+}
+
+function selectFinding(finding) {
+  const keys = {};
+  for (const key of KEYS) if (finding[key] !== null && finding[key] !== undefined) keys[key] = finding[key];
+  select(finding.table, keys, true);
+}
+
+// ---- sections ----
+
+function facts(pairs) {
+  const shown = pairs.filter(([, v]) => v !== null && v !== undefined && v !== '' && typeof v !== 'object');
+  return element('dl', { class: 'facts' }, shown.map(([name, value]) => element('div', {},
+    element('dt', {}, words(name)), element('dd', { title: full(value) }, typeof value === 'number' && value >= 1e6 ? `${brief(value / 1e6)} million` : brief(value)))));
+}
+
+function section(id, title, ...children) {
+  const node = element('section', { id, 'aria-labelledby': `${id}-title` }, element('h2', { id: `${id}-title` }, title), children);
+  main.append(node);
+  document.getElementById('sections').append(element('a', { href: `#${id}` }, title));
+}
+
+// {a: {b: 1}} -> [['a b', 1]]
+function flat(object, prefix = '') {
+  return Object.entries(object ?? {}).flatMap(([k, v]) => (v !== null && typeof v === 'object' && !Array.isArray(v)
+    ? flat(v, `${prefix}${k} `) : [[`${prefix}${k}`, Array.isArray(v) ? v.filter((x) => typeof x !== 'object').join(', ') : v]]));
+}
+
+function overview() {
+  const model = result.model ?? {}, args = result.args ?? {};
+  const input = args.path ?? args.input ?? args.checkpoint ?? null;
+  const name = input ? String(input).replace(/\/+$/, '').split('/').pop() : model.family ?? result.command;
+  document.title = `${name} · rankscope ${result.command}`;
+  document.getElementById('brand').textContent = `rankscope ${result.command}`;
+  main.append(element('h1', {}, name));
+  if (input && input !== name) main.append(element('p', { class: 'path' }, element('code', {}, input)));
+  const summary = result.tables.summary?.length ? new Table('summary', result.tables.summary, about.tables.summary) : null;
+  if (summary) tables.set('summary', summary);
+  section('overview', 'Overview', verdict(result.findings), facts(Object.entries(model)), summary?.root);
+}
+
+function layOut() {
+  overview();
+  if (result.findings.length) section('findings', 'Findings', new Findings(result.findings, selectFinding).root);
+  for (const [name, spec] of Object.entries(result.figures)) figures.push(new Figure(name, spec, about.figures[name], result.tables, select));
+  if (figures.length) section('figures', 'Figures', figures.map((f) => f.root));
+  for (const [name, rows] of Object.entries(result.tables)) if (name !== 'summary') tables.set(name, new Table(name, rows, about.tables[name]));
+  const others = [...tables.values()].filter((t) => t.name !== 'summary');
+  if (others.length) section('tables', 'Tables', contents(others), others.map((t) => t.root));
+  const known = new Set(['rankscope', 'command', 'tables', 'figures', 'findings', 'model']);
+  section('run', 'This run', facts([['command', result.command], ['rankscope', result.rankscope],
+    ...flat(Object.fromEntries(Object.entries(result).filter(([k]) => !known.has(k))))]));
+}
+
+function contents(list) {
+  return element('p', { class: 'contents' }, list.map((t) => element('a', { href: `#table-${t.name}` }, `${t.about.title ?? words(t.name)} (${plural(t.rows.length, 'row')})`)));
+}
+
+function foot() {
+  document.getElementById('foot').append(
+    element('p', {}, `Made by rankscope ${result.rankscope}. Numbers show four significant digits; hover for all of them. A dash is a value that does not exist, and a finding says why.`),
+    element('details', {}, element('summary', {}, 'Licences of the chart library'), element('pre', {}, text('licences'))));
+}
+
+// ---- buttons ----
+
+async function copy(content) {
+  try {
+    await navigator.clipboard.writeText(content);
+  } catch { // a page from a file may not have the clipboard: select and copy as of old
+    const area = element('textarea', { 'aria-hidden': 'true' });
+    area.value = content;
+    document.body.append(area);
+    area.select();
+    document.execCommand('copy');
+    area.remove();
+  }
+}
+
+function buttons() {
+  const copyButton = document.getElementById('copy-json');
+  copyButton.addEventListener('click', async () => {
+    await copy(text('rankscope-result'));
+    announce('JSON copied');
+    copyButton.textContent = 'Copied';
+    setTimeout(() => { copyButton.textContent = 'Copy JSON'; }, 1500);
+  });
+  document.getElementById('save-json').addEventListener('click', () => download(`rankscope-${result.command}.json`, 'application/json', text('rankscope-result')));
+  document.getElementById('theme').addEventListener('click', () => setTheme(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark', true));
+  preferred.addEventListener('change', () => { if (!remembered()) setTheme(chosen()); });
+}
+
+function followWidth() {
+  let width = main.clientWidth, timer = 0;
+  new ResizeObserver(() => {
+    if (Math.abs(main.clientWidth - width) < 30) return;
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      width = main.clientWidth;
+      for (const figure of figures) figure.draw();
+    }, 200);
+  }).observe(main);
+}
+
+document.documentElement.dataset.theme = chosen();
+layOut();
+foot();
+buttons();
+setTheme(chosen()).then(() => {
+  followWidth();
+  const linked = /^#finding-(\d+)$/.exec(location.hash);
+  if (linked && result.findings[linked[1]]) selectFinding(result.findings[linked[1]]);
+  document.documentElement.dataset.ready = 'yes';
+});
