@@ -44,7 +44,7 @@ typedef struct rs_checkpoint {
     rs_checkpoint_file *files; /* tensor files */
     size_t n_files;
     rs_tensor *tensors; /* in file order, then by offset */
-    size_t n_tensors;
+    size_t n_tensors, tensor_capacity;
     rs_strmap by_name; /* name -> index into tensors */
     /* The configuration as a JSON object. safetensors: config.json (NULL when there is none beside
      * the file; bare NaN/Infinity became {"__float__": "..."}). GGUF: the metadata keys with their

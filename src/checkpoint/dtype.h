@@ -111,6 +111,7 @@ void rs_decode_f8_e5m2fnuz(float *out, const uint8_t *source, size_t n);
 void rs_decode_i16(float *out, const uint8_t *source, size_t n);
 void rs_decode_u16(float *out, const uint8_t *source, size_t n);
 void rs_decode_f16(float *out, const uint8_t *source, size_t n);
+void rs_decode_f16_plain(float *out, const uint8_t *source, size_t n); /* its twin without F16C */
 void rs_decode_bf16(float *out, const uint8_t *source, size_t n);
 void rs_decode_f32(float *out, const uint8_t *source, size_t n);
 void rs_decode_i32(double *out, const uint8_t *source, size_t n);

@@ -1,0 +1,52 @@
+/* config.c: config.json and adapter_config.json as JSON objects. What they mean is the model room's
+ * business. */
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/json_text.h"
+#include "checkpoint/open.h"
+
+#include <string.h>
+
+rs_status rs_config_parse(json_t **config, const char *path, const char *text, size_t length,
+                          rs_error *err)
+{
+    static const rs_json_rules rules = {.max_depth = 64, .non_finite = true};
+    RS_TRY(rs_json_load(config, path, text, length, &rules, err));
+    /* a lone NaN has become an object too: the text decides */
+    if (json_is_object(*config) && text[strspn(text, " \t\r\n")] == '{') return RS_OK;
+    json_decref(*config);
+    *config = NULL;
+    return rs_fail(err, RS_E_CONFIG_SCHEMA, path, "download the model's config.json again",
+                   "is not a JSON object ({...})");
+}
+
+/* *config stays NULL when there is no such file; *path is where it came from. */
+static rs_status load(json_t **config, char **path, const char *folder, const char *name,
+                      rs_error *err)
+{
+    *path = rs_path_join(folder, name);
+    if (!*path) return rs_fail_memory(err, name, 0);
+    rs_mapping *mapping;
+    rs_error reason = {0};
+    rs_status status = rs_mapping_open(&mapping, *path, &reason);
+    if (status == RS_OK) {
+        status = rs_config_parse(config, *path, (const char *)mapping->data, mapping->size, err);
+        rs_status damage = rs_mapping_check(mapping, err);
+        if (damage != RS_OK) status = damage;
+        rs_mapping_close(mapping);
+        return status;
+    }
+    rs_free(*path);
+    *path = NULL;
+    if (status == RS_E_NOT_FOUND) return RS_OK;
+    if (err) *err = reason;
+    return status;
+}
+
+rs_status rs_config_load(rs_checkpoint *checkpoint, const char *folder, rs_error *err)
+{
+    RS_TRY(load(&checkpoint->config, &checkpoint->config_path, folder, "config.json", err));
+    char *path = NULL;
+    rs_status status = load(&checkpoint->adapter_config, &path, folder, "adapter_config.json", err);
+    rs_free(path);
+    return status;
+}

@@ -1,0 +1,84 @@
+/* test_config.c: the text of config.json. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "case_files.h"
+#include "checkpoint/checkpoint.h"
+
+/* Each golden case; an accepted one has the value that Python's json gives it. */
+static void config_case(void **state)
+{
+    const case_file *test = *state;
+    size_t size;
+    char *text = read_whole(test->path, &size);
+    json_t *config;
+    rs_error err = {0};
+    rs_status status = rs_config_parse(&config, "config.json", text, size, &err);
+    free(text);
+    assert_case(test, status, &err);
+    if (status != RS_OK) {
+        assert_null(config);
+        return;
+    }
+    char path[512];
+    snprintf(path, sizeof path, "%s/config/%.63s.expected.json", RS_TEST_DATA, test->name);
+    json_t *expected = json_load_file(path, 0, NULL);
+    assert_non_null(expected);
+    assert_true(json_equal(config, expected));
+    json_decref(expected);
+    json_decref(config);
+}
+
+static void expect_at(const char *text, const char *line_and_column)
+{
+    json_t *config;
+    rs_error err = {0};
+    assert_int_not_equal(rs_config_parse(&config, "config.json", text, strlen(text), &err), RS_OK);
+    if (!strstr(err.what, line_and_column))
+        fail_msg("'%s' does not name %s", err.what, line_and_column);
+}
+
+/* The words that are rewritten must not shift what a message points at. */
+static void messages_name_line_and_column(void **state)
+{
+    (void)state;
+    expect_at("{\"a\": 1,\n \"b\": x}", "line 2, column 8");
+    expect_at("{\"a\": NaN,\n \"b\": x}", "line 2, column 8");
+    expect_at("{\"c\": [NaN, -Infinity, Infinity], \"b\": x}", "line 1, column 41");
+    expect_at("{\"c\":\n[1, [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
+              "line 2, column 67");
+}
+
+static void survives_lack_of_memory(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"a\": NaN}";
+    json_t *config;
+    rs_error err = {0};
+    rs_status status;
+    int64_t n = 0;
+    do {
+        rs_memory_fail_at(++n);
+        status = rs_config_parse(&config, "config.json", text, sizeof text - 1, &err);
+        rs_memory_fail_at(0);
+        assert_true(status == RS_OK || status == RS_E_NO_MEMORY);
+    } while (status != RS_OK);
+    assert_true(n > 1);
+    json_decref(config);
+}
+
+int main(void)
+{
+    static case_file cases[100];
+    static struct CMUnitTest tests[102];
+    size_t n = add_case_tests(tests, cases, read_cases(cases, 100, "config"), config_case);
+    if (n < 30) return 1;
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(messages_name_line_and_column);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(survives_lack_of_memory);
+    return _cmocka_run_group_tests("config", tests, n, NULL, NULL);
+}
