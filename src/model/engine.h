@@ -111,16 +111,16 @@ rs_status rs_json_size(const json_t *value, const char *where, const char *key, 
                        rs_error *err);
 
 /* match.c */
-typedef struct rs_index { /* a family's patterns, ready for lookup */
+typedef struct rs_lookup { /* a family's patterns, ready for lookup */
     const rs_family *family;
     const rs_pattern *rows[512];
     size_t n_rows;
     rs_strmap map;
-} rs_index;
-rs_status rs_index_open(rs_index *index, const rs_family *family, rs_error *err);
-void rs_index_close(rs_index *index);
+} rs_lookup;
+rs_status rs_lookup_open(rs_lookup *index, const rs_family *family, rs_error *err);
+void rs_lookup_close(rs_lookup *index);
 /* The row for a name without its prefix, or NULL; numbers[] receives its numeric components. */
-const rs_pattern *rs_index_find(const rs_index *index, const char *name, int64_t numbers[4],
+const rs_pattern *rs_lookup_find(const rs_lookup *index, const char *name, int64_t numbers[4],
                                 size_t *n_numbers, rs_part *part);
 rs_status rs_match_all(rs_builder *b);
 rs_status rs_match_add(rs_builder *b, const rs_match *match);

@@ -68,13 +68,13 @@ static bool of_product(rs_role role)
 }
 
 /* Lets every name vote for what may stand before it. */
-static void vote(const rs_index *index, const char *name, votes list[PREFIXES], size_t *n)
+static void vote(const rs_lookup *index, const char *name, votes list[PREFIXES], size_t *n)
 {
     for (const char *rest = name; rest; rest = strchr(rest, '.') ? strchr(rest, '.') + 1 : NULL) {
         int64_t numbers[4];
         size_t n_numbers;
         rs_part part;
-        const rs_pattern *row = rs_index_find(index, rest, numbers, &n_numbers, &part);
+        const rs_pattern *row = rs_lookup_find(index, rest, numbers, &n_numbers, &part);
         if (!row || !of_product(row->role) || part != RS_PART_WEIGHT) continue;
         votes *box = ballot(list, n, name, (size_t)(rest - name));
         if (box) box->n++, box->roles[row->role]++;
@@ -94,13 +94,13 @@ static bool sufficient(const votes *v, rs_ssm_kind ssm)
 
 static rs_status consider(rs_builder *b, const rs_family *family, choice *best)
 {
-    rs_index index;
+    rs_lookup index;
     votes list[PREFIXES];
     size_t n = 0, sample = b->checkpoint->n_tensors < SAMPLE ? b->checkpoint->n_tensors : SAMPLE;
-    rs_status status = rs_index_open(&index, family, b->err);
+    rs_status status = rs_lookup_open(&index, family, b->err);
     for (size_t t = 0; status == RS_OK && t < sample; t++)
         vote(&index, b->checkpoint->tensors[t].name, list, &n);
-    rs_index_close(&index);
+    rs_lookup_close(&index);
     for (size_t i = 0; i < n; i++)
         if (list[i].n > best->best.n && sufficient(&list[i], family->ssm))
             *best = (choice){.family = family, .best = list[i]};

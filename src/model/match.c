@@ -37,9 +37,9 @@ static const struct {
 
 enum { LONGEST = 256 };
 
-rs_status rs_index_open(rs_index *index, const rs_family *family, rs_error *err)
+rs_status rs_lookup_open(rs_lookup *index, const rs_family *family, rs_error *err)
 {
-    *index = (rs_index){.family = family};
+    *index = (rs_lookup){.family = family};
     for (size_t l = 0; l < 5 && family->patterns[l]; l++)
         for (const rs_pattern *row = family->patterns[l]; row->module; row++) {
             bool existed;
@@ -52,7 +52,7 @@ rs_status rs_index_open(rs_index *index, const rs_family *family, rs_error *err)
     return RS_OK;
 }
 
-void rs_index_close(rs_index *index)
+void rs_lookup_close(rs_lookup *index)
 {
     rs_strmap_free(&index->map);
 }
@@ -88,7 +88,7 @@ static size_t normalise(char *out, const char *name, int64_t numbers[4], size_t 
     return length;
 }
 
-static const rs_pattern *lookup(const rs_index *index, const char *name, size_t length)
+static const rs_pattern *lookup(const rs_lookup *index, const char *name, size_t length)
 {
     int64_t row = rs_strmap_get(&index->map, name, length, -1);
     return row < 0 ? NULL : index->rows[row];
@@ -100,7 +100,7 @@ static bool ends_with(const char *text, size_t length, const char *ending)
     return length > n && memcmp(text + length - n, ending, n) == 0;
 }
 
-const rs_pattern *rs_index_find(const rs_index *index, const char *name, int64_t numbers[4],
+const rs_pattern *rs_lookup_find(const rs_lookup *index, const char *name, int64_t numbers[4],
                                 size_t *n_numbers, rs_part *part)
 {
     char text[LONGEST];
@@ -136,19 +136,19 @@ rs_status rs_match_add(rs_builder *b, const rs_match *match)
 }
 
 /* The row for a full name: as it stands, then behind each optional prefix. */
-static const rs_pattern *find(const rs_index *index, const char *name, int64_t numbers[4],
+static const rs_pattern *find(const rs_lookup *index, const char *name, int64_t numbers[4],
                               size_t *n_numbers, rs_part *part)
 {
-    const rs_pattern *row = rs_index_find(index, name, numbers, n_numbers, part);
+    const rs_pattern *row = rs_lookup_find(index, name, numbers, n_numbers, part);
     for (const char *const *prefix = index->family->prefixes; !row && prefix && *prefix; prefix++) {
         size_t n = strlen(*prefix);
         if (strncmp(name, *prefix, n) == 0)
-            row = rs_index_find(index, name + n, numbers, n_numbers, part);
+            row = rs_lookup_find(index, name + n, numbers, n_numbers, part);
     }
     return row;
 }
 
-static rs_status match_one(rs_builder *b, const rs_index *index, uint32_t t)
+static rs_status match_one(rs_builder *b, const rs_lookup *index, uint32_t t)
 {
     const rs_tensor *tensor = &b->checkpoint->tensors[t];
     int64_t numbers[4];
@@ -186,11 +186,11 @@ static rs_status match_one(rs_builder *b, const rs_index *index, uint32_t t)
 
 rs_status rs_match_all(rs_builder *b)
 {
-    rs_index index;
-    rs_status status = rs_index_open(&index, b->family, b->err);
+    rs_lookup index;
+    rs_status status = rs_lookup_open(&index, b->family, b->err);
     for (size_t t = 0; status == RS_OK && t < b->checkpoint->n_tensors; t++)
         status = match_one(b, &index, (uint32_t)t);
-    rs_index_close(&index);
+    rs_lookup_close(&index);
     return status;
 }
 
