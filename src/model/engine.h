@@ -121,7 +121,7 @@ rs_status rs_lookup_open(rs_lookup *index, const rs_family *family, rs_error *er
 void rs_lookup_close(rs_lookup *index);
 /* The row for a name without its prefix, or NULL; numbers[] receives its numeric components. */
 const rs_pattern *rs_lookup_find(const rs_lookup *index, const char *name, int64_t numbers[4],
-                                size_t *n_numbers, rs_part *part);
+                                 size_t *n_numbers, rs_part *part);
 rs_status rs_match_all(rs_builder *b);
 rs_status rs_match_add(rs_builder *b, const rs_match *match);
 rs_status rs_blocks_make(rs_builder *b); /* sorts matches, cuts them into blocks */

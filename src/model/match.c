@@ -101,7 +101,7 @@ static bool ends_with(const char *text, size_t length, const char *ending)
 }
 
 const rs_pattern *rs_lookup_find(const rs_lookup *index, const char *name, int64_t numbers[4],
-                                size_t *n_numbers, rs_part *part)
+                                 size_t *n_numbers, rs_part *part)
 {
     char text[LONGEST];
     size_t length = normalise(text, name, numbers, n_numbers);

@@ -107,7 +107,7 @@ static rs_status build_from_config(rs_builder *b)
                              "open the directory to scan the whole model",
                              "%s is one of several files; only the layers in it were read",
                              checkpoint->files[0].name));
-    return b->model->n_products && b->model->heads ? rs_rope_note(b) : RS_OK;
+    return rs_rope_note(b);
 }
 
 static rs_status build(rs_builder *b, const json_t *map, const char *map_path)

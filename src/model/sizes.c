@@ -153,7 +153,10 @@ rs_status rs_attention_sizes(rs_builder *b, const rs_block *block, rs_attention 
 
 rs_status rs_rope_note(rs_builder *b)
 {
-    if (b->fields.prefix || b->family->rope == RS_ROPE_NONE) return RS_OK;
+    bool turns = false;
+    for (size_t i = 0; i < b->model->n_products && !turns; i++)
+        turns = b->model->products[i].rope != RS_ROPE_NONE;
+    if (b->fields.prefix || !turns) return RS_OK;
     const rs_fields *f = &b->fields;
     const json_t *fresh = rs_fields_key(f, "rope_parameters");
     const json_t *old = rs_fields_key(f, "rope_theta");
