@@ -1,0 +1,141 @@
+/*
+ * families_bert.c: post-norm text encoders: BERT and its kin, DistilBERT, ALBERT, XLNet.
+ *
+ * Names and layouts after the modules of transformers 5.23 (bert, roberta, distilbert, albert,
+ * xlnet); see formats.md 5.1 to 5.3.
+ */
+#include "model/family.h"
+
+static const rs_pattern bert[] = {
+    {"embeddings.word_embeddings", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, 0},
+    {"embeddings.position_embeddings", RS_ROLE_EMBED_POSITION, RS_SLOT_MAIN, 0},
+    {"embeddings.token_type_embeddings", RS_ROLE_EMBED_TYPE, RS_SLOT_MAIN, 0},
+    {"embeddings.LayerNorm", RS_ROLE_NORM_EMBED, RS_SLOT_MAIN, 0},
+    {"embeddings.position_ids", RS_ROLE_BUFFER, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"embeddings.token_type_ids", RS_ROLE_BUFFER, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"encoder.layer.#.attention.self.query", RS_ROLE_Q, RS_SLOT_MAIN, 0},
+    {"encoder.layer.#.attention.self.key", RS_ROLE_K, RS_SLOT_MAIN, 0},
+    {"encoder.layer.#.attention.self.value", RS_ROLE_V, RS_SLOT_MAIN, 0},
+    {"encoder.layer.#.attention.self.distance_embedding", RS_ROLE_EMBED_POSITION, RS_SLOT_MAIN,
+     RS_P_OPTIONAL},
+    {"encoder.layer.#.attention.output.dense", RS_ROLE_O, RS_SLOT_MAIN, 0},
+    {"encoder.layer.#.attention.output.LayerNorm", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, 0},
+    {"encoder.layer.#.intermediate.dense", RS_ROLE_MLP_UP, RS_SLOT_MAIN, 0},
+    {"encoder.layer.#.output.dense", RS_ROLE_MLP_DOWN, RS_SLOT_MAIN, 0},
+    {"encoder.layer.#.output.LayerNorm", RS_ROLE_NORM_MLP, RS_SLOT_MAIN, 0},
+    {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
+
+/* Task heads of any encoder: named, never analysed. */
+static const rs_pattern heads[] = {
+    {"pooler*", RS_ROLE_HEAD_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"cls.*", RS_ROLE_HEAD_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"classifier*", RS_ROLE_HEAD_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"pre_classifier*", RS_ROLE_HEAD_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"qa_outputs*", RS_ROLE_HEAD_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"vocab_*", RS_ROLE_HEAD_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"predictions.*", RS_ROLE_HEAD_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"sop_classifier*", RS_ROLE_HEAD_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"lm_head*", RS_ROLE_LM_HEAD, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"lm_loss*", RS_ROLE_LM_HEAD, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"sequence_summary*", RS_ROLE_HEAD_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"logits_proj*", RS_ROLE_HEAD_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"start_logits*", RS_ROLE_HEAD_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"end_logits*", RS_ROLE_HEAD_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"answer_class*", RS_ROLE_HEAD_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
+
+static const rs_pattern distilbert[] = {
+    {"embeddings.word_embeddings", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, 0},
+    {"embeddings.position_embeddings", RS_ROLE_EMBED_POSITION, RS_SLOT_MAIN, 0},
+    {"embeddings.LayerNorm", RS_ROLE_NORM_EMBED, RS_SLOT_MAIN, 0},
+    {"embeddings.position_ids", RS_ROLE_BUFFER, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"transformer.layer.#.attention.q_lin", RS_ROLE_Q, RS_SLOT_MAIN, 0},
+    {"transformer.layer.#.attention.k_lin", RS_ROLE_K, RS_SLOT_MAIN, 0},
+    {"transformer.layer.#.attention.v_lin", RS_ROLE_V, RS_SLOT_MAIN, 0},
+    {"transformer.layer.#.attention.out_lin", RS_ROLE_O, RS_SLOT_MAIN, 0},
+    {"transformer.layer.#.sa_layer_norm", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, 0},
+    {"transformer.layer.#.ffn.lin1", RS_ROLE_MLP_UP, RS_SLOT_MAIN, 0},
+    {"transformer.layer.#.ffn.lin2", RS_ROLE_MLP_DOWN, RS_SLOT_MAIN, 0},
+    {"transformer.layer.#.output_layer_norm", RS_ROLE_NORM_MLP, RS_SLOT_MAIN, 0},
+    {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
+
+#define ALBERT "encoder.albert_layer_groups.#.albert_layers.#."
+static const rs_pattern albert[] = {
+    {"embeddings.word_embeddings", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, 0},
+    {"embeddings.position_embeddings", RS_ROLE_EMBED_POSITION, RS_SLOT_MAIN, 0},
+    {"embeddings.token_type_embeddings", RS_ROLE_EMBED_TYPE, RS_SLOT_MAIN, 0},
+    {"embeddings.LayerNorm", RS_ROLE_NORM_EMBED, RS_SLOT_MAIN, 0},
+    {"embeddings.position_ids", RS_ROLE_BUFFER, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"encoder.embedding_hidden_mapping_in", RS_ROLE_EMBED_PROJECTION, RS_SLOT_MAIN, 0},
+    {ALBERT "attention.query", RS_ROLE_Q, RS_SLOT_MAIN, RS_P_NESTED},
+    {ALBERT "attention.key", RS_ROLE_K, RS_SLOT_MAIN, RS_P_NESTED},
+    {ALBERT "attention.value", RS_ROLE_V, RS_SLOT_MAIN, RS_P_NESTED},
+    {ALBERT "attention.dense", RS_ROLE_O, RS_SLOT_MAIN, RS_P_NESTED},
+    {ALBERT "attention.LayerNorm", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, RS_P_NESTED},
+    {ALBERT "ffn", RS_ROLE_MLP_UP, RS_SLOT_MAIN, RS_P_NESTED},
+    {ALBERT "ffn_output", RS_ROLE_MLP_DOWN, RS_SLOT_MAIN, RS_P_NESTED},
+    {ALBERT "full_layer_layer_norm", RS_ROLE_NORM_MLP, RS_SLOT_MAIN, RS_P_NESTED},
+    {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
+
+static const rs_pattern xlnet[] = {
+    {"word_embedding", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, 0},
+    {"mask_emb", RS_ROLE_EMBED_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"layer.#.rel_attn.q", RS_ROLE_Q, RS_SLOT_MAIN, RS_P_XLNET},
+    {"layer.#.rel_attn.k", RS_ROLE_K, RS_SLOT_MAIN, RS_P_XLNET},
+    {"layer.#.rel_attn.v", RS_ROLE_V, RS_SLOT_MAIN, RS_P_XLNET},
+    {"layer.#.rel_attn.o", RS_ROLE_O, RS_SLOT_MAIN, RS_P_XLNET},
+    {"layer.#.rel_attn.r", RS_ROLE_R, RS_SLOT_MAIN, RS_P_XLNET},
+    {"layer.#.rel_attn.r_w_bias", RS_ROLE_CONTENT_BIAS, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"layer.#.rel_attn.r_r_bias", RS_ROLE_POSITION_BIAS, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"layer.#.rel_attn.r_s_bias", RS_ROLE_SEGMENT_BIAS, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"layer.#.rel_attn.seg_embed", RS_ROLE_SEGMENT_EMBED, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"layer.#.rel_attn.layer_norm", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, 0},
+    {"layer.#.ff.layer_1", RS_ROLE_MLP_UP, RS_SLOT_MAIN, 0},
+    {"layer.#.ff.layer_2", RS_ROLE_MLP_DOWN, RS_SLOT_MAIN, 0},
+    {"layer.#.ff.layer_norm", RS_ROLE_NORM_MLP, RS_SLOT_MAIN, 0},
+    {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
+
+static const rs_field_default albert_defaults[] = {
+    {RS_FIELD_LAYER_GROUPS, 1}, {RS_FIELD_INNER_GROUP, 1}, {RS_FIELD_COUNT, 0}};
+
+static const char *const bert_prefixes[] = {
+    "bert.", "roberta.", "electra.", "camembert.", "xlm-roberta.", "model.", "0.auto_model.", NULL};
+static const char *const distilbert_prefixes[] = {"distilbert.", "0.auto_model.", NULL};
+static const char *const albert_prefixes[] = {"albert.", "0.auto_model.", NULL};
+static const char *const xlnet_prefixes[] = {"transformer.", NULL};
+
+const rs_family rs_families_bert[] = {{.name = "bert",
+                                       .types = "bert",
+                                       .dialect = rs_dialect_common,
+                                       .patterns = {bert, heads},
+                                       .prefixes = bert_prefixes,
+                                       .norm = RS_NORM_LAYERNORM,
+                                       .facts = RS_FACT_GUESS},
+                                      {.name = "roberta",
+                                       .types = "roberta xlm-roberta camembert",
+                                       .dialect = rs_dialect_common,
+                                       .patterns = {bert, heads},
+                                       .prefixes = bert_prefixes,
+                                       .norm = RS_NORM_LAYERNORM},
+                                      {.name = "distilbert",
+                                       .types = "distilbert",
+                                       .dialect = rs_dialect_common,
+                                       .patterns = {distilbert, heads},
+                                       .prefixes = distilbert_prefixes,
+                                       .norm = RS_NORM_LAYERNORM,
+                                       .facts = RS_FACT_GUESS},
+                                      {.name = "albert",
+                                       .types = "albert",
+                                       .dialect = rs_dialect_common,
+                                       .defaults = albert_defaults,
+                                       .patterns = {albert, heads},
+                                       .prefixes = albert_prefixes,
+                                       .norm = RS_NORM_LAYERNORM,
+                                       .facts = RS_FACT_SHARED_LAYERS},
+                                      {.name = "xlnet",
+                                       .types = "xlnet",
+                                       .dialect = rs_dialect_common,
+                                       .patterns = {xlnet, heads},
+                                       .prefixes = xlnet_prefixes,
+                                       .norm = RS_NORM_LAYERNORM},
+                                      {.name = NULL}};

@@ -1,0 +1,133 @@
+/*
+ * family.h: what a family table says. A family is data: rows that name config fields and tensors,
+ * and a few facts about where norms, RoPE and state-space mixers sit. Adding a family is adding
+ * rows; no code branches on a family's name.
+ *
+ * A tensor's name is split as  [prefix.]module[.suffix] : the prefix is one of the family's
+ * optional ones ("bert.", "model."), the suffix says which part of the module it is (".weight",
+ * ".bias", a quantiser's ".scales"), and every component of the module that is a number is written
+ * '#'.
+ */
+#ifndef RS_MODEL_FAMILY_H
+#define RS_MODEL_FAMILY_H
+
+#include "model/model.h"
+
+/* Which stack and which attention of it a row belongs to. --map entries follow behind. */
+typedef enum rs_slot {
+    RS_SLOT_MAIN,    /* the only stack; self-attention or state-space mixer */
+    RS_SLOT_ENCODER, /* encoder, self-attention */
+    RS_SLOT_DECODER, /* decoder, self-attention */
+    RS_SLOT_CROSS,   /* decoder, attention to the encoder */
+    RS_SLOT_MAP      /* first entry of --map */
+} rs_slot;
+
+/* Flags of a pattern row. */
+enum {
+    RS_P_OPTIONAL = 1u << 0,    /* its absence is not worth a note */
+    RS_P_CONV1D = 1u << 1,      /* stored [in, out] */
+    RS_P_XLNET = 1u << 2,       /* stored [d_model, heads, d_head], for q, k, v, r and o alike */
+    RS_P_ROWS = 1u << 3,        /* fused: all q, then all k, then all v */
+    RS_P_INTERLEAVED = 1u << 4, /* fused: for each head q, k, v */
+    RS_P_GROUPED = 1u << 5,     /* fused: for each kv group its q heads, k, v */
+    RS_P_NESTED = 1u << 6,      /* layer = first number × inner_group_num + second number */
+    RS_P_MLA = 1u << 7          /* latent attention: the checkpoint is refused by this name */
+};
+
+typedef struct rs_pattern {
+    const char *module; /* "layers.#.self_attn.q_proj"; a trailing '*' matches any rest */
+    rs_role role;
+    rs_slot slot;
+    unsigned flags;
+} rs_pattern; /* lists end with module NULL */
+
+typedef enum rs_field {
+    RS_FIELD_WIDTH,
+    RS_FIELD_LAYERS,
+    RS_FIELD_HEADS,
+    RS_FIELD_KV_HEADS,
+    RS_FIELD_HEAD_DIM,
+    RS_FIELD_VALUE_DIM,
+    RS_FIELD_ROPE_DIMS,
+    RS_FIELD_ENCODER_LAYERS,
+    RS_FIELD_ENCODER_HEADS,
+    RS_FIELD_DECODER_LAYERS,
+    RS_FIELD_DECODER_HEADS,
+    RS_FIELD_LAYER_GROUPS,
+    RS_FIELD_INNER_GROUP,
+    RS_FIELD_SSM_INNER,
+    RS_FIELD_SSM_EXPAND,
+    RS_FIELD_SSM_STATE,
+    RS_FIELD_SSM_RANK,
+    RS_FIELD_SSM_HEADS,
+    RS_FIELD_SSM_HEAD_DIM,
+    RS_FIELD_SSM_GROUPS,
+    RS_FIELD_COUNT
+} rs_field;
+
+/* One spelling of a field; the first one that is present and not null counts. A dot descends into
+ * an object. GGUF keys are written without the architecture in front. */
+typedef struct rs_field_row {
+    rs_field field;
+    const char *key; /* NULL ends the list */
+} rs_field_row;
+
+/* What the reference implementation assumes when the field is absent. Ends with value 0. */
+typedef struct rs_field_default {
+    rs_field field;
+    int64_t value;
+} rs_field_default;
+
+typedef enum rs_ssm_kind {
+    RS_SSM_NONE,
+    RS_SSM_S6, /* Mamba: x_proj gives dt|B|C from the inner width */
+    RS_SSM_SSD /* Mamba-2: in_proj gives z|x|B|C|dt */
+} rs_ssm_kind;
+
+/* Facts that are neither names nor sizes. */
+enum {
+    RS_FACT_PRE_NORM = 1u << 0,      /* NORM_MIXER stands right before q, k, v (or in_proj) */
+    RS_FACT_QK_NORM_FULL = 1u << 1,  /* QK-norm runs over all heads at once (OLMo 2) */
+    RS_FACT_HYBRID = 1u << 2,        /* attention and state-space layers, by a list in the config */
+    RS_FACT_BOTH = 1u << 3,          /* every layer has both mixers in parallel */
+    RS_FACT_SHARED_LAYERS = 1u << 4, /* ALBERT: groups of blocks applied again and again */
+    RS_FACT_TIED_ATTENTION = 1u << 5, /* attention blocks shared between layers are stored once */
+    RS_FACT_WIDE_INPUT = 1u << 6,     /* attention reads [hidden, embedding]: twice the width */
+    RS_FACT_HEAD_PER_KV = 1u << 7,    /* kv head count must be ignored: one kv head per head */
+    RS_FACT_MULTI_QUERY = 1u << 8,    /* one kv head for all, whatever the config says */
+    RS_FACT_SCALE_UNSTATED = 1u << 9, /* the file does not say by what scores are scaled */
+    RS_FACT_HALF_SCALE = 1u << 10,    /* scores are divided by sqrt(d_head/2) */
+    RS_FACT_GUESS = 1u << 11,         /* offered when an unknown model has these names */
+    RS_FACT_GUESS_NORM = 1u << 12     /* and then its pre-norm is believed, too */
+};
+
+typedef struct rs_family {
+    const char *name;
+    const char *types; /* blank-separated model_type values (HF) or architectures (GGUF) */
+    const char *when;  /* this boolean config field must be true; NULL: no condition */
+    const rs_field_row *dialect;
+    const rs_field_default *defaults; /* or NULL */
+    const rs_pattern *patterns[5];
+    const char *const *prefixes; /* optional ones, NULL-terminated; or NULL */
+    rs_norm_kind norm;
+    rs_rope_kind rope;
+    const char *rope_if; /* RoPE only if this field is true or "rope"; NULL: always */
+    double
+        rope_fraction; /* share of the head that rotates when the config is silent; 0 means all */
+    rs_ssm_kind ssm;
+    unsigned facts;
+    const char *refusal; /* why this family cannot be read; NULL for the others */
+} rs_family;
+
+/* Lists of families end with name NULL. */
+extern const rs_family rs_families_bert[], rs_families_decoder[], rs_families_ssm[],
+    rs_families_vision_audio[], rs_families_gguf[];
+
+/* Shared lists. */
+extern const rs_field_row rs_dialect_common[], rs_dialect_mamba[], rs_dialect_hybrid[],
+    rs_dialect_whisper[], rs_dialect_gguf[], rs_dialect_gguf_mamba2[];
+extern const rs_pattern rs_patterns_llama[], rs_patterns_llama_mlp[], rs_patterns_moe[],
+    rs_patterns_other[], rs_patterns_attention_names[];
+extern const char *const rs_prefixes_decoder[];
+
+#endif

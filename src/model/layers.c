@@ -1,0 +1,283 @@
+/* layers.c: which layers there should be, which there are, and the products of each. */
+#include "model/engine.h"
+
+#include <string.h>
+
+enum { ATTENTION = 1, SSM = 2, NEITHER = 4, MOST_LAYERS = 100000 };
+
+/* ---- what the config says of a layer ---- */
+
+static int kind_of_word(const char *word)
+{
+    static const struct {
+        const char *word;
+        int kind;
+    } words[] = {{"attention", ATTENTION},
+                 {"full_attention", ATTENTION},
+                 {"sliding_attention", ATTENTION},
+                 {"mamba", SSM},
+                 {"mamba2", SSM},
+                 {"linear_attention", SSM}, /* what transformers 5 calls Mamba layers */
+                 {"hybrid", ATTENTION | SSM},
+                 {"mlp", NEITHER},
+                 {"moe", NEITHER}};
+    for (size_t i = 0; word && i < sizeof words / sizeof *words; i++)
+        if (strcmp(word, words[i].word) == 0) return words[i].kind;
+    return 0;
+}
+
+/* Hybrids say which layer is which in half a dozen ways; 0 when none of them does. */
+static int kind_in_config(const rs_builder *b, int32_t layer)
+{
+    const rs_fields *f = &b->fields;
+    const json_t *list = rs_fields_key(f, "layers_block_type");
+    if (!list) list = rs_fields_key(f, "layer_types");
+    if (json_is_array(list))
+        return kind_of_word(json_string_value(json_array_get(list, (size_t)layer)));
+    const char *pattern = rs_fields_text(f, "hybrid_override_pattern");
+    if (pattern && strlen(pattern) > (size_t)layer)
+        return pattern[layer] == 'M' ? SSM : pattern[layer] == '*' ? ATTENTION : NEITHER;
+    list = rs_fields_key(f, "attn_layer_indices");
+    if (json_is_array(list)) {
+        for (size_t i = 0; i < json_array_size(list); i++)
+            if (json_integer_value(json_array_get(list, i)) == layer) return ATTENTION;
+        return SSM;
+    }
+    json_int_t period = json_integer_value(rs_fields_key(f, "attn_layer_period"));
+    json_int_t offset = json_integer_value(rs_fields_key(f, "attn_layer_offset"));
+    if (period > 0) return layer % period == offset ? ATTENTION : SSM;
+    list = f->prefix ? rs_fields_key(f, "attention.head_count_kv") : NULL;
+    if (json_is_array(list))
+        return json_integer_value(json_array_get(list, (size_t)layer)) ? ATTENTION : SSM;
+    return 0;
+}
+
+static int kind_of_layer(const rs_builder *b, int32_t layer)
+{
+    unsigned facts = b->family->facts;
+    if (facts & RS_FACT_BOTH) return ATTENTION | SSM;
+    if (facts & RS_FACT_HYBRID) return kind_in_config(b, layer);
+    return b->family->ssm ? SSM : ATTENTION;
+}
+
+static int kind_of_tensors(const rs_block *block)
+{
+    static const rs_role attention[] = {RS_ROLE_QKV, RS_ROLE_Q, RS_ROLE_K, RS_ROLE_V, RS_ROLE_O};
+    static const rs_role ssm[] = {RS_ROLE_SSM_IN, RS_ROLE_SSM_X, RS_ROLE_SSM_OUT};
+    int kind = 0;
+    for (size_t i = 0; i < block->n; i++) {
+        if (block->matches[i].part != RS_PART_WEIGHT && block->matches[i].part != RS_PART_PACKED)
+            continue;
+        for (size_t r = 0; r < sizeof attention / sizeof *attention; r++)
+            if (block->matches[i].role == attention[r]) kind |= ATTENTION;
+        for (size_t r = 0; r < sizeof ssm / sizeof *ssm; r++)
+            if (block->matches[i].role == ssm[r]) kind |= SSM;
+    }
+    return kind;
+}
+
+/* ---- absent tensors ---- */
+
+/* The name that the family's first row for this role gives to a layer's tensor. */
+static bool expected_name(const rs_builder *b, unsigned slot, rs_role role, int32_t layer,
+                          char name[256])
+{
+    for (size_t l = 0; l < 5 && b->family->patterns[l]; l++)
+        for (const rs_pattern *row = b->family->patterns[l]; row->module; row++) {
+            if (row->role != role || row->slot != slot) continue;
+            if (layer >= 0 && row->flags & RS_P_NESTED && b->inner_group > 0) {
+                const char *one = strchr(row->module, '#'), *two = strchr(one + 1, '#');
+                snprintf(name, 256, "%.*s%lld%.*s%lld%s.weight", (int)(one - row->module),
+                         row->module, (long long)(layer / b->inner_group), (int)(two - one - 1),
+                         one + 1, (long long)(layer % b->inner_group), two + 1);
+                return true;
+            }
+            const char *mark = strchr(row->module, '#');
+            const char *ending = row->flags & RS_P_XLNET ? "" : ".weight";
+            if (mark && layer >= 0)
+                snprintf(name, 256, "%.*s%d%s%s", (int)(mark - row->module), row->module,
+                         (int)layer, mark + 1, ending);
+            else
+                snprintf(name, 256, "%s%s", row->module, ending);
+            return true;
+        }
+    return false;
+}
+
+static void note_missing(rs_builder *b, const char *name)
+{
+    if (b->n_missing++ < 20)
+        rs_buffer_printf(&b->missing, "%s%s", b->n_missing > 1 ? ", " : "", name);
+}
+
+static rs_status absent(rs_builder *b, unsigned slot, int32_t layer, rs_role role)
+{
+    char name[256] = "?";
+    expected_name(b, slot, role, layer, name);
+    if (b->partial || b->model->guessed) {
+        note_missing(b, name);
+        return RS_OK;
+    }
+    return rs_fail(b->err, RS_E_TENSOR_MISSING, name,
+                   "the download is incomplete, or the configuration names more layers than there "
+                   "are",
+                   "layer %d needs this tensor, and the checkpoint has none (%s)", (int)layer,
+                   b->checkpoint->path);
+}
+
+rs_status rs_layers_missing(rs_builder *b, const rs_block *block, rs_role role)
+{
+    return absent(b, block->slot, block->layer, role);
+}
+
+/* What a layer of that kind lacks when it has nothing of its mixer at all. */
+static rs_status mixer_absent(rs_builder *b, unsigned slot, int32_t layer, int lacking)
+{
+    if (lacking & ATTENTION && b->family->facts & RS_FACT_TIED_ATTENTION) lacking &= ~ATTENTION;
+    if (lacking & ATTENTION) {
+        const bool *seen = b->seen[slot];
+        return absent(b, slot, layer,
+                      seen[RS_ROLE_QKV] && !seen[RS_ROLE_Q] ? RS_ROLE_QKV : RS_ROLE_Q);
+    }
+    return lacking & SSM ? absent(b, slot, layer, RS_ROLE_SSM_IN) : RS_OK;
+}
+
+/* Tensors outside products whose absence is only worth a remark. */
+static bool in_products(rs_role role)
+{
+    return role == RS_ROLE_Q || role == RS_ROLE_K || role == RS_ROLE_V || role == RS_ROLE_O ||
+           role == RS_ROLE_QKV || role == RS_ROLE_R || role == RS_ROLE_SSM_IN ||
+           role == RS_ROLE_SSM_X || role == RS_ROLE_SSM_OUT;
+}
+
+static void remark_absent(rs_builder *b, const rs_block *block)
+{
+    bool experts = rs_block_find(block, RS_ROLE_MOE_EXPERT, RS_PART_WEIGHT);
+    for (size_t l = 0; l < 5 && b->family->patterns[l]; l++)
+        for (const rs_pattern *row = b->family->patterns[l]; row->module; row++) {
+            char name[256];
+            bool layered = strchr(row->module, '#') != NULL;
+            bool mlp = row->role >= RS_ROLE_MLP_UP && row->role <= RS_ROLE_MLP_DOWN;
+            if (row->slot != (rs_slot)block->slot || layered != (block->layer >= 0) ||
+                row->flags & RS_P_OPTIONAL || in_products(row->role) || (mlp && experts))
+                continue;
+            if (rs_block_find(block, row->role, RS_PART_WEIGHT) ||
+                rs_block_find(block, row->role, RS_PART_PACKED))
+                continue;
+            if (expected_name(b, block->slot, row->role, block->layer, name)) note_missing(b, name);
+        }
+}
+
+static rs_status tell_missing(rs_builder *b)
+{
+    if (b->missing.failed) return rs_fail_memory(b->err, "model", 0);
+    if (b->n_skipped_layers)
+        RS_TRY(
+            rs_model_note(b, RS_INFO, "extra_layers", NULL,
+                          "%zu groups of tensors belong to layers beyond those the configuration "
+                          "names; they are decoded only",
+                          b->n_skipped_layers));
+    if (!b->n_missing) return RS_OK;
+    return rs_model_note(b, RS_INFO, "missing_tensor", NULL,
+                         "%zu tensors that this family usually has are absent: %s%s", b->n_missing,
+                         b->missing.data, b->n_missing > 20 ? ", ..." : "");
+}
+
+/* ---- the walk ---- */
+
+static rs_status count_layers(rs_builder *b, int32_t counts[RS_SLOT_MAP])
+{
+    static const rs_field fields[RS_SLOT_MAP] = {RS_FIELD_LAYERS, RS_FIELD_ENCODER_LAYERS,
+                                                 RS_FIELD_DECODER_LAYERS, RS_FIELD_DECODER_LAYERS};
+    bool used[RS_SLOT_MAP] = {false};
+    for (size_t l = 0; l < 5 && b->family->patterns[l]; l++)
+        for (const rs_pattern *row = b->family->patterns[l]; row->module; row++)
+            if (in_products(row->role)) used[row->slot] = true;
+    rs_model *model = b->model;
+    for (int slot = 0; slot < RS_SLOT_MAP; slot++) {
+        counts[slot] = 0;
+        bool any =
+            b->seen[slot][RS_ROLE_Q] || b->seen[slot][RS_ROLE_V] || b->seen[slot][RS_ROLE_SSM_IN];
+        if (!used[slot] || (b->model->guessed && !any)) continue;
+        int64_t n;
+        RS_TRY(rs_fields_need(&b->fields, fields[slot], -1, &n, b->err));
+        if (n > MOST_LAYERS)
+            return rs_fail(b->err, RS_E_CONFIG_LAYERS, b->fields.path,
+                           "correct the configuration, or download it again",
+                           "says that the model has %lld layers; at most %d are believed",
+                           (long long)n, MOST_LAYERS);
+        counts[slot] = (int32_t)n;
+        if (slot != RS_SLOT_CROSS) model->layers += (int32_t)n;
+    }
+    model->depth = model->layers;
+    if (!(b->family->facts & RS_FACT_SHARED_LAYERS)) return RS_OK;
+    int64_t groups;
+    RS_TRY(rs_fields_need(&b->fields, RS_FIELD_LAYER_GROUPS, -1, &groups, b->err));
+    if (groups > MOST_LAYERS || b->inner_group > MOST_LAYERS ||
+        groups * b->inner_group > MOST_LAYERS || model->layers * b->inner_group > INT32_MAX)
+        return rs_fail(b->err, RS_E_CONFIG_LAYERS, b->fields.path, NULL,
+                       "says that the model has %lld groups of %lld layers; at most %d are "
+                       "believed",
+                       (long long)groups, (long long)b->inner_group, MOST_LAYERS);
+    model->depth = (int32_t)(model->layers * b->inner_group);
+    model->layers = counts[RS_SLOT_MAIN] = (int32_t)(groups * b->inner_group);
+    return RS_OK;
+}
+
+static rs_status build_block(rs_builder *b, const rs_block *block)
+{
+    int found = kind_of_tensors(block), wanted = kind_of_layer(b, block->layer);
+    if (wanted & (ATTENTION | SSM) && wanted & ~found)
+        RS_TRY(mixer_absent(b, block->slot, block->layer, wanted & ~found));
+    if (found & ATTENTION) {
+        rs_attention at;
+        RS_TRY(rs_attention_sizes(b, block, &at));
+        RS_TRY(rs_attention_build(b, block, &at));
+        if (!b->model->heads) {
+            b->model->heads = (int32_t)at.heads;
+            b->model->kv_heads = (int32_t)at.kv_heads;
+            b->model->d_head = at.head_dim;
+        }
+    }
+    if (found & SSM && b->family->ssm) RS_TRY(rs_ssm_build(b, block));
+    remark_absent(b, block);
+    return RS_OK;
+}
+
+/* Layers [from, to) of which no tensor at all was found. */
+static rs_status skip_layers(rs_builder *b, unsigned slot, int32_t from, int32_t to)
+{
+    for (int32_t layer = from; layer < to; layer++) {
+        int wanted = kind_of_layer(b, layer);
+        if (wanted & NEITHER) continue;
+        RS_TRY(mixer_absent(b, slot, layer, wanted ? wanted : b->family->ssm ? SSM : ATTENTION));
+    }
+    return RS_OK;
+}
+
+rs_status rs_layers_build(rs_builder *b)
+{
+    int32_t counts[RS_SLOT_MAP], next[RS_SLOT_MAP] = {0};
+    bool top = false;
+    RS_TRY(count_layers(b, counts));
+    RS_TRY(rs_fields_need(&b->fields, RS_FIELD_WIDTH, 0, &b->model->d_model, b->err));
+    for (size_t i = 0; i < b->n_blocks; i++) {
+        const rs_block *block = &b->blocks[i];
+        if (block->layer < 0) {
+            remark_absent(b, block);
+            top = top || block->slot == RS_SLOT_MAIN;
+            continue;
+        }
+        if (block->layer >= counts[block->slot]) {
+            b->n_skipped_layers++;
+            continue;
+        }
+        RS_TRY(skip_layers(b, block->slot, next[block->slot], block->layer));
+        RS_TRY(build_block(b, block));
+        next[block->slot] = block->layer + 1;
+    }
+    for (unsigned slot = 0; slot < RS_SLOT_MAP; slot++)
+        RS_TRY(skip_layers(b, slot, next[slot], counts[slot]));
+    if (!top) remark_absent(b, &(rs_block){.layer = -1, .slot = RS_SLOT_MAIN});
+    return tell_missing(b);
+}

@@ -1,0 +1,167 @@
+/*
+ * test_families_golden.c: tiny models written by transformers (and by gguf for the GGUF twins),
+ * opened, cut into factors, multiplied out, and compared with singular values that NumPy found from
+ * the modules' own weights (tests/oracle/make_family_golden.py, make_family_gguf_golden.py).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "model/model.h"
+
+#include <dirent.h>
+#include <lapacke.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The m×r matrix of a factor, row-major. */
+static double *factor_matrix(const rs_factor *f)
+{
+    double *whole = malloc((size_t)(f->rows * f->cols) * sizeof *whole);
+    double *out = malloc((size_t)(f->features * f->inner) * sizeof *out);
+    assert_true(whole && out);
+    assert_int_equal(f->rows * f->cols, f->tensor->count);
+    assert_true(f->first >= 0 && f->first + f->inner <= (f->vector_is_row ? f->rows : f->cols));
+    assert_int_equal(f->features, f->vector_is_row ? f->cols : f->rows);
+    rs_tensor_decode_f64(whole, f->tensor, 0, f->tensor->count);
+    for (int64_t i = 0; i < f->inner; i++)
+        for (int64_t j = 0; j < f->features; j++)
+            out[j * f->inner + i] = f->vector_is_row ? whole[(f->first + i) * f->cols + j]
+                                                     : whole[j * f->cols + f->first + i];
+    free(whole);
+    return out;
+}
+
+/* Singular values of A Bᵀ, formed in full. */
+static size_t singular_values(const rs_product *p, double **values)
+{
+    double *a = factor_matrix(&p->a), *b = factor_matrix(&p->b);
+    int64_t m = p->a.features, n = p->b.features, r = p->a.inner;
+    assert_int_equal(r, p->b.inner);
+    double *product = calloc((size_t)(m * n), sizeof *product);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t t = 0; t < r; t++)
+                product[i * n + j] += a[i * r + t] * b[j * r + t];
+    size_t k = (size_t)(m < n ? m : n);
+    *values = malloc(k * sizeof **values);
+    double *superb = malloc(k * sizeof *superb);
+    assert_int_equal(LAPACKE_dgesvd(LAPACK_ROW_MAJOR, 'N', 'N', (int)m, (int)n, product, (int)n,
+                                    *values, NULL, 1, NULL, 1, superb),
+                     0);
+    free(superb);
+    free(product);
+    free(a);
+    free(b);
+    return k;
+}
+
+static bool same_text(const char *text, const json_t *json)
+{
+    return text ? json_is_string(json) && strcmp(text, json_string_value(json)) == 0
+                : json_is_null(json);
+}
+
+static const json_t *find_expected(const json_t *list, const rs_product *p)
+{
+    static const char *const kinds[] = {"qk", "ov", "cb", "io"};
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *e = json_array_get(list, i);
+        if (same_text(p->stack, json_object_get(e, "stack")) &&
+            same_text(p->attention, json_object_get(e, "attention")) &&
+            strcmp(kinds[p->kind], json_string_value(json_object_get(e, "kind"))) == 0 &&
+            json_integer_value(json_object_get(e, "layer")) == p->layer &&
+            json_integer_value(json_object_get(e, "head")) == p->head)
+            return e;
+    }
+    fail_msg("no expected %s of layer %d head %d", kinds[p->kind], p->layer, p->head);
+    return NULL;
+}
+
+static void compare(const char *name, const rs_product *p, const json_t *expected)
+{
+    const json_t *sv = json_object_get(expected, "sv");
+    double *values, scale = json_number_value(json_array_get(sv, 0));
+    size_t k = singular_values(p, &values);
+    assert_int_equal(p->a.features, json_integer_value(json_object_get(expected, "rows")));
+    assert_int_equal(p->b.features, json_integer_value(json_object_get(expected, "cols")));
+    assert_true(json_array_size(sv) <= k && scale > 0);
+    for (size_t i = 0; i < k; i++) {
+        double want = i < json_array_size(sv) ? json_number_value(json_array_get(sv, i)) : 0;
+        if (!(fabs(values[i] - want) <= 1e-6 * scale))
+            fail_msg("%s layer %d head %d kind %d: value %zu is %.9g, not %.9g", name, p->layer,
+                     p->head, (int)p->kind, i, values[i], want);
+    }
+    free(values);
+    assert_non_null(p->corrections);
+    assert_true(p->corrections[0]);
+}
+
+static void check_folder(const char *kind, const char *name)
+{
+    char path[512];
+    rs_checkpoint *checkpoint;
+    rs_model *model;
+    rs_error err = {0};
+    snprintf(path, sizeof path, "%s/%s/%s/expected.json", RS_TEST_DATA, kind, name);
+    json_t *expected = json_load_file(path, 0, NULL);
+    assert_non_null(expected);
+    bool gguf = strcmp(kind, "families_gguf") == 0;
+    snprintf(path, sizeof path, "%s/%s/%s%s", RS_TEST_DATA, kind, name, gguf ? "/model.gguf" : "");
+    if (rs_checkpoint_open(&checkpoint, path, &(rs_checkpoint_options){0}, &err) != RS_OK ||
+        rs_model_open(&model, checkpoint, NULL, NULL, &err) != RS_OK)
+        fail_msg("%s: %s: %s; %s", name, err.where, err.what, err.hint);
+    assert_false(model->guessed);
+    const json_t *products = json_object_get(expected, "products");
+    for (size_t i = 0; i < model->n_products; i++)
+        compare(name, &model->products[i], find_expected(products, &model->products[i]));
+    if (model->n_products != json_array_size(products))
+        fail_msg("%s: %zu products, %zu expected", name, model->n_products,
+                 json_array_size(products));
+    for (size_t i = 0; i < model->notes.n; i++)
+        if (strcmp(model->notes.items[i].code, "rope_form") != 0)
+            fail_msg("%s: %s: %s", name, model->notes.items[i].code, model->notes.items[i].message);
+    rs_model_close(model);
+    rs_checkpoint_close(checkpoint);
+    json_decref(expected);
+}
+
+static size_t check_all(const char *kind)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", RS_TEST_DATA, kind);
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    size_t n = 0;
+    for (struct dirent *entry; (entry = readdir(folder));)
+        if (entry->d_name[0] != '.') {
+            check_folder(kind, entry->d_name);
+            n++;
+        }
+    closedir(folder);
+    return n;
+}
+
+static void families_of_transformers(void **state)
+{
+    (void)state;
+    assert_true(check_all("families") >= 36);
+}
+
+static void families_of_gguf(void **state)
+{
+    (void)state;
+    assert_true(check_all("families_gguf") >= 8);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(families_of_transformers),
+                                       cmocka_unit_test(families_of_gguf)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
