@@ -35,6 +35,11 @@ rs_result *rs_result_new(const char *command)
     return NULL;
 }
 
+rs_arena *rs_result_arena(rs_result *result)
+{
+    return result->strings.arena;
+}
+
 void rs_result_free(rs_result *result)
 {
     if (!result) return;
