@@ -81,7 +81,10 @@ void cli_print_help(const cli_command *command)
         print_program_help();
         return;
     }
-    printf("rankscope %s: %s\n\n", command->name, command->brief);
+    char title[256];
+    snprintf(title, sizeof title, "rankscope %s: %s", command->name, command->brief);
+    wrapped(title, 0);
+    putchar('\n');
     printf("Usage: rankscope %s%s%s [options]\n\n", command->name, command->input ? " " : "",
            command->input ? command->input : "");
     wrapped(command->about, 0);
@@ -159,7 +162,7 @@ static void man_command(const cli_command *command)
 
 void cli_print_man(void)
 {
-    printf(".TH RANKSCOPE 1 \"\" \"rankscope %s\" \"User Commands\"\n", rs_version());
+    printf(".TH RANKSCOPE 1 \"\" \"rankscope %s\" \"User Commands\"\n.ad l\n", rs_version());
     printf(".SH NAME\nrankscope \\- measure, predict, prove and prevent rank collapse in sequence "
            "models\n");
     printf(".SH SYNOPSIS\n.B rankscope\n\\fICOMMAND\\fR [\\fIINPUT\\fR] [options]\n");

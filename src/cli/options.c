@@ -94,8 +94,7 @@ const cli_command cli_commands[] = {
      "rankscope scan ~/models/llama --html report.html # a report to read and share\n"
      "rankscope scan model.gguf --table layers # mean, least and largest of every measure by "
      "layer\n"
-     "rankscope scan . --json - | jq '.tables.heads[] | select(.product==\"qk\") | "
-     ".effective_rank' # for scripts\n"
+     "rankscope scan . --json - | jq '.tables.heads[].effective_rank' # for scripts\n"
      "rankscope scan ckpt --fail-on warn --quiet # exit code 3 when heads have lost rank\n"
      "rankscope scan . --matrices all --csv out # every weight, beside WeightWatcher's columns",
      cli_scan},

@@ -26,6 +26,8 @@ void cli_install_signals(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    /* A file over the size limit is then a failed write with a message, not a death. */
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 bool cli_interrupted(void)

@@ -1,0 +1,61 @@
+# lib.sh: what the command-line tests share. Sourced by each tests/cli/NAME.sh, which runs in an empty folder of its own.
+set -u
+: "${RANKSCOPE:?}" "${RS_SOURCE_DIR:?}"
+failures=0
+
+note_failure() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# expect CODE COMMAND...: runs it with output in ./out and ./err.
+expect() {
+    wanted=$1
+    shift
+    "$@" >out 2>err </dev/null
+    got=$?
+    [ "$got" = "$wanted" ] || { note_failure "'$*' exited $got, expected $wanted"; sed 's/^/    /' err; }
+}
+
+# says FILE TEXT: FILE contains TEXT.
+says() {
+    grep -qF -- "$2" "$1" || { note_failure "$1 does not say '$2':"; head -5 "$1" | sed 's/^/    /'; }
+}
+
+silent() {
+    [ ! -s "$1" ] || { note_failure "$1 should be empty:"; head -3 "$1" | sed 's/^/    /'; }
+}
+
+# tiny_model DIR: a random-weight llama of 2 layers that the oracle made.
+tiny_model() {
+    mkdir -p "$1"
+    cp "$RS_SOURCE_DIR/tests/golden/families/llama/config.json" "$RS_SOURCE_DIR/tests/golden/families/llama/model.safetensors" "$1/"
+    chmod -R u+w "$1"
+}
+
+# big_model DIR LAYERS: sparse zeros in the shape of a large llama: takes time to scan and no disk.
+big_model() {
+    python3 - "$1" "$2" <<'END'
+import json, os, struct, sys
+folder, layers, d = sys.argv[1], int(sys.argv[2]), 4096
+os.makedirs(folder, exist_ok=True)
+header, offset = {}, 0
+for i in range(layers):
+    for p in "qkvo":
+        header[f"model.layers.{i}.self_attn.{p}_proj.weight"] = {
+            "dtype": "BF16", "shape": [d, d], "data_offsets": [offset, offset + 2 * d * d]}
+        offset += 2 * d * d
+text = json.dumps(header).encode()
+with open(f"{folder}/model.safetensors", "wb") as f:
+    f.write(struct.pack("<Q", len(text)) + text)
+    f.truncate(8 + len(text) + offset)
+json.dump({"model_type": "llama", "hidden_size": d, "num_hidden_layers": layers, "num_attention_heads": 32,
+           "intermediate_size": 11008, "vocab_size": 32000, "rms_norm_eps": 1e-5}, open(f"{folder}/config.json", "w"))
+END
+}
+
+finish() {
+    [ "$failures" = 0 ] && { echo "all passed"; exit 0; }
+    echo "$failures failed"
+    exit 1
+}

@@ -1,0 +1,7 @@
+#!/bin/sh
+# real_minilm.sh: a real pretrained model against full products in NumPy (tests/oracle/real_model_measures.py).
+. "$RS_SOURCE_DIR/tests/cli/lib.sh"
+model=$("$RS_SOURCE_DIR/scripts/fetch_model.sh" minilm 2>err) || { echo "skipped: $(cat err)"; exit 77; }
+expect 0 "$RANKSCOPE" scan "$model" --json a.json --html a.html --quiet
+python3 "$RS_SOURCE_DIR/tests/cli/compare_heads.py" a.json "$RS_SOURCE_DIR/tests/golden/minilm_heads.json" || failures=$((failures + 1))
+finish

@@ -1,0 +1,65 @@
+#!/bin/sh
+# usage.sh: requests that are wrong: exit 2, a reason on standard error, nothing on standard output.
+. "$RS_SOURCE_DIR/tests/cli/lib.sh"
+rm -rf model && tiny_model model
+
+refused() { # TEXT ARGUMENTS...
+    text=$1
+    shift
+    expect 2 "$RANKSCOPE" "$@"
+    silent out
+    says err "rankscope: error: "
+    says err "$text"
+}
+refused "needs a command"
+refused "did you mean 'scan'?" scna
+refused "no such command" frobnicate
+refused "needs an input" scan
+refused "one input is enough" scan model model
+refused "takes no input" doctor model
+refused "did you mean --spectra?" scan model --spectr
+refused "no such option" scan model -x
+refused "needs a value" scan model --json
+refused "takes no value" scan model --quiet=yes
+refused "is not one of none|warn|critical" scan model --fail-on maybe
+refused "not a whole number" scan model --threads two
+refused "from 1 to 4096" scan model --threads 0
+refused "no range of layers" scan model --layers 3-1
+refused "no layer in the chosen range" scan model --layers 7
+refused "no list of fractions" scan model --energy 0.9,1.5
+refused "no tolerance" scan model --tol much
+refused "cannot read" scan model --threshold low=3
+refused "works in float64" scan model --precision residual
+refused "no regular expression" scan model --matrices '('
+refused "no 2-D weight matches" scan model --matrices nothing_like_it
+refused "no table 'hats'" scan model --table hats
+refused "[not-found]" scan nowhere
+refused "[not-found]" scan model --map nowhere.json
+expect 0 "$RANKSCOPE" scan model --json - --precision f32
+expect 0 "$RANKSCOPE" scan -- model
+
+# Help and version go to standard output and name every option.
+expect 0 "$RANKSCOPE" --version
+says out "rankscope 0."
+expect 0 "$RANKSCOPE" --help
+says out "scan"
+expect 0 "$RANKSCOPE" scan --help
+for option in json csv html table threads seed precision progress color quiet fail-on spectra matrices layers tol energy \
+    fold-norms with-bias map lenient threshold help version; do
+    says out "--$option"
+done
+awk 'length($0) > 80 { exit 1 }' out || note_failure "scan --help has lines over 80 columns"
+expect 0 "$RANKSCOPE" --completion bash
+bash -n out || note_failure "the bash completion is no bash"
+expect 0 "$RANKSCOPE" --completion zsh
+says out "#compdef rankscope"
+expect 0 "$RANKSCOPE" --completion fish
+says out "complete -c rankscope"
+expect 2 "$RANKSCOPE" --completion powershell
+expect 0 "$RANKSCOPE" --man
+says out ".TH RANKSCOPE 1"
+if command -v man >/dev/null 2>&1; then
+    warnings=$(man --warnings -l out 2>&1 >/dev/null)
+    [ -z "$warnings" ] || note_failure "the man page: $warnings"
+fi
+finish
