@@ -1,7 +1,7 @@
 #!/bin/sh
 # outputs.sh: results appear whole or not at all, inputs are never overwritten, standard output is what was asked for.
 . "$RS_SOURCE_DIR/tests/cli/lib.sh"
-rm -rf model out_dir ./*.json ./*.html && tiny_model model
+rm -rf model out_dir ./*.json ./*.html .*.tmp && tiny_model model
 before=$(cksum model/*)
 
 expect 0 "$RANKSCOPE" scan model --json - --table heads
