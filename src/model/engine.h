@@ -73,6 +73,7 @@ typedef struct rs_builder {
     rs_fields fields;
     rs_family guess;         /* a copy to which a guess is fitted */
     const char *prefixes[2]; /* the prefix that a guess found */
+    const char *prefix;      /* the one before layers in this checkpoint; NULL: no layer yet */
     rs_map_entry *map;
     size_t n_map;
     rs_match *matches; /* sorted by order, layer, slot, role, part */

@@ -78,6 +78,24 @@ static int kind_of_tensors(const rs_block *block)
 
 /* ---- absent tensors ---- */
 
+/* Writes a row's name with layer numbers in place of its '#', as this checkpoint would spell it. */
+static void spell(const rs_builder *b, const rs_pattern *row, int32_t layer, char name[256])
+{
+    int64_t numbers[2] = {layer, 0};
+    if (row->flags & RS_P_NESTED && b->inner_group > 0) {
+        numbers[0] = layer / b->inner_group;
+        numbers[1] = layer % b->inner_group;
+    }
+    size_t used = 0, n = 0;
+    if (layer >= 0) used = (size_t)snprintf(name, 256, "%.60s", b->prefix ? b->prefix : "");
+    for (const char *c = row->module; *c && used < 200; c++)
+        if (*c == '#')
+            used += (size_t)snprintf(name + used, 256 - used, "%lld", (long long)numbers[n++ % 2]);
+        else
+            name[used++] = *c;
+    snprintf(name + used, 256 - used, "%s", row->flags & RS_P_XLNET ? "" : ".weight");
+}
+
 /* The name that the family's first row for this role gives to a layer's tensor. */
 static bool expected_name(const rs_builder *b, unsigned slot, rs_role role, int32_t layer,
                           char name[256])
@@ -85,20 +103,7 @@ static bool expected_name(const rs_builder *b, unsigned slot, rs_role role, int3
     for (size_t l = 0; l < 5 && b->family->patterns[l]; l++)
         for (const rs_pattern *row = b->family->patterns[l]; row->module; row++) {
             if (row->role != role || row->slot != slot) continue;
-            if (layer >= 0 && row->flags & RS_P_NESTED && b->inner_group > 0) {
-                const char *one = strchr(row->module, '#'), *two = strchr(one + 1, '#');
-                snprintf(name, 256, "%.*s%lld%.*s%lld%s.weight", (int)(one - row->module),
-                         row->module, (long long)(layer / b->inner_group), (int)(two - one - 1),
-                         one + 1, (long long)(layer % b->inner_group), two + 1);
-                return true;
-            }
-            const char *mark = strchr(row->module, '#');
-            const char *ending = row->flags & RS_P_XLNET ? "" : ".weight";
-            if (mark && layer >= 0)
-                snprintf(name, 256, "%.*s%d%s%s", (int)(mark - row->module), row->module,
-                         (int)layer, mark + 1, ending);
-            else
-                snprintf(name, 256, "%s%s", row->module, ending);
+            spell(b, row, layer, name);
             return true;
         }
     return false;
