@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { ATTENTION = 1, SSM = 2, NEITHER = 4, MOST_LAYERS = 100000 };
+enum { ATTENTION = 1, SSM = 2, NEITHER = 4, MOST_LAYERS = 100000, MOST_LISTED = 4096 };
 
 /* ---- what the config says of a layer ---- */
 
@@ -35,10 +35,10 @@ static int kind_in_config(const rs_builder *b, int32_t layer)
     if (json_is_array(list))
         return kind_of_word(json_string_value(json_array_get(list, (size_t)layer)));
     const char *pattern = rs_fields_text(f, "hybrid_override_pattern");
-    if (pattern && strlen(pattern) > (size_t)layer)
+    if (pattern && strnlen(pattern, (size_t)layer + 1) > (size_t)layer)
         return pattern[layer] == 'M' ? SSM : pattern[layer] == '*' ? ATTENTION : NEITHER;
     list = rs_fields_key(f, "attn_layer_indices");
-    if (json_is_array(list)) {
+    if (json_is_array(list) && json_array_size(list) <= MOST_LISTED) {
         for (size_t i = 0; i < json_array_size(list); i++)
             if (json_integer_value(json_array_get(list, i)) == layer) return ATTENTION;
         return SSM;
@@ -47,9 +47,8 @@ static int kind_in_config(const rs_builder *b, int32_t layer)
     json_int_t offset = json_integer_value(rs_fields_key(f, "attn_layer_offset"));
     if (period > 0) return layer % period == offset ? ATTENTION : SSM;
     list = f->prefix ? rs_fields_key(f, "attention.head_count_kv") : NULL;
-    if (json_is_array(list))
-        return json_integer_value(json_array_get(list, (size_t)layer)) ? ATTENTION : SSM;
-    return 0;
+    /* Without key/value heads a layer has no attention; whether it has a mixer its tensors say. */
+    return json_integer_value(json_array_get(list, (size_t)layer)) > 0 ? ATTENTION : 0;
 }
 
 static int kind_of_layer(const rs_builder *b, int32_t layer)
@@ -190,6 +189,15 @@ static rs_status tell_missing(rs_builder *b)
 
 /* ---- the walk ---- */
 
+/* Not one tensor that a product could use: model.c then lists what there is instead. */
+static bool nothing_seen(const rs_builder *b)
+{
+    for (int slot = 0; slot < RS_SLOT_MAP; slot++)
+        for (int role = 0; role < RS_ROLE_COUNT; role++)
+            if (b->seen[slot][role] && in_products((rs_role)role)) return false;
+    return true;
+}
+
 static rs_status count_layers(rs_builder *b, int32_t counts[RS_SLOT_MAP])
 {
     static const rs_field fields[RS_SLOT_MAP] = {RS_FIELD_LAYERS, RS_FIELD_ENCODER_LAYERS,
@@ -264,6 +272,7 @@ rs_status rs_layers_build(rs_builder *b)
 {
     int32_t counts[RS_SLOT_MAP], next[RS_SLOT_MAP] = {0};
     bool top = false;
+    if (nothing_seen(b)) return RS_OK;
     RS_TRY(count_layers(b, counts));
     RS_TRY(rs_fields_need(&b->fields, RS_FIELD_WIDTH, 0, &b->model->d_model, b->err));
     for (size_t i = 0; i < b->n_blocks; i++) {

@@ -248,8 +248,7 @@ const rs_tensor *rs_block_tensor(const rs_builder *b, const rs_block *block, rs_
 
 const rs_tensor *rs_top_tensor(const rs_builder *b, rs_slot slot, rs_role role, rs_part part)
 {
-    for (size_t i = 0; i < b->n_blocks; i++)
-        if (b->blocks[i].layer == -1 && b->blocks[i].slot == slot)
-            return rs_block_tensor(b, &b->blocks[i], role, part);
+    for (size_t i = 0; i < b->n_blocks && b->blocks[i].layer == -1; i++) /* they come first */
+        if (b->blocks[i].slot == slot) return rs_block_tensor(b, &b->blocks[i], role, part);
     return NULL;
 }

@@ -61,6 +61,7 @@ static rs_status rope(rs_builder *b, rs_attention *at)
     const char *text = family->rope_if ? rs_fields_text(&b->fields, family->rope_if) : NULL;
     bool on = !family->rope_if || rs_fields_true(&b->fields, family->rope_if) ||
               (text && strcmp(text, "rope") == 0);
+    if (rs_fields_true(&b->fields, "alibi")) on = false; /* Falcon has either */
     at->rope = on ? family->rope : RS_ROPE_NONE;
     if (at->rope == RS_ROPE_NONE) return RS_OK;
     bool found;
