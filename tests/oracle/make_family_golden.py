@@ -33,6 +33,15 @@ def spy(module, query, key, value, attention_mask=None, **_):
 T.AttentionInterface.register("spy", spy)
 
 
+def short(x):
+    return float(f"{x:.12g}")
+
+
+def norm(factor):
+    """Frobenius norm: tells the factors apart, which the product's singular values cannot."""
+    return short(np.linalg.norm(factor))
+
+
 def arr(t):
     return t.detach().double().numpy()
 
@@ -75,9 +84,9 @@ class Heads:
     def products(self):
         share = self.heads // self.kv
         for h in range(self.heads):
-            yield "qk", h, self.q[h][0].T @ self.k[h // share][0]
+            yield "qk", h, self.q[h][0].T, self.k[h // share][0].T
         for h in range(self.heads):
-            yield "ov", h, self.v[h // share][0].T @ self.o[h].T
+            yield "ov", h, self.v[h // share][0].T, self.o[h]
 
     def watch(self, calls):
         self.inputs = {}
@@ -142,8 +151,8 @@ class Mamba:
         self.out = arr(m.out_proj.weight)
 
     def products(self):
-        yield "cb", 0, self.C.T @ self.B
-        yield "io", 0, self.x.T @ self.out.T
+        yield "cb", 0, self.C.T, self.B.T
+        yield "io", 0, self.x.T, self.out
 
     def watch(self, calls):
         self.io = {}
@@ -178,9 +187,9 @@ class Mamba2(Mamba):
 
     def products(self):
         for g in range(self.groups):
-            yield "cb", g, self.C[g].T @ self.B[g]
+            yield "cb", g, self.C[g].T, self.B[g].T
         for h, o in enumerate(np.split(self.out, self.heads, axis=1)):
-            yield "io", h, self.x[h].T @ o.T
+            yield "io", h, self.x[h].T, o
 
     def verify(self, label):
         if not self.exact:
@@ -215,10 +224,10 @@ class XLNet:
     def products(self):
         q, k, v, r, o = (arr(getattr(self.m, n)) for n in "qkvro")
         for h in range(q.shape[1]):
-            yield "qk", h, q[:, h] @ (r if self.positional else k)[:, h].T
+            yield "qk", h, q[:, h], (r if self.positional else k)[:, h]
         for h in range(q.shape[1]):
             if not self.positional:
-                yield "ov", h, v[:, h] @ o[:, h].T
+                yield "ov", h, v[:, h], o[:, h]
 
     def watch(self, calls):
         core, self.got = self.m.rel_attn_core, {}
@@ -409,9 +418,9 @@ def main():
             p.verify(name)
             checked += 1
         products = [dict(stack=p.stack, attention=p.attention, kind=kind, layer=p.layer, head=h,
-                         rows=w.shape[0], cols=w.shape[1], sv=[float(f"{s:.12g}") for s in np.linalg.svd(w, compute_uv=False)
-                                                                if s > 1e-9])
-                    for p in parts for kind, h, w in p.products()]
+                         rows=a.shape[0], cols=b.shape[0], a=norm(a), b=norm(b),
+                         sv=[short(s) for s in np.linalg.svd(a @ b.T, compute_uv=False) if s > 1e-9])
+                    for p in parts for kind, h, a, b in p.products()]
         (folder / "expected.json").write_text(json.dumps(dict(products=products)))
         size = sum(f.stat().st_size for f in folder.iterdir())
         total += size

@@ -37,6 +37,18 @@ static double *factor_matrix(const rs_factor *f)
     return out;
 }
 
+/* Swapped factors have the same singular values, but not the same norms. */
+static void compare_norm(const rs_factor *f, const json_t *expected)
+{
+    double *matrix = factor_matrix(f), sum = 0, want = json_number_value(expected);
+    for (int64_t i = 0; i < f->features * f->inner; i++)
+        sum += matrix[i] * matrix[i];
+    free(matrix);
+    if (!(want > 0 && fabs(sqrt(sum) - want) <= 1e-9 * want))
+        fail_msg("factor in %s from %lld: norm %.12g, not %.12g", f->tensor->name,
+                 (long long)f->first, sqrt(sum), want);
+}
+
 /* Singular values of A Bᵀ, formed in full. */
 static size_t singular_values(const rs_product *p, double **values)
 {
@@ -86,6 +98,8 @@ static const json_t *find_expected(const json_t *list, const rs_product *p)
 static void compare(const char *name, const rs_product *p, const json_t *expected)
 {
     const json_t *sv = json_object_get(expected, "sv");
+    compare_norm(&p->a, json_object_get(expected, "a"));
+    compare_norm(&p->b, json_object_get(expected, "b"));
     double *values, scale = json_number_value(json_array_get(sv, 0));
     size_t k = singular_values(p, &values);
     assert_int_equal(p->a.features, json_integer_value(json_object_get(expected, "rows")));
