@@ -42,6 +42,34 @@ def norm(factor):
     return short(np.linalg.norm(factor))
 
 
+POST_NORM = ("bert", "roberta", "distilbert", "albert", "xlnet")  # their norms belong to the block before
+norms = []  # (input, output, module) of every norm that ran, first token
+
+
+def watch_norms(model):
+    norms.clear()
+    for m in model.modules():
+        if type(m).__name__.endswith("Norm"):
+            m.register_forward_hook(lambda m, a, out: norms.append((arr(a[0]).reshape(-1, a[0].shape[-1])[0],
+                                                                    arr(out).reshape(-1, out.shape[-1])[0], m)))
+
+
+def gain_before(x):
+    """Kind and Frobenius norm of the effective gain (1 + w where that is what it multiplies by) of the norm
+    whose output is x; both None when no norm stands before."""
+    for before, after, m in norms:
+        if after.shape == x.shape and np.allclose(after, x, atol=1e-6):
+            bias = arr(m.bias) if getattr(m, "bias", None) is not None else 0
+            if "RMS" in type(m).__name__:
+                return "rmsnorm", short(np.linalg.norm(after / before * np.sqrt((before ** 2).mean() + eps(m))))
+            return "layernorm", short(np.linalg.norm((after - bias) / (before - before.mean()) * np.sqrt(before.var() + eps(m))))
+    return None, None
+
+
+def eps(m):
+    return getattr(m, "eps", getattr(m, "variance_epsilon", 1e-5))
+
+
 def arr(t):
     return t.detach().double().numpy()
 
@@ -87,6 +115,10 @@ class Heads:
             yield "qk", h, self.q[h][0].T, self.k[h // share][0].T
         for h in range(self.heads):
             yield "ov", h, self.v[h // share][0].T, self.o[h]
+
+    def gains(self, kind):
+        first, second = ("q", "k") if kind == "qk" else ("v", None)
+        return gain_before(self.inputs[first]), gain_before(self.inputs[second]) if second else (None, None)
 
     def watch(self, calls):
         self.inputs = {}
@@ -153,6 +185,11 @@ class Mamba:
     def products(self):
         yield "cb", 0, self.C.T, self.B.T
         yield "io", 0, self.x.T, self.out
+
+    def gains(self, kind):
+        before = gain_before(self.io["in"])
+        both = kind == "cb" and isinstance(self, Mamba2)
+        return before if kind == "io" or both else (None, None), before if both else (None, None)
 
     def watch(self, calls):
         self.io = {}
@@ -411,6 +448,7 @@ def main():
         if name not in ("xlnet", "falcon_grouped", "falcon_multi_query", "falcon_old") and not name.startswith(("mamba", "falcon_mamba")):
             model.set_attn_implementation("spy")
         seen.clear()
+        watch_norms(model)
         with torch.no_grad():
             run(model)
         checked = 0
@@ -419,6 +457,7 @@ def main():
             checked += 1
         products = [dict(stack=p.stack, attention=p.attention, kind=kind, layer=p.layer, head=h,
                          rows=a.shape[0], cols=b.shape[0], a=norm(a), b=norm(b),
+                         gains=[(None, None)] * 2 if name in POST_NORM else p.gains(kind),
                          sv=[short(s) for s in np.linalg.svd(a @ b.T, compute_uv=False) if s > 1e-9])
                     for p in parts for kind, h, a, b in p.products()]
         (folder / "expected.json").write_text(json.dumps(dict(products=products)))
