@@ -172,8 +172,32 @@ static void remark_absent(rs_builder *b, const rs_block *block)
         }
 }
 
+/* Attention of which the checkpoint holds one product and has no tensors at all for the other. */
+static rs_status tell_unpaired(rs_builder *b)
+{
+    static const struct {
+        rs_role one, two;
+        const char *product;
+    } pairs[] = {{RS_ROLE_Q, RS_ROLE_K, "QK"}, {RS_ROLE_V, RS_ROLE_O, "OV"}};
+    for (int slot = 0; slot < RS_SLOT_MAP; slot++)
+        for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+            const bool *seen = b->seen[slot];
+            bool one = seen[pairs[i].one] || seen[RS_ROLE_QKV];
+            bool two = seen[pairs[i].two] || (seen[RS_ROLE_QKV] && pairs[i].two == RS_ROLE_K);
+            bool any = seen[RS_ROLE_Q] || seen[RS_ROLE_K] || seen[RS_ROLE_V] || seen[RS_ROLE_O];
+            if ((one && two) || !(any || seen[RS_ROLE_QKV])) continue;
+            RS_TRY(rs_model_note(
+                b, RS_WARN, "product_not_formed", "name the other tensor with --map FILE.json",
+                "%s products are not reported: the checkpoint has no tensor known "
+                "as %s",
+                pairs[i].product, rs_role_name(one ? pairs[i].two : pairs[i].one)));
+        }
+    return RS_OK;
+}
+
 static rs_status tell_missing(rs_builder *b)
 {
+    RS_TRY(tell_unpaired(b));
     if (b->missing.failed) return rs_fail_memory(b->err, "model", 0);
     if (b->n_skipped_layers)
         RS_TRY(

@@ -45,6 +45,14 @@ static void succeeds(trial *t, const char *family, size_t products)
     assert_true(t->model->notes.n > 0);
 }
 
+static const char *note(const trial *t, const char *code)
+{
+    for (size_t i = 0; i < t->model->notes.n; i++)
+        if (strcmp(t->model->notes.items[i].code, code) == 0)
+            return t->model->notes.items[i].message;
+    return NULL;
+}
+
 static void refuses(trial t, rs_status wanted, const char *says)
 {
     rs_status status = go(&t);
@@ -74,6 +82,17 @@ static const char *const opt[] = {"model.decoder.layers.%.self_attn.q_proj.weigh
                                   "model.decoder.layers.%.self_attn.out_proj.weight F32 16 16",
                                   "model.decoder.layers.%.fc1.weight F32 8 16",
                                   NULL};
+static const char *const bart[] = {"model.encoder.layers.%.self_attn.q_proj.weight F32 16 16",
+                                   "model.encoder.layers.%.self_attn.k_proj.weight F32 16 16",
+                                   "model.encoder.layers.%.self_attn.v_proj.weight F32 16 16",
+                                   "model.encoder.layers.%.self_attn.out_proj.weight F32 16 16",
+                                   "model.decoder.layers.%.self_attn.q_proj.weight F32 16 16",
+                                   "model.decoder.layers.%.self_attn.k_proj.weight F32 16 16",
+                                   "model.decoder.layers.%.self_attn.v_proj.weight F32 16 16",
+                                   "model.decoder.layers.%.self_attn.out_proj.weight F32 16 16",
+                                   "model.decoder.layers.%.encoder_attn.q_proj.weight F32 16 16",
+                                   "model.decoder.layers.%.encoder_attn.k_proj.weight F32 16 16",
+                                   NULL};
 static const char *const plain_gguf[] = {
     "blk.%.attn_q.weight F32 16 16", "blk.%.attn_k.weight F32 8 16", "blk.%.attn_v.weight F32 8 16",
     "blk.%.attn_output.weight F32 16 16", NULL};
@@ -105,8 +124,18 @@ static void known_names_of_unknown_models(void **state)
     t = (trial){.config = "{\"model_type\":\"opt2\",\"d_model\":16,\"num_layers\":2,\"n_head\":4,"
                           "\"num_hidden_layers\":2,\"num_attention_heads\":4}",
                 .lines = opt};
-    succeeds(&t, "whisper-like (guessed)", 16);
-    assert_string_equal(t.model->products[0].stack, "decoder");
+    succeeds(&t, "llama-like (guessed)", 16);
+    assert_int_equal(t.model->products[0].a.norm, RS_NORM_NONE);
+    assert_int_equal(t.model->products[0].rope, RS_ROPE_NONE);
+    end(&t);
+    t = (trial){.config = "{\"model_type\":\"bart2\",\"d_model\":16,\"encoder_layers\":2,"
+                          "\"decoder_layers\":2,\"encoder_attention_heads\":4,"
+                          "\"decoder_attention_heads\":2}",
+                .lines = bart};
+    succeeds(&t, "whisper-like (guessed)", 2 * (8 + 4 + 2));
+    assert_string_equal(t.model->products[0].stack, "encoder");
+    assert_string_equal(t.model->products[t.model->n_products - 1].attention, "cross");
+    assert_non_null(note(&t, "product_not_formed"));
     end(&t);
     t = (trial){.config = "{\"model_type\":\"novel_ssm\",\"hidden_size\":8,\"num_hidden_layers\":2,"
                           "\"state_size\":5,\"num_heads\":4,\"head_dim\":4}",
