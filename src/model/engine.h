@@ -73,6 +73,7 @@ typedef struct rs_builder {
     rs_fields fields;
     rs_family guess;         /* a copy to which a guess is fitted */
     const char *prefixes[2]; /* the prefix that a guess found */
+    const char *prefix;      /* the one before layers in this checkpoint; NULL: no layer yet */
     rs_map_entry *map;
     size_t n_map;
     rs_match *matches; /* sorted by order, layer, slot, role, part */
@@ -130,6 +131,7 @@ rs_status rs_blocks_make(rs_builder *b); /* sorts matches, cuts them into blocks
 const rs_match *rs_block_find(const rs_block *block, rs_role role, rs_part part);
 const rs_tensor *rs_block_tensor(const rs_builder *b, const rs_block *block, rs_role role,
                                  rs_part part);
+/* Outside layers, of the first stack. */
 const rs_tensor *rs_top_tensor(const rs_builder *b, rs_slot slot, rs_role role, rs_part part);
 
 /* factor.c: one factor, its tensor checked for type and shape. `expected` has `rank` sizes. */

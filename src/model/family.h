@@ -98,6 +98,7 @@ enum {
     RS_FACT_SCALE_UNSTATED = 1u << 9, /* the file does not say by what scores are scaled */
     RS_FACT_HALF_SCALE = 1u << 10,    /* scores are divided by sqrt(d_head/2) */
     RS_FACT_GUESS = 1u << 11,         /* offered when an unknown model has these names */
+    RS_FACT_BARE_NORM = 1u << 13,     /* its norms have no weights (OLMo) */
     RS_FACT_GUESS_NORM = 1u << 12     /* and then its pre-norm is believed, too */
 };
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { ATTENTION = 1, SSM = 2, NEITHER = 4, MOST_LAYERS = 100000 };
+enum { ATTENTION = 1, SSM = 2, NEITHER = 4, MOST_LAYERS = 100000, MOST_LISTED = 4096 };
 
 /* ---- what the config says of a layer ---- */
 
@@ -35,10 +35,10 @@ static int kind_in_config(const rs_builder *b, int32_t layer)
     if (json_is_array(list))
         return kind_of_word(json_string_value(json_array_get(list, (size_t)layer)));
     const char *pattern = rs_fields_text(f, "hybrid_override_pattern");
-    if (pattern && strlen(pattern) > (size_t)layer)
+    if (pattern && strnlen(pattern, (size_t)layer + 1) > (size_t)layer)
         return pattern[layer] == 'M' ? SSM : pattern[layer] == '*' ? ATTENTION : NEITHER;
     list = rs_fields_key(f, "attn_layer_indices");
-    if (json_is_array(list)) {
+    if (json_is_array(list) && json_array_size(list) <= MOST_LISTED) {
         for (size_t i = 0; i < json_array_size(list); i++)
             if (json_integer_value(json_array_get(list, i)) == layer) return ATTENTION;
         return SSM;
@@ -47,9 +47,8 @@ static int kind_in_config(const rs_builder *b, int32_t layer)
     json_int_t offset = json_integer_value(rs_fields_key(f, "attn_layer_offset"));
     if (period > 0) return layer % period == offset ? ATTENTION : SSM;
     list = f->prefix ? rs_fields_key(f, "attention.head_count_kv") : NULL;
-    if (json_is_array(list))
-        return json_integer_value(json_array_get(list, (size_t)layer)) ? ATTENTION : SSM;
-    return 0;
+    /* Without key/value heads a layer has no attention; whether it has a mixer its tensors say. */
+    return json_integer_value(json_array_get(list, (size_t)layer)) > 0 ? ATTENTION : 0;
 }
 
 static int kind_of_layer(const rs_builder *b, int32_t layer)
@@ -78,6 +77,24 @@ static int kind_of_tensors(const rs_block *block)
 
 /* ---- absent tensors ---- */
 
+/* Writes a row's name with layer numbers in place of its '#', as this checkpoint would spell it. */
+static void spell(const rs_builder *b, const rs_pattern *row, int32_t layer, char name[256])
+{
+    int64_t numbers[2] = {layer, 0};
+    if (row->flags & RS_P_NESTED && b->inner_group > 0) {
+        numbers[0] = layer / b->inner_group;
+        numbers[1] = layer % b->inner_group;
+    }
+    size_t used = 0, n = 0;
+    if (layer >= 0) used = (size_t)snprintf(name, 256, "%.60s", b->prefix ? b->prefix : "");
+    for (const char *c = row->module; *c && used < 200; c++)
+        if (*c == '#')
+            used += (size_t)snprintf(name + used, 256 - used, "%lld", (long long)numbers[n++ % 2]);
+        else
+            name[used++] = *c;
+    snprintf(name + used, 256 - used, "%s", row->flags & RS_P_XLNET ? "" : ".weight");
+}
+
 /* The name that the family's first row for this role gives to a layer's tensor. */
 static bool expected_name(const rs_builder *b, unsigned slot, rs_role role, int32_t layer,
                           char name[256])
@@ -85,20 +102,7 @@ static bool expected_name(const rs_builder *b, unsigned slot, rs_role role, int3
     for (size_t l = 0; l < 5 && b->family->patterns[l]; l++)
         for (const rs_pattern *row = b->family->patterns[l]; row->module; row++) {
             if (row->role != role || row->slot != slot) continue;
-            if (layer >= 0 && row->flags & RS_P_NESTED && b->inner_group > 0) {
-                const char *one = strchr(row->module, '#'), *two = strchr(one + 1, '#');
-                snprintf(name, 256, "%.*s%lld%.*s%lld%s.weight", (int)(one - row->module),
-                         row->module, (long long)(layer / b->inner_group), (int)(two - one - 1),
-                         one + 1, (long long)(layer % b->inner_group), two + 1);
-                return true;
-            }
-            const char *mark = strchr(row->module, '#');
-            const char *ending = row->flags & RS_P_XLNET ? "" : ".weight";
-            if (mark && layer >= 0)
-                snprintf(name, 256, "%.*s%d%s%s", (int)(mark - row->module), row->module,
-                         (int)layer, mark + 1, ending);
-            else
-                snprintf(name, 256, "%s%s", row->module, ending);
+            spell(b, row, layer, name);
             return true;
         }
     return false;
@@ -168,8 +172,32 @@ static void remark_absent(rs_builder *b, const rs_block *block)
         }
 }
 
+/* Attention of which the checkpoint holds one product and has no tensors at all for the other. */
+static rs_status tell_unpaired(rs_builder *b)
+{
+    static const struct {
+        rs_role one, two;
+        const char *product;
+    } pairs[] = {{RS_ROLE_Q, RS_ROLE_K, "QK"}, {RS_ROLE_V, RS_ROLE_O, "OV"}};
+    for (int slot = 0; slot < RS_SLOT_MAP; slot++)
+        for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+            const bool *seen = b->seen[slot];
+            bool one = seen[pairs[i].one] || seen[RS_ROLE_QKV];
+            bool two = seen[pairs[i].two] || (seen[RS_ROLE_QKV] && pairs[i].two == RS_ROLE_K);
+            bool any = seen[RS_ROLE_Q] || seen[RS_ROLE_K] || seen[RS_ROLE_V] || seen[RS_ROLE_O];
+            if ((one && two) || !(any || seen[RS_ROLE_QKV])) continue;
+            RS_TRY(rs_model_note(
+                b, RS_WARN, "product_not_formed", "name the other tensor with --map FILE.json",
+                "%s products are not reported: the checkpoint has no tensor known "
+                "as %s",
+                pairs[i].product, rs_role_name(one ? pairs[i].two : pairs[i].one)));
+        }
+    return RS_OK;
+}
+
 static rs_status tell_missing(rs_builder *b)
 {
+    RS_TRY(tell_unpaired(b));
     if (b->missing.failed) return rs_fail_memory(b->err, "model", 0);
     if (b->n_skipped_layers)
         RS_TRY(
@@ -184,6 +212,15 @@ static rs_status tell_missing(rs_builder *b)
 }
 
 /* ---- the walk ---- */
+
+/* Not one tensor that a product could use: model.c then lists what there is instead. */
+static bool nothing_seen(const rs_builder *b)
+{
+    for (int slot = 0; slot < RS_SLOT_MAP; slot++)
+        for (int role = 0; role < RS_ROLE_COUNT; role++)
+            if (b->seen[slot][role] && in_products((rs_role)role)) return false;
+    return true;
+}
 
 static rs_status count_layers(rs_builder *b, int32_t counts[RS_SLOT_MAP])
 {
@@ -259,6 +296,7 @@ rs_status rs_layers_build(rs_builder *b)
 {
     int32_t counts[RS_SLOT_MAP], next[RS_SLOT_MAP] = {0};
     bool top = false;
+    if (nothing_seen(b)) return RS_OK;
     RS_TRY(count_layers(b, counts));
     RS_TRY(rs_fields_need(&b->fields, RS_FIELD_WIDTH, 0, &b->model->d_model, b->err));
     for (size_t i = 0; i < b->n_blocks; i++) {

@@ -274,6 +274,7 @@ static rs_status entry_sizes(rs_builder *b, const rs_map_entry *entry, const rs_
     int64_t units = 0, width = 0;
     bool found;
     *at = entry->attention;
+    bool cross = strcmp(at->attention, "cross") == 0; /* k and v may read another width */
     if (!at->kv_heads && entry->qkv_flags) at->kv_heads = at->heads;
     RS_TRY(sides(b, block, RS_ROLE_QKV, &units, &width, &found));
     if (found) {
@@ -295,10 +296,10 @@ static rs_status entry_sizes(rs_builder *b, const rs_map_entry *entry, const rs_
     }
     if (!at->value_dim) at->value_dim = at->head_dim;
     RS_TRY(sides(b, block, RS_ROLE_K, &units, &width, &found));
-    if (found) at->kv_width = width;
+    if (found && cross) at->kv_width = width;
     if (found && !at->kv_heads) RS_TRY(divide(b, entry, units, at->head_dim, "k", &at->kv_heads));
     RS_TRY(sides(b, block, RS_ROLE_V, &units, &width, &found));
-    if (found) at->kv_width = width;
+    if (found && cross) at->kv_width = width;
     if (found && !at->kv_heads) RS_TRY(divide(b, entry, units, at->value_dim, "v", &at->kv_heads));
     return divide(b, entry, at->heads, at->kv_heads, "heads", &units);
 }

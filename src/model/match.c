@@ -137,11 +137,13 @@ rs_status rs_match_add(rs_builder *b, const rs_match *match)
 
 /* The row for a full name: as it stands, then behind each optional prefix. */
 static const rs_pattern *find(const rs_lookup *index, const char *name, int64_t numbers[4],
-                              size_t *n_numbers, rs_part *part)
+                              size_t *n_numbers, rs_part *part, const char **before)
 {
     const rs_pattern *row = rs_lookup_find(index, name, numbers, n_numbers, part);
+    *before = "";
     for (const char *const *prefix = index->family->prefixes; !row && prefix && *prefix; prefix++) {
         size_t n = strlen(*prefix);
+        *before = *prefix;
         if (strncmp(name, *prefix, n) == 0)
             row = rs_lookup_find(index, name + n, numbers, n_numbers, part);
     }
@@ -154,8 +156,10 @@ static rs_status match_one(rs_builder *b, const rs_lookup *index, uint32_t t)
     int64_t numbers[4];
     size_t n_numbers;
     rs_part part;
-    const rs_pattern *row = find(index, tensor->name, numbers, &n_numbers, &part);
+    const char *prefix;
+    const rs_pattern *row = find(index, tensor->name, numbers, &n_numbers, &part, &prefix);
     if (!row) return RS_OK;
+    if (strchr(row->module, '#') && !b->prefix) b->prefix = prefix;
     if (row->flags & RS_P_MLA)
         return rs_fail(b->err, RS_E_UNSUPPORTED, tensor->name,
                        "rankscope reads no multi-head latent attention",
@@ -244,8 +248,7 @@ const rs_tensor *rs_block_tensor(const rs_builder *b, const rs_block *block, rs_
 
 const rs_tensor *rs_top_tensor(const rs_builder *b, rs_slot slot, rs_role role, rs_part part)
 {
-    for (size_t i = 0; i < b->n_blocks; i++)
-        if (b->blocks[i].layer == -1 && b->blocks[i].slot == slot)
-            return rs_block_tensor(b, &b->blocks[i], role, part);
+    for (size_t i = 0; i < b->n_blocks && b->blocks[i].layer == -1; i++) /* they come first */
+        if (b->blocks[i].slot == slot) return rs_block_tensor(b, &b->blocks[i], role, part);
     return NULL;
 }

@@ -61,6 +61,7 @@ static rs_status rope(rs_builder *b, rs_attention *at)
     const char *text = family->rope_if ? rs_fields_text(&b->fields, family->rope_if) : NULL;
     bool on = !family->rope_if || rs_fields_true(&b->fields, family->rope_if) ||
               (text && strcmp(text, "rope") == 0);
+    if (rs_fields_true(&b->fields, "alibi")) on = false; /* Falcon has either */
     at->rope = on ? family->rope : RS_ROPE_NONE;
     if (at->rope == RS_ROPE_NONE) return RS_OK;
     bool found;
@@ -127,9 +128,13 @@ static void norms(const rs_builder *b, const rs_block *block, rs_attention *at)
     at->norm = at->kv_norm = family->norm;
     at->gain = at->kv_gain = rs_block_tensor(b, block, role, RS_PART_WEIGHT);
     at->gain_bias = at->kv_gain_bias = rs_block_tensor(b, block, role, RS_PART_BIAS);
-    if (block->slot != RS_SLOT_CROSS) return;
-    at->kv_gain = rs_top_tensor(b, RS_SLOT_ENCODER, RS_ROLE_NORM_FINAL, RS_PART_WEIGHT);
-    at->kv_gain_bias = rs_top_tensor(b, RS_SLOT_ENCODER, RS_ROLE_NORM_FINAL, RS_PART_BIAS);
+    if (block->slot == RS_SLOT_CROSS) {
+        at->kv_gain = rs_top_tensor(b, RS_SLOT_ENCODER, RS_ROLE_NORM_FINAL, RS_PART_WEIGHT);
+        at->kv_gain_bias = rs_top_tensor(b, RS_SLOT_ENCODER, RS_ROLE_NORM_FINAL, RS_PART_BIAS);
+    }
+    /* A norm whose gain should be in the file and is not cannot be folded. */
+    if (!at->gain && !(family->facts & RS_FACT_BARE_NORM)) at->norm = RS_NORM_NONE;
+    if (!at->kv_gain && !(family->facts & RS_FACT_BARE_NORM)) at->kv_norm = RS_NORM_NONE;
 }
 
 rs_status rs_attention_sizes(rs_builder *b, const rs_block *block, rs_attention *at)

@@ -104,8 +104,8 @@ static rs_status find_mixer(rs_builder *b, const rs_block *block, mixer *m, bool
     m->in_bias = rs_block_tensor(b, block, RS_ROLE_SSM_IN, RS_PART_BIAS);
     m->gated = rs_block_tensor(b, block, RS_ROLE_SSM_NORM, RS_PART_WEIGHT);
     if (!(b->family->facts & RS_FACT_PRE_NORM)) return RS_OK;
-    m->norm = b->family->norm;
     m->gain = rs_block_tensor(b, block, RS_ROLE_NORM_MIXER, RS_PART_WEIGHT);
+    if (m->gain) m->norm = b->family->norm;
     m->gain_bias = rs_block_tensor(b, block, RS_ROLE_NORM_MIXER, RS_PART_BIAS);
     return RS_OK;
 }

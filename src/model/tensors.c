@@ -61,26 +61,27 @@ static rs_status describe(rs_builder *b, size_t t)
     return role->reason ? RS_OK : rs_fail_memory(b->err, "model", 0);
 }
 
-/* A head that shares its matrix with the embedding counts once even if the file stores it twice. */
-static bool tied_twin(const rs_builder *b, size_t t)
+static const rs_tensor *embedding(const rs_builder *b)
 {
-    if (b->model->roles[t].role != RS_ROLE_LM_HEAD || b->n_map) return false;
+    for (size_t i = 0; i < b->n_matches; i++)
+        if (b->matches[i].role == RS_ROLE_EMBED_TOKEN)
+            return &b->checkpoint->tensors[b->matches[i].tensor];
+    return NULL;
+}
+
+/* A head that shares its matrix with the embedding counts once even if the file stores it twice. */
+static bool tied_twin(const rs_builder *b, size_t t, const rs_tensor *embed)
+{
     const rs_tensor *head = &b->checkpoint->tensors[t];
-    for (size_t i = 0; i < b->n_matches; i++) {
-        if (b->matches[i].role != RS_ROLE_EMBED_TOKEN) continue;
-        const rs_tensor *embed = &b->checkpoint->tensors[b->matches[i].tensor];
-        if (embed->rank == head->rank && embed->count == head->count &&
-            (rs_fields_true(&b->fields, "tie_word_embeddings") ||
-             (head->bytes && embed->data == head->data)))
-            return true;
-    }
-    return false;
+    return embed && b->model->roles[t].role == RS_ROLE_LM_HEAD && embed->rank == head->rank &&
+           embed->count == head->count && rs_fields_true(&b->fields, "tie_word_embeddings");
 }
 
 static void count(rs_builder *b)
 {
     rs_model *model = b->model;
     uint64_t by_type[RS_DTYPE_COUNT] = {0};
+    const rs_tensor *embed = embedding(b);
     for (size_t t = 0; t < b->checkpoint->n_tensors; t++) {
         const rs_tensor *tensor = &b->checkpoint->tensors[t];
         const rs_tensor_role *role = &model->roles[t];
@@ -88,7 +89,7 @@ static void count(rs_builder *b)
         if (analysed) by_type[tensor->dtype] += (uint64_t)tensor->count;
         bool weight = rs_dtype_is_weight(tensor->dtype) ||
                       rs_dtype_info(tensor->dtype)->quantised || analysed;
-        if (weight && rs_role_counts(role->role) && !tied_twin(b, t))
+        if (weight && rs_role_counts(role->role) && !tied_twin(b, t, embed))
             model->parameters += (uint64_t)tensor->count;
     }
     rs_dtype most = RS_DTYPE_UNKNOWN;

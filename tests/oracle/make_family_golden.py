@@ -33,6 +33,43 @@ def spy(module, query, key, value, attention_mask=None, **_):
 T.AttentionInterface.register("spy", spy)
 
 
+def short(x):
+    return float(f"{x:.12g}")
+
+
+def norm(factor):
+    """Frobenius norm: tells the factors apart, which the product's singular values cannot."""
+    return short(np.linalg.norm(factor))
+
+
+POST_NORM = ("bert", "roberta", "distilbert", "albert", "xlnet")  # their norms belong to the block before
+norms = []  # (input, output, module) of every norm that ran, first token
+
+
+def watch_norms(model):
+    norms.clear()
+    for m in model.modules():
+        if type(m).__name__.endswith("Norm"):
+            m.register_forward_hook(lambda m, a, out: norms.append((arr(a[0]).reshape(-1, a[0].shape[-1])[0],
+                                                                    arr(out).reshape(-1, out.shape[-1])[0], m)))
+
+
+def gain_before(x):
+    """Kind and Frobenius norm of the effective gain (1 + w where that is what it multiplies by) of the norm
+    whose output is x; both None when no norm stands before."""
+    for before, after, m in norms:
+        if after.shape == x.shape and np.allclose(after, x, atol=1e-6):
+            bias = arr(m.bias) if getattr(m, "bias", None) is not None else 0
+            if "RMS" in type(m).__name__:
+                return "rmsnorm", short(np.linalg.norm(after / before * np.sqrt((before ** 2).mean() + eps(m))))
+            return "layernorm", short(np.linalg.norm((after - bias) / (before - before.mean()) * np.sqrt(before.var() + eps(m))))
+    return None, None
+
+
+def eps(m):
+    return getattr(m, "eps", getattr(m, "variance_epsilon", 1e-5))
+
+
 def arr(t):
     return t.detach().double().numpy()
 
@@ -75,9 +112,13 @@ class Heads:
     def products(self):
         share = self.heads // self.kv
         for h in range(self.heads):
-            yield "qk", h, self.q[h][0].T @ self.k[h // share][0]
+            yield "qk", h, self.q[h][0].T, self.k[h // share][0].T
         for h in range(self.heads):
-            yield "ov", h, self.v[h // share][0].T @ self.o[h].T
+            yield "ov", h, self.v[h // share][0].T, self.o[h]
+
+    def gains(self, kind):
+        first, second = ("q", "k") if kind == "qk" else ("v", None)
+        return gain_before(self.inputs[first]), gain_before(self.inputs[second]) if second else (None, None)
 
     def watch(self, calls):
         self.inputs = {}
@@ -142,8 +183,13 @@ class Mamba:
         self.out = arr(m.out_proj.weight)
 
     def products(self):
-        yield "cb", 0, self.C.T @ self.B
-        yield "io", 0, self.x.T @ self.out.T
+        yield "cb", 0, self.C.T, self.B.T
+        yield "io", 0, self.x.T, self.out
+
+    def gains(self, kind):
+        before = gain_before(self.io["in"])
+        both = kind == "cb" and isinstance(self, Mamba2)
+        return before if kind == "io" or both else (None, None), before if both else (None, None)
 
     def watch(self, calls):
         self.io = {}
@@ -178,9 +224,9 @@ class Mamba2(Mamba):
 
     def products(self):
         for g in range(self.groups):
-            yield "cb", g, self.C[g].T @ self.B[g]
+            yield "cb", g, self.C[g].T, self.B[g].T
         for h, o in enumerate(np.split(self.out, self.heads, axis=1)):
-            yield "io", h, self.x[h].T @ o.T
+            yield "io", h, self.x[h].T, o
 
     def verify(self, label):
         if not self.exact:
@@ -215,10 +261,10 @@ class XLNet:
     def products(self):
         q, k, v, r, o = (arr(getattr(self.m, n)) for n in "qkvro")
         for h in range(q.shape[1]):
-            yield "qk", h, q[:, h] @ (r if self.positional else k)[:, h].T
+            yield "qk", h, q[:, h], (r if self.positional else k)[:, h]
         for h in range(q.shape[1]):
             if not self.positional:
-                yield "ov", h, v[:, h] @ o[:, h].T
+                yield "ov", h, v[:, h], o[:, h]
 
     def watch(self, calls):
         core, self.got = self.m.rel_attn_core, {}
@@ -402,6 +448,7 @@ def main():
         if name not in ("xlnet", "falcon_grouped", "falcon_multi_query", "falcon_old") and not name.startswith(("mamba", "falcon_mamba")):
             model.set_attn_implementation("spy")
         seen.clear()
+        watch_norms(model)
         with torch.no_grad():
             run(model)
         checked = 0
@@ -409,9 +456,10 @@ def main():
             p.verify(name)
             checked += 1
         products = [dict(stack=p.stack, attention=p.attention, kind=kind, layer=p.layer, head=h,
-                         rows=w.shape[0], cols=w.shape[1], sv=[float(f"{s:.12g}") for s in np.linalg.svd(w, compute_uv=False)
-                                                                if s > 1e-9])
-                    for p in parts for kind, h, w in p.products()]
+                         rows=a.shape[0], cols=b.shape[0], a=norm(a), b=norm(b),
+                         gains=[(None, None)] * 2 if name in POST_NORM else p.gains(kind),
+                         sv=[short(s) for s in np.linalg.svd(a @ b.T, compute_uv=False) if s > 1e-9])
+                    for p in parts for kind, h, a, b in p.products()]
         (folder / "expected.json").write_text(json.dumps(dict(products=products)))
         size = sum(f.stat().st_size for f in folder.iterdir())
         total += size

@@ -37,6 +37,38 @@ static double *factor_matrix(const rs_factor *f)
     return out;
 }
 
+/* Swapped factors have the same singular values, but not the same norms. */
+static void compare_norm(const rs_factor *f, const json_t *expected)
+{
+    double *matrix = factor_matrix(f), sum = 0, want = json_number_value(expected);
+    for (int64_t i = 0; i < f->features * f->inner; i++)
+        sum += matrix[i] * matrix[i];
+    free(matrix);
+    if (!(want > 0 && fabs(sqrt(sum) - want) <= 1e-9 * want))
+        fail_msg("factor in %s from %lld: norm %.12g, not %.12g", f->tensor->name,
+                 (long long)f->first, sqrt(sum), want);
+}
+
+/* The norm before a projection: its kind and what it multiplies by, as the forward pass showed. */
+static void compare_gain(const rs_factor *f, const json_t *expected)
+{
+    const char *kind = json_string_value(json_array_get(expected, 0));
+    double want = json_number_value(json_array_get(expected, 1)), sum = 0;
+    assert_string_equal(f->norm == RS_NORM_NONE        ? "none"
+                        : f->norm == RS_NORM_LAYERNORM ? "layernorm"
+                                                       : "rmsnorm",
+                        kind ? kind : "none");
+    if (!kind) return;
+    for (int64_t i = 0; i < f->features; i++) {
+        double gain = 1;
+        if (f->gain) rs_tensor_decode_f64(&gain, f->gain, i, 1);
+        if (f->norm == RS_NORM_RMSNORM_PLUS_ONE) gain += 1;
+        sum += gain * gain;
+    }
+    if (!(fabs(sqrt(sum) - want) <= 1e-4 * want))
+        fail_msg("gain before %s: norm %.9g, not %.9g", f->tensor->name, sqrt(sum), want);
+}
+
 /* Singular values of A Bᵀ, formed in full. */
 static size_t singular_values(const rs_product *p, double **values)
 {
@@ -86,6 +118,10 @@ static const json_t *find_expected(const json_t *list, const rs_product *p)
 static void compare(const char *name, const rs_product *p, const json_t *expected)
 {
     const json_t *sv = json_object_get(expected, "sv");
+    compare_norm(&p->a, json_object_get(expected, "a"));
+    compare_norm(&p->b, json_object_get(expected, "b"));
+    compare_gain(&p->a, json_array_get(json_object_get(expected, "gains"), 0));
+    compare_gain(&p->b, json_array_get(json_object_get(expected, "gains"), 1));
     double *values, scale = json_number_value(json_array_get(sv, 0));
     size_t k = singular_values(p, &values);
     assert_int_equal(p->a.features, json_integer_value(json_object_get(expected, "rows")));
