@@ -15,7 +15,7 @@ build pkg-config pkg-config pkgconf
 build - libopenblas-openmp-dev openblas
 build - liblapacke-dev libomp
 build - libjansson-dev jansson
-build - librandom123-dev random123
+build - librandom123-dev -
 build node|nodejs nodejs node
 build npm npm -
 demo python3 python3 python
@@ -79,7 +79,7 @@ missing_of() {
 
 if [ "$(uname -s)" = Darwin ]; then
     system=brew
-    command -v brew >/dev/null 2>&1 || { echo "rankscope: Homebrew is needed on macOS; see https://brew.sh" >&2; exit 1; }
+    command -v brew >/dev/null 2>&1 || { echo "rankscope: on macOS this needs Homebrew" >&2; exit 1; }
 elif command -v apt-get >/dev/null 2>&1 && command -v dpkg-query >/dev/null 2>&1; then
     system=apt
 else
