@@ -21,7 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGE = 768 }; /* short side from which BLAS gets the threads */
+enum {
+    LARGE = 4608
+}; /* short side from which a Gram has the memory, and BLAS the threads, to itself */
 
 typedef struct item {
     const rs_tensor *tensor;

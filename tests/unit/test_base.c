@@ -79,7 +79,7 @@ static void buffer_and_map(void **state)
     assert_int_equal(buffer.length, 10 * 2 + 90 * 3 + 900 * 4);
     rs_buffer_free(&buffer);
 
-    static char keys[5000][8];
+    static char keys[5000][16];
     rs_strmap map = {0};
     bool existed;
     for (int i = 0; i < 5000; i++) {

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Times rankscope beside its peers in one run and prints ratios (our time over theirs; below 1 is faster).
+
+Each case alternates us and the peer and compares medians, so that a machine whose speed drifts treats both alike.
+The physical floor of the product case is the time that a plain dgemm, measured by `rankscope doctor` in the same run, needs for
+2·d·r² operations a factor.
+"""
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SCOPE = os.path.join(ROOT, "build", "rankscope")
+WORK = os.environ.get("RS_BENCH_DIR") or os.path.join(tempfile.gettempdir(), "rankscope-bench")
+PYTHON = sys.executable
+THREADS = len(os.sched_getaffinity(0))
+
+
+def run(command, **env):
+    """(seconds, standard output) of one run."""
+    begin = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **env})
+    out, err = process.communicate()
+    seconds = time.perf_counter() - begin
+    if process.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{err.decode()}")
+    return seconds, out.decode()
+
+
+def peak_memory(command):
+    """Largest resident set of a run, and of it what is not the mapped checkpoint, in MiB (Linux)."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    own = total = 0
+    while process.poll() is None:
+        try:
+            fields = dict(line.split(":", 1) for line in open(f"/proc/{process.pid}/status") if ":" in line)
+            own = max(own, int(fields["RssAnon"].split()[0]))
+            total = max(total, int(fields["VmRSS"].split()[0]))
+        except (OSError, KeyError):
+            pass
+        time.sleep(0.02)
+    return own / 1024, total / 1024
+
+
+def scan(model, *options):
+    return run([SCOPE, "scan", model, "--quiet", "--json", os.path.join(WORK, "out.json"), *options])[0]
+
+
+def doctor():
+    result = json.loads(run([SCOPE, "doctor", "--json", "-"])[1])
+    rates = {(r["operation"], r["threads"]): r["gflops"] for r in result["tables"]["speed"]}
+    return result["machine"]["blas"]["core"], rates[("dgemm", result["machine"]["threads"])]
+
+
+def line(what, ours, peer, name):
+    print(f"{what:<44} {ours:9.3f} s  {name:<28} {peer:9.3f} s  ratio {ours / peer:8.4f}", flush=True)
+
+
+def numpy_core():
+    """The best kernel of NumPy's own OpenBLAS for this processor, tried both ways."""
+    code = ("import numpy as np, time; a = np.random.rand(1500, 1500); a @ a; t = time.perf_counter(); a @ a; a @ a; "
+            "print(time.perf_counter() - t)")
+    names = ["", "ZEN", "HASWELL", "SKYLAKEX"] if os.uname().machine == "x86_64" else [""]
+    flags = open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else ""
+    names = [n for n in names if n != "SKYLAKEX" or "avx512dq" in flags]
+    times = {n: min(float(run([PYTHON, "-c", code], **({"OPENBLAS_CORETYPE": n} if n else {}))[1]) for _ in range(2))
+             for n in names}
+    return min(times, key=times.get)
+
+
+def case_product(quick):
+    layers = 8 if quick else 32
+    model = os.path.join(WORK, f"llama7b-{layers}")
+    if not os.path.exists(os.path.join(model, "config.json")):
+        run([PYTHON, os.path.join(ROOT, "bench", "make_llama_shape.py"), model, "--layers", str(layers)])
+    core, dgemm = doctor()
+    best = numpy_core()
+    env = {"OPENBLAS_CORETYPE": best} if best else {}
+    scan(model)  # warm the page cache
+    ours, plain, pool, batched = [], [], [], []
+    for repeat in range(3):
+        ours.append(scan(model) / layers)
+        peer = json.loads(run([PYTHON, os.path.join(ROOT, "bench", "peers", "product_spectra_peer.py"), model, "--repeat", "1",
+                               "--threads", str(THREADS), "--layer", str(repeat),
+                               "--naive-heads", "1" if repeat == 0 else "0"], **env)[1])
+        seconds = peer["seconds_a_layer"]
+        plain.append(seconds["numpy_loop"])
+        pool.append(min(seconds["torch_pool"], seconds.get("numpy_pool", 1e9)))
+        batched.append(seconds["torch_batched"])
+        if repeat == 0:
+            naive = peer["naive_seconds_a_product"] * 64
+    us = statistics.median(ours)
+    _, again = doctor()
+    floor = 4 * 32 * 2 * 4096 * 128**2 / (min(dgemm, again) * 1e9)
+    print(f"LLaMA-2-7B shape, {layers} layers, bf16, QK and OV of every head; seconds a layer; {THREADS} threads; our OpenBLAS "
+          f"kernel {core}, NumPy's {best or 'default'}; dgemm {dgemm:.0f} and {again:.0f} GFLOP/s")
+    line("  all of table heads, a layer", us, floor, "dgemm floor (2 d r2 a factor)")
+    line("", us, statistics.median(plain), "NumPy loop, same route")
+    line("", us, min(statistics.median(pool), statistics.median(batched)), "best threaded NumPy/PyTorch")
+    line("", us, naive, "4096x4096 products, svdvals")
+    own, total = peak_memory([SCOPE, "scan", model, "--quiet"])
+    print(f"  own memory at most {own:.0f} MiB (with the mapped file {total:.0f} MiB)")
+
+
+def weightwatcher(model, repeat=1):
+    out = run([PYTHON, os.path.join(ROOT, "bench", "peers", "weightwatcher_peer.py"), "--dir", model, "--threads", str(THREADS),
+               "--repeat", str(repeat), "--no-mp-fit"])[1]
+    result = json.loads(out)
+    return min(find_seconds(result))
+
+
+def find_seconds(value):
+    """The list named seconds, wherever it stands in the peer's answer."""
+    if isinstance(value, dict):
+        if isinstance(value.get("seconds"), list):
+            return value["seconds"]
+        for inner in value.values():
+            found = find_seconds(inner)
+            if found:
+                return found
+    if isinstance(value, list):
+        for inner in value:
+            found = find_seconds(inner)
+            if found:
+                return found
+    return None
+
+
+def make_wide(folder):
+    """A llama of width 1024 with 4096-wide MLPs: 1024x1024 and 4096x1024 matrices, two layers, float32 normals."""
+    import numpy as np
+    from safetensors.numpy import save_file
+    rng = np.random.default_rng(0)
+    tensors = {}
+    for i in range(2):
+        for name in "qkvo":
+            tensors[f"model.layers.{i}.self_attn.{name}_proj.weight"] = (1024, 1024)
+        for name, shape in (("gate", (4096, 1024)), ("up", (4096, 1024)), ("down", (1024, 4096))):
+            tensors[f"model.layers.{i}.mlp.{name}_proj.weight"] = shape
+    os.makedirs(folder, exist_ok=True)
+    save_file({k: rng.standard_normal(s).astype(np.float32) / 32 for k, s in tensors.items()},
+              os.path.join(folder, "model.safetensors"))
+    json.dump({"model_type": "llama", "hidden_size": 1024, "num_hidden_layers": 2, "num_attention_heads": 16,
+               "intermediate_size": 4096, "vocab_size": 1000, "rms_norm_eps": 1e-5}, open(os.path.join(folder, "config.json"), "w"))
+
+
+def case_matrices(quick):
+    wide = os.path.join(WORK, "wide")
+    if not os.path.exists(os.path.join(wide, "config.json")):
+        make_wide(wide)
+    models = [("MiniLM", run([os.path.join(ROOT, "scripts", "fetch_model.sh"), "minilm"])[1].strip()), ("width 1024, MLP 4096", wide)]
+    print(f"--matrices all beside WeightWatcher's analyze() with its defaults (no Marchenko-Pastur fit, which ours includes); "
+          f"{THREADS} threads; ours is the whole process")
+    for name, model in models:
+        ours, theirs = [], []
+        for _ in range(2 if quick else 3):
+            ours.append(scan(model, "--matrices", "all"))
+            theirs.append(weightwatcher(model))
+        line(f"  {name}", statistics.median(ours), statistics.median(theirs), "WeightWatcher")
+
+
+def case_start(quick):
+    model = run([os.path.join(ROOT, "scripts", "fetch_model.sh"), "minilm"])[1].strip()
+    times = [scan(model) for _ in range(5 if quick else 21)]
+    print(f"MiniLM, process start to finished JSON: median {statistics.median(times):.3f} s (target 0.3 s), "
+          f"least {min(times):.3f} s, most {max(times):.3f} s")
+
+
+def svg_plot(path, xs, seconds, memory):
+    """Two panels, measured points and the line through the first and last."""
+    width, height, pad = 360, 240, 46
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * width}" height="{height}" font-family="sans-serif" font-size="11">',
+             f'<rect width="{2 * width}" height="{height}" fill="white"/>']
+    for panel, (ys, title) in enumerate(((seconds, "seconds"), (memory, "own memory, MiB"))):
+        left, top = panel * width + pad, 24
+        w, h, most = width - pad - 16, height - 24 - 36, max(ys) * 1.1
+        def at(x, y):
+            return left + w * x / max(xs), top + h * (1 - y / most)
+        parts.append(f'<text x="{left}" y="14">{title} by layers</text>')
+        parts.append(f'<path d="M{left},{top}V{top + h}H{left + w}" fill="none" stroke="#444"/>')
+        for x in xs:
+            px, _ = at(x, 0)
+            parts.append(f'<text x="{px:.1f}" y="{top + h + 14}" text-anchor="middle">{x}</text>')
+        for y in (0, most / 2, most):
+            _, py = at(0, y)
+            parts.append(f'<text x="{left - 4}" y="{py + 4:.1f}" text-anchor="end">{y:.3g}</text>')
+        points = " ".join("{:.1f},{:.1f}".format(*at(x, y)) for x, y in zip(xs, ys))
+        parts.append(f'<polyline points="{points}" fill="none" stroke="#1f5fa8" stroke-width="2"/>')
+        for x, y in zip(xs, ys):
+            parts.append('<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="#1f5fa8"/>'.format(*at(x, y)))
+    open(path, "w").write("\n".join(parts + ["</svg>\n"]))
+
+
+def case_layers(quick):
+    layers = 8 if quick else 32
+    model = os.path.join(WORK, f"llama7b-{layers}")
+    if not os.path.exists(os.path.join(model, "config.json")):
+        run([PYTHON, os.path.join(ROOT, "bench", "make_llama_shape.py"), model, "--layers", str(layers)])
+    scan(model)
+    xs = [n for n in (1, 2, 4, 8, 16, 24, 32) if n <= layers]
+    seconds, memory = [], []
+    for n in xs:
+        span = f"0-{n - 1}"
+        seconds.append(statistics.median(scan(model, "--layers", span) for _ in range(3)))
+        memory.append(peak_memory([SCOPE, "scan", model, "--quiet", "--layers", span])[0])
+        print(f"  {n:3d} layers {seconds[-1]:8.3f} s  {seconds[-1] / n:7.3f} s a layer  {memory[-1]:7.1f} MiB own memory", flush=True)
+    os.makedirs(os.path.join(ROOT, "docs", "images"), exist_ok=True)
+    svg_plot(os.path.join(ROOT, "docs", "images", "layers.svg"), xs, seconds, memory)
+
+
+CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="8 layers instead of 32, fewer repeats")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
+    args = parser.parse_args()
+    unknown = [name for name in args.cases if name not in CASES]
+    if unknown:
+        parser.error(f"no case {unknown[0]}; there are {', '.join(CASES)}")
+    os.makedirs(WORK, exist_ok=True)
+    if shutil.disk_usage(WORK).free < 6 << 30 and not args.quick:
+        sys.exit(f"{WORK} needs 6 GB free; set RS_BENCH_DIR or use --quick")
+    for name in args.cases or CASES:
+        CASES[name](args.quick)
+
+
+main()

@@ -1,0 +1,12 @@
+#!/bin/sh
+# run.sh: the benches behind 'make bench'. The peers (NumPy, PyTorch, WeightWatcher) live in .venv, pinned by tests/oracle/requirements.txt.
+#   bench/run.sh [--quick] [CASE...]     cases: product matrices start layers
+set -eu
+cd "$(dirname "$0")/.."
+if ! cmp -s tests/oracle/requirements.txt .venv/requirements.txt; then
+    echo "setting up .venv with the peers (once)"
+    python3 -m venv .venv
+    .venv/bin/python -m pip install --quiet -r tests/oracle/requirements.txt
+    cp tests/oracle/requirements.txt .venv/requirements.txt
+fi
+exec .venv/bin/python bench/bench.py "$@"
