@@ -68,9 +68,11 @@ static rs_status wrong_shape(rs_builder *b, const rs_tensor *tensor, uint32_t ra
     char wanted[128], found[128];
     shape_text(wanted, rank, expected);
     shape_text(found, tensor->rank, tensor->shape);
-    return rs_fail(b->err, RS_E_TENSOR_SHAPE, tensor->name,
-                   "the configuration belongs to another checkpoint, or one of the two is damaged",
-                   "has shape %s; the configuration asks for %s", found, wanted);
+    return rs_fail(
+        b->err, RS_E_TENSOR_SHAPE, tensor->name,
+        b->model->guessed ? "the sizes were guessed from names; state them with --map FILE.json"
+                          : "the configuration belongs to another checkpoint, or one is damaged",
+        "has shape %s; the %s asks for %s", found, b->n_map ? "map" : "configuration", wanted);
 }
 
 static int64_t ceil_div(int64_t a, int64_t d)

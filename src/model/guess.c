@@ -186,6 +186,7 @@ rs_status rs_guess(rs_builder *b, const char *type)
     b->fields.dialect = guess->dialect;
     b->fields.defaults = guess->defaults;
     RS_TRY(rs_match_all(b));
+    if (!b->seen[RS_SLOT_MAIN][RS_ROLE_NORM_MIXER]) guess->facts &= ~(unsigned)RS_FACT_PRE_NORM;
     if (has_norm_bias(b)) guess->norm = RS_NORM_LAYERNORM;
     return rs_model_note(
         b, RS_WARN, "guessed_family",

@@ -156,6 +156,7 @@ static bool in_products(rs_role role)
 
 static void remark_absent(rs_builder *b, const rs_block *block)
 {
+    if (b->model->guessed) return; /* what an unknown model should have is not known */
     bool experts = rs_block_find(block, RS_ROLE_MOE_EXPERT, RS_PART_WEIGHT);
     for (size_t l = 0; l < 5 && b->family->patterns[l]; l++)
         for (const rs_pattern *row = b->family->patterns[l]; row->module; row++) {

@@ -158,6 +158,10 @@ static void what_cannot_be_guessed(void **state)
     refuses((trial){.config = "{\"model_type\":\"x\",\"hidden_size\":16,\"num_hidden_layers\":2}",
                     .lines = prefixed},
             RS_E_CONFIG_SCHEMA, "num_attention_heads");
+    refuses((trial){.config = "{\"hidden_size\":16,\"num_hidden_layers\":2,"
+                              "\"num_attention_heads\":2,\"head_dim\":4}",
+                    .lines = prefixed},
+            RS_E_TENSOR_SHAPE, "guessed from names");
     refuses((trial){.config = CONFIG, .lines = fused}, RS_E_UNSUPPORTED, "cannot split");
     refuses((trial){.config = CONFIG, .lines = alien}, RS_E_FAMILY_UNKNOWN, "22 tensor names");
     refuses((trial){.config = CONFIG, .lines = alien}, RS_E_FAMILY_UNKNOWN, "zork.1.j, ...");
@@ -291,12 +295,36 @@ static void maps_that_are_wrong(void **state)
         refuses((trial){.map = wrong[i].map, .lines = custom}, wrong[i].status, wrong[i].says);
 }
 
+static void memory_may_end_while_mapping(void **state)
+{
+    (void)state;
+    json_t *map = json_loads("{\"heads\":4,\"q\":\"t.{i}.wq\",\"k\":\"t.{i}.wk\"}", 0, NULL);
+    rs_checkpoint *checkpoint = fixture_make(RS_FORMAT_SAFETENSORS, NULL, custom, 2);
+    rs_status status = RS_E_NO_MEMORY;
+    int64_t at = 1;
+    for (; status != RS_OK && at < 1000; at++) {
+        rs_model *model;
+        rs_memory_fail_at(at);
+        status = rs_model_open(&model, checkpoint, map, "map.json", NULL);
+        rs_memory_fail_at(0);
+        if (status != RS_OK) assert_int_equal(status, RS_E_NO_MEMORY);
+        if (status == RS_OK) rs_model_close(model);
+    }
+    assert_int_equal(status, RS_OK);
+    assert_true(at > 6);
+    rs_checkpoint_close(checkpoint);
+    json_decref(map);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_names_of_unknown_models), cmocka_unit_test(what_cannot_be_guessed),
-        cmocka_unit_test(tensors_named_by_a_map),        cmocka_unit_test(the_documented_map_works),
+        cmocka_unit_test(known_names_of_unknown_models),
+        cmocka_unit_test(what_cannot_be_guessed),
+        cmocka_unit_test(tensors_named_by_a_map),
+        cmocka_unit_test(the_documented_map_works),
         cmocka_unit_test(maps_that_are_wrong),
+        cmocka_unit_test(memory_may_end_while_mapping),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -328,6 +328,29 @@ static void absent_tensors(void **state)
     close_both(&o);
 }
 
+static const char *const small[] = {"layers.%.self_attn.q_proj.weight F32 8 3",
+                                    "layers.%.self_attn.k_proj.weight F32 8 3",
+                                    "layers.%.self_attn.v_proj.weight F32 8 3",
+                                    "layers.%.self_attn.o_proj.weight F32 3 8",
+                                    "layers.%.nothing.weight F32 0 5",
+                                    "scalar F32",
+                                    NULL};
+
+static void one_head_wider_than_the_model(void **state)
+{
+    (void)state;
+    opened o = open_good(RS_FORMAT_SAFETENSORS,
+                         "{\"model_type\":\"llama\",\"hidden_size\":3,\"num_hidden_layers\":1,"
+                         "\"num_attention_heads\":1,\"head_dim\":8}",
+                         small, 1);
+    assert_int_equal(o.model->n_products, 2);
+    assert_factor(&product(o.model, RS_PRODUCT_QK, 0, 0)->a, "layers.0.self_attn.q_proj.weight",
+                  true, 0, 8, 3);
+    assert_int_equal(product(o.model, RS_PRODUCT_OV, 0, 0)->kv_head, 0);
+    assert_int_equal(o.model->parameters, 4 * 24 + 1);
+    close_both(&o);
+}
+
 static void every_role_has_a_name(void **state)
 {
     (void)state;
@@ -350,6 +373,7 @@ int main(void)
         cmocka_unit_test(scales_of_fp8_are_placed),
         cmocka_unit_test(packed_and_latent_weights_are_refused),
         cmocka_unit_test(absent_tensors),
+        cmocka_unit_test(one_head_wider_than_the_model),
         cmocka_unit_test(every_role_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
