@@ -54,6 +54,19 @@ static void messages_name_line_and_column(void **state)
               "line 2, column 67");
 }
 
+/* Refused by its length before more than the first bytes are looked at. */
+static void a_text_of_over_100_mb_is_refused(void **state)
+{
+    (void)state;
+    static const char start[64] = "{}";
+    json_t *config;
+    rs_error err = {0};
+    assert_int_equal(rs_config_parse(&config, "config.json", start, 100000001, &err),
+                     RS_E_UNSUPPORTED);
+    assert_null(config);
+    assert_non_null(strstr(err.what, "100000001 bytes"));
+}
+
 static void survives_lack_of_memory(void **state)
 {
     (void)state;
@@ -75,10 +88,11 @@ static void survives_lack_of_memory(void **state)
 int main(void)
 {
     static case_file cases[100];
-    static struct CMUnitTest tests[102];
+    static struct CMUnitTest tests[103];
     size_t n = add_case_tests(tests, cases, read_cases(cases, 100, "config"), config_case);
     if (n < 30) return 1;
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(messages_name_line_and_column);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(a_text_of_over_100_mb_is_refused);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(survives_lack_of_memory);
     return _cmocka_run_group_tests("config", tests, n, NULL, NULL);
 }
