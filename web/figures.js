@@ -118,9 +118,14 @@ export class Figure {
       scaleFactor: { png: 2, svg: 1 },
       tooltip: { theme: dark ? 'dark' : 'light' },
       mode: 'vega-lite',
+      // Rows go into the compiled specification: the Vega-Lite compiler would copy them again and again.
+      patch: (compiled) => {
+        const source = compiled.data.find((d) => d.name === this.table);
+        if (source) source.values = this.rows;
+        return compiled;
+      },
     });
     const { view } = this.result;
-    view.data(this.table, this.rows);
     this.applySelection();
     await view.runAsync();
     view.addEventListener('click', (_, item) => this.pick(item));

@@ -2,6 +2,7 @@
 #include "report/figures.h"
 
 #include "base/text.h"
+#include "report/number.h"
 
 #include <math.h>
 
@@ -127,13 +128,17 @@ static json_t *framed(frame f)
     json_t *spec =
         json_pack("{s:s, s:{s:o}, s:{s:s}, s:o}", "$schema", SCHEMA, "usermeta", "rankscope",
                   f.usermeta, "data", "name", f.table, "params", parameters(f.keys));
-    if (f.facets.n) json_array_append_new(f.transform, panel_transform(f.facets));
+    if (f.facets.n) {
+        json_array_append_new(f.transform, panel_transform(f.facets));
+        json_array_append_new(f.transform, json_pack("{s:[{s:s, s:s}]}", "window", "op",
+                                                     "row_number", "as", "rs_row"));
+    }
     if (json_array_size(f.transform)) json_object_set(spec, "transform", f.transform);
     json_decref(f.transform);
     if (f.facets.n) {
         json_object_set_new(spec, "facet",
-                            json_pack("{s:s, s:s, s:n, s:n}", "field", "rs_panel", "type",
-                                      "nominal", "title", "sort"));
+                            json_pack("{s:s, s:s, s:n, s:{s:s, s:s}}", "field", "rs_panel", "type",
+                                      "nominal", "title", "sort", "field", "rs_row", "op", "min"));
         json_object_set_new(spec, "columns", json_integer(f.columns));
         json_object_set_new(spec, "spec", f.panel);
     } else {
@@ -143,12 +148,14 @@ static json_t *framed(frame f)
     return spec;
 }
 
-/* Keeps rows whose value can stand on a logarithmic axis. */
-static void keep_positive(json_t *transform, rs_figure_field f, bool logarithmic)
+/* Keeps rows whose value can stand on a logarithmic axis, and is not below the floor. */
+static void keep_positive(json_t *transform, rs_figure_field f, bool logarithmic, double least)
 {
     if (!logarithmic) return;
     rs_buffer text = {0};
-    rs_buffer_printf(&text, "datum['%s'] > 0", f.field);
+    char number[RS_NUMBER_SIZE];
+    rs_number_format(number, least);
+    rs_buffer_printf(&text, "datum['%s'] > %s", f.field, number);
     json_array_append_new(transform, json_pack("{s:o}", "filter", text_of(&text)));
 }
 
@@ -212,6 +219,7 @@ static json_t *band(rs_figure_field x, rs_figure_field low, rs_figure_field high
     json_object_set_new(bottom, "title", json_string(y_title));
     json_object_set_new(top, "aggregate", json_string("mean"));
     json_object_del(top, "type");
+    json_object_del(top, "title"); /* or the axis would name both ends */
     return json_pack("{s:{s:s, s:s, s:f, s:b}, s:{s:o, s:o, s:o}}", "mark", "type", "area", "color",
                      NO_VALUE, "opacity", 0.4, "tooltip", 0, "encoding", "x", number_axis(x, log_x),
                      "y", bottom, "y2", top);
@@ -254,8 +262,8 @@ static json_t *keys_only(rs_figure_names keys)
 json_t *rs_figure_lines(const rs_lines *l)
 {
     json_t *layers = json_array(), *transform = json_array(), *detail = json_array();
-    keep_positive(transform, l->x, l->log_x);
-    keep_positive(transform, l->y, l->log_y);
+    keep_positive(transform, l->x, l->log_x, 0);
+    keep_positive(transform, l->y, l->log_y, l->y_floor);
     for (size_t i = 0; i < l->keys.n; i++)
         json_array_append_new(detail, json_pack("{s:s}", "field", l->keys.names[i]));
     if (l->low.field)
@@ -295,14 +303,15 @@ json_t *rs_figure_spectrum_curves(const char *table, rs_figure_names facets, rs_
         .facets = facets,
         .keys = keys,
         .log_y = true,
+        .y_floor = 1e-6,
     });
 }
 
 json_t *rs_figure_scatter(const rs_scatter *s)
 {
     json_t *layers = json_array(), *transform = json_array();
-    keep_positive(transform, s->x, s->log_x);
-    keep_positive(transform, s->y, s->log_y);
+    keep_positive(transform, s->x, s->log_x, 0);
+    keep_positive(transform, s->y, s->log_y, 0);
     if (s->low.field)
         json_array_append_new(layers,
                               band(s->x, s->low, s->high, s->log_x, s->log_y, title_of(s->y)));
