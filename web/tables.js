@@ -119,16 +119,13 @@ export class Table {
     for (let i = 0; i < this.rows.length; i++) if (keep(i)) kept.push(i);
     const { column, direction } = this.sorted;
     if (column) {
-      const value = (i) => {
-        const v = this.rows[i][column];
-        return Array.isArray(v) ? v.length : v;
-      };
+      const values = this.rows.map((row) => (Array.isArray(row[column]) ? row[column].length : row[column]));
       kept.sort((i, j) => {
-        const a = value(i), b = value(j);
+        const a = values[i], b = values[j];
         if (a === b) return i - j;
         if (a === null) return 1; // rows without a value stay last
         if (b === null) return -1;
-        return (a < b ? -1 : a > b ? 1 : 0) * direction || i - j;
+        return a < b ? -direction : direction;
       });
     }
     this.order = Uint32Array.from(kept);

@@ -173,8 +173,8 @@ static json_t *measured_cells(const rs_heatmap *h)
         json_pack("{s:{s:{s:s, s:b}, s:s}, s:s, s:s, s:s, s:{s:s}}", "condition", "test", "field",
                   first.field, "valid", 0, "value", NO_VALUE, "field", first.field, "type",
                   "quantitative", "title", title_of(first), "scale", "scheme", "viridis");
-    return json_pack("{s:{s:s}, s:{s:o, s:o}}", "mark", "type", "rect", "encoding", "color", colour,
-                     "tooltip", tooltip(h->keys, h->measures, 1));
+    return json_pack("{s:{s:s, s:n}, s:{s:o, s:o}}", "mark", "type", "rect", "invalid", "encoding",
+                     "color", colour, "tooltip", tooltip(h->keys, h->measures, 1));
 }
 
 static json_t *selected_cell(rs_figure_names keys)
@@ -225,33 +225,30 @@ static json_t *band(rs_figure_field x, rs_figure_field low, rs_figure_field high
                      "y", bottom, "y2", top);
 }
 
-/* {"condition": {"test": SELECTED, "value": yes}, "value": no} */
-static json_t *if_selected(rs_figure_names keys, double yes, double no)
+/* {"condition": [{"test": SELECTED, "value": yes}, {"test": "rs_selected", "value": other}],
+ * "value": none}: for the selected row, for the others beside it, and while none is selected. */
+static json_t *if_selected(rs_figure_names keys, double yes, double other, double none)
 {
-    return json_pack("{s:{s:o, s:f}, s:f}", "condition", "test", selected_expression(keys), "value",
-                     yes, "value", no);
+    return json_pack("{s:[{s:o, s:f}, {s:s, s:f}], s:f}", "condition", "test",
+                     selected_expression(keys), "value", yes, "test", "rs_selected", "value", other,
+                     "value", none);
 }
 
-/* An encoding shared by lines and points. */
+/* An encoding shared by lines and points. The selected row takes the colour of the highlight in
+ * place: a layer of its own would be empty most of the time, and Vega warns of empty axes. */
 static json_t *point_encoding(rs_figure_field x, rs_figure_field y, rs_figure_field colour,
                               bool category, bool log_x, bool log_y, rs_figure_names keys)
 {
     const rs_figure_field shown[] = {x, y};
     json_t *encoding = json_pack("{s:o, s:o, s:o}", "x", number_axis(x, log_x), "y",
                                  number_axis(y, log_y), "tooltip", tooltip(keys, shown, 2));
-    if (colour.field) json_object_set_new(encoding, "color", colour_field(colour, category));
+    json_t *paint =
+        colour.field ? colour_field(colour, category) : json_pack("{s:s}", "value", NO_VALUE);
+    json_object_set_new(
+        paint, "condition",
+        json_pack("{s:o, s:s}", "test", selected_expression(keys), "value", HIGHLIGHT));
+    json_object_set_new(encoding, "color", paint);
     return encoding;
-}
-
-/* The selected row once more, on top, in the colour of the highlight. */
-static json_t *selected_mark(const char *type, rs_figure_names keys, rs_figure_field x,
-                             rs_figure_field y, bool log_x, bool log_y)
-{
-    return json_pack("{s:[{s:o}], s:{s:s, s:s, s:b, s:f, s:i}, s:{s:o, s:o, s:o}}", "transform",
-                     "filter", selected_expression(keys), "mark", "type", type, "color", HIGHLIGHT,
-                     "filled", 0, "strokeWidth", 2.5, "size", 160, "encoding", "x",
-                     number_axis(x, log_x), "y", number_axis(y, log_y), "detail",
-                     names_array((rs_figure_names){0}));
 }
 
 static json_t *keys_only(rs_figure_names keys)
@@ -271,15 +268,10 @@ json_t *rs_figure_lines(const rs_lines *l)
                               band(l->x, l->low, l->high, l->log_x, l->log_y, title_of(l->y)));
     json_t *encoding =
         point_encoding(l->x, l->y, l->colour, l->colour_is_category, l->log_x, l->log_y, l->keys);
-    json_object_set(encoding, "detail", detail);
-    json_object_set_new(encoding, "opacity", if_selected(l->keys, 1, 0.55));
-    json_array_append_new(layers, json_pack("{s:{s:s, s:f}, s:o}", "mark", "type", "line",
-                                            "strokeWidth", 1.2, "encoding", encoding));
-    json_t *top = selected_mark("line", l->keys, l->x, l->y, l->log_x, l->log_y);
-    json_object_del(json_object_get(top, "mark"), "filled");
-    json_object_del(json_object_get(top, "mark"), "size");
-    json_object_set_new(json_object_get(top, "encoding"), "detail", detail);
-    json_array_append_new(layers, top);
+    json_object_set_new(encoding, "detail", detail);
+    json_object_set_new(encoding, "opacity", if_selected(l->keys, 1, 0.25, 0.6));
+    json_object_set_new(encoding, "strokeWidth", if_selected(l->keys, 3, 1.2, 1.2));
+    json_array_append_new(layers, json_pack("{s:s, s:o}", "mark", "line", "encoding", encoding));
     json_t *panel = json_pack("{s:i, s:i, s:o}", "width", l->facets.n ? 380 : 760, "height", 300,
                               "layer", layers);
     return framed((frame){.table = l->table,
@@ -325,10 +317,10 @@ json_t *rs_figure_scatter(const rs_scatter *s)
     }
     json_t *encoding =
         point_encoding(s->x, s->y, s->colour, s->colour_is_category, s->log_x, s->log_y, s->keys);
-    json_array_append_new(layers, json_pack("{s:{s:s, s:b, s:i, s:f}, s:o}", "mark", "type",
-                                            "point", "filled", 1, "size", 30, "opacity", 0.75,
-                                            "encoding", encoding));
-    json_array_append_new(layers, selected_mark("point", s->keys, s->x, s->y, s->log_x, s->log_y));
+    json_object_set_new(encoding, "opacity", if_selected(s->keys, 1, 0.3, 0.75));
+    json_object_set_new(encoding, "size", if_selected(s->keys, 110, 30, 30));
+    json_array_append_new(layers, json_pack("{s:{s:s, s:b}, s:o}", "mark", "type", "point",
+                                            "filled", 1, "encoding", encoding));
     json_t *panel = json_pack("{s:i, s:i, s:o}", "width", s->facets.n ? 380 : 640, "height", 360,
                               "layer", layers);
     return framed((frame){.table = s->table,
