@@ -12,7 +12,7 @@ function config(dark) {
     background: dark ? '#1b2027' : '#ffffff',
     font: FONT,
     view: { stroke: faint },
-    axis: { ...titles, gridColor: faint, domainColor: line, tickColor: line },
+    axis: { ...titles, gridOpacity: 0.6, gridColor: faint, domainColor: line, tickColor: line },
     legend: { ...titles, gradientThickness: 12 },
     header: { ...titles, labelFontSize: 12, labelFontWeight: 600 },
     title: { color: text, font: FONT },

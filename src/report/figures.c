@@ -91,10 +91,14 @@ static json_t *number_axis(rs_figure_field f, bool logarithmic)
     return axis;
 }
 
+/* Thin marks in the very ends of the scale would be lost on a dark or on a white page. */
 static json_t *colour_field(rs_figure_field f, bool category)
 {
     json_t *colour = axis_field(f, category ? "nominal" : "quantitative");
-    if (!category) json_object_set_new(colour, "scale", json_pack("{s:s}", "scheme", "viridis"));
+    if (!category)
+        json_object_set_new(
+            colour, "scale",
+            json_pack("{s:{s:s, s:[f, f]}}", "scheme", "name", "viridis", "extent", 0.12, 0.94));
     return colour;
 }
 
@@ -169,10 +173,10 @@ static double clamp(double value, double low, double high)
 static json_t *measured_cells(const rs_heatmap *h)
 {
     rs_figure_field first = h->measures[0];
-    json_t *colour =
-        json_pack("{s:{s:{s:s, s:b}, s:s}, s:s, s:s, s:s, s:{s:s}}", "condition", "test", "field",
-                  first.field, "valid", 0, "value", NO_VALUE, "field", first.field, "type",
-                  "quantitative", "title", title_of(first), "scale", "scheme", "viridis");
+    json_t *colour = json_pack(
+        "{s:{s:{s:s, s:b}, s:s}, s:s, s:s, s:s, s:{s:s}, s:{s:s}}", "condition", "test", "field",
+        first.field, "valid", 0, "value", NO_VALUE, "field", first.field, "type", "quantitative",
+        "title", title_of(first), "scale", "scheme", "viridis", "legend", "format", ".3~g");
     return json_pack("{s:{s:s, s:n}, s:{s:o, s:o}}", "mark", "type", "rect", "invalid", "encoding",
                      "color", colour, "tooltip", tooltip(h->keys, h->measures, 1));
 }

@@ -66,6 +66,7 @@ await check('every figure is drawn, with marks', async () => {
   equal(drawn.map(([id]) => id), Object.keys(expected.figures).map((n) => `figure-${n}`));
   for (const [id, marks] of drawn) holds(marks > 0, `${id} has no marks`);
   equal(await page.value("document.querySelectorAll('#figure-heatmap .mark-rect.role-mark path').length"), 144, 'cells of the heat map');
+  equal(await page.value("document.querySelectorAll('#figure-spectra .mark-area path').length"), 2, 'null bands of the spectra');
   equal(await page.value("document.querySelectorAll('figure .problem').length"), 0);
 });
 await check('figures offer SVG and PNG, and no editor', async () => {
@@ -170,6 +171,7 @@ await check('in print: 40 rows of a table, and a note', async () => {
   equal(await page.value(`[...${heads}.querySelectorAll('tbody tr')].filter((r) => getComputedStyle(r).display !== 'none').length`), 40);
   holds(await page.value(`getComputedStyle(${heads}.querySelector('.print-note')).display !== 'none'`), 'the note is hidden');
   if (pictures) writeFileSync(join(pictures, 'print.pdf'), Buffer.from((await page.send('Page.printToPDF', { preferCSSPageSize: true })).data, 'base64'));
+  await picture('print');
   await page.send('Emulation.setEmulatedMedia', { media: '' });
 });
 await check('no console error, no exception, no network request', async () => equal(page.problems, []));

@@ -56,7 +56,7 @@ static void check_text(const rs_buffer *out, const rs_terminal *t)
 /* Tables of random columns, with texts of all kinds. */
 static rs_result *random_result(uint32_t seed)
 {
-    static char names[24][40];
+    static char names[24][64];
     rs_column columns[24];
     rs_error err;
     rs_table *t;
