@@ -12,7 +12,7 @@ function config(dark) {
     background: dark ? '#1b2027' : '#ffffff',
     font: FONT,
     view: { stroke: faint },
-    axis: { ...titles, gridColor: faint, domainColor: line, tickColor: line },
+    axis: { ...titles, gridOpacity: 0.6, gridColor: faint, domainColor: line, tickColor: line },
     legend: { ...titles, gradientThickness: 12 },
     header: { ...titles, labelFontSize: 12, labelFontWeight: 600 },
     title: { color: text, font: FONT },
@@ -118,9 +118,14 @@ export class Figure {
       scaleFactor: { png: 2, svg: 1 },
       tooltip: { theme: dark ? 'dark' : 'light' },
       mode: 'vega-lite',
+      // Rows go into the compiled specification: the Vega-Lite compiler would copy them again and again.
+      patch: (compiled) => {
+        const source = compiled.data.find((d) => d.name === this.table);
+        if (source) source.values = this.rows;
+        return compiled;
+      },
     });
     const { view } = this.result;
-    view.data(this.table, this.rows);
     this.applySelection();
     await view.runAsync();
     view.addEventListener('click', (_, item) => this.pick(item));

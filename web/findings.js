@@ -1,7 +1,7 @@
 // Findings: the verdict in words, and the list with its filter.
 import { brief, count, element, plural, words } from './format.js';
 
-const PAGE = 40;
+const PAGE = 15;
 export const SEVERITIES = {
   critical: { label: 'Critical', one: 'critical finding', many: 'critical findings', path: 'M5 1h6l4 4v6l-4 4H5l-4-4V5zM5 5l6 6M11 5l-6 6' },
   warn: { label: 'Warning', one: 'warning', many: 'warnings', path: 'M8 1.5 15 14H1zM8 6v4M8 11.8v.4' },
@@ -46,7 +46,7 @@ export function verdict(findings) {
   const lines = [...groups.values()].slice(0, 8).map((list) => {
     const layers = list.map((f) => f.layer).filter((l) => l !== null);
     const where = layers.length ? ` in ${new Set(layers).size === 1 ? 'layer' : 'layers'} ${ranges(layers)}` : '';
-    return element('li', {}, badge(list[0].severity), ' ', element('strong', {}, words(list[0].code)), `: ${plural(list.length, 'time')}${where}`);
+    return element('li', {}, badge(list[0].severity), ' ', element('strong', {}, words(list[0].code)), `: ${plural(list.length, 'case')}${where}`);
   });
   return element('div', { class: `verdict ${worst}` }, element('p', {}, sentence), element('ul', {}, lines));
 }

@@ -33,7 +33,7 @@ export function element(tag, attributes = {}, ...children) {
     if (key.startsWith('on')) node.addEventListener(key.slice(2), value);
     else node.setAttribute(key, value === true ? '' : value);
   }
-  node.append(...children.flat().filter((c) => c !== null && c !== undefined));
+  node.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined));
   return node;
 }
 

@@ -151,7 +151,9 @@ document.documentElement.dataset.theme = chosen();
 layOut();
 foot();
 buttons();
-setTheme(chosen()).then(() => {
+performance.mark('laid out');
+// The text and the tables appear before the charts are drawn.
+new Promise((resolve) => { requestAnimationFrame(() => setTimeout(resolve)); }).then(() => setTheme(chosen())).then(() => {
   followWidth();
   const linked = /^#finding-(\d+)$/.exec(location.hash);
   if (linked && result.findings[linked[1]]) selectFinding(result.findings[linked[1]]);

@@ -2,6 +2,7 @@
 import { announce, brief, count, download, element, full, words } from './format.js';
 
 const PAGE = 100;
+const FEW = 12; // so few rows need no filter
 const PRINTED = 40; // rows that the print style keeps; style.css has the same number
 const OPERATORS = {
   '<=': (a, b) => a <= b, '>=': (a, b) => a >= b, '!=': (a, b) => a !== b,
@@ -39,15 +40,15 @@ export class Table {
     this.scroller = element('div', { class: 'scroller', tabindex: '0', role: 'region', 'aria-label': `Table ${this.name}` },
       element('table', {}, element('caption', { class: 'visually-hidden' }, this.about.title ?? words(this.name)),
         element('thead', {}, this.head), this.body));
+    const small = this.rows.length <= FEW;
     const tools = element('div', { class: 'tools' },
-      element('label', { for: `${id}-filter` }, 'Filter'), this.filter,
-      this.columnPicker(),
+      small ? null : [element('label', { for: `${id}-filter` }, 'Filter'), this.filter, this.columnPicker()],
       element('button', { type: 'button', onclick: () => this.saveCsv() }, 'Save CSV'));
     return element('section', { class: 'table', id, 'aria-labelledby': `${id}-title` },
       element('h3', { id: `${id}-title` }, this.about.title ?? words(this.name), ' ', element('code', {}, this.name)),
       this.about.about ? element('p', { class: 'about' }, this.about.about) : null,
-      tools, this.scroller,
-      element('div', { class: 'below' }, this.status, this.pager),
+      small ? null : tools, this.scroller,
+      element('div', { class: 'below' }, this.status, this.pager, small ? tools : null),
       element('p', { class: 'print-note' }),
       this.definitions());
   }
@@ -118,16 +119,13 @@ export class Table {
     for (let i = 0; i < this.rows.length; i++) if (keep(i)) kept.push(i);
     const { column, direction } = this.sorted;
     if (column) {
-      const value = (i) => {
-        const v = this.rows[i][column];
-        return Array.isArray(v) ? v.length : v;
-      };
+      const values = this.rows.map((row) => (Array.isArray(row[column]) ? row[column].length : row[column]));
       kept.sort((i, j) => {
-        const a = value(i), b = value(j);
+        const a = values[i], b = values[j];
         if (a === b) return i - j;
         if (a === null) return 1; // rows without a value stay last
         if (b === null) return -1;
-        return (a < b ? -1 : a > b ? 1 : 0) * direction || i - j;
+        return a < b ? -direction : direction;
       });
     }
     this.order = Uint32Array.from(kept);

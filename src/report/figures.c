@@ -2,6 +2,7 @@
 #include "report/figures.h"
 
 #include "base/text.h"
+#include "report/number.h"
 
 #include <math.h>
 
@@ -90,10 +91,14 @@ static json_t *number_axis(rs_figure_field f, bool logarithmic)
     return axis;
 }
 
+/* Thin marks in the very ends of the scale would be lost on a dark or on a white page. */
 static json_t *colour_field(rs_figure_field f, bool category)
 {
     json_t *colour = axis_field(f, category ? "nominal" : "quantitative");
-    if (!category) json_object_set_new(colour, "scale", json_pack("{s:s}", "scheme", "viridis"));
+    if (!category)
+        json_object_set_new(
+            colour, "scale",
+            json_pack("{s:{s:s, s:[f, f]}}", "scheme", "name", "viridis", "extent", 0.12, 0.94));
     return colour;
 }
 
@@ -127,13 +132,17 @@ static json_t *framed(frame f)
     json_t *spec =
         json_pack("{s:s, s:{s:o}, s:{s:s}, s:o}", "$schema", SCHEMA, "usermeta", "rankscope",
                   f.usermeta, "data", "name", f.table, "params", parameters(f.keys));
-    if (f.facets.n) json_array_append_new(f.transform, panel_transform(f.facets));
+    if (f.facets.n) {
+        json_array_append_new(f.transform, panel_transform(f.facets));
+        json_array_append_new(f.transform, json_pack("{s:[{s:s, s:s}]}", "window", "op",
+                                                     "row_number", "as", "rs_row"));
+    }
     if (json_array_size(f.transform)) json_object_set(spec, "transform", f.transform);
     json_decref(f.transform);
     if (f.facets.n) {
         json_object_set_new(spec, "facet",
-                            json_pack("{s:s, s:s, s:n, s:n}", "field", "rs_panel", "type",
-                                      "nominal", "title", "sort"));
+                            json_pack("{s:s, s:s, s:n, s:{s:s, s:s}}", "field", "rs_panel", "type",
+                                      "nominal", "title", "sort", "field", "rs_row", "op", "min"));
         json_object_set_new(spec, "columns", json_integer(f.columns));
         json_object_set_new(spec, "spec", f.panel);
     } else {
@@ -143,12 +152,14 @@ static json_t *framed(frame f)
     return spec;
 }
 
-/* Keeps rows whose value can stand on a logarithmic axis. */
-static void keep_positive(json_t *transform, rs_figure_field f, bool logarithmic)
+/* Keeps rows whose value can stand on a logarithmic axis, and is not below the floor. */
+static void keep_positive(json_t *transform, rs_figure_field f, bool logarithmic, double least)
 {
     if (!logarithmic) return;
     rs_buffer text = {0};
-    rs_buffer_printf(&text, "datum['%s'] > 0", f.field);
+    char number[RS_NUMBER_SIZE];
+    rs_number_format(number, least);
+    rs_buffer_printf(&text, "datum['%s'] > %s", f.field, number);
     json_array_append_new(transform, json_pack("{s:o}", "filter", text_of(&text)));
 }
 
@@ -162,12 +173,12 @@ static double clamp(double value, double low, double high)
 static json_t *measured_cells(const rs_heatmap *h)
 {
     rs_figure_field first = h->measures[0];
-    json_t *colour =
-        json_pack("{s:{s:{s:s, s:b}, s:s}, s:s, s:s, s:s, s:{s:s}}", "condition", "test", "field",
-                  first.field, "valid", 0, "value", NO_VALUE, "field", first.field, "type",
-                  "quantitative", "title", title_of(first), "scale", "scheme", "viridis");
-    return json_pack("{s:{s:s}, s:{s:o, s:o}}", "mark", "type", "rect", "encoding", "color", colour,
-                     "tooltip", tooltip(h->keys, h->measures, 1));
+    json_t *colour = json_pack(
+        "{s:{s:{s:s, s:b}, s:s}, s:s, s:s, s:s, s:{s:s}, s:{s:s}}", "condition", "test", "field",
+        first.field, "valid", 0, "value", NO_VALUE, "field", first.field, "type", "quantitative",
+        "title", title_of(first), "scale", "scheme", "viridis", "legend", "format", ".3~g");
+    return json_pack("{s:{s:s, s:n}, s:{s:o, s:o}}", "mark", "type", "rect", "invalid", "encoding",
+                     "color", colour, "tooltip", tooltip(h->keys, h->measures, 1));
 }
 
 static json_t *selected_cell(rs_figure_names keys)
@@ -212,38 +223,36 @@ static json_t *band(rs_figure_field x, rs_figure_field low, rs_figure_field high
     json_object_set_new(bottom, "title", json_string(y_title));
     json_object_set_new(top, "aggregate", json_string("mean"));
     json_object_del(top, "type");
+    json_object_del(top, "title"); /* or the axis would name both ends */
     return json_pack("{s:{s:s, s:s, s:f, s:b}, s:{s:o, s:o, s:o}}", "mark", "type", "area", "color",
                      NO_VALUE, "opacity", 0.4, "tooltip", 0, "encoding", "x", number_axis(x, log_x),
                      "y", bottom, "y2", top);
 }
 
-/* {"condition": {"test": SELECTED, "value": yes}, "value": no} */
-static json_t *if_selected(rs_figure_names keys, double yes, double no)
+/* {"condition": [{"test": SELECTED, "value": yes}, {"test": "rs_selected", "value": other}],
+ * "value": none}: for the selected row, for the others beside it, and while none is selected. */
+static json_t *if_selected(rs_figure_names keys, double yes, double other, double none)
 {
-    return json_pack("{s:{s:o, s:f}, s:f}", "condition", "test", selected_expression(keys), "value",
-                     yes, "value", no);
+    return json_pack("{s:[{s:o, s:f}, {s:s, s:f}], s:f}", "condition", "test",
+                     selected_expression(keys), "value", yes, "test", "rs_selected", "value", other,
+                     "value", none);
 }
 
-/* An encoding shared by lines and points. */
+/* An encoding shared by lines and points. The selected row takes the colour of the highlight in
+ * place: a layer of its own would be empty most of the time, and Vega warns of empty axes. */
 static json_t *point_encoding(rs_figure_field x, rs_figure_field y, rs_figure_field colour,
                               bool category, bool log_x, bool log_y, rs_figure_names keys)
 {
     const rs_figure_field shown[] = {x, y};
     json_t *encoding = json_pack("{s:o, s:o, s:o}", "x", number_axis(x, log_x), "y",
                                  number_axis(y, log_y), "tooltip", tooltip(keys, shown, 2));
-    if (colour.field) json_object_set_new(encoding, "color", colour_field(colour, category));
+    json_t *paint =
+        colour.field ? colour_field(colour, category) : json_pack("{s:s}", "value", NO_VALUE);
+    json_object_set_new(
+        paint, "condition",
+        json_pack("{s:o, s:s}", "test", selected_expression(keys), "value", HIGHLIGHT));
+    json_object_set_new(encoding, "color", paint);
     return encoding;
-}
-
-/* The selected row once more, on top, in the colour of the highlight. */
-static json_t *selected_mark(const char *type, rs_figure_names keys, rs_figure_field x,
-                             rs_figure_field y, bool log_x, bool log_y)
-{
-    return json_pack("{s:[{s:o}], s:{s:s, s:s, s:b, s:f, s:i}, s:{s:o, s:o, s:o}}", "transform",
-                     "filter", selected_expression(keys), "mark", "type", type, "color", HIGHLIGHT,
-                     "filled", 0, "strokeWidth", 2.5, "size", 160, "encoding", "x",
-                     number_axis(x, log_x), "y", number_axis(y, log_y), "detail",
-                     names_array((rs_figure_names){0}));
 }
 
 static json_t *keys_only(rs_figure_names keys)
@@ -254,8 +263,8 @@ static json_t *keys_only(rs_figure_names keys)
 json_t *rs_figure_lines(const rs_lines *l)
 {
     json_t *layers = json_array(), *transform = json_array(), *detail = json_array();
-    keep_positive(transform, l->x, l->log_x);
-    keep_positive(transform, l->y, l->log_y);
+    keep_positive(transform, l->x, l->log_x, 0);
+    keep_positive(transform, l->y, l->log_y, l->y_floor);
     for (size_t i = 0; i < l->keys.n; i++)
         json_array_append_new(detail, json_pack("{s:s}", "field", l->keys.names[i]));
     if (l->low.field)
@@ -263,15 +272,10 @@ json_t *rs_figure_lines(const rs_lines *l)
                               band(l->x, l->low, l->high, l->log_x, l->log_y, title_of(l->y)));
     json_t *encoding =
         point_encoding(l->x, l->y, l->colour, l->colour_is_category, l->log_x, l->log_y, l->keys);
-    json_object_set(encoding, "detail", detail);
-    json_object_set_new(encoding, "opacity", if_selected(l->keys, 1, 0.55));
-    json_array_append_new(layers, json_pack("{s:{s:s, s:f}, s:o}", "mark", "type", "line",
-                                            "strokeWidth", 1.2, "encoding", encoding));
-    json_t *top = selected_mark("line", l->keys, l->x, l->y, l->log_x, l->log_y);
-    json_object_del(json_object_get(top, "mark"), "filled");
-    json_object_del(json_object_get(top, "mark"), "size");
-    json_object_set_new(json_object_get(top, "encoding"), "detail", detail);
-    json_array_append_new(layers, top);
+    json_object_set_new(encoding, "detail", detail);
+    json_object_set_new(encoding, "opacity", if_selected(l->keys, 1, 0.25, 0.6));
+    json_object_set_new(encoding, "strokeWidth", if_selected(l->keys, 3, 1.2, 1.2));
+    json_array_append_new(layers, json_pack("{s:s, s:o}", "mark", "line", "encoding", encoding));
     json_t *panel = json_pack("{s:i, s:i, s:o}", "width", l->facets.n ? 380 : 760, "height", 300,
                               "layer", layers);
     return framed((frame){.table = l->table,
@@ -295,14 +299,15 @@ json_t *rs_figure_spectrum_curves(const char *table, rs_figure_names facets, rs_
         .facets = facets,
         .keys = keys,
         .log_y = true,
+        .y_floor = 1e-6,
     });
 }
 
 json_t *rs_figure_scatter(const rs_scatter *s)
 {
     json_t *layers = json_array(), *transform = json_array();
-    keep_positive(transform, s->x, s->log_x);
-    keep_positive(transform, s->y, s->log_y);
+    keep_positive(transform, s->x, s->log_x, 0);
+    keep_positive(transform, s->y, s->log_y, 0);
     if (s->low.field)
         json_array_append_new(layers,
                               band(s->x, s->low, s->high, s->log_x, s->log_y, title_of(s->y)));
@@ -316,10 +321,10 @@ json_t *rs_figure_scatter(const rs_scatter *s)
     }
     json_t *encoding =
         point_encoding(s->x, s->y, s->colour, s->colour_is_category, s->log_x, s->log_y, s->keys);
-    json_array_append_new(layers, json_pack("{s:{s:s, s:b, s:i, s:f}, s:o}", "mark", "type",
-                                            "point", "filled", 1, "size", 30, "opacity", 0.75,
-                                            "encoding", encoding));
-    json_array_append_new(layers, selected_mark("point", s->keys, s->x, s->y, s->log_x, s->log_y));
+    json_object_set_new(encoding, "opacity", if_selected(s->keys, 1, 0.3, 0.75));
+    json_object_set_new(encoding, "size", if_selected(s->keys, 110, 30, 30));
+    json_array_append_new(layers, json_pack("{s:{s:s, s:b}, s:o}", "mark", "type", "point",
+                                            "filled", 1, "encoding", encoding));
     json_t *panel = json_pack("{s:i, s:i, s:o}", "width", s->facets.n ? 380 : 640, "height", 360,
                               "layer", layers);
     return framed((frame){.table = s->table,

@@ -52,11 +52,14 @@ typedef struct rs_lines {
     rs_figure_names facets;
     rs_figure_names keys;
     bool log_x, log_y; /* rows without a positive value are left out */
+    double y_floor;    /* with log_y: rows of no more than this are left out (rounding noise would
+                          stretch the axis) */
 } rs_lines;
 json_t *rs_figure_lines(const rs_lines *lines);
 
 /* Singular values of many products: rs_figure_lines over columns layer, head, product, index,
- * sigma_normalised (y, logarithmic) and the band null_low to null_high. `facets` may be empty. */
+ * sigma_normalised (y, logarithmic, above 1e-6) and the band null_low to null_high. `facets` may be
+ * empty. */
 json_t *rs_figure_spectrum_curves(const char *table, rs_figure_names facets, rs_figure_names keys);
 
 /* One point a row. */

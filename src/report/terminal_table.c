@@ -74,11 +74,18 @@ void rs_term_cell(const rs_term *term, rs_buffer *text, const rs_table *table, s
     }
 }
 
+/* Empty, and terminated even when nothing follows. */
+static void clear(rs_buffer *text)
+{
+    text->length = 0;
+    rs_buffer_append(text, "", 0);
+}
+
 static int cells_width(const rs_term *term, const rs_table *table, size_t column, rs_buffer *text)
 {
     int widest = 1;
     for (size_t r = 0; r < rs_table_rows(table); r++) {
-        text->length = 0;
+        clear(text);
         rs_term_cell(term, text, table, r, column);
         int width = text->failed ? 0 : rs_text_width(text->data, text->length);
         if (width > widest) widest = width;
@@ -131,10 +138,10 @@ static bool is_constant(const rs_term *term, const rs_table *table, size_t colum
 {
     if (rs_table_rows(table) < 2 || rs_table_column(table, column)->type != RS_COLUMN_TEXT)
         return false;
-    one->length = 0;
+    clear(one);
     rs_term_cell(term, one, table, 0, column);
     for (size_t r = 1; r < rs_table_rows(table); r++) {
-        other->length = 0;
+        clear(other);
         rs_term_cell(term, other, table, r, column);
         if (one->failed || other->failed || strcmp(one->data, other->data) != 0) return false;
     }
@@ -207,7 +214,7 @@ static void print_block(const block *b)
     for (size_t r = 0; r < rs_table_rows(b->table); r++) {
         for (size_t i = 0; i < b->n_keys + b->n_values; i++) {
             const layout *l = field_of(b, i);
-            b->text->length = 0;
+            clear(b->text);
             rs_term_cell(b->term, b->text, b->table, r, l->column);
             if (b->text->failed) {
                 b->term->out->failed = true;

@@ -344,9 +344,10 @@ int main(int argc, char **argv)
     if (argc > 4) save(argv[4], rs_write_json(&json, r, &err), &json, &err);
     rs_buffer_free(&html);
     rs_buffer_free(&json);
-    if (getenv("RS_SAMPLE_TERMINAL")) {
+    const char *columns = getenv("RS_SAMPLE_TERMINAL"); /* also as text, that many columns wide */
+    if (columns) {
         rs_buffer out = {0};
-        const rs_terminal terminal = {.width = atoi(getenv("RS_SAMPLE_TERMINAL")),
+        const rs_terminal terminal = {.width = atoi(columns),
                                       .color = getenv("RS_COLOR") != NULL,
                                       .unicode = !getenv("RS_ASCII"),
                                       .tables = getenv("RS_TABLE")};

@@ -1,0 +1,207 @@
+// The report page in a real browser. Usage: node run.mjs CHROMIUM MAKE_SAMPLE [FOLDER_FOR_PICTURES]
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { Browser, Page } from './browser.mjs';
+
+const [chromium, makeSample, pictures] = process.argv.slice(2);
+const folder = mkdtempSync(join(tmpdir(), 'rankscope-report-'));
+const report = join(folder, 'report.html'), json = join(folder, 'result.json');
+execFileSync(makeSample, [report, '6', '12', json]);
+const expected = JSON.parse(readFileSync(json, 'utf8'));
+const address = pathToFileURL(report).href;
+
+let passed = 0, failed = 0;
+async function check(name, test) {
+  try {
+    await test();
+    passed++;
+    console.log(`ok      ${name}`);
+  } catch (error) {
+    failed++;
+    console.log(`FAILED  ${name}: ${error.message}`);
+  }
+}
+function equal(actual, wanted, what = 'value') {
+  const [a, b] = [JSON.stringify(actual), JSON.stringify(wanted)];
+  if (a !== b) throw new Error(`${what} is ${a}, expected ${b}`);
+}
+function holds(truth, what) {
+  if (!truth) throw new Error(what);
+}
+
+const browser = new Browser(chromium);
+const page = await Page.open(browser, address);
+const heads = "document.querySelector('#table-heads')";
+const column = (name) => `[...${heads}.querySelectorAll('thead button')].findIndex((b) => b.dataset.column === '${name}')`;
+// Titles carry the full value.
+const cells = (name) => page.value(`(() => { const c = ${column(name)}; return [...${heads}.querySelectorAll('tbody tr')].map((r) => r.children[c].title || r.children[c].textContent); })()`);
+const numbers = async (name) => (await cells(name)).map((t) => (t === '–' || t === 'no value' ? null : Number(t)));
+const clickHead = (name) => page.value(`${heads}.querySelectorAll('thead button')[${column(name)}].click()`);
+const filter = (text) => page.value(`(() => { const f = ${heads}.querySelector('input[type=search]'); f.value = ${JSON.stringify(text)}; f.dispatchEvent(new Event('input')); })()`);
+const picture = async (name, from = page) => {
+  if (!pictures) return;
+  const { cssContentSize } = await from.send('Page.getLayoutMetrics');
+  const { data } = await from.send('Page.captureScreenshot', { captureBeyondViewport: true, clip: { x: 0, y: 0, width: cssContentSize.width, height: cssContentSize.height, scale: 1 } });
+  writeFileSync(join(pictures, `${name}.png`), Buffer.from(data, 'base64'));
+};
+const ascending = expected.tables.heads.map((r) => r.effective_rank).sort((a, b) => a - b);
+
+await check('the embedded result is the JSON result', async () => {
+  const embedded = JSON.parse(await page.value("document.getElementById('rankscope-result').textContent"));
+  equal(JSON.stringify(embedded) === JSON.stringify(expected), true, 'equality');
+});
+await check('the title names the model, the verdict counts the findings', async () => {
+  equal(await page.value('document.title'), 'all-MiniLM-L6-v2 · rankscope scan');
+  equal(await page.value("document.querySelector('.verdict p').textContent"), '1 critical finding, 6 warnings and 54 notes.');
+});
+await check('hostile text stays text', async () => {
+  equal(await page.value("[...document.scripts].filter((s) => s.textContent === 'alert(1)').length"), 0);
+  holds(await page.value("[...document.querySelectorAll('.message')].some((m) => m.textContent.includes('<script>alert(1)</script>'))"), 'the message does not show the text');
+});
+await check('every figure is drawn, with marks', async () => {
+  const drawn = await page.value("[...document.querySelectorAll('figure')].map((f) => [f.id, f.querySelectorAll('svg path, canvas').length])");
+  equal(drawn.map(([id]) => id), Object.keys(expected.figures).map((n) => `figure-${n}`));
+  for (const [id, marks] of drawn) holds(marks > 0, `${id} has no marks`);
+  equal(await page.value("document.querySelectorAll('#figure-heatmap .mark-rect.role-mark path').length"), 144, 'cells of the heat map');
+  equal(await page.value("document.querySelectorAll('#figure-spectra .mark-area path').length"), 2, 'null bands of the spectra');
+  equal(await page.value("document.querySelectorAll('figure .problem').length"), 0);
+});
+await check('figures offer SVG and PNG, and no editor', async () => {
+  const entries = await page.value("[...document.querySelectorAll('#figure-heatmap .vega-actions a')].map((a) => a.textContent)");
+  equal(entries, ['Save as SVG', 'Save as PNG']);
+});
+await picture('light');
+await check('a click on a column sorts, up, down, and back', async () => {
+  await clickHead('effective_rank');
+  equal((await numbers('effective_rank')).slice(0, 100), ascending.slice(0, 100), 'ascending order');
+  equal(await page.value(`${heads}.querySelectorAll('th')[${column('effective_rank')}].getAttribute('aria-sort')`), 'ascending');
+  await clickHead('effective_rank');
+  equal((await numbers('effective_rank')).slice(0, 100), [...ascending].reverse().slice(0, 100), 'descending order');
+  await clickHead('effective_rank');
+  equal((await numbers('effective_rank')).slice(0, 100), expected.tables.heads.slice(0, 100).map((r) => r.effective_rank), 'original order');
+});
+await check('rows without a value stay last', async () => {
+  for (const times of [1, 2]) {
+    await clickHead('condition');
+    await page.value(`${heads}.querySelector('[aria-label="Last page"]').click()`);
+    equal((await numbers('condition')).slice(-2), [null, null], `end after ${times} clicks`);
+  }
+  await clickHead('condition');
+});
+await check('the keyboard sorts', async () => {
+  await page.value(`${heads}.querySelectorAll('thead button')[${column('effective_rank')}].focus()`);
+  await page.press('Enter', 'Enter', '\r');
+  equal((await numbers('effective_rank'))[0], ascending[0], 'first value');
+  equal(await page.value('document.activeElement.dataset.column'), 'effective_rank', 'focus');
+});
+await check('text and comparisons filter', async () => {
+  await filter('layer=3 ov');
+  const rows = expected.tables.heads.filter((r) => r.layer === 3 && r.product === 'ov').length;
+  equal((await cells('layer')).length, rows, 'rows');
+  equal([...new Set(await cells('product'))], ['ov']);
+  await filter('effective_rank<10');
+  equal(await numbers('effective_rank'), ascending.filter((v) => v < 10));
+  await filter('no such text');
+  holds((await page.value(`${heads}.querySelector('.rows').textContent`)).startsWith('No row'), 'an empty table says so');
+});
+await check("a finding's link selects its row and its cell", async () => {
+  await page.value("document.querySelector('#finding-0 a.place').click()");
+  const row = await page.value("(() => { const r = document.querySelector('#table-heads tr.selected'); const b = r.getBoundingClientRect(); return { id: r.id, inside: b.top >= 0 && b.bottom <= innerHeight, current: r.getAttribute('aria-current'), focus: document.activeElement === r }; })()");
+  const index = expected.tables.heads.findIndex((r) => r.layer === 3 && r.head === 5 && r.product === 'qk');
+  equal(row, { id: `row-heads-${index}`, inside: true, current: 'true', focus: true });
+  await page.until("document.querySelectorAll('#figure-heatmap path[stroke=\"#d81b60\"]').length === 1");
+  equal(await page.value(`${heads}.querySelector('input[type=search]').value`), '', 'the filter that hid the row');
+});
+await check('the measure of the heat map can be chosen', async () => {
+  const fills = () => page.value("[...document.querySelectorAll('#figure-heatmap .mark-rect.role-mark path')].map((p) => p.getAttribute('fill')).join()");
+  const before = await fills();
+  await page.value("(() => { const s = document.querySelector('#figure-heatmap select'); s.value = 'condition'; s.dispatchEvent(new Event('change')); })()");
+  await page.until("document.querySelector('#figure-heatmap-plot').dataset.drawn === 'condition'");
+  holds((await fills()) !== before, 'the colours did not change');
+  holds(await page.value("[...document.querySelectorAll('#figure-heatmap text')].some((t) => t.textContent === 'condition number')"), 'the legend has the old title');
+  holds((await fills()).includes('#9aa0a6'), 'the cell without a value is not grey');
+  equal(await page.value("document.querySelectorAll('#figure-heatmap path[stroke=\"#d81b60\"]').length"), 1, 'the highlight after redrawing');
+});
+await check('findings are filtered by severity', async () => {
+  await page.value("document.querySelector('.toggle.info').click()");
+  equal(await page.value("document.querySelectorAll('.findings > li').length"), 7);
+  equal(await page.value("document.querySelector('.toggle.info').getAttribute('aria-pressed')"), 'false');
+});
+await check('light and dark', async () => {
+  const ground = () => page.value('getComputedStyle(document.body).backgroundColor');
+  const light = await ground();
+  await page.value("document.getElementById('theme').click()");
+  await page.until("[...document.querySelectorAll('.plot')].every((p) => p.dataset.theme === 'dark')");
+  holds((await ground()) !== light, 'the ground did not change');
+  await page.value("document.getElementById('theme').click()");
+  await page.until("[...document.querySelectorAll('.plot')].every((p) => p.dataset.theme === 'light')");
+});
+await check('the keyboard goes through the page and is never trapped', async () => {
+  await page.value("(() => { document.activeElement.blur(); scrollTo(0, 0); })()");
+  const seen = new Set();
+  let unnamed = 0, end = false;
+  await page.value("document.querySelector('.skip').focus()");
+  for (let i = 0; i < 400 && !end; i++) {
+    const at = await page.value("(() => { const e = document.activeElement; if (e === document.body) return null; e.dataset.tabbed ??= Math.random(); return { id: e.dataset.tabbed, tag: e.tagName, name: (e.getAttribute('aria-label') || e.textContent || e.labels?.[0]?.textContent || '').trim(), last: e.closest('footer') !== null }; })()");
+    if (at) {
+      seen.add(at.id);
+      unnamed += at.name === '';
+      end = at.last;
+    }
+    await page.press('Tab');
+  }
+  holds(end, 'the end of the page was not reached');
+  equal(unnamed, 0, 'controls without a name');
+  holds(seen.size > 30, `only ${seen.size} controls were reached`);
+});
+await check('no sideways scrolling at 800 and at 1280', async () => {
+  for (const width of [800, 1280]) {
+    await page.send('Emulation.setDeviceMetricsOverride', { width, height: 900, deviceScaleFactor: 1, mobile: false });
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    const [content, window_] = await page.value('[document.documentElement.scrollWidth, innerWidth]');
+    holds(content <= window_, `at ${width}: content is ${content} wide`);
+    await picture(`width-${width}`);
+  }
+});
+await check('in print: 40 rows of a table, and a note', async () => {
+  await page.send('Emulation.setEmulatedMedia', { media: 'print' });
+  equal(await page.value(`[...${heads}.querySelectorAll('tbody tr')].filter((r) => getComputedStyle(r).display !== 'none').length`), 40);
+  holds(await page.value(`getComputedStyle(${heads}.querySelector('.print-note')).display !== 'none'`), 'the note is hidden');
+  if (pictures) writeFileSync(join(pictures, 'print.pdf'), Buffer.from((await page.send('Page.printToPDF', { preferCSSPageSize: true })).data, 'base64'));
+  await picture('print');
+  await page.send('Emulation.setEmulatedMedia', { media: '' });
+});
+await check('no console error, no exception, no network request', async () => equal(page.problems, []));
+await page.value('localStorage.clear()'); // the choice of a theme is kept
+await page.close();
+
+await check('a reader who prefers dark gets dark', async () => {
+  const dark = await Page.open(browser, address, { dark: true });
+  equal(await dark.value('document.documentElement.dataset.theme'), 'dark');
+  await picture('dark', dark);
+  equal(dark.problems, []);
+  await dark.close();
+});
+await check('2048 heads in 32 layers: drawn, sorted and filtered', async () => {
+  execFileSync(makeSample, [report, '32', '2048']);
+  const large = await Page.open(browser, address);
+  console.log(`        ready after ${large.milliseconds} ms`);
+  equal(await large.value("document.querySelectorAll('figure .problem').length"), 0);
+  holds(await large.value("document.querySelector('#figure-heatmap canvas') !== null"), 'the heat map is not on a canvas');
+  const begin = Date.now();
+  await large.value("[...document.querySelectorAll('#table-heads thead button')].find((b) => b.dataset.column === 'effective_rank').click()");
+  await large.value("document.querySelector('#finding-0 a.place').click()");
+  console.log(`        sorted and selected after ${Date.now() - begin} ms`);
+  holds(await large.value("document.querySelector('#table-heads tr.selected') !== null"), 'no row is selected');
+  await picture('large', large);
+  equal(large.problems, []);
+  await large.close();
+});
+
+await browser.close();
+rmSync(folder, { recursive: true, force: true });
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed ? 1 : 0);

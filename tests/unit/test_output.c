@@ -1,0 +1,226 @@
+/* test_output.c: a file appears whole or not at all. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "report/result.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/rs_output_XXXXXX";
+
+static const char *in_folder(const char *name)
+{
+    static char paths[4][PATH_MAX];
+    static int next;
+    char *path = paths[next++ % 4];
+    snprintf(path, PATH_MAX, "%s/%s", folder, name);
+    return path;
+}
+
+static void put(const char *path, const char *text, mode_t mode)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+static void expect(const char *path, const char *text, mode_t mode)
+{
+    char bytes[100] = {0};
+    struct stat st;
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_int_equal(fread(bytes, 1, sizeof bytes - 1, f), strlen(text));
+    fclose(f);
+    assert_string_equal(bytes, text);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, mode);
+}
+
+static int files_in_folder(void)
+{
+    DIR *d = opendir(folder);
+    int n = 0;
+    for (struct dirent *e; (e = readdir(d));)
+        n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    closedir(d);
+    return n;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    strcpy(folder + strlen(folder) - 6, "XXXXXX");
+    umask(022);
+    signal(SIGXFSZ, SIG_IGN);
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    char command[200];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+static void new_and_replaced_files(void **state)
+{
+    (void)state;
+    rs_error err;
+    const char *path = in_folder("new.json");
+    assert_int_equal(rs_output_write(path, "one", 3, NULL, 0, &err), RS_OK);
+    expect(path, "one", 0644);
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_int_equal(rs_output_write(path, "second", 6, NULL, 0, &err), RS_OK);
+    expect(path, "second", 0600);
+    assert_int_equal(rs_output_write(path, "", 0, NULL, 0, &err), RS_OK);
+    expect(path, "", 0600);
+    assert_int_equal(files_in_folder(), 1);
+}
+
+static void links_stay_links(void **state)
+{
+    (void)state;
+    rs_error err;
+    struct stat st;
+    put(in_folder("target"), "old", 0640);
+    assert_int_equal(symlink("target", in_folder("link")), 0);
+    assert_int_equal(symlink("not_yet", in_folder("dangling")), 0);
+    assert_int_equal(symlink("loop", in_folder("loop")), 0);
+    assert_int_equal(rs_output_write(in_folder("link"), "new", 3, NULL, 0, &err), RS_OK);
+    assert_int_equal(lstat(in_folder("link"), &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    expect(in_folder("target"), "new", 0640);
+    assert_int_equal(rs_output_write(in_folder("dangling"), "made", 4, NULL, 0, &err), RS_OK);
+    expect(in_folder("not_yet"), "made", 0644);
+    assert_int_equal(rs_output_write(in_folder("loop"), "x", 1, NULL, 0, &err), RS_E_WRITE);
+}
+
+static void inputs_are_never_overwritten(void **state)
+{
+    (void)state;
+    rs_error err;
+    struct stat st;
+    put(in_folder("model"), "weights", 0644);
+    assert_int_equal(link(in_folder("model"), in_folder("hard")), 0);
+    assert_int_equal(symlink("model", in_folder("soft")), 0);
+    assert_int_equal(stat(in_folder("model"), &st), 0);
+    const rs_file_id inputs[] = {{1, 2}, {(uint64_t)st.st_dev, (uint64_t)st.st_ino}};
+    static const char *const names[] = {"model", "hard", "soft"};
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(rs_output_write(in_folder(names[i]), "x", 1, inputs, 2, &err),
+                         RS_E_OVERWRITES_INPUT);
+    expect(in_folder("model"), "weights", 0644);
+    assert_int_equal(files_in_folder(), 3);
+}
+
+static void a_full_disk_changes_nothing(void **state)
+{
+    (void)state;
+    rs_error err;
+    static char bytes[100000];
+    put(in_folder("report"), "before", 0644);
+    assert_int_equal(rs_output_write("/dev/full", "x", 1, NULL, 0, &err), RS_E_WRITE);
+    assert_non_null(strstr(err.hint, "space"));
+    struct rlimit old, small = {.rlim_cur = 10000};
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small.rlim_max = old.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    rs_status existing = rs_output_write(in_folder("report"), bytes, sizeof bytes, NULL, 0, &err);
+    rs_status fresh = rs_output_write(in_folder("fresh"), bytes, sizeof bytes, NULL, 0, &err);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(existing, RS_E_WRITE);
+    assert_int_equal(fresh, RS_E_WRITE);
+    expect(in_folder("report"), "before", 0644);
+    assert_int_equal(files_in_folder(), 1);
+}
+
+static void places_that_cannot_be_written(void **state)
+{
+    (void)state;
+    rs_error err;
+    assert_int_equal(rs_output_write(folder, "x", 1, NULL, 0, &err), RS_E_WRITE);
+    assert_int_equal(rs_output_write(in_folder("no/such/file"), "x", 1, NULL, 0, &err), RS_E_WRITE);
+    assert_non_null(strstr(err.hint, "folder"));
+    assert_int_equal(rs_output_write("", "x", 1, NULL, 0, &err), RS_E_WRITE);
+    assert_int_equal(rs_output_write("/dev/null", "x", 1, NULL, 0, &err), RS_OK);
+    struct stat st;
+    assert_int_equal(stat("/dev/null", &st), 0);
+    assert_true(S_ISCHR(st.st_mode));
+    assert_int_equal(files_in_folder(), 0);
+}
+
+static void a_pipe_is_written_directly(void **state)
+{
+    (void)state;
+    rs_error err;
+    char bytes[10] = {0};
+    assert_int_equal(mkfifo(in_folder("pipe"), 0600), 0);
+    int fd = open(in_folder("pipe"), O_RDONLY | O_NONBLOCK);
+    assert_true(fd >= 0);
+    assert_int_equal(rs_output_write(in_folder("pipe"), "hello", 5, NULL, 0, &err), RS_OK);
+    assert_int_equal(read(fd, bytes, sizeof bytes), 5);
+    assert_string_equal(bytes, "hello");
+    close(fd);
+}
+
+/* A child is stopped by a signal in the middle of a write (its size limit): its handler abandons.
+ */
+static void on_signal(int number)
+{
+    (void)number;
+    rs_output_abandon();
+    _exit(42);
+}
+
+static void a_signal_leaves_no_temporary_file(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        static char bytes[100000];
+        struct rlimit small = {10000, 10000};
+        signal(SIGXFSZ, on_signal);
+        setrlimit(RLIMIT_FSIZE, &small);
+        rs_output_write(in_folder("report"), bytes, sizeof bytes, NULL, 0, NULL);
+        _exit(1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 42);
+    assert_int_equal(files_in_folder(), 0);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(new_and_replaced_files),
+        CASE(links_stay_links),
+        CASE(inputs_are_never_overwritten),
+        CASE(a_full_disk_changes_nothing),
+        CASE(places_that_cannot_be_written),
+        CASE(a_pipe_is_written_directly),
+        CASE(a_signal_leaves_no_temporary_file),
+    };
+    return cmocka_run_group_tests_name("output", tests, NULL, NULL);
+}

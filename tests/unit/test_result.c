@@ -1,0 +1,149 @@
+/* test_result.c: the result object, and that it survives running out of memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "report/number.h"
+#include "report_sample.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void cells_hold_what_was_put(void **state)
+{
+    (void)state;
+    rs_result *r;
+    rs_error err;
+    size_t n;
+    assert_int_equal(sample_result(&r, &err), RS_OK);
+    const rs_table *t = rs_result_table(r, "heads");
+    assert_int_equal(rs_table_rows(t), SAMPLE_TEXTS);
+    assert_int_equal(rs_table_find_column(t, "alive"), 5);
+    assert_int_equal(rs_table_find_column(t, "absent"), -1);
+    assert_string_equal(rs_table_text(t, 1, 2), "a,b");
+    assert_int_equal(rs_table_int(t, 2, 1), 2);
+    assert_int_equal(rs_table_int(t, 3, 1), RS_NULL_INT);
+    assert_int_equal(rs_table_int(t, 2, 5), 1);
+    assert_true(isnan(rs_table_real(t, 6, 4))); /* infinity became null */
+    assert_non_null(rs_table_vector(t, 2, 6, &n));
+    assert_int_equal(n, 2);
+    assert_null(rs_table_vector(t, 3, 6, &n));
+    assert_null(rs_table_text(t, SAMPLE_TEXTS, 2));
+    assert_true(isnan(rs_table_real(t, 0, 99)));
+    rs_result_free(r);
+}
+
+static void findings_are_in_order(void **state)
+{
+    (void)state;
+    rs_result *r;
+    rs_error err;
+    assert_int_equal(sample_result(&r, &err), RS_OK);
+    for (size_t i = 1; i < rs_result_finding_count(r); i++) {
+        const rs_finding *a = rs_result_finding_at(r, i - 1), *b = rs_result_finding_at(r, i);
+        assert_true(a->severity >= b->severity);
+        if (a->severity == b->severity && a->layer != RS_NULL_INT) assert_true(a->layer < b->layer);
+    }
+    rs_result_free(r);
+}
+
+static void mistakes_of_the_program_are_errors(void **state)
+{
+    (void)state;
+    rs_result *r = rs_result_new("x");
+    rs_error err;
+    rs_table *t;
+    rs_buffer out = {0};
+    size_t row;
+    assert_int_equal(rs_result_set_meta(r, "tables", json_null(), &err), RS_E_INTERNAL);
+    assert_int_equal(rs_result_add_table(r, "t", NULL, NULL, sample_columns, 7, &t, &err), RS_OK);
+    rs_table *again;
+    assert_int_equal(rs_result_add_table(r, "t", NULL, NULL, sample_columns, 7, &again, &err),
+                     RS_E_INTERNAL);
+    assert_int_equal(rs_table_add_row(t, &row, &err), RS_OK);
+    rs_table_set_int(t, row, 3, 1); /* a real column */
+    assert_int_equal(rs_write_csv(&out, t, &err), RS_E_INTERNAL);
+    assert_int_equal(rs_write_json(&out, r, &err), RS_E_INTERNAL);
+    rs_buffer_free(&out);
+    rs_result_free(r);
+}
+
+/* The texts are the shortest that strtod reads back, found by trying 15, 16 and 17 digits. */
+static void numbers_are_the_shortest_that_read_back(void **state)
+{
+    (void)state;
+    uint64_t bits = 88172645463325252u;
+    for (int i = 0; i < 200000; i++) {
+        double value;
+        char text[RS_NUMBER_SIZE], tried[40];
+        bits ^= bits << 13, bits ^= bits >> 7, bits ^= bits << 17;
+        uint64_t used = i < 4094 ? (uint64_t)(i / 2) << 52 | (uint64_t)(i & 1) : bits;
+        memcpy(&value, &used, sizeof value);
+        if (!isfinite(value)) continue;
+        size_t length = rs_number_format(text, value);
+        assert_int_equal(length, strlen(text));
+        assert_true(strtod(text, NULL) == value);
+        int digits = 1;
+        while (snprintf(tried, sizeof tried, "%.*e", digits - 1, value) &&
+               strtod(tried, NULL) != value)
+            digits += digits < 14 && i >= 4094 ? 13 : 1;
+        int counted = 0, zeros = 0;
+        for (const char *c = text; *c && *c != 'e'; c++) {
+            if (*c < '0' || *c > '9' || (counted == 0 && *c == '0')) continue;
+            counted++;
+            zeros = *c == '0' ? zeros + 1 : 0;
+        }
+        if (counted - zeros > digits) fail_msg("%s has more digits than %s", text, tried);
+    }
+}
+
+static rs_status build_and_write(rs_error *err)
+{
+    rs_result *r = NULL;
+    rs_buffer json = {0}, csv = {0}, terminal = {0}, html = {0};
+    const rs_terminal how = {.width = 80, .color = true, .unicode = true, .tables = "all"};
+    rs_status s = sample_result(&r, err);
+    if (s == RS_OK) s = rs_write_json(&json, r, err);
+    if (s == RS_OK) s = rs_write_csv(&csv, rs_result_table(r, "heads"), err);
+    if (s == RS_OK) s = rs_write_terminal(&terminal, r, &how, err);
+    if (s == RS_OK) s = rs_write_html(&html, r, err);
+    rs_buffer_free(&json);
+    rs_buffer_free(&csv);
+    rs_buffer_free(&terminal);
+    rs_buffer_free(&html);
+    rs_result_free(r);
+    return s;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    rs_error err;
+    int64_t before = rs_memory_requests();
+    assert_int_equal(build_and_write(&err), RS_OK);
+    int64_t needed = rs_memory_requests() - before;
+    for (int64_t n = 1; n <= needed; n++) {
+        rs_memory_fail_at(n);
+        rs_status s = build_and_write(&err);
+        rs_memory_fail_at(0);
+        /* Ordering the findings does without memory; everything else reports it. */
+        if (s != RS_OK) assert_int_equal(s, RS_E_NO_MEMORY);
+        if (n < needed / 2) assert_int_equal(s, RS_E_NO_MEMORY);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cells_hold_what_was_put),
+        cmocka_unit_test(findings_are_in_order),
+        cmocka_unit_test(mistakes_of_the_program_are_errors),
+        cmocka_unit_test(numbers_are_the_shortest_that_read_back),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests_name("result", tests, NULL, NULL);
+}
