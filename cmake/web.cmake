@@ -45,18 +45,9 @@ set_source_files_properties(${CMAKE_SOURCE_DIR}/src/report/page.c PROPERTIES
     COMPILE_DEFINITIONS "RS_PAGE_FILE=\"${web_page}\"")
 add_dependencies(rankscope_lib web_page)
 
-# The page in a real browser: a made-up report (make_sample.c) driven by run.mjs through headless Chromium.
+# A made-up report for the browser test (cmake/tests.cmake).
 if(EXISTS ${CMAKE_SOURCE_DIR}/tests/browser/make_sample.c)
     add_executable(make_sample ${CMAKE_SOURCE_DIR}/tests/browser/make_sample.c)
     set_target_properties(make_sample PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     target_link_libraries(make_sample PRIVATE rankscope_lib)
-endif()
-enable_testing()
-find_program(CHROMIUM_PROGRAM NAMES chromium chromium-browser google-chrome)
-if(TARGET make_sample AND CHROMIUM_PROGRAM)
-    add_test(NAME browser COMMAND ${NODE_PROGRAM} ${CMAKE_SOURCE_DIR}/tests/browser/run.mjs
-        ${CHROMIUM_PROGRAM} $<TARGET_FILE:make_sample>)
-    set_tests_properties(browser PROPERTIES TIMEOUT 600)
-elseif(TARGET make_sample)
-    message(STATUS "no Chromium found: the report page is not tested (apt-get install chromium)")
 endif()

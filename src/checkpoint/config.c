@@ -12,7 +12,10 @@ rs_status rs_config_parse(json_t **config, const char *path, const char *text, s
     static const rs_json_rules rules = {.max_depth = 64, .non_finite = true};
     RS_TRY(rs_json_load(config, path, text, length, &rules, err));
     /* a lone NaN has become an object too: the text decides */
-    if (json_is_object(*config) && text[strspn(text, " \t\r\n")] == '{') return RS_OK;
+    size_t first = 0;
+    while (first < length && memchr(" \t\r\n", text[first], 4))
+        first++;
+    if (json_is_object(*config) && first < length && text[first] == '{') return RS_OK;
     json_decref(*config);
     *config = NULL;
     return rs_fail(err, RS_E_CONFIG_SCHEMA, path, "download the model's config.json again",

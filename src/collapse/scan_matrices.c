@@ -197,7 +197,8 @@ static bool finite_diagonal(const double *x, int64_t r)
 static rs_status by_gram(item *it, bool *enough, rs_error *err)
 {
     size_t k = (size_t)it->k;
-    double *gram = rs_malloc(k * k, sizeof *gram), *work = rs_malloc(4 * k + 1, sizeof *work);
+    double *gram = rs_malloc(k * k, sizeof *gram),
+           *work = rs_malloc(k + rs_eigenvalue_work(it->k), sizeof *work);
     const rs_factor *view = &it->view;
     bool fragile;
     rs_status status = gram && work ? rs_factor_grams(&gram, &fragile, &view, 1, (rs_fold){0}, err)

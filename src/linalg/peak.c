@@ -36,7 +36,7 @@ typedef double kernel(int *lanes);
 #define PEAK_KERNEL(name, attribute, vector, zero, set, fma, width, extract)                       \
     attribute static double name(int *lanes)                                                       \
     {                                                                                              \
-        vector a[ACCUMULATORS], x = set(0.5), y = set(1.0);                                  \
+        vector a[ACCUMULATORS], x = set(0.5), y = set(1.0);                                        \
         for (int i = 0; i < ACCUMULATORS; i++)                                                     \
             a[i] = zero;                                                                           \
         for (long round = 0; round < ROUNDS; round++)                                              \

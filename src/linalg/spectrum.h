@@ -19,7 +19,9 @@ rs_status rs_gram_spectrum(double *sigma, bool *trusted, const double *x, const 
                            int64_t r, double *work, rs_error *err);
 size_t rs_gram_work(int64_t r);
 
-/* All r eigenvalues, ascending, of a symmetric r×r matrix (overwritten). work: 3r + 1 doubles. */
+/* All r eigenvalues, ascending, of a symmetric r×r matrix (overwritten). work:
+ * rs_eigenvalue_work(r) doubles. */
+size_t rs_eigenvalue_work(int64_t r);
 rs_status rs_symmetric_eigenvalues(double *eigenvalues, double *x, int64_t r, double *work,
                                    rs_error *err);
 

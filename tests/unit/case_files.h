@@ -42,8 +42,8 @@ static inline size_t read_cases(case_file *cases, size_t most, const char *kind)
     FILE *file = fopen(path, "r");
     size_t n = 0;
     while (file && n < most && fscanf(file, "%63s %63s", cases[n].name, cases[n].status) == 2) {
-        snprintf(cases[n].path, sizeof cases[n].path, "%s/fuzz/corpus/%s/%.63s", RS_SOURCE_DIR, kind,
-                 cases[n].name);
+        snprintf(cases[n].path, sizeof cases[n].path, "%s/fuzz/corpus/%s/%.63s", RS_SOURCE_DIR,
+                 kind, cases[n].name);
         n++;
     }
     if (file) fclose(file);
