@@ -2,7 +2,9 @@
 import embed from 'vega-embed';
 import { brief, element, words } from './format.js';
 
-const MANY = 4000; // more marks than this are drawn on a canvas: an element each would be slow
+// More rows than this are drawn on a canvas: an element for each would be slow. A line is one element
+// however many rows it goes through.
+const MANY = 4000, MANY_ON_LINES = 30000;
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 
 function config(dark) {
@@ -112,7 +114,7 @@ export class Figure {
     this.result?.finalize();
     this.result = await embed(this.plot, spec, {
       config: config(dark),
-      renderer: this.rows.length > MANY ? 'canvas' : 'svg',
+      renderer: this.rows.length > (/"mark":"line"/.test(JSON.stringify(spec)) ? MANY_ON_LINES : MANY) ? 'canvas' : 'svg',
       actions: { export: { svg: true, png: true }, source: false, compiled: false, editor: false },
       downloadFileName: `rankscope-${this.name}`,
       scaleFactor: { png: 2, svg: 1 },
