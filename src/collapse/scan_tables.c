@@ -65,13 +65,14 @@ static const char *corrections_of(const rs_head *head, rs_fold fold, char *text,
         inner |= factors[i]->inner_gain != NULL;
         bias |= factors[i]->bias != NULL;
     }
+    bool qk = head->product->kind == RS_PRODUCT_QK;
     const char *base = head->product->corrections ? head->product->corrections : "";
     int n = snprintf(text, size, "%s", base);
     const struct {
         bool present, applied;
         const char *name;
-    } parts[] = {{norm, fold.norms, "norm"},
-                 {inner, fold.norms, "QK-norm gains"},
+    } parts[] = {{norm, fold.norms, "norm gain"},
+                 {inner, fold.norms, qk ? "QK-norm gains" : "inner norm gains"},
                  {bias, fold.biases, "bias"}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts && n >= 0 && (size_t)n < size; i++)
         if (parts[i].present)

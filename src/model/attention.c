@@ -113,30 +113,26 @@ static void clause(rs_buffer *text, const char *words)
     rs_buffer_printf(text, "%s%s", text->length ? "; " : "", words);
 }
 
-/* What is left out of a product, in the order in which the forward pass would apply it. */
+/* What is left out of a product whatever the options, in the order in which the forward pass would
+ * apply it. Norms, QK-norm gains and biases depend on them: the scan says what it did with those.
+ */
 static rs_status describe(rs_builder *b, const rs_attention *at, const projections *p, int kind,
                           const char **out)
 {
     rs_buffer text = {0};
     bool positional = kind > RS_PRODUCT_IO, qk = kind == RS_PRODUCT_QK || positional;
-    bool bias = kind == RS_PRODUCT_OV   ? p->v_bias != NULL
-                : kind == RS_PRODUCT_QK ? p->q_bias || p->k_bias || p->content_bias
-                                        : p->position_bias != NULL;
     char number[64];
     if (positional) clause(&text, "r meets the position code instead of a token");
     if (qk && *at->scale) clause(&text, at->scale);
     if (kind == RS_PRODUCT_QK && at->rope != RS_ROPE_NONE) clause(&text, "RoPE at distance 0");
     if (kind == RS_PRODUCT_QK && p->q_gain)
-        clause(&text, at->qk_norm_full ? "QK-norm over all heads and its gains left out"
-                                       : "QK-norm gains left out (the score ignores the scale)");
+        clause(&text, at->qk_norm_full ? "QK-norm over all heads left out"
+                                       : "QK-norm: the score ignores the scale");
     if (qk && at->softcap > 0) {
         snprintf(number, sizeof number, "soft-cap %g left out", at->softcap);
         clause(&text, number);
     }
-    if (at->gain) clause(&text, "norm gain left out");
-    if (bias) clause(&text, "bias left out");
-    if (!text.length) clause(&text, "nothing left out");
-    *out = text.failed ? NULL : rs_shared_text(b, kind, text.data);
+    *out = text.failed ? NULL : rs_shared_text(b, kind, text.data ? text.data : "");
     rs_buffer_free(&text);
     return *out ? RS_OK : rs_fail_memory(b->err, "model", 0);
 }

@@ -153,8 +153,7 @@ static rs_status build_s6(rs_builder *b, const rs_block *block, const sizes *s, 
                "dt and decay left out; norms of B and C, if any, left out; acts behind conv and "
                "SiLU"));
     return add(b, block, RS_PRODUCT_IO, 0, 1, in_rows(m, 0, s->inner),
-               rs_factor_make(&m->out, false, 0, s->inner),
-               m->gain ? IO_TEXT "; norm gain left out" : IO_TEXT);
+               rs_factor_make(&m->out, false, 0, s->inner), IO_TEXT);
 }
 
 static rs_status check_ssd(rs_builder *b, sizes *s, mixer *m)
@@ -183,10 +182,8 @@ static rs_status build_ssd(rs_builder *b, const rs_block *block, sizes *s, mixer
     int64_t share = s->heads / s->groups, keys = 2 * s->inner;
     for (int64_t g = 0; g < s->groups; g++) {
         char text[160];
-        snprintf(text, sizeof text,
-                 "conv, SiLU, dt and decay left out%s; shared by heads %lld-%lld",
-                 m->gain ? "; norm gain left out" : "", (long long)(g * share),
-                 (long long)(g * share + share - 1));
+        snprintf(text, sizeof text, "conv, SiLU, dt and decay left out; shared by heads %lld-%lld",
+                 (long long)(g * share), (long long)(g * share + share - 1));
         rs_factor c = in_rows(m, keys + (s->groups + g) * s->state, s->state);
         rs_factor key = in_rows(m, keys + g * s->state, s->state);
         RS_TRY(add(b, block, RS_PRODUCT_CB, g, share, c, key, text));
@@ -196,10 +193,7 @@ static rs_status build_ssd(rs_builder *b, const rs_block *block, sizes *s, mixer
         out.inner_gain = m->gated;
         out.inner_gain_first = m->gated ? h * s->head_dim : 0;
         RS_TRY(add(b, block, RS_PRODUCT_IO, h, 1,
-                   in_rows(m, s->inner + h * s->head_dim, s->head_dim), out,
-                   m->gated  ? IO_TEXT "; norm gains left out"
-                   : m->gain ? IO_TEXT "; norm gain left out"
-                             : IO_TEXT));
+                   in_rows(m, s->inner + h * s->head_dim, s->head_dim), out, IO_TEXT));
     }
     return RS_OK;
 }

@@ -1,3 +1,4 @@
+#!/bin/sh
 # lib.sh: what the command-line tests share. Sourced by each tests/cli/NAME.sh, which runs in an empty folder of its own.
 set -u
 : "${RANKSCOPE:?}" "${RS_SOURCE_DIR:?}"

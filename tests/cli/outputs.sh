@@ -50,7 +50,9 @@ fi
 )
 [ "$(cat code)" = 1 ] || note_failure "a file over the size limit gave exit $(cat code)"
 [ ! -e big.html ] || note_failure "a partial big.html was left"
-ls -a | grep -q '\.tmp\|~$' && note_failure "a temporary file was left: $(ls -a)"
+for left in .*.tmp ./*~; do
+    [ ! -e "$left" ] || note_failure "a temporary file was left: $left"
+done
 expect 1 "$RANKSCOPE" scan model --json no/such/folder/a.json
 says err "[write-failed]"
 

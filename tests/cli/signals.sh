@@ -16,7 +16,9 @@ for signal in INT TERM; do
     [ $code = 130 ] || note_failure "SIG$signal gave exit $code: $(cat err)"
     silent out
     says err "interrupted"
-    [ ! -e a.json ] && [ ! -e a.html ] || note_failure "SIG$signal left an output behind"
+    for output in a.json a.html .*.tmp; do
+        [ ! -e "$output" ] || note_failure "SIG$signal left $output behind"
+    done
 done
 
 "$RANKSCOPE" scan big --json a.json >out 2>err &
