@@ -138,6 +138,65 @@ int rs_status_exit_code(rs_status status);
 /* Version of the library, such as "0.1.0". */
 const char *rs_version(void);
 
+/*
+ * Makes the process survive a checkpoint that is cut short while it is read: installs a SIGBUS
+ * handler that acts on rankscope's own file mappings only (the reader then gets
+ * RS_E_TRUNCATED_WHILE_MAPPED) and leaves all others to the handler before it. Process-wide and
+ * idempotent; the library never does it by itself.
+ */
+void rs_guard_install(void);
+
+/* ---- a result: meta, tables, figures, findings (the JSON of docs/scan.md) ---- */
+
+typedef struct rs_result rs_result;
+void rs_result_free(rs_result *result); /* NULL is fine */
+
+/* The forms a result can be had in. */
+typedef enum rs_form {
+    RS_FORM_JSON,    /* the whole result */
+    RS_FORM_HTML,    /* a self-contained page that opens offline */
+    RS_FORM_TERMINAL /* the summary as plain text of 80 columns */
+} rs_form;
+
+/* Writes the result as text: *text is NUL-terminated, *length bytes without the NUL (length may be
+ * NULL); free it with rs_text_free. Errors: RS_E_NO_MEMORY. */
+rs_status rs_result_text(char **text, size_t *length, const rs_result *result, rs_form form,
+                         rs_error *err);
+/* One table as CSV with a header row. RS_E_NOT_FOUND when the result has no table of that name. */
+rs_status rs_result_csv(char **text, size_t *length, const rs_result *result, const char *table,
+                        rs_error *err);
+void rs_text_free(char *text);
+
+/* How many findings are at least that severe: 0 info, 1 warn, 2 critical. */
+size_t rs_result_count_findings(const rs_result *result, int least_severity);
+
+/* ---- scan: the rank health of a checkpoint's weights ---- */
+
+typedef struct rs_scan_settings {
+    int threads;          /* OpenMP threads; 0: as many as OpenMP gives */
+    uint64_t seed;        /* of the random baselines */
+    int first_layer;      /* inclusive, from 0 */
+    int last_layer;       /* inclusive; -1: the last */
+    bool spectra;         /* every singular value */
+    bool fold_norms;      /* γ of the norms folded in (and LayerNorm's centring, QK-norm gains) */
+    bool with_bias;       /* biases as one more feature */
+    bool lenient;         /* accept bytes behind a safetensors file's last tensor */
+    const char *matrices; /* NULL; "all"; or an extended regular expression on tensor names */
+    const char *map;      /* a --map file (docs/map.md), or NULL */
+} rs_scan_settings;
+
+/* The defaults of the command line. */
+void rs_scan_settings_init(rs_scan_settings *settings);
+
+/*
+ * Scans PATH: a Hugging Face directory, a .safetensors file beside its config.json, or a .gguf
+ * file. On success *out is a result that the caller frees. Errors: every status of the readers and
+ * the model (RS_E_NOT_FOUND … RS_E_MAP_SCHEMA), RS_E_NO_MEMORY. Threads: uses OpenMP inside; may be
+ * called from several threads at once.
+ */
+rs_status rs_scan_checkpoint(rs_result **out, const char *path, const rs_scan_settings *settings,
+                             rs_error *err);
+
 #ifdef __cplusplus
 }
 #endif

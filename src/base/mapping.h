@@ -30,8 +30,5 @@ void rs_mapping_close(rs_mapping *mapping); /* NULL is fine */
 /* RS_OK, or RS_E_TRUNCATED_WHILE_MAPPED once a page of it has vanished. Cheap: call it after each
  * tile that was read. */
 rs_status rs_mapping_check(const rs_mapping *mapping, rs_error *err);
-/* Installs the SIGBUS handler for the process (idempotent). The library never does this by itself.
- */
-void rs_guard_install(void);
 
 #endif

@@ -1,15 +1,10 @@
 /* cmd_scan.c: `rankscope scan`. */
 #include "cli/cli.h"
 
-#include "base/mapping.h"
-#include "linalg/blas.h"
-
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* ---- options ---- */
 
@@ -105,95 +100,27 @@ static rs_status scan_options(rs_scan_options *options, const cli_args *args, rs
     return RS_OK;
 }
 
-/* ---- the map file ---- */
-
-static rs_status read_map(json_t **map, const char *path, rs_error *err)
-{
-    *map = NULL;
-    if (!path) return RS_OK;
-    rs_mapping *file;
-    RS_TRY(rs_mapping_open(&file, path, err));
-    rs_status status = rs_config_parse(map, path, (const char *)file->data, file->size, err);
-    rs_mapping_close(file);
-    return status;
-}
-
-/* ---- files that must not be overwritten ---- */
-
-static size_t add_path(rs_file_id *ids, size_t n, const char *path)
-{
-    struct stat status;
-    if (!path || stat(path, &status) != 0) return n;
-    ids[n] = (rs_file_id){(uint64_t)status.st_dev, (uint64_t)status.st_ino};
-    return n + 1;
-}
-
-static rs_file_id *input_files(const rs_checkpoint *checkpoint, const cli_args *args, size_t *n)
-{
-    rs_file_id *ids = rs_calloc(checkpoint->n_files + 3, sizeof *ids);
-    *n = 0;
-    if (!ids) return NULL;
-    for (size_t i = 0; i < checkpoint->n_files; i++) {
-        const rs_mapping *mapping = checkpoint->files[i].mapping;
-        ids[(*n)++] = (rs_file_id){mapping->device, mapping->inode};
-    }
-    char index[4096];
-    snprintf(index, sizeof index, "%s/model.safetensors.index.json", args->input);
-    *n = add_path(ids, *n, index);
-    *n = add_path(ids, *n, checkpoint->config_path);
-    *n = add_path(ids, *n, args->map);
-    return ids;
-}
-
 /* ---- running ---- */
-
-static rs_status scan_model(rs_result *result, const rs_checkpoint *checkpoint, const json_t *map,
-                            const cli_args *args, const rs_scan_options *options,
-                            const rs_context *context, rs_error *err)
-{
-    rs_model *model;
-    RS_TRY(rs_model_open(&model, checkpoint, map, args->map, err));
-    rs_status status = rs_scan(result, model, options, context, err);
-    rs_model_close(model);
-    return status;
-}
-
-static rs_status scan_checkpoint(rs_result *result, const rs_checkpoint *checkpoint,
-                                 const cli_args *args, const rs_scan_options *options,
-                                 const rs_context *context, rs_error *err)
-{
-    json_t *map;
-    RS_TRY(read_map(&map, args->map, err));
-    rs_status status = scan_model(result, checkpoint, map, args, options, context, err);
-    json_decref(map);
-    return status;
-}
 
 int cli_scan(const cli_args *args)
 {
     double started = cli_now();
     rs_error err;
-    rs_scan_options options;
-    if (scan_options(&options, args, &err) != RS_OK) return cli_fail(&err);
+    rs_scan_request request = {.path = args->input, .map = args->map, .lenient = args->lenient};
+    if (scan_options(&request.options, args, &err) != RS_OK) return cli_fail(&err);
     rs_context context = cli_context(args);
-    rs_checkpoint *checkpoint;
-    rs_checkpoint_options how = {.lenient = args->lenient};
-    if (rs_checkpoint_open(&checkpoint, args->input, &how, &err) != RS_OK) return cli_fail(&err);
+    rs_input_files inputs = {0};
     rs_result *result = rs_result_new("scan");
-    size_t n_inputs;
-    rs_file_id *inputs = input_files(checkpoint, args, &n_inputs);
-    rs_status status = result && inputs ? cli_set_meta(result, args, NAN, &err)
-                                        : rs_fail_memory(&err, "result", 0);
-    if (status == RS_OK)
-        status = scan_checkpoint(result, checkpoint, args, &options, &context, &err);
-    rs_checkpoint_close(checkpoint);
+    rs_status status =
+        result ? cli_set_meta(result, args, NAN, &err) : rs_fail_memory(&err, "result", 0);
+    if (status == RS_OK) status = rs_scan_path(result, &inputs, &request, &context, &err);
     int code;
     if (status == RS_OK) {
-        code = cli_finish(result, args, started, inputs, n_inputs);
+        code = cli_finish(result, args, started, inputs.ids, inputs.n);
     } else {
         rs_result_free(result);
         code = cli_fail(&err);
     }
-    rs_free(inputs);
+    rs_free(inputs.ids);
     return code;
 }

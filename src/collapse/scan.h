@@ -34,6 +34,25 @@ void rs_scan_defaults(rs_scan_options *options);
 rs_status rs_scan(rs_result *result, const rs_model *model, const rs_scan_options *options,
                   const rs_context *context, rs_error *err);
 
+/* What to scan. */
+typedef struct rs_scan_request {
+    const char *path, *map; /* map: a --map file or NULL */
+    bool lenient;
+    rs_scan_options options;
+} rs_scan_request;
+
+/* The files that were read, by identity: an output must not replace one of them. Freed by
+ * rs_free(ids). */
+typedef struct rs_input_files {
+    rs_file_id *ids;
+    size_t n;
+} rs_input_files;
+
+/* scan_path.c: opens, scans and closes. inputs (may be NULL) is filled as soon as the checkpoint is
+ * open. */
+rs_status rs_scan_path(rs_result *result, rs_input_files *inputs, const rs_scan_request *request,
+                       const rs_context *context, rs_error *err);
+
 /* ---- parts, one file each ---- */
 
 /* scan_tables.c */
@@ -58,11 +77,15 @@ rs_status rs_scan_findings(rs_result *result, const rs_heads *heads, const rs_sc
 rs_status rs_scan_figures(rs_result *result, const rs_heads *heads, rs_error *err);
 
 /* The names a row of heads, groups and layers begins with. */
-const char *rs_product_name(rs_product_kind kind); /* "qk" "ov" "cb" "io" */
+const char *rs_product_name(rs_product_kind kind);  /* "qk" "ov" "cb" "io" */
+const char *rs_product_title(rs_product_kind kind); /* "query-key", ... */
 
 /* True when two products are rows of one cell of table layers: same stack, attention, layer and
  * kind. */
 bool rs_same_cell(const rs_product *a, const rs_product *b);
+
+/* True when two products differ in layer and head alone. */
+bool rs_same_kind(const rs_product *a, const rs_product *b);
 
 /* A median of n > 0 values (reordered). */
 double rs_median(double *values, size_t n);

@@ -173,6 +173,49 @@ static rs_status self_check(rs_result *result, const rs_heads *heads, rs_error *
     return RS_OK;
 }
 
+/* One sentence for each kind of product: where the model stands as a whole. */
+static rs_status rank_summary(rs_result *result, const rs_heads *heads, const rs_product *kind,
+                              rs_error *err)
+{
+    double sum = 0, lowest = INFINITY, count = 0;
+    const rs_product *at = NULL;
+    for (size_t i = 0; i < heads->n; i++) {
+        const rs_head *head = &heads->items[i];
+        if (!rs_same_kind(head->product, kind) || !head->sigma ||
+            isnan(head->measures.effective_rank))
+            continue;
+        double ratio = head->measures.effective_rank / head->null->effective_rank;
+        sum += ratio;
+        count++;
+        if (ratio < lowest) lowest = ratio, at = head->product;
+    }
+    if (!at) return RS_OK;
+    char message[400], where[96];
+    bool plain = !kind->attention || strcmp(kind->attention, "self") == 0;
+    snprintf(message, sizeof message,
+             "%s%s%s%s%s products: effective rank is %.0f %% of what random weights of the same "
+             "shape have, on average over %.0f heads; the "
+             "lowest, %.0f %%, at %s",
+             kind->stack ? kind->stack : "", kind->stack ? " " : "", plain ? "" : kind->attention,
+             plain ? "" : " ", rs_product_title(kind->kind), 100 * sum / count, count, 100 * lowest,
+             place(where, sizeof where, at, true));
+    rs_finding f = finding_for(at, RS_INFO, "rank_summary");
+    f.value = sum / count;
+    f.message = message;
+    return rs_result_add_finding(result, &f, err);
+}
+
+static rs_status rank_summaries(rs_result *result, const rs_heads *heads, rs_error *err)
+{
+    for (size_t i = 0; i < heads->n; i++) {
+        bool seen = false;
+        for (size_t j = 0; j < i && !seen; j++)
+            seen = rs_same_kind(heads->items[j].product, heads->items[i].product);
+        if (!seen) RS_TRY(rank_summary(result, heads, heads->items[i].product, err));
+    }
+    return RS_OK;
+}
+
 rs_status rs_scan_findings(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
                            rs_error *err)
 {
@@ -192,5 +235,5 @@ rs_status rs_scan_findings(rs_result *result, const rs_heads *heads, const rs_sc
         i += c.n;
     }
     rs_free(scratch);
-    return status;
+    return status == RS_OK ? rank_summaries(result, heads, err) : status;
 }

@@ -13,6 +13,13 @@ const char *rs_product_name(rs_product_kind kind)
     return names[kind];
 }
 
+const char *rs_product_title(rs_product_kind kind)
+{
+    static const char *const titles[] = {"query-key", "value-output", "state-space C-B",
+                                         "state-space in-out"};
+    return titles[kind];
+}
+
 static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -273,7 +280,7 @@ static const rs_column summary_columns[] = {
     {.name = "balance_score", .type = RS_COLUMN_REAL, .formula = "mean over heads"},
 };
 
-static bool same_kind(const rs_product *a, const rs_product *b)
+bool rs_same_kind(const rs_product *a, const rs_product *b)
 {
     return a->kind == b->kind && a->stack == b->stack && a->attention == b->attention;
 }
@@ -286,7 +293,7 @@ static rs_status add_summary_row(rs_table *table, const rs_heads *heads, const r
     double count = 0;
     for (size_t i = 0; i < heads->n; i++) {
         const rs_head *h = &heads->items[i];
-        if (!same_kind(h->product, kind) || !h->sigma || isnan(h->measures.effective_rank))
+        if (!rs_same_kind(h->product, kind) || !h->sigma || isnan(h->measures.effective_rank))
             continue;
         double this_ratio = h->measures.effective_rank / h->null->effective_rank;
         effective += h->measures.effective_rank;
@@ -327,7 +334,7 @@ rs_status rs_scan_summary(rs_result *result, const rs_heads *heads, const rs_sca
     for (size_t i = 0; i < heads->n; i++) {
         bool seen = false;
         for (size_t j = 0; j < i && !seen; j++)
-            seen = same_kind(heads->items[j].product, heads->items[i].product);
+            seen = rs_same_kind(heads->items[j].product, heads->items[i].product);
         if (!seen) RS_TRY(add_summary_row(table, heads, heads->items[i].product, err));
     }
     return RS_OK;

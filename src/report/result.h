@@ -35,7 +35,6 @@ typedef struct rs_column {
 } rs_column;
 
 typedef struct rs_table rs_table;
-typedef struct rs_result rs_result;
 
 /* A finding. layer, head: RS_NULL_INT when it has none. value, threshold: NaN when it has none.
  * Strings are copied. */
@@ -52,7 +51,6 @@ typedef struct rs_finding {
 
 /* ---- building ---- */
 rs_result *rs_result_new(const char *command); /* NULL when out of memory */
-void rs_result_free(rs_result *result);
 
 /* Meta objects of contract.md; values are JSON, taken over (even on failure). Keys: "args",
  * "machine", "model", "started", "seconds", or extra ones. */

@@ -1,9 +1,9 @@
 /*
  * terminal_table.c: a table for people.
  *
- * The key columns (which row is this?) stand first in every block; the others follow in as many
- * blocks as the width asks for. A key that is the same in all rows is said once above the table.
- * Where not all fits, column names are broken at their underscores.
+ * The key columns (which row is this? the first column always tells) stand first in every block;
+ * the others follow in as many blocks as the width asks for. A key that is the same in all rows is
+ * said once above the table. Where not all fits, column names are broken at their underscores.
  */
 #include "report/number.h"
 #include "report/table.h"
@@ -236,7 +236,7 @@ static void lay_out(const rs_term *term, const rs_table *table, layout *layouts,
     *n_keys = 0;
     for (size_t c = 0; c < columns; c++) {
         const rs_column *column = rs_table_column(table, c);
-        leading = leading && is_key(column->name);
+        leading = leading && (c == 0 || is_key(column->name));
         if (leading && is_constant(term, table, c, &scratch[0], &scratch[1])) {
             rs_buffer fact = {0};
             rs_buffer_printf(&fact, "%s: %s in every row", column->name, scratch[0].data);

@@ -36,9 +36,27 @@ cat >"$root/user.c" <<'END'
 #include <rankscope.h>
 #include <stdio.h>
 
-int main(void)
+int main(int argc, char **argv)
 {
-    return puts(rs_version()) < 0;
+    if (argc < 2) return puts(rs_version()) < 0;
+    rs_guard_install();
+    rs_error err;
+    rs_result *result;
+    rs_scan_settings settings;
+    rs_scan_settings_init(&settings);
+    if (rs_scan_checkpoint(&result, argv[1], &settings, &err) != RS_OK) {
+        printf("%s: %s: %s\n", rs_status_name(err.status), err.where, err.what);
+        return rs_status_exit_code(err.status);
+    }
+    char *text, *csv;
+    if (rs_result_text(&text, NULL, result, RS_FORM_JSON, &err) != RS_OK) return 1;
+    if (rs_result_csv(&csv, NULL, result, "heads", &err) != RS_OK) return 1;
+    printf("%s\n", text);
+    rs_text_free(text);
+    rs_text_free(csv);
+    if (rs_result_csv(&csv, NULL, result, "hats", &err) != RS_E_NOT_FOUND) return 1;
+    rs_result_free(result);
+    return 0;
 }
 END
 config=$(find "$prefix" -name rankscope.pc)
@@ -47,6 +65,16 @@ export PKG_CONFIG_PATH
 # pkg-config escapes the space of the prefix, as a shell reads it.
 eval "cc -std=c17 -Wall -Wextra -Werror -o \"$root/user\" \"$root/user.c\" $(pkg-config --cflags --libs rankscope)"
 [ "rankscope $("$root/user")" = "$("$prefix/bin/rankscope" --version | sed -n 1p)" ] || fail "library and program differ in version"
+model=$(dirname "$0")/../golden/families/llama
+"$root/user" "$model" >"$root/library.json" || fail "the library cannot scan $model: $(cat "$root/library.json")"
+"$prefix/bin/rankscope" scan "$model" --quiet --json "$root/program.json"
+heads() { sed -n '/^"heads":\[/,/^\]/p' "$1"; }
+[ -n "$(heads "$root/library.json")" ] || fail "the library's JSON has no table heads"
+[ "$(heads "$root/library.json")" = "$(heads "$root/program.json")" ] || fail "library and program differ in table heads"
+code=0
+"$root/user" "$root/nowhere" >"$root/out" || code=$?
+[ "$code" = 2 ] || fail "an absent checkpoint is status $code for the library"
+grep -q '^not-found: ' "$root/out" || fail "the library does not say that a checkpoint is absent"
 
 # Uninstalling removes every file of the manifest: none may lie elsewhere.
 [ "$(wc -l <"$root/installed")" -le "$(find "$prefix" -type f | wc -l)" ] || fail "the manifest names files outside the prefix"

@@ -93,8 +93,7 @@ static void grouped_queries_and_roles(void **state)
     assert_int_equal(qk->rope_dims, 4);
     assert_string_equal(qk->a.gain->name, "model.layers.1.input_layernorm.weight");
     assert_int_equal(qk->a.norm, RS_NORM_RMSNORM);
-    assert_string_equal(qk->corrections,
-                        "scale 1/sqrt(4) left out; RoPE at distance 0");
+    assert_string_equal(qk->corrections, "scale 1/sqrt(4) left out; RoPE at distance 0");
     const rs_product *ov = product(o.model, RS_PRODUCT_OV, 0, 2);
     assert_factor(&ov->a, "model.layers.0.self_attn.v_proj.weight", true, 4, 4, 16);
     assert_factor(&ov->b, "model.layers.0.self_attn.o_proj.weight", false, 8, 4, 16);
@@ -151,9 +150,10 @@ static void gains_of_gemma_have_their_one(void **state)
     assert_true(qk->a.inner_gain_plus_one);
     assert_string_equal(qk->b.inner_gain->name, "model.layers.0.self_attn.k_norm.weight");
     assert_true(qk->qk_norm);
-    assert_string_equal(qk->corrections,
-                        "scale 1/sqrt(9) left out; RoPE at distance 0; QK-norm: the score ignores the "
-                        "scale; soft-cap 50 left out");
+    assert_string_equal(
+        qk->corrections,
+        "scale 1/sqrt(9) left out; RoPE at distance 0; QK-norm: the score ignores the "
+        "scale; soft-cap 50 left out");
     assert_non_null(strstr(note(o.model, "missing_tensor"), "layers.0.mlp.gate_proj.weight"));
     close_both(&o);
 }
