@@ -68,7 +68,7 @@ eval "cc -std=c17 -Wall -Wextra -Werror -o \"$root/user\" \"$root/user.c\" $(pkg
 model=$(dirname "$0")/../golden/families/llama
 "$root/user" "$model" >"$root/library.json" || fail "the library cannot scan $model: $(cat "$root/library.json")"
 "$prefix/bin/rankscope" scan "$model" --quiet --json "$root/program.json"
-heads() { sed -n '/^"heads":\[/,/^\]/p' "$1"; }
+heads() { sed -n '/"heads":\[/,/\]/p' "$1"; }
 [ -n "$(heads "$root/library.json")" ] || fail "the library's JSON has no table heads"
 [ "$(heads "$root/library.json")" = "$(heads "$root/program.json")" ] || fail "library and program differ in table heads"
 code=0
