@@ -38,8 +38,10 @@ export function verdict(findings) {
   if (numbers.length === 0) return element('p', { class: 'verdict good' }, 'Nothing was found that asks for attention.');
   const worst = Object.keys(SEVERITIES).find((s) => of(s));
   const sentence = `${numbers.length > 1 ? `${numbers.slice(0, -1).join(', ')} and ${numbers.at(-1)}` : numbers[0]}.`;
+  // What a command says of the whole comes as sentences, the rest as counts.
+  const whole = findings.filter((f) => f.code.endsWith('_summary'));
   const groups = new Map();
-  for (const f of findings) {
+  for (const f of findings.filter((g) => !whole.includes(g))) {
     const key = `${f.severity} ${f.code}`;
     groups.set(key, [...(groups.get(key) ?? []), f]);
   }
@@ -48,7 +50,8 @@ export function verdict(findings) {
     const where = layers.length ? ` in ${new Set(layers).size === 1 ? 'layer' : 'layers'} ${ranges(layers)}` : '';
     return element('li', {}, badge(list[0].severity), ' ', element('strong', {}, words(list[0].code)), `: ${plural(list.length, 'case')}${where}`);
   });
-  return element('div', { class: `verdict ${worst}` }, element('p', {}, sentence), element('ul', {}, lines));
+  const sentences = whole.slice(0, 8).map((f) => element('p', { class: 'whole' }, `${f.message[0].toUpperCase()}${f.message.slice(1)}.`));
+  return element('div', { class: `verdict ${worst}` }, element('p', {}, sentence), sentences, lines.length ? element('ul', {}, lines) : null);
 }
 
 // onselect(finding) shows what the finding is about.

@@ -43,7 +43,8 @@ typedef struct rs_finding {
     const char *code;
     int64_t layer, head;
     double value, threshold;
-    const char *message, *hint;
+    const char *message; /* stands by itself: names the layer and head, or the tensor */
+    const char *hint;
     const char *table;   /* table the finding is about, for the link in the report; NULL */
     const char *product; /* column `product` of that row; NULL */
     const char *stack, *attention;

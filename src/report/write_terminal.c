@@ -178,16 +178,6 @@ static const struct {
     [RS_CRITICAL] = {RS_RED, "\xE2\x9C\x96", "X", "critical finding", "critical findings"},
 };
 
-/* "code, layer 3, head 5 (qk)" */
-static void put_place(rs_buffer *text, const rs_finding *f)
-{
-    rs_buffer_puts(text, f->code);
-    if (f->stack) rs_buffer_printf(text, ", %s", f->stack);
-    if (f->layer != RS_NULL_INT) rs_buffer_printf(text, ", layer %lld", (long long)f->layer);
-    if (f->head != RS_NULL_INT) rs_buffer_printf(text, ", head %lld", (long long)f->head);
-    if (f->product) rs_buffer_printf(text, " (%s)", f->product);
-}
-
 static void show_finding(const rs_term *term, const rs_finding *f, bool with_hint)
 {
     rs_buffer text = {0};
@@ -195,8 +185,7 @@ static void show_finding(const rs_term *term, const rs_finding *f, bool with_hin
     rs_buffer_printf(term->out, "  %s ",
                      term->unicode ? severities[f->severity].mark : severities[f->severity].ascii);
     rs_term_style(term, RS_PLAIN);
-    put_place(&text, f);
-    rs_buffer_printf(&text, ": %s", f->message);
+    rs_buffer_printf(&text, "%s: %s", f->code, f->message);
     if (!text.failed) rs_term_wrap(term, text.data, 4, 4);
     if (with_hint && f->hint && !text.failed) {
         text.length = 0;
