@@ -270,6 +270,7 @@ static rs_status measure_all(item *items, size_t n, const rs_model *model,
         rs_progress(context, "matrices", done, n, "matrices");
         RS_TRY(measure(&items[done], options, err));
     }
+    rs_blas_set_threads(1);
     rs_status kept = RS_OK;
     rs_error kept_error = {0};
 #pragma omp parallel for schedule(dynamic) num_threads(context->threads)
