@@ -97,7 +97,7 @@ def case_product(quick):
             naive = peer["naive_seconds_a_product"] * 64
     us = statistics.median(ours)
     _, again = doctor()
-    floor = 4 * 32 * 2 * 4096 * 128**2 / (min(dgemm, again) * 1e9)
+    floor = 4 * 32 * 2 * 4096 * 128**2 / (max(dgemm, again) * 1e9)
     print(f"LLaMA-2-7B shape, {layers} layers, bf16, QK and OV of every head; seconds a layer; {THREADS} threads; our OpenBLAS "
           f"kernel {core}, NumPy's {best or 'default'}; dgemm {dgemm:.0f} and {again:.0f} GFLOP/s")
     line("  all of table heads, a layer", us, floor, "dgemm floor (2 d r2 a factor)")
