@@ -170,13 +170,16 @@ static double clamp(double value, double low, double high)
     return value < low ? low : value > high ? high : value;
 }
 
+/* The scale includes 0: stretched over the data's own range, heads that hardly differ would look
+ * worlds apart. */
 static json_t *measured_cells(const rs_heatmap *h)
 {
     rs_figure_field first = h->measures[0];
-    json_t *colour = json_pack(
-        "{s:{s:{s:s, s:b}, s:s}, s:s, s:s, s:s, s:{s:s}, s:{s:s}}", "condition", "test", "field",
-        first.field, "valid", 0, "value", NO_VALUE, "field", first.field, "type", "quantitative",
-        "title", title_of(first), "scale", "scheme", "viridis", "legend", "format", ".3~g");
+    json_t *colour =
+        json_pack("{s:{s:{s:s, s:b}, s:s}, s:s, s:s, s:s, s:{s:s, s:b}, s:{s:s}}", "condition",
+                  "test", "field", first.field, "valid", 0, "value", NO_VALUE, "field", first.field,
+                  "type", "quantitative", "title", title_of(first), "scale", "scheme", "viridis",
+                  "zero", 1, "legend", "format", ".3~g");
     return json_pack("{s:{s:s, s:n}, s:{s:o, s:o}}", "mark", "type", "rect", "invalid", "encoding",
                      "color", colour, "tooltip", tooltip(h->keys, h->measures, 1));
 }
