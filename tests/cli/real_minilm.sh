@@ -1,5 +1,5 @@
 #!/bin/sh
-# real_minilm.sh: a real pretrained model against full products in NumPy (tests/oracle/real_model_measures.py).
+# real_minilm.sh: a real pretrained model against full products in NumPy (tests/oracle/make_real_model_golden.py).
 . "$RS_SOURCE_DIR/tests/cli/lib.sh"
 model=$("$RS_SOURCE_DIR/scripts/fetch_model.sh" minilm 2>err) || { echo "skipped: $(cat err)"; exit 77; }
 expect 0 "$RANKSCOPE" scan "$model" --json a.json --html a.html --quiet

@@ -142,7 +142,7 @@ static void check_folder(const char *kind, const char *name)
 {
     char path[512];
     rs_checkpoint *checkpoint;
-    rs_model *model;
+    rs_model *model = NULL;
     rs_error err = {0};
     snprintf(path, sizeof path, "%s/%s/%s/expected.json", RS_TEST_DATA, kind, name);
     json_t *expected = json_load_file(path, 0, NULL);
