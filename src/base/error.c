@@ -84,3 +84,13 @@ rs_status rs_fail_memory(rs_error *err, const char *what, size_t bytes)
     return rs_fail(err, RS_E_NO_MEMORY, what, "free memory or use a machine with more",
                    "out of memory");
 }
+
+void rs_keep_first(rs_status *kept, rs_error *kept_error, rs_status status, const rs_error *error)
+{
+    if (status == RS_OK) return;
+#pragma omp critical(rs_keep_first)
+    if (*kept == RS_OK) {
+        *kept = status;
+        *kept_error = *error;
+    }
+}

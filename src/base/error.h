@@ -24,6 +24,10 @@ rs_status rs_fail(rs_error *err, rs_status status, const char *where, const char
 /* The failure that every allocation reports; `what` is what the memory was for. */
 rs_status rs_fail_memory(rs_error *err, const char *what, size_t bytes);
 
+/* Keeps the first failure of a parallel loop: *kept and *kept_error stay once they are set. Thread
+ * safe. */
+void rs_keep_first(rs_status *kept, rs_error *kept_error, rs_status status, const rs_error *error);
+
 /* Hands a failure up unchanged. */
 #define RS_TRY(expression)                                                                         \
     do {                                                                                           \

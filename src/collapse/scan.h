@@ -80,6 +80,11 @@ rs_status rs_scan_figures(rs_result *result, const rs_heads *heads, rs_error *er
 const char *rs_product_name(rs_product_kind kind);  /* "qk" "ov" "cb" "io" */
 const char *rs_product_title(rs_product_kind kind); /* "query-key", ... */
 
+/* Appends a row to a table whose first columns are stack, attention, layer, head, product, and
+ * fills those. */
+rs_status rs_scan_add_row(rs_table *table, size_t *row, const rs_product *product, int64_t head,
+                          rs_error *err);
+
 /* True when two products are rows of one cell of table layers: same stack, attention, layer and
  * kind. */
 bool rs_same_cell(const rs_product *a, const rs_product *b);

@@ -41,12 +41,7 @@ static rs_status add_row(rs_table *table, const rs_head *head, double energy, rs
     const rs_product *p = head->product;
     int64_t k = rs_energy_rank(head->sigma, head->k, energy), side = head->rows + head->cols;
     size_t row;
-    RS_TRY(rs_table_add_row(table, &row, err));
-    RS_TRY(rs_table_set_text(table, row, 0, p->stack, err));
-    RS_TRY(rs_table_set_text(table, row, 1, p->attention, err));
-    rs_table_set_int(table, row, 2, p->layer);
-    rs_table_set_int(table, row, 3, p->head);
-    RS_TRY(rs_table_set_text(table, row, 4, rs_product_name(p->kind), err));
+    RS_TRY(rs_scan_add_row(table, &row, p, p->head, err));
     rs_table_set_real(table, row, 5, energy);
     rs_table_set_int(table, row, 6, k);
     if (head->k > 0 && head->sigma[0] > 0) rs_table_set_real(table, row, 7, error_at(head, k));

@@ -136,12 +136,7 @@ static rs_status add_unit(rs_table *table, const rs_head *head, int64_t unit, rs
     double a = head->norms_a[unit], b = head->norms_b[unit];
     double spread = 1.96 * sqrt(2.0 / (double)head->rows + 2.0 / (double)head->cols);
     size_t row;
-    RS_TRY(rs_table_add_row(table, &row, err));
-    RS_TRY(rs_table_set_text(table, row, 0, p->stack, err));
-    RS_TRY(rs_table_set_text(table, row, 1, p->attention, err));
-    rs_table_set_int(table, row, 2, p->layer);
-    rs_table_set_int(table, row, 3, p->head);
-    RS_TRY(rs_table_set_text(table, row, 4, rs_product_name(p->kind), err));
+    RS_TRY(rs_scan_add_row(table, &row, p, p->head, err));
     rs_table_set_int(table, row, 5, unit);
     rs_table_set_real(table, row, 6, a);
     rs_table_set_real(table, row, 7, b);

@@ -10,6 +10,7 @@
 #include "collapse/factor.h"
 #include "collapse/scan.h"
 #include "linalg/blas.h"
+#include "linalg/gram.h"
 #include "linalg/measures.h"
 #include "linalg/powerlaw.h"
 #include "linalg/spectrum.h"
@@ -185,14 +186,6 @@ static rs_status choose(item **items, size_t *n, const rs_model *model,
 
 /* ---- one matrix ---- */
 
-static bool finite_diagonal(const double *x, int64_t r)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < r; i++)
-        sum += x[i * r + i] - x[i * r + i];
-    return sum == 0;
-}
-
 /* σ from the eigenvalues of the Gram; *enough tells whether its smallest are still meaningful. */
 static rs_status by_gram(item *it, bool *enough, rs_error *err)
 {
@@ -203,7 +196,7 @@ static rs_status by_gram(item *it, bool *enough, rs_error *err)
     bool fragile;
     rs_status status = gram && work ? rs_factor_grams(&gram, &fragile, &view, 1, (rs_fold){0}, err)
                                     : rs_fail_memory(err, it->tensor->name, k * k * sizeof *gram);
-    if (status == RS_OK && !finite_diagonal(gram, it->k)) {
+    if (status == RS_OK && !rs_gram_finite(gram, it->k)) {
         rs_free(it->sigma);
         it->sigma = NULL;
     } else if (status == RS_OK) {
@@ -248,16 +241,6 @@ static rs_status measure(item *it, const rs_scan_options *options, rs_error *err
 
 /* ---- all of them ---- */
 
-static void keep_first(rs_status *kept, rs_error *kept_error, rs_status status,
-                       const rs_error *error)
-{
-#pragma omp critical(rs_matrices_failure)
-    if (*kept == RS_OK && status != RS_OK) {
-        *kept = status;
-        *kept_error = *error;
-    }
-}
-
 static rs_status measure_all(item *items, size_t n, const rs_model *model,
                              const rs_scan_options *options, const rs_context *context,
                              rs_error *err)
@@ -278,7 +261,7 @@ static rs_status measure_all(item *items, size_t n, const rs_model *model,
         if (rs_cancelled(context)) continue;
         rs_error error;
         rs_status status = measure(&items[i], options, &error);
-        if (status != RS_OK) keep_first(&kept, &kept_error, status, &error);
+        rs_keep_first(&kept, &kept_error, status, &error);
         if (omp_get_thread_num() == 0) rs_progress(context, "matrices", i, n, "matrices");
     }
     if (kept != RS_OK && err) *err = kept_error;

@@ -97,23 +97,23 @@ static void set_measure(rs_table *table, size_t row, size_t column, rs_column_ty
         rs_table_set_int(table, row, column, (int64_t)value);
 }
 
-static rs_status set_keys(rs_table *table, size_t row, const rs_product *p, int64_t head,
+rs_status rs_scan_add_row(rs_table *table, size_t *row, const rs_product *p, int64_t head,
                           rs_error *err)
 {
-    RS_TRY(rs_table_set_text(table, row, 0, p->stack, err));
-    RS_TRY(rs_table_set_text(table, row, 1, p->attention, err));
-    rs_table_set_int(table, row, 2, p->layer);
-    rs_table_set_int(table, row, 3, head);
-    return rs_table_set_text(table, row, 4, rs_product_name(p->kind), err);
+    RS_TRY(rs_table_add_row(table, row, err));
+    RS_TRY(rs_table_set_text(table, *row, 0, p->stack, err));
+    RS_TRY(rs_table_set_text(table, *row, 1, p->attention, err));
+    rs_table_set_int(table, *row, 2, p->layer);
+    rs_table_set_int(table, *row, 3, head);
+    return rs_table_set_text(table, *row, 4, rs_product_name(p->kind), err);
 }
 
 static rs_status add_head_row(rs_table *table, const rs_head *head, const rs_scan_options *options,
                               rs_error *err)
 {
     size_t row;
-    RS_TRY(rs_table_add_row(table, &row, err));
-    RS_TRY(set_keys(table, row, head->product,
-                    head->stacked ? head->product->kv_head : head->product->head, err));
+    int64_t number = head->stacked ? head->product->kv_head : head->product->head;
+    RS_TRY(rs_scan_add_row(table, &row, head->product, number, err));
     rs_table_set_int(table, row, 5, head->rows);
     rs_table_set_int(table, row, 6, head->cols);
     rs_table_set_int(table, row, 7, head->inner);

@@ -26,6 +26,14 @@ void rs_gram_symmetrise(double *x, int64_t r)
             x[i * r + j] = x[j * r + i];
 }
 
+bool rs_gram_finite(const double *x, int64_t r)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < r; i++)
+        sum += x[i * r + i] - x[i * r + i]; /* NaN when an entry is NaN or infinite */
+    return sum == 0;
+}
+
 void rs_gram_compare(rs_gram_pair *out, const double *x, const double *y, int64_t r)
 {
     double xx = 0, yy = 0, xy = 0, qq = 0, trace_x = 0, trace_y = 0;

@@ -15,6 +15,9 @@ void rs_gram_add_cols(double *x, const double *tile, int64_t k, int64_t r, int64
 /* Copies the upper triangle to the lower one. */
 void rs_gram_symmetrise(double *x, int64_t r);
 
+/* False when a vector has an entry that is NaN or infinite: its square is then on the diagonal. */
+bool rs_gram_finite(const double *x, int64_t r);
+
 /* What a pair of Grams X = AᵀA, Y = BᵀB says without a spectrum (weight_decay.md 1.6, 2.1). */
 typedef struct rs_gram_pair {
     double trace_x, trace_y; /* ‖A‖_F², ‖B‖_F² */
