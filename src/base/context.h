@@ -21,6 +21,10 @@ typedef struct rs_context {
     const volatile sig_atomic_t *cancel; /* may be NULL; non-zero means: stop soon */
 } rs_context;
 
+/* As many threads as OpenMP gives, but at most 64: what Debian's OpenBLAS is built to serve at
+ * once. */
+int rs_default_threads(void);
+
 static inline bool rs_cancelled(const rs_context *context)
 {
     return context->cancel && *context->cancel;

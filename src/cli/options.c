@@ -53,7 +53,8 @@ const cli_option cli_options[] = {
      "the same shape; dead_head where the norm is below X times the layer's median; "
      "decay_equilibrium where every head's "
      "balance_score is above X."},
-    {"threads", "N", CLI_COUNT, AT(threads), CLI_ALL, "all cores", NULL, "Number of threads."},
+    {"threads", "N", CLI_COUNT, AT(threads), CLI_ALL, "all cores, at most 64", NULL,
+     "Number of threads."},
     {"seed", "N", CLI_COUNT, AT(seed), CLI_ALL, "0", NULL,
      "Seed of every random draw (the baselines by chance); the same for any number of threads."},
     {"precision", "f32|f64|residual", CLI_CHOICE, AT(precision), CLI_SCAN, "f64",

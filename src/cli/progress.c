@@ -1,7 +1,6 @@
 /* progress.c: interruption, the clock, and the progress bar on standard error. */
 #include "cli/cli.h"
 
-#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -92,7 +91,7 @@ rs_context cli_context(const cli_args *args)
     bar.always = strcmp(args->progress, "always") == 0;
     bar.enabled = !args->quiet &&
                   (bar.always || (strcmp(args->progress, "auto") == 0 && isatty(STDERR_FILENO)));
-    return (rs_context){.threads = args->threads > 0 ? (int)args->threads : omp_get_max_threads(),
+    return (rs_context){.threads = args->threads > 0 ? (int)args->threads : rs_default_threads(),
                         .seed = args->seed,
                         .progress = bar.enabled ? on_progress : NULL,
                         .cancel = &interrupted};

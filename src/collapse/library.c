@@ -1,8 +1,6 @@
 /* library.c: the functions of rankscope.h that are more than a room's own. */
 #include "collapse/scan.h"
 
-#include <omp.h>
-
 void rs_scan_settings_init(rs_scan_settings *settings)
 {
     *settings = (rs_scan_settings){.last_layer = -1};
@@ -21,7 +19,7 @@ rs_status rs_scan_checkpoint(rs_result **out, const char *path, const rs_scan_se
     request.options.spectra = settings->spectra;
     request.options.matrices = settings->matrices;
     rs_context context = {.threads =
-                              settings->threads > 0 ? settings->threads : omp_get_max_threads(),
+                              settings->threads > 0 ? settings->threads : rs_default_threads(),
                           .seed = settings->seed};
     rs_result *result = rs_result_new("scan");
     if (!result) return rs_fail_memory(err, "result", 0);
