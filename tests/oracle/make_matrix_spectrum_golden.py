@@ -8,7 +8,7 @@ singular values are stored: by mpmath with 60 digits for the small ones, by LAPA
 """
 
 import json
-import sys
+import pathlib
 
 import mpmath
 import numpy as np
@@ -51,6 +51,9 @@ CASES = [
 ]
 
 
+GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "matrix_spectrum.json"
+
+
 def main():
     golden = []
     for case in CASES:
@@ -59,7 +62,7 @@ def main():
         sigma = exact(a) if small else scipy.linalg.svdvals(a).tolist()
         keys = ("rows", "cols", "seed", "row_step", "col_step", "mean")
         golden.append({**dict(zip(keys, case)), "oracle": "mpmath" if small else "scipy", "sigma": sigma})
-    with open(sys.argv[1], "w", encoding="ascii") as out:
+    with open(GOLDEN, "w", encoding="ascii") as out:
         out.write("[\n" + ",\n".join(json.dumps(case) for case in golden) + "\n]\n")
 
 

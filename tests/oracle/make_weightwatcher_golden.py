@@ -12,7 +12,7 @@ import contextlib
 import io
 import json
 import logging
-import sys
+import pathlib
 
 import numpy as np
 import scipy.linalg
@@ -86,6 +86,9 @@ def plain(value):
     return value if np.isfinite(value) else None
 
 
+GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "weightwatcher.json"
+
+
 def main():
     rng = np.random.default_rng(20240607)
     cases = [(f"{kind}", make, rows, cols) for rows, cols in SHAPES for kind, make in KINDS.items()] + EXTRA
@@ -110,7 +113,7 @@ def main():
             "columns": {column: plain(row[column]) for column in COLUMNS},
             "sigma": scipy.linalg.svd(weight, compute_uv=False).tolist(),
         })
-    with open(sys.argv[1], "w", encoding="ascii") as out:
+    with open(GOLDEN, "w", encoding="ascii") as out:
         out.write("[\n" + ",\n".join(json.dumps(case) for case in golden) + "\n]\n")
 
 
