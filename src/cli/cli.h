@@ -45,6 +45,7 @@ typedef struct cli_command {
     const char *brief;    /* one line */
     const char *about;    /* paragraphs, separated by newlines */
     const char *examples; /* lines "command # what for" */
+    const char *tables;   /* "a|b": tables that its result can have */
     int (*run)(const cli_args *args);
 } cli_command;
 

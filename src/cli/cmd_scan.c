@@ -61,7 +61,7 @@ static rs_status parse_thresholds(rs_scan_options *options, const char *text, rs
                  {"ov_low_rank", &options->thresholds.ov_low_rank},
                  {"dead_head", &options->thresholds.dead_head},
                  {"decay_equilibrium", &options->thresholds.decay_equilibrium}};
-    for (const char *p = text; *p;) {
+    for (const char *p = text;;) {
         size_t length = strcspn(p, "=,"), i = 0;
         while (i < sizeof known / sizeof *known &&
                (strlen(known[i].code) != length || memcmp(known[i].code, p, length) != 0))
@@ -74,9 +74,9 @@ static rs_status parse_thresholds(rs_scan_options *options, const char *text, rs
                            "decay_equilibrium and X >= 0",
                            "cannot read '%s'", text);
         *known[i].value = value;
-        p += *p == ',';
+        if (!*p) return RS_OK;
+        p++;
     }
-    return RS_OK;
 }
 
 static rs_status scan_options(rs_scan_options *options, const cli_args *args, rs_error *err)

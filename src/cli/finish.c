@@ -19,7 +19,7 @@ int cli_fail(const rs_error *err)
 {
     cli_progress_done();
     if (err->status == RS_E_INTERRUPTED)
-        fprintf(stderr, "rankscope: interrupted: %s\n", err->what);
+        fprintf(stderr, "rankscope: interrupted; nothing was written\n");
     else
         fprintf(stderr, "rankscope: error: %s: %s [%s]%s%s\n", err->where, err->what,
                 rs_status_name(err->status), err->hint[0] ? "; " : "", err->hint);
@@ -48,6 +48,8 @@ static json_t *args_object(const cli_args *args)
                  strcmp(*(const char *const *)(const void *)field, option->fallback) != 0)
             add_text(object, option->name, *(const char *const *)(const void *)field);
     }
+    if (args->threads > 0)
+        json_object_set_new(object, "threads", json_integer((json_int_t)args->threads));
     json_object_set_new(object, "seed", json_integer((json_int_t)args->seed));
     return object;
 }
@@ -150,12 +152,35 @@ static rs_terminal terminal_of(const cli_args *args)
     return terminal;
 }
 
+/* The names of --table that this result has, "" for none; those that it has not (no grouped
+ * queries, no RoPE) are said. */
+static const char *present_tables(const rs_result *result, const char *names, char *kept,
+                                  size_t size, bool quiet)
+{
+    if (!names || strcmp(names, "all") == 0) return names;
+    kept[0] = 0;
+    for (const char *p = names; *p;) {
+        char name[64];
+        size_t length = strcspn(p, ","), used = strlen(kept);
+        snprintf(name, sizeof name, "%.*s", (int)(length < 60 ? length : 60), p);
+        if (rs_result_table(result, name))
+            snprintf(kept + used, size - used, "%s%s", used ? "," : "", name);
+        else if (!quiet)
+            fprintf(stderr, "rankscope: note: this model has no table %s\n", name);
+        p += length;
+        p += *p == ',';
+    }
+    return kept[0] ? kept : NULL;
+}
+
 static rs_status emit_terminal(const cli_args *args, const rs_result *result, rs_error *err)
 {
     bool taken = (args->json && strcmp(args->json, "-") == 0) ||
                  (args->html && strcmp(args->html, "-") == 0);
     if (args->quiet || taken) return RS_OK;
     rs_terminal terminal = terminal_of(args);
+    char kept[512];
+    terminal.tables = present_tables(result, args->tables, kept, sizeof kept, args->quiet);
     rs_buffer bytes = {0};
     rs_status status = rs_write_terminal(&bytes, result, &terminal, err);
     if (status == RS_OK && bytes.failed) status = rs_fail_memory(err, "terminal", bytes.length);
@@ -190,34 +215,11 @@ static bool reached(const rs_result *result, const char *fail_on)
     return false;
 }
 
-static rs_status check_tables(const rs_result *result, const char *names, rs_error *err)
-{
-    if (!names || strcmp(names, "all") == 0) return RS_OK;
-    for (const char *p = names; *p;) {
-        char name[64], known[400] = "";
-        size_t length = strcspn(p, ",");
-        snprintf(name, sizeof name, "%.*s", (int)(length < 60 ? length : 60), p);
-        if (!rs_result_table(result, name)) {
-            for (size_t i = 0; i < rs_result_table_count(result); i++) {
-                size_t used = strlen(known);
-                snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "this result has ",
-                         rs_table_name(rs_result_table_at(result, i)));
-            }
-            return rs_fail(err, RS_E_BAD_OPTION, "--table", known, "no table '%s'", name);
-        }
-        p += length;
-        p += *p == ',';
-    }
-    return RS_OK;
-}
-
 int cli_finish(rs_result *result, const cli_args *args, double started, const rs_file_id *inputs,
                size_t n_inputs)
 {
     rs_error err;
-    rs_status status = check_tables(result, args->tables, &err);
-    if (status == RS_OK)
-        status = rs_result_set_meta(result, "seconds", json_real(cli_now() - started), &err);
+    rs_status status = rs_result_set_meta(result, "seconds", json_real(cli_now() - started), &err);
     if (status == RS_OK && cli_interrupted())
         status =
             rs_fail(&err, RS_E_INTERRUPTED, "rankscope", NULL, "interrupted; nothing was written");

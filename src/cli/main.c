@@ -43,13 +43,12 @@ static int run_command(const cli_command *command, int argc, char **argv)
     cli_args args;
     rs_error err;
     if (cli_parse(&args, command, argc - 2, argv + 2, &err) != RS_OK) return cli_fail(&err);
-    if (args.help) {
-        cli_print_help(command);
-        return 0;
-    }
-    if (args.version) {
-        printf("rankscope %s\n", rs_version());
-        return 0;
+    if (args.help || args.version) {
+        if (args.help)
+            cli_print_help(command);
+        else
+            printf("rankscope %s\n", rs_version());
+        return fflush(stdout) == 0 ? 0 : 1;
     }
     cli_rescue_blas(argv);
     rs_guard_install();

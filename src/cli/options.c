@@ -90,21 +90,22 @@ const cli_command cli_commands[] = {
      ".safetensors file beside its "
      "config.json, or a .gguf file (any part of a split one). Nothing is loaded whole: files are "
      "mapped and decoded tile by tile.\n"
-     "Tables: summary, layers, heads, groups (grouped queries), planes (RoPE), energy, matrices, "
-     "tensors.",
+     "Tables: summary, layers, heads, groups (grouped queries), planes (RoPE), energy (--energy), "
+     "matrices (--matrices), tensors, "
+     "and the data of the figures: spectra, balance.",
      "rankscope scan ~/models/llama --html report.html # a report to read and share\n"
      "rankscope scan model.gguf --table layers # mean, least and largest of every measure by "
      "layer\n"
      "rankscope scan . --json - | jq '.tables.heads[].effective_rank' # for scripts\n"
      "rankscope scan ckpt --fail-on warn --quiet # exit code 3 when heads have lost rank\n"
      "rankscope scan . --matrices all --csv out # every weight, beside WeightWatcher's columns",
-     cli_scan},
+     "summary|layers|heads|groups|planes|energy|matrices|tensors|spectra|balance", cli_scan},
     {"doctor", CLI_DOCTOR, NULL,
      "check this machine: CPU, BLAS kernel and its speed, threads, memory",
      "Shows which vector instructions the processor offers, which kernel OpenBLAS chose, and how "
      "fast matrix multiplication runs "
      "beside the measured peak of fused multiply-add. Says what to do when something is off.",
-     "rankscope doctor # before timing anything", cli_doctor},
+     "rankscope doctor # before timing anything", "machine|speed", cli_doctor},
 };
 const size_t cli_n_commands = sizeof cli_commands / sizeof *cli_commands;
 
@@ -168,7 +169,7 @@ static rs_status parse_count(uint64_t *out, const char *name, const char *value,
     char *end;
     errno = 0;
     unsigned long long number = strtoull(value, &end, 10);
-    if (value[0] < '0' || value[0] > '9' || *end || errno == ERANGE)
+    if (value[0] < '0' || value[0] > '9' || *end || errno == ERANGE || number > INT64_MAX)
         return rs_fail(err, RS_E_BAD_OPTION, name, "give a whole number",
                        "'%s' is not a whole number", value);
     *out = number;
@@ -217,6 +218,23 @@ static rs_status parse_option(cli_args *args, const cli_command *command, int ar
     return store(args, option, value, err);
 }
 
+/* Are the names of --table among those that the command can have? Whether a result has them is seen
+ * later. */
+static rs_status check_tables(const cli_command *command, const char *names, rs_error *err)
+{
+    if (!names || strcmp(names, "all") == 0) return RS_OK;
+    for (const char *p = names;;) {
+        char name[64];
+        size_t length = strcspn(p, ",");
+        snprintf(name, sizeof name, "%.*s", (int)(length < 60 ? length : 60), p);
+        if (!among(command->tables, name))
+            return rs_fail(err, RS_E_BAD_OPTION, "--table", "separate names by commas, or say all",
+                           "no table '%s' among %s", name, command->tables);
+        if (!p[length]) return RS_OK;
+        p += length + 1;
+    }
+}
+
 rs_status cli_parse(cli_args *args, const cli_command *command, int argc, char **argv,
                     rs_error *err)
 {
@@ -244,6 +262,10 @@ rs_status cli_parse(cli_args *args, const cli_command *command, int argc, char *
             args->input = argv[i];
         }
     }
+    if (args->json && args->html && strcmp(args->json, "-") == 0 && strcmp(args->html, "-") == 0)
+        return rs_fail(err, RS_E_BAD_OPTION, "--html", "write one of them to a file",
+                       "standard output carries one result, and --json has it");
+    RS_TRY(check_tables(command, args->tables, err));
     if (args->threads == 0 || args->threads > 4096)
         return rs_fail(err, RS_E_BAD_OPTION, "--threads", NULL, "give a number from 1 to 4096");
     if (command->input && !args->input && !args->help && !args->version)

@@ -312,22 +312,22 @@ rs_status rs_factor_read(double *out, const rs_factor *f, rs_fold fold, rs_error
     return RS_OK;
 }
 
-rs_status rs_factor_count_nonfinite(int64_t *count, int64_t *row, int64_t *col, const rs_factor *f,
-                                    rs_error *err)
+rs_status rs_factor_examine(rs_factor_census *census, const rs_factor *f, rs_error *err)
 {
     int64_t rows = f->vector_is_row ? f->inner : f->features,
             cols = f->vector_is_row ? f->features : f->inner;
     int64_t row0 = f->vector_is_row ? f->first : 0, col0 = f->vector_is_row ? 0 : f->first;
     double *line = rs_malloc((size_t)cols, sizeof *line);
+    *census = (rs_factor_census){0};
     if (!line) return rs_fail_memory(err, f->tensor->name, (size_t)cols * sizeof *line);
-    *count = 0;
     for (int64_t i = 0; i < rows; i++) {
         decode(line, f, row0 + i, col0, cols);
         for (int64_t j = 0; j < cols; j++) {
-            if (isfinite(line[j])) continue;
-            if ((*count)++ == 0) {
-                if (row) *row = row0 + i;
-                if (col) *col = col0 + j;
+            if (isfinite(line[j])) {
+                census->largest = fmax(census->largest, fabs(line[j]));
+            } else if (census->nonfinite++ == 0) {
+                census->row = row0 + i;
+                census->col = col0 + j;
             }
         }
     }

@@ -29,10 +29,13 @@ rs_status rs_factor_grams(double *const *grams, bool *fragile, const rs_factor *
  * applied exactly. */
 rs_status rs_factor_read(double *out, const rs_factor *factor, rs_fold fold, rs_error *err);
 
-/* How many elements of the factor are not finite; *row and *col (may be NULL) are those of the
- * first, in the tensor's view. */
-rs_status rs_factor_count_nonfinite(int64_t *count, int64_t *row, int64_t *col,
-                                    const rs_factor *factor, rs_error *err);
+/* What a look at every element of a factor finds. */
+typedef struct rs_factor_census {
+    int64_t nonfinite; /* NaN or infinite elements */
+    int64_t row, col;  /* of the first of them, in the tensor's view */
+    double largest;    /* magnitude of the largest finite element */
+} rs_factor_census;
+rs_status rs_factor_examine(rs_factor_census *census, const rs_factor *factor, rs_error *err);
 
 /* Mean squared quantisation step over the factor's elements (corrections ignored); 0 for types
  * without one. */

@@ -98,6 +98,23 @@ static rs_status place_grams(rs_batch *b, rs_error *err)
     return RS_OK;
 }
 
+/* The squares of a Gram's entries, and products of two Grams, must stay in the double range:
+ * weights between 1e-70 and 1e70. Only float64 tensors can leave it. A Gram of zeros is fine when
+ * the weights are zeros. */
+static rs_status judge(rs_slot *s, rs_error *err)
+{
+    int64_t r = s->factor->inner;
+    double largest = 0;
+    for (int64_t i = 0; i < r; i++)
+        largest = fmax(largest, s->gram[i * r + i]);
+    s->usable = rs_gram_finite(s->gram, r) && largest <= 1e140;
+    if (!s->usable || largest >= 1e-140 || s->factor->tensor->dtype != RS_F64) return RS_OK;
+    rs_factor_census census;
+    RS_TRY(rs_factor_examine(&census, s->factor, err));
+    s->usable = census.largest == 0;
+    return RS_OK;
+}
+
 static rs_status fill_grams(rs_batch *b, const rs_context *context, rs_error *err)
 {
     size_t *starts = rs_malloc(b->n_slots + 1, sizeof *starts), n_tasks = 0;
@@ -116,13 +133,13 @@ static rs_status fill_grams(rs_batch *b, const rs_context *context, rs_error *er
         rs_error error;
         rs_status status = rs_factor_grams(b->grams + i, b->fragile + i, b->factors + i, n,
                                            b->options->fold, &error);
-        rs_keep_first(&kept, &kept_error, status, &error);
         for (size_t j = i; j < i + n; j++) {
             rs_slot *s = &b->slots[j];
             s->fragile = b->fragile[j];
-            s->finite = rs_gram_finite(s->gram, s->factor->inner);
+            if (status == RS_OK) status = judge(s, &error);
             s->step_squared = rs_factor_step_squared(s->factor);
         }
+        rs_keep_first(&kept, &kept_error, status, &error);
     }
     rs_free(starts);
     if (kept != RS_OK && err) *err = kept_error;
@@ -168,18 +185,22 @@ static rs_status measure_all(rs_batch *b, const rs_context *context, rs_error *e
 
 static rs_status note_nonfinite(rs_heads *heads, const rs_slot *s, int32_t layer, rs_error *err)
 {
-    int64_t count, row = 0, col = 0;
-    RS_TRY(rs_factor_count_nonfinite(&count, &row, &col, s->factor, err));
-    if (count == 0) return RS_OK;
+    rs_factor_census census;
+    RS_TRY(rs_factor_examine(&census, s->factor, err));
     for (size_t i = 0; i < heads->n_nonfinite; i++)
         if (heads->nonfinite[i].tensor == s->factor->tensor) {
-            heads->nonfinite[i].count += count;
+            heads->nonfinite[i].count += census.nonfinite;
+            heads->nonfinite[i].largest = fmax(heads->nonfinite[i].largest, census.largest);
             return RS_OK;
         }
     if (!RS_GROW(heads->nonfinite, heads->n_nonfinite, heads->nonfinite_capacity))
         return rs_fail_memory(err, "head products", 0);
-    heads->nonfinite[heads->n_nonfinite++] = (rs_nonfinite){
-        .tensor = s->factor->tensor, .count = count, .row = row, .col = col, .layer = layer};
+    heads->nonfinite[heads->n_nonfinite++] = (rs_nonfinite){.tensor = s->factor->tensor,
+                                                            .count = census.nonfinite,
+                                                            .row = census.row,
+                                                            .col = census.col,
+                                                            .largest = census.largest,
+                                                            .layer = layer};
     return RS_OK;
 }
 
@@ -267,7 +288,7 @@ static rs_status measure_layer(rs_heads *heads, const rs_model *model, const rs_
     if (status == RS_OK) status = rs_check_cancelled(context, err);
     if (status == RS_OK) status = measure_all(&b, context, err);
     for (size_t i = 0; i < b.n_slots && status == RS_OK; i++)
-        if (!b.slots[i].finite) status = note_nonfinite(heads, &b.slots[i], begin->layer, err);
+        if (!b.slots[i].usable) status = note_nonfinite(heads, &b.slots[i], begin->layer, err);
     release(&b);
     return status;
 }

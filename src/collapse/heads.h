@@ -38,10 +38,12 @@ typedef struct rs_head {
     int64_t nonfinite; /* entries that are NaN or infinite, in both factors */
 } rs_head;
 
-/* A weight tensor with entries that are not finite. */
+/* A weight tensor whose products are left empty: entries that are not finite, or (count 0) so large
+ * or small that their fourth powers leave the double range. */
 typedef struct rs_nonfinite {
     const rs_tensor *tensor;
     int64_t count, row, col; /* in the factors that use it; the first one's place */
+    double largest;          /* magnitude of the largest finite entry */
     int32_t layer;
 } rs_nonfinite;
 

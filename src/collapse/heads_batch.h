@@ -9,8 +9,8 @@
 /* One distinct factor of the layer at hand. */
 typedef struct rs_slot {
     const rs_factor *factor;
-    double *gram; /* inner×inner */
-    bool fragile, finite;
+    double *gram;         /* inner×inner */
+    bool fragile, usable; /* usable: finite, and its Gram's squares stay in range */
     double step_squared;
 } rs_slot;
 

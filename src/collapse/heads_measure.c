@@ -162,9 +162,13 @@ static void grams_of(const double **x, const double **y, const rs_batch *b, cons
         *y = s->x;
 }
 
-static bool all_finite(const double *x, const double *y, int64_t r)
+/* grams_of has filled s->members. */
+static bool all_usable(const rs_batch *b, const rs_pairing *p, const rs_scratch *s)
 {
-    return rs_gram_finite(x, r) && rs_gram_finite(y, r);
+    bool usable = b->slots[p->a].usable && b->slots[p->b].usable;
+    for (size_t g = 0; g < p->count && p->count > 1; g++)
+        usable = usable && b->slots[s->members[g]].usable;
+    return usable;
 }
 
 static void keep_norms(rs_head *head, const double *x, const double *y)
@@ -182,7 +186,7 @@ rs_status rs_measure_pair(const rs_batch *b, const rs_pairing *p, rs_scratch *s,
     int64_t r = head->inner;
     const double *x, *y;
     grams_of(&x, &y, b, p, s);
-    if (!all_finite(x, y, r)) {
+    if (!all_usable(b, p, s)) {
         head->sigma = NULL;
         return RS_OK;
     }
@@ -195,7 +199,9 @@ rs_status rs_measure_pair(const rs_batch *b, const rs_pairing *p, rs_scratch *s,
         head->by_factors = true;
         RS_TRY(careful_spectrum(head, p, b->options->fold, err));
     }
-    if (!head->stacked && (a->step_squared > 0 || c->step_squared > 0)) {
+    /* Folding rescales the steps entry by entry, which the estimate does not follow. */
+    bool raw = !head->stacked && !b->options->fold.norms;
+    if (raw && (a->step_squared > 0 || c->step_squared > 0)) {
         double spectral[2];
         RS_TRY(spectral_norms(spectral, x, y, r, s->work, err));
         noise(head, a, c, spectral);

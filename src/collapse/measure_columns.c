@@ -113,7 +113,7 @@ const rs_measure_column rs_measure_columns[] = {
     REAL(noise_floor, "quantisation noise floor",
          "estimated norm of the rounding noise in A Bᵀ: s_A(√rows ‖B‖₂ + ‖B‖_F) + s_B(√cols ‖A‖₂ + "
          "‖A‖_F), s² = step²/12; "
-         "null for weights that are not quantised"),
+         "null for weights that are not quantised, and with --fold-norms"),
     INT(rank_above_noise, "rank above noise", "number of σ above noise_floor"),
 };
 

@@ -42,6 +42,21 @@ static rs_status set_meta(rs_result *result, const rs_model *model, const rs_hea
     return rs_result_set_meta(result, "self_check", check, err);
 }
 
+/* Table matrices, then table tensors with what the run has read. */
+static rs_status weights_and_tensors(rs_result *result, const rs_model *model,
+                                     const rs_heads *heads, const rs_scan_options *options,
+                                     const rs_context *context, rs_error *err)
+{
+    bool *used = rs_calloc(model->checkpoint->n_tensors, sizeof *used);
+    if (!used) return rs_fail_memory(err, "tensors", model->checkpoint->n_tensors);
+    rs_scan_mark_used(used, model, heads, options->heads.fold);
+    rs_status status = RS_OK;
+    if (options->matrices) status = rs_scan_matrices(result, used, model, options, context, err);
+    if (status == RS_OK) status = rs_scan_tensors(result, model, used, err);
+    rs_free(used);
+    return status;
+}
+
 static rs_status fill(rs_result *result, const rs_model *model, const rs_heads *heads,
                       const rs_scan_options *options, const rs_context *context, rs_error *err)
 {
@@ -50,8 +65,7 @@ static rs_status fill(rs_result *result, const rs_model *model, const rs_heads *
     RS_TRY(rs_scan_head_tables(result, heads, options, err));
     RS_TRY(rs_scan_planes(result, heads, options, err));
     RS_TRY(rs_scan_energy(result, heads, options, err));
-    if (options->matrices) RS_TRY(rs_scan_matrices(result, model, options, context, err));
-    RS_TRY(rs_scan_tensors(result, model, err));
+    RS_TRY(weights_and_tensors(result, model, heads, options, context, err));
     RS_TRY(rs_scan_findings(result, heads, options, err));
     RS_TRY(rs_result_add_notes(result, &model->checkpoint->notes, err));
     RS_TRY(rs_result_add_notes(result, &model->notes, err));

@@ -60,7 +60,11 @@ rs_status rs_scan_head_tables(rs_result *result, const rs_heads *heads,
                               const rs_scan_options *options, rs_error *err);
 rs_status rs_scan_summary(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
                           rs_error *err);
-rs_status rs_scan_tensors(rs_result *result, const rs_model *model, rs_error *err);
+/* used: one flag per tensor of the checkpoint, set for those that this run read (rs_scan_mark_used,
+ * rs_scan_matrices). */
+rs_status rs_scan_tensors(rs_result *result, const rs_model *model, const bool *used,
+                          rs_error *err);
+void rs_scan_mark_used(bool *used, const rs_model *model, const rs_heads *heads, rs_fold fold);
 /* scan_planes.c */
 rs_status rs_scan_planes(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
                          rs_error *err);
@@ -68,8 +72,9 @@ rs_status rs_scan_planes(rs_result *result, const rs_heads *heads, const rs_scan
 rs_status rs_scan_energy(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
                          rs_error *err);
 /* scan_matrices.c */
-rs_status rs_scan_matrices(rs_result *result, const rs_model *model, const rs_scan_options *options,
-                           const rs_context *context, rs_error *err);
+rs_status rs_scan_matrices(rs_result *result, bool *used, const rs_model *model,
+                           const rs_scan_options *options, const rs_context *context,
+                           rs_error *err);
 /* scan_findings.c */
 rs_status rs_scan_findings(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
                            rs_error *err);

@@ -69,16 +69,16 @@ static rs_status dead_heads(rs_result *result, cell c, const rs_scan_thresholds 
     size_t n = 0;
     for (size_t i = 0; i < c.n; i++)
         if (c.heads[i].sigma) scratch[n++] = c.heads[i].measures.frobenius_norm;
-    /* With QK-norm the scale of a factor has no effect, so a small one is not dead. */
-    if (n == 0 || (c.heads->product->qk_norm && c.heads->product->kind == RS_PRODUCT_QK))
-        return RS_OK;
+    /* With QK-norm the scale of a factor has no effect: a small one is not dead, a zero one is. */
+    if (n == 0) return RS_OK;
+    bool scale_free = c.heads->product->qk_norm && c.heads->product->kind == RS_PRODUCT_QK;
     double median = rs_median(scratch, n);
     for (size_t i = 0; i < c.n; i++) {
         const rs_head *head = &c.heads[i];
         bool zero = head->sigma && head->measures.frobenius_norm == 0;
-        if (!head->sigma ||
-            (!(head->measures.frobenius_norm < thresholds->dead_head * median) && !zero))
-            continue;
+        bool small = !scale_free && head->sigma &&
+                     head->measures.frobenius_norm < thresholds->dead_head * median;
+        if (!small && !zero) continue;
         char message[300], where[96];
         snprintf(
             message, sizeof message, "%s: the %s product has norm %.3g, %s the layer's median %.3g",
@@ -125,16 +125,22 @@ static rs_status equilibrium(rs_result *result, cell c, const rs_scan_thresholds
     return rs_result_add_finding(result, &f, err);
 }
 
-static rs_status nonfinite(rs_result *result, const rs_heads *heads, rs_error *err)
+/* Has table matrices, which comes first, spoken of this tensor already? */
+static bool already_said(const rs_result *result, const char *tensor)
+{
+    for (size_t i = 0; i < rs_result_finding_count(result); i++) {
+        const rs_finding *f = rs_result_finding_at(result, i);
+        if (strcmp(f->code, "nonfinite_weights") == 0 && strstr(f->message, tensor)) return true;
+    }
+    return false;
+}
+
+static rs_status unusable(rs_result *result, const rs_heads *heads, rs_error *err)
 {
     for (size_t i = 0; i < heads->n_nonfinite; i++) {
         const rs_nonfinite *bad = &heads->nonfinite[i];
+        if (bad->count && already_said(result, bad->tensor->name)) continue;
         char message[900];
-        snprintf(message, sizeof message,
-                 "tensor %.300s: %lld entries are NaN or infinite, the first at row %lld, column "
-                 "%lld; its products are left empty",
-                 bad->tensor->name, (long long)bad->count, (long long)bad->row,
-                 (long long)bad->col);
         rs_finding f = {
             .severity = RS_CRITICAL,
             .code = "nonfinite_weights",
@@ -145,6 +151,23 @@ static rs_status nonfinite(rs_result *result, const rs_heads *heads, rs_error *e
             .message = message,
             .hint = "the checkpoint is damaged or training diverged: go back to an earlier one",
             .table = "tensors"};
+        if (bad->count) {
+            snprintf(message, sizeof message,
+                     "tensor %.300s: %lld entries are NaN or infinite, the first at row %lld, "
+                     "column %lld; its products are left "
+                     "empty",
+                     bad->tensor->name, (long long)bad->count, (long long)bad->row,
+                     (long long)bad->col);
+        } else {
+            f.code = "weights_out_of_range";
+            f.value = bad->largest;
+            f.threshold = bad->largest > 1 ? 1e70 : 1e-70;
+            snprintf(message, sizeof message,
+                     "tensor %.300s: its largest entry is %.3g; products of such weights leave the "
+                     "range of float64, and their rows "
+                     "are left empty",
+                     bad->tensor->name, bad->largest);
+        }
         RS_TRY(rs_result_add_finding(result, &f, err));
     }
     return RS_OK;
@@ -219,7 +242,7 @@ static rs_status rank_summaries(rs_result *result, const rs_heads *heads, rs_err
 rs_status rs_scan_findings(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
                            rs_error *err)
 {
-    RS_TRY(nonfinite(result, heads, err));
+    RS_TRY(unusable(result, heads, err));
     RS_TRY(self_check(result, heads, err));
     double *scratch = rs_malloc(heads->n, sizeof *scratch);
     if (!scratch) return rs_fail_memory(err, "findings", heads->n * sizeof *scratch);

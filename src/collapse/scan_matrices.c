@@ -31,7 +31,8 @@ typedef struct item {
     const rs_tensor_role *role;
     rs_factor view; /* the whole matrix; vectors along its short side */
     int64_t k;
-    double *sigma; /* k values; NULL when not finite */
+    double *sigma;           /* k values; NULL when not finite */
+    rs_factor_census census; /* taken when it is not */
     rs_measures measures;
     rs_weightwatcher ww;
 } item;
@@ -197,13 +198,19 @@ static rs_status by_gram(item *it, bool *enough, rs_error *err)
     rs_status status = gram && work ? rs_factor_grams(&gram, &fragile, &view, 1, (rs_fold){0}, err)
                                     : rs_fail_memory(err, it->tensor->name, k * k * sizeof *gram);
     if (status == RS_OK && !rs_gram_finite(gram, it->k)) {
-        rs_free(it->sigma);
-        it->sigma = NULL;
+        /* Squares of finite float64 weights may leave the range: then the SVD, which rescales,
+         * decides. */
+        status = rs_factor_examine(&it->census, view, err);
+        if (status == RS_OK && it->census.nonfinite) {
+            rs_free(it->sigma);
+            it->sigma = NULL;
+        }
     } else if (status == RS_OK) {
         status = rs_symmetric_eigenvalues(work, gram, it->k, work + k, err);
         for (size_t i = 0; i < k && status == RS_OK; i++)
             it->sigma[i] = sqrt(fmax(work[k - 1 - i], 0.0));
-        *enough = status == RS_OK && !(it->sigma[k - 1] < 1e-5 * it->sigma[0]);
+        *enough =
+            status == RS_OK && it->sigma[0] > 1e-100 && !(it->sigma[k - 1] < 1e-5 * it->sigma[0]);
     }
     rs_free(gram);
     rs_free(work);
@@ -319,18 +326,18 @@ static rs_status add_row(rs_table *table, const item *it, rs_error *err)
 
 static rs_status nonfinite_finding(rs_result *result, const item *it, rs_error *err)
 {
-    int64_t count, row, col;
-    RS_TRY(rs_factor_count_nonfinite(&count, &row, &col, &it->view, err));
+    const rs_factor_census *census = &it->census;
     char message[700];
     snprintf(message, sizeof message,
              "tensor %.300s: %lld entries are NaN or infinite, the first at row %lld, column %lld",
-             it->tensor->name, (long long)count, (long long)row, (long long)col);
+             it->tensor->name, (long long)census->nonfinite, (long long)census->row,
+             (long long)census->col);
     rs_finding finding = {
         .severity = RS_CRITICAL,
         .code = "nonfinite_weights",
         .layer = it->role->layer >= 0 ? it->role->layer : RS_NULL_INT,
         .head = RS_NULL_INT,
-        .value = (double)count,
+        .value = (double)census->nonfinite,
         .threshold = 0,
         .message = message,
         .hint = "the checkpoint is damaged or training diverged: go back to an earlier one",
@@ -352,8 +359,8 @@ static rs_status fill(rs_result *result, const item *items, size_t n, rs_error *
     return RS_OK;
 }
 
-rs_status rs_scan_matrices(rs_result *result, const rs_model *model, const rs_scan_options *options,
-                           const rs_context *context, rs_error *err)
+rs_status rs_scan_matrices(rs_result *result, bool *used, const rs_model *model,
+                           const rs_scan_options *options, const rs_context *context, rs_error *err)
 {
     item *items;
     size_t n;
@@ -363,8 +370,10 @@ rs_status rs_scan_matrices(rs_result *result, const rs_model *model, const rs_sc
         qsort(items, n, sizeof *items, by_tensor);
         status = fill(result, items, n, err);
     }
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        used[items[i].tensor - model->checkpoint->tensors] = true;
         rs_free(items[i].sigma);
+    }
     rs_free(items);
     return status;
 }

@@ -45,7 +45,8 @@ static const rs_column head_keys[KEYS] = {
     {.name = "layer", .type = RS_COLUMN_INT, .formula = "from 0"},
     {.name = "head",
      .type = RS_COLUMN_INT,
-     .formula = "query head, from 0; in table groups the key/value head"},
+     .formula = "query head, from 0; in table groups the key/value head; for cb the group (see "
+                "corrections)"},
     {.name = "product",
      .type = RS_COLUMN_TEXT,
      .formula = "qk = W_Q W_Kᵀ, ov = W_V W_O; state-space: cb = W_C W_Bᵀ, io = W_in W_out"},
@@ -361,7 +362,36 @@ static void shape_text(char *text, size_t size, const rs_tensor *tensor)
     if (n >= 0 && (size_t)n < size) snprintf(text + n, size - (size_t)n, "]");
 }
 
-rs_status rs_scan_tensors(rs_result *result, const rs_model *model, rs_error *err)
+static void mark(bool *used, const rs_model *model, const rs_tensor *tensor)
+{
+    if (tensor) used[tensor - model->checkpoint->tensors] = true;
+}
+
+void rs_scan_mark_used(bool *used, const rs_model *model, const rs_heads *heads, rs_fold fold)
+{
+    for (size_t i = 0; i < heads->n; i++) {
+        const rs_factor *factors[2] = {&heads->items[i].product->a, &heads->items[i].product->b};
+        for (size_t f = 0; f < 2; f++) {
+            mark(used, model, factors[f]->tensor);
+            mark(used, model, factors[f]->scale);
+            mark(used, model, fold.biases ? factors[f]->bias : NULL);
+            mark(used, model, fold.norms ? factors[f]->gain : NULL);
+            mark(used, model, fold.norms ? factors[f]->inner_gain : NULL);
+            mark(used, model, fold.norms && fold.biases ? factors[f]->gain_bias : NULL);
+        }
+    }
+}
+
+/* Status and reason of a tensor in this run: the model knows what it is for, the options what was
+ * read. */
+static void status_of(const char *out[2], const rs_tensor_role *role, bool used)
+{
+    bool analysed = strcmp(role->status, "analysed") == 0;
+    out[0] = used ? "analysed" : analysed ? "decoded only" : role->status;
+    out[1] = used ? "" : analysed ? "outside the layers of this run" : role->reason;
+}
+
+rs_status rs_scan_tensors(rs_result *result, const rs_model *model, const bool *used, rs_error *err)
 {
     const rs_checkpoint *checkpoint = model->checkpoint;
     rs_table *table;
@@ -372,6 +402,8 @@ rs_status rs_scan_tensors(rs_result *result, const rs_model *model, rs_error *er
         const rs_tensor *tensor = &checkpoint->tensors[i];
         const rs_tensor_role *role = &model->roles[i];
         char shape[400], dtype[32];
+        const char *status[2];
+        status_of(status, role, used[i]);
         shape_text(shape, sizeof shape, tensor);
         if (tensor->dtype == RS_DTYPE_UNKNOWN)
             snprintf(dtype, sizeof dtype, "type %d", (int)tensor->type_id);
@@ -382,8 +414,8 @@ rs_status rs_scan_tensors(rs_result *result, const rs_model *model, rs_error *er
                                dtype,
                                shape,
                                rs_role_name(role->role),
-                               role->status,
-                               role->reason};
+                               status[0],
+                               status[1]};
         size_t row;
         RS_TRY(rs_table_add_row(table, &row, err));
         for (size_t c = 0; c < sizeof cells / sizeof *cells; c++)

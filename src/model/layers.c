@@ -223,6 +223,29 @@ static bool nothing_seen(const rs_builder *b)
     return true;
 }
 
+/* Says which depths run which blocks: at depth i of `applied` stands group floor(i·groups/applied),
+ * all of its blocks in order. */
+static rs_status note_depth_use(rs_builder *b, int64_t applied, int64_t groups)
+{
+    rs_buffer text = {0};
+    int64_t inner = b->inner_group, first = 0;
+    for (int64_t g = 0; g < groups && g < 20; g++) {
+        int64_t next = ((g + 1) * applied + groups - 1) / groups;
+        rs_buffer_printf(&text, "%slayer%s %lld", g ? "; " : "", inner > 1 ? "s" : "",
+                         (long long)(g * inner));
+        if (inner > 1) rs_buffer_printf(&text, "-%lld", (long long)(g * inner + inner - 1));
+        rs_buffer_printf(&text, " at depths %lld-%lld", (long long)(first * inner),
+                         (long long)(next * inner - 1));
+        first = next;
+    }
+    if (groups > 20) rs_buffer_puts(&text, "; …");
+    bool noted = !text.failed && rs_notes_add(&b->model->notes, RS_INFO, "shared_layers", NULL,
+                                              "blocks are shared and reported once each: %s",
+                                              text.data ? text.data : "");
+    rs_buffer_free(&text);
+    return noted ? RS_OK : rs_fail_memory(b->err, "model", 0);
+}
+
 static rs_status count_layers(rs_builder *b, int32_t counts[RS_SLOT_MAP])
 {
     static const rs_field fields[RS_SLOT_MAP] = {RS_FIELD_LAYERS, RS_FIELD_ENCODER_LAYERS,
@@ -257,9 +280,10 @@ static rs_status count_layers(rs_builder *b, int32_t counts[RS_SLOT_MAP])
                        "says that the model has %lld groups of %lld layers; at most %d are "
                        "believed",
                        (long long)groups, (long long)b->inner_group, MOST_LAYERS);
+    int64_t applied = model->layers;
     model->depth = (int32_t)(model->layers * b->inner_group);
     model->layers = counts[RS_SLOT_MAIN] = (int32_t)(groups * b->inner_group);
-    return RS_OK;
+    return note_depth_use(b, applied, groups);
 }
 
 static rs_status build_block(rs_builder *b, const rs_block *block)

@@ -15,14 +15,9 @@ enum { NARROWEST = 32, MOST_FINDINGS = 12, MOST_OF_A_CODE = 3 };
 static const struct {
     const char *key, *format;
 } model_words[] = {
-    {"family", "%s"},
-    {"layers", "%s layers"},
-    {"heads", "%s heads"},
-    {"kv_heads", "%s kv heads"},
-    {"d_model", "d_model %s"},
-    {"d_head", "d_head %s"},
-    {"parameters", "%s parameters"},
-    {"dtype", "%s"},
+    {"family", "%s"},        {"layers", "%s layers"},         {"depth", "depth %s"},
+    {"heads", "%s heads"},   {"kv_heads", "%s kv heads"},     {"d_model", "d_model %s"},
+    {"d_head", "d_head %s"}, {"parameters", "%s parameters"}, {"dtype", "%s"},
 };
 
 /* A scalar as text; counts above a million are shortened. False for objects, lists, null. */
@@ -50,6 +45,11 @@ static void model_line(const rs_term *term, const json_t *model)
 {
     rs_buffer line = {0}, value = {0};
     for (size_t i = 0; i < sizeof model_words / sizeof *model_words; i++) {
+        /* Blocks that are applied more than once (ALBERT) make the model deeper than it has layers.
+         */
+        bool depth = strcmp(model_words[i].key, "depth") == 0;
+        if (depth && json_equal(json_object_get(model, "depth"), json_object_get(model, "layers")))
+            continue;
         value.length = 0;
         if (!scalar_text(&value, json_object_get(model, model_words[i].key))) continue;
         if (line.length) rs_buffer_puts(&line, term->unicode ? " \xC2\xB7 " : ", ");

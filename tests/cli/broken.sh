@@ -60,4 +60,25 @@ expect 3 "$RANKSCOPE" scan broken --json a.json --fail-on critical
 says a.json "nonfinite_weights"
 says a.json "model.layers.1.self_attn.q_proj.weight"
 grep -qi 'nan,\|: nan\|infinity' a.json && note_failure "NaN in the JSON"
+grep -o '"code":"nonfinite_weights"' a.json >codes
+expect 3 "$RANKSCOPE" scan broken --matrices all --json b.json --fail-on critical
+grep -o '"code":"nonfinite_weights"' b.json | cmp -s codes - || note_failure "--matrices all says the same tensor again"
+
+# What a run did not read is not called analysed.
+fresh
+expect 0 "$RANKSCOPE" scan broken --layers 1 --json a.json
+python3 - <<'END' || failures=$((failures + 1))
+import json
+tensors = json.load(open("a.json"))["tables"]["tensors"]
+analysed = {t["tensor"] for t in tensors if t["status"] == "analysed"}
+assert analysed == {f"model.layers.1.self_attn.{p}_proj.weight" for p in "qkvo"}, analysed
+assert all(t["reason"] for t in tensors if t["status"] != "analysed")
+END
+expect 0 "$RANKSCOPE" scan broken --matrices 'mlp' --fold-norms --json a.json
+says a.json '"tensor":"model.layers.0.mlp.up_proj.weight","file":"model.safetensors","dtype":"F32","shape":"[8,16]","role":"mlp_up","status":"analysed"'
+
+# ALBERT: shared blocks once, with their depth use.
+expect 0 "$RANKSCOPE" scan "$RS_SOURCE_DIR/tests/golden/families/albert"
+says out "depth 12"
+says out "shared_layers"
 finish

@@ -33,10 +33,30 @@ refused "works in float64" scan model --precision residual
 refused "no regular expression" scan model --matrices '('
 refused "no 2-D weight matches" scan model --matrices nothing_like_it
 refused "no table 'hats'" scan model --table hats
+refused "no table ''" scan model --table ''
+refused "no table ''" scan model --table heads,
+refused "cannot read" scan model --threshold ''
+refused "cannot read" scan model --threshold dead_head=1,
+refused "carries one result" scan model --json - --html -
+refused "not a whole number" scan model --seed 18446744073709551615
 refused "[not-found]" scan nowhere
 refused "[not-found]" scan model --map nowhere.json
 expect 0 "$RANKSCOPE" scan model --json - --precision f32
 expect 0 "$RANKSCOPE" scan -- model
+
+# A table that this model cannot have is said, and is no failure.
+expect 0 "$RANKSCOPE" scan model --table energy,layers
+says err "this model has no table energy"
+says out "Layers"
+expect 0 "$RANKSCOPE" scan model --quiet --json a.json --threads 2 --seed 9223372036854775807
+says a.json '"threads":2'
+says a.json '"seed":9223372036854775807'
+if [ -c /dev/full ]; then
+    for request in "--help" "scan --help" "scan --version"; do
+        # shellcheck disable=SC2086  # two words
+        "$RANKSCOPE" $request >/dev/full 2>/dev/null && note_failure "'$request' to a full disk exits 0"
+    done
+fi
 
 # Help and version go to standard output and name every option.
 expect 0 "$RANKSCOPE" --version

@@ -251,7 +251,8 @@ static void low_rank_and_dead_heads(void **state)
         f.products[h].qk_norm = true;
     rs_scan_defaults(&options);
     result = scan(&f, &options);
-    assert_int_equal(findings(result, "dead_head", NULL), 0);
+    assert_int_equal(findings(result, "dead_head", &found), 1);
+    assert_int_equal(found.head, 4);
     rs_result_free(result);
 }
 
@@ -314,6 +315,38 @@ static void nonfinite_weights_are_critical_and_null(void **state)
     rs_result_free(result);
 }
 
+/* Finite float64 weights whose products leave the range: said, not silently empty, and not called
+ * zero. */
+static void weights_out_of_range(void **state)
+{
+    (void)state;
+    static const double sizes[] = {1e160, 1e90, 1e-90, 1e-170};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        static fixture f;
+        setup(&f, 2, RS_PRODUCT_QK);
+        diagonal(&f, 0, (double[C]){1, 1, 1, 1}, (double[C]){1, 1, 1, 1});
+        diagonal(&f, 1, (double[C]){1, 1, 1, 1}, (double[C]){1, 1, 1, 1});
+        for (int u = 0; u < C; u++)
+            f.a[(C + u) * D + u] = sizes[i];
+        rs_scan_options options;
+        rs_scan_defaults(&options);
+        options.matrices = "^b";
+        rs_finding found = {0};
+        rs_result *result = scan(&f, &options);
+        assert_int_equal(findings(result, "weights_out_of_range", &found), 1);
+        assert_near(found.value, sizes[i]);
+        assert_int_equal(findings(result, "nonfinite_weights", NULL), 0);
+        assert_int_equal(findings(result, "dead_head", NULL), 0);
+        assert_near(cell(result, "heads", 0, "spectral_norm"), 1.0);
+        assert_true(isnan(cell(result, "heads", 1, "spectral_norm")));
+        rs_result_free(result);
+        options.matrices = "^a"; /* one matrix: the SVD rescales */
+        result = scan(&f, &options);
+        assert_near(cell(result, "matrices", 0, "spectral_norm"), fmax(1.0, sizes[i]));
+        rs_result_free(result);
+    }
+}
+
 static void whole_matrices(void **state)
 {
     (void)state;
@@ -374,6 +407,7 @@ int main(void)
         cmocka_unit_test(low_rank_and_dead_heads),
         cmocka_unit_test(decay_equilibrium_needs_every_head),
         cmocka_unit_test(nonfinite_weights_are_critical_and_null),
+        cmocka_unit_test(weights_out_of_range),
         cmocka_unit_test(whole_matrices),
         cmocka_unit_test(every_allocation_may_fail),
     };
