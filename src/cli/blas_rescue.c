@@ -10,8 +10,6 @@
 #include "linalg/blas.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #if defined(__APPLE__)
@@ -20,43 +18,10 @@
 
 static const char MARK[] = "RANKSCOPE_BLAS_RESCUED";
 
-/* The vector level a kernel name stands for; names not listed are older x86 kernels (SSE). */
-static rs_cpu_level level_of(const char *core)
-{
-    static const struct {
-        const char *core;
-        rs_cpu_level level;
-    } kernels[] = {
-        {"SkylakeX", RS_CPU_AVX512},
-        {"Cooperlake", RS_CPU_AVX512},
-        {"SapphireRapids", RS_CPU_AVX512},
-        {"Haswell", RS_CPU_AVX2},
-        {"Zen", RS_CPU_AVX2},
-        {"Excavator", RS_CPU_AVX2},
-        {"Sandybridge", RS_CPU_AVX},
-        {"Bulldozer", RS_CPU_AVX},
-        {"Piledriver", RS_CPU_AVX},
-        {"Steamroller", RS_CPU_AVX},
-    };
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (strcasecmp(kernels[i].core, core) == 0) return kernels[i].level;
-    return RS_CPU_SSE;
-}
-
 const char *cli_better_blas_core(void)
 {
-#if defined(__x86_64__)
     if (getenv("OPENBLAS_CORETYPE")) return NULL;
-    rs_cpu_level here = rs_cpu_vector_level(), chosen = level_of(rs_blas_core());
-    /* A processor of AMD with AVX-512 does as well with the AVX2 kernel of 0.3.21. */
-    if (here == RS_CPU_AVX512 && rs_cpu_is_amd()) here = RS_CPU_AVX2;
-    if (chosen >= here) return NULL;
-    if (here == RS_CPU_AVX512) return "SkylakeX";
-    if (here == RS_CPU_AVX2) return rs_cpu_is_amd() ? "Zen" : "Haswell";
-    return here == RS_CPU_AVX ? "Sandybridge" : NULL;
-#else
-    return NULL;
-#endif
+    return rs_blas_better_core(rs_blas_core(), rs_cpu_vector_level(), rs_cpu_is_amd());
 }
 
 static bool own_path(char *path, size_t size)

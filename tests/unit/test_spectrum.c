@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "linalg/blas.h"
 #include "linalg/gram.h"
 #include "linalg/measures.h"
 #include "linalg/null_model.h"
@@ -421,6 +422,22 @@ static void out_of_memory_is_reported(void **state)
     }
 }
 
+static void blas_kernels(void **state)
+{
+    (void)state;
+    assert_string_equal(rs_blas_better_core("Prescott", RS_CPU_AVX512, false), "SkylakeX");
+    assert_string_equal(rs_blas_better_core("Prescott", RS_CPU_AVX512, true), "Zen");
+    assert_string_equal(rs_blas_better_core("Haswell", RS_CPU_AVX512, false), "SkylakeX");
+    assert_string_equal(rs_blas_better_core("Nehalem", RS_CPU_AVX2, false), "Haswell");
+    assert_string_equal(rs_blas_better_core("Sandybridge", RS_CPU_AVX2, true), "Zen");
+    assert_string_equal(rs_blas_better_core("Nehalem", RS_CPU_AVX, false), "Sandybridge");
+    assert_null(rs_blas_better_core("Zen", RS_CPU_AVX512, true));
+    assert_null(rs_blas_better_core("SkylakeX", RS_CPU_AVX512, false));
+    assert_null(rs_blas_better_core("Haswell", RS_CPU_AVX2, true));
+    assert_null(rs_blas_better_core("Prescott", RS_CPU_SSE, false));
+    assert_null(rs_blas_better_core("NEOVERSEN1", RS_CPU_NEON, false));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -434,6 +451,7 @@ int main(void)
         cmocka_unit_test(null_model_equals_direct_simulation),
         cmocka_unit_test(null_model_equals_the_published_baselines),
         cmocka_unit_test(out_of_memory_is_reported),
+        cmocka_unit_test(blas_kernels),
     };
     return cmocka_run_group_tests_name("spectrum", tests, load, unload);
 }
