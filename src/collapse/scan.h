@@ -90,6 +90,9 @@ const char *rs_product_title(rs_product_kind kind); /* "query-key", ... */
 rs_status rs_scan_add_row(rs_table *table, size_t *row, const rs_product *product, int64_t head,
                           rs_error *err);
 
+/* The same for a table of layers: stack, attention, layer, product. */
+rs_status rs_scan_add_cell(rs_table *table, size_t *row, const rs_product *product, rs_error *err);
+
 /* True when two products are rows of one cell of table layers: same stack, attention, layer and
  * kind. */
 bool rs_same_cell(const rs_product *a, const rs_product *b);

@@ -63,11 +63,7 @@ static rs_status add_point(rs_table *table, const rs_head *heads, size_t n, int6
     if (count == 0) return RS_OK;
     const rs_product *p = heads->product;
     size_t row;
-    RS_TRY(rs_table_add_row(table, &row, err));
-    RS_TRY(rs_table_set_text(table, row, 0, p->stack, err));
-    RS_TRY(rs_table_set_text(table, row, 1, p->attention, err));
-    rs_table_set_int(table, row, 2, p->layer);
-    RS_TRY(rs_table_set_text(table, row, 3, rs_product_name(p->kind), err));
+    RS_TRY(rs_scan_add_cell(table, &row, p, err));
     rs_table_set_int(table, row, 4, i + 1);
     const double reals[] = {sum / (double)count, least, most,
                             band_at(heads->null, heads->null->band_low, i, heads->k),

@@ -109,6 +109,15 @@ rs_status rs_scan_add_row(rs_table *table, size_t *row, const rs_product *p, int
     return rs_table_set_text(table, *row, 4, rs_product_name(p->kind), err);
 }
 
+rs_status rs_scan_add_cell(rs_table *table, size_t *row, const rs_product *p, rs_error *err)
+{
+    RS_TRY(rs_table_add_row(table, row, err));
+    RS_TRY(rs_table_set_text(table, *row, 0, p->stack, err));
+    RS_TRY(rs_table_set_text(table, *row, 1, p->attention, err));
+    rs_table_set_int(table, *row, 2, p->layer);
+    return rs_table_set_text(table, *row, 3, rs_product_name(p->kind), err);
+}
+
 static rs_status add_head_row(rs_table *table, const rs_head *head, const rs_scan_options *options,
                               rs_error *err)
 {
@@ -206,11 +215,7 @@ static rs_status add_layer_row(rs_table *table, const rs_head *heads, size_t n, 
 {
     const rs_product *p = heads->product;
     size_t row;
-    RS_TRY(rs_table_add_row(table, &row, err));
-    RS_TRY(rs_table_set_text(table, row, 0, p->stack, err));
-    RS_TRY(rs_table_set_text(table, row, 1, p->attention, err));
-    rs_table_set_int(table, row, 2, p->layer);
-    RS_TRY(rs_table_set_text(table, row, 3, rs_product_name(p->kind), err));
+    RS_TRY(rs_scan_add_cell(table, &row, p, err));
     rs_table_set_int(table, row, 4, (int64_t)n);
     for (size_t c = 0; c < rs_n_measure_columns; c++) {
         double values[3];

@@ -21,6 +21,44 @@ def close(key, got, want, row):
     return abs(got - want) <= LOOSE.get(key, 1e-9) * scale
 
 
+def aggregates(tables):
+    """Tables layers and summary, worked out again from table heads: the number of cells that disagree."""
+    bad = 0
+    cells, kinds = {}, {}
+    for head in tables["heads"]:
+        kind = (head["stack"], head["attention"], head["product"])
+        kinds.setdefault(kind, []).append(head)
+        cells.setdefault((*kind, head["layer"]), []).append(head)
+
+    def check(what, got, want):
+        nonlocal bad
+        if not abs(got - want) <= 1e-12 * abs(want) + 1e-15:
+            print(f"{what}: {got!r}, expected {want!r}")
+            bad += 1
+
+    for row in tables["layers"]:
+        heads = cells.pop((row["stack"], row["attention"], row["product"], row["layer"]))
+        check("heads of a layer", row["heads"], len(heads))
+        for key, got in row.items():
+            measure, _, kind = key.rpartition("_")
+            values = [head[measure] for head in heads if head.get(measure) is not None] if kind in ("mean", "min", "max") else []
+            if values:
+                check(f"layers {row['layer']} {key}", got, {"mean": sum(values) / len(values), "min": min(values), "max": max(values)}[kind])
+    for row in tables["summary"]:
+        heads = kinds.pop((row["stack"], row["attention"], row["product"]))
+        ratios = [head["effective_rank"] / head["effective_rank_null"] for head in heads]
+        worst = heads[ratios.index(min(ratios))]
+        check("summary ratio", row["ratio"], sum(ratios) / len(ratios))
+        check("summary lowest", row["lowest"], min(ratios))
+        for key, measure in (("effective_rank", "effective_rank"), ("by_chance", "effective_rank_null"), ("stable_rank", "stable_rank"),
+                             ("balance_score", "balance_score")):
+            check(f"summary {key}", row[key], sum(head[measure] for head in heads) / len(heads))
+        if row["at"] != f"{worst['layer']}.{worst['head']}":
+            print(f"summary at: {row['at']}")
+            bad += 1
+    return bad + len(cells) + len(kinds)
+
+
 def main():
     result, golden = (json.load(open(path)) for path in sys.argv[1:3])
     rows = {(r["layer"], r["head"], r["product"]): r for r in result["tables"]["heads"]}
@@ -39,6 +77,7 @@ def main():
     if rows:
         print(f"{len(rows)} rows that the oracle does not have")
         bad += 1
+    bad += aggregates(result["tables"])
     check = result["self_check"]["largest_relative_error"]
     if not check < 1e-12:
         print(f"self-check tr(XY) = sum of squares misses by {check}")
