@@ -114,7 +114,14 @@ extern "C" {
     /* model */                                                                                    \
     X(RS_E_FAMILY_UNKNOWN, 150, 2, "unknown-family")                                               \
     X(RS_E_NO_PRODUCT, 151, 2, "no-product")                                                       \
-    X(RS_E_MAP_SCHEMA, 152, 2, "map-schema")
+    X(RS_E_MAP_SCHEMA, 152, 2, "map-schema")                                                       \
+    /* running a model */                                                                          \
+    X(RS_E_TOKEN_RANGE, 170, 2, "token-out-of-range")                                              \
+    X(RS_E_TOO_LONG, 171, 2, "text-too-long")                                                      \
+    X(RS_E_INPUT_FORMAT, 172, 2, "input-format")                                                   \
+    X(RS_E_INPUT_SHAPE, 173, 2, "input-shape")                                                     \
+    X(RS_E_EXPRESSION, 174, 2, "bad-expression")                                                   \
+    X(RS_E_ARCH_SCHEMA, 175, 2, "architecture-schema")
 
 typedef enum rs_status {
 #define RS_STATUS_ENUM(name, number, exit_code, text) name = number,

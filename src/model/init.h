@@ -1,0 +1,47 @@
+/*
+ * init.h: weights drawn at random for a network that has no checkpoint.
+ *
+ * Draws depend on (seed, role, layer, index) only: the same for any number of threads and any order
+ * of asking. Weights are stored as float32 tensors, so that every precision runs the same model.
+ */
+#ifndef RS_MODEL_INIT_H
+#define RS_MODEL_INIT_H
+
+#include "model/model.h"
+
+typedef struct rs_init rs_init;
+
+/* law: "default" or NULL (what the model's own library does at initialisation: see
+ * rs_init_set_default), "xavier" (normal of variance 2/(fan_in + fan_out)), "orthogonal", or
+ * "normal(0, VARIANCE)" where VARIANCE is an expression of fan_in, fan_out, d and L
+ * ("1/fan_in", "0.02^2"). Any other text is refused. A law other than default is for the weights of
+ * attention and MLP; embeddings and heads keep the default, biases are 0 and gains 1 under every
+ * law. */
+rs_status rs_init_open(rs_init **out, const char *law, uint64_t seed, rs_error *err);
+void rs_init_close(rs_init *init);
+
+/* What "default" means for this configuration: normal of standard deviation std; outputs of
+ * residual branches (RS_ROLE_O, RS_ROLE_MLP_DOWN) use residual_std (GPT-2: std/sqrt(2L)). d and L
+ * are what formulas know. */
+void rs_init_set_default(rs_init *init, double std, double residual_std, int64_t d_model,
+                         int32_t layers);
+
+/* A law of its own for a role, in ARCH.json's words: normal(mean, variance), uniform(a, b),
+ * orthogonal, zero, identity, with expressions. */
+rs_status rs_init_set_role(rs_init *init, rs_role role, const char *law, const char *where,
+                           rs_error *err);
+
+/* Draws one tensor. Its matrix view is out×in when out_is_row, else in×out; fan_in and fan_out
+ * follow. Roles of norms give 1 (weight) or 0 (bias part). Owned by init. Sizes are
+ * overflow-checked; a model beyond the machine's memory is RS_E_NO_MEMORY with the size it would
+ * need. */
+rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, bool bias,
+                         int32_t layer, uint32_t rank, const int64_t *shape, bool out_is_row,
+                         rs_error *err);
+
+/* An expression such as "1/sqrt(L)" over the names given (NULL-terminated) and their values; + - *
+ * / ^ ( ) sqrt. Shared with ARCH.json's formulas and with --residual-scale. */
+rs_status rs_expression(double *value, const char *text, const char *const *names,
+                        const double *values, const char *where, rs_error *err);
+
+#endif
