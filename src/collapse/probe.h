@@ -27,7 +27,7 @@ typedef struct rs_spread {
 /* values are reordered. */
 rs_spread rs_spread_of(double *values, int64_t n);
 
-enum { RS_TOKEN_REALS = 13, RS_ATTENTION_REALS = 13 };
+enum { RS_TOKEN_REALS = 14, RS_ATTENTION_REALS = 11 };
 
 /* What a row of table tokens is measured on. */
 typedef enum rs_probe_site {
@@ -79,10 +79,11 @@ typedef struct rs_probe_measured {
 } rs_probe_measured;
 
 typedef struct rs_measure_options {
-    bool tokens;    /* table tokens */
-    bool spectral;  /* its rank columns */
-    bool attention; /* table attention */
-    bool loss;      /* next-token loss, where the head predicts the next token */
+    rs_precision precision; /* of the weights given */
+    bool tokens;            /* table tokens */
+    bool spectral;          /* its rank columns */
+    bool attention;         /* table attention */
+    bool loss;              /* next-token loss, where the head predicts the next token */
     rs_centre centre;
     rs_fusion fusion;     /* one more row: the states of all layers read together */
     int64_t batch;        /* samples a pass; 0: chosen from memory */
@@ -136,12 +137,11 @@ typedef struct rs_map_choice {
 
 typedef struct rs_probe_options {
     rs_probe_source source;
-    rs_precision precision;
-    rs_measure_options measure;
-    rs_edit edit;         /* for all variants */
-    const char *variants; /* --variants, NULL: the network with `edit` alone, named "full", or
-                             "edited" when it changes something */
-    rs_map_choice *maps;  /* --attention-maps, borrowed */
+    rs_measure_options measure; /* with the precision */
+    rs_edit edit;               /* for all variants */
+    const char *variants;       /* --variants, NULL: the network with `edit` alone, named "full", or
+                                   "edited" when it changes something */
+    rs_map_choice *maps;        /* --attention-maps, borrowed */
     size_t n_maps;
     const char *taps, *output; /* safetensors files to write; NULL */
     int64_t generate;          /* greedy continuation; 0 */
