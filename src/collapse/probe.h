@@ -85,9 +85,10 @@ typedef struct rs_measure_options {
     bool attention;         /* table attention */
     bool loss;              /* next-token loss, where the head predicts the next token */
     rs_centre centre;
-    rs_fusion fusion;     /* one more row: the states of all layers read together */
-    int64_t batch;        /* samples a pass; 0: chosen from memory */
-    const char *phase;    /* for the progress bar; NULL: "probe" */
+    rs_fusion fusion;         /* one more row: the states of all layers read together */
+    int64_t batch;            /* samples a pass; 0: chosen from memory */
+    const char *phase;        /* for the progress bar; NULL: "probe" */
+    int64_t *first_sample[2]; /* told, for taps, which sample each batch begins with; NULL */
     uint64_t done, total; /* progress so far and in all, in tokens; total 0: this network's alone */
 } rs_measure_options;
 /* Everything but loss, mean as centre. */
@@ -180,8 +181,20 @@ rs_status rs_probe_path(rs_result *result, rs_input_files *inputs, const rs_prob
 typedef struct rs_probed {
     const char *name;
     rs_probe_measured *measured;
-    const rs_network *network; /* edited */
+    const rs_network *network;        /* edited */
+    const struct rs_map_keeper *maps; /* attention matrices that were kept, or NULL */
 } rs_probed;
+
+/* How the relative residual of the states falls from layer to layer (probe_tables.c). */
+typedef struct rs_decay {
+    const rs_token_row *first, *last; /* states 0 and L (or the last that is finite); NULL: none */
+    double per_layer; /* geometric mean factor over `steps` layers: those before the floor */
+    int32_t steps;
+    double worst; /* least factor of one layer, and the state it leads to */
+    int32_t worst_at;
+    int32_t floor_from; /* first state at the rounding floor; -1: none */
+} rs_decay;
+rs_decay rs_probe_decay(const rs_probe_measured *measured, int32_t layers);
 
 /* probe_tables.c */
 rs_status rs_probe_tables(rs_result *result, const rs_probed *variants, size_t n,

@@ -130,6 +130,8 @@ static rs_status run_batch(pass *p, int64_t first, rs_error *err)
     rs_gather *g = &p->gather;
     int64_t left = g->inputs->samples - first;
     rs_probe_batch_set(&p->batch, g->inputs, first, left < g->capacity ? left : g->capacity);
+    for (int i = 0; i < 2; i++)
+        if (g->options->first_sample[i]) *g->options->first_sample[i] = first;
     if (p->batch.batch.begin[p->batch.batch.samples] == 0) return RS_OK; /* nobody has a token */
     if (g->targets) rs_gather_loss_begin_batch(g);
     RS_TRY(rs_runner_run(p->runner, &p->batch.batch, p->taps, p->n_taps, err));

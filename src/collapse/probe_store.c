@@ -169,25 +169,17 @@ static rs_status take_state(void *user, rs_site site, int32_t layer, const rs_st
     rs_store *store = user;
     if (site == RS_SITE_FINAL) {
         RS_TRY(put_rows(store, store->hidden, 0, view, err));
-        if (store->sentence >= 0) RS_TRY(put_sentences(store, view, err));
-        if (store->logits < 0) store->first += view->batch->samples;
-        return RS_OK;
+        return store->sentence >= 0 ? put_sentences(store, view, err) : RS_OK;
     }
     int tensor = store->first_state + 2 * layer - (site == RS_SITE_MIXER_OUT);
-    RS_TRY(put_rows(store, tensor, 0, view, err));
-    if (site == RS_SITE_BLOCK_OUT && layer == store->network->n_layers)
-        store->first += view->batch->samples;
-    return RS_OK;
+    return put_rows(store, tensor, 0, view, err);
 }
 
 static rs_status take_logits(void *user, int64_t first_row, const rs_state_view *view,
                              rs_error *err)
 {
     rs_store *store = user;
-    RS_TRY(put_rows(store, store->logits, first_row, view, err));
-    if (first_row + view->rows == view->batch->begin[view->batch->samples])
-        store->first += view->batch->samples;
-    return RS_OK;
+    return put_rows(store, store->logits, first_row, view, err);
 }
 
 static int find_map(const rs_store *store, int32_t layer, int32_t head)

@@ -17,7 +17,8 @@ typedef struct rs_store {
     int64_t n, d, vocabulary; /* n: tokens of the longest sample */
     /* Numbers of tensors in the file, -1: not there. */
     int hidden, logits, sentence, mask, first_state, first_map;
-    int64_t first; /* sample that the running batch begins with */
+    int64_t first; /* sample that the running batch begins with; rs_measure_options.first_sample
+                      points here */
     double *pooled;
     void *row; /* one sentence embedding in the file's type */
 } rs_store;
@@ -37,16 +38,17 @@ void rs_store_discard(rs_store *store);                    /* NULL is fine */
 /* probe_maps.c. Attention matrices of the first sample (of the first batch that shows it any), for
  * figures: at most RS_MAP_TOKENS of its tokens. */
 enum { RS_MAP_TOKENS = 128 };
+typedef struct rs_map_keeper rs_map_keeper;
 typedef struct rs_map {
     int64_t n;      /* queries = keys; 0: never seen */
     double *weight; /* [n, n] */
 } rs_map;
-typedef struct rs_map_keeper {
+struct rs_map_keeper {
     rs_tap tap;
     const rs_map_choice *choices;
     rs_map *maps; /* one for each choice */
     size_t n;
-} rs_map_keeper;
+};
 rs_status rs_map_keeper_open(rs_map_keeper **out, const rs_map_choice *choices, size_t n,
                              const rs_network *network, rs_error *err);
 void rs_map_keeper_close(rs_map_keeper *keeper);
