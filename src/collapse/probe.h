@@ -120,7 +120,13 @@ extern const rs_column rs_attention_columns[RS_ATTENTION_REALS];
 void rs_token_values(double values[RS_TOKEN_REALS], const rs_token_measures *measures);
 void rs_attention_values(double values[RS_ATTENTION_REALS], const rs_attention_measures *measures);
 enum { RS_TOKEN_RELATIVE_RESIDUAL = 2, RS_TOKEN_MEAN_COSINE = 7, RS_TOKEN_EFFECTIVE_RANK = 10 };
-enum { RS_ATTENTION_ENTROPY = 0, RS_ATTENTION_GAP = 2, RS_ATTENTION_FIRST = 9 };
+enum {
+    RS_ATTENTION_ENTROPY = 0,
+    RS_ATTENTION_LOGIT_VARIANCE = 1,
+    RS_ATTENTION_GAP = 2,
+    RS_ATTENTION_UNIFORM = 7,
+    RS_ATTENTION_FIRST = 9
+};
 
 /* ---- a whole probe: variants, tables, findings ---- */
 
