@@ -146,9 +146,10 @@ typedef struct rs_probe_options {
     rs_probe_source source;
     rs_measure_options measure; /* with the precision */
     rs_edit edit;               /* for all variants */
-    const char *variants;       /* --variants, NULL: the network with `edit` alone, named "full", or
-                                   "edited" when it changes something */
-    rs_map_choice *maps;        /* --attention-maps, borrowed */
+    bool edited;                /* `edit` changes something */
+    const char *variants; /* --variants; NULL: one, the network with `edit`, named "full" or, when
+                             it is edited, "edited" */
+    rs_map_choice *maps;  /* --attention-maps, borrowed */
     size_t n_maps;
     const char *taps, *output; /* safetensors files to write; NULL */
     int64_t generate;          /* greedy continuation; 0 */
