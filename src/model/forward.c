@@ -99,6 +99,15 @@ static rs_status run_op(rs_runner *run, const rs_branch *branch, const rs_state 
     return run->ops->branch[branch->kind](run, &run->branch_out, in, branch, err);
 }
 
+/* Whether a file of weights was cut short while they were read. */
+static rs_status check_files(const rs_network *network, rs_error *err)
+{
+    const rs_checkpoint *checkpoint = network->checkpoint;
+    for (size_t i = 0; checkpoint && i < checkpoint->n_files; i++)
+        RS_TRY(rs_mapping_check(checkpoint->files[i].mapping, err));
+    return RS_OK;
+}
+
 static rs_status run_layer(rs_runner *run, const rs_layer *layer, rs_error *err)
 {
     const rs_branch *mixer = NULL;
@@ -117,7 +126,7 @@ static rs_status run_layer(rs_runner *run, const rs_layer *layer, rs_error *err)
         }
         RS_TRY(run->ops->combine(run, &run->x, out, branch, err));
     }
-    return RS_OK;
+    return check_files(run->network, err);
 }
 
 static rs_status run_network(rs_runner *run, rs_error *err)
@@ -134,6 +143,7 @@ static rs_status run_network(rs_runner *run, rs_error *err)
     RS_TRY(tell(run, RS_SITE_FINAL, network->n_layers, &run->x, err));
     if (wants_logits(run) && network->head.decoder.weight)
         RS_TRY(run->ops->head(run, &run->x, err));
+    RS_TRY(check_files(network, err));
     return rs_check_cancelled(run->context, err);
 }
 

@@ -189,10 +189,12 @@ static inline rs_attention_op attention_of(built *b, int64_t d, bool cross)
     if (op.heads % 2 == 0 && chance(b, 0.5)) op.kv_heads = op.heads / 2;
     op.head_dim = draw(b, 1, 12);
     op.value_dim = chance(b, 0.7) ? op.head_dim : draw(b, 1, 12);
+    bool merged = chance(b, 0.1);
+    if (merged) op.value_dim = d;
     op.q = dense_of(b, d, op.heads * op.head_dim, bias);
     op.k = dense_of(b, cross ? 5 : d, op.kv_heads * op.head_dim, bias);
     op.v = dense_of(b, cross ? 5 : d, op.kv_heads * op.value_dim, bias);
-    op.o = dense_of(b, op.heads * op.value_dim, d, bias);
+    if (!merged) op.o = dense_of(b, op.heads * op.value_dim, d, bias);
     if (chance(b, 0.3)) op.q_norm = norm_of(b, chance(b, 0.5) ? op.head_dim : op.q.out);
     if (chance(b, 0.3)) op.k_norm = norm_of(b, chance(b, 0.5) ? op.head_dim : op.k.out);
     op.scale = 1 / sqrt((double)op.head_dim);
@@ -278,6 +280,33 @@ static inline void draw_embedding(built *b, int64_t longest)
     if (chance(b, 0.5)) op->norm = norm_of(b, op->width);
 }
 
+/* Pictures instead of tokens, of up to 3 x 4 patches. */
+static inline void draw_images(built *b)
+{
+    rs_embedding_op *op = &b->network.embedding;
+    op->tokens = NULL;
+    op->channels = draw(b, 1, 3);
+    op->patch_height = draw(b, 1, 4);
+    op->patch_width = draw(b, 1, 4);
+    int64_t down = draw(b, 1, 3), across = draw(b, 1, 4), rows = down * across;
+    op->image_height = down * op->patch_height + draw(b, 0, op->patch_height - 1);
+    op->image_width = across * op->patch_width + draw(b, 0, op->patch_width - 1);
+    op->patch = dense_of(b, op->channels * op->patch_height * op->patch_width, op->width, true);
+    if (chance(b, 0.7)) op->class_token = tensor(b, RS_F32, op->width, 0, 1), rows++;
+    if (op->positions) {
+        op->n_positions = rows + op->position_offset;
+        op->positions = tensor(b, RS_F32, op->n_positions * op->width, 0, 1);
+    }
+    b->batch = (rs_batch){.samples = (int32_t)draw(b, 1, 3), .begin = b->begin};
+    for (int32_t s = 0; s < b->batch.samples; s++)
+        b->begin[s + 1] = b->begin[s] + rows;
+    int64_t count = b->batch.samples * op->channels * op->image_height * op->image_width;
+    b->images = malloc((size_t)count * sizeof *b->images);
+    for (int64_t i = 0; i < count; i++)
+        b->images[i] = (float)rs_random_normal(&b->random);
+    b->batch.images = b->images;
+}
+
 static inline void draw_head(built *b)
 {
     rs_head_op *op = &b->network.head;
@@ -318,7 +347,10 @@ static inline built *built_new(uint64_t seed, int64_t longest)
     }
     if (chance(b, 0.5)) b->network.final_norm = norm_of(b, d);
     if (chance(b, 0.5)) draw_head(b);
-    draw_batch(b, longest, cross);
+    if (!cross && chance(b, 0.15))
+        draw_images(b);
+    else
+        draw_batch(b, longest, cross);
     return b;
 }
 

@@ -275,7 +275,14 @@ static inline double *ref_attention(const rs_attention_op *op, const double *x,
             ref_sample(mixed + b * width, op, x + b * op->q.in, n, source, keys, longest, layer, s,
                        listener, user);
     }
-    double *out = ref_dense_rows(mixed, rows, &op->o);
+    double *out;
+    if (op->o.weight) {
+        out = ref_dense_rows(mixed, rows, &op->o);
+    } else { /* merged into the values: heads are added up */
+        out = calloc((size_t)(rows * op->value_dim + 1), sizeof *out);
+        for (int64_t i = 0; i < rows * width; i++)
+            out[i / width * op->value_dim + i % width % op->value_dim] += mixed[i];
+    }
     free(mixed);
     return out;
 }
