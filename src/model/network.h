@@ -195,7 +195,7 @@ typedef struct rs_network {
     const char *family; /* "bert", "llama", "arch", ... */
     int64_t d_model;
     rs_embedding_op embedding;
-    rs_layer *layers;
+    rs_layer *layers; /* in the arena */
     int32_t n_layers; /* as applied: shared blocks are listed as often as they run */
     rs_norm_op final_norm;
     rs_head_op head;
