@@ -5,13 +5,11 @@
 #include "collapse/probe_parts.h"
 #include "collapse/probe_store.h"
 
-#include <math.h>
 #include <string.h>
 
 void rs_probe_defaults(rs_probe_options *options)
 {
-    *options = (rs_probe_options){.source = {.norm2 = NAN},
-                                  .thresholds = {.token_collapse = 0.1,
+    *options = (rs_probe_options){.thresholds = {.token_collapse = 0.1,
                                                  .attention_sink = 0.5,
                                                  .uniform_attention = 0.98,
                                                  .condensed_attention = 0.05}};

@@ -3,7 +3,6 @@
 
 #include "base/memory.h"
 
-#include <math.h>
 #include <string.h>
 
 void rs_probe_inputs_close(rs_probe_inputs *inputs)
@@ -173,17 +172,23 @@ static rs_status random_ids(rs_probe_inputs *in, int64_t n, const rs_network *ne
     return rs_probe_random_ids(in->ids, in->samples, n, network->embedding.vocabulary, seed, err);
 }
 
+/* What ARCH.json's "input" says. */
 static rs_status random_states(rs_probe_inputs *in, int64_t n, const rs_probe_source *source,
                                const rs_network *network, uint64_t seed, rs_error *err)
 {
+    if (!source->arch)
+        return rs_fail(err, RS_E_INPUT_FORMAT, "--random", NULL,
+                       "this model (%s) has no vocabulary and says no law of input",
+                       network->family);
     size_t count;
-    int64_t d = network->d_model;
-    double norm2 = isnan(source->norm2) ? (double)d : source->norm2;
-    in->states = rs_size_mul((size_t)in->begin[in->samples], (size_t)d, &count)
+    rs_arch law = *source->arch;
+    law.seq_len = n;
+    in->states = rs_size_mul((size_t)in->begin[in->samples], (size_t)network->d_model, &count)
                      ? rs_malloc(count, sizeof *in->states)
                      : NULL;
     if (!in->states) return rs_fail_memory(err, "--random", count * sizeof *in->states);
-    rs_probe_random_states(in->states, in->samples, n, d, source->rho, norm2, seed);
+    for (int64_t s = 0; s < in->samples; s++)
+        RS_TRY(rs_arch_input(in->states + s * n * network->d_model, &law, seed, s, err));
     return RS_OK;
 }
 

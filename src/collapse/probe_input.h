@@ -8,6 +8,7 @@
 #define RS_COLLAPSE_PROBE_INPUT_H
 
 #include "base/context.h"
+#include "model/arch.h"
 #include "model/forward.h"
 #include "report/result.h"
 #include "text/tokenizer.h"
@@ -24,9 +25,7 @@ typedef struct rs_probe_source {
                                    NULL: none */
     int64_t seq_len;            /* 0: RS_PROBE_SEQ_LEN, or fewer where the model's positions end */
     int64_t samples;            /* at most that many; 0: all */
-    /* ARCH.json's "input" (random states for a network without vocabulary): correlation between
-     * tokens, and the squared norm of each; norm2 NaN: d_model. */
-    double rho, norm2;
+    const rs_arch *arch; /* of a network without vocabulary: its law of input; NULL otherwise */
 } rs_probe_source;
 
 typedef struct rs_probe_inputs {
@@ -73,10 +72,4 @@ void rs_probe_batch_close(rs_probe_batch *batch);
  * s depends on (seed, s) alone. ids [samples, n]. */
 rs_status rs_probe_random_ids(int32_t *ids, int64_t samples, int64_t n, int64_t vocabulary,
                               uint64_t seed, rs_error *err);
-/* States at random: token i is sqrt(norm2) u_i, u_i the direction of sqrt(rho) g_0 + sqrt(1 - rho)
- * g_i, all g standard normal, so that tokens have correlation about rho and squared norm norm2
- * exactly. states [samples, n, d]. */
-void rs_probe_random_states(double *states, int64_t samples, int64_t n, int64_t d, double rho,
-                            double norm2, uint64_t seed);
-
 #endif

@@ -4,10 +4,8 @@
 #include "base/memory.h"
 #include "base/random.h"
 
-#include <math.h>
-
 /* Streams of their own, away from those that weights and baselines are drawn from. */
-enum { STREAM_IDS = 0x1d5, STREAM_STATES = 0x57a7e };
+enum { STREAM_IDS = 0x1d5, STREAM_PIXELS = 0x57a7e };
 
 static rs_random stream(uint64_t seed, uint64_t kind, int64_t sample)
 {
@@ -46,39 +44,10 @@ rs_status rs_probe_random_ids(int32_t *ids, int64_t samples, int64_t n, int64_t 
     return RS_OK;
 }
 
-/* One token: the direction of sqrt(rho) shared + sqrt(1 - rho) own, with squared norm norm2. */
-static void draw_token(double *token, const double *shared, int64_t d, double rho, double norm2,
-                       rs_random *random)
-{
-    double sum = 0;
-    for (int64_t j = 0; j < d; j++) {
-        double own = rs_random_normal(random);
-        token[j] = (shared ? sqrt(rho) * shared[j] : 0) + sqrt(1 - rho) * own;
-        sum += token[j] * token[j];
-    }
-    double scale = sum > 0 ? sqrt(norm2 / sum) : 0;
-    for (int64_t j = 0; j < d; j++)
-        token[j] *= scale;
-}
-
-void rs_probe_random_states(double *states, int64_t samples, int64_t n, int64_t d, double rho,
-                            double norm2, uint64_t seed)
-{
-    for (int64_t s = 0; s < samples && n > 0; s++) {
-        rs_random random = stream(seed, STREAM_STATES, s);
-        double *sample = states + s * n * d, *last = sample + (n - 1) * d;
-        /* The shared direction waits in the last token's place until that token is drawn. */
-        for (int64_t j = 0; j < d && rho > 0; j++)
-            last[j] = rs_random_normal(&random);
-        for (int64_t i = 0; i < n; i++)
-            draw_token(sample + i * d, rho > 0 ? last : NULL, d, rho, norm2, &random);
-    }
-}
-
 void rs_probe_random_pixels(float *images, int64_t samples, int64_t size, uint64_t seed)
 {
     for (int64_t s = 0; s < samples; s++) {
-        rs_random random = stream(seed, STREAM_STATES, s);
+        rs_random random = stream(seed, STREAM_PIXELS, s);
         for (int64_t i = 0; i < size; i++)
             images[s * size + i] = (float)rs_random_normal(&random);
     }
