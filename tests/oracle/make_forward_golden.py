@@ -47,12 +47,12 @@ def all_double():
         torch.set_default_dtype(saved[0])
 
 
-def randomise(model, seed):
+def randomise(model, seed, size=0.3):
     g = torch.Generator().manual_seed(seed)
     for name, p in sorted(model.named_parameters()):
         with torch.no_grad():
             gain = p.dim() == 1 and "norm" in name.lower() or ".ln_" in name
-            p.copy_(torch.randn(p.shape, generator=g) * 0.3 + (1.0 if gain and name.endswith("weight") else 0.0))
+            p.copy_(torch.randn(p.shape, generator=g) * size + (1.0 if gain and name.endswith("weight") else 0.0))
 
 
 class Watch:
@@ -96,8 +96,7 @@ def run(model, batch, lengths, xlnet):
     got = {}
     for i, s in enumerate(watch.states):
         got[f"state.{i}"] = pack(s.transpose(0, 1) if xlnet else s)
-    hidden = out.hidden_states[-1]
-    got["final"] = pack(hidden)
+    got["final"] = pack(out.last_hidden_state if "last_hidden_state" in out else out.hidden_states[-1])
     if "logits" in out:
         got["logits"] = pack(out.logits)
     n = lengths[0]
@@ -145,7 +144,7 @@ def wide(batch):
     return {k: v.double() if v.is_floating_point() else v for k, v in batch.items()}
 
 
-def golden(folder, cls, config, state, lengths, images=None, memory=None, seed=1, for64=None):
+def golden(folder, cls, config, state, lengths, images=None, memory=None, seed=1, for64=None, inverse=None):
     """Runs the three precisions of the model with these weights and writes golden.safetensors. for64: what the
     configuration must say for .double() to run at all."""
     rng = np.random.default_rng(seed)
@@ -154,24 +153,27 @@ def golden(folder, cls, config, state, lengths, images=None, memory=None, seed=1
 
     def make(**changed):
         torch.manual_seed(0)
-        model = cls(type(config)(**{**config.to_dict(), **changed}))
-        model.set_attn_implementation("eager")
-        model.eval()
+        model = cls._from_config(type(config)(**{**config.to_dict(), **changed}), attn_implementation="eager")
+        return model.eval()
+
+    def finish(model):
+        if inverse is not None:  # what the file holds in float32, in place of the law it was made from
+            model.model.rotary_emb.inv_freq = torch.from_numpy(inverse).to(torch.float32)
         return model
 
     model = make()
     model.load_state_dict(state)
-    for name, value in run(model, batch, lengths, xlnet).items():
+    for name, value in run(finish(model), batch, lengths, xlnet).items():
         keep["shipped32." + name] = value.astype(np.float32)
     model = make(**(for64 or {}))
     model.load_state_dict(state)
     model.double()
-    for name, value in run(model, wide(batch), lengths, xlnet).items():
+    for name, value in run(finish(model), wide(batch), lengths, xlnet).items():
         keep["shipped64." + name] = value.astype(np.float32)
     with all_double():
         model = make().double()  # XLNet makes its parameters as FloatTensor
         model.load_state_dict({k: v.double() for k, v in state.items()})
-        got = run(model, wide(batch), lengths, xlnet)
+        got = run(finish(model), wide(batch), lengths, xlnet)
     for name, value in got.items():
         keep["double." + name] = value
     worst = max(np.abs(keep["shipped64." + k] - v).max() / np.abs(v).max() for k, v in got.items())
@@ -294,13 +296,13 @@ def write_gguf(folder, arch, config, state, quantise, extra=()):
     return held
 
 
-def gguf_case(name, arch, cls, config, quantise=False, lengths=(9, 1, 5), seed=1, extra=()):
+def gguf_case(name, arch, cls, config, quantise=False, lengths=(9, 1, 5), seed=1, extra=(), inverse=None, size=0.3):
     folder = fresh(name)
     torch.manual_seed(0)
     model = cls(config)
-    randomise(model, seed)
+    randomise(model, seed, size)
     held = write_gguf(folder, arch, config, {k: v.clone() for k, v in model.state_dict().items()}, quantise, extra)
-    golden(folder, cls, config, held, list(lengths), seed=seed)
+    golden(folder, cls, config, held, list(lengths), seed=seed, inverse=inverse)
 
 
 # ---- the cases ----
@@ -424,7 +426,7 @@ def from_gguf():
         gguf_case(f"gemma2_{kind}", "gemma2", T.Gemma2ForCausalLM,
                   T.Gemma2Config(**gemma, attn_logit_softcapping=2.0, final_logit_softcapping=3.0), quantise)
         gguf_case(f"gemma3_{kind}", "gemma3", T.Gemma3ForCausalLM,
-                  T.Gemma3TextConfig(**dict(gemma, num_hidden_layers=2 if quantise else 7)), quantise)
+                  T.Gemma3TextConfig(**dict(gemma, num_hidden_layers=2 if quantise else 7)), quantise, size=0.3 if quantise else 0.1)
         size = 32 if quantise else 15
         gguf_case(f"bert_{kind}", "bert", T.BertModel,
                   T.BertConfig(**bert(hidden_size=size, num_attention_heads=2 if quantise else 3,
@@ -434,8 +436,9 @@ def from_gguf():
     config = T.LlamaConfig(**decoder(head_dim=8, rope_parameters=scaled))
     plain = 500.0 ** -(np.arange(0, 8, 2) / 8)
     bent, _ = T.modeling_rope_utils.ROPE_INIT_FUNCTIONS["llama3"](config, "cpu")
-    gguf_case("llama_freqs_gguf", "llama", T.LlamaForCausalLM, config,
-              extra=[("rope_freqs.weight", (plain / bent.double().numpy()).astype(np.float32))])
+    divisors = (plain / bent.double().numpy()).astype(np.float32)
+    gguf_case("llama_freqs_gguf", "llama", T.LlamaForCausalLM, config, extra=[("rope_freqs.weight", divisors)],
+              inverse=plain / divisors.astype(np.float64))
 
 
 if __name__ == "__main__":
