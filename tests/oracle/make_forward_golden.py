@@ -164,20 +164,23 @@ def golden(folder, cls, config, state, lengths, images=None, memory=None, seed=1
     model = make()
     model.load_state_dict(state)
     for name, value in run(finish(model), batch, lengths, xlnet).items():
-        keep["shipped32." + name] = value.astype(np.float32)
+        if "." not in name or name.startswith("state"):
+            keep["shipped32." + name] = value.astype(np.float32)
     model = make(**(for64 or {}))
     model.load_state_dict(state)
     model.double()
     for name, value in run(finish(model), wide(batch), lengths, xlnet).items():
-        keep["shipped64." + name] = value.astype(np.float32)
+        if "." not in name or name.startswith("state"):
+            keep["shipped64." + name] = value.astype(np.float32)
     with all_double():
         model = make().double()  # XLNet makes its parameters as FloatTensor
         model.load_state_dict({k: v.double() for k, v in state.items()})
         got = run(finish(model), wide(batch), lengths, xlnet)
     for name, value in got.items():
         keep["double." + name] = value
-    worst = max(np.abs(keep["shipped64." + k] - v).max() / np.abs(v).max() for k, v in got.items())
-    assert worst < 1e-5, (folder, worst)
+    # where the reference's own islands move its result further than this, it cannot judge ours
+    worst = max(np.abs(v - got[k[10:]]).max() / np.abs(v).max() for k, v in keep.items() if k.startswith("shipped64."))
+    assert worst < 1.5e-6, (folder, worst)
     save_file({k: np.ascontiguousarray(v) for k, v in keep.items()}, folder / "golden.safetensors")
 
 
@@ -187,7 +190,7 @@ def fresh(name):
     return folder
 
 
-def case(name, cls, config, lengths=(9, 1, 5), seed=1, edit=None, **more):
+def case(name, cls, config, lengths=(7, 1, 4), seed=1, edit=None, **more):
     folder = fresh(name)
     torch.manual_seed(0)
     model = cls(config)
@@ -296,7 +299,7 @@ def write_gguf(folder, arch, config, state, quantise, extra=()):
     return held
 
 
-def gguf_case(name, arch, cls, config, quantise=False, lengths=(9, 1, 5), seed=1, extra=(), inverse=None, size=0.3):
+def gguf_case(name, arch, cls, config, quantise=False, lengths=(7, 1, 4), seed=1, extra=(), inverse=None, size=0.3):
     folder = fresh(name)
     torch.manual_seed(0)
     model = cls(config)
@@ -313,7 +316,7 @@ def bert(**k):
 
 
 def gpt2(**k):
-    return T.GPT2Config(**dict(dict(vocab_size=23, n_embd=21, n_layer=2, n_head=3, n_positions=14, n_inner=None,
+    return T.GPT2Config(**dict(dict(vocab_size=23, n_embd=15, n_layer=2, n_head=3, n_positions=14, n_inner=None,
                                     bos_token_id=0, eos_token_id=0), **k))
 
 
@@ -406,9 +409,9 @@ def decoders():
     case("granite", T.GraniteForCausalLM,
          T.GraniteConfig(**{k: v for k, v in decoder(hidden_size=24, embedding_multiplier=3.0, logits_scaling=2.0,
                                                      residual_multiplier=0.4, attention_multiplier=0.3).items() if k != "head_dim"}))
-    falcon = dict(vocab_size=23, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, bos_token_id=0, eos_token_id=0,
+    falcon = dict(vocab_size=23, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, bos_token_id=0, eos_token_id=0,
                   pad_token_id=0)
-    case("falcon", T.FalconForCausalLM, T.FalconConfig(**falcon, ffn_hidden_size=40))
+    case("falcon", T.FalconForCausalLM, T.FalconConfig(**falcon, ffn_hidden_size=26))
     case("falcon_new", T.FalconForCausalLM, T.FalconConfig(**falcon, new_decoder_architecture=True, num_kv_heads=2, bias=True))
     case("falcon_old", T.FalconForCausalLM, T.FalconConfig(**falcon, multi_query=False, parallel_attn=False, bias=True,
                                                            activation="gelu_new"))
@@ -426,7 +429,7 @@ def from_gguf():
         gguf_case(f"gemma2_{kind}", "gemma2", T.Gemma2ForCausalLM,
                   T.Gemma2Config(**gemma, attn_logit_softcapping=2.0, final_logit_softcapping=3.0), quantise)
         gguf_case(f"gemma3_{kind}", "gemma3", T.Gemma3ForCausalLM,
-                  T.Gemma3TextConfig(**dict(gemma, num_hidden_layers=2 if quantise else 7)), quantise, size=0.3 if quantise else 0.1)
+                  T.Gemma3TextConfig(**dict(gemma, num_hidden_layers=2 if quantise else 7)), quantise, size=0.3 if quantise else 0.15)
         size = 32 if quantise else 15
         gguf_case(f"bert_{kind}", "bert", T.BertModel,
                   T.BertConfig(**bert(hidden_size=size, num_attention_heads=2 if quantise else 3,
