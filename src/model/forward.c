@@ -2,6 +2,7 @@
 #include "model/ops.h"
 
 #include "base/memory.h"
+#include "linalg/blas.h"
 
 static const rs_ops *const rows[RS_PRECISIONS] = {&rs_ops_f32, &rs_ops_f64};
 
@@ -35,7 +36,7 @@ rs_status rs_runner_open(rs_runner **out, const rs_network *network, rs_weights 
     run->thread_rooms = rs_calloc((size_t)run->threads, sizeof *run->thread_rooms);
     if (!run->thread_rooms) {
         rs_run_release(run);
-        return rs_fail_memory(err, "runner", (size_t)run->threads * sizeof *run->thread_rooms);
+        return rs_fail_memory(err, "runner", (size_t)context->threads * sizeof(rs_store));
     }
     *out = run;
     return RS_OK;
@@ -70,6 +71,9 @@ static rs_status tell(rs_runner *run, rs_site site, int32_t layer, const rs_stat
         made = true;
         RS_TRY(tap->state(tap->user, site, layer, &view, err));
     }
+    /* our own loops take the threads, and blocks of one thread give the same bits for any number of
+     * them; a tap may have asked for another number */
+    if (made) rs_blas_set_threads(1);
     return RS_OK;
 }
 
@@ -99,6 +103,15 @@ static rs_status run_op(rs_runner *run, const rs_branch *branch, const rs_state 
     return run->ops->branch[branch->kind](run, &run->branch_out, in, branch, err);
 }
 
+/* Whether a file of weights was cut short while they were read. */
+static rs_status check_files(const rs_network *network, rs_error *err)
+{
+    const rs_checkpoint *checkpoint = network->checkpoint;
+    for (size_t i = 0; checkpoint && i < checkpoint->n_files; i++)
+        RS_TRY(rs_mapping_check(checkpoint->files[i].mapping, err));
+    return RS_OK;
+}
+
 static rs_status run_layer(rs_runner *run, const rs_layer *layer, rs_error *err)
 {
     const rs_branch *mixer = NULL;
@@ -117,7 +130,7 @@ static rs_status run_layer(rs_runner *run, const rs_layer *layer, rs_error *err)
         }
         RS_TRY(run->ops->combine(run, &run->x, out, branch, err));
     }
-    return RS_OK;
+    return check_files(run->network, err);
 }
 
 static rs_status run_network(rs_runner *run, rs_error *err)
@@ -134,6 +147,7 @@ static rs_status run_network(rs_runner *run, rs_error *err)
     RS_TRY(tell(run, RS_SITE_FINAL, network->n_layers, &run->x, err));
     if (wants_logits(run) && network->head.decoder.weight)
         RS_TRY(run->ops->head(run, &run->x, err));
+    RS_TRY(check_files(network, err));
     return rs_check_cancelled(run->context, err);
 }
 
@@ -150,6 +164,7 @@ rs_status rs_runner_run(rs_runner *runner, const rs_batch *batch, const rs_tap *
     for (int32_t s = 0; s < batch->samples; s++)
         if (batch->begin[s + 1] - batch->begin[s] > runner->longest)
             runner->longest = batch->begin[s + 1] - batch->begin[s];
+    rs_blas_set_threads(1);
     rs_status status = run_network(runner, err);
     runner->batch = NULL;
     runner->taps = NULL;

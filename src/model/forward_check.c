@@ -87,7 +87,11 @@ static rs_status check_attention(const rs_attention_op *op, int64_t d, const cha
     RS_TRY(check_dense(&op->q, d, op->heads * op->head_dim, where, err));
     RS_TRY(check_dense(&op->k, source, op->kv_heads * op->head_dim, where, err));
     RS_TRY(check_dense(&op->v, source, op->kv_heads * op->value_dim, where, err));
-    RS_TRY(check_dense(&op->o, op->heads * op->value_dim, d, where, err));
+    if (op->o.weight) RS_TRY(check_dense(&op->o, op->heads * op->value_dim, d, where, err));
+    if (!op->o.weight && op->value_dim != d)
+        return rs_fail(err, RS_E_CONFIG_HEADS, where, NULL,
+                       "values of %lld numbers are added to a state of %lld",
+                       (long long)op->value_dim, (long long)d);
     RS_TRY(check_norm(&op->q_norm, op->q_norm.dim == op->q.out ? op->q.out : op->head_dim, where,
                       err));
     RS_TRY(check_norm(&op->k_norm, op->k_norm.dim == op->k.out ? op->k.out : op->head_dim, where,

@@ -203,8 +203,10 @@ typedef struct rs_network {
     rs_pooling pooling;    /* sentence-transformers' modules.json beside the model; MEAN counts real
                               tokens only */
     bool normalize;        /* and a Normalize module behind it */
-    uint64_t parameters;   /* elements of all weights the network uses, tied and shared ones once */
-    rs_notes notes;        /* what a user should know: assumed, ignored, differing */
+    const rs_checkpoint *checkpoint; /* whose mapped tensors the weights are: a pass looks whether
+                                        its files still have their pages; NULL: all are drawn */
+    uint64_t parameters; /* elements of all weights the network uses, tied and shared ones once */
+    rs_notes notes;      /* what a user should know: assumed, ignored, differing */
     rs_arena *arena;
 } rs_network;
 

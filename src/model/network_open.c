@@ -323,7 +323,9 @@ rs_status rs_network_open(rs_network **out, const rs_checkpoint *checkpoint, rs_
     if (!checkpoint->config)
         return rs_fail(err, RS_E_CONFIG_MISSING, checkpoint->path, "put its config.json beside it",
                        "there is no config.json, and tensors alone do not tell how they are used");
-    return open_network(out, checkpoint, NULL, err);
+    RS_TRY(open_network(out, checkpoint, NULL, err));
+    (*out)->checkpoint = checkpoint;
+    return RS_OK;
 }
 
 rs_status rs_network_from_config(rs_network **out, const json_t *config, const char *path,
