@@ -26,7 +26,9 @@ double rs_krylov_norm(const double *a, int64_t n)
 
 bool rs_krylov_begin(rs_krylov_basis *basis)
 {
-    rs_random random = rs_random_new(1965, (uint64_t)basis->n);
+    /* Another start than the one that led to the locked vector: where every vector is an
+     * eigenvector it led to itself. */
+    rs_random random = rs_random_new(basis->locked ? 1951 : 1965, (uint64_t)basis->n);
     for (int64_t i = 0; i < basis->n; i++)
         basis->next[i] = rs_random_uniform(&random) - 0.5;
     double before = rs_krylov_norm(basis->next, basis->n);

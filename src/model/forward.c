@@ -2,6 +2,7 @@
 #include "model/ops.h"
 
 #include "base/memory.h"
+#include "linalg/blas.h"
 
 static const rs_ops *const rows[RS_PRECISIONS] = {&rs_ops_f32, &rs_ops_f64};
 
@@ -35,7 +36,7 @@ rs_status rs_runner_open(rs_runner **out, const rs_network *network, rs_weights 
     run->thread_rooms = rs_calloc((size_t)run->threads, sizeof *run->thread_rooms);
     if (!run->thread_rooms) {
         rs_run_release(run);
-        return rs_fail_memory(err, "runner", (size_t)run->threads * sizeof *run->thread_rooms);
+        return rs_fail_memory(err, "runner", (size_t)context->threads * sizeof(rs_store));
     }
     *out = run;
     return RS_OK;
@@ -70,6 +71,9 @@ static rs_status tell(rs_runner *run, rs_site site, int32_t layer, const rs_stat
         made = true;
         RS_TRY(tap->state(tap->user, site, layer, &view, err));
     }
+    /* our own loops take the threads, and blocks of one thread give the same bits for any number of
+     * them; a tap may have asked for another number */
+    if (made) rs_blas_set_threads(1);
     return RS_OK;
 }
 
@@ -160,6 +164,7 @@ rs_status rs_runner_run(rs_runner *runner, const rs_batch *batch, const rs_tap *
     for (int32_t s = 0; s < batch->samples; s++)
         if (batch->begin[s + 1] - batch->begin[s] > runner->longest)
             runner->longest = batch->begin[s + 1] - batch->begin[s];
+    rs_blas_set_threads(1);
     rs_status status = run_network(runner, err);
     runner->batch = NULL;
     runner->taps = NULL;

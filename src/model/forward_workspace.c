@@ -11,7 +11,7 @@ rs_status rs_run_grow(rs_runner *run, rs_store *store, size_t n, size_t size, co
 {
     size_t bytes;
     if (!rs_size_mul(n, size, &bytes)) return rs_fail_memory(err, what, SIZE_MAX);
-    if (bytes <= store->bytes) return RS_OK;
+    if (store->data && bytes <= store->bytes) return RS_OK;
     rs_free(store->data);
     run->held -= store->bytes;
     *store = (rs_store){.data = rs_malloc(bytes, 1)};
