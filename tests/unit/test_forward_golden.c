@@ -194,8 +194,8 @@ static double distance(const found *item, const rs_tensor *reference)
     for (int64_t i = 0; i < item->count; i++) {
         double value;
         rs_tensor_decode_f64(&value, reference, i, 1);
+        if (!isfinite(value) || !isfinite(item->values[i])) return INFINITY;
         worst = fmax(worst, fabs(item->values[i] - value));
-        if (!isfinite(item->values[i])) worst = INFINITY;
         largest = fmax(largest, fabs(value));
     }
     return worst / largest;
