@@ -10,17 +10,25 @@
 #include "linalg/blas.h"
 #include "linalg/krylov.h"
 #include "linalg/krylov_process.h"
+#include "linalg/vector.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
 enum { FIRST_CHECK = 8, MOST_STEPS = 300 };
-#define TOLERANCE 1e-10 /* relative residual */
+
+/* Steps beyond which the direct route costs less: the Hessenberg matrix is then half of A. */
+static int64_t most_steps(int64_t n)
+{
+    int64_t most = n <= 64 ? n : 32 + n / 4;
+    return most < MOST_STEPS ? most : MOST_STEPS;
+}
 
 typedef struct process {
     rs_krylov_basis v;
     const double *a;
+    double tolerance; /* relative residual */
     int64_t n, m;
     double *h;     /* [most, most + 1]: column j of H is row j */
     double *small; /* [most, most] what dhseqr may destroy */
@@ -30,7 +38,7 @@ typedef struct process {
 
 static void take(process *s, int64_t n, rs_workspace *space)
 {
-    int64_t most = n < MOST_STEPS ? n : MOST_STEPS;
+    int64_t most = most_steps(n);
     s->n = n;
     rs_krylov_take_basis(&s->v, n, most, space);
     s->h = rs_workspace_doubles(space, most * (most + 1));
@@ -52,10 +60,9 @@ void rs_arnoldi_space(int64_t n, rs_workspace *space)
 /* Column j of H and v_{j+1}; false when the space is exhausted. */
 static bool step(process *s, int64_t j, double smallest)
 {
-    blasint n = (blasint)s->n;
+    int64_t n = s->n;
     double *h = s->h + j * (s->v.most + 1);
-    cblas_dgemv(CblasRowMajor, CblasNoTrans, n, n, 1, s->a, n, s->v.vectors + j * s->n, 1, 0,
-                s->v.next, 1);
+    rs_multiply(s->v.next, s->a, s->v.vectors + j * n, n, n, n);
     rs_krylov_orthogonalise(&s->v, j + 1, h);
     h[j + 1] = rs_krylov_append(&s->v, j + 1, smallest);
     return h[j + 1] > 0;
@@ -121,15 +128,15 @@ static bool check(process *s, rs_eigenvalue *out, double *x, bool complete)
     if (!ritz_vector(s, at)) return complete && !x;
     double last = hypot(s->vector[s->m - 1], pair ? s->vector[2 * s->m - 1] : 0);
     double residual = s->h[(s->m - 1) * (s->v.most + 1) + s->m] * last;
-    if (!complete && !(residual <= TOLERANCE * out->modulus)) return false;
+    if (!complete && !(residual <= s->tolerance * out->modulus)) return false;
     if (x && !pair) rs_krylov_combine(x, &s->v, s->vector, s->m);
     return true;
 }
 
 void rs_largest_eigenvalue(rs_eigenvalue *out, double *x, const double *a, int64_t n,
-                           const double *locked, rs_workspace *space)
+                           const double *locked, double tolerance, rs_workspace *space)
 {
-    process s = {.a = a, .v.locked = locked};
+    process s = {.a = a, .v.locked = locked, .tolerance = tolerance};
     take(&s, n, space);
     *out = (rs_eigenvalue){0};
     if (!rs_krylov_begin(&s.v)) {
