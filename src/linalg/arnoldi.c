@@ -16,7 +16,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { FIRST_CHECK = 8, MOST_STEPS = 300 };
+enum { FIRST_CHECK = 8, MOST_STEPS = 300, ATTEMPTS = 2 };
+/* Products before the first step of each attempt. */
+static const int POWERS[ATTEMPTS] = {24, 240};
 
 /* Steps beyond which the direct route costs less: the Hessenberg matrix is then half of A. */
 static int64_t most_steps(int64_t n)
@@ -133,6 +135,37 @@ static bool check(process *s, rs_eigenvalue *out, double *x, bool complete)
     return true;
 }
 
+/*
+ * Replaces the start vector x by a multiple of A^k x. A product alone costs a third of a step with
+ * its orthogonalisation, and damps what is small, so that fewer steps and a smaller H do. Where the
+ * powers vanish (A nilpotent on x) the last vector that did not is kept.
+ */
+static void amplify(process *s, int powers, double smallest)
+{
+    int64_t n = s->n;
+    for (int k = 0; k < powers; k++) {
+        rs_multiply(s->v.next, s->a, s->v.vectors, n, n, n);
+        rs_krylov_orthogonalise(&s->v, 0, NULL);
+        if (rs_krylov_append(&s->v, 0, smallest) == 0) return;
+    }
+}
+
+/* One attempt: steps from the start vector until the test is passed or the space is full. */
+static void run(process *s, rs_eigenvalue *out, double *x, double smallest)
+{
+    int64_t next_check = FIRST_CHECK;
+    s->m = 0;
+    for (bool more = true; more && !out->converged && s->m < s->v.most;) {
+        more = step(s, s->m, smallest);
+        s->m++;
+        out->steps++;
+        bool complete = !more || s->m == s->n;
+        if (!complete && s->m < s->v.most && s->m < next_check) continue;
+        next_check = s->m + 4 + s->m / 4;
+        out->converged = check(s, out, x, complete);
+    }
+}
+
 void rs_largest_eigenvalue(rs_eigenvalue *out, double *x, const double *a, int64_t n,
                            const double *locked, double tolerance, rs_workspace *space)
 {
@@ -144,14 +177,8 @@ void rs_largest_eigenvalue(rs_eigenvalue *out, double *x, const double *a, int64
         return;
     }
     double smallest = (double)n * DBL_EPSILON * rs_krylov_norm(a, n * n);
-    int64_t next_check = FIRST_CHECK;
-    for (bool more = true; more && !out->converged && s.m < s.v.most;) {
-        more = step(&s, s.m, smallest);
-        s.m++;
-        bool complete = !more || s.m == n;
-        if (!complete && s.m < s.v.most && s.m < next_check) continue;
-        next_check = s.m + 4 + s.m / 4;
-        out->converged = check(&s, out, x, complete);
+    for (int attempt = 0; attempt < ATTEMPTS && !out->converged; attempt++) {
+        amplify(&s, POWERS[attempt], smallest);
+        run(&s, out, x, smallest);
     }
-    out->steps = s.m;
 }

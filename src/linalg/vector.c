@@ -132,23 +132,15 @@ INLINE void rows_body(double *y, const double *a, const double *x, int64_t m, in
 }
 
 /* y_j += Σ_i x_i A_ij, four rows at a time. */
-INLINE void columns_body(double *y, const double *a, const double *x, int64_t m, int64_t n,
-                         int64_t ld)
+INLINE void columns_body(double *restrict y, const double *restrict a, const double *restrict x,
+                         int64_t m, int64_t n, int64_t ld)
 {
     int64_t i = 0;
     for (; i + WIDTH <= m; i += WIDTH) {
-        int64_t j = 0;
-        for (; j + WIDTH <= n; j += WIDTH) {
-            lanes sum, row[WIDTH];
-            memcpy(&sum, y + j, sizeof sum);
-            for (int r = 0; r < WIDTH; r++)
-                memcpy(&row[r], a + (i + r) * ld + j, sizeof row[r]);
-            sum += (row[0] * x[i] + row[1] * x[i + 1]) + (row[2] * x[i + 2] + row[3] * x[i + 3]);
-            memcpy(y + j, &sum, sizeof sum);
-        }
-        for (; j < n; j++)
-            for (int r = 0; r < WIDTH; r++)
-                y[j] += a[(i + r) * ld + j] * x[i + r];
+        const double *p = a + i * ld, *q = p + ld, *r = q + ld, *s = r + ld;
+        const double xp = x[i], xq = x[i + 1], xr = x[i + 2], xs = x[i + 3];
+        for (int64_t j = 0; j < n; j++)
+            y[j] += (p[j] * xp + q[j] * xq) + (r[j] * xr + s[j] * xs);
     }
     for (; i < m; i++)
         for (int64_t j = 0; j < n; j++)
