@@ -12,11 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How far the row sums of a softmax may be from one another in each precision: a sum of thousands
- * of rounded probabilities. */
-#define SUMS_F32 1e-5
-#define SUMS_F64 1e-12
-
 typedef struct source {
     const void *mixing, *probabilities, *logits;
     bool wide; /* float64 */
@@ -54,37 +49,21 @@ static bool load(double *row, const source *x, const void *matrix, int64_t i)
     return finite;
 }
 
-/* −Σ p ln p; *weight tells whether the row has any. */
-static double entropy_of(const double *row, int64_t n, bool *weight)
+/* Population variance of the finite logits among the visible keys; NaN when there are none. The row
+ * is overwritten. */
+static double variance_of(double *row, keys k)
 {
-    double sum = 0;
-    *weight = false;
-    for (int64_t j = 0; j < n; j++) {
-        if (!(row[j] > 0)) continue;
-        *weight = true;
-        sum -= row[j] * log(row[j]);
-    }
-    return sum;
-}
-
-/* Population variance of the finite logits among the visible keys; NaN when there are none. */
-static double variance_of(const double *row, keys k)
-{
-    double sum = 0, squares = 0, rest = 0;
     int64_t count = 0;
     for (int64_t j = k.low; j <= k.high; j++) {
-        if (!(fabs(row[j]) <= DBL_MAX)) continue;
-        sum += row[j];
-        count++;
+        row[count] = row[j];
+        count += fabs(row[j]) <= DBL_MAX;
     }
     if (count == 0) return NAN;
-    double mean = sum / (double)count;
-    for (int64_t j = k.low; j <= k.high; j++) {
-        if (!(fabs(row[j]) <= DBL_MAX)) continue;
-        squares += (row[j] - mean) * (row[j] - mean);
-        rest += row[j] - mean;
-    }
-    return fmax(squares - rest * rest / (double)count, 0) / (double)count;
+    double mean = rs_sum(row, count) / (double)count;
+    for (int64_t j = 0; j < count; j++)
+        row[j] -= mean;
+    double rest = rs_sum(row, count);
+    return fmax(rs_dot(row, row, count) - rest * rest / (double)count, 0) / (double)count;
 }
 
 /* A mean over the rows that have something to say. */
@@ -115,22 +94,23 @@ static void logit_measure(rs_attention_measures *out, const source *x, double *r
     out->logit_variance = mean_of(&variance);
 }
 
-/* The measures of P; false when it is not finite. */
-static bool probability_measure(rs_attention_measures *out, const source *x, double *row)
+/* The measures of P, which A is where nothing was edited; false when it is not finite. */
+static bool probability_measure(rs_attention_measures *out, const source *x, const double *a,
+                                double *row)
 {
     average entropy = {0};
     for (int64_t i = 0; i < x->n; i++) {
-        bool weight;
-        if (!load(row, x, x->probabilities, i)) return false;
-        double value = entropy_of(row, x->n, &weight);
-        if (weight) add(&entropy, value);
+        const double *p = x->probabilities == x->mixing ? a + i * x->n : row;
+        if (p == row && !load(row, x, x->probabilities, i)) return false;
+        if (rs_sum_absolute(p, x->n) > 0) add(&entropy, rs_entropy(p, x->n));
     }
     out->entropy = mean_of(&entropy);
     return true;
 }
 
 /* The measures of single rows of A, and the row sums. */
-static void row_measures(rs_attention_measures *out, const source *x, const double *a, double *sums)
+static void row_measures(rs_attention_measures *out, const source *x, const double *a, double *sums,
+                         double *uniform)
 {
     int64_t n = x->n;
     average own = {0}, first = {0};
@@ -139,10 +119,9 @@ static void row_measures(rs_attention_measures *out, const source *x, const doub
         const double *row = a + i * n;
         keys k = visible(x, i);
         double even = 1 / (double)(k.high - k.low + 1);
-        for (int64_t j = 0; j < n; j++) {
-            double e = row[j] - (j >= k.low && j <= k.high ? even : 0);
-            distance += e * e;
-        }
+        for (int64_t j = 0; j < n; j++)
+            uniform[j] = j >= k.low && j <= k.high ? even : 0;
+        distance += rs_distance_squared(row, uniform, n);
         sums[i] = rs_sum(row, n);
         add(&own, row[i]);
         if (k.low == 0) add(&first, row[0]);
@@ -235,14 +214,14 @@ static rs_status measure(rs_attention_measures *out, const source *x, void *work
     bool finite = true;
     for (int64_t i = 0; i < n; i++)
         finite &= load(b.a + i * n, x, x->mixing, i);
-    if (!finite || !probability_measure(out, x, b.row)) {
+    if (!finite || !probability_measure(out, x, b.a, b.row)) {
         *out = unknown;
         return RS_OK;
     }
     logit_measure(out, x, b.row);
-    row_measures(out, x, b.a, b.sums);
+    row_measures(out, x, b.a, b.sums, b.row);
     out->dobrushin = dobrushin_of(x, b.a, b.row, b.order);
-    return rs_attention_spectrum(out, b.a, n, b.sums, x->wide ? SUMS_F64 : SUMS_F32, &space, err);
+    return rs_attention_spectrum(out, b.a, n, b.sums, !x->wide, &space, err);
 }
 
 rs_status rs_attention_measure_f32(rs_attention_measures *out, const float *mixing,

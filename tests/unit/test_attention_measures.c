@@ -487,7 +487,7 @@ static void sums_agree_with_their_definition(void **state)
 {
     (void)state;
     static const int lengths[] = {0, 1, 3, 4, 15, 16, 17, 33, 64, 100, 1000};
-    double *a = entries(1000, 1), *b = entries(1000, 2);
+    double *a = entries(1000, 1), *b = entries(1000, 2), *p = entries(1000, 3);
     for (int l = 0; l < 11; l++) {
         int n = lengths[l];
         long double sum = 0, absolute = 0, dot = 0, distance = 0, square = 0;
@@ -503,10 +503,18 @@ static void sums_agree_with_their_definition(void **state)
         assert_near("absolute", rs_sum_absolute(a, n), (double)absolute, 1e-14, 0);
         assert_near("dot", rs_dot(a, b, n), (double)dot, 0, 1e-13);
         assert_near("distance", rs_distance_1(a, b, n), (double)distance, 1e-14, 0);
+        long double entropy = 0;
+        for (int i = 0; i < n; i++) {
+            /* Probabilities of all sizes, and zeros. */
+            p[i] = i % 5 == 4 ? 0 : (a[i] + 0.5) * pow(2, -(i % 60));
+            entropy -= p[i] > 0 ? (long double)p[i] * logl((long double)p[i]) : 0;
+        }
+        assert_near("entropy", rs_entropy(p, n), (double)entropy, 4e-16, 0);
         assert_near("square", rs_distance_squared(a, b, n), (double)square, 1e-14, 0);
     }
     free(a);
     free(b);
+    free(p);
 }
 
 int main(void)
