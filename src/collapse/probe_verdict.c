@@ -151,8 +151,10 @@ rs_status rs_probe_verdict(rs_result *result, const rs_probed *variants, size_t 
 {
     if (!options->measure.tokens) return RS_OK;
     RS_TRY(compare(result, variants, n, err));
+    size_t first = rs_probe_main_variant(variants, n);
+    RS_TRY(describe(result, &variants[first], options, err));
     for (size_t v = 0; v < n; v++)
-        RS_TRY(describe(result, &variants[v], options, err));
+        if (v != first) RS_TRY(describe(result, &variants[v], options, err));
     RS_TRY(compare_with_full(result, variants, n, err));
     if (n > 1) return RS_OK;
     return add(result, "one_variant", NULL, RS_NULL_INT, NAN,
