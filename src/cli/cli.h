@@ -21,11 +21,14 @@ typedef struct cli_args {
     /* scan */
     bool spectra, fold_norms, with_bias, lenient;
     const char *matrices, *layers, *tol, *energy, *map, *threshold;
+    /* tokenize */
+    const char *text;
+    bool no_special;
 } cli_args;
 
 typedef enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_COUNT, CLI_CHOICE } cli_kind;
 
-enum { CLI_SCAN = 1, CLI_DOCTOR = 2, CLI_ALL = 3 };
+enum { CLI_SCAN = 1, CLI_DOCTOR = 2, CLI_TOKENIZE = 8, CLI_ALL = 11 };
 
 typedef struct cli_option {
     const char *name;     /* without the dashes */
@@ -90,6 +93,7 @@ rs_status cli_set_meta(rs_result *result, const cli_args *args, double gflops, r
 
 int cli_scan(const cli_args *args);
 int cli_doctor(const cli_args *args);
+int cli_tokenize(const cli_args *args);
 
 /* ---- BLAS kernel ---- */
 

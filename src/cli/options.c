@@ -53,6 +53,11 @@ const cli_option cli_options[] = {
      "the same shape; dead_head where the norm is below X times the layer's median; "
      "decay_equilibrium where every head's "
      "balance_score is above X."},
+    {"text", "FILE", CLI_TEXT, AT(text), CLI_TOKENIZE, NULL, NULL,
+     "The text to tokenise. Bytes that are not UTF-8 become U+FFFD, one for each broken part."},
+    {"no-special", NULL, CLI_FLAG, AT(no_special), CLI_TOKENIZE, NULL, NULL,
+     "Leave out the tokens that the model puts around a text ([CLS], <bos>); those that the text "
+     "spells out are still recognised."},
     {"threads", "N", CLI_COUNT, AT(threads), CLI_ALL, "all cores, at most 64", NULL,
      "Number of threads."},
     {"seed", "N", CLI_COUNT, AT(seed), CLI_ALL, "0", NULL,
@@ -100,6 +105,18 @@ const cli_command cli_commands[] = {
      "rankscope scan ckpt --fail-on warn --quiet # exit code 3 when heads have lost rank\n"
      "rankscope scan . --matrices all --csv out # every weight, beside WeightWatcher's columns",
      "summary|layers|heads|groups|planes|energy|matrices|tensors|spectra|balance", cli_scan},
+    {"tokenize", CLI_TOKENIZE, "PATH", "the token ids that a model sees for a text",
+     "Cuts a text into the tokens that the model was trained on: the same ids as the model's own "
+     "library gives, each with the "
+     "bytes of the text that it stands for.\n"
+     "PATH is a directory with tokenizer.json, such a file, or a .gguf file with a tokenizer. The "
+     "sections truncation and padding of "
+     "a tokenizer.json are not applied: a text is never cut or filled up.\n"
+     "Tables: ids, summary.",
+     "rankscope tokenize ~/models/llama --text page.txt # a table of tokens\n"
+     "rankscope tokenize model.gguf --text page.txt --json - | jq '[.tables.ids[].id]' # for "
+     "scripts",
+     "ids|summary", cli_tokenize},
     {"doctor", CLI_DOCTOR, NULL,
      "check this machine: CPU, BLAS kernel and its speed, threads, memory",
      "Shows which vector instructions the processor offers, which kernel OpenBLAS chose, and how "

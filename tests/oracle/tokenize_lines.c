@@ -20,7 +20,7 @@ int main(int count, char **arguments)
         fprintf(stderr, "%s: %s\n", err.where, err.what);
         return 2;
     }
-    bool special = count < 3, decode = count > 2 && strcmp(arguments[2], "decode") == 0;
+    bool special = count<3, decode = count> 2 && strcmp(arguments[2], "decode") == 0;
     char *line = NULL;
     size_t capacity = 0;
     ssize_t length;
