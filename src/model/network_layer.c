@@ -45,10 +45,15 @@ static rs_status mask(rs_net_builder *nb, bool sliding, rs_attention_op *op)
     bool found;
     op->causal =
         facts & RS_W_CAUSAL || (facts & RS_W_DECODER && rs_fields_true(fields, "is_decoder"));
-    if (json_is_false(rs_fields_key(fields, "is_causal"))) op->causal = false;
+    bool both_ways =
+        facts & RS_W_BIDIRECTIONAL && rs_fields_true(fields, "use_bidirectional_attention");
+    if (both_ways || json_is_false(rs_fields_key(fields, "is_causal"))) op->causal = false;
     if (!sliding || (facts & RS_W_WINDOW_BEYOND && !rs_fields_true(fields, "use_sliding_window")))
         return RS_OK;
-    return rs_net_size(nb, "sliding_window", -1, &op->window, &found);
+    RS_TRY(rs_net_size(nb, "sliding_window", -1, &op->window, &found));
+    /* the window is then as wide as it says, half of it to each side */
+    if (found && both_ways) op->window = op->window / 2 + 1;
+    return RS_OK;
 }
 
 /* ---- attention ---- */
