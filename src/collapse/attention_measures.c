@@ -269,7 +269,8 @@ static rs_status measure(rs_attention_measures *out, const source *x, void *work
     row_measures(out, x, b.a, b.sums, b.row);
     pairs p = {.a = b.a, .n = n, .rest = b.rest, .order = b.order};
     out->dobrushin = dobrushin_of(&p, b.row);
-    return rs_attention_spectrum(out, b.a, n, b.sums, !x->wide, &space, err);
+    rs_attention_spectrum(out, b.a, n, b.sums, !x->wide, &space);
+    return RS_OK;
 }
 
 rs_status rs_attention_measure_f32(rs_attention_measures *out, const float *mixing,
