@@ -13,8 +13,7 @@ void rs_attention_spectrum_space(int64_t n, rs_workspace *space);
  * row-major). sums: A's row sums; single: its
  * entries were rounded to float32, so that digits beyond those need not be sought.
  */
-rs_status rs_attention_spectrum(rs_attention_measures *out, const double *a, int64_t n,
-                                const double *sums, bool single, rs_workspace *space,
-                                rs_error *err);
+void rs_attention_spectrum(rs_attention_measures *out, const double *a, int64_t n,
+                           const double *sums, bool single, rs_workspace *space);
 
 #endif
