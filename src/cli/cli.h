@@ -18,7 +18,8 @@ typedef struct cli_edit {
 
 typedef struct cli_args {
     const char *command;
-    const char *input; /* the positional argument, NULL when there is none */
+    const char *input;  /* the positional argument, NULL when there is none */
+    const char *second; /* of a command whose input has two words (cli_command.input) */
     /* every command */
     const char *json, *csv, *html, *tables;
     int64_t threads;
@@ -35,12 +36,14 @@ typedef struct cli_args {
     bool no_spectral, no_attention, no_loss, scan_too, grad;
     cli_edit edits[CLI_MOST_EDITS];
     size_t n_edits;
+    /* lab */
+    bool quick;
 } cli_args;
 
 /* CLI_EDIT: kept in cli_args.edits, may be repeated; a flag when it has no argument. */
 typedef enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_COUNT, CLI_CHOICE, CLI_EDIT } cli_kind;
 
-enum { CLI_SCAN = 1, CLI_DOCTOR = 2, CLI_PROBE = 4, CLI_ALL = 7 };
+enum { CLI_SCAN = 1, CLI_DOCTOR = 2, CLI_PROBE = 4, CLI_LAB = 16, CLI_ALL = 31 };
 
 typedef struct cli_option {
     const char *name;     /* without the dashes */
@@ -56,7 +59,7 @@ typedef struct cli_option {
 typedef struct cli_command {
     const char *name;
     unsigned bit;
-    const char *input;    /* "PATH", NULL when it takes none */
+    const char *input;    /* "PATH"; with a blank in it: at most two; NULL when it takes none */
     const char *brief;    /* one line */
     const char *about;    /* paragraphs, separated by newlines */
     const char *examples; /* lines "command # what for" */
@@ -114,6 +117,7 @@ rs_status cli_set_meta(rs_result *result, const cli_args *args, double gflops, r
 int cli_scan(const cli_args *args);
 int cli_probe(const cli_args *args);
 int cli_doctor(const cli_args *args);
+int cli_lab(const cli_args *args);
 
 /* ---- BLAS kernel ---- */
 
