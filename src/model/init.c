@@ -71,7 +71,7 @@ struct rs_init {
 /* What a role is to a law. */
 static bool is_norm(rs_role role)
 {
-    return (role >= RS_ROLE_Q_NORM && role <= RS_ROLE_NORM_EMBED_BIAS) || role == RS_ROLE_SSM_NORM;
+    return (role >= RS_ROLE_Q_NORM && role <= RS_ROLE_NORM_HEAD) || role == RS_ROLE_SSM_NORM;
 }
 
 static bool is_bias(rs_role role)
@@ -319,7 +319,7 @@ static void fill_with(float *out, int64_t n, float value)
 static void draw_default(float *out, const rs_init *init, rs_role role, const rs_draw *stream,
                          const place *at)
 {
-    bool residual = role == RS_ROLE_O || role == RS_ROLE_MLP_DOWN;
+    bool residual = role == RS_ROLE_O || role == RS_ROLE_CROSS_O || role == RS_ROLE_MLP_DOWN;
     rs_draw_normal(out, stream, at->count, 0, residual ? init->residual_std : init->std,
                    init->threads);
 }

@@ -3,7 +3,7 @@
  *
  * One table per element type and instruction set. The plain table is written for clarity with the
  * functions of libm; the others hold the same functions in vectors and are tested against it.
- * RS_KERNELS=plain in the environment chooses the plain one.
+ * RS_KERNELS=plain or vector in the environment chooses that one.
  */
 #ifndef RS_MODEL_KERNELS_H
 #define RS_MODEL_KERNELS_H
@@ -39,7 +39,12 @@
 RS_KERNEL_TABLE(float, rs_kernels_f32);
 RS_KERNEL_TABLE(double, rs_kernels_f64);
 
-extern const rs_kernels_f32 rs_kernels_f32_plain;
+extern const rs_kernels_f32 rs_kernels_f32_plain, rs_kernels_f32_vector;
+#if defined(__x86_64__)
+extern const rs_kernels_f32 rs_kernels_f32_avx2; /* for processors that have it only */
+#endif
+/* All of them, NULL behind the last; the widest comes last. */
+extern const rs_kernels_f32 *const rs_kernels_f32_tables[];
 extern const rs_kernels_f64 rs_kernels_f64_plain;
 
 /* The table for this processor. */

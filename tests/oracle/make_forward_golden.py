@@ -16,6 +16,7 @@ its default. Re-run with the versions of requirements.txt:  python tests/oracle/
 """
 
 import contextlib
+import json
 import pathlib
 import shutil
 
@@ -103,12 +104,10 @@ def run(model, batch, lengths, xlnet):
     for kind, maps in (("attention", out.attentions), ("cross", out.get("cross_attentions"))):
         if not maps or maps[0] is None:
             continue
-        for layer in {0, len(maps) - 1}:
-            for head in {0, maps[layer].shape[1] - 1}:
-                keys = n if kind == "attention" else batch["encoder_hidden_states"].shape[1]
-                if kind == "cross":
-                    keys = int(batch["encoder_attention_mask"][0].sum())
-                got[f"{kind}.{layer}.{head}"] = arr(maps[layer])[0, head, :n, :keys]
+        last = len(maps) - 1
+        for layer, head in {(0, 0), (last, maps[last].shape[1] - 1)}:
+            keys = n if kind == "attention" else int(batch["encoder_attention_mask"][0].sum())
+            got[f"{kind}.{layer}.{head}"] = arr(maps[layer])[0, head, :n, :keys]
     return got
 
 
@@ -210,7 +209,10 @@ def case(name, cls, config, lengths=(7, 1, 4), seed=1, edit=None, **more):
     for extra in folder.glob("generation_config.json"):
         extra.unlink()
     if edit:  # what an older release would have written
-        edit(folder / "config.json")
+        path = folder / "config.json"
+        written = json.loads(path.read_text())
+        edit(written)
+        path.write_text(json.dumps(written, indent=1))
     golden(folder, cls, config, model.state_dict(), list(lengths), seed=seed, **more)
     return model
 
@@ -321,6 +323,32 @@ def gguf_case(name, arch, cls, config, quantise=False, lengths=(7, 1, 4), seed=1
 
 # ---- the cases ----
 
+def old_rope(written):
+    rope = written.pop("rope_parameters")
+    written["rope_theta"] = rope.pop("rope_theta")
+    written["rope_scaling"] = {"type": rope.pop("rope_type"), **rope}
+
+
+def old_gemma3(written):
+    rope = written.pop("rope_parameters")
+    written["rope_theta"] = rope["full_attention"]["rope_theta"]
+    written["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+    written["rope_scaling"] = {"rope_type": "linear", "factor": rope["full_attention"]["factor"]}
+    written["sliding_window_pattern"] = 2
+    del written["layer_types"]
+
+
+def old_neox(written):
+    rope = written.pop("rope_parameters")
+    written["rotary_emb_base"], written["rotary_pct"] = rope["rope_theta"], rope["partial_rotary_factor"]
+
+
+def silent(written):
+    """Everything that is the default of the class goes."""
+    plain = T.LlamaConfig().to_dict()
+    for key in [k for k, v in written.items() if k != "model_type" and k in plain and plain[k] == v]:
+        del written[key]
+
 def bert(**k):
     return dict(dict(vocab_size=23, hidden_size=15, num_hidden_layers=2, num_attention_heads=3, intermediate_size=22,
                      max_position_embeddings=14, type_vocab_size=2, layer_norm_eps=1e-5), **k)
@@ -377,6 +405,9 @@ def decoders():
     case("gpt_neox_serial", T.GPTNeoXForCausalLM,
          T.GPTNeoXConfig(**dict(neox, hidden_size=16, num_attention_heads=2), use_parallel_residual=False,
                          rotary_pct=1.0, attention_bias=False, hidden_act="gelu_fast"))
+    case("gpt_neox_old_form", T.GPTNeoXForCausalLM,
+         T.GPTNeoXConfig(**dict(neox, hidden_size=24), rope_parameters=dict(rope_theta=90.0, partial_rotary_factor=0.25, rope_type="default")),
+         (5,), edit=old_neox)
     for name, rope in (("llama", {}), ("llama_linear", dict(rope_type="linear", factor=2.5)),
                        ("llama_llama3", dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
                                              original_max_position_embeddings=16)),
@@ -394,6 +425,11 @@ def decoders():
          T.LlamaConfig(**decoder(attention_bias=True, mlp_bias=True, tie_word_embeddings=True, hidden_act="gelu",
                                  hidden_size=16, head_dim=None, num_key_value_heads=None)))
     case("llama_one", T.LlamaForCausalLM, T.LlamaConfig(**decoder(num_hidden_layers=1, num_attention_heads=1, num_key_value_heads=1)), (1,))
+    case("llama_old_form", T.LlamaForCausalLM,
+         T.LlamaConfig(**decoder(rope_parameters=dict(rope_theta=500.0, rope_type="linear", factor=4.0), head_dim=10)), edit=old_rope)
+    case("llama_silent", T.LlamaForCausalLM, T.LlamaConfig(**decoder(head_dim=2)), (5, 2), edit=silent)
+    case("ministral", T.MinistralForCausalLM,
+         T.MinistralConfig(**decoder(sliding_window=2, layer_types=["full_attention", "sliding_attention"])))
     case("mistral", T.MistralForCausalLM, T.MistralConfig(**decoder(sliding_window=4)), (13, 2))
     case("mistral_full", T.MistralModel, T.MistralConfig(**decoder(sliding_window=None, num_key_value_heads=1)), (6,))
     case("qwen2", T.Qwen2ForCausalLM, T.Qwen2Config(**{k: v for k, v in decoder(hidden_size=16).items() if k != "head_dim"}))
@@ -414,6 +450,13 @@ def decoders():
                                       layer_types=["full_attention", "sliding_attention"], final_logit_softcapping=4.0,
                                       rope_parameters=dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=5e5),
                                                            sliding_attention=dict(rope_type="default", rope_theta=700.0)))))
+    both = dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=5e5),
+                sliding_attention=dict(rope_type="default", rope_theta=700.0))
+    case("gemma3_old_form", T.Gemma3ForCausalLM,
+         T.Gemma3TextConfig(**decoder(tie_word_embeddings=True, sliding_window=4, sliding_window_pattern=2, rope_parameters=both)),
+         edit=old_gemma3)
+    case("gemma3_both_ways", T.Gemma3TextModel,
+         T.Gemma3TextConfig(**decoder(sliding_window=4, sliding_window_pattern=2, use_bidirectional_attention=True)), (9, 2))
     case("phi3", T.Phi3ForCausalLM, T.Phi3Config(**{k: v for k, v in decoder(hidden_size=24, sliding_window=4).items() if k != "head_dim"}))
     case("olmo", T.OlmoForCausalLM, T.OlmoConfig(**{k: v for k, v in decoder(hidden_size=24).items() if k != "head_dim"}))
     case("olmo2", T.Olmo2ForCausalLM, T.Olmo2Config(**{k: v for k, v in decoder(hidden_size=24).items() if k != "head_dim"}))
