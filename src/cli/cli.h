@@ -18,7 +18,8 @@ typedef struct cli_edit {
 
 typedef struct cli_args {
     const char *command;
-    const char *input; /* the positional argument, NULL when there is none */
+    const char *input;  /* the positional argument, NULL when there is none */
+    const char *second; /* of a command whose input has two words (cli_command.input) */
     /* every command */
     const char *json, *csv, *html, *tables;
     int64_t threads;
@@ -37,12 +38,14 @@ typedef struct cli_args {
     size_t n_edits;
     /* tokenize (and text) */
     bool no_special;
+    /* lab */
+    bool quick;
 } cli_args;
 
 /* CLI_EDIT: kept in cli_args.edits, may be repeated; a flag when it has no argument. */
 typedef enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_COUNT, CLI_CHOICE, CLI_EDIT } cli_kind;
 
-enum { CLI_SCAN = 1, CLI_DOCTOR = 2, CLI_PROBE = 4, CLI_TOKENIZE = 8, CLI_ALL = 15 };
+enum { CLI_SCAN = 1, CLI_DOCTOR = 2, CLI_PROBE = 4, CLI_TOKENIZE = 8, CLI_LAB = 16, CLI_ALL = 31 };
 
 typedef struct cli_option {
     const char *name;     /* without the dashes */
@@ -58,7 +61,7 @@ typedef struct cli_option {
 typedef struct cli_command {
     const char *name;
     unsigned bit;
-    const char *input;    /* "PATH", NULL when it takes none */
+    const char *input;    /* "PATH"; with a blank in it: at most two; NULL when it takes none */
     const char *brief;    /* one line */
     const char *about;    /* paragraphs, separated by newlines */
     const char *examples; /* lines "command # what for" */
@@ -117,6 +120,7 @@ int cli_scan(const cli_args *args);
 int cli_probe(const cli_args *args);
 int cli_doctor(const cli_args *args);
 int cli_tokenize(const cli_args *args);
+int cli_lab(const cli_args *args);
 
 /* ---- BLAS kernel ---- */
 

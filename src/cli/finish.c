@@ -56,6 +56,7 @@ static json_t *args_object(const cli_args *args)
     json_t *object = json_object();
     const cli_command *command = cli_find_command(args->command);
     add_text(object, "input", args->input);
+    add_text(object, "experiment", args->second);
     for (size_t i = 0; i < cli_n_options && object && command; i++) {
         const cli_option *option = &cli_options[i];
         const char *field = (const char *)args + option->offset;

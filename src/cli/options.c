@@ -171,6 +171,8 @@ const cli_option cli_options[] = {
     {"no-special", NULL, CLI_FLAG, AT(no_special), CLI_TOKENIZE, NULL, NULL,
      "Leave out the tokens that the model puts around a text ([CLS], <bos>); those that the text "
      "spells out are still recognised."},
+    {"quick", NULL, CLI_FLAG, AT(quick), CLI_LAB, NULL, NULL,
+     "Fewer repetitions and shorter runs; the result says what was left out."},
     {"threads", "N", CLI_COUNT, AT(threads), CLI_ALL, "all cores, at most 64", NULL,
      "Number of threads."},
     {"seed", "N", CLI_COUNT, AT(seed), CLI_ALL, "0", NULL,
@@ -258,6 +260,19 @@ const cli_command cli_commands[] = {
      "rankscope tokenize model.gguf --text page.txt --json - | jq '[.tables.ids[].id]' # for "
      "scripts",
      "ids|summary", cli_tokenize},
+    {"lab", CLI_LAB, "list|run ID",
+     "published figures and tables done again: claimed, measured, verdict",
+     "'lab list' shows the experiments; 'lab run ID' does one, 'lab run all' all of them. Each "
+     "sets "
+     "what a paper printed beside what an independent calculation expects and what this run "
+     "measures. A verdict is pass, differs_from_paper (as expected, but not as published), or "
+     "fail.\n"
+     "Tables: claims, one row a claim, and for each experiment its own data; experiments (lab "
+     "list).",
+     "rankscope lab list # what there is\n"
+     "rankscope lab run dong-depth-init --html report.html # BERT at initialisation, a minute\n"
+     "rankscope lab run all --quick --fail-on critical # exit code 3 when a claim fails",
+     "claims|experiments|dong_depth_init", cli_lab},
     {"doctor", CLI_DOCTOR, NULL,
      "check this machine: CPU, BLAS kernel and its speed, threads, memory",
      "Shows which vector instructions the processor offers, which kernel OpenBLAS chose, and how "
@@ -442,11 +457,15 @@ rs_status cli_parse(cli_args *args, const cli_command *command, int argc, char *
         } else if (!only_input && argv[i][0] == '-' && argv[i][1]) {
             return rs_fail(err, RS_E_BAD_OPTION, argv[i], "options begin with two dashes",
                            "no such option");
-        } else if (!command->input || args->input) {
-            return rs_fail(err, RS_E_USAGE, argv[i], "quote a path that has blanks in it",
-                           command->input ? "one input is enough" : "this command takes no input");
-        } else {
+        } else if (command->input && !args->input) {
             args->input = argv[i];
+        } else if (command->input && strchr(command->input, ' ') && !args->second) {
+            args->second = argv[i];
+        } else {
+            return rs_fail(err, RS_E_USAGE, argv[i], "quote a path that has blanks in it",
+                           !command->input ? "this command takes no input"
+                           : !args->second ? "one input is enough"
+                                           : "two words are enough");
         }
     }
     if (args->json && args->html && strcmp(args->json, "-") == 0 && strcmp(args->html, "-") == 0)
