@@ -277,7 +277,7 @@ static bool second_modulus(double *second, spectrum *s)
 }
 
 void rs_attention_spectrum(rs_attention_measures *out, const double *a, int64_t n,
-                           const double *sums, bool single, rs_workspace *space, rs_error *err)
+                           const double *sums, bool single, rs_workspace *space)
 {
     spectrum s = {.a = a, .sums = sums};
     s.tolerance = single ? SUMS_F32 : SUMS_F64;

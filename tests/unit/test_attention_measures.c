@@ -11,7 +11,6 @@
 #include "base/memory.h"
 #include "collapse/attention_measures.h"
 #include "linalg/krylov.h"
-#include "linalg/vector.h"
 #include "measure_cases.h"
 
 #include <float.h>
@@ -522,41 +521,6 @@ static void senseless_sizes_are_refused(void **state)
     assert_true(rs_attention_workspace(INT64_MAX) == SIZE_MAX);
 }
 
-/* The vectorised sums against their plain definition in long double. */
-static void sums_agree_with_their_definition(void **state)
-{
-    (void)state;
-    static const int lengths[] = {0, 1, 3, 4, 15, 16, 17, 33, 64, 100, 1000};
-    double *a = entries(1000, 1), *b = entries(1000, 2), *p = entries(1000, 3);
-    for (int l = 0; l < 11; l++) {
-        int n = lengths[l];
-        long double sum = 0, absolute = 0, dot = 0, distance = 0, square = 0;
-        for (int i = 0; i < n; i++) {
-            long double x = (long double)a[i], y = (long double)b[i];
-            sum += x;
-            absolute += fabsl(x);
-            dot += x * y;
-            distance += fabsl(x - y);
-            square += (x - y) * (x - y);
-        }
-        assert_near("sum", rs_sum(a, n), (double)sum, 0, 1e-13);
-        assert_near("absolute", rs_sum_absolute(a, n), (double)absolute, 1e-14, 0);
-        assert_near("dot", rs_dot(a, b, n), (double)dot, 0, 1e-13);
-        assert_near("distance", rs_distance_1(a, b, n), (double)distance, 1e-14, 0);
-        long double entropy = 0;
-        for (int i = 0; i < n; i++) {
-            /* Probabilities of all sizes, and zeros. */
-            p[i] = i % 5 == 4 ? 0 : (a[i] + 0.5) * pow(2, -(i % 60));
-            entropy -= p[i] > 0 ? (long double)p[i] * logl((long double)p[i]) : 0;
-        }
-        assert_near("entropy", rs_entropy(p, n), (double)entropy, 4e-16, 0);
-        assert_near("square", rs_distance_squared(a, b, n), (double)square, 1e-14, 0);
-    }
-    free(a);
-    free(b);
-    free(p);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -575,7 +539,6 @@ int main(void)
         cmocka_unit_test(zero_rows_and_zero_matrix),
         cmocka_unit_test(nonfinite_gives_nan),
         cmocka_unit_test(senseless_sizes_are_refused),
-        cmocka_unit_test(sums_agree_with_their_definition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
