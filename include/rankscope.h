@@ -115,6 +115,15 @@ extern "C" {
     X(RS_E_FAMILY_UNKNOWN, 150, 2, "unknown-family")                                               \
     X(RS_E_NO_PRODUCT, 151, 2, "no-product")                                                       \
     X(RS_E_MAP_SCHEMA, 152, 2, "map-schema")                                                       \
+    /* tokenizers */                                                                               \
+    X(RS_E_TOKENIZER_MISSING, 160, 2, "tokenizer-missing")                                         \
+    X(RS_E_TOKENIZER_SCHEMA, 161, 2, "tokenizer-schema")                                           \
+    X(RS_E_TOKENIZER_UNKNOWN, 162, 2, "tokenizer-unknown-step")                                    \
+    X(RS_E_TOKENIZER_VOCABULARY, 163, 2, "tokenizer-vocabulary")                                   \
+    X(RS_E_TOKENIZER_PATTERN, 164, 2, "tokenizer-pattern")                                         \
+    X(RS_E_TOKENIZER_LIMIT, 165, 2, "tokenizer-limit")                                             \
+    X(RS_E_TOKENIZER_CHARSMAP, 166, 2, "tokenizer-charsmap")                                       \
+    X(RS_E_TOKENIZER_TEXT, 167, 2, "tokenizer-text")                                               \
     /* running a model */                                                                          \
     X(RS_E_TOKEN_RANGE, 170, 2, "token-out-of-range")                                              \
     X(RS_E_TOO_LONG, 171, 2, "text-too-long")                                                      \

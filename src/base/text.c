@@ -194,3 +194,11 @@ int rs_edit_distance(const char *a, const char *b)
     }
     return row[nb];
 }
+
+const char *rs_nearest_name(const char *name, const char *const *known)
+{
+    const char *nearest = known[0];
+    for (size_t i = 1; known[i]; i++)
+        if (rs_edit_distance(name, known[i]) < rs_edit_distance(name, nearest)) nearest = known[i];
+    return nearest;
+}

@@ -43,5 +43,7 @@ bool rs_utf8_valid(const char *bytes, size_t length);
 
 /* The edit distance of two short names (Levenshtein, cut at 64 characters), for "did you mean". */
 int rs_edit_distance(const char *a, const char *b);
+/* The known name nearest to `name`; known ends with NULL and holds at least one name. */
+const char *rs_nearest_name(const char *name, const char *const *known);
 
 #endif

@@ -147,3 +147,25 @@ double rs_peak_fma_f64(int threads)
 
 RATE(rs_rate_sgemm, float, cblas_sgemm)
 RATE(rs_rate_dgemm, double, cblas_dgemm)
+
+rs_status rs_rate_gemm_shape(double *gflops, int64_t m, int64_t n, int64_t k, int threads,
+                             rs_error *err)
+{
+    size_t count = (size_t)(m * k + n * k + m * n);
+    float *a = rs_malloc(count, sizeof *a);
+    if (!a) return rs_fail_memory(err, "matrix multiplication", count * sizeof *a);
+    float *b = a + m * k, *c = b + n * k;
+    for (size_t i = 0; i < count; i++)
+        a[i] = (float)((double)((i * 2654435761u) % 1000) * 1e-3 - 0.5);
+    rs_blas_set_threads(threads);
+    *gflops = 0;
+    for (int repeat = 0; repeat <= REPEATS; repeat++) {
+        double begin = now();
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)m, (blasint)n, (blasint)k, 1,
+                    a, (blasint)k, b, (blasint)k, 0, c, (blasint)n);
+        double rate = 2e-9 * (double)m * (double)n * (double)k / (now() - begin);
+        if (repeat > 0 && rate > *gflops) *gflops = rate;
+    }
+    rs_free(a);
+    return RS_OK;
+}

@@ -89,6 +89,16 @@ typedef struct rs_builder {
     int64_t inner_group;
 } rs_builder;
 
+/* model.c: what opening a model and opening a network (network_open.c) share. */
+rs_status rs_builder_open(rs_builder **out, const rs_checkpoint *checkpoint, rs_error *err);
+rs_status rs_builder_roles(rs_builder *b); /* room for a role for each tensor */
+rs_model *rs_builder_close(rs_builder *b); /* hands out the model; the caller closes it */
+bool rs_type_listed(const char *types, const char *type);
+/* b->family by the configuration's model_type or GGUF's architecture (*type); NULL when unknown. */
+rs_status rs_family_choose(rs_builder *b, const char **type);
+/* The family's fields and the roles of all tensors. */
+rs_status rs_family_match(rs_builder *b);
+
 /* roles.c */
 rs_role rs_role_bias(rs_role role);       /* the role of a module's bias */
 const char *rs_role_reason(rs_role role); /* why a tensor of it is not analysed */
@@ -158,6 +168,10 @@ rs_status rs_layers_build(rs_builder *b);
 /* Records an absent tensor of a product: an error for a whole checkpoint, a note for a lone shard.
  */
 rs_status rs_layers_missing(rs_builder *b, const rs_block *block, rs_role role);
+/* The name that the family's first row for this role gives to a layer's tensor (-1: to no layer).
+ */
+bool rs_expected_name(const rs_builder *b, unsigned slot, rs_role role, int32_t layer,
+                      char name[256]);
 const char *rs_shared_text(rs_builder *b, int kind, const char *text); /* NULL: out of memory */
 
 /* guess.c, map.c */

@@ -25,6 +25,40 @@ static const rs_pattern bert[] = {
     {"encoder.layer.#.output.LayerNorm", RS_ROLE_NORM_MLP, RS_SLOT_MAIN, 0},
     {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
+/* Attention to an encoder's output, where BERT is a decoder. */
+#define BERT_CROSS "encoder.layer.#.crossattention."
+static const rs_pattern bert_cross[] = {
+    {BERT_CROSS "self.query", RS_ROLE_CROSS_Q, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {BERT_CROSS "self.key", RS_ROLE_CROSS_K, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {BERT_CROSS "self.value", RS_ROLE_CROSS_V, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {BERT_CROSS "output.dense", RS_ROLE_CROSS_O, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {BERT_CROSS "output.LayerNorm", RS_ROLE_NORM_CROSS, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
+
+/* Heads of masked language models: transform, norm, decoder (usually the embedding), bias. */
+#define MLM(dense, norm, decoder, bias)                                                            \
+    {                                                                                              \
+        {dense, RS_ROLE_HEAD_TRANSFORM, RS_SLOT_MAIN, RS_P_OPTIONAL},                              \
+            {norm, RS_ROLE_NORM_HEAD, RS_SLOT_MAIN, RS_P_OPTIONAL},                                \
+            {decoder, RS_ROLE_LM_HEAD, RS_SLOT_MAIN, RS_P_OPTIONAL},                               \
+            {bias, RS_ROLE_HEAD_BIAS, RS_SLOT_MAIN, RS_P_OPTIONAL},                                \
+        {                                                                                          \
+            NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0                                                 \
+        }                                                                                          \
+    }
+static const rs_pattern bert_head[] =
+    MLM("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
+        "cls.predictions.decoder", "cls.predictions");
+static const rs_pattern roberta_head[] =
+    MLM("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head");
+static const rs_pattern albert_head[] =
+    MLM("predictions.dense", "predictions.LayerNorm", "predictions.decoder", "predictions");
+/* Its decoder has the bias. */
+static const rs_pattern distilbert_head[] =
+    MLM("vocab_transform", "vocab_layer_norm", "vocab_projector", "vocab_projector.bias");
+static const rs_pattern xlnet_head[] = {{"lm_loss", RS_ROLE_LM_HEAD, RS_SLOT_MAIN, RS_P_OPTIONAL},
+                                        {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
+
 /* Task heads of any encoder: named, never analysed. */
 static const rs_pattern heads[] = {
     {"pooler*", RS_ROLE_HEAD_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
@@ -107,35 +141,40 @@ static const char *const xlnet_prefixes[] = {"transformer.", NULL};
 const rs_family rs_families_bert[] = {{.name = "bert",
                                        .types = "bert",
                                        .dialect = rs_dialect_common,
-                                       .patterns = {bert, heads},
+                                       .patterns = {bert, bert_cross, bert_head, heads},
                                        .prefixes = bert_prefixes,
                                        .norm = RS_NORM_LAYERNORM,
-                                       .facts = RS_FACT_GUESS},
+                                       .facts = RS_FACT_GUESS,
+                                       .forward = &rs_forward_bert},
                                       {.name = "roberta",
                                        .types = "roberta xlm-roberta camembert",
                                        .dialect = rs_dialect_common,
-                                       .patterns = {bert, heads},
+                                       .patterns = {bert, bert_cross, roberta_head, heads},
                                        .prefixes = bert_prefixes,
-                                       .norm = RS_NORM_LAYERNORM},
+                                       .norm = RS_NORM_LAYERNORM,
+                                       .forward = &rs_forward_roberta},
                                       {.name = "distilbert",
                                        .types = "distilbert",
                                        .dialect = rs_dialect_common,
-                                       .patterns = {distilbert, heads},
+                                       .patterns = {distilbert, distilbert_head, heads},
                                        .prefixes = distilbert_prefixes,
                                        .norm = RS_NORM_LAYERNORM,
-                                       .facts = RS_FACT_GUESS},
+                                       .facts = RS_FACT_GUESS,
+                                       .forward = &rs_forward_distilbert},
                                       {.name = "albert",
                                        .types = "albert",
                                        .dialect = rs_dialect_common,
                                        .defaults = albert_defaults,
-                                       .patterns = {albert, heads},
+                                       .patterns = {albert, albert_head, heads},
                                        .prefixes = albert_prefixes,
                                        .norm = RS_NORM_LAYERNORM,
-                                       .facts = RS_FACT_SHARED_LAYERS},
+                                       .facts = RS_FACT_SHARED_LAYERS,
+                                       .forward = &rs_forward_albert},
                                       {.name = "xlnet",
                                        .types = "xlnet",
                                        .dialect = rs_dialect_common,
-                                       .patterns = {xlnet, heads},
+                                       .patterns = {xlnet, xlnet_head, heads},
                                        .prefixes = xlnet_prefixes,
-                                       .norm = RS_NORM_LAYERNORM},
+                                       .norm = RS_NORM_LAYERNORM,
+                                       .forward = &rs_forward_xlnet},
                                       {.name = NULL}};

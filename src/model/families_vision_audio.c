@@ -16,7 +16,7 @@ const rs_field_row rs_dialect_whisper[] = {{RS_FIELD_WIDTH, "d_model"},
                                            {RS_FIELD_COUNT, NULL}};
 
 static const rs_pattern vit[] = {
-    {"embeddings.cls_token", RS_ROLE_EMBED_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"embeddings.cls_token", RS_ROLE_EMBED_CLASS, RS_SLOT_MAIN, RS_P_OPTIONAL},
     {"embeddings.mask_token", RS_ROLE_EMBED_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
     {"embeddings.distillation_token", RS_ROLE_EMBED_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
     {"embeddings.position_embeddings", RS_ROLE_EMBED_POSITION, RS_SLOT_MAIN, 0},
@@ -81,7 +81,8 @@ const rs_family rs_families_vision_audio[] = {{.name = "vit",
                                                .patterns = {vit},
                                                .prefixes = vit_prefixes,
                                                .norm = RS_NORM_LAYERNORM,
-                                               .facts = RS_FACT_PRE_NORM | RS_FACT_GUESS},
+                                               .facts = RS_FACT_PRE_NORM | RS_FACT_GUESS,
+                                               .forward = &rs_forward_vit},
                                               {.name = "deit",
                                                .types = "deit",
                                                .dialect = rs_dialect_common,

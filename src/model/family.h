@@ -102,6 +102,71 @@ enum {
     RS_FACT_GUESS_NORM = 1u << 12     /* and then its pre-norm is believed, too */
 };
 
+/* A field of the reference's configuration class, under its name there, and what it is when a
+ * config.json is silent. text "true" or "false": a boolean; NULL: the number. */
+typedef struct rs_setting {
+    const char *key; /* NULL ends the list */
+    double number;
+    const char *text;
+} rs_setting;
+
+/* What a forward pass needs to know beside names and sizes. */
+enum {
+    RS_W_BEFORE = 1u << 0, /* a norm before each branch's op: NORM_MIXER, NORM_MLP, NORM_CROSS */
+    RS_W_INSIDE = 1u << 1, /* a norm of the op's output: NORM_MIXER_OUT, NORM_MLP_OUT */
+    RS_W_AFTER = 1u << 2,  /* a norm behind the skip: NORM_MIXER, NORM_MLP, NORM_CROSS */
+    RS_W_FINAL = 1u << 3,  /* a norm behind the last layer */
+    RS_W_CAUSAL = 1u << 4,
+    RS_W_DECODER = 1u << 5, /* causal when is_decoder; cross-attention when add_cross_attention */
+    RS_W_GATED = 1u << 6,   /* act(gate) * up */
+    RS_W_QK_NORM = 1u << 7,
+    RS_W_POSITIONS = 1u << 8,         /* learned absolute positions */
+    RS_W_POSITIONS_PAD = 1u << 9,     /* they begin behind pad_token_id */
+    RS_W_TYPES = 1u << 10,            /* token types */
+    RS_W_EMBED_NORM = 1u << 11,       /* norm of the embedding's sum */
+    RS_W_EMBED_PROJECTION = 1u << 12, /* embedding_size may differ from the width */
+    RS_W_EMBED_SQRT = 1u << 13,       /* embeddings are multiplied by sqrt(width) */
+    RS_W_RELATIVE = 1u << 14,         /* XLNet's attention */
+    RS_W_IMAGES = 1u << 15,           /* patches and a class token instead of tokens */
+    RS_W_MLM = 1u << 16,              /* masked language model: transform, norm, decoder, bias */
+    RS_W_WINDOW_BEYOND = 1u << 17, /* windows, if use_sliding_window, from max_window_layers on */
+    RS_W_ROPE_BY_KIND = 1u << 18,  /* RoPE of its own in layers with windows */
+    RS_W_PERIOD_FIELD = 1u << 19,  /* sliding_window_pattern overrides window_period */
+    RS_W_KEY_SCALE = 1u << 20,     /* GGUF: scores are divided by sqrt(key_length) */
+    RS_W_GRANITE = 1u << 21,       /* multipliers of embeddings, branches, logits */
+    RS_W_CLIP = 1u << 22,          /* clip_qkv, when set, is refused */
+    RS_W_FALCON = 1u << 23,        /* one norm or two for a parallel block */
+    RS_W_RESIDUAL_STD = 1u << 24,  /* outputs of branches are drawn smaller (GPT-2) */
+    RS_W_BIDIRECTIONAL = 1u << 25, /* use_bidirectional_attention is known */
+    RS_W_PLAIN_ROPE = 1u << 26     /* its scaling laws are not run (Phi-3: longrope) */
+};
+
+#define RS_ALWAYS "" /* a bias that is always there; NULL: never; else a boolean field */
+
+typedef struct rs_forward {
+    const char *types; /* the model types it holds for; the family's others are refused */
+    const rs_setting *settings;
+    const char *eps; /* field; NULL: fixed_eps */
+    double fixed_eps;
+    const char *activation;    /* field */
+    const char *mlp_width;     /* field; null there means 4 widths */
+    const char *max_positions; /* field */
+    const char *qkv_bias, *o_bias, *mlp_bias;
+    const char *parallel; /* boolean field: MLP beside attention */
+    int window_period;    /* 0: no windows; 1: all layers; n: all but each n-th */
+    double local_theta;   /* ROPE_BY_KIND: base in layers with windows */
+    double theta;         /* base when the config is silent */
+    int odd_scale_layers; /* KEY_SCALE: a model of so many layers divides by
+                             sqrt(width/heads) */
+    unsigned facts;
+} rs_forward;
+
+extern const rs_forward rs_forward_bert, rs_forward_roberta, rs_forward_distilbert,
+    rs_forward_albert, rs_forward_xlnet, rs_forward_gpt2, rs_forward_gpt_neox, rs_forward_llama,
+    rs_forward_mistral, rs_forward_qwen2, rs_forward_qwen3, rs_forward_granite, rs_forward_gemma,
+    rs_forward_gemma2, rs_forward_gemma3, rs_forward_phi3, rs_forward_olmo, rs_forward_olmo2,
+    rs_forward_falcon, rs_forward_vit;
+
 typedef struct rs_family {
     const char *name;
     const char *types; /* blank-separated model_type values (HF) or architectures (GGUF) */
@@ -117,7 +182,8 @@ typedef struct rs_family {
         rope_fraction; /* share of the head that rotates when the config is silent; 0 means all */
     rs_ssm_kind ssm;
     unsigned facts;
-    const char *refusal; /* why this family cannot be read; NULL for the others */
+    const char *refusal;       /* why this family cannot be read; NULL for the others */
+    const rs_forward *forward; /* NULL: its forward pass is not known */
 } rs_family;
 
 /* Lists of families end with name NULL. */
@@ -126,7 +192,7 @@ extern const rs_family rs_families_bert[], rs_families_decoder[], rs_families_ss
 
 /* Shared lists. */
 extern const rs_field_row rs_dialect_common[], rs_dialect_mamba[], rs_dialect_hybrid[],
-    rs_dialect_whisper[], rs_dialect_gguf[], rs_dialect_gguf_mamba2[];
+    rs_dialect_whisper[], rs_dialect_gguf[], rs_dialect_gguf_mamba2[], rs_dialect_translated[];
 extern const rs_pattern rs_patterns_llama[], rs_patterns_llama_mlp[], rs_patterns_moe[],
     rs_patterns_other[], rs_patterns_attention_names[];
 extern const char *const rs_prefixes_decoder[];

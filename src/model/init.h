@@ -26,21 +26,30 @@ void rs_init_close(rs_init *init);
 void rs_init_set_default(rs_init *init, double std, double residual_std, int64_t d_model,
                          int32_t layers);
 
+/* Refuses weights that this machine's memory cannot hold (RS_E_NO_MEMORY, with the size), before
+ * the first is drawn: `parameters` more numbers. */
+rs_status rs_init_expect(const rs_init *init, double parameters, rs_error *err);
+
 /* A law of its own for a role, in ARCH.json's words: normal(mean, variance), uniform(a, b),
  * orthogonal, zero, identity, with expressions. */
 rs_status rs_init_set_role(rs_init *init, rs_role role, const char *law, const char *where,
                            rs_error *err);
 
-/* Draws one tensor. Its matrix view is out×in when out_is_row, else in×out; fan_in and fan_out
- * follow. Roles of norms give 1 (weight) or 0 (bias part). Owned by init. Sizes are
- * overflow-checked; a model beyond the machine's memory is RS_E_NO_MEMORY with the size it would
- * need. */
+/* Draws one tensor; asking again for the same role and layer draws another one. A norm whose stored
+ * weight is added to 1 (Gemma) asks with `bias`. Its matrix view is out×in when out_is_row, else
+ * in×out; fan_in and fan_out follow. Roles of norms give 1 (weight) or 0 (bias part). Owned by
+ * init. Sizes are overflow-checked; a model beyond the machine's memory is RS_E_NO_MEMORY with the
+ * size it would need. */
 rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, bool bias,
                          int32_t layer, uint32_t rank, const int64_t *shape, bool out_is_row,
                          rs_error *err);
 
+/* Threads that draw (default: as many as OpenMP gives); the numbers do not depend on it. */
+void rs_init_set_threads(rs_init *init, int threads);
+
 /* An expression such as "1/sqrt(L)" over the names given (NULL-terminated) and their values; + - *
- * / ^ ( ) sqrt. Shared with ARCH.json's formulas and with --residual-scale. */
+ * / ^ ( ) sqrt. values NULL: only the spelling is checked, *value means nothing. The result is
+ * finite; RS_E_EXPRESSION otherwise. Shared with ARCH.json's formulas and with --residual-scale. */
 rs_status rs_expression(double *value, const char *text, const char *const *names,
                         const double *values, const char *where, rs_error *err);
 

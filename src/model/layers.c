@@ -95,9 +95,8 @@ static void spell(const rs_builder *b, const rs_pattern *row, int32_t layer, cha
     snprintf(name + used, 256 - used, "%s", row->flags & RS_P_XLNET ? "" : ".weight");
 }
 
-/* The name that the family's first row for this role gives to a layer's tensor. */
-static bool expected_name(const rs_builder *b, unsigned slot, rs_role role, int32_t layer,
-                          char name[256])
+bool rs_expected_name(const rs_builder *b, unsigned slot, rs_role role, int32_t layer,
+                      char name[256])
 {
     for (size_t l = 0; l < 5 && b->family->patterns[l]; l++)
         for (const rs_pattern *row = b->family->patterns[l]; row->module; row++) {
@@ -117,7 +116,7 @@ static void note_missing(rs_builder *b, const char *name)
 static rs_status absent(rs_builder *b, unsigned slot, int32_t layer, rs_role role)
 {
     char name[256] = "?";
-    expected_name(b, slot, role, layer, name);
+    rs_expected_name(b, slot, role, layer, name);
     if (b->partial || b->model->guessed) {
         note_missing(b, name);
         return RS_OK;
@@ -169,7 +168,8 @@ static void remark_absent(rs_builder *b, const rs_block *block)
             if (rs_block_find(block, row->role, RS_PART_WEIGHT) ||
                 rs_block_find(block, row->role, RS_PART_PACKED))
                 continue;
-            if (expected_name(b, block->slot, row->role, block->layer, name)) note_missing(b, name);
+            if (rs_expected_name(b, block->slot, row->role, block->layer, name))
+                note_missing(b, name);
         }
 }
 

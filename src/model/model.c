@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool lists_type(const char *types, const char *type)
+bool rs_type_listed(const char *types, const char *type)
 {
     size_t n = strlen(type);
     for (const char *at = types; n && (at = strstr(at, type)); at++)
@@ -21,7 +21,7 @@ const rs_family *rs_family_find(const rs_checkpoint *checkpoint, const rs_fields
     const rs_family *const *list = checkpoint->format == RS_FORMAT_GGUF ? gguf : lists;
     for (; type && *list; list++)
         for (const rs_family *family = *list; family->name; family++)
-            if (lists_type(family->types, type) &&
+            if (rs_type_listed(family->types, type) &&
                 (!family->when || rs_fields_true(fields, family->when)))
                 return family;
     return NULL;
@@ -35,34 +35,47 @@ static const char *type_without_name(const rs_fields *fields)
     return layer && strcmp(layer, "Mamba2") == 0 ? "mamba2" : "mamba";
 }
 
-static rs_status find_family(rs_builder *b)
+rs_status rs_family_choose(rs_builder *b, const char **type)
 {
     const rs_checkpoint *checkpoint = b->checkpoint;
     rs_fields *fields = &b->fields;
     bool gguf = checkpoint->format == RS_FORMAT_GGUF;
-    const char *type = json_string_value(
+    *type = json_string_value(
         json_object_get(checkpoint->config, gguf ? "general.architecture" : "model_type"));
     if (gguf) {
-        if (!type)
+        if (!*type)
             return rs_fail(b->err, RS_E_CONFIG_SCHEMA, fields->path, NULL,
                            "has no general.architecture");
-        fields->prefix = rs_arena_printf(b->model->arena, "%s.", type);
+        fields->prefix = rs_arena_printf(b->model->arena, "%s.", *type);
         if (!fields->prefix) return rs_fail_memory(b->err, "model", 0);
     }
-    if (!type) type = type_without_name(fields);
-    b->family = rs_family_find(checkpoint, fields, type);
-    if (!b->family && fields->object != fields->root)
-        b->family = rs_family_find(
-            checkpoint, fields, json_string_value(json_object_get(fields->object, "model_type")));
-    if (!b->family) return rs_guess(b, type);
-    if (b->family->refusal)
+    if (!*type) *type = type_without_name(fields);
+    b->family = rs_family_find(checkpoint, fields, *type);
+    if (!b->family && fields->object != fields->root) {
+        const char *inner = json_string_value(json_object_get(fields->object, "model_type"));
+        b->family = rs_family_find(checkpoint, fields, inner);
+        if (b->family) *type = inner;
+    }
+    if (b->family && b->family->refusal)
         return rs_fail(b->err, RS_E_UNSUPPORTED, fields->path, NULL, "family %s cannot be read: %s",
                        b->family->name, b->family->refusal);
-    fields->dialect = b->family->dialect;
-    fields->defaults = b->family->defaults;
+    return RS_OK;
+}
+
+rs_status rs_family_match(rs_builder *b)
+{
+    b->fields.dialect = b->family->dialect;
+    b->fields.defaults = b->family->defaults;
     if (b->family->facts & RS_FACT_SHARED_LAYERS)
-        RS_TRY(rs_fields_need(fields, RS_FIELD_INNER_GROUP, -1, &b->inner_group, b->err));
+        RS_TRY(rs_fields_need(&b->fields, RS_FIELD_INNER_GROUP, -1, &b->inner_group, b->err));
     return rs_match_all(b);
+}
+
+static rs_status find_family(rs_builder *b)
+{
+    const char *type;
+    RS_TRY(rs_family_choose(b, &type));
+    return b->family ? rs_family_match(b) : rs_guess(b, type);
 }
 
 /* A single file named like "model-00002-of-00005.safetensors": the rest is elsewhere. */
@@ -112,12 +125,7 @@ static rs_status build_from_config(rs_builder *b)
 
 static rs_status build(rs_builder *b, const json_t *map, const char *map_path)
 {
-    rs_model *model = b->model;
-    size_t n = b->checkpoint->n_tensors;
-    model->roles = rs_arena_alloc(model->arena, n, sizeof *model->roles);
-    if (!model->roles || n > UINT32_MAX) return rs_fail_memory(b->err, "model", 0);
-    for (size_t t = 0; t < n; t++)
-        model->roles[t].layer = -1;
+    RS_TRY(rs_builder_roles(b));
     if (map) {
         rs_fields_open(&b->fields, b->checkpoint);
         RS_TRY(rs_map_read(b, map, map_path ? map_path : "--map"));
@@ -126,35 +134,60 @@ static rs_status build(rs_builder *b, const json_t *map, const char *map_path)
     } else {
         RS_TRY(build_from_config(b));
     }
-    if (!model->n_products) return no_product(b);
+    if (!b->model->n_products) return no_product(b);
     return rs_tensors_describe(b);
 }
 
-rs_status rs_model_open(rs_model **out, const rs_checkpoint *checkpoint, const json_t *map,
-                        const char *map_path, rs_error *err)
+rs_status rs_builder_open(rs_builder **out, const rs_checkpoint *checkpoint, rs_error *err)
 {
     *out = NULL;
     rs_builder *b = rs_calloc(1, sizeof *b);
     rs_model *model = rs_calloc(1, sizeof *model);
     rs_arena *arena = rs_arena_new();
-    rs_status status = RS_OK;
     if (!b || !model || !arena) {
-        status = rs_fail_memory(err, "model", 0);
         rs_arena_free(arena);
         rs_free(model);
         rs_free(b);
-        return status;
+        return rs_fail_memory(err, "model", 0);
     }
     model->arena = arena;
     model->checkpoint = checkpoint;
     b->model = model;
     b->checkpoint = checkpoint;
     b->err = err;
-    status = build(b, map, map_path);
+    *out = b;
+    return RS_OK;
+}
+
+rs_status rs_builder_roles(rs_builder *b)
+{
+    rs_model *model = b->model;
+    size_t n = b->checkpoint->n_tensors;
+    model->roles = rs_arena_alloc(model->arena, n, sizeof *model->roles);
+    if (!model->roles || n > UINT32_MAX) return rs_fail_memory(b->err, "model", 0);
+    for (size_t t = 0; t < n; t++)
+        model->roles[t].layer = -1;
+    return RS_OK;
+}
+
+rs_model *rs_builder_close(rs_builder *b)
+{
+    rs_model *model = b->model;
     rs_buffer_free(&b->missing);
     rs_free(b->matches);
     rs_free(b->blocks);
     rs_free(b);
+    return model;
+}
+
+rs_status rs_model_open(rs_model **out, const rs_checkpoint *checkpoint, const json_t *map,
+                        const char *map_path, rs_error *err)
+{
+    *out = NULL;
+    rs_builder *b;
+    RS_TRY(rs_builder_open(&b, checkpoint, err));
+    rs_status status = build(b, map, map_path);
+    rs_model *model = rs_builder_close(b);
     if (status != RS_OK) {
         rs_model_close(model);
         return status;

@@ -20,6 +20,11 @@ typedef enum rs_role {
     RS_ROLE_O,
     RS_ROLE_QKV,
     RS_ROLE_KV,
+    RS_ROLE_CROSS_Q,
+    RS_ROLE_CROSS_K,
+    RS_ROLE_CROSS_V,
+    RS_ROLE_CROSS_KV,
+    RS_ROLE_CROSS_O, /* attention to another model's output (BERT, GPT-2 as decoders) */
     RS_ROLE_R, /* r: XLNet's positional key */
     RS_ROLE_Q_BIAS,
     RS_ROLE_K_BIAS,
@@ -46,6 +51,7 @@ typedef enum rs_role {
     RS_ROLE_NORM_FINAL_BIAS,
     RS_ROLE_NORM_EMBED,
     RS_ROLE_NORM_EMBED_BIAS,
+    RS_ROLE_NORM_HEAD, /* between the transform of a masked language model's head and its decoder */
     RS_ROLE_MLP_UP,
     RS_ROLE_MLP_GATE,
     RS_ROLE_MLP_GATE_UP,
@@ -60,8 +66,11 @@ typedef enum rs_role {
     RS_ROLE_EMBED_TYPE,
     RS_ROLE_EMBED_PROJECTION,
     RS_ROLE_EMBED_PATCH,
+    RS_ROLE_EMBED_CLASS,
     RS_ROLE_EMBED_OTHER,
     RS_ROLE_LM_HEAD,
+    RS_ROLE_HEAD_TRANSFORM,
+    RS_ROLE_HEAD_BIAS, /* of the logits, stored apart from their matrix */
     RS_ROLE_HEAD_OTHER,
     RS_ROLE_SSM_IN,
     RS_ROLE_SSM_CONV,
@@ -75,6 +84,7 @@ typedef enum rs_role {
     RS_ROLE_SSM_OUT,
     RS_ROLE_LAYER_SCALE,
     RS_ROLE_ROPE_TABLE,
+    RS_ROLE_ROPE_DIVISORS,
     RS_ROLE_BUFFER,
     RS_ROLE_QUANT_SCALE,
     RS_ROLE_OTHER,

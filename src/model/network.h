@@ -104,7 +104,9 @@ typedef struct rs_attention_op {
     int32_t heads, kv_heads; /* query head h uses kv head h / (heads/kv_heads) */
     int64_t head_dim, value_dim;
     rs_dense q, k, v, o; /* outputs heads*head_dim, kv_heads*head_dim, kv_heads*value_dim; o reads
-                            heads*value_dim */
+                            heads*value_dim. o.weight NULL: W_O is merged into W_V (the theory
+                            papers' one matrix): value_dim is d_model, and the op's result is the
+                            plain sum over heads of mixing_h X W_V,h (+ its bias) */
     bool cross;          /* k and v read the batch's memory instead of the tokens */
     rs_norm_op q_norm, k_norm; /* before the rotation; dim = head_dim, or all heads at once when dim
                                   is the map's whole output */
@@ -193,7 +195,7 @@ typedef struct rs_network {
     const char *family; /* "bert", "llama", "arch", ... */
     int64_t d_model;
     rs_embedding_op embedding;
-    rs_layer *layers;
+    rs_layer *layers; /* in the arena */
     int32_t n_layers; /* as applied: shared blocks are listed as often as they run */
     rs_norm_op final_norm;
     rs_head_op head;
@@ -201,8 +203,10 @@ typedef struct rs_network {
     rs_pooling pooling;    /* sentence-transformers' modules.json beside the model; MEAN counts real
                               tokens only */
     bool normalize;        /* and a Normalize module behind it */
-    uint64_t parameters;   /* elements of all weights the network uses, tied and shared ones once */
-    rs_notes notes;        /* what a user should know: assumed, ignored, differing */
+    const rs_checkpoint *checkpoint; /* whose mapped tensors the weights are: a pass looks whether
+                                        its files still have their pages; NULL: all are drawn */
+    uint64_t parameters; /* elements of all weights the network uses, tied and shared ones once */
+    rs_notes notes;      /* what a user should know: assumed, ignored, differing */
     rs_arena *arena;
 } rs_network;
 

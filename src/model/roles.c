@@ -5,6 +5,8 @@
 #define BIAS_REASON "bias: only --with-bias uses those of q, k and v"
 #define MLP_REASON "MLP weight: not part of a head product"
 #define EMBED_REASON "embedding: not part of a head product"
+#define CROSS_REASON "attention to another model's output: products are formed of self-attention"
+#define HEAD_REASON "output layer: not part of a head product"
 #define SSM_REASON "state-space parameter outside the cb and io products"
 
 static const struct {
@@ -21,6 +23,11 @@ static const struct {
     [RS_ROLE_QKV] = {"qkv", "its layer forms no product", false, RS_ROLE_QKV_BIAS},
     [RS_ROLE_KV] = {"kv", "its layer forms no product", false, 0},
     [RS_ROLE_R] = {"r", "its layer forms no product", false, 0},
+    [RS_ROLE_CROSS_Q] = {"cross_q", CROSS_REASON, false, 0},
+    [RS_ROLE_CROSS_K] = {"cross_k", CROSS_REASON, false, 0},
+    [RS_ROLE_CROSS_V] = {"cross_v", CROSS_REASON, false, 0},
+    [RS_ROLE_CROSS_KV] = {"cross_kv", CROSS_REASON, false, 0},
+    [RS_ROLE_CROSS_O] = {"cross_o", CROSS_REASON, false, 0},
     [RS_ROLE_Q_BIAS] = {"q_bias", BIAS_REASON, false, 0},
     [RS_ROLE_K_BIAS] = {"k_bias", BIAS_REASON, false, 0},
     [RS_ROLE_V_BIAS] = {"v_bias", BIAS_REASON, false, 0},
@@ -46,6 +53,7 @@ static const struct {
     [RS_ROLE_NORM_FINAL_BIAS] = {"norm_final_bias", NORM_REASON, false, 0},
     [RS_ROLE_NORM_EMBED] = {"norm_embed", NORM_REASON, false, RS_ROLE_NORM_EMBED_BIAS},
     [RS_ROLE_NORM_EMBED_BIAS] = {"norm_embed_bias", NORM_REASON, false, 0},
+    [RS_ROLE_NORM_HEAD] = {"norm_head", HEAD_REASON, false, 0},
     [RS_ROLE_MLP_UP] = {"mlp_up", MLP_REASON, false, RS_ROLE_MLP_UP_BIAS},
     [RS_ROLE_MLP_GATE] = {"mlp_gate", MLP_REASON, false, RS_ROLE_MLP_GATE_BIAS},
     [RS_ROLE_MLP_GATE_UP] = {"mlp_gate_up", MLP_REASON, false, RS_ROLE_MLP_GATE_BIAS},
@@ -62,8 +70,11 @@ static const struct {
     [RS_ROLE_EMBED_TYPE] = {"embed_type", EMBED_REASON, false, 0},
     [RS_ROLE_EMBED_PROJECTION] = {"embed_projection", EMBED_REASON, false, 0},
     [RS_ROLE_EMBED_PATCH] = {"embed_patch", EMBED_REASON, false, 0},
+    [RS_ROLE_EMBED_CLASS] = {"embed_class", EMBED_REASON, false, 0},
     [RS_ROLE_EMBED_OTHER] = {"embed_other", EMBED_REASON, false, 0},
-    [RS_ROLE_LM_HEAD] = {"lm_head", "output layer: not part of a head product", false, 0},
+    [RS_ROLE_LM_HEAD] = {"lm_head", HEAD_REASON, false, 0},
+    [RS_ROLE_HEAD_TRANSFORM] = {"head_transform", HEAD_REASON, false, 0},
+    [RS_ROLE_HEAD_BIAS] = {"head_bias", HEAD_REASON, false, 0},
     [RS_ROLE_HEAD_OTHER] = {"head_other", "task head: not part of a head product", false, 0},
     [RS_ROLE_SSM_IN] = {"ssm_in", "its layer forms no product", false, 0},
     [RS_ROLE_SSM_CONV] = {"ssm_conv", SSM_REASON, false, RS_ROLE_SSM_CONV_BIAS},
@@ -79,6 +90,8 @@ static const struct {
     [RS_ROLE_LAYER_SCALE] = {"layer_scale", "scale of a branch: not part of a head product", false,
                              0},
     [RS_ROLE_ROPE_TABLE] = {"rope_table", "table of rotary frequencies, no weight", true, 0},
+    [RS_ROLE_ROPE_DIVISORS] = {"rope_divisors", "divisors of rotary frequencies, no weight", true,
+                               0},
     [RS_ROLE_BUFFER] = {"buffer", "buffer, no weight", true, 0},
     [RS_ROLE_QUANT_SCALE] = {"quant_scale", "scale of a quantised weight", true, 0},
     [RS_ROLE_OTHER] = {"other", "known, but not part of a head product", false, 0},

@@ -1,0 +1,153 @@
+/*
+ * bench_forward.c: times passes over a checkpoint, and single GEMMs of its shapes beside them.
+ *
+ *   bench_forward PATH [--samples S] [--tokens N,N,...] [--repeat R] [--threads T] [--f64]
+ *
+ * One JSON object a line: for each length the least and the median seconds of a pass without taps,
+ * the operations of its products, the peak of activations, and for comparison the rate of one large
+ * GEMM of the shapes of the first layer, on the same threads.
+ */
+#include "base/memory.h"
+#include "base/random.h"
+#include "linalg/blas.h"
+#include "linalg/peak.h"
+#include "model/forward.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct bench_request {
+    const char *path;
+    const char *tokens;
+    int32_t samples;
+    int repeat, threads;
+    rs_precision precision;
+} bench_request;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Rate over the products of one layer at `rows` rows, as plain calls of GEMM. */
+static rs_status layer_rate(double *gflops, const rs_network *network, int64_t rows, int threads,
+                            rs_error *err)
+{
+    double flops = 0, seconds = 0;
+    const rs_layer *layer = &network->layers[0];
+    for (int32_t b = 0; b < layer->n_branches; b++) {
+        const rs_branch *branch = &layer->branches[b];
+        const rs_attention_op *a = &branch->attention;
+        const rs_mlp_op *m = &branch->mlp;
+        const rs_dense *maps[] = {&a->q, &a->k, &a->v, &a->o, &m->up, &m->gate, &m->down};
+        for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+            double rate;
+            if (!maps[i]->weight) continue;
+            RS_TRY(rs_rate_gemm_shape(&rate, rows, maps[i]->out, maps[i]->in, threads, err));
+            double work = 2e-9 * (double)rows * (double)maps[i]->out * (double)maps[i]->in;
+            flops += work;
+            seconds += work / rate;
+        }
+    }
+    *gflops = flops / seconds;
+    return RS_OK;
+}
+
+static rs_status time_length(const bench_request *request, rs_runner *runner,
+                             const rs_network *network, int64_t n, rs_error *err)
+{
+    rs_random random = rs_random_new(0, 0);
+    int64_t rows = request->samples * n;
+    int64_t *begin = rs_malloc((size_t)request->samples + 1, sizeof *begin);
+    int32_t *ids = rs_malloc((size_t)rows, sizeof *ids);
+    double *seconds = rs_malloc((size_t)request->repeat, sizeof *seconds), rate = 0;
+    rs_status status = begin && ids && seconds ? RS_OK : rs_fail_memory(err, "bench", 0);
+    for (int32_t s = 0; status == RS_OK && s <= request->samples; s++)
+        begin[s] = s * n;
+    for (int64_t i = 0; status == RS_OK && i < rows; i++)
+        ids[i] =
+            (int32_t)(rs_random_uniform(&random) * (double)(network->embedding.vocabulary - 1));
+    rs_batch batch = {.samples = request->samples, .begin = begin, .ids = ids};
+    for (int r = -1; status == RS_OK && r < request->repeat; r++) {
+        double start = now();
+        status = rs_runner_run(runner, &batch, NULL, 0, err);
+        if (r >= 0) seconds[r] = now() - start;
+    }
+    if (status == RS_OK) status = layer_rate(&rate, network, rows, request->threads, err);
+    if (status == RS_OK) {
+        qsort(seconds, (size_t)request->repeat, sizeof *seconds, by_size);
+        double median = seconds[request->repeat / 2], flops = rs_runner_flops(runner);
+        printf(
+            "{\"tokens\": %lld, \"samples\": %d, \"seconds\": %.6f, \"least\": %.6f, "
+            "\"gflop\": %.3f, \"gflops\": %.2f, \"layer_gemm_gflops\": %.2f, \"peak_mib\": %.2f, "
+            "\"core\": \"%s\"}\n",
+            (long long)n, request->samples, median, seconds[0], flops * 1e-9, flops * 1e-9 / median,
+            rate, (double)rs_runner_peak(runner) / 1048576, rs_blas_core());
+        fflush(stdout);
+    }
+    rs_free(begin);
+    rs_free(ids);
+    rs_free(seconds);
+    return status;
+}
+
+static rs_status bench(const bench_request *request, rs_error *err)
+{
+    rs_checkpoint *checkpoint = NULL;
+    rs_network *network = NULL;
+    rs_weights *weights = NULL;
+    rs_runner *runner = NULL;
+    rs_context context = {.threads = request->threads};
+    rs_status status = rs_checkpoint_open(&checkpoint, request->path, NULL, err);
+    if (status == RS_OK) status = rs_network_open(&network, checkpoint, err);
+    if (status == RS_OK)
+        status = rs_weights_open(&weights, request->precision, (uint64_t)8 << 30, err);
+    if (status == RS_OK) status = rs_runner_open(&runner, network, weights, &context, err);
+    for (const char *at = request->tokens; status == RS_OK && at; at = strchr(at, ',')) {
+        if (*at == ',') at++;
+        status = time_length(request, runner, network, strtoll(at, NULL, 10), err);
+    }
+    rs_runner_close(runner);
+    rs_weights_close(weights);
+    rs_network_close(network);
+    rs_checkpoint_close(checkpoint);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    bench_request request = {
+        .tokens = "128", .samples = 1, .repeat = 5, .threads = rs_default_threads()};
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "1";
+        if (argv[i][0] != '-') {
+            request.path = argv[i];
+            continue;
+        }
+        if (strcmp(argv[i], "--f64") == 0) {
+            request.precision = RS_PRECISION_F64;
+            continue;
+        }
+        if (strcmp(argv[i], "--samples") == 0) request.samples = (int32_t)strtol(value, NULL, 10);
+        if (strcmp(argv[i], "--tokens") == 0) request.tokens = value;
+        if (strcmp(argv[i], "--repeat") == 0) request.repeat = (int)strtol(value, NULL, 10);
+        if (strcmp(argv[i], "--threads") == 0) request.threads = (int)strtol(value, NULL, 10);
+        i++;
+    }
+    rs_error err = {0};
+    if (!request.path || bench(&request, &err) != RS_OK) {
+        fprintf(stderr, "bench_forward: %s: %s\n", err.where, err.what);
+        return 1;
+    }
+    return 0;
+}

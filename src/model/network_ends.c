@@ -1,0 +1,206 @@
+/* network_ends.c: what stands before the first layer and behind the last one. */
+#include "model/network_build.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Rows of a table that a GGUF file gives no number for. */
+static rs_status rows(rs_net_builder *nb, const char *field, rs_role role, int64_t *n)
+{
+    const rs_tensor *table =
+        nb->init ? NULL : rs_top_tensor(nb->b, RS_SLOT_MAIN, role, RS_PART_WEIGHT);
+    bool found;
+    if (nb->gguf && table && table->rank == 2) {
+        *n = table->shape[0];
+        return RS_OK;
+    }
+    RS_TRY(rs_net_size(nb, field, -1, n, &found));
+    if (found) return RS_OK;
+    return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, nb->b->fields.path, NULL, "has no %s", field);
+}
+
+static rs_status token_table(rs_net_builder *nb, rs_embedding_op *e)
+{
+    bool found;
+    e->width = nb->d_model;
+    if (nb->forward->facts & RS_W_EMBED_PROJECTION)
+        RS_TRY(rs_net_size(nb, "embedding_size", -1, &e->width, &found));
+    const char *old = rs_fields_key(&nb->b->fields, "n_token") ? "n_token" : "vocab_size";
+    RS_TRY(rows(nb, old, RS_ROLE_EMBED_TOKEN, &e->vocabulary));
+    int64_t shape[2] = {e->vocabulary, e->width};
+    return rs_net_tensor(nb, RS_ROLE_EMBED_TOKEN, RS_PART_WEIGHT, -1, 2, shape, &e->tokens);
+}
+
+static rs_status positions(rs_net_builder *nb, rs_embedding_op *e)
+{
+    const char *field = nb->forward->max_positions;
+    const char *kind = rs_fields_text(&nb->b->fields, "position_embedding_type");
+    if (kind && strcmp(kind, "absolute") != 0)
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, NULL,
+                       "position_embedding_type is \"%.60s\"; only absolute positions are run",
+                       kind);
+    RS_TRY(rows(nb, field, RS_ROLE_EMBED_POSITION, &e->n_positions));
+    int64_t shape[2] = {e->n_positions, e->width};
+    if (nb->forward->facts & RS_W_POSITIONS_PAD && !nb->gguf) {
+        double pad = 0;
+        RS_TRY(rs_net_real(nb, "pad_token_id", &pad));
+        if (!(pad >= 0 && pad + 1 < (double)e->n_positions))
+            return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, NULL,
+                           "positions begin behind pad_token_id, and %g leaves none of %lld", pad,
+                           (long long)e->n_positions);
+        e->position_offset = (int64_t)pad + 1;
+    }
+    nb->network->max_positions = e->n_positions - e->position_offset;
+    return rs_net_tensor(nb, RS_ROLE_EMBED_POSITION, RS_PART_WEIGHT, -1, 2, shape, &e->positions);
+}
+
+static rs_status token_types(rs_net_builder *nb, rs_embedding_op *e)
+{
+    int64_t types;
+    if (nb->gguf && !rs_net_has(nb, RS_ROLE_EMBED_TYPE, -1)) return RS_OK;
+    RS_TRY(rows(nb, "type_vocab_size", RS_ROLE_EMBED_TYPE, &types));
+    int64_t shape[2] = {types, e->width};
+    return rs_net_tensor(nb, RS_ROLE_EMBED_TYPE, RS_PART_WEIGHT, -1, 2, shape, &e->types);
+}
+
+/* A number, or [height, width]. */
+static rs_status two_sizes(rs_net_builder *nb, const char *field, int64_t *height, int64_t *width)
+{
+    bool found;
+    RS_TRY(rs_net_size(nb, field, 0, height, &found));
+    if (!found)
+        return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, nb->b->fields.path, NULL, "has no %s", field);
+    return rs_net_size(nb, field, 1, width, &found);
+}
+
+static rs_status images(rs_net_builder *nb, rs_embedding_op *e)
+{
+    bool found;
+    e->width = nb->d_model;
+    RS_TRY(two_sizes(nb, "image_size", &e->image_height, &e->image_width));
+    RS_TRY(two_sizes(nb, "patch_size", &e->patch_height, &e->patch_width));
+    RS_TRY(rs_net_size(nb, "num_channels", -1, &e->channels, &found));
+    enum { MOST = 1 << 20 }; /* keeps products of three sizes inside int64 */
+    if (e->image_height > MOST || e->image_width > MOST || e->channels > MOST ||
+        e->patch_height > e->image_height || e->patch_width > e->image_width)
+        return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, NULL,
+                       "images of %lld x %lld with patches of %lld x %lld and %lld channels "
+                       "cannot be cut",
+                       (long long)e->image_height, (long long)e->image_width,
+                       (long long)e->patch_height, (long long)e->patch_width,
+                       (long long)e->channels);
+    int64_t patches = (e->image_height / e->patch_height) * (e->image_width / e->patch_width);
+    int64_t kernel[4] = {e->width, e->channels, e->patch_height, e->patch_width};
+    int64_t class_shape[3] = {1, 1, e->width}, table[3] = {1, patches + 1, e->width};
+    int64_t in = e->channels * e->patch_height * e->patch_width;
+    e->n_positions = patches + 1;
+    nb->network->max_positions = e->n_positions;
+    e->patch = (rs_dense){.rows = e->width,
+                          .cols = in,
+                          .out_is_row = true,
+                          .in = in,
+                          .out = e->width,
+                          .run = e->width,
+                          .stride = e->width};
+    RS_TRY(rs_net_tensor(nb, RS_ROLE_EMBED_PATCH, RS_PART_WEIGHT, -1, 4, kernel, &e->patch.weight));
+    RS_TRY(rs_net_tensor(nb, RS_ROLE_EMBED_PATCH, RS_PART_BIAS, -1, 1, &e->width, &e->patch.bias));
+    RS_TRY(rs_net_tensor(nb, RS_ROLE_EMBED_CLASS, RS_PART_WEIGHT, -1, 3, class_shape,
+                         &e->class_token));
+    return rs_net_tensor(nb, RS_ROLE_EMBED_POSITION, RS_PART_WEIGHT, -1, 3, table, &e->positions);
+}
+
+rs_status rs_net_embedding(rs_net_builder *nb)
+{
+    rs_embedding_op *e = &nb->network->embedding;
+    unsigned facts = nb->forward->facts;
+    *e = (rs_embedding_op){.scale = 1};
+    if (facts & RS_W_IMAGES) return images(nb, e);
+    RS_TRY(token_table(nb, e));
+    if (facts & RS_W_EMBED_SQRT) e->scale = sqrt((double)nb->d_model);
+    if (facts & RS_W_GRANITE) RS_TRY(rs_net_real(nb, "embedding_multiplier", &e->scale));
+    if (facts & RS_W_POSITIONS) RS_TRY(positions(nb, e));
+    if (facts & RS_W_TYPES) RS_TRY(token_types(nb, e));
+    if (facts & RS_W_EMBED_NORM)
+        RS_TRY(rs_net_norm(nb, RS_ROLE_NORM_EMBED, -1, e->width, &e->norm));
+    if (!(facts & RS_W_EMBED_PROJECTION)) return RS_OK;
+    return rs_net_dense(nb, RS_ROLE_EMBED_PROJECTION, -1, e->width, nb->d_model, RS_BIAS_YES,
+                        &e->projection);
+}
+
+/* ---- the head ---- */
+
+/* Logits by the embedding's own rows. */
+static void tie(rs_net_builder *nb, rs_dense *decoder)
+{
+    const rs_embedding_op *e = &nb->network->embedding;
+    *decoder = (rs_dense){.weight = e->tokens,
+                          .rows = e->vocabulary,
+                          .cols = e->width,
+                          .out_is_row = true,
+                          .in = e->width,
+                          .out = e->vocabulary,
+                          .run = e->vocabulary,
+                          .stride = e->vocabulary};
+}
+
+static rs_status decoder(rs_net_builder *nb)
+{
+    rs_head_op *head = &nb->network->head;
+    const rs_embedding_op *e = &nb->network->embedding;
+    bool stored = rs_net_has(nb, RS_ROLE_LM_HEAD, -1);
+    bool tied = nb->gguf ? !stored : rs_net_flag(nb, "tie_word_embeddings");
+    if (!tied && !stored)
+        return rs_net_note(nb, RS_INFO, "no_head", NULL,
+                           "the checkpoint has no output layer: no logits");
+    if (tied)
+        tie(nb, &head->decoder);
+    else
+        RS_TRY(rs_net_dense(nb, RS_ROLE_LM_HEAD, -1, e->width, e->vocabulary, RS_BIAS_NO,
+                            &head->decoder));
+    if (nb->init) return RS_OK;
+    const rs_tensor *apart = rs_top_tensor(nb->b, RS_SLOT_MAIN, RS_ROLE_HEAD_BIAS, RS_PART_BIAS);
+    if (!apart) apart = rs_top_tensor(nb->b, RS_SLOT_MAIN, RS_ROLE_HEAD_BIAS, RS_PART_WEIGHT);
+    if (!apart) apart = rs_top_tensor(nb->b, RS_SLOT_MAIN, RS_ROLE_LM_HEAD, RS_PART_BIAS);
+    head->bias = apart;
+    return rs_vector_shape(nb->b, apart, e->vocabulary);
+}
+
+/* The head of a masked language model is there or not: checkpoints are saved with and without. */
+static rs_status masked_head(rs_net_builder *nb)
+{
+    rs_head_op *head = &nb->network->head;
+    int64_t width = nb->network->embedding.width;
+    if (nb->init || !rs_net_has(nb, RS_ROLE_HEAD_TRANSFORM, -1)) return RS_OK;
+    RS_TRY(rs_net_dense(nb, RS_ROLE_HEAD_TRANSFORM, -1, nb->d_model, width, RS_BIAS_YES,
+                        &head->transform));
+    head->activation = nb->activation;
+    RS_TRY(rs_net_norm(nb, RS_ROLE_NORM_HEAD, -1, width, &head->norm));
+    head->next_token =
+        nb->network->n_layers > 0 && nb->network->layers[0].branches[0].attention.causal;
+    return decoder(nb);
+}
+
+rs_status rs_net_head(rs_net_builder *nb)
+{
+    rs_head_op *head = &nb->network->head;
+    unsigned facts = nb->forward->facts;
+    *head = (rs_head_op){.scale = 1};
+    if (facts & RS_W_MLM) return masked_head(nb);
+    if (facts & RS_W_RELATIVE) {
+        bool there =
+            !nb->init && (rs_net_has(nb, RS_ROLE_LM_HEAD, -1) ||
+                          rs_top_tensor(nb->b, RS_SLOT_MAIN, RS_ROLE_LM_HEAD, RS_PART_BIAS));
+        return there ? decoder(nb) : RS_OK;
+    }
+    if (!(facts & RS_W_CAUSAL)) return RS_OK;
+    double scaling = 1;
+    RS_TRY(rs_net_real(nb, "final_logit_softcapping", &head->softcap));
+    if (facts & RS_W_GRANITE) RS_TRY(rs_net_real(nb, "logits_scaling", &scaling));
+    if (scaling == 0 || head->softcap < 0)
+        return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, NULL,
+                       "logits cannot be divided by %g and capped at %g", scaling, head->softcap);
+    head->scale = 1 / scaling;
+    RS_TRY(decoder(nb));
+    head->next_token = head->decoder.weight != NULL;
+    return RS_OK;
+}

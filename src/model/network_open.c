@@ -1,0 +1,390 @@
+/* network_open.c: a checkpoint or a configuration becomes a network: family, settings, weights,
+ * remarks. */
+#include "model/network_build.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_LAYERS = 10000 };
+
+/* ---- which family ---- */
+
+static rs_status unknown_family(rs_net_builder *nb, const char *type)
+{
+    return rs_fail(nb->err, RS_E_FAMILY_UNKNOWN, nb->b->fields.path,
+                   "known are BERT, RoBERTa, DistilBERT, ALBERT, XLNet, GPT-2, GPT-NeoX, LLaMA, "
+                   "Mistral, Qwen2, Qwen3, Gemma, Gemma 2, Gemma 3, Phi-3, OLMo, Granite, Falcon "
+                   "and ViT",
+                   "no forward pass is known for model type %.80s", type ? type : "(none)");
+}
+
+/* What a forward pass of a family that scan knows would need. */
+static const char *missing_part(const char *type)
+{
+    static const struct {
+        const char *in_type, *part;
+    } parts[] = {
+        {"moe", "mixtures of experts are not built"},
+        {"mixtral", "mixtures of experts are not built"},
+        {"deepseek", "latent attention is not built"},
+        {"whisper", "an encoder of sound is not built"},
+        {"deit", "its distillation token is not built"},
+        {"olmo3", "its layers' two kinds of rotary positions are not described"},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(type, parts[i].in_type)) return parts[i].part;
+    return "how its layers are wired is not described";
+}
+
+static rs_status choose_family(rs_net_builder *nb, const char **type)
+{
+    rs_builder *b = nb->b;
+    RS_TRY(rs_family_choose(b, type));
+    if (!b->family) return unknown_family(nb, *type);
+    const rs_forward *forward = nb->forward = b->family->forward;
+    bool experts = strstr(*type, "moe") != NULL;
+    if (forward && (nb->gguf ? !experts : rs_type_listed(forward->types, *type))) return RS_OK;
+    return rs_fail(nb->err, RS_E_UNSUPPORTED, b->fields.path, "scan reads its weights",
+                   "%.80s cannot be run: %s", *type,
+                   b->family->ssm ? "state-space layers are scanned, not run"
+                                  : missing_part(*type));
+}
+
+/* Points the fields at the settings: what the configuration says over what it leaves to defaults.
+ */
+static rs_status settle(rs_net_builder *nb, const char *type, json_t **settings)
+{
+    rs_builder *b = nb->b;
+    json_t *translated = NULL;
+    const json_t *source = b->fields.object;
+    b->fields.dialect = nb->gguf ? rs_dialect_translated : b->family->dialect;
+    if (nb->gguf) {
+        RS_TRY(rs_net_translate(&translated, b, nb->forward, nb->err));
+        source = b->fields.root = b->fields.object = translated;
+        b->fields.prefix = NULL;
+    }
+    rs_status status = rs_net_settings(settings, nb->forward, &b->fields, source, nb->err);
+    json_decref(translated);
+    RS_TRY(status);
+    if (b->fields.object == b->fields.root) b->fields.root = *settings;
+    b->fields.object = *settings;
+    /* Falcon's layout hangs on a field that may have been left to its default. */
+    if (nb->gguf) return RS_OK;
+    const rs_family *again = rs_family_find(b->checkpoint, &b->fields, type);
+    if (again) b->family = again;
+    return RS_OK;
+}
+
+/* ---- sizes of the whole ---- */
+
+static rs_status read_sizes(rs_net_builder *nb)
+{
+    rs_builder *b = nb->b;
+    const rs_forward *forward = nb->forward;
+    int64_t layers, groups = 0;
+    RS_TRY(rs_fields_need(&b->fields, RS_FIELD_WIDTH, -1, &nb->d_model, nb->err));
+    RS_TRY(rs_fields_need(&b->fields, RS_FIELD_LAYERS, -1, &layers, nb->err));
+    int64_t stored = layers, depth = layers;
+    if (b->family->facts & RS_FACT_SHARED_LAYERS) {
+        RS_TRY(rs_fields_need(&b->fields, RS_FIELD_LAYER_GROUPS, -1, &groups, nb->err));
+        RS_TRY(rs_fields_need(&b->fields, RS_FIELD_INNER_GROUP, -1, &b->inner_group, nb->err));
+        if (groups > layers)
+            return rs_fail(nb->err, RS_E_CONFIG_LAYERS, b->fields.path, NULL,
+                           "%lld groups cannot share %lld layers", (long long)groups,
+                           (long long)layers);
+        bool fits = layers <= MOST_LAYERS && b->inner_group <= MOST_LAYERS;
+        stored = fits ? groups * b->inner_group : MOST_LAYERS + 1;
+        depth = fits ? layers * b->inner_group : MOST_LAYERS + 1;
+    }
+    if (depth > MOST_LAYERS || stored > MOST_LAYERS)
+        return rs_fail(nb->err, RS_E_CONFIG_LAYERS, b->fields.path,
+                       "correct the configuration, or download it again",
+                       "says that the model has %lld layers; at most %d are believed",
+                       (long long)layers, MOST_LAYERS);
+    nb->depth = (int32_t)depth;
+    nb->stored = (int32_t)stored;
+    nb->eps = forward->fixed_eps;
+    if (forward->eps) RS_TRY(rs_net_real(nb, forward->eps, &nb->eps));
+    if (!(nb->eps >= 0 && isfinite(nb->eps)))
+        return rs_fail(nb->err, RS_E_CONFIG_SIZE, b->fields.path, NULL,
+                       "%s is %g; it cannot be negative", forward->eps, nb->eps);
+    nb->network->d_model = nb->d_model;
+    nb->network->family = b->family->name;
+    return rs_net_activation(nb, forward->activation, &nb->activation);
+}
+
+/* ---- layers ---- */
+
+static rs_status refuse_others(rs_net_builder *nb)
+{
+    const rs_fields *fields = &nb->b->fields;
+    if (nb->forward->facts & RS_W_FALCON && rs_fields_true(fields, "alibi"))
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, NULL,
+                       "alibi is true: Falcon with linear biases instead of rotary positions is "
+                       "not run");
+    if (nb->forward->facts & RS_W_CLIP && rs_fields_key(fields, "clip_qkv"))
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, NULL,
+                       "clip_qkv is set: queries, keys and values are not clipped here");
+    if (rs_fields_true(fields, "use_bidirectional_attention") &&
+        !(nb->forward->facts & RS_W_BIDIRECTIONAL))
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, NULL,
+                       "use_bidirectional_attention is true, which is run for Gemma 3 only");
+    if (nb->forward->facts & RS_W_MLM && rs_fields_true(fields, "add_cross_attention") &&
+        !rs_fields_true(fields, "is_decoder"))
+        return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, fields->path, NULL,
+                       "add_cross_attention is true and is_decoder is not: only decoders attend to "
+                       "another model");
+    if (rs_fields_true(fields, "sinusoidal_pos_embds") && !nb->init)
+        return rs_net_note(nb, RS_INFO, "sinusoidal_positions", NULL,
+                           "positions are sinusoids; the table stored with the weights is used");
+    return RS_OK;
+}
+
+static rs_status build_layers(rs_net_builder *nb)
+{
+    rs_network *network = nb->network;
+    rs_layer *layers = NULL;
+    size_t n = 0, capacity = 0;
+    rs_status status = RS_OK;
+    for (int32_t l = 0; l < nb->depth && status == RS_OK; l++) {
+        rs_layer layer;
+        int32_t stored = rs_net_stored(nb, l);
+        const rs_layer *twin = NULL;
+        for (size_t i = 0; i < n && stored != l && !twin; i++)
+            if (layers[i].stored == stored) twin = &layers[i];
+        if (twin)
+            layer = *twin; /* its weights are the same ones, also when they are drawn */
+        else
+            status = rs_net_layer(nb, l, stored, &layer);
+        if (status != RS_OK) break;
+        if (RS_GROW(layers, n, capacity))
+            layers[n++] = layer;
+        else
+            status = rs_fail_memory(nb->err, "network", sizeof layer);
+    }
+    if (status == RS_OK) {
+        network->layers = rs_arena_alloc(network->arena, n, sizeof *layers);
+        network->n_layers = (int32_t)n;
+        if (network->layers)
+            memcpy(network->layers, layers, n * sizeof *layers);
+        else
+            status = rs_fail_memory(nb->err, "network", n * sizeof *layers);
+    }
+    rs_free(layers);
+    return status;
+}
+
+/* Layers of the checkpoint beyond those that the configuration names. */
+static rs_status note_extra_layers(rs_net_builder *nb)
+{
+    const rs_builder *b = nb->b;
+    int32_t last = -1;
+    for (size_t i = 0; i < b->n_blocks; i++)
+        if (b->blocks[i].slot == RS_SLOT_MAIN && b->blocks[i].layer > last)
+            last = b->blocks[i].layer;
+    if (last < nb->stored) return RS_OK;
+    return rs_net_note(nb, RS_WARN, "extra_layers", NULL,
+                       "the configuration names %d layers, the checkpoint has tensors up to layer "
+                       "%d: the first %d are run",
+                       (int)nb->stored, (int)last, (int)nb->stored);
+}
+
+/* ---- parameters ---- */
+
+typedef struct tensor_list {
+    const rs_tensor **items;
+    size_t n, capacity;
+    bool failed;
+} tensor_list;
+
+static void add(tensor_list *list, const rs_tensor *tensor)
+{
+    if (!tensor || list->failed) return;
+    if (RS_GROW(list->items, list->n, list->capacity))
+        list->items[list->n++] = tensor;
+    else
+        list->failed = true;
+}
+
+static void add_dense(tensor_list *list, const rs_dense *dense)
+{
+    add(list, dense->weight);
+    if (dense->weight) add(list, dense->bias);
+}
+
+static void add_norm(tensor_list *list, const rs_norm_op *norm)
+{
+    add(list, norm->gain);
+    add(list, norm->bias);
+}
+
+static void add_branch(tensor_list *list, const rs_branch *branch)
+{
+    add_norm(list, &branch->before);
+    add_norm(list, &branch->inside);
+    add_norm(list, &branch->after);
+    if (branch->kind == RS_BRANCH_MLP) {
+        add_dense(list, &branch->mlp.up);
+        add_dense(list, &branch->mlp.gate);
+        add_dense(list, &branch->mlp.down);
+        return;
+    }
+    const rs_attention_op *op = &branch->attention;
+    const rs_dense *maps[] = {&op->q, &op->k, &op->v, &op->o, &op->relative.r};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        add_dense(list, maps[i]);
+    add_norm(list, &op->q_norm);
+    add_norm(list, &op->k_norm);
+    add(list, op->relative.content_bias);
+    add(list, op->relative.position_bias);
+    add(list, op->relative.segment_bias);
+    add(list, op->relative.segment_embed);
+    add(list, op->distance_bias);
+}
+
+static int by_address(const void *left, const void *right)
+{
+    uintptr_t a = (uintptr_t) * (const rs_tensor *const *)left;
+    uintptr_t b = (uintptr_t) * (const rs_tensor *const *)right;
+    return (a > b) - (a < b);
+}
+
+static rs_status count_parameters(rs_net_builder *nb)
+{
+    rs_network *network = nb->network;
+    tensor_list list = {0};
+    const rs_embedding_op *e = &network->embedding;
+    add(&list, e->tokens);
+    add(&list, e->positions);
+    add(&list, e->types);
+    add(&list, e->class_token);
+    add_norm(&list, &e->norm);
+    add_dense(&list, &e->projection);
+    add_dense(&list, &e->patch);
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t i = 0; i < network->layers[l].n_branches; i++)
+            add_branch(&list, &network->layers[l].branches[i]);
+    add_norm(&list, &network->final_norm);
+    add_dense(&list, &network->head.transform);
+    add_norm(&list, &network->head.norm);
+    add_dense(&list, &network->head.decoder);
+    add(&list, network->head.bias);
+    if (list.n) qsort(list.items, list.n, sizeof *list.items, by_address);
+    for (size_t i = 0; i < list.n; i++)
+        if (i == 0 || list.items[i] != list.items[i - 1])
+            network->parameters += (uint64_t)list.items[i]->count;
+    rs_free(list.items);
+    return list.failed ? rs_fail_memory(nb->err, "network", 0) : RS_OK;
+}
+
+/* ---- opening ---- */
+
+/* What transformers draws: normal(0, initializer_range); GPT-2's residual outputs smaller by
+ * sqrt(2 layers), one factor for the two branches of each layer. */
+static rs_status set_default(rs_net_builder *nb)
+{
+    double std = 0.02;
+    RS_TRY(rs_net_real(nb, "initializer_range", &std));
+    if (!(std >= 0 && std < 1e6))
+        return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, NULL,
+                       "initializer_range is %g; a standard deviation is needed", std);
+    double residual = std;
+    if (nb->forward->facts & RS_W_RESIDUAL_STD) residual = std / sqrt(2.0 * nb->depth);
+    rs_init_set_default(nb->init, std, residual, nb->d_model, nb->depth);
+    return RS_OK;
+}
+
+/* Refuses a model that memory cannot hold before the first weight is drawn. */
+static rs_status prepare_draws(rs_net_builder *nb)
+{
+    int64_t width = 4 * nb->d_model, vocabulary = 0;
+    bool found;
+    RS_TRY(set_default(nb));
+    RS_TRY(rs_net_size(nb, nb->forward->mlp_width, 0, &width, &found));
+    RS_TRY(rs_net_size(nb, "vocab_size", -1, &vocabulary, &found));
+    double d = (double)nb->d_model, maps = nb->forward->facts & RS_W_GATED ? 3 : 2;
+    return rs_init_expect(nb->init,
+                          nb->stored * (2 * d * d + maps * d * (double)width) +
+                              (double)vocabulary *
+                                  (nb->forward->facts & RS_W_EMBED_PROJECTION ? 1 : d),
+                          nb->err);
+}
+
+static rs_status build_parts(rs_net_builder *nb)
+{
+    rs_builder *b = nb->b;
+    RS_TRY(read_sizes(nb));
+    RS_TRY(refuse_others(nb));
+    if (nb->init) RS_TRY(prepare_draws(nb));
+    RS_TRY(rs_net_embedding(nb));
+    RS_TRY(build_layers(nb));
+    if (nb->forward->facts & RS_W_FINAL)
+        RS_TRY(rs_net_norm(nb, RS_ROLE_NORM_FINAL, -1, nb->d_model, &nb->network->final_norm));
+    RS_TRY(rs_net_head(nb));
+    RS_TRY(rs_net_missing(nb));
+    if (b->n_blocks) RS_TRY(note_extra_layers(nb));
+    RS_TRY(rs_net_pooling(nb));
+    return count_parameters(nb);
+}
+
+static rs_status build(rs_net_builder *nb)
+{
+    rs_builder *b = nb->b;
+    const char *type;
+    json_t *settings = NULL;
+    rs_fields_open(&b->fields, b->checkpoint);
+    RS_TRY(choose_family(nb, &type));
+    RS_TRY(settle(nb, type, &settings));
+    const rs_field_row *dialect = b->fields.dialect;
+    rs_status status = rs_builder_roles(b);
+    if (status == RS_OK) status = rs_family_match(b);
+    b->fields.dialect = dialect;
+    if (status == RS_OK) status = rs_blocks_make(b);
+    if (status == RS_OK) status = build_parts(nb);
+    json_decref(settings);
+    return status;
+}
+
+static rs_status open_network(rs_network **out, const rs_checkpoint *checkpoint, rs_init *init,
+                              rs_error *err)
+{
+    rs_net_builder nb = {.init = init, .err = err, .gguf = checkpoint->format == RS_FORMAT_GGUF};
+    *out = NULL;
+    RS_TRY(rs_builder_open(&nb.b, checkpoint, err));
+    rs_status status = RS_OK;
+    nb.network = rs_calloc(1, sizeof *nb.network);
+    if (nb.network) nb.network->arena = rs_arena_new();
+    if (!nb.network || !nb.network->arena) status = rs_fail_memory(err, "network", 0);
+    if (status == RS_OK) status = build(&nb);
+    rs_buffer_free(&nb.missing);
+    rs_model_close(rs_builder_close(nb.b));
+    if (status != RS_OK) {
+        rs_network_close(nb.network);
+        return status;
+    }
+    *out = nb.network;
+    return RS_OK;
+}
+
+rs_status rs_network_open(rs_network **out, const rs_checkpoint *checkpoint, rs_error *err)
+{
+    *out = NULL;
+    if (!checkpoint->config)
+        return rs_fail(err, RS_E_CONFIG_MISSING, checkpoint->path, "put its config.json beside it",
+                       "there is no config.json, and tensors alone do not tell how they are used");
+    RS_TRY(open_network(out, checkpoint, NULL, err));
+    (*out)->checkpoint = checkpoint;
+    return RS_OK;
+}
+
+rs_status rs_network_from_config(rs_network **out, const json_t *config, const char *path,
+                                 rs_init *init, rs_error *err)
+{
+    /* A checkpoint without tensors, so that the same code reads its configuration. */
+    rs_checkpoint bare = {.format = RS_FORMAT_SAFETENSORS,
+                          .path = (char *)path,
+                          .config = (json_t *)config,
+                          .config_path = (char *)path};
+    return open_network(out, &bare, init, err);
+}
