@@ -166,6 +166,11 @@ const cli_option cli_options[] = {
      "When a finding is raised: token_collapse where a state's relative residual is below X; "
      "attention_sink where the first token gets more than X of a head's weight; uniform_attention "
      "and condensed_attention where a head's entropy is above or below X of the most possible."},
+    {"text", "FILE", CLI_TEXT, AT(text), CLI_TOKENIZE, NULL, NULL,
+     "The text to tokenise. Bytes that are not UTF-8 become U+FFFD, one for each broken part."},
+    {"no-special", NULL, CLI_FLAG, AT(no_special), CLI_TOKENIZE, NULL, NULL,
+     "Leave out the tokens that the model puts around a text ([CLS], <bos>); those that the text "
+     "spells out are still recognised."},
     {"quick", NULL, CLI_FLAG, AT(quick), CLI_LAB, NULL, NULL,
      "Fewer repetitions and shorter runs; the result says what was left out."},
     {"threads", "N", CLI_COUNT, AT(threads), CLI_ALL, "all cores, at most 64", NULL,
@@ -243,6 +248,18 @@ const cli_command cli_commands[] = {
      "summary|tokens|attention|loss|generate|attention_maps|weights|layers|heads|groups|planes|"
      "tensors|spectra|balance",
      cli_probe},
+    {"tokenize", CLI_TOKENIZE, "PATH", "the token ids that a model sees for a text",
+     "Cuts a text into the tokens that the model was trained on: the same ids as the model's own "
+     "library gives, each with the "
+     "bytes of the text that it stands for.\n"
+     "PATH is a directory with tokenizer.json, such a file, or a .gguf file with a tokenizer. The "
+     "sections truncation and padding of "
+     "a tokenizer.json are not applied: a text is never cut or filled up.\n"
+     "Tables: ids, summary.",
+     "rankscope tokenize ~/models/llama --text page.txt # a table of tokens\n"
+     "rankscope tokenize model.gguf --text page.txt --json - | jq '[.tables.ids[].id]' # for "
+     "scripts",
+     "ids|summary", cli_tokenize},
     {"lab", CLI_LAB, "list|run ID",
      "published figures and tables done again: claimed, measured, verdict",
      "'lab list' shows the experiments; 'lab run ID' does one, 'lab run all' all of them. Each "

@@ -19,6 +19,7 @@ static rs_status residuals(rs_result *result, double floor, rs_error *err)
                       .colour = {"variant", "variant"},
                       .colour_is_category = true,
                       .band_of_each = true,
+                      .x_whole = true,
                       .facets = {facets, COUNT(facets)},
                       .keys = {token_keys, COUNT(token_keys)},
                       .log_y = true,

@@ -37,7 +37,7 @@ void rs_store_discard(rs_store *store);                    /* NULL is fine */
 
 /* probe_maps.c. Attention matrices of the first sample (of the first batch that shows it any), for
  * figures: at most RS_MAP_TOKENS of its tokens. */
-enum { RS_MAP_TOKENS = 128 };
+enum { RS_MAP_TOKENS = 64 };
 typedef struct rs_map_keeper rs_map_keeper;
 typedef struct rs_map {
     int64_t n;      /* queries = keys; 0: never seen */

@@ -205,7 +205,7 @@ static rs_status map_table(rs_result *result, const rs_probed *variants, size_t 
             if (!table)
                 RS_TRY(rs_result_add_table(
                     result, "attention_maps", "Attention matrices",
-                    "The heads of --attention-maps on the first sample, at most its first 128 "
+                    "The heads of --attention-maps on the first sample, at most its first 64 "
                     "tokens",
                     map_columns, COUNT(map_columns), &table, err));
             RS_TRY(add_map(table, variants[v].name, &variants[v].maps->choices[m],

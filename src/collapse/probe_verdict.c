@@ -85,35 +85,43 @@ static const struct {
     {"san", "pure", "the norm"},
 };
 
+/* "0.51", or "4.8e-07 (the floor)". */
+static const char *shown(char *text, size_t size, double value, const rs_probed *v)
+{
+    snprintf(text, size, "%.3g%s", value, value <= v->measured->floor ? " (the floor)" : "");
+    return text;
+}
+
 static rs_status compare(rs_result *result, const rs_probed *variants, size_t n, rs_error *err)
 {
     enum { ROWS = sizeof comparisons / sizeof *comparisons };
-    char message[600], part[128];
+    char list[600] = "", text[900], with_text[40], without_text[40];
     size_t used = 0;
     int best = -1;
     double most = 1;
-    message[0] = 0;
+    bool at_floor = false;
     for (int i = 0; i < ROWS; i++) {
-        double with = leaves(find(variants, n, comparisons[i].with));
-        double without = leaves(find(variants, n, comparisons[i].without));
-        if (isnan(with) || isnan(without)) continue;
-        if (with / without > most) most = with / without, best = i;
-        snprintf(part, sizeof part, "%s%s: %.3g against %.3g without", used ? "; " : "",
-                 comparisons[i].component, with, without);
-        used += (size_t)snprintf(message + used, sizeof message - used, "%s", part);
+        const rs_probed *with = find(variants, n, comparisons[i].with);
+        const rs_probed *without = find(variants, n, comparisons[i].without);
+        double a = leaves(with), b = leaves(without);
+        if (isnan(a) || isnan(b)) continue;
+        if (a / b > most) most = a / b, best = i, at_floor = b <= without->measured->floor;
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s: %s with, %s without",
+                                 used ? "; " : "", comparisons[i].component,
+                                 shown(with_text, sizeof with_text, a, with),
+                                 shown(without_text, sizeof without_text, b, without));
     }
     if (!used) return RS_OK;
-    char text[900];
     if (best >= 0)
         snprintf(text, sizeof text,
-                 "%s holds the tokens apart: with it %.3g times the relative residual leaves the "
-                 "last block (%s)",
-                 comparisons[best].component, most, message);
+                 "%s holds the tokens apart: %s%.3g times the relative residual leaves the last "
+                 "block (%s)",
+                 comparisons[best].component, at_floor ? "at least " : "", most, list);
     else
         snprintf(text, sizeof text,
                  "no component alone keeps the tokens further apart (relative residual that leaves "
                  "the last block; %s)",
-                 message);
+                 list);
     return add(result, "component_summary", NULL, RS_NULL_INT, most, text, NULL, err);
 }
 
@@ -143,8 +151,10 @@ rs_status rs_probe_verdict(rs_result *result, const rs_probed *variants, size_t 
 {
     if (!options->measure.tokens) return RS_OK;
     RS_TRY(compare(result, variants, n, err));
+    size_t first = rs_probe_main_variant(variants, n);
+    RS_TRY(describe(result, &variants[first], options, err));
     for (size_t v = 0; v < n; v++)
-        RS_TRY(describe(result, &variants[v], options, err));
+        if (v != first) RS_TRY(describe(result, &variants[v], options, err));
     RS_TRY(compare_with_full(result, variants, n, err));
     if (n > 1) return RS_OK;
     return add(result, "one_variant", NULL, RS_NULL_INT, NAN,

@@ -1,5 +1,6 @@
 /*
- * vector.h: sums over the entries of one or two vectors, in float64, vectorised.
+ * vector.h: sums over the entries of one or two vectors and products of a matrix with a vector, in
+ * float64, vectorised.
  *
  * Each sum runs in sixteen interleaved partial sums that are added pairwise at the end: the error
  * bound is that of n/16 additions, and the order does not depend on the instruction set, so that
@@ -20,5 +21,16 @@ double rs_dot(const double *a, const double *b, int64_t n);
 double rs_distance_1(const double *a, const double *b, int64_t n);
 /* Σ (a_i − b_i)². */
 double rs_distance_squared(const double *a, const double *b, int64_t n);
+/* −Σ a_i ln a_i over the positive a_i, each logarithm to about 2e-16 (absolute where it is small):
+ * the entropy in nats of probabilities. */
+double rs_entropy(const double *a, int64_t n);
+
+/* y = A x, y = Aᵀx and y += Aᵀx for A: m×n, row-major with leading dimension ld. For the matrices
+ * here, which fit a cache, as fast as dgemv, and never more than one thread. */
+void rs_multiply(double *y, const double *a, const double *x, int64_t m, int64_t n, int64_t ld);
+void rs_multiply_transposed(double *y, const double *a, const double *x, int64_t m, int64_t n,
+                            int64_t ld);
+void rs_add_transposed(double *y, const double *a, const double *x, int64_t m, int64_t n,
+                       int64_t ld);
 
 #endif

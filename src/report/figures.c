@@ -248,6 +248,7 @@ static json_t *band_of_each(const rs_lines *l, json_t *transform, json_t *detail
     json_t *bottom = number_axis(low, l->log_y);
     json_object_set_new(bottom, "title", json_string(title_of(l->y)));
     json_t *colour = colour_field(l->colour, l->colour_is_category);
+    json_object_set_new(colour, "legend", json_pack("{s:i}", "symbolOpacity", 1));
     return json_pack("{s:{s:s, s:f, s:b}, s:{s:o, s:o, s:{s:s}, s:o, s:O}}", "mark", "type", "area",
                      "opacity", 0.15, "tooltip", 0, "encoding", "x", number_axis(l->x, l->log_x),
                      "y", bottom, "y2", "field", l->high.field, "color", colour, "detail", detail);
@@ -314,6 +315,9 @@ json_t *rs_figure_lines(const rs_lines *l)
     if (l->y_rule > 0) add_rule(layers, l->y_rule, l->y_rule_label);
     json_t *encoding =
         point_encoding(l->x, l->y, l->colour, l->colour_is_category, l->log_x, l->log_y, l->keys);
+    if (l->x_whole)
+        json_object_set_new(json_object_get(encoding, "x"), "axis",
+                            json_pack("{s:i}", "tickMinStep", 1));
     json_object_set_new(encoding, "detail", detail);
     json_object_set_new(encoding, "opacity", if_selected(l->keys, 1, 0.25, 0.6));
     json_object_set_new(encoding, "strokeWidth", if_selected(l->keys, 3, 1.2, 1.2));

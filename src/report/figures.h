@@ -52,6 +52,7 @@ typedef struct rs_lines {
     rs_figure_names facets;
     rs_figure_names keys;
     bool log_x, log_y; /* rows without a positive value are left out */
+    bool x_whole;      /* x counts: no ticks between whole numbers */
     bool band_of_each; /* a band of its own for each line, in the line's colour */
     double y_rule;     /* a dashed line across at this height; 0: none */
     const char *y_rule_label;

@@ -1,0 +1,85 @@
+/* test_vector.c: the vectorised sums and products against their plain definitions in long double.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "linalg/vector.h"
+#include "measure_cases.h"
+
+static void sums_agree_with_their_definition(void **state)
+{
+    (void)state;
+    static const int lengths[] = {0, 1, 3, 4, 15, 16, 17, 33, 64, 100, 1000};
+    double *a = entries(1000, 1), *b = entries(1000, 2), *p = entries(1000, 3);
+    for (int l = 0; l < 11; l++) {
+        int n = lengths[l];
+        long double sum = 0, absolute = 0, dot = 0, distance = 0, square = 0;
+        for (int i = 0; i < n; i++) {
+            long double x = (long double)a[i], y = (long double)b[i];
+            sum += x;
+            absolute += fabsl(x);
+            dot += x * y;
+            distance += fabsl(x - y);
+            square += (x - y) * (x - y);
+        }
+        assert_near("sum", rs_sum(a, n), (double)sum, 0, 1e-13);
+        assert_near("absolute", rs_sum_absolute(a, n), (double)absolute, 1e-14, 0);
+        assert_near("dot", rs_dot(a, b, n), (double)dot, 0, 1e-13);
+        assert_near("distance", rs_distance_1(a, b, n), (double)distance, 1e-14, 0);
+        long double entropy = 0;
+        for (int i = 0; i < n; i++) {
+            /* Probabilities of all sizes, and zeros. */
+            p[i] = i % 5 == 4 ? 0 : (a[i] + 0.5) * pow(2, -(i % 60));
+            entropy -= p[i] > 0 ? (long double)p[i] * logl((long double)p[i]) : 0;
+        }
+        assert_near("entropy", rs_entropy(p, n), (double)entropy, 4e-16, 0);
+        assert_near("square", rs_distance_squared(a, b, n), (double)square, 1e-14, 0);
+    }
+    free(a);
+    free(b);
+    free(p);
+}
+
+/* y = A x, y = Aᵀx and y += Aᵀx for all remainders of four, with a leading dimension. */
+static void products_agree_with_their_definition(void **state)
+{
+    (void)state;
+    enum { LD = 40 };
+    double *a = entries(LD * LD, 4), *x = entries(LD, 5), y[LD], z[LD];
+    for (int m = 1; m <= 9; m++) {
+        for (int n = 1; n <= 35; n += 3) {
+            rs_multiply(y, a, x, m, n, LD);
+            for (int i = 0; i < m; i++) {
+                long double sum = 0;
+                for (int j = 0; j < n; j++)
+                    sum += (long double)a[i * LD + j] * (long double)x[j];
+                assert_near("A x", y[i], (double)sum, 0, 1e-14);
+            }
+            rs_multiply_transposed(y, a, x, m, n, LD);
+            memcpy(z, x, sizeof z);
+            rs_add_transposed(z, a, x, m, n, LD);
+            for (int j = 0; j < n; j++) {
+                long double sum = 0;
+                for (int i = 0; i < m; i++)
+                    sum += (long double)a[i * LD + j] * (long double)x[i];
+                assert_near("transposed", y[j], (double)sum, 0, 1e-14);
+                assert_near("added", z[j], (double)(sum + (long double)x[j]), 0, 1e-14);
+            }
+        }
+    }
+    free(a);
+    free(x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_agree_with_their_definition),
+        cmocka_unit_test(products_agree_with_their_definition),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
