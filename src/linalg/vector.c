@@ -185,18 +185,25 @@ DEFINE_SET(plain, )
 DEFINE_SET(avx2, __attribute__((target("avx2"))))
 #endif
 
+/* The set in use; NULL until the first use. */
+static _Atomic(const sum_set *) in_use;
+
+void rs_vector_use_plain(bool plain)
+{
+    atomic_store_explicit(&in_use, plain ? &set_plain : NULL, memory_order_relaxed);
+}
+
 /* The set for this processor, chosen at the first use. */
 static const sum_set *chosen(void)
 {
-    static _Atomic(const sum_set *) kept;
-    const sum_set *set = atomic_load_explicit(&kept, memory_order_relaxed);
+    const sum_set *set = atomic_load_explicit(&in_use, memory_order_relaxed);
     if (set) return set;
     set = &set_plain;
 #if defined(__x86_64__)
     rs_cpu_level level = rs_cpu_vector_level();
     if (level == RS_CPU_AVX2 || level == RS_CPU_AVX512) set = &set_avx2;
 #endif
-    atomic_store_explicit(&kept, set, memory_order_relaxed);
+    atomic_store_explicit(&in_use, set, memory_order_relaxed);
     return set;
 }
 

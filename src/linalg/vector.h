@@ -9,6 +9,7 @@
 #ifndef RS_LINALG_VECTOR_H
 #define RS_LINALG_VECTOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Σ a_i. */
@@ -32,5 +33,8 @@ void rs_multiply_transposed(double *y, const double *a, const double *x, int64_t
                             int64_t ld);
 void rs_add_transposed(double *y, const double *a, const double *x, int64_t m, int64_t n,
                        int64_t ld);
+
+/* Test hook: the copy for every processor from now on, or again the one for this processor. */
+void rs_vector_use_plain(bool plain);
 
 #endif
