@@ -24,7 +24,8 @@ typedef struct rs_attention_measures {
      * was centred or scaled it is 1 − lambda2 all the same, and may be negative. */
     double spectral_gap;
     /* The two largest singular values of A, multiplicity counted; sigma2 = 0 when n = 1. Relative
-     * error below 1e-10 for float64 entries, 1e-8 for float32 ones. */
+     * error below 1e-10 for float64 entries and 1e-8 for float32 ones, or the width of a cluster
+     * narrower than 1e-8. */
     double sigma1, sigma2;
     /* |λ₂|: the second largest modulus of A's eigenvalues, counted with multiplicity; 0 when n = 1.
      * Of a causal A the eigenvalues are the diagonal. Backward error 1e-11 relative for float64
