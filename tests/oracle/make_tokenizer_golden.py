@@ -170,11 +170,11 @@ def real(minilm, gemma):
     reference.no_truncation()
     reference.no_padding()
     found = {"minilm": reference.encode(text).ids}
-    import pathlib as p
-    import transformers
-    path = p.Path(gemma)
+    import transformers  # slow to load
+
+    path = pathlib.Path(gemma)
     converted = transformers.AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
-    found["gemma"] = converted(text)["input_ids"]
+    found["gemma3-270m"] = converted(text)["input_ids"]
     dump(OUT / "real_ids.json", found)
 
 
