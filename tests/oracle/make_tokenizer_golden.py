@@ -14,6 +14,7 @@ Re-run with the versions of requirements.txt:
 import io
 import json
 import pathlib
+import struct
 import sys
 
 import gguf
@@ -163,19 +164,47 @@ def gguf_cases(texts):
 
 # ---- real models ----
 
+def message(*fields):
+    """A protocol buffer message of (number, value): int as varint, float as fixed32, bytes with a length."""
+    def varint(n):
+        return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
+
+    out = []
+    for number, value in fields:
+        if isinstance(value, float):
+            out.append(varint(number << 3 | 5) + struct.pack("<f", value))
+        elif isinstance(value, int):
+            out.append(varint(number << 3) + varint(value))
+        else:
+            out.append(varint(number << 3 | 2) + varint(len(value)) + value)
+    return b"".join(out)
+
+
+def sentencepiece_of(path):
+    """SentencePiece's own program on the pieces of a GGUF file (ModelProto of sentencepiece_model.proto)."""
+    fields = gguf.GGUFReader(path).fields
+    tokens, scores, types = (fields[f"tokenizer.ggml.{k}"].contents() for k in ("tokens", "scores", "token_type"))
+    unknown = fields["tokenizer.ggml.unknown_token_id"].contents()
+    types[unknown] = int(KINDS.UNKNOWN)
+    users = int(KINDS.USER_DEFINED)
+    pieces = [(1, message((1, (t.replace(" ", pipelines.SPACE) if k == users else t).encode()), (2, float(s)), (3, k)))
+              for t, s, k in zip(tokens, scores, types)]
+    bpe = message((3, 2), (35, 1), (40, unknown), (41, 2), (42, 1), (43, 0), (46, b"<bos>"), (47, b"<eos>"), (48, b"<pad>"))
+    normal = message((1, b"identity"), (3, 0), (4, 0), (5, 1))
+    return sentencepiece.SentencePieceProcessor(model_proto=message(*pieces, (2, bpe), (3, normal)))
+
+
 def real(minilm, gemma):
-    text = "\n".join(t for t in (r.decode(errors="replace") for r in pipelines.fixed_texts()) if "\0" not in t)
+    """MiniLM: the `tokenizers` package. Gemma: SentencePiece, so the texts hold no control tokens and no U+2581."""
+    decoded = [r.decode(errors="replace") for r in pipelines.fixed_texts()]
+    text = "\n".join(t for t in decoded if "\0" not in t and pipelines.SPACE not in t and not set(pipelines.SPELLED) & {t}
+                     and not any(c in t for c in ("<pad>", "<unk>", "<mask>", "<start_of_turn>", "<s>", "</s>")))
     (OUT / "real_text.txt").write_bytes(text.encode())
     reference = Tokenizer.from_file(minilm)
     reference.no_truncation()
     reference.no_padding()
-    found = {"minilm": reference.encode(text).ids}
-    import pathlib as p
-    import transformers
-    path = p.Path(gemma)
-    converted = transformers.AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
-    found["gemma"] = converted(text)["input_ids"]
-    dump(OUT / "real_ids.json", found)
+    dump(OUT / "real_ids.json", {"minilm": reference.encode(text).ids,
+                                 "gemma3-270m": [2] + sentencepiece_of(gemma).encode(text)})
 
 
 def main():
