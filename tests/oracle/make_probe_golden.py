@@ -3,19 +3,20 @@
 CASE.json       for small models of tests/golden/forward: the samples (ragged rows of ids) and the columns of
                 tables tokens, attention and loss, each computed from full matrices in float64 (SVD, eigenvalues),
                 mean over the samples; continuations by model.generate; what --output should hold
-minilm.json     all-MiniLM-L6-v2: ids, sentence embeddings as its modules.json says (mean of the real tokens,
-                normalised), first columns of table tokens; written when the model is here
+minilm.json     all-MiniLM-L6-v2: ids, sentence embeddings by the sentence-transformers package, columns of
+                tables tokens and attention
 gemma.json      Gemma 3 270M Q4_K_M dequantised to float32: 32 greedy ids and the loss; likewise
 
-Real models are looked for in RANKSCOPE_MODELS (folders minilm and gemma-3-270m-Q4_K_M.gguf), else left alone.
+A model that scripts/fetch_model.sh cannot fetch is left as it is.
 Re-run with the versions of requirements.txt:  python tests/oracle/make_probe_golden.py
 """
 
 import json
-import os
 import pathlib
+import subprocess
 
 import numpy as np
+import sentence_transformers
 import torch
 import transformers as T
 
@@ -185,12 +186,8 @@ def minilm(folder):
     tokenizer = T.AutoTokenizer.from_pretrained(folder)
     model = T.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
     samples = [tokenizer(s)["input_ids"] for s in SENTENCES]
-    embeddings = []
-    for ids in samples:
-        with torch.no_grad():
-            states = model(input_ids=torch.tensor([ids])).last_hidden_state[0].double().numpy()
-        pooled = states.mean(0)
-        embeddings.append([round(float(v), 9) for v in pooled / np.linalg.norm(pooled)])
+    package = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    embeddings = [[round(float(v), 9) for v in row] for row in package.encode(SENTENCES, batch_size=1)]
     blocks = model.encoder.layer
     table = tokens_table(model, blocks, [b.attention.output.dense for b in blocks], samples, False)
     write("minilm", {"text": SENTENCES, "samples": samples, "sentence_embedding": embeddings,
@@ -222,8 +219,9 @@ def gemma(path):
 
 small("llama", [[5, 2, 9, 1, 1, 3], [4, 8], [7], [3, 3, 6, 2, 8, 1, 4, 0], []], True)
 small("bert", [[5, 2, 9, 1, 7, 3], [4, 8, 2], [7], [3, 3, 6, 2, 8]], False)
-models = pathlib.Path(os.environ.get("RANKSCOPE_MODELS", "."))
-if (models / "minilm").is_dir():
-    minilm(models / "minilm")
-if (models / "gemma-3-270m-Q4_K_M.gguf").exists():
-    gemma(models / "gemma-3-270m-Q4_K_M.gguf")
+for name, make in (("minilm", minilm), ("gemma3-270m", gemma)):
+    fetch = subprocess.run([GOLDEN.parent.parent / "scripts" / "fetch_model.sh", name], capture_output=True, text=True)
+    if fetch.returncode:
+        print(f"{name} is left as it is: {fetch.stderr.strip()}")
+    else:
+        make(pathlib.Path(fetch.stdout.strip()))
