@@ -77,7 +77,7 @@ static const struct broken {
     {"{" BPE ",\"normalizer\":{\"type\":\"Upside\"}}", RS_E_TOKENIZER_UNKNOWN,
      "normalizer: normalizer 'Upside'"},
     {"{" BPE ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{\"type\":"
-             "\"X\"}]}}",
+     "\"X\"}]}}",
      RS_E_TOKENIZER_UNKNOWN, "normalizer.normalizers[1]"},
     {"{" BPE ",\"normalizer\":{\"type\":\"Sequence\"}}", RS_E_TOKENIZER_SCHEMA, "normalizers"},
     {"{" BPE ",\"normalizer\":{}}", RS_E_TOKENIZER_SCHEMA, "type"},
@@ -91,7 +91,7 @@ static const struct broken {
      ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"[a[bc]]\"},\"content\":\"\"}}",
      RS_E_TOKENIZER_PATTERN, "brackets inside"},
     {"{" BPE ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"[\\\\w&&x]\"},"
-             "\"content\":\"\"}}",
+     "\"content\":\"\"}}",
      RS_E_TOKENIZER_PATTERN, "&&"},
     {"{" BPE
      ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"[a\"},\"content\":\"\"}}",
@@ -109,22 +109,22 @@ static const struct broken {
     {"{" BPE ",\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}}", RS_E_TOKENIZER_UNKNOWN,
      "'UnicodeScripts'"},
     {"{" BPE ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":"
-             "\"Sideways\",\"invert\":false}}",
+     "\"Sideways\",\"invert\":false}}",
      RS_E_TOKENIZER_SCHEMA, "behavior"},
     {"{" BPE ",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"ab\"}}",
      RS_E_TOKENIZER_SCHEMA, "one character"},
     {"{" BPE ",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":"
-             "\"last\"}}",
+     "\"last\"}}",
      RS_E_TOKENIZER_SCHEMA, "prepend_scheme"},
     {"{" BPE ",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":"
-             "\"first\",\"add_prefix_space\":false}}",
+     "\"first\",\"add_prefix_space\":false}}",
      RS_E_TOKENIZER_SCHEMA, "contradicts"},
     {"{" BPE ",\"post_processor\":{\"type\":\"Nothing\"}}", RS_E_TOKENIZER_UNKNOWN, "'Nothing'"},
     {"{" BPE
      ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[],\"special_tokens\":{}}}",
      RS_E_TOKENIZER_SCHEMA, "0 times"},
     {"{" BPE ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"
-             "\"id\":\"[X]\"}}],\"special_tokens\":{}}}",
+     "\"id\":\"[X]\"}}],\"special_tokens\":{}}}",
      RS_E_TOKENIZER_SCHEMA, "'[X]'"},
     {"{" BPE
      ",\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"a\",1],\"cls\":[\"b\",-2]}}",
