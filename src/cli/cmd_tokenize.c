@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 static const rs_column id_columns[] = {
@@ -73,7 +74,7 @@ static rs_status add_summary(rs_result *result, const rs_tokenizer *tokenizer,
 
 /* The terminal shows a table of so many tokens unasked; of a longer text, the beginning in words.
  */
-enum { MOST_SHOWN = 100, FIRST_SHOWN = 24 };
+enum { MOST_SHOWN = 100, FIRST_SHOWN = 24, LONGEST_SHOWN = 40 };
 
 static rs_status add_beginning(rs_result *result, const rs_tokenizer *tokenizer,
                                const rs_token_ids *ids, rs_error *err)
@@ -82,8 +83,12 @@ static rs_status add_beginning(rs_result *result, const rs_tokenizer *tokenizer,
     int used = snprintf(message, sizeof message, "%zu tokens, which begin:", ids->n);
     for (size_t i = 0; i < FIRST_SHOWN && i < ids->n && used < (int)sizeof message - 64; i++) {
         const char *token = rs_tokenizer_token(tokenizer, ids->ids[i]);
-        used += snprintf(message + used, sizeof message - (size_t)used, " %.40s",
-                         token ? token : "(no such token)");
+        if (!token) token = "(no such token)";
+        size_t length = strnlen(token, LONGEST_SHOWN);
+        while (length > 0 && ((unsigned char)token[length] & 0xC0) == 0x80)
+            length--; /* cut between characters */
+        used +=
+            snprintf(message + used, sizeof message - (size_t)used, " %.*s", (int)length, token);
     }
     const rs_finding finding = {.severity = RS_INFO,
                                 .code = "long_text",
