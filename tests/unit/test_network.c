@@ -251,6 +251,28 @@ static void gemma3_gguf_layers(void **state)
     rs_checkpoint_close(checkpoint);
 }
 
+static void gemma3_gguf_newer_keys(void **state)
+{
+    (void)state;
+    rs_checkpoint *checkpoint = open_case("gemma3_gguf");
+    rs_network *network;
+    rs_error err = {0};
+    overlay(checkpoint->config,
+            "{\"gemma3.attention.sliding_window_pattern\":[true,false,true,true,true,true,false],"
+            "\"gemma3.rope.freq_base_swa\":250.0,\"gemma3.rope.scaling.type\":\"linear\","
+            "\"gemma3.rope.scaling.factor\":8.0}");
+    if (rs_network_open(&network, checkpoint, &err) != RS_OK) fail_msg("%s", err.what);
+    for (int32_t l = 0; l < network->n_layers; l++) {
+        const rs_attention_op *op = &rs_layer_mixer(&network->layers[l])->attention;
+        bool global = l == 1 || l == 6;
+        assert_int_equal(op->window, global ? 0 : 3);
+        assert_true(op->rope.theta == (global ? 1e6 : 250));
+        assert_int_equal(op->rope.law, global ? RS_ROPE_LINEAR : RS_ROPE_PLAIN);
+    }
+    rs_network_close(network);
+    rs_checkpoint_close(checkpoint);
+}
+
 /* ---- drawn weights ---- */
 
 /* Descriptions agree but for which tensors they point to. */
@@ -577,6 +599,7 @@ int main(void)
         cmocka_unit_test(gguf_says_what_it_lacks),
         cmocka_unit_test(gguf_biases_and_pooling),
         cmocka_unit_test(gemma3_gguf_layers),
+        cmocka_unit_test(gemma3_gguf_newer_keys),
         cmocka_unit_test(drawn_networks_are_wired_like_stored_ones),
         cmocka_unit_test(shared_blocks_share_draws),
         cmocka_unit_test(bare_configurations),
