@@ -161,6 +161,25 @@ static bool noted(const rs_network *network, const char *code)
     return false;
 }
 
+/* What the file has and the pass does not use is said: here biases that the configuration denies,
+ * and a name that nobody knows. */
+static void unused_tensors_are_noted(void **state)
+{
+    (void)state;
+    rs_checkpoint *checkpoint = open_case("llama_bias_tied");
+    rs_network *network;
+    rs_error err = {0};
+    assert_int_equal(rs_network_open(&network, checkpoint, &err), RS_OK);
+    assert_false(noted(network, "unused_tensor"));
+    rs_network_close(network);
+    overlay(checkpoint->config, "{\"mlp_bias\":false}");
+    assert_int_equal(rs_network_open(&network, checkpoint, &err), RS_OK);
+    assert_true(noted(network, "unused_tensor"));
+    assert_non_null(strstr(network->notes.items[network->notes.n - 1].message, "6 tensors play"));
+    rs_network_close(network);
+    rs_checkpoint_close(checkpoint);
+}
+
 static void fewer_layers_are_noted(void **state)
 {
     (void)state;
@@ -595,6 +614,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lies_are_named),
+        cmocka_unit_test(unused_tensors_are_noted),
         cmocka_unit_test(fewer_layers_are_noted),
         cmocka_unit_test(gguf_says_what_it_lacks),
         cmocka_unit_test(gguf_biases_and_pooling),
