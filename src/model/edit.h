@@ -23,9 +23,12 @@ typedef struct rs_edit {
     bool no_norm;       /* norms of blocks go (not the embedding's, not the final one) */
     bool no_mask;       /* causal and sliding masks go */
     bool no_gate;       /* gates of gated mixers go; refused for a model that has none */
-    const char *mixer_lambda, *mlp_lambda; /* "X" or "X,X,..." one a layer; NULL: as it is */
-    const char *residual_scale;            /* expression of L and l: α of every branch; NULL */
-    double temperature;                    /* 1 */
+    bool remove_gap;    /* P - 11ᵀ/n: refused for causal attention, where it would leak */
+    /* "X" or "X,X,..." one a layer, each a number or a formula of L and l; a colon may stand for a
+     * comma. NULL: as it is. The same pointer in both: a λ for all skips. */
+    const char *mixer_lambda, *mlp_lambda;
+    const char *residual_scale; /* likewise: α of every branch; NULL: as it is */
+    double temperature;         /* 1; multiplies the model's own */
     double mix_identity, mix_softmax, mix_uniform; /* NaN: as it is */
     bool dong2021_code; /* --compat: what is left of ALBERT's MLP in the released code: LN(gelu(a) +
                            a) */
@@ -41,6 +44,8 @@ void rs_edit_init(rs_edit *edit);
  * "depth" "24", "no-mlp", "no-mlp-branch", "no-norm", "no-mask", "no-gate", "fusion" "max". Text is
  * borrowed. An unknown name is refused with the nearest known one. */
 rs_status rs_edit_option(rs_edit *edit, const char *name, const char *value, rs_error *err);
+/* Whether rs_edit_option knows the name. */
+bool rs_edit_is_option(const char *name);
 /* "full", "san", "san+mlp", "san+skip", "pure": contract.md. RS_E_BAD_OPTION for others. */
 rs_status rs_edit_named(rs_edit *edit, const char *name, rs_error *err);
 
@@ -56,9 +61,12 @@ typedef struct rs_variant {
 rs_status rs_variants_parse(rs_variant **out, size_t *n, const char *text, const rs_edit *base,
                             rs_arena *arena, rs_error *err);
 
-/* Edits the network in place (a copy made by rs_network_copy). Fails where an edit says nothing
- * about this network (no-mask is fine on one without masks and noted; a λ list of the wrong length,
- * no-gate without gates are errors). Adds what a user should know to notes. */
+/* Edits the network in place (a copy made by rs_network_copy). Mixer means every attention branch
+ * for λ, self-attention for masks, temperature and mixtures. In a parallel block (branch.joins)
+ * only the mixer's skip is the layer's; the other branch's is the running sum and stays. Fails
+ * where an edit says nothing about this network (no-mask is fine on one without masks and noted; a
+ * λ list of the wrong length, no-gate without gates are errors). Adds what a user should know to
+ * notes. */
 rs_status rs_edit_apply(rs_network *network, const rs_edit *edit, rs_error *err);
 
 #endif

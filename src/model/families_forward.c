@@ -267,7 +267,7 @@ const rs_forward rs_forward_granite = {RMS_FORWARD("granite", granite),
                                        .qkv_bias = "attention_bias", .o_bias = "attention_bias",
                                        .mlp_bias = "mlp_bias", .facts = PRE_NORM | RS_W_GRANITE};
 const rs_forward rs_forward_phi3 = {RMS_FORWARD("phi3", phi3), .window_period = 1,
-                                    .facts = PRE_NORM};
+                                    .facts = PRE_NORM | RS_W_PLAIN_ROPE};
 const rs_forward rs_forward_olmo = {.types = "olmo",
                                     .settings = olmo,
                                     .fixed_eps = 1e-5,
@@ -332,7 +332,8 @@ const rs_forward rs_forward_gemma3 = {SANDWICH_FORWARD("gemma3_text gemma3", gem
                                       .local_theta = 1e4,
                                       .odd_scale_layers = 62,
                                       .facts = GEMMA | RS_W_INSIDE | RS_W_KEY_SCALE | RS_W_QK_NORM |
-                                               RS_W_ROPE_BY_KIND | RS_W_PERIOD_FIELD};
+                                               RS_W_ROPE_BY_KIND | RS_W_PERIOD_FIELD |
+                                               RS_W_BIDIRECTIONAL};
 
 /* ---- images ---- */
 

@@ -136,7 +136,9 @@ enum {
     RS_W_GRANITE = 1u << 21,       /* multipliers of embeddings, branches, logits */
     RS_W_CLIP = 1u << 22,          /* clip_qkv, when set, is refused */
     RS_W_FALCON = 1u << 23,        /* one norm or two for a parallel block */
-    RS_W_RESIDUAL_STD = 1u << 24   /* outputs of branches are drawn smaller (GPT-2) */
+    RS_W_RESIDUAL_STD = 1u << 24,  /* outputs of branches are drawn smaller (GPT-2) */
+    RS_W_BIDIRECTIONAL = 1u << 25, /* use_bidirectional_attention is known */
+    RS_W_PLAIN_ROPE = 1u << 26     /* its scaling laws are not run (Phi-3: longrope) */
 };
 
 #define RS_ALWAYS "" /* a bias that is always there; NULL: never; else a boolean field */

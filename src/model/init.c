@@ -71,7 +71,7 @@ struct rs_init {
 /* What a role is to a law. */
 static bool is_norm(rs_role role)
 {
-    return (role >= RS_ROLE_Q_NORM && role <= RS_ROLE_NORM_EMBED_BIAS) || role == RS_ROLE_SSM_NORM;
+    return (role >= RS_ROLE_Q_NORM && role <= RS_ROLE_NORM_HEAD) || role == RS_ROLE_SSM_NORM;
 }
 
 static bool is_bias(rs_role role)
@@ -319,7 +319,7 @@ static void fill_with(float *out, int64_t n, float value)
 static void draw_default(float *out, const rs_init *init, rs_role role, const rs_draw *stream,
                          const place *at)
 {
-    bool residual = role == RS_ROLE_O || role == RS_ROLE_MLP_DOWN;
+    bool residual = role == RS_ROLE_O || role == RS_ROLE_CROSS_O || role == RS_ROLE_MLP_DOWN;
     rs_draw_normal(out, stream, at->count, 0, residual ? init->residual_std : init->std,
                    init->threads);
 }
@@ -376,20 +376,20 @@ static rs_status measure(place *at, rs_role role, uint32_t rank, const int64_t *
     return RS_OK;
 }
 
-/* Refuses before the kernel promises memory that it does not have. */
-static rs_status check_memory(const rs_init *init, uint64_t bytes, rs_error *err)
+/* The kernel may promise memory that it does not have. */
+rs_status rs_init_expect(const rs_init *init, double parameters, rs_error *err)
 {
     double page = (double)sysconf(_SC_PAGESIZE), pages = (double)sysconf(_SC_PHYS_PAGES);
-    double need = (double)init->bytes + (double)bytes;
+    double need = (double)init->bytes + parameters * sizeof(float);
     if (pages <= 0 || need <= page * pages) return RS_OK;
     return rs_fail(err, RS_E_NO_MEMORY, "random weights", "choose a smaller model",
-                   "the weights drawn so far need %.1f GiB; this machine has %.1f GiB",
-                   need / 0x1p30, page * pages / 0x1p30);
+                   "the weights need %.1f GiB; this machine has %.1f GiB", need / 0x1p30,
+                   page * pages / 0x1p30);
 }
 
 static rs_status new_block(float **out, rs_init *init, uint64_t count, rs_error *err)
 {
-    RS_TRY(check_memory(init, count * sizeof(float), err));
+    RS_TRY(rs_init_expect(init, (double)count, err));
     if (!RS_GROW(init->blocks, init->n_blocks, init->blocks_capacity))
         return rs_fail_memory(err, "random weights", sizeof *init->blocks);
     *out = rs_malloc(count, sizeof(float));

@@ -26,6 +26,10 @@ void rs_init_close(rs_init *init);
 void rs_init_set_default(rs_init *init, double std, double residual_std, int64_t d_model,
                          int32_t layers);
 
+/* Refuses weights that this machine's memory cannot hold (RS_E_NO_MEMORY, with the size), before
+ * the first is drawn: `parameters` more numbers. */
+rs_status rs_init_expect(const rs_init *init, double parameters, rs_error *err);
+
 /* A law of its own for a role, in ARCH.json's words: normal(mean, variance), uniform(a, b),
  * orthogonal, zero, identity, with expressions. */
 rs_status rs_init_set_role(rs_init *init, rs_role role, const char *law, const char *where,

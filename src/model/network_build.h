@@ -61,7 +61,8 @@ rs_status rs_net_missing(rs_net_builder *nb);
 rs_status rs_net_rope(rs_net_builder *nb, const rs_attention *at, bool sliding, rs_rope_op *rope);
 
 /* network_layer.c, network_ends.c, network_pooling.c */
-rs_status rs_net_layer(rs_net_builder *nb, int32_t applied, rs_layer *layer);
+int32_t rs_net_stored(const rs_net_builder *nb, int32_t applied); /* whose weights a depth runs */
+rs_status rs_net_layer(rs_net_builder *nb, int32_t applied, int32_t stored, rs_layer *layer);
 rs_status rs_net_embedding(rs_net_builder *nb);
 rs_status rs_net_head(rs_net_builder *nb);
 rs_status rs_net_pooling(rs_net_builder *nb);

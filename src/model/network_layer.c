@@ -45,10 +45,15 @@ static rs_status mask(rs_net_builder *nb, bool sliding, rs_attention_op *op)
     bool found;
     op->causal =
         facts & RS_W_CAUSAL || (facts & RS_W_DECODER && rs_fields_true(fields, "is_decoder"));
-    if (json_is_false(rs_fields_key(fields, "is_causal"))) op->causal = false;
+    bool both_ways =
+        facts & RS_W_BIDIRECTIONAL && rs_fields_true(fields, "use_bidirectional_attention");
+    if (both_ways || json_is_false(rs_fields_key(fields, "is_causal"))) op->causal = false;
     if (!sliding || (facts & RS_W_WINDOW_BEYOND && !rs_fields_true(fields, "use_sliding_window")))
         return RS_OK;
-    return rs_net_size(nb, "sliding_window", -1, &op->window, &found);
+    RS_TRY(rs_net_size(nb, "sliding_window", -1, &op->window, &found));
+    /* the window is then as wide as it says, half of it to each side */
+    if (found && both_ways) op->window = op->window / 2 + 1;
+    return RS_OK;
 }
 
 /* ---- attention ---- */
@@ -193,9 +198,9 @@ static rs_status self_attention(rs_net_builder *nb, int32_t stored, int32_t appl
     RS_TRY(mask(nb, sliding, op));
     RS_TRY(score_scale(nb, at, applied, op));
     if (nb->forward->facts & RS_W_RELATIVE) return relative_maps(nb, stored, at, op);
+    RS_TRY(rs_net_rope(nb, at, sliding, &op->rope));
     RS_TRY(maps(nb, stored, at, op));
-    RS_TRY(qk_norms(nb, stored, at, op));
-    return rs_net_rope(nb, at, sliding, &op->rope);
+    return qk_norms(nb, stored, at, op);
 }
 
 /* Attention to another model's output, as wide as this one's. */
@@ -266,7 +271,8 @@ static rs_status norms_around(rs_net_builder *nb, int32_t stored, rs_role around
     unsigned facts = nb->forward->facts;
     branch->skip = branch->scale = 1;
     if (facts & RS_W_GRANITE) RS_TRY(rs_net_real(nb, "residual_multiplier", &branch->scale));
-    if (facts & RS_W_BEFORE) RS_TRY(rs_net_norm(nb, around, stored, nb->d_model, &branch->before));
+    if (facts & RS_W_BEFORE && around != RS_ROLE_UNKNOWN)
+        RS_TRY(rs_net_norm(nb, around, stored, nb->d_model, &branch->before));
     if (facts & RS_W_INSIDE && inside != RS_ROLE_UNKNOWN)
         RS_TRY(rs_net_norm(nb, inside, stored, nb->d_model, &branch->inside));
     if (facts & RS_W_AFTER) RS_TRY(rs_net_norm(nb, around, stored, nb->d_model, &branch->after));
@@ -274,27 +280,25 @@ static rs_status norms_around(rs_net_builder *nb, int32_t stored, rs_role around
 }
 
 /* Falcon's parallel block has one norm for both branches or one for each. */
-static rs_status mlp_norm_role(rs_net_builder *nb, rs_role *role)
+static rs_status one_norm_for_both(rs_net_builder *nb, bool *one)
 {
-    *role = RS_ROLE_NORM_MLP;
+    *one = false;
     if (!(nb->forward->facts & RS_W_FALCON) || !rs_net_flag(nb, nb->forward->parallel))
         return RS_OK;
     int64_t norms = rs_fields_true(&nb->b->fields, "new_decoder_architecture") ? 2 : 1;
     bool found;
     RS_TRY(rs_net_size(nb, "num_ln_in_parallel_attn", -1, &norms, &found));
-    if (norms < 2) *role = RS_ROLE_NORM_MIXER;
+    *one = norms < 2;
     return RS_OK;
 }
 
 /* Depth i of ALBERT runs group floor(i / (depths/groups)), all of its blocks in order. */
-static rs_status stored_layer(rs_net_builder *nb, int32_t applied, int32_t *stored)
+int32_t rs_net_stored(const rs_net_builder *nb, int32_t applied)
 {
-    *stored = applied;
-    if (!(nb->b->family->facts & RS_FACT_SHARED_LAYERS)) return RS_OK;
+    if (!(nb->b->family->facts & RS_FACT_SHARED_LAYERS)) return applied;
     int64_t inner = nb->b->inner_group, groups = nb->stored / inner, depths = nb->depth / inner;
     int64_t group = (int64_t)((double)(applied / inner) / ((double)depths / (double)groups));
-    *stored = (int32_t)(group * inner + applied % inner);
-    return RS_OK;
+    return (int32_t)(group * inner + applied % inner);
 }
 
 static rs_status refuse_experts(rs_net_builder *nb, int32_t stored)
@@ -306,14 +310,12 @@ static rs_status refuse_experts(rs_net_builder *nb, int32_t stored)
                    "layer %d is a mixture of experts, which is not run here", (int)stored);
 }
 
-rs_status rs_net_layer(rs_net_builder *nb, int32_t applied, rs_layer *layer)
+rs_status rs_net_layer(rs_net_builder *nb, int32_t applied, int32_t stored, rs_layer *layer)
 {
     unsigned facts = nb->forward->facts;
     rs_attention at;
-    rs_role mlp_norm;
-    *layer = (rs_layer){.n_branches = 2};
-    RS_TRY(stored_layer(nb, applied, &layer->stored));
-    int32_t stored = layer->stored;
+    bool shared;
+    *layer = (rs_layer){.n_branches = 2, .stored = stored};
     RS_TRY(refuse_experts(nb, stored));
     rs_block block = {.layer = stored, .slot = RS_SLOT_MAIN};
     RS_TRY(rs_attention_sizes(nb->b, &block, &at));
@@ -331,7 +333,9 @@ rs_status rs_net_layer(rs_net_builder *nb, int32_t applied, rs_layer *layer)
     branch++;
     branch->kind = RS_BRANCH_MLP;
     branch->joins = rs_net_flag(nb, nb->forward->parallel);
-    RS_TRY(mlp_norm_role(nb, &mlp_norm));
-    RS_TRY(norms_around(nb, stored, mlp_norm, RS_ROLE_NORM_MLP_OUT, branch));
+    RS_TRY(one_norm_for_both(nb, &shared));
+    RS_TRY(norms_around(nb, stored, shared ? RS_ROLE_UNKNOWN : RS_ROLE_NORM_MLP,
+                        RS_ROLE_NORM_MLP_OUT, branch));
+    if (shared) branch->before = layer->branches[0].before;
     return mlp(nb, stored, &branch->mlp);
 }

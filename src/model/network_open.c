@@ -19,18 +19,36 @@ static rs_status unknown_family(rs_net_builder *nb, const char *type)
                    "no forward pass is known for model type %.80s", type ? type : "(none)");
 }
 
+/* What a forward pass of a family that scan knows would need. */
+static const char *missing_part(const char *type)
+{
+    static const struct {
+        const char *in_type, *part;
+    } parts[] = {
+        {"moe", "mixtures of experts are not built"},
+        {"mixtral", "mixtures of experts are not built"},
+        {"deepseek", "latent attention is not built"},
+        {"whisper", "an encoder of sound is not built"},
+        {"deit", "its distillation token is not built"},
+        {"olmo3", "its layers' two kinds of rotary positions are not described"},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(type, parts[i].in_type)) return parts[i].part;
+    return "how its layers are wired is not described";
+}
+
 static rs_status choose_family(rs_net_builder *nb, const char **type)
 {
     rs_builder *b = nb->b;
     RS_TRY(rs_family_choose(b, type));
     if (!b->family) return unknown_family(nb, *type);
     const rs_forward *forward = nb->forward = b->family->forward;
-    if (forward && (nb->gguf || rs_type_listed(forward->types, *type))) return RS_OK;
-    const char *lacks = b->family->ssm ? "state-space layers are scanned, not run"
-                                       : "a mixture of experts, an encoder beside a decoder or "
-                                         "another part of it is not built";
+    bool experts = strstr(*type, "moe") != NULL;
+    if (forward && (nb->gguf ? !experts : rs_type_listed(forward->types, *type))) return RS_OK;
     return rs_fail(nb->err, RS_E_UNSUPPORTED, b->fields.path, "scan reads its weights",
-                   "the forward pass of %.80s is not known: %s", *type, lacks);
+                   "%.80s cannot be run: %s", *type,
+                   b->family->ssm ? "state-space layers are scanned, not run"
+                                  : missing_part(*type));
 }
 
 /* Points the fields at the settings: what the configuration says over what it leaves to defaults.
@@ -108,6 +126,15 @@ static rs_status refuse_others(rs_net_builder *nb)
     if (nb->forward->facts & RS_W_CLIP && rs_fields_key(fields, "clip_qkv"))
         return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, NULL,
                        "clip_qkv is set: queries, keys and values are not clipped here");
+    if (rs_fields_true(fields, "use_bidirectional_attention") &&
+        !(nb->forward->facts & RS_W_BIDIRECTIONAL))
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, NULL,
+                       "use_bidirectional_attention is true, which is run for Gemma 3 only");
+    if (nb->forward->facts & RS_W_MLM && rs_fields_true(fields, "add_cross_attention") &&
+        !rs_fields_true(fields, "is_decoder"))
+        return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, fields->path, NULL,
+                       "add_cross_attention is true and is_decoder is not: only decoders attend to "
+                       "another model");
     if (rs_fields_true(fields, "sinusoidal_pos_embds") && !nb->init)
         return rs_net_note(nb, RS_INFO, "sinusoidal_positions", NULL,
                            "positions are sinusoids; the table stored with the weights is used");
@@ -122,7 +149,14 @@ static rs_status build_layers(rs_net_builder *nb)
     rs_status status = RS_OK;
     for (int32_t l = 0; l < nb->depth && status == RS_OK; l++) {
         rs_layer layer;
-        status = rs_net_layer(nb, l, &layer);
+        int32_t stored = rs_net_stored(nb, l);
+        const rs_layer *twin = NULL;
+        for (size_t i = 0; i < n && stored != l && !twin; i++)
+            if (layers[i].stored == stored) twin = &layers[i];
+        if (twin)
+            layer = *twin; /* its weights are the same ones, also when they are drawn */
+        else
+            status = rs_net_layer(nb, l, stored, &layer);
         if (status != RS_OK) break;
         if (RS_GROW(layers, n, capacity))
             layers[n++] = layer;
@@ -261,12 +295,28 @@ static rs_status set_default(rs_net_builder *nb)
     return RS_OK;
 }
 
+/* Refuses a model that memory cannot hold before the first weight is drawn. */
+static rs_status prepare_draws(rs_net_builder *nb)
+{
+    int64_t width = 4 * nb->d_model, vocabulary = 0;
+    bool found;
+    RS_TRY(set_default(nb));
+    RS_TRY(rs_net_size(nb, nb->forward->mlp_width, 0, &width, &found));
+    RS_TRY(rs_net_size(nb, "vocab_size", -1, &vocabulary, &found));
+    double d = (double)nb->d_model, maps = nb->forward->facts & RS_W_GATED ? 3 : 2;
+    return rs_init_expect(nb->init,
+                          nb->stored * (2 * d * d + maps * d * (double)width) +
+                              (double)vocabulary *
+                                  (nb->forward->facts & RS_W_EMBED_PROJECTION ? 1 : d),
+                          nb->err);
+}
+
 static rs_status build_parts(rs_net_builder *nb)
 {
     rs_builder *b = nb->b;
     RS_TRY(read_sizes(nb));
     RS_TRY(refuse_others(nb));
-    if (nb->init) RS_TRY(set_default(nb));
+    if (nb->init) RS_TRY(prepare_draws(nb));
     RS_TRY(rs_net_embedding(nb));
     RS_TRY(build_layers(nb));
     if (nb->forward->facts & RS_W_FINAL)

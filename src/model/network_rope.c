@@ -52,8 +52,13 @@ static rs_status find_law(rs_net_builder *nb, const json_t *object, rs_rope_law 
     for (size_t i = 0; i < sizeof laws / sizeof *laws; i++) {
         if (strcmp(laws[i].name, name) != 0) continue;
         *law = laws[i].law;
-        return RS_OK;
+        if (*law == RS_ROPE_PLAIN || !(nb->forward->facts & RS_W_PLAIN_ROPE)) return RS_OK;
     }
+    if (nb->forward->facts & RS_W_PLAIN_ROPE)
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, NULL,
+                       "asks for rotary positions of type \"%.60s\"; of this family only default "
+                       "ones are run",
+                       name);
     return rs_fail(nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, NULL,
                    "asks for rotary positions of type \"%.60s\"; known are default, linear, "
                    "dynamic, llama3 and yarn",

@@ -1,0 +1,150 @@
+/*
+ * arnoldi.c: the eigenvalue of largest modulus by Arnoldi's method,
+ *
+ *   A V = V H + h_{m+1,m} v_{m+1} e_mᵀ,   H upper Hessenberg.
+ *
+ * With y a unit eigenvector of H for θ, the Ritz pair has the residual h_{m+1,m} |y_m|. A start
+ * vector with a part in every direction does not miss the largest eigenvalue; of a multiple one it
+ * sees a single copy, which is all that is asked for here (the locked vector finds the next).
+ */
+#include "linalg/blas.h"
+#include "linalg/krylov.h"
+#include "linalg/krylov_process.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum { FIRST_CHECK = 8, MOST_STEPS = 300 };
+#define TOLERANCE 1e-10 /* relative residual */
+
+typedef struct process {
+    rs_krylov_basis v;
+    const double *a;
+    int64_t n, m;
+    double *h;     /* [most, most + 1]: column j of H is row j */
+    double *small; /* [most, most] what dhseqr may destroy */
+    double *real, *imaginary, *vector, *work, *column;
+    lapack_int *integers;
+} process;
+
+static void take(process *s, int64_t n, rs_workspace *space)
+{
+    int64_t most = n < MOST_STEPS ? n : MOST_STEPS;
+    s->n = n;
+    rs_krylov_take_basis(&s->v, n, most, space);
+    s->h = rs_workspace_doubles(space, most * (most + 1));
+    s->small = rs_workspace_doubles(space, most * most);
+    s->real = rs_workspace_doubles(space, most);
+    s->imaginary = rs_workspace_doubles(space, most);
+    s->vector = rs_workspace_doubles(space, 2 * most);
+    s->column = rs_workspace_doubles(space, most);
+    s->work = rs_workspace_doubles(space, most * (most + 2) + 11 * most);
+    s->integers = rs_workspace_take(space, (size_t)(4 * most), sizeof *s->integers);
+}
+
+void rs_arnoldi_space(int64_t n, rs_workspace *space)
+{
+    process s;
+    take(&s, n, space);
+}
+
+/* Column j of H and v_{j+1}; false when the space is exhausted. */
+static bool step(process *s, int64_t j, double smallest)
+{
+    blasint n = (blasint)s->n;
+    double *h = s->h + j * (s->v.most + 1);
+    cblas_dgemv(CblasRowMajor, CblasNoTrans, n, n, 1, s->a, n, s->v.vectors + j * s->n, 1, 0,
+                s->v.next, 1);
+    rs_krylov_orthogonalise(&s->v, j + 1, h);
+    h[j + 1] = rs_krylov_append(&s->v, j + 1, smallest);
+    return h[j + 1] > 0;
+}
+
+/* H (m×m) column by column into s->small. */
+static void copy_hessenberg(process *s)
+{
+    for (int64_t j = 0; j < s->m; j++) {
+        const double *h = s->h + j * (s->v.most + 1);
+        for (int64_t i = 0; i < s->m; i++)
+            s->small[j * s->m + i] = i <= j + 1 ? h[i] : 0;
+    }
+}
+
+/* The index of H's eigenvalue of largest modulus (of a pair the first), or −1. */
+static int64_t largest_ritz(process *s)
+{
+    lapack_int m = (lapack_int)s->m;
+    double unused = 0;
+    copy_hessenberg(s);
+    if (LAPACKE_dhseqr_work(LAPACK_COL_MAJOR, 'E', 'N', m, 1, m, s->small, m, s->real, s->imaginary,
+                            &unused, 1, s->work, 11 * m) != 0)
+        return -1;
+    int64_t best = 0;
+    for (int64_t j = 1; j < s->m; j++)
+        if (hypot(s->real[j], s->imaginary[j]) > hypot(s->real[best], s->imaginary[best])) best = j;
+    return best > 0 && s->imaginary[best] < 0 ? best - 1 : best;
+}
+
+/* s->vector: a unit eigenvector of H for eigenvalue `at` by inverse iteration (real part, then
+ * imaginary part). */
+static bool ritz_vector(process *s, int64_t at)
+{
+    lapack_int m = (lapack_int)s->m, columns = s->imaginary[at] != 0 ? 2 : 1, found = 0;
+    lapack_logical *select = s->integers;
+    lapack_int *failed = s->integers + s->m;
+    copy_hessenberg(s);
+    memset(select, 0, (size_t)s->m * sizeof *select);
+    select[at] = 1;
+    double unused = 0;
+    lapack_int info = LAPACKE_dhsein_work(LAPACK_COL_MAJOR, 'R', 'Q', 'N', select, m, s->small, m,
+                                          s->real, s->imaginary, &unused, 1, s->vector, m, columns,
+                                          &found, s->work, failed, failed + s->m);
+    if (info != 0 || found != columns) return false;
+    double length = rs_krylov_norm(s->vector, columns * s->m);
+    if (!(length > 0)) return false;
+    for (int64_t i = 0; i < columns * s->m; i++)
+        s->vector[i] /= length;
+    return true;
+}
+
+/* Sets the eigenvalue; true when its residual is small enough or H is complete. */
+static bool check(process *s, rs_eigenvalue *out, double *x, bool complete)
+{
+    int64_t at = largest_ritz(s);
+    if (at < 0) return false;
+    out->real = s->real[at];
+    out->imaginary = s->imaginary[at];
+    out->modulus = hypot(out->real, out->imaginary);
+    bool pair = out->imaginary != 0;
+    if (complete && (!x || pair)) return true;
+    if (!ritz_vector(s, at)) return complete && !x;
+    double last = hypot(s->vector[s->m - 1], pair ? s->vector[2 * s->m - 1] : 0);
+    double residual = s->h[(s->m - 1) * (s->v.most + 1) + s->m] * last;
+    if (!complete && !(residual <= TOLERANCE * out->modulus)) return false;
+    if (x && !pair) rs_krylov_combine(x, &s->v, s->vector, s->m);
+    return true;
+}
+
+void rs_largest_eigenvalue(rs_eigenvalue *out, double *x, const double *a, int64_t n,
+                           const double *locked, rs_workspace *space)
+{
+    process s = {.a = a, .v.locked = locked};
+    take(&s, n, space);
+    *out = (rs_eigenvalue){0};
+    if (!rs_krylov_begin(&s.v)) {
+        out->converged = true;
+        return;
+    }
+    double smallest = (double)n * DBL_EPSILON * rs_krylov_norm(a, n * n);
+    int64_t next_check = FIRST_CHECK;
+    for (bool more = true; more && !out->converged && s.m < s.v.most;) {
+        more = step(&s, s.m, smallest);
+        s.m++;
+        bool complete = !more || s.m == n;
+        if (!complete && s.m < s.v.most && s.m < next_check) continue;
+        next_check = s.m + 4 + s.m / 4;
+        out->converged = check(&s, out, x, complete);
+    }
+    out->steps = s.m;
+}

@@ -1,0 +1,344 @@
+/*
+ * lp_centre.c: the centre of the smallest ℓ1 ball, by a primal-dual interior-point method.
+ *
+ *   primal  min t   s.t.  X_ik − x_k = p_ik − q_ik,  Σ_k (p_ik + q_ik) + z_i = t,  p, q, z ≥ 0
+ *   dual    max Σ_ik X_ik y_ik   s.t.  Σ_i y_ik = 0,  a = w − y ≥ 0,  b = w + y ≥ 0,  Σ_i w_i = 1
+ *
+ * with pa = qb = zw = 0 at the optimum (a, b: n×d, w: n, written a_ik = w_i − y_ik). There are
+ * 2nd + n inequalities but only n + d unknowns that couple them: with α = p/a, β = q/b,
+ * D = 1/(α + β), Γ = (α − β)D and S_k = Σ_i D_ik, Newton's equations reduce to the n×n positive
+ * definite system
+ *
+ *   (diag(E) + Γ S⁻¹ Γᵀ) Δw = r − Δt 1,   E_i = Σ_k 4αβD + z_i/w_i,   Σ_i Δw_i = 0
+ *
+ * from which Δx_k = ((ΓᵀΔw)_k − h_k)/S_k, Δy = −D(Δx + ρ_p − ρ_q) + ΓΔw and the rest follow. The
+ * steps are Mehrotra's predictor and corrector (SIAM J. Optim. 2, 1992). A strictly feasible start
+ * of both problems is at hand (x = mean, w = 1/n, y = 0), so that primal and dual objective bracket
+ * the optimum at every step.
+ */
+#include "linalg/lp_centre.h"
+
+#include "linalg/blas.h"
+#include "linalg/vector.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_ITERATIONS = 100 };
+#define GAP 1e-10 /* relative distance of the two bounds to stop at */
+#define GAP_ACCEPTED                                                                               \
+    1e-6 /* and the largest that is called an answer when rounding stops it earlier */
+#define TO_BOUNDARY 0.995 /* share of the way to the boundary that a step may go */
+
+typedef struct problem {
+    int64_t n, d;
+    double *points;            /* [n, d] centred and scaled */
+    double *p, *q, *a, *b;     /* [n, d] */
+    double *dp, *dq, *da, *db; /* [n, d] steps; before a solve dp, dq hold the targets of pa, qb */
+    double *slope;             /* [n, d] Γ/√S */
+    double *damp;              /* [n, d] D */
+    double *z, *w, *dz, *dw;   /* [n] */
+    double *ones, *right;      /* [n] solutions of the two right sides */
+    double *diagonal;          /* [n] E */
+    double *matrix;            /* [n, n] and its Cholesky factor */
+    double *x, *dx;            /* [d] */
+    double *weight, *pull;     /* [d] √S, h */
+    double t, dt;
+} problem;
+
+static void take(problem *s, int64_t n, int64_t d, rs_workspace *space)
+{
+    double **large[] = {&s->points, &s->p,  &s->q,  &s->a,     &s->b,   &s->dp,
+                        &s->dq,     &s->da, &s->db, &s->slope, &s->damp};
+    double **by_row[] = {&s->z, &s->w, &s->dz, &s->dw, &s->ones, &s->right, &s->diagonal};
+    double **by_column[] = {&s->x, &s->dx, &s->weight, &s->pull};
+    s->n = n;
+    s->d = d;
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+        *large[i] = rs_workspace_take(space, (size_t)n, (size_t)d * sizeof(double));
+    for (size_t i = 0; i < sizeof by_row / sizeof *by_row; i++)
+        *by_row[i] = rs_workspace_doubles(space, n);
+    for (size_t i = 0; i < sizeof by_column / sizeof *by_column; i++)
+        *by_column[i] = rs_workspace_doubles(space, d);
+    s->matrix = rs_workspace_take(space, (size_t)n, (size_t)n * sizeof(double));
+}
+
+void rs_lp_centre_space(int64_t n, int64_t d, rs_workspace *space)
+{
+    problem s;
+    take(&s, n, d, space);
+}
+
+/* points = (X − mean)/largest; returns the largest magnitude, and the mean in x. */
+static double scale_points(problem *s, double *mean, const double *points)
+{
+    int64_t n = s->n, d = s->d;
+    double top = 0;
+    for (int64_t k = 0; k < d; k++) {
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++)
+            sum += points[i * d + k] - points[k];
+        mean[k] = points[k] + sum / (double)n;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t k = 0; k < d; k++) {
+            double r = s->points[i * d + k] = points[i * d + k] - mean[k];
+            top = fmax(top, fabs(r));
+        }
+    }
+    for (int64_t i = 0; top > 0 && i < n * d; i++)
+        s->points[i] /= top;
+    return top;
+}
+
+static void start(problem *s)
+{
+    int64_t n = s->n, d = s->d;
+    double inside = 0.1 * rs_sum_absolute(s->points, n * d) / (double)(n * d);
+    memset(s->x, 0, (size_t)d * sizeof *s->x);
+    s->t = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double row = 0;
+        for (int64_t k = 0; k < d; k++) {
+            int64_t at = i * d + k;
+            double r = s->points[at], length = sqrt(r * r + 4 * inside * inside);
+            /* The root with the cancelling sign from the product pq = inside². */
+            double large = (fabs(r) + length) / 2, small = inside * inside / large;
+            s->p[at] = r >= 0 ? large : small;
+            s->q[at] = r >= 0 ? small : large;
+            s->a[at] = s->b[at] = 1 / (double)n;
+            row += length;
+        }
+        s->w[i] = 1 / (double)n;
+        s->z[i] = row;
+        s->t = fmax(s->t, row);
+    }
+    s->t *= 1.1;
+    for (int64_t i = 0; i < n; i++)
+        s->z[i] = s->t - s->z[i];
+}
+
+/* D, Γ/√S, √S, E and the Cholesky factor of the system; solves it for the right side 1. */
+static bool factorise(problem *s)
+{
+    int64_t n = s->n, d = s->d;
+    memset(s->weight, 0, (size_t)d * sizeof *s->weight);
+    for (int64_t i = 0; i < n; i++) {
+        double diagonal = s->z[i] / s->w[i];
+        for (int64_t k = 0; k < d; k++) {
+            int64_t at = i * d + k;
+            double alpha = s->p[at] / s->a[at], beta = s->q[at] / s->b[at];
+            double damp = 1 / (alpha + beta);
+            s->damp[at] = damp;
+            s->slope[at] = (alpha - beta) * damp;
+            s->weight[k] += damp;
+            diagonal += 4 * alpha * (beta * damp);
+        }
+        s->diagonal[i] = diagonal;
+    }
+    for (int64_t k = 0; k < d; k++)
+        s->weight[k] = sqrt(s->weight[k]);
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t k = 0; k < d; k++)
+            s->slope[i * d + k] /= s->weight[k];
+        s->ones[i] = 1;
+    }
+    blasint m = (blasint)n;
+    cblas_dsyrk(CblasRowMajor, CblasUpper, CblasNoTrans, m, (blasint)d, 1, s->slope, (blasint)d, 0,
+                s->matrix, m);
+    for (int64_t i = 0; i < n; i++)
+        s->matrix[i * n + i] += s->diagonal[i];
+    lapack_int info = LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'L', m, s->matrix, m);
+    if (info != 0) return false;
+    LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'L', m, 1, s->matrix, m, s->ones, m);
+    return true;
+}
+
+/* The right side r and h from the targets in dp, dq, dz. */
+static void right_side(problem *s)
+{
+    int64_t n = s->n, d = s->d;
+    memset(s->pull, 0, (size_t)d * sizeof *s->pull);
+    for (int64_t i = 0; i < n; i++) {
+        double sum = s->dz[i] / s->w[i];
+        for (int64_t k = 0; k < d; k++) {
+            int64_t at = i * d + k;
+            double rho_p = s->dp[at] / s->a[at], rho_q = s->dq[at] / s->b[at];
+            sum += rho_p + rho_q - s->slope[at] * s->weight[k] * (rho_p - rho_q);
+            s->pull[k] += s->damp[at] * (rho_p - rho_q);
+        }
+        s->right[i] = sum;
+    }
+    for (int64_t k = 0; k < d; k++)
+        s->dx[k] = s->pull[k] / s->weight[k];
+    for (int64_t i = 0; i < n; i++)
+        s->right[i] += rs_dot(s->slope + i * d, s->dx, d);
+}
+
+/* The step that moves pa, qb, zw by the targets held in dp, dq, dz, which it overwrites. */
+static void solve(problem *s)
+{
+    int64_t n = s->n, d = s->d;
+    blasint m = (blasint)n;
+    right_side(s);
+    LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'L', m, 1, s->matrix, m, s->right, m);
+    s->dt = rs_sum(s->right, n) / rs_sum(s->ones, n);
+    memset(s->dx, 0, (size_t)d * sizeof *s->dx);
+    for (int64_t i = 0; i < n; i++) {
+        s->dw[i] = s->right[i] - s->dt * s->ones[i];
+        for (int64_t k = 0; k < d; k++)
+            s->dx[k] += s->slope[i * d + k] * s->dw[i];
+    }
+    for (int64_t k = 0; k < d; k++)
+        s->dx[k] = (s->dx[k] - s->pull[k] / s->weight[k]) / s->weight[k];
+    for (int64_t i = 0; i < n; i++) {
+        s->dz[i] = (s->dz[i] - s->z[i] * s->dw[i]) / s->w[i];
+        for (int64_t k = 0; k < d; k++) {
+            int64_t at = i * d + k;
+            double rho_p = s->dp[at] / s->a[at], rho_q = s->dq[at] / s->b[at];
+            double dy =
+                s->slope[at] * s->weight[k] * s->dw[i] - s->damp[at] * (s->dx[k] + rho_p - rho_q);
+            s->da[at] = s->dw[i] - dy;
+            s->db[at] = s->dw[i] + dy;
+            s->dp[at] = rho_p - s->p[at] / s->a[at] * s->da[at];
+            s->dq[at] = rho_q - s->q[at] / s->b[at] * s->db[at];
+        }
+    }
+}
+
+/* The largest step ≤ 1 that keeps value + step·change ≥ 0. */
+static double room(const double *value, const double *change, int64_t n)
+{
+    double step = 1;
+    for (int64_t i = 0; i < n; i++)
+        if (change[i] < 0) step = fmin(step, -value[i] / change[i]);
+    return step;
+}
+
+static void lengths(const problem *s, double *primal, double *dual)
+{
+    int64_t all = s->n * s->d;
+    *primal = fmin(room(s->z, s->dz, s->n), fmin(room(s->p, s->dp, all), room(s->q, s->dq, all)));
+    *dual = fmin(room(s->w, s->dw, s->n), fmin(room(s->a, s->da, all), room(s->b, s->db, all)));
+}
+
+/* Σ (u + step_u du)(v + step_v dv). */
+static double product_after(const double *u, const double *du, double step_u, const double *v,
+                            const double *dv, double step_v, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += (u[i] + step_u * du[i]) * (v[i] + step_v * dv[i]);
+    return sum;
+}
+
+/* Predictor: targets −pa, −qb, −zw. Returns Mehrotra's centring target σμ. */
+static double predict(problem *s)
+{
+    int64_t n = s->n, all = n * s->d;
+    double count = 2 * (double)all + (double)n, primal, dual;
+    double now = rs_dot(s->p, s->a, all) + rs_dot(s->q, s->b, all) + rs_dot(s->z, s->w, n);
+    for (int64_t i = 0; i < all; i++) {
+        s->dp[i] = -s->p[i] * s->a[i];
+        s->dq[i] = -s->q[i] * s->b[i];
+    }
+    for (int64_t i = 0; i < n; i++)
+        s->dz[i] = -s->z[i] * s->w[i];
+    solve(s);
+    lengths(s, &primal, &dual);
+    double after = product_after(s->p, s->dp, primal, s->a, s->da, dual, all) +
+                   product_after(s->q, s->dq, primal, s->b, s->db, dual, all) +
+                   product_after(s->z, s->dz, primal, s->w, s->dw, dual, n);
+    double ratio = after / now;
+    return ratio * ratio * ratio * now / count;
+}
+
+/* Corrector: targets σμ − pa − ΔpΔa and so on, with the predictor's steps. */
+static void correct(problem *s, double target)
+{
+    int64_t n = s->n, all = n * s->d;
+    for (int64_t i = 0; i < all; i++) {
+        s->dp[i] = target - s->p[i] * s->a[i] - s->dp[i] * s->da[i];
+        s->dq[i] = target - s->q[i] * s->b[i] - s->dq[i] * s->db[i];
+    }
+    for (int64_t i = 0; i < n; i++)
+        s->dz[i] = target - s->z[i] * s->w[i] - s->dz[i] * s->dw[i];
+    solve(s);
+}
+
+static void add_scaled(double *value, double step, const double *change, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        value[i] += step * change[i];
+}
+
+static void advance(problem *s)
+{
+    int64_t all = s->n * s->d;
+    double primal, dual;
+    lengths(s, &primal, &dual);
+    primal = primal < 1 ? primal * TO_BOUNDARY : 1;
+    dual = dual < 1 ? dual * TO_BOUNDARY : 1;
+    add_scaled(s->x, primal, s->dx, s->d);
+    add_scaled(s->p, primal, s->dp, all);
+    add_scaled(s->q, primal, s->dq, all);
+    add_scaled(s->z, primal, s->dz, s->n);
+    s->t += primal * s->dt;
+    add_scaled(s->w, dual, s->dw, s->n);
+    add_scaled(s->a, dual, s->da, all);
+    add_scaled(s->b, dual, s->db, all);
+}
+
+/* Both bounds from scratch: the radius around x, and ⟨X, y⟩/Σ_i max_k |y_ik|, which bounds it from
+ * below for every y whose columns sum to zero. */
+static void bounds(const problem *s, rs_lp_centre *result)
+{
+    double value = 0, weights = 0;
+    result->radius = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        const double *a = s->a + i * s->d, *b = s->b + i * s->d, *row = s->points + i * s->d;
+        double most = 0, sum = 0;
+        for (int64_t k = 0; k < s->d; k++) {
+            double y = (b[k] - a[k]) / 2;
+            most = fmax(most, fabs(y));
+            sum += y * row[k];
+        }
+        value += sum;
+        weights += most;
+        result->radius = fmax(result->radius, rs_distance_1(row, s->x, s->d));
+    }
+    result->lower = weights > 0 ? fmax(value / weights, 0) : 0;
+}
+
+rs_status rs_lp_centre_find(double *x, rs_lp_centre *result, const double *points, int64_t n,
+                            int64_t d, rs_workspace *space, rs_error *err)
+{
+    problem s;
+    take(&s, n, d, space);
+    *result = (rs_lp_centre){0};
+    double scale = scale_points(&s, x, points);
+    if (!(scale > 0)) return RS_OK;
+    start(&s);
+    bounds(&s, result);
+    while (result->iterations < MOST_ITERATIONS &&
+           !(result->radius - result->lower <= GAP * result->radius)) {
+        if (!factorise(&s)) break;
+        correct(&s, predict(&s));
+        advance(&s);
+        result->iterations++;
+        bounds(&s, result);
+    }
+    if (!(result->radius - result->lower <= GAP_ACCEPTED * result->radius)) {
+        return rs_fail(err, RS_E_LAPACK, "smallest l1 ball",
+                       "take the mean or the median as centre",
+                       "the interior-point method stopped after %d steps with the radius between "
+                       "%.9g and %.9g for %lld x %lld points",
+                       result->iterations, result->lower * scale, result->radius * scale,
+                       (long long)n, (long long)d);
+    }
+    for (int64_t k = 0; k < d; k++)
+        x[k] += scale * s.x[k];
+    result->radius *= scale;
+    result->lower *= scale;
+    return RS_OK;
+}

@@ -1,0 +1,28 @@
+"""Writes fuzz/corpus/network/: configurations that fuzz_network.c starts from. The first byte says where weights
+come from (0: a LLaMA-like checkpoint, 1: a BERT-like one, 2: draws). Needs tests/golden/forward."""
+
+import json
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+OUT = ROOT / "fuzz" / "corpus" / "network"
+LLAMA = {"model_type": "llama", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+         "vocab_size": 11, "intermediate_size": 8}
+BERT = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 11,
+        "intermediate_size": 8, "max_position_embeddings": 8}
+SEEDS = {
+    "stored_llama": (0, LLAMA),
+    "stored_mistral": (0, {**LLAMA, "model_type": "mistral", "sliding_window": 3}),
+    "stored_yarn": (0, {**LLAMA, "rope_scaling": {"type": "yarn", "factor": 4, "original_max_position_embeddings": 64}}),
+    "stored_bert": (1, BERT),
+    "stored_decoder": (1, {**BERT, "is_decoder": True, "hidden_act": "gelu_new"}),
+}
+for folder in sorted((ROOT / "tests" / "golden" / "forward").iterdir()):
+    if (folder / "config.json").exists():
+        config = json.loads((folder / "config.json").read_text())
+        for key in ("architectures", "transformers_version", "dtype", "_name_or_path"):
+            config.pop(key, None)
+        SEEDS[folder.name] = (2, config)
+OUT.mkdir(parents=True, exist_ok=True)
+for name, (kind, value) in SEEDS.items():
+    (OUT / name).write_bytes(bytes([kind]) + json.dumps(value).encode())

@@ -1,0 +1,83 @@
+/*
+ * test_forward_golden.c: small random models of every family, run here and by transformers
+ * (tests/oracle/make_forward_golden.py): every state, the final one, the logits and some attention
+ * matrices must agree. The measure is max|Δ| / max|reference| of a matrix.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "forward_catch.h"
+
+#include <dirent.h>
+
+static int one_case(const char *name)
+{
+    static catch all;
+    char path[512];
+    rs_checkpoint *checkpoint, *golden;
+    rs_checkpoint_options options = {0};
+    rs_network *network;
+    rs_error err = {0};
+    input in;
+    int wrong = 0;
+    snprintf(path, sizeof path, "%s/forward/%s/golden.safetensors", RS_TEST_DATA, name);
+    assert_int_equal(rs_checkpoint_open(&golden, path, &options, &err), RS_OK);
+    snprintf(path, sizeof path, "%s/forward/%s/model.gguf", RS_TEST_DATA, name);
+    FILE *file = fopen(path, "rb");
+    if (file)
+        fclose(file);
+    else
+        snprintf(path, sizeof path, "%s/forward/%s", RS_TEST_DATA, name);
+    assert_int_equal(rs_checkpoint_open(&checkpoint, path, &options, &err), RS_OK);
+    if (rs_network_open(&network, checkpoint, &err) != RS_OK) {
+        print_error("%s: %s: %s\n", name, err.where, err.what);
+        wrong = 1;
+    } else {
+        read_input(&in, golden);
+        run(network, RS_PRECISION_F32, &in, &all);
+        wrong += compare(name, golden, "shipped32.", &all, 2e-5);
+        wrong += compare(name, golden, "double.", &all, 2e-5);
+        forget(&all);
+        run(network, RS_PRECISION_F64, &in, &all);
+        wrong += compare(name, golden, "double.", &all, 1e-10);
+        wrong += compare(name, golden, "shipped64.", &all, 2e-6);
+        forget(&all);
+        free(in.ids);
+        free(in.images);
+        free(in.memory);
+        rs_network_close(network);
+    }
+    rs_checkpoint_close(checkpoint);
+    rs_checkpoint_close(golden);
+    return wrong;
+}
+
+static void agrees_with_transformers(void **state)
+{
+    (void)state;
+    char path[512];
+    int cases = 0, wrong = 0;
+    snprintf(path, sizeof path, "%s/forward", RS_TEST_DATA);
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        if (entry->d_name[0] == '.') continue;
+        int bad = one_case(entry->d_name);
+        if (bad) print_error("%s: %d matrices disagree\n", entry->d_name, bad);
+        wrong += bad != 0;
+        cases++;
+    }
+    closedir(folder);
+    assert_true(cases >= 50);
+    assert_int_equal(wrong, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(agrees_with_transformers)};
+    return cmocka_run_group_tests_name("forward_golden", tests, NULL, NULL);
+}

@@ -1,0 +1,564 @@
+/*
+ * test_network.c: configurations and checkpoints become networks: those that lie are refused by
+ * name, what is only odd is noted, and drawn weights give the same description as stored ones.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "model/forward.h"
+
+#include "case_files.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static rs_checkpoint *open_case(const char *name)
+{
+    char path[512];
+    rs_checkpoint *checkpoint;
+    rs_checkpoint_options options = {0};
+    rs_error err = {0};
+    snprintf(path, sizeof path, "%s/forward/%s%s", RS_TEST_DATA, name,
+             strstr(name, "_gguf") ? "/model.gguf" : "");
+    if (rs_checkpoint_open(&checkpoint, path, &options, &err) != RS_OK)
+        fail_msg("%s: %s", err.where, err.what);
+    return checkpoint;
+}
+
+/* ---- lies ---- */
+
+typedef struct trial {
+    const char *name;   /* of a case in tests/golden/forward */
+    const char *change; /* JSON object laid over its configuration */
+    rs_status status;
+    const char *says; /* part of where, what or hint */
+} trial;
+
+static void overlay(json_t *config, const char *change)
+{
+    json_t *object = json_loads(change, 0, NULL);
+    assert_non_null(object);
+    assert_int_equal(json_object_update(config, object), 0);
+    json_decref(object);
+}
+
+static void check_status(const trial *t, rs_status status, const rs_error *err)
+{
+    if (status != t->status)
+        fail_msg("%s %s: %s instead of %s: %s", t->name, t->change, rs_status_name(status),
+                 rs_status_name(t->status), err->what);
+    if (t->says && !strstr(err->what, t->says) && !strstr(err->where, t->says) &&
+        !strstr(err->hint, t->says))
+        fail_msg("%s %s: nothing of \"%s\" in %s: %s; %s", t->name, t->change, t->says, err->where,
+                 err->what, err->hint);
+}
+
+static void lies_are_named(void **state)
+{
+    (void)state;
+    static const trial trials[] = {
+        {"llama", "{\"model_type\":\"mamba\"}", RS_E_UNSUPPORTED, "state-space"},
+        {"llama", "{\"model_type\":\"mixtral\"}", RS_E_UNSUPPORTED, "mixtures of experts"},
+        {"llama", "{\"model_type\":\"qwen3_moe\"}", RS_E_UNSUPPORTED, "mixtures of experts"},
+        {"llama", "{\"model_type\":\"deepseek_v3\"}", RS_E_UNSUPPORTED, "latent attention"},
+        {"llama", "{\"model_type\":\"whisper\"}", RS_E_UNSUPPORTED, "sound"},
+        {"llama", "{\"model_type\":\"never_heard_of\"}", RS_E_FAMILY_UNKNOWN, "never_heard_of"},
+        {"llama", "{\"model_type\":7}", RS_E_FAMILY_UNKNOWN, "(none)"},
+        {"llama", "{\"hidden_act\":\"mystery\"}", RS_E_UNSUPPORTED, "\"mystery\""},
+        {"llama", "{\"hidden_act\":3}", RS_E_CONFIG_SCHEMA, "hidden_act"},
+        {"llama", "{\"rope_parameters\":{\"rope_type\":\"longrope\"}}", RS_E_UNSUPPORTED,
+         "\"longrope\""},
+        {"llama", "{\"rope_parameters\":{\"rope_type\":\"linear\"}}", RS_E_CONFIG_SCHEMA, "factor"},
+        {"llama", "{\"rope_parameters\":{\"rope_type\":\"linear\",\"factor\":-2}}",
+         RS_E_CONFIG_SIZE, "factor"},
+        {"llama", "{\"rope_parameters\":{\"rope_type\":\"llama3\",\"factor\":2}}",
+         RS_E_CONFIG_SCHEMA, "low_freq_factor"},
+        {"llama",
+         "{\"rope_parameters\":{\"rope_type\":\"llama3\",\"factor\":2,\"low_freq_factor\":4,"
+         "\"high_freq_factor\":4}}",
+         RS_E_CONFIG_SIZE, "not below"},
+        {"llama", "{\"rope_parameters\":{\"rope_theta\":\"much\"}}", RS_E_CONFIG_SIZE,
+         "rope_theta"},
+        {"llama", "{\"rope_parameters\":{\"rope_theta\":1}}", RS_E_CONFIG_SIZE, "above 1"},
+        {"llama", "{\"rope_scaling\":{\"type\":\"mrope\"}}", RS_E_UNSUPPORTED, "\"mrope\""},
+        {"llama", "{\"head_dim\":5,\"num_attention_heads\":4}", RS_E_CONFIG_SIZE, "pairs"},
+        {"llama", "{\"partial_rotary_factor\":0.1}", RS_E_CONFIG_SIZE, "pairs"},
+        {"llama", "{\"num_attention_heads\":5,\"head_dim\":null}", RS_E_CONFIG_HEADS,
+         "no multiple"},
+        {"llama", "{\"num_key_value_heads\":3}", RS_E_CONFIG_HEADS, "key/value"},
+        {"llama", "{\"num_key_value_heads\":1}", RS_E_TENSOR_SHAPE, "has shape [12, 12]"},
+        {"llama", "{\"hidden_size\":16}", RS_E_TENSOR_SHAPE, "asks for [23, 16]"},
+        {"llama", "{\"intermediate_size\":19}", RS_E_TENSOR_SHAPE, "mlp."},
+        {"llama", "{\"vocab_size\":24}", RS_E_TENSOR_SHAPE, "embed_tokens"},
+        {"llama", "{\"vocab_size\":-1}", RS_E_CONFIG_SIZE, "vocab_size"},
+        {"llama", "{\"num_hidden_layers\":2147483647}", RS_E_CONFIG_LAYERS, "2147483647"},
+        {"llama", "{\"num_hidden_layers\":0}", RS_E_CONFIG_SIZE, "num_hidden_layers"},
+        {"llama", "{\"num_hidden_layers\":3}", RS_E_TENSOR_MISSING,
+         "9 tensors that a llama forward pass needs are absent: "
+         "model.layers.2.input_layernorm.weight"},
+        {"llama", "{\"num_hidden_layers\":9999}", RS_E_TENSOR_MISSING, ", ..."},
+        {"llama", "{\"attention_bias\":true}", RS_E_TENSOR_MISSING,
+         "model.layers.0.self_attn.q_proj.bias"},
+        {"llama", "{\"rms_norm_eps\":-1}", RS_E_CONFIG_SIZE, "rms_norm_eps"},
+        {"llama", "{\"rms_norm_eps\":\"small\"}", RS_E_CONFIG_SIZE, "rms_norm_eps"},
+        {"qwen2_window", "{\"layer_types\":[\"full_attention\",\"chunked_attention\"]}",
+         RS_E_UNSUPPORTED, "chunked_attention"},
+        {"qwen2_window", "{\"layer_types\":[\"full_attention\"]}", RS_E_CONFIG_LAYERS, "layer 1"},
+        {"qwen2_window", "{\"sliding_window\":0}", RS_E_CONFIG_SIZE, "sliding_window"},
+        {"gemma2", "{\"query_pre_attn_scalar\":0}", RS_E_CONFIG_SIZE, "query_pre_attn_scalar"},
+        {"gemma2", "{\"use_bidirectional_attention\":true}", RS_E_UNSUPPORTED, "bidirectional"},
+        {"granite", "{\"logits_scaling\":0}", RS_E_CONFIG_SIZE, "divided by 0"},
+        {"olmo", "{\"clip_qkv\":8}", RS_E_UNSUPPORTED, "clip_qkv"},
+        {"phi3", "{\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4}}", RS_E_UNSUPPORTED,
+         "\"yarn\""},
+        {"falcon", "{\"alibi\":true}", RS_E_UNSUPPORTED, "alibi"},
+        {"bert", "{\"position_embedding_type\":\"relative_key\"}", RS_E_UNSUPPORTED,
+         "\"relative_key\""},
+        {"bert", "{\"add_cross_attention\":true}", RS_E_CONFIG_SCHEMA, "is_decoder"},
+        {"bert", "{\"add_cross_attention\":true,\"is_decoder\":true}", RS_E_TENSOR_MISSING,
+         "crossattention.self.query"},
+        {"bert", "{\"max_position_embeddings\":15}", RS_E_TENSOR_SHAPE, "position_embeddings"},
+        {"bert", "{\"type_vocab_size\":3}", RS_E_TENSOR_SHAPE, "token_type_embeddings"},
+        {"roberta", "{\"pad_token_id\":13}", RS_E_CONFIG_SIZE, "pad_token_id"},
+        {"albert", "{\"num_hidden_groups\":6}", RS_E_CONFIG_LAYERS, "6 groups"},
+        {"albert", "{\"inner_group_num\":2000000}", RS_E_CONFIG_LAYERS, "at most"},
+        {"albert", "{\"embedding_size\":7}", RS_E_TENSOR_SHAPE, "word_embeddings"},
+        {"xlnet", "{\"attn_type\":\"both\"}", RS_E_UNSUPPORTED, "\"both\""},
+        {"xlnet", "{\"bi_data\":true}", RS_E_UNSUPPORTED, "bi_data"},
+        {"xlnet", "{\"n_head\":7}", RS_E_TENSOR_SHAPE, "rel_attn"},
+        {"vit", "{\"image_size\":[12,9]}", RS_E_TENSOR_SHAPE, "position_embeddings"},
+        {"vit", "{\"patch_size\":10}", RS_E_CONFIG_SIZE, "cannot be cut"},
+        {"vit", "{\"num_channels\":2000000}", RS_E_CONFIG_SIZE, "cannot be cut"},
+        {"gpt2", "{\"n_inner\":61}", RS_E_TENSOR_SHAPE, "c_fc"},
+        {"gpt_neox", "{\"attention_bias\":false}", RS_OK, NULL},
+        {"llama", "{\"tie_word_embeddings\":true}", RS_OK, NULL},
+        {"llama", "{\"num_hidden_layers\":1}", RS_OK, NULL},
+        {"llama", "{\"rope_scaling\":null,\"head_dim\":6,\"mlp_bias\":null}", RS_OK, NULL},
+    };
+    for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
+        rs_checkpoint *checkpoint = open_case(trials[i].name);
+        rs_network *network;
+        rs_error err = {0};
+        overlay(checkpoint->config, trials[i].change);
+        rs_status status = rs_network_open(&network, checkpoint, &err);
+        check_status(&trials[i], status, &err);
+        assert_true((status == RS_OK) == (network != NULL));
+        rs_network_close(network);
+        rs_checkpoint_close(checkpoint);
+    }
+}
+
+static bool noted(const rs_network *network, const char *code)
+{
+    for (size_t i = 0; i < network->notes.n; i++)
+        if (strcmp(network->notes.items[i].code, code) == 0) return true;
+    return false;
+}
+
+static void fewer_layers_are_noted(void **state)
+{
+    (void)state;
+    rs_checkpoint *checkpoint = open_case("llama");
+    rs_network *network;
+    rs_error err = {0};
+    overlay(checkpoint->config, "{\"num_hidden_layers\":1}");
+    assert_int_equal(rs_network_open(&network, checkpoint, &err), RS_OK);
+    assert_int_equal(network->n_layers, 1);
+    assert_true(noted(network, "extra_layers"));
+    rs_network_close(network);
+    json_decref(checkpoint->config);
+    checkpoint->config = NULL;
+    assert_int_equal(rs_network_open(&network, checkpoint, &err), RS_E_CONFIG_MISSING);
+    assert_null(network);
+    rs_checkpoint_close(checkpoint);
+}
+
+/* ---- GGUF ---- */
+
+static void gguf_says_what_it_lacks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key;
+        rs_status status;
+    } lost[] = {{"gemma3.block_count", RS_E_CONFIG_SCHEMA},
+                {"gemma3.embedding_length", RS_E_CONFIG_SCHEMA},
+                {"gemma3.feed_forward_length", RS_E_CONFIG_SCHEMA},
+                {"general.architecture", RS_E_CONFIG_SCHEMA},
+                {"gemma3.attention.key_length", RS_E_TENSOR_SHAPE},
+                {"gemma3.rope.freq_base", RS_OK}};
+    for (size_t i = 0; i < sizeof lost / sizeof *lost; i++) {
+        rs_checkpoint *checkpoint = open_case("gemma3_gguf");
+        rs_network *network;
+        rs_error err = {0};
+        assert_int_equal(json_object_del(checkpoint->config, lost[i].key), 0);
+        rs_status status = rs_network_open(&network, checkpoint, &err);
+        if (status != lost[i].status)
+            fail_msg("without %s: %s: %s", lost[i].key, rs_status_name(status), err.what);
+        if (status == RS_E_CONFIG_SCHEMA) assert_non_null(strstr(err.what, lost[i].key));
+        rs_network_close(network);
+        rs_checkpoint_close(checkpoint);
+    }
+}
+
+/* Windows, bases and the query's scale, of which GGUF says little (formats.md 8). */
+static void gemma3_gguf_layers(void **state)
+{
+    (void)state;
+    rs_checkpoint *checkpoint = open_case("gemma3_gguf");
+    rs_network *network;
+    rs_error err = {0};
+    assert_int_equal(rs_network_open(&network, checkpoint, &err), RS_OK);
+    for (int32_t l = 0; l < network->n_layers; l++) {
+        const rs_attention_op *op = &rs_layer_mixer(&network->layers[l])->attention;
+        bool global = l % 6 == 5;
+        assert_int_equal(op->window, global ? 0 : 3);
+        assert_true(op->rope.theta == (global ? 1e6 : 1e4));
+        assert_true(fabs(op->scale - 1 / sqrt(6)) < 1e-15);
+    }
+    assert_true(network->embedding.scale == sqrt(12));
+    rs_network_close(network);
+    rs_checkpoint_close(checkpoint);
+}
+
+/* ---- drawn weights ---- */
+
+/* Descriptions agree but for which tensors they point to. */
+static void same_dense(const rs_dense *a, const rs_dense *b)
+{
+    assert_true(!a->weight == !b->weight);
+    if (!a->weight) return;
+    assert_int_equal(a->weight->count, b->weight->count);
+    assert_true(!a->bias == !b->bias);
+    rs_dense c = *a;
+    c.weight = b->weight;
+    c.bias = b->bias;
+    assert_memory_equal(&c, b, sizeof c);
+}
+
+static void same_norm(const rs_norm_op *a, const rs_norm_op *b)
+{
+    /* 1 + w with w = 0 is drawn as a gain of 1 */
+    if (a->kind != RS_NORM_RMSNORM_PLUS_ONE) assert_int_equal(a->kind, b->kind);
+    assert_int_equal(a->dim, b->dim);
+    assert_true(a->eps == b->eps && !a->gain == !b->gain && !a->bias == !b->bias);
+}
+
+static void same_branch(const rs_branch *a, const rs_branch *b)
+{
+    const rs_attention_op *p = &a->attention, *q = &b->attention;
+    assert_int_equal(a->kind, b->kind);
+    same_norm(&a->before, &b->before);
+    same_norm(&a->inside, &b->inside);
+    same_norm(&a->after, &b->after);
+    assert_true(a->skip == b->skip && a->scale == b->scale && a->joins == b->joins);
+    same_dense(&a->mlp.up, &b->mlp.up);
+    same_dense(&a->mlp.gate, &b->mlp.gate);
+    same_dense(&a->mlp.down, &b->mlp.down);
+    same_dense(&p->q, &q->q);
+    same_dense(&p->k, &q->k);
+    same_dense(&p->v, &q->v);
+    same_dense(&p->o, &q->o);
+    same_dense(&p->relative.r, &q->relative.r);
+    assert_true(!p->relative.content_bias == !q->relative.content_bias);
+    assert_true(p->scale == q->scale && p->softcap == q->softcap && p->window == q->window);
+    assert_true(p->causal == q->causal && p->cross == q->cross);
+    same_norm(&p->q_norm, &q->q_norm);
+    assert_memory_equal(&p->rope, &q->rope, sizeof p->rope);
+}
+
+static bool all_equal(const rs_tensor *tensor, float value)
+{
+    for (int64_t i = 0; i < tensor->count; i++) {
+        float x;
+        rs_tensor_decode_f32(&x, tensor, i, 1);
+        if (x != value) return false;
+    }
+    return true;
+}
+
+static void check_draws(const rs_network *network)
+{
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t i = 0; i < network->layers[l].n_branches; i++) {
+            const rs_branch *branch = &network->layers[l].branches[i];
+            const rs_norm_op *norms[] = {&branch->before, &branch->inside, &branch->after};
+            for (size_t k = 0; k < 3; k++) {
+                if (norms[k]->gain) assert_true(all_equal(norms[k]->gain, 1));
+                if (norms[k]->bias) assert_true(all_equal(norms[k]->bias, 0));
+            }
+            const rs_dense *map =
+                branch->kind == RS_BRANCH_MLP ? &branch->mlp.down : &branch->attention.v;
+            assert_false(all_equal(map->weight, 0));
+            if (map->bias) assert_true(all_equal(map->bias, 0));
+            const rs_tensor *r = branch->attention.relative.content_bias;
+            if (r) assert_false(all_equal(r, 0));
+        }
+}
+
+static void one_drawn(const char *name)
+{
+    rs_checkpoint *checkpoint = open_case(name);
+    rs_network *stored, *drawn;
+    rs_init *init;
+    rs_error err = {0};
+    assert_int_equal(rs_network_open(&stored, checkpoint, &err), RS_OK);
+    assert_int_equal(rs_init_open(&init, NULL, 7, &err), RS_OK);
+    if (rs_network_from_config(&drawn, checkpoint->config, "config.json", init, &err) != RS_OK)
+        fail_msg("%s: %s: %s", name, err.where, err.what);
+    assert_string_equal(stored->family, drawn->family);
+    assert_int_equal(stored->d_model, drawn->d_model);
+    assert_int_equal(stored->n_layers, drawn->n_layers);
+    assert_int_equal(stored->max_positions, drawn->max_positions);
+    assert_int_equal(stored->embedding.position_offset, drawn->embedding.position_offset);
+    assert_true(stored->embedding.scale == drawn->embedding.scale);
+    same_norm(&stored->embedding.norm, &drawn->embedding.norm);
+    same_norm(&stored->final_norm, &drawn->final_norm);
+    for (int32_t l = 0; l < stored->n_layers; l++) {
+        assert_int_equal(stored->layers[l].n_branches, drawn->layers[l].n_branches);
+        assert_int_equal(stored->layers[l].stored, drawn->layers[l].stored);
+        for (int32_t i = 0; i < stored->layers[l].n_branches; i++)
+            same_branch(&stored->layers[l].branches[i], &drawn->layers[l].branches[i]);
+    }
+    if (stored->head.next_token && drawn->head.next_token)
+        assert_int_equal(stored->parameters, drawn->parameters);
+    check_draws(drawn);
+    rs_network_close(drawn);
+    rs_init_close(init);
+    rs_network_close(stored);
+    rs_checkpoint_close(checkpoint);
+}
+
+static void drawn_networks_are_wired_like_stored_ones(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "bert",       "bert_cross", "roberta",        "distilbert", "albert", "albert_inner",
+        "xlnet",      "gpt2",       "gpt2_cross",     "gpt_neox",   "llama",  "llama_yarn",
+        "mistral",    "qwen2",      "qwen3",          "gemma",      "gemma2", "gemma3",
+        "phi3",       "olmo",       "olmo2",          "granite",    "falcon", "falcon_new",
+        "falcon_old", "vit",        "gpt_neox_serial"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        one_drawn(names[i]);
+}
+
+static void shared_blocks_share_draws(void **state)
+{
+    (void)state;
+    rs_checkpoint *checkpoint = open_case("albert");
+    rs_network *network;
+    rs_init *init;
+    rs_error err = {0};
+    assert_int_equal(rs_init_open(&init, NULL, 7, &err), RS_OK);
+    assert_int_equal(
+        rs_network_from_config(&network, checkpoint->config, "config.json", init, &err), RS_OK);
+    /* 5 depths over 2 groups: 0 0 0 1 1 */
+    static const int32_t groups[] = {0, 0, 0, 1, 1};
+    for (int32_t l = 0; l < 5; l++) {
+        assert_int_equal(network->layers[l].stored, groups[l]);
+        assert_true((network->layers[l].branches[0].attention.q.weight ==
+                     network->layers[0].branches[0].attention.q.weight) == (groups[l] == 0));
+    }
+    rs_network_close(network);
+    rs_init_close(init);
+    rs_checkpoint_close(checkpoint);
+}
+
+/* Configurations as users write them: nearly empty, or absurd. */
+static void bare_configurations(void **state)
+{
+    (void)state;
+    static const trial trials[] = {
+        {"",
+         "{\"model_type\":\"bert\",\"num_hidden_layers\":1,\"hidden_size\":24,"
+         "\"vocab_size\":50}",
+         RS_OK, NULL},
+        {"", "{}", RS_E_FAMILY_UNKNOWN, "(none)"},
+        {"", "{\"model_type\":\"llama\",\"hidden_size\":2147483647}", RS_E_NO_MEMORY, "GiB"},
+        {"", "{\"model_type\":\"gpt2\",\"n_embd\":1048576,\"n_layer\":9000,\"n_head\":1}",
+         RS_E_NO_MEMORY, "GiB"},
+        {"", "{\"model_type\":\"llama\",\"vocab_size\":2147483647,\"num_hidden_layers\":1}",
+         RS_E_NO_MEMORY, "GiB"},
+        {"", "{\"model_type\":\"bert\",\"initializer_range\":-1}", RS_E_CONFIG_SIZE,
+         "initializer_range"},
+        {"", "{\"model_type\":\"mamba2\"}", RS_E_UNSUPPORTED, "state-space"},
+    };
+    for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
+        json_t *config = json_loads(trials[i].change, 0, NULL);
+        rs_network *network;
+        rs_init *init;
+        rs_error err = {0};
+        assert_int_equal(rs_init_open(&init, NULL, 1, &err), RS_OK);
+        rs_status status = rs_network_from_config(&network, config, "config.json", init, &err);
+        check_status(&trials[i], status, &err);
+        if (network) assert_int_equal(network->layers[0].branches[1].mlp.width, 3072);
+        rs_network_close(network);
+        rs_init_close(init);
+        json_decref(config);
+    }
+}
+
+/* ---- sentence-transformers ---- */
+
+static void put_file(const char *folder, const char *name, const char *text)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void pooling_is_read(void **state)
+{
+    (void)state;
+#define POOLING(path)                                                                              \
+    "[{\"type\":\"sentence_transformers.models.Transformer\",\"path\":\"\"},"                      \
+    "{\"type\":\"sentence_transformers.models.Pooling\",\"path\":\"" path "\"},"                   \
+    "{\"type\":\"sentence_transformers.models.Normalize\",\"path\":\"2_Normalize\"}]"
+    static const struct {
+        const char *modules, *config;
+        rs_status status;
+        rs_pooling pooling;
+    } trials[] = {
+        {POOLING("1_Pooling"), "{\"pooling_mode_mean_tokens\":true}", RS_OK, RS_POOLING_MEAN},
+        {POOLING("1_Pooling"), "{\"pooling_mode_cls_token\":true}", RS_OK, RS_POOLING_CLS},
+        {POOLING("1_Pooling"), "{\"pooling_mode\":\"max\"}", RS_OK, RS_POOLING_MAX},
+        {POOLING("1_Pooling"),
+         "{\"pooling_mode_mean_tokens\":true,\"pooling_mode_max_tokens\":true}", RS_OK,
+         RS_POOLING_NONE},
+        {POOLING("1_Pooling"), "[3]", RS_OK, RS_POOLING_NONE},
+        {POOLING("../1_Pooling"), "{}", RS_E_INDEX_PATH, RS_POOLING_NONE},
+        {POOLING("/etc"), "{}", RS_E_INDEX_PATH, RS_POOLING_NONE},
+        {POOLING(".."), "{}", RS_E_INDEX_PATH, RS_POOLING_NONE},
+        {"{", "{}", RS_E_JSON_SYNTAX, RS_POOLING_NONE},
+        {"{\"a\":1}", "{}", RS_OK, RS_POOLING_NONE},
+    };
+    char folder[] = "network_pooling_XXXXXX", inner[64], path[128];
+    assert_non_null(mkdtemp(folder));
+    snprintf(inner, sizeof inner, "%s/1_Pooling", folder);
+    assert_int_equal(mkdir(inner, 0700), 0);
+    for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
+        rs_checkpoint *checkpoint = open_case("bert");
+        rs_network *network;
+        rs_error err = {0};
+        put_file(folder, "modules.json", trials[i].modules);
+        put_file(folder, "1_Pooling/config.json", trials[i].config);
+        rs_free(checkpoint->config_path);
+        snprintf(path, sizeof path, "%s/config.json", folder);
+        checkpoint->config_path = rs_strdup(path);
+        rs_status status = rs_network_open(&network, checkpoint, &err);
+        if (status != trials[i].status) fail_msg("%zu: %s: %s", i, err.where, err.what);
+        if (network) assert_int_equal(network->pooling, trials[i].pooling);
+        if (network && trials[i].modules[0] == '[') assert_true(network->normalize);
+        rs_network_close(network);
+        rs_checkpoint_close(checkpoint);
+    }
+    static const char *const files[] = {"1_Pooling/config.json", "1_Pooling", "modules.json", ""};
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        assert_int_equal(remove(path), 0);
+    }
+}
+
+/* ---- copies, activations, memory ---- */
+
+static void copies_are_apart(void **state)
+{
+    (void)state;
+    rs_checkpoint *checkpoint = open_case("llama");
+    rs_network *network, *copy;
+    rs_error err = {0};
+    overlay(checkpoint->config, "{\"num_hidden_layers\":1}");
+    assert_int_equal(rs_network_open(&network, checkpoint, &err), RS_OK);
+    assert_int_equal(rs_network_copy(&copy, network, &err), RS_OK);
+    copy->layers[0].branches[0].skip = 0.25;
+    assert_true(network->layers[0].branches[0].skip == 1);
+    assert_true(noted(copy, "extra_layers"));
+    rs_network_close(network);
+    assert_string_equal(copy->family, "llama");
+    assert_ptr_equal(copy->embedding.tokens,
+                     rs_checkpoint_find(checkpoint, "model.embed_tokens.weight"));
+    rs_network_close(copy);
+    rs_checkpoint_close(checkpoint);
+}
+
+static void activations_have_names(void **state)
+{
+    (void)state;
+    for (int a = 0; a < RS_ACT_COUNT; a++) {
+        rs_activation found;
+        assert_true(rs_activation_find(&found, rs_activation_name((rs_activation)a)));
+        assert_int_equal(found, a);
+    }
+    rs_activation found;
+    assert_false(rs_activation_find(&found, "gelu_"));
+    assert_true(rs_activation_find(&found, "gelu_pytorch_tanh"));
+    assert_int_equal(found, RS_ACT_GELU_TANH);
+}
+
+static rs_status open_once(const rs_checkpoint *checkpoint, bool draw)
+{
+    rs_network *network = NULL, *copy = NULL;
+    rs_init *init = NULL;
+    rs_error err = {0};
+    rs_status status = RS_OK;
+    if (draw) status = rs_init_open(&init, NULL, 3, &err);
+    if (status == RS_OK)
+        status =
+            draw ? rs_network_from_config(&network, checkpoint->config, "config.json", init, &err)
+                 : rs_network_open(&network, checkpoint, &err);
+    if (status == RS_OK) status = rs_network_copy(&copy, network, &err);
+    rs_network_close(copy);
+    rs_network_close(network);
+    rs_init_close(init);
+    return status;
+}
+
+static void memory_may_end_anywhere(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"bert_cross", "albert", "gpt2", "gemma3_gguf", "vit"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        rs_checkpoint *checkpoint = open_case(names[i]);
+        for (int draw = 0; draw < (strstr(names[i], "_gguf") ? 1 : 2); draw++) {
+            int64_t before = rs_memory_requests();
+            assert_int_equal(open_once(checkpoint, draw), RS_OK);
+            int64_t requests = rs_memory_requests() - before;
+            for (int64_t n = 1; n <= requests; n++) {
+                rs_memory_fail_at(n);
+                rs_status status = open_once(checkpoint, draw);
+                rs_memory_fail_at(0);
+                if (status != RS_E_NO_MEMORY)
+                    fail_msg("%s, request %lld of %lld: %s", names[i], (long long)n,
+                             (long long)requests, rs_status_name(status));
+            }
+        }
+        rs_checkpoint_close(checkpoint);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lies_are_named),
+        cmocka_unit_test(fewer_layers_are_noted),
+        cmocka_unit_test(gguf_says_what_it_lacks),
+        cmocka_unit_test(gemma3_gguf_layers),
+        cmocka_unit_test(drawn_networks_are_wired_like_stored_ones),
+        cmocka_unit_test(shared_blocks_share_draws),
+        cmocka_unit_test(bare_configurations),
+        cmocka_unit_test(pooling_is_read),
+        cmocka_unit_test(copies_are_apart),
+        cmocka_unit_test(activations_have_names),
+        cmocka_unit_test(memory_may_end_anywhere),
+    };
+    return cmocka_run_group_tests_name("network", tests, NULL, NULL);
+}
