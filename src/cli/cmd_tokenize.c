@@ -5,6 +5,8 @@
 #include "text/tokenizer.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
 
 static const rs_column id_columns[] = {
     {.name = "position", .type = RS_COLUMN_INT, .formula = "place in the sequence, from 0"},
@@ -82,13 +84,26 @@ static rs_status tokenize(rs_result *result, const rs_tokenizer *tokenizer,
     return status;
 }
 
+/* The identity of the tokenizer's file, so that no output replaces it. */
+static void note_input(rs_file_id *id, const char *path)
+{
+    char file[4096];
+    struct stat info;
+    if (stat(path, &info) != 0) return;
+    int length = snprintf(file, sizeof file, "%s/tokenizer.json", path);
+    if (S_ISDIR(info.st_mode) &&
+        (length < 0 || (size_t)length >= sizeof file || stat(file, &info) != 0))
+        return;
+    *id = (rs_file_id){(uint64_t)info.st_dev, (uint64_t)info.st_ino};
+}
+
 int cli_tokenize(const cli_args *args)
 {
     double started = cli_now();
     rs_error err;
     rs_tokenizer *tokenizer = NULL;
     rs_mapping *text = NULL;
-    rs_file_id input = {0};
+    rs_file_id inputs[2] = {{0}, {0}};
     cli_args shown = *args; /* the table is what this command is for */
     if (!shown.tables) shown.tables = "ids";
     if (!args->text) {
@@ -102,12 +117,13 @@ int cli_tokenize(const cli_args *args)
     if (status == RS_OK) status = rs_tokenizer_open(&tokenizer, args->input, &err);
     if (status == RS_OK) status = rs_mapping_open(&text, args->text, &err);
     if (status == RS_OK) {
-        input = (rs_file_id){text->device, text->inode};
+        inputs[0] = (rs_file_id){text->device, text->inode};
+        note_input(&inputs[1], args->input);
         status = tokenize(result, tokenizer, text, !args->no_special, &err);
     }
     rs_tokenizer_close(tokenizer);
     rs_mapping_close(text);
-    if (status == RS_OK) return cli_finish(result, &shown, started, &input, 1);
+    if (status == RS_OK) return cli_finish(result, &shown, started, inputs, 2);
     rs_result_free(result);
     return cli_fail(&err);
 }

@@ -52,8 +52,10 @@ rs_status rs_added_tokens_add(rs_added_tokens *added, const rs_added_token *toke
 
 void rs_added_tokens_free(rs_added_tokens *added)
 {
-    for (size_t i = 0; i < added->n; i++)
+    for (size_t i = 0; i < added->n; i++) {
         rs_free(added->items[i].text);
+        rs_free(added->items[i].normal);
+    }
     rs_free(added->items);
     rs_trie_free(&added->raw);
     rs_trie_free(&added->normal);
@@ -132,12 +134,19 @@ static bool enter(rs_trie *trie, bool first[256], const char *text, size_t lengt
 static rs_status enter_normalized(rs_added_tokens *added, size_t index,
                                   const rs_normal_steps *normal, rs_text_work *work, rs_error *err)
 {
-    const rs_added_token *token = &added->items[index];
+    rs_added_token *token = &added->items[index];
     rs_aligned text = {0};
     rs_aligned_repair(&text, token->text, token->length);
     rs_status status = text.failed ? rs_fail_memory(err, "added tokens", token->length)
                                    : rs_normal_steps_run(&text, normal, work, err);
-    if (status == RS_OK && !enter(&added->normal, added->normal_first, text.bytes, text.n, index))
+    token->normal = status == RS_OK ? rs_malloc(text.n + 1, 1) : NULL;
+    if (token->normal) {
+        if (text.n > 0) memcpy(token->normal, text.bytes, text.n);
+        token->normal[text.n] = 0;
+        token->normal_length = text.n;
+    }
+    if (status == RS_OK && (!token->normal || !enter(&added->normal, added->normal_first,
+                                                     token->normal, text.n, index)))
         status = rs_fail_memory(err, "added tokens", token->length);
     rs_aligned_free(&text);
     return status;

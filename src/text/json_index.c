@@ -4,7 +4,8 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-#include <errno.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -373,13 +374,61 @@ bool rs_json_integer(const rs_json_index *index, uint32_t value, int64_t *out)
     return true;
 }
 
+/* 10^n for n in [0, 308], correctly rounded: the compiler's own constants up to 10^22 are exact,
+ * and strtod rounds the others. */
+static double power_of_ten(int64_t n)
+{
+    static const double exact[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                   1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                   1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    if (n < (int64_t)(sizeof exact / sizeof *exact)) return exact[n];
+    char text[8];
+    snprintf(text, sizeof text, "1e%d", (int)n);
+    return strtod(text, NULL);
+}
+
+/*
+ * Not the nearest double, but the one that the reference reads (Rust's serde_json without its
+ * feature float_roundtrip): as many digits as fit in 64 bits, converted, and one multiplication or
+ * division by a power of ten. The last bit decides between splits of equal probability.
+ */
+static double from_parts(uint64_t digits, int64_t exponent)
+{
+    double number = (double)digits;
+    for (; exponent < -308 && number != 0; exponent += 308)
+        number /= 1e308;
+    if (number == 0 || exponent < -308) return 0;
+    if (exponent > 308) return HUGE_VAL;
+    double power = power_of_ten(exponent < 0 ? -exponent : exponent);
+    return exponent < 0 ? number / power : number * power;
+}
+
 bool rs_json_real(const rs_json_index *index, uint32_t value, double *out)
 {
     const rs_json_node *node = &index->nodes[value];
     if (node->kind != RS_JSON_NUMBER || node->length >= LONGEST_NUMBER) return false;
-    char text[LONGEST_NUMBER];
-    memcpy(text, node->text, node->length);
-    text[node->length] = 0;
-    *out = strtod(text, NULL);
+    uint64_t number = 0;
+    int64_t exponent = 0;
+    bool fraction = false, full = false;
+    size_t i = node->text[0] == '-';
+    for (; i < node->length && node->text[i] != 'e' && node->text[i] != 'E'; i++) {
+        uint64_t digit = (uint64_t)(node->text[i] - '0');
+        if (node->text[i] == '.') {
+            fraction = true;
+            continue;
+        }
+        full = full || number > (UINT64_MAX - digit) / 10;
+        if (!full) number = number * 10 + digit;
+        exponent += full ? !fraction : -(int64_t)fraction;
+    }
+    if (i < node->length) {
+        int64_t power = 0;
+        bool negative = node->text[i + 1] == '-';
+        for (i += negative || node->text[i + 1] == '+' ? 2 : 1; i < node->length; i++)
+            if (power < 100000) power = power * 10 + (node->text[i] - '0');
+        exponent += negative ? -power : power;
+    }
+    *out = from_parts(number, exponent);
+    if (node->text[0] == '-') *out = -*out;
     return *out <= 1e300 && *out >= -1e300;
 }

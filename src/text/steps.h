@@ -165,6 +165,8 @@ rs_status rs_model_encode(rs_model_tokens *out, const rs_model *model, rs_model_
 typedef struct rs_added_token {
     char *text;
     size_t length;
+    char *normal; /* what it is after normalising, when it is looked for so; decoding gives this */
+    size_t normal_length;
     int32_t id;
     bool special, normalized, single_word, lstrip, rstrip;
 } rs_added_token;

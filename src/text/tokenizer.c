@@ -325,7 +325,9 @@ static void append_token(rs_decoded *texts, const rs_tokenizer *tokenizer, int32
     const rs_added_token *added = rs_added_tokens_by_id(&tokenizer->added, id);
     const rs_vocabulary *vocabulary = rs_model_vocabulary(tokenizer->model);
     if (added && added->special && skip_special) return;
-    if (added)
+    if (added && added->normal)
+        rs_buffer_append(&texts->bytes, added->normal, added->normal_length);
+    else if (added)
         rs_buffer_append(&texts->bytes, added->text, added->length);
     else if (id >= 0 && (size_t)id < vocabulary->n_ids && vocabulary->tokens[id].text)
         rs_buffer_append(&texts->bytes, vocabulary->tokens[id].text, vocabulary->tokens[id].length);

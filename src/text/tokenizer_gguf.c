@@ -247,15 +247,16 @@ static rs_status read_vocabulary(reader *r, rs_vocabulary *vocabulary, add_token
     return RS_OK;
 }
 
-/* Control tokens and the user's are looked for in the text. */
+/* Control tokens, the unknown token and the user's are looked for in the text. */
 static rs_status add_special_tokens(reader *r, rs_tokenizer *t)
 {
     const rs_vocabulary *vocabulary = rs_model_vocabulary(t->model);
     for (size_t i = 0; i < vocabulary->n_ids; i++) {
         const rs_token *token = &vocabulary->tokens[i];
         int64_t kind = kind_of(r, i);
-        rs_added_token added = {.id = (int32_t)i, .special = kind == CONTROL};
-        if ((kind == CONTROL || kind == USER) && token->length > 0)
+        bool special = kind == CONTROL || kind == UNKNOWN;
+        rs_added_token added = {.id = (int32_t)i, .special = special};
+        if ((special || kind == USER) && token->length > 0)
             RS_TRY(rs_added_tokens_add(&t->added, &added, token->text, token->length, r->err));
     }
     return RS_OK;
