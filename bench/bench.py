@@ -236,7 +236,99 @@ def case_measures(quick):
                   f"ratio {seconds[0] / seconds[1]:.3f}", flush=True)
 
 
-CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers, "measures": case_measures}
+class Peer:
+    """bench/peers/forward_peer.py, kept running so that its passes can alternate with ours."""
+
+    def __init__(self, model):
+        self.process = subprocess.Popen([PYTHON, os.path.join(ROOT, "bench", "peers", "forward_peer.py"), model, "--threads",
+                                         str(THREADS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                        text=True)
+        self.about = json.loads(self.process.stdout.readline())
+
+    def seconds(self, samples, tokens):
+        print(samples, tokens, file=self.process.stdin, flush=True)
+        return json.loads(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def forward(model, samples, tokens, *options):
+    """What bench_forward says of one pass (after one to warm up)."""
+    out = run([os.path.join(ROOT, "build", "bench", "bench_forward"), model, "--samples", str(samples), "--tokens", str(tokens),
+               "--repeat", "1", "--threads", str(THREADS), *options])[1]
+    return json.loads(out)
+
+
+def forward_model(kind):
+    run(["cmake", "--build", os.path.join(ROOT, "build"), "--target", "bench_forward"])
+    model = os.path.join(WORK, f"{kind}-forward")
+    if not os.path.exists(os.path.join(model, "config.json")):
+        run([PYTHON, os.path.join(ROOT, "bench", "peers", "forward_peer.py"), "--make", kind, model])
+    return model
+
+
+def beside_torch(model, samples, tokens, repeats, peer):
+    """Medians of alternating passes: ours, sdpa, eager; and what ours said of the median one."""
+    rounds = [(forward(model, samples, tokens), peer.seconds(samples, tokens)) for _ in range(repeats)]
+    ours = sorted((r[0] for r in rounds), key=lambda r: r["seconds"])[repeats // 2]
+    best_rate = max(r[0]["layer_gemm_gflops"] for r in rounds)
+    return ours, best_rate, *(statistics.median(r[1][name] for r in rounds) for name in ("sdpa", "eager"))
+
+
+def case_bert(quick):
+    model, repeats = forward_model("bert"), 3 if quick else 7
+    peer = Peer(model)
+    ours, rate, sdpa, eager = beside_torch(model, 32, 128, repeats, peer)
+    peer.close()
+    print(f"BERT-base shape, float32, 32 texts of 128 tokens, {THREADS} threads; our OpenBLAS kernel {ours['core']}; PyTorch "
+          f"{peer.about['torch']} ({'; '.join(peer.about['blas'])})")
+    line("  a pass, no taps", ours["seconds"], ours["gflop"] / rate, "floor: products at sgemm's rate")
+    print(f"    {ours['gflops']:.0f} GFLOP/s of {rate:.0f} that plain sgemm does on the shapes of a layer: "
+          f"{100 * ours['gflops'] / rate:.0f} % (target 80 %); activations at most {ours['peak_mib']:.1f} MiB")
+    line("", ours["seconds"], sdpa, "PyTorch sdpa")
+    line("", ours["seconds"], eager, "PyTorch eager")
+
+
+def case_prefill(quick):
+    model, repeats = forward_model("llama"), 3 if quick else 5
+    peer = Peer(model)
+    print(f"LLaMA shape (d 1024, 12 layers, 16 heads over 8, 8 of 64, MLP 2816), float32, one text, {THREADS} threads; "
+          f"PyTorch {peer.about['torch']}")
+    for tokens in (1, 128, 2048):
+        ours, rate, sdpa, eager = beside_torch(model, 1, tokens, repeats, peer)
+        line(f"  {tokens} tokens", ours["seconds"], ours["gflop"] / rate, "floor: products at sgemm's rate")
+        line("", ours["seconds"], sdpa, "PyTorch sdpa")
+        line("", ours["seconds"], eager, "PyTorch eager")
+    peer.close()
+    for tokens in (1, 2, 8, 16, 64, 128, 512, 1024, 2048) if not quick else (1, 128, 512):
+        ours = forward(model, 1, tokens)
+        print(f"  {tokens:5d} tokens {1e3 * ours['seconds'] / tokens:9.3f} ms a token  {ours['gflops']:7.1f} GFLOP/s  activations "
+              f"{ours['peak_mib']:7.1f} MiB", flush=True)
+
+
+def case_startup(quick):
+    model = run([os.path.join(ROOT, "scripts", "fetch_model.sh"), "minilm"])[1].strip()
+    forward_model("bert")
+    times = [run([os.path.join(ROOT, "build", "bench", "bench_forward"), model, "--start"])[0] for _ in range(5 if quick else 21)]
+    print(f"MiniLM, process start until the first layer has run on 8 tokens: median {1e3 * statistics.median(times):.1f} ms "
+          f"(target 50 ms), least {1e3 * min(times):.1f} ms")
+
+
+def case_memory(quick):
+    """Activations of a pass against what two layers hold: 2 (Q, K, V, mixed, state in, state out) and one panel of the MLP."""
+    model = forward_model("bert")
+    for samples in (1, 8) if quick else (1, 8, 32, 64):
+        ours = forward(model, samples, 128)
+        rows, d, panel = samples * 128, 768, min(samples * 128, 1024)
+        bound = 4 * (2 * 6 * rows * d + panel * 3072) / 2**20
+        print(f"  {samples:3d} texts of 128 tokens: activations {ours['peak_mib']:7.1f} MiB, two layers' worth {bound:7.1f} MiB, "
+              f"ratio {ours['peak_mib'] / bound:.2f}", flush=True)
+
+
+CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers, "bert": case_bert,
+         "prefill": case_prefill, "startup": case_startup, "memory": case_memory, "measures": case_measures}
 
 
 def main():

@@ -34,6 +34,12 @@
         double (*softmax)(real * x, int64_t n, double *largest, double *sum);                      \
         /* x = a x */                                                                              \
         void (*scale)(real * x, int64_t n, double a);                                              \
+        /* out [m, n] = in [m, k] wᵀ, w [n, k] */                                                \
+        void (*dots)(real * out, int64_t ldo, const real *in, int64_t ldi, int64_t m,              \
+                     const real *w, int64_t ldw, int64_t n, int64_t k);                            \
+        /* out [m, n] = in [m, k] w, w [k, n] */                                                   \
+        void (*columns)(real * out, int64_t ldo, const real *in, int64_t ldi, int64_t m,           \
+                        const real *w, int64_t ldw, int64_t n, int64_t k);                         \
     } name
 
 RS_KERNEL_TABLE(float, rs_kernels_f32);

@@ -228,6 +228,9 @@ DECODER_NAMES = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "se
                  "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
                  "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
                  "input_layernorm": "attn_norm"}
+GPT2_NAMES = {"attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down",
+              "ln_1": "attn_norm", "ln_2": "ffn_norm"}
+PHI3_NAMES = {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"}
 PLAIN = {"post_attention_layernorm": "ffn_norm"}
 SANDWICH = {"post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm",
             "post_feedforward_layernorm": "post_ffw_norm"}
@@ -236,6 +239,7 @@ BERT_NAMES = {"attention.self.query": "attn_q", "attention.self.key": "attn_k", 
               "intermediate.dense": "ffn_up", "output.dense": "ffn_down", "output.LayerNorm": "layer_output_norm"}
 TOP = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
        "embeddings.word_embeddings": "token_embd", "embeddings.position_embeddings": "position_embd",
+       "transformer.wte": "token_embd", "transformer.wpe": "position_embd", "transformer.ln_f": "output_norm",
        "embeddings.token_type_embeddings": "token_types", "embeddings.LayerNorm": "token_embd_norm"}
 
 
@@ -243,9 +247,11 @@ def gguf_name(name, arch):
     module, part = name.rsplit(".", 1)
     if module in TOP:
         return f"{TOP[module]}.{part}"
-    layers = "encoder.layer." if arch == "bert" else "model.layers."
+    layers = {"bert": "encoder.layer.", "gpt2": "transformer.h."}.get(arch, "model.layers.")
     number, rest = module.removeprefix(layers).split(".", 1)
-    names = BERT_NAMES if arch == "bert" else {**DECODER_NAMES, **(SANDWICH if arch.startswith("gemma") and arch != "gemma" else PLAIN)}
+    names = {"bert": BERT_NAMES, "gpt2": GPT2_NAMES}.get(arch)
+    if not names:
+        names = {**DECODER_NAMES, **PHI3_NAMES, **(SANDWICH if arch in ("gemma2", "gemma3") else PLAIN)}
     return f"blk.{number}.{names[rest]}.{part}"
 
 
@@ -254,20 +260,25 @@ def write_gguf(folder, arch, config, state, quantise, extra=()):
     w = gguf.GGUFWriter(folder / "model.gguf", arch)
     w.add_block_count(config.num_hidden_layers)
     w.add_embedding_length(config.hidden_size)
-    w.add_feed_forward_length(config.intermediate_size)
+    w.add_feed_forward_length(4 * config.n_embd if arch == "gpt2" else config.intermediate_size)
     w.add_context_length(config.max_position_embeddings)
     w.add_head_count(config.num_attention_heads)
     if arch == "bert":
         w.add_layer_norm_eps(config.layer_norm_eps)
         w.add_causal_attention(False)
+    elif arch == "gpt2":
+        w.add_layer_norm_eps(config.layer_norm_epsilon)
     else:
         w.add_layer_norm_rms_eps(config.rms_norm_eps)
         w.add_head_count_kv(config.num_key_value_heads)
-        w.add_key_length(config.head_dim)
-        w.add_value_length(config.head_dim)
+        if arch == "phi3":
+            w.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
+        else:
+            w.add_key_length(config.head_dim)
+            w.add_value_length(config.head_dim)
         rope = config.rope_parameters
         w.add_rope_freq_base(rope.get("full_attention", rope)["rope_theta"])
-    if arch in ("gemma2", "gemma3"):
+    if arch in ("gemma2", "gemma3", "phi3"):
         w.add_sliding_window(config.sliding_window)
     if arch == "gemma2":
         w.add_attn_logit_softcapping(config.attn_logit_softcapping)
@@ -286,6 +297,8 @@ def write_gguf(folder, arch, config, state, quantise, extra=()):
             held[name] = torch.from_numpy(a - np.float32(1))
         else:
             held[name] = tensor
+        if arch == "gpt2" and name.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight")):
+            a = a.T
         if arch == "llama" and "q_proj" in name:
             a = permute(a, config.num_attention_heads)
         if arch == "llama" and "k_proj" in name:
@@ -308,7 +321,7 @@ def write_gguf(folder, arch, config, state, quantise, extra=()):
     w.write_tensors_to_file()
     w.close()
     if config.tie_word_embeddings and "lm_head.weight" in held:
-        held["lm_head.weight"] = held["model.embed_tokens.weight"]
+        held["lm_head.weight"] = held["transformer.wte.weight" if arch == "gpt2" else "model.embed_tokens.weight"]
     return held
 
 
@@ -489,6 +502,10 @@ def from_gguf():
         gguf_case(f"bert_{kind}", "bert", T.BertModel,
                   T.BertConfig(**bert(hidden_size=size, num_attention_heads=2 if quantise else 3,
                                       intermediate_size=32 if quantise else 22)), quantise)
+    gguf_case("gpt2_gguf", "gpt2", T.GPT2LMHeadModel, gpt2())
+    gguf_case("gemma_gguf", "gemma", T.GemmaForCausalLM, T.GemmaConfig(**dict(base, tie_word_embeddings=True)))
+    gguf_case("phi3_gguf", "phi3", T.Phi3ForCausalLM,
+              T.Phi3Config(**{k: v for k, v in decoder(hidden_size=24, sliding_window=4).items() if k != "head_dim"}))
     scaled = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16,
                   rope_theta=500.0)
     config = T.LlamaConfig(**decoder(head_dim=8, rope_parameters=scaled))

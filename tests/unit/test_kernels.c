@@ -191,12 +191,39 @@ static void test_softmax(void **state)
     for_each(check_softmax);
 }
 
+/* Few rows times weights, against sums in double; nothing is written beside the result. */
+static void check_products(const rs_kernels_f32 *table)
+{
+    enum { M = 5, LD = 150 };
+    static float in[M * LD], w[LD * LD], ours[M * LD], plain[M * LD];
+    rs_random random = rs_random_new(6, 6);
+    fill(in, M * LD, &random, 1);
+    fill(w, LD * LD, &random, 1);
+    for (int64_t m = 0; m <= M; m++)
+        for (int64_t n = 0; n < LD; n += n < 12 ? 1 : 17)
+            for (int64_t k = 1; k < LD; k += k < 20 ? 1 : 43)
+                for (int columns = 0; columns < 2; columns++) {
+                    memset(ours, 0, sizeof ours), memset(plain, 0, sizeof plain);
+                    (columns ? table->columns : table->dots)(ours, LD, in, LD, m, w, LD, n, k);
+                    (columns ? rs_kernels_f32_plain.columns
+                             : rs_kernels_f32_plain.dots)(plain, LD, in, LD, m, w, LD, n, k);
+                    for (int64_t i = 0; i < M * LD; i++)
+                        assert_near(ours[i], plain[i], 8, sqrt((double)k), "product", (double)n);
+                }
+}
+
+static void test_products(void **state)
+{
+    (void)state;
+    for_each(check_products);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_activations), cmocka_unit_test(test_special),
         cmocka_unit_test(test_rows),        cmocka_unit_test(test_norm),
-        cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_softmax),     cmocka_unit_test(test_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
