@@ -162,6 +162,8 @@ rs_status rs_ssm_build(rs_builder *b, const rs_block *block);
 /* sizes.c: an attention from config fields. */
 rs_status rs_attention_sizes(rs_builder *b, const rs_block *block, rs_attention *attention);
 rs_status rs_rope_note(rs_builder *b);
+/* Which form of RoPE's fields a configuration has, in words; *theta: the base it states, or NaN. */
+const char *rs_rope_form(const rs_fields *fields, double *theta);
 
 /* layers.c: which layers there should be, and their products. */
 rs_status rs_layers_build(rs_builder *b);

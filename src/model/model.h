@@ -25,7 +25,7 @@ typedef enum rs_role {
     RS_ROLE_CROSS_V,
     RS_ROLE_CROSS_KV,
     RS_ROLE_CROSS_O, /* attention to another model's output (BERT, GPT-2 as decoders) */
-    RS_ROLE_R, /* r: XLNet's positional key */
+    RS_ROLE_R,       /* r: XLNet's positional key */
     RS_ROLE_Q_BIAS,
     RS_ROLE_K_BIAS,
     RS_ROLE_V_BIAS,

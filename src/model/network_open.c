@@ -135,9 +135,10 @@ static rs_status refuse_others(rs_net_builder *nb)
         return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, fields->path, NULL,
                        "add_cross_attention is true and is_decoder is not: only decoders attend to "
                        "another model");
-    if (rs_fields_true(fields, "sinusoidal_pos_embds") && !nb->init)
+    if (rs_fields_true(fields, "sinusoidal_pos_embds"))
         return rs_net_note(nb, RS_INFO, "sinusoidal_positions", NULL,
-                           "positions are sinusoids; the table stored with the weights is used");
+                           "positions are meant to be sinusoids; the table %s is used",
+                           nb->init ? "drawn like other weights" : "stored with the weights");
     return RS_OK;
 }
 
@@ -188,6 +189,17 @@ static rs_status note_extra_layers(rs_net_builder *nb)
                        "the configuration names %d layers, the checkpoint has tensors up to layer "
                        "%d: the first %d are run",
                        (int)nb->stored, (int)last, (int)nb->stored);
+}
+
+/* Says which base was used: there are two forms of the field, and files that have both. */
+static rs_status note_rope(rs_net_builder *nb)
+{
+    const rs_branch *mixer = rs_layer_mixer(&nb->network->layers[0]);
+    double stated;
+    if (nb->gguf || !mixer || mixer->attention.rope.kind == RS_ROPE_NONE) return RS_OK;
+    const char *form = rs_rope_form(&nb->b->fields, &stated);
+    return rs_net_note(nb, RS_INFO, "rope_form", NULL, "RoPE: %s; base of the first layer %.17g",
+                       form, mixer->attention.rope.theta);
 }
 
 /* ---- parameters ---- */
@@ -324,6 +336,7 @@ static rs_status build_parts(rs_net_builder *nb)
     RS_TRY(rs_net_head(nb));
     RS_TRY(rs_net_missing(nb));
     if (b->n_blocks) RS_TRY(note_extra_layers(nb));
+    RS_TRY(note_rope(nb));
     RS_TRY(rs_net_pooling(nb));
     return count_parameters(nb);
 }

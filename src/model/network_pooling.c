@@ -4,6 +4,7 @@
 #include "checkpoint/open.h"
 #include "model/network_build.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const rs_json_rules rules = {.max_depth = 16};
@@ -91,9 +92,23 @@ static rs_status read_modules(rs_net_builder *nb, const char *folder, const json
     return RS_OK;
 }
 
+/* GGUF says it in one number: 1 mean, 2 the first token. */
+static void pooling_of_gguf(rs_net_builder *nb)
+{
+    const json_t *config = nb->b->checkpoint->config;
+    const char *type = json_string_value(json_object_get(config, "general.architecture"));
+    char key[128];
+    snprintf(key, sizeof key, "%.100s.pooling_type", type ? type : "");
+    json_int_t kind = json_integer_value(json_object_get(config, key));
+    nb->network->pooling = kind == 1   ? RS_POOLING_MEAN
+                           : kind == 2 ? RS_POOLING_CLS
+                                       : RS_POOLING_NONE;
+}
+
 rs_status rs_net_pooling(rs_net_builder *nb)
 {
     const rs_checkpoint *checkpoint = nb->b->checkpoint;
+    if (nb->gguf) pooling_of_gguf(nb);
     if (nb->init || nb->gguf || !checkpoint->config_path) return RS_OK;
     const char *name = rs_path_name(checkpoint->config_path);
     if (strcmp(name, "config.json") != 0) return RS_OK;

@@ -123,8 +123,11 @@ static rs_status find_bias(rs_net_builder *nb, rs_role role, int32_t layer, int6
 {
     *out = NULL;
     if (bias == RS_BIAS_NO) return RS_OK;
-    rs_block block = block_of(nb, layer);
-    if (bias == RS_BIAS_IF_THERE && !rs_block_find(&block, role, RS_PART_BIAS)) return RS_OK;
+    rs_block block = block_of(nb, layer), first = block_of(nb, 0);
+    /* one of the first layer means that all layers have one */
+    if (bias == RS_BIAS_IF_THERE && !rs_block_find(&block, role, RS_PART_BIAS) &&
+        !(layer > 0 && rs_block_find(&first, role, RS_PART_BIAS)))
+        return RS_OK;
     return rs_net_tensor(nb, role, RS_PART_BIAS, layer, 1, &units, out);
 }
 

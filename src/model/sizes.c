@@ -156,29 +156,35 @@ rs_status rs_attention_sizes(rs_builder *b, const rs_block *block, rs_attention 
     return scale(b, at);
 }
 
-rs_status rs_rope_note(rs_builder *b)
+const char *rs_rope_form(const rs_fields *f, double *theta)
 {
-    bool turns = false;
-    for (size_t i = 0; i < b->model->n_products && !turns; i++)
-        turns = b->model->products[i].rope != RS_ROPE_NONE;
-    if (b->fields.prefix || !turns) return RS_OK;
-    const rs_fields *f = &b->fields;
     const json_t *fresh = rs_fields_key(f, "rope_parameters");
     const json_t *old = rs_fields_key(f, "rope_theta");
-    const json_t *theta = NULL;
+    const json_t *base = NULL;
     const char *form = "neither rope_parameters nor rope_theta is there: the default base is used";
     if (old) {
-        theta = old;
+        base = old;
         form = "the old form was used (rope_theta at the top)";
     }
     if (json_is_object(fresh)) {
-        theta = rs_fields_key(f, "rope_parameters.rope_theta");
-        if (!theta) theta = rs_fields_key(f, "rope_parameters.full_attention.rope_theta");
+        base = rs_fields_key(f, "rope_parameters.rope_theta");
+        if (!base) base = rs_fields_key(f, "rope_parameters.full_attention.rope_theta");
         form = old ? "both forms are there; the new one was used (rope_parameters)"
                    : "the new form was used (rope_parameters)";
     }
-    if (json_is_number(theta))
-        return rs_model_note(b, RS_INFO, "rope_form", NULL, "RoPE: %s; base %.17g", form,
-                             json_number_value(theta));
+    *theta = json_is_number(base) ? json_number_value(base) : (double)NAN;
+    return form;
+}
+
+rs_status rs_rope_note(rs_builder *b)
+{
+    bool turns = false;
+    double theta;
+    for (size_t i = 0; i < b->model->n_products && !turns; i++)
+        turns = b->model->products[i].rope != RS_ROPE_NONE;
+    if (b->fields.prefix || !turns) return RS_OK;
+    const char *form = rs_rope_form(&b->fields, &theta);
+    if (!isnan(theta))
+        return rs_model_note(b, RS_INFO, "rope_form", NULL, "RoPE: %s; base %.17g", form, theta);
     return rs_model_note(b, RS_INFO, "rope_form", NULL, "RoPE: %s", form);
 }

@@ -207,6 +207,30 @@ static void gguf_says_what_it_lacks(void **state)
     }
 }
 
+/* A bias that only the first layer has is a damaged file; a pooling is one number. */
+static void gguf_biases_and_pooling(void **state)
+{
+    (void)state;
+    rs_checkpoint *checkpoint = open_case("qwen2_gguf");
+    rs_network *network;
+    rs_error err = {0};
+    for (size_t t = 0; t < checkpoint->n_tensors; t++)
+        if (strcmp(checkpoint->tensors[t].name, "blk.1.attn_q.bias") == 0)
+            checkpoint->tensors[t].name = "blk.1.elsewhere";
+    assert_int_equal(rs_network_open(&network, checkpoint, &err), RS_E_TENSOR_MISSING);
+    assert_non_null(strstr(err.what, "blk.1.attn_q.bias"));
+    rs_checkpoint_close(checkpoint);
+    static const rs_pooling kinds[] = {RS_POOLING_NONE, RS_POOLING_MEAN, RS_POOLING_CLS};
+    for (int kind = 0; kind < 3; kind++) {
+        checkpoint = open_case("bert_gguf");
+        json_object_set_new(checkpoint->config, "bert.pooling_type", json_integer(kind));
+        assert_int_equal(rs_network_open(&network, checkpoint, &err), RS_OK);
+        assert_int_equal(network->pooling, kinds[kind]);
+        rs_network_close(network);
+        rs_checkpoint_close(checkpoint);
+    }
+}
+
 /* Windows, bases and the query's scale, of which GGUF says little (formats.md 8). */
 static void gemma3_gguf_layers(void **state)
 {
@@ -223,6 +247,28 @@ static void gemma3_gguf_layers(void **state)
         assert_true(fabs(op->scale - 1 / sqrt(6)) < 1e-15);
     }
     assert_true(network->embedding.scale == sqrt(12));
+    rs_network_close(network);
+    rs_checkpoint_close(checkpoint);
+}
+
+static void gemma3_gguf_newer_keys(void **state)
+{
+    (void)state;
+    rs_checkpoint *checkpoint = open_case("gemma3_gguf");
+    rs_network *network;
+    rs_error err = {0};
+    overlay(checkpoint->config,
+            "{\"gemma3.attention.sliding_window_pattern\":[true,false,true,true,true,true,false],"
+            "\"gemma3.rope.freq_base_swa\":250.0,\"gemma3.rope.scaling.type\":\"linear\","
+            "\"gemma3.rope.scaling.factor\":8.0}");
+    if (rs_network_open(&network, checkpoint, &err) != RS_OK) fail_msg("%s", err.what);
+    for (int32_t l = 0; l < network->n_layers; l++) {
+        const rs_attention_op *op = &rs_layer_mixer(&network->layers[l])->attention;
+        bool global = l == 1 || l == 6;
+        assert_int_equal(op->window, global ? 0 : 3);
+        assert_true(op->rope.theta == (global ? 1e6 : 250));
+        assert_int_equal(op->rope.law, global ? RS_ROPE_LINEAR : RS_ROPE_PLAIN);
+    }
     rs_network_close(network);
     rs_checkpoint_close(checkpoint);
 }
@@ -551,7 +597,9 @@ int main(void)
         cmocka_unit_test(lies_are_named),
         cmocka_unit_test(fewer_layers_are_noted),
         cmocka_unit_test(gguf_says_what_it_lacks),
+        cmocka_unit_test(gguf_biases_and_pooling),
         cmocka_unit_test(gemma3_gguf_layers),
+        cmocka_unit_test(gemma3_gguf_newer_keys),
         cmocka_unit_test(drawn_networks_are_wired_like_stored_ones),
         cmocka_unit_test(shared_blocks_share_draws),
         cmocka_unit_test(bare_configurations),
