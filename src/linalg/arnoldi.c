@@ -17,6 +17,8 @@
 #include <string.h>
 
 enum { FIRST_CHECK = 8, MOST_STEPS = 300, ATTEMPTS = 2 };
+/* Moduli closer than this to the largest are left to the direct route. */
+#define CLUSTER 0.999
 /* Products before the first step of each attempt. */
 static const int POWERS[ATTEMPTS] = {24, 240};
 
@@ -117,6 +119,21 @@ static bool ritz_vector(process *s, int64_t at)
     return true;
 }
 
+/*
+ * Whether another Ritz value that is not the conjugate of `at` is nearly as large. In a cluster the
+ * start vector's part along the largest eigenvector may be so much smaller than those along its
+ * neighbours that a neighbour passes the residual test first.
+ */
+static bool clustered(const process *s, int64_t at)
+{
+    double top = hypot(s->real[at], s->imaginary[at]);
+    for (int64_t j = 0; j < s->m; j++) {
+        bool same = j == at || (j == at + 1 && s->imaginary[at] > 0);
+        if (!same && hypot(s->real[j], s->imaginary[j]) > CLUSTER * top) return true;
+    }
+    return false;
+}
+
 /* Sets the eigenvalue; true when its residual is small enough or H is complete. */
 static bool check(process *s, rs_eigenvalue *out, double *x, bool complete)
 {
@@ -127,6 +144,7 @@ static bool check(process *s, rs_eigenvalue *out, double *x, bool complete)
     out->modulus = hypot(out->real, out->imaginary);
     bool pair = out->imaginary != 0;
     if (complete && (!x || pair)) return true;
+    if (!complete && clustered(s, at)) return false;
     if (!ritz_vector(s, at)) return complete && !x;
     double last = hypot(s->vector[s->m - 1], pair ? s->vector[2 * s->m - 1] : 0);
     double residual = s->h[(s->m - 1) * (s->v.most + 1) + s->m] * last;

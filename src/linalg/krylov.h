@@ -37,7 +37,8 @@ void rs_largest_singular(rs_singular *out, double *v, const double *a, int64_t n
  * unit eigenvector, n) that of (I − qqᵀ)A on vectors orthogonal to it: the next one of A, its
  * multiplicity counted. x (n, or NULL): the eigenvector when the eigenvalue is real. Converged when
  * ‖Ax − λx‖ ≤ tolerance |λ| or the Krylov space is exhausted: λ is then an eigenvalue of a matrix
- * that close to A, as with a direct method.
+ * that close to A, as with a direct method. Not converged where several moduli lie within a
+ * thousandth of the largest: which of them is the largest is for the direct method to say.
  */
 typedef struct rs_eigenvalue {
     double real, imaginary, modulus;

@@ -38,6 +38,7 @@ typedef struct problem {
     double *points;            /* [n, d] centred and scaled */
     double *p, *q, *a, *b;     /* [n, d] */
     double *dp, *dq, *da, *db; /* [n, d] steps; before a solve dp, dq hold the targets of pa, qb */
+    double *alpha, *beta;      /* [n, d] p/a, q/b */
     double *slope;             /* [n, d] Γ/√S */
     double *damp;              /* [n, d] D */
     double *z, *w, *dz, *dw;   /* [n] */
@@ -52,8 +53,8 @@ typedef struct problem {
 
 static void take(problem *s, int64_t n, int64_t d, rs_workspace *space)
 {
-    double **large[] = {&s->points, &s->p,  &s->q,  &s->a,     &s->b,   &s->dp,
-                        &s->dq,     &s->da, &s->db, &s->slope, &s->damp};
+    double **large[] = {&s->points, &s->p,  &s->q,     &s->a,    &s->b,     &s->dp,  &s->dq,
+                        &s->da,     &s->db, &s->slope, &s->damp, &s->alpha, &s->beta};
     double **by_row[] = {&s->z,    &s->w,     &s->dz,       &s->dw,
                          &s->ones, &s->right, &s->diagonal, &s->drift};
     double **by_column[] = {&s->x, &s->dx, &s->best, &s->weight, &s->pull};
@@ -134,6 +135,8 @@ static bool factorise(problem *s)
             int64_t at = i * d + k;
             double alpha = s->p[at] / s->a[at], beta = s->q[at] / s->b[at];
             double damp = 1 / (alpha + beta);
+            s->alpha[at] = alpha;
+            s->beta[at] = beta;
             s->damp[at] = damp;
             s->slope[at] = (alpha - beta) * damp;
             s->weight[k] += damp;
@@ -172,7 +175,7 @@ static double drift(const problem *s, int64_t at, int64_t k)
     return (s->points[at] - s->x[k]) - (s->p[at] - s->q[at]);
 }
 
-/* The right side r and h from the targets in dp, dq, dz. */
+/* The right side r and h from the targets in dp, dq, dz; dp and dq become ρ_p and ρ_q. */
 static void right_side(problem *s)
 {
     int64_t n = s->n, d = s->d;
@@ -183,6 +186,8 @@ static void right_side(problem *s)
             int64_t at = i * d + k;
             double rho_p = s->dp[at] / s->a[at], rho_q = s->dq[at] / s->b[at];
             double push = rho_p - rho_q - drift(s, at, k);
+            s->dp[at] = rho_p;
+            s->dq[at] = rho_q;
             sum += rho_p + rho_q - s->slope[at] * s->weight[k] * push;
             s->pull[k] += s->damp[at] * push;
         }
@@ -214,13 +219,13 @@ static void solve(problem *s)
         s->dz[i] = (s->dz[i] - s->z[i] * s->dw[i]) / s->w[i];
         for (int64_t k = 0; k < d; k++) {
             int64_t at = i * d + k;
-            double rho_p = s->dp[at] / s->a[at], rho_q = s->dq[at] / s->b[at];
+            double rho_p = s->dp[at], rho_q = s->dq[at];
             double dy = s->slope[at] * s->weight[k] * s->dw[i] -
                         s->damp[at] * (s->dx[k] + rho_p - rho_q - drift(s, at, k));
             s->da[at] = s->dw[i] - dy;
             s->db[at] = s->dw[i] + dy;
-            s->dp[at] = rho_p - s->p[at] / s->a[at] * s->da[at];
-            s->dq[at] = rho_q - s->q[at] / s->b[at] * s->db[at];
+            s->dp[at] = rho_p - s->alpha[at] * s->da[at];
+            s->dq[at] = rho_q - s->beta[at] * s->db[at];
         }
     }
 }
@@ -230,7 +235,7 @@ static double room(const double *value, const double *change, int64_t n)
 {
     double step = 1;
     for (int64_t i = 0; i < n; i++)
-        if (change[i] < 0) step = fmin(step, -value[i] / change[i]);
+        if (value[i] + step * change[i] < 0) step = -value[i] / change[i];
     return step;
 }
 

@@ -147,12 +147,48 @@ INLINE void columns_body(double *restrict y, const double *restrict a, const dou
             y[j] += x[i] * a[i * ld + j];
 }
 
+/* The fused passes of vector.h. */
+INLINE void sums_body(double *restrict absolute, double *restrict offset, double *restrict scaled,
+                      const double *restrict row, const double *restrict first, double factor,
+                      int64_t n)
+{
+    for (int64_t k = 0; k < n; k++) {
+        absolute[k] += scalar_absolute(row[k]);
+        offset[k] += row[k] - first[k];
+        scaled[k] += factor * row[k];
+    }
+}
+
+INLINE void rests_body(double *restrict rest, double *restrict absolute, double *restrict spread,
+                       double *restrict left, const double *restrict row,
+                       const rs_row_centres *centres, int64_t n)
+{
+    const double *restrict first = centres->first, *restrict offset = centres->offset;
+    const double *restrict scaled = centres->scaled;
+    const double factor = centres->factor;
+    for (int64_t k = 0; k < n; k++) {
+        double r = (row[k] - first[k]) - offset[k], e = factor * row[k] - scaled[k];
+        rest[k] = r;
+        absolute[k] += scalar_absolute(r);
+        spread[k] = e;
+        left[k] += e;
+    }
+}
+
+typedef void sums_function(double *restrict absolute, double *restrict offset,
+                           double *restrict scaled, const double *restrict row,
+                           const double *restrict first, double factor, int64_t n);
+typedef void rests_function(double *restrict rest, double *restrict absolute,
+                            double *restrict spread, double *restrict left,
+                            const double *restrict row, const rs_row_centres *centres, int64_t n);
 typedef void product_function(double *y, const double *a, const double *x, int64_t m, int64_t n,
                               int64_t ld);
 typedef double sum_function(const double *a, const double *b, int64_t n);
 typedef struct sum_set {
     sum_function *sum, *absolute, *dot, *distance_1, *distance_squared, *entropy;
     product_function *rows, *columns;
+    sums_function *row_sums;
+    rests_function *row_rests;
 } sum_set;
 
 #define DEFINE_COPY(suffix, attribute, name)                                                       \
@@ -166,6 +202,20 @@ typedef struct sum_set {
     {                                                                                              \
         name##_body(y, a, x, m, n, ld);                                                            \
     }
+#define DEFINE_FUSED(suffix, attribute)                                                            \
+    attribute static void row_sums_##suffix(                                                       \
+        double *restrict absolute, double *restrict offset, double *restrict scaled,               \
+        const double *restrict row, const double *restrict first, double factor, int64_t n)        \
+    {                                                                                              \
+        sums_body(absolute, offset, scaled, row, first, factor, n);                                \
+    }                                                                                              \
+    attribute static void row_rests_##suffix(double *restrict rest, double *restrict absolute,     \
+                                             double *restrict spread, double *restrict left,       \
+                                             const double *restrict row,                           \
+                                             const rs_row_centres *centres, int64_t n)             \
+    {                                                                                              \
+        rests_body(rest, absolute, spread, left, row, centres, n);                                 \
+    }
 #define DEFINE_SET(suffix, attribute)                                                              \
     DEFINE_COPY(suffix, attribute, sum)                                                            \
     DEFINE_COPY(suffix, attribute, absolute)                                                       \
@@ -175,28 +225,37 @@ typedef struct sum_set {
     DEFINE_COPY(suffix, attribute, entropy)                                                        \
     DEFINE_PRODUCT(suffix, attribute, rows)                                                        \
     DEFINE_PRODUCT(suffix, attribute, columns)                                                     \
+    DEFINE_FUSED(suffix, attribute)                                                                \
     static const sum_set set_##suffix = {                                                          \
         sum_##suffix,        absolute_##suffix,         dot_##suffix,                              \
         distance_1_##suffix, distance_squared_##suffix, entropy_##suffix,                          \
-        rows_##suffix,       columns_##suffix};
+        rows_##suffix,       columns_##suffix,          row_sums_##suffix,                         \
+        row_rests_##suffix};
 
 DEFINE_SET(plain, )
 #if defined(__x86_64__)
 DEFINE_SET(avx2, __attribute__((target("avx2"))))
 #endif
 
+/* The set in use; NULL until the first use. */
+static _Atomic(const sum_set *) in_use;
+
+void rs_vector_use_plain(bool plain)
+{
+    atomic_store_explicit(&in_use, plain ? &set_plain : NULL, memory_order_relaxed);
+}
+
 /* The set for this processor, chosen at the first use. */
 static const sum_set *chosen(void)
 {
-    static _Atomic(const sum_set *) kept;
-    const sum_set *set = atomic_load_explicit(&kept, memory_order_relaxed);
+    const sum_set *set = atomic_load_explicit(&in_use, memory_order_relaxed);
     if (set) return set;
     set = &set_plain;
 #if defined(__x86_64__)
     rs_cpu_level level = rs_cpu_vector_level();
     if (level == RS_CPU_AVX2 || level == RS_CPU_AVX512) set = &set_avx2;
 #endif
-    atomic_store_explicit(&kept, set, memory_order_relaxed);
+    atomic_store_explicit(&in_use, set, memory_order_relaxed);
     return set;
 }
 
@@ -246,4 +305,16 @@ void rs_add_transposed(double *y, const double *a, const double *x, int64_t m, i
                        int64_t ld)
 {
     chosen()->columns(y, a, x, m, n, ld);
+}
+
+void rs_row_sums(double *absolute, double *offset, double *scaled, const double *row,
+                 const double *first, double factor, int64_t n)
+{
+    chosen()->row_sums(absolute, offset, scaled, row, first, factor, n);
+}
+
+void rs_row_rests(double *rest, double *absolute, double *spread, double *left, const double *row,
+                  const rs_row_centres *centres, int64_t n)
+{
+    chosen()->row_rests(rest, absolute, spread, left, row, centres, n);
 }

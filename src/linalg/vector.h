@@ -9,6 +9,7 @@
 #ifndef RS_LINALG_VECTOR_H
 #define RS_LINALG_VECTOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Σ a_i. */
@@ -32,5 +33,22 @@ void rs_multiply_transposed(double *y, const double *a, const double *x, int64_t
                             int64_t ld);
 void rs_add_transposed(double *y, const double *a, const double *x, int64_t m, int64_t n,
                        int64_t ld);
+
+/* One row x of a matrix read once for three sums over its rows, and once more for what its columns'
+ * centres leave; arrays of n that do not overlap.
+ *   rs_row_sums:   absolute += |x|, offset += x − first, scaled += factor·x
+ *   rs_row_rests:  rest = (x − first) − offset, absolute += |rest|,
+ *                  spread = factor·x − scaled, left += spread */
+typedef struct rs_row_centres {
+    const double *first, *offset, *scaled;
+    double factor;
+} rs_row_centres;
+void rs_row_sums(double *absolute, double *offset, double *scaled, const double *row,
+                 const double *first, double factor, int64_t n);
+void rs_row_rests(double *rest, double *absolute, double *spread, double *left, const double *row,
+                  const rs_row_centres *centres, int64_t n);
+
+/* Test hook: the copy for every processor from now on, or again the one for this processor. */
+void rs_vector_use_plain(bool plain);
 
 #endif

@@ -75,11 +75,55 @@ static void products_agree_with_their_definition(void **state)
     free(x);
 }
 
+/* The results of all functions for one length, with the copy in use. */
+static void results(double *out, const double *a, const double *b, const double *p, int n)
+{
+    enum { ROWS = 6, LD = 160 };
+    double *y = out + 6;
+    out[0] = rs_sum(a, n);
+    out[1] = rs_sum_absolute(a, n);
+    out[2] = rs_dot(a, b, n);
+    out[3] = rs_distance_1(a, b, n);
+    out[4] = rs_distance_squared(a, b, n);
+    out[5] = rs_entropy(p, n);
+    rs_multiply(y, a, b, ROWS, n, LD);
+    rs_multiply_transposed(y + ROWS, a, b, ROWS, n, LD);
+    double *sums = y + ROWS + n;
+    for (int i = 0; i < 7 * n; i++)
+        sums[i] = p[i % 900];
+    rs_row_sums(sums, sums + n, sums + 2 * n, a, b, 0.7, n);
+    rs_row_centres centres = {b, p, a + 300, 0.3};
+    rs_row_rests(sums + 3 * n, sums + 4 * n, sums + 5 * n, sums + 6 * n, a, &centres, n);
+}
+
+/* The copy for this processor gives the same bits as the one for every processor. */
+static void copies_give_the_same_bits(void **state)
+{
+    (void)state;
+    enum { MOST = 150, ALL = 6 + 6 + 8 * MOST };
+    double *a = entries(1000, 6), *b = entries(1000, 7), *p = entries(1000, 8);
+    double own[ALL], plain[ALL];
+    for (int i = 0; i < 1000; i++)
+        p[i] = fmax(p[i], 0);
+    for (int n = 1; n <= MOST; n++) {
+        rs_vector_use_plain(false);
+        results(own, a, b, p, n);
+        rs_vector_use_plain(true);
+        results(plain, a, b, p, n);
+        assert_memory_equal(own, plain, (size_t)(12 + 8 * n) * sizeof *own);
+    }
+    rs_vector_use_plain(false);
+    free(a);
+    free(b);
+    free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_agree_with_their_definition),
         cmocka_unit_test(products_agree_with_their_definition),
+        cmocka_unit_test(copies_give_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
