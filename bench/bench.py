@@ -214,6 +214,28 @@ def case_layers(quick):
     svg_plot(os.path.join(ROOT, "docs", "images", "layers.svg"), xs, seconds, memory)
 
 
+def case_measures(quick):
+    """Measures of attention and token matrices beside the same columns in PyTorch, on one thread and on all."""
+    model = run([os.path.join(ROOT, "scripts", "fetch_model.sh"), "minilm"])[1].strip()
+    peer = os.path.join(ROOT, "bench", "peers", "measures_peer.py")
+    width = json.loads(run([PYTHON, peer, "make", model, WORK])[1])["width"]
+    run(["cmake", "--build", os.path.join(ROOT, "build"), "--target", "bench_measures"])
+    ours = os.path.join(ROOT, "build", "bench", "bench_measures")
+    print("MiniLM over one text of 128 tokens; seconds a matrix; PyTorch batched in float32, ours in float64")
+    for what, data, columns in (("attention", "attention", 128), ("tokens", "tokens", width), ("spectral", "tokens", width)):
+        for threads in sorted({1, THREADS}):
+            us, them = [], []
+            for _ in range(3 if quick else 9):
+                task = [what, os.path.join(WORK, data + ".f32"), "128", str(columns), str(threads), "3"]
+                us.append(json.loads(run([ours, *task], OMP_NUM_THREADS=str(threads))[1]))
+                them.append(json.loads(run([PYTHON, peer, *task])[1]))
+            if abs(us[0]["mean"] / them[0]["mean"] - 1) > 1e-4:
+                sys.exit(f"{what}: ours measured {us[0]['mean']}, the peer {them[0]['mean']}")
+            seconds = [statistics.median(r["seconds"] for r in runs) for runs in (us, them)]
+            print(f"  {what + ', ' + str(threads) + ' threads':<24} {seconds[0] * 1e3:8.3f} ms  PyTorch {seconds[1] * 1e3:8.3f} ms  "
+                  f"ratio {seconds[0] / seconds[1]:.3f}", flush=True)
+
+
 class Peer:
     """bench/peers/forward_peer.py, kept running so that its passes can alternate with ours."""
 
@@ -306,7 +328,7 @@ def case_memory(quick):
 
 
 CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers, "bert": case_bert,
-         "prefill": case_prefill, "startup": case_startup, "memory": case_memory}
+         "prefill": case_prefill, "startup": case_startup, "memory": case_memory, "measures": case_measures}
 
 
 def main():

@@ -115,6 +115,15 @@ extern "C" {
     X(RS_E_FAMILY_UNKNOWN, 150, 2, "unknown-family")                                               \
     X(RS_E_NO_PRODUCT, 151, 2, "no-product")                                                       \
     X(RS_E_MAP_SCHEMA, 152, 2, "map-schema")                                                       \
+    /* tokenizers */                                                                               \
+    X(RS_E_TOKENIZER_MISSING, 160, 2, "tokenizer-missing")                                         \
+    X(RS_E_TOKENIZER_SCHEMA, 161, 2, "tokenizer-schema")                                           \
+    X(RS_E_TOKENIZER_UNKNOWN, 162, 2, "tokenizer-unknown-step")                                    \
+    X(RS_E_TOKENIZER_VOCABULARY, 163, 2, "tokenizer-vocabulary")                                   \
+    X(RS_E_TOKENIZER_PATTERN, 164, 2, "tokenizer-pattern")                                         \
+    X(RS_E_TOKENIZER_LIMIT, 165, 2, "tokenizer-limit")                                             \
+    X(RS_E_TOKENIZER_CHARSMAP, 166, 2, "tokenizer-charsmap")                                       \
+    X(RS_E_TOKENIZER_TEXT, 167, 2, "tokenizer-text")                                               \
     /* running a model */                                                                          \
     X(RS_E_TOKEN_RANGE, 170, 2, "token-out-of-range")                                              \
     X(RS_E_TOO_LONG, 171, 2, "text-too-long")                                                      \
@@ -203,6 +212,42 @@ void rs_scan_settings_init(rs_scan_settings *settings);
  */
 rs_status rs_scan_checkpoint(rs_result **out, const char *path, const rs_scan_settings *settings,
                              rs_error *err);
+
+/* ---- probe: what happens to the tokens on their way through a model ---- */
+
+typedef struct rs_probe_settings {
+    int threads;   /* OpenMP threads; 0: as many as OpenMP gives */
+    uint64_t seed; /* of random inputs and of `init` */
+    bool f64;      /* arithmetic of the forward pass: float64 instead of float32 */
+    /* The inputs: exactly one of the first four (docs/probe.md has their formats). */
+    const char *text;           /* file of text, or NULL */
+    const char *tokens;         /* .npy or JSON file of token ids, or NULL */
+    const char *images;         /* .npy file of images, or NULL */
+    int64_t random;             /* samples drawn at random; 0: none */
+    const char *encoder_states; /* .npy file that cross-attention reads, or NULL */
+    int64_t seq_len;            /* tokens of a window; 0: 128, or fewer where the positions end */
+    int64_t samples;            /* at most that many; 0: all */
+    int64_t batch;              /* samples a pass; 0: chosen from memory */
+    const char *init;     /* law of random weights instead of a checkpoint's, or NULL (--init) */
+    const char *variants; /* as --variants: "full,san,mine=no-norm,lambda:0.5"; NULL: full */
+    bool no_spectral, no_attention, no_loss; /* what to leave out */
+    int64_t generate;                        /* tokens to continue each sample by; 0: none */
+    const char *output; /* safetensors file of the last states and logits to write, or NULL */
+    const char *taps;   /* safetensors file of every state to write, or NULL */
+    bool lenient;       /* accept bytes behind a safetensors file's last tensor */
+} rs_probe_settings;
+
+/* The defaults of the command line; inputs are to be set. */
+void rs_probe_settings_init(rs_probe_settings *settings);
+
+/*
+ * Runs the model at PATH (a checkpoint; with `init` also config.json or ARCH.json) over the inputs
+ * and measures its tokens and attention, for every variant. On success *out is a result that the
+ * caller frees. Errors: those of rs_scan_checkpoint, RS_E_TOKEN_RANGE … RS_E_ARCH_SCHEMA, the
+ * tokenizers', RS_E_USAGE (no or several inputs), RS_E_OVERWRITES_INPUT, RS_E_WRITE.
+ */
+rs_status rs_probe_checkpoint(rs_result **out, const char *path, const rs_probe_settings *settings,
+                              rs_error *err);
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,8 @@ build pkg-config pkg-config pkgconf
 build - libopenblas-openmp-dev openblas
 build - liblapacke-dev libomp
 build - libjansson-dev jansson
+build - libpcre2-dev pcre2
+build - libutf8proc-dev utf8proc
 build - librandom123-dev -
 build node|nodejs nodejs node
 build npm npm -

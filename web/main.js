@@ -34,7 +34,7 @@ const chosen = () => remembered() ?? (preferred.matches ? 'dark' : 'light');
 
 // ---- selecting a row everywhere ----
 
-const KEYS = ['stack', 'attention', 'layer', 'head', 'product'];
+const KEYS = ['variant', 'site', 'stack', 'attention', 'layer', 'head', 'product'];
 
 function select(tableName, keys, move) {
   const table = tables.get(tableName) ?? [...tables.values()].find((t) => t.find(keys) >= 0);

@@ -4,14 +4,22 @@
 #define RS_CLI_CLI_H
 
 #include "base/context.h"
+#include "collapse/probe.h"
 #include "collapse/scan.h"
 #include "report/result.h"
 
 /* ---- arguments ---- */
 
+/* An intervention (model/edit.h): options of kind CLI_EDIT, in the order they were given. */
+enum { CLI_MOST_EDITS = 32 };
+typedef struct cli_edit {
+    const char *name, *value; /* without dashes; NULL for a flag */
+} cli_edit;
+
 typedef struct cli_args {
     const char *command;
-    const char *input; /* the positional argument, NULL when there is none */
+    const char *input;  /* the positional argument, NULL when there is none */
+    const char *second; /* of a command whose input has two words (cli_command.input) */
     /* every command */
     const char *json, *csv, *html, *tables;
     int64_t threads;
@@ -21,11 +29,23 @@ typedef struct cli_args {
     /* scan */
     bool spectra, fold_norms, with_bias, lenient;
     const char *matrices, *layers, *tol, *energy, *map, *threshold;
+    /* probe */
+    const char *text, *tokens, *images, *encoder_states, *init, *variants, *compat, *centre;
+    const char *attention_maps, *taps, *output;
+    uint64_t random, seq_len, samples, batch, generate;
+    bool no_spectral, no_attention, no_loss, scan_too, grad;
+    cli_edit edits[CLI_MOST_EDITS];
+    size_t n_edits;
+    /* tokenize (and text) */
+    bool no_special;
+    /* lab */
+    bool quick;
 } cli_args;
 
-typedef enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_COUNT, CLI_CHOICE } cli_kind;
+/* CLI_EDIT: kept in cli_args.edits, may be repeated; a flag when it has no argument. */
+typedef enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_COUNT, CLI_CHOICE, CLI_EDIT } cli_kind;
 
-enum { CLI_SCAN = 1, CLI_DOCTOR = 2, CLI_ALL = 3 };
+enum { CLI_SCAN = 1, CLI_DOCTOR = 2, CLI_PROBE = 4, CLI_TOKENIZE = 8, CLI_LAB = 16, CLI_ALL = 31 };
 
 typedef struct cli_option {
     const char *name;     /* without the dashes */
@@ -41,7 +61,7 @@ typedef struct cli_option {
 typedef struct cli_command {
     const char *name;
     unsigned bit;
-    const char *input;    /* "PATH", NULL when it takes none */
+    const char *input;    /* "PATH"; with a blank in it: at most two; NULL when it takes none */
     const char *brief;    /* one line */
     const char *about;    /* paragraphs, separated by newlines */
     const char *examples; /* lines "command # what for" */
@@ -66,6 +86,14 @@ void cli_print_man(void);
 /* bash, zsh or fish; false when the shell is not known. */
 bool cli_print_completion(const char *shell);
 
+/* Reads "CODE=X[,CODE=X]" of --threshold into the places of the known codes; X >= 0. */
+typedef struct cli_threshold {
+    const char *code;
+    double *value;
+} cli_threshold;
+rs_status cli_parse_thresholds(const char *text, const cli_threshold *known, size_t n,
+                               rs_error *err);
+
 /* ---- running ---- */
 
 /* Prints `rankscope: error: WHERE: WHAT; HINT` and returns the exit code. */
@@ -89,7 +117,10 @@ double cli_now(void); /* seconds since some fixed moment */
 rs_status cli_set_meta(rs_result *result, const cli_args *args, double gflops, rs_error *err);
 
 int cli_scan(const cli_args *args);
+int cli_probe(const cli_args *args);
 int cli_doctor(const cli_args *args);
+int cli_tokenize(const cli_args *args);
+int cli_lab(const cli_args *args);
 
 /* ---- BLAS kernel ---- */
 

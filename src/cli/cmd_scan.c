@@ -54,29 +54,11 @@ static rs_status parse_energies(rs_scan_options *options, const char *text, rs_e
 
 static rs_status parse_thresholds(rs_scan_options *options, const char *text, rs_error *err)
 {
-    const struct {
-        const char *code;
-        double *value;
-    } known[] = {{"qk_low_rank", &options->thresholds.qk_low_rank},
-                 {"ov_low_rank", &options->thresholds.ov_low_rank},
-                 {"dead_head", &options->thresholds.dead_head},
-                 {"decay_equilibrium", &options->thresholds.decay_equilibrium}};
-    for (const char *p = text;;) {
-        size_t length = strcspn(p, "=,"), i = 0;
-        while (i < sizeof known / sizeof *known &&
-               (strlen(known[i].code) != length || memcmp(known[i].code, p, length) != 0))
-            i++;
-        double value;
-        if (i == sizeof known / sizeof *known || p[length] != '=' ||
-            !parse_real(&value, p + length + 1, &p) || value < 0 || (*p && *p != ','))
-            return rs_fail(err, RS_E_BAD_OPTION, "--threshold",
-                           "give CODE=X with CODE one of qk_low_rank, ov_low_rank, dead_head, "
-                           "decay_equilibrium and X >= 0",
-                           "cannot read '%s'", text);
-        *known[i].value = value;
-        if (!*p) return RS_OK;
-        p++;
-    }
+    const cli_threshold known[] = {{"qk_low_rank", &options->thresholds.qk_low_rank},
+                                   {"ov_low_rank", &options->thresholds.ov_low_rank},
+                                   {"dead_head", &options->thresholds.dead_head},
+                                   {"decay_equilibrium", &options->thresholds.decay_equilibrium}};
+    return cli_parse_thresholds(text, known, sizeof known / sizeof *known, err);
 }
 
 static rs_status scan_options(rs_scan_options *options, const cli_args *args, rs_error *err)

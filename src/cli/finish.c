@@ -33,21 +33,47 @@ static void add_text(json_t *object, const char *key, const char *value)
     if (value) json_object_set_new(object, key, json_string(value));
 }
 
+/* Interventions by name; those given more than once as a list. */
+static void add_edits(json_t *object, const cli_args *args)
+{
+    for (size_t i = 0; i < args->n_edits; i++) {
+        const cli_edit *edit = &args->edits[i];
+        json_t *before = json_object_get(object, edit->name);
+        json_t *value = edit->value ? json_string(edit->value) : json_true();
+        if (json_is_array(before))
+            json_array_append_new(before, value);
+        else if (before && edit->value)
+            json_object_set_new(object, edit->name, json_pack("[O, o]", before, value));
+        else
+            json_object_set_new(object, edit->name, value);
+    }
+}
+
+/* Only what the command has: two commands may have options of one name with defaults of their own.
+ */
 static json_t *args_object(const cli_args *args)
 {
     json_t *object = json_object();
+    const cli_command *command = cli_find_command(args->command);
     add_text(object, "input", args->input);
-    for (size_t i = 0; i < cli_n_options && object; i++) {
+    add_text(object, "experiment", args->second);
+    for (size_t i = 0; i < cli_n_options && object && command; i++) {
         const cli_option *option = &cli_options[i];
         const char *field = (const char *)args + option->offset;
+        if (!(option->commands & command->bit)) continue;
         if (option->kind == CLI_FLAG && *(const bool *)(const void *)field)
             json_object_set_new(object, option->name, json_true());
         else if (option->kind == CLI_TEXT)
             add_text(object, option->name, *(const char *const *)(const void *)field);
+        else if (option->kind == CLI_COUNT && option->commands != CLI_ALL &&
+                 *(const uint64_t *)(const void *)field)
+            json_object_set_new(object, option->name,
+                                json_integer((json_int_t) * (const uint64_t *)(const void *)field));
         else if (option->kind == CLI_CHOICE && option->fallback &&
                  strcmp(*(const char *const *)(const void *)field, option->fallback) != 0)
             add_text(object, option->name, *(const char *const *)(const void *)field);
     }
+    add_edits(object, args);
     if (args->threads > 0)
         json_object_set_new(object, "threads", json_integer((json_int_t)args->threads));
     json_object_set_new(object, "seed", json_integer((json_int_t)args->seed));

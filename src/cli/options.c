@@ -4,6 +4,8 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <float.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +55,124 @@ const cli_option cli_options[] = {
      "the same shape; dead_head where the norm is below X times the layer's median; "
      "decay_equilibrium where every head's "
      "balance_score is above X."},
+    {"text", "FILE", CLI_TEXT, AT(text), CLI_PROBE, NULL, NULL,
+     "Feed this text: tokenised once and cut into consecutive windows of --seq-len tokens, with "
+     "the "
+     "model's special tokens in each. All whole windows are used, or the one window that a shorter "
+     "text leaves."},
+    {"tokens", "FILE", CLI_TEXT, AT(tokens), CLI_PROBE, NULL, NULL,
+     "Feed these token ids: .npy of int32 or int64 [samples, n], or JSON [[id, ...], ...] whose "
+     "rows "
+     "may differ in length. No id is taken as padding."},
+    {"images", "FILE.npy", CLI_TEXT, AT(images), CLI_PROBE, NULL, NULL,
+     "Feed these images: float32 [samples, channels, height, width], normalised as the model wants "
+     "them."},
+    {"random", "SAMPLES", CLI_COUNT, AT(random), CLI_PROBE, NULL, NULL,
+     "Feed samples drawn at random: ids by Zipf's law (id i with probability ~ 1/(i + 2.7)), "
+     "pixels "
+     "from N(0, 1), or what an architecture file's input says."},
+    {"seq-len", "N", CLI_COUNT, AT(seq_len), CLI_PROBE, "128", NULL,
+     "Tokens of a window or of a random sample, special tokens included."},
+    {"samples", "N", CLI_COUNT, AT(samples), CLI_PROBE, "all", NULL,
+     "Use the first N rows of --tokens or --images, or the first N windows of --text."},
+    {"batch", "N", CLI_COUNT, AT(batch), CLI_PROBE, "as many samples as 4096 tokens hold", NULL,
+     "Samples in one pass; fewer by default where their activations would take more than a "
+     "sixteenth of the memory. The JSON's run.batch says what was used."},
+    {"encoder-states", "FILE.npy", CLI_TEXT, AT(encoder_states), CLI_PROBE, NULL, NULL,
+     "What cross-attention reads: float32 or float64 [samples, m, d]."},
+    {"init", "LAW", CLI_TEXT, AT(init), CLI_PROBE, NULL, NULL,
+     "Random weights instead of a checkpoint's: PATH is then ARCH.json or config.json (or a folder "
+     "with one). LAW is default (what the model's own library does), xavier, orthogonal or "
+     "\"normal(0, VARIANCE)\", VARIANCE a formula of fan_in, fan_out, d and L; --seed picks the "
+     "draw."},
+    {"variants", "LIST", CLI_TEXT, AT(variants), CLI_PROBE, NULL, NULL,
+     "Run several models over the same inputs, separated by commas: full as it is; san no skip "
+     "around the mixer and no MLP block; san+mlp, san+skip; pure no skip, no MLP, no norm; dong "
+     "for "
+     "the first four; all; or NAME=option,option with options of this list without dashes "
+     "(NAME=no-norm,lambda:0.5)."},
+    {"no-skip", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL, "Take every skip connection away."},
+    {"no-mlp", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+     "Take the MLP blocks away, with their norms and skips."},
+    {"no-mlp-branch", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+     "The MLP gives 0; its skip and norm stay."},
+    {"no-norm", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+     "Take the norms of the blocks away (not the embedding's, not the final one)."},
+    {"no-mask", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+     "Every token sees all: causal and sliding masks go."},
+    {"no-gate", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+     "Take the gates of gated mixers away; refused for a model without any."},
+    {"lambda", "[mixer:|mlp:]X[,X...]", CLI_EDIT, 0, CLI_PROBE, "as the model has it", NULL,
+     "Skip strength: the state becomes X times itself plus the branch; for all skips, or those "
+     "around mixers or MLPs alone; a list has one X a layer. May be repeated."},
+    {"residual-scale", "X", CLI_EDIT, 0, CLI_PROBE, "as the model has it", NULL,
+     "Scale of every residual branch: a number or a formula of L (layers) and l (layer, from 0), "
+     "such as 1/sqrt(L)."},
+    {"center-attention", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+     "Attention becomes A - U, U uniform over the visible keys (11^T/n; causal 1/i)."},
+    {"remove-gap", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+     "Remove the spectral gap: the direction that attention averages onto is taken out."},
+    {"uniform-attention", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+     "Attention becomes uniform over the visible keys."},
+    {"shaped", "A,B,C", CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+     "Shaped attention: A I + B P - C U, P the softmax, U uniform over the visible keys."},
+    {"attention-rescale", "W", CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+     "Attention becomes (1 + W) P - W U: what differs from the average is strengthened."},
+    {"temperature", "X", CLI_EDIT, 0, CLI_PROBE, "1", NULL,
+     "Attention logits are divided by X; above 1 attention becomes more uniform."},
+    {"depth", "L", CLI_EDIT, 0, CLI_PROBE, "as the model has it", NULL,
+     "Run L layers: more than the model has repeats the stack, as in a looped model."},
+    {"fusion", "concat|max|gate", CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+     "One more row in table tokens: the states of all layers read together (untrained gates weigh "
+     "them equally)."},
+    {"compat", "NAME", CLI_TEXT, AT(compat), CLI_PROBE, NULL, NULL,
+     "A paper's own definitions: dong2021-code leaves in the ALBERT variants without MLP what the "
+     "published code left there, LN(gelu(a) + a)."},
+    {"residual-centre", "mean|median|lp", CLI_CHOICE, AT(centre), CLI_PROBE, "mean",
+     "mean|median|lp",
+     "What the residual subtracts from every token: the mean (Frobenius norm, as published "
+     "experiments do), or the minimiser of the 1-norm or of the infinity-norm."},
+    {"attention-maps", "L:H[,L:H...]", CLI_TEXT, AT(attention_maps), CLI_PROBE, NULL, NULL,
+     "Keep the attention matrices of these layers and heads: table and figure attention_maps "
+     "(first "
+     "sample), and in --taps (all samples)."},
+    {"taps", "FILE.safetensors", CLI_TEXT, AT(taps), CLI_PROBE, NULL, NULL,
+     "Store every state: layer.L.block_out and layer.L.mixer_out, [samples, n, d], of variant full "
+     "or else the first. Layer 0 is what enters the first block."},
+    {"output", "FILE.safetensors", CLI_TEXT, AT(output), CLI_PROBE, NULL, NULL,
+     "Store last_hidden_state (after the final norm), logits where the model has a head, "
+     "sentence_embedding where it ships its pooling; of variant full or else the first. Shorter "
+     "samples end in zeros, and attention_mask says where."},
+    {"generate", "N", CLI_COUNT, AT(generate), CLI_PROBE, NULL, NULL,
+     "Continue each sample (of a text: its first window) by N tokens, the most likely each time: "
+     "table generate."},
+    {"no-spectral", NULL, CLI_FLAG, AT(no_spectral), CLI_PROBE, NULL, NULL,
+     "Leave out the columns of table tokens that need singular values (the ranks): faster."},
+    {"no-attention", NULL, CLI_FLAG, AT(no_attention), CLI_PROBE, NULL, NULL,
+     "Leave out table attention, which needs every attention matrix: faster."},
+    {"no-loss", NULL, CLI_FLAG, AT(no_loss), CLI_PROBE, NULL, NULL,
+     "Leave out table loss, which needs the logits of every token: faster."},
+    {"scan", NULL, CLI_FLAG, AT(scan_too), CLI_PROBE, NULL, NULL,
+     "Analyse the weights too, as 'rankscope scan' does, into the same result; its summary is "
+     "table "
+     "weights."},
+    {"grad", NULL, CLI_FLAG, AT(grad), CLI_PROBE, NULL, NULL,
+     "Gradients of the query and key weights; there is no backward pass yet, so it is refused."},
+    {"lenient", NULL, CLI_FLAG, AT(lenient), CLI_PROBE, NULL, NULL,
+     "Accept a safetensors file with bytes behind its last tensor (a warning instead of an "
+     "error)."},
+    {"threshold", "CODE=X[,CODE=X]", CLI_TEXT, AT(threshold), CLI_PROBE,
+     "token_collapse=0.1,attention_sink=0.5,uniform_attention=0.98,condensed_attention=0.05", NULL,
+     "When a finding is raised: token_collapse where a state's relative residual is below X; "
+     "attention_sink where the first token gets more than X of a head's weight; uniform_attention "
+     "and condensed_attention where a head's entropy is above or below X of the most possible."},
+    {"text", "FILE", CLI_TEXT, AT(text), CLI_TOKENIZE, NULL, NULL,
+     "The text to tokenise. Bytes that are not UTF-8 become U+FFFD, one for each broken part."},
+    {"no-special", NULL, CLI_FLAG, AT(no_special), CLI_TOKENIZE, NULL, NULL,
+     "Leave out the tokens that the model puts around a text ([CLS], <bos>); those that the text "
+     "spells out are still recognised."},
+    {"quick", NULL, CLI_FLAG, AT(quick), CLI_LAB, NULL, NULL,
+     "Fewer repetitions and shorter runs; the result says what was left out."},
     {"threads", "N", CLI_COUNT, AT(threads), CLI_ALL, "all cores, at most 64", NULL,
      "Number of threads."},
     {"seed", "N", CLI_COUNT, AT(seed), CLI_ALL, "0", NULL,
@@ -61,6 +181,10 @@ const cli_option cli_options[] = {
      "f32|f64|residual",
      "Arithmetic of forward passes. scan has none: it accumulates in float64 whatever is asked, "
      "and refuses residual."},
+    {"precision", "f32|f64|residual", CLI_CHOICE, AT(precision), CLI_PROBE, "f32",
+     "f32|f64|residual",
+     "Arithmetic of the forward pass. f64 computes everything in float64; residual is not there "
+     "yet."},
     {"progress", "auto|always|never", CLI_CHOICE, AT(progress), CLI_ALL, "auto",
      "auto|always|never",
      "A progress bar on standard error; auto shows it on a terminal for work of over two seconds."},
@@ -100,6 +224,55 @@ const cli_command cli_commands[] = {
      "rankscope scan ckpt --fail-on warn --quiet # exit code 3 when heads have lost rank\n"
      "rankscope scan . --matrices all --csv out # every weight, beside WeightWatcher's columns",
      "summary|layers|heads|groups|planes|energy|matrices|tensors|spectra|balance", cli_scan},
+    {"probe", CLI_PROBE, "PATH",
+     "run a model and watch its tokens: do they collapse, where, what holds them apart",
+     "Runs a model forward over a text, token ids, images or random inputs and measures, state by "
+     "state, how far apart the tokens still are, and for each head how its attention mixes them. "
+     "Takes parts of the model away (skips, MLPs, norms, masks) or changes them, and compares the "
+     "variants over the same inputs.\n"
+     "PATH is a Hugging Face directory, one .safetensors file beside its config.json, or a .gguf "
+     "file; with --init also a config.json or an architecture file, whose weights are then drawn "
+     "at random.\n"
+     "Tables: summary, tokens, attention, loss (language models on --text or --tokens), generate, "
+     "attention_maps; with --scan those of scan, its summary as weights. Layers and heads count "
+     "from 0; in table tokens, layer 0 is what enters the first block.",
+     "rankscope probe ~/models/minilm --text page.txt --variants dong --html report.html # what "
+     "holds the tokens apart?\n"
+     "rankscope probe model.gguf --text page.txt --table loss # perplexity, and the tokens by "
+     "layer\n"
+     "rankscope probe config.json --init default --random 8 --variants all # a model before "
+     "training\n"
+     "rankscope probe . --tokens ids.npy --output out.safetensors # compare with a reference\n"
+     "rankscope probe . --text page.txt --variants full,half=lambda:0.5 --json - | jq "
+     "'.tables.tokens[]' # for scripts",
+     "summary|tokens|attention|loss|generate|attention_maps|weights|layers|heads|groups|planes|"
+     "tensors|spectra|balance",
+     cli_probe},
+    {"tokenize", CLI_TOKENIZE, "PATH", "the token ids that a model sees for a text",
+     "Cuts a text into the tokens that the model was trained on: the same ids as the model's own "
+     "library gives, each with the "
+     "bytes of the text that it stands for.\n"
+     "PATH is a directory with tokenizer.json, such a file, or a .gguf file with a tokenizer. The "
+     "sections truncation and padding of "
+     "a tokenizer.json are not applied: a text is never cut or filled up.\n"
+     "Tables: ids, summary.",
+     "rankscope tokenize ~/models/llama --text page.txt # a table of tokens\n"
+     "rankscope tokenize model.gguf --text page.txt --json - | jq '[.tables.ids[].id]' # for "
+     "scripts",
+     "ids|summary", cli_tokenize},
+    {"lab", CLI_LAB, "list|run ID",
+     "published figures and tables done again: claimed, measured, verdict",
+     "'lab list' shows the experiments; 'lab run ID' does one, 'lab run all' all of them. Each "
+     "sets "
+     "what a paper printed beside what an independent calculation expects and what this run "
+     "measures. A verdict is pass, differs_from_paper (as expected, but not as published), or "
+     "fail.\n"
+     "Tables: claims, one row a claim, and for each experiment its own data; experiments (lab "
+     "list).",
+     "rankscope lab list # what there is\n"
+     "rankscope lab run dong-depth-init --html report.html # BERT at initialisation, a minute\n"
+     "rankscope lab run all --quick --fail-on critical # exit code 3 when a claim fails",
+     "claims|experiments|dong_depth_init", cli_lab},
     {"doctor", CLI_DOCTOR, NULL,
      "check this machine: CPU, BLAS kernel and its speed, threads, memory",
      "Shows which vector instructions the processor offers, which kernel OpenBLAS chose, and how "
@@ -195,6 +368,12 @@ static rs_status store(cli_args *args, const cli_option *option, const char *val
         return RS_OK;
     case CLI_COUNT:
         return parse_count((uint64_t *)(void *)field, name, value, err);
+    case CLI_EDIT:
+        if (args->n_edits == CLI_MOST_EDITS)
+            return rs_fail(err, RS_E_BAD_OPTION, name, NULL, "at most %d interventions",
+                           CLI_MOST_EDITS);
+        args->edits[args->n_edits++] = (cli_edit){option->name, value};
+        return RS_OK;
     }
     return RS_OK;
 }
@@ -207,9 +386,10 @@ static rs_status parse_option(cli_args *args, const cli_command *command, int ar
     const cli_option *option = find_option(command, name, length);
     if (!option) return unknown_option(command, argument, err);
     const char *value = name[length] == '=' ? name + length + 1 : NULL;
-    if (option->kind == CLI_FLAG && value)
+    bool flag = option->argument == NULL;
+    if (flag && value)
         return rs_fail(err, RS_E_BAD_OPTION, argument, NULL, "--%s takes no value", option->name);
-    if (option->kind != CLI_FLAG && !value) {
+    if (!flag && !value) {
         if (*i + 1 >= argc)
             return rs_fail(err, RS_E_BAD_OPTION, argument, NULL, "--%s needs a value: %s",
                            option->name, option->argument);
@@ -235,15 +415,37 @@ static rs_status check_tables(const cli_command *command, const char *names, rs_
     }
 }
 
+rs_status cli_parse_thresholds(const char *text, const cli_threshold *known, size_t n,
+                               rs_error *err)
+{
+    for (const char *p = text;;) {
+        size_t length = strcspn(p, "=,"), i = 0;
+        while (i < n && (strlen(known[i].code) != length || memcmp(known[i].code, p, length) != 0))
+            i++;
+        char *end = NULL;
+        double value = i < n && p[length] == '=' ? strtod(p + length + 1, &end) : -1;
+        bool read = end && end != p + length + 1 && (*end == 0 || *end == ',');
+        if (!read || !(value >= 0 && value <= DBL_MAX)) {
+            char hint[300];
+            int used = snprintf(hint, sizeof hint, "give CODE=X with X >= 0 and CODE one of");
+            for (size_t k = 0; k < n && used < (int)sizeof hint; k++)
+                used += snprintf(hint + used, sizeof hint - (size_t)used, "%s %s", k ? "," : "",
+                                 known[k].code);
+            return rs_fail(err, RS_E_BAD_OPTION, "--threshold", hint, "cannot read '%s'", text);
+        }
+        *known[i].value = value;
+        if (!*end) return RS_OK;
+        p = end + 1;
+    }
+}
+
 rs_status cli_parse(cli_args *args, const cli_command *command, int argc, char **argv,
                     rs_error *err)
 {
-    *args = (cli_args){.command = command->name,
-                       .precision = "f64",
-                       .progress = "auto",
-                       .color = "auto",
-                       .fail_on = "none",
-                       .threads = -1};
+    *args = (cli_args){.command = command->name, .threads = -1};
+    for (size_t i = 0; i < cli_n_options; i++) /* choices always have a value */
+        if (cli_options[i].kind == CLI_CHOICE && (cli_options[i].commands & command->bit))
+            RS_TRY(store(args, &cli_options[i], cli_options[i].fallback, err));
     bool only_input = false;
     for (int i = 0; i < argc; i++) {
         if (!only_input && strcmp(argv[i], "--") == 0) {
@@ -255,11 +457,15 @@ rs_status cli_parse(cli_args *args, const cli_command *command, int argc, char *
         } else if (!only_input && argv[i][0] == '-' && argv[i][1]) {
             return rs_fail(err, RS_E_BAD_OPTION, argv[i], "options begin with two dashes",
                            "no such option");
-        } else if (!command->input || args->input) {
-            return rs_fail(err, RS_E_USAGE, argv[i], "quote a path that has blanks in it",
-                           command->input ? "one input is enough" : "this command takes no input");
-        } else {
+        } else if (command->input && !args->input) {
             args->input = argv[i];
+        } else if (command->input && strchr(command->input, ' ') && !args->second) {
+            args->second = argv[i];
+        } else {
+            return rs_fail(err, RS_E_USAGE, argv[i], "quote a path that has blanks in it",
+                           !command->input ? "this command takes no input"
+                           : !args->second ? "one input is enough"
+                                           : "two words are enough");
         }
     }
     if (args->json && args->html && strcmp(args->json, "-") == 0 && strcmp(args->html, "-") == 0)
@@ -268,8 +474,9 @@ rs_status cli_parse(cli_args *args, const cli_command *command, int argc, char *
     RS_TRY(check_tables(command, args->tables, err));
     if (args->threads == 0 || args->threads > 4096)
         return rs_fail(err, RS_E_BAD_OPTION, "--threads", NULL, "give a number from 1 to 4096");
+    char hint[64];
+    snprintf(hint, sizeof hint, "'rankscope %s --help' shows how", command->name);
     if (command->input && !args->input && !args->help && !args->version)
-        return rs_fail(err, RS_E_USAGE, command->name, "'rankscope scan --help' shows how",
-                       "needs an input: %s", command->input);
+        return rs_fail(err, RS_E_USAGE, command->name, hint, "needs an input: %s", command->input);
     return RS_OK;
 }

@@ -12,11 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How far the row sums of a softmax may be from one another in each precision: a sum of thousands
- * of rounded probabilities. */
-#define SUMS_F32 1e-5
-#define SUMS_F64 1e-12
-
 typedef struct source {
     const void *mixing, *probabilities, *logits;
     bool wide; /* float64 */
@@ -54,37 +49,21 @@ static bool load(double *row, const source *x, const void *matrix, int64_t i)
     return finite;
 }
 
-/* −Σ p ln p; *weight tells whether the row has any. */
-static double entropy_of(const double *row, int64_t n, bool *weight)
+/* Population variance of the finite logits among the visible keys; NaN when there are none. The row
+ * is overwritten. */
+static double variance_of(double *row, keys k)
 {
-    double sum = 0;
-    *weight = false;
-    for (int64_t j = 0; j < n; j++) {
-        if (!(row[j] > 0)) continue;
-        *weight = true;
-        sum -= row[j] * log(row[j]);
-    }
-    return sum;
-}
-
-/* Population variance of the finite logits among the visible keys; NaN when there are none. */
-static double variance_of(const double *row, keys k)
-{
-    double sum = 0, squares = 0, rest = 0;
     int64_t count = 0;
     for (int64_t j = k.low; j <= k.high; j++) {
-        if (!(fabs(row[j]) <= DBL_MAX)) continue;
-        sum += row[j];
-        count++;
+        row[count] = row[j];
+        count += fabs(row[j]) <= DBL_MAX;
     }
     if (count == 0) return NAN;
-    double mean = sum / (double)count;
-    for (int64_t j = k.low; j <= k.high; j++) {
-        if (!(fabs(row[j]) <= DBL_MAX)) continue;
-        squares += (row[j] - mean) * (row[j] - mean);
-        rest += row[j] - mean;
-    }
-    return fmax(squares - rest * rest / (double)count, 0) / (double)count;
+    double mean = rs_sum(row, count) / (double)count;
+    for (int64_t j = 0; j < count; j++)
+        row[j] -= mean;
+    double rest = rs_sum(row, count);
+    return fmax(rs_dot(row, row, count) - rest * rest / (double)count, 0) / (double)count;
 }
 
 /* A mean over the rows that have something to say. */
@@ -115,22 +94,23 @@ static void logit_measure(rs_attention_measures *out, const source *x, double *r
     out->logit_variance = mean_of(&variance);
 }
 
-/* The measures of P; false when it is not finite. */
-static bool probability_measure(rs_attention_measures *out, const source *x, double *row)
+/* The measures of P, which A is where nothing was edited; false when it is not finite. */
+static bool probability_measure(rs_attention_measures *out, const source *x, const double *a,
+                                double *row)
 {
     average entropy = {0};
     for (int64_t i = 0; i < x->n; i++) {
-        bool weight;
-        if (!load(row, x, x->probabilities, i)) return false;
-        double value = entropy_of(row, x->n, &weight);
-        if (weight) add(&entropy, value);
+        const double *p = x->probabilities == x->mixing ? a + i * x->n : row;
+        if (p == row && !load(row, x, x->probabilities, i)) return false;
+        if (rs_sum_absolute(p, x->n) > 0) add(&entropy, rs_entropy(p, x->n));
     }
     out->entropy = mean_of(&entropy);
     return true;
 }
 
 /* The measures of single rows of A, and the row sums. */
-static void row_measures(rs_attention_measures *out, const source *x, const double *a, double *sums)
+static void row_measures(rs_attention_measures *out, const source *x, const double *a, double *sums,
+                         double *uniform)
 {
     int64_t n = x->n;
     average own = {0}, first = {0};
@@ -139,10 +119,9 @@ static void row_measures(rs_attention_measures *out, const source *x, const doub
         const double *row = a + i * n;
         keys k = visible(x, i);
         double even = 1 / (double)(k.high - k.low + 1);
-        for (int64_t j = 0; j < n; j++) {
-            double e = row[j] - (j >= k.low && j <= k.high ? even : 0);
-            distance += e * e;
-        }
+        for (int64_t j = 0; j < n; j++)
+            uniform[j] = j >= k.low && j <= k.high ? even : 0;
+        distance += rs_distance_squared(row, uniform, n);
         sums[i] = rs_sum(row, n);
         add(&own, row[i]);
         if (k.low == 0) add(&first, row[0]);
@@ -164,36 +143,82 @@ static int farther_first(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
+/* Columns that a pair's distance is summed over at a time. */
+enum { CHUNK = 64 };
+
+static int64_t chunks_of(int64_t n)
+{
+    return (n + CHUNK - 1) / CHUNK;
+}
+
+typedef struct pairs {
+    const double *a;
+    int64_t n;
+    double *rest; /* [n, chunks + 1] Σ|A_ij| over the columns from a chunk's first on */
+    ranked *order;
+    double best;
+} pairs;
+
+static void sum_rests(pairs *s)
+{
+    int64_t chunks = chunks_of(s->n);
+    for (int64_t i = 0; i < s->n; i++) {
+        double *rest = s->rest + i * (chunks + 1);
+        rest[chunks] = 0;
+        for (int64_t c = chunks; c-- > 0;) {
+            int64_t width = s->n - c * CHUNK < CHUNK ? s->n - c * CHUNK : CHUNK;
+            rest[c] = rest[c + 1] + rs_sum_absolute(s->a + i * s->n + c * CHUNK, width);
+        }
+    }
+}
+
+/* Σ|A_p − A_q| if it may exceed the best; given up as soon as it cannot, which is when the rows
+ * have overlapped enough: Σ|a − b| ≤ Σ|a| + Σ|b| over the columns still to come. */
+static void compare(pairs *s, int64_t p, int64_t q)
+{
+    int64_t chunks = chunks_of(s->n);
+    const double *a = s->a + p * s->n, *b = s->a + q * s->n;
+    const double *rest_a = s->rest + p * (chunks + 1), *rest_b = s->rest + q * (chunks + 1);
+    double sum = 0;
+    for (int64_t c = 0; c < chunks; c++) {
+        if (sum + (rest_a[c] + rest_b[c]) <= s->best) return;
+        int64_t width = s->n - c * CHUNK < CHUNK ? s->n - c * CHUNK : CHUNK;
+        sum += rs_distance_1(a + c * CHUNK, b + c * CHUNK, width);
+    }
+    s->best = fmax(s->best, sum);
+}
+
 /*
  * ½ max Σ|A_i − A_i'|. Rows are taken in the order of their distance from the mean row: by the
  * triangle inequality a pair whose distances sum to no more than the best is not better, nor is any
  * pair after it.
  */
-static double dobrushin_of(const source *x, const double *a, double *mean, ranked *order)
+static double dobrushin_of(pairs *s, double *mean)
 {
-    int64_t n = x->n;
-    double best = 0;
+    int64_t n = s->n;
+    ranked *order = s->order;
     memset(mean, 0, (size_t)n * sizeof *mean);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < n; j++)
-            mean[j] += a[i * n + j] / (double)n;
+            mean[j] += s->a[i * n + j];
+    for (int64_t j = 0; j < n; j++)
+        mean[j] /= (double)n;
     for (int64_t i = 0; i < n; i++)
-        order[i] = (ranked){rs_distance_1(a + i * n, mean, n), i};
+        order[i] = (ranked){rs_distance_1(s->a + i * n, mean, n), i};
     qsort(order, (size_t)n, sizeof *order, farther_first);
+    sum_rests(s);
     for (int64_t i = 0; i + 1 < n; i++) {
-        if (order[i].distance + order[i + 1].distance <= best) break;
+        if (order[i].distance + order[i + 1].distance <= s->best) break;
         for (int64_t j = i + 1; j < n; j++) {
-            if (order[i].distance + order[j].distance <= best) break;
-            int64_t p = order[i].row, q = order[j].row;
-            int64_t length = x->causal ? (p > q ? p : q) + 1 : n;
-            best = fmax(best, rs_distance_1(a + p * n, a + q * n, length));
+            if (order[i].distance + order[j].distance <= s->best) break;
+            compare(s, order[i].row, order[j].row);
         }
     }
-    return best / 2;
+    return s->best / 2;
 }
 
 typedef struct buffers {
-    double *a, *sums, *row;
+    double *a, *sums, *row, *rest;
     ranked *order;
 } buffers;
 
@@ -203,6 +228,7 @@ static buffers take(int64_t n, rs_workspace *space)
     b.a = rs_workspace_take(space, (size_t)n, (size_t)n * sizeof *b.a);
     b.sums = rs_workspace_doubles(space, n);
     b.row = rs_workspace_doubles(space, n);
+    b.rest = rs_workspace_take(space, (size_t)n, (size_t)(chunks_of(n) + 1) * sizeof *b.rest);
     b.order = rs_workspace_take(space, (size_t)n, sizeof *b.order);
     return b;
 }
@@ -235,14 +261,16 @@ static rs_status measure(rs_attention_measures *out, const source *x, void *work
     bool finite = true;
     for (int64_t i = 0; i < n; i++)
         finite &= load(b.a + i * n, x, x->mixing, i);
-    if (!finite || !probability_measure(out, x, b.row)) {
+    if (!finite || !probability_measure(out, x, b.a, b.row)) {
         *out = unknown;
         return RS_OK;
     }
     logit_measure(out, x, b.row);
-    row_measures(out, x, b.a, b.sums);
-    out->dobrushin = dobrushin_of(x, b.a, b.row, b.order);
-    return rs_attention_spectrum(out, b.a, n, b.sums, x->wide ? SUMS_F64 : SUMS_F32, &space, err);
+    row_measures(out, x, b.a, b.sums, b.row);
+    pairs p = {.a = b.a, .n = n, .rest = b.rest, .order = b.order};
+    out->dobrushin = dobrushin_of(&p, b.row);
+    rs_attention_spectrum(out, b.a, n, b.sums, !x->wide, &space);
+    return RS_OK;
 }
 
 rs_status rs_attention_measure_f32(rs_attention_measures *out, const float *mixing,

@@ -19,8 +19,19 @@
 #include <math.h>
 #include <string.h>
 
+/* How far the row sums of a softmax may be from one another in each precision: a sum of thousands
+ * of rounded probabilities. */
+#define SUMS_F32 1e-5
+#define SUMS_F64 1e-12
+/* Relative residual that ends an iteration: well below the rounding of float32 entries (6e-8 each,
+ * of which a singular value or eigenvalue averages many). */
+#define ACCURACY_F32 1e-9
+#define ACCURACY_F64 1e-11
+
 /* Below this size the direct route costs no more. */
 enum { SMALL = 12 };
+/* Keeps the factor that scales tiny matrices finite. */
+enum { LARGEST_SCALE = 1000 };
 
 typedef struct spectrum {
     const double *a, *sums;
@@ -31,7 +42,8 @@ typedef struct spectrum {
     double *work;
     lapack_int *integers;
     lapack_int work_size;
-    double tolerance;
+    double tolerance, accuracy;
+    int exponent; /* of what centre_to_scratch left */
     rs_workspace rest;
 } spectrum;
 
@@ -72,30 +84,40 @@ static void copy_to_scratch(spectrum *s)
     memcpy(s->scratch, s->a, (size_t)s->n * (size_t)s->n * sizeof *s->scratch);
 }
 
-/* scratch = 2^−e (I − 11ᵀ/n)A with its largest entry near 1; returns e. A is centred twice, so that
- * what is left of nearly equal rows keeps its digits. */
+/* to −= from, n entries. */
+static void subtract(double *restrict to, const double *restrict from, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++)
+        to[j] -= from[j];
+}
+
+/*
+ * scratch = 2^−e (I − 11ᵀ/n)A with its largest entry near 1; returns e. The mean is taken of the
+ * differences from the first row, which are exact where rows are nearly equal (token_matrix.h).
+ */
 static int centre_to_scratch(spectrum *s)
 {
     int64_t n = s->n;
     double *mean = s->values, top = 0;
+    memset(mean, 0, (size_t)n * sizeof *mean);
     copy_to_scratch(s);
-    for (int pass = 0; pass < 2; pass++) {
-        memset(mean, 0, (size_t)n * sizeof *mean);
-        for (int64_t i = 0; i < n; i++)
-            for (int64_t j = 0; j < n; j++)
-                mean[j] += s->scratch[i * n + j];
+    for (int64_t i = 0; i < n; i++) {
+        double *row = s->scratch + i * n;
+        subtract(row, s->a, n);
         for (int64_t j = 0; j < n; j++)
-            mean[j] /= (double)n;
-        for (int64_t i = 0; i < n; i++)
-            for (int64_t j = 0; j < n; j++)
-                s->scratch[i * n + j] -= mean[j];
+            mean[j] += row[j];
     }
+    for (int64_t j = 0; j < n; j++)
+        mean[j] /= (double)n;
+    for (int64_t i = 0; i < n; i++)
+        subtract(s->scratch + i * n, mean, n);
     for (int64_t i = 0; i < n * n; i++)
-        top = fmax(top, fabs(s->scratch[i]));
+        top = fabs(s->scratch[i]) > top ? fabs(s->scratch[i]) : top;
     if (!(top > 0)) return 0;
-    int exponent = ilogb(top);
+    int exponent = ilogb(top) < -LARGEST_SCALE ? -LARGEST_SCALE : ilogb(top);
+    double factor = ldexp(1, -exponent);
     for (int64_t i = 0; i < n * n; i++)
-        s->scratch[i] = ldexp(s->scratch[i], -exponent);
+        s->scratch[i] *= factor;
     return exponent;
 }
 
@@ -117,10 +139,10 @@ static bool two_singular(double two[2], spectrum *s)
     if (s->n > SMALL) {
         rs_singular first, second = {0};
         rs_workspace space = s->rest;
-        rs_largest_singular(&first, s->vector, s->a, s->n, NULL, true, &space);
+        rs_largest_singular(&first, s->vector, s->a, s->n, NULL, true, s->accuracy, &space);
         space = s->rest;
         if (first.converged)
-            rs_largest_singular(&second, NULL, s->a, s->n, s->vector, false, &space);
+            rs_largest_singular(&second, NULL, s->a, s->n, s->vector, false, s->accuracy, &space);
         two[0] = first.sigma;
         two[1] = second.sigma;
         if (first.converged && second.converged) return true;
@@ -129,23 +151,22 @@ static bool two_singular(double two[2], spectrum *s)
     return direct_singular(two, s);
 }
 
-/* ‖(I − 11ᵀ/n)A‖₂², leaving the scaled matrix in scratch when `keep` is set on return. */
+/* ‖(I − 11ᵀ/n)A‖₂²; leaves the matrix in scratch and its exponent in s. */
 static bool centred_norm(double *squared, spectrum *s)
 {
-    rs_singular first = {0};
+    rs_singular first;
     rs_workspace space = s->rest;
-    int exponent = centre_to_scratch(s);
-    double two[2] = {0, 0};
-    rs_largest_singular(&first, NULL, s->scratch, s->n, NULL, false, &space);
-    bool good = first.converged;
+    double two[2];
+    s->exponent = centre_to_scratch(s);
+    rs_largest_singular(&first, NULL, s->scratch, s->n, NULL, false, s->accuracy, &space);
     two[0] = first.sigma;
-    if (!good) {
-        good = direct_singular(two, s);
+    if (!first.converged) {
+        if (!direct_singular(two, s)) return false;
         (void)centre_to_scratch(s);
     }
-    two[0] = ldexp(two[0], exponent);
+    two[0] = ldexp(two[0], s->exponent);
     *squared = two[0] * two[0];
-    return good;
+    return true;
 }
 
 /* Whether all rows have the same sum. */
@@ -212,26 +233,25 @@ static bool two_moduli(double two[2], spectrum *s, const double *matrix, bool bo
 {
     rs_eigenvalue first, second = {0};
     rs_workspace space = s->rest;
-    rs_largest_eigenvalue(&first, both ? s->vector : NULL, matrix, s->n, NULL, &space);
+    rs_largest_eigenvalue(&first, both ? s->vector : NULL, matrix, s->n, NULL, s->accuracy, &space);
     two[0] = two[1] = first.modulus;
     if (!first.converged || !both || first.imaginary != 0) return first.converged;
     space = s->rest;
-    rs_largest_eigenvalue(&second, NULL, matrix, s->n, s->vector, &space);
+    rs_largest_eigenvalue(&second, NULL, matrix, s->n, s->vector, s->accuracy, &space);
     two[1] = second.modulus;
     return second.converged;
 }
 
-/* |λ₂| of a matrix with constant row sums, whose centred form is in scratch scaled by 2^−exponent.
- */
-static bool deflated(double *second, spectrum *s, int exponent)
+/* |λ₂| of a matrix with constant row sums, from its centred form in scratch. */
+static bool deflated(double *second, spectrum *s)
 {
-    double two[2], sum = ldexp(fabs(s->sums[0]), -exponent);
+    double two[2], sum = ldexp(fabs(s->sums[0]), -s->exponent);
     if (!two_moduli(two, s, s->scratch, false)) return false;
     if (two[0] > sum) {
         if (!two_moduli(two, s, s->scratch, true)) return false;
         two[0] = fmax(two[1], sum);
     }
-    *second = ldexp(two[0], exponent);
+    *second = ldexp(two[0], s->exponent);
     return true;
 }
 
@@ -247,7 +267,7 @@ static bool second_modulus(double *second, spectrum *s)
     if (n > SMALL) {
         double two[2];
         if (same_sums(s)) {
-            if (deflated(second, s, centre_to_scratch(s))) return true;
+            if (deflated(second, s)) return true;
         } else if (two_moduli(two, s, s->a, true)) {
             *second = two[1];
             return true;
@@ -256,13 +276,13 @@ static bool second_modulus(double *second, spectrum *s)
     return direct_eigenvalues(second, s);
 }
 
-rs_status rs_attention_spectrum(rs_attention_measures *out, const double *a, int64_t n,
-                                const double *sums, double tolerance, rs_workspace *space,
-                                rs_error *err)
+void rs_attention_spectrum(rs_attention_measures *out, const double *a, int64_t n,
+                           const double *sums, bool single, rs_workspace *space)
 {
-    spectrum s = {.a = a, .sums = sums, .tolerance = tolerance};
+    spectrum s = {.a = a, .sums = sums};
+    s.tolerance = single ? SUMS_F32 : SUMS_F64;
+    s.accuracy = single ? ACCURACY_F32 : ACCURACY_F64;
     double two[2], squared, second;
-    (void)err;
     take(&s, n, space);
     s.rest = *space;
     if (two_singular(two, &s)) {
@@ -281,5 +301,4 @@ rs_status rs_attention_spectrum(rs_attention_measures *out, const double *a, int
     } else {
         out->converged = false;
     }
-    return RS_OK;
 }

@@ -1,4 +1,5 @@
 /* library.c: the functions of rankscope.h that are more than a room's own. */
+#include "collapse/probe.h"
 #include "collapse/scan.h"
 
 void rs_scan_settings_init(rs_scan_settings *settings)
@@ -24,6 +25,53 @@ rs_status rs_scan_checkpoint(rs_result **out, const char *path, const rs_scan_se
     rs_result *result = rs_result_new("scan");
     if (!result) return rs_fail_memory(err, "result", 0);
     rs_status status = rs_scan_path(result, NULL, &request, &context, err);
+    if (status == RS_OK)
+        *out = result;
+    else
+        rs_result_free(result);
+    return status;
+}
+
+void rs_probe_settings_init(rs_probe_settings *settings)
+{
+    *settings = (rs_probe_settings){0};
+}
+
+static rs_probe_request probe_request(const char *path, const rs_probe_settings *s)
+{
+    rs_probe_request request = {.path = path, .init = s->init, .lenient = s->lenient};
+    rs_probe_options *o = &request.options;
+    rs_probe_defaults(o);
+    o->source = (rs_probe_source){.text = s->text,
+                                  .tokens = s->tokens,
+                                  .images = s->images,
+                                  .random = s->random,
+                                  .encoder_states = s->encoder_states,
+                                  .seq_len = s->seq_len,
+                                  .samples = s->samples};
+    o->measure.precision = s->f64 ? RS_PRECISION_F64 : RS_PRECISION_F32;
+    o->measure.spectral = !s->no_spectral;
+    o->measure.attention = !s->no_attention;
+    o->measure.loss = !s->no_loss && s->random == 0;
+    o->measure.batch = s->batch;
+    o->variants = s->variants;
+    o->generate = s->generate;
+    o->output = s->output;
+    o->taps = s->taps;
+    return request;
+}
+
+rs_status rs_probe_checkpoint(rs_result **out, const char *path, const rs_probe_settings *settings,
+                              rs_error *err)
+{
+    *out = NULL;
+    rs_probe_request request = probe_request(path, settings);
+    rs_context context = {.threads =
+                              settings->threads > 0 ? settings->threads : rs_default_threads(),
+                          .seed = settings->seed};
+    rs_result *result = rs_result_new("probe");
+    if (!result) return rs_fail_memory(err, "result", 0);
+    rs_status status = rs_probe_path(result, NULL, &request, &context, err);
     if (status == RS_OK)
         *out = result;
     else

@@ -25,6 +25,7 @@ typedef struct rs_scan_options {
     double energies[RS_MAX_ENERGIES]; /* fractions of --energy */
     size_t n_energies;
     rs_scan_thresholds thresholds;
+    const char *summary; /* name of table summary where another command has one; NULL: summary */
 } rs_scan_options;
 
 void rs_scan_defaults(rs_scan_options *options);

@@ -332,9 +332,9 @@ static rs_status add_summary_row(rs_table *table, const rs_heads *heads, const r
 rs_status rs_scan_summary(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
                           rs_error *err)
 {
-    (void)options;
     rs_table *table;
-    RS_TRY(rs_result_add_table(result, "summary", "Summary",
+    RS_TRY(rs_result_add_table(result, options->summary ? options->summary : "summary",
+                               options->summary ? "Summary of the weights" : "Summary",
                                "Each kind of product over all layers and heads", summary_columns,
                                sizeof summary_columns / sizeof *summary_columns, &table, err));
     for (size_t i = 0; i < heads->n; i++) {

@@ -41,7 +41,9 @@ typedef struct sweep {
     double *rest;    /* [d] what the rounding of `unit` left */
     double *column;  /* [d] absolute column sums */
     double *row;     /* [d] */
-    double *work;    /* [d] */
+    double *work;    /* [d] a row of R */
+    double *spread;  /* [d] a row of U − ū */
+    double *ignored; /* [d] takes the place of `rest` for a zero row */
     double *inverse; /* [n] 1/‖X_i‖, 0 for a zero row */
     double *norms;   /* [n] ‖X_i − centre‖ */
     double energy;   /* ‖X‖_F² */
@@ -55,7 +57,8 @@ typedef struct sweep {
 static void take_sweep(sweep *s, int64_t n, int64_t d, rs_workspace *space)
 {
     *s = (sweep){0};
-    double **vectors[] = {&s->first, &s->offset, &s->unit, &s->rest, &s->column, &s->row, &s->work};
+    double **vectors[] = {&s->first, &s->offset, &s->unit,   &s->rest,   &s->column,
+                          &s->row,   &s->work,   &s->spread, &s->ignored};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
         *vectors[i] = rs_workspace_doubles(space, d);
     s->inverse = rs_workspace_doubles(space, n);
@@ -68,18 +71,6 @@ static double largest(const double *a, int64_t n)
     for (int64_t i = 0; i < n; i++)
         best = a[i] > best ? a[i] : best;
     return best;
-}
-
-/* column += |row|, offset += row − first, unit += inverse·row. */
-static void add_columns(sweep *s, double inverse, int64_t d)
-{
-    double *restrict column = s->column, *restrict offset = s->offset, *restrict unit = s->unit;
-    const double *restrict row = s->row, *restrict first = s->first;
-    for (int64_t k = 0; k < d; k++) {
-        column[k] += fabs(row[k]);
-        offset[k] += row[k] - first[k];
-        unit[k] += inverse * row[k];
-    }
 }
 
 static void first_sweep(sweep *s, const rs_token_matrix *x)
@@ -96,7 +87,7 @@ static void first_sweep(sweep *s, const rs_token_matrix *x)
         s->nonzero += square > 0;
         s->energy += square;
         s->norm_inf = fmax(s->norm_inf, rs_sum_absolute(s->row, d));
-        add_columns(s, s->inverse[i], d);
+        rs_row_sums(s->column, s->offset, s->unit, s->row, s->first, s->inverse[i], d);
     }
     s->norm_1 = largest(s->column, d);
     for (int64_t k = 0; k < d; k++) {
@@ -105,45 +96,24 @@ static void first_sweep(sweep *s, const rs_token_matrix *x)
     }
 }
 
-/* work = row − first − offset, and its magnitudes added to the columns. */
-static void residual_row(sweep *s, int64_t d)
-{
-    double *restrict column = s->column, *restrict work = s->work;
-    const double *restrict row = s->row, *restrict first = s->first, *restrict offset = s->offset;
-    for (int64_t k = 0; k < d; k++) {
-        double r = (row[k] - first[k]) - offset[k];
-        work[k] = r;
-        column[k] += fabs(r);
-    }
-}
-
-/* work = inverse·row − unit, and its entries added to the columns' rest. */
-static void unit_row(sweep *s, double inverse, int64_t d)
-{
-    double *restrict rest = s->rest, *restrict work = s->work;
-    const double *restrict row = s->row, *restrict unit = s->unit;
-    for (int64_t k = 0; k < d; k++) {
-        double e = inverse * row[k] - unit[k];
-        work[k] = e;
-        rest[k] += e;
-    }
-}
-
 static void second_sweep(sweep *s, const rs_token_matrix *x)
 {
     int64_t n = x->n, d = x->d;
     memset(s->column, 0, (size_t)d * sizeof *s->column);
     memset(s->rest, 0, (size_t)d * sizeof *s->rest);
+    memset(s->ignored, 0, (size_t)d * sizeof *s->ignored);
+    rs_row_centres centres = {s->first, s->offset, s->unit, 0};
     for (int64_t i = 0; i < n; i++) {
         rs_token_row(s->row, x, i);
-        residual_row(s, d);
+        /* A zero row has no direction: with factor 0 its spread is −unit, which does not count. */
+        centres.factor = s->inverse[i];
+        double *left = s->inverse[i] > 0 ? s->rest : s->ignored;
+        rs_row_rests(s->work, s->column, s->spread, left, s->row, &centres, d);
         double square = rs_dot(s->work, s->work, d);
         s->norms[i] = sqrt(square);
         s->residual_energy += square;
         s->residual_inf = fmax(s->residual_inf, rs_sum_absolute(s->work, d));
-        if (s->inverse[i] == 0) continue;
-        unit_row(s, s->inverse[i], d);
-        s->unit_energy += rs_dot(s->work, s->work, d);
+        if (s->inverse[i] > 0) s->unit_energy += rs_dot(s->spread, s->spread, d);
     }
     s->residual_1 = largest(s->column, d);
     /* Σ‖u_i − c‖² is least at the mean; c differs from it by rest/m. */
@@ -176,11 +146,29 @@ static void residual_measures(rs_token_measures *out, const sweep *s, double sca
     out->at_floor = out->relative_residual <= out->floor;
 }
 
-/* Finds the first row with a NaN or infinity and the largest magnitude. */
+/* Exponent bits all set: infinity or NaN. A count, because a loop that stops is not vectorised. */
+static bool row_finite(const float *row, int64_t d)
+{
+    uint32_t found = 0;
+    for (int64_t k = 0; k < d; k++) {
+        uint32_t word;
+        memcpy(&word, row + k, sizeof word);
+        found |= (uint32_t)((word & 0x7f800000u) == 0x7f800000u);
+    }
+    return found == 0;
+}
+
+/* Finds the first row with a NaN or infinity and the largest magnitude, which float32 data need not
+ * know: its squares are in range. */
 static double examine(int64_t *first_nonfinite, const rs_token_matrix *x, double *row)
 {
     double top = 0;
     *first_nonfinite = -1;
+    if (x->single) {
+        for (int64_t i = 0; i < x->n && *first_nonfinite < 0; i++)
+            if (!row_finite(x->single + i * x->ld, x->d)) *first_nonfinite = i;
+        return 1;
+    }
     for (int64_t i = 0; i < x->n; i++) {
         rs_token_row(row, x, i);
         /* A NaN fails every comparison. */

@@ -10,17 +10,29 @@
 #include "linalg/blas.h"
 #include "linalg/krylov.h"
 #include "linalg/krylov_process.h"
+#include "linalg/vector.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-enum { FIRST_CHECK = 8, MOST_STEPS = 300 };
-#define TOLERANCE 1e-10 /* relative residual */
+enum { FIRST_CHECK = 8, MOST_STEPS = 300, ATTEMPTS = 2 };
+/* Moduli closer than this to the largest are left to the direct route. */
+#define CLUSTER 0.999
+/* Products before the first step of each attempt. */
+static const int POWERS[ATTEMPTS] = {24, 240};
+
+/* Steps beyond which the direct route costs less: the Hessenberg matrix is then half of A. */
+static int64_t most_steps(int64_t n)
+{
+    int64_t most = n <= 64 ? n : 32 + n / 4;
+    return most < MOST_STEPS ? most : MOST_STEPS;
+}
 
 typedef struct process {
     rs_krylov_basis v;
     const double *a;
+    double tolerance; /* relative residual */
     int64_t n, m;
     double *h;     /* [most, most + 1]: column j of H is row j */
     double *small; /* [most, most] what dhseqr may destroy */
@@ -30,7 +42,7 @@ typedef struct process {
 
 static void take(process *s, int64_t n, rs_workspace *space)
 {
-    int64_t most = n < MOST_STEPS ? n : MOST_STEPS;
+    int64_t most = most_steps(n);
     s->n = n;
     rs_krylov_take_basis(&s->v, n, most, space);
     s->h = rs_workspace_doubles(space, most * (most + 1));
@@ -52,10 +64,9 @@ void rs_arnoldi_space(int64_t n, rs_workspace *space)
 /* Column j of H and v_{j+1}; false when the space is exhausted. */
 static bool step(process *s, int64_t j, double smallest)
 {
-    blasint n = (blasint)s->n;
+    int64_t n = s->n;
     double *h = s->h + j * (s->v.most + 1);
-    cblas_dgemv(CblasRowMajor, CblasNoTrans, n, n, 1, s->a, n, s->v.vectors + j * s->n, 1, 0,
-                s->v.next, 1);
+    rs_multiply(s->v.next, s->a, s->v.vectors + j * n, n, n, n);
     rs_krylov_orthogonalise(&s->v, j + 1, h);
     h[j + 1] = rs_krylov_append(&s->v, j + 1, smallest);
     return h[j + 1] > 0;
@@ -108,6 +119,21 @@ static bool ritz_vector(process *s, int64_t at)
     return true;
 }
 
+/*
+ * Whether another Ritz value that is not the conjugate of `at` is nearly as large. In a cluster the
+ * start vector's part along the largest eigenvector may be so much smaller than those along its
+ * neighbours that a neighbour passes the residual test first.
+ */
+static bool clustered(const process *s, int64_t at)
+{
+    double top = hypot(s->real[at], s->imaginary[at]);
+    for (int64_t j = 0; j < s->m; j++) {
+        bool same = j == at || (j == at + 1 && s->imaginary[at] > 0);
+        if (!same && hypot(s->real[j], s->imaginary[j]) > CLUSTER * top) return true;
+    }
+    return false;
+}
+
 /* Sets the eigenvalue; true when its residual is small enough or H is complete. */
 static bool check(process *s, rs_eigenvalue *out, double *x, bool complete)
 {
@@ -118,18 +144,50 @@ static bool check(process *s, rs_eigenvalue *out, double *x, bool complete)
     out->modulus = hypot(out->real, out->imaginary);
     bool pair = out->imaginary != 0;
     if (complete && (!x || pair)) return true;
+    if (!complete && clustered(s, at)) return false;
     if (!ritz_vector(s, at)) return complete && !x;
     double last = hypot(s->vector[s->m - 1], pair ? s->vector[2 * s->m - 1] : 0);
     double residual = s->h[(s->m - 1) * (s->v.most + 1) + s->m] * last;
-    if (!complete && !(residual <= TOLERANCE * out->modulus)) return false;
+    if (!complete && !(residual <= s->tolerance * out->modulus)) return false;
     if (x && !pair) rs_krylov_combine(x, &s->v, s->vector, s->m);
     return true;
 }
 
-void rs_largest_eigenvalue(rs_eigenvalue *out, double *x, const double *a, int64_t n,
-                           const double *locked, rs_workspace *space)
+/*
+ * Replaces the start vector x by a multiple of A^k x. A product alone costs a third of a step with
+ * its orthogonalisation, and damps what is small, so that fewer steps and a smaller H do. Where the
+ * powers vanish (A nilpotent on x) the last vector that did not is kept.
+ */
+static void amplify(process *s, int powers, double smallest)
 {
-    process s = {.a = a, .v.locked = locked};
+    int64_t n = s->n;
+    for (int k = 0; k < powers; k++) {
+        rs_multiply(s->v.next, s->a, s->v.vectors, n, n, n);
+        rs_krylov_orthogonalise(&s->v, 0, NULL);
+        if (rs_krylov_append(&s->v, 0, smallest) == 0) return;
+    }
+}
+
+/* One attempt: steps from the start vector until the test is passed or the space is full. */
+static void run(process *s, rs_eigenvalue *out, double *x, double smallest)
+{
+    int64_t next_check = FIRST_CHECK;
+    s->m = 0;
+    for (bool more = true; more && !out->converged && s->m < s->v.most;) {
+        more = step(s, s->m, smallest);
+        s->m++;
+        out->steps++;
+        bool complete = !more || s->m == s->n;
+        if (!complete && s->m < s->v.most && s->m < next_check) continue;
+        next_check = s->m + 4 + s->m / 4;
+        out->converged = check(s, out, x, complete);
+    }
+}
+
+void rs_largest_eigenvalue(rs_eigenvalue *out, double *x, const double *a, int64_t n,
+                           const double *locked, double tolerance, rs_workspace *space)
+{
+    process s = {.a = a, .v.locked = locked, .tolerance = tolerance};
     take(&s, n, space);
     *out = (rs_eigenvalue){0};
     if (!rs_krylov_begin(&s.v)) {
@@ -137,14 +195,8 @@ void rs_largest_eigenvalue(rs_eigenvalue *out, double *x, const double *a, int64
         return;
     }
     double smallest = (double)n * DBL_EPSILON * rs_krylov_norm(a, n * n);
-    int64_t next_check = FIRST_CHECK;
-    for (bool more = true; more && !out->converged && s.m < s.v.most;) {
-        more = step(&s, s.m, smallest);
-        s.m++;
-        bool complete = !more || s.m == n;
-        if (!complete && s.m < s.v.most && s.m < next_check) continue;
-        next_check = s.m + 4 + s.m / 4;
-        out->converged = check(&s, out, x, complete);
+    for (int attempt = 0; attempt < ATTEMPTS && !out->converged; attempt++) {
+        amplify(&s, POWERS[attempt], smallest);
+        run(&s, out, x, smallest);
     }
-    out->steps = s.m;
 }

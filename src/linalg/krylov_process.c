@@ -2,7 +2,6 @@
 #include "linalg/krylov_process.h"
 
 #include "base/random.h"
-#include "linalg/blas.h"
 #include "linalg/krylov.h"
 #include "linalg/vector.h"
 
@@ -38,20 +37,20 @@ bool rs_krylov_begin(rs_krylov_basis *basis)
 
 void rs_krylov_orthogonalise(rs_krylov_basis *basis, int64_t count, double *h)
 {
-    blasint n = (blasint)basis->n, m = (blasint)count;
+    int64_t n = basis->n;
     /* Twice is enough (Kahan and Parlett; Giraud et al., Numer. Math. 101, 2005). */
     for (int pass = 0; pass < 2; pass++) {
         if (basis->locked) {
-            double along = rs_dot(basis->locked, basis->next, basis->n);
-            cblas_daxpy(n, -along, basis->locked, 1, basis->next, 1);
+            double along = -rs_dot(basis->locked, basis->next, n);
+            rs_add_transposed(basis->next, basis->locked, &along, 1, n, n);
         }
-        if (m == 0) continue;
-        cblas_dgemv(CblasRowMajor, CblasNoTrans, m, n, 1, basis->vectors, n, basis->next, 1, 0,
-                    basis->overlap, 1);
-        cblas_dgemv(CblasRowMajor, CblasTrans, m, n, -1, basis->vectors, n, basis->overlap, 1, 1,
-                    basis->next, 1);
+        if (count == 0) continue;
+        rs_multiply(basis->overlap, basis->vectors, basis->next, count, n, n);
+        for (int64_t j = 0; j < count; j++)
+            basis->overlap[j] = -basis->overlap[j];
+        rs_add_transposed(basis->next, basis->vectors, basis->overlap, count, n, n);
         for (int64_t j = 0; h && j < count; j++)
-            h[j] = pass == 0 ? basis->overlap[j] : h[j] + basis->overlap[j];
+            h[j] = pass == 0 ? -basis->overlap[j] : h[j] - basis->overlap[j];
     }
 }
 
@@ -68,9 +67,7 @@ double rs_krylov_append(rs_krylov_basis *basis, int64_t at, double smallest)
 void rs_krylov_combine(double *to, const rs_krylov_basis *basis, const double *weight,
                        int64_t count)
 {
-    blasint n = (blasint)basis->n;
-    cblas_dgemv(CblasRowMajor, CblasTrans, (blasint)count, n, 1, basis->vectors, n, weight, 1, 0,
-                to, 1);
+    rs_multiply_transposed(to, basis->vectors, weight, count, basis->n, basis->n);
 }
 
 void rs_krylov_space(int64_t n, rs_workspace *space)

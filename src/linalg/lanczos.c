@@ -18,12 +18,14 @@
 #include <string.h>
 
 enum { FIRST_CHECK = 6, CHECK_EVERY = 4, MOST_STEPS = 300 };
-#define TOLERANCE 1e-11       /* relative, of σ */
-#define RESIDUAL_CEILING 1e-5 /* below it the gap between Ritz values is believed */
+/* Below this residual the gap between Ritz values is believed. A cluster wider than it cannot hide:
+ * a vector mixed from its members would have a larger residual. */
+#define RESIDUAL_CEILING 1e-8
 
 typedef struct process {
     rs_krylov_basis v;
     const double *a;
+    double tolerance;     /* relative, of σ */
     int64_t n, m;         /* m: vectors so far */
     double *alpha, *beta; /* beta[j] joins columns j − 1 and j of B */
     double *u;            /* [n] */
@@ -53,10 +55,12 @@ void rs_lanczos_space(int64_t n, rs_workspace *space)
 /* Step j: α_j, β_{j+1} and v_{j+1}; false when the space is exhausted. */
 static bool step(process *s, int64_t j, double smallest)
 {
-    blasint n = (blasint)s->n;
-    const double *v = s->v.vectors + j * s->n;
-    cblas_dgemv(CblasRowMajor, CblasNoTrans, n, n, 1, s->a, n, v, 1, j > 0 ? -s->beta[j] : 0, s->u,
-                1);
+    int64_t n = s->n;
+    double *u = s->v.next;
+    rs_multiply(u, s->a, s->v.vectors + j * n, n, n, n);
+    for (int64_t i = 0; j > 0 && i < n; i++)
+        u[i] -= s->beta[j] * s->u[i];
+    memcpy(s->u, u, (size_t)n * sizeof *u);
     s->alpha[j] = rs_krylov_norm(s->u, s->n);
     if (!(s->alpha[j] > smallest)) {
         /* A maps v_j into what is already spanned: B has a zero singular value, and is complete. */
@@ -65,7 +69,7 @@ static bool step(process *s, int64_t j, double smallest)
     }
     for (int64_t i = 0; i < s->n; i++)
         s->u[i] /= s->alpha[j];
-    cblas_dgemv(CblasRowMajor, CblasTrans, n, n, 1, s->a, n, s->u, 1, 0, s->v.next, 1);
+    rs_multiply_transposed(s->v.next, s->a, s->u, n, n, n);
     rs_krylov_orthogonalise(&s->v, j + 1, NULL);
     s->beta[j + 1] = rs_krylov_append(&s->v, j + 1, smallest);
     return s->beta[j + 1] > 0;
@@ -111,10 +115,10 @@ static bool check(process *s, rs_singular *out, bool vector)
     if (!small_problem(s)) return false;
     double sigma = out->sigma = sqrt(fmax(s->values[1], 0));
     double residual = left * fabs(s->p[s->m - 1]);
-    if (residual <= TOLERANCE * sigma) return true;
+    if (residual <= s->tolerance * sigma) return true;
     double gap = sigma - sqrt(fmax(s->values[0], 0));
     return !vector && residual <= RESIDUAL_CEILING * sigma &&
-           residual * residual <= 0.1 * TOLERANCE * sigma * gap;
+           residual * residual <= 0.1 * s->tolerance * sigma * gap;
 }
 
 /* v = V q, q = Bᵀp normalised. */
@@ -130,9 +134,9 @@ static void right_vector(const process *s, double *v)
 }
 
 void rs_largest_singular(rs_singular *out, double *v, const double *a, int64_t n,
-                         const double *locked, bool vector, rs_workspace *space)
+                         const double *locked, bool vector, double tolerance, rs_workspace *space)
 {
-    process s = {.a = a, .v.locked = locked};
+    process s = {.a = a, .v.locked = locked, .tolerance = tolerance};
     take(&s, n, space);
     *out = (rs_singular){0};
     if (!rs_krylov_begin(&s.v)) {

@@ -12,7 +12,8 @@
  *   (diag(E) + Γ S⁻¹ Γᵀ) Δw = r − Δt 1,   E_i = Σ_k 4αβD + z_i/w_i,   Σ_i Δw_i = 0
  *
  * from which Δx_k = ((ΓᵀΔw)_k − h_k)/S_k, Δy = −D(Δx + ρ_p − ρ_q) + ΓΔw and the rest follow. The
- * steps are Mehrotra's predictor and corrector (SIAM J. Optim. 2, 1992). A strictly feasible start
+ * steps are Mehrotra's predictor and corrector (SIAM J. Optim. 2, 1992); what rounding takes from
+ * primal feasibility is put into the right side of the next step. A strictly feasible start
  * of both problems is at hand (x = mean, w = 1/n, y = 0), so that primal and dual objective bracket
  * the optimum at every step.
  */
@@ -24,10 +25,12 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_ITERATIONS = 100 };
-#define GAP 1e-10 /* relative distance of the two bounds to stop at */
+enum { MOST_ITERATIONS = 150, PATIENCE = 12 };
+#define GAP 1e-9 /* relative distance of the two bounds to stop at */
 #define GAP_ACCEPTED                                                                               \
     1e-6 /* and the largest that is called an answer when rounding stops it earlier */
+#define LEAST_REGULARISED 1e-15
+#define REGULARISED 1e-6
 #define TO_BOUNDARY 0.995 /* share of the way to the boundary that a step may go */
 
 typedef struct problem {
@@ -35,23 +38,26 @@ typedef struct problem {
     double *points;            /* [n, d] centred and scaled */
     double *p, *q, *a, *b;     /* [n, d] */
     double *dp, *dq, *da, *db; /* [n, d] steps; before a solve dp, dq hold the targets of pa, qb */
+    double *alpha, *beta;      /* [n, d] p/a, q/b */
     double *slope;             /* [n, d] Γ/√S */
     double *damp;              /* [n, d] D */
     double *z, *w, *dz, *dw;   /* [n] */
     double *ones, *right;      /* [n] solutions of the two right sides */
     double *diagonal;          /* [n] E */
+    double *drift;             /* [n] t − Σ(p + q) − z, which rounding keeps from 0 */
     double *matrix;            /* [n, n] and its Cholesky factor */
-    double *x, *dx;            /* [d] */
+    double *x, *dx, *best;     /* [d] */
     double *weight, *pull;     /* [d] √S, h */
     double t, dt;
 } problem;
 
 static void take(problem *s, int64_t n, int64_t d, rs_workspace *space)
 {
-    double **large[] = {&s->points, &s->p,  &s->q,  &s->a,     &s->b,   &s->dp,
-                        &s->dq,     &s->da, &s->db, &s->slope, &s->damp};
-    double **by_row[] = {&s->z, &s->w, &s->dz, &s->dw, &s->ones, &s->right, &s->diagonal};
-    double **by_column[] = {&s->x, &s->dx, &s->weight, &s->pull};
+    double **large[] = {&s->points, &s->p,  &s->q,     &s->a,    &s->b,     &s->dp,  &s->dq,
+                        &s->da,     &s->db, &s->slope, &s->damp, &s->alpha, &s->beta};
+    double **by_row[] = {&s->z,    &s->w,     &s->dz,       &s->dw,
+                         &s->ones, &s->right, &s->diagonal, &s->drift};
+    double **by_column[] = {&s->x, &s->dx, &s->best, &s->weight, &s->pull};
     s->n = n;
     s->d = d;
     for (size_t i = 0; i < sizeof large / sizeof *large; i++)
@@ -124,17 +130,21 @@ static bool factorise(problem *s)
     int64_t n = s->n, d = s->d;
     memset(s->weight, 0, (size_t)d * sizeof *s->weight);
     for (int64_t i = 0; i < n; i++) {
-        double diagonal = s->z[i] / s->w[i];
+        double diagonal = s->z[i] / s->w[i], row = 0;
         for (int64_t k = 0; k < d; k++) {
             int64_t at = i * d + k;
             double alpha = s->p[at] / s->a[at], beta = s->q[at] / s->b[at];
             double damp = 1 / (alpha + beta);
+            s->alpha[at] = alpha;
+            s->beta[at] = beta;
             s->damp[at] = damp;
             s->slope[at] = (alpha - beta) * damp;
             s->weight[k] += damp;
             diagonal += 4 * alpha * (beta * damp);
+            row += s->p[at] + s->q[at];
         }
         s->diagonal[i] = diagonal;
+        s->drift[i] = (s->t - row) - s->z[i];
     }
     for (int64_t k = 0; k < d; k++)
         s->weight[k] = sqrt(s->weight[k]);
@@ -143,29 +153,43 @@ static bool factorise(problem *s)
             s->slope[i * d + k] /= s->weight[k];
         s->ones[i] = 1;
     }
+    /* Near the optimum E spans many orders of magnitude and rounding can take definiteness away: a
+     * little more on the diagonal shortens the step but keeps it a step of ascent. Feasibility does
+     * not depend on it, and both bounds are taken from x and y themselves. */
     blasint m = (blasint)n;
-    cblas_dsyrk(CblasRowMajor, CblasUpper, CblasNoTrans, m, (blasint)d, 1, s->slope, (blasint)d, 0,
-                s->matrix, m);
-    for (int64_t i = 0; i < n; i++)
-        s->matrix[i * n + i] += s->diagonal[i];
-    lapack_int info = LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'L', m, s->matrix, m);
-    if (info != 0) return false;
-    LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'L', m, 1, s->matrix, m, s->ones, m);
-    return true;
+    for (double more = 0; more<REGULARISED; more = more> 0 ? 100 * more : LEAST_REGULARISED) {
+        cblas_dsyrk(CblasRowMajor, CblasUpper, CblasNoTrans, m, (blasint)d, 1, s->slope, (blasint)d,
+                    0, s->matrix, m);
+        for (int64_t i = 0; i < n; i++)
+            s->matrix[i * n + i] = (s->matrix[i * n + i] + s->diagonal[i]) * (1 + more);
+        if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'L', m, s->matrix, m) != 0) continue;
+        LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'L', m, 1, s->matrix, m, s->ones, m);
+        return true;
+    }
+    return false;
 }
 
-/* The right side r and h from the targets in dp, dq, dz. */
+/* What rounding has made of X − x = p − q at one entry: the next step takes it back. */
+static double drift(const problem *s, int64_t at, int64_t k)
+{
+    return (s->points[at] - s->x[k]) - (s->p[at] - s->q[at]);
+}
+
+/* The right side r and h from the targets in dp, dq, dz; dp and dq become ρ_p and ρ_q. */
 static void right_side(problem *s)
 {
     int64_t n = s->n, d = s->d;
     memset(s->pull, 0, (size_t)d * sizeof *s->pull);
     for (int64_t i = 0; i < n; i++) {
-        double sum = s->dz[i] / s->w[i];
+        double sum = s->dz[i] / s->w[i] - s->drift[i];
         for (int64_t k = 0; k < d; k++) {
             int64_t at = i * d + k;
             double rho_p = s->dp[at] / s->a[at], rho_q = s->dq[at] / s->b[at];
-            sum += rho_p + rho_q - s->slope[at] * s->weight[k] * (rho_p - rho_q);
-            s->pull[k] += s->damp[at] * (rho_p - rho_q);
+            double push = rho_p - rho_q - drift(s, at, k);
+            s->dp[at] = rho_p;
+            s->dq[at] = rho_q;
+            sum += rho_p + rho_q - s->slope[at] * s->weight[k] * push;
+            s->pull[k] += s->damp[at] * push;
         }
         s->right[i] = sum;
     }
@@ -195,13 +219,13 @@ static void solve(problem *s)
         s->dz[i] = (s->dz[i] - s->z[i] * s->dw[i]) / s->w[i];
         for (int64_t k = 0; k < d; k++) {
             int64_t at = i * d + k;
-            double rho_p = s->dp[at] / s->a[at], rho_q = s->dq[at] / s->b[at];
-            double dy =
-                s->slope[at] * s->weight[k] * s->dw[i] - s->damp[at] * (s->dx[k] + rho_p - rho_q);
+            double rho_p = s->dp[at], rho_q = s->dq[at];
+            double dy = s->slope[at] * s->weight[k] * s->dw[i] -
+                        s->damp[at] * (s->dx[k] + rho_p - rho_q - drift(s, at, k));
             s->da[at] = s->dw[i] - dy;
             s->db[at] = s->dw[i] + dy;
-            s->dp[at] = rho_p - s->p[at] / s->a[at] * s->da[at];
-            s->dq[at] = rho_q - s->q[at] / s->b[at] * s->db[at];
+            s->dp[at] = rho_p - s->alpha[at] * s->da[at];
+            s->dq[at] = rho_q - s->beta[at] * s->db[at];
         }
     }
 }
@@ -211,7 +235,7 @@ static double room(const double *value, const double *change, int64_t n)
 {
     double step = 1;
     for (int64_t i = 0; i < n; i++)
-        if (change[i] < 0) step = fmin(step, -value[i] / change[i]);
+        if (value[i] + step * change[i] < 0) step = -value[i] / change[i];
     return step;
 }
 
@@ -290,11 +314,10 @@ static void advance(problem *s)
 }
 
 /* Both bounds from scratch: the radius around x, and ⟨X, y⟩/Σ_i max_k |y_ik|, which bounds it from
- * below for every y whose columns sum to zero. */
-static void bounds(const problem *s, rs_lp_centre *result)
+ * below for every y whose columns sum to zero. The best of each is kept. */
+static void bounds(problem *s, rs_lp_centre *result)
 {
-    double value = 0, weights = 0;
-    result->radius = 0;
+    double value = 0, weights = 0, radius = 0;
     for (int64_t i = 0; i < s->n; i++) {
         const double *a = s->a + i * s->d, *b = s->b + i * s->d, *row = s->points + i * s->d;
         double most = 0, sum = 0;
@@ -305,9 +328,14 @@ static void bounds(const problem *s, rs_lp_centre *result)
         }
         value += sum;
         weights += most;
-        result->radius = fmax(result->radius, rs_distance_1(row, s->x, s->d));
+        radius = fmax(radius, rs_distance_1(row, s->x, s->d));
     }
-    result->lower = weights > 0 ? fmax(value / weights, 0) : 0;
+    if (radius < result->radius) {
+        result->radius = radius;
+        memcpy(s->best, s->x, (size_t)s->d * sizeof *s->best);
+    }
+    if (weights > 0 && value / weights <= result->radius)
+        result->lower = fmax(result->lower, value / weights);
 }
 
 rs_status rs_lp_centre_find(double *x, rs_lp_centre *result, const double *points, int64_t n,
@@ -319,14 +347,21 @@ rs_status rs_lp_centre_find(double *x, rs_lp_centre *result, const double *point
     double scale = scale_points(&s, x, points);
     if (!(scale > 0)) return RS_OK;
     start(&s);
+    result->radius = INFINITY;
     bounds(&s, result);
-    while (result->iterations < MOST_ITERATIONS &&
+    /* Steps since the gap was last halved: rounding ends the progress before the limit does. */
+    int idle = 0;
+    double halved = result->radius;
+    while (result->iterations < MOST_ITERATIONS && idle < PATIENCE &&
            !(result->radius - result->lower <= GAP * result->radius)) {
         if (!factorise(&s)) break;
         correct(&s, predict(&s));
         advance(&s);
         result->iterations++;
         bounds(&s, result);
+        double gap = result->radius - result->lower;
+        idle = gap <= halved / 2 ? 0 : idle + 1;
+        halved = idle == 0 ? gap : halved;
     }
     if (!(result->radius - result->lower <= GAP_ACCEPTED * result->radius)) {
         return rs_fail(err, RS_E_LAPACK, "smallest l1 ball",
@@ -337,7 +372,7 @@ rs_status rs_lp_centre_find(double *x, rs_lp_centre *result, const double *point
                        (long long)n, (long long)d);
     }
     for (int64_t k = 0; k < d; k++)
-        x[k] += scale * s.x[k];
+        x[k] += scale * s.best[k];
     result->radius *= scale;
     result->lower *= scale;
     return RS_OK;

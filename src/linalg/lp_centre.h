@@ -20,8 +20,8 @@ void rs_lp_centre_space(int64_t n, int64_t d, rs_workspace *space);
  * x (d) = argmin max_i ‖X_i − x‖₁: the centre that minimises the induced ∞-norm of X − 1x
  * (dong2021.md 1.2). points: n×d, row-major, finite, n, d ≥ 1. The minimum is unique, the minimiser
  * often not: this one is near the analytic centre of all minimisers. Stops when radius − lower ≤
- * 1e-10 radius. *Computed*, with both bounds of its own accuracy; cost O(n²d + n³) an iteration, 15
- * to 40 iterations. RS_E_LAPACK when rounding stops it with more than 1e-6 between the bounds.
+ * 1e-9 radius. *Computed*, with both bounds of its own accuracy; cost O(n²d + n³) an iteration, 10
+ * to 60 iterations. RS_E_LAPACK when rounding stops it with more than 1e-6 between the bounds.
  */
 rs_status rs_lp_centre_find(double *x, rs_lp_centre *result, const double *points, int64_t n,
                             int64_t d, rs_workspace *space, rs_error *err);

@@ -92,6 +92,7 @@ static double alibi_slope(int64_t head, int64_t heads)
 static rs_status alibi(const rs_tensor **out, const build *b, int64_t reach)
 {
     int64_t heads = b->arch->heads, width = 2 * reach + 1;
+    RS_TRY(rs_init_expect(b->init, (double)heads * (double)width, b->err));
     rs_arena *arena = b->network->arena;
     rs_tensor *tensor = rs_arena_alloc(arena, 1, sizeof *tensor);
     int64_t *shape = rs_arena_alloc(arena, 2, sizeof *shape);
@@ -218,24 +219,6 @@ static rs_status add_ends(build *b)
     return RS_OK;
 }
 
-/* All weights together, before the first is drawn. In doubles: only the order of magnitude decides
- * here; each tensor's size is checked exactly when it is drawn. */
-static double parameters_of(const rs_arch *arch)
-{
-    double d = (double)arch->d_model, keys = (double)arch->d_head,
-           values = arch->merged_output ? d : keys, heads = (double)arch->heads,
-           kv_heads = (double)arch->kv_heads;
-    double layer = d * (keys * (heads + kv_heads) + values * kv_heads);
-    if (!arch->merged_output) layer += d * heads * keys;
-    if (arch->positions == RS_ARCH_POSITIONS_RELATIVE) layer += heads * 2 * (double)arch->seq_len;
-    double matrices = arch->mlp == RS_ARCH_MLP_NONE ? 0 : arch->mlp == RS_ARCH_MLP_SWIGLU ? 3 : 2;
-    layer += matrices * d * (double)arch->mlp_width;
-    double n = (double)arch->seq_len, once = 2 * d * (double)arch->vocab;
-    if (arch->positions == RS_ARCH_POSITIONS_LEARNED) once += d * n;
-    if (arch->positions == RS_ARCH_POSITIONS_ALIBI) once += heads * 2 * n;
-    return (double)arch->depth * layer + once;
-}
-
 static rs_status build_network(build *b)
 {
     const rs_arch *arch = b->arch;
@@ -246,7 +229,6 @@ static rs_status build_network(build *b)
     network->layers = rs_arena_alloc(network->arena, (size_t)arch->depth, sizeof(rs_layer));
     if (!network->layers)
         return rs_fail_memory(b->err, "the layers", (size_t)arch->depth * sizeof(rs_layer));
-    RS_TRY(rs_init_expect(b->init, parameters_of(arch), b->err));
     rs_init_set_default(b->init, 1, 1, arch->d_model, network->n_layers);
     for (int w = 0; w < RS_ARCH_WEIGHTS; w++)
         RS_TRY(rs_init_set_role(b->init, weight_roles[w], arch->init[w], weight_names[w], b->err));
@@ -283,8 +265,13 @@ rs_status rs_network_from_arch(rs_network **out, const json_t *json, const char 
 {
     *out = NULL;
     rs_arch *arch = NULL;
+    rs_network *plan = NULL;
     RS_TRY(rs_arch_read(&arch, json, path, err));
-    rs_status status = open_network(out, arch, init, err);
+    rs_init_plan(init);
+    rs_status status = open_network(&plan, arch, init, err);
+    rs_network_close(plan);
+    if (status == RS_OK) status = rs_init_start(init, err);
+    if (status == RS_OK) status = open_network(out, arch, init, err);
     rs_arch_close(arch);
     return status;
 }

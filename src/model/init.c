@@ -61,6 +61,8 @@ struct rs_init {
     law roles[RS_ROLE_COUNT];
     bool has_role[RS_ROLE_COUNT];
     uint64_t seed, bytes;
+    bool planning; /* tensors are counted, not drawn */
+    double planned;
     double std, residual_std, d_model, layers;
     int threads;
     rs_strmap names; /* of the tensors drawn: asking twice draws another tensor */
@@ -377,14 +379,27 @@ static rs_status measure(place *at, rs_role role, uint32_t rank, const int64_t *
 }
 
 /* The kernel may promise memory that it does not have. */
-rs_status rs_init_expect(const rs_init *init, double parameters, rs_error *err)
+rs_status rs_init_expect(const rs_init *init, double numbers, rs_error *err)
 {
     double page = (double)sysconf(_SC_PAGESIZE), pages = (double)sysconf(_SC_PHYS_PAGES);
-    double need = (double)init->bytes + parameters * sizeof(float);
+    double need = (double)init->bytes + numbers * sizeof(float);
     if (pages <= 0 || need <= page * pages) return RS_OK;
     return rs_fail(err, RS_E_NO_MEMORY, "random weights", "choose a smaller model",
                    "the weights need %.1f GiB; this machine has %.1f GiB", need / 0x1p30,
                    page * pages / 0x1p30);
+}
+
+void rs_init_plan(rs_init *init)
+{
+    init->planning = true;
+    init->planned = 0;
+}
+
+rs_status rs_init_start(rs_init *init, rs_error *err)
+{
+    init->planning = false;
+    rs_strmap_free(&init->names);
+    return rs_init_expect(init, init->planned, err);
 }
 
 static rs_status new_block(float **out, rs_init *init, uint64_t count, rs_error *err)
@@ -458,12 +473,17 @@ rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, boo
     RS_TRY(new_tensor(&tensor, init, rank, shape, err));
     uint32_t times = 0;
     RS_TRY(name_tensor(&tensor->name, &times, init, role, bias, layer, err));
+    tensor->count = at.count;
+    tensor->bytes = (uint64_t)at.count * sizeof(float);
+    if (init->planning) {
+        init->planned += (double)at.count;
+        *out = tensor;
+        return RS_OK;
+    }
     float *data = NULL;
     RS_TRY(new_block(&data, init, (uint64_t)at.count, err));
     rs_draw stream = {init->seed, {(uint32_t)role | times << 8, (uint32_t)(layer + 1)}};
     RS_TRY(fill(data, init, role, bias, &stream, &at, err));
-    tensor->count = at.count;
-    tensor->bytes = (uint64_t)at.count * sizeof *data;
     tensor->data = (const uint8_t *)data;
     *out = tensor;
     return RS_OK;

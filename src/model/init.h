@@ -26,9 +26,14 @@ void rs_init_close(rs_init *init);
 void rs_init_set_default(rs_init *init, double std, double residual_std, int64_t d_model,
                          int32_t layers);
 
-/* Refuses weights that this machine's memory cannot hold (RS_E_NO_MEMORY, with the size), before
- * the first is drawn: `parameters` more numbers. */
-rs_status rs_init_expect(const rs_init *init, double parameters, rs_error *err);
+/* A model is asked for twice, so that one too large is refused before its first weight is drawn:
+ * after rs_init_plan, rs_init_tensor only counts (data is NULL); rs_init_start refuses what the
+ * machine's memory cannot hold (RS_E_NO_MEMORY, with the size) and forgets the plan. Without a
+ * plan, each tensor is checked as it comes. */
+void rs_init_plan(rs_init *init);
+rs_status rs_init_start(rs_init *init, rs_error *err);
+/* Refuses `numbers` more float32 numbers than memory holds. */
+rs_status rs_init_expect(const rs_init *init, double numbers, rs_error *err);
 
 /* A law of its own for a role, in ARCH.json's words: normal(mean, variance), uniform(a, b),
  * orthogonal, zero, identity, with expressions. */

@@ -310,5 +310,11 @@ rs_status rs_network_from_config(rs_network **out, const json_t *config, const c
                           .path = (char *)path,
                           .config = (json_t *)config,
                           .config_path = (char *)path};
+    rs_network *plan = NULL;
+    *out = NULL;
+    rs_init_plan(init);
+    RS_TRY(open_network(&plan, &bare, init, err));
+    rs_network_close(plan);
+    RS_TRY(rs_init_start(init, err));
     return open_network(out, &bare, init, err);
 }

@@ -232,6 +232,44 @@ static json_t *band(rs_figure_field x, rs_figure_field low, rs_figure_field high
                      "y", bottom, "y2", top);
 }
 
+/* The band of each line. On a logarithmic axis its lower end must stay above 0. */
+static json_t *band_of_each(const rs_lines *l, json_t *transform, json_t *detail)
+{
+    rs_figure_field low = l->low;
+    if (l->log_y) {
+        char number[RS_NUMBER_SIZE];
+        rs_buffer text = {0};
+        rs_number_format(number, l->y_floor > 0 ? l->y_floor : 1e-300);
+        rs_buffer_printf(&text, "max(datum['%s'], %s)", l->low.field, number);
+        json_array_append_new(transform,
+                              json_pack("{s:o, s:s}", "calculate", text_of(&text), "as", "rs_low"));
+        low.field = "rs_low";
+    }
+    json_t *bottom = number_axis(low, l->log_y);
+    json_object_set_new(bottom, "title", json_string(title_of(l->y)));
+    json_t *colour = colour_field(l->colour, l->colour_is_category);
+    json_object_set_new(colour, "legend", json_pack("{s:i}", "symbolOpacity", 1));
+    return json_pack("{s:{s:s, s:f, s:b}, s:{s:o, s:o, s:{s:s}, s:o, s:O}}", "mark", "type", "area",
+                     "opacity", 0.15, "tooltip", 0, "encoding", "x", number_axis(l->x, l->log_x),
+                     "y", bottom, "y2", "field", l->high.field, "color", colour, "detail", detail);
+}
+
+/* A dashed line across the panel and its name. Only one mark of each, whatever the rows. */
+static void add_rule(json_t *layers, double y, const char *label)
+{
+    json_t *once = json_pack("[{s:[{s:s, s:s}]}]", "aggregate", "op", "count", "as", "rs_count");
+    json_array_append_new(layers,
+                          json_pack("{s:O, s:{s:s, s:s, s:[i, i], s:b}, s:{s:{s:f}}}", "transform",
+                                    once, "mark", "type", "rule", "color", NO_VALUE, "strokeDash",
+                                    5, 4, "tooltip", 0, "encoding", "y", "datum", y));
+    json_array_append_new(
+        layers, json_pack("{s:O, s:{s:s, s:s, s:s, s:s, s:i, s:i}, s:{s:{s:f}, s:{s:i}, s:{s:s}}}",
+                          "transform", once, "mark", "type", "text", "color", NO_VALUE, "align",
+                          "left", "baseline", "bottom", "dx", 4, "dy", -2, "encoding", "y", "datum",
+                          y, "x", "value", 0, "text", "value", label));
+    json_decref(once);
+}
+
 /* {"condition": [{"test": SELECTED, "value": yes}, {"test": "rs_selected", "value": other}],
  * "value": none}: for the selected row, for the others beside it, and while none is selected. */
 static json_t *if_selected(rs_figure_names keys, double yes, double other, double none)
@@ -271,10 +309,15 @@ json_t *rs_figure_lines(const rs_lines *l)
     for (size_t i = 0; i < l->keys.n; i++)
         json_array_append_new(detail, json_pack("{s:s}", "field", l->keys.names[i]));
     if (l->low.field)
-        json_array_append_new(layers,
-                              band(l->x, l->low, l->high, l->log_x, l->log_y, title_of(l->y)));
+        json_array_append_new(layers, l->band_of_each ? band_of_each(l, transform, detail)
+                                                      : band(l->x, l->low, l->high, l->log_x,
+                                                             l->log_y, title_of(l->y)));
+    if (l->y_rule > 0) add_rule(layers, l->y_rule, l->y_rule_label);
     json_t *encoding =
         point_encoding(l->x, l->y, l->colour, l->colour_is_category, l->log_x, l->log_y, l->keys);
+    if (l->x_whole)
+        json_object_set_new(json_object_get(encoding, "x"), "axis",
+                            json_pack("{s:i}", "tickMinStep", 1));
     json_object_set_new(encoding, "detail", detail);
     json_object_set_new(encoding, "opacity", if_selected(l->keys, 1, 0.25, 0.6));
     json_object_set_new(encoding, "strokeWidth", if_selected(l->keys, 3, 1.2, 1.2));

@@ -52,8 +52,12 @@ typedef struct rs_lines {
     rs_figure_names facets;
     rs_figure_names keys;
     bool log_x, log_y; /* rows without a positive value are left out */
-    double y_floor;    /* with log_y: rows of no more than this are left out (rounding noise would
-                          stretch the axis) */
+    bool x_whole;      /* x counts: no ticks between whole numbers */
+    bool band_of_each; /* a band of its own for each line, in the line's colour */
+    double y_rule;     /* a dashed line across at this height; 0: none */
+    const char *y_rule_label;
+    double y_floor; /* with log_y: rows of no more than this are left out (rounding noise would
+                       stretch the axis) */
 } rs_lines;
 json_t *rs_figure_lines(const rs_lines *lines);
 

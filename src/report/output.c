@@ -4,7 +4,7 @@
  * A regular file is written beside its target under a temporary name, flushed to the disk, and
  * renamed over the target. Devices and pipes cannot be replaced and are written directly.
  */
-#include "report/result.h"
+#include "report/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_SIZE = 4096, LIVE_FILES = 16 };
+enum {
+    PATH_SIZE = 4096,
+    LIVE_FILES = 16,
+    PIECE = 1 << 24 /* some systems refuse to write more than 2 GiB at once */
+};
 
 /* ---- temporary files that exist now, for rs_output_abandon ---- */
 
@@ -97,7 +101,6 @@ static rs_status follow_links(char target[PATH_SIZE], const char *path, rs_error
 /* 0, or errno. A signal ends the write only when `stoppable`: a pipe may never take the rest. */
 static int write_all(int fd, const char *bytes, size_t length, bool stoppable)
 {
-    enum { PIECE = 1 << 24 }; /* some systems refuse more than 2 GiB at once */
     while (length > 0) {
         ssize_t n = write(fd, bytes, length < PIECE ? length : PIECE);
         if (n < 0 && errno == EINTR && !stoppable) continue;
@@ -175,42 +178,131 @@ static rs_status open_temporary(char name[PATH_SIZE], int *fd, int *slot, const 
     return fail(err, target, "create a file in its folder", EEXIST);
 }
 
-static rs_status replace(const char *target, const struct stat *old, const char *bytes,
-                         size_t length, rs_error *err)
+struct rs_output {
+    char path[PATH_SIZE];   /* as the user gave it, for messages */
+    char target[PATH_SIZE]; /* with links followed */
+    char name[PATH_SIZE];   /* temporary */
+    struct stat old;        /* of the file that is replaced */
+    bool replaces;
+    uint64_t size;
+    int fd, slot;
+};
+
+/* 0 or errno; the temporary file is gone or has become the target. */
+static int settle(rs_output *output, int code)
 {
-    char name[PATH_SIZE];
-    int fd = -1, slot = -1;
-    RS_TRY(open_temporary(name, &fd, &slot, target, err));
-    int code = write_all(fd, bytes, length, false);
-    if (!code && old) code = copy_mode(fd, old);
-    if (!code) code = flush(fd);
-    if (close(fd) != 0 && !code) code = errno;
-    if (!code && rename(name, target) != 0) code = errno;
-    if (code) unlink(name);
-    release(slot);
-    if (code) return fail(err, target, "write", code);
-    flush_folder(target);
+    if (!code && output->replaces) code = copy_mode(output->fd, &output->old);
+    if (!code) code = flush(output->fd);
+    if (close(output->fd) != 0 && !code) code = errno;
+    if (!code && rename(output->name, output->target) != 0) code = errno;
+    if (code) unlink(output->name);
+    release(output->slot);
+    return code;
+}
+
+/* Finds out what PATH is. *direct: a device or a pipe, which cannot be replaced. */
+static rs_status prepare(rs_output *output, bool *direct, const char *path,
+                         const rs_file_id *inputs, size_t n_inputs, rs_error *err)
+{
+    *direct = false;
+    if (!path[0]) return fail(err, "output", "write to an empty name", ENOENT);
+    RS_TRY(follow_links(output->target, path, err));
+    memcpy(output->path, path, strlen(path) + 1);
+    if (stat(output->target, &output->old) != 0)
+        return errno == ENOENT ? RS_OK : fail(err, path, "write", errno);
+    output->replaces = true;
+    for (size_t i = 0; i < n_inputs; i++)
+        if ((uint64_t)output->old.st_dev == inputs[i].device &&
+            (uint64_t)output->old.st_ino == inputs[i].inode)
+            return rs_fail(err, RS_E_OVERWRITES_INPUT, path, "choose another name for the output",
+                           "this file is one of the inputs");
+    if (S_ISDIR(output->old.st_mode)) return fail(err, path, "write", EISDIR);
+    *direct = !S_ISREG(output->old.st_mode);
+    /* A rename would replace even a write-protected file: do not. */
+    if (!*direct && access(output->target, W_OK) != 0) return fail(err, path, "write", errno);
     return RS_OK;
 }
 
 rs_status rs_output_write(const char *path, const char *bytes, size_t length,
                           const rs_file_id *inputs, size_t n_inputs, rs_error *err)
 {
-    char target[PATH_SIZE];
-    struct stat old;
-    if (!path[0]) return fail(err, "output", "write to an empty name", ENOENT);
-    RS_TRY(follow_links(target, path, err));
-    if (stat(target, &old) != 0) {
-        if (errno != ENOENT) return fail(err, path, "write", errno);
-        return replace(target, NULL, bytes, length, err);
+    rs_output output = {.fd = -1, .slot = -1};
+    bool direct;
+    RS_TRY(prepare(&output, &direct, path, inputs, n_inputs, err));
+    if (direct) return write_directly(output.target, bytes, length, err);
+    RS_TRY(open_temporary(output.name, &output.fd, &output.slot, output.target, err));
+    int code = settle(&output, write_all(output.fd, bytes, length, false));
+    if (code) return fail(err, output.target, "write", code);
+    flush_folder(output.target);
+    return RS_OK;
+}
+
+/* ---- in pieces ---- */
+
+static rs_status open_sized(rs_output *output, const char *path, const rs_file_id *inputs,
+                            size_t n_inputs, rs_error *err)
+{
+    bool direct;
+    RS_TRY(prepare(output, &direct, path, inputs, n_inputs, err));
+    if (direct)
+        return rs_fail(err, RS_E_WRITE, path, "give the name of a file",
+                       "this is a device or a pipe, and the file is not written in order");
+    RS_TRY(open_temporary(output->name, &output->fd, &output->slot, output->target, err));
+    if (output->size <= INT64_MAX && ftruncate(output->fd, (off_t)output->size) == 0) return RS_OK;
+    int code = output->size <= INT64_MAX ? errno : EFBIG;
+    close(output->fd);
+    unlink(output->name);
+    release(output->slot);
+    return fail(err, path, "write", code);
+}
+
+rs_status rs_output_open(rs_output **out, const char *path, uint64_t size, const rs_file_id *inputs,
+                         size_t n_inputs, rs_error *err)
+{
+    *out = NULL;
+    rs_output *output = rs_calloc(1, sizeof *output);
+    if (!output) return rs_fail_memory(err, path, sizeof *output);
+    *output = (rs_output){.size = size, .fd = -1, .slot = -1};
+    rs_status status = open_sized(output, path, inputs, n_inputs, err);
+    if (status == RS_OK)
+        *out = output;
+    else
+        rs_free(output);
+    return status;
+}
+
+rs_status rs_output_put(rs_output *output, uint64_t offset, const void *bytes, size_t length,
+                        rs_error *err)
+{
+    const char *at = bytes;
+    if (offset > output->size || length > output->size - offset)
+        return rs_fail(err, RS_E_INTERNAL, output->path, NULL,
+                       "bytes %llu to %llu are outside the file of %llu",
+                       (unsigned long long)offset, (unsigned long long)(offset + length),
+                       (unsigned long long)output->size);
+    while (length > 0) {
+        ssize_t n = pwrite(output->fd, at, length < PIECE ? length : PIECE, (off_t)offset);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return fail(err, output->path, "write", n < 0 ? errno : EIO);
+        at += n;
+        offset += (uint64_t)n;
+        length -= (size_t)n;
     }
-    for (size_t i = 0; i < n_inputs; i++)
-        if ((uint64_t)old.st_dev == inputs[i].device && (uint64_t)old.st_ino == inputs[i].inode)
-            return rs_fail(err, RS_E_OVERWRITES_INPUT, path, "choose another name for the output",
-                           "this file is one of the inputs");
-    if (S_ISDIR(old.st_mode)) return fail(err, path, "write", EISDIR);
-    if (!S_ISREG(old.st_mode)) return write_directly(target, bytes, length, err);
-    /* A rename would replace even a write-protected file: do not. */
-    if (access(target, W_OK) != 0) return fail(err, path, "write", errno);
-    return replace(target, &old, bytes, length, err);
+    return RS_OK;
+}
+
+rs_status rs_output_commit(rs_output *output, rs_error *err)
+{
+    int code = settle(output, 0);
+    rs_status status = code ? fail(err, output->path, "write", code) : RS_OK;
+    if (!code) flush_folder(output->target);
+    rs_free(output);
+    return status;
+}
+
+void rs_output_discard(rs_output *output)
+{
+    if (!output) return;
+    settle(output, ECANCELED);
+    rs_free(output);
 }

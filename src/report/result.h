@@ -48,6 +48,7 @@ typedef struct rs_finding {
     const char *table;   /* table the finding is about, for the link in the report; NULL */
     const char *product; /* column `product` of that row; NULL */
     const char *stack, *attention;
+    const char *variant; /* column `variant` of that row; NULL */
 } rs_finding;
 
 /* ---- building ---- */

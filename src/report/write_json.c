@@ -102,6 +102,7 @@ static void write_finding(rs_buffer *out, const rs_finding *finding)
     write_optional(out, "product", finding->product, &first);
     write_optional(out, "stack", finding->stack, &first);
     write_optional(out, "attention", finding->attention, &first);
+    write_optional(out, "variant", finding->variant, &first);
     rs_buffer_puts(out, "}");
 }
 

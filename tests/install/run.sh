@@ -56,6 +56,16 @@ int main(int argc, char **argv)
     rs_text_free(csv);
     if (rs_result_csv(&csv, NULL, result, "hats", &err) != RS_E_NOT_FOUND) return 1;
     rs_result_free(result);
+
+    rs_probe_settings probe;
+    rs_probe_settings_init(&probe);
+    probe.random = 2;
+    probe.seq_len = 4;
+    probe.variants = "full,san";
+    if (rs_probe_checkpoint(&result, argv[1], &probe, &err) != RS_OK) return rs_status_exit_code(err.status);
+    if (rs_result_csv(&csv, NULL, result, "tokens", &err) != RS_OK) return 1;
+    rs_text_free(csv);
+    rs_result_free(result);
     return 0;
 }
 END

@@ -158,6 +158,7 @@ ATTENTION = [
     (7, 2, "none", 0, "shaped"), (20, 1, "none", 0, "plain"), (40, 12, "none", 0, "plain"), (40, 2, "causal", 0, "plain"),
     (40, 2, "none", 0, "centred"), (40, 3, "none", 0, "shaped"), (33, 40, "none", 0, "plain"), (64, 4, "causal", 9, "plain"),
     (90, 2, "none", 6, "plain"), (48, 3, "none", 0, "masked"), (48, 3, "none", 0, "rescaled"), (40, 4, "causal", 0, "shaped"),
+    (150, 6, "none", 0, "plain"), (140, 3, "causal", 0, "plain"), (135, 30, "none", 20, "plain"),
 ]
 
 

@@ -11,7 +11,6 @@
 #include "base/memory.h"
 #include "collapse/attention_measures.h"
 #include "linalg/krylov.h"
-#include "linalg/vector.h"
 #include "measure_cases.h"
 
 #include <float.h>
@@ -306,32 +305,72 @@ static void rank_one(void **state)
 /* ---- matrices that are hard for Krylov methods ---- */
 
 /* A circulant of c: eigenvalues Σ c_j ω^{jk}, complex pairs in general. */
+static double circulant(double *a, int n, const double c[4])
+{
+    double second = 0, turn = 2 * acos(-1) / n;
+    memset(a, 0, (size_t)(n * n) * sizeof *a);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < 4; j++)
+            a[i * n + (i + j) % n] = c[j];
+    for (int k = 1; k < n; k++) {
+        double re = 0, im = 0;
+        for (int j = 0; j < 4; j++) {
+            re += c[j] * cos(turn * k * j);
+            im += c[j] * sin(turn * k * j);
+        }
+        second = fmax(second, hypot(re, im));
+    }
+    return second;
+}
+
 static void circulants(void **state)
 {
     (void)state;
-    enum { N = 60 };
     static const double filters[][4] = {
         {0.5, 0.5, 0, 0}, {0.2, 0.5, 0.3, 0}, {0.05, 0.05, 0.05, 0.85}, {0, 0, 1, 0}};
-    for (int f = 0; f < 4; f++) {
-        double a[N * N] = {0}, expected = 0;
-        for (int i = 0; i < N; i++)
-            for (int j = 0; j < 4; j++)
-                a[i * N + (i + j) % N] = filters[f][j];
-        for (int k = 1; k < N; k++) {
-            double re = 0, im = 0, angle = 2 * acos(-1) * k / N;
-            for (int j = 0; j < 4; j++) {
-                re += filters[f][j] * cos(angle * j);
-                im += filters[f][j] * sin(angle * j);
-            }
-            expected = fmax(expected, hypot(re, im));
+    /* At 130 Arnoldi has to give up on the third, whose moduli lie close together. */
+    static const int sizes[] = {60, 130};
+    for (int s = 0; s < 2; s++) {
+        int n = sizes[s];
+        double *a = malloc((size_t)(n * n) * sizeof *a);
+        assert_non_null(a);
+        for (int f = 0; f < 4; f++) {
+            double expected = circulant(a, n, filters[f]);
+            rs_attention_measures m = plain(a, n);
+            assert_near("circulant lambda2", m.lambda2, expected, 1e-9, 0);
+            /* Normal: the singular values are the moduli. */
+            assert_near("circulant sigma1", m.sigma1, 1, 1e-12, 0);
+            assert_near("circulant sigma2", m.sigma2, expected, 1e-11, 0);
+            assert_true(m.converged);
         }
-        rs_attention_measures m = plain(a, N);
-        assert_near("circulant lambda2", m.lambda2, expected, 1e-9, 0);
-        /* Normal: the singular values are the moduli. */
-        assert_near("circulant sigma1", m.sigma1, 1, 1e-12, 0);
-        assert_near("circulant sigma2", m.sigma2, expected, 1e-11, 0);
-        assert_true(m.converged);
+        free(a);
     }
+}
+
+/* Where Arnoldi gives up it says so: the tokens look at their neighbour, with some noise. */
+static void hard_for_arnoldi(void **state)
+{
+    (void)state;
+    enum { N = 130 };
+    double *a = malloc(N * N * sizeof *a);
+    assert_non_null(a);
+    (void)circulant(a, N, (const double[]){0, 0.999, 0.001, 0});
+    rs_workspace space = {0};
+    rs_krylov_space(N, &space);
+    space = (rs_workspace){.base = malloc(space.used)};
+    assert_non_null(space.base);
+    void *base = space.base;
+    rs_eigenvalue got;
+    rs_largest_eigenvalue(&got, NULL, a, N, NULL, 1e-11, &space);
+    /* Either the residual test was passed, and then the modulus is that of an eigenvalue, or not.
+     */
+    assert_true(!got.converged || fabs(got.modulus - 1) < 1e-9);
+    rs_attention_measures m = plain(a, N);
+    double second = circulant(a, N, (const double[]){0, 0.999, 0.001, 0});
+    assert_true(m.converged);
+    assert_near("lambda2", m.lambda2, second, 1e-9, 0);
+    free(base);
+    free(a);
 }
 
 /* Row-stochastic with k copies of one eigenvalue and a Jordan block at another: block diagonal of
@@ -482,33 +521,6 @@ static void senseless_sizes_are_refused(void **state)
     assert_true(rs_attention_workspace(INT64_MAX) == SIZE_MAX);
 }
 
-/* The vectorised sums against their plain definition in long double. */
-static void sums_agree_with_their_definition(void **state)
-{
-    (void)state;
-    static const int lengths[] = {0, 1, 3, 4, 15, 16, 17, 33, 64, 100, 1000};
-    double *a = entries(1000, 1), *b = entries(1000, 2);
-    for (int l = 0; l < 11; l++) {
-        int n = lengths[l];
-        long double sum = 0, absolute = 0, dot = 0, distance = 0, square = 0;
-        for (int i = 0; i < n; i++) {
-            long double x = (long double)a[i], y = (long double)b[i];
-            sum += x;
-            absolute += fabsl(x);
-            dot += x * y;
-            distance += fabsl(x - y);
-            square += (x - y) * (x - y);
-        }
-        assert_near("sum", rs_sum(a, n), (double)sum, 0, 1e-13);
-        assert_near("absolute", rs_sum_absolute(a, n), (double)absolute, 1e-14, 0);
-        assert_near("dot", rs_dot(a, b, n), (double)dot, 0, 1e-13);
-        assert_near("distance", rs_distance_1(a, b, n), (double)distance, 1e-14, 0);
-        assert_near("square", rs_distance_squared(a, b, n), (double)square, 1e-14, 0);
-    }
-    free(a);
-    free(b);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -519,6 +531,7 @@ int main(void)
         cmocka_unit_test(uniform_identity_and_permutation),
         cmocka_unit_test(rank_one),
         cmocka_unit_test(circulants),
+        cmocka_unit_test(hard_for_arnoldi),
         cmocka_unit_test(defective_and_multiple),
         cmocka_unit_test(nilpotent),
         cmocka_unit_test(nearly_equal_moduli),
@@ -526,7 +539,6 @@ int main(void)
         cmocka_unit_test(zero_rows_and_zero_matrix),
         cmocka_unit_test(nonfinite_gives_nan),
         cmocka_unit_test(senseless_sizes_are_refused),
-        cmocka_unit_test(sums_agree_with_their_definition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

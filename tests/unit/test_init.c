@@ -350,6 +350,29 @@ static void sizes_are_checked_before_memory_is_asked_for(void **state)
     rs_init_close(init);
 }
 
+/* A plan counts and draws nothing; what is drawn afterwards is what would have been without it. */
+static void a_plan_comes_before_the_draw(void **state)
+{
+    (void)state;
+    rs_init *init = open_init(NULL, 3), *plain = open_init(NULL, 3);
+    rs_error err;
+    rs_init_plan(init);
+    const rs_tensor *planned = draw(init, RS_ROLE_Q, 0, 50, 60, true);
+    assert_null(planned->data);
+    assert_int_equal(rs_init_start(init, &err), RS_OK);
+    const rs_tensor *drawn = draw(init, RS_ROLE_Q, 0, 50, 60, true);
+    const rs_tensor *same = draw(plain, RS_ROLE_Q, 0, 50, 60, true);
+    assert_string_equal(drawn->name, "layer 0 q");
+    assert_memory_equal(drawn->data, same->data, same->bytes);
+    rs_init_plan(init);
+    for (int32_t l = 0; l < 1000; l++)
+        draw(init, RS_ROLE_Q, l, 1 << 20, 1 << 12, true);
+    assert_int_equal(rs_init_start(init, &err), RS_E_NO_MEMORY);
+    assert_non_null(strstr(err.what, "the weights need 16000.0 GiB"));
+    rs_init_close(init);
+    rs_init_close(plain);
+}
+
 static rs_status walk_once(void)
 {
     rs_init *init = NULL;
@@ -394,6 +417,7 @@ int main(void)
         cmocka_unit_test(biases_and_gains),
         cmocka_unit_test(laws_refused_by_name),
         cmocka_unit_test(sizes_are_checked_before_memory_is_asked_for),
+        cmocka_unit_test(a_plan_comes_before_the_draw),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -177,9 +177,9 @@ static void l1_ball_is_the_linear_programme_s(void **state)
         rs_lp_centre got = ball(x, points, n, d);
         /* Beside the gap, the rounding of entries that are nearly equal. */
         double noise = 4 * (double)d * U64;
-        assert_near("radius", got.radius, expected, 1e-9, noise);
+        assert_near("radius", got.radius, expected, 2e-9, noise);
         assert_near("radius of x", radius(x, points, n, d), got.radius, 1e-12, noise);
-        assert_true(got.lower <= got.radius && got.radius - got.lower <= 1e-9 * got.radius);
+        assert_true(got.lower <= got.radius && got.radius - got.lower <= 2e-9 * got.radius);
         if (n > 1) seen++;
         rs_token_measures all = measure(points, n, d, false, RS_CENTRE_LP);
         assert_true(all.residual_1inf >= 0 && all.residual_fro >= 0);

@@ -1,0 +1,129 @@
+/* cmd_tokenize.c: `rankscope tokenize`. */
+#include "cli/cli.h"
+
+#include "base/mapping.h"
+#include "text/tokenizer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+static const rs_column id_columns[] = {
+    {.name = "position", .type = RS_COLUMN_INT, .formula = "place in the sequence, from 0"},
+    {.name = "id", .type = RS_COLUMN_INT},
+    {.name = "token", .type = RS_COLUMN_TEXT, .formula = "as the vocabulary spells it"},
+    {.name = "begin",
+     .type = RS_COLUMN_INT,
+     .unit = "bytes",
+     .formula = "where its part of the text begins"},
+    {.name = "end",
+     .type = RS_COLUMN_INT,
+     .unit = "bytes",
+     .formula = "behind its last byte; begin = end for tokens that were added"},
+};
+enum { POSITION, ID, TOKEN, BEGIN, END, N_ID_COLUMNS };
+
+static const rs_column summary_columns[] = {
+    {.name = "tokens", .type = RS_COLUMN_INT},
+    {.name = "added", .type = RS_COLUMN_INT, .formula = "special tokens around the text"},
+    {.name = "bytes", .type = RS_COLUMN_INT, .unit = "bytes"},
+    {.name = "bytes_per_token", .type = RS_COLUMN_REAL, .formula = "bytes / (tokens - added)"},
+    {.name = "vocabulary", .type = RS_COLUMN_INT, .formula = "largest id + 1"},
+};
+enum { TOKENS, ADDED, BYTES, BYTES_PER_TOKEN, VOCABULARY, N_SUMMARY_COLUMNS };
+
+static rs_status add_ids(rs_result *result, const rs_tokenizer *tokenizer, const rs_token_ids *ids,
+                         rs_error *err)
+{
+    rs_table *table;
+    RS_TRY(rs_result_add_table(result, "ids", "Token ids", "The sequence that the model sees",
+                               id_columns, N_ID_COLUMNS, &table, err));
+    for (size_t i = 0; i < ids->n; i++) {
+        size_t row;
+        RS_TRY(rs_table_add_row(table, &row, err));
+        rs_table_set_int(table, row, POSITION, (int64_t)i);
+        rs_table_set_int(table, row, ID, ids->ids[i]);
+        RS_TRY(
+            rs_table_set_text(table, row, TOKEN, rs_tokenizer_token(tokenizer, ids->ids[i]), err));
+        rs_table_set_int(table, row, BEGIN, (int64_t)ids->begin[i]);
+        rs_table_set_int(table, row, END, (int64_t)ids->end[i]);
+    }
+    return RS_OK;
+}
+
+static rs_status add_summary(rs_result *result, const rs_tokenizer *tokenizer,
+                             const rs_token_ids *ids, size_t bytes, bool special, rs_error *err)
+{
+    rs_table *table;
+    size_t row, before, after;
+    const int32_t *first, *last;
+    rs_tokenizer_specials(tokenizer, &first, &before, &last, &after);
+    size_t added = special ? before + after : 0;
+    RS_TRY(rs_result_add_table(result, "summary", "Summary", "The text and its tokens",
+                               summary_columns, N_SUMMARY_COLUMNS, &table, err));
+    RS_TRY(rs_table_add_row(table, &row, err));
+    rs_table_set_int(table, row, TOKENS, (int64_t)ids->n);
+    rs_table_set_int(table, row, ADDED, (int64_t)added);
+    rs_table_set_int(table, row, BYTES, (int64_t)bytes);
+    rs_table_set_real(table, row, BYTES_PER_TOKEN,
+                      ids->n > added ? (double)bytes / (double)(ids->n - added) : NAN);
+    rs_table_set_int(table, row, VOCABULARY, rs_tokenizer_vocabulary(tokenizer));
+    return RS_OK;
+}
+
+static rs_status tokenize(rs_result *result, const rs_tokenizer *tokenizer,
+                          const rs_mapping *mapping, bool special, rs_error *err)
+{
+    rs_token_ids ids;
+    RS_TRY(rs_tokenizer_encode(&ids, tokenizer, (const char *)mapping->data, mapping->size, special,
+                               err));
+    rs_status status = rs_mapping_check(mapping, err);
+    if (status == RS_OK) status = add_summary(result, tokenizer, &ids, mapping->size, special, err);
+    if (status == RS_OK) status = add_ids(result, tokenizer, &ids, err);
+    rs_token_ids_free(&ids);
+    return status;
+}
+
+/* The identity of the tokenizer's file, so that no output replaces it. */
+static void note_input(rs_file_id *id, const char *path)
+{
+    char file[4096];
+    struct stat info;
+    if (stat(path, &info) != 0) return;
+    int length = snprintf(file, sizeof file, "%s/tokenizer.json", path);
+    if (S_ISDIR(info.st_mode) &&
+        (length < 0 || (size_t)length >= sizeof file || stat(file, &info) != 0))
+        return;
+    *id = (rs_file_id){(uint64_t)info.st_dev, (uint64_t)info.st_ino};
+}
+
+int cli_tokenize(const cli_args *args)
+{
+    double started = cli_now();
+    rs_error err;
+    rs_tokenizer *tokenizer = NULL;
+    rs_mapping *text = NULL;
+    rs_file_id inputs[2] = {{0}, {0}};
+    cli_args shown = *args; /* the table is what this command is for */
+    if (!shown.tables) shown.tables = "ids";
+    if (!args->text) {
+        rs_fail(&err, RS_E_USAGE, "--text", "'rankscope tokenize --help' shows how",
+                "name the file whose text is to be tokenised");
+        return cli_fail(&err);
+    }
+    rs_result *result = rs_result_new("tokenize");
+    rs_status status =
+        result ? cli_set_meta(result, args, NAN, &err) : rs_fail_memory(&err, "result", 0);
+    if (status == RS_OK) status = rs_tokenizer_open(&tokenizer, args->input, &err);
+    if (status == RS_OK) status = rs_mapping_open(&text, args->text, &err);
+    if (status == RS_OK) {
+        inputs[0] = (rs_file_id){text->device, text->inode};
+        note_input(&inputs[1], args->input);
+        status = tokenize(result, tokenizer, text, !args->no_special, &err);
+    }
+    rs_tokenizer_close(tokenizer);
+    rs_mapping_close(text);
+    if (status == RS_OK) return cli_finish(result, &shown, started, inputs, 2);
+    rs_result_free(result);
+    return cli_fail(&err);
+}

@@ -1,0 +1,218 @@
+/*
+ * probe.h: `rankscope probe`: what happens to the tokens on their way through a model, and what
+ * holds them apart.
+ *
+ * From below: rs_probe_measure runs one network over inputs and gathers the measures of tokens and
+ * attention over the samples (what the laboratory uses); rs_probe does that for every variant of a
+ * network and writes tables, figures and findings into a result; rs_probe_path opens a path and
+ * does it all.
+ */
+#ifndef RS_COLLAPSE_PROBE_H
+#define RS_COLLAPSE_PROBE_H
+
+#include "collapse/attention_measures.h"
+#include "collapse/probe_input.h"
+#include "collapse/scan.h"
+#include "collapse/token_measures.h"
+#include "model/edit.h"
+
+/* ---- gathering: one network, many samples (probe_gather.c, probe_measure.c) ---- */
+
+/* A quantity over samples; samples where it is undefined (NaN) do not count. */
+typedef struct rs_spread {
+    int64_t n;
+    double mean, std;                 /* std: of the samples, with n - 1; NaN below two */
+    double min, max, median, geomean; /* geomean: exp of the mean logarithm; 0 when one is 0 */
+} rs_spread;
+/* values are reordered. */
+rs_spread rs_spread_of(double *values, int64_t n);
+
+enum { RS_TOKEN_REALS = 14, RS_ATTENTION_REALS = 11 };
+
+/* What a row of table tokens is measured on. */
+typedef enum rs_probe_site {
+    RS_PROBE_BLOCK_OUT,
+    RS_PROBE_MIXER_OUT,
+    RS_PROBE_FUSION_MAX,
+    RS_PROBE_FUSION_CONCAT,
+    RS_PROBE_FUSION_GATE,
+    RS_PROBE_SITES
+} rs_probe_site;
+const char *rs_probe_site_name(rs_probe_site site); /* "block_out", ... */
+
+/* One row of table tokens. */
+typedef struct rs_token_row {
+    rs_probe_site site;
+    int32_t layer;               /* state l: 0 enters the first block */
+    double mean[RS_TOKEN_REALS]; /* order of rs_token_columns; NaN: nowhere defined */
+    rs_spread residual;          /* relative_residual */
+    bool at_floor;               /* residual.mean is no more than the floor of the precision */
+    int64_t nonfinite;           /* samples with a NaN or an infinity; -1: none ran yet */
+    int64_t first_sample, first_token; /* where the first of them is; -1 */
+} rs_token_row;
+
+/* One row of table attention. */
+typedef struct rs_attention_row {
+    int32_t layer, head;             /* from 0 */
+    double mean[RS_ATTENTION_REALS]; /* order of rs_attention_columns */
+    double gap_geomean, gap_min;     /* of spectral_gap over the samples */
+    double entropy_ratio;            /* entropy / (mean over rows of ln of the visible keys) */
+    int64_t samples;                 /* samples of at least one token that were measured */
+    int64_t unconverged;             /* samples where an eigenvalue iteration failed */
+} rs_attention_row;
+
+typedef struct rs_probe_measured {
+    rs_token_row *tokens; /* by layer, then site */
+    size_t n_tokens;
+    rs_attention_row *attention; /* by layer, then head; empty when not asked for */
+    size_t n_attention;
+    int64_t samples;        /* that have tokens */
+    int64_t rows;           /* tokens in all */
+    int64_t scored;         /* next tokens that the loss is over; 0: no loss was asked for */
+    double nll;             /* mean negative log-likelihood of them, nats */
+    double floor;           /* of relative_residual at this precision */
+    uint64_t peak_bytes;    /* activations and workspace of the engine, at most */
+    uint64_t measure_bytes; /* workspace of the measures */
+    double flops;           /* of the matrix products of all passes */
+    double seconds;         /* of all passes with their measures */
+    int64_t batch;          /* samples a pass */
+} rs_probe_measured;
+
+typedef struct rs_measure_options {
+    rs_precision precision; /* of the weights given */
+    bool tokens;            /* table tokens */
+    bool spectral;          /* its rank columns */
+    bool attention;         /* table attention */
+    bool loss;              /* next-token loss, where the head predicts the next token */
+    rs_centre centre;
+    rs_fusion fusion;         /* one more row: the states of all layers read together */
+    int64_t batch;            /* samples a pass; 0: chosen from memory */
+    const char *phase;        /* for the progress bar; NULL: "probe" */
+    int64_t *first_sample[2]; /* told, for taps, which sample each batch begins with; NULL */
+    uint64_t done, total; /* progress so far and in all, in tokens; total 0: this network's alone */
+} rs_measure_options;
+/* Everything but loss, mean as centre. */
+void rs_measure_defaults(rs_measure_options *options);
+
+/*
+ * Runs `network` over all inputs and measures it. taps (n_taps, may be 0) listen too, before the
+ * measures. A NaN in the states is no failure (rows say where).
+ */
+rs_status rs_probe_measure(rs_probe_measured **out, const rs_network *network, rs_weights *weights,
+                           const rs_probe_inputs *inputs, const rs_measure_options *options,
+                           const rs_tap *const *taps, size_t n_taps, const rs_context *context,
+                           rs_error *err);
+void rs_probe_measured_free(rs_probe_measured *measured); /* NULL is fine */
+
+/* The row of a state, or NULL. */
+const rs_token_row *rs_probe_row(const rs_probe_measured *measured, rs_probe_site site,
+                                 int32_t layer);
+
+/* How much decoded weight rs_weights_open may keep on this machine: half of its memory. */
+uint64_t rs_probe_weight_limit(void);
+/* Samples of `longest` tokens that one pass takes when nobody says: as many as 4096 tokens hold,
+ * fewer where their activations would take more than a sixteenth of the memory, at least one. */
+int64_t rs_probe_default_batch(const rs_network *network, rs_precision precision, int64_t longest);
+
+/* The columns in the order of rs_token_row.mean and rs_attention_row.mean: probe_columns.c. */
+extern const rs_column rs_token_columns[RS_TOKEN_REALS];
+extern const rs_column rs_attention_columns[RS_ATTENTION_REALS];
+void rs_token_values(double values[RS_TOKEN_REALS], const rs_token_measures *measures);
+void rs_attention_values(double values[RS_ATTENTION_REALS], const rs_attention_measures *measures);
+enum { RS_TOKEN_RELATIVE_RESIDUAL = 2, RS_TOKEN_MEAN_COSINE = 7, RS_TOKEN_EFFECTIVE_RANK = 10 };
+enum {
+    RS_ATTENTION_ENTROPY = 0,
+    RS_ATTENTION_LOGIT_VARIANCE = 1,
+    RS_ATTENTION_GAP = 2,
+    RS_ATTENTION_UNIFORM = 7,
+    RS_ATTENTION_FIRST = 9
+};
+
+/* ---- a whole probe: variants, tables, findings ---- */
+
+/* Thresholds of the findings; each can be set by --threshold CODE=VALUE. */
+typedef struct rs_probe_thresholds {
+    double token_collapse;      /* relative_residual of a state below this */
+    double attention_sink;      /* first_token_weight above this */
+    double uniform_attention;   /* entropy over its maximum above this */
+    double condensed_attention; /* entropy over its maximum below this */
+} rs_probe_thresholds;
+
+typedef struct rs_map_choice {
+    int32_t layer, head;
+} rs_map_choice;
+
+typedef struct rs_probe_options {
+    rs_probe_source source;
+    rs_measure_options measure; /* with the precision */
+    rs_edit edit;               /* for all variants */
+    bool edited;                /* `edit` changes something */
+    const char *variants; /* --variants; NULL: one, the network with `edit`, named "full" or, when
+                             it is edited, "edited" */
+    rs_map_choice *maps;  /* --attention-maps, borrowed */
+    size_t n_maps;
+    const char *taps, *output; /* safetensors files to write; NULL */
+    int64_t generate;          /* greedy continuation; 0 */
+    rs_probe_thresholds thresholds;
+} rs_probe_options;
+
+void rs_probe_defaults(rs_probe_options *options);
+
+/*
+ * Fills `result` with the tables, figures and findings of contract.md, section probe, and its meta
+ * "inputs" and "run". tokenizer may be NULL (ids have no text then). files: inputs never to
+ * overwrite.
+ */
+rs_status rs_probe(rs_result *result, const rs_network *network, const rs_probe_inputs *inputs,
+                   const rs_tokenizer *tokenizer, const rs_probe_options *options,
+                   const rs_input_files *files, const rs_context *context, rs_error *err);
+
+/* What to probe. */
+typedef struct rs_probe_request {
+    const char *path; /* a checkpoint; with init also ARCH.json or config.json */
+    const char *init; /* law of --init: random weights instead of a checkpoint's; NULL */
+    bool lenient;
+    bool
+        scan; /* the checkpoint's weights too, as `scan` does by default: its tables beside these */
+    rs_probe_options options;
+} rs_probe_request;
+
+/* probe_path.c: opens, probes and closes. inputs (may be NULL) is filled as soon as files are open.
+ */
+rs_status rs_probe_path(rs_result *result, rs_input_files *inputs, const rs_probe_request *request,
+                        const rs_context *context, rs_error *err);
+
+/* ---- parts, one file each ---- */
+
+/* A variant that has run. */
+typedef struct rs_probed {
+    const char *name;
+    rs_probe_measured *measured;
+    const rs_network *network;        /* edited */
+    const struct rs_map_keeper *maps; /* attention matrices that were kept, or NULL */
+} rs_probed;
+
+/* How the relative residual of the states falls from layer to layer (probe_tables.c). */
+typedef struct rs_decay {
+    const rs_token_row *first, *last; /* states 0 and L (or the last that is finite); NULL: none */
+    double per_layer; /* geometric mean factor over `steps` layers: those before the floor */
+    int32_t steps;
+    double worst; /* least factor of one layer, and the state it leads to */
+    int32_t worst_at;
+    int32_t floor_from; /* first state at the rounding floor; -1: none */
+} rs_decay;
+rs_decay rs_probe_decay(const rs_probe_measured *measured, int32_t layers);
+
+/* probe_tables.c */
+rs_status rs_probe_tables(rs_result *result, const rs_probed *variants, size_t n,
+                          const rs_probe_options *options, rs_error *err);
+/* probe_findings.c, probe_verdict.c */
+rs_status rs_probe_findings(rs_result *result, const rs_probed *variants, size_t n,
+                            const rs_probe_options *options, rs_error *err);
+rs_status rs_probe_verdict(rs_result *result, const rs_probed *variants, size_t n,
+                           const rs_probe_options *options, rs_error *err);
+/* probe_figures.c */
+rs_status rs_probe_figures(rs_result *result, const rs_probed *variants, size_t n,
+                           const rs_probe_options *options, rs_error *err);
+
+#endif

@@ -1,0 +1,286 @@
+/* probe_gather_tokens.c: table tokens: each state's measures, sample by sample in parallel, summed
+ * in the order of the samples so that the number of threads changes nothing. */
+#include "collapse/probe_gather.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+
+/* ---- spreads and sums ---- */
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Drops what is undefined; returns how many stay. */
+static int64_t keep_defined(double *values, int64_t n)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (!isnan(values[i])) values[kept++] = values[i];
+    return kept;
+}
+
+rs_spread rs_spread_of(double *values, int64_t n)
+{
+    rs_spread s = {.n = keep_defined(values, n),
+                   .mean = NAN,
+                   .std = NAN,
+                   .min = NAN,
+                   .max = NAN,
+                   .median = NAN,
+                   .geomean = NAN};
+    if (s.n == 0) return s;
+    qsort(values, (size_t)s.n, sizeof *values, compare_doubles);
+    double sum = 0, logs = 0, squares = 0;
+    for (int64_t i = 0; i < s.n; i++) {
+        sum += values[i];
+        logs += log(values[i]);
+    }
+    s.mean = sum / (double)s.n;
+    for (int64_t i = 0; i < s.n; i++)
+        squares += (values[i] - s.mean) * (values[i] - s.mean);
+    if (s.n > 1) s.std = sqrt(squares / (double)(s.n - 1));
+    s.min = values[0];
+    s.max = values[s.n - 1];
+    s.median = 0.5 * (values[(s.n - 1) / 2] + values[s.n / 2]);
+    s.geomean = exp(logs / (double)s.n);
+    return s;
+}
+
+rs_status rs_sums_open(rs_sums *sums, size_t rows, size_t columns, rs_error *err)
+{
+    size_t cells;
+    *sums = (rs_sums){.rows = rows, .columns = columns};
+    if (!rs_size_mul(rows, columns, &cells)) return rs_fail_memory(err, "measures", SIZE_MAX);
+    sums->sum = rs_calloc(cells, sizeof *sums->sum);
+    sums->count = rs_calloc(cells, sizeof *sums->count);
+    return sums->sum && sums->count ? RS_OK
+                                    : rs_fail_memory(err, "measures", cells * sizeof *sums->sum);
+}
+
+void rs_sums_add(rs_sums *sums, size_t row, const double *values)
+{
+    double *sum = sums->sum + row * sums->columns;
+    int64_t *count = sums->count + row * sums->columns;
+    for (size_t c = 0; c < sums->columns; c++) {
+        if (isnan(values[c])) continue;
+        sum[c] += values[c];
+        count[c]++;
+    }
+}
+
+double rs_sums_mean(const rs_sums *sums, size_t row, size_t column)
+{
+    size_t cell = row * sums->columns + column;
+    return sums->count[cell] ? sums->sum[cell] / (double)sums->count[cell] : NAN;
+}
+
+void rs_sums_close(rs_sums *sums)
+{
+    rs_free(sums->sum);
+    rs_free(sums->count);
+}
+
+/* ---- rows: state 0, then (block_out, mixer_out) of each layer, then the fused read-out ---- */
+
+static size_t row_of(const rs_gather *g, rs_probe_site site, int32_t layer)
+{
+    if (site == RS_PROBE_BLOCK_OUT) return layer == 0 ? 0 : 2 * (size_t)layer - 1;
+    if (site == RS_PROBE_MIXER_OUT) return 2 * (size_t)layer;
+    return 2 * (size_t)g->network->n_layers + 1;
+}
+
+static const rs_probe_site fusion_sites[] = {[RS_FUSION_MAX] = RS_PROBE_FUSION_MAX,
+                                             [RS_FUSION_CONCAT] = RS_PROBE_FUSION_CONCAT,
+                                             [RS_FUSION_GATE] = RS_PROBE_FUSION_GATE};
+
+static void name_row(rs_gather *g, rs_probe_site site, int32_t layer)
+{
+    g->out->tokens[row_of(g, site, layer)] =
+        (rs_token_row){.site = site, .layer = layer, .first_sample = -1, .first_token = -1};
+}
+
+static int64_t longest_batch(const rs_gather *g)
+{
+    const int64_t *begin = g->inputs->begin;
+    int64_t most = 0;
+    for (int64_t s = 0; s < g->inputs->samples; s += g->capacity) {
+        int64_t end = s + g->capacity < g->inputs->samples ? s + g->capacity : g->inputs->samples;
+        if (begin[end] - begin[s] > most) most = begin[end] - begin[s];
+    }
+    return most;
+}
+
+static rs_status open_fusion(rs_gather *g, rs_error *err)
+{
+    size_t count;
+    int64_t layers = g->options->fusion == RS_FUSION_CONCAT ? g->network->n_layers : 1;
+    g->fused_width = g->network->d_model * layers;
+    g->fused_rows = longest_batch(g);
+    g->fused = rs_size_mul((size_t)g->fused_rows, (size_t)g->fused_width, &count)
+                   ? rs_malloc(count, sizeof *g->fused)
+                   : NULL;
+    if (!g->fused) return rs_fail_memory(err, "fusion", count * sizeof *g->fused);
+    name_row(g, fusion_sites[g->options->fusion], g->network->n_layers);
+    return RS_OK;
+}
+
+rs_status rs_gather_tokens_open(rs_gather *g, rs_error *err)
+{
+    rs_fusion fusion = g->options->fusion;
+    size_t rows = 2 * (size_t)g->network->n_layers + 1 + (fusion != RS_FUSION_NONE), cells;
+    g->out->tokens = rs_calloc(rows, sizeof *g->out->tokens);
+    g->out->n_tokens = rows;
+    g->slots = rs_calloc((size_t)g->capacity, sizeof *g->slots);
+    g->residuals = rs_size_mul(rows, (size_t)g->inputs->samples, &cells)
+                       ? rs_malloc(cells, sizeof *g->residuals)
+                       : NULL;
+    if (!g->out->tokens || !g->slots || !g->residuals)
+        return rs_fail_memory(err, "measures of tokens", cells * sizeof *g->residuals);
+    for (size_t i = 0; i < cells; i++)
+        g->residuals[i] = NAN;
+    name_row(g, RS_PROBE_BLOCK_OUT, 0);
+    for (int32_t l = 1; l <= g->network->n_layers; l++) {
+        name_row(g, RS_PROBE_BLOCK_OUT, l);
+        name_row(g, RS_PROBE_MIXER_OUT, l);
+    }
+    if (fusion != RS_FUSION_NONE) RS_TRY(open_fusion(g, err));
+    rs_token_options options = {.spectral = g->options->spectral, .centre = g->options->centre};
+    int64_t width = g->fused_width > g->network->d_model ? g->fused_width : g->network->d_model;
+    size_t bytes = rs_token_workspace(g->inputs->longest, width, &options);
+    if (bytes > g->workspace_bytes) g->workspace_bytes = bytes;
+    return rs_sums_open(&g->tokens, rows, RS_TOKEN_REALS, err);
+}
+
+/* ---- measuring ---- */
+
+/* A state as it comes, or the fused one. */
+typedef struct matrix {
+    rs_precision precision; /* of data */
+    const void *data;
+    int64_t width;
+} matrix;
+
+static rs_status measure_sample(rs_gather *g, int64_t s, matrix x, rs_error *err)
+{
+    const int64_t *begin = g->batch->batch.begin;
+    int64_t n = begin[s + 1] - begin[s], first = begin[s] * x.width;
+    const rs_token_options options = {.spectral = g->options->spectral,
+                                      .centre = g->options->centre,
+                                      .epsilon = rs_precision_roundoff(g->precision)};
+    void *workspace = g->workspaces[omp_get_thread_num()];
+    if (x.precision == RS_PRECISION_F32)
+        return rs_token_measure_f32(&g->slots[s], (const float *)x.data + first, n, x.width,
+                                    x.width, &options, workspace, err);
+    return rs_token_measure_f64(&g->slots[s], (const double *)x.data + first, n, x.width, x.width,
+                                &options, workspace, err);
+}
+
+static void add_sample(rs_gather *g, size_t row, int64_t s)
+{
+    rs_token_row *out = &g->out->tokens[row];
+    const rs_token_measures *m = &g->slots[s];
+    double values[RS_TOKEN_REALS];
+    int64_t sample = g->batch->first + s;
+    rs_token_values(values, m);
+    rs_sums_add(&g->tokens, row, values);
+    g->residuals[row * (size_t)g->inputs->samples + (size_t)sample] = m->relative_residual;
+    if (m->first_nonfinite < 0) return;
+    if (out->nonfinite++ == 0) {
+        out->first_sample = sample;
+        out->first_token = m->first_nonfinite;
+    }
+}
+
+static rs_status measure(rs_gather *g, size_t row, matrix x, rs_error *err)
+{
+    const rs_batch *batch = &g->batch->batch;
+    rs_status status = RS_OK;
+    rs_error first = {0};
+    RS_TRY(rs_check_cancelled(g->context, err));
+#pragma omp parallel for schedule(dynamic) num_threads(g->context->threads)
+    for (int32_t s = 0; s < batch->samples; s++) {
+        rs_error error;
+        if (batch->begin[s + 1] == batch->begin[s] || rs_cancelled(g->context)) continue;
+        rs_status one = measure_sample(g, s, x, &error);
+        if (one != RS_OK) rs_keep_first(&status, &first, one, &error);
+    }
+    if (status != RS_OK) {
+        if (err) *err = first;
+        return status;
+    }
+    RS_TRY(rs_check_cancelled(g->context, err));
+    for (int32_t s = 0; s < batch->samples; s++)
+        if (batch->begin[s + 1] > batch->begin[s]) add_sample(g, row, s);
+    return RS_OK;
+}
+
+/* ---- the fused read-out over H_1 ... H_L (signal_propagation.md D) ---- */
+
+static double entry(const rs_state_view *view, int64_t i)
+{
+    return view->precision == RS_PRECISION_F32 ? (double)((const float *)view->data)[i]
+                                               : ((const double *)view->data)[i];
+}
+
+/* max: the larger, entry by entry. gate: untrained weights are equal, so it is the mean. */
+static void fuse(rs_gather *g, const rs_state_view *view)
+{
+    int64_t d = view->cols, count = view->rows * d;
+    int32_t layer = g->fused_layers++;
+    for (int64_t i = 0; i < count; i++) {
+        double value = entry(view, i);
+        if (g->options->fusion == RS_FUSION_CONCAT)
+            g->fused[i / d * g->fused_width + layer * d + i % d] = value;
+        else if (layer == 0)
+            g->fused[i] = value;
+        else if (g->options->fusion == RS_FUSION_MAX)
+            g->fused[i] = value > g->fused[i] || isnan(value) ? value : g->fused[i];
+        else
+            g->fused[i] += (value - g->fused[i]) / (layer + 1);
+    }
+}
+
+rs_status rs_gather_state(void *user, rs_site site, int32_t layer, const rs_state_view *view,
+                          rs_error *err)
+{
+    rs_gather *g = user;
+    if (site == RS_SITE_FINAL) return RS_OK;
+    rs_probe_site where = site == RS_SITE_BLOCK_OUT ? RS_PROBE_BLOCK_OUT : RS_PROBE_MIXER_OUT;
+    if (g->fused && site == RS_SITE_BLOCK_OUT && layer > 0) fuse(g, view);
+    matrix x = {.precision = view->precision, .data = view->data, .width = view->cols};
+    return measure(g, row_of(g, where, layer), x, err);
+}
+
+rs_status rs_gather_tokens_end_batch(rs_gather *g, rs_error *err)
+{
+    if (!g->fused || g->fused_layers == 0) return RS_OK;
+    matrix x = {.precision = RS_PRECISION_F64, .data = g->fused, .width = g->fused_width};
+    g->fused_layers = 0;
+    return measure(g, g->out->n_tokens - 1, x, err);
+}
+
+void rs_gather_tokens_finish(rs_gather *g)
+{
+    g->out->floor = RS_TOKEN_FLOOR * rs_precision_roundoff(g->precision);
+    for (size_t row = 0; row < g->out->n_tokens; row++) {
+        rs_token_row *out = &g->out->tokens[row];
+        for (size_t c = 0; c < RS_TOKEN_REALS; c++)
+            out->mean[c] = rs_sums_mean(&g->tokens, row, c);
+        out->residual =
+            rs_spread_of(g->residuals + row * (size_t)g->inputs->samples, g->inputs->samples);
+        out->mean[RS_TOKEN_RELATIVE_RESIDUAL] = out->residual.mean;
+        out->at_floor = out->residual.mean <= g->out->floor;
+    }
+}
+
+void rs_gather_tokens_close(rs_gather *g)
+{
+    rs_sums_close(&g->tokens);
+    rs_free(g->residuals);
+    rs_free(g->slots);
+    rs_free(g->fused);
+}

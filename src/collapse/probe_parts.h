@@ -1,0 +1,23 @@
+/* probe_parts.h: what the files of probe*.c share beside probe.h. */
+#ifndef RS_COLLAPSE_PROBE_PARTS_H
+#define RS_COLLAPSE_PROBE_PARTS_H
+
+#include "collapse/probe.h"
+
+/* probe_findings.c */
+bool rs_probe_is_itself(const char *variant); /* the model as it is: "full" */
+/* probe_nonfinite.c: finding nonfinite_activation: where NaN or infinity first appears, and which
+ * weight brings it. */
+rs_status rs_probe_nonfinite(rs_result *result, const rs_probed *variant, rs_error *err);
+
+/* probe.c */
+const char *rs_probe_precision_name(rs_precision precision);       /* "f32" */
+size_t rs_probe_main_variant(const rs_probed *variants, size_t n); /* "full", else the first */
+
+/* probe_generate.c: table generate and a finding with the ids. */
+rs_status rs_probe_generate(rs_result *result, const rs_network *network, rs_weights *weights,
+                            const rs_probe_inputs *inputs, const rs_tokenizer *tokenizer,
+                            const rs_probe_options *options, const rs_context *context,
+                            rs_error *err);
+
+#endif

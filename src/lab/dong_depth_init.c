@@ -1,0 +1,347 @@
+/*
+ * dong_depth_init.c: Dong, Cordonnier, Loukas 2021, the panel "BERT at initialization" of the
+ * figure that follows the residual through the layers of BERT, ALBERT and XLNet (dong2021.md 4.1
+ * to 4.3).
+ *
+ * BERT-base with random weights N(0, 0.02²), 128 tokens, four variants: self-attention alone (SAN),
+ * with MLPs, with skips, whole. The quantity is |X - 1x|/|X|, x the mean token, |.| the composite
+ * norm sqrt(|.|_1 |.|_inf). The paper took 32 samples of text through one random network; here each
+ * repetition is another network and another sample of tokens, which follow Zipf's law.
+ */
+#include "lab/lab.h"
+
+#include "collapse/probe.h"
+#include "report/figures.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    LAYERS = 12,
+    STATES = LAYERS + 1,
+    VARIANTS = 4,
+    TOKENS = 128,
+    VOCABULARY = 28996, /* bert-base-cased */
+    REPETITIONS = 6,
+    QUICK_REPETITIONS = 2,
+    COMPOSITE = 4 /* relative_residual_1inf among the token measures */
+};
+
+enum { SAN, SAN_MLP, SAN_SKIP, FULL };
+static const char *const variant_names[VARIANTS] = {"san", "san+mlp", "san+skip", "full"};
+static const char *const precision_names[RS_PRECISIONS] = {"f32", "f64"};
+
+/* The means printed in the paper's figure, read from its vector form (dong2021.md 4.2). */
+static const double published[VARIANTS][STATES] = {
+    {.6118, .0176, 7.0e-7, 1.9e-7, 1.9e-7, 1.9e-7, 2.0e-7, 1.8e-7, 2.0e-7, 1.9e-7, 1.9e-7, 2.0e-7,
+     1.9e-7},
+    {.5974, .0174, 8.8e-7, 2.0e-7, 2.0e-7, 2.0e-7, 1.9e-7, 2.0e-7, 2.0e-7, 2.0e-7, 2.0e-7, 2.0e-7,
+     1.9e-7},
+    {.6072, .5649, .5588, .5651, .5625, .5517, .5290, .5026, .4959, .4874, .4719, .4630, .4489},
+    {.5971, .5629, .5351, .5654, .5369, .5292, .4932, .4635, .4393, .4137, .4059, .3645, .3453},
+};
+
+/* An independent NumPy calculation with the same settings, six initialisations (dong2021.md 4.3).
+ */
+static const double expected_san[3] = {0.599, 0.0183, 7.1e-7};
+static const double expected_san_std[3] = {0.023, 0.0015, 1.7e-7};
+static const double expected_skip_end = 0.411, expected_full_end = 0.407;
+
+typedef struct curves {
+    int32_t repetitions;
+    bool has[RS_PRECISIONS][VARIANTS];
+    double value[RS_PRECISIONS][VARIANTS][STATES][REPETITIONS];
+} curves;
+
+/* ---- one network ---- */
+
+static json_t *bert_base(void)
+{
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:f}", "model_type",
+                     "bert", "vocab_size", VOCABULARY, "hidden_size", 768, "num_hidden_layers",
+                     LAYERS, "num_attention_heads", 12, "intermediate_size", 3072,
+                     "max_position_embeddings", 512, "type_vocab_size", 2, "hidden_act", "gelu",
+                     "layer_norm_eps", 1e-12, "initializer_range", 0.02);
+}
+
+static rs_status measure(double values[STATES], const rs_network *network, rs_weights *weights,
+                         rs_precision precision, const rs_probe_inputs *inputs,
+                         const rs_context *context, rs_error *err)
+{
+    rs_measure_options options;
+    rs_measure_defaults(&options);
+    options.precision = precision;
+    options.spectral = options.attention = options.loss = false;
+    options.phase = "dong-depth-init";
+    rs_probe_measured *measured = NULL;
+    RS_TRY(rs_probe_measure(&measured, network, weights, inputs, &options, NULL, 0, context, err));
+    for (int32_t l = 0; l < STATES; l++) {
+        const rs_token_row *row = rs_probe_row(measured, RS_PROBE_BLOCK_OUT, l);
+        values[l] = row ? row->mean[COMPOSITE] : NAN;
+    }
+    rs_probe_measured_free(measured);
+    return RS_OK;
+}
+
+static rs_status one_variant(curves *all, int32_t repetition, int variant, rs_precision precision,
+                             const rs_network *whole, rs_weights *weights,
+                             const rs_probe_inputs *inputs, const rs_context *context,
+                             rs_error *err)
+{
+    rs_edit edit;
+    rs_edit_init(&edit);
+    RS_TRY(rs_edit_named(&edit, variant_names[variant], err));
+    rs_network *network = NULL;
+    RS_TRY(rs_network_copy(&network, whole, err));
+    double values[STATES];
+    rs_status status = rs_edit_apply(network, &edit, err);
+    if (status == RS_OK)
+        status = measure(values, network, weights, precision, inputs, context, err);
+    rs_network_close(network);
+    RS_TRY(status);
+    for (int l = 0; l < STATES; l++)
+        all->value[precision][variant][l][repetition] = values[l];
+    return RS_OK;
+}
+
+/* All variants that are asked for of one network in one precision. */
+static rs_status one_precision(curves *all, int32_t repetition, rs_precision precision,
+                               const rs_network *network, const rs_probe_inputs *inputs,
+                               const rs_context *context, rs_error *err)
+{
+    rs_weights *weights = NULL;
+    RS_TRY(rs_weights_open(&weights, precision, rs_probe_weight_limit(), err));
+    rs_status status = RS_OK;
+    for (int v = 0; status == RS_OK && v < VARIANTS; v++)
+        if (all->has[precision][v])
+            status =
+                one_variant(all, repetition, v, precision, network, weights, inputs, context, err);
+    rs_weights_close(weights);
+    return status;
+}
+
+static rs_status one_network(curves *all, int32_t repetition, const json_t *config, uint64_t seed,
+                             const rs_context *context, rs_error *err)
+{
+    rs_init *init = NULL;
+    rs_network *network = NULL;
+    int32_t ids[TOKENS];
+    int64_t begin[] = {0, TOKENS};
+    rs_probe_inputs inputs = {.kind = "random",
+                              .samples = 1,
+                              .begin = begin,
+                              .ids = ids,
+                              .d_model = 768,
+                              .longest = TOKENS,
+                              .shortest = TOKENS};
+    RS_TRY(rs_probe_random_ids(ids, 1, TOKENS, VOCABULARY, seed, err));
+    RS_TRY(rs_init_open(&init, NULL, seed, err));
+    rs_init_set_threads(init, context->threads);
+    rs_status status = rs_network_from_config(&network, config, "BERT-base", init, err);
+    for (int p = 0; status == RS_OK && p < RS_PRECISIONS; p++)
+        status = one_precision(all, repetition, (rs_precision)p, network, &inputs, context, err);
+    rs_network_close(network);
+    rs_init_close(init);
+    return status;
+}
+
+static rs_status run_all(curves *all, const rs_context *context, rs_error *err)
+{
+    json_t *config = bert_base();
+    if (!config) return rs_fail_memory(err, "BERT's configuration", 1);
+    rs_status status = RS_OK;
+    for (int32_t r = 0; status == RS_OK && r < all->repetitions; r++) {
+        rs_progress(context, "dong-depth-init", (uint64_t)r, (uint64_t)all->repetitions,
+                    "networks");
+        status = rs_check_cancelled(context, err);
+        /* Seeds of repetitions lie far apart from those that users count up. */
+        uint64_t seed = context->seed + ((uint64_t)r << 32);
+        if (status == RS_OK) status = one_network(all, r, config, seed, context, err);
+    }
+    json_decref(config);
+    return status;
+}
+
+/* ---- what came out ---- */
+
+static rs_spread spread(const curves *all, int precision, int variant, int state)
+{
+    double values[REPETITIONS];
+    memcpy(values, all->value[precision][variant][state], sizeof values);
+    return rs_spread_of(values, all->repetitions);
+}
+
+static rs_status add_table(rs_lab_report *report, const curves *all, rs_error *err)
+{
+    static const rs_column columns[] = {
+        {"precision", RS_COLUMN_TEXT, "precision", NULL, NULL, NULL},
+        {"variant", RS_COLUMN_TEXT, "variant", NULL, NULL, NULL},
+        {"layer", RS_COLUMN_INT, "state", NULL, "0 enters the first block", NULL},
+        {"relative_residual_1inf", RS_COLUMN_REAL, "relative residual", NULL,
+         "|X - 1x|/|X| in the composite norm, mean over the random networks", "measured"},
+        {"std", RS_COLUMN_REAL, "standard deviation", NULL, "over the random networks", "measured"},
+        {"min", RS_COLUMN_REAL, "least", NULL, NULL, "measured"},
+        {"max", RS_COLUMN_REAL, "largest", NULL, NULL, "measured"},
+        {"published", RS_COLUMN_REAL, "published", NULL, "mean in the paper's figure", "published"},
+    };
+    rs_table *table = NULL;
+    char about[200];
+    snprintf(about, sizeof about,
+             "Relative residual by state, over %d random networks with %d tokens each.",
+             (int)all->repetitions, (int)TOKENS);
+    RS_TRY(rs_result_add_table(report->result, "dong_depth_init", "BERT at initialisation", about,
+                               columns, sizeof columns / sizeof *columns, &table, err));
+    for (int p = 0; p < RS_PRECISIONS; p++)
+        for (int v = 0; v < VARIANTS; v++)
+            for (int l = 0; all->has[p][v] && l < STATES; l++) {
+                rs_spread s = spread(all, p, v, l);
+                size_t row = 0;
+                RS_TRY(rs_table_add_row(table, &row, err));
+                RS_TRY(rs_table_set_text(table, row, 0, precision_names[p], err));
+                RS_TRY(rs_table_set_text(table, row, 1, variant_names[v], err));
+                rs_table_set_int(table, row, 2, l);
+                rs_table_set_real(table, row, 3, s.mean);
+                rs_table_set_real(table, row, 4, s.std);
+                rs_table_set_real(table, row, 5, s.min);
+                rs_table_set_real(table, row, 6, s.max);
+                rs_table_set_real(table, row, 7, published[v][l]);
+            }
+    return RS_OK;
+}
+
+static rs_status add_figure(rs_lab_report *report, rs_error *err)
+{
+    static const char *const keys[] = {"variant", "precision"}, *const facets[] = {"precision"};
+    rs_lines lines = {.table = "dong_depth_init",
+                      .x = {"layer", "state (0 enters the first block)"},
+                      .y = {"relative_residual_1inf", "relative residual, composite norm"},
+                      .low = {"min", NULL},
+                      .high = {"max", NULL},
+                      .colour = {"variant", "variant"},
+                      .colour_is_category = true,
+                      .band_of_each = true,
+                      .facets = {facets, 1},
+                      .keys = {keys, 2},
+                      .log_y = true,
+                      .y_floor = 1e-17};
+    return rs_result_add_figure(
+        report->result, "dong_depth_init", "BERT at initialisation: what holds tokens apart",
+        "Relative residual by state for self-attention alone (san), with MLPs, with skips, and the "
+        "whole network; the band reaches from the least random network to the largest. In float32 "
+        "the plateau of san is rounding; float64 shows that the curve goes on falling.",
+        rs_figure_lines(&lines), err);
+}
+
+/* Largest mean of SAN's states from `first` on. */
+static double plateau(const curves *all, int precision, int first)
+{
+    double largest = 0;
+    for (int l = first; l < STATES; l++)
+        largest = fmax(largest, spread(all, precision, SAN, l).mean);
+    return largest;
+}
+
+/* One random network was published: it is compared with three standard deviations over ours, or,
+ * where ours are too few to have one, over those of the independent calculation. */
+static rs_status claim_beginning(rs_lab_report *report, const curves *all, rs_error *err)
+{
+    bool few = all->repetitions < REPETITIONS;
+    for (int l = 0; l < 3; l++) {
+        rs_spread s = spread(all, RS_PRECISION_F32, SAN, l);
+        char text[120];
+        snprintf(text, sizeof text, "SAN: relative residual of state %d, float32", l);
+        rs_lab_claim claim = {text,
+                              published[SAN][l],
+                              expected_san[l],
+                              s.mean,
+                              3 * (few ? expected_san_std[l] : s.std),
+                              false};
+        RS_TRY(rs_lab_add_claim(report, &claim, err));
+    }
+    return RS_OK;
+}
+
+static rs_status claim_ends(rs_lab_report *report, const curves *all, rs_error *err)
+{
+    const rs_lab_claim claims[] = {
+        {"SAN+skip: relative residual of the last state, float32", published[SAN_SKIP][LAYERS],
+         expected_skip_end, spread(all, RS_PRECISION_F32, SAN_SKIP, LAYERS).mean, 0.08, false},
+        {"whole network: relative residual of the last state, float32", published[FULL][LAYERS],
+         expected_full_end, spread(all, RS_PRECISION_F32, FULL, LAYERS).mean, 0.08, false},
+    };
+    for (size_t i = 0; i < sizeof claims / sizeof *claims; i++)
+        RS_TRY(rs_lab_add_claim(report, &claims[i], err));
+    return RS_OK;
+}
+
+/* The published plateau, and what it is. Both bounds are the floor of the token measures, eight
+ * units of roundoff (collapse/token_measures.h), times two for the composite norm, which is not the
+ * norm that floor is stated in: |R|_{1,inf} <= 2 (1 - 1/n) times its least value over centres. */
+static rs_status claim_floors(rs_lab_report *report, const curves *all, rs_error *err)
+{
+    double u[] = {rs_precision_roundoff(RS_PRECISION_F32), rs_precision_roundoff(RS_PRECISION_F64)};
+    const rs_lab_claim claims[] = {
+        {"SAN: the plateau from state 3 on is float32 rounding (at most 16 units)",
+         published[SAN][3], NAN, plateau(all, RS_PRECISION_F32, 3), 2 * RS_TOKEN_FLOOR * u[0],
+         true},
+        {"SAN: float64 falls from state 3 on to its own rounding (at most 16 units)", NAN, NAN,
+         plateau(all, RS_PRECISION_F64, 3), 2 * RS_TOKEN_FLOOR * u[1], true},
+        {"SAN: relative residual of state 3, float64 (the figure has float32)", published[SAN][3],
+         NAN, spread(all, RS_PRECISION_F64, SAN, 3).mean, 1e-9, false},
+    };
+    for (size_t i = 0; i < sizeof claims / sizeof *claims; i++)
+        RS_TRY(rs_lab_add_claim(report, &claims[i], err));
+    return RS_OK;
+}
+
+static rs_status say_quick(rs_lab_report *report, const curves *all, rs_error *err)
+{
+    char message[200];
+    snprintf(message, sizeof message,
+             "%s: --quick ran %d random networks instead of %d, in float64 only SAN",
+             report->experiment, (int)all->repetitions, (int)REPETITIONS);
+    rs_finding finding = {.severity = RS_INFO,
+                          .code = "quick",
+                          .layer = RS_NULL_INT,
+                          .head = RS_NULL_INT,
+                          .value = NAN,
+                          .threshold = NAN,
+                          .message = message,
+                          .hint = "leave out --quick for the experiment as it is meant"};
+    return rs_result_add_finding(report->result, &finding, err);
+}
+
+static rs_status write_up(rs_lab_report *report, const curves *all, bool quick, rs_error *err)
+{
+    RS_TRY(add_table(report, all, err));
+    RS_TRY(add_figure(report, err));
+    RS_TRY(claim_beginning(report, all, err));
+    RS_TRY(claim_ends(report, all, err));
+    RS_TRY(claim_floors(report, all, err));
+    return quick ? say_quick(report, all, err) : RS_OK;
+}
+
+static rs_status run(rs_lab_report *report, const rs_lab_options *options,
+                     const rs_context *context, rs_error *err)
+{
+    curves *all = rs_calloc(1, sizeof *all);
+    if (!all) return rs_fail_memory(err, "curves", sizeof *all);
+    all->repetitions = options->quick ? QUICK_REPETITIONS : REPETITIONS;
+    for (int p = 0; p < RS_PRECISIONS; p++)
+        for (int v = 0; v < VARIANTS; v++)
+            all->has[p][v] = !options->quick || p == RS_PRECISION_F32 || v == SAN;
+    rs_status status = run_all(all, context, err);
+    if (status == RS_OK) status = write_up(report, all, options->quick, err);
+    rs_free(all);
+    return status;
+}
+
+const rs_lab_experiment rs_lab_dong_depth_init = {
+    "dong-depth-init", "BERT at initialisation loses its tokens in three layers without skips",
+    "Dong, Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404), figure on BERT, ALBERT and XLNet, "
+    "panel "
+    "BERT at initialization",
+    "BERT-base with random weights and 128 tokens by Zipf's law: the relative residual after every "
+    "layer, for self-attention alone, with MLPs, with skips, and whole; in float32 and float64.",
+    run};

@@ -1,0 +1,62 @@
+/*
+ * lab.h: published figures and tables, done again: a registry of experiments, each in a file of its
+ * own, that set what was published beside what is measured here.
+ *
+ * Table `claims` has one row a claim: what the paper printed, what an independent calculation gave
+ * (science notes, with its script), what this run measured, and by how much they may differ.
+ */
+#ifndef RS_LAB_LAB_H
+#define RS_LAB_LAB_H
+
+#include "base/context.h"
+#include "report/result.h"
+
+typedef struct rs_lab_options {
+    bool quick; /* fewer repetitions, said in the result */
+} rs_lab_options;
+
+/* What an experiment writes to. */
+typedef struct rs_lab_report {
+    rs_result *result;
+    rs_table *claims;
+    const char *experiment; /* id, for column `experiment` */
+} rs_lab_report;
+
+typedef struct rs_lab_experiment {
+    const char *id; /* "dong-depth-init" */
+    const char *title;
+    const char *source; /* the paper, its figure or table */
+    const char *about;  /* what is done, in a sentence or two */
+    rs_status (*run)(rs_lab_report *report, const rs_lab_options *options,
+                     const rs_context *context, rs_error *err);
+} rs_lab_experiment;
+
+/* All experiments, in the order of `lab list`. */
+extern const rs_lab_experiment *const rs_lab_experiments[];
+extern const size_t rs_lab_n_experiments;
+
+/* `id` names an experiment or is "all". RS_E_NOT_FOUND with the nearest id. */
+rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *options,
+                     const rs_context *context, rs_error *err);
+/* Table `experiments`: id, title, source, about. */
+rs_status rs_lab_list(rs_result *result, rs_error *err);
+
+/*
+ * A claim and its verdict. Where there is a number of an independent calculation, leaving it by
+ * more than the tolerance is `fail`: this program is wrong. Otherwise, leaving the published number
+ * by more than the tolerance is `differs_from_paper`. Else `pass`. NaN: there is no such number. A
+ * measured number that is NaN fails.
+ */
+typedef struct rs_lab_claim {
+    const char *text;
+    double published, expected, measured;
+    double tolerance; /* absolute */
+    bool at_most;     /* not closeness: measured <= tolerance is what is claimed */
+} rs_lab_claim;
+const char *rs_lab_verdict(const rs_lab_claim *claim);
+/* Adds the row, and a finding unless it is a pass: fail is critical, a difference a warning. */
+rs_status rs_lab_add_claim(rs_lab_report *report, const rs_lab_claim *claim, rs_error *err);
+
+extern const rs_lab_experiment rs_lab_dong_depth_init;
+
+#endif

@@ -1,0 +1,268 @@
+/*
+ * steps.h: the parts that a tokenizer is made of, and what they share while a text goes through.
+ *
+ *   text -> [raw added tokens] -> normalise -> [normalised added tokens] -> pre-tokenise -> model
+ *
+ * Each part is a list of steps; a step is a row of a table (name in the file, reader, function).
+ */
+#ifndef RS_TEXT_STEPS_H
+#define RS_TEXT_STEPS_H
+
+#include "base/text.h"
+#include "text/aligned.h"
+#include "text/pattern.h"
+#include "text/spec.h"
+#include "text/tokenizer.h"
+#include "text/unicode.h"
+#include "text/vocabulary.h"
+
+/* What one call of encode or decode needs of its own. Zero-initialise. */
+typedef struct rs_text_work {
+    rs_searcher searcher;
+    rs_spans spans;
+    rs_form_work forms;
+    rs_aligned spare;
+    rs_pieces spare_pieces;
+} rs_text_work;
+void rs_text_work_free(rs_text_work *work);
+
+/* ---- normalisers ---- */
+
+typedef struct rs_charsmap rs_charsmap;
+/* A SentencePiece rule table: base64 of a little-endian u32 (bytes of the trie), the units of a
+ * double-array trie, then NUL-terminated texts. Errors: RS_E_TOKENIZER_CHARSMAP, RS_E_NO_MEMORY. */
+rs_status rs_charsmap_parse(rs_charsmap **out, const char *base64, size_t length, const char *where,
+                            rs_error *err);
+/* The same from the bytes that the base64 stands for. */
+rs_status rs_charsmap_new(rs_charsmap **out, const char *bytes, size_t length, const char *where,
+                          rs_error *err);
+void rs_charsmap_free(rs_charsmap *map);
+/* Appends `in` with every rule applied. Cannot fail but for out->failed. */
+void rs_charsmap_run(rs_aligned *out, const rs_aligned *in, const rs_charsmap *map);
+
+typedef struct rs_normal_step rs_normal_step;
+struct rs_normal_step {
+    rs_status (*run)(rs_aligned *out, const rs_aligned *in, const rs_normal_step *step,
+                     rs_text_work *work, rs_error *err);
+    bool clean, cjk, accents, lower; /* BertNormalizer */
+    bool left, right;                /* Strip */
+    rs_text_form form;
+    rs_char_class_id class;
+    rs_pattern *pattern; /* Replace */
+    char *content;       /* Replace, Prepend */
+    size_t length;
+    rs_charsmap *map;
+};
+
+typedef struct rs_normal_steps {
+    rs_normal_step *items;
+    size_t n, capacity;
+} rs_normal_steps;
+
+rs_status rs_normal_steps_read(rs_normal_steps *steps, const rs_spec *spec, rs_error *err);
+/* For tokenizers without a tokenizer.json: appends a step. */
+rs_status rs_normal_steps_bert(rs_normal_steps *steps, rs_error *err);
+rs_status rs_normal_steps_replace(rs_normal_steps *steps, const char *from, const char *to,
+                                  rs_error *err);
+rs_status rs_normal_steps_prepend(rs_normal_steps *steps, const char *content, rs_error *err);
+rs_status rs_normal_steps_form(rs_normal_steps *steps, rs_text_form form, rs_error *err);
+rs_status rs_normal_steps_charsmap(rs_normal_steps *steps, rs_charsmap *map, rs_error *err);
+/* Puts text through all steps; the result replaces it. */
+rs_status rs_normal_steps_run(rs_aligned *text, const rs_normal_steps *steps, rs_text_work *work,
+                              rs_error *err);
+void rs_normal_steps_free(rs_normal_steps *steps);
+
+/* ---- pre-tokenisers ---- */
+
+typedef enum rs_prepend { RS_PREPEND_ALWAYS, RS_PREPEND_FIRST, RS_PREPEND_NEVER } rs_prepend;
+
+typedef struct rs_split_step rs_split_step;
+struct rs_split_step {
+    /* Cuts the pieces of text further, or writes a new text and its pieces into work->spare and
+     * work->spare_pieces. */
+    rs_status (*run)(rs_aligned *text, rs_pieces *pieces, const rs_split_step *step,
+                     rs_text_work *work, rs_error *err);
+    bool prefix_space;   /* ByteLevel */
+    bool invert;         /* Split */
+    bool individual;     /* Digits */
+    bool split;          /* Metaspace */
+    rs_pattern *pattern; /* Split, and ByteLevel's own when it uses one */
+    rs_behaviour behaviour;
+    rs_prepend prepend;
+    char replacement[4];
+    size_t replacement_length;
+};
+
+typedef struct rs_split_steps {
+    rs_split_step *items;
+    size_t n, capacity;
+} rs_split_steps;
+
+rs_status rs_split_steps_read(rs_split_steps *steps, const rs_spec *spec, rs_error *err);
+rs_status rs_split_steps_bert(rs_split_steps *steps, rs_error *err);
+/* At white space, which is left out. */
+rs_status rs_split_steps_spaces(rs_split_steps *steps, rs_error *err);
+/* Split by an expression (isolated), then bytes to characters. */
+rs_status rs_split_steps_bytes(rs_split_steps *steps, const char *regex, const char *where,
+                               rs_error *err);
+rs_status rs_split_steps_metaspace(rs_split_steps *steps, rs_prepend prepend, rs_error *err);
+rs_status rs_split_steps_run(rs_aligned *text, rs_pieces *pieces, const rs_split_steps *steps,
+                             rs_text_work *work, rs_error *err);
+void rs_split_steps_free(rs_split_steps *steps);
+
+/* The characters that stand for bytes in byte-level BPE. */
+uint32_t rs_byte_character(unsigned char byte);
+/* The byte that a character stands for, or -1. */
+int rs_character_byte(uint32_t point);
+
+/* ---- models ---- */
+
+/* What a model makes of a piece: an id and the bytes of the piece that it stands for. */
+typedef struct rs_model_token {
+    int32_t id;
+    uint32_t begin, bytes;
+} rs_model_token;
+
+typedef struct rs_model_tokens {
+    rs_model_token *items;
+    size_t n, capacity;
+    bool failed;
+} rs_model_tokens;
+void rs_model_tokens_add(rs_model_tokens *tokens, int32_t id, size_t begin, size_t bytes);
+
+typedef struct rs_model rs_model;
+typedef struct rs_model_work rs_model_work; /* scratch memory and a cache of words */
+
+rs_status rs_model_read(rs_model **out, const rs_spec *spec, rs_error *err);
+void rs_model_free(rs_model *model); /* NULL is fine */
+const rs_vocabulary *rs_model_vocabulary(const rs_model *model);
+
+/* Models without a tokenizer.json; they take over the vocabulary (also on failure). */
+rs_status rs_model_wordpiece(rs_model **out, rs_vocabulary *vocabulary, int32_t unknown,
+                             rs_error *err);
+/* merges[n]: "left right". */
+typedef struct rs_merge_text {
+    const char *text;
+    size_t length;
+} rs_merge_text;
+rs_status rs_model_bpe(rs_model **out, rs_vocabulary *vocabulary, const rs_merge_text *merges,
+                       size_t n, bool whole_words, const char *where, rs_error *err);
+/* scores[n_ids], taken over: merging by score, as SentencePiece's BPE; or Viterbi (Unigram). */
+rs_status rs_model_scored_bpe(rs_model **out, rs_vocabulary *vocabulary, float *scores,
+                              int32_t unknown, rs_error *err);
+rs_status rs_model_unigram(rs_model **out, rs_vocabulary *vocabulary, double *scores,
+                           int32_t unknown, bool byte_fallback, rs_error *err);
+
+rs_status rs_model_work_new(rs_model_work **out, rs_error *err);
+void rs_model_work_free(rs_model_work *work);
+/* Appends the tokens of one piece. Errors: RS_E_TOKENIZER_TEXT (a character has no token and there
+ * is no unknown token), RS_E_NO_MEMORY. */
+rs_status rs_model_encode(rs_model_tokens *out, const rs_model *model, rs_model_work *work,
+                          const char *text, size_t length, rs_error *err);
+
+/* ---- added tokens ---- */
+
+typedef struct rs_added_token {
+    char *text;
+    size_t length;
+    char *normal; /* what it is after normalising, when it is looked for so; decoding gives this */
+    size_t normal_length;
+    int32_t id;
+    bool special, normalized, single_word, lstrip, rstrip;
+} rs_added_token;
+
+typedef struct rs_added_tokens {
+    rs_added_token *items;
+    size_t n, capacity;
+    rs_trie raw, normal;                    /* value: index into items */
+    bool raw_first[256], normal_first[256]; /* bytes that some token begins with */
+    rs_pair_map by_id;                      /* (id, 0) -> index into items */
+    rs_strmap by_text;                      /* -> index into items */
+} rs_added_tokens;
+
+/* tokenizer.json's added_tokens, with the ids that the reference gives them. */
+rs_status rs_added_tokens_read(rs_added_tokens *added, const rs_spec *spec,
+                               const rs_vocabulary *vocabulary, rs_error *err);
+rs_status rs_added_tokens_add(rs_added_tokens *added, const rs_added_token *token, const char *text,
+                              size_t length, rs_error *err);
+/* Builds the tries, when all are there. */
+rs_status rs_added_tokens_finish(rs_added_tokens *added, const rs_normal_steps *normal,
+                                 rs_error *err);
+/* Cuts text[begin, end) at the tokens that are looked for raw, or after normalising. */
+rs_status rs_added_tokens_cut(rs_pieces *pieces, const rs_added_tokens *added, bool normal,
+                              const char *text, size_t begin, size_t end, rs_error *err);
+const rs_added_token *rs_added_tokens_by_id(const rs_added_tokens *added, int32_t id);
+const rs_added_token *rs_added_tokens_by_text(const rs_added_tokens *added, const char *text,
+                                              size_t length);
+void rs_added_tokens_free(rs_added_tokens *added);
+
+/* ---- post-processors: ids before and after ---- */
+
+typedef struct rs_ids {
+    int32_t *items;
+    size_t n, capacity;
+} rs_ids;
+
+typedef struct rs_frame {
+    rs_ids before, after;
+} rs_frame;
+rs_status rs_frame_read(rs_frame *frame, const rs_spec *spec, rs_error *err);
+rs_status rs_ids_add(rs_ids *ids, int32_t id, rs_error *err);
+void rs_frame_free(rs_frame *frame);
+
+/* ---- decoders ---- */
+
+typedef struct rs_decode_step rs_decode_step;
+
+/* Texts on their way back: one after the other in bytes, ends[i] behind text i. */
+typedef struct rs_decoded {
+    rs_buffer bytes;
+    size_t *ends;
+    size_t n, capacity;
+    bool failed;
+} rs_decoded;
+
+struct rs_decode_step {
+    rs_status (*run)(rs_decoded *out, const rs_decoded *in, const rs_decode_step *step,
+                     rs_text_work *work, rs_error *err);
+    rs_pattern *pattern; /* Replace */
+    char *content;       /* Replace, WordPiece's prefix, Strip's character, BPEDecoder's suffix */
+    size_t length;
+    bool cleanup;  /* WordPiece */
+    bool prepends; /* Metaspace */
+    int64_t start, stop;
+};
+
+typedef struct rs_decode_steps {
+    rs_decode_step *items;
+    size_t n, capacity;
+} rs_decode_steps;
+
+rs_status rs_decode_steps_read(rs_decode_steps *steps, const rs_spec *spec, rs_error *err);
+rs_status rs_decode_steps_bytes(rs_decode_steps *steps, rs_error *err);
+rs_status rs_decode_steps_wordpiece(rs_decode_steps *steps, rs_error *err);
+rs_status rs_decode_steps_sentencepiece(rs_decode_steps *steps, bool strip_first, rs_error *err);
+rs_status rs_decode_steps_run(rs_decoded *texts, const rs_decode_steps *steps, rs_text_work *work,
+                              rs_error *err);
+void rs_decode_steps_free(rs_decode_steps *steps);
+void rs_decoded_end(rs_decoded *texts); /* closes the text that was appended to bytes */
+void rs_decoded_free(rs_decoded *texts);
+
+/* ---- the whole ---- */
+
+struct rs_tokenizer {
+    char *name;
+    rs_normal_steps normal;
+    rs_split_steps split;
+    rs_model *model;
+    rs_added_tokens added;
+    rs_frame frame;
+    rs_decode_steps decode;
+    bool decodes; /* there is a decoder; without one tokens are joined by blanks */
+};
+
+/* tokenizer_gguf.c: the keys tokenizer.ggml.* of a mapped GGUF file. */
+rs_status rs_tokenizer_read_gguf(rs_tokenizer *tokenizer, const char *path, const uint8_t *data,
+                                 size_t size, rs_error *err);
+
+#endif

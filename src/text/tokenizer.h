@@ -1,0 +1,65 @@
+/*
+ * tokenizer.h: text to the token ids that a model was trained on, and back.
+ *
+ * A tokenizer is data, as its files say: a normaliser, a pre-tokeniser, a model (WordPiece,
+ * byte-level BPE, Unigram or BPE of SentencePiece) and a post-processor that adds special tokens.
+ * The result equals that of the Hugging Face `tokenizers` package on the same tokenizer.json, id
+ * for id; a step this program does not know is refused by its name, never skipped.
+ */
+#ifndef RS_TEXT_TOKENIZER_H
+#define RS_TEXT_TOKENIZER_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct rs_tokenizer rs_tokenizer;
+
+/*
+ * Opens the tokenizer of a model: PATH is a directory with tokenizer.json, that file itself, or a
+ * GGUF file (its tokenizer.ggml.* keys). RS_E_TOKENIZER_* errors name the file and the JSON path of
+ * what is missing or unknown.
+ */
+rs_status rs_tokenizer_open(rs_tokenizer **out, const char *path, rs_error *err);
+void rs_tokenizer_close(rs_tokenizer *tokenizer); /* NULL is fine */
+
+/* The same from memory: the text of a tokenizer.json; `name` for messages. Fuzz target. */
+rs_status rs_tokenizer_parse(rs_tokenizer **out, const char *name, const char *json, size_t length,
+                             rs_error *err);
+
+typedef struct rs_token_ids {
+    int32_t *ids;  /* [n], rs_free'd by rs_token_ids_free */
+    size_t *begin; /* [n], byte offset in the text where each token's text begins; special tokens
+                      that were added: */
+    size_t *end;   /*      begin = end */
+    size_t n;
+} rs_token_ids;
+void rs_token_ids_free(rs_token_ids *ids);
+
+/*
+ * Encodes length bytes of text. Broken UTF-8 is replaced as Python's decode(errors="replace") does
+ * (one U+FFFD for each maximal ill-formed part), which is what a reference fed from a file would
+ * see. Special tokens spelled out in the text are recognised as the reference does. special:
+ * whether the post-processor adds its tokens ([CLS] ... [SEP], <bos>). Linear time in the text for
+ * a fixed vocabulary (long words included).
+ */
+rs_status rs_tokenizer_encode(rs_token_ids *out, const rs_tokenizer *tokenizer, const char *text,
+                              size_t length, bool special, rs_error *err);
+
+/* How many special tokens the post-processor puts before and after one sequence, and their ids
+ * (borrowed). Windows of a long text get these around them. */
+void rs_tokenizer_specials(const rs_tokenizer *tokenizer, const int32_t **before, size_t *n_before,
+                           const int32_t **after, size_t *n_after);
+
+int64_t rs_tokenizer_vocabulary(const rs_tokenizer *tokenizer); /* largest id + 1 */
+const char *rs_tokenizer_token(const rs_tokenizer *tokenizer,
+                               int32_t id); /* its text as the vocabulary spells it, or NULL */
+int32_t rs_tokenizer_id(const rs_tokenizer *tokenizer, const char *token); /* -1: none */
+/* Text of n ids, special tokens left out when skip_special; NUL-terminated, rs_free'd by the
+ * caller. */
+rs_status rs_tokenizer_decode(char **text, const rs_tokenizer *tokenizer, const int32_t *ids,
+                              size_t n, bool skip_special, rs_error *err);
+
+#endif

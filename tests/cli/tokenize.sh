@@ -1,0 +1,75 @@
+#!/bin/sh
+# tokenize.sh: rankscope tokenize on small tokenizers, on what is broken, and on two real models.
+. "$RS_SOURCE_DIR/tests/cli/lib.sh"
+golden=$RS_SOURCE_DIR/tests/golden/tokenizer
+rm -rf model out_dir ./*.json ./*.txt
+mkdir -p model
+cp "$golden/bert.json" model/tokenizer.json
+chmod u+w model/tokenizer.json
+printf 'The model [SEP] isn\303\251\n' >text.txt
+
+expect 0 "$RANKSCOPE" tokenize model --text text.txt
+says out '[CLS]'
+says out 'tokens'
+silent err
+expect 0 "$RANKSCOPE" tokenize model/tokenizer.json --text text.txt --json a.json --csv out_dir --html a.html --quiet
+silent out
+expect 0 "$RANKSCOPE" tokenize model --text text.txt --no-special --json b.json --quiet
+expect 0 "$RANKSCOPE" tokenize "$golden/gguf_bert.gguf" --text text.txt --json c.json --quiet
+python3 - <<'END' || failures=$((failures + 1))
+import csv, json
+a, b, c = (json.load(open(f"{n}.json")) for n in "abc")
+ids = lambda r: [t["id"] for t in r["tables"]["ids"]]
+assert list(a["tables"]["ids"][0]) == ["position", "id", "token", "begin", "end"]
+assert a["tables"]["ids"][0]["token"] == "[CLS]" and a["tables"]["ids"][-1]["token"] == "[SEP]"
+assert ids(b) == ids(a)[1:-1] and ids(c) == ids(a)
+assert [t["position"] for t in a["tables"]["ids"]] == list(range(len(ids(a))))
+text = open("text.txt", "rb").read()
+sep = [t for t in a["tables"]["ids"] if t["token"] == "[SEP]"][0]
+assert text[sep["begin"]:sep["end"]] == b"[SEP]"
+summary, = a["tables"]["summary"]
+assert summary["tokens"] == len(ids(a)) and summary["added"] == 2 and summary["bytes"] == len(text)
+rows = list(csv.DictReader(open("out_dir/ids.csv", newline="")))
+assert [int(r["id"]) for r in rows] == ids(a)
+END
+
+# Empty text: the special tokens alone.
+: >empty.txt
+expect 0 "$RANKSCOPE" tokenize model --text empty.txt --json e.json --quiet
+python3 -c 'import json; assert [t["id"] for t in json.load(open("e.json"))["tables"]["ids"]] == [2, 3]' || note_failure "empty text"
+
+# Refusals: exit 2, with the reason and nothing printed.
+expect 2 "$RANKSCOPE" tokenize model
+says err '--text'
+expect 2 "$RANKSCOPE" tokenize model --text no-such-file
+says err '[not-found]'
+expect 2 "$RANKSCOPE" tokenize . --text text.txt
+says err '[tokenizer-missing]'
+silent out
+sed 's/"BertPreTokenizer"/"MindReader"/' "$golden/bert.json" >odd.json
+expect 2 "$RANKSCOPE" tokenize odd.json --text text.txt
+says err "pre_tokenizer 'MindReader'"
+says err '[tokenizer-unknown-step]'
+head -c 5000 "$golden/gguf_llama.gguf" >cut.gguf
+expect 2 "$RANKSCOPE" tokenize cut.gguf --text text.txt
+silent out
+for target in text.txt model/tokenizer.json; do
+    expect 2 "$RANKSCOPE" tokenize model --text text.txt --json "$target"
+    says err '[would-overwrite-input]'
+done
+cmp -s model/tokenizer.json "$golden/bert.json" || note_failure "the tokenizer was overwritten"
+
+# The real models, where they are: ids of the `tokenizers` package and of transformers.
+check_real() {
+    model=$("$RS_SOURCE_DIR/scripts/fetch_model.sh" "$1" 2>err) || { echo "skipped $1: $(cat err)"; return; }
+    expect 0 "$RANKSCOPE" tokenize "$model" --text "$golden/real_text.txt" --json real.json --quiet
+    python3 - "$1" "$golden/real_ids.json" <<'END' || note_failure "ids of $1"
+import json, sys
+wanted = json.load(open(sys.argv[2]))[sys.argv[1]]
+got = [t["id"] for t in json.load(open("real.json"))["tables"]["ids"]]
+assert got == wanted, next((i, a, b) for i, (a, b) in enumerate(zip(got + [None], wanted + [None])) if a != b)
+END
+}
+check_real minilm
+check_real gemma3-270m
+finish

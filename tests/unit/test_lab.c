@@ -1,0 +1,92 @@
+/* test_lab.c: verdicts, the registry, and what is refused. The experiments themselves run in
+ * tests/cli/lab.sh. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "lab/lab.h"
+
+#include <math.h>
+#include <string.h>
+
+static void verdicts(void **state)
+{
+    (void)state;
+    static const struct {
+        rs_lab_claim claim;
+        const char *verdict;
+    } rows[] = {
+        {{"", 1.0, 1.1, 1.05, 0.1, false}, "pass"},
+        {{"", 1.0, 1.1, 1.2, 0.1, false}, "differs_from_paper"},
+        {{"", 1.0, 1.1, 1.21, 0.1, false}, "fail"},
+        {{"", 1.0, 1.1, 0.95, 0.1, false}, "fail"}, /* near the paper, not where it should be */
+        {{"", 1.0, NAN, 1.05, 0.1, false}, "pass"},
+        {{"", 1.0, NAN, 1.2, 0.1, false}, "differs_from_paper"},
+        {{"", NAN, 1.0, 1.05, 0.1, false}, "pass"},
+        {{"", NAN, 1.0, 1.2, 0.1, false}, "fail"},
+        {{"", 1.0, 1.0, NAN, 0.1, false}, "fail"},
+        {{"", 1.0, 1.0, INFINITY, 0.1, false}, "fail"},
+        {{"", 1.0, 1.0, 1.0, NAN, false}, "fail"}, /* no tolerance to pass by */
+        {{"", 5.0, NAN, 0.1, 0.1, true}, "pass"},
+        {{"", 5.0, NAN, 0.2, 0.1, true}, "fail"},
+        {{"", 5.0, NAN, NAN, 0.1, true}, "fail"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_string_equal(rs_lab_verdict(&rows[i].claim), rows[i].verdict);
+}
+
+static void every_experiment_is_described(void **state)
+{
+    (void)state;
+    rs_result *result = rs_result_new("lab");
+    rs_error err;
+    assert_int_equal(rs_lab_list(result, &err), RS_OK);
+    const rs_table *table = rs_result_table(result, "experiments");
+    assert_int_equal(rs_table_rows(table), rs_lab_n_experiments);
+    for (size_t i = 0; i < rs_lab_n_experiments; i++) {
+        const rs_lab_experiment *e = rs_lab_experiments[i];
+        assert_string_equal(rs_table_text(table, i, 0), e->id);
+        assert_true(strlen(e->title) > 10 && strlen(e->source) > 10 && strlen(e->about) > 40);
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(e->id, rs_lab_experiments[k]->id);
+    }
+    rs_result_free(result);
+}
+
+static void unknown_experiments_are_refused(void **state)
+{
+    (void)state;
+    rs_result *result = rs_result_new("lab");
+    rs_context context = {.threads = 1};
+    rs_lab_options options = {.quick = true};
+    rs_error err;
+    assert_int_equal(rs_lab_run(result, "dong-depth", &options, &context, &err), RS_E_NOT_FOUND);
+    assert_non_null(strstr(err.hint, "did you mean \"dong-depth-init\"?"));
+    rs_result_free(result);
+}
+
+static void an_interrupted_experiment_stops(void **state)
+{
+    (void)state;
+    rs_result *result = rs_result_new("lab");
+    volatile sig_atomic_t cancel = 1;
+    rs_context context = {.threads = 1, .cancel = &cancel};
+    rs_lab_options options = {.quick = true};
+    rs_error err;
+    assert_int_equal(rs_lab_run(result, "all", &options, &context, &err), RS_E_INTERRUPTED);
+    rs_result_free(result);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(verdicts),
+        cmocka_unit_test(every_experiment_is_described),
+        cmocka_unit_test(unknown_experiments_are_refused),
+        cmocka_unit_test(an_interrupted_experiment_stops),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
