@@ -21,7 +21,9 @@ static const rs_column rate_columns[] = {
     {.name = "gflops",
      .type = RS_COLUMN_REAL,
      .unit = "GFLOP/s",
-     .formula = "2n³ / seconds, best of three, n = 1024"},
+     .formula =
+         "2 m n k / seconds, best of three; m = n = k = 1024 where no shape is named; a shape is "
+         "tokens x outputs x inputs"},
     {.name = "peak",
      .type = RS_COLUMN_REAL,
      .unit = "GFLOP/s",
@@ -84,6 +86,25 @@ typedef struct rates {
     double percent; /* single-threaded sgemm of its peak */
 } rates;
 
+/* The products of a forward pass of BERT-base's shape, 1024 tokens, on all threads. */
+static rs_status add_layer_rates(rs_table *table, const rs_context *context, rs_error *err)
+{
+    static const struct {
+        const char *name;
+        int64_t outputs, inputs;
+    } shapes[] = {{"sgemm 1024x768x768 (attention of BERT-base)", 768, 768},
+                  {"sgemm 1024x3072x768 (MLP up)", 3072, 768},
+                  {"sgemm 1024x768x3072 (MLP down)", 768, 3072}};
+    double peak = rs_peak_fma_f32(context->threads), rate;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        RS_TRY(rs_check_cancelled(context, err));
+        RS_TRY(rs_rate_gemm_shape(&rate, 1024, shapes[i].outputs, shapes[i].inputs,
+                                  context->threads, err));
+        RS_TRY(add_rate(table, shapes[i].name, context->threads, rate, peak, err));
+    }
+    return RS_OK;
+}
+
 static rs_status measure(rates *out, rs_result *result, const rs_context *context, rs_error *err)
 {
     rs_table *table;
@@ -102,7 +123,7 @@ static rs_status measure(rates *out, rs_result *result, const rs_context *contex
         if (i == 0) out->percent = 100.0 * single / peak32;
         out->best = twice;
     }
-    return RS_OK;
+    return add_layer_rates(table, context, err);
 }
 
 static rs_status add_findings(rs_result *result, const rates *measured, rs_error *err)

@@ -18,10 +18,12 @@ static const struct {
     {"attention.value_length", "value_dim", false},
     {"attention.causal", "is_causal", false},
     {"attention.sliding_window", "sliding_window", false},
+    {"attention.sliding_window_pattern", "sliding_window_pattern", false},
     {"attention.scale", "attention_multiplier", false},
     {"feed_forward_length", "intermediate_size", true},
     {"context_length", "max_position_embeddings", false},
     {"rope.freq_base", "rope_theta", false},
+    {"rope.freq_base_swa", "rope_local_base_freq", false},
     {"rope.dimension_count", "rotary_dim", false},
     {"attn_logit_softcapping", "attn_logit_softcapping", false},
     {"final_logit_softcapping", "final_logit_softcapping", false},
@@ -46,7 +48,7 @@ static bool put(json_t *object, const char *field, const json_t *value)
     return json_object_set(object, field, (json_t *)value) == 0; /* takes a reference */
 }
 
-/* `name` ends with one of two spellings of the norm's epsilon; the family knows its own field. */
+/* The norm's epsilon has two keys here and a name of its own in each family. */
 static bool epsilon(json_t *object, const rs_builder *b, const rs_forward *forward)
 {
     static const char *const spelled[] = {"attention.layer_norm_rms_epsilon",

@@ -32,6 +32,12 @@ static rs_status is_sliding(rs_net_builder *nb, int32_t layer, bool *sliding)
         *sliding = rs_fields_true(fields, "use_sliding_window") && layer >= beyond;
         return RS_OK;
     }
+    const json_t *each = rs_fields_key(fields, "sliding_window_pattern");
+    if (forward->facts & RS_W_PERIOD_FIELD && json_is_array(each)) {
+        const json_t *own = json_array_get(each, (size_t)layer); /* GGUF: one truth a layer */
+        *sliding = json_is_true(own) || json_integer_value(own) == 1;
+        return RS_OK;
+    }
     if (forward->facts & RS_W_PERIOD_FIELD)
         RS_TRY(rs_net_size(nb, "sliding_window_pattern", -1, &period, &found));
     *sliding = period == 1 || (layer + 1) % period != 0;

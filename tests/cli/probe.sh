@@ -56,10 +56,16 @@ npy("ids8.npy", "<i8", (2, 3), struct.pack("<6q", 5, 2, 9, 1, 1, 3))
 npy("real.npy", "<f4", (2, 3), struct.pack("<6f", 5, 2, 9, 1, 1, 3))
 npy("short.npy", "<i4", (2, 3), struct.pack("<5i", 5, 2, 9, 1, 1))
 npy("image.npy", "<f4", (1, 3, 5, 5), bytes(300))
+npy("memory.npy", "<f4", (2, 5, 15), struct.pack("<150f", *[(i * 37 % 11 - 5) / 3 for i in range(150)]))
 END2
 refused input-format "must be integers" "$model" --tokens real.npy
 refused input-format "20 bytes follow" "$model" --tokens short.npy
 refused input-shape "sample 0: images of 3 x 5 x 5" "$vision" --images image.npy
+cross=$RS_SOURCE_DIR/tests/golden/forward/bert_cross
+refused input-format "cross-attention, which needs states" "$cross" --random 2 --seq-len 4
+refused input-shape "do not serve 3 samples" "$cross" --random 3 --seq-len 4 --encoder-states memory.npy
+expect 0 "$RANKSCOPE" probe "$cross" --random 2 --seq-len 4 --encoder-states memory.npy --quiet
+refused tokenizer-missing "no tokenizer.json" "$model" --text empty.txt
 cp -r "$model" lying && chmod -R u+w lying
 sed -i.bak 's/"num_attention_heads": [0-9]*/"num_attention_heads": 7/' lying/config.json
 expect 2 "$RANKSCOPE" probe lying --tokens ids.json

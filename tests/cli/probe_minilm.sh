@@ -18,6 +18,11 @@ for i in 0 1 2 3; do
     expect 0 "$RANKSCOPE" probe "$model" --text text$i.txt --no-attention --output out.safetensors --json b.json --quiet
     python3 "$RS_SOURCE_DIR/tests/cli/compare_probe.py" golden$i.json b.json out.safetensors || failures=$((failures + 1))
 done
+printf ' \n ' >blank.txt
+expect 2 "$RANKSCOPE" probe "$model" --text blank.txt
+says err "the text is empty"
+expect 2 "$RANKSCOPE" probe "$model" --text text0.txt --seq-len 600
+says err "longer than the model's 512 positions"
 # What the published experiment found, on this model: without skips and MLPs its tokens become one.
 expect 0 "$RANKSCOPE" probe "$model" --text "$RS_SOURCE_DIR/data/page.txt" --variants dong --scan --json c.json --html c.html
 says out "the skip around the mixer holds the tokens apart"

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "report/result.h"
+#include "report/output.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -211,6 +211,60 @@ static void a_signal_leaves_no_temporary_file(void **state)
 }
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
+/* ---- in pieces ---- */
+
+static void pieces_become_a_file(void **state)
+{
+    (void)state;
+    rs_error err;
+    rs_output *output;
+    const char *path = in_folder("pieces");
+    put(path, "old", 0640);
+    assert_int_equal(rs_output_open(&output, path, 6, NULL, 0, &err), RS_OK);
+    assert_int_equal(rs_output_put(output, 4, "ef", 2, &err), RS_OK);
+    expect(path, "old", 0640);
+    assert_int_equal(rs_output_put(output, 0, "abcd", 4, &err), RS_OK);
+    assert_int_equal(rs_output_put(output, 5, "xy", 2, &err), RS_E_INTERNAL);
+    assert_int_equal(rs_output_put(output, UINT64_MAX, "x", 1, &err), RS_E_INTERNAL);
+    assert_int_equal(rs_output_commit(output, &err), RS_OK);
+    expect(path, "abcdef", 0640);
+    unlink(path);
+}
+
+static void discarded_pieces_leave_nothing(void **state)
+{
+    (void)state;
+    rs_error err;
+    rs_output *output;
+    const char *path = in_folder("discarded");
+    assert_int_equal(rs_output_open(&output, path, 3, NULL, 0, &err), RS_OK);
+    assert_int_equal(rs_output_put(output, 0, "abc", 3, &err), RS_OK);
+    rs_output_discard(output);
+    rs_output_discard(NULL);
+    assert_int_equal(files_in_folder(), 0);
+}
+
+static void pieces_are_refused_where_a_file_cannot_be(void **state)
+{
+    (void)state;
+    rs_error err;
+    rs_output *output;
+    struct stat st;
+    assert_int_equal(rs_output_open(&output, "/dev/null", 3, NULL, 0, &err), RS_E_WRITE);
+    assert_int_equal(rs_output_open(&output, folder, 3, NULL, 0, &err), RS_E_WRITE);
+    assert_int_equal(rs_output_open(&output, "", 3, NULL, 0, &err), RS_E_WRITE);
+    assert_int_equal(rs_output_open(&output, in_folder("huge"), UINT64_MAX, NULL, 0, &err),
+                     RS_E_WRITE);
+    const char *path = in_folder("input");
+    put(path, "old", 0600);
+    assert_int_equal(stat(path, &st), 0);
+    rs_file_id input = {(uint64_t)st.st_dev, (uint64_t)st.st_ino};
+    assert_int_equal(rs_output_open(&output, path, 3, &input, 1, &err), RS_E_OVERWRITES_INPUT);
+    assert_null(output);
+    expect(path, "old", 0600);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +275,9 @@ int main(void)
         CASE(places_that_cannot_be_written),
         CASE(a_pipe_is_written_directly),
         CASE(a_signal_leaves_no_temporary_file),
+        CASE(pieces_become_a_file),
+        CASE(discarded_pieces_leave_nothing),
+        CASE(pieces_are_refused_where_a_file_cannot_be),
     };
     return cmocka_run_group_tests_name("output", tests, NULL, NULL);
 }

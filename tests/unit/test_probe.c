@@ -355,6 +355,33 @@ static void test_spread(void **state)
     assert_true(s.geomean == 0 && s.median == 0.5);
 }
 
+/* Frequencies of the first ids against 1/(id + 2.7), normalised over the vocabulary: within five
+ * standard deviations. The first samples do not depend on how many are drawn. */
+static void test_random_ids(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 200, N = 100, VOCABULARY = 1000 };
+    static int32_t ids[SAMPLES * N], fewer[N];
+    double total = 0;
+    int64_t counts[VOCABULARY] = {0};
+    rs_error err;
+    assert_int_equal(rs_probe_random_ids(ids, SAMPLES, N, VOCABULARY, 7, &err), RS_OK);
+    assert_int_equal(rs_probe_random_ids(fewer, 1, N, VOCABULARY, 7, &err), RS_OK);
+    assert_memory_equal(ids, fewer, sizeof fewer);
+    for (int i = 0; i < VOCABULARY; i++)
+        total += 1 / (i + 2.7);
+    for (int i = 0; i < SAMPLES * N; i++) {
+        assert_true(ids[i] >= 0 && ids[i] < VOCABULARY);
+        counts[ids[i]]++;
+    }
+    for (int i = 0; i < 20; i++) {
+        double p = 1 / (i + 2.7) / total, mean = p * SAMPLES * N, std = sqrt(mean * (1 - p));
+        assert_true(fabs((double)counts[i] - mean) < 5 * std);
+    }
+    assert_int_equal(rs_probe_random_ids(fewer, 1, N, VOCABULARY, 8, &err), RS_OK);
+    assert_memory_not_equal(ids, fewer, sizeof fewer);
+}
+
 static int open_folder(void **state)
 {
     (void)state;
@@ -378,7 +405,7 @@ int main(void)
         cmocka_unit_test(test_spread),   cmocka_unit_test(test_golden),
         cmocka_unit_test(test_generate), cmocka_unit_test(test_batches_and_threads),
         cmocka_unit_test(test_files),    cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_memory),   cmocka_unit_test(test_random_ids),
     };
     return cmocka_run_group_tests(tests, open_folder, close_folder);
 }
