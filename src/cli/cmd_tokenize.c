@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 static const rs_column id_columns[] = {
@@ -71,6 +72,36 @@ static rs_status add_summary(rs_result *result, const rs_tokenizer *tokenizer,
     return RS_OK;
 }
 
+/* The terminal shows a table of so many tokens unasked; of a longer text, the beginning in words.
+ */
+enum { MOST_SHOWN = 100, FIRST_SHOWN = 24, LONGEST_SHOWN = 40 };
+
+static rs_status add_beginning(rs_result *result, const rs_tokenizer *tokenizer,
+                               const rs_token_ids *ids, rs_error *err)
+{
+    char message[512];
+    int used = snprintf(message, sizeof message, "%zu tokens, which begin:", ids->n);
+    for (size_t i = 0; i < FIRST_SHOWN && i < ids->n && used < (int)sizeof message - 64; i++) {
+        const char *token = rs_tokenizer_token(tokenizer, ids->ids[i]);
+        if (!token) token = "(no such token)";
+        size_t length = strnlen(token, LONGEST_SHOWN);
+        while (length > 0 && ((unsigned char)token[length] & 0xC0) == 0x80)
+            length--; /* cut between characters */
+        used +=
+            snprintf(message + used, sizeof message - (size_t)used, " %.*s", (int)length, token);
+    }
+    const rs_finding finding = {.severity = RS_INFO,
+                                .code = "long_text",
+                                .layer = RS_NULL_INT,
+                                .head = RS_NULL_INT,
+                                .value = NAN,
+                                .threshold = NAN,
+                                .message = message,
+                                .hint = "--table ids shows them all",
+                                .table = "ids"};
+    return rs_result_add_finding(result, &finding, err);
+}
+
 static rs_status tokenize(rs_result *result, const rs_tokenizer *tokenizer,
                           const rs_mapping *mapping, bool special, rs_error *err)
 {
@@ -80,6 +111,7 @@ static rs_status tokenize(rs_result *result, const rs_tokenizer *tokenizer,
     rs_status status = rs_mapping_check(mapping, err);
     if (status == RS_OK) status = add_summary(result, tokenizer, &ids, mapping->size, special, err);
     if (status == RS_OK) status = add_ids(result, tokenizer, &ids, err);
+    if (status == RS_OK && ids.n > MOST_SHOWN) status = add_beginning(result, tokenizer, &ids, err);
     rs_token_ids_free(&ids);
     return status;
 }
@@ -104,8 +136,6 @@ int cli_tokenize(const cli_args *args)
     rs_tokenizer *tokenizer = NULL;
     rs_mapping *text = NULL;
     rs_file_id inputs[2] = {{0}, {0}};
-    cli_args shown = *args; /* the table is what this command is for */
-    if (!shown.tables) shown.tables = "ids";
     if (!args->text) {
         rs_fail(&err, RS_E_USAGE, "--text", "'rankscope tokenize --help' shows how",
                 "name the file whose text is to be tokenised");
@@ -123,7 +153,12 @@ int cli_tokenize(const cli_args *args)
     }
     rs_tokenizer_close(tokenizer);
     rs_mapping_close(text);
-    if (status == RS_OK) return cli_finish(result, &shown, started, inputs, 2);
+    if (status == RS_OK) {
+        cli_args shown = *args; /* a short table is shown unasked: it is what this command is for */
+        if (!shown.tables && rs_table_rows(rs_result_table(result, "ids")) <= MOST_SHOWN)
+            shown.tables = "ids";
+        return cli_finish(result, &shown, started, inputs, 2);
+    }
     rs_result_free(result);
     return cli_fail(&err);
 }

@@ -137,8 +137,9 @@ static rs_status enter_normalized(rs_added_tokens *added, size_t index,
     rs_added_token *token = &added->items[index];
     rs_aligned text = {0};
     rs_aligned_repair(&text, token->text, token->length);
-    rs_status status = text.failed ? rs_fail_memory(err, "added tokens", token->length)
-                                   : rs_normal_steps_run(&text, normal, work, err);
+    text.limit = work->spare.limit = token->length * 64 + 65536;
+    rs_status status = rs_aligned_check(&text, err);
+    if (status == RS_OK) status = rs_normal_steps_run(&text, normal, work, err);
     token->normal = status == RS_OK ? rs_malloc(text.n + 1, 1) : NULL;
     if (token->normal) {
         if (text.n > 0) memcpy(token->normal, text.bytes, text.n);

@@ -17,7 +17,16 @@ void rs_aligned_clear(rs_aligned *text)
 {
     text->n = 0;
     text->base = 0;
-    text->mapped = text->failed = false;
+    text->mapped = text->failed = text->over = false;
+}
+
+rs_status rs_aligned_check(const rs_aligned *text, rs_error *err)
+{
+    if (!text->failed) return RS_OK;
+    if (!text->over) return rs_fail_memory(err, "a text on its way to tokens", text->n);
+    return rs_fail(err, RS_E_TOKENIZER_LIMIT, "tokenizer",
+                   "its steps replace characters by ever longer texts",
+                   "a text grows beyond %zu bytes on its way to tokens", text->limit);
 }
 
 static bool reserve_map(rs_aligned *text)
@@ -38,8 +47,9 @@ static bool reserve_map(rs_aligned *text)
 static bool reserve(rs_aligned *text, size_t more)
 {
     if (text->failed) return false;
-    if (more > RS_TEXT_MAX * 2 - text->n) {
-        text->failed = true; /* positions would no longer fit: no machine serves such a text */
+    size_t limit = text->limit ? text->limit : RS_TEXT_MAX * 2; /* so that positions fit */
+    if (text->n > limit || more > limit - text->n) {
+        text->failed = text->over = true;
         return false;
     }
     size_t need = text->n + more;

@@ -22,11 +22,15 @@ typedef struct rs_aligned {
     size_t n, capacity, map_capacity;
     uint32_t base; /* when not mapped */
     bool mapped;
-    bool failed; /* out of memory: later appends are ignored, the caller checks once */
+    size_t limit; /* bytes that it may grow to; 0: RS_TEXT_MAX twice */
+    bool failed;  /* out of memory: later appends are ignored, the caller checks once */
+    bool over;    /* it failed at its limit */
 } rs_aligned;
 
 void rs_aligned_free(rs_aligned *text);
-void rs_aligned_clear(rs_aligned *text);
+void rs_aligned_clear(rs_aligned *text); /* the limit stays */
+/* RS_OK; RS_E_TOKENIZER_LIMIT or RS_E_NO_MEMORY when it failed. */
+rs_status rs_aligned_check(const rs_aligned *text, rs_error *err);
 /* Appends in[from, from + n) as it is. */
 void rs_aligned_copy(rs_aligned *out, const rs_aligned *in, size_t from, size_t n);
 /* Appends bytes that stand for in[from, to); from == to: they are inserted there. */

@@ -71,7 +71,8 @@ static rs_status no_memory(rs_error *err, size_t n)
 static rs_status add_symbol(rs_model_work *work, int32_t id, size_t begin, size_t length,
                             rs_error *err)
 {
-    if (!RS_GROW(work->symbols, work->n_symbols, work->symbol_capacity))
+    if (work->n_symbols >= INT32_MAX ||
+        !RS_GROW(work->symbols, work->n_symbols, work->symbol_capacity))
         return no_memory(err, work->n_symbols * sizeof *work->symbols);
     int32_t at = (int32_t)work->n_symbols;
     work->symbols[work->n_symbols++] = (rs_symbol){.begin = (uint32_t)begin,

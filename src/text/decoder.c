@@ -236,6 +236,9 @@ static rs_status run_replace(rs_decoded *out, const rs_decoded *in, const rs_dec
                 rs_buffer_append(&out->bytes, step->content, step->length);
             else
                 rs_buffer_append(&out->bytes, text + span->begin, span->end - span->begin);
+            if (out->bytes.length > out->limit)
+                return rs_fail(err, RS_E_TOKENIZER_LIMIT, "tokenizer", NULL,
+                               "a decoded text grows beyond %zu bytes", out->limit);
         }
         rs_decoded_end(out);
     }
@@ -435,7 +438,7 @@ rs_status rs_decode_steps_run(rs_decoded *texts, const rs_decode_steps *steps, r
                               rs_error *err)
 {
     for (size_t i = 0; i < steps->n; i++) {
-        rs_decoded out = {0};
+        rs_decoded out = {.limit = texts->limit};
         rs_status status = steps->items[i].run(&out, texts, &steps->items[i], work, err);
         if (status == RS_OK && (out.failed || out.bytes.failed))
             status = rs_fail_memory(err, "decoding", texts->bytes.length);

@@ -91,9 +91,10 @@ static rs_status encode_word(rs_model_tokens *out, const rs_model *model, rs_mod
     if (length <= LONGEST_CACHED) known = rs_strmap_get(&work->cache->by_text, text, length, -1);
     if (known >= 0) {
         cached word = work->cache->words[known];
-        const rs_model_token *tokens = work->cache->tokens.items + word.first;
-        for (size_t i = 0; i < word.n; i++)
-            rs_model_tokens_add(out, tokens[i].id, tokens[i].begin, tokens[i].bytes);
+        for (size_t i = 0; i < word.n; i++) {
+            const rs_model_token *token = &work->cache->tokens.items[word.first + i];
+            rs_model_tokens_add(out, token->id, token->begin, token->bytes);
+        }
         return RS_OK;
     }
     RS_TRY(model->encode(out, model, work, text, length, err));

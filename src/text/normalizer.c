@@ -8,7 +8,7 @@
 
 static rs_status done(const rs_aligned *out, rs_error *err)
 {
-    return out->failed ? rs_fail_memory(err, "normalising a text", out->n) : RS_OK;
+    return rs_aligned_check(out, err);
 }
 
 /* Passes `in` on character by character; `change` says what each becomes. */
@@ -56,7 +56,7 @@ static size_t plain_lower(uint32_t out[3], uint32_t point, const rs_normal_step 
 static rs_status run_bert(rs_aligned *out, const rs_aligned *in, const rs_normal_step *step,
                           rs_text_work *work, rs_error *err)
 {
-    rs_aligned middle = {0};
+    rs_aligned middle = {.limit = out->limit};
     rs_status status = each_character(out, in, step, clean, err);
     if (status == RS_OK && step->accents) {
         status = rs_normal_form(&middle, out, RS_NFD, &work->forms, err);

@@ -160,7 +160,7 @@ static rs_status run_split(rs_aligned *text, rs_pieces *pieces, const rs_split_s
 static rs_status replace_text(rs_aligned *text, rs_pieces *pieces, rs_text_work *work,
                               rs_error *err)
 {
-    if (work->spare.failed) return rs_fail_memory(err, "splitting a text", work->spare.n);
+    RS_TRY(rs_aligned_check(&work->spare, err));
     RS_TRY(pieces_done(&work->spare_pieces, err));
     rs_aligned swap = *text;
     *text = work->spare;

@@ -219,6 +219,7 @@ typedef struct rs_decoded {
     rs_buffer bytes;
     size_t *ends;
     size_t n, capacity;
+    size_t limit; /* bytes that a step may make */
     bool failed;
 } rs_decoded;
 

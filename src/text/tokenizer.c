@@ -205,13 +205,29 @@ static rs_status encode_part(encoding *e, rs_aligned *text)
     return RS_OK;
 }
 
+/* The longest text that one character of Unicode decomposes into is 11 times as long; steps that
+ * make more than MOST_GROWTH times the text of it are out to fill the memory. */
+enum { MOST_GROWTH = 64, FREE_GROWTH = 65536 };
+
+static size_t growth_limit(size_t length)
+{
+    return length < RS_TEXT_MAX / MOST_GROWTH ? length * MOST_GROWTH + FREE_GROWTH
+                                              : RS_TEXT_MAX * 2;
+}
+
+static void limit_growth(encoding *e, size_t length)
+{
+    e->text.limit = e->part.limit = e->work.spare.limit = growth_limit(length);
+}
+
 /* A stretch of the source without raw added tokens. */
 static rs_status encode_stretch(encoding *e, size_t begin, size_t end)
 {
     rs_aligned *text = &e->text;
+    limit_growth(e, end - begin);
     rs_aligned_clear(text);
     rs_aligned_copy(text, &e->source, begin, end - begin);
-    if (text->failed) return rs_fail_memory(e->err, "a text", end - begin);
+    RS_TRY(rs_aligned_check(text, e->err));
     RS_TRY(rs_normal_steps_run(text, &e->tokenizer->normal, &e->work, e->err));
     e->normal.n = 0;
     RS_TRY(rs_added_tokens_cut(&e->normal, &e->tokenizer->added, true, text->bytes, 0, text->n,
@@ -225,7 +241,7 @@ static rs_status encode_stretch(encoding *e, size_t begin, size_t end)
         }
         rs_aligned_clear(&e->part);
         rs_aligned_copy(&e->part, text, piece.begin, piece.end - piece.begin);
-        if (e->part.failed) return rs_fail_memory(e->err, "a text", piece.end - piece.begin);
+        RS_TRY(rs_aligned_check(&e->part, e->err));
         RS_TRY(encode_part(e, &e->part));
     }
     return RS_OK;
@@ -236,7 +252,7 @@ static rs_status encode_all(encoding *e, const char *text, size_t length, bool s
     const rs_tokenizer *t = e->tokenizer;
     RS_TRY(rs_model_work_new(&e->model, e->err));
     rs_aligned_repair(&e->source, text, length);
-    if (e->source.failed) return rs_fail_memory(e->err, "a text", length);
+    RS_TRY(rs_aligned_check(&e->source, e->err));
     RS_TRY(rs_added_tokens_cut(&e->raw, &t->added, false, e->source.bytes, 0, e->source.n, e->err));
     for (size_t i = 0; special && i < t->frame.before.n; i++)
         RS_TRY(add_token(e, t->frame.before.items[i], 0, 0));
@@ -360,6 +376,7 @@ rs_status rs_tokenizer_decode(char **text, const rs_tokenizer *tokenizer, const 
     for (size_t i = 0; i < n; i++)
         append_token(&texts, tokenizer, ids[i], skip_special);
     rs_status status = RS_OK;
+    texts.limit = growth_limit(texts.bytes.length);
     if (texts.failed || texts.bytes.failed)
         status = rs_fail_memory(err, "decoding", n);
     else if (tokenizer->decodes)

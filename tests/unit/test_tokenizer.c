@@ -149,9 +149,20 @@ static void offsets_point_into_the_text(void **state)
     /* [CLS] the e(combining acute) [SEP] the [SEP]; the accent belongs to its letter's bytes */
     static const size_t bert[][2] = {{0, 0}, {2, 5}, {6, 7}, {10, 15}, {15, 18}, {18, 18}};
     expect_stretches("bert", "  The e\xCC\x81 [SEP]the", 18, bert, 6);
-    /* A broken byte, then "the": <s> <0xEF> <0xBF> <0xBD> and the rest */
-    static const size_t gpt2[][2] = {{0, 1}, {0, 1}, {0, 1}, {1, 5}};
-    (void)gpt2;
+    /* U+FFFD stands for one broken byte: all its tokens have that byte. */
+    rs_tokenizer *tokenizer = open_golden("gpt2");
+    rs_token_ids ids;
+    rs_error err = {0};
+    assert_int_equal(rs_tokenizer_encode(&ids, tokenizer, "a\xFF b", 4, true, &err), RS_OK);
+    assert_true(ids.n >= 3);
+    for (size_t i = 1; i + 1 < ids.n; i++) {
+        assert_int_equal(ids.begin[i], 1);
+        assert_int_equal(ids.end[i], 2);
+    }
+    assert_int_equal(ids.begin[ids.n - 1], 2);
+    assert_int_equal(ids.end[ids.n - 1], 4);
+    rs_token_ids_free(&ids);
+    rs_tokenizer_close(tokenizer);
 }
 
 /* ---- asking ---- */

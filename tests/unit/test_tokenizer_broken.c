@@ -77,7 +77,7 @@ static const struct broken {
     {"{" BPE ",\"normalizer\":{\"type\":\"Upside\"}}", RS_E_TOKENIZER_UNKNOWN,
      "normalizer: normalizer 'Upside'"},
     {"{" BPE ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{\"type\":"
-             "\"X\"}]}}",
+     "\"X\"}]}}",
      RS_E_TOKENIZER_UNKNOWN, "normalizer.normalizers[1]"},
     {"{" BPE ",\"normalizer\":{\"type\":\"Sequence\"}}", RS_E_TOKENIZER_SCHEMA, "normalizers"},
     {"{" BPE ",\"normalizer\":{}}", RS_E_TOKENIZER_SCHEMA, "type"},
@@ -91,7 +91,7 @@ static const struct broken {
      ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"[a[bc]]\"},\"content\":\"\"}}",
      RS_E_TOKENIZER_PATTERN, "brackets inside"},
     {"{" BPE ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"[\\\\w&&x]\"},"
-             "\"content\":\"\"}}",
+     "\"content\":\"\"}}",
      RS_E_TOKENIZER_PATTERN, "&&"},
     {"{" BPE
      ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"[a\"},\"content\":\"\"}}",
@@ -109,22 +109,22 @@ static const struct broken {
     {"{" BPE ",\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}}", RS_E_TOKENIZER_UNKNOWN,
      "'UnicodeScripts'"},
     {"{" BPE ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":"
-             "\"Sideways\",\"invert\":false}}",
+     "\"Sideways\",\"invert\":false}}",
      RS_E_TOKENIZER_SCHEMA, "behavior"},
     {"{" BPE ",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"ab\"}}",
      RS_E_TOKENIZER_SCHEMA, "one character"},
     {"{" BPE ",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":"
-             "\"last\"}}",
+     "\"last\"}}",
      RS_E_TOKENIZER_SCHEMA, "prepend_scheme"},
     {"{" BPE ",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":"
-             "\"first\",\"add_prefix_space\":false}}",
+     "\"first\",\"add_prefix_space\":false}}",
      RS_E_TOKENIZER_SCHEMA, "contradicts"},
     {"{" BPE ",\"post_processor\":{\"type\":\"Nothing\"}}", RS_E_TOKENIZER_UNKNOWN, "'Nothing'"},
     {"{" BPE
      ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[],\"special_tokens\":{}}}",
      RS_E_TOKENIZER_SCHEMA, "0 times"},
     {"{" BPE ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"
-             "\"id\":\"[X]\"}}],\"special_tokens\":{}}}",
+     "\"id\":\"[X]\"}}],\"special_tokens\":{}}}",
      RS_E_TOKENIZER_SCHEMA, "'[X]'"},
     {"{" BPE
      ",\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"a\",1],\"cls\":[\"b\",-2]}}",
@@ -191,6 +191,42 @@ static void an_expression_that_backtracks_too_much_is_an_error(void **state)
     assert_null(ids.ids);
     assert_non_null(strstr(err.where, "pre_tokenizer.pattern"));
     rs_tokenizer_close(tokenizer);
+}
+
+/* Each step makes ten characters of one. */
+static void steps_that_fill_the_memory_are_an_error(void **state)
+{
+    (void)state;
+    static const char *const kinds[][2] = {
+        {"\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[",
+         "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aaaaaaaaaa\"}"},
+        {"\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[",
+         "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}"},
+        {"\"decoder\":{\"type\":\"Sequence\",\"decoders\":[",
+         "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aaaaaaaaaa\"}"},
+    };
+    for (size_t k = 0; k < 3; k++) {
+        rs_buffer json = {0};
+        rs_buffer_printf(&json, "{" BPE ",%s", kinds[k][0]);
+        for (int i = 0; i < 50; i++)
+            rs_buffer_printf(&json, "%s%s", i ? "," : "", kinds[k][1]);
+        rs_buffer_puts(&json, "]}}");
+        rs_tokenizer *tokenizer = parse(json.data, json.length);
+        rs_token_ids ids = {0};
+        rs_error err = {0};
+        char *back = NULL;
+        rs_status status =
+            rs_tokenizer_encode(&ids, tokenizer, k == 1 ? "\x01" : "a", 1, true, &err);
+        if (k == 2) {
+            assert_int_equal(status, RS_OK);
+            status = rs_tokenizer_decode(&back, tokenizer, ids.ids, ids.n, false, &err);
+        }
+        assert_int_equal(status, RS_E_TOKENIZER_LIMIT);
+        assert_null(back);
+        rs_token_ids_free(&ids);
+        rs_tokenizer_close(tokenizer);
+        rs_buffer_free(&json);
+    }
 }
 
 static void a_character_without_a_token_is_an_error(void **state)
@@ -283,6 +319,7 @@ int main(void)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(sequences_a_thousand_deep_are_refused),
         cmocka_unit_test(an_expression_that_backtracks_too_much_is_an_error),
+        cmocka_unit_test(steps_that_fill_the_memory_are_an_error),
         cmocka_unit_test(a_character_without_a_token_is_an_error),
         cmocka_unit_test(a_text_over_2_gib_is_refused),
         cmocka_unit_test(a_folder_without_a_tokenizer_says_so),
