@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "linalg/blas.h"
 #include "linalg/peak.h"
+#include "model/kernels.h"
 
 #include <math.h>
 #include <omp.h>
@@ -61,6 +62,7 @@ static rs_status add_facts(rs_result *result, const rs_context *context, rs_erro
                               {"BLAS", rs_blas_config()},
                               {"BLAS kernel", rs_blas_core()},
                               {"kernel", chosen_by},
+                              {"forward kernels", rs_kernels_f32_here()->level},
                               {"threads", threads},
                               {"memory", memory}};
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
