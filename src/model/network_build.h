@@ -6,6 +6,8 @@
 #include "model/engine.h"
 #include "model/network.h"
 
+enum { RS_NET_SHOWN = 20 }; /* names in a message */
+
 /* Where weights come from: the tensors that match.c recognised, or draws. All else is the same. */
 typedef struct rs_net_builder {
     rs_builder *b;
@@ -59,6 +61,9 @@ rs_status rs_net_missing(rs_net_builder *nb);
 
 /* network_rope.c */
 rs_status rs_net_rope(rs_net_builder *nb, const rs_attention *at, bool sliding, rs_rope_op *rope);
+
+/* network_tensors.c: parameters, and a note about tensors that no operation uses. */
+rs_status rs_net_account(rs_net_builder *nb);
 
 /* network_layer.c, network_ends.c, network_pooling.c */
 int32_t rs_net_stored(const rs_net_builder *nb, int32_t applied); /* whose weights a depth runs */

@@ -48,7 +48,7 @@ static bool put(json_t *object, const char *field, const json_t *value)
     return json_object_set(object, field, (json_t *)value) == 0; /* takes a reference */
 }
 
-/* `name` ends with one of two spellings of the norm's epsilon; the family knows its own field. */
+/* The norm's epsilon has two keys here and a name of its own in each family. */
 static bool epsilon(json_t *object, const rs_builder *b, const rs_forward *forward)
 {
     static const char *const spelled[] = {"attention.layer_norm_rms_epsilon",

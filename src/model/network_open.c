@@ -3,7 +3,6 @@
 #include "model/network_build.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_LAYERS = 10000 };
@@ -202,94 +201,6 @@ static rs_status note_rope(rs_net_builder *nb)
                        form, mixer->attention.rope.theta);
 }
 
-/* ---- parameters ---- */
-
-typedef struct tensor_list {
-    const rs_tensor **items;
-    size_t n, capacity;
-    bool failed;
-} tensor_list;
-
-static void add(tensor_list *list, const rs_tensor *tensor)
-{
-    if (!tensor || list->failed) return;
-    if (RS_GROW(list->items, list->n, list->capacity))
-        list->items[list->n++] = tensor;
-    else
-        list->failed = true;
-}
-
-static void add_dense(tensor_list *list, const rs_dense *dense)
-{
-    add(list, dense->weight);
-    if (dense->weight) add(list, dense->bias);
-}
-
-static void add_norm(tensor_list *list, const rs_norm_op *norm)
-{
-    add(list, norm->gain);
-    add(list, norm->bias);
-}
-
-static void add_branch(tensor_list *list, const rs_branch *branch)
-{
-    add_norm(list, &branch->before);
-    add_norm(list, &branch->inside);
-    add_norm(list, &branch->after);
-    if (branch->kind == RS_BRANCH_MLP) {
-        add_dense(list, &branch->mlp.up);
-        add_dense(list, &branch->mlp.gate);
-        add_dense(list, &branch->mlp.down);
-        return;
-    }
-    const rs_attention_op *op = &branch->attention;
-    const rs_dense *maps[] = {&op->q, &op->k, &op->v, &op->o, &op->relative.r};
-    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
-        add_dense(list, maps[i]);
-    add_norm(list, &op->q_norm);
-    add_norm(list, &op->k_norm);
-    add(list, op->relative.content_bias);
-    add(list, op->relative.position_bias);
-    add(list, op->relative.segment_bias);
-    add(list, op->relative.segment_embed);
-    add(list, op->distance_bias);
-}
-
-static int by_address(const void *left, const void *right)
-{
-    uintptr_t a = (uintptr_t) * (const rs_tensor *const *)left;
-    uintptr_t b = (uintptr_t) * (const rs_tensor *const *)right;
-    return (a > b) - (a < b);
-}
-
-static rs_status count_parameters(rs_net_builder *nb)
-{
-    rs_network *network = nb->network;
-    tensor_list list = {0};
-    const rs_embedding_op *e = &network->embedding;
-    add(&list, e->tokens);
-    add(&list, e->positions);
-    add(&list, e->types);
-    add(&list, e->class_token);
-    add_norm(&list, &e->norm);
-    add_dense(&list, &e->projection);
-    add_dense(&list, &e->patch);
-    for (int32_t l = 0; l < network->n_layers; l++)
-        for (int32_t i = 0; i < network->layers[l].n_branches; i++)
-            add_branch(&list, &network->layers[l].branches[i]);
-    add_norm(&list, &network->final_norm);
-    add_dense(&list, &network->head.transform);
-    add_norm(&list, &network->head.norm);
-    add_dense(&list, &network->head.decoder);
-    add(&list, network->head.bias);
-    if (list.n) qsort(list.items, list.n, sizeof *list.items, by_address);
-    for (size_t i = 0; i < list.n; i++)
-        if (i == 0 || list.items[i] != list.items[i - 1])
-            network->parameters += (uint64_t)list.items[i]->count;
-    rs_free(list.items);
-    return list.failed ? rs_fail_memory(nb->err, "network", 0) : RS_OK;
-}
-
 /* ---- opening ---- */
 
 /* What transformers draws: normal(0, initializer_range); GPT-2's residual outputs smaller by
@@ -338,7 +249,7 @@ static rs_status build_parts(rs_net_builder *nb)
     if (b->n_blocks) RS_TRY(note_extra_layers(nb));
     RS_TRY(note_rope(nb));
     RS_TRY(rs_net_pooling(nb));
-    return count_parameters(nb);
+    return rs_net_account(nb);
 }
 
 static rs_status build(rs_net_builder *nb)

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHOWN = 20 }; /* names in a message */
-
 const rs_pattern *rs_net_pattern(const rs_net_builder *nb, rs_role role)
 {
     for (size_t l = 0; l < 5 && nb->b->family->patterns[l]; l++)
@@ -50,7 +48,7 @@ rs_net_bias rs_net_bias_of(const rs_net_builder *nb, const char *field)
 static void note_missing(rs_net_builder *nb, rs_role role, bool bias, int32_t layer)
 {
     char name[256] = "?";
-    if (nb->n_missing++ >= SHOWN) return;
+    if (nb->n_missing++ >= RS_NET_SHOWN) return;
     bool known = rs_expected_name(nb->b, RS_SLOT_MAIN, role, layer, name);
     char *ending = strrchr(name, '.');
     if (known && bias && ending && strcmp(ending, ".weight") == 0)
@@ -71,7 +69,7 @@ rs_status rs_net_missing(rs_net_builder *nb)
                    "%zu %s that a %s forward pass needs %s absent: %s%s", nb->n_missing,
                    nb->n_missing == 1 ? "tensor" : "tensors", nb->network->family,
                    nb->n_missing == 1 ? "is" : "are", nb->missing.data,
-                   nb->n_missing > SHOWN ? ", ..." : "");
+                   nb->n_missing > RS_NET_SHOWN ? ", ..." : "");
 }
 
 /* Shapes may differ by axes of length one (conv1d, [1, positions, width]) but not in order. */

@@ -363,7 +363,7 @@ def silent(written):
         del written[key]
 
 def bert(**k):
-    return dict(dict(vocab_size=23, hidden_size=15, num_hidden_layers=2, num_attention_heads=3, intermediate_size=22,
+    return dict(dict(vocab_size=23, hidden_size=15, num_hidden_layers=2, num_attention_heads=3, intermediate_size=17,
                      max_position_embeddings=14, type_vocab_size=2, layer_norm_eps=1e-5), **k)
 
 
@@ -412,14 +412,14 @@ def decoders():
          for64=dict(reorder_and_upcast_attn=False))
     case("gpt2_unscaled", T.GPT2Model, gpt2(scale_attn_weights=False, n_head=1, n_embd=12))
     case("gpt2_cross", T.GPT2LMHeadModel, gpt2(add_cross_attention=True), (6, 1), memory=[3, 5])
-    neox = dict(vocab_size=23, hidden_size=21, num_hidden_layers=2, num_attention_heads=3, intermediate_size=30,
+    neox = dict(vocab_size=23, hidden_size=21, num_hidden_layers=2, num_attention_heads=3, intermediate_size=18,
                 max_position_embeddings=32, bos_token_id=0, eos_token_id=0)
     case("gpt_neox", T.GPTNeoXForCausalLM, T.GPTNeoXConfig(**neox, rotary_pct=0.6))
     case("gpt_neox_serial", T.GPTNeoXForCausalLM,
          T.GPTNeoXConfig(**dict(neox, hidden_size=16, num_attention_heads=2), use_parallel_residual=False,
                          rotary_pct=1.0, attention_bias=False, hidden_act="gelu_fast"))
     case("gpt_neox_old_form", T.GPTNeoXForCausalLM,
-         T.GPTNeoXConfig(**dict(neox, hidden_size=24), rope_parameters=dict(rope_theta=90.0, partial_rotary_factor=0.25, rope_type="default")),
+         T.GPTNeoXConfig(**dict(neox, hidden_size=18), rope_parameters=dict(rope_theta=90.0, partial_rotary_factor=0.35, rope_type="default")),
          (5,), edit=old_neox)
     for name, rope in (("llama", {}), ("llama_linear", dict(rope_type="linear", factor=2.5)),
                        ("llama_llama3", dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
@@ -470,11 +470,11 @@ def decoders():
          edit=old_gemma3)
     case("gemma3_both_ways", T.Gemma3TextModel,
          T.Gemma3TextConfig(**decoder(sliding_window=4, sliding_window_pattern=2, use_bidirectional_attention=True)), (9, 2))
-    case("phi3", T.Phi3ForCausalLM, T.Phi3Config(**{k: v for k, v in decoder(hidden_size=24, sliding_window=4).items() if k != "head_dim"}))
-    case("olmo", T.OlmoForCausalLM, T.OlmoConfig(**{k: v for k, v in decoder(hidden_size=24).items() if k != "head_dim"}))
-    case("olmo2", T.Olmo2ForCausalLM, T.Olmo2Config(**{k: v for k, v in decoder(hidden_size=24).items() if k != "head_dim"}))
+    case("phi3", T.Phi3ForCausalLM, T.Phi3Config(**{k: v for k, v in decoder(hidden_size=16, sliding_window=4).items() if k != "head_dim"}))
+    case("olmo", T.OlmoForCausalLM, T.OlmoConfig(**{k: v for k, v in decoder(hidden_size=16).items() if k != "head_dim"}))
+    case("olmo2", T.Olmo2ForCausalLM, T.Olmo2Config(**{k: v for k, v in decoder(hidden_size=16).items() if k != "head_dim"}))
     case("granite", T.GraniteForCausalLM,
-         T.GraniteConfig(**{k: v for k, v in decoder(hidden_size=24, embedding_multiplier=3.0, logits_scaling=2.0,
+         T.GraniteConfig(**{k: v for k, v in decoder(hidden_size=16, embedding_multiplier=3.0, logits_scaling=2.0,
                                                      residual_multiplier=0.4, attention_multiplier=0.3).items() if k != "head_dim"}))
     falcon = dict(vocab_size=23, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, bos_token_id=0, eos_token_id=0,
                   pad_token_id=0)
@@ -501,11 +501,11 @@ def from_gguf():
         size = 32 if quantise else 15
         gguf_case(f"bert_{kind}", "bert", T.BertModel,
                   T.BertConfig(**bert(hidden_size=size, num_attention_heads=2 if quantise else 3,
-                                      intermediate_size=32 if quantise else 22)), quantise)
+                                      intermediate_size=32 if quantise else 17)), quantise)
     gguf_case("gpt2_gguf", "gpt2", T.GPT2LMHeadModel, gpt2())
     gguf_case("gemma_gguf", "gemma", T.GemmaForCausalLM, T.GemmaConfig(**dict(base, tie_word_embeddings=True)))
     gguf_case("phi3_gguf", "phi3", T.Phi3ForCausalLM,
-              T.Phi3Config(**{k: v for k, v in decoder(hidden_size=24, sliding_window=4).items() if k != "head_dim"}))
+              T.Phi3Config(**{k: v for k, v in decoder(hidden_size=16, sliding_window=4).items() if k != "head_dim"}))
     scaled = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16,
                   rope_theta=500.0)
     config = T.LlamaConfig(**decoder(head_dim=8, rope_parameters=scaled))

@@ -1,0 +1,197 @@
+/*
+ * test_network_draws.c: configurations without weights: drawn networks have the description that
+ * stored ones have.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "network_cases.h"
+
+/* Descriptions agree but for which tensors they point to. */
+static void same_dense(const rs_dense *a, const rs_dense *b)
+{
+    assert_true(!a->weight == !b->weight);
+    if (!a->weight) return;
+    assert_int_equal(a->weight->count, b->weight->count);
+    assert_true(!a->bias == !b->bias);
+    rs_dense c = *a;
+    c.weight = b->weight;
+    c.bias = b->bias;
+    assert_memory_equal(&c, b, sizeof c);
+}
+
+static void same_norm(const rs_norm_op *a, const rs_norm_op *b)
+{
+    /* 1 + w with w = 0 is drawn as a gain of 1 */
+    if (a->kind != RS_NORM_RMSNORM_PLUS_ONE) assert_int_equal(a->kind, b->kind);
+    assert_int_equal(a->dim, b->dim);
+    assert_true(a->eps == b->eps && !a->gain == !b->gain && !a->bias == !b->bias);
+}
+
+static void same_branch(const rs_branch *a, const rs_branch *b)
+{
+    const rs_attention_op *p = &a->attention, *q = &b->attention;
+    assert_int_equal(a->kind, b->kind);
+    same_norm(&a->before, &b->before);
+    same_norm(&a->inside, &b->inside);
+    same_norm(&a->after, &b->after);
+    assert_true(a->skip == b->skip && a->scale == b->scale && a->joins == b->joins);
+    same_dense(&a->mlp.up, &b->mlp.up);
+    same_dense(&a->mlp.gate, &b->mlp.gate);
+    same_dense(&a->mlp.down, &b->mlp.down);
+    same_dense(&p->q, &q->q);
+    same_dense(&p->k, &q->k);
+    same_dense(&p->v, &q->v);
+    same_dense(&p->o, &q->o);
+    same_dense(&p->relative.r, &q->relative.r);
+    assert_true(!p->relative.content_bias == !q->relative.content_bias);
+    assert_true(p->scale == q->scale && p->softcap == q->softcap && p->window == q->window);
+    assert_true(p->causal == q->causal && p->cross == q->cross);
+    same_norm(&p->q_norm, &q->q_norm);
+    assert_memory_equal(&p->rope, &q->rope, sizeof p->rope);
+}
+
+static bool all_equal(const rs_tensor *tensor, float value)
+{
+    for (int64_t i = 0; i < tensor->count; i++) {
+        float x;
+        rs_tensor_decode_f32(&x, tensor, i, 1);
+        if (x != value) return false;
+    }
+    return true;
+}
+
+static void check_draws(const rs_network *network)
+{
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t i = 0; i < network->layers[l].n_branches; i++) {
+            const rs_branch *branch = &network->layers[l].branches[i];
+            const rs_norm_op *norms[] = {&branch->before, &branch->inside, &branch->after};
+            for (size_t k = 0; k < 3; k++) {
+                if (norms[k]->gain) assert_true(all_equal(norms[k]->gain, 1));
+                if (norms[k]->bias) assert_true(all_equal(norms[k]->bias, 0));
+            }
+            const rs_dense *map =
+                branch->kind == RS_BRANCH_MLP ? &branch->mlp.down : &branch->attention.v;
+            assert_false(all_equal(map->weight, 0));
+            if (map->bias) assert_true(all_equal(map->bias, 0));
+            const rs_tensor *r = branch->attention.relative.content_bias;
+            if (r) assert_false(all_equal(r, 0));
+        }
+}
+
+static void one_drawn(const char *name)
+{
+    rs_checkpoint *checkpoint = open_case(name);
+    rs_network *stored, *drawn;
+    rs_init *init;
+    rs_error err = {0};
+    assert_int_equal(rs_network_open(&stored, checkpoint, &err), RS_OK);
+    assert_int_equal(rs_init_open(&init, NULL, 7, &err), RS_OK);
+    if (rs_network_from_config(&drawn, checkpoint->config, "config.json", init, &err) != RS_OK)
+        fail_msg("%s: %s: %s", name, err.where, err.what);
+    assert_string_equal(stored->family, drawn->family);
+    assert_int_equal(stored->d_model, drawn->d_model);
+    assert_int_equal(stored->n_layers, drawn->n_layers);
+    assert_int_equal(stored->max_positions, drawn->max_positions);
+    assert_int_equal(stored->embedding.position_offset, drawn->embedding.position_offset);
+    assert_true(stored->embedding.scale == drawn->embedding.scale);
+    same_norm(&stored->embedding.norm, &drawn->embedding.norm);
+    same_norm(&stored->final_norm, &drawn->final_norm);
+    for (int32_t l = 0; l < stored->n_layers; l++) {
+        assert_int_equal(stored->layers[l].n_branches, drawn->layers[l].n_branches);
+        assert_int_equal(stored->layers[l].stored, drawn->layers[l].stored);
+        for (int32_t i = 0; i < stored->layers[l].n_branches; i++)
+            same_branch(&stored->layers[l].branches[i], &drawn->layers[l].branches[i]);
+    }
+    if (stored->head.next_token && drawn->head.next_token)
+        assert_int_equal(stored->parameters, drawn->parameters);
+    check_draws(drawn);
+    rs_network_close(drawn);
+    rs_init_close(init);
+    rs_network_close(stored);
+    rs_checkpoint_close(checkpoint);
+}
+
+static void drawn_networks_are_wired_like_stored_ones(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "bert",       "bert_cross", "roberta",        "distilbert", "albert", "albert_inner",
+        "xlnet",      "gpt2",       "gpt2_cross",     "gpt_neox",   "llama",  "llama_yarn",
+        "mistral",    "qwen2",      "qwen3",          "gemma",      "gemma2", "gemma3",
+        "phi3",       "olmo",       "olmo2",          "granite",    "falcon", "falcon_new",
+        "falcon_old", "vit",        "gpt_neox_serial"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        one_drawn(names[i]);
+}
+
+static void shared_blocks_share_draws(void **state)
+{
+    (void)state;
+    rs_checkpoint *checkpoint = open_case("albert");
+    rs_network *network;
+    rs_init *init;
+    rs_error err = {0};
+    assert_int_equal(rs_init_open(&init, NULL, 7, &err), RS_OK);
+    assert_int_equal(
+        rs_network_from_config(&network, checkpoint->config, "config.json", init, &err), RS_OK);
+    /* 5 depths over 2 groups: 0 0 0 1 1 */
+    static const int32_t groups[] = {0, 0, 0, 1, 1};
+    for (int32_t l = 0; l < 5; l++) {
+        assert_int_equal(network->layers[l].stored, groups[l]);
+        assert_true((network->layers[l].branches[0].attention.q.weight ==
+                     network->layers[0].branches[0].attention.q.weight) == (groups[l] == 0));
+    }
+    rs_network_close(network);
+    rs_init_close(init);
+    rs_checkpoint_close(checkpoint);
+}
+
+/* Configurations as users write them: nearly empty, or absurd. */
+static void bare_configurations(void **state)
+{
+    (void)state;
+    static const trial trials[] = {
+        {"",
+         "{\"model_type\":\"bert\",\"num_hidden_layers\":1,\"hidden_size\":24,"
+         "\"vocab_size\":50}",
+         RS_OK, NULL},
+        {"", "{}", RS_E_FAMILY_UNKNOWN, "(none)"},
+        {"", "{\"model_type\":\"llama\",\"hidden_size\":2147483647}", RS_E_NO_MEMORY, "GiB"},
+        {"", "{\"model_type\":\"gpt2\",\"n_embd\":1048576,\"n_layer\":9000,\"n_head\":1}",
+         RS_E_NO_MEMORY, "GiB"},
+        {"", "{\"model_type\":\"llama\",\"vocab_size\":2147483647,\"num_hidden_layers\":1}",
+         RS_E_NO_MEMORY, "GiB"},
+        {"", "{\"model_type\":\"bert\",\"initializer_range\":-1}", RS_E_CONFIG_SIZE,
+         "initializer_range"},
+        {"", "{\"model_type\":\"mamba2\"}", RS_E_UNSUPPORTED, "state-space"},
+    };
+    for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
+        json_t *config = json_loads(trials[i].change, 0, NULL);
+        rs_network *network;
+        rs_init *init;
+        rs_error err = {0};
+        assert_int_equal(rs_init_open(&init, NULL, 1, &err), RS_OK);
+        rs_status status = rs_network_from_config(&network, config, "config.json", init, &err);
+        check_status(&trials[i], status, &err);
+        if (network) assert_int_equal(network->layers[0].branches[1].mlp.width, 3072);
+        rs_network_close(network);
+        rs_init_close(init);
+        json_decref(config);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(drawn_networks_are_wired_like_stored_ones),
+        cmocka_unit_test(shared_blocks_share_draws),
+        cmocka_unit_test(bare_configurations),
+    };
+    return cmocka_run_group_tests_name("network_draws", tests, NULL, NULL);
+}
