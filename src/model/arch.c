@@ -2,6 +2,7 @@
 #include "model/arch.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const double norm_epsilon = 1e-5;
@@ -230,8 +231,11 @@ static rs_status build_network(build *b)
     if (!network->layers)
         return rs_fail_memory(b->err, "the layers", (size_t)arch->depth * sizeof(rs_layer));
     rs_init_set_default(b->init, 1, 1, arch->d_model, network->n_layers);
-    for (int w = 0; w < RS_ARCH_WEIGHTS; w++)
-        RS_TRY(rs_init_set_role(b->init, weight_roles[w], arch->init[w], weight_names[w], b->err));
+    for (int w = 0; w < RS_ARCH_WEIGHTS; w++) {
+        char where[160];
+        snprintf(where, sizeof where, "%.100s, \"%s\"", arch->path, weight_names[w]);
+        RS_TRY(rs_init_set_role(b->init, weight_roles[w], arch->init[w], where, b->err));
+    }
     const rs_tensor *shared_alibi = NULL;
     if (arch->positions == RS_ARCH_POSITIONS_ALIBI)
         RS_TRY(alibi(&shared_alibi, b, arch->seq_len - 1));

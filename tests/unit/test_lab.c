@@ -80,6 +80,48 @@ static void an_interrupted_experiment_stops(void **state)
     rs_result_free(result);
 }
 
+static rs_status list_and_claim(rs_error *err)
+{
+    static const rs_column columns[] = {
+        {"experiment", RS_COLUMN_TEXT, NULL, NULL, NULL, NULL},
+        {"claim", RS_COLUMN_TEXT, NULL, NULL, NULL, NULL},
+        {"published", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
+        {"expected", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
+        {"measured", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
+        {"tolerance", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
+        {"verdict", RS_COLUMN_TEXT, NULL, NULL, NULL, NULL},
+    };
+    rs_result *result = rs_result_new("lab");
+    if (!result) return RS_E_NO_MEMORY;
+    rs_lab_report report = {result, NULL, "walk"};
+    const rs_lab_claim claim = {"text", 1, 1, 2, 0.5, false};
+    rs_status status = rs_lab_list(result, err);
+    if (status == RS_OK)
+        status = rs_result_add_table(result, "claims", "", "", columns, 7, &report.claims, err);
+    if (status == RS_OK) status = rs_lab_add_claim(&report, &claim, err);
+    if (status == RS_OK) {
+        assert_string_equal(rs_table_text(report.claims, 0, 6), "fail");
+        assert_int_equal(rs_result_count_findings(result, 2), 1);
+    }
+    rs_result_free(result);
+    return status;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    rs_error err;
+    int64_t before = rs_memory_requests();
+    assert_int_equal(list_and_claim(&err), RS_OK);
+    int64_t n = rs_memory_requests() - before;
+    for (int64_t i = 1; i <= n; i++) {
+        rs_memory_fail_at(i);
+        rs_status status = list_and_claim(&err);
+        rs_memory_fail_at(0);
+        assert_int_equal(status, RS_E_NO_MEMORY);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -87,6 +129,7 @@ int main(void)
         cmocka_unit_test(every_experiment_is_described),
         cmocka_unit_test(unknown_experiments_are_refused),
         cmocka_unit_test(an_interrupted_experiment_stops),
+        cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@ The models, their inputs and the state that enters the first layer are those of 
 transformers made). Each family's block is written here once more in NumPy, in float64, straight from the
 papers' formulas, with the intervention inside it; unedited, it must agree with what transformers computed
 (1e-12). A tensor's name is the variant as --variants spells it, with "compat:" in front where the released
-code of Dong et al. is followed. Run after make_forward_golden.py:  python tests/oracle/make_edit_golden.py
+code of Dong et al. is followed. Run after make_forward_golden.py:  python tests/oracle/make_interventions_golden.py
 """
 
 import json
