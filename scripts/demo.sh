@@ -4,5 +4,5 @@
 set -eu
 cd "$(dirname "$0")/.."
 model=$(scripts/fetch_model.sh minilm)
-build/rankscope probe "$model" --text data/page.txt --variants dong --scan --table weights --html report.html
+build/rankscope probe "$model" --text share/page.txt --variants dong --scan --table weights --html report.html
 echo "report.html is written: open it in any browser, no network needed"

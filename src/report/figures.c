@@ -318,6 +318,9 @@ json_t *rs_figure_lines(const rs_lines *l)
     if (l->x_whole)
         json_object_set_new(json_object_get(encoding, "x"), "axis",
                             json_pack("{s:i}", "tickMinStep", 1));
+    if (l->y_rule > 0) /* down to a floor: powers of ten are read as such */
+        json_object_set_new(json_object_get(encoding, "y"), "axis",
+                            json_pack("{s:s}", "format", "~e"));
     json_object_set_new(encoding, "detail", detail);
     json_object_set_new(encoding, "opacity", if_selected(l->keys, 1, 0.25, 0.6));
     json_object_set_new(encoding, "strokeWidth", if_selected(l->keys, 3, 1.2, 1.2));

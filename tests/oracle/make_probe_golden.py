@@ -3,11 +3,17 @@
 CASE.json       for small models of tests/golden/forward: the samples (ragged rows of ids) and the columns of
                 tables tokens, attention and loss, each computed from full matrices in float64 (SVD, eigenvalues),
                 mean over the samples; continuations by model.generate; what --output should hold
+<<<<<<< HEAD
 minilm.json     all-MiniLM-L6-v2: ids, sentence embeddings by the sentence-transformers package, columns of
                 tables tokens and attention
 gemma.json      Gemma 3 270M Q4_K_M dequantised to float32: 32 greedy ids and the loss; likewise
 
 A model that scripts/fetch_model.sh cannot fetch is left as it is.
+=======
+minilm.json     all-MiniLM-L6-v2: the same columns of tables tokens and attention, on ragged sentences in float32;
+                left as it is when scripts/fetch_model.sh cannot fetch the model
+
+>>>>>>> w-probe
 Re-run with the versions of requirements.txt:  python tests/oracle/make_probe_golden.py
 """
 
@@ -118,7 +124,7 @@ def spread(values):
             "relative_residual_geomean": float(np.exp(np.log(v).mean()))}
 
 
-def tokens_table(model, blocks, mixers, samples, causal, heads=True):
+def tokens_table(model, blocks, mixers, samples, causal):
     watch, mix = Blocks(blocks), Mixers(mixers)
     rows, matrices, nll, scored = {}, {}, 0.0, 0
     for ids in samples:
@@ -186,42 +192,29 @@ def minilm(folder):
     tokenizer = T.AutoTokenizer.from_pretrained(folder)
     model = T.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
     samples = [tokenizer(s)["input_ids"] for s in SENTENCES]
+<<<<<<< HEAD
     package = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
     embeddings = [[round(float(v), 9) for v in row] for row in package.encode(SENTENCES, batch_size=1)]
+=======
+>>>>>>> w-probe
     blocks = model.encoder.layer
     table = tokens_table(model, blocks, [b.attention.output.dense for b in blocks], samples, False)
-    write("minilm", {"text": SENTENCES, "samples": samples, "sentence_embedding": embeddings,
-                     "tokens": table["tokens"], "attention": table["attention"][::7]})
-
-
-def gemma(path):
-    tokenizer = T.AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
-    model = T.AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32,
-                                                   attn_implementation="eager").eval()
-    page = (GOLDEN.parent.parent / "data" / "page.txt").read_text()
-    prompt = "The capital of France is"
-    ids = tokenizer(prompt)["input_ids"]
-    start = list(ids)
-    for _ in range(32):
-        with torch.no_grad():
-            ids = ids + [int(model(input_ids=torch.tensor([ids])).logits[0, -1].argmax())]
-    body = tokenizer(page, add_special_tokens=False)["input_ids"]
-    windows = [start[:1] + body[i:i + 127] for i in range(0, len(body) - 126, 127)]
-    nll, scored = 0.0, 0
-    for w in windows:
-        with torch.no_grad():
-            logs = torch.log_softmax(model(input_ids=torch.tensor([w])).logits[0].double(), -1)
-        nll -= sum(logs[i, t].item() for i, t in enumerate(w[1:]))
-        scored += len(w) - 1
-    write("gemma", {"prompt": prompt, "prompt_ids": start, "generated": ids[len(start):], "windows": windows,
-                    "loss": {"tokens": scored, "nll": nll / scored, "perplexity": float(np.exp(nll / scored))}})
+    write("minilm", {"samples": samples, "tokens": table["tokens"], "attention": table["attention"][::7]})
 
 
 small("llama", [[5, 2, 9, 1, 1, 3], [4, 8], [7], [3, 3, 6, 2, 8, 1, 4, 0], []], True)
 small("bert", [[5, 2, 9, 1, 7, 3], [4, 8, 2], [7], [3, 3, 6, 2, 8]], False)
+<<<<<<< HEAD
 for name, make in (("minilm", minilm), ("gemma3-270m", gemma)):
     fetch = subprocess.run([GOLDEN.parent.parent / "scripts" / "fetch_model.sh", name], capture_output=True, text=True)
     if fetch.returncode:
         print(f"{name} is left as it is: {fetch.stderr.strip()}")
     else:
         make(pathlib.Path(fetch.stdout.strip()))
+=======
+fetch = subprocess.run([GOLDEN.parent.parent / "scripts" / "fetch_model.sh", "minilm"], capture_output=True, text=True)
+if fetch.returncode:
+    print(f"minilm is left as it is: {fetch.stderr.strip()}")
+else:
+    minilm(fetch.stdout.strip())
+>>>>>>> w-probe

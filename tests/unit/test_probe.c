@@ -274,6 +274,85 @@ static void test_files(void **state)
     unlink(taps_path);
 }
 
+/* ---- states read together, against the stored states ---- */
+
+enum { FUSION_LAYERS = 2, FUSION_LENGTH = 8 };
+
+/* ‖R‖/‖X‖ of sample s, fused from the states of `file` in plain loops. */
+static double fused_residual(const rs_checkpoint *file, rs_fusion fusion, int64_t s, int64_t n)
+{
+    double states[FUSION_LAYERS][FUSION_LENGTH * 64], fused[FUSION_LENGTH * 128];
+    int64_t d = 0, width;
+    for (int l = 0; l < FUSION_LAYERS; l++) {
+        char name[40];
+        snprintf(name, sizeof name, "layer.%d.block_out", l + 1);
+        const rs_tensor *t = rs_checkpoint_find(file, name);
+        assert_non_null(t);
+        d = t->shape[2];
+        assert_true(d <= 64 && t->shape[1] == FUSION_LENGTH);
+        rs_tensor_decode_f64(states[l], t, s * FUSION_LENGTH * d, n * d);
+    }
+    width = fusion == RS_FUSION_CONCAT ? 2 * d : d;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < d; j++) {
+            double a = states[0][i * d + j], b = states[1][i * d + j];
+            fused[i * width + j] = fusion == RS_FUSION_CONCAT ? a
+                                   : fusion == RS_FUSION_MAX  ? fmax(a, b)
+                                                              : (a + b) / 2;
+            if (fusion == RS_FUSION_CONCAT) fused[i * width + d + j] = b;
+        }
+    double residual = 0, norm = 0;
+    for (int64_t j = 0; j < width; j++) {
+        double mean = 0;
+        for (int64_t i = 0; i < n; i++)
+            mean += fused[i * width + j] / (double)n;
+        for (int64_t i = 0; i < n; i++) {
+            residual += pow(fused[i * width + j] - mean, 2);
+            norm += pow(fused[i * width + j], 2);
+        }
+    }
+    return sqrt(residual / norm);
+}
+
+static void test_fusion(void **state)
+{
+    (void)state;
+    char path[512];
+    rs_error err;
+    json_t *expected = golden("llama");
+    const json_t *samples = json_object_get(expected, "samples");
+    put_samples(expected);
+    const rs_fusion ways[] = {RS_FUSION_CONCAT, RS_FUSION_MAX, RS_FUSION_GATE};
+    const rs_probe_site sites[] = {RS_PROBE_FUSION_CONCAT, RS_PROBE_FUSION_MAX,
+                                   RS_PROBE_FUSION_GATE};
+    for (size_t w = 0; w < 3; w++) {
+        rs_probe_request request = request_for("llama", path, sizeof path);
+        request.options.edit.fusion = ways[w];
+        request.options.taps = taps_path;
+        request.options.measure.batch = 2;
+        rs_result *result = run(&request, 2);
+        rs_checkpoint *file;
+        rs_checkpoint_options how = {0};
+        assert_int_equal(rs_checkpoint_open(&file, taps_path, &how, &err), RS_OK);
+        double sum = 0, count = 0;
+        for (size_t s = 0; s < json_array_size(samples); s++) {
+            int64_t n = (int64_t)json_array_size(json_array_get(samples, s));
+            if (n == 0) continue;
+            sum += fused_residual(file, ways[w], (int64_t)s, n);
+            count++;
+        }
+        const rs_table *table = rs_result_table(result, "tokens");
+        size_t row = rs_table_rows(table) - 1;
+        assert_string_equal(rs_table_text(table, row, 2), rs_probe_site_name(sites[w]));
+        int column = rs_table_find_column(table, "relative_residual");
+        assert_true(fabs(rs_table_real(table, row, (size_t)column) - sum / count) < 1e-12);
+        rs_checkpoint_close(file);
+        rs_result_free(result);
+        unlink(taps_path);
+    }
+    json_decref(expected);
+}
+
 /* ---- refusals, and failing memory ---- */
 
 static void refuse(const char *text, rs_status status, const char *what)
@@ -402,10 +481,11 @@ static int close_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spread),   cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_generate), cmocka_unit_test(test_batches_and_threads),
-        cmocka_unit_test(test_files),    cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_memory),   cmocka_unit_test(test_random_ids),
+        cmocka_unit_test(test_spread),     cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_generate),   cmocka_unit_test(test_batches_and_threads),
+        cmocka_unit_test(test_files),      cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_fusion),     cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_random_ids),
     };
     return cmocka_run_group_tests(tests, open_folder, close_folder);
 }
