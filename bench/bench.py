@@ -327,13 +327,8 @@ def case_memory(quick):
               f"ratio {ours['peak_mib'] / bound:.2f}", flush=True)
 
 
-<<<<<<< HEAD
-CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers,
-         "measures": case_measures, "bert": case_bert, "prefill": case_prefill, "startup": case_startup, "memory": case_memory}
-=======
 CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers, "bert": case_bert,
          "prefill": case_prefill, "startup": case_startup, "memory": case_memory, "measures": case_measures}
->>>>>>> w-network
 
 
 def main():

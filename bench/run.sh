@@ -1,10 +1,6 @@
 #!/bin/sh
 # run.sh: the benches behind 'make bench'. The peers (NumPy, PyTorch, WeightWatcher) live in .venv, pinned by tests/oracle/requirements.txt.
-<<<<<<< HEAD
-#   bench/run.sh [--quick] [CASE...]     cases: start product matrices layers measures bert prefill startup memory
-=======
 #   bench/run.sh [--quick] [CASE...]     cases: start product matrices layers bert prefill startup memory measures
->>>>>>> w-network
 set -eu
 cd "$(dirname "$0")/.."
 if ! cmp -s tests/oracle/requirements.txt .venv/requirements.txt; then

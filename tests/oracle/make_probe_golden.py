@@ -3,17 +3,9 @@
 CASE.json       for small models of tests/golden/forward: the samples (ragged rows of ids) and the columns of
                 tables tokens, attention and loss, each computed from full matrices in float64 (SVD, eigenvalues),
                 mean over the samples; continuations by model.generate; what --output should hold
-<<<<<<< HEAD
-minilm.json     all-MiniLM-L6-v2: ids, sentence embeddings by the sentence-transformers package, columns of
-                tables tokens and attention
-gemma.json      Gemma 3 270M Q4_K_M dequantised to float32: 32 greedy ids and the loss; likewise
-
-A model that scripts/fetch_model.sh cannot fetch is left as it is.
-=======
 minilm.json     all-MiniLM-L6-v2: the same columns of tables tokens and attention, on ragged sentences in float32;
                 left as it is when scripts/fetch_model.sh cannot fetch the model
 
->>>>>>> w-probe
 Re-run with the versions of requirements.txt:  python tests/oracle/make_probe_golden.py
 """
 
@@ -22,7 +14,6 @@ import pathlib
 import subprocess
 
 import numpy as np
-import sentence_transformers
 import torch
 import transformers as T
 
@@ -192,11 +183,6 @@ def minilm(folder):
     tokenizer = T.AutoTokenizer.from_pretrained(folder)
     model = T.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
     samples = [tokenizer(s)["input_ids"] for s in SENTENCES]
-<<<<<<< HEAD
-    package = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
-    embeddings = [[round(float(v), 9) for v in row] for row in package.encode(SENTENCES, batch_size=1)]
-=======
->>>>>>> w-probe
     blocks = model.encoder.layer
     table = tokens_table(model, blocks, [b.attention.output.dense for b in blocks], samples, False)
     write("minilm", {"samples": samples, "tokens": table["tokens"], "attention": table["attention"][::7]})
@@ -204,17 +190,8 @@ def minilm(folder):
 
 small("llama", [[5, 2, 9, 1, 1, 3], [4, 8], [7], [3, 3, 6, 2, 8, 1, 4, 0], []], True)
 small("bert", [[5, 2, 9, 1, 7, 3], [4, 8, 2], [7], [3, 3, 6, 2, 8]], False)
-<<<<<<< HEAD
-for name, make in (("minilm", minilm), ("gemma3-270m", gemma)):
-    fetch = subprocess.run([GOLDEN.parent.parent / "scripts" / "fetch_model.sh", name], capture_output=True, text=True)
-    if fetch.returncode:
-        print(f"{name} is left as it is: {fetch.stderr.strip()}")
-    else:
-        make(pathlib.Path(fetch.stdout.strip()))
-=======
 fetch = subprocess.run([GOLDEN.parent.parent / "scripts" / "fetch_model.sh", "minilm"], capture_output=True, text=True)
 if fetch.returncode:
     print(f"minilm is left as it is: {fetch.stderr.strip()}")
 else:
     minilm(fetch.stdout.strip())
->>>>>>> w-probe
