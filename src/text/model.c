@@ -32,18 +32,19 @@ static void cache_free(rs_word_cache *cache)
 }
 
 static rs_status remember(rs_word_cache *cache, const char *text, size_t length,
-                          const rs_model_token *tokens, size_t n, rs_error *err)
+                          const rs_model_tokens *tokens, size_t from, rs_error *err)
 {
     bool existed;
     if (cache->n >= MOST_CACHED || cache->tokens.n > UINT32_MAX / 2) return RS_OK;
     char *copy = rs_arena_strndup(cache->arena, text, length);
     uint32_t first = (uint32_t)cache->tokens.n;
-    for (size_t i = 0; i < n; i++)
-        rs_model_tokens_add(&cache->tokens, tokens[i].id, tokens[i].begin, tokens[i].bytes);
+    for (size_t i = from; i < tokens->n; i++)
+        rs_model_tokens_add(&cache->tokens, tokens->items[i].id, tokens->items[i].begin,
+                            tokens->items[i].bytes);
     if (!copy || cache->tokens.failed || !RS_GROW(cache->words, cache->n, cache->capacity) ||
         !rs_strmap_insert(&cache->by_text, copy, length, (int64_t)cache->n, &existed))
         return rs_fail_memory(err, "the cache of words", length);
-    cache->words[cache->n++] = (cached){.first = first, .n = (uint32_t)n};
+    cache->words[cache->n++] = (cached){.first = first, .n = (uint32_t)(tokens->n - from)};
     return RS_OK;
 }
 
@@ -99,7 +100,7 @@ static rs_status encode_word(rs_model_tokens *out, const rs_model *model, rs_mod
     }
     RS_TRY(model->encode(out, model, work, text, length, err));
     if (length > LONGEST_CACHED || out->failed) return RS_OK;
-    return remember(work->cache, text, length, out->items + before, out->n - before, err);
+    return remember(work->cache, text, length, out, before, err);
 }
 
 /* The end of the word at `from`: before a mark that no token crosses, or the end of the text. */

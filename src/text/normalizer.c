@@ -141,7 +141,8 @@ static rs_status run_replace(rs_aligned *out, const rs_aligned *in, const rs_nor
 {
     rs_spans *spans = &work->spans;
     spans->n = 0;
-    RS_TRY(rs_pattern_cut(spans, step->pattern, &work->searcher, in->bytes, 0, in->n, err));
+    const char *bytes = in->n ? in->bytes : "";
+    RS_TRY(rs_pattern_cut(spans, step->pattern, &work->searcher, bytes, 0, in->n, err));
     for (size_t i = 0; i < spans->n; i++) {
         const rs_span *span = &spans->items[i];
         if (span->match)
