@@ -221,7 +221,9 @@ static void check_seed(uint64_t seed, int64_t longest)
                         {RS_PRECISION_F32, 4, UINT64_MAX, false, false}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         told *engine = run_engine(b, ways[i]);
-        compare(engine, expected, ways[i].precision == RS_PRECISION_F64 ? 1e-10 : 2e-4, seed);
+        /* some drawn networks norm nearly equal numbers and so multiply any rounding by a thousand:
+         * the worst seen are 1e-13 and 5e-5, the same multiple of u */
+        compare(engine, expected, ways[i].precision == RS_PRECISION_F64 ? 1e-12 : 2e-4, seed);
         told_free(engine);
     }
     told_free(expected);

@@ -11,7 +11,8 @@
 #include "forward_reference.h"
 
 #include "base/memory.h"
-#include "linalg/blas.h"
+
+#include <unistd.h>
 
 /* A network of attention and gated MLP, causal, grouped queries, rotation, with a head. */
 static built *decoder_new(uint64_t seed, rs_dtype dtype, int64_t d, int32_t layers)
@@ -307,6 +308,35 @@ static void test_nan(void **state)
     }
 }
 
+/* A file of weights that is cut short while it is mapped ends the pass with that error. */
+static void test_truncated(void **state)
+{
+    (void)state;
+    enum { PAGES = 1 << 18 };
+    built *b = decoder_new(12, RS_F32, 16, 2);
+    rs_checkpoint_file file = {.name = (char *)"weights"};
+    rs_checkpoint checkpoint = {.files = &file, .n_files = 1};
+    rs_tensor *tokens = &b->tensors[0];
+    char path[] = "/tmp/rankscope-test-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && tokens == b->network.embedding.tokens);
+    assert_true(write(fd, tokens->data, tokens->bytes) == (ssize_t)tokens->bytes);
+    assert_int_equal(ftruncate(fd, PAGES), 0);
+    assert_int_equal(rs_mapping_open(&file.mapping, path, NULL), RS_OK);
+    rs_guard_install();
+    tokens->data = file.mapping->data;
+    b->network.checkpoint = &checkpoint;
+    give_text(b, 1, 6);
+    assert_int_equal(once(b, RS_PRECISION_F32, 2, 0, NULL, false, NULL), RS_OK);
+    assert_int_equal(ftruncate(fd, 0), 0);
+    assert_int_equal(once(b, RS_PRECISION_F32, 2, 0, NULL, false, NULL),
+                     RS_E_TRUNCATED_WHILE_MAPPED);
+    rs_mapping_close(file.mapping);
+    close(fd);
+    unlink(path);
+    built_free(b);
+}
+
 /* The likeliest id after a text, from the plain loops. */
 static int32_t ref_next(built *b, const int32_t *ids, int64_t n)
 {
@@ -354,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_refusals),  cmocka_unit_test(test_ends),
         cmocka_unit_test(test_workspace), cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_nan),       cmocka_unit_test(test_generate),
+        cmocka_unit_test(test_truncated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
