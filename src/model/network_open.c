@@ -218,28 +218,12 @@ static rs_status set_default(rs_net_builder *nb)
     return RS_OK;
 }
 
-/* Refuses a model that memory cannot hold before the first weight is drawn. */
-static rs_status prepare_draws(rs_net_builder *nb)
-{
-    int64_t width = 4 * nb->d_model, vocabulary = 0;
-    bool found;
-    RS_TRY(set_default(nb));
-    RS_TRY(rs_net_size(nb, nb->forward->mlp_width, 0, &width, &found));
-    RS_TRY(rs_net_size(nb, "vocab_size", -1, &vocabulary, &found));
-    double d = (double)nb->d_model, maps = nb->forward->facts & RS_W_GATED ? 3 : 2;
-    return rs_init_expect(nb->init,
-                          nb->stored * (2 * d * d + maps * d * (double)width) +
-                              (double)vocabulary *
-                                  (nb->forward->facts & RS_W_EMBED_PROJECTION ? 1 : d),
-                          nb->err);
-}
-
 static rs_status build_parts(rs_net_builder *nb)
 {
     rs_builder *b = nb->b;
     RS_TRY(read_sizes(nb));
     RS_TRY(refuse_others(nb));
-    if (nb->init) RS_TRY(prepare_draws(nb));
+    if (nb->init) RS_TRY(set_default(nb));
     RS_TRY(rs_net_embedding(nb));
     RS_TRY(build_layers(nb));
     if (nb->forward->facts & RS_W_FINAL)
