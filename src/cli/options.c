@@ -25,22 +25,20 @@ const cli_option cli_options[] = {
      "planes."},
     {"matrices", "attention|all|REGEX", CLI_TEXT, AT(matrices), CLI_SCAN, "attention", NULL,
      "Besides the head products, analyse every 2-D weight ('all') or those whose name matches an "
-     "extended regular "
-     "expression: table matrices, with WeightWatcher's columns by its own definitions."},
+     "extended regular expression: table matrices, with WeightWatcher's columns by its own "
+     "definitions."},
     {"layers", "A-B", CLI_TEXT, AT(layers), CLI_SCAN, "all", NULL,
      "Only layers A to B, counted from 0, both included; a single number is one layer."},
     {"tol", "T", CLI_TEXT, AT(tol), CLI_SCAN, "max(rows, cols) x epsilon", NULL,
      "numerical_rank counts singular values above T times the largest. The default's epsilon is "
-     "that of the stored "
-     "type: float64 for F64, float32 for all others."},
+     "that of the stored type: float64 for F64, float32 for all others."},
     {"energy", "E[,E...]", CLI_TEXT, AT(energy), CLI_SCAN, NULL, NULL,
      "Table energy: for each fraction E (0 < E <= 1) of the squared singular values, the rank that "
-     "keeps it and the "
-     "parameters saved by factorising there, such as 0.9,0.95,0.99."},
+     "keeps it and the parameters saved by factorising there, such as 0.9,0.95,0.99."},
     {"fold-norms", NULL, CLI_FLAG, AT(fold_norms), CLI_SCAN, NULL, NULL,
      "Analyse the products as the model applies them: the gain of the norm before a projection "
-     "(and LayerNorm's centring) "
-     "and QK-norm gains are folded in. Default: the stored weights alone."},
+     "(and LayerNorm's centring) and QK-norm gains are folded in. Default: the stored weights "
+     "alone."},
     {"with-bias", NULL, CLI_FLAG, AT(with_bias), CLI_SCAN, NULL, NULL,
      "Append each projection's bias to its weight as one more input feature."},
     {"map", "FILE.json", CLI_TEXT, AT(map), CLI_SCAN, NULL, NULL,
@@ -51,26 +49,21 @@ const cli_option cli_options[] = {
     {"threshold", "CODE=X[,CODE=X]", CLI_TEXT, AT(threshold), CLI_SCAN,
      "qk_low_rank=0.5,ov_low_rank=0.5,dead_head=0.05,decay_equilibrium=0.9", NULL,
      "When a finding is raised: qk_low_rank and ov_low_rank where effective_rank is below X times "
-     "that of random weights of "
-     "the same shape; dead_head where the norm is below X times the layer's median; "
-     "decay_equilibrium where every head's "
-     "balance_score is above X."},
+     "that of random weights of the same shape; dead_head where the norm is below X times the "
+     "layer's median; decay_equilibrium where every head's balance_score is above X."},
     {"text", "FILE", CLI_TEXT, AT(text), CLI_PROBE, NULL, NULL,
      "Feed this text: tokenised once and cut into consecutive windows of --seq-len tokens, with "
-     "the "
-     "model's special tokens in each. All whole windows are used, or the one window that a shorter "
-     "text leaves."},
+     "the model's special tokens in each. All whole windows are used, or the one window that a "
+     "shorter text leaves."},
     {"tokens", "FILE", CLI_TEXT, AT(tokens), CLI_PROBE, NULL, NULL,
      "Feed these token ids: .npy of int32 or int64 [samples, n], or JSON [[id, ...], ...] whose "
-     "rows "
-     "may differ in length. No id is taken as padding."},
+     "rows may differ in length. No id is taken as padding."},
     {"images", "FILE.npy", CLI_TEXT, AT(images), CLI_PROBE, NULL, NULL,
      "Feed these images: float32 [samples, channels, height, width], normalised as the model wants "
      "them."},
     {"random", "SAMPLES", CLI_COUNT, AT(random), CLI_PROBE, NULL, NULL,
      "Feed samples drawn at random: ids by Zipf's law (id i with probability ~ 1/(i + 2.7)), "
-     "pixels "
-     "from N(0, 1), or what an architecture file's input says."},
+     "pixels from N(0, 1), or what an architecture file's input says."},
     {"seq-len", "N", CLI_COUNT, AT(seq_len), CLI_PROBE, "128", NULL,
      "Tokens of a window or of a random sample, special tokens included."},
     {"samples", "N", CLI_COUNT, AT(samples), CLI_PROBE, "all", NULL,
@@ -88,8 +81,7 @@ const cli_option cli_options[] = {
     {"variants", "LIST", CLI_TEXT, AT(variants), CLI_PROBE, NULL, NULL,
      "Run several models over the same inputs, separated by commas: full as it is; san no skip "
      "around the mixer and no MLP block; san+mlp, san+skip; pure no skip, no MLP, no norm; dong "
-     "for "
-     "the first four; all; or NAME=option,option with options of this list without dashes "
+     "for the first four; all; or NAME=option,option with options of this list without dashes "
      "(NAME=no-norm,lambda:0.5)."},
     {"no-skip", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL, "Take every skip connection away."},
     {"no-mlp", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
@@ -134,8 +126,7 @@ const cli_option cli_options[] = {
      "experiments do), or the minimiser of the 1-norm or of the infinity-norm."},
     {"attention-maps", "L:H[,L:H...]", CLI_TEXT, AT(attention_maps), CLI_PROBE, NULL, NULL,
      "Keep the attention matrices of these layers and heads: table and figure attention_maps "
-     "(first "
-     "sample), and in --taps (all samples)."},
+     "(first sample), and in --taps (all samples)."},
     {"taps", "FILE.safetensors", CLI_TEXT, AT(taps), CLI_PROBE, NULL, NULL,
      "Store every state: layer.L.block_out and layer.L.mixer_out, [samples, n, d], of variant full "
      "or else the first. Layer 0 is what enters the first block."},
@@ -154,8 +145,7 @@ const cli_option cli_options[] = {
      "Leave out table loss, which needs the logits of every token: faster."},
     {"scan", NULL, CLI_FLAG, AT(scan_too), CLI_PROBE, NULL, NULL,
      "Analyse the weights too, as 'rankscope scan' does, into the same result; its summary is "
-     "table "
-     "weights."},
+     "table weights."},
     {"grad", NULL, CLI_FLAG, AT(grad), CLI_PROBE, NULL, NULL,
      "Gradients of the query and key weights; there is no backward pass yet, so it is refused."},
     {"lenient", NULL, CLI_FLAG, AT(lenient), CLI_PROBE, NULL, NULL,
@@ -245,6 +235,8 @@ const cli_command cli_commands[] = {
      "rankscope probe . --tokens ids.npy --output out.safetensors # compare with a reference\n"
      "rankscope probe . --text page.txt --variants full,half=lambda:0.5 --json - | jq "
      "'.tables.tokens[]' # for scripts",
+     ""
+     ""
      "summary|tokens|attention|loss|generate|attention_maps|weights|layers|heads|groups|planes|"
      "tensors|spectra|balance",
      cli_probe},
@@ -276,8 +268,8 @@ const cli_command cli_commands[] = {
     {"doctor", CLI_DOCTOR, NULL,
      "check this machine: CPU, BLAS kernel and its speed, threads, memory",
      "Shows which vector instructions the processor offers, which kernel OpenBLAS chose, and how "
-     "fast matrix multiplication runs "
-     "beside the measured peak of fused multiply-add. Says what to do when something is off.",
+     "fast matrix multiplication runs beside the measured peak of fused multiply-add. Says what to "
+     "do when something is off.",
      "rankscope doctor # before timing anything", "machine|speed", cli_doctor},
 };
 const size_t cli_n_commands = sizeof cli_commands / sizeof *cli_commands;
