@@ -1,6 +1,6 @@
 /*
- * bench_measures.c: how long the measures of a matrix take. Reads raw float32 matrices that follow each
- * other in a file and measures them all on some threads, as `probe` does: one matrix a thread.
+ * bench_measures.c: how long the measures of a matrix take. Reads raw float32 matrices that follow
+ * each other in a file and measures them all on some threads, as `probe` does: one matrix a thread.
  *
  *   bench_measures attention|tokens|spectral FILE ROWS COLUMNS THREADS REPEATS
  *

@@ -1,7 +1,7 @@
 /*
  * test_edit_golden.c: interventions run here and written out by hand in NumPy
- * (tests/oracle/make_interventions_golden.py) on small models of seven families: the state after the last
- * layer must agree to max|Δ| / max|reference| of 1e-10 in float64 and 2e-5 in float32.
+ * (tests/oracle/make_interventions_golden.py) on small models of seven families: the state after
+ * the last layer must agree to max|Δ| / max|reference| of 1e-10 in float64 and 2e-5 in float32.
  */
 #include <setjmp.h>
 #include <stdarg.h>
