@@ -291,6 +291,29 @@ def case_bert(quick):
     line("", ours["seconds"], eager, "PyTorch eager")
 
 
+def case_tables(quick):
+    """What the tables of `probe` cost on top of a pass: BERT-base shape, 32 random texts of 128 tokens in one batch.
+
+    Every figure is of the first pass of a process, whose memory is cold."""
+    model, binary = forward_model("bert"), os.path.join(ROOT, "build", "rankscope")
+    kinds = {"no taps": None, "tokens, no spectral ranks": ["--no-attention", "--no-spectral"], "tokens": ["--no-attention"],
+             "attention": ["--no-spectral"], "tokens and attention": []}
+    seconds = {kind: [] for kind in kinds}
+    out = os.path.join(WORK, "tables.json")
+    for _ in range(3 if quick else 7):
+        for kind, options in kinds.items():
+            if options is None:
+                seconds[kind].append(forward(model, 32, 128)["first"])
+                continue
+            run([binary, "probe", model, "--random", "32", "--batch", "32", "--no-loss", "--quiet", "--json", out,
+                 "--threads", str(THREADS), *options])
+            with open(out) as f:
+                seconds[kind].append(json.load(f)["run"]["pass_seconds"])
+    plain = statistics.median(seconds["no taps"])
+    for kind, times in seconds.items():
+        line(f"  {kind}", statistics.median(times), plain, "a pass without taps")
+
+
 def case_prefill(quick):
     model, repeats = forward_model("llama"), 3 if quick else 5
     peer = Peer(model)
@@ -327,7 +350,7 @@ def case_memory(quick):
               f"ratio {ours['peak_mib'] / bound:.2f}", flush=True)
 
 
-CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers, "bert": case_bert,
+CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers, "bert": case_bert, "tables": case_tables,
          "prefill": case_prefill, "startup": case_startup, "memory": case_memory, "measures": case_measures}
 
 

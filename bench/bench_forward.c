@@ -4,10 +4,11 @@
  *   bench_forward PATH [--samples S] [--tokens N,N,...] [--repeat R] [--threads T] [--f64]
  *                 [--start]
  *
- * One JSON object a line: for each length the least and the median seconds of a pass without taps,
- * the operations of its products, the peak of activations, and for comparison the rate of one large
- * GEMM of the shapes of the first layer, on the same threads. --start ends behind the first layer
- * of a text of 8 tokens and prints nothing: its caller times the process.
+ * One JSON object a line: for each length the least and the median seconds of a pass without taps
+ * and those of the first one, which meets cold memory, the operations of its products, the peak of
+ * activations, and for comparison the rate of one large GEMM of the shapes of the first layer, on
+ * the same threads. --start ends behind the first layer of a text of 8 tokens and prints nothing:
+ * its caller times the process.
  */
 #include "base/memory.h"
 #include "base/random.h"
@@ -73,7 +74,7 @@ static rs_status time_length(const bench_request *request, rs_runner *runner,
     int64_t rows = request->samples * n;
     int64_t *begin = rs_malloc((size_t)request->samples + 1, sizeof *begin);
     int32_t *ids = rs_malloc((size_t)rows, sizeof *ids);
-    double *seconds = rs_malloc((size_t)request->repeat, sizeof *seconds), rate = 0;
+    double *seconds = rs_malloc((size_t)request->repeat, sizeof *seconds), rate = 0, first = 0;
     rs_status status = begin && ids && seconds ? RS_OK : rs_fail_memory(err, "bench", 0);
     for (int32_t s = 0; status == RS_OK && s <= request->samples; s++)
         begin[s] = s * n;
@@ -84,18 +85,19 @@ static rs_status time_length(const bench_request *request, rs_runner *runner,
     for (int r = -1; status == RS_OK && r < request->repeat; r++) {
         double start = now();
         status = rs_runner_run(runner, &batch, NULL, 0, err);
-        if (r >= 0) seconds[r] = now() - start;
+        *(r < 0 ? &first : &seconds[r]) = now() - start;
     }
     if (status == RS_OK) status = layer_rate(&rate, network, rows, request->threads, err);
     if (status == RS_OK) {
         qsort(seconds, (size_t)request->repeat, sizeof *seconds, by_size);
         double median = seconds[request->repeat / 2], flops = rs_runner_flops(runner);
         printf(
-            "{\"tokens\": %lld, \"samples\": %d, \"seconds\": %.6f, \"least\": %.6f, "
+            "{\"tokens\": %lld, \"samples\": %d, \"seconds\": %.6f, \"first\": %.6f, \"least\": "
+            "%.6f, "
             "\"gflop\": %.3f, \"gflops\": %.2f, \"layer_gemm_gflops\": %.2f, \"peak_mib\": %.2f, "
             "\"core\": \"%s\"}\n",
-            (long long)n, request->samples, median, seconds[0], flops * 1e-9, flops * 1e-9 / median,
-            rate, (double)rs_runner_peak(runner) / 1048576, rs_blas_core());
+            (long long)n, request->samples, median, first, seconds[0], flops * 1e-9,
+            flops * 1e-9 / median, rate, (double)rs_runner_peak(runner) / 1048576, rs_blas_core());
         fflush(stdout);
     }
     rs_free(begin);
