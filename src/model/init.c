@@ -358,8 +358,8 @@ static rs_status draw_weight(float *out, const rs_init *init, rs_role role, cons
 
 /* ---- tensors ---- */
 
-/* The matrix view keeps the first dimension when units are rows, the last when they are columns, as
- * checkpoints store them. */
+/* The matrix view keeps the first dimension and joins the others: [out, in], nn.Conv2d's [out,
+ * channels, y, x], Conv1D's [in, out] and XLNet's [in, heads, head_dim]. */
 static rs_status measure(place *at, rs_role role, uint32_t rank, const int64_t *shape,
                          bool out_is_row, rs_error *err)
 {
@@ -371,7 +371,7 @@ static rs_status measure(place *at, rs_role role, uint32_t rank, const int64_t *
         return rs_fail(err, RS_E_CONFIG_SIZE, rs_role_name(role), NULL,
                        "the sizes of this weight multiply to more than memory can address");
     at->count = (int64_t)count;
-    at->rows = rank == 0 ? 1 : out_is_row ? shape[0] : at->count / shape[rank - 1];
+    at->rows = rank > 1 || (rank == 1 && out_is_row) ? shape[0] : 1;
     at->cols = at->count / at->rows;
     at->fan_in = (double)(out_is_row ? at->cols : at->rows);
     at->fan_out = (double)(out_is_row ? at->rows : at->cols);

@@ -158,9 +158,10 @@ static rs_status decoder(rs_net_builder *nb)
         RS_TRY(rs_net_dense(nb, RS_ROLE_LM_HEAD, -1, e->width, e->vocabulary, RS_BIAS_NO,
                             &head->decoder));
     if (nb->init) return RS_OK;
-    const rs_tensor *apart = rs_top_tensor(nb->b, RS_SLOT_MAIN, RS_ROLE_HEAD_BIAS, RS_PART_BIAS);
+    /* Tied, both biases are one; untied, both are stored and the output layer's own is added. */
+    const rs_tensor *apart = rs_top_tensor(nb->b, RS_SLOT_MAIN, RS_ROLE_LM_HEAD, RS_PART_BIAS);
+    if (!apart) apart = rs_top_tensor(nb->b, RS_SLOT_MAIN, RS_ROLE_HEAD_BIAS, RS_PART_BIAS);
     if (!apart) apart = rs_top_tensor(nb->b, RS_SLOT_MAIN, RS_ROLE_HEAD_BIAS, RS_PART_WEIGHT);
-    if (!apart) apart = rs_top_tensor(nb->b, RS_SLOT_MAIN, RS_ROLE_LM_HEAD, RS_PART_BIAS);
     head->bias = apart;
     return rs_vector_shape(nb->b, apart, e->vocabulary);
 }

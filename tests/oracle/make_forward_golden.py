@@ -382,6 +382,8 @@ def encoders():
     case("bert", T.BertForMaskedLM, T.BertConfig(**bert()))
     case("bert_relu", T.BertModel, T.BertConfig(**bert(hidden_act="relu", hidden_size=12, num_attention_heads=1)), (4,))
     case("bert_decoder", T.BertLMHeadModel, T.BertConfig(**bert(is_decoder=True, hidden_act="gelu_new")))
+    # Untied: the bias that counts is the output layer's own, not the one beside it.
+    case("bert_untied", T.BertForMaskedLM, T.BertConfig(**bert(tie_word_embeddings=False, num_hidden_layers=1)), (5,))
     case("bert_cross", T.BertLMHeadModel, T.BertConfig(**bert(is_decoder=True, add_cross_attention=True)), (6, 1, 4),
          memory=[3, 5, 1])
     case("roberta", T.RobertaForMaskedLM, T.RobertaConfig(**bert(type_vocab_size=1, pad_token_id=1)))

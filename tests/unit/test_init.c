@@ -85,6 +85,12 @@ static void normal_laws_have_their_moments(void **state)
     assert_normal(numbers(q), q->count, 0, 1 / 700.0);
     const rs_tensor *k = draw(init, RS_ROLE_K, 0, 300, 700, false);
     assert_normal(numbers(k), k->count, 0, 1 / 300.0);
+    /* XLNet stores [width, heads, head_dim]: fan_in is the width. */
+    const int64_t apart[] = {256, 16, 24};
+    const rs_tensor *v = NULL;
+    rs_error err;
+    assert_int_equal(rs_init_tensor(&v, init, RS_ROLE_V, false, 0, 3, apart, false, &err), RS_OK);
+    assert_normal(numbers(v), v->count, 0, 1 / 256.0);
     rs_init_close(init);
     init = open_init("xavier", 7);
     q = draw(init, RS_ROLE_Q, 0, 300, 700, true);
