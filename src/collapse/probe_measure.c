@@ -165,6 +165,8 @@ static void finish(rs_gather *g)
     rs_probe_measured *out = g->out;
     out->samples = g->inputs->samples - g->inputs->empty;
     out->rows = g->inputs->begin[g->inputs->samples];
+    for (int64_t s = 0; s < g->inputs->samples; s++)
+        out->singles += g->inputs->begin[s + 1] - g->inputs->begin[s] == 1;
     out->batch = g->capacity;
     out->floor = RS_TOKEN_FLOOR * rs_precision_roundoff(g->precision);
     out->nll = out->scored ? g->nll_sum / (double)out->scored : NAN;
