@@ -71,7 +71,9 @@ void rs_gather_attention_end_batch(rs_gather *gather);
 void rs_gather_attention_finish(rs_gather *gather);
 void rs_gather_attention_close(rs_gather *gather);
 
-/* probe_gather_loss.c */
+/* probe_gather_loss.c. rs_nll_*: −ln softmax(x)_target of a row of n logits. */
+double rs_nll_f32(const float *x, int64_t n, int32_t target);
+double rs_nll_f64(const double *x, int64_t n, int32_t target);
 rs_status rs_gather_loss_open(rs_gather *gather, rs_error *err);
 void rs_gather_loss_begin_batch(rs_gather *gather);
 rs_status rs_gather_logits(void *gather, int64_t first_row, const rs_state_view *view,
