@@ -66,31 +66,46 @@ static float largest_of(const float *x, int64_t n)
     return most;
 }
 
+/* Where the largest is; n when there is none. Its e⁰ is left out of the sum for log1p to add. */
+#define PLACE_OF(name, real)                                                                       \
+    static int64_t name(const real *x, int64_t n, real most)                                       \
+    {                                                                                              \
+        int64_t i = 0;                                                                             \
+        while (i < n && x[i] != most)                                                              \
+            i++;                                                                                   \
+        return i;                                                                                  \
+    }
+PLACE_OF(place_of_f32, float)
+PLACE_OF(place_of_f64, double)
+
 double rs_nll_f32(const float *x, int64_t n, int32_t target)
 {
     enum { PIECE = 1024 };
     float piece[PIECE];
     const rs_kernels_f32 *kernels = rs_kernels_f32_here();
-    const double most = (double)largest_of(x, n);
-    double sum = 0;
+    const float most = largest_of(x, n);
+    const int64_t place = place_of_f32(x, n, most);
+    double rest = 0;
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t count = n - i < PIECE ? n - i : PIECE;
-        double largest = most, in_float32 = 0;
+        double largest = (double)most, in_float32 = 0;
         memcpy(piece, x + i, (size_t)count * sizeof *piece);
         kernels->softmax(piece, count, &largest, &in_float32);
-        sum += sum_of(piece, count);
+        if (place >= i && place < i + count) piece[place - i] = 0;
+        rest += sum_of(piece, count);
     }
-    return log(sum) + (most - (double)x[target]);
+    return log1p(rest) + ((double)most - (double)x[target]);
 }
 
 double rs_nll_f64(const double *x, int64_t n, int32_t target)
 {
-    double most = x[0], sum = 0;
+    double most = x[0], rest = 0;
     for (int64_t i = 1; i < n; i++)
         most = x[i] > most ? x[i] : most;
+    const int64_t place = place_of_f64(x, n, most);
     for (int64_t i = 0; i < n; i++)
-        sum += exp(x[i] - most);
-    return log(sum) + (most - x[target]);
+        if (i != place) rest += exp(x[i] - most);
+    return log1p(rest) + (most - x[target]);
 }
 
 rs_status rs_gather_logits(void *user, int64_t first_row, const rs_state_view *view, rs_error *err)
