@@ -361,7 +361,11 @@ static rs_status store(cli_args *args, const cli_option *option, const char *val
         *(const char **)(void *)field = value;
         return RS_OK;
     case CLI_COUNT:
-        return parse_count((uint64_t *)(void *)field, name, value, err);
+        RS_TRY(parse_count((uint64_t *)(void *)field, name, value, err));
+        if (option->commands == CLI_PROBE && *(const uint64_t *)(const void *)field == 0)
+            return rs_fail(err, RS_E_BAD_OPTION, name, "give a whole number from 1",
+                           "0 leaves nothing to do");
+        return RS_OK;
     case CLI_EDIT:
         if (args->n_edits == CLI_MOST_EDITS)
             return rs_fail(err, RS_E_BAD_OPTION, name, NULL, "at most %d interventions",

@@ -96,7 +96,13 @@ static rs_status open_workspaces(rs_gather *g, rs_error *err)
     if (!g->workspaces) return rs_fail_memory(err, "workspaces", 0);
     for (int t = 0; t < threads && g->workspace_bytes; t++) {
         g->workspaces[t] = rs_malloc(1, g->workspace_bytes);
-        if (!g->workspaces[t]) return rs_fail_memory(err, "workspaces", g->workspace_bytes);
+        if (!g->workspaces[t])
+            return rs_fail(err, RS_E_NO_MEMORY, "measures",
+                           "take a smaller --seq-len; --no-attention and --no-spectral need less",
+                           "out of memory: a sample of %lld tokens needs %llu bytes to measure, "
+                           "on each of %d threads",
+                           (long long)g->inputs->longest, (unsigned long long)g->workspace_bytes,
+                           threads);
     }
     g->out->measure_bytes = g->workspace_bytes * (uint64_t)threads;
     return RS_OK;

@@ -61,4 +61,8 @@ check "'zero_state' not in found and 'undefined_columns' not in found"
 # ---- the words of a collapse name the value and the threshold ----
 expect 0 "$RANKSCOPE" probe zero --tokens ids.json --threshold token_collapse=0.99 --json a.json
 check "'below the threshold 0.99' in found['token_collapse']['message'] and 'all but one' not in found['token_collapse']['message']"
+
+# ---- the model as it is comes first, wherever it was named ----
+expect 0 "$RANKSCOPE" probe zero --tokens ids.json --variants half=lambda:0.5,san,full --json a.json
+check "[r['variant'] for r in result['tables']['summary']] == ['full', 'half', 'san']"
 finish
