@@ -62,7 +62,7 @@ static rs_status check_refused(const cli_args *args, rs_error *err)
     return RS_OK;
 }
 
-/* A count that was given must be at least 1 and stay within what sizes are made of. */
+/* A count must stay within what sizes are made of (options.c refuses 0). */
 static rs_status check_counts(const cli_args *args, rs_error *err)
 {
     const struct {
@@ -78,6 +78,19 @@ static rs_status check_counts(const cli_args *args, rs_error *err)
             return rs_fail(err, RS_E_BAD_OPTION, counts[i].name, "give a smaller number",
                            "%llu is more than %d", (unsigned long long)counts[i].value,
                            (int)MOST_COUNT);
+    return RS_OK;
+}
+
+/* The second of two files of one name would replace the first. */
+static rs_status check_files(const cli_args *args, rs_error *err)
+{
+    const char *const names[] = {"--output", "--taps", "--json", "--html"};
+    const char *const paths[] = {args->output, args->taps, args->json, args->html};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        for (size_t k = 0; k < i && paths[i]; k++)
+            if (paths[k] && strcmp(paths[i], paths[k]) == 0 && strcmp(paths[i], "-") != 0)
+                return rs_fail(err, RS_E_BAD_OPTION, names[i], "choose another name",
+                               "%s is to be written by %s already", paths[i], names[k]);
     return RS_OK;
 }
 
@@ -103,6 +116,7 @@ static rs_status probe_options(rs_probe_options *options, rs_map_choice *maps, c
     rs_probe_defaults(options);
     RS_TRY(check_refused(args, err));
     RS_TRY(check_counts(args, err));
+    RS_TRY(check_files(args, err));
     options->source = (rs_probe_source){.text = args->text,
                                         .tokens = args->tokens,
                                         .images = args->images,

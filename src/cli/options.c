@@ -129,7 +129,9 @@ const cli_option cli_options[] = {
      "(first sample), and in --taps (all samples)."},
     {"taps", "FILE.safetensors", CLI_TEXT, AT(taps), CLI_PROBE, NULL, NULL,
      "Store every state: layer.L.block_out and layer.L.mixer_out, [samples, n, d], of variant full "
-     "or else the first. Layer 0 is what enters the first block."},
+     "or else the first. Layer 0 is what enters the first block; mixer_out is what the mixer's "
+     "output map gives, bias included, before a norm of that output (Gemma 2 and 3), the branch's "
+     "scale and the skip."},
     {"output", "FILE.safetensors", CLI_TEXT, AT(output), CLI_PROBE, NULL, NULL,
      "Store last_hidden_state (after the final norm), logits where the model has a head, "
      "sentence_embedding where it ships its pooling; of variant full or else the first. Shorter "
@@ -359,7 +361,11 @@ static rs_status store(cli_args *args, const cli_option *option, const char *val
         *(const char **)(void *)field = value;
         return RS_OK;
     case CLI_COUNT:
-        return parse_count((uint64_t *)(void *)field, name, value, err);
+        RS_TRY(parse_count((uint64_t *)(void *)field, name, value, err));
+        if (option->commands == CLI_PROBE && *(const uint64_t *)(const void *)field == 0)
+            return rs_fail(err, RS_E_BAD_OPTION, name, "give a whole number from 1",
+                           "0 leaves nothing to do");
+        return RS_OK;
     case CLI_EDIT:
         if (args->n_edits == CLI_MOST_EDITS)
             return rs_fail(err, RS_E_BAD_OPTION, name, NULL, "at most %d interventions",

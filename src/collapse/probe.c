@@ -49,13 +49,28 @@ typedef struct work {
     rs_store *output, *taps;
 } work;
 
+/* The model as it is comes first, in the tables and in the legends, wherever the list has it. */
+static void put_full_first(work *w)
+{
+    size_t at = 0;
+    while (at < w->n && !rs_probe_is_itself(w->variants[at].name))
+        at++;
+    if (at == 0 || at == w->n) return;
+    rs_variant full = w->variants[at];
+    memmove(w->variants + 1, w->variants, at * sizeof *w->variants);
+    w->variants[0] = full;
+}
+
 static rs_status list_variants(work *w, rs_error *err)
 {
     const rs_probe_options *o = w->options;
     w->arena = rs_arena_new();
     if (!w->arena) return rs_fail_memory(err, "variants", 0);
-    if (o->variants)
-        return rs_variants_parse(&w->variants, &w->n, o->variants, &o->edit, w->arena, err);
+    if (o->variants) {
+        RS_TRY(rs_variants_parse(&w->variants, &w->n, o->variants, &o->edit, w->arena, err));
+        put_full_first(w);
+        return RS_OK;
+    }
     w->variants = rs_arena_alloc(w->arena, 1, sizeof *w->variants);
     if (!w->variants) return rs_fail_memory(err, "variants", 0);
     *w->variants = (rs_variant){.name = o->edited ? "edited" : "full", .edit = o->edit};

@@ -46,8 +46,10 @@ typedef struct rs_token_row {
     int32_t layer;               /* state l: 0 enters the first block */
     double mean[RS_TOKEN_REALS]; /* order of rs_token_columns; NaN: nowhere defined */
     rs_spread residual;          /* relative_residual */
-    bool at_floor;               /* residual.mean is no more than the floor of the precision */
-    int64_t nonfinite;           /* samples with a NaN or an infinity; -1: none ran yet */
+    bool at_floor;               /* residual.mean is rounding, or every sample's is */
+    int64_t samples;             /* with tokens */
+    int64_t zero;                /* of them, samples whose entries are all zero: no ratio exists */
+    int64_t nonfinite;           /* of them, samples with a NaN or an infinity */
     int64_t first_sample, first_token; /* where the first of them is; -1 */
 } rs_token_row;
 
@@ -67,6 +69,7 @@ typedef struct rs_probe_measured {
     rs_attention_row *attention; /* by layer, then head; empty when not asked for */
     size_t n_attention;
     int64_t samples;        /* that have tokens */
+    int64_t singles;        /* of them, samples of one token */
     int64_t rows;           /* tokens in all */
     int64_t scored;         /* next tokens that the loss is over; 0: no loss was asked for */
     double nll;             /* mean negative log-likelihood of them, nats */

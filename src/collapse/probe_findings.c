@@ -43,18 +43,25 @@ static rs_status token_collapse(rs_result *result, const rs_probed *v,
     /* One token is always equal to itself. */
     if (!row || m->rows < 2 * m->samples) return RS_OK;
     rs_decay d = rs_probe_decay(m, v->network->n_layers);
-    char message[500], end[160], from[64] = "what enters the first block";
+    char message[500], end[160], what[200], from[64] = "what enters the first block";
     if (row->layer > 0)
         snprintf(from, sizeof from, "state %d (of %d)", (int)row->layer, (int)v->network->n_layers);
     if (d.floor_from >= 0)
         snprintf(end, sizeof end, "from state %d on it is at or below the rounding floor of %s",
                  (int)d.floor_from, rs_probe_precision_name(options->measure.precision));
     else
-        snprintf(end, sizeof end, "%.3g leaves the last block", d.last->residual.mean);
-    snprintf(message, sizeof message,
-             "%s: the tokens have all but become one: relative residual %s%.3g at %s; %s", v->name,
-             row->at_floor ? "at or below the rounding floor, " : "", row->residual.mean, from,
-             end);
+        snprintf(end, sizeof end, "%.3g is left at state %d (of %d)", d.last->residual.mean,
+                 (int)d.last->layer, (int)v->network->n_layers);
+    if (row->at_floor)
+        snprintf(what, sizeof what, "equal at %s as far as %s can tell: their relative residual is",
+                 from, rs_probe_precision_name(options->measure.precision));
+    else
+        snprintf(what, sizeof what,
+                 "close to equal at %s, %.2g %% of their size tells them apart: the relative "
+                 "residual is",
+                 from, 100 * row->residual.mean);
+    snprintf(message, sizeof message, "%s: the tokens are %s %.3g, below the threshold %.3g; %s",
+             v->name, what, row->residual.mean, options->thresholds.token_collapse, end);
     rs_finding f =
         finding_of("token_collapse", v->name, how_bad(v, row->residual.mean, row->at_floor));
     if (row->layer > 0) f.layer = row->layer - 1;
@@ -158,6 +165,7 @@ rs_status rs_probe_findings(rs_result *result, const rs_probed *variants, size_t
 {
     for (size_t v = 0; v < n; v++)
         RS_TRY(rs_probe_nonfinite(result, &variants[v], err));
+    if (options->measure.tokens) RS_TRY(rs_probe_undefined(result, variants, n, options, err));
     for (size_t v = 0; v < n && options->measure.tokens; v++)
         RS_TRY(token_collapse(result, &variants[v], options, err));
     return options->measure.attention

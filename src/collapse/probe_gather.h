@@ -32,6 +32,7 @@ typedef struct rs_gather {
     /* tokens */
     rs_sums tokens;           /* rows as out->tokens */
     double *residuals;        /* [rows of tokens, samples] */
+    bool *marks;              /* the same: the residual is rounding */
     rs_token_measures *slots; /* [capacity] of the state that is measured now */
     double *fused;            /* [rows of the batch, width of the fused state]; or NULL */
     int64_t fused_width, fused_rows;
@@ -58,6 +59,11 @@ rs_status rs_gather_tokens_end_batch(rs_gather *gather, rs_error *err);
 void rs_gather_tokens_finish(rs_gather *gather);
 void rs_gather_tokens_close(rs_gather *gather);
 
+/* probe_floor.c. marks, residuals: of one sample, rows of table tokens (state 0, then block_out and
+ * mixer_out of each layer) `stride` apart. */
+void rs_floor_marks(bool *marks, const double *residuals, size_t stride, const rs_network *network,
+                    double floor);
+
 /* probe_gather_attention.c */
 rs_status rs_gather_attention_open(rs_gather *gather, rs_error *err);
 rs_status rs_gather_attention(void *gather, const rs_attention_view *view, rs_error *err);
@@ -65,7 +71,9 @@ void rs_gather_attention_end_batch(rs_gather *gather);
 void rs_gather_attention_finish(rs_gather *gather);
 void rs_gather_attention_close(rs_gather *gather);
 
-/* probe_gather_loss.c */
+/* probe_gather_loss.c. rs_nll_*: −ln softmax(x)_target of a row of n logits. */
+double rs_nll_f32(const float *x, int64_t n, int32_t target);
+double rs_nll_f64(const double *x, int64_t n, int32_t target);
 rs_status rs_gather_loss_open(rs_gather *gather, rs_error *err);
 void rs_gather_loss_begin_batch(rs_gather *gather);
 rs_status rs_gather_logits(void *gather, int64_t first_row, const rs_state_view *view,

@@ -138,7 +138,8 @@ rs_status rs_gather_tokens_open(rs_gather *g, rs_error *err)
     g->residuals = rs_size_mul(rows, (size_t)g->inputs->samples, &cells)
                        ? rs_malloc(cells, sizeof *g->residuals)
                        : NULL;
-    if (!g->out->tokens || !g->slots || !g->residuals)
+    g->marks = g->residuals ? rs_calloc(cells, sizeof *g->marks) : NULL;
+    if (!g->out->tokens || !g->slots || !g->marks)
         return rs_fail_memory(err, "measures of tokens", cells * sizeof *g->residuals);
     for (size_t i = 0; i < cells; i++)
         g->residuals[i] = NAN;
@@ -188,6 +189,8 @@ static void add_sample(rs_gather *g, size_t row, int64_t s)
     rs_token_values(values, m);
     rs_sums_add(&g->tokens, row, values);
     g->residuals[row * (size_t)g->inputs->samples + (size_t)sample] = m->relative_residual;
+    out->samples++;
+    out->zero += m->first_nonfinite < 0 && !(m->norm_fro > 0);
     if (m->first_nonfinite < 0) return;
     if (out->nonfinite++ == 0) {
         out->first_sample = sample;
@@ -263,17 +266,32 @@ rs_status rs_gather_tokens_end_batch(rs_gather *g, rs_error *err)
     return measure(g, g->out->n_tokens - 1, x, err);
 }
 
+static bool rounding(const rs_gather *g, size_t row)
+{
+    size_t samples = (size_t)g->inputs->samples, defined = 0, marked = 0;
+    for (size_t s = row * samples; s < (row + 1) * samples; s++) {
+        if (isnan(g->residuals[s])) continue;
+        defined++;
+        if (g->marks[s] || g->residuals[s] <= g->out->floor) marked++;
+    }
+    return defined > 0 && marked == defined;
+}
+
 void rs_gather_tokens_finish(rs_gather *g)
 {
+    size_t samples = (size_t)g->inputs->samples;
     g->out->floor = RS_TOKEN_FLOOR * rs_precision_roundoff(g->precision);
+    for (size_t s = 0; s < samples; s++)
+        rs_floor_marks(g->marks + s, g->residuals + s, samples, g->network, g->out->floor);
     for (size_t row = 0; row < g->out->n_tokens; row++) {
         rs_token_row *out = &g->out->tokens[row];
         for (size_t c = 0; c < RS_TOKEN_REALS; c++)
             out->mean[c] = rs_sums_mean(&g->tokens, row, c);
+        out->at_floor = rounding(g, row); /* before the spread sorts the residuals */
         out->residual =
             rs_spread_of(g->residuals + row * (size_t)g->inputs->samples, g->inputs->samples);
         out->mean[RS_TOKEN_RELATIVE_RESIDUAL] = out->residual.mean;
-        out->at_floor = out->residual.mean <= g->out->floor;
+        out->at_floor |= out->residual.mean <= g->out->floor;
     }
 }
 
@@ -281,6 +299,7 @@ void rs_gather_tokens_close(rs_gather *g)
 {
     rs_sums_close(&g->tokens);
     rs_free(g->residuals);
+    rs_free(g->marks);
     rs_free(g->slots);
     rs_free(g->fused);
 }

@@ -266,7 +266,14 @@ static rs_status open_memory(rs_probe_inputs *in, const rs_probe_source *source,
     RS_TRY(rs_probe_with_npy(&array, &file, path, err));
     rs_status status = take_memory(in, &array, path, network->d_model, err);
     rs_mapping_close(file);
-    return status;
+    if (status != RS_OK) return status;
+    if (!rs_notes_add(&in->notes, RS_INFO, "cross_attention", NULL,
+                      "this model (%s) has cross-attention: the states of its tokens are measured "
+                      "with it, but its attention matrices are not square and table attention "
+                      "leaves them out",
+                      network->family))
+        return rs_fail_memory(err, path, 0);
+    return RS_OK;
 }
 
 /* ---- all kinds ---- */

@@ -96,7 +96,13 @@ static rs_status open_workspaces(rs_gather *g, rs_error *err)
     if (!g->workspaces) return rs_fail_memory(err, "workspaces", 0);
     for (int t = 0; t < threads && g->workspace_bytes; t++) {
         g->workspaces[t] = rs_malloc(1, g->workspace_bytes);
-        if (!g->workspaces[t]) return rs_fail_memory(err, "workspaces", g->workspace_bytes);
+        if (!g->workspaces[t])
+            return rs_fail(err, RS_E_NO_MEMORY, "measures",
+                           "take a smaller --seq-len; --no-attention and --no-spectral need less",
+                           "out of memory: a sample of %lld tokens needs %llu bytes to measure, "
+                           "on each of %d threads",
+                           (long long)g->inputs->longest, (unsigned long long)g->workspace_bytes,
+                           threads);
     }
     g->out->measure_bytes = g->workspace_bytes * (uint64_t)threads;
     return RS_OK;
@@ -165,6 +171,8 @@ static void finish(rs_gather *g)
     rs_probe_measured *out = g->out;
     out->samples = g->inputs->samples - g->inputs->empty;
     out->rows = g->inputs->begin[g->inputs->samples];
+    for (int64_t s = 0; s < g->inputs->samples; s++)
+        out->singles += g->inputs->begin[s + 1] - g->inputs->begin[s] == 1;
     out->batch = g->capacity;
     out->floor = RS_TOKEN_FLOOR * rs_precision_roundoff(g->precision);
     out->nll = out->scored ? g->nll_sum / (double)out->scored : NAN;

@@ -92,7 +92,8 @@ rs_status rs_probe_nonfinite(rs_result *result, const rs_probed *v, rs_error *er
                  "the precision or came in with the input");
     snprintf(message, sizeof message,
              "%s: NaN or infinite values first appear in %s, in %lld of %lld samples, first at "
-             "sample %lld, token %lld; %s",
+             "sample %lld, token %lld; %s; "
+             "the means leave such samples out, and are null where none is left",
              v->name, place, (long long)row->nonfinite, (long long)v->measured->samples,
              (long long)row->first_sample, (long long)row->first_token, cause);
     rs_finding f = {.severity = RS_CRITICAL,

@@ -10,6 +10,10 @@ bool rs_probe_is_itself(const char *variant); /* the model as it is: "full" */
  * weight brings it. */
 rs_status rs_probe_nonfinite(rs_result *result, const rs_probed *variant, rs_error *err);
 
+/* probe_undefined.c: findings zero_state and undefined_columns. */
+rs_status rs_probe_undefined(rs_result *result, const rs_probed *variants, size_t n,
+                             const rs_probe_options *options, rs_error *err);
+
 /* probe.c */
 const char *rs_probe_precision_name(rs_precision precision);       /* "f32" */
 size_t rs_probe_main_variant(const rs_probed *variants, size_t n); /* "full", else the first */

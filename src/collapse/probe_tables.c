@@ -16,14 +16,17 @@ static const rs_column token_keys[] = {
      .formula = "state l: 0 is what enters the first block, l what leaves block number l"},
     {.name = "site",
      .type = RS_COLUMN_TEXT,
-     .formula = "block_out: the state; mixer_out: what the mixer of the block adds, before norm "
-                "and skip; fusion_*: the states of all blocks read together"},
+     .formula = "block_out: the state; mixer_out: what the mixer's output map gives, its bias "
+                "included, before a norm of that output (Gemma 2 and 3), the branch's scale and "
+                "the skip; fusion_*: the states of all blocks read together"},
 };
 static const rs_column token_tail[] = {
     {.name = "at_floor",
      .type = RS_COLUMN_BOOL,
-     .formula = "relative_residual is no more than the rounding floor of the precision (8 units of "
-                "roundoff): the pass cannot tell the tokens apart, the value is rounding"},
+     .formula =
+         "relative_residual is rounding: no more than the floor of the precision (8 units of "
+         "roundoff), or what later layers made of such a residual (until one layer "
+         "multiplies it by more than 16); of the mean, or of every sample"},
     {.name = "relative_residual_std",
      .type = RS_COLUMN_REAL,
      .formula = "standard deviation over the samples (n − 1)"},
@@ -71,8 +74,7 @@ static rs_status token_table(rs_result *result, const rs_probed *variants, size_
                                columns, COUNT(columns), &table, err));
     for (size_t v = 0; v < n; v++)
         for (size_t i = 0; i < variants[v].measured->n_tokens; i++)
-            if (variants[v].measured->tokens[i].residual.n ||
-                variants[v].measured->tokens[i].nonfinite)
+            if (variants[v].measured->tokens[i].samples)
                 RS_TRY(
                     add_token_row(table, variants[v].name, &variants[v].measured->tokens[i], err));
     return RS_OK;
@@ -250,11 +252,12 @@ rs_decay rs_probe_decay(const rs_probe_measured *m, int32_t layers)
         double ratio = row->residual.mean / before->residual.mean;
         if (isnan(row->residual.mean)) break;
         d.last = row;
-        if (d.floor_from < 0) {
+        if (d.floor_from < 0 && row->at_floor) d.floor_from = l;
+        /* NaN: the state before this one is zero. */
+        if (!isnan(ratio) && (d.floor_from < 0 || d.floor_from == l)) {
             d.steps = l;
             d.per_layer = row->residual.mean / first->residual.mean;
             if (isnan(d.worst) || ratio < d.worst) d.worst = ratio, d.worst_at = l;
-            if (row->at_floor) d.floor_from = l;
         }
         before = row;
     }
@@ -269,12 +272,13 @@ static rs_status add_summary(rs_table *table, const rs_probed *v, rs_error *err)
     RS_TRY(rs_table_add_row(table, &row, err));
     RS_TRY(rs_table_set_text(table, row, 0, v->name, err));
     if (!d.first) return RS_OK;
-    const double reals[] = {d.first->residual.mean, d.last->residual.mean, d.per_layer, d.worst};
+    const rs_token_row *last = rs_probe_row(v->measured, RS_PROBE_BLOCK_OUT, v->network->n_layers);
+    const double reals[] = {d.first->residual.mean, last->residual.mean, d.per_layer, d.worst};
     for (size_t i = 0; i < COUNT(reals); i++)
         rs_table_set_real(table, row, 1 + i, reals[i]);
     if (d.worst_at >= 0) rs_table_set_int(table, row, 5, d.worst_at);
-    rs_table_set_real(table, row, 6, d.last->mean[RS_TOKEN_MEAN_COSINE]);
-    rs_table_set_real(table, row, 7, d.last->mean[RS_TOKEN_EFFECTIVE_RANK]);
+    rs_table_set_real(table, row, 6, last->mean[RS_TOKEN_MEAN_COSINE]);
+    rs_table_set_real(table, row, 7, last->mean[RS_TOKEN_EFFECTIVE_RANK]);
     if (d.floor_from >= 0) rs_table_set_int(table, row, 8, d.floor_from);
     return RS_OK;
 }

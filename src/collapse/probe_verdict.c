@@ -67,7 +67,7 @@ static const rs_probed *find(const rs_probed *variants, size_t n, const char *na
     return NULL;
 }
 
-/* What leaves the last block, or the floor where that is all one can say; NaN: unknown. */
+/* What leaves the last block; NaN: unknown. Where it is rounding, the most that it can be. */
 static double leaves(const rs_probed *v)
 {
     if (!v) return NAN;
@@ -85,17 +85,25 @@ static const struct {
     {"san", "pure", "the norm"},
 };
 
-/* "0.51", or "4.8e-07 (the floor)". */
+static bool leaves_rounding(const rs_probed *v)
+{
+    const rs_token_row *last = rs_probe_row(v->measured, RS_PROBE_BLOCK_OUT, v->network->n_layers);
+    return last && last->at_floor;
+}
+
+/* "0.51", or "at most 4.8e-07 (rounding)". */
 static const char *shown(char *text, size_t size, double value, const rs_probed *v)
 {
-    snprintf(text, size, "%.3g%s", value, value <= v->measured->floor ? " (the floor)" : "");
+    bool rounding = leaves_rounding(v);
+    snprintf(text, size, "%s%.3g%s", rounding ? "at most " : "", value,
+             rounding ? " (rounding)" : "");
     return text;
 }
 
 static rs_status compare(rs_result *result, const rs_probed *variants, size_t n, rs_error *err)
 {
     enum { ROWS = sizeof comparisons / sizeof *comparisons };
-    char list[600] = "", text[900], with_text[40], without_text[40];
+    char list[600] = "", text[900], with_text[48], without_text[48];
     size_t used = 0;
     int best = -1;
     double most = 1;
@@ -105,7 +113,9 @@ static rs_status compare(rs_result *result, const rs_probed *variants, size_t n,
         const rs_probed *without = find(variants, n, comparisons[i].without);
         double a = leaves(with), b = leaves(without);
         if (isnan(a) || isnan(b)) continue;
-        if (a / b > most) most = a / b, best = i, at_floor = b <= without->measured->floor;
+        /* Of two roundings neither is more than the other. */
+        if (a / b > most && !leaves_rounding(with))
+            most = a / b, best = i, at_floor = leaves_rounding(without);
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s: %s with, %s without",
                                  used ? "; " : "", comparisons[i].component,
                                  shown(with_text, sizeof with_text, a, with),
@@ -132,14 +142,14 @@ static rs_status compare_with_full(rs_result *result, const rs_probed *variants,
     static const char *const named = " full san san+mlp san+skip pure ";
     double full = leaves(find(variants, n, "full"));
     for (size_t v = 0; v < n && !isnan(full); v++) {
-        char spaced[80], message[300];
+        char spaced[80], message[300], text[48];
         double value = leaves(&variants[v]);
         snprintf(spaced, sizeof spaced, " %.70s ", variants[v].name);
         if (strstr(named, spaced) || isnan(value)) continue;
         snprintf(message, sizeof message,
-                 "variant %.80s: %.3g of the relative residual leaves the last block, against %.3g "
-                 "for the model as it is",
-                 variants[v].name, value, full);
+                 "variant %.80s: a relative residual of %s leaves the last block, against %.3g for "
+                 "the model as it is",
+                 variants[v].name, shown(text, sizeof text, value, &variants[v]), full);
         RS_TRY(add(result, "variant_summary", variants[v].name, RS_NULL_INT, value / full, message,
                    NULL, err));
     }

@@ -238,6 +238,9 @@ rs_status rs_edit_option(rs_edit *edit, const char *name, const char *value, rs_
     char where[96];
     snprintf(where, sizeof where, "--%.80s", name);
     const option_row *row = find_option(name);
+    if (!*name)
+        return rs_fail(err, RS_E_BAD_OPTION, "--variants", "write NAME=option,option",
+                       "a variant without any option, or an option without a name");
     if (!row) {
         const char *known[OPTION_ROWS + 1];
         for (size_t i = 0; i < OPTION_ROWS; i++)

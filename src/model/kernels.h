@@ -1,5 +1,6 @@
 /*
- * kernels.h: the inner loops of a forward pass (private to src/model/).
+ * kernels.h: the inner loops of a forward pass, for src/model/ and for the loss of
+ * src/collapse/probe_gather_loss.c.
  *
  * One table per element type and instruction set. The plain table is written for clarity with the
  * functions of libm; the others hold the same functions in vectors and are tested against it.

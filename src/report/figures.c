@@ -65,14 +65,19 @@ static json_t *parameters(rs_figure_names keys)
     return array;
 }
 
-/* A field rs_panel with the words of the facets that the row has: "decoder cross qk". */
+/* A field rs_panel with the words of the facets that the row has: "decoder cross qk"; a number
+ * needs its name: "san, layer 0, head 3". */
 static json_t *panel_transform(rs_figure_names facets)
 {
     rs_buffer text = {0};
     rs_buffer_puts(&text, "trim(");
     for (size_t i = 0; i < facets.n; i++)
-        rs_buffer_printf(&text, "%s(isValid(datum['%s']) ? datum['%s'] + ' ' : '')", i ? " + " : "",
-                         facets.names[i], facets.names[i]);
+        rs_buffer_printf(
+            &text,
+            "%s(isNumber(datum['%s']) ? '%s%s ' + datum['%s'] : isValid(datum['%s']) ? "
+            "' ' + datum['%s'] : '')",
+            i ? " + " : "", facets.names[i], i ? ", " : "", facets.names[i], facets.names[i],
+            facets.names[i], facets.names[i]);
     rs_buffer_puts(&text, ")");
     return json_pack("{s:o, s:s}", "calculate", text_of(&text), "as", "rs_panel");
 }
@@ -95,7 +100,9 @@ static json_t *number_axis(rs_figure_field f, bool logarithmic)
 static json_t *colour_field(rs_figure_field f, bool category)
 {
     json_t *colour = axis_field(f, category ? "nominal" : "quantitative");
-    if (!category)
+    if (category)
+        json_object_set_new(colour, "sort", json_null()); /* the order of the rows */
+    else
         json_object_set_new(
             colour, "scale",
             json_pack("{s:{s:s, s:[f, f]}}", "scheme", "name", "viridis", "extent", 0.12, 0.94));

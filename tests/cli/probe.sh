@@ -18,6 +18,7 @@ refused() { # refused STATUS TEXT ARGUMENTS...: exit 2, nothing on standard outp
 # ---- usage ----
 expect 0 "$RANKSCOPE" probe --help
 says out "--variants LIST"
+says out "before a norm of that output (Gemma 2 and 3)"
 says out "--residual-centre mean|median|lp"
 expect 0 "$RANKSCOPE" --help
 says out "probe"
@@ -33,6 +34,11 @@ refused bad-option "there is no head 99" "$model" --tokens ids.json --attention-
 refused bad-option "cannot read" "$model" --tokens ids.json --threshold dead_head=1
 refused bad-option "nonsense" "$model" --tokens ids.json --variants nonsense
 refused bad-option "no definitions are known" "$model" --tokens ids.json --compat nonsense
+for count in --samples --batch --seq-len --generate; do
+    refused bad-option "give a whole number from 1" "$model" --tokens ids.json $count 0
+done
+refused bad-option "a variant without any option" "$model" --tokens ids.json --variants a=
+refused bad-option "is to be written by --output already" "$model" --tokens ids.json --output a.st --taps a.st
 refused usage "a configuration has no weights" "$model/config.json" --tokens ids.json
 refused unsupported "predicts no next token" "$vision" --random 1 --generate 3
 
@@ -64,7 +70,8 @@ refused input-shape "sample 0: images of 3 x 5 x 5" "$vision" --images image.npy
 cross=$RS_SOURCE_DIR/tests/golden/forward/bert_cross
 refused input-format "cross-attention, which needs states" "$cross" --random 2 --seq-len 4
 refused input-shape "do not serve 3 samples" "$cross" --random 3 --seq-len 4 --encoder-states memory.npy
-expect 0 "$RANKSCOPE" probe "$cross" --random 2 --seq-len 4 --encoder-states memory.npy --quiet
+expect 0 "$RANKSCOPE" probe "$cross" --random 2 --seq-len 4 --encoder-states memory.npy
+says out "cross_attention"
 refused tokenizer-missing "no tokenizer.json" "$model" --text empty.txt
 cp -r "$model" lying && chmod -R u+w lying
 sed -i.bak 's/"num_attention_heads": [0-9]*/"num_attention_heads": 7/' lying/config.json

@@ -504,7 +504,7 @@ static void variants_are_refused(void **state)
         {"full,", "there is no variant \"\""},   {"full,full", "\"full\" is listed twice"},
         {"dong,san", "\"san\" is listed twice"}, {"a=no-mlp,a=no-norm", "\"a\" is listed twice"},
         {"=no-mlp", "without a name"},           {"san=no-norm", "the name of a set"},
-        {"all=no-norm", "the name of a set"},    {"a=", "is no intervention"},
+        {"all=no-norm", "the name of a set"},    {"a=", "without any option"},
         {"a=nomlp", "is no intervention"},       {"a=no-mlp,nonorm", "is no intervention"},
         {"a=lambda", "needs a value"},           {"no-mlp", "there is no variant \"no-mlp\""},
         {"lambda:0.5", "there is no variant"},   {"lambda=0.5", "there is no variant"},
