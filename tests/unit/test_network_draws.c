@@ -11,13 +11,18 @@
 
 #include "network_cases.h"
 
-/* Descriptions agree but for which tensors they point to. */
+#include <math.h>
+
+/* Descriptions agree but for which tensors they point to. A map that is stored with others in one
+ * tensor (a) is drawn as a tensor of its own (b). */
 static void same_dense(const rs_dense *a, const rs_dense *b)
 {
     assert_true(!a->weight == !b->weight);
     if (!a->weight) return;
-    assert_int_equal(a->weight->count, b->weight->count);
+    assert_int_equal(b->weight->count, b->in * b->out);
+    assert_true(a->in == b->in && a->out == b->out);
     assert_true(!a->bias == !b->bias);
+    if (a->weight->count != b->weight->count) return;
     rs_dense c = *a;
     c.weight = b->weight;
     c.bias = b->bias;
@@ -130,6 +135,61 @@ static void drawn_networks_are_wired_like_stored_ones(void **state)
         one_drawn(names[i]);
 }
 
+/* W Wᵀ or WᵀW of the shorter side is the identity, as float32 keeps it. */
+static void assert_orthogonal(const char *name, const rs_dense *dense)
+{
+    const rs_tensor *w = dense->weight;
+    if (!w) return;
+    int64_t rows = dense->rows, cols = dense->cols;
+    bool wide = rows <= cols;
+    int64_t m = wide ? rows : cols, n = wide ? cols : rows;
+    assert_int_equal(w->count, rows * cols);
+    double *data = malloc((size_t)w->count * sizeof *data);
+    assert_non_null(data);
+    rs_tensor_decode_f64(data, w, 0, w->count);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < m; j++) {
+            double dot = 0;
+            for (int64_t t = 0; t < n; t++)
+                dot += wide ? data[i * cols + t] * data[j * cols + t]
+                            : data[t * cols + i] * data[t * cols + j];
+            if (fabs(dot - (i == j)) > 1e-6)
+                fail_msg("%s: %s: vectors %lld and %lld have product %g", name, w->name,
+                         (long long)i, (long long)j, dot);
+        }
+    free(data);
+}
+
+/* A law is about one map, whether a family's files store it alone or with others. */
+static void one_law_means_one_model(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"gpt2",       "gpt2_cross", "gpt_neox", "phi3", "falcon",
+                                        "falcon_new", "falcon_old", "llama",    "bert"};
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        rs_checkpoint *checkpoint = open_case(names[n]);
+        rs_network *network;
+        rs_init *init;
+        rs_error err = {0};
+        assert_int_equal(rs_init_open(&init, "orthogonal", 7, &err), RS_OK);
+        assert_int_equal(
+            rs_network_from_config(&network, checkpoint->config, "config.json", init, &err), RS_OK);
+        for (int32_t l = 0; l < network->n_layers; l++)
+            for (int32_t i = 0; i < network->layers[l].n_branches; i++) {
+                const rs_branch *branch = &network->layers[l].branches[i];
+                const rs_attention_op *at = &branch->attention;
+                const rs_mlp_op *mlp = &branch->mlp;
+                const rs_dense *maps[] = {&at->q,   &at->k,     &at->v,    &at->o,
+                                          &mlp->up, &mlp->gate, &mlp->down};
+                for (size_t k = 0; k < sizeof maps / sizeof *maps; k++)
+                    assert_orthogonal(names[n], maps[k]);
+            }
+        rs_network_close(network);
+        rs_init_close(init);
+        rs_checkpoint_close(checkpoint);
+    }
+}
+
 static void shared_blocks_share_draws(void **state)
 {
     (void)state;
@@ -191,6 +251,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(drawn_networks_are_wired_like_stored_ones),
+        cmocka_unit_test(one_law_means_one_model),
         cmocka_unit_test(shared_blocks_share_draws),
         cmocka_unit_test(bare_configurations),
     };
