@@ -143,6 +143,48 @@ static void tie(rs_net_builder *nb, rs_dense *decoder)
                           .stride = e->vocabulary};
 }
 
+/* Whether two stored tensors hold the same numbers. */
+static rs_status same_numbers(rs_net_builder *nb, const rs_tensor *a, const rs_tensor *b,
+                              bool *same)
+{
+    enum { CHUNK = 512 };
+    double left[CHUNK], right[CHUNK];
+    *same = a->count == b->count;
+    if (*same && a->dtype == b->dtype && a->bytes == b->bytes) {
+        *same = memcmp(a->data, b->data, a->bytes) == 0;
+    } else {
+        for (int64_t i = 0; *same && i < a->count; i += CHUNK) {
+            int64_t n = a->count - i < CHUNK ? a->count - i : CHUNK;
+            rs_tensor_decode_f64(left, a, i, n);
+            rs_tensor_decode_f64(right, b, i, n);
+            *same = memcmp(left, right, (size_t)n * sizeof *left) == 0;
+        }
+    }
+    RS_TRY(rs_tensor_check(nb->b->checkpoint, a, nb->err));
+    return rs_tensor_check(nb->b->checkpoint, b, nb->err);
+}
+
+/* A configuration that ties the output layer to the embedding, over a checkpoint that stores both:
+ * transformers 5 ties them only if they are equal, and else believes what is stored. */
+static rs_status tied_or_stored(rs_net_builder *nb, bool stored, rs_dense *decoder)
+{
+    const rs_embedding_op *e = &nb->network->embedding;
+    rs_dense own = {0};
+    bool same = true;
+    tie(nb, decoder);
+    if (!stored || nb->init || nb->gguf || !e->tokens) return RS_OK;
+    RS_TRY(rs_net_dense(nb, RS_ROLE_LM_HEAD, -1, e->width, e->vocabulary, RS_BIAS_NO, &own));
+    if (!own.weight) return RS_OK;
+    if (own.weight != e->tokens) RS_TRY(same_numbers(nb, own.weight, e->tokens, &same));
+    if (same && !own.scale) return RS_OK;
+    *decoder = own;
+    return rs_net_note(nb, RS_WARN, "untied_head",
+                       "set tie_word_embeddings to false if the stored output layer is meant",
+                       "tie_word_embeddings is true, but %.200s and %.200s are both stored and "
+                       "differ: logits are by %.200s, as transformers computes them",
+                       e->tokens->name, own.weight->name, own.weight->name);
+}
+
 static rs_status decoder(rs_net_builder *nb)
 {
     rs_head_op *head = &nb->network->head;
@@ -153,7 +195,7 @@ static rs_status decoder(rs_net_builder *nb)
         return rs_net_note(nb, RS_INFO, "no_head", NULL,
                            "the checkpoint has no output layer: no logits");
     if (tied)
-        tie(nb, &head->decoder);
+        RS_TRY(tied_or_stored(nb, stored, &head->decoder));
     else
         RS_TRY(rs_net_dense(nb, RS_ROLE_LM_HEAD, -1, e->width, e->vocabulary, RS_BIAS_NO,
                             &head->decoder));
