@@ -19,6 +19,30 @@ static rs_status rows(rs_net_builder *nb, const char *field, rs_role role, int64
     return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, nb->b->fields.path, NULL, "has no %s", field);
 }
 
+/* The row that transformers calls padding_idx, which nn.Embedding counts from the end when it is
+ * negative; -1: none, or outside of the table. */
+static rs_status padding_row(rs_net_builder *nb, int64_t rows_there, int64_t *row)
+{
+    double pad = NAN;
+    *row = -1;
+    RS_TRY(rs_net_real(nb, "pad_token_id", &pad));
+    if (pad < 0) pad += (double)rows_there;
+    if (pad >= 0 && pad < (double)rows_there) *row = (int64_t)pad;
+    return RS_OK;
+}
+
+/* A drawn embedding's padding row is 0, as transformers' _init_weights leaves it. */
+static rs_status zero_padding(rs_net_builder *nb, const rs_tensor *table)
+{
+    int64_t row, width = table->shape[1];
+    float *numbers = nb->init ? rs_init_numbers(nb->init, table) : NULL;
+    if (!numbers) return RS_OK;
+    RS_TRY(padding_row(nb, table->shape[0], &row));
+    for (int64_t i = 0; row >= 0 && i < width; i++)
+        numbers[row * width + i] = 0;
+    return RS_OK;
+}
+
 static rs_status token_table(rs_net_builder *nb, rs_embedding_op *e)
 {
     bool found;
@@ -28,7 +52,8 @@ static rs_status token_table(rs_net_builder *nb, rs_embedding_op *e)
     const char *old = rs_fields_key(&nb->b->fields, "n_token") ? "n_token" : "vocab_size";
     RS_TRY(rows(nb, old, RS_ROLE_EMBED_TOKEN, &e->vocabulary));
     int64_t shape[2] = {e->vocabulary, e->width};
-    return rs_net_tensor(nb, RS_ROLE_EMBED_TOKEN, RS_PART_WEIGHT, -1, 2, shape, &e->tokens);
+    RS_TRY(rs_net_tensor(nb, RS_ROLE_EMBED_TOKEN, RS_PART_WEIGHT, -1, 2, shape, &e->tokens));
+    return nb->forward->facts & RS_W_PAD_ROW ? zero_padding(nb, e->tokens) : RS_OK;
 }
 
 static rs_status positions(rs_net_builder *nb, rs_embedding_op *e)
@@ -51,7 +76,8 @@ static rs_status positions(rs_net_builder *nb, rs_embedding_op *e)
         e->position_offset = (int64_t)pad + 1;
     }
     nb->network->max_positions = e->n_positions - e->position_offset;
-    return rs_net_tensor(nb, RS_ROLE_EMBED_POSITION, RS_PART_WEIGHT, -1, 2, shape, &e->positions);
+    RS_TRY(rs_net_tensor(nb, RS_ROLE_EMBED_POSITION, RS_PART_WEIGHT, -1, 2, shape, &e->positions));
+    return nb->forward->facts & RS_W_POSITIONS_PAD ? zero_padding(nb, e->positions) : RS_OK;
 }
 
 static rs_status token_types(rs_net_builder *nb, rs_embedding_op *e)

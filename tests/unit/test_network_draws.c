@@ -190,6 +190,108 @@ static void one_law_means_one_model(void **state)
     }
 }
 
+static rs_network *draw_changed(const char *name, const char *change, rs_init **init)
+{
+    rs_checkpoint *checkpoint = open_case(name);
+    rs_network *network;
+    rs_error err = {0};
+    overlay(checkpoint->config, change);
+    assert_int_equal(rs_init_open(init, NULL, 7, &err), RS_OK);
+    if (rs_network_from_config(&network, checkpoint->config, "config.json", *init, &err) != RS_OK)
+        fail_msg("%s %s: %s: %s", name, change, err.where, err.what);
+    rs_checkpoint_close(checkpoint);
+    return network;
+}
+
+/* The one row of zeros in a table, -1: none. */
+static int64_t zero_row(const rs_tensor *table)
+{
+    int64_t found = -1, width = table->shape[1];
+    for (int64_t row = 0; row < table->shape[0]; row++) {
+        bool zero = true;
+        for (int64_t i = 0; i < width && zero; i++) {
+            float x;
+            rs_tensor_decode_f32(&x, table, row * width + i, 1);
+            zero = x == 0;
+        }
+        if (!zero) continue;
+        if (found >= 0) fail_msg("rows %lld and %lld are zero", (long long)found, (long long)row);
+        found = row;
+    }
+    return found;
+}
+
+/* transformers 5.23: nn.Embedding's padding_idx, row by row of the classes' own defaults. */
+static void padding_rows_are_zero(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *change;
+        int64_t words, positions;
+    } trials[] = {
+        {"bert", "{}", 0, -1},
+        {"bert", "{\"pad_token_id\":3}", 3, -1},
+        {"bert", "{\"pad_token_id\":null}", -1, -1},
+        {"albert", "{\"pad_token_id\":2}", 2, -1},
+        {"distilbert", "{\"pad_token_id\":4}", 4, -1},
+        {"roberta", "{\"pad_token_id\":2}", 2, 2},
+        {"camembert", "{\"pad_token_id\":1}", 1, 1},
+        {"xlnet", "{\"pad_token_id\":5}", -1, -1},
+        {"gpt2", "{\"pad_token_id\":5}", -1, -1},
+        {"gpt_neox", "{\"pad_token_id\":5}", -1, -1},
+        {"falcon", "{\"pad_token_id\":5}", -1, -1},
+        {"llama", "{\"pad_token_id\":null}", -1, -1},
+        {"llama", "{\"pad_token_id\":22}", 22, -1},
+        {"llama", "{\"pad_token_id\":-1,\"vocab_size\":23}", 22, -1},
+        {"llama", "{\"pad_token_id\":23,\"vocab_size\":23}", -1, -1},
+        {"qwen2", "{\"pad_token_id\":7}", 7, -1},
+        {"gemma", "{\"pad_token_id\":0}", 0, -1},
+        {"gemma3", "{\"pad_token_id\":0}", 0, -1},
+        {"olmo", "{\"pad_token_id\":1}", 1, -1},
+        {"olmo2", "{\"pad_token_id\":1}", 1, -1},
+    };
+    for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
+        rs_init *init;
+        rs_network *network = draw_changed(trials[i].name, trials[i].change, &init);
+        const rs_embedding_op *e = &network->embedding;
+        if (zero_row(e->tokens) != trials[i].words)
+            fail_msg("%s %s: row %lld is zero", trials[i].name, trials[i].change,
+                     (long long)zero_row(e->tokens));
+        if (e->positions) assert_int_equal(zero_row(e->positions), trials[i].positions);
+        rs_network_close(network);
+        rs_init_close(init);
+    }
+    /* a silent configuration has its class's own */
+    static const struct {
+        const char *config;
+        int64_t words;
+    } silent[] = {
+        {"{\"model_type\":\"olmo\",\"vocab_size\":9,\"hidden_size\":8,\"num_hidden_layers\":1,"
+         "\"num_attention_heads\":2,\"intermediate_size\":8}",
+         1},
+        {"{\"model_type\":\"gemma\",\"vocab_size\":9,\"hidden_size\":8,\"num_hidden_layers\":1,"
+         "\"num_attention_heads\":2,\"num_key_value_heads\":2,\"head_dim\":4,"
+         "\"intermediate_size\":8}",
+         0},
+        {"{\"model_type\":\"llama\",\"vocab_size\":9,\"hidden_size\":8,\"num_hidden_layers\":1,"
+         "\"num_attention_heads\":2,\"intermediate_size\":8}",
+         -1},
+    };
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
+        json_t *config = json_loads(silent[i].config, 0, NULL);
+        rs_network *network;
+        rs_init *init;
+        rs_error err = {0};
+        assert_int_equal(rs_init_open(&init, NULL, 1, &err), RS_OK);
+        if (rs_network_from_config(&network, config, "config.json", init, &err) != RS_OK)
+            fail_msg("%s", err.what);
+        assert_int_equal(zero_row(network->embedding.tokens), silent[i].words);
+        rs_network_close(network);
+        rs_init_close(init);
+        json_decref(config);
+    }
+}
+
 static void shared_blocks_share_draws(void **state)
 {
     (void)state;
@@ -252,6 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(drawn_networks_are_wired_like_stored_ones),
         cmocka_unit_test(one_law_means_one_model),
+        cmocka_unit_test(padding_rows_are_zero),
         cmocka_unit_test(shared_blocks_share_draws),
         cmocka_unit_test(bare_configurations),
     };
