@@ -56,6 +56,26 @@ static rs_status token_table(rs_net_builder *nb, rs_embedding_op *e)
     return nb->forward->facts & RS_W_PAD_ROW ? zero_padding(nb, e->tokens) : RS_OK;
 }
 
+/* DistilBERT's table of sinusoids instead of a draw: angle position / 10000^(2 floor(i/2) / width),
+ * sine at even i, cosine at odd ones. */
+static void sinusoids(float *numbers, int64_t rows_there, int64_t width)
+{
+    for (int64_t p = 0; p < rows_there; p++)
+        for (int64_t i = 0; i < width; i++) {
+            double angle = (double)p / pow(10000, 2 * (double)(i / 2) / (double)width);
+            numbers[p * width + i] = (float)(i % 2 ? cos(angle) : sin(angle));
+        }
+}
+
+static rs_status drawn_positions(rs_net_builder *nb, const rs_tensor *table)
+{
+    float *numbers = nb->init ? rs_init_numbers(nb->init, table) : NULL;
+    if (!numbers) return RS_OK;
+    if (rs_fields_true(&nb->b->fields, "sinusoidal_pos_embds"))
+        sinusoids(numbers, table->shape[0], table->shape[1]);
+    return nb->forward->facts & RS_W_POSITIONS_PAD ? zero_padding(nb, table) : RS_OK;
+}
+
 static rs_status positions(rs_net_builder *nb, rs_embedding_op *e)
 {
     const char *field = nb->forward->max_positions;
@@ -77,7 +97,7 @@ static rs_status positions(rs_net_builder *nb, rs_embedding_op *e)
     }
     nb->network->max_positions = e->n_positions - e->position_offset;
     RS_TRY(rs_net_tensor(nb, RS_ROLE_EMBED_POSITION, RS_PART_WEIGHT, -1, 2, shape, &e->positions));
-    return nb->forward->facts & RS_W_POSITIONS_PAD ? zero_padding(nb, e->positions) : RS_OK;
+    return drawn_positions(nb, e->positions);
 }
 
 static rs_status token_types(rs_net_builder *nb, rs_embedding_op *e)

@@ -136,8 +136,9 @@ static rs_status refuse_others(rs_net_builder *nb)
                        "another model");
     if (rs_fields_true(fields, "sinusoidal_pos_embds"))
         return rs_net_note(nb, RS_INFO, "sinusoidal_positions", NULL,
-                           "positions are meant to be sinusoids; the table %s is used",
-                           nb->init ? "drawn like other weights" : "stored with the weights");
+                           nb->init ? "positions are sinusoids, not drawn"
+                                    : "positions are meant to be sinusoids; the table stored with "
+                                      "the weights is used");
     return RS_OK;
 }
 

@@ -292,6 +292,43 @@ static void padding_rows_are_zero(void **state)
     }
 }
 
+/* create_sinusoidal_embeddings of transformers 5.23's modeling_distilbert for 14 positions of width
+ * 15, some entries of it. */
+static void distilbert_can_have_sinusoids(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t row, column;
+        double value;
+    } known[] = {
+        {0, 0, 0},
+        {0, 1, 1},
+        {1, 0, 0.841470957},
+        {1, 1, 0.540302277},
+        {1, 2, 0.288695902},
+        {5, 3, 0.106272981},
+        {7, 4, 0.56496197},
+        {7, 5, 0.825116992},
+        {13, 0, 0.420167029},
+        {13, 7, 0.947156191},
+        {13, 10, 0.0280039888},
+        {13, 11, 0.999607801},
+    };
+    rs_init *init;
+    rs_network *network = draw_changed("distilbert", "{\"sinusoidal_pos_embds\":true}", &init);
+    const rs_tensor *table = network->embedding.positions;
+    assert_int_equal(table->shape[1], 15);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        double value;
+        rs_tensor_decode_f64(&value, table, known[i].row * 15 + known[i].column, 1);
+        if (fabs(value - known[i].value) > 1e-7)
+            fail_msg("position %lld, %lld: %.9g instead of %.9g", (long long)known[i].row,
+                     (long long)known[i].column, value, known[i].value);
+    }
+    rs_network_close(network);
+    rs_init_close(init);
+}
+
 static void shared_blocks_share_draws(void **state)
 {
     (void)state;
@@ -355,6 +392,7 @@ int main(void)
         cmocka_unit_test(drawn_networks_are_wired_like_stored_ones),
         cmocka_unit_test(one_law_means_one_model),
         cmocka_unit_test(padding_rows_are_zero),
+        cmocka_unit_test(distilbert_can_have_sinusoids),
         cmocka_unit_test(shared_blocks_share_draws),
         cmocka_unit_test(bare_configurations),
     };
