@@ -86,6 +86,9 @@ typedef struct rs_rope_op {
     const rs_tensor *divisors; /* FACTORS: GGUF's rope_freqs, dims/2 entries that the plain
                                   frequencies are divided by */
 } rs_rope_op;
+/* n where the law's frequencies are those of texts of n tokens alone (dynamic, beyond the trained
+ * length); 0: they are those of every length. */
+int64_t rs_rope_own_length(const rs_rope_op *rope, int64_t n);
 /* inverse [dims/2] and the factor on cos and sin, for texts of n tokens. */
 void rs_rope_frequencies(double *inverse, double *attention_factor, const rs_rope_op *rope,
                          int64_t n);
