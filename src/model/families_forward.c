@@ -159,7 +159,8 @@ const rs_forward rs_forward_gpt_neox = {.types = "gpt_neox gptneox",
                                         .mlp_bias = RS_ALWAYS,
                                         .parallel = "use_parallel_residual",
                                         .theta = 10000,
-                                        .facts = RS_W_BEFORE | RS_W_FINAL | RS_W_CAUSAL};
+                                        .facts = RS_W_BEFORE | RS_W_FINAL | RS_W_CAUSAL |
+                                                 RS_W_PARTIAL_ROPE};
 
 static const rs_setting falcon[] = {NUMBER("vocab_size", 65024),
                                     NUMBER("hidden_size", 4544),
@@ -277,7 +278,7 @@ const rs_forward rs_forward_granite = {RMS_FORWARD("granite", granite),
                                        .qkv_bias = "attention_bias", .o_bias = "attention_bias",
                                        .mlp_bias = "mlp_bias", .facts = PRE_NORM | RS_W_GRANITE};
 const rs_forward rs_forward_phi3 = {RMS_FORWARD("phi3", phi3), .window_period = 1,
-                                    .facts = PRE_NORM | RS_W_PLAIN_ROPE};
+                                    .facts = PRE_NORM | RS_W_PLAIN_ROPE | RS_W_PARTIAL_ROPE};
 const rs_forward rs_forward_olmo = {.types = "olmo",
                                     .settings = olmo,
                                     .fixed_eps = 1e-5,
@@ -330,15 +331,15 @@ static const rs_setting gemma3[] = {DECODER(262208, 131072),
                                     TIED};
 enum { GEMMA = PRE_NORM | RS_W_EMBED_SQRT };
 const rs_forward rs_forward_gemma = {RMS_FORWARD("gemma", gemma), .qkv_bias = "attention_bias",
-                                     .o_bias = "attention_bias", .facts = GEMMA};
+                                     .o_bias = "attention_bias", .facts = GEMMA | RS_W_GELU_TANH};
 #define SANDWICH_FORWARD(types_, settings_)                                                        \
     .types = (types_), .settings = (settings_), .eps = "rms_norm_eps",                             \
     .activation = "hidden_activation", .mlp_width = "intermediate_size",                           \
     .max_positions = "max_position_embeddings", .qkv_bias = "attention_bias",                      \
     .o_bias = "attention_bias"
-const rs_forward rs_forward_gemma2 = {SANDWICH_FORWARD("gemma2", gemma2), .window_period = 2,
-                                      .theta = 10000, .odd_scale_layers = 46,
-                                      .facts = GEMMA | RS_W_INSIDE | RS_W_KEY_SCALE};
+const rs_forward rs_forward_gemma2 = {
+    SANDWICH_FORWARD("gemma2", gemma2), .window_period = 2, .theta = 10000, .odd_scale_layers = 46,
+    .facts = GEMMA | RS_W_INSIDE | RS_W_KEY_SCALE | RS_W_SCORE_CAP};
 const rs_forward rs_forward_gemma3 = {SANDWICH_FORWARD("gemma3_text gemma3", gemma3),
                                       .window_period = 6,
                                       .theta = 1e6,

@@ -78,7 +78,7 @@ static rs_status score_scale(rs_net_builder *nb, const rs_attention *at, int32_t
     if (facts & RS_W_GRANITE) RS_TRY(rs_net_real(nb, "attention_multiplier", &op->scale));
     if (json_is_false(rs_fields_key(fields, "scale_attn_weights"))) op->scale = 1;
     if (rs_fields_true(fields, "scale_attn_by_inverse_layer_idx")) op->scale /= layer + 1;
-    op->softcap = at->softcap;
+    if (facts & RS_W_SCORE_CAP) op->softcap = at->softcap;
     return RS_OK;
 }
 

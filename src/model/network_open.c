@@ -110,7 +110,13 @@ static rs_status read_sizes(rs_net_builder *nb)
                        "%s is %g; it cannot be negative", forward->eps, nb->eps);
     nb->network->d_model = nb->d_model;
     nb->network->family = b->family->name;
-    return rs_net_activation(nb, forward->activation, &nb->activation);
+    RS_TRY(rs_net_activation(nb, forward->activation, &nb->activation));
+    if (!(forward->facts & RS_W_GELU_TANH) || nb->activation != RS_ACT_GELU) return RS_OK;
+    nb->activation = RS_ACT_GELU_TANH;
+    return rs_net_note(nb, RS_INFO, "gelu_by_tanh", NULL,
+                       "%s is \"gelu\", which this family's first release wrote for its "
+                       "approximation by tanh: that is what is computed",
+                       forward->activation);
 }
 
 /* ---- layers ---- */
@@ -191,6 +197,21 @@ static rs_status note_extra_layers(rs_net_builder *nb)
                        (int)nb->stored, (int)last, (int)nb->stored);
 }
 
+/* Fields that the configuration's class has and no module of it reads: transformers 5.23 computes
+ * as if they were not there. */
+static rs_status note_unread(rs_net_builder *nb)
+{
+    unsigned facts = nb->forward->facts;
+    double cap = 0;
+    RS_TRY(rs_net_real(nb, "attn_logit_softcapping", &cap));
+    if (cap != 0 && !(facts & RS_W_SCORE_CAP))
+        RS_TRY(rs_net_note(nb, RS_INFO, "unread_setting", NULL,
+                           "attn_logit_softcapping is %g: scores of this family are not capped, as "
+                           "transformers computes them",
+                           cap));
+    return RS_OK;
+}
+
 /* Says which base was used: there are two forms of the field, and files that have both. */
 static rs_status note_rope(rs_net_builder *nb)
 {
@@ -232,6 +253,7 @@ static rs_status build_parts(rs_net_builder *nb)
     RS_TRY(rs_net_head(nb));
     RS_TRY(rs_net_missing(nb));
     if (b->n_blocks) RS_TRY(note_extra_layers(nb));
+    RS_TRY(note_unread(nb));
     RS_TRY(note_rope(nb));
     RS_TRY(rs_net_pooling(nb));
     return rs_net_account(nb);

@@ -69,10 +69,83 @@ static void a_stored_head_counts_unless_it_is_the_same(void **state)
     close_opened(&o);
 }
 
+/* Settings that transformers' classes have and their modules do not compute with. */
+static void unread_settings_change_nothing(void **state)
+{
+    (void)state;
+    opened o = open_changed("gemma3", "{\"attn_logit_softcapping\":0.5}");
+    assert_true(rs_layer_mixer(&o.network->layers[0])->attention.softcap == 0);
+    assert_non_null(strstr(note_of(o.network, "unread_setting"), "attn_logit_softcapping is 0.5"));
+    close_opened(&o);
+    o = open_changed("gemma2", "{\"attn_logit_softcapping\":0.5}");
+    assert_true(rs_layer_mixer(&o.network->layers[0])->attention.softcap == 0.5);
+    assert_null(note_of(o.network, "unread_setting"));
+    close_opened(&o);
+
+    static const char *const whole[] = {"llama", "mistral", "qwen2", "olmo"};
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+        o = open_changed(whole[i], "{\"partial_rotary_factor\":0.1}");
+        for (int32_t l = 0; l < o.network->n_layers; l++) {
+            const rs_attention_op *op = &rs_layer_mixer(&o.network->layers[l])->attention;
+            assert_int_equal(op->rope.dims, op->head_dim);
+        }
+        assert_non_null(note_of(o.network, "whole_head_rotates"));
+        close_opened(&o);
+    }
+    o = open_changed("phi3", "{}");
+    assert_null(note_of(o.network, "whole_head_rotates"));
+    close_opened(&o);
+}
+
+/* Gemma's first release wrote "gelu" for gelu_pytorch_tanh. */
+static void gemma_means_the_approximation(void **state)
+{
+    (void)state;
+    opened o = open_changed("gemma", "{\"hidden_act\":\"gelu\"}");
+    assert_int_equal(o.network->layers[0].branches[1].mlp.activation, RS_ACT_GELU_TANH);
+    assert_non_null(note_of(o.network, "gelu_by_tanh"));
+    close_opened(&o);
+    o = open_changed("gemma", "{}");
+    assert_null(note_of(o.network, "gelu_by_tanh"));
+    close_opened(&o);
+    o = open_changed("gemma2", "{\"hidden_activation\":\"gelu\"}");
+    assert_int_equal(o.network->layers[0].branches[1].mlp.activation, RS_ACT_GELU);
+    close_opened(&o);
+}
+
+/* Zeros that Python takes for nothing. */
+static void yarn_zeros_are_absent(void **state)
+{
+    (void)state;
+#define YARN(more)                                                                                 \
+    "{\"rope_parameters\":{\"rope_type\":\"yarn\",\"rope_theta\":300,\"factor\":4,"                \
+    "\"original_max_position_embeddings\":8" more "}}"
+    opened plain = open_changed("llama", YARN(""));
+    const rs_rope_op *a = &rs_layer_mixer(&plain.network->layers[0])->attention.rope;
+    static const char *const zeros[] = {
+        YARN(",\"mscale\":0,\"mscale_all_dim\":0.7"), YARN(",\"mscale\":2,\"mscale_all_dim\":0"),
+        YARN(",\"mscale\":0.0,\"mscale_all_dim\":0.0"), YARN(",\"beta_fast\":0,\"beta_slow\":0")};
+    for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++) {
+        opened o = open_changed("llama", zeros[i]);
+        const rs_rope_op *b = &rs_layer_mixer(&o.network->layers[0])->attention.rope;
+        assert_true(a->attention_factor == b->attention_factor && a->beta_fast == b->beta_fast &&
+                    a->beta_slow == b->beta_slow);
+        close_opened(&o);
+    }
+    opened other = open_changed("llama", YARN(",\"mscale\":2,\"mscale_all_dim\":0.7"));
+    assert_true(rs_layer_mixer(&other.network->layers[0])->attention.rope.attention_factor !=
+                a->attention_factor);
+    close_opened(&other);
+    close_opened(&plain);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stored_head_counts_unless_it_is_the_same),
+        cmocka_unit_test(unread_settings_change_nothing),
+        cmocka_unit_test(gemma_means_the_approximation),
+        cmocka_unit_test(yarn_zeros_are_absent),
     };
     return cmocka_run_group_tests_name("network_corners", tests, NULL, NULL);
 }
