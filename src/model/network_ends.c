@@ -254,6 +254,16 @@ static rs_status decoder(rs_net_builder *nb)
     return rs_vector_shape(nb->b, apart, e->vocabulary);
 }
 
+/* A token that sees the next one does not predict it. */
+static bool sees_behind_only(const rs_network *network)
+{
+    for (int32_t l = 0; l < network->n_layers; l++) {
+        const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
+        if (mixer && !mixer->attention.causal) return false;
+    }
+    return network->n_layers > 0;
+}
+
 /* The head of a masked language model is there or not: checkpoints are saved with and without. */
 static rs_status masked_head(rs_net_builder *nb)
 {
@@ -264,8 +274,7 @@ static rs_status masked_head(rs_net_builder *nb)
                         &head->transform));
     head->activation = nb->activation;
     RS_TRY(rs_net_norm(nb, RS_ROLE_NORM_HEAD, -1, width, &head->norm));
-    head->next_token =
-        nb->network->n_layers > 0 && nb->network->layers[0].branches[0].attention.causal;
+    head->next_token = sees_behind_only(nb->network);
     return decoder(nb);
 }
 
@@ -290,6 +299,6 @@ rs_status rs_net_head(rs_net_builder *nb)
                        "logits cannot be divided by %g and capped at %g", scaling, head->softcap);
     head->scale = 1 / scaling;
     RS_TRY(decoder(nb));
-    head->next_token = head->decoder.weight != NULL;
+    head->next_token = head->decoder.weight != NULL && sees_behind_only(nb->network);
     return RS_OK;
 }

@@ -212,6 +212,19 @@ static rs_status note_unread(rs_net_builder *nb)
     return RS_OK;
 }
 
+static rs_status note_both_ways(rs_net_builder *nb)
+{
+    const rs_network *network = nb->network;
+    if (!(nb->forward->facts & RS_W_CAUSAL) || !network->head.decoder.weight ||
+        network->head.next_token)
+        return RS_OK;
+    return rs_net_note(
+        nb, RS_INFO, "both_ways", NULL,
+        "attention is bidirectional (use_bidirectional_attention, or attention.causal "
+        "in GGUF): tokens see the next one, so there is no next-token loss and "
+        "nothing to generate");
+}
+
 /* Says which base was used: there are two forms of the field, and files that have both. */
 static rs_status note_rope(rs_net_builder *nb)
 {
@@ -254,6 +267,7 @@ static rs_status build_parts(rs_net_builder *nb)
     RS_TRY(rs_net_missing(nb));
     if (b->n_blocks) RS_TRY(note_extra_layers(nb));
     RS_TRY(note_unread(nb));
+    RS_TRY(note_both_ways(nb));
     RS_TRY(note_rope(nb));
     RS_TRY(rs_net_pooling(nb));
     return rs_net_account(nb);

@@ -139,6 +139,24 @@ static void yarn_zeros_are_absent(void **state)
     close_opened(&plain);
 }
 
+/* A model that sees both ways has logits, but no loss and nothing to generate. */
+static void both_ways_predict_no_next_token(void **state)
+{
+    (void)state;
+    opened o = open_changed("gemma3", "{}");
+    assert_true(o.network->head.next_token);
+    assert_null(note_of(o.network, "both_ways"));
+    close_opened(&o);
+    o = open_changed("gemma3", "{\"use_bidirectional_attention\":true}");
+    assert_non_null(o.network->head.decoder.weight);
+    assert_false(o.network->head.next_token);
+    assert_non_null(note_of(o.network, "both_ways"));
+    close_opened(&o);
+    o = open_changed("gemma3_gguf", "{\"gemma3.attention.causal\":false}");
+    assert_false(o.network->head.next_token);
+    close_opened(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +164,7 @@ int main(void)
         cmocka_unit_test(unread_settings_change_nothing),
         cmocka_unit_test(gemma_means_the_approximation),
         cmocka_unit_test(yarn_zeros_are_absent),
+        cmocka_unit_test(both_ways_predict_no_next_token),
     };
     return cmocka_run_group_tests_name("network_corners", tests, NULL, NULL);
 }
