@@ -94,6 +94,7 @@ static rs_status positions(rs_net_builder *nb, rs_embedding_op *e)
                            "positions begin behind pad_token_id, and %g leaves none of %lld", pad,
                            (long long)e->n_positions);
         e->position_offset = (int64_t)pad + 1;
+        nb->network->padding_id = (int64_t)pad;
     }
     nb->network->max_positions = e->n_positions - e->position_offset;
     RS_TRY(rs_net_tensor(nb, RS_ROLE_EMBED_POSITION, RS_PART_WEIGHT, -1, 2, shape, &e->positions));

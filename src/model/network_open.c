@@ -109,6 +109,7 @@ static rs_status read_sizes(rs_net_builder *nb)
         return rs_fail(nb->err, RS_E_CONFIG_SIZE, b->fields.path, NULL,
                        "%s is %g; it cannot be negative", forward->eps, nb->eps);
     nb->network->d_model = nb->d_model;
+    nb->network->padding_id = -1;
     nb->network->family = b->family->name;
     RS_TRY(rs_net_activation(nb, forward->activation, &nb->activation));
     if (!(forward->facts & RS_W_GELU_TANH) || nb->activation != RS_ACT_GELU) return RS_OK;
@@ -225,6 +226,15 @@ static rs_status note_both_ways(rs_net_builder *nb)
         "nothing to generate");
 }
 
+/* The length that rotary positions were trained for: a text may be longer, and should be told. */
+static rs_status read_trained_length(rs_net_builder *nb)
+{
+    const rs_branch *mixer = rs_layer_mixer(&nb->network->layers[0]);
+    bool found;
+    if (!mixer || mixer->attention.rope.kind == RS_ROPE_NONE) return RS_OK;
+    return rs_net_size(nb, nb->forward->max_positions, -1, &nb->network->trained_positions, &found);
+}
+
 /* Says which base was used: there are two forms of the field, and files that have both. */
 static rs_status note_rope(rs_net_builder *nb)
 {
@@ -266,6 +276,7 @@ static rs_status build_parts(rs_net_builder *nb)
     RS_TRY(rs_net_head(nb));
     RS_TRY(rs_net_missing(nb));
     if (b->n_blocks) RS_TRY(note_extra_layers(nb));
+    RS_TRY(read_trained_length(nb));
     RS_TRY(note_unread(nb));
     RS_TRY(note_both_ways(nb));
     RS_TRY(note_rope(nb));
