@@ -230,9 +230,11 @@ static rs_status note_both_ways(rs_net_builder *nb)
 static rs_status read_trained_length(rs_net_builder *nb)
 {
     const rs_branch *mixer = rs_layer_mixer(&nb->network->layers[0]);
-    bool found;
+    double length = 0;
     if (!mixer || mixer->attention.rope.kind == RS_ROPE_NONE) return RS_OK;
-    return rs_net_size(nb, nb->forward->max_positions, -1, &nb->network->trained_positions, &found);
+    RS_TRY(rs_net_real(nb, nb->forward->max_positions, &length));
+    if (length >= 1 && length < 1e15) nb->network->trained_positions = (int64_t)length;
+    return RS_OK;
 }
 
 /* Says which base was used: there are two forms of the field, and files that have both. */
