@@ -144,6 +144,7 @@ static void assert_orthogonal(const char *name, const rs_dense *dense)
     bool wide = rows <= cols;
     int64_t m = wide ? rows : cols, n = wide ? cols : rows;
     assert_int_equal(w->count, rows * cols);
+    assert_int_equal(w->count, dense->in * dense->out); /* its own tensor, not a part of one */
     double *data = malloc((size_t)w->count * sizeof *data);
     assert_non_null(data);
     rs_tensor_decode_f64(data, w, 0, w->count);
