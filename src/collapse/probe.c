@@ -205,6 +205,7 @@ static rs_status report(work *w, rs_error *err)
     RS_TRY(set_run(w, err));
     RS_TRY(rs_probe_tables(w->result, w->probed, w->n, o, err));
     RS_TRY(rs_probe_verdict(w->result, w->probed, w->n, o, err));
+    RS_TRY(rs_probe_input_findings(w->result, w->network, w->inputs, o, err));
     RS_TRY(rs_probe_findings(w->result, w->probed, w->n, o, err));
     RS_TRY(add_notes(w, err));
     rs_result_sort_findings(w->result);

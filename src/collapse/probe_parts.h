@@ -6,6 +6,11 @@
 
 /* probe_findings.c */
 bool rs_probe_is_itself(const char *variant); /* the model as it is: "full" */
+/* probe_findings_input.c: what the inputs are to the model: longer than it was trained for, ids
+ * that transformers would take for padding. */
+rs_status rs_probe_input_findings(rs_result *result, const rs_network *network,
+                                  const rs_probe_inputs *inputs, const rs_probe_options *options,
+                                  rs_error *err);
 /* probe_nonfinite.c: finding nonfinite_activation: where NaN or infinity first appears, and which
  * weight brings it. */
 rs_status rs_probe_nonfinite(rs_result *result, const rs_probed *variant, rs_error *err);

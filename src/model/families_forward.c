@@ -47,7 +47,8 @@ static const rs_setting roberta[] = {BERT_SETTINGS(50265, 1)};
     .activation = "hidden_act", .mlp_width = "intermediate_size",                                  \
     .max_positions = "max_position_embeddings", .qkv_bias = RS_ALWAYS, .o_bias = RS_ALWAYS,        \
     .mlp_bias = RS_ALWAYS,                                                                         \
-    .facts = RS_W_AFTER | RS_W_POSITIONS | RS_W_TYPES | RS_W_EMBED_NORM | RS_W_MLM | (more_)
+    .facts = RS_W_AFTER | RS_W_POSITIONS | RS_W_TYPES | RS_W_EMBED_NORM | RS_W_MLM |               \
+             RS_W_PAD_ROW | (more_)
 const rs_forward rs_forward_bert = {BERT_FORWARD("bert", bert, RS_W_DECODER)};
 const rs_forward rs_forward_roberta = {
     BERT_FORWARD("roberta xlm-roberta camembert", roberta, RS_W_DECODER | RS_W_POSITIONS_PAD)};
@@ -73,7 +74,7 @@ const rs_forward rs_forward_distilbert = {.types = "distilbert",
                                           .o_bias = RS_ALWAYS,
                                           .mlp_bias = RS_ALWAYS,
                                           .facts = RS_W_AFTER | RS_W_POSITIONS | RS_W_EMBED_NORM |
-                                                   RS_W_MLM};
+                                                   RS_W_MLM | RS_W_PAD_ROW};
 
 static const rs_setting albert[] = {NUMBER("vocab_size", 30000),
                                     NUMBER("embedding_size", 128),
@@ -158,7 +159,8 @@ const rs_forward rs_forward_gpt_neox = {.types = "gpt_neox gptneox",
                                         .mlp_bias = RS_ALWAYS,
                                         .parallel = "use_parallel_residual",
                                         .theta = 10000,
-                                        .facts = RS_W_BEFORE | RS_W_FINAL | RS_W_CAUSAL};
+                                        .facts = RS_W_BEFORE | RS_W_FINAL | RS_W_CAUSAL |
+                                                 RS_W_PARTIAL_ROPE};
 
 static const rs_setting falcon[] = {NUMBER("vocab_size", 65024),
                                     NUMBER("hidden_size", 4544),
@@ -198,6 +200,7 @@ const rs_forward rs_forward_falcon = {.types = "falcon RefinedWeb RefinedWebMode
 #define EPS(eps_) NUMBER("rms_norm_eps", eps_)
 #define UNTIED TEXT("tie_word_embeddings", "false"), END
 #define TIED TEXT("tie_word_embeddings", "true"), END
+#define PAD(id_) NUMBER("pad_token_id", id_)
 #define NO_ATTENTION_BIAS TEXT("attention_bias", "false")
 
 static const rs_setting llama[] = {
@@ -241,17 +244,25 @@ static const rs_setting granite[] = {DECODER(32000, 2048),
                                      NUMBER("residual_multiplier", 1),
                                      NUMBER("attention_multiplier", 1),
                                      UNTIED};
-static const rs_setting phi3[] = {DECODER(32064, 4096), SIZES(3072, 32, 32, 8192), SILU, EPS(1e-5),
-                                  UNTIED};
-static const rs_setting olmo[] = {DECODER(50304, 2048), SIZES(4096, 32, 32, 11008), SILU,
-                                  NO_ATTENTION_BIAS, UNTIED};
-static const rs_setting olmo2[] = {
-    DECODER(50304, 2048), SIZES(4096, 32, 32, 11008), SILU, EPS(1e-5), NO_ATTENTION_BIAS, UNTIED};
+static const rs_setting phi3[] = {
+    DECODER(32064, 4096), SIZES(3072, 32, 32, 8192), SILU, EPS(1e-5), PAD(32000), UNTIED};
+static const rs_setting olmo[] = {
+    DECODER(50304, 2048), SIZES(4096, 32, 32, 11008), SILU, NO_ATTENTION_BIAS, PAD(1), UNTIED};
+static const rs_setting olmo2[] = {DECODER(50304, 2048),
+                                   SIZES(4096, 32, 32, 11008),
+                                   SILU,
+                                   EPS(1e-5),
+                                   NO_ATTENTION_BIAS,
+                                   PAD(1),
+                                   UNTIED};
 
 #define RMS_FORWARD(types_, settings_)                                                             \
     .types = (types_), .settings = (settings_), .eps = "rms_norm_eps", .activation = "hidden_act", \
     .mlp_width = "intermediate_size", .max_positions = "max_position_embeddings", .theta = 10000
-enum { PRE_NORM = RS_W_BEFORE | RS_W_FINAL | RS_W_CAUSAL | RS_W_GATED };
+enum {
+    DECODER_FACTS = RS_W_FINAL | RS_W_CAUSAL | RS_W_GATED | RS_W_PAD_ROW,
+    PRE_NORM = RS_W_BEFORE | DECODER_FACTS
+};
 
 const rs_forward rs_forward_llama = {RMS_FORWARD("llama", llama), .qkv_bias = "attention_bias",
                                      .o_bias = "attention_bias", .mlp_bias = "mlp_bias",
@@ -267,7 +278,7 @@ const rs_forward rs_forward_granite = {RMS_FORWARD("granite", granite),
                                        .qkv_bias = "attention_bias", .o_bias = "attention_bias",
                                        .mlp_bias = "mlp_bias", .facts = PRE_NORM | RS_W_GRANITE};
 const rs_forward rs_forward_phi3 = {RMS_FORWARD("phi3", phi3), .window_period = 1,
-                                    .facts = PRE_NORM | RS_W_PLAIN_ROPE};
+                                    .facts = PRE_NORM | RS_W_PLAIN_ROPE | RS_W_PARTIAL_ROPE};
 const rs_forward rs_forward_olmo = {.types = "olmo",
                                     .settings = olmo,
                                     .fixed_eps = 1e-5,
@@ -278,9 +289,9 @@ const rs_forward rs_forward_olmo = {.types = "olmo",
                                     .qkv_bias = "attention_bias",
                                     .o_bias = "attention_bias",
                                     .facts = PRE_NORM | RS_W_CLIP};
-const rs_forward rs_forward_olmo2 = {
-    RMS_FORWARD("olmo2", olmo2), .qkv_bias = "attention_bias", .o_bias = "attention_bias",
-    .facts = RS_W_INSIDE | RS_W_FINAL | RS_W_CAUSAL | RS_W_GATED | RS_W_QK_NORM};
+const rs_forward rs_forward_olmo2 = {RMS_FORWARD("olmo2", olmo2), .qkv_bias = "attention_bias",
+                                     .o_bias = "attention_bias",
+                                     .facts = RS_W_INSIDE | DECODER_FACTS | RS_W_QK_NORM};
 
 /* ---- Gemma ---- */
 
@@ -290,6 +301,7 @@ static const rs_setting gemma[] = {DECODER(256000, 8192),
                                    NUMBER("head_dim", 256),
                                    TEXT("hidden_act", "gelu_pytorch_tanh"),
                                    EPS(1e-6),
+                                   PAD(0),
                                    NO_ATTENTION_BIAS,
                                    TIED};
 static const rs_setting gemma2[] = {DECODER(256000, 8192),
@@ -298,6 +310,7 @@ static const rs_setting gemma2[] = {DECODER(256000, 8192),
                                     NUMBER("head_dim", 256),
                                     TEXT("hidden_activation", "gelu_pytorch_tanh"),
                                     EPS(1e-6),
+                                    PAD(0),
                                     NO_ATTENTION_BIAS,
                                     NUMBER("query_pre_attn_scalar", 256),
                                     NUMBER("sliding_window", 4096),
@@ -310,6 +323,7 @@ static const rs_setting gemma3[] = {DECODER(262208, 131072),
                                     NUMBER("head_dim", 256),
                                     TEXT("hidden_activation", "gelu_pytorch_tanh"),
                                     EPS(1e-6),
+                                    PAD(0),
                                     NO_ATTENTION_BIAS,
                                     NUMBER("query_pre_attn_scalar", 256),
                                     NUMBER("sliding_window", 4096),
@@ -317,15 +331,15 @@ static const rs_setting gemma3[] = {DECODER(262208, 131072),
                                     TIED};
 enum { GEMMA = PRE_NORM | RS_W_EMBED_SQRT };
 const rs_forward rs_forward_gemma = {RMS_FORWARD("gemma", gemma), .qkv_bias = "attention_bias",
-                                     .o_bias = "attention_bias", .facts = GEMMA};
+                                     .o_bias = "attention_bias", .facts = GEMMA | RS_W_GELU_TANH};
 #define SANDWICH_FORWARD(types_, settings_)                                                        \
     .types = (types_), .settings = (settings_), .eps = "rms_norm_eps",                             \
     .activation = "hidden_activation", .mlp_width = "intermediate_size",                           \
     .max_positions = "max_position_embeddings", .qkv_bias = "attention_bias",                      \
     .o_bias = "attention_bias"
-const rs_forward rs_forward_gemma2 = {SANDWICH_FORWARD("gemma2", gemma2), .window_period = 2,
-                                      .theta = 10000, .odd_scale_layers = 46,
-                                      .facts = GEMMA | RS_W_INSIDE | RS_W_KEY_SCALE};
+const rs_forward rs_forward_gemma2 = {
+    SANDWICH_FORWARD("gemma2", gemma2), .window_period = 2, .theta = 10000, .odd_scale_layers = 46,
+    .facts = GEMMA | RS_W_INSIDE | RS_W_KEY_SCALE | RS_W_SCORE_CAP};
 const rs_forward rs_forward_gemma3 = {SANDWICH_FORWARD("gemma3_text gemma3", gemma3),
                                       .window_period = 6,
                                       .theta = 1e6,

@@ -138,7 +138,11 @@ enum {
     RS_W_FALCON = 1u << 23,        /* one norm or two for a parallel block */
     RS_W_RESIDUAL_STD = 1u << 24,  /* outputs of branches are drawn smaller (GPT-2) */
     RS_W_BIDIRECTIONAL = 1u << 25, /* use_bidirectional_attention is known */
-    RS_W_PLAIN_ROPE = 1u << 26     /* its scaling laws are not run (Phi-3: longrope) */
+    RS_W_PLAIN_ROPE = 1u << 26,    /* its scaling laws are not run (Phi-3: longrope) */
+    RS_W_PAD_ROW = 1u << 27,       /* the embedding's row of pad_token_id is drawn as 0 */
+    RS_W_SCORE_CAP = 1u << 28,     /* attn_logit_softcapping is computed, not only read */
+    RS_W_PARTIAL_ROPE = 1u << 29,  /* partial_rotary_factor is computed, not only read */
+    RS_W_GELU_TANH = 1u << 30      /* "gelu" means its approximation by tanh (Gemma) */
 };
 
 #define RS_ALWAYS "" /* a bias that is always there; NULL: never; else a boolean field */

@@ -69,11 +69,12 @@ static void fill(rs_rotation *table, const double *inverse, double factor, bool 
 }
 
 rs_status rs_run_rotation(rs_runner *run, const rs_rotation **out, const rs_rope_op *rope,
-                          int64_t n, rs_error *err)
+                          int64_t length, int64_t n, rs_error *err)
 {
+    int64_t law_n = rs_rope_own_length(rope, length);
     for (int i = 0; i < RS_ROTATIONS; i++) {
         rs_rotation *table = &run->rotations[i];
-        if (table->n >= n && table->law_n == n && same_law(&table->rope, rope)) {
+        if (table->n >= n && table->law_n == law_n && same_law(&table->rope, rope)) {
             *out = table;
             return RS_OK;
         }
@@ -85,9 +86,10 @@ rs_status rs_run_rotation(rs_runner *run, const rs_rotation **out, const rs_rope
         rs_run_grow(run, &table->store, 2 * pairs * (size_t)n, run->ops->size, "rotations", err));
     double *inverse = rs_malloc(pairs, sizeof *inverse), factor = 1;
     if (!inverse) return rs_fail_memory(err, "rotations", pairs * sizeof *inverse);
-    rs_rope_frequencies(inverse, &factor, rope, n);
+    rs_rope_frequencies(inverse, &factor, rope, length);
     table->rope = *rope;
-    table->n = table->law_n = n;
+    table->n = n;
+    table->law_n = law_n;
     fill(table, inverse, factor, run->ops->size == sizeof(float));
     rs_free(inverse);
     run->next_rotation = (run->next_rotation + 1) % RS_ROTATIONS;

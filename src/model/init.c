@@ -488,3 +488,8 @@ rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, boo
     *out = tensor;
     return RS_OK;
 }
+
+float *rs_init_numbers(const rs_init *init, const rs_tensor *tensor)
+{
+    return init->planning ? NULL : (float *)(uintptr_t)tensor->data;
+}

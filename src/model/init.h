@@ -49,6 +49,10 @@ rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, boo
                          int32_t layer, uint32_t rank, const int64_t *shape, bool out_is_row,
                          rs_error *err);
 
+/* The numbers of a tensor that this init drew, for what no law says: a padding token's row of
+ * zeros, sinusoids. NULL between rs_init_plan and rs_init_start. */
+float *rs_init_numbers(const rs_init *init, const rs_tensor *tensor);
+
 /* Threads that draw (default: as many as OpenMP gives); the numbers do not depend on it. */
 void rs_init_set_threads(rs_init *init, int threads);
 

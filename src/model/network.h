@@ -86,6 +86,9 @@ typedef struct rs_rope_op {
     const rs_tensor *divisors; /* FACTORS: GGUF's rope_freqs, dims/2 entries that the plain
                                   frequencies are divided by */
 } rs_rope_op;
+/* n where the law's frequencies are those of texts of n tokens alone (dynamic, beyond the trained
+ * length); 0: they are those of every length. */
+int64_t rs_rope_own_length(const rs_rope_op *rope, int64_t n);
 /* inverse [dims/2] and the factor on cos and sin, for texts of n tokens. */
 void rs_rope_frequencies(double *inverse, double *attention_factor, const rs_rope_op *rope,
                          int64_t n);
@@ -199,10 +202,14 @@ typedef struct rs_network {
     int32_t n_layers; /* as applied: shared blocks are listed as often as they run */
     rs_norm_op final_norm;
     rs_head_op head;
-    int64_t max_positions; /* longest text; 0: no limit by construction */
-    rs_pooling pooling;    /* sentence-transformers' modules.json beside the model; MEAN counts real
-                              tokens only */
-    bool normalize;        /* and a Normalize module behind it */
+    int64_t max_positions;     /* longest text; 0: no limit by construction */
+    int64_t trained_positions; /* rotary positions: the length that the configuration was made for,
+                                  no limit; 0: not said */
+    int64_t padding_id; /* transformers takes this id for padding wherever it stands, and counts no
+                           position for it (RoBERTa); here ids given are never padding; -1: none */
+    rs_pooling pooling; /* sentence-transformers' modules.json beside the model; MEAN counts real
+                           tokens only */
+    bool normalize;     /* and a Normalize module behind it */
     const rs_checkpoint *checkpoint; /* whose mapped tensors the weights are: a pass looks whether
                                         its files still have their pages; NULL: all are drawn */
     uint64_t parameters; /* elements of all weights the network uses, tied and shared ones once */

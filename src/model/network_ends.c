@@ -19,6 +19,30 @@ static rs_status rows(rs_net_builder *nb, const char *field, rs_role role, int64
     return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, nb->b->fields.path, NULL, "has no %s", field);
 }
 
+/* The row that transformers calls padding_idx, which nn.Embedding counts from the end when it is
+ * negative; -1: none, or outside of the table. */
+static rs_status padding_row(rs_net_builder *nb, int64_t rows_there, int64_t *row)
+{
+    double pad = NAN;
+    *row = -1;
+    RS_TRY(rs_net_real(nb, "pad_token_id", &pad));
+    if (pad < 0) pad += (double)rows_there;
+    if (pad >= 0 && pad < (double)rows_there) *row = (int64_t)pad;
+    return RS_OK;
+}
+
+/* A drawn embedding's padding row is 0, as transformers' _init_weights leaves it. */
+static rs_status zero_padding(rs_net_builder *nb, const rs_tensor *table)
+{
+    int64_t row, width = table->shape[1];
+    float *numbers = nb->init ? rs_init_numbers(nb->init, table) : NULL;
+    if (!numbers) return RS_OK;
+    RS_TRY(padding_row(nb, table->shape[0], &row));
+    for (int64_t i = 0; row >= 0 && i < width; i++)
+        numbers[row * width + i] = 0;
+    return RS_OK;
+}
+
 static rs_status token_table(rs_net_builder *nb, rs_embedding_op *e)
 {
     bool found;
@@ -28,7 +52,28 @@ static rs_status token_table(rs_net_builder *nb, rs_embedding_op *e)
     const char *old = rs_fields_key(&nb->b->fields, "n_token") ? "n_token" : "vocab_size";
     RS_TRY(rows(nb, old, RS_ROLE_EMBED_TOKEN, &e->vocabulary));
     int64_t shape[2] = {e->vocabulary, e->width};
-    return rs_net_tensor(nb, RS_ROLE_EMBED_TOKEN, RS_PART_WEIGHT, -1, 2, shape, &e->tokens);
+    RS_TRY(rs_net_tensor(nb, RS_ROLE_EMBED_TOKEN, RS_PART_WEIGHT, -1, 2, shape, &e->tokens));
+    return nb->forward->facts & RS_W_PAD_ROW ? zero_padding(nb, e->tokens) : RS_OK;
+}
+
+/* DistilBERT's table of sinusoids instead of a draw: angle position / 10000^(2 floor(i/2) / width),
+ * sine at even i, cosine at odd ones. */
+static void sinusoids(float *numbers, int64_t rows_there, int64_t width)
+{
+    for (int64_t p = 0; p < rows_there; p++)
+        for (int64_t i = 0; i < width; i++) {
+            double angle = (double)p / pow(10000, 2 * (double)(i / 2) / (double)width);
+            numbers[p * width + i] = (float)(i % 2 ? cos(angle) : sin(angle));
+        }
+}
+
+static rs_status drawn_positions(rs_net_builder *nb, const rs_tensor *table)
+{
+    float *numbers = nb->init ? rs_init_numbers(nb->init, table) : NULL;
+    if (!numbers) return RS_OK;
+    if (rs_fields_true(&nb->b->fields, "sinusoidal_pos_embds"))
+        sinusoids(numbers, table->shape[0], table->shape[1]);
+    return nb->forward->facts & RS_W_POSITIONS_PAD ? zero_padding(nb, table) : RS_OK;
 }
 
 static rs_status positions(rs_net_builder *nb, rs_embedding_op *e)
@@ -49,9 +94,11 @@ static rs_status positions(rs_net_builder *nb, rs_embedding_op *e)
                            "positions begin behind pad_token_id, and %g leaves none of %lld", pad,
                            (long long)e->n_positions);
         e->position_offset = (int64_t)pad + 1;
+        nb->network->padding_id = (int64_t)pad;
     }
     nb->network->max_positions = e->n_positions - e->position_offset;
-    return rs_net_tensor(nb, RS_ROLE_EMBED_POSITION, RS_PART_WEIGHT, -1, 2, shape, &e->positions);
+    RS_TRY(rs_net_tensor(nb, RS_ROLE_EMBED_POSITION, RS_PART_WEIGHT, -1, 2, shape, &e->positions));
+    return drawn_positions(nb, e->positions);
 }
 
 static rs_status token_types(rs_net_builder *nb, rs_embedding_op *e)
@@ -143,6 +190,48 @@ static void tie(rs_net_builder *nb, rs_dense *decoder)
                           .stride = e->vocabulary};
 }
 
+/* Whether two stored tensors hold the same numbers. */
+static rs_status same_numbers(rs_net_builder *nb, const rs_tensor *a, const rs_tensor *b,
+                              bool *same)
+{
+    enum { CHUNK = 512 };
+    double left[CHUNK], right[CHUNK];
+    *same = a->count == b->count;
+    if (*same && a->dtype == b->dtype && a->bytes == b->bytes) {
+        *same = memcmp(a->data, b->data, a->bytes) == 0;
+    } else {
+        for (int64_t i = 0; *same && i < a->count; i += CHUNK) {
+            int64_t n = a->count - i < CHUNK ? a->count - i : CHUNK;
+            rs_tensor_decode_f64(left, a, i, n);
+            rs_tensor_decode_f64(right, b, i, n);
+            *same = memcmp(left, right, (size_t)n * sizeof *left) == 0;
+        }
+    }
+    RS_TRY(rs_tensor_check(nb->b->checkpoint, a, nb->err));
+    return rs_tensor_check(nb->b->checkpoint, b, nb->err);
+}
+
+/* A configuration that ties the output layer to the embedding, over a checkpoint that stores both:
+ * transformers 5 ties them only if they are equal, and else believes what is stored. */
+static rs_status tied_or_stored(rs_net_builder *nb, bool stored, rs_dense *decoder)
+{
+    const rs_embedding_op *e = &nb->network->embedding;
+    rs_dense own = {0};
+    bool same = true;
+    tie(nb, decoder);
+    if (!stored || nb->init || nb->gguf || !e->tokens) return RS_OK;
+    RS_TRY(rs_net_dense(nb, RS_ROLE_LM_HEAD, -1, e->width, e->vocabulary, RS_BIAS_NO, &own));
+    if (!own.weight) return RS_OK;
+    if (own.weight != e->tokens) RS_TRY(same_numbers(nb, own.weight, e->tokens, &same));
+    if (same && !own.scale) return RS_OK;
+    *decoder = own;
+    return rs_net_note(nb, RS_WARN, "untied_head",
+                       "set tie_word_embeddings to false if the stored output layer is meant",
+                       "tie_word_embeddings is true, but %.200s and %.200s are both stored and "
+                       "differ: logits are by %.200s, as transformers computes them",
+                       e->tokens->name, own.weight->name, own.weight->name);
+}
+
 static rs_status decoder(rs_net_builder *nb)
 {
     rs_head_op *head = &nb->network->head;
@@ -153,7 +242,7 @@ static rs_status decoder(rs_net_builder *nb)
         return rs_net_note(nb, RS_INFO, "no_head", NULL,
                            "the checkpoint has no output layer: no logits");
     if (tied)
-        tie(nb, &head->decoder);
+        RS_TRY(tied_or_stored(nb, stored, &head->decoder));
     else
         RS_TRY(rs_net_dense(nb, RS_ROLE_LM_HEAD, -1, e->width, e->vocabulary, RS_BIAS_NO,
                             &head->decoder));
@@ -166,6 +255,16 @@ static rs_status decoder(rs_net_builder *nb)
     return rs_vector_shape(nb->b, apart, e->vocabulary);
 }
 
+/* A token that sees the next one does not predict it. */
+static bool sees_behind_only(const rs_network *network)
+{
+    for (int32_t l = 0; l < network->n_layers; l++) {
+        const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
+        if (mixer && !mixer->attention.causal) return false;
+    }
+    return network->n_layers > 0;
+}
+
 /* The head of a masked language model is there or not: checkpoints are saved with and without. */
 static rs_status masked_head(rs_net_builder *nb)
 {
@@ -176,8 +275,7 @@ static rs_status masked_head(rs_net_builder *nb)
                         &head->transform));
     head->activation = nb->activation;
     RS_TRY(rs_net_norm(nb, RS_ROLE_NORM_HEAD, -1, width, &head->norm));
-    head->next_token =
-        nb->network->n_layers > 0 && nb->network->layers[0].branches[0].attention.causal;
+    head->next_token = sees_behind_only(nb->network);
     return decoder(nb);
 }
 
@@ -202,6 +300,6 @@ rs_status rs_net_head(rs_net_builder *nb)
                        "logits cannot be divided by %g and capped at %g", scaling, head->softcap);
     head->scale = 1 / scaling;
     RS_TRY(decoder(nb));
-    head->next_token = head->decoder.weight != NULL;
+    head->next_token = head->decoder.weight != NULL && sees_behind_only(nb->network);
     return RS_OK;
 }

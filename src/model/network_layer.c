@@ -78,7 +78,7 @@ static rs_status score_scale(rs_net_builder *nb, const rs_attention *at, int32_t
     if (facts & RS_W_GRANITE) RS_TRY(rs_net_real(nb, "attention_multiplier", &op->scale));
     if (json_is_false(rs_fields_key(fields, "scale_attn_weights"))) op->scale = 1;
     if (rs_fields_true(fields, "scale_attn_by_inverse_layer_idx")) op->scale /= layer + 1;
-    op->softcap = at->softcap;
+    if (facts & RS_W_SCORE_CAP) op->softcap = at->softcap;
     return RS_OK;
 }
 
@@ -105,14 +105,20 @@ static void split(rs_attention_op *op, const rs_dense *qkv, unsigned flags, cons
     op->v.first = (share + 1) * c;
 }
 
+static rs_status fits_fused(rs_net_builder *nb, const rs_attention *at)
+{
+    unsigned flags = rs_net_pattern(nb, RS_ROLE_QKV)->flags;
+    if (at->value_dim == at->head_dim && (!(flags & RS_P_INTERLEAVED) || at->heads == at->kv_heads))
+        return RS_OK;
+    return rs_fail(nb->err, RS_E_CONFIG_HEADS, nb->b->fields.path, NULL,
+                   "%lld query and %lld key/value heads do not fit this family's fused layout",
+                   (long long)at->heads, (long long)at->kv_heads);
+}
+
 static rs_status fused_maps(rs_net_builder *nb, int32_t stored, const rs_attention *at,
                             rs_attention_op *op)
 {
     unsigned flags = rs_net_pattern(nb, RS_ROLE_QKV)->flags;
-    if (at->value_dim != at->head_dim || (flags & RS_P_INTERLEAVED && at->heads != at->kv_heads))
-        return rs_fail(nb->err, RS_E_CONFIG_HEADS, nb->b->fields.path, NULL,
-                       "%lld query and %lld key/value heads do not fit this family's fused layout",
-                       (long long)at->heads, (long long)at->kv_heads);
     rs_dense qkv;
     int64_t units = (at->heads + 2 * at->kv_heads) * at->head_dim;
     RS_TRY(rs_net_dense(nb, RS_ROLE_QKV, stored, nb->d_model, units,
@@ -129,7 +135,10 @@ static rs_status maps(rs_net_builder *nb, int32_t stored, const rs_attention *at
     bool fused =
         rs_net_pattern(nb, RS_ROLE_QKV) &&
         (!rs_net_pattern(nb, RS_ROLE_Q) || (!nb->init && rs_net_has(nb, RS_ROLE_QKV, stored)));
-    if (fused) {
+    if (fused) RS_TRY(fits_fused(nb, at));
+    /* Draws are per map, also where files store several in one tensor: laws that know fans or a
+     * matrix's shape (xavier, orthogonal) then mean the same model in every family. */
+    if (fused && !nb->init) {
         RS_TRY(fused_maps(nb, stored, at, op));
     } else {
         RS_TRY(rs_net_dense(nb, RS_ROLE_Q, stored, d, at->heads * at->head_dim, bias, &op->q));
@@ -219,7 +228,7 @@ static rs_status cross_attention(rs_net_builder *nb, int32_t stored, int32_t app
     op->cross = true;
     RS_TRY(score_scale(nb, at, applied, op));
     RS_TRY(rs_net_dense(nb, RS_ROLE_CROSS_Q, stored, d, units, bias, &op->q));
-    if (rs_net_pattern(nb, RS_ROLE_CROSS_KV)) {
+    if (!nb->init && rs_net_pattern(nb, RS_ROLE_CROSS_KV)) {
         rs_dense both;
         RS_TRY(rs_net_dense(nb, RS_ROLE_CROSS_KV, stored, d, 2 * units, bias, &both));
         op->k = op->v = both;
@@ -256,7 +265,7 @@ static rs_status mlp(rs_net_builder *nb, int32_t stored, rs_mlp_op *op)
     RS_TRY(rs_net_size(nb, nb->forward->mlp_width, stored, &width, &found));
     *op = (rs_mlp_op){.activation = nb->activation, .width = found ? width : 4 * d};
     bool gated = nb->forward->facts & RS_W_GATED;
-    bool fused = gated && rs_net_pattern(nb, RS_ROLE_MLP_GATE_UP);
+    bool fused = gated && !nb->init && rs_net_pattern(nb, RS_ROLE_MLP_GATE_UP);
     if (fused) {
         RS_TRY(fused_gate(nb, RS_ROLE_MLP_GATE_UP, stored, bias, op));
     } else if (gated && nb->gguf && !rs_net_has(nb, RS_ROLE_MLP_GATE, stored)) {

@@ -109,8 +109,15 @@ static rs_status read_sizes(rs_net_builder *nb)
         return rs_fail(nb->err, RS_E_CONFIG_SIZE, b->fields.path, NULL,
                        "%s is %g; it cannot be negative", forward->eps, nb->eps);
     nb->network->d_model = nb->d_model;
+    nb->network->padding_id = -1;
     nb->network->family = b->family->name;
-    return rs_net_activation(nb, forward->activation, &nb->activation);
+    RS_TRY(rs_net_activation(nb, forward->activation, &nb->activation));
+    if (!(forward->facts & RS_W_GELU_TANH) || nb->activation != RS_ACT_GELU) return RS_OK;
+    nb->activation = RS_ACT_GELU_TANH;
+    return rs_net_note(nb, RS_INFO, "gelu_by_tanh", NULL,
+                       "%s is \"gelu\", which this family's first release wrote for its "
+                       "approximation by tanh: that is what is computed",
+                       forward->activation);
 }
 
 /* ---- layers ---- */
@@ -136,8 +143,9 @@ static rs_status refuse_others(rs_net_builder *nb)
                        "another model");
     if (rs_fields_true(fields, "sinusoidal_pos_embds"))
         return rs_net_note(nb, RS_INFO, "sinusoidal_positions", NULL,
-                           "positions are meant to be sinusoids; the table %s is used",
-                           nb->init ? "drawn like other weights" : "stored with the weights");
+                           nb->init ? "positions are sinusoids, not drawn"
+                                    : "positions are meant to be sinusoids; the table stored with "
+                                      "the weights is used");
     return RS_OK;
 }
 
@@ -190,6 +198,45 @@ static rs_status note_extra_layers(rs_net_builder *nb)
                        (int)nb->stored, (int)last, (int)nb->stored);
 }
 
+/* Fields that the configuration's class has and no module of it reads: transformers 5.23 computes
+ * as if they were not there. */
+static rs_status note_unread(rs_net_builder *nb)
+{
+    unsigned facts = nb->forward->facts;
+    double cap = 0;
+    RS_TRY(rs_net_real(nb, "attn_logit_softcapping", &cap));
+    if (cap != 0 && !(facts & RS_W_SCORE_CAP))
+        RS_TRY(rs_net_note(nb, RS_INFO, "unread_setting", NULL,
+                           "attn_logit_softcapping is %g: scores of this family are not capped, as "
+                           "transformers computes them",
+                           cap));
+    return RS_OK;
+}
+
+static rs_status note_both_ways(rs_net_builder *nb)
+{
+    const rs_network *network = nb->network;
+    if (!(nb->forward->facts & RS_W_CAUSAL) || !network->head.decoder.weight ||
+        network->head.next_token)
+        return RS_OK;
+    return rs_net_note(
+        nb, RS_INFO, "both_ways", NULL,
+        "attention is bidirectional (use_bidirectional_attention, or attention.causal "
+        "in GGUF): tokens see the next one, so there is no next-token loss and "
+        "nothing to generate");
+}
+
+/* The length that rotary positions were trained for: a text may be longer, and should be told. */
+static rs_status read_trained_length(rs_net_builder *nb)
+{
+    const rs_branch *mixer = rs_layer_mixer(&nb->network->layers[0]);
+    double length = 0;
+    if (!mixer || mixer->attention.rope.kind == RS_ROPE_NONE) return RS_OK;
+    RS_TRY(rs_net_real(nb, nb->forward->max_positions, &length));
+    if (length >= 1 && length < 1e15) nb->network->trained_positions = (int64_t)length;
+    return RS_OK;
+}
+
 /* Says which base was used: there are two forms of the field, and files that have both. */
 static rs_status note_rope(rs_net_builder *nb)
 {
@@ -231,6 +278,9 @@ static rs_status build_parts(rs_net_builder *nb)
     RS_TRY(rs_net_head(nb));
     RS_TRY(rs_net_missing(nb));
     if (b->n_blocks) RS_TRY(note_extra_layers(nb));
+    RS_TRY(read_trained_length(nb));
+    RS_TRY(note_unread(nb));
+    RS_TRY(note_both_ways(nb));
     RS_TRY(note_rope(nb));
     RS_TRY(rs_net_pooling(nb));
     return rs_net_account(nb);

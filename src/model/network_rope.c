@@ -34,6 +34,16 @@ static rs_status positive(const numbers *from, const char *key, double *value, b
                    "%s of the rotary positions is no number above 0", key);
 }
 
+/* One where 0 is as good as absent: Python's `if value`. */
+static rs_status positive_or_absent(const numbers *from, const char *key, double *value,
+                                    bool *found)
+{
+    const json_t *json = json_object_get(from->object, key);
+    *found = false;
+    if (json_is_number(json) && json_number_value(json) == 0) return RS_OK;
+    return positive(from, key, value, found);
+}
+
 static rs_status needed(const numbers *from, const char *key, double *value)
 {
     bool found;
@@ -104,10 +114,10 @@ static rs_status yarn(rs_net_builder *nb, const numbers *from, rs_rope_op *rope)
         RS_TRY(rs_net_size(nb, nb->forward->max_positions, -1, &top, &found));
         rope->factor = (double)top / (double)rope->original_positions;
     }
-    RS_TRY(positive(from, "beta_fast", &rope->beta_fast, &found));
-    RS_TRY(positive(from, "beta_slow", &rope->beta_slow, &found));
-    RS_TRY(positive(from, "mscale", &mscale, &one));
-    RS_TRY(positive(from, "mscale_all_dim", &mscale_all, &all));
+    RS_TRY(positive_or_absent(from, "beta_fast", &rope->beta_fast, &found));
+    RS_TRY(positive_or_absent(from, "beta_slow", &rope->beta_slow, &found));
+    RS_TRY(positive_or_absent(from, "mscale", &mscale, &one));
+    RS_TRY(positive_or_absent(from, "mscale_all_dim", &mscale_all, &all));
     rope->attention_factor = one && all
                                  ? gain(rope->factor, mscale) / gain(rope->factor, mscale_all)
                                  : gain(rope->factor, 1);
@@ -168,6 +178,37 @@ static rs_status divisors(rs_net_builder *nb, rs_rope_op *rope)
     return rs_net_tensor(nb, RS_ROLE_ROPE_DIVISORS, RS_PART_WEIGHT, -1, 1, &pairs, &rope->divisors);
 }
 
+/* Most families' modules do not read partial_rotary_factor: under the plain law the whole head
+ * rotates, under the others transformers' own shapes do not fit. */
+static rs_status share(rs_net_builder *nb, const rs_attention *at, rs_rope_op *rope)
+{
+    if (nb->gguf || nb->forward->facts & RS_W_PARTIAL_ROPE || rope->dims == at->head_dim)
+        return RS_OK;
+    if (rope->law != RS_ROPE_PLAIN)
+        return rs_fail(
+            nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, NULL,
+            "partial_rotary_factor leaves %d of a head's %lld dimensions to rotate under "
+            "a scaled law, which this family cannot compute",
+            (int)rope->dims, (long long)at->head_dim);
+    int32_t asked = rope->dims;
+    rope->dims = (int32_t)at->head_dim;
+    for (size_t i = 0; i < nb->network->notes.n; i++) /* one note, not one a layer */
+        if (strcmp(nb->network->notes.items[i].code, "whole_head_rotates") == 0) return RS_OK;
+    return rs_net_note(
+        nb, RS_INFO, "whole_head_rotates", NULL,
+        "partial_rotary_factor asks for %d of a head's %lld dimensions to rotate; in "
+        "this family all do, as transformers computes it",
+        (int)asked, (long long)at->head_dim);
+}
+
+static rs_status refuse_odd(const rs_net_builder *nb, int32_t dims)
+{
+    if (dims % 2 == 0 && dims > 0) return RS_OK;
+    return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, NULL,
+                   "%d dimensions of a head rotate in pairs; an even number above 0 is needed",
+                   (int)dims);
+}
+
 rs_status rs_net_rope(rs_net_builder *nb, const rs_attention *at, bool sliding, rs_rope_op *rope)
 {
     *rope = (rs_rope_op){.kind = at->rope,
@@ -176,16 +217,14 @@ rs_status rs_net_rope(rs_net_builder *nb, const rs_attention *at, bool sliding, 
                          .factor = 1,
                          .attention_factor = 1};
     if (at->rope == RS_ROPE_NONE) return RS_OK;
-    if (at->rope_dims % 2 || at->rope_dims == 0)
-        return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, NULL,
-                       "%d dimensions of a head rotate in pairs; an even number above 0 is needed",
-                       (int)at->rope_dims);
     numbers from = {nb, describing(nb, sliding)};
     RS_TRY(base(nb, &from, sliding, rope));
     if (rope->theta <= 1)
         return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, NULL,
                        "the base of the rotary positions is %g; it must be above 1", rope->theta);
     RS_TRY(find_law(nb, from.object, &rope->law));
+    RS_TRY(share(nb, at, rope));
+    RS_TRY(refuse_odd(nb, rope->dims));
     RS_TRY(fill_law(nb, &from, rope));
     return divisors(nb, rope);
 }

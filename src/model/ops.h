@@ -44,7 +44,7 @@ typedef enum rs_room {
 typedef struct rs_rotation {
     rs_rope_op rope;
     int64_t n;     /* positions in the table */
-    int64_t law_n; /* length of text the frequencies are for */
+    int64_t law_n; /* rs_rope_own_length of the texts that the frequencies are for */
     rs_store store;
 } rs_rotation;
 
@@ -106,9 +106,10 @@ rs_status rs_run_grow(rs_runner *run, rs_store *store, size_t n, size_t size, co
 rs_status rs_run_grow_threads(rs_runner *run, size_t n, size_t size, const char *what,
                               rs_error *err);
 rs_status rs_run_state(rs_runner *run, rs_state *state, int64_t rows, int64_t cols, rs_error *err);
-/* The table of a rotation for n positions, made if need be. `element` is 4 or 8. */
+/* The table of a rotation for n positions of texts of `length` tokens, made if need be. It is valid
+ * until the next call. */
 rs_status rs_run_rotation(rs_runner *run, const rs_rotation **out, const rs_rope_op *rope,
-                          int64_t n, rs_error *err);
+                          int64_t length, int64_t n, rs_error *err);
 void rs_run_release(rs_runner *run);
 
 /* forward_check.c: whether a description fits together, and a batch the network. */

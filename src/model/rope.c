@@ -59,12 +59,17 @@ static void llama3(double *inverse, const rs_rope_op *rope)
     }
 }
 
+int64_t rs_rope_own_length(const rs_rope_op *rope, int64_t n)
+{
+    return rope->law == RS_ROPE_DYNAMIC && n > rope->original_positions ? n : 0;
+}
+
 void rs_rope_frequencies(double *inverse, double *attention_factor, const rs_rope_op *rope,
                          int64_t n)
 {
     double theta = rope->theta, dims = rope->dims;
     *attention_factor = rope->law == RS_ROPE_YARN ? rope->attention_factor : 1;
-    if (rope->law == RS_ROPE_DYNAMIC && dims > 2 && n > rope->original_positions) {
+    if (rs_rope_own_length(rope, n) && dims > 2) {
         double longer = rope->factor * (double)n / (double)rope->original_positions;
         theta *= pow(longer - (rope->factor - 1), dims / (dims - 2));
     }

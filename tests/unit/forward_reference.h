@@ -205,8 +205,8 @@ typedef void ref_listener(void *user, int32_t layer, int32_t sample, int32_t hea
 
 /* mixed [n, heads*value_dim] of one sample whose rows in the batch are x and memory. */
 static inline void ref_sample(double *mixed, const rs_attention_op *op, const double *x, int64_t n,
-                              const double *source, int64_t keys, int64_t longest, int32_t layer,
-                              int32_t sample, ref_listener *listener, void *user)
+                              const double *source, int64_t keys, int32_t layer, int32_t sample,
+                              ref_listener *listener, void *user)
 {
     double *q = ref_dense_rows(x, n, &op->q), *k = ref_dense_rows(source, keys, &op->k);
     double *v = ref_dense_rows(source, keys, &op->v);
@@ -214,7 +214,7 @@ static inline void ref_sample(double *mixed, const rs_attention_op *op, const do
     ref_norm_rows(k, keys, op->k.out, &op->k_norm);
     if (op->rope.kind != RS_ROPE_NONE) {
         double *inverse = malloc((size_t)op->rope.dims * sizeof *inverse), factor = 1;
-        rs_rope_frequencies(inverse, &factor, &op->rope, longest);
+        rs_rope_frequencies(inverse, &factor, &op->rope, keys > n ? keys : n);
         for (int64_t i = 0; i < n * op->heads; i++)
             ref_rotate(q + i * op->head_dim, i / op->heads, &op->rope, inverse, factor);
         for (int64_t i = 0; i < keys * op->kv_heads; i++)
@@ -259,11 +259,8 @@ static inline double *ref_attention(const rs_attention_op *op, const double *x,
                                     const rs_batch *batch, int32_t layer, ref_listener *listener,
                                     void *user)
 {
-    int64_t rows = batch->begin[batch->samples], width = op->heads * op->value_dim, longest = 0;
+    int64_t rows = batch->begin[batch->samples], width = op->heads * op->value_dim;
     double *mixed = calloc((size_t)(rows * width + 1), sizeof *mixed);
-    for (int32_t s = 0; s < batch->samples; s++)
-        if (batch->begin[s + 1] - batch->begin[s] > longest)
-            longest = batch->begin[s + 1] - batch->begin[s];
     for (int32_t s = 0; s < batch->samples; s++) {
         int64_t b = batch->begin[s], n = batch->begin[s + 1] - b, keys = n;
         const double *source = x + b * op->q.in;
@@ -272,8 +269,8 @@ static inline double *ref_attention(const rs_attention_op *op, const double *x,
             keys = batch->memory_begin[s + 1] - batch->memory_begin[s];
         }
         if (n > 0)
-            ref_sample(mixed + b * width, op, x + b * op->q.in, n, source, keys, longest, layer, s,
-                       listener, user);
+            ref_sample(mixed + b * width, op, x + b * op->q.in, n, source, keys, layer, s, listener,
+                       user);
     }
     double *out;
     if (op->o.weight) {

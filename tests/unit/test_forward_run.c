@@ -191,6 +191,45 @@ static void test_packed(void **state)
     built_free(b);
 }
 
+/* Under dynamic rotations the frequencies hang on a text's length: its own, whatever the batch's
+ * other texts are. Six lengths, more than tables are kept, in an order that takes turns. */
+static void test_ragged_dynamic(void **state)
+{
+    (void)state;
+    enum { D = 16, SAMPLES = 6 };
+    static const int64_t lengths[SAMPLES] = {20, 3, 9, 20, 31, 12};
+    built *b = decoder_new(11, RS_F32, D, 2);
+    for (int32_t l = 0; l < 2; l++) {
+        rs_rope_op *rope = &b->layers[l].branches[0].attention.rope;
+        rope->law = RS_ROPE_DYNAMIC;
+        rope->theta = 100;
+        rope->factor = 4;
+        rope->original_positions = 10;
+    }
+    last together = {0}, alone = {0};
+    give_text(b, SAMPLES, 31);
+    for (int s = 0; s < SAMPLES; s++)
+        b->begin[s + 1] = b->begin[s] + lengths[s];
+    const int32_t *ids = b->ids;
+    assert_int_equal(once(b, RS_PRECISION_F64, 2, 0, &together, false, NULL), RS_OK);
+    int64_t at = 0;
+    for (int s = 0; s < SAMPLES; s++) {
+        b->batch.samples = 1;
+        b->batch.ids = ids + at;
+        b->begin[1] = lengths[s];
+        assert_int_equal(once(b, RS_PRECISION_F64, 2, 0, &alone, false, NULL), RS_OK);
+        const double *x = (const double *)together.bytes + at * D;
+        for (int64_t i = 0; i < lengths[s] * D; i++)
+            if (!(fabs(x[i] - ((const double *)alone.bytes)[i]) < 1e-12))
+                fail_msg("sample %d differs from itself alone by %g", s,
+                         x[i] - ((const double *)alone.bytes)[i]);
+        at += lengths[s];
+    }
+    free(together.bytes);
+    free(alone.bytes);
+    built_free(b);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -380,11 +419,11 @@ static void test_generate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),   cmocka_unit_test(test_packed),
-        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_workspace), cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_nan),       cmocka_unit_test(test_generate),
-        cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_threads),        cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_ragged_dynamic), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_ends),           cmocka_unit_test(test_workspace),
+        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_generate),       cmocka_unit_test(test_truncated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

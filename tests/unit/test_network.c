@@ -43,7 +43,12 @@ static void lies_are_named(void **state)
         {"llama", "{\"rope_parameters\":{\"rope_theta\":1}}", RS_E_CONFIG_SIZE, "above 1"},
         {"llama", "{\"rope_scaling\":{\"type\":\"mrope\"}}", RS_E_UNSUPPORTED, "\"mrope\""},
         {"llama", "{\"head_dim\":5,\"num_attention_heads\":4}", RS_E_CONFIG_SIZE, "pairs"},
-        {"llama", "{\"partial_rotary_factor\":0.1}", RS_E_CONFIG_SIZE, "pairs"},
+        {"gpt_neox", "{\"rope_parameters\":{\"rope_theta\":100,\"partial_rotary_factor\":0.2}}",
+         RS_E_CONFIG_SIZE, "pairs"},
+        {"llama",
+         "{\"rope_parameters\":{\"rope_type\":\"linear\",\"factor\":2,"
+         "\"partial_rotary_factor\":0.5}}",
+         RS_E_UNSUPPORTED, "partial_rotary_factor"},
         {"llama", "{\"num_attention_heads\":5,\"head_dim\":null}", RS_E_CONFIG_HEADS,
          "no multiple"},
         {"llama", "{\"num_key_value_heads\":3}", RS_E_CONFIG_HEADS, "key/value"},

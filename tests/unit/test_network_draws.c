@@ -11,13 +11,18 @@
 
 #include "network_cases.h"
 
-/* Descriptions agree but for which tensors they point to. */
+#include <math.h>
+
+/* Descriptions agree but for which tensors they point to. A map that is stored with others in one
+ * tensor (a) is drawn as a tensor of its own (b). */
 static void same_dense(const rs_dense *a, const rs_dense *b)
 {
     assert_true(!a->weight == !b->weight);
     if (!a->weight) return;
-    assert_int_equal(a->weight->count, b->weight->count);
+    assert_int_equal(b->weight->count, b->in * b->out);
+    assert_true(a->in == b->in && a->out == b->out);
     assert_true(!a->bias == !b->bias);
+    if (a->weight->count != b->weight->count) return;
     rs_dense c = *a;
     c.weight = b->weight;
     c.bias = b->bias;
@@ -130,6 +135,201 @@ static void drawn_networks_are_wired_like_stored_ones(void **state)
         one_drawn(names[i]);
 }
 
+/* W Wᵀ or WᵀW of the shorter side is the identity, as float32 keeps it. */
+static void assert_orthogonal(const char *name, const rs_dense *dense)
+{
+    const rs_tensor *w = dense->weight;
+    if (!w) return;
+    int64_t rows = dense->rows, cols = dense->cols;
+    bool wide = rows <= cols;
+    int64_t m = wide ? rows : cols, n = wide ? cols : rows;
+    assert_int_equal(w->count, rows * cols);
+    assert_int_equal(w->count, dense->in * dense->out); /* its own tensor, not a part of one */
+    double *data = malloc((size_t)w->count * sizeof *data);
+    assert_non_null(data);
+    rs_tensor_decode_f64(data, w, 0, w->count);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < m; j++) {
+            double dot = 0;
+            for (int64_t t = 0; t < n; t++)
+                dot += wide ? data[i * cols + t] * data[j * cols + t]
+                            : data[t * cols + i] * data[t * cols + j];
+            if (fabs(dot - (i == j)) > 1e-6)
+                fail_msg("%s: %s: vectors %lld and %lld have product %g", name, w->name,
+                         (long long)i, (long long)j, dot);
+        }
+    free(data);
+}
+
+/* A law is about one map, whether a family's files store it alone or with others. */
+static void one_law_means_one_model(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"gpt2",       "gpt2_cross", "gpt_neox", "phi3", "falcon",
+                                        "falcon_new", "falcon_old", "llama",    "bert"};
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        rs_checkpoint *checkpoint = open_case(names[n]);
+        rs_network *network;
+        rs_init *init;
+        rs_error err = {0};
+        assert_int_equal(rs_init_open(&init, "orthogonal", 7, &err), RS_OK);
+        assert_int_equal(
+            rs_network_from_config(&network, checkpoint->config, "config.json", init, &err), RS_OK);
+        for (int32_t l = 0; l < network->n_layers; l++)
+            for (int32_t i = 0; i < network->layers[l].n_branches; i++) {
+                const rs_branch *branch = &network->layers[l].branches[i];
+                const rs_attention_op *at = &branch->attention;
+                const rs_mlp_op *mlp = &branch->mlp;
+                const rs_dense *maps[] = {&at->q,   &at->k,     &at->v,    &at->o,
+                                          &mlp->up, &mlp->gate, &mlp->down};
+                for (size_t k = 0; k < sizeof maps / sizeof *maps; k++)
+                    assert_orthogonal(names[n], maps[k]);
+            }
+        rs_network_close(network);
+        rs_init_close(init);
+        rs_checkpoint_close(checkpoint);
+    }
+}
+
+static rs_network *draw_changed(const char *name, const char *change, rs_init **init)
+{
+    rs_checkpoint *checkpoint = open_case(name);
+    rs_network *network;
+    rs_error err = {0};
+    overlay(checkpoint->config, change);
+    assert_int_equal(rs_init_open(init, NULL, 7, &err), RS_OK);
+    if (rs_network_from_config(&network, checkpoint->config, "config.json", *init, &err) != RS_OK)
+        fail_msg("%s %s: %s: %s", name, change, err.where, err.what);
+    rs_checkpoint_close(checkpoint);
+    return network;
+}
+
+/* The one row of zeros in a table, -1: none. */
+static int64_t zero_row(const rs_tensor *table)
+{
+    int64_t found = -1, width = table->shape[1];
+    for (int64_t row = 0; row < table->shape[0]; row++) {
+        bool zero = true;
+        for (int64_t i = 0; i < width && zero; i++) {
+            float x;
+            rs_tensor_decode_f32(&x, table, row * width + i, 1);
+            zero = x == 0;
+        }
+        if (!zero) continue;
+        if (found >= 0) fail_msg("rows %lld and %lld are zero", (long long)found, (long long)row);
+        found = row;
+    }
+    return found;
+}
+
+/* transformers 5.23: nn.Embedding's padding_idx, row by row of the classes' own defaults. */
+static void padding_rows_are_zero(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *change;
+        int64_t words, positions;
+    } trials[] = {
+        {"bert", "{}", 0, -1},
+        {"bert", "{\"pad_token_id\":3}", 3, -1},
+        {"bert", "{\"pad_token_id\":null}", -1, -1},
+        {"albert", "{\"pad_token_id\":2}", 2, -1},
+        {"distilbert", "{\"pad_token_id\":4}", 4, -1},
+        {"roberta", "{\"pad_token_id\":2}", 2, 2},
+        {"camembert", "{\"pad_token_id\":1}", 1, 1},
+        {"xlnet", "{\"pad_token_id\":5}", -1, -1},
+        {"gpt2", "{\"pad_token_id\":5}", -1, -1},
+        {"gpt_neox", "{\"pad_token_id\":5}", -1, -1},
+        {"falcon", "{\"pad_token_id\":5}", -1, -1},
+        {"llama", "{\"pad_token_id\":null}", -1, -1},
+        {"llama", "{\"pad_token_id\":22}", 22, -1},
+        {"llama", "{\"pad_token_id\":-1,\"vocab_size\":23}", 22, -1},
+        {"llama", "{\"pad_token_id\":23,\"vocab_size\":23}", -1, -1},
+        {"qwen2", "{\"pad_token_id\":7}", 7, -1},
+        {"gemma", "{\"pad_token_id\":0}", 0, -1},
+        {"gemma3", "{\"pad_token_id\":0}", 0, -1},
+        {"olmo", "{\"pad_token_id\":1}", 1, -1},
+        {"olmo2", "{\"pad_token_id\":1}", 1, -1},
+    };
+    for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
+        rs_init *init;
+        rs_network *network = draw_changed(trials[i].name, trials[i].change, &init);
+        const rs_embedding_op *e = &network->embedding;
+        if (zero_row(e->tokens) != trials[i].words)
+            fail_msg("%s %s: row %lld is zero", trials[i].name, trials[i].change,
+                     (long long)zero_row(e->tokens));
+        if (e->positions) assert_int_equal(zero_row(e->positions), trials[i].positions);
+        rs_network_close(network);
+        rs_init_close(init);
+    }
+    /* a silent configuration has its class's own */
+    static const struct {
+        const char *config;
+        int64_t words;
+    } silent[] = {
+        {"{\"model_type\":\"olmo\",\"vocab_size\":9,\"hidden_size\":8,\"num_hidden_layers\":1,"
+         "\"num_attention_heads\":2,\"intermediate_size\":8}",
+         1},
+        {"{\"model_type\":\"gemma\",\"vocab_size\":9,\"hidden_size\":8,\"num_hidden_layers\":1,"
+         "\"num_attention_heads\":2,\"num_key_value_heads\":2,\"head_dim\":4,"
+         "\"intermediate_size\":8}",
+         0},
+        {"{\"model_type\":\"llama\",\"vocab_size\":9,\"hidden_size\":8,\"num_hidden_layers\":1,"
+         "\"num_attention_heads\":2,\"intermediate_size\":8}",
+         -1},
+    };
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
+        json_t *config = json_loads(silent[i].config, 0, NULL);
+        rs_network *network;
+        rs_init *init;
+        rs_error err = {0};
+        assert_int_equal(rs_init_open(&init, NULL, 1, &err), RS_OK);
+        if (rs_network_from_config(&network, config, "config.json", init, &err) != RS_OK)
+            fail_msg("%s", err.what);
+        assert_int_equal(zero_row(network->embedding.tokens), silent[i].words);
+        rs_network_close(network);
+        rs_init_close(init);
+        json_decref(config);
+    }
+}
+
+/* create_sinusoidal_embeddings of transformers 5.23's modeling_distilbert for 14 positions of width
+ * 15, some entries of it. */
+static void distilbert_can_have_sinusoids(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t row, column;
+        double value;
+    } known[] = {
+        {0, 0, 0},
+        {0, 1, 1},
+        {1, 0, 0.841470957},
+        {1, 1, 0.540302277},
+        {1, 2, 0.288695902},
+        {5, 3, 0.106272981},
+        {7, 4, 0.56496197},
+        {7, 5, 0.825116992},
+        {13, 0, 0.420167029},
+        {13, 7, 0.947156191},
+        {13, 10, 0.0280039888},
+        {13, 11, 0.999607801},
+    };
+    rs_init *init;
+    rs_network *network = draw_changed("distilbert", "{\"sinusoidal_pos_embds\":true}", &init);
+    const rs_tensor *table = network->embedding.positions;
+    assert_int_equal(table->shape[1], 15);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        double value;
+        rs_tensor_decode_f64(&value, table, known[i].row * 15 + known[i].column, 1);
+        if (fabs(value - known[i].value) > 1e-7)
+            fail_msg("position %lld, %lld: %.9g instead of %.9g", (long long)known[i].row,
+                     (long long)known[i].column, value, known[i].value);
+    }
+    rs_network_close(network);
+    rs_init_close(init);
+}
+
 static void shared_blocks_share_draws(void **state)
 {
     (void)state;
@@ -191,6 +391,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(drawn_networks_are_wired_like_stored_ones),
+        cmocka_unit_test(one_law_means_one_model),
+        cmocka_unit_test(padding_rows_are_zero),
+        cmocka_unit_test(distilbert_can_have_sinusoids),
         cmocka_unit_test(shared_blocks_share_draws),
         cmocka_unit_test(bare_configurations),
     };
