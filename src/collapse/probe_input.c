@@ -169,7 +169,8 @@ static rs_status random_ids(rs_probe_inputs *in, int64_t n, const rs_network *ne
     size_t rows = (size_t)in->begin[in->samples];
     in->ids = rs_malloc(rows, sizeof *in->ids);
     if (!in->ids) return rs_fail_memory(err, "--random", rows * sizeof *in->ids);
-    return rs_probe_random_ids(in->ids, in->samples, n, network->embedding.vocabulary, seed, err);
+    return rs_probe_random_ids(in->ids, in->samples, n, network->embedding.vocabulary,
+                               network->padding_id, seed, err);
 }
 
 /* What ARCH.json's "input" says. */

@@ -67,9 +67,10 @@ void rs_probe_batch_set(rs_probe_batch *batch, const rs_probe_inputs *inputs, in
                         int64_t samples);
 void rs_probe_batch_close(rs_probe_batch *batch);
 
-/* Token ids at random: id i (rank i of the vocabulary, from 0) has probability proportional to
- * 1/(i + 2.7), Zipf's law as Mandelbrot shifted it: tokenizers number frequent tokens first. Sample
- * s depends on (seed, s) alone. ids [samples, n]. */
+/* Token ids at random: the id of rank i (from 0, in the order of the vocabulary) has probability
+ * proportional to 1/(i + 2.7), Zipf's law as Mandelbrot shifted it: tokenizers number frequent
+ * tokens first. The padding id (-1: none) has no rank: no text holds it, and a drawn model embeds
+ * it as 0. Sample s depends on (seed, s) alone. ids [samples, n]. */
 rs_status rs_probe_random_ids(int32_t *ids, int64_t samples, int64_t n, int64_t vocabulary,
-                              uint64_t seed, rs_error *err);
+                              int64_t padding, uint64_t seed, rs_error *err);
 #endif

@@ -27,8 +27,10 @@ static int64_t find(const double *cumulative, int64_t n, double target)
 }
 
 rs_status rs_probe_random_ids(int32_t *ids, int64_t samples, int64_t n, int64_t vocabulary,
-                              uint64_t seed, rs_error *err)
+                              int64_t padding, uint64_t seed, rs_error *err)
 {
+    bool skips = padding >= 0 && padding < vocabulary && vocabulary > 1;
+    if (skips) vocabulary--;
     double *cumulative = rs_malloc((size_t)vocabulary, sizeof *cumulative), sum = 0;
     if (!cumulative)
         return rs_fail_memory(err, "random ids", (size_t)vocabulary * sizeof *cumulative);
@@ -36,9 +38,10 @@ rs_status rs_probe_random_ids(int32_t *ids, int64_t samples, int64_t n, int64_t 
         cumulative[i] = sum += 1.0 / ((double)i + 2.7);
     for (int64_t s = 0; s < samples; s++) {
         rs_random random = stream(seed, STREAM_IDS, s);
-        for (int64_t i = 0; i < n; i++)
-            ids[s * n + i] =
-                (int32_t)find(cumulative, vocabulary, sum * rs_random_uniform(&random));
+        for (int64_t i = 0; i < n; i++) {
+            int64_t rank = find(cumulative, vocabulary, sum * rs_random_uniform(&random));
+            ids[s * n + i] = (int32_t)(skips && rank >= padding ? rank + 1 : rank);
+        }
     }
     rs_free(cumulative);
     return RS_OK;

@@ -444,8 +444,8 @@ static void test_random_ids(void **state)
     double total = 0;
     int64_t counts[VOCABULARY] = {0};
     rs_error err;
-    assert_int_equal(rs_probe_random_ids(ids, SAMPLES, N, VOCABULARY, 7, &err), RS_OK);
-    assert_int_equal(rs_probe_random_ids(fewer, 1, N, VOCABULARY, 7, &err), RS_OK);
+    assert_int_equal(rs_probe_random_ids(ids, SAMPLES, N, VOCABULARY, -1, 7, &err), RS_OK);
+    assert_int_equal(rs_probe_random_ids(fewer, 1, N, VOCABULARY, -1, 7, &err), RS_OK);
     assert_memory_equal(ids, fewer, sizeof fewer);
     for (int i = 0; i < VOCABULARY; i++)
         total += 1 / (i + 2.7);
@@ -457,8 +457,14 @@ static void test_random_ids(void **state)
         double p = 1 / (i + 2.7) / total, mean = p * SAMPLES * N, std = sqrt(mean * (1 - p));
         assert_true(fabs((double)counts[i] - mean) < 5 * std);
     }
-    assert_int_equal(rs_probe_random_ids(fewer, 1, N, VOCABULARY, 8, &err), RS_OK);
+    assert_int_equal(rs_probe_random_ids(fewer, 1, N, VOCABULARY, -1, 8, &err), RS_OK);
     assert_memory_not_equal(ids, fewer, sizeof fewer);
+    /* Without id 3 the others keep their order: the same draw over one rank less. */
+    static int32_t without[SAMPLES * N], shorter[SAMPLES * N];
+    assert_int_equal(rs_probe_random_ids(without, SAMPLES, N, VOCABULARY, 3, 7, &err), RS_OK);
+    assert_int_equal(rs_probe_random_ids(shorter, SAMPLES, N, VOCABULARY - 1, -1, 7, &err), RS_OK);
+    for (int i = 0; i < SAMPLES * N; i++)
+        assert_int_equal(without[i], shorter[i] + (shorter[i] >= 3));
 }
 
 static int open_folder(void **state)
