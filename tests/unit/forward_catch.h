@@ -165,7 +165,7 @@ static inline void run(const rs_network *network, rs_precision precision, const 
     rs_context context = {.threads = 1};
     rs_error err = {0};
     rs_weights *weights;
-    rs_runner *runner;
+    rs_runner *runner = NULL;
     rs_tap tap = {.user = all,
                   .sites = sites,
                   .state = on_state,
