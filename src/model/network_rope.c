@@ -45,10 +45,15 @@ static rs_status needed(const numbers *from, const char *key, double *value)
 
 static rs_status find_law(rs_net_builder *nb, const json_t *object, rs_rope_law *law)
 {
-    const char *name = json_string_value(json_object_get(object, "rope_type"));
-    if (!name) name = json_string_value(json_object_get(object, "type"));
+    const json_t *type = json_object_get(object, "rope_type");
+    if (!type || json_is_null(type)) type = json_object_get(object, "type");
     *law = RS_ROPE_PLAIN;
-    if (!name) return RS_OK;
+    if (!type || json_is_null(type)) return RS_OK;
+    const char *name = json_string_value(type);
+    if (!name)
+        return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, nb->b->fields.path,
+                       "correct the configuration, or download it again",
+                       "rope_type, the name of the law of rotary positions, is no text");
     for (size_t i = 0; i < sizeof laws / sizeof *laws; i++) {
         if (strcmp(laws[i].name, name) != 0) continue;
         *law = laws[i].law;

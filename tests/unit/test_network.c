@@ -29,6 +29,7 @@ static void lies_are_named(void **state)
         {"llama", "{\"hidden_act\":3}", RS_E_CONFIG_SCHEMA, "hidden_act"},
         {"llama", "{\"rope_parameters\":{\"rope_type\":\"longrope\"}}", RS_E_UNSUPPORTED,
          "\"longrope\""},
+        {"llama", "{\"rope_parameters\":{\"rope_type\":true}}", RS_E_CONFIG_SCHEMA, "rope_type"},
         {"llama", "{\"rope_parameters\":{\"rope_type\":\"linear\"}}", RS_E_CONFIG_SCHEMA, "factor"},
         {"llama", "{\"rope_parameters\":{\"rope_type\":\"linear\",\"factor\":-2}}",
          RS_E_CONFIG_SIZE, "factor"},
