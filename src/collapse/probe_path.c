@@ -40,10 +40,27 @@ static rs_status add_path(opened *o, const char *path, rs_error *err)
     return add_file(o, (rs_file_id){(uint64_t)st.st_dev, (uint64_t)st.st_ino}, err);
 }
 
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The folder that PATH is or lies in: what belongs to the model lies beside it. */
+static const char *model_folder(char *buffer, size_t size, const char *path)
+{
+    if (is_folder(path)) return path;
+    const char *slash = strrchr(path, '/');
+    if (!slash) return ".";
+    snprintf(buffer, size, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    return buffer;
+}
+
 static rs_status add_beside(opened *o, const char *name, rs_error *err)
 {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", o->request->path, name);
+    char folder[4096], path[4352];
+    snprintf(path, sizeof path, "%s/%s", model_folder(folder, sizeof folder, o->request->path),
+             name);
     return add_path(o, path, err);
 }
 
@@ -58,6 +75,7 @@ static rs_status note_files(opened *o, rs_error *err)
         RS_TRY(add_path(o, paths[i], err));
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
         RS_TRY(add_beside(o, beside[i], err));
+    RS_TRY(add_path(o, o->network->pooling_file, err));
     if (!o->checkpoint) return RS_OK;
     for (size_t i = 0; i < o->checkpoint->n_files; i++) {
         const rs_mapping *mapping = o->checkpoint->files[i].mapping;
@@ -72,12 +90,6 @@ static bool ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
     return n >= m && strcmp(text + n - m, end) == 0;
-}
-
-static bool is_folder(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 static rs_status read_config(opened *o, rs_error *err)
@@ -142,12 +154,7 @@ static rs_status open_tokenizer(opened *o, rs_error *err)
     const rs_probe_options *options = &o->request->options;
     char folder[4096];
     if (!options->source.text && !options->generate) return RS_OK;
-    if (!is_folder(path) && !ends_with(path, ".gguf")) {
-        const char *slash = strrchr(path, '/');
-        snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1,
-                 slash ? path : ".");
-        path = folder[0] ? folder : "/";
-    }
+    if (!ends_with(path, ".gguf")) path = model_folder(folder, sizeof folder, path);
     rs_status status = rs_tokenizer_open(&o->tokenizer, path, err);
     /* Without one --generate still gives ids. */
     return options->source.text || status == RS_E_NO_MEMORY ? status : RS_OK;

@@ -210,6 +210,7 @@ typedef struct rs_network {
     rs_pooling pooling; /* sentence-transformers' modules.json beside the model; MEAN counts real
                            tokens only */
     bool normalize;     /* and a Normalize module behind it */
+    const char *pooling_file; /* the configuration that named the pooling; NULL: none was read */
     const rs_checkpoint *checkpoint; /* whose mapped tensors the weights are: a pass looks whether
                                         its files still have their pages; NULL: all are drawn */
     uint64_t parameters; /* elements of all weights the network uses, tied and shared ones once */

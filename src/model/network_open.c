@@ -96,6 +96,10 @@ static rs_status read_sizes(rs_net_builder *nb)
         stored = fits ? groups * b->inner_group : MOST_LAYERS + 1;
         depth = fits ? layers * b->inner_group : MOST_LAYERS + 1;
     }
+    if (depth < 1)
+        return rs_fail(nb->err, RS_E_CONFIG_LAYERS, b->fields.path,
+                       "correct the configuration, or download it again",
+                       "lists no layer: at least one is needed");
     if (depth > MOST_LAYERS || stored > MOST_LAYERS)
         return rs_fail(nb->err, RS_E_CONFIG_LAYERS, b->fields.path,
                        "correct the configuration, or download it again",

@@ -50,6 +50,8 @@ static rs_status pooling_module(rs_net_builder *nb, const char *folder, const ch
     const char *path = rs_arena_printf(nb->network->arena, "%s/config.json", module);
     json_t *config;
     if (!path) return rs_fail_memory(nb->err, "network", 0);
+    nb->network->pooling_file = rs_arena_printf(nb->network->arena, "%s/%s", folder, path);
+    if (!nb->network->pooling_file) return rs_fail_memory(nb->err, "network", 0);
     RS_TRY(load(&config, folder, path, nb->err));
     const char *word = json_string_value(json_object_get(config, "pooling_mode"));
     size_t n = 0;

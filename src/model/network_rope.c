@@ -55,10 +55,15 @@ static rs_status needed(const numbers *from, const char *key, double *value)
 
 static rs_status find_law(rs_net_builder *nb, const json_t *object, rs_rope_law *law)
 {
-    const char *name = json_string_value(json_object_get(object, "rope_type"));
-    if (!name) name = json_string_value(json_object_get(object, "type"));
+    const json_t *type = json_object_get(object, "rope_type");
+    if (!type || json_is_null(type)) type = json_object_get(object, "type");
     *law = RS_ROPE_PLAIN;
-    if (!name) return RS_OK;
+    if (!type || json_is_null(type)) return RS_OK;
+    const char *name = json_string_value(type);
+    if (!name)
+        return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, nb->b->fields.path,
+                       "correct the configuration, or download it again",
+                       "rope_type, the name of the law of rotary positions, is no text");
     for (size_t i = 0; i < sizeof laws / sizeof *laws; i++) {
         if (strcmp(laws[i].name, name) != 0) continue;
         *law = laws[i].law;
@@ -154,6 +159,20 @@ static const json_t *describing(const rs_net_builder *nb, bool sliding)
     return local && !json_is_object(kind) ? NULL : object;
 }
 
+/* What is no object describes no rotation, and must not pass for silence. */
+static rs_status check_objects(rs_net_builder *nb)
+{
+    static const char *const keys[] = {"rope_parameters", "rope_scaling"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const json_t *value = rs_fields_key(&nb->b->fields, keys[i]);
+        if (value && !json_is_object(value))
+            return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, nb->b->fields.path,
+                           "correct the configuration, or download it again", "%s is no object",
+                           keys[i]);
+    }
+    return RS_OK;
+}
+
 static rs_status base(rs_net_builder *nb, const numbers *from, bool sliding, rs_rope_op *rope)
 {
     const rs_forward *forward = nb->forward;
@@ -217,6 +236,7 @@ rs_status rs_net_rope(rs_net_builder *nb, const rs_attention *at, bool sliding, 
                          .factor = 1,
                          .attention_factor = 1};
     if (at->rope == RS_ROPE_NONE) return RS_OK;
+    RS_TRY(check_objects(nb));
     numbers from = {nb, describing(nb, sliding)};
     RS_TRY(base(nb, &from, sliding, rope));
     if (rope->theta <= 1)

@@ -27,11 +27,46 @@ static bool other_spelling(const rs_fields *fields, const json_t *object, const 
     return false;
 }
 
+/* A flag that is neither true nor false would be read as false, and a wrong model be run. */
+static rs_status check_flag(const rs_fields *fields, const char *key, rs_error *err)
+{
+    const json_t *value = rs_fields_key(fields, key);
+    if (!value || json_is_boolean(value)) return RS_OK;
+    return rs_fail(err, RS_E_CONFIG_SCHEMA, fields->path,
+                   "correct the configuration, or download it again",
+                   "%s is neither true nor false", key);
+}
+
+static rs_status check_flags(const rs_forward *forward, const rs_fields *fields, rs_error *err)
+{
+    static const char *const others[] = {"tie_word_embeddings",
+                                         "is_decoder",
+                                         "add_cross_attention",
+                                         "use_sliding_window",
+                                         "use_bidirectional_attention",
+                                         "scale_attn_by_inverse_layer_idx",
+                                         "bi_data",
+                                         "same_length",
+                                         "alibi",
+                                         "new_decoder_architecture",
+                                         "sinusoidal_pos_embds",
+                                         "attention_bias",
+                                         "mlp_bias"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        RS_TRY(check_flag(fields, others[i], err));
+    for (const rs_setting *row = forward->settings; row && row->key; row++)
+        if (row->text && (strcmp(row->text, "true") == 0 || strcmp(row->text, "false") == 0))
+            RS_TRY(check_flag(fields, row->key, err));
+    return RS_OK;
+}
+
 /* A copy of `config` (an object inside the configuration's file) that also has what it leaves out.
  */
 rs_status rs_net_settings(json_t **out, const rs_forward *forward, const rs_fields *fields,
                           const json_t *config, rs_error *err)
 {
+    *out = NULL;
+    RS_TRY(check_flags(forward, fields, err));
     *out = json_copy((json_t *)config); /* jansson's copy does not change its source */
     if (!*out) return rs_fail_memory(err, "configuration", 0);
     for (const rs_setting *row = forward->settings; row && row->key; row++) {

@@ -77,6 +77,8 @@ cp -r "$model" lying && chmod -R u+w lying
 sed -i.bak 's/"num_attention_heads": [0-9]*/"num_attention_heads": 7/' lying/config.json
 expect 2 "$RANKSCOPE" probe lying --tokens ids.json
 silent out
+sed 's/"num_hidden_layers": *[0-9]*/"num_hidden_layers": []/' lying/config.json.bak >lying/config.json
+refused config-layers "lists no layer" lying --tokens ids.json
 sed 's/"hidden_act": *"[a-z_]*"/"hidden_act": "mystery"/' lying/config.json.bak >lying/config.json
 expect 2 "$RANKSCOPE" probe lying --tokens ids.json
 says err mystery
@@ -176,6 +178,15 @@ cp ids.json keep.json
 refused would-overwrite-input "one of the inputs" "$model" --tokens ids.json --output ids.json
 cmp -s ids.json keep.json || note_failure "an input was overwritten"
 refused would-overwrite-input "one of the inputs" sick --tokens ids.json --taps sick/model.safetensors
+cp -r "$encoder" beside && chmod -R u+w beside && mkdir beside/1_Pooling
+echo '[{"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}]' >beside/modules.json
+echo '{"pooling_mode_mean_tokens": true}' >beside/1_Pooling/config.json
+echo '{}' >beside/tokenizer.json
+for input in modules.json tokenizer.json config.json 1_Pooling/config.json; do
+    for path in beside beside/model.safetensors; do
+        refused would-overwrite-input "one of the inputs" $path --random 2 --seq-len 4 --json beside/$input
+    done
+done
 expect 1 "$RANKSCOPE" probe "$model" --tokens ids.json --output nowhere/o.safetensors
 silent out
 expect 1 "$RANKSCOPE" probe "$model" --tokens ids.json --output fresh.safetensors --taps nowhere/t.safetensors
