@@ -8,6 +8,10 @@
 
 enum { RS_NET_SHOWN = 20 }; /* names in a message */
 
+/* What to do about a configuration that lies, and about a model that is described but not run. */
+#define RS_CONFIG_HINT "correct the configuration, or download it again"
+#define RS_NOT_RUN_HINT "its weights can still be analysed: rankscope scan PATH"
+
 /* Where weights come from: the tensors that match.c recognised, or draws. All else is the same. */
 typedef struct rs_net_builder {
     rs_builder *b;

@@ -16,7 +16,8 @@ static rs_status rows(rs_net_builder *nb, const char *field, rs_role role, int64
     }
     RS_TRY(rs_net_size(nb, field, -1, n, &found));
     if (found) return RS_OK;
-    return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, nb->b->fields.path, NULL, "has no %s", field);
+    return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, nb->b->fields.path, RS_CONFIG_HINT, "has no %s",
+                   field);
 }
 
 /* The row that transformers calls padding_idx, which nn.Embedding counts from the end when it is
@@ -81,7 +82,7 @@ static rs_status positions(rs_net_builder *nb, rs_embedding_op *e)
     const char *field = nb->forward->max_positions;
     const char *kind = rs_fields_text(&nb->b->fields, "position_embedding_type");
     if (kind && strcmp(kind, "absolute") != 0)
-        return rs_fail(nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, NULL,
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, RS_NOT_RUN_HINT,
                        "position_embedding_type is \"%.60s\"; only absolute positions are run",
                        kind);
     RS_TRY(rows(nb, field, RS_ROLE_EMBED_POSITION, &e->n_positions));
@@ -90,7 +91,7 @@ static rs_status positions(rs_net_builder *nb, rs_embedding_op *e)
         double pad = 0;
         RS_TRY(rs_net_real(nb, "pad_token_id", &pad));
         if (!(pad >= 0 && pad + 1 < (double)e->n_positions))
-            return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, NULL,
+            return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, RS_CONFIG_HINT,
                            "positions begin behind pad_token_id, and %g leaves none of %lld", pad,
                            (long long)e->n_positions);
         e->position_offset = (int64_t)pad + 1;
@@ -116,7 +117,8 @@ static rs_status two_sizes(rs_net_builder *nb, const char *field, int64_t *heigh
     bool found;
     RS_TRY(rs_net_size(nb, field, 0, height, &found));
     if (!found)
-        return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, nb->b->fields.path, NULL, "has no %s", field);
+        return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, nb->b->fields.path, RS_CONFIG_HINT, "has no %s",
+                       field);
     return rs_net_size(nb, field, 1, width, &found);
 }
 
@@ -130,7 +132,7 @@ static rs_status images(rs_net_builder *nb, rs_embedding_op *e)
     enum { MOST = 1 << 20 }; /* keeps products of three sizes inside int64 */
     if (e->image_height > MOST || e->image_width > MOST || e->channels > MOST ||
         e->patch_height > e->image_height || e->patch_width > e->image_width)
-        return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, NULL,
+        return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, RS_CONFIG_HINT,
                        "images of %lld x %lld with patches of %lld x %lld and %lld channels "
                        "cannot be cut",
                        (long long)e->image_height, (long long)e->image_width,
@@ -296,7 +298,7 @@ rs_status rs_net_head(rs_net_builder *nb)
     RS_TRY(rs_net_real(nb, "final_logit_softcapping", &head->softcap));
     if (facts & RS_W_GRANITE) RS_TRY(rs_net_real(nb, "logits_scaling", &scaling));
     if (scaling == 0 || head->softcap < 0)
-        return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, NULL,
+        return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, RS_CONFIG_HINT,
                        "logits cannot be divided by %g and capped at %g", scaling, head->softcap);
     head->scale = 1 / scaling;
     RS_TRY(decoder(nb));

@@ -98,7 +98,7 @@ rs_status rs_net_translate(json_t **out, const rs_builder *b, const rs_forward *
         if (!value && keys[i].needed) {
             json_decref(object);
             *out = NULL;
-            return rs_fail(err, RS_E_CONFIG_SCHEMA, b->fields.path, NULL, "has no %s%s",
+            return rs_fail(err, RS_E_CONFIG_SCHEMA, b->fields.path, RS_CONFIG_HINT, "has no %s%s",
                            b->fields.prefix, keys[i].key);
         }
         if (!value) continue;

@@ -18,7 +18,8 @@ static rs_status is_sliding(rs_net_builder *nb, int32_t layer, bool *sliding)
         const char *word = json_string_value(json_array_get(list, (size_t)layer));
         *sliding = word && strcmp(word, "sliding_attention") == 0;
         if (*sliding || (word && strcmp(word, "full_attention") == 0)) return RS_OK;
-        return rs_fail(nb->err, word ? RS_E_UNSUPPORTED : RS_E_CONFIG_LAYERS, fields->path, NULL,
+        return rs_fail(nb->err, word ? RS_E_UNSUPPORTED : RS_E_CONFIG_LAYERS, fields->path,
+                       RS_NOT_RUN_HINT,
                        "layer_types calls layer %d \"%.60s\"; known are full_attention and "
                        "sliding_attention",
                        (int)layer, word ? word : "(nothing)");
@@ -72,7 +73,7 @@ static rs_status score_scale(rs_net_builder *nb, const rs_attention *at, int32_t
     double divisor = (double)at->head_dim;
     if (facts & RS_W_KEY_SCALE) RS_TRY(rs_net_real(nb, "query_pre_attn_scalar", &divisor));
     if (!(divisor > 0))
-        return rs_fail(nb->err, RS_E_CONFIG_SIZE, fields->path, NULL,
+        return rs_fail(nb->err, RS_E_CONFIG_SIZE, fields->path, RS_CONFIG_HINT,
                        "query_pre_attn_scalar is %g; it must be above 0", divisor);
     op->scale = 1 / sqrt(divisor);
     if (facts & RS_W_GRANITE) RS_TRY(rs_net_real(nb, "attention_multiplier", &op->scale));
@@ -110,7 +111,7 @@ static rs_status fits_fused(rs_net_builder *nb, const rs_attention *at)
     unsigned flags = rs_net_pattern(nb, RS_ROLE_QKV)->flags;
     if (at->value_dim == at->head_dim && (!(flags & RS_P_INTERLEAVED) || at->heads == at->kv_heads))
         return RS_OK;
-    return rs_fail(nb->err, RS_E_CONFIG_HEADS, nb->b->fields.path, NULL,
+    return rs_fail(nb->err, RS_E_CONFIG_HEADS, nb->b->fields.path, RS_CONFIG_HINT,
                    "%lld query and %lld key/value heads do not fit this family's fused layout",
                    (long long)at->heads, (long long)at->kv_heads);
 }
@@ -160,11 +161,11 @@ static rs_status relative_maps(rs_net_builder *nb, int32_t stored, const rs_atte
     rs_relative_op *r = &op->relative;
     double clamp = -1;
     if (!kind || (strcmp(kind, "bi") != 0 && strcmp(kind, "uni") != 0))
-        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, NULL,
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, RS_NOT_RUN_HINT,
                        "attn_type is \"%.60s\"; known are bi and uni", kind ? kind : "(nothing)");
     op->causal = strcmp(kind, "uni") == 0;
     if (rs_fields_true(fields, "bi_data") || (op->causal && rs_fields_true(fields, "same_length")))
-        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, NULL,
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, RS_NOT_RUN_HINT,
                        "bi_data, and same_length with attn_type uni, are ways of training that "
                        "are not run here");
     RS_TRY(rs_net_real(nb, "clamp_len", &clamp));

@@ -89,7 +89,7 @@ static rs_status read_sizes(rs_net_builder *nb)
         RS_TRY(rs_fields_need(&b->fields, RS_FIELD_LAYER_GROUPS, -1, &groups, nb->err));
         RS_TRY(rs_fields_need(&b->fields, RS_FIELD_INNER_GROUP, -1, &b->inner_group, nb->err));
         if (groups > layers)
-            return rs_fail(nb->err, RS_E_CONFIG_LAYERS, b->fields.path, NULL,
+            return rs_fail(nb->err, RS_E_CONFIG_LAYERS, b->fields.path, RS_CONFIG_HINT,
                            "%lld groups cannot share %lld layers", (long long)groups,
                            (long long)layers);
         bool fits = layers <= MOST_LAYERS && b->inner_group <= MOST_LAYERS;
@@ -97,12 +97,10 @@ static rs_status read_sizes(rs_net_builder *nb)
         depth = fits ? layers * b->inner_group : MOST_LAYERS + 1;
     }
     if (depth < 1)
-        return rs_fail(nb->err, RS_E_CONFIG_LAYERS, b->fields.path,
-                       "correct the configuration, or download it again",
+        return rs_fail(nb->err, RS_E_CONFIG_LAYERS, b->fields.path, RS_CONFIG_HINT,
                        "lists no layer: at least one is needed");
     if (depth > MOST_LAYERS || stored > MOST_LAYERS)
-        return rs_fail(nb->err, RS_E_CONFIG_LAYERS, b->fields.path,
-                       "correct the configuration, or download it again",
+        return rs_fail(nb->err, RS_E_CONFIG_LAYERS, b->fields.path, RS_CONFIG_HINT,
                        "says that the model has %lld layers; at most %d are believed",
                        (long long)layers, MOST_LAYERS);
     nb->depth = (int32_t)depth;
@@ -110,7 +108,7 @@ static rs_status read_sizes(rs_net_builder *nb)
     nb->eps = forward->fixed_eps;
     if (forward->eps) RS_TRY(rs_net_real(nb, forward->eps, &nb->eps));
     if (!(nb->eps >= 0 && isfinite(nb->eps)))
-        return rs_fail(nb->err, RS_E_CONFIG_SIZE, b->fields.path, NULL,
+        return rs_fail(nb->err, RS_E_CONFIG_SIZE, b->fields.path, RS_CONFIG_HINT,
                        "%s is %g; it cannot be negative", forward->eps, nb->eps);
     nb->network->d_model = nb->d_model;
     nb->network->padding_id = -1;
@@ -130,19 +128,19 @@ static rs_status refuse_others(rs_net_builder *nb)
 {
     const rs_fields *fields = &nb->b->fields;
     if (nb->forward->facts & RS_W_FALCON && rs_fields_true(fields, "alibi"))
-        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, NULL,
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, RS_NOT_RUN_HINT,
                        "alibi is true: Falcon with linear biases instead of rotary positions is "
                        "not run");
     if (nb->forward->facts & RS_W_CLIP && rs_fields_key(fields, "clip_qkv"))
-        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, NULL,
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, RS_NOT_RUN_HINT,
                        "clip_qkv is set: queries, keys and values are not clipped here");
     if (rs_fields_true(fields, "use_bidirectional_attention") &&
         !(nb->forward->facts & RS_W_BIDIRECTIONAL))
-        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, NULL,
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, RS_NOT_RUN_HINT,
                        "use_bidirectional_attention is true, which is run for Gemma 3 only");
     if (nb->forward->facts & RS_W_MLM && rs_fields_true(fields, "add_cross_attention") &&
         !rs_fields_true(fields, "is_decoder"))
-        return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, fields->path, NULL,
+        return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, fields->path, RS_CONFIG_HINT,
                        "add_cross_attention is true and is_decoder is not: only decoders attend to "
                        "another model");
     if (rs_fields_true(fields, "sinusoidal_pos_embds"))
@@ -261,7 +259,7 @@ static rs_status set_default(rs_net_builder *nb)
     double std = 0.02;
     RS_TRY(rs_net_real(nb, "initializer_range", &std));
     if (!(std >= 0 && std < 1e6))
-        return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, NULL,
+        return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, RS_CONFIG_HINT,
                        "initializer_range is %g; a standard deviation is needed", std);
     double residual = std;
     if (nb->forward->facts & RS_W_RESIDUAL_STD) residual = std / sqrt(2.0 * nb->depth);

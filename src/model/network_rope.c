@@ -30,7 +30,7 @@ static rs_status positive(const numbers *from, const char *key, double *value, b
     if (!json) return RS_OK;
     *value = json_number_value(json);
     if (json_is_number(json) && isfinite(*value) && *value > 0) return RS_OK;
-    return rs_fail(from->nb->err, RS_E_CONFIG_SIZE, from->nb->b->fields.path, NULL,
+    return rs_fail(from->nb->err, RS_E_CONFIG_SIZE, from->nb->b->fields.path, RS_CONFIG_HINT,
                    "%s of the rotary positions is no number above 0", key);
 }
 
@@ -49,7 +49,7 @@ static rs_status needed(const numbers *from, const char *key, double *value)
     bool found;
     RS_TRY(positive(from, key, value, &found));
     if (found) return RS_OK;
-    return rs_fail(from->nb->err, RS_E_CONFIG_SCHEMA, from->nb->b->fields.path, NULL,
+    return rs_fail(from->nb->err, RS_E_CONFIG_SCHEMA, from->nb->b->fields.path, RS_CONFIG_HINT,
                    "the scaling of rotary positions needs %s, and the configuration has none", key);
 }
 
@@ -61,8 +61,7 @@ static rs_status find_law(rs_net_builder *nb, const json_t *object, rs_rope_law 
     if (!type || json_is_null(type)) return RS_OK;
     const char *name = json_string_value(type);
     if (!name)
-        return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, nb->b->fields.path,
-                       "correct the configuration, or download it again",
+        return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, nb->b->fields.path, RS_CONFIG_HINT,
                        "rope_type, the name of the law of rotary positions, is no text");
     for (size_t i = 0; i < sizeof laws / sizeof *laws; i++) {
         if (strcmp(laws[i].name, name) != 0) continue;
@@ -70,11 +69,11 @@ static rs_status find_law(rs_net_builder *nb, const json_t *object, rs_rope_law 
         if (*law == RS_ROPE_PLAIN || !(nb->forward->facts & RS_W_PLAIN_ROPE)) return RS_OK;
     }
     if (nb->forward->facts & RS_W_PLAIN_ROPE)
-        return rs_fail(nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, NULL,
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, RS_NOT_RUN_HINT,
                        "asks for rotary positions of type \"%.60s\"; of this family only default "
                        "ones are run",
                        name);
-    return rs_fail(nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, NULL,
+    return rs_fail(nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, RS_NOT_RUN_HINT,
                    "asks for rotary positions of type \"%.60s\"; known are default, linear, "
                    "dynamic, llama3 and yarn",
                    name);
@@ -94,7 +93,7 @@ static rs_status original(rs_net_builder *nb, const numbers *from, rs_rope_op *r
     else if (!found && stated)
         rope->original_positions = top;
     else
-        return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, NULL,
+        return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, RS_CONFIG_HINT,
                        "the scaling of rotary positions needs the trained length "
                        "(original_max_position_embeddings or max_position_embeddings)");
     return RS_OK;
@@ -140,7 +139,7 @@ static rs_status fill_law(rs_net_builder *nb, const numbers *from, rs_rope_op *r
     RS_TRY(needed(from, "low_freq_factor", &rope->low_freq_factor));
     RS_TRY(needed(from, "high_freq_factor", &rope->high_freq_factor));
     if (rope->low_freq_factor < rope->high_freq_factor) return RS_OK;
-    return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, NULL,
+    return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, RS_CONFIG_HINT,
                    "low_freq_factor (%g) is not below high_freq_factor (%g)", rope->low_freq_factor,
                    rope->high_freq_factor);
 }
@@ -166,9 +165,8 @@ static rs_status check_objects(rs_net_builder *nb)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const json_t *value = rs_fields_key(&nb->b->fields, keys[i]);
         if (value && !json_is_object(value))
-            return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, nb->b->fields.path,
-                           "correct the configuration, or download it again", "%s is no object",
-                           keys[i]);
+            return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, nb->b->fields.path, RS_CONFIG_HINT,
+                           "%s is no object", keys[i]);
     }
     return RS_OK;
 }
@@ -205,7 +203,7 @@ static rs_status share(rs_net_builder *nb, const rs_attention *at, rs_rope_op *r
         return RS_OK;
     if (rope->law != RS_ROPE_PLAIN)
         return rs_fail(
-            nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, NULL,
+            nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, RS_NOT_RUN_HINT,
             "partial_rotary_factor leaves %d of a head's %lld dimensions to rotate under "
             "a scaled law, which this family cannot compute",
             (int)rope->dims, (long long)at->head_dim);
@@ -223,7 +221,7 @@ static rs_status share(rs_net_builder *nb, const rs_attention *at, rs_rope_op *r
 static rs_status refuse_odd(const rs_net_builder *nb, int32_t dims)
 {
     if (dims % 2 == 0 && dims > 0) return RS_OK;
-    return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, NULL,
+    return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, RS_CONFIG_HINT,
                    "%d dimensions of a head rotate in pairs; an even number above 0 is needed",
                    (int)dims);
 }
@@ -240,7 +238,7 @@ rs_status rs_net_rope(rs_net_builder *nb, const rs_attention *at, bool sliding, 
     numbers from = {nb, describing(nb, sliding)};
     RS_TRY(base(nb, &from, sliding, rope));
     if (rope->theta <= 1)
-        return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, NULL,
+        return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, RS_CONFIG_HINT,
                        "the base of the rotary positions is %g; it must be above 1", rope->theta);
     RS_TRY(find_law(nb, from.object, &rope->law));
     RS_TRY(share(nb, at, rope));

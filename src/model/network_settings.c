@@ -32,8 +32,7 @@ static rs_status check_flag(const rs_fields *fields, const char *key, rs_error *
 {
     const json_t *value = rs_fields_key(fields, key);
     if (!value || json_is_boolean(value)) return RS_OK;
-    return rs_fail(err, RS_E_CONFIG_SCHEMA, fields->path,
-                   "correct the configuration, or download it again",
+    return rs_fail(err, RS_E_CONFIG_SCHEMA, fields->path, RS_CONFIG_HINT,
                    "%s is neither true nor false", key);
 }
 
@@ -96,7 +95,7 @@ rs_status rs_net_size(rs_net_builder *nb, const char *field, int32_t layer, int6
     if (json_is_array(json) && layer >= 0) {
         json = json_array_get(json, (size_t)layer);
         if (!json)
-            return rs_fail(nb->err, RS_E_CONFIG_LAYERS, fields->path, NULL,
+            return rs_fail(nb->err, RS_E_CONFIG_LAYERS, fields->path, RS_CONFIG_HINT,
                            "%s has no entry for layer %d", field, (int)layer);
     }
     *found = json != NULL;
@@ -114,10 +113,10 @@ rs_status rs_net_activation(rs_net_builder *nb, const char *field, rs_activation
     const rs_fields *fields = &nb->b->fields;
     const char *name = rs_fields_text(fields, field);
     if (!name)
-        return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, fields->path, NULL,
+        return rs_fail(nb->err, RS_E_CONFIG_SCHEMA, fields->path, RS_CONFIG_HINT,
                        "%s, the name of the activation, is no text", field);
     if (rs_activation_find(activation, name)) return RS_OK;
-    return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, NULL,
+    return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, RS_NOT_RUN_HINT,
                    "%s names the activation \"%.60s\", which is not known here", field, name);
 }
 
