@@ -62,7 +62,8 @@ const cli_option cli_options[] = {
      "Feed these images: float32 [samples, channels, height, width], normalised as the model wants "
      "them."},
     {"random", "SAMPLES", CLI_COUNT, AT(random), CLI_PROBE, NULL, NULL,
-     "Feed samples drawn at random: ids by Zipf's law (the i-th of the vocabulary, the padding id left out, with probability ~ 1/(i + 2.7)), "
+     "Feed samples drawn at random: ids by Zipf's law (the i-th of the vocabulary, the padding id "
+     "left out, with probability ~ 1/(i + 2.7)), "
      "pixels from N(0, 1), or what an architecture file's input says."},
     {"seq-len", "N", CLI_COUNT, AT(seq_len), CLI_PROBE, "128", NULL,
      "Tokens of a window or of a random sample, special tokens included."},
