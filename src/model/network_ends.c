@@ -32,11 +32,12 @@ static rs_status padding_row(rs_net_builder *nb, int64_t rows_there, int64_t *ro
     return RS_OK;
 }
 
-/* A drawn embedding's padding row is 0, as transformers' _init_weights leaves it. */
+/* A drawn embedding's padding row is 0, as transformers' _init_weights leaves it. table: NULL when
+ * the checkpoint lacks it, which is told once all that is missing is known. */
 static rs_status zero_padding(rs_net_builder *nb, const rs_tensor *table)
 {
-    int64_t row, width = table->shape[1];
-    float *numbers = nb->init ? rs_init_numbers(nb->init, table) : NULL;
+    int64_t row, width = table ? table->shape[1] : 0;
+    float *numbers = nb->init && table ? rs_init_numbers(nb->init, table) : NULL;
     if (!numbers) return RS_OK;
     RS_TRY(padding_row(nb, table->shape[0], &row));
     for (int64_t i = 0; row >= 0 && i < width; i++)
