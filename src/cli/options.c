@@ -51,30 +51,30 @@ const cli_option cli_options[] = {
      "When a finding is raised: qk_low_rank and ov_low_rank where effective_rank is below X times "
      "that of random weights of the same shape; dead_head where the norm is below X times the "
      "layer's median; decay_equilibrium where every head's balance_score is above X."},
-    {"text", "FILE", CLI_TEXT, AT(text), CLI_PROBE, NULL, NULL,
+    {"text", "FILE", CLI_TEXT, AT(text), CLI_PROBE | CLI_PATHS, NULL, NULL,
      "Feed this text: tokenised once and cut into consecutive windows of --seq-len tokens, with "
      "the model's special tokens in each. All whole windows are used, or the one window that a "
      "shorter text leaves."},
-    {"tokens", "FILE", CLI_TEXT, AT(tokens), CLI_PROBE, NULL, NULL,
+    {"tokens", "FILE", CLI_TEXT, AT(tokens), CLI_PROBE | CLI_PATHS, NULL, NULL,
      "Feed these token ids: .npy of int32 or int64 [samples, n], or JSON [[id, ...], ...] whose "
      "rows may differ in length. No id is taken as padding."},
-    {"images", "FILE.npy", CLI_TEXT, AT(images), CLI_PROBE, NULL, NULL,
+    {"images", "FILE.npy", CLI_TEXT, AT(images), CLI_PROBE | CLI_PATHS, NULL, NULL,
      "Feed these images: float32 [samples, channels, height, width], normalised as the model wants "
      "them."},
-    {"random", "SAMPLES", CLI_COUNT, AT(random), CLI_PROBE, NULL, NULL,
+    {"random", "SAMPLES", CLI_COUNT, AT(random), CLI_PROBE | CLI_PATHS, NULL, NULL,
      "Feed samples drawn at random: ids by Zipf's law (the i-th of the vocabulary, the padding id "
      "left out, with probability ~ 1/(i + 2.7)), "
      "pixels from N(0, 1), or what an architecture file's input says."},
-    {"seq-len", "N", CLI_COUNT, AT(seq_len), CLI_PROBE, "128", NULL,
+    {"seq-len", "N", CLI_COUNT, AT(seq_len), CLI_PROBE | CLI_PATHS, "128", NULL,
      "Tokens of a window or of a random sample, special tokens included."},
-    {"samples", "N", CLI_COUNT, AT(samples), CLI_PROBE, "all", NULL,
+    {"samples", "N", CLI_COUNT, AT(samples), CLI_PROBE | CLI_PATHS, "all", NULL,
      "Use the first N rows of --tokens or --images, or the first N windows of --text."},
     {"batch", "N", CLI_COUNT, AT(batch), CLI_PROBE, "as many samples as 4096 tokens hold", NULL,
      "Samples in one pass; fewer by default where their activations would take more than a "
      "sixteenth of the memory. The JSON's run.batch says what was used."},
-    {"encoder-states", "FILE.npy", CLI_TEXT, AT(encoder_states), CLI_PROBE, NULL, NULL,
+    {"encoder-states", "FILE.npy", CLI_TEXT, AT(encoder_states), CLI_PROBE | CLI_PATHS, NULL, NULL,
      "What cross-attention reads: float32 or float64 [samples, m, d]."},
-    {"init", "LAW", CLI_TEXT, AT(init), CLI_PROBE, NULL, NULL,
+    {"init", "LAW", CLI_TEXT, AT(init), CLI_PROBE | CLI_PATHS, NULL, NULL,
      "Random weights instead of a checkpoint's: PATH is then ARCH.json or config.json (or a folder "
      "with one). LAW is default (what the model's own library does), xavier, orthogonal or "
      "\"normal(0, VARIANCE)\", VARIANCE a formula of fan_in, fan_out, d and L; --seed picks the "
@@ -84,36 +84,38 @@ const cli_option cli_options[] = {
      "around the mixer and no MLP block; san+mlp, san+skip; pure no skip, no MLP, no norm; dong "
      "for the first four; all; or NAME=option,option with options of this list without dashes "
      "(NAME=no-norm,lambda:0.5)."},
-    {"no-skip", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL, "Take every skip connection away."},
-    {"no-mlp", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+    {"no-skip", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
+     "Take every skip connection away."},
+    {"no-mlp", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
      "Take the MLP blocks away, with their norms and skips."},
-    {"no-mlp-branch", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+    {"no-mlp-branch", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
      "The MLP gives 0; its skip and norm stay."},
-    {"no-norm", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+    {"no-norm", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
      "Take the norms of the blocks away (not the embedding's, not the final one)."},
-    {"no-mask", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+    {"no-mask", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
      "Every token sees all: causal and sliding masks go."},
-    {"no-gate", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+    {"no-gate", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
      "Take the gates of gated mixers away; refused for a model without any."},
-    {"lambda", "[mixer:|mlp:]X[,X...]", CLI_EDIT, 0, CLI_PROBE, "as the model has it", NULL,
+    {"lambda", "[mixer:|mlp:]X[,X...]", CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, "as the model has it",
+     NULL,
      "Skip strength: the state becomes X times itself plus the branch; for all skips, or those "
      "around mixers or MLPs alone; a list has one X a layer. May be repeated."},
-    {"residual-scale", "X", CLI_EDIT, 0, CLI_PROBE, "as the model has it", NULL,
+    {"residual-scale", "X", CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, "as the model has it", NULL,
      "Scale of every residual branch: a number or a formula of L (layers) and l (layer, from 0), "
      "such as 1/sqrt(L)."},
-    {"center-attention", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+    {"center-attention", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
      "Attention becomes A - U, U uniform over the visible keys (11^T/n; causal 1/i)."},
-    {"remove-gap", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+    {"remove-gap", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
      "Remove the spectral gap: the direction that attention averages onto is taken out."},
-    {"uniform-attention", NULL, CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+    {"uniform-attention", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
      "Attention becomes uniform over the visible keys."},
-    {"shaped", "A,B,C", CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+    {"shaped", "A,B,C", CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
      "Shaped attention: A I + B P - C U, P the softmax, U uniform over the visible keys."},
-    {"attention-rescale", "W", CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
+    {"attention-rescale", "W", CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
      "Attention becomes (1 + W) P - W U: what differs from the average is strengthened."},
-    {"temperature", "X", CLI_EDIT, 0, CLI_PROBE, "1", NULL,
+    {"temperature", "X", CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, "1", NULL,
      "Attention logits are divided by X; above 1 attention becomes more uniform."},
-    {"depth", "L", CLI_EDIT, 0, CLI_PROBE, "as the model has it", NULL,
+    {"depth", "L", CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, "as the model has it", NULL,
      "Run L layers: more than the model has repeats the stack, as in a looped model."},
     {"fusion", "concat|max|gate", CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
      "One more row in table tokens: the states of all layers read together (untrained gates weigh "
@@ -151,7 +153,7 @@ const cli_option cli_options[] = {
      "table weights."},
     {"grad", NULL, CLI_FLAG, AT(grad), CLI_PROBE, NULL, NULL,
      "Gradients of the query and key weights; there is no backward pass yet, so it is refused."},
-    {"lenient", NULL, CLI_FLAG, AT(lenient), CLI_PROBE, NULL, NULL,
+    {"lenient", NULL, CLI_FLAG, AT(lenient), CLI_PROBE | CLI_PATHS, NULL, NULL,
      "Accept a safetensors file with bytes behind its last tensor (a warning instead of an "
      "error)."},
     {"threshold", "CODE=X[,CODE=X]", CLI_TEXT, AT(threshold), CLI_PROBE,
@@ -159,6 +161,20 @@ const cli_option cli_options[] = {
      "When a finding is raised: token_collapse where a state's relative residual is below X; "
      "attention_sink where the first token gets more than X of a head's weight; uniform_attention "
      "and condensed_attention where a head's entropy is above or below X of the most possible."},
+    {"max-length", "K", CLI_TEXT, AT(max_length), CLI_PATHS, "all", NULL,
+     "Tell paths of 0 to K heads apart; longer ones are summed together (the identity is checked "
+     "all the same). Less memory and time for deep models."},
+    {"paths", "N", CLI_TEXT, AT(paths), CLI_PATHS, "8", NULL,
+     "Measure N single paths of each length by themselves, drawn uniformly (all of them where "
+     "there are no more; 0: none): table paths, with standard errors and intervals of the median."},
+    {"semantics", "theorem|code", CLI_CHOICE, AT(semantics), CLI_PATHS, "theorem", "theorem|code",
+     "What a path is. theorem: a term P_path X W_path of the decomposition, with the mixing "
+     "matrices and norm scales of the full pass. code: what the published code evaluates, a "
+     "network of its own with one head a layer, whose attention comes from its own states, and a "
+     "plain LayerNorm behind each; the states of the sampled paths are added up."},
+    {"sources", NULL, CLI_FLAG, AT(sources), CLI_PATHS, NULL, NULL,
+     "Also what the sources of each layer (MLP, biases, cross-attention) become at the output: "
+     "table sources."},
     {"text", "FILE", CLI_TEXT, AT(text), CLI_TOKENIZE, NULL, NULL,
      "The text to tokenise. Bytes that are not UTF-8 become U+FFFD, one for each broken part."},
     {"no-special", NULL, CLI_FLAG, AT(no_special), CLI_TOKENIZE, NULL, NULL,
@@ -178,6 +194,8 @@ const cli_option cli_options[] = {
      "f32|f64|residual",
      "Arithmetic of the forward pass. f64 computes everything in float64; residual is not there "
      "yet."},
+    {"precision", "f64", CLI_CHOICE, AT(precision), CLI_PATHS, "f64", "f32|f64|residual",
+     "Arithmetic: float64 alone."},
     {"progress", "auto|always|never", CLI_CHOICE, AT(progress), CLI_ALL, "auto",
      "auto|always|never",
      "A progress bar on standard error; auto shows it on a terminal for work of over two seconds."},
@@ -243,6 +261,25 @@ const cli_command cli_commands[] = {
      "summary|tokens|attention|loss|generate|attention_maps|weights|layers|heads|groups|planes|"
      "tensors|spectra|balance",
      cli_probe},
+    {"paths", CLI_PATHS, "PATH",
+     "the output as a sum over paths through the heads: which lengths make it",
+     "Every path takes, at each attention, one head or the skip; its length is the number of "
+     "heads. "
+     "With the attention matrices and norm scales of the full pass, the last state is exactly the "
+     "sum over all paths of P_path X W_path and of what MLP outputs and biases become on their way "
+     "up; that is checked on every run to 1e-10. The sums over all paths of a length come from "
+     "dynamic programming over the layers.\n"
+     "PATH is a Hugging Face directory, one .safetensors file beside its config.json, or a .gguf "
+     "file; with --init also a config.json or an architecture file.\n"
+     "Tables: summary, lengths (what each length adds), truncated (the model with short paths "
+     "alone: loss and agreement), paths (single paths), sources (--sources), combined (--semantics "
+     "code).",
+     "rankscope paths ~/models/minilm --text page.txt --samples 4 # which path lengths matter?\n"
+     "rankscope paths model.gguf --text page.txt --samples 1 --table truncated # loss against "
+     "length\n"
+     "rankscope paths . --tokens ids.npy --max-length 6 --paths 100 --csv out # error bars\n"
+     "rankscope paths . --text page.txt --semantics code # as the published code evaluates paths",
+     "summary|lengths|truncated|paths|sources|combined", cli_paths},
     {"tokenize", CLI_TOKENIZE, "PATH", "the token ids that a model sees for a text",
      "Cuts a text into the tokens that the model was trained on: the same ids as the model's own "
      "library gives, each with the "
