@@ -54,6 +54,7 @@ static rs_status paths_options(rs_paths_options *options, const cli_args *args, 
                                         .seq_len = (int64_t)args->seq_len,
                                         .samples = (int64_t)args->samples};
     options->by_layer = args->sources;
+    options->no_logits = args->no_loss;
     options->semantics = strcmp(args->semantics, "code") == 0 ? RS_PATHS_CODE : RS_PATHS_THEOREM;
     if (strcmp(args->precision, "f64") != 0)
         return rs_fail(err, RS_E_UNSUPPORTED, "--precision", "leave it out",

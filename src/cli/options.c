@@ -146,6 +146,9 @@ const cli_option cli_options[] = {
      "Leave out the columns of table tokens that need singular values (the ranks): faster."},
     {"no-attention", NULL, CLI_FLAG, AT(no_attention), CLI_PROBE, NULL, NULL,
      "Leave out table attention, which needs every attention matrix: faster."},
+    {"no-loss", NULL, CLI_FLAG, AT(no_loss), CLI_PATHS, NULL, NULL,
+     "Do not put the model with short paths alone through its head: no loss and no top-1 agreement "
+     "in table truncated, but faster where the vocabulary is large."},
     {"no-loss", NULL, CLI_FLAG, AT(no_loss), CLI_PROBE, NULL, NULL,
      "Leave out table loss, which needs the logits of every token: faster."},
     {"scan", NULL, CLI_FLAG, AT(scan_too), CLI_PROBE, NULL, NULL,

@@ -127,7 +127,8 @@ typedef struct rs_paths_options {
     int64_t max_length; /* -1: all */
     int64_t paths;      /* drawn for each length; 0: none */
     rs_path_semantics semantics;
-    bool by_layer; /* table sources */
+    bool by_layer;  /* table sources */
+    bool no_logits; /* truncated models are not put through the head */
 } rs_paths_options;
 void rs_paths_defaults(rs_paths_options *options);
 

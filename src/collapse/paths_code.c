@@ -247,8 +247,9 @@ static rs_status combine(chains *c, rs_path_sample *out, const rs_batch *batch, 
         status = rs_path_size_of(&out->lengths[k].embedding, sum, c->n, c->d, err);
     }
     if (status == RS_OK)
-        status = rs_path_outcomes(out->outcomes, c->run->network, c->run->weights, sums, lengths,
-                                  c->n, batch->ids, c->run->context, err);
+        status =
+            rs_path_outcomes(out->outcomes, c->run->network, c->run->weights, sums, lengths, c->n,
+                             batch->ids, !c->run->options->no_logits, c->run->context, err);
     rs_free(sums);
     return status;
 }

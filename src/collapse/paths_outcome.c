@@ -19,11 +19,22 @@ typedef struct outcomes {
     const rs_context *context;
     int64_t n, d, others;
     const int32_t *ids;
-    double *states;  /* [n][1 + others][d] */
-    int64_t *begin;  /* [n+1] */
+    double *states; /* [n][1 + others][d] */
+    int64_t *begin; /* [n+1] */
+    bool logits;
     double *own;     /* [vocabulary]: logits of the model's own state, of the token at hand */
     double *per_row; /* [n][1 + others][ROW_REALS] */
+    struct reference *references; /* of the tokens in a piece of logits */
+    double *probabilities;        /* [references][vocabulary] */
+    size_t n_references;          /* there is room for */
 } outcomes;
+
+/* A token's own logits and what all rows to be compared with them need. */
+typedef struct reference {
+    const double *logits, *probabilities;
+    double log_sum, squares;
+    int64_t place; /* of the largest */
+} reference;
 
 enum { NLL, TOP1, KL, SQUARES, ERROR_SQUARES, ROW_REALS };
 
@@ -101,31 +112,37 @@ static int64_t place_of_largest(const double *x, int64_t n)
     return at;
 }
 
-static double log_of_sum(const double *x, int64_t n, double most)
+static void refer(reference *r, double *probabilities, const double *logits, int64_t n)
 {
-    double sum = 0;
+    *r = (reference){.logits = logits, .probabilities = probabilities};
+    r->place = place_of_largest(logits, n);
+    double most = logits[r->place], sum = 0;
     for (int64_t i = 0; i < n; i++)
-        sum += exp(x[i] - most);
-    return most + log(sum);
+        sum += probabilities[i] = exp(logits[i] - most);
+    for (int64_t i = 0; i < n; i++) {
+        probabilities[i] /= sum;
+        r->squares += logits[i] * logits[i];
+    }
+    r->log_sum = most + log(sum);
 }
 
-/* own: the model's logits, x: those to be compared with them. */
-static void compare_logits(double row[ROW_REALS], const double *own, const double *x, int64_t n,
+/* KL(own || x) = sum p (own - x) - log_sum(own) + log_sum(x). */
+static void compare_logits(double row[ROW_REALS], const reference *own, const double *x, int64_t n,
                            int32_t target)
 {
-    int64_t own_place = place_of_largest(own, n), place = place_of_largest(x, n);
-    double own_log = log_of_sum(own, n, own[own_place]), log_sum = log_of_sum(x, n, x[place]);
-    double kl = 0, squares = 0, wrong = 0;
-    for (int64_t i = 0; i < n; i++) {
-        double difference = x[i] - own[i];
-        if (x != own) kl += exp(own[i] - own_log) * ((own[i] - own_log) - (x[i] - log_sum));
-        squares += own[i] * own[i];
+    int64_t place = place_of_largest(x, n);
+    double most = x[place], sum = 0, kl = 0, wrong = 0;
+    for (int64_t i = 0; i < n && x != own->logits; i++) {
+        double difference = x[i] - own->logits[i];
+        sum += exp(x[i] - most);
+        kl -= own->probabilities[i] * difference;
         wrong += difference * difference;
     }
+    double log_sum = x == own->logits ? own->log_sum : most + log(sum);
     row[NLL] = target < 0 ? NAN : log_sum - x[target];
-    row[TOP1] = own_place == place;
-    row[KL] = fmax(kl, 0);
-    row[SQUARES] = squares;
+    row[TOP1] = own->place == place;
+    row[KL] = fmax(kl - own->log_sum + log_sum, 0);
+    row[SQUARES] = own->squares;
     row[ERROR_SQUARES] = wrong;
 }
 
@@ -134,23 +151,42 @@ static int32_t target_of(const outcomes *o, int64_t token)
     return o->network->head.next_token && o->ids && token + 1 < o->n ? o->ids[token + 1] : -1;
 }
 
+static rs_status make_room(outcomes *o, size_t references, int64_t width, rs_error *err)
+{
+    if (references <= o->n_references) return RS_OK;
+    rs_free(o->references);
+    rs_free(o->probabilities);
+    o->n_references = 0;
+    o->references = rs_malloc(references, sizeof *o->references);
+    o->probabilities = rs_malloc(references, (size_t)width * sizeof(double));
+    if (!o->references || !o->probabilities) return rs_fail_memory(err, "truncated models", 0);
+    o->n_references = references;
+    return RS_OK;
+}
+
 static rs_status on_logits(void *user, int64_t first_row, const rs_state_view *view, rs_error *err)
 {
     outcomes *o = user;
     const double *logits = view->data;
-    int64_t group = 1 + o->others, width = view->cols;
+    int64_t group = 1 + o->others, width = view->cols, first = first_row / group;
+    int64_t tokens = (first_row + view->rows - 1) / group - first + 1;
     RS_TRY(rs_check_cancelled(o->context, err));
+    RS_TRY(make_room(o, (size_t)tokens, width, err));
+#pragma omp parallel for schedule(dynamic) num_threads(o->context->threads)
+    for (int64_t t = 0; t < tokens; t++) {
+        int64_t at = (first + t) * group - first_row;
+        refer(&o->references[t], o->probabilities + t * width,
+              at >= 0 ? logits + at * width : o->own, width);
+    }
 #pragma omp parallel for schedule(dynamic) num_threads(o->context->threads)
     for (int64_t r = 0; r < view->rows; r++) {
-        int64_t row = first_row + r, own = row / group * group;
-        compare_logits(o->per_row + row * ROW_REALS,
-                       own >= first_row ? logits + (own - first_row) * width : o->own,
+        int64_t row = first_row + r;
+        compare_logits(o->per_row + row * ROW_REALS, &o->references[row / group - first],
                        logits + r * width, width, target_of(o, row / group));
     }
     /* The token that the next piece goes on with. */
-    int64_t last = (first_row + view->rows - 1) / group * group;
-    if (last >= first_row)
-        memcpy(o->own, logits + (last - first_row) * width, (size_t)width * sizeof *o->own);
+    int64_t last = (first + tokens - 1) * group - first_row;
+    if (last >= 0) memcpy(o->own, logits + last * width, (size_t)width * sizeof *o->own);
     return RS_OK;
 }
 
@@ -197,7 +233,7 @@ static rs_status run_tail(outcomes *o, rs_weights *weights, rs_error *err)
 {
     rs_network *tail;
     rs_runner *runner = NULL;
-    bool has_head = o->network->head.decoder.weight != NULL;
+    bool has_head = o->logits && o->network->head.decoder.weight != NULL;
     const rs_batch batch = {.samples = (int32_t)o->n, .begin = o->begin, .states = o->states};
     const rs_tap tap = {.user = o,
                         .sites = 1u << RS_SITE_FINAL,
@@ -219,7 +255,7 @@ static rs_status run_tail(outcomes *o, rs_weights *weights, rs_error *err)
 
 rs_status rs_path_outcomes(rs_path_outcome *out, const rs_network *network, rs_weights *weights,
                            const double *states, int64_t count, int64_t n, const int32_t *ids,
-                           const rs_context *context, rs_error *err)
+                           bool logits, const rs_context *context, rs_error *err)
 {
     outcomes o = {.out = out,
                   .network = network,
@@ -227,7 +263,8 @@ rs_status rs_path_outcomes(rs_path_outcome *out, const rs_network *network, rs_w
                   .n = n,
                   .d = network->d_model,
                   .others = count,
-                  .ids = ids};
+                  .ids = ids,
+                  .logits = logits};
     for (int64_t j = 0; j <= count; j++)
         out[j] = (rs_path_outcome){.embedding_cosine = NAN};
     rs_status status = prepare(&o, states, err);
@@ -236,5 +273,7 @@ rs_status rs_path_outcomes(rs_path_outcome *out, const rs_network *network, rs_w
     rs_free(o.begin);
     rs_free(o.own);
     rs_free(o.per_row);
+    rs_free(o.references);
+    rs_free(o.probabilities);
     return status;
 }

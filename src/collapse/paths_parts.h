@@ -78,10 +78,11 @@ typedef struct rs_path_outcome {
 } rs_path_outcome;
 
 /* The final norm, head and pooling of a network on given states (paths_outcome.c). states
- * [count+1][n*d]: the first is the network's own, and so is the first outcome. ids [n] or NULL. */
+ * [count+1][n*d]: the first is the network's own, and so is the first outcome. ids [n] or NULL;
+ * logits: also through the head. */
 rs_status rs_path_outcomes(rs_path_outcome *out, const rs_network *network, rs_weights *weights,
                            const double *states, int64_t count, int64_t n, const int32_t *ids,
-                           const rs_context *context, rs_error *err);
+                           bool logits, const rs_context *context, rs_error *err);
 
 /* A quantity over the sampled paths of a length. */
 typedef struct rs_path_spread {

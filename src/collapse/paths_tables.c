@@ -14,7 +14,7 @@ static bool by_code(const rs_paths_run *run)
 
 static bool has_head(const rs_paths_run *run)
 {
-    return run->network->head.decoder.weight != NULL;
+    return run->network->head.decoder.weight && !run->options->no_logits;
 }
 
 static double log10_of(double x)

@@ -152,7 +152,7 @@ static rs_status truncated(const rs_paths_run *run, rs_error *err)
 {
     char message[400];
     int32_t k = 0, most = run->plan->longest;
-    if (!run->network->head.decoder.weight) return RS_OK;
+    if (isnan(rs_paths_mean(run, 0).top1)) return RS_OK;
     while (k < most && rs_paths_mean(run, k).top1 < 0.9)
         k++;
     rs_path_means own = rs_paths_mean(run, -1), m = rs_paths_mean(run, k);
@@ -176,7 +176,7 @@ static rs_status combined(const rs_paths_run *run, rs_error *err)
     double least = INFINITY;
     for (int32_t k = 0; k <= run->plan->longest; k++) {
         rs_path_means m = rs_paths_mean(run, k);
-        double score = run->network->head.decoder.weight ? -m.top1 : m.state_error;
+        double score = isnan(m.top1) ? m.state_error : -m.top1;
         if (score < least) least = score, best = k;
     }
     if (best < 0) return RS_OK;

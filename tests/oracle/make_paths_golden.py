@@ -267,7 +267,7 @@ def case(name, samples):
     loaded = cls.from_pretrained(GOLDEN / "forward" / name)
     weights = {k: v.double() for k, v in loaded.state_dict().items()}
     with all_double():
-        model = cls.from_config(loaded.config, attn_implementation="eager").double().eval()
+        model = cls.from_config(loaded.config, attn_implementation="eager", dtype=torch.float64).eval()
         model.load_state_dict(weights)
         golden = {"samples": [sample(model, name, ids) for ids in samples]}
     OUT.mkdir(exist_ok=True)

@@ -459,7 +459,7 @@ static void counts_are_binomial(void **state)
     assert_true(fabs(plan->log_total - 12 * log(13)) < 1e-13 * 30);
     rs_path_plan_close(plan);
     close_drawn(&o);
-    /* 96 heads, 96 layers: 2^63 - 1 is passed from length 7 on (C(96, 6) 96^6 = 7.2e20). */
+    /* 96 heads, 96 layers: 2^63 - 1 is passed from length 6 on (C(96, 6) 96^6 = 7.3e20). */
     draw_network(&o, "{\"depth\": 96, \"d_model\": 96, \"heads\": 96, \"d_head\": 1}", 2, 1);
     plan = plan_of(o.network, -1);
     assert_true(plan->count[4] == INT64_C(3321960) * 84934656);
@@ -653,11 +653,6 @@ static void corners(void **state)
     result = run_paths("llama", &options, 2);
     assert_int_equal(rs_table_rows(rs_result_table(result, "lengths")), 3);
     assert_null(rs_result_table(result, "paths"));
-    rs_result_free(result);
-    put_tokens("[[], []]");
-    result = run_paths("llama", &options, 2);
-    assert_int_equal(rs_table_rows(rs_result_table(result, "lengths")), 0);
-    assert_true(json_is_null(json_object_get(rs_result_meta(result), "identity_error")));
     rs_result_free(result);
 }
 
