@@ -174,7 +174,7 @@ static rs_status measure_truncated(rs_path_sample *out, const rs_paths_run *run,
         accumulate(states, s);
         cumulate_errors(out, s, states, rest);
         status = rs_path_outcomes(out->outcomes, run->network, run->weights, states, s->longest + 1,
-                                  s->n, batch->ids, run->context, err);
+                                  s->n, batch->ids, !run->options->no_logits, run->context, err);
     }
     rs_free(states);
     rs_free(rest);
