@@ -306,8 +306,9 @@ const cli_command cli_commands[] = {
      "list).",
      "rankscope lab list # what there is\n"
      "rankscope lab run dong-depth-init --html report.html # BERT at initialisation, a minute\n"
+     "rankscope lab run dong-paths # the path decomposition\n"
      "rankscope lab run all --quick --fail-on critical # exit code 3 when a claim fails",
-     "claims|experiments|dong_depth_init", cli_lab},
+     "claims|experiments|dong_depth_init|dong_paths", cli_lab},
     {"doctor", CLI_DOCTOR, NULL,
      "check this machine: CPU, BLAS kernel and its speed, threads, memory",
      "Shows which vector instructions the processor offers, which kernel OpenBLAS chose, and how "
