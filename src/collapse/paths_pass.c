@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* Rows that go through a weight matrix at once. */
-enum { TASK_ROWS = 256 };
+enum { TASK_ROWS = 128 };
 
 typedef struct pass {
     const rs_network *network;
