@@ -23,4 +23,9 @@ says result.json '"command":"lab"'
 says result.json '"experiment":"dong-depth-init"'
 says result.json '"code":"quick"'
 [ -s page.html ] || note_failure "no page was written"
+
+expect 0 "$RANKSCOPE" lab run dong-paths --quick --fail-on warn --json paths.json
+says out "toy model of path strength"
+says paths.json '"verdict":"pass"'
+says paths.json '"code":"not_measured"'
 finish
