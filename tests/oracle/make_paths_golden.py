@@ -214,6 +214,65 @@ def outcome(model, name, y, x, ids):
     return {k: float(v) for k, v in out.items()}
 
 
+# ---- the published code's paths: a chain of single heads with attention from its own states ----
+
+def plain_norm(x):
+    y = x - x.mean(1, keepdims=True)
+    return y / np.sqrt((y * y).mean(1, keepdims=True) + LD(1e-5))
+
+
+def own_heads(model, name):
+    """For each layer the norm before its attention, its heads (W_Q, b_Q, W_K, b_K, W_V, b_V, W_O) and b_O"""
+    for l, branches in enumerate(FAMILY[name](model)):
+        heads, bo = branches[0]["op"]
+        if name == "bert":
+            at = model.bert.encoder.layer[l].attention.self
+            (wq, bq), (wk, bk) = linear(at.query), linear(at.key)
+        else:
+            at, d = model.transformer.h[l].attn, model.config.n_embd
+            w, b = arr(at.c_attn.weight), arr(at.c_attn.bias)
+            (wq, bq), (wk, bk) = (w[:, :d], b[:d]), (w[:, d:2 * d], b[d:2 * d])
+        dim = wq.shape[1] // len(heads)
+        cut = [slice(h * dim, (h + 1) * dim) for h in range(len(heads))]
+        yield branches[0].get("before"), [(wq[:, c], bq[c], wk[:, c], bk[c], *head) for c, head in zip(cut, heads)], bo
+
+
+def chain(x, layers, path, causal):
+    """The last state of one path, a head or None for each layer, and the product of its mixing matrices"""
+    product = np.eye(len(x), dtype=LD)
+    for (before, heads, bo), h in zip(layers, path):
+        if h is None:
+            continue
+        wq, bq, wk, bk, wv, bv, wo = heads[h]
+        y = x
+        if before is not None:
+            s, c, b = before.frozen(x)
+            y = s[:, None] * (x @ c) + b
+        logits = (y @ wq + bq) @ (y @ wk + bk).T / np.sqrt(LD(wq.shape[1]))
+        if causal:
+            logits = np.where(np.tril(np.ones(logits.shape, bool)), logits, -np.inf)
+        p = np.exp(logits - logits.max(1, keepdims=True))
+        p /= p.sum(1, keepdims=True)
+        x = plain_norm(p @ (y @ wv + bv) @ wo + bo)
+        product = p @ product
+    return x, product
+
+
+def code_paths(model, name, start, end, ids):
+    layers = list(own_heads(model, name))
+    heads = len(layers[0][1])
+    by_length = [[] for _ in range(len(layers) + 1)]
+    for path in itertools.product([None, *range(heads)], repeat=len(layers)):
+        by_length[sum(h is not None for h in path)].append(chain(start, layers, path, name == "gpt2"))
+    rows = []
+    for k, chains in enumerate(by_length):
+        combined = plain_norm(sum(x for x, _ in chains))
+        measures = np.array([(norm(x), sizes(x)["residual"], rank1(p)[0]) for x, p in chains])
+        rows.append({"length": k, "combined": sizes(combined), "path_mean": measures.mean(0).tolist(),
+                     "outcome": outcome(model, name, combined, end, ids)})
+    return rows
+
+
 def sample(model, name, ids):
     kept = {}
     blocks = BLOCKS[name](model)
@@ -255,7 +314,8 @@ def sample(model, name, ids):
             "cumulative_error": norm(done - x) / norm(x), "cumulative_error_sources": norm(done + rest - x) / norm(x),
             "path_mean": measures.mean(0).tolist(), "path_median": np.median(measures, 0).tolist(),
             "outcome": outcome(model, name, done, x, ids)})
-    return {"ids": ids, "n": len(ids), "d": int(x.shape[1]), "lengths": rows,
+    code = {"code": code_paths(model, name, start, x, ids)} if name in ("bert", "gpt2") else {}
+    return {**code, "ids": ids, "n": len(ids), "d": int(x.shape[1]), "lengths": rows,
             "embedding": [e.astype(float).ravel().tolist() for e in embedding],
             "source": [e.astype(float).ravel().tolist() for e in source],
             "injected": [norm(e) for e in injected],

@@ -656,7 +656,62 @@ static void corners(void **state)
     rs_result_free(result);
 }
 
-/* The path of length 0 is the input itself, normed; longer ones go on to a state of unit rows. */
+/* All single-head chains of a model, against NumPy. */
+static void compare_code(const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, RS_TEST_DATA "/paths/%s.json", name);
+    json_t *json = json_load_file(path, 0, NULL), *ids = json_array();
+    assert_non_null(json);
+    const json_t *samples = json_object_get(json, "samples");
+    for (size_t s = 0; s < json_array_size(samples); s++)
+        json_array_append(ids, json_object_get(json_array_get(samples, s), "ids"));
+    assert_int_equal(json_dump_file(ids, tokens_path, 0), 0);
+    rs_paths_options options;
+    rs_paths_defaults(&options);
+    options.semantics = RS_PATHS_CODE;
+    options.paths = 1000;
+    rs_result *result = run_paths(name, &options, 2);
+    const rs_table *lengths = rs_result_table(result, "lengths");
+    const rs_table *combined = rs_result_table(result, "combined");
+    const rs_table *paths = rs_result_table(result, "paths");
+    for (size_t s = 0; s < json_array_size(samples); s++) {
+        const json_t *rows = json_object_get(json_array_get(samples, s), "code");
+        assert_true(json_array_size(rows) > 0);
+        for (size_t k = 0; k < json_array_size(rows); k++) {
+            const json_t *want = json_array_get(rows, k);
+            const json_t *size = json_object_get(want, "combined");
+            const json_t *means = json_object_get(want, "path_mean");
+            size_t row = row_of(lengths, "length", (int64_t)s, (int64_t)k);
+            near(name, "norm of the combined state", cell(lengths, row, "contribution_fro"),
+                 json_object_get(size, "fro"), 1e-10);
+            near(name, "its residual", cell(lengths, row, "residual_ratio"),
+                 json_object_get(size, "residual"), 1e-10);
+            row = row_of(paths, "length", (int64_t)s, (int64_t)k);
+            static const char *const measures[] = {"contribution_fro", "residual_ratio",
+                                                   "rank1_distance"};
+            for (size_t m = 0; m < 3; m++)
+                near(name, measures[m], cell(paths, row, measures[m]), json_array_get(means, m),
+                     1e-9);
+            row = row_of(combined, "length", (int64_t)s, (int64_t)k);
+            const char *key;
+            json_t *value;
+            json_object_foreach(json_object_get(want, "outcome"), key, value)
+                near(name, key, cell(combined, row, key), value, 1e-9);
+        }
+    }
+    rs_result_free(result);
+    json_decref(ids);
+    json_decref(json);
+}
+
+static void code_agrees_with_numpy(void **state)
+{
+    (void)state;
+    compare_code("bert");
+    compare_code("gpt2");
+}
+
 static void code_semantics(void **state)
 {
     (void)state;
@@ -727,6 +782,7 @@ int main(void)
                                        cmocka_unit_test(measures_of_known_matrices),
                                        cmocka_unit_test(threads_agree),
                                        cmocka_unit_test(corners),
+                                       cmocka_unit_test(code_agrees_with_numpy),
                                        cmocka_unit_test(code_semantics),
                                        cmocka_unit_test(survives_without_memory)};
     int file = mkstemp(tokens_path);
