@@ -8,6 +8,7 @@
  * So this is not the term P_path X W_path of the decomposition.
  */
 #include "collapse/paths_parts.h"
+#include "collapse/probe.h"
 
 #include "base/memory.h"
 #include "linalg/blas.h"
@@ -170,6 +171,12 @@ static rs_status open_chains(chains *c, rs_error *err)
 {
     size_t paths = c->set->n, count = (size_t)(c->n * c->d), square = (size_t)(c->n * c->n);
     size_t scratch = square, heads = 1;
+    double total = (double)paths * (3.0 * (double)count + 2.0 * (double)square);
+    if (total * 8 > (double)rs_probe_weight_limit())
+        return rs_fail(err, RS_E_NO_MEMORY, "paths",
+                       "take a smaller --max-length, --paths or --seq-len",
+                       "%zu single paths of %lld tokens do not fit half of the memory", paths,
+                       (long long)c->n);
     RS_TRY(rs_frozen_open(&c->f, c->run->network, c->n, err));
     for (int32_t i = 0; i < c->run->plan->n_hops; i++) {
         const rs_path_hop *hop = &c->run->plan->hops[i];

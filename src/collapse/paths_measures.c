@@ -44,23 +44,36 @@ static void centre_of(double *offset, const double *a, int64_t n, int64_t d)
         offset[c] /= (double)n;
 }
 
+/* A power of two that brings the largest entry near 1 where squares would leave the range. */
+static double safe_scale(const double *a, int64_t count)
+{
+    double most = 0;
+    for (int64_t i = 0; i < count; i++)
+        most = fmax(most, fabs(a[i]));
+    if (!(most > 0) || !isfinite(most) || (most > 0x1p-300 && most < 0x1p300)) return 1;
+    int exponent = -ilogb(most);
+    return ldexp(1, exponent < 1000 ? exponent : 1000);
+}
+
 rs_status rs_path_size_of(rs_path_size *out, const double *a, int64_t n, int64_t d, rs_error *err)
 {
-    double *room = rs_calloc((size_t)d, 4 * sizeof *room);
-    if (!room) return rs_fail_memory(err, "norms of paths", 4 * (size_t)d * sizeof *room);
-    double *offset = room + 2 * d, *rest = room + 3 * d, squares = 0, residual = 0;
+    double *room = rs_calloc((size_t)d, 5 * sizeof *room);
+    if (!room) return rs_fail_memory(err, "norms of paths", 5 * (size_t)d * sizeof *room);
+    double *offset = room + 2 * d, *rest = room + 3 * d, *row = room + 4 * d;
+    double squares = 0, residual = 0, scale = safe_scale(a, n * d);
     composite whole = {.columns = room}, left = {.columns = room + d};
     centre_of(offset, a, n, d);
     for (int64_t i = 0; i < n; i++) {
-        const double *row = a + i * d;
-        for (int64_t c = 0; c < d; c++)
-            rest[c] = (row[c] - a[c]) - offset[c];
+        for (int64_t c = 0; c < d; c++) {
+            row[c] = scale * a[i * d + c];
+            rest[c] = scale * ((a[i * d + c] - a[c]) - offset[c]);
+        }
         squares += rs_dot(row, row, d);
         residual += rs_dot(rest, rest, d);
         add_row(&whole, row, d);
         add_row(&left, rest, d);
     }
-    *out = (rs_path_size){.fro = sqrt(squares), .residual = NAN, .residual_1inf = NAN};
+    *out = (rs_path_size){.fro = sqrt(squares) / scale, .residual = NAN, .residual_1inf = NAN};
     if (squares > 0) {
         out->residual = sqrt(residual / squares);
         out->residual_1inf = composite_norm(&left, d) / composite_norm(&whole, d);

@@ -33,7 +33,7 @@ static double log10_share(const rs_path_plan *plan, int32_t length)
     for (int32_t k = 0; k <= length; k++)
         sum += exp(plan->log_count[k] - plan->log_total);
     if (sum > 0) return log10(sum);
-    return (plan->log_count[length] - plan->log_total) / log(10);
+    return (plan->log_count[length] - plan->log_total) / log(10); /* below every float */
 }
 
 /* Mean length of a path drawn uniformly among all: NaN unless all lengths are told apart. */
@@ -48,8 +48,10 @@ static double mean_length(const rs_path_plan *plan)
 
 static const char *power(char *text, size_t size, double log10_value)
 {
-    if (log10_value > -4)
-        snprintf(text, size, "%.2g%%", 100 * pow(10, log10_value));
+    if (log10_value == -INFINITY)
+        snprintf(text, size, "none");
+    else if (log10_value > -4)
+        snprintf(text, size, "%.3g%%", 100 * pow(10, log10_value));
     else
         snprintf(text, size, "10^%.1f", log10_value);
     return text;
@@ -84,6 +86,11 @@ static rs_status dominance(const rs_paths_run *run, rs_error *err)
     if (deepest == 0)
         return tell(run->result, RS_INFO, "no_attention", 0, NAN, NULL,
                     "no self-attention runs: the only path is that of the skips", NULL, err);
+    if (run->plan->log_total == -INFINITY)
+        return tell(run->result, RS_INFO, "no_path", 0, NAN, "lengths",
+                    "no path leads from the embedding to the output: some branch has no skip and "
+                    "no head; all of the output comes from sources",
+                    NULL, err);
     if (!isnan(mean))
         snprintf(typical, sizeof typical, "; a path drawn among all takes %.3g heads on average",
                  mean);
@@ -199,6 +206,11 @@ rs_status rs_paths_words(const rs_paths_run *run, rs_error *err)
         return tell(run->result, RS_WARN, "no_tokens", 0, NAN, NULL, "no sample has a token", NULL,
                     err);
     if (run->options->semantics == RS_PATHS_CODE) return combined(run, err);
+    if (!isfinite(rs_paths_mean(run, 0).projection))
+        return tell(run->result, RS_WARN, "zero_output", 0, NAN, "lengths",
+                    "the state that leaves the last layer is zero: there is nothing to share out "
+                    "among paths",
+                    "'rankscope probe' shows how the states shrink layer by layer", err);
     RS_TRY(dominance(run, err));
     RS_TRY(shares(run, err));
     RS_TRY(uniformity(run, err));

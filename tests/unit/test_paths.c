@@ -587,6 +587,17 @@ static void measures_of_known_matrices(void **state)
     assert_true(fabs(size.fro - sqrt(18)) < 1e-15 * 5);
     assert_true(fabs(size.residual - sqrt(2.0 / 18)) < 1e-15);
     assert_true(fabs(size.residual_1inf - sqrt(2.0) / sqrt(20.0)) < 1e-15);
+    /* The same numbers where squares leave the range of a double. */
+    const double powers[] = {0x1p-1020, 0x1p-600, 0x1p600, 0x1p1020};
+    for (int i = 0; i < 4; i++) {
+        double scaled[4];
+        for (int j = 0; j < 4; j++)
+            scaled[j] = powers[i] * rows[j];
+        assert_int_equal(rs_path_size_of(&size, scaled, 2, 2, &err), RS_OK);
+        assert_true(fabs(size.fro / powers[i] - sqrt(18)) < 1e-15 * 5);
+        assert_true(fabs(size.residual - sqrt(2.0 / 18)) < 1e-15);
+        assert_true(fabs(size.residual_1inf - sqrt(2.0) / sqrt(20.0)) < 1e-15);
+    }
     /* Equal rows: exactly none. */
     const double equal[] = {0.1, 0.7, 0.1, 0.7, 0.1, 0.7};
     assert_int_equal(rs_path_size_of(&size, equal, 3, 2, &err), RS_OK);
