@@ -109,7 +109,7 @@ static rs_status dominance(const rs_paths_run *run, rs_error *err)
              (int)k, (int)deepest, rs_paths_mean(run, k).cumulative_error,
              power(share, sizeof share, log10_share(run->plan, k)), typical);
     return tell(run->result, RS_INFO, 2 * k < deepest ? "shortest_path_dominance" : "short_paths",
-                k, CLOSE, "lengths", message, NULL, err);
+                rs_paths_mean(run, k).cumulative_error, CLOSE, "lengths", message, NULL, err);
 }
 
 static rs_status shares(const rs_paths_run *run, rs_error *err)
@@ -171,7 +171,8 @@ static rs_status truncated(const rs_paths_run *run, rs_error *err)
         snprintf(message + used, sizeof message - used,
                  "; the loss is then %.3f, the model's %.3f, that of the embedding alone %.3f",
                  m.nll, own.nll, rs_paths_mean(run, 0).nll);
-    return tell(run->result, RS_INFO, "truncated_model", k, 0.9, "truncated", message, NULL, err);
+    return tell(run->result, RS_INFO, "truncated_model", m.top1, 0.9, "truncated", message, NULL,
+                err);
 }
 
 /* ---- the published code's paths ---- */
