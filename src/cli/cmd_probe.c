@@ -143,27 +143,18 @@ static rs_status probe_options(rs_probe_options *options, rs_map_choice *maps, c
 
 /* ---- running ---- */
 
+static rs_status probe(rs_result *result, cli_job *job, const rs_context *context, rs_error *err)
+{
+    return rs_probe_path(result, &job->inputs, job->request, context, err);
+}
+
 int cli_probe(const cli_args *args)
 {
-    double started = cli_now();
     rs_error err;
     rs_map_choice maps[MOST_MAPS];
     rs_probe_request request = {
         .path = args->input, .init = args->init, .lenient = args->lenient, .scan = args->scan_too};
     if (probe_options(&request.options, maps, args, &err) != RS_OK) return cli_fail(&err);
-    rs_context context = cli_context(args);
-    rs_input_files inputs = {0};
-    rs_result *result = rs_result_new("probe");
-    rs_status status =
-        result ? cli_set_meta(result, args, NAN, &err) : rs_fail_memory(&err, "result", 0);
-    if (status == RS_OK) status = rs_probe_path(result, &inputs, &request, &context, &err);
-    int code;
-    if (status == RS_OK) {
-        code = cli_finish(result, args, started, inputs.ids, inputs.n);
-    } else {
-        rs_result_free(result);
-        code = cli_fail(&err);
-    }
-    rs_free(inputs.ids);
-    return code;
+    cli_job job = {.args = args, .request = &request, .work = probe};
+    return cli_run(&job);
 }
