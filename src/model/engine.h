@@ -188,7 +188,5 @@ rs_status rs_tensors_describe(rs_builder *b);
 /* At most 20 names, ", "-joined, of the tensors without a role (or of all); returns how many there
  * are. */
 size_t rs_tensors_list(const rs_builder *b, bool unknown_only, rs_buffer *names);
-rs_status rs_model_note(rs_builder *b, rs_severity severity, const char *code, const char *hint,
-                        const char *format, ...) RS_PRINTF(5, 6);
 
 #endif

@@ -188,8 +188,8 @@ rs_status rs_guess(rs_builder *b, const char *type)
     RS_TRY(rs_match_all(b));
     if (!b->seen[RS_SLOT_MAIN][RS_ROLE_NORM_MIXER]) guess->facts &= ~(unsigned)RS_FACT_PRE_NORM;
     if (has_norm_bias(b)) guess->norm = RS_NORM_LAYERNORM;
-    return rs_model_note(
-        b, RS_WARN, "guessed_family",
+    return rs_notes_say(
+        &b->model->notes, b->err, RS_WARN, "guessed_family",
         "check the head counts; --map FILE.json states everything explicitly",
         "model type %s is not known; %zu tensor names%s%s look like %s's, and it was "
         "read as such%s%s",

@@ -228,11 +228,11 @@ static rs_status tied_or_stored(rs_net_builder *nb, bool stored, rs_dense *decod
     if (own.weight != e->tokens) RS_TRY(same_numbers(nb, own.weight, e->tokens, &same));
     if (same && !own.scale) return RS_OK;
     *decoder = own;
-    return rs_net_note(nb, RS_WARN, "untied_head",
-                       "set tie_word_embeddings to false if the stored output layer is meant",
-                       "tie_word_embeddings is true, but %.200s and %.200s are both stored and "
-                       "differ: logits are by %.200s, as transformers computes them",
-                       e->tokens->name, own.weight->name, own.weight->name);
+    return rs_notes_say(&nb->network->notes, nb->err, RS_WARN, "untied_head",
+                        "set tie_word_embeddings to false if the stored output layer is meant",
+                        "tie_word_embeddings is true, but %.200s and %.200s are both stored and "
+                        "differ: logits are by %.200s, as transformers computes them",
+                        e->tokens->name, own.weight->name, own.weight->name);
 }
 
 static rs_status decoder(rs_net_builder *nb)
@@ -242,8 +242,8 @@ static rs_status decoder(rs_net_builder *nb)
     bool stored = rs_net_has(nb, RS_ROLE_LM_HEAD, -1);
     bool tied = nb->gguf ? !stored : rs_net_flag(nb, "tie_word_embeddings");
     if (!tied && !stored)
-        return rs_net_note(nb, RS_INFO, "no_head", NULL,
-                           "the checkpoint has no output layer: no logits");
+        return rs_notes_say(&nb->network->notes, nb->err, RS_INFO, "no_head", NULL,
+                            "the checkpoint has no output layer: no logits");
     if (tied)
         RS_TRY(tied_or_stored(nb, stored, &head->decoder));
     else

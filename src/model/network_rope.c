@@ -211,8 +211,8 @@ static rs_status share(rs_net_builder *nb, const rs_attention *at, rs_rope_op *r
     rope->dims = (int32_t)at->head_dim;
     for (size_t i = 0; i < nb->network->notes.n; i++) /* one note, not one a layer */
         if (strcmp(nb->network->notes.items[i].code, "whole_head_rotates") == 0) return RS_OK;
-    return rs_net_note(
-        nb, RS_INFO, "whole_head_rotates", NULL,
+    return rs_notes_say(
+        &nb->network->notes, nb->err, RS_INFO, "whole_head_rotates", NULL,
         "partial_rotary_factor asks for %d of a head's %lld dimensions to rotate; in "
         "this family all do, as transformers computes it",
         (int)asked, (long long)at->head_dim);

@@ -185,6 +185,7 @@ rs_status rs_rope_note(rs_builder *b)
     if (b->fields.prefix || !turns) return RS_OK;
     const char *form = rs_rope_form(&b->fields, &theta);
     if (!isnan(theta))
-        return rs_model_note(b, RS_INFO, "rope_form", NULL, "RoPE: %s; base %.17g", form, theta);
-    return rs_model_note(b, RS_INFO, "rope_form", NULL, "RoPE: %s", form);
+        return rs_notes_say(&b->model->notes, b->err, RS_INFO, "rope_form", NULL,
+                            "RoPE: %s; base %.17g", form, theta);
+    return rs_notes_say(&b->model->notes, b->err, RS_INFO, "rope_form", NULL, "RoPE: %s", form);
 }
