@@ -70,51 +70,56 @@ static void normal_chunk(double z[CHUNK], const rs_draw *draw, uint64_t first)
         }
 }
 
-static int64_t at_most(int64_t a, int64_t b)
+static void uniform_chunk(double u[CHUNK], const rs_draw *draw, uint64_t first)
 {
-    return a < b ? a : b;
+    uint32_t words[4][LANES];
+    philox_words(words, draw, first);
+    for (int i = 0; i < CHUNK; i++)
+        u[i] = ((double)words[i % 4][i / 4] + 0.5) * 0x1p-32;
+}
+
+/* offset + factor * (the drawn number), into f32 or f64, whichever is given. */
+typedef struct target {
+    float *f32;
+    double *f64;
+    double offset, factor;
+    void (*chunk)(double values[CHUNK], const rs_draw *draw, uint64_t first);
+} target;
+
+static void fill(const target *to, const rs_draw *draw, int64_t n, int threads)
+{
+    int64_t chunks = n / CHUNK + (n % CHUNK != 0);
+#pragma omp parallel for schedule(static) num_threads(threads) if (chunks > 16)
+    for (int64_t c = 0; c < chunks; c++) {
+        double v[CHUNK];
+        to->chunk(v, draw, (uint64_t)c * LANES);
+        int64_t at = c * CHUNK, here = n - at < CHUNK ? n - at : CHUNK;
+        if (to->f32)
+            for (int64_t i = 0; i < here; i++)
+                to->f32[at + i] = (float)(to->offset + to->factor * v[i]);
+        else
+            for (int64_t i = 0; i < here; i++)
+                to->f64[at + i] = to->offset + to->factor * v[i];
+    }
 }
 
 void rs_draw_normal(float *out, const rs_draw *draw, int64_t n, double offset, double factor,
                     int threads)
 {
-    int64_t chunks = n / CHUNK + (n % CHUNK != 0);
-#pragma omp parallel for schedule(static) num_threads(threads) if (chunks > 16)
-    for (int64_t c = 0; c < chunks; c++) {
-        double z[CHUNK];
-        normal_chunk(z, draw, (uint64_t)c * LANES);
-        int64_t here = at_most(CHUNK, n - c * CHUNK);
-        for (int64_t i = 0; i < here; i++)
-            out[c * CHUNK + i] = (float)(offset + factor * z[i]);
-    }
+    target to = {.f32 = out, .offset = offset, .factor = factor, .chunk = normal_chunk};
+    fill(&to, draw, n, threads);
 }
 
 void rs_draw_normal_f64(double *out, const rs_draw *draw, int64_t n, double offset, double factor,
                         int threads)
 {
-    int64_t chunks = n / CHUNK + (n % CHUNK != 0);
-#pragma omp parallel for schedule(static) num_threads(threads) if (chunks > 16)
-    for (int64_t c = 0; c < chunks; c++) {
-        double z[CHUNK];
-        normal_chunk(z, draw, (uint64_t)c * LANES);
-        int64_t here = at_most(CHUNK, n - c * CHUNK);
-        for (int64_t i = 0; i < here; i++)
-            out[c * CHUNK + i] = offset + factor * z[i];
-    }
+    target to = {.f64 = out, .offset = offset, .factor = factor, .chunk = normal_chunk};
+    fill(&to, draw, n, threads);
 }
 
 void rs_draw_uniform(float *out, const rs_draw *draw, int64_t n, double low, double high,
                      int threads)
 {
-    int64_t chunks = n / CHUNK + (n % CHUNK != 0);
-#pragma omp parallel for schedule(static) num_threads(threads) if (chunks > 16)
-    for (int64_t c = 0; c < chunks; c++) {
-        uint32_t words[4][LANES];
-        philox_words(words, draw, (uint64_t)c * LANES);
-        int64_t here = at_most(CHUNK, n - c * CHUNK);
-        for (int64_t i = 0; i < here; i++) {
-            double u = ((double)words[i % 4][i / 4] + 0.5) * 0x1p-32;
-            out[c * CHUNK + i] = (float)(low + (high - low) * u);
-        }
-    }
+    target to = {.f32 = out, .offset = low, .factor = high - low, .chunk = uniform_chunk};
+    fill(&to, draw, n, threads);
 }
