@@ -6,24 +6,9 @@
  */
 #include "model/family.h"
 
-/* Fields of configurations written by transformers, newest spelling first. */
-const rs_field_row rs_dialect_common[] = {{RS_FIELD_WIDTH, "hidden_size"},
-                                          {RS_FIELD_WIDTH, "n_embd"},
-                                          {RS_FIELD_WIDTH, "d_model"},
-                                          {RS_FIELD_WIDTH, "dim"},
-                                          {RS_FIELD_LAYERS, "num_hidden_layers"},
-                                          {RS_FIELD_LAYERS, "n_layer"},
-                                          {RS_FIELD_LAYERS, "n_layers"},
-                                          {RS_FIELD_LAYERS, "num_layers"},
-                                          {RS_FIELD_HEADS, "num_attention_heads"},
-                                          {RS_FIELD_HEADS, "n_head"},
-                                          {RS_FIELD_HEADS, "n_heads"},
-                                          {RS_FIELD_HEADS, "num_heads"},
-                                          {RS_FIELD_KV_HEADS, "num_key_value_heads"},
-                                          {RS_FIELD_KV_HEADS, "num_kv_heads"},
+/* Fields of configurations written by transformers. */
+const rs_field_row rs_dialect_common[] = {RS_FIELDS_OF_SIZES,
                                           {RS_FIELD_KV_HEADS, "n_head_kv"},
-                                          {RS_FIELD_HEAD_DIM, "head_dim"},
-                                          {RS_FIELD_HEAD_DIM, "d_head"},
                                           {RS_FIELD_ROPE_DIMS, "rotary_dim"},
                                           {RS_FIELD_LAYER_GROUPS, "num_hidden_groups"},
                                           {RS_FIELD_INNER_GROUP, "inner_group_num"},

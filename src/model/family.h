@@ -71,6 +71,18 @@ typedef struct rs_field_row {
     rs_field field;
     const char *key; /* NULL ends the list */
 } rs_field_row;
+/* The spellings of sizes that most configurations use, newest first. */
+#define RS_FIELDS_OF_SIZES                                                                         \
+    {RS_FIELD_WIDTH, "hidden_size"}, {RS_FIELD_WIDTH, "n_embd"}, {RS_FIELD_WIDTH, "d_model"},      \
+        {RS_FIELD_WIDTH, "dim"}, {RS_FIELD_LAYERS, "num_hidden_layers"},                           \
+        {RS_FIELD_LAYERS, "n_layer"}, {RS_FIELD_LAYERS, "n_layers"},                               \
+        {RS_FIELD_LAYERS, "num_layers"}, {RS_FIELD_HEADS, "num_attention_heads"},                  \
+        {RS_FIELD_HEADS, "n_head"}, {RS_FIELD_HEADS, "n_heads"}, {RS_FIELD_HEADS, "num_heads"},    \
+        {RS_FIELD_KV_HEADS, "num_key_value_heads"}, {RS_FIELD_KV_HEADS, "num_kv_heads"},           \
+        {RS_FIELD_HEAD_DIM, "head_dim"},                                                           \
+    {                                                                                              \
+        RS_FIELD_HEAD_DIM, "d_head"                                                                \
+    }
 
 /* What the reference implementation assumes when the field is absent. Ends with value 0. */
 typedef struct rs_field_default {
