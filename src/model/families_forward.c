@@ -153,8 +153,7 @@ const rs_forward rs_forward_gpt_neox = {.types = "gpt_neox gptneox",
                                         .mlp_bias = RS_ALWAYS,
                                         .parallel = "use_parallel_residual",
                                         .theta = 10000,
-                                        .facts = RS_W_BEFORE | RS_W_FINAL | RS_W_CAUSAL |
-                                                 RS_W_PARTIAL_ROPE};
+                                        .facts = RS_W_BEFORE | RS_W_FINAL | RS_W_CAUSAL};
 
 static const rs_setting falcon[] = {NUMBER("vocab_size", 65024),
                                     NUMBER("hidden_size", 4544),
@@ -252,7 +251,7 @@ const rs_forward rs_forward_granite = {RMS_FORWARD("granite", granite),
                                        .qkv_bias = "attention_bias", .o_bias = "attention_bias",
                                        .mlp_bias = "mlp_bias", .facts = PRE_NORM | RS_W_GRANITE};
 const rs_forward rs_forward_phi3 = {RMS_FORWARD("phi3", phi3), .window_period = 1,
-                                    .facts = PRE_NORM | RS_W_PLAIN_ROPE | RS_W_PARTIAL_ROPE};
+                                    .facts = PRE_NORM | RS_W_PLAIN_ROPE};
 const rs_forward rs_forward_olmo = {DECODER_FORWARD("olmo", olmo), .fixed_eps = 1e-5,
                                     .qkv_bias = "attention_bias", .o_bias = "attention_bias",
                                     .facts = PRE_NORM | RS_W_CLIP};

@@ -111,7 +111,8 @@ enum {
     RS_FACT_HALF_SCALE = 1u << 10,    /* scores are divided by sqrt(d_head/2) */
     RS_FACT_GUESS = 1u << 11,         /* offered when an unknown model has these names */
     RS_FACT_BARE_NORM = 1u << 13,     /* its norms have no weights (OLMo) */
-    RS_FACT_GUESS_NORM = 1u << 12     /* and then its pre-norm is believed, too */
+    RS_FACT_GUESS_NORM = 1u << 12,    /* and then its pre-norm is believed, too */
+    RS_FACT_PARTIAL_ROPE = 1u << 14   /* its module reads partial_rotary_factor */
 };
 
 /* A field of the reference's configuration class, under its name there, and what it is when a
@@ -153,7 +154,6 @@ enum {
     RS_W_PLAIN_ROPE = 1u << 26,    /* its scaling laws are not run (Phi-3: longrope) */
     RS_W_PAD_ROW = 1u << 27,       /* the embedding's row of pad_token_id is drawn as 0 */
     RS_W_SCORE_CAP = 1u << 28,     /* attn_logit_softcapping is computed, not only read */
-    RS_W_PARTIAL_ROPE = 1u << 29,  /* partial_rotary_factor is computed, not only read */
     RS_W_GELU_TANH = 1u << 30      /* "gelu" means its approximation by tanh (Gemma) */
 };
 

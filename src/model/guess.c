@@ -166,6 +166,7 @@ rs_status rs_guess(rs_builder *b, const char *type)
     }
     if (gguf || !says_rope(&b->fields)) guess->rope = RS_ROPE_NONE;
     if (!(guess->facts & RS_FACT_GUESS_NORM)) guess->facts &= ~(unsigned)RS_FACT_PRE_NORM;
+    guess->facts |= RS_FACT_PARTIAL_ROPE; /* an unknown module may well read it */
     b->model->guessed = true;
     b->family = guess;
     b->fields.dialect = guess->dialect;
