@@ -106,6 +106,9 @@ void cli_progress_done(void); /* wipes the bar */
 void cli_install_signals(void);
 bool cli_interrupted(void);
 
+/* outputs.c: refuses two outputs that would be one file. */
+rs_status cli_check_outputs(const cli_args *args, rs_error *err);
+
 /* What a command does once its options are understood. */
 typedef struct cli_job cli_job;
 struct cli_job {

@@ -81,19 +81,6 @@ static rs_status check_counts(const cli_args *args, rs_error *err)
     return RS_OK;
 }
 
-/* The second of two files of one name would replace the first. */
-static rs_status check_files(const cli_args *args, rs_error *err)
-{
-    const char *const names[] = {"--output", "--taps", "--json", "--html"};
-    const char *const paths[] = {args->output, args->taps, args->json, args->html};
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        for (size_t k = 0; k < i && paths[i]; k++)
-            if (paths[k] && strcmp(paths[i], paths[k]) == 0 && strcmp(paths[i], "-") != 0)
-                return rs_fail(err, RS_E_BAD_OPTION, names[i], "choose another name",
-                               "%s is to be written by %s already", paths[i], names[k]);
-    return RS_OK;
-}
-
 static rs_centre centre_of(const char *name)
 {
     return strcmp(name, "median") == 0 ? RS_CENTRE_MEDIAN
@@ -116,7 +103,6 @@ static rs_status probe_options(rs_probe_options *options, rs_map_choice *maps, c
     rs_probe_defaults(options);
     RS_TRY(check_refused(args, err));
     RS_TRY(check_counts(args, err));
-    RS_TRY(check_files(args, err));
     options->source = (rs_probe_source){.text = args->text,
                                         .tokens = args->tokens,
                                         .images = args->images,

@@ -253,6 +253,7 @@ static rs_status run(rs_result *result, cli_job *job, rs_error *err)
     double started = cli_now();
     rs_context context = cli_context(job->args);
     if (!result) return rs_fail_memory(err, "result", 0);
+    RS_TRY(cli_check_outputs(job->args, err));
     RS_TRY(set_meta(result, job->args, err));
     RS_TRY(job->work(result, job, &context, err));
     RS_TRY(rs_result_set_meta(result, "seconds", json_real(cli_now() - started), err));

@@ -39,6 +39,7 @@ for count in --samples --batch --seq-len --generate; do
 done
 refused bad-option "a variant without any option" "$model" --tokens ids.json --variants a=
 refused bad-option "is to be written by --output already" "$model" --tokens ids.json --output a.st --taps a.st
+refused bad-option "is to be written by --output already" "$model" --tokens ids.json --output a.st --html "$PWD/./a.st"
 refused usage "a configuration has no weights" "$model/config.json" --tokens ids.json
 refused unsupported "predicts no next token" "$vision" --random 1 --generate 3
 
