@@ -7,7 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_MAPS = 64, MOST_COUNT = 1 << 30 };
+enum {
+    MOST_MAPS = 64,
+    MOST_COUNT = 1 << 30,
+    MOST_GENERATED = 4096 /* each token is a pass over all before it */
+};
 
 /* ---- options ---- */
 
@@ -67,17 +71,17 @@ static rs_status check_counts(const cli_args *args, rs_error *err)
 {
     const struct {
         const char *name;
-        uint64_t value;
-    } counts[] = {{"--random", args->random},
-                  {"--seq-len", args->seq_len},
-                  {"--samples", args->samples},
-                  {"--batch", args->batch},
-                  {"--generate", args->generate}};
+        uint64_t value, most;
+    } counts[] = {{"--random", args->random, MOST_COUNT},
+                  {"--seq-len", args->seq_len, MOST_COUNT},
+                  {"--samples", args->samples, MOST_COUNT},
+                  {"--batch", args->batch, MOST_COUNT},
+                  {"--generate", args->generate, MOST_GENERATED}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        if (counts[i].value > MOST_COUNT)
+        if (counts[i].value > counts[i].most)
             return rs_fail(err, RS_E_BAD_OPTION, counts[i].name, "give a smaller number",
-                           "%llu is more than %d", (unsigned long long)counts[i].value,
-                           (int)MOST_COUNT);
+                           "%llu is more than %llu", (unsigned long long)counts[i].value,
+                           (unsigned long long)counts[i].most);
     return RS_OK;
 }
 

@@ -23,7 +23,10 @@ rs_status rs_probe_undefined(rs_result *result, const rs_probed *variants, size_
 const char *rs_probe_precision_name(rs_precision precision);       /* "f32" */
 size_t rs_probe_main_variant(const rs_probed *variants, size_t n); /* "full", else the first */
 
-/* probe_generate.c: table generate and a finding with the ids. */
+/* probe_generate.c: whether the model and its positions serve, said before anything runs; then
+ * table generate and a finding with the ids. */
+rs_status rs_probe_check_generate(const rs_network *network, const rs_probe_inputs *inputs,
+                                  int64_t n_new, rs_error *err);
 rs_status rs_probe_generate(rs_result *result, const rs_network *network, rs_weights *weights,
                             const rs_probe_inputs *inputs, const rs_tokenizer *tokenizer,
                             const rs_probe_options *options, const rs_context *context,
