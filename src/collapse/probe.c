@@ -181,21 +181,14 @@ static rs_status set_run(const work *w, rs_error *err)
     return rs_result_set_meta(w->result, "run", object, err);
 }
 
-/* Notes of the edits, each once: most variants have the same to say. */
+/* What the files, the inputs, the network and its edits had to say. */
 static rs_status add_notes(work *w, rs_error *err)
 {
+    if (w->network->checkpoint)
+        RS_TRY(rs_result_add_notes(w->result, &w->network->checkpoint->notes, err));
     RS_TRY(rs_result_add_notes(w->result, &w->inputs->notes, err));
-    for (size_t v = 0; v < w->n; v++) {
-        const rs_notes *notes = &w->networks[v]->notes;
-        for (size_t i = 0; i < notes->n; i++) {
-            bool said = false;
-            for (size_t k = 0; k < rs_result_finding_count(w->result) && !said; k++)
-                said = strcmp(rs_result_finding_at(w->result, k)->message,
-                              notes->items[i].message) == 0;
-            rs_notes one = {.items = &notes->items[i], .n = 1};
-            if (!said) RS_TRY(rs_result_add_notes(w->result, &one, err));
-        }
-    }
+    for (size_t v = 0; v < w->n; v++)
+        RS_TRY(rs_result_add_notes(w->result, &w->networks[v]->notes, err));
     return RS_OK;
 }
 

@@ -56,6 +56,14 @@ grep -q "changes nothing here" out && note_failure "--compat is said to change n
 expect 0 "$RANKSCOPE" probe "$albert" --random 1 --seq-len 4 --compat dong2021-code
 says out "albert with its MLP"
 
+# What the reader of the folder had to say, once, also beside a scan.
+rm -rf folder && cp -r "$model" folder && chmod -R u+w folder && cp folder/model.safetensors folder/other.safetensors
+for more in --no-loss --scan; do
+    expect 0 "$RANKSCOPE" probe folder --tokens ids.json $more --json a.json --quiet
+    python3 -c "import json; c = [f['code'] for f in json.load(open('a.json'))['findings']]; assert c.count('skipped_file') == 1, c" ||
+        note_failure "probe $more does not say once which files it passed over"
+done
+
 # ---- bad inputs ----
 refused not-found "nowhere.json" "$model" --tokens nowhere.json
 : >empty.txt
