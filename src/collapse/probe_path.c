@@ -1,211 +1,10 @@
-/* probe_path.c: from a path to a filled result: a checkpoint or a description with random weights,
- * its tokenizer, the inputs; then the probe, and on request the scan of the same weights. */
+/* probe_path.c: from a path to a filled result: opens, probes, and on request scans the same
+ * weights. */
 #include "base/memory.h"
+#include "collapse/opened.h"
 #include "collapse/probe.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-
-typedef struct opened {
-    const rs_probe_request *request;
-    rs_probe_options options; /* the request's, with what the files said */
-    rs_input_files *files;
-    size_t files_capacity;
-    json_t *config; /* of ARCH.json or config.json */
-    char *config_path;
-    rs_arch *arch;
-    rs_init *init;
-    rs_checkpoint *checkpoint;
-    rs_network *network;
-    rs_tokenizer *tokenizer;
-    rs_probe_inputs *inputs;
-} opened;
-
-/* ---- files that must not be overwritten ---- */
-
-static rs_status add_file(opened *o, rs_file_id id, rs_error *err)
-{
-    rs_input_files *files = o->files;
-    if (!RS_GROW(files->ids, files->n, o->files_capacity))
-        return rs_fail_memory(err, "input files", 0);
-    files->ids[files->n++] = id;
-    return RS_OK;
-}
-
-static rs_status add_path(opened *o, const char *path, rs_error *err)
-{
-    struct stat st;
-    if (!path || stat(path, &st) != 0) return RS_OK;
-    return add_file(o, (rs_file_id){(uint64_t)st.st_dev, (uint64_t)st.st_ino}, err);
-}
-
-static bool is_folder(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-/* The folder that PATH is or lies in: what belongs to the model lies beside it. */
-static const char *model_folder(char *buffer, size_t size, const char *path)
-{
-    if (is_folder(path)) return path;
-    const char *slash = strrchr(path, '/');
-    if (!slash) return ".";
-    snprintf(buffer, size, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-    return buffer;
-}
-
-static rs_status add_beside(opened *o, const char *name, rs_error *err)
-{
-    char folder[4096], path[4352];
-    snprintf(path, sizeof path, "%s/%s", model_folder(folder, sizeof folder, o->request->path),
-             name);
-    return add_path(o, path, err);
-}
-
-static rs_status note_files(opened *o, rs_error *err)
-{
-    static const char *const beside[] = {"model.safetensors.index.json", "tokenizer.json",
-                                         "tokenizer_config.json", "modules.json"};
-    const rs_probe_source *source = &o->request->options.source;
-    const char *paths[] = {source->text,           source->tokens, source->images,
-                           source->encoder_states, o->config_path, o->request->path};
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        RS_TRY(add_path(o, paths[i], err));
-    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
-        RS_TRY(add_beside(o, beside[i], err));
-    RS_TRY(add_path(o, o->network->pooling_file, err));
-    if (!o->checkpoint) return RS_OK;
-    for (size_t i = 0; i < o->checkpoint->n_files; i++) {
-        const rs_mapping *mapping = o->checkpoint->files[i].mapping;
-        RS_TRY(add_file(o, (rs_file_id){mapping->device, mapping->inode}, err));
-    }
-    return add_path(o, o->checkpoint->config_path, err);
-}
-
-/* ---- the network ---- */
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
-static rs_status read_config(opened *o, rs_error *err)
-{
-    const char *path = o->request->path;
-    size_t size = strlen(path) + sizeof "/config.json";
-    o->config_path = rs_malloc(size, 1);
-    if (!o->config_path) return rs_fail_memory(err, path, size);
-    snprintf(o->config_path, size, "%s%s", path, is_folder(path) ? "/config.json" : "");
-    rs_mapping *file;
-    RS_TRY(rs_mapping_open(&file, o->config_path, err));
-    rs_status status =
-        rs_config_parse(&o->config, o->config_path, (const char *)file->data, file->size, err);
-    rs_mapping_close(file);
-    return status;
-}
-
-/* config.json of a published model names its type; an architecture file has no such field. */
-static bool is_architecture(const json_t *config)
-{
-    return !json_object_get(config, "model_type") && !json_object_get(config, "architectures");
-}
-
-static rs_status read_architecture(opened *o, rs_error *err)
-{
-    RS_TRY(rs_arch_read(&o->arch, o->config, o->config_path, err));
-    rs_probe_source *source = &o->options.source;
-    if (source->seq_len == 0) source->seq_len = o->arch->seq_len;
-    source->arch = o->arch;
-    return rs_network_from_arch(&o->network, o->config, o->config_path, o->init, err);
-}
-
-static rs_status draw_network(opened *o, const rs_context *context, rs_error *err)
-{
-    RS_TRY(read_config(o, err));
-    bool architecture = is_architecture(o->config);
-    if (!architecture && !o->request->init)
-        return rs_fail(err, RS_E_USAGE, o->config_path,
-                       "give --init default, or the folder of the checkpoint instead of its "
-                       "config.json",
-                       "a configuration has no weights of its own");
-    RS_TRY(rs_init_open(&o->init, o->request->init, context->seed, err));
-    rs_init_set_threads(o->init, context->threads);
-    if (architecture) return read_architecture(o, err);
-    return rs_network_from_config(&o->network, o->config, o->config_path, o->init, err);
-}
-
-static rs_status open_network(opened *o, const rs_context *context, rs_error *err)
-{
-    const char *path = o->request->path;
-    if (o->request->init || ends_with(path, ".json")) return draw_network(o, context, err);
-    rs_checkpoint_options how = {.lenient = o->request->lenient};
-    RS_TRY(rs_checkpoint_open(&o->checkpoint, path, &how, err));
-    return rs_network_open(&o->network, o->checkpoint, err);
-}
-
-/* ---- the tokenizer: in the folder of the model, or in its GGUF file ---- */
-
-static rs_status open_tokenizer(opened *o, rs_error *err)
-{
-    const char *path = o->request->path;
-    const rs_probe_options *options = &o->request->options;
-    char folder[4096];
-    if (!options->source.text && !options->generate) return RS_OK;
-    if (!ends_with(path, ".gguf")) path = model_folder(folder, sizeof folder, path);
-    rs_status status = rs_tokenizer_open(&o->tokenizer, path, err);
-    /* Without one --generate still gives ids. */
-    return options->source.text || status == RS_E_NO_MEMORY ? status : RS_OK;
-}
-
-/* ---- meta "model": contract.md ---- */
-
-/* The type that most of the weights have. */
-static const char *common_dtype(const rs_checkpoint *checkpoint)
-{
-    int64_t counts[RS_DTYPE_COUNT] = {0};
-    int best = RS_F32;
-    if (!checkpoint) return rs_dtype_info(RS_F32)->name;
-    for (size_t i = 0; i < checkpoint->n_tensors; i++)
-        counts[checkpoint->tensors[i].dtype] += checkpoint->tensors[i].count;
-    for (int t = 0; t < RS_DTYPE_COUNT; t++)
-        if (counts[t] > counts[best]) best = t;
-    return rs_dtype_info((rs_dtype)best)->name;
-}
-
-static json_t *file_names(const opened *o)
-{
-    json_t *files = json_array();
-    for (size_t i = 0; o->checkpoint && i < o->checkpoint->n_files; i++)
-        json_array_append_new(files, json_string(o->checkpoint->files[i].name));
-    if (!o->config_path) return files;
-    const char *slash = strrchr(o->config_path, '/');
-    json_array_append_new(files, json_string(slash ? slash + 1 : o->config_path));
-    return files;
-}
-
-static rs_status set_model(rs_result *result, const opened *o, rs_error *err)
-{
-    const rs_network *n = o->network;
-    const rs_branch *mixer = NULL;
-    for (int32_t l = 0; l < n->n_layers && !mixer; l++)
-        mixer = rs_layer_mixer(&n->layers[l]);
-    rs_attention_op none = {0};
-    const rs_attention_op *a = mixer ? &mixer->attention : &none;
-    json_t *object =
-        json_pack("{s:s?, s:i, s:I, s:i, s:i, s:I, s:I, s:s, s:s, s:o}", "family", n->family,
-                  "layers", (int)n->n_layers, "d_model", (json_int_t)n->d_model, "heads",
-                  (int)a->heads, "kv_heads", (int)a->kv_heads, "d_head", (json_int_t)a->head_dim,
-                  "parameters", (json_int_t)n->parameters, "dtype", common_dtype(o->checkpoint),
-                  "weights", o->checkpoint ? "checkpoint" : "random", "files", file_names(o));
-    return rs_result_set_meta(result, "model", object, err);
-}
-
-/* ---- all together ---- */
-
-static rs_status scan_too(rs_result *result, const opened *o, const rs_context *context,
+static rs_status scan_too(rs_result *result, const rs_opened *o, const rs_context *context,
                           rs_error *err)
 {
     rs_scan_options options;
@@ -218,36 +17,30 @@ static rs_status scan_too(rs_result *result, const opened *o, const rs_context *
     return status;
 }
 
-static rs_status run(opened *o, rs_result *result, const rs_context *context, rs_error *err)
+static rs_status run(rs_opened *o, rs_result *result, rs_input_files *files,
+                     const rs_probe_request *request, const rs_context *context, rs_error *err)
 {
-    RS_TRY(open_network(o, context, err));
-    RS_TRY(note_files(o, err));
-    if (o->request->scan && !o->checkpoint)
+    const rs_probe_options *options = &request->options;
+    rs_open_request open = {.path = request->path,
+                            .init = request->init,
+                            .lenient = request->lenient,
+                            .wants_tokenizer = options->generate > 0,
+                            .source = options->source};
+    RS_TRY(rs_opened_open(o, result, files, &open, context, err));
+    if (request->scan && !o->checkpoint)
         return rs_fail(err, RS_E_USAGE, "--scan", "leave it out",
                        "weights that were just drawn are not worth a scan");
-    RS_TRY(open_tokenizer(o, err));
-    RS_TRY(rs_probe_inputs_open(&o->inputs, &o->options.source, o->network, o->tokenizer,
-                                context->seed, err));
-    RS_TRY(set_model(result, o, err));
-    RS_TRY(
-        rs_probe(result, o->network, o->inputs, o->tokenizer, &o->options, o->files, context, err));
-    return o->request->scan ? scan_too(result, o, context, err) : RS_OK;
+    RS_TRY(rs_probe(result, o->network, o->inputs, o->tokenizer, options, files, context, err));
+    return request->scan ? scan_too(result, o, context, err) : RS_OK;
 }
 
 rs_status rs_probe_path(rs_result *result, rs_input_files *inputs, const rs_probe_request *request,
                         const rs_context *context, rs_error *err)
 {
     rs_input_files own = {0};
-    opened o = {.request = request, .options = request->options, .files = inputs ? inputs : &own};
-    rs_status status = run(&o, result, context, err);
-    rs_probe_inputs_close(o.inputs);
-    rs_tokenizer_close(o.tokenizer);
-    rs_network_close(o.network);
-    if (o.arch) rs_arch_close(o.arch);
-    rs_init_close(o.init);
-    rs_checkpoint_close(o.checkpoint);
-    json_decref(o.config);
-    rs_free(o.config_path);
+    rs_opened o = {0};
+    rs_status status = run(&o, result, inputs ? inputs : &own, request, context, err);
+    rs_opened_close(&o);
     rs_free(own.ids);
     return status;
 }

@@ -77,6 +77,22 @@ static rs_status tell(rs_runner *run, rs_site site, int32_t layer, const rs_stat
     return RS_OK;
 }
 
+static rs_status tell_branch(rs_runner *run, int32_t branch, rs_moment moment,
+                             const rs_state *state, rs_error *err)
+{
+    rs_state_view view;
+    bool made = false;
+    for (size_t i = 0; i < run->n_taps; i++) {
+        const rs_tap *tap = run->taps[i];
+        if (!tap->branch) continue;
+        if (!made) RS_TRY(run->ops->view(run, &view, state, err));
+        made = true;
+        RS_TRY(tap->branch(tap->user, run->layer, branch, moment, &view, err));
+    }
+    if (made) rs_blas_set_threads(1);
+    return RS_OK;
+}
+
 static bool wants_logits(const rs_runner *run)
 {
     for (size_t i = 0; i < run->n_taps; i++)
@@ -94,13 +110,17 @@ static bool layer_joins(const rs_layer *layer)
 }
 
 /* out = op(before(what the branch reads)) */
-static rs_status run_op(rs_runner *run, const rs_branch *branch, const rs_state *in, rs_error *err)
+static rs_status run_op(rs_runner *run, const rs_layer *layer, int32_t b, const rs_state *in,
+                        rs_error *err)
 {
+    const rs_branch *branch = &layer->branches[b];
     if (branch->before.kind != RS_NORM_NONE) {
         RS_TRY(run->ops->norm(run, &run->normed, in, &branch->before, err));
         in = &run->normed;
     }
-    return run->ops->branch[branch->kind](run, &run->branch_out, in, branch, err);
+    RS_TRY(tell_branch(run, b, RS_MOMENT_OP_IN, in, err));
+    RS_TRY(run->ops->branch[branch->kind](run, &run->branch_out, in, branch, err));
+    return tell_branch(run, b, RS_MOMENT_OP_OUT, &run->branch_out, err);
 }
 
 /* Whether a file of weights was cut short while they were read. */
@@ -123,12 +143,14 @@ static rs_status run_layer(rs_runner *run, const rs_layer *layer, rs_error *err)
         const rs_branch *branch = &layer->branches[b];
         rs_state *out = NULL;
         RS_TRY(rs_check_cancelled(run->context, err));
+        RS_TRY(tell_branch(run, b, RS_MOMENT_IN, &run->x, err));
         if (branch->scale != 0) {
             out = &run->branch_out;
-            RS_TRY(run_op(run, branch, branch->joins && b > 0 ? &run->joined : &run->x, err));
+            RS_TRY(run_op(run, layer, b, branch->joins && b > 0 ? &run->joined : &run->x, err));
             if (branch == mixer) RS_TRY(tell(run, RS_SITE_MIXER_OUT, run->layer + 1, out, err));
         }
         RS_TRY(run->ops->combine(run, &run->x, out, branch, err));
+        RS_TRY(tell_branch(run, b, RS_MOMENT_OUT, &run->x, err));
     }
     return check_files(run->network, err);
 }

@@ -40,6 +40,16 @@ typedef enum rs_site {
     RS_SITE_COUNT
 } rs_site;
 
+/* Where in a branch X <- after(skip X + scale inside(op(before(X)))) a state is. A branch of scale
+ * 0 has no OP_IN and OP_OUT. */
+typedef enum rs_moment {
+    RS_MOMENT_IN,     /* the running X before the branch */
+    RS_MOMENT_OP_IN,  /* before(X), or before() of what the layer's first branch read (joins) */
+    RS_MOMENT_OP_OUT, /* op's result, before inside, scale and skip */
+    RS_MOMENT_OUT,    /* the running X after the branch, its norm included */
+    RS_MOMENT_COUNT
+} rs_moment;
+
 /* A state on its way through the network: rows as in the batch. Valid during the call only. */
 typedef struct rs_state_view {
     rs_precision precision;
@@ -70,6 +80,10 @@ typedef struct rs_tap {
     unsigned sites; /* bits 1u << RS_SITE_...: those that `state` is told */
     rs_status (*state)(void *user, rs_site site, int32_t layer, const rs_state_view *view,
                        rs_error *err);
+    /* All moments of branch `branch` (from 0) of layer `layer` (from 0), in the order above; the
+     * attention matrices of that branch come between OP_IN and OP_OUT. */
+    rs_status (*branch)(void *user, int32_t layer, int32_t branch, rs_moment moment,
+                        const rs_state_view *view, rs_error *err);
     /* Which heads (layer, head from 0): the engine forms the matrix only for those. NULL: all. */
     bool (*wants_attention)(void *user, int32_t layer, int32_t head);
     bool wants_logits;
