@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 
 #include <math.h>
+#include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -48,38 +49,49 @@ INLINE void add(float *restrict to, const float *restrict a, float factor, int64
         to[k] += factor * a[k];
 }
 
-INLINE bool median_move(double *restrict median, const double *restrict points, const int64_t *rows,
-                        const double *restrict weights, int64_t m, int64_t ld, int64_t columns)
+/* Four columns at a time; where registers are narrower the compiler splits them. */
+typedef double lanes __attribute__((vector_size(32)));
+typedef int64_t bits __attribute__((vector_size(32)));
+enum { WIDTH = 4, PARTS = RS_LP_COLUMNS / WIDTH };
+
+/* The entries of a where the mask is set, those of b elsewhere. */
+#define BLEND(mask, a, b) ((lanes)(((bits)(a) & (mask)) | ((bits)(b) & ~(mask))))
+
+INLINE bool median_move(double *median, const double *points, const int64_t *rows,
+                        const double *weights, int64_t m, int64_t ld, int64_t columns)
 {
-    double below[RS_LP_COLUMNS] = {0}, above[RS_LP_COLUMNS] = {0};
-    double down[RS_LP_COLUMNS], up[RS_LP_COLUMNS], half = 0;
-    for (int64_t k = 0; k < RS_LP_COLUMNS; k++) {
-        down[k] = -INFINITY;
-        up[k] = INFINITY;
+    const lanes zero = {0};
+    lanes c[PARTS] = {{0}}, below[PARTS] = {{0}}, above[PARTS] = {{0}}, down[PARTS], up[PARTS];
+    double half = 0;
+    size_t bytes = (size_t)columns * sizeof *median;
+    memcpy(c, median, bytes);
+    for (int part = 0; part < PARTS; part++) {
+        down[part] = zero - INFINITY;
+        up[part] = zero + INFINITY;
     }
     for (int64_t j = 0; j < m; j++) {
-        const double *restrict row = points + rows[j] * ld;
-        double w = weights[rows[j]];
-        half += 0.5 * w;
-        for (int64_t k = 0; k < columns; k++) {
-            double p = row[k], c = median[k];
-            bool less = p<c, more = p> c;
-            below[k] += less ? w : 0;
-            above[k] += more ? w : 0;
-            double low = less ? p : -INFINITY, high = more ? p : INFINITY;
-            down[k] = low > down[k] ? low : down[k];
-            up[k] = high < up[k] ? high : up[k];
+        lanes p[PARTS] = {{0}}, w = zero + weights[rows[j]];
+        memcpy(p, points + rows[j] * ld, columns == RS_LP_COLUMNS ? sizeof p : bytes);
+        half += 0.5 * weights[rows[j]];
+        for (int part = 0; part < PARTS; part++) {
+            bits less = p[part]<c[part], more = p[part]> c[part];
+            below[part] += (lanes)((bits)w & less);
+            above[part] += (lanes)((bits)w & more);
+            bits higher = less & (p[part] > down[part]), lower = more & (p[part] < up[part]);
+            down[part] = BLEND(higher, p[part], down[part]);
+            up[part] = BLEND(lower, p[part], up[part]);
         }
     }
-    int64_t moved = 0;
     /* Rounding of the sums must not send a median to and fro between two entries. */
     half *= 1 + 1e-14;
-    for (int64_t k = 0; k < columns; k++) {
-        bool left = below[k] > half, right = above[k] > half;
-        moved += left | right;
-        median[k] = left ? down[k] : right ? up[k] : median[k];
+    bits moved = {0};
+    for (int part = 0; part < PARTS; part++) {
+        bits left = below[part] > zero + half, right = above[part] > zero + half;
+        moved |= left | right;
+        c[part] = BLEND(left, down[part], BLEND(right, up[part], c[part]));
     }
-    return moved == 0;
+    memcpy(median, c, bytes);
+    return (moved[0] | moved[1] | moved[2] | moved[3]) == 0;
 }
 
 #define DEFINE_SET(suffix, attribute)                                                              \

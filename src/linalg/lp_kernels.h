@@ -27,7 +27,7 @@ void rs_lp_add(float *to, const float *a, float factor, int64_t d);
  * m listed rows: where less than half of all weight lies on either side of median_k, it stays, else
  * it goes to the next entry on the heavy side. Returns whether all of them stay.
  */
-enum { RS_LP_COLUMNS = 64 };
+enum { RS_LP_COLUMNS = 8 };
 bool rs_lp_median_move(double *median, const double *points, const int64_t *rows,
                        const double *weights, int64_t m, int64_t ld, int64_t columns);
 

@@ -37,7 +37,8 @@ enum {
     MOST_STEPS = 80,
     PATIENCE = 20, /* steps in which the gap was not halved */
     FEWEST_ROWS = 24,
-    BOUND_EVERY = 3 /* steps from one lower bound to the next while the gap is wide */
+    FIRST_BOUND = 5, /* steps before lower bounds are worth their time */
+    MOST_MOVES = 12
 };
 #define FIRST_WIDTH 0.5   /* e, in units of the largest mean magnitude of a row */
 #define LEAST_WIDTH 1e-7  /* float32 knows no less */
@@ -186,16 +187,19 @@ static double advance(smooth *s)
     return sqrt(square / (double)d);
 }
 
-/* φ(w) by weighted medians, which start from where they were. */
+/* φ(w) by weighted medians, which near the end are an entry or two from x; 0 when they are further
+ * away than is worth the walk. */
 static double lower(smooth *s)
 {
-    int64_t n = s->ball->n, d = s->ball->d;
+    int64_t d = s->ball->d;
     const double *points = s->ball->points;
     double value = 0, weights = 0;
+    memcpy(s->median, s->x, (size_t)d * sizeof *s->x);
     for (int64_t k = 0; k < d; k += RS_LP_COLUMNS) {
         int64_t columns = d - k < RS_LP_COLUMNS ? d - k : RS_LP_COLUMNS, moves = 0;
-        while (!rs_lp_median_move(s->median + k, points + k, s->rows, s->w, s->m, d, columns))
-            if (++moves > n) return 0;
+        while (
+            !rs_lp_median_move(s->median + k, points + k, s->active, s->w, s->n_active, d, columns))
+            if (++moves > MOST_MOVES) return 0;
     }
     for (int64_t j = 0; j < s->n_active; j++) {
         int64_t i = s->active[j];
@@ -221,7 +225,6 @@ static void start(smooth *s, rs_lp_ball *ball)
     s->n_active = 0;
     memset(s->x, 0, d * sizeof *s->x);
     memset(s->x32, 0, d * sizeof *s->x32);
-    memset(s->median, 0, d * sizeof *s->median);
     memset(s->w, 0, n * sizeof *s->w);
     memset(s->y, 0, n * d * sizeof *s->y);
     for (size_t i = 0; i < n * d; i++)
@@ -253,10 +256,9 @@ void rs_lp_smooth(rs_lp_ball *ball, rs_workspace space)
         s.width = next_width(s.width, advance(&s));
         ball->found.iterations++;
         radius = rs_lp_offer_centre(ball, s.x, s.distance);
+        /* Weights that make the best centre so far tend to make the best bound, too. */
+        if (step >= FIRST_BOUND && radius <= ball->found.radius) rs_lp_offer_lower(ball, lower(&s));
         double gap = ball->found.radius - ball->found.lower;
-        bool near = gap <= 4 * ball->tolerance * ball->found.radius;
-        if (near || step % BOUND_EVERY == BOUND_EVERY - 1) rs_lp_offer_lower(ball, lower(&s));
-        gap = ball->found.radius - ball->found.lower;
         idle = gap <= halved / 2 ? 0 : idle + 1;
         halved = idle == 0 ? gap : halved;
     }
