@@ -209,12 +209,16 @@ static double lower(smooth *s)
     return value / weights;
 }
 
-/* How much e may fall after a step of this length: while steps are longer than a few e, the kinks
- * that they cross are not those that they were computed with. */
+/* How e follows the length of a step: while steps are longer than e, the kinks that they cross are
+ * not those that they were computed with; when they are much longer, steps go in circles. */
 static double next_width(double width, double length)
 {
-    double ratio = length / width;
-    return width * (ratio < 0.5 ? 0.15 : ratio < 1 ? 0.3 : ratio < 2 ? 0.5 : 1);
+    static const struct {
+        double below, factor;
+    } rules[] = {{0.5, 0.15}, {1, 0.3}, {2, 0.5}, {6, 1}};
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (length < rules[i].below * width) return rules[i].factor * width;
+    return 2 * width;
 }
 
 static void start(smooth *s, rs_lp_ball *ball)
