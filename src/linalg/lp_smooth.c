@@ -34,15 +34,18 @@
 #include <string.h>
 
 enum {
-    MOST_STEPS = 80,
-    PATIENCE = 20, /* steps in which the gap was not halved */
+    MOST_STEPS = 160,
+    PATIENCE = 16, /* steps in which the gap was not halved */
+    RESTARTS = 4,
     FEWEST_ROWS = 24,
+    MORE_ROWS = 4,   /* beyond those with weight */
     FIRST_BOUND = 5, /* steps before lower bounds are worth their time */
     MOST_MOVES = 12
 };
 #define FIRST_WIDTH 0.5   /* e, in units of the largest mean magnitude of a row */
 #define LEAST_WIDTH 1e-7  /* float32 knows no less */
-#define NEAR 0.02         /* rows this near the surface, relative to the radius, are looked at */
+#define NEAR 0.002        /* rows this near the surface, relative to the radius, are looked at */
+#define AGAIN_WIDTH 0.1   /* e of a restart, relative to the first */
 #define PROXIMAL 1e-6     /* added to S, where no entry is near its kink */
 #define LEAST_WEIGHT 1e-4 /* of 1/n: rows without weight keep a D */
 #define INSIDE 0.99f
@@ -119,7 +122,8 @@ static double kth_distance(smooth *s, int64_t k)
 /* The rows that may have weight next: those that have, and those near the surface. */
 static void look_at(smooth *s, double radius)
 {
-    int64_t n = s->ball->n, fewest = s->n_active + 8 > FEWEST_ROWS ? s->n_active + 8 : FEWEST_ROWS;
+    int64_t n = s->ball->n,
+            fewest = s->n_active + MORE_ROWS > FEWEST_ROWS ? s->n_active + MORE_ROWS : FEWEST_ROWS;
     double limit = radius * (1 - NEAR);
     if (fewest >= n)
         limit = -1;
@@ -245,21 +249,47 @@ static void first_weights(smooth *s)
     }
 }
 
+/* Steps that went in circles, or e too small for what is still wrong: again from the best centre
+ * with a wider e, each time another one, so that it does not run into the same circle. */
+static double restart(smooth *s, int count)
+{
+    size_t d = (size_t)s->ball->d;
+    s->width = FIRST_WIDTH * ldexp(AGAIN_WIDTH, -2 * count);
+    memcpy(s->x, s->ball->best, d * sizeof *s->x);
+    for (size_t k = 0; k < d; k++)
+        s->x32[k] = (float)s->x[k];
+    for (int64_t i = 0; i < s->ball->n; i++)
+        s->distance[i] = rs_distance_1(s->ball->points + i * s->ball->d, s->x, s->ball->d);
+    return s->ball->found.radius;
+}
+
+/* One step; returns the radius it leads to, a negative number when none can be taken. */
+static double take_step(smooth *s, rs_lp_ball *ball, double radius, bool first)
+{
+    look_at(s, radius);
+    if (first) first_weights(s);
+    linearise(s);
+    if (!rs_lp_simplex_solve(&s->simplex, s->m)) return -1;
+    s->width = next_width(s->width, advance(s));
+    ball->found.iterations++;
+    return rs_lp_offer_centre(ball, s->x, s->distance);
+}
+
 void rs_lp_smooth(rs_lp_ball *ball, rs_workspace space)
 {
     smooth s;
     take(&s, ball->n, ball->d, &space);
     start(&s, ball);
     double radius = rs_lp_offer_centre(ball, s.x, s.distance), halved = INFINITY;
-    for (int step = 0, idle = 0; step < MOST_STEPS && idle < PATIENCE; step++) {
-        if (rs_lp_closed(ball) || !(s.width > LEAST_WIDTH)) break;
-        look_at(&s, radius);
-        if (step == 0) first_weights(&s);
-        linearise(&s);
-        if (!rs_lp_simplex_solve(&s.simplex, s.m)) break;
-        s.width = next_width(s.width, advance(&s));
-        ball->found.iterations++;
-        radius = rs_lp_offer_centre(ball, s.x, s.distance);
+    int idle = 0, restarts = 0;
+    for (int step = 0; step < MOST_STEPS && !rs_lp_closed(ball); step++) {
+        if (idle >= PATIENCE || !(s.width > LEAST_WIDTH)) {
+            if (restarts == RESTARTS) break;
+            radius = restart(&s, restarts++);
+            idle = 0;
+        }
+        radius = take_step(&s, ball, radius, step == 0);
+        if (!(radius >= 0)) break;
         /* Weights that make the best centre so far tend to make the best bound, too. */
         if (step >= FIRST_BOUND && radius <= ball->found.radius) rs_lp_offer_lower(ball, lower(&s));
         double gap = ball->found.radius - ball->found.lower;
