@@ -291,7 +291,8 @@ void rs_lp_smooth(rs_lp_ball *ball, rs_workspace space)
         radius = take_step(&s, ball, radius, step == 0);
         if (!(radius >= 0)) break;
         /* Weights that make the best centre so far tend to make the best bound, too. */
-        if (step >= FIRST_BOUND && radius <= ball->found.radius) rs_lp_offer_lower(ball, lower(&s));
+        if (step >= FIRST_BOUND && radius <= ball->found.radius * (1 + ball->tolerance))
+            rs_lp_offer_lower(ball, lower(&s));
         double gap = ball->found.radius - ball->found.lower;
         idle = gap <= halved / 2 ? 0 : idle + 1;
         halved = idle == 0 ? gap : halved;
