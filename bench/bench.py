@@ -297,6 +297,8 @@ def case_tables(quick):
     Every figure is of the first pass of a process, whose memory is cold."""
     model, binary = forward_model("bert"), os.path.join(ROOT, "build", "rankscope")
     kinds = {"no taps": None, "tokens, no spectral ranks": ["--no-attention", "--no-spectral"], "tokens": ["--no-attention"],
+             "tokens, median centre": ["--no-attention", "--residual-centre", "median"],
+             "tokens, LP centre": ["--no-attention", "--residual-centre", "lp"],
              "attention": ["--no-spectral"], "tokens and attention": []}
     seconds = {kind: [] for kind in kinds}
     out = os.path.join(WORK, "tables.json")

@@ -15,6 +15,10 @@ rs_status rs_probe_input_findings(rs_result *result, const rs_network *network,
  * weight brings it. */
 rs_status rs_probe_nonfinite(rs_result *result, const rs_probed *variant, rs_error *err);
 
+/* probe_centre.c: finding lp_centre_open: samples whose LP centre is less exact than it should be.
+ */
+rs_status rs_probe_centre(rs_result *result, const rs_probed *variant, rs_error *err);
+
 /* probe_undefined.c: findings zero_state and undefined_columns. */
 rs_status rs_probe_undefined(rs_result *result, const rs_probed *variants, size_t n,
                              const rs_probe_options *options, rs_error *err);
