@@ -184,7 +184,7 @@ static rs_status measure_sample(rs_gather *g, int64_t s, matrix x, rs_error *err
 /* A little more than the solver aims at, so that what it reached by rounding is no finding. */
 static void note_centre(rs_token_row *out, double gap, double epsilon, int64_t sample)
 {
-    if (!(gap > 2 * fmax(RS_LP_TOLERANCE, RS_TOKEN_LP_GAP * epsilon))) return;
+    if (!(gap > 2 * fmax(RS_TOKEN_LP_LEAST, RS_TOKEN_LP_GAP * epsilon))) return;
     out->open_centres++;
     if (gap <= out->open_gap) return;
     out->open_gap = gap;

@@ -235,7 +235,7 @@ static double lp_centre(sweep *s, const rs_token_matrix *x, double epsilon, rs_w
             row[k] -= s->first[k];
     }
     rs_lp_centre result;
-    double tolerance = fmax(RS_LP_TOLERANCE, RS_TOKEN_LP_GAP * epsilon);
+    double tolerance = fmax(RS_TOKEN_LP_LEAST, RS_TOKEN_LP_GAP * epsilon);
     rs_lp_centre_find(s->offset, &result, rows, x->n, x->d, tolerance, &space);
     return result.radius > 0 ? (result.radius - result.lower) / result.radius : 0;
 }
