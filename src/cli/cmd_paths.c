@@ -2,10 +2,7 @@
 #include "cli/cli.h"
 #include "collapse/paths.h"
 
-#include "base/memory.h"
-
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,25 +65,16 @@ static rs_status paths_options(rs_paths_options *options, const cli_args *args, 
     return RS_OK;
 }
 
+static rs_status paths(rs_result *result, cli_job *job, const rs_context *context, rs_error *err)
+{
+    return rs_paths_path(result, &job->inputs, job->request, context, err);
+}
+
 int cli_paths(const cli_args *args)
 {
-    double started = cli_now();
     rs_error err;
     rs_paths_request request = {.path = args->input, .init = args->init, .lenient = args->lenient};
     if (paths_options(&request.options, args, &err) != RS_OK) return cli_fail(&err);
-    rs_context context = cli_context(args);
-    rs_input_files inputs = {0};
-    rs_result *result = rs_result_new("paths");
-    rs_status status =
-        result ? cli_set_meta(result, args, NAN, &err) : rs_fail_memory(&err, "result", 0);
-    if (status == RS_OK) status = rs_paths_path(result, &inputs, &request, &context, &err);
-    int code;
-    if (status == RS_OK) {
-        code = cli_finish(result, args, started, inputs.ids, inputs.n);
-    } else {
-        rs_result_free(result);
-        code = cli_fail(&err);
-    }
-    rs_free(inputs.ids);
-    return code;
+    cli_job job = {.args = args, .request = &request, .work = paths};
+    return cli_run(&job);
 }

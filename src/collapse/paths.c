@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "collapse/paths_parts.h"
-#include "collapse/probe.h"
+#include "collapse/probe_parts.h"
 #include "linalg/vector.h"
 
 #include <math.h>
@@ -310,6 +310,17 @@ static rs_status set_meta(const rs_paths_run *run, rs_error *err)
         code || !run->n_samples ? json_null() : json_real(run->identity_error), err);
 }
 
+static rs_status add_notes(const rs_paths_run *run, rs_error *err)
+{
+    rs_probe_options as_probe;
+    rs_probe_defaults(&as_probe);
+    RS_TRY(rs_probe_input_findings(run->result, run->network, run->inputs, &as_probe, err));
+    if (run->network->checkpoint)
+        RS_TRY(rs_result_add_notes(run->result, &run->network->checkpoint->notes, err));
+    RS_TRY(rs_result_add_notes(run->result, &run->inputs->notes, err));
+    return rs_result_add_notes(run->result, &run->network->notes, err);
+}
+
 static rs_status run_all(rs_paths_run *run, rs_error *err)
 {
     RS_TRY(prepare(run, err));
@@ -317,8 +328,7 @@ static rs_status run_all(rs_paths_run *run, rs_error *err)
     RS_TRY(set_meta(run, err));
     RS_TRY(rs_paths_tables(run, err));
     RS_TRY(rs_paths_words(run, err));
-    RS_TRY(rs_result_add_notes(run->result, &run->inputs->notes, err));
-    RS_TRY(rs_result_add_notes(run->result, &run->network->notes, err));
+    RS_TRY(add_notes(run, err));
     rs_result_sort_findings(run->result);
     return rs_paths_figures(run, err);
 }
