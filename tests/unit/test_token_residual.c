@@ -93,7 +93,7 @@ static int compare(const json_t *c, const rs_token_measures *found)
         if (fabs(value - truth) <= fields[i].tolerance * size) continue;
         if (fabs(truth) < 1e-300 && fabs(value) < 1e-300) continue;
         /* one feature: all tokens point the same way, up to the residual's last bit */
-        if (truth == 0 && fabs(value) < 1e-15 * found->relative_residual) continue;
+        if (truth == 0 && fabs(value) < 1e-12 * found->relative_residual) continue;
         print_error("%lldx%lld, e = %lld: %s is %.17g, should be %.17g (%.2g)\n",
                     (long long)json_integer_value(json_object_get(c, "n")),
                     (long long)json_integer_value(json_object_get(c, "d")),
