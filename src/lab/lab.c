@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-const rs_lab_experiment *const rs_lab_experiments[] = {&rs_lab_dong_depth_init};
+const rs_lab_experiment *const rs_lab_experiments[] = {
+    &rs_lab_dong_depth_init,
+    &rs_lab_dong_perturbation_lemma,
+};
 const size_t rs_lab_n_experiments = sizeof rs_lab_experiments / sizeof *rs_lab_experiments;
 
 /* ---- claims ---- */

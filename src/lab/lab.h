@@ -58,5 +58,6 @@ const char *rs_lab_verdict(const rs_lab_claim *claim);
 rs_status rs_lab_add_claim(rs_lab_report *report, const rs_lab_claim *claim, rs_error *err);
 
 extern const rs_lab_experiment rs_lab_dong_depth_init;
+extern const rs_lab_experiment rs_lab_dong_perturbation_lemma;
 
 #endif
