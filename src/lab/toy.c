@@ -11,11 +11,12 @@ static const uint64_t weight_limit = UINT64_C(1) << 32;
 rs_status rs_toy_open(rs_toy *toy, json_t *arch, uint64_t seed, const rs_context *context,
                       rs_error *err)
 {
-    *toy = (rs_toy){.context = context};
+    *toy = (rs_toy){.context = *context};
+    toy->context.threads = 1;
     if (!arch) return rs_fail_memory(err, "an experiment's architecture", 1);
     rs_status status = rs_init_open(&toy->init, NULL, seed, err);
     if (status == RS_OK) {
-        rs_init_set_threads(toy->init, context->threads);
+        rs_init_set_threads(toy->init, 1);
         status = rs_network_from_arch(&toy->network, arch, "experiment", toy->init, err);
     }
     json_decref(arch);
@@ -133,9 +134,9 @@ rs_status rs_toy_run(rs_toy_trace *trace, rs_toy *toy, const double *x, int64_t 
                             .samples = samples,
                             .n = n,
                             .d = toy->network->d_model};
-    RS_TRY(rs_check_cancelled(toy->context, err));
+    RS_TRY(rs_check_cancelled(&toy->context, err));
     if (!toy->runner)
-        RS_TRY(rs_runner_open(&toy->runner, toy->network, toy->weights, toy->context, err));
+        RS_TRY(rs_runner_open(&toy->runner, toy->network, toy->weights, &toy->context, err));
     size_t rows = (size_t)(samples * n), layers = (size_t)trace->layers;
     trace->states = rs_calloc((layers + 1) * rows * (size_t)trace->d, sizeof *trace->states);
     if (attention)

@@ -19,7 +19,7 @@ typedef struct rs_toy {
     rs_network *network; /* may be edited between runs */
     rs_weights *weights;
     rs_runner *runner;
-    const rs_context *context;
+    rs_context context; /* of one thread: toys are too small to share */
 } rs_toy;
 
 /* arch: an architecture (arch.h), taken over; NULL means that memory was out when it was made. On
