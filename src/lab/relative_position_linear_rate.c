@@ -130,7 +130,7 @@ static rs_status write_up(rs_lab_report *report, const rates *r, rs_error *err)
                          r->rate[LEARNED] / r->lambda2[LEARNED], 0.08, err));
     RS_TRY(rs_lab_expect(report, "rotary positions: rate over the |lambda_2| at consensus", 1,
                          r->rate[ROTARY] / r->lambda2[ROTARY], 0.08, err));
-    return rs_lab_at_most(report, "no positions: residual of state 5", r->residual[NONE][5], 1e-14,
+    return rs_lab_at_most(report, "no positions: residual of state 8", r->residual[NONE][8], 1e-14,
                           err);
 }
 

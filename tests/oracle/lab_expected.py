@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""Numbers that the laboratory's claims expect and that no page prints: computed here, in Python, from the statements
+alone.  Nothing reads this program's output; each line names the experiment in src/lab/ that holds its numbers.
+Needs numpy and scipy (requirements.txt).  Run: python3 tests/oracle/lab_expected.py"""
+import math
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+
+def equiangular_ode():
+    n, beta = 6, 2.0
+
+    def slope(_, g):
+        e = math.exp(beta * g[0])
+        return [2 * e * (1 - g[0]) * ((n - 1) * g[0] + 1) / (math.exp(beta) + (n - 1) * e)]
+
+    end = solve_ivp(slope, (0, 3), [0.0], rtol=1e-12, atol=1e-14).y[0, -1]
+    print("equiangular-ode: cosine at depth 3 = %.9f" % end)
+
+
+def masks(n):
+    i, j = np.indices((n, n))
+    return {
+        "causal": j <= i,
+        "sliding 4": (j <= i) & (i - j < 4),
+        "sliding 2": (j <= i) & (i - j < 2),
+        "band 4": abs(i - j) < 4,
+        "band 2": abs(i - j) < 2,
+    }
+
+
+def reach(mask):
+    """Least number of steps in which some token reaches all others, by powers of the graph."""
+    n = len(mask)
+    power = np.eye(n, dtype=bool)
+    for steps in range(n):
+        if power.all(axis=0).any():
+            return steps
+        power = (mask.astype(int) @ power.astype(int)) > 0
+    return None
+
+
+def variation(p):
+    return max(abs(p[a] - p[b]).sum() / 2 for a in range(len(p)) for b in range(a))
+
+
+def dobrushin_mask():
+    n, layers = 16, 24
+    for name, mask in masks(n).items():
+        p = mask / mask.sum(1, keepdims=True)
+        print("dobrushin-mask: %-9s reach %2d, tau(P^%d) of uniform attention = %.9g" %
+              (name, reach(mask), layers, variation(np.linalg.matrix_power(p, layers))))
+
+
+if __name__ == "__main__":
+    equiangular_ode()
+    dobrushin_mask()
