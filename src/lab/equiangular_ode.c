@@ -124,7 +124,8 @@ static rs_status write_up(rs_lab_report *report, const flow *f, rs_error *err)
     double step = 1.0 / (double)f->steps;
     RS_TRY(rs_lab_expect(report, "tokens: cosine at depth 3", 0.934992, f->cosine[AT_3], 0.5 * step,
                          err));
-    RS_TRY(rs_lab_expect(report, "equation: cosine at depth 3", 0.935004671, f->ode[AT_3], 1e-8, err));
+    RS_TRY(
+        rs_lab_expect(report, "equation: cosine at depth 3", 0.935004671, f->ode[AT_3], 1e-8, err));
     RS_TRY(rs_lab_expect(report, "tokens less equation at depth 3 (of the order of the step)", 0,
                          f->cosine[AT_3] - f->ode[AT_3], 0.5 * step, err));
     RS_TRY(rs_lab_expect(report, "tokens: rate of 1 - cosine from depth 5 to 6", 2,

@@ -62,5 +62,6 @@ extern const rs_lab_experiment rs_lab_dong_perturbation_lemma;
 extern const rs_lab_experiment rs_lab_causal_half_law;
 extern const rs_lab_experiment rs_lab_relative_position_linear_rate;
 extern const rs_lab_experiment rs_lab_equiangular_ode;
+extern const rs_lab_experiment rs_lab_dobrushin_mask;
 
 #endif
