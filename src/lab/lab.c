@@ -6,9 +6,10 @@
 #include <string.h>
 
 const rs_lab_experiment *const rs_lab_experiments[] = {
-    &rs_lab_dong_depth_init, &rs_lab_dong_perturbation_lemma,
-    &rs_lab_causal_half_law, &rs_lab_relative_position_linear_rate,
-    &rs_lab_equiangular_ode, &rs_lab_dobrushin_mask,
+    &rs_lab_dong_depth_init,  &rs_lab_dong_perturbation_lemma,
+    &rs_lab_causal_half_law,  &rs_lab_relative_position_linear_rate,
+    &rs_lab_equiangular_ode,  &rs_lab_dobrushin_mask,
+    &rs_lab_lambda_attention,
 };
 const size_t rs_lab_n_experiments = sizeof rs_lab_experiments / sizeof *rs_lab_experiments;
 

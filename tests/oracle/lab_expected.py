@@ -53,6 +53,39 @@ def dobrushin_mask():
               (name, reach(mask), layers, variation(np.linalg.matrix_power(p, layers))))
 
 
+def lambda_attention(draws=16):
+    """Causal attention with post-norm, Y <- rms(lambda Y + P Y W), 64 layers, 64 tokens of width 64: what is left of
+    the residual, relative to the norm, over independent draws of all weights and tokens."""
+    size, rng = 64, np.random.default_rng(99)
+    visible = np.tril(np.ones((size, size), dtype=bool))
+
+    def rms(y):
+        return y / np.sqrt((y * y).mean(1, keepdims=True) + 1e-12)
+
+    def gauss():
+        return rng.standard_normal((size, size)) / math.sqrt(size)
+
+    def value_matrix(kind):
+        if kind == "identity":
+            return np.eye(size)
+        a = gauss()
+        return a @ a.T if kind == "psd" else a
+
+    for kind in ("identity", "psd", "gaussian"):
+        for skip in (-20, -5, -2, -1, -0.5, 0, 0.5, 1, 2, 5, 20):
+            left = []
+            for _ in range(draws):
+                y = rms(rng.standard_normal((size, size)) + 0.5 * rng.standard_normal((1, size)))
+                for _ in range(size):
+                    logits = np.where(visible, (y @ gauss()) @ (y @ gauss()).T / math.sqrt(size), -np.inf)
+                    p = np.exp(logits - logits.max(1, keepdims=True))
+                    y = rms(skip * y + p / p.sum(1, keepdims=True) @ y @ value_matrix(kind))
+                left.append(np.linalg.norm(y - y.mean(0)) / np.linalg.norm(y))
+            print("lambda-attention: W %-8s lambda %5.1f: mean %.5f, standard deviation %.5f" %
+                  (kind, skip, np.mean(left), np.std(left, ddof=1)), flush=True)
+
+
 if __name__ == "__main__":
     equiangular_ode()
     dobrushin_mask()
+    lambda_attention()
