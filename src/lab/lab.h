@@ -64,5 +64,6 @@ extern const rs_lab_experiment rs_lab_relative_position_linear_rate;
 extern const rs_lab_experiment rs_lab_equiangular_ode;
 extern const rs_lab_experiment rs_lab_dobrushin_mask;
 extern const rs_lab_experiment rs_lab_lambda_attention;
+extern const rs_lab_experiment rs_lab_dong_skip_lower_bound;
 
 #endif
