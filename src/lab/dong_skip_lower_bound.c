@@ -229,7 +229,7 @@ static rs_status claim(rs_lab_report *report, const skip_findings *f, rs_error *
                                NAN,
                                0,
                                f->climb[CLIMB + 1],
-                               1e-15,
+                               1e-9,
                                false};
     RS_TRY(rs_lab_add_claim(report, &zero, err));
     RS_TRY(rs_lab_at_most(report, "interval recursion: states outside of it, 12 random layers",

@@ -65,5 +65,7 @@ extern const rs_lab_experiment rs_lab_equiangular_ode;
 extern const rs_lab_experiment rs_lab_dobrushin_mask;
 extern const rs_lab_experiment rs_lab_lambda_attention;
 extern const rs_lab_experiment rs_lab_dong_skip_lower_bound;
+extern const rs_lab_experiment rs_lab_dong_layernorm;
+extern const rs_lab_experiment rs_lab_dong_mlp;
 
 #endif
