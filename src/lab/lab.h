@@ -67,5 +67,6 @@ extern const rs_lab_experiment rs_lab_lambda_attention;
 extern const rs_lab_experiment rs_lab_dong_skip_lower_bound;
 extern const rs_lab_experiment rs_lab_dong_layernorm;
 extern const rs_lab_experiment rs_lab_dong_mlp;
+extern const rs_lab_experiment rs_lab_dong_bounds;
 
 #endif
