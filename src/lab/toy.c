@@ -11,7 +11,7 @@ static const uint64_t weight_limit = UINT64_C(1) << 32;
 rs_status rs_toy_open(rs_toy *toy, json_t *arch, uint64_t seed, const rs_context *context,
                       rs_error *err)
 {
-    *toy = (rs_toy){.context = *context};
+    *toy = (rs_toy){.context = *context, .precision = RS_PRECISION_F64};
     toy->context.threads = 1;
     if (!arch) return rs_fail_memory(err, "an experiment's architecture", 1);
     rs_status status = rs_init_open(&toy->init, NULL, seed, err);
@@ -33,6 +33,14 @@ void rs_toy_close(rs_toy *toy)
     rs_network_close(toy->network);
     rs_init_close(toy->init);
     *toy = (rs_toy){0};
+}
+
+rs_status rs_toy_precision(rs_toy *toy, rs_precision precision, rs_error *err)
+{
+    rs_weights_close(toy->weights);
+    toy->weights = NULL;
+    toy->precision = precision;
+    return rs_weights_open(&toy->weights, precision, weight_limit, err);
 }
 
 rs_attention_op *rs_toy_attention(rs_toy *toy, int32_t layer)
@@ -93,8 +101,11 @@ static rs_status keep_state(void *user, rs_site site, int32_t layer, const rs_st
     (void)site;
     (void)err;
     rs_toy_trace *trace = user;
-    memcpy(rs_toy_state(trace, layer, 0), view->data,
-           (size_t)(view->rows * view->cols) * sizeof(double));
+    const void *from = trace->exponents ? (const void *)view->residual : view->data;
+    memcpy(rs_toy_state(trace, layer, 0), from, (size_t)(view->rows * view->cols) * sizeof(double));
+    if (trace->exponents)
+        memcpy(trace->exponents + layer * trace->samples, view->exponent,
+               (size_t)trace->samples * sizeof *trace->exponents);
     return RS_OK;
 }
 
@@ -139,11 +150,15 @@ rs_status rs_toy_run(rs_toy_trace *trace, rs_toy *toy, const double *x, int64_t 
         RS_TRY(rs_runner_open(&toy->runner, toy->network, toy->weights, &toy->context, err));
     size_t rows = (size_t)(samples * n), layers = (size_t)trace->layers;
     trace->states = rs_calloc((layers + 1) * rows * (size_t)trace->d, sizeof *trace->states);
+    if (toy->precision == RS_PRECISION_RESIDUAL)
+        trace->exponents =
+            rs_calloc((layers + 1) * (size_t)samples, sizeof *trace->exponents);
     if (attention)
         trace->mixing =
             rs_calloc(layers * rows * (size_t)n * (size_t)trace->heads, sizeof *trace->mixing);
     rs_status status = RS_OK;
-    if (!trace->states || (attention && !trace->mixing))
+    bool exponents = toy->precision != RS_PRECISION_RESIDUAL || trace->exponents;
+    if (!trace->states || !exponents || (attention && !trace->mixing))
         status = rs_fail_memory(err, "the states of an experiment", layers * rows);
     if (status == RS_OK) status = pass(trace, toy, x, err);
     if (status != RS_OK) rs_toy_trace_free(trace);
@@ -154,5 +169,6 @@ void rs_toy_trace_free(rs_toy_trace *trace)
 {
     rs_free(trace->states);
     rs_free(trace->mixing);
+    rs_free(trace->exponents);
     *trace = (rs_toy_trace){0};
 }

@@ -1,6 +1,6 @@
 /*
  * toy.h: what experiments are made of: small networks described by an architecture file, with
- * weights drawn or given, run by the engine in float64 on given tokens, every state kept; norms of
+ * weights drawn or given, run by the engine (in float64) on given tokens, every state kept; norms of
  * small matrices; a table of curves with its figure.
  */
 #ifndef RS_LAB_TOY_H
@@ -19,6 +19,7 @@ typedef struct rs_toy {
     rs_network *network; /* may be edited between runs */
     rs_weights *weights;
     rs_runner *runner;
+    rs_precision precision;
     rs_context context; /* of one thread: toys are too small to share */
 } rs_toy;
 
@@ -27,6 +28,8 @@ typedef struct rs_toy {
 rs_status rs_toy_open(rs_toy *toy, json_t *arch, uint64_t seed, const rs_context *context,
                       rs_error *err);
 void rs_toy_close(rs_toy *toy);
+/* Another precision than float64, before the first run. */
+rs_status rs_toy_precision(rs_toy *toy, rs_precision precision, rs_error *err);
 
 rs_attention_op *rs_toy_attention(rs_toy *toy, int32_t layer);
 /* Weights given: Y = X w, w [dense->in, dense->out] row-major, as theory writes it (dense is one of
@@ -40,7 +43,8 @@ rs_status rs_toy_tensor(const rs_tensor **out, rs_toy *toy, const double *number
 typedef struct rs_toy_trace {
     int32_t layers, heads;
     int64_t samples, n, d;
-    double *states; /* [layers + 1, samples, n, d] */
+    double *states; /* [layers + 1, samples, n, d]; of the residual precision: 2^-exponent R */
+    int64_t *exponents; /* [layers + 1, samples] of the residual precision; NULL for others */
     double *mixing; /* [layers, samples, heads, n, n], or NULL */
 } rs_toy_trace;
 

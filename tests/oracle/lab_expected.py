@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Numbers that the laboratory's claims expect and that no page prints: computed here, in Python, from the statements
 alone.  Nothing reads this program's output; each line names the experiment in src/lab/ that holds its numbers.
-Needs numpy and scipy (requirements.txt).  Run: python3 tests/oracle/lab_expected.py"""
+Needs mpmath, numpy and scipy (requirements.txt).  Run: python3 tests/oracle/lab_expected.py"""
 import math
 
+import mpmath as mp
 import numpy as np
 from scipy.integrate import solve_ivp
 
@@ -113,8 +114,62 @@ def dong_layernorm(draws=20000):
           (np.median(errors), np.mean(np.log10(errors)), np.std(np.log10(errors))))
 
 
+def generated(tag, count, scale):
+    """scale (h/2^31 - 1), h a hash of (tag, index): the same doubles in any language."""
+    out = []
+    for k in range(count):
+        h = ((k + 1) * 2654435761 + tag * 2246822519) % 2 ** 32
+        h = (h ^ h >> 15) * 2246822519 % 2 ** 32
+        h = (h ^ h >> 13) * 3266489917 % 2 ** 32
+        out.append(scale * ((h ^ h >> 16) / 2 ** 31 - 1))
+    return out
+
+
+def dong_doubly_exponential():
+    """Five tokens, four features, one head with biases, 34 layers without skip: X = 1x + R carried as x and R in 80
+    digits (mpmath's exponents have no end), by the exact identity P_ij - p_j = p_j expm1(E_ij - c_i)."""
+    n, d, layers = 5, 4, 34
+    mp.mp.dps = 80
+
+    def rows(numbers, cols):
+        return [[mp.mpf(v) for v in numbers[i:i + cols]] for i in range(0, len(numbers), cols)]
+
+    def times(a, w):
+        return [[mp.fdot(row, column) for column in zip(*w)] for row in a]
+
+    base, apart = generated(1, d, 1), generated(2, n * d, 0.5)
+    tokens = rows([base[i % d] + apart[i] for i in range(n * d)], d)
+    x = [mp.fsum(column) / n for column in zip(*tokens)]
+    r = [[v - c for v, c in zip(row, x)] for row in tokens]
+    for layer in range(layers + 1):
+        largest = max(abs(v) for row in r for v in row)
+        if layer in (1, 2, 4, 8, 16, 33, 34):
+            print("dong-doubly-exponential: layer %2d, log10 max|R| = %s" % (layer, mp.nstr(mp.log10(largest), 20)))
+        tag = 100 + 10 * layer
+        wq, wk = (rows(generated(tag + i, d * d, 2), d) for i in (0, 1))
+        wv = rows(generated(tag + 2, d * d, 1), d)
+        bq, bv = (rows(generated(tag + i, d, 0.5), d)[0] for i in (3, 4))
+        query = [a + b for a, b in zip(times([x], wq)[0], bq)]
+        shared = [mp.fdot(row, query) / mp.sqrt(d) for row in times(r, wk)]
+        weights = [mp.exp(v) for v in shared]
+        p = [w / mp.fsum(weights) for w in weights]
+        mean = [mp.fdot(p, column) for column in zip(*r)]
+        keys = [[v - m for v, m in zip(row, mean)] for row in r]
+        e = [[v / mp.sqrt(d) for v in row] for row in times(times(r, wq), list(zip(*times(keys, wk))))]
+        values, after = times(keys, wv), []
+        for row in e:
+            c = mp.log1p(mp.fsum(a * mp.expm1(b) for a, b in zip(p, row)))
+            moved = [a * mp.expm1(b - c) for a, b in zip(p, row)]
+            after.append([mp.fdot(moved, column) for column in zip(*values)])
+        x = [a + b for a, b in zip(times([[u + m for u, m in zip(x, mean)]], wv)[0], bv)]
+        centre = [mp.fsum(column) / n for column in zip(*after)]
+        x = [a + b for a, b in zip(x, centre)]
+        r = [[v - m for v, m in zip(row, centre)] for row in after]
+
+
 if __name__ == "__main__":
     equiangular_ode()
     dobrushin_mask()
     dong_layernorm()
+    dong_doubly_exponential()
     lambda_attention()
