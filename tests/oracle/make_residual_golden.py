@@ -96,6 +96,57 @@ def rotate(x, heads, dim, rope):
     return out
 
 
+def split_attention(x, r, t, name):
+    """One head with merged values on 1x + R, R carried by itself in multiprecision, whose exponents have no end: for
+    depths where no plain pass has digits enough. dong2021.md 7.2, without its rounding."""
+    n, d = len(r), len(x)
+    q, k, v = (exact(t[name + part + '.weight']) for part in ('.q', '.k', '.v'))
+    bq, bv = exact(t[name + '.q.bias'])[0], exact(t[name + '.v.bias'])[0]
+    scale = 1 / mp.sqrt(len(q))
+    q0 = [mp.fdot(row, x) + b for row, b in zip(q, bq)]
+    dq, dk = times(r, list(zip(*q))), times(r, list(zip(*k)))
+    shared = [mp.fdot(q0, row) * scale for row in dk]
+    e = [mp.exp(v) for v in shared]
+    total = mp.fsum(e)
+    p = [v / total for v in e]
+    m = [mp.fsum(p[j] * r[j][c] for j in range(n)) for c in range(d)]
+    c = [[r[j][i] - m[i] for i in range(d)] for j in range(n)]
+    ck, cv = times(c, list(zip(*k))), times(c, list(zip(*v)))
+    out = []
+    for i in range(n):
+        logits = [mp.fdot(dq[i], row) * scale for row in ck]
+        centre = mp.log1p(mp.fsum(a * mp.expm1(b) for a, b in zip(p, logits)))
+        delta = [a * mp.expm1(b - centre) for a, b in zip(p, logits)]
+        out.append([mp.fsum(delta[j] * cv[j][f] for j in range(n)) for f in range(d)])
+    base = [mp.fdot(row, [a + b for a, b in zip(x, m)]) + b for row, b in zip(v, bv)]
+    mean = [mp.fsum(row[f] for row in out) / n for f in range(d)]
+    return [a + b for a, b in zip(base, mean)], [[a - b for a, b in zip(row, mean)] for row in out]
+
+
+def make_deep(name, seed, n, d, spread, depth, digits):
+    """A single head, 34 layers: log10 max|R| is about -1e16."""
+    rng = np.random.default_rng(seed)
+    layers = repeat(depth, attention(merged=True, value_dim=d, head_dim=d))
+    t = tensors_of({'layers': layers}, rng, d)
+    x0 = rng.standard_normal(d) + rng.standard_normal((n, d)) * spread
+    mp.mp.dps = digits
+    rows = exact(x0)
+    x = [mp.fsum(row[k] for row in rows) / n for k in range(d)]
+    r = [[a - b for a, b in zip(row, x)] for row in rows]
+    t['input'], t['largest_logit'] = x0, np.array([0.0])
+    for l in range(depth + 1):
+        top = max(abs(v) for row in r for v in row)
+        e = int(mp.frexp(top)[1])
+        t['state.%d.base' % l] = np.array([float(v) for v in x])
+        t['state.%d.residual' % l] = np.array([[float(mp.ldexp(v, -e)) for v in row] for row in r])
+        t['state.%d.exponent' % l] = np.array([e], dtype=np.int64)
+        if l < depth:
+            x, r = split_attention(x, r, t, 'l%d.b0' % l)
+    t['network'] = np.frombuffer(json.dumps({'d': d, 'layers': describe({'layers': layers})}).encode(), dtype=np.uint8)
+    save_file(t, os.path.join(OUT, name + '.safetensors'))
+    print('%-26s 2^%d' % (name, e), flush=True)
+
+
 class Pass:
     def __init__(self, case, tensors):
         self.case, self.t, self.top = case, tensors, mp.mpf(0)
@@ -373,5 +424,8 @@ def make(name):
 
 if __name__ == '__main__':
     os.makedirs(OUT, exist_ok=True)
-    for case_name in sys.argv[1:] or CASES:
-        make(case_name)
+    for case_name in sys.argv[1:] or list(CASES) + ['deep']:
+        if case_name == 'deep':
+            make_deep('deep', 60, 5, 4, 0.3, 34, 80)
+        else:
+            make(case_name)
