@@ -68,5 +68,6 @@ extern const rs_lab_experiment rs_lab_dong_skip_lower_bound;
 extern const rs_lab_experiment rs_lab_dong_layernorm;
 extern const rs_lab_experiment rs_lab_dong_mlp;
 extern const rs_lab_experiment rs_lab_dong_bounds;
+extern const rs_lab_experiment rs_lab_dong_doubly_exponential;
 
 #endif

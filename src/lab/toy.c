@@ -151,8 +151,7 @@ rs_status rs_toy_run(rs_toy_trace *trace, rs_toy *toy, const double *x, int64_t 
     size_t rows = (size_t)(samples * n), layers = (size_t)trace->layers;
     trace->states = rs_calloc((layers + 1) * rows * (size_t)trace->d, sizeof *trace->states);
     if (toy->precision == RS_PRECISION_RESIDUAL)
-        trace->exponents =
-            rs_calloc((layers + 1) * (size_t)samples, sizeof *trace->exponents);
+        trace->exponents = rs_calloc((layers + 1) * (size_t)samples, sizeof *trace->exponents);
     if (attention)
         trace->mixing =
             rs_calloc(layers * rows * (size_t)n * (size_t)trace->heads, sizeof *trace->mixing);

@@ -1,7 +1,7 @@
 /*
  * toy.h: what experiments are made of: small networks described by an architecture file, with
- * weights drawn or given, run by the engine (in float64) on given tokens, every state kept; norms of
- * small matrices; a table of curves with its figure.
+ * weights drawn or given, run by the engine (in float64) on given tokens, every state kept; norms
+ * of small matrices; a table of curves with its figure.
  */
 #ifndef RS_LAB_TOY_H
 #define RS_LAB_TOY_H
@@ -43,9 +43,9 @@ rs_status rs_toy_tensor(const rs_tensor **out, rs_toy *toy, const double *number
 typedef struct rs_toy_trace {
     int32_t layers, heads;
     int64_t samples, n, d;
-    double *states; /* [layers + 1, samples, n, d]; of the residual precision: 2^-exponent R */
+    double *states;     /* [layers + 1, samples, n, d]; of the residual precision: 2^-exponent R */
     int64_t *exponents; /* [layers + 1, samples] of the residual precision; NULL for others */
-    double *mixing; /* [layers, samples, heads, n, n], or NULL */
+    double *mixing;     /* [layers, samples, heads, n, n], or NULL */
 } rs_toy_trace;
 
 /* x: [samples, n, d]. attention: mixing matrices are kept too. On failure there is nothing to
