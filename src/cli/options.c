@@ -176,8 +176,10 @@ const cli_option cli_options[] = {
      "and refuses residual."},
     {"precision", "f32|f64|residual", CLI_CHOICE, AT(precision), CLI_PROBE, "f32",
      "f32|f64|residual",
-     "Arithmetic of the forward pass. f64 computes everything in float64; residual is not there "
-     "yet."},
+     "Arithmetic of the forward pass. f64 computes everything in float64; residual too, and "
+     "carries "
+     "what tells tokens apart by itself, with an exponent of its own: collapse is then measured "
+     "to any depth, where the other two end in rounding (columns log10_...)."},
     {"progress", "auto|always|never", CLI_CHOICE, AT(progress), CLI_ALL, "auto",
      "auto|always|never",
      "A progress bar on standard error; auto shows it on a terminal for work of over two seconds."},
