@@ -366,6 +366,8 @@ static const rs_lab_curves curves = {
     .y = {"ratio", "residual over bound"},
     .log_x = true,
     .log_y = true,
+    .y_rule = 1,
+    .y_rule_label = "the bound",
 };
 
 static rs_status add_curves(rs_lab_report *report, rs_error *err)
@@ -391,7 +393,8 @@ static const char *const verdicts[][3] = {
     {"one layer, cubic bound with gamma", "correct; gamma up to sqrt(n/2)", "dong-bounds"},
     {"the same with gamma = 1, range up to 1.256", "correct by another proof", "dong-bounds"},
     {"the same with gamma = 1, any range", "false from about 16000 tokens on", "dong-bounds"},
-    {"one head, depth L", "correct if every layer's range is at most 1.256", "dong-bounds"},
+    {"one head, depth L", "correct if every layer's range is at most 1.256",
+     "dong-doubly-exponential"},
     {"several heads, depth L",
      "false as stated (very wide outputs); correct with column and row "
      "norms apart",

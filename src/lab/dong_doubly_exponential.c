@@ -52,8 +52,13 @@ static const struct {
 
 typedef struct deep {
     int networks;
-    double log10[LAYERS + 1]; /* of max|R| */
-    double plain[LAYERS + 1]; /* the same network in float64 */
+    double log10[LAYERS + 1];                           /* of max|R| */
+    double plain[LAYERS + 1];                           /* the same network in float64 */
+    double composite[LAYERS + 1], diameter[LAYERS + 1]; /* log10 of R's norm and of the tokens' */
+    /* log10 of the published bound of depth L (one head, gamma = 1) and of the diameter theorem,
+     * both from state `from` on, where the published one holds and begins to fall */
+    double bound[LAYERS + 1], certificate[LAYERS + 1];
+    int from;
     double bert[BERT_LAYERS + 1];
 } deep;
 
@@ -96,8 +101,64 @@ static double largest_entry(const double *a, int64_t count)
     return largest;
 }
 
-static rs_status run_deep(double out[LAYERS + 1], rs_precision precision, const rs_context *context,
-                          rs_error *err)
+/* Per layer, over sqrt(d) where W_QK = W_Q W_K' stands: |W_QK|_1, |W_V|_{1,inf}, and the spectral
+ * norms of W_QK and W_V. */
+static void constants(double *qk_columns, double *value_composite, double spectral[2], int layer)
+{
+    double q[WIDTH * WIDTH], k[WIDTH * WIDTH], v[WIDTH * WIDTH], turned[WIDTH * WIDTH];
+    double qk[WIDTH * WIDTH];
+    uint32_t tag = 100 + 10 * (uint32_t)layer;
+    generate(q, tag, WIDTH * WIDTH, 2);
+    generate(k, tag + 1, WIDTH * WIDTH, 2);
+    generate(v, tag + 2, WIDTH * WIDTH, 1);
+    for (int i = 0; i < WIDTH * WIDTH; i++)
+        turned[i] = k[i % WIDTH * WIDTH + i / WIDTH];
+    rs_small_product(qk, q, turned, WIDTH, WIDTH, WIDTH);
+    *qk_columns = rs_norm_columns(qk, WIDTH, WIDTH) / sqrt(WIDTH);
+    *value_composite = rs_norm_composite(v, WIDTH, WIDTH);
+    spectral[0] = rs_norm_spectral(qk, WIDTH, WIDTH) / sqrt(WIDTH);
+    spectral[1] = rs_norm_spectral(v, WIDTH, WIDTH);
+}
+
+/* Both bounds in logarithms (2.4, 2.8): r' <= 4 |W_QK|_1 |W_V| r^3/sqrt(d), and
+ * s' <= |W_V|_2 tanh(|W_QK|_2 s^2/(4 sqrt(d))) s, for tiny s its leading term. The published one is
+ * for the best centre: it starts from the mean-centred residual, which is no smaller. */
+static void find_bounds(deep *d)
+{
+    double columns, composite, spectral[2];
+    d->from = LAYERS;
+    for (int l = LAYERS - 1; l >= 0; l--) {
+        constants(&columns, &composite, spectral, l);
+        /* sufficient for changes of at most 1.256, and for a bound that falls */
+        double q = pow(10, 2 * d->composite[l]);
+        if (2 * columns * q > 1.256 || 4 * columns * composite * q > 1) break;
+        d->from = l;
+    }
+    for (int l = 0; l <= d->from; l++) {
+        d->bound[l] = d->composite[l];
+        d->certificate[l] = d->diameter[l];
+    }
+    for (int l = d->from; l < LAYERS; l++) {
+        constants(&columns, &composite, spectral, l);
+        d->bound[l + 1] = 3 * d->bound[l] + log10(4 * columns * composite);
+        double log_s = d->certificate[l], quarter = spectral[0] / 4;
+        double factor =
+            log_s < -100 ? log10(quarter) + 2 * log_s : log10(tanh(quarter * pow(10, 2 * log_s)));
+        d->certificate[l + 1] = log_s + factor + log10(spectral[1]);
+    }
+}
+
+/* States behind `from` that lie above a bound by more than `allowance`. */
+static int above(const double *measured, const double *bound, int from, double allowance)
+{
+    int count = 0;
+    for (int l = from + 1; l <= LAYERS; l++)
+        count += measured[l] > bound[l] + log10(allowance) + 1e-15 * fabs(bound[l]);
+    return count;
+}
+
+static rs_status run_deep(deep *d, double out[LAYERS + 1], rs_precision precision,
+                          const rs_context *context, rs_error *err)
 {
     double base[WIDTH], x[TOKENS * WIDTH];
     generate(base, 1, WIDTH, 1);
@@ -122,6 +183,9 @@ static rs_status run_deep(double out[LAYERS + 1], rs_precision precision, const 
         else
             rs_rows_centre(r, TOKENS, WIDTH);
         out[l] = log10(largest_entry(r, TOKENS * WIDTH)) + exponent * log10(2);
+        if (!trace.exponents) continue;
+        d->composite[l] = log10(rs_norm_composite(r, TOKENS, WIDTH)) + exponent * log10(2);
+        d->diameter[l] = log10(rs_rows_diameter(r, TOKENS, WIDTH)) + exponent * log10(2);
     }
     rs_toy_trace_free(&trace);
     return RS_OK;
@@ -201,7 +265,8 @@ static const rs_lab_curves curves = {
     .about =
         "-log10 of the residual by state, on a logarithmic axis: a straight line is a doubly "
         "exponential fall, threefold more zeros a layer. Five tokens through 34 layers (largest "
-        "entry), the same in float64, where rounding ends it, and BERT-base at random without "
+        "entry), the same in float64, where rounding ends it, what two theorems say of them from "
+        "the state on where their hypotheses hold, and BERT-base at random without "
         "skips and MLPs (relative, composite norm).",
     .x = {"layer", "state (0 enters the first layer)"},
     .y = {"minus_log10_residual", "-log10 of the residual"},
@@ -216,6 +281,10 @@ static rs_status add_curves(rs_lab_report *report, const deep *d, rs_error *err)
     for (int l = 0; l <= LAYERS; l++) {
         RS_TRY(rs_lab_curves_add(table, &curves, "five tokens", l, -d->log10[l], err));
         RS_TRY(rs_lab_curves_add(table, &curves, "five tokens, float64", l, -d->plain[l], err));
+    }
+    for (int l = d->from; l <= LAYERS; l++) {
+        RS_TRY(rs_lab_curves_add(table, &curves, "published bound", l, -d->bound[l], err));
+        RS_TRY(rs_lab_curves_add(table, &curves, "diameter theorem", l, -d->certificate[l], err));
     }
     for (int l = 0; l <= BERT_LAYERS; l++)
         RS_TRY(rs_lab_curves_add(table, &curves, "BERT-base at random", l, -d->bert[l], err));
@@ -240,6 +309,17 @@ static rs_status claim_deep(rs_lab_report *report, const deep *d, rs_error *err)
                           pow(10, d->plain[LAYERS]), 1e-15, err);
 }
 
+static rs_status claim_bounds(rs_lab_report *report, const deep *d, rs_error *err)
+{
+    /* of the mean-centred residual over that of the best centre (ERRATA 12) */
+    double cap = 2 * (1 - 1.0 / TOKENS);
+    RS_TRY(rs_lab_at_most(report, "one head, depth L: states above the published bound, gamma = 1",
+                          above(d->composite, d->bound, d->from, cap), 0, err));
+    RS_TRY(rs_lab_at_most(report, "one head, depth L: states above the diameter theorem",
+                          above(d->diameter, d->certificate, d->from, 1), 0, err));
+    return rs_lab_at_most(report, "state from which on both are followed", d->from, 4, err);
+}
+
 static rs_status claim_bert(rs_lab_report *report, const deep *d, rs_error *err)
 {
     for (int i = 0; i < BERT_CHECKED; i++) {
@@ -260,8 +340,9 @@ static rs_status claim_bert(rs_lab_report *report, const deep *d, rs_error *err)
 
 static rs_status measure(deep *d, const rs_context *context, rs_error *err)
 {
-    RS_TRY(run_deep(d->log10, RS_PRECISION_RESIDUAL, context, err));
-    RS_TRY(run_deep(d->plain, RS_PRECISION_F64, context, err));
+    RS_TRY(run_deep(d, d->log10, RS_PRECISION_RESIDUAL, context, err));
+    RS_TRY(run_deep(d, d->plain, RS_PRECISION_F64, context, err));
+    find_bounds(d);
     for (int i = 0; i < d->networks; i++) {
         rs_progress(context, "dong-doubly-exponential", (uint64_t)i, (uint64_t)d->networks,
                     "networks");
@@ -278,6 +359,7 @@ static rs_status run(rs_lab_report *report, const rs_lab_options *options,
     RS_TRY(measure(&d, context, err));
     RS_TRY(add_curves(report, &d, err));
     RS_TRY(claim_deep(report, &d, err));
+    RS_TRY(claim_bounds(report, &d, err));
     RS_TRY(claim_bert(report, &d, err));
     return options->quick ? rs_lab_say_quick(report, "1 random BERT instead of 2", err) : RS_OK;
 }

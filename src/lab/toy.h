@@ -95,8 +95,9 @@ typedef struct rs_lab_curves {
     rs_figure_field x, y;
     bool x_whole; /* x counts (an integer column) */
     bool log_x, log_y;
-    double y_floor;  /* with log_y: not drawn below (rounding) */
-    bool x_is_value; /* a scatter of y over x instead of lines */
+    double y_floor; /* with log_y: not drawn below (rounding) */
+    double y_rule;  /* a dashed line across at this height; 0: none */
+    const char *y_rule_label;
 } rs_lab_curves;
 
 /* A table with columns series, x, y, and its figure. Strings are borrowed: literals. */

@@ -40,15 +40,6 @@ enum { SERIES, X, Y, CURVE_COLUMNS };
 static json_t *figure(const rs_lab_curves *curves)
 {
     static const char *const keys[] = {"series"};
-    if (curves->x_is_value)
-        return rs_figure_scatter(&(rs_scatter){.table = curves->name,
-                                               .x = curves->x,
-                                               .y = curves->y,
-                                               .colour = {"series", "series"},
-                                               .colour_is_category = true,
-                                               .keys = {keys, 1},
-                                               .log_x = curves->log_x,
-                                               .log_y = curves->log_y});
     return rs_figure_lines(&(rs_lines){.table = curves->name,
                                        .x = curves->x,
                                        .y = curves->y,
@@ -58,6 +49,8 @@ static json_t *figure(const rs_lab_curves *curves)
                                        .x_whole = curves->x_whole,
                                        .log_x = curves->log_x,
                                        .log_y = curves->log_y,
+                                       .y_rule = curves->y_rule,
+                                       .y_rule_label = curves->y_rule_label,
                                        .y_floor = curves->y_floor});
 }
 
