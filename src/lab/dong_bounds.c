@@ -1,39 +1,24 @@
 /*
  * dong_bounds.c: the statements of Dong, Cordonnier, Loukas 2021 one by one: which hold, which fail
  * and where, and what holds instead (dong2021.md 2.3, 2.4, 2.8, 2.9, 2.10; ERRATA 10, 12).
- *
- * Instances that are small enough run through the engine; those that need ten thousand tokens or a
- * hundred million features are so symmetric that their residual is a formula, and the smallest of
- * them is compared with the engine.
  */
+#include "lab/dong_bounds.h"
 #include "lab/one_layer.h"
 
-#include "base/memory.h"
 #include "collapse/probe.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
-enum {
-    DRAWS = 4000,
-    QUICK_DRAWS = 800,
-    LAW_SIZES = 4,
-    LAW_DRAWS = 50,
-    GAMMA_TOKENS = 64,
-    WIDE = 256, /* features of the two-head instance that the engine runs */
-    MANY = WIDE /* tokens of the one-head instance */
-};
+enum { DRAWS = 4000, QUICK_DRAWS = 800, LAW_SIZES = 4, LAW_DRAWS = 50 };
 
 typedef struct bound_findings {
     int64_t draws;
     double paper_ratio, repaired_ratio, heads_ratio, diameter_ratio; /* largest, over the bound */
-    double gamma_permutation, gamma_most;
-    double pair_ratio;               /* diameter theorem, two tokens: equality */
-    double engine_wide, engine_many; /* engine over formula for both instances, less 1 */
-    double triangle;                 /* |A + B| / (|A| + |B|) */
+    double pair_ratio; /* diameter theorem, two tokens: equality */
     double law[LAW_SIZES];
+    rs_bound_instances instances;
 } bound_findings;
 
 /* K(rho) of the repaired bound (dong2021.md 2.3). */
@@ -139,167 +124,6 @@ static rs_status extremal_pair(bound_findings *f, const rs_context *context, rs_
     return RS_OK;
 }
 
-/* ---- gamma ---- */
-
-/* The gamma that the paper's proof needs: sqrt(sum of row ranges * largest) over 2 |R|_1 |R|_inf
- * |W_QK|_1/sqrt(d). Here R = I and one head with scale 1: E = W_QK. */
-static double gamma_of_matrix(const double *e, int64_t n)
-{
-    double sum = 0, largest = 0;
-    for (int64_t i = 0; i < n; i++) {
-        double low = INFINITY, high = -INFINITY;
-        for (int64_t j = 0; j < n; j++) {
-            low = fmin(low, e[i * n + j]);
-            high = fmax(high, e[i * n + j]);
-        }
-        sum += high - low;
-        largest = fmax(largest, high - low);
-    }
-    return sqrt(sum * largest) / (2 * rs_norm_columns(e, n, n));
-}
-
-static rs_status gammas(bound_findings *f, rs_error *err)
-{
-    enum { N = GAMMA_TOKENS };
-    double *e = rs_calloc(N * N, sizeof *e);
-    if (!e) return rs_fail_memory(err, "an experiment", N * N * sizeof *e);
-    for (int i = 0; i < N; i++)
-        e[i * N + (i + 1) % N] = 1;
-    f->gamma_permutation = gamma_of_matrix(e, N);
-    /* row 1 = e1 - e2, row i = e_(i+1), last row 0 (ERRATA 10) */
-    memset(e, 0, N * N * sizeof *e);
-    e[0] = 1;
-    e[1] = -1;
-    for (int i = 1; i + 1 < N; i++)
-        e[i * N + i + 1] = 1;
-    f->gamma_most = gamma_of_matrix(e, N);
-    /* a row of ones, and a row and a column */
-    memset(e, 0, N * N * sizeof *e);
-    for (int i = 0; i < N; i++)
-        e[i] = 1;
-    double parts = 2 * rs_norm_composite(e, N, N);
-    for (int i = 0; i < N; i++)
-        e[i * N] += 1;
-    f->triangle = rs_norm_composite(e, N, N) / parts;
-    rs_free(e);
-    return RS_OK;
-}
-
-/* ---- instances that refute ---- */
-
-/* Two tokens +-eps of one feature, W_QK = 1, values 1_m/sqrt(m) and e_1, both of composite norm 1:
- * the residual over the bound with H = 2, gamma = 1 (2.4). */
-static double two_heads(double m)
-{
-    double eps = 1e-3, change = tanh(eps * eps), root = sqrt(m);
-    double rows = eps * change * (1 + root), columns = 2 * eps * change * (1 + 1 / root);
-    double before = sqrt(2) * eps;
-    return sqrt(rows * columns) / (4 * 2 * before * before * before);
-}
-
-static rs_status wide_weights(rs_toy *toy, double *w, rs_error *err)
-{
-    rs_attention_op *op = rs_toy_attention(toy, 0);
-    op->scale = 1;
-    /* both heads read feature 1 alone */
-    memset(w, 0, 2 * WIDE * WIDE * sizeof *w);
-    w[0] = w[op->head_dim] = 1;
-    RS_TRY(rs_toy_set(toy, &op->q, w, NULL, err));
-    RS_TRY(rs_toy_set(toy, &op->k, w, NULL, err));
-    memset(w, 0, 2 * WIDE * WIDE * sizeof *w);
-    for (int j = 0; j < WIDE; j++)
-        w[j] = 1 / sqrt(WIDE);
-    w[WIDE] = 1;
-    return rs_toy_set(toy, &op->v, w, NULL, err);
-}
-
-static rs_status run_wide(bound_findings *f, double *w, const rs_context *context, rs_error *err)
-{
-    double x[2 * WIDE] = {0};
-    x[0] = 1e-3;
-    x[WIDE] = -1e-3;
-    rs_toy toy;
-    rs_toy_trace trace;
-    json_t *arch =
-        json_pack("{s:i, s:i, s:i, s:i, s:s, s:f, s:s, s:{s:s, s:s, s:s, s:s}}", "depth", 1,
-                  "d_model", WIDE, "heads", 2, "d_head", 8, "norm", "none", "skip_mixer", 0.0,
-                  "mlp", "none", "init", "wq", "zero", "wk", "zero", "wv", "zero", "wo", "none");
-    RS_TRY(rs_toy_open(&toy, arch, context->seed, context, err));
-    rs_status status = wide_weights(&toy, w, err);
-    if (status == RS_OK) status = rs_toy_run(&trace, &toy, x, 1, 2, false, err);
-    rs_toy_close(&toy);
-    RS_TRY(status);
-    double before = sqrt(2) * 1e-3;
-    double after = rs_norm_composite(rs_toy_state(&trace, 1, 0), 2, WIDE);
-    f->engine_wide = after / (8 * before * before * before) / two_heads(WIDE) - 1;
-    rs_toy_trace_free(&trace);
-    return RS_OK;
-}
-
-/* R = I, half of the n rows lift a token of their own by M = ln 6(n - 1), token 1 has weight 1/2:
- * a lower bound of the residual over the bound with gamma = 1, 4M (2.3). */
-static double no_range(double n)
-{
-    double lift = log(6 * (n - 1)), first = 0.5, other = 0.5 / (n - 1);
-    double z = 1 + expm1(lift) * other;
-    double first_lifted = first / z, other_lifted = other / z, own = other * exp(lift) / z;
-    double column = n / 2 * fabs(first - first_lifted);
-    double apart =
-        fabs(first - first_lifted) + (n - 2) * fabs(other - other_lifted) + fabs(own - other);
-    return sqrt(column * apart / 2) / (4 * lift);
-}
-
-/* The same instance in the engine, of MANY tokens, each a feature of its own; what the formula
- * bounds, read from the output: column 1 against its median, and rows of both types. */
-static rs_status run_many(bound_findings *f, double *w, const rs_context *context, rs_error *err)
-{
-    enum { N = MANY };
-    double *one = w, *qk = w + N * N, bias[N] = {log(N - 1)}, lift = log(6 * (N - 1));
-    for (int i = 0; i < N; i++) {
-        one[i * N + i] = 1;
-        qk[i * N + i] = i >= N / 2 ? lift : 0;
-    }
-    rs_toy toy;
-    rs_toy_trace trace;
-    json_t *arch = json_pack("{s:i, s:i, s:s, s:f, s:s, s:{s:s, s:s, s:s, s:s}}", "depth", 1,
-                             "d_model", N, "norm", "none", "skip_mixer", 0.0, "mlp", "none", "init",
-                             "wq", "zero", "wk", "identity", "wv", "identity", "wo", "none");
-    RS_TRY(rs_toy_open(&toy, arch, context->seed, context, err));
-    rs_attention_op *op = rs_toy_attention(&toy, 0);
-    op->scale = 1;
-    rs_status status = rs_toy_set(&toy, &op->q, qk, bias, err);
-    if (status == RS_OK) status = rs_toy_run(&trace, &toy, one, 1, N, false, err);
-    rs_toy_close(&toy);
-    RS_TRY(status);
-    const double *y = rs_toy_state(&trace, 1, 0), *plain = y + N, *lifted = y + (N - 1) * N;
-    double column = 0, apart = 0;
-    for (int i = 0; i < N; i++) {
-        column += fabs(y[i * N] - plain[0]); /* half the rows have this value: a median */
-        apart += fabs(plain[i] - lifted[i]);
-    }
-    f->engine_many = sqrt(column * apart / 2) / (4 * lift) / no_range(N) - 1;
-    rs_toy_trace_free(&trace);
-    return RS_OK;
-}
-
-static rs_status engine_checks(bound_findings *f, const rs_context *context, rs_error *err)
-{
-    double *w = rs_calloc(2 * WIDE * WIDE, sizeof *w);
-    if (!w) return rs_fail_memory(err, "an experiment", 2 * WIDE * WIDE * sizeof *w);
-    rs_status status = run_many(f, w, context, err);
-    if (status == RS_OK) status = run_wide(f, w, context, err);
-    rs_free(w);
-    return status;
-}
-
-/* X = (1, 0, 0, 0), W = 0, skip 1: q of the mean-centred residual, where the median's is 1. */
-static double mean_against_median(void)
-{
-    double x[4] = {1, 0, 0, 0};
-    rs_rows_centre(x, 4, 1);
-    return rs_norm_columns(x, 4, 1) * rs_norm_rows(x, 4, 1);
-}
-
 /* ---- the leading-order law (2.9) ---- */
 
 static double law_error(const rs_one_layer *a, const double *tracked)
@@ -376,9 +200,9 @@ static rs_status add_curves(rs_lab_report *report, rs_error *err)
     RS_TRY(rs_lab_curves_open(&table, report, &curves, err));
     for (int e = 2; e <= 16; e++) {
         double size = pow(10, e / 2.0);
-        RS_TRY(rs_lab_curves_add(table, &curves, "two heads", size, two_heads(size), err));
-        RS_TRY(rs_lab_curves_add(table, &curves, "one head, large changes", size, no_range(size),
-                                 err));
+        RS_TRY(rs_lab_curves_add(table, &curves, "two heads", size, rs_bound_two_heads(size), err));
+        RS_TRY(rs_lab_curves_add(table, &curves, "one head, large changes", size,
+                                 rs_bound_no_range(size), err));
     }
     return RS_OK;
 }
@@ -444,18 +268,18 @@ static rs_status claim_random(rs_lab_report *report, const bound_findings *f, rs
 static rs_status claim_constants(rs_lab_report *report, const bound_findings *f, rs_error *err)
 {
     RS_TRY(rs_lab_expect(report, "gamma that R = I_64, W_QK a permutation need: sqrt(64)/2", 4,
-                         f->gamma_permutation, 1e-12, err));
-    RS_TRY(rs_lab_expect(report, "largest gamma for 64 tokens: sqrt(64/2)", sqrt(32), f->gamma_most,
-                         1e-12, err));
+                         f->instances.gamma_permutation, 1e-12, err));
+    RS_TRY(rs_lab_expect(report, "largest gamma for 64 tokens: sqrt(64/2)", sqrt(32),
+                         f->instances.gamma_most, 1e-12, err));
     RS_TRY(rs_lab_expect(report, "K(0)", 2, growth_constant(0), 1e-12, err));
     RS_TRY(
         rs_lab_expect(report, "sqrt(K(1.256))", 2.5514, sqrt(growth_constant(1.256)), 5e-5, err));
     RS_TRY(rs_lab_expect(report, "range at which sqrt(K) reaches the paper's 4", 1.9733,
                          root_of_growth(16), 5e-5, err));
     RS_TRY(rs_lab_expect(report, "composite norm, m = 64: |A + B| / (|A| + |B|)", 4.062,
-                         f->triangle, 1e-3, err));
+                         f->instances.triangle, 1e-3, err));
     return rs_lab_expect(report, "(1, 0, 0, 0): q of the mean-centred residual, of the median's 1",
-                         1.125, mean_against_median(), 1e-12, err);
+                         1.125, f->instances.mean_centred, 1e-12, err);
 }
 
 static rs_status claim_refuted(rs_lab_report *report, const bound_findings *f, rs_error *err)
@@ -463,22 +287,23 @@ static rs_status claim_refuted(rs_lab_report *report, const bound_findings *f, r
     /* published: at most 1 */
     const rs_lab_claim refuted[] = {
         {"16384 tokens, range not limited: residual / bound with gamma = 1", 1, 48.0 / 45.98,
-         no_range(16384), 2e-3, false},
-        {"two heads, 1e6 features: residual / bound for H = 2, gamma = 1", 1, 1.978, two_heads(1e6),
-         1e-3, false},
-        {"two heads, 1e8 features: residual / bound", 1, 6.251, two_heads(1e8), 1e-3, false},
+         rs_bound_no_range(16384), 2e-3, false},
+        {"two heads, 1e6 features: residual / bound for H = 2, gamma = 1", 1, 1.978,
+         rs_bound_two_heads(1e6), 1e-3, false},
+        {"two heads, 1e8 features: residual / bound", 1, 6.251, rs_bound_two_heads(1e8), 1e-3,
+         false},
     };
     RS_TRY(rs_lab_expect(report, "4096 tokens, range not limited: the bound still holds",
-                         24.00 / 40.44, no_range(4096), 1e-3, err));
+                         24.00 / 40.44, rs_bound_no_range(4096), 1e-3, err));
     RS_TRY(rs_lab_expect(report, "two heads, 1e4 features: residual / bound, still below 1", 0.631,
-                         two_heads(1e4), 1e-3, err));
+                         rs_bound_two_heads(1e4), 1e-3, err));
     for (size_t i = 0; i < sizeof refuted / sizeof *refuted; i++)
         RS_TRY(rs_lab_add_claim(report, &refuted[i], err));
     RS_TRY(rs_lab_expect(report,
                          "256 tokens: the engine over the formula for large changes, less 1", 0,
-                         f->engine_many, 1e-9, err));
+                         f->instances.engine_many, 1e-9, err));
     return rs_lab_expect(report, "two heads, 256 features: the engine over that formula, less 1", 0,
-                         f->engine_wide, 1e-9, err);
+                         f->instances.engine_wide, 1e-9, err);
 }
 
 static rs_status claim_law(rs_lab_report *report, const bound_findings *f, rs_error *err)
@@ -503,8 +328,7 @@ static rs_status measure(bound_findings *f, const rs_context *context, rs_error 
         RS_TRY(random_layer(f, &random, context, err));
     }
     RS_TRY(extremal_pair(f, context, err));
-    RS_TRY(gammas(f, err));
-    RS_TRY(engine_checks(f, context, err));
+    RS_TRY(rs_bound_instances_measure(&f->instances, context, err));
     return leading_order(f, &random, context, err);
 }
 
