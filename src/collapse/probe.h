@@ -216,7 +216,7 @@ typedef struct rs_decay {
 } rs_decay;
 rs_decay rs_probe_decay(const rs_probe_measured *measured, int32_t layers);
 /* log10 of a row's relative residual: of the mean, or in the residual precision the mean of the
- * samples' logarithms. -inf: zero; NaN: undefined. */
+ * samples' logarithms. -inf: zero; NaN: undefined, or beyond the exponents. */
 double rs_probe_log10(const rs_token_row *row);
 
 /* probe_tables.c */

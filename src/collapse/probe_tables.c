@@ -278,6 +278,7 @@ enum { SUMMARY_LOGS = 4 };
 double rs_probe_log10(const rs_token_row *row)
 {
     double own = row->log10[RS_TOKEN_LOG_RELATIVE];
+    if (isnan(own) && row->beyond) return NAN;
     return isnan(own) ? log10(row->residual.mean) : own;
 }
 
@@ -294,7 +295,7 @@ rs_decay rs_probe_decay(const rs_probe_measured *m, int32_t layers)
     for (int32_t l = 1; first && l <= layers; l++) {
         const rs_token_row *row = rs_probe_row(m, RS_PROBE_BLOCK_OUT, l);
         double ratio = rs_probe_log10(row) - rs_probe_log10(before);
-        if (isnan(row->residual.mean)) break;
+        if (isnan(rs_probe_log10(row))) break;
         d.last = row;
         if (d.floor_from < 0 && row->at_floor) d.floor_from = l;
         /* NaN: both are zero. */

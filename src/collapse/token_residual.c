@@ -16,6 +16,7 @@
 #include "linalg/workspace.h"
 #include "model/residual.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -179,6 +180,16 @@ static rs_status of_plain(rs_token_measures *out, const double *rows, const rs_t
     return rs_token_measure_f64(out, rows, x->n, x->d, x->d, options, r->inner, err);
 }
 
+/* The base may have been below every double, where 2^e M is too: what it is beside the residual is
+ * not known. */
+static bool base_is_lost(const rs_token_residual *x)
+{
+    enum { DEEP = -900 };
+    for (int64_t k = 0; k < x->d; k++)
+        if (fabs(x->base[k]) >= DBL_MIN) return false;
+    return x->exponent < DEEP;
+}
+
 /* Nothing is shared: X is 2^e M. */
 static rs_status without_base(rs_token_measures *out, const rs_token_measures *own,
                               const rs_token_residual *x, const rs_token_options *options, rooms *r,
@@ -208,6 +219,12 @@ rs_status rs_token_measure_residual(rs_token_measures *out, const rs_token_resid
     take(&r, x->n, x->d, options, &space);
     RS_TRY(of_plain(&own, x->residual, x, &centre, &r, err));
     bool finite = isfinite(rs_sum_absolute(x->base, x->d)) && own.first_nonfinite < 0;
+    if (finite && own.norm_fro > 0 && base_is_lost(x)) {
+        rs_token_measures_clear(out, NAN);
+        out->norm_fro = out->norm_1inf = 0;
+        residual_parts(out, &own, x->exponent);
+        return RS_OK;
+    }
     if (finite && rs_all_zero(x->base, x->d) && own.norm_fro > 0)
         return without_base(out, &own, x, options, &r, err);
     if (!finite || nearness(x) >= NEAR || rs_all_zero(x->base, x->d)) {

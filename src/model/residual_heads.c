@@ -75,20 +75,26 @@ static double log_sum(const double *row, const rs_shared_head *h)
     return log1p(sum);
 }
 
-double rs_shared_row(double *row, const rs_shared_head *h, int64_t shift, bool logarithms)
+/* Any logits, weights as they are; c is log_sum's. */
+static void long_row(double *row, const rs_shared_head *h, double c)
 {
-    double most = 0;
-    for (int64_t j = 0; j < h->keys; j++)
-        most = fabs(row[j]) > most ? fabs(row[j]) : most;
-    if (!logarithms && shift == 0 && most <= 2 && h->second > alone) {
-        short_row(row, h);
-        return 0;
-    }
-    double c = log_sum(row, h), sum = 0, up = (double)shift * M_LN2;
-    double largest = -(double)INFINITY;
+    double sum = 0;
     for (int64_t j = 0; j < h->keys; j++) {
+        double g = row[j] - c;
         if (j == h->star) continue;
+        row[j] = g < apart ? h->p[j] * expm1(g) : exp(h->lp[j] + g) - h->p[j];
+        sum += row[j];
+    }
+    row[h->star] = -sum;
+}
+
+/* Any logits, weights of any size: by their logarithms. */
+static double logarithmic_row(double *row, const rs_shared_head *h, double c, int64_t shift)
+{
+    double sum = 0, up = (double)shift * M_LN2, largest = -(double)INFINITY;
+    for (int64_t j = 0; j < h->keys; j++) {
         double g = row[j] - c, size;
+        if (j == h->star) continue;
         if (g < apart) {
             size = h->lp[j] + log(fabs(expm1(g)));
             row[j] = exp(h->lp[j] + up) * expm1(g);
@@ -101,4 +107,19 @@ double rs_shared_row(double *row, const rs_shared_head *h, int64_t shift, bool l
     }
     row[h->star] = -sum;
     return largest;
+}
+
+double rs_shared_row(double *row, const rs_shared_head *h, int64_t shift, bool logarithms)
+{
+    double most = 0;
+    for (int64_t j = 0; j < h->keys; j++)
+        most = fabs(row[j]) > most ? fabs(row[j]) : most;
+    if (!logarithms && shift == 0 && most <= 2 && h->second > alone) {
+        short_row(row, h);
+        return 0;
+    }
+    double c = log_sum(row, h);
+    if (logarithms || shift != 0) return logarithmic_row(row, h, c, shift);
+    long_row(row, h, c);
+    return 0;
 }

@@ -317,6 +317,12 @@ CASES = {
     'softcap_saturated': (32, 5, 6, 0.5, 1500, repeat(4, attention(heads=2, head_dim=3, softcap=0.8, std=4.0,
                                                                    bias_std=3.0))),
     'centred': (33, 5, 6, 0.5, 900, repeat(4, attention(heads=2, head_dim=3, mix=[0.0, 1.0, 1.0], skip=0.5))),
+    'centred_alone': (40, 5, 6, 0.5, 900, repeat(5, attention(heads=2, head_dim=3, mix=[0.0, 1.0, 1.0]))),
+    'centred_bare': (41, 5, 6, 0.5, 900, repeat(5, attention(heads=2, head_dim=3, mix=[0.0, 1.0, 1.0], bias=False))),
+    'gap_removed_skip': (42, 5, 6, 0.5, 900, repeat(4, attention(heads=2, head_dim=3, mix=[1e-3, 1.2, 1.2]))),
+    'centred_causal': (43, 6, 6, 0.5, 1200, repeat(6, attention(heads=2, head_dim=3, causal=True, mix=[0.0, 1.0, 1.0]))),
+    'centred_causal_deep': (44, 5, 4, 0.2, 3000, repeat(9, attention(causal=True, mix=[0.0, 0.5, 0.5]))),
+    'mixture_window': (45, 6, 6, 0.5, 300, repeat(4, attention(heads=2, head_dim=3, window=3, mix=[0.2, 0.7, 0.4]))),
     'mixture': (34, 5, 6, 0.5, 300, repeat(5, attention(heads=2, head_dim=3, mix=[0.2, 0.7, 0.4]))),
     'uniform': (35, 5, 6, 0.5, 300, repeat(3, attention(heads=2, head_dim=3, mix=[0.1, 0.0, -1.0]))),
     # one key has nearly all the weight of every query: what moves the tokens is far below rounding (ERRATA 14)

@@ -190,6 +190,31 @@ static void survives_lack_of_memory(void **state)
     }
 }
 
+/* Weights that are no numbers, give states that are none; huge ones stay numbers; nothing crashes.
+ */
+static void carries_what_is_no_number(void **state)
+{
+    (void)state;
+    static const double bad[] = {NAN, INFINITY, 1e300};
+    for (uint64_t seed = 900; seed < 960; seed++) {
+        built *b = built_new(seed, LONGEST);
+        int64_t rows = b->begin[b->batch.samples], d = b->network.d_model, count = rows * d;
+        if (!b->images && rows > 0) {
+            free(b->states);
+            b->states = malloc((size_t)count * sizeof *b->states);
+            for (int64_t i = 0; i < count; i++)
+                b->states[i] = i == count / 2 || seed % 5 == 0 ? bad[seed % 3] : 1;
+            b->batch.states = b->states;
+            run(&second, b, RS_PRECISION_RESIDUAL, 1, seed % 2);
+            bool finite = true;
+            for (size_t i = 0; i < (size_t)count; i++)
+                finite &= isfinite(second.values[i]);
+            assert_true(finite == (seed % 3 == 2));
+        }
+        built_free(b);
+    }
+}
+
 /* ---- below what is counted ---- */
 
 /* A layer that is repeated: R' = a R³ or so. */
@@ -365,10 +390,14 @@ static void norms_and_sums(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_float64),     cmocka_unit_test(threads_change_nothing),
-        cmocka_unit_test(equal_tokens_stay_equal), cmocka_unit_test(survives_lack_of_memory),
-        cmocka_unit_test(stops_counting),          cmocka_unit_test(differences_of_activations),
-        cmocka_unit_test(differences_far_below),   cmocka_unit_test(norms_and_sums)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(agrees_with_float64),
+                                       cmocka_unit_test(threads_change_nothing),
+                                       cmocka_unit_test(equal_tokens_stay_equal),
+                                       cmocka_unit_test(survives_lack_of_memory),
+                                       cmocka_unit_test(carries_what_is_no_number),
+                                       cmocka_unit_test(stops_counting),
+                                       cmocka_unit_test(differences_of_activations),
+                                       cmocka_unit_test(differences_far_below),
+                                       cmocka_unit_test(norms_and_sums)};
     return cmocka_run_group_tests_name("residual", tests, NULL, NULL);
 }

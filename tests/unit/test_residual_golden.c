@@ -241,7 +241,10 @@ static rs_status on_state(void *user, rs_site site, int32_t layer, const rs_stat
     g->worst_log = fmax(g->worst_log, log_error);
     /* beyond 1e6 nats the error of R itself is nothing beside the logarithm */
     bool log_fine = fabs(log_true) < 1e6 || log_error <= 1e-15;
-    if (error <= bound * size && base <= 1e-11 * fmax(base_size, 1) && log_fine) return RS_OK;
+    if (error <= bound * size &&
+        base <= 1e-11 * fmax(base_size, ldexp(size, exponent < -2000 ? -2000 : (int)exponent)) &&
+        log_fine)
+        return RS_OK;
     print_error("%s, state %d: residual wrong by %.3g of it, base by %.3g; over %.3g\n", g->name,
                 (int)layer, error / size, base / base_size, bound);
     g->wrong++;

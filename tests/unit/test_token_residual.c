@@ -152,10 +152,15 @@ static void corners(void **state)
     (void)state;
     static const double zero[2] = {0}, x[2] = {3, 4}, bad[2] = {NAN, 1};
     static const double m[4] = {.5, -.75, -.5, .75}, none[4] = {0};
-    rs_token_measures r = measure(&(rs_token_residual){zero, m, -5000, NULL, 2, 2}, RS_CENTRE_MEAN);
-    assert_true(r.relative_residual == 1 && r.norm_fro == 0 && r.mean_cosine == -1);
+    rs_token_measures r = measure(&(rs_token_residual){zero, m, -50, NULL, 2, 2}, RS_CENTRE_MEAN);
+    assert_true(r.relative_residual == 1 && r.mean_cosine == -1 && r.rank1_residual < 1e-15);
+    assert_true(fabs(r.norm_fro / ldexp(sqrt(2 * .8125), -50) - 1) < 1e-15);
+    assert_true(fabs(r.log10_residual_fro - log10(r.norm_fro)) < 1e-14);
+    assert_true(r.log10_relative_residual == 0);
+    /* the base too may be below every double: what is beside it is not known */
+    r = measure(&(rs_token_residual){zero, m, -5000, NULL, 2, 2}, RS_CENTRE_MEAN);
+    assert_true(isnan(r.relative_residual) && isnan(r.log10_relative_residual) && r.norm_fro == 0);
     assert_true(fabs(r.log10_residual_fro + 5000 * log10(2) - log10(sqrt(2 * .8125))) < 1e-9);
-    assert_true(r.log10_relative_residual == 0 && r.rank1_residual < 1e-15);
     r = measure(&(rs_token_residual){x, none, 0, NULL, 2, 2}, RS_CENTRE_MEAN);
     assert_true(r.equal && !r.beyond && r.residual_fro == 0 && r.relative_residual == 0);
     assert_true(isnan(r.log10_residual_fro) && r.norm_fro == sqrt(50) && r.diameter == 0);
