@@ -12,7 +12,7 @@ const rs_lab_experiment *const rs_lab_experiments[] = {
     &rs_lab_lambda_attention, &rs_lab_dong_skip_lower_bound,
     &rs_lab_dong_layernorm,   &rs_lab_dong_mlp,
     &rs_lab_dong_bounds,      &rs_lab_dong_doubly_exponential,
-    &rs_lab_dong_paths,
+    &rs_lab_dong_paths,       &rs_lab_dong_ensemble,
 };
 const size_t rs_lab_n_experiments = sizeof rs_lab_experiments / sizeof *rs_lab_experiments;
 

@@ -59,6 +59,7 @@ rs_status rs_lab_add_claim(rs_lab_report *report, const rs_lab_claim *claim, rs_
 
 extern const rs_lab_experiment rs_lab_dong_depth_init;
 extern const rs_lab_experiment rs_lab_dong_paths;
+extern const rs_lab_experiment rs_lab_dong_ensemble;
 extern const rs_lab_experiment rs_lab_dong_perturbation_lemma;
 extern const rs_lab_experiment rs_lab_causal_half_law;
 extern const rs_lab_experiment rs_lab_relative_position_linear_rate;

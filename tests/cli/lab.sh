@@ -24,7 +24,7 @@ says result.json '"command":"lab"'
 says result.json '"code":"quick"'
 "$RANKSCOPE" lab list --csv list >list.txt || note_failure "the list could not be written"
 for id in dong-depth-init dong-perturbation-lemma causal-half-law relative-position-linear-rate equiangular-ode dobrushin-mask \
-    lambda-attention dong-skip-lower-bound dong-layernorm dong-mlp dong-bounds dong-doubly-exponential dong-paths; do
+    lambda-attention dong-skip-lower-bound dong-layernorm dong-mlp dong-bounds dong-doubly-exponential dong-paths dong-ensemble; do
     says list.txt "$id"
     says result.json "\"experiment\":\"$id\""
     table=$(printf '%s' "$id" | tr - _)

@@ -20,6 +20,36 @@ def equiangular_ode():
     print("equiangular-ode: cosine at depth 3 = %.9f" % end)
 
 
+def ensemble(networks, layers, skip, n=32, d=32, heads=4):
+    """log10 of relative residuals and of residuals by state of random attention networks, each [networks, layers + 1]."""
+    random, width = np.random.default_rng(1), d // heads
+    out = np.empty((2, networks, layers + 1))
+    for b in range(networks):
+        x = random.standard_normal((n, d))
+        for state in range(layers + 1):
+            rest = np.linalg.norm(x - x.mean(0))
+            out[:, b, state] = np.log10(rest / np.linalg.norm(x)), np.log10(rest)
+            wq, wk, wv, wo = (random.standard_normal((d, d)) / math.sqrt(d) for _ in range(4))
+            mixed = np.empty((n, d))
+            for h in range(heads):
+                part = slice(h * width, (h + 1) * width)
+                logits = (x @ wq[:, part]) @ (x @ wk[:, part]).T / math.sqrt(width)
+                p = np.exp(logits - logits.max(1, keepdims=True))
+                mixed[:, part] = p / p.sum(1, keepdims=True) @ (x @ wv[:, part])
+            x = skip * x + mixed @ wo
+    return out
+
+
+def ensembles():
+    for skip, layers in ((0, 3), (1, 12)):
+        relative, residual = ensemble(4000, layers, skip)
+        print("dong-ensemble: skip %d, medians" % skip, np.round(np.median(relative, 0), 5), "deviations", np.round(relative.std(0), 4))
+        if skip == 0:
+            fit = np.polyfit(residual[:, 2], residual[:, 3], 1)
+            rest = residual[:, 3] - np.polyval(fit, residual[:, 2])
+            print("dong-ensemble: slope %.4f, its error %.4f" % (fit[0], rest.std() / residual[:, 2].std() / math.sqrt(4000)))
+
+
 def masks(n):
     i, j = np.indices((n, n))
     return {
@@ -173,3 +203,4 @@ if __name__ == "__main__":
     dong_layernorm()
     dong_doubly_exponential()
     lambda_attention()
+    ensembles()
