@@ -149,8 +149,8 @@ rs_lambda_answer rs_lambda_set_answer(const rs_lambda_set *set, double lambda);
 /* What the theorems need to know of a layer, measured by rs_lambda_facts_of. */
 typedef struct rs_lambda_facts {
     int64_t n, d;
-    double diversity;        /* ν = μ(X)/√(nd), computed; in [0, 1] for rows of norm √d */
-    double branch_diversity; /* μ(O)/√(nd) */
+    double diversity;        /* ν = μ(X)/√(nd), rounded down; at most 1 for rows of norm √d */
+    double branch_diversity; /* μ(O)/√(nd), rounded up */
     double row_gain;         /* c = max_i ‖o_i‖/√d of this O, rounded up */
     double row_ratio; /* max_i √(‖o_i‖² + dε)/‖x_i‖ (features centred first under LayerNorm,
                        * ERRATA 2), rounded up; +∞ with a zero row of X */
@@ -158,7 +158,8 @@ typedef struct rs_lambda_facts {
     double largest_branch; /* max_i ‖o_i‖, rounded up (features centred under LayerNorm) */
     double unit_diversity; /* μ(rn(X)diag g)/√n, rounded down; rn: unit rows (centred under LN) */
     double largest_gain;   /* max |g|; 1 without gain */
-    /* Hypotheses, decided on the numbers given. Rows have norm √d to 1e-6 relative. */
+    /* Hypotheses, decided on the numbers given. unit_rows: all rows have norm √d
+     * to 1e-9 relative; a theorem then speaks of the state √d·rn(X). */
     bool normed, unit_gain, zero_bias, zero_epsilon, unit_rows;
 } rs_lambda_facts;
 rs_status rs_lambda_facts_of(rs_lambda_facts *out, const rs_lambda_layer *layer, rs_error *err);
