@@ -195,7 +195,8 @@ rs_lambda_number rs_lambda_over_smoothing_published(const rs_lambda_block *block
         {block->relu, "the activation is ReLU"},
         {block->unit_gains, "every norm gain is 1"},
         {fabs(block->skip_mixer) == 1 && fabs(block->skip_mlp) == 1, "every skip strength is 1"},
-        {fabs(block->scale_mixer) <= 1 && fabs(block->scale_mlp) <= 1, "every branch scale is 1"},
+        {fabs(block->scale_mixer) <= 1 && fabs(block->scale_mlp) <= 1,
+         "every branch scale is at most 1"},
     };
     failed = first_failed(list, sizeof list / sizeof list[0]);
     return (rs_lambda_number){over_smoothing(&printed, 1), !failed, failed};

@@ -243,7 +243,7 @@ rs_lambda_number rs_lambda_theorem_d_drift(const rs_lambda_facts *facts, double 
 
 /* ---- as published (arXiv 2410.10609, theorem 4.1) ---- */
 
-static const char *published_hypothesis(const rs_lambda_facts *facts, const rs_lambda_wish *wish)
+static const char *published_hypothesis(const rs_lambda_wish *wish)
 {
     if (!wish_holds(wish)) return wish_text;
     if (!(wish->published >= 0)) return "a bound S C_M on the branch";
@@ -254,7 +254,7 @@ static const unsigned published_needs = NEEDS_NORM | NEEDS_PLAIN_NORM | NEEDS_UN
 
 rs_lambda_number rs_lambda_published_eq7(const rs_lambda_facts *facts, const rs_lambda_wish *wish)
 {
-    const char *failed = published_hypothesis(facts, wish);
+    const char *failed = published_hypothesis(wish);
     if (failed) return no_number(failed);
     rs_span one = rs_span_of(1), root = rs_span_of(wish->kept), a = rs_span_square(root);
     rs_span sum = rs_span_mul(rs_span_add(a, root), rs_span_of(wish->published));
@@ -265,7 +265,7 @@ rs_lambda_number rs_lambda_published_eq7(const rs_lambda_facts *facts, const rs_
 
 rs_lambda_number rs_lambda_published_both(const rs_lambda_facts *facts, const rs_lambda_wish *wish)
 {
-    const char *failed = published_hypothesis(facts, wish);
+    const char *failed = published_hypothesis(wish);
     if (failed) return no_number(failed);
     if (!(facts->diversity > 0)) return no_number(diverse_text);
     rs_span one = rs_span_of(1), a = rs_span_square(rs_span_of(wish->kept));
