@@ -38,6 +38,9 @@ typedef struct cli_args {
     size_t n_edits;
     /* tokenize (and text) */
     bool no_special;
+    /* certify */
+    const char *kept;
+    bool rigorous;
     /* lab */
     bool quick;
 } cli_args;
@@ -45,7 +48,7 @@ typedef struct cli_args {
 /* CLI_EDIT: kept in cli_args.edits, may be repeated; a flag when it has no argument. */
 typedef enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_COUNT, CLI_CHOICE, CLI_EDIT } cli_kind;
 
-enum { CLI_SCAN = 1, CLI_DOCTOR = 2, CLI_PROBE = 4, CLI_TOKENIZE = 8, CLI_LAB = 16, CLI_ALL = 31 };
+enum { CLI_SCAN = 1, CLI_DOCTOR = 2, CLI_PROBE = 4, CLI_TOKENIZE = 8, CLI_LAB = 16, CLI_CERTIFY = 32, CLI_ALL = 63 };
 
 typedef struct cli_option {
     const char *name;     /* without the dashes */
@@ -118,6 +121,7 @@ rs_status cli_set_meta(rs_result *result, const cli_args *args, double gflops, r
 
 int cli_scan(const cli_args *args);
 int cli_probe(const cli_args *args);
+int cli_certify(const cli_args *args);
 int cli_doctor(const cli_args *args);
 int cli_tokenize(const cli_args *args);
 int cli_lab(const cli_args *args);

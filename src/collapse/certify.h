@@ -55,6 +55,8 @@ typedef struct rs_weight_norms {
 rs_status rs_weight_norms_open(rs_weight_norms **out, const rs_network *network,
                                const rs_context *context, rs_error *err);
 void rs_weight_norms_close(rs_weight_norms *norms); /* NULL is fine */
+/* Of one norm: largest |gain| and length of the bias; scratch: dim doubles. */
+void rs_gain_norms_of(rs_gain_norms *out, double *scratch, const rs_norm_op *norm);
 
 /* ---- a pass: what is kept of it (certify_gather.c) ---- */
 
@@ -64,6 +66,7 @@ typedef struct rs_certify_head {
     double range;      /* max_i range_j E_ij about the mean token; NaN: not of that form */
     double sum_ranges; /* Σ_i range_j E_ij */
     double second;     /* |λ₂| of the mixing matrix where a linear law may apply; NaN: not asked */
+    double centred;    /* ‖(I − 11ᵀ/n) P‖_F, rounded up: bounds the spectral norm */
 } rs_certify_head;
 
 /* One branch on one sample. Lengths are of rows, 2-norm; stds are min over rows of √(var + ε), the

@@ -4,8 +4,10 @@
 
 #include "base/memory.h"
 #include "collapse/certify_parts.h"
+#include "collapse/probe.h"
 #include "linalg/krylov.h"
 #include "linalg/vector.h"
+#include "model/dense_matrix.h"
 
 #include <cblas.h>
 #include <float.h>
@@ -309,6 +311,21 @@ static void ranges(rs_certify_head *head, double *mean, const rs_attention_view 
     }
 }
 
+/* ‖RP‖_F rounded up, R = I − 11ᵀ/n: no less than the spectral norm. mean: workspace of the keys. */
+static double centred_norm(const rs_attention_view *view, double *mean)
+{
+    double total = 0;
+    memset(mean, 0, (size_t)view->keys * sizeof *mean);
+    for (int64_t i = 0; i < view->n; i++)
+        for (int64_t j = 0; j < view->keys; j++)
+            mean[j] += ((const double *)view->mixing)[i * view->ld + j] / (double)view->n;
+    for (int64_t i = 0; i < view->n; i++)
+        total += rs_distance_squared((const double *)view->mixing + i * view->ld, mean, view->keys);
+    /* the mean errs by (n + 2) u of numbers of at most 1; about any centre the sum is no less */
+    return sqrt(total * (1 + rs_gamma((double)(view->n + view->keys)))) * (1 + 4 * U) +
+           rs_gamma((double)view->n) * sqrt((double)view->keys);
+}
+
 static int32_t branch_of(const rs_layer *layer, bool cross)
 {
     for (int32_t b = 0; b < layer->n_branches; b++)
@@ -335,7 +352,7 @@ static rs_status attention(void *user, const rs_attention_view *view, rs_error *
         rs_pass_heads(g->pass, g->batch.first + view->sample, view->layer, b) + view->head;
     rs_mixing_contraction found;
     rs_mixing_contraction_of(&found, view->mixing, view->n, view->keys, view->ld, distance, mean);
-    *head = (rs_certify_head){found.tau, NAN, NAN, NAN};
+    *head = (rs_certify_head){found.tau, NAN, NAN, NAN, centred_norm(view, mean)};
     if (found.empty_rows) {
 #pragma omp atomic
         at(g, view->sample, view->layer, b)->empty_rows += found.empty_rows;
@@ -466,11 +483,12 @@ static rs_status run_batches(rs_certify_gather *g, rs_runner *runner, rs_error *
 
 rs_status rs_certify_gather_pass(rs_certify_pass **out, const rs_network *network,
                                  const rs_weight_norms *norms, const rs_probe_inputs *inputs,
-                                 const rs_certify_options *options, const rs_context *context,
-                                 rs_error *err)
+                                 const rs_certify_options *options, rs_certify_lambda *lambda,
+                                 const rs_context *context, rs_error *err)
 {
     rs_certify_gather g = {.network = network, .inputs = inputs, .norms = norms,
-                           .context = context, .options = options};
+                           .context = context, .options = options,
+                           .lambda = lambda};
     int64_t batch = options->batch;
     rs_weights *weights = NULL;
     rs_runner *runner = NULL;

@@ -3,7 +3,7 @@
 #ifndef RS_COLLAPSE_CERTIFY_GATHER_H
 #define RS_COLLAPSE_CERTIFY_GATHER_H
 
-#include "collapse/certify.h"
+#include "collapse/certify_lambda.h"
 #include "linalg/workspace.h"
 
 /* A matrix that is kept from call to call. */
@@ -19,6 +19,7 @@ typedef struct rs_certify_gather {
     const rs_weight_norms *norms;
     const rs_certify_options *options;
     const rs_context *context;
+    rs_certify_lambda *lambda; /* NULL: not asked */
     rs_certify_pass *pass;
     rs_probe_batch batch;
     int64_t capacity;

@@ -30,7 +30,7 @@ static void close_matrices(matrices *m)
         rs_free(all[i]);
 }
 
-static void gains(rs_gain_norms *out, double *scratch, const rs_norm_op *norm)
+void rs_gain_norms_of(rs_gain_norms *out, double *scratch, const rs_norm_op *norm)
 {
     *out = (rs_gain_norms){.largest = 1, .plain = true};
     if (norm->kind == RS_NORM_NONE) return;
@@ -193,9 +193,9 @@ static rs_status one_branch(rs_branch_norms *out, const rs_branch *branch, int64
 {
     double *scratch;
     RS_TRY(room(&scratch, d > 0 ? d : 1, 1, err));
-    gains(&out->before, scratch, &branch->before);
-    gains(&out->inside, scratch, &branch->inside);
-    gains(&out->after, scratch, &branch->after);
+    rs_gain_norms_of(&out->before, scratch, &branch->before);
+    rs_gain_norms_of(&out->inside, scratch, &branch->inside);
+    rs_gain_norms_of(&out->after, scratch, &branch->after);
     rs_free(scratch);
     if (branch->scale == 0) return RS_OK;
     return branch->kind == RS_BRANCH_ATTENTION ? attention(out, &branch->attention, err)
