@@ -61,8 +61,8 @@ double rs_lambda_row_reach(const rs_lambda_row *row, double low, double high);
 /* μ² of the stored rows where they were turned to, and a bound on the rounding of that number.
  * quick: O(nd) once, losing digits when the rows are nearly equal; else O(nd) twice, and never. */
 rs_lambda_value rs_lambda_arcs_square(const rs_lambda_arcs *arcs, bool quick);
-/* |dμ²/dλ| of the stored rows there, rounded up. Needs rs_lambda_arcs_square before. */
-double rs_lambda_arcs_slope(const rs_lambda_arcs *arcs);
+/* dμ²/dλ of the stored rows there. Needs rs_lambda_arcs_square before. */
+rs_lambda_value rs_lambda_arcs_slope(const rs_lambda_arcs *arcs);
 
 /* Where μ/√d of the TRUE rows lies for every λ in [low, high] (finite ends), by the chords that the
  * stored rows sweep (first, L4) and by μ² to second order about `middle` (second, L5; left at [0,
@@ -70,6 +70,8 @@ double rs_lambda_arcs_slope(const rs_lambda_arcs *arcs);
  */
 typedef struct rs_lambda_bracket {
     rs_span first, second;
+    double root,
+        doubt; /* a guess at where the value is the target, and how good it is; NaN: none */
 } rs_lambda_bracket;
 void rs_lambda_bracket_of(rs_lambda_bracket *out, const rs_lambda_arcs *arcs, double low,
                           double high, double middle, double target);

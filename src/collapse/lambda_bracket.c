@@ -78,42 +78,60 @@ static bool decides(rs_span span, double target)
     return span.low >= target || span.high < target;
 }
 
+/* What is known at the middle of an interval. */
+typedef struct centre {
+    double middle, width; /* half width of the interval, rounded up */
+    rs_lambda_value square;
+    double largest; /* μ of the stored rows is at most this on the interval */
+    double off;     /* true μ and that of the stored rows differ by at most this */
+} centre;
+
+/* Where f + f'(λ − m) reaches target², and how far off that can be: by the curvature over the whole
+ * interval and by rounding. Only a guess at where to cut: nothing certified rests on it. */
+static void guess_root(rs_lambda_bracket *out, const centre *at, double slope, double curved,
+                       double target)
+{
+    out->root = at->middle + (target * target - at->square.value) / slope;
+    out->doubt = 2 * (curved + 2 * at->square.error + 4 * at->off * at->largest) / fabs(slope);
+}
+
 /* μ² = f along the stored rows: |f(λ) − f(m)| ≤ |f'(m)|w + ½ max|f''| w², and
  * −2μ√Σ‖y_i''‖² ≤ f'' ≤ 2Σ‖y_i'‖² + 2μ√Σ‖y_i''‖². */
-static rs_span second_order(const rs_lambda_arcs *arcs, const sweep *swept, rs_lambda_value square,
-                            double largest, double width, double off)
+static void second_order(rs_lambda_bracket *out, const rs_lambda_arcs *arcs, const sweep *swept,
+                         const centre *at, double target)
 {
-    double gain = stretched_gain(arcs), slope = rs_lambda_arcs_slope(arcs) * width;
+    double gain = stretched_gain(arcs), width = at->width, grown = 1 + 0x1p-40;
     double factor = rs_lambda_constant_factor(RS_LAMBDA_ARC_SECOND_ORDER);
-    double bend = largest * gain * swept->bends * width * width * factor;
+    double bend = at->largest * gain * swept->bends * width * width * factor;
     double rise = gain * gain * swept->speeds * width * width * factor + bend;
-    double grown = 1 + 0x1p-40;
-    rs_span all = {0, (double)INFINITY};
-    if (!isfinite(slope) || !isfinite(rise)) return all;
-    return rooted(square.value - square.error - (slope + bend) * grown,
-                  square.value + square.error + (slope + rise) * grown, off);
+    rs_lambda_value slope = rs_lambda_arcs_slope(arcs);
+    double moved = (fabs(slope.value) + slope.error) * width;
+
+    if (!isfinite(moved) || !isfinite(rise)) return;
+    out->second = rooted(at->square.value - at->square.error - (moved + bend) * grown,
+                         at->square.value + at->square.error + (moved + rise) * grown, at->off);
+    guess_root(out, at, slope.value, rise, target);
 }
 
 void rs_lambda_bracket_of(rs_lambda_bracket *out, const rs_lambda_arcs *arcs, double low,
                           double high, double middle, double target)
 {
-    double width = rs_up(fmax(middle - low, high - middle));
-    double off = arcs->gain * rs_lambda_arcs_error(arcs, low, high) * (1 + 0x1p-40);
-
+    centre at = {.middle = middle, .width = rs_up(fmax(middle - low, high - middle))};
+    at.off = arcs->gain * rs_lambda_arcs_error(arcs, low, high) * (1 + 0x1p-40);
     rs_lambda_arcs_turn(arcs, middle);
     sweep swept = sweep_rows(arcs, low, high);
     double chords = stretched_gain(arcs) * swept.chords * (1 + 0x1p-40) *
                     rs_lambda_constant_factor(RS_LAMBDA_ARC_FIRST_ORDER);
-    out->second = (rs_span){0, (double)INFINITY};
+    *out = (rs_lambda_bracket){.second = {0, (double)INFINITY}, .root = NAN, .doubt = NAN};
     for (int quick = 1; quick >= 0; quick--) {
-        rs_lambda_value square = rs_lambda_arcs_square(arcs, quick);
-        double below = square.value - square.error, above = square.value + square.error;
-        out->first = rooted(below, above, rs_up(off + chords));
+        at.square = rs_lambda_arcs_square(arcs, quick);
+        double below = at.square.value - at.square.error, above = at.square.value + at.square.error;
+        out->first = rooted(below, above, rs_up(at.off + chords));
         if (decides(out->first, target)) return;
-        double largest = rs_up(sqrt(above)) + chords;
-        out->second = second_order(arcs, &swept, square, largest, width, off);
+        at.largest = rs_up(sqrt(above)) + chords;
+        second_order(out, arcs, &swept, &at, target);
         /* The slow sum only where its digits can change the answer. */
-        if (decides(out->second, target) || square.error < 0.1 * chords * chords) return;
+        if (decides(out->second, target) || at.square.error < 0.1 * chords * chords) return;
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "collapse/lambda_span.h"
+#include "linalg/vector.h"
 
 #include <inttypes.h>
 
@@ -58,13 +59,19 @@ rs_status rs_lambda_check_kept(double kept, double limit, rs_error *err)
 
 int rs_lambda_exponent(const double *matrix, int64_t n, int64_t d, int64_t ld)
 {
-    double largest = 0;
-    for (int64_t i = 0; i < n; i++) {
-        for (int64_t j = 0; j < d; j++)
-            largest = fmax(largest, fabs(matrix[i * ld + j]));
-    }
+    double total = 0;
     int exponent = 0;
-    if (largest > 0) (void)frexp(largest, &exponent);
+    for (int64_t i = 0; i < n; i++)
+        total += rs_sum_absolute(matrix + i * ld, d) * 0x1p-60;
+    if (isinf(total)) return 1000;
+    if (total == 0) { /* zero, or too small for the factor above */
+        for (int64_t i = 0; i < n; i++)
+            total += rs_sum_absolute(matrix + i * ld, d);
+        if (total > 0) return -1000;
+        return 0;
+    }
+    (void)frexp(total, &exponent);
+    exponent += 60;
     return exponent > 1000 ? 1000 : exponent < -1000 ? -1000 : exponent;
 }
 

@@ -8,8 +8,9 @@
 rs_status rs_lambda_check_layer(const rs_lambda_layer *layer, rs_error *err);
 /* 0 <= kept < limit and not NaN: RS_E_INTERNAL otherwise. */
 rs_status rs_lambda_check_kept(double kept, double limit, rs_error *err);
-/* The binary exponent e of the largest |entry|, which lies in [2^(e−1), 2^e); 0 for a zero matrix.
- * Clamped to ±1000 so that 2^±e are both in range. */
+/* The binary exponent e of Σ|entry| to within the last place, 0 for a zero matrix: matrix·2^−e has
+ * entries of at most about 1 and one of at least 1/(2nd). Clamped to ±1000 so that 2^±e are both in
+ * range. */
 int rs_lambda_exponent(const double *matrix, int64_t n, int64_t d, int64_t ld);
 
 #endif

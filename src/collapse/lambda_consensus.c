@@ -94,13 +94,14 @@ static const char *failed_hypothesis(const rs_lambda_consensus *given)
 }
 
 static rs_status find(rs_lambda_number *out, const rs_lambda_consensus *given, eigenvalues *values,
-                      eigenvalues *mixing, double *matrix, rs_error *err)
+                      eigenvalues *mixing, double *matrix, double *work, rs_error *err)
 {
     copy_values(matrix, given);
     lapack_int size = (lapack_int)given->d;
     /* The transpose, which a row-major matrix is to LAPACK, has the same eigenvalues. */
-    lapack_int info = LAPACKE_dgeev(LAPACK_COL_MAJOR, 'N', 'N', size, matrix, size, values->real,
-                                    values->imaginary, NULL, 1, NULL, 1);
+    lapack_int info =
+        LAPACKE_dgeev_work(LAPACK_COL_MAJOR, 'N', 'N', size, matrix, size, values->real,
+                           values->imaginary, NULL, 1, NULL, 1, work, 4 * size);
     if (info != 0)
         return rs_fail(err, RS_E_LAPACK, "consensus multiplier", NULL,
                        "the eigenvalues of a %" PRId64 "x%" PRId64
@@ -131,7 +132,7 @@ rs_status rs_lambda_consensus_multiplier(rs_lambda_number *out, const rs_lambda_
     *out = (rs_lambda_number){NAN, false, failed_hypothesis(given)};
     if (out->failed_hypothesis) return RS_OK;
     size_t square;
-    if (given->d > INT32_MAX || !rs_size_mul((size_t)given->d, (size_t)given->d, &square))
+    if (given->d > INT32_MAX / 4 || !rs_size_mul((size_t)given->d, (size_t)given->d, &square))
         return rs_fail(err, RS_E_INTERNAL, "consensus multiplier", NULL,
                        "a value matrix of width %" PRId64, given->d);
     for (size_t i = 0; i < square; i++) {
@@ -141,13 +142,13 @@ rs_status rs_lambda_consensus_multiplier(rs_lambda_number *out, const rs_lambda_
                            i / (size_t)given->d, i % (size_t)given->d);
     }
     double *matrix = rs_malloc(square, sizeof *matrix);
-    double *parts = rs_malloc((size_t)given->d + (size_t)given->n, 2 * sizeof *parts);
+    double *parts = rs_malloc(3 * (size_t)given->d + (size_t)given->n, 2 * sizeof *parts);
     rs_status status = RS_OK;
     if (matrix && parts) {
-        double *mixing_parts = parts + 2 * given->d;
+        double *work = parts + 2 * given->d, *mixing_parts = work + 4 * given->d;
         eigenvalues values = {parts, parts + given->d, given->d};
         eigenvalues mixing = {mixing_parts, mixing_parts + given->n, given->n};
-        status = find(out, given, &values, &mixing, matrix, err);
+        status = find(out, given, &values, &mixing, matrix, work, err);
     } else {
         status = rs_fail_memory(err, "the eigenvalues of a value matrix", square * sizeof *matrix);
     }

@@ -39,16 +39,16 @@ static void add_row(rs_lambda_facts *out, const rs_lambda_layer *layer, int64_t 
     rs_span root = rs_span_sqrt(rs_span_of((double)d));
 
     rs_lambda_loaded loaded = rs_lambda_load_row(scratch, o, d, false);
-    rs_span gain = rs_span_div(length_of(&loaded, d), root);
-    out->row_gain = fmax(out->row_gain, gain.high);
-    loaded = rs_lambda_load_row(scratch, o, d, centre);
     rs_span branch = length_of(&loaded, d);
+    out->row_gain = fmax(out->row_gain, rs_span_div(branch, root).high);
+    if (centre) loaded = rs_lambda_load_row(scratch, o, d, true);
+    branch = length_of(&loaded, d);
     out->largest_branch = fmax(out->largest_branch, branch.high);
     loaded = rs_lambda_load_row(scratch, x, d, false);
-    double relative = rs_span_div(length_of(&loaded, d), root).low;
-    if (!(fabs(relative - 1) <= UNIT_ROW_TOLERANCE)) out->unit_rows = false;
-    loaded = rs_lambda_load_row(scratch, x, d, centre);
     rs_span input = length_of(&loaded, d);
+    if (!(fabs(rs_span_div(input, root).low - 1) <= UNIT_ROW_TOLERANCE)) out->unit_rows = false;
+    if (centre) loaded = rs_lambda_load_row(scratch, x, d, true);
+    input = length_of(&loaded, d);
     out->smallest_row = fmin(out->smallest_row, input.low);
     rs_span constant = rs_span_mul(rs_span_sqrt(rs_span_of(layer->norm.epsilon)), root);
     rs_span ratio_branch = rs_span_div(branch, input),
@@ -58,22 +58,51 @@ static void add_row(rs_lambda_facts *out, const rs_lambda_layer *layer, int64_t 
     out->row_ratio = fmax(out->row_ratio, input.low > 0 ? ratio.high : (double)INFINITY);
 }
 
-/* μ(rn(X)diag g)/√n: the limit for λ → ∞ of the norm's output, whatever ε. */
-static rs_status find_unit_diversity(rs_lambda_facts *out, const rs_lambda_layer *layer,
-                                     rs_error *err)
+/* rn(x)diag g of row i; its error over the largest gain. */
+static double unit_row(double *to, const rs_lambda_layer *layer, int64_t i)
 {
-    rs_lambda_layer normed = *layer;
-    if (!out->normed) normed.norm = (rs_lambda_norm){.kind = RS_LAMBDA_RMSNORM};
-    rs_lambda_arcs *arcs;
-    RS_TRY(rs_lambda_arcs_open(&arcs, err));
-    rs_status status = rs_lambda_arcs_set(arcs, &normed, err);
-    if (status == RS_OK) {
-        rs_span limit = rs_lambda_limit(arcs, 1);
-        rs_span root = rs_span_sqrt(rs_span_of((double)layer->n));
-        out->unit_diversity = fmax(rs_span_div(limit, root).low, 0);
+    bool centre = layer->norm.kind == RS_LAMBDA_LAYERNORM;
+    const double *gain = layer->norm.kind == RS_LAMBDA_NO_NORM ? NULL : layer->norm.gain;
+    rs_lambda_loaded row =
+        rs_lambda_load_row(to, layer->input + i * layer->input_ld, layer->d, centre);
+    for (int64_t j = 0; j < layer->d; j++) {
+        to[j] = row.norm > 0 ? to[j] / row.norm : 0;
+        if (gain) to[j] *= gain[j];
     }
-    rs_lambda_arcs_close(arcs);
-    return status;
+    if (!(row.norm > 0)) return 1;
+    return fmin(2, 2 * row.error + rs_rounding(rs_dot_roundings(layer->d) + 16));
+}
+
+/* μ(rn(X)diag g)/√n from below. The mean's own rounding δ adds n‖δ‖² to the sum of squares; the
+ * rows' errors E_i move μ by at most √ΣE_i². */
+static void find_unit_diversity(rs_lambda_facts *out, const rs_lambda_layer *layer, double *mean,
+                                double *row)
+{
+    int64_t n = layer->n, d = layer->d;
+    double errors = 0, square = 0, count = (double)n;
+    for (int64_t j = 0; j < d; j++)
+        mean[j] = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double error = unit_row(row, layer, i);
+        errors += error * error;
+        for (int64_t j = 0; j < d; j++)
+            mean[j] += row[j];
+    }
+    for (int64_t j = 0; j < d; j++)
+        mean[j] /= count;
+    for (int64_t i = 0; i < n; i++) {
+        unit_row(row, layer, i);
+        for (int64_t j = 0; j < d; j++)
+            row[j] -= mean[j];
+        square += rs_dot(row, row, d);
+    }
+    double gain = out->largest_gain * (1 + 0x1p-20);
+    double shift = rs_rounding(n + 4) * gain;
+    square -= square * rs_rounding(n + rs_dot_roundings(d) + 8) + count * shift * shift;
+    double off = gain * (sqrt(errors) + 4 * RS_LAMBDA_ROUNDOFF * sqrt(count));
+    double mu = rs_down(sqrt(fmax(square, 0)) * (1 - 0x1p-50) - off * (1 + 0x1p-20));
+    rs_span root = rs_span_sqrt(rs_span_of(count));
+    out->unit_diversity = fmax(0, rs_span_div(rs_span_of(mu), root).low);
 }
 
 rs_status rs_lambda_facts_of(rs_lambda_facts *out, const rs_lambda_layer *layer, rs_error *err)
@@ -102,9 +131,10 @@ rs_status rs_lambda_facts_of(rs_lambda_facts *out, const rs_lambda_layer *layer,
     if (moments.gamma.high == 0) out->branch_diversity = 0;
     for (int64_t i = 0; i < layer->n; i++)
         add_row(out, layer, i, scratch);
-    rs_free(scratch);
-    if (norm->gain) out->largest_gain = 0;
-    for (int64_t j = 0; norm->gain && j < layer->d; j++)
+    if (norm->gain && out->normed) out->largest_gain = 0;
+    for (int64_t j = 0; norm->gain && out->normed && j < layer->d; j++)
         out->largest_gain = fmax(out->largest_gain, fabs(norm->gain[j]));
-    return find_unit_diversity(out, layer, err);
+    find_unit_diversity(out, layer, scratch, scratch + layer->d);
+    rs_free(scratch);
+    return RS_OK;
 }

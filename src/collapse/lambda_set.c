@@ -43,6 +43,24 @@ static rs_lambda_answer answer_for(const rs_lambda_bracket *bracket, double targ
     return RS_LAMBDA_UNKNOWN;
 }
 
+/* Puts the ends of the parts of [low, end] on the stack of right ends: the middle, or, where the
+ * value crosses the target almost straight, both sides of the crossing. */
+static int cut(double *right, int waiting, const rs_lambda_bracket *bracket, double low,
+               double middle, double tolerance)
+{
+    double end = right[waiting - 1], root = bracket->root;
+    double doubt = fmax(bracket->doubt, 0.3 * tolerance * fmax(1, fabs(root)));
+    double left = root - doubt, beyond = root + doubt;
+    bool straight = doubt < 0.125 * (end - low) && beyond > low && left < end;
+    if (!straight) {
+        right[waiting++] = middle;
+        return waiting;
+    }
+    if (beyond < end) right[waiting++] = beyond;
+    if (left > low && left < right[waiting - 1]) right[waiting++] = left;
+    return waiting;
+}
+
 enum { DEEPEST = 2200 }; /* cuts in a row: 1100 over the exponents and 53 over the digits suffice */
 
 /* Depth first, the left part first, so that intervals are appended in order. `right` holds the
@@ -58,9 +76,9 @@ static rs_status bisect(rs_lambda_set *set, const rs_lambda_arcs *arcs,
     while (waiting) {
         double end = right[waiting - 1], middle = middle_of(low, end);
         rs_lambda_answer answer = RS_LAMBDA_UNKNOWN;
-        bool divisible = low < middle && middle < end && waiting < DEEPEST;
+        bool divisible = low < middle && middle < end && waiting + 2 < DEEPEST;
+        rs_lambda_bracket bracket;
         if (set->evaluations < most) {
-            rs_lambda_bracket bracket;
             rs_lambda_bracket_of(&bracket, arcs, low, end, middle, search->target);
             answer = answer_for(&bracket, search->target);
             set->evaluations++;
@@ -70,7 +88,7 @@ static rs_status bisect(rs_lambda_set *set, const rs_lambda_arcs *arcs,
         }
         bool narrow = end - low <= search->tolerance * fmax(1, fmax(fabs(low), fabs(end)));
         if (answer == RS_LAMBDA_UNKNOWN && divisible && !narrow) {
-            right[waiting++] = middle;
+            waiting = cut(right, waiting, &bracket, low, middle, search->tolerance);
             continue;
         }
         RS_TRY(append(set, low, end, answer, err));

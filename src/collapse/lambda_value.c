@@ -118,7 +118,7 @@ rs_lambda_value rs_lambda_arcs_square(const rs_lambda_arcs *arcs, bool quick)
     return (rs_lambda_value){square, error};
 }
 
-double rs_lambda_arcs_slope(const rs_lambda_arcs *arcs)
+rs_lambda_value rs_lambda_arcs_slope(const rs_lambda_arcs *arcs)
 {
     int64_t n = arcs->n, d = arcs->d;
     double inner = 0, speeds = 0;
@@ -139,7 +139,7 @@ double rs_lambda_arcs_slope(const rs_lambda_arcs *arcs)
     double slope = 2 * (inner - rs_dot(arcs->mean, arcs->mean_slope, d));
     double error =
         12 * speeds * arcs->gain * arcs->gain * rs_rounding(4 * n + 2 * rs_dot_roundings(d) + 32);
-    return fabs(slope) * (1 + 0x1p-40) + error;
+    return (rs_lambda_value){slope, error + fabs(slope) * 0x1p-50};
 }
 
 rs_lambda_value rs_lambda_value_at(const rs_lambda_arcs *arcs, double lambda)
