@@ -53,10 +53,12 @@ static rs_status open_rows(work *w, int64_t samples, rs_error *err)
     w->published = rs_calloc(layers, sizeof *w->published);
     c->rows = rs_calloc((size_t)samples * layers, sizeof *c->rows);
     c->chains = rs_calloc(layers * layers, sizeof *c->chains);
-    if (!w->heads || !w->sums || !w->slack || !w->layers || !w->published || !c->rows || !c->chains)
+    c->weight_chains = rs_calloc(layers * layers, sizeof *c->weight_chains);
+    if (!w->heads || !w->sums || !w->slack || !w->layers || !w->published || !c->rows || !c->chains ||
+        !c->weight_chains)
         return rs_fail_memory(err, "certificates", (size_t)samples * layers * sizeof *c->rows);
     for (size_t i = 0; i < layers * layers; i++)
-        c->chains[i] = NAN;
+        c->chains[i] = c->weight_chains[i] = NAN;
     c->network = w->network;
     c->samples = samples;
     c->options = w->options;
@@ -81,9 +83,11 @@ static void fill_sample(work *w, int64_t s)
 {
     rs_certified *c = &w->certified;
     int32_t layers = w->network->n_layers;
-    const rs_chain_options chain = {w->options->rigorous, rs_bounds_exact};
+    const rs_chain_options chain = {w->options->rigorous, false, rs_bounds_exact};
+    const rs_chain_options weights = {w->options->rigorous, true, rs_bounds_exact};
     if (w->pass->tokens[s] == 0) return;
     rs_certify_chains(w->layers, c->chains, w->pass, w->norms, s, &chain, w->heads, w->slack);
+    rs_certify_chains(NULL, c->weight_chains, w->pass, w->norms, s, &weights, w->heads, w->slack);
     rs_certify_published(w->published, w->pass, w->norms, s, w->sums, &rs_bounds_exact);
     for (int32_t l = 0; l < layers; l++)
         c->rows[s * layers + l] = (rs_certify_row){
@@ -158,6 +162,7 @@ static void close_work(work *w)
     rs_free(w->published);
     rs_free(w->certified.rows);
     rs_free(w->certified.chains);
+    rs_free(w->certified.weight_chains);
     rs_certify_pass_close(w->pass);
     rs_certify_lambda_close(w->lambda);
     rs_weight_norms_close(w->norms);

@@ -145,10 +145,11 @@ typedef struct rs_certify_layer {
 
 typedef struct rs_chain_options {
     bool rigorous;
+    bool weights_only; /* mixings bounded from the weights alone, not as measured */
     rs_bound_constants constants;
 } rs_chain_options;
 
-/* out [layers] of sample s; chains [layers, layers] log_upper from source (row) through layer
+/* out [layers] of sample s, may be NULL; chains [layers, layers] log_upper from source (row) through layer
  * (column), the largest over the samples so far is kept (NaN: none yet); may be NULL. heads, slack:
  * workspace for the heads of one branch. */
 void rs_certify_chains(rs_certify_layer *out, double *chains, const rs_certify_pass *pass,

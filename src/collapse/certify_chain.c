@@ -111,7 +111,7 @@ static void attention(chain *c, const rs_attention_op *op, const rs_branch_norms
         tau = rigorous && !c->conditional ? tau + c->slack[h] : tau * (1 + MARGIN) + 1e-12;
         c->heads[h] = (rs_head_bound){.qk_norm = bilinear ? scale * norms->heads[h].qk.two : NAN,
                                       .value_norm = norms->heads[h].w.two,
-                                      .measured = tau,
+                                      .measured = c->options->weights_only && bilinear ? NAN : tau,
                                       .identity = fabs(op->mix_identity),
                                       .softmax = fabs(op->mix_softmax)};
     }
@@ -275,9 +275,9 @@ static void run_chain(chain *c, rs_certify_layer *out, double *chains, int32_t s
         c->enclosed = false;
         if (l == source) enclose(c, l);
         rs_certificate t = told(c, source);
-        if (l == source) out[l].one_step = t;
-        if (source == 0) out[l].from_input = t;
-        if (better(&t, &out[l].best)) out[l].best = t;
+        if (out && l == source) out[l].one_step = t;
+        if (out && source == 0) out[l].from_input = t;
+        if (out && better(&t, &out[l].best)) out[l].best = t;
         if (chains) {
             double *cell = chains + (int64_t)source * layers + l;
             if (isnan(*cell) || t.log_upper > *cell) *cell = t.log_upper;
@@ -302,7 +302,7 @@ void rs_certify_chains(rs_certify_layer *out, double *chains, const rs_certify_p
                            .failed = "a state before it has no certificate"};
     chain_init(&c);
     for (int32_t l = 0; l < pass->network->n_layers; l++)
-        out[l] = (rs_certify_layer){none, none, none};
+        if (out) out[l] = (rs_certify_layer){none, none, none};
     for (int32_t source = 0; source < pass->network->n_layers; source++)
         run_chain(&c, out, chains, source);
     chain_clear(&c);

@@ -258,11 +258,12 @@ static rs_status rates(words *w)
                 {"causal_half", "the residual halves: a causal mask over small logits"}};
     for (size_t k = 0; k < sizeof laws / sizeof *laws; k++) {
         char layers[240], message[500];
-        int64_t cases = 0;
+        int64_t cases = 0, total = 0;
         for (int32_t l = 0; l < w->layers; l++) {
             w->marked[l] = false;
             for (int64_t s = 0; s < w->c->samples; s++) {
                 const rs_certify_row *r = row_of(w, s, l);
+                total += r->tokens > 0;
                 if (!r->tokens || strcmp(r->rate.class, laws[k].class) != 0) continue;
                 w->marked[l] = true;
                 cases++;
@@ -270,7 +271,7 @@ static rs_status rates(words *w)
         }
         if (!cases) continue;
         name_layers(layers, sizeof layers, w->marked, w->layers);
-        snprintf(message, sizeof message, "%s (%lld samples in all): %s", layers, (long long)cases,
+        snprintf(message, sizeof message, "%s (%lld of %lld cases): %s", layers, (long long)cases, (long long)total,
                  laws[k].words);
         RS_TRY(say(w, RS_INFO, "collapse_rate", RS_NULL_INT, NAN, message, NULL));
     }

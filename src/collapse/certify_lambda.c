@@ -21,6 +21,7 @@ struct rs_certify_lambda {
     double **head_norms;        /* [layers] into `all_norms` */
     double *all_norms, *vector; /* vector: gain and bias of the norm at hand */
     rs_lambda_arcs **arcs;      /* [threads] */
+    rs_lambda_set *sets;        /* [threads] */
 };
 
 /* ---- weights ---- */
@@ -112,7 +113,8 @@ static rs_status fill(rs_certify_lambda *lambda, rs_error *err)
     lambda->all_norms = rs_calloc(all_heads(lambda->network), sizeof(double));
     lambda->vector = rs_calloc((size_t)lambda->network->d_model * 2 + 2, sizeof(double));
     lambda->arcs = rs_calloc((size_t)lambda->threads, sizeof *lambda->arcs);
-    if (!lambda->rows || !lambda->gains || !lambda->head_norms || !lambda->all_norms ||
+    lambda->sets = rs_calloc((size_t)lambda->threads, sizeof *lambda->sets);
+    if (!lambda->sets || !lambda->rows || !lambda->gains || !lambda->head_norms || !lambda->all_norms ||
         !lambda->vector || !lambda->arcs)
         return rs_fail_memory(err, "table lambda", rows * sizeof *lambda->rows);
     for (int t = 0; t < lambda->threads; t++)
@@ -141,6 +143,9 @@ void rs_certify_lambda_close(rs_certify_lambda *lambda)
     if (!lambda) return;
     for (int t = 0; lambda->arcs && t < lambda->threads; t++)
         rs_lambda_arcs_close(lambda->arcs[t]);
+    for (int t = 0; lambda->sets && t < lambda->threads; t++)
+        rs_lambda_set_free(&lambda->sets[t]);
+    rs_free(lambda->sets);
     rs_free(lambda->arcs);
     rs_free(lambda->rows);
     rs_free(lambda->gains);
@@ -218,7 +223,13 @@ static void theorems(rs_lambda_row *row, const rs_certify_lambda *lambda,
     row->published_both = demand(&both, NULL);
 }
 
-static void with_norm(rs_lambda_row *row, const rs_lambda_arcs *arcs, double kept)
+/* The half line is found without looking at the value itself; below it a few values, each as costly
+ * as a norm of the tokens, find how far down the certain λ reach. */
+static const double SEARCH_TOLERANCE = 1e-2;
+enum { SEARCH_MOST = 12, SEARCH_STRETCHES = 10 };
+
+static rs_status with_norm(rs_lambda_row *row, const rs_lambda_arcs *arcs, rs_lambda_set *set,
+                           double kept, rs_error *err)
 {
     rs_lambda_value input = rs_lambda_input_value(arcs);
     double target = kept * (input.value + input.error);
@@ -227,7 +238,17 @@ static void with_norm(rs_lambda_row *row, const rs_lambda_arcs *arcs, double kep
     row->certified = isfinite(half.positive) ? half.positive : NAN;
     row->certified_negative = isfinite(half.negative) ? half.negative : NAN;
     row->kept_now = now.value / input.value;
-    row->kept_now_error = (now.error + row->kept_now * input.error) / input.value;
+    row->kept_now_error = (now.error + row->kept_now * input.error) / (input.value - input.error);
+    /* from the half line downwards, while the whole of the next stretch is certain */
+    for (int i = 0; i < SEARCH_STRETCHES && row->certified > 0.05; i++) {
+        double below = 0.6 * row->certified;
+        rs_lambda_search search = {target, below, row->certified, SEARCH_TOLERANCE, SEARCH_MOST};
+        RS_TRY(rs_lambda_set_find(set, arcs, &search, err));
+        if (isnan(set->all_above) || !(set->all_above < row->certified)) break;
+        row->certified = set->all_above;
+        if (row->certified > below) break;
+    }
+    return RS_OK;
 }
 
 static void without_norm(rs_lambda_row *row, const rs_lambda_quadratic *q)
@@ -239,13 +260,16 @@ static void without_norm(rs_lambda_row *row, const rs_lambda_quadratic *q)
     row->kept_now_error = NAN;
 }
 
-static rs_status one(rs_lambda_row *row, const rs_certify_lambda *lambda, rs_lambda_layer *layer,
-                     const rs_branch *mixer, int32_t l, rs_lambda_arcs *arcs, rs_error *err)
+static rs_status one(rs_lambda_row *row, const rs_certify_lambda *lambda,
+                     const rs_certify_state *in, rs_lambda_layer *layer,
+                     const rs_branch *mixer, int32_t l, rs_lambda_arcs *arcs, rs_lambda_set *set,
+                     rs_error *err)
 {
     rs_lambda_quadratic quadratic;
     rs_lambda_facts facts;
     double kept = lambda->options->kept;
     row->told = true;
+    row->at_floor = in->at_floor;
     row->gain = lambda->gains[l];
     RS_TRY(rs_lambda_quadratic_set(&quadratic, layer, kept, err));
     row->exact_low = quadratic.low;
@@ -257,8 +281,7 @@ static rs_status one(rs_lambda_row *row, const rs_certify_lambda *lambda, rs_lam
         return RS_OK;
     }
     RS_TRY(rs_lambda_arcs_set(arcs, layer, err));
-    with_norm(row, arcs, kept);
-    return RS_OK;
+    return with_norm(row, arcs, set, kept, err);
 }
 
 rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, rs_error *err)
@@ -292,8 +315,9 @@ rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, r
         no_row(row, mixer->skip);
         const rs_certify_state *in = rs_pass_state(g->pass, g->batch.first + s, l);
         if (given.n < 2 || !in->finite || in->equal) continue;
-        rs_status status = one(row, lambda, &given, mixer, l, lambda->arcs[omp_get_thread_num()],
-                               &error);
+        int thread = omp_get_thread_num();
+        rs_status status = one(row, lambda, in, &given, mixer, l, lambda->arcs[thread],
+                               &lambda->sets[thread], &error);
         /* A branch that is not finite: no row, and the findings of the pass say where. */
         if (status == RS_E_INPUT_FORMAT)
             no_row(row, mixer->skip);

@@ -7,7 +7,7 @@
 
 /* One mixer on one sample; NaN: nothing is known or it does not apply. */
 typedef struct rs_lambda_row {
-    bool told;
+    bool told, at_floor;                 /* at_floor: the spread that enters is rounding */
     double lambda;                       /* the model's own */
     double exact_low, exact_high;        /* without norm: certified for all λ outside */
     double certified, certified_negative; /* half lines with the norm of the sum, or as above */

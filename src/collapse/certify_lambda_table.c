@@ -146,13 +146,15 @@ rs_status rs_certify_lambda_findings(rs_result *result, const rs_certify_lambda 
     for (int64_t s = 0; s < rs_certify_lambda_samples(lambda); s++)
         for (int32_t l = 0; l < layers; l++) {
             const rs_lambda_row *r = rs_certify_lambda_row(lambda, s, l);
-            if (!r->told) continue;
+            if (!r->told || r->at_floor) continue;
             rows++;
             if (isnan(r->certified))
                 unknown++;
             else if (r->certified > worst)
                 worst = r->certified, worst_layer = l;
-            if (r->lambda >= r->certified) enough++;
+            if (r->lambda >= r->certified || r->lambda <= r->certified_negative ||
+                r->kept_now - r->kept_now_error >= kept)
+                enough++;
             if (r->kept_now < least_kept) least_kept = r->kept_now, short_layer = l;
         }
     if (!rows) return RS_OK;

@@ -50,7 +50,8 @@ typedef struct rs_certified {
     const rs_network *network;
     rs_certify_row *rows; /* [samples, layers]; samples without tokens have tokens 0 */
     int64_t samples;
-    double *chains; /* [layers, layers] log10, NaN: none */
+    double *chains;       /* [layers, layers] log10, NaN: none */
+    double *weight_chains; /* the same with mixings bounded from the weights */
     const rs_certify_options *options;
 } rs_certified;
 

@@ -340,6 +340,11 @@ static const rs_column chain_columns[] = {
      .provenance = "certified",
      .formula = "upper bound behind it, the largest over the samples"},
     {.name = "log10_certified", .type = RS_COLUMN_REAL, .provenance = "certified"},
+    {.name = "log10_weights_only",
+     .type = RS_COLUMN_REAL,
+     .provenance = "certified",
+     .formula = "the same with the mixings bounded from the weights, tanh(scale·‖W_QK‖₂δ²/4), where "
+                "the logits are bilinear"},
 };
 
 static rs_status chains(rs_result *result, const rs_certified *c, rs_error *err)
@@ -360,6 +365,7 @@ static rs_status chains(rs_result *result, const rs_certified *c, rs_error *err)
             rs_table_set_int(t, row, 0, source);
             rs_table_set_int(t, row, 1, l);
             set_log(t, row, 2, value);
+            rs_table_set_real(t, row, 4, c->weight_chains[(int64_t)source * layers + l]);
         }
     return RS_OK;
 }
