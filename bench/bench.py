@@ -297,6 +297,8 @@ def case_tables(quick):
     Every figure is of the first pass of a process, whose memory is cold."""
     model, binary = forward_model("bert"), os.path.join(ROOT, "build", "rankscope")
     kinds = {"no taps": None, "tokens, no spectral ranks": ["--no-attention", "--no-spectral"], "tokens": ["--no-attention"],
+             "tokens, median centre": ["--no-attention", "--residual-centre", "median"],
+             "tokens, LP centre": ["--no-attention", "--residual-centre", "lp"],
              "attention": ["--no-spectral"], "tokens and attention": []}
     seconds = {kind: [] for kind in kinds}
     out = os.path.join(WORK, "tables.json")
@@ -350,8 +352,27 @@ def case_memory(quick):
               f"ratio {ours['peak_mib'] / bound:.2f}", flush=True)
 
 
+def case_san(quick):
+    """A batch of small random attention networks beside PyTorch, drawn and run, and run alone; and both against their floors."""
+    run(["cmake", "--build", os.path.join(ROOT, "build"), "--target", "bench_san"])
+    task = ["200" if quick else "1000", "12", "32", "32", "4", str(THREADS), "3"]
+    ours, peer = os.path.join(ROOT, "build", "bench", "bench_san"), os.path.join(ROOT, "bench", "peers", "san_peer.py")
+    rounds = [(json.loads(run([ours, *task], OMP_NUM_THREADS=str(THREADS))[1]), json.loads(run([PYTHON, peer, *task])[1]))
+              for _ in range(3 if quick else 7)]
+    if not 0.5 < rounds[0][0]["residual"] / rounds[0][1]["residual"] < 2:
+        sys.exit(f"ours collapses to {rounds[0][0]['residual']}, the peer to {rounds[0][1]['residual']}")
+    us, them = ({key: statistics.median(r[i][key] for r in rounds) for key in ("all", "passes", "draws") if key in r0}
+                for i, r0 in enumerate(rounds[0]))
+    core, rate = doctor()
+    print(f"{task[0]} networks of 12 layers, 32 tokens, 32 features, 4 heads, float64, {THREADS} threads; PyTorch {rounds[0][1]['torch']}")
+    line("  drawn and run", us["all"], them["all"], "PyTorch, batched")
+    line("  run", us["passes"], them["passes"], "PyTorch, batched")
+    line("  floor of the products", us["passes"], rounds[0][0]["flops"] / rate / 1e9, f"flops at dgemm's rate ({core})")
+    print(f"    drawing alone {us['draws']:.3f} s: {1e9 * us['draws'] * THREADS / rounds[0][0]['normals']:.2f} ns a normal and thread")
+
+
 CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers, "bert": case_bert, "tables": case_tables,
-         "prefill": case_prefill, "startup": case_startup, "memory": case_memory, "measures": case_measures}
+         "prefill": case_prefill, "startup": case_startup, "memory": case_memory, "measures": case_measures, "san": case_san}
 
 
 def main():

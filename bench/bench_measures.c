@@ -2,7 +2,9 @@
  * bench_measures.c: how long the measures of a matrix take. Reads raw float32 matrices that follow
  * each other in a file and measures them all on some threads, as `probe` does: one matrix a thread.
  *
- *   bench_measures attention|tokens|spectral FILE ROWS COLUMNS THREADS REPEATS
+ *   bench_measures attention|tokens|spectral|median|lp FILE ROWS COLUMNS THREADS REPEATS
+ *
+ * spectral, median and lp are tokens with the rank columns; the last two with another centre.
  *
  * Prints one JSON object: seconds a matrix (wall time over all matrices, best of the repeats),
  * their number, and the mean of one measure, so that the peer can be seen to have measured the
@@ -69,12 +71,20 @@ static int work(const job *j, int repeats)
 int main(int argc, char **argv)
 {
     if (argc != 7) {
-        fprintf(stderr, "usage: bench_measures attention|tokens|spectral FILE ROWS COLUMNS THREADS "
-                        "REPEATS\n");
+        fprintf(
+            stderr,
+            "usage: bench_measures attention|tokens|spectral|median|lp FILE ROWS COLUMNS THREADS "
+            "REPEATS\n");
         return 2;
     }
-    job j = {.attention = strcmp(argv[1], "attention") == 0,
-             .options = {strcmp(argv[1], "spectral") == 0, RS_CENTRE_MEAN, FLT_EPSILON / 2},
+    const char *what = argv[1];
+    bool median = strcmp(what, "median") == 0, lp = strcmp(what, "lp") == 0;
+    job j = {.attention = strcmp(what, "attention") == 0,
+             .options = {median || lp || strcmp(what, "spectral") == 0,
+                         lp       ? RS_CENTRE_LP
+                         : median ? RS_CENTRE_MEDIAN
+                                  : RS_CENTRE_MEAN,
+                         FLT_EPSILON / 2},
              .rows = atoll(argv[3]),
              .columns = atoll(argv[4]),
              .threads = atoi(argv[5])};

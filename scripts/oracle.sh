@@ -12,3 +12,5 @@ for script in tests/oracle/make_*.py; do
     echo "$script"
     .venv/bin/python "$script"
 done
+# The tables of Unicode are C: they get the shape of the other files where the tool is here.
+scripts/format.sh || [ $? = 77 ]

@@ -12,14 +12,11 @@ const char *rs_severity_name(rs_severity severity)
     return names[severity];
 }
 
-bool rs_notes_add(rs_notes *notes, rs_severity severity, const char *code, const char *hint,
-                  const char *format, ...)
+static bool add(rs_notes *notes, rs_severity severity, const char *code, const char *hint,
+                const char *format, va_list arguments)
 {
     char text[4096];
-    va_list arguments;
-    va_start(arguments, format);
     int length = vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
     if (length < 0 || !RS_GROW(notes->items, notes->n, notes->capacity)) return false;
     rs_note note = {.severity = severity, .code = code, .message = rs_strdup(text)};
     if (hint) note.hint = rs_strdup(hint);
@@ -30,6 +27,26 @@ bool rs_notes_add(rs_notes *notes, rs_severity severity, const char *code, const
     }
     notes->items[notes->n++] = note;
     return true;
+}
+
+bool rs_notes_add(rs_notes *notes, rs_severity severity, const char *code, const char *hint,
+                  const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    bool added = add(notes, severity, code, hint, format, arguments);
+    va_end(arguments);
+    return added;
+}
+
+rs_status rs_notes_say(rs_notes *notes, rs_error *err, rs_severity severity, const char *code,
+                       const char *hint, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    bool added = add(notes, severity, code, hint, format, arguments);
+    va_end(arguments);
+    return added ? RS_OK : rs_fail_memory(err, "notes", 0);
 }
 
 void rs_notes_free(rs_notes *notes)

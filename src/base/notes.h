@@ -23,6 +23,9 @@ typedef struct rs_notes {
 /* Adds a note; false when out of memory. `code` must be a literal. hint may be NULL. */
 bool rs_notes_add(rs_notes *notes, rs_severity severity, const char *code, const char *hint,
                   const char *format, ...) RS_PRINTF(5, 6);
+/* The same; its failure goes to err. */
+rs_status rs_notes_say(rs_notes *notes, rs_error *err, rs_severity severity, const char *code,
+                       const char *hint, const char *format, ...) RS_PRINTF(6, 7);
 void rs_notes_free(rs_notes *notes);
 
 #endif

@@ -260,18 +260,18 @@ static bool add_notes(rs_notes *notes, const listing *list, rs_choice_kind chose
         fine = rs_notes_add(notes, RS_WARN, "ambiguous_checkpoint",
                             "name " INDEX " itself to read the parts",
                             "both " SINGLE " and " INDEX " are there: the first is read");
-    static const char skipped[] = "skipped_file", hint[] = "name the file itself to read it";
-    fine = fine && note_group(notes, RS_INFO, skipped, hint, "not the model itself, passed over",
-                              &list->of[VARIANT]);
+    static const char hint[] = "name the file itself to read it";
+    fine = fine && note_group(notes, RS_INFO, "skipped_file", hint,
+                              "not the model itself, passed over", &list->of[VARIANT]);
     if (chosen == RS_CHOICE_INDEX || list->of[WHOLE].n)
-        fine = fine && note_group(notes, RS_INFO, skipped, hint, "passed over for the model's file",
-                                  &list->of[OTHER_ST]);
+        fine = fine && note_group(notes, RS_INFO, "skipped_file", hint,
+                                  "passed over for the model's file", &list->of[OTHER_ST]);
     if (chosen == RS_CHOICE_GGUF)
-        fine = fine && note_group(notes, RS_WARN, skipped,
+        fine = fine && note_group(notes, RS_WARN, "skipped_file",
                                   "their index (" INDEX ") is missing: fetch it to read them",
                                   "parts passed over", &list->of[SHARD]);
     else
-        fine = fine && note_group(notes, RS_INFO, skipped, hint,
+        fine = fine && note_group(notes, RS_INFO, "skipped_file", hint,
                                   "passed over for the safetensors file", &list->of[GGUF]);
     return fine && note_group(notes, RS_WARN, "incomplete_download", "run the download again",
                               "left by a download that did not finish", &list->of[INCOMPLETE]);

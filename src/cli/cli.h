@@ -109,15 +109,27 @@ void cli_progress_done(void); /* wipes the bar */
 void cli_install_signals(void);
 bool cli_interrupted(void);
 
-/* Writes a finished result where the options say and gives the exit code (0, 1, 2, 3, 130). inputs:
- * files never to overwrite. `started` is when the command began; seconds since then go into the
- * result. Frees the result. */
-int cli_finish(rs_result *result, const cli_args *args, double started, const rs_file_id *inputs,
-               size_t n_inputs);
+/* outputs.c: refuses two outputs that would be one file. */
+rs_status cli_check_outputs(const cli_args *args, rs_error *err);
+
+/* What a command does once its options are understood. */
+typedef struct cli_job cli_job;
+struct cli_job {
+    const cli_args *args;
+    const void *request; /* of the command's own type */
+    /* Fills a result that has its meta args, machine and started. */
+    rs_status (*work)(rs_result *result, cli_job *job, const rs_context *context, rs_error *err);
+    const char *tables; /* shown where there is no --table; NULL: the default. Work may set it. */
+    rs_input_files inputs; /* filled by work: files never to overwrite. Freed by cli_run. */
+};
+
+/* Makes a result, does the work, writes the result where the options say and gives the exit code
+ * (0, 1, 2, 3, 130). */
+int cli_run(cli_job *job);
 double cli_now(void); /* seconds since some fixed moment */
 
-/* Sets meta args, machine and started on a new result. gflops: NaN unless measured. */
-rs_status cli_set_meta(rs_result *result, const cli_args *args, double gflops, rs_error *err);
+/* Sets meta machine (again, of a result that cli_run made) with the measured rate. */
+rs_status cli_set_machine(rs_result *result, const cli_args *args, double gflops, rs_error *err);
 
 int cli_scan(const cli_args *args);
 int cli_probe(const cli_args *args);

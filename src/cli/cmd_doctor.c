@@ -169,27 +169,17 @@ static rs_status add_findings(rs_result *result, const rates *measured, rs_error
     return rs_result_add_finding(result, &finding, err);
 }
 
-static rs_status examine(rs_result *result, const cli_args *args, const rs_context *context,
-                         rs_error *err)
+static rs_status examine(rs_result *result, cli_job *job, const rs_context *context, rs_error *err)
 {
     rates measured = {0};
     RS_TRY(add_facts(result, context, err));
     RS_TRY(measure(&measured, result, context, err));
     RS_TRY(add_findings(result, &measured, err));
-    return cli_set_meta(result, args, measured.best, err);
+    return cli_set_machine(result, job->args, measured.best, err);
 }
 
 int cli_doctor(const cli_args *args)
 {
-    double started = cli_now();
-    rs_error err;
-    rs_context context = cli_context(args);
-    cli_args shown = *args;
-    if (!shown.tables) shown.tables = "machine,speed";
-    rs_result *result = rs_result_new("doctor");
-    rs_status status =
-        result ? examine(result, args, &context, &err) : rs_fail_memory(&err, "result", 0);
-    if (status == RS_OK) return cli_finish(result, &shown, started, NULL, 0);
-    rs_result_free(result);
-    return cli_fail(&err);
+    cli_job job = {.args = args, .work = examine, .tables = "machine,speed"};
+    return cli_run(&job);
 }

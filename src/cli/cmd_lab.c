@@ -3,7 +3,6 @@
 
 #include "lab/lab.h"
 
-#include <math.h>
 #include <string.h>
 
 static rs_status check_words(const cli_args *args, rs_error *err)
@@ -20,26 +19,18 @@ static rs_status check_words(const cli_args *args, rs_error *err)
     return RS_OK;
 }
 
-static rs_status fill(rs_result *result, const cli_args *args, rs_error *err)
+static rs_status lab(rs_result *result, cli_job *job, const rs_context *context, rs_error *err)
 {
-    rs_context context = cli_context(args);
+    const cli_args *args = job->args;
     rs_lab_options options = {.quick = args->quick};
-    RS_TRY(cli_set_meta(result, args, NAN, err));
     if (strcmp(args->input, "list") == 0) return rs_lab_list(result, err);
-    return rs_lab_run(result, args->second, &options, &context, err);
+    return rs_lab_run(result, args->second, &options, context, err);
 }
 
 int cli_lab(const cli_args *args)
 {
-    double started = cli_now();
     rs_error err;
     if (check_words(args, &err) != RS_OK) return cli_fail(&err);
-    cli_args shown = *args;
-    if (!shown.tables) shown.tables = args->second ? "claims" : "experiments";
-    rs_result *result = rs_result_new("lab");
-    rs_status status =
-        result ? fill(result, args, &err) : rs_fail_memory(&err, "result", sizeof(void *));
-    if (status == RS_OK) return cli_finish(result, &shown, started, NULL, 0);
-    rs_result_free(result);
-    return cli_fail(&err);
+    cli_job job = {.args = args, .work = lab, .tables = args->second ? "claims" : "experiments"};
+    return cli_run(&job);
 }

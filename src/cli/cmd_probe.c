@@ -7,7 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_MAPS = 64, MOST_COUNT = 1 << 30 };
+enum {
+    MOST_MAPS = 64,
+    MOST_COUNT = 1 << 30,
+    MOST_GENERATED = 4096 /* each token is a pass over all before it */
+};
 
 /* ---- options ---- */
 
@@ -67,30 +71,17 @@ static rs_status check_counts(const cli_args *args, rs_error *err)
 {
     const struct {
         const char *name;
-        uint64_t value;
-    } counts[] = {{"--random", args->random},
-                  {"--seq-len", args->seq_len},
-                  {"--samples", args->samples},
-                  {"--batch", args->batch},
-                  {"--generate", args->generate}};
+        uint64_t value, most;
+    } counts[] = {{"--random", args->random, MOST_COUNT},
+                  {"--seq-len", args->seq_len, MOST_COUNT},
+                  {"--samples", args->samples, MOST_COUNT},
+                  {"--batch", args->batch, MOST_COUNT},
+                  {"--generate", args->generate, MOST_GENERATED}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        if (counts[i].value > MOST_COUNT)
+        if (counts[i].value > counts[i].most)
             return rs_fail(err, RS_E_BAD_OPTION, counts[i].name, "give a smaller number",
-                           "%llu is more than %d", (unsigned long long)counts[i].value,
-                           (int)MOST_COUNT);
-    return RS_OK;
-}
-
-/* The second of two files of one name would replace the first. */
-static rs_status check_files(const cli_args *args, rs_error *err)
-{
-    const char *const names[] = {"--output", "--taps", "--json", "--html"};
-    const char *const paths[] = {args->output, args->taps, args->json, args->html};
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        for (size_t k = 0; k < i && paths[i]; k++)
-            if (paths[k] && strcmp(paths[i], paths[k]) == 0 && strcmp(paths[i], "-") != 0)
-                return rs_fail(err, RS_E_BAD_OPTION, names[i], "choose another name",
-                               "%s is to be written by %s already", paths[i], names[k]);
+                           "%llu is more than %llu", (unsigned long long)counts[i].value,
+                           (unsigned long long)counts[i].most);
     return RS_OK;
 }
 
@@ -116,7 +107,6 @@ static rs_status probe_options(rs_probe_options *options, rs_map_choice *maps, c
     rs_probe_defaults(options);
     RS_TRY(check_refused(args, err));
     RS_TRY(check_counts(args, err));
-    RS_TRY(check_files(args, err));
     options->source = (rs_probe_source){.text = args->text,
                                         .tokens = args->tokens,
                                         .images = args->images,
@@ -143,27 +133,18 @@ static rs_status probe_options(rs_probe_options *options, rs_map_choice *maps, c
 
 /* ---- running ---- */
 
+static rs_status probe(rs_result *result, cli_job *job, const rs_context *context, rs_error *err)
+{
+    return rs_probe_path(result, &job->inputs, job->request, context, err);
+}
+
 int cli_probe(const cli_args *args)
 {
-    double started = cli_now();
     rs_error err;
     rs_map_choice maps[MOST_MAPS];
     rs_probe_request request = {
         .path = args->input, .init = args->init, .lenient = args->lenient, .scan = args->scan_too};
     if (probe_options(&request.options, maps, args, &err) != RS_OK) return cli_fail(&err);
-    rs_context context = cli_context(args);
-    rs_input_files inputs = {0};
-    rs_result *result = rs_result_new("probe");
-    rs_status status =
-        result ? cli_set_meta(result, args, NAN, &err) : rs_fail_memory(&err, "result", 0);
-    if (status == RS_OK) status = rs_probe_path(result, &inputs, &request, &context, &err);
-    int code;
-    if (status == RS_OK) {
-        code = cli_finish(result, args, started, inputs.ids, inputs.n);
-    } else {
-        rs_result_free(result);
-        code = cli_fail(&err);
-    }
-    rs_free(inputs.ids);
-    return code;
+    cli_job job = {.args = args, .request = &request, .work = probe};
+    return cli_run(&job);
 }

@@ -84,25 +84,16 @@ static rs_status scan_options(rs_scan_options *options, const cli_args *args, rs
 
 /* ---- running ---- */
 
+static rs_status scan(rs_result *result, cli_job *job, const rs_context *context, rs_error *err)
+{
+    return rs_scan_path(result, &job->inputs, job->request, context, err);
+}
+
 int cli_scan(const cli_args *args)
 {
-    double started = cli_now();
     rs_error err;
     rs_scan_request request = {.path = args->input, .map = args->map, .lenient = args->lenient};
     if (scan_options(&request.options, args, &err) != RS_OK) return cli_fail(&err);
-    rs_context context = cli_context(args);
-    rs_input_files inputs = {0};
-    rs_result *result = rs_result_new("scan");
-    rs_status status =
-        result ? cli_set_meta(result, args, NAN, &err) : rs_fail_memory(&err, "result", 0);
-    if (status == RS_OK) status = rs_scan_path(result, &inputs, &request, &context, &err);
-    int code;
-    if (status == RS_OK) {
-        code = cli_finish(result, args, started, inputs.ids, inputs.n);
-    } else {
-        rs_result_free(result);
-        code = cli_fail(&err);
-    }
-    rs_free(inputs.ids);
-    return code;
+    cli_job job = {.args = args, .request = &request, .work = scan};
+    return cli_run(&job);
 }

@@ -102,63 +102,64 @@ static rs_status add_beginning(rs_result *result, const rs_tokenizer *tokenizer,
     return rs_result_add_finding(result, &finding, err);
 }
 
-static rs_status tokenize(rs_result *result, const rs_tokenizer *tokenizer,
-                          const rs_mapping *mapping, bool special, rs_error *err)
+static rs_status encode(rs_result *result, const rs_tokenizer *tokenizer, const rs_mapping *mapping,
+                        cli_job *job, rs_error *err)
 {
     rs_token_ids ids;
+    bool special = !job->args->no_special;
     RS_TRY(rs_tokenizer_encode(&ids, tokenizer, (const char *)mapping->data, mapping->size, special,
                                err));
     rs_status status = rs_mapping_check(mapping, err);
     if (status == RS_OK) status = add_summary(result, tokenizer, &ids, mapping->size, special, err);
     if (status == RS_OK) status = add_ids(result, tokenizer, &ids, err);
     if (status == RS_OK && ids.n > MOST_SHOWN) status = add_beginning(result, tokenizer, &ids, err);
+    /* A short table is shown unasked: it is what this command is for. */
+    if (ids.n <= MOST_SHOWN) job->tables = "ids";
     rs_token_ids_free(&ids);
     return status;
 }
 
-/* The identity of the tokenizer's file, so that no output replaces it. */
-static void note_input(rs_file_id *id, const char *path)
+/* The text and the tokenizer's file by identity, so that no output replaces them. */
+static rs_status note_inputs(cli_job *job, const rs_mapping *text, rs_error *err)
 {
     char file[4096];
     struct stat info;
-    if (stat(path, &info) != 0) return;
+    const char *path = job->args->input;
+    rs_input_files *inputs = &job->inputs;
+    inputs->ids = rs_calloc(2, sizeof *inputs->ids);
+    if (!inputs->ids) return rs_fail_memory(err, "input files", 2 * sizeof *inputs->ids);
+    inputs->ids[inputs->n++] = (rs_file_id){text->device, text->inode};
+    if (stat(path, &info) != 0) return RS_OK;
     int length = snprintf(file, sizeof file, "%s/tokenizer.json", path);
     if (S_ISDIR(info.st_mode) &&
         (length < 0 || (size_t)length >= sizeof file || stat(file, &info) != 0))
-        return;
-    *id = (rs_file_id){(uint64_t)info.st_dev, (uint64_t)info.st_ino};
+        return RS_OK;
+    inputs->ids[inputs->n++] = (rs_file_id){(uint64_t)info.st_dev, (uint64_t)info.st_ino};
+    return RS_OK;
+}
+
+static rs_status tokenize(rs_result *result, cli_job *job, const rs_context *context, rs_error *err)
+{
+    (void)context;
+    rs_tokenizer *tokenizer;
+    rs_mapping *text;
+    RS_TRY(rs_tokenizer_open(&tokenizer, job->args->input, err));
+    rs_status status = rs_mapping_open(&text, job->args->text, err);
+    if (status == RS_OK) {
+        status = note_inputs(job, text, err);
+        if (status == RS_OK) status = encode(result, tokenizer, text, job, err);
+        rs_mapping_close(text);
+    }
+    rs_tokenizer_close(tokenizer);
+    return status;
 }
 
 int cli_tokenize(const cli_args *args)
 {
-    double started = cli_now();
+    cli_job job = {.args = args, .work = tokenize};
+    if (args->text) return cli_run(&job);
     rs_error err;
-    rs_tokenizer *tokenizer = NULL;
-    rs_mapping *text = NULL;
-    rs_file_id inputs[2] = {{0}, {0}};
-    if (!args->text) {
-        rs_fail(&err, RS_E_USAGE, "--text", "'rankscope tokenize --help' shows how",
-                "name the file whose text is to be tokenised");
-        return cli_fail(&err);
-    }
-    rs_result *result = rs_result_new("tokenize");
-    rs_status status =
-        result ? cli_set_meta(result, args, NAN, &err) : rs_fail_memory(&err, "result", 0);
-    if (status == RS_OK) status = rs_tokenizer_open(&tokenizer, args->input, &err);
-    if (status == RS_OK) status = rs_mapping_open(&text, args->text, &err);
-    if (status == RS_OK) {
-        inputs[0] = (rs_file_id){text->device, text->inode};
-        note_input(&inputs[1], args->input);
-        status = tokenize(result, tokenizer, text, !args->no_special, &err);
-    }
-    rs_tokenizer_close(tokenizer);
-    rs_mapping_close(text);
-    if (status == RS_OK) {
-        cli_args shown = *args; /* a short table is shown unasked: it is what this command is for */
-        if (!shown.tables && rs_table_rows(rs_result_table(result, "ids")) <= MOST_SHOWN)
-            shown.tables = "ids";
-        return cli_finish(result, &shown, started, inputs, 2);
-    }
-    rs_result_free(result);
+    rs_fail(&err, RS_E_USAGE, "--text", "'rankscope tokenize --help' shows how",
+            "name the file whose text is to be tokenised");
     return cli_fail(&err);
 }

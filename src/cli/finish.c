@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/cpu.h"
+#include "base/memory.h"
 #include "linalg/blas.h"
 
 #include <errno.h>
@@ -90,20 +91,15 @@ static json_t *machine_object(const cli_args *args, double gflops)
     return json_pack("{s:s, s:i, s:o}", "cpu", cpu, "threads", context.threads, "blas", blas);
 }
 
-rs_status cli_set_meta(rs_result *result, const cli_args *args, double gflops, rs_error *err)
+rs_status cli_set_machine(rs_result *result, const cli_args *args, double gflops, rs_error *err)
 {
-    json_t *object = args_object(args), *machine = machine_object(args, gflops);
-    if (!object || !machine) {
-        json_decref(object);
-        json_decref(machine);
-        return rs_fail_memory(err, "result", 0);
-    }
-    rs_status status = rs_result_set_meta(result, "args", object, err);
-    if (status != RS_OK) {
-        json_decref(machine);
-        return status;
-    }
-    RS_TRY(rs_result_set_meta(result, "machine", machine, err));
+    return rs_result_set_meta(result, "machine", machine_object(args, gflops), err);
+}
+
+static rs_status set_meta(rs_result *result, const cli_args *args, rs_error *err)
+{
+    RS_TRY(rs_result_set_meta(result, "args", args_object(args), err));
+    RS_TRY(cli_set_machine(result, args, NAN, err));
     char text[64];
     time_t now = time(NULL);
     struct tm utc;
@@ -241,17 +237,37 @@ static bool reached(const rs_result *result, const char *fail_on)
     return false;
 }
 
-int cli_finish(rs_result *result, const cli_args *args, double started, const rs_file_id *inputs,
-               size_t n_inputs)
+static rs_status finish(const rs_result *result, const cli_job *job, rs_error *err)
+{
+    if (cli_interrupted())
+        return rs_fail(err, RS_E_INTERRUPTED, "rankscope", NULL,
+                       "interrupted; nothing was written");
+    cli_progress_done();
+    cli_args shown = *job->args;
+    if (!shown.tables) shown.tables = job->tables;
+    return emit_all(result, &shown, job->inputs.ids, job->inputs.n, err);
+}
+
+static rs_status run(rs_result *result, cli_job *job, rs_error *err)
+{
+    double started = cli_now();
+    rs_context context = cli_context(job->args);
+    if (!result) return rs_fail_memory(err, "result", 0);
+    RS_TRY(cli_check_outputs(job->args, err));
+    RS_TRY(set_meta(result, job->args, err));
+    RS_TRY(job->work(result, job, &context, err));
+    RS_TRY(rs_result_set_meta(result, "seconds", json_real(cli_now() - started), err));
+    return finish(result, job, err);
+}
+
+int cli_run(cli_job *job)
 {
     rs_error err;
-    rs_status status = rs_result_set_meta(result, "seconds", json_real(cli_now() - started), &err);
-    if (status == RS_OK && cli_interrupted())
-        status =
-            rs_fail(&err, RS_E_INTERRUPTED, "rankscope", NULL, "interrupted; nothing was written");
-    cli_progress_done();
-    if (status == RS_OK) status = emit_all(result, args, inputs, n_inputs, &err);
-    int code = status != RS_OK ? cli_fail(&err) : reached(result, args->fail_on) ? 3 : 0;
+    rs_result *result = rs_result_new(job->args->command);
+    int code = run(result, job, &err) != RS_OK       ? cli_fail(&err)
+               : reached(result, job->args->fail_on) ? 3
+                                                     : 0;
     rs_result_free(result);
+    rs_free(job->inputs.ids);
     return code;
 }

@@ -139,7 +139,7 @@ const cli_option cli_options[] = {
      "samples end in zeros, and attention_mask says where."},
     {"generate", "N", CLI_COUNT, AT(generate), CLI_PROBE, NULL, NULL,
      "Continue each sample (of a text: its first window) by N tokens, the most likely each time: "
-     "table generate."},
+     "table generate. At most 4096, and with the sample no more than the model's positions."},
     {"no-spectral", NULL, CLI_FLAG, AT(no_spectral), CLI_PROBE, NULL, NULL,
      "Leave out the columns of table tokens that need singular values (the ranks): faster."},
     {"no-attention", NULL, CLI_FLAG, AT(no_attention), CLI_PROBE, NULL, NULL,

@@ -53,10 +53,12 @@ static void draw(const char *phase, uint64_t done, uint64_t total, const char *u
 {
     double fraction = total ? (double)done / (double)total : 0.0;
     double rate = elapsed > 0 ? (double)done / elapsed : 0.0;
-    double left = rate > 0 ? (double)(total - done) / rate : 0.0;
-    char text[128];
-    snprintf(text, sizeof text, "%s %3.0f %%  %llu/%llu %s  %.0f/s  %.0f s left", phase,
-             100 * fraction, (unsigned long long)done, (unsigned long long)total, unit, rate, left);
+    char text[128], speed[64] = "";
+    if (rate > 0)
+        snprintf(speed, sizeof speed, "  %.*f/s  %.0f s left", rate < 10 ? 2 : 0, rate,
+                 (double)(total - done) / rate);
+    snprintf(text, sizeof text, "%s %3.0f %%  %llu/%llu %s%s", phase, 100 * fraction,
+             (unsigned long long)done, (unsigned long long)total, unit, speed);
     fprintf(stderr, "\r%-78.78s", text);
     fflush(stderr);
     bar.shown = true;

@@ -161,7 +161,9 @@ static json_t *file_names(const rs_opened *o)
     json_t *files = json_array();
     for (size_t i = 0; o->checkpoint && i < o->checkpoint->n_files; i++)
         json_array_append_new(files, json_string(o->checkpoint->files[i].name));
-    if (o->config_path) json_array_append_new(files, json_string(o->config_path));
+    if (!o->config_path) return files;
+    const char *slash = strrchr(o->config_path, '/');
+    json_array_append_new(files, json_string(slash ? slash + 1 : o->config_path));
     return files;
 }
 

@@ -95,7 +95,8 @@ static rs_status edit_networks(work *w, rs_error *err)
         w->probed[v].maps = w->keepers[v];
     }
     w->main = rs_probe_main_variant(w->probed, w->n);
-    return RS_OK;
+    if (!w->options->generate) return RS_OK;
+    return rs_probe_check_generate(w->networks[w->main], w->inputs, w->options->generate, err);
 }
 
 static rs_status open_stores(work *w, rs_error *err)
@@ -180,22 +181,36 @@ static rs_status set_run(const work *w, rs_error *err)
     return rs_result_set_meta(w->result, "run", object, err);
 }
 
-/* Notes of the edits, each once: most variants have the same to say. */
+/* What the files, the inputs, the network and its edits had to say. */
 static rs_status add_notes(work *w, rs_error *err)
 {
+    if (w->network->checkpoint)
+        RS_TRY(rs_result_add_notes(w->result, &w->network->checkpoint->notes, err));
     RS_TRY(rs_result_add_notes(w->result, &w->inputs->notes, err));
-    for (size_t v = 0; v < w->n; v++) {
-        const rs_notes *notes = &w->networks[v]->notes;
-        for (size_t i = 0; i < notes->n; i++) {
-            bool said = false;
-            for (size_t k = 0; k < rs_result_finding_count(w->result) && !said; k++)
-                said = strcmp(rs_result_finding_at(w->result, k)->message,
-                              notes->items[i].message) == 0;
-            rs_notes one = {.items = &notes->items[i], .n = 1};
-            if (!said) RS_TRY(rs_result_add_notes(w->result, &one, err));
-        }
-    }
+    for (size_t v = 0; v < w->n; v++)
+        RS_TRY(rs_result_add_notes(w->result, &w->networks[v]->notes, err));
     return RS_OK;
+}
+
+/* --compat is silent where it finds nothing to do. */
+static rs_status note_compat(work *w, rs_error *err)
+{
+    bool applied = !w->options->edit.dong2021_code;
+    const char *family = w->network->family ? w->network->family : "another model";
+    for (size_t v = 0; v < w->n; v++)
+        for (size_t i = 0; i < w->networks[v]->notes.n; i++)
+            applied |= strcmp(w->networks[v]->notes.items[i].code, "dong2021_code") == 0;
+    if (applied) return RS_OK;
+    rs_notes notes = {0};
+    rs_status status =
+        rs_notes_say(&notes, err, RS_INFO, "dong2021_code",
+                     "leave it out, or run ALBERT with --variants san,san+skip",
+                     "--compat dong2021-code changes nothing here: the released code differs from "
+                     "the paper in ALBERT's variants without MLP only, and this is %s%s",
+                     family, strcmp(family, "albert") == 0 ? " with its MLP" : "");
+    if (status == RS_OK) status = rs_result_add_notes(w->result, &notes, err);
+    rs_notes_free(&notes);
+    return status;
 }
 
 static rs_status report(work *w, rs_error *err)
@@ -208,6 +223,7 @@ static rs_status report(work *w, rs_error *err)
     RS_TRY(rs_probe_input_findings(w->result, w->network, w->inputs, o, err));
     RS_TRY(rs_probe_findings(w->result, w->probed, w->n, o, err));
     RS_TRY(add_notes(w, err));
+    RS_TRY(note_compat(w, err));
     rs_result_sort_findings(w->result);
     return rs_probe_figures(w->result, w->probed, w->n, o, err);
 }

@@ -51,6 +51,9 @@ typedef struct rs_token_row {
     int64_t zero;                /* of them, samples whose entries are all zero: no ratio exists */
     int64_t nonfinite;           /* of them, samples with a NaN or an infinity */
     int64_t first_sample, first_token; /* where the first of them is; -1 */
+    int64_t open_centres;              /* samples whose LP centre is less exact than it should be */
+    double open_gap;                   /* the largest relative gap of them */
+    int64_t open_sample;               /* where it is */
 } rs_token_row;
 
 /* One row of table attention. */

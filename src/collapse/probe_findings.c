@@ -163,8 +163,10 @@ static rs_status heads(rs_result *result, const rs_probed *v, const rs_probe_opt
 rs_status rs_probe_findings(rs_result *result, const rs_probed *variants, size_t n,
                             const rs_probe_options *options, rs_error *err)
 {
-    for (size_t v = 0; v < n; v++)
+    for (size_t v = 0; v < n; v++) {
         RS_TRY(rs_probe_nonfinite(result, &variants[v], err));
+        RS_TRY(rs_probe_centre(result, &variants[v], err));
+    }
     if (options->measure.tokens) RS_TRY(rs_probe_undefined(result, variants, n, options, err));
     for (size_t v = 0; v < n && options->measure.tokens; v++)
         RS_TRY(token_collapse(result, &variants[v], options, err));

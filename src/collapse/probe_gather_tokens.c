@@ -1,6 +1,7 @@
 /* probe_gather_tokens.c: table tokens: each state's measures, sample by sample in parallel, summed
  * in the order of the samples so that the number of threads changes nothing. */
 #include "collapse/probe_gather.h"
+#include "linalg/lp_centre.h"
 
 #include <math.h>
 #include <omp.h>
@@ -180,6 +181,16 @@ static rs_status measure_sample(rs_gather *g, int64_t s, matrix x, rs_error *err
                                 &options, workspace, err);
 }
 
+/* A little more than the solver aims at, so that what it reached by rounding is no finding. */
+static void note_centre(rs_token_row *out, double gap, double epsilon, int64_t sample)
+{
+    if (!(gap > 2 * fmax(RS_TOKEN_LP_LEAST, RS_TOKEN_LP_GAP * epsilon))) return;
+    out->open_centres++;
+    if (gap <= out->open_gap) return;
+    out->open_gap = gap;
+    out->open_sample = sample;
+}
+
 static void add_sample(rs_gather *g, size_t row, int64_t s)
 {
     rs_token_row *out = &g->out->tokens[row];
@@ -191,6 +202,7 @@ static void add_sample(rs_gather *g, size_t row, int64_t s)
     g->residuals[row * (size_t)g->inputs->samples + (size_t)sample] = m->relative_residual;
     out->samples++;
     out->zero += m->first_nonfinite < 0 && !(m->norm_fro > 0);
+    note_centre(out, m->centre_gap, rs_precision_roundoff(g->precision), sample);
     if (m->first_nonfinite < 0) return;
     if (out->nonfinite++ == 0) {
         out->first_sample = sample;

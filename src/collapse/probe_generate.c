@@ -73,19 +73,35 @@ static rs_status continue_sample(generation *g, rs_runner *runner, const rs_prob
     return add_row(g, sample, n, err);
 }
 
-static rs_status check(const rs_network *network, const rs_probe_inputs *inputs, rs_error *err)
+/* The windows of a text continue each other: only the first is a prompt. */
+static int64_t prompts(const rs_probe_inputs *inputs)
 {
+    return strcmp(inputs->kind, "text") == 0 ? 1 : inputs->samples;
+}
+
+rs_status rs_probe_check_generate(const rs_network *network, const rs_probe_inputs *inputs,
+                                  int64_t n_new, rs_error *err)
+{
+    int64_t limit = network->max_positions;
     if (!network->head.decoder.weight || !network->head.next_token || !inputs->ids)
         return rs_fail(err, RS_E_UNSUPPORTED, "--generate", "leave it out",
                        "this model (%s) predicts no next token", network->family);
+    for (int64_t s = 0; s < prompts(inputs) && limit > 0; s++) {
+        int64_t n = inputs->begin[s + 1] - inputs->begin[s];
+        if (n > 0 && n_new > limit - n)
+            return rs_fail(err, RS_E_TOO_LONG, "--generate",
+                           "generate fewer, or shorten the samples",
+                           "%lld tokens behind the %lld of sample %lld are more than the model's "
+                           "%lld positions",
+                           (long long)n_new, (long long)n, (long long)s, (long long)limit);
+    }
     return RS_OK;
 }
 
 static rs_status run(generation *g, rs_runner *runner, const rs_probe_inputs *inputs,
                      const rs_context *context, rs_error *err)
 {
-    /* The windows of a text continue each other: only the first is a prompt. */
-    int64_t samples = strcmp(inputs->kind, "text") == 0 ? 1 : inputs->samples;
+    int64_t samples = prompts(inputs);
     for (int64_t s = 0; s < samples; s++) {
         RS_TRY(rs_check_cancelled(context, err));
         rs_progress(context, "generate", (uint64_t)s, (uint64_t)samples, "samples");
@@ -101,7 +117,6 @@ rs_status rs_probe_generate(rs_result *result, const rs_network *network, rs_wei
 {
     generation g = {.result = result, .tokenizer = tokenizer, .n = options->generate};
     rs_runner *runner = NULL;
-    RS_TRY(check(network, inputs, err));
     RS_TRY(rs_result_add_table(result, "generate", "Continuations",
                                "What the model writes on, the most likely token each time", columns,
                                sizeof columns / sizeof *columns, &g.table, err));

@@ -79,10 +79,32 @@ typedef struct pass {
     rs_runner *runner;
     rs_gather gather;
     rs_probe_batch batch;
-    rs_tap tap;
+    rs_tap tap, clock;
     const rs_tap *taps[MOST_TAPS];
     size_t n_taps;
+    uint64_t done; /* tokens of the batches before */
 } pass;
+
+/* A layer of a batch counts as its share of the batch's tokens: one batch of a large model may take
+ * minutes. */
+static void show_progress(const pass *p, int64_t rows, int32_t layer)
+{
+    const rs_gather *g = &p->gather;
+    const rs_measure_options *o = g->options;
+    int32_t layers = g->network->n_layers > 0 ? g->network->n_layers : 1;
+    rs_progress(g->context, o->phase ? o->phase : "probe",
+                o->done + p->done + (uint64_t)(rows * layer / layers),
+                o->total ? o->total : (uint64_t)g->inputs->begin[g->inputs->samples], "tokens");
+}
+
+static rs_status layer_done(void *user, rs_site site, int32_t layer, const rs_state_view *view,
+                            rs_error *err)
+{
+    (void)site;
+    (void)err;
+    show_progress(user, view->rows, layer);
+    return RS_OK;
+}
 
 static bool can_score(const rs_network *network, const rs_probe_inputs *inputs)
 {
@@ -127,7 +149,9 @@ static rs_status open_gather(pass *p, rs_error *err)
         p->tap.logits = rs_gather_logits;
     }
     RS_TRY(open_workspaces(g, err));
+    p->clock = (rs_tap){.user = p, .sites = 1u << RS_SITE_BLOCK_OUT, .state = layer_done};
     p->taps[p->n_taps++] = &p->tap;
+    p->taps[p->n_taps++] = &p->clock;
     return RS_OK;
 }
 
@@ -151,14 +175,11 @@ static rs_status run_batch(pass *p, int64_t first, rs_error *err)
 static rs_status run_all(pass *p, rs_error *err)
 {
     rs_gather *g = &p->gather;
-    const rs_measure_options *o = g->options;
-    const char *phase = o->phase ? o->phase : "probe";
-    uint64_t total = o->total ? o->total : (uint64_t)g->inputs->begin[g->inputs->samples];
     double began = now();
     for (int64_t first = 0; first < g->inputs->samples; first += g->capacity) {
         RS_TRY(rs_check_cancelled(g->context, err));
-        rs_progress(g->context, phase, o->done + (uint64_t)g->inputs->begin[first], total,
-                    "tokens");
+        p->done = (uint64_t)g->inputs->begin[first];
+        show_progress(p, 0, 0);
         RS_TRY(run_batch(p, first, err));
     }
     g->out->seconds = now() - began;
@@ -210,7 +231,7 @@ rs_status rs_probe_measure(rs_probe_measured **out, const rs_network *network, r
                            rs_error *err)
 {
     *out = NULL;
-    if (n_taps >= MOST_TAPS)
+    if (n_taps + 2 > MOST_TAPS)
         return rs_fail(err, RS_E_INTERNAL, "probe", NULL, "%zu taps are too many", n_taps);
     rs_probe_measured *measured = rs_calloc(1, sizeof *measured);
     if (!measured) return rs_fail_memory(err, "measures", sizeof *measured);

@@ -15,6 +15,10 @@ rs_status rs_probe_input_findings(rs_result *result, const rs_network *network,
  * weight brings it. */
 rs_status rs_probe_nonfinite(rs_result *result, const rs_probed *variant, rs_error *err);
 
+/* probe_centre.c: finding lp_centre_open: samples whose LP centre is less exact than it should be.
+ */
+rs_status rs_probe_centre(rs_result *result, const rs_probed *variant, rs_error *err);
+
 /* probe_undefined.c: findings zero_state and undefined_columns. */
 rs_status rs_probe_undefined(rs_result *result, const rs_probed *variants, size_t n,
                              const rs_probe_options *options, rs_error *err);
@@ -23,7 +27,10 @@ rs_status rs_probe_undefined(rs_result *result, const rs_probed *variants, size_
 const char *rs_probe_precision_name(rs_precision precision);       /* "f32" */
 size_t rs_probe_main_variant(const rs_probed *variants, size_t n); /* "full", else the first */
 
-/* probe_generate.c: table generate and a finding with the ids. */
+/* probe_generate.c: whether the model and its positions serve, said before anything runs; then
+ * table generate and a finding with the ids. */
+rs_status rs_probe_check_generate(const rs_network *network, const rs_probe_inputs *inputs,
+                                  int64_t n_new, rs_error *err);
 rs_status rs_probe_generate(rs_result *result, const rs_network *network, rs_weights *weights,
                             const rs_probe_inputs *inputs, const rs_tokenizer *tokenizer,
                             const rs_probe_options *options, const rs_context *context,

@@ -223,15 +223,10 @@ size_t rs_token_workspace(int64_t n, int64_t d, const rs_token_options *options)
     return space.used;
 }
 
-/* Replaces the mean by the centre that was asked for. */
-static rs_status choose_centre(sweep *s, const rs_token_matrix *x, rs_centre centre,
-                               rs_workspace space, rs_error *err)
+/* Replaces the mean by the centre of the smallest ℓ1 ball; returns how far apart the bounds of its
+ * radius are, relative to it. Stored entries know the radius to a few units of roundoff. */
+static double lp_centre(sweep *s, const rs_token_matrix *x, double epsilon, rs_workspace space)
 {
-    if (centre == RS_CENTRE_MEDIAN) {
-        double *columns = rs_workspace_doubles(&space, 8 * x->n);
-        rs_token_median(s->offset, x, s->first, columns);
-    }
-    if (centre != RS_CENTRE_LP) return RS_OK;
     double *rows = rs_workspace_doubles(&space, x->n * x->d);
     for (int64_t i = 0; i < x->n; i++) {
         double *row = rows + i * x->d;
@@ -240,7 +235,19 @@ static rs_status choose_centre(sweep *s, const rs_token_matrix *x, rs_centre cen
             row[k] -= s->first[k];
     }
     rs_lp_centre result;
-    return rs_lp_centre_find(s->offset, &result, rows, x->n, x->d, &space, err);
+    double tolerance = fmax(RS_TOKEN_LP_LEAST, RS_TOKEN_LP_GAP * epsilon);
+    rs_lp_centre_find(s->offset, &result, rows, x->n, x->d, tolerance, &space);
+    return result.radius > 0 ? (result.radius - result.lower) / result.radius : 0;
+}
+
+/* Replaces the mean by the centre that was asked for. */
+static void choose_centre(rs_token_measures *out, sweep *s, const rs_token_matrix *x,
+                          const rs_token_options *options, rs_workspace space)
+{
+    if (options->centre == RS_CENTRE_LP) out->centre_gap = lp_centre(s, x, options->epsilon, space);
+    if (options->centre != RS_CENTRE_MEDIAN) return;
+    double *columns = rs_workspace_doubles(&space, 8 * x->n);
+    rs_token_median(s->offset, x, s->first, columns);
 }
 
 static rs_status measure(rs_token_measures *out, rs_token_matrix *x,
@@ -254,7 +261,7 @@ static rs_status measure(rs_token_measures *out, rs_token_matrix *x,
     *out =
         (rs_token_measures){NAN, NAN, NAN, NAN, NAN, NAN, NAN,   NAN,
                             NAN, NAN, NAN, NAN, NAN, NAN, false, RS_TOKEN_FLOOR * options->epsilon,
-                            -1};
+                            -1,  0};
     sweep s;
     rs_workspace space = {.base = workspace};
     take_sweep(&s, x->n, x->d, &space);
@@ -263,7 +270,7 @@ static rs_status measure(rs_token_measures *out, rs_token_matrix *x,
     x->scale = scale_of(top);
 
     first_sweep(&s, x);
-    RS_TRY(choose_centre(&s, x, options->centre, space, err));
+    choose_centre(out, &s, x, options, space);
     second_sweep(&s, x);
     residual_measures(out, &s, x->scale);
     unit_measures(out, &s, x);

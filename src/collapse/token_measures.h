@@ -66,7 +66,17 @@ typedef struct rs_token_measures {
     double floor;
     /* The row of the first NaN or infinity, −1: none. With one, all numbers above are NaN. */
     int64_t first_nonfinite;
+    /* RS_CENTRE_LP: (radius − lower bound)/radius of the ball that was found; else 0. At most
+     * max(RS_TOKEN_LP_LEAST, RS_TOKEN_LP_GAP·options.epsilon) unless the solver stopped early: the
+     * centre is then that of a ball larger than the smallest by no more than this. */
+    double centre_gap;
 } rs_token_measures;
+
+/* The gap of the LP centre in units of roundoff (1e-4 for float32 states), but no less than
+ * RS_TOKEN_LP_LEAST. The least radius has one centre only by accident, and ‖R‖_{1,∞} differs from
+ * one of them to the next by far more than this. */
+#define RS_TOKEN_LP_GAP 1678.0
+#define RS_TOKEN_LP_LEAST 1e-6
 
 typedef struct rs_token_options {
     /* Also rank1_residual and the four ranks; without it they are NaN. */

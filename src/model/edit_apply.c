@@ -18,8 +18,7 @@ static rs_status refuse(const edition *e, const char *option, const char *hint, 
 
 static rs_status note(const edition *e, const char *code, const char *message)
 {
-    if (rs_notes_add(&e->network->notes, RS_INFO, code, NULL, "%s", message)) return RS_OK;
-    return rs_fail_memory(e->err, "a note", strlen(message));
+    return rs_notes_say(&e->network->notes, e->err, RS_INFO, code, NULL, "%s", message);
 }
 
 /* ---- depth ---- */

@@ -50,9 +50,9 @@ typedef struct rs_attention {
     const rs_tensor *gain, *gain_bias, *kv_gain, *kv_gain_bias;
     bool qk_norm_full;
     rs_rope_kind rope;
-    int32_t rope_dims;
-    const char *scale; /* text of the score's scale, "" when there is none */
-    double softcap;    /* 0: none */
+    int32_t rope_dims, rope_asked; /* of a head, and by the configuration: see rs_rope_whole */
+    const char *scale;             /* text of the score's scale, "" when there is none */
+    double softcap;                /* 0: none */
 } rs_attention;
 
 /* What --map says of one stack. */
@@ -162,6 +162,8 @@ rs_status rs_ssm_build(rs_builder *b, const rs_block *block);
 /* sizes.c: an attention from config fields. */
 rs_status rs_attention_sizes(rs_builder *b, const rs_block *block, rs_attention *attention);
 rs_status rs_rope_note(rs_builder *b);
+/* Says once where the whole head rotates although the configuration asks for a share of it. */
+rs_status rs_rope_whole(rs_notes *notes, const rs_attention *at, rs_error *err);
 /* Which form of RoPE's fields a configuration has, in words; *theta: the base it states, or NaN. */
 const char *rs_rope_form(const rs_fields *fields, double *theta);
 
@@ -188,7 +190,5 @@ rs_status rs_tensors_describe(rs_builder *b);
 /* At most 20 names, ", "-joined, of the tensors without a role (or of all); returns how many there
  * are. */
 size_t rs_tensors_list(const rs_builder *b, bool unknown_only, rs_buffer *names);
-rs_status rs_model_note(rs_builder *b, rs_severity severity, const char *code, const char *hint,
-                        const char *format, ...) RS_PRINTF(5, 6);
 
 #endif

@@ -33,14 +33,14 @@ const rs_field_row rs_dialect_translated[] = {
 
 /* ---- encoders with the norm behind ---- */
 
-#define BERT_SETTINGS(vocabulary_, pad_)                                                           \
-    NUMBER("vocab_size", vocabulary_), SIZES(768, 12, 12, 3072), TEXT("hidden_act", "gelu"),       \
-        NUMBER("max_position_embeddings", 512), NUMBER("type_vocab_size", 2),                      \
+#define BERT_SETTINGS(pad_)                                                                        \
+    NUMBER("max_position_embeddings", 512), NUMBER("type_vocab_size", 2),                          \
         NUMBER("initializer_range", 0.02), NUMBER("layer_norm_eps", 1e-12),                        \
         NUMBER("pad_token_id", pad_), TEXT("is_decoder", "false"),                                 \
         TEXT("add_cross_attention", "false"), TEXT("tie_word_embeddings", "true"), END
-static const rs_setting bert[] = {BERT_SETTINGS(30522, 0)};
-static const rs_setting roberta[] = {BERT_SETTINGS(50265, 1)};
+#define BERT_SIZES SIZES(768, 12, 12, 3072), TEXT("hidden_act", "gelu")
+static const rs_setting bert[] = {NUMBER("vocab_size", 30522), BERT_SIZES, BERT_SETTINGS(0)};
+static const rs_setting roberta[] = {NUMBER("vocab_size", 50265), BERT_SIZES, BERT_SETTINGS(1)};
 
 #define BERT_FORWARD(types_, settings_, more_)                                                     \
     .types = (types_), .settings = (settings_), .eps = "layer_norm_eps",                           \
@@ -82,13 +82,7 @@ static const rs_setting albert[] = {NUMBER("vocab_size", 30000),
                                     NUMBER("num_hidden_groups", 1),
                                     NUMBER("inner_group_num", 1),
                                     TEXT("hidden_act", "gelu_new"),
-                                    NUMBER("max_position_embeddings", 512),
-                                    NUMBER("type_vocab_size", 2),
-                                    NUMBER("initializer_range", 0.02),
-                                    NUMBER("layer_norm_eps", 1e-12),
-                                    NUMBER("pad_token_id", 0),
-                                    TEXT("tie_word_embeddings", "true"),
-                                    END};
+                                    BERT_SETTINGS(0)};
 const rs_forward rs_forward_albert = {BERT_FORWARD("albert", albert, RS_W_EMBED_PROJECTION)};
 
 static const rs_setting xlnet[] = {NUMBER("vocab_size", 32000),
@@ -159,8 +153,7 @@ const rs_forward rs_forward_gpt_neox = {.types = "gpt_neox gptneox",
                                         .mlp_bias = RS_ALWAYS,
                                         .parallel = "use_parallel_residual",
                                         .theta = 10000,
-                                        .facts = RS_W_BEFORE | RS_W_FINAL | RS_W_CAUSAL |
-                                                 RS_W_PARTIAL_ROPE};
+                                        .facts = RS_W_BEFORE | RS_W_FINAL | RS_W_CAUSAL};
 
 static const rs_setting falcon[] = {NUMBER("vocab_size", 65024),
                                     NUMBER("hidden_size", 4544),
@@ -203,9 +196,17 @@ const rs_forward rs_forward_falcon = {.types = "falcon RefinedWeb RefinedWebMode
 #define PAD(id_) NUMBER("pad_token_id", id_)
 #define NO_ATTENTION_BIAS TEXT("attention_bias", "false")
 
-static const rs_setting llama[] = {
-    DECODER(32000, 2048), SIZES(4096, 32, 32, 11008), SILU,  EPS(1e-6),
-    NO_ATTENTION_BIAS,    TEXT("mlp_bias", "false"),  UNTIED};
+#define LLAMA_SETTINGS                                                                             \
+    DECODER(32000, 2048), SIZES(4096, 32, 32, 11008), SILU, EPS(1e-6), NO_ATTENTION_BIAS,          \
+        TEXT("mlp_bias", "false")
+#define QWEN_SETTINGS                                                                              \
+    DECODER(151936, 32768), SIZES(4096, 32, 32, 22016), NUMBER("num_key_value_heads", 32),         \
+        TEXT("use_sliding_window", "false"), NUMBER("sliding_window", 4096),                       \
+        NUMBER("max_window_layers", 28), SILU, EPS(1e-6)
+#define OLMO_SETTINGS                                                                              \
+    DECODER(50304, 2048), SIZES(4096, 32, 32, 11008), SILU, NO_ATTENTION_BIAS, PAD(1)
+
+static const rs_setting llama[] = {LLAMA_SETTINGS, UNTIED};
 static const rs_setting mistral[] = {DECODER(32000, 131072),
                                      SIZES(4096, 32, 32, 14336),
                                      NUMBER("num_key_value_heads", 8),
@@ -213,32 +214,10 @@ static const rs_setting mistral[] = {DECODER(32000, 131072),
                                      SILU,
                                      EPS(1e-6),
                                      UNTIED};
-static const rs_setting qwen2[] = {DECODER(151936, 32768),
-                                   SIZES(4096, 32, 32, 22016),
-                                   NUMBER("num_key_value_heads", 32),
-                                   TEXT("use_sliding_window", "false"),
-                                   NUMBER("sliding_window", 4096),
-                                   NUMBER("max_window_layers", 28),
-                                   SILU,
-                                   EPS(1e-6),
+static const rs_setting qwen2[] = {QWEN_SETTINGS, UNTIED};
+static const rs_setting qwen3[] = {QWEN_SETTINGS, NUMBER("head_dim", 128), NO_ATTENTION_BIAS,
                                    UNTIED};
-static const rs_setting qwen3[] = {DECODER(151936, 32768),
-                                   SIZES(4096, 32, 32, 22016),
-                                   NUMBER("num_key_value_heads", 32),
-                                   NUMBER("head_dim", 128),
-                                   TEXT("use_sliding_window", "false"),
-                                   NUMBER("sliding_window", 4096),
-                                   NUMBER("max_window_layers", 28),
-                                   SILU,
-                                   EPS(1e-6),
-                                   NO_ATTENTION_BIAS,
-                                   UNTIED};
-static const rs_setting granite[] = {DECODER(32000, 2048),
-                                     SIZES(4096, 32, 32, 11008),
-                                     SILU,
-                                     EPS(1e-6),
-                                     NO_ATTENTION_BIAS,
-                                     TEXT("mlp_bias", "false"),
+static const rs_setting granite[] = {LLAMA_SETTINGS,
                                      NUMBER("embedding_multiplier", 1),
                                      NUMBER("logits_scaling", 1),
                                      NUMBER("residual_multiplier", 1),
@@ -246,19 +225,13 @@ static const rs_setting granite[] = {DECODER(32000, 2048),
                                      UNTIED};
 static const rs_setting phi3[] = {
     DECODER(32064, 4096), SIZES(3072, 32, 32, 8192), SILU, EPS(1e-5), PAD(32000), UNTIED};
-static const rs_setting olmo[] = {
-    DECODER(50304, 2048), SIZES(4096, 32, 32, 11008), SILU, NO_ATTENTION_BIAS, PAD(1), UNTIED};
-static const rs_setting olmo2[] = {DECODER(50304, 2048),
-                                   SIZES(4096, 32, 32, 11008),
-                                   SILU,
-                                   EPS(1e-5),
-                                   NO_ATTENTION_BIAS,
-                                   PAD(1),
-                                   UNTIED};
+static const rs_setting olmo[] = {OLMO_SETTINGS, UNTIED};
+static const rs_setting olmo2[] = {OLMO_SETTINGS, EPS(1e-5), UNTIED};
 
-#define RMS_FORWARD(types_, settings_)                                                             \
-    .types = (types_), .settings = (settings_), .eps = "rms_norm_eps", .activation = "hidden_act", \
+#define DECODER_FORWARD(types_, settings_)                                                         \
+    .types = (types_), .settings = (settings_), .activation = "hidden_act",                        \
     .mlp_width = "intermediate_size", .max_positions = "max_position_embeddings", .theta = 10000
+#define RMS_FORWARD(types_, settings_) DECODER_FORWARD(types_, settings_), .eps = "rms_norm_eps"
 enum {
     DECODER_FACTS = RS_W_FINAL | RS_W_CAUSAL | RS_W_GATED | RS_W_PAD_ROW,
     PRE_NORM = RS_W_BEFORE | DECODER_FACTS
@@ -278,16 +251,9 @@ const rs_forward rs_forward_granite = {RMS_FORWARD("granite", granite),
                                        .qkv_bias = "attention_bias", .o_bias = "attention_bias",
                                        .mlp_bias = "mlp_bias", .facts = PRE_NORM | RS_W_GRANITE};
 const rs_forward rs_forward_phi3 = {RMS_FORWARD("phi3", phi3), .window_period = 1,
-                                    .facts = PRE_NORM | RS_W_PLAIN_ROPE | RS_W_PARTIAL_ROPE};
-const rs_forward rs_forward_olmo = {.types = "olmo",
-                                    .settings = olmo,
-                                    .fixed_eps = 1e-5,
-                                    .activation = "hidden_act",
-                                    .mlp_width = "intermediate_size",
-                                    .max_positions = "max_position_embeddings",
-                                    .theta = 10000,
-                                    .qkv_bias = "attention_bias",
-                                    .o_bias = "attention_bias",
+                                    .facts = PRE_NORM | RS_W_PLAIN_ROPE};
+const rs_forward rs_forward_olmo = {DECODER_FORWARD("olmo", olmo), .fixed_eps = 1e-5,
+                                    .qkv_bias = "attention_bias", .o_bias = "attention_bias",
                                     .facts = PRE_NORM | RS_W_CLIP};
 const rs_forward rs_forward_olmo2 = {RMS_FORWARD("olmo2", olmo2), .qkv_bias = "attention_bias",
                                      .o_bias = "attention_bias",
@@ -304,31 +270,16 @@ static const rs_setting gemma[] = {DECODER(256000, 8192),
                                    PAD(0),
                                    NO_ATTENTION_BIAS,
                                    TIED};
-static const rs_setting gemma2[] = {DECODER(256000, 8192),
-                                    SIZES(2304, 26, 8, 9216),
-                                    NUMBER("num_key_value_heads", 4),
-                                    NUMBER("head_dim", 256),
-                                    TEXT("hidden_activation", "gelu_pytorch_tanh"),
-                                    EPS(1e-6),
-                                    PAD(0),
-                                    NO_ATTENTION_BIAS,
-                                    NUMBER("query_pre_attn_scalar", 256),
-                                    NUMBER("sliding_window", 4096),
+#define SANDWICH_SETTINGS(vocabulary_, positions_)                                                 \
+    DECODER(vocabulary_, positions_), SIZES(2304, 26, 8, 9216), NUMBER("num_key_value_heads", 4),  \
+        NUMBER("head_dim", 256), TEXT("hidden_activation", "gelu_pytorch_tanh"), EPS(1e-6),        \
+        PAD(0), NO_ATTENTION_BIAS, NUMBER("query_pre_attn_scalar", 256),                           \
+        NUMBER("sliding_window", 4096)
+static const rs_setting gemma2[] = {SANDWICH_SETTINGS(256000, 8192),
                                     NUMBER("final_logit_softcapping", 30),
-                                    NUMBER("attn_logit_softcapping", 50),
-                                    TIED};
-static const rs_setting gemma3[] = {DECODER(262208, 131072),
-                                    SIZES(2304, 26, 8, 9216),
-                                    NUMBER("num_key_value_heads", 4),
-                                    NUMBER("head_dim", 256),
-                                    TEXT("hidden_activation", "gelu_pytorch_tanh"),
-                                    EPS(1e-6),
-                                    PAD(0),
-                                    NO_ATTENTION_BIAS,
-                                    NUMBER("query_pre_attn_scalar", 256),
-                                    NUMBER("sliding_window", 4096),
-                                    NUMBER("sliding_window_pattern", 6),
-                                    TIED};
+                                    NUMBER("attn_logit_softcapping", 50), TIED};
+static const rs_setting gemma3[] = {SANDWICH_SETTINGS(262208, 131072),
+                                    NUMBER("sliding_window_pattern", 6), TIED};
 enum { GEMMA = PRE_NORM | RS_W_EMBED_SQRT };
 const rs_forward rs_forward_gemma = {RMS_FORWARD("gemma", gemma), .qkv_bias = "attention_bias",
                                      .o_bias = "attention_bias", .facts = GEMMA | RS_W_GELU_TANH};

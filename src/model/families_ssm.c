@@ -171,7 +171,7 @@ const rs_family rs_families_ssm[] = {
     {HYBRID("jamba", "jamba", RS_SSM_S6), .defaults = jamba_defaults,
      .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID},
     {HYBRID("bamba", "bamba", RS_SSM_SSD), .defaults = hybrid_defaults, .rope = RS_ROPE_HALF_SPLIT,
-     .rope_fraction = 0.5, .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID},
+     .rope_fraction = 0.5, .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID | RS_FACT_PARTIAL_ROPE},
     {HYBRID("granitemoehybrid", "granitemoehybrid", RS_SSM_SSD), .defaults = hybrid_defaults,
      .rope = RS_ROPE_HALF_SPLIT, .rope_if = "position_embedding_type",
      .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID},

@@ -71,6 +71,18 @@ typedef struct rs_field_row {
     rs_field field;
     const char *key; /* NULL ends the list */
 } rs_field_row;
+/* The spellings of sizes that most configurations use, newest first. */
+#define RS_FIELDS_OF_SIZES                                                                         \
+    {RS_FIELD_WIDTH, "hidden_size"}, {RS_FIELD_WIDTH, "n_embd"}, {RS_FIELD_WIDTH, "d_model"},      \
+        {RS_FIELD_WIDTH, "dim"}, {RS_FIELD_LAYERS, "num_hidden_layers"},                           \
+        {RS_FIELD_LAYERS, "n_layer"}, {RS_FIELD_LAYERS, "n_layers"},                               \
+        {RS_FIELD_LAYERS, "num_layers"}, {RS_FIELD_HEADS, "num_attention_heads"},                  \
+        {RS_FIELD_HEADS, "n_head"}, {RS_FIELD_HEADS, "n_heads"}, {RS_FIELD_HEADS, "num_heads"},    \
+        {RS_FIELD_KV_HEADS, "num_key_value_heads"}, {RS_FIELD_KV_HEADS, "num_kv_heads"},           \
+        {RS_FIELD_HEAD_DIM, "head_dim"},                                                           \
+    {                                                                                              \
+        RS_FIELD_HEAD_DIM, "d_head"                                                                \
+    }
 
 /* What the reference implementation assumes when the field is absent. Ends with value 0. */
 typedef struct rs_field_default {
@@ -99,7 +111,8 @@ enum {
     RS_FACT_HALF_SCALE = 1u << 10,    /* scores are divided by sqrt(d_head/2) */
     RS_FACT_GUESS = 1u << 11,         /* offered when an unknown model has these names */
     RS_FACT_BARE_NORM = 1u << 13,     /* its norms have no weights (OLMo) */
-    RS_FACT_GUESS_NORM = 1u << 12     /* and then its pre-norm is believed, too */
+    RS_FACT_GUESS_NORM = 1u << 12,    /* and then its pre-norm is believed, too */
+    RS_FACT_PARTIAL_ROPE = 1u << 14   /* its module reads partial_rotary_factor */
 };
 
 /* A field of the reference's configuration class, under its name there, and what it is when a
@@ -141,7 +154,6 @@ enum {
     RS_W_PLAIN_ROPE = 1u << 26,    /* its scaling laws are not run (Phi-3: longrope) */
     RS_W_PAD_ROW = 1u << 27,       /* the embedding's row of pad_token_id is drawn as 0 */
     RS_W_SCORE_CAP = 1u << 28,     /* attn_logit_softcapping is computed, not only read */
-    RS_W_PARTIAL_ROPE = 1u << 29,  /* partial_rotary_factor is computed, not only read */
     RS_W_GELU_TANH = 1u << 30      /* "gelu" means its approximation by tanh (Gemma) */
 };
 

@@ -10,25 +10,10 @@
 #include <string.h>
 
 /* Every spelling that is in use; a guess may look anywhere. */
-static const rs_field_row any_field[] = {{RS_FIELD_WIDTH, "hidden_size"},
-                                         {RS_FIELD_WIDTH, "n_embd"},
-                                         {RS_FIELD_WIDTH, "d_model"},
-                                         {RS_FIELD_WIDTH, "dim"},
+static const rs_field_row any_field[] = {RS_FIELDS_OF_SIZES,
                                          {RS_FIELD_WIDTH, "embed_dim"},
                                          {RS_FIELD_WIDTH, "model_dim"},
-                                         {RS_FIELD_LAYERS, "num_hidden_layers"},
-                                         {RS_FIELD_LAYERS, "n_layer"},
-                                         {RS_FIELD_LAYERS, "n_layers"},
-                                         {RS_FIELD_LAYERS, "num_layers"},
-                                         {RS_FIELD_HEADS, "num_attention_heads"},
-                                         {RS_FIELD_HEADS, "n_head"},
-                                         {RS_FIELD_HEADS, "n_heads"},
-                                         {RS_FIELD_HEADS, "num_heads"},
-                                         {RS_FIELD_KV_HEADS, "num_key_value_heads"},
-                                         {RS_FIELD_KV_HEADS, "num_kv_heads"},
                                          {RS_FIELD_KV_HEADS, "n_kv_heads"},
-                                         {RS_FIELD_HEAD_DIM, "head_dim"},
-                                         {RS_FIELD_HEAD_DIM, "d_head"},
                                          {RS_FIELD_HEAD_DIM, "d_kv"},
                                          {RS_FIELD_ENCODER_LAYERS, "encoder_layers"},
                                          {RS_FIELD_ENCODER_LAYERS, "num_hidden_layers"},
@@ -181,6 +166,7 @@ rs_status rs_guess(rs_builder *b, const char *type)
     }
     if (gguf || !says_rope(&b->fields)) guess->rope = RS_ROPE_NONE;
     if (!(guess->facts & RS_FACT_GUESS_NORM)) guess->facts &= ~(unsigned)RS_FACT_PRE_NORM;
+    guess->facts |= RS_FACT_PARTIAL_ROPE; /* an unknown module may well read it */
     b->model->guessed = true;
     b->family = guess;
     b->fields.dialect = guess->dialect;
@@ -188,8 +174,8 @@ rs_status rs_guess(rs_builder *b, const char *type)
     RS_TRY(rs_match_all(b));
     if (!b->seen[RS_SLOT_MAIN][RS_ROLE_NORM_MIXER]) guess->facts &= ~(unsigned)RS_FACT_PRE_NORM;
     if (has_norm_bias(b)) guess->norm = RS_NORM_LAYERNORM;
-    return rs_model_note(
-        b, RS_WARN, "guessed_family",
+    return rs_notes_say(
+        &b->model->notes, b->err, RS_WARN, "guessed_family",
         "check the head counts; --map FILE.json states everything explicitly",
         "model type %s is not known; %zu tensor names%s%s look like %s's, and it was "
         "read as such%s%s",

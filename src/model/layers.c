@@ -187,11 +187,11 @@ static rs_status tell_unpaired(rs_builder *b)
             bool two = seen[pairs[i].two] || (seen[RS_ROLE_QKV] && pairs[i].two == RS_ROLE_K);
             bool any = seen[RS_ROLE_Q] || seen[RS_ROLE_K] || seen[RS_ROLE_V] || seen[RS_ROLE_O];
             if ((one && two) || !(any || seen[RS_ROLE_QKV])) continue;
-            RS_TRY(rs_model_note(
-                b, RS_WARN, "product_not_formed", "name the other tensor with --map FILE.json",
-                "%s products are not reported: the checkpoint has no tensor known "
-                "as %s",
-                pairs[i].product, rs_role_name(one ? pairs[i].two : pairs[i].one)));
+            RS_TRY(rs_notes_say(&b->model->notes, b->err, RS_WARN, "product_not_formed",
+                                "name the other tensor with --map FILE.json",
+                                "%s products are not reported: the checkpoint has no tensor known "
+                                "as %s",
+                                pairs[i].product, rs_role_name(one ? pairs[i].two : pairs[i].one)));
         }
     return RS_OK;
 }
@@ -201,15 +201,14 @@ static rs_status tell_missing(rs_builder *b)
     RS_TRY(tell_unpaired(b));
     if (b->missing.failed) return rs_fail_memory(b->err, "model", 0);
     if (b->n_skipped_layers)
-        RS_TRY(
-            rs_model_note(b, RS_INFO, "extra_layers", NULL,
-                          "%zu groups of tensors belong to layers beyond those the configuration "
-                          "names; they are decoded only",
-                          b->n_skipped_layers));
+        RS_TRY(rs_notes_say(&b->model->notes, b->err, RS_INFO, "extra_layers", NULL,
+                            "%zu groups of tensors belong to layers beyond those the configuration "
+                            "names; they are decoded only",
+                            b->n_skipped_layers));
     if (!b->n_missing) return RS_OK;
-    return rs_model_note(b, RS_INFO, "missing_tensor", NULL,
-                         "%zu tensors that this family usually has are absent: %s%s", b->n_missing,
-                         b->missing.data, b->n_missing > 20 ? ", ..." : "");
+    return rs_notes_say(&b->model->notes, b->err, RS_INFO, "missing_tensor", NULL,
+                        "%zu tensors that this family usually has are absent: %s%s", b->n_missing,
+                        b->missing.data, b->n_missing > 20 ? ", ..." : "");
 }
 
 /* ---- the walk ---- */

@@ -368,6 +368,6 @@ rs_status rs_map_build(rs_builder *b)
                        (long long)found, (long long)(b->map[e].layers < 0 ? 1 : b->map[e].layers));
     }
     b->model->layers = b->model->depth = layers;
-    return rs_model_note(b, RS_INFO, "custom_map", NULL, "tensors were named by %s",
-                         b->map[0].where);
+    return rs_notes_say(&b->model->notes, b->err, RS_INFO, "custom_map", NULL,
+                        "tensors were named by %s", b->map[0].where);
 }

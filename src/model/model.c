@@ -116,10 +116,10 @@ static rs_status build_from_config(rs_builder *b)
     RS_TRY(rs_blocks_make(b));
     RS_TRY(rs_layers_build(b));
     if (b->partial)
-        RS_TRY(rs_model_note(b, RS_WARN, "partial_checkpoint",
-                             "open the directory to scan the whole model",
-                             "%s is one of several files; only the layers in it were read",
-                             checkpoint->files[0].name));
+        RS_TRY(rs_notes_say(&b->model->notes, b->err, RS_WARN, "partial_checkpoint",
+                            "open the directory to scan the whole model",
+                            "%s is one of several files; only the layers in it were read",
+                            checkpoint->files[0].name));
     return rs_rope_note(b);
 }
 

@@ -37,8 +37,6 @@ rs_status rs_net_size(rs_net_builder *nb, const char *field, int32_t layer, int6
                       bool *found);
 rs_status rs_net_real(rs_net_builder *nb, const char *field, double *value); /* kept when absent */
 rs_status rs_net_activation(rs_net_builder *nb, const char *field, rs_activation *activation);
-rs_status rs_net_note(rs_net_builder *nb, rs_severity severity, const char *code, const char *hint,
-                      const char *format, ...) RS_PRINTF(5, 6);
 
 /* network_gguf.c: GGUF metadata as the configuration that transformers would have. */
 rs_status rs_net_translate(json_t **out, const rs_builder *b, const rs_forward *forward,

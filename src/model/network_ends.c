@@ -45,6 +45,21 @@ static rs_status zero_padding(rs_net_builder *nb, const rs_tensor *table)
     return RS_OK;
 }
 
+/* Where transformers makes a padding row it does not start with an id that the table lacks. */
+static rs_status check_padding(rs_net_builder *nb, int64_t vocabulary)
+{
+    double pad = NAN;
+    int64_t row;
+    RS_TRY(rs_net_real(nb, "pad_token_id", &pad));
+    RS_TRY(padding_row(nb, vocabulary, &row));
+    if (isnan(pad) || row >= 0 || nb->gguf) return RS_OK;
+    return rs_notes_say(&nb->network->notes, nb->err, RS_WARN, "padding_outside_vocabulary",
+                        "correct pad_token_id in the configuration, or set it to null",
+                        "pad_token_id is %g and the vocabulary has %lld ids: no row of the "
+                        "embedding is taken for padding (transformers refuses to build this model)",
+                        pad, (long long)vocabulary);
+}
+
 static rs_status token_table(rs_net_builder *nb, rs_embedding_op *e)
 {
     bool found;
@@ -55,7 +70,9 @@ static rs_status token_table(rs_net_builder *nb, rs_embedding_op *e)
     RS_TRY(rows(nb, old, RS_ROLE_EMBED_TOKEN, &e->vocabulary));
     int64_t shape[2] = {e->vocabulary, e->width};
     RS_TRY(rs_net_tensor(nb, RS_ROLE_EMBED_TOKEN, RS_PART_WEIGHT, -1, 2, shape, &e->tokens));
-    return nb->forward->facts & RS_W_PAD_ROW ? zero_padding(nb, e->tokens) : RS_OK;
+    if (!(nb->forward->facts & RS_W_PAD_ROW)) return RS_OK;
+    RS_TRY(check_padding(nb, e->vocabulary));
+    return zero_padding(nb, e->tokens);
 }
 
 /* DistilBERT's table of sinusoids instead of a draw: angle position / 10000^(2 floor(i/2) / width),
@@ -228,11 +245,11 @@ static rs_status tied_or_stored(rs_net_builder *nb, bool stored, rs_dense *decod
     if (own.weight != e->tokens) RS_TRY(same_numbers(nb, own.weight, e->tokens, &same));
     if (same && !own.scale) return RS_OK;
     *decoder = own;
-    return rs_net_note(nb, RS_WARN, "untied_head",
-                       "set tie_word_embeddings to false if the stored output layer is meant",
-                       "tie_word_embeddings is true, but %.200s and %.200s are both stored and "
-                       "differ: logits are by %.200s, as transformers computes them",
-                       e->tokens->name, own.weight->name, own.weight->name);
+    return rs_notes_say(&nb->network->notes, nb->err, RS_WARN, "untied_head",
+                        "set tie_word_embeddings to false if the stored output layer is meant",
+                        "tie_word_embeddings is true, but %.200s and %.200s are both stored and "
+                        "differ: logits are by %.200s, as transformers computes them",
+                        e->tokens->name, own.weight->name, own.weight->name);
 }
 
 static rs_status decoder(rs_net_builder *nb)
@@ -242,8 +259,8 @@ static rs_status decoder(rs_net_builder *nb)
     bool stored = rs_net_has(nb, RS_ROLE_LM_HEAD, -1);
     bool tied = nb->gguf ? !stored : rs_net_flag(nb, "tie_word_embeddings");
     if (!tied && !stored)
-        return rs_net_note(nb, RS_INFO, "no_head", NULL,
-                           "the checkpoint has no output layer: no logits");
+        return rs_notes_say(&nb->network->notes, nb->err, RS_INFO, "no_head", NULL,
+                            "the checkpoint has no output layer: no logits");
     if (tied)
         RS_TRY(tied_or_stored(nb, stored, &head->decoder));
     else

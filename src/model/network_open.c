@@ -116,10 +116,10 @@ static rs_status read_sizes(rs_net_builder *nb)
     RS_TRY(rs_net_activation(nb, forward->activation, &nb->activation));
     if (!(forward->facts & RS_W_GELU_TANH) || nb->activation != RS_ACT_GELU) return RS_OK;
     nb->activation = RS_ACT_GELU_TANH;
-    return rs_net_note(nb, RS_INFO, "gelu_by_tanh", NULL,
-                       "%s is \"gelu\", which this family's first release wrote for its "
-                       "approximation by tanh: that is what is computed",
-                       forward->activation);
+    return rs_notes_say(&nb->network->notes, nb->err, RS_INFO, "gelu_by_tanh", NULL,
+                        "%s is \"gelu\", which this family's first release wrote for its "
+                        "approximation by tanh: that is what is computed",
+                        forward->activation);
 }
 
 /* ---- layers ---- */
@@ -144,10 +144,10 @@ static rs_status refuse_others(rs_net_builder *nb)
                        "add_cross_attention is true and is_decoder is not: only decoders attend to "
                        "another model");
     if (rs_fields_true(fields, "sinusoidal_pos_embds"))
-        return rs_net_note(nb, RS_INFO, "sinusoidal_positions", NULL,
-                           nb->init ? "positions are sinusoids, not drawn"
-                                    : "positions are meant to be sinusoids; the table stored with "
-                                      "the weights is used");
+        return rs_notes_say(&nb->network->notes, nb->err, RS_INFO, "sinusoidal_positions", NULL,
+                            nb->init ? "positions are sinusoids, not drawn"
+                                     : "positions are meant to be sinusoids; the table stored with "
+                                       "the weights is used");
     return RS_OK;
 }
 
@@ -194,10 +194,10 @@ static rs_status note_extra_layers(rs_net_builder *nb)
         if (b->blocks[i].slot == RS_SLOT_MAIN && b->blocks[i].layer > last)
             last = b->blocks[i].layer;
     if (last < nb->stored) return RS_OK;
-    return rs_net_note(nb, RS_WARN, "extra_layers", NULL,
-                       "the configuration names %d layers, the checkpoint has tensors up to layer "
-                       "%d: the first %d are run",
-                       (int)nb->stored, (int)last, (int)nb->stored);
+    return rs_notes_say(&nb->network->notes, nb->err, RS_WARN, "extra_layers", NULL,
+                        "the configuration names %d layers, the checkpoint has tensors up to layer "
+                        "%d: the first %d are run",
+                        (int)nb->stored, (int)last, (int)nb->stored);
 }
 
 /* Fields that the configuration's class has and no module of it reads: transformers 5.23 computes
@@ -208,10 +208,11 @@ static rs_status note_unread(rs_net_builder *nb)
     double cap = 0;
     RS_TRY(rs_net_real(nb, "attn_logit_softcapping", &cap));
     if (cap != 0 && !(facts & RS_W_SCORE_CAP))
-        RS_TRY(rs_net_note(nb, RS_INFO, "unread_setting", NULL,
-                           "attn_logit_softcapping is %g: scores of this family are not capped, as "
-                           "transformers computes them",
-                           cap));
+        RS_TRY(
+            rs_notes_say(&nb->network->notes, nb->err, RS_INFO, "unread_setting", NULL,
+                         "attn_logit_softcapping is %g: scores of this family are not capped, as "
+                         "transformers computes them",
+                         cap));
     return RS_OK;
 }
 
@@ -221,8 +222,8 @@ static rs_status note_both_ways(rs_net_builder *nb)
     if (!(nb->forward->facts & RS_W_CAUSAL) || !network->head.decoder.weight ||
         network->head.next_token)
         return RS_OK;
-    return rs_net_note(
-        nb, RS_INFO, "both_ways", NULL,
+    return rs_notes_say(
+        &nb->network->notes, nb->err, RS_INFO, "both_ways", NULL,
         "attention is bidirectional (use_bidirectional_attention, or attention.causal "
         "in GGUF): tokens see the next one, so there is no next-token loss and "
         "nothing to generate");
@@ -246,8 +247,9 @@ static rs_status note_rope(rs_net_builder *nb)
     double stated;
     if (nb->gguf || !mixer || mixer->attention.rope.kind == RS_ROPE_NONE) return RS_OK;
     const char *form = rs_rope_form(&nb->b->fields, &stated);
-    return rs_net_note(nb, RS_INFO, "rope_form", NULL, "RoPE: %s; base of the first layer %.17g",
-                       form, mixer->attention.rope.theta);
+    return rs_notes_say(&nb->network->notes, nb->err, RS_INFO, "rope_form", NULL,
+                        "RoPE: %s; base of the first layer %.17g", form,
+                        mixer->attention.rope.theta);
 }
 
 /* ---- opening ---- */

@@ -64,10 +64,11 @@ static rs_status pooling_module(rs_net_builder *nb, const char *folder, const ch
     json_decref(config);
     if (n == 1) return RS_OK;
     nb->network->pooling = RS_POOLING_NONE;
-    return rs_net_note(nb, RS_WARN, "pooling_unknown", NULL,
-                       "%s asks for a pooling other than mean, cls or max: sentence embeddings are "
-                       "not formed",
-                       path);
+    return rs_notes_say(
+        &nb->network->notes, nb->err, RS_WARN, "pooling_unknown", NULL,
+        "%s asks for a pooling other than mean, cls or max: sentence embeddings are "
+        "not formed",
+        path);
 }
 
 static rs_status read_modules(rs_net_builder *nb, const char *folder, const json_t *modules)
@@ -82,8 +83,8 @@ static rs_status read_modules(rs_net_builder *nb, const char *folder, const json
         if (!kind) continue;
         if (strcmp(kind, ".Normalize") == 0) nb->network->normalize = true;
         if (strcmp(kind, ".Dense") == 0)
-            RS_TRY(rs_net_note(nb, RS_WARN, "dense_module", NULL,
-                               "modules.json has a Dense module, which is not applied"));
+            RS_TRY(rs_notes_say(&nb->network->notes, nb->err, RS_WARN, "dense_module", NULL,
+                                "modules.json has a Dense module, which is not applied"));
         if (strcmp(kind, ".Pooling") != 0) continue;
         if (!plain_folder(path))
             return rs_fail(nb->err, RS_E_INDEX_PATH, "modules.json", NULL,

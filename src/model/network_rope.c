@@ -195,27 +195,16 @@ static rs_status divisors(rs_net_builder *nb, rs_rope_op *rope)
     return rs_net_tensor(nb, RS_ROLE_ROPE_DIVISORS, RS_PART_WEIGHT, -1, 1, &pairs, &rope->divisors);
 }
 
-/* Most families' modules do not read partial_rotary_factor: under the plain law the whole head
- * rotates, under the others transformers' own shapes do not fit. */
-static rs_status share(rs_net_builder *nb, const rs_attention *at, rs_rope_op *rope)
+/* A share that this family's module does not read (rs_rope_whole) fits no scaled law: transformers'
+ * own shapes do not. */
+static rs_status share(rs_net_builder *nb, const rs_attention *at, const rs_rope_op *rope)
 {
-    if (nb->gguf || nb->forward->facts & RS_W_PARTIAL_ROPE || rope->dims == at->head_dim)
-        return RS_OK;
-    if (rope->law != RS_ROPE_PLAIN)
-        return rs_fail(
-            nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, RS_NOT_RUN_HINT,
-            "partial_rotary_factor leaves %d of a head's %lld dimensions to rotate under "
-            "a scaled law, which this family cannot compute",
-            (int)rope->dims, (long long)at->head_dim);
-    int32_t asked = rope->dims;
-    rope->dims = (int32_t)at->head_dim;
-    for (size_t i = 0; i < nb->network->notes.n; i++) /* one note, not one a layer */
-        if (strcmp(nb->network->notes.items[i].code, "whole_head_rotates") == 0) return RS_OK;
-    return rs_net_note(
-        nb, RS_INFO, "whole_head_rotates", NULL,
-        "partial_rotary_factor asks for %d of a head's %lld dimensions to rotate; in "
-        "this family all do, as transformers computes it",
-        (int)asked, (long long)at->head_dim);
+    if (at->rope_asked == at->rope_dims || rope->law == RS_ROPE_PLAIN)
+        return rs_rope_whole(&nb->network->notes, at, nb->err);
+    return rs_fail(nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, RS_NOT_RUN_HINT,
+                   "partial_rotary_factor leaves %d of a head's %lld dimensions to rotate under "
+                   "a scaled law, which this family cannot compute",
+                   (int)at->rope_asked, (long long)at->head_dim);
 }
 
 static rs_status refuse_odd(const rs_net_builder *nb, int32_t dims)

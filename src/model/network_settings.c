@@ -119,15 +119,3 @@ rs_status rs_net_activation(rs_net_builder *nb, const char *field, rs_activation
     return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, RS_NOT_RUN_HINT,
                    "%s names the activation \"%.60s\", which is not known here", field, name);
 }
-
-rs_status rs_net_note(rs_net_builder *nb, rs_severity severity, const char *code, const char *hint,
-                      const char *format, ...)
-{
-    char text[3500];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (rs_notes_add(&nb->network->notes, severity, code, hint, "%s", text)) return RS_OK;
-    return rs_fail_memory(nb->err, "network", 0);
-}

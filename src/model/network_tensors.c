@@ -108,11 +108,11 @@ static rs_status note_unused(rs_net_builder *nb, const tensor_list *used)
     }
     rs_status status = names.failed ? rs_fail_memory(nb->err, "network", 0) : RS_OK;
     if (n && status == RS_OK)
-        status = rs_net_note(nb, RS_WARN, "unused_tensor",
-                             "if they matter, the configuration says too little of this model",
-                             "%zu %s no part in the forward pass of family %s: %s%s", n,
-                             n == 1 ? "tensor plays" : "tensors play", nb->network->family,
-                             names.data, n > RS_NET_SHOWN ? ", ..." : "");
+        status = rs_notes_say(&nb->network->notes, nb->err, RS_WARN, "unused_tensor",
+                              "if they matter, the configuration says too little of this model",
+                              "%zu %s no part in the forward pass of family %s: %s%s", n,
+                              n == 1 ? "tensor plays" : "tensors play", nb->network->family,
+                              names.data, n > RS_NET_SHOWN ? ", ..." : "");
     rs_buffer_free(&names);
     return status;
 }

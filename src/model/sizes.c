@@ -51,6 +51,29 @@ static rs_status head_widths(rs_builder *b, const rs_block *block, rs_attention 
     return RS_OK;
 }
 
+/* Most families' modules do not read partial_rotary_factor: under the plain law all of a head
+ * rotates (transformers 5.23; honoured by its gpt_neox, phi3 and bamba). */
+static rs_status share(rs_builder *b, rs_attention *at)
+{
+    at->rope_dims = at->rope_asked;
+    if (b->checkpoint->format == RS_FORMAT_GGUF || b->family->facts & RS_FACT_PARTIAL_ROPE)
+        return RS_OK;
+    at->rope_dims = (int32_t)at->head_dim;
+    return rs_rope_whole(&b->model->notes, at, b->err);
+}
+
+rs_status rs_rope_whole(rs_notes *notes, const rs_attention *at, rs_error *err)
+{
+    static const char code[] = "whole_head_rotates";
+    if (at->rope_asked == at->rope_dims) return RS_OK;
+    for (size_t i = 0; i < notes->n; i++) /* one note, not one a layer */
+        if (strcmp(notes->items[i].code, code) == 0) return RS_OK;
+    return rs_notes_say(notes, err, RS_INFO, code, NULL,
+                        "partial_rotary_factor asks for %d of a head's %lld dimensions to rotate; "
+                        "in this family all do, as transformers computes it",
+                        (int)at->rope_asked, (long long)at->head_dim);
+}
+
 /* Which share of each head rotates. */
 static rs_status rope(rs_builder *b, rs_attention *at)
 {
@@ -81,8 +104,8 @@ static rs_status rope(rs_builder *b, rs_attention *at)
         return rs_fail(b->err, RS_E_CONFIG_SIZE, b->fields.path, NULL,
                        "%lld rotary dimensions are more than the head's %lld", (long long)dims,
                        (long long)at->head_dim);
-    at->rope_dims = (int32_t)dims;
-    return RS_OK;
+    at->rope_asked = (int32_t)dims;
+    return share(b, at);
 }
 
 /* By what the scores are multiplied, in words. */
@@ -185,6 +208,7 @@ rs_status rs_rope_note(rs_builder *b)
     if (b->fields.prefix || !turns) return RS_OK;
     const char *form = rs_rope_form(&b->fields, &theta);
     if (!isnan(theta))
-        return rs_model_note(b, RS_INFO, "rope_form", NULL, "RoPE: %s; base %.17g", form, theta);
-    return rs_model_note(b, RS_INFO, "rope_form", NULL, "RoPE: %s", form);
+        return rs_notes_say(&b->model->notes, b->err, RS_INFO, "rope_form", NULL,
+                            "RoPE: %s; base %.17g", form, theta);
+    return rs_notes_say(&b->model->notes, b->err, RS_INFO, "rope_form", NULL, "RoPE: %s", form);
 }

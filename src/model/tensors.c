@@ -4,18 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-rs_status rs_model_note(rs_builder *b, rs_severity severity, const char *code, const char *hint,
-                        const char *format, ...)
-{
-    char text[3500];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (rs_notes_add(&b->model->notes, severity, code, hint, "%s", text)) return RS_OK;
-    return rs_fail_memory(b->err, "model", 0);
-}
-
 size_t rs_tensors_list(const rs_builder *b, bool unknown_only, rs_buffer *names)
 {
     size_t n = 0;
@@ -34,11 +22,10 @@ static rs_status note_unknown(rs_builder *b)
     size_t n = rs_tensors_list(b, true, &names);
     rs_status status = names.failed ? rs_fail_memory(b->err, "model", 0) : RS_OK;
     if (n && status == RS_OK)
-        status =
-            rs_model_note(b, RS_INFO, "unknown_tensor",
-                          "if they belong to attention, name them with --map FILE.json",
-                          "%zu %s no known name of family %s: %s", n,
-                          n == 1 ? "tensor has" : "tensors have", b->model->family, names.data);
+        status = rs_notes_say(&b->model->notes, b->err, RS_INFO, "unknown_tensor",
+                              "if they belong to attention, name them with --map FILE.json",
+                              "%zu %s no known name of family %s: %s", n,
+                              n == 1 ? "tensor has" : "tensors have", b->model->family, names.data);
     rs_buffer_free(&names);
     return status;
 }

@@ -105,6 +105,15 @@ static rs_status add(entry **out, rs_weights *weights, const weight_key *key, si
     return RS_OK;
 }
 
+/* Takes back what `add` put last. */
+static void drop_last(rs_weights *weights, const weight_key *key)
+{
+    entry **slot = slot_of(weights, key), *e = *slot;
+    *slot = e->next;
+    rs_free(e->data);
+    rs_free(e);
+}
+
 /* ---- decoding ---- */
 
 static void decode(const rs_weights *weights, void *out, int64_t at, const rs_tensor *tensor,
@@ -157,12 +166,16 @@ static void decode_stretch(const rs_weights *weights, void *out, int64_t at, con
     if (dense->scale) apply_scale(weights, out, at, dense, row, col, count);
 }
 
-/* [out, in] when out_is_row, else [in, out]; rows of the result in parallel. */
-static void decode_map(const rs_weights *weights, void *out, const rs_dense *dense, int threads)
+/* [out, in] when out_is_row, else [in, out]; rows of the result in parallel. One map may take
+ * seconds, most of them the disk's. */
+static rs_status decode_map(const rs_weights *weights, void *out, const rs_dense *dense,
+                            const rs_context *context, rs_error *err)
 {
     int64_t rows = dense->out_is_row ? dense->out : dense->in;
+    int threads = context->threads > 0 ? context->threads : 1;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t r = 0; r < rows; r++) {
+        if (rs_cancelled(context)) continue;
         if (dense->out_is_row) {
             decode_stretch(weights, out, r * dense->in, dense, vector_of(dense, r), 0, dense->in);
             continue;
@@ -174,6 +187,7 @@ static void decode_map(const rs_weights *weights, void *out, const rs_dense *den
             u += n;
         }
     }
+    return rs_check_cancelled(context, err);
 }
 
 static rs_status grow_scratch(rs_weights *weights, int slot, size_t bytes, rs_error *err)
@@ -207,7 +221,7 @@ static rs_status map_bias(rs_map *map, rs_weights *weights, const rs_dense *dens
 }
 
 rs_status rs_weights_map(rs_map *map, rs_weights *weights, const rs_dense *dense, int slot,
-                         int threads, rs_error *err)
+                         const rs_context *context, rs_error *err)
 {
     *map = (rs_map){.ld = dense->cols,
                     .out_is_row = dense->out_is_row,
@@ -236,16 +250,19 @@ rs_status rs_weights_map(rs_map *map, rs_weights *weights, const rs_dense *dense
     if (!rs_size_mul((size_t)dense->in, (size_t)dense->out, &count) ||
         !rs_size_mul(count, weights->size, &bytes))
         return rs_fail_memory(err, dense->weight->name, SIZE_MAX);
-    if (bytes <= weights->limit - weights->kept) {
-        RS_TRY(add(&e, weights, &key, bytes, err));
-        weights->kept += bytes;
-        map->data = e->data;
-    } else {
+    if (bytes > weights->limit - weights->kept) {
         RS_TRY(grow_scratch(weights, slot, bytes, err));
         map->data = weights->scratch[slot].data;
+        return decode_map(weights, weights->scratch[slot].data, dense, context, err);
     }
-    decode_map(weights, (void *)(uintptr_t)map->data, dense, threads);
-    return RS_OK;
+    RS_TRY(add(&e, weights, &key, bytes, err));
+    map->data = e->data;
+    rs_status status = decode_map(weights, e->data, dense, context, err);
+    if (status == RS_OK)
+        weights->kept += bytes;
+    else
+        drop_last(weights, &key);
+    return status;
 }
 
 rs_status rs_weights_vector(const void **out, rs_weights *weights, const rs_tensor *tensor,

@@ -96,6 +96,42 @@ static rs_status follow_links(char target[PATH_SIZE], const char *path, rs_error
     return fail(err, path, "write", ELOOP);
 }
 
+/* Where a file is or would be. */
+typedef struct place {
+    char target[PATH_SIZE]; /* with links followed */
+    struct stat folder, file;
+    bool exists;
+} place;
+
+static bool find_place(place *p, const char *path)
+{
+    char folder[PATH_SIZE + 2];
+    rs_error err;
+    if (follow_links(p->target, path, &err) != RS_OK) return false;
+    for (size_t n = strlen(p->target); n > 1 && p->target[n - 1] == '/'; n--)
+        p->target[n - 1] = 0;
+    size_t length = folder_length(p->target);
+    memcpy(folder, p->target, length);
+    memcpy(folder + length, ".", 2);
+    p->exists = stat(p->target, &p->file) == 0;
+    return stat(folder, &p->folder) == 0;
+}
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+bool rs_output_same(const char *a, const char *b)
+{
+    place p, q;
+    if (!find_place(&p, a) || !find_place(&q, b)) return false;
+    if (p.exists && q.exists)
+        return same_file(&p.file, &q.file) && (S_ISREG(p.file.st_mode) || S_ISDIR(p.file.st_mode));
+    return !p.exists && !q.exists && same_file(&p.folder, &q.folder) &&
+           strcmp(p.target + folder_length(p.target), q.target + folder_length(q.target)) == 0;
+}
+
 /* ---- writing ---- */
 
 /* 0, or errno. A signal ends the write only when `stoppable`: a pipe may never take the rest. */

@@ -7,6 +7,11 @@
 
 #include "report/result.h"
 
+/* Whether writing to both paths would leave one file: the same name in the same folder, however it
+ * is spelled, or one file by two names. False for devices and pipes, which keep what they get, and
+ * where a folder is not there. */
+bool rs_output_same(const char *a, const char *b);
+
 typedef struct rs_output rs_output;
 
 /* Prepares PATH, `size` bytes of zeros under a temporary name beside it. Errors: RS_E_WRITE (PATH

@@ -130,10 +130,20 @@ rs_status rs_result_add_finding(rs_result *result, const rs_finding *finding, rs
     return RS_OK;
 }
 
+static bool says(const rs_result *result, const rs_note *note)
+{
+    for (size_t i = 0; i < result->n_findings; i++)
+        if (strcmp(result->findings[i].code, note->code) == 0 &&
+            strcmp(result->findings[i].message, note->message) == 0)
+            return true;
+    return false;
+}
+
 rs_status rs_result_add_notes(rs_result *result, const rs_notes *notes, rs_error *err)
 {
     for (size_t i = 0; i < notes->n; i++) {
         const rs_note *note = &notes->items[i];
+        if (says(result, note)) continue;
         rs_finding finding = {
             .severity = note->severity,
             .code = note->code,

@@ -84,7 +84,7 @@ rs_status rs_table_set_vector(rs_table *table, size_t row, size_t column, const 
 rs_status rs_result_add_figure(rs_result *result, const char *name, const char *title,
                                const char *about, json_t *spec, rs_error *err);
 rs_status rs_result_add_finding(rs_result *result, const rs_finding *finding, rs_error *err);
-/* All notes become findings of their severity. */
+/* All notes become findings of their severity, but for those that a finding says already. */
 rs_status rs_result_add_notes(rs_result *result, const rs_notes *notes, rs_error *err);
 /* Findings are put in order: critical first, then warn, then info; stable otherwise. */
 void rs_result_sort_findings(rs_result *result);

@@ -86,6 +86,20 @@ static rs_status run_byte_level(rs_decoded *out, const rs_decoded *in, const rs_
     return status;
 }
 
+/* Text with every `from` (of n bytes; none when n is 0) replaced by `to`. */
+static void append_replaced(rs_buffer *out, const char *text, size_t length, const char *from,
+                            size_t n, const char *to)
+{
+    for (size_t i = 0; i < length;) {
+        bool found = n > 0 && starts(text + i, length - i, from, n);
+        if (found)
+            rs_buffer_puts(out, to);
+        else
+            rs_buffer_append(out, text + i, 1);
+        i += found ? n : 1;
+    }
+}
+
 /* Blanks before punctuation and contractions are taken out of each text, rule after rule. */
 static rs_status append_cleaned(rs_buffer *out, const char *text, size_t length, rs_error *err)
 {
@@ -97,17 +111,8 @@ static rs_status append_cleaned(rs_buffer *out, const char *text, size_t length,
     rs_buffer now = {0}, next = {0};
     rs_buffer_append(&now, text, length);
     for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
-        const char *from = rules[r][0], *to = rules[r][1];
-        size_t n = strlen(from);
         next.length = 0;
-        for (size_t i = 0; i < now.length;) {
-            bool found = starts(now.data + i, now.length - i, from, n);
-            if (found)
-                rs_buffer_puts(&next, to);
-            else
-                rs_buffer_append(&next, now.data + i, 1);
-            i += found ? n : 1;
-        }
+        append_replaced(&next, now.data, now.length, rules[r][0], strlen(rules[r][0]), rules[r][1]);
         rs_buffer swap = now;
         now = next;
         next = swap;
@@ -145,25 +150,35 @@ static rs_status run_wordpiece(rs_decoded *out, const rs_decoded *in, const rs_d
     return status;
 }
 
+/* The content becomes a blank in texts [first, last), and nothing in the others. */
+static rs_status run_blanks(rs_decoded *out, const rs_decoded *in, const rs_decode_step *step,
+                            size_t first, size_t last)
+{
+    for (size_t i = 0; i < in->n; i++) {
+        size_t length;
+        const char *text = text_at(in, i, &length);
+        append_replaced(&out->bytes, text, length, step->content, step->length,
+                        i >= first && i < last ? " " : "");
+        rs_decoded_end(out);
+    }
+    return RS_OK;
+}
+
 static rs_status run_metaspace(rs_decoded *out, const rs_decoded *in, const rs_decode_step *step,
                                rs_text_work *work, rs_error *err)
 {
     (void)work;
     (void)err;
-    for (size_t i = 0; i < in->n; i++) {
-        size_t length;
-        const char *text = text_at(in, i, &length);
-        for (size_t k = 0; k < length;) {
-            if (!starts(text + k, length - k, step->content, step->length)) {
-                rs_buffer_append(&out->bytes, text + k++, 1);
-                continue;
-            }
-            if (i > 0 || !step->prepends) rs_buffer_puts(&out->bytes, " ");
-            k += step->length;
-        }
-        rs_decoded_end(out);
-    }
-    return RS_OK;
+    return run_blanks(out, in, step, step->prepends, in->n);
+}
+
+/* BPEDecoder: the suffix that ends a word becomes a blank, none at the end. */
+static rs_status run_suffix(rs_decoded *out, const rs_decoded *in, const rs_decode_step *step,
+                            rs_text_work *work, rs_error *err)
+{
+    (void)work;
+    (void)err;
+    return run_blanks(out, in, step, 0, in->n > 0 ? in->n - 1 : 0);
 }
 
 static int hexadecimal(char c)
@@ -271,27 +286,6 @@ static rs_status run_strip(rs_decoded *out, const rs_decoded *in, const rs_decod
              k < step->stop && length >= n && memcmp(text + length - n, step->content, n) == 0; k++)
             length -= n;
         rs_buffer_append(&out->bytes, text, length);
-        rs_decoded_end(out);
-    }
-    return RS_OK;
-}
-
-/* BPEDecoder: the suffix that ends a word becomes a blank, none at the end. */
-static rs_status run_suffix(rs_decoded *out, const rs_decoded *in, const rs_decode_step *step,
-                            rs_text_work *work, rs_error *err)
-{
-    (void)work;
-    (void)err;
-    for (size_t i = 0; i < in->n; i++) {
-        size_t length;
-        const char *text = text_at(in, i, &length);
-        for (size_t k = 0; k < length;) {
-            bool found =
-                step->length > 0 && starts(text + k, length - k, step->content, step->length);
-            if (found && i + 1 < in->n) rs_buffer_puts(&out->bytes, " ");
-            if (!found) rs_buffer_append(&out->bytes, text + k, 1);
-            k += found ? step->length : 1;
-        }
         rs_decoded_end(out);
     }
     return RS_OK;

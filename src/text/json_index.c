@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "text/aligned.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -84,20 +85,6 @@ static bool hex4(const parser *p, size_t at, uint32_t *value)
     return true;
 }
 
-static size_t put_utf8(char *out, uint32_t point)
-{
-    if (point < 0x80) {
-        out[0] = (char)point;
-        return 1;
-    }
-    size_t n = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
-    static const unsigned char lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
-    for (size_t i = n; i-- > 1; point >>= 6)
-        out[i] = (char)(0x80 | (point & 0x3F));
-    out[0] = (char)(lead[n] | point);
-    return n;
-}
-
 /* \uXXXX, two of them for what lies above U+FFFF; p->at stands behind the u. */
 static rs_status read_unicode_escape(parser *p, char *out, size_t *n)
 {
@@ -111,7 +98,7 @@ static rs_status read_unicode_escape(parser *p, char *out, size_t *n)
         p->at += 6;
         point = 0x10000 + ((point - 0xD800) << 10) + (low - 0xDC00);
     }
-    *n += put_utf8(out + *n, point);
+    *n += rs_char_put(out + *n, point);
     return RS_OK;
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # outputs.sh: results appear whole or not at all, inputs are never overwritten, standard output is what was asked for.
 . "$RS_SOURCE_DIR/tests/cli/lib.sh"
-rm -rf model out_dir ./*.json ./*.html .*.tmp && tiny_model model
+rm -rf model out_dir twice ./*.json ./*.html .*.tmp && tiny_model model
 before=$(cksum model/*)
 
 expect 0 "$RANKSCOPE" scan model --json - --table heads
@@ -65,6 +65,31 @@ ln -sf model/model.safetensors link.json
 expect 2 "$RANKSCOPE" scan model --json link.json
 rm link.json
 [ "$before" = "$(cksum model/*)" ] || note_failure "an input was changed"
+
+# Two outputs that are one file are refused before anything is read, however the file is spelled.
+mkdir -p twice/inner
+ln -sf inner twice/linked
+ln -sf target.json twice/dangling.json
+ln -sf nowhere/else.json twice/lost.json
+one_file() { # FIRST SECOND: as --json and --html
+    expect 2 "$RANKSCOPE" scan model --json "$1" --html "$2"
+    silent out
+    says err "is to be written by --json already"
+}
+one_file a.txt ./a.txt
+one_file twice/inner/a.txt "$PWD/twice/linked/../inner//a.txt"
+one_file twice/inner/a.txt twice/linked/a.txt
+one_file twice/dangling.json twice/target.json
+echo old >twice/first && ln -f twice/first twice/second
+one_file twice/first twice/second
+[ "$(cat twice/first)" = old ] || note_failure "a refused request changed a file"
+expect 2 "$RANKSCOPE" scan model --csv twice --json ./twice/heads.csv
+says err "is to be written by --csv already"
+expect 2 "$RANKSCOPE" scan model --csv twice/ --json twice
+says err "is to be written by --csv already"
+expect 0 "$RANKSCOPE" scan model --csv twice --json twice/hats.csv --html twice/inner/hats.csv --quiet
+expect 0 "$RANKSCOPE" scan model --json /dev/null --html /dev/null --quiet
+rm -rf twice
 
 # The terminal table: 80 columns, no colour codes in a pipe, plain ASCII in the C locale.
 expect 0 env LC_ALL=C "$RANKSCOPE" scan model --table all

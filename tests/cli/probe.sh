@@ -39,8 +39,30 @@ for count in --samples --batch --seq-len --generate; do
 done
 refused bad-option "a variant without any option" "$model" --tokens ids.json --variants a=
 refused bad-option "is to be written by --output already" "$model" --tokens ids.json --output a.st --taps a.st
+refused bad-option "is to be written by --output already" "$model" --tokens ids.json --output a.st --html "$PWD/./a.st"
 refused usage "a configuration has no weights" "$model/config.json" --tokens ids.json
 refused unsupported "predicts no next token" "$vision" --random 1 --generate 3
+
+refused bad-option "4097 is more than 4096" "$model" --tokens ids.json --generate 4097
+positions=$RS_SOURCE_DIR/tests/golden/forward/gpt2
+limit=$(python3 -c "import json; print(json.load(open('$positions/config.json'))['n_positions'])")
+refused text-too-long "the 4 of sample 0 are more than the model's $limit positions" "$positions" --tokens ids.json --generate $((limit - 3))
+expect 0 "$RANKSCOPE" probe "$positions" --tokens ids.json --generate $((limit - 4)) --quiet
+expect 0 "$RANKSCOPE" probe "$model" --tokens ids.json --compat dong2021-code
+says out "changes nothing here"
+albert=$RS_SOURCE_DIR/tests/golden/forward/albert
+expect 0 "$RANKSCOPE" probe "$albert" --random 1 --seq-len 4 --compat dong2021-code --variants full,san
+grep -q "changes nothing here" out && note_failure "--compat is said to change nothing where it does"
+expect 0 "$RANKSCOPE" probe "$albert" --random 1 --seq-len 4 --compat dong2021-code
+says out "albert with its MLP"
+
+# What the reader of the folder had to say, once, also beside a scan.
+rm -rf folder && cp -r "$model" folder && chmod -R u+w folder && cp folder/model.safetensors folder/other.safetensors
+for more in --no-loss --scan; do
+    expect 0 "$RANKSCOPE" probe folder --tokens ids.json $more --json a.json --quiet
+    python3 -c "import json; c = [f['code'] for f in json.load(open('a.json'))['findings']]; assert c.count('skipped_file') == 1, c" ||
+        note_failure "probe $more does not say once which files it passed over"
+done
 
 # ---- bad inputs ----
 refused not-found "nowhere.json" "$model" --tokens nowhere.json
@@ -143,6 +165,13 @@ expect 0 "$RANKSCOPE" probe "$model" --tokens gap.json --output o.safetensors --
 says out "1 of 3 samples have no token"
 
 # ---- random weights ----
+expect 0 "$RANKSCOPE" probe "$model/config.json" --init default --random 1 --seq-len 4 --json a.json --quiet
+expect 0 "$RANKSCOPE" probe "$model" --random 1 --seq-len 4 --json b.json --quiet
+python3 - <<'END2' || note_failure "files are not named by one rule"
+import json
+assert json.load(open("a.json"))["model"]["files"] == ["config.json"]
+assert json.load(open("b.json"))["model"]["files"] == ["model.safetensors"]
+END2
 for law in default xavier orthogonal "normal(0, 1/fan_in)"; do
     expect 0 "$RANKSCOPE" probe "$model/config.json" --init "$law" --random 2 --seq-len 6 --json "a.json" --quiet
 done

@@ -11,6 +11,7 @@
 #include "forward_reference.h"
 
 #include "base/memory.h"
+#include "model/weights.h"
 
 #include <unistd.h>
 
@@ -282,6 +283,38 @@ static void test_ends(void **state)
     built_free(b);
 }
 
+/* A map whose decoding was cancelled is decoded again, not taken for done. */
+static void test_cancelled_decoding(void **state)
+{
+    (void)state;
+    const uint64_t limits[] = {0, UINT64_MAX};
+    for (int i = 0; i < 2; i++) {
+        built *b = decoder_new(11, RS_BF16, 16, 1);
+        last whole = {0}, again = {0};
+        const rs_tap tap = {.user = &again, .sites = 7, .state = keep_state}, *taps[] = {&tap};
+        const rs_branch *mlp = &b->network.layers[0].branches[1];
+        volatile sig_atomic_t cancel = 1;
+        machine m;
+        rs_map map;
+        rs_error err;
+        give_text(b, 1, 5);
+        assert_int_equal(mlp->kind, RS_BRANCH_MLP);
+        assert_int_equal(once(b, RS_PRECISION_F32, 2, limits[i], &whole, false, &err), RS_OK);
+        assert_int_equal(start(&m, b, RS_PRECISION_F32, 2, limits[i], &err), RS_OK);
+        m.context.cancel = &cancel;
+        assert_int_equal(rs_weights_map(&map, m.weights, &mlp->mlp.up, 0, &m.context, &err),
+                         RS_E_INTERRUPTED);
+        cancel = 0;
+        assert_int_equal(rs_runner_run(m.runner, &b->batch, taps, 1, &err), RS_OK);
+        assert_int_equal(again.size, whole.size);
+        assert_memory_equal(again.bytes, whole.bytes, whole.size);
+        stop(&m);
+        free(whole.bytes);
+        free(again.bytes);
+        built_free(b);
+    }
+}
+
 /* Nothing is allocated for a second batch of the same shape; peak and operations are told. */
 static void test_workspace(void **state)
 {
@@ -419,11 +452,17 @@ static void test_generate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),        cmocka_unit_test(test_packed),
-        cmocka_unit_test(test_ragged_dynamic), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_ends),           cmocka_unit_test(test_workspace),
-        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_nan),
-        cmocka_unit_test(test_generate),       cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_ragged_dynamic),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_workspace),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_cancelled_decoding),
+        cmocka_unit_test(test_generate),
+        cmocka_unit_test(test_truncated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

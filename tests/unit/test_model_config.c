@@ -190,6 +190,35 @@ static void surplus_layers_are_told(void **state)
     rs_checkpoint_close(checkpoint);
 }
 
+/* transformers 5.23: LlamaRotaryEmbedding turns all of a head whatever partial_rotary_factor says;
+ * a module that nobody knows may well read it. */
+static void a_share_that_is_not_read_rotates_nothing_less(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config;
+        int dims;
+    } cases[] = {{FIXTURE_LLAMA ",\"partial_rotary_factor\":0.5}", 4},
+                 {FIXTURE_LLAMA ",\"rope_parameters\":{\"partial_rotary_factor\":0.5}}", 4},
+                 {"{\"model_type\":\"nobodys\",\"hidden_size\":16,\"num_hidden_layers\":2,"
+                  "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"rope_theta\":10000,"
+                  "\"partial_rotary_factor\":0.5}",
+                  2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rs_model *model;
+        rs_checkpoint *checkpoint;
+        assert_int_equal(open_with(cases[i].config, fixture_llama, &model, &checkpoint, NULL),
+                         RS_OK);
+        assert_int_equal(model->products[0].rope_dims, cases[i].dims);
+        size_t notes = 0;
+        for (size_t n = 0; n < model->notes.n; n++)
+            notes += strcmp(model->notes.items[n].code, "whole_head_rotates") == 0;
+        assert_int_equal(notes, cases[i].dims == 4);
+        rs_model_close(model);
+        rs_checkpoint_close(checkpoint);
+    }
+}
+
 static void memory_may_end_anywhere(void **state)
 {
     (void)state;
@@ -232,6 +261,7 @@ int main(void)
         cmocka_unit_test(the_form_of_rope_is_told),
         cmocka_unit_test(a_lone_shard_is_scanned),
         cmocka_unit_test(surplus_layers_are_told),
+        cmocka_unit_test(a_share_that_is_not_read_rotates_nothing_less),
         cmocka_unit_test(memory_may_end_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

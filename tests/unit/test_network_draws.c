@@ -272,6 +272,10 @@ static void padding_rows_are_zero(void **state)
             fail_msg("%s %s: row %lld is zero", trials[i].name, trials[i].change,
                      (long long)zero_row(e->tokens));
         if (e->positions) assert_int_equal(zero_row(e->positions), trials[i].positions);
+        bool told = false, outside = strstr(trials[i].change, "\"pad_token_id\":23,") != NULL;
+        for (size_t n = 0; n < network->notes.n; n++)
+            told |= strcmp(network->notes.items[n].code, "padding_outside_vocabulary") == 0;
+        assert_int_equal(told, outside); /* nn.Embedding of 23 rows refuses a padding_idx of 23 */
         rs_network_close(network);
         rs_init_close(init);
     }

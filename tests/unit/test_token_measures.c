@@ -142,9 +142,8 @@ static rs_lp_centre ball(double *x, const double *points, int64_t n, int64_t d)
     space = (rs_workspace){.base = malloc(space.used)};
     assert_non_null(space.base);
     rs_lp_centre out;
-    rs_error err = {0};
     void *base = space.base;
-    if (rs_lp_centre_find(x, &out, points, n, d, &space, &err) != RS_OK) fail_msg("%s", err.what);
+    rs_lp_centre_find(x, &out, points, n, d, RS_LP_TOLERANCE, &space);
     free(base);
     return out;
 }

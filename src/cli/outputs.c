@@ -1,0 +1,56 @@
+/* outputs.c: no two outputs of a command may be one file: the second would replace the first. */
+#include "cli/cli.h"
+
+#include "report/output.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct output {
+    const char *option, *path;
+} output;
+
+static bool to_a_file(const output *o)
+{
+    return o->path && strcmp(o->path, "-") != 0;
+}
+
+static rs_status refuse(const output *o, const char *other, rs_error *err)
+{
+    return rs_fail(err, RS_E_BAD_OPTION, o->option, "choose another name",
+                   "%s is to be written by %s already", o->path, other);
+}
+
+/* --csv writes DIR/TABLE.csv for each table of the command. */
+static rs_status check_tables(const output *o, const cli_args *args, rs_error *err)
+{
+    const cli_command *command = cli_find_command(args->command);
+    char path[4096];
+    for (const char *p = command->tables; p && *p;) {
+        int length = (int)strcspn(p, "|");
+        int n = snprintf(path, sizeof path, "%s/%.*s.csv", args->csv, length, p);
+        if (n > 0 && (size_t)n < sizeof path && rs_output_same(o->path, path))
+            return refuse(o, "--csv", err);
+        p += length;
+        p += *p == '|';
+    }
+    return RS_OK;
+}
+
+rs_status cli_check_outputs(const cli_args *args, rs_error *err)
+{
+    const output outputs[] = {{"--csv", args->csv},
+                              {"--output", args->output},
+                              {"--taps", args->taps},
+                              {"--json", args->json},
+                              {"--html", args->html}};
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+        const output *o = &outputs[i];
+        if (!to_a_file(o)) continue;
+        for (size_t k = 0; k < i; k++)
+            if (to_a_file(&outputs[k]) && rs_output_same(o->path, outputs[k].path))
+                return refuse(o, outputs[k].option, err);
+        if (args->csv && i > 0) RS_TRY(check_tables(o, args, err));
+    }
+    return RS_OK;
+}
