@@ -3,7 +3,6 @@
 #include "collapse/certify.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 
 enum { MOST_COUNT = 1 << 30 };
@@ -58,26 +57,17 @@ static rs_status options_of(rs_certify_options *options, const cli_args *args, r
     return RS_OK;
 }
 
+static rs_status certify(rs_result *result, cli_job *job, const rs_context *context, rs_error *err)
+{
+    return rs_certify_path(result, &job->inputs, job->request, context, err);
+}
+
 int cli_certify(const cli_args *args)
 {
-    double started = cli_now();
     rs_error err;
     rs_certify_request request = {
         .path = args->input, .init = args->init, .lenient = args->lenient};
     if (options_of(&request.options, args, &err) != RS_OK) return cli_fail(&err);
-    rs_context context = cli_context(args);
-    rs_input_files inputs = {0};
-    rs_result *result = rs_result_new("certify");
-    rs_status status =
-        result ? cli_set_meta(result, args, NAN, &err) : rs_fail_memory(&err, "result", 0);
-    if (status == RS_OK) status = rs_certify_path(result, &inputs, &request, &context, &err);
-    int code;
-    if (status == RS_OK) {
-        code = cli_finish(result, args, started, inputs.ids, inputs.n);
-    } else {
-        rs_result_free(result);
-        code = cli_fail(&err);
-    }
-    rs_free(inputs.ids);
-    return code;
+    cli_job job = {.args = args, .request = &request, .work = certify};
+    return cli_run(&job);
 }

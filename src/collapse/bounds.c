@@ -73,19 +73,20 @@ static bool empty_row(const double *row, int64_t n)
 }
 
 /* TV(i, i') ≤ TV(i, mean) + TV(i', mean): pairs that cannot beat the best are not looked at. */
-void rs_mixing_contraction_of(rs_mixing_contraction *out, const double *m, int64_t n, int64_t keys,
-                              int64_t ld, double *distance, double *mean)
+void rs_mixing_contraction_of(rs_mixing_contraction *out, const double *m, const double *p,
+                              int64_t n, int64_t keys, int64_t ld, double *distance, double *mean)
 {
+    if (!p) p = m;
     *out = (rs_mixing_contraction){0};
     memset(mean, 0, (size_t)keys * sizeof *mean);
-    int64_t rows = 0, first = -1, far = -1;
+    int64_t rows = 0, far = -1;
     for (int64_t i = 0; i < n; i++) {
-        distance[i] = -1;
-        if (empty_row(m + i * ld, keys)) {
+        distance[i] = 0;
+        if (empty_row(p + i * ld, keys)) {
+            distance[i] = -1;
             out->empty_rows++;
             continue;
         }
-        if (first < 0) first = i;
         rows++;
         for (int64_t j = 0; j < keys; j++)
             mean[j] += m[i * ld + j];
@@ -93,9 +94,9 @@ void rs_mixing_contraction_of(rs_mixing_contraction *out, const double *m, int64
     if (rows < 2) return;
     for (int64_t j = 0; j < keys; j++)
         mean[j] /= (double)rows;
-    double most = 0;
+    double most = -1;
     for (int64_t i = 0; i < n; i++) {
-        if (i != first && distance[i] < 0 && empty_row(m + i * ld, keys)) continue;
+        if (distance[i] < 0) continue;
         /* a little more than computed: the test below must never lose the largest pair */
         distance[i] = 0.5 * rs_distance_1(m + i * ld, mean, keys) * (1 + 1e-9) + 1e-15;
         if (distance[i] > most) most = distance[i], far = i;

@@ -41,15 +41,16 @@ double rs_perturbation_threshold(void);
 double rs_perturbation_constant(double range, const rs_bound_constants *c);
 
 /* τ = max_{i,i'} ½ Σ_j |M_ij − M_i'j| over rows i, i' < n of a mixing matrix M (n×keys, leading
- * dimension ld) of equal row sums: a Dobrushin coefficient where M is row-stochastic. Rows whose
- * entries are all zero (nothing to look at) are left out and counted. distance: n doubles, mean:
- * keys doubles of workspace. The sums have a relative error of at most γ_{keys+2}. */
+ * dimension ld) of equal row sums: a Dobrushin coefficient where M is row-stochastic. Rows of the
+ * softmax P (as M; NULL: M itself) that are all zero see nothing: they are left out and counted.
+ * distance: n doubles, mean: keys doubles of workspace. The sums have a relative error of at most
+ * γ_{keys+2}. */
 typedef struct rs_mixing_contraction {
     double tau;
     int64_t empty_rows;
 } rs_mixing_contraction;
-void rs_mixing_contraction_of(rs_mixing_contraction *out, const double *m, int64_t n, int64_t keys,
-                              int64_t ld, double *distance, double *mean);
+void rs_mixing_contraction_of(rs_mixing_contraction *out, const double *m, const double *p,
+                              int64_t n, int64_t keys, int64_t ld, double *distance, double *mean);
 
 /* ---- one layer, upwards (C3, C4, C5, C6) ---- */
 

@@ -214,6 +214,9 @@ static void start(chain *c, int32_t source)
     c->deviation = 0;
     c->conditional = c->enclosed = false;
     c->failed = state->finite ? NULL : "the state that enters is not finite";
+    /* What rounding made equal is not equal: the state before it is the one to start from. */
+    if (state->equal && !rs_pass_state(c->pass, c->sample, 0)->equal)
+        c->failed = "the tokens that enter are equal by rounding alone";
 }
 
 /* The measured state that leaves a layer, widened by what the pass may have got wrong. */
@@ -269,7 +272,8 @@ static void run_chain(chain *c, rs_certify_layer *out, double *chains, int32_t s
 {
     int32_t layers = c->pass->network->n_layers;
     start(c, source);
-    for (int32_t l = source; l < layers; l++) {
+    if (c->failed && out) out[source].one_step = told(c, source);
+    for (int32_t l = source; l < layers && !c->failed; l++) {
         run_layer(c, l);
         if (!c->options->rigorous && l > source) c->conditional = true;
         c->enclosed = false;
@@ -282,7 +286,6 @@ static void run_chain(chain *c, rs_certify_layer *out, double *chains, int32_t s
             double *cell = chains + (int64_t)source * layers + l;
             if (isnan(*cell) || t.log_upper > *cell) *cell = t.log_upper;
         }
-        if (c->failed) return;
     }
 }
 

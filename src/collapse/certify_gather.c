@@ -351,7 +351,8 @@ static rs_status attention(void *user, const rs_attention_view *view, rs_error *
     rs_certify_head *head =
         rs_pass_heads(g->pass, g->batch.first + view->sample, view->layer, b) + view->head;
     rs_mixing_contraction found;
-    rs_mixing_contraction_of(&found, view->mixing, view->n, view->keys, view->ld, distance, mean);
+    rs_mixing_contraction_of(&found, view->mixing, view->probabilities, view->n, view->keys, view->ld,
+                             distance, mean);
     *head = (rs_certify_head){found.tau, NAN, NAN, NAN, centred_norm(view, mean)};
     if (found.empty_rows) {
 #pragma omp atomic

@@ -161,6 +161,13 @@ static bool exponent_of(int *exponent, const double *a, int64_t count)
     return true;
 }
 
+static bool all_zero(const double *a, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (a[i] != 0) return false;
+    return true;
+}
+
 static double *scaled(const double *a, int64_t count, int exponent)
 {
     double *copy = rs_malloc((size_t)count, sizeof *copy);
@@ -198,7 +205,7 @@ rs_status rs_spectral_bound(double *bound, const double *a, int64_t m, int64_t n
     int exponent;
     int64_t side = m < n ? m : n, len = m < n ? n : m;
     *bound = 0;
-    if (side == 0) return RS_OK;
+    if (side == 0 || all_zero(a, m * n)) return RS_OK;
     if (!exponent_of(&exponent, a, m * n)) {
         *bound = INFINITY;
         return RS_OK;
@@ -303,7 +310,7 @@ static double product_top(factors *f, double top_a, double top_b, double error_a
     /* S = Lᵀ (G_B L), rounded twice: the error of an entry is within γ |L|ᵀ|G_B||L|. */
     double *s = f->ga; /* the Gram itself is not needed any more */
     memcpy(s, l, (size_t)r * (size_t)r * sizeof *s);
-    double *t = f->product; /* r² ≤ m n: factors are thin; else the caller gave no room */
+    double *t = f->product; /* m·n ≥ r²: the factors are thin */
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)r, (blasint)r, (blasint)r, 1,
                 f->gb, (blasint)r, l, (blasint)r, 0, t, (blasint)r);
     cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)r, (blasint)r, (blasint)r, 1, l,
@@ -323,9 +330,7 @@ static void sums_of_product(rs_product_norms *out, factors *f)
     int64_t m = f->m, n = f->n, r = f->r;
     cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)m, (blasint)n, (blasint)r, 1,
                 f->a, (blasint)m, f->b, (blasint)n, 0, f->product, (blasint)n);
-    double *columns = f->a; /* r·m ≥ ... reused below only when large enough */
-    bool borrowed = r * m >= n;
-    if (!borrowed) columns = f->b; /* r·n ≥ n */
+    double *columns = f->b; /* r·n ≥ n numbers that are not needed any more */
     rs_plain_norms plain;
     /* Rounding of the product: |error| ≤ γ_r |A|ᵀ|B| entry by entry, so a column or row sum is off
      * by at most γ_r √m ‖A‖_F ‖B‖_F (√n for rows). */
@@ -368,6 +373,9 @@ rs_status rs_product_bounds(rs_product_norms *out, const double *a, const double
         out->right_two = ldexp(up(sqrt(top_b)), f.eb);
         out->left_fro = ldexp(out->left_fro, f.ea);
         out->right_fro = ldexp(out->right_fro, f.eb);
+        /* A zero factor gives exactly zero, not what underflow allows. */
+        if (all_zero(a, r * m)) out->left_two = out->left_fro = out->two = out->one = out->inf = 0;
+        if (all_zero(b, r * n)) out->right_two = out->right_fro = out->two = out->one = out->inf = 0;
     }
     close_factors(&f);
     return status;

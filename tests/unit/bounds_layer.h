@@ -323,7 +323,7 @@ static inline void head_bounds(rs_head_bound *out, const small_layer *l, bool by
         double p[TOKENS * TOKENS], rows[TOKENS], mean[TOKENS];
         rs_mixing_contraction got = {0};
         mixing(p, l, h);
-        rs_mixing_contraction_of(&got, p, l->n, l->n, l->n, rows, mean);
+        rs_mixing_contraction_of(&got, p, NULL, l->n, l->n, l->n, rows, mean);
         out[h] = (rs_head_bound){.qk_norm = by_tau ? NAN : two_norm(l->qk[h], l->d, l->d),
                                  .value_norm = two_norm(l->w[h], l->d, l->d),
                                  .measured = by_tau ? got.tau * (1 + 1e-13) : NAN,

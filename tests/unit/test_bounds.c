@@ -266,7 +266,7 @@ static void contraction(void **state)
                 if (!hole[i] && !hole[k]) brute = fmax(brute, tv);
             }
         rs_mixing_contraction got;
-        rs_mixing_contraction_of(&got, m, n, n, n, distance, mean);
+        rs_mixing_contraction_of(&got, m, NULL, n, n, n, distance, mean);
         assert_int_equal(got.empty_rows, empty);
         assert_true(fabs(got.tau - brute) < 1e-15 * 8);
     }
@@ -430,7 +430,7 @@ static void positions_break_the_bilinear_form(void **state)
     assert_true(after > 0.0999 && bilinear < 3e-4);
     rs_mixing_contraction got;
     double rows[2], mean[2];
-    rs_mixing_contraction_of(&got, a, 2, 2, 2, rows, mean);
+    rs_mixing_contraction_of(&got, a, NULL, 2, 2, 2, rows, mean);
     assert_true(after <= got.tau * delta * (1 + 1e-12));
     /* soft-cap 50, b_K = (0, 1e4): one feature 0 and the large bias in the other */
     rs_head_bound head = {.qk_norm = NAN, .value_norm = 1, .measured = got.tau, .softmax = 1};
