@@ -100,6 +100,7 @@ static void fill_sample(work *w, int64_t s)
             .published = w->published[l],
             .predicted = w->pass->predictions[s * layers + l],
             .rate = rs_certify_rate(w->pass, s, l),
+            .equal_input = rs_pass_state(w->pass, s, 0)->equal,
             .tau = largest_tau(w->pass, s, l),
         };
 }

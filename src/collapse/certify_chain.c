@@ -216,7 +216,7 @@ static void start(chain *c, int32_t source)
     c->failed = state->finite ? NULL : "the state that enters is not finite";
     /* What rounding made equal is not equal: the state before it is the one to start from. */
     if (state->equal && !rs_pass_state(c->pass, c->sample, 0)->equal)
-        c->failed = "the tokens that enter are equal by rounding alone";
+        c->failed = "the tokens that enter are equal in float64, though not at the input";
 }
 
 /* The measured state that leaves a layer, widened by what the pass may have got wrong. */

@@ -133,7 +133,9 @@ static double worst_log(const words *w, int32_t l)
     double worst = NAN;
     for (int64_t s = 0; s < w->c->samples; s++) {
         const rs_certify_row *r = row_of(w, s, l);
-        if (r->tokens > 1 && !r->in->equal) worst = fmax(worst, r->certificate.best.log_upper);
+        /* tokens that differ at the input, whatever rounding made of them since */
+        bool differ = r->tokens > 1 && !row_of(w, s, 0)->in->equal;
+        if (differ) worst = fmax(worst, r->certificate.best.log_upper);
     }
     return worst;
 }
@@ -235,6 +237,9 @@ static const char *certificate_reason(const rs_certify_row *r)
 static const char *zero_reason(const rs_certify_row *r)
 {
     return r->tokens == 1  ? "a sample of one token has no residual"
+           : r->in->equal && r->in->finite && !r->equal_input
+               ? "all tokens of a sample are equal in float64, though not at the input: what is "
+                 "left between them is below rounding"
            : r->in->equal && r->in->finite
                ? "all tokens of a sample are the same, and stay so: the residual is exactly 0, "
                  "its logarithm null"

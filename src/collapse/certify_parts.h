@@ -43,6 +43,7 @@ typedef struct rs_certify_row {
     rs_published_row published;
     rs_certify_prediction predicted;
     rs_rate rate;
+    bool equal_input; /* the tokens that enter layer 0 are all the same */
     double tau; /* largest over the heads; NaN: no attention */
 } rs_certify_row;
 
