@@ -99,6 +99,10 @@ void rs_mixing_contraction_of(rs_mixing_contraction *out, const double *m, const
         if (distance[i] < 0) continue;
         /* a little more than computed: the test below must never lose the largest pair */
         distance[i] = 0.5 * rs_distance_1(m + i * ld, mean, keys) * (1 + 1e-9) + 1e-15;
+        if (isnan(distance[i])) { /* a state that is not finite */
+            out->tau = NAN;
+            return;
+        }
         if (distance[i] > most) most = distance[i], far = i;
     }
     for (int64_t k = 0; k < n; k++) { /* the farthest row first: a good bar to begin with */

@@ -270,6 +270,10 @@ static void contraction(void **state)
         assert_int_equal(got.empty_rows, empty);
         assert_true(fabs(got.tau - brute) < 1e-15 * 8);
     }
+    double broken[4] = {0.5, 0.5, NAN, 0.5}, distance[2], mean[2];
+    rs_mixing_contraction got;
+    rs_mixing_contraction_of(&got, broken, NULL, 2, 2, 2, distance, mean);
+    assert_true(isnan(got.tau));
 }
 
 /* ---- norms ---- */
