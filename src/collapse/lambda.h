@@ -132,7 +132,7 @@ typedef struct rs_lambda_set {
 /* The certified partition of [low, high] (−∞ and +∞ allowed: the half lines close it) into YES, NO
  * and UNKNOWN intervals of λ (L4, L5). An UNKNOWN interval is no wider than tolerance·max(1, |λ|)
  * unless rounding, or the limit on evaluations, prevents it. out must be zeroed or used before (its
- * memory is kept); free with rs_lambda_set_free. max_evaluations ≤ 0: 4096. Errors: RS_E_NO_MEMORY,
+ * memory is kept); free with rs_lambda_set_free. max_evaluations ≤ 0: 1024. Errors: RS_E_NO_MEMORY,
  * RS_E_INTERNAL for low > high, NaN or a tolerance that is not positive. */
 typedef struct rs_lambda_search {
     double target, low, high, tolerance;

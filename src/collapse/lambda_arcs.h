@@ -61,17 +61,20 @@ double rs_lambda_row_reach(const rs_lambda_row *row, double low, double high);
 /* μ² of the stored rows where they were turned to, and a bound on the rounding of that number.
  * quick: O(nd) once, losing digits when the rows are nearly equal; else O(nd) twice, and never. */
 rs_lambda_value rs_lambda_arcs_square(const rs_lambda_arcs *arcs, bool quick);
-/* dμ²/dλ of the stored rows there. Needs rs_lambda_arcs_square before. */
-rs_lambda_value rs_lambda_arcs_slope(const rs_lambda_arcs *arcs);
+/* dμ²/dλ of the stored rows there, and ‖RY'‖², the square of how fast the centred rows move, with
+ * what rounding may have done to each. Needs rs_lambda_arcs_square before. */
+typedef struct rs_lambda_motion {
+    double slope, slope_error, speed, speed_error;
+} rs_lambda_motion;
+rs_lambda_motion rs_lambda_arcs_motion(const rs_lambda_arcs *arcs);
 
 /* Where μ/√d of the TRUE rows lies for every λ in [low, high] (finite ends), by the chords that the
- * stored rows sweep (first, L4) and by μ² to second order about `middle` (second, L5; left at [0,
- * ∞) where the first is enough to decide about `target`; target NaN: never). Rounding is included.
- */
+ * stored rows sweep (first, L4) and to second order about `middle` (second, L5; left at [0, ∞)
+ * where the first is enough to decide about `target`; target NaN: never). Rounding is included. */
 typedef struct rs_lambda_bracket {
     rs_span first, second;
-    double root,
-        doubt; /* a guess at where the value is the target, and how good it is; NaN: none */
+    double root, doubt; /* where the value may be the target, give or take; NaN: no guess */
+    bool rounding;      /* what is left open is rounding's doing: smaller intervals do not help */
 } rs_lambda_bracket;
 void rs_lambda_bracket_of(rs_lambda_bracket *out, const rs_lambda_arcs *arcs, double low,
                           double high, double middle, double target);

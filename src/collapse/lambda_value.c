@@ -118,28 +118,34 @@ rs_lambda_value rs_lambda_arcs_square(const rs_lambda_arcs *arcs, bool quick)
     return (rs_lambda_value){square, error};
 }
 
-rs_lambda_value rs_lambda_arcs_slope(const rs_lambda_arcs *arcs)
+rs_lambda_motion rs_lambda_arcs_motion(const rs_lambda_arcs *arcs)
 {
     int64_t n = arcs->n, d = arcs->d;
-    double inner = 0, speeds = 0;
+    double inner = 0, speeds = 0, squares = 0, moving = 0;
     for (int64_t i = 0; i < n; i++) {
         const rs_lambda_row *row = &arcs->rows[i];
         double cosine = row->cosine, sine = row->sine;
         /* dφ/dλ = −h/reach² = −sin²φ/h; the sign is put into the derivative of (cos, sin). */
-        double speed = row->kind == RS_LAMBDA_ROW_ARC && row->height > 0 && sine > 0
-                           ? sine * sine / row->height
-                           : 0;
+        bool arc = row->kind == RS_LAMBDA_ROW_ARC && row->height > 0 && sine > 0;
+        double speed = arc ? sine * sine / row->height : 0;
         arcs->slopes[i] = sine * speed;
         arcs->slopes[n + i] = -cosine * speed;
         inner += speed *
                  (cosine * sine * (row->ee - row->nn) + (sine * sine - cosine * cosine) * row->en);
+        moving += speed * speed *
+                  (sine * (sine * row->ee - 2 * cosine * row->en) + cosine * cosine * row->nn);
         speeds += speed;
+        squares += speed * speed;
     }
     rs_multiply_transposed(arcs->mean_slope, arcs->directions, arcs->slopes, 2 * n, d, d);
-    double slope = 2 * (inner - rs_dot(arcs->mean, arcs->mean_slope, d));
-    double error =
-        12 * speeds * arcs->gain * arcs->gain * rs_rounding(4 * n + 2 * rs_dot_roundings(d) + 32);
-    return (rs_lambda_value){slope, error + fabs(slope) * 0x1p-50};
+    double square = arcs->gain * arcs->gain, count = (double)n;
+    double rounding = rs_rounding(4 * n + 2 * rs_dot_roundings(d) + 32);
+    rs_lambda_motion motion;
+    motion.slope = 2 * (inner - rs_dot(arcs->mean, arcs->mean_slope, d));
+    motion.slope_error = 12 * speeds * square * rounding + fabs(motion.slope) * 0x1p-50;
+    motion.speed = fmax(moving - rs_dot(arcs->mean_slope, arcs->mean_slope, d) / count, 0);
+    motion.speed_error = (4 * squares + 6 * speeds * speeds / count) * square * rounding;
+    return motion;
 }
 
 rs_lambda_value rs_lambda_value_at(const rs_lambda_arcs *arcs, double lambda)
