@@ -136,9 +136,9 @@ static void set_row(rs_lambda_arcs *arcs, int64_t i, const rs_lambda_layer *laye
     rs_lambda_loaded input = rs_lambda_load_row(x, layer->input + i * layer->input_ld, d, centre);
     rs_lambda_loaded branch =
         rs_lambda_load_row(o, layer->branch + i * layer->branch_ld, d, centre);
-    rs_lambda_row *row = &arcs->rows[i];
+    rs_lambda_arc *row = &arcs->rows[i];
 
-    *row = (rs_lambda_row){.input_error = fmax(input.error, branch.error)};
+    *row = (rs_lambda_arc){.input_error = fmax(input.error, branch.error)};
     if (!input.zero && !(input.norm > 0)) row->input_error = 1; /* centred away entirely */
     if (input.zero || !(input.norm > 0)) {
         double total = length(branch.norm, branch.exponent, constant_coordinate);

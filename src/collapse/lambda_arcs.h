@@ -12,25 +12,25 @@
 
 #include "collapse/lambda_span.h"
 
-typedef enum rs_lambda_row_kind {
+typedef enum rs_lambda_arc_kind {
     RS_LAMBDA_ROW_ARC,
     RS_LAMBDA_ROW_FIXED,    /* x = 0: the row does not move; φ = π/2 for every λ */
     RS_LAMBDA_ROW_UNDEFINED /* x = o = 0 and ε = 0: nothing to normalise */
-} rs_lambda_row_kind;
+} rs_lambda_arc_kind;
 
-typedef struct rs_lambda_row {
-    rs_lambda_row_kind kind;
+typedef struct rs_lambda_arc {
+    rs_lambda_arc_kind kind;
     double centre, height; /* c, h ≥ 0 */
     double input_error;    /* relative error of x and of o from centring over features */
     double lost;           /* length, over ‖x‖, of a remainder of o that was left out */
     double ee, en, nn;     /* e·e, e·n, n·n with the gain on both, as stored */
     double cosine, sine;   /* scratch: where the row is at the λ last asked for */
-} rs_lambda_row;
+} rs_lambda_arc;
 
 struct rs_lambda_arcs {
     int64_t n, d;
     double *directions;  /* [2n, d]: e_i diag g, then n_i diag g without its last coordinate */
-    rs_lambda_row *rows; /* [n] */
+    rs_lambda_arc *rows; /* [n] */
     double *weights;     /* [2n] cosines, then sines; scratch */
     double *slopes;      /* [2n] their derivatives; scratch */
     double *mean, *mean_slope, *row, *row_branch; /* [d] scratch */
@@ -56,7 +56,7 @@ void rs_lambda_arcs_turn(const rs_lambda_arcs *arcs, double lambda);
  * high]; ends may be infinite. Rounded up. */
 double rs_lambda_arcs_error(const rs_lambda_arcs *arcs, double low, double high);
 /* min over [low, high] of √((λ − c)² + h²), rounded down. */
-double rs_lambda_row_reach(const rs_lambda_row *row, double low, double high);
+double rs_lambda_arc_reach(const rs_lambda_arc *row, double low, double high);
 
 /* μ² of the stored rows where they were turned to, and a bound on the rounding of that number.
  * quick: O(nd) once, losing digits when the rows are nearly equal; else O(nd) twice, and never. */

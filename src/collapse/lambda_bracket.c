@@ -14,7 +14,7 @@ typedef struct direction {
     double cosine, sine;
 } direction;
 
-static direction row_direction(const rs_lambda_row *row, double lambda)
+static direction row_direction(const rs_lambda_arc *row, double lambda)
 {
     if (row->kind != RS_LAMBDA_ROW_ARC) return (direction){0, row->kind == RS_LAMBDA_ROW_FIXED};
     double along = lambda - row->centre, across = row->height;
@@ -27,7 +27,7 @@ static direction row_direction(const rs_lambda_row *row, double lambda)
     return found;
 }
 
-static double chord_square(direction from, const rs_lambda_row *to)
+static double chord_square(direction from, const rs_lambda_arc *to)
 {
     double x = from.cosine - to->cosine, y = from.sine - to->sine;
     return x * x + y * y;
@@ -44,13 +44,13 @@ static sweep sweep_rows(const rs_lambda_arcs *arcs, double low, double high)
 {
     sweep all = {0};
     for (int64_t i = 0; i < arcs->n; i++) {
-        const rs_lambda_row *row = &arcs->rows[i];
+        const rs_lambda_arc *row = &arcs->rows[i];
         if (row->kind != RS_LAMBDA_ROW_ARC) continue;
         double chord = fmax(chord_square(row_direction(row, low), row),
                             chord_square(row_direction(row, high), row));
         /* Four units of rounding in each coordinate of either end. */
         chord = sqrt(chord) + 16 * RS_LAMBDA_ROUNDOFF;
-        double reach = rs_lambda_row_reach(row, low, high);
+        double reach = rs_lambda_arc_reach(row, low, high);
         double bend = 2 * (row->height / reach) / reach / reach;
         all.chords += chord * chord;
         all.bends += bend * bend;
@@ -160,7 +160,7 @@ double rs_lambda_limit_distance(const rs_lambda_arcs *arcs, double lambda, int s
 {
     double sum = 0;
     for (int64_t i = 0; i < arcs->n; i++) {
-        const rs_lambda_row *row = &arcs->rows[i];
+        const rs_lambda_arc *row = &arcs->rows[i];
         if (row->kind != RS_LAMBDA_ROW_ARC) continue;
         direction at = row_direction(row, lambda);
         double cosine = sign * at.cosine;

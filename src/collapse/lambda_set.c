@@ -71,6 +71,9 @@ static rs_status bisect(rs_lambda_set *set, const rs_lambda_arcs *arcs,
     double right[DEEPEST];
     int waiting = 0;
     int64_t most = search->max_evaluations > 0 ? search->max_evaluations : 1024;
+    /* A target that rounding can reach by itself is decided where μ is large, or nowhere. */
+    bool below_rounding = search->target < 8 * arcs->gain * arcs->rounding * sqrt((double)arcs->n);
+    if (below_rounding && most > 64) most = 64;
 
     right[waiting++] = high;
     while (waiting) {
@@ -83,7 +86,7 @@ static rs_status bisect(rs_lambda_set *set, const rs_lambda_arcs *arcs,
             answer = answer_for(&bracket, search->target);
             set->evaluations++;
         } else {
-            set->complete = false;
+            set->complete = below_rounding;
             divisible = false;
         }
         bool narrow = end - low <= search->tolerance * fmax(1, fmax(fabs(low), fabs(end)));

@@ -6,7 +6,7 @@
 void rs_lambda_arcs_turn(const rs_lambda_arcs *arcs, double lambda)
 {
     for (int64_t i = 0; i < arcs->n; i++) {
-        rs_lambda_row *row = &arcs->rows[i];
+        rs_lambda_arc *row = &arcs->rows[i];
         double along = lambda - row->centre, across = row->height;
         if (row->kind != RS_LAMBDA_ROW_ARC) {
             row->cosine = 0;
@@ -29,7 +29,7 @@ void rs_lambda_arcs_turn(const rs_lambda_arcs *arcs, double lambda)
     }
 }
 
-double rs_lambda_row_reach(const rs_lambda_row *row, double low, double high)
+double rs_lambda_arc_reach(const rs_lambda_arc *row, double low, double high)
 {
     double nearest = fmin(fmax(row->centre, low), high); /* the λ in [low, high] closest to c */
     double along = fabs(nearest - row->centre), across = row->height;
@@ -45,12 +45,12 @@ double rs_lambda_row_reach(const rs_lambda_row *row, double low, double high)
  * of c, of the orthogonal part and of λ − c, and what centring over features left. |λ| ≤ |λ − c| +
  * |c|, and |λ − c| ≤ reach.
  */
-static double row_error(const rs_lambda_arcs *arcs, const rs_lambda_row *row, double low,
+static double row_error(const rs_lambda_arcs *arcs, const rs_lambda_arc *row, double low,
                         double high)
 {
     if (row->kind == RS_LAMBDA_ROW_UNDEFINED) return 1;
     if (row->kind == RS_LAMBDA_ROW_FIXED) return fmin(2, arcs->rounding + 2 * row->input_error);
-    double reach = rs_lambda_row_reach(row, low, high);
+    double reach = rs_lambda_arc_reach(row, low, high);
     double branch = fabs(row->centre) + row->height; /* ≥ ‖o‖/‖x‖ */
     double off = 4 * RS_LAMBDA_ROUNDOFF * branch + row->input_error * (fabs(row->centre) + branch) +
                  row->lost + 0x1p-1070;
@@ -73,7 +73,7 @@ static double total_square(const rs_lambda_arcs *arcs)
 {
     double total = 0;
     for (int64_t i = 0; i < arcs->n; i++) {
-        const rs_lambda_row *row = &arcs->rows[i];
+        const rs_lambda_arc *row = &arcs->rows[i];
         total += row->cosine * (row->cosine * row->ee + 2 * row->sine * row->en) +
                  row->sine * row->sine * row->nn;
     }
@@ -123,7 +123,7 @@ rs_lambda_motion rs_lambda_arcs_motion(const rs_lambda_arcs *arcs)
     int64_t n = arcs->n, d = arcs->d;
     double inner = 0, speeds = 0, squares = 0, moving = 0;
     for (int64_t i = 0; i < n; i++) {
-        const rs_lambda_row *row = &arcs->rows[i];
+        const rs_lambda_arc *row = &arcs->rows[i];
         double cosine = row->cosine, sine = row->sine;
         /* dφ/dλ = −h/reach² = −sin²φ/h; the sign is put into the derivative of (cos, sin). */
         bool arc = row->kind == RS_LAMBDA_ROW_ARC && row->height > 0 && sine > 0;
