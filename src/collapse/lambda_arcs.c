@@ -177,7 +177,8 @@ static void set_input_value(rs_lambda_arcs *arcs, const rs_lambda_layer *layer)
     rs_span value = rs_span_sqrt(square);
     double middle = ldexp(0.5 * (value.low + value.high), moments.scale_x);
     double error = ldexp(rs_up(value.high - value.low), moments.scale_x);
-    arcs->input = (rs_lambda_value){middle, moments.equal ? 0 : error};
+    arcs->input = (rs_lambda_value){middle, error};
+    if (moments.equal) arcs->input = (rs_lambda_value){0, 0};
 }
 
 rs_status rs_lambda_arcs_set(rs_lambda_arcs *arcs, const rs_lambda_layer *layer, rs_error *err)

@@ -284,7 +284,7 @@ static void take_matrix(real *w, trial *t, int rows, int cols)
     }
 }
 
-/* ‖W‖₂ from above by at most 2e-4: the Frobenius norm of (W Wᵀ)^(2^13), to that power. */
+/* ‖W‖₂ from above by at most 1e-3: the Frobenius norm of (W Wᵀ)^(2^11), to that power. */
 static double spectral_norm(const real *w, int rows, int cols)
 {
     real a[MAX_D * MAX_D] = {0}, b[MAX_D * MAX_D];
@@ -295,7 +295,7 @@ static double spectral_norm(const real *w, int rows, int cols)
         }
     }
     real logarithm = 0, power = 1;
-    for (int step = 0; step < 13; step++) {
+    for (int step = 0; step < 11; step++) {
         real size = 0;
         for (int i = 0; i < rows * rows; i++)
             size += a[i] * a[i];
@@ -700,15 +700,15 @@ static const property properties[] = {
     {"L7 theorem A, one layer", theorem_a_layer_ratio, 300, 400, 0.99, RS_LAMBDA_THEOREM_A_LAYER,
      0.95},
     {"L8 theorem B", theorem_b_ratio, 300, 400, 0.99, RS_LAMBDA_THEOREM_B_LIPSCHITZ, 0.95},
-    {"L8 theorem B, stretch", theorem_b_ratio, 300, 400, 0.99, RS_LAMBDA_THEOREM_B_STRETCH, 0.95},
+    {"L8 theorem B, stretch", theorem_b_ratio, 40, 400, 0.99, RS_LAMBDA_THEOREM_B_STRETCH, 0.95},
     {"L9 theorem D", theorem_d_ratio, 300, 420, 0.95, RS_LAMBDA_THEOREM_D, 0.95},
     {"L11 epsilon drift", epsilon_drift_ratio, 360, 400, 0.95, RS_LAMBDA_EPSILON_DRIFT, 0.95},
-    {"L12 attention gain", attention_gain_ratio, 150, 700, 0.95, RS_LAMBDA_GAIN_ATTENTION, 0.95},
-    {"L13 MLP gain", plain_mlp_ratio, 150, 700, 0.95, RS_LAMBDA_GAIN_MLP, 0.95},
-    {"L13 gated MLP gain", gated_mlp_ratio, 150, 700, 0.95, RS_LAMBDA_GAIN_GATED, 0.95},
-    {"L14 value gain", value_gain_ratio, 150, 700, 0.95, RS_LAMBDA_VALUE_GAIN, 0.95},
-    {"L15 mixing bound", mixing_bound_ratio, 150, 700, 0.999, RS_LAMBDA_MIXING_BOUND, 0.95},
-    {"L18 over-smoothing", over_smoothing_ratio, 200, 500, 0.5, 0, 0},
+    {"L12 attention gain", attention_gain_ratio, 144, 700, 0.95, RS_LAMBDA_GAIN_ATTENTION, 0.95},
+    {"L13 MLP gain", plain_mlp_ratio, 144, 700, 0.95, RS_LAMBDA_GAIN_MLP, 0.95},
+    {"L13 gated MLP gain", gated_mlp_ratio, 144, 700, 0.95, RS_LAMBDA_GAIN_GATED, 0.95},
+    {"L14 value gain", value_gain_ratio, 144, 700, 0.95, RS_LAMBDA_VALUE_GAIN, 0.95},
+    {"L15 mixing bound", mixing_bound_ratio, 144, 700, 0.999, RS_LAMBDA_MIXING_BOUND, 0.95},
+    {"L18 over-smoothing", over_smoothing_ratio, 200, 502, 0.99, RS_LAMBDA_OVER_SMOOTHING, 0.95},
     {"L19 any input", any_input_ratio, 300, 500, 0.95, RS_LAMBDA_ANY_INPUT, 0.95},
 };
 enum { PROPERTIES = sizeof properties / sizeof properties[0] };
@@ -752,7 +752,7 @@ static void constants_off_by_five_per_cent_are_found_out(void **state)
 static void the_printed_over_smoothing_factor_fails_for_gelu(void **state)
 {
     (void)state;
-    searched all = search_ratio(printed_gelu_ratio, 200, 600, false);
+    searched all = search_ratio(printed_gelu_ratio, 60, 500, false);
     assert_true(all.largest > 1.05);
     print_message("GELU over the printed v: %.4f\n", all.largest);
 }
