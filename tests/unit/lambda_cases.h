@@ -199,7 +199,7 @@ static searched search_ratio(ratio_function ratio, int starts, int steps, bool u
     searched all = {0};
     for (int s = 0; s < starts && !(until_broken && all.broken); s++) {
         int n = 2 + (int)(uniform() * (MAX_N - 1)), d = 1 + (int)(uniform() * MAX_D);
-        if (s % 2) n = 2, d = 2 + s / 2 % 2; /* small enough for the walk to get far */
+        if (s % 4) n = 2, d = 2 + s / 4 % 2; /* small enough for the walk to get far */
         double here[MAX_FREE], there[MAX_FREE], size = 0.5;
         for (int k = 0; k < MAX_FREE; k++)
             here[k] = normal();

@@ -471,6 +471,60 @@ static void consensus_has_its_closed_forms(void **state)
     assert_string_equal(found.failed_hypothesis, "one attention head");
 }
 
+/* The multiplier is what small differences do: P causal, W = diag(w), tokens close to the axis of
+ * the dominant w, 300 layers in long double. */
+static void consensus_predicts_what_small_differences_do(void **state)
+{
+    (void)state;
+    enum { N = 4, D = 3 };
+    const double values[D * D] = {0.9, 0, 0, 0, -0.6, 0, 0, 0, 0.4};
+    const double rows[N][N] = {{1}, {0.3, 0.7}, {0.5, 0.25, 0.25}, {0.2, 0.2, 0.2, 0.4}};
+    const double diagonal[N] = {1, 0.7, 0.25, 0.4};
+    for (double lambda = 0.5; lambda < 5; lambda += 1.5) {
+        long double e[N][D] = {{0}}, growth = 0;
+        uint64_t seed = 7;
+        for (int i = 1; i < N; i++) {
+            for (int j = 1; j < D; j++)
+                e[i][j] = (long double)next_entry(&seed);
+        }
+        for (int layer = 0; layer < 300; layer++) {
+            /* rn(λY + PYW) to first order about Y = 1u, and size 1 again. */
+            long double next[N][D], size = 0, mean[D] = {0};
+            for (int i = 0; i < N; i++) {
+                for (int j = 1; j < D; j++) {
+                    long double mixed = 0;
+                    for (int k = 0; k < N; k++)
+                        mixed += (long double)rows[i][k] * e[k][j];
+                    next[i][j] =
+                        ((long double)lambda * e[i][j] + mixed * (long double)values[j * D + j]) /
+                        ((long double)lambda + 0.9L);
+                    mean[j] += next[i][j] / N;
+                }
+            }
+            for (int i = 0; i < N; i++) {
+                for (int j = 1; j < D; j++)
+                    size += (next[i][j] - mean[j]) * (next[i][j] - mean[j]);
+            }
+            size = sqrtl(size);
+            for (int i = 0; i < N; i++) {
+                for (int j = 1; j < D; j++)
+                    e[i][j] = (next[i][j] - mean[j]) / size;
+            }
+            if (layer >= 200) growth += logl(size) / 100;
+        }
+        rs_lambda_consensus given = {.mixing_real = diagonal,
+                                     .n = N,
+                                     .value_matrix = values,
+                                     .d = D,
+                                     .lambda = lambda,
+                                     .heads = 1,
+                                     .norm = {.kind = RS_LAMBDA_RMSNORM}};
+        rs_lambda_number found;
+        OK(rs_lambda_consensus_multiplier(&found, &given, &err));
+        is_near("growth of differences", found.value, (double)expl(growth), 2e-2);
+    }
+}
+
 /* ---- statements known to be false as published ---- */
 
 /* ERRATA 1: with A_1 by cancellation every λ ≥ 1 + 3e-13 would be certified for 0.99. */
@@ -699,6 +753,7 @@ int main(void)
         cmocka_unit_test(weights_only_gains_have_their_closed_forms),
         cmocka_unit_test(over_smoothing_has_its_closed_form),
         cmocka_unit_test(consensus_has_its_closed_forms),
+        cmocka_unit_test(consensus_predicts_what_small_differences_do),
         cmocka_unit_test(a_row_that_nearly_cancels_is_not_lost),
         cmocka_unit_test(a_gain_can_collapse_without_a_branch),
         cmocka_unit_test(degenerate_layers_have_an_answer),

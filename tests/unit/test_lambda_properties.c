@@ -575,6 +575,71 @@ static double any_input_ratio(trial *t)
     return (double)((real)kept * mu_of(x, n, d) / mu_of(y, n, d) - slack) - ORACLE;
 }
 
+/* Theorem B for attention, any input, up to three layers with weights and mixing of their own: what
+ * is demanded from the largest norms of all. */
+static double attention_stack_ratio(trial *t)
+{
+    int n = t->n, d = t->d, layers = 1 + (int)take_between(t, 0, 2.999);
+    real p[3][MAX_N * MAX_N], w[3][MAX_D * MAX_D], y[MAX_N * MAX_D];
+    double head_norm = 0, mixing_norm = 0, kept = take_between(t, 0.05, 0.98);
+    bool any = take(t) > 1, undoing = take(t) > 0;
+    for (int l = 0; l < layers; l++) {
+        real centred[MAX_N * MAX_N];
+        take_mixing(p[l], t, n);
+        take_matrix(w[l], t, d, d);
+        for (int k = 0; k < n * n && undoing; k++)
+            p[l][k] = k % (n + 1) == 0;
+        for (int k = 0; k < d * d && undoing; k++)
+            w[l][k] = k % (d + 1) == 0 ? -0.7L : 0;
+        memcpy(centred, p[l], sizeof centred);
+        centre_mixing(centred, n);
+        mixing_norm = fmax(mixing_norm, spectral_norm(centred, n, n));
+        head_norm = fmax(head_norm, spectral_norm(w[l], d, d));
+    }
+    made_layer m;
+    make_layer(&m, t, true);
+    rs_lambda_facts facts = {.n = n,
+                             .d = d,
+                             .diversity = 1,
+                             .normed = true,
+                             .unit_gain = true,
+                             .zero_bias = true,
+                             .zero_epsilon = true,
+                             .unit_rows = true};
+    rs_lambda_attention_weights weights = {.head_norm = &head_norm,
+                                           .heads = 1,
+                                           .kv_heads = 1,
+                                           .stacked_norm = NAN,
+                                           .value_norm = NAN,
+                                           .output_norm = NAN};
+    rs_lambda_wish wish = {
+        .kept = kept, .layers = layers, .row_gain = rs_lambda_gain_attention(&weights, d, 1).value};
+    wish.lipschitz = rs_lambda_attention_lipschitz(&weights, n, any ? NULL : &mixing_norm, 1);
+    rs_lambda_number demanded = rs_lambda_theorem_b(&facts, &wish);
+    real before = mu_of_doubles(m.x, n, d), lambda = (real)demanded.value;
+    if (!demanded.valid || before < 1e-4L) return NAN;
+    for (int k = 0; k < n * d; k++)
+        y[k] = (real)m.x[k];
+    for (int l = 0; l < layers; l++) {
+        real next[MAX_N * MAX_D];
+        for (int i = 0; i < n; i++) {
+            real row[MAX_D] = {0}, moved[MAX_D];
+            for (int k = 0; k < n; k++) {
+                for (int j = 0; j < d; j++)
+                    row[j] += p[l][i * n + k] * y[k * d + j];
+            }
+            times(moved, row, w[l], d, d);
+            for (int j = 0; j < d; j++)
+                moved[j] += lambda * y[i * d + j];
+            real scale = sqrtl((real)d) / length_of(moved, d);
+            for (int j = 0; j < d; j++)
+                next[i * d + j] = moved[j] * scale;
+        }
+        memcpy(y, next, (size_t)(n * d) * sizeof(real));
+    }
+    return (double)(powl((real)kept, layers) * before / mu_of(y, n, d)) - 1e-11;
+}
+
 /* ---- L18: over-smoothing ---- */
 
 static real gelu(real x)
@@ -708,6 +773,7 @@ static const property properties[] = {
     {"L13 gated MLP gain", gated_mlp_ratio, 144, 700, 0.95, RS_LAMBDA_GAIN_GATED, 0.95},
     {"L14 value gain", value_gain_ratio, 144, 700, 0.95, RS_LAMBDA_VALUE_GAIN, 0.95},
     {"L15 mixing bound", mixing_bound_ratio, 144, 700, 0.999, RS_LAMBDA_MIXING_BOUND, 0.95},
+    {"L16 attention stack", attention_stack_ratio, 120, 900, 0.8, 0, 0},
     {"L18 over-smoothing", over_smoothing_ratio, 200, 502, 0.99, RS_LAMBDA_OVER_SMOOTHING, 0.95},
     {"L19 any input", any_input_ratio, 300, 500, 0.95, RS_LAMBDA_ANY_INPUT, 0.95},
 };
