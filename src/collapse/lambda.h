@@ -227,8 +227,8 @@ typedef struct rs_lambda_attention_weights {
     double
         bias_norm; /* ‖Σ_h W_O^h(W_V^h β + b_V^h) + b_O‖₂: one vector, since rows of P sum to 1 */
 } rs_lambda_attention_weights;
-/* min over what is known of Σ_h σ_h, √heads·stacked and √(heads/kv_heads)·√heads… (L12), plus
- * bias_norm/√d. Any scores, any mask that leaves each row a key. branch_scale: |α|. */
+/* min over what is known of Σ_h σ_h, √heads·stacked_norm and √heads·value_norm·output_norm (L12),
+ * plus bias_norm/√d. Any scores, any mask that leaves each row a key. branch_scale: |α|. */
 rs_lambda_number rs_lambda_gain_attention(const rs_lambda_attention_weights *weights, int64_t d,
                                           double branch_scale);
 
@@ -271,7 +271,8 @@ typedef struct rs_lambda_consensus {
     int64_t heads;
     rs_lambda_norm norm;
 } rs_lambda_consensus;
-/* value: the multiplier (a prediction, never certified). Error: RS_E_LAPACK, RS_E_NO_MEMORY. */
+/* value: the multiplier (a prediction, never certified). Errors: RS_E_LAPACK, RS_E_NO_MEMORY,
+ * RS_E_INPUT_FORMAT for what is not finite. */
 rs_status rs_lambda_consensus_multiplier(rs_lambda_number *out, const rs_lambda_consensus *given,
                                          rs_error *err);
 

@@ -466,6 +466,9 @@ static void consensus_has_its_closed_forms(void **state)
     given.value_matrix = turn;
     OK(rs_lambda_consensus_multiplier(&found, &given, &err));
     assert_false(found.valid);
+    const double lost[] = {1, NAN};
+    given.mixing_real = lost;
+    assert_int_equal(rs_lambda_consensus_multiplier(&found, &given, &err), RS_E_INPUT_FORMAT);
     given.heads = 2;
     OK(rs_lambda_consensus_multiplier(&found, &given, &err));
     assert_string_equal(found.failed_hypothesis, "one attention head");
