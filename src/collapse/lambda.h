@@ -132,7 +132,7 @@ typedef struct rs_lambda_set {
 /* The certified partition of [low, high] (−∞ and +∞ allowed: the half lines close it) into YES, NO
  * and UNKNOWN intervals of λ (L4, L5). An UNKNOWN interval is no wider than tolerance·max(1, |λ|)
  * unless rounding, or the limit on evaluations, prevents it. out must be zeroed or used before (its
- * memory is kept); free with rs_lambda_set_free. max_evaluations ≤ 0: 4096. Errors: RS_E_NO_MEMORY,
+ * memory is kept); free with rs_lambda_set_free. max_evaluations ≤ 0: 1024. Errors: RS_E_NO_MEMORY,
  * RS_E_INTERNAL for low > high, NaN or a tolerance that is not positive. */
 typedef struct rs_lambda_search {
     double target, low, high, tolerance;
@@ -227,8 +227,8 @@ typedef struct rs_lambda_attention_weights {
     double
         bias_norm; /* ‖Σ_h W_O^h(W_V^h β + b_V^h) + b_O‖₂: one vector, since rows of P sum to 1 */
 } rs_lambda_attention_weights;
-/* min over what is known of Σ_h σ_h, √heads·stacked and √(heads/kv_heads)·√heads… (L12), plus
- * bias_norm/√d. Any scores, any mask that leaves each row a key. branch_scale: |α|. */
+/* min over what is known of Σ_h σ_h, √heads·stacked_norm and √heads·value_norm·output_norm (L12),
+ * plus bias_norm/√d. Any scores, any mask that leaves each row a key. branch_scale: |α|. */
 rs_lambda_number rs_lambda_gain_attention(const rs_lambda_attention_weights *weights, int64_t d,
                                           double branch_scale);
 
@@ -271,7 +271,8 @@ typedef struct rs_lambda_consensus {
     int64_t heads;
     rs_lambda_norm norm;
 } rs_lambda_consensus;
-/* value: the multiplier (a prediction, never certified). Error: RS_E_LAPACK, RS_E_NO_MEMORY. */
+/* value: the multiplier (a prediction, never certified). Errors: RS_E_LAPACK, RS_E_NO_MEMORY,
+ * RS_E_INPUT_FORMAT for what is not finite. */
 rs_status rs_lambda_consensus_multiplier(rs_lambda_number *out, const rs_lambda_consensus *given,
                                          rs_error *err);
 

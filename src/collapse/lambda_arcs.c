@@ -136,9 +136,9 @@ static void set_row(rs_lambda_arcs *arcs, int64_t i, const rs_lambda_layer *laye
     rs_lambda_loaded input = rs_lambda_load_row(x, layer->input + i * layer->input_ld, d, centre);
     rs_lambda_loaded branch =
         rs_lambda_load_row(o, layer->branch + i * layer->branch_ld, d, centre);
-    rs_lambda_row *row = &arcs->rows[i];
+    rs_lambda_arc *row = &arcs->rows[i];
 
-    *row = (rs_lambda_row){.input_error = fmax(input.error, branch.error)};
+    *row = (rs_lambda_arc){.input_error = fmax(input.error, branch.error)};
     if (!input.zero && !(input.norm > 0)) row->input_error = 1; /* centred away entirely */
     if (input.zero || !(input.norm > 0)) {
         double total = length(branch.norm, branch.exponent, constant_coordinate);
@@ -177,7 +177,8 @@ static void set_input_value(rs_lambda_arcs *arcs, const rs_lambda_layer *layer)
     rs_span value = rs_span_sqrt(square);
     double middle = ldexp(0.5 * (value.low + value.high), moments.scale_x);
     double error = ldexp(rs_up(value.high - value.low), moments.scale_x);
-    arcs->input = (rs_lambda_value){middle, moments.equal ? 0 : error};
+    arcs->input = (rs_lambda_value){middle, error};
+    if (moments.equal) arcs->input = (rs_lambda_value){0, 0};
 }
 
 rs_status rs_lambda_arcs_set(rs_lambda_arcs *arcs, const rs_lambda_layer *layer, rs_error *err)

@@ -12,25 +12,25 @@
 
 #include "collapse/lambda_span.h"
 
-typedef enum rs_lambda_row_kind {
+typedef enum rs_lambda_arc_kind {
     RS_LAMBDA_ROW_ARC,
     RS_LAMBDA_ROW_FIXED,    /* x = 0: the row does not move; φ = π/2 for every λ */
     RS_LAMBDA_ROW_UNDEFINED /* x = o = 0 and ε = 0: nothing to normalise */
-} rs_lambda_row_kind;
+} rs_lambda_arc_kind;
 
-typedef struct rs_lambda_row {
-    rs_lambda_row_kind kind;
+typedef struct rs_lambda_arc {
+    rs_lambda_arc_kind kind;
     double centre, height; /* c, h ≥ 0 */
     double input_error;    /* relative error of x and of o from centring over features */
     double lost;           /* length, over ‖x‖, of a remainder of o that was left out */
     double ee, en, nn;     /* e·e, e·n, n·n with the gain on both, as stored */
     double cosine, sine;   /* scratch: where the row is at the λ last asked for */
-} rs_lambda_row;
+} rs_lambda_arc;
 
 struct rs_lambda_arcs {
     int64_t n, d;
     double *directions;  /* [2n, d]: e_i diag g, then n_i diag g without its last coordinate */
-    rs_lambda_row *rows; /* [n] */
+    rs_lambda_arc *rows; /* [n] */
     double *weights;     /* [2n] cosines, then sines; scratch */
     double *slopes;      /* [2n] their derivatives; scratch */
     double *mean, *mean_slope, *row, *row_branch; /* [d] scratch */
@@ -56,22 +56,25 @@ void rs_lambda_arcs_turn(const rs_lambda_arcs *arcs, double lambda);
  * high]; ends may be infinite. Rounded up. */
 double rs_lambda_arcs_error(const rs_lambda_arcs *arcs, double low, double high);
 /* min over [low, high] of √((λ − c)² + h²), rounded down. */
-double rs_lambda_row_reach(const rs_lambda_row *row, double low, double high);
+double rs_lambda_arc_reach(const rs_lambda_arc *row, double low, double high);
 
 /* μ² of the stored rows where they were turned to, and a bound on the rounding of that number.
  * quick: O(nd) once, losing digits when the rows are nearly equal; else O(nd) twice, and never. */
 rs_lambda_value rs_lambda_arcs_square(const rs_lambda_arcs *arcs, bool quick);
-/* dμ²/dλ of the stored rows there. Needs rs_lambda_arcs_square before. */
-rs_lambda_value rs_lambda_arcs_slope(const rs_lambda_arcs *arcs);
+/* dμ²/dλ of the stored rows there, and ‖RY'‖², the square of how fast the centred rows move, with
+ * what rounding may have done to each. Needs rs_lambda_arcs_square before. */
+typedef struct rs_lambda_motion {
+    double slope, slope_error, speed, speed_error;
+} rs_lambda_motion;
+rs_lambda_motion rs_lambda_arcs_motion(const rs_lambda_arcs *arcs);
 
 /* Where μ/√d of the TRUE rows lies for every λ in [low, high] (finite ends), by the chords that the
- * stored rows sweep (first, L4) and by μ² to second order about `middle` (second, L5; left at [0,
- * ∞) where the first is enough to decide about `target`; target NaN: never). Rounding is included.
- */
+ * stored rows sweep (first, L4) and to second order about `middle` (second, L5; left at [0, ∞)
+ * where the first is enough to decide about `target`; target NaN: never). Rounding is included. */
 typedef struct rs_lambda_bracket {
     rs_span first, second;
-    double root,
-        doubt; /* a guess at where the value is the target, and how good it is; NaN: none */
+    double root, doubt; /* where the value may be the target, give or take; NaN: no guess */
+    bool rounding;      /* what is left open is rounding's doing: smaller intervals do not help */
 } rs_lambda_bracket;
 void rs_lambda_bracket_of(rs_lambda_bracket *out, const rs_lambda_arcs *arcs, double low,
                           double high, double middle, double target);

@@ -14,7 +14,7 @@ typedef struct direction {
     double cosine, sine;
 } direction;
 
-static direction row_direction(const rs_lambda_row *row, double lambda)
+static direction row_direction(const rs_lambda_arc *row, double lambda)
 {
     if (row->kind != RS_LAMBDA_ROW_ARC) return (direction){0, row->kind == RS_LAMBDA_ROW_FIXED};
     double along = lambda - row->centre, across = row->height;
@@ -27,7 +27,7 @@ static direction row_direction(const rs_lambda_row *row, double lambda)
     return found;
 }
 
-static double chord_square(direction from, const rs_lambda_row *to)
+static double chord_square(direction from, const rs_lambda_arc *to)
 {
     double x = from.cosine - to->cosine, y = from.sine - to->sine;
     return x * x + y * y;
@@ -35,8 +35,7 @@ static double chord_square(direction from, const rs_lambda_row *to)
 
 typedef struct sweep {
     double chords; /* √Σ max chord² from the middle to the ends */
-    double speeds; /* Σ (h/reach²)², reach the least on the interval */
-    double bends;  /* √Σ (2h/reach³)² */
+    double bends;  /* √Σ (2h/reach³)², reach the least on the interval */
 } sweep;
 
 /* Each row's angle moves one way with λ and turns by at most π over the whole line, so that the
@@ -45,21 +44,19 @@ static sweep sweep_rows(const rs_lambda_arcs *arcs, double low, double high)
 {
     sweep all = {0};
     for (int64_t i = 0; i < arcs->n; i++) {
-        const rs_lambda_row *row = &arcs->rows[i];
+        const rs_lambda_arc *row = &arcs->rows[i];
         if (row->kind != RS_LAMBDA_ROW_ARC) continue;
         double chord = fmax(chord_square(row_direction(row, low), row),
                             chord_square(row_direction(row, high), row));
         /* Four units of rounding in each coordinate of either end. */
         chord = sqrt(chord) + 16 * RS_LAMBDA_ROUNDOFF;
-        double reach = rs_lambda_row_reach(row, low, high);
-        double speed = row->height / reach / reach, bend = 2 * speed / reach;
+        double reach = rs_lambda_arc_reach(row, low, high);
+        double bend = 2 * (row->height / reach) / reach / reach;
         all.chords += chord * chord;
-        all.speeds += speed * speed;
         all.bends += bend * bend;
     }
     double sums = 1 + rs_rounding(arcs->n + 16);
     all.chords = sqrt(all.chords) * sums;
-    all.speeds *= sums;
     all.bends = sqrt(all.bends) * sums;
     return all;
 }
@@ -82,35 +79,47 @@ static bool decides(rs_span span, double target)
 typedef struct centre {
     double middle, width; /* half width of the interval, rounded up */
     rs_lambda_value square;
-    double largest; /* μ of the stored rows is at most this on the interval */
-    double off;     /* true μ and that of the stored rows differ by at most this */
+    double off; /* true μ and that of the stored rows differ by at most this */
 } centre;
 
-/* Where f + f'(λ − m) reaches target², and how far off that can be: by the curvature over the whole
- * interval and by rounding. Only a guess at where to cut: nothing certified rests on it. */
+/* Where f + f'(λ − m) reaches target², and how far off that can be, by what the curvature and the
+ * rounding may change. Only a guess at where to cut: nothing certified rests on it. */
 static void guess_root(rs_lambda_bracket *out, const centre *at, double slope, double curved,
                        double target)
 {
     out->root = at->middle + (target * target - at->square.value) / slope;
-    out->doubt = 2 * (curved + 2 * at->square.error + 4 * at->off * at->largest) / fabs(slope);
+    out->doubt = 2 * (curved + 2 * at->square.error + 4 * at->off * target) / fabs(slope);
 }
 
-/* μ² = f along the stored rows: |f(λ) − f(m)| ≤ |f'(m)|w + ½ max|f''| w², and
- * −2μ√Σ‖y_i''‖² ≤ f'' ≤ 2Σ‖y_i'‖² + 2μ√Σ‖y_i''‖². */
-static void second_order(rs_lambda_bracket *out, const rs_lambda_arcs *arcs, const sweep *swept,
-                         const centre *at, double target)
+/* The least of slope·x + speed·x² over |x| ≤ width. */
+static double least_of(double slope, double speed, double width)
 {
-    double gain = stretched_gain(arcs), width = at->width, grown = 1 + 0x1p-40;
-    double factor = rs_lambda_constant_factor(RS_LAMBDA_ARC_SECOND_ORDER);
-    double bend = at->largest * gain * swept->bends * width * width * factor;
-    double rise = gain * gain * swept->speeds * width * width * factor + bend;
-    rs_lambda_value slope = rs_lambda_arcs_slope(arcs);
-    double moved = (fabs(slope.value) + slope.error) * width;
+    if (slope < 2 * speed * width) return -slope * slope / (4 * speed);
+    return (speed * width - slope) * width;
+}
 
-    if (!isfinite(moved) || !isfinite(rise)) return;
-    out->second = rooted(at->square.value - at->square.error - (moved + bend) * grown,
-                         at->square.value + at->square.error + (moved + rise) * grown, at->off);
-    guess_root(out, at, slope.value, rise, target);
+/*
+ * The centred rows D move from D(m) to D(m) + D'(m)x + rest, ‖rest‖ ≤ ½x² max√Σ‖y_i''‖² and ‖y''‖ ≤
+ * 2h/reach³; and ‖D + D'x‖² = f + f'x + ‖D'‖²x². What all rows do together drops out of D', which
+ * is what makes tokens that are nearly equal tractable.
+ */
+static double second_order(rs_lambda_bracket *out, const rs_lambda_arcs *arcs, const sweep *swept,
+                           const centre *at, double target)
+{
+    double width = at->width, grown = 1 + 0x1p-40;
+    double rest = 0.5 * stretched_gain(arcs) * swept->bends * width * width * grown *
+                  rs_lambda_constant_factor(RS_LAMBDA_ARC_SECOND_ORDER);
+    rs_lambda_motion motion = rs_lambda_arcs_motion(arcs);
+    double slope = fabs(motion.slope) + motion.slope_error;
+    double slow = fmax(motion.speed - motion.speed_error, 0);
+    double fast = motion.speed + motion.speed_error;
+    double rise = (slope + fast * width) * width * grown;
+    if (!isfinite(rise) || !isfinite(rest)) return (double)INFINITY;
+    double fall = -least_of(slope, slow, width) * grown;
+    out->second = rooted(at->square.value - at->square.error - fall,
+                         at->square.value + at->square.error + rise, rs_up(at->off + rest));
+    guess_root(out, at, motion.slope, fast * width * width + 2 * target * rest, target);
+    return rest;
 }
 
 void rs_lambda_bracket_of(rs_lambda_bracket *out, const rs_lambda_arcs *arcs, double low,
@@ -128,10 +137,13 @@ void rs_lambda_bracket_of(rs_lambda_bracket *out, const rs_lambda_arcs *arcs, do
         double below = at.square.value - at.square.error, above = at.square.value + at.square.error;
         out->first = rooted(below, above, rs_up(at.off + chords));
         if (decides(out->first, target)) return;
-        at.largest = rs_up(sqrt(above)) + chords;
-        second_order(out, arcs, &swept, &at, target);
+        double rest = second_order(out, arcs, &swept, &at, target), mu = sqrt(above);
+        if (decides(out->second, target)) return;
         /* The slow sum only where its digits can change the answer. */
-        if (decides(out->second, target) || at.square.error < 0.1 * chords * chords) return;
+        if (quick && at.square.error < 0.1 * mu * fmin(rest, chords)) return;
+        double doubt = at.off + fmin(at.square.error / mu, sqrt(at.square.error));
+        double open = fmin(out->first.high - out->first.low, out->second.high - out->second.low);
+        out->rounding = open < 6 * doubt;
     }
 }
 
@@ -148,7 +160,7 @@ double rs_lambda_limit_distance(const rs_lambda_arcs *arcs, double lambda, int s
 {
     double sum = 0;
     for (int64_t i = 0; i < arcs->n; i++) {
-        const rs_lambda_row *row = &arcs->rows[i];
+        const rs_lambda_arc *row = &arcs->rows[i];
         if (row->kind != RS_LAMBDA_ROW_ARC) continue;
         direction at = row_direction(row, lambda);
         double cosine = sign * at.cosine;

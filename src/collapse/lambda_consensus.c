@@ -141,6 +141,13 @@ rs_status rs_lambda_consensus_multiplier(rs_lambda_number *out, const rs_lambda_
                            "entry %g at row %zu, column %zu", given->value_matrix[i],
                            i / (size_t)given->d, i % (size_t)given->d);
     }
+    for (int64_t i = 0; i < given->n; i++) {
+        double imaginary = given->mixing_imaginary ? given->mixing_imaginary[i] : 0;
+        if (!isfinite(given->mixing_real[i]) || !isfinite(imaginary) || !isfinite(given->lambda))
+            return rs_fail(err, RS_E_INPUT_FORMAT, "mixing matrix", NULL,
+                           "eigenvalue %" PRId64 " is %g + %gi at skip strength %g", i,
+                           given->mixing_real[i], imaginary, given->lambda);
+    }
     double *matrix = rs_malloc(square, sizeof *matrix);
     double *parts = rs_malloc(3 * (size_t)given->d + (size_t)given->n, 2 * sizeof *parts);
     rs_status status = RS_OK;

@@ -70,24 +70,27 @@ static rs_status bisect(rs_lambda_set *set, const rs_lambda_arcs *arcs,
 {
     double right[DEEPEST];
     int waiting = 0;
-    int64_t most = search->max_evaluations > 0 ? search->max_evaluations : 4096;
+    int64_t most = search->max_evaluations > 0 ? search->max_evaluations : 1024;
+    /* A target that rounding can reach by itself is decided where μ is large, or nowhere. */
+    bool below_rounding = search->target < 8 * arcs->gain * arcs->rounding * sqrt((double)arcs->n);
+    if (below_rounding && most > 64) most = 64;
 
     right[waiting++] = high;
     while (waiting) {
         double end = right[waiting - 1], middle = middle_of(low, end);
         rs_lambda_answer answer = RS_LAMBDA_UNKNOWN;
         bool divisible = low < middle && middle < end && waiting + 2 < DEEPEST;
-        rs_lambda_bracket bracket;
+        rs_lambda_bracket bracket = {.rounding = false};
         if (set->evaluations < most) {
             rs_lambda_bracket_of(&bracket, arcs, low, end, middle, search->target);
             answer = answer_for(&bracket, search->target);
             set->evaluations++;
         } else {
-            set->complete = false;
+            set->complete = below_rounding;
             divisible = false;
         }
         bool narrow = end - low <= search->tolerance * fmax(1, fmax(fabs(low), fabs(end)));
-        if (answer == RS_LAMBDA_UNKNOWN && divisible && !narrow) {
+        if (answer == RS_LAMBDA_UNKNOWN && divisible && !narrow && !bracket.rounding) {
             waiting = cut(right, waiting, &bracket, low, middle, search->tolerance);
             continue;
         }

@@ -6,7 +6,7 @@
 void rs_lambda_arcs_turn(const rs_lambda_arcs *arcs, double lambda)
 {
     for (int64_t i = 0; i < arcs->n; i++) {
-        rs_lambda_row *row = &arcs->rows[i];
+        rs_lambda_arc *row = &arcs->rows[i];
         double along = lambda - row->centre, across = row->height;
         if (row->kind != RS_LAMBDA_ROW_ARC) {
             row->cosine = 0;
@@ -29,7 +29,7 @@ void rs_lambda_arcs_turn(const rs_lambda_arcs *arcs, double lambda)
     }
 }
 
-double rs_lambda_row_reach(const rs_lambda_row *row, double low, double high)
+double rs_lambda_arc_reach(const rs_lambda_arc *row, double low, double high)
 {
     double nearest = fmin(fmax(row->centre, low), high); /* the λ in [low, high] closest to c */
     double along = fabs(nearest - row->centre), across = row->height;
@@ -45,12 +45,12 @@ double rs_lambda_row_reach(const rs_lambda_row *row, double low, double high)
  * of c, of the orthogonal part and of λ − c, and what centring over features left. |λ| ≤ |λ − c| +
  * |c|, and |λ − c| ≤ reach.
  */
-static double row_error(const rs_lambda_arcs *arcs, const rs_lambda_row *row, double low,
+static double row_error(const rs_lambda_arcs *arcs, const rs_lambda_arc *row, double low,
                         double high)
 {
     if (row->kind == RS_LAMBDA_ROW_UNDEFINED) return 1;
     if (row->kind == RS_LAMBDA_ROW_FIXED) return fmin(2, arcs->rounding + 2 * row->input_error);
-    double reach = rs_lambda_row_reach(row, low, high);
+    double reach = rs_lambda_arc_reach(row, low, high);
     double branch = fabs(row->centre) + row->height; /* ≥ ‖o‖/‖x‖ */
     double off = 4 * RS_LAMBDA_ROUNDOFF * branch + row->input_error * (fabs(row->centre) + branch) +
                  row->lost + 0x1p-1070;
@@ -73,7 +73,7 @@ static double total_square(const rs_lambda_arcs *arcs)
 {
     double total = 0;
     for (int64_t i = 0; i < arcs->n; i++) {
-        const rs_lambda_row *row = &arcs->rows[i];
+        const rs_lambda_arc *row = &arcs->rows[i];
         total += row->cosine * (row->cosine * row->ee + 2 * row->sine * row->en) +
                  row->sine * row->sine * row->nn;
     }
@@ -118,28 +118,34 @@ rs_lambda_value rs_lambda_arcs_square(const rs_lambda_arcs *arcs, bool quick)
     return (rs_lambda_value){square, error};
 }
 
-rs_lambda_value rs_lambda_arcs_slope(const rs_lambda_arcs *arcs)
+rs_lambda_motion rs_lambda_arcs_motion(const rs_lambda_arcs *arcs)
 {
     int64_t n = arcs->n, d = arcs->d;
-    double inner = 0, speeds = 0;
+    double inner = 0, speeds = 0, squares = 0, moving = 0;
     for (int64_t i = 0; i < n; i++) {
-        const rs_lambda_row *row = &arcs->rows[i];
+        const rs_lambda_arc *row = &arcs->rows[i];
         double cosine = row->cosine, sine = row->sine;
         /* dφ/dλ = −h/reach² = −sin²φ/h; the sign is put into the derivative of (cos, sin). */
-        double speed = row->kind == RS_LAMBDA_ROW_ARC && row->height > 0 && sine > 0
-                           ? sine * sine / row->height
-                           : 0;
+        bool arc = row->kind == RS_LAMBDA_ROW_ARC && row->height > 0 && sine > 0;
+        double speed = arc ? sine * sine / row->height : 0;
         arcs->slopes[i] = sine * speed;
         arcs->slopes[n + i] = -cosine * speed;
         inner += speed *
                  (cosine * sine * (row->ee - row->nn) + (sine * sine - cosine * cosine) * row->en);
+        moving += speed * speed *
+                  (sine * (sine * row->ee - 2 * cosine * row->en) + cosine * cosine * row->nn);
         speeds += speed;
+        squares += speed * speed;
     }
     rs_multiply_transposed(arcs->mean_slope, arcs->directions, arcs->slopes, 2 * n, d, d);
-    double slope = 2 * (inner - rs_dot(arcs->mean, arcs->mean_slope, d));
-    double error =
-        12 * speeds * arcs->gain * arcs->gain * rs_rounding(4 * n + 2 * rs_dot_roundings(d) + 32);
-    return (rs_lambda_value){slope, error + fabs(slope) * 0x1p-50};
+    double square = arcs->gain * arcs->gain, count = (double)n;
+    double rounding = rs_rounding(4 * n + 2 * rs_dot_roundings(d) + 32);
+    rs_lambda_motion motion;
+    motion.slope = 2 * (inner - rs_dot(arcs->mean, arcs->mean_slope, d));
+    motion.slope_error = 12 * speeds * square * rounding + fabs(motion.slope) * 0x1p-50;
+    motion.speed = fmax(moving - rs_dot(arcs->mean_slope, arcs->mean_slope, d) / count, 0);
+    motion.speed_error = (4 * squares + 6 * speeds * speeds / count) * square * rounding;
+    return motion;
 }
 
 rs_lambda_value rs_lambda_value_at(const rs_lambda_arcs *arcs, double lambda)
