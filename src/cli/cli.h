@@ -48,7 +48,15 @@ typedef struct cli_args {
 /* CLI_EDIT: kept in cli_args.edits, may be repeated; a flag when it has no argument. */
 typedef enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_COUNT, CLI_CHOICE, CLI_EDIT } cli_kind;
 
-enum { CLI_SCAN = 1, CLI_DOCTOR = 2, CLI_PROBE = 4, CLI_TOKENIZE = 8, CLI_LAB = 16, CLI_CERTIFY = 32, CLI_ALL = 63 };
+enum {
+    CLI_SCAN = 1,
+    CLI_DOCTOR = 2,
+    CLI_PROBE = 4,
+    CLI_TOKENIZE = 8,
+    CLI_LAB = 16,
+    CLI_CERTIFY = 32,
+    CLI_ALL = 63
+};
 
 typedef struct cli_option {
     const char *name;     /* without the dashes */

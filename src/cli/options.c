@@ -69,11 +69,12 @@ const cli_option cli_options[] = {
      "Tokens of a window or of a random sample, special tokens included."},
     {"samples", "N", CLI_COUNT, AT(samples), CLI_PROBE | CLI_CERTIFY, "all", NULL,
      "Use the first N rows of --tokens or --images, or the first N windows of --text."},
-    {"batch", "N", CLI_COUNT, AT(batch), CLI_PROBE | CLI_CERTIFY, "as many samples as 4096 tokens hold", NULL,
+    {"batch", "N", CLI_COUNT, AT(batch), CLI_PROBE | CLI_CERTIFY,
+     "as many samples as 4096 tokens hold", NULL,
      "Samples in one pass; fewer by default where their activations would take more than a "
      "sixteenth of the memory. The JSON's run.batch says what was used."},
-    {"encoder-states", "FILE.npy", CLI_TEXT, AT(encoder_states), CLI_PROBE | CLI_CERTIFY, NULL, NULL,
-     "What cross-attention reads: float32 or float64 [samples, m, d]."},
+    {"encoder-states", "FILE.npy", CLI_TEXT, AT(encoder_states), CLI_PROBE | CLI_CERTIFY, NULL,
+     NULL, "What cross-attention reads: float32 or float64 [samples, m, d]."},
     {"init", "LAW", CLI_TEXT, AT(init), CLI_PROBE | CLI_CERTIFY, NULL, NULL,
      "Random weights instead of a checkpoint's: PATH is then ARCH.json or config.json (or a folder "
      "with one). LAW is default (what the model's own library does), xavier, orthogonal or "
@@ -84,7 +85,8 @@ const cli_option cli_options[] = {
      "around the mixer and no MLP block; san+mlp, san+skip; pure no skip, no MLP, no norm; dong "
      "for the first four; all; or NAME=option,option with options of this list without dashes "
      "(NAME=no-norm,lambda:0.5)."},
-    {"no-skip", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, NULL, NULL, "Take every skip connection away."},
+    {"no-skip", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, NULL, NULL,
+     "Take every skip connection away."},
     {"no-mlp", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, NULL, NULL,
      "Take the MLP blocks away, with their norms and skips."},
     {"no-mlp-branch", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, NULL, NULL,
@@ -95,7 +97,8 @@ const cli_option cli_options[] = {
      "Every token sees all: causal and sliding masks go."},
     {"no-gate", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, NULL, NULL,
      "Take the gates of gated mixers away; refused for a model without any."},
-    {"lambda", "[mixer:|mlp:]X[,X...]", CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, "as the model has it", NULL,
+    {"lambda", "[mixer:|mlp:]X[,X...]", CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, "as the model has it",
+     NULL,
      "Skip strength: the state becomes X times itself plus the branch; for all skips, or those "
      "around mixers or MLPs alone; a list has one X a layer. May be repeated."},
     {"residual-scale", "X", CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, "as the model has it", NULL,
@@ -166,7 +169,8 @@ const cli_option cli_options[] = {
      "spells out are still recognised."},
     {"rigorous", NULL, CLI_FLAG, AT(rigorous), CLI_CERTIFY, NULL, NULL,
      "Bound every rounding of what is called certified: proved error bounds for matrices, ball "
-     "arithmetic for what follows from them. Without it the float64 pass is taken at its word, with "
+     "arithmetic for what follows from them. Without it the float64 pass is taken at its word, "
+     "with "
      "a margin of 1e-9."},
     {"kept", "A", CLI_TEXT, AT(kept), CLI_CERTIFY, "0.9", NULL,
      "Table lambda: the fraction (0 < A < 1) of the tokens' spread ||X - mean||_F that each mixer "
@@ -181,8 +185,7 @@ const cli_option cli_options[] = {
      "f32|f64|residual",
      "Arithmetic of forward passes. scan has none: it accumulates in float64 whatever is asked, "
      "and refuses residual."},
-    {"precision", "f32|f64|residual", CLI_CHOICE, AT(precision), CLI_CERTIFY, "f64",
-     "f64",
+    {"precision", "f32|f64|residual", CLI_CHOICE, AT(precision), CLI_CERTIFY, "f64", "f64",
      "Arithmetic of the forward pass: certificates need float64."},
     {"precision", "f32|f64|residual", CLI_CHOICE, AT(precision), CLI_PROBE, "f32",
      "f32|f64|residual",

@@ -198,7 +198,7 @@ double rs_mlp_lipschitz(const rs_mlp_bound *mlp, double longest, const rs_bound_
     if (mlp->activation == RS_ACT_RELU2) slope = 2 * inner;
     if (!mlp->gated) return mlp->down_two * slope * mlp->up_two * up;
     /* |φ(v)| ≤ |v| for all these; relu² its square, tanh also 1 */
-    double value = mlp->activation == RS_ACT_RELU2 ? inner * inner
+    double value = mlp->activation == RS_ACT_RELU2  ? inner * inner
                    : mlp->activation == RS_ACT_TANH ? fmin(inner, 1)
                                                     : inner;
     double ups = mlp->up_row * longest + mlp->up_bias;

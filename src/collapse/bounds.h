@@ -16,12 +16,12 @@
 /* The constants of the statements, in one place so that a test can make each 5 % smaller and see an
  * inequality fail (tight ones) or an exact value differ (loose ones). */
 typedef struct rs_bound_constants {
-    double range_share;            /* C1: TV ≤ tanh(range/4): 1/4 */
-    double published_factor;       /* P1: the 4 of 4γβ/√d */
-    double published_range;        /* P1: its hypothesis on the range: 1.256 */
-    double perturbation_factor;    /* C7: 1 × K(ρ) */
-    double norm_factor;            /* C4: 1 × max|g|/min std */
-    double centre_factor;          /* C8: 2(1 − 1/n) between the centres */
+    double range_share;             /* C1: TV ≤ tanh(range/4): 1/4 */
+    double published_factor;        /* P1: the 4 of 4γβ/√d */
+    double published_range;         /* P1: its hypothesis on the range: 1.256 */
+    double perturbation_factor;     /* C7: 1 × K(ρ) */
+    double norm_factor;             /* C4: 1 × max|g|/min std */
+    double centre_factor;           /* C8: 2(1 − 1/n) between the centres */
     double lipschitz[RS_ACT_COUNT]; /* C5: of the activations, rounded up; +∞: none on the line */
 } rs_bound_constants;
 extern const rs_bound_constants rs_bounds_exact;
@@ -56,9 +56,9 @@ void rs_mixing_contraction_of(rs_mixing_contraction *out, const double *m, const
 
 /* One head: what bounds TV between two of its rows. */
 typedef struct rs_head_bound {
-    double qk_norm;     /* scale·‖W_QK‖₂; NaN: the logits are not bilinear in the tokens */
-    double value_norm;  /* ‖W_h‖₂ */
-    double measured;    /* an upper bound of τ of this input; NaN: none */
+    double qk_norm;    /* scale·‖W_QK‖₂; NaN: the logits are not bilinear in the tokens */
+    double value_norm; /* ‖W_h‖₂ */
+    double measured;   /* an upper bound of τ of this input; NaN: none */
     double identity, softmax; /* |a|, |b| of the mixing aI + bP − cC */
 } rs_head_bound;
 /* C3: diameter of Σ_h M_h X W_h ≤ δ Σ_h ‖W_h‖₂ min(measured τ, |a| + |b| tanh(qk δ²/4)). delta may
@@ -72,9 +72,9 @@ void rs_norm_bound_ball(arb_t out, const arb_t delta, double largest_gain, doubl
 typedef struct rs_mlp_bound {
     rs_activation activation;
     bool gated;
-    double up_two, gate_two, down_two;         /* spectral norms */
-    double up_row, gate_row;                   /* longest rows */
-    double up_bias, gate_bias;                 /* largest |entries| */
+    double up_two, gate_two, down_two; /* spectral norms */
+    double up_row, gate_row;           /* longest rows */
+    double up_bias, gate_bias;         /* largest |entries| */
 } rs_mlp_bound;
 double rs_mlp_lipschitz(const rs_mlp_bound *mlp, double longest, const rs_bound_constants *c);
 
@@ -86,12 +86,13 @@ void rs_skip_lower_ball(arb_t lo, double skip, const arb_t factor);
 
 /* ---- the published statements (P1 to P3), for reproduction ---- */
 
-/* γ_min = √(Σ_i D_ii · max_i D_ii) √d_qk / (2 ‖R‖₁ ‖R‖∞ ‖W_QK‖₁): the least γ for which the published
- * chain holds on this input (2.3); at most √(n/2) (ERRATA 10). scale stands for 1/√d_qk. */
+/* γ_min = √(Σ_i D_ii · max_i D_ii) √d_qk / (2 ‖R‖₁ ‖R‖∞ ‖W_QK‖₁): the least γ for which the
+ * published chain holds on this input (2.3); at most √(n/2) (ERRATA 10). scale stands for 1/√d_qk.
+ */
 double rs_gamma_min(double sum_ranges, double largest_range, double scale, double residual_one,
                     double residual_inf, double qk_one);
-/* log10 of (4 γ β H scale lipschitz^(…))-bound after one layer: factor·γ·β·H·scale·lipschitz·r³, all
- * logarithms to base 10; `log_r` may be −∞. */
+/* log10 of (4 γ β H scale lipschitz^(…))-bound after one layer: factor·γ·β·H·scale·lipschitz·r³,
+ * all logarithms to base 10; `log_r` may be −∞. */
 double rs_published_layer(double log_r, double gamma, double beta, double heads, double scale,
                           double lipschitz, const rs_bound_constants *c);
 /* log10 of (factor)^{(3^L−1)/2} r^{3^L}. ±∞ beyond the range of log10's doubles. */

@@ -54,8 +54,8 @@ static rs_status open_rows(work *w, int64_t samples, rs_error *err)
     c->rows = rs_calloc((size_t)samples * layers, sizeof *c->rows);
     c->chains = rs_calloc(layers * layers, sizeof *c->chains);
     c->weight_chains = rs_calloc(layers * layers, sizeof *c->weight_chains);
-    if (!w->heads || !w->sums || !w->slack || !w->layers || !w->published || !c->rows || !c->chains ||
-        !c->weight_chains)
+    if (!w->heads || !w->sums || !w->slack || !w->layers || !w->published || !c->rows ||
+        !c->chains || !c->weight_chains)
         return rs_fail_memory(err, "certificates", (size_t)samples * layers * sizeof *c->rows);
     for (size_t i = 0; i < layers * layers; i++)
         c->chains[i] = c->weight_chains[i] = NAN;
@@ -118,15 +118,14 @@ static rs_status fill_rows(work *w, int64_t samples, rs_error *err)
 static rs_status set_meta(rs_result *result, const work *w, const rs_probe_inputs *inputs,
                           rs_error *err)
 {
-    json_t *inputs_meta = json_pack("{s:s, s:I, s:I, s:I, s:I}", "kind", inputs->kind, "samples",
-                                    (json_int_t)inputs->samples, "tokens",
-                                    (json_int_t)inputs->begin[inputs->samples], "longest",
-                                    (json_int_t)inputs->longest, "shortest",
-                                    (json_int_t)inputs->shortest);
+    json_t *inputs_meta =
+        json_pack("{s:s, s:I, s:I, s:I, s:I}", "kind", inputs->kind, "samples",
+                  (json_int_t)inputs->samples, "tokens", (json_int_t)inputs->begin[inputs->samples],
+                  "longest", (json_int_t)inputs->longest, "shortest", (json_int_t)inputs->shortest);
     RS_TRY(rs_result_set_meta(result, "inputs", inputs_meta, err));
-    json_t *run = json_pack("{s:s, s:b, s:s}", "precision", "f64", "rigorous",
-                            w->options->rigorous ? 1 : 0, "margin",
-                            w->options->rigorous ? "proved error bounds" : "1e-9 relative");
+    json_t *run =
+        json_pack("{s:s, s:b, s:s}", "precision", "f64", "rigorous", w->options->rigorous ? 1 : 0,
+                  "margin", w->options->rigorous ? "proved error bounds" : "1e-9 relative");
     return rs_result_set_meta(result, "run", run, err);
 }
 

@@ -21,8 +21,8 @@
 /* ---- weights: certified upper bounds, once a layer (certify_weights.c) ---- */
 
 typedef struct rs_head_norms {
-    rs_product_norms qk; /* of W_QK = W_QW_Kᵀ, without the scale; left W_Q, right W_K */
-    rs_product_norms w;  /* of W_h = W_VW_O; left W_V, right W_O */
+    rs_product_norms qk;           /* of W_QK = W_QW_Kᵀ, without the scale; left W_Q, right W_K */
+    rs_product_norms w;            /* of W_h = W_VW_O; left W_V, right W_O */
     double q_bias, k_bias, v_bias; /* lengths */
 } rs_head_norms;
 
@@ -65,8 +65,8 @@ typedef struct rs_certify_head {
     double tau;        /* of the mixing matrix, computed */
     double range;      /* max_i range_j E_ij about the mean token; NaN: not of that form */
     double sum_ranges; /* Σ_i range_j E_ij */
-    double second;     /* |λ₂| of the mixing matrix where a linear law may apply; NaN: not asked */
-    double centred;    /* ‖(I − 11ᵀ/n) P‖_F, rounded up: bounds the spectral norm */
+    double second;  /* |λ₂| of the mixing matrix where a linear law may apply; NaN: not asked */
+    double centred; /* ‖(I − 11ᵀ/n) P‖_F, rounded up: bounds the spectral norm */
 } rs_certify_head;
 
 /* One branch on one sample. Lengths are of rows, 2-norm; stds are min over rows of √(var + ε), the
@@ -97,11 +97,11 @@ typedef struct rs_certify_lambda rs_certify_lambda;
 typedef struct rs_certify_pass {
     const rs_network *network;
     int64_t samples;
-    int64_t *tokens;             /* [samples] */
-    rs_certify_state *states;    /* [samples, layers+1] */
-    rs_certify_branch *branches; /* [samples, layers, RS_BRANCHES_MAX] */
-    rs_certify_head *heads;      /* [samples, n_heads of all branches] */
-    size_t *head_at;             /* [layers*RS_BRANCHES_MAX + 1] */
+    int64_t *tokens;                    /* [samples] */
+    rs_certify_state *states;           /* [samples, layers+1] */
+    rs_certify_branch *branches;        /* [samples, layers, RS_BRANCHES_MAX] */
+    rs_certify_head *heads;             /* [samples, n_heads of all branches] */
+    size_t *head_at;                    /* [layers*RS_BRANCHES_MAX + 1] */
     rs_certify_prediction *predictions; /* [samples, layers] */
 } rs_certify_pass;
 
@@ -133,9 +133,9 @@ const char *rs_not_bilinear(const rs_attention_op *op);
 typedef struct rs_certificate {
     double log_upper, upper; /* upper rounded up; +∞ beyond the range of doubles */
     double log_lower, lower;
-    int32_t source;   /* the chain begins with the measured state that enters this layer */
-    bool conditional; /* on the stds and mixings measured in float64 */
-    bool enclosed;    /* lower: from the pass with its rounding bounded, not from C6 */
+    int32_t source;     /* the chain begins with the measured state that enters this layer */
+    bool conditional;   /* on the stds and mixings measured in float64 */
+    bool enclosed;      /* lower: from the pass with its rounding bounded, not from C6 */
     const char *failed; /* why there is none; NULL */
 } rs_certificate;
 
@@ -149,9 +149,9 @@ typedef struct rs_chain_options {
     rs_bound_constants constants;
 } rs_chain_options;
 
-/* out [layers] of sample s, may be NULL; chains [layers, layers] log_upper from source (row) through layer
- * (column), the largest over the samples so far is kept (NaN: none yet); may be NULL. heads, slack:
- * workspace for the heads of one branch. */
+/* out [layers] of sample s, may be NULL; chains [layers, layers] log_upper from source (row)
+ * through layer (column), the largest over the samples so far is kept (NaN: none yet); may be NULL.
+ * heads, slack: workspace for the heads of one branch. */
 void rs_certify_chains(rs_certify_layer *out, double *chains, const rs_certify_pass *pass,
                        const rs_weight_norms *norms, int64_t s, const rs_chain_options *options,
                        rs_head_bound *heads, double *slack);
@@ -165,8 +165,8 @@ typedef struct rs_norm_site {
     double longest;            /* of the rows that it reads */
     int64_t dim;
 } rs_norm_site;
-/* Deviation behind a norm of rows that deviate by `deviation`; *least_std becomes the lower bound of
- * the exact rows' stds (0: none is known). */
+/* Deviation behind a norm of rows that deviate by `deviation`; *least_std becomes the lower bound
+ * of the exact rows' stds (0: none is known). */
 double rs_deviation_norm(double *least_std, const rs_norm_site *site, double deviation);
 
 typedef struct rs_op_site {

@@ -2,9 +2,9 @@
  * certify_chain.c: certificates of whole chains of layers, "measure until small, then certify"
  * (docs/certificates.md, C3 to C6 and C9).
  *
- * A chain starts in a measured state, taken as exact, and is carried branch by branch: `hi` and `lo`
- * enclose the diameter of the exact trajectory, `deviation` bounds how far it is from the computed
- * one. The scalars are balls, so that bounds of any size are proved ones.
+ * A chain starts in a measured state, taken as exact, and is carried branch by branch: `hi` and
+ * `lo` enclose the diameter of the exact trajectory, `deviation` bounds how far it is from the
+ * computed one. The scalars are balls, so that bounds of any size are proved ones.
  */
 #include "collapse/certify.h"
 
@@ -73,8 +73,8 @@ static double plain_diameter(const arb_t bound, double longest)
     return fmin(rs_ball_upper(bound), 2 * longest * (1 + 1e-9));
 }
 
-/* A norm: bound and deviation behind it. Where the deviation is too large to enclose the stds, those
- * of the float64 pass stand, and the certificate says so. */
+/* A norm: bound and deviation behind it. Where the deviation is too large to enclose the stds,
+ * those of the float64 pass stand, and the certificate says so. */
 static void pass_norm(chain *c, arb_t bound, double *deviation, const rs_norm_op *norm,
                       const rs_gain_norms *gain, double least_std, double longest)
 {
@@ -180,8 +180,8 @@ static void run_branch(chain *c, int32_t l, int32_t b)
         if (branch->kind == RS_BRANCH_ATTENTION) {
             if (branch->attention.cross) c->failed = "cross-attention reads other tokens";
             if (seen->empty_rows) c->failed = "tokens that see no key";
-            attention(c, &branch->attention, norms, seen,
-                      rs_pass_heads(c->pass, c->sample, l, b), &inner);
+            attention(c, &branch->attention, norms, seen, rs_pass_heads(c->pass, c->sample, l, b),
+                      &inner);
         } else {
             mlp(c, &branch->mlp, norms, seen, &inner);
         }
@@ -193,8 +193,8 @@ static void run_branch(chain *c, int32_t l, int32_t b)
     }
     add_skip(c, branch, joined);
     if (c->options->rigorous && !c->conditional)
-        c->deviation = rs_deviation_sum(branch->skip, c->deviation, seen->longest_in,
-                                        branch->scale, inner, seen->longest_op_out);
+        c->deviation = rs_deviation_sum(branch->skip, c->deviation, seen->longest_in, branch->scale,
+                                        inner, seen->longest_op_out);
     if (branch->after.kind == RS_NORM_NONE) return;
     pass_norm(c, c->hi, &c->deviation, &branch->after, &norms->after, seen->after_std,
               seen->longest_sum);

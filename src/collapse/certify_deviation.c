@@ -61,8 +61,7 @@ static double logit_range(const rs_attention_op *op, const rs_head_norms *head, 
     }
     range *= scale;
     if (op->softcap != 0) range += 2 * FUNCTION * U * scale * q.longest * k.longest;
-    if (op->distance_bias || op->temperature != 1)
-        range += 16 * U * scale * q.longest * k.longest;
+    if (op->distance_bias || op->temperature != 1) range += 16 * U * scale * q.longest * k.longest;
     return range;
 }
 
@@ -90,8 +89,8 @@ double rs_deviation_attention(double *slack, const rs_attention_op *op,
         tv += (n + FUNCTION) * U + 4 * U * scale * q.longest * k.longest;
         tv = fmin(tv * SLACK, 1);
         slack[h] = 2 * fabs(op->mix_softmax) * tv * SLACK + 8 * (n + 8) * U * weight;
-        total += head->w.two * (fabs(op->mix_softmax) * tv * site->diameter +
-                                weight * site->deviation);
+        total +=
+            head->w.two * (fabs(op->mix_softmax) * tv * site->diameter + weight * site->deviation);
         double rounded = weight * ((v.deviation - head->w.left_two * site->deviation) +
                                    rs_gamma(n + 8) * v.longest);
         double inner = (double)op->heads * (double)op->value_dim;

@@ -106,8 +106,7 @@ static rs_status apart(words *w)
             const rs_certificate *one = &r->certificate.one_step;
             enclosed = enclosed || one->enclosed;
             least = fmin(least, one->lower);
-            if (one->lower / r->in->diameter < worst)
-                worst = one->lower / r->in->diameter, at = l;
+            if (one->lower / r->in->diameter < worst) worst = one->lower / r->in->diameter, at = l;
         }
     }
     char layers[240], message[700];
@@ -236,7 +235,7 @@ static const char *certificate_reason(const rs_certify_row *r)
 
 static const char *zero_reason(const rs_certify_row *r)
 {
-    return r->tokens == 1  ? "a sample of one token has no residual"
+    return r->tokens == 1 ? "a sample of one token has no residual"
            : r->in->equal && r->in->finite && !r->equal_input
                ? "all tokens of a sample are equal in float64, though not at the input: what is "
                  "left between them is below rounding"
@@ -276,8 +275,8 @@ static rs_status rates(words *w)
         }
         if (!cases) continue;
         name_layers(layers, sizeof layers, w->marked, w->layers);
-        snprintf(message, sizeof message, "%s (%lld of %lld cases): %s", layers, (long long)cases, (long long)total,
-                 laws[k].words);
+        snprintf(message, sizeof message, "%s (%lld of %lld cases): %s", layers, (long long)cases,
+                 (long long)total, laws[k].words);
         RS_TRY(say(w, RS_INFO, "collapse_rate", RS_NULL_INT, NAN, message, NULL));
     }
     return RS_OK;
@@ -323,7 +322,8 @@ static rs_status all(words *w)
     RS_TRY(vacuous(w));
     RS_TRY(rates(w));
     RS_TRY(each_reason(w, published_reason, "hypothesis_violated",
-                       "the published theorem does not apply", "the columns still show its number"));
+                       "the published theorem does not apply",
+                       "the columns still show its number"));
     RS_TRY(each_reason(w, zero_reason, "zero_residual", "no residual", NULL));
     RS_TRY(each_reason(w, finite_reason, "nonfinite_activation", "no numbers", NULL));
     RS_TRY(overflow(w));

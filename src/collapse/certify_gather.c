@@ -32,8 +32,9 @@ rs_status rs_certify_room_for(rs_certify_room *room, int64_t rows, int64_t cols,
 
 /* ---- rows ---- */
 
-/* A lower bound of min over rows of √(var + ε), or of √(mean square + ε) under RMSNorm: the computed
- * one less what its own evaluation can have added (certificates.md, C9). longest: of the rows. */
+/* A lower bound of min over rows of √(var + ε), or of √(mean square + ε) under RMSNorm: the
+ * computed one less what its own evaluation can have added (certificates.md, C9). longest: of the
+ * rows. */
 static double least_std(double *longest, const double *x, int64_t rows, int64_t d,
                         const rs_norm_op *norm)
 {
@@ -80,8 +81,7 @@ static bool all_equal(const double *x, int64_t rows, int64_t d)
 static void keep_state(rs_certify_gather *g, int64_t s, int32_t l, const double *x)
 {
     int64_t rows = rs_batch_rows(g, s), d = g->network->d_model;
-    rs_certify_state *out =
-        &g->pass->states[(g->batch.first + s) * (g->network->n_layers + 1) + l];
+    rs_certify_state *out = &g->pass->states[(g->batch.first + s) * (g->network->n_layers + 1) + l];
     const rs_token_measures *m = &g->measures[s];
     if (rows == 0) return;
     *out = (rs_certify_state){.diameter = m->diameter,
@@ -351,8 +351,8 @@ static rs_status attention(void *user, const rs_attention_view *view, rs_error *
     rs_certify_head *head =
         rs_pass_heads(g->pass, g->batch.first + view->sample, view->layer, b) + view->head;
     rs_mixing_contraction found;
-    rs_mixing_contraction_of(&found, view->mixing, view->probabilities, view->n, view->keys, view->ld,
-                             distance, mean);
+    rs_mixing_contraction_of(&found, view->mixing, view->probabilities, view->n, view->keys,
+                             view->ld, distance, mean);
     *head = (rs_certify_head){found.tau, NAN, NAN, NAN, centred_norm(view, mean)};
     if (found.empty_rows) {
 #pragma omp atomic
@@ -365,8 +365,8 @@ static rs_status attention(void *user, const rs_attention_view *view, rs_error *
     if (view->n > 0 && view->n == view->keys && (!why || (masked && !rs_not_bilinear(&bare))))
         ranges(head, row, view);
     if (bytes)
-        head->second = second_eigenvalue(
-            view, (double *)(((uintptr_t)work + 63) & ~(uintptr_t)63), bytes);
+        head->second =
+            second_eigenvalue(view, (double *)(((uintptr_t)work + 63) & ~(uintptr_t)63), bytes);
     return rs_predict_attention(g, view, row, head->range, work, err);
 }
 
@@ -487,8 +487,11 @@ rs_status rs_certify_gather_pass(rs_certify_pass **out, const rs_network *networ
                                  const rs_certify_options *options, rs_certify_lambda *lambda,
                                  const rs_context *context, rs_error *err)
 {
-    rs_certify_gather g = {.network = network, .inputs = inputs, .norms = norms,
-                           .context = context, .options = options,
+    rs_certify_gather g = {.network = network,
+                           .inputs = inputs,
+                           .norms = norms,
+                           .context = context,
+                           .options = options,
                            .lambda = lambda};
     int64_t batch = options->batch;
     rs_weights *weights = NULL;

@@ -29,11 +29,11 @@ typedef struct rs_certify_gather {
     rs_token_measures *measures;           /* [capacity] */
     rs_certify_room *scratch;              /* [threads]: of the attention callback */
     /* prediction */
-    bool predicting;                       /* in this layer */
-    rs_certify_room predicted;             /* [rows, d]: residual rows of the law so far */
+    bool predicting;           /* in this layer */
+    rs_certify_room predicted; /* [rows, d]: residual rows of the law so far */
     rs_certify_room values, mixed, weights, more, wide, gates;
-    bool *sample_predicts;                 /* [capacity] */
-    const char **reasons;                  /* [capacity] why not; static text */
+    bool *sample_predicts; /* [capacity] */
+    const char **reasons;  /* [capacity] why not; static text */
 } rs_certify_gather;
 
 /* Rows of sample s of the batch at hand. */

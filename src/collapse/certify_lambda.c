@@ -46,12 +46,12 @@ static rs_lambda_attention_weights weights_of(const rs_branch *mixer, const rs_b
                                               double *head_norm, double bias)
 {
     return (rs_lambda_attention_weights){.head_norm = head_norm,
-                                     .heads = norms->n_heads,
-                                     .kv_heads = mixer->attention.kv_heads,
-                                     .stacked_norm = NAN,
-                                     .value_norm = NAN,
-                                     .output_norm = NAN,
-                                     .bias_norm = bias};
+                                         .heads = norms->n_heads,
+                                         .kv_heads = mixer->attention.kv_heads,
+                                         .stacked_norm = NAN,
+                                         .value_norm = NAN,
+                                         .output_norm = NAN,
+                                         .bias_norm = bias};
 }
 
 /* The gains of the layers' mixers and the norms of their heads, gains of the norm before folded in:
@@ -76,12 +76,12 @@ static void measure_weights(rs_certify_lambda *lambda)
         }
         for (int32_t h = 0; h < norms->n_heads; h++) {
             next[h] = norms->heads[h].w.two * largest;
-            carried += norms->heads[h].w.two * bias +
-                       norms->heads[h].w.right_two * norms->heads[h].v_bias;
+            carried +=
+                norms->heads[h].w.two * bias + norms->heads[h].w.right_two * norms->heads[h].v_bias;
         }
-        rs_lambda_attention_weights w =
-            weights_of(mixer, norms, next, carried * (1 + 1e-12));
-        /* without a norm the rows that are read have no known length; edits may exceed the simplex */
+        rs_lambda_attention_weights w = weights_of(mixer, norms, next, carried * (1 + 1e-12));
+        /* without a norm the rows that are read have no known length; edits may exceed the simplex
+         */
         const rs_attention_op *op = &mixer->attention;
         bool simplex = op->mix_identity == 0 && op->mix_softmax == 1 && op->mix_uniform == 0;
         bool inner = mixer->inside.kind == RS_NORM_NONE && !op->cross;
@@ -114,8 +114,8 @@ static rs_status fill(rs_certify_lambda *lambda, rs_error *err)
     lambda->vector = rs_calloc((size_t)lambda->network->d_model * 2 + 2, sizeof(double));
     lambda->arcs = rs_calloc((size_t)lambda->threads, sizeof *lambda->arcs);
     lambda->sets = rs_calloc((size_t)lambda->threads, sizeof *lambda->sets);
-    if (!lambda->sets || !lambda->rows || !lambda->gains || !lambda->head_norms || !lambda->all_norms ||
-        !lambda->vector || !lambda->arcs)
+    if (!lambda->sets || !lambda->rows || !lambda->gains || !lambda->head_norms ||
+        !lambda->all_norms || !lambda->vector || !lambda->arcs)
         return rs_fail_memory(err, "table lambda", rows * sizeof *lambda->rows);
     for (int t = 0; t < lambda->threads; t++)
         RS_TRY(rs_lambda_arcs_open(&lambda->arcs[t], err));
@@ -201,8 +201,7 @@ static void theorems(rs_lambda_row *row, const rs_certify_lambda *lambda,
 {
     int32_t b = (int32_t)(mixer - lambda->network->layers[l].branches);
     const rs_branch_norms *norms = &lambda->norms->layers[l].branches[b];
-    rs_lambda_attention_weights w =
-        weights_of(mixer, norms, lambda->head_norms[l], 0);
+    rs_lambda_attention_weights w = weights_of(mixer, norms, lambda->head_norms[l], 0);
     rs_lambda_wish wish = {
         .kept = lambda->options->kept,
         .layers = 1,
@@ -261,9 +260,8 @@ static void without_norm(rs_lambda_row *row, const rs_lambda_quadratic *q)
 }
 
 static rs_status one(rs_lambda_row *row, const rs_certify_lambda *lambda,
-                     const rs_certify_state *in, rs_lambda_layer *layer,
-                     const rs_branch *mixer, int32_t l, rs_lambda_arcs *arcs, rs_lambda_set *set,
-                     rs_error *err)
+                     const rs_certify_state *in, rs_lambda_layer *layer, const rs_branch *mixer,
+                     int32_t l, rs_lambda_arcs *arcs, rs_lambda_set *set, rs_error *err)
 {
     rs_lambda_quadratic quadratic;
     rs_lambda_facts facts;
@@ -309,8 +307,7 @@ rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, r
                                  .input_ld = d,
                                  .branch_ld = d,
                                  .norm = norm};
-        rs_lambda_row *row =
-            &lambda->rows[(g->batch.first + s) * lambda->network->n_layers + l];
+        rs_lambda_row *row = &lambda->rows[(g->batch.first + s) * lambda->network->n_layers + l];
         rs_error error = {0};
         no_row(row, mixer->skip);
         const rs_certify_state *in = rs_pass_state(g->pass, g->batch.first + s, l);
@@ -349,8 +346,8 @@ static void smoothing(rs_lambda_row *row, const rs_certify_lambda *lambda,
     double slope = rs_bounds_exact.lipschitz[mlp->mlp.activation];
     rs_lambda_block block = {
         .post_norm = bare && mixer->after.kind != RS_NORM_NONE && mlp->after.kind != RS_NORM_NONE,
-        .row_stochastic = op->mix_identity == 0 && op->mix_softmax == 1 && op->mix_uniform == 0 &&
-                          !op->cross,
+        .row_stochastic =
+            op->mix_identity == 0 && op->mix_softmax == 1 && op->mix_uniform == 0 && !op->cross,
         .relu = mlp->mlp.activation == RS_ACT_RELU,
         .activation_lipschitz = isfinite(slope) && !mlp->mlp.gate.weight ? slope : NAN,
         .mixing_norm = mixing,

@@ -33,8 +33,14 @@ enum {
     COLUMNS
 };
 
-#define REAL(n, p, f) {.name = n, .type = RS_COLUMN_REAL, .provenance = p, .formula = f}
-#define TEXT(n, p, f) {.name = n, .type = RS_COLUMN_TEXT, .provenance = p, .formula = f}
+#define REAL(n, p, f)                                                                              \
+    {                                                                                              \
+        .name = n, .type = RS_COLUMN_REAL, .provenance = p, .formula = f                           \
+    }
+#define TEXT(n, p, f)                                                                              \
+    {                                                                                              \
+        .name = n, .type = RS_COLUMN_TEXT, .provenance = p, .formula = f                           \
+    }
 
 static const rs_column columns[COLUMNS] = {
     [SAMPLE] = {.name = "sample", .type = RS_COLUMN_INT, .formula = "from 0"},
@@ -46,11 +52,10 @@ static const rs_column columns[COLUMNS] = {
     [CERTIFIED] = REAL("lambda_certified", "certified",
                        "with the norm of the sum: every λ ≥ this keeps the wanted fraction (L3); "
                        "models without one: lambda_exact_high"),
-    [CERTIFIED_NEGATIVE] = REAL("lambda_certified_negative", "certified",
-                                "and every λ ≤ this"),
+    [CERTIFIED_NEGATIVE] = REAL("lambda_certified_negative", "certified", "and every λ ≤ this"),
     [OWN] = REAL("lambda", "measured", "the skip strength that the model has"),
-    [KEPT_NOW] = REAL("kept_now", "measured",
-                      "μ behind the mixer over μ before it, at the model's own λ"),
+    [KEPT_NOW] =
+        REAL("kept_now", "measured", "μ behind the mixer over μ before it, at the model's own λ"),
     [KEPT_NOW_ERROR] = REAL("kept_now_error", "certified", "|kept_now − truth| is at most this"),
     [THEOREM_A] = REAL("demanded_by_theorem_a", "certified", "|λ| from there on suffices (L6)"),
     [THEOREM_A_FAILED] = TEXT("theorem_a_failed", "certified", "hypothesis that fails here"),
@@ -67,14 +72,14 @@ static const rs_column columns[COLUMNS] = {
     [EQ7_FAILED] = TEXT("eq7_failed", "published", "hypothesis that fails here"),
     [GAIN] = REAL("weights_only_gain", "certified",
                   "c: ‖o_i‖ ≤ c√d for every input, from the weights alone (L12)"),
-    [CONSENSUS] = REAL("consensus_multiplier", "predicted",
-                       "below 1 collapse attracts locally (L17)"),
+    [CONSENSUS] =
+        REAL("consensus_multiplier", "predicted", "below 1 collapse attracts locally (L17)"),
     [CONSENSUS_FAILED] = TEXT("consensus_failed", "predicted", "hypothesis that fails here"),
     [SMOOTHING] = REAL("over_smoothing_v", "certified",
                        "μ behind the block ≤ v μ before it, with gains, Lipschitz constant and "
                        "scales as they are (L18)"),
-    [SMOOTHING_PUBLISHED] = REAL("over_smoothing_published", "published",
-                                 "v as published: ReLU, gains and skips 1"),
+    [SMOOTHING_PUBLISHED] =
+        REAL("over_smoothing_published", "published", "v as published: ReLU, gains and skips 1"),
     [SMOOTHING_FAILED] = TEXT("over_smoothing_failed", "certified", "hypothesis that fails here"),
 };
 
@@ -104,12 +109,9 @@ static rs_status add_row(rs_table *t, int64_t s, int32_t l, const rs_lambda_row 
     const struct {
         size_t column;
         const char *text;
-    } texts[] = {{THEOREM_A_FAILED, r->failed_a},
-                 {THEOREM_B_FAILED, r->failed_b},
-                 {THEOREM_D_FAILED, r->failed_d},
-                 {EQ7_FAILED, r->failed_eq7},
-                 {CONSENSUS_FAILED, r->failed_consensus},
-                 {SMOOTHING_FAILED, r->failed_smoothing}};
+    } texts[] = {{THEOREM_A_FAILED, r->failed_a},         {THEOREM_B_FAILED, r->failed_b},
+                 {THEOREM_D_FAILED, r->failed_d},         {EQ7_FAILED, r->failed_eq7},
+                 {CONSENSUS_FAILED, r->failed_consensus}, {SMOOTHING_FAILED, r->failed_smoothing}};
     RS_TRY(rs_table_add_row(t, &row, err));
     rs_table_set_int(t, row, SAMPLE, s);
     rs_table_set_int(t, row, LAYER, l);
@@ -123,11 +125,12 @@ static rs_status add_row(rs_table *t, int64_t s, int32_t l, const rs_lambda_row 
 rs_status rs_certify_lambda_table(rs_result *result, const rs_certify_lambda *lambda, rs_error *err)
 {
     rs_table *t;
-    RS_TRY(rs_result_add_table(result, "lambda", "Skip strengths that keep the tokens apart",
-                               "For the mixer of each layer, on each sample: which λ certainly keep "
-                               "the wanted fraction of μ(X) = ‖X − 1x̄ᵀ‖_F, and what the theorems "
-                               "would demand",
-                               columns, COLUMNS, &t, err));
+    RS_TRY(
+        rs_result_add_table(result, "lambda", "Skip strengths that keep the tokens apart",
+                            "For the mixer of each layer, on each sample: which λ certainly keep "
+                            "the wanted fraction of μ(X) = ‖X − 1x̄ᵀ‖_F, and what the theorems "
+                            "would demand",
+                            columns, COLUMNS, &t, err));
     for (int64_t s = 0; s < rs_certify_lambda_samples(lambda); s++)
         for (int32_t l = 0; l < rs_certify_lambda_network(lambda)->n_layers; l++) {
             const rs_lambda_row *row = rs_certify_lambda_row(lambda, s, l);
@@ -140,7 +143,8 @@ rs_status rs_certify_lambda_table(rs_result *result, const rs_certify_lambda *la
 rs_status rs_certify_lambda_findings(rs_result *result, const rs_certify_lambda *lambda,
                                      rs_error *err)
 {
-    int32_t layers = rs_certify_lambda_network(lambda)->n_layers, worst_layer = -1, short_layer = -1;
+    int32_t layers = rs_certify_lambda_network(lambda)->n_layers, worst_layer = -1,
+            short_layer = -1;
     double worst = -INFINITY, least_kept = INFINITY, kept = rs_certify_lambda_kept(lambda);
     int64_t rows = 0, enough = 0, unknown = 0;
     for (int64_t s = 0; s < rs_certify_lambda_samples(lambda); s++)

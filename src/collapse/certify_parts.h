@@ -15,10 +15,10 @@ void rs_certify_pass_close(rs_certify_pass *pass); /* NULL is fine */
 /* certify_published.c: the published bounds and the corrected recursion for all layers of a sample;
  * logs to base 10, NaN: none. */
 typedef struct rs_published_row {
-    double log_depth, log_layer;     /* theorem from the input; lemma from the measured state */
+    double log_depth, log_layer; /* theorem from the input; lemma from the measured state */
     double log_recursion, log_recursion_layer; /* of ‖R‖₁,∞ about the mean */
-    double gamma_min, beta, range;   /* of this layer */
-    const char *failed;              /* first hypothesis that fails up to here; NULL: none */
+    double gamma_min, beta, range;             /* of this layer */
+    const char *failed; /* first hypothesis that fails up to here; NULL: none */
     const char *recursion_failed;
 } rs_published_row;
 void rs_certify_published(rs_published_row *out, const rs_certify_pass *pass,
@@ -44,14 +44,14 @@ typedef struct rs_certify_row {
     rs_certify_prediction predicted;
     rs_rate rate;
     bool equal_input; /* the tokens that enter layer 0 are all the same */
-    double tau; /* largest over the heads; NaN: no attention */
+    double tau;       /* largest over the heads; NaN: no attention */
 } rs_certify_row;
 
 typedef struct rs_certified {
     const rs_network *network;
     rs_certify_row *rows; /* [samples, layers]; samples without tokens have tokens 0 */
     int64_t samples;
-    double *chains;       /* [layers, layers] log10, NaN: none */
+    double *chains;        /* [layers, layers] log10, NaN: none */
     double *weight_chains; /* the same with mixings bounded from the weights */
     const rs_certify_options *options;
 } rs_certified;

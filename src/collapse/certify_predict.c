@@ -2,9 +2,9 @@
  * certify_predict.c: the leading-order law of one layer (dong2021.md 2.9, 6.4), as a matrix.
  *
  * About the mean token the logits are r_j + E_ij with E of second order in the residual R, so that
- * with p = softmax(r) the mixer turns R into Σ_h Δ_h R W_h, Δ_ij = p_j (E_ij − Σ_k p_k E_ik): a cubic
- * law. Under a causal mask the rows' own base distributions differ and the law is linear:
- * Σ_h P_h R W_h, P_ij = softmax over j ≤ i of r. Norms and MLPs behind it are linearised about their
+ * with p = softmax(r) the mixer turns R into Σ_h Δ_h R W_h, Δ_ij = p_j (E_ij − Σ_k p_k E_ik): a
+ * cubic law. Under a causal mask the rows' own base distributions differ and the law is linear: Σ_h
+ * P_h R W_h, P_ij = softmax over j ≤ i of r. Norms and MLPs behind it are linearised about their
  * mean token. Nothing here is certified.
  */
 #include "collapse/certify_gather.h"
@@ -79,13 +79,12 @@ rs_status rs_predict_begin_layer(rs_certify_gather *g, int32_t l, const double *
     g->predicting = why == NULL;
     for (int64_t s = 0; s < g->batch.batch.samples; s++) {
         const rs_certify_state *in = rs_pass_state(g->pass, g->batch.first + s, l);
-        g->reasons[s] = why                       ? why
-                        : rs_batch_rows(g, s) < 2 ? "one token"
-                        : !in->finite             ? "not finite"
-                        : in->equal || in->diameter == 0
-                            ? "the tokens are equal"
-                        : in->at_floor ? "the entering residual is rounding"
-                                       : NULL;
+        g->reasons[s] = why                              ? why
+                        : rs_batch_rows(g, s) < 2        ? "one token"
+                        : !in->finite                    ? "not finite"
+                        : in->equal || in->diameter == 0 ? "the tokens are equal"
+                        : in->at_floor                   ? "the entering residual is rounding"
+                                                         : NULL;
         g->sample_predicts[s] = g->reasons[s] == NULL;
         *slot(g, s, l) = (rs_certify_prediction){NAN, NAN, g->reasons[s]};
     }
@@ -186,8 +185,7 @@ static void causal_rows(double *delta, int64_t n, const double *mean)
 }
 
 rs_status rs_predict_attention(rs_certify_gather *g, const rs_attention_view *view,
-                               const double *mean_logits, double range, double *work,
-                               rs_error *err)
+                               const double *mean_logits, double range, double *work, rs_error *err)
 {
     const rs_branch *branch = &g->network->layers[view->layer].branches[0];
     const rs_attention_op *op = &branch->attention;
@@ -294,8 +292,7 @@ static double slope(double x, rs_activation a)
         return 0.5 * erfc(-x * M_SQRT1_2) + x * exp(-0.5 * x * x) / sqrt(2 * M_PI);
     case RS_ACT_GELU_TANH:
         t = tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
-        return 0.5 * (1 + t) +
-               0.5 * x * (1 - t * t) * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
+        return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
     case RS_ACT_QUICK_GELU:
         s = 1 / (1 + exp(-1.702 * x));
         return s + 1.702 * x * s * (1 - s);
@@ -421,8 +418,7 @@ static void compare(rs_certify_gather *g, int64_t s, int32_t l, const double *x)
     out->reason = NULL;
 }
 
-rs_status rs_predict_out(rs_certify_gather *g, int32_t l, int32_t b, const double *x,
-                         rs_error *err)
+rs_status rs_predict_out(rs_certify_gather *g, int32_t l, int32_t b, const double *x, rs_error *err)
 {
     const rs_layer *layer = &g->network->layers[l];
     const rs_branch *branch = &layer->branches[b];

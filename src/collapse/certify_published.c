@@ -1,6 +1,7 @@
 /*
  * certify_published.c: the published bounds with their own constants, and the corrected recursion
- * of the composite norm (docs/certificates.md, P1 to P3 and C7), each with the hypothesis that fails.
+ * of the composite norm (docs/certificates.md, P1 to P3 and C7), each with the hypothesis that
+ * fails.
  */
 #include "collapse/certify_parts.h"
 
@@ -87,10 +88,8 @@ static layer_numbers numbers_of(const rs_certify_pass *pass, const rs_weight_nor
     const rs_branch *mixer = rs_layer_mixer(layer);
     layer_numbers out = {.gamma = NAN, .beta = NAN, .range = NAN, .heads = 1};
     mlp_factors(&out, layer, &norms->layers[l], c);
-    out.step = (rs_recursion_step){.heads = heads,
-                                   .skip = 1,
-                                   .mlp_one = out.mlp_one,
-                                   .mlp_inf = out.mlp_inf};
+    out.step = (rs_recursion_step){
+        .heads = heads, .skip = 1, .mlp_one = out.mlp_one, .mlp_inf = out.mlp_inf};
     if (!mixer || mixer->scale == 0) return out;
     int32_t b = (int32_t)(mixer - layer->branches);
     const rs_branch_norms *n = &norms->layers[l].branches[b];
@@ -103,15 +102,12 @@ static layer_numbers numbers_of(const rs_certify_pass *pass, const rs_weight_nor
     out.step.scale = fabs(mixer->scale);
     for (int32_t h = 0; h < n->n_heads; h++) {
         const rs_head_norms *w = &n->heads[h];
-        double gamma =
-            rs_gamma_min(seen[h].sum_ranges, seen[h].range, out.scale, r, r, w->qk.one);
+        double gamma = rs_gamma_min(seen[h].sum_ranges, seen[h].range, out.scale, r, r, w->qk.one);
         out.gamma = fmax(out.gamma, gamma);
         out.range = fmax(out.range, seen[h].range);
         out.beta = fmax(out.beta, w->qk.one * sqrt(w->w.one * w->w.inf));
-        heads[h] = (rs_head_sums){.qk_one = out.scale * w->qk.one,
-                                  .w_one = w->w.one,
-                                  .w_inf = w->w.inf,
-                                  .range = NAN};
+        heads[h] = (rs_head_sums){
+            .qk_one = out.scale * w->qk.one, .w_one = w->w.one, .w_inf = w->w.inf, .range = NAN};
     }
     return out;
 }
@@ -151,7 +147,8 @@ static void recursion(rs_published_row *row, depth *so_far, layer_numbers *n, rs
     }
     if (shape_fails(&pass->network->layers[l])) return;
     const rs_branch *mixer = rs_layer_mixer(&pass->network->layers[l]);
-    const rs_certify_head *seen = rs_pass_heads(pass, s, l, mixer - pass->network->layers[l].branches);
+    const rs_certify_head *seen =
+        rs_pass_heads(pass, s, l, mixer - pass->network->layers[l].branches);
     for (int32_t h = 0; h < n->step.n_heads; h++)
         heads[h].range = seen[h].range * (1 + 1e-9);
     row->log_recursion_layer = 0.5 * rs_recursion_bound(2 * log_of(r), &n->step, c) + centre;
@@ -162,7 +159,11 @@ void rs_certify_published(rs_published_row *out, const rs_certify_pass *pass,
                           const rs_bound_constants *c)
 {
     double first = rs_pass_state(pass, s, 0)->residual_1inf;
-    depth so_far = {.gamma = NAN, .beta = NAN, .heads = 1, .scale = NAN, .lipschitz = 1,
+    depth so_far = {.gamma = NAN,
+                    .beta = NAN,
+                    .heads = 1,
+                    .scale = NAN,
+                    .lipschitz = 1,
                     .log_q = 2 * log_of(first)};
     for (int32_t l = 0; l < pass->network->n_layers; l++) {
         const rs_layer *layer = &pass->network->layers[l];

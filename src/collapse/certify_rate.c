@@ -37,8 +37,9 @@ static rs_rate linear(const rs_certify_pass *pass, int64_t s, int32_t l, rs_rate
         return rate;
     }
     rate.class = "linear";
-    rate.evidence = causal ? "causal mask: the second eigenvalue of the mixing matrices"
-                           : "positions in the logits: the second eigenvalue of the mixing matrices";
+    rate.evidence = causal
+                        ? "causal mask: the second eigenvalue of the mixing matrices"
+                        : "positions in the logits: the second eigenvalue of the mixing matrices";
     return rate;
 }
 
@@ -46,8 +47,7 @@ rs_rate rs_certify_rate(const rs_certify_pass *pass, int64_t s, int32_t l)
 {
     const rs_layer *layer = &pass->network->layers[l];
     const rs_certify_state *in = rs_pass_state(pass, s, l), *out = rs_pass_state(pass, s, l + 1);
-    const rs_certify_prediction *predicted =
-        &pass->predictions[s * pass->network->n_layers + l];
+    const rs_certify_prediction *predicted = &pass->predictions[s * pass->network->n_layers + l];
     rs_rate rate = {.class = "none",
                     .measured = out->relative_residual / in->relative_residual,
                     .law = NAN,
@@ -65,9 +65,10 @@ rs_rate rs_certify_rate(const rs_certify_pass *pass, int64_t s, int32_t l)
     } else if (!mixer || mixer->scale == 0) {
         rate.evidence = "no attention in this layer";
     } else if (mixer->skip != 0) {
-        rate.evidence = rate.measured < SHRINKS ? "the skip carries the residual; it shrinks beside "
-                                                  "the mean all the same"
-                                                : "the skip carries the residual";
+        rate.evidence = rate.measured < SHRINKS
+                            ? "the skip carries the residual; it shrinks beside "
+                              "the mean all the same"
+                            : "the skip carries the residual";
     } else if (!predicted->reason && predicted->error <= AGREES &&
                !rs_not_bilinear(&mixer->attention)) {
         rate.class = "cubic";

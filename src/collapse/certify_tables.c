@@ -59,9 +59,18 @@ enum {
     COLUMNS
 };
 
-#define REAL(n, p, f) {.name = n, .type = RS_COLUMN_REAL, .provenance = p, .formula = f}
-#define TEXT(n, p, f) {.name = n, .type = RS_COLUMN_TEXT, .provenance = p, .formula = f}
-#define BOOL(n, p, f) {.name = n, .type = RS_COLUMN_BOOL, .provenance = p, .formula = f}
+#define REAL(n, p, f)                                                                              \
+    {                                                                                              \
+        .name = n, .type = RS_COLUMN_REAL, .provenance = p, .formula = f                           \
+    }
+#define TEXT(n, p, f)                                                                              \
+    {                                                                                              \
+        .name = n, .type = RS_COLUMN_TEXT, .provenance = p, .formula = f                           \
+    }
+#define BOOL(n, p, f)                                                                              \
+    {                                                                                              \
+        .name = n, .type = RS_COLUMN_BOOL, .provenance = p, .formula = f                           \
+    }
 
 static const rs_column bound_columns[COLUMNS] = {
     [SAMPLE] = {.name = "sample", .type = RS_COLUMN_INT, .formula = "from 0"},
@@ -69,9 +78,10 @@ static const rs_column bound_columns[COLUMNS] = {
     [MEASURED] = REAL("measured_diameter", "measured",
                       "max ‖X_i − X_j‖₂ of the tokens that leave the layer, float64 pass"),
     [LOG_MEASURED] = REAL("log10_measured", "measured", "log10 of measured_diameter"),
-    [CERTIFIED] = REAL("certified_diameter", "certified",
-                       "least of the proved upper bounds of the diameter that leaves the layer, over "
-                       "all measured states to start from (docs/certificates.md, C3 to C6)"),
+    [CERTIFIED] =
+        REAL("certified_diameter", "certified",
+             "least of the proved upper bounds of the diameter that leaves the layer, over "
+             "all measured states to start from (docs/certificates.md, C3 to C6)"),
     [LOG_CERTIFIED] = REAL("log10_certified", "certified", "log10 of certified_diameter"),
     [PUBLISHED] = REAL("published", "published",
                        "bound of ‖R‖₁,∞ behind the layer as published, from the input: "
@@ -110,8 +120,8 @@ static const rs_column bound_columns[COLUMNS] = {
                       "skip: C6; enclosure: the float64 pass with all its rounding bounded "
                       "(--rigorous)"),
     [CERTIFIED_FAILED] = TEXT("certified_failed", "certified", "why there is no certificate"),
-    [RESIDUAL_1INF] = REAL("residual_1inf", "measured",
-                           "‖X − 1x̄ᵀ‖₁,∞ = √(‖·‖₁‖·‖∞) behind the layer"),
+    [RESIDUAL_1INF] =
+        REAL("residual_1inf", "measured", "‖X − 1x̄ᵀ‖₁,∞ = √(‖·‖₁‖·‖∞) behind the layer"),
     [LOG_RESIDUAL_1INF] = REAL("log10_residual_1inf", "measured", NULL),
     [RESIDUAL_FRO] = REAL("residual_fro", "measured", "‖X − 1x̄ᵀ‖_F behind the layer"),
     [RELATIVE_RESIDUAL] = REAL("relative_residual", "measured", "‖X − 1x̄ᵀ‖_F/‖X‖_F"),
@@ -122,9 +132,10 @@ static const rs_column bound_columns[COLUMNS] = {
                              "the published bound of this layer alone, from the measured residual "
                              "that enters it: 4γβHλ/√d ‖R‖³ (P1)"),
     [LOG_PUBLISHED_LAYER] = REAL("log10_published_one_layer", "published", NULL),
-    [RECURSION] = REAL("recursion", "certified",
-                       "corrected composite-norm recursion from the input, about the mean (C7, C8); "
-                       "float64"),
+    [RECURSION] =
+        REAL("recursion", "certified",
+             "corrected composite-norm recursion from the input, about the mean (C7, C8); "
+             "float64"),
     [LOG_RECURSION] = REAL("log10_recursion", "certified", NULL),
     [RECURSION_LAYER] = REAL("recursion_one_layer", "certified",
                              "the same for this layer alone, with the measured logit ranges"),
@@ -137,13 +148,14 @@ static const rs_column bound_columns[COLUMNS] = {
     [RANGE_MAX] = REAL("range_max", "measured",
                        "max_h max_i range_j E_ij about the mean token; the published lemma asks "
                        "for ≤ 1.256"),
-    [TAU] = REAL("mixing_contraction", "measured",
-                 "largest over heads of τ(P) = max TV(P_i, P_i')"),
+    [TAU] =
+        REAL("mixing_contraction", "measured", "largest over heads of τ(P) = max TV(P_i, P_i')"),
     [PREDICTION_ERROR] = REAL("prediction_error", "predicted", "‖R_pred − R‖_F/‖R‖_F"),
     [PREDICTION_FAILED] = TEXT("prediction_failed", "predicted", "why there is no prediction"),
     [RATE_MEASURED] = REAL("rate_measured", "measured",
                            "relative residual behind the layer over the one before it"),
-    [RATE_LAW] = REAL("rate_law", "measured", "|λ₂| of the mixing matrices, the largest over heads"),
+    [RATE_LAW] =
+        REAL("rate_law", "measured", "|λ₂| of the mixing matrices, the largest over heads"),
     [RATE_EVIDENCE] = TEXT("rate_evidence", "measured", NULL),
 };
 
@@ -164,16 +176,14 @@ static double log_of(double x)
 static void set_upper(rs_table *t, size_t row, size_t plain, const rs_certificate *c)
 {
     if (c->failed) return;
-    if (c->upper > 0 || c->log_upper == -INFINITY)
-        rs_table_set_real(t, row, plain, c->upper);
+    if (c->upper > 0 || c->log_upper == -INFINITY) rs_table_set_real(t, row, plain, c->upper);
     rs_table_set_real(t, row, plain + 1, c->log_upper);
 }
 
 static bool vacuous(const rs_certify_row *r)
 {
     const rs_certificate *best = &r->certificate.best;
-    return !best->failed && r->out->longest > 0 &&
-           best->log_upper >= log10(2 * r->out->longest);
+    return !best->failed && r->out->longest > 0 && best->log_upper >= log10(2 * r->out->longest);
 }
 
 static rs_status add_certificates(rs_table *t, size_t row, const rs_certify_row *r, rs_error *err)
@@ -343,19 +353,21 @@ static const rs_column chain_columns[] = {
     {.name = "log10_weights_only",
      .type = RS_COLUMN_REAL,
      .provenance = "certified",
-     .formula = "the same with the mixings bounded from the weights, tanh(scale·‖W_QK‖₂δ²/4), where "
-                "the logits are bilinear"},
+     .formula =
+         "the same with the mixings bounded from the weights, tanh(scale·‖W_QK‖₂δ²/4), where "
+         "the logits are bilinear"},
 };
 
 static rs_status chains(rs_result *result, const rs_certified *c, rs_error *err)
 {
     rs_table *t;
     int32_t layers = c->network->n_layers;
-    RS_TRY(rs_result_add_table(result, "chains", "Measure until small, then certify",
-                               "Certificates from each measured state through all layers behind it; "
-                               "the largest over the samples. Beyond the first layer of a chain "
-                               "column conditional of table bounds applies",
-                               chain_columns, COUNT(chain_columns), &t, err));
+    RS_TRY(
+        rs_result_add_table(result, "chains", "Measure until small, then certify",
+                            "Certificates from each measured state through all layers behind it; "
+                            "the largest over the samples. Beyond the first layer of a chain "
+                            "column conditional of table bounds applies",
+                            chain_columns, COUNT(chain_columns), &t, err));
     for (int32_t source = 0; source < layers; source++)
         for (int32_t l = source; l < layers; l++) {
             double value = c->chains[(int64_t)source * layers + l];

@@ -147,8 +147,8 @@ static double top_eigenvalue(const double *s, int64_t n, room *r)
 
 /* ---- Grams ---- */
 
-/* The power of two that brings the largest entry of a into [1/2, 1): 2^-exponent. False: an entry is
- * not finite. */
+/* The power of two that brings the largest entry of a into [1/2, 1): 2^-exponent. False: an entry
+ * is not finite. */
 static bool exponent_of(int *exponent, const double *a, int64_t count)
 {
     double most = 0;
@@ -273,7 +273,8 @@ static void row_gram(double *g, const double *t, int64_t r, int64_t len)
             g[i * r + j] = g[j * r + i];
 }
 
-/* L (row-major lower, zeros above) with G_A ≤ L Lᵀ + loss·I as forms; false: no factor, use norms. */
+/* L (row-major lower, zeros above) with G_A ≤ L Lᵀ + loss·I as forms; false: no factor, use norms.
+ */
 static bool lower_factor(double *l, double *loss, const double *g, int64_t r)
 {
     memcpy(l, g, (size_t)r * (size_t)r * sizeof *l);
@@ -375,7 +376,8 @@ rs_status rs_product_bounds(rs_product_norms *out, const double *a, const double
         out->right_fro = ldexp(out->right_fro, f.eb);
         /* A zero factor gives exactly zero, not what underflow allows. */
         if (all_zero(a, r * m)) out->left_two = out->left_fro = out->two = out->one = out->inf = 0;
-        if (all_zero(b, r * n)) out->right_two = out->right_fro = out->two = out->one = out->inf = 0;
+        if (all_zero(b, r * n))
+            out->right_two = out->right_fro = out->two = out->one = out->inf = 0;
     }
     close_factors(&f);
     return status;

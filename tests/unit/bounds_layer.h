@@ -1,5 +1,5 @@
-/* bounds_layer.h: attention layers, MLPs and norms of a few tokens by plain loops, for test_bounds.c:
- * what the inequalities are compared with. */
+/* bounds_layer.h: attention layers, MLPs and norms of a few tokens by plain loops, for
+ * test_bounds.c: what the inequalities are compared with. */
 #ifndef RS_TEST_BOUNDS_LAYER_H
 #define RS_TEST_BOUNDS_LAYER_H
 
@@ -211,8 +211,8 @@ static inline void run_mlp(double *out, const double *x, const small_mlp *m)
             up += m->up[u * m->d + k] * x[k];
             gate += m->gate[u * m->d + k] * x[k];
         }
-        h[u] = m->gated ? activation_of(gate, m->activation) * up
-                        : activation_of(up, m->activation);
+        h[u] =
+            m->gated ? activation_of(gate, m->activation) * up : activation_of(up, m->activation);
     }
     for (int k = 0; k < m->d; k++) {
         out[k] = 0;

@@ -114,8 +114,8 @@ static void total_variation(void **state)
         for (int t = 0; t < 20000; t++) {
             double y[16];
             for (int j = 0; j < 2 * n; j++)
-                y[j] = z[j] + (rs_random_uniform(&random) < 0.4 ? size : 0) *
-                                  rs_random_normal(&random);
+                y[j] = z[j] +
+                       (rs_random_uniform(&random) < 0.4 ? size : 0) * rs_random_normal(&random);
             double r = tv_ratio(y, n, &rs_bounds_exact);
             if (r > best) best = r, memcpy(z, y, sizeof z);
             if (t % 1000 == 999) size *= 0.7;
@@ -209,8 +209,7 @@ static void perturbation_sum(void **state)
             double sum = 0;
             for (int i = 0; i < n; i++)
                 sum += fabs(rows[i * n + j] - p[j]);
-            double ratio =
-                sum / (p[j] * one * rs_perturbation_constant(range, &rs_bounds_exact));
+            double ratio = sum / (p[j] * one * rs_perturbation_constant(range, &rs_bounds_exact));
             worst = fmax(worst, ratio);
         }
         if (range <= 1.256)
@@ -289,7 +288,8 @@ static void norm_factor(void **state)
     for (int t = 0; t < 100000; t++) {
         int d = 2 + (int)(rs_random_uniform(&random) * 5);
         bool centred = rs_random_uniform(&random) < 0.5;
-        double x[6], y[6], g[6], eps = rs_random_uniform(&random) < 0.5 ? 0 : pick(&random, 1e-8, 1);
+        double x[6], y[6], g[6],
+            eps = rs_random_uniform(&random) < 0.5 ? 0 : pick(&random, 1e-8, 1);
         double largest = 0, size = pick(&random, 1e-4, 3);
         for (int k = 0; k < d; k++) {
             x[k] = rs_random_normal(&random);
@@ -309,8 +309,7 @@ static void norm_factor(void **state)
         if (!(before > 1e-9) || !(fmin(sx, sy) > 1e-6)) continue;
         double ratio = after / bound_norm(before, largest, fmin(sx, sy), &rs_bounds_exact);
         worst = fmax(worst, ratio);
-        worst_small =
-            fmax(worst_small, after / bound_norm(before, largest, fmin(sx, sy), &small));
+        worst_small = fmax(worst_small, after / bound_norm(before, largest, fmin(sx, sy), &small));
     }
     print_message("  C4: 100000 instances, largest ratio %.6f\n", worst);
     assert_true(worst <= 1 + 1e-9);
@@ -392,8 +391,8 @@ static void diameter_theorem(void **state)
     assert_true(climbed > 0.98);
 }
 
-/* n = 2, tokens ±u/2, u a top eigenvector of a symmetric W_QK, W_V = I: equality. In balls the bound
- * is never below the truth at 300 bits, within 1e-12 of it; float64 by itself often is. */
+/* n = 2, tokens ±u/2, u a top eigenvector of a symmetric W_QK, W_V = I: equality. In balls the
+ * bound is never below the truth at 300 bits, within 1e-12 of it; float64 by itself often is. */
 static void diameter_tight(void **state)
 {
     (void)state;
@@ -404,7 +403,8 @@ static void diameter_tight(void **state)
     small.range_share *= 0.95;
     random = rs_random_new(18, 0);
     for (int t = 0; t < 4000; t++) {
-        double k = pick(&random, 1e-6, 10), delta = pick(&random, 1e-8, 2), w = pick(&random, .1, 3);
+        double k = pick(&random, 1e-6, 10), delta = pick(&random, 1e-8, 2),
+               w = pick(&random, .1, 3);
         extremal_pair pair = extremal(k, delta, w, &rs_bounds_exact);
         assert_false(pair.bound_below);
         assert_true(pair.gap < 1e-12);
@@ -481,8 +481,9 @@ static void skip_interval(void **state)
         assert_true(after <= got.hi + room && after >= got.lo - room);
         if (got.lo > 0) positive++, tight = fmax(tight, got.lo / after);
     }
-    print_message("  C6: 100000 instances, %lld with a positive bound from below, largest ratio %.6f\n",
-                  (long long)positive, tight);
+    print_message(
+        "  C6: 100000 instances, %lld with a positive bound from below, largest ratio %.6f\n",
+        (long long)positive, tight);
     assert_true(positive > 10000 && tight > 0.999);
 }
 

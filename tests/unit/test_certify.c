@@ -124,11 +124,12 @@ static void all_families(void **state)
 {
     (void)state;
     static const char *const families[] = {
-        "bert",   "albert", "roberta", "gpt2",   "gpt_neox", "llama", "qwen2",
-        "qwen3",  "gemma",  "gemma2",  "gemma3", "xlnet",    "opt",   "phi",
-        "olmo2",  "falcon", "granite", "phi3",   "distilbert", "mistral", "olmo", "camembert",
-        "gpt2_scales", "gemma3_scaled", "llama_old_form", "bert_relu", "xlnet_clamp", "qwen2_window",
-        "falcon_new", "gpt_neox_serial"};
+        "bert",      "albert",      "roberta",      "gpt2",          "gpt_neox",
+        "llama",     "qwen2",       "qwen3",        "gemma",         "gemma2",
+        "gemma3",    "xlnet",       "opt",          "phi",           "olmo2",
+        "falcon",    "granite",     "phi3",         "distilbert",    "mistral",
+        "olmo",      "camembert",   "gpt2_scales",  "gemma3_scaled", "llama_old_form",
+        "bert_relu", "xlnet_clamp", "qwen2_window", "falcon_new",    "gpt_neox_serial"};
     int met = 0;
     put(tokens_path, "[[1,2,3,4,5,6,7],[5,3],[7],[2,2,2,2]]");
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
@@ -152,10 +153,10 @@ static void edits(void **state)
     (void)state;
     static const struct {
         const char *name, *value;
-    } options[] = {{"no-skip", NULL},   {"no-mlp", NULL},          {"no-norm", NULL},
-                   {"lambda", "2.5"},   {"lambda", "mixer:0"},     {"lambda", "1e6"},
-                   {"lambda", "-1"},    {"temperature", "0.01"},   {"temperature", "50"},
-                   {"depth", "7"},      {"residual-scale", "0.1"}, {"uniform-attention", NULL},
+    } options[] = {{"no-skip", NULL},   {"no-mlp", NULL},           {"no-norm", NULL},
+                   {"lambda", "2.5"},   {"lambda", "mixer:0"},      {"lambda", "1e6"},
+                   {"lambda", "-1"},    {"temperature", "0.01"},    {"temperature", "50"},
+                   {"depth", "7"},      {"residual-scale", "0.1"},  {"uniform-attention", NULL},
                    {"shaped", "1,1,1"}, {"attention-rescale", "2"}, {"center-attention", NULL},
                    {"no-mask", NULL}};
     static const char *const families[] = {"bert", "gpt2", "llama"};
@@ -169,9 +170,9 @@ static void edits(void **state)
                 snprintf(what, sizeof what, "%s --%s", families[f], options[i].name);
                 rs_certify_request request = request_for(path);
                 request.options.rigorous = rigorous;
-                assert_int_equal(rs_edit_option(&request.options.edit, options[i].name,
-                                                options[i].value, &err),
-                                 RS_OK);
+                assert_int_equal(
+                    rs_edit_option(&request.options.edit, options[i].name, options[i].value, &err),
+                    RS_OK);
                 rs_result *result = run(&request);
                 if (check_bounds(result, what) == 0) fail_msg("%s: no bound at all", what);
                 rs_result_free(result);
@@ -210,8 +211,8 @@ static void pure_attention(void **state)
             bool floor = whole(bounds, row, "at_floor") == 1;
             if (whole(bounds, row, "published_valid") == 1 && !floor) {
                 published++;
-                assert_true(measured <= cell(bounds, row, "log10_published") + 1e-9 +
-                                            log10(2 * (1 - 1.0 / 8)));
+                assert_true(measured <=
+                            cell(bounds, row, "log10_published") + 1e-9 + log10(2 * (1 - 1.0 / 8)));
             }
             if (strcmp(text(bounds, row, "rate_class"), "cubic") == 0) {
                 cubic++;
@@ -264,11 +265,11 @@ static void causal_half(void **state)
 static void skips_keep_apart(void **state)
 {
     (void)state;
-    rs_result *result = theory(
-        "{\"depth\":4,\"d_model\":8,\"heads\":2,\"kv_heads\":2,\"d_head\":4,\"seq_len\":6,"
-        "\"norm\":\"none\",\"skip_mixer\":1,\"branch_mixer\":1,\"mlp\":\"none\","
-        "\"init\":{\"wv\":\"normal(0, 0.001)\"}}",
-        false);
+    rs_result *result =
+        theory("{\"depth\":4,\"d_model\":8,\"heads\":2,\"kv_heads\":2,\"d_head\":4,\"seq_len\":6,"
+               "\"norm\":\"none\",\"skip_mixer\":1,\"branch_mixer\":1,\"mlp\":\"none\","
+               "\"init\":{\"wv\":\"normal(0, 0.001)\"}}",
+               false);
     const rs_table *bounds = rs_result_table(result, "bounds");
     check_bounds(result, "skip");
     for (size_t row = 0; row < rs_table_rows(bounds); row++) {
@@ -304,7 +305,8 @@ static void corners(void **state)
         "\"zero\"}}",
         "{\"depth\":2,\"d_model\":4,\"heads\":1,\"kv_heads\":1,\"d_head\":4,\"seq_len\":1}",
         "{\"depth\":3,\"d_model\":8,\"heads\":2,\"kv_heads\":1,\"d_head\":4,\"seq_len\":6,"
-        "\"positions\":\"rope\",\"norm\":\"sandwich\",\"norm_kind\":\"rmsnorm\",\"mlp\":\"swiglu\"}",
+        "\"positions\":\"rope\",\"norm\":\"sandwich\",\"norm_kind\":\"rmsnorm\",\"mlp\":"
+        "\"swiglu\"}",
         /* bounds far beyond the doubles */
         "{\"depth\":40,\"d_model\":8,\"heads\":2,\"kv_heads\":2,\"d_head\":4,\"seq_len\":5,"
         "\"norm\":\"none\",\"skip_mixer\":1e10,\"mlp\":\"none\"}",
@@ -380,7 +382,8 @@ static void memory(void **state)
 {
     (void)state;
     put(tokens_path, "[[1,2,3],[4,5]]");
-    static const char *const models[] = {RS_TEST_DATA "/forward/bert", RS_TEST_DATA "/forward/gpt2"};
+    static const char *const models[] = {RS_TEST_DATA "/forward/bert",
+                                         RS_TEST_DATA "/forward/gpt2"};
     for (size_t m = 0; m < 2; m++) {
         rs_certify_request request = request_for(models[m]);
         request.options.rigorous = m == 0;
@@ -422,14 +425,10 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_families),
-        cmocka_unit_test(edits),
-        cmocka_unit_test(pure_attention),
-        cmocka_unit_test(causal_half),
-        cmocka_unit_test(skips_keep_apart),
-        cmocka_unit_test(corners),
-        cmocka_unit_test(equal_tokens),
-        cmocka_unit_test(threads_change_nothing),
+        cmocka_unit_test(all_families),     cmocka_unit_test(edits),
+        cmocka_unit_test(pure_attention),   cmocka_unit_test(causal_half),
+        cmocka_unit_test(skips_keep_apart), cmocka_unit_test(corners),
+        cmocka_unit_test(equal_tokens),     cmocka_unit_test(threads_change_nothing),
         cmocka_unit_test(memory),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
