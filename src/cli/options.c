@@ -396,7 +396,7 @@ static rs_status store(cli_args *args, const cli_option *option, const char *val
         return RS_OK;
     case CLI_COUNT:
         RS_TRY(parse_count((uint64_t *)(void *)field, name, value, err));
-        if (option->commands == CLI_PROBE && *(const uint64_t *)(const void *)field == 0)
+        if (option->commands != CLI_ALL && *(const uint64_t *)(const void *)field == 0)
             return rs_fail(err, RS_E_BAD_OPTION, name, "give a whole number from 1",
                            "0 leaves nothing to do");
         return RS_OK;

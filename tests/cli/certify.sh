@@ -35,6 +35,9 @@ refused bad-expression "--lambda" "$model" --tokens ids.json --lambda nonsense
 refused not-found "nowhere.json" "$model" --tokens nowhere.json
 echo '[[1],[2,99]]' >range.json
 refused token-out-of-range "sample 1, position 1: id 99" "$model" --tokens range.json
+for count in --samples --batch --seq-len; do
+    refused bad-option "give a whole number from 1" "$model" --tokens ids.json $count 0
+done
 refused usage "a configuration has no weights" "$model/config.json" --tokens ids.json
 
 # ---- results ----
@@ -73,7 +76,9 @@ for name in ("lambda_exact_low lambda_exact_high lambda_certified demanded_by_th
 assert len(tables["lambda"]) == len(bounds) and len(tables["summary"]) == layers
 assert len(tables["chains"]) == layers * (layers + 1) // 2
 END
-    [ -s csv/bounds.csv ] && [ -s csv/lambda.csv ] && [ -s csv/chains.csv ] && [ -s a.html ] || note_failure "files of '$more' are missing"
+    for file in csv/bounds.csv csv/lambda.csv csv/chains.csv a.html; do
+        [ -s $file ] || note_failure "$file of '$more' is missing"
+    done
 done
 expect 0 "$RANKSCOPE" certify "$model" --tokens ids.json --table bounds,lambda,chains
 says out "Skip strengths that keep the tokens apart"
