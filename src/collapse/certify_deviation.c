@@ -12,9 +12,9 @@
 
 static const double U = DBL_EPSILON / 2, SLACK = 1 + 1e-12;
 
-/* An elementary function of the float64 engine (libm's exp, erfc, tanh, and what activations make of
- * them) is taken to err by at most this many units of roundoff of its argument or value: ten times
- * what glibc states for the worst of them. */
+/* An elementary function of the float64 engine (libm's exp, erfc, tanh, and what activations make
+ * of them) is taken to err by at most this many units of roundoff of its argument or value: ten
+ * times what glibc states for the worst of them. */
 static const double FUNCTION = 64;
 
 double rs_deviation_norm(double *least_std, const rs_norm_site *site, double deviation)
