@@ -231,6 +231,7 @@ static rs_status told_branch(void *user, int32_t l, int32_t b, rs_moment moment,
         return b == 0 ? rs_predict_begin_layer(g, l, view->data, err) : RS_OK;
     case RS_MOMENT_OP_IN:
         branch_op_in(g, l, b, view);
+        RS_TRY(rs_certify_lambda_begin(g, l, b, err));
         return rs_predict_op_in(g, l, b, view->data, err);
     case RS_MOMENT_OP_OUT:
         RS_TRY(branch_op_out(g, l, b, view, err));
@@ -367,6 +368,7 @@ static rs_status attention(void *user, const rs_attention_view *view, rs_error *
     if (bytes)
         head->second =
             second_eigenvalue(view, (double *)(((uintptr_t)work + 63) & ~(uintptr_t)63), bytes);
+    RS_TRY(rs_certify_lambda_mixing(g, view, work, err));
     return rs_predict_attention(g, view, row, head->range, work, err);
 }
 

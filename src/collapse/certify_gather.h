@@ -54,7 +54,12 @@ rs_status rs_predict_out(rs_certify_gather *g, int32_t l, int32_t b, const doubl
                          rs_error *err);
 void rs_predict_close(rs_certify_gather *g);
 
-/* certify_lambda.c: at the end of a branch, with what it read and what it added. */
+/* certify_lambda.c: before the heads of a branch, and with each head's matrix (from worker threads;
+ * work: n² doubles). */
+rs_status rs_certify_lambda_begin(rs_certify_gather *g, int32_t l, int32_t b, rs_error *err);
+rs_status rs_certify_lambda_mixing(rs_certify_gather *g, const rs_attention_view *view,
+                                   double *work, rs_error *err);
+/* At the end of a branch, with what it read and what it added. */
 rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, rs_error *err);
 
 #endif

@@ -286,6 +286,22 @@ static void skips_keep_apart(void **state)
     rs_result_free(result);
 }
 
+/* One head, W = I, uniform attention: differences are kept λ/(λ + 1) times. */
+static void consensus(void **state)
+{
+    (void)state;
+    rs_result *result = theory(
+        "{\"depth\":1,\"d_model\":8,\"heads\":1,\"kv_heads\":1,\"d_head\":8,\"seq_len\":5,"
+        "\"attention\":\"uniform\",\"norm\":\"post\",\"norm_kind\":\"rmsnorm\",\"mlp\":\"none\","
+        "\"skip_mixer\":3,\"branch_mixer\":1,\"init\":{\"wv\":\"identity\",\"wo\":\"identity\"}}",
+        false);
+    const rs_table *lambda = rs_result_table(result, "lambda");
+    assert_true(rs_table_rows(lambda) == 3);
+    for (size_t row = 0; row < 3; row++)
+        assert_true(fabs(cell(lambda, row, "consensus_multiplier") - 0.75) < 1e-6);
+    rs_result_free(result);
+}
+
 /* ---- corners ---- */
 
 static void corners(void **state)
@@ -425,10 +441,15 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_families),     cmocka_unit_test(edits),
-        cmocka_unit_test(pure_attention),   cmocka_unit_test(causal_half),
-        cmocka_unit_test(skips_keep_apart), cmocka_unit_test(corners),
-        cmocka_unit_test(equal_tokens),     cmocka_unit_test(threads_change_nothing),
+        cmocka_unit_test(all_families),
+        cmocka_unit_test(edits),
+        cmocka_unit_test(pure_attention),
+        cmocka_unit_test(causal_half),
+        cmocka_unit_test(skips_keep_apart),
+        cmocka_unit_test(consensus),
+        cmocka_unit_test(corners),
+        cmocka_unit_test(equal_tokens),
+        cmocka_unit_test(threads_change_nothing),
         cmocka_unit_test(memory),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
