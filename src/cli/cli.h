@@ -36,6 +36,9 @@ typedef struct cli_args {
     bool no_spectral, no_attention, no_loss, scan_too, grad;
     cli_edit edits[CLI_MOST_EDITS];
     size_t n_edits;
+    /* paths */
+    const char *max_length, *paths, *semantics;
+    bool sources;
     /* tokenize (and text) */
     bool no_special;
     /* certify */
@@ -55,7 +58,9 @@ enum {
     CLI_TOKENIZE = 8,
     CLI_LAB = 16,
     CLI_CERTIFY = 32,
-    CLI_ALL = 63
+    CLI_PATHS = 64,
+    CLI_RUNS = CLI_PROBE | CLI_CERTIFY | CLI_PATHS, /* run a model over inputs */
+    CLI_ALL = 127
 };
 
 typedef struct cli_option {
@@ -142,6 +147,7 @@ rs_status cli_set_machine(rs_result *result, const cli_args *args, double gflops
 int cli_scan(const cli_args *args);
 int cli_probe(const cli_args *args);
 int cli_certify(const cli_args *args);
+int cli_paths(const cli_args *args);
 int cli_doctor(const cli_args *args);
 int cli_tokenize(const cli_args *args);
 int cli_lab(const cli_args *args);

@@ -55,9 +55,6 @@ static rs_status parse_edits(rs_probe_options *options, const cli_args *args, rs
 
 static rs_status check_refused(const cli_args *args, rs_error *err)
 {
-    if (strcmp(args->precision, "residual") == 0)
-        return rs_fail(err, RS_E_UNSUPPORTED, "--precision", "use f32 or f64",
-                       "arithmetic that carries the residual by itself is not there yet");
     if (args->grad)
         return rs_fail(err, RS_E_UNSUPPORTED, "--grad",
                        "leave it out; table attention shows what starves the gradients (entropy, "
@@ -92,6 +89,13 @@ static rs_centre centre_of(const char *name)
                                        : RS_CENTRE_MEAN;
 }
 
+static rs_precision precision_of(const char *name)
+{
+    return strcmp(name, "f64") == 0        ? RS_PRECISION_F64
+           : strcmp(name, "residual") == 0 ? RS_PRECISION_RESIDUAL
+                                           : RS_PRECISION_F32;
+}
+
 static rs_status parse_thresholds(rs_probe_thresholds *t, const char *text, rs_error *err)
 {
     const cli_threshold known[] = {{"token_collapse", &t->token_collapse},
@@ -115,7 +119,7 @@ static rs_status probe_options(rs_probe_options *options, rs_map_choice *maps, c
                                         .seq_len = (int64_t)args->seq_len,
                                         .samples = (int64_t)args->samples};
     rs_measure_options *m = &options->measure;
-    m->precision = strcmp(args->precision, "f64") == 0 ? RS_PRECISION_F64 : RS_PRECISION_F32;
+    m->precision = precision_of(args->precision);
     m->spectral = !args->no_spectral;
     m->attention = !args->no_attention;
     m->loss = !args->no_loss && !args->random;

@@ -51,31 +51,31 @@ const cli_option cli_options[] = {
      "When a finding is raised: qk_low_rank and ov_low_rank where effective_rank is below X times "
      "that of random weights of the same shape; dead_head where the norm is below X times the "
      "layer's median; decay_equilibrium where every head's balance_score is above X."},
-    {"text", "FILE", CLI_TEXT, AT(text), CLI_PROBE | CLI_CERTIFY, NULL, NULL,
+    {"text", "FILE", CLI_TEXT, AT(text), CLI_RUNS, NULL, NULL,
      "Feed this text: tokenised once and cut into consecutive windows of --seq-len tokens, with "
      "the model's special tokens in each. All whole windows are used, or the one window that a "
      "shorter text leaves."},
-    {"tokens", "FILE", CLI_TEXT, AT(tokens), CLI_PROBE | CLI_CERTIFY, NULL, NULL,
+    {"tokens", "FILE", CLI_TEXT, AT(tokens), CLI_RUNS, NULL, NULL,
      "Feed these token ids: .npy of int32 or int64 [samples, n], or JSON [[id, ...], ...] whose "
      "rows may differ in length. No id is taken as padding."},
-    {"images", "FILE.npy", CLI_TEXT, AT(images), CLI_PROBE | CLI_CERTIFY, NULL, NULL,
+    {"images", "FILE.npy", CLI_TEXT, AT(images), CLI_RUNS, NULL, NULL,
      "Feed these images: float32 [samples, channels, height, width], normalised as the model wants "
      "them."},
-    {"random", "SAMPLES", CLI_COUNT, AT(random), CLI_PROBE | CLI_CERTIFY, NULL, NULL,
+    {"random", "SAMPLES", CLI_COUNT, AT(random), CLI_RUNS, NULL, NULL,
      "Feed samples drawn at random: ids by Zipf's law (the i-th of the vocabulary, the padding id "
      "left out, with probability ~ 1/(i + 2.7)), "
      "pixels from N(0, 1), or what an architecture file's input says."},
-    {"seq-len", "N", CLI_COUNT, AT(seq_len), CLI_PROBE | CLI_CERTIFY, "128", NULL,
+    {"seq-len", "N", CLI_COUNT, AT(seq_len), CLI_RUNS, "128", NULL,
      "Tokens of a window or of a random sample, special tokens included."},
-    {"samples", "N", CLI_COUNT, AT(samples), CLI_PROBE | CLI_CERTIFY, "all", NULL,
+    {"samples", "N", CLI_COUNT, AT(samples), CLI_RUNS, "all", NULL,
      "Use the first N rows of --tokens or --images, or the first N windows of --text."},
     {"batch", "N", CLI_COUNT, AT(batch), CLI_PROBE | CLI_CERTIFY,
      "as many samples as 4096 tokens hold", NULL,
      "Samples in one pass; fewer by default where their activations would take more than a "
      "sixteenth of the memory. The JSON's run.batch says what was used."},
-    {"encoder-states", "FILE.npy", CLI_TEXT, AT(encoder_states), CLI_PROBE | CLI_CERTIFY, NULL,
-     NULL, "What cross-attention reads: float32 or float64 [samples, m, d]."},
-    {"init", "LAW", CLI_TEXT, AT(init), CLI_PROBE | CLI_CERTIFY, NULL, NULL,
+    {"encoder-states", "FILE.npy", CLI_TEXT, AT(encoder_states), CLI_RUNS, NULL, NULL,
+     "What cross-attention reads: float32 or float64 [samples, m, d]."},
+    {"init", "LAW", CLI_TEXT, AT(init), CLI_RUNS, NULL, NULL,
      "Random weights instead of a checkpoint's: PATH is then ARCH.json or config.json (or a folder "
      "with one). LAW is default (what the model's own library does), xavier, orthogonal or "
      "\"normal(0, VARIANCE)\", VARIANCE a formula of fan_in, fan_out, d and L; --seed picks the "
@@ -85,38 +85,36 @@ const cli_option cli_options[] = {
      "around the mixer and no MLP block; san+mlp, san+skip; pure no skip, no MLP, no norm; dong "
      "for the first four; all; or NAME=option,option with options of this list without dashes "
      "(NAME=no-norm,lambda:0.5)."},
-    {"no-skip", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, NULL, NULL,
-     "Take every skip connection away."},
-    {"no-mlp", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, NULL, NULL,
+    {"no-skip", NULL, CLI_EDIT, 0, CLI_RUNS, NULL, NULL, "Take every skip connection away."},
+    {"no-mlp", NULL, CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "Take the MLP blocks away, with their norms and skips."},
-    {"no-mlp-branch", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, NULL, NULL,
+    {"no-mlp-branch", NULL, CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "The MLP gives 0; its skip and norm stay."},
-    {"no-norm", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, NULL, NULL,
+    {"no-norm", NULL, CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "Take the norms of the blocks away (not the embedding's, not the final one)."},
-    {"no-mask", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, NULL, NULL,
+    {"no-mask", NULL, CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "Every token sees all: causal and sliding masks go."},
-    {"no-gate", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, NULL, NULL,
+    {"no-gate", NULL, CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "Take the gates of gated mixers away; refused for a model without any."},
-    {"lambda", "[mixer:|mlp:]X[,X...]", CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, "as the model has it",
-     NULL,
+    {"lambda", "[mixer:|mlp:]X[,X...]", CLI_EDIT, 0, CLI_RUNS, "as the model has it", NULL,
      "Skip strength: the state becomes X times itself plus the branch; for all skips, or those "
      "around mixers or MLPs alone; a list has one X a layer. May be repeated."},
-    {"residual-scale", "X", CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, "as the model has it", NULL,
+    {"residual-scale", "X", CLI_EDIT, 0, CLI_RUNS, "as the model has it", NULL,
      "Scale of every residual branch: a number or a formula of L (layers) and l (layer, from 0), "
      "such as 1/sqrt(L)."},
-    {"center-attention", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, NULL, NULL,
+    {"center-attention", NULL, CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "Attention becomes A - U, U uniform over the visible keys (11^T/n; causal 1/i)."},
-    {"remove-gap", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, NULL, NULL,
+    {"remove-gap", NULL, CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "Remove the spectral gap: the direction that attention averages onto is taken out."},
-    {"uniform-attention", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, NULL, NULL,
+    {"uniform-attention", NULL, CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "Attention becomes uniform over the visible keys."},
-    {"shaped", "A,B,C", CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, NULL, NULL,
+    {"shaped", "A,B,C", CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "Shaped attention: A I + B P - C U, P the softmax, U uniform over the visible keys."},
-    {"attention-rescale", "W", CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, NULL, NULL,
+    {"attention-rescale", "W", CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "Attention becomes (1 + W) P - W U: what differs from the average is strengthened."},
-    {"temperature", "X", CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, "1", NULL,
+    {"temperature", "X", CLI_EDIT, 0, CLI_RUNS, "1", NULL,
      "Attention logits are divided by X; above 1 attention becomes more uniform."},
-    {"depth", "L", CLI_EDIT, 0, CLI_PROBE | CLI_CERTIFY, "as the model has it", NULL,
+    {"depth", "L", CLI_EDIT, 0, CLI_RUNS, "as the model has it", NULL,
      "Run L layers: more than the model has repeats the stack, as in a looped model."},
     {"fusion", "concat|max|gate", CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
      "One more row in table tokens: the states of all layers read together (untrained gates weigh "
@@ -147,6 +145,9 @@ const cli_option cli_options[] = {
      "Leave out the columns of table tokens that need singular values (the ranks): faster."},
     {"no-attention", NULL, CLI_FLAG, AT(no_attention), CLI_PROBE, NULL, NULL,
      "Leave out table attention, which needs every attention matrix: faster."},
+    {"no-loss", NULL, CLI_FLAG, AT(no_loss), CLI_PATHS, NULL, NULL,
+     "Do not put the model with short paths alone through its head: no loss and no top-1 agreement "
+     "in table truncated, but faster where the vocabulary is large."},
     {"no-loss", NULL, CLI_FLAG, AT(no_loss), CLI_PROBE, NULL, NULL,
      "Leave out table loss, which needs the logits of every token: faster."},
     {"scan", NULL, CLI_FLAG, AT(scan_too), CLI_PROBE, NULL, NULL,
@@ -154,7 +155,7 @@ const cli_option cli_options[] = {
      "table weights."},
     {"grad", NULL, CLI_FLAG, AT(grad), CLI_PROBE, NULL, NULL,
      "Gradients of the query and key weights; there is no backward pass yet, so it is refused."},
-    {"lenient", NULL, CLI_FLAG, AT(lenient), CLI_PROBE | CLI_CERTIFY, NULL, NULL,
+    {"lenient", NULL, CLI_FLAG, AT(lenient), CLI_RUNS, NULL, NULL,
      "Accept a safetensors file with bytes behind its last tensor (a warning instead of an "
      "error)."},
     {"threshold", "CODE=X[,CODE=X]", CLI_TEXT, AT(threshold), CLI_PROBE,
@@ -162,6 +163,20 @@ const cli_option cli_options[] = {
      "When a finding is raised: token_collapse where a state's relative residual is below X; "
      "attention_sink where the first token gets more than X of a head's weight; uniform_attention "
      "and condensed_attention where a head's entropy is above or below X of the most possible."},
+    {"max-length", "K", CLI_TEXT, AT(max_length), CLI_PATHS, "all", NULL,
+     "Tell paths of 0 to K heads apart; longer ones are summed together (the identity is checked "
+     "all the same). Less memory and time for deep models."},
+    {"paths", "N", CLI_TEXT, AT(paths), CLI_PATHS, "8", NULL,
+     "Measure N single paths of each length by themselves, drawn uniformly (all of them where "
+     "there are no more; 0: none): table paths, with standard errors and intervals of the median."},
+    {"semantics", "theorem|code", CLI_CHOICE, AT(semantics), CLI_PATHS, "theorem", "theorem|code",
+     "What a path is. theorem: a term P_path X W_path of the decomposition, with the mixing "
+     "matrices and norm scales of the full pass. code: what the published code evaluates, a "
+     "network of its own with one head a layer, whose attention comes from its own states, and a "
+     "plain LayerNorm behind each; the states of the sampled paths are added up."},
+    {"sources", NULL, CLI_FLAG, AT(sources), CLI_PATHS, NULL, NULL,
+     "Also what the sources of each layer (MLP, biases, cross-attention) become at the output: "
+     "table sources."},
     {"text", "FILE", CLI_TEXT, AT(text), CLI_TOKENIZE, NULL, NULL,
      "The text to tokenise. Bytes that are not UTF-8 become U+FFFD, one for each broken part."},
     {"no-special", NULL, CLI_FLAG, AT(no_special), CLI_TOKENIZE, NULL, NULL,
@@ -185,12 +200,16 @@ const cli_option cli_options[] = {
      "f32|f64|residual",
      "Arithmetic of forward passes. scan has none: it accumulates in float64 whatever is asked, "
      "and refuses residual."},
-    {"precision", "f32|f64|residual", CLI_CHOICE, AT(precision), CLI_CERTIFY, "f64", "f64",
+    {"precision", "f64", CLI_CHOICE, AT(precision), CLI_CERTIFY, "f64", "f64",
      "Arithmetic of the forward pass: certificates need float64."},
     {"precision", "f32|f64|residual", CLI_CHOICE, AT(precision), CLI_PROBE, "f32",
      "f32|f64|residual",
-     "Arithmetic of the forward pass. f64 computes everything in float64; residual is not there "
-     "yet."},
+     "Arithmetic of the forward pass. f64 computes everything in float64; residual too, and "
+     "carries what tells tokens apart by itself, with an exponent of its own: collapse is then "
+     "measured "
+     "to any depth, where the other two end in rounding (columns log10_...)."},
+    {"precision", "f64", CLI_CHOICE, AT(precision), CLI_PATHS, "f64", "f32|f64|residual",
+     "Arithmetic: float64 alone."},
     {"progress", "auto|always|never", CLI_CHOICE, AT(progress), CLI_ALL, "auto",
      "auto|always|never",
      "A progress bar on standard error; auto shows it on a terminal for work of over two seconds."},
@@ -256,26 +275,25 @@ const cli_command cli_commands[] = {
      "summary|tokens|attention|loss|generate|attention_maps|weights|layers|heads|groups|planes|"
      "tensors|spectra|balance",
      cli_probe},
-    {"certify", CLI_CERTIFY, "PATH",
-     "prove what a model's layers do to these tokens: collapse, or staying apart",
-     "Runs a model forward in float64 over a text, token ids, images or random inputs and proves, "
-     "for each sample and layer, upper and lower bounds of how far apart the tokens are behind it; "
-     "from the input and from every measured state on (measure until small, then certify). Beside "
-     "them stand the published bounds with the hypothesis that fails, the leading-order prediction "
-     "of the next residual matrix, the law by which the tokens collapse, and the skip strengths "
-     "that would keep them apart.\n"
-     "PATH is what 'rankscope probe' takes; options that edit the model work as there, for the one "
-     "model that is certified.\n"
-     "Tables: summary, one row a layer; bounds and lambda, one row a sample and layer; chains. "
-     "Every column says whether it is measured, predicted, certified or published. Layers count "
-     "from 0. docs/certificates.md derives every certified statement.",
-     "rankscope certify ~/models/minilm --text page.txt # which layers provably stay apart?\n"
-     "rankscope certify ~/models/minilm --text page.txt --rigorous --html report.html # with every "
-     "rounding bounded\n"
-     "rankscope certify config.json --init default --random 1 --no-skip --no-mlp --table chains # "
-     "proves doubly exponential collapse\n"
-     "rankscope certify . --tokens ids.npy --json - | jq '.tables.lambda[]' # for scripts",
-     "summary|bounds|chains|lambda", cli_certify},
+    {"paths", CLI_PATHS, "PATH",
+     "the output as a sum over paths through the heads: which lengths make it",
+     "Every path takes, at each attention, one head or the skip; its length is the number of "
+     "heads. "
+     "With the attention matrices and norm scales of the full pass, the last state is exactly the "
+     "sum over all paths of P_path X W_path and of what MLP outputs and biases become on their way "
+     "up; that is checked on every run to 1e-10. The sums over all paths of a length come from "
+     "dynamic programming over the layers.\n"
+     "PATH is a Hugging Face directory, one .safetensors file beside its config.json, or a .gguf "
+     "file; with --init also a config.json or an architecture file.\n"
+     "Tables: summary, lengths (what each length adds), truncated (the model with short paths "
+     "alone: loss and agreement), paths (single paths), sources (--sources), combined (--semantics "
+     "code).",
+     "rankscope paths ~/models/minilm --text page.txt --samples 4 # which path lengths matter?\n"
+     "rankscope paths model.gguf --text page.txt --samples 1 --table truncated # loss against "
+     "length\n"
+     "rankscope paths . --tokens ids.npy --max-length 6 --paths 100 --csv out # error bars\n"
+     "rankscope paths . --text page.txt --semantics code # as the published code evaluates paths",
+     "summary|lengths|truncated|paths|sources|combined", cli_paths},
     {"tokenize", CLI_TOKENIZE, "PATH", "the token ids that a model sees for a text",
      "Cuts a text into the tokens that the model was trained on: the same ids as the model's own "
      "library gives, each with the "
@@ -299,8 +317,9 @@ const cli_command cli_commands[] = {
      "list).",
      "rankscope lab list # what there is\n"
      "rankscope lab run dong-depth-init --html report.html # BERT at initialisation, a minute\n"
+     "rankscope lab run dong-paths # the path decomposition\n"
      "rankscope lab run all --quick --fail-on critical # exit code 3 when a claim fails",
-     "claims|experiments|dong_depth_init", cli_lab},
+     "claims|experiments|dong_depth_init|dong_paths", cli_lab},
     {"doctor", CLI_DOCTOR, NULL,
      "check this machine: CPU, BLAS kernel and its speed, threads, memory",
      "Shows which vector instructions the processor offers, which kernel OpenBLAS chose, and how "
@@ -396,7 +415,8 @@ static rs_status store(cli_args *args, const cli_option *option, const char *val
         return RS_OK;
     case CLI_COUNT:
         RS_TRY(parse_count((uint64_t *)(void *)field, name, value, err));
-        if (option->commands != CLI_ALL && *(const uint64_t *)(const void *)field == 0)
+        if (option->commands & CLI_PROBE && option->commands != CLI_ALL &&
+            *(const uint64_t *)(const void *)field == 0)
             return rs_fail(err, RS_E_BAD_OPTION, name, "give a whole number from 1",
                            "0 leaves nothing to do");
         return RS_OK;

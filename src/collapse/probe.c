@@ -19,7 +19,8 @@ void rs_probe_defaults(rs_probe_options *options)
 
 const char *rs_probe_precision_name(rs_precision precision)
 {
-    return precision == RS_PRECISION_F32 ? "f32" : "f64";
+    static const char *const names[RS_PRECISIONS] = {"f32", "f64", "residual"};
+    return names[precision];
 }
 
 size_t rs_probe_main_variant(const rs_probed *variants, size_t n)

@@ -27,7 +27,7 @@ typedef struct rs_spread {
 /* values are reordered. */
 rs_spread rs_spread_of(double *values, int64_t n);
 
-enum { RS_TOKEN_REALS = 14, RS_ATTENTION_REALS = 11 };
+enum { RS_TOKEN_REALS = 14, RS_TOKEN_LOGS = 6, RS_ATTENTION_REALS = 11 };
 
 /* What a row of table tokens is measured on. */
 typedef enum rs_probe_site {
@@ -45,7 +45,10 @@ typedef struct rs_token_row {
     rs_probe_site site;
     int32_t layer;               /* state l: 0 enters the first block */
     double mean[RS_TOKEN_REALS]; /* order of rs_token_columns; NaN: nowhere defined */
+    double log10[RS_TOKEN_LOGS]; /* order of rs_token_logs: means over the samples of the logarithm,
+                                    of the residual precision; NaN for others */
     rs_spread residual;          /* relative_residual */
+    rs_spread log10_residual;    /* of the samples' log10_relative_residual */
     bool at_floor;               /* residual.mean is rounding, or every sample's is */
     int64_t samples;             /* with tokens */
     int64_t zero;                /* of them, samples whose entries are all zero: no ratio exists */
@@ -54,6 +57,8 @@ typedef struct rs_token_row {
     int64_t open_centres;              /* samples whose LP centre is less exact than it should be */
     double open_gap;                   /* the largest relative gap of them */
     int64_t open_sample;               /* where it is */
+    int64_t equal;                     /* residual precision: samples whose residual is exactly 0 */
+    int64_t beyond;                    /* and samples whose exponent is below what is counted */
 } rs_token_row;
 
 /* One row of table attention. */
@@ -76,7 +81,7 @@ typedef struct rs_probe_measured {
     int64_t rows;           /* tokens in all */
     int64_t scored;         /* next tokens that the loss is over; 0: no loss was asked for */
     double nll;             /* mean negative log-likelihood of them, nats */
-    double floor;           /* of relative_residual at this precision */
+    double floor;           /* of relative_residual at this precision; NaN: there is none */
     uint64_t peak_bytes;    /* activations and workspace of the engine, at most */
     uint64_t measure_bytes; /* workspace of the measures */
     double flops;           /* of the matrix products of all passes */
@@ -123,9 +128,13 @@ int64_t rs_probe_default_batch(const rs_network *network, rs_precision precision
 /* The columns in the order of rs_token_row.mean and rs_attention_row.mean: probe_columns.c. */
 extern const rs_column rs_token_columns[RS_TOKEN_REALS];
 extern const rs_column rs_attention_columns[RS_ATTENTION_REALS];
-void rs_token_values(double values[RS_TOKEN_REALS], const rs_token_measures *measures);
+extern const rs_column rs_token_logs[RS_TOKEN_LOGS];
+/* The columns, and the logarithms behind them. */
+void rs_token_values(double values[RS_TOKEN_REALS + RS_TOKEN_LOGS],
+                     const rs_token_measures *measures);
 void rs_attention_values(double values[RS_ATTENTION_REALS], const rs_attention_measures *measures);
 enum { RS_TOKEN_RELATIVE_RESIDUAL = 2, RS_TOKEN_MEAN_COSINE = 7, RS_TOKEN_EFFECTIVE_RANK = 10 };
+enum { RS_TOKEN_LOG_RELATIVE = 1 };
 enum {
     RS_ATTENTION_ENTROPY = 0,
     RS_ATTENTION_LOGIT_VARIANCE = 1,
@@ -203,11 +212,15 @@ typedef struct rs_decay {
     const rs_token_row *first, *last; /* states 0 and L (or the last that is finite); NULL: none */
     double per_layer; /* geometric mean factor over `steps` layers: those before the floor */
     int32_t steps;
-    double worst; /* least factor of one layer, and the state it leads to */
+    double worst;                        /* least factor of one layer, and the state it leads to */
+    double log10_per_layer, log10_worst; /* of both, where they may be below every double */
     int32_t worst_at;
     int32_t floor_from; /* first state at the rounding floor; -1: none */
 } rs_decay;
 rs_decay rs_probe_decay(const rs_probe_measured *measured, int32_t layers);
+/* log10 of a row's relative residual: of the mean, or in the residual precision the mean of the
+ * samples' logarithms. -inf: zero; NaN: undefined, or beyond the exponents. */
+double rs_probe_log10(const rs_token_row *row);
 
 /* probe_tables.c */
 rs_status rs_probe_tables(rs_result *result, const rs_probed *variants, size_t n,

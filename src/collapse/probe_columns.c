@@ -47,6 +47,30 @@ static const size_t token_offsets[RS_TOKEN_REALS] = {
     offsetof(rs_token_measures, numerical_rank),
 };
 
+#define LOG(name_, of_)                                                                            \
+    {                                                                                              \
+        .name = "log10_" #name_, .type = RS_COLUMN_REAL, .title = "log10 " of_,                    \
+        .formula = "mean over the samples of log10 " #name_                                        \
+    }
+
+const rs_column rs_token_logs[RS_TOKEN_LOGS] = {
+    LOG(residual_fro, "residual"),
+    LOG(relative_residual, "relative residual"),
+    LOG(residual_1inf, "residual, 1-∞ norm"),
+    LOG(relative_residual_1inf, "relative residual, 1-∞ norm"),
+    LOG(one_minus_cosine, "(1 − mean cosine)"),
+    LOG(diameter, "diameter"),
+};
+
+static const size_t log_offsets[RS_TOKEN_LOGS] = {
+    offsetof(rs_token_measures, log10_residual_fro),
+    offsetof(rs_token_measures, log10_relative_residual),
+    offsetof(rs_token_measures, log10_residual_1inf),
+    offsetof(rs_token_measures, log10_relative_residual_1inf),
+    offsetof(rs_token_measures, log10_one_minus_cosine),
+    offsetof(rs_token_measures, log10_diameter),
+};
+
 const rs_column rs_attention_columns[RS_ATTENTION_REALS] = {
     {.name = "entropy",
      .type = RS_COLUMN_REAL,
@@ -89,9 +113,11 @@ static void pick(double *values, const void *measures, const size_t *offsets, si
         values[i] = *(const double *)(const void *)((const char *)measures + offsets[i]);
 }
 
-void rs_token_values(double values[RS_TOKEN_REALS], const rs_token_measures *measures)
+void rs_token_values(double values[RS_TOKEN_REALS + RS_TOKEN_LOGS],
+                     const rs_token_measures *measures)
 {
     pick(values, measures, token_offsets, RS_TOKEN_REALS);
+    pick(values + RS_TOKEN_REALS, measures, log_offsets, RS_TOKEN_LOGS);
 }
 
 void rs_attention_values(double values[RS_ATTENTION_REALS], const rs_attention_measures *measures)

@@ -3,14 +3,40 @@
 #include "collapse/probe_store.h"
 #include "report/figures.h"
 
+#include <math.h>
+
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
 static const char *const token_keys[] = {"variant", "site"};
 static const char *const head_keys[] = {"variant", "layer", "head"};
 
+/* Where there is no floor the logarithms are drawn: they go where no double does. */
+static rs_status logarithms(rs_result *result, rs_error *err)
+{
+    static const char *const facets[] = {"site"};
+    rs_lines lines = {.table = "tokens",
+                      .x = {"layer", "state (0 enters the first block)"},
+                      .y = {"log10_relative_residual", "log10 of the relative residual"},
+                      .low = {"log10_relative_residual_min", NULL},
+                      .high = {"log10_relative_residual_max", NULL},
+                      .colour = {"variant", "variant"},
+                      .colour_is_category = true,
+                      .band_of_each = true,
+                      .x_whole = true,
+                      .facets = {facets, COUNT(facets)},
+                      .keys = {token_keys, COUNT(token_keys)}};
+    return rs_result_add_figure(
+        result, "residual", "How the tokens draw together, layer by layer",
+        "log10 of the tokens' relative residual, mean over the samples; the band reaches from the "
+        "least sample to the largest. A straight line down is exponential collapse, one that bends "
+        "down ever more steeply, its height tripling from layer to layer, is doubly exponential.",
+        rs_figure_lines(&lines), err);
+}
+
 static rs_status residuals(rs_result *result, double floor, rs_error *err)
 {
     static const char *const facets[] = {"site"};
+    if (isnan(floor)) return logarithms(result, err);
     rs_lines lines = {.table = "tokens",
                       .x = {"layer", "state (0 enters the first block)"},
                       .y = {"relative_residual", "relative residual"},

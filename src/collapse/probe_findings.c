@@ -31,6 +31,14 @@ static rs_severity how_bad(const rs_probed *v, double residual, bool at_floor)
     return at_floor || residual < 1e-3 ? RS_CRITICAL : RS_WARN;
 }
 
+static const char *percent(char text[RS_PROBE_POWER], const rs_token_row *row)
+{
+    double power = rs_probe_log10(row) + 2;
+    if (power < -300) return rs_probe_power(text, 0, power);
+    snprintf(text, RS_PROBE_POWER, "%.2g", 100 * row->residual.mean);
+    return text;
+}
+
 static rs_status token_collapse(rs_result *result, const rs_probed *v,
                                 const rs_probe_options *options, rs_error *err)
 {
@@ -43,6 +51,7 @@ static rs_status token_collapse(rs_result *result, const rs_probed *v,
     /* One token is always equal to itself. */
     if (!row || m->rows < 2 * m->samples) return RS_OK;
     rs_decay d = rs_probe_decay(m, v->network->n_layers);
+    char number[RS_PROBE_POWER];
     char message[500], end[160], what[200], from[64] = "what enters the first block";
     if (row->layer > 0)
         snprintf(from, sizeof from, "state %d (of %d)", (int)row->layer, (int)v->network->n_layers);
@@ -50,18 +59,20 @@ static rs_status token_collapse(rs_result *result, const rs_probed *v,
         snprintf(end, sizeof end, "from state %d on it is at or below the rounding floor of %s",
                  (int)d.floor_from, rs_probe_precision_name(options->measure.precision));
     else
-        snprintf(end, sizeof end, "%.3g is left at state %d (of %d)", d.last->residual.mean,
+        snprintf(end, sizeof end, "%s is left at state %d (of %d)",
+                 rs_probe_power(number, d.last->residual.mean, rs_probe_log10(d.last)),
                  (int)d.last->layer, (int)v->network->n_layers);
     if (row->at_floor)
         snprintf(what, sizeof what, "equal at %s as far as %s can tell: their relative residual is",
                  from, rs_probe_precision_name(options->measure.precision));
     else
         snprintf(what, sizeof what,
-                 "close to equal at %s, %.2g %% of their size tells them apart: the relative "
+                 "close to equal at %s, %s %% of their size tells them apart: the relative "
                  "residual is",
-                 from, 100 * row->residual.mean);
-    snprintf(message, sizeof message, "%s: the tokens are %s %.3g, below the threshold %.3g; %s",
-             v->name, what, row->residual.mean, options->thresholds.token_collapse, end);
+                 from, percent(number, row));
+    snprintf(message, sizeof message, "%s: the tokens are %s %s, below the threshold %.3g; %s",
+             v->name, what, rs_probe_power(number, row->residual.mean, rs_probe_log10(row)),
+             options->thresholds.token_collapse, end);
     rs_finding f =
         finding_of("token_collapse", v->name, how_bad(v, row->residual.mean, row->at_floor));
     if (row->layer > 0) f.layer = row->layer - 1;
@@ -168,8 +179,10 @@ rs_status rs_probe_findings(rs_result *result, const rs_probed *variants, size_t
         RS_TRY(rs_probe_centre(result, &variants[v], err));
     }
     if (options->measure.tokens) RS_TRY(rs_probe_undefined(result, variants, n, options, err));
-    for (size_t v = 0; v < n && options->measure.tokens; v++)
+    for (size_t v = 0; v < n && options->measure.tokens; v++) {
         RS_TRY(token_collapse(result, &variants[v], options, err));
+        RS_TRY(rs_probe_residual_findings(result, &variants[v], err));
+    }
     return options->measure.attention
                ? heads(result, &variants[rs_probe_main_variant(variants, n)], options, err)
                : RS_OK;

@@ -16,6 +16,13 @@
 
 #define RS_FLOOR_GROWTH 16.0
 
+double rs_probe_floor(rs_precision precision)
+{
+    /* there the residual has an exponent of its own */
+    if (precision == RS_PRECISION_RESIDUAL) return NAN;
+    return RS_TOKEN_FLOOR * rs_precision_roundoff(precision);
+}
+
 typedef struct mark {
     double residual; /* NaN: undefined, which is no rounding */
     bool rounding;

@@ -32,6 +32,7 @@ typedef struct rs_gather {
     /* tokens */
     rs_sums tokens;           /* rows as out->tokens */
     double *residuals;        /* [rows of tokens, samples] */
+    double *logarithms;       /* the same: log10_relative_residual */
     bool *marks;              /* the same: the residual is rounding */
     rs_token_measures *slots; /* [capacity] of the state that is measured now */
     double *fused;            /* [rows of the batch, width of the fused state]; or NULL */
@@ -59,7 +60,9 @@ rs_status rs_gather_tokens_end_batch(rs_gather *gather, rs_error *err);
 void rs_gather_tokens_finish(rs_gather *gather);
 void rs_gather_tokens_close(rs_gather *gather);
 
-/* probe_floor.c. marks, residuals: of one sample, rows of table tokens (state 0, then block_out and
+/* probe_floor.c. The floor of relative_residual; NaN where a residual never is rounding. */
+double rs_probe_floor(rs_precision precision);
+/* marks, residuals: of one sample, rows of table tokens (state 0, then block_out and
  * mixer_out of each layer) `stride` apart. */
 void rs_floor_marks(bool *marks, const double *residuals, size_t stride, const rs_network *network,
                     double floor);

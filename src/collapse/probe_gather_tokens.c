@@ -139,11 +139,12 @@ rs_status rs_gather_tokens_open(rs_gather *g, rs_error *err)
     g->residuals = rs_size_mul(rows, (size_t)g->inputs->samples, &cells)
                        ? rs_malloc(cells, sizeof *g->residuals)
                        : NULL;
+    g->logarithms = g->residuals ? rs_malloc(cells, sizeof *g->logarithms) : NULL;
     g->marks = g->residuals ? rs_calloc(cells, sizeof *g->marks) : NULL;
-    if (!g->out->tokens || !g->slots || !g->marks)
+    if (!g->out->tokens || !g->slots || !g->marks || !g->logarithms)
         return rs_fail_memory(err, "measures of tokens", cells * sizeof *g->residuals);
     for (size_t i = 0; i < cells; i++)
-        g->residuals[i] = NAN;
+        g->residuals[i] = g->logarithms[i] = NAN;
     name_row(g, RS_PROBE_BLOCK_OUT, 0);
     for (int32_t l = 1; l <= g->network->n_layers; l++) {
         name_row(g, RS_PROBE_BLOCK_OUT, l);
@@ -152,9 +153,11 @@ rs_status rs_gather_tokens_open(rs_gather *g, rs_error *err)
     if (fusion != RS_FUSION_NONE) RS_TRY(open_fusion(g, err));
     rs_token_options options = {.spectral = g->options->spectral, .centre = g->options->centre};
     int64_t width = g->fused_width > g->network->d_model ? g->fused_width : g->network->d_model;
-    size_t bytes = rs_token_workspace(g->inputs->longest, width, &options);
+    size_t bytes = g->precision == RS_PRECISION_RESIDUAL
+                       ? rs_token_residual_workspace(g->inputs->longest, width, &options)
+                       : rs_token_workspace(g->inputs->longest, width, &options);
     if (bytes > g->workspace_bytes) g->workspace_bytes = bytes;
-    return rs_sums_open(&g->tokens, rows, RS_TOKEN_REALS, err);
+    return rs_sums_open(&g->tokens, rows, RS_TOKEN_REALS + RS_TOKEN_LOGS, err);
 }
 
 /* ---- measuring ---- */
@@ -164,7 +167,22 @@ typedef struct matrix {
     rs_precision precision; /* of data */
     const void *data;
     int64_t width;
+    const rs_state_view *pair; /* with base and residual; or NULL */
 } matrix;
+
+static rs_status measure_pair(rs_gather *g, int64_t s, const rs_state_view *view,
+                              const rs_token_options *options, rs_error *err)
+{
+    int64_t first = view->batch->begin[s] * view->cols;
+    const rs_token_residual x = {.base = view->base + s * view->cols,
+                                 .residual = view->residual + first,
+                                 .exponent = view->exponent[s],
+                                 .plain = (const double *)view->data + first,
+                                 .n = view->batch->begin[s + 1] - view->batch->begin[s],
+                                 .d = view->cols};
+    return rs_token_measure_residual(&g->slots[s], &x, options, g->workspaces[omp_get_thread_num()],
+                                     err);
+}
 
 static rs_status measure_sample(rs_gather *g, int64_t s, matrix x, rs_error *err)
 {
@@ -174,6 +192,7 @@ static rs_status measure_sample(rs_gather *g, int64_t s, matrix x, rs_error *err
                                       .centre = g->options->centre,
                                       .epsilon = rs_precision_roundoff(g->precision)};
     void *workspace = g->workspaces[omp_get_thread_num()];
+    if (x.pair) return measure_pair(g, s, x.pair, &options, err);
     if (x.precision == RS_PRECISION_F32)
         return rs_token_measure_f32(&g->slots[s], (const float *)x.data + first, n, x.width,
                                     x.width, &options, workspace, err);
@@ -195,11 +214,15 @@ static void add_sample(rs_gather *g, size_t row, int64_t s)
 {
     rs_token_row *out = &g->out->tokens[row];
     const rs_token_measures *m = &g->slots[s];
-    double values[RS_TOKEN_REALS];
+    double values[RS_TOKEN_REALS + RS_TOKEN_LOGS];
     int64_t sample = g->batch->first + s;
     rs_token_values(values, m);
     rs_sums_add(&g->tokens, row, values);
-    g->residuals[row * (size_t)g->inputs->samples + (size_t)sample] = m->relative_residual;
+    size_t cell = row * (size_t)g->inputs->samples + (size_t)sample;
+    g->residuals[cell] = m->relative_residual;
+    g->logarithms[cell] = m->log10_relative_residual;
+    out->equal += m->equal;
+    out->beyond += m->beyond;
     out->samples++;
     out->zero += m->first_nonfinite < 0 && !(m->norm_fro > 0);
     note_centre(out, m->centre_gap, rs_precision_roundoff(g->precision), sample);
@@ -266,7 +289,10 @@ rs_status rs_gather_state(void *user, rs_site site, int32_t layer, const rs_stat
     if (site == RS_SITE_FINAL) return RS_OK;
     rs_probe_site where = site == RS_SITE_BLOCK_OUT ? RS_PROBE_BLOCK_OUT : RS_PROBE_MIXER_OUT;
     if (g->fused && site == RS_SITE_BLOCK_OUT && layer > 0) fuse(g, view);
-    matrix x = {.precision = view->precision, .data = view->data, .width = view->cols};
+    matrix x = {.precision = view->precision,
+                .data = view->data,
+                .width = view->cols,
+                .pair = view->base ? view : NULL};
     return measure(g, row_of(g, where, layer), x, err);
 }
 
@@ -292,13 +318,16 @@ static bool rounding(const rs_gather *g, size_t row)
 void rs_gather_tokens_finish(rs_gather *g)
 {
     size_t samples = (size_t)g->inputs->samples;
-    g->out->floor = RS_TOKEN_FLOOR * rs_precision_roundoff(g->precision);
+    g->out->floor = rs_probe_floor(g->precision);
     for (size_t s = 0; s < samples; s++)
         rs_floor_marks(g->marks + s, g->residuals + s, samples, g->network, g->out->floor);
     for (size_t row = 0; row < g->out->n_tokens; row++) {
         rs_token_row *out = &g->out->tokens[row];
         for (size_t c = 0; c < RS_TOKEN_REALS; c++)
             out->mean[c] = rs_sums_mean(&g->tokens, row, c);
+        for (size_t c = 0; c < RS_TOKEN_LOGS; c++)
+            out->log10[c] = rs_sums_mean(&g->tokens, row, RS_TOKEN_REALS + c);
+        out->log10_residual = rs_spread_of(g->logarithms + row * samples, g->inputs->samples);
         out->at_floor = rounding(g, row); /* before the spread sorts the residuals */
         out->residual =
             rs_spread_of(g->residuals + row * (size_t)g->inputs->samples, g->inputs->samples);
@@ -311,6 +340,7 @@ void rs_gather_tokens_close(rs_gather *g)
 {
     rs_sums_close(&g->tokens);
     rs_free(g->residuals);
+    rs_free(g->logarithms);
     rs_free(g->marks);
     rs_free(g->slots);
     rs_free(g->fused);

@@ -195,7 +195,7 @@ static void finish(rs_gather *g)
     for (int64_t s = 0; s < g->inputs->samples; s++)
         out->singles += g->inputs->begin[s + 1] - g->inputs->begin[s] == 1;
     out->batch = g->capacity;
-    out->floor = RS_TOKEN_FLOOR * rs_precision_roundoff(g->precision);
+    out->floor = rs_probe_floor(g->precision);
     out->nll = out->scored ? g->nll_sum / (double)out->scored : NAN;
     if (g->options->tokens) rs_gather_tokens_finish(g);
     if (g->options->attention) rs_gather_attention_finish(g);

@@ -23,6 +23,12 @@ rs_status rs_probe_centre(rs_result *result, const rs_probed *variant, rs_error 
 rs_status rs_probe_undefined(rs_result *result, const rs_probed *variants, size_t n,
                              const rs_probe_options *options, rs_error *err);
 
+/* probe_words.c: "0.51", or "10^-391800" where no double is so small. */
+enum { RS_PROBE_POWER = 32 };
+const char *rs_probe_power(char text[RS_PROBE_POWER], double value, double log10);
+/* Findings residual_exactly_zero and residual_beyond_exponents. */
+rs_status rs_probe_residual_findings(rs_result *result, const rs_probed *v, rs_error *err);
+
 /* probe.c */
 const char *rs_probe_precision_name(rs_precision precision);       /* "f32" */
 size_t rs_probe_main_variant(const rs_probed *variants, size_t n); /* "full", else the first */

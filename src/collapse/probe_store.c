@@ -74,6 +74,30 @@ static void plan_output(plans *p, rs_store *store)
     }
 }
 
+/* Tensors of a state: its plain numbers; in the residual precision also what they are made of. */
+enum { PLAIN, BASE, RESIDUAL, EXPONENT, PARTS };
+
+static int parts_of(const rs_store *store)
+{
+    return store->precision == RS_PRECISION_RESIDUAL ? PARTS : 1;
+}
+
+static void plan_state(plans *p, const rs_store *store, int32_t layer, int site)
+{
+    static const char *const endings[PARTS] = {"", ".base", ".residual", ".exponent"};
+    int64_t samples = store->inputs->samples;
+    for (int part = 0; part < parts_of(store); part++) {
+        snprintf(p->names[p->n], NAME_SIZE, "layer.%d.%s%s", (int)layer,
+                 site ? "block_out" : "mixer_out", endings[part]);
+        if (part == BASE)
+            plan(p, RS_F64, samples, store->d, 0);
+        else if (part == EXPONENT)
+            plan(p, RS_I64, samples, 0, 0);
+        else
+            plan(p, type_of(store), samples, store->n, store->d);
+    }
+}
+
 static void plan_taps(plans *p, rs_store *store)
 {
     int64_t samples = store->inputs->samples;
@@ -81,11 +105,8 @@ static void plan_taps(plans *p, rs_store *store)
     store->hidden = store->logits = store->sentence = store->first_map = -1;
     store->first_state = (int)p->n;
     for (int32_t l = 0; l <= store->network->n_layers; l++)
-        for (int site = l == 0; site < 2; site++) {
-            snprintf(p->names[p->n], NAME_SIZE, "layer.%d.%s", (int)l,
-                     site ? "block_out" : "mixer_out");
-            plan(p, type_of(store), samples, store->n, store->d);
-        }
+        for (int site = l == 0; site < 2; site++)
+            plan_state(p, store, l, site);
     store->first_map = (int)p->n;
     for (size_t m = 0; m < store->n_maps; m++) {
         snprintf(p->names[p->n], NAME_SIZE, "layer.%d.attention.%d", (int)store->maps[m].layer + 1,
@@ -163,6 +184,18 @@ static rs_status put_sentences(rs_store *store, const rs_state_view *view, rs_er
     return RS_OK;
 }
 
+static rs_status put_parts(rs_store *store, int tensor, const rs_state_view *view, rs_error *err)
+{
+    int64_t samples = view->batch->samples;
+    rs_state_view residual = *view;
+    residual.data = view->residual;
+    RS_TRY(put_rows(store, tensor + RESIDUAL, 0, &residual, err));
+    RS_TRY(rs_st_writer_put(store->writer, (size_t)(tensor + BASE), store->first * store->d,
+                            view->base, samples * store->d, err));
+    return rs_st_writer_put(store->writer, (size_t)(tensor + EXPONENT), store->first,
+                            view->exponent, samples, err);
+}
+
 static rs_status take_state(void *user, rs_site site, int32_t layer, const rs_state_view *view,
                             rs_error *err)
 {
@@ -171,8 +204,10 @@ static rs_status take_state(void *user, rs_site site, int32_t layer, const rs_st
         RS_TRY(put_rows(store, store->hidden, 0, view, err));
         return store->sentence >= 0 ? put_sentences(store, view, err) : RS_OK;
     }
-    int tensor = store->first_state + 2 * layer - (site == RS_SITE_MIXER_OUT);
-    return put_rows(store, tensor, 0, view, err);
+    int parts = parts_of(store);
+    int tensor = store->first_state + parts * (2 * layer - (site == RS_SITE_MIXER_OUT));
+    RS_TRY(put_rows(store, tensor, 0, view, err));
+    return parts > 1 ? put_parts(store, tensor, view, err) : RS_OK;
 }
 
 static rs_status take_logits(void *user, int64_t first_row, const rs_state_view *view,
@@ -290,8 +325,10 @@ static rs_status open_taps(rs_store *store, const char *path, const rs_input_fil
                            rs_error *err)
 {
     plans p;
-    rs_status status =
-        open_plans(&p, 2 * (size_t)store->network->n_layers + 2 + store->n_maps, err);
+    rs_status status = open_plans(
+        &p,
+        (size_t)parts_of(store) * (2 * (size_t)store->network->n_layers + 1) + 1 + store->n_maps,
+        err);
     if (status == RS_OK) {
         plan_taps(&p, store);
         status = open_writer(store, path, &p, files, err);

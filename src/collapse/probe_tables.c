@@ -42,8 +42,26 @@ static const rs_column token_tail[] = {
      .formula = "geometric mean over the samples: the mean is set by the slowest of them"},
 };
 
+/* Behind them, in the residual precision. */
+static const rs_column log_tail[] = {
+    {.name = "log10_relative_residual_min",
+     .type = RS_COLUMN_REAL,
+     .formula = "least over the samples"},
+    {.name = "log10_relative_residual_max",
+     .type = RS_COLUMN_REAL,
+     .formula = "largest over the samples"},
+};
+
+static void set_logs(rs_table *table, size_t row, size_t c, const rs_token_row *r)
+{
+    for (size_t i = 0; i < RS_TOKEN_LOGS; i++)
+        rs_table_set_real(table, row, c++, r->log10[i]);
+    rs_table_set_real(table, row, c++, r->log10_residual.min);
+    rs_table_set_real(table, row, c, r->log10_residual.max);
+}
+
 static rs_status add_token_row(rs_table *table, const char *variant, const rs_token_row *r,
-                               rs_error *err)
+                               bool logs, rs_error *err)
 {
     size_t row, c = COUNT(token_keys);
     RS_TRY(rs_table_add_row(table, &row, err));
@@ -57,26 +75,31 @@ static rs_status add_token_row(rs_table *table, const char *variant, const rs_to
     const double spread[] = {s->std, s->min, s->max, s->median, s->geomean};
     for (size_t i = 0; i < COUNT(spread); i++)
         rs_table_set_real(table, row, ++c, spread[i]);
+    if (logs) set_logs(table, row, c + 1, r);
     return RS_OK;
 }
 
-static rs_status token_table(rs_result *result, const rs_probed *variants, size_t n, rs_error *err)
+static rs_status token_table(rs_result *result, const rs_probed *variants, size_t n, bool logs,
+                             rs_error *err)
 {
-    rs_column columns[COUNT(token_keys) + RS_TOKEN_REALS + COUNT(token_tail)];
+    enum { PLAIN = COUNT(token_keys) + RS_TOKEN_REALS + COUNT(token_tail) };
+    rs_column columns[PLAIN + RS_TOKEN_LOGS + COUNT(log_tail)];
     memcpy(columns, token_keys, sizeof token_keys);
     memcpy(columns + COUNT(token_keys), rs_token_columns, sizeof rs_token_columns);
     memcpy(columns + COUNT(token_keys) + RS_TOKEN_REALS, token_tail, sizeof token_tail);
+    memcpy(columns + PLAIN, rs_token_logs, sizeof rs_token_logs);
+    memcpy(columns + PLAIN + RS_TOKEN_LOGS, log_tail, sizeof log_tail);
     rs_table *table;
     RS_TRY(rs_result_add_table(result, "tokens", "Tokens by layer",
                                "How far apart the tokens of a sample are in each state, mean over "
                                "the samples. Layer 0 is what enters the first block; the last "
                                "state is before the final norm",
-                               columns, COUNT(columns), &table, err));
+                               columns, logs ? COUNT(columns) : PLAIN, &table, err));
     for (size_t v = 0; v < n; v++)
         for (size_t i = 0; i < variants[v].measured->n_tokens; i++)
             if (variants[v].measured->tokens[i].samples)
-                RS_TRY(
-                    add_token_row(table, variants[v].name, &variants[v].measured->tokens[i], err));
+                RS_TRY(add_token_row(table, variants[v].name, &variants[v].measured->tokens[i],
+                                     logs, err));
     return RS_OK;
 }
 
@@ -240,32 +263,57 @@ static const rs_column summary_columns[] = {
     {.name = "floor_from",
      .type = RS_COLUMN_INT,
      .formula = "first state at the rounding floor; null: none"},
+    /* the residual precision's */
+    {.name = "log10_enters", .type = RS_COLUMN_REAL, .formula = "mean over the samples"},
+    {.name = "log10_leaves", .type = RS_COLUMN_REAL, .formula = "mean over the samples"},
+    {.name = "log10_a_layer",
+     .type = RS_COLUMN_REAL,
+     .formula = "(log10_leaves − log10_enters) / layers"},
+    {.name = "log10_worst",
+     .type = RS_COLUMN_REAL,
+     .formula = "least difference of the logarithms of two states in a row"},
 };
+enum { SUMMARY_LOGS = 4 };
+
+double rs_probe_log10(const rs_token_row *row)
+{
+    double own = row->log10[RS_TOKEN_LOG_RELATIVE];
+    if (isnan(own) && row->beyond) return NAN;
+    return isnan(own) ? log10(row->residual.mean) : own;
+}
 
 rs_decay rs_probe_decay(const rs_probe_measured *m, int32_t layers)
 {
     const rs_token_row *first = rs_probe_row(m, RS_PROBE_BLOCK_OUT, 0), *before = first;
-    rs_decay d = {.first = first, .last = first, .worst = NAN, .worst_at = -1, .floor_from = -1};
+    rs_decay d = {.first = first,
+                  .last = first,
+                  .worst = NAN,
+                  .log10_worst = NAN,
+                  .worst_at = -1,
+                  .floor_from = -1};
     if (!first || first->at_floor) d.floor_from = first ? 0 : -1;
     for (int32_t l = 1; first && l <= layers; l++) {
         const rs_token_row *row = rs_probe_row(m, RS_PROBE_BLOCK_OUT, l);
-        double ratio = row->residual.mean / before->residual.mean;
-        if (isnan(row->residual.mean)) break;
+        double ratio = rs_probe_log10(row) - rs_probe_log10(before);
+        if (isnan(rs_probe_log10(row))) break;
         d.last = row;
         if (d.floor_from < 0 && row->at_floor) d.floor_from = l;
-        /* NaN: the state before this one is zero. */
+        /* NaN: both are zero. */
         if (!isnan(ratio) && (d.floor_from < 0 || d.floor_from == l)) {
             d.steps = l;
-            d.per_layer = row->residual.mean / first->residual.mean;
-            if (isnan(d.worst) || ratio < d.worst) d.worst = ratio, d.worst_at = l;
+            d.log10_per_layer = (rs_probe_log10(row) - rs_probe_log10(first)) / l;
+            if (isnan(d.log10_worst) || ratio < d.log10_worst)
+                d.log10_worst = ratio, d.worst_at = l;
         }
         before = row;
     }
-    d.per_layer = d.steps ? pow(d.per_layer, 1.0 / d.steps) : NAN;
+    if (!d.steps) d.log10_per_layer = NAN;
+    d.per_layer = pow(10, d.log10_per_layer);
+    d.worst = pow(10, d.log10_worst);
     return d;
 }
 
-static rs_status add_summary(rs_table *table, const rs_probed *v, rs_error *err)
+static rs_status add_summary(rs_table *table, const rs_probed *v, bool logs, rs_error *err)
 {
     size_t row;
     rs_decay d = rs_probe_decay(v->measured, v->network->n_layers);
@@ -280,28 +328,34 @@ static rs_status add_summary(rs_table *table, const rs_probed *v, rs_error *err)
     rs_table_set_real(table, row, 6, last->mean[RS_TOKEN_MEAN_COSINE]);
     rs_table_set_real(table, row, 7, last->mean[RS_TOKEN_EFFECTIVE_RANK]);
     if (d.floor_from >= 0) rs_table_set_int(table, row, 8, d.floor_from);
+    const double logarithms[SUMMARY_LOGS] = {rs_probe_log10(d.first), rs_probe_log10(last),
+                                             d.log10_per_layer, d.log10_worst};
+    for (size_t i = 0; i < SUMMARY_LOGS && logs; i++)
+        rs_table_set_real(table, row, 9 + i, logarithms[i]);
     return RS_OK;
 }
 
-static rs_status summary_table(rs_result *result, const rs_probed *variants, size_t n,
+static rs_status summary_table(rs_result *result, const rs_probed *variants, size_t n, bool logs,
                                rs_error *err)
 {
     rs_table *table;
     RS_TRY(rs_result_add_table(result, "summary", "Do the tokens collapse?",
                                "Relative residual ‖X − 1x̄ᵀ‖/‖X‖ of the tokens: 0 when all are "
                                "equal; mean over the samples",
-                               summary_columns, COUNT(summary_columns), &table, err));
+                               summary_columns, COUNT(summary_columns) - (logs ? 0 : SUMMARY_LOGS),
+                               &table, err));
     for (size_t v = 0; v < n; v++)
-        RS_TRY(add_summary(table, &variants[v], err));
+        RS_TRY(add_summary(table, &variants[v], logs, err));
     return RS_OK;
 }
 
 rs_status rs_probe_tables(rs_result *result, const rs_probed *variants, size_t n,
                           const rs_probe_options *options, rs_error *err)
 {
+    bool logs = options->measure.precision == RS_PRECISION_RESIDUAL;
     if (options->measure.tokens) {
-        RS_TRY(summary_table(result, variants, n, err));
-        RS_TRY(token_table(result, variants, n, err));
+        RS_TRY(summary_table(result, variants, n, logs, err));
+        RS_TRY(token_table(result, variants, n, logs, err));
     }
     if (options->measure.attention) RS_TRY(attention_table(result, variants, n, err));
     RS_TRY(loss_table(result, variants, n, err));

@@ -37,8 +37,8 @@ void rs_token_diameter(double *diameter, const rs_token_matrix *x, const rs_toke
 void rs_token_diameter_space(int64_t n, int64_t d, rs_workspace *space);
 
 /* rank1_residual, effective_rank, stable ranks and numerical_rank of a non-zero finite X. */
-rs_status rs_token_spectrum(rs_token_measures *out, const rs_token_matrix *x, double epsilon,
-                            rs_workspace *space, rs_error *err);
+rs_status rs_token_spectrum(rs_token_measures *out, const rs_token_matrix *x,
+                            const rs_token_options *options, rs_workspace *space, rs_error *err);
 void rs_token_spectrum_space(int64_t n, int64_t d, rs_workspace *space);
 
 #endif

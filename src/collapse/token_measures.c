@@ -140,6 +140,7 @@ static void residual_measures(rs_token_measures *out, const sweep *s, double sca
     out->norm_fro = sqrt(s->energy) / scale;
     out->residual_fro = sqrt(s->residual_energy) / scale;
     out->residual_1inf = residual / scale;
+    out->norm_1inf = composite / scale;
     if (!(s->energy > 0)) return;
     out->relative_residual = sqrt(s->residual_energy / s->energy);
     out->relative_residual_1inf = residual / composite;
@@ -250,6 +251,34 @@ static void choose_centre(rs_token_measures *out, sweep *s, const rs_token_matri
     rs_token_median(s->offset, x, s->first, columns);
 }
 
+void rs_token_measures_clear(rs_token_measures *out, double floor)
+{
+    *out = (rs_token_measures){.norm_fro = NAN,
+                               .residual_fro = NAN,
+                               .relative_residual = NAN,
+                               .residual_1inf = NAN,
+                               .relative_residual_1inf = NAN,
+                               .row_normalised_mu = NAN,
+                               .rank1_residual = NAN,
+                               .mean_cosine = NAN,
+                               .one_minus_cosine = NAN,
+                               .diameter = NAN,
+                               .effective_rank = NAN,
+                               .stable_rank = NAN,
+                               .stable_rank_gram = NAN,
+                               .numerical_rank = NAN,
+                               .norm_1inf = NAN,
+                               .nuclear_norm = NAN,
+                               .log10_residual_fro = NAN,
+                               .log10_relative_residual = NAN,
+                               .log10_residual_1inf = NAN,
+                               .log10_relative_residual_1inf = NAN,
+                               .log10_one_minus_cosine = NAN,
+                               .log10_diameter = NAN,
+                               .floor = floor,
+                               .first_nonfinite = -1};
+}
+
 static rs_status measure(rs_token_measures *out, rs_token_matrix *x,
                          const rs_token_options *options, void *workspace, rs_error *err)
 {
@@ -258,10 +287,7 @@ static rs_status measure(rs_token_measures *out, rs_token_matrix *x,
                        "a token matrix of %lld x %lld with leading dimension %lld", (long long)x->n,
                        (long long)x->d, (long long)x->ld);
     }
-    *out =
-        (rs_token_measures){NAN, NAN, NAN, NAN, NAN, NAN, NAN,   NAN,
-                            NAN, NAN, NAN, NAN, NAN, NAN, false, RS_TOKEN_FLOOR * options->epsilon,
-                            -1,  0};
+    rs_token_measures_clear(out, RS_TOKEN_FLOOR * options->epsilon);
     sweep s;
     rs_workspace space = {.base = workspace};
     take_sweep(&s, x->n, x->d, &space);
@@ -278,7 +304,7 @@ static rs_status measure(rs_token_measures *out, rs_token_matrix *x,
     rs_token_diameter(&out->diameter, x, &(rs_token_centre){s.first, s.offset}, s.norms, &rest);
     out->diameter /= x->scale;
     if (!options->spectral || !(s.energy > 0)) return RS_OK;
-    return rs_token_spectrum(out, x, options->epsilon, &space, err);
+    return rs_token_spectrum(out, x, options, &space, err);
 }
 
 rs_status rs_token_measure_f32(rs_token_measures *out, const float *x, int64_t n, int64_t d,

@@ -70,6 +70,13 @@ typedef struct rs_token_measures {
      * max(RS_TOKEN_LP_LEAST, RS_TOKEN_LP_GAP·options.epsilon) unless the solver stopped early: the
      * centre is then that of a ball larger than the smallest by no more than this. */
     double centre_gap;
+    /* In no table: ‖X‖_{1,∞}, and Σσ when the spectrum was asked for. */
+    double norm_1inf, nuclear_norm;
+    /* Of the residual precision; NaN for others, for a residual of exactly zero, and `beyond`. */
+    double log10_residual_fro, log10_relative_residual, log10_residual_1inf,
+        log10_relative_residual_1inf, log10_one_minus_cosine, log10_diameter;
+    bool equal;  /* the residual is exactly zero */
+    bool beyond; /* its exponent is below what is counted */
 } rs_token_measures;
 
 /* The gap of the LP centre in units of roundoff (1e-4 for float32 states), but no less than
@@ -84,6 +91,8 @@ typedef struct rs_token_options {
     rs_centre centre;
     /* Unit roundoff of the precision that made X: FLT_EPSILON/2 or DBL_EPSILON/2. */
     double epsilon;
+    /* Of numerical_rank, in units of X; 0: as described there. */
+    double threshold;
 } rs_token_options;
 
 /*
@@ -114,5 +123,23 @@ rs_status rs_token_measure_f32(rs_token_measures *out, const float *x, int64_t n
 rs_status rs_token_measure_f64(rs_token_measures *out, const double *x, int64_t n, int64_t d,
                                int64_t ld, const rs_token_options *options, void *workspace,
                                rs_error *err);
+
+/* NaN and false everywhere. */
+void rs_token_measures_clear(rs_token_measures *out, double floor);
+
+/* A sample of the residual precision: X = 1 baseᵀ + 2^exponent residual (model/residual.h). */
+typedef struct rs_token_residual {
+    const double *base, *residual; /* [d], [n, d] */
+    int64_t exponent;
+    const double *plain; /* [n, d] X as plain numbers */
+    int64_t n, d;
+} rs_token_residual;
+
+/* token_residual.c: its measures, those that vanish with the residual from base and residual, with
+ * their logarithms. There is no floor: at_floor is false. */
+size_t rs_token_residual_workspace(int64_t n, int64_t d, const rs_token_options *options);
+rs_status rs_token_measure_residual(rs_token_measures *out, const rs_token_residual *x,
+                                    const rs_token_options *options, void *workspace,
+                                    rs_error *err);
 
 #endif

@@ -229,10 +229,19 @@ static void ranks(rs_token_measures *out, const spectrum *s, double threshold)
     out->stable_rank_gram = 1 + fourth;
     out->effective_rank = exp(entropy);
     out->numerical_rank = count;
+    out->nuclear_norm = total / s->x->scale;
 }
 
-rs_status rs_token_spectrum(rs_token_measures *out, const rs_token_matrix *x, double epsilon,
-                            rs_workspace *space, rs_error *err)
+/* What a singular value must exceed to count. */
+static double threshold_of(const spectrum *s, const rs_token_options *options)
+{
+    double sides = (double)(s->x->n > s->x->d ? s->x->n : s->x->d);
+    if (options->threshold > 0) return options->threshold * s->x->scale;
+    return sides * 2 * options->epsilon * s->sigma[0];
+}
+
+rs_status rs_token_spectrum(rs_token_measures *out, const rs_token_matrix *x,
+                            const rs_token_options *options, rs_workspace *space, rs_error *err)
 {
     spectrum s = {.x = x};
     take(&s, x->n, x->d, space);
@@ -242,11 +251,10 @@ rs_status rs_token_spectrum(rs_token_measures *out, const rs_token_matrix *x, do
         s.tail += fmax(s.sigma[i], 0);
     if (s.k > 1 && s.tail < DEFLATE * s.sigma[s.k - 1]) RS_TRY(deflate(&s, err));
     take_roots(s.sigma, s.k);
-    double sides = (double)(x->n > x->d ? x->n : x->d);
-    double threshold = sides * 2 * epsilon * s.sigma[0];
-    if (!trusted(&s, epsilon, threshold)) {
+    double threshold = threshold_of(&s, options);
+    if (!trusted(&s, options->epsilon, threshold)) {
         RS_TRY(direct_route(&s, err));
-        threshold = sides * 2 * epsilon * s.sigma[0];
+        threshold = threshold_of(&s, options);
     }
     ranks(out, &s, threshold);
     return RS_OK;

@@ -21,6 +21,7 @@ enum {
     LAYERS = 12,
     STATES = LAYERS + 1,
     VARIANTS = 4,
+    PRECISIONS = RS_PRECISION_F64 + 1, /* float32 and float64, as published figures are */
     TOKENS = 128,
     VOCABULARY = 28996, /* bert-base-cased */
     PADDING = 0,        /* its [PAD]: no text holds it */
@@ -31,7 +32,7 @@ enum {
 
 enum { SAN, SAN_MLP, SAN_SKIP, FULL };
 static const char *const variant_names[VARIANTS] = {"san", "san+mlp", "san+skip", "full"};
-static const char *const precision_names[RS_PRECISIONS] = {"f32", "f64"};
+static const char *const precision_names[PRECISIONS] = {"f32", "f64"};
 
 /* The means printed in the paper's figure, read from its vector form (dong2021.md 4.2). */
 static const double published[VARIANTS][STATES] = {
@@ -51,8 +52,8 @@ static const double expected_skip_end = 0.411, expected_full_end = 0.407;
 
 typedef struct curves {
     int32_t repetitions;
-    bool has[RS_PRECISIONS][VARIANTS];
-    double value[RS_PRECISIONS][VARIANTS][STATES][REPETITIONS];
+    bool has[PRECISIONS][VARIANTS];
+    double value[PRECISIONS][VARIANTS][STATES][REPETITIONS];
 } curves;
 
 /* ---- one network ---- */
@@ -140,7 +141,7 @@ static rs_status one_network(curves *all, int32_t repetition, const json_t *conf
     RS_TRY(rs_init_open(&init, NULL, seed, err));
     rs_init_set_threads(init, context->threads);
     rs_status status = rs_network_from_config(&network, config, "BERT-base", init, err);
-    for (int p = 0; status == RS_OK && p < RS_PRECISIONS; p++)
+    for (int p = 0; status == RS_OK && p < PRECISIONS; p++)
         status = one_precision(all, repetition, (rs_precision)p, network, &inputs, context, err);
     rs_network_close(network);
     rs_init_close(init);
@@ -193,7 +194,7 @@ static rs_status add_table(rs_lab_report *report, const curves *all, rs_error *e
              (int)all->repetitions, (int)TOKENS);
     RS_TRY(rs_result_add_table(report->result, "dong_depth_init", "BERT at initialisation", about,
                                columns, sizeof columns / sizeof *columns, &table, err));
-    for (int p = 0; p < RS_PRECISIONS; p++)
+    for (int p = 0; p < PRECISIONS; p++)
         for (int v = 0; v < VARIANTS; v++)
             for (int l = 0; all->has[p][v] && l < STATES; l++) {
                 rs_spread s = spread(all, p, v, l);
@@ -329,7 +330,7 @@ static rs_status run(rs_lab_report *report, const rs_lab_options *options,
     curves *all = rs_calloc(1, sizeof *all);
     if (!all) return rs_fail_memory(err, "curves", sizeof *all);
     all->repetitions = options->quick ? QUICK_REPETITIONS : REPETITIONS;
-    for (int p = 0; p < RS_PRECISIONS; p++)
+    for (int p = 0; p < PRECISIONS; p++)
         for (int v = 0; v < VARIANTS; v++)
             all->has[p][v] = !options->quick || p == RS_PRECISION_F32 || v == SAN;
     rs_status status = run_all(all, context, err);

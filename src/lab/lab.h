@@ -58,5 +58,17 @@ const char *rs_lab_verdict(const rs_lab_claim *claim);
 rs_status rs_lab_add_claim(rs_lab_report *report, const rs_lab_claim *claim, rs_error *err);
 
 extern const rs_lab_experiment rs_lab_dong_depth_init;
+extern const rs_lab_experiment rs_lab_dong_paths;
+extern const rs_lab_experiment rs_lab_dong_perturbation_lemma;
+extern const rs_lab_experiment rs_lab_causal_half_law;
+extern const rs_lab_experiment rs_lab_relative_position_linear_rate;
+extern const rs_lab_experiment rs_lab_equiangular_ode;
+extern const rs_lab_experiment rs_lab_dobrushin_mask;
+extern const rs_lab_experiment rs_lab_lambda_attention;
+extern const rs_lab_experiment rs_lab_dong_skip_lower_bound;
+extern const rs_lab_experiment rs_lab_dong_layernorm;
+extern const rs_lab_experiment rs_lab_dong_mlp;
+extern const rs_lab_experiment rs_lab_dong_bounds;
+extern const rs_lab_experiment rs_lab_dong_doubly_exponential;
 
 #endif

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "linalg/blas.h"
 
-static const rs_ops *const rows[RS_PRECISIONS] = {&rs_ops_f32, &rs_ops_f64};
+static const rs_ops *const rows[RS_PRECISIONS] = {&rs_ops_f32, &rs_ops_f64, &rs_ops_residual};
 
 const rs_ops *rs_ops_of(rs_precision precision)
 {

@@ -13,8 +13,15 @@
 #include "base/context.h"
 #include "model/network.h"
 
-typedef enum rs_precision { RS_PRECISION_F32, RS_PRECISION_F64, RS_PRECISIONS } rs_precision;
-/* Size of an element of a state; unit roundoff u (2^-24, 2^-53). */
+/* RESIDUAL: doubles, with what tells the tokens of a sample apart carried by itself under an
+ * exponent of its own (residual.h), so that it never drowns in rounding. */
+typedef enum rs_precision {
+    RS_PRECISION_F32,
+    RS_PRECISION_F64,
+    RS_PRECISION_RESIDUAL,
+    RS_PRECISIONS
+} rs_precision;
+/* Size of an element of a state's plain numbers; unit roundoff u (2^-24, 2^-53). */
 size_t rs_precision_size(rs_precision precision);
 double rs_precision_roundoff(rs_precision precision);
 
@@ -53,9 +60,16 @@ typedef enum rs_moment {
 /* A state on its way through the network: rows as in the batch. Valid during the call only. */
 typedef struct rs_state_view {
     rs_precision precision;
-    const void *data; /* [rows, cols] float or double, leading dimension cols */
+    const void *data; /* [rows, cols] float (F32) or double, leading dimension cols */
     int64_t rows, cols;
     const rs_batch *batch;
+    /* RESIDUAL: row i of sample s is base_s + 2^exponent_s residual_i, of which `data` are plain
+     * numbers: the columns of a sample's residual have mean zero and its largest entry is in [1/2,
+     * 1), or all of it is 0. An exponent of RS_EXPONENT_LEAST (residual.h) was below what is
+     * counted. NULL for logits and other precisions. */
+    const double *base;      /* [samples, cols] */
+    const double *residual;  /* [rows, cols] */
+    const int64_t *exponent; /* [samples] */
 } rs_state_view;
 
 /* One attention matrix on its way. Called from worker threads, several at once: `thread` tells

@@ -37,6 +37,14 @@ typedef enum rs_room {
     RS_ROOM_TASKS,
     RS_ROOM_HEAD,
     RS_ROOM_EMBED,
+    /* of the residual precision */
+    RS_ROOM_VIEW,
+    RS_ROOM_PAIR_Q,
+    RS_ROOM_PAIR_K,
+    RS_ROOM_PAIR_V,
+    RS_ROOM_GATES,
+    RS_ROOM_WIDE,
+    RS_ROOM_EXPONENTS,
     RS_ROOMS
 } rs_room;
 
@@ -96,7 +104,7 @@ struct rs_ops {
     rs_status (*view)(rs_runner *run, rs_state_view *out, const rs_state *in, rs_error *err);
 };
 
-extern const rs_ops rs_ops_f32, rs_ops_f64;
+extern const rs_ops rs_ops_f32, rs_ops_f64, rs_ops_residual;
 const rs_ops *rs_ops_of(rs_precision precision);
 
 /* forward_workspace.c: n*size bytes of workspace; contents are lost when it grows. */

@@ -15,12 +15,34 @@ says err "[not-found]"
 expect 2 "$RANKSCOPE" scan --quick
 says err "no such option"
 
-# Every claim holds or is known to differ from the paper; none fails.
-expect 0 "$RANKSCOPE" lab run dong-depth-init --quick --fail-on critical --json result.json --html page.html
+# Of all experiments every claim holds or is known to differ from the paper; none fails.
+expect 0 "$RANKSCOPE" lab run all --quick --fail-on critical --json result.json --html page.html --csv tables
 says out "differs_from_paper"
 says out "SAN: relative residual of state 2"
+says out "share of layers where PR <="
 says result.json '"command":"lab"'
-says result.json '"experiment":"dong-depth-init"'
 says result.json '"code":"quick"'
+"$RANKSCOPE" lab list --csv list >list.txt || note_failure "the list could not be written"
+for id in dong-depth-init dong-perturbation-lemma causal-half-law relative-position-linear-rate equiangular-ode dobrushin-mask \
+    lambda-attention dong-skip-lower-bound dong-layernorm dong-mlp dong-bounds dong-doubly-exponential dong-paths; do
+    says list.txt "$id"
+    says result.json "\"experiment\":\"$id\""
+    table=$(printf '%s' "$id" | tr - _)
+    [ -s "tables/$table.csv" ] || note_failure "$id left no table $table"
+    says page.html "\"$table\""
+done
 [ -s page.html ] || note_failure "no page was written"
+
+expect 0 "$RANKSCOPE" lab run dong-paths --quick --fail-on warn --json paths.json
+says out "toy model of path strength"
+says paths.json '"verdict":"pass"'
+says paths.json '"code":"not_measured"'
+# One alone leaves the others' tables out; the same seed gives the same claims for any number of threads.
+expect 0 "$RANKSCOPE" lab run dong-bounds --quick --seed 5 --threads 1 --csv one
+expect 0 "$RANKSCOPE" lab run dong-bounds --quick --seed 5 --threads 2 --csv two
+[ ! -e one/dong_mlp.csv ] || note_failure "dong-bounds left a table of dong-mlp"
+says one/dong_verdicts.csv "false for residuals with signs"
+cmp -s one/claims.csv two/claims.csv || note_failure "claims depend on --threads"
+expect 0 "$RANKSCOPE" lab run causal-half-law --quiet --json -
+says out '"verdict":"pass"'
 finish

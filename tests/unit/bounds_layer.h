@@ -40,7 +40,7 @@ static inline double distance(const double *x, const double *y, int d)
 
 static inline double length(const double *x, int d)
 {
-    static const double zero[16];
+    static const double zero[64];
     return distance(x, zero, d);
 }
 

@@ -46,6 +46,9 @@ static int one_case(const char *name)
         wrong += compare(name, golden, "double.", &all, 1e-10);
         wrong += compare(name, golden, "shipped64.", &all, 2e-6);
         forget(&all);
+        run(network, RS_PRECISION_RESIDUAL, &in, &all);
+        wrong += compare(name, golden, "double.", &all, 1e-10);
+        forget(&all);
         free(in.ids);
         free(in.images);
         free(in.memory);

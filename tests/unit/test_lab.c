@@ -63,7 +63,8 @@ static void unknown_experiments_are_refused(void **state)
     rs_context context = {.threads = 1};
     rs_lab_options options = {.quick = true};
     rs_error err;
-    assert_int_equal(rs_lab_run(result, "dong-depth", &options, &context, &err), RS_E_NOT_FOUND);
+    assert_int_equal(rs_lab_run(result, "dong-depth-int", &options, &context, &err),
+                     RS_E_NOT_FOUND);
     assert_non_null(strstr(err.hint, "did you mean \"dong-depth-init\"?"));
     rs_result_free(result);
 }

@@ -1,0 +1,367 @@
+/*
+ * dong_mlp.c: MLPs and collapse (Dong, Cordonnier, Loukas 2021, corollary on MLPs and the panel
+ * "BERT at initialization"; dong2021.md 2.6, 4.2, 4.3, ERRATA 13).
+ *
+ * An MLP moves the tokens' common value to its own and multiplies differences by at most its
+ * Lipschitz constant: prod |W_i| times that of the activation, in any one norm. At initialisation
+ * MLPs change nothing that can be seen.
+ */
+#include "lab/toy.h"
+
+#include "base/memory.h"
+#include "collapse/probe.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    STATES = 3,
+    TOKENS = 128,
+    VOCABULARY = 28996, /* bert-base-cased */
+    NETWORKS = 4,
+    DRAWS = 1500,
+    QUICK_DRAWS = 300,
+    N = 6, /* tokens, width and inner width of random MLPs */
+    D = 5,
+    INNER = 9,
+    ACTIVATIONS = 5,
+    GRID = 2401,  /* -6 to 6 */
+    COMPOSITE = 4 /* relative_residual_1inf among the token measures */
+};
+static const double grid_step = 12.0 / (GRID - 1);
+
+/* Largest slopes, rounded up: ERRATA 13. */
+static const struct {
+    rs_activation activation;
+    const char *name;
+    double lipschitz;
+} activations[ACTIVATIONS] = {
+    {RS_ACT_RELU, "ReLU", 1},
+    {RS_ACT_GELU, "GELU (erf)", 1.12890415},
+    {RS_ACT_GELU_TANH, "GELU (tanh)", 1.12899307},
+    {RS_ACT_SILU, "SiLU", 1.09983933},
+    {RS_ACT_QUICK_GELU, "quick GELU", 1.09983933},
+};
+
+enum { SAN, SAN_MLP, VARIANTS };
+static const char *const variant_names[VARIANTS] = {"san", "san+mlp"};
+static const double published[VARIANTS][STATES] = {{.6118, .0176, 7.0e-7}, {.5974, .0174, 8.8e-7}};
+
+/* Mean over six networks of an independent NumPy calculation, and the deviation of one network (the
+ * larger of those of the two variants). */
+static const double expected_mlp[STATES] = {0.585, 0.0171, 6.4e-7};
+static const double deviation_mlp[STATES] = {0.022, 0.0011, 7.5e-8};
+
+enum { COLUMNS, ROWS, SPECTRAL, NORMS };
+typedef struct mlp_findings {
+    int networks;
+    int64_t draws;
+    double state[VARIANTS][STATES]; /* means over the networks */
+    double slope[ACTIVATIONS], at[ACTIVATIONS];
+    double worst[NORMS], worst_skip; /* largest change over its bound */
+    double tight;                    /* the same for one neuron at the steepest point of GELU */
+} mlp_findings;
+
+/* ---- BERT-base at random ---- */
+
+static rs_status one_variant(mlp_findings *f, int variant, const rs_network *whole,
+                             rs_weights *weights, const rs_probe_inputs *inputs,
+                             const rs_context *context, rs_error *err)
+{
+    rs_edit edit;
+    rs_edit_init(&edit);
+    RS_TRY(rs_edit_named(&edit, variant_names[variant], err));
+    rs_measure_options options;
+    rs_measure_defaults(&options);
+    options.precision = RS_PRECISION_F64;
+    options.spectral = options.attention = options.loss = false;
+    options.phase = "dong-mlp";
+    rs_network *network = NULL;
+    rs_probe_measured *measured = NULL;
+    RS_TRY(rs_network_copy(&network, whole, err));
+    rs_status status = rs_edit_apply(network, &edit, err);
+    if (status == RS_OK)
+        status =
+            rs_probe_measure(&measured, network, weights, inputs, &options, NULL, 0, context, err);
+    for (int32_t l = 0; status == RS_OK && l < STATES; l++) {
+        const rs_token_row *row = rs_probe_row(measured, RS_PROBE_BLOCK_OUT, l);
+        f->state[variant][l] += (row ? row->mean[COMPOSITE] : NAN) / f->networks;
+    }
+    rs_probe_measured_free(measured);
+    rs_network_close(network);
+    return status;
+}
+
+static rs_status both_variants(mlp_findings *f, const rs_network *network, uint64_t seed,
+                               const rs_context *context, rs_error *err)
+{
+    int32_t ids[TOKENS];
+    int64_t begin[] = {0, TOKENS};
+    rs_probe_inputs inputs = {.kind = "random",
+                              .samples = 1,
+                              .begin = begin,
+                              .ids = ids,
+                              .d_model = 768,
+                              .longest = TOKENS,
+                              .shortest = TOKENS};
+    rs_weights *weights = NULL;
+    RS_TRY(rs_probe_random_ids(ids, 1, TOKENS, VOCABULARY, 0, seed, err));
+    RS_TRY(rs_weights_open(&weights, RS_PRECISION_F64, rs_probe_weight_limit(), err));
+    rs_status status = RS_OK;
+    for (int v = 0; status == RS_OK && v < VARIANTS; v++)
+        status = one_variant(f, v, network, weights, &inputs, context, err);
+    rs_weights_close(weights);
+    return status;
+}
+
+/* Its first two layers: what lies behind them is below float32. */
+static rs_status one_bert(mlp_findings *f, uint64_t seed, const rs_context *context, rs_error *err)
+{
+    json_t *config =
+        json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:f}", "model_type", "bert",
+                  "vocab_size", VOCABULARY, "hidden_size", 768, "num_hidden_layers", STATES - 1,
+                  "num_attention_heads", 12, "intermediate_size", 3072, "max_position_embeddings",
+                  512, "type_vocab_size", 2, "hidden_act", "gelu", "layer_norm_eps", 1e-12,
+                  "initializer_range", 0.02);
+    if (!config) return rs_fail_memory(err, "BERT's configuration", 1);
+    rs_init *init = NULL;
+    rs_network *network = NULL;
+    rs_status status = rs_init_open(&init, NULL, seed, err);
+    if (status == RS_OK) {
+        rs_init_set_threads(init, context->threads);
+        status = rs_network_from_config(&network, config, "BERT-base", init, err);
+    }
+    if (status == RS_OK) status = both_variants(f, network, seed, context, err);
+    rs_network_close(network);
+    rs_init_close(init);
+    json_decref(config);
+    return status;
+}
+
+/* ---- a layer that is an MLP alone ---- */
+
+/* X <- skip X + act(X up) down. */
+static rs_status open_mlp(rs_toy *toy, int width, int inner, double skip, rs_activation activation,
+                          const double *up, const double *down, const rs_context *context,
+                          rs_error *err)
+{
+    json_t *arch =
+        json_pack("{s:i, s:i, s:s, s:f, s:f, s:s, s:i, s:{s:s, s:s, s:s, s:s, s:s, s:s}}", "depth",
+                  1, "d_model", width, "norm", "none", "branch_mixer", 0.0, "skip_mlp", skip, "mlp",
+                  "relu", "mlp_width", inner, "init", "wq", "zero", "wk", "zero", "wv", "zero",
+                  "wo", "none", "w1", "zero", "w2", "zero");
+    RS_TRY(rs_toy_open(toy, arch, context->seed, context, err));
+    rs_mlp_op *mlp = &toy->network->layers[0].branches[1].mlp;
+    mlp->activation = activation;
+    rs_status status = rs_toy_set(toy, &mlp->up, up, NULL, err);
+    if (status == RS_OK) status = rs_toy_set(toy, &mlp->down, down, NULL, err);
+    if (status != RS_OK) rs_toy_close(toy);
+    return status;
+}
+
+static rs_status through_mlp(double *out, const double *x, int n, int width, int inner, double skip,
+                             rs_activation activation, const double *up, const double *down,
+                             const rs_context *context, rs_error *err)
+{
+    rs_toy toy;
+    rs_toy_trace trace;
+    RS_TRY(open_mlp(&toy, width, inner, skip, activation, up, down, context, err));
+    rs_status status = rs_toy_run(&trace, &toy, x, 1, n, false, err);
+    rs_toy_close(&toy);
+    RS_TRY(status);
+    memcpy(out, rs_toy_state(&trace, 1, 0), (size_t)(n * width) * sizeof *out);
+    rs_toy_trace_free(&trace);
+    return RS_OK;
+}
+
+/* ---- slopes of the engine's activations ---- */
+
+/* Slope at grid point i by five points (error of fourth order); by two where there is a kink. */
+static double slope_at(const double *y, int i, bool kink)
+{
+    if (kink) return (y[i + 1] - y[i - 1]) / (2 * grid_step);
+    return (8 * (y[i + 1] - y[i - 1]) - (y[i + 2] - y[i - 2])) / (12 * grid_step);
+}
+
+/* The largest slope, by a parabola through the three largest. */
+static void steepest(double *slope, double *at, const double *y, bool kink)
+{
+    int best = 3;
+    for (int i = 3; i < GRID - 3; i++)
+        if (slope_at(y, i, kink) > slope_at(y, best, kink)) best = i;
+    double left = slope_at(y, best - 1, kink), right = slope_at(y, best + 1, kink);
+    double middle = slope_at(y, best, kink), bend = left - 2 * middle + right;
+    double shift = kink ? 0 : (left - right) / (2 * bend);
+    *slope = middle - (left - right) * shift / 4;
+    *at = -6 + (best + shift) * grid_step;
+}
+
+static rs_status slopes(mlp_findings *f, const rs_context *context, rs_error *err)
+{
+    static const double one = 1;
+    double *x = rs_malloc(2 * GRID, sizeof *x), *y = x ? x + GRID : NULL;
+    if (!x) return rs_fail_memory(err, "an experiment", 2 * GRID * sizeof *x);
+    for (int i = 0; i < GRID; i++)
+        x[i] = -6 + i * grid_step;
+    rs_status status = RS_OK;
+    for (int a = 0; status == RS_OK && a < ACTIVATIONS; a++) {
+        status =
+            through_mlp(y, x, GRID, 1, 1, 0, activations[a].activation, &one, &one, context, err);
+        if (status == RS_OK)
+            steepest(&f->slope[a], &f->at[a], y, activations[a].activation == RS_ACT_RELU);
+    }
+    rs_free(x);
+    return status;
+}
+
+/* ---- the bound ---- */
+
+/* Changes of tokens against that of a common row (the last one), over their bounds. */
+static rs_status one_mlp(mlp_findings *f, rs_random *random, const rs_context *context,
+                         rs_error *err)
+{
+    double x[(N + 1) * D], y[(N + 1) * D], r[N * D], s[N * D], up[D * INNER], down[INNER * D];
+    int a = 1 + (int)(rs_random_uniform(random) * (ACTIVATIONS - 1));
+    double lipschitz = activations[a].lipschitz;
+    double size = pow(10, -2 * rs_random_uniform(random));
+    rs_draw_gaussian(up, D * INNER, 1, random);
+    rs_draw_gaussian(down, INNER * D, 1, random);
+    rs_draw_gaussian(x + N * D, D, 1, random);
+    rs_draw_gaussian(r, N * D, size, random);
+    for (int i = 0; i < N * D; i++)
+        x[i] = x[N * D + i % D] + r[i];
+    RS_TRY(
+        through_mlp(y, x, N + 1, D, INNER, 0, activations[a].activation, up, down, context, err));
+    for (int i = 0; i < N * D; i++)
+        s[i] = y[i] - y[N * D + i % D];
+    double spectral = rs_norm_spectral(up, D, INNER) * rs_norm_spectral(down, INNER, D) * lipschitz;
+    double bounds[NORMS] = {rs_norm_columns(up, D, INNER) * rs_norm_columns(down, INNER, D) *
+                                lipschitz * rs_norm_columns(r, N, D),
+                            rs_norm_rows(up, D, INNER) * rs_norm_rows(down, INNER, D) * lipschitz *
+                                rs_norm_rows(r, N, D),
+                            spectral * rs_rows_diameter(x, N, D)};
+    double changes[NORMS] = {rs_norm_columns(s, N, D), rs_norm_rows(s, N, D),
+                             rs_rows_diameter(y, N, D)};
+    for (int k = 0; k < NORMS; k++)
+        f->worst[k] = fmax(f->worst[k], changes[k] / bounds[k]);
+    RS_TRY(through_mlp(y, x, N, D, INNER, 1, activations[a].activation, up, down, context, err));
+    double with_skip = (1 + spectral) * rs_rows_diameter(x, N, D);
+    f->worst_skip = fmax(f->worst_skip, rs_rows_diameter(y, N, D) / with_skip);
+    return RS_OK;
+}
+
+static rs_status bounds(mlp_findings *f, const rs_context *context, rs_error *err)
+{
+    static const double one = 1;
+    double x[2] = {sqrt(2) - 1e-3, sqrt(2) + 1e-3}, y[2];
+    rs_random random = rs_random_new(context->seed, 0x6d6c70);
+    for (int64_t i = 0; i < f->draws; i++)
+        RS_TRY(one_mlp(f, &random, context, err));
+    RS_TRY(through_mlp(y, x, 2, 1, 1, 0, RS_ACT_GELU, &one, &one, context, err));
+    f->tight = (y[1] - y[0]) / (activations[1].lipschitz * (x[1] - x[0]));
+    return RS_OK;
+}
+
+/* ---- what came out ---- */
+
+static const rs_lab_curves curves = {
+    .name = "dong_mlp",
+    .title = "BERT at initialisation, with and without MLPs",
+    .about =
+        "Relative residual in the composite norm of the first states of self-attention without "
+        "skips (san) and with MLPs (san+mlp), means over random networks in float64, beside "
+        "the published means of one network: MLPs make no difference at initialisation.",
+    .x = {"layer", "state (0 enters the first layer)"},
+    .y = {"relative_residual_1inf", "relative residual, composite norm"},
+    .x_whole = true,
+    .log_y = true,
+};
+
+static rs_status add_curves(rs_lab_report *report, const mlp_findings *f, rs_error *err)
+{
+    static const char *const names[VARIANTS] = {"san, published", "san+mlp, published"};
+    rs_table *table = NULL;
+    RS_TRY(rs_lab_curves_open(&table, report, &curves, err));
+    for (int v = 0; v < VARIANTS; v++)
+        for (int l = 0; l < STATES; l++) {
+            RS_TRY(rs_lab_curves_add(table, &curves, variant_names[v], l, f->state[v][l], err));
+            RS_TRY(rs_lab_curves_add(table, &curves, names[v], l, published[v][l], err));
+        }
+    return RS_OK;
+}
+
+static rs_status claim_init(rs_lab_report *report, const mlp_findings *f, rs_error *err)
+{
+    /* four deviations of one random network, which is what was published; its ratio with and
+     * without MLPs deviates by 0.065 */
+    const rs_lab_claim claims[] = {
+        {"san+mlp at initialisation: state 1", published[SAN_MLP][1], expected_mlp[1],
+         f->state[SAN_MLP][1], 4 * deviation_mlp[1], false},
+        {"san+mlp at initialisation: state 2", published[SAN_MLP][2], expected_mlp[2],
+         f->state[SAN_MLP][2], 4 * deviation_mlp[2], false},
+        {"state 1 with MLPs over without", published[SAN_MLP][1] / published[SAN][1], 1,
+         f->state[SAN_MLP][1] / f->state[SAN][1], 4 * 0.065 / sqrt(f->networks), false},
+    };
+    for (size_t i = 0; i < sizeof claims / sizeof *claims; i++)
+        RS_TRY(rs_lab_add_claim(report, &claims[i], err));
+    return RS_OK;
+}
+
+static rs_status claim_slopes(rs_lab_report *report, const mlp_findings *f, rs_error *err)
+{
+    for (int a = 0; a < ACTIVATIONS; a++) {
+        char text[80];
+        snprintf(text, sizeof text, "largest slope of %s", activations[a].name);
+        /* the constants are rounded up in their eighth decimal */
+        RS_TRY(rs_lab_expect(report, text, activations[a].lipschitz, f->slope[a], 1.2e-8, err));
+    }
+    return rs_lab_expect(report, "where GELU (erf) is steepest: sqrt(2)", sqrt(2), f->at[1], 1e-4,
+                         err);
+}
+
+static rs_status claim_bounds(rs_lab_report *report, const mlp_findings *f, rs_error *err)
+{
+    static const char *const norms[NORMS] = {"column norm", "row norm", "token diameter"};
+    for (int k = 0; k < NORMS; k++) {
+        char text[80];
+        snprintf(text, sizeof text, "%s: largest change over its bound", norms[k]);
+        RS_TRY(rs_lab_at_most(report, text, f->worst[k], 1, err));
+    }
+    RS_TRY(rs_lab_at_most(report, "token diameter with the MLP's skip: over 1 + bound",
+                          f->worst_skip, 1, err));
+    return rs_lab_expect(report, "one neuron of GELU at its steepest: change over bound", 1,
+                         f->tight, 1e-5, err);
+}
+
+static rs_status measure(mlp_findings *f, const rs_context *context, rs_error *err)
+{
+    for (int i = 0; i < f->networks; i++) {
+        rs_progress(context, "dong-mlp", (uint64_t)i, (uint64_t)f->networks, "networks");
+        RS_TRY(rs_check_cancelled(context, err));
+        RS_TRY(one_bert(f, context->seed + ((uint64_t)i << 32), context, err));
+    }
+    RS_TRY(slopes(f, context, err));
+    return bounds(f, context, err);
+}
+
+static rs_status run(rs_lab_report *report, const rs_lab_options *options,
+                     const rs_context *context, rs_error *err)
+{
+    mlp_findings f = {.networks = options->quick ? 1 : NETWORKS,
+                      .draws = options->quick ? QUICK_DRAWS : DRAWS};
+    RS_TRY(measure(&f, context, err));
+    RS_TRY(add_curves(report, &f, err));
+    RS_TRY(claim_init(report, &f, err));
+    RS_TRY(claim_slopes(report, &f, err));
+    RS_TRY(claim_bounds(report, &f, err));
+    if (!options->quick) return RS_OK;
+    return rs_lab_say_quick(report, "1 network and 300 MLPs instead of 4 and 1500", err);
+}
+
+const rs_lab_experiment rs_lab_dong_mlp = {
+    "dong-mlp", "MLPs at initialisation", "Dong et al. 2021, MLPs",
+    "The first states of BERT-base at random with and without MLPs; the largest slopes of "
+    "activations, found by maximisation; and the bound that they give on how far an MLP moves "
+    "tokens apart. After Dong, Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404), on MLPs.",
+    run};

@@ -1,0 +1,155 @@
+/*
+ * relative_position_linear_rate.c: logits that depend on positions make collapse linear
+ * (dong2021.md 6.4, 2.8).
+ *
+ * Near collapse the part of the logits that depends on the tokens' differences vanishes, and what
+ * is left is a matrix B that depends on positions alone: a bias by distance, or with rotary
+ * positions x W_Q Rot(i - j) W_Kᵀ x of the common token x. Then P = softmax(B) in every layer, and
+ * with W_V = I the residual falls by |lambda_2(softmax(B))| a layer.
+ */
+#include "lab/toy.h"
+
+#include "base/memory.h"
+#include "collapse/attention_measures.h"
+
+#include <math.h>
+
+enum { TOKENS = 16, WIDTH = 8, LAYERS = 40, KINDS = 4 };
+enum { FALLING, LEARNED, ROTARY, NONE };
+static const char *const kind_names[KINDS] = {"bias -0.3 |i - j|", "random bias by distance",
+                                              "rotary positions", "no positions"};
+static const char *const kind_positions[KINDS] = {"relative", "relative", "rope", "none"};
+
+typedef struct rates {
+    double residual[KINDS][LAYERS + 1];
+    double rate[KINDS];    /* measured, a layer, over the last of them */
+    double lambda2[KINDS]; /* of the last layer's P */
+} rates;
+
+static json_t *architecture(int kind)
+{
+    return json_pack("{s:i, s:i, s:i, s:s, s:f, s:s, s:s, s:{s:s, s:s}}", "depth", LAYERS,
+                     "d_model", WIDTH, "seq_len", TOKENS, "norm", "none", "skip_mixer", 0.0, "mlp",
+                     "none", "positions", kind_positions[kind], "init", "wv", "identity", "wo",
+                     "none");
+}
+
+/* One bias and one pair of W_Q, W_K for all layers: the law is about powers of one matrix. */
+static rs_status share_layers(rs_toy *toy, int kind, rs_random *random, rs_error *err)
+{
+    enum { DISTANCES = 2 * TOKENS - 1 };
+    double bias[DISTANCES];
+    for (int i = 0; i < DISTANCES; i++)
+        bias[i] = kind == FALLING ? -0.3 * abs(i - (TOKENS - 1)) : rs_random_normal(random);
+    const rs_attention_op *first = rs_toy_attention(toy, 0);
+    const rs_tensor *tensor = NULL;
+    if (kind == FALLING || kind == LEARNED)
+        RS_TRY(rs_toy_tensor(&tensor, toy, bias, 1, DISTANCES, err));
+    for (int32_t l = 0; l < LAYERS; l++) {
+        rs_attention_op *op = rs_toy_attention(toy, l);
+        op->q = first->q;
+        op->k = first->k;
+        op->distance_bias = tensor;
+    }
+    return RS_OK;
+}
+
+static rs_status second_eigenvalue(double *lambda2, const double *p, rs_error *err)
+{
+    rs_attention_measures measures;
+    void *workspace = rs_malloc(rs_attention_workspace(TOKENS), 1);
+    if (!workspace) return rs_fail_memory(err, "the eigenvalues of attention", 1);
+    rs_status status =
+        rs_attention_measure_f64(&measures, p, p, NULL, TOKENS, TOKENS, false, 0, workspace, err);
+    rs_free(workspace);
+    *lambda2 = measures.lambda2;
+    return status;
+}
+
+/* The fall a layer from state `from` to the last state above rounding. A complex lambda_2 makes
+ * single ratios oscillate: hence the mean over many. */
+static double rate_from(const double *residual, int from)
+{
+    int to = from;
+    while (to < LAYERS && residual[to + 1] > 1e-12)
+        to++;
+    return to > from ? exp(log(residual[to] / residual[from]) / (to - from)) : NAN;
+}
+
+static rs_status measure(rates *out, int kind, const rs_context *context, rs_error *err)
+{
+    double tokens[TOKENS * WIDTH], mean[WIDTH];
+    rs_random random = rs_random_new(context->seed, 0x706f736974 + (uint64_t)kind);
+    rs_draw_gaussian(mean, WIDTH, 1, &random);
+    rs_draw_gaussian(tokens, TOKENS * WIDTH, 0.1, &random);
+    for (int i = 0; i < TOKENS * WIDTH; i++)
+        tokens[i] += mean[i % WIDTH];
+    rs_toy toy;
+    rs_toy_trace trace;
+    RS_TRY(rs_toy_open(&toy, architecture(kind), context->seed, context, err));
+    rs_status status = share_layers(&toy, kind, &random, err);
+    if (status == RS_OK) status = rs_toy_run(&trace, &toy, tokens, 1, TOKENS, true, err);
+    rs_toy_close(&toy);
+    RS_TRY(status);
+    for (int l = 0; l <= LAYERS; l++) {
+        double *x = rs_toy_state(&trace, l, 0);
+        rs_rows_centre(x, TOKENS, WIDTH);
+        out->residual[kind][l] = rs_norm_frobenius(x, TOKENS, WIDTH);
+    }
+    out->rate[kind] = rate_from(out->residual[kind], kind == FALLING ? LAYERS - 1 : 4);
+    status = second_eigenvalue(&out->lambda2[kind], rs_toy_mixing(&trace, LAYERS - 1, 0, 0), err);
+    rs_toy_trace_free(&trace);
+    return status;
+}
+
+static const rs_lab_curves curves = {
+    .name = "relative_position_linear_rate",
+    .title = "Positions in the logits make collapse linear",
+    .about = "Residual by state, in float64, W_V = I: a bias by distance or rotary positions leave "
+             "a fall by |lambda_2| a layer; without positions it is doubly exponential, into "
+             "rounding.",
+    .x = {"layer", "state (0 enters the first layer)"},
+    .y = {"residual", "residual, Frobenius norm"},
+    .x_whole = true,
+    .log_y = true,
+    .y_floor = 1e-17,
+};
+
+static rs_status write_up(rs_lab_report *report, const rates *r, rs_error *err)
+{
+    rs_table *table = NULL;
+    RS_TRY(rs_lab_curves_open(&table, report, &curves, err));
+    for (int k = 0; k < KINDS; k++)
+        for (int l = 0; l <= LAYERS; l++)
+            RS_TRY(rs_lab_curves_add(table, &curves, kind_names[k], l, r->residual[k][l], err));
+    RS_TRY(rs_lab_expect(report, "bias -0.3 |i - j|: |lambda_2(softmax(B))|", 0.693279,
+                         r->lambda2[FALLING], 1e-6, err));
+    RS_TRY(rs_lab_expect(report, "bias -0.3 |i - j|: residual of state 40 over that of state 39",
+                         0.693279, r->rate[FALLING], 2e-6, err));
+    RS_TRY(rs_lab_expect(report, "random bias by distance: rate over its |lambda_2|", 1,
+                         r->rate[LEARNED] / r->lambda2[LEARNED], 0.08, err));
+    RS_TRY(rs_lab_expect(report, "rotary positions: rate over the |lambda_2| at consensus", 1,
+                         r->rate[ROTARY] / r->lambda2[ROTARY], 0.08, err));
+    return rs_lab_at_most(report, "no positions: residual of state 8", r->residual[NONE][8], 1e-14,
+                          err);
+}
+
+static rs_status run(rs_lab_report *report, const rs_lab_options *options,
+                     const rs_context *context, rs_error *err)
+{
+    (void)options; /* as quick as it can be */
+    rates r = {0};
+    for (int k = 0; k < KINDS; k++)
+        RS_TRY(measure(&r, k, context, err));
+    return write_up(report, &r, err);
+}
+
+const rs_lab_experiment rs_lab_relative_position_linear_rate = {
+    "relative-position-linear-rate", "Positions: |lambda_2| a layer", "science notes, dong2021 6.4",
+    "Random attention without skips, 40 layers, with a bias that falls with distance, a random "
+    "bias "
+    "by distance, rotary positions, and none: where logits depend on positions the residual falls "
+    "by |lambda_2| of the attention matrix that is left at consensus. Why XLNet at initialization "
+    "falls by a factor a layer in the figure of Dong, Cordonnier, Loukas, ICML 2021 (arXiv "
+    "2103.03404).",
+    run};

@@ -1,0 +1,109 @@
+/*
+ * toy.h: what experiments are made of: small networks described by an architecture file, with
+ * weights drawn or given, run by the engine (in float64) on given tokens, every state kept; norms
+ * of small matrices; a table of curves with its figure.
+ */
+#ifndef RS_LAB_TOY_H
+#define RS_LAB_TOY_H
+
+#include "base/random.h"
+#include "lab/lab.h"
+#include "model/arch.h"
+#include "model/forward.h"
+#include "report/figures.h"
+
+/* ---- networks ---- */
+
+typedef struct rs_toy {
+    rs_init *init;
+    rs_network *network; /* may be edited between runs */
+    rs_weights *weights;
+    rs_runner *runner;
+    rs_precision precision;
+    rs_context context; /* of one thread: toys are too small to share */
+} rs_toy;
+
+/* arch: an architecture (arch.h), taken over; NULL means that memory was out when it was made. On
+ * failure there is nothing to close. */
+rs_status rs_toy_open(rs_toy *toy, json_t *arch, uint64_t seed, const rs_context *context,
+                      rs_error *err);
+void rs_toy_close(rs_toy *toy);
+/* Another precision than float64, before the first run. */
+rs_status rs_toy_precision(rs_toy *toy, rs_precision precision, rs_error *err);
+
+rs_attention_op *rs_toy_attention(rs_toy *toy, int32_t layer);
+/* Weights given: Y = X w, w [dense->in, dense->out] row-major, as theory writes it (dense is one of
+ * the toy's). With b (may be NULL) [dense->out]: Y = X w + 1 b. Copied. */
+rs_status rs_toy_set(rs_toy *toy, rs_dense *dense, const double *w, const double *b, rs_error *err);
+/* Numbers [rows, cols] as a tensor that lives as long as the toy. */
+rs_status rs_toy_tensor(const rs_tensor **out, rs_toy *toy, const double *numbers, int64_t rows,
+                        int64_t cols, rs_error *err);
+
+/* What a run leaves. */
+typedef struct rs_toy_trace {
+    int32_t layers, heads;
+    int64_t samples, n, d;
+    double *states;     /* [layers + 1, samples, n, d]; of the residual precision: 2^-exponent R */
+    int64_t *exponents; /* [layers + 1, samples] of the residual precision; NULL for others */
+    double *mixing;     /* [layers, samples, heads, n, n], or NULL */
+} rs_toy_trace;
+
+/* x: [samples, n, d]. attention: mixing matrices are kept too. On failure there is nothing to
+ * free. */
+rs_status rs_toy_run(rs_toy_trace *trace, rs_toy *toy, const double *x, int64_t samples, int64_t n,
+                     bool attention, rs_error *err);
+void rs_toy_trace_free(rs_toy_trace *trace);
+/* State l (0 entered the first layer) of a sample: [n, d]. */
+double *rs_toy_state(const rs_toy_trace *trace, int32_t layer, int64_t sample);
+/* Mixing matrix of layer l (from 0): [n, n]. */
+double *rs_toy_mixing(const rs_toy_trace *trace, int32_t layer, int64_t sample, int32_t head);
+
+/* ---- small matrices, row-major [rows, cols] ---- */
+
+double rs_norm_columns(const double *a, int64_t rows, int64_t cols); /* largest column sum, |.|_1 */
+double rs_norm_rows(const double *a, int64_t rows, int64_t cols);    /* largest row sum, |.|_inf */
+double rs_norm_composite(const double *a, int64_t rows, int64_t cols); /* sqrt of their product */
+double rs_norm_frobenius(const double *a, int64_t rows, int64_t cols);
+/* Largest singular value; NaN when LAPACK or memory fails. */
+double rs_norm_spectral(const double *a, int64_t rows, int64_t cols);
+/* max over pairs of rows of their Euclidean distance. */
+double rs_rows_diameter(const double *a, int64_t rows, int64_t cols);
+/* Dobrushin's coefficient of a row-stochastic matrix: max over pairs of rows of their total
+ * variation. */
+double rs_rows_variation(const double *a, int64_t rows, int64_t cols);
+/* Subtracts from every row the mean row. */
+void rs_rows_centre(double *a, int64_t rows, int64_t cols);
+/* c = a b: a [m, k], b [k, n]. */
+void rs_small_product(double *c, const double *a, const double *b, int64_t m, int64_t k, int64_t n);
+/* count draws from N(0, scale²). */
+void rs_draw_gaussian(double *out, int64_t count, double scale, rs_random *random);
+
+/* ---- claims in short ---- */
+
+/* Measured should be what an independent calculation gives. */
+rs_status rs_lab_expect(rs_lab_report *report, const char *text, double expected, double measured,
+                        double tolerance, rs_error *err);
+rs_status rs_lab_at_most(rs_lab_report *report, const char *text, double measured, double bound,
+                         rs_error *err);
+/* The note that --quick did less; `what` says what ("2000 draws instead of 20000"). */
+rs_status rs_lab_say_quick(rs_lab_report *report, const char *what, rs_error *err);
+
+/* ---- curves: one table, one figure ---- */
+
+typedef struct rs_lab_curves {
+    const char *name, *title, *about;
+    rs_figure_field x, y;
+    bool x_whole; /* x counts (an integer column) */
+    bool log_x, log_y;
+    double y_floor; /* with log_y: not drawn below (rounding) */
+    double y_rule;  /* a dashed line across at this height; 0: none */
+    const char *y_rule_label;
+} rs_lab_curves;
+
+/* A table with columns series, x, y, and its figure. Strings are borrowed: literals. */
+rs_status rs_lab_curves_open(rs_table **out, rs_lab_report *report, const rs_lab_curves *curves,
+                             rs_error *err);
+rs_status rs_lab_curves_add(rs_table *table, const rs_lab_curves *curves, const char *series,
+                            double x, double y, rs_error *err);
+
+#endif

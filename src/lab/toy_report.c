@@ -1,0 +1,84 @@
+/* toy_report.c: claims in short, and curves with their figure. */
+#include "lab/toy.h"
+
+#include <math.h>
+#include <stdio.h>
+
+rs_status rs_lab_expect(rs_lab_report *report, const char *text, double expected, double measured,
+                        double tolerance, rs_error *err)
+{
+    const rs_lab_claim claim = {text, NAN, expected, measured, tolerance, false};
+    return rs_lab_add_claim(report, &claim, err);
+}
+
+rs_status rs_lab_at_most(rs_lab_report *report, const char *text, double measured, double bound,
+                         rs_error *err)
+{
+    const rs_lab_claim claim = {text, NAN, NAN, measured, bound, true};
+    return rs_lab_add_claim(report, &claim, err);
+}
+
+rs_status rs_lab_say_quick(rs_lab_report *report, const char *what, rs_error *err)
+{
+    char message[240];
+    snprintf(message, sizeof message, "%s: --quick ran %s", report->experiment, what);
+    rs_finding finding = {.severity = RS_INFO,
+                          .code = "quick",
+                          .layer = RS_NULL_INT,
+                          .head = RS_NULL_INT,
+                          .value = NAN,
+                          .threshold = NAN,
+                          .message = message,
+                          .hint = "leave out --quick for the experiment as it is meant"};
+    return rs_result_add_finding(report->result, &finding, err);
+}
+
+/* ---- curves ---- */
+
+enum { SERIES, X, Y, CURVE_COLUMNS };
+
+static json_t *figure(const rs_lab_curves *curves)
+{
+    static const char *const keys[] = {"series"};
+    return rs_figure_lines(&(rs_lines){.table = curves->name,
+                                       .x = curves->x,
+                                       .y = curves->y,
+                                       .colour = {"series", "series"},
+                                       .colour_is_category = true,
+                                       .keys = {keys, 1},
+                                       .x_whole = curves->x_whole,
+                                       .log_x = curves->log_x,
+                                       .log_y = curves->log_y,
+                                       .y_rule = curves->y_rule,
+                                       .y_rule_label = curves->y_rule_label,
+                                       .y_floor = curves->y_floor});
+}
+
+rs_status rs_lab_curves_open(rs_table **out, rs_lab_report *report, const rs_lab_curves *curves,
+                             rs_error *err)
+{
+    const rs_column columns[CURVE_COLUMNS] = {
+        {"series", RS_COLUMN_TEXT, "series", NULL, NULL, NULL},
+        {curves->x.field, curves->x_whole ? RS_COLUMN_INT : RS_COLUMN_REAL, curves->x.title, NULL,
+         NULL, NULL},
+        {curves->y.field, RS_COLUMN_REAL, curves->y.title, NULL, NULL, "measured"},
+    };
+    RS_TRY(rs_result_add_table(report->result, curves->name, curves->title, curves->about, columns,
+                               CURVE_COLUMNS, out, err));
+    return rs_result_add_figure(report->result, curves->name, curves->title, curves->about,
+                                figure(curves), err);
+}
+
+rs_status rs_lab_curves_add(rs_table *table, const rs_lab_curves *curves, const char *series,
+                            double x, double y, rs_error *err)
+{
+    size_t row = 0;
+    RS_TRY(rs_table_add_row(table, &row, err));
+    RS_TRY(rs_table_set_text(table, row, SERIES, series, err));
+    if (curves->x_whole)
+        rs_table_set_int(table, row, X, (int64_t)x);
+    else
+        rs_table_set_real(table, row, X, x);
+    rs_table_set_real(table, row, Y, y);
+    return RS_OK;
+}

@@ -1,0 +1,119 @@
+#!/bin/sh
+# paths.sh: what `rankscope paths` accepts and refuses, and what it leaves behind.
+. "$RS_SOURCE_DIR/tests/cli/lib.sh"
+model=$RS_SOURCE_DIR/tests/golden/forward/llama
+encoder=$RS_SOURCE_DIR/tests/golden/forward/bert
+vision=$RS_SOURCE_DIR/tests/golden/forward/vit
+echo '[[5,2,9,1],[4,8]]' >ids.json
+
+refused() { # refused STATUS TEXT ARGUMENTS...: exit 2, nothing on standard output, the reason named
+    status=$1 text=$2
+    shift 2
+    expect 2 "$RANKSCOPE" paths "$@"
+    silent out
+    says err "[$status]"
+    says err "$text"
+}
+
+# ---- usage ----
+expect 0 "$RANKSCOPE" paths --help
+says out "--max-length K"
+says out "--semantics theorem|code"
+refused usage "needs an input" --tokens ids.json
+refused usage "nothing to feed the model" "$model"
+refused usage "one kind of input is enough" "$model" --tokens ids.json --random 3
+refused bad-option "is no whole number" "$model" --tokens ids.json --max-length -1
+refused bad-option "is no whole number" "$model" --tokens ids.json --max-length two
+refused bad-option "is no whole number" "$model" --tokens ids.json --paths 3x
+refused bad-option "is no whole number" "$model" --tokens ids.json --paths 99999999999999999999
+refused bad-option "is not one of theorem|code" "$model" --tokens ids.json --semantics other
+refused bad-option "there are none" "$model" --tokens ids.json --semantics code --paths 0
+refused bad-option "leaves MLPs" "$model" --tokens ids.json --semantics code --sources
+refused bad-option "--samples" "$model" --tokens ids.json --samples 0
+refused unsupported "float64 alone" "$model" --tokens ids.json --precision f32
+refused bad-option "no such option" "$model" --tokens ids.json --variants full
+refused usage "a configuration has no weights" "$model/config.json" --tokens ids.json
+refused not-found "nowhere.json" "$model" --tokens nowhere.json
+echo '[[1],[2,99]]' >range.json
+refused token-out-of-range "sample 1, position 1: id 99" "$model" --tokens range.json
+echo '{"depth": 2, "d_model": 4, "widht": 3}' >arch.json
+refused architecture-schema "unknown field" arch.json --init default --random 1
+
+# ---- what it gives ----
+expect 0 "$RANKSCOPE" paths "$model" --tokens ids.json --sources --json result.json --csv tables --html page.html
+says out "path_identity"
+says result.json '"command":"paths"'
+[ -s page.html ] || note_failure "no page was written"
+for table in summary lengths truncated paths sources; do
+    [ -s tables/$table.csv ] || note_failure "no table $table"
+done
+python3 - <<'END' || note_failure "the result is not what the contract says"
+import json
+r = json.load(open("result.json"))
+assert 0 <= r["identity_error"] <= 1e-10 and r["semantics"] == "theorem"
+rows = r["tables"]["lengths"]
+assert [(x["sample"], x["length"]) for x in rows] == [(s, k) for s in range(2) for k in range(3)]
+heads, layers = r["model"]["heads"], r["model"]["layers"]
+assert [x["count"] for x in rows[:3]] == [1, layers * heads, heads ** 2]
+for x in rows:
+    assert {"log10_count", "contribution_fro", "residual_ratio", "cumulative_error"} <= set(x)
+assert all(abs(x["cumulative_error"]) < 1e-14 for x in rows if x["length"] == layers)
+for s in range(2):  # projections on the output sum to 1
+    total = sum(x["projection"] + x["source_projection"] for x in rows if x["sample"] == s)
+    assert abs(total - 1) < 1e-13, total
+full = [x for x in r["tables"]["truncated"] if x["max_length"] is None]
+assert len(full) == 3 and all(x["top1_agreement"] == 1 and x["kl"] == 0 for x in full)
+by_layer = r["tables"]["sources"]
+for s in range(2):  # what all layers' sources become is what sources become
+    a = sum(x["projection"] for x in by_layer if x["sample"] == s)
+    b = sum(x["source_projection"] for x in rows if x["sample"] == s)
+    assert abs(a - b) < 1e-13
+END
+
+# The loss of the model as it is is the one that probe finds.
+expect 0 "$RANKSCOPE" probe "$model" --tokens ids.json --precision f64 --json probe.json --quiet
+python3 - <<'END' || note_failure "paths and probe disagree about the loss"
+import json
+a = json.load(open("probe.json"))["tables"]["loss"][0]
+b = [x for x in json.load(open("result.json"))["tables"]["truncated"] if x["max_length"] is None and x["sample"] is None][0]
+assert abs(a["nll"] - b["nll"]) < 1e-12 and a["tokens"] == b["tokens"] - 2, (a, b)
+END
+
+# Longer paths are summed together; the lengths that are told apart keep their numbers.
+expect 0 "$RANKSCOPE" paths "$model" --tokens ids.json --max-length 1 --paths 0 --no-loss --json short.json --quiet
+python3 - <<'END' || note_failure "--max-length changes numbers"
+import json
+a, b = json.load(open("result.json")), json.load(open("short.json"))
+assert b["identity_error"] <= 1e-10 and "paths" not in b["tables"]
+rows = {(x["sample"], x["length"]): x for x in a["tables"]["lengths"]}
+for x in b["tables"]["lengths"]:
+    assert x["length"] <= 1
+    for key in ("contribution_fro", "share", "cumulative_error", "source_fro", "cumulative_error_sources"):
+        assert abs(x[key] - rows[x["sample"], x["length"]][key]) < 1e-12, key
+assert all(x["nll"] is None for x in b["tables"]["truncated"])
+END
+
+# The same seed gives the same paths for any number of threads.
+expect 0 "$RANKSCOPE" paths "$encoder" --tokens ids.json --paths 3 --seed 5 --threads 1 --csv one --quiet
+expect 0 "$RANKSCOPE" paths "$encoder" --tokens ids.json --paths 3 --seed 5 --threads 2 --csv two --quiet
+cmp -s one/paths.csv two/paths.csv || note_failure "threads change the sampled paths"
+cmp -s one/lengths.csv two/lengths.csv || note_failure "threads change the sums"
+
+# Other inputs, architectures, interventions and semantics.
+expect 0 "$RANKSCOPE" paths "$vision" --random 1 --quiet
+expect 0 "$RANKSCOPE" paths "$encoder" --tokens ids.json --semantics code --json code.json
+says out "code_semantics"
+says code.json '"identity_error":null'
+echo '{"depth": 40, "d_model": 16, "heads": 2, "d_head": 8, "norm": "pre", "mlp": "gelu", "mlp_width": 32}' >arch.json
+expect 0 "$RANKSCOPE" paths arch.json --init default --random 2 --json deep.json
+says deep.json '"longest_path":40'
+expect 0 "$RANKSCOPE" paths arch.json --init default --random 1 --no-skip --no-mlp --depth 5 --json san.json --quiet
+python3 - <<'END' || note_failure "without skips there are paths that are not of full length"
+import json
+rows = json.load(open("san.json"))["tables"]["lengths"]
+assert [x["count"] for x in rows] == [0] * 5 + [32] and rows[0]["contribution_fro"] == 0
+assert rows[0]["residual_ratio"] is None and rows[0]["log10_count"] is None
+END
+expect 2 "$RANKSCOPE" paths "$model" --tokens ids.json --json ids.json
+says err "[would-overwrite-input]"
+finish

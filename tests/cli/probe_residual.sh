@@ -1,0 +1,94 @@
+#!/bin/sh
+# probe_residual.sh: `rankscope probe --precision residual`: collapse far below every double.
+. "$RS_SOURCE_DIR/tests/cli/lib.sh"
+forward=$RS_SOURCE_DIR/tests/golden/forward
+
+# check EXPRESSION: true of the result in r.json; `rows` are those of table tokens, `found` the findings by code.
+check() {
+    python3 - "$1" <<'END' || note_failure "not so: $1"
+import json, math, struct, sys
+result = json.load(open("r.json"))
+rows = result["tables"]["tokens"]
+outs = [r for r in rows if r["site"] == "block_out"]
+found = {f["code"]: f for f in result["findings"]}
+sys.exit(not eval(sys.argv[1]))
+END
+}
+
+# ---- the published panel at random weights, whose float32 stops at 1e-7: dong2021's SAN in BERT-base, measured further ----
+mkdir bert
+cat >bert/config.json <<'END'
+{"model_type": "bert", "architectures": ["BertModel"], "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+ "intermediate_size": 3072, "hidden_act": "gelu", "vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2,
+ "layer_norm_eps": 1e-12, "initializer_range": 0.02}
+END
+expect 0 "$RANKSCOPE" probe bert/config.json --init default --random 2 --seq-len 48 --variants san --precision residual --no-attention \
+    --json r.json --html r.html
+says out "10^-"
+# one more or one fewer token moves the start a little, and each layer triples what that does
+check "[r['layer'] for r in outs] == list(range(13))"
+check "all(abs(outs[l + 1]['log10_residual_fro'] / outs[l]['log10_residual_fro'] - 3) < 0.02 for l in range(6, 12))"
+check "-430000 < outs[12]['log10_relative_residual_1inf'] < -330000 and outs[12]['relative_residual_1inf'] == 0"
+check "-7.5 < outs[2]['log10_relative_residual_1inf'] < -5 and abs(math.log10(outs[2]['relative_residual']) - outs[2]['log10_relative_residual']) < .1"
+check "not any(r['at_floor'] for r in rows) and 'token_collapse' in found"
+check "outs[12]['log10_relative_residual_min'] <= outs[12]['log10_relative_residual'] <= outs[12]['log10_relative_residual_max']"
+check "outs[12]['log10_one_minus_cosine'] < 2 * outs[12]['log10_relative_residual'] + 10 and outs[12]['mean_cosine'] == 1"
+
+# ---- every family of the goldens: the same numbers as float64 while there is no collapse ----
+for family in bert llama gpt2 xlnet gemma3 olmo2 falcon; do
+    for precision in f64 residual; do
+        expect 0 "$RANKSCOPE" probe "$forward/$family" --random 3 --seq-len 8 --precision $precision --json $precision.json
+    done
+    python3 - <<'END' || note_failure "$family: residual and f64 differ"
+import json, sys
+def numbers(path):
+    tables = json.load(open(path))["tables"]
+    out = {}
+    for name in ("tokens", "attention"):
+        for i, row in enumerate(tables[name]):
+            for column, value in row.items():
+                out[name, i, column] = value
+    return out
+a, b = numbers("f64.json"), numbers("residual.json")
+bad = [(k, v, b[k]) for k, v in a.items() if isinstance(v, float) and abs(v - b[k]) > 1e-7 * max(1, abs(v))]
+print(bad[:5])
+sys.exit(bool(bad) or len(a) < 100)
+END
+done
+
+# ---- residuals that are exactly zero, and beyond the count ----
+echo '[[5], [7]]' >one.json
+expect 0 "$RANKSCOPE" probe "$forward/gpt2" --tokens one.json --precision residual --json r.json
+check "found['residual_exactly_zero']['value'] == 2"
+check "all(r['relative_residual'] == 0 and r['log10_relative_residual'] is None for r in rows)"
+cat >arch.json <<'END'
+{"depth": 60, "d_model": 16, "heads": 2, "kv_heads": 2, "d_head": 8, "seq_len": 8, "vocab": null, "mixer": "attention", "norm": "none",
+ "skip_mixer": 0, "mlp": "none"}
+END
+expect 0 "$RANKSCOPE" probe arch.json --init default --random 2 --precision residual --no-attention --json r.json
+says out "2^-2^61"
+check "found['residual_beyond_exponents']['layer'] > 30 and outs[60]['log10_residual_fro'] is None and outs[60]['residual_fro'] == 0"
+check "outs[30]['log10_residual_fro'] < -1e13"
+
+# ---- a state and what it is made of ----
+expect 0 "$RANKSCOPE" probe "$forward/bert" --random 3 --seq-len 8 --precision residual --no-attention --taps t.safetensors --output o.safetensors
+python3 - <<'END' || note_failure "the taps do not fit together"
+import json, math, struct, sys
+data = open("t.safetensors", "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + size])
+def read(name):
+    entry = header[name]
+    begin, end = entry["data_offsets"]
+    count = (end - begin) // 8
+    return struct.unpack("<%d%s" % (count, "q" if entry["dtype"] == "I64" else "d"), data[8 + size + begin:8 + size + end]), entry["shape"]
+for state in ("layer.0.block_out", "layer.1.mixer_out", "layer.2.block_out"):
+    (x, shape), (base, _), (m, _), (e, _) = (read(state + part) for part in ("", ".base", ".residual", ".exponent"))
+    samples, n, d = shape
+    for s in range(samples):
+        for i in range(n * d):
+            value = base[s * d + i % d] + math.ldexp(m[s * n * d + i], e[s])
+            if abs(value - x[s * n * d + i]) > 1e-15 * abs(value) + 1e-300:
+                sys.exit(1)
+END
+finish
