@@ -275,6 +275,26 @@ const cli_command cli_commands[] = {
      "summary|tokens|attention|loss|generate|attention_maps|weights|layers|heads|groups|planes|"
      "tensors|spectra|balance",
      cli_probe},
+    {"certify", CLI_CERTIFY, "PATH",
+     "prove what a model's layers do to these tokens: collapse, or staying apart",
+     "Runs a model forward in float64 over a text, token ids, images or random inputs and proves, "
+     "for each sample and layer, upper and lower bounds of how far apart the tokens are behind it; "
+     "from the input and from every measured state on (measure until small, then certify). Beside "
+     "them stand the published bounds with the hypothesis that fails, the leading-order prediction "
+     "of the next residual matrix, the law by which the tokens collapse, and the skip strengths "
+     "that would keep them apart.\n"
+     "PATH is what 'rankscope probe' takes; options that edit the model work as there, for the one "
+     "model that is certified.\n"
+     "Tables: summary, one row a layer; bounds and lambda, one row a sample and layer; chains. "
+     "Every column says whether it is measured, predicted, certified or published. Layers count "
+     "from 0. docs/certificates.md derives every certified statement.",
+     "rankscope certify ~/models/minilm --text page.txt # which layers provably stay apart?\n"
+     "rankscope certify ~/models/minilm --text page.txt --rigorous --html report.html # with every "
+     "rounding bounded\n"
+     "rankscope certify config.json --init default --random 1 --no-skip --no-mlp --table chains # "
+     "proves doubly exponential collapse\n"
+     "rankscope certify . --tokens ids.npy --json - | jq '.tables.lambda[]' # for scripts",
+     "summary|bounds|chains|lambda", cli_certify},
     {"paths", CLI_PATHS, "PATH",
      "the output as a sum over paths through the heads: which lengths make it",
      "Every path takes, at each attention, one head or the skip; its length is the number of "
