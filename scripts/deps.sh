@@ -18,6 +18,7 @@ build - libjansson-dev jansson
 build - libpcre2-dev pcre2
 build - libutf8proc-dev utf8proc
 build - librandom123-dev -
+build - libflint-arb-dev flint
 build node|nodejs nodejs node
 build npm npm -
 demo python3 python3 python

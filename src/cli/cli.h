@@ -41,6 +41,9 @@ typedef struct cli_args {
     bool sources;
     /* tokenize (and text) */
     bool no_special;
+    /* certify */
+    const char *kept;
+    bool rigorous;
     /* lab */
     bool quick;
 } cli_args;
@@ -54,8 +57,10 @@ enum {
     CLI_PROBE = 4,
     CLI_TOKENIZE = 8,
     CLI_LAB = 16,
+    CLI_CERTIFY = 32,
     CLI_PATHS = 64,
-    CLI_ALL = 95
+    CLI_RUNS = CLI_PROBE | CLI_CERTIFY | CLI_PATHS, /* run a model over inputs */
+    CLI_ALL = 127
 };
 
 typedef struct cli_option {
@@ -141,6 +146,7 @@ rs_status cli_set_machine(rs_result *result, const cli_args *args, double gflops
 
 int cli_scan(const cli_args *args);
 int cli_probe(const cli_args *args);
+int cli_certify(const cli_args *args);
 int cli_paths(const cli_args *args);
 int cli_doctor(const cli_args *args);
 int cli_tokenize(const cli_args *args);

@@ -51,30 +51,31 @@ const cli_option cli_options[] = {
      "When a finding is raised: qk_low_rank and ov_low_rank where effective_rank is below X times "
      "that of random weights of the same shape; dead_head where the norm is below X times the "
      "layer's median; decay_equilibrium where every head's balance_score is above X."},
-    {"text", "FILE", CLI_TEXT, AT(text), CLI_PROBE | CLI_PATHS, NULL, NULL,
+    {"text", "FILE", CLI_TEXT, AT(text), CLI_RUNS, NULL, NULL,
      "Feed this text: tokenised once and cut into consecutive windows of --seq-len tokens, with "
      "the model's special tokens in each. All whole windows are used, or the one window that a "
      "shorter text leaves."},
-    {"tokens", "FILE", CLI_TEXT, AT(tokens), CLI_PROBE | CLI_PATHS, NULL, NULL,
+    {"tokens", "FILE", CLI_TEXT, AT(tokens), CLI_RUNS, NULL, NULL,
      "Feed these token ids: .npy of int32 or int64 [samples, n], or JSON [[id, ...], ...] whose "
      "rows may differ in length. No id is taken as padding."},
-    {"images", "FILE.npy", CLI_TEXT, AT(images), CLI_PROBE | CLI_PATHS, NULL, NULL,
+    {"images", "FILE.npy", CLI_TEXT, AT(images), CLI_RUNS, NULL, NULL,
      "Feed these images: float32 [samples, channels, height, width], normalised as the model wants "
      "them."},
-    {"random", "SAMPLES", CLI_COUNT, AT(random), CLI_PROBE | CLI_PATHS, NULL, NULL,
+    {"random", "SAMPLES", CLI_COUNT, AT(random), CLI_RUNS, NULL, NULL,
      "Feed samples drawn at random: ids by Zipf's law (the i-th of the vocabulary, the padding id "
      "left out, with probability ~ 1/(i + 2.7)), "
      "pixels from N(0, 1), or what an architecture file's input says."},
-    {"seq-len", "N", CLI_COUNT, AT(seq_len), CLI_PROBE | CLI_PATHS, "128", NULL,
+    {"seq-len", "N", CLI_COUNT, AT(seq_len), CLI_RUNS, "128", NULL,
      "Tokens of a window or of a random sample, special tokens included."},
-    {"samples", "N", CLI_COUNT, AT(samples), CLI_PROBE | CLI_PATHS, "all", NULL,
+    {"samples", "N", CLI_COUNT, AT(samples), CLI_RUNS, "all", NULL,
      "Use the first N rows of --tokens or --images, or the first N windows of --text."},
-    {"batch", "N", CLI_COUNT, AT(batch), CLI_PROBE, "as many samples as 4096 tokens hold", NULL,
+    {"batch", "N", CLI_COUNT, AT(batch), CLI_PROBE | CLI_CERTIFY,
+     "as many samples as 4096 tokens hold", NULL,
      "Samples in one pass; fewer by default where their activations would take more than a "
      "sixteenth of the memory. The JSON's run.batch says what was used."},
-    {"encoder-states", "FILE.npy", CLI_TEXT, AT(encoder_states), CLI_PROBE | CLI_PATHS, NULL, NULL,
+    {"encoder-states", "FILE.npy", CLI_TEXT, AT(encoder_states), CLI_RUNS, NULL, NULL,
      "What cross-attention reads: float32 or float64 [samples, m, d]."},
-    {"init", "LAW", CLI_TEXT, AT(init), CLI_PROBE | CLI_PATHS, NULL, NULL,
+    {"init", "LAW", CLI_TEXT, AT(init), CLI_RUNS, NULL, NULL,
      "Random weights instead of a checkpoint's: PATH is then ARCH.json or config.json (or a folder "
      "with one). LAW is default (what the model's own library does), xavier, orthogonal or "
      "\"normal(0, VARIANCE)\", VARIANCE a formula of fan_in, fan_out, d and L; --seed picks the "
@@ -84,38 +85,36 @@ const cli_option cli_options[] = {
      "around the mixer and no MLP block; san+mlp, san+skip; pure no skip, no MLP, no norm; dong "
      "for the first four; all; or NAME=option,option with options of this list without dashes "
      "(NAME=no-norm,lambda:0.5)."},
-    {"no-skip", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
-     "Take every skip connection away."},
-    {"no-mlp", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
+    {"no-skip", NULL, CLI_EDIT, 0, CLI_RUNS, NULL, NULL, "Take every skip connection away."},
+    {"no-mlp", NULL, CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "Take the MLP blocks away, with their norms and skips."},
-    {"no-mlp-branch", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
+    {"no-mlp-branch", NULL, CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "The MLP gives 0; its skip and norm stay."},
-    {"no-norm", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
+    {"no-norm", NULL, CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "Take the norms of the blocks away (not the embedding's, not the final one)."},
-    {"no-mask", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
+    {"no-mask", NULL, CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "Every token sees all: causal and sliding masks go."},
-    {"no-gate", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
+    {"no-gate", NULL, CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "Take the gates of gated mixers away; refused for a model without any."},
-    {"lambda", "[mixer:|mlp:]X[,X...]", CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, "as the model has it",
-     NULL,
+    {"lambda", "[mixer:|mlp:]X[,X...]", CLI_EDIT, 0, CLI_RUNS, "as the model has it", NULL,
      "Skip strength: the state becomes X times itself plus the branch; for all skips, or those "
      "around mixers or MLPs alone; a list has one X a layer. May be repeated."},
-    {"residual-scale", "X", CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, "as the model has it", NULL,
+    {"residual-scale", "X", CLI_EDIT, 0, CLI_RUNS, "as the model has it", NULL,
      "Scale of every residual branch: a number or a formula of L (layers) and l (layer, from 0), "
      "such as 1/sqrt(L)."},
-    {"center-attention", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
+    {"center-attention", NULL, CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "Attention becomes A - U, U uniform over the visible keys (11^T/n; causal 1/i)."},
-    {"remove-gap", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
+    {"remove-gap", NULL, CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "Remove the spectral gap: the direction that attention averages onto is taken out."},
-    {"uniform-attention", NULL, CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
+    {"uniform-attention", NULL, CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "Attention becomes uniform over the visible keys."},
-    {"shaped", "A,B,C", CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
+    {"shaped", "A,B,C", CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "Shaped attention: A I + B P - C U, P the softmax, U uniform over the visible keys."},
-    {"attention-rescale", "W", CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, NULL, NULL,
+    {"attention-rescale", "W", CLI_EDIT, 0, CLI_RUNS, NULL, NULL,
      "Attention becomes (1 + W) P - W U: what differs from the average is strengthened."},
-    {"temperature", "X", CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, "1", NULL,
+    {"temperature", "X", CLI_EDIT, 0, CLI_RUNS, "1", NULL,
      "Attention logits are divided by X; above 1 attention becomes more uniform."},
-    {"depth", "L", CLI_EDIT, 0, CLI_PROBE | CLI_PATHS, "as the model has it", NULL,
+    {"depth", "L", CLI_EDIT, 0, CLI_RUNS, "as the model has it", NULL,
      "Run L layers: more than the model has repeats the stack, as in a looped model."},
     {"fusion", "concat|max|gate", CLI_EDIT, 0, CLI_PROBE, NULL, NULL,
      "One more row in table tokens: the states of all layers read together (untrained gates weigh "
@@ -156,7 +155,7 @@ const cli_option cli_options[] = {
      "table weights."},
     {"grad", NULL, CLI_FLAG, AT(grad), CLI_PROBE, NULL, NULL,
      "Gradients of the query and key weights; there is no backward pass yet, so it is refused."},
-    {"lenient", NULL, CLI_FLAG, AT(lenient), CLI_PROBE | CLI_PATHS, NULL, NULL,
+    {"lenient", NULL, CLI_FLAG, AT(lenient), CLI_RUNS, NULL, NULL,
      "Accept a safetensors file with bytes behind its last tensor (a warning instead of an "
      "error)."},
     {"threshold", "CODE=X[,CODE=X]", CLI_TEXT, AT(threshold), CLI_PROBE,
@@ -183,6 +182,14 @@ const cli_option cli_options[] = {
     {"no-special", NULL, CLI_FLAG, AT(no_special), CLI_TOKENIZE, NULL, NULL,
      "Leave out the tokens that the model puts around a text ([CLS], <bos>); those that the text "
      "spells out are still recognised."},
+    {"rigorous", NULL, CLI_FLAG, AT(rigorous), CLI_CERTIFY, NULL, NULL,
+     "Bound every rounding of what is called certified: proved error bounds for matrices, ball "
+     "arithmetic for what follows from them. Without it the float64 pass is taken at its word, "
+     "with "
+     "a margin of 1e-9."},
+    {"kept", "A", CLI_TEXT, AT(kept), CLI_CERTIFY, "0.9", NULL,
+     "Table lambda: the fraction (0 < A < 1) of the tokens' spread ||X - mean||_F that each mixer "
+     "is to leave."},
     {"quick", NULL, CLI_FLAG, AT(quick), CLI_LAB, NULL, NULL,
      "Fewer repetitions and shorter runs; the result says what was left out."},
     {"threads", "N", CLI_COUNT, AT(threads), CLI_ALL, "all cores, at most 64", NULL,
@@ -193,6 +200,8 @@ const cli_option cli_options[] = {
      "f32|f64|residual",
      "Arithmetic of forward passes. scan has none: it accumulates in float64 whatever is asked, "
      "and refuses residual."},
+    {"precision", "f64", CLI_CHOICE, AT(precision), CLI_CERTIFY, "f64", "f64",
+     "Arithmetic of the forward pass: certificates need float64."},
     {"precision", "f32|f64|residual", CLI_CHOICE, AT(precision), CLI_PROBE, "f32",
      "f32|f64|residual",
      "Arithmetic of the forward pass. f64 computes everything in float64; residual too, and "
@@ -266,6 +275,26 @@ const cli_command cli_commands[] = {
      "summary|tokens|attention|loss|generate|attention_maps|weights|layers|heads|groups|planes|"
      "tensors|spectra|balance",
      cli_probe},
+    {"certify", CLI_CERTIFY, "PATH",
+     "prove what a model's layers do to these tokens: collapse, or staying apart",
+     "Runs a model forward in float64 over a text, token ids, images or random inputs and proves, "
+     "for each sample and layer, upper and lower bounds of how far apart the tokens are behind it; "
+     "from the input and from every measured state on (measure until small, then certify). Beside "
+     "them stand the published bounds with the hypothesis that fails, the leading-order prediction "
+     "of the next residual matrix, the law by which the tokens collapse, and the skip strengths "
+     "that would keep them apart.\n"
+     "PATH is what 'rankscope probe' takes; options that edit the model work as there, for the one "
+     "model that is certified.\n"
+     "Tables: summary, one row a layer; bounds and lambda, one row a sample and layer; chains. "
+     "Every column says whether it is measured, predicted, certified or published. Layers count "
+     "from 0. docs/certificates.md derives every certified statement.",
+     "rankscope certify ~/models/minilm --text page.txt # which layers provably stay apart?\n"
+     "rankscope certify ~/models/minilm --text page.txt --rigorous --html report.html # with every "
+     "rounding bounded\n"
+     "rankscope certify config.json --init default --random 1 --no-skip --no-mlp --table chains # "
+     "proves doubly exponential collapse\n"
+     "rankscope certify . --tokens ids.npy --json - | jq '.tables.lambda[]' # for scripts",
+     "summary|bounds|chains|lambda", cli_certify},
     {"paths", CLI_PATHS, "PATH",
      "the output as a sum over paths through the heads: which lengths make it",
      "Every path takes, at each attention, one head or the skip; its length is the number of "

@@ -1,0 +1,73 @@
+/* cmd_certify.c: `rankscope certify`. */
+#include "cli/cli.h"
+#include "collapse/certify.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { MOST_COUNT = 1 << 30 };
+
+static rs_status check_counts(const cli_args *args, rs_error *err)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } counts[] = {{"--random", args->random},
+                  {"--seq-len", args->seq_len},
+                  {"--samples", args->samples},
+                  {"--batch", args->batch}};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (counts[i].value > MOST_COUNT)
+            return rs_fail(err, RS_E_BAD_OPTION, counts[i].name, "give a smaller number",
+                           "%llu is more than %d", (unsigned long long)counts[i].value,
+                           (int)MOST_COUNT);
+    return RS_OK;
+}
+
+static rs_status parse_kept(double *kept, const char *text, rs_error *err)
+{
+    char *end;
+    if (!text) return RS_OK;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (errno || end == text || *end || !(value > 0 && value < 1))
+        return rs_fail(err, RS_E_BAD_OPTION, "--kept",
+                       "give a fraction between 0 and 1, such as 0.9", "cannot take '%s'", text);
+    *kept = value;
+    return RS_OK;
+}
+
+static rs_status options_of(rs_certify_options *options, const cli_args *args, rs_error *err)
+{
+    rs_certify_defaults(options);
+    RS_TRY(check_counts(args, err));
+    RS_TRY(parse_kept(&options->kept, args->kept, err));
+    options->source = (rs_probe_source){.text = args->text,
+                                        .tokens = args->tokens,
+                                        .images = args->images,
+                                        .random = (int64_t)args->random,
+                                        .encoder_states = args->encoder_states,
+                                        .seq_len = (int64_t)args->seq_len,
+                                        .samples = (int64_t)args->samples};
+    options->batch = (int64_t)args->batch;
+    options->rigorous = args->rigorous;
+    for (size_t i = 0; i < args->n_edits; i++)
+        RS_TRY(rs_edit_option(&options->edit, args->edits[i].name, args->edits[i].value, err));
+    options->edited = args->n_edits > 0;
+    return RS_OK;
+}
+
+static rs_status certify(rs_result *result, cli_job *job, const rs_context *context, rs_error *err)
+{
+    return rs_certify_path(result, &job->inputs, job->request, context, err);
+}
+
+int cli_certify(const cli_args *args)
+{
+    rs_error err;
+    rs_certify_request request = {
+        .path = args->input, .init = args->init, .lenient = args->lenient};
+    if (options_of(&request.options, args, &err) != RS_OK) return cli_fail(&err);
+    cli_job job = {.args = args, .request = &request, .work = certify};
+    return cli_run(&job);
+}

@@ -1,0 +1,140 @@
+/*
+ * certify_deviation.c: how far exact arithmetic is from a computed pass (docs/certificates.md, C9).
+ *
+ * Every bound is a sum of products of numbers that are not negative, so evaluating it in float64
+ * loses less than SLACK; products of BLAS and of the engine's own kernels err by at most
+ * γ_k Σ|a||b| in whatever order they add, fused or not.
+ */
+#include "collapse/certify.h"
+
+#include <float.h>
+#include <math.h>
+
+static const double U = DBL_EPSILON / 2, SLACK = 1 + 1e-12;
+
+/* An elementary function of the float64 engine (libm's exp, erfc, tanh, and what activations make
+ * of them) is taken to err by at most this many units of roundoff of its argument or value: ten
+ * times what glibc states for the worst of them. */
+static const double FUNCTION = 64;
+
+double rs_deviation_norm(double *least_std, const rs_norm_site *site, double deviation)
+{
+    double d = (double)site->dim, root = sqrt(d), low = site->least_std - deviation / root;
+    *least_std = low > 0 ? low * (1 - 4 * U) : 0;
+    if (!(low > 0)) return INFINITY;
+    double centre = rs_gamma(d + 2) * site->longest / low; /* of the mean, in units of the std */
+    double factor = rs_gamma(d + 12) + (centre / root) * (centre / root);
+    double rounding = site->largest_gain * (2 * centre + factor * root) +
+                      8 * U * (site->largest_gain * root + site->bias);
+    return (site->largest_gain * deviation / *least_std + 2 * rounding) * SLACK;
+}
+
+/* ---- attention ---- */
+
+typedef struct vector {
+    double longest, deviation; /* of a head's queries, keys or values */
+} vector;
+
+static vector mapped(double two, double fro, double bias, const rs_op_site *site)
+{
+    double longest = two * site->longest + bias;
+    double rounding = rs_gamma((double)site->dim + 2) * (fro * site->longest + bias);
+    return (vector){longest + rounding, two * site->deviation + rounding};
+}
+
+/* Of the largest range over j of what A_ij may miss. */
+static double logit_range(const rs_attention_op *op, const rs_head_norms *head, vector q, vector k,
+                          const rs_op_site *site)
+{
+    double scale = fabs(op->scale / op->temperature);
+    double product = rs_gamma((double)op->head_dim + 8) * q.longest * k.longest;
+    double entry = q.deviation * (k.longest + k.deviation) + q.longest * k.deviation + product;
+    double range = 2 * entry;
+    bool rotates = op->rope.kind != RS_ROPE_NONE && op->rope.dims > 0;
+    if (rotates) range += 64 * U * q.longest * k.longest;
+    if (!rotates && op->softcap == 0) {
+        /* What all keys share drops out of the softmax. */
+        double spread = head->qk.right_two * site->diameter + 2 * k.deviation;
+        double sharper =
+            q.deviation * spread + 2 * (q.longest + q.deviation) * k.deviation + 2 * product;
+        range = fmin(range, sharper);
+    }
+    range *= scale;
+    if (op->softcap != 0) range += 2 * FUNCTION * U * scale * q.longest * k.longest;
+    if (op->distance_bias || op->temperature != 1) range += 16 * U * scale * q.longest * k.longest;
+    return range;
+}
+
+/* What the inside of these is neither tapped nor bounded. */
+static bool hidden(const rs_attention_op *op)
+{
+    return op->q_norm.kind != RS_NORM_NONE || op->k_norm.kind != RS_NORM_NONE ||
+           op->relative.r.weight || op->cross || op->distance_bias;
+}
+
+double rs_deviation_attention(double *slack, const rs_attention_op *op,
+                              const rs_branch_norms *norms, const rs_op_site *site)
+{
+    double n = (double)site->tokens, total = 0;
+    if (hidden(op)) return INFINITY;
+    double weight =
+        fabs(op->mix_identity) + fabs(op->mix_softmax) + fabs(op->mix_uniform); /* Σ_j |M_ij| */
+    for (int32_t h = 0; h < norms->n_heads; h++) {
+        const rs_head_norms *head = &norms->heads[h];
+        vector q = mapped(head->qk.left_two, head->qk.left_fro, head->q_bias, site);
+        vector k = mapped(head->qk.right_two, head->qk.right_fro, head->k_bias, site);
+        vector v = mapped(head->w.left_two, head->w.left_fro, head->v_bias, site);
+        double scale = fabs(op->scale / op->temperature);
+        double tv = 0.25 * logit_range(op, head, q, k, site);
+        tv += (n + FUNCTION) * U + 4 * U * scale * q.longest * k.longest;
+        tv = fmin(tv * SLACK, 1);
+        slack[h] = 2 * fabs(op->mix_softmax) * tv * SLACK + 8 * (n + 8) * U * weight;
+        total +=
+            head->w.two * (fabs(op->mix_softmax) * tv * site->diameter + weight * site->deviation);
+        double rounded = weight * ((v.deviation - head->w.left_two * site->deviation) +
+                                   rs_gamma(n + 8) * v.longest);
+        double inner = (double)op->heads * (double)op->value_dim;
+        total += head->w.right_two * rounded +
+                 rs_gamma(inner + 4) * head->w.right_fro * weight * v.longest;
+    }
+    return (total + 8 * U * norms->o_bias) * SLACK;
+}
+
+/* ---- MLP, sum ---- */
+
+double rs_deviation_mlp(const rs_mlp_op *op, const rs_branch_norms *norms, const rs_op_site *site,
+                        double lipschitz, const rs_bound_constants *c)
+{
+    const rs_mlp_bound *mlp = &norms->mlp;
+    vector up = mapped(mlp->up_two, norms->up_fro, norms->up_bias, site);
+    double up_rounding = up.deviation - mlp->up_two * site->deviation;
+    double slope = c->lipschitz[mlp->activation], length = up.longest, rounding;
+    if (mlp->activation == RS_ACT_RELU2) {
+        double most = mlp->gated ? mlp->gate_row * site->longest + mlp->gate_bias
+                                 : mlp->up_row * site->longest + mlp->up_bias;
+        slope = 2 * most;
+    }
+    if (mlp->gated) {
+        vector gate = mapped(mlp->gate_two, norms->gate_fro, norms->gate_bias, site);
+        double gate_rounding = gate.deviation - mlp->gate_two * site->deviation;
+        double gate_most = mlp->gate_row * site->longest + mlp->gate_bias;
+        if (mlp->activation == RS_ACT_RELU2) gate_most *= gate_most;
+        double up_most = mlp->up_row * site->longest + mlp->up_bias;
+        rounding = gate_most * up_rounding + up_most * slope * gate_rounding +
+                   FUNCTION * U * gate_most * up.longest;
+        length = gate_most * up.longest;
+    } else {
+        if (mlp->activation == RS_ACT_RELU2) length *= slope;
+        rounding = slope * up_rounding + FUNCTION * U * length;
+    }
+    double out = mlp->down_two * rounding +
+                 rs_gamma((double)op->width + 4) * (norms->down_fro * length + norms->down_bias);
+    return (lipschitz * site->deviation + out) * SLACK;
+}
+
+double rs_deviation_sum(double skip, double state, double longest_state, double scale, double op,
+                        double longest_op)
+{
+    double rounding = 4 * U * (fabs(skip) * longest_state + fabs(scale) * longest_op);
+    return (fabs(skip) * state + fabs(scale) * op + rounding) * SLACK;
+}

@@ -1,0 +1,513 @@
+/* certify_lambda.c: calls of lambda.h for the mixer of every layer and sample. */
+#include "collapse/certify_lambda.h"
+
+#include "base/memory.h"
+#include "collapse/certify_gather.h"
+#include "collapse/lambda.h"
+#include "linalg/blas.h"
+#include "model/dense_matrix.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+struct rs_certify_lambda {
+    const rs_network *network;
+    const rs_weight_norms *norms;
+    const rs_certify_options *options;
+    int64_t samples;
+    int threads;
+    rs_lambda_row *rows;        /* [samples, layers] */
+    double *gains;              /* [layers] weights-only row gain; NaN: none */
+    double **head_norms;        /* [layers] into `all_norms` */
+    double *all_norms, *vector; /* vector: gain and bias of the norm at hand */
+    rs_lambda_arcs **arcs;      /* [threads] */
+    rs_lambda_set *sets;        /* [threads] */
+    /* of one-head post-norm mixers: eigenvalues of P by sample of the batch, and W */
+    rs_certify_room eigenvalues, value_matrix;
+    int64_t longest;
+};
+
+/* ---- weights ---- */
+
+/* The norm through which branch b of layer l reads the tokens; NULL: none. Its output is what the
+ * branch sees, unless an unnormed skip carries something past it. */
+static const rs_norm_op *reads_through(const rs_network *network, int32_t l, int32_t b)
+{
+    const rs_branch *branch = &network->layers[l].branches[b];
+    const rs_norm_op *norm = NULL;
+    if (branch->before.kind != RS_NORM_NONE) return &branch->before;
+    if (b > 0)
+        norm = &network->layers[l].branches[b - 1].after;
+    else if (l > 0)
+        norm = &network->layers[l - 1].branches[network->layers[l - 1].n_branches - 1].after;
+    else if (!network->embedding.projection.weight)
+        norm = &network->embedding.norm;
+    return norm && norm->kind != RS_NORM_NONE ? norm : NULL;
+}
+
+static rs_lambda_attention_weights weights_of(const rs_branch *mixer, const rs_branch_norms *norms,
+                                              double *head_norm, double bias)
+{
+    return (rs_lambda_attention_weights){.head_norm = head_norm,
+                                         .heads = norms->n_heads,
+                                         .kv_heads = mixer->attention.kv_heads,
+                                         .stacked_norm = NAN,
+                                         .value_norm = NAN,
+                                         .output_norm = NAN,
+                                         .bias_norm = bias};
+}
+
+/* The gains of the layers' mixers and the norms of their heads, gains of the norm before folded in:
+ * ‖W diag γ‖ ≤ ‖W‖ max|γ|. */
+static void measure_weights(rs_certify_lambda *lambda)
+{
+    const rs_network *network = lambda->network;
+    double *next = lambda->all_norms;
+    for (int32_t l = 0; l < network->n_layers; l++) {
+        const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
+        lambda->gains[l] = NAN;
+        lambda->head_norms[l] = next;
+        if (!mixer || mixer->scale == 0) continue;
+        int32_t b = (int32_t)(mixer - network->layers[l].branches);
+        const rs_branch_norms *norms = &lambda->norms->layers[l].branches[b];
+        const rs_norm_op *norm = reads_through(network, l, b);
+        double largest = 1, bias = 0, carried = norms->o_bias;
+        if (norm) {
+            rs_gain_norms gain;
+            rs_gain_norms_of(&gain, lambda->vector, norm);
+            largest = gain.largest, bias = gain.bias;
+        }
+        for (int32_t h = 0; h < norms->n_heads; h++) {
+            next[h] = norms->heads[h].w.two * largest;
+            carried +=
+                norms->heads[h].w.two * bias + norms->heads[h].w.right_two * norms->heads[h].v_bias;
+        }
+        rs_lambda_attention_weights w = weights_of(mixer, norms, next, carried * (1 + 1e-12));
+        /* without a norm the rows that are read have no known length; edits may exceed the simplex
+         */
+        const rs_attention_op *op = &mixer->attention;
+        bool simplex = op->mix_identity == 0 && op->mix_softmax == 1 && op->mix_uniform == 0;
+        bool inner = mixer->inside.kind == RS_NORM_NONE && !op->cross;
+        if (norm && simplex && inner)
+            lambda->gains[l] =
+                rs_lambda_gain_attention(&w, network->d_model, fabs(mixer->scale)).value;
+        next += norms->n_heads;
+    }
+}
+
+static size_t all_heads(const rs_network *network)
+{
+    size_t n = 1;
+    for (int32_t l = 0; l < network->n_layers; l++) {
+        const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
+        if (mixer) n += (size_t)mixer->attention.heads;
+    }
+    return n;
+}
+
+static rs_status fill(rs_certify_lambda *lambda, rs_error *err)
+{
+    size_t layers = (size_t)lambda->network->n_layers, rows;
+    if (!rs_size_mul((size_t)lambda->samples, layers, &rows))
+        return rs_fail_memory(err, "table lambda", SIZE_MAX);
+    lambda->rows = rs_calloc(rows, sizeof *lambda->rows);
+    lambda->gains = rs_calloc(layers, sizeof *lambda->gains);
+    lambda->head_norms = rs_calloc(layers, sizeof *lambda->head_norms);
+    lambda->all_norms = rs_calloc(all_heads(lambda->network), sizeof(double));
+    lambda->vector = rs_calloc((size_t)lambda->network->d_model * 2 + 2, sizeof(double));
+    lambda->arcs = rs_calloc((size_t)lambda->threads, sizeof *lambda->arcs);
+    lambda->sets = rs_calloc((size_t)lambda->threads, sizeof *lambda->sets);
+    if (!lambda->sets || !lambda->rows || !lambda->gains || !lambda->head_norms ||
+        !lambda->all_norms || !lambda->vector || !lambda->arcs)
+        return rs_fail_memory(err, "table lambda", rows * sizeof *lambda->rows);
+    for (int t = 0; t < lambda->threads; t++)
+        RS_TRY(rs_lambda_arcs_open(&lambda->arcs[t], err));
+    measure_weights(lambda);
+    return RS_OK;
+}
+
+rs_status rs_certify_lambda_open(rs_certify_lambda **out, const rs_network *network,
+                                 const rs_weight_norms *norms, const rs_probe_inputs *inputs,
+                                 const rs_certify_options *options, int threads, rs_error *err)
+{
+    rs_certify_lambda *lambda = rs_calloc(1, sizeof *lambda);
+    *out = lambda;
+    if (!lambda) return rs_fail_memory(err, "table lambda", sizeof *lambda);
+    lambda->network = network;
+    lambda->norms = norms;
+    lambda->options = options;
+    lambda->samples = inputs->samples;
+    lambda->longest = inputs->longest;
+    lambda->threads = threads;
+    return fill(lambda, err);
+}
+
+void rs_certify_lambda_close(rs_certify_lambda *lambda)
+{
+    if (!lambda) return;
+    for (int t = 0; lambda->arcs && t < lambda->threads; t++)
+        rs_lambda_arcs_close(lambda->arcs[t]);
+    for (int t = 0; lambda->sets && t < lambda->threads; t++)
+        rs_lambda_set_free(&lambda->sets[t]);
+    rs_free(lambda->sets);
+    rs_free(lambda->arcs);
+    rs_free(lambda->rows);
+    rs_free(lambda->gains);
+    rs_free(lambda->head_norms);
+    rs_free(lambda->all_norms);
+    rs_free(lambda->vector);
+    rs_free(lambda->eigenvalues.data);
+    rs_free(lambda->value_matrix.data);
+    rs_free(lambda);
+}
+
+/* ---- consensus: eigenvalues of P and of W (one head, post-norm) ---- */
+
+/* Beyond this many tokens or features the eigenvalues cost more than the pass. */
+enum { MOST_EIGENVALUES = 512 };
+
+/* Why the multiplier is not asked for; NULL: it is. */
+static const char *consensus_fails(const rs_certify_lambda *lambda, const rs_branch *mixer)
+{
+    const rs_attention_op *op = &mixer->attention;
+    if (op->heads != 1) return "one head";
+    if (mixer->after.kind == RS_NORM_NONE || mixer->before.kind != RS_NORM_NONE) return "post-norm";
+    if (mixer->inside.kind != RS_NORM_NONE || op->cross) return "a plain self-attention";
+    if (lambda->longest > MOST_EIGENVALUES || lambda->network->d_model > MOST_EIGENVALUES)
+        return "at most 512 tokens and features";
+    return NULL;
+}
+
+/* W = W_V W_O as a map of row vectors, its branch's scale included: [d, d]. */
+static rs_status read_values(rs_certify_lambda *lambda, const rs_branch *mixer, rs_error *err)
+{
+    const rs_attention_op *op = &mixer->attention;
+    int64_t d = lambda->network->d_model, inner = op->value_dim;
+    RS_TRY(rs_certify_room_for(&lambda->value_matrix, d + 2 * inner, d, err));
+    double *w = lambda->value_matrix.data, *v = w + d * d, *o = v + inner * d;
+    RS_TRY(rs_dense_rows(v, NULL, &op->v, 0, inner, err));
+    if (op->o.weight) RS_TRY(rs_dense_rows(o, NULL, &op->o, 0, d, err));
+    for (int64_t i = 0; i < d; i++)
+        for (int64_t j = 0; j < d; j++) {
+            double sum = op->o.weight ? 0 : v[j * d + i];
+            for (int64_t k = 0; k < inner && op->o.weight; k++)
+                sum += v[k * d + i] * o[j * inner + k];
+            w[i * d + j] = mixer->scale * sum;
+        }
+    return RS_OK;
+}
+
+rs_status rs_certify_lambda_begin(rs_certify_gather *g, int32_t l, int32_t b, rs_error *err)
+{
+    rs_certify_lambda *lambda = g->lambda;
+    const rs_branch *mixer = &g->network->layers[l].branches[b];
+    if (!lambda || mixer != rs_layer_mixer(&g->network->layers[l]) || mixer->scale == 0 ||
+        consensus_fails(lambda, mixer))
+        return RS_OK;
+    RS_TRY(rs_certify_room_for(&lambda->eigenvalues, g->capacity, 2 * lambda->longest, err));
+    return read_values(lambda, mixer, err);
+}
+
+rs_status rs_certify_lambda_mixing(rs_certify_gather *g, const rs_attention_view *view,
+                                   double *work, rs_error *err)
+{
+    rs_certify_lambda *lambda = g->lambda;
+    const rs_branch *mixer = rs_layer_mixer(&g->network->layers[view->layer]);
+    int64_t n = view->n;
+    if (!lambda || view->cross || n != view->keys || consensus_fails(lambda, mixer)) return RS_OK;
+    double *real = lambda->eigenvalues.data + view->sample * 2 * lambda->longest;
+    for (int64_t i = 0; i < n; i++)
+        memcpy(work + i * n, (const double *)view->mixing + i * view->ld, (size_t)n * sizeof *work);
+    for (int64_t i = 0; i < n * n; i++)
+        if (!isfinite(work[i])) {
+            real[0] = NAN;
+            return RS_OK;
+        }
+    /* the transpose has the same eigenvalues */
+    if (LAPACKE_dgeev(LAPACK_COL_MAJOR, 'N', 'N', (lapack_int)n, work, (lapack_int)n, real,
+                      real + lambda->longest, NULL, 1, NULL, 1) != 0)
+        return rs_fail(err, RS_E_LAPACK, "consensus", NULL,
+                       "eigenvalues of a mixing matrix of %lld tokens were not found",
+                       (long long)n);
+    return RS_OK;
+}
+
+static rs_status consensus(rs_lambda_row *row, const rs_certify_lambda *lambda,
+                           const rs_lambda_layer *layer, const rs_branch *mixer, int64_t s,
+                           rs_error *err)
+{
+    row->failed_consensus = consensus_fails(lambda, mixer);
+    if (row->failed_consensus) return RS_OK;
+    const double *real = lambda->eigenvalues.data + s * 2 * lambda->longest;
+    rs_lambda_consensus given = {.mixing_real = real,
+                                 .mixing_imaginary = real + lambda->longest,
+                                 .n = layer->n,
+                                 .value_matrix = lambda->value_matrix.data,
+                                 .d = layer->d,
+                                 .lambda = mixer->skip,
+                                 .heads = 1,
+                                 .norm = layer->norm};
+    rs_lambda_number found;
+    if (isnan(real[0])) return RS_OK;
+    RS_TRY(rs_lambda_consensus_multiplier(&found, &given, err));
+    row->consensus = found.value;
+    row->failed_consensus = found.valid ? NULL : found.failed_hypothesis;
+    return RS_OK;
+}
+
+/* ---- one mixer on one sample ---- */
+
+static rs_lambda_norm norm_of(const rs_norm_op *norm, double *gain, double *bias)
+{
+    rs_lambda_norm out = {.kind = RS_LAMBDA_NO_NORM};
+    if (norm->kind == RS_NORM_NONE) return out;
+    rs_norm_vectors(gain, bias, norm);
+    out.kind = norm->kind == RS_NORM_LAYERNORM ? RS_LAMBDA_LAYERNORM : RS_LAMBDA_RMSNORM;
+    out.gain = norm->gain ? gain : NULL;
+    out.bias = norm->bias ? bias : NULL;
+    out.epsilon = norm->eps;
+    return out;
+}
+
+static void no_row(rs_lambda_row *row, double lambda)
+{
+    *row = (rs_lambda_row){.lambda = lambda,
+                           .exact_low = NAN,
+                           .exact_high = NAN,
+                           .certified = NAN,
+                           .certified_negative = NAN,
+                           .kept_now = NAN,
+                           .kept_now_error = NAN,
+                           .theorem_a = NAN,
+                           .theorem_a_layer = NAN,
+                           .theorem_b = NAN,
+                           .theorem_d = NAN,
+                           .eq7 = NAN,
+                           .published_both = NAN,
+                           .gain = NAN,
+                           .smoothing = NAN,
+                           .smoothing_published = NAN,
+                           .consensus = NAN};
+}
+
+static double demand(const rs_lambda_number *n, const char **failed)
+{
+    if (failed && !n->valid) *failed = n->failed_hypothesis;
+    return n->value;
+}
+
+static void theorems(rs_lambda_row *row, const rs_certify_lambda *lambda,
+                     const rs_lambda_facts *facts, const rs_branch *mixer, int32_t l)
+{
+    int32_t b = (int32_t)(mixer - lambda->network->layers[l].branches);
+    const rs_branch_norms *norms = &lambda->norms->layers[l].branches[b];
+    rs_lambda_attention_weights w = weights_of(mixer, norms, lambda->head_norms[l], 0);
+    rs_lambda_wish wish = {
+        .kept = lambda->options->kept,
+        .layers = 1,
+        .row_gain = facts->row_gain,
+        .lipschitz = facts->diversity > 0 ? facts->branch_diversity / facts->diversity : NAN,
+        .published = rs_lambda_published_constant(&w, facts->n, fabs(mixer->scale))};
+    rs_lambda_number a = rs_lambda_theorem_a(facts, &wish);
+    rs_lambda_number layer = rs_lambda_theorem_a_layer(facts, wish.kept);
+    rs_lambda_number second = rs_lambda_theorem_b(facts, &wish);
+    rs_lambda_number fourth = rs_lambda_theorem_d(facts, &wish);
+    rs_lambda_number eq7 = rs_lambda_published_eq7(facts, &wish);
+    rs_lambda_number both = rs_lambda_published_both(facts, &wish);
+    row->theorem_a = demand(&a, &row->failed_a);
+    row->theorem_a_layer = demand(&layer, NULL);
+    row->theorem_b = demand(&second, &row->failed_b);
+    row->theorem_d = demand(&fourth, &row->failed_d);
+    row->eq7 = demand(&eq7, &row->failed_eq7);
+    row->published_both = demand(&both, NULL);
+}
+
+/* The half line is found without looking at the value itself; below it a few values, each as costly
+ * as a norm of the tokens, find how far down the certain λ reach. */
+static const double SEARCH_TOLERANCE = 1e-2;
+enum { SEARCH_MOST = 12, SEARCH_STRETCHES = 10 };
+
+static rs_status with_norm(rs_lambda_row *row, const rs_lambda_arcs *arcs, rs_lambda_set *set,
+                           double kept, rs_error *err)
+{
+    rs_lambda_value input = rs_lambda_input_value(arcs);
+    double target = kept * (input.value + input.error);
+    rs_lambda_half_lines half = rs_lambda_half_line_set(arcs, target, 1e-6);
+    rs_lambda_value now = rs_lambda_value_at(arcs, row->lambda);
+    row->certified = isfinite(half.positive) ? half.positive : NAN;
+    row->certified_negative = isfinite(half.negative) ? half.negative : NAN;
+    row->kept_now = now.value / input.value;
+    row->kept_now_error = (now.error + row->kept_now * input.error) / (input.value - input.error);
+    /* from the half line downwards, while the whole of the next stretch is certain */
+    for (int i = 0; i < SEARCH_STRETCHES && row->certified > 0.05; i++) {
+        double below = 0.6 * row->certified;
+        rs_lambda_search search = {target, below, row->certified, SEARCH_TOLERANCE, SEARCH_MOST};
+        RS_TRY(rs_lambda_set_find(set, arcs, &search, err));
+        if (isnan(set->all_above) || !(set->all_above < row->certified)) break;
+        row->certified = set->all_above;
+        if (row->certified > below) break;
+    }
+    return RS_OK;
+}
+
+static void without_norm(rs_lambda_row *row, const rs_lambda_quadratic *q)
+{
+    row->certified = isnan(q->high) ? 0 : q->high;
+    row->certified_negative = isnan(q->low) ? 0 : q->low;
+    double x = row->lambda;
+    row->kept_now = sqrt(fmax(0, q->alpha * x * x + 2 * q->beta * x + q->gamma) / q->alpha);
+    row->kept_now_error = NAN;
+}
+
+static rs_status one(rs_lambda_row *row, const rs_certify_lambda *lambda,
+                     const rs_certify_state *in, rs_lambda_layer *layer, const rs_branch *mixer,
+                     int32_t l, rs_lambda_arcs *arcs, rs_lambda_set *set, rs_error *err)
+{
+    rs_lambda_quadratic quadratic;
+    rs_lambda_facts facts;
+    double kept = lambda->options->kept;
+    row->told = true;
+    row->at_floor = in->at_floor;
+    row->gain = lambda->gains[l];
+    RS_TRY(rs_lambda_quadratic_set(&quadratic, layer, kept, err));
+    row->exact_low = quadratic.low;
+    row->exact_high = quadratic.high;
+    RS_TRY(rs_lambda_facts_of(&facts, layer, err));
+    theorems(row, lambda, &facts, mixer, l);
+    if (layer->norm.kind == RS_LAMBDA_NO_NORM) {
+        without_norm(row, &quadratic);
+        return RS_OK;
+    }
+    RS_TRY(rs_lambda_arcs_set(arcs, layer, err));
+    return with_norm(row, arcs, set, kept, err);
+}
+
+rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, rs_error *err)
+{
+    rs_certify_lambda *lambda = g->lambda;
+    const rs_layer *layer = &g->network->layers[l];
+    const rs_branch *mixer = &layer->branches[b];
+    int64_t d = g->network->d_model;
+    if (!lambda || mixer != rs_layer_mixer(layer) || mixer->scale == 0) return RS_OK;
+    double *gain = lambda->vector, *bias = gain + d;
+    rs_lambda_norm norm = norm_of(&mixer->after, gain, bias);
+    rs_status kept = RS_OK;
+    rs_error kept_error = {0};
+    int64_t all = g->batch.batch.begin[g->batch.batch.samples] * d;
+    if (mixer->scale != 1) /* what the branch added, its scale included */
+        for (int64_t i = 0; i < all; i++)
+            g->branch.data[i] *= mixer->scale;
+#pragma omp parallel for num_threads(g->context->threads) schedule(dynamic)
+    for (int32_t s = 0; s < g->batch.batch.samples; s++) {
+        int64_t from = g->batch.batch.begin[s] * d;
+        rs_lambda_layer given = {.input = g->state.data + from,
+                                 .branch = g->branch.data + from,
+                                 .n = rs_batch_rows(g, s),
+                                 .d = d,
+                                 .input_ld = d,
+                                 .branch_ld = d,
+                                 .norm = norm};
+        rs_lambda_row *row = &lambda->rows[(g->batch.first + s) * lambda->network->n_layers + l];
+        rs_error error = {0};
+        no_row(row, mixer->skip);
+        const rs_certify_state *in = rs_pass_state(g->pass, g->batch.first + s, l);
+        if (given.n < 2 || !in->finite || in->equal) continue;
+        int thread = omp_get_thread_num();
+        rs_status status = one(row, lambda, in, &given, mixer, l, lambda->arcs[thread],
+                               &lambda->sets[thread], &error);
+        if (status == RS_OK) status = consensus(row, lambda, &given, mixer, s, &error);
+        /* A branch that is not finite: no row, and the findings of the pass say where. */
+        if (status == RS_E_INPUT_FORMAT)
+            no_row(row, mixer->skip);
+        else if (status != RS_OK)
+            rs_keep_first(&kept, &kept_error, status, &error);
+    }
+    if (kept != RS_OK && err) *err = kept_error;
+    return kept;
+}
+
+/* ---- the over-smoothing factor ---- */
+
+static void smoothing(rs_lambda_row *row, const rs_certify_lambda *lambda,
+                      const rs_certify_pass *pass, int64_t s, int32_t l, double *mixing)
+{
+    const rs_layer *layer = &lambda->network->layers[l];
+    const rs_branch *mixer = &layer->branches[0], *mlp = &layer->branches[1];
+    row->failed_smoothing = "no block of one attention and one MLP";
+    if (layer->n_branches != 2 || mixer->kind != RS_BRANCH_ATTENTION || mlp->kind != RS_BRANCH_MLP)
+        return;
+    const rs_branch_norms *a = &lambda->norms->layers[l].branches[0];
+    const rs_branch_norms *m = &lambda->norms->layers[l].branches[1];
+    const rs_certify_head *heads = rs_pass_heads(pass, s, l, 0);
+    const rs_attention_op *op = &mixer->attention;
+    bool bare = mixer->before.kind == RS_NORM_NONE && mixer->inside.kind == RS_NORM_NONE &&
+                mlp->before.kind == RS_NORM_NONE && mlp->inside.kind == RS_NORM_NONE;
+    for (int32_t h = 0; h < a->n_heads; h++)
+        mixing[h] = heads[h].centred;
+    double slope = rs_bounds_exact.lipschitz[mlp->mlp.activation];
+    rs_lambda_block block = {
+        .post_norm = bare && mixer->after.kind != RS_NORM_NONE && mlp->after.kind != RS_NORM_NONE,
+        .row_stochastic =
+            op->mix_identity == 0 && op->mix_softmax == 1 && op->mix_uniform == 0 && !op->cross,
+        .relu = mlp->mlp.activation == RS_ACT_RELU,
+        .activation_lipschitz = isfinite(slope) && !mlp->mlp.gate.weight ? slope : NAN,
+        .mixing_norm = mixing,
+        .head_norm = lambda->head_norms[l], /* replaced below: without the gain before */
+        .heads = a->n_heads,
+        .up_norm = m->mlp.up_two,
+        .down_norm = m->mlp.down_two,
+        .gain1 = a->after.largest,
+        .gain2 = m->after.largest,
+        .unit_gains = a->after.plain && m->after.plain,
+        .std1 = rs_pass_branch(pass, s, l, 0)->after_std,
+        .std2 = rs_pass_branch(pass, s, l, 1)->after_std,
+        .skip_mixer = mixer->skip,
+        .skip_mlp = mlp->skip,
+        .scale_mixer = mixer->scale,
+        .scale_mlp = mlp->scale};
+    double *norms = mixing + a->n_heads;
+    for (int32_t h = 0; h < a->n_heads; h++)
+        norms[h] = a->heads[h].w.two;
+    block.head_norm = norms;
+    rs_lambda_number v = rs_lambda_over_smoothing(&block);
+    rs_lambda_number published = rs_lambda_over_smoothing_published(&block);
+    row->smoothing = v.valid ? v.value : NAN;
+    row->smoothing_published = published.value;
+    row->failed_smoothing = v.valid ? NULL : v.failed_hypothesis;
+}
+
+rs_status rs_certify_lambda_finish(rs_certify_lambda *lambda, const rs_certify_pass *pass,
+                                   rs_error *err)
+{
+    size_t heads = 2 * all_heads(lambda->network);
+    double *mixing = rs_malloc(heads, sizeof *mixing);
+    if (!mixing) return rs_fail_memory(err, "table lambda", heads * sizeof *mixing);
+    for (int64_t s = 0; s < lambda->samples; s++)
+        for (int32_t l = 0; l < lambda->network->n_layers; l++) {
+            rs_lambda_row *row = &lambda->rows[s * lambda->network->n_layers + l];
+            if (row->told) smoothing(row, lambda, pass, s, l, mixing);
+        }
+    rs_free(mixing);
+    return RS_OK;
+}
+
+int64_t rs_certify_lambda_samples(const rs_certify_lambda *lambda)
+{
+    return lambda->samples;
+}
+
+const rs_lambda_row *rs_certify_lambda_row(const rs_certify_lambda *lambda, int64_t s, int32_t l)
+{
+    return &lambda->rows[s * lambda->network->n_layers + l];
+}
+
+const rs_network *rs_certify_lambda_network(const rs_certify_lambda *lambda)
+{
+    return lambda->network;
+}
+
+double rs_certify_lambda_kept(const rs_certify_lambda *lambda)
+{
+    return lambda->options->kept;
+}

@@ -1,0 +1,190 @@
+/* certify_lambda_table.c: table lambda and what it says in words. */
+#include "collapse/certify_lambda.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum {
+    SAMPLE,
+    LAYER,
+    EXACT_LOW,
+    EXACT_HIGH,
+    CERTIFIED,
+    CERTIFIED_NEGATIVE,
+    OWN,
+    KEPT_NOW,
+    KEPT_NOW_ERROR,
+    THEOREM_A,
+    THEOREM_A_FAILED,
+    THEOREM_A_LAYER,
+    THEOREM_B,
+    THEOREM_B_FAILED,
+    THEOREM_D,
+    THEOREM_D_FAILED,
+    PUBLISHED_BOTH,
+    EQ7,
+    EQ7_FAILED,
+    GAIN,
+    CONSENSUS,
+    CONSENSUS_FAILED,
+    SMOOTHING,
+    SMOOTHING_PUBLISHED,
+    SMOOTHING_FAILED,
+    COLUMNS
+};
+
+#define REAL(n, p, f)                                                                              \
+    {                                                                                              \
+        .name = n, .type = RS_COLUMN_REAL, .provenance = p, .formula = f                           \
+    }
+#define TEXT(n, p, f)                                                                              \
+    {                                                                                              \
+        .name = n, .type = RS_COLUMN_TEXT, .provenance = p, .formula = f                           \
+    }
+
+static const rs_column columns[COLUMNS] = {
+    [SAMPLE] = {.name = "sample", .type = RS_COLUMN_INT, .formula = "from 0"},
+    [LAYER] = {.name = "layer", .type = RS_COLUMN_INT, .formula = "block, from 0; its mixer"},
+    [EXACT_LOW] = REAL("lambda_exact_low", "certified",
+                       "without the norm of the sum: every λ ≤ this keeps the wanted fraction of "
+                       "μ(X); null with lambda_exact_high: every λ does (L1)"),
+    [EXACT_HIGH] = REAL("lambda_exact_high", "certified", "and every λ ≥ this"),
+    [CERTIFIED] = REAL("lambda_certified", "certified",
+                       "with the norm of the sum: every λ ≥ this keeps the wanted fraction (L3); "
+                       "models without one: lambda_exact_high"),
+    [CERTIFIED_NEGATIVE] = REAL("lambda_certified_negative", "certified", "and every λ ≤ this"),
+    [OWN] = REAL("lambda", "measured", "the skip strength that the model has"),
+    [KEPT_NOW] =
+        REAL("kept_now", "measured", "μ behind the mixer over μ before it, at the model's own λ"),
+    [KEPT_NOW_ERROR] = REAL("kept_now_error", "certified", "|kept_now − truth| is at most this"),
+    [THEOREM_A] = REAL("demanded_by_theorem_a", "certified", "|λ| from there on suffices (L6)"),
+    [THEOREM_A_FAILED] = TEXT("theorem_a_failed", "certified", "hypothesis that fails here"),
+    [THEOREM_A_LAYER] = REAL("demanded_by_theorem_a_layer", "certified",
+                             "the same with any gain, bias and epsilon, for one layer (L7)"),
+    [THEOREM_B] = REAL("demanded_by_theorem_b", "certified", "L8"),
+    [THEOREM_B_FAILED] = TEXT("theorem_b_failed", "certified", "hypothesis that fails here"),
+    [THEOREM_D] = REAL("demanded_by_theorem_d", "certified", "pre-norm blocks (L9)"),
+    [THEOREM_D_FAILED] = TEXT("theorem_d_failed", "certified", "hypothesis that fails here"),
+    [PUBLISHED_BOTH] = REAL("demanded_by_eq7_and_input", "published",
+                            "equation 7 together with its condition on the input (L10)"),
+    [EQ7] = REAL("demanded_by_eq7", "published",
+                 "|λ| > S C_M (a + √a)/(1 − a) as published; not enough alone"),
+    [EQ7_FAILED] = TEXT("eq7_failed", "published", "hypothesis that fails here"),
+    [GAIN] = REAL("weights_only_gain", "certified",
+                  "c: ‖o_i‖ ≤ c√d for every input, from the weights alone (L12)"),
+    [CONSENSUS] =
+        REAL("consensus_multiplier", "predicted", "below 1 collapse attracts locally (L17)"),
+    [CONSENSUS_FAILED] = TEXT("consensus_failed", "predicted", "hypothesis that fails here"),
+    [SMOOTHING] = REAL("over_smoothing_v", "certified",
+                       "μ behind the block ≤ v μ before it, with gains, Lipschitz constant and "
+                       "scales as they are (L18)"),
+    [SMOOTHING_PUBLISHED] =
+        REAL("over_smoothing_published", "published", "v as published: ReLU, gains and skips 1"),
+    [SMOOTHING_FAILED] = TEXT("over_smoothing_failed", "certified", "hypothesis that fails here"),
+};
+
+static rs_status add_row(rs_table *t, int64_t s, int32_t l, const rs_lambda_row *r, rs_error *err)
+{
+    size_t row;
+    const struct {
+        size_t column;
+        double value;
+    } reals[] = {{EXACT_LOW, r->exact_low},
+                 {EXACT_HIGH, r->exact_high},
+                 {CERTIFIED, r->certified},
+                 {CERTIFIED_NEGATIVE, r->certified_negative},
+                 {OWN, r->lambda},
+                 {KEPT_NOW, r->kept_now},
+                 {KEPT_NOW_ERROR, r->kept_now_error},
+                 {THEOREM_A, r->theorem_a},
+                 {THEOREM_A_LAYER, r->theorem_a_layer},
+                 {THEOREM_B, r->theorem_b},
+                 {THEOREM_D, r->theorem_d},
+                 {PUBLISHED_BOTH, r->published_both},
+                 {EQ7, r->eq7},
+                 {GAIN, r->gain},
+                 {CONSENSUS, r->consensus},
+                 {SMOOTHING, r->smoothing},
+                 {SMOOTHING_PUBLISHED, r->smoothing_published}};
+    const struct {
+        size_t column;
+        const char *text;
+    } texts[] = {{THEOREM_A_FAILED, r->failed_a},         {THEOREM_B_FAILED, r->failed_b},
+                 {THEOREM_D_FAILED, r->failed_d},         {EQ7_FAILED, r->failed_eq7},
+                 {CONSENSUS_FAILED, r->failed_consensus}, {SMOOTHING_FAILED, r->failed_smoothing}};
+    RS_TRY(rs_table_add_row(t, &row, err));
+    rs_table_set_int(t, row, SAMPLE, s);
+    rs_table_set_int(t, row, LAYER, l);
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
+        rs_table_set_real(t, row, reals[i].column, reals[i].value);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        RS_TRY(rs_table_set_text(t, row, texts[i].column, texts[i].text, err));
+    return RS_OK;
+}
+
+rs_status rs_certify_lambda_table(rs_result *result, const rs_certify_lambda *lambda, rs_error *err)
+{
+    rs_table *t;
+    RS_TRY(
+        rs_result_add_table(result, "lambda", "Skip strengths that keep the tokens apart",
+                            "For the mixer of each layer, on each sample: which λ certainly keep "
+                            "the wanted fraction of μ(X) = ‖X − 1x̄ᵀ‖_F, and what the theorems "
+                            "would demand",
+                            columns, COLUMNS, &t, err));
+    for (int64_t s = 0; s < rs_certify_lambda_samples(lambda); s++)
+        for (int32_t l = 0; l < rs_certify_lambda_network(lambda)->n_layers; l++) {
+            const rs_lambda_row *row = rs_certify_lambda_row(lambda, s, l);
+            if (row->told) RS_TRY(add_row(t, s, l, row, err));
+        }
+    return RS_OK;
+}
+
+/* The layer that needs most, over all samples; and whether its own λ is enough everywhere. */
+rs_status rs_certify_lambda_findings(rs_result *result, const rs_certify_lambda *lambda,
+                                     rs_error *err)
+{
+    int32_t layers = rs_certify_lambda_network(lambda)->n_layers, worst_layer = -1,
+            short_layer = -1;
+    double worst = -INFINITY, least_kept = INFINITY, kept = rs_certify_lambda_kept(lambda);
+    int64_t rows = 0, enough = 0, unknown = 0;
+    for (int64_t s = 0; s < rs_certify_lambda_samples(lambda); s++)
+        for (int32_t l = 0; l < layers; l++) {
+            const rs_lambda_row *r = rs_certify_lambda_row(lambda, s, l);
+            if (!r->told || r->at_floor) continue;
+            rows++;
+            if (isnan(r->certified))
+                unknown++;
+            else if (r->certified > worst)
+                worst = r->certified, worst_layer = l;
+            if (r->lambda >= r->certified || r->lambda <= r->certified_negative ||
+                r->kept_now - r->kept_now_error >= kept)
+                enough++;
+            if (r->kept_now < least_kept) least_kept = r->kept_now, short_layer = l;
+        }
+    if (!rows) return RS_OK;
+    char message[600];
+    int used = snprintf(message, sizeof message,
+                        "to keep %.3g of the tokens' spread in every mixer, ", kept);
+    if (worst_layer >= 0)
+        used += snprintf(message + used, sizeof message - (size_t)used,
+                         "a skip of λ >= %.4g is proved enough for every layer and sample%s (layer "
+                         "%d needs most)",
+                         worst, unknown ? " for which one was found" : "", (int)worst_layer);
+    else
+        used += snprintf(message + used, sizeof message - (size_t)used,
+                         "no skip strength was found that is proved enough");
+    snprintf(message + used, sizeof message - (size_t)used,
+             "; as it is, the model's own λ is proved enough in %lld of %lld cases, and layer %d "
+             "keeps least: %.3g",
+             (long long)enough, (long long)rows, (int)short_layer, least_kept);
+    rs_finding f = {.severity = RS_INFO,
+                    .code = "lambda_summary",
+                    .layer = worst_layer >= 0 ? worst_layer : RS_NULL_INT,
+                    .head = RS_NULL_INT,
+                    .value = worst_layer >= 0 ? worst : NAN,
+                    .threshold = NAN,
+                    .message = message,
+                    .hint = "--lambda X tries another; --kept A asks for another fraction",
+                    .table = "lambda"};
+    return rs_result_add_finding(result, &f, err);
+}

@@ -1,0 +1,105 @@
+#!/bin/sh
+# certify.sh: what `rankscope certify` accepts and refuses, and what its result holds.
+. "$RS_SOURCE_DIR/tests/cli/lib.sh"
+model=$RS_SOURCE_DIR/tests/golden/forward/llama
+encoder=$RS_SOURCE_DIR/tests/golden/forward/bert
+vision=$RS_SOURCE_DIR/tests/golden/forward/vit
+echo '[[5,2,9,1],[4,8]]' >ids.json
+rm -rf ./*.html csv
+
+refused() { # refused STATUS TEXT ARGUMENTS...: exit 2, nothing on standard output, the reason named
+    status=$1 text=$2
+    shift 2
+    expect 2 "$RANKSCOPE" certify "$@"
+    silent out
+    says err "[$status]"
+    says err "$text"
+}
+
+# ---- usage ----
+expect 0 "$RANKSCOPE" certify --help
+says out "--rigorous"
+says out "--kept A"
+expect 0 "$RANKSCOPE" --help
+says out "certify"
+refused usage "needs an input" --tokens ids.json
+refused usage "nothing to feed the model" "$model"
+refused bad-option "did you mean --tokens" "$model" --token ids.json
+for kept in 0 1 x 0.5x -1; do
+    refused bad-option "--kept" "$model" --tokens ids.json --kept=$kept
+done
+refused bad-option "is not one of f64" "$model" --tokens ids.json --precision f32
+refused bad-option "give a smaller number" "$model" --tokens ids.json --samples 4000000000
+refused bad-option "--variants" "$model" --tokens ids.json --variants dong
+refused bad-expression "--lambda" "$model" --tokens ids.json --lambda nonsense
+refused not-found "nowhere.json" "$model" --tokens nowhere.json
+echo '[[1],[2,99]]' >range.json
+refused token-out-of-range "sample 1, position 1: id 99" "$model" --tokens range.json
+for count in --samples --batch --seq-len; do
+    refused bad-option "give a whole number from 1" "$model" --tokens ids.json $count 0
+done
+refused usage "a configuration has no weights" "$model/config.json" --tokens ids.json
+
+# ---- results ----
+expect 0 "$RANKSCOPE" certify "$encoder" --tokens ids.json
+says out "How far apart the tokens are, and must be"
+says out "certificate_margin"
+says out "hypothesis_violated"
+silent err
+python3 -c "import sys; sys.exit(max(len(line.rstrip('\n')) for line in open('out', encoding='utf-8')) > 80)" || note_failure "the summary is wider than 80 columns"
+for more in "" --rigorous "--no-skip --no-mlp" "--lambda 3 --depth 5"; do
+    # shellcheck disable=SC2086 # a list of options
+    expect 0 "$RANKSCOPE" certify "$encoder" --tokens ids.json $more --json a.json --csv csv --html a.html --quiet
+    silent out
+    python3 - a.json "$more" <<'END' || note_failure "the JSON of '$more' is not what was promised"
+import json, sys
+result = json.load(open(sys.argv[1]))
+assert result["command"] == "certify"
+assert result["run"]["rigorous"] == ("--rigorous" in sys.argv[2])
+tables = result["tables"]
+bounds = tables["bounds"]
+columns = ("sample layer measured_diameter log10_measured certified_diameter log10_certified published log10_published "
+           "published_valid predicted log10_predicted rate_class").split()
+assert list(bounds[0])[:len(columns)] == columns, list(bounds[0])
+layers = result["model"]["layers"] if "--depth" not in sys.argv[2] else 5
+assert [(r["sample"], r["layer"]) for r in bounds] == [(s, l) for s in range(2) for l in range(layers)]
+for r in bounds:
+    assert r["measured_diameter"] <= r["certified_diameter"] * (1 + 1e-9), r
+    assert r["certified_at_least"] <= r["measured_diameter"] * (1 + 1e-9), r
+    assert r["published_valid"] is False and r["published_failed"], r
+    assert r["predicted"] is not None or r["prediction_failed"], r
+    if "--rigorous" in sys.argv[2]:
+        assert r["certified_at_least"] > 0.99 * r["measured_diameter"] and r["at_least_by"], r
+for name in ("lambda_exact_low lambda_exact_high lambda_certified demanded_by_theorem_a demanded_by_eq7 weights_only_gain "
+             "consensus_multiplier over_smoothing_v").split():
+    assert name in tables["lambda"][0], name
+assert len(tables["lambda"]) == len(bounds) and len(tables["summary"]) == layers
+assert len(tables["chains"]) == layers * (layers + 1) // 2
+END
+    for file in csv/bounds.csv csv/lambda.csv csv/chains.csv a.html; do
+        [ -s $file ] || note_failure "$file of '$more' is missing"
+    done
+done
+expect 0 "$RANKSCOPE" certify "$model" --tokens ids.json --table bounds,lambda,chains
+says out "Skip strengths that keep the tokens apart"
+says out "causal mask"
+expect 0 "$RANKSCOPE" certify "$vision" --random 2
+expect 0 "$RANKSCOPE" certify "$encoder/config.json" --init default --random 1 --seq-len 6 --no-mlp --lambda mixer:0
+echo '[[7],[3,3]]' >single.json
+expect 0 "$RANKSCOPE" certify "$model" --tokens single.json
+says out "zero_residual"
+expect 2 "$RANKSCOPE" certify "$model" --tokens ids.json --json ids.json
+says err "would-overwrite-input"
+
+# ---- the same numbers for any number of threads ----
+expect 0 "$RANKSCOPE" certify "$encoder" --tokens ids.json --rigorous --threads 1 --json one.json --quiet
+expect 0 "$RANKSCOPE" certify "$encoder" --tokens ids.json --rigorous --threads 3 --json three.json --quiet
+python3 - <<'END' || note_failure "threads change the numbers"
+import json
+a, b = (json.load(open(name))["tables"]["bounds"] for name in ("one.json", "three.json"))
+for r, s in zip(a, b):
+    for key, x in r.items():
+        y = s[key]
+        assert x == y or (isinstance(x, float) and abs(x - y) <= 1e-6 * abs(x) + 1e-12), (key, x, y)
+END
+finish

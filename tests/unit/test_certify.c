@@ -1,0 +1,456 @@
+/*
+ * test_certify.c: `certify` on whole models: every measured diameter lies between its certified
+ * bounds whatever the family, edits change what is proved and never make it false, a chain of
+ * attention layers against the formula worked out here, and the corners (one token, equal tokens,
+ * huge logits, λ = 0 and huge, 200 layers, memory that ends).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "collapse/certify.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/rs_certify_XXXXXX";
+static char tokens_path[64], arch_path[64];
+
+static void put(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static rs_certify_request request_for(const char *path)
+{
+    rs_certify_request request = {.path = path};
+    rs_certify_defaults(&request.options);
+    request.options.source.tokens = tokens_path;
+    return request;
+}
+
+static rs_status try(rs_result **result, const rs_certify_request *request, int threads,
+                     rs_error *err)
+{
+    rs_context context = {.threads = threads, .seed = 5};
+    *result = rs_result_new("certify");
+    if (!*result) return RS_E_NO_MEMORY;
+    rs_status status = rs_certify_path(*result, NULL, request, &context, err);
+    if (status != RS_OK) {
+        rs_result_free(*result);
+        *result = NULL;
+    }
+    return status;
+}
+
+static rs_result *run(const rs_certify_request *request)
+{
+    rs_error err = {0};
+    rs_result *result;
+    if (try(&result, request, 2, &err) != RS_OK)
+        fail_msg("%s: %s: %s", request->path, err.where, err.what);
+    return result;
+}
+
+static double cell(const rs_table *table, size_t row, const char *column)
+{
+    int c = rs_table_find_column(table, column);
+    if (c < 0) fail_msg("no column %s", column);
+    return rs_table_real(table, row, (size_t)c);
+}
+
+static const char *text(const rs_table *table, size_t row, const char *column)
+{
+    return rs_table_text(table, row, (size_t)rs_table_find_column(table, column));
+}
+
+static int64_t whole(const rs_table *table, size_t row, const char *column)
+{
+    return rs_table_int(table, row, (size_t)rs_table_find_column(table, column));
+}
+
+static const rs_finding *finding(const rs_result *result, const char *code)
+{
+    for (size_t i = 0; i < rs_result_finding_count(result); i++)
+        if (strcmp(rs_result_finding_at(result, i)->code, code) == 0)
+            return rs_result_finding_at(result, i);
+    return NULL;
+}
+
+/* Every measured diameter within what is proved of it; the float64 pass errs by rounding. */
+static int64_t check_bounds(const rs_result *result, const char *name)
+{
+    const rs_table *bounds = rs_result_table(result, "bounds");
+    int64_t proved = 0;
+    assert_non_null(bounds);
+    for (size_t row = 0; row < rs_table_rows(bounds); row++) {
+        double measured = cell(bounds, row, "measured_diameter");
+        double room = 1e-11 * (measured + cell(bounds, row, "entering_diameter") + 1);
+        const char *const upper[] = {"certified_one_layer", "certified_from_input",
+                                     "certified_diameter"};
+        for (size_t k = 0; k < 3; k++) {
+            double at_most = cell(bounds, row, upper[k]);
+            if (!isnan(at_most) && !(measured <= at_most + room))
+                fail_msg("%s, row %zu: %s %g, measured %g", name, row, upper[k], at_most, measured);
+            proved += !isnan(at_most);
+        }
+        double at_least = cell(bounds, row, "certified_at_least");
+        if (!isnan(at_least) && !(measured >= at_least - room))
+            fail_msg("%s, row %zu: at least %g, measured %g", name, row, at_least, measured);
+        double composite = cell(bounds, row, "residual_1inf");
+        double recursion = cell(bounds, row, "log10_recursion");
+        if (!isnan(recursion) && composite > 1e-10)
+            assert_true(log10(composite) <= recursion + 1e-9);
+        recursion = cell(bounds, row, "log10_recursion_one_layer");
+        if (!isnan(recursion) && composite > 1e-10)
+            assert_true(log10(composite) <= recursion + 1e-9);
+    }
+    return proved;
+}
+
+/* ---- families ---- */
+
+static void all_families(void **state)
+{
+    (void)state;
+    static const char *const families[] = {
+        "bert",      "albert",      "roberta",      "gpt2",          "gpt_neox",
+        "llama",     "qwen2",       "qwen3",        "gemma",         "gemma2",
+        "gemma3",    "xlnet",       "opt",          "phi",           "olmo2",
+        "falcon",    "granite",     "phi3",         "distilbert",    "mistral",
+        "olmo",      "camembert",   "gpt2_scales",  "gemma3_scaled", "llama_old_form",
+        "bert_relu", "xlnet_clamp", "qwen2_window", "falcon_new",    "gpt_neox_serial"};
+    int met = 0;
+    put(tokens_path, "[[1,2,3,4,5,6,7],[5,3],[7],[2,2,2,2]]");
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        for (int rigorous = 0; rigorous < 2; rigorous++) {
+            char path[512];
+            snprintf(path, sizeof path, RS_TEST_DATA "/forward/%s/config.json", families[i]);
+            if (access(path, R_OK) != 0) continue;
+            path[strlen(path) - strlen("/config.json")] = 0;
+            rs_certify_request request = request_for(path);
+            request.options.rigorous = rigorous;
+            rs_result *result = run(&request);
+            assert_true(check_bounds(result, families[i]) > 0);
+            rs_result_free(result);
+            met++;
+        }
+    assert_true(met >= 48);
+}
+
+static void edits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *value;
+    } options[] = {{"no-skip", NULL},   {"no-mlp", NULL},           {"no-norm", NULL},
+                   {"lambda", "2.5"},   {"lambda", "mixer:0"},      {"lambda", "1e6"},
+                   {"lambda", "-1"},    {"temperature", "0.01"},    {"temperature", "50"},
+                   {"depth", "7"},      {"residual-scale", "0.1"},  {"uniform-attention", NULL},
+                   {"shaped", "1,1,1"}, {"attention-rescale", "2"}, {"center-attention", NULL},
+                   {"no-mask", NULL}};
+    static const char *const families[] = {"bert", "gpt2", "llama"};
+    rs_error err;
+    put(tokens_path, "[[1,2,3,4,5,6],[5,3,9,9]]");
+    for (size_t f = 0; f < 3; f++)
+        for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+            for (int rigorous = 0; rigorous < 2; rigorous++) {
+                char path[512], what[128];
+                snprintf(path, sizeof path, RS_TEST_DATA "/forward/%s", families[f]);
+                snprintf(what, sizeof what, "%s --%s", families[f], options[i].name);
+                rs_certify_request request = request_for(path);
+                request.options.rigorous = rigorous;
+                assert_int_equal(
+                    rs_edit_option(&request.options.edit, options[i].name, options[i].value, &err),
+                    RS_OK);
+                rs_result *result = run(&request);
+                if (check_bounds(result, what) == 0) fail_msg("%s: no bound at all", what);
+                rs_result_free(result);
+            }
+}
+
+/* ---- networks of the theory papers ---- */
+
+static rs_result *theory(const char *arch, bool rigorous)
+{
+    put(arch_path, arch);
+    rs_certify_request request = request_for(arch_path);
+    request.options.source = (rs_probe_source){.random = 3};
+    request.options.rigorous = rigorous;
+    return run(&request);
+}
+
+static const char pure[] =
+    "{\"depth\":6,\"d_model\":16,\"heads\":1,\"kv_heads\":1,\"d_head\":16,\"seq_len\":8,"
+    "\"norm\":\"none\",\"skip_mixer\":0,\"branch_mixer\":1,\"mlp\":\"none\","
+    "\"init\":{\"wq\":\"normal(0, 0.02)\",\"wk\":\"normal(0, 0.02)\",\"wv\":\"normal(0, 0.05)\","
+    "\"wo\":\"normal(0, 0.05)\"}}";
+
+/* One head, no norm, no skip: the published theorem's own ground; all bounds hold, the law is cubic
+ * and the chain multiplies the logarithm by three. */
+static void pure_attention(void **state)
+{
+    (void)state;
+    for (int rigorous = 0; rigorous < 2; rigorous++) {
+        rs_result *result = theory(pure, rigorous);
+        const rs_table *bounds = rs_result_table(result, "bounds");
+        int cubic = 0, published = 0;
+        check_bounds(result, "pure");
+        for (size_t row = 0; row < rs_table_rows(bounds); row++) {
+            double measured = cell(bounds, row, "log10_residual_1inf");
+            bool floor = whole(bounds, row, "at_floor") == 1;
+            if (whole(bounds, row, "published_valid") == 1 && !floor) {
+                published++;
+                assert_true(measured <=
+                            cell(bounds, row, "log10_published") + 1e-9 + log10(2 * (1 - 1.0 / 8)));
+            }
+            if (strcmp(text(bounds, row, "rate_class"), "cubic") == 0) {
+                cubic++;
+                assert_true(cell(bounds, row, "prediction_error") < 0.25);
+                assert_true(fabs(cell(bounds, row, "log10_predicted") -
+                                 cell(bounds, row, "log10_measured")) < 0.1);
+            }
+        }
+        assert_true(cubic >= 3 && published >= 3);
+        const rs_table *chains = rs_result_table(result, "chains");
+        double through[6] = {0}; /* from the state that enters layer 2 */
+        for (size_t row = 0; row < rs_table_rows(chains); row++)
+            if (whole(chains, row, "source_layer") == 2)
+                through[whole(chains, row, "layer")] = cell(chains, row, "log10_weights_only");
+        assert_true(through[5] < -100 && fabs(through[5] - 3 * through[4]) < 3);
+        /* what rounding made equal is not proved to be: 10^-1000 is, not 0 */
+        for (size_t row = 0; row < rs_table_rows(bounds); row++)
+            assert_true(isfinite(cell(bounds, row, "log10_certified")));
+        assert_non_null(finding(result, "certified_collapse"));
+        rs_result_free(result);
+    }
+}
+
+static void causal_half(void **state)
+{
+    (void)state;
+    rs_result *result = theory(
+        "{\"depth\":12,\"d_model\":8,\"heads\":1,\"kv_heads\":1,\"d_head\":8,\"seq_len\":10,"
+        "\"mask\":\"causal\",\"norm\":\"none\",\"skip_mixer\":0,\"branch_mixer\":1,"
+        "\"mlp\":\"none\",\"init\":{\"wq\":\"normal(0, 0.0001)\",\"wk\":\"normal(0, 0.0001)\","
+        "\"wv\":\"identity\",\"wo\":\"identity\"}}",
+        false);
+    const rs_table *bounds = rs_result_table(result, "bounds");
+    int half = 0;
+    check_bounds(result, "causal");
+    for (size_t row = 0; row < rs_table_rows(bounds); row++)
+        if (strcmp(text(bounds, row, "rate_class"), "causal_half") == 0) {
+            half++;
+            assert_true(fabs(cell(bounds, row, "rate_law") - 0.5) < 0.05);
+        }
+    assert_true(half > 20);
+    assert_non_null(finding(result, "collapse_rate"));
+    /* the first row of the mixing matrix is another token's: τ stays far from 0 */
+    assert_true(cell(bounds, rs_table_rows(bounds) - 1, "mixing_contraction") > 0.5);
+    assert_string_equal(text(bounds, 0, "published_failed"), "causal mask");
+    rs_result_free(result);
+}
+
+/* λ large: the skip keeps the tokens apart, from below and by the table of λ. */
+static void skips_keep_apart(void **state)
+{
+    (void)state;
+    rs_result *result =
+        theory("{\"depth\":4,\"d_model\":8,\"heads\":2,\"kv_heads\":2,\"d_head\":4,\"seq_len\":6,"
+               "\"norm\":\"none\",\"skip_mixer\":1,\"branch_mixer\":1,\"mlp\":\"none\","
+               "\"init\":{\"wv\":\"normal(0, 0.001)\"}}",
+               false);
+    const rs_table *bounds = rs_result_table(result, "bounds");
+    check_bounds(result, "skip");
+    for (size_t row = 0; row < rs_table_rows(bounds); row++) {
+        assert_true(cell(bounds, row, "certified_at_least") > 0);
+        assert_string_equal(text(bounds, row, "at_least_by"), "skip");
+    }
+    assert_non_null(finding(result, "provably_apart"));
+    const rs_table *lambda = rs_result_table(result, "lambda");
+    assert_true(rs_table_rows(lambda) == rs_table_rows(bounds));
+    for (size_t row = 0; row < rs_table_rows(lambda); row++) {
+        assert_true(cell(lambda, row, "lambda_certified") <= 1);
+        assert_true(cell(lambda, row, "kept_now") >= 0.9);
+    }
+    rs_result_free(result);
+}
+
+/* One head, W = I, uniform attention: differences are kept λ/(λ + 1) times. */
+static void consensus(void **state)
+{
+    (void)state;
+    rs_result *result = theory(
+        "{\"depth\":1,\"d_model\":8,\"heads\":1,\"kv_heads\":1,\"d_head\":8,\"seq_len\":5,"
+        "\"attention\":\"uniform\",\"norm\":\"post\",\"norm_kind\":\"rmsnorm\",\"mlp\":\"none\","
+        "\"skip_mixer\":3,\"branch_mixer\":1,\"init\":{\"wv\":\"identity\",\"wo\":\"identity\"}}",
+        false);
+    const rs_table *lambda = rs_result_table(result, "lambda");
+    assert_true(rs_table_rows(lambda) == 3);
+    for (size_t row = 0; row < 3; row++)
+        assert_true(fabs(cell(lambda, row, "consensus_multiplier") - 0.75) < 1e-6);
+    rs_result_free(result);
+}
+
+/* ---- corners ---- */
+
+static void corners(void **state)
+{
+    (void)state;
+    static const char *const archs[] = {
+        /* logits of 1e4 and more */
+        "{\"depth\":3,\"d_model\":8,\"heads\":2,\"kv_heads\":2,\"d_head\":4,\"seq_len\":5,"
+        "\"norm\":\"pre\",\"mlp\":\"relu\",\"init\":{\"wq\":\"normal(0, 1e5)\",\"wk\":\"normal(0, "
+        "1e5)\"}}",
+        /* 200 layers */
+        "{\"depth\":200,\"d_model\":4,\"heads\":1,\"kv_heads\":1,\"d_head\":4,\"seq_len\":4,"
+        "\"norm\":\"none\",\"skip_mixer\":0,\"branch_mixer\":1,\"mlp\":\"none\"}",
+        /* λ = 0 everywhere, values 0: the state is exactly 0 from layer 1 on */
+        "{\"depth\":2,\"d_model\":4,\"heads\":1,\"kv_heads\":1,\"d_head\":4,\"seq_len\":4,"
+        "\"norm\":\"none\",\"skip_mixer\":0,\"branch_mixer\":1,\"mlp\":\"none\",\"init\":{\"wv\":"
+        "\"zero\"}}",
+        "{\"depth\":2,\"d_model\":4,\"heads\":1,\"kv_heads\":1,\"d_head\":4,\"seq_len\":1}",
+        "{\"depth\":3,\"d_model\":8,\"heads\":2,\"kv_heads\":1,\"d_head\":4,\"seq_len\":6,"
+        "\"positions\":\"rope\",\"norm\":\"sandwich\",\"norm_kind\":\"rmsnorm\",\"mlp\":"
+        "\"swiglu\"}",
+        /* bounds far beyond the doubles */
+        "{\"depth\":40,\"d_model\":8,\"heads\":2,\"kv_heads\":2,\"d_head\":4,\"seq_len\":5,"
+        "\"norm\":\"none\",\"skip_mixer\":1e10,\"mlp\":\"none\"}",
+        "{\"depth\":3,\"d_model\":8,\"heads\":2,\"kv_heads\":2,\"d_head\":4,\"seq_len\":6,"
+        "\"positions\":\"alibi\",\"mask\":\"sliding:2\",\"norm\":\"post\",\"mlp\":\"gelu\"}",
+    };
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
+        for (int rigorous = 0; rigorous < 2; rigorous++) {
+            rs_result *result = theory(archs[i], rigorous);
+            check_bounds(result, archs[i]);
+            rs_error err;
+            rs_buffer bytes = {0};
+            assert_int_equal(rs_write_json(&bytes, result, &err), RS_OK);
+            assert_null(strstr(bytes.data, "nan"));
+            assert_null(strstr(bytes.data, "inf,"));
+            rs_buffer_free(&bytes);
+            if (i == 3) assert_non_null(finding(result, "zero_residual"));
+            if (i == 5) assert_non_null(finding(result, "bound_overflow"));
+            if (i == 2) { /* what follows has no spread: no λ is asked of it, no log of it taken */
+                const rs_table *bounds = rs_result_table(result, "bounds");
+                assert_true(isnan(cell(bounds, 1, "log10_measured")));
+                assert_true(cell(bounds, 1, "certified_diameter") == 0);
+                assert_non_null(finding(result, "zero_residual"));
+            }
+            rs_result_free(result);
+        }
+}
+
+static void equal_tokens(void **state)
+{
+    (void)state;
+    put(tokens_path, "[[4,4,4,4],[1,2,3,4],[3]]");
+    rs_certify_request request = request_for(RS_TEST_DATA "/forward/llama");
+    rs_result *result = run(&request); /* no absolute positions: equal ids are equal rows */
+    const rs_table *bounds = rs_result_table(result, "bounds");
+    for (size_t row = 0; row < rs_table_rows(bounds); row++) {
+        bool same = whole(bounds, row, "sample") != 1;
+        if (same && whole(bounds, row, "sample") == 2)
+            assert_true(cell(bounds, row, "certified_diameter") == 0);
+        if (whole(bounds, row, "sample") == 1)
+            assert_true(cell(bounds, row, "measured_diameter") > 0);
+    }
+    assert_non_null(finding(result, "zero_residual"));
+    rs_result_free(result);
+}
+
+static void threads_change_nothing(void **state)
+{
+    (void)state;
+    put(tokens_path, "[[1,2,3,4,5,6],[5,3,9,9],[1,7,2,8]]");
+    rs_certify_request request = request_for(RS_TEST_DATA "/forward/bert");
+    rs_error err;
+    rs_result *one, *two;
+    assert_int_equal(try(&one, &request, 1, &err), RS_OK);
+    request.options.batch = 1;
+    assert_int_equal(try(&two, &request, 3, &err), RS_OK);
+    const rs_table *a = rs_result_table(one, "bounds"), *b = rs_result_table(two, "bounds");
+    assert_int_equal(rs_table_rows(a), rs_table_rows(b));
+    for (size_t row = 0; row < rs_table_rows(a); row++) {
+        const char *const columns[] = {"measured_diameter", "certified_diameter", "gamma_min",
+                                       "mixing_contraction"};
+        for (size_t k = 0; k < 4; k++) {
+            double x = cell(a, row, columns[k]), y = cell(b, row, columns[k]);
+            assert_true((isnan(x) && isnan(y)) || fabs(x - y) <= 1e-6 * fabs(x) + 1e-12);
+        }
+    }
+    rs_result_free(one);
+    rs_result_free(two);
+}
+
+/* Fails the n-th request of memory for n = 1, 2, 3, ... until the command gets through. */
+static void memory(void **state)
+{
+    (void)state;
+    put(tokens_path, "[[1,2,3],[4,5]]");
+    static const char *const models[] = {RS_TEST_DATA "/forward/bert",
+                                         RS_TEST_DATA "/forward/gpt2"};
+    for (size_t m = 0; m < 2; m++) {
+        rs_certify_request request = request_for(models[m]);
+        request.options.rigorous = m == 0;
+        int64_t step = 1;
+        for (int64_t n = 1;; n += step) {
+            rs_error err = {0};
+            rs_result *result;
+            rs_memory_fail_at(n);
+            rs_status status = try(&result, &request, 1, &err);
+            rs_memory_fail_at(0);
+            if (status == RS_OK) {
+                rs_result_free(result);
+                break;
+            }
+            assert_int_equal(status, RS_E_NO_MEMORY);
+            if (n > 2000) step = 7;
+            assert_true(n < 100000);
+        }
+    }
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    if (!mkdtemp(folder)) return 1;
+    snprintf(tokens_path, sizeof tokens_path, "%s/tokens.json", folder);
+    snprintf(arch_path, sizeof arch_path, "%s/arch.json", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    unlink(tokens_path);
+    unlink(arch_path);
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_families),
+        cmocka_unit_test(edits),
+        cmocka_unit_test(pure_attention),
+        cmocka_unit_test(causal_half),
+        cmocka_unit_test(skips_keep_apart),
+        cmocka_unit_test(consensus),
+        cmocka_unit_test(corners),
+        cmocka_unit_test(equal_tokens),
+        cmocka_unit_test(threads_change_nothing),
+        cmocka_unit_test(memory),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

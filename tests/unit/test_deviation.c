@@ -1,0 +1,188 @@
+/*
+ * test_deviation.c: C9: two states that are close stay within the bound behind a norm, an MLP,
+ * attention and a sum; and so does τ, and so do stds. The perturbations are far above rounding, so
+ * the loops of bounds_layer.h are exact enough to compare with.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "bounds_layer.h"
+#include "collapse/certify.h"
+
+enum { INSTANCES = 100000 };
+
+/* y = x + e, |e| at most `size`, often exactly. */
+static void perturb(double *y, const double *x, int d, double size, rs_random *random)
+{
+    double e[16], norm = 0;
+    for (int k = 0; k < d; k++)
+        e[k] = rs_random_normal(random), norm += e[k] * e[k];
+    norm = sqrt(norm) / (rs_random_uniform(random) < 0.5 ? 1 : rs_random_uniform(random));
+    for (int k = 0; k < d; k++)
+        y[k] = x[k] + size * e[k] / norm;
+}
+
+static void norms(void **state)
+{
+    (void)state;
+    rs_random random = rs_random_new(31, 0);
+    double worst = 0;
+    for (int t = 0; t < INSTANCES; t++) {
+        int d = 2 + (int)(rs_random_uniform(&random) * 5);
+        bool centred = t % 2;
+        double x[6], y[6], g[6], largest = 0, size = pick(&random, 1e-6, 0.3);
+        double eps = t % 3 ? 0 : pick(&random, 1e-6, 1), low;
+        for (int k = 0; k < d; k++) {
+            x[k] = rs_random_normal(&random);
+            g[k] = t % 5 ? 1 : rs_random_normal(&random);
+            largest = fmax(largest, fabs(g[k]));
+        }
+        perturb(y, x, d, size, &random);
+        rs_norm_site site = {largest, 0, layer_std(x, d, eps, centred) * (1 - 1e-14),
+                             length(x, d) * (1 + 1e-14), d};
+        double bound = rs_deviation_norm(&low, &site, size * (1 + 1e-14));
+        assert_true(layer_std(y, d, eps, centred) >= low * (1 - 1e-13));
+        layer_norm(x, d, g, eps, centred);
+        layer_norm(y, d, g, eps, centred);
+        if (isfinite(bound) && low > 1e-4) worst = fmax(worst, distance(x, y, d) / bound);
+    }
+    print_message("  norms: %d instances, largest ratio %.4f\n", INSTANCES, worst);
+    assert_true(worst <= 1 && worst > 0.9);
+    double low;
+    rs_norm_site flat = {1, 0, 0.1, 1, 4};
+    assert_true(isinf(rs_deviation_norm(&low, &flat, 1)) && low == 0);
+}
+
+static void mlps(void **state)
+{
+    (void)state;
+    rs_random random = rs_random_new(32, 0);
+    double worst = 0;
+    for (int t = 0; t < INSTANCES; t++) {
+        small_mlp m;
+        double x[WIDTH], y[WIDTH], fx[WIDTH], fy[WIDTH], size = pick(&random, 1e-6, 1);
+        draw_mlp(&m, &random);
+        for (int k = 0; k < m.d; k++)
+            x[k] = rs_random_normal(&random);
+        perturb(y, x, m.d, size, &random);
+        run_mlp(fx, x, &m);
+        run_mlp(fy, y, &m);
+        rs_branch_norms norms = {.mlp = mlp_bound(&m)};
+        norms.up_fro = length(m.up, m.width * m.d) + 1e-12;
+        norms.gate_fro = length(m.gate, m.width * m.d) + 1e-12;
+        norms.down_fro = length(m.down, m.width * m.d) + 1e-12;
+        norms.up_bias = length(m.b, m.width);
+        norms.gate_bias = length(m.bg, m.width);
+        double longest = (length(x, m.d) + size) * (1 + 1e-12);
+        rs_op_site site = {.longest = longest, .deviation = size * (1 + 1e-14), .dim = m.d};
+        rs_mlp_op op = {.activation = (rs_activation)m.activation, .width = m.width};
+        double lipschitz = rs_mlp_lipschitz(&norms.mlp, longest, &rs_bounds_exact);
+        double bound = rs_deviation_mlp(&op, &norms, &site, lipschitz, &rs_bounds_exact);
+        worst = fmax(worst, distance(fx, fy, m.d) / bound);
+    }
+    print_message("  MLPs: %d instances, largest ratio %.4f\n", INSTANCES, worst);
+    assert_true(worst <= 1 && worst > 0.5);
+}
+
+/* Σ_h P_h X W_h, absolute; tau [heads]. */
+static void attend(double *y, double *tau, const small_layer *l)
+{
+    memset(y, 0, sizeof(double) * TOKENS * WIDTH);
+    for (int h = 0; h < l->heads; h++) {
+        double p[TOKENS * TOKENS], rows[TOKENS], mean[TOKENS];
+        rs_mixing_contraction got;
+        mixing(p, l, h);
+        rs_mixing_contraction_of(&got, p, NULL, l->n, l->n, l->n, rows, mean);
+        tau[h] = got.tau;
+        for (int i = 0; i < l->n; i++)
+            for (int j = 0; j < l->n; j++)
+                for (int k = 0; k < l->d; k++)
+                    for (int c = 0; c < l->d; c++)
+                        y[i * l->d + c] +=
+                            p[i * l->n + j] * l->x[j * l->d + k] * l->w[h][k * l->d + c];
+    }
+}
+
+static void attention(void **state)
+{
+    (void)state;
+    rs_random random = rs_random_new(33, 0);
+    double worst = 0, worst_tau = 0;
+    for (int t = 0; t < INSTANCES; t++) {
+        small_layer l, near;
+        draw_layer(&l, &random, false);
+        l.causal = t % 3 == 0;
+        near = l;
+        double size = pick(&random, 1e-6, 1), longest = 0, slack[HEADS];
+        for (int i = 0; i < l.n; i++) {
+            perturb(near.x + i * l.d, l.x + i * l.d, l.d, size, &random);
+            longest = fmax(longest, length(l.x + i * l.d, l.d));
+        }
+        rs_head_norms heads[HEADS] = {0};
+        for (int h = 0; h < l.heads; h++) { /* W_Q = W_QK, W_K = I, W_V = W_h, W_O = I */
+            double identity = sqrt(l.d) * (1 + 1e-15);
+            heads[h].qk.left_two = two_norm(l.qk[h], l.d, l.d);
+            heads[h].qk.left_fro = length(l.qk[h], l.d * l.d) + 1e-12;
+            heads[h].qk.right_two = 1;
+            heads[h].qk.right_fro = identity;
+            heads[h].q_bias = length(l.key_bias[h], l.d);
+            heads[h].w.two = heads[h].w.left_two = two_norm(l.w[h], l.d, l.d);
+            heads[h].w.left_fro = length(l.w[h], l.d * l.d) + 1e-12;
+            heads[h].w.right_two = 1;
+            heads[h].w.right_fro = identity;
+        }
+        rs_branch_norms norms = {.heads = heads, .n_heads = l.heads};
+        rs_attention_op op = {.heads = l.heads,
+                              .kv_heads = l.heads,
+                              .head_dim = l.d,
+                              .value_dim = l.d,
+                              .causal = l.causal,
+                              .scale = 1,
+                              .temperature = 1,
+                              .mix_softmax = 1};
+        rs_op_site site = {.longest = longest * (1 + 1e-14),
+                           .deviation = size * (1 + 1e-14),
+                           .diameter = diameter(l.x, l.n, l.d) * (1 + 1e-14),
+                           .dim = l.d,
+                           .tokens = l.n};
+        double bound = rs_deviation_attention(slack, &op, &norms, &site);
+        double y[TOKENS * WIDTH], other[TOKENS * WIDTH], tau[HEADS], other_tau[HEADS], most = 0;
+        attend(y, tau, &l);
+        attend(other, other_tau, &near);
+        for (int i = 0; i < l.n; i++)
+            most = fmax(most, distance(y + i * l.d, other + i * l.d, l.d));
+        worst = fmax(worst, most / bound);
+        for (int h = 0; h < l.heads; h++)
+            worst_tau = fmax(worst_tau, (other_tau[h] - tau[h]) / slack[h]);
+        op.q_norm.kind = RS_NORM_RMSNORM; /* its inside is not seen */
+        assert_true(isinf(rs_deviation_attention(slack, &op, &norms, &site)));
+    }
+    print_message("  attention: %d instances, largest ratio %.4f, of tau %.4f\n", INSTANCES, worst,
+                  worst_tau);
+    assert_true(worst <= 1 && worst > 0.3);
+    assert_true(worst_tau <= 1 && worst_tau > 0.2);
+}
+
+static void sums(void **state)
+{
+    (void)state;
+    double bound = rs_deviation_sum(-2, 0.5, 1, 3, 0.25, 1);
+    assert_true(bound >= 1.75 && bound < 1.75 * (1 + 1e-11));
+    bound = rs_deviation_sum(1, 0, 8, 1, 0, 8); /* rounding alone: at least u of the result */
+    assert_true(bound >= 16 * 0x1p-53 && bound < 1e-14);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(norms),
+        cmocka_unit_test(mlps),
+        cmocka_unit_test(attention),
+        cmocka_unit_test(sums),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
