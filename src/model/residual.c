@@ -16,8 +16,8 @@ bool rs_all_zero(const double *a, int64_t count)
     return true;
 }
 
-/* Four maxima side by side; a NaN or an infinity comes out as infinity. */
-static double largest_of(const double *a, int64_t count)
+/* Four maxima side by side. */
+double rs_largest(const double *a, int64_t count)
 {
     double most[4] = {0}, rest = 0, wrong = 0;
     int64_t i = 0;
@@ -35,10 +35,9 @@ static double largest_of(const double *a, int64_t count)
     return fmax(fmax(fmax(most[0], most[1]), fmax(most[2], most[3])), rest);
 }
 
-int64_t rs_exponent_of(const double *a, int64_t count)
+int64_t rs_exponent_of(double most)
 {
     int k = 0;
-    double most = largest_of(a, count);
     if (most > 0 && isfinite(most)) frexp(most, &k);
     return k;
 }
@@ -64,7 +63,7 @@ static void normalise(const rs_residual *r)
         *r->e = 0;
         return;
     }
-    int64_t k = rs_exponent_of(r->m, count);
+    int64_t k = rs_exponent_of(rs_largest(r->m, count));
     if (k != 0) {
         scale_by(r->m, count, -k);
         *r->e += k;

@@ -27,8 +27,10 @@ typedef struct rs_residual {
 double rs_power_of_two(int64_t e);
 /* All of a[0 .. count-1] is 0. */
 bool rs_all_zero(const double *a, int64_t count);
-/* The exponent k with max|a| in [2^(k-1), 2^k); 0 when all is 0 or something is not finite. */
-int64_t rs_exponent_of(const double *a, int64_t count);
+/* max|a|; infinity when something is not finite. */
+double rs_largest(const double *a, int64_t count);
+/* The exponent k with `most` in [2^(k-1), 2^k); 0 for 0 and infinity. */
+int64_t rs_exponent_of(double most);
 
 /* X = rows as they are. scratch: [2 d]. */
 void rs_residual_split(const rs_residual *out, const double *rows, double *scratch);
