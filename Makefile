@@ -20,7 +20,7 @@ deps-test: deps ## install what the browser and style tests need too
 deps-dev: deps-test ## install clang, valgrind and gcovr as well, for the targets below that use them
 	@scripts/deps.sh clang valgrind coverage oracle
 
-demo: deps ##     scan and probe one real pretrained model; leaves report.html here
+demo: deps ##     scan, probe and certify one real pretrained model; leaves report.html here
 	@scripts/build.sh release
 	@scripts/demo.sh
 

@@ -33,7 +33,7 @@ typedef struct cli_args {
     const char *text, *tokens, *images, *encoder_states, *init, *variants, *compat, *centre;
     const char *attention_maps, *taps, *output;
     uint64_t random, seq_len, samples, batch, generate;
-    bool no_spectral, no_attention, no_loss, scan_too, grad;
+    bool no_spectral, no_attention, no_loss, scan_too, certify_too, grad;
     cli_edit edits[CLI_MOST_EDITS];
     size_t n_edits;
     /* paths */

@@ -146,8 +146,17 @@ int cli_probe(const cli_args *args)
 {
     rs_error err;
     rs_map_choice maps[MOST_MAPS];
-    rs_probe_request request = {
-        .path = args->input, .init = args->init, .lenient = args->lenient, .scan = args->scan_too};
+    rs_probe_request request = {.path = args->input,
+                                .init = args->init,
+                                .lenient = args->lenient,
+                                .scan = args->scan_too,
+                                .certify = args->certify_too,
+                                .rigorous = args->rigorous};
+    if (args->rigorous && !args->certify_too) {
+        rs_fail(&err, RS_E_USAGE, "--rigorous", "add --certify",
+                "there is nothing to certify without it");
+        return cli_fail(&err);
+    }
     if (probe_options(&request.options, maps, args, &err) != RS_OK) return cli_fail(&err);
     cli_job job = {.args = args, .request = &request, .work = probe};
     return cli_run(&job);

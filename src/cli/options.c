@@ -153,6 +153,10 @@ const cli_option cli_options[] = {
     {"scan", NULL, CLI_FLAG, AT(scan_too), CLI_PROBE, NULL, NULL,
      "Analyse the weights too, as 'rankscope scan' does, into the same result; its summary is "
      "table weights."},
+    {"certify", NULL, CLI_FLAG, AT(certify_too), CLI_PROBE, NULL, NULL,
+     "Prove bounds too, as 'rankscope certify' does, for the same samples and into the same "
+     "result; "
+     "its summary is table certificate. --rigorous bounds every rounding."},
     {"grad", NULL, CLI_FLAG, AT(grad), CLI_PROBE, NULL, NULL,
      "Gradients of the query and key weights; there is no backward pass yet, so it is refused."},
     {"lenient", NULL, CLI_FLAG, AT(lenient), CLI_RUNS, NULL, NULL,
@@ -182,7 +186,7 @@ const cli_option cli_options[] = {
     {"no-special", NULL, CLI_FLAG, AT(no_special), CLI_TOKENIZE, NULL, NULL,
      "Leave out the tokens that the model puts around a text ([CLS], <bos>); those that the text "
      "spells out are still recognised."},
-    {"rigorous", NULL, CLI_FLAG, AT(rigorous), CLI_CERTIFY, NULL, NULL,
+    {"rigorous", NULL, CLI_FLAG, AT(rigorous), CLI_CERTIFY | CLI_PROBE, NULL, NULL,
      "Bound every rounding of what is called certified: proved error bounds for matrices, ball "
      "arithmetic for what follows from them. Without it the float64 pass is taken at its word, "
      "with "
@@ -273,7 +277,7 @@ const cli_command cli_commands[] = {
      ""
      ""
      "summary|tokens|attention|loss|generate|attention_maps|weights|layers|heads|groups|planes|"
-     "tensors|spectra|balance",
+     "tensors|spectra|balance|certificate|bounds|chains|lambda",
      cli_probe},
     {"certify", CLI_CERTIFY, "PATH",
      "prove what a model's layers do to these tokens: collapse, or staying apart",

@@ -141,13 +141,15 @@ static rs_status run(work *w, rs_result *result, const rs_network *network,
                                   w->context, err));
     RS_TRY(fill_rows(w, inputs->samples, err));
     RS_TRY(rs_certify_lambda_finish(w->lambda, w->pass, err));
-    RS_TRY(set_meta(result, w, inputs, err));
+    if (!w->options->beside) RS_TRY(set_meta(result, w, inputs, err));
     RS_TRY(rs_certify_tables(result, &w->certified, err));
     RS_TRY(rs_certify_lambda_table(result, w->lambda, err));
     RS_TRY(rs_certify_findings(result, &w->certified, err));
     RS_TRY(rs_certify_lambda_findings(result, w->lambda, err));
-    RS_TRY(rs_result_add_notes(result, &inputs->notes, err));
-    RS_TRY(rs_result_add_notes(result, &w->network->notes, err));
+    if (!w->options->beside) {
+        RS_TRY(rs_result_add_notes(result, &inputs->notes, err));
+        RS_TRY(rs_result_add_notes(result, &w->network->notes, err));
+    }
     RS_TRY(rs_certify_figures(result, &w->certified, err));
     rs_result_sort_findings(result);
     return RS_OK;

@@ -192,6 +192,8 @@ typedef struct rs_certify_options {
     bool edited;
     int64_t batch; /* samples a pass; 0: chosen */
     bool rigorous; /* bound every rounding of what is called certified */
+    bool beside;   /* the result is probe's: the summary is table "certificate", inputs and run are
+                      described already */
     double kept;   /* fraction of μ that a layer is to keep: what table lambda asks for */
 } rs_certify_options;
 void rs_certify_defaults(rs_certify_options *options);

@@ -307,7 +307,8 @@ static const char *common_rate(const rs_certified *c, int32_t l)
 static rs_status summary(rs_result *result, const rs_certified *c, rs_error *err)
 {
     rs_table *t;
-    RS_TRY(rs_result_add_table(result, "summary", "How far apart the tokens are, and must be",
+    RS_TRY(rs_result_add_table(result, c->options->beside ? "certificate" : "summary",
+                               "How far apart the tokens are, and must be",
                                "Token diameter behind each layer: measured, proved to be at most "
                                "and at least; the worst over the samples",
                                summary_columns, COUNT(summary_columns), &t, err));

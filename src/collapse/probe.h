@@ -189,6 +189,8 @@ typedef struct rs_probe_request {
     bool lenient;
     bool
         scan; /* the checkpoint's weights too, as `scan` does by default: its tables beside these */
+    bool certify, rigorous; /* what is proved of the network with options.edit, as `certify` does:
+                               its tables beside these */
     rs_probe_options options;
 } rs_probe_request;
 

@@ -1,6 +1,7 @@
 /* probe_path.c: from a path to a filled result: opens, probes, and on request scans the same
  * weights. */
 #include "base/memory.h"
+#include "collapse/certify.h"
 #include "collapse/opened.h"
 #include "collapse/probe.h"
 
@@ -17,6 +18,18 @@ static rs_status scan_too(rs_result *result, const rs_opened *o, const rs_contex
     return status;
 }
 
+static rs_status certify_too(rs_result *result, const rs_opened *o, const rs_probe_request *request,
+                             const rs_context *context, rs_error *err)
+{
+    rs_certify_options options;
+    rs_certify_defaults(&options);
+    options.edit = request->options.edit;
+    options.batch = request->options.measure.batch;
+    options.rigorous = request->rigorous;
+    options.beside = true;
+    return rs_certify(result, o->network, o->inputs, &options, context, err);
+}
+
 static rs_status run(rs_opened *o, rs_result *result, rs_input_files *files,
                      const rs_probe_request *request, const rs_context *context, rs_error *err)
 {
@@ -31,6 +44,7 @@ static rs_status run(rs_opened *o, rs_result *result, rs_input_files *files,
         return rs_fail(err, RS_E_USAGE, "--scan", "leave it out",
                        "weights that were just drawn are not worth a scan");
     RS_TRY(rs_probe(result, o->network, o->inputs, o->tokenizer, options, files, context, err));
+    if (request->certify) RS_TRY(certify_too(result, o, request, context, err));
     return request->scan ? scan_too(result, o, context, err) : RS_OK;
 }
 
