@@ -21,21 +21,33 @@ typedef struct target {
     void (*chunk)(double values[RS_DRAW_CHUNK], const rs_draw *draw, uint64_t first);
 } target;
 
+static void fill_chunk(const target *to, const rs_draw *draw, int64_t n, int64_t c)
+{
+    double v[RS_DRAW_CHUNK];
+    to->chunk(v, draw, (uint64_t)c * RS_DRAW_LANES);
+    int64_t at = c * RS_DRAW_CHUNK, here = n - at < RS_DRAW_CHUNK ? n - at : RS_DRAW_CHUNK;
+    if (to->f32)
+        for (int64_t i = 0; i < here; i++)
+            to->f32[at + i] = (float)(to->offset + to->factor * v[i]);
+    else
+        for (int64_t i = 0; i < here; i++)
+            to->f64[at + i] = to->offset + to->factor * v[i];
+}
+
+/* A small array is not worth even a team of one thread. */
+enum { WORTH_THREADS = 16 };
+
 static void fill(const target *to, const rs_draw *draw, int64_t n, int threads)
 {
     int64_t chunks = n / RS_DRAW_CHUNK + (n % RS_DRAW_CHUNK != 0);
-#pragma omp parallel for schedule(static) num_threads(threads) if (chunks > 16)
-    for (int64_t c = 0; c < chunks; c++) {
-        double v[RS_DRAW_CHUNK];
-        to->chunk(v, draw, (uint64_t)c * RS_DRAW_LANES);
-        int64_t at = c * RS_DRAW_CHUNK, here = n - at < RS_DRAW_CHUNK ? n - at : RS_DRAW_CHUNK;
-        if (to->f32)
-            for (int64_t i = 0; i < here; i++)
-                to->f32[at + i] = (float)(to->offset + to->factor * v[i]);
-        else
-            for (int64_t i = 0; i < here; i++)
-                to->f64[at + i] = to->offset + to->factor * v[i];
+    if (threads <= 1 || chunks <= WORTH_THREADS) {
+        for (int64_t c = 0; c < chunks; c++)
+            fill_chunk(to, draw, n, c);
+        return;
     }
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t c = 0; c < chunks; c++)
+        fill_chunk(to, draw, n, c);
 }
 
 void rs_draw_normal(float *out, const rs_draw *draw, int64_t n, double offset, double factor,

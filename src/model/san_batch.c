@@ -96,31 +96,10 @@ static void run_layer(const work *w, const room *r, const double *weights)
     w->kernels->multiply(r->v, d, r->x, d, weights + W_V * all, d, n, d, d, false);
     for (int64_t h = 0; h < b->heads; h++)
         mix_head(w, r, h);
-    for (int64_t i = 0; i < n * d && b->skip != 1; i++)
-        r->x[i] = b->skip == 0 ? 0 : b->skip * r->x[i];
-    w->kernels->multiply(r->x, d, r->mixed, d, weights + W_O * all, d, n, d, d, true);
-}
-
-/* ‖X − 1x̄‖_F and ‖X‖_F. The mean is taken of differences from the first row, which loses nothing
- * where tokens are nearly equal. */
-static void measure(double *residual, double *norm, const room *r, int64_t n, int64_t d)
-{
-    double apart = 0, all = 0;
-    memset(r->mean, 0, (size_t)d * sizeof *r->mean);
-    for (int64_t i = 1; i < n; i++)
-        for (int64_t k = 0; k < d; k++)
-            r->mean[k] += r->x[i * d + k] - r->x[k];
-    for (int64_t k = 0; k < d; k++)
-        r->mean[k] /= (double)n;
-    for (int64_t i = 0; i < n; i++)
-#pragma omp simd reduction(+ : apart, all)
-        for (int64_t k = 0; k < d; k++) {
-            double x = r->x[i * d + k], y = (x - r->x[k]) - r->mean[k];
-            apart += y * y;
-            all += x * x;
-        }
-    *residual = sqrt(apart);
-    *norm = sqrt(all);
+    if (b->skip != 0 && b->skip != 1)
+        for (int64_t i = 0; i < n * d; i++)
+            r->x[i] *= b->skip;
+    w->kernels->multiply(r->x, d, r->mixed, d, weights + W_O * all, d, n, d, d, b->skip != 0);
 }
 
 static void draw_layer(const work *w, const room *r, int64_t network, int32_t layer)
@@ -143,13 +122,14 @@ static void run_network(const work *w, const room *r, int64_t network)
         rs_draw stream = {w->context->seed, {(uint32_t)network, input_stream}};
         rs_draw_normal_f64(r->x, &stream, size, 0, 1, 1);
     }
-    measure(w->residual + state, w->norm + state, r, b->n, b->d);
+    w->kernels->measure(w->residual + state, w->norm + state, r->mean, r->x, b->n, b->d);
     for (int32_t l = 0; l < b->layers; l++) {
         if (!w->weights) draw_layer(w, r, network, l);
         run_layer(w, r,
                   w->weights ? w->weights + (network * b->layers + l) * WEIGHTS * b->d * b->d
                              : r->weights);
-        measure(w->residual + state + l + 1, w->norm + state + l + 1, r, b->n, b->d);
+        w->kernels->measure(w->residual + state + l + 1, w->norm + state + l + 1, r->mean, r->x,
+                            b->n, b->d);
     }
     if (w->final) memcpy(w->final + network * size, r->x, (size_t)size * sizeof *r->x);
 }

@@ -12,6 +12,9 @@ typedef struct rs_san_kernels {
                      int64_t ldb, int64_t m, int64_t n, int64_t k, bool add);
     /* Each row of x [m, n] = exp(scale (x − its largest entry)); sums [m]: of the rows */
     void (*exponentiate)(double *x, double *sums, int64_t m, int64_t n, double scale);
+    /* ‖X − 1x̄‖_F and ‖X‖_F of x [n, d]; mean [d] is workspace */
+    void (*measure)(double *residual, double *norm, double *mean, const double *x, int64_t n,
+                    int64_t d);
 } rs_san_kernels;
 
 extern const rs_san_kernels rs_san_kernels_plain;
