@@ -79,10 +79,10 @@ typedef struct rs_token_measures {
     bool beyond; /* its exponent is below what is counted */
 } rs_token_measures;
 
-/* The gap of the LP centre in units of roundoff (1e-4 for float32 states), but no less than
+/* The gap of the LP centre in units of roundoff (5e-4 for float32 states), but no less than
  * RS_TOKEN_LP_LEAST. The least radius has one centre only by accident, and ‖R‖_{1,∞} differs from
  * one of them to the next by far more than this. */
-#define RS_TOKEN_LP_GAP 1678.0
+#define RS_TOKEN_LP_GAP 8389.0
 #define RS_TOKEN_LP_LEAST 1e-6
 
 typedef struct rs_token_options {

@@ -63,6 +63,18 @@ for more in --no-loss --scan; do
         note_failure "probe $more does not say once which files it passed over"
 done
 
+# What is proved, beside what is measured: the tables of certify, the same numbers.
+expect 0 "$RANKSCOPE" probe "$model" --tokens ids.json --certify --rigorous --json both.json --quiet
+expect 0 "$RANKSCOPE" certify "$model" --tokens ids.json --rigorous --json alone.json --quiet
+python3 - <<'END' || note_failure "probe --certify does not say what certify says"
+import json
+both, alone = (json.load(open(name + ".json"))["tables"] for name in ("both", "alone"))
+assert both["certificate"] == alone["summary"] and len(alone["summary"]) > 0
+assert all(both[name] == alone[name] for name in ("bounds", "lambda", "chains"))
+assert "variant" in both["summary"][0]
+END
+refused usage "nothing to certify" "$model" --tokens ids.json --rigorous
+
 # ---- bad inputs ----
 refused not-found "nowhere.json" "$model" --tokens nowhere.json
 : >empty.txt
