@@ -112,7 +112,7 @@ static rs_status apart(words *w)
     char layers[240], message[700];
     name_layers(layers, sizeof layers, w->marked, w->layers);
     if (at < 0)
-        return say(w, RS_INFO, "not_provably_apart", RS_NULL_INT, NAN,
+        return say(w, RS_INFO, "apart_summary", RS_NULL_INT, NAN,
                    "no layer is proved to keep its tokens apart in every sample",
                    w->c->options->rigorous ? "table lambda says which skip would"
                                            : "--rigorous bounds the rounding of the pass and so "
@@ -123,7 +123,7 @@ static rs_status apart(words *w)
              "entered, %.3g of it)%s",
              layers, count(w->marked, w->layers) == 1 ? "s" : "", least, (int)at, worst,
              enclosed ? "; proved by bounding all rounding of the pass" : "");
-    return say(w, RS_INFO, "provably_apart", at, worst, message, NULL);
+    return say(w, RS_INFO, "apart_summary", at, worst, message, NULL);
 }
 
 /* The worst sample's best bound behind layer l; NaN: none. */

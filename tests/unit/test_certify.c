@@ -276,7 +276,7 @@ static void skips_keep_apart(void **state)
         assert_true(cell(bounds, row, "certified_at_least") > 0);
         assert_string_equal(text(bounds, row, "at_least_by"), "skip");
     }
-    assert_non_null(finding(result, "provably_apart"));
+    assert_non_null(finding(result, "apart_summary"));
     const rs_table *lambda = rs_result_table(result, "lambda");
     assert_true(rs_table_rows(lambda) == rs_table_rows(bounds));
     for (size_t row = 0; row < rs_table_rows(lambda); row++) {
