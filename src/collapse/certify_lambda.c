@@ -353,7 +353,7 @@ static rs_status with_norm(rs_lambda_row *row, const rs_lambda_arcs *arcs, rs_la
 
 static void without_norm(rs_lambda_row *row, const rs_lambda_quadratic *q)
 {
-    row->certified = isnan(q->high) ? 0 : q->high;
+    row->certified = isnan(q->high) ? 0 : isfinite(q->high) ? q->high : NAN;
     row->certified_negative = isnan(q->low) ? 0 : q->low;
     double x = row->lambda;
     row->kept_now = sqrt(fmax(0, q->alpha * x * x + 2 * q->beta * x + q->gamma) / q->alpha);

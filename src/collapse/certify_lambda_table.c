@@ -59,11 +59,14 @@ static const rs_column columns[COLUMNS] = {
     [KEPT_NOW_ERROR] = REAL("kept_now_error", "certified", "|kept_now − truth| is at most this"),
     [THEOREM_A] = REAL("demanded_by_theorem_a", "certified", "|λ| from there on suffices (L6)"),
     [THEOREM_A_FAILED] = TEXT("theorem_a_failed", "certified", "hypothesis that fails here"),
-    [THEOREM_A_LAYER] = REAL("demanded_by_theorem_a_layer", "certified",
-                             "the same with any gain, bias and epsilon, for one layer (L7)"),
+    [THEOREM_A_LAYER] = REAL(
+        "demanded_by_theorem_a_layer", "certified",
+        "with any gain, bias and epsilon, for one layer: keeps A of μ(rn(X) diag g), the spread "
+        "behind the norm without the branch, not of μ(X) (L7)"),
     [THEOREM_B] = REAL("demanded_by_theorem_b", "certified", "L8"),
     [THEOREM_B_FAILED] = TEXT("theorem_b_failed", "certified", "hypothesis that fails here"),
-    [THEOREM_D] = REAL("demanded_by_theorem_d", "certified", "pre-norm blocks (L9)"),
+    [THEOREM_D] =
+        REAL("demanded_by_theorem_d", "certified", "pre-norm blocks: of the row-normalised μ (L9)"),
     [THEOREM_D_FAILED] = TEXT("theorem_d_failed", "certified", "hypothesis that fails here"),
     [PUBLISHED_BOTH] = REAL("demanded_by_eq7_and_input", "published",
                             "equation 7 together with its condition on the input (L10)"),
@@ -152,7 +155,7 @@ rs_status rs_certify_lambda_findings(rs_result *result, const rs_certify_lambda 
             const rs_lambda_row *r = rs_certify_lambda_row(lambda, s, l);
             if (!r->told || r->at_floor) continue;
             rows++;
-            if (isnan(r->certified))
+            if (!isfinite(r->certified))
                 unknown++;
             else if (r->certified > worst)
                 worst = r->certified, worst_layer = l;
@@ -173,10 +176,12 @@ rs_status rs_certify_lambda_findings(rs_result *result, const rs_certify_lambda 
     else
         used += snprintf(message + used, sizeof message - (size_t)used,
                          "no skip strength was found that is proved enough");
-    snprintf(message + used, sizeof message - (size_t)used,
-             "; as it is, the model's own λ is proved enough in %lld of %lld cases, and layer %d "
-             "keeps least: %.3g",
-             (long long)enough, (long long)rows, (int)short_layer, least_kept);
+    used += snprintf(message + used, sizeof message - (size_t)used,
+                     "; as it is, the model's own λ is proved enough in %lld of %lld cases",
+                     (long long)enough, (long long)rows);
+    if (short_layer >= 0)
+        snprintf(message + used, sizeof message - (size_t)used, ", and layer %d keeps least: %.3g",
+                 (int)short_layer, least_kept);
     rs_finding f = {.severity = RS_INFO,
                     .code = "lambda_summary",
                     .layer = worst_layer >= 0 ? worst_layer : RS_NULL_INT,

@@ -147,7 +147,7 @@ static rs_status uniformity(const rs_paths_run *run, rs_error *err)
         "what paths of one head add has a relative residual of %.3g, what paths of %d heads add "
         "%.3g",
         one.residual, (int)run->plan->longest, last.residual);
-    if (!isnan(one.rank1))
+    if (!isnan(one.rank1) && !isnan(last.rank1))
         snprintf(message + used, sizeof message - used,
                  "; the single path's mixing is %.2g from rank one with one head, %.2g with %d",
                  one.rank1, last.rank1, (int)run->plan->longest);

@@ -48,11 +48,14 @@ rs_status rs_probe_residual_findings(rs_result *result, const rs_probed *v, rs_e
     char message[400];
     if (equal) {
         snprintf(message, sizeof message,
-                 "%s: the residual is exactly zero in %lld of %lld samples at state %d (%s): the "
-                 "tokens of such a sample are equal%s; its logarithm does not exist and is left "
-                 "out of the means",
+                 "%s: the residual is exactly zero in %lld of %lld samples at state %d (%s): %s%s; "
+                 "its logarithm does not exist and is left out of the means",
                  v->name, (long long)equal->equal, (long long)equal->samples, (int)equal->layer,
                  rs_probe_site_name(equal->site),
+                 equal->layer == 0 ? "the tokens of such a sample are equal"
+                                   : "the tokens of such a sample are equal, or the attention "
+                                     "before it was so sure of its keys that what it leaves is "
+                                     "below every double",
                  m->singles ? ", as those of a sample of one token always are" : "");
         RS_TRY(add(result, "residual_exactly_zero", v, equal, (double)equal->equal, message, NULL,
                    err));

@@ -18,12 +18,14 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NEAR 1e-5
 
 typedef struct rooms {
     double *x, *m;   /* [d], [n, d] a copy */
+    double *base;    /* [d] the base, scaled */
     double *scratch; /* [2 d] */
     int64_t e;
     void *inner; /* of rs_token_measure_f64 */
@@ -33,6 +35,7 @@ static void take(rooms *r, int64_t n, int64_t d, const rs_token_options *options
                  rs_workspace *space)
 {
     r->x = rs_workspace_doubles(space, d);
+    r->base = rs_workspace_doubles(space, d);
     r->scratch = rs_workspace_doubles(space, 2 * d);
     r->m = rs_workspace_take(space, (size_t)n, (size_t)d * sizeof *r->m);
     r->inner = rs_workspace_take(space, 1, rs_token_workspace(n, d, options));
@@ -83,17 +86,21 @@ static void residual_parts(rs_token_measures *out, const rs_token_measures *own,
     out->log10_relative_residual_1inf = log10_of(own->residual_1inf / out->norm_1inf, e);
 }
 
-/* Norms of X from its plain numbers. columns: [d]. */
-static void norms(rs_token_measures *out, const rs_token_residual *x, double *columns)
+/* Norms of 2^-shift X from its plain numbers. columns: [d]. */
+static void norms(rs_token_measures *out, const rs_token_residual *x, int64_t shift,
+                  double *columns)
 {
     double energy = 0, row = 0, column = 0;
     memset(columns, 0, (size_t)x->d * sizeof *columns);
     for (int64_t i = 0; i < x->n; i++) {
-        const double *from = x->plain + i * x->d;
-        energy += rs_dot(from, from, x->d);
-        row = fmax(row, rs_sum_absolute(from, x->d));
-        for (int64_t k = 0; k < x->d; k++)
-            columns[k] += fabs(from[k]);
+        double sum = 0;
+        for (int64_t k = 0; k < x->d; k++) {
+            double entry = scaled(x->plain[i * x->d + k], -shift);
+            energy += entry * entry;
+            sum += fabs(entry);
+            columns[k] += fabs(entry);
+        }
+        row = fmax(row, sum);
     }
     for (int64_t k = 0; k < x->d; k++)
         column = fmax(column, columns[k]);
@@ -208,6 +215,38 @@ static rs_status without_base(rs_token_measures *out, const rs_token_measures *o
     return RS_OK;
 }
 
+/* Bases whose squares leave the range of doubles are measured at another scale: 2^-shift X, whose
+ * base is in `base`. */
+static int64_t another_scale(rs_token_residual *y, double *base, const rs_token_residual *x)
+{
+    enum { SAFE = 200 };
+    double top = 0;
+    int shift = 0;
+    for (int64_t k = 0; k < x->d; k++)
+        top = fmax(top, fabs(x->base[k]));
+    *y = *x;
+    if (!isfinite(top) || top == 0) return 0;
+    frexp(top, &shift);
+    if (abs(shift) < SAFE) return 0;
+    for (int64_t k = 0; k < x->d; k++)
+        base[k] = scaled(x->base[k], -shift);
+    y->base = base;
+    y->exponent = x->exponent - shift;
+    return shift;
+}
+
+/* What has the size of X, of 2^-shift X so far. */
+static void give_back(rs_token_measures *out, int64_t shift)
+{
+    double *sizes[] = {&out->norm_fro, &out->norm_1inf, &out->residual_fro, &out->residual_1inf,
+                       &out->diameter};
+    double *logs[] = {&out->log10_residual_fro, &out->log10_residual_1inf, &out->log10_diameter};
+    for (size_t i = 0; shift && i < sizeof sizes / sizeof *sizes; i++)
+        *sizes[i] = scaled(*sizes[i], shift);
+    for (size_t i = 0; shift && i < sizeof logs / sizeof *logs; i++)
+        *logs[i] += (double)shift * 0.30102999566398119521;
+}
+
 rs_status rs_token_measure_residual(rs_token_measures *out, const rs_token_residual *x,
                                     const rs_token_options *options, void *workspace, rs_error *err)
 {
@@ -227,7 +266,9 @@ rs_status rs_token_measure_residual(rs_token_measures *out, const rs_token_resid
     }
     if (finite && rs_all_zero(x->base, x->d) && own.norm_fro > 0)
         return without_base(out, &own, x, options, &r, err);
-    if (!finite || nearness(x) >= NEAR || rs_all_zero(x->base, x->d)) {
+    rs_token_residual y;
+    int64_t shift = another_scale(&y, r.base, x);
+    if (!finite || nearness(&y) >= NEAR || rs_all_zero(x->base, x->d)) {
         RS_TRY(of_plain(out, x->plain, x, options, &r, err));
         if (out->first_nonfinite >= 0) return RS_OK;
         residual_parts(out, &own, x->exponent);
@@ -235,8 +276,10 @@ rs_status rs_token_measure_residual(rs_token_measures *out, const rs_token_resid
         return RS_OK;
     }
     rs_token_measures_clear(out, NAN);
-    norms(out, x, r.scratch);
-    residual_parts(out, &own, x->exponent);
-    directions(out, &r, x);
-    return options->spectral ? ranks(out, &r, x, options, err) : RS_OK;
+    norms(out, x, shift, r.scratch);
+    residual_parts(out, &own, y.exponent);
+    directions(out, &r, &y);
+    if (options->spectral) RS_TRY(ranks(out, &r, &y, options, err));
+    give_back(out, shift);
+    return RS_OK;
 }

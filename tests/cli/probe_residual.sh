@@ -91,4 +91,22 @@ for state in ("layer.0.block_out", "layer.1.mixer_out", "layer.2.block_out"):
             if abs(value - x[s * n * d + i]) > 1e-15 * abs(value) + 1e-300:
                 sys.exit(1)
 END
+# A state whose squares leave the range of doubles is measured as float64 measures it.
+echo '{"depth":1,"d_model":16,"heads":2,"seq_len":8,"skip_mixer":1e160}' >huge.json
+for precision in f64 residual; do
+    expect 0 "$RANKSCOPE" probe huge.json --init default --random 1 --precision $precision --quiet --json $precision.json
+done
+python3 - <<'END' || note_failure "a state of size 1e161 is measured otherwise than in float64"
+import json
+wide, split = (json.load(open(name + ".json"))["tables"]["tokens"] for name in ("f64", "residual"))
+for a, b in zip(wide, split):
+    for name in ("norm_fro", "residual_fro", "relative_residual", "mean_cosine", "diameter", "effective_rank", "row_normalised_mu"):
+        assert abs(a[name] - b[name]) <= 1e-12 * abs(a[name]), (name, a[name], b[name])
+END
+
+# Logits beyond what integers count.
+echo '[[1,2,3,4,5],[2,2,2,2,2],[3]]' >deep.json
+expect 0 "$RANKSCOPE" probe "$RS_SOURCE_DIR/tests/golden/forward/llama" --tokens deep.json --depth 200 --no-skip --no-mlp --no-norm \
+    --precision residual --quiet --json deep_out.json
+
 finish
