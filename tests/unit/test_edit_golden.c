@@ -132,7 +132,8 @@ static double distance(const last_state *last, const rs_tensor *reference)
 
 static void check_model(const char *model)
 {
-    static const double bounds[] = {[RS_PRECISION_F32] = 2e-5, [RS_PRECISION_F64] = 1e-10};
+    static const char *const names[RS_PRECISIONS] = {"f32", "f64", "residual"};
+    static const double bounds[RS_PRECISIONS] = {2e-5, 1e-10, 1e-10};
     rs_checkpoint *checkpoint = open_file("%s/forward/%s", model);
     rs_checkpoint *golden = open_file("%s/edit/%s.safetensors", model);
     inputs in;
@@ -152,17 +153,21 @@ static void check_model(const char *model)
                 fail_msg("%s, %s: %s: %s", model, name, err.where, err.what);
             assert_int_equal(last.layer, varied->n_layers);
             double found = distance(&last, &golden->tensors[t]);
-            if (!(found <= bounds[p]))
-                fail_msg("%s, %s: %s differs by %.3g", model, p == RS_PRECISION_F32 ? "f32" : "f64",
-                         name, found);
+            /* behind rotary positions the residual precision forms P - U from P, and Gemma's inside
+             * norm makes what is left of it full size */
+            bool cancels = p == RS_PRECISION_RESIDUAL && strcmp(model, "gemma3") == 0 &&
+                           strstr(name, "center-attention");
+            if (!(found <= (cancels ? 1e-5 : bounds[p])))
+                fail_msg("%s, %s: %s differs by %.3g", model, names[p], name, found);
             largest[p] = fmax(largest[p], found);
             rs_network_close(varied);
         }
         rs_weights_close(weights);
     }
     assert_true(golden->n_tensors > 20);
-    print_message("%s: %zu variants, f32 %.1e, f64 %.1e\n", model, golden->n_tensors,
-                  largest[RS_PRECISION_F32], largest[RS_PRECISION_F64]);
+    print_message("%s: %zu variants, f32 %.1e, f64 %.1e, residual %.1e\n", model, golden->n_tensors,
+                  largest[RS_PRECISION_F32], largest[RS_PRECISION_F64],
+                  largest[RS_PRECISION_RESIDUAL]);
     rs_network_close(network);
     rs_checkpoint_close(golden);
     rs_checkpoint_close(checkpoint);
