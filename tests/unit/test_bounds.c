@@ -331,7 +331,8 @@ static void lipschitz_constants(void **state)
             most = fmax(most, fabs(slope));
         }
         if (fabs(most - listed) > 2e-8 || most > listed * (1 + 1e-9))
-            fail_msg("%s: steepest slope %.10f, listed %.10f", rs_activation_name(a), most, listed);
+            fail_msg("%s: steepest slope %.10f, listed %.10f", rs_activation_name((rs_activation)a),
+                     most, listed);
     }
 }
 
