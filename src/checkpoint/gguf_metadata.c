@@ -7,7 +7,8 @@
  *
  * Each pair is read once, in order; nothing is allocated before the sizes it claims were compared
  * with the bytes that are left. String arrays (a tokenizer's tokens and merges) become a
- * placeholder: whoever needs one walks the pairs of files[0] again with this cursor, to the key.
+ * line that says how many there are: the tokenizer, which needs them, walks the pairs of files[0]
+ * again with this cursor, to the key.
  */
 #include "checkpoint/gguf.h"
 

@@ -49,7 +49,8 @@ typedef struct cli_args {
 } cli_args;
 
 /* CLI_EDIT: kept in cli_args.edits, may be repeated; a flag when it has no argument. */
-typedef enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_COUNT, CLI_CHOICE, CLI_EDIT } cli_kind;
+/* A count is 1 to 2^30, what sizes may be made of; a number any whole one from 0. */
+typedef enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_COUNT, CLI_NUMBER, CLI_CHOICE, CLI_EDIT } cli_kind;
 
 enum {
     CLI_SCAN = 1,

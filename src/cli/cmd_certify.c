@@ -5,25 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { MOST_COUNT = 1 << 30 };
-
-static rs_status check_counts(const cli_args *args, rs_error *err)
-{
-    const struct {
-        const char *name;
-        uint64_t value;
-    } counts[] = {{"--random", args->random},
-                  {"--seq-len", args->seq_len},
-                  {"--samples", args->samples},
-                  {"--batch", args->batch}};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        if (counts[i].value > MOST_COUNT)
-            return rs_fail(err, RS_E_BAD_OPTION, counts[i].name, "give a smaller number",
-                           "%llu is more than %d", (unsigned long long)counts[i].value,
-                           (int)MOST_COUNT);
-    return RS_OK;
-}
-
 static rs_status parse_kept(double *kept, const char *text, rs_error *err)
 {
     char *end;
@@ -40,7 +21,6 @@ static rs_status parse_kept(double *kept, const char *text, rs_error *err)
 static rs_status options_of(rs_certify_options *options, const cli_args *args, rs_error *err)
 {
     rs_certify_defaults(options);
-    RS_TRY(check_counts(args, err));
     RS_TRY(parse_kept(&options->kept, args->kept, err));
     options->source = (rs_probe_source){.text = args->text,
                                         .tokens = args->tokens,

@@ -8,23 +8,6 @@
 
 enum { MOST_COUNT = 1 << 30, MOST_PATHS = 1 << 20 };
 
-/* Counts must stay within what sizes are made of. */
-static rs_status check_counts(const cli_args *args, rs_error *err)
-{
-    const struct {
-        const char *name;
-        uint64_t value, most;
-    } counts[] = {{"--random", args->random, MOST_COUNT},
-                  {"--seq-len", args->seq_len, MOST_COUNT},
-                  {"--samples", args->samples, MOST_COUNT}};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        if (counts[i].value > counts[i].most)
-            return rs_fail(err, RS_E_BAD_OPTION, counts[i].name, "give a smaller number",
-                           "%llu is more than %llu", (unsigned long long)counts[i].value,
-                           (unsigned long long)counts[i].most);
-    return RS_OK;
-}
-
 /* A whole number that may be 0, which options of kind CLI_COUNT refuse. */
 static rs_status whole_number(int64_t *value, const char *option, const char *text, int64_t most,
                               rs_error *err)
@@ -42,7 +25,6 @@ static rs_status whole_number(int64_t *value, const char *option, const char *te
 static rs_status paths_options(rs_paths_options *options, const cli_args *args, rs_error *err)
 {
     rs_paths_defaults(options);
-    RS_TRY(check_counts(args, err));
     options->source = (rs_probe_source){.text = args->text,
                                         .tokens = args->tokens,
                                         .images = args->images,

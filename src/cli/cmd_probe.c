@@ -9,7 +9,6 @@
 
 enum {
     MOST_MAPS = 64,
-    MOST_COUNT = 1 << 30,
     MOST_GENERATED = 4096 /* each token is a pass over all before it */
 };
 
@@ -63,25 +62,6 @@ static rs_status check_refused(const cli_args *args, rs_error *err)
     return RS_OK;
 }
 
-/* A count must stay within what sizes are made of (options.c refuses 0). */
-static rs_status check_counts(const cli_args *args, rs_error *err)
-{
-    const struct {
-        const char *name;
-        uint64_t value, most;
-    } counts[] = {{"--random", args->random, MOST_COUNT},
-                  {"--seq-len", args->seq_len, MOST_COUNT},
-                  {"--samples", args->samples, MOST_COUNT},
-                  {"--batch", args->batch, MOST_COUNT},
-                  {"--generate", args->generate, MOST_GENERATED}};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        if (counts[i].value > counts[i].most)
-            return rs_fail(err, RS_E_BAD_OPTION, counts[i].name, "give a smaller number",
-                           "%llu is more than %llu", (unsigned long long)counts[i].value,
-                           (unsigned long long)counts[i].most);
-    return RS_OK;
-}
-
 static rs_centre centre_of(const char *name)
 {
     return strcmp(name, "median") == 0 ? RS_CENTRE_MEDIAN
@@ -110,7 +90,10 @@ static rs_status probe_options(rs_probe_options *options, rs_map_choice *maps, c
 {
     rs_probe_defaults(options);
     RS_TRY(check_refused(args, err));
-    RS_TRY(check_counts(args, err));
+    if (args->generate > MOST_GENERATED)
+        return rs_fail(err, RS_E_BAD_OPTION, "--generate", "give a smaller number",
+                       "%llu is more than %d", (unsigned long long)args->generate,
+                       (int)MOST_GENERATED);
     options->source = (rs_probe_source){.text = args->text,
                                         .tokens = args->tokens,
                                         .images = args->images,

@@ -66,8 +66,7 @@ static json_t *args_object(const cli_args *args)
             json_object_set_new(object, option->name, json_true());
         else if (option->kind == CLI_TEXT)
             add_text(object, option->name, *(const char *const *)(const void *)field);
-        else if (option->kind == CLI_COUNT && option->commands != CLI_ALL &&
-                 *(const uint64_t *)(const void *)field)
+        else if (option->kind == CLI_COUNT && *(const uint64_t *)(const void *)field)
             json_object_set_new(object, option->name,
                                 json_integer((json_int_t) * (const uint64_t *)(const void *)field));
         else if (option->kind == CLI_CHOICE && option->fallback &&

@@ -163,7 +163,7 @@ const cli_option cli_options[] = {
      "Accept a safetensors file with bytes behind its last tensor (a warning instead of an "
      "error)."},
     {"threshold", "CODE=X[,CODE=X]", CLI_TEXT, AT(threshold), CLI_PROBE,
-     "token_collapse=0.1,attention_sink=0.5,uniform_attention=0.98,condensed_attention=0.05", NULL,
+     "0.1, 0.5, 0.98 and 0.05 in the order below", NULL,
      "When a finding is raised: token_collapse where a state's relative residual is below X; "
      "attention_sink where the first token gets more than X of a head's weight; uniform_attention "
      "and condensed_attention where a head's entropy is above or below X of the most possible."},
@@ -196,9 +196,9 @@ const cli_option cli_options[] = {
      "is to leave."},
     {"quick", NULL, CLI_FLAG, AT(quick), CLI_LAB, NULL, NULL,
      "Fewer repetitions and shorter runs; the result says what was left out."},
-    {"threads", "N", CLI_COUNT, AT(threads), CLI_ALL, "all cores, at most 64", NULL,
+    {"threads", "N", CLI_NUMBER, AT(threads), CLI_ALL, "all cores, at most 64", NULL,
      "Number of threads."},
-    {"seed", "N", CLI_COUNT, AT(seed), CLI_ALL, "0", NULL,
+    {"seed", "N", CLI_NUMBER, AT(seed), CLI_ALL, "0", NULL,
      "Seed of every random draw (the baselines by chance); the same for any number of threads."},
     {"precision", "f32|f64|residual", CLI_CHOICE, AT(precision), CLI_SCAN, "f64",
      "f32|f64|residual",
@@ -265,15 +265,14 @@ const cli_command cli_commands[] = {
      "Tables: summary, tokens, attention, loss (language models on --text or --tokens), generate, "
      "attention_maps; with --scan those of scan, its summary as weights. Layers and heads count "
      "from 0; in table tokens, layer 0 is what enters the first block.",
-     "rankscope probe ~/models/minilm --text page.txt --variants dong --html report.html # what "
-     "holds the tokens apart?\n"
+     "rankscope probe minilm/ --text page.txt --variants dong --html report.html # what holds the "
+     "tokens apart?\n"
      "rankscope probe model.gguf --text page.txt --table loss # perplexity, and the tokens by "
      "layer\n"
      "rankscope probe config.json --init default --random 8 --variants all # a model before "
      "training\n"
      "rankscope probe . --tokens ids.npy --output out.safetensors # compare with a reference\n"
-     "rankscope probe . --text page.txt --variants full,half=lambda:0.5 --json - | jq "
-     "'.tables.tokens[]' # for scripts",
+     "rankscope probe . --text page.txt --variants full,half=lambda:0.5 --json - # for scripts",
      ""
      ""
      "summary|tokens|attention|loss|generate|attention_maps|weights|layers|heads|groups|planes|"
@@ -293,10 +292,11 @@ const cli_command cli_commands[] = {
      "Every column says whether it is measured, predicted, certified or published. Layers count "
      "from 0. docs/certificates.md derives every certified statement.",
      "rankscope certify ~/models/minilm --text page.txt # which layers provably stay apart?\n"
-     "rankscope certify ~/models/minilm --text page.txt --rigorous --html report.html # with every "
-     "rounding bounded\n"
-     "rankscope certify config.json --init default --random 1 --no-skip --no-mlp --table chains # "
-     "proves doubly exponential collapse\n"
+     "rankscope certify minilm/ --text page.txt --rigorous --html report.html # with every "
+     "rounding "
+     "bounded\n"
+     "rankscope certify config.json --init default --random 1 --no-skip --no-mlp # proves doubly "
+     "exponential collapse: see table chains\n"
      "rankscope certify . --tokens ids.npy --json - | jq '.tables.lambda[]' # for scripts",
      "summary|bounds|chains|lambda", cli_certify},
     {"paths", CLI_PATHS, "PATH",
@@ -327,8 +327,7 @@ const cli_command cli_commands[] = {
      "a tokenizer.json are not applied: a text is never cut or filled up.\n"
      "Tables: ids, summary.",
      "rankscope tokenize ~/models/llama --text page.txt # a table of tokens\n"
-     "rankscope tokenize model.gguf --text page.txt --json - | jq '[.tables.ids[].id]' # for "
-     "scripts",
+     "rankscope tokenize . --text page.txt --json - | jq '[.tables.ids[].id]' # for scripts",
      "ids|summary", cli_tokenize},
     {"lab", CLI_LAB, "list|run ID",
      "published figures and tables done again: claimed, measured, verdict",
@@ -408,7 +407,7 @@ static bool among(const char *choices, const char *value)
     return false;
 }
 
-static rs_status parse_count(uint64_t *out, const char *name, const char *value, rs_error *err)
+static rs_status parse_number(uint64_t *out, const char *name, const char *value, rs_error *err)
 {
     char *end;
     errno = 0;
@@ -417,6 +416,20 @@ static rs_status parse_count(uint64_t *out, const char *name, const char *value,
         return rs_fail(err, RS_E_BAD_OPTION, name, "give a whole number",
                        "'%s' is not a whole number", value);
     *out = number;
+    return RS_OK;
+}
+
+enum { MOST_COUNT = 1 << 30 };
+
+static rs_status parse_count(uint64_t *out, const char *name, const char *value, rs_error *err)
+{
+    RS_TRY(parse_number(out, name, value, err));
+    if (*out == 0)
+        return rs_fail(err, RS_E_BAD_OPTION, name, "give a whole number from 1",
+                       "0 leaves nothing to do");
+    if (*out > MOST_COUNT)
+        return rs_fail(err, RS_E_BAD_OPTION, name, "give a smaller number", "%llu is more than %d",
+                       (unsigned long long)*out, (int)MOST_COUNT);
     return RS_OK;
 }
 
@@ -437,13 +450,10 @@ static rs_status store(cli_args *args, const cli_option *option, const char *val
     case CLI_TEXT:
         *(const char **)(void *)field = value;
         return RS_OK;
+    case CLI_NUMBER:
+        return parse_number((uint64_t *)(void *)field, name, value, err);
     case CLI_COUNT:
-        RS_TRY(parse_count((uint64_t *)(void *)field, name, value, err));
-        if (option->commands & CLI_PROBE && option->commands != CLI_ALL &&
-            *(const uint64_t *)(const void *)field == 0)
-            return rs_fail(err, RS_E_BAD_OPTION, name, "give a whole number from 1",
-                           "0 leaves nothing to do");
-        return RS_OK;
+        return parse_count((uint64_t *)(void *)field, name, value, err);
     case CLI_EDIT:
         if (args->n_edits == CLI_MOST_EDITS)
             return rs_fail(err, RS_E_BAD_OPTION, name, NULL, "at most %d interventions",

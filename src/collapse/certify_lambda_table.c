@@ -1,5 +1,6 @@
 /* certify_lambda_table.c: table lambda and what it says in words. */
 #include "collapse/certify_lambda.h"
+#include "collapse/certify_parts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -33,57 +34,59 @@ enum {
     COLUMNS
 };
 
-#define REAL(n, p, f)                                                                              \
-    {                                                                                              \
-        .name = n, .type = RS_COLUMN_REAL, .provenance = p, .formula = f                           \
-    }
-#define TEXT(n, p, f)                                                                              \
-    {                                                                                              \
-        .name = n, .type = RS_COLUMN_TEXT, .provenance = p, .formula = f                           \
-    }
-
 static const rs_column columns[COLUMNS] = {
     [SAMPLE] = {.name = "sample", .type = RS_COLUMN_INT, .formula = "from 0"},
     [LAYER] = {.name = "layer", .type = RS_COLUMN_INT, .formula = "block, from 0; its mixer"},
-    [EXACT_LOW] = REAL("lambda_exact_low", "certified",
+    [EXACT_LOW] =
+        RS_REAL_COLUMN("lambda_exact_low", "certified",
                        "without the norm of the sum: every λ ≤ this keeps the wanted fraction of "
                        "μ(X); null with lambda_exact_high: every λ does (L1)"),
-    [EXACT_HIGH] = REAL("lambda_exact_high", "certified", "and every λ ≥ this"),
-    [CERTIFIED] = REAL("lambda_certified", "certified",
+    [EXACT_HIGH] = RS_REAL_COLUMN("lambda_exact_high", "certified", "and every λ ≥ this"),
+    [CERTIFIED] =
+        RS_REAL_COLUMN("lambda_certified", "certified",
                        "with the norm of the sum: every λ ≥ this keeps the wanted fraction (L3); "
                        "models without one: lambda_exact_high"),
-    [CERTIFIED_NEGATIVE] = REAL("lambda_certified_negative", "certified", "and every λ ≤ this"),
-    [OWN] = REAL("lambda", "measured", "the skip strength that the model has"),
-    [KEPT_NOW] =
-        REAL("kept_now", "measured", "μ behind the mixer over μ before it, at the model's own λ"),
-    [KEPT_NOW_ERROR] = REAL("kept_now_error", "certified", "|kept_now − truth| is at most this"),
-    [THEOREM_A] = REAL("demanded_by_theorem_a", "certified", "|λ| from there on suffices (L6)"),
-    [THEOREM_A_FAILED] = TEXT("theorem_a_failed", "certified", "hypothesis that fails here"),
-    [THEOREM_A_LAYER] = REAL(
+    [CERTIFIED_NEGATIVE] =
+        RS_REAL_COLUMN("lambda_certified_negative", "certified", "and every λ ≤ this"),
+    [OWN] = RS_REAL_COLUMN("lambda", "measured", "the skip strength that the model has"),
+    [KEPT_NOW] = RS_REAL_COLUMN("kept_now", "measured",
+                                "μ behind the mixer over μ before it, at the model's own λ"),
+    [KEPT_NOW_ERROR] =
+        RS_REAL_COLUMN("kept_now_error", "certified", "|kept_now − truth| is at most this"),
+    [THEOREM_A] =
+        RS_REAL_COLUMN("demanded_by_theorem_a", "certified", "|λ| from there on suffices (L6)"),
+    [THEOREM_A_FAILED] =
+        RS_TEXT_COLUMN("theorem_a_failed", "certified", "hypothesis that fails here"),
+    [THEOREM_A_LAYER] = RS_REAL_COLUMN(
         "demanded_by_theorem_a_layer", "certified",
         "with any gain, bias and epsilon, for one layer: keeps A of μ(rn(X) diag g), the spread "
         "behind the norm without the branch, not of μ(X) (L7)"),
-    [THEOREM_B] = REAL("demanded_by_theorem_b", "certified", "L8"),
-    [THEOREM_B_FAILED] = TEXT("theorem_b_failed", "certified", "hypothesis that fails here"),
-    [THEOREM_D] =
-        REAL("demanded_by_theorem_d", "certified", "pre-norm blocks: of the row-normalised μ (L9)"),
-    [THEOREM_D_FAILED] = TEXT("theorem_d_failed", "certified", "hypothesis that fails here"),
-    [PUBLISHED_BOTH] = REAL("demanded_by_eq7_and_input", "published",
-                            "equation 7 together with its condition on the input (L10)"),
-    [EQ7] = REAL("demanded_by_eq7", "published",
-                 "|λ| > S C_M (a + √a)/(1 − a) as published; not enough alone"),
-    [EQ7_FAILED] = TEXT("eq7_failed", "published", "hypothesis that fails here"),
-    [GAIN] = REAL("weights_only_gain", "certified",
-                  "c: ‖o_i‖ ≤ c√d for every input, from the weights alone (L12)"),
-    [CONSENSUS] =
-        REAL("consensus_multiplier", "predicted", "below 1 collapse attracts locally (L17)"),
-    [CONSENSUS_FAILED] = TEXT("consensus_failed", "predicted", "hypothesis that fails here"),
-    [SMOOTHING] = REAL("over_smoothing_v", "certified",
+    [THEOREM_B] = RS_REAL_COLUMN("demanded_by_theorem_b", "certified", "L8"),
+    [THEOREM_B_FAILED] =
+        RS_TEXT_COLUMN("theorem_b_failed", "certified", "hypothesis that fails here"),
+    [THEOREM_D] = RS_REAL_COLUMN("demanded_by_theorem_d", "certified",
+                                 "pre-norm blocks: of the row-normalised μ (L9)"),
+    [THEOREM_D_FAILED] =
+        RS_TEXT_COLUMN("theorem_d_failed", "certified", "hypothesis that fails here"),
+    [PUBLISHED_BOTH] = RS_REAL_COLUMN("demanded_by_eq7_and_input", "published",
+                                      "equation 7 together with its condition on the input (L10)"),
+    [EQ7] = RS_REAL_COLUMN("demanded_by_eq7", "published",
+                           "|λ| > S C_M (a + √a)/(1 − a) as published; not enough alone"),
+    [EQ7_FAILED] = RS_TEXT_COLUMN("eq7_failed", "published", "hypothesis that fails here"),
+    [GAIN] = RS_REAL_COLUMN("weights_only_gain", "certified",
+                            "c: ‖o_i‖ ≤ c√d for every input, from the weights alone (L12)"),
+    [CONSENSUS] = RS_REAL_COLUMN("consensus_multiplier", "predicted",
+                                 "below 1 collapse attracts locally (L17)"),
+    [CONSENSUS_FAILED] =
+        RS_TEXT_COLUMN("consensus_failed", "predicted", "hypothesis that fails here"),
+    [SMOOTHING] =
+        RS_REAL_COLUMN("over_smoothing_v", "certified",
                        "μ behind the block ≤ v μ before it, with gains, Lipschitz constant and "
                        "scales as they are (L18)"),
-    [SMOOTHING_PUBLISHED] =
-        REAL("over_smoothing_published", "published", "v as published: ReLU, gains and skips 1"),
-    [SMOOTHING_FAILED] = TEXT("over_smoothing_failed", "certified", "hypothesis that fails here"),
+    [SMOOTHING_PUBLISHED] = RS_REAL_COLUMN("over_smoothing_published", "published",
+                                           "v as published: ReLU, gains and skips 1"),
+    [SMOOTHING_FAILED] =
+        RS_TEXT_COLUMN("over_smoothing_failed", "certified", "hypothesis that fails here"),
 };
 
 static rs_status add_row(rs_table *t, int64_t s, int32_t l, const rs_lambda_row *r, rs_error *err)

@@ -56,6 +56,15 @@ typedef struct rs_certified {
     const rs_certify_options *options;
 } rs_certified;
 
+/* Columns of the tables: a name, what kind of number it is, its formula. */
+#define RS_CERTIFY_COLUMN(kind, n, p, f)                                                           \
+    {                                                                                              \
+        .name = n, .type = kind, .provenance = p, .formula = f                                     \
+    }
+#define RS_REAL_COLUMN(n, p, f) RS_CERTIFY_COLUMN(RS_COLUMN_REAL, n, p, f)
+#define RS_TEXT_COLUMN(n, p, f) RS_CERTIFY_COLUMN(RS_COLUMN_TEXT, n, p, f)
+#define RS_BOOL_COLUMN(n, p, f) RS_CERTIFY_COLUMN(RS_COLUMN_BOOL, n, p, f)
+
 /* certify_tables.c, certify_findings.c, certify_figures.c */
 rs_status rs_certify_tables(rs_result *result, const rs_certified *c, rs_error *err);
 rs_status rs_certify_findings(rs_result *result, const rs_certified *c, rs_error *err);

@@ -59,104 +59,106 @@ enum {
     COLUMNS
 };
 
-#define REAL(n, p, f)                                                                              \
-    {                                                                                              \
-        .name = n, .type = RS_COLUMN_REAL, .provenance = p, .formula = f                           \
-    }
-#define TEXT(n, p, f)                                                                              \
-    {                                                                                              \
-        .name = n, .type = RS_COLUMN_TEXT, .provenance = p, .formula = f                           \
-    }
-#define BOOL(n, p, f)                                                                              \
-    {                                                                                              \
-        .name = n, .type = RS_COLUMN_BOOL, .provenance = p, .formula = f                           \
-    }
-
 static const rs_column bound_columns[COLUMNS] = {
     [SAMPLE] = {.name = "sample", .type = RS_COLUMN_INT, .formula = "from 0"},
     [LAYER] = {.name = "layer", .type = RS_COLUMN_INT, .formula = "block, from 0"},
-    [MEASURED] = REAL("measured_diameter", "measured",
-                      "max ‖X_i − X_j‖₂ of the tokens that leave the layer, float64 pass"),
-    [LOG_MEASURED] = REAL("log10_measured", "measured", "log10 of measured_diameter"),
-    [CERTIFIED] =
-        REAL("certified_diameter", "certified",
-             "least of the proved upper bounds of the diameter that leaves the layer, over "
-             "all measured states to start from (docs/certificates.md, C3 to C6)"),
-    [LOG_CERTIFIED] = REAL("log10_certified", "certified", "log10 of certified_diameter"),
-    [PUBLISHED] = REAL("published", "published",
+    [MEASURED] =
+        RS_REAL_COLUMN("measured_diameter", "measured",
+                       "max ‖X_i − X_j‖₂ of the tokens that leave the layer, float64 pass"),
+    [LOG_MEASURED] = RS_REAL_COLUMN("log10_measured", "measured", "log10 of measured_diameter"),
+    [CERTIFIED] = RS_REAL_COLUMN(
+        "certified_diameter", "certified",
+        "least of the proved upper bounds of the diameter that leaves the layer, over "
+        "all measured states to start from (docs/certificates.md, C3 to C6)"),
+    [LOG_CERTIFIED] = RS_REAL_COLUMN("log10_certified", "certified", "log10 of certified_diameter"),
+    [PUBLISHED] =
+        RS_REAL_COLUMN("published", "published",
                        "bound of ‖R‖₁,∞ behind the layer as published, from the input: "
                        "(4γβHλ/√d)^((3^l−1)/2) ‖R‖^(3^l), γ the least that this input allows (P2)"),
-    [LOG_PUBLISHED] = REAL("log10_published", "published", "log10 of published"),
-    [PUBLISHED_VALID] = BOOL("published_valid", "published",
-                             "every hypothesis of the published theorem holds up to this layer"),
-    [PREDICTED] = REAL("predicted", "predicted",
+    [LOG_PUBLISHED] = RS_REAL_COLUMN("log10_published", "published", "log10 of published"),
+    [PUBLISHED_VALID] =
+        RS_BOOL_COLUMN("published_valid", "published",
+                       "every hypothesis of the published theorem holds up to this layer"),
+    [PREDICTED] =
+        RS_REAL_COLUMN("predicted", "predicted",
                        "diameter behind the layer by the leading-order law from the measured state "
                        "that enters it"),
-    [LOG_PREDICTED] = REAL("log10_predicted", "predicted", "log10 of predicted"),
-    [RATE_CLASS] = TEXT("rate_class", "measured",
-                        "cubic, linear, causal_half or none; rate_evidence says why"),
-    [ENTERING] = REAL("entering_diameter", "measured", "diameter of the state that enters"),
+    [LOG_PREDICTED] = RS_REAL_COLUMN("log10_predicted", "predicted", "log10 of predicted"),
+    [RATE_CLASS] = RS_TEXT_COLUMN("rate_class", "measured",
+                                  "cubic, linear, causal_half or none; rate_evidence says why"),
+    [ENTERING] =
+        RS_REAL_COLUMN("entering_diameter", "measured", "diameter of the state that enters"),
     [SOURCE] = {.name = "source_layer",
                 .type = RS_COLUMN_INT,
                 .provenance = "certified",
                 .formula = "certified_diameter starts from the measured state that enters this "
                            "layer"},
-    [CONDITIONAL] = BOOL("conditional", "certified",
-                         "certified_diameter hangs on the stds and mixings that the float64 pass "
-                         "met beyond its first layer (C9)"),
-    [VACUOUS] = BOOL("vacuous", "certified",
-                     "certified_diameter says no more than the lengths of the tokens do"),
-    [ONE_STEP] = REAL("certified_one_layer", "certified",
-                      "bound from the measured state that enters this very layer"),
-    [LOG_ONE_STEP] = REAL("log10_certified_one_layer", "certified", NULL),
-    [FROM_INPUT] = REAL("certified_from_input", "certified",
-                        "bound from the measured state that enters layer 0"),
-    [LOG_FROM_INPUT] = REAL("log10_certified_from_input", "certified", NULL),
-    [LOWER] = REAL("certified_at_least", "certified",
-                   "proved lower bound of the diameter, from the measured state that enters this "
-                   "layer: the tokens stay at least that far apart"),
-    [LOG_LOWER] = REAL("log10_certified_at_least", "certified", NULL),
-    [LOWER_BY] = TEXT("at_least_by", "certified",
-                      "skip: C6; enclosure: the float64 pass with all its rounding bounded "
-                      "(--rigorous)"),
-    [CERTIFIED_FAILED] = TEXT("certified_failed", "certified", "why there is no certificate"),
+    [CONDITIONAL] =
+        RS_BOOL_COLUMN("conditional", "certified",
+                       "certified_diameter hangs on the stds and mixings that the float64 pass "
+                       "met beyond its first layer (C9)"),
+    [VACUOUS] = RS_BOOL_COLUMN("vacuous", "certified",
+                               "certified_diameter says no more than the lengths of the tokens do"),
+    [ONE_STEP] = RS_REAL_COLUMN("certified_one_layer", "certified",
+                                "bound from the measured state that enters this very layer"),
+    [LOG_ONE_STEP] = RS_REAL_COLUMN("log10_certified_one_layer", "certified", NULL),
+    [FROM_INPUT] = RS_REAL_COLUMN("certified_from_input", "certified",
+                                  "bound from the measured state that enters layer 0"),
+    [LOG_FROM_INPUT] = RS_REAL_COLUMN("log10_certified_from_input", "certified", NULL),
+    [LOWER] = RS_REAL_COLUMN(
+        "certified_at_least", "certified",
+        "proved lower bound of the diameter, from the measured state that enters this "
+        "layer: the tokens stay at least that far apart"),
+    [LOG_LOWER] = RS_REAL_COLUMN("log10_certified_at_least", "certified", NULL),
+    [LOWER_BY] =
+        RS_TEXT_COLUMN("at_least_by", "certified",
+                       "skip: C6; enclosure: the float64 pass with all its rounding bounded "
+                       "(--rigorous)"),
+    [CERTIFIED_FAILED] =
+        RS_TEXT_COLUMN("certified_failed", "certified", "why there is no certificate"),
     [RESIDUAL_1INF] =
-        REAL("residual_1inf", "measured", "‖X − 1x̄ᵀ‖₁,∞ = √(‖·‖₁‖·‖∞) behind the layer"),
-    [LOG_RESIDUAL_1INF] = REAL("log10_residual_1inf", "measured", NULL),
-    [RESIDUAL_FRO] = REAL("residual_fro", "measured", "‖X − 1x̄ᵀ‖_F behind the layer"),
-    [RELATIVE_RESIDUAL] = REAL("relative_residual", "measured", "‖X − 1x̄ᵀ‖_F/‖X‖_F"),
-    [AT_FLOOR] = BOOL("at_floor", "measured", "the measured residual is rounding"),
-    [PUBLISHED_FAILED] = TEXT("published_failed", "published",
-                              "the first hypothesis of the published theorem that fails"),
-    [PUBLISHED_LAYER] = REAL("published_one_layer", "published",
-                             "the published bound of this layer alone, from the measured residual "
-                             "that enters it: 4γβHλ/√d ‖R‖³ (P1)"),
-    [LOG_PUBLISHED_LAYER] = REAL("log10_published_one_layer", "published", NULL),
-    [RECURSION] =
-        REAL("recursion", "certified",
-             "corrected composite-norm recursion from the input, about the mean (C7, C8); "
-             "float64"),
-    [LOG_RECURSION] = REAL("log10_recursion", "certified", NULL),
-    [RECURSION_LAYER] = REAL("recursion_one_layer", "certified",
-                             "the same for this layer alone, with the measured logit ranges"),
-    [LOG_RECURSION_LAYER] = REAL("log10_recursion_one_layer", "certified", NULL),
-    [RECURSION_FAILED] = TEXT("recursion_failed", "certified", "why the recursion does not apply"),
-    [GAMMA_MIN] = REAL("gamma_min", "measured",
+        RS_REAL_COLUMN("residual_1inf", "measured", "‖X − 1x̄ᵀ‖₁,∞ = √(‖·‖₁‖·‖∞) behind the layer"),
+    [LOG_RESIDUAL_1INF] = RS_REAL_COLUMN("log10_residual_1inf", "measured", NULL),
+    [RESIDUAL_FRO] = RS_REAL_COLUMN("residual_fro", "measured", "‖X − 1x̄ᵀ‖_F behind the layer"),
+    [RELATIVE_RESIDUAL] = RS_REAL_COLUMN("relative_residual", "measured", "‖X − 1x̄ᵀ‖_F/‖X‖_F"),
+    [AT_FLOOR] = RS_BOOL_COLUMN("at_floor", "measured", "the measured residual is rounding"),
+    [PUBLISHED_FAILED] = RS_TEXT_COLUMN("published_failed", "published",
+                                        "the first hypothesis of the published theorem that fails"),
+    [PUBLISHED_LAYER] =
+        RS_REAL_COLUMN("published_one_layer", "published",
+                       "the published bound of this layer alone, from the measured residual "
+                       "that enters it: 4γβHλ/√d ‖R‖³ (P1)"),
+    [LOG_PUBLISHED_LAYER] = RS_REAL_COLUMN("log10_published_one_layer", "published", NULL),
+    [RECURSION] = RS_REAL_COLUMN(
+        "recursion", "certified",
+        "corrected composite-norm recursion from the input, about the mean (C7, C8); "
+        "float64"),
+    [LOG_RECURSION] = RS_REAL_COLUMN("log10_recursion", "certified", NULL),
+    [RECURSION_LAYER] =
+        RS_REAL_COLUMN("recursion_one_layer", "certified",
+                       "the same for this layer alone, with the measured logit ranges"),
+    [LOG_RECURSION_LAYER] = RS_REAL_COLUMN("log10_recursion_one_layer", "certified", NULL),
+    [RECURSION_FAILED] =
+        RS_TEXT_COLUMN("recursion_failed", "certified", "why the recursion does not apply"),
+    [GAMMA_MIN] =
+        RS_REAL_COLUMN("gamma_min", "measured",
                        "least γ for which the published chain holds, the largest over heads (at "
                        "most √(n/2))"),
-    [BETA] = REAL("beta", "measured", "max_h ‖W_QK‖₁ ‖W_h‖₁,∞"),
-    [RANGE_MAX] = REAL("range_max", "measured",
+    [BETA] = RS_REAL_COLUMN("beta", "measured", "max_h ‖W_QK‖₁ ‖W_h‖₁,∞"),
+    [RANGE_MAX] =
+        RS_REAL_COLUMN("range_max", "measured",
                        "max_h max_i range_j E_ij about the mean token; the published lemma asks "
                        "for ≤ 1.256"),
-    [TAU] =
-        REAL("mixing_contraction", "measured", "largest over heads of τ(P) = max TV(P_i, P_i')"),
-    [PREDICTION_ERROR] = REAL("prediction_error", "predicted", "‖R_pred − R‖_F/‖R‖_F"),
-    [PREDICTION_FAILED] = TEXT("prediction_failed", "predicted", "why there is no prediction"),
-    [RATE_MEASURED] = REAL("rate_measured", "measured",
-                           "relative residual behind the layer over the one before it"),
-    [RATE_LAW] =
-        REAL("rate_law", "measured", "|λ₂| of the mixing matrices, the largest over heads"),
-    [RATE_EVIDENCE] = TEXT("rate_evidence", "measured", NULL),
+    [TAU] = RS_REAL_COLUMN("mixing_contraction", "measured",
+                           "largest over heads of τ(P) = max TV(P_i, P_i')"),
+    [PREDICTION_ERROR] = RS_REAL_COLUMN("prediction_error", "predicted", "‖R_pred − R‖_F/‖R‖_F"),
+    [PREDICTION_FAILED] =
+        RS_TEXT_COLUMN("prediction_failed", "predicted", "why there is no prediction"),
+    [RATE_MEASURED] = RS_REAL_COLUMN("rate_measured", "measured",
+                                     "relative residual behind the layer over the one before it"),
+    [RATE_LAW] = RS_REAL_COLUMN("rate_law", "measured",
+                                "|λ₂| of the mixing matrices, the largest over heads"),
+    [RATE_EVIDENCE] = RS_TEXT_COLUMN("rate_evidence", "measured", NULL),
 };
 
 /* A bound by its logarithm: the plain column is null where it leaves the doubles. */

@@ -317,7 +317,7 @@ static rs_status open_kind(rs_probe_inputs *in, const rs_probe_source *source,
 {
     int asked = !!source->text + !!source->tokens + !!source->images + (source->random > 0);
     if (asked != 1)
-        return rs_fail(err, RS_E_USAGE, "probe",
+        return rs_fail(err, RS_E_USAGE, "input",
                        "give one of --text FILE, --tokens FILE, --images FILE, --random SAMPLES",
                        asked ? "one kind of input is enough"
                              : "there is nothing to feed the model");

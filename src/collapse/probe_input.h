@@ -73,4 +73,9 @@ void rs_probe_batch_close(rs_probe_batch *batch);
  * it as 0. Sample s depends on (seed, s) alone. ids [samples, n]. */
 rs_status rs_probe_random_ids(int32_t *ids, int64_t samples, int64_t n, int64_t vocabulary,
                               int64_t padding, uint64_t seed, rs_error *err);
+/* One sequence of such ids as inputs: begin [2] and ids [tokens] are the caller's, and nothing is
+ * to be freed. */
+rs_status rs_probe_random_sequence(rs_probe_inputs *out, int64_t *begin, int32_t *ids,
+                                   int64_t tokens, int64_t d_model, int64_t vocabulary,
+                                   int64_t padding, uint64_t seed, rs_error *err);
 #endif

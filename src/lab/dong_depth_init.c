@@ -129,15 +129,10 @@ static rs_status one_network(curves *all, int32_t repetition, const json_t *conf
     rs_init *init = NULL;
     rs_network *network = NULL;
     int32_t ids[TOKENS];
-    int64_t begin[] = {0, TOKENS};
-    rs_probe_inputs inputs = {.kind = "random",
-                              .samples = 1,
-                              .begin = begin,
-                              .ids = ids,
-                              .d_model = 768,
-                              .longest = TOKENS,
-                              .shortest = TOKENS};
-    RS_TRY(rs_probe_random_ids(ids, 1, TOKENS, VOCABULARY, PADDING, seed, err));
+    int64_t begin[2];
+    rs_probe_inputs inputs;
+    RS_TRY(
+        rs_probe_random_sequence(&inputs, begin, ids, TOKENS, 768, VOCABULARY, PADDING, seed, err));
     RS_TRY(rs_init_open(&init, NULL, seed, err));
     rs_init_set_threads(init, context->threads);
     rs_status status = rs_network_from_config(&network, config, "BERT-base", init, err);

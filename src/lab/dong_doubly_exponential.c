@@ -197,14 +197,8 @@ static rs_status measure_bert(deep *out, const rs_network *whole, uint64_t seed,
                               const rs_context *context, rs_error *err)
 {
     int32_t ids[BERT_TOKENS];
-    int64_t begin[] = {0, BERT_TOKENS};
-    rs_probe_inputs inputs = {.kind = "random",
-                              .samples = 1,
-                              .begin = begin,
-                              .ids = ids,
-                              .d_model = 768,
-                              .longest = BERT_TOKENS,
-                              .shortest = BERT_TOKENS};
+    int64_t begin[2];
+    rs_probe_inputs inputs;
     rs_measure_options options;
     rs_measure_defaults(&options);
     options.precision = RS_PRECISION_RESIDUAL;
@@ -213,7 +207,8 @@ static rs_status measure_bert(deep *out, const rs_network *whole, uint64_t seed,
     rs_edit edit;
     rs_edit_init(&edit);
     RS_TRY(rs_edit_named(&edit, "san", err));
-    RS_TRY(rs_probe_random_ids(ids, 1, BERT_TOKENS, VOCABULARY, 0, seed, err));
+    RS_TRY(
+        rs_probe_random_sequence(&inputs, begin, ids, BERT_TOKENS, 768, VOCABULARY, 0, seed, err));
     rs_network *network = NULL;
     rs_weights *weights = NULL;
     rs_probe_measured *measured = NULL;

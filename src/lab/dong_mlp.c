@@ -97,16 +97,10 @@ static rs_status both_variants(mlp_findings *f, const rs_network *network, uint6
                                const rs_context *context, rs_error *err)
 {
     int32_t ids[TOKENS];
-    int64_t begin[] = {0, TOKENS};
-    rs_probe_inputs inputs = {.kind = "random",
-                              .samples = 1,
-                              .begin = begin,
-                              .ids = ids,
-                              .d_model = 768,
-                              .longest = TOKENS,
-                              .shortest = TOKENS};
+    int64_t begin[2];
+    rs_probe_inputs inputs;
     rs_weights *weights = NULL;
-    RS_TRY(rs_probe_random_ids(ids, 1, TOKENS, VOCABULARY, 0, seed, err));
+    RS_TRY(rs_probe_random_sequence(&inputs, begin, ids, TOKENS, 768, VOCABULARY, 0, seed, err));
     RS_TRY(rs_weights_open(&weights, RS_PRECISION_F64, rs_probe_weight_limit(), err));
     rs_status status = RS_OK;
     for (int v = 0; status == RS_OK && v < VARIANTS; v++)

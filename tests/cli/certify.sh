@@ -7,14 +7,7 @@ vision=$RS_SOURCE_DIR/tests/golden/forward/vit
 echo '[[5,2,9,1],[4,8]]' >ids.json
 rm -rf ./*.html csv
 
-refused() { # refused STATUS TEXT ARGUMENTS...: exit 2, nothing on standard output, the reason named
-    status=$1 text=$2
-    shift 2
-    expect 2 "$RANKSCOPE" certify "$@"
-    silent out
-    says err "[$status]"
-    says err "$text"
-}
+refused() { refused_by certify "$@"; }
 
 # ---- usage ----
 expect 0 "$RANKSCOPE" certify --help

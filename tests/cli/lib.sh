@@ -27,6 +27,16 @@ silent() {
     [ ! -s "$1" ] || { note_failure "$1 should be empty:"; head -3 "$1" | sed 's/^/    /'; }
 }
 
+# refused_by COMMAND STATUS TEXT ARGUMENTS...: exit 2, nothing on standard output, the reason named.
+refused_by() {
+    command=$1 status=$2 text=$3
+    shift 3
+    expect 2 "$RANKSCOPE" "$command" "$@"
+    silent out
+    says err "[$status]"
+    says err "$text"
+}
+
 # tiny_model DIR: a random-weight llama of 2 layers that the oracle made.
 tiny_model() {
     mkdir -p "$1"

@@ -68,7 +68,10 @@ for option in json csv html table threads seed precision progress color quiet fa
     fold-norms with-bias map lenient threshold help version; do
     says out "--$option"
 done
-awk 'length($0) > 80 { exit 1 }' out || note_failure "scan --help has lines over 80 columns"
+for command in scan probe certify paths tokenize lab doctor; do
+    expect 0 "$RANKSCOPE" $command --help
+    awk 'length($0) > 80 { exit 1 }' out || note_failure "$command --help has lines over 80 columns"
+done
 expect 0 "$RANKSCOPE" --completion bash
 bash -n out || note_failure "the bash completion is no bash"
 expect 0 "$RANKSCOPE" --completion zsh

@@ -8,9 +8,8 @@
 #include <cmocka.h>
 
 #include "collapse/probe_parts.h"
-#include "linalg/lp_centre.h"
+#include "l1_ball.h"
 #include "linalg/lp_kernels.h"
-#include "measure_cases.h"
 
 #include <float.h>
 
@@ -29,31 +28,6 @@ static double *matrix(const char *law, int64_t n, int64_t d, uint64_t seed)
     }
     free(x);
     return out;
-}
-
-static rs_lp_centre ball(double *x, const double *points, int64_t n, int64_t d, double tolerance)
-{
-    rs_workspace space = {0};
-    rs_lp_centre out;
-    rs_lp_centre_space(n, d, &space);
-    void *base = malloc(space.used);
-    assert_non_null(base);
-    space = (rs_workspace){.base = base};
-    rs_lp_centre_find(x, &out, points, n, d, tolerance, &space);
-    free(base);
-    return out;
-}
-
-static double radius_of(const double *x, const double *points, int64_t n, int64_t d)
-{
-    double most = 0;
-    for (int64_t i = 0; i < n; i++) {
-        double sum = 0;
-        for (int64_t k = 0; k < d; k++)
-            sum += fabs(points[i * d + k] - x[k]);
-        most = fmax(most, sum);
-    }
-    return most;
 }
 
 static void agrees_with_highs(void **state)

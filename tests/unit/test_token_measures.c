@@ -9,8 +9,7 @@
 
 #include "base/memory.h"
 #include "collapse/token_measures.h"
-#include "linalg/lp_centre.h"
-#include "measure_cases.h"
+#include "l1_ball.h"
 
 #include <float.h>
 
@@ -135,31 +134,6 @@ static void agrees_with_golden(void **state)
 
 /* ---- the smallest l1 ball ---- */
 
-static rs_lp_centre ball(double *x, const double *points, int64_t n, int64_t d)
-{
-    rs_workspace space = {0};
-    rs_lp_centre_space(n, d, &space);
-    space = (rs_workspace){.base = malloc(space.used)};
-    assert_non_null(space.base);
-    rs_lp_centre out;
-    void *base = space.base;
-    rs_lp_centre_find(x, &out, points, n, d, RS_LP_TOLERANCE, &space);
-    free(base);
-    return out;
-}
-
-static double radius(const double *x, const double *points, int64_t n, int64_t d)
-{
-    double most = 0;
-    for (int64_t i = 0; i < n; i++) {
-        double sum = 0;
-        for (int64_t k = 0; k < d; k++)
-            sum += fabs(points[i * d + k] - x[k]);
-        most = fmax(most, sum);
-    }
-    return most;
-}
-
 static void l1_ball_is_the_linear_programme_s(void **state)
 {
     (void)state;
@@ -173,11 +147,11 @@ static void l1_ball_is_the_linear_programme_s(void **state)
         double *points = tokens(item), x[64], expected = expected_of(item, "ball");
         for (int64_t i = 0; single && i < n * d; i++)
             points[i] = (double)(float)points[i];
-        rs_lp_centre got = ball(x, points, n, d);
+        rs_lp_centre got = ball(x, points, n, d, RS_LP_TOLERANCE);
         /* Beside the gap, the rounding of entries that are nearly equal. */
         double noise = 4 * (double)d * U64;
         assert_near("radius", got.radius, expected, 2e-9, noise);
-        assert_near("radius of x", radius(x, points, n, d), got.radius, 1e-12, noise);
+        assert_near("radius of x", radius_of(x, points, n, d), got.radius, 1e-12, noise);
         assert_true(got.lower <= got.radius && got.radius - got.lower <= 2e-9 * got.radius);
         if (n > 1) seen++;
         rs_token_measures all = measure(points, n, d, false, RS_CENTRE_LP);
@@ -194,15 +168,15 @@ static void l1_ball_closed_forms(void **state)
     (void)state;
     double x[3];
     const double pair[] = {1, 2, 3, 2, -1, 7};
-    rs_lp_centre got = ball(x, pair, 2, 3);
+    rs_lp_centre got = ball(x, pair, 2, 3, RS_LP_TOLERANCE);
     assert_near("pair", got.radius, 4, 1e-9, 0);
     const double corners[] = {1, 0, 0, -1, 0, 0, 0, 1, 0, 0, -1, 0, 0, 0, 1, 0, 0, -1};
-    got = ball(x, corners, 6, 3);
+    got = ball(x, corners, 6, 3, RS_LP_TOLERANCE);
     assert_near("corners", got.radius, 1, 1e-9, 0);
     for (int k = 0; k < 3; k++)
         assert_near("centre", x[k], 0, 0, 1e-8);
     const double same[] = {5, 6, 7, 5, 6, 7};
-    got = ball(x, same, 2, 3);
+    got = ball(x, same, 2, 3, RS_LP_TOLERANCE);
     assert_true(got.radius == 0 && x[0] == 5 && x[1] == 6 && x[2] == 7);
 }
 
