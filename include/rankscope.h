@@ -215,10 +215,20 @@ rs_status rs_scan_checkpoint(rs_result **out, const char *path, const rs_scan_se
 
 /* ---- probe: what happens to the tokens on their way through a model ---- */
 
+/* Arithmetic of a forward pass. RESIDUAL: doubles, with what tells the tokens of a sample apart
+ * carried by itself under an exponent of its own, so that it never drowns in rounding
+ * (docs/probe.md:
+ * --precision residual). */
+typedef enum rs_precision {
+    RS_PRECISION_F32,
+    RS_PRECISION_F64,
+    RS_PRECISION_RESIDUAL
+} rs_precision;
+
 typedef struct rs_probe_settings {
     int threads;   /* OpenMP threads; 0: as many as OpenMP gives */
     uint64_t seed; /* of random inputs and of `init` */
-    bool f64;      /* arithmetic of the forward pass: float64 instead of float32 */
+    rs_precision precision;
     /* The inputs: exactly one of the first four (docs/probe.md has their formats). */
     const char *text;           /* file of text, or NULL */
     const char *tokens;         /* .npy or JSON file of token ids, or NULL */

@@ -49,7 +49,7 @@ static rs_probe_request probe_request(const char *path, const rs_probe_settings 
                                   .encoder_states = s->encoder_states,
                                   .seq_len = s->seq_len,
                                   .samples = s->samples};
-    o->measure.precision = s->f64 ? RS_PRECISION_F64 : RS_PRECISION_F32;
+    o->measure.precision = s->precision;
     o->measure.spectral = !s->no_spectral;
     o->measure.attention = !s->no_attention;
     o->measure.loss = !s->no_loss && s->random == 0;

@@ -51,19 +51,16 @@ rs_status rs_probe_residual_findings(rs_result *result, const rs_probed *v, rs_e
                  "%s: the residual is exactly zero in %lld of %lld samples at state %d (%s): %s%s; "
                  "its logarithm does not exist and is left out of the means",
                  v->name, (long long)equal->equal, (long long)equal->samples, (int)equal->layer,
-                 rs_probe_site_name(equal->site),
-                 equal->layer == 0 ? "the tokens of such a sample are equal"
-                                   : "the tokens of such a sample are equal, or the attention "
-                                     "before it was so sure of its keys that what it leaves is "
-                                     "below every double",
+                 rs_probe_site_name(equal->site), "the tokens of such a sample are equal",
                  m->singles ? ", as those of a sample of one token always are" : "");
         RS_TRY(add(result, "residual_exactly_zero", v, equal, (double)equal->equal, message, NULL,
                    err));
     }
     if (!beyond) return RS_OK;
     snprintf(message, sizeof message,
-             "%s: from state %d (%s) on the residual is below 2^-2^61, the least that is counted, "
-             "in %lld of %lld samples: its size is not known any more, and its logarithm is null",
+             "%s: from state %d (%s) on the residual of %lld of %lld samples is not zero but too "
+             "small to be counted: below 2^-2^61, or what attention leaves that is all but sure of "
+             "keys of equal values; its size is not known, and its logarithm is null",
              v->name, (int)beyond->layer, rs_probe_site_name(beyond->site),
              (long long)beyond->beyond, (long long)beyond->samples);
     return add(result, "residual_beyond_exponents", v, beyond, (double)beyond->beyond, message,

@@ -3,12 +3,13 @@
  * every double. Whatever vanishes with the residual is worked out from M and e; beside its plain
  * value, which is 0 below the range, it has a logarithm.
  *
- * Where 2^e |M_i| is below NEAR |x|, what belongs to directions comes from the differences too:
+ * Two more things come from the differences:
  *
- *  - rows of length 1: U_i = x/|x| + 2^e D_i by the difference formula of the norm;
- *  - X's singular values: σ₁ = ‖X‖_F and, of the rest, 2^e times those of M(I - x̂x̂ᵀ), x̂ = x/|x|.
- * Both are exact but for a share of NEAR²: the columns of M have mean zero, so that the first
- *    correction is of second order.
+ *  - where 2^e |M_i| is below SOMEWHAT_NEAR |x|, rows of length 1: U_i = x/|x| + 2^e D_i by the
+ *    difference formula of the norm, in which nothing cancels;
+ *  - where it is below NEAR |x|, X's singular values: σ₁ = ‖X‖_F and, of the rest, 2^e times those
+ *    of M(I - x̂x̂ᵀ), x̂ = x/|x|, exact but for a share of NEAR²: the columns of M have mean zero, so
+ *    that the first correction is of second order.
  */
 #include "collapse/token_measures.h"
 
@@ -22,6 +23,8 @@
 #include <string.h>
 
 #define NEAR 1e-5
+/* Directions are worked out from the differences as long as no row can be 0. */
+#define SOMEWHAT_NEAR 0.25
 
 typedef struct rooms {
     double *x, *m;   /* [d], [n, d] a copy */
@@ -268,11 +271,13 @@ rs_status rs_token_measure_residual(rs_token_measures *out, const rs_token_resid
         return without_base(out, &own, x, options, &r, err);
     rs_token_residual y;
     int64_t shift = another_scale(&y, r.base, x);
-    if (!finite || nearness(&y) >= NEAR || rs_all_zero(x->base, x->d)) {
+    double near = finite && !rs_all_zero(x->base, x->d) ? nearness(&y) : (double)INFINITY;
+    if (!(near < NEAR)) {
         RS_TRY(of_plain(out, x->plain, x, options, &r, err));
         if (out->first_nonfinite >= 0) return RS_OK;
         residual_parts(out, &own, x->exponent);
         out->log10_one_minus_cosine = log10_of(out->one_minus_cosine, 0);
+        if (near < SOMEWHAT_NEAR) directions(out, &r, &y);
         return RS_OK;
     }
     rs_token_measures_clear(out, NAN);

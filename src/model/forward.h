@@ -13,14 +13,7 @@
 #include "base/context.h"
 #include "model/network.h"
 
-/* RESIDUAL: doubles, with what tells the tokens of a sample apart carried by itself under an
- * exponent of its own (residual.h), so that it never drowns in rounding. */
-typedef enum rs_precision {
-    RS_PRECISION_F32,
-    RS_PRECISION_F64,
-    RS_PRECISION_RESIDUAL,
-    RS_PRECISIONS
-} rs_precision;
+enum { RS_PRECISIONS = RS_PRECISION_RESIDUAL + 1 };
 /* Size of an element of a state's plain numbers; unit roundoff u (2^-24, 2^-53). */
 size_t rs_precision_size(rs_precision precision);
 double rs_precision_roundoff(rs_precision precision);

@@ -50,9 +50,10 @@ static void scale_by(double *a, int64_t count, int64_t e)
         a[i] = a[i] * half * rest;
 }
 
+/* Weights raise a residual by less than 2^40 in any number of layers there can be. */
 static void clamp(int64_t *e)
 {
-    if (*e < RS_EXPONENT_LEAST) *e = RS_EXPONENT_LEAST;
+    if (*e < RS_EXPONENT_LEAST + ((int64_t)1 << 40)) *e = RS_EXPONENT_LEAST;
 }
 
 /* Brings max|M| into [1/2, 1). */

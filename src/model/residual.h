@@ -12,8 +12,11 @@
 #include "model/network.h"
 
 /* No exponent is below this: three of them can be added. A residual that gets there stays there,
- * and its size is not known any more. */
+ * and its size is not known any more: it is not 0, and that is all. */
 #define RS_EXPONENT_LEAST (-((int64_t)1 << 61))
+/* What sets an exponent to where it gets to the least, whatever factors follow in the same layer;
+ * nothing that is counted is as low. */
+#define RS_EXPONENT_LOST (RS_EXPONENT_LEAST + ((int64_t)1 << 39))
 
 /* One sample. */
 typedef struct rs_residual {

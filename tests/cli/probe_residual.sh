@@ -70,6 +70,19 @@ says out "2^-2^61"
 check "found['residual_beyond_exponents']['layer'] > 30 and outs[60]['log10_residual_fro'] is None and outs[60]['residual_fro'] == 0"
 check "outs[30]['log10_residual_fro'] < -1e13"
 
+# Attention that is all but sure of keys of equal values leaves what no double holds beside them: not zero, and it is never
+# called so; equal tokens stay equal whatever their positions.
+pure="--depth 30 --no-skip --no-mlp --no-norm --precision residual --no-attention"
+echo '[[1,2,3,4,5]]' >five.json
+echo '[[3,3,3,3,3]]' >same.json
+# shellcheck disable=SC2086  # words
+expect 0 "$RANKSCOPE" probe "$forward/llama" --tokens five.json $pure --json r.json
+check "'residual_exactly_zero' not in found and found['residual_beyond_exponents']['layer'] == 22"
+check "outs[20]['log10_residual_fro'] is not None and outs[25]['log10_residual_fro'] is None and outs[25]['norm_fro'] > 1e5"
+# shellcheck disable=SC2086  # words
+expect 0 "$RANKSCOPE" probe "$forward/llama" --tokens same.json $pure --json r.json
+check "'residual_beyond_exponents' not in found and found['residual_exactly_zero']['value'] == 1"
+
 # ---- a state and what it is made of ----
 expect 0 "$RANKSCOPE" probe "$forward/bert" --random 3 --seq-len 8 --precision residual --no-attention --taps t.safetensors --output o.safetensors
 python3 - <<'END' || note_failure "the taps do not fit together"

@@ -35,6 +35,7 @@ grep -q '^complete -c rankscope' "$prefix/share/fish/vendor_completions.d/ranksc
 cat >"$root/user.c" <<'END'
 #include <rankscope.h>
 #include <stdio.h>
+#include <string.h>
 
 int main(int argc, char **argv)
 {
@@ -62,8 +63,9 @@ int main(int argc, char **argv)
     probe.random = 2;
     probe.seq_len = 4;
     probe.variants = "full,san";
+    probe.precision = RS_PRECISION_RESIDUAL;
     if (rs_probe_checkpoint(&result, argv[1], &probe, &err) != RS_OK) return rs_status_exit_code(err.status);
-    if (rs_result_csv(&csv, NULL, result, "tokens", &err) != RS_OK) return 1;
+    if (rs_result_csv(&csv, NULL, result, "tokens", &err) != RS_OK || !strstr(csv, "log10_residual_fro")) return 1;
     rs_text_free(csv);
     rs_result_free(result);
     return 0;

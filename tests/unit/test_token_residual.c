@@ -61,10 +61,10 @@ static const struct {
     FIELD(relative_residual, 1e-14),
     FIELD(residual_1inf, 1e-14),
     FIELD(relative_residual_1inf, 1e-14),
+    FIELD(row_normalised_mu, 1e-13),
     /* 1e-16 beside what separates the rows, at least 1e-5 of them */
-    FIELD(row_normalised_mu, 1e-10),
     FIELD(rank1_residual, 1e-9),
-    FIELD(one_minus_cosine, 1e-10),
+    FIELD(one_minus_cosine, 1e-13),
     FIELD(mean_cosine, 1e-13),
     FIELD(diameter, 1e-14),
     FIELD(effective_rank, 1e-8),
@@ -75,7 +75,7 @@ static const struct {
     FIELD(log10_relative_residual, 1e-14),
     FIELD(log10_residual_1inf, 1e-14),
     FIELD(log10_relative_residual_1inf, 1e-14),
-    FIELD(log10_one_minus_cosine, 1e-10),
+    FIELD(log10_one_minus_cosine, 1e-13),
     FIELD(log10_diameter, 1e-14),
 };
 
