@@ -371,8 +371,21 @@ def case_san(quick):
     print(f"    drawing alone {us['draws']:.3f} s: {1e9 * us['draws'] * THREADS / rounds[0][0]['normals']:.2f} ns a normal and thread")
 
 
+def case_residual(quick):
+    """A pass of a small network in the residual precision beside one in the digits that a plain pass needs for the same."""
+    run(["cmake", "--build", os.path.join(ROOT, "build"), "--target", "bench_residual"])
+    ours, peer = os.path.join(ROOT, "build", "bench", "bench_residual"), os.path.join(ROOT, "bench", "peers", "residual_peer.py")
+    rounds = [(json.loads(run([ours, "6", "2000"])[1]), json.loads(run([PYTHON, peer, "6", "1500", "3"])[1])) for _ in range(3 if quick else 7)]
+    us, them = (statistics.median(r[i]["seconds"] for r in rounds) for i in (0, 1))
+    first = rounds[0]
+    print(f"attention alone, 6 layers, 5 tokens, 4 features, one thread; log10 of the residual {first[0]['log10']:.0f}, the peer's "
+          f"{first[1]['log10']:.0f}")
+    print(f"  a pass {1e6 * us:.1f} us, mpmath {first[1]['mpmath']} ({first[1]['backend']}) in 1500 digits {them:.3f} s: {them / us:.0f} times faster")
+
+
 CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers, "bert": case_bert, "tables": case_tables,
-         "prefill": case_prefill, "startup": case_startup, "memory": case_memory, "measures": case_measures, "san": case_san}
+         "prefill": case_prefill, "startup": case_startup, "memory": case_memory, "measures": case_measures, "san": case_san,
+         "residual": case_residual}
 
 
 def main():
