@@ -8,6 +8,9 @@
 /* The sum of short paths is the output "but for a tenth" at a relative error of this. */
 #define CLOSE 0.1
 
+/* Terms so much larger than the output have lost half of the digits of a double in it. */
+#define CANCELS 1e8
+
 static rs_status tell(rs_result *result, rs_severity severity, const char *code, double value,
                       double threshold, const char *table, const char *message, const char *hint,
                       rs_error *err)
@@ -62,12 +65,28 @@ static const char *power(char *text, size_t size, double log10_value)
 static rs_status identity(const rs_paths_run *run, rs_error *err)
 {
     char message[300];
+    const rs_path_identity *i = &run->identity;
     snprintf(message, sizeof message,
-             "the sum over all paths and sources is the output: relative error %.2g, at most %.0e "
-             "is let through",
-             run->identity_error, RS_PATH_IDENTITY);
-    return tell(run->result, RS_INFO, "path_identity", run->identity_error, RS_PATH_IDENTITY, NULL,
-                message, NULL, err);
+             "the sum over all paths and sources is the output: error %.2g, relative to the sum of "
+             "the norms of what is added up; at most %.0e is let through",
+             i->error, RS_PATH_IDENTITY);
+    return tell(run->result, RS_INFO, "path_identity", i->error, RS_PATH_IDENTITY, NULL, message,
+                NULL, err);
+}
+
+/* Where terms cancel, numbers relative to the output have fewer digits. */
+static rs_status cancelling(const rs_paths_run *run, rs_error *err)
+{
+    char message[400];
+    const rs_path_identity *i = &run->identity;
+    if (!(i->cancellation > CANCELS)) return RS_OK;
+    snprintf(message, sizeof message,
+             "the terms cancel: together their norms are %.2g times that of the output, and their "
+             "sum is known to %.2g of the output; what is given relative to the output (errors, "
+             "projections) has no more digits than that",
+             i->cancellation, i->output_error);
+    return tell(run->result, RS_WARN, "cancelling_terms", i->cancellation, CANCELS, "lengths",
+                message, "shares are relative to the terms, and keep theirs", err);
 }
 
 /* The least k whose paths make the output but for a tenth; -1: none. */
@@ -216,6 +235,7 @@ rs_status rs_paths_words(const rs_paths_run *run, rs_error *err)
     RS_TRY(shares(run, err));
     RS_TRY(uniformity(run, err));
     RS_TRY(truncated(run, err));
+    RS_TRY(cancelling(run, err));
     return identity(run, err);
 }
 

@@ -111,7 +111,7 @@ static void compare_sums(const char *name, const opened *o, const json_t *expect
                      sums->n * sums->d, lengths);
     compare_matrices(name, sums->source, json_object_get(expected, "source"), sums->n * sums->d,
                      lengths);
-    assert_true(sums->identity_error < 1e-14);
+    assert_true(sums->identity.output_error < 1e-14);
     rs_path_sums_close(sums);
     rs_path_plan_close(plan);
 }
@@ -308,8 +308,8 @@ static void identity_of(const char *name)
             batch.memory_begin = memory;
         }
         rs_path_sums *sums = sums_of(&o, &batch, plan, s < 2 ? set : NULL, 2);
-        if (!(sums->identity_error <= 1e-12))
-            fail_msg("%s, sample %d: %g", name, (int)s, sums->identity_error);
+        if (!(sums->identity.output_error <= 1e-12))
+            fail_msg("%s, sample %d: %g", name, (int)s, sums->identity.output_error);
         /* All single paths of a length add up to the length's sum. */
         int64_t count = sums->n * sums->d;
         for (int32_t k = 0; k <= plan->longest && s < 2; k++)
@@ -418,7 +418,8 @@ static void deep_networks_add_up(void **state)
             assert_int_equal(plan->deepest, 200);
             assert_int_equal(plan->longest, lengths[i] == 3 ? 3 : lengths[i] == 0 ? 0 : 200);
             rs_path_sums *sums = sums_drawn(&o, plan, NULL, 2);
-            if (!(sums->identity_error <= 1e-12)) fail_msg("%zu: %g", a, sums->identity_error);
+            if (!(sums->identity.output_error <= 1e-12))
+                fail_msg("%zu: %g", a, sums->identity.output_error);
             if (i == 0) first = sums->embedding[5];
             assert_true(sums->embedding[5] == first); /* length 0, whatever else is told apart */
             rs_path_sums_close(sums);
@@ -490,7 +491,7 @@ static void missing_skips_cut_paths(void **state)
     assert_int_equal(rs_path_set_draw(&set, plan, 20, 0, &err), RS_OK);
     assert_int_equal(set->n, 8);
     rs_path_sums *sums = sums_drawn(&o, plan, set, 1);
-    assert_true(sums->identity_error < 1e-14);
+    assert_true(sums->identity.output_error < 1e-14);
     for (int64_t i = 0; i < sums->n * sums->d; i++)
         assert_true(sums->embedding[i] == 0);
     rs_path_sums_close(sums);
@@ -507,7 +508,7 @@ static void missing_skips_cut_paths(void **state)
     assert_int_equal(rs_path_set_draw(&set, plan, 20, 0, &err), RS_OK);
     assert_int_equal(set->n, 0);
     sums = sums_drawn(&o, plan, set, 1);
-    assert_true(sums->identity_error < 1e-14);
+    assert_true(sums->identity.output_error < 1e-14);
     rs_path_sums_close(sums);
     rs_path_set_close(set);
     rs_path_plan_close(plan);
