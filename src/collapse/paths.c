@@ -266,8 +266,8 @@ static rs_status run_sample(rs_paths_run *run, rs_probe_batch *batch, int64_t s,
     rs_status status = code ? rs_paths_code_sample(run, sample, &batch->batch, err)
                             : theorem_sample(run, sample, &batch->batch, err);
     if (status == RS_E_NOT_FINITE && err) {
-        char place[64];
-        snprintf(place, sizeof place, "%s", err->where);
+        char place[128];
+        snprintf(place, sizeof place, "%.120s", err->where);
         snprintf(err->where, sizeof err->where, "sample %lld, %s", (long long)s, place);
     }
     RS_TRY(status);

@@ -72,9 +72,8 @@ rs_status rs_path_check_finite(const double *state, int64_t count, int32_t layer
     for (int64_t i = 0; i < count; i++)
         bad += !isfinite(state[i]);
     if (bad == 0) return RS_OK;
-    if (layer >= 0)
-        snprintf(where, sizeof where, "layer %d (%s)", (int)layer,
-                 kind == RS_BRANCH_ATTENTION ? "attention" : "MLP");
+    static const char *const kinds[] = {" (attention)", " (MLP)", ""};
+    if (layer >= 0) snprintf(where, sizeof where, "layer %d%s", (int)layer, kinds[kind]);
     return rs_fail(
         err, RS_E_NOT_FINITE, where,
         "'rankscope probe' tells whether a weight brings them; if none does, weaken what "

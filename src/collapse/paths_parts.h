@@ -57,8 +57,8 @@ void rs_frozen_head(double *x, int32_t head, const rs_frozen_branch *f, double *
 void rs_frozen_code_head(double *out, const double *x, const double *p, int32_t head,
                          const rs_frozen_branch *f, double *scratch);
 
-/* RS_E_NOT_FINITE where a state holds NaN or infinity: what leaves a branch of that layer, or
- * (layer −1) the embedding (paths_measures.c). */
+/* RS_E_NOT_FINITE where a state holds NaN or infinity: what leaves a branch of that layer (KINDS:
+ * the layer), or for layer -1 the embedding (paths_measures.c). */
 rs_status rs_path_check_finite(const double *state, int64_t count, int32_t layer,
                                rs_branch_kind kind, rs_error *err);
 

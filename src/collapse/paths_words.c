@@ -194,6 +194,34 @@ static rs_status truncated(const rs_paths_run *run, rs_error *err)
                 err);
 }
 
+/* Single paths whose mixing matrices multiply to zero: their distance from rank one is null. */
+static rs_status vanished(const rs_paths_run *run, rs_error *err)
+{
+    enum { RANK1 = 2 };
+    char message[400];
+    int64_t all = 0, none = 0;
+    int32_t first = -1, last = -1;
+    for (int32_t k = 0; k <= run->plan->longest && run->set; k++)
+        for (size_t i = 0; i < run->n_samples; i++) {
+            int64_t n = (int64_t)(run->set->first[k + 1] - run->set->first[k]);
+            int64_t defined = run->samples[i].paths[k][RANK1].n;
+            all += n;
+            none += n - defined;
+            if (n == defined) continue;
+            if (first < 0) first = k;
+            last = k;
+        }
+    if (none == 0) return RS_OK;
+    snprintf(message, sizeof message,
+             "%lld of %lld single paths (the shortest has %d heads, the longest %d) have no "
+             "distance from rank one: their mixing matrices multiply to exactly zero in float64; "
+             "means and medians leave them out, and are null where none is left",
+             (long long)none, (long long)all, (int)first, (int)last);
+    return tell(run->result, RS_INFO, "vanished_paths", (double)none, 0, "paths", message,
+                "centred attention is zero wherever attention is uniform, and on a single token",
+                err);
+}
+
 /* ---- the published code's paths ---- */
 
 static rs_status combined(const rs_paths_run *run, rs_error *err)
@@ -225,6 +253,7 @@ rs_status rs_paths_words(const rs_paths_run *run, rs_error *err)
     if (run->n_samples == 0)
         return tell(run->result, RS_WARN, "no_tokens", 0, NAN, NULL, "no sample has a token", NULL,
                     err);
+    RS_TRY(vanished(run, err));
     if (run->options->semantics == RS_PATHS_CODE) return combined(run, err);
     if (!isfinite(rs_paths_mean(run, 0).projection))
         return tell(run->result, RS_WARN, "zero_output", 0, NAN, "lengths",
