@@ -60,7 +60,7 @@ static rs_status time_all(const bench_request *r, const rs_network *network, rs_
         status = rs_path_sums_of(&sums, network, weights, batch, plan, set, false, &context, err);
         if (status != RS_OK) break;
         if (i >= 0) seconds[0][i] = now() - start;
-        worst = sums->identity_error > worst ? sums->identity_error : worst;
+        worst = sums->identity.error > worst ? sums->identity.error : worst;
         rs_path_sums_close(sums);
         start = now();
         status = rs_runner_run(runner, batch, NULL, 0, err);

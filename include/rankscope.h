@@ -130,7 +130,8 @@ extern "C" {
     X(RS_E_INPUT_FORMAT, 172, 2, "input-format")                                                   \
     X(RS_E_INPUT_SHAPE, 173, 2, "input-shape")                                                     \
     X(RS_E_EXPRESSION, 174, 2, "bad-expression")                                                   \
-    X(RS_E_ARCH_SCHEMA, 175, 2, "architecture-schema")
+    X(RS_E_ARCH_SCHEMA, 175, 2, "architecture-schema")                                             \
+    X(RS_E_NOT_FINITE, 176, 1, "pass-not-finite")
 
 typedef enum rs_status {
 #define RS_STATUS_ENUM(name, number, exit_code, text) name = number,

@@ -187,7 +187,7 @@ static rs_status theorem_sample(rs_paths_run *run, rs_path_sample *out, const rs
     rs_path_sums *sums;
     RS_TRY(rs_path_sums_of(&sums, run->network, run->weights, batch, run->plan, run->set,
                            run->options->by_layer, run->context, err));
-    out->identity_error = sums->identity_error;
+    out->identity = sums->identity;
     rs_status status = measure_lengths(out, sums, err);
     measure_layers(out, sums, run->network->n_layers);
     if (status == RS_OK) status = measure_truncated(out, run, sums, batch, err);
@@ -231,16 +231,26 @@ static rs_status check_identity(const rs_paths_run *run, const rs_path_sample *s
 {
     char where[64];
     snprintf(where, sizeof where, "sample %lld", (long long)sample->sample);
-    if (isnan(sample->identity_error))
-        return rs_fail(err, RS_E_INTERNAL, where, "'rankscope probe' says where they first appear",
-                       "the pass gives numbers that are not finite: there is no sum over paths");
-    if (sample->identity_error <= RS_PATH_IDENTITY) return RS_OK;
+    if (isnan(sample->identity.error))
+        return rs_fail(err, RS_E_NOT_FINITE, where,
+                       "stop before they do: --depth takes fewer layers, --max-length sums long "
+                       "paths together",
+                       "the pass is finite, but sums over paths that cancel in it leave the range "
+                       "of float64");
+    if (sample->identity.error <= RS_PATH_IDENTITY) return RS_OK;
     return rs_fail(err, RS_E_INTERNAL, where,
-                   "paths that cancel each other lose digits; fewer layers (--depth) show from "
-                   "where on",
-                   "the sum over paths and sources leaves the output by %.2g (relative); it must "
-                   "be at most %.0e, over %d layers",
-                   sample->identity_error, RS_PATH_IDENTITY, (int)run->network->n_layers);
+                   "this is a fault of the program: please report it; fewer layers (--depth) show "
+                   "from where on",
+                   "the sum over paths and sources leaves the output by %.2g of the sum of its "
+                   "terms' norms; it must be at most %.0e, over %d layers",
+                   sample->identity.error, RS_PATH_IDENTITY, (int)run->network->n_layers);
+}
+
+static void keep_largest(rs_path_identity *most, const rs_path_identity *one)
+{
+    most->error = fmax(most->error, one->error);
+    most->output_error = fmax(most->output_error, one->output_error);
+    most->cancellation = fmax(most->cancellation, one->cancellation);
 }
 
 static rs_status run_sample(rs_paths_run *run, rs_probe_batch *batch, int64_t s, rs_error *err)
@@ -252,11 +262,18 @@ static rs_status run_sample(rs_paths_run *run, rs_probe_batch *batch, int64_t s,
     sample->sample = s;
     sample->tokens = batch->batch.begin[1];
     RS_TRY(open_sample(run, sample, err));
-    if (run->options->semantics == RS_PATHS_CODE)
-        return rs_paths_code_sample(run, sample, &batch->batch, err);
-    RS_TRY(theorem_sample(run, sample, &batch->batch, err));
+    bool code = run->options->semantics == RS_PATHS_CODE;
+    rs_status status = code ? rs_paths_code_sample(run, sample, &batch->batch, err)
+                            : theorem_sample(run, sample, &batch->batch, err);
+    if (status == RS_E_NOT_FINITE && err) {
+        char place[128];
+        snprintf(place, sizeof place, "%.120s", err->where);
+        snprintf(err->where, sizeof err->where, "sample %lld, %s", (long long)s, place);
+    }
+    RS_TRY(status);
+    if (code) return RS_OK;
     RS_TRY(check_identity(run, sample, err));
-    run->identity_error = fmax(run->identity_error, sample->identity_error);
+    keep_largest(&run->identity, &sample->identity);
     return RS_OK;
 }
 
@@ -305,9 +322,22 @@ static rs_status set_meta(const rs_paths_run *run, rs_error *err)
     RS_TRY(rs_result_set_meta(run->result, "longest_path", json_integer(run->plan->deepest), err));
     RS_TRY(rs_result_set_meta(run->result, "lengths_told_apart", json_integer(run->plan->longest),
                               err));
+    bool none = code || !run->n_samples;
+    const struct {
+        const char *key;
+        double value;
+    } reals[] = {{"identity_error", run->identity.error},
+                 {"identity_error_of_output", run->identity.output_error},
+                 {"cancellation", run->identity.cancellation}};
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
+        RS_TRY(rs_result_set_meta(
+            run->result, reals[i].key,
+            none || !isfinite(reals[i].value) ? json_null() : json_real(reals[i].value), err));
     return rs_result_set_meta(
-        run->result, "identity_error",
-        code || !run->n_samples ? json_null() : json_real(run->identity_error), err);
+        run->result, "identity_error_relative_to",
+        none ? json_null()
+             : json_string("sum of the norms of the terms (embedding and sources, by length)"),
+        err);
 }
 
 static rs_status add_notes(const rs_paths_run *run, rs_error *err)

@@ -30,8 +30,9 @@
 #include "collapse/opened.h"
 #include "model/edit.h"
 
-/* The sum over all paths and sources may leave the output by no more than this, relative in the
- * Frobenius norm. */
+/* The sum over all paths and sources may leave the output by no more than this times the sum of the
+ * norms of its terms: rounding is relative to what is added up, and not to what is left where terms
+ * cancel. */
 #define RS_PATH_IDENTITY 1e-10
 
 /* ---- which paths there are (paths_plan.c) ---- */
@@ -77,6 +78,14 @@ void rs_path_set_close(rs_path_set *set);
 
 /* ---- one sample (paths_pass.c) ---- */
 
+/* How well the sums make the output. Terms: embedding and sources, by length. NaN where a term is
+ * not finite. */
+typedef struct rs_path_identity {
+    double error;        /* ‖sum − output‖_F / Σ ‖term‖_F */
+    double output_error; /* the same / ‖output‖_F */
+    double cancellation; /* Σ ‖term‖_F / ‖output‖_F: at least 1 but for rounding */
+} rs_path_identity;
+
 /* Matrices are n×d, row-major, one behind the other. */
 typedef struct rs_path_sums {
     int64_t n, d;
@@ -89,15 +98,19 @@ typedef struct rs_path_sums {
     double *injection;  /* [n_layers] Frobenius norm of the source where it is injected; or NULL */
     double *output;     /* [n*d]: the state that leaves the last layer, before the final norm */
     double *path_state; /* [paths][n*d]: P_path X^0 W_path */
-    double *path_product;  /* [paths][n*n]: P_path up to a factor (a power of two) */
-    double identity_error; /* ‖sum of all − output‖_F / ‖output‖_F */
+    double *path_product; /* [paths][n*n]: P_path up to a factor (a power of two) */
+    rs_path_identity identity;
 } rs_path_sums;
 
-/* batch: one sample with at least one row. `weights` of RS_PRECISION_F64. set may be NULL. */
+/* batch: one sample with at least one row. `weights` of RS_PRECISION_F64. set may be NULL.
+ * RS_E_NOT_FINITE names the first layer whose state holds NaN or infinity. */
 rs_status rs_path_sums_of(rs_path_sums **out, const rs_network *network, rs_weights *weights,
                           const rs_batch *batch, const rs_path_plan *plan, const rs_path_set *set,
                           bool by_layer, const rs_context *context, rs_error *err);
 void rs_path_sums_close(rs_path_sums *sums);
+
+/* From the sums anew. */
+rs_path_identity rs_path_identity_of(const rs_path_sums *sums);
 
 /* ‖A‖_F, ‖A − mean of rows‖_F / ‖A‖_F, and the latter in the composite norm sqrt(‖·‖₁‖·‖∞). NaN
  * ratios for A = 0. A: n×d. */

@@ -64,7 +64,7 @@ static rs_status on_start(void *user, rs_site site, int32_t layer, const rs_stat
     chains *c = user;
     size_t bytes = (size_t)(c->n * c->d) * sizeof(double);
     (void)site;
-    (void)err;
+    RS_TRY(rs_path_check_finite(view->data, c->n * c->d, layer - 1, RS_BRANCH_KINDS, err));
     for (size_t i = 0; i < c->set->n && layer == 0; i++)
         memcpy(c->state + i * (size_t)(c->n * c->d), view->data, bytes);
     if (layer == c->run->network->n_layers) memcpy(c->output, view->data, bytes);

@@ -57,6 +57,11 @@ void rs_frozen_head(double *x, int32_t head, const rs_frozen_branch *f, double *
 void rs_frozen_code_head(double *out, const double *x, const double *p, int32_t head,
                          const rs_frozen_branch *f, double *scratch);
 
+/* RS_E_NOT_FINITE where a state holds NaN or infinity: what leaves a branch of that layer (KINDS:
+ * the layer), or for layer -1 the embedding (paths_measures.c). */
+rs_status rs_path_check_finite(const double *state, int64_t count, int32_t layer,
+                               rs_branch_kind kind, rs_error *err);
+
 /* ---- results of a sample (paths.c) ---- */
 
 typedef struct rs_path_length {
@@ -100,7 +105,7 @@ enum {
 
 typedef struct rs_path_sample {
     int64_t sample, tokens;
-    double identity_error;
+    rs_path_identity identity;
     rs_path_length *lengths;                   /* [longest+1] */
     rs_path_spread (*paths)[RS_PATH_MEASURES]; /* [longest+1]; NULL */
     rs_path_outcome *outcomes;                 /* [longest+2]: the network's own state, then
@@ -119,7 +124,7 @@ typedef struct rs_paths_run {
     rs_path_set *set;
     rs_path_sample *samples;
     size_t n_samples;
-    double identity_error; /* the largest */
+    rs_path_identity identity; /* the largest of each */
 } rs_paths_run;
 
 /* Measures of all sampled paths of a sample (paths.c). */

@@ -209,7 +209,6 @@ static rs_status on_branch(void *user, int32_t layer, int32_t branch, rs_moment 
 {
     pass *p = user;
     size_t bytes = (size_t)(p->n * p->d) * sizeof(double);
-    (void)layer;
     switch (moment) {
     case RS_MOMENT_IN:
         memcpy(p->in, view->data, bytes);
@@ -222,6 +221,8 @@ static rs_status on_branch(void *user, int32_t layer, int32_t branch, rs_moment 
         return RS_OK;
     case RS_MOMENT_OUT:
         RS_TRY(rs_check_cancelled(p->context, err));
+        RS_TRY(rs_path_check_finite(view->data, p->n * p->d, layer,
+                                    p->network->layers[layer].branches[branch].kind, err));
         RS_TRY(pass_branch(p, err));
         p->hop++;
         return RS_OK;
@@ -258,8 +259,8 @@ static rs_status on_state(void *user, rs_site site, int32_t layer, const rs_stat
     pass *p = user;
     size_t bytes = (size_t)(p->n * p->d) * sizeof(double);
     (void)site;
-    (void)err;
     if (layer == 0) {
+        RS_TRY(rs_path_check_finite(view->data, p->n * p->d, -1, RS_BRANCH_KINDS, err));
         memcpy(p->slot[0], view->data, bytes);
         p->live[0] = true;
         start_paths(p, view->data);
@@ -413,21 +414,6 @@ void rs_path_sums_close(rs_path_sums *sums)
 
 /* ---- running ---- */
 
-/* How far everything together is from what the pass gave. */
-static double identity_error(const rs_path_sums *s)
-{
-    int64_t count = s->n * s->d;
-    double missing = 0, whole = 0;
-    for (int64_t i = 0; i < count; i++) {
-        double sum = 0;
-        for (int32_t k = 0; k < s->longest + 2; k++)
-            sum += s->embedding[k * count + i] + s->source[k * count + i];
-        missing += (sum - s->output[i]) * (sum - s->output[i]);
-        whole += s->output[i] * s->output[i];
-    }
-    return missing == 0 ? 0 : sqrt(missing / whole);
-}
-
 static rs_status run_pass(pass *p, rs_weights *weights, const rs_batch *batch, bool by_layer,
                           rs_error *err)
 {
@@ -442,9 +428,8 @@ static rs_status run_pass(pass *p, rs_weights *weights, const rs_batch *batch, b
     RS_TRY(rs_runner_open(&runner, p->network, weights, p->context, err));
     rs_status status = rs_runner_run(runner, batch, taps, 1, err);
     rs_runner_close(runner);
-    RS_TRY(status);
-    p->sums->identity_error = identity_error(p->sums);
-    return RS_OK;
+    if (status == RS_OK) p->sums->identity = rs_path_identity_of(p->sums);
+    return status;
 }
 
 rs_status rs_path_sums_of(rs_path_sums **out, const rs_network *network, rs_weights *weights,

@@ -8,6 +8,9 @@
 /* The sum of short paths is the output "but for a tenth" at a relative error of this. */
 #define CLOSE 0.1
 
+/* Terms so much larger than the output have lost half of the digits of a double in it. */
+#define CANCELS 1e8
+
 static rs_status tell(rs_result *result, rs_severity severity, const char *code, double value,
                       double threshold, const char *table, const char *message, const char *hint,
                       rs_error *err)
@@ -62,12 +65,28 @@ static const char *power(char *text, size_t size, double log10_value)
 static rs_status identity(const rs_paths_run *run, rs_error *err)
 {
     char message[300];
+    const rs_path_identity *i = &run->identity;
     snprintf(message, sizeof message,
-             "the sum over all paths and sources is the output: relative error %.2g, at most %.0e "
-             "is let through",
-             run->identity_error, RS_PATH_IDENTITY);
-    return tell(run->result, RS_INFO, "path_identity", run->identity_error, RS_PATH_IDENTITY, NULL,
-                message, NULL, err);
+             "the sum over all paths and sources is the output: error %.2g, relative to the sum of "
+             "the norms of what is added up; at most %.0e is let through",
+             i->error, RS_PATH_IDENTITY);
+    return tell(run->result, RS_INFO, "path_identity", i->error, RS_PATH_IDENTITY, NULL, message,
+                NULL, err);
+}
+
+/* Where terms cancel, numbers relative to the output have fewer digits. */
+static rs_status cancelling(const rs_paths_run *run, rs_error *err)
+{
+    char message[400];
+    const rs_path_identity *i = &run->identity;
+    if (!(i->cancellation > CANCELS)) return RS_OK;
+    snprintf(message, sizeof message,
+             "the terms cancel: together their norms are %.2g times that of the output, and their "
+             "sum is known to %.2g of the output; what is given relative to the output (errors, "
+             "projections) has no more digits than that",
+             i->cancellation, i->output_error);
+    return tell(run->result, RS_WARN, "cancelling_terms", i->cancellation, CANCELS, "lengths",
+                message, "shares are relative to the terms, and keep theirs", err);
 }
 
 /* The least k whose paths make the output but for a tenth; -1: none. */
@@ -175,6 +194,34 @@ static rs_status truncated(const rs_paths_run *run, rs_error *err)
                 err);
 }
 
+/* Single paths whose mixing matrices multiply to zero: their distance from rank one is null. */
+static rs_status vanished(const rs_paths_run *run, rs_error *err)
+{
+    enum { RANK1 = 2 };
+    char message[400];
+    int64_t all = 0, none = 0;
+    int32_t first = -1, last = -1;
+    for (int32_t k = 0; k <= run->plan->longest && run->set; k++)
+        for (size_t i = 0; i < run->n_samples; i++) {
+            int64_t n = (int64_t)(run->set->first[k + 1] - run->set->first[k]);
+            int64_t defined = run->samples[i].paths[k][RANK1].n;
+            all += n;
+            none += n - defined;
+            if (n == defined) continue;
+            if (first < 0) first = k;
+            last = k;
+        }
+    if (none == 0) return RS_OK;
+    snprintf(message, sizeof message,
+             "%lld of %lld single paths (the shortest has %d heads, the longest %d) have no "
+             "distance from rank one: their mixing matrices multiply to exactly zero in float64; "
+             "means and medians leave them out, and are null where none is left",
+             (long long)none, (long long)all, (int)first, (int)last);
+    return tell(run->result, RS_INFO, "vanished_paths", (double)none, 0, "paths", message,
+                "centred attention is zero wherever attention is uniform, and on a single token",
+                err);
+}
+
 /* ---- the published code's paths ---- */
 
 static rs_status combined(const rs_paths_run *run, rs_error *err)
@@ -206,6 +253,7 @@ rs_status rs_paths_words(const rs_paths_run *run, rs_error *err)
     if (run->n_samples == 0)
         return tell(run->result, RS_WARN, "no_tokens", 0, NAN, NULL, "no sample has a token", NULL,
                     err);
+    RS_TRY(vanished(run, err));
     if (run->options->semantics == RS_PATHS_CODE) return combined(run, err);
     if (!isfinite(rs_paths_mean(run, 0).projection))
         return tell(run->result, RS_WARN, "zero_output", 0, NAN, "lengths",
@@ -216,6 +264,7 @@ rs_status rs_paths_words(const rs_paths_run *run, rs_error *err)
     RS_TRY(shares(run, err));
     RS_TRY(uniformity(run, err));
     RS_TRY(truncated(run, err));
+    RS_TRY(cancelling(run, err));
     return identity(run, err);
 }
 

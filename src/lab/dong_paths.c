@@ -70,7 +70,7 @@ static rs_status sum_network(double *error, const rs_network *network, uint64_t 
     if (status == RS_OK) status = rs_path_plan_open(&plan, network, -1, err);
     if (status == RS_OK)
         status = rs_path_sums_of(&sums, network, weights, &batch, plan, NULL, false, context, err);
-    if (status == RS_OK) *error = fmax(*error, sums->identity_error);
+    if (status == RS_OK) *error = fmax(*error, sums->identity.output_error);
     rs_path_sums_close(sums);
     rs_path_plan_close(plan);
     rs_weights_close(weights);

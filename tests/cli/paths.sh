@@ -43,7 +43,7 @@ done
 python3 - <<'END' || note_failure "the result is not what the contract says"
 import json
 r = json.load(open("result.json"))
-assert 0 <= r["identity_error"] <= 1e-10 and r["semantics"] == "theorem"
+assert 0 <= r["identity_error"] <= r["identity_error_of_output"] <= 1e-10 and r["semantics"] == "theorem"
 rows = r["tables"]["lengths"]
 assert [(x["sample"], x["length"]) for x in rows] == [(s, k) for s in range(2) for k in range(3)]
 heads, layers = r["model"]["heads"], r["model"]["layers"]
@@ -107,6 +107,32 @@ rows = json.load(open("san.json"))["tables"]["lengths"]
 assert [x["count"] for x in rows] == [0] * 5 + [32] and rows[0]["contribution_fro"] == 0
 assert rows[0]["residual_ratio"] is None and rows[0]["log10_count"] is None
 END
+# Where the pass is not finite, where it starts; where terms cancel, the sum is judged by them.
+expect 1 "$RANKSCOPE" paths arch.json --init default --random 1 --lambda 1e200
+says err "sample 0, layer 0 (MLP)"
+says err "[pass-not-finite]"
+expect 1 "$RANKSCOPE" paths arch.json --init default --random 1 --lambda 1e200 --semantics code
+says err "[pass-not-finite]"
+echo '{"depth": 30, "d_model": 1, "heads": 3, "norm": "none", "d_head": 1, "mlp": "gelu", "mlp_width": 3}' >one.json
+expect 0 "$RANKSCOPE" paths one.json --init xavier --random 1 --seq-len 1 --seed 902 --center-attention --lambda 0.5 --json one.out
+says out "cancelling_terms"
+says out "vanished_paths"
+python3 - <<'END' || note_failure "the identity is not relative to the terms"
+import json
+r = json.load(open("one.out"))
+assert r["identity_error"] <= 1e-14 < r["identity_error_of_output"]
+assert r["identity_error_relative_to"].startswith("sum of the norms of the terms")
+assert r["cancellation"] > 1e8
+assert all(x["rank1_distance"] is None for x in r["tables"]["paths"] if x["length"] > 0)
+END
+# Products of 200 row scales have a rank all the same.
+echo '{"depth": 200, "d_model": 16, "heads": 2, "d_head": 8, "norm": "pre"}' >deep.json
+expect 0 "$RANKSCOPE" paths deep.json --init default --random 1 --seq-len 8 --json deep.out
+python3 - <<'END' || note_failure "long paths have no rank"
+import json
+assert all(x["rank1_distance"] is not None for x in json.load(open("deep.out"))["tables"]["paths"])
+END
+
 expect 2 "$RANKSCOPE" paths "$model" --tokens ids.json --json ids.json
 says err "[would-overwrite-input]"
 finish
