@@ -66,16 +66,32 @@ static room room_at(double *memory, const rs_san_batch *b)
     return r;
 }
 
-static void run_layer(const work *w, const room *r, const double *weights)
+/* One head; asks meanwhile for its part of the weights that come next, which the products would
+ * wait for: they need every entry of a matrix at once. */
+static void mix_head(const work *w, const room *r, int64_t head, const double *next)
 {
     const rs_san_batch *b = w->batch;
-    int64_t d = b->d, all = d * d, columns = wide(b), width = d / b->heads;
+    int64_t columns = wide(b), width = b->d / b->heads, at = head * width * columns;
+    int64_t calls = b->heads * columns / RS_SAN_COLUMNS, size = WEIGHTS * b->d * b->d;
+    int64_t call = head * columns / RS_SAN_COLUMNS;
+    for (int64_t j = 0; j < columns; j += RS_SAN_COLUMNS, call++) {
+        if (next)
+            for (int64_t i = size * call / calls; i < size * (call + 1) / calls; i += 8)
+                __builtin_prefetch(next + i, 0, 2);
+        w->kernels->attend(r->mixed + at + j, r->q + at + j, r->keys + at, r->v + at, r->logits,
+                           b->n, columns, width);
+    }
+}
+
+static void run_layer(const work *w, const room *r, const double *weights, const double *next)
+{
+    const rs_san_batch *b = w->batch;
+    int64_t d = b->d, all = d * d, columns = wide(b);
     w->kernels->multiply(r->q, weights + W_Q * all, r->x, d, columns, 0);
     w->kernels->multiply(r->keys, weights + W_K * all, r->x, d, columns, 0);
     w->kernels->multiply(r->v, weights + W_V * all, r->x, d, columns, 0);
-    for (int64_t at = 0; at < d * columns; at += width * columns)
-        w->kernels->attend(r->mixed + at, r->q + at, r->keys + at, r->v + at, r->logits, b->n,
-                           columns, width);
+    for (int64_t h = 0; h < b->heads; h++)
+        mix_head(w, r, h, next);
     w->kernels->multiply(r->x, weights + W_O * all, r->mixed, d, columns, b->skip);
 }
 
@@ -117,10 +133,13 @@ static void run_network(const work *w, const room *r, int64_t network)
     start(w, r, network);
     measure(w, r, state);
     for (int32_t l = 0; l < b->layers; l++) {
-        if (!w->weights) draw_layer(w, r, network, l);
-        run_layer(w, r,
-                  w->weights ? w->weights + (network * b->layers + l) * WEIGHTS * d * d
-                             : r->weights);
+        if (w->weights) {
+            const double *weights = w->weights + (network * b->layers + l) * WEIGHTS * d * d;
+            run_layer(w, r, weights, l + 1 < b->layers ? weights + WEIGHTS * d * d : NULL);
+        } else {
+            draw_layer(w, r, network, l);
+            run_layer(w, r, r->weights, NULL);
+        }
         measure(w, r, state + l + 1);
     }
     for (int64_t i = 0; w->final && i < n; i++)

@@ -12,9 +12,10 @@ typedef struct rs_san_kernels {
     /* c [d, wide] = keep c + wᵀ x; w [d, d], x [d, wide]. keep = 0 reads nothing of c. */
     void (*multiply)(double *c, const double *w, const double *x, int64_t d, int64_t wide,
                      double keep);
-    /* One head, n tokens: mixed [width, wide] = v softmax(keysᵀ q / sqrt(width)), the softmax of
-     * each column; mixed, q, keys, v [width, wide]. q is scaled in place; logits
-     * [n, RS_SAN_COLUMNS] is workspace. */
+    /* One head of width entries, RS_SAN_COLUMNS tokens looking at n: mixed = v softmax(keysᵀ q /
+     * sqrt(width)), the softmax of each column; mixed and q are at the tokens' first columns of
+     * matrices [width, wide] as keys and v. q is scaled in place; logits [n, RS_SAN_COLUMNS] is
+     * workspace. */
     void (*attend)(double *mixed, double *q, const double *keys, const double *v, double *logits,
                    int64_t n, int64_t wide, int64_t width);
     /* Each column of x [n, RS_SAN_COLUMNS] = 2^(x − its largest entry); inverse
