@@ -3,6 +3,7 @@
 #ifndef RS_MODEL_SAN_KERNELS_H
 #define RS_MODEL_SAN_KERNELS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Columns worked on at a time: a matrix of tokens has a multiple of it, one token a column. */
