@@ -134,8 +134,9 @@ static void run_network(const work *w, const room *r, int64_t network)
     measure(w, r, state);
     for (int32_t l = 0; l < b->layers; l++) {
         if (w->weights) {
-            const double *weights = w->weights + (network * b->layers + l) * WEIGHTS * d * d;
-            run_layer(w, r, weights, l + 1 < b->layers ? weights + WEIGHTS * d * d : NULL);
+            int64_t at = network * b->layers + l, last = b->networks * b->layers - 1;
+            const double *weights = w->weights + at * WEIGHTS * d * d;
+            run_layer(w, r, weights, at < last ? weights + WEIGHTS * d * d : NULL);
         } else {
             draw_layer(w, r, network, l);
             run_layer(w, r, r->weights, NULL);
