@@ -16,6 +16,7 @@ enum { W_Q, W_K, W_V, W_O, WEIGHTS };
 /* The stream of a network's input; layer l draws from streams 4l .. 4l + 3. */
 static const uint32_t input_stream = UINT32_MAX;
 
+enum { LINE = 8 };       /* numbers in a line of cache: a vector that lies in two costs two reads */
 enum { LARGEST = 4096 }; /* tokens and features: these networks are small */
 
 static const rs_san_kernels *kernels(void)
@@ -51,7 +52,8 @@ static int64_t wide(const rs_san_batch *b)
 
 static size_t room_size(const rs_san_batch *b)
 {
-    return (size_t)(5 * b->d * wide(b) + b->n * RS_SAN_COLUMNS + 4 * b->d * b->d);
+    size_t size = (size_t)(5 * b->d * wide(b) + b->n * RS_SAN_COLUMNS + 4 * b->d * b->d);
+    return (size + LINE - 1) / LINE * LINE;
 }
 
 static room room_at(double *memory, const rs_san_batch *b)
@@ -66,8 +68,8 @@ static room room_at(double *memory, const rs_san_batch *b)
     return r;
 }
 
-/* One head; asks meanwhile for its part of the weights that come next, which the products would
- * wait for: they need every entry of a matrix at once. */
+/* One head; asks meanwhile for its part of the weights that come next: a product goes down the
+ * columns of a matrix, in steps too long for the processor to run ahead of it. */
 static void mix_head(const work *w, const room *r, int64_t head, const double *next)
 {
     const rs_san_batch *b = w->batch;
@@ -76,7 +78,7 @@ static void mix_head(const work *w, const room *r, int64_t head, const double *n
     int64_t call = head * columns / RS_SAN_COLUMNS;
     for (int64_t j = 0; j < columns; j += RS_SAN_COLUMNS, call++) {
         if (next)
-            for (int64_t i = size * call / calls; i < size * (call + 1) / calls; i += 8)
+            for (int64_t i = size * call / calls; i < size * (call + 1) / calls; i += LINE)
                 __builtin_prefetch(next + i, 0, 2);
         w->kernels->attend(r->mixed + at + j, r->q + at + j, r->keys + at, r->v + at, r->logits,
                            b->n, columns, width);
@@ -167,8 +169,8 @@ static rs_status run_all(work *w, rs_error *err)
     const rs_san_batch *b = w->batch;
     int threads = w->context->threads > 0 ? w->context->threads : 1;
     atomic_bool stop = false;
-    size_t size = room_size(b);
     RS_TRY(check(b, err));
+    size_t size = room_size(b);
     double *memory = rs_malloc((size_t)threads * size, sizeof *memory);
     if (!memory) return rs_fail_memory(err, "batch of networks", (size_t)threads * size * 8);
     w->kernels = kernels();
