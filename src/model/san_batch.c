@@ -16,6 +16,7 @@ enum { W_Q, W_K, W_V, W_O, WEIGHTS };
 /* The stream of a network's input; layer l draws from streams 4l .. 4l + 3. */
 static const uint32_t input_stream = UINT32_MAX;
 
+enum { LINE = 8 };       /* numbers in a line of cache: a vector that lies in two costs two reads */
 enum { LARGEST = 4096 }; /* tokens and features: these networks are small */
 
 static const rs_san_kernels *kernels(void)
@@ -27,12 +28,12 @@ static const rs_san_kernels *kernels(void)
     return &rs_san_kernels_plain;
 }
 
-/* What one thread works in. */
+/* What one thread works in: matrices of tokens as the kernels take them, one token a column, the
+ * columns filled up to a multiple of RS_SAN_COLUMNS. What stands in the filling is a token that
+ * looks at the others and that nobody looks at. */
 typedef struct room {
-    double *x, *q, *keys, *v, *mixed; /* [n, d]; keys: [d, n], one key a column */
-    double *logits;                   /* [n, n] */
-    double *sums;                     /* [n] */
-    double *mean;                     /* [d] */
+    double *x, *q, *keys, *v, *mixed; /* [d, wide] */
+    double *logits;                   /* [n, RS_SAN_COLUMNS] */
     double *weights;                  /* [4, d, d] */
 } room;
 
@@ -44,62 +45,56 @@ typedef struct work {
     double *residual, *norm, *final;
 } work;
 
+static int64_t wide(const rs_san_batch *b)
+{
+    return (b->n + RS_SAN_COLUMNS - 1) / RS_SAN_COLUMNS * RS_SAN_COLUMNS;
+}
+
 static size_t room_size(const rs_san_batch *b)
 {
-    size_t n = (size_t)b->n, d = (size_t)b->d;
-    return 5 * n * d + n * n + n + d + 4 * d * d;
+    size_t size = (size_t)(5 * b->d * wide(b) + b->n * RS_SAN_COLUMNS + 4 * b->d * b->d);
+    return (size + LINE - 1) / LINE * LINE;
 }
 
 static room room_at(double *memory, const rs_san_batch *b)
 {
-    int64_t n = b->n, d = b->d;
+    int64_t size = b->d * wide(b);
     room r;
-    double **parts[] = {&r.x,      &r.q,    &r.keys, &r.v,      &r.mixed,
-                        &r.logits, &r.sums, &r.mean, &r.weights};
-    int64_t sizes[] = {n * d, n * d, n * d, n * d, n * d, n * n, n, d, 4 * d * d};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    double **parts[] = {&r.x, &r.q, &r.keys, &r.v, &r.mixed};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++, memory += size)
         *parts[i] = memory;
-        memory += sizes[i];
-    }
+    r.logits = memory;
+    r.weights = memory + b->n * RS_SAN_COLUMNS;
     return r;
 }
 
-static void transpose(double *out, const double *in, int64_t rows, int64_t cols)
-{
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t k = 0; k < cols; k++)
-            out[k * rows + i] = in[i * cols + k];
-}
-
-/* mixed[:, head] = softmax(q keysᵀ scale) v, the division by the row's sum left to the end. */
-static void mix_head(const work *w, const room *r, int64_t head)
+/* One head; asks meanwhile for its part of the weights that come next: a product goes down the
+ * columns of a matrix, in steps too long for the processor to run ahead of it. */
+static void mix_head(const work *w, const room *r, int64_t head, const double *next)
 {
     const rs_san_batch *b = w->batch;
-    int64_t n = b->n, d = b->d, width = d / b->heads, at = head * width;
-    w->kernels->multiply(r->logits, n, r->q + at, d, r->keys + at * n, n, n, n, width, false);
-    w->kernels->exponentiate(r->logits, r->sums, n, n, 1 / sqrt((double)width));
-    w->kernels->multiply(r->mixed + at, d, r->logits, n, r->v + at, d, n, width, n, false);
-    for (int64_t i = 0; i < n; i++) {
-        double factor = 1 / r->sums[i];
-        for (int64_t k = at; k < at + width; k++)
-            r->mixed[i * d + k] *= factor;
+    int64_t columns = wide(b), width = b->d / b->heads, at = head * width * columns;
+    int64_t calls = b->heads * columns / RS_SAN_COLUMNS, size = WEIGHTS * b->d * b->d;
+    int64_t call = head * columns / RS_SAN_COLUMNS;
+    for (int64_t j = 0; j < columns; j += RS_SAN_COLUMNS, call++) {
+        if (next)
+            for (int64_t i = size * call / calls; i < size * (call + 1) / calls; i += LINE)
+                __builtin_prefetch(next + i, 0, 2);
+        w->kernels->attend(r->mixed + at + j, r->q + at + j, r->keys + at, r->v + at, r->logits,
+                           b->n, columns, width);
     }
 }
 
-static void run_layer(const work *w, const room *r, const double *weights)
+static void run_layer(const work *w, const room *r, const double *weights, const double *next)
 {
     const rs_san_batch *b = w->batch;
-    int64_t n = b->n, d = b->d, all = d * d;
-    w->kernels->multiply(r->q, d, r->x, d, weights + W_K * all, d, n, d, d, false);
-    transpose(r->keys, r->q, n, d);
-    w->kernels->multiply(r->q, d, r->x, d, weights + W_Q * all, d, n, d, d, false);
-    w->kernels->multiply(r->v, d, r->x, d, weights + W_V * all, d, n, d, d, false);
+    int64_t d = b->d, all = d * d, columns = wide(b);
+    w->kernels->multiply(r->q, weights + W_Q * all, r->x, d, columns, 0);
+    w->kernels->multiply(r->keys, weights + W_K * all, r->x, d, columns, 0);
+    w->kernels->multiply(r->v, weights + W_V * all, r->x, d, columns, 0);
     for (int64_t h = 0; h < b->heads; h++)
-        mix_head(w, r, h);
-    if (b->skip != 0 && b->skip != 1)
-        for (int64_t i = 0; i < n * d; i++)
-            r->x[i] *= b->skip;
-    w->kernels->multiply(r->x, d, r->mixed, d, weights + W_O * all, d, n, d, d, b->skip != 0);
+        mix_head(w, r, h, next);
+    w->kernels->multiply(r->x, weights + W_O * all, r->mixed, d, columns, b->skip);
 }
 
 static void draw_layer(const work *w, const room *r, int64_t network, int32_t layer)
@@ -112,26 +107,47 @@ static void draw_layer(const work *w, const room *r, int64_t network, int32_t la
     }
 }
 
+static void measure(const work *w, const room *r, int64_t state)
+{
+    const rs_san_batch *b = w->batch;
+    w->kernels->measure(w->residual + state, w->norm + state, r->x, b->d, b->n, wide(b));
+}
+
+/* x = the network's input, which r->q [n, d] has room for before the first layer. */
+static void start(const work *w, const room *r, int64_t network)
+{
+    const rs_san_batch *b = w->batch;
+    int64_t size = b->n * b->d, columns = wide(b);
+    const double *input = w->inputs ? w->inputs + network * size : r->q;
+    if (!w->inputs) {
+        rs_draw stream = {w->context->seed, {(uint32_t)network, input_stream}};
+        rs_draw_normal_f64(r->q, &stream, size, 0, 1, 1);
+    }
+    for (int64_t k = 0; k < b->d; k++)
+        for (int64_t i = 0; i < columns; i++)
+            r->x[k * columns + i] = i < b->n ? input[i * b->d + k] : 0;
+}
+
 static void run_network(const work *w, const room *r, int64_t network)
 {
     const rs_san_batch *b = w->batch;
-    int64_t size = b->n * b->d, state = network * (b->layers + 1);
-    if (w->inputs) {
-        memcpy(r->x, w->inputs + network * size, (size_t)size * sizeof *r->x);
-    } else {
-        rs_draw stream = {w->context->seed, {(uint32_t)network, input_stream}};
-        rs_draw_normal_f64(r->x, &stream, size, 0, 1, 1);
-    }
-    w->kernels->measure(w->residual + state, w->norm + state, r->mean, r->x, b->n, b->d);
+    int64_t n = b->n, d = b->d, columns = wide(b), state = network * (b->layers + 1);
+    start(w, r, network);
+    measure(w, r, state);
     for (int32_t l = 0; l < b->layers; l++) {
-        if (!w->weights) draw_layer(w, r, network, l);
-        run_layer(w, r,
-                  w->weights ? w->weights + (network * b->layers + l) * WEIGHTS * b->d * b->d
-                             : r->weights);
-        w->kernels->measure(w->residual + state + l + 1, w->norm + state + l + 1, r->mean, r->x,
-                            b->n, b->d);
+        if (w->weights) {
+            int64_t at = network * b->layers + l, last = b->networks * b->layers - 1;
+            const double *weights = w->weights + at * WEIGHTS * d * d;
+            run_layer(w, r, weights, at < last ? weights + WEIGHTS * d * d : NULL);
+        } else {
+            draw_layer(w, r, network, l);
+            run_layer(w, r, r->weights, NULL);
+        }
+        measure(w, r, state + l + 1);
     }
-    if (w->final) memcpy(w->final + network * size, r->x, (size_t)size * sizeof *r->x);
+    for (int64_t i = 0; w->final && i < n; i++)
+        for (int64_t k = 0; k < d; k++)
+            w->final[(network * n + i) * d + k] = r->x[k * columns + i];
 }
 
 static rs_status check(const rs_san_batch *b, rs_error *err)
@@ -153,8 +169,8 @@ static rs_status run_all(work *w, rs_error *err)
     const rs_san_batch *b = w->batch;
     int threads = w->context->threads > 0 ? w->context->threads : 1;
     atomic_bool stop = false;
-    size_t size = room_size(b);
     RS_TRY(check(b, err));
+    size_t size = room_size(b);
     double *memory = rs_malloc((size_t)threads * size, sizeof *memory);
     if (!memory) return rs_fail_memory(err, "batch of networks", (size_t)threads * size * 8);
     w->kernels = kernels();
