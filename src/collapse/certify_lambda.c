@@ -316,7 +316,7 @@ static void theorems(rs_lambda_row *row, const rs_certify_lambda *lambda,
     rs_lambda_number eq7 = rs_lambda_published_eq7(facts, &wish);
     rs_lambda_number both = rs_lambda_published_both(facts, &wish);
     row->theorem_a = demand(&a, &row->failed_a);
-    row->theorem_a_layer = demand(&layer, NULL);
+    row->theorem_a_layer = demand(&layer, &row->failed_a_layer);
     row->theorem_b = demand(&second, &row->failed_b);
     row->theorem_d = demand(&fourth, &row->failed_d);
     row->eq7 = demand(&eq7, &row->failed_eq7);
@@ -373,6 +373,8 @@ static rs_status one(rs_lambda_row *row, const rs_certify_lambda *lambda,
     RS_TRY(rs_lambda_quadratic_set(&quadratic, layer, kept, err));
     row->exact_low = quadratic.low;
     row->exact_high = quadratic.high;
+    if (layer->norm.kind != RS_LAMBDA_NO_NORM)
+        row->failed_exact = "no norm after the sum (pre-norm)";
     RS_TRY(rs_lambda_facts_of(&facts, layer, err));
     theorems(row, lambda, &facts, mixer, l);
     if (layer->norm.kind == RS_LAMBDA_NO_NORM) {
