@@ -183,6 +183,8 @@ double rs_deviation_attention(double *slack, const rs_attention_op *op,
                               const rs_branch_norms *norms, const rs_op_site *site);
 double rs_deviation_mlp(const rs_mlp_op *op, const rs_branch_norms *norms, const rs_op_site *site,
                         double lipschitz, const rs_bound_constants *c);
+/* From below: the diameter of exact rows of width d of which the computed ones have this one. */
+double rs_deviation_diameter(double diameter, int64_t d, double deviation);
 /* Of skip·x + scale·y. */
 double rs_deviation_sum(double skip, double state, double longest_state, double scale, double op,
                         double longest_op);

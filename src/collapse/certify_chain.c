@@ -227,9 +227,8 @@ static void start(chain *c, int32_t source)
 static void enclose(chain *c, int32_t l)
 {
     const rs_certify_state *state = rs_pass_state(c->pass, c->sample, l + 1);
-    double d = (double)c->pass->network->d_model;
     if (!c->options->rigorous || c->conditional || !isfinite(c->deviation)) return;
-    double low = state->diameter * (1 - rs_gamma(d + 8)) - 2.000001 * c->deviation - 1e-150;
+    double low = rs_deviation_diameter(state->diameter, c->pass->network->d_model, c->deviation);
     rs_ball_set(c->other, low);
     if (!(low > 0) || !rs_ball_less(c->lo, c->other)) return;
     arb_set(c->lo, c->other);

@@ -90,7 +90,7 @@ MUTATIONS = [
     ("C9", "attention, moved tokens", DEVIATION, "weight * site->deviation);", "0.95 * weight * site->deviation);", D),
     ("C9", "attention, moved weights", DEVIATION, "tv * site->diameter + weight", "0.95 * tv * site->diameter + weight", D),
     ("C9", "attention, slack of tau", DEVIATION, "slack[h] = 2 *", "slack[h] = 1.9 *", D),
-    ("C9", "enclosure, 2 of the deviation", CHAIN, "2.000001 * c->deviation", "1.9 * c->deviation", C),
+    ("C9", "enclosure, 2 of the deviation", DEVIATION, "2.000001 * deviation", "1.9 * deviation", D),
     ("P1", "the 4", BOUNDS, ".published_factor = 4", ".published_factor = 3.8", B),
     ("P1", "1.256", BOUNDS, ".published_range = 1.256", ".published_range = 1.3188", B),
     ("P1", "gamma_min, 2", BOUNDS, "double below = 2 *", "double below = 1.9 *", B),

@@ -186,6 +186,10 @@ static void main_terms(void **state)
     double bound = rs_deviation_norm(&low, &norm, 0.4); /* σ − ε/√d = 1.8 */
     assert_true(fabs(low / 1.8 - 1) < 1e-12 && fabs(bound / (3 * 0.4 / 1.8) - 1) < 1e-10);
 
+    /* tokens 0 and 1 that may both be 0.1 nearer to each other */
+    assert_true(fabs(rs_deviation_diameter(1, 4, 0.1) / 0.8 - 1) < 1e-6);
+    assert_true(rs_deviation_diameter(1, 4, 0.1) <= 0.8);
+
     rs_branch_norms norms = {.mlp = {.activation = RS_ACT_RELU, .up_two = 1, .down_two = 2}};
     rs_mlp_op mlp_op = {.activation = RS_ACT_RELU, .width = 4};
     rs_op_site site = {.longest = 1, .deviation = 0.01, .diameter = 0.1, .dim = 4, .tokens = 3};
