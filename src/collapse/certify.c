@@ -123,9 +123,10 @@ static rs_status set_meta(rs_result *result, const work *w, const rs_probe_input
                   (json_int_t)inputs->samples, "tokens", (json_int_t)inputs->begin[inputs->samples],
                   "longest", (json_int_t)inputs->longest, "shortest", (json_int_t)inputs->shortest);
     RS_TRY(rs_result_set_meta(result, "inputs", inputs_meta, err));
-    json_t *run =
-        json_pack("{s:s, s:b, s:s}", "precision", "f64", "rigorous", w->options->rigorous ? 1 : 0,
-                  "margin", w->options->rigorous ? "proved error bounds" : "1e-9 relative");
+    json_t *run = json_pack(
+        "{s:s, s:b, s:s}", "precision", "f64", "rigorous", w->options->rigorous ? 1 : 0, "margin",
+        w->options->rigorous ? "proved error bounds"
+                             : "1e-9 relative, 8 roundoffs of a state from below");
     return rs_result_set_meta(result, "run", run, err);
 }
 

@@ -84,11 +84,14 @@ typedef struct rs_certify_state {
     bool at_floor, equal; /* rounding; all rows are the same bit for bit */
     bool finite;
 } rs_certify_state;
+/* How large a diameter the rounding of a state's entries can amount to: that of a residual of 8
+ * units of roundoff of the state's size (certify_floor.c). */
+double rs_certify_floor(const rs_certify_state *state);
 
 /* What the leading-order law says of one layer on one sample. */
 typedef struct rs_certify_prediction {
-    double diameter, error; /* predicted; ‖R_pred − R‖_F/‖R‖_F */
-    const char *reason;     /* why there is none; NULL: there is one */
+    double diameter, residual, error; /* predicted, ‖R_pred‖_F; ‖R_pred − R‖_F/‖R‖_F */
+    const char *reason;               /* why there is none; NULL: there is one */
 } rs_certify_prediction;
 
 /* Certified and published skip strengths of one layer on one sample (certify_lambda.c). */
@@ -180,6 +183,8 @@ double rs_deviation_attention(double *slack, const rs_attention_op *op,
                               const rs_branch_norms *norms, const rs_op_site *site);
 double rs_deviation_mlp(const rs_mlp_op *op, const rs_branch_norms *norms, const rs_op_site *site,
                         double lipschitz, const rs_bound_constants *c);
+/* From below: the diameter of exact rows of width d of which the computed ones have this one. */
+double rs_deviation_diameter(double diameter, int64_t d, double deviation);
 /* Of skip·x + scale·y. */
 double rs_deviation_sum(double skip, double state, double longest_state, double scale, double op,
                         double longest_op);

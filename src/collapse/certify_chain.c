@@ -29,7 +29,8 @@ const char *rs_not_bilinear(const rs_attention_op *op)
 }
 
 /* What is measured in float64 by the pass itself errs by less than this, relatively; without
- * --rigorous that is stated, not proved. */
+ * --rigorous that is stated, not proved. What is claimed from below is also less by the rounding of
+ * the states at both ends (rs_certify_floor). */
 static const double MARGIN = 1e-9;
 
 typedef struct chain {
@@ -210,7 +211,10 @@ static void start(chain *c, int32_t source)
     double own = rs_gamma(d + 8) + (c->options->rigorous ? 0 : MARGIN);
     double tiny = state->equal ? 0 : 1e-150; /* squares of less underflow */
     rs_ball_set(c->hi, state->equal ? 0 : state->diameter * (1 + own) + tiny);
-    rs_ball_set(c->lo, fmax(0, state->diameter * (1 - own) - tiny));
+    /* Without --rigorous a state is known to its rounding only: what lies below is not measured. */
+    if (!c->options->rigorous) tiny += rs_certify_floor(state);
+    bool rounding = state->at_floor && !c->options->rigorous;
+    rs_ball_set(c->lo, rounding ? 0 : fmax(0, state->diameter * (1 - own) - tiny));
     c->deviation = 0;
     c->conditional = c->enclosed = false;
     c->failed = state->finite ? NULL : "the state that enters is not finite";
@@ -223,13 +227,22 @@ static void start(chain *c, int32_t source)
 static void enclose(chain *c, int32_t l)
 {
     const rs_certify_state *state = rs_pass_state(c->pass, c->sample, l + 1);
-    double d = (double)c->pass->network->d_model;
     if (!c->options->rigorous || c->conditional || !isfinite(c->deviation)) return;
-    double low = state->diameter * (1 - rs_gamma(d + 8)) - 2.000001 * c->deviation - 1e-150;
+    double low = rs_deviation_diameter(state->diameter, c->pass->network->d_model, c->deviation);
     rs_ball_set(c->other, low);
     if (!(low > 0) || !rs_ball_less(c->lo, c->other)) return;
     arb_set(c->lo, c->other);
     c->enclosed = true;
+}
+
+/* The layer's own rounding counts against what is said to be left behind it. */
+static void allow_rounding(chain *c, int32_t l)
+{
+    if (c->options->rigorous) return;
+    rs_ball_set(c->other, rs_certify_floor(rs_pass_state(c->pass, c->sample, l + 1)));
+    arb_sub(c->lo, c->lo, c->other, RS_BALL_BITS);
+    rs_ball_keep_lower(c->lo);
+    if (!arb_is_positive(c->lo)) arb_zero(c->lo);
 }
 
 static rs_certificate told(const chain *c, int32_t source)
@@ -278,6 +291,7 @@ static void run_chain(chain *c, rs_certify_layer *out, double *chains, int32_t s
         if (!c->options->rigorous && l > source) c->conditional = true;
         c->enclosed = false;
         if (l == source) enclose(c, l);
+        if (!c->failed) allow_rounding(c, l);
         rs_certificate t = told(c, source);
         if (out && l == source) out[l].one_step = t;
         if (out && source == 0) out[l].from_input = t;

@@ -29,6 +29,12 @@ double rs_deviation_norm(double *least_std, const rs_norm_site *site, double dev
     return (site->largest_gain * deviation / *least_std + 2 * rounding) * SLACK;
 }
 
+double rs_deviation_diameter(double diameter, int64_t d, double deviation)
+{
+    /* either row of the farthest pair may have moved; squares of less than 1e-150 underflow */
+    return diameter * (1 - rs_gamma((double)d + 8)) - 2.000001 * deviation - 1e-150;
+}
+
 /* ---- attention ---- */
 
 typedef struct vector {

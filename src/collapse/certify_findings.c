@@ -257,9 +257,11 @@ static rs_status rates(words *w)
     static const struct {
         const char *class, *words;
     } laws[] = {{"cubic", "the residual is cubed: collapse there is doubly exponential"},
-                {"linear", "the residual shrinks by a constant factor, the second eigenvalue of "
-                           "the mixing matrices"},
-                {"causal_half", "the residual halves: a causal mask over small logits"}};
+                {"linear",
+                 "the residual shrinks by a linear law (a causal mask or positions), never "
+                 "doubly exponentially; rate_measured has the factor"},
+                {"causal_half", "half of the residual is left, as measured and by the law of a "
+                                "causal mask over small logits"}};
     for (size_t k = 0; k < sizeof laws / sizeof *laws; k++) {
         char layers[240], message[500];
         int64_t cases = 0, total = 0;
@@ -309,8 +311,9 @@ static rs_status margin(words *w)
 {
     if (w->c->options->rigorous) return RS_OK;
     return say(w, RS_INFO, "certificate_margin", RS_NULL_INT, 1e-9,
-               "certificates take the float64 pass at its word, with a margin of 1e-9; beyond the "
-               "first layer of a chain they hang on the token stds and mixings it met",
+               "certificates take the float64 pass at its word, with a margin of 1e-9 and, from "
+               "below, of the states' rounding; beyond the first layer of a chain they hang on "
+               "the token stds and mixings it met",
                "--rigorous bounds every rounding instead");
 }
 

@@ -507,6 +507,7 @@ rs_status rs_certify_gather_pass(rs_certify_pass **out, const rs_network *networ
         status = rs_weights_open(&weights, RS_PRECISION_F64, rs_probe_weight_limit(), err);
     if (status == RS_OK) status = rs_runner_open(&runner, network, weights, context, err);
     if (status == RS_OK) status = run_batches(&g, runner, err);
+    if (status == RS_OK) status = rs_certify_mark_floor(g.pass, err);
     if (runner) rs_runner_close(runner);
     if (weights) rs_weights_close(weights);
     close_gather(&g);

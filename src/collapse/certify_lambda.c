@@ -316,7 +316,7 @@ static void theorems(rs_lambda_row *row, const rs_certify_lambda *lambda,
     rs_lambda_number eq7 = rs_lambda_published_eq7(facts, &wish);
     rs_lambda_number both = rs_lambda_published_both(facts, &wish);
     row->theorem_a = demand(&a, &row->failed_a);
-    row->theorem_a_layer = demand(&layer, NULL);
+    row->theorem_a_layer = demand(&layer, &row->failed_a_layer);
     row->theorem_b = demand(&second, &row->failed_b);
     row->theorem_d = demand(&fourth, &row->failed_d);
     row->eq7 = demand(&eq7, &row->failed_eq7);
@@ -360,19 +360,20 @@ static void without_norm(rs_lambda_row *row, const rs_lambda_quadratic *q)
     row->kept_now_error = NAN;
 }
 
-static rs_status one(rs_lambda_row *row, const rs_certify_lambda *lambda,
-                     const rs_certify_state *in, rs_lambda_layer *layer, const rs_branch *mixer,
-                     int32_t l, rs_lambda_arcs *arcs, rs_lambda_set *set, rs_error *err)
+static rs_status one(rs_lambda_row *row, const rs_certify_lambda *lambda, rs_lambda_layer *layer,
+                     const rs_branch *mixer, int32_t l, rs_lambda_arcs *arcs, rs_lambda_set *set,
+                     rs_error *err)
 {
     rs_lambda_quadratic quadratic;
     rs_lambda_facts facts;
     double kept = lambda->options->kept;
     row->told = true;
-    row->at_floor = in->at_floor;
     row->gain = lambda->gains[l];
     RS_TRY(rs_lambda_quadratic_set(&quadratic, layer, kept, err));
     row->exact_low = quadratic.low;
     row->exact_high = quadratic.high;
+    if (layer->norm.kind != RS_LAMBDA_NO_NORM)
+        row->failed_exact = "no norm after the sum (pre-norm)";
     RS_TRY(rs_lambda_facts_of(&facts, layer, err));
     theorems(row, lambda, &facts, mixer, l);
     if (layer->norm.kind == RS_LAMBDA_NO_NORM) {
@@ -414,8 +415,8 @@ rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, r
         const rs_certify_state *in = rs_pass_state(g->pass, g->batch.first + s, l);
         if (given.n < 2 || !in->finite || in->equal) continue;
         int thread = omp_get_thread_num();
-        rs_status status = one(row, lambda, in, &given, mixer, l, lambda->arcs[thread],
-                               &lambda->sets[thread], &error);
+        rs_status status =
+            one(row, lambda, &given, mixer, l, lambda->arcs[thread], &lambda->sets[thread], &error);
         if (status == RS_OK) status = consensus(row, lambda, &given, mixer, s, &error);
         /* A branch that is not finite: no row, and the findings of the pass say where. */
         if (status == RS_E_INPUT_FORMAT)
@@ -486,6 +487,7 @@ rs_status rs_certify_lambda_finish(rs_certify_lambda *lambda, const rs_certify_p
     for (int64_t s = 0; s < lambda->samples; s++)
         for (int32_t l = 0; l < lambda->network->n_layers; l++) {
             rs_lambda_row *row = &lambda->rows[s * lambda->network->n_layers + l];
+            row->at_floor = rs_pass_state(pass, s, l)->at_floor;
             if (row->told) smoothing(row, lambda, pass, s, l, mixing);
         }
     rs_free(mixing);

@@ -10,6 +10,7 @@ enum {
     LAYER,
     EXACT_LOW,
     EXACT_HIGH,
+    EXACT_FAILED,
     CERTIFIED,
     CERTIFIED_NEGATIVE,
     OWN,
@@ -18,6 +19,7 @@ enum {
     THEOREM_A,
     THEOREM_A_FAILED,
     THEOREM_A_LAYER,
+    THEOREM_A_LAYER_FAILED,
     THEOREM_B,
     THEOREM_B_FAILED,
     THEOREM_D,
@@ -42,6 +44,10 @@ static const rs_column columns[COLUMNS] = {
                        "without the norm of the sum: every λ ≤ this keeps the wanted fraction of "
                        "μ(X); null with lambda_exact_high: every λ does (L1)"),
     [EXACT_HIGH] = RS_REAL_COLUMN("lambda_exact_high", "certified", "and every λ ≥ this"),
+    [EXACT_FAILED] =
+        RS_TEXT_COLUMN("lambda_exact_failed", "certified",
+                       "hypothesis that fails here: behind a norm of the sum lambda_exact_low and "
+                       "_high speak of the sum that enters it, not of the layer"),
     [CERTIFIED] =
         RS_REAL_COLUMN("lambda_certified", "certified",
                        "with the norm of the sum: every λ ≥ this keeps the wanted fraction (L3); "
@@ -59,8 +65,10 @@ static const rs_column columns[COLUMNS] = {
         RS_TEXT_COLUMN("theorem_a_failed", "certified", "hypothesis that fails here"),
     [THEOREM_A_LAYER] = RS_REAL_COLUMN(
         "demanded_by_theorem_a_layer", "certified",
-        "with any gain, bias and epsilon, for one layer: keeps A of μ(rn(X) diag g), the spread "
-        "behind the norm without the branch, not of μ(X) (L7)"),
+        "with any gain, bias and epsilon, for one layer: every λ of at least this size keeps A of "
+        "μ(X) (L7)"),
+    [THEOREM_A_LAYER_FAILED] =
+        RS_TEXT_COLUMN("theorem_a_layer_failed", "certified", "hypothesis that fails here"),
     [THEOREM_B] = RS_REAL_COLUMN("demanded_by_theorem_b", "certified", "L8"),
     [THEOREM_B_FAILED] =
         RS_TEXT_COLUMN("theorem_b_failed", "certified", "hypothesis that fails here"),
@@ -115,9 +123,14 @@ static rs_status add_row(rs_table *t, int64_t s, int32_t l, const rs_lambda_row 
     const struct {
         size_t column;
         const char *text;
-    } texts[] = {{THEOREM_A_FAILED, r->failed_a},         {THEOREM_B_FAILED, r->failed_b},
-                 {THEOREM_D_FAILED, r->failed_d},         {EQ7_FAILED, r->failed_eq7},
-                 {CONSENSUS_FAILED, r->failed_consensus}, {SMOOTHING_FAILED, r->failed_smoothing}};
+    } texts[] = {{EXACT_FAILED, r->failed_exact},
+                 {THEOREM_A_FAILED, r->failed_a},
+                 {THEOREM_A_LAYER_FAILED, r->failed_a_layer},
+                 {THEOREM_B_FAILED, r->failed_b},
+                 {THEOREM_D_FAILED, r->failed_d},
+                 {EQ7_FAILED, r->failed_eq7},
+                 {CONSENSUS_FAILED, r->failed_consensus},
+                 {SMOOTHING_FAILED, r->failed_smoothing}};
     RS_TRY(rs_table_add_row(t, &row, err));
     rs_table_set_int(t, row, SAMPLE, s);
     rs_table_set_int(t, row, LAYER, l);

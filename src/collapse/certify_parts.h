@@ -11,6 +11,8 @@ rs_status rs_certify_gather_pass(rs_certify_pass **out, const rs_network *networ
                                  const rs_certify_options *options, rs_certify_lambda *lambda,
                                  const rs_context *context, rs_error *err);
 void rs_certify_pass_close(rs_certify_pass *pass); /* NULL is fine */
+/* certify_floor.c: a state that carries on what was rounding is rounding too (probe_floor.c). */
+rs_status rs_certify_mark_floor(rs_certify_pass *pass, rs_error *err);
 
 /* certify_published.c: the published bounds and the corrected recursion for all layers of a sample;
  * logs to base 10, NaN: none. */
@@ -29,6 +31,7 @@ void rs_certify_published(rs_published_row *out, const rs_certify_pass *pass,
 typedef struct rs_rate {
     const char *class; /* cubic, linear, causal_half, none */
     double measured;   /* relative residual behind the layer over the one before it */
+    double predicted;  /* the same with the predicted residual; NaN: none */
     double law;        /* |λ₂| that a linear law names; NaN */
     const char *evidence;
 } rs_rate;

@@ -86,7 +86,7 @@ rs_status rs_predict_begin_layer(rs_certify_gather *g, int32_t l, const double *
                         : in->at_floor                   ? "the entering residual is rounding"
                                                          : NULL;
         g->sample_predicts[s] = g->reasons[s] == NULL;
-        *slot(g, s, l) = (rs_certify_prediction){NAN, NAN, g->reasons[s]};
+        *slot(g, s, l) = (rs_certify_prediction){NAN, NAN, NAN, g->reasons[s]};
     }
     g->predicting = g->predicting && still(g);
     if (!g->predicting) return RS_OK;
@@ -395,7 +395,7 @@ static void compare(rs_certify_gather *g, int64_t s, int32_t l, const double *x)
     int64_t n = rs_batch_rows(g, s), d = g->network->d_model;
     int64_t all = g->batch.batch.begin[g->batch.batch.samples];
     const double *r = g->predicted.data + g->batch.batch.begin[s] * d;
-    double *mean = g->predicted.data + all * d, error = 0, norm = 0, most = 0;
+    double *mean = g->predicted.data + all * d, error = 0, norm = 0, own = 0, most = 0;
     rs_certify_prediction *out = slot(g, s, l);
     centre(g->wide.data, mean, x + g->batch.batch.begin[s] * d, n, d);
     memset(mean, 0, (size_t)d * sizeof *mean); /* the law's own mean: a constant of all rows */
@@ -405,6 +405,7 @@ static void compare(rs_certify_gather *g, int64_t s, int32_t l, const double *x)
         double expected = r[i] - mean[i % d], found = g->wide.data[i];
         error += (expected - found) * (expected - found);
         norm += found * found;
+        own += expected * expected;
     }
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < i; j++) {
@@ -414,6 +415,7 @@ static void compare(rs_certify_gather *g, int64_t s, int32_t l, const double *x)
             most = fmax(most, square);
         }
     out->diameter = sqrt(most);
+    out->residual = sqrt(own);
     out->error = norm > 0 ? sqrt(error / norm) : NAN;
     out->reason = NULL;
 }

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-/* How well the law has to give the next residual matrix, and how near a rate is to 1/2. */
-static const double AGREES = 0.25, NEAR_HALF = 0.05, SHRINKS = 0.95;
+/* How well a law has to give the next residual matrix, and the factor by which it shrinks. */
+static const double AGREES = 0.25, NEAR_LAW = 0.125, SHRINKS = 0.95;
 
 static double largest_second(const rs_certify_pass *pass, int64_t s, int32_t l)
 {
@@ -18,28 +18,38 @@ static double largest_second(const rs_certify_pass *pass, int64_t s, int32_t l)
     return most;
 }
 
+static bool near(double rate, double law)
+{
+    return fabs(rate - law) <= NEAR_LAW * law;
+}
+
+/* Which linear law the factor that was measured follows. The eigenvalue alone says little: a value
+ * matrix turns a layer of second eigenvalue 1/2 into one that keeps 0.06 or 0.86. */
 static rs_rate linear(const rs_certify_pass *pass, int64_t s, int32_t l, rs_rate rate,
                       const rs_certify_prediction *predicted)
 {
     const rs_branch *mixer = rs_layer_mixer(&pass->network->layers[l]);
-    bool causal = mixer->attention.causal;
+    bool causal = mixer->attention.causal, matrix = predicted->error <= AGREES;
     rate.law = largest_second(pass, s, l);
-    if (isnan(rate.law)) {
-        rate.evidence = "no eigenvalue of the mixing matrices was found";
-        return rate;
-    }
-    bool half = causal && fabs(rate.law - 0.5) <= NEAR_HALF;
-    if (half && (predicted->error <= AGREES || predicted->reason)) {
+    if (causal && near(rate.law, 0.5) && near(rate.measured, 0.5) &&
+        (matrix || predicted->reason)) {
         rate.class = "causal_half";
-        rate.evidence = predicted->reason
-                            ? "causal mixing matrices whose second eigenvalue is near 1/2"
-                            : "the causal linear law gives the next residual matrix";
-        return rate;
+        rate.evidence = matrix ? "half of the residual is left, and the causal linear law gives "
+                                 "its matrix"
+                               : "half of the residual is left, and the second eigenvalue of the "
+                                 "causal mixing matrices is near 1/2";
+    } else if (causal && matrix) {
+        rate.class = "linear";
+        rate.evidence = "the causal linear law gives the next residual matrix; rate_law leaves the "
+                        "values out";
+    } else if (near(rate.measured, rate.law)) {
+        rate.class = "linear";
+        rate.evidence = "the residual shrinks by the second eigenvalue of the mixing matrices";
+    } else {
+        rate.evidence = isnan(rate.law) ? "no eigenvalue of the mixing matrices was found"
+                                        : "the residual shrinks, not by the second eigenvalue of "
+                                          "the mixing matrices";
     }
-    rate.class = "linear";
-    rate.evidence = causal
-                        ? "causal mask: the second eigenvalue of the mixing matrices"
-                        : "positions in the logits: the second eigenvalue of the mixing matrices";
     return rate;
 }
 
@@ -50,17 +60,18 @@ rs_rate rs_certify_rate(const rs_certify_pass *pass, int64_t s, int32_t l)
     const rs_certify_prediction *predicted = &pass->predictions[s * pass->network->n_layers + l];
     rs_rate rate = {.class = "none",
                     .measured = out->relative_residual / in->relative_residual,
+                    .predicted = predicted->residual / out->norm_fro / in->relative_residual,
                     .law = NAN,
                     .evidence = "the tokens do not draw together here"};
     const rs_branch *mixer = rs_layer_mixer(layer);
     if (in->equal || in->diameter == 0) {
-        rate.measured = NAN;
+        rate.measured = rate.predicted = NAN;
         rate.evidence = "the tokens are equal already";
     } else if (!in->finite || !out->finite) {
-        rate.measured = NAN;
+        rate.measured = rate.predicted = NAN;
         rate.evidence = "not finite";
     } else if (in->at_floor) {
-        rate.measured = NAN;
+        rate.measured = rate.predicted = NAN;
         rate.evidence = "the entering residual is rounding";
     } else if (!mixer || mixer->scale == 0) {
         rate.evidence = "no attention in this layer";
@@ -73,7 +84,7 @@ rs_rate rs_certify_rate(const rs_certify_pass *pass, int64_t s, int32_t l)
                !rs_not_bilinear(&mixer->attention)) {
         rate.class = "cubic";
         rate.evidence = "the cubic law gives the next residual matrix";
-    } else if (out->at_floor && !rs_not_bilinear(&mixer->attention)) {
+    } else if (out->at_floor) {
         rate.evidence = "the residual falls to rounding within this layer";
     } else if (rs_not_bilinear(&mixer->attention) && !mixer->attention.cross &&
                rate.measured < SHRINKS) {

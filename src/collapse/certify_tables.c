@@ -54,6 +54,7 @@ enum {
     PREDICTION_ERROR,
     PREDICTION_FAILED,
     RATE_MEASURED,
+    RATE_PREDICTED,
     RATE_LAW,
     RATE_EVIDENCE,
     COLUMNS
@@ -156,6 +157,9 @@ static const rs_column bound_columns[COLUMNS] = {
         RS_TEXT_COLUMN("prediction_failed", "predicted", "why there is no prediction"),
     [RATE_MEASURED] = RS_REAL_COLUMN("rate_measured", "measured",
                                      "relative residual behind the layer over the one before it"),
+    [RATE_PREDICTED] =
+        RS_REAL_COLUMN("rate_predicted", "predicted",
+                       "the same with the predicted residual matrix, values and norms included"),
     [RATE_LAW] = RS_REAL_COLUMN("rate_law", "measured",
                                 "|λ₂| of the mixing matrices, the largest over heads"),
     [RATE_EVIDENCE] = RS_TEXT_COLUMN("rate_evidence", "measured", NULL),
@@ -244,6 +248,7 @@ static rs_status add_row(rs_table *t, const rs_certify_row *r, rs_error *err)
     RS_TRY(rs_table_set_text(t, row, PREDICTION_FAILED, r->predicted.reason, err));
     rs_table_set_real(t, row, TAU, r->tau);
     rs_table_set_real(t, row, RATE_MEASURED, r->rate.measured);
+    rs_table_set_real(t, row, RATE_PREDICTED, r->rate.predicted);
     rs_table_set_real(t, row, RATE_LAW, r->rate.law);
     RS_TRY(rs_table_set_text(t, row, RATE_CLASS, r->rate.class, err));
     return rs_table_set_text(t, row, RATE_EVIDENCE, r->rate.evidence, err);
@@ -269,6 +274,11 @@ static const rs_column summary_columns[] = {
      .type = RS_COLUMN_REAL,
      .provenance = "measured",
      .formula = "largest diameter that leaves the layer, over the samples"},
+    {.name = "at_floor",
+     .type = RS_COLUMN_BOOL,
+     .provenance = "measured",
+     .formula = "what was measured is rounding in the sample with the largest diameter: the proved "
+                "bounds may lie below it"},
     {.name = "at_most",
      .type = RS_COLUMN_REAL,
      .provenance = "certified",
@@ -317,11 +327,12 @@ static rs_status summary(rs_result *result, const rs_certified *c, rs_error *err
     for (int32_t l = 0; l < c->network->n_layers; l++) {
         double measured = NAN, log_most = -INFINITY, most = 0, least = INFINITY, tau = NAN;
         size_t row;
-        bool any = false;
+        bool any = false, rounding = false;
         for (int64_t s = 0; s < c->samples; s++) {
             const rs_certify_row *r = &c->rows[s * c->network->n_layers + l];
             if (!r->tokens) continue;
             any = true;
+            if (!(r->out->diameter <= measured)) rounding = r->out->at_floor;
             measured = fmax(measured, r->out->diameter);
             log_most = fmax(log_most, r->certificate.best.log_upper);
             most = fmax(most, r->certificate.best.upper);
@@ -332,11 +343,12 @@ static rs_status summary(rs_result *result, const rs_certified *c, rs_error *err
         rs_table_set_int(t, row, 0, l);
         if (!any) continue;
         rs_table_set_real(t, row, 1, measured);
-        rs_table_set_real(t, row, 2, most);
-        rs_table_set_real(t, row, 3, log_most);
-        rs_table_set_real(t, row, 4, least);
-        rs_table_set_real(t, row, 5, tau);
-        RS_TRY(rs_table_set_text(t, row, 6, common_rate(c, l), err));
+        if (isfinite(measured)) rs_table_set_bool(t, row, 2, rounding);
+        rs_table_set_real(t, row, 3, most);
+        rs_table_set_real(t, row, 4, log_most);
+        rs_table_set_real(t, row, 5, least);
+        rs_table_set_real(t, row, 6, tau);
+        RS_TRY(rs_table_set_text(t, row, 7, common_rate(c, l), err));
     }
     return RS_OK;
 }

@@ -150,6 +150,7 @@ rs_lambda_answer rs_lambda_set_answer(const rs_lambda_set *set, double lambda);
 typedef struct rs_lambda_facts {
     int64_t n, d;
     double diversity;        /* ν = μ(X)/√(nd), rounded down; at most 1 for rows of norm √d */
+    double diversity_most;   /* the same, rounded up */
     double branch_diversity; /* μ(O)/√(nd), rounded up */
     double row_gain;         /* c = max_i ‖o_i‖/√d of this O, rounded up */
     double row_ratio; /* max_i √(‖o_i‖² + dε)/‖x_i‖ (features centred first under LayerNorm,
@@ -181,8 +182,9 @@ typedef struct rs_lambda_wish {
  * Hypotheses: post-norm, gain 1, bias 0, ε = 0, rows of norm √d. */
 rs_lambda_number rs_lambda_theorem_a(const rs_lambda_facts *facts, const rs_lambda_wish *wish);
 /* Theorem A for one layer with any gain, bias and epsilon (L7; ERRATA 2, 3): every |λ| ≥ value has
- * μ(norm(λX + O))/√d ≥ kept·μ(rn(X)diag g). Uses facts->row_ratio; no hypothesis but a norm and no
- * zero row. */
+ * μ(norm(λX + O)) ≥ kept·μ(X). Uses facts->row_ratio. Hypotheses: a norm, no zero row, and that the
+ * norm by itself leaves more than that, √d·μ(rn(X)diag g) > kept·μ(X): no λ can leave more of it.
+ */
 rs_lambda_number rs_lambda_theorem_a_layer(const rs_lambda_facts *facts, double kept);
 /* Theorem B (L8): (1 − L/√(λ² − c²))/(1 + c/|λ|) ≥ kept. No condition on diversity. Hypotheses as
  * theorem A. */

@@ -126,8 +126,9 @@ rs_status rs_lambda_facts_of(rs_lambda_facts *out, const rs_lambda_layer *layer,
     rs_span input = rs_span_sqrt(rs_span_div(moments.alpha, size));
     rs_span branch = rs_span_sqrt(rs_span_div(moments.gamma, size));
     out->diversity = fmax(scaled(input, moments.scale_x).low, 0);
+    out->diversity_most = scaled(input, moments.scale_x).high;
     out->branch_diversity = scaled(branch, moments.scale_o).high;
-    if (moments.equal) out->diversity = 0;
+    if (moments.equal) out->diversity = out->diversity_most = 0;
     if (moments.gamma.high == 0) out->branch_diversity = 0;
     for (int64_t i = 0; i < layer->n; i++)
         add_row(out, layer, i, scratch);

@@ -50,6 +50,7 @@ static rs_lambda_number no_number(const char *failed)
 static const char wish_text[] = "0 < kept < 1 and at least one layer";
 static const char diverse_text[] = "the tokens of the input differ";
 static const char gain_text[] = "a bound on the branch's rows";
+static const char spare_text[] = "the norm without the branch leaves more than kept of mu(X)";
 
 static bool wish_holds(const rs_lambda_wish *wish)
 {
@@ -132,8 +133,11 @@ rs_lambda_number rs_lambda_theorem_a_layer(const rs_lambda_facts *facts, double 
     if (failed) return no_number(failed);
     if (!wish_holds(&wish)) return no_number(wish_text);
     if (!(facts->unit_diversity > 0)) return no_number(diverse_text);
-    rs_span half = rs_span_div(allowance(&wish, facts->unit_diversity),
-                               rs_span_mul(rs_span_of(2), rs_span_of(facts->largest_gain)));
+    /* what the norm alone leaves beyond the wanted share of μ(X) is what the turn may take */
+    rs_span wanted = rs_span_mul(rs_span_of(kept), rs_span_of(facts->diversity_most));
+    rs_span spare = rs_span_sub(rs_span_of(facts->unit_diversity), wanted);
+    if (!(spare.low > 0)) return no_number(spare_text);
+    rs_span half = rs_span_div(spare, rs_span_mul(rs_span_of(2), rs_span_of(facts->largest_gain)));
     /* A drift of √2 is the most that one right angle makes; beyond it the bound says nothing. */
     half.low = fmin(half.low, 0.70710678);
     half.high = fmin(half.high, 0.70710679);

@@ -63,6 +63,9 @@ for r in bounds:
     assert r["predicted"] is not None or r["prediction_failed"], r
     if "--rigorous" in sys.argv[2]:
         assert r["certified_at_least"] > 0.99 * r["measured_diameter"] and r["at_least_by"], r
+for r in tables["lambda"]:
+    assert r["lambda_exact_failed"] == "no norm after the sum (pre-norm)", r
+    assert (r["demanded_by_theorem_a_layer"] is None) == (r["theorem_a_layer_failed"] is not None), r
 for name in ("lambda_exact_low lambda_exact_high lambda_certified demanded_by_theorem_a demanded_by_eq7 weights_only_gain "
              "consensus_multiplier over_smoothing_v").split():
     assert name in tables["lambda"][0], name

@@ -176,13 +176,48 @@ static void sums(void **state)
     assert_true(bound >= 16 * 0x1p-53 && bound < 1e-14);
 }
 
+/* The main terms by value, where rounding is nothing beside them: a search does not see 5 % of a
+ * bound that is loose. */
+static void main_terms(void **state)
+{
+    (void)state;
+    double low;
+    rs_norm_site norm = {.largest_gain = 3, .least_std = 2, .longest = 1e-9, .dim = 4};
+    double bound = rs_deviation_norm(&low, &norm, 0.4); /* σ − ε/√d = 1.8 */
+    assert_true(fabs(low / 1.8 - 1) < 1e-12 && fabs(bound / (3 * 0.4 / 1.8) - 1) < 1e-10);
+
+    /* tokens 0 and 1 that may both be 0.1 nearer to each other */
+    assert_true(fabs(rs_deviation_diameter(1, 4, 0.1) / 0.8 - 1) < 1e-6);
+    assert_true(rs_deviation_diameter(1, 4, 0.1) <= 0.8);
+
+    rs_branch_norms norms = {.mlp = {.activation = RS_ACT_RELU, .up_two = 1, .down_two = 2}};
+    rs_mlp_op mlp_op = {.activation = RS_ACT_RELU, .width = 4};
+    rs_op_site site = {.longest = 1, .deviation = 0.01, .diameter = 0.1, .dim = 4, .tokens = 3};
+    bound = rs_deviation_mlp(&mlp_op, &norms, &site, 2, &rs_bounds_exact);
+    assert_true(fabs(bound / 0.02 - 1) < 1e-10);
+
+    /* ‖W_Q‖ = 2, ‖W_K‖ = 3, ‖W_h‖ = 5, ‖x‖ ≤ 1, ε = .01, δ = .1: the range is
+     * 2ε(3δ + 2·3ε) + 2(2 + 2ε)3ε; t = range/4, slack 2t, deviation 5(tδ + ε) */
+    rs_head_norms head = {.qk = {.left_two = 2, .right_two = 3}, .w = {.two = 5, .right_two = 1}};
+    rs_attention_op op = {.heads = 1,
+                          .kv_heads = 1,
+                          .head_dim = 4,
+                          .value_dim = 4,
+                          .scale = 1,
+                          .temperature = 1,
+                          .mix_softmax = 1};
+    double slack, tv = 0.25 * (0.02 * (0.3 + 0.06) + 2 * 2.02 * 0.03);
+    norms = (rs_branch_norms){.heads = &head, .n_heads = 1};
+    bound = rs_deviation_attention(&slack, &op, &norms, &site);
+    assert_true(fabs(slack / (2 * tv) - 1) < 1e-10);
+    assert_true(fabs(bound / (5 * (tv * 0.1 + 0.01)) - 1) < 1e-10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms),
-        cmocka_unit_test(mlps),
-        cmocka_unit_test(attention),
-        cmocka_unit_test(sums),
+        cmocka_unit_test(norms), cmocka_unit_test(mlps),       cmocka_unit_test(attention),
+        cmocka_unit_test(sums),  cmocka_unit_test(main_terms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

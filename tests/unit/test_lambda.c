@@ -203,6 +203,7 @@ static void check_facts(const golden *g)
     rs_lambda_facts facts;
     OK(rs_lambda_facts_of(&facts, &g->layer, &err));
     check_fact(g, "diversity", facts.diversity, -1);
+    check_fact(g, "diversity", facts.diversity_most, 1);
     check_fact(g, "branch_diversity", facts.branch_diversity, 1);
     check_fact(g, "row_gain", facts.row_gain, 1);
     check_fact(g, "row_ratio", facts.row_ratio, 1);
@@ -317,6 +318,39 @@ static void theorems_have_their_closed_forms(void **state)
     is_near("with sqrt 2", rs_lambda_theorem_d_drift(&facts, 0.25, 3, true).value, sqrt(2) / 3,
             1e-14);
     assert_false(rs_lambda_theorem_d_drift(&facts, 0.25, 1.5, false).valid);
+}
+
+/* L7: rows (1, 0), (0, 1), branch swapped, gain g(3, 1), so √d·μ(rn(X)diag g) = g√10, μ(X) = 1,
+ * c = 1 and κ = (g√10 − kept)/(3g·2). */
+static void theorem_a_of_one_layer_keeps_a_share_of_its_input(void **state)
+{
+    (void)state;
+    const double scales[] = {1, 0.3, 0.1};
+    for (size_t i = 0; i < 3; i++) {
+        double gain[] = {3 * scales[i], scales[i]}, kept = 0.9;
+        rs_lambda_layer layer = layer_of(IDENTITY, SWAP, 2, 2, RS_LAMBDA_RMSNORM);
+        rs_lambda_facts facts;
+        layer.norm.gain = gain;
+        OK(rs_lambda_facts_of(&facts, &layer, &err));
+        rs_lambda_number got = rs_lambda_theorem_a_layer(&facts, kept);
+        double drift = (scales[i] * sqrt(10) - kept) / (6 * scales[i]);
+        if (drift < 0) { /* 0.316 of μ is all that this gain leaves of any λX */
+            assert_true(isnan(got.value) && !got.valid);
+            assert_string_equal(got.failed_hypothesis,
+                                "the norm without the branch leaves more than kept of mu(X)");
+            continue;
+        }
+        assert_true(got.valid);
+        /* the bounds on all roundings come to 1e-13 of the spread, and √10 g − 0.9 cancels */
+        is_near("L7", got.value, 1 / sin(2 * asin(drift / 2)), 1e-11);
+        assert_true(got.value >= 1 / sin(2 * asin(drift / 2)) * (1 - 1e-15));
+        rs_lambda_arcs *arcs = arcs_of(&layer);
+        double target = kept * rs_lambda_input_value(arcs).value;
+        for (double sign = -1; sign < 2; sign += 2)
+            for (double more = 1; more < 1e6; more *= 1.7)
+                assert_true(rs_lambda_value_at(arcs, sign * more * got.value).value >= target);
+        rs_lambda_arcs_close(arcs);
+    }
 }
 
 static void every_hypothesis_is_named_when_it_fails(void **state)
@@ -752,6 +786,7 @@ int main(void)
         cmocka_unit_test(the_swapped_pair_has_its_closed_forms),
         cmocka_unit_test(a_causal_pair_has_its_closed_forms),
         cmocka_unit_test(theorems_have_their_closed_forms),
+        cmocka_unit_test(theorem_a_of_one_layer_keeps_a_share_of_its_input),
         cmocka_unit_test(every_hypothesis_is_named_when_it_fails),
         cmocka_unit_test(weights_only_gains_have_their_closed_forms),
         cmocka_unit_test(over_smoothing_has_its_closed_form),

@@ -172,11 +172,7 @@ static double theorem_a_layer_ratio(trial *t)
     rs_lambda_number demanded = rs_lambda_theorem_a_layer(&facts, kept);
     if (!demanded.valid || demanded.value > 1e12) return NAN;
     real lambda = (real)demanded.value * (take(t) > 0 ? 1 : -1) * (take(t) > 0 ? 1 : 3);
-    rs_lambda_layer still = m.layer; /* rn(X)diag g */
-    double nothing[MAX_N * MAX_D] = {0};
-    still.branch = nothing;
-    still.norm.epsilon = 0;
-    real wanted = (real)kept * mu_after(&still, 1);
+    real wanted = (real)kept * mu_of_doubles(m.x, t->n, t->d) / sqrtl((real)t->d);
     return (double)(wanted / mu_after(&m.layer, lambda)) - ORACLE;
 }
 
@@ -762,7 +758,7 @@ static const property properties[] = {
      0.95},
     {"L3-L5 partition", set_ratio, 1500, 4, 0.99, 0, 0},
     {"L6 theorem A", theorem_a_ratio, 300, 400, 0.99, RS_LAMBDA_THEOREM_A, 0.95},
-    {"L7 theorem A, one layer", theorem_a_layer_ratio, 300, 400, 0.99, RS_LAMBDA_THEOREM_A_LAYER,
+    {"L7 theorem A, one layer", theorem_a_layer_ratio, 640, 400, 0.99, RS_LAMBDA_THEOREM_A_LAYER,
      0.95},
     {"L8 theorem B", theorem_b_ratio, 300, 400, 0.99, RS_LAMBDA_THEOREM_B_LIPSCHITZ, 0.95},
     {"L8 theorem B, stretch", theorem_b_ratio, 40, 400, 0.99, RS_LAMBDA_THEOREM_B_STRETCH, 0.95},

@@ -102,6 +102,14 @@ static void exact_cases(void **state)
     assert_true(bound >= 5e-324 && bound < 1e-322);
     assert_true(rs_length_bound(small, 2) >= 5e-300 && rs_length_bound(large, 2) < 5.1e300);
     assert_true(rs_gamma(1e17) == INFINITY && rs_gamma(10) > 10 * 0x1p-53);
+    /* rows (3, -4), (6, 8), (1, 0): longest 10, column sums 10 and 12, row sums at most 14 */
+    double plain[] = {3, -4, 6, 8, 1, 0}, sums[2];
+    rs_plain_norms norms;
+    rs_plain_bounds(&norms, sums, plain, 3, 2);
+    assert_true(norms.longest_row >= 10 && norms.longest_row < 10 * (1 + 1e-12));
+    assert_true(norms.one >= 12 && norms.one < 12 * (1 + 1e-12));
+    assert_true(norms.inf >= 14 && norms.inf < 14 * (1 + 1e-12));
+    assert_true(norms.fro >= sqrt(126) && norms.fro < sqrt(126) * (1 + 1e-12));
 }
 
 /* ‖Mv‖/‖v‖ by a long power iteration: from below, in long double. */
