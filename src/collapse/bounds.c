@@ -271,9 +271,10 @@ double rs_recursion_bound(double log_q, const rs_recursion_step *step, const rs_
         inf += head->qk_one * head->w_inf;
     }
     if (!isfinite(one)) return INFINITY;
-    return log_q + log_sum(step->skip, step->scale * one, log_q) +
-           log_sum(step->skip, step->scale * inf, log_q) + log10(step->mlp_one) +
-           log10(step->mlp_inf);
+    double next = log_q + log_sum(step->skip, step->scale * one, log_q) +
+                  log_sum(step->skip, step->scale * inf, log_q) + log10(step->mlp_one) +
+                  log10(step->mlp_inf);
+    return isfinite(next) ? next + 1e-12 * (10 + fabs(log_q) + fabs(next)) : next;
 }
 
 double rs_centre_factor(int64_t n, const rs_bound_constants *c)

@@ -107,7 +107,9 @@ typedef struct rs_head_sums {
     double range;        /* measured max_i range_j E_ij; NaN: bounded by 2 qk_one q */
 } rs_head_sums;
 /* log10 of q' from log10 of q = ‖R‖₁‖R‖∞: q' = q (|skip| + α Λ₁κ₁q)(|skip| + α Λ∞κ∞q). mlp_one,
- * mlp_inf: factors of an MLP behind it (1: none). */
+ * mlp_inf: factors of an MLP behind it (1: none). Rounded up: all terms are positive, so up to 4096
+ * heads lose less than 1e-12 of what the logarithms are of, and each logarithm (or power below
+ * 10^300) less than 1e-12 of itself; the result is raised by 1e-12 (10 + |log_q| + |result|). */
 typedef struct rs_recursion_step {
     const rs_head_sums *heads;
     int32_t n_heads;

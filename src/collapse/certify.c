@@ -88,7 +88,7 @@ static void fill_sample(work *w, int64_t s)
     if (w->pass->tokens[s] == 0) return;
     rs_certify_chains(w->layers, c->chains, w->pass, w->norms, s, &chain, w->heads, w->slack);
     rs_certify_chains(NULL, c->weight_chains, w->pass, w->norms, s, &weights, w->heads, w->slack);
-    rs_certify_published(w->published, w->pass, w->norms, s, w->sums, &rs_bounds_exact);
+    rs_certify_published(w->published, w->pass, w->norms, s, w->sums, &chain);
     for (int32_t l = 0; l < layers; l++)
         c->rows[s * layers + l] = (rs_certify_row){
             .sample = s,

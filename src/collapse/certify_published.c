@@ -134,12 +134,22 @@ static double log_of(double x)
     return x > 0 ? log10(x) : (double)-INFINITY;
 }
 
+/* log10 of ‖R‖₁,∞ of a measured state, rounded up. About the mean that was found, the entries of R
+ * are wrong by three roundings of the largest of their column, and the sums by their own. */
+static double log_of_measured(const rs_certify_pass *pass, int64_t s, int32_t l)
+{
+    const rs_certify_state *state = rs_pass_state(pass, s, l);
+    double count = (double)(pass->tokens[s] + pass->network->d_model);
+    if (state->equal) return -INFINITY;
+    return log10(state->residual_1inf * (1 + rs_gamma(8 * count)) + 1e-150) + 1e-12;
+}
+
 static void recursion(rs_published_row *row, depth *so_far, layer_numbers *n, rs_head_sums *heads,
                       const rs_certify_pass *pass, int64_t s, int32_t l,
-                      const rs_bound_constants *c)
+                      const rs_chain_options *options)
 {
-    double r = rs_pass_state(pass, s, l)->residual_1inf;
-    double centre = log10(rs_centre_factor(pass->tokens[s] > 1 ? pass->tokens[s] : 2, c));
+    const rs_bound_constants *c = &options->constants;
+    double centre = log10(rs_centre_factor(pass->tokens[s] > 1 ? pass->tokens[s] : 2, c)) + 1e-12;
     row->log_recursion = row->log_recursion_layer = NAN;
     if (!so_far->recursion_failed) {
         so_far->log_q = rs_recursion_bound(so_far->log_q, &n->step, c);
@@ -149,22 +159,25 @@ static void recursion(rs_published_row *row, depth *so_far, layer_numbers *n, rs
     const rs_branch *mixer = rs_layer_mixer(&pass->network->layers[l]);
     const rs_certify_head *seen =
         rs_pass_heads(pass, s, l, mixer - pass->network->layers[l].branches);
+    /* a measured range has rounding that is not bounded: then the one that the norms prove */
     for (int32_t h = 0; h < n->step.n_heads; h++)
-        heads[h].range = seen[h].range * (1 + 1e-9);
-    row->log_recursion_layer = 0.5 * rs_recursion_bound(2 * log_of(r), &n->step, c) + centre;
+        heads[h].range = options->rigorous ? NAN : seen[h].range * (1 + 1e-9);
+    row->log_recursion_layer =
+        0.5 * rs_recursion_bound(2 * log_of_measured(pass, s, l), &n->step, c) + centre;
 }
 
 void rs_certify_published(rs_published_row *out, const rs_certify_pass *pass,
                           const rs_weight_norms *norms, int64_t s, rs_head_sums *heads,
-                          const rs_bound_constants *c)
+                          const rs_chain_options *options)
 {
+    const rs_bound_constants *c = &options->constants;
     double first = rs_pass_state(pass, s, 0)->residual_1inf;
     depth so_far = {.gamma = NAN,
                     .beta = NAN,
                     .heads = 1,
                     .scale = NAN,
                     .lipschitz = 1,
-                    .log_q = 2 * log_of(first)};
+                    .log_q = 2 * log_of_measured(pass, s, 0)};
     for (int32_t l = 0; l < pass->network->n_layers; l++) {
         const rs_layer *layer = &pass->network->layers[l];
         const rs_certify_state *in = rs_pass_state(pass, s, l);
@@ -186,6 +199,6 @@ void rs_certify_published(rs_published_row *out, const rs_certify_pass *pass,
         row->log_depth = rs_published_depth(log_of(first), factor, l + 1);
         row->log_layer = rs_published_layer(log_of(in->residual_1inf), n.gamma, n.beta, n.heads,
                                             n.scale, n.lipschitz, c);
-        recursion(row, &so_far, &n, heads, pass, s, l, c);
+        recursion(row, &so_far, &n, heads, pass, s, l, options);
     }
 }
