@@ -415,6 +415,11 @@ static void diameter_tight(void **state)
     }
     assert_true(plain_wrong > 200);
     assert_int_equal(small_wrong, 4000);
+    /* edited attention aI + bP by value: ‖W_h‖(|a| + |b| tanh(qk δ²/4))δ */
+    rs_head_bound edited = {
+        .qk_norm = 2, .value_norm = 3, .measured = NAN, .identity = 0.5, .softmax = 2};
+    double edge = bound_attention(1, &edited, 1, &rs_bounds_exact);
+    assert_true(fabs(edge / (3 * (0.5 + 2 * tanh(0.5))) - 1) < 1e-12);
 }
 
 /* ERRATA 4: positions and soft-capping break the bilinear statement; τ of the mixing holds. */
