@@ -203,18 +203,6 @@ static void one_head(double *out, const double *x, const double *p, const double
     multiply_transposed(out, d, mixed, vd, f->w_o + head * vd, width, n, d, vd, 0);
 }
 
-void rs_frozen_head(double *x, int32_t head, const rs_frozen_branch *f, double *scratch)
-{
-    int64_t n = f->n, d = f->d;
-    double *in = scratch;
-    memcpy(in, x, (size_t)(n * d) * sizeof *in);
-    rs_frozen_apply(in, &f->before, n, d, false);
-    one_head(x, in, f->mixing + head * n * n, NULL, head, f, scratch + n * d);
-    rs_frozen_apply(x, &f->inside, n, d, false);
-    for (int64_t i = 0; i < n * d && f->scale != 1; i++)
-        x[i] *= f->scale;
-}
-
 void rs_frozen_code_head(double *out, const double *x, const double *p, int32_t head,
                          const rs_frozen_branch *f, double *scratch)
 {

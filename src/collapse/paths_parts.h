@@ -50,12 +50,33 @@ size_t rs_frozen_scratch(const rs_frozen_branch *f, int64_t slots);
  */
 void rs_frozen_attend(double *const *out, double *const *x, int64_t slots,
                       const rs_frozen_branch *f, double *scratch);
-/* x <- scale inside(P_h before(x) W_h) for one head. scratch: of one slot. */
-void rs_frozen_head(double *x, int32_t head, const rs_frozen_branch *f, double *scratch);
 /* out (n×d) = P_h (x W_V,h + b_V,h) W_O,h + b_O for one head, norms left out; p: its mixing matrix.
  */
 void rs_frozen_code_head(double *out, const double *x, const double *p, int32_t head,
                          const rs_frozen_branch *f, double *scratch);
+
+/* ---- individual paths (paths_single.c) ---- */
+
+enum { RS_PATH_NO_HEAD = -1 };
+
+/* One path behind the branch that was passed last. state: width NO_HEAD: unused, it is the state
+ * without heads; 0: n×d; above: B (width×d) and behind it A (n×width), the state being A B. */
+typedef struct rs_single_path {
+    int64_t width;
+    double *state, *product; /* [n*d] [n*n] */
+} rs_single_path;
+
+/* Numbers of scratch that an attention needs here; to finish, n*d. */
+size_t rs_single_scratch(const rs_frozen_branch *f);
+/* Through the branch by that head (-1: the skip). start: the state without heads before the
+ * branch, rows: the diagonal [n] of its product. */
+void rs_single_advance(rs_single_path *path, int32_t head, const double *start, const double *rows,
+                       const rs_frozen_branch *f, double *scratch);
+/* That diagonal through the branch by the skip. */
+void rs_single_rows(double *rows, const rs_frozen_branch *f);
+/* Multiplies the state out. */
+void rs_single_finish(rs_single_path *path, const double *start, const double *rows, int64_t n,
+                      int64_t d, double *scratch);
 
 /* RS_E_NOT_FINITE where a state holds NaN or infinity: what leaves a branch of that layer (KINDS:
  * the layer), or for layer -1 the embedding (paths_measures.c). */

@@ -33,8 +33,10 @@ typedef struct pass {
     double **slot; /* [n_slots]: embedding by length and rest, sources the same, then by layer */
     double **out;  /* [n_slots+1]: what a branch makes of them; the last one: of nothing */
     double *out_room;
-    bool *live;       /* [n_slots]: not zero */
-    double **scratch; /* [threads] */
+    bool *live;             /* [n_slots]: not zero */
+    double **scratch;       /* [threads] */
+    rs_single_path *single; /* [paths] */
+    double *rows;           /* [n]: the product of a path without heads is diagonal */
     double **from,
         **to; /* [n_slots+1]: those of slot and out that are live, and the branch's own */
 } pass;
@@ -129,50 +131,24 @@ static void combine_all(pass *p, int32_t layer, bool attends)
 
 /* ---- individual paths ---- */
 
-static void scale_rows(double *product, const rs_frozen_norm *norm, int64_t n)
-{
-    for (int64_t i = 0; i < n && norm->kind != RS_NORM_NONE; i++)
-        multiply_all(product + i * n, norm->factor[i], n);
-}
-
-/* Row scales multiply up; only ratios of the product are asked for. */
-static void keep_in_range(double *product, int64_t count)
-{
-    double most = 0;
-    for (int64_t i = 0; i < count; i++)
-        most = fmax(most, fabs(product[i]));
-    if (most > 0 && isfinite(most) && (most < 0x1p-300 || most > 0x1p300))
-        multiply_all(product, ldexp(1, -ilogb(most)), count);
-}
-
-static void advance_path(pass *p, size_t path, double *scratch)
-{
-    int64_t n = p->n, d = p->d;
-    int32_t head = p->set->choice[path * (size_t)p->plan->n_hops + (size_t)p->hop];
-    double *state = p->sums->path_state + path * (size_t)(n * d);
-    double *product = p->sums->path_product + path * (size_t)(n * n);
-    if (head < 0) {
-        multiply_all(state, p->f.skip, n * d);
-    } else {
-        rs_frozen_head(state, head, &p->f, scratch);
-        scale_rows(product, &p->f.before, n);
-        memcpy(scratch, product, (size_t)(n * n) * sizeof *product);
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)n, (blasint)n, (blasint)n,
-                    1, p->mixing + head * n * n, (blasint)n, scratch, (blasint)n, 0, product,
-                    (blasint)n);
-        scale_rows(product, &p->f.inside, n);
-    }
-    rs_frozen_apply(state, &p->f.after, n, d, false);
-    scale_rows(product, &p->f.after, n);
-    keep_in_range(product, n * n);
-}
-
+/* Before the sums go through the branch: slot 0 is what paths without heads are. */
 static void advance_paths(pass *p)
 {
     int64_t paths = p->set ? (int64_t)p->set->n : 0;
 #pragma omp parallel for num_threads(p->context->threads) schedule(dynamic)
     for (int64_t i = 0; i < paths; i++)
-        advance_path(p, (size_t)i, p->scratch[omp_get_thread_num()]);
+        rs_single_advance(&p->single[i], p->set->choice[i * p->plan->n_hops + p->hop], p->slot[0],
+                          p->rows, &p->f, p->scratch[omp_get_thread_num()]);
+    if (paths) rs_single_rows(p->rows, &p->f);
+}
+
+static void finish_paths(pass *p)
+{
+    int64_t paths = p->set ? (int64_t)p->set->n : 0;
+#pragma omp parallel for num_threads(p->context->threads) schedule(dynamic)
+    for (int64_t i = 0; i < paths; i++)
+        rs_single_finish(&p->single[i], p->slot[0], p->rows, p->n, p->d,
+                         p->scratch[omp_get_thread_num()]);
 }
 
 static rs_status pass_branch(pass *p, rs_error *err)
@@ -193,8 +169,8 @@ static rs_status pass_branch(pass *p, rs_error *err)
     }
     rs_frozen_measure(&p->f.after, &branch->after, p->in, p->n, p->d);
     if (attends) attend_all(p);
-    combine_all(p, hop->layer, attends);
     advance_paths(p);
+    combine_all(p, hop->layer, attends);
     if (p->sums->injected && hop->branch == layer->n_branches - 1) {
         const double *own = p->slot[layer_slot(p, hop->layer)];
         p->sums->injection[hop->layer] = sqrt(rs_dot(own, own, count));
@@ -242,17 +218,6 @@ static rs_status on_attention(void *user, const rs_attention_view *view, rs_erro
     return RS_OK;
 }
 
-static void start_paths(pass *p, const double *state)
-{
-    int64_t n = p->n, d = p->d;
-    for (size_t i = 0; p->set && i < p->set->n; i++) {
-        double *product = p->sums->path_product + i * (size_t)(n * n);
-        memcpy(p->sums->path_state + i * (size_t)(n * d), state, (size_t)(n * d) * sizeof *state);
-        for (int64_t r = 0; r < n; r++)
-            product[r * n + r] = 1;
-    }
-}
-
 static rs_status on_state(void *user, rs_site site, int32_t layer, const rs_state_view *view,
                           rs_error *err)
 {
@@ -263,7 +228,6 @@ static rs_status on_state(void *user, rs_site site, int32_t layer, const rs_stat
         RS_TRY(rs_path_check_finite(view->data, p->n * p->d, -1, RS_BRANCH_KINDS, err));
         memcpy(p->slot[0], view->data, bytes);
         p->live[0] = true;
-        start_paths(p, view->data);
     }
     if (layer == p->network->n_layers) memcpy(p->sums->output, view->data, bytes);
     return RS_OK;
@@ -318,6 +282,22 @@ static rs_status open_sums(pass *p, bool by_layer, rs_error *err)
     return got ? RS_OK : rs_fail_memory(err, "sums over paths", 0);
 }
 
+static rs_status open_paths(pass *p, rs_error *err)
+{
+    size_t paths = p->set ? p->set->n : 0, count = (size_t)(p->n * p->d);
+    p->single = rs_calloc(paths, sizeof *p->single);
+    p->rows = rs_malloc((size_t)p->n, sizeof *p->rows);
+    if (!p->single || !p->rows) return rs_fail_memory(err, "single paths", 0);
+    for (size_t i = 0; i < paths; i++)
+        p->single[i] =
+            (rs_single_path){.width = RS_PATH_NO_HEAD,
+                             .state = p->sums->path_state + i * count,
+                             .product = p->sums->path_product + i * (size_t)(p->n * p->n)};
+    for (int64_t i = 0; i < p->n; i++)
+        p->rows[i] = 1;
+    return RS_OK;
+}
+
 static void set_slots(pass *p, bool by_layer)
 {
     int64_t count = p->n * p->d;
@@ -335,7 +315,7 @@ static void set_slots(pass *p, bool by_layer)
 /* Scratch that the widest attention needs, and the most heads. */
 static void widest(const pass *p, size_t *scratch, int64_t *heads)
 {
-    *scratch = (size_t)(p->n * p->n);
+    *scratch = (size_t)(p->n * p->d);
     *heads = 1;
     for (int32_t i = 0; i < p->plan->n_hops; i++) {
         const rs_path_hop *hop = &p->plan->hops[i];
@@ -346,6 +326,8 @@ static void widest(const pass *p, size_t *scratch, int64_t *heads)
         like.kv_heads = op->kv_heads;
         like.value_dim = op->value_dim;
         size_t need = rs_frozen_scratch(&like, p->group);
+        if (need > *scratch) *scratch = need;
+        need = rs_single_scratch(&like);
         if (need > *scratch) *scratch = need;
         if (op->heads > *heads) *heads = op->heads;
     }
@@ -362,6 +344,7 @@ static rs_status open_pass(pass *p, bool by_layer, rs_error *err)
     widest(p, &scratch, &heads);
     RS_TRY(check_size(p, slots, p->set ? (int64_t)p->set->n : 0, heads, err));
     RS_TRY(open_sums(p, by_layer, err));
+    RS_TRY(open_paths(p, err));
     p->joined = states(3, p->n, p->d);
     p->mixing = states(heads, p->n, p->n);
     p->out_room = rs_malloc((size_t)slots + 1, (size_t)count * sizeof(double));
@@ -390,6 +373,8 @@ static void close_pass(pass *p)
     for (int t = 0; p->scratch && t < p->context->threads; t++)
         rs_free(p->scratch[t]);
     rs_free(p->scratch);
+    rs_free(p->single);
+    rs_free(p->rows);
     rs_free(p->joined);
     rs_free(p->mixing);
     rs_free(p->out_room);
@@ -428,8 +413,10 @@ static rs_status run_pass(pass *p, rs_weights *weights, const rs_batch *batch, b
     RS_TRY(rs_runner_open(&runner, p->network, weights, p->context, err));
     rs_status status = rs_runner_run(runner, batch, taps, 1, err);
     rs_runner_close(runner);
-    if (status == RS_OK) p->sums->identity = rs_path_identity_of(p->sums);
-    return status;
+    RS_TRY(status);
+    finish_paths(p);
+    p->sums->identity = rs_path_identity_of(p->sums);
+    return RS_OK;
 }
 
 rs_status rs_path_sums_of(rs_path_sums **out, const rs_network *network, rs_weights *weights,
