@@ -544,6 +544,12 @@ static void recursion(void **state)
     double exact = rs_recursion_bound(-20, &step, &rs_bounds_exact);
     assert_true(fabs(exact - (-60 + log10(2))) < 1e-9);
     assert_true(fabs(rs_recursion_bound(-20, &step, &small) - exact) > 0.01);
+    /* the range that the weights allow, 2 |W_QK|_1 q = 1/2 at q = 1/4: q' = K(1/2) q^3 */
+    double k = expm1(0.5) / 0.5 + expm1(1) / 1;
+    double quarter = rs_recursion_bound(log10(0.25), &step, &rs_bounds_exact);
+    assert_true(fabs(quarter - log10(k / 64)) < 1e-9);
+    /* rounded up, and by no more than is said */
+    assert_true(quarter > log10(k / 64) && quarter < log10(k / 64) + 2e-11);
 }
 
 /* ERRATA 12: X = (1,0,0,0), W = 0, λ = 1: median centre 1, mean-centred 1.125. */
