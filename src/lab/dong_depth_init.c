@@ -8,7 +8,8 @@
  * norm sqrt(|.|_1 |.|_inf). The paper took 32 samples of text through one random network; here each
  * repetition is another network and another sample of tokens, which follow Zipf's law.
  */
-#include "lab/lab.h"
+#include "lab/random_bert.h"
+#include "lab/toy.h"
 
 #include "collapse/probe.h"
 #include "report/figures.h"
@@ -22,9 +23,6 @@ enum {
     STATES = LAYERS + 1,
     VARIANTS = 4,
     PRECISIONS = RS_PRECISION_F64 + 1, /* float32 and float64, as published figures are */
-    TOKENS = 128,
-    VOCABULARY = 28996, /* bert-base-cased */
-    PADDING = 0,        /* its [PAD]: no text holds it */
     REPETITIONS = 6,
     QUICK_REPETITIONS = 2,
     COMPOSITE = 4 /* relative_residual_1inf among the token measures */
@@ -57,15 +55,6 @@ typedef struct curves {
 } curves;
 
 /* ---- one network ---- */
-
-static json_t *bert_base(void)
-{
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:f}", "model_type",
-                     "bert", "vocab_size", VOCABULARY, "hidden_size", 768, "num_hidden_layers",
-                     LAYERS, "num_attention_heads", 12, "intermediate_size", 3072,
-                     "max_position_embeddings", 512, "type_vocab_size", 2, "hidden_act", "gelu",
-                     "layer_norm_eps", 1e-12, "initializer_range", 0.02);
-}
 
 static rs_status measure(double values[STATES], const rs_network *network, rs_weights *weights,
                          rs_precision precision, const rs_probe_inputs *inputs,
@@ -123,41 +112,29 @@ static rs_status one_precision(curves *all, int32_t repetition, rs_precision pre
     return status;
 }
 
-static rs_status one_network(curves *all, int32_t repetition, const json_t *config, uint64_t seed,
+static rs_status one_network(curves *all, int32_t repetition, uint64_t seed,
                              const rs_context *context, rs_error *err)
 {
-    rs_init *init = NULL;
-    rs_network *network = NULL;
-    int32_t ids[TOKENS];
-    int64_t begin[2];
-    rs_probe_inputs inputs;
-    RS_TRY(
-        rs_probe_random_sequence(&inputs, begin, ids, TOKENS, 768, VOCABULARY, PADDING, seed, err));
-    RS_TRY(rs_init_open(&init, NULL, seed, err));
-    rs_init_set_threads(init, context->threads);
-    rs_status status = rs_network_from_config(&network, config, "BERT-base", init, err);
+    rs_lab_bert bert;
+    RS_TRY(rs_lab_bert_open(&bert, LAYERS, seed, context, err));
+    rs_status status = RS_OK;
     for (int p = 0; status == RS_OK && p < PRECISIONS; p++)
-        status = one_precision(all, repetition, (rs_precision)p, network, &inputs, context, err);
-    rs_network_close(network);
-    rs_init_close(init);
+        status = one_precision(all, repetition, (rs_precision)p, bert.network, &bert.inputs,
+                               context, err);
+    rs_lab_bert_close(&bert);
     return status;
 }
 
 static rs_status run_all(curves *all, const rs_context *context, rs_error *err)
 {
-    json_t *config = bert_base();
-    if (!config) return rs_fail_memory(err, "BERT's configuration", 1);
-    rs_status status = RS_OK;
-    for (int32_t r = 0; status == RS_OK && r < all->repetitions; r++) {
+    for (int32_t r = 0; r < all->repetitions; r++) {
         rs_progress(context, "dong-depth-init", (uint64_t)r, (uint64_t)all->repetitions,
                     "networks");
-        status = rs_check_cancelled(context, err);
+        RS_TRY(rs_check_cancelled(context, err));
         /* Seeds of repetitions lie far apart from those that users count up. */
-        uint64_t seed = context->seed + ((uint64_t)r << 32);
-        if (status == RS_OK) status = one_network(all, r, config, seed, context, err);
+        RS_TRY(one_network(all, r, context->seed + ((uint64_t)r << 32), context, err));
     }
-    json_decref(config);
-    return status;
+    return RS_OK;
 }
 
 /* ---- what came out ---- */
@@ -186,7 +163,7 @@ static rs_status add_table(rs_lab_report *report, const curves *all, rs_error *e
     char about[200];
     snprintf(about, sizeof about,
              "Relative residual by state, over %d random networks with %d tokens each.",
-             (int)all->repetitions, (int)TOKENS);
+             (int)all->repetitions, (int)RS_LAB_BERT_TOKENS);
     RS_TRY(rs_result_add_table(report->result, "dong_depth_init", "BERT at initialisation", about,
                                columns, sizeof columns / sizeof *columns, &table, err));
     for (int p = 0; p < PRECISIONS; p++)
@@ -292,23 +269,6 @@ static rs_status claim_floors(rs_lab_report *report, const curves *all, rs_error
     return RS_OK;
 }
 
-static rs_status say_quick(rs_lab_report *report, const curves *all, rs_error *err)
-{
-    char message[200];
-    snprintf(message, sizeof message,
-             "%s: --quick ran %d random networks instead of %d, in float64 only SAN",
-             report->experiment, (int)all->repetitions, (int)REPETITIONS);
-    rs_finding finding = {.severity = RS_INFO,
-                          .code = "quick",
-                          .layer = RS_NULL_INT,
-                          .head = RS_NULL_INT,
-                          .value = NAN,
-                          .threshold = NAN,
-                          .message = message,
-                          .hint = "leave out --quick for the experiment as it is meant"};
-    return rs_result_add_finding(report->result, &finding, err);
-}
-
 static rs_status write_up(rs_lab_report *report, const curves *all, bool quick, rs_error *err)
 {
     RS_TRY(add_table(report, all, err));
@@ -316,7 +276,11 @@ static rs_status write_up(rs_lab_report *report, const curves *all, bool quick, 
     RS_TRY(claim_beginning(report, all, err));
     RS_TRY(claim_ends(report, all, err));
     RS_TRY(claim_floors(report, all, err));
-    return quick ? say_quick(report, all, err) : RS_OK;
+    if (!quick) return RS_OK;
+    char what[80];
+    snprintf(what, sizeof what, "%d random networks instead of %d, in float64 only SAN",
+             (int)all->repetitions, (int)REPETITIONS);
+    return rs_lab_say_quick(report, what, err);
 }
 
 static rs_status run(rs_lab_report *report, const rs_lab_options *options,

@@ -8,6 +8,7 @@
  * weights are a hash of their index, so that a program in another language has the same ones; and
  * BERT-base at random, whose published curve stops at the rounding of float32.
  */
+#include "lab/random_bert.h"
 #include "lab/toy.h"
 
 #include "base/memory.h"
@@ -21,8 +22,6 @@ enum {
     WIDTH = 4,
     LAYERS = 34,
     BERT_LAYERS = 12,
-    BERT_TOKENS = 128,
-    VOCABULARY = 28996, /* bert-base-cased */
     NETWORKS = 2,
     CHECKED = 6,
     BERT_CHECKED = 4,
@@ -193,12 +192,9 @@ static rs_status run_deep(deep *d, double out[LAYERS + 1], rs_precision precisio
 
 /* ---- BERT-base ---- */
 
-static rs_status measure_bert(deep *out, const rs_network *whole, uint64_t seed,
-                              const rs_context *context, rs_error *err)
+static rs_status measure_bert(deep *out, const rs_lab_bert *bert, const rs_context *context,
+                              rs_error *err)
 {
-    int32_t ids[BERT_TOKENS];
-    int64_t begin[2];
-    rs_probe_inputs inputs;
     rs_measure_options options;
     rs_measure_defaults(&options);
     options.precision = RS_PRECISION_RESIDUAL;
@@ -207,18 +203,16 @@ static rs_status measure_bert(deep *out, const rs_network *whole, uint64_t seed,
     rs_edit edit;
     rs_edit_init(&edit);
     RS_TRY(rs_edit_named(&edit, "san", err));
-    RS_TRY(
-        rs_probe_random_sequence(&inputs, begin, ids, BERT_TOKENS, 768, VOCABULARY, 0, seed, err));
     rs_network *network = NULL;
     rs_weights *weights = NULL;
     rs_probe_measured *measured = NULL;
-    RS_TRY(rs_network_copy(&network, whole, err));
+    RS_TRY(rs_network_copy(&network, bert->network, err));
     rs_status status = rs_edit_apply(network, &edit, err);
     if (status == RS_OK)
         status = rs_weights_open(&weights, RS_PRECISION_RESIDUAL, rs_probe_weight_limit(), err);
     if (status == RS_OK)
-        status =
-            rs_probe_measure(&measured, network, weights, &inputs, &options, NULL, 0, context, err);
+        status = rs_probe_measure(&measured, network, weights, &bert->inputs, &options, NULL, 0,
+                                  context, err);
     for (int32_t l = 0; status == RS_OK && l <= BERT_LAYERS; l++) {
         const rs_token_row *row = rs_probe_row(measured, RS_PROBE_BLOCK_OUT, l);
         out->bert[l] += (row ? row->log10[LOG_COMPOSITE] : NAN) / out->networks;
@@ -231,24 +225,10 @@ static rs_status measure_bert(deep *out, const rs_network *whole, uint64_t seed,
 
 static rs_status one_bert(deep *out, uint64_t seed, const rs_context *context, rs_error *err)
 {
-    json_t *config =
-        json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:f}", "model_type", "bert",
-                  "vocab_size", VOCABULARY, "hidden_size", 768, "num_hidden_layers", BERT_LAYERS,
-                  "num_attention_heads", 12, "intermediate_size", 3072, "max_position_embeddings",
-                  512, "type_vocab_size", 2, "hidden_act", "gelu", "layer_norm_eps", 1e-12,
-                  "initializer_range", 0.02);
-    if (!config) return rs_fail_memory(err, "BERT's configuration", 1);
-    rs_init *init = NULL;
-    rs_network *network = NULL;
-    rs_status status = rs_init_open(&init, NULL, seed, err);
-    if (status == RS_OK) {
-        rs_init_set_threads(init, context->threads);
-        status = rs_network_from_config(&network, config, "BERT-base", init, err);
-    }
-    if (status == RS_OK) status = measure_bert(out, network, seed, context, err);
-    rs_network_close(network);
-    rs_init_close(init);
-    json_decref(config);
+    rs_lab_bert bert;
+    RS_TRY(rs_lab_bert_open(&bert, BERT_LAYERS, seed, context, err));
+    rs_status status = measure_bert(out, &bert, context, err);
+    rs_lab_bert_close(&bert);
     return status;
 }
 

@@ -6,6 +6,7 @@
  * Lipschitz constant: prod |W_i| times that of the activation, in any one norm. At initialisation
  * MLPs change nothing that can be seen.
  */
+#include "lab/random_bert.h"
 #include "lab/toy.h"
 
 #include "base/memory.h"
@@ -17,8 +18,6 @@
 
 enum {
     STATES = 3,
-    TOKENS = 128,
-    VOCABULARY = 28996, /* bert-base-cased */
     NETWORKS = 4,
     DRAWS = 1500,
     QUICK_DRAWS = 300,
@@ -93,18 +92,14 @@ static rs_status one_variant(mlp_findings *f, int variant, const rs_network *who
     return status;
 }
 
-static rs_status both_variants(mlp_findings *f, const rs_network *network, uint64_t seed,
-                               const rs_context *context, rs_error *err)
+static rs_status both_variants(mlp_findings *f, const rs_lab_bert *bert, const rs_context *context,
+                               rs_error *err)
 {
-    int32_t ids[TOKENS];
-    int64_t begin[2];
-    rs_probe_inputs inputs;
     rs_weights *weights = NULL;
-    RS_TRY(rs_probe_random_sequence(&inputs, begin, ids, TOKENS, 768, VOCABULARY, 0, seed, err));
     RS_TRY(rs_weights_open(&weights, RS_PRECISION_F64, rs_probe_weight_limit(), err));
     rs_status status = RS_OK;
     for (int v = 0; status == RS_OK && v < VARIANTS; v++)
-        status = one_variant(f, v, network, weights, &inputs, context, err);
+        status = one_variant(f, v, bert->network, weights, &bert->inputs, context, err);
     rs_weights_close(weights);
     return status;
 }
@@ -112,24 +107,10 @@ static rs_status both_variants(mlp_findings *f, const rs_network *network, uint6
 /* Its first two layers: what lies behind them is below float32. */
 static rs_status one_bert(mlp_findings *f, uint64_t seed, const rs_context *context, rs_error *err)
 {
-    json_t *config =
-        json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:f}", "model_type", "bert",
-                  "vocab_size", VOCABULARY, "hidden_size", 768, "num_hidden_layers", STATES - 1,
-                  "num_attention_heads", 12, "intermediate_size", 3072, "max_position_embeddings",
-                  512, "type_vocab_size", 2, "hidden_act", "gelu", "layer_norm_eps", 1e-12,
-                  "initializer_range", 0.02);
-    if (!config) return rs_fail_memory(err, "BERT's configuration", 1);
-    rs_init *init = NULL;
-    rs_network *network = NULL;
-    rs_status status = rs_init_open(&init, NULL, seed, err);
-    if (status == RS_OK) {
-        rs_init_set_threads(init, context->threads);
-        status = rs_network_from_config(&network, config, "BERT-base", init, err);
-    }
-    if (status == RS_OK) status = both_variants(f, network, seed, context, err);
-    rs_network_close(network);
-    rs_init_close(init);
-    json_decref(config);
+    rs_lab_bert bert;
+    RS_TRY(rs_lab_bert_open(&bert, STATES - 1, seed, context, err));
+    rs_status status = both_variants(f, &bert, context, err);
+    rs_lab_bert_close(&bert);
     return status;
 }
 

@@ -6,6 +6,7 @@
  * here: what is published about those is not measured again.
  */
 #include "lab/lab.h"
+#include "lab/random_bert.h"
 
 #include "base/memory.h"
 #include "base/random.h"
@@ -21,9 +22,7 @@
 enum {
     LAYERS = 12,
     HEADS = 12,
-    TOKENS = 128,
-    VOCABULARY = 28996,
-    PADDING = 0,
+    TOKENS = RS_LAB_BERT_TOKENS,
     PATHS = 100,
     QUICK_PATHS = 20,
     STREAM = 0xd0a7,
@@ -279,19 +278,16 @@ static rs_status all_paths(products *all, const rs_context *context, rs_error *e
     return status;
 }
 
-static rs_status run_bert(products *all, const rs_network *network, const rs_context *context,
+static rs_status run_bert(products *all, rs_lab_bert *bert, const rs_context *context,
                           rs_error *err)
 {
-    int32_t ids[TOKENS];
-    int64_t begin[] = {0, TOKENS};
-    const rs_batch batch = {.samples = 1, .begin = begin, .ids = ids};
+    const rs_batch batch = {.samples = 1, .begin = bert->begin, .ids = bert->ids};
     const rs_tap tap = {.user = all, .attention = keep};
     const rs_tap *taps[] = {&tap};
     rs_weights *weights = NULL;
     rs_runner *runner = NULL;
-    RS_TRY(rs_probe_random_ids(ids, 1, TOKENS, VOCABULARY, PADDING, context->seed, err));
     RS_TRY(rs_weights_open(&weights, RS_PRECISION_F64, rs_probe_weight_limit(), err));
-    rs_status status = rs_runner_open(&runner, network, weights, context, err);
+    rs_status status = rs_runner_open(&runner, bert->network, weights, context, err);
     if (status == RS_OK) status = rs_runner_run(runner, &batch, taps, 1, err);
     if (runner) rs_runner_close(runner);
     rs_weights_close(weights);
@@ -300,24 +296,10 @@ static rs_status run_bert(products *all, const rs_network *network, const rs_con
 
 static rs_status draw_bert(products *all, const rs_context *context, rs_error *err)
 {
-    rs_init *init = NULL;
-    rs_network *network = NULL;
-    json_t *config =
-        json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:f}", "model_type", "bert",
-                  "vocab_size", VOCABULARY, "hidden_size", 768, "num_hidden_layers", LAYERS,
-                  "num_attention_heads", HEADS, "intermediate_size", 3072,
-                  "max_position_embeddings", 512, "type_vocab_size", 2, "hidden_act", "gelu",
-                  "layer_norm_eps", 1e-12, "initializer_range", 0.02);
-    if (!config) return rs_fail_memory(err, "BERT's configuration", 1);
-    rs_status status = rs_init_open(&init, NULL, context->seed, err);
-    if (status == RS_OK) {
-        rs_init_set_threads(init, context->threads);
-        status = rs_network_from_config(&network, config, "BERT-base", init, err);
-    }
-    if (status == RS_OK) status = run_bert(all, network, context, err);
-    rs_network_close(network);
-    rs_init_close(init);
-    json_decref(config);
+    rs_lab_bert bert;
+    RS_TRY(rs_lab_bert_open(&bert, LAYERS, context->seed, context, err));
+    rs_status status = run_bert(all, &bert, context, err);
+    rs_lab_bert_close(&bert);
     return status;
 }
 

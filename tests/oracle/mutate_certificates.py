@@ -19,7 +19,8 @@ QUADRATIC, ARCS, BRACKET = "src/collapse/lambda_quadratic.c", "src/collapse/lamb
 THEOREMS, GAINS, FACTS = "src/collapse/lambda_theorems.c", "src/collapse/lambda_gains.c", "src/collapse/lambda_facts.c"
 VALUE, CONSENSUS, TABLE = "src/collapse/lambda_value.c", "src/collapse/lambda_consensus.c", "src/collapse/certify_lambda.c"
 B, C, D, N = ["test_bounds"], ["test_certify"], ["test_deviation"], ["test_norm_bounds"]
-L, P = ["test_lambda"], ["test_lambda", "test_lambda_properties"]
+L = ["test_lambda", "test_lambda_theorems"]
+P = [*L, "test_lambda_properties", "test_lambda_gains"]
 
 # statement, what, file, text as it stands (its first occurrence), mutated text, tests that must find it out (any one of them)
 MUTATIONS = [

@@ -16,7 +16,7 @@ typedef long double real;
 
 static uint64_t lambda_seed = 0x9e3779b97f4a7c15u;
 
-static double uniform(void)
+static inline double uniform(void)
 {
     lambda_seed ^= lambda_seed << 13;
     lambda_seed ^= lambda_seed >> 7;
@@ -24,14 +24,14 @@ static double uniform(void)
     return (double)(lambda_seed >> 11) * 0x1p-53;
 }
 
-static double normal(void)
+static inline double normal(void)
 {
     return sqrt(-2 * log(uniform() + 1e-300)) * cos(6.283185307179586 * uniform());
 }
 
 /* ---- measures in long double ---- */
 
-static real mu_of(const real *y, int n, int d)
+static inline real mu_of(const real *y, int n, int d)
 {
     real sum = 0;
     for (int j = 0; j < d; j++) {
@@ -44,7 +44,7 @@ static real mu_of(const real *y, int n, int d)
     return sqrtl(sum);
 }
 
-static real mu_of_doubles(const double *y, int n, int d)
+static inline real mu_of_doubles(const double *y, int n, int d)
 {
     real copy[MAX_N * MAX_D];
     for (int i = 0; i < n * d; i++)
@@ -53,7 +53,7 @@ static real mu_of_doubles(const double *y, int n, int d)
 }
 
 /* norm(row)/√d in place, by the definition of the norm. */
-static void norm_row(real *row, int d, const rs_lambda_norm *norm)
+static inline void norm_row(real *row, int d, const rs_lambda_norm *norm)
 {
     real mean = 0, square = 0;
     for (int j = 0; j < d && norm->kind == RS_LAMBDA_LAYERNORM; j++)
@@ -68,7 +68,7 @@ static void norm_row(real *row, int d, const rs_lambda_norm *norm)
 }
 
 /* Y = norm(λX + O)/√d, or λX + O without a norm. */
-static void apply_layer(real *y, const rs_lambda_layer *layer, real lambda)
+static inline void apply_layer(real *y, const rs_lambda_layer *layer, real lambda)
 {
     int n = (int)layer->n, d = (int)layer->d;
     for (int i = 0; i < n; i++) {
@@ -79,7 +79,7 @@ static void apply_layer(real *y, const rs_lambda_layer *layer, real lambda)
     }
 }
 
-static real mu_after(const rs_lambda_layer *layer, real lambda)
+static inline real mu_after(const rs_lambda_layer *layer, real lambda)
 {
     real y[MAX_N * MAX_D];
     apply_layer(y, layer, lambda);
@@ -88,7 +88,7 @@ static real mu_after(const rs_lambda_layer *layer, real lambda)
 
 /* How far a ratio of μ's can be off in the oracle: rounding of what is added up, over what is left.
  */
-static double oracle_slack(const rs_lambda_layer *layer, real lambda, real left)
+static inline double oracle_slack(const rs_lambda_layer *layer, real lambda, real left)
 {
     real size = 0;
     for (int64_t i = 0; i < layer->n * layer->d; i++)
@@ -104,18 +104,18 @@ typedef struct trial {
     int used;
 } trial;
 
-static double take(trial *t)
+static inline double take(trial *t)
 {
     return t->free[t->used++ % MAX_FREE];
 }
 
 /* In (low, high). */
-static double take_between(trial *t, double low, double high)
+static inline double take_between(trial *t, double low, double high)
 {
     return low + (high - low) / (1 + exp(-2 * take(t)));
 }
 
-static double take_scale(trial *t, double low, double high)
+static inline double take_scale(trial *t, double low, double high)
 {
     return exp(take_between(t, log(low), log(high)));
 }
@@ -127,7 +127,7 @@ typedef struct made_layer {
 
 /* Tokens around one direction; unit_rows: on the sphere of radius √d. The branch is a mixture of
  * what undoes the differences, what adds to the mean, a common vector and noise. */
-static void make_layer(made_layer *m, trial *t, bool unit_rows)
+static inline void make_layer(made_layer *m, trial *t, bool unit_rows)
 {
     int n = t->n, d = t->d;
     double common[MAX_D], other[MAX_D], mean[MAX_D] = {0};
@@ -159,7 +159,7 @@ static void make_layer(made_layer *m, trial *t, bool unit_rows)
 }
 
 /* A norm of either kind; plain: gain 1 and ε = 0. */
-static void make_norm(made_layer *m, trial *t, bool plain)
+static inline void make_norm(made_layer *m, trial *t, bool plain)
 {
     rs_lambda_norm *norm = &m->layer.norm;
     norm->kind = take(t) > 0 && t->d > 2 ? RS_LAMBDA_LAYERNORM : RS_LAMBDA_RMSNORM;
@@ -181,7 +181,7 @@ typedef struct searched {
     int64_t broken; /* with a ratio above 1 */
 } searched;
 
-static double try_one(searched *all, ratio_function ratio, int n, int d, const double *free)
+static inline double try_one(searched *all, ratio_function ratio, int n, int d, const double *free)
 {
     trial t = {n, d, free, 0};
     double found = ratio(&t);
@@ -194,7 +194,7 @@ static double try_one(searched *all, ratio_function ratio, int n, int d, const d
 
 /* `starts` random starts, each followed by `steps` steps of a walk that only goes up, its step
  * size adapted to how often it succeeds. until_broken: the first violation is enough. */
-static searched search_ratio(ratio_function ratio, int starts, int steps, bool until_broken)
+static inline searched search_ratio(ratio_function ratio, int starts, int steps, bool until_broken)
 {
     searched all = {0};
     for (int s = 0; s < starts && !(until_broken && all.broken); s++) {
