@@ -10,8 +10,10 @@
  * the same threads. --start ends behind the first layer of a text of 8 tokens and prints nothing:
  * its caller times the process.
  */
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/sort.h"
 #include "linalg/blas.h"
 #include "linalg/peak.h"
 #include "model/forward.h"
@@ -19,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct bench_request {
     const char *path;
@@ -29,19 +30,6 @@ typedef struct bench_request {
     bool start;
     rs_precision precision;
 } bench_request;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* Rate over the products of one layer at `rows` rows, as plain calls of GEMM. */
 static rs_status layer_rate(double *gflops, const rs_network *network, int64_t rows, int threads,
@@ -83,13 +71,13 @@ static rs_status time_length(const bench_request *request, rs_runner *runner,
             (int32_t)(rs_random_uniform(&random) * (double)(network->embedding.vocabulary - 1));
     rs_batch batch = {.samples = request->samples, .begin = begin, .ids = ids};
     for (int r = -1; status == RS_OK && r < request->repeat; r++) {
-        double start = now();
+        double start = rs_seconds();
         status = rs_runner_run(runner, &batch, NULL, 0, err);
-        *(r < 0 ? &first : &seconds[r]) = now() - start;
+        *(r < 0 ? &first : &seconds[r]) = rs_seconds() - start;
     }
     if (status == RS_OK) status = layer_rate(&rate, network, rows, request->threads, err);
     if (status == RS_OK) {
-        qsort(seconds, (size_t)request->repeat, sizeof *seconds, by_size);
+        rs_sort_doubles(seconds, request->repeat);
         double median = seconds[request->repeat / 2], flops = rs_runner_flops(runner);
         printf(
             "{\"tokens\": %lld, \"samples\": %d, \"seconds\": %.6f, \"first\": %.6f, \"least\": "

@@ -7,7 +7,9 @@
  * One JSON object: least and median seconds of all sums (the pass included), of the pass alone, the
  * operations of both, and what they would take at the rate of one large dgemm on the same threads.
  */
+#include "base/clock.h"
 #include "base/memory.h"
+#include "base/sort.h"
 #include "collapse/paths.h"
 #include "linalg/blas.h"
 #include "linalg/peak.h"
@@ -15,26 +17,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { WIDTH = 768, HEADS = 12, VOCABULARY = 30522, MOST_REPEATS = 100 };
 
 typedef struct bench_request {
     int64_t tokens, layers, repeat, threads, paths;
 } bench_request;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* Layer l maps l + 1 sums of the embedding, l of the sources, and its own biases. */
 static double sums_flops(const bench_request *r)
@@ -56,22 +44,22 @@ static rs_status time_all(const bench_request *r, const rs_network *network, rs_
     if (status == RS_OK && r->paths) status = rs_path_set_draw(&set, plan, r->paths, 0, err);
     for (int64_t i = -1; i < r->repeat && status == RS_OK; i++) {
         rs_path_sums *sums = NULL;
-        double start = now();
+        double start = rs_seconds();
         status = rs_path_sums_of(&sums, network, weights, batch, plan, set, false, &context, err);
         if (status != RS_OK) break;
-        if (i >= 0) seconds[0][i] = now() - start;
+        if (i >= 0) seconds[0][i] = rs_seconds() - start;
         worst = sums->identity.error > worst ? sums->identity.error : worst;
         rs_path_sums_close(sums);
-        start = now();
+        start = rs_seconds();
         status = rs_runner_run(runner, batch, NULL, 0, err);
-        if (i >= 0) seconds[1][i] = now() - start;
+        if (i >= 0) seconds[1][i] = rs_seconds() - start;
         pass_flops = rs_runner_flops(runner);
     }
     if (status == RS_OK) status = rs_rate_dgemm(&rate, 1024, (int)r->threads, err);
     if (status == RS_OK) {
         double flops = sums_flops(r) + pass_flops;
         for (int k = 0; k < 2; k++)
-            qsort(seconds[k], (size_t)r->repeat, sizeof *seconds[k], by_size);
+            rs_sort_doubles(seconds[k], r->repeat);
         printf("{\"tokens\": %lld, \"layers\": %lld, \"paths\": %lld, \"threads\": %lld, "
                "\"seconds\": %.4f, \"least\": %.4f, \"pass_seconds\": %.4f, \"gflop\": %.2f, "
                "\"dgemm_gflops\": %.2f, \"floor_seconds\": %.4f, \"identity_error\": %.2g}\n",

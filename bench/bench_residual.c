@@ -7,21 +7,14 @@
  * Prints one JSON object: seconds of a pass (least of 21 series of PASSES), and log10 of the
  * largest entry of the last residual, of the size that the peer's has.
  */
+#include "base/clock.h"
 #include "lab/toy.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { TOKENS = 5, WIDTH = 4, SERIES = 21 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Queries and keys of variance 4/d, values of 1/d, with W_O merged into them. */
 static json_t *architecture(int layers)
@@ -49,10 +42,10 @@ static rs_status time_passes(double *seconds, rs_runner *runner, const double *x
     const rs_batch batch = {.samples = 1, .begin = begin, .states = x};
     *seconds = (double)INFINITY;
     for (int s = 0; s < SERIES; s++) {
-        double start = now();
+        double start = rs_seconds();
         for (int i = 0; i < passes; i++)
             RS_TRY(rs_runner_run(runner, &batch, NULL, 0, NULL));
-        *seconds = fmin(*seconds, (now() - start) / passes);
+        *seconds = fmin(*seconds, (rs_seconds() - start) / passes);
     }
     return RS_OK;
 }

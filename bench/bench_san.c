@@ -8,7 +8,9 @@
  * products, and the median relative residual after the second layer, by which the peer can be seen
  * to have done the same.
  */
+#include "base/clock.h"
 #include "base/memory.h"
+#include "base/sort.h"
 #include "model/draw.h"
 #include "model/san_batch.h"
 
@@ -16,20 +18,6 @@
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static double median_residual(const double *residual, const double *norm, const rs_san_batch *b)
 {
@@ -38,7 +26,7 @@ static double median_residual(const double *residual, const double *norm, const 
     for (int64_t i = 0; ratios && i < b->networks; i++)
         ratios[i] = residual[i * (b->layers + 1) + at] / norm[i * (b->layers + 1) + at];
     if (!ratios) return NAN;
-    qsort(ratios, (size_t)b->networks, sizeof *ratios, by_size);
+    rs_sort_doubles(ratios, b->networks);
     double middle = ratios[b->networks / 2];
     free(ratios);
     return middle;
@@ -80,13 +68,13 @@ int main(int argc, char **argv)
     rs_draw_normal_f64(x, &stream, b.networks * b.n * b.d, 0, 1, threads);
     double all = INFINITY, passes = INFINITY, draws = INFINITY, middle = NAN;
     for (int r = 0; r < repeats; r++) {
-        double t0 = now();
+        double t0 = rs_seconds();
         if (rs_san_batch_apply(residual, norm, NULL, w, x, &b, &context, &err) != RS_OK) return 1;
-        double t1 = now();
+        double t1 = rs_seconds();
         draw_all(&b, threads);
-        double t2 = now();
+        double t2 = rs_seconds();
         if (rs_san_batch_run(residual, norm, NULL, &b, &context, &err) != RS_OK) return 1;
-        double t3 = now();
+        double t3 = rs_seconds();
         passes = fmin(passes, t1 - t0);
         draws = fmin(draws, t2 - t1);
         all = fmin(all, t3 - t2);

@@ -140,7 +140,6 @@ struct cli_job {
 /* Makes a result, does the work, writes the result where the options say and gives the exit code
  * (0, 1, 2, 3, 130). */
 int cli_run(cli_job *job);
-double cli_now(void); /* seconds since some fixed moment */
 
 /* Sets meta machine (again, of a result that cli_run made) with the measured rate. */
 rs_status cli_set_machine(rs_result *result, const cli_args *args, double gflops, rs_error *err);

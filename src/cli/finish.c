@@ -1,6 +1,7 @@
 /* finish.c: from a result to files, the terminal and an exit code. */
 #include "cli/cli.h"
 
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "linalg/blas.h"
@@ -249,13 +250,13 @@ static rs_status finish(const rs_result *result, const cli_job *job, rs_error *e
 
 static rs_status run(rs_result *result, cli_job *job, rs_error *err)
 {
-    double started = cli_now();
+    double started = rs_seconds();
     rs_context context = cli_context(job->args);
     if (!result) return rs_fail_memory(err, "result", 0);
     RS_TRY(cli_check_outputs(job->args, err));
     RS_TRY(set_meta(result, job->args, err));
     RS_TRY(job->work(result, job, &context, err));
-    RS_TRY(rs_result_set_meta(result, "seconds", json_real(cli_now() - started), err));
+    RS_TRY(rs_result_set_meta(result, "seconds", json_real(rs_seconds() - started), err));
     return finish(result, job, err);
 }
 

@@ -1,9 +1,10 @@
 /* progress.c: interruption, the clock, and the progress bar on standard error. */
 #include "cli/cli.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupted;
@@ -32,13 +33,6 @@ void cli_install_signals(void)
 bool cli_interrupted(void)
 {
     return interrupted != 0;
-}
-
-double cli_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /* ---- the bar ---- */
@@ -70,7 +64,7 @@ static void on_progress(void *user, const char *phase, uint64_t done, uint64_t t
                         const char *unit)
 {
     (void)user;
-    double now = cli_now();
+    double now = rs_seconds();
     if (strcmp(bar.phase, phase) != 0) {
         snprintf(bar.phase, sizeof bar.phase, "%s", phase);
         bar.begun = now;

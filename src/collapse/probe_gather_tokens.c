@@ -1,19 +1,14 @@
 /* probe_gather_tokens.c: table tokens: each state's measures, sample by sample in parallel, summed
  * in the order of the samples so that the number of threads changes nothing. */
 #include "collapse/probe_gather.h"
+
+#include "base/sort.h"
 #include "linalg/lp_centre.h"
 
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
 
 /* ---- spreads and sums ---- */
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* Drops what is undefined; returns how many stay. */
 static int64_t keep_defined(double *values, int64_t n)
@@ -34,7 +29,7 @@ rs_spread rs_spread_of(double *values, int64_t n)
                    .median = NAN,
                    .geomean = NAN};
     if (s.n == 0) return s;
-    qsort(values, (size_t)s.n, sizeof *values, compare_doubles);
+    rs_sort_doubles(values, s.n);
     double sum = 0, logs = 0, squares = 0;
     for (int64_t i = 0; i < s.n; i++) {
         sum += values[i];

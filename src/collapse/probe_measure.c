@@ -1,16 +1,10 @@
 /* probe_measure.c: one network over all inputs, with the measures listening. */
 #include "collapse/probe_gather.h"
 
-#include <math.h>
-#include <time.h>
-#include <unistd.h>
+#include "base/clock.h"
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include <math.h>
+#include <unistd.h>
 
 static uint64_t physical_memory(void)
 {
@@ -175,14 +169,14 @@ static rs_status run_batch(pass *p, int64_t first, rs_error *err)
 static rs_status run_all(pass *p, rs_error *err)
 {
     rs_gather *g = &p->gather;
-    double began = now();
+    double began = rs_seconds();
     for (int64_t first = 0; first < g->inputs->samples; first += g->capacity) {
         RS_TRY(rs_check_cancelled(g->context, err));
         p->done = (uint64_t)g->inputs->begin[first];
         show_progress(p, 0, 0);
         RS_TRY(run_batch(p, first, err));
     }
-    g->out->seconds = now() - began;
+    g->out->seconds = rs_seconds() - began;
     g->out->peak_bytes = rs_runner_peak(p->runner);
     return RS_OK;
 }

@@ -1,10 +1,11 @@
 /* scan_tables.c: tables heads, groups, layers, summary and tensors. */
 #include "collapse/measure_columns.h"
+
+#include "base/sort.h"
 #include "collapse/scan.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 const char *rs_product_name(rs_product_kind kind)
@@ -20,15 +21,9 @@ const char *rs_product_title(rs_product_kind kind)
     return titles[kind];
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double rs_median(double *values, size_t n)
 {
-    qsort(values, n, sizeof *values, compare_doubles);
+    rs_sort_doubles(values, (int64_t)n);
     return n % 2 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
 }
 

@@ -8,11 +8,11 @@
 #include "lab/toy.h"
 
 #include "base/memory.h"
+#include "base/sort.h"
 #include "model/san_batch.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { NETWORKS = 1000, QUICK_NETWORKS = 200, LAYERS = 12, STATES = LAYERS + 1, KINDS = 2 };
 enum { BARE, SKIP };
@@ -59,18 +59,12 @@ static rs_status open_ensemble(ensemble *e, int64_t networks, rs_error *err)
     return made ? RS_OK : rs_fail_memory(err, "networks", (size_t)networks * STATES * 8);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Quantile q of the relative residual of a state. */
 static double quantile(const ensemble *e, int kind, int state, double q)
 {
     for (int64_t i = 0; i < e->networks; i++)
         e->sorted[i] = e->residual[kind][i * STATES + state] / e->norm[kind][i * STATES + state];
-    qsort(e->sorted, (size_t)e->networks, sizeof *e->sorted, by_size);
+    rs_sort_doubles(e->sorted, e->networks);
     return e->sorted[(int64_t)(q * (double)(e->networks - 1))];
 }
 

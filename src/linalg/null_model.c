@@ -3,11 +3,11 @@
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/sort.h"
 #include "linalg/blas.h"
 #include "linalg/measures.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { LARGEST_K = 512 };
@@ -33,12 +33,6 @@ static void bartlett(double *u, int64_t k, double dof, rs_random *random)
     }
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Quantiles over trials of σ_i/σ₁. ratios: k×trials, row-major; rows are sorted in place. */
 static void band(rs_null_model *out, double *ratios)
 {
@@ -46,7 +40,7 @@ static void band(rs_null_model *out, double *ratios)
     int64_t low = t < 20 ? 0 : (int64_t)floor(0.05 * (double)(t - 1));
     int64_t high = t < 20 ? t - 1 : (int64_t)ceil(0.95 * (double)(t - 1));
     for (int64_t i = 0; i < out->k; i++) {
-        qsort(ratios + i * t, (size_t)t, sizeof *ratios, compare_doubles);
+        rs_sort_doubles(ratios + i * t, t);
         out->band_low[i] = ratios[i * t + low];
         out->band_high[i] = ratios[i * t + high];
     }
@@ -85,7 +79,7 @@ static rs_status one_trial(rs_null_model *sum, workspace *w, int64_t trial, doub
 
 static void sort_three(double v[3])
 {
-    qsort(v, 3, sizeof *v, compare_doubles);
+    rs_sort_doubles(v, 3);
 }
 
 static rs_status draw(rs_null_model *out, workspace *w, const double shape[3], double inner,

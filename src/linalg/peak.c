@@ -7,12 +7,12 @@
  */
 #include "linalg/peak.h"
 
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "linalg/blas.h"
 
 #include <omp.h>
-#include <time.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -21,13 +21,6 @@
 #endif
 
 enum { ROUNDS = 2000000, ACCUMULATORS = 12, REPEATS = 3 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Each kernel does ROUNDS rounds of ACCUMULATORS fused multiply-adds and returns the lanes of a
  * vector (so that the caller can count) through *lanes, and a value that depends on all of them. */
@@ -83,7 +76,7 @@ static double peak(kernel *run, int threads)
     volatile double sink = 0;
     for (int repeat = 0; repeat < REPEATS; repeat++) {
         int lanes = 1;
-        double begin = now();
+        double begin = rs_seconds();
 #pragma omp parallel num_threads(threads)
         {
             int mine;
@@ -94,7 +87,7 @@ static double peak(kernel *run, int threads)
                 sink = sink + value;
             }
         }
-        double rate = 2e-9 * ROUNDS * ACCUMULATORS * lanes * threads / (now() - begin);
+        double rate = 2e-9 * ROUNDS * ACCUMULATORS * lanes * threads / (rs_seconds() - begin);
         if (rate > best) best = rate;
     }
     return best;
@@ -136,9 +129,9 @@ double rs_peak_fma_f64(int threads)
         rs_blas_set_threads(threads);                                                              \
         *gflops = 0;                                                                               \
         for (int repeat = 0; repeat <= REPEATS; repeat++) {                                        \
-            double begin = now();                                                                  \
+            double begin = rs_seconds();                                                           \
             gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, a, n, b, n, 0, c, n);      \
-            double rate = 2e-9 * n * n * n / (now() - begin);                                      \
+            double rate = 2e-9 * n * n * n / (rs_seconds() - begin);                               \
             if (repeat > 0 && rate > *gflops) *gflops = rate;                                      \
         }                                                                                          \
         rs_free(a);                                                                                \
@@ -160,10 +153,10 @@ rs_status rs_rate_gemm_shape(double *gflops, int64_t m, int64_t n, int64_t k, in
     rs_blas_set_threads(threads);
     *gflops = 0;
     for (int repeat = 0; repeat <= REPEATS; repeat++) {
-        double begin = now();
+        double begin = rs_seconds();
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)m, (blasint)n, (blasint)k, 1,
                     a, (blasint)k, b, (blasint)k, 0, c, (blasint)n);
-        double rate = 2e-9 * (double)m * (double)n * (double)k / (now() - begin);
+        double rate = 2e-9 * (double)m * (double)n * (double)k / (rs_seconds() - begin);
         if (repeat > 0 && rate > *gflops) *gflops = rate;
     }
     rs_free(a);
