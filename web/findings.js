@@ -38,7 +38,7 @@ export function verdict(findings) {
   if (numbers.length === 0) return element('p', { class: 'verdict good' }, 'Nothing was found that asks for attention.');
   const worst = Object.keys(SEVERITIES).find((s) => of(s));
   const sentence = `${numbers.length > 1 ? `${numbers.slice(0, -1).join(', ')} and ${numbers.at(-1)}` : numbers[0]}.`;
-  // What a command says of the whole comes as sentences, the rest as counts.
+  // What a command says of the whole comes as sentences, what it says more than once as counts.
   const whole = findings.filter((f) => f.code.endsWith('_summary'));
   const groups = new Map();
   for (const f of findings.filter((g) => !whole.includes(g))) {
@@ -46,6 +46,7 @@ export function verdict(findings) {
     groups.set(key, [...(groups.get(key) ?? []), f]);
   }
   const lines = [...groups.values()].slice(0, 8).map((list) => {
+    if (list.length === 1) return element('li', {}, badge(list[0].severity), ' ', element('strong', {}, words(list[0].code)), `: ${list[0].message}`);
     const layers = list.map((f) => f.layer).filter((l) => l !== null);
     const where = layers.length ? ` in ${new Set(layers).size === 1 ? 'layer' : 'layers'} ${ranges(layers)}` : '';
     return element('li', {}, badge(list[0].severity), ' ', element('strong', {}, words(list[0].code)), `: ${plural(list.length, 'case')}${where}`);

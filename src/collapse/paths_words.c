@@ -270,18 +270,20 @@ rs_status rs_paths_words(const rs_paths_run *run, rs_error *err)
 
 /* ---- figures ---- */
 
+/* floor: of a logarithmic axis (0: as the data have it); negative: the axis is linear. */
 static rs_status line_figure(const rs_paths_run *run, const char *name, const char *title,
                              const char *about, const char *table, const char *x,
-                             const char *column, const char *axis, bool log_y, rs_error *err)
+                             const char *column, const char *axis, double floor, rs_error *err)
 {
     static const char *const keys[] = {"sample"};
     const rs_lines lines = {.table = table,
                             .x = {x, "length of the path (heads)"},
                             .y = {column, axis},
-                            .colour = {"sample", "sample"},
+                            .colour = {run->n_samples > 1 ? "sample" : NULL, "sample"},
                             .x_whole = true,
                             .keys = {keys, 1},
-                            .log_y = log_y};
+                            .log_y = floor >= 0,
+                            .y_floor = floor};
     return rs_result_add_figure(run->result, name, title, about, rs_figure_lines(&lines), err);
 }
 
@@ -291,17 +293,19 @@ rs_status rs_paths_figures(const rs_paths_run *run, rs_error *err)
     if (run->options->semantics == RS_PATHS_CODE)
         return line_figure(run, "combined", "The sampled paths of each length as a model",
                            "Relative error of the state behind the final norm.", "combined",
-                           "length", "state_rel_error", "error of the state", false, err);
+                           "length", "state_rel_error", "error of the state", -1, err);
     RS_TRY(line_figure(run, "contribution", "What paths of each length add",
                        "Norm of the sum over all paths of a length, one line a sample. By number "
                        "almost all paths are long; what they add tells whether they matter.",
-                       "lengths", "length", "contribution_fro", "norm of the contribution", true,
+                       "lengths", "length", "contribution_fro", "norm of the contribution", 0,
                        err));
     RS_TRY(line_figure(run, "source_contribution", "What sources add, by the heads above them",
                        "Norm of what MLP outputs and biases become along paths with that many "
                        "heads above the place where they enter.",
-                       "lengths", "length", "source_fro", "norm of the contribution", true, err));
-    return line_figure(run, "cumulative_error", "How much of the output short paths make",
-                       "Relative error of the sum of everything of at most that length.", "lengths",
-                       "length", "cumulative_error", "relative error", true, err);
+                       "lengths", "length", "source_fro", "norm of the contribution", 0, err));
+    return line_figure(
+        run, "cumulative_error", "How much of the output short paths make",
+        "Relative error of the sum of everything of at most that length. All lengths "
+        "together leave rounding alone, which is not drawn.",
+        "lengths", "length", "cumulative_error", "relative error", RS_PATH_IDENTITY, err);
 }

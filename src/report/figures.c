@@ -9,6 +9,7 @@
 #define SCHEMA "https://vega.github.io/schema/vega-lite/v6.json"
 #define HIGHLIGHT "#d81b60" /* stands out on viridis, on white and on dark grey */
 #define NO_VALUE "#9aa0a6"
+#define ONE_COLOUR "#21918c" /* the middle of viridis */
 
 /* ---- pieces ---- */
 
@@ -100,12 +101,14 @@ static json_t *number_axis(rs_figure_field f, bool logarithmic)
 static json_t *colour_field(rs_figure_field f, bool category)
 {
     json_t *colour = axis_field(f, category ? "nominal" : "quantitative");
-    if (category)
+    if (category) {
         json_object_set_new(colour, "sort", json_null()); /* the order of the rows */
-    else
-        json_object_set_new(
-            colour, "scale",
-            json_pack("{s:{s:s, s:[f, f]}}", "scheme", "name", "viridis", "extent", 0.12, 0.94));
+        return colour;
+    }
+    json_object_set_new(
+        colour, "scale",
+        json_pack("{s:{s:s, s:[f, f]}}", "scheme", "name", "viridis", "extent", 0.12, 0.94));
+    json_object_set_new(colour, "legend", json_pack("{s:i, s:s}", "tickMinStep", 1, "format", "d"));
     return colour;
 }
 
@@ -295,7 +298,7 @@ static json_t *point_encoding(rs_figure_field x, rs_figure_field y, rs_figure_fi
     json_t *encoding = json_pack("{s:o, s:o, s:o}", "x", number_axis(x, log_x), "y",
                                  number_axis(y, log_y), "tooltip", tooltip(keys, shown, 2));
     json_t *paint =
-        colour.field ? colour_field(colour, category) : json_pack("{s:s}", "value", NO_VALUE);
+        colour.field ? colour_field(colour, category) : json_pack("{s:s}", "value", ONE_COLOUR);
     json_object_set_new(
         paint, "condition",
         json_pack("{s:o, s:s}", "test", selected_expression(keys), "value", HIGHLIGHT));

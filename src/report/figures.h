@@ -47,7 +47,7 @@ typedef struct rs_lines {
     const char *table;
     rs_figure_field x, y;
     rs_figure_field low, high; /* shaded band behind the lines (mean over the rows of one x) */
-    rs_figure_field colour;    /* numbers: a scale from dark to light */
+    rs_figure_field colour;    /* whole numbers: a scale from dark to light */
     bool colour_is_category;   /* texts: one colour each */
     rs_figure_names facets;
     rs_figure_names keys;

@@ -18,6 +18,9 @@ refused "needs an input" scan
 refused "one input is enough" scan model model
 refused "takes no input" doctor model
 refused "did you mean --spectra?" scan model --spectr
+refused "it is one of 'rankscope probe'" scan model --text page.txt
+refused "'rankscope scan --help' lists the options" scan model --xyzzy
+refused "needs an input" scan --
 refused "no such option" scan model -x
 refused "needs a value" scan model --json
 refused "takes no value" scan model --quiet=yes
