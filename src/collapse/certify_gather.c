@@ -3,13 +3,10 @@
 #include "collapse/certify_gather.h"
 
 #include "base/memory.h"
-#include "collapse/certify_parts.h"
 #include "collapse/probe.h"
-#include "linalg/krylov.h"
 #include "linalg/vector.h"
 #include "model/dense_matrix.h"
 
-#include <cblas.h>
 #include <float.h>
 #include <math.h>
 #include <omp.h>
@@ -121,11 +118,6 @@ static rs_status state(void *user, rs_site site, int32_t layer, const rs_state_v
 
 /* ---- branches ---- */
 
-static rs_certify_branch *at(rs_certify_gather *g, int64_t s, int32_t l, int32_t b)
-{
-    return rs_pass_branch(g->pass, g->batch.first + s, l, b);
-}
-
 /* X before the branch; what its own norm and those of branches that join it will read. */
 static rs_status branch_in(rs_certify_gather *g, int32_t l, int32_t b, const rs_state_view *view,
                            rs_error *err)
@@ -138,12 +130,12 @@ static rs_status branch_in(rs_certify_gather *g, int32_t l, int32_t b, const rs_
     for (int32_t s = 0; s < g->batch.batch.samples; s++) {
         int64_t rows = rs_batch_rows(g, s);
         const double *x = g->state.data + g->batch.batch.begin[s] * d;
-        rs_certify_branch *own = at(g, s, l, b);
+        rs_certify_branch *own = rs_batch_branch(g, s, l, b);
         own->longest_in = longest_row(x, rows, d);
         for (int32_t other = b; other < layer->n_branches; other++) {
             const rs_branch *reader = &layer->branches[other];
             bool reads = other == b ? !reader->joins || b == 0 : b == 0 && reader->joins;
-            rs_certify_branch *to = at(g, s, l, other);
+            rs_certify_branch *to = rs_batch_branch(g, s, l, other);
             if (reads && reader->before.kind != RS_NORM_NONE)
                 to->before_std = least_std(&to->longest_read, x, rows, d, &reader->before);
         }
@@ -155,7 +147,7 @@ static void branch_op_in(rs_certify_gather *g, int32_t l, int32_t b, const rs_st
 {
 #pragma omp parallel for num_threads(g->context->threads) schedule(dynamic)
     for (int32_t s = 0; s < g->batch.batch.samples; s++)
-        at(g, s, l, b)->longest_op_in =
+        rs_batch_branch(g, s, l, b)->longest_op_in =
             longest_row((const double *)view->data + g->batch.batch.begin[s] * view->cols,
                         rs_batch_rows(g, s), view->cols);
 }
@@ -185,7 +177,7 @@ static rs_status branch_op_out(rs_certify_gather *g, int32_t l, int32_t b,
 #pragma omp parallel for num_threads(g->context->threads) schedule(dynamic)
     for (int32_t s = 0; s < g->batch.batch.samples; s++) {
         int64_t rows = rs_batch_rows(g, s), from = g->batch.batch.begin[s] * d;
-        rs_certify_branch *own = at(g, s, l, b);
+        rs_certify_branch *own = rs_batch_branch(g, s, l, b);
         const double *y = (const double *)view->data + from;
         double *added = g->branch.data + from;
         memcpy(added, y, (size_t)(rows * d) * sizeof *added);
@@ -215,7 +207,7 @@ static rs_status branch_sum(rs_certify_gather *g, int32_t l, int32_t b, rs_error
             double kept = branch->skip == 0 ? 0 : branch->skip * x[i];
             sum[i] = branch->scale == 0 ? kept : kept + branch->scale * g->branch.data[from + i];
         }
-        rs_certify_branch *own = at(g, s, l, b);
+        rs_certify_branch *own = rs_batch_branch(g, s, l, b);
         own->after_std = least_std(&own->longest_sum, sum, rows, d, &branch->after);
     }
     return RS_OK;
@@ -231,7 +223,7 @@ static rs_status told_branch(void *user, int32_t l, int32_t b, rs_moment moment,
         return b == 0 ? rs_predict_begin_layer(g, l, view->data, err) : RS_OK;
     case RS_MOMENT_OP_IN:
         branch_op_in(g, l, b, view);
-        RS_TRY(rs_certify_lambda_begin(g, l, b, err));
+        RS_TRY(rs_consensus_begin(g, l, b, err));
         return rs_predict_op_in(g, l, b, view->data, err);
     case RS_MOMENT_OP_OUT:
         RS_TRY(branch_op_out(g, l, b, view, err));
@@ -241,135 +233,6 @@ static rs_status told_branch(void *user, int32_t l, int32_t b, rs_moment moment,
         RS_TRY(rs_certify_lambda_branch(g, l, b, err));
         return rs_predict_out(g, l, b, view->data, err);
     }
-}
-
-/* ---- attention ---- */
-
-/* |λ₂| of a mixing matrix: its eigenvectors but 1 (row sums are 1). Causal: the second largest
- * entry of the diagonal, whose first is 1. */
-static double second_eigenvalue(const rs_attention_view *view, double *work, size_t work_bytes)
-{
-    const double *m = view->mixing;
-    int64_t n = view->n;
-    double second = 0;
-    if (view->causal) {
-        for (int64_t i = 1; i < n; i++)
-            second = fmax(second, fabs(m[i * view->ld + i]));
-        return second;
-    }
-    if (view->ld != n || n < 2) return NAN;
-    rs_workspace space = {.base = (unsigned char *)work};
-    double *ones = rs_workspace_doubles(&space, n);
-    for (int64_t i = 0; i < n; i++)
-        ones[i] = 1 / sqrt((double)n);
-    rs_eigenvalue found = {0};
-    (void)work_bytes;
-    rs_largest_eigenvalue(&found, NULL, m, n, ones, 1e-8, &space);
-    return found.converged ? found.modulus : NAN;
-}
-
-static size_t eigen_bytes(int64_t n)
-{
-    rs_workspace space = {0};
-    (void)rs_workspace_doubles(&space, n);
-    rs_krylov_space(n, &space);
-    return space.used;
-}
-
-/* Whether a linear law may apply: no skip around the mixer, and logits that do not depend on the
- * tokens alone. */
-static bool wants_second(const rs_branch *branch)
-{
-    const rs_attention_op *op = &branch->attention;
-    return branch->skip == 0 && !op->cross &&
-           (op->causal || op->window > 0 || op->rope.kind != RS_ROPE_NONE ||
-            op->relative.r.weight || op->distance_bias);
-}
-
-/* Ranges of E_ij = A_ij − mean_i A_ij − what row i shares: about the mean token, E = R W_QK Rᵀ. */
-static void ranges(rs_certify_head *head, double *mean, const rs_attention_view *view)
-{
-    int64_t n = view->n;
-    memset(mean, 0, (size_t)n * sizeof *mean);
-    for (int64_t i = 0; i < n; i++) {
-        const double *row = (const double *)view->logits + i * view->ld;
-        for (int64_t j = 0; j < n; j++)
-            mean[j] += row[j];
-    }
-    for (int64_t j = 0; j < n; j++)
-        mean[j] /= (double)n;
-    head->range = head->sum_ranges = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double *row = (const double *)view->logits + i * view->ld;
-        double low = row[0] - mean[0], high = low;
-        for (int64_t j = 1; j < n; j++) {
-            double e = row[j] - mean[j];
-            low = e < low ? e : low;
-            high = e > high ? e : high;
-        }
-        head->sum_ranges += high - low;
-        head->range = fmax(head->range, high - low);
-    }
-}
-
-/* ‖RP‖_F rounded up, R = I − 11ᵀ/n: no less than the spectral norm. mean: workspace of the keys. */
-static double centred_norm(const rs_attention_view *view, double *mean)
-{
-    double total = 0;
-    memset(mean, 0, (size_t)view->keys * sizeof *mean);
-    for (int64_t i = 0; i < view->n; i++)
-        for (int64_t j = 0; j < view->keys; j++)
-            mean[j] += ((const double *)view->mixing)[i * view->ld + j] / (double)view->n;
-    for (int64_t i = 0; i < view->n; i++)
-        total += rs_distance_squared((const double *)view->mixing + i * view->ld, mean, view->keys);
-    /* the mean errs by (n + 2) u of numbers of at most 1; about any centre the sum is no less */
-    return sqrt(total * (1 + rs_gamma((double)(view->n + view->keys)))) * (1 + 4 * U) +
-           rs_gamma((double)view->n) * sqrt((double)view->keys);
-}
-
-static int32_t branch_of(const rs_layer *layer, bool cross)
-{
-    for (int32_t b = 0; b < layer->n_branches; b++)
-        if (layer->branches[b].kind == RS_BRANCH_ATTENTION &&
-            layer->branches[b].attention.cross == cross)
-            return b;
-    return 0;
-}
-
-static rs_status attention(void *user, const rs_attention_view *view, rs_error *err)
-{
-    rs_certify_gather *g = user;
-    const rs_layer *layer = &g->network->layers[view->layer];
-    int32_t b = branch_of(layer, view->cross);
-    const rs_branch *branch = &layer->branches[b];
-    int64_t most = view->n > view->keys ? view->n : view->keys;
-    size_t bytes = wants_second(branch) ? eigen_bytes(most) : 0;
-    rs_certify_room *room = &g->scratch[view->thread];
-    int64_t extra = (int64_t)(bytes / sizeof(double)) + 64;
-    if (extra < most * most) extra = most * most;
-    RS_TRY(rs_certify_room_for(room, 1, 3 * most + extra, err));
-    double *distance = room->data, *mean = distance + most, *row = mean + most, *work = row + most;
-    rs_certify_head *head =
-        rs_pass_heads(g->pass, g->batch.first + view->sample, view->layer, b) + view->head;
-    rs_mixing_contraction found;
-    rs_mixing_contraction_of(&found, view->mixing, view->probabilities, view->n, view->keys,
-                             view->ld, distance, mean);
-    *head = (rs_certify_head){found.tau, NAN, NAN, NAN, centred_norm(view, mean)};
-    if (found.empty_rows) {
-#pragma omp atomic
-        at(g, view->sample, view->layer, b)->empty_rows += found.empty_rows;
-    }
-    const char *why = rs_not_bilinear(&branch->attention);
-    bool masked = branch->attention.causal || branch->attention.window > 0;
-    rs_attention_op bare = branch->attention;
-    bare.causal = false, bare.window = 0;
-    if (view->n > 0 && view->n == view->keys && (!why || (masked && !rs_not_bilinear(&bare))))
-        ranges(head, row, view);
-    if (bytes)
-        head->second =
-            second_eigenvalue(view, (double *)(((uintptr_t)work + 63) & ~(uintptr_t)63), bytes);
-    RS_TRY(rs_certify_lambda_mixing(g, view, work, err));
-    return rs_predict_attention(g, view, row, head->range, work, err);
 }
 
 /* ---- the pass ---- */
@@ -459,6 +322,8 @@ static void close_gather(rs_certify_gather *g)
     rs_free(g->state.data);
     rs_free(g->summed.data);
     rs_free(g->branch.data);
+    rs_free(g->eigenvalues.data);
+    rs_free(g->value_matrix.data);
     rs_probe_batch_close(&g->batch);
 }
 
@@ -469,7 +334,7 @@ static rs_status run_batches(rs_certify_gather *g, rs_runner *runner, rs_error *
                   .state = state,
                   .branch = told_branch,
                   .wants_logits = true,
-                  .attention = attention};
+                  .attention = rs_certify_attention};
     const rs_tap *taps[] = {&tap};
     int64_t samples = g->inputs->samples;
     uint64_t total = (uint64_t)g->inputs->begin[samples];

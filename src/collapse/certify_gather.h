@@ -1,9 +1,11 @@
 /* certify_gather.h: what listens to the pass of `certify`; shared by certify_gather.c,
- * certify_predict.c and certify_lambda.c. */
+ * certify_attention.c, certify_predict.c, certify_lambda.c and certify_consensus.c. */
 #ifndef RS_COLLAPSE_CERTIFY_GATHER_H
 #define RS_COLLAPSE_CERTIFY_GATHER_H
 
 #include "collapse/certify_lambda.h"
+#include "collapse/certify_parts.h"
+#include "collapse/lambda.h"
 #include "linalg/workspace.h"
 
 /* A matrix that is kept from call to call. */
@@ -28,6 +30,8 @@ typedef struct rs_certify_gather {
     void **workspaces;                     /* [threads]: of the token measures */
     rs_token_measures *measures;           /* [capacity] */
     rs_certify_room *scratch;              /* [threads]: of the attention callback */
+    /* consensus: eigenvalues of P by sample of the batch, and W */
+    rs_certify_room eigenvalues, value_matrix;
     /* prediction */
     bool predicting;           /* in this layer */
     rs_certify_room predicted; /* [rows, d]: residual rows of the law so far */
@@ -42,6 +46,12 @@ static inline int64_t rs_batch_rows(const rs_certify_gather *g, int64_t s)
     return g->batch.batch.begin[s + 1] - g->batch.batch.begin[s];
 }
 
+static inline rs_certify_branch *rs_batch_branch(rs_certify_gather *g, int64_t s, int32_t l,
+                                                 int32_t b)
+{
+    return rs_pass_branch(g->pass, g->batch.first + s, l, b);
+}
+
 /* certify_predict.c. All are told in the order in which the pass tells the branch. */
 rs_status rs_predict_begin_layer(rs_certify_gather *g, int32_t l, const double *x, rs_error *err);
 rs_status rs_predict_op_in(rs_certify_gather *g, int32_t l, int32_t b, const double *x,
@@ -54,12 +64,19 @@ rs_status rs_predict_out(rs_certify_gather *g, int32_t l, int32_t b, const doubl
                          rs_error *err);
 void rs_predict_close(rs_certify_gather *g);
 
-/* certify_lambda.c: before the heads of a branch, and with each head's matrix (from worker threads;
- * work: n² doubles). */
-rs_status rs_certify_lambda_begin(rs_certify_gather *g, int32_t l, int32_t b, rs_error *err);
-rs_status rs_certify_lambda_mixing(rs_certify_gather *g, const rs_attention_view *view,
-                                   double *work, rs_error *err);
-/* At the end of a branch, with what it read and what it added. */
+/* certify_attention.c: told of each head, from worker threads. */
+rs_status rs_certify_attention(void *user, const rs_attention_view *view, rs_error *err);
+
+/* certify_consensus.c: before the heads of a branch, with each head's matrix (from worker threads;
+ * work: n² doubles), and for sample s of the batch. */
+rs_status rs_consensus_begin(rs_certify_gather *g, int32_t l, int32_t b, rs_error *err);
+rs_status rs_consensus_mixing(rs_certify_gather *g, const rs_attention_view *view, double *work,
+                              rs_error *err);
+rs_status rs_consensus_row(rs_lambda_row *row, const rs_certify_gather *g,
+                           const rs_lambda_layer *layer, const rs_branch *mixer, int64_t s,
+                           rs_error *err);
+
+/* certify_lambda.c: at the end of a branch, with what it read and what it added. */
 rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, rs_error *err);
 
 #endif

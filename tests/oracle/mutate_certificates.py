@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 BOUNDS, CHAIN, DEVIATION = "src/collapse/bounds.c", "src/collapse/certify_chain.c", "src/collapse/certify_deviation.c"
-PUBLISHED, GATHER, NORMS = "src/collapse/certify_published.c", "src/collapse/certify_gather.c", "src/linalg/norm_bounds.c"
+PUBLISHED, NORMS = "src/collapse/certify_published.c", "src/linalg/norm_bounds.c"
 QUADRATIC, ARCS, BRACKET = "src/collapse/lambda_quadratic.c", "src/collapse/lambda_arcs.c", "src/collapse/lambda_bracket.c"
 THEOREMS, GAINS, FACTS = "src/collapse/lambda_theorems.c", "src/collapse/lambda_gains.c", "src/collapse/lambda_facts.c"
 VALUE, CONSENSUS, TABLE = "src/collapse/lambda_value.c", "src/collapse/lambda_consensus.c", "src/collapse/certify_lambda.c"
