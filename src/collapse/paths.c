@@ -290,6 +290,17 @@ static rs_status run_samples(rs_paths_run *run, rs_error *err)
     return status;
 }
 
+/* How much decoded weight to keep. A sample takes each weight two or three times: for a few of them
+ * a fresh page for every number costs more than decoding it again. A head is taken by every
+ * truncated model, a slice of the code's semantics by every path. */
+static uint64_t weights_to_keep(const rs_paths_run *run)
+{
+    enum { FEW_SAMPLES = 3 };
+    bool head = !run->options->no_logits && run->network->head.decoder.weight;
+    bool few = run->inputs->samples <= FEW_SAMPLES && run->options->semantics != RS_PATHS_CODE;
+    return few && !head ? 0 : rs_probe_weight_limit();
+}
+
 static rs_status prepare(rs_paths_run *run, rs_error *err)
 {
     const rs_paths_options *o = run->options;
@@ -303,7 +314,7 @@ static rs_status prepare(rs_paths_run *run, rs_error *err)
                        "--semantics code leaves MLPs and their sources out");
     if (o->paths > 0)
         RS_TRY(rs_path_set_draw(&run->set, run->plan, o->paths, run->context->seed, err));
-    RS_TRY(rs_weights_open(&run->weights, RS_PRECISION_F64, rs_probe_weight_limit(), err));
+    RS_TRY(rs_weights_open(&run->weights, RS_PRECISION_F64, weights_to_keep(run), err));
     run->samples = rs_calloc((size_t)run->inputs->samples + 1, sizeof *run->samples);
     return run->samples ? RS_OK : rs_fail_memory(err, "paths", 0);
 }

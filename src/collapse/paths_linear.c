@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "linalg/blas.h"
+#include "linalg/vector.h"
 #include "model/dense_matrix.h"
 
 #include <math.h>
@@ -97,12 +98,8 @@ void rs_frozen_apply(double *x, const rs_frozen_norm *norm, int64_t n, int64_t d
 {
     if (norm->kind == RS_NORM_NONE) return;
     for (int64_t i = 0; i < n; i++, x += d) {
-        double mean = 0, factor = norm->factor[i];
-        if (norm->kind == RS_NORM_LAYERNORM) {
-            for (int64_t c = 0; c < d; c++)
-                mean += x[c];
-            mean /= (double)d;
-        }
+        double factor = norm->factor[i];
+        double mean = norm->kind == RS_NORM_LAYERNORM ? rs_sum(x, d) / (double)d : 0;
         for (int64_t c = 0; c < d; c++)
             x[c] = (x[c] - mean) * factor * norm->gain[c];
         for (int64_t c = 0; c < d && bias; c++)

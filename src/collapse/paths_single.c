@@ -9,6 +9,7 @@
 #include "collapse/paths_parts.h"
 
 #include "linalg/blas.h"
+#include "linalg/vector.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,6 +36,18 @@ static void keep_in_range(double *product, int64_t count)
         scale_all(product, ldexp(1, -ilogb(most)), count);
 }
 
+/* out (cols×rows) = in (rows×cols, leading dimension ld), a cache line of rows at once. */
+static void transpose(double *out, const double *in, int64_t rows, int64_t cols, int64_t ld)
+{
+    enum { LINE = 8 };
+    for (int64_t i = 0; i < rows; i += LINE) {
+        int64_t end = i + LINE < rows ? i + LINE : rows;
+        for (int64_t j = 0; j < cols; j++)
+            for (int64_t k = i; k < end; k++)
+                out[j * rows + k] = in[k * ld + j];
+    }
+}
+
 /* c (m×n) = a (m×k) op(b) */
 static void multiply(double *c, const double *a, const double *b, CBLAS_TRANSPOSE op, int64_t ldb,
                      int64_t m, int64_t n, int64_t k)
@@ -47,10 +60,7 @@ static void multiply(double *c, const double *a, const double *b, CBLAS_TRANSPOS
 static void norm_features(double *x, const rs_frozen_norm *norm, int64_t rows, int64_t d)
 {
     for (int64_t i = 0; i < rows && norm->kind != RS_NORM_NONE; i++, x += d) {
-        double mean = 0;
-        for (int64_t c = 0; c < d && norm->kind == RS_NORM_LAYERNORM; c++)
-            mean += x[c];
-        mean /= (double)d;
+        double mean = norm->kind == RS_NORM_LAYERNORM ? rs_sum(x, d) / (double)d : 0;
         for (int64_t c = 0; c < d; c++)
             x[c] = (x[c] - mean) * norm->gain[c];
     }
@@ -97,9 +107,7 @@ static void take_head(rs_single_path *path, int32_t head, const rs_frozen_branch
     scale_all(mixed, f->scale, n * vd);
     path->width = !f->merged && vd * (n + d) <= n * d ? vd : 0;
     if (path->width > 0) {
-        for (int64_t c = 0; c < d; c++)
-            for (int64_t k = 0; k < vd; k++)
-                path->state[k * d + c] = w_o[c * width + k];
+        transpose(path->state, w_o, d, vd, width);
         memcpy(left_of(path, d), mixed, (size_t)(n * vd) * sizeof *mixed);
     } else if (f->merged) {
         memcpy(path->state, mixed, (size_t)(n * d) * sizeof *mixed);
