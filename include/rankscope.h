@@ -214,22 +214,12 @@ void rs_scan_settings_init(rs_scan_settings *settings);
 rs_status rs_scan_checkpoint(rs_result **out, const char *path, const rs_scan_settings *settings,
                              rs_error *err);
 
-/* ---- probe: what happens to the tokens on their way through a model ---- */
+/* ---- what runs a model: probe, certify, paths ---- */
 
-/* Arithmetic of a forward pass. RESIDUAL: doubles, with what tells the tokens of a sample apart
- * carried by itself under an exponent of its own, so that it never drowns in rounding
- * (docs/probe.md:
- * --precision residual). */
-typedef enum rs_precision {
-    RS_PRECISION_F32,
-    RS_PRECISION_F64,
-    RS_PRECISION_RESIDUAL
-} rs_precision;
-
-typedef struct rs_probe_settings {
+/* On which inputs, and with which weights. */
+typedef struct rs_run_settings {
     int threads;   /* OpenMP threads; 0: as many as OpenMP gives */
-    uint64_t seed; /* of random inputs and of `init` */
-    rs_precision precision;
+    uint64_t seed; /* of random inputs, of what is drawn, and of `init` */
     /* The inputs: exactly one of the first four (docs/probe.md has their formats). */
     const char *text;           /* file of text, or NULL */
     const char *tokens;         /* .npy or JSON file of token ids, or NULL */
@@ -239,25 +229,67 @@ typedef struct rs_probe_settings {
     int64_t seq_len;            /* tokens of a window; 0: 128, or fewer where the positions end */
     int64_t samples;            /* at most that many; 0: all */
     int64_t batch;              /* samples a pass; 0: chosen from memory */
-    const char *init;     /* law of random weights instead of a checkpoint's, or NULL (--init) */
+    const char *init; /* law of random weights instead of a checkpoint's, or NULL (--init) */
+    bool lenient;     /* accept bytes behind a safetensors file's last tensor */
+} rs_run_settings;
+
+/* Arithmetic of a forward pass. RESIDUAL: doubles, with what tells the tokens of a sample apart
+ * carried by itself under an exponent of its own, so that it never drowns in rounding
+ * (docs/probe.md: --precision residual). */
+typedef enum rs_precision {
+    RS_PRECISION_F32,
+    RS_PRECISION_F64,
+    RS_PRECISION_RESIDUAL
+} rs_precision;
+
+/* probe: what happens to the tokens on their way through a model. */
+typedef struct rs_probe_settings {
+    rs_run_settings run;
+    rs_precision precision;
     const char *variants; /* as --variants: "full,san,mine=no-norm,lambda:0.5"; NULL: full */
     bool no_spectral, no_attention, no_loss; /* what to leave out */
     int64_t generate;                        /* tokens to continue each sample by; 0: none */
     const char *output; /* safetensors file of the last states and logits to write, or NULL */
     const char *taps;   /* safetensors file of every state to write, or NULL */
-    bool lenient;       /* accept bytes behind a safetensors file's last tensor */
 } rs_probe_settings;
+
+/* certify: what can be proved about these inputs in this model (docs/certify.md). */
+typedef struct rs_certify_settings {
+    rs_run_settings run;
+    const char *variant; /* one of --variants' items: "san", "mine=no-mlp,lambda:0.5"; NULL: full */
+    double kept;         /* fraction of the tokens' spread that each mixer is to leave */
+    bool rigorous;       /* bound every rounding of what is called certified */
+} rs_certify_settings;
+
+/* paths: the output as a sum over paths through the heads (docs/paths.md). run.batch is not used:
+ * samples are taken one by one. */
+typedef struct rs_paths_settings {
+    rs_run_settings run;
+    const char *variant; /* as for certify */
+    int64_t max_length;  /* lengths to tell apart, the longer ones together; -1: all */
+    int64_t paths;       /* single paths drawn for each length; 0: none */
+    bool code_semantics; /* a path as a network of its own, as the published code has it */
+    bool sources;        /* table `sources`, by layer */
+    bool no_loss;        /* truncated models are not put through the head */
+} rs_paths_settings;
 
 /* The defaults of the command line; inputs are to be set. */
 void rs_probe_settings_init(rs_probe_settings *settings);
+void rs_certify_settings_init(rs_certify_settings *settings);
+void rs_paths_settings_init(rs_paths_settings *settings);
 
 /*
- * Runs the model at PATH (a checkpoint; with `init` also config.json or ARCH.json) over the inputs
- * and measures its tokens and attention, for every variant. On success *out is a result that the
- * caller frees. Errors: those of rs_scan_checkpoint, RS_E_TOKEN_RANGE … RS_E_ARCH_SCHEMA, the
- * tokenizers', RS_E_USAGE (no or several inputs), RS_E_OVERWRITES_INPUT, RS_E_WRITE.
+ * Each runs the model at PATH (a checkpoint; with `init` also config.json or ARCH.json) over the
+ * inputs. On success *out is a result that the caller frees: what the command of that name writes.
+ * Errors: those of rs_scan_checkpoint, RS_E_TOKEN_RANGE … RS_E_ARCH_SCHEMA, the tokenizers',
+ * RS_E_USAGE (no or several inputs), RS_E_BAD_OPTION (variants, kept outside 0 to 1),
+ * RS_E_OVERWRITES_INPUT, RS_E_WRITE, RS_E_NOT_FINITE (paths).
  */
 rs_status rs_probe_checkpoint(rs_result **out, const char *path, const rs_probe_settings *settings,
+                              rs_error *err);
+rs_status rs_certify_checkpoint(rs_result **out, const char *path,
+                                const rs_certify_settings *settings, rs_error *err);
+rs_status rs_paths_checkpoint(rs_result **out, const char *path, const rs_paths_settings *settings,
                               rs_error *err);
 
 #ifdef __cplusplus

@@ -103,6 +103,9 @@ void cli_print_man(void);
 /* bash, zsh or fish; false when the shell is not known. */
 bool cli_print_completion(const char *shell);
 
+/* The inputs that probe, certify and paths were given. */
+rs_probe_source cli_source(const cli_args *args);
+
 /* Reads "CODE=X[,CODE=X]" of --threshold into the places of the known codes; X >= 0. */
 typedef struct cli_threshold {
     const char *code;

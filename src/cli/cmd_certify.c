@@ -22,13 +22,7 @@ static rs_status options_of(rs_certify_options *options, const cli_args *args, r
 {
     rs_certify_defaults(options);
     RS_TRY(parse_kept(&options->kept, args->kept, err));
-    options->source = (rs_probe_source){.text = args->text,
-                                        .tokens = args->tokens,
-                                        .images = args->images,
-                                        .random = (int64_t)args->random,
-                                        .encoder_states = args->encoder_states,
-                                        .seq_len = (int64_t)args->seq_len,
-                                        .samples = (int64_t)args->samples};
+    options->source = cli_source(args);
     options->batch = (int64_t)args->batch;
     options->rigorous = args->rigorous;
     for (size_t i = 0; i < args->n_edits; i++)

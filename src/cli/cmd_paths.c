@@ -25,13 +25,7 @@ static rs_status whole_number(int64_t *value, const char *option, const char *te
 static rs_status paths_options(rs_paths_options *options, const cli_args *args, rs_error *err)
 {
     rs_paths_defaults(options);
-    options->source = (rs_probe_source){.text = args->text,
-                                        .tokens = args->tokens,
-                                        .images = args->images,
-                                        .random = (int64_t)args->random,
-                                        .encoder_states = args->encoder_states,
-                                        .seq_len = (int64_t)args->seq_len,
-                                        .samples = (int64_t)args->samples};
+    options->source = cli_source(args);
     options->by_layer = args->sources;
     options->no_logits = args->no_loss;
     options->semantics = strcmp(args->semantics, "code") == 0 ? RS_PATHS_CODE : RS_PATHS_THEOREM;

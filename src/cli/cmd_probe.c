@@ -94,13 +94,7 @@ static rs_status probe_options(rs_probe_options *options, rs_map_choice *maps, c
         return rs_fail(err, RS_E_BAD_OPTION, "--generate", "give a smaller number",
                        "%llu is more than %d", (unsigned long long)args->generate,
                        (int)MOST_GENERATED);
-    options->source = (rs_probe_source){.text = args->text,
-                                        .tokens = args->tokens,
-                                        .images = args->images,
-                                        .random = (int64_t)args->random,
-                                        .encoder_states = args->encoder_states,
-                                        .seq_len = (int64_t)args->seq_len,
-                                        .samples = (int64_t)args->samples};
+    options->source = cli_source(args);
     rs_measure_options *m = &options->measure;
     m->precision = precision_of(args->precision);
     m->spectral = !args->no_spectral;

@@ -163,6 +163,17 @@ static rs_status check_tables(const cli_command *command, const char *names, rs_
     }
 }
 
+rs_probe_source cli_source(const cli_args *args)
+{
+    return (rs_probe_source){.text = args->text,
+                             .tokens = args->tokens,
+                             .images = args->images,
+                             .random = (int64_t)args->random,
+                             .encoder_states = args->encoder_states,
+                             .seq_len = (int64_t)args->seq_len,
+                             .samples = (int64_t)args->samples};
+}
+
 rs_status cli_parse_thresholds(const char *text, const cli_threshold *known, size_t n,
                                rs_error *err)
 {

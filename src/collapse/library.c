@@ -1,17 +1,48 @@
 /* library.c: the functions of rankscope.h that are more than a room's own. */
+#include "base/memory.h"
+#include "collapse/certify.h"
+#include "collapse/paths.h"
 #include "collapse/probe.h"
 #include "collapse/scan.h"
+
+/* ---- commands ---- */
+
+static rs_context context_of(int threads, uint64_t seed)
+{
+    return (rs_context){.threads = threads > 0 ? threads : rs_default_threads(), .seed = seed};
+}
+
+/* Fills a result by path and settings; what the arena holds lives until it is filled. */
+typedef rs_status command(rs_result *result, const char *path, const void *settings,
+                          rs_arena *arena, rs_error *err);
+
+static rs_status run_command(rs_result **out, const char *name, command *fill, const char *path,
+                             const void *settings, rs_error *err)
+{
+    rs_result *result = rs_result_new(name);
+    rs_arena *arena = rs_arena_new();
+    *out = NULL;
+    rs_status status = result && arena ? fill(result, path, settings, arena, err)
+                                       : rs_fail_memory(err, "result", 0);
+    rs_arena_free(arena);
+    if (status == RS_OK)
+        *out = result;
+    else
+        rs_result_free(result);
+    return status;
+}
 
 void rs_scan_settings_init(rs_scan_settings *settings)
 {
     *settings = (rs_scan_settings){.last_layer = -1};
 }
 
-rs_status rs_scan_checkpoint(rs_result **out, const char *path, const rs_scan_settings *settings,
-                             rs_error *err)
+static rs_status scan(rs_result *result, const char *path, const void *given, rs_arena *arena,
+                      rs_error *err)
 {
-    *out = NULL;
+    const rs_scan_settings *settings = given;
     rs_scan_request request = {.path = path, .map = settings->map, .lenient = settings->lenient};
+    (void)arena;
     rs_scan_defaults(&request.options);
     request.options.heads.fold =
         (rs_fold){.norms = settings->fold_norms, .biases = settings->with_bias};
@@ -19,17 +50,25 @@ rs_status rs_scan_checkpoint(rs_result **out, const char *path, const rs_scan_se
     if (settings->last_layer >= 0) request.options.heads.last_layer = settings->last_layer;
     request.options.spectra = settings->spectra;
     request.options.matrices = settings->matrices;
-    rs_context context = {.threads =
-                              settings->threads > 0 ? settings->threads : rs_default_threads(),
-                          .seed = settings->seed};
-    rs_result *result = rs_result_new("scan");
-    if (!result) return rs_fail_memory(err, "result", 0);
-    rs_status status = rs_scan_path(result, NULL, &request, &context, err);
-    if (status == RS_OK)
-        *out = result;
-    else
-        rs_result_free(result);
-    return status;
+    rs_context context = context_of(settings->threads, settings->seed);
+    return rs_scan_path(result, NULL, &request, &context, err);
+}
+
+rs_status rs_scan_checkpoint(rs_result **out, const char *path, const rs_scan_settings *settings,
+                             rs_error *err)
+{
+    return run_command(out, "scan", scan, path, settings, err);
+}
+
+static rs_probe_source source_of(const rs_run_settings *run)
+{
+    return (rs_probe_source){.text = run->text,
+                             .tokens = run->tokens,
+                             .images = run->images,
+                             .random = run->random,
+                             .encoder_states = run->encoder_states,
+                             .seq_len = run->seq_len,
+                             .samples = run->samples};
 }
 
 void rs_probe_settings_init(rs_probe_settings *settings)
@@ -37,47 +76,116 @@ void rs_probe_settings_init(rs_probe_settings *settings)
     *settings = (rs_probe_settings){0};
 }
 
-static rs_probe_request probe_request(const char *path, const rs_probe_settings *s)
+static rs_status probe(rs_result *result, const char *path, const void *given, rs_arena *arena,
+                       rs_error *err)
 {
-    rs_probe_request request = {.path = path, .init = s->init, .lenient = s->lenient};
+    const rs_probe_settings *settings = given;
+    const rs_run_settings *run = &settings->run;
+    rs_probe_request request = {.path = path, .init = run->init, .lenient = run->lenient};
     rs_probe_options *o = &request.options;
+    (void)arena;
     rs_probe_defaults(o);
-    o->source = (rs_probe_source){.text = s->text,
-                                  .tokens = s->tokens,
-                                  .images = s->images,
-                                  .random = s->random,
-                                  .encoder_states = s->encoder_states,
-                                  .seq_len = s->seq_len,
-                                  .samples = s->samples};
-    o->measure.precision = s->precision;
-    o->measure.spectral = !s->no_spectral;
-    o->measure.attention = !s->no_attention;
-    o->measure.loss = !s->no_loss && s->random == 0;
-    o->measure.batch = s->batch;
-    o->variants = s->variants;
-    o->generate = s->generate;
-    o->output = s->output;
-    o->taps = s->taps;
-    return request;
+    o->source = source_of(run);
+    o->measure.precision = settings->precision;
+    o->measure.spectral = !settings->no_spectral;
+    o->measure.attention = !settings->no_attention;
+    o->measure.loss = !settings->no_loss && run->random == 0;
+    o->measure.batch = run->batch;
+    o->variants = settings->variants;
+    o->generate = settings->generate;
+    o->output = settings->output;
+    o->taps = settings->taps;
+    rs_context context = context_of(run->threads, run->seed);
+    return rs_probe_path(result, NULL, &request, &context, err);
 }
 
 rs_status rs_probe_checkpoint(rs_result **out, const char *path, const rs_probe_settings *settings,
                               rs_error *err)
 {
-    *out = NULL;
-    rs_probe_request request = probe_request(path, settings);
-    rs_context context = {.threads =
-                              settings->threads > 0 ? settings->threads : rs_default_threads(),
-                          .seed = settings->seed};
-    rs_result *result = rs_result_new("probe");
-    if (!result) return rs_fail_memory(err, "result", 0);
-    rs_status status = rs_probe_path(result, NULL, &request, &context, err);
-    if (status == RS_OK)
-        *out = result;
-    else
-        rs_result_free(result);
-    return status;
+    return run_command(out, "probe", probe, path, settings, err);
 }
+
+/* The edit of the one variant that `text` describes; NULL: none. */
+static rs_status edit_of(rs_edit *edit, const char *text, rs_arena *arena, rs_error *err)
+{
+    rs_variant *variants;
+    size_t n;
+    if (!text) return RS_OK;
+    RS_TRY(rs_variants_parse(&variants, &n, text, edit, arena, err));
+    if (n != 1)
+        return rs_fail(err, RS_E_BAD_OPTION, "variant", "run the others one by one",
+                       "\"%.80s\" is not one variant", text);
+    *edit = variants[0].edit;
+    return RS_OK;
+}
+
+void rs_certify_settings_init(rs_certify_settings *settings)
+{
+    rs_certify_options defaults;
+    rs_certify_defaults(&defaults);
+    *settings = (rs_certify_settings){.kept = defaults.kept};
+}
+
+static rs_status certify(rs_result *result, const char *path, const void *given, rs_arena *arena,
+                         rs_error *err)
+{
+    const rs_certify_settings *settings = given;
+    const rs_run_settings *run = &settings->run;
+    rs_certify_request request = {.path = path, .init = run->init, .lenient = run->lenient};
+    rs_certify_options *o = &request.options;
+    rs_certify_defaults(o);
+    if (!(settings->kept > 0 && settings->kept < 1))
+        return rs_fail(err, RS_E_BAD_OPTION, "kept", "give a fraction between 0 and 1, such as 0.9",
+                       "cannot take %g", settings->kept);
+    o->source = source_of(run);
+    o->batch = run->batch;
+    o->kept = settings->kept;
+    o->rigorous = settings->rigorous;
+    o->edited = settings->variant != NULL;
+    RS_TRY(edit_of(&o->edit, settings->variant, arena, err));
+    rs_context context = context_of(run->threads, run->seed);
+    return rs_certify_path(result, NULL, &request, &context, err);
+}
+
+rs_status rs_certify_checkpoint(rs_result **out, const char *path,
+                                const rs_certify_settings *settings, rs_error *err)
+{
+    return run_command(out, "certify", certify, path, settings, err);
+}
+
+void rs_paths_settings_init(rs_paths_settings *settings)
+{
+    rs_paths_options defaults;
+    rs_paths_defaults(&defaults);
+    *settings = (rs_paths_settings){.max_length = defaults.max_length, .paths = defaults.paths};
+}
+
+static rs_status paths(rs_result *result, const char *path, const void *given, rs_arena *arena,
+                       rs_error *err)
+{
+    const rs_paths_settings *settings = given;
+    const rs_run_settings *run = &settings->run;
+    rs_paths_request request = {.path = path, .init = run->init, .lenient = run->lenient};
+    rs_paths_options *o = &request.options;
+    rs_paths_defaults(o);
+    o->source = source_of(run);
+    o->max_length = settings->max_length;
+    o->paths = settings->paths;
+    o->semantics = settings->code_semantics ? RS_PATHS_CODE : RS_PATHS_THEOREM;
+    o->by_layer = settings->sources;
+    o->no_logits = settings->no_loss;
+    RS_TRY(edit_of(&o->edit, settings->variant, arena, err));
+    rs_context context = context_of(run->threads, run->seed);
+    return rs_paths_path(result, NULL, &request, &context, err);
+}
+
+rs_status rs_paths_checkpoint(rs_result **out, const char *path, const rs_paths_settings *settings,
+                              rs_error *err)
+{
+    return run_command(out, "paths", paths, path, settings, err);
+}
+
+/* ---- results ---- */
 
 /* Hands a buffer's bytes to the caller, or frees them. */
 static rs_status give(char **text, size_t *length, rs_buffer *bytes, rs_status status,

@@ -60,12 +60,39 @@ int main(int argc, char **argv)
 
     rs_probe_settings probe;
     rs_probe_settings_init(&probe);
-    probe.random = 2;
-    probe.seq_len = 4;
+    probe.run.random = 2;
+    probe.run.seq_len = 4;
     probe.variants = "full,san";
     probe.precision = RS_PRECISION_RESIDUAL;
     if (rs_probe_checkpoint(&result, argv[1], &probe, &err) != RS_OK) return rs_status_exit_code(err.status);
     if (rs_result_csv(&csv, NULL, result, "tokens", &err) != RS_OK || !strstr(csv, "log10_residual_fro")) return 1;
+    rs_text_free(csv);
+    rs_result_free(result);
+
+    rs_certify_settings certify;
+    rs_certify_settings_init(&certify);
+    certify.run = probe.run;
+    certify.rigorous = true;
+    certify.variant = "mine=no-mlp,lambda:2";
+    if (rs_certify_checkpoint(&result, argv[1], &certify, &err) != RS_OK) return rs_status_exit_code(err.status);
+    if (rs_result_csv(&csv, NULL, result, "bounds", &err) != RS_OK || !strstr(csv, "certified_diameter")) return 1;
+    FILE *bounds = fopen(argv[2], "w");
+    if (!bounds || fputs(csv, bounds) < 0 || fclose(bounds) != 0) return 1;
+    rs_text_free(csv);
+    rs_result_free(result);
+    certify.variant = "full,san";
+    if (rs_certify_checkpoint(&result, argv[1], &certify, &err) != RS_E_BAD_OPTION || result) return 1;
+    certify.variant = NULL;
+    certify.kept = 1;
+    if (rs_certify_checkpoint(&result, argv[1], &certify, &err) != RS_E_BAD_OPTION || result) return 1;
+
+    rs_paths_settings paths;
+    rs_paths_settings_init(&paths);
+    paths.run = probe.run;
+    paths.paths = 3;
+    paths.sources = true;
+    if (rs_paths_checkpoint(&result, argv[1], &paths, &err) != RS_OK) return rs_status_exit_code(err.status);
+    if (rs_result_csv(&csv, NULL, result, "sources", &err) != RS_OK) return 1;
     rs_text_free(csv);
     rs_result_free(result);
     return 0;
@@ -78,11 +105,13 @@ export PKG_CONFIG_PATH
 eval "cc -std=c17 -Wall -Wextra -Werror -o \"$root/user\" \"$root/user.c\" $(pkg-config --cflags --libs rankscope)"
 [ "rankscope $("$root/user")" = "$("$prefix/bin/rankscope" --version | sed -n 1p)" ] || fail "library and program differ in version"
 model=$(dirname "$0")/../golden/families/llama
-"$root/user" "$model" >"$root/library.json" || fail "the library cannot scan $model: $(cat "$root/library.json")"
+"$root/user" "$model" "$root/bounds.csv" >"$root/library.json" || fail "the library cannot scan $model: $(cat "$root/library.json")"
 "$prefix/bin/rankscope" scan "$model" --quiet --json "$root/program.json"
 heads() { sed -n '/"heads":\[/,/\]/p' "$1"; }
 [ -n "$(heads "$root/library.json")" ] || fail "the library's JSON has no table heads"
 [ "$(heads "$root/library.json")" = "$(heads "$root/program.json")" ] || fail "library and program differ in table heads"
+"$prefix/bin/rankscope" certify "$model" --random 2 --seq-len 4 --rigorous --no-mlp --lambda 2 --quiet --csv "$root/certified"
+cmp "$root/bounds.csv" "$root/certified/bounds.csv" || fail "library and program differ in table bounds"
 code=0
 "$root/user" "$root/nowhere" >"$root/out" || code=$?
 [ "$code" = 2 ] || fail "an absent checkpoint is status $code for the library"
