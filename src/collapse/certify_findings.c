@@ -300,10 +300,18 @@ static rs_status overflow(words *w)
     }
     char message[300];
     if (!beyond && !none) return RS_OK;
-    snprintf(message, sizeof message,
-             "%lld bounds leave the range of doubles: their plain column is null (or 0), column "
-             "log10_... holds them; %lld more are beyond any number and null",
-             (long long)beyond, (long long)none);
+    size_t used = 0;
+    if (beyond)
+        used = (size_t)snprintf(message, sizeof message,
+                                "%lld %s the range of doubles: the plain column is null (or 0), "
+                                "column log10_... holds %s",
+                                (long long)beyond, beyond == 1 ? "bound leaves" : "bounds leave",
+                                beyond == 1 ? "it" : "them");
+    if (none)
+        snprintf(message + used, sizeof message - used, "%s%lld %s beyond any number and null",
+                 beyond ? "; " : "", (long long)none,
+                 beyond ? (none == 1 ? "more is" : "more are")
+                        : (none == 1 ? "bound is" : "bounds are"));
     return say(w, RS_INFO, "bound_overflow", RS_NULL_INT, NAN, message, NULL);
 }
 
