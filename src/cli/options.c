@@ -185,7 +185,9 @@ const cli_option cli_options[] = {
     {"rigorous", NULL, CLI_FLAG, AT(rigorous), CLI_CERTIFY | CLI_PROBE, NULL, NULL,
      "Bound every rounding of what is called certified: proved error bounds for matrices, ball "
      "arithmetic for what follows from them. Without it the float64 pass is taken at its word, "
-     "with a margin of 1e-9 and, from below, of the states' rounding."},
+     "with a margin of 1e-9 and, from below, of the states' rounding. Table lambda takes what a "
+     "branch "
+     "added as the pass gave it, with and without."},
     {"kept", "A", CLI_TEXT, AT(kept), CLI_CERTIFY, "0.9", NULL,
      "Table lambda: the fraction (0 < A < 1) of the tokens' spread ||X - mean||_F that each mixer "
      "is to leave."},
@@ -271,7 +273,7 @@ const cli_command cli_commands[] = {
      ""
      ""
      "summary|tokens|attention|loss|generate|attention_maps|weights|layers|heads|groups|planes|"
-     "tensors|spectra|balance|certificate|bounds|chains|lambda",
+     "tensors|spectra|balance|certificate|bounds|chains|lambda|intervals",
      cli_probe},
     {"certify", CLI_CERTIFY, "PATH",
      "prove what a model's layers do to these tokens: collapse, or staying apart",
@@ -293,7 +295,7 @@ const cli_command cli_commands[] = {
      "rankscope certify config.json --init default --random 1 --no-skip --no-mlp # proves doubly "
      "exponential collapse: see table chains\n"
      "rankscope certify . --tokens ids.npy --json - | jq '.tables.lambda[]' # for scripts",
-     "summary|bounds|chains|lambda", cli_certify},
+     "summary|bounds|chains|lambda|intervals", cli_certify},
     {"paths", CLI_PATHS, "PATH",
      "the output as a sum over paths through the heads: which lengths make it",
      "Every path takes, at each attention, one head or the skip; its length is the number of "

@@ -298,6 +298,8 @@ void rs_attention_spectrum(rs_attention_measures *out, const double *a, int64_t 
     if (second_modulus(&second, &s)) {
         out->lambda2 = second;
         out->spectral_gap = 1 - second;
+        /* an eigenvalue 1 that came out a rounding above it */
+        if (out->spectral_gap < 0 && out->spectral_gap > -1e-12) out->spectral_gap = 0;
     } else {
         out->converged = false;
     }

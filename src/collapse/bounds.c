@@ -230,7 +230,7 @@ double rs_gamma_min(double sum_ranges, double largest_range, double scale, doubl
 {
     double below = 2 * residual_one * residual_inf * qk_one * scale;
     if (!(below > 0)) return NAN;
-    return sqrt(sum_ranges * largest_range) / below;
+    return sqrt(sum_ranges) * sqrt(largest_range) / below;
 }
 
 double rs_published_layer(double log_r, double gamma, double beta, double heads, double scale,

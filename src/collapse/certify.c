@@ -25,7 +25,7 @@ typedef struct work {
     /* workspace */
     rs_head_bound *heads;
     rs_head_sums *sums;
-    double *slack;
+    double *slack, *chains_before;
     rs_certify_layer *layers;
     rs_published_row *published;
 } work;
@@ -49,13 +49,14 @@ static rs_status open_rows(work *w, int64_t samples, rs_error *err)
     w->heads = rs_calloc(heads, sizeof *w->heads);
     w->sums = rs_calloc(heads, sizeof *w->sums);
     w->slack = rs_calloc(heads, sizeof *w->slack);
+    w->chains_before = rs_calloc(layers * layers, sizeof *w->chains_before);
     w->layers = rs_calloc(layers, sizeof *w->layers);
     w->published = rs_calloc(layers, sizeof *w->published);
     c->rows = rs_calloc((size_t)samples * layers, sizeof *c->rows);
     c->chains = rs_calloc(layers * layers, sizeof *c->chains);
     c->weight_chains = rs_calloc(layers * layers, sizeof *c->weight_chains);
-    if (!w->heads || !w->sums || !w->slack || !w->layers || !w->published || !c->rows ||
-        !c->chains || !c->weight_chains)
+    if (!w->heads || !w->sums || !w->slack || !w->chains_before || !w->layers || !w->published ||
+        !c->rows || !c->chains || !c->weight_chains)
         return rs_fail_memory(err, "certificates", (size_t)samples * layers * sizeof *c->rows);
     for (size_t i = 0; i < layers * layers; i++)
         c->chains[i] = c->weight_chains[i] = NAN;
@@ -79,6 +80,31 @@ static double largest_tau(const rs_certify_pass *pass, int64_t s, int32_t l)
     return most;
 }
 
+/* Tokens twice as far apart as was proved are so by rounding: a norm behind a sum that cancels can
+ * lift it above the floor of a state. True: there are some that were not marked yet. */
+static bool mark_refuted(work *w, int64_t s)
+{
+    bool any = false;
+    for (int32_t l = 0; l < w->network->n_layers; l++) {
+        const rs_certificate *best = &w->layers[l].best;
+        rs_certify_state *state = &w->pass->states[s * (w->network->n_layers + 1) + l + 1];
+        if (best->failed || state->at_floor || !(state->diameter > 2 * best->upper)) continue;
+        any = state->at_floor = true;
+    }
+    return any;
+}
+
+static void certify_sample(work *w, int64_t s, const rs_chain_options *options)
+{
+    size_t bytes = (size_t)w->network->n_layers * (size_t)w->network->n_layers * sizeof(double);
+    double *chains = w->certified.chains;
+    memcpy(w->chains_before, chains, bytes);
+    rs_certify_chains(w->layers, chains, w->pass, w->norms, s, options, w->heads, w->slack);
+    if (!mark_refuted(w, s)) return;
+    memcpy(chains, w->chains_before, bytes); /* such states are none to start from */
+    rs_certify_chains(w->layers, chains, w->pass, w->norms, s, options, w->heads, w->slack);
+}
+
 static void fill_sample(work *w, int64_t s)
 {
     rs_certified *c = &w->certified;
@@ -86,7 +112,7 @@ static void fill_sample(work *w, int64_t s)
     const rs_chain_options chain = {w->options->rigorous, false, rs_bounds_exact};
     const rs_chain_options weights = {w->options->rigorous, true, rs_bounds_exact};
     if (w->pass->tokens[s] == 0) return;
-    rs_certify_chains(w->layers, c->chains, w->pass, w->norms, s, &chain, w->heads, w->slack);
+    certify_sample(w, s, &chain);
     rs_certify_chains(NULL, c->weight_chains, w->pass, w->norms, s, &weights, w->heads, w->slack);
     rs_certify_published(w->published, w->pass, w->norms, s, w->sums, &chain);
     for (int32_t l = 0; l < layers; l++)
@@ -161,6 +187,7 @@ static void close_work(work *w)
     rs_free(w->heads);
     rs_free(w->sums);
     rs_free(w->slack);
+    rs_free(w->chains_before);
     rs_free(w->layers);
     rs_free(w->published);
     rs_free(w->certified.rows);

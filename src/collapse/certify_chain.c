@@ -223,6 +223,13 @@ static void start(chain *c, int32_t source)
         c->failed = "the tokens that enter are equal in float64, though not at the input";
 }
 
+/* What tells the tokens of such a state apart is rounding, which may hide what does so in truth:
+ * what follows from it says something of the layer, nothing of the input. */
+static bool is_rounding(const chain *c, int32_t source)
+{
+    return source > 0 && rs_pass_state(c->pass, c->sample, source)->at_floor;
+}
+
 /* The measured state that leaves a layer, widened by what the pass may have got wrong. */
 static void enclose(chain *c, int32_t l)
 {
@@ -295,6 +302,8 @@ static void run_chain(chain *c, rs_certify_layer *out, double *chains, int32_t s
         rs_certificate t = told(c, source);
         if (out && l == source) out[l].one_step = t;
         if (out && source == 0) out[l].from_input = t;
+        if (out && t.failed && out[l].best.failed) out[l].best.failed = t.failed;
+        if (is_rounding(c, source)) break;
         if (out && better(&t, &out[l].best)) out[l].best = t;
         if (chains) {
             double *cell = chains + (int64_t)source * layers + l;

@@ -12,12 +12,17 @@
 enum { MOST_EIGENVALUES = 512 };
 
 /* Why the multiplier is not asked for; NULL: it is. */
-static const char *consensus_fails(const rs_certify_gather *g, const rs_branch *mixer)
+static const char *consensus_fails(const rs_certify_gather *g, int32_t l, const rs_branch *mixer)
 {
     const rs_attention_op *op = &mixer->attention;
+    const rs_branch_norms *norms =
+        &g->norms->layers[l].branches[mixer - g->network->layers[l].branches];
     if (op->heads != 1) return "one head";
     if (mixer->after.kind == RS_NORM_NONE || mixer->before.kind != RS_NORM_NONE) return "post-norm";
     if (mixer->inside.kind != RS_NORM_NONE || op->cross) return "a plain self-attention";
+    if (fabs(op->mix_identity + op->mix_softmax - op->mix_uniform - 1) > 1e-12)
+        return "rows of P that sum to 1";
+    if (norms->o_bias > 0 || norms->heads[0].v_bias > 0) return "no biases of values and outputs";
     if (g->inputs->longest > MOST_EIGENVALUES || g->network->d_model > MOST_EIGENVALUES)
         return "at most 512 tokens and features";
     return NULL;
@@ -46,7 +51,7 @@ rs_status rs_consensus_begin(rs_certify_gather *g, int32_t l, int32_t b, rs_erro
 {
     const rs_branch *mixer = &g->network->layers[l].branches[b];
     if (!g->lambda || mixer != rs_layer_mixer(&g->network->layers[l]) || mixer->scale == 0 ||
-        consensus_fails(g, mixer))
+        consensus_fails(g, l, mixer))
         return RS_OK;
     RS_TRY(rs_certify_room_for(&g->eigenvalues, g->capacity, 2 * g->inputs->longest, err));
     return read_values(g, mixer, err);
@@ -57,7 +62,8 @@ rs_status rs_consensus_mixing(rs_certify_gather *g, const rs_attention_view *vie
 {
     const rs_branch *mixer = rs_layer_mixer(&g->network->layers[view->layer]);
     int64_t n = view->n;
-    if (!g->lambda || view->cross || n != view->keys || consensus_fails(g, mixer)) return RS_OK;
+    if (!g->lambda || view->cross || n != view->keys || consensus_fails(g, view->layer, mixer))
+        return RS_OK;
     double *real = g->eigenvalues.data + view->sample * 2 * g->inputs->longest;
     for (int64_t i = 0; i < n; i++)
         memcpy(work + i * n, (const double *)view->mixing + i * view->ld, (size_t)n * sizeof *work);
@@ -77,9 +83,9 @@ rs_status rs_consensus_mixing(rs_certify_gather *g, const rs_attention_view *vie
 
 rs_status rs_consensus_row(rs_lambda_row *row, const rs_certify_gather *g,
                            const rs_lambda_layer *layer, const rs_branch *mixer, int64_t s,
-                           rs_error *err)
+                           int32_t l, rs_error *err)
 {
-    row->failed_consensus = consensus_fails(g, mixer);
+    row->failed_consensus = consensus_fails(g, l, mixer);
     if (row->failed_consensus) return RS_OK;
     const double *real = g->eigenvalues.data + s * 2 * g->inputs->longest;
     rs_lambda_consensus given = {.mixing_real = real,

@@ -156,12 +156,21 @@ static rs_status collapse(words *w)
     if (isnan(last) || !(last < first - 1)) return RS_OK;
     while (from > 0 && worst_log(w, from - 1) < first - 1)
         from--;
-    for (int64_t s = 0; s < w->c->samples; s++)
-        conditional = conditional || row_of(w, s, w->layers - 1)->certificate.best.conditional;
+    int32_t source = 0;
+    for (int64_t s = 0; s < w->c->samples; s++) {
+        const rs_certificate *best = &row_of(w, s, w->layers - 1)->certificate.best;
+        conditional = conditional || best->conditional;
+        if (best->source > source) source = best->source;
+    }
+    char start[120] = "";
+    if (source > 0)
+        snprintf(start, sizeof start,
+                 ", from the float64 states on that entered layers up to %d, taken as they are",
+                 (int)source);
     snprintf(message, sizeof message,
              "collapse is certified: from layer %d on the tokens of every sample are proved to be "
-             "within a tenth of what entered, and behind layer %d within %s of each other%s",
-             (int)from, (int)w->layers - 1, shown(bound, last),
+             "within a tenth of what entered, and behind layer %d within %s of each other%s%s",
+             (int)from, (int)w->layers - 1, shown(bound, last), start,
              conditional ? ", given the token stds and mixings that the float64 pass met" : "");
     return say(w, RS_WARN, "certified_collapse", from, last, message,
                "a skip around the attention, or a λ of table lambda, keeps them apart");
@@ -317,7 +326,11 @@ static rs_status overflow(words *w)
 
 static rs_status margin(words *w)
 {
-    if (w->c->options->rigorous) return RS_OK;
+    if (w->c->options->rigorous)
+        return say(w, RS_INFO, "certificate_margin", RS_NULL_INT, 0,
+                   "all rounding is bounded, but for what the branches add in tables lambda and "
+                   "intervals: there it is taken as the float64 pass gave it",
+                   NULL);
     return say(w, RS_INFO, "certificate_margin", RS_NULL_INT, 1e-9,
                "certificates take the float64 pass at its word, with a margin of 1e-9 and, from "
                "below, of the states' rounding; beyond the first layer of a chain they hang on "

@@ -74,7 +74,7 @@ rs_status rs_consensus_mixing(rs_certify_gather *g, const rs_attention_view *vie
                               rs_error *err);
 rs_status rs_consensus_row(rs_lambda_row *row, const rs_certify_gather *g,
                            const rs_lambda_layer *layer, const rs_branch *mixer, int64_t s,
-                           rs_error *err);
+                           int32_t l, rs_error *err);
 
 /* certify_lambda.c: at the end of a branch, with what it read and what it added. */
 rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, rs_error *err);

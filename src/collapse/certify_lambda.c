@@ -141,6 +141,8 @@ void rs_certify_lambda_close(rs_certify_lambda *lambda)
     if (!lambda) return;
     for (int t = 0; lambda->arcs && t < lambda->threads; t++)
         rs_lambda_arcs_close(lambda->arcs[t]);
+    for (int64_t i = 0; lambda->rows && i < lambda->samples * lambda->network->n_layers; i++)
+        rs_free(lambda->rows[i].intervals);
     for (int t = 0; lambda->sets && t < lambda->threads; t++)
         rs_lambda_set_free(&lambda->sets[t]);
     rs_free(lambda->sets);
@@ -169,9 +171,12 @@ static rs_lambda_norm norm_of(const rs_norm_op *norm, double *gain, double *bias
 
 static void no_row(rs_lambda_row *row, double lambda)
 {
+    rs_free(row->intervals);
     *row = (rs_lambda_row){.lambda = lambda,
                            .exact_low = NAN,
                            .exact_high = NAN,
+                           .worst = NAN,
+                           .worst_kept = NAN,
                            .certified = NAN,
                            .certified_negative = NAN,
                            .kept_now = NAN,
@@ -216,6 +221,7 @@ static void theorems(rs_lambda_row *row, const rs_certify_lambda *lambda,
     row->theorem_a_layer = demand(&layer, &row->failed_a_layer);
     row->theorem_b = demand(&second, &row->failed_b);
     row->theorem_d = demand(&fourth, &row->failed_d);
+    if (mixer->before.kind == RS_NORM_NONE) row->failed_d = "a norm before the branch (pre-norm)";
     row->eq7 = demand(&eq7, &row->failed_eq7);
     row->published_both = demand(&both, NULL);
 }
@@ -224,6 +230,45 @@ static void theorems(rs_lambda_row *row, const rs_certify_lambda *lambda,
  * as a norm of the tokens, find how far down the certain λ reach. */
 static const double SEARCH_TOLERANCE = 1e-2;
 enum { SEARCH_MOST = 12, SEARCH_STRETCHES = 10 };
+/* Of what lies between the half lines. */
+static const double PARTITION_TOLERANCE = 5e-2;
+enum { PARTITION_MOST = 48 };
+
+/* Joins a neighbour of the same answer. */
+static void add_interval(rs_lambda_row *row, rs_lambda_interval interval)
+{
+    rs_lambda_interval *last = row->n_intervals ? &row->intervals[row->n_intervals - 1] : NULL;
+    if (last && last->answer == interval.answer)
+        last->high = interval.high;
+    else
+        row->intervals[row->n_intervals++] = interval;
+}
+
+/* All λ: the two half lines, and what a few values say of what lies between them. */
+static rs_status partition(rs_lambda_row *row, const rs_lambda_arcs *arcs, rs_lambda_set *set,
+                           double kept, rs_error *err)
+{
+    rs_lambda_value input = rs_lambda_input_value(arcs);
+    double above = row->certified, below = row->certified_negative;
+    bool closed = below < above;
+    rs_lambda_search search = {kept * (input.value + input.error),
+                               closed && isfinite(below) ? below : (double)-INFINITY,
+                               closed && isfinite(above) ? above : (double)INFINITY,
+                               PARTITION_TOLERANCE,
+                               PARTITION_MOST,
+                               kept * (input.value - input.error)};
+    RS_TRY(rs_lambda_set_find(set, arcs, &search, err));
+    row->intervals = rs_malloc(set->n + 2, sizeof *row->intervals);
+    if (!row->intervals) return rs_fail_memory(err, "intervals of λ", 0);
+    if (isfinite(search.low))
+        row->intervals[row->n_intervals++] =
+            (rs_lambda_interval){(double)-INFINITY, search.low, RS_LAMBDA_YES};
+    for (size_t i = 0; i < set->n; i++)
+        add_interval(row, set->intervals[i]);
+    if (isfinite(search.high))
+        add_interval(row, (rs_lambda_interval){search.high, (double)INFINITY, RS_LAMBDA_YES});
+    return RS_OK;
+}
 
 static rs_status with_norm(rs_lambda_row *row, const rs_lambda_arcs *arcs, rs_lambda_set *set,
                            double kept, rs_error *err)
@@ -239,12 +284,29 @@ static rs_status with_norm(rs_lambda_row *row, const rs_lambda_arcs *arcs, rs_la
     /* from the half line downwards, while the whole of the next stretch is certain */
     for (int i = 0; i < SEARCH_STRETCHES && row->certified > 0.05; i++) {
         double below = 0.6 * row->certified;
-        rs_lambda_search search = {target, below, row->certified, SEARCH_TOLERANCE, SEARCH_MOST};
+        rs_lambda_search search = {target, below, row->certified, SEARCH_TOLERANCE, SEARCH_MOST, 0};
         RS_TRY(rs_lambda_set_find(set, arcs, &search, err));
         if (isnan(set->all_above) || !(set->all_above < row->certified)) break;
         row->certified = set->all_above;
         if (row->certified > below) break;
     }
+    return partition(row, arcs, set, kept, err);
+}
+
+/* The same of the sum alone, where the answer is known but for rounding at the two roots. */
+static rs_status exact_partition(rs_lambda_row *row, const rs_lambda_quadratic *q, rs_error *err)
+{
+    row->intervals = rs_malloc(5, sizeof *row->intervals);
+    if (!row->intervals) return rs_fail_memory(err, "intervals of λ", 0);
+    double ends[] = {(double)-INFINITY, q->low,  q->fails_low,
+                     q->fails_high,     q->high, (double)INFINITY};
+    static const rs_lambda_answer answers[] = {RS_LAMBDA_YES, RS_LAMBDA_UNKNOWN, RS_LAMBDA_NO,
+                                               RS_LAMBDA_UNKNOWN, RS_LAMBDA_YES};
+    if (isnan(q->fails_low)) ends[2] = ends[3] = isnan(q->low) ? (double)INFINITY : q->high;
+    if (isnan(q->low)) ends[1] = ends[4] = (double)INFINITY;
+    for (int i = 0; i < 5; i++)
+        if (ends[i] < ends[i + 1])
+            add_interval(row, (rs_lambda_interval){ends[i], ends[i + 1], answers[i]});
     return RS_OK;
 }
 
@@ -252,9 +314,37 @@ static void without_norm(rs_lambda_row *row, const rs_lambda_quadratic *q)
 {
     row->certified = isnan(q->high) ? 0 : isfinite(q->high) ? q->high : NAN;
     row->certified_negative = isnan(q->low) ? 0 : q->low;
-    double x = row->lambda;
-    row->kept_now = sqrt(fmax(0, q->alpha * x * x + 2 * q->beta * x + q->gamma) / q->alpha);
-    row->kept_now_error = NAN;
+}
+
+/* μ(λX + O)/μ(X) from the sum itself, where the polynomial of λ would cancel. Its error: R is a
+ * projection, so it lengthens no error of the sum, of X, or of their column means. */
+static void kept_by_sum(rs_lambda_row *row, const rs_lambda_layer *layer)
+{
+    double before = 0, after = 0, inputs = 0, branches = 0;
+    double roundoff = rs_gamma((double)layer->n + 8);
+    for (int64_t j = 0; j < layer->d; j++) {
+        double mean_x = 0, mean_y = 0;
+        for (int64_t i = 0; i < layer->n; i++) {
+            double x = layer->input[i * layer->input_ld + j];
+            mean_x += x / (double)layer->n;
+            mean_y +=
+                (row->lambda * x + layer->branch[i * layer->branch_ld + j]) / (double)layer->n;
+        }
+        for (int64_t i = 0; i < layer->n; i++) {
+            double x = layer->input[i * layer->input_ld + j];
+            double o = layer->branch[i * layer->branch_ld + j], y = row->lambda * x + o - mean_y;
+            before += (x - mean_x) * (x - mean_x);
+            after += y * y;
+            inputs += x * x;
+            branches += o * o;
+        }
+    }
+    double kept = sqrt(after / before), own = roundoff * sqrt(inputs), least = sqrt(before) - own;
+    double error = roundoff * (fabs(row->lambda) * sqrt(inputs) + sqrt(branches)) + kept * own;
+    error = error / least + rs_gamma((double)(layer->n * layer->d) + 8) * kept;
+    bool known = least > 0 && before > 1e-280 && isfinite(kept) && isfinite(error);
+    row->kept_now = known ? kept : NAN;
+    row->kept_now_error = known ? error : NAN;
 }
 
 static rs_status one(rs_lambda_row *row, const rs_certify_lambda *lambda, rs_lambda_layer *layer,
@@ -269,13 +359,18 @@ static rs_status one(rs_lambda_row *row, const rs_certify_lambda *lambda, rs_lam
     RS_TRY(rs_lambda_quadratic_set(&quadratic, layer, kept, err));
     row->exact_low = quadratic.low;
     row->exact_high = quadratic.high;
+    row->worst = quadratic.worst;
+    row->worst_kept = quadratic.worst_kept;
     if (layer->norm.kind != RS_LAMBDA_NO_NORM)
         row->failed_exact = "no norm after the sum (pre-norm)";
+    else if (isinf(quadratic.low) || isinf(quadratic.high))
+        row->failed_exact = "the branch is beyond any double times the tokens: nothing is known";
     RS_TRY(rs_lambda_facts_of(&facts, layer, err));
     theorems(row, lambda, &facts, mixer, l);
     if (layer->norm.kind == RS_LAMBDA_NO_NORM) {
         without_norm(row, &quadratic);
-        return RS_OK;
+        kept_by_sum(row, layer);
+        return exact_partition(row, &quadratic, err);
     }
     RS_TRY(rs_lambda_arcs_set(arcs, layer, err));
     return with_norm(row, arcs, set, kept, err);
@@ -314,7 +409,7 @@ rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, r
         int thread = omp_get_thread_num();
         rs_status status =
             one(row, lambda, &given, mixer, l, lambda->arcs[thread], &lambda->sets[thread], &error);
-        if (status == RS_OK) status = rs_consensus_row(row, g, &given, mixer, s, &error);
+        if (status == RS_OK) status = rs_consensus_row(row, g, &given, mixer, s, l, &error);
         /* A branch that is not finite: no row, and the findings of the pass say where. */
         if (status == RS_E_INPUT_FORMAT)
             no_row(row, mixer->skip);
@@ -385,6 +480,8 @@ rs_status rs_certify_lambda_finish(rs_certify_lambda *lambda, const rs_certify_p
         for (int32_t l = 0; l < lambda->network->n_layers; l++) {
             rs_lambda_row *row = &lambda->rows[s * lambda->network->n_layers + l];
             row->at_floor = rs_pass_state(pass, s, l)->at_floor;
+            if (row->at_floor && !row->failed_exact)
+                row->failed_exact = "the tokens that enter differ by rounding alone";
             if (row->told) smoothing(row, lambda, pass, s, l, mixing);
         }
     rs_free(mixing);

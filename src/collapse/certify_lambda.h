@@ -4,18 +4,22 @@
 #define RS_COLLAPSE_CERTIFY_LAMBDA_H
 
 #include "collapse/certify.h"
+#include "collapse/lambda.h"
 
 /* One mixer on one sample; NaN: nothing is known or it does not apply. */
 typedef struct rs_lambda_row {
     bool told, at_floor;          /* at_floor: the spread that enters is rounding */
     double lambda;                /* the model's own */
     double exact_low, exact_high; /* of the sum, before any norm: certified for all λ outside */
+    double worst, worst_kept;     /* λ at which the sum keeps least of μ, and the fraction */
     double certified, certified_negative; /* half lines with the norm of the sum, or as above */
     double kept_now, kept_now_error;      /* μ behind the mixer over μ before it, at the own λ */
     double theorem_a, theorem_a_layer, theorem_b, theorem_d, eq7, published_both;
     const char *failed_exact, *failed_a, *failed_a_layer, *failed_b, *failed_d, *failed_eq7;
     double gain, smoothing, smoothing_published, consensus;
     const char *failed_consensus, *failed_smoothing;
+    rs_lambda_interval *intervals; /* [n_intervals] of all λ, ascending */
+    size_t n_intervals;
 } rs_lambda_row;
 
 rs_status rs_certify_lambda_open(rs_certify_lambda **out, const rs_network *network,

@@ -10,6 +10,8 @@ enum {
     LAYER,
     EXACT_LOW,
     EXACT_HIGH,
+    WORST,
+    WORST_KEPT,
     EXACT_FAILED,
     CERTIFIED,
     CERTIFIED_NEGATIVE,
@@ -42,12 +44,17 @@ static const rs_column columns[COLUMNS] = {
     [EXACT_LOW] =
         RS_REAL_COLUMN("lambda_exact_low", "certified",
                        "without the norm of the sum: every λ ≤ this keeps the wanted fraction of "
-                       "μ(X); null with lambda_exact_high: every λ does (L1)"),
+                       "μ(X); null with lambda_exact_high and no reason beside them: every λ "
+                       "does (L1)"),
     [EXACT_HIGH] = RS_REAL_COLUMN("lambda_exact_high", "certified", "and every λ ≥ this"),
+    [WORST] = RS_REAL_COLUMN("lambda_worst", "measured",
+                             "−β/α: the λ at which the sum, before any norm, keeps least of μ(X)"),
+    [WORST_KEPT] = RS_REAL_COLUMN("worst_kept", "measured", "and the fraction that it keeps there"),
     [EXACT_FAILED] =
         RS_TEXT_COLUMN("lambda_exact_failed", "certified",
                        "hypothesis that fails here: behind a norm of the sum lambda_exact_low and "
-                       "_high speak of the sum that enters it, not of the layer"),
+                       "_high speak of the sum that enters it, not of the layer; or why "
+                       "nothing is known"),
     [CERTIFIED] =
         RS_REAL_COLUMN("lambda_certified", "certified",
                        "with the norm of the sum: every λ ≥ this keeps the wanted fraction (L3); "
@@ -72,8 +79,10 @@ static const rs_column columns[COLUMNS] = {
     [THEOREM_B] = RS_REAL_COLUMN("demanded_by_theorem_b", "certified", "L8"),
     [THEOREM_B_FAILED] =
         RS_TEXT_COLUMN("theorem_b_failed", "certified", "hypothesis that fails here"),
-    [THEOREM_D] = RS_REAL_COLUMN("demanded_by_theorem_d", "certified",
-                                 "pre-norm blocks: of the row-normalised μ (L9)"),
+    [THEOREM_D] =
+        RS_REAL_COLUMN("demanded_by_theorem_d", "certified",
+                       "pre-norm blocks: of the row-normalised μ, at every depth of a stack whose "
+                       "branches are no longer than this one on this input (L9)"),
     [THEOREM_D_FAILED] =
         RS_TEXT_COLUMN("theorem_d_failed", "certified", "hypothesis that fails here"),
     [PUBLISHED_BOTH] = RS_REAL_COLUMN("demanded_by_eq7_and_input", "published",
@@ -105,6 +114,8 @@ static rs_status add_row(rs_table *t, int64_t s, int32_t l, const rs_lambda_row 
         double value;
     } reals[] = {{EXACT_LOW, r->exact_low},
                  {EXACT_HIGH, r->exact_high},
+                 {WORST, r->worst},
+                 {WORST_KEPT, r->worst_kept},
                  {CERTIFIED, r->certified},
                  {CERTIFIED_NEGATIVE, r->certified_negative},
                  {OWN, r->lambda},
@@ -141,6 +152,48 @@ static rs_status add_row(rs_table *t, int64_t s, int32_t l, const rs_lambda_row 
     return RS_OK;
 }
 
+static rs_status add_intervals(rs_table *t, int64_t s, int32_t l, const rs_lambda_row *r,
+                               rs_error *err)
+{
+    static const char *const answers[] = {
+        [RS_LAMBDA_YES] = "yes", [RS_LAMBDA_NO] = "no", [RS_LAMBDA_UNKNOWN] = "unknown"};
+    for (size_t i = 0; i < r->n_intervals; i++) {
+        size_t row;
+        RS_TRY(rs_table_add_row(t, &row, err));
+        rs_table_set_int(t, row, 0, s);
+        rs_table_set_int(t, row, 1, l);
+        if (isfinite(r->intervals[i].low)) rs_table_set_real(t, row, 2, r->intervals[i].low);
+        if (isfinite(r->intervals[i].high)) rs_table_set_real(t, row, 3, r->intervals[i].high);
+        RS_TRY(rs_table_set_text(t, row, 4, answers[r->intervals[i].answer], err));
+    }
+    return RS_OK;
+}
+
+static rs_status intervals_table(rs_result *result, const rs_certify_lambda *lambda, rs_error *err)
+{
+    static const rs_column of_intervals[] = {
+        {.name = "sample", .type = RS_COLUMN_INT, .formula = "from 0"},
+        {.name = "layer", .type = RS_COLUMN_INT, .formula = "block, from 0; its mixer"},
+        RS_REAL_COLUMN("low", "certified", "lower end of the λ; null: no end"),
+        RS_REAL_COLUMN("high", "certified", "upper end; null: no end"),
+        RS_TEXT_COLUMN("answer", "certified",
+                       "yes: every λ of the interval keeps the wanted fraction; no: none does; "
+                       "unknown: rounding or a limit on the search left it open (L1, L3 to L5)"),
+    };
+    rs_table *t;
+    RS_TRY(rs_result_add_table(
+        result, "intervals", "Every skip strength, decided or not",
+        "For the mixer of each layer, on each sample: the λ that keep the wanted fraction of μ(X) "
+        "behind it (with the norm of the sum where there is one), those that do not, and those "
+        "that "
+        "are open",
+        of_intervals, sizeof of_intervals / sizeof *of_intervals, &t, err));
+    for (int64_t s = 0; s < rs_certify_lambda_samples(lambda); s++)
+        for (int32_t l = 0; l < rs_certify_lambda_network(lambda)->n_layers; l++)
+            RS_TRY(add_intervals(t, s, l, rs_certify_lambda_row(lambda, s, l), err));
+    return RS_OK;
+}
+
 rs_status rs_certify_lambda_table(rs_result *result, const rs_certify_lambda *lambda, rs_error *err)
 {
     rs_table *t;
@@ -155,7 +208,7 @@ rs_status rs_certify_lambda_table(rs_result *result, const rs_certify_lambda *la
             const rs_lambda_row *row = rs_certify_lambda_row(lambda, s, l);
             if (row->told) RS_TRY(add_row(t, s, l, row, err));
         }
-    return RS_OK;
+    return intervals_table(result, lambda, err);
 }
 
 /* The layer that needs most, over all samples; and whether its own λ is enough everywhere. */
@@ -178,7 +231,9 @@ rs_status rs_certify_lambda_findings(rs_result *result, const rs_certify_lambda 
             if (r->lambda >= r->certified || r->lambda <= r->certified_negative ||
                 r->kept_now - r->kept_now_error >= kept)
                 enough++;
-            if (r->kept_now < least_kept) least_kept = r->kept_now, short_layer = l;
+            /* a sum that drowns in the rounding of what is added says nothing */
+            if (r->kept_now < least_kept && !(r->kept_now_error > 0.5 * r->kept_now))
+                least_kept = r->kept_now, short_layer = l;
         }
     if (!rows) return RS_OK;
     char message[600];

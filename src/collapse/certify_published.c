@@ -105,7 +105,7 @@ static layer_numbers numbers_of(const rs_certify_pass *pass, const rs_weight_nor
         double gamma = rs_gamma_min(seen[h].sum_ranges, seen[h].range, out.scale, r, r, w->qk.one);
         out.gamma = fmax(out.gamma, gamma);
         out.range = fmax(out.range, seen[h].range);
-        out.beta = fmax(out.beta, w->qk.one * sqrt(w->w.one * w->w.inf));
+        out.beta = fmax(out.beta, fabs(mixer->scale) * w->qk.one * sqrt(w->w.one * w->w.inf));
         heads[h] = (rs_head_sums){
             .qk_one = out.scale * w->qk.one, .w_one = w->w.one, .w_inf = w->w.inf, .range = NAN};
     }

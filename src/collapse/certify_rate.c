@@ -42,13 +42,16 @@ static rs_rate linear(const rs_certify_pass *pass, int64_t s, int32_t l, rs_rate
         rate.class = "linear";
         rate.evidence = "the causal linear law gives the next residual matrix; rate_law leaves the "
                         "values out";
-    } else if (near(rate.measured, rate.law)) {
+    } else if (near(rate.measured, rate.law) && predicted->reason) {
         rate.class = "linear";
         rate.evidence = "the residual shrinks by the second eigenvalue of the mixing matrices";
     } else {
         rate.evidence = isnan(rate.law) ? "no eigenvalue of the mixing matrices was found"
-                                        : "the residual shrinks, not by the second eigenvalue of "
-                                          "the mixing matrices";
+                        : near(rate.measured, rate.law)
+                            ? "the residual shrinks as if by the second eigenvalue of the mixing "
+                              "matrices, but the causal linear law does not give its matrix"
+                            : "the residual shrinks, not by the second eigenvalue of "
+                              "the mixing matrices";
     }
     return rate;
 }
@@ -64,12 +67,12 @@ rs_rate rs_certify_rate(const rs_certify_pass *pass, int64_t s, int32_t l)
                     .law = NAN,
                     .evidence = "the tokens do not draw together here"};
     const rs_branch *mixer = rs_layer_mixer(layer);
-    if (in->equal || in->diameter == 0) {
-        rate.measured = rate.predicted = NAN;
-        rate.evidence = "the tokens are equal already";
-    } else if (!in->finite || !out->finite) {
+    if (!in->finite || !out->finite) {
         rate.measured = rate.predicted = NAN;
         rate.evidence = "not finite";
+    } else if (in->equal || in->diameter == 0) {
+        rate.measured = rate.predicted = NAN;
+        rate.evidence = "the tokens are equal already";
     } else if (in->at_floor) {
         rate.measured = rate.predicted = NAN;
         rate.evidence = "the entering residual is rounding";

@@ -137,6 +137,8 @@ typedef struct rs_lambda_set {
 typedef struct rs_lambda_search {
     double target, low, high, tolerance;
     int64_t max_evaluations;
+    double refuted; /* NO means below this, where target is itself known to rounding only; 0: target
+                     */
 } rs_lambda_search;
 rs_status rs_lambda_set_find(rs_lambda_set *out, const rs_lambda_arcs *arcs,
                              const rs_lambda_search *search, rs_error *err);

@@ -53,15 +53,27 @@ static double unscale(double value, int exponent, bool upwards)
     return upwards ? rs_up(result) : rs_down(result);
 }
 
+static rs_span rescaled(rs_span a, int exponent)
+{
+    return (rs_span){unscale(a.low, exponent, false), unscale(a.high, exponent, true)};
+}
+
+enum { MOST_SHIFT = 480 };
+
 static void solve(rs_lambda_quadratic *out, const rs_lambda_moments *m, double kept)
 {
-    int exponent = m->scale_o - m->scale_x; /* λ = its scaled value times 2^exponent */
+    int exponent = m->scale_o - m->scale_x; /* between the scales of γ/α and of λ² */
+    /* λ = its scaled value times 2^shift: neither kept² nor γ/α may leave the range of doubles. */
+    int shift = exponent < -MOST_SHIFT  ? -MOST_SHIFT
+                : exponent > MOST_SHIFT ? MOST_SHIFT
+                                        : exponent;
+    int rest_of = exponent - shift;
     /* kept² in the scale of γ/α. */
     rs_span wanted = rs_span_square(rs_span_constant(rs_span_of(kept), RS_LAMBDA_QUADRATIC));
-    wanted = (rs_span){unscale(wanted.low, -2 * exponent, false),
-                       unscale(wanted.high, -2 * exponent, true)};
-    rs_span b = rs_span_div(m->beta, m->alpha);
-    rs_span c = rs_span_sub(rs_span_div(m->gamma, m->alpha), wanted);
+    wanted =
+        (rs_span){unscale(wanted.low, -2 * shift, false), unscale(wanted.high, -2 * shift, true)};
+    rs_span b = rescaled(rs_span_div(m->beta, m->alpha), rest_of);
+    rs_span c = rs_span_sub(rescaled(rs_span_div(m->gamma, m->alpha), 2 * rest_of), wanted);
     /* For λ ≥ 0 a smaller b is worse, for λ ≤ 0 a larger one. */
     rs_span outer = hull(between(b.low, c.low, true, true), between(b.high, c.low, true, false));
     rs_span inner =
@@ -69,10 +81,10 @@ static void solve(rs_lambda_quadratic *out, const rs_lambda_moments *m, double k
     /* λ = 0 meets it when C ≥ 0; a root that only touches 0 from outside rounding is no failure. */
     if (!isnan(outer.low) && outer.low == outer.high && c.low >= 0) outer = (rs_span){NAN, NAN};
 
-    out->low = unscale(outer.low, exponent, false);
-    out->high = unscale(outer.high, exponent, true);
-    out->fails_low = unscale(inner.low, exponent, true);
-    out->fails_high = unscale(inner.high, exponent, false);
+    out->low = unscale(outer.low, shift, false);
+    out->high = unscale(outer.high, shift, true);
+    out->fails_low = unscale(inner.low, shift, true);
+    out->fails_high = unscale(inner.high, shift, false);
     bool zero_serves = isnan(outer.low) || c.low >= 0 || outer.low > 0 || outer.high < 0;
     out->smallest = zero_serves ? 0 : -out->low < out->high ? out->low : out->high;
     if (isinf(out->smallest)) out->smallest = NAN;

@@ -36,10 +36,15 @@ static double middle_of(double low, double high)
     return low + (high / 2 - low / 2);
 }
 
-static rs_lambda_answer answer_for(const rs_lambda_bracket *bracket, double target)
+static double refuted(const rs_lambda_search *search)
 {
-    if (fmax(bracket->first.low, bracket->second.low) >= target) return RS_LAMBDA_YES;
-    if (fmin(bracket->first.high, bracket->second.high) < target) return RS_LAMBDA_NO;
+    return search->refuted > 0 ? search->refuted : search->target;
+}
+
+static rs_lambda_answer answer_for(const rs_lambda_bracket *bracket, const rs_lambda_search *search)
+{
+    if (fmax(bracket->first.low, bracket->second.low) >= search->target) return RS_LAMBDA_YES;
+    if (fmin(bracket->first.high, bracket->second.high) < refuted(search)) return RS_LAMBDA_NO;
     return RS_LAMBDA_UNKNOWN;
 }
 
@@ -83,7 +88,7 @@ static rs_status bisect(rs_lambda_set *set, const rs_lambda_arcs *arcs,
         rs_lambda_bracket bracket = {.rounding = false};
         if (set->evaluations < most) {
             rs_lambda_bracket_of(&bracket, arcs, low, end, middle, search->target);
-            answer = answer_for(&bracket, search->target);
+            answer = answer_for(&bracket, search);
             set->evaluations++;
         } else {
             set->complete = below_rounding;
@@ -107,7 +112,7 @@ static double far_end(rs_lambda_answer *answer, const rs_lambda_arcs *arcs,
                       const rs_lambda_search *search, int sign)
 {
     double above = rs_lambda_half_line(arcs, search->target, sign, true, search->tolerance);
-    double below = rs_lambda_half_line(arcs, search->target, sign, false, search->tolerance);
+    double below = rs_lambda_half_line(arcs, refuted(search), sign, false, search->tolerance);
     double scale = 1;
     *answer = isfinite(above) ? RS_LAMBDA_YES : isfinite(below) ? RS_LAMBDA_NO : RS_LAMBDA_UNKNOWN;
     if (isfinite(above)) return above;

@@ -276,11 +276,10 @@ rs_lambda_number rs_lambda_published_both(const rs_lambda_facts *facts, const rs
     rs_span c = rs_span_of(wish->published), rest = rs_span_sub(one, a);
     rs_span p =
         rs_span_mul(rs_span_square(rs_span_of(facts->diversity)), rs_span_power(a, wish->layers));
-    rs_span linear = rs_span_mul(rs_span_add(rs_span_mul(p, a), one), c);
+    rs_span linear = rs_span_add(rs_span_mul(p, a), one);
     rs_span product = rs_span_mul(rs_span_mul(rs_span_square(p), a), rest);
-    rs_span root =
-        rs_span_sqrt(rs_span_add(rs_span_square(linear), rs_span_mul(product, rs_span_square(c))));
-    rs_span value = rs_span_div(rs_span_add(linear, root), rs_span_mul(p, rest));
+    rs_span root = rs_span_sqrt(rs_span_add(rs_span_square(linear), product));
+    rs_span value = rs_span_mul(c, rs_span_div(rs_span_add(linear, root), rs_span_mul(p, rest)));
     return number(rs_span_constant(value, RS_LAMBDA_PUBLISHED).high,
                   failed_hypothesis(facts, published_needs));
 }

@@ -117,14 +117,16 @@ static void cumulate_errors(rs_path_sample *out, const rs_path_sums *s, const do
                             double *rest)
 {
     int64_t count = s->n * s->d;
-    double whole = rs_dot(s->output, s->output, count);
+    double scale = rs_path_scale(s->output, count);
+    double whole = rs_path_dot(s->output, s->output, count, scale);
     for (int32_t k = s->longest; k >= 0; k--) {
         const double *at = states + (k + 1) * count;
         double wrong = 0, wrong_sources = 0;
         const double *above = s->source + (k + 1) * count;
         for (int64_t i = 0; i < count; i++) {
             rest[i] += above[i]; /* sources' paths longer than k */
-            double difference = at[i] - s->output[i], other = difference + rest[i];
+            double difference = scale * (at[i] - s->output[i]);
+            double other = difference + scale * rest[i];
             wrong += difference * difference;
             wrong_sources += other * other;
         }
@@ -136,14 +138,15 @@ static void cumulate_errors(rs_path_sample *out, const rs_path_sums *s, const do
 static rs_status measure_lengths(rs_path_sample *out, const rs_path_sums *s, rs_error *err)
 {
     int64_t count = s->n * s->d;
-    double whole = rs_dot(s->output, s->output, count);
+    double scale = rs_path_scale(s->output, count);
+    double whole = rs_path_dot(s->output, s->output, count, scale);
     for (int32_t k = 0; k <= s->longest + 1; k++) {
         rs_path_length *length = &out->lengths[k];
         const double *embedding = s->embedding + k * count, *source = s->source + k * count;
         RS_TRY(rs_path_size_of(&length->embedding, embedding, s->n, s->d, err));
         RS_TRY(rs_path_size_of(&length->source, source, s->n, s->d, err));
-        length->projection = rs_dot(embedding, s->output, count) / whole;
-        length->source_projection = rs_dot(source, s->output, count) / whole;
+        length->projection = rs_path_dot(embedding, s->output, count, scale) / whole;
+        length->source_projection = rs_path_dot(source, s->output, count, scale) / whole;
         length->cumulative_error = length->cumulative_error_sources = NAN;
     }
     return RS_OK;
@@ -152,12 +155,14 @@ static rs_status measure_lengths(rs_path_sample *out, const rs_path_sums *s, rs_
 static void measure_layers(rs_path_sample *out, const rs_path_sums *s, int32_t n_layers)
 {
     int64_t count = s->n * s->d;
-    double whole = rs_dot(s->output, s->output, count);
+    double scale = rs_path_scale(s->output, count);
+    double whole = rs_path_dot(s->output, s->output, count, scale);
     for (int32_t l = 0; s->injected && l < n_layers; l++) {
         const double *at = s->injected + l * count;
         out->injection_fro[l] = s->injection[l];
-        out->injected_fro[l] = sqrt(rs_dot(at, at, count));
-        out->injected_projection[l] = rs_dot(at, s->output, count) / whole;
+        double own = rs_path_scale(at, count);
+        out->injected_fro[l] = sqrt(rs_path_dot(at, at, count, own)) / own;
+        out->injected_projection[l] = rs_path_dot(at, s->output, count, scale) / whole;
     }
 }
 

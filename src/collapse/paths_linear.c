@@ -84,13 +84,13 @@ void rs_frozen_measure(rs_frozen_norm *norm, const rs_norm_op *op, const double 
 {
     for (int64_t i = 0; i < n && op->kind != RS_NORM_NONE; i++) {
         const double *x = state + i * d;
-        double mean = 0, squares = 0;
+        double mean = 0, squares = 0, scale = rs_path_scale(x, d);
         for (int64_t c = 0; c < d && op->kind == RS_NORM_LAYERNORM; c++)
-            mean += x[c];
-        mean /= (double)d;
+            mean += x[c] / (double)d;
         for (int64_t c = 0; c < d; c++)
-            squares += (x[c] - mean) * (x[c] - mean);
-        norm->factor[i] = 1 / sqrt(squares / (double)d + op->eps);
+            squares += (scale * (x[c] - mean)) * (scale * (x[c] - mean));
+        norm->factor[i] = scale < 1 ? scale / sqrt(squares / (double)d + scale * scale * op->eps)
+                                    : 1 / sqrt(squares / (scale * scale) / (double)d + op->eps);
     }
 }
 

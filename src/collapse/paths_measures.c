@@ -3,6 +3,7 @@
 #include "collapse/paths_parts.h"
 
 #include "base/memory.h"
+#include "linalg/blas.h"
 #include "linalg/vector.h"
 
 #include <math.h>
@@ -53,13 +54,25 @@ static double largest(const double *a, int64_t count)
     return most;
 }
 
-/* A power of two that brings the largest entry near 1 where squares of entries, and their sums,
- * would leave the range. */
 static double safe_scale(double most)
 {
     if (!(most > 0) || !isfinite(most) || (most > 0x1p-300 && most < 0x1p300)) return 1;
     int exponent = -ilogb(most);
     return ldexp(1, exponent < 1000 ? exponent : 1000);
+}
+
+double rs_path_scale(const double *a, int64_t count)
+{
+    return safe_scale(largest(a, count));
+}
+
+double rs_path_dot(const double *a, const double *b, int64_t count, double scale)
+{
+    double sum = 0;
+    if (scale == 1) return rs_dot(a, b, count);
+    for (int64_t i = 0; i < count; i++)
+        sum += (scale * a[i]) * (scale * b[i]);
+    return sum;
 }
 
 /* ---- numbers that are none ---- */
@@ -85,15 +98,6 @@ rs_status rs_path_check_finite(const double *state, int64_t count, int32_t layer
 
 /* ---- the identity ---- */
 
-/* Σ (scale x)² */
-static double squares_of(const double *x, int64_t count, double scale)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        sum += scale * x[i] * (scale * x[i]);
-    return sum;
-}
-
 /* Σ (scale (sum of all terms − output))² */
 static double missing_squares(const rs_path_sums *s, double scale)
 {
@@ -107,7 +111,7 @@ static double missing_squares(const rs_path_sums *s, double scale)
         for (int32_t k = 0; k < s->longest + 2; k++)
             for (int64_t i = 0; i < n; i++)
                 sum[i] += s->embedding[k * count + from + i] + s->source[k * count + from + i];
-        missing += squares_of(sum, n, scale);
+        missing += rs_path_dot(sum, sum, n, scale);
     }
     return missing;
 }
@@ -118,10 +122,11 @@ rs_path_identity rs_path_identity_of(const rs_path_sums *s)
     double most = fmax(largest(s->embedding, all), largest(s->source, all)), terms = 0;
     double scale = safe_scale(fmax(most, largest(s->output, count)));
     for (int32_t k = 0; k < s->longest + 2; k++)
-        terms += sqrt(squares_of(s->embedding + k * count, count, scale)) +
-                 sqrt(squares_of(s->source + k * count, count, scale));
+        terms +=
+            sqrt(rs_path_dot(s->embedding + k * count, s->embedding + k * count, count, scale)) +
+            sqrt(rs_path_dot(s->source + k * count, s->source + k * count, count, scale));
     double missing = sqrt(missing_squares(s, scale));
-    double output = sqrt(squares_of(s->output, count, scale));
+    double output = sqrt(rs_path_dot(s->output, s->output, count, scale));
     return (rs_path_identity){.error = missing == 0 ? 0 : missing / terms,
                               .output_error = missing == 0 ? 0 : missing / output,
                               .cancellation = terms / output};
@@ -157,15 +162,33 @@ rs_status rs_path_size_of(rs_path_size *out, const double *a, int64_t n, int64_t
 }
 
 /*
- * The leading right singular vector of P by power iteration on PᵀP. Where σ₂ is close to σ₁ the
- * vector converges slowly, but what is reported, sqrt(‖P‖² − ‖Pv‖²), is stationary in v: its error
- * is of second order.
+ * The leading right singular vector of P by power iteration on PᵀP. What is reported,
+ * sqrt(‖P‖² − ‖Pv‖²), is stationary in v: its error is of second order. Where σ₂ is so close to σ₁
+ * that the iteration does not end (false), LAPACK finds the vector.
  */
 enum { MOST_STEPS = 500 };
 
-static void leading(double *u, double *v, const double *p, int64_t n)
+static rs_status leading_by_svd(double *u, double *v, const double *p, int64_t n, rs_error *err)
+{
+    double *a = rs_malloc((size_t)(n * n + 2 * n), sizeof *a);
+    if (!a) return rs_fail_memory(err, "rank of paths", (size_t)(n * n) * sizeof *a);
+    memcpy(a, p, (size_t)(n * n) * sizeof *a);
+    /* P by rows is its transpose by columns: the left vectors of that are the right ones of P */
+    lapack_int info = LAPACKE_dgesvd(LAPACK_COL_MAJOR, 'O', 'N', (lapack_int)n, (lapack_int)n, a,
+                                     (lapack_int)n, a + n * n, NULL, 1, NULL, 1, a + n * n + n);
+    memcpy(v, a, (size_t)n * sizeof *v);
+    rs_free(a);
+    if (info != 0)
+        return rs_fail(err, RS_E_LAPACK, "rank of paths", NULL, "dgesvd gave up (info %d)",
+                       (int)info);
+    rs_multiply(u, p, v, n, n, n);
+    return RS_OK;
+}
+
+static bool leading(double *u, double *v, const double *p, int64_t n)
 {
     double sigma = 0;
+    bool done = false;
     for (int64_t i = 0; i < n; i++)
         v[i] = 1 + 0.1 * sin((double)(i + 1)); /* no symmetry that a mixing matrix could have */
     for (int step = 0; step < MOST_STEPS; step++) {
@@ -174,7 +197,8 @@ static void leading(double *u, double *v, const double *p, int64_t n)
             v[i] /= norm;
         rs_multiply(u, p, v, n, n, n);
         sigma = sqrt(rs_dot(u, u, n));
-        if (!(sigma > 0) || fabs(sigma - before) <= 1e-15 * sigma) break;
+        done = !(sigma > 0) || fabs(sigma - before) <= 1e-15 * sigma;
+        if (done) break;
         for (int64_t i = 0; i < n; i++)
             u[i] /= sigma; /* v is then of the size of P, not of its square */
         rs_multiply_transposed(v, p, u, n, n, n);
@@ -183,14 +207,16 @@ static void leading(double *u, double *v, const double *p, int64_t n)
     for (int64_t i = 0; i < n && norm > 0; i++)
         v[i] /= norm;
     rs_multiply(u, p, v, n, n, n);
+    return done;
 }
 
 /* p: of a size whose squares are in the range of a double. room: 5n zeros. */
-static void measure_rank1(rs_rank1_distance *out, const double *p, int64_t n, double *room)
+static rs_status measure_rank1(rs_rank1_distance *out, const double *p, int64_t n, double *room,
+                               rs_error *err)
 {
     double *u = room, *v = room + n, *rest = room + 2 * n, squares = 0, left_squares = 0;
     composite whole = {.columns = room + 3 * n}, left = {.columns = room + 4 * n};
-    leading(u, v, p, n);
+    if (!leading(u, v, p, n)) RS_TRY(leading_by_svd(u, v, p, n, err));
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < n; j++)
             rest[j] = p[i * n + j] - u[i] * v[j];
@@ -204,6 +230,7 @@ static void measure_rank1(rs_rank1_distance *out, const double *p, int64_t n, do
         out->fro = sqrt(left_squares / squares);
         out->composite = composite_norm(&left, n) / composite_norm(&whole, n);
     }
+    return RS_OK;
 }
 
 rs_status rs_rank1_distance_of(rs_rank1_distance *out, const double *p, int64_t n, rs_error *err)
@@ -217,8 +244,8 @@ rs_status rs_rank1_distance_of(rs_rank1_distance *out, const double *p, int64_t 
     }
     for (int64_t i = 0; scaled && i < n * n; i++)
         scaled[i] = scale * p[i];
-    measure_rank1(out, scaled ? scaled : p, n, room);
+    rs_status status = measure_rank1(out, scaled ? scaled : p, n, room, err);
     rs_free(scaled);
     rs_free(room);
-    return RS_OK;
+    return status;
 }

@@ -41,21 +41,22 @@ enum { NLL, TOP1, KL, SQUARES, ERROR_SQUARES, ROW_REALS };
 /* ---- the state ---- */
 
 static void compare_states(rs_path_outcome *out, const double *x, const double *y, int64_t n,
-                           int64_t stride, int64_t d)
+                           int64_t stride, int64_t d, double scale)
 {
     double wrong = 0, whole = 0, cosines = 0;
     int64_t defined = 0;
     for (int64_t i = 0; i < n; i++, x += stride, y += stride) {
         double xx = 0, yy = 0, xy = 0;
         for (int64_t c = 0; c < d; c++) {
-            xx += x[c] * x[c];
-            yy += y[c] * y[c];
-            xy += x[c] * y[c];
-            wrong += (y[c] - x[c]) * (y[c] - x[c]);
+            double a = scale * x[c], b = scale * y[c];
+            xx += a * a;
+            yy += b * b;
+            xy += a * b;
+            wrong += (b - a) * (b - a);
         }
         whole += xx;
         if (!(xx > 0 && yy > 0)) continue;
-        cosines += xy / sqrt(xx) / sqrt(yy);
+        cosines += fmax(-1, fmin(1, xy / sqrt(xx) / sqrt(yy)));
         defined++;
     }
     out->state_error = wrong == 0 ? 0 : sqrt(wrong / whole);
@@ -83,7 +84,7 @@ static rs_status compare_embeddings(outcomes *o, const double *states, rs_error 
     for (int64_t j = 0; j <= o->others; j++) {
         rs_path_outcome one;
         pool(pooled + d, states + j * d, o->n, stride, d, o->network->pooling);
-        compare_states(&one, pooled, pooled + d, 1, d, d);
+        compare_states(&one, pooled, pooled + d, 1, d, d, rs_path_scale(pooled, 2 * d));
         o->out[j].embedding_cosine = one.state_cosine;
     }
     rs_free(pooled);
@@ -97,8 +98,10 @@ static rs_status on_final(void *user, rs_site site, int32_t layer, const rs_stat
     const double *states = view->data;
     (void)site;
     (void)layer;
+    int64_t stride = (1 + o->others) * o->d;
+    double scale = rs_path_scale(states, o->n * stride);
     for (int64_t j = 0; j <= o->others; j++)
-        compare_states(&o->out[j], states, states + j * o->d, o->n, (1 + o->others) * o->d, o->d);
+        compare_states(&o->out[j], states, states + j * o->d, o->n, stride, o->d, scale);
     return compare_embeddings(o, states, err);
 }
 

@@ -188,8 +188,8 @@ static rs_status truncated(const rs_paths_run *run, rs_error *err)
                                    (int)k, 100 * m.top1);
     if (!isnan(own.nll))
         snprintf(message + used, sizeof message - used,
-                 "; the loss is then %.3f, the model's %.3f, that of the embedding alone %.3f",
-                 m.nll, own.nll, rs_paths_mean(run, 0).nll);
+                 "; the loss is then %.3f, the model's %.3f, without any head %.3f", m.nll, own.nll,
+                 rs_paths_mean(run, 0).nll);
     return tell(run->result, RS_INFO, "truncated_model", m.top1, 0.9, "truncated", message, NULL,
                 err);
 }
@@ -218,7 +218,8 @@ static rs_status vanished(const rs_paths_run *run, rs_error *err)
              "means and medians leave them out, and are null where none is left",
              (long long)none, (long long)all, (int)first, (int)last);
     return tell(run->result, RS_INFO, "vanished_paths", (double)none, 0, "paths", message,
-                "centred attention is zero wherever attention is uniform, and on a single token",
+                "centred attention is zero wherever attention is uniform, and on a single token; "
+                "norms of states far above 1 divide by more than a double holds",
                 err);
 }
 

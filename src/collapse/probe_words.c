@@ -45,7 +45,7 @@ rs_status rs_probe_residual_findings(rs_result *result, const rs_probed *v, rs_e
 {
     const rs_probe_measured *m = v->measured;
     const rs_token_row *equal = first_row(m, false), *beyond = first_row(m, true);
-    char message[400];
+    char message[500];
     if (equal) {
         snprintf(message, sizeof message,
                  "%s: the residual is exactly zero in %lld of %lld samples at state %d (%s): %s%s; "
@@ -60,7 +60,8 @@ rs_status rs_probe_residual_findings(rs_result *result, const rs_probed *v, rs_e
     snprintf(message, sizeof message,
              "%s: from state %d (%s) on the residual of %lld of %lld samples is not zero but too "
              "small to be counted: below 2^-2^61, or what attention leaves that is all but sure of "
-             "keys of equal values; its size is not known, and its logarithm is null",
+             "keys of equal values, or an activation below every double; its size is not known, "
+             "and its logarithm is null",
              v->name, (int)beyond->layer, rs_probe_site_name(beyond->site),
              (long long)beyond->beyond, (long long)beyond->samples);
     return add(result, "residual_beyond_exponents", v, beyond, (double)beyond->beyond, message,

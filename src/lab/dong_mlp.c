@@ -47,10 +47,10 @@ enum { SAN, SAN_MLP, VARIANTS };
 static const char *const variant_names[VARIANTS] = {"san", "san+mlp"};
 static const double published[VARIANTS][STATES] = {{.6118, .0176, 7.0e-7}, {.5974, .0174, 8.8e-7}};
 
-/* Mean over six networks of an independent NumPy calculation, and the deviation of one network (the
- * larger of those of the two variants). */
+/* Mean over six networks of an independent NumPy calculation; the deviation of one network, over
+ * forty of them (six are too few for it: theirs came out at half of that). */
 static const double expected_mlp[STATES] = {0.585, 0.0171, 6.4e-7};
-static const double deviation_mlp[STATES] = {0.022, 0.0011, 7.5e-8};
+static const double deviation_mlp[STATES] = {0.022, 0.0016, 1.4e-7};
 
 enum { COLUMNS, ROWS, SPECTRAL, NORMS };
 typedef struct mlp_findings {

@@ -63,36 +63,44 @@ static rs_status set_flag(rs_edit *edit, const char *value, size_t offset, const
     return RS_OK;
 }
 
-static void set_mix(rs_edit *edit, double identity, double softmax, double uniform)
+/* One matrix takes the place of P: two of them would contradict each other. */
+static rs_status set_mix(rs_edit *edit, double identity, double softmax, double uniform,
+                         const char *where, rs_error *err)
 {
+    bool same = edit->mix_identity == identity && edit->mix_softmax == softmax &&
+                edit->mix_uniform == uniform;
+    if (!isnan(edit->mix_softmax) && !same)
+        return rs_fail(
+            err, RS_E_BAD_OPTION, where,
+            "give one of --center-attention, --remove-gap, --uniform-attention, --shaped "
+            "and --attention-rescale",
+            "another option has replaced the attention matrix already");
     edit->mix_identity = identity;
     edit->mix_softmax = softmax;
     edit->mix_uniform = uniform;
+    return RS_OK;
 }
 
 static rs_status set_centred(rs_edit *edit, const char *value, size_t offset, const char *where,
                              rs_error *err)
 {
-    (void)value, (void)offset, (void)where, (void)err;
-    set_mix(edit, 0, 1, 1);
-    return RS_OK;
+    (void)value, (void)offset;
+    return set_mix(edit, 0, 1, 1, where, err);
 }
 
 static rs_status set_gap(rs_edit *edit, const char *value, size_t offset, const char *where,
                          rs_error *err)
 {
-    (void)value, (void)offset, (void)where, (void)err;
+    (void)value, (void)offset;
     edit->remove_gap = true;
-    set_mix(edit, 0, 1, 1);
-    return RS_OK;
+    return set_mix(edit, 0, 1, 1, where, err);
 }
 
 static rs_status set_uniform(rs_edit *edit, const char *value, size_t offset, const char *where,
                              rs_error *err)
 {
-    (void)value, (void)offset, (void)where, (void)err;
-    set_mix(edit, 0, 0, -1);
-    return RS_OK;
+    (void)value, (void)offset;
+    return set_mix(edit, 0, 0, -1, where, err);
 }
 
 static rs_status set_shaped(rs_edit *edit, const char *value, size_t offset, const char *where,
@@ -109,8 +117,7 @@ static rs_status set_shaped(rs_edit *edit, const char *value, size_t offset, con
         RS_TRY(read_number(&numbers[n], piece, where, err));
     }
     if (n != 3) return bad_value(where, value, wanted, err);
-    set_mix(edit, numbers[0], numbers[1], numbers[2]);
-    return RS_OK;
+    return set_mix(edit, numbers[0], numbers[1], numbers[2], where, err);
 }
 
 static rs_status set_rescale(rs_edit *edit, const char *value, size_t offset, const char *where,
@@ -119,8 +126,7 @@ static rs_status set_rescale(rs_edit *edit, const char *value, size_t offset, co
     (void)offset;
     double w;
     RS_TRY(read_number(&w, value, where, err));
-    set_mix(edit, 0, 1 + w, w);
-    return RS_OK;
+    return set_mix(edit, 0, 1 + w, w, where, err);
 }
 
 static rs_status set_temperature(rs_edit *edit, const char *value, size_t offset, const char *where,

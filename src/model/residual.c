@@ -182,6 +182,7 @@ typedef struct stretch {
     double *row;           /* [dim] M̃_i */
     double power, inverse; /* 2^e, and 2^-e for a base without length */
     double s0;
+    double scale, eps; /* of x̃ and M̃ where their squares would leave the range, and of ε then */
 } stretch;
 
 static double gain_of(const stretch *s, int64_t k)
@@ -189,18 +190,26 @@ static double gain_of(const stretch *s, int64_t k)
     return s->gain ? s->one + s->gain[k] : 1;
 }
 
-static void subtract_mean(double *out, const double *in, const rs_norm_op *op)
+static void subtract_mean(double *out, const double *in, const stretch *s)
 {
-    double mean = op->kind == RS_NORM_LAYERNORM ? mean_of(in, op->dim) : 0;
-    for (int64_t k = 0; k < op->dim; k++)
-        out[k] = in[k] - mean;
+    double mean = s->op->kind == RS_NORM_LAYERNORM ? mean_of(in, s->op->dim) : 0;
+    for (int64_t k = 0; k < s->op->dim; k++)
+        out[k] = (in[k] - mean) * s->scale;
+}
+
+static double mean_square(const double *a, int64_t count)
+{
+    double square[4] = {0};
+    for (int64_t k = 0; k < count; k++)
+        square[k & 3] += a[k] * a[k];
+    return ((square[0] + square[1]) + (square[2] + square[3])) / (double)count;
 }
 
 static void norm_row(const stretch *s, double *m)
 {
     int64_t dim = s->op->dim;
     double length[4] = {0}, product[4] = {0};
-    subtract_mean(s->row, m, s->op);
+    subtract_mean(s->row, m, s);
     for (int64_t k = 0; k < dim; k++) {
         double y = s->centred[k] + s->power * s->row[k];
         length[k & 3] += y * y;
@@ -208,7 +217,7 @@ static void norm_row(const stretch *s, double *m)
     }
     double square = ((length[0] + length[1]) + (length[2] + length[3])) / (double)dim;
     double q = ((product[0] + product[1]) + (product[2] + product[3])) / (double)dim;
-    double si = sqrt(square + s->op->eps), turn = q / (si * (s->s0 + si)) / s->s0;
+    double si = sqrt(square + s->eps), turn = q / (si * (s->s0 + si)) / s->s0;
     for (int64_t k = 0; k < dim; k++)
         m[k] = gain_of(s, k) * (s->row[k] / si - s->centred[k] * turn);
 }
@@ -218,7 +227,7 @@ static void norm_row_alone(const stretch *s, double *m)
 {
     int64_t dim = s->op->dim;
     double square = 0;
-    subtract_mean(s->row, m, s->op);
+    subtract_mean(s->row, m, s);
     for (int64_t k = 0; k < dim; k++)
         square += s->row[k] * s->row[k];
     double si = sqrt(square / (double)dim);
@@ -229,12 +238,16 @@ static void norm_row_alone(const stretch *s, double *m)
 static void norm_stretch(const rs_residual *r, stretch *s, int64_t at)
 {
     int64_t dim = s->op->dim;
-    double square[4] = {0};
-    subtract_mean(s->centred, r->x + at, s->op);
-    for (int64_t k = 0; k < dim; k++)
-        square[k & 3] += s->centred[k] * s->centred[k];
-    double mean = ((square[0] + square[1]) + (square[2] + square[3])) / (double)dim;
-    s->s0 = sqrt(mean + s->op->eps);
+    s->scale = 1;
+    subtract_mean(s->centred, r->x + at, s);
+    double mean = mean_square(s->centred, dim);
+    if (!isfinite(mean)) {
+        s->scale = 0x1p-600;
+        subtract_mean(s->centred, r->x + at, s);
+        mean = mean_square(s->centred, dim);
+    }
+    s->eps = s->scale * s->scale * s->op->eps;
+    s->s0 = sqrt(mean + s->eps);
     for (int64_t i = 0; i < r->n; i++)
         (s->s0 == 0 ? norm_row_alone : norm_row)(s, r->m + i * r->d + at);
     for (int64_t k = 0; k < dim; k++) {

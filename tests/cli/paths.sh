@@ -133,6 +133,27 @@ import json
 assert all(x["rank1_distance"] is not None for x in json.load(open("deep.out"))["tables"]["paths"])
 END
 
+# States whose squares leave the range of doubles, above or below, are measured all the same.
+echo '[[5,2,9,4]]' >four.json
+llama=$RS_SOURCE_DIR/tests/golden/forward/llama
+expect 0 "$RANKSCOPE" paths "$llama" --tokens four.json --lambda 1e10 --depth 8 --json large.out
+cp "$llama/config.json" small.json
+expect 0 "$RANKSCOPE" paths small.json --init 'normal(0, 0.0004)' --tokens four.json --no-skip --no-mlp --no-norm --depth 80 --json small.out
+python3 - <<'END' || note_failure "a state beyond the squares of doubles is taken for zero"
+import json
+for name, at in (("large", 0), ("small", 80)):
+    r = json.load(open(name + ".out"))
+    assert all(f["code"] != "zero_output" for f in r["findings"]), name
+    lengths, truncated = r["tables"]["lengths"], r["tables"]["truncated"]
+    assert abs(lengths[at]["projection"] - 1) < 1e-9, (name, lengths[at])
+    assert 0 < lengths[0]["cumulative_error"] <= 1, (name, lengths[0])
+    assert all(0 <= t["state_rel_error"] <= 1 and (t["state_cosine"] or 0) <= 1 for t in truncated), name
+first = min((t for t in truncated if t["max_length"] is not None), key=lambda t: t["max_length"])
+assert first["state_rel_error"] == 1, first
+END
+expect 2 "$RANKSCOPE" paths "$llama" --tokens four.json --center-attention --uniform-attention
+says err "has replaced the attention matrix already"
+
 expect 2 "$RANKSCOPE" paths "$model" --tokens ids.json --json ids.json
 says err "[would-overwrite-input]"
 finish

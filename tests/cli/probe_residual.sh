@@ -117,6 +117,35 @@ for a, b in zip(wide, split):
         assert abs(a[name] - b[name]) <= 1e-12 * abs(a[name]), (name, a[name], b[name])
 END
 
+# Norms of such states: a skip of 1e10 multiplies them, the normed state stays of its size.
+expect 0 "$RANKSCOPE" probe "$RS_SOURCE_DIR/tests/golden/forward/llama" --random 1 --seq-len 4 --lambda 1e10 --depth 12 --quiet --precision f64 --json f64.json
+expect 0 "$RANKSCOPE" probe "$RS_SOURCE_DIR/tests/golden/forward/llama" --random 1 --seq-len 4 --lambda 1e10 --depth 12 --quiet --precision residual --json residual.json
+python3 - <<'END' || note_failure "the norm of a state of size 1e160 is not that of its direction"
+import json
+for name in ("f64", "residual"):
+    rows = [r for r in json.load(open(name + ".json"))["tables"]["tokens"] if r["site"] == "mixer_out"]
+    for late, early in zip(rows[8:], rows[6:]):
+        assert abs(late["norm_fro"] / early["norm_fro"] - 1) < 1e-6, (name, late, early)
+END
+
+# An activation whose slope is below every double: what it leaves is not 0, and not known.
+cp -r "$RS_SOURCE_DIR/tests/golden/forward/bert" drowned && chmod -R u+w drowned
+python3 - <<'END'
+import json, struct
+path = "drowned/model.safetensors"
+data = bytearray(open(path, "rb").read())
+size = struct.unpack("<Q", data[:8])[0]
+for name, entry in json.loads(data[8:8 + size]).items():
+    if name.endswith("intermediate.dense.bias"):
+        assert entry["dtype"] == "F32"
+        begin, end = entry["data_offsets"]
+        data[8 + size + begin:8 + size + end] = struct.pack("<f", -45) * ((end - begin) // 4)
+open(path, "wb").write(data)
+END
+expect 0 "$RANKSCOPE" probe drowned --random 1 --seq-len 4 --precision residual --lambda mlp:0 --no-norm --depth 1
+says out "residual_beyond_exponents"
+grep -q "residual_exactly_zero" out && note_failure "a residual below every double is called zero"
+
 # Logits beyond what integers count.
 echo '[[1,2,3,4,5],[2,2,2,2,2],[3]]' >deep.json
 expect 0 "$RANKSCOPE" probe "$RS_SOURCE_DIR/tests/golden/forward/llama" --tokens deep.json --depth 200 --no-skip --no-mlp --no-norm \

@@ -84,7 +84,7 @@ static void check_values(const golden *g)
         for (int side = -1; side <= 1 && truth > 0; side += 2) {
             double target = (double)(truth * (1 + side * 1e-12L));
             rs_lambda_set set = {0};
-            rs_lambda_search search = {target, lambda, lambda, 1e-9, 0};
+            rs_lambda_search search = {target, lambda, lambda, 1e-9, 0, 0};
             OK(rs_lambda_set_find(&set, arcs, &search, &err));
             rs_lambda_answer answer = rs_lambda_set_answer(&set, lambda);
             assert_int_not_equal(answer, side < 0 ? RS_LAMBDA_NO : RS_LAMBDA_YES);
@@ -211,7 +211,7 @@ static void the_swapped_pair_has_its_closed_forms(void **state)
     rs_lambda_half_lines half = rs_lambda_half_line_set(arcs, 0.5, 1e-14);
     is_near("T8", half.positive, 15 / sqrt(31), 1e-11);
     assert_true(half.positive >= 15 / sqrt(31));
-    rs_lambda_search search = {0.5, -INFINITY, INFINITY, 1e-11, 0};
+    rs_lambda_search search = {0.5, -INFINITY, INFINITY, 1e-11, 0, 0};
     rs_lambda_set found = {0};
     OK(rs_lambda_set_find(&found, arcs, &search, &err));
     is_near("T9", found.all_above, (4 + sqrt(7)) / 3, 1e-10);
@@ -251,7 +251,7 @@ static void a_row_that_nearly_cancels_is_not_lost(void **state)
     rs_lambda_half_lines half = rs_lambda_half_line_set(arcs, 0.99, 1e-15);
     assert_true(half.positive > 1 + 1e-8);
     rs_lambda_set set = {0};
-    rs_lambda_search search = {0.99, 0.5, 2, 1e-13, 0};
+    rs_lambda_search search = {0.99, 0.5, 2, 1e-13, 0, 0};
     OK(rs_lambda_set_find(&set, arcs, &search, &err));
     assert_int_not_equal(rs_lambda_set_answer(&set, 1 + 3e-13), RS_LAMBDA_YES);
     rs_lambda_set_free(&set);
@@ -270,7 +270,7 @@ static void a_gain_can_collapse_without_a_branch(void **state)
     assert_near("before", rs_lambda_input_value(arcs).value * r, 0.00591, 0, 5e-6);
     assert_near("after", rs_lambda_value_at(arcs, 1e6).value * r, 0.0000619, 0, 5e-8);
     rs_lambda_set set = {0};
-    rs_lambda_search search = {0.5 * rs_lambda_input_value(arcs).value, 1e-3, INFINITY, 1e-6, 0};
+    rs_lambda_search search = {0.5 * rs_lambda_input_value(arcs).value, 1e-3, INFINITY, 1e-6, 0, 0};
     OK(rs_lambda_set_find(&set, arcs, &search, &err));
     assert_int_equal(set.n, 1);
     assert_int_equal(set.intervals[0].answer, RS_LAMBDA_NO);
@@ -317,7 +317,7 @@ static void degenerate_layers_have_an_answer(void **state)
     layer = layer_of(IDENTITY, SWAP, 1, 2, RS_LAMBDA_RMSNORM);
     OK(rs_lambda_arcs_set(arcs, &layer, &err));
     rs_lambda_set set = {0};
-    rs_lambda_search search = {0.1, -INFINITY, INFINITY, 1e-6, 0};
+    rs_lambda_search search = {0.1, -INFINITY, INFINITY, 1e-6, 0, 0};
     OK(rs_lambda_set_find(&set, arcs, &search, &err));
     assert_true(set.n == 1 && set.intervals[0].answer == RS_LAMBDA_NO && isnan(set.smallest));
     search.target = 0;
@@ -357,7 +357,7 @@ static void extreme_scales_are_survived(void **state)
             double truth = shrink < 1e10 ? fabs(1 - shrink) / sqrt(1 + shrink * shrink) : 1;
             assert_true(fabs(at.value - truth) <= at.error + 1e-12);
             rs_lambda_set set = {0};
-            rs_lambda_search search = {0.5, -INFINITY, INFINITY, 1e-6, 0};
+            rs_lambda_search search = {0.5, -INFINITY, INFINITY, 1e-6, 0, 0};
             OK(rs_lambda_set_find(&set, arcs, &search, &err));
             assert_int_not_equal(rs_lambda_set_answer(&set, 0), RS_LAMBDA_NO);
             rs_lambda_set_free(&set);
@@ -402,7 +402,7 @@ static rs_status everything(void)
     rs_lambda_facts facts;
     rs_lambda_arcs *arcs = NULL;
     rs_lambda_set set = {0};
-    rs_lambda_search search = {0.5, -10, 10, 1e-6, 0};
+    rs_lambda_search search = {0.5, -10, 10, 1e-6, 0, 0};
     const double mixing[] = {1, 0.5};
     rs_lambda_consensus given = {.mixing_real = mixing,
                                  .n = 2,

@@ -323,6 +323,11 @@ static void measures_of_known_matrices(void **state)
     assert_int_equal(rs_rank1_distance_of(&rank1, diagonal, 3, &err), RS_OK);
     assert_true(fabs(rank1.fro - sqrt(5.0 / 14)) < 1e-9);
     assert_true(fabs(rank1.composite - 2.0 / 3) < 1e-6);
+    /* so close that a power iteration would take ten thousand steps */
+    const double close[] = {0.146368, 0, 0, 0, 0.094076, 0, 0, 0, 0.146425};
+    assert_int_equal(rs_rank1_distance_of(&rank1, close, 3, &err), RS_OK);
+    assert_true(fabs(rank1.fro - 0.765119583491014) < 1e-12);
+    assert_true(fabs(rank1.composite - 0.146368 / 0.146425) < 1e-12);
     const double identity[] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
     assert_int_equal(rs_rank1_distance_of(&rank1, identity, 3, &err), RS_OK);
     assert_true(fabs(rank1.fro - sqrt(2.0 / 3)) < 1e-14);
