@@ -185,9 +185,7 @@ const cli_option cli_options[] = {
     {"rigorous", NULL, CLI_FLAG, AT(rigorous), CLI_CERTIFY | CLI_PROBE, NULL, NULL,
      "Bound every rounding of what is called certified: proved error bounds for matrices, ball "
      "arithmetic for what follows from them. Without it the float64 pass is taken at its word, "
-     "with a margin of 1e-9 and, from below, of the states' rounding. Table lambda takes what a "
-     "branch "
-     "added as the pass gave it, with and without."},
+     "with a margin of 1e-9 and, from below, of the states' rounding."},
     {"kept", "A", CLI_TEXT, AT(kept), CLI_CERTIFY, "0.9", NULL,
      "Table lambda: the fraction (0 < A < 1) of the tokens' spread ||X - mean||_F that each mixer "
      "is to leave."},

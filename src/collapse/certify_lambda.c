@@ -5,6 +5,7 @@
 #include "collapse/certify_gather.h"
 #include "model/dense_matrix.h"
 
+#include <float.h>
 #include <math.h>
 #include <omp.h>
 
@@ -341,10 +342,32 @@ static void kept_by_sum(rs_lambda_row *row, const rs_lambda_layer *layer)
     }
     double kept = sqrt(after / before), own = roundoff * sqrt(inputs), least = sqrt(before) - own;
     double error = roundoff * (fabs(row->lambda) * sqrt(inputs) + sqrt(branches)) + kept * own;
+    error += sqrt((double)layer->n) * layer->branch_error;
     error = error / least + rs_gamma((double)(layer->n * layer->d) + 8) * kept;
     bool known = least > 0 && before > 1e-280 && isfinite(kept) && isfinite(error);
     row->kept_now = known ? kept : NAN;
     row->kept_now_error = known ? error : NAN;
+}
+
+/* The sum alone, known to branch_error: R lengthens nothing, so that μ is off by √n of it at most,
+ * and what is wanted is raised or lowered by as much (L20). */
+static rs_status exact_set(rs_lambda_quadratic *out, const rs_lambda_layer *layer, double kept,
+                           rs_error *err)
+{
+    RS_TRY(rs_lambda_quadratic_set(out, layer, kept, err));
+    if (layer->branch_error == 0 || out->trivial) return RS_OK;
+    double off = sqrt((double)layer->n) * layer->branch_error / sqrt(out->alpha) * (1 + 0x1p-20);
+    rs_lambda_quadratic lower;
+    RS_TRY(rs_lambda_quadratic_set(&lower, layer, fmax(kept - off, 0), err));
+    if (!isfinite(off)) { /* nothing is known */
+        out->low = -(double)INFINITY;
+        out->high = INFINITY;
+    } else {
+        RS_TRY(rs_lambda_quadratic_set(out, layer, kept + off, err));
+    }
+    out->fails_low = lower.fails_low;
+    out->fails_high = lower.fails_high;
+    return RS_OK;
 }
 
 static rs_status one(rs_lambda_row *row, const rs_certify_lambda *lambda, rs_lambda_layer *layer,
@@ -356,7 +379,7 @@ static rs_status one(rs_lambda_row *row, const rs_certify_lambda *lambda, rs_lam
     double kept = lambda->options->kept;
     row->told = true;
     row->gain = lambda->gains[l];
-    RS_TRY(rs_lambda_quadratic_set(&quadratic, layer, kept, err));
+    RS_TRY(exact_set(&quadratic, layer, kept, err));
     row->exact_low = quadratic.low;
     row->exact_high = quadratic.high;
     row->worst = quadratic.worst;
@@ -374,6 +397,43 @@ static rs_status one(rs_lambda_row *row, const rs_certify_lambda *lambda, rs_lam
     }
     RS_TRY(rs_lambda_arcs_set(arcs, layer, err));
     return with_norm(row, arcs, set, kept, err);
+}
+
+/* How far rows of the exact branch, from the tapped state, may be from those of the pass (C9).
+ * Infinite: not known, behind QK-norm and the like. Only with --rigorous. */
+static double branch_error(const rs_certify_gather *g, int64_t s, int32_t l, int32_t b)
+{
+    const rs_branch *branch = &g->network->layers[l].branches[b];
+    const rs_branch_norms *norms = &g->norms->layers[l].branches[b];
+    const rs_certify_branch *seen = rs_pass_branch(g->pass, g->batch.first + s, l, b);
+    double off = 0, low, *slack;
+    if (!g->options->rigorous || rs_batch_rows(g, s) < 1) return 0;
+    if (branch->before.kind != RS_NORM_NONE) {
+        rs_norm_site site = {norms->before.largest, norms->before.bias, seen->before_std,
+                             seen->longest_read, branch->before.dim};
+        off = rs_deviation_norm(&low, &site, 0);
+    }
+    rs_op_site site = {.longest = seen->longest_op_in,
+                       .deviation = off,
+                       .diameter = 2 * seen->longest_op_in,
+                       .dim = branch->attention.q.in,
+                       .tokens = rs_batch_rows(g, s)};
+    slack = rs_malloc((size_t)norms->n_heads, sizeof *slack);
+    if (!slack || !isfinite(off)) {
+        rs_free(slack);
+        return INFINITY;
+    }
+    off = rs_deviation_attention(slack, &branch->attention, norms, &site);
+    rs_free(slack);
+    double longest = seen->longest_op_out;
+    if (branch->inside.kind != RS_NORM_NONE) {
+        rs_norm_site inside = {norms->inside.largest, norms->inside.bias, seen->inside_std, longest,
+                               branch->inside.dim};
+        off = rs_deviation_norm(&low, &inside, off);
+        longest = norms->inside.largest * sqrt((double)branch->inside.dim) + norms->inside.bias;
+    }
+    /* the scale's own rounding */
+    return fabs(branch->scale) * (off + 4 * DBL_EPSILON * longest) * (1 + 8 * DBL_EPSILON);
 }
 
 rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, rs_error *err)
@@ -400,10 +460,12 @@ rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, r
                                  .d = d,
                                  .input_ld = d,
                                  .branch_ld = d,
-                                 .norm = norm};
+                                 .norm = norm,
+                                 .branch_error = branch_error(g, s, l, b)};
         rs_lambda_row *row = &lambda->rows[(g->batch.first + s) * lambda->network->n_layers + l];
         rs_error error = {0};
         no_row(row, mixer->skip);
+        if (isinf(given.branch_error)) given.branch_error = 0, row->conditional = true;
         const rs_certify_state *in = rs_pass_state(g->pass, g->batch.first + s, l);
         if (given.n < 2 || !in->finite || in->equal) continue;
         int thread = omp_get_thread_num();

@@ -9,6 +9,7 @@
 /* One mixer on one sample; NaN: nothing is known or it does not apply. */
 typedef struct rs_lambda_row {
     bool told, at_floor;          /* at_floor: the spread that enters is rounding */
+    bool conditional;             /* the rounding of the branch could not be bounded */
     double lambda;                /* the model's own */
     double exact_low, exact_high; /* of the sum, before any norm: certified for all λ outside */
     double worst, worst_kept;     /* λ at which the sum keeps least of μ, and the fraction */

@@ -211,6 +211,24 @@ rs_status rs_certify_lambda_table(rs_result *result, const rs_certify_lambda *la
     return intervals_table(result, lambda, err);
 }
 
+static rs_status say_conditional(rs_result *result, int64_t cases, int64_t rows, rs_error *err)
+{
+    char message[240];
+    snprintf(message, sizeof message,
+             "in %lld of %lld cases tables lambda and intervals take what the branch added as the "
+             "float64 pass gave it: its rounding is not bounded there (QK-norm, distance biases)",
+             (long long)cases, (long long)rows);
+    rs_finding f = {.severity = RS_INFO,
+                    .code = "lambda_conditional",
+                    .layer = RS_NULL_INT,
+                    .head = RS_NULL_INT,
+                    .value = (double)cases,
+                    .threshold = 0,
+                    .message = message,
+                    .table = "lambda"};
+    return rs_result_add_finding(result, &f, err);
+}
+
 /* The layer that needs most, over all samples; and whether its own λ is enough everywhere. */
 rs_status rs_certify_lambda_findings(rs_result *result, const rs_certify_lambda *lambda,
                                      rs_error *err)
@@ -218,12 +236,13 @@ rs_status rs_certify_lambda_findings(rs_result *result, const rs_certify_lambda 
     int32_t layers = rs_certify_lambda_network(lambda)->n_layers, worst_layer = -1,
             short_layer = -1;
     double worst = -INFINITY, least_kept = INFINITY, kept = rs_certify_lambda_kept(lambda);
-    int64_t rows = 0, enough = 0, unknown = 0;
+    int64_t rows = 0, enough = 0, unknown = 0, conditional = 0;
     for (int64_t s = 0; s < rs_certify_lambda_samples(lambda); s++)
         for (int32_t l = 0; l < layers; l++) {
             const rs_lambda_row *r = rs_certify_lambda_row(lambda, s, l);
             if (!r->told || r->at_floor) continue;
             rows++;
+            conditional += r->conditional;
             if (!isfinite(r->certified))
                 unknown++;
             else if (r->certified > worst)
@@ -253,6 +272,7 @@ rs_status rs_certify_lambda_findings(rs_result *result, const rs_certify_lambda 
     if (short_layer >= 0)
         snprintf(message + used, sizeof message - (size_t)used, ", and layer %d keeps least: %.3g",
                  (int)short_layer, least_kept);
+    if (conditional) RS_TRY(say_conditional(result, conditional, rows, err));
     rs_finding f = {.severity = RS_INFO,
                     .code = "lambda_summary",
                     .layer = worst_layer >= 0 ? worst_layer : RS_NULL_INT,

@@ -46,6 +46,9 @@ typedef struct rs_lambda_layer {
     int64_t n, d;         /* real tokens only: no padding */
     int64_t input_ld, branch_ld;
     rs_lambda_norm norm;
+    /* O is known to this much: each true row is within it (2-norm) of the given one (L20); 0: it is
+     * what is given. rs_lambda_quadratic_set leaves it to its `kept`. */
+    double branch_error;
 } rs_lambda_layer;
 
 /* A number that hangs on hypotheses. The value is given wherever it can be computed, NaN elsewhere;

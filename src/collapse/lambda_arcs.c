@@ -144,6 +144,8 @@ static void set_row(rs_lambda_arcs *arcs, int64_t i, const rs_lambda_layer *laye
         double total = length(branch.norm, branch.exponent, constant_coordinate);
         row->kind = total > 0 ? RS_LAMBDA_ROW_FIXED : RS_LAMBDA_ROW_UNDEFINED;
         row->height = 1;
+        if (layer->branch_error > 0)
+            row->input_error += layer->branch_error / total * (1 + 0x1p-40);
         scale_row(e, x, 0, gain, d);
         scale_row(n, o, ldexp(total, -branch.exponent), gain, d);
     } else {
@@ -160,6 +162,7 @@ static void set_row(rs_lambda_arcs *arcs, int64_t i, const rs_lambda_layer *laye
             total = constant_coordinate;
         }
         row->height = ldexp(ldexp(total, -branch.exponent) / input.norm, exponent);
+        row->lost += layer->branch_error / ldexp(input.norm, input.exponent) * (1 + 0x1p-20);
         scale_row(e, x, input.norm, gain, d);
         scale_row(n, o, ldexp(total, -branch.exponent), gain, d);
     }

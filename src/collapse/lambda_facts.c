@@ -30,6 +30,14 @@ static rs_span length_of(const rs_lambda_loaded *row, int64_t d)
     return length;
 }
 
+/* The length of a row that is known to `error`. */
+static rs_span off_by(rs_span length, double error)
+{
+    if (error == 0) return length;
+    rs_span off = rs_span_of(error);
+    return (rs_span){fmax(0, rs_span_sub(length, off).low), rs_span_add(length, off).high};
+}
+
 static void add_row(rs_lambda_facts *out, const rs_lambda_layer *layer, int64_t i, double *scratch)
 {
     int64_t d = layer->d;
@@ -39,10 +47,10 @@ static void add_row(rs_lambda_facts *out, const rs_lambda_layer *layer, int64_t 
     rs_span root = rs_span_sqrt(rs_span_of((double)d));
 
     rs_lambda_loaded loaded = rs_lambda_load_row(scratch, o, d, false);
-    rs_span branch = length_of(&loaded, d);
+    rs_span branch = off_by(length_of(&loaded, d), layer->branch_error);
     out->row_gain = fmax(out->row_gain, rs_span_div(branch, root).high);
     if (centre) loaded = rs_lambda_load_row(scratch, o, d, true);
-    branch = length_of(&loaded, d);
+    branch = off_by(length_of(&loaded, d), layer->branch_error);
     out->largest_branch = fmax(out->largest_branch, branch.high);
     loaded = rs_lambda_load_row(scratch, x, d, false);
     rs_span input = length_of(&loaded, d);
@@ -127,9 +135,12 @@ rs_status rs_lambda_facts_of(rs_lambda_facts *out, const rs_lambda_layer *layer,
     rs_span branch = rs_span_sqrt(rs_span_div(moments.gamma, size));
     out->diversity = fmax(scaled(input, moments.scale_x).low, 0);
     out->diversity_most = scaled(input, moments.scale_x).high;
-    out->branch_diversity = scaled(branch, moments.scale_o).high;
+    rs_span root = rs_span_sqrt(rs_span_of((double)layer->d));
+    double off =
+        layer->branch_error > 0 ? rs_span_div(rs_span_of(layer->branch_error), root).high : 0;
+    rs_span diversity = moments.gamma.high == 0 ? rs_span_of(0) : scaled(branch, moments.scale_o);
+    out->branch_diversity = off_by(diversity, off).high;
     if (moments.equal) out->diversity = out->diversity_most = 0;
-    if (moments.gamma.high == 0) out->branch_diversity = 0;
     for (int64_t i = 0; i < layer->n; i++)
         add_row(out, layer, i, scratch);
     if (norm->gain && out->normed) out->largest_gain = 0;

@@ -98,4 +98,60 @@ for r, s in zip(a, b):
         y = s[key]
         assert x == y or (isinstance(x, float) and abs(x - y) <= 1e-6 * abs(x) + 1e-12), (key, x, y)
 END
+# ---- --rigorous counts the rounding of the branch (L20) ----
+# GPT-2 with uniform causal attention and an output bias of 1e8 beside tokens that differ by 0.01: in exact rationals each λ that is
+# printed must keep what was asked for.
+rm -rf swallowed && cp -r "$RS_SOURCE_DIR/tests/golden/forward/gpt2" swallowed && chmod -R u+w swallowed
+echo '[[5,2,9,4,7]]' >five.json
+cat >swallowed.py <<'END'
+import json, struct, subprocess, sys
+from fractions import Fraction
+path = "swallowed/model.safetensors"
+data = bytearray(open(path, "rb").read())
+size = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + size])
+def find(end):
+    return next(e for name, e in header.items() if name.endswith(end))
+def read(entry):
+    begin, end = entry["data_offsets"]
+    return list(struct.unpack("<%df" % ((end - begin) // 4), data[8 + size + begin:8 + size + end]))
+def write(entry, values):
+    begin = entry["data_offsets"][0]
+    struct.pack_into("<%df" % len(values), data, 8 + size + begin, *values)
+wte, wpe, attn, proj = find("wte.weight"), find("wpe.weight"), find("h.0.attn.c_attn.weight"), find("h.0.attn.c_proj.weight")
+d = wte["shape"][1]
+write(wte, [x * 0.01 for x in read(wte)])
+write(wpe, [x * 0.01 for x in read(wpe)])
+w = read(attn)
+write(attn, [0 if i % (3 * d) < 2 * d else x for i, x in enumerate(w)])
+write(find("h.0.attn.c_attn.bias"), [0] * 3 * d)
+write(find("h.0.attn.c_proj.bias"), [(1 + j) * 1e8 for j in range(d)])
+open(path, "wb").write(data)
+ids = json.load(open("five.json"))[0]
+F = lambda entry: [Fraction(x) for x in read(entry)]
+e, pos, a, o, bias = F(wte), F(wpe), F(attn), F(proj), F(find("h.0.attn.c_proj.bias"))
+x = [[e[t * d + j] + pos[i * d + j] for j in range(d)] for i, t in enumerate(ids)]
+v = [[sum(row[k] * a[k * 3 * d + 2 * d + j] for k in range(d)) for j in range(d)] for row in x]
+mixed = [[sum(v[k][j] for k in range(i + 1)) / (i + 1) for j in range(d)] for i in range(len(x))]
+branch = [[sum(row[k] * o[k * d + j] for k in range(d)) + bias[j] for j in range(d)] for row in mixed]
+def spread(y):
+    means = [sum(row[j] for row in y) / len(y) for j in range(d)]
+    return sum((row[j] - means[j]) ** 2 for row in y for j in range(d))
+def kept(number):
+    return spread([[Fraction(number) * p + q for p, q in zip(r, s)] for r, s in zip(x, branch)]) / spread(x)
+for rigorous in ([], ["--rigorous"]):
+    run = subprocess.run([sys.argv[1], "certify", "swallowed", "--tokens", "five.json", "--no-norm", "--no-mlp", "--depth", "1", "--json", "-", *rigorous],
+                         capture_output=True, check=True)
+    row, = json.loads(run.stdout)["tables"]["lambda"]
+    ends = [row[name] for name in ("lambda_exact_low", "lambda_exact_high")]
+    short = [end for end in ends if kept(end) < Fraction(9, 10) ** 2]
+    own = abs(float(kept(row["lambda"])) ** 0.5 - row["kept_now"])
+    print(rigorous, ends, short, own, row["kept_now_error"])
+    if rigorous:
+        assert not short and own <= row["kept_now_error"]
+    else:
+        assert short or own > row["kept_now_error"]  # or this test tries nothing
+END
+python3 swallowed.py "$RANKSCOPE" || note_failure "a printed λ loses what it was to keep, for the exact branch"
+
 finish

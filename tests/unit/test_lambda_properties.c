@@ -53,6 +53,60 @@ static double value_ratio(trial *t)
     return (double)fabsl((real)found.value - truth) / (found.error + (double)truth * 1e-18);
 }
 
+/* ---- L20: a branch that is known to an error ---- */
+
+/* Moves every row by at most `error`. */
+static void move_rows(made_layer *m, trial *t, double error)
+{
+    for (int i = 0; i < t->n; i++) {
+        double push[MAX_D], square = 1e-300;
+        for (int j = 0; j < t->d; j++) {
+            push[j] = take(t);
+            square += push[j] * push[j];
+        }
+        for (int j = 0; j < t->d; j++)
+            m->o[i * t->d + j] += error * push[j] / sqrt(square);
+    }
+}
+
+static double known_branch_ratio(trial *t)
+{
+    made_layer given, truth;
+    make_layer(&given, t, false);
+    double error = take_scale(t, 1e-9, 1), kept = take_between(t, 0, 1.5);
+    double lambda = take(t) * take_scale(t, 1e-2, 1e2);
+    truth = given;
+    truth.layer.input = truth.x;
+    truth.layer.branch = truth.o;
+    move_rows(&truth, t, error);
+    double most = 1; /* adding rounds, too */
+    for (int k = 0; k < t->n * t->d; k++)
+        most = fmax(most, fabs(given.o[k]));
+    given.layer.branch_error = error * (1 + 1e-9) + 1e-15 * most;
+    rs_lambda_facts about, exact;
+    if (rs_lambda_facts_of(&about, &given.layer, &err) != RS_OK ||
+        rs_lambda_facts_of(&exact, &truth.layer, &err) != RS_OK)
+        return 2;
+    double diversity = (double)(mu_of_doubles(truth.o, t->n, t->d) / sqrtl(t->n * t->d));
+    double facts =
+        fmax(exact.row_gain / about.row_gain, fmax(exact.largest_branch / about.largest_branch,
+                                                   diversity / about.branch_diversity)) -
+        1e-13;
+    /* the sum alone: what is asked of the given one is more by √n of the error */
+    rs_lambda_quadratic set;
+    real before = mu_of_doubles(given.x, t->n, t->d);
+    double raised = kept + sqrt(t->n) * given.layer.branch_error / (double)before;
+    if (rs_lambda_quadratic_set(&set, &given.layer, raised, &err) != RS_OK) return NAN;
+    real sum = isfinite(set.high) ? mu_after(&truth.layer, (real)set.high) : INFINITY;
+    double exact_ratio = (double)((real)kept * before / sum) - 1e-12;
+    make_norm(&given, t, false);
+    truth.layer.norm = given.layer.norm;
+    if (!set_arcs(&given.layer)) return NAN;
+    rs_lambda_value found = rs_lambda_value_at(arcs, lambda);
+    double off = (double)fabsl((real)found.value - mu_after(&truth.layer, (real)lambda));
+    return fmax(facts, fmax(exact_ratio, off / (found.error + 1e-15)));
+}
+
 /* ---- L3: half lines ---- */
 
 static double half_line_ratio(trial *t)
@@ -279,6 +333,7 @@ static const property properties[] = {
     {"L8 theorem B", theorem_b_ratio, 300, 400, 0.99, RS_LAMBDA_THEOREM_B_LIPSCHITZ, 0.95},
     {"L8 theorem B, stretch", theorem_b_ratio, 40, 400, 0.99, RS_LAMBDA_THEOREM_B_STRETCH, 0.95},
     {"L9 theorem D", theorem_d_ratio, 300, 420, 0.95, RS_LAMBDA_THEOREM_D, 0.95},
+    {"L20 branch known to an error", known_branch_ratio, 300, 400, 0.9, 0, 0},
     {"L11 epsilon drift", epsilon_drift_ratio, 360, 400, 0.95, RS_LAMBDA_EPSILON_DRIFT, 0.95},
 };
 enum { PROPERTIES = sizeof properties / sizeof properties[0] };
