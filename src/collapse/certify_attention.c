@@ -13,7 +13,7 @@ static const double U = DBL_EPSILON / 2;
 
 /* |λ₂| of a mixing matrix: its eigenvectors but 1 (row sums are 1). Causal: the second largest
  * entry of the diagonal, whose first is 1. */
-static double second_eigenvalue(const rs_attention_view *view, double *work, size_t work_bytes)
+static double second_eigenvalue(const rs_attention_view *view, double *work)
 {
     const double *m = view->mixing;
     int64_t n = view->n;
@@ -29,7 +29,6 @@ static double second_eigenvalue(const rs_attention_view *view, double *work, siz
     for (int64_t i = 0; i < n; i++)
         ones[i] = 1 / sqrt((double)n);
     rs_eigenvalue found = {0};
-    (void)work_bytes;
     rs_largest_eigenvalue(&found, NULL, m, n, ones, 1e-8, &space);
     return found.converged ? found.modulus : NAN;
 }
@@ -132,8 +131,7 @@ rs_status rs_certify_attention(void *user, const rs_attention_view *view, rs_err
     if (view->n > 0 && view->n == view->keys && (!why || (masked && !rs_not_bilinear(&bare))))
         ranges(head, row, view);
     if (bytes)
-        head->second =
-            second_eigenvalue(view, (double *)(((uintptr_t)work + 63) & ~(uintptr_t)63), bytes);
+        head->second = second_eigenvalue(view, (double *)(((uintptr_t)work + 63) & ~(uintptr_t)63));
     RS_TRY(rs_consensus_mixing(g, view, work, err));
     return rs_predict_attention(g, view, row, head->range, work, err);
 }

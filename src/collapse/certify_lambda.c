@@ -351,12 +351,13 @@ static void kept_by_sum(rs_lambda_row *row, const rs_lambda_layer *layer)
 
 /* The sum alone, known to branch_error: R lengthens nothing, so that μ is off by √n of it at most,
  * and what is wanted is raised or lowered by as much (L20). */
-static rs_status exact_set(rs_lambda_quadratic *out, const rs_lambda_layer *layer, double kept,
-                           rs_error *err)
+static rs_status exact_set(rs_lambda_quadratic *out, const rs_lambda_layer *layer,
+                           const rs_lambda_facts *facts, double kept, rs_error *err)
 {
     RS_TRY(rs_lambda_quadratic_set(out, layer, kept, err));
     if (layer->branch_error == 0 || out->trivial) return RS_OK;
-    double off = sqrt((double)layer->n) * layer->branch_error / sqrt(out->alpha) * (1 + 0x1p-20);
+    /* √n ε/μ(X); diversity, μ(X)/√(nd), is rounded down */
+    double off = layer->branch_error / (facts->diversity * sqrt((double)layer->d)) * (1 + 0x1p-40);
     rs_lambda_quadratic lower;
     RS_TRY(rs_lambda_quadratic_set(&lower, layer, fmax(kept - off, 0), err));
     if (!isfinite(off)) { /* nothing is known */
@@ -379,7 +380,8 @@ static rs_status one(rs_lambda_row *row, const rs_certify_lambda *lambda, rs_lam
     double kept = lambda->options->kept;
     row->told = true;
     row->gain = lambda->gains[l];
-    RS_TRY(exact_set(&quadratic, layer, kept, err));
+    RS_TRY(rs_lambda_facts_of(&facts, layer, err));
+    RS_TRY(exact_set(&quadratic, layer, &facts, kept, err));
     row->exact_low = quadratic.low;
     row->exact_high = quadratic.high;
     row->worst = quadratic.worst;
@@ -388,7 +390,6 @@ static rs_status one(rs_lambda_row *row, const rs_certify_lambda *lambda, rs_lam
         row->failed_exact = "no norm after the sum (pre-norm)";
     else if (isinf(quadratic.low) || isinf(quadratic.high))
         row->failed_exact = "the branch is beyond any double times the tokens: nothing is known";
-    RS_TRY(rs_lambda_facts_of(&facts, layer, err));
     theorems(row, lambda, &facts, mixer, l);
     if (layer->norm.kind == RS_LAMBDA_NO_NORM) {
         without_norm(row, &quadratic);

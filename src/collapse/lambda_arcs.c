@@ -162,7 +162,8 @@ static void set_row(rs_lambda_arcs *arcs, int64_t i, const rs_lambda_layer *laye
             total = constant_coordinate;
         }
         row->height = ldexp(ldexp(total, -branch.exponent) / input.norm, exponent);
-        row->lost += layer->branch_error / ldexp(input.norm, input.exponent) * (1 + 0x1p-20);
+        double least = ldexp(input.norm, input.exponent) * (1 - fmin(input.error, 1));
+        if (layer->branch_error > 0) row->lost += layer->branch_error / least * (1 + 0x1p-40);
         scale_row(e, x, input.norm, gain, d);
         scale_row(n, o, ldexp(total, -branch.exponent), gain, d);
     }
