@@ -283,7 +283,8 @@ const cli_command cli_commands[] = {
      "that would keep them apart.\n"
      "PATH is what 'rankscope probe' takes; options that edit the model work as there, for the one "
      "model that is certified.\n"
-     "Tables: summary, one row a layer; bounds and lambda, one row a sample and layer; chains. "
+     "Tables: summary, one row a layer; bounds and lambda, one row a sample and layer; chains; "
+     "intervals of lambda. "
      "Every column says whether it is measured, predicted, certified or published. Layers count "
      "from 0. docs/certificates.md derives every certified statement.",
      "rankscope certify ~/models/minilm --text page.txt # which layers provably stay apart?\n"
