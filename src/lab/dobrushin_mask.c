@@ -48,8 +48,9 @@ static bool sees(const mask *m, int i, int j)
     return !m->window || (m->causal ? i - j < m->window : llabs(i - j) < m->window);
 }
 
-/* Steps that token c needs to reach all, breadth first; TOKENS when it does not. */
-static int steps_from(const mask *m, int c)
+/* Steps that token c needs to reach all, breadth first over the entries of P that are not 0; TOKENS
+ * when it does not. */
+static int steps_from(const double *p, int c)
 {
     int depth[TOKENS], queue[TOKENS], head = 0, tail = 0, last = 0;
     for (int i = 0; i < TOKENS; i++)
@@ -60,7 +61,7 @@ static int steps_from(const mask *m, int c)
         int j = queue[head++];
         last = depth[j];
         for (int i = 0; i < TOKENS; i++)
-            if (depth[i] < 0 && sees(m, i, j)) {
+            if (depth[i] < 0 && p[i * TOKENS + j] > 0) {
                 depth[i] = depth[j] + 1;
                 queue[tail++] = i;
             }
@@ -68,11 +69,11 @@ static int steps_from(const mask *m, int c)
     return tail == TOKENS ? last : TOKENS;
 }
 
-static int reach_of(const mask *m)
+static int reach_of(const double *p)
 {
     int least = TOKENS;
     for (int c = 0; c < TOKENS; c++) {
-        int steps = steps_from(m, c);
+        int steps = steps_from(p, c);
         if (steps < least) least = steps;
     }
     return least;
@@ -135,10 +136,10 @@ static rs_status measure(collapse *c, const mask *m, int weights, uint64_t seed,
     RS_TRY(rs_toy_open(&toy, arch, seed, context, err));
     for (int32_t l = 0; l < LAYERS; l++)
         rs_toy_attention(&toy, l)->window = m->window;
-    c->reach = reach_of(m);
     rs_status status = rs_toy_run(&trace, &toy, x, 1, TOKENS, true, err);
     rs_toy_close(&toy);
     RS_TRY(status);
+    c->reach = reach_of(rs_toy_mixing(&trace, 0, 0, 0));
     look(c, m, &trace);
     rs_toy_trace_free(&trace);
     return RS_OK;
