@@ -29,8 +29,7 @@ rs_status rs_bound_ratios(double ratio[RS_BOUND_KINDS], rs_one_layer *layer,
  * logits change by 0.001 to 1.256. */
 rs_status rs_bound_climb(double *best, rs_bound_kind kind, const rs_one_draw *shape, int steps,
                          rs_random *random, const rs_context *context, rs_error *err);
-/* The ratios of a layer of 4 tokens, 3 features and so many heads, all of whose numbers are a hash
- * of their index. */
+/* The ratios of rs_one_layer_hashed. */
 rs_status rs_bound_hashed(double ratio[RS_BOUND_KINDS], int32_t heads, const rs_context *context,
                           rs_error *err);
 

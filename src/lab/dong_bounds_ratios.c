@@ -144,25 +144,10 @@ rs_status rs_bound_climb(double *best, rs_bound_kind kind, const rs_one_draw *sh
     return RS_OK;
 }
 
-/* ---- numbers from a hash ---- */
-
-static void generate(double *out, uint32_t tag, int64_t count, double scale)
-{
-    for (int64_t k = 0; k < count; k++)
-        out[k] = scale * (rs_lab_hash(tag, (uint32_t)k) / 2147483648.0 - 1);
-}
-
 rs_status rs_bound_hashed(double ratio[RS_BOUND_KINDS], int32_t heads, const rs_context *context,
                           rs_error *err)
 {
-    point p = {.a = {.n = 4, .d = 3, .heads = heads}};
-    generate(p.a.residual, 1, 12, 0.8);
-    generate(p.a.mean, 2, 3, 1);
-    for (int32_t h = 0; h < heads; h++) {
-        generate(p.a.qk[h], 10 + (uint32_t)h, 9, 1);
-        generate(p.a.values[h], 20 + (uint32_t)h, 9, 1);
-        generate(p.g[h], 30 + (uint32_t)h, 3, 1);
-    }
-    rs_one_layer_complete(&p.a, p.g);
-    return rs_bound_ratios(ratio, &p.a, context, err);
+    rs_one_layer a;
+    rs_one_layer_hashed(&a, heads);
+    return rs_bound_ratios(ratio, &a, context, err);
 }

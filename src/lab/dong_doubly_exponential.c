@@ -288,12 +288,17 @@ static rs_status claim_bounds(rs_lab_report *report, const deep *d, rs_error *er
     double cap = 2 * (1 - 1.0 / TOKENS);
     RS_TRY(rs_lab_statement(
         report, "one head, depth L, changes of at most 1.256 in every layer, gamma = 1", err));
+    RS_TRY(rs_lab_expect(report, "one head: log10 of state 3 over the published bound from state 2",
+                         -2.3477575023057, d->composite[3] - d->bound[3] - log10(cap), 1e-10, err));
     RS_TRY(rs_lab_at_most(report, "one head, depth L: states above the published bound, gamma = 1",
                           above(d->composite, d->bound, d->from, cap), 0, err));
     RS_TRY(rs_lab_statement(report, NULL, err));
+    RS_TRY(rs_lab_expect(report,
+                         "one head: log10 of state 3 over the diameter theorem from state 2",
+                         -0.51921621977218, d->diameter[3] - d->certificate[3], 1e-10, err));
     RS_TRY(rs_lab_at_most(report, "one head, depth L: states above the diameter theorem",
                           above(d->diameter, d->certificate, d->from, 1), 0, err));
-    return rs_lab_at_most(report, "state from which on both are followed", d->from, 4, err);
+    return rs_lab_expect(report, "state from which on both are followed", 2, d->from, 0, err);
 }
 
 static rs_status claim_bert(rs_lab_report *report, const deep *d, rs_error *err)

@@ -25,6 +25,7 @@ enum {
     FEW = 8 /* features, and tokens, of the local criterion */
 };
 enum { IDENTITY, PSD, GAUSSIAN };
+static const double common_share = 0.5; /* deviation of what all tokens share */
 static const char *const kind_names[KINDS] = {"W = I", "W psd", "W gaussian"};
 static const double skips[SKIPS] = {-20, -5, -2, -1, -0.5, 0, 0.5, 1, 2, 5, 20};
 
@@ -192,7 +193,7 @@ static rs_status one_draw(left *out, int kind, int32_t draw, const rs_context *c
     rs_toy toy;
     uint64_t seed = context->seed + ((uint64_t)(draw + 1) << 32);
     rs_random random = rs_random_new(seed, 0x6c616d62646100 + (uint64_t)kind);
-    rs_draw_gaussian(common, SIZE, 0.5, &random);
+    rs_draw_gaussian(common, SIZE, common_share, &random);
     rs_draw_gaussian(x, SIZE * SIZE, 1, &random);
     finish_tokens(x, common);
     RS_TRY(open_stack(&toy, kind, SIZE, SIZE, seed + (uint64_t)kind, context, err));
@@ -208,7 +209,7 @@ static rs_status hashed_draw(left *out, int kind, const rs_context *context, rs_
 {
     double *x = out->tokens, common[SIZE];
     rs_toy toy;
-    hashed_normal(common, 1, SIZE, 0.5);
+    hashed_normal(common, 1, SIZE, common_share);
     hashed_normal(x, 2, SIZE * SIZE, 1);
     finish_tokens(x, common);
     RS_TRY(open_stack(&toy, kind, SIZE, SIZE, 0, context, err));

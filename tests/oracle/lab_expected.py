@@ -154,9 +154,18 @@ def dong_doubly_exponential():
         if layer in (1, 2, 4, 8, 16, 33, 34):
             print("dong-doubly-exponential: layer %2d, log10 max|R| = %s" % (layer, mp.nstr(mp.log10(largest), 20)))
         tag = 100 + 10 * layer
+        size, apart = composite(mp.matrix(r)), diameter(mp.matrix(r))
+        if layer == 3:
+            print("dong-doubly-exponential: log10 of state 3 over the published bound %s, over the diameter theorem %s" %
+                  (mp.nstr(mp.log10(size / published / (2 * (1 - mp.mpf(1) / n))), 14), mp.nstr(mp.log10(apart / certified), 14)))
         wq, wk = (rows(generated(tag + i, d * d, 2), d) for i in (0, 1))
         wv = rows(generated(tag + 2, d * d, 1), d)
         bq, bv = (rows(generated(tag + i, d, 0.5), d)[0] for i in (3, 4))
+        if layer == 2:
+            qk, both = mp.matrix(wq) * mp.matrix(wk).T / mp.sqrt(d), mp.matrix(wv)
+            published = 4 * column_norm(qk) * composite(both) * size ** 3
+            spectral = [max(mp.svd_r(m, compute_uv=False)) for m in (qk, both)]
+            certified = spectral[1] * mp.tanh(spectral[0] * apart ** 2 / 4) * apart
         query = [a + b for a, b in zip(times([x], wq)[0], bq)]
         shared = [mp.fdot(row, query) / mp.sqrt(d) for row in times(r, wk)]
         weights = [mp.exp(v) for v in shared]
@@ -223,7 +232,12 @@ def hashed_layer(heads, n=4, d=3):
         across += spectral[1] * mp.tanh(spectral[0] * diameter(r) ** 2 / (4 * root)) * diameter(r)
     cubic = column_norm(qk) * composite(w) * composite(r) ** 3 / root
     q = column_norm(r) * row_norm(r)
-    return {"GAMMA": composite(tracked) / (2 * mp.sqrt(mp.fsum(ranges) * max(ranges)) * composite(w) * composite(r)),
+    values = r * w
+    signed = max((p * r)[i, k] - (1 + 2 * ranges[i]) * (base * r)[k] for i in range(n) for k in range(d)) / max(abs(v) for v in r)
+    absolute = max(abs(((p - mp.ones(n, 1) * base) * values)[i, k]) / (2 * ranges[i] * mp.fsum(base[j] * abs(values[j, k]) for j in range(n)))
+                   for i in range(n) for k in range(d))
+    return {"SIGNED": signed, "ABSOLUTE": absolute,
+            "GAMMA": composite(tracked) / (2 * mp.sqrt(mp.fsum(ranges) * max(ranges)) * composite(w) * composite(r)),
             "PAPER": composite(tracked) / (4 * cubic),
             "REPAIRED": composite(tracked) / (mp.sqrt(growth(max(ranges))) * cubic),
             "HEADS": column_norm(tracked) * row_norm(tracked) / (columns * rows * q ** 3),
@@ -251,7 +265,7 @@ def dong_bounds():
     mp.mp.dps = 40
     for heads in (1, 2):
         ratios, largest = hashed_layer(heads)
-        for name in ("GAMMA", "PAPER", "REPAIRED") if heads == 1 else ("HEADS", "DIAMETER"):
+        for name in ("SIGNED", "ABSOLUTE", "GAMMA", "PAPER", "REPAIRED") if heads == 1 else ("HEADS", "DIAMETER"):
             print("dong-bounds: layer from a hash, %d heads, largest change %s: %s %s" % (heads, mp.nstr(largest, 4), name, mp.nstr(ratios[name], 13)))
     print("dong-bounds: sqrt(K(1.256)) %s, range at which sqrt(K) is 4 %s" %
           (mp.nstr(mp.sqrt(growth(mp.mpf("1.256"))), 13), mp.nstr(mp.findroot(lambda x: growth(x) - 16, 2), 13)))
