@@ -260,6 +260,7 @@ struct rs_tokenizer {
     rs_frame frame;
     rs_decode_steps decode;
     bool decodes; /* there is a decoder; without one tokens are joined by blanks */
+    const volatile sig_atomic_t *cancel; /* may be NULL */
 };
 
 /* tokenizer_gguf.c: the keys tokenizer.ggml.* of a mapped GGUF file. */
