@@ -140,10 +140,10 @@ static rs_status note_inputs(cli_job *job, const rs_mapping *text, rs_error *err
 
 static rs_status tokenize(rs_result *result, cli_job *job, const rs_context *context, rs_error *err)
 {
-    (void)context;
     rs_tokenizer *tokenizer;
     rs_mapping *text;
     RS_TRY(rs_tokenizer_open(&tokenizer, job->args->input, err));
+    rs_tokenizer_watch(tokenizer, context);
     rs_status status = rs_mapping_open(&text, job->args->text, err);
     if (status == RS_OK) {
         status = note_inputs(job, text, err);

@@ -130,7 +130,7 @@ static rs_status open_network(rs_opened *o, const rs_context *context, rs_error 
 
 /* ---- the tokenizer: in the folder of the model, or in its GGUF file ---- */
 
-static rs_status open_tokenizer(rs_opened *o, rs_error *err)
+static rs_status open_tokenizer(rs_opened *o, const rs_context *context, rs_error *err)
 {
     const char *path = o->request->path;
     const char *text = o->request->source.text;
@@ -138,6 +138,7 @@ static rs_status open_tokenizer(rs_opened *o, rs_error *err)
     if (!text && !o->request->wants_tokenizer) return RS_OK;
     if (!ends_with(path, ".gguf")) path = model_folder(folder, sizeof folder, path);
     rs_status status = rs_tokenizer_open(&o->tokenizer, path, err);
+    rs_tokenizer_watch(o->tokenizer, context);
     return text || status == RS_E_NO_MEMORY ? status : RS_OK;
 }
 
@@ -200,7 +201,7 @@ rs_status rs_opened_open(rs_opened *o, rs_result *result, rs_input_files *files,
     *o = (rs_opened){.request = request, .files = files};
     RS_TRY(open_network(o, context, err));
     RS_TRY(note_files(o, err));
-    RS_TRY(open_tokenizer(o, err));
+    RS_TRY(open_tokenizer(o, context, err));
     RS_TRY(open_inputs(o, context, err));
     RS_TRY(set_model(result, o, err));
     o->request = NULL;

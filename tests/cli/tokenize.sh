@@ -50,6 +50,19 @@ sed 's/"BertPreTokenizer"/"MindReader"/' "$golden/bert.json" >odd.json
 expect 2 "$RANKSCOPE" tokenize odd.json --text text.txt
 says err "pre_tokenizer 'MindReader'"
 says err '[tokenizer-unknown-step]'
+# A name of tokenizer.ggml.pre of the same length that is not known, and one for which NFC is open.
+sed 's/gpt-2/gpt-9/' "$golden/gguf_gpt2.gguf" >name.gguf
+expect 2 "$RANKSCOPE" tokenize name.gguf --text text.txt
+says err "tokenizer.ggml.pre: 'gpt-9' is not supported"
+says err '[tokenizer-unknown-step]'
+sed 's/qwen2/kormo/' "$golden/gguf_qwen2.gguf" >open.gguf
+printf 'caf\303\251' >nfc.txt
+printf 'cafe\314\201' >nfd.txt
+expect 0 "$RANKSCOPE" tokenize open.gguf --text nfc.txt --quiet
+expect 2 "$RANKSCOPE" tokenize open.gguf --text nfd.txt
+says err 'not in NFC (byte 3)'
+says err "'kormo'"
+silent out
 head -c 5000 "$golden/gguf_llama.gguf" >cut.gguf
 expect 2 "$RANKSCOPE" tokenize cut.gguf --text text.txt
 silent out
