@@ -77,7 +77,7 @@ static void setup(fixture *f, int heads, rs_product_kind kind)
                           .family = "test",
                           .layers = 1,
                           .depth = 1,
-                          .dtype = "F64",
+                          .stored = {.dtype = "F64"},
                           .products = f->products,
                           .n_products = (size_t)heads,
                           .roles = f->roles};
