@@ -65,9 +65,9 @@ static rs_status fill(rs_result *result, const rs_model *model, const rs_heads *
     RS_TRY(rs_scan_summary(result, heads, options, err));
     RS_TRY(rs_scan_head_tables(result, heads, options, err));
     RS_TRY(rs_scan_planes(result, heads, options, err));
-    RS_TRY(rs_scan_energy(result, heads, options, err));
+    RS_TRY(rs_scan_energy(result, model, heads, options, context, err));
     RS_TRY(weights_and_tensors(result, model, heads, options, context, err));
-    RS_TRY(rs_scan_findings(result, heads, options, err));
+    RS_TRY(rs_scan_findings(result, model, heads, options, err));
     RS_TRY(rs_result_add_notes(result, &model->checkpoint->notes, err));
     RS_TRY(rs_result_add_notes(result, &model->notes, err));
     rs_result_sort_findings(result);
