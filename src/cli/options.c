@@ -12,6 +12,10 @@ const cli_option cli_options[] = {
      "Write the whole result as JSON; '-' is standard output, which then carries nothing else."},
     {"csv", "DIR", CLI_TEXT, AT(csv), CLI_ALL, NULL, NULL,
      "Write every table as DIR/TABLE.csv; the directory is made if it is not there."},
+    {"csv-safe", NULL, CLI_FLAG, AT(csv_safe), CLI_ALL, NULL, NULL,
+     "With --csv, for files that a spreadsheet opens: text that it would take for a formula (it "
+     "begins with = + - @, tab or return) gets a ' before it. Numbers stay as they are. The page "
+     "of --html does so whenever it saves a table."},
     {"html", "FILE|-", CLI_TEXT, AT(html), CLI_ALL, NULL, NULL,
      "Write a report that opens in any browser without a network: figures, findings, tables."},
     {"table", "NAME[,NAME]", CLI_TEXT, AT(tables), CLI_ALL, NULL, NULL,
