@@ -54,10 +54,11 @@ bench: deps ##    measure speed against the alternatives
 
 install: all ##   install under PREFIX=/usr/local (DESTDIR= is honoured)
 	@cmake --install build --prefix "$(PREFIX)" >build/install.log
+	@scripts/install_record.sh
 	@echo "rankscope is installed under $(DESTDIR)$(PREFIX)"
 
-uninstall: ##     remove what 'make install' wrote
-	@scripts/uninstall.sh
+uninstall: ##     remove what 'make install' wrote under PREFIX, and nothing else
+	@PREFIX="$(PREFIX)" scripts/uninstall.sh
 
 oracle: ##        make the reference numbers of the tests anew with NumPy, PyTorch and others
 	@scripts/deps.sh oracle

@@ -25,7 +25,7 @@ typedef struct cli_args {
     int64_t threads;
     uint64_t seed;
     const char *precision, *progress, *color, *fail_on;
-    bool quiet, help, version;
+    bool csv_safe, quiet, help, version;
     /* scan */
     bool spectra, fold_norms, with_bias, lenient;
     const char *matrices, *layers, *tol, *energy, *map, *threshold;

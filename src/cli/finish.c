@@ -135,9 +135,10 @@ static rs_status emit(const char *path, writer *write, const rs_result *result,
     return status;
 }
 
-static rs_status emit_csv(const char *directory, const rs_result *result, const rs_file_id *inputs,
+static rs_status emit_csv(const cli_args *args, const rs_result *result, const rs_file_id *inputs,
                           size_t n_inputs, rs_error *err)
 {
+    const char *directory = args->csv;
     if (mkdir(directory, 0777) != 0 && errno != EEXIST)
         return rs_fail(err, RS_E_WRITE, directory, "choose a place that can be written",
                        "cannot be made: %s", strerror(errno));
@@ -148,7 +149,7 @@ static rs_status emit_csv(const char *directory, const rs_result *result, const 
             sizeof path)
             return rs_fail(err, RS_E_BAD_OPTION, "--csv", NULL, "the path is too long");
         rs_buffer bytes = {0};
-        rs_status status = rs_write_csv(&bytes, table, err);
+        rs_status status = (args->csv_safe ? rs_write_csv_safe : rs_write_csv)(&bytes, table, err);
         if (status == RS_OK && bytes.failed) status = rs_fail_memory(err, path, bytes.length);
         if (status == RS_OK)
             status = rs_output_write(path, bytes.data, bytes.length, inputs, n_inputs, err);
@@ -223,7 +224,7 @@ static rs_status emit_all(const rs_result *result, const cli_args *args, const r
         for (size_t i = 0; i < sizeof files / sizeof *files; i++)
             if (files[i].path && (strcmp(files[i].path, "-") == 0) == to_standard)
                 RS_TRY(emit(files[i].path, files[i].write, result, inputs, n_inputs, err));
-        if (!to_standard && args->csv) RS_TRY(emit_csv(args->csv, result, inputs, n_inputs, err));
+        if (!to_standard && args->csv) RS_TRY(emit_csv(args, result, inputs, n_inputs, err));
     }
     return emit_terminal(args, result, err);
 }

@@ -44,6 +44,8 @@ rs_status cli_check_outputs(const cli_args *args, rs_error *err)
                               {"--taps", args->taps},
                               {"--json", args->json},
                               {"--html", args->html}};
+    if (args->csv_safe && !args->csv)
+        return rs_fail(err, RS_E_BAD_OPTION, "--csv-safe", "add --csv DIR", "there is no --csv");
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
         const output *o = &outputs[i];
         if (!to_a_file(o)) continue;

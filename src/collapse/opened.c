@@ -144,19 +144,6 @@ static rs_status open_tokenizer(rs_opened *o, const rs_context *context, rs_erro
 
 /* ---- meta "model": contract.md ---- */
 
-/* The type that most of the weights have. */
-static const char *common_dtype(const rs_checkpoint *checkpoint)
-{
-    int64_t counts[RS_DTYPE_COUNT] = {0};
-    int best = RS_F32;
-    if (!checkpoint) return rs_dtype_info(RS_F32)->name;
-    for (size_t i = 0; i < checkpoint->n_tensors; i++)
-        counts[checkpoint->tensors[i].dtype] += checkpoint->tensors[i].count;
-    for (int t = 0; t < RS_DTYPE_COUNT; t++)
-        if (counts[t] > counts[best]) best = t;
-    return rs_dtype_info((rs_dtype)best)->name;
-}
-
 static json_t *file_names(const rs_opened *o)
 {
     json_t *files = json_array();
@@ -177,11 +164,12 @@ static rs_status set_model(rs_result *result, const rs_opened *o, rs_error *err)
     rs_attention_op none = {0};
     const rs_attention_op *a = mixer ? &mixer->attention : &none;
     json_t *object =
-        json_pack("{s:s?, s:i, s:I, s:i, s:i, s:I, s:I, s:s, s:s, s:o}", "family", n->family,
+        json_pack("{s:s?, s:i, s:I, s:i, s:i, s:I, s:I, s:s, s:s?, s:s, s:o}", "family", n->family,
                   "layers", (int)n->n_layers, "d_model", (json_int_t)n->d_model, "heads",
                   (int)a->heads, "kv_heads", (int)a->kv_heads, "d_head", (json_int_t)a->head_dim,
-                  "parameters", (json_int_t)n->parameters, "dtype", common_dtype(o->checkpoint),
-                  "weights", o->checkpoint ? "checkpoint" : "random", "files", file_names(o));
+                  "parameters", (json_int_t)n->stored.parameters, "dtype", n->stored.dtype,
+                  "file_type", n->stored.file_type, "weights",
+                  o->checkpoint ? "checkpoint" : "random", "files", file_names(o));
     return rs_result_set_meta(result, "model", object, err);
 }
 

@@ -70,15 +70,15 @@ void rs_scan_mark_used(bool *used, const rs_model *model, const rs_heads *heads,
 rs_status rs_scan_planes(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
                          rs_error *err);
 /* scan_energy.c */
-rs_status rs_scan_energy(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
-                         rs_error *err);
+rs_status rs_scan_energy(rs_result *result, const rs_model *model, const rs_heads *heads,
+                         const rs_scan_options *options, const rs_context *context, rs_error *err);
 /* scan_matrices.c */
 rs_status rs_scan_matrices(rs_result *result, bool *used, const rs_model *model,
                            const rs_scan_options *options, const rs_context *context,
                            rs_error *err);
 /* scan_findings.c */
-rs_status rs_scan_findings(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
-                           rs_error *err);
+rs_status rs_scan_findings(rs_result *result, const rs_model *model, const rs_heads *heads,
+                           const rs_scan_options *options, rs_error *err);
 /* scan_figures.c */
 rs_status rs_scan_figures(rs_result *result, const rs_heads *heads, rs_error *err);
 

@@ -187,6 +187,8 @@ const rs_family *rs_family_find(const rs_checkpoint *checkpoint, const rs_fields
 
 /* tensors.c: roles, status, parameters, notes about what was not recognised. */
 rs_status rs_tensors_describe(rs_builder *b);
+/* What the checkpoint stores, by the roles of its tensors. */
+void rs_tensors_count(rs_stored *stored, const rs_builder *b);
 /* At most 20 names, ", "-joined, of the tensors without a role (or of all); returns how many there
  * are. */
 size_t rs_tensors_list(const rs_builder *b, bool unknown_only, rs_buffer *names);

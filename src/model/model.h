@@ -169,6 +169,13 @@ typedef struct rs_tensor_role {
     const char *reason; /* why not analysed; "" when analysed */
 } rs_tensor_role;
 
+/* What a checkpoint stores, whichever command asks. */
+typedef struct rs_stored {
+    uint64_t parameters;   /* every stored number of every tensor once; buffers are none */
+    const char *dtype;     /* of most of them: "BF16" */
+    const char *file_type; /* the file's own name for its mixture of types: "Q4_K_M"; or NULL */
+} rs_stored;
+
 typedef struct rs_model {
     const rs_checkpoint *checkpoint; /* borrowed; must outlive the model */
     const char *family; /* "llama", "bert", ...; a guess is named so: "llama-like (guessed)" */
@@ -178,8 +185,7 @@ typedef struct rs_model {
     int64_t d_model;
     int32_t heads, kv_heads; /* of the first attention layer; 0 for pure state-space models */
     int64_t d_head;
-    uint64_t parameters; /* elements of all weight tensors, buffers not counted, tied ones once */
-    const char *dtype;   /* most common dtype among the analysed tensors by element count, "BF16" */
+    rs_stored stored;
     rs_product *products; /* layer, then product kind, then head */
     size_t n_products;
     rs_tensor_role *roles; /* one per checkpoint->tensors */

@@ -119,6 +119,8 @@ const rs_finding *rs_result_finding_at(const rs_result *result, size_t index);
 /* ---- writing (write_*.c). Each gives bytes; output.c puts them on disk. ---- */
 rs_status rs_write_json(rs_buffer *out, const rs_result *result, rs_error *err);
 rs_status rs_write_csv(rs_buffer *out, const rs_table *table, rs_error *err);
+/* The same for spreadsheets: text that begins with = + - @, tab or return gets a ' before it. */
+rs_status rs_write_csv_safe(rs_buffer *out, const rs_table *table, rs_error *err);
 rs_status rs_write_html(rs_buffer *out, const rs_result *result, rs_error *err);
 
 typedef struct rs_terminal {

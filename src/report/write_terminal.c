@@ -15,9 +15,16 @@ enum { NARROWEST = 32, MOST_FINDINGS = 12, MOST_OF_A_CODE = 3 };
 static const struct {
     const char *key, *format;
 } model_words[] = {
-    {"family", "%s"},        {"layers", "%s layers"},         {"depth", "depth %s"},
-    {"heads", "%s heads"},   {"kv_heads", "%s kv heads"},     {"d_model", "d_model %s"},
-    {"d_head", "d_head %s"}, {"parameters", "%s parameters"}, {"dtype", "%s"},
+    {"family", "%s"},
+    {"layers", "%s layers"},
+    {"depth", "depth %s"},
+    {"heads", "%s heads"},
+    {"kv_heads", "%s kv heads"},
+    {"d_model", "d_model %s"},
+    {"d_head", "d_head %s"},
+    {"parameters", "%s parameters"},
+    {"dtype", "%s"},
+    {"file_type", "file type %s"},
 };
 
 /* A scalar as text; counts above a million are shortened. False for objects, lists, null. */

@@ -14,6 +14,18 @@ says out 'tokens'
 silent err
 expect 0 "$RANKSCOPE" tokenize model/tokenizer.json --text text.txt --json a.json --csv out_dir --html a.html --quiet
 silent out
+# A spreadsheet takes text that begins so for a formula.
+printf '= + - @ a\n' >formula.txt
+expect 0 "$RANKSCOPE" tokenize model --text formula.txt --no-special --json f.json --csv as_is --quiet
+expect 0 "$RANKSCOPE" tokenize model --text formula.txt --no-special --csv safe --csv-safe --quiet
+python3 - <<'END' || note_failure "--csv-safe"
+import csv, json
+tokens = [row["token"] for row in json.load(open("f.json"))["tables"]["ids"]]
+read = lambda folder: [row["token"] for row in csv.DictReader(open(folder + "/ids.csv", newline=""))]
+assert any(token[0] in "=+-@" for token in tokens), tokens
+assert read("as_is") == tokens
+assert read("safe") == ["'" * (token[0] in "=+-@") + token for token in tokens], read("safe")
+END
 expect 0 "$RANKSCOPE" tokenize model --text text.txt --no-special --json b.json --quiet
 expect 0 "$RANKSCOPE" tokenize "$golden/gguf_bert.gguf" --text text.txt --json c.json --quiet
 python3 - <<'END' || failures=$((failures + 1))
