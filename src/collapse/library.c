@@ -24,6 +24,7 @@ static rs_status run_command(rs_result **out, const char *name, command *fill, c
     *out = NULL;
     rs_status status = result && arena ? fill(result, path, settings, arena, err)
                                        : rs_fail_memory(err, "result", 0);
+    if (status == RS_OK) status = rs_result_seal(result, err);
     rs_arena_free(arena);
     if (status == RS_OK)
         *out = result;
@@ -221,6 +222,7 @@ rs_status rs_result_csv(char **text, size_t *length, const rs_result *result, co
 {
     const rs_table *found = rs_result_table(result, table);
     *text = NULL;
+    RS_TRY(rs_result_complete(result, err));
     if (!found) return rs_fail(err, RS_E_NOT_FOUND, table, NULL, "the result has no such table");
     rs_buffer bytes = {0};
     rs_status status = rs_write_csv(&bytes, found, err);
