@@ -238,11 +238,12 @@ static bool reached(const rs_result *result, const char *fail_on)
     return false;
 }
 
-static rs_status finish(const rs_result *result, const cli_job *job, rs_error *err)
+static rs_status finish(rs_result *result, const cli_job *job, rs_error *err)
 {
     if (cli_interrupted())
         return rs_fail(err, RS_E_INTERRUPTED, "rankscope", NULL,
                        "interrupted; nothing was written");
+    RS_TRY(rs_result_seal(result, err));
     cli_progress_done();
     cli_args shown = *job->args;
     if (!shown.tables) shown.tables = job->tables;

@@ -89,6 +89,15 @@ rs_status rs_result_add_notes(rs_result *result, const rs_notes *notes, rs_error
 /* Findings are put in order: critical first, then warn, then info; stable otherwise. */
 void rs_result_sort_findings(rs_result *result);
 
+/*
+ * The sticky flag: RS_E_NO_MEMORY once a request for memory has failed (base/memory.h) between
+ * rs_result_new and the last member, figure or rs_result_seal, though whoever made it went on.
+ * Every writer refuses such a result. A result is filled by one thread.
+ */
+rs_status rs_result_complete(const rs_result *result, rs_error *err);
+/* Says that the result is filled: RS_E_NO_MEMORY where the flag is, or is now, set. */
+rs_status rs_result_seal(rs_result *result, rs_error *err);
+
 /* The arena that lives as long as the result: for names that a table borrows. */
 rs_arena *rs_result_arena(rs_result *result);
 

@@ -68,6 +68,7 @@ static void put_cell(rs_buffer *out, const rs_table *table, size_t row, size_t c
 
 static rs_status write_csv(rs_buffer *out, const rs_table *table, bool safe, rs_error *err)
 {
+    int64_t failures = rs_memory_failures();
     RS_TRY(rs_table_check(table, err));
     size_t rows = rs_table_rows(table), columns = rs_table_columns(table);
     for (size_t c = 0; c < columns; c++) {
@@ -82,7 +83,8 @@ static rs_status write_csv(rs_buffer *out, const rs_table *table, bool safe, rs_
         }
         rs_buffer_append(out, "\n", 1);
     }
-    return out->failed ? rs_fail_memory(err, rs_table_name(table), out->length) : RS_OK;
+    if (out->failed) return rs_fail_memory(err, rs_table_name(table), out->length);
+    return rs_memory_check(failures, rs_table_name(table), err);
 }
 
 rs_status rs_write_csv(rs_buffer *out, const rs_table *table, rs_error *err)

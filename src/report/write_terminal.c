@@ -250,6 +250,8 @@ rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_te
                     .color = terminal->color,
                     .unicode = terminal->unicode};
     int left = MOST_FINDINGS;
+    int64_t failures = rs_memory_failures();
+    RS_TRY(rs_result_complete(result, err));
     RS_TRY(check_list(result, terminal->tables, err));
     header(&term, result);
     RS_TRY(tables(&term, result, terminal->tables, err));
@@ -257,5 +259,6 @@ rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_te
         findings_of(&term, result, (rs_severity)severity, &left);
     if (rs_result_finding_count(result) == 0)
         rs_term_wrap(&term, "Nothing to report: no finding.", 0, 2);
-    return out->failed ? rs_fail_memory(err, "terminal output", out->length) : RS_OK;
+    if (out->failed) return rs_fail_memory(err, "terminal output", out->length);
+    return rs_memory_check(failures, "terminal output", err);
 }

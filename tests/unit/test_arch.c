@@ -24,7 +24,12 @@ static rs_status build(built *b, const char *text, const char *law, rs_error *er
 {
     *b = (built){NULL, NULL};
     json_error_t why;
+    int64_t failures = rs_memory_failures();
     json_t *json = json_loads(text, JSON_DECODE_ANY, &why);
+    if (rs_memory_check(failures, "test", err) != RS_OK) {
+        json_decref(json);
+        return RS_E_NO_MEMORY;
+    }
     if (!json) fail_msg("%s: %s", text, why.text);
     rs_status status = rs_init_open(&b->init, law, 1, err);
     if (status == RS_OK)

@@ -55,6 +55,20 @@ static void allocation_checks_overflow_and_fails_on_request(void **state)
     assert_non_null(first);
     assert_null(rs_malloc(1, 1));
     rs_memory_fail_at(0);
+    int64_t failures = rs_memory_failures(), blocks = rs_memory_blocks();
+    assert_int_equal(rs_memory_check(failures, "x", NULL), RS_OK);
+    rs_memory_fail_once(2);
+    void *second = rs_malloc(1, 1), *third = rs_malloc(1, 1), *fourth = rs_malloc(1, 1);
+    assert_null(third);
+    assert_non_null(second = rs_realloc(second, 100, 1));
+    assert_int_equal(rs_memory_blocks(), blocks + 2);
+    rs_free(second);
+    rs_free(fourth);
+    rs_free(NULL);
+    assert_int_equal(rs_memory_blocks(), blocks);
+    assert_int_equal(rs_memory_failures(), failures + 1);
+    assert_int_equal(rs_memory_check(failures, "x", NULL), RS_E_NO_MEMORY);
+    rs_memory_fail_at(0);
     rs_free(first);
     rs_arena *arena = rs_arena_new();
     for (size_t size = 0; size < 300000; size = size * 3 + 1) {
