@@ -46,6 +46,7 @@ extern "C" {
     X(RS_E_INTERNAL, 14, 1, "internal-check-failed")                                               \
     X(RS_E_LAPACK, 15, 1, "lapack-failed")                                                         \
     X(RS_E_INTERRUPTED, 16, 130, "interrupted")                                                    \
+    X(RS_E_CHANGED_WHILE_READ, 17, 1, "changed-while-read")                                        \
     /* the request is wrong */                                                                     \
     X(RS_E_USAGE, 20, 2, "usage")                                                                  \
     X(RS_E_NOT_FOUND, 21, 2, "not-found")                                                          \

@@ -41,26 +41,16 @@ static const char *model_folder(char *buffer, size_t size, const char *path)
     return buffer;
 }
 
-static rs_status add_beside(rs_opened *o, const char *name, rs_error *err)
-{
-    char folder[4096], path[4352];
-    snprintf(path, sizeof path, "%s/%s", model_folder(folder, sizeof folder, o->request->path),
-             name);
-    return add_path(o, path, err);
-}
-
+/* An architecture file is a model by itself; of everything else the whole folder is the model. */
 static rs_status note_files(rs_opened *o, rs_error *err)
 {
-    static const char *const beside[] = {"model.safetensors.index.json", "tokenizer.json",
-                                         "tokenizer_config.json", "modules.json"};
     const rs_probe_source *source = &o->request->source;
     const char *paths[] = {source->text,           source->tokens, source->images,
                            source->encoder_states, o->config_path, o->request->path};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         RS_TRY(add_path(o, paths[i], err));
-    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
-        RS_TRY(add_beside(o, beside[i], err));
     RS_TRY(add_path(o, o->network->pooling_file, err));
+    if (!o->arch) RS_TRY(rs_input_files_model(o->files, o->request->path, err));
     if (!o->checkpoint) return RS_OK;
     for (size_t i = 0; i < o->checkpoint->n_files; i++) {
         const rs_mapping *mapping = o->checkpoint->files[i].mapping;
@@ -88,6 +78,7 @@ static rs_status read_config(rs_opened *o, rs_error *err)
     RS_TRY(rs_mapping_open(&file, o->config_path, err));
     rs_status status =
         rs_config_parse(&o->config, o->config_path, (const char *)file->data, file->size, err);
+    if (status == RS_OK) status = rs_mapping_verify(file, NULL, err);
     rs_mapping_close(file);
     return status;
 }

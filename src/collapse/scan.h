@@ -42,17 +42,14 @@ typedef struct rs_scan_request {
     rs_scan_options options;
 } rs_scan_request;
 
-/* The files that were read, by identity: an output must not replace one of them. Freed by
- * rs_free(ids). */
-typedef struct rs_input_files {
-    rs_file_id *ids;
-    size_t n;
-} rs_input_files;
-
 /* scan_path.c: opens, scans and closes. inputs (may be NULL) is filled as soon as the checkpoint is
  * open. */
 rs_status rs_scan_path(rs_result *result, rs_input_files *inputs, const rs_scan_request *request,
                        const rs_context *context, rs_error *err);
+
+/* To be asked when the weights have been read (checkpoint may be NULL): RS_E_CHANGED_WHILE_READ or
+ * RS_E_TRUNCATED_WHILE_MAPPED; a file that was only touched becomes finding file_touched. */
+rs_status rs_verify_checkpoint(rs_result *result, const rs_checkpoint *checkpoint, rs_error *err);
 
 /* ---- parts, one file each ---- */
 

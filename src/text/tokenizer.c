@@ -100,7 +100,7 @@ static rs_status open_file(rs_tokenizer **out, const char *path, rs_error *err)
         gguf ? parse_gguf(out, mapping, err)
              : rs_tokenizer_parse(out, path, (const char *)mapping->data, mapping->size, err);
     /* A file cut short while it was read explains any other failure. */
-    rs_status cut = rs_mapping_check(mapping, err);
+    rs_status cut = rs_mapping_verify(mapping, NULL, err);
     rs_mapping_close(mapping);
     if (cut == RS_OK) return status;
     rs_tokenizer_close(*out);
