@@ -199,7 +199,7 @@ static rs_status match_tensor(rs_builder *b, size_t e, const json_t *object, uin
                           .order = (uint8_t)e,
                           .role = (uint8_t)keys[i].role,
                           .part = RS_PART_WEIGHT,
-                          .flags = (uint8_t)flags};
+                          .flags = (uint16_t)flags};
         b->model->roles[t].role = keys[i].role;
         b->model->roles[t].layer = layer;
         b->model->roles[t].stack = entry->attention.stack;
