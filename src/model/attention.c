@@ -137,6 +137,9 @@ static rs_status describe(rs_builder *b, const rs_attention *at, const projectio
     if (kind == RS_PRODUCT_QK && at->rope != RS_ROPE_NONE) clause(&text, "RoPE at distance 0");
     if (kind == RS_PRODUCT_QK && b->guessing)
         clause(&text, "a guess: RoPE and QK-norm not known");
+    else if (kind == RS_PRODUCT_QK && p->qk_norm && b->family &&
+             b->family->facts & RS_FACT_QK_LAYERNORM)
+        clause(&text, "QK-norm (a LayerNorm of the head) left out");
     else if (kind == RS_PRODUCT_QK && p->qk_norm)
         clause(&text, at->qk_norm_full ? "QK-norm over all heads left out"
                                        : "QK-norm: the score ignores the scale");

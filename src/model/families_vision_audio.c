@@ -88,6 +88,7 @@ static const rs_pattern whisper[] = {
         {at "embeddings.class_embedding", RS_ROLE_EMBED_CLASS, slot, RS_P_OPTIONAL},               \
         {at "embeddings.patch_embedding", RS_ROLE_EMBED_PATCH, slot, RS_P_OPTIONAL},               \
         {at "pre_layrnorm", RS_ROLE_NORM_EMBED, slot, RS_P_OPTIONAL},                              \
+        {at "pre_layernorm", RS_ROLE_NORM_EMBED, slot, RS_P_OPTIONAL},                             \
         {at "post_layernorm", RS_ROLE_NORM_FINAL, slot, RS_P_OPTIONAL},                            \
         {at "final_layer_norm", RS_ROLE_NORM_FINAL, slot, RS_P_OPTIONAL},                          \
         {at "head", RS_ROLE_HEAD_OTHER, slot, RS_P_OPTIONAL},                                      \
@@ -99,6 +100,11 @@ static const rs_pattern whisper[] = {
         {"text_projection", RS_ROLE_HEAD_OTHER, slot, RS_P_OPTIONAL},                              \
         {"visual_projection", RS_ROLE_HEAD_OTHER, slot, RS_P_OPTIONAL},                            \
         {"classifier", RS_ROLE_HEAD_OTHER, slot, RS_P_OPTIONAL},                                   \
+        {"box_head.*", RS_ROLE_HEAD_OTHER, slot, RS_P_OPTIONAL},                                   \
+        {"class_head.*", RS_ROLE_HEAD_OTHER, slot, RS_P_OPTIONAL},                                 \
+        {"objectness_head.*", RS_ROLE_HEAD_OTHER, slot, RS_P_OPTIONAL},                            \
+        {"layer_norm", RS_ROLE_HEAD_OTHER, slot, RS_P_OPTIONAL},                                   \
+        {"decoder.*", RS_ROLE_HEAD_OTHER, slot, RS_P_OPTIONAL},                                    \
     {                                                                                              \
         NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0                                                     \
     }
@@ -123,7 +129,7 @@ static const rs_field_row tower_dialect[] = {{RS_FIELD_WIDTH, "hidden_size"},
     }
 static const rs_field_default tower_512[] = {TOWER_SIZES(512, 8)};
 static const rs_field_default tower_768[] = {TOWER_SIZES(768, 12)};
-static const char *const two_prefixes[] = {"clip.", "siglip.", "model.", NULL};
+static const char *const two_prefixes[] = {"clip.", "siglip.", "owlvit.", "owlv2.", "model.", NULL};
 static const char *const one_prefixes[] = {"text_model.", "vision_model.", NULL};
 
 #define TOWERS(name_, types_, patterns_, prefixes_)                                                \
@@ -159,7 +165,8 @@ const rs_family rs_families_vision_audio[] = {
      .prefixes = whisper_prefixes,
      .norm = RS_NORM_LAYERNORM,
      .facts = RS_FACT_PRE_NORM | RS_FACT_GUESS},
-    {TOWERS("clip", "clip metaclip_2", two_towers, two_prefixes), TEXT_AND_VISION(tower_512)},
+    {TOWERS("clip", "clip metaclip_2 clipseg owlvit owlv2", two_towers, two_prefixes),
+     TEXT_AND_VISION(tower_512)},
     {TOWERS("siglip", "siglip siglip2", two_towers, two_prefixes), TEXT_AND_VISION(tower_768)},
     {TOWERS("clip_text", "clip_text_model metaclip_2_text_model", one_tower, one_prefixes),
      .defaults = tower_512},

@@ -32,6 +32,7 @@ enum { PREFIXES = 16, SAMPLE = 20000 };
 typedef struct votes { /* for one prefix */
     const char *text;
     size_t length, n, roles[RS_ROLE_COUNT];
+    bool other; /* the family itself calls them another tower */
 } votes;
 
 typedef struct choice {
@@ -57,14 +58,16 @@ static bool of_product(rs_role role)
 /* Lets every name vote for what may stand before it. */
 static void vote(const rs_lookup *index, const char *name, votes list[PREFIXES], size_t *n)
 {
+    bool other = false;
     for (const char *rest = name; rest; rest = strchr(rest, '.') ? strchr(rest, '.') + 1 : NULL) {
         int64_t numbers[4];
         size_t n_numbers;
         rs_part part;
         const rs_pattern *row = rs_lookup_find(index, rest, numbers, &n_numbers, &part);
+        other = other || (rest == name && row && row->role == RS_ROLE_OTHER);
         if (!row || !of_product(row->role) || part != RS_PART_WEIGHT) continue;
         votes *box = ballot(list, n, name, (size_t)(rest - name));
-        if (box) box->n++, box->roles[row->role]++;
+        if (box) box->n++, box->roles[row->role]++, box->other = other;
         return;
     }
 }
@@ -87,7 +90,9 @@ static rs_status consider(rs_builder *b, const rs_family *family, choice *best)
     rs_lookup_close(&index);
     size_t most = n;
     for (size_t i = 0; i < n; i++)
-        if (sufficient(&list[i]) && list[i].n > (most < n ? list[most].n : best->best.n)) most = i;
+        if (sufficient(&list[i]) && !list[i].other &&
+            list[i].n > (most < n ? list[most].n : best->best.n))
+            most = i;
     if (most == n) return status;
     *best = (choice){.family = family, .best = list[most]};
     for (size_t i = 0; i < n; i++)

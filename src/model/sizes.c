@@ -42,6 +42,9 @@ static rs_status head_widths(rs_builder *b, const rs_block *block, rs_attention 
     bool found;
     RS_TRY(
         rs_fields_find(&b->fields, RS_FIELD_HEAD_DIM, block->layer, &at->head_dim, &found, b->err));
+    /* The classes that have a default for it take null as width over heads. */
+    if (!b->fields.prefix && json_is_null(json_object_get(b->fields.object, "head_dim")))
+        found = false;
     if (!found) {
         RS_TRY(dividing(b, at->width, "the width", at->heads, "the number of attention heads",
                         "where that is meant, the configuration needs head_dim"));

@@ -180,6 +180,31 @@ static void compare(const char *name, const rs_product *p, const json_t *expecte
     if (json_object_get(expected, "rope")) compare_facts(name, p, expected);
 }
 
+static const char *message_of(const rs_model *model, const char *code)
+{
+    for (size_t i = 0; i < model->notes.n; i++)
+        if (strcmp(model->notes.items[i].code, code) == 0) return model->notes.items[i].message;
+    return NULL;
+}
+
+/* A guess names the layers that do not fit, and claims neither rotation nor scale. */
+static void check_guess(const char *name, const rs_model *model, const json_t *left_out)
+{
+    char layers[64] = "(";
+    for (size_t i = 0; i < json_array_size(left_out); i++)
+        snprintf(layers + strlen(layers), sizeof layers - strlen(layers), "%s%d", i ? ", " : "",
+                 (int)json_integer_value(json_array_get(left_out, i)));
+    const char *message = message_of(model, "layer_left_out");
+    if ((message != NULL) != (json_array_size(left_out) > 0) ||
+        (message && !strstr(message, layers)))
+        fail_msg("%s: layers %s are left out, not %s", name, layers, message ? message : "none");
+    assert_non_null(message_of(model, "guessed_family"));
+    for (size_t i = 0; i < model->n_products; i++) {
+        assert_int_equal(model->products[i].rope, RS_ROPE_NONE);
+        assert_null(strstr(model->products[i].corrections, "sqrt"));
+    }
+}
+
 static void check_folder(const char *kind, const char *name)
 {
     char path[512];
@@ -194,14 +219,15 @@ static void check_folder(const char *kind, const char *name)
     if (rs_checkpoint_open(&checkpoint, path, &(rs_checkpoint_options){0}, &err) != RS_OK ||
         rs_model_open(&model, checkpoint, NULL, NULL, &err) != RS_OK)
         fail_msg("%s: %s: %s; %s", name, err.where, err.what, err.hint);
-    assert_false(model->guessed);
+    assert_int_equal(model->guessed, strcmp(kind, "guesses") == 0);
     const json_t *products = json_object_get(expected, "products");
     for (size_t i = 0; i < model->n_products; i++)
         compare(name, &model->products[i], find_expected(products, &model->products[i]));
     if (model->n_products != json_array_size(products))
         fail_msg("%s: %zu products, %zu expected", name, model->n_products,
                  json_array_size(products));
-    for (size_t i = 0; i < model->notes.n; i++) {
+    if (model->guessed) check_guess(name, model, json_object_get(expected, "left_out"));
+    for (size_t i = 0; i < model->notes.n && !model->guessed; i++) {
         const rs_note *note = &model->notes.items[i];
         if (strcmp(note->code, "shared_layers") ==
             0) /* only ALBERT: 6 layers, 2 groups of 2 blocks */
@@ -236,7 +262,13 @@ static size_t check_all(const char *kind)
 static void families_of_transformers(void **state)
 {
     (void)state;
-    assert_true(check_all("families") >= 79);
+    assert_true(check_all("families") >= 83);
+}
+
+static void models_that_stay_guesses(void **state)
+{
+    (void)state;
+    assert_true(check_all("guesses") >= 2);
 }
 
 static void families_of_gguf(void **state)
@@ -248,6 +280,7 @@ static void families_of_gguf(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(families_of_transformers),
+                                       cmocka_unit_test(models_that_stay_guesses),
                                        cmocka_unit_test(families_of_gguf)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
