@@ -4,7 +4,8 @@ Beside what make_family_golden.py writes, expected.json says for each product wh
 forward pass shows: `rope`, the pairs of units that turn together (a query of one unit goes in, the
 units that come out are the pair) and how many turn; `scale`, by what scores are multiplied; `qk_norm`,
 whether a query three times as long gives the same score; and `fold`, the singular values of the
-product with the norm before it and the QK-norm's gains, both taken from what the modules put out.
+product with the norm before it and the QK-norm's gains, both taken from what the modules put out. `planes` has
+the strengths of the pairs that turn. guesses/NAME holds models that have no row.
 Re-run with the versions of requirements.txt:  python tests/oracle/make_kin_golden.py [NAME ...]
 """
 
@@ -112,6 +113,21 @@ class Kin(Heads):
             if np.allclose(lengths, lengths[..., :1], rtol=1e-4):
                 kinds.append(kind)
         self.rope = [kinds[0], dims] if dims else None
+
+    def planes(self):
+        """For each key head the strengths of the pairs that turn together, queries summed over its group."""
+        if not self.rope:
+            return []
+        kind, dims = self.rope
+        pairs = [(j, j + dims // 2) if kind == "half-split" else (2 * j, 2 * j + 1) for j in range(dims // 2)]
+        share = self.heads // self.kv
+        rows = []
+        for g in range(self.kv):
+            q = np.sum([(w ** 2).sum(axis=1) for w, _ in self.q[g * share:(g + 1) * share]], axis=0)
+            k = (self.k[g][0] ** 2).sum(axis=1)
+            sigma = [short(np.sqrt((q[a] + q[b]) * (k[a] + k[b]))) for a, b in pairs]
+            rows.append(dict(stack=self.stack, layer=self.layer, head=g, pairing=kind, plane_norms=sigma))
+        return rows
 
     def folded(self, kind, h, a, b):
         def through(m, name):
@@ -275,7 +291,7 @@ def write_guess(name, seed, odd, make):
     products = [dict(product(p, *q), gains=[(None, None)] * 2) for p in cut(model) if p.layer not in odd for q in p.products()]
     for e in products:
         e["fold"] = e["sv"]  # nothing is folded
-    (folder / "expected.json").write_text(json.dumps(dict(products=products, left_out=odd)))
+    (folder / "expected.json").write_text(json.dumps(dict(products=products, planes=[], left_out=odd)))
     print(name, len(products), "products,", odd, "left out")
 
 
@@ -308,7 +324,8 @@ def write_family(name, seed, make):
             if kind == "qk":
                 e.update(rope=p.rope, scale=short(p.scale), qk_norm=p.normed_qk)
             products.append(e)
-    (folder / "expected.json").write_text(json.dumps(dict(products=products)))
+    planes = [row for p in parts for row in p.planes()]
+    (folder / "expected.json").write_text(json.dumps(dict(products=products, planes=planes)))
     print(name, len(products), "products", {str(p.rope) for p in parts}, {p.scale for p in parts}, {p.normed_qk for p in parts})
 
 
