@@ -34,7 +34,7 @@ for e in expected["planes"]:
     if row and not close(row["plane_norms"], e["plane_norms"], 1e-6):
         failures.append(f"planes of layer {e['layer']} head {e['head']}: {row['plane_norms']}, not {e['plane_norms']}")
 for layer in expected.get("left_out", []):
-    rows = [t for t in plain["tables"]["tensors"] if f"layers.{layer}." in t["name"] and t["role"] in "qkvo"]
+    rows = [t for t in plain["tables"]["tensors"] if f"layers.{layer}." in t["tensor"] and t["role"] in "qkvo"]
     if not rows or any(t["status"] != "decoded only" or "layer_left_out" not in t["reason"] for t in rows):
         failures.append(f"table tensors does not say why layer {layer} is left out")
 print("\n".join(failures))
@@ -50,7 +50,8 @@ for folder in "$RS_SOURCE_DIR"/tests/golden/families/* "$RS_SOURCE_DIR"/tests/go
         expect 0 "$RANKSCOPE" scan "$folder" --spectra --fold-norms --json folded.json
         ;;
     esac
-    [ -e folded.json ] && set -- folded.json || set --
+    set --
+    if [ -e folded.json ]; then set -- folded.json; fi
     python3 compare.py "$folder" heads.json "$@" >why || { note_failure "$folder"; head -3 why; }
     rm -f heads.json folded.json
 done
