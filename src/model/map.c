@@ -29,6 +29,7 @@ static const word qkv_layouts[] = {{"rows q|k|v", RS_P_ROWS},
 static const word layouts[] = {{"linear", 0}, {"conv1d", 1}, {NULL, 0}};
 static const word norm_kinds[] = {{"layernorm", RS_NORM_LAYERNORM},
                                   {"rmsnorm", RS_NORM_RMSNORM},
+                                  {"layernorm+1", RS_NORM_LAYERNORM_PLUS_ONE},
                                   {"rmsnorm+1", RS_NORM_RMSNORM_PLUS_ONE},
                                   {NULL, 0}};
 static const word ropes[] = {{"none", RS_ROPE_NONE},

@@ -44,10 +44,10 @@ n=0
 for folder in "$RS_SOURCE_DIR"/tests/golden/families/* "$RS_SOURCE_DIR"/tests/golden/guesses/*; do
     grep -q '"planes"' "$folder/expected.json" || continue
     n=$((n + 1))
-    expect 0 "$RANKSCOPE" scan "$folder" --spectra --json heads.json
+    expect 0 "$RANKSCOPE" scan "$folder" --threads 1 --spectra --json heads.json
     case $folder in # the unit tests fold all of them
     */cohere | */nemotron | */vaultgemma | */qwen3_next | */nanochat | */clip)
-        expect 0 "$RANKSCOPE" scan "$folder" --spectra --fold-norms --json folded.json
+        expect 0 "$RANKSCOPE" scan "$folder" --threads 1 --spectra --fold-norms --json folded.json
         ;;
     esac
     set --
@@ -63,8 +63,8 @@ for family in cohere smollm3 nemotron vaultgemma hunyuan_v1_dense; do
     cp "$RS_SOURCE_DIR/tests/golden/families/$family/model.safetensors" novel/
     sed 's/"model_type": *"[^"]*"/"model_type": "novel"/' "$RS_SOURCE_DIR/tests/golden/families/$family/config.json" >novel/config.json
     rm -f heads.json folded.json
-    expect 0 "$RANKSCOPE" scan novel --spectra --json heads.json
-    expect 0 "$RANKSCOPE" scan novel --spectra --fold-norms --json folded.json
+    expect 0 "$RANKSCOPE" scan novel --threads 1 --spectra --json heads.json
+    expect 0 "$RANKSCOPE" scan novel --threads 1 --spectra --fold-norms --json folded.json
     python3 - <<'END' || note_failure "$family under an unknown type claims what only its type tells"
 import json, sys
 plain, folded = (json.load(open(f)) for f in ("heads.json", "folded.json"))

@@ -281,6 +281,11 @@ static void tensors_named_by_a_map(void **state)
     assert_int_equal(p->rope_dims, 4);
     assert_int_equal(t.model->d_model, 12);
     end(&t);
+    t.map = "{\"heads\":4,\"v\":\"t.{i}.wv\",\"o\":\"t.{i}.wo\",\"norm\":\"t.{i}.g\","
+            "\"norm_kind\":\"layernorm+1\"}";
+    succeeds(&t, "custom (--map)", 8);
+    assert_int_equal(t.model->products[0].a.norm, RS_NORM_LAYERNORM_PLUS_ONE);
+    end(&t);
     t.map = "{\"heads\":4,\"kv_heads\":2,\"qkv\":\"t.{i}.fused\",\"qkv_layout\":\"grouped\","
             "\"o\":\"t.{i}.wo\"}";
     succeeds(&t, "custom (--map)", 16);
