@@ -73,6 +73,13 @@ static const rs_pattern apertus[] = {
     {"layers.#.feedforward_layernorm", RS_ROLE_NORM_MLP, RS_SLOT_MAIN, 0},
     ROW("layers.#.mlp.act_fn.*", RS_ROLE_OTHER),
     END};
+static const rs_pattern lfm2[] = {{"layers.#.operator_norm", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, 0},
+                                  {"layers.#.ffn_norm", RS_ROLE_NORM_MLP, RS_SLOT_MAIN, 0},
+                                  ROW("layers.#.conv.*", RS_ROLE_OTHER),
+                                  ROW("layers.#.feed_forward.w1", RS_ROLE_MLP_GATE),
+                                  ROW("layers.#.feed_forward.w3", RS_ROLE_MLP_UP),
+                                  ROW("layers.#.feed_forward.w2", RS_ROLE_MLP_DOWN),
+                                  END};
 static const rs_pattern behind[] = {
     {"layers.#.post_attention_layernorm", RS_ROLE_NORM_MIXER_OUT, RS_SLOT_MAIN, 0},
     {"layers.#.post_feedforward_layernorm", RS_ROLE_NORM_MLP_OUT, RS_SLOT_MAIN, 0},
@@ -144,6 +151,8 @@ const rs_family rs_families_kin[] = {
     {KIN("vaultgemma", "vaultgemma", vaultgemma, RS_NORM_RMSNORM_PLUS_ONE, HALF), .defaults = c256,
      .facts = PRE},
     {KIN("starcoder2", "starcoder2", before, LAYER, HALF), .facts = PRE},
+    {KIN("phimoe", "phimoe", before, LAYER, HALF), .facts = PRE},
+    {KIN("jais2", "jais2", before, LAYER, HALF), .facts = PRE},
     {KIN("phi", "phi", before, LAYER, HALF), .rope_fraction = 0.5,
      .facts = PART | RS_FACT_QK_LAYERNORM},
     {KIN("stablelm", "stablelm", before, LAYER, HALF), .rope_fraction = 0.25,
@@ -157,6 +166,7 @@ const rs_family rs_families_kin[] = {
      .facts = PART | RS_FACT_QK_NORM_FULL},
     {KIN("glm4_moe", "glm4_moe", before, RMS, HALF), .rope_fraction = 0.5, .facts = PART},
     {KIN("apertus", "apertus", apertus, RMS, HALF), .facts = PRE},
+    {KIN("lfm2", "lfm2", lfm2, RMS, HALF), .facts = PRE | RS_FACT_HYBRID},
     {.name = "qwen3_next",
      .types = "qwen3_next qwen3_5_text qwen3_5 qwen3_5_moe_text qwen3_5_moe",
      .dialect = rs_dialect_common,
@@ -191,6 +201,8 @@ const rs_family rs_families_kin[] = {
     /* LLaMA by another name */
     {KIN("ministral3", "ministral3", before, RMS, HALF), .defaults = c128, .facts = PRE},
     {KIN("seed_oss", "seed_oss", before, RMS, HALF), .defaults = c128, .facts = PRE},
+    {KIN("cwm", "cwm", before, RMS, HALF), .defaults = c128, .facts = PRE},
+    {KIN("granite_swa", "granite_swa granitemoe_swa", before, RMS, HALF), .facts = PRE},
     {KIN("arcee", "arcee", before, RMS, HALF), .facts = PRE},
     {KIN("gpt_oss", "gpt_oss", before, RMS, HALF), .defaults = c64, .facts = PRE},
     {KIN("granitemoe", "granitemoe granitemoeshared", before, RMS, HALF), .facts = PRE},

@@ -218,6 +218,11 @@ def families():
     yield "gpt_oss", decoder(T.GptOssModel, T.GptOssConfig(**sized(head_dim=6), num_local_experts=2, num_experts_per_tok=1, rope_parameters=dict(rope_type="default", rope_theta=1e4)))
     yield "granitemoe", decoder(T.GraniteMoeModel, T.GraniteMoeConfig(**sized(), attention_multiplier=0.25, num_local_experts=2, num_experts_per_tok=1))
     yield "qwen3_moe_plain", decoder(T.Qwen3MoeModel, T.Qwen3MoeConfig(**sized(), **experts, moe_intermediate_size=4), unlike="qk")
+    yield "phimoe", decoder(T.PhimoeModel, T.PhimoeConfig(**sized(), num_local_experts=2, num_experts_per_tok=1))
+    yield "jais2", decoder(T.Jais2Model, T.Jais2Config(**sized()))
+    yield "cwm", decoder(T.CwmModel, T.CwmConfig(**sized(head_dim=4)))
+    yield "granite_swa", decoder(T.GraniteSWAModel, T.GraniteSWAConfig(**sized(2), attention_multiplier=0.3))
+    yield "lfm2", decoder(T.Lfm2Model, T.Lfm2Config(**sized(2), layer_types=["conv", "full_attention"]), unlike="qk", o=lambda a: a.out_proj)
 
     def two(cls, config, projection):
         text = dict(hidden_size=16, intermediate_size=8, num_hidden_layers=1, num_attention_heads=4, vocab_size=11, max_position_embeddings=8,

@@ -262,7 +262,7 @@ static size_t check_all(const char *kind)
 static void families_of_transformers(void **state)
 {
     (void)state;
-    assert_true(check_all("families") >= 83);
+    assert_true(check_all("families") >= 88);
 }
 
 static void models_that_stay_guesses(void **state)
