@@ -87,7 +87,8 @@ typedef struct rs_builder {
     const char *shared[RS_PRODUCT_IO + 2]; /* and where they are stored */
     rs_buffer missing;                     /* names of tensors that are absent, and their number */
     size_t n_missing, n_skipped_layers;
-    rs_error odd; /* what was wrong with the first layer that is left out */
+    rs_error odd;     /* what was wrong with the first layer that is left out */
+    rs_error unheard; /* takes what a caller does not want to know */
     rs_buffer odd_layers;
     size_t n_odd;
     int64_t inner_group;

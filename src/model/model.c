@@ -155,7 +155,7 @@ rs_status rs_builder_open(rs_builder **out, const rs_checkpoint *checkpoint, rs_
     model->checkpoint = checkpoint;
     b->model = model;
     b->checkpoint = checkpoint;
-    b->err = err;
+    b->err = err ? err : &b->unheard;
     *out = b;
     return RS_OK;
 }
