@@ -97,7 +97,8 @@ typedef enum rs_norm_kind {
     RS_NORM_NONE,
     RS_NORM_LAYERNORM,
     RS_NORM_RMSNORM,
-    RS_NORM_RMSNORM_PLUS_ONE
+    RS_NORM_RMSNORM_PLUS_ONE,
+    RS_NORM_LAYERNORM_PLUS_ONE /* folded by scan; no forward pass has it */
 } rs_norm_kind;
 typedef enum rs_rope_kind { RS_ROPE_NONE, RS_ROPE_HALF_SPLIT, RS_ROPE_INTERLEAVED } rs_rope_kind;
 typedef enum rs_product_kind {
@@ -154,7 +155,7 @@ typedef struct rs_product {
     rs_rope_kind rope; /* qk only */
     int32_t
         rope_dims; /* leading vectors of the head that rotate (partial rotary), 0 without RoPE */
-    bool qk_norm;  /* the score is invariant to the scale of each factor */
+    bool qk_norm;  /* the score is invariant to the scale of each factor, or, in a guess, may be */
     const char *corrections; /* text for the column: what is left out or at which distance, e.g.
                               * "scale 1/sqrt(64) left out; RoPE at distance 0"; the scan adds what
                               * its options applied */

@@ -36,8 +36,12 @@ static rs_status describe(rs_builder *b, size_t t)
     rs_tensor_role *role = &b->model->roles[t];
     if (role->status) return RS_OK;
     role->status = "decoded only";
-    role->reason = b->n_map && role->role == RS_ROLE_UNKNOWN ? "not named by --map"
-                                                             : rs_role_reason(role->role);
+    bool norm = role->role >= RS_ROLE_Q_NORM && role->role <= RS_ROLE_NORM_HEAD;
+    if (b->guessing && norm)
+        role->reason = "norm weight: what it multiplies by is not known in a guess";
+    else if (!role->reason)
+        role->reason = b->n_map && role->role == RS_ROLE_UNKNOWN ? "not named by --map"
+                                                                 : rs_role_reason(role->role);
     if (rs_dtype_decodable(tensor->dtype)) return RS_OK;
     role->status = "refused";
     const char *type = rs_dtype_info(tensor->dtype)->name;
