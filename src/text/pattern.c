@@ -48,7 +48,8 @@ static void pcre_free(void *block, void *data)
 #define SPACES                                                                                     \
     "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}"    \
     "\\x{205f}\\x{3000}"
-#define WORD "\\p{Alphabetic}\\p{M}\\p{N}\\p{Pc}"
+/* Of numbers that are neither digits nor letters, Oniguruma's \w takes Latin-1's alone. */
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 
 static const struct {
     char letter;

@@ -150,7 +150,7 @@ CUTS = ["don't DON'T we'LL x'S 'S 's's \u2019s isn't5 it's", "a1 12 123 1234 123
         "\u4f60\u597d\uff0c\u4e16\u754c\u3002a\u4f60b \u3042\u30a2\u4f60 \u3042a \ud55c\uad6d\uc5b4a \u3105\u3106 \u3131\u3132 \uff01\u2026\u201c\u4f60\u201d\u3001",
         "x\u0301y \u0928\u092e\u0938\u094d\u0924\u0947 \u0939\u093f\u0928\u094d\u0926\u0940\u0964 !\u0301a 1\u0301 \u05e9\u05b8\u05c1\u05dc", "<sentinel:12> IMGIMGABZ IMGIMGAZx IMGIMGABCDEZ",
         "a b c d e f. Two words here. x \u00b5m \u0627\u0644 \u043f\u0440 \u03b1\u03b2 \u0e04\u0e27", "\u0661\u0662\u0663\u0664 1234\u0301 1234a 1234_ 1234 5678 \U0001f600\U0001f44d!?",
-        "'tis 'Twas the 'same 'really 'Dad's 'llama I'dlike we'verun don'tall", "    four   three  two one\t\ttabs", "end  ", "end\n", "mix12ed34 \uff11\uff12\uff13\uff14 \u2167\u00bd a\u00bdb", "#include !def ?x $var a.b 'q' (x) -y \n#z"]
+        "1999\u0bf2 1999\u00b2 1999\u2460 1999\u2167 1999\u00bd 1999\u203f 1999\u0301 1999\u24b6 12\u0bf2a", "'tis 'Twas the 'same 'really 'Dad's 'llama I'dlike we'verun don'tall", "    four   three  two one\t\ttabs", "end  ", "end\n", "mix12ed34 \uff11\uff12\uff13\uff14 \u2167\u00bd a\u00bdb", "#include !def ?x $var a.b 'q' (x) -y \n#z"]
 
 
 def texts_to_train(rng=None):
