@@ -211,8 +211,8 @@ static const char *present_tables(const rs_result *result, const char *names, ch
 /* Text for people. A reader that has seen enough of it takes nothing from the files. */
 static rs_status to_stdout(const rs_buffer *bytes, rs_outputs *outputs, rs_error *err)
 {
-    int code =
-        rs_output_descriptor_write(STDOUT_FILENO, bytes->data, bytes->length, outputs->cancel);
+    size_t left = bytes->length;
+    int code = rs_output_descriptor_write(STDOUT_FILENO, bytes->data, &left, outputs->cancel);
     if (code == EPIPE) {
         rs_outputs_keep(outputs);
         outputs->broken_pipe = true;

@@ -64,17 +64,17 @@ static int wait_ready(int fd, const volatile sig_atomic_t *cancel)
     }
 }
 
-int rs_output_descriptor_write(int fd, const char *bytes, size_t length,
+int rs_output_descriptor_write(int fd, const char *bytes, size_t *left,
                                const volatile sig_atomic_t *cancel)
 {
-    while (length > 0) {
+    while (*left > 0) {
         int code = wait_ready(fd, cancel);
         if (code) return code;
-        ssize_t n = write(fd, bytes, length < PIPE_PIECE ? length : PIPE_PIECE);
+        ssize_t n = write(fd, bytes, *left < PIPE_PIECE ? *left : PIPE_PIECE);
         if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         if (n <= 0) return n < 0 ? errno : EIO;
         bytes += n;
-        length -= (size_t)n;
+        *left -= (size_t)n;
     }
     return 0;
 }
@@ -85,7 +85,9 @@ static int write_directly(rs_output *o)
     int fd = o->place.descriptor;
     if (fd < 0) fd = open(o->place.target, O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC);
     if (fd < 0) return errno;
-    int code = rs_output_descriptor_write(fd, o->bytes, (size_t)o->size, cancel);
+    size_t left = (size_t)o->size;
+    int code = rs_output_descriptor_write(fd, o->bytes, &left, cancel);
+    o->kept = left < o->size;
     if (o->place.descriptor < 0 && close(fd) != 0 && !code) code = errno;
     return code;
 }
@@ -373,10 +375,8 @@ void rs_outputs_undo(rs_outputs *outputs, char *what, size_t size)
     if (outputs->folder) rmdir(outputs->folder);
     close_set(outputs);
     rs_live_leave();
-    if (what[0])
-        append(what, size, "could not be taken back");
-    else
-        snprintf(what, size, "nothing was written");
+    size_t used = strlen(what);
+    snprintf(what + used, size - used, used ? " could not be taken back" : "nothing was written");
 }
 
 rs_status rs_outputs_make_folder(rs_outputs *outputs, const char *folder, rs_error *err)

@@ -22,9 +22,9 @@
 bool rs_output_same(const char *a, const char *b);
 /* The descriptor of this process that the path names (/dev/stdout, /dev/fd/3), or -1. */
 int rs_output_descriptor(const char *path);
-/* Writes to a descriptor: 0 or errno. EINTR: *cancel (may be NULL) was set while a pipe or terminal
- * took nothing. */
-int rs_output_descriptor_write(int fd, const char *bytes, size_t length,
+/* Writes *left bytes to a descriptor: 0 or errno; *left is what it did not take. EINTR: *cancel
+ * (may be NULL) was set while a pipe or terminal took nothing. */
+int rs_output_descriptor_write(int fd, const char *bytes, size_t *left,
                                const volatile sig_atomic_t *cancel);
 
 /* ---- several outputs that appear together ---- */

@@ -74,7 +74,7 @@ export class Page {
     await page.send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' }, { name: 'prefers-reduced-motion', value: 'reduce' }] });
     const begin = Date.now();
     await page.send('Page.navigate', { url: address });
-    await page.until("document.documentElement?.dataset.ready === 'yes'", 60_000);
+    await page.until("document.documentElement?.dataset.ready === 'yes'");
     page.milliseconds = Date.now() - begin;
     return page;
   }
@@ -98,12 +98,20 @@ export class Page {
     return result.value;
   }
 
-  async until(expression, milliseconds = 10_000) {
-    const end = Date.now() + milliseconds;
+  // Waits as long as it takes (on a busy machine that may be long) unless the page has failed meanwhile.
+  async until(expression) {
+    const known = this.problems.length;
     while (!(await this.value(`Boolean(${expression})`))) {
-      if (Date.now() > end) throw new Error(`never became true: ${expression}`);
+      if (this.problems.length > known) throw new Error(`did not become true: ${expression}: ${this.problems[known]}`);
       await new Promise((resolve) => setTimeout(resolve, 25));
     }
+  }
+
+  // Lets the page draw until the expression is true, at most so many frames: a count, which a busy machine does not shorten.
+  frames(expression, most = 300) {
+    return this.value(`(async () => {
+      for (let i = 0; i < ${most} && !(${expression}); i++) await new Promise(requestAnimationFrame);
+    })()`);
   }
 
   async press(key, code = key, text = undefined) {

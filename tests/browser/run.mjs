@@ -170,7 +170,7 @@ await check('the keyboard goes through the page and is never trapped', async () 
 await check('no sideways scrolling at 800 and at 1280', async () => {
   for (const width of [800, 1280]) {
     await page.send('Emulation.setDeviceMetricsOverride', { width, height: 900, deviceScaleFactor: 1, mobile: false });
-    await new Promise((resolve) => setTimeout(resolve, 600));
+    await page.frames(`innerWidth === ${width} && document.documentElement.scrollWidth <= innerWidth`);
     const [content, window_] = await page.value('[document.documentElement.scrollWidth, innerWidth]');
     holds(content <= window_, `at ${width}: content is ${content} wide`);
     await picture(`width-${width}`);

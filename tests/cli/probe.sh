@@ -217,7 +217,7 @@ echo '{"pooling_mode_mean_tokens": true}' >beside/1_Pooling/config.json
 echo '{}' >beside/tokenizer.json
 for input in modules.json tokenizer.json config.json 1_Pooling/config.json; do
     for path in beside beside/model.safetensors; do
-        refused would-overwrite-input "one of the inputs" $path --random 2 --seq-len 4 --json beside/$input
+        refused would-overwrite-input "beside/$input" $path --random 2 --seq-len 4 --json beside/$input
     done
 done
 expect 1 "$RANKSCOPE" probe "$model" --tokens ids.json --output nowhere/o.safetensors

@@ -48,6 +48,12 @@ refused "[not-found]" scan model --map nowhere.json
 expect 0 "$RANKSCOPE" scan model --json - --precision f32
 expect 0 "$RANKSCOPE" scan -- model
 
+# A name that is hostile to terminals: CSI of the second range, a right-to-left override, a tag, a lone byte.
+expect 2 env LC_ALL=C.UTF-8 "$RANKSCOPE" scan "$(printf 'no\302\233\342\200\256\363\240\201\201\233\303\251')"
+says err "rankscope: error: no????$(printf '\303\251'): "
+expect 2 env LC_ALL=C "$RANKSCOPE" scan "$(printf 'no\302\233\303\251')"
+says err "rankscope: error: no??: "
+
 # A table that this model cannot have is said, and is no failure.
 expect 0 "$RANKSCOPE" scan model --table energy,layers
 says err "this model has no table energy"
