@@ -44,6 +44,7 @@ n=0
 for folder in "$RS_SOURCE_DIR"/tests/golden/families/* "$RS_SOURCE_DIR"/tests/golden/guesses/*; do
     grep -q '"planes"' "$folder/expected.json" || continue
     n=$((n + 1))
+    rm -f heads.json folded.json
     expect 0 "$RANKSCOPE" scan "$folder" --threads 1 --spectra --json heads.json
     case $folder in # the unit tests fold all of them
     */cohere | */nemotron | */vaultgemma | */qwen3_next | */nanochat | */clip)
@@ -53,7 +54,6 @@ for folder in "$RS_SOURCE_DIR"/tests/golden/families/* "$RS_SOURCE_DIR"/tests/go
     set --
     if [ -e folded.json ]; then set -- folded.json; fi
     python3 compare.py "$folder" heads.json "$@" >why || { note_failure "$folder"; head -3 why; }
-    rm -f heads.json folded.json
 done
 [ "$n" -ge 48 ] || note_failure "$n families have planes to compare"
 
