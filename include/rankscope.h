@@ -137,7 +137,8 @@ extern "C" {
     X(RS_E_INPUT_SHAPE, 173, 2, "input-shape")                                                     \
     X(RS_E_EXPRESSION, 174, 2, "bad-expression")                                                   \
     X(RS_E_ARCH_SCHEMA, 175, 2, "architecture-schema")                                             \
-    X(RS_E_NOT_FINITE, 176, 1, "pass-not-finite")
+    X(RS_E_NOT_FINITE, 176, 1, "pass-not-finite")                                                  \
+    X(RS_E_BEYOND_PRECISION, 180, 1, "beyond-double-precision")
 
 typedef enum rs_status {
 #define RS_STATUS_ENUM(name, number, exit_code, text) name = number,
@@ -290,7 +291,7 @@ void rs_paths_settings_init(rs_paths_settings *settings);
  * inputs. On success *out is a result that the caller frees: what the command of that name writes.
  * Errors: those of rs_scan_checkpoint, RS_E_TOKEN_RANGE … RS_E_ARCH_SCHEMA, the tokenizers',
  * RS_E_USAGE (no or several inputs), RS_E_BAD_OPTION (variants, kept outside 0 to 1, sizes),
- * RS_E_OVERWRITES_INPUT, RS_E_WRITE, RS_E_NOT_FINITE (paths).
+ * RS_E_OVERWRITES_INPUT, RS_E_WRITE, RS_E_NOT_FINITE and RS_E_BEYOND_PRECISION (paths).
  */
 rs_status rs_probe_checkpoint(rs_result **out, const char *path, const rs_probe_settings *settings,
                               rs_error *err);

@@ -186,6 +186,25 @@ static rs_status measure_truncated(rs_path_sample *out, const rs_paths_run *run,
     return status;
 }
 
+/* The identity fails beyond its limit: because rounding alone makes it, or because of a fault of
+ * ours? One shake of the last bits moves the sums less than all roundings do. */
+static rs_status explain_identity(const rs_paths_run *run, const rs_path_sums *sums,
+                                  const rs_batch *batch, rs_error *err)
+{
+    const double more_than_one = 1e4;
+    double error = sums->identity.error, moved;
+    if (isnan(error) || error <= RS_PATH_IDENTITY) return RS_OK;
+    RS_TRY(rs_path_sums_moved(&moved, sums, run->network, run->weights, batch, run->plan,
+                              run->context, err));
+    if (more_than_one * moved < error) return RS_OK;
+    return rs_fail(err, RS_E_BEYOND_PRECISION, "the sums over paths",
+                   "fewer layers (--depth) may do; look at the weights: values that cancel so are "
+                   "huge, or rows of them are equal",
+                   "values cancel in it beyond double precision: the sum leaves the output by %.2g "
+                   "of its terms' norms, and a change of every number's last bit moves it by %.2g",
+                   error, moved);
+}
+
 static rs_status theorem_sample(rs_paths_run *run, rs_path_sample *out, const rs_batch *batch,
                                 rs_error *err)
 {
@@ -193,7 +212,8 @@ static rs_status theorem_sample(rs_paths_run *run, rs_path_sample *out, const rs
     RS_TRY(rs_path_sums_of(&sums, run->network, run->weights, batch, run->plan, run->set,
                            run->options->by_layer, run->context, err));
     out->identity = sums->identity;
-    rs_status status = measure_lengths(out, sums, err);
+    rs_status status = explain_identity(run, sums, batch, err);
+    if (status == RS_OK) status = measure_lengths(out, sums, err);
     measure_layers(out, sums, run->network->n_layers);
     if (status == RS_OK) status = measure_truncated(out, run, sums, batch, err);
     if (status == RS_OK && run->set)
@@ -270,7 +290,7 @@ static rs_status run_sample(rs_paths_run *run, rs_probe_batch *batch, int64_t s,
     bool code = run->options->semantics == RS_PATHS_CODE;
     rs_status status = code ? rs_paths_code_sample(run, sample, &batch->batch, err)
                             : theorem_sample(run, sample, &batch->batch, err);
-    if (status == RS_E_NOT_FINITE && err) {
+    if ((status == RS_E_NOT_FINITE || status == RS_E_BEYOND_PRECISION) && err) {
         char place[128];
         snprintf(place, sizeof place, "%.120s", err->where);
         snprintf(err->where, sizeof err->where, "sample %lld, %s", (long long)s, place);

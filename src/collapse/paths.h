@@ -109,6 +109,14 @@ rs_status rs_path_sums_of(rs_path_sums **out, const rs_network *network, rs_weig
                           bool by_layer, const rs_context *context, rs_error *err);
 void rs_path_sums_close(rs_path_sums *sums);
 
+/* How far the whole of the sums moves, measured as identity.error is, when every number on the way
+ * changes in its last bit (at random, always the same): what rounding does to them, whatever the
+ * program does right or wrong. NaN where they then leave the range of float64. The arguments are
+ * those that made the sums. */
+rs_status rs_path_sums_moved(double *moved, const rs_path_sums *sums, const rs_network *network,
+                             rs_weights *weights, const rs_batch *batch, const rs_path_plan *plan,
+                             const rs_context *context, rs_error *err);
+
 /* From the sums anew. */
 rs_path_identity rs_path_identity_of(const rs_path_sums *sums);
 

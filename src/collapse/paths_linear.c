@@ -94,9 +94,20 @@ void rs_frozen_measure(rs_frozen_norm *norm, const rs_norm_op *op, const double 
     }
 }
 
+void rs_path_shake(double *x, int64_t count, double by)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        bits = (bits ^ (uint64_t)i * 0x9E3779B97F4A7C15u) * 0xD1342543DE82EF95u;
+        x[i] *= 1 + ((bits ^ bits >> 31) >> 40 & 1 ? by : -by);
+    }
+}
+
 void rs_frozen_apply(double *x, const rs_frozen_norm *norm, int64_t n, int64_t d, bool bias)
 {
     if (norm->kind == RS_NORM_NONE) return;
+    if (norm->shake > 0) rs_path_shake(x, n * d, norm->shake);
     for (int64_t i = 0; i < n; i++, x += d) {
         double factor = norm->factor[i];
         double mean = norm->kind == RS_NORM_LAYERNORM ? rs_sum(x, d) / (double)d : 0;

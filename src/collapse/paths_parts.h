@@ -12,7 +12,11 @@ typedef struct rs_frozen_norm {
     rs_norm_kind kind;
     double *factor;      /* [n] 1/s_i */
     double *gain, *bias; /* [d] */
+    double shake;        /* what it reads is shaken by so much first (rs_path_shake); 0: not */
 } rs_frozen_norm;
+
+/* Multiplies each number by 1 ± by; the sign depends on the number and its place alone. */
+void rs_path_shake(double *x, int64_t count, double by);
 
 /* The branch that is being passed: its norms, and for a self-attention its weights and mixing
  * matrices. */

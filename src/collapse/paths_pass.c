@@ -23,6 +23,7 @@ typedef struct pass {
     const rs_context *context;
     rs_path_sums *sums;
     rs_frozen_branch f;
+    double shake; /* 0, but for rs_path_sums_moved */
     int64_t n, d;
     int32_t hop; /* the branch that runs */
     bool has_op;
@@ -123,6 +124,7 @@ static void combine_all(pass *p, int32_t layer, bool attends)
         else if (own && p->has_op)
             add(p->slot[s], p->f.scale, p->op_out, count);
         rs_frozen_apply(p->slot[s], &p->f.after, p->n, p->d, own);
+        if (p->shake > 0) rs_path_shake(p->slot[s], count, p->shake);
     }
     for (int32_t s = p->n_slots - 1; s >= 0; s--)
         p->live[s] =
@@ -341,6 +343,7 @@ static rs_status open_pass(pass *p, bool by_layer, rs_error *err)
     slots = p->n_slots;
     p->group = (int32_t)(p->n < TASK_ROWS ? TASK_ROWS / p->n : 1);
     RS_TRY(rs_frozen_open(&p->f, p->network, p->n, err));
+    p->f.before.shake = p->f.inside.shake = p->f.after.shake = p->shake;
     widest(p, &scratch, &heads);
     RS_TRY(check_size(p, slots, p->set ? (int64_t)p->set->n : 0, heads, err));
     RS_TRY(open_sums(p, by_layer, err));
@@ -419,9 +422,9 @@ static rs_status run_pass(pass *p, rs_weights *weights, const rs_batch *batch, b
     return RS_OK;
 }
 
-rs_status rs_path_sums_of(rs_path_sums **out, const rs_network *network, rs_weights *weights,
-                          const rs_batch *batch, const rs_path_plan *plan, const rs_path_set *set,
-                          bool by_layer, const rs_context *context, rs_error *err)
+static rs_status make_sums(rs_path_sums **out, const rs_network *network, rs_weights *weights,
+                           const rs_batch *batch, const rs_path_plan *plan, const rs_path_set *set,
+                           bool by_layer, double shake, const rs_context *context, rs_error *err)
 {
     *out = NULL;
     rs_path_sums *sums = rs_calloc(1, sizeof *sums);
@@ -431,6 +434,7 @@ rs_status rs_path_sums_of(rs_path_sums **out, const rs_network *network, rs_weig
               .set = set,
               .context = context,
               .sums = sums,
+              .shake = shake,
               .n = batch->begin[1],
               .d = network->d_model};
     rs_status status = run_pass(&p, weights, batch, by_layer, err);
@@ -440,4 +444,34 @@ rs_status rs_path_sums_of(rs_path_sums **out, const rs_network *network, rs_weig
     else
         rs_path_sums_close(sums);
     return status;
+}
+
+rs_status rs_path_sums_of(rs_path_sums **out, const rs_network *network, rs_weights *weights,
+                          const rs_batch *batch, const rs_path_plan *plan, const rs_path_set *set,
+                          bool by_layer, const rs_context *context, rs_error *err)
+{
+    return make_sums(out, network, weights, batch, plan, set, by_layer, 0, context, err);
+}
+
+/* The whole of the sums, in the place of the output that they are to equal. */
+static void put_total(double *output, const rs_path_sums *s)
+{
+    int64_t count = s->n * s->d;
+    memset(output, 0, (size_t)count * sizeof *output);
+    for (int32_t k = 0; k < s->longest + 2; k++) {
+        add(output, 1, s->embedding + k * count, count);
+        add(output, 1, s->source + k * count, count);
+    }
+}
+
+rs_status rs_path_sums_moved(double *moved, const rs_path_sums *sums, const rs_network *network,
+                             rs_weights *weights, const rs_batch *batch, const rs_path_plan *plan,
+                             const rs_context *context, rs_error *err)
+{
+    rs_path_sums *shaken;
+    RS_TRY(make_sums(&shaken, network, weights, batch, plan, NULL, false, 0x1p-52, context, err));
+    put_total(shaken->output, sums);
+    *moved = rs_path_identity_of(shaken).error;
+    rs_path_sums_close(shaken);
+    return RS_OK;
 }

@@ -154,6 +154,30 @@ END
 expect 2 "$RANKSCOPE" paths "$llama" --tokens four.json --center-attention --uniform-attention
 says err "has replaced the attention matrix already"
 
+# Weights that are all alike, up to 1e38: LayerNorm takes the mean from rows of equal numbers, and rounding is all that is left.
+for case in gpt2:1e38 gpt2:1 albert:1e38 vit:1e38; do
+    python3 - "$RS_SOURCE_DIR/tests/golden/families/${case%:*}" "${case#*:}" <<'END'
+import json, os, shutil, struct, sys
+source, value = sys.argv[1], float(sys.argv[2])
+shutil.rmtree("alike", ignore_errors=True)
+os.makedirs("alike")
+data = bytearray(open(source + "/model.safetensors", "rb").read())
+begin = 8 + struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:begin])
+for name, entry in header.items():
+    if name != "__metadata__" and entry["dtype"] == "F32":
+        first, end = entry["data_offsets"]
+        data[begin + first:begin + end] = struct.pack("<f", value) * ((end - first) // 4)
+open("alike/model.safetensors", "wb").write(data)
+shutil.copyfile(source + "/config.json", "alike/config.json")
+END
+    "$RANKSCOPE" paths alike --random 1 --seq-len 6 --quiet >out 2>err
+    code=$?
+    grep -q "fault of the program" err && note_failure "$case: $(cat err)"
+    [ $code = 0 ] || { [ $code = 1 ] && says err "values cancel" && says err "[beyond-double-precision]"; }
+    [ $code = 1 ] || [ "${case#*:}" = 1 ] || note_failure "$case exits $code"
+done
+
 expect 2 "$RANKSCOPE" paths "$model" --tokens ids.json --json ids.json
 says err "[would-overwrite-input]"
 finish

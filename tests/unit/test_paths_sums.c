@@ -285,6 +285,38 @@ static void cancelling_terms_add_up(void **state)
     if (!(most > 1e6 && worst > RS_PATH_IDENTITY)) fail_msg("%g %g", most, worst);
 }
 
+/* What tells a fault of ours from rounding: a shake of the last bits moves the sums of an ordinary
+ * network by rounding alone, and those of a network whose norms take the mean from equal numbers by
+ * the whole. */
+static void shaken_sums_move_by_rounding(void **state)
+{
+    (void)state;
+    for (int equal = 0; equal < 2; equal++) {
+        drawn o;
+        rs_error err = {0};
+        rs_context context = {.threads = 2};
+        rs_path_sums *sums;
+        double moved;
+        draw_network(&o,
+                     "{\"depth\": 3, \"d_model\": 12, \"heads\": 3, \"d_head\": 4, \"norm\": "
+                     "\"pre\", \"skip_mixer\": 0}",
+                     5, 4);
+        for (int64_t i = 0; i < 5 * 12 && equal; i++)
+            o.states[i] = 1e38 * (1 + (double)(i / 12));
+        rs_path_plan *plan = plan_of(o.network, -1);
+        assert_int_equal(rs_path_sums_of(&sums, o.network, o.weights, &o.batch, plan, NULL, false,
+                                         &context, &err),
+                         RS_OK);
+        rs_status status =
+            rs_path_sums_moved(&moved, sums, o.network, o.weights, &o.batch, plan, &context, &err);
+        assert_int_equal(status, RS_OK);
+        if (equal ? !(moved > 1e-3) : !(moved > 0 && moved < 1e-13)) fail_msg("moved %g", moved);
+        rs_path_sums_close(sums);
+        rs_path_plan_close(plan);
+        close_drawn(&o);
+    }
+}
+
 static void infinite_passes_say_where(void **state)
 {
     (void)state;
@@ -403,6 +435,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_architecture_adds_up),
                                        cmocka_unit_test(deep_networks_add_up),
                                        cmocka_unit_test(cancelling_terms_add_up),
+                                       cmocka_unit_test(shaken_sums_move_by_rounding),
                                        cmocka_unit_test(infinite_passes_say_where),
                                        cmocka_unit_test(counts_are_binomial),
                                        cmocka_unit_test(missing_skips_cut_paths),
