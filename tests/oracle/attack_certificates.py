@@ -47,6 +47,7 @@ def one(inst, seed, tally, folder, keep, notes):
     truth, out = columns.Truth(inst, taps), []
     for mode in ("default", "rigorous"):
         result = run.certificates(folder, inst, mode == "rigorous")
+        columns.same_states(truth, result)
         for name, ratio, violated, what in columns.check(truth, result, mode == "rigorous", np.random.default_rng(1)):
             tally.add(mode, name, ratio, violated, seed)
             out.append((name, mode, ratio, violated, what))

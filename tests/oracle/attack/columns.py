@@ -37,8 +37,7 @@ class Truth:
 
     def __init__(self, inst, taps):
         self.inst, self.layers = inst, inst.layers()
-        self.taps = [taps["block_out", i] for i in range(len(self.layers) + 1)]
-        self.exact = [B.of(t) for t in self.taps]
+        self.taps, self.exact = taps, [B.of(t) for t in taps]
         self.memory = {}
 
     def keep(self, key, make):
@@ -228,4 +227,13 @@ def check(truth, result, rigorous, rng, share=1.0):
 
 
 def finite(taps):
-    return all(np.isfinite(v).all() for v in taps.values())
+    return all(np.isfinite(v).all() for v in taps)
+
+
+def same_states(truth, result):
+    """The taps have to be the states of the certified pass."""
+    for row in result["tables"]["bounds"]:
+        x = truth.taps[row["layer"] + 1][row["sample"]]
+        size = np.sqrt(((x[:, None] - x[None])**2).sum(-1)).max()
+        if abs(size - (row["measured_diameter"] or 0)) > 1e-12 * size:
+            raise AssertionError(f"states of probe and certify differ: {size} and {row['measured_diameter']}")
