@@ -7,6 +7,7 @@
 
 import argparse
 import collections
+import itertools
 import json
 import pathlib
 import shutil
@@ -17,7 +18,7 @@ import time
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from attack import columns, draw, run  # noqa: E402
+from attack import climb, columns, draw, findings, run, scenarios  # noqa: E402
 
 
 class Tally:
@@ -48,7 +49,9 @@ def one(inst, seed, tally, folder, keep, notes):
     for mode in ("default", "rigorous"):
         result = run.certificates(folder, inst, mode == "rigorous")
         columns.same_states(truth, result)
-        for name, ratio, violated, what in columns.check(truth, result, mode == "rigorous", np.random.default_rng(1)):
+        claims = itertools.chain(columns.check(truth, result, mode == "rigorous", np.random.default_rng(1)),
+                                 findings.check(truth, result, mode == "rigorous"))
+        for name, ratio, violated, what in claims:
             tally.add(mode, name, ratio, violated, seed)
             out.append((name, mode, ratio, violated, what))
     bad = [o for o in out if o[3]]
@@ -65,33 +68,69 @@ def one(inst, seed, tally, folder, keep, notes):
     return out
 
 
+TARGETS = [("certified_diameter", "certified_one_layer", "certified_from_input"), ("certified_at_least",), ("recursion", "recursion_one_layer", "published"),
+           ("lambda_exact_low", "lambda_exact_high"), ("kept_now",), ("lambda_certified", "lambda_certified_negative"),
+           ("demanded_by_theorem_a", "demanded_by_theorem_a_layer", "demanded_by_theorem_b", "demanded_by_theorem_d"), ("weights_only_gain",),
+           ("over_smoothing_v",), ("answer_yes",), ("answer_no",)]
+
+
+class Attack:
+    def __init__(self, options):
+        self.options, self.tally, self.notes, self.refused = options, Tally(), collections.Counter(), collections.Counter()
+        self.folder, self.runs = tempfile.mkdtemp(), 0
+
+    def measure(self, inst, name):
+        self.runs += 1
+        try:
+            return one(inst, name, self.tally, self.folder, self.options.keep, self.notes)
+        except run.Refused as e:
+            self.refused[str(e)[-160:]] += 1
+            return []
+
+    def start(self, rng, seed):
+        """A random instance: of a family, or built for one weakness."""
+        names = self.options.family
+        name = names[seed % len(names)]
+        return name, scenarios.SCENARIOS[name](rng) if name in scenarios.SCENARIOS else draw.draw(rng, name)
+
+    def step(self, seed):
+        rng = np.random.default_rng([seed, 11])
+        name, inst = self.start(rng, seed)
+        if rng.random() < self.options.climb:
+            targets = [t for t in TARGETS if not self.options.column or set(t) & set(self.options.column)]
+            wanted = targets[rng.integers(len(targets))]
+            count = itertools.count()
+            climb.climb(rng, inst, wanted, lambda i: self.measure(i, f"{name} {seed}.{next(count)}"), self.options.steps)
+        else:
+            self.measure(inst, f"{name} {seed}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--instances", type=int, default=2000)
+    parser.add_argument("--quick", action="store_true", help="a few minutes")
+    parser.add_argument("--instances", type=int, default=2000, help="until each column that the rows of table bounds fill has so many")
+    parser.add_argument("--seconds", type=float, help="or until so much time has passed")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--family", nargs="*", default=draw.FAMILIES)
-    parser.add_argument("--column", nargs="*")
-    parser.add_argument("--keep")
+    parser.add_argument("--family", nargs="*", default=draw.FAMILIES + list(scenarios.SCENARIOS), help="families and scenarios, in turn")
+    parser.add_argument("--column", nargs="*", help="climb for these alone")
+    parser.add_argument("--climb", type=float, default=0.3, help="share of instances that are climbed from")
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--keep", help="folder for instances that break a claim")
     options = parser.parse_args()
-    tally, notes, began, seed = Tally(), collections.Counter(), time.time(), options.seed
-    refused = collections.Counter()
-    folder = tempfile.mkdtemp()
-    while True:
-        family = options.family[seed % len(options.family)]
-        inst = draw.draw(np.random.default_rng([seed, 11]), family)
-        try:
-            one(inst, f"{family} {seed}", tally, folder, options.keep, notes)
-        except run.Refused as e:
-            refused[str(e)[-160:]] += 1
+    if options.quick:
+        options.seconds, options.instances = 120, 10**9
+    attack, began, seed = Attack(options), time.time(), options.seed
+    print(f"seed {options.seed}, program {run.PROGRAM}", flush=True)
+    while attack.tally.count["certified_one_layer", "rigorous"] < options.instances and not (options.seconds and time.time() - began > options.seconds):
+        attack.step(seed)
         seed += 1
-        if min((tally.count[k] for k in tally.count if k[0] == "certified_one_layer"), default=0) >= options.instances:
-            break
-    tally.show()
-    for text, count in refused.most_common(10):
+    attack.tally.show()
+    for text, count in attack.refused.most_common(5):
         print(f"refused {count} times: {text}")
-    print(f"{seed - options.seed} runs, {time.time() - began:.0f} s")
+    broken = sum(attack.tally.violations.values())
+    print(f"seeds {options.seed} to {seed - 1}, {attack.runs} runs, {time.time() - began:.0f} s, {broken} violations")
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""Instances built for one weakness each: what a random draw meets too seldom."""
+
+import numpy as np
+
+from . import draw
+from .draw import power
+
+
+def key_bias(rng):
+    """Tiny keys under a large key bias: the logits are rounding."""
+    inst = draw.draw(rng, str(rng.choice(["bert", "albert", "gpt2", "vit", "qwen2"])), samples=12)
+    inst.edits = {k: v for k, v in inst.edits.items() if k in ("no-norm", "lambda")}
+    for name, w in inst.tensors.items():
+        if name.endswith(("key.weight", "k_proj.weight")):
+            inst.tensors[name] = w * (power(rng, -17, -12) / max(np.abs(w).max(), 1e-300))
+        if name.endswith(("key.bias", "k_proj.bias")):
+            inst.tensors[name] = power(rng, 6, 14) * rng.standard_normal(w.shape)
+        if name.endswith("c_attn.bias"):
+            d = w.size // 3
+            inst.tensors[name] = np.concatenate([w[:d], power(rng, 6, 14) * rng.standard_normal(d), w[2 * d:]])
+        if name.endswith("c_attn.weight"):
+            d = w.shape[1] // 3
+            inst.tensors[name] = np.concatenate([w[:, :d], 1e-15 * w[:, d:2 * d], w[:, 2 * d:]], axis=1)
+    inst.dtype = "F64"
+    return inst.settle()
+
+
+def near_floor(rng):
+    """Post-norm, no or a weak skip, many tokens, which differ by a few units of rounding."""
+    n = int(rng.choice([24, 36, 40, 64]))
+    inst = draw.draw(rng, str(rng.choice(["bert", "bert", "albert", "xlnet"])), samples=3, n=n, depth=int(rng.choice([1, 2, 3])))
+    d = inst.config.get("hidden_size") or inst.config["d_model"]
+    inst.edits = {"lambda": float(rng.choice([0.0, 0.0, 1e-6, 1.0, 1e3])), **({"no-mlp": True} if rng.random() < 0.6 else {})}
+    small = power(rng, -8, 0)
+    for name, w in inst.tensors.items():
+        if name.endswith("LayerNorm.weight") or name.endswith("layer_norm.weight"):
+            inst.tensors[name] = small * (1 + 0.1 * rng.standard_normal(d))
+        if name.endswith("LayerNorm.bias") or name.endswith("layer_norm.bias"):
+            inst.tensors[name] = rng.standard_normal(d) * rng.choice([1.0, small, 0.0])
+    for key in ("layer_norm_eps",):
+        inst.config[key] = float(rng.choice([0.0, small**2, 1e-12]))
+    name = [k for k in inst.tensors if "word_embedding" in k][0]
+    x = rng.standard_normal((3, 1, d)) + 10.0 ** rng.uniform(-16, -12, (3, 1, 1)) * rng.standard_normal((3, n, d))
+    inst.tensors[name] = x.reshape(3 * n, d)
+    inst.dtype = "F64"
+    return inst.settle()
+
+
+def wild_rope(rng):
+    family = str(rng.choice(["llama", "mistral", "qwen2", "gemma", "gemma2", "granite", "gpt_neox"]))
+    while True:
+        inst = draw.draw(rng, family, samples=12, n=int(rng.choice([2, 4, 8])))
+        if inst.config["rope_parameters"].get("rope_type") in ("yarn", "linear", "dynamic", "llama3"):
+            break
+    if rng.random() < 0.7:
+        inst.edits = {}
+    p = inst.config["rope_parameters"]
+    if p["rope_type"] == "yarn":
+        p["attention_factor"] = float(rng.choice([1e3, 1e4, power(rng, 0, 6)]))
+    return inst
+
+
+def two_tokens(rng):
+    """QK-norm and two tokens whose attention merges them."""
+    inst = draw.draw(rng, str(rng.choice(["qwen3", "gemma3_text", "olmo2"])), samples=6, n=2)
+    inst.edits = {"no-mlp": True, "lambda": float(rng.choice([0.0, 1.0]))}
+    return inst
+
+
+def bare(rng):
+    """No norms: what the published theorem and the recursion speak of."""
+    inst = draw.draw(rng, str(rng.choice(["bert", "vit", "albert"])), samples=12)
+    inst.edits = {"no-norm": True}
+    if rng.random() < 0.7:
+        inst.edits["no-mlp"] = True
+    if rng.random() < 0.6:
+        inst.edits["mixer"] = 0.0
+    inst.edits = {("lambda" if k == "mixer" else k): v for k, v in inst.edits.items()}
+    size = power(rng, -3, 0.3)
+    for name, w in inst.tensors.items():
+        if "query" in name or "key" in name:
+            inst.tensors[name] = w * size
+    return inst.settle()
+
+
+def clean_post_norm(rng):
+    """Gain 1, no bias, no epsilon: the hypotheses of theorems A and B."""
+    inst = draw.draw(rng, str(rng.choice(["bert", "bert", "albert"])), samples=12)
+    for name, w in inst.tensors.items():
+        if "LayerNorm" in name or "layer_norm" in name:
+            inst.tensors[name] = np.ones_like(w) if name.endswith("weight") else np.zeros_like(w)
+    inst.config["layer_norm_eps"] = 0.0
+    if rng.random() < 0.7:
+        inst.edits = {"no-mlp": True, "lambda": power(rng, -1, 3)}
+    return inst.settle()
+
+
+def tight_gelu(rng):
+    """Post-norm blocks with GELU for the over-smoothing factor."""
+    inst = draw.draw(rng, str(rng.choice(["bert", "albert"])), samples=12)
+    inst.edits = {}
+    return inst
+
+
+SCENARIOS = {f.__name__: f for f in (key_bias, near_floor, wild_rope, two_tokens, bare, clean_post_norm, tight_gelu)}
