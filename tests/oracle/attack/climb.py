@@ -66,8 +66,10 @@ def change_settings(rng, inst, best):
                 p[name] = float(p[name] * 10.0 ** rng.normal(0, 0.5))
         p["rope_theta"] = max(p["rope_theta"], 1.0000001)
     for name in ("lambda", "residual-scale", "temperature"):
-        if name in inst.edits and rng.random() < 0.4:
+        if isinstance(inst.edits.get(name), float) and rng.random() < 0.4:
             inst.edits[name] = float(inst.edits[name] * 10.0 ** rng.normal(0, 0.3) + rng.choice([0.0, 0.0, 0.1]) * rng.standard_normal())
+            if name == "temperature":
+                inst.edits[name] = abs(inst.edits[name])
     if rng.random() < 0.1:
         inst.edits = draw.edits(rng, inst.n)
     if rng.random() < 0.1:

@@ -26,6 +26,8 @@ def above(row, name, log_name):
 
 
 def ratio(a, b):
+    if not (a.is_finite() and b.is_finite()):
+        return 0.0  # a row without a norm has no truth to compare with
     if b.contains(0):
         return math.inf if a > b else 0.0
     return float((a / b).mid())
@@ -158,10 +160,10 @@ def strengths(truth, row, rigorous):
     if now is not None and error is not None:
         exact = truth.mixed(l)[s:s + 1]
         base = truth.spread(l)[s]
-        if base > 0:
-            off = abs(model.spread(exact, B)[0] / base - number(now))
+        off = abs(model.spread(exact, B)[0] / base - number(now)) if base > 0 else number(0)
+        if error < 0 or base > 0 and off.is_finite():
             yield "kept_now", ratio(off, number(error)) if error >= 0 else math.inf, error < 0 or bool(off > number(error)), {
-                "kept_now": now, "error": error, "true": float((model.spread(exact, B)[0] / base).mid())}
+                "kept_now": now, "error": error, "off by": float(off.mid())}
     for name in ("lambda_certified", "lambda_certified_negative"):
         if row.get(name) is not None:
             yield from from_there_on(truth, row, name, row[name], kept)

@@ -75,9 +75,12 @@ def edited(layers, edits):
             branch = dataclasses.replace(branch)
             if edits.get("no-norm"):
                 branch.before = branch.inside = branch.after = None
-            for key in ("lambda", name):
-                if edits.get(key) is not None:
-                    branch.skip = edits[key]
+            skip = edits.get("lambda")
+            if isinstance(skip, str):  # "mixer:0.5"
+                which, skip = skip.split(":")
+                skip = float(skip) if which == name else None
+            if skip is not None:
+                branch.skip = skip
             if edits.get("no-skip"):
                 branch.skip = 0.0
             if edits.get("residual-scale") is not None:

@@ -10,9 +10,12 @@ def key_bias(rng):
     """Tiny keys under a large key bias: the logits are rounding."""
     inst = draw.draw(rng, str(rng.choice(["bert", "albert", "gpt2", "vit", "qwen2"])), samples=12)
     inst.edits = {k: v for k, v in inst.edits.items() if k in ("no-norm", "lambda")}
+    small, sharp = power(rng, -17, -12), power(rng, -2, 1.5)
     for name, w in inst.tensors.items():
+        if name.endswith(("query.weight", "q_proj.weight")):
+            inst.tensors[name] = w * (sharp / small / max(np.abs(w).max(), 1e-9))
         if name.endswith(("key.weight", "k_proj.weight")):
-            inst.tensors[name] = w * (power(rng, -17, -12) / max(np.abs(w).max(), 1e-300))
+            inst.tensors[name] = w * (small / max(np.abs(w).max(), 1e-9))
         if name.endswith(("key.bias", "k_proj.bias")):
             inst.tensors[name] = power(rng, 6, 14) * rng.standard_normal(w.shape)
         if name.endswith("c_attn.bias"):
@@ -20,7 +23,19 @@ def key_bias(rng):
             inst.tensors[name] = np.concatenate([w[:d], power(rng, 6, 14) * rng.standard_normal(d), w[2 * d:]])
         if name.endswith("c_attn.weight"):
             d = w.shape[1] // 3
-            inst.tensors[name] = np.concatenate([w[:, :d], 1e-15 * w[:, d:2 * d], w[:, 2 * d:]], axis=1)
+            inst.tensors[name] = np.concatenate([w[:, :d] * sharp / small, small * w[:, d:2 * d], w[:, 2 * d:]], axis=1)
+    if inst.family in ("bert", "albert") and rng.random() < 0.7:
+        d = inst.config["hidden_size"]
+        for name, w in inst.tensors.items():
+            if name.endswith("query.bias") or name.endswith("LayerNorm.bias"):
+                inst.tensors[name] = np.zeros_like(w)
+            if name.endswith("LayerNorm.weight"):
+                inst.tensors[name] = np.ones_like(w)
+            if name.endswith("word_embeddings.weight"):
+                inst.tensors[name] = rng.standard_normal(w.shape)
+            if name.endswith(("value.weight", "attention.output.dense.weight", "attention.dense.weight")):
+                inst.tensors[name] = np.linalg.qr(rng.standard_normal((d, d)))[0]
+        inst.edits = {"lambda": "mixer:" + repr(float(rng.choice([0.0, 1e-9, 1e-3, 0.1])))}
     inst.dtype = "F64"
     return inst.settle()
 
@@ -39,8 +54,19 @@ def near_floor(rng):
             inst.tensors[name] = rng.standard_normal(d) * rng.choice([1.0, small, 0.0])
     for key in ("layer_norm_eps",):
         inst.config[key] = float(rng.choice([0.0, small**2, 1e-12]))
+    low, high = -16, -12
+    if rng.random() < 0.5:  # rows of one common number and a deviation of 1e-6, which the norm's gain takes up again
+        small, inst.edits["lambda"], low, high = 1e-6, 1.0, -10, -7.5
+        for name, w in inst.tensors.items():
+            if name.endswith(("LayerNorm.weight", "layer_norm.weight")):
+                inst.tensors[name] = small * (1 + 0.1 * rng.standard_normal(d))
+            if name.endswith(("LayerNorm.bias", "layer_norm.bias")):
+                inst.tensors[name] = np.full(d, float(rng.choice([1.0, 0.7, 3.0])))
+            if name.endswith("output.dense.weight") and rng.random() < 0.5:
+                inst.tensors[name] = w * 0
+        inst.config["layer_norm_eps"] = float(rng.choice([0.0, 1e-14]))
     name = [k for k in inst.tensors if "word_embedding" in k][0]
-    x = rng.standard_normal((3, 1, d)) + 10.0 ** rng.uniform(-16, -12, (3, 1, 1)) * rng.standard_normal((3, n, d))
+    x = rng.standard_normal((3, 1, d)) + 10.0 ** rng.uniform(low, high, (3, 1, 1)) * rng.standard_normal((3, n, d))
     inst.tensors[name] = x.reshape(3 * n, d)
     inst.dtype = "F64"
     return inst.settle()
@@ -74,8 +100,7 @@ def bare(rng):
     if rng.random() < 0.7:
         inst.edits["no-mlp"] = True
     if rng.random() < 0.6:
-        inst.edits["mixer"] = 0.0
-    inst.edits = {("lambda" if k == "mixer" else k): v for k, v in inst.edits.items()}
+        inst.edits["lambda"] = 0.0
     size = power(rng, -3, 0.3)
     for name, w in inst.tensors.items():
         if "query" in name or "key" in name:
