@@ -124,13 +124,14 @@ def keeps(truth, layer, sample, skip, kept, norm=True):
     return ratio(asked, left), bool(left < asked)
 
 
-FARTHER = (1.0, 1.0000001, 1.1, 7.0, 1e4)
+FARTHER = (0.0, 1e-7, 0.1, 6.0, 1e4)
 
 
-def from_there_on(truth, row, name, value, kept, norm=True):
+def from_there_on(truth, row, name, value, outwards, kept, norm=True):
+    """A claim of all skip strengths from value on, upwards or downwards."""
     worst, violated, at = 0.0, False, None
-    for times in FARTHER:
-        skip = value * times
+    for step in FARTHER:
+        skip = value + outwards * step * abs(value)
         if not math.isfinite(skip):
             continue
         r, v = keeps(truth, row["layer"], row["sample"], skip, kept, norm)
@@ -164,14 +165,14 @@ def strengths(truth, row, rigorous):
         if error < 0 or base > 0 and off.is_finite():
             yield "kept_now", ratio(off, number(error)) if error >= 0 else math.inf, error < 0 or bool(off > number(error)), {
                 "kept_now": now, "error": error, "off by": float(off.mid())}
-    for name in ("lambda_certified", "lambda_certified_negative"):
+    for name, outwards in (("lambda_certified", 1), ("lambda_certified_negative", -1)):
         if row.get(name) is not None:
-            yield from from_there_on(truth, row, name, row[name], kept)
+            yield from from_there_on(truth, row, name, row[name], outwards, kept)
     for name, failed in (("demanded_by_theorem_a", "theorem_a_failed"), ("demanded_by_theorem_a_layer", "theorem_a_layer_failed"),
                          ("demanded_by_theorem_b", "theorem_b_failed")):
         if row.get(name) is not None and not row.get(failed):
             for sign in (1, -1):
-                yield from from_there_on(truth, row, name, sign * row[name], kept)
+                yield from from_there_on(truth, row, name, sign * row[name], sign, kept)
     if row.get("weights_only_gain") is not None:
         o = truth.branch(l)[s]
         longest = B.largest(list(B.sqrt((o * o).sum(-1)))) / arb(o.shape[-1]).sqrt()

@@ -57,7 +57,7 @@ class Instance:
             if value is True:
                 out.append("--" + name)
             elif value is not None:
-                out += ["--" + name, value if isinstance(value, str) else ",".join(repr(float(v)) for v in np.atleast_1d(value))]
+                out += ["--" + name, str(value) if isinstance(value, (str, int)) else ",".join(repr(float(v)) for v in np.atleast_1d(value))]
         return out
 
     def layers(self):

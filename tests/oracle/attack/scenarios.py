@@ -75,7 +75,8 @@ def near_floor(rng):
 def wild_rope(rng):
     family = str(rng.choice(["llama", "mistral", "qwen2", "gemma", "gemma2", "granite", "gpt_neox"]))
     while True:
-        inst = draw.draw(rng, family, samples=12, n=int(rng.choice([2, 4, 8])))
+        n = int(rng.choice([2, 4, 8, 48]))
+        inst = draw.draw(rng, family, samples=12 if n < 48 else 2, n=n)
         if inst.config["rope_parameters"].get("rope_type") in ("yarn", "linear", "dynamic", "llama3"):
             break
     if rng.random() < 0.7:
@@ -83,7 +84,12 @@ def wild_rope(rng):
     p = inst.config["rope_parameters"]
     if p["rope_type"] == "yarn":
         p["attention_factor"] = float(rng.choice([1e3, 1e4, power(rng, 0, 6)]))
-    return inst
+        size = p["attention_factor"]
+        for name, w in inst.tensors.items():
+            if name.endswith(("q_proj.weight", "k_proj.weight")):
+                inst.tensors[name] = w / max(np.abs(w).max(), 1e-9) / size * power(rng, -0.5, 1)
+        inst.dtype = "F64"
+    return inst.settle()
 
 
 def two_tokens(rng):
@@ -108,6 +114,16 @@ def bare(rng):
     return inst.settle()
 
 
+def deep(rng):
+    """A stack run again and again, as a looped model is."""
+    inst = draw.draw(rng, str(rng.choice(["llama", "bert", "gpt2", "vit", "gemma2", "xlnet"])), samples=2, n=2)
+    inst.edits = {k: v for k, v in inst.edits.items() if k in ("no-norm", "no-mlp", "residual-scale", "lambda")}
+    inst.edits["depth"] = int(rng.choice([20, 50, 200], p=[0.6, 0.3, 0.1]))
+    if rng.random() < 0.5:
+        inst.edits["residual-scale"] = inst.edits["depth"]**-float(rng.choice([0.5, 1.0]))
+    return inst
+
+
 def clean_post_norm(rng):
     """Gain 1, no bias, no epsilon: the hypotheses of theorems A and B."""
     inst = draw.draw(rng, str(rng.choice(["bert", "bert", "albert"])), samples=12)
@@ -127,4 +143,4 @@ def tight_gelu(rng):
     return inst
 
 
-SCENARIOS = {f.__name__: f for f in (key_bias, near_floor, wild_rope, two_tokens, bare, clean_post_norm, tight_gelu)}
+SCENARIOS = {f.__name__: f for f in (key_bias, near_floor, wild_rope, two_tokens, bare, deep, clean_post_norm, tight_gelu)}
