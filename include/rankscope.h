@@ -258,7 +258,7 @@ typedef struct rs_certify_settings {
     rs_run_settings run;
     const char *variant; /* one of --variants' items: "san", "mine=no-mlp,lambda:0.5"; NULL: full */
     double kept;         /* fraction of the tokens' spread that each mixer is to leave */
-    bool rigorous;       /* bound every rounding of what is called certified */
+    bool rigorous;       /* leave out, with its reason, what hangs on a condition */
 } rs_certify_settings;
 
 /* paths: the output as a sum over paths through the heads (docs/paths.md). run.batch is not used:

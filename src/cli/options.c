@@ -152,7 +152,7 @@ const cli_option cli_options[] = {
     {"certify", NULL, CLI_FLAG, AT(certify_too), CLI_PROBE, NULL, NULL,
      "Prove bounds too, as 'rankscope certify' does, for the same samples and into the same "
      "result; "
-     "its summary is table certificate. --rigorous bounds every rounding."},
+     "its summary is table certificate. --rigorous leaves out what hangs on a condition."},
     {"grad", NULL, CLI_FLAG, AT(grad), CLI_PROBE, NULL, NULL,
      "Gradients of the query and key weights; there is no backward pass yet, so it is refused."},
     {"lenient", NULL, CLI_FLAG, AT(lenient), CLI_RUNS, NULL, NULL,
@@ -183,9 +183,9 @@ const cli_option cli_options[] = {
      "Leave out the tokens that the model puts around a text ([CLS], <bos>); those that the text "
      "spells out are still recognised."},
     {"rigorous", NULL, CLI_FLAG, AT(rigorous), CLI_CERTIFY | CLI_PROBE, NULL, NULL,
-     "Bound every rounding of what is called certified: proved error bounds for matrices, ball "
-     "arithmetic for what follows from them. Without it the float64 pass is taken at its word, "
-     "with a margin of 1e-9 and, from below, of the states' rounding."},
+     "Leave out, null with its reason, every number that hangs on a condition (columns "
+     "..._conditional). Rounding is bounded with or without it: proved error bounds for matrices, "
+     "ball arithmetic for what follows from them."},
     {"kept", "A", CLI_TEXT, AT(kept), CLI_CERTIFY, "0.9", NULL,
      "Table lambda: the fraction (0 < A < 1) of the tokens' spread ||X - mean||_F that each mixer "
      "is to leave."},
@@ -288,9 +288,8 @@ const cli_command cli_commands[] = {
      "Every column says whether it is measured, predicted, certified or published. Layers count "
      "from 0. docs/certificates.md derives every certified statement.",
      "rankscope certify ~/models/minilm --text page.txt # which layers provably stay apart?\n"
-     "rankscope certify minilm/ --text page.txt --rigorous --html report.html # with every "
-     "rounding "
-     "bounded\n"
+     "rankscope certify minilm/ --text page.txt --rigorous --html report.html # nothing that "
+     "hangs on a condition\n"
      "rankscope certify config.json --init default --random 1 --no-skip --no-mlp # proves doubly "
      "exponential collapse: see table chains\n"
      "rankscope certify . --tokens ids.npy --json - | jq '.tables.lambda[]' # for scripts",

@@ -88,7 +88,8 @@ static bool mark_refuted(work *w, int64_t s)
     for (int32_t l = 0; l < w->network->n_layers; l++) {
         const rs_certificate *best = &w->layers[l].best;
         rs_certify_state *state = &w->pass->states[s * (w->network->n_layers + 1) + l + 1];
-        if (best->failed || state->at_floor || !(state->diameter > 2 * best->upper)) continue;
+        if (best->failed || best->condition || state->at_floor) continue;
+        if (!(state->diameter > 2 * best->upper)) continue;
         any = state->at_floor = true;
     }
     return any;
@@ -114,7 +115,7 @@ static void fill_sample(work *w, int64_t s)
     if (w->pass->tokens[s] == 0) return;
     certify_sample(w, s, &chain);
     rs_certify_chains(NULL, c->weight_chains, w->pass, w->norms, s, &weights, w->heads, w->slack);
-    rs_certify_published(w->published, w->pass, w->norms, s, w->sums, &chain);
+    rs_certify_published(w->published, w->pass, w->norms, s, w->sums, w->slack, &chain);
     for (int32_t l = 0; l < layers; l++)
         c->rows[s * layers + l] = (rs_certify_row){
             .sample = s,
@@ -149,10 +150,8 @@ static rs_status set_meta(rs_result *result, const work *w, const rs_probe_input
                   (json_int_t)inputs->samples, "tokens", (json_int_t)inputs->begin[inputs->samples],
                   "longest", (json_int_t)inputs->longest, "shortest", (json_int_t)inputs->shortest);
     RS_TRY(rs_result_set_meta(result, "inputs", inputs_meta, err));
-    json_t *run = json_pack(
-        "{s:s, s:b, s:s}", "precision", "f64", "rigorous", w->options->rigorous ? 1 : 0, "margin",
-        w->options->rigorous ? "proved error bounds"
-                             : "1e-9 relative, 8 roundoffs of a state from below");
+    json_t *run = json_pack("{s:s, s:b, s:s}", "precision", "f64", "rigorous",
+                            w->options->rigorous ? 1 : 0, "margin", "proved error bounds");
     return rs_result_set_meta(result, "run", run, err);
 }
 

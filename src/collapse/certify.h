@@ -24,6 +24,7 @@ typedef struct rs_head_norms {
     rs_product_norms qk;           /* of W_QK = W_QW_Kᵀ, without the scale; left W_Q, right W_K */
     rs_product_norms w;            /* of W_h = W_VW_O; left W_V, right W_O */
     double q_bias, k_bias, v_bias; /* lengths */
+    double distance_most;          /* largest |bias that depends on the distance| */
 } rs_head_norms;
 
 /* A norm: largest |gain|, length of the bias; gain 1, bias 0 where there is none. */
@@ -41,6 +42,7 @@ typedef struct rs_branch_norms {
     double up_fro, gate_fro, down_fro, up_bias, gate_bias, down_bias; /* biases: lengths */
     double up_one, up_inf, down_one, down_inf; /* as row-vector maps: ‖W‖₁ and ‖W‖∞ */
     rs_gain_norms before, inside, after;
+    rs_gain_norms q_norm, k_norm; /* of QK-norm */
 } rs_branch_norms;
 
 typedef struct rs_layer_norms {
@@ -62,9 +64,10 @@ void rs_gain_norms_of(rs_gain_norms *out, double *scratch, const rs_norm_op *nor
 
 /* One head on one sample. */
 typedef struct rs_certify_head {
-    double tau;        /* of the mixing matrix, computed */
-    double range;      /* max_i range_j E_ij about the mean token; NaN: not of that form */
-    double sum_ranges; /* Σ_i range_j E_ij */
+    double tau;         /* of the mixing matrix, computed */
+    double range;       /* max_i range_j E_ij about the mean token; NaN: not of that form */
+    double sum_ranges;  /* Σ_i range_j E_ij */
+    double range_error; /* of `range`: what its own evaluation may have lost */
     double second;  /* |λ₂| of the mixing matrix where a linear law may apply; NaN: not asked */
     double centred; /* ‖(I − 11ᵀ/n) P‖_F, rounded up: bounds the spectral norm */
 } rs_certify_head;
@@ -75,6 +78,7 @@ typedef struct rs_certify_branch {
     double longest_in, longest_op_in, longest_op_out, longest_sum;
     double longest_read; /* of what `before` reads */
     double before_std, inside_std, after_std;
+    double turn;        /* rotary positions: by how much an angle may be wrong, radians */
     int64_t empty_rows; /* rows of attention that see nothing, over the heads */
 } rs_certify_branch;
 
@@ -84,10 +88,6 @@ typedef struct rs_certify_state {
     bool at_floor, equal; /* rounding; all rows are the same bit for bit */
     bool finite;
 } rs_certify_state;
-/* How large a diameter the rounding of a state's entries can amount to: that of a residual of 8
- * units of roundoff of the state's size (certify_floor.c). */
-double rs_certify_floor(const rs_certify_state *state);
-
 /* What the leading-order law says of one layer on one sample. */
 typedef struct rs_certify_prediction {
     double diameter, residual, error; /* predicted, ‖R_pred‖_F; ‖R_pred − R‖_F/‖R‖_F */
@@ -136,10 +136,11 @@ const char *rs_not_bilinear(const rs_attention_op *op);
 typedef struct rs_certificate {
     double log_upper, upper; /* upper rounded up; +∞ beyond the range of doubles */
     double log_lower, lower;
-    int32_t source;     /* the chain begins with the measured state that enters this layer */
-    bool conditional;   /* on the stds and mixings measured in float64 */
-    bool enclosed;      /* lower: from the pass with its rounding bounded, not from C6 */
-    const char *failed; /* why there is none; NULL */
+    int32_t source;        /* the chain begins with the measured state that enters this layer */
+    const char *condition; /* NULL: proved; else it holds if the exact layers apply the mixing
+                              matrices that the float64 pass met, and this is why that is asked */
+    bool enclosed;         /* lower: from the pass with its rounding bounded, not from C6 */
+    const char *failed;    /* why there is none; NULL */
 } rs_certificate;
 
 typedef struct rs_certify_layer {
@@ -147,7 +148,7 @@ typedef struct rs_certify_layer {
 } rs_certify_layer;
 
 typedef struct rs_chain_options {
-    bool rigorous;
+    bool rigorous;     /* what hangs on a condition is no certificate: it failed, for that reason */
     bool weights_only; /* mixings bounded from the weights alone, not as measured */
     rs_bound_constants constants;
 } rs_chain_options;
@@ -160,16 +161,16 @@ void rs_certify_chains(rs_certify_layer *out, double *chains, const rs_certify_p
                        rs_head_bound *heads, double *slack);
 
 /* C9: how far, at most, the exact trajectory from a tapped state is from the computed one (row
- * norms; float64, rounded up past their own evaluation). Only with --rigorous; 0 everywhere
- * otherwise. */
+ * norms; float64, rounded up past their own evaluation). */
 typedef struct rs_norm_site {
     double largest_gain, bias; /* of the norm */
     double least_std;          /* lower bound for the computed rows */
     double longest;            /* of the rows that it reads */
     int64_t dim;
+    double epsilon; /* under the root */
 } rs_norm_site;
 /* Deviation behind a norm of rows that deviate by `deviation`; *least_std becomes the lower bound
- * of the exact rows' stds (0: none is known). */
+ * of the exact rows' stds (0: none is known, and the deviation is infinite). */
 double rs_deviation_norm(double *least_std, const rs_norm_site *site, double deviation);
 
 typedef struct rs_op_site {
@@ -177,17 +178,44 @@ typedef struct rs_op_site {
     double deviation; /* of those rows */
     double diameter;  /* of the computed ones, an upper bound */
     int64_t dim, tokens;
+    double turn; /* rotary positions: by how much an angle may be wrong, radians */
+    bool given;  /* the exact layer applies the pass's mixing matrices: a condition */
 } rs_op_site;
-/* Behind attention. slack [heads]: what a computed τ may miss of the exact one. */
+/* Why it is not bounded how far rounding moves this attention's mixing matrices, with angles known
+ * to `turn`; NULL: it is. */
+const char *rs_mixing_unbounded(const rs_attention_op *op, double turn);
+/* Behind attention; infinite where mixings are neither bounded nor given. slack [heads]: what a
+ * computed τ may miss of the exact one, and a row of the mixing matrix too (2-norm). */
 double rs_deviation_attention(double *slack, const rs_attention_op *op,
                               const rs_branch_norms *norms, const rs_op_site *site);
 double rs_deviation_mlp(const rs_mlp_op *op, const rs_branch_norms *norms, const rs_op_site *site,
                         double lipschitz, const rs_bound_constants *c);
 /* From below: the diameter of exact rows of width d of which the computed ones have this one. */
 double rs_deviation_diameter(double diameter, int64_t d, double deviation);
-/* Of skip·x + scale·y. */
+/* Of skip·x + scale·y; longest_op: of the rows that are scaled, behind an inside norm. */
 double rs_deviation_sum(double skip, double state, double longest_state, double scale, double op,
                         double longest_op);
+
+/* ---- one branch of one sample, exact beside computed (certify_exact.c) ---- */
+
+typedef struct rs_exact_branch {
+    const rs_branch *branch;
+    const rs_branch_norms *norms;
+    const rs_certify_branch *seen;
+    int64_t tokens;
+} rs_exact_branch;
+/* Deviation behind a norm, which may be none, of computed rows with these stds and lengths; *low:
+ * the least std of the exact rows. Infinite where *low is 0. */
+double rs_exact_norm(double *low, const rs_norm_op *norm, const rs_gain_norms *gain,
+                     double least_std, double longest, double deviation);
+/* Behind the attention. *condition: set, unless it was, where the mixings of the pass have to be
+ * taken as they are. slack as rs_deviation_attention. */
+double rs_exact_attention(double *slack, const char **condition, const rs_exact_branch *at,
+                          double diameter, double deviation);
+/* The longest row that the branch's scale multiplies. */
+double rs_exact_longest(const rs_exact_branch *at);
+/* Behind before-norm, attention and inside norm, from a tapped state that is taken as exact. */
+double rs_exact_added(double *slack, const char **condition, const rs_exact_branch *at);
 
 /* ---- the command ---- */
 
@@ -196,7 +224,7 @@ typedef struct rs_certify_options {
     rs_edit edit;
     bool edited;
     int64_t batch; /* samples a pass; 0: chosen */
-    bool rigorous; /* bound every rounding of what is called certified */
+    bool rigorous; /* leave out, with the reason, what hangs on a condition */
     bool beside;   /* the result is probe's: the summary is table "certificate", inputs and run are
                       described already */
     double kept;   /* fraction of μ that a layer is to keep: what table lambda asks for */

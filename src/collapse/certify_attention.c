@@ -56,14 +56,18 @@ static void ranges(rs_certify_head *head, double *mean, const rs_attention_view 
 {
     int64_t n = view->n;
     memset(mean, 0, (size_t)n * sizeof *mean);
+    double largest = 0;
     for (int64_t i = 0; i < n; i++) {
         const double *row = (const double *)view->logits + i * view->ld;
-        for (int64_t j = 0; j < n; j++)
+        for (int64_t j = 0; j < n; j++) {
             mean[j] += row[j];
+            largest = fmax(largest, fabs(row[j]));
+        }
     }
     for (int64_t j = 0; j < n; j++)
         mean[j] /= (double)n;
     head->range = head->sum_ranges = 0;
+    head->range_error = 4 * rs_gamma((double)n + 8) * largest; /* of two entries less their means */
     for (int64_t i = 0; i < n; i++) {
         const double *row = (const double *)view->logits + i * view->ld;
         double low = row[0] - mean[0], high = low;
@@ -119,7 +123,11 @@ rs_status rs_certify_attention(void *user, const rs_attention_view *view, rs_err
     rs_mixing_contraction found;
     rs_mixing_contraction_of(&found, view->mixing, view->probabilities, view->n, view->keys,
                              view->ld, distance, mean);
-    *head = (rs_certify_head){found.tau, NAN, NAN, NAN, centred_norm(view, mean)};
+    *head = (rs_certify_head){.tau = found.tau,
+                              .range = NAN,
+                              .sum_ranges = NAN,
+                              .second = NAN,
+                              .centred = centred_norm(view, mean)};
     if (found.empty_rows) {
 #pragma omp atomic
         rs_batch_branch(g, view->sample, view->layer, b)->empty_rows += found.empty_rows;

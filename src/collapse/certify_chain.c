@@ -28,11 +28,6 @@ const char *rs_not_bilinear(const rs_attention_op *op)
     return NULL;
 }
 
-/* What is measured in float64 by the pass itself errs by less than this, relatively; without
- * --rigorous that is stated, not proved. What is claimed from below is also less by the rounding of
- * the states at both ends (rs_certify_floor). */
-static const double MARGIN = 1e-9;
-
 typedef struct chain {
     const rs_certify_pass *pass;
     const rs_weight_norms *norms;
@@ -40,8 +35,8 @@ typedef struct chain {
     int64_t sample;
     arb_t hi, lo, op, read, factor, other; /* read: of what the layer's first branch read */
     double deviation, read_deviation;
-    bool conditional, enclosed;
-    const char *failed;
+    bool enclosed;
+    const char *condition, *failed;
     rs_head_bound *heads;
     double *slack;
 } chain;
@@ -68,73 +63,59 @@ static void chain_clear(chain *c)
 
 /* ---- parts of a branch ---- */
 
-/* The bound that holds without any theorem: two rows are no further apart than their lengths. */
-static double plain_diameter(const arb_t bound, double longest)
+/* Of the computed rows, of which the exact ones have the bound: two rows are no further apart than
+ * their lengths, either. */
+static double computed_diameter(const arb_t bound, double deviation, double longest)
 {
-    return fmin(rs_ball_upper(bound), 2 * longest * (1 + 1e-9));
+    return fmin(rs_ball_upper(bound) + 2.000001 * deviation, 2 * longest * (1 + 1e-9));
 }
 
-/* A norm: bound and deviation behind it. Where the deviation is too large to enclose the stds,
- * those of the float64 pass stand, and the certificate says so. */
+/* A norm: bound and deviation behind it. */
 static void pass_norm(chain *c, arb_t bound, double *deviation, const rs_norm_op *norm,
                       const rs_gain_norms *gain, double least_std, double longest)
 {
-    double low = least_std;
-    rs_norm_site site = {gain->largest, gain->bias, least_std, longest, norm->dim};
+    double low;
     if (norm->kind == RS_NORM_NONE) return;
-    if (c->options->rigorous && !c->conditional) {
-        *deviation = rs_deviation_norm(&low, &site, *deviation);
-        if (!isfinite(*deviation)) c->conditional = true, low = least_std;
-    } else {
-        low *= 1 - MARGIN;
-    }
+    *deviation = rs_exact_norm(&low, norm, gain, least_std, longest, *deviation);
+    if (!isfinite(*deviation) && !c->failed)
+        c->failed = "a norm without epsilon reads tokens that rounding may have made constant";
     rs_norm_bound_ball(bound, bound, gain->largest, low, &c->options->constants);
 }
 
-static void attention(chain *c, const rs_attention_op *op, const rs_branch_norms *norms,
-                      const rs_certify_branch *seen, const rs_certify_head *heads,
+static void attention(chain *c, const rs_exact_branch *at, const rs_certify_head *heads,
                       double *deviation)
 {
-    bool bilinear = !rs_not_bilinear(op), rigorous = c->options->rigorous;
+    const rs_attention_op *op = &at->branch->attention;
+    bool bilinear = !rs_not_bilinear(op);
     double scale = fabs(op->scale / op->temperature) * (1 + 4 * DBL_EPSILON);
-    rs_op_site site = {.longest = seen->longest_op_in,
-                       .deviation = *deviation,
-                       .diameter = plain_diameter(c->op, seen->longest_op_in),
-                       .dim = op->q.in,
-                       .tokens = c->pass->tokens[c->sample]};
-    double after = 0;
-    if (rigorous && !c->conditional) {
-        after = rs_deviation_attention(c->slack, op, norms, &site);
-        if (!isfinite(after)) c->conditional = true, after = 0;
+    double weight = (fabs(op->mix_identity) + fabs(op->mix_softmax) + fabs(op->mix_uniform)) *
+                    (1 + 8 * DBL_EPSILON);
+    double diameter = computed_diameter(c->op, *deviation, at->seen->longest_op_in);
+    *deviation = rs_exact_attention(c->slack, &c->condition, at, diameter, *deviation);
+    for (int32_t h = 0; h < at->norms->n_heads; h++) {
+        const rs_head_norms *head = &at->norms->heads[h];
+        double tau = heads[h].tau * (1 + rs_gamma((double)at->tokens + 4)) + c->slack[h];
+        c->heads[h] = (rs_head_bound){
+            .qk_norm = bilinear ? scale * head->qk.two : NAN,
+            .value_norm = head->w.two,
+            .measured = c->options->weights_only && bilinear ? NAN : fmin(tau, weight),
+            .identity = fabs(op->mix_identity),
+            .softmax = fabs(op->mix_softmax)};
     }
-    for (int32_t h = 0; h < norms->n_heads; h++) {
-        double tau = heads[h].tau * (1 + rs_gamma((double)site.tokens + 4));
-        tau = rigorous && !c->conditional ? tau + c->slack[h] : tau * (1 + MARGIN) + 1e-12;
-        c->heads[h] = (rs_head_bound){.qk_norm = bilinear ? scale * norms->heads[h].qk.two : NAN,
-                                      .value_norm = norms->heads[h].w.two,
-                                      .measured = c->options->weights_only && bilinear ? NAN : tau,
-                                      .identity = fabs(op->mix_identity),
-                                      .softmax = fabs(op->mix_softmax)};
-    }
-    rs_attention_bound_ball(c->op, c->op, c->heads, norms->n_heads, &c->options->constants);
-    *deviation = after;
+    rs_attention_bound_ball(c->op, c->op, c->heads, at->norms->n_heads, &c->options->constants);
 }
 
-static void mlp(chain *c, const rs_mlp_op *op, const rs_branch_norms *norms,
-                const rs_certify_branch *seen, double *deviation)
+static void mlp(chain *c, const rs_exact_branch *at, double *deviation)
 {
     const rs_bound_constants *k = &c->options->constants;
-    double longest = seen->longest_op_in * (1 + 1e-9) + *deviation;
-    double lipschitz = rs_mlp_lipschitz(&norms->mlp, longest, k);
+    double longest = at->seen->longest_op_in * (1 + 1e-9) + *deviation;
+    double lipschitz = rs_mlp_lipschitz(&at->norms->mlp, longest, k);
     rs_op_site site = {.longest = longest,
                        .deviation = *deviation,
                        .diameter = 2 * longest,
-                       .dim = op->up.in,
-                       .tokens = c->pass->tokens[c->sample]};
-    if (c->options->rigorous && !c->conditional) {
-        *deviation = rs_deviation_mlp(op, norms, &site, lipschitz, k);
-        if (!isfinite(*deviation)) c->conditional = true, *deviation = 0;
-    }
+                       .dim = at->branch->mlp.up.in,
+                       .tokens = at->tokens};
+    *deviation = rs_deviation_mlp(&at->branch->mlp, at->norms, &site, lipschitz, k);
     if (arb_is_zero(c->op)) return;
     rs_ball_set(c->other, lipschitz);
     arb_mul(c->op, c->op, c->other, RS_BALL_BITS);
@@ -172,6 +153,7 @@ static void run_branch(chain *c, int32_t l, int32_t b)
     const rs_branch *branch = &c->pass->network->layers[l].branches[b];
     const rs_branch_norms *norms = &c->norms->layers[l].branches[b];
     const rs_certify_branch *seen = rs_pass_branch(c->pass, c->sample, l, b);
+    rs_exact_branch at = {branch, norms, seen, c->pass->tokens[c->sample]};
     bool joined = branch->joins && b > 0;
     double inner = joined ? c->read_deviation : c->deviation;
     arb_set(c->op, joined ? c->read : c->hi);
@@ -181,10 +163,9 @@ static void run_branch(chain *c, int32_t l, int32_t b)
         if (branch->kind == RS_BRANCH_ATTENTION) {
             if (branch->attention.cross) c->failed = "cross-attention reads other tokens";
             if (seen->empty_rows) c->failed = "tokens that see no key";
-            attention(c, &branch->attention, norms, seen, rs_pass_heads(c->pass, c->sample, l, b),
-                      &inner);
+            attention(c, &at, rs_pass_heads(c->pass, c->sample, l, b), &inner);
         } else {
-            mlp(c, &branch->mlp, norms, seen, &inner);
+            mlp(c, &at, &inner);
         }
         pass_norm(c, c->op, &inner, &branch->inside, &norms->inside, seen->inside_std,
                   seen->longest_op_out);
@@ -193,9 +174,10 @@ static void run_branch(chain *c, int32_t l, int32_t b)
         inner = 0;
     }
     add_skip(c, branch, joined);
-    if (c->options->rigorous && !c->conditional)
-        c->deviation = rs_deviation_sum(branch->skip, c->deviation, seen->longest_in, branch->scale,
-                                        inner, seen->longest_op_out);
+    c->deviation = rs_deviation_sum(branch->skip, c->deviation, seen->longest_in, branch->scale,
+                                    inner, rs_exact_longest(&at));
+    if (!isfinite(c->deviation) && !c->failed)
+        c->failed = "rounding may move the tokens by more than any double";
     if (branch->after.kind == RS_NORM_NONE) return;
     pass_norm(c, c->hi, &c->deviation, &branch->after, &norms->after, seen->after_std,
               seen->longest_sum);
@@ -208,15 +190,12 @@ static void start(chain *c, int32_t source)
 {
     const rs_certify_state *state = rs_pass_state(c->pass, c->sample, source);
     double d = (double)c->pass->network->d_model;
-    double own = rs_gamma(d + 8) + (c->options->rigorous ? 0 : MARGIN);
-    double tiny = state->equal ? 0 : 1e-150; /* squares of less underflow */
+    double own = rs_gamma(d + 8), tiny = state->equal ? 0 : 1e-150; /* squares of less underflow */
     rs_ball_set(c->hi, state->equal ? 0 : state->diameter * (1 + own) + tiny);
-    /* Without --rigorous a state is known to its rounding only: what lies below is not measured. */
-    if (!c->options->rigorous) tiny += rs_certify_floor(state);
-    bool rounding = state->at_floor && !c->options->rigorous;
-    rs_ball_set(c->lo, rounding ? 0 : fmax(0, state->diameter * (1 - own) - tiny));
+    rs_ball_set(c->lo, fmax(0, state->diameter * (1 - own) - tiny));
     c->deviation = 0;
-    c->conditional = c->enclosed = false;
+    c->enclosed = false;
+    c->condition = NULL;
     c->failed = state->finite ? NULL : "the state that enters is not finite";
     /* What rounding made equal is not equal: the state before it is the one to start from. */
     if (state->equal && !rs_pass_state(c->pass, c->sample, 0)->equal)
@@ -234,22 +213,12 @@ static bool is_rounding(const chain *c, int32_t source)
 static void enclose(chain *c, int32_t l)
 {
     const rs_certify_state *state = rs_pass_state(c->pass, c->sample, l + 1);
-    if (!c->options->rigorous || c->conditional || !isfinite(c->deviation)) return;
+    if (c->failed || !isfinite(c->deviation)) return;
     double low = rs_deviation_diameter(state->diameter, c->pass->network->d_model, c->deviation);
     rs_ball_set(c->other, low);
     if (!(low > 0) || !rs_ball_less(c->lo, c->other)) return;
     arb_set(c->lo, c->other);
     c->enclosed = true;
-}
-
-/* The layer's own rounding counts against what is said to be left behind it. */
-static void allow_rounding(chain *c, int32_t l)
-{
-    if (c->options->rigorous) return;
-    rs_ball_set(c->other, rs_certify_floor(rs_pass_state(c->pass, c->sample, l + 1)));
-    arb_sub(c->lo, c->lo, c->other, RS_BALL_BITS);
-    rs_ball_keep_lower(c->lo);
-    if (!arb_is_positive(c->lo)) arb_zero(c->lo);
 }
 
 static rs_certificate told(const chain *c, int32_t source)
@@ -258,10 +227,11 @@ static rs_certificate told(const chain *c, int32_t source)
                         .log_upper = INFINITY,
                         .upper = INFINITY,
                         .log_lower = -INFINITY,
-                        .conditional = c->conditional,
+                        .condition = c->condition,
                         .enclosed = c->enclosed,
                         .failed = c->failed};
-    if (c->failed) return t;
+    if (!t.failed && c->options->rigorous) t.failed = t.condition;
+    if (t.failed) return t;
     t.log_upper = rs_ball_log10_upper(c->hi);
     t.upper = rs_ball_upper(c->hi);
     t.log_lower = rs_ball_log10_lower(c->lo);
@@ -280,11 +250,11 @@ static void run_layer(chain *c, int32_t l)
     if (!out->finite && !c->failed) c->failed = "a state of the pass is not finite";
 }
 
-/* The smaller bound; of two alike, the one that hangs on less. */
+/* What is proved before what hangs on a condition; of two alike, the smaller bound. */
 static bool better(const rs_certificate *a, const rs_certificate *b)
 {
     if (a->failed || b->failed) return !a->failed;
-    if (a->log_upper == b->log_upper) return b->conditional && !a->conditional;
+    if (!a->condition != !b->condition) return !a->condition;
     return a->log_upper < b->log_upper;
 }
 
@@ -295,10 +265,8 @@ static void run_chain(chain *c, rs_certify_layer *out, double *chains, int32_t s
     if (c->failed && out) out[source].one_step = told(c, source);
     for (int32_t l = source; l < layers && !c->failed; l++) {
         run_layer(c, l);
-        if (!c->options->rigorous && l > source) c->conditional = true;
         c->enclosed = false;
         if (l == source) enclose(c, l);
-        if (!c->failed) allow_rounding(c, l);
         rs_certificate t = told(c, source);
         if (out && l == source) out[l].one_step = t;
         if (out && source == 0) out[l].from_input = t;
@@ -307,7 +275,8 @@ static void run_chain(chain *c, rs_certify_layer *out, double *chains, int32_t s
         if (out && better(&t, &out[l].best)) out[l].best = t;
         if (chains) {
             double *cell = chains + (int64_t)source * layers + l;
-            if (isnan(*cell) || t.log_upper > *cell) *cell = t.log_upper;
+            double proved = t.condition ? INFINITY : t.log_upper;
+            if (isnan(*cell) || proved > *cell) *cell = proved;
         }
     }
 }

@@ -19,14 +19,18 @@ static const double FUNCTION = 64;
 
 double rs_deviation_norm(double *least_std, const rs_norm_site *site, double deviation)
 {
-    double d = (double)site->dim, root = sqrt(d), low = site->least_std - deviation / root;
-    *least_std = low > 0 ? low * (1 - 4 * U) : 0;
-    if (!(low > 0)) return INFINITY;
-    double centre = rs_gamma(d + 2) * site->longest / low; /* of the mean, in units of the std */
+    double d = (double)site->dim, root = sqrt(d), own = site->least_std * (1 - 4 * U);
+    /* whatever the rows are, √ε is left under the root */
+    double low = fmax(own - deviation / root, sqrt(site->epsilon)) * (1 - 4 * U);
+    *least_std = low > 0 ? low : 0;
+    if (!(low > 0) || !(own > 0)) return INFINITY;
+    double centre = rs_gamma(d + 2) * site->longest / own; /* of the mean, in units of the std */
     double factor = rs_gamma(d + 12) + (centre / root) * (centre / root);
     double rounding = site->largest_gain * (2 * centre + factor * root) +
                       8 * U * (site->largest_gain * root + site->bias);
-    return (site->largest_gain * deviation / *least_std + 2 * rounding) * SLACK;
+    /* no two normalised rows are further apart than their lengths */
+    double apart = fmin(site->largest_gain * deviation / low, 2 * site->largest_gain * root);
+    return (apart + 2 * rounding) * SLACK;
 }
 
 double rs_deviation_diameter(double diameter, int64_t d, double deviation)
@@ -48,17 +52,66 @@ static vector mapped(double two, double fro, double bias, const rs_op_site *site
     return (vector){longest + rounding, two * site->deviation + rounding};
 }
 
+/* All heads side by side, as one QK-norm over the whole map reads them; keys are counted once for
+ * each query head that shares them. */
+static vector joined(const rs_branch_norms *norms, bool keys, const rs_op_site *site)
+{
+    vector sum = {0};
+    for (int32_t h = 0; h < norms->n_heads; h++) {
+        const rs_head_norms *head = &norms->heads[h];
+        vector x = keys ? mapped(head->qk.right_two, head->qk.right_fro, head->k_bias, site)
+                        : mapped(head->qk.left_two, head->qk.left_fro, head->q_bias, site);
+        sum.longest = hypot(sum.longest, x.longest);
+        sum.deviation = hypot(sum.deviation, x.deviation);
+    }
+    return (vector){sum.longest * SLACK, sum.deviation * SLACK};
+}
+
+/* Behind QK-norm: its rows are not tapped, but √ε is left under its root, and no row leaves it
+ * longer than max|g|√dim (+ bias). */
+static vector normed(vector x, const rs_norm_op *norm, const rs_gain_norms *gain)
+{
+    double low, least = sqrt(norm->eps) * (1 - 4 * U);
+    rs_norm_site site = {gain->largest, gain->bias, least, x.longest, norm->dim, norm->eps};
+    double deviation = rs_deviation_norm(&low, &site, x.deviation);
+    return (vector){(gain->largest * sqrt((double)norm->dim) + gain->bias) * SLACK + deviation,
+                    deviation};
+}
+
+/* What enters the products of head h: mapped, normed where there is QK-norm. */
+static vector query_or_key(const rs_attention_op *op, const rs_branch_norms *norms, int32_t h,
+                           bool keys, const rs_op_site *site)
+{
+    const rs_head_norms *head = &norms->heads[h];
+    const rs_norm_op *norm = keys ? &op->k_norm : &op->q_norm;
+    const rs_gain_norms *gain = keys ? &norms->k_norm : &norms->q_norm;
+    vector x = keys ? mapped(head->qk.right_two, head->qk.right_fro, head->k_bias, site)
+                    : mapped(head->qk.left_two, head->qk.left_fro, head->q_bias, site);
+    if (norm->kind == RS_NORM_NONE) return x;
+    if (norm->dim > op->head_dim) x = joined(norms, keys, site);
+    return normed(x, norm, gain);
+}
+
+/* cos and sin may be scaled (YaRN); what does not rotate keeps its length. */
+static double rotation_gain(const rs_attention_op *op)
+{
+    if (op->rope.kind == RS_ROPE_NONE || op->rope.law != RS_ROPE_YARN) return 1;
+    double factor = fabs(op->rope.attention_factor);
+    return (op->rope.dims < op->head_dim ? fmax(1, factor) : factor) * SLACK;
+}
+
 /* Of the largest range over j of what A_ij may miss. */
 static double logit_range(const rs_attention_op *op, const rs_head_norms *head, vector q, vector k,
                           const rs_op_site *site)
 {
-    double scale = fabs(op->scale / op->temperature);
-    double product = rs_gamma((double)op->head_dim + 8) * q.longest * k.longest;
+    double scale = fabs(op->scale / op->temperature), sizes = q.longest * k.longest;
+    double product = rs_gamma((double)op->head_dim + 8) * sizes;
     double entry = q.deviation * (k.longest + k.deviation) + q.longest * k.deviation + product;
-    double range = 2 * entry;
     bool rotates = op->rope.kind != RS_ROPE_NONE && op->rope.dims > 0;
-    if (rotates) range += 64 * U * q.longest * k.longest;
-    if (!rotates && op->softcap == 0) {
+    bool normed_keys = op->k_norm.kind != RS_NORM_NONE;
+    if (rotates) entry += 2 * sizes * site->turn * (1 + site->turn / 2);
+    double range = 2 * entry;
+    if (!rotates && !normed_keys && op->softcap == 0) {
         /* What all keys share drops out of the softmax. */
         double spread = head->qk.right_two * site->diameter + 2 * k.deviation;
         double sharper =
@@ -66,39 +119,54 @@ static double logit_range(const rs_attention_op *op, const rs_head_norms *head, 
         range = fmin(range, sharper);
     }
     range *= scale;
-    if (op->softcap != 0) range += 2 * FUNCTION * U * scale * q.longest * k.longest;
-    if (op->distance_bias || op->temperature != 1) range += 16 * U * scale * q.longest * k.longest;
+    if (op->softcap != 0) range += 2 * FUNCTION * U * scale * sizes;
+    double added = head->distance_most * fmax(1, 1 / fabs(op->temperature));
+    if (op->distance_bias || op->temperature != 1) range += 16 * U * (scale * sizes + added);
     return range;
 }
 
-/* What the inside of these is neither tapped nor bounded. */
-static bool hidden(const rs_attention_op *op)
+const char *rs_mixing_unbounded(const rs_attention_op *op, double turn)
 {
-    return op->q_norm.kind != RS_NORM_NONE || op->k_norm.kind != RS_NORM_NONE ||
-           op->relative.r.weight || op->cross || op->distance_bias;
+    bool bare = (op->q_norm.kind != RS_NORM_NONE && !(op->q_norm.eps > 0)) ||
+                (op->k_norm.kind != RS_NORM_NONE && !(op->k_norm.eps > 0));
+    if (op->cross) return "cross-attention: it reads other tokens";
+    if (op->relative.r.weight)
+        return "relative positions: how far rounding moves their logits is not bounded";
+    if (bare)
+        return "QK-norm without epsilon: how far rounding moves the logits behind it is not "
+               "bounded";
+    if (op->rope.kind != RS_ROPE_NONE && !(turn <= 1))
+        return "rotary positions: rounding may turn a pair by more than a radian";
+    return NULL;
 }
 
 double rs_deviation_attention(double *slack, const rs_attention_op *op,
                               const rs_branch_norms *norms, const rs_op_site *site)
 {
     double n = (double)site->tokens, total = 0;
-    if (hidden(op)) return INFINITY;
+    if (!site->given && rs_mixing_unbounded(op, site->turn)) return INFINITY;
     double weight =
         fabs(op->mix_identity) + fabs(op->mix_softmax) + fabs(op->mix_uniform); /* Σ_j |M_ij| */
+    /* a mean over a window is a difference of sums over all keys before its ends */
+    double sums = op->window > 0 ? fabs(op->mix_uniform) * rs_gamma(n + 8) * n : 0;
     for (int32_t h = 0; h < norms->n_heads; h++) {
         const rs_head_norms *head = &norms->heads[h];
-        vector q = mapped(head->qk.left_two, head->qk.left_fro, head->q_bias, site);
-        vector k = mapped(head->qk.right_two, head->qk.right_fro, head->k_bias, site);
+        vector q = query_or_key(op, norms, h, false, site);
+        vector k = query_or_key(op, norms, h, true, site);
         vector v = mapped(head->w.left_two, head->w.left_fro, head->v_bias, site);
-        double scale = fabs(op->scale / op->temperature);
+        double scale = fabs(op->scale / op->temperature), gain = rotation_gain(op);
+        q = (vector){q.longest * gain, q.deviation * gain};
+        k = (vector){k.longest * gain, k.deviation * gain};
         double tv = 0.25 * logit_range(op, head, q, k, site);
         tv += (n + FUNCTION) * U + 4 * U * scale * q.longest * k.longest;
-        tv = fmin(tv * SLACK, 1);
+        tv = tv < 1 ? fmin(tv * SLACK, 1) : 1;
+        if (site->given) tv = 0;
         slack[h] = 2 * fabs(op->mix_softmax) * tv * SLACK + 8 * (n + 8) * U * weight;
         total +=
             head->w.two * (fabs(op->mix_softmax) * tv * site->diameter + weight * site->deviation);
         double rounded = weight * ((v.deviation - head->w.left_two * site->deviation) +
-                                   rs_gamma(n + 8) * v.longest);
+                                   rs_gamma(n + 8) * v.longest) +
+                         sums * v.longest;
         double inner = (double)op->heads * (double)op->value_dim;
         total += head->w.right_two * rounded +
                  rs_gamma(inner + 4) * head->w.right_fro * weight * v.longest;

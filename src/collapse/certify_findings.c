@@ -86,6 +86,18 @@ static const char *shown(char text[32], double log_value)
 
 /* ---- what is proved ---- */
 
+/* A row whose entering tokens differ, and not by rounding alone. */
+static bool counts(const rs_certify_row *r)
+{
+    return r->tokens > 1 && !r->in->equal;
+}
+
+static bool proved_apart(const rs_certify_row *r)
+{
+    const rs_certificate *one = &r->certificate.one_step;
+    return !one->failed && !one->condition && one->lower > 0 && !r->in->at_floor;
+}
+
 static rs_status apart(words *w)
 {
     double least = INFINITY, worst = INFINITY;
@@ -95,15 +107,14 @@ static rs_status apart(words *w)
         bool any = false, all = true;
         for (int64_t s = 0; s < w->c->samples; s++) {
             const rs_certify_row *r = row_of(w, s, l);
-            if (!r->tokens || r->tokens == 1 || r->in->equal) continue;
-            any = true;
-            all = all && r->certificate.one_step.lower > 0;
+            any = any || counts(r);
+            all = all && (!counts(r) || proved_apart(r));
         }
         w->marked[l] = any && all;
         for (int64_t s = 0; w->marked[l] && s < w->c->samples; s++) {
             const rs_certify_row *r = row_of(w, s, l);
-            if (!r->tokens || r->tokens == 1 || r->in->equal) continue;
             const rs_certificate *one = &r->certificate.one_step;
+            if (!counts(r)) continue;
             enclosed = enclosed || one->enclosed;
             least = fmin(least, one->lower);
             if (one->lower / r->in->diameter < worst) worst = one->lower / r->in->diameter, at = l;
@@ -114,9 +125,7 @@ static rs_status apart(words *w)
     if (at < 0)
         return say(w, RS_INFO, "apart_summary", RS_NULL_INT, NAN,
                    "no layer is proved to keep its tokens apart in every sample",
-                   w->c->options->rigorous ? "table lambda says which skip would"
-                                           : "--rigorous bounds the rounding of the pass and so "
-                                             "proves what it measured");
+                   "table lambda says which skip would");
     snprintf(message, sizeof message,
              "%s provably keep%s the tokens apart: from the tokens that were measured to enter, "
              "two tokens of every sample leave at least %.3g apart (layer %d keeps least of what "
@@ -126,15 +135,26 @@ static rs_status apart(words *w)
     return say(w, RS_INFO, "apart_summary", at, worst, message, NULL);
 }
 
-/* The worst sample's best bound behind layer l; NaN: none. */
-static double worst_log(const words *w, int32_t l)
+/* Why rows hang on a condition, each reason once: they are named apart from what is proved. */
+static const char *condition_reason(const rs_certify_row *r)
+{
+    const rs_certify_layer *c = &r->certificate;
+    if (!c->one_step.failed && c->one_step.condition) return c->one_step.condition;
+    return !c->best.failed ? c->best.condition : NULL;
+}
+
+/* The worst sample's best bound behind layer l; NaN: none. What hangs on a condition joins where it
+ * is asked for, else it bounds nothing. */
+static double worst_log(const words *w, int32_t l, bool conditional)
 {
     double worst = NAN;
     for (int64_t s = 0; s < w->c->samples; s++) {
         const rs_certify_row *r = row_of(w, s, l);
+        const rs_certificate *best = &r->certificate.best;
         /* tokens that differ at the input, whatever rounding made of them since */
         bool differ = r->tokens > 1 && !row_of(w, s, 0)->in->equal;
-        if (differ) worst = fmax(worst, r->certificate.best.log_upper);
+        if (differ)
+            worst = fmax(worst, best->condition && !conditional ? INFINITY : best->log_upper);
     }
     return worst;
 }
@@ -147,31 +167,45 @@ static double entering(const words *w)
     return most;
 }
 
-static rs_status collapse(words *w)
+/* ", from the float64 states on that entered layers up to 3, taken as they are" */
+static void name_source(char *text, size_t size, const words *w)
 {
-    double last = worst_log(w, w->layers - 1), first = log10(entering(w));
-    char bound[32], message[500];
-    int32_t from = w->layers - 1;
-    bool conditional = false;
-    if (isnan(last) || !(last < first - 1)) return RS_OK;
-    while (from > 0 && worst_log(w, from - 1) < first - 1)
-        from--;
     int32_t source = 0;
     for (int64_t s = 0; s < w->c->samples; s++) {
         const rs_certificate *best = &row_of(w, s, w->layers - 1)->certificate.best;
-        conditional = conditional || best->conditional;
         if (best->source > source) source = best->source;
     }
-    char start[120] = "";
+    text[0] = 0;
     if (source > 0)
-        snprintf(start, sizeof start,
+        snprintf(text, size,
                  ", from the float64 states on that entered layers up to %d, taken as they are",
                  (int)source);
+}
+
+static rs_status collapse(words *w)
+{
+    double proved = worst_log(w, w->layers - 1, false), first = log10(entering(w));
+    bool conditional = !(proved < first - 1);
+    double last = conditional ? worst_log(w, w->layers - 1, true) : proved;
+    char bound[32], start[120], message[500];
+    int32_t from = w->layers - 1;
+    if (isnan(last) || !(last < first - 1)) return RS_OK;
+    while (from > 0 && worst_log(w, from - 1, conditional) < first - 1)
+        from--;
+    name_source(start, sizeof start, w);
+    if (conditional) {
+        snprintf(message, sizeof message,
+                 "if the exact layers apply the mixing matrices that the float64 pass met, the "
+                 "tokens of every sample are within a tenth of what entered from layer %d on, and "
+                 "behind layer %d within %s of each other%s",
+                 (int)from, (int)w->layers - 1, shown(bound, last), start);
+        return say(w, RS_INFO, "conditional_collapse", from, last, message,
+                   "finding conditional says why that is a condition");
+    }
     snprintf(message, sizeof message,
              "collapse is certified: from layer %d on the tokens of every sample are proved to be "
-             "within a tenth of what entered, and behind layer %d within %s of each other%s%s",
-             (int)from, (int)w->layers - 1, shown(bound, last), start,
-             conditional ? ", given the token stds and mixings that the float64 pass met" : "");
+             "within a tenth of what entered, and behind layer %d within %s of each other%s",
+             (int)from, (int)w->layers - 1, shown(bound, last), start);
     return say(w, RS_WARN, "certified_collapse", from, last, message,
                "a skip around the attention, or a λ of table lambda, keeps them apart");
 }
@@ -324,21 +358,15 @@ static rs_status overflow(words *w)
     return say(w, RS_INFO, "bound_overflow", RS_NULL_INT, NAN, message, NULL);
 }
 
-static rs_status margin(words *w)
-{
-    if (w->c->options->rigorous) return RS_OK;
-    return say(w, RS_INFO, "certificate_margin", RS_NULL_INT, 1e-9,
-               "certificates take the float64 pass at its word, with a margin of 1e-9 and, from "
-               "below, of the states' rounding; beyond the first layer of a chain they hang on "
-               "the token stds and mixings it met",
-               "--rigorous bounds every rounding instead");
-}
-
 static rs_status all(words *w)
 {
     RS_TRY(apart(w));
     RS_TRY(collapse(w));
     RS_TRY(each_reason(w, certificate_reason, "no_certificate", "no certificate", NULL));
+    RS_TRY(each_reason(w, condition_reason, "conditional",
+                       "not proved, but true if the exact layers apply the mixing matrices that "
+                       "the float64 pass met",
+                       "columns ..._conditional mark such numbers; --rigorous leaves them out"));
     RS_TRY(vacuous(w));
     RS_TRY(rates(w));
     RS_TRY(each_reason(w, published_reason, "hypothesis_violated",
@@ -346,8 +374,7 @@ static rs_status all(words *w)
                        "the columns still show its number"));
     RS_TRY(each_reason(w, zero_reason, "zero_residual", "no residual", NULL));
     RS_TRY(each_reason(w, finite_reason, "nonfinite_activation", "no numbers", NULL));
-    RS_TRY(overflow(w));
-    return margin(w);
+    return overflow(w);
 }
 
 rs_status rs_certify_findings(rs_result *result, const rs_certified *c, rs_error *err)

@@ -1,11 +1,9 @@
-/* certify_floor.c: which states of a pass are rounding, by probe's rule, and how far the rounding
- * of a state can move its diameter. */
+/* certify_floor.c: which states of a pass are rounding, by probe's rule. */
 #include "collapse/certify_parts.h"
 #include "collapse/probe_gather.h"
 
 #include "base/memory.h"
 
-#include <float.h>
 #include <math.h>
 
 /* The residual behind the mixer is not measured here: it marks nothing by itself. */
@@ -37,10 +35,4 @@ rs_status rs_certify_mark_floor(rs_certify_pass *pass, rs_error *err)
     rs_free(marks);
     rs_free(residuals);
     return status;
-}
-
-/* diameter ≤ √2‖R‖_F, with equality for two tokens. */
-double rs_certify_floor(const rs_certify_state *state)
-{
-    return M_SQRT2 * rs_probe_floor(RS_PRECISION_F64) * state->norm_fro * (1 + 8 * DBL_EPSILON);
 }

@@ -251,6 +251,26 @@ static size_t count_heads(rs_certify_pass *p)
     return p->head_at[(size_t)p->network->n_layers * RS_BRANCHES_MAX] = n;
 }
 
+/* How far an angle of rotary positions may be wrong: of its frequency, of its product with the
+ * position, of sine and cosine and of the rotation itself. */
+static void set_turns(rs_certify_pass *p)
+{
+    static const double OWN = 64, YARN_GAIN = 512; /* units of roundoff */
+    for (int64_t l = 0; l < p->network->n_layers; l++)
+        for (int32_t b = 0; b < p->network->layers[l].n_branches; b++) {
+            const rs_branch *branch = &p->network->layers[l].branches[b];
+            const rs_rope_op *rope = &branch->attention.rope;
+            if (branch->kind != RS_BRANCH_ATTENTION || rope->kind == RS_ROPE_NONE) continue;
+            double rate = rs_rope_angle_rate(rope, 0);
+            double own = (OWN + (rope->law == RS_ROPE_YARN ? YARN_GAIN : 0)) * U;
+            for (int64_t s = 0; s < p->samples; s++) {
+                int64_t n = p->tokens[s], length = rs_rope_own_length(rope, n);
+                double each = length ? rs_rope_angle_rate(rope, length) : rate;
+                rs_pass_branch(p, s, l, b)->turn = n > 1 ? (double)(n - 1) * each + own : own;
+            }
+        }
+}
+
 static rs_status open_pass(rs_certify_pass **out, const rs_network *network,
                            const rs_probe_inputs *inputs, rs_error *err)
 {
@@ -274,6 +294,7 @@ static rs_status open_pass(rs_certify_pass **out, const rs_network *network,
         return rs_fail_memory(err, "certificates", heads * sizeof *p->heads);
     for (int64_t s = 0; s < inputs->samples; s++)
         p->tokens[s] = inputs->begin[s + 1] - inputs->begin[s];
+    set_turns(p);
     return RS_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "collapse/certify_gather.h"
+#include "collapse/lambda_span.h"
 #include "model/dense_matrix.h"
 
 #include <float.h>
@@ -194,10 +195,12 @@ static void no_row(rs_lambda_row *row, double lambda)
                            .consensus = NAN};
 }
 
+/* What is proved: nothing where a hypothesis fails. */
 static double demand(const rs_lambda_number *n, const char **failed)
 {
-    if (failed && !n->valid) *failed = n->failed_hypothesis;
-    return n->value;
+    if (n->valid) return n->value;
+    *failed = n->failed_hypothesis;
+    return NAN;
 }
 
 static void theorems(rs_lambda_row *row, const rs_certify_lambda *lambda,
@@ -210,7 +213,7 @@ static void theorems(rs_lambda_row *row, const rs_certify_lambda *lambda,
         .kept = lambda->options->kept,
         .layers = 1,
         .row_gain = facts->row_gain,
-        .lipschitz = facts->diversity > 0 ? facts->branch_diversity / facts->diversity : NAN,
+        .lipschitz = facts->diversity > 0 ? rs_up(facts->branch_diversity / facts->diversity) : NAN,
         .published = rs_lambda_published_constant(&w, facts->n, fabs(mixer->scale))};
     rs_lambda_number a = rs_lambda_theorem_a(facts, &wish);
     rs_lambda_number layer = rs_lambda_theorem_a_layer(facts, wish.kept);
@@ -222,9 +225,14 @@ static void theorems(rs_lambda_row *row, const rs_certify_lambda *lambda,
     row->theorem_a_layer = demand(&layer, &row->failed_a_layer);
     row->theorem_b = demand(&second, &row->failed_b);
     row->theorem_d = demand(&fourth, &row->failed_d);
-    if (mixer->before.kind == RS_NORM_NONE) row->failed_d = "a norm before the branch (pre-norm)";
-    row->eq7 = demand(&eq7, &row->failed_eq7);
-    row->published_both = demand(&both, NULL);
+    if (mixer->before.kind == RS_NORM_NONE) {
+        row->failed_d = "a norm before the branch (pre-norm)";
+        row->theorem_d = NAN;
+    }
+    /* published: the number, whether or not it applies */
+    row->eq7 = eq7.value;
+    row->failed_eq7 = eq7.valid ? NULL : eq7.failed_hypothesis;
+    row->published_both = both.value;
 }
 
 /* The half line is found without looking at the value itself; below it a few values, each as costly
@@ -245,6 +253,12 @@ static void add_interval(rs_lambda_row *row, rs_lambda_interval interval)
         row->intervals[row->n_intervals++] = interval;
 }
 
+/* kept·μ(X)/√d, rounded up. */
+static double wanted(rs_lambda_value input, double kept)
+{
+    return rs_up(kept * rs_up(input.value + input.error));
+}
+
 /* All λ: the two half lines, and what a few values say of what lies between them. */
 static rs_status partition(rs_lambda_row *row, const rs_lambda_arcs *arcs, rs_lambda_set *set,
                            double kept, rs_error *err)
@@ -252,12 +266,12 @@ static rs_status partition(rs_lambda_row *row, const rs_lambda_arcs *arcs, rs_la
     rs_lambda_value input = rs_lambda_input_value(arcs);
     double above = row->certified, below = row->certified_negative;
     bool closed = below < above;
-    rs_lambda_search search = {kept * (input.value + input.error),
+    rs_lambda_search search = {wanted(input, kept),
                                closed && isfinite(below) ? below : (double)-INFINITY,
                                closed && isfinite(above) ? above : (double)INFINITY,
                                PARTITION_TOLERANCE,
                                PARTITION_MOST,
-                               kept * (input.value - input.error)};
+                               rs_down(kept * rs_down(input.value - input.error))};
     RS_TRY(rs_lambda_set_find(set, arcs, &search, err));
     row->intervals = rs_malloc(set->n + 2, sizeof *row->intervals);
     if (!row->intervals) return rs_fail_memory(err, "intervals of λ", 0);
@@ -271,21 +285,36 @@ static rs_status partition(rs_lambda_row *row, const rs_lambda_arcs *arcs, rs_la
     return RS_OK;
 }
 
+/* known: the spread that enters is more than twice its own error. */
+static void set_kept_now(rs_lambda_row *row, double share, double error, bool known)
+{
+    bool told = known && isfinite(share) && isfinite(error) && error >= 0;
+    row->kept_now = told ? share : NAN;
+    row->kept_now_error = told ? error : NAN;
+    if (told) return;
+    row->failed_kept = known ? "rounding may be larger than any double"
+                             : "the spread that enters is no more than twice its own rounding";
+}
+
 static rs_status with_norm(rs_lambda_row *row, const rs_lambda_arcs *arcs, rs_lambda_set *set,
                            double kept, rs_error *err)
 {
     rs_lambda_value input = rs_lambda_input_value(arcs);
-    double target = kept * (input.value + input.error);
+    double target = wanted(input, kept);
     rs_lambda_half_lines half = rs_lambda_half_line_set(arcs, target, 1e-6);
     rs_lambda_value now = rs_lambda_value_at(arcs, row->lambda);
     row->certified = isfinite(half.positive) ? half.positive : NAN;
     row->certified_negative = isfinite(half.negative) ? half.negative : NAN;
-    row->kept_now = now.value / input.value;
-    row->kept_now_error = (now.error + row->kept_now * input.error) / (input.value - input.error);
+    double share = now.value / input.value;
+    double error = (now.error + share * input.error) / (input.value - input.error);
+    set_kept_now(row, share, error * (1 + 8 * DBL_EPSILON) + 4 * DBL_EPSILON * share,
+                 input.value > 2 * input.error);
+    if (isnan(row->certified)) row->failed_certified = "no half line of λ was found certain";
     /* from the half line downwards, while the whole of the next stretch is certain */
     for (int i = 0; i < SEARCH_STRETCHES && row->certified > 0.05; i++) {
         double below = 0.6 * row->certified;
-        rs_lambda_search search = {target, below, row->certified, SEARCH_TOLERANCE, SEARCH_MOST, 0};
+        rs_lambda_search search = {target,           below,       row->certified,
+                                   SEARCH_TOLERANCE, SEARCH_MOST, NAN};
         RS_TRY(rs_lambda_set_find(set, arcs, &search, err));
         if (isnan(set->all_above) || !(set->all_above < row->certified)) break;
         row->certified = set->all_above;
@@ -311,10 +340,14 @@ static rs_status exact_partition(rs_lambda_row *row, const rs_lambda_quadratic *
     return RS_OK;
 }
 
+static const char beyond_text[] =
+    "the branch is beyond any double times the tokens: nothing is known";
+
 static void without_norm(rs_lambda_row *row, const rs_lambda_quadratic *q)
 {
     row->certified = isnan(q->high) ? 0 : isfinite(q->high) ? q->high : NAN;
-    row->certified_negative = isnan(q->low) ? 0 : q->low;
+    row->certified_negative = isnan(q->low) ? 0 : isfinite(q->low) ? q->low : NAN;
+    if (isnan(row->certified)) row->failed_certified = beyond_text;
 }
 
 /* μ(λX + O)/μ(X) from the sum itself, where the polynomial of λ would cancel. Its error: R is a
@@ -344,9 +377,7 @@ static void kept_by_sum(rs_lambda_row *row, const rs_lambda_layer *layer)
     double error = roundoff * (fabs(row->lambda) * sqrt(inputs) + sqrt(branches)) + kept * own;
     error += sqrt((double)layer->n) * layer->branch_error;
     error = error / least + rs_gamma((double)(layer->n * layer->d) + 8) * kept;
-    bool known = least > 0 && before > 1e-280 && isfinite(kept) && isfinite(error);
-    row->kept_now = known ? kept : NAN;
-    row->kept_now_error = known ? error : NAN;
+    set_kept_now(row, kept, error, sqrt(before) > 2 * own && before > 1e-280);
 }
 
 /* The sum alone, known to branch_error: R lengthens nothing, so that μ is off by √n of it at most,
@@ -359,12 +390,12 @@ static rs_status exact_set(rs_lambda_quadratic *out, const rs_lambda_layer *laye
     /* √n ε/μ(X); diversity, μ(X)/√(nd), is rounded down */
     double off = layer->branch_error / (facts->diversity * sqrt((double)layer->d)) * (1 + 0x1p-40);
     rs_lambda_quadratic lower;
-    RS_TRY(rs_lambda_quadratic_set(&lower, layer, fmax(kept - off, 0), err));
+    RS_TRY(rs_lambda_quadratic_set(&lower, layer, fmax(rs_down(kept - off), 0), err));
     if (!isfinite(off)) { /* nothing is known */
         out->low = -(double)INFINITY;
         out->high = INFINITY;
     } else {
-        RS_TRY(rs_lambda_quadratic_set(out, layer, kept + off, err));
+        RS_TRY(rs_lambda_quadratic_set(out, layer, rs_up(kept + off), err));
     }
     out->fails_low = lower.fails_low;
     out->fails_high = lower.fails_high;
@@ -389,7 +420,7 @@ static rs_status one(rs_lambda_row *row, const rs_certify_lambda *lambda, rs_lam
     if (layer->norm.kind != RS_LAMBDA_NO_NORM)
         row->failed_exact = "no norm after the sum (pre-norm)";
     else if (isinf(quadratic.low) || isinf(quadratic.high))
-        row->failed_exact = "the branch is beyond any double times the tokens: nothing is known";
+        row->failed_exact = beyond_text;
     theorems(row, lambda, &facts, mixer, l);
     if (layer->norm.kind == RS_LAMBDA_NO_NORM) {
         without_norm(row, &quadratic);
@@ -400,41 +431,45 @@ static rs_status one(rs_lambda_row *row, const rs_certify_lambda *lambda, rs_lam
     return with_norm(row, arcs, set, kept, err);
 }
 
-/* How far rows of the exact branch, from the tapped state, may be from those of the pass (C9).
- * Infinite: not known, behind QK-norm and the like. Only with --rigorous. */
-static double branch_error(const rs_certify_gather *g, int64_t s, int32_t l, int32_t b)
+/* How far rows of the exact branch, its scale included, from the tapped state, may be from those of
+ * the pass (C9). */
+static rs_status branch_error(double *error, rs_lambda_row *row, const rs_certify_gather *g,
+                              int64_t s, int32_t l, int32_t b, rs_error *err)
 {
     const rs_branch *branch = &g->network->layers[l].branches[b];
     const rs_branch_norms *norms = &g->norms->layers[l].branches[b];
-    const rs_certify_branch *seen = rs_pass_branch(g->pass, g->batch.first + s, l, b);
-    double off = 0, low, *slack;
-    if (!g->options->rigorous || rs_batch_rows(g, s) < 1) return 0;
-    if (branch->before.kind != RS_NORM_NONE) {
-        rs_norm_site site = {norms->before.largest, norms->before.bias, seen->before_std,
-                             seen->longest_read, branch->before.dim};
-        off = rs_deviation_norm(&low, &site, 0);
-    }
-    rs_op_site site = {.longest = seen->longest_op_in,
-                       .deviation = off,
-                       .diameter = 2 * seen->longest_op_in,
-                       .dim = branch->attention.q.in,
-                       .tokens = rs_batch_rows(g, s)};
-    slack = rs_malloc((size_t)norms->n_heads, sizeof *slack);
-    if (!slack || !isfinite(off)) {
-        rs_free(slack);
-        return INFINITY;
-    }
-    off = rs_deviation_attention(slack, &branch->attention, norms, &site);
+    rs_exact_branch at = {branch, norms, rs_pass_branch(g->pass, g->batch.first + s, l, b),
+                          rs_batch_rows(g, s)};
+    double *slack = rs_malloc((size_t)norms->n_heads, sizeof *slack);
+    if (!slack) return rs_fail_memory(err, "table lambda", 0);
+    double off = rs_exact_added(slack, &row->condition, &at);
     rs_free(slack);
-    double longest = seen->longest_op_out;
-    if (branch->inside.kind != RS_NORM_NONE) {
-        rs_norm_site inside = {norms->inside.largest, norms->inside.bias, seen->inside_std, longest,
-                               branch->inside.dim};
-        off = rs_deviation_norm(&low, &inside, off);
-        longest = norms->inside.largest * sqrt((double)branch->inside.dim) + norms->inside.bias;
-    }
     /* the scale's own rounding */
-    return fabs(branch->scale) * (off + 4 * DBL_EPSILON * longest) * (1 + 8 * DBL_EPSILON);
+    *error = fabs(branch->scale) * (off + 4 * DBL_EPSILON * rs_exact_longest(&at)) *
+             (1 + 8 * DBL_EPSILON);
+    return RS_OK;
+}
+
+/* --rigorous: what hangs on a condition is left out, for that reason. */
+static void leave_out(rs_lambda_row *row)
+{
+    double *const values[] = {&row->exact_low, &row->exact_high,      &row->certified,
+                              &row->kept_now,  &row->kept_now_error,  &row->certified_negative,
+                              &row->theorem_a, &row->theorem_a_layer, &row->theorem_b,
+                              &row->theorem_d};
+    const char **const reasons[] = {&row->failed_exact,    &row->failed_a, &row->failed_kept,
+                                    &row->failed_a_layer,  &row->failed_b, &row->failed_d,
+                                    &row->failed_certified};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        *values[i] = NAN;
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        *reasons[i] = row->condition;
+    for (size_t i = 0; i < row->n_intervals; i++)
+        row->intervals[i].answer = RS_LAMBDA_UNKNOWN;
+    if (!row->n_intervals) return;
+    row->intervals[0] =
+        (rs_lambda_interval){-(double)INFINITY, (double)INFINITY, RS_LAMBDA_UNKNOWN};
+    row->n_intervals = 1;
 }
 
 rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, rs_error *err)
@@ -461,18 +496,19 @@ rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, r
                                  .d = d,
                                  .input_ld = d,
                                  .branch_ld = d,
-                                 .norm = norm,
-                                 .branch_error = branch_error(g, s, l, b)};
+                                 .norm = norm};
         rs_lambda_row *row = &lambda->rows[(g->batch.first + s) * lambda->network->n_layers + l];
         rs_error error = {0};
         no_row(row, mixer->skip);
-        if (isinf(given.branch_error)) given.branch_error = 0, row->conditional = true;
         const rs_certify_state *in = rs_pass_state(g->pass, g->batch.first + s, l);
         if (given.n < 2 || !in->finite || in->equal) continue;
         int thread = omp_get_thread_num();
-        rs_status status =
-            one(row, lambda, &given, mixer, l, lambda->arcs[thread], &lambda->sets[thread], &error);
+        rs_status status = branch_error(&given.branch_error, row, g, s, l, b, &error);
+        if (status == RS_OK)
+            status = one(row, lambda, &given, mixer, l, lambda->arcs[thread], &lambda->sets[thread],
+                         &error);
         if (status == RS_OK) status = rs_consensus_row(row, g, &given, mixer, s, l, &error);
+        if (status == RS_OK && row->condition && lambda->options->rigorous) leave_out(row);
         /* A branch that is not finite: no row, and the findings of the pass say where. */
         if (status == RS_E_INPUT_FORMAT)
             no_row(row, mixer->skip);
@@ -484,6 +520,32 @@ rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, r
 }
 
 /* ---- the over-smoothing factor ---- */
+
+/* Lower bounds of what the exact rows' two norms divide by, from the tapped state on (C9). */
+static void exact_stds(double *std1, double *std2, double *slack, const char **condition,
+                       const rs_certify_lambda *lambda, const rs_certify_pass *pass, int64_t s,
+                       int32_t l)
+{
+    const rs_branch *mixer = &lambda->network->layers[l].branches[0], *mlp = mixer + 1;
+    const rs_branch_norms *a = &lambda->norms->layers[l].branches[0], *m = a + 1;
+    const rs_certify_branch *first = rs_pass_branch(pass, s, l, 0), *second = first + 1;
+    rs_exact_branch at = {mixer, a, first, pass->tokens[s]}, last = {mlp, m, second, at.tokens};
+    double off = rs_exact_added(slack, condition, &at);
+    off = rs_deviation_sum(mixer->skip, 0, first->longest_in, mixer->scale, off,
+                           rs_exact_longest(&at));
+    off = rs_exact_norm(std1, &mixer->after, &a->after, first->after_std, first->longest_sum, off);
+    double longest = second->longest_op_in * (1 + 1e-9) + off;
+    rs_op_site site = {.longest = longest,
+                       .deviation = off,
+                       .diameter = 2 * longest,
+                       .dim = mlp->mlp.up.in,
+                       .tokens = at.tokens};
+    double lipschitz = rs_mlp_lipschitz(&m->mlp, longest, &rs_bounds_exact);
+    double inner = rs_deviation_mlp(&mlp->mlp, m, &site, lipschitz, &rs_bounds_exact);
+    off = rs_deviation_sum(mlp->skip, off, second->longest_in, mlp->scale, inner,
+                           rs_exact_longest(&last));
+    rs_exact_norm(std2, &mlp->after, &m->after, second->after_std, second->longest_sum, off);
+}
 
 static void smoothing(rs_lambda_row *row, const rs_certify_lambda *lambda,
                       const rs_certify_pass *pass, int64_t s, int32_t l, double *mixing)
@@ -499,8 +561,11 @@ static void smoothing(rs_lambda_row *row, const rs_certify_lambda *lambda,
     const rs_attention_op *op = &mixer->attention;
     bool bare = mixer->before.kind == RS_NORM_NONE && mixer->inside.kind == RS_NORM_NONE &&
                 mlp->before.kind == RS_NORM_NONE && mlp->inside.kind == RS_NORM_NONE;
-    for (int32_t h = 0; h < a->n_heads; h++)
-        mixing[h] = heads[h].centred;
+    double *norms = mixing + a->n_heads, *slack = norms + a->n_heads, std1, std2;
+    const char *condition = NULL;
+    exact_stds(&std1, &std2, slack, &condition, lambda, pass, s, l);
+    for (int32_t h = 0; h < a->n_heads; h++) /* rows of P, and with them RP, are off by slack */
+        mixing[h] = heads[h].centred + sqrt((double)pass->tokens[s]) * slack[h] * (1 + 1e-12);
     double slope = rs_bounds_exact.lipschitz[mlp->mlp.activation];
     rs_lambda_block block = {
         .post_norm = bare && mixer->after.kind != RS_NORM_NONE && mlp->after.kind != RS_NORM_NONE,
@@ -516,27 +581,26 @@ static void smoothing(rs_lambda_row *row, const rs_certify_lambda *lambda,
         .gain1 = a->after.largest,
         .gain2 = m->after.largest,
         .unit_gains = a->after.plain && m->after.plain,
-        .std1 = rs_pass_branch(pass, s, l, 0)->after_std,
-        .std2 = rs_pass_branch(pass, s, l, 1)->after_std,
+        .std1 = std1,
+        .std2 = std2,
         .skip_mixer = mixer->skip,
         .skip_mlp = mlp->skip,
         .scale_mixer = mixer->scale,
         .scale_mlp = mlp->scale};
-    double *norms = mixing + a->n_heads;
     for (int32_t h = 0; h < a->n_heads; h++)
         norms[h] = a->heads[h].w.two;
     block.head_norm = norms;
     rs_lambda_number v = rs_lambda_over_smoothing(&block);
     rs_lambda_number published = rs_lambda_over_smoothing_published(&block);
-    row->smoothing = v.valid ? v.value : NAN;
+    row->smoothing = v.valid && !condition ? v.value : NAN;
     row->smoothing_published = published.value;
-    row->failed_smoothing = v.valid ? NULL : v.failed_hypothesis;
+    row->failed_smoothing = condition ? condition : v.valid ? NULL : v.failed_hypothesis;
 }
 
 rs_status rs_certify_lambda_finish(rs_certify_lambda *lambda, const rs_certify_pass *pass,
                                    rs_error *err)
 {
-    size_t heads = 2 * all_heads(lambda->network);
+    size_t heads = 3 * all_heads(lambda->network);
     double *mixing = rs_malloc(heads, sizeof *mixing);
     if (!mixing) return rs_fail_memory(err, "table lambda", heads * sizeof *mixing);
     for (int64_t s = 0; s < lambda->samples; s++)

@@ -9,13 +9,14 @@
 /* One mixer on one sample; NaN: nothing is known or it does not apply. */
 typedef struct rs_lambda_row {
     bool told, at_floor;          /* at_floor: the spread that enters is rounding */
-    bool conditional;             /* the rounding of the branch could not be bounded */
+    const char *condition;        /* why the pass's mixings are taken as they are; NULL: proved */
     double lambda;                /* the model's own */
     double exact_low, exact_high; /* of the sum, before any norm: certified for all λ outside */
     double worst, worst_kept;     /* λ at which the sum keeps least of μ, and the fraction */
     double certified, certified_negative; /* half lines with the norm of the sum, or as above */
     double kept_now, kept_now_error;      /* μ behind the mixer over μ before it, at the own λ */
     double theorem_a, theorem_a_layer, theorem_b, theorem_d, eq7, published_both;
+    const char *failed_kept, *failed_certified;
     const char *failed_exact, *failed_a, *failed_a_layer, *failed_b, *failed_d, *failed_eq7;
     double gain, smoothing, smoothing_published, consensus;
     const char *failed_consensus, *failed_smoothing;
@@ -37,6 +38,7 @@ double rs_certify_lambda_kept(const rs_certify_lambda *lambda);
 /* certify_lambda_table.c */
 rs_status rs_certify_lambda_table(rs_result *result, const rs_certify_lambda *lambda,
                                   rs_error *err);
+/* certify_lambda_findings.c */
 rs_status rs_certify_lambda_findings(rs_result *result, const rs_certify_lambda *lambda,
                                      rs_error *err);
 

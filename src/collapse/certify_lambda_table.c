@@ -9,34 +9,52 @@ enum {
     SAMPLE,
     LAYER,
     EXACT_LOW,
+    EXACT_LOW_CONDITIONAL,
     EXACT_HIGH,
+    EXACT_HIGH_CONDITIONAL,
     WORST,
     WORST_KEPT,
     EXACT_FAILED,
     CERTIFIED,
+    CERTIFIED_CONDITIONAL,
     CERTIFIED_NEGATIVE,
+    CERTIFIED_NEGATIVE_CONDITIONAL,
+    CERTIFIED_FAILED,
     OWN,
     KEPT_NOW,
     KEPT_NOW_ERROR,
+    KEPT_NOW_ERROR_CONDITIONAL,
+    KEPT_NOW_FAILED,
     THEOREM_A,
+    THEOREM_A_CONDITIONAL,
     THEOREM_A_FAILED,
     THEOREM_A_LAYER,
+    THEOREM_A_LAYER_CONDITIONAL,
     THEOREM_A_LAYER_FAILED,
     THEOREM_B,
+    THEOREM_B_CONDITIONAL,
     THEOREM_B_FAILED,
     THEOREM_D,
+    THEOREM_D_CONDITIONAL,
     THEOREM_D_FAILED,
     PUBLISHED_BOTH,
     EQ7,
     EQ7_FAILED,
     GAIN,
+    GAIN_CONDITIONAL,
     CONSENSUS,
     CONSENSUS_FAILED,
     SMOOTHING,
+    SMOOTHING_CONDITIONAL,
     SMOOTHING_PUBLISHED,
     SMOOTHING_FAILED,
     COLUMNS
 };
+
+#define CONDITIONAL_COLUMN(name)                                                                   \
+    RS_BOOL_COLUMN(name "_conditional", "certified",                                               \
+                   name " holds if the exact layer applies the mixing matrices that the float64 "  \
+                        "pass met, and is not proved")
 
 static const rs_column columns[COLUMNS] = {
     [SAMPLE] = {.name = "sample", .type = RS_COLUMN_INT, .formula = "from 0"},
@@ -46,7 +64,9 @@ static const rs_column columns[COLUMNS] = {
                        "without the norm of the sum: every λ ≤ this keeps the wanted fraction of "
                        "μ(X); null with lambda_exact_high and no reason beside them: every λ "
                        "does (L1)"),
+    [EXACT_LOW_CONDITIONAL] = CONDITIONAL_COLUMN("lambda_exact_low"),
     [EXACT_HIGH] = RS_REAL_COLUMN("lambda_exact_high", "certified", "and every λ ≥ this"),
+    [EXACT_HIGH_CONDITIONAL] = CONDITIONAL_COLUMN("lambda_exact_high"),
     [WORST] = RS_REAL_COLUMN("lambda_worst", "measured",
                              "−β/α: the λ at which the sum, before any norm, keeps least of μ(X)"),
     [WORST_KEPT] = RS_REAL_COLUMN("worst_kept", "measured", "and the fraction that it keeps there"),
@@ -59,30 +79,41 @@ static const rs_column columns[COLUMNS] = {
         RS_REAL_COLUMN("lambda_certified", "certified",
                        "with the norm of the sum: every λ ≥ this keeps the wanted fraction (L3); "
                        "models without one: lambda_exact_high"),
+    [CERTIFIED_CONDITIONAL] = CONDITIONAL_COLUMN("lambda_certified"),
     [CERTIFIED_NEGATIVE] =
         RS_REAL_COLUMN("lambda_certified_negative", "certified", "and every λ ≤ this"),
+    [CERTIFIED_NEGATIVE_CONDITIONAL] = CONDITIONAL_COLUMN("lambda_certified_negative"),
+    [CERTIFIED_FAILED] =
+        RS_TEXT_COLUMN("lambda_certified_failed", "certified", "why there is no lambda_certified"),
     [OWN] = RS_REAL_COLUMN("lambda", "measured", "the skip strength that the model has"),
     [KEPT_NOW] = RS_REAL_COLUMN("kept_now", "measured",
                                 "μ behind the mixer over μ before it, at the model's own λ"),
     [KEPT_NOW_ERROR] =
         RS_REAL_COLUMN("kept_now_error", "certified", "|kept_now − truth| is at most this"),
+    [KEPT_NOW_ERROR_CONDITIONAL] = CONDITIONAL_COLUMN("kept_now_error"),
+    [KEPT_NOW_FAILED] = RS_TEXT_COLUMN("kept_now_failed", "certified",
+                                       "why kept_now and kept_now_error are not known"),
     [THEOREM_A] =
         RS_REAL_COLUMN("demanded_by_theorem_a", "certified", "|λ| from there on suffices (L6)"),
+    [THEOREM_A_CONDITIONAL] = CONDITIONAL_COLUMN("demanded_by_theorem_a"),
     [THEOREM_A_FAILED] =
         RS_TEXT_COLUMN("theorem_a_failed", "certified", "hypothesis that fails here"),
     [THEOREM_A_LAYER] = RS_REAL_COLUMN(
         "demanded_by_theorem_a_layer", "certified",
         "with any gain, bias and epsilon, for one layer: every λ of at least this size keeps A of "
         "μ(X) (L7)"),
+    [THEOREM_A_LAYER_CONDITIONAL] = CONDITIONAL_COLUMN("demanded_by_theorem_a_layer"),
     [THEOREM_A_LAYER_FAILED] =
         RS_TEXT_COLUMN("theorem_a_layer_failed", "certified", "hypothesis that fails here"),
     [THEOREM_B] = RS_REAL_COLUMN("demanded_by_theorem_b", "certified", "L8"),
+    [THEOREM_B_CONDITIONAL] = CONDITIONAL_COLUMN("demanded_by_theorem_b"),
     [THEOREM_B_FAILED] =
         RS_TEXT_COLUMN("theorem_b_failed", "certified", "hypothesis that fails here"),
     [THEOREM_D] =
         RS_REAL_COLUMN("demanded_by_theorem_d", "certified",
                        "pre-norm blocks: of the row-normalised μ, at every depth of a stack whose "
                        "branches are no longer than this one on this input (L9)"),
+    [THEOREM_D_CONDITIONAL] = CONDITIONAL_COLUMN("demanded_by_theorem_d"),
     [THEOREM_D_FAILED] =
         RS_TEXT_COLUMN("theorem_d_failed", "certified", "hypothesis that fails here"),
     [PUBLISHED_BOTH] = RS_REAL_COLUMN("demanded_by_eq7_and_input", "published",
@@ -92,6 +123,7 @@ static const rs_column columns[COLUMNS] = {
     [EQ7_FAILED] = RS_TEXT_COLUMN("eq7_failed", "published", "hypothesis that fails here"),
     [GAIN] = RS_REAL_COLUMN("weights_only_gain", "certified",
                             "c: ‖o_i‖ ≤ c√d for every input, from the weights alone (L12)"),
+    [GAIN_CONDITIONAL] = CONDITIONAL_COLUMN("weights_only_gain"),
     [CONSENSUS] = RS_REAL_COLUMN("consensus_multiplier", "predicted",
                                  "below 1 collapse attracts locally (L17)"),
     [CONSENSUS_FAILED] =
@@ -100,6 +132,7 @@ static const rs_column columns[COLUMNS] = {
         RS_REAL_COLUMN("over_smoothing_v", "certified",
                        "μ behind the block ≤ v μ before it, with gains, Lipschitz constant and "
                        "scales as they are (L18)"),
+    [SMOOTHING_CONDITIONAL] = CONDITIONAL_COLUMN("over_smoothing_v"),
     [SMOOTHING_PUBLISHED] = RS_REAL_COLUMN("over_smoothing_published", "published",
                                            "v as published: ReLU, gains and skips 1"),
     [SMOOTHING_FAILED] =
@@ -109,6 +142,9 @@ static const rs_column columns[COLUMNS] = {
 static rs_status add_row(rs_table *t, int64_t s, int32_t l, const rs_lambda_row *r, rs_error *err)
 {
     size_t row;
+    const size_t twins[] = {CERTIFIED,       CERTIFIED_NEGATIVE, KEPT_NOW_ERROR, THEOREM_A,
+                            THEOREM_A_LAYER, THEOREM_B,          THEOREM_D};
+    bool conditional = r->condition != NULL;
     const struct {
         size_t column;
         double value;
@@ -135,6 +171,8 @@ static rs_status add_row(rs_table *t, int64_t s, int32_t l, const rs_lambda_row 
         size_t column;
         const char *text;
     } texts[] = {{EXACT_FAILED, r->failed_exact},
+                 {CERTIFIED_FAILED, r->failed_certified},
+                 {KEPT_NOW_FAILED, r->failed_kept},
                  {THEOREM_A_FAILED, r->failed_a},
                  {THEOREM_A_LAYER_FAILED, r->failed_a_layer},
                  {THEOREM_B_FAILED, r->failed_b},
@@ -147,6 +185,14 @@ static rs_status add_row(rs_table *t, int64_t s, int32_t l, const rs_lambda_row 
     rs_table_set_int(t, row, LAYER, l);
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
         rs_table_set_real(t, row, reals[i].column, reals[i].value);
+    for (size_t i = 0; i < sizeof twins / sizeof *twins; i++)
+        if (isfinite(rs_table_real(t, row, twins[i])))
+            rs_table_set_bool(t, row, twins[i] + 1, conditional);
+    /* null without a reason is an answer, too: every λ */
+    rs_table_set_bool(t, row, EXACT_LOW_CONDITIONAL, conditional);
+    rs_table_set_bool(t, row, EXACT_HIGH_CONDITIONAL, conditional);
+    if (isfinite(r->gain)) rs_table_set_bool(t, row, GAIN_CONDITIONAL, false);
+    if (isfinite(r->smoothing)) rs_table_set_bool(t, row, SMOOTHING_CONDITIONAL, false);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         RS_TRY(rs_table_set_text(t, row, texts[i].column, texts[i].text, err));
     return RS_OK;
@@ -165,6 +211,7 @@ static rs_status add_intervals(rs_table *t, int64_t s, int32_t l, const rs_lambd
         if (isfinite(r->intervals[i].low)) rs_table_set_real(t, row, 2, r->intervals[i].low);
         if (isfinite(r->intervals[i].high)) rs_table_set_real(t, row, 3, r->intervals[i].high);
         RS_TRY(rs_table_set_text(t, row, 4, answers[r->intervals[i].answer], err));
+        rs_table_set_bool(t, row, 5, r->condition && r->intervals[i].answer != RS_LAMBDA_UNKNOWN);
     }
     return RS_OK;
 }
@@ -179,6 +226,7 @@ static rs_status intervals_table(rs_result *result, const rs_certify_lambda *lam
         RS_TEXT_COLUMN("answer", "certified",
                        "yes: every λ of the interval keeps the wanted fraction; no: none does; "
                        "unknown: rounding or a limit on the search left it open (L1, L3 to L5)"),
+        CONDITIONAL_COLUMN("answer"),
     };
     rs_table *t;
     RS_TRY(rs_result_add_table(
@@ -209,78 +257,4 @@ rs_status rs_certify_lambda_table(rs_result *result, const rs_certify_lambda *la
             if (row->told) RS_TRY(add_row(t, s, l, row, err));
         }
     return intervals_table(result, lambda, err);
-}
-
-static rs_status say_conditional(rs_result *result, int64_t cases, int64_t rows, rs_error *err)
-{
-    char message[240];
-    snprintf(message, sizeof message,
-             "in %lld of %lld cases tables lambda and intervals take what the branch added as the "
-             "float64 pass gave it: its rounding is not bounded there (QK-norm, distance biases)",
-             (long long)cases, (long long)rows);
-    rs_finding f = {.severity = RS_INFO,
-                    .code = "lambda_conditional",
-                    .layer = RS_NULL_INT,
-                    .head = RS_NULL_INT,
-                    .value = (double)cases,
-                    .threshold = 0,
-                    .message = message,
-                    .table = "lambda"};
-    return rs_result_add_finding(result, &f, err);
-}
-
-/* The layer that needs most, over all samples; and whether its own λ is enough everywhere. */
-rs_status rs_certify_lambda_findings(rs_result *result, const rs_certify_lambda *lambda,
-                                     rs_error *err)
-{
-    int32_t layers = rs_certify_lambda_network(lambda)->n_layers, worst_layer = -1,
-            short_layer = -1;
-    double worst = -INFINITY, least_kept = INFINITY, kept = rs_certify_lambda_kept(lambda);
-    int64_t rows = 0, enough = 0, unknown = 0, conditional = 0;
-    for (int64_t s = 0; s < rs_certify_lambda_samples(lambda); s++)
-        for (int32_t l = 0; l < layers; l++) {
-            const rs_lambda_row *r = rs_certify_lambda_row(lambda, s, l);
-            if (!r->told || r->at_floor) continue;
-            rows++;
-            conditional += r->conditional;
-            if (!isfinite(r->certified))
-                unknown++;
-            else if (r->certified > worst)
-                worst = r->certified, worst_layer = l;
-            if (r->lambda >= r->certified || r->lambda <= r->certified_negative ||
-                r->kept_now - r->kept_now_error >= kept)
-                enough++;
-            /* a sum that drowns in the rounding of what is added says nothing */
-            if (r->kept_now < least_kept && !(r->kept_now_error > 0.5 * r->kept_now))
-                least_kept = r->kept_now, short_layer = l;
-        }
-    if (!rows) return RS_OK;
-    char message[600];
-    int used = snprintf(message, sizeof message,
-                        "to keep %.3g of the tokens' spread in every mixer, ", kept);
-    if (worst_layer >= 0)
-        used += snprintf(message + used, sizeof message - (size_t)used,
-                         "a skip of λ >= %.4g is proved enough for every layer and sample%s (layer "
-                         "%d needs most)",
-                         worst, unknown ? " for which one was found" : "", (int)worst_layer);
-    else
-        used += snprintf(message + used, sizeof message - (size_t)used,
-                         "no skip strength was found that is proved enough");
-    used += snprintf(message + used, sizeof message - (size_t)used,
-                     "; as it is, the model's own λ is proved enough in %lld of %lld cases",
-                     (long long)enough, (long long)rows);
-    if (short_layer >= 0)
-        snprintf(message + used, sizeof message - (size_t)used, ", and layer %d keeps least: %.3g",
-                 (int)short_layer, least_kept);
-    if (conditional) RS_TRY(say_conditional(result, conditional, rows, err));
-    rs_finding f = {.severity = RS_INFO,
-                    .code = "lambda_summary",
-                    .layer = worst_layer >= 0 ? worst_layer : RS_NULL_INT,
-                    .head = RS_NULL_INT,
-                    .value = worst_layer >= 0 ? worst : NAN,
-                    .threshold = NAN,
-                    .message = message,
-                    .hint = "--lambda X tries another; --kept A asks for another fraction",
-                    .table = "lambda"};
-    return rs_result_add_finding(result, &f, err);
 }

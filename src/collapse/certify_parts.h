@@ -25,7 +25,7 @@ typedef struct rs_published_row {
 } rs_published_row;
 void rs_certify_published(rs_published_row *out, const rs_certify_pass *pass,
                           const rs_weight_norms *norms, int64_t s, rs_head_sums *heads,
-                          const rs_chain_options *options);
+                          double *slack, const rs_chain_options *options);
 
 /* certify_rate.c: how fast the tokens of a sample draw together in a layer, and by which law. */
 typedef struct rs_rate {

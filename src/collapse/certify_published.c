@@ -144,9 +144,18 @@ static double log_of_measured(const rs_certify_pass *pass, int64_t s, int32_t l)
     return log10(state->residual_1inf * (1 + rs_gamma(8 * count)) + 1e-150) + 1e-12;
 }
 
+/* The exact layer's largest range_j E_ij from the computed one: what each logit may miss (C9: t is
+ * a quarter of that and slack at least 2t) counts twice, for the entry and for its column's mean.
+ */
+static double exact_range(const rs_certify_head *seen, double slack)
+{
+    if (!(slack < 2)) return NAN; /* t stopped at 1: the range is not known from it */
+    return (seen->range + seen->range_error + 4 * slack) * (1 + 1e-12);
+}
+
 static void recursion(rs_published_row *row, depth *so_far, layer_numbers *n, rs_head_sums *heads,
-                      const rs_certify_pass *pass, int64_t s, int32_t l,
-                      const rs_chain_options *options)
+                      double *slack, const rs_certify_pass *pass, const rs_weight_norms *norms,
+                      int64_t s, int32_t l, const rs_chain_options *options)
 {
     const rs_bound_constants *c = &options->constants;
     double centre = log10(rs_centre_factor(pass->tokens[s] > 1 ? pass->tokens[s] : 2, c)) + 1e-12;
@@ -157,18 +166,21 @@ static void recursion(rs_published_row *row, depth *so_far, layer_numbers *n, rs
     }
     if (shape_fails(&pass->network->layers[l])) return;
     const rs_branch *mixer = rs_layer_mixer(&pass->network->layers[l]);
-    const rs_certify_head *seen =
-        rs_pass_heads(pass, s, l, mixer - pass->network->layers[l].branches);
-    /* a measured range has rounding that is not bounded: then the one that the norms prove */
+    int32_t b = (int32_t)(mixer - pass->network->layers[l].branches);
+    const rs_certify_head *seen = rs_pass_heads(pass, s, l, b);
+    rs_exact_branch at = {mixer, &norms->layers[l].branches[b], rs_pass_branch(pass, s, l, b),
+                          pass->tokens[s]};
+    const char *condition = NULL;
+    if (mixer->scale != 0) rs_exact_added(slack, &condition, &at);
     for (int32_t h = 0; h < n->step.n_heads; h++)
-        heads[h].range = options->rigorous ? NAN : seen[h].range * (1 + 1e-9);
+        heads[h].range = condition ? NAN : exact_range(&seen[h], slack[h]);
     row->log_recursion_layer =
         0.5 * rs_recursion_bound(2 * log_of_measured(pass, s, l), &n->step, c) + centre;
 }
 
 void rs_certify_published(rs_published_row *out, const rs_certify_pass *pass,
                           const rs_weight_norms *norms, int64_t s, rs_head_sums *heads,
-                          const rs_chain_options *options)
+                          double *slack, const rs_chain_options *options)
 {
     const rs_bound_constants *c = &options->constants;
     double first = rs_pass_state(pass, s, 0)->residual_1inf;
@@ -199,6 +211,6 @@ void rs_certify_published(rs_published_row *out, const rs_certify_pass *pass,
         row->log_depth = rs_published_depth(log_of(first), factor, l + 1);
         row->log_layer = rs_published_layer(log_of(in->residual_1inf), n.gamma, n.beta, n.heads,
                                             n.scale, n.lipschitz, c);
-        recursion(row, &so_far, &n, heads, pass, s, l, options);
+        recursion(row, &so_far, &n, heads, slack, pass, norms, s, l, options);
     }
 }

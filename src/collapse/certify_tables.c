@@ -24,14 +24,17 @@ enum {
     RATE_CLASS,
     ENTERING,
     SOURCE,
-    CONDITIONAL,
+    CERTIFIED_CONDITIONAL,
     VACUOUS,
     ONE_STEP,
     LOG_ONE_STEP,
+    ONE_STEP_CONDITIONAL,
     FROM_INPUT,
     LOG_FROM_INPUT,
+    FROM_INPUT_CONDITIONAL,
     LOWER,
     LOG_LOWER,
+    LOWER_CONDITIONAL,
     LOWER_BY,
     CERTIFIED_FAILED,
     RESIDUAL_1INF,
@@ -44,8 +47,10 @@ enum {
     LOG_PUBLISHED_LAYER,
     RECURSION,
     LOG_RECURSION,
+    RECURSION_CONDITIONAL,
     RECURSION_LAYER,
     LOG_RECURSION_LAYER,
+    RECURSION_LAYER_CONDITIONAL,
     RECURSION_FAILED,
     GAMMA_MIN,
     BETA,
@@ -59,6 +64,11 @@ enum {
     RATE_EVIDENCE,
     COLUMNS
 };
+
+#define CONDITIONAL_COLUMN(name)                                                                   \
+    RS_BOOL_COLUMN(name "_conditional", "certified",                                               \
+                   name " holds if the exact layers apply the mixing matrices that the float64 "   \
+                        "pass met, and is not proved (C9)")
 
 static const rs_column bound_columns[COLUMNS] = {
     [SAMPLE] = {.name = "sample", .type = RS_COLUMN_INT, .formula = "from 0"},
@@ -94,27 +104,26 @@ static const rs_column bound_columns[COLUMNS] = {
                 .provenance = "certified",
                 .formula = "certified_diameter starts from the measured state that enters this "
                            "layer"},
-    [CONDITIONAL] =
-        RS_BOOL_COLUMN("conditional", "certified",
-                       "certified_diameter hangs on the stds and mixings that the float64 pass "
-                       "met beyond its first layer (C9)"),
+    [CERTIFIED_CONDITIONAL] = CONDITIONAL_COLUMN("certified_diameter"),
     [VACUOUS] = RS_BOOL_COLUMN("vacuous", "certified",
                                "certified_diameter says no more than the lengths of the tokens do"),
     [ONE_STEP] = RS_REAL_COLUMN("certified_one_layer", "certified",
                                 "bound from the measured state that enters this very layer"),
     [LOG_ONE_STEP] = RS_REAL_COLUMN("log10_certified_one_layer", "certified", NULL),
+    [ONE_STEP_CONDITIONAL] = CONDITIONAL_COLUMN("certified_one_layer"),
     [FROM_INPUT] = RS_REAL_COLUMN("certified_from_input", "certified",
                                   "bound from the measured state that enters layer 0"),
     [LOG_FROM_INPUT] = RS_REAL_COLUMN("log10_certified_from_input", "certified", NULL),
+    [FROM_INPUT_CONDITIONAL] = CONDITIONAL_COLUMN("certified_from_input"),
     [LOWER] = RS_REAL_COLUMN(
         "certified_at_least", "certified",
         "proved lower bound of the diameter, from the measured state that enters this "
         "layer: the tokens stay at least that far apart"),
     [LOG_LOWER] = RS_REAL_COLUMN("log10_certified_at_least", "certified", NULL),
+    [LOWER_CONDITIONAL] = CONDITIONAL_COLUMN("certified_at_least"),
     [LOWER_BY] =
         RS_TEXT_COLUMN("at_least_by", "certified",
-                       "skip: C6; enclosure: the float64 pass with all its rounding bounded "
-                       "(--rigorous)"),
+                       "skip: C6; enclosure: the float64 pass with all its rounding bounded"),
     [CERTIFIED_FAILED] =
         RS_TEXT_COLUMN("certified_failed", "certified", "why there is no certificate"),
     [RESIDUAL_1INF] =
@@ -132,13 +141,15 @@ static const rs_column bound_columns[COLUMNS] = {
     [LOG_PUBLISHED_LAYER] = RS_REAL_COLUMN("log10_published_one_layer", "published", NULL),
     [RECURSION] = RS_REAL_COLUMN(
         "recursion", "certified",
-        "corrected composite-norm recursion from the input, about the mean (C7, C8); "
-        "float64"),
+        "corrected composite-norm recursion from the input, about the mean (C7, C8), rounded up"),
     [LOG_RECURSION] = RS_REAL_COLUMN("log10_recursion", "certified", NULL),
+    [RECURSION_CONDITIONAL] = CONDITIONAL_COLUMN("recursion"),
     [RECURSION_LAYER] =
         RS_REAL_COLUMN("recursion_one_layer", "certified",
-                       "the same for this layer alone, with the measured logit ranges"),
+                       "the same for this layer alone, with the measured logit ranges and what "
+                       "rounding may hide of them"),
     [LOG_RECURSION_LAYER] = RS_REAL_COLUMN("log10_recursion_one_layer", "certified", NULL),
+    [RECURSION_LAYER_CONDITIONAL] = CONDITIONAL_COLUMN("recursion_one_layer"),
     [RECURSION_FAILED] =
         RS_TEXT_COLUMN("recursion_failed", "certified", "why the recursion does not apply"),
     [GAMMA_MIN] =
@@ -179,9 +190,10 @@ static double log_of(double x)
 }
 
 /* A proved bound: its own rounding is upwards, pow's is not. */
-static void set_upper(rs_table *t, size_t row, size_t plain, const rs_certificate *c)
+static void set_upper(rs_table *t, size_t row, size_t plain, size_t twin, const rs_certificate *c)
 {
     if (c->failed) return;
+    rs_table_set_bool(t, row, twin, c->condition != NULL);
     if (c->upper > 0 || c->log_upper == -INFINITY) rs_table_set_real(t, row, plain, c->upper);
     rs_table_set_real(t, row, plain + 1, c->log_upper);
 }
@@ -196,15 +208,15 @@ static rs_status add_certificates(rs_table *t, size_t row, const rs_certify_row 
 {
     const rs_certificate *best = &r->certificate.best, *one = &r->certificate.one_step;
     RS_TRY(rs_table_set_text(t, row, CERTIFIED_FAILED, best->failed, err));
-    set_upper(t, row, CERTIFIED, best);
-    set_upper(t, row, ONE_STEP, one);
-    set_upper(t, row, FROM_INPUT, &r->certificate.from_input);
+    set_upper(t, row, CERTIFIED, CERTIFIED_CONDITIONAL, best);
+    set_upper(t, row, ONE_STEP, ONE_STEP_CONDITIONAL, one);
+    set_upper(t, row, FROM_INPUT, FROM_INPUT_CONDITIONAL, &r->certificate.from_input);
     if (best->failed) return RS_OK;
     rs_table_set_int(t, row, SOURCE, best->source);
-    rs_table_set_bool(t, row, CONDITIONAL, best->conditional);
     rs_table_set_bool(t, row, VACUOUS, vacuous(r));
     if (one->failed) return RS_OK;
     rs_table_set_real(t, row, LOWER, one->lower);
+    rs_table_set_bool(t, row, LOWER_CONDITIONAL, one->condition != NULL);
     rs_table_set_real(t, row, LOG_LOWER, one->log_lower);
     return rs_table_set_text(t, row, LOWER_BY,
                              one->lower > 0 ? one->enclosed ? "enclosure" : "skip" : NULL, err);
@@ -219,6 +231,9 @@ static rs_status add_published(rs_table *t, size_t row, const rs_certify_row *r,
     set_log(t, row, PUBLISHED_LAYER, p->log_layer);
     set_log(t, row, RECURSION, p->log_recursion);
     set_log(t, row, RECURSION_LAYER, p->log_recursion_layer);
+    if (!isnan(p->log_recursion)) rs_table_set_bool(t, row, RECURSION_CONDITIONAL, false);
+    if (!isnan(p->log_recursion_layer))
+        rs_table_set_bool(t, row, RECURSION_LAYER_CONDITIONAL, false);
     RS_TRY(rs_table_set_text(t, row, RECURSION_FAILED, p->recursion_failed, err));
     rs_table_set_real(t, row, GAMMA_MIN, p->gamma_min);
     rs_table_set_real(t, row, BETA, p->beta);
@@ -282,7 +297,8 @@ static const rs_column summary_columns[] = {
     {.name = "at_most",
      .type = RS_COLUMN_REAL,
      .provenance = "certified",
-     .formula = "certified_diameter, the largest over the samples"},
+     .formula = "certified_diameter, the largest over the samples; null where one has none, or one "
+                "that hangs on a condition"},
     {.name = "log10_at_most",
      .type = RS_COLUMN_REAL,
      .provenance = "certified",
@@ -290,7 +306,7 @@ static const rs_column summary_columns[] = {
     {.name = "at_least",
      .type = RS_COLUMN_REAL,
      .provenance = "certified",
-     .formula = "certified_at_least, the least over the samples"},
+     .formula = "certified_at_least, the least over the samples; null likewise"},
     {.name = "tau",
      .type = RS_COLUMN_REAL,
      .provenance = "measured",
@@ -327,16 +343,18 @@ static rs_status summary(rs_result *result, const rs_certified *c, rs_error *err
     for (int32_t l = 0; l < c->network->n_layers; l++) {
         double measured = NAN, log_most = -INFINITY, most = 0, least = INFINITY, tau = NAN;
         size_t row;
-        bool any = false, rounding = false;
+        bool any = false, rounding = false, kept = true; /* kept: every sample has a lower bound */
         for (int64_t s = 0; s < c->samples; s++) {
             const rs_certify_row *r = &c->rows[s * c->network->n_layers + l];
             if (!r->tokens) continue;
             any = true;
             if (!(r->out->diameter <= measured)) rounding = r->out->at_floor;
             measured = fmax(measured, r->out->diameter);
-            log_most = fmax(log_most, r->certificate.best.log_upper);
-            most = fmax(most, r->certificate.best.upper);
-            least = fmin(least, r->certificate.one_step.lower);
+            const rs_certificate *best = &r->certificate.best, *one = &r->certificate.one_step;
+            log_most = fmax(log_most, best->condition ? INFINITY : best->log_upper);
+            most = fmax(most, best->condition ? INFINITY : best->upper);
+            if (one->condition || one->failed) kept = false;
+            least = fmin(least, one->lower);
             tau = fmax(tau, r->tau);
         }
         RS_TRY(rs_table_add_row(t, &row, err));
@@ -346,7 +364,7 @@ static rs_status summary(rs_result *result, const rs_certified *c, rs_error *err
         if (isfinite(measured)) rs_table_set_bool(t, row, 2, rounding);
         rs_table_set_real(t, row, 3, most);
         rs_table_set_real(t, row, 4, log_most);
-        rs_table_set_real(t, row, 5, least);
+        if (kept) rs_table_set_real(t, row, 5, least);
         rs_table_set_real(t, row, 6, tau);
         RS_TRY(rs_table_set_text(t, row, 7, common_rate(c, l), err));
     }
@@ -380,8 +398,8 @@ static rs_status chains(rs_result *result, const rs_certified *c, rs_error *err)
     RS_TRY(
         rs_result_add_table(result, "chains", "Measure until small, then certify",
                             "Certificates from each measured state through all layers behind it; "
-                            "the largest over the samples. Beyond the first layer of a chain "
-                            "column conditional of table bounds applies",
+                            "the largest over the samples. Null where a sample has none that is "
+                            "proved",
                             chain_columns, COUNT(chain_columns), &t, err));
     for (int32_t source = 0; source < layers; source++)
         for (int32_t l = source; l < layers; l++) {

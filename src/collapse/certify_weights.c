@@ -9,6 +9,14 @@
 
 /* ---- the matrices of one branch ---- */
 
+static double largest(const double *x, int64_t n)
+{
+    double most = 0;
+    for (int64_t i = 0; i < n; i++)
+        most = isfinite(x[i]) ? fmax(most, fabs(x[i])) : (double)INFINITY;
+    return most;
+}
+
 typedef struct matrices {
     double *q, *k, *v, *o, *bias, *o_head, *sums;
 } matrices;
@@ -96,6 +104,21 @@ static rs_status one_head(rs_head_norms *out, matrices *m, const rs_attention_op
     return rs_product_bounds(&out->w, m->v, m->o_head, value, op->v.in, op->o.out, err);
 }
 
+/* The largest |bias| by distance of each head. */
+static rs_status distance_biases(rs_branch_norms *out, const rs_attention_op *op, rs_error *err)
+{
+    int64_t width = 2 * op->distance_reach + 1;
+    double *bias;
+    if (!op->distance_bias) return RS_OK;
+    RS_TRY(room(&bias, width, 1, err));
+    for (int32_t h = 0; h < op->heads; h++) {
+        rs_tensor_decode_f64(bias, op->distance_bias, h * width, width);
+        out->heads[h].distance_most = largest(bias, width);
+    }
+    rs_free(bias);
+    return RS_OK;
+}
+
 static rs_status open_attention(matrices *m, const rs_attention_op *op, rs_error *err)
 {
     int64_t most = op->head_dim > op->value_dim ? op->head_dim : op->value_dim;
@@ -123,18 +146,10 @@ static rs_status attention(rs_branch_norms *out, const rs_attention_op *op, rs_e
     for (int32_t h = 0; h < op->heads && status == RS_OK; h++)
         status = one_head(&out->heads[h], &m, op, h, err);
     close_matrices(&m);
-    return status;
+    return status == RS_OK ? distance_biases(out, op, err) : status;
 }
 
 /* ---- MLP ---- */
-
-static double largest(const double *x, int64_t n)
-{
-    double most = 0;
-    for (int64_t i = 0; i < n; i++)
-        most = isfinite(x[i]) ? fmax(most, fabs(x[i])) : (double)INFINITY;
-    return most;
-}
 
 typedef struct map_norms {
     double two, bias_length, bias_most;
@@ -192,10 +207,16 @@ static rs_status mlp(rs_branch_norms *out, const rs_mlp_op *op, rs_error *err)
 static rs_status one_branch(rs_branch_norms *out, const rs_branch *branch, int64_t d, rs_error *err)
 {
     double *scratch;
-    RS_TRY(room(&scratch, d > 0 ? d : 1, 1, err));
+    bool attends = branch->kind == RS_BRANCH_ATTENTION;
+    int64_t widest = d > 0 ? d : 1;
+    if (attends && branch->attention.q_norm.dim > widest) widest = branch->attention.q_norm.dim;
+    if (attends && branch->attention.k_norm.dim > widest) widest = branch->attention.k_norm.dim;
+    RS_TRY(room(&scratch, widest, 1, err));
     rs_gain_norms_of(&out->before, scratch, &branch->before);
     rs_gain_norms_of(&out->inside, scratch, &branch->inside);
     rs_gain_norms_of(&out->after, scratch, &branch->after);
+    if (attends) rs_gain_norms_of(&out->q_norm, scratch, &branch->attention.q_norm);
+    if (attends) rs_gain_norms_of(&out->k_norm, scratch, &branch->attention.k_norm);
     rs_free(scratch);
     if (branch->scale == 0) return RS_OK;
     return branch->kind == RS_BRANCH_ATTENTION ? attention(out, &branch->attention, err)

@@ -9,9 +9,9 @@
  *
  * Every number labelled certified is proved for the float64 numbers X, O, gain and epsilon that are
  * handed in: only + − × ÷ √ are used (IEEE 754: each within half a unit of the last place), and
- * bounds on all roundings are carried along, always. So there is no faster, unsafe variant:
- * `--rigorous` changes nothing here. What cannot be decided within those bounds is `unknown`.
- * A smallest |λ| is rounded up, a bound from below is rounded down.
+ * bounds on all roundings are carried along, always: there is no faster, unsafe variant. What
+ * cannot be decided within those bounds is `unknown`. A smallest |λ| is rounded up, a bound from
+ * below is rounded down.
  *
  * Pure functions: no threads, no state but the test hook at the end. Sizes n ≥ 1, d ≥ 1. A NaN or
  * infinity in X, O, gain or epsilon: RS_E_INPUT_FORMAT that names row and column.
@@ -140,8 +140,8 @@ typedef struct rs_lambda_set {
 typedef struct rs_lambda_search {
     double target, low, high, tolerance;
     int64_t max_evaluations;
-    double refuted; /* NO means below this, where target is itself known to rounding only; 0: target
-                     */
+    double refuted; /* NO means below this, where target is itself known to rounding only (at most
+                       0: nothing is refuted); NaN: target */
 } rs_lambda_search;
 rs_status rs_lambda_set_find(rs_lambda_set *out, const rs_lambda_arcs *arcs,
                              const rs_lambda_search *search, rs_error *err);

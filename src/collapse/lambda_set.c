@@ -38,7 +38,7 @@ static double middle_of(double low, double high)
 
 static double refuted(const rs_lambda_search *search)
 {
-    return search->refuted > 0 ? search->refuted : search->target;
+    return isnan(search->refuted) ? search->target : search->refuted;
 }
 
 static rs_lambda_answer answer_for(const rs_lambda_bracket *bracket, const rs_lambda_search *search)

@@ -92,6 +92,9 @@ int64_t rs_rope_own_length(const rs_rope_op *rope, int64_t n);
 /* inverse [dims/2] and the factor on cos and sin, for texts of n tokens. */
 void rs_rope_frequencies(double *inverse, double *attention_factor, const rs_rope_op *rope,
                          int64_t n);
+/* By how much, at most, rounding puts the angle of any pair wrong for each position that a token
+ * lies from the first (radians; docs/certificates.md, C9); +infinity: not known. */
+double rs_rope_angle_rate(const rs_rope_op *rope, int64_t n);
 
 /* XLNet: score(i,j) = (q_i + content)·k_j + (q_i + position)·r_(i-j) + (q_i + segment)·s_(same
  * segment), r_p = R(p) times `r`, R(p) the sinusoid [sin | cos] of width d_model, p from n down to

@@ -17,8 +17,8 @@ BOUNDS, CHAIN, DEVIATION = "src/collapse/bounds.c", "src/collapse/certify_chain.
 PUBLISHED, NORMS = "src/collapse/certify_published.c", "src/linalg/norm_bounds.c"
 QUADRATIC, ARCS, BRACKET = "src/collapse/lambda_quadratic.c", "src/collapse/lambda_arcs.c", "src/collapse/lambda_bracket.c"
 THEOREMS, GAINS, FACTS = "src/collapse/lambda_theorems.c", "src/collapse/lambda_gains.c", "src/collapse/lambda_facts.c"
-CONSENSUS = "src/collapse/lambda_consensus.c"
-B, C, D, N = ["test_bounds"], ["test_certify"], ["test_deviation"], ["test_norm_bounds"]
+CONSENSUS, ROPE = "src/collapse/lambda_consensus.c", "src/model/rope.c"
+B, C, D, N, R = ["test_bounds"], ["test_certify"], ["test_deviation"], ["test_norm_bounds"], ["test_rope_error"]
 L = ["test_lambda", "test_lambda_theorems"]
 P = [*L, "test_lambda_properties", "test_lambda_gains"]
 
@@ -33,10 +33,10 @@ MUTATIONS = [
     ("C3", "share of softmax, b", BOUNDS, "rs_ball_set(other, head->softmax)", "rs_ball_set(other, head->softmax * 0.95)", B),
     ("C3", "share of the identity, a", BOUNDS, "rs_ball_set(other, head->identity)", "rs_ball_set(other, head->identity * 0.95)", B),
     ("C3", "measured tau", BOUNDS, "rs_ball_set(other, head->measured)", "rs_ball_set(other, head->measured * 0.95)", B),
-    ("C3", "norm of W_h of a model", CHAIN, ".value_norm = norms->heads[h].w.two", ".value_norm = 0.95 * norms->heads[h].w.two", C),
+    ("C3", "norm of W_h of a model", CHAIN, ".value_norm = head->w.two", ".value_norm = 0.95 * head->w.two", C),
     ("C4", "factor 1/sigma", BOUNDS, ".norm_factor = 1", ".norm_factor = 0.95", B),
     ("C4", "largest gain", BOUNDS, "rs_ball_set(factor, largest_gain)", "rs_ball_set(factor, largest_gain * 0.95)", B),
-    ("C4", "least std of a model", CHAIN, "low *= 1 - MARGIN", "low *= 1.05", C),
+    ("C4", "least std of a model", CHAIN, "bound, gain->largest, low,", "bound, gain->largest, 1.05 * low,", C),
     ("C5", "Lipschitz constant of ReLU", BOUNDS, "[RS_ACT_RELU] = 1", "[RS_ACT_RELU] = 0.95", B),
     ("C5", "of GELU", BOUNDS, "1.12890415", "1.07245894", B),
     ("C5", "of GELU's tanh form", BOUNDS, "1.12899307", "1.07254342", B),
@@ -82,7 +82,7 @@ MUTATIONS = [
     ("C9", "left Frobenius norm", NORMS, "out->left_fro = up(sqrt(fro_a))", "out->left_fro = 0.95 * up(sqrt(fro_a))", N),
     ("C9", "longest row", NORMS, "out->longest_row = fmax(out->longest_row, length)", "out->longest_row = fmax(out->longest_row, 0.95 * length)", N),
     ("C9", "deviation behind a norm", DEVIATION, "(site->largest_gain * deviation /", "(0.95 * site->largest_gain * deviation /", D),
-    ("C9", "std of the exact rows", DEVIATION, "deviation / root;", "0.95 * deviation / root;", D),
+    ("C9", "std of the exact rows", DEVIATION, "own - deviation / root", "own - 0.95 * deviation / root", D),
     ("C9", "MLP", DEVIATION, "return (lipschitz * site->deviation", "return (0.95 * lipschitz * site->deviation", D),
     ("C9", "sum, skip", DEVIATION, "return (fabs(skip) * state", "return (0.95 * fabs(skip) * state", D),
     ("C9", "sum, branch", DEVIATION, "+ fabs(scale) * op + rounding", "+ 0.95 * fabs(scale) * op + rounding", D),
@@ -91,6 +91,12 @@ MUTATIONS = [
     ("C9", "attention, moved tokens", DEVIATION, "weight * site->deviation);", "0.95 * weight * site->deviation);", D),
     ("C9", "attention, moved weights", DEVIATION, "tv * site->diameter + weight", "0.95 * tv * site->diameter + weight", D),
     ("C9", "attention, slack of tau", DEVIATION, "slack[h] = 2 *", "slack[h] = 1.9 *", D),
+    ("C9", "rotary positions, the angle's error", DEVIATION, "2 * sizes * site->turn", "1.9 * sizes * site->turn", R),
+    ("C9", "rotary positions, YaRN's factor", DEVIATION, ": factor) * SLACK", ": 0.95 * factor) * SLACK", R),
+    ("C9", "rotary positions, rounded exponent", ROPE, "FUNCTION * U + U * fabs(log(value))", "0 * U * fabs(log(value))", R),
+    ("C9", "QK-norm, length of what leaves it", DEVIATION, "(gain->largest * sqrt((double)norm->dim)", "(0.95 * gain->largest * sqrt((double)norm->dim)", D),
+    ("C9", "epsilon under a norm", DEVIATION, "sqrt(site->epsilon))", "1.05 * sqrt(site->epsilon))", D),
+    ("C9", "no further apart than their lengths", DEVIATION, "2 * site->largest_gain * root);", "1.9 * site->largest_gain * root);", D),
     ("C9", "enclosure, 2 of the deviation", DEVIATION, "2.000001 * deviation", "1.9 * deviation", D),
     ("P1", "the 4", BOUNDS, ".published_factor = 4", ".published_factor = 3.8", B),
     ("P1", "1.256", BOUNDS, ".published_range = 1.256", ".published_range = 1.3188", B),

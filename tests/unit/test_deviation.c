@@ -42,8 +42,9 @@ static void norms(void **state)
             largest = fmax(largest, fabs(g[k]));
         }
         perturb(y, x, d, size, &random);
-        rs_norm_site site = {largest, 0, layer_std(x, d, eps, centred) * (1 - 1e-14),
-                             length(x, d) * (1 + 1e-14), d};
+        rs_norm_site site = {
+            largest, 0,  layer_std(x, d, eps, centred) * (1 - 1e-14), length(x, d) * (1 + 1e-14),
+            d,       eps};
         double bound = rs_deviation_norm(&low, &site, size * (1 + 1e-14));
         assert_true(layer_std(y, d, eps, centred) >= low * (1 - 1e-13));
         layer_norm(x, d, g, eps, centred);
@@ -53,7 +54,7 @@ static void norms(void **state)
     print_message("  norms: %d instances, largest ratio %.4f\n", INSTANCES, worst);
     assert_true(worst <= 1 && worst > 0.9);
     double low;
-    rs_norm_site flat = {1, 0, 0.1, 1, 4};
+    rs_norm_site flat = {1, 0, 0.1, 1, 4, 0};
     assert_true(isinf(rs_deviation_norm(&low, &flat, 1)) && low == 0);
 }
 
@@ -186,6 +187,13 @@ static void main_terms(void **state)
     double bound = rs_deviation_norm(&low, &norm, 0.4); /* σ − ε/√d = 1.8 */
     assert_true(fabs(low / 1.8 - 1) < 1e-12 && fabs(bound / (3 * 0.4 / 1.8) - 1) < 1e-10);
 
+    /* a deviation as large as the rows: √ε is left, and rows are no longer than g√d (ERRATA 2) */
+    norm.epsilon = 0.04, norm.least_std = 1;
+    bound = rs_deviation_norm(&low, &norm, 5);
+    assert_true(fabs(low / 0.2 - 1) < 1e-12 && fabs(bound / (2 * 3 * 2) - 1) < 1e-10);
+    bound = rs_deviation_norm(&low, &norm, 0.05);
+    assert_true(fabs(low / 0.975 - 1) < 1e-12 && fabs(bound / (3 * 0.05 / 0.975) - 1) < 1e-10);
+
     /* tokens 0 and 1 that may both be 0.1 nearer to each other */
     assert_true(fabs(rs_deviation_diameter(1, 4, 0.1) / 0.8 - 1) < 1e-6);
     assert_true(rs_deviation_diameter(1, 4, 0.1) <= 0.8);
@@ -211,6 +219,17 @@ static void main_terms(void **state)
     bound = rs_deviation_attention(&slack, &op, &norms, &site);
     assert_true(fabs(slack / (2 * tv) - 1) < 1e-10);
     assert_true(fabs(bound / (5 * (tv * 0.1 + 0.01)) - 1) < 1e-10);
+
+    /* QK-norm of gains 2 and 3 over d = 4, ε = 1: queries 4 and keys 6 long, their deviations
+     * 2·2ε/1 and 3·3ε/1; no key may be left out, so that the range is that of two entries */
+    op.q_norm = op.k_norm = (rs_norm_op){.kind = RS_NORM_RMSNORM, .dim = 4, .eps = 1};
+    norms.q_norm = (rs_gain_norms){.largest = 2};
+    norms.k_norm = (rs_gain_norms){.largest = 3};
+    site.deviation = 1e-4;
+    double q = 2 * 2e-4, k = 3 * 3e-4;
+    tv = 0.25 * 2 * (q * (6 + 2 * k) + (4 + q) * k);
+    rs_deviation_attention(&slack, &op, &norms, &site);
+    assert_true(fabs(slack / (2 * tv) - 1) < 1e-9);
 }
 
 int main(void)

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
+#include "base/random.h"
 #include "lambda_support.h"
 
 /* ---- against 50 digits ---- */
@@ -84,7 +85,7 @@ static void check_values(const golden *g)
         for (int side = -1; side <= 1 && truth > 0; side += 2) {
             double target = (double)(truth * (1 + side * 1e-12L));
             rs_lambda_set set = {0};
-            rs_lambda_search search = {target, lambda, lambda, 1e-9, 0, 0};
+            rs_lambda_search search = {target, lambda, lambda, 1e-9, 0, NAN};
             OK(rs_lambda_set_find(&set, arcs, &search, &err));
             rs_lambda_answer answer = rs_lambda_set_answer(&set, lambda);
             assert_int_not_equal(answer, side < 0 ? RS_LAMBDA_NO : RS_LAMBDA_YES);
@@ -211,7 +212,7 @@ static void the_swapped_pair_has_its_closed_forms(void **state)
     rs_lambda_half_lines half = rs_lambda_half_line_set(arcs, 0.5, 1e-14);
     is_near("T8", half.positive, 15 / sqrt(31), 1e-11);
     assert_true(half.positive >= 15 / sqrt(31));
-    rs_lambda_search search = {0.5, -INFINITY, INFINITY, 1e-11, 0, 0};
+    rs_lambda_search search = {0.5, -INFINITY, INFINITY, 1e-11, 0, NAN};
     rs_lambda_set found = {0};
     OK(rs_lambda_set_find(&found, arcs, &search, &err));
     is_near("T9", found.all_above, (4 + sqrt(7)) / 3, 1e-10);
@@ -251,7 +252,7 @@ static void a_row_that_nearly_cancels_is_not_lost(void **state)
     rs_lambda_half_lines half = rs_lambda_half_line_set(arcs, 0.99, 1e-15);
     assert_true(half.positive > 1 + 1e-8);
     rs_lambda_set set = {0};
-    rs_lambda_search search = {0.99, 0.5, 2, 1e-13, 0, 0};
+    rs_lambda_search search = {0.99, 0.5, 2, 1e-13, 0, NAN};
     OK(rs_lambda_set_find(&set, arcs, &search, &err));
     assert_int_not_equal(rs_lambda_set_answer(&set, 1 + 3e-13), RS_LAMBDA_YES);
     rs_lambda_set_free(&set);
@@ -270,7 +271,8 @@ static void a_gain_can_collapse_without_a_branch(void **state)
     assert_near("before", rs_lambda_input_value(arcs).value * r, 0.00591, 0, 5e-6);
     assert_near("after", rs_lambda_value_at(arcs, 1e6).value * r, 0.0000619, 0, 5e-8);
     rs_lambda_set set = {0};
-    rs_lambda_search search = {0.5 * rs_lambda_input_value(arcs).value, 1e-3, INFINITY, 1e-6, 0, 0};
+    rs_lambda_search search = {
+        0.5 * rs_lambda_input_value(arcs).value, 1e-3, INFINITY, 1e-6, 0, NAN};
     OK(rs_lambda_set_find(&set, arcs, &search, &err));
     assert_int_equal(set.n, 1);
     assert_int_equal(set.intervals[0].answer, RS_LAMBDA_NO);
@@ -317,7 +319,7 @@ static void degenerate_layers_have_an_answer(void **state)
     layer = layer_of(IDENTITY, SWAP, 1, 2, RS_LAMBDA_RMSNORM);
     OK(rs_lambda_arcs_set(arcs, &layer, &err));
     rs_lambda_set set = {0};
-    rs_lambda_search search = {0.1, -INFINITY, INFINITY, 1e-6, 0, 0};
+    rs_lambda_search search = {0.1, -INFINITY, INFINITY, 1e-6, 0, NAN};
     OK(rs_lambda_set_find(&set, arcs, &search, &err));
     assert_true(set.n == 1 && set.intervals[0].answer == RS_LAMBDA_NO && isnan(set.smallest));
     search.target = 0;
@@ -357,7 +359,7 @@ static void extreme_scales_are_survived(void **state)
             double truth = shrink < 1e10 ? fabs(1 - shrink) / sqrt(1 + shrink * shrink) : 1;
             assert_true(fabs(at.value - truth) <= at.error + 1e-12);
             rs_lambda_set set = {0};
-            rs_lambda_search search = {0.5, -INFINITY, INFINITY, 1e-6, 0, 0};
+            rs_lambda_search search = {0.5, -INFINITY, INFINITY, 1e-6, 0, NAN};
             OK(rs_lambda_set_find(&set, arcs, &search, &err));
             assert_int_not_equal(rs_lambda_set_answer(&set, 0), RS_LAMBDA_NO);
             rs_lambda_set_free(&set);
@@ -395,6 +397,82 @@ static void what_is_not_finite_is_reported(void **state)
     assert_int_equal(rs_lambda_quadratic_set(&quadratic, &empty, NAN, &err), RS_E_INTERNAL);
 }
 
+enum { ROWS = 38, WIDE = 8 };
+
+/* μ of rows, and of LayerNorm with one gain of λX + O, in long double. */
+static long double spread(const long double *y)
+{
+    long double total = 0;
+    for (int j = 0; j < WIDE; j++) {
+        long double mean = 0;
+        for (int i = 0; i < ROWS; i++)
+            mean += y[i * WIDE + j] / ROWS;
+        for (int i = 0; i < ROWS; i++)
+            total += (y[i * WIDE + j] - mean) * (y[i * WIDE + j] - mean);
+    }
+    return sqrtl(total);
+}
+
+static long double kept_at(const rs_lambda_layer *layer, double gain, double lambda)
+{
+    long double x[ROWS * WIDE], y[ROWS * WIDE];
+    for (int i = 0; i < ROWS; i++) {
+        long double *row = y + i * WIDE, mean = 0, square = 0;
+        for (int j = 0; j < WIDE; j++) {
+            x[i * WIDE + j] = layer->input[i * WIDE + j];
+            row[j] = (long double)lambda * layer->input[i * WIDE + j] + layer->branch[i * WIDE + j];
+            mean += row[j] / WIDE;
+        }
+        for (int j = 0; j < WIDE; j++)
+            square += (row[j] - mean) * (row[j] - mean) / WIDE;
+        for (int j = 0; j < WIDE; j++)
+            row[j] = gain * (row[j] - mean) / sqrtl(square + (long double)layer->norm.epsilon);
+    }
+    return spread(y) / spread(x);
+}
+
+/* Tokens that differ by a few units of roundoff, so that μ(X) is known to less than itself: no λ is
+ * refuted, for how little has to be kept is not known. */
+static void a_spread_that_drowns_in_rounding_refutes_nothing(void **state)
+{
+    (void)state;
+    const double kept = 0.9, gain = 1e-6;
+    double x[ROWS * WIDE], o[ROWS * WIDE], gains[WIDE], base[WIDE];
+    rs_random random = rs_random_new(29, 0);
+    int drowned = 0, enough = 0;
+    for (int t = 0; t < 400; t++) {
+        double size = pow(10, -11 + 5 * rs_random_uniform(&random));
+        for (int j = 0; j < WIDE; j++)
+            base[j] = rs_random_normal(&random), gains[j] = gain;
+        for (int i = 0; i < ROWS * WIDE; i++) {
+            x[i] = 1 + floor(8 * rs_random_uniform(&random)) * 0x1p-52;
+            o[i] = base[i % WIDE] + size * rs_random_normal(&random);
+        }
+        rs_lambda_layer layer = layer_of(x, o, ROWS, WIDE, RS_LAMBDA_LAYERNORM);
+        layer.norm.gain = gains;
+        layer.norm.epsilon = 1e-12;
+        rs_lambda_arcs *arcs = arcs_of(&layer);
+        rs_lambda_value input = rs_lambda_input_value(arcs);
+        rs_lambda_search search = {
+            kept * (input.value + input.error), -INFINITY, INFINITY, 5e-2, 48,
+            kept * (input.value - input.error)};
+        rs_lambda_set set = {0};
+        OK(rs_lambda_set_find(&set, arcs, &search, &err));
+        drowned += input.value <= input.error;
+        for (size_t i = 0; i < set.n; i++) {
+            double low = fmax(set.intervals[i].low, -100), high = fmin(set.intervals[i].high, 100);
+            long double share = kept_at(&layer, gain, 0.5 * (low + high));
+            enough += share >= (long double)kept;
+            if (set.intervals[i].answer == RS_LAMBDA_NO && low < high)
+                assert_true(share < (long double)kept);
+        }
+        rs_lambda_set_free(&set);
+        rs_lambda_arcs_close(arcs);
+    }
+    print_message("  %d inputs drown, %d intervals keep enough\n", drowned, enough);
+    assert_true(drowned > 20 && enough > 20);
+}
+
 static rs_status everything(void)
 {
     rs_lambda_layer layer = layer_of(IDENTITY, SWAP, 2, 2, RS_LAMBDA_RMSNORM);
@@ -402,7 +480,7 @@ static rs_status everything(void)
     rs_lambda_facts facts;
     rs_lambda_arcs *arcs = NULL;
     rs_lambda_set set = {0};
-    rs_lambda_search search = {0.5, -10, 10, 1e-6, 0, 0};
+    rs_lambda_search search = {0.5, -10, 10, 1e-6, 0, NAN};
     const double mixing[] = {1, 0.5};
     rs_lambda_consensus given = {.mixing_real = mixing,
                                  .n = 2,
@@ -451,6 +529,7 @@ int main(void)
         cmocka_unit_test(a_gain_can_collapse_without_a_branch),
         cmocka_unit_test(degenerate_layers_have_an_answer),
         cmocka_unit_test(extreme_scales_are_survived),
+        cmocka_unit_test(a_spread_that_drowns_in_rounding_refutes_nothing),
         cmocka_unit_test(what_is_not_finite_is_reported),
         cmocka_unit_test(lost_memory_is_reported_wherever_it_happens),
     };

@@ -171,7 +171,7 @@ static double set_ratio(trial *t)
     make_norm(&m, t, false);
     if (!set_arcs(&m.layer)) return NAN;
     double limit = (double)mu_after(&m.layer, 1e9L), target = take_between(t, 0.2, 1.2) * limit;
-    rs_lambda_search search = {target, -INFINITY, INFINITY, 1e-6, 0, 0};
+    rs_lambda_search search = {target, -INFINITY, INFINITY, 1e-6, 0, NAN};
     if (take(t) > 1) search.low = -3, search.high = 7;
     rs_lambda_set set = {0};
     if (rs_lambda_set_find(&set, arcs, &search, &err) != RS_OK) return 2;
