@@ -24,6 +24,7 @@ from attack import climb, columns, draw, findings, run, scenarios  # noqa: E402
 class Tally:
     def __init__(self):
         self.count, self.violations = collections.Counter(), collections.Counter()
+        self.runs = 0
         self.largest, self.where = collections.defaultdict(float), {}
 
     def add(self, mode, name, ratio, violated, seed):
@@ -36,17 +37,18 @@ class Tally:
     def show(self):
         print(f"{'column':44} {'mode':9} {'instances':>10} {'violations':>10} {'largest':>13}  seed")
         for key in sorted(self.count):
-            print(f"{key[0]:44} {key[1]:9} {self.count[key]:10} {self.violations[key]:10} {self.largest[key]:13.9g}  {self.where.get(key)}")
+            print(f"{key[0]:44} {key[1]:9} {self.count[key]:10} {self.violations[key]:10} {self.largest[key]:13.10g}  {self.where.get(key)}")
 
 
-def one(inst, seed, tally, folder, keep, notes):
+def one(inst, seed, tally, folder, keep, notes, rigorous):
     """Runs and checks one instance; violations are written to keep/."""
     inst.write(folder)
     taps = run.states(folder, inst)
     if not columns.finite(taps):
         return []
     truth, out = columns.Truth(inst, taps), []
-    for mode in ("default", "rigorous"):
+    tally.runs += 1
+    for mode in ("default", "rigorous")[:1 + (rigorous or tally.runs % 5 == 0)]:
         result = run.certificates(folder, inst, mode == "rigorous")
         columns.same_states(truth, result)
         claims = itertools.chain(columns.check(truth, result, mode == "rigorous", np.random.default_rng(1)),
@@ -68,7 +70,7 @@ def one(inst, seed, tally, folder, keep, notes):
     return out
 
 
-TARGETS = [("certified_diameter", "certified_one_layer", "certified_from_input"), ("certified_at_least",), ("recursion", "recursion_one_layer", "published"),
+TARGETS = [("certified_diameter", "certified_one_layer", "certified_from_input"), ("certified_at_least", "room of enclosure"), ("recursion", "recursion_one_layer", "published"),
            ("lambda_exact_low", "lambda_exact_high"), ("kept_now",), ("lambda_certified", "lambda_certified_negative"),
            ("demanded_by_theorem_a", "demanded_by_theorem_a_layer", "demanded_by_theorem_b", "demanded_by_theorem_d"), ("weights_only_gain",),
            ("over_smoothing_v",), ("answer_yes",), ("answer_no",)]
@@ -82,7 +84,7 @@ class Attack:
     def measure(self, inst, name):
         self.runs += 1
         try:
-            return one(inst, name, self.tally, self.folder, self.options.keep, self.notes)
+            return one(inst, name, self.tally, self.folder, self.options.keep, self.notes, self.options.rigorous)
         except run.Refused as e:
             self.refused[str(e)[-160:]] += 1
             return []
@@ -115,13 +117,14 @@ def main():
     parser.add_argument("--column", nargs="*", help="climb for these alone")
     parser.add_argument("--climb", type=float, default=0.3, help="share of instances that are climbed from")
     parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--rigorous", action="store_true", help="both modes for every instance (else --rigorous for one in five)")
     parser.add_argument("--keep", help="folder for instances that break a claim")
     options = parser.parse_args()
     if options.quick:
         options.seconds, options.instances = 120, 10**9
     attack, began, seed = Attack(options), time.time(), options.seed
     print(f"seed {options.seed}, program {run.PROGRAM}", flush=True)
-    while attack.tally.count["certified_one_layer", "rigorous"] < options.instances and not (options.seconds and time.time() - began > options.seconds):
+    while attack.tally.count["certified_one_layer", "default"] < options.instances and not (options.seconds and time.time() - began > options.seconds):
         attack.step(seed)
         seed += 1
     attack.tally.show()

@@ -107,6 +107,10 @@ def bounds(truth, row, rigorous):
         if source is not None and above(row, name, log) is not None:
             yield from upper(truth, row, name, log, truth.diameter(source, l)[s])
     claim = above(row, "certified_at_least", "log10_certified_at_least")
+    if claim is not None and row.get("at_least_by") == "enclosure" and row.get("certified_at_least"):
+        measured = model.diameter(truth.exact[l + 1][s:s + 1], B)[0]
+        off, room = measured - truth.diameter(l, l)[s], measured - claim  # how much of the room for rounding is used
+        yield "room of enclosure", ratio(off, room), False, {}
     if claim is not None:
         exact = truth.diameter(l, l)[s]
         yield "certified_at_least", ratio(claim, exact), bool(claim > exact), {"claimed": float(claim.mid()), "true": float(exact.mid()),
@@ -184,6 +188,30 @@ def strengths(truth, row, rigorous):
                                                                            "true": ratio(left, truth.spread(l)[s])}
 
 
+def worst_over_samples(truth, tables):
+    """Tables summary and chains: one number for all samples."""
+    samples = range(truth.exact[0].shape[0])
+    sources = {(r["sample"], r["layer"]): r.get("source_layer") for r in tables["bounds"]}
+    for row in tables.get("summary", []):
+        l = row["layer"]
+        claim = above(row, "at_most", "log10_at_most")
+        if claim is not None and all(sources.get((s, l)) is not None for s in samples):
+            exact = B.largest([truth.diameter(sources[s, l], l)[s] for s in samples])
+            yield "summary at_most", ratio(exact, claim), bool(exact > claim), {"claimed": float(claim.mid()), "layer": l}
+        if row.get("at_least") is not None:
+            exact, claim = B.smallest(list(truth.diameter(l, l))), number(row["at_least"])
+            yield "summary at_least", ratio(claim, exact), bool(claim > exact), {"claimed": row["at_least"], "layer": l}
+    for row in tables.get("chains", []):
+        claim = above(row, "certified_diameter", "log10_certified")
+        if claim is not None:
+            exact = B.largest(list(truth.diameter(row["source_layer"], row["layer"])))
+            yield "chains certified_diameter", ratio(exact, claim), bool(exact > claim), {**row, "true": float(exact.mid())}
+        claim = above(row, "weights_only", "log10_weights_only")
+        if claim is not None:
+            exact = B.largest(list(truth.diameter(row["source_layer"], row["layer"])))
+            yield "chains weights_only", ratio(exact, claim), bool(exact > claim), {**row, "true": float(exact.mid())}
+
+
 def points(row, rng):
     low, high = row.get("low"), row.get("high")
     if low is None and high is None:
@@ -217,6 +245,8 @@ def check(truth, result, rigorous, rng, share=1.0):
         for name, r, violated, what in bounds(truth, row, rigorous):
             soft = conditional(row, name, inst, rigorous)
             yield name + " (conditional)" if soft else name, r, violated and not soft, {**what, "sample": row["sample"], "layer": row["layer"]}
+    if len(truth.layers) <= 6:
+        yield from worst_over_samples(truth, tables)
     for row in tables["lambda"]:
         for name, r, violated, what in strengths(truth, row, rigorous):
             soft = conditional(row, name, inst, rigorous)

@@ -143,4 +143,100 @@ def tight_gelu(rng):
     return inst
 
 
-SCENARIOS = {f.__name__: f for f in (key_bias, near_floor, wild_rope, two_tokens, bare, deep, clean_post_norm, tight_gelu)}
+def underflow(rng):
+    """Factors whose product is mild and whose partial products leave the doubles, or lose digits below 1e-308."""
+    inst = draw.draw(rng, str(rng.choice(["llama", "gpt2", "vit", "granite", "bert", "qwen3"])), samples=8)
+    if inst.family == "llama":
+        inst.config["rope_parameters"] = {"rope_type": "default", "rope_theta": 1e4} if inst.config["model_type"] != "gemma3_text" else inst.config["rope_parameters"]
+    inst.dtype, kind = "F64", rng.integers(5)
+    small = power(rng, -160, -145)
+    pairs = [(("v_proj.weight", "value.weight"), ("o_proj.weight", "attention.output.dense.weight")), (("up_proj.weight", "c_fc.weight", "intermediate.dense.weight"), ("down_proj.weight", "mlp.c_proj.weight", "output.dense.weight")),
+             (("q_proj.weight", "query.weight"), ("k_proj.weight", "key.weight"))]
+    for name, w in inst.tensors.items():
+        if kind < 3:
+            first, second = pairs[kind]
+            if name.endswith(first) or name.endswith(second):
+                inst.tensors[name] = w * (small if name.endswith(first) or kind == 2 else 1 / small)
+            if name.endswith(tuple(f.replace("weight", "bias") for f in first)):
+                inst.tensors[name] = w * 0
+        if kind == 3 and ("embed" in name or "wte" in name or "wpe" in name):
+            inst.tensors[name] = w * power(rng, -175, -150)
+        if kind == 3 and name.endswith(("v_proj.bias", "o_proj.bias", "value.bias", "dense.bias", "c_proj.bias", "projection.bias")):
+            inst.tensors[name] = w * 0
+    if kind == 3:
+        for key in ("layer_norm_eps", "rms_norm_eps", "layer_norm_epsilon"):
+            if key in inst.config:
+                inst.config[key] = float(rng.choice([0.0, 1e-320, 1e-310, 1e-300]))
+    inst.edits = {}
+    if kind == 2:
+        inst.edits["temperature"] = small**2 if small**2 > 0 else 1e-310
+    if kind == 3 and rng.random() < 0.4:
+        inst.edits["no-norm"] = True
+    if kind == 4:
+        inst.edits = {"residual-scale": power(rng, -310, -280), "lambda": float(rng.choice([0.0, 1e-300, 1e-310]))}
+    return inst.settle()
+
+
+def tails(rng):
+    """Activations far out, where what is left of 1 + erf or 1 + tanh is rounding, times large outer weights."""
+    inst = draw.draw(rng, str(rng.choice(["gpt2", "vit", "bert", "gemma", "gemma2", "llama"])), samples=12)
+    inst.edits = {k: v for k, v in inst.edits.items() if k in ("lambda", "no-norm")}
+    far = -float(rng.uniform(3, 40))
+    for name, w in inst.tensors.items():
+        if name.endswith(("c_fc.weight", "intermediate.dense.weight", "gate_proj.weight")):
+            inst.tensors[name] = w / max(np.abs(w).max(), 1e-9) * power(rng, -6, 1.5)
+        if name.endswith(("c_fc.bias", "intermediate.dense.bias")):
+            inst.tensors[name] = far + 0.3 * rng.standard_normal(w.shape)
+        if name.endswith(("mlp.c_proj.weight", "down_proj.weight")) or "attention" not in name and name.endswith("output.dense.weight"):
+            inst.tensors[name] = w * power(rng, 0, 12)
+    inst.dtype = "F64"
+    return inst.settle()
+
+
+def offsets(rng):
+    """Rows far from zero along one vector, which norms take away again, and common parts 1e6 to 1e14 times what differs."""
+    inst = draw.draw(rng, str(rng.choice(draw.FAMILIES)), samples=12)
+    if inst.family == "vit":
+        inst.tensors["embeddings.patch_embeddings.projection.bias"] += power(rng, 0, 12)
+    for name, w in inst.tensors.items():
+        if name.endswith(("embed_tokens.weight", "wte.weight", "embed_in.weight", "word_embeddings.weight", "word_embedding.weight")):
+            x = w.reshape(inst.samples, inst.n, -1)
+            along = np.ones(w.shape[1]) if rng.random() < 0.6 else rng.standard_normal(w.shape[1])
+            inst.tensors[name] = (x + 10.0 ** rng.uniform(0, 14, (inst.samples, 1, 1)) * along).reshape(w.shape)
+        if name.endswith(("v_proj.bias", "value.bias", "o_proj.bias", "dense.bias")) and rng.random() < 0.3:
+            inst.tensors[name] = power(rng, 4, 13) * rng.standard_normal(w.shape)
+    inst.dtype = str(rng.choice(["F64", "F32"]))
+    return inst.settle()
+
+
+def windows(rng):
+    """Sliding windows under the edits that mix uniformly, with states of very different sizes along the text."""
+    n = int(rng.choice([8, 24]))
+    inst = draw.draw(rng, str(rng.choice(["mistral", "gemma2", "gemma3_text"])), samples=4, n=n)
+    inst.config["sliding_window"] = int(rng.choice([1, 2, 3, 7]))
+    inst.edits = {k: v for k, v in inst.edits.items() if k in ("lambda", "no-norm", "no-mlp")}
+    inst.edits.update([{"uniform-attention": True}, {"center-attention": True}, {"shaped": [0.5, 1.0, 1.0]}, {"attention-rescale": 2.5}, {}][rng.integers(5)])
+    name = "model.embed_tokens.weight"
+    x = inst.tensors[name].reshape(4, n, -1) * 10.0 ** rng.uniform(-8, 8, (4, n, 1))
+    inst.tensors[name] = x.reshape(4 * n, -1)
+    inst.dtype = "F64"
+    return inst.settle()
+
+
+def sharp(rng):
+    """Logits of every size up to 1e14, capped or not, behind QK-norm or not."""
+    inst = draw.draw(rng, str(rng.choice(["gemma2", "qwen3", "gemma3_text", "olmo2", "llama", "vit", "gpt2", "bert"])), samples=12)
+    size = power(rng, 0, 7)
+    for name, w in inst.tensors.items():
+        if name.endswith(("q_proj.weight", "k_proj.weight", "query.weight", "key.weight", "q_norm.weight", "k_norm.weight")):
+            inst.tensors[name] = w * size
+    if rng.random() < 0.5:
+        for name, w in inst.tensors.items():
+            if name.endswith(("q_proj.weight", "k_proj.weight")):
+                inst.tensors[name] = w * power(rng, -12, 0)
+    inst.dtype = "F64"
+    return inst.settle()
+
+
+SCENARIOS = {f.__name__: f for f in (key_bias, near_floor, wild_rope, two_tokens, bare, deep, clean_post_norm, tight_gelu,
+                                        underflow, tails, offsets, windows, sharp)}
