@@ -91,12 +91,14 @@ class Attention:
             a = self.xlnet.logits(q, k, n, B)
         else:
             a = q @ k.swapaxes(-1, -2)
-        factor = arb(self.multiplier) / arb(self.temperature)
+        factor = arb(self.multiplier)
         if self.inverse_square_scale is not None:
             factor = factor / arb(self.inverse_square_scale).sqrt()
         a = a * B.number(factor)
         if self.softcap:
             a = B.tanh(a / B.number(self.softcap)) * B.number(self.softcap)
+        if self.temperature != 1:
+            a = a / B.number(self.temperature)
         distance = np.arange(n)[:, None] - np.arange(n)[None, :]
         if self.slopes is not None:
             a = a - numbers.table(self.slopes, B)[None, :, None, None] * B.of(np.abs(distance))[None, None]

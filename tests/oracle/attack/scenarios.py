@@ -143,6 +143,23 @@ def tight_gelu(rng):
     return inst
 
 
+def dynamic_rope(rng):
+    """The dynamic law at and around the trained length, where its stretch is a difference of large numbers."""
+    n = int(rng.choice([2, 4, 5, 8, 17]))
+    while True:
+        inst = draw.draw(rng, str(rng.choice(["llama", "gemma2", "qwen2", "mistral", "granite"])), samples=12 if n < 9 else 3, n=n)
+        if inst.config["head_dim"] > 2:
+            break
+    inst.config["rope_parameters"] = {"rope_type": "dynamic", "rope_theta": float(rng.choice([1e4, 1.5, power(rng, 0.1, 12)])), "factor": power(rng, 0, 15)}
+    inst.config["max_position_embeddings"] = max(1, n + int(rng.choice([0, 0, 0, -1, -2, 3])))
+    size = power(rng, 0, 4)
+    for name, w in inst.tensors.items():
+        if name.endswith(("q_proj.weight", "k_proj.weight")):
+            inst.tensors[name] = w / max(np.abs(w).max(), 1e-9) * size
+    inst.dtype = "F64"
+    return inst.settle()
+
+
 def underflow(rng):
     """Factors whose product is mild and whose partial products leave the doubles, or lose digits below 1e-308."""
     inst = draw.draw(rng, str(rng.choice(["llama", "gpt2", "vit", "granite", "bert", "qwen3"])), samples=8)
@@ -238,5 +255,5 @@ def sharp(rng):
     return inst.settle()
 
 
-SCENARIOS = {f.__name__: f for f in (key_bias, near_floor, wild_rope, two_tokens, bare, deep, clean_post_norm, tight_gelu,
+SCENARIOS = {f.__name__: f for f in (key_bias, near_floor, wild_rope, two_tokens, bare, deep, clean_post_norm, tight_gelu, dynamic_rope,
                                         underflow, tails, offsets, windows, sharp)}
