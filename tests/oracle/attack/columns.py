@@ -84,6 +84,7 @@ class Truth:
 
 def conditional(row, name, inst, rigorous):
     """The flag beside the column; older results have one flag, of certified_diameter, and a finding."""
+    name = {"kept_now": "kept_now_error"}.get(name, name)
     if name + "_conditional" in row:
         return bool(row[name + "_conditional"])
     if "conditional" not in row:
@@ -147,8 +148,6 @@ def from_there_on(truth, row, name, value, outwards, kept, norm=True):
 def strengths(truth, row, rigorous):
     """Table lambda."""
     s, l, kept = row["sample"], row["layer"], truth.inst.kept
-    if truth.layers[l].parallel:
-        return
     low, high = row.get("lambda_exact_low"), row.get("lambda_exact_high")
     for name, value, outwards in (("lambda_exact_low", low, -1), ("lambda_exact_high", high, 1)):
         if value is None:
@@ -226,7 +225,7 @@ def points(row, rng):
 
 def intervals(truth, row, rng):
     s, l, kept, answer = row["sample"], row["layer"], truth.inst.kept, row["answer"]
-    if truth.layers[l].parallel or answer == "unknown":
+    if answer == "unknown":
         return
     asked = truth.spread(l)[s] * number(kept)
     worst, violated, at = 0.0, False, None

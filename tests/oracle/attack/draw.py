@@ -5,7 +5,7 @@ import numpy as np
 from .families import Instance
 
 KINDS = ["llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "olmo2", "granite"]
-FAMILIES = KINDS + ["bert", "albert", "gpt2", "gpt_neox", "falcon", "xlnet", "vit"]
+FAMILIES = KINDS + ["bert", "albert", "gpt2", "gpt_neox", "falcon", "xlnet", "vit", "arch"]
 
 
 def power(rng, low, high):
@@ -312,7 +312,35 @@ def draw_vit(rng, kind, shape):
     return Instance("vit", config, draw.tensors, "F64", samples, n)
 
 
-DRAWS = {**{k: draw_llama for k in KINDS}, "bert": draw_bert, "albert": draw_bert, "gpt2": draw_gpt2, "gpt_neox": draw_gpt_neox,
+def draw_arch(rng, kind, shape):
+    """Weights that a law gives without chance: identity, zero, one number everywhere."""
+    samples, n, depth = shape
+    kv = int(rng.choice([1, 2]))
+    heads, width = kv * int(rng.choice([1, 2])), int(rng.choice([2, 4]))
+    d = heads * width if rng.random() < 0.7 else int(rng.choice([3, 4, 6]))
+    depth = int(rng.choice([1, 2, 6, 40, 200], p=[0.3, 0.3, 0.25, 0.1, 0.05]))
+    n = int(rng.choice([n, 16, 40], p=[0.8, 0.15, 0.05])) if depth <= 6 else 2
+    samples = samples if depth <= 6 and n < 16 else 2
+
+    def one():
+        return str(rng.choice(["identity", "zero", f"normal({float(np.round(rng.standard_normal() * power(rng, -1, 1), 3))},0)"], p=[0.6, 0.1, 0.3]))
+
+    def strengths():
+        value = lambda: float(rng.choice([0.0, 1.0, 0.5, -0.7, power(rng, -3, 1)]))
+        return value() if rng.random() < 0.6 else [value() for _ in range(depth)]
+    config = {"depth": depth, "d_model": d, "heads": heads, "kv_heads": kv, "d_head": width, "seq_len": n,
+              "attention": str(rng.choice(["softmax", "softmax", "uniform", "centred", "shaped", "rescaled"])), "shaped": [0.5, 1.0, 0.25], "rescale": 0.5,
+              "mask": str(rng.choice(["none", "causal", "sliding:2"])), "temperature": float(rng.choice([1.0, power(rng, -3, 2)])),
+              "positions": str(rng.choice(["none", "rope", "alibi", "relative"])), "norm": str(rng.choice(["none", "pre", "post", "sandwich"])),
+              "norm_kind": str(rng.choice(["layernorm", "rmsnorm"])), "skip_mixer": strengths(), "skip_mlp": strengths(), "branch_mixer": strengths(),
+              "branch_mlp": strengths(), "mlp": str(rng.choice(["none", "none", "linear", "relu", "gelu_tanh", "gelu", "swiglu"])), "mlp_width": int(rng.choice([d, 2])),
+              "init": {**{k: one() for k in ("wq", "wk", "wv", "wo", "w1", "wg", "w2")}, "relative": "normal(0.5,0)"},
+              "input": {"rho": float(rng.choice([0.0, 0.9, 0.999999])), "norm2": str(rng.choice(["d", "1e-6", "1e8"]))}}
+    inst = Instance("arch", config, {"seed": np.array([float(rng.integers(1 << 20))])}, "F64", samples, n)
+    return inst
+
+
+DRAWS = {"arch": draw_arch, **{k: draw_llama for k in KINDS}, "bert": draw_bert, "albert": draw_bert, "gpt2": draw_gpt2, "gpt_neox": draw_gpt_neox,
          "falcon": draw_falcon, "xlnet": draw_xlnet, "vit": draw_vit}
 
 
@@ -348,7 +376,7 @@ def draw(rng, family, samples=12, n=None, depth=None):
     inst = DRAWS[family](rng, family, shape)
     if family == "vit":
         inst.n = 5
-    inst.edits = edits(rng, inst.n)
-    inst.dtype = str(rng.choice(["F64", "F64", "F32", "BF16", "F16"]))
+    inst.edits = edits(rng, inst.n) if family != "arch" else {}
+    inst.dtype = str(rng.choice(["F64", "F64", "F32", "BF16", "F16"])) if family != "arch" else "F64"
     inst.kept = float(rng.choice([0.9, 0.9, 0.5, 0.99, 0.1]))
     return inst.settle()

@@ -32,19 +32,36 @@ class Instance:
 
     def settle(self):
         """Rounds every tensor to what its file can hold."""
-        self.tensors = {k: files.stored(v, self.dtype) for k, v in self.tensors.items()}
+        self.tensors = {k: files.stored(v, self.dtype, k) for k, v in self.tensors.items()}
+        if self.dtype in files.QUANTISED:  # a GGUF file keeps these as float32
+            self.config["rms_norm_eps"] = float(np.float32(self.config["rms_norm_eps"]))
+            p = self.config["rope_parameters"]
+            p["rope_theta"] = float(np.float32(max(p["rope_theta"], 1.001)))
         return self
 
     def write(self, folder):
         folder = pathlib.Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "config.json").write_text(json.dumps(self.config))
-        files.write_safetensors(folder / "model.safetensors", self.tensors, self.dtype)
+        quantised = self.dtype in files.QUANTISED
+        if quantised:
+            for name in ("config.json", "model.safetensors"):
+                (folder / name).unlink(missing_ok=True)
+            files.write_gguf(folder / "model.gguf", self.config, self.tensors, self.dtype)
+        else:
+            (folder / "model.gguf").unlink(missing_ok=True)
+            (folder / "config.json").write_text(json.dumps(self.config))
+        if self.family == "arch":
+            return
+        if not quantised:
+            files.write_safetensors(folder / "model.safetensors", self.tensors, self.dtype)
         if self.family == "vit":
             np.save(folder / "images.npy", self.pixels())
         else:
             ids = np.arange(self.samples * self.n).reshape(self.samples, self.n)
             (folder / "ids.json").write_text(json.dumps(ids.tolist()))
+
+    def path(self):
+        return "model.gguf" if self.dtype in files.QUANTISED else "."
 
     def pixels(self):
         size, patch = self.config["image_size"], self.config["patch_size"]
@@ -53,6 +70,8 @@ class Instance:
 
     def arguments(self):
         out = ["--images", "images.npy"] if self.family == "vit" else ["--tokens", "ids.json"]
+        if self.family == "arch":
+            out = ["--init", "default", "--random", str(self.samples), "--seed", str(self.tensors["seed"][0].astype(int))]
         for name, value in self.edits.items():
             if value is True:
                 out.append("--" + name)
@@ -276,4 +295,48 @@ def vit(inst):
     return out
 
 
-BUILDERS = {"llama": llama, "bert": bert, "albert": albert, "gpt2": gpt2, "gpt_neox": gpt_neox, "falcon": falcon, "xlnet": xlnet, "vit": vit}
+def constant(law, rows, columns):
+    """A weight that an architecture file draws without chance."""
+    if law == "identity":
+        return np.eye(rows, columns)
+    return np.full((rows, columns), 0.0 if law == "zero" else float(np.float32(law[len("normal("):].split(",")[0])))
+
+
+def strength(value, layer, depth):
+    value = value[layer] if isinstance(value, list) else value
+    return float(value)
+
+
+def arch(inst):
+    c, out = inst.config, []
+    heads, kv, d, width, depth = c["heads"], c["kv_heads"], c["d_model"], c["d_head"], c["depth"]
+    laws, n = c["init"], inst.n
+    norm = Norm("rmsnorm" if c["norm_kind"] == "rmsnorm" else "layernorm", None, None, 1e-5)
+    place = c["norm"]
+    for i in range(depth):
+        attention = Attention(heads_in(constant(laws["wq"], heads * width, d), heads), heads_in(constant(laws["wk"], kv * width, d), kv),
+                              heads_in(constant(laws["wv"], kv * width, d), kv), heads_out(constant(laws["wo"], d, heads * width), heads),
+                              inverse_square_scale=width, temperature=c["temperature"], causal=c["mask"] != "none",
+                              window=int(c["mask"][8:]) if c["mask"].startswith("sliding") else None)
+        if c["positions"] == "alibi":
+            attention.slopes = rope.slopes(heads)
+        if c["positions"] == "rope":
+            attention.rope = rope.rotation({"rope_theta": 1e4}, width, n, c)
+        kinds = {"softmax": (0.0, 1.0, 0.0), "uniform": (0.0, 0.0, -1.0), "centred": (0.0, 1.0, 1.0), "shaped": tuple(map(float, c["shaped"])),
+                 "rescaled": (0.0, 1.0 + c["rescale"], c["rescale"])}
+        attention.mix = kinds[c["attention"]]
+        where = {"before": norm if place in ("pre", "sandwich") else None, "after": norm if place == "post" else None,
+                 "inside": norm if place == "sandwich" else None}
+        mixer = Branch(attention, skip=strength(c["skip_mixer"], i, depth), scale=strength(c["branch_mixer"], i, depth), **where)
+        mlp = None
+        if c["mlp"] != "none":
+            f = c["mlp_width"]
+            gated = c["mlp"] == "swiglu"
+            op = Mlp(constant(laws["w1"], f, d).T, constant(laws["w2"], d, f).T, "silu" if gated else c["mlp"],
+                     gate=constant(laws["wg"], f, d).T if gated else None)
+            mlp = Branch(op, skip=strength(c["skip_mlp"], i, depth), scale=strength(c["branch_mlp"], i, depth), **where)
+        out.append(Layer(mixer, mlp))
+    return out
+
+
+BUILDERS = {"arch": arch, "llama": llama, "bert": bert, "albert": albert, "gpt2": gpt2, "gpt_neox": gpt_neox, "falcon": falcon, "xlnet": xlnet, "vit": vit}

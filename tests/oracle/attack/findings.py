@@ -56,18 +56,16 @@ def collapse(truth, finding, tables):
 def enough(truth, finding, tables, rigorous, conditional_cases):
     text, kept = finding["message"], truth.inst.kept
     rows = tables["lambda"]
-    marked = any("kept_now_conditional" in r for r in rows)
+    marked = any("kept_now_error_conditional" in r for r in rows)
     if rigorous and conditional_cases and not marked:
         yield "finding lambda_summary (called proved)", math.inf, True, {"message": text}
     counted = re.search(r"proved enough in (\d+) of (\d+) cases", text)
     if counted:
         can = 0
         for r in rows:
-            if truth.layers[r["layer"]].parallel:
-                return
             base = truth.spread(r["layer"])[r["sample"]]
             left = model.spread(truth.mixed(r["layer"])[r["sample"]:r["sample"] + 1], B)[0]
-            can += not left < base * number(kept) and not r.get("kept_now_conditional")
+            can += not left < base * number(kept) and not r.get("kept_now_error_conditional")
         told = int(counted.group(1))
         yield "finding lambda_summary", told / can if can else (math.inf if told else 0.0), told > can, {"message": text, "can": can}
 

@@ -97,14 +97,12 @@ class Attention:
         a = a * B.number(factor)
         if self.softcap:
             a = B.tanh(a / B.number(self.softcap)) * B.number(self.softcap)
-        if self.temperature != 1:
-            a = a / B.number(self.temperature)
         distance = np.arange(n)[:, None] - np.arange(n)[None, :]
         if self.slopes is not None:
             a = a - numbers.table(self.slopes, B)[None, :, None, None] * B.of(np.abs(distance))[None, None]
         if self.distance_bias is not None:
             a = a + B.of(self.distance_bias[:, distance + n - 1])[None]
-        return a
+        return a if self.temperature == 1 else a / B.number(self.temperature)
 
     def mixing(self, x, B):
         """[samples, heads, n, n]"""

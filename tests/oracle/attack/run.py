@@ -25,13 +25,13 @@ def call(folder, *arguments):
 def states(folder, inst):
     """What enters each layer and leaves the last, number for number as certify's float64 pass has them: the same engine with mixing matrices
     that are looked at, in batches of the same size."""
-    call(folder, "probe", ".", *inst.arguments(), "--precision", "f64", "--taps", "taps.safetensors", "--no-spectral", "--quiet", "--threads", "1")
+    call(folder, "probe", inst.path(), *inst.arguments(), "--precision", "f64", "--taps", "taps.safetensors", "--no-spectral", "--quiet", "--threads", "1")
     taps = files.read_safetensors(pathlib.Path(folder) / "taps.safetensors")
     return [taps[f"layer.{i}.block_out"] for i in range(sum(key.endswith(".block_out") for key in taps))]
 
 
 def certificates(folder, inst, rigorous):
     name = "rigorous.json" if rigorous else "default.json"
-    call(folder, "certify", ".", *inst.arguments(), "--kept", repr(inst.kept), "--quiet", "--threads", "1", "--json", name,
+    call(folder, "certify", inst.path(), *inst.arguments(), "--kept", repr(inst.kept), "--quiet", "--threads", "1", "--json", name,
          *(["--rigorous"] if rigorous else []))
     return json.loads((pathlib.Path(folder) / name).read_text())

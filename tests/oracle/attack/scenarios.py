@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from . import draw
+from . import draw, files
 from .draw import power
+from .families import Instance
 
 
 def key_bias(rng):
@@ -160,6 +161,26 @@ def dynamic_rope(rng):
     return inst.settle()
 
 
+def quantised(rng):
+    """A LLaMA in GGUF whose matrices are blocks of 32 quantised numbers."""
+    samples, n, depth, d, width = 3, int(rng.choice([2, 3])), int(rng.choice([1, 2])), 32, 32
+    config = {"model_type": "llama", "hidden_size": d, "num_hidden_layers": depth, "num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": width,
+              "intermediate_size": 32, "vocab_size": samples * n, "max_position_embeddings": 64, "hidden_act": "silu", "tie_word_embeddings": True,
+              "rms_norm_eps": float(np.float32(draw.epsilon(rng))), "rope_parameters": {"rope_type": "default", "rope_theta": float(np.float32(rng.choice([1e4, 5e5, 2.0])))}}
+    made = draw.Drawer(rng)
+    made.tensors["model.embed_tokens.weight"] = draw.states(rng, samples, n, d)
+    made.norm("model.norm", d, False, False)
+    for i in range(depth):
+        at = f"model.layers.{i}."
+        for name in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"):
+            made.weight(at + name + ".weight", d, d)
+        for name in ("input_layernorm", "post_attention_layernorm"):
+            made.norm(at + name, d, False, False)
+    inst = Instance("llama", config, made.tensors, str(rng.choice(files.QUANTISED)), samples, n)
+    inst.edits = draw.edits(rng, n)
+    return inst.settle()
+
+
 def underflow(rng):
     """Factors whose product is mild and whose partial products leave the doubles, or lose digits below 1e-308."""
     inst = draw.draw(rng, str(rng.choice(["llama", "gpt2", "vit", "granite", "bert", "qwen3"])), samples=8)
@@ -255,5 +276,5 @@ def sharp(rng):
     return inst.settle()
 
 
-SCENARIOS = {f.__name__: f for f in (key_bias, near_floor, wild_rope, two_tokens, bare, deep, clean_post_norm, tight_gelu, dynamic_rope,
+SCENARIOS = {f.__name__: f for f in (key_bias, near_floor, wild_rope, two_tokens, bare, deep, clean_post_norm, tight_gelu, dynamic_rope, quantised,
                                         underflow, tails, offsets, windows, sharp)}
