@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 SECONDS ?= 60
 export DESTDIR
-.PHONY: all deps deps-test deps-dev demo test asan tsan fuzz coverage bench install uninstall oracle format lint clean help
+.PHONY: all deps deps-test deps-dev demo test test-memory asan tsan fuzz coverage bench install uninstall oracle format lint clean help
 .NOTPARALLEL:
 
 all: ##           build the program: build/rankscope
@@ -27,6 +27,10 @@ demo: deps ##     scan, probe and certify one real pretrained model; leaves repo
 test: deps ##     run every test
 	@scripts/build.sh release --configure
 	@scripts/test.sh build
+
+test-memory: deps ## make each request for memory fail in turn, in every command
+	@scripts/build.sh release --configure
+	@RS_MEMORY_ALL=1 ctest --test-dir build --output-on-failure --no-tests=error --timeout 3000 -R '^cli_memory$$' --verbose
 
 asan: deps ##     run the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/build.sh asan
@@ -54,10 +58,11 @@ bench: deps ##    measure speed against the alternatives
 
 install: all ##   install under PREFIX=/usr/local (DESTDIR= is honoured)
 	@cmake --install build --prefix "$(PREFIX)" >build/install.log
+	@scripts/install_record.sh
 	@echo "rankscope is installed under $(DESTDIR)$(PREFIX)"
 
-uninstall: ##     remove what 'make install' wrote
-	@scripts/uninstall.sh
+uninstall: ##     remove what 'make install' wrote under PREFIX, and nothing else
+	@PREFIX="$(PREFIX)" scripts/uninstall.sh
 
 oracle: ##        make the reference numbers of the tests anew with NumPy, PyTorch and others
 	@scripts/deps.sh oracle

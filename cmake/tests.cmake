@@ -23,6 +23,14 @@ foreach(name ${unit_tests})
     rs_test(${name} unit)
 endforeach()
 
+# ---- the program with its requests for memory refused one by one (tests/cli/memory.sh runs it) ----
+if(NOT RS_FUZZ)
+    list(FILTER RS_CLI_SOURCES EXCLUDE REGEX "/(main|blas_rescue)\\.c$")
+    add_executable(memory_walk tests/memory/walk.c tests/memory/main.c ${RS_CLI_SOURCES})
+    set_target_properties(memory_walk PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    target_link_libraries(memory_walk PRIVATE rankscope_lib)
+endif()
+
 # ---- the command line: each tests/cli/NAME.sh in a folder of its own; lib*.sh are what they share ----
 file(GLOB cli_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cli/*.sh)
 list(FILTER cli_tests EXCLUDE REGEX "/lib[^/]*$")
@@ -37,7 +45,7 @@ foreach(script ${cli_tests})
     file(MAKE_DIRECTORY ${folder})
     add_test(NAME cli_${name} COMMAND ${shell} ${script} WORKING_DIRECTORY ${folder})
     set_tests_properties(cli_${name} PROPERTIES ENVIRONMENT
-        "RANKSCOPE=$<TARGET_FILE:rankscope>;RS_SOURCE_DIR=${CMAKE_SOURCE_DIR};OMP_NUM_THREADS=2")
+        "RANKSCOPE=$<TARGET_FILE:rankscope>;MEMORY_WALK=$<TARGET_FILE:memory_walk>;RS_SOURCE_DIR=${CMAKE_SOURCE_DIR};OMP_NUM_THREADS=2")
     rs_test(cli_${name} cli)
 endforeach()
 

@@ -7,10 +7,15 @@
  *  - Every fallible function returns an rs_status; RS_OK is 0. On failure the rs_error that was
  * passed in (it may be NULL) says where, what, and what to do. The library never prints and never
  * exits.
+ *  - A pointer that must not be NULL but is gives RS_E_USAGE (functions without a status do
+ *    nothing, or return 0); a size or an enumeration outside its range gives RS_E_BAD_OPTION, whose
+ *    `where` is the field. What a function hands out is NULL whenever it fails.
  *  - Handles are opaque; whoever receives one from *_open/_new/_scan closes it with the matching
  * *_close/_free.
  *  - Nothing is shared between contexts. Two exceptions, both process-wide by nature, are opt-in:
- *    rs_guard_install() (SIGBUS) and the BLAS library's own thread count.
+ *    rs_guard_install() (SIGBUS) and the BLAS library's own thread count. A third is not: jansson's
+ *    allocation functions are wrapped (not replaced) so that none of their failures stays unseen;
+ *    a program that sets its own does so before its first call here.
  */
 #ifndef RANKSCOPE_H
 #define RANKSCOPE_H
@@ -41,6 +46,7 @@ extern "C" {
     X(RS_E_INTERNAL, 14, 1, "internal-check-failed")                                               \
     X(RS_E_LAPACK, 15, 1, "lapack-failed")                                                         \
     X(RS_E_INTERRUPTED, 16, 130, "interrupted")                                                    \
+    X(RS_E_CHANGED_WHILE_READ, 17, 1, "changed-while-read")                                        \
     /* the request is wrong */                                                                     \
     X(RS_E_USAGE, 20, 2, "usage")                                                                  \
     X(RS_E_NOT_FOUND, 21, 2, "not-found")                                                          \
@@ -176,7 +182,7 @@ typedef enum rs_form {
 } rs_form;
 
 /* Writes the result as text: *text is NUL-terminated, *length bytes without the NUL (length may be
- * NULL); free it with rs_text_free. Errors: RS_E_NO_MEMORY. */
+ * NULL); free it with rs_text_free. Errors: RS_E_NO_MEMORY, RS_E_USAGE, RS_E_BAD_OPTION (form). */
 rs_status rs_result_text(char **text, size_t *length, const rs_result *result, rs_form form,
                          rs_error *err);
 /* One table as CSV with a header row. RS_E_NOT_FOUND when the result has no table of that name. */
@@ -190,7 +196,7 @@ size_t rs_result_count_findings(const rs_result *result, int least_severity);
 /* ---- scan: the rank health of a checkpoint's weights ---- */
 
 typedef struct rs_scan_settings {
-    int threads;          /* OpenMP threads; 0: as many as OpenMP gives */
+    int threads;          /* OpenMP threads, at most 4096; 0: as many as OpenMP gives */
     uint64_t seed;        /* of the random baselines */
     int first_layer;      /* inclusive, from 0 */
     int last_layer;       /* inclusive; -1: the last */
@@ -218,9 +224,10 @@ rs_status rs_scan_checkpoint(rs_result **out, const char *path, const rs_scan_se
 
 /* On which inputs, and with which weights. */
 typedef struct rs_run_settings {
-    int threads;   /* OpenMP threads; 0: as many as OpenMP gives */
+    int threads;   /* OpenMP threads, at most 4096; 0: as many as OpenMP gives */
     uint64_t seed; /* of random inputs, of what is drawn, and of `init` */
-    /* The inputs: exactly one of the first four (docs/probe.md has their formats). */
+    /* Counts are at most 2^30. The inputs: exactly one of the first four (docs/probe.md has their
+     * formats). */
     const char *text;           /* file of text, or NULL */
     const char *tokens;         /* .npy or JSON file of token ids, or NULL */
     const char *images;         /* .npy file of images, or NULL */
@@ -248,7 +255,7 @@ typedef struct rs_probe_settings {
     rs_precision precision;
     const char *variants; /* as --variants: "full,san,mine=no-norm,lambda:0.5"; NULL: full */
     bool no_spectral, no_attention, no_loss; /* what to leave out */
-    int64_t generate;                        /* tokens to continue each sample by; 0: none */
+    int64_t generate;   /* tokens to continue each sample by, at most 4096; 0: none */
     const char *output; /* safetensors file of the last states and logits to write, or NULL */
     const char *taps;   /* safetensors file of every state to write, or NULL */
 } rs_probe_settings;
@@ -267,7 +274,7 @@ typedef struct rs_paths_settings {
     rs_run_settings run;
     const char *variant; /* as for certify */
     int64_t max_length;  /* lengths to tell apart, the longer ones together; -1: all */
-    int64_t paths;       /* single paths drawn for each length; 0: none */
+    int64_t paths;       /* single paths drawn for each length, at most 2^20; 0: none */
     bool code_semantics; /* a path as a network of its own, as the published code has it */
     bool sources;        /* table `sources`, by layer */
     bool no_loss;        /* truncated models are not put through the head */
@@ -282,7 +289,7 @@ void rs_paths_settings_init(rs_paths_settings *settings);
  * Each runs the model at PATH (a checkpoint; with `init` also config.json or ARCH.json) over the
  * inputs. On success *out is a result that the caller frees: what the command of that name writes.
  * Errors: those of rs_scan_checkpoint, RS_E_TOKEN_RANGE … RS_E_ARCH_SCHEMA, the tokenizers',
- * RS_E_USAGE (no or several inputs), RS_E_BAD_OPTION (variants, kept outside 0 to 1),
+ * RS_E_USAGE (no or several inputs), RS_E_BAD_OPTION (variants, kept outside 0 to 1, sizes),
  * RS_E_OVERWRITES_INPUT, RS_E_WRITE, RS_E_NOT_FINITE (paths).
  */
 rs_status rs_probe_checkpoint(rs_result **out, const char *path, const rs_probe_settings *settings,

@@ -22,6 +22,19 @@ export function full(value) {
   return text.length > 1500 ? `${text.slice(0, 1500)} …` : text;
 }
 
+// Text as a spreadsheet may open it: what would begin a formula gets an apostrophe in front. Numbers stay.
+function csvText(text) {
+  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) || safe === '' ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+// A table as CSV: names of columns, and rows as objects. Null is an empty cell, an empty text a quoted one.
+export function csv(names, rows) {
+  const cell = (v) => (v === null || v === undefined ? '' : Array.isArray(v) ? v.join(';') : typeof v === 'string' ? csvText(v) : String(v));
+  const lines = [names.map(csvText), ...rows.map((row) => names.map((n) => cell(row[n])))];
+  return `${lines.map((line) => line.join(',')).join('\n')}\n`;
+}
+
 export const count = (n) => n.toLocaleString('en').replaceAll(',', '\u202f');
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 

@@ -1,5 +1,5 @@
 // One table: sorted, filtered, a page of rows at a time.
-import { announce, brief, count, download, element, full, words } from './format.js';
+import { announce, brief, count, csv, download, element, full, words } from './format.js';
 
 const PAGE = 100;
 const FEW = 12; // so few rows need no filter
@@ -232,11 +232,7 @@ export class Table {
   }
 
   saveCsv() {
-    const quote = (text) => (/[",\r\n]/.test(text) || text === '' ? `"${text.replaceAll('"', '""')}"` : text);
-    const cell = (v) => (v === null || v === undefined ? '' : Array.isArray(v) ? v.join(';') : typeof v === 'string' ? quote(v) : String(v));
-    const names = this.columns.map((c) => c.name);
-    const lines = [names.map(quote).join(',')];
-    for (const index of this.order) lines.push(names.map((n) => cell(this.rows[index][n])).join(','));
-    download(`${this.name}.csv`, 'text/csv', `${lines.join('\n')}\n`);
+    const rows = [...this.order].map((index) => this.rows[index]);
+    download(`${this.name}.csv`, 'text/csv', csv(this.columns.map((c) => c.name), rows));
   }
 }

@@ -1,6 +1,8 @@
 /* error.c: statuses and error texts. */
 #include "base/error.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -33,16 +35,6 @@ const char *rs_version(void)
     return RS_VERSION;
 }
 
-/* Control bytes could move the cursor or ring a bell: a hostile tensor name must not reach a
- * terminal as it is. */
-static void make_printable(char *text)
-{
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c < 0x20 || c == 0x7f) *text = '?';
-    }
-}
-
 /* Copies with a visible cut; never splits a UTF-8 sequence. */
 static void put(char *target, size_t size, const char *source)
 {
@@ -57,7 +49,7 @@ static void put(char *target, size_t size, const char *source)
         memcpy(target, source, cut);
         memcpy(target + cut, "...", 4);
     }
-    make_printable(target);
+    rs_text_clean(target);
 }
 
 rs_status rs_fail(rs_error *err, rs_status status, const char *where, const char *hint,

@@ -71,6 +71,38 @@ static int claim_slot(const void *data, size_t size)
     return -1;
 }
 
+static struct timespec modified(const struct stat *status)
+{
+#ifdef __APPLE__
+    return status->st_mtimespec;
+#else
+    return status->st_mtim;
+#endif
+}
+
+static struct timespec changed(const struct stat *status)
+{
+#ifdef __APPLE__
+    return status->st_ctimespec;
+#else
+    return status->st_ctim;
+#endif
+}
+
+static bool same_time(struct timespec a, struct timespec b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+/* Files of /proc and their like make their bytes when they are read and say that they have none. */
+static rs_status check_empty(const rs_mapping *mapping, int fd, rs_error *err)
+{
+    char byte;
+    if (pread(fd, &byte, 1, 0) <= 0) return RS_OK;
+    return rs_fail(err, RS_E_UNREADABLE, mapping->path, "copy it into a plain file, and name that",
+                   "gives bytes although its size is 0, as files of /proc do");
+}
+
 static rs_status map_descriptor(rs_mapping *mapping, int fd, rs_error *err)
 {
     const char *path = mapping->path;
@@ -81,10 +113,12 @@ static rs_status map_descriptor(rs_mapping *mapping, int fd, rs_error *err)
         return rs_fail(err, RS_E_UNREADABLE, path, "name a file", "is not a regular file");
     mapping->device = (uint64_t)status.st_dev;
     mapping->inode = (uint64_t)status.st_ino;
+    mapping->modified = modified(&status);
+    mapping->changed = changed(&status);
     mapping->size = (size_t)status.st_size;
     if (mapping->size == 0) {
         mapping->data = (const uint8_t *)"";
-        return RS_OK;
+        return check_empty(mapping, fd, err);
     }
     void *data = mmap(NULL, mapping->size, PROT_READ, MAP_SHARED, fd, 0);
     if (data == MAP_FAILED)
@@ -92,7 +126,9 @@ static rs_status map_descriptor(rs_mapping *mapping, int fd, rs_error *err)
                        "cannot be mapped: %s", strerror(errno));
     mapping->data = data;
     mapping->slot = claim_slot(data, mapping->size);
-    return RS_OK;
+    if (mapping->slot >= 0) return RS_OK;
+    return rs_fail(err, RS_E_UNSUPPORTED, path, "put the checkpoint into fewer files",
+                   "more than %d files would be mapped at once", (int)SLOTS);
 }
 
 rs_status rs_mapping_open(rs_mapping **out, const char *path, rs_error *err)
@@ -142,4 +178,28 @@ rs_status rs_mapping_check(const rs_mapping *mapping, rs_error *err)
     return rs_fail(err, RS_E_TRUNCATED_WHILE_MAPPED, mapping->path,
                    "do not change a checkpoint while it is read; run again once it is complete",
                    "the file was cut short, or could not be read, while it was in use");
+}
+
+rs_status rs_mapping_verify(const rs_mapping *mapping, bool *touched, rs_error *err)
+{
+    static const char hint[] =
+        "do not change a file while it is read; run again once nothing writes to it";
+    struct stat now;
+    if (touched) *touched = false;
+    RS_TRY(rs_mapping_check(mapping, err));
+    if (stat(mapping->path, &now) != 0)
+        return rs_fail(err, RS_E_CHANGED_WHILE_READ, mapping->path, hint,
+                       "could not be found again when it had been read: %s", strerror(errno));
+    if ((uint64_t)now.st_dev != mapping->device || (uint64_t)now.st_ino != mapping->inode)
+        return rs_fail(err, RS_E_CHANGED_WHILE_READ, mapping->path, hint,
+                       "was replaced by another file while it was read");
+    if ((uint64_t)now.st_size != mapping->size)
+        return rs_fail(err, RS_E_CHANGED_WHILE_READ, mapping->path, hint,
+                       "had %zu bytes when it was opened and has %lld now", mapping->size,
+                       (long long)now.st_size);
+    if (!same_time(modified(&now), mapping->modified))
+        return rs_fail(err, RS_E_CHANGED_WHILE_READ, mapping->path, hint,
+                       "was written to while it was read");
+    if (touched) *touched = !same_time(changed(&now), mapping->changed);
+    return RS_OK;
 }

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static atomic_int_fast64_t requests;
-static atomic_int_fast64_t fail_at; /* request number from which all fail; 0 = never */
+static atomic_int_fast64_t requests, blocks;
+static atomic_int_fast64_t fail_from; /* request number from which they fail; 0 = never */
+static atomic_int_fast64_t fail_to;   /* the last that does */
+static _Thread_local int64_t failures;
 
 bool rs_size_mul(size_t a, size_t b, size_t *product)
 {
@@ -19,9 +21,21 @@ bool rs_size_add(size_t a, size_t b, size_t *sum)
     return !__builtin_add_overflow(a, b, sum);
 }
 
+static void fail_between(int64_t n, int64_t last)
+{
+    int64_t now = atomic_load(&requests);
+    atomic_store(&fail_to, last == INT64_MAX ? last : now + last);
+    atomic_store(&fail_from, n > 0 ? now + n : 0);
+}
+
 void rs_memory_fail_at(int64_t n)
 {
-    atomic_store(&fail_at, n > 0 ? atomic_load(&requests) + n : 0);
+    fail_between(n, INT64_MAX);
+}
+
+void rs_memory_fail_once(int64_t n)
+{
+    fail_between(n, n);
 }
 
 int64_t rs_memory_requests(void)
@@ -29,40 +43,75 @@ int64_t rs_memory_requests(void)
     return atomic_load(&requests);
 }
 
-static bool refused(void)
+int64_t rs_memory_blocks(void)
+{
+    return atomic_load(&blocks);
+}
+
+int64_t rs_memory_failures(void)
+{
+    return failures;
+}
+
+rs_status rs_memory_check(int64_t failures_before, const char *what, rs_error *err)
+{
+    return failures == failures_before ? RS_OK : rs_fail_memory(err, what, 0);
+}
+
+bool rs_memory_allowed(void)
 {
     int64_t number = atomic_fetch_add(&requests, 1) + 1;
-    int64_t limit = atomic_load(&fail_at);
-    return limit > 0 && number >= limit;
+    int64_t from = atomic_load(&fail_from);
+    return from == 0 || number < from || number > atomic_load(&fail_to);
+}
+
+void *rs_memory_note(void *block)
+{
+    if (block)
+        atomic_fetch_add(&blocks, 1);
+    else
+        failures++;
+    return block;
+}
+
+void rs_memory_forget(const void *block)
+{
+    if (block) atomic_fetch_sub(&blocks, 1);
+}
+
+static void *aligned(size_t n, size_t size)
+{
+    size_t bytes;
+    void *block = NULL;
+    if (!rs_size_mul(n, size, &bytes)) return NULL;
+    return posix_memalign(&block, 64, bytes ? bytes : 1) == 0 ? block : NULL;
 }
 
 void *rs_malloc(size_t n, size_t size)
 {
-    size_t bytes;
-    if (refused() || !rs_size_mul(n, size, &bytes)) return NULL;
-    void *block = NULL;
-    if (posix_memalign(&block, 64, bytes ? bytes : 1) != 0) return NULL;
-    return block;
+    return rs_memory_note(rs_memory_allowed() ? aligned(n, size) : NULL);
 }
 
 void *rs_calloc(size_t n, size_t size)
 {
-    size_t bytes;
-    if (!rs_size_mul(n, size, &bytes)) return NULL;
     void *block = rs_malloc(n, size);
-    if (block) memset(block, 0, bytes);
+    if (block) memset(block, 0, n * size);
     return block;
 }
 
 void *rs_realloc(void *block, size_t n, size_t size)
 {
     size_t bytes;
-    if (refused() || !rs_size_mul(n, size, &bytes)) return NULL;
-    return realloc(block, bytes ? bytes : 1);
+    bool allowed = rs_memory_allowed(), had = block != NULL;
+    void *grown =
+        allowed && rs_size_mul(n, size, &bytes) ? realloc(block, bytes ? bytes : 1) : NULL;
+    if (grown && had) atomic_fetch_sub(&blocks, 1);
+    return rs_memory_note(grown);
 }
 
 void rs_free(void *block)
 {
+    rs_memory_forget(block);
     free(block);
 }
 

@@ -24,8 +24,37 @@ char *rs_strdup(const char *text);
 /* Test hook: the n-th request from now fails (1 = the next one), as do all after it; 0 switches it
  * off. */
 void rs_memory_fail_at(int64_t n);
+/* The same, but the n-th request alone fails: what it leaves damaged unseen then reaches the end.
+ */
+void rs_memory_fail_once(int64_t n);
 /* Requests made since the process began (to know how far a failure walk has to go). */
 int64_t rs_memory_requests(void);
+/* Blocks held now: requested and not yet freed. */
+int64_t rs_memory_blocks(void);
+
+/*
+ * The sticky flag: how many requests of this thread have failed since it began, whoever made them:
+ * rankscope, PCRE2 (text/pattern.c) or jansson (once rs_memory_watch_json has run). jansson does
+ * not report every failure of its own: text that a key could not grow by is cut off, a member that
+ * could not be added is absent. So whoever finishes a piece of work compares the number with what
+ * it was before: rs_memory_check is RS_E_NO_MEMORY where it has grown.
+ */
+int64_t rs_memory_failures(void);
+rs_status rs_memory_check(int64_t failures_before, const char *what, rs_error *err);
+/* Requests that go through other functions than those above: false means that this one is to fail.
+ * rs_memory_note says how it ended (NULL: it failed), rs_memory_forget that a block was freed. */
+bool rs_memory_allowed(void);
+void *rs_memory_note(void *block);
+void rs_memory_forget(const void *block);
+
+/*
+ * Has jansson's allocations counted (memory_json.c). Its functions, the host program's own where it
+ * has set some, are wrapped, not replaced: blocks come from where they came from before. Once a
+ * process, whoever calls first; thread safe.
+ */
+void rs_memory_watch_json(void);
+/* Frees a text that json_dumps made. */
+void rs_memory_free_json(char *text);
 
 /*
  * An arena: many small blocks with one lifetime. Not thread safe. Blocks are aligned to 16 bytes

@@ -173,6 +173,73 @@ bool rs_utf8_valid(const char *bytes, size_t length)
     return true;
 }
 
+size_t rs_utf8_next(const char *bytes, size_t length, uint32_t *point)
+{
+    unsigned char c = (unsigned char)bytes[0];
+    if (c < 0x80) {
+        *point = c;
+        return 1;
+    }
+    size_t size = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
+    if (c < 0xC2 || size > length || !rs_utf8_valid(bytes, size)) {
+        *point = RS_REPLACEMENT;
+        return 1;
+    }
+    uint32_t value = c & (0x7Fu >> size);
+    for (size_t i = 1; i < size; i++)
+        value = value << 6 | ((unsigned char)bytes[i] & 0x3Fu);
+    *point = value;
+    return size;
+}
+
+size_t rs_utf8_put(char out[4], uint32_t point)
+{
+    if (point < 0x80) {
+        out[0] = (char)point;
+        return 1;
+    }
+    size_t size = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+    static const unsigned char lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
+    for (size_t i = size - 1; i > 0; i--, point >>= 6)
+        out[i] = (char)(0x80 | (point & 0x3F));
+    out[0] = (char)(lead[size] | point);
+    return size;
+}
+
+/* ---- what is safe to print ---- */
+
+bool rs_point_is_dangerous(uint32_t point)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {
+        {0x0000, 0x001F}, {0x007F, 0x009F}, {0x00AD, 0x00AD}, {0x061C, 0x061C}, {0x200B, 0x200F},
+        {0x2028, 0x202E}, {0x2060, 0x206F}, {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}, {0xE0000, 0xE007F},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (point >= ranges[i].first && point <= ranges[i].last) return true;
+    return false;
+}
+
+void rs_text_clean(char *text)
+{
+    char *to = text;
+    for (size_t length = strlen(text); length > 0;) {
+        uint32_t point;
+        size_t size = rs_utf8_next(text, length, &point);
+        bool broken = size == 1 && (unsigned char)*text >= 0x80;
+        if (broken || rs_point_is_dangerous(point)) {
+            *to++ = '?';
+        } else {
+            memmove(to, text, size);
+            to += size;
+        }
+        text += size;
+        length -= size;
+    }
+    *to = 0;
+}
+
 /* ---- edit distance ---- */
 
 int rs_edit_distance(const char *a, const char *b)

@@ -41,6 +41,21 @@ void rs_strmap_free(rs_strmap *map);
  * U+10FFFF). */
 bool rs_utf8_valid(const char *bytes, size_t length);
 
+#define RS_REPLACEMENT 0xFFFDu
+
+/* The bytes that the next character takes (at least 1; length must be at least 1). *point is its
+ * code point, or RS_REPLACEMENT for a byte that is not well-formed UTF-8. */
+size_t rs_utf8_next(const char *bytes, size_t length, uint32_t *point);
+/* Writes the code point as UTF-8; returns the bytes written (1 to 4). */
+size_t rs_utf8_put(char out[4], uint32_t point);
+
+/* What a terminal acts on, or what hides or reorders the text around it: controls of either range,
+ * bidirectional marks and overrides, invisible separators, annotations, tags. */
+bool rs_point_is_dangerous(uint32_t point);
+/* Makes text that may come from a hostile file safe to print, in place: '?' for what is dangerous
+ * and for bytes that are not UTF-8. */
+void rs_text_clean(char *text);
+
 /* The edit distance of two short names (Levenshtein, cut at 64 characters), for "did you mean". */
 int rs_edit_distance(const char *a, const char *b);
 /* The known name nearest to `name`; known ends with NULL and holds at least one name. */

@@ -77,6 +77,10 @@ void rs_checkpoint_close(rs_checkpoint *checkpoint); /* NULL is fine */
 /* The tensor of that name, or NULL. */
 const rs_tensor *rs_checkpoint_find(const rs_checkpoint *checkpoint, const char *name);
 
+/* What a GGUF file calls its mixture of types (general.file_type), such as "Q4_K_M"; NULL for other
+ * formats and unknown numbers. */
+const char *rs_gguf_file_type(const rs_checkpoint *checkpoint);
+
 /* RS_OK, or RS_E_TRUNCATED_WHILE_MAPPED when the tensor's file lost pages. */
 rs_status rs_tensor_check(const rs_checkpoint *checkpoint, const rs_tensor *tensor, rs_error *err);
 

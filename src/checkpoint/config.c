@@ -33,7 +33,7 @@ static rs_status load(json_t **config, char **path, const char *folder, const ch
     rs_status status = rs_mapping_open(&mapping, *path, &reason);
     if (status == RS_OK) {
         status = rs_config_parse(config, *path, (const char *)mapping->data, mapping->size, err);
-        rs_status damage = rs_mapping_check(mapping, err);
+        rs_status damage = rs_mapping_verify(mapping, NULL, err);
         if (damage != RS_OK) status = damage;
         rs_mapping_close(mapping);
         return status;

@@ -180,7 +180,7 @@ rs_status rs_index_open(rs_checkpoint *checkpoint, const char *folder, const cha
     rs_status status = rs_mapping_open(&mapping, path, err);
     if (status == RS_OK) {
         status = rs_index_parse(&weight_map, path, (const char *)mapping->data, mapping->size, err);
-        rs_status damage = rs_mapping_check(mapping, err);
+        rs_status damage = rs_mapping_verify(mapping, NULL, err);
         if (damage != RS_OK) status = damage;
     }
     rs_mapping_close(mapping);

@@ -1,6 +1,7 @@
 /* json_text.c: strict JSON through jansson (see json_text.h). */
 #include "checkpoint/json_text.h"
 
+#include "base/memory.h"
 #include "base/text.h"
 #include "checkpoint/open.h"
 
@@ -117,8 +118,6 @@ static rs_status check_depth(const char *path, const char *text, size_t length, 
 static rs_status status_of(const json_error_t *error)
 {
     switch (json_error_code(error)) {
-    case json_error_out_of_memory:
-        return RS_E_NO_MEMORY;
     case json_error_stack_overflow:
         return RS_E_JSON_DEPTH;
     case json_error_duplicate_key:
@@ -134,10 +133,17 @@ static rs_status parse(json_t **out, const char *path, const char *original, siz
                        const rs_buffer *rewritten, size_t flags, rs_error *err)
 {
     bool changed = rewritten->data != NULL;
-    json_error_t error;
+    int64_t failures = rs_memory_failures();
+    json_error_t error = {.text = ""};
+    rs_memory_watch_json();
     *out = json_loadb(changed ? rewritten->data : original,
                       changed ? rewritten->length : original_length, flags, &error);
-    if (*out) return RS_OK;
+    rs_status kept = rs_memory_check(failures, path, NULL);
+    if (kept == RS_OK && *out) return RS_OK;
+    json_decref(*out); /* a key whose text could not grow is cut off, and the parser goes on */
+    *out = NULL;
+    if (kept != RS_OK || !error.text[0] || json_error_code(&error) == json_error_out_of_memory)
+        return rs_fail_memory(err, path, 0);
     size_t position = error.position > 0 ? (size_t)error.position : 0;
     if (changed) position = original_position(original, original_length, position);
     if (position > original_length) position = original_length;

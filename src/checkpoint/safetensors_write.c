@@ -32,12 +32,12 @@ static rs_status plan_tensor(place *out, uint64_t *end, const rs_st_plan *tensor
     return RS_OK;
 }
 
-/* {"name":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},...}, blanks up to a multiple of 8,
- * its length in front. */
+/* {"__metadata__":{...},"name":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},...}, blanks up
+ * to a multiple of 8, its length in front. */
 static void write_header(rs_buffer *out, const rs_st_plan *tensors, const place *places, size_t n)
 {
     rs_buffer_append(out, "\0\0\0\0\0\0\0\0", 8);
-    rs_buffer_puts(out, "{\"__metadata__\":{\"format\":\"pt\"}");
+    rs_buffer_printf(out, RS_MARK_SAFETENSORS "%s\"}", rs_version());
     for (size_t t = 0; t < n; t++) {
         rs_buffer_puts(out, ",");
         rs_emit_string(out, tensors[t].name);
@@ -59,16 +59,16 @@ static void write_header(rs_buffer *out, const rs_st_plan *tensors, const place 
 }
 
 static rs_status open_file(rs_st_writer *w, const char *path, const rs_st_plan *tensors,
-                           const rs_file_id *inputs, size_t n_inputs, rs_error *err)
+                           const rs_input_files *files, rs_error *err)
 {
     uint64_t end = 0;
     for (size_t t = 0; t < w->n; t++)
         RS_TRY(plan_tensor(&w->places[t], &end, &tensors[t], path, err));
     rs_buffer header = {0};
     write_header(&header, tensors, w->places, w->n);
-    rs_status status = header.failed ? rs_fail_memory(err, path, header.length)
-                                     : rs_output_open(&w->output, path, header.length + end, inputs,
-                                                      n_inputs, err);
+    rs_status status = header.failed
+                           ? rs_fail_memory(err, path, header.length)
+                           : rs_output_open(&w->output, path, header.length + end, files, err);
     if (status == RS_OK) status = rs_output_put(w->output, 0, header.data, header.length, err);
     for (size_t t = 0; t < w->n; t++)
         w->places[t].begin += header.length;
@@ -77,14 +77,14 @@ static rs_status open_file(rs_st_writer *w, const char *path, const rs_st_plan *
 }
 
 rs_status rs_st_writer_open(rs_st_writer **out, const char *path, const rs_st_plan *tensors,
-                            size_t n, const rs_file_id *inputs, size_t n_inputs, rs_error *err)
+                            size_t n, const rs_input_files *files, rs_error *err)
 {
     *out = NULL;
     rs_st_writer *w = rs_calloc(1, sizeof *w);
     if (!w) return rs_fail_memory(err, path, sizeof *w);
     w->n = n;
     w->places = rs_calloc(n, sizeof *w->places);
-    rs_status status = w->places ? open_file(w, path, tensors, inputs, n_inputs, err)
+    rs_status status = w->places ? open_file(w, path, tensors, files, err)
                                  : rs_fail_memory(err, path, n * sizeof *w->places);
     if (status == RS_OK)
         *out = w;

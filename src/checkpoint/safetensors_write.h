@@ -23,7 +23,7 @@ typedef struct rs_st_writer rs_st_writer;
 /* Tensors lie in the file in the order given; put the widest types first, as readers may want
  * elements aligned. Errors: RS_E_UNSUPPORTED (a size that no file has), those of rs_output_open. */
 rs_status rs_st_writer_open(rs_st_writer **out, const char *path, const rs_st_plan *tensors,
-                            size_t n, const rs_file_id *inputs, size_t n_inputs, rs_error *err);
+                            size_t n, const rs_input_files *files, rs_error *err);
 /* Elements [first, first+count) of tensor number `tensor`, in its type. */
 rs_status rs_st_writer_put(rs_st_writer *writer, size_t tensor, int64_t first, const void *elements,
                            int64_t count, rs_error *err);

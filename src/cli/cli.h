@@ -25,7 +25,7 @@ typedef struct cli_args {
     int64_t threads;
     uint64_t seed;
     const char *precision, *progress, *color, *fail_on;
-    bool quiet, help, version;
+    bool csv_safe, quiet, help, version;
     /* scan */
     bool spectra, fold_norms, with_bias, lenient;
     const char *matrices, *layers, *tol, *energy, *map, *threshold;
@@ -119,15 +119,25 @@ rs_status cli_parse_thresholds(const char *text, const cli_threshold *known, siz
 /* Prints `rankscope: error: WHERE: WHAT; HINT` and returns the exit code. */
 int cli_fail(const rs_error *err);
 
+/* Prints to standard error what a terminal cannot act on: control characters, bidirectional
+ * overrides and what is invisible are replaced, as on standard output. */
+void cli_say(const char *format, ...) RS_PRINTF(1, 2);
+
 /* The context of a run: threads, seed, progress bar, interruption. */
 typedef struct cli_progress cli_progress;
 rs_context cli_context(const cli_args *args);
 void cli_progress_done(void); /* wipes the bar */
 void cli_install_signals(void);
 bool cli_interrupted(void);
+/* Ends as a program does whose reader went away, unless whoever started it ignores that. */
+void cli_die_of_broken_pipe(void);
+/* Opens what is closed of the first three descriptors, so that no file gets their numbers. */
+void cli_open_standard(void);
 
 /* outputs.c: refuses two outputs that would be one file. */
 rs_status cli_check_outputs(const cli_args *args, rs_error *err);
+/* Whether the path (may be NULL) is standard output: "-", /dev/stdout, /dev/fd/1. */
+bool cli_is_stdout(const char *path);
 
 /* What a command does once its options are understood. */
 typedef struct cli_job cli_job;
@@ -137,7 +147,8 @@ struct cli_job {
     /* Fills a result that has its meta args, machine and started. */
     rs_status (*work)(rs_result *result, cli_job *job, const rs_context *context, rs_error *err);
     const char *tables; /* shown where there is no --table; NULL: the default. Work may set it. */
-    rs_input_files inputs; /* filled by work: files never to overwrite. Freed by cli_run. */
+    rs_input_files inputs; /* filled by work: files never to overwrite. Closed by cli_run, which
+                            * also gives it the set of outputs that appear together. */
 };
 
 /* Makes a result, does the work, writes the result where the options say and gives the exit code

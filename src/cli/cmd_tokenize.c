@@ -109,7 +109,7 @@ static rs_status encode(rs_result *result, const rs_tokenizer *tokenizer, const 
     bool special = !job->args->no_special;
     RS_TRY(rs_tokenizer_encode(&ids, tokenizer, (const char *)mapping->data, mapping->size, special,
                                err));
-    rs_status status = rs_mapping_check(mapping, err);
+    rs_status status = rs_mapping_verify(mapping, NULL, err);
     if (status == RS_OK) status = add_summary(result, tokenizer, &ids, mapping->size, special, err);
     if (status == RS_OK) status = add_ids(result, tokenizer, &ids, err);
     if (status == RS_OK && ids.n > MOST_SHOWN) status = add_beginning(result, tokenizer, &ids, err);
@@ -122,28 +122,23 @@ static rs_status encode(rs_result *result, const rs_tokenizer *tokenizer, const 
 /* The text and the tokenizer's file by identity, so that no output replaces them. */
 static rs_status note_inputs(cli_job *job, const rs_mapping *text, rs_error *err)
 {
-    char file[4096];
     struct stat info;
     const char *path = job->args->input;
     rs_input_files *inputs = &job->inputs;
     inputs->ids = rs_calloc(2, sizeof *inputs->ids);
     if (!inputs->ids) return rs_fail_memory(err, "input files", 2 * sizeof *inputs->ids);
     inputs->ids[inputs->n++] = (rs_file_id){text->device, text->inode};
-    if (stat(path, &info) != 0) return RS_OK;
-    int length = snprintf(file, sizeof file, "%s/tokenizer.json", path);
-    if (S_ISDIR(info.st_mode) &&
-        (length < 0 || (size_t)length >= sizeof file || stat(file, &info) != 0))
-        return RS_OK;
-    inputs->ids[inputs->n++] = (rs_file_id){(uint64_t)info.st_dev, (uint64_t)info.st_ino};
-    return RS_OK;
+    if (stat(path, &info) == 0)
+        inputs->ids[inputs->n++] = (rs_file_id){(uint64_t)info.st_dev, (uint64_t)info.st_ino};
+    return rs_input_files_model(inputs, path, err);
 }
 
 static rs_status tokenize(rs_result *result, cli_job *job, const rs_context *context, rs_error *err)
 {
-    (void)context;
     rs_tokenizer *tokenizer;
     rs_mapping *text;
     RS_TRY(rs_tokenizer_open(&tokenizer, job->args->input, err));
+    rs_tokenizer_watch(tokenizer, context);
     rs_status status = rs_mapping_open(&text, job->args->text, err);
     if (status == RS_OK) {
         status = note_inputs(job, text, err);

@@ -5,25 +5,46 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "linalg/blas.h"
+#include "report/output.h"
+#include "report/terminal.h"
 
 #include <errno.h>
 #include <langinfo.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+static bool has_unicode(void)
+{
+    return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+}
+
+void cli_say(const char *format, ...)
+{
+    char text[4096];
+    rs_buffer clean = {0};
+    const rs_term term = {.unicode = has_unicode()};
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    rs_term_clean(&term, &clean, text);
+    fprintf(stderr, "%s\n", clean.failed ? "rankscope: out of memory" : clean.data);
+    rs_buffer_free(&clean);
+}
 
 int cli_fail(const rs_error *err)
 {
     cli_progress_done();
     if (err->status == RS_E_INTERRUPTED)
-        fprintf(stderr, "rankscope: interrupted; nothing was written\n");
+        cli_say("rankscope: interrupted; %s", err->hint[0] ? err->hint : "nothing was written");
     else
-        fprintf(stderr, "rankscope: error: %s: %s [%s]%s%s\n", err->where, err->what,
+        cli_say("rankscope: error: %s: %s [%s]%s%s", err->where, err->what,
                 rs_status_name(err->status), err->hint[0] ? "; " : "", err->hint);
     return rs_status_exit_code(err->status);
 }
@@ -112,35 +133,29 @@ static rs_status set_meta(rs_result *result, const cli_args *args, rs_error *err
 
 typedef rs_status writer(rs_buffer *out, const rs_result *result, rs_error *err);
 
-static rs_status to_stdout(const rs_buffer *bytes, rs_error *err)
+static rs_status write_bytes(const char *path, const rs_buffer *bytes, rs_status status,
+                             const rs_input_files *files, rs_error *err)
 {
-    if (fwrite(bytes->data ? bytes->data : "", 1, bytes->length, stdout) != bytes->length ||
-        fflush(stdout) != 0)
-        return rs_fail(err, RS_E_WRITE, "standard output", "free space or choose another place",
-                       "cannot be written: %s", strerror(errno));
-    return RS_OK;
+    if (status == RS_OK && bytes->failed) status = rs_fail_memory(err, path, bytes->length);
+    if (status != RS_OK) return status;
+    return rs_output_write(path, bytes->data, bytes->length, files, err);
 }
 
 static rs_status emit(const char *path, writer *write, const rs_result *result,
-                      const rs_file_id *inputs, size_t n_inputs, rs_error *err)
+                      const rs_input_files *files, rs_error *err)
 {
     rs_buffer bytes = {0};
     rs_status status = write(&bytes, result, err);
-    if (status == RS_OK && bytes.failed) status = rs_fail_memory(err, path, bytes.length);
-    if (status == RS_OK && strcmp(path, "-") == 0)
-        status = to_stdout(&bytes, err);
-    else if (status == RS_OK)
-        status = rs_output_write(path, bytes.data, bytes.length, inputs, n_inputs, err);
+    status = write_bytes(cli_is_stdout(path) ? "/dev/stdout" : path, &bytes, status, files, err);
     rs_buffer_free(&bytes);
     return status;
 }
 
-static rs_status emit_csv(const char *directory, const rs_result *result, const rs_file_id *inputs,
-                          size_t n_inputs, rs_error *err)
+static rs_status emit_csv(const cli_args *args, const rs_result *result,
+                          const rs_input_files *files, rs_error *err)
 {
-    if (mkdir(directory, 0777) != 0 && errno != EEXIST)
-        return rs_fail(err, RS_E_WRITE, directory, "choose a place that can be written",
-                       "cannot be made: %s", strerror(errno));
+    const char *directory = args->csv;
+    RS_TRY(rs_outputs_make_folder(files->outputs, directory, err));
     for (size_t i = 0; i < rs_result_table_count(result); i++) {
         const rs_table *table = rs_result_table_at(result, i);
         char path[4096];
@@ -148,10 +163,8 @@ static rs_status emit_csv(const char *directory, const rs_result *result, const 
             sizeof path)
             return rs_fail(err, RS_E_BAD_OPTION, "--csv", NULL, "the path is too long");
         rs_buffer bytes = {0};
-        rs_status status = rs_write_csv(&bytes, table, err);
-        if (status == RS_OK && bytes.failed) status = rs_fail_memory(err, path, bytes.length);
-        if (status == RS_OK)
-            status = rs_output_write(path, bytes.data, bytes.length, inputs, n_inputs, err);
+        rs_status status = (args->csv_safe ? rs_write_csv_safe : rs_write_csv)(&bytes, table, err);
+        status = write_bytes(path, &bytes, status, files, err);
         rs_buffer_free(&bytes);
         RS_TRY(status);
     }
@@ -170,7 +183,7 @@ static rs_terminal terminal_of(const cli_args *args)
     terminal.color =
         strcmp(args->color, "always") == 0 ||
         (strcmp(args->color, "auto") == 0 && tty && !dumb && !(no_color && no_color[0]));
-    terminal.unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    terminal.unicode = has_unicode();
     return terminal;
 }
 
@@ -188,44 +201,54 @@ static const char *present_tables(const rs_result *result, const char *names, ch
         if (rs_result_table(result, name))
             snprintf(kept + used, size - used, "%s%s", used ? "," : "", name);
         else if (!quiet)
-            fprintf(stderr, "rankscope: note: this model has no table %s\n", name);
+            cli_say("rankscope: note: this model has no table %s", name);
         p += length;
         p += *p == ',';
     }
     return kept[0] ? kept : NULL;
 }
 
-static rs_status emit_terminal(const cli_args *args, const rs_result *result, rs_error *err)
+/* Text for people. A reader that has seen enough of it takes nothing from the files. */
+static rs_status to_stdout(const rs_buffer *bytes, rs_outputs *outputs, rs_error *err)
 {
-    bool taken = (args->json && strcmp(args->json, "-") == 0) ||
-                 (args->html && strcmp(args->html, "-") == 0);
-    if (args->quiet || taken) return RS_OK;
+    int code =
+        rs_output_descriptor_write(STDOUT_FILENO, bytes->data, bytes->length, outputs->cancel);
+    if (code == EPIPE) {
+        rs_outputs_keep(outputs);
+        outputs->broken_pipe = true;
+    }
+    if (code == EINTR) return rs_fail(err, RS_E_INTERRUPTED, "rankscope", NULL, "interrupted");
+    if (code)
+        return rs_fail(err, RS_E_WRITE, "standard output", "free space or choose another place",
+                       "cannot be written: %s", strerror(code));
+    return RS_OK;
+}
+
+static rs_status emit_terminal(const cli_args *args, const rs_result *result, rs_outputs *outputs,
+                               rs_error *err)
+{
+    if (args->quiet || cli_is_stdout(args->json) || cli_is_stdout(args->html)) return RS_OK;
     rs_terminal terminal = terminal_of(args);
     char kept[512];
     terminal.tables = present_tables(result, args->tables, kept, sizeof kept, args->quiet);
     rs_buffer bytes = {0};
     rs_status status = rs_write_terminal(&bytes, result, &terminal, err);
     if (status == RS_OK && bytes.failed) status = rs_fail_memory(err, "terminal", bytes.length);
-    if (status == RS_OK) status = to_stdout(&bytes, err);
+    if (status == RS_OK) status = to_stdout(&bytes, outputs, err);
     rs_buffer_free(&bytes);
     return status;
 }
 
-/* Files first, standard output last: when a file fails nothing has been printed. */
-static rs_status emit_all(const rs_result *result, const cli_args *args, const rs_file_id *inputs,
-                          size_t n_inputs, rs_error *err)
+/* Files first, then pipes and standard output; when one of them fails the others are taken back. */
+static rs_status emit_all(const rs_result *result, const cli_args *args,
+                          const rs_input_files *files, rs_error *err)
 {
-    const struct {
-        const char *path;
-        writer *write;
-    } files[] = {{args->json, rs_write_json}, {args->html, rs_write_html}};
-    for (int to_standard = 0; to_standard < 2; to_standard++) {
-        for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-            if (files[i].path && (strcmp(files[i].path, "-") == 0) == to_standard)
-                RS_TRY(emit(files[i].path, files[i].write, result, inputs, n_inputs, err));
-        if (!to_standard && args->csv) RS_TRY(emit_csv(args->csv, result, inputs, n_inputs, err));
-    }
-    return emit_terminal(args, result, err);
+    if (args->json) RS_TRY(emit(args->json, rs_write_json, result, files, err));
+    if (args->html) RS_TRY(emit(args->html, rs_write_html, result, files, err));
+    if (args->csv) RS_TRY(emit_csv(args, result, files, err));
+    if (cli_interrupted()) return rs_fail(err, RS_E_INTERRUPTED, "rankscope", NULL, "interrupted");
+    RS_TRY(rs_outputs_place(files->outputs, err));
+    return emit_terminal(args, result, files->outputs, err);
 }
 
 static bool reached(const rs_result *result, const char *fail_on)
@@ -237,15 +260,14 @@ static bool reached(const rs_result *result, const char *fail_on)
     return false;
 }
 
-static rs_status finish(const rs_result *result, const cli_job *job, rs_error *err)
+static rs_status finish(rs_result *result, const cli_job *job, rs_error *err)
 {
-    if (cli_interrupted())
-        return rs_fail(err, RS_E_INTERRUPTED, "rankscope", NULL,
-                       "interrupted; nothing was written");
+    if (cli_interrupted()) return rs_fail(err, RS_E_INTERRUPTED, "rankscope", NULL, "interrupted");
+    RS_TRY(rs_result_seal(result, err));
     cli_progress_done();
     cli_args shown = *job->args;
     if (!shown.tables) shown.tables = job->tables;
-    return emit_all(result, &shown, job->inputs.ids, job->inputs.n, err);
+    return emit_all(result, &shown, &job->inputs, err);
 }
 
 static rs_status run(rs_result *result, cli_job *job, rs_error *err)
@@ -260,14 +282,33 @@ static rs_status run(rs_result *result, cli_job *job, rs_error *err)
     return finish(result, job, err);
 }
 
+/* Outputs stay after a success only; the message then says what became of them. */
+static void settle(rs_outputs *outputs, rs_status status, rs_error *err)
+{
+    char what[512];
+    bool say = status == RS_E_WRITE || status == RS_E_INTERRUPTED || outputs->first;
+    if (status == RS_OK) rs_outputs_keep(outputs);
+    if (outputs->kept) return;
+    rs_outputs_undo(outputs, what, sizeof what);
+    if (!say) return;
+    const rs_error was = *err;
+    char hint[sizeof was.hint + sizeof what + 2];
+    snprintf(hint, sizeof hint, "%s%s%s", was.hint, was.hint[0] ? "; " : "", what);
+    rs_fail(err, status, was.where, hint, "%s", was.what);
+}
+
 int cli_run(cli_job *job)
 {
     rs_error err;
+    rs_context context = cli_context(job->args);
+    rs_outputs outputs = {.cancel = context.cancel};
     rs_result *result = rs_result_new(job->args->command);
-    int code = run(result, job, &err) != RS_OK       ? cli_fail(&err)
-               : reached(result, job->args->fail_on) ? 3
-                                                     : 0;
+    job->inputs.outputs = &outputs;
+    rs_status status = run(result, job, &err);
+    settle(&outputs, status, &err);
+    if (outputs.broken_pipe) cli_die_of_broken_pipe();
+    int code = status != RS_OK ? cli_fail(&err) : reached(result, job->args->fail_on) ? 3 : 0;
     rs_result_free(result);
-    rs_free(job->inputs.ids);
+    rs_input_files_free(&job->inputs);
     return code;
 }

@@ -180,6 +180,15 @@ void cli_print_man(void)
            "2 the request or an input is "
            "wrong; 3 a finding reached \\-\\-fail\\-on; 130 interrupted. On 1, 2 and 130 nothing "
            "is written to standard output.\n");
+    printf(".SH FILES\nOutput files appear whole or not at all, and those of one run together: "
+           "after an error or a signal there are none, and files that were to be replaced are as "
+           "before. SIGTERM while they are written ends with 130 and nothing written or, once the "
+           "first has its name, with 0 and everything written; a pipe that takes no more bytes is "
+           "not waited for then (130, the files are taken back). A reader of the terminal's text "
+           "that goes away ends the program quietly, and the files stay. /dev/stdout, /dev/stderr "
+           "and /dev/fd/N are the descriptors themselves. What exists in the model's folder is "
+           "never overwritten, but for what rankscope wrote there itself: JSON, HTML and "
+           "safetensors are marked, a CSV is known by its columns.\n");
     printf(".SH ENVIRONMENT\n.TP\n.B OPENBLAS_CORETYPE\nThe BLAS kernel; unset, rankscope sets it "
            "and starts itself again when "
            "OpenBLAS chose a kernel far below what the processor offers.\n.TP\n.B "

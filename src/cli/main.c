@@ -60,6 +60,7 @@ static int run_command(const cli_command *command, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    cli_open_standard();
     setlocale(LC_CTYPE, "");
     if (argc < 2)
         return fail_usage("rankscope", "needs a command", "'rankscope --help' lists them");

@@ -12,6 +12,10 @@ const cli_option cli_options[] = {
      "Write the whole result as JSON; '-' is standard output, which then carries nothing else."},
     {"csv", "DIR", CLI_TEXT, AT(csv), CLI_ALL, NULL, NULL,
      "Write every table as DIR/TABLE.csv; the directory is made if it is not there."},
+    {"csv-safe", NULL, CLI_FLAG, AT(csv_safe), CLI_ALL, NULL, NULL,
+     "With --csv, for files that a spreadsheet opens: text that it would take for a formula (it "
+     "begins with = + - @, tab or return) gets a ' before it. Numbers stay as they are. The page "
+     "of --html does so whenever it saves a table."},
     {"html", "FILE|-", CLI_TEXT, AT(html), CLI_ALL, NULL, NULL,
      "Write a report that opens in any browser without a network: figures, findings, tables."},
     {"table", "NAME[,NAME]", CLI_TEXT, AT(tables), CLI_ALL, NULL, NULL,
@@ -29,8 +33,11 @@ const cli_option cli_options[] = {
      "numerical_rank counts singular values above T times the largest. The default's epsilon is "
      "that of the stored type: float64 for F64, float32 for all others."},
     {"energy", "E[,E...]", CLI_TEXT, AT(energy), CLI_SCAN, NULL, NULL,
-     "Table energy: for each fraction E (0 < E <= 1) of the squared singular values, the rank that "
-     "keeps it and the parameters saved by factorising there, such as 0.9,0.95,0.99."},
+     "Table energy: for each fraction E (0 < E <= 1) of the squared singular values, such as "
+     "0.9,0.95,0.99, the rank that keeps it and the parameters saved by factorising there: of each "
+     "stored matrix by itself (always possible), and of each product in the place of its factors "
+     "(column feasible: RoPE or QK-norm between W_Q and W_K forbids it). Table energy_totals: "
+     "what either way saves in all."},
     {"fold-norms", NULL, CLI_FLAG, AT(fold_norms), CLI_SCAN, NULL, NULL,
      "Analyse the products as the model applies them: the gain of the norm before a projection "
      "(and LayerNorm's centring) and QK-norm gains are folded in. Default: the stored weights "
@@ -238,8 +245,9 @@ const cli_command cli_commands[] = {
      ".safetensors file beside its "
      "config.json, or a .gguf file (any part of a split one). Nothing is loaded whole: files are "
      "mapped and decoded tile by tile.\n"
-     "Tables: summary, layers, heads, groups (grouped queries), planes (RoPE), energy (--energy), "
-     "matrices (--matrices), tensors, "
+     "Tables: summary, layers, heads, groups (grouped queries), planes (RoPE), energy and "
+     "energy_totals "
+     "(--energy), matrices (--matrices), tensors, "
      "and the data of the figures: spectra, balance.",
      "rankscope scan ~/models/llama --html report.html # a report to read and share\n"
      "rankscope scan model.gguf --table layers # mean, least and largest of every measure by "
@@ -247,7 +255,8 @@ const cli_command cli_commands[] = {
      "rankscope scan . --json - | jq '.tables.heads[].effective_rank' # for scripts\n"
      "rankscope scan ckpt --fail-on warn --quiet # exit code 3 when heads have lost rank\n"
      "rankscope scan . --matrices all --csv out # every weight, beside WeightWatcher's columns",
-     "summary|layers|heads|groups|planes|energy|matrices|tensors|spectra|balance", cli_scan},
+     "summary|layers|heads|groups|planes|energy|energy_totals|matrices|tensors|spectra|balance",
+     cli_scan},
     {"probe", CLI_PROBE, "PATH",
      "run a model and watch its tokens: do they collapse, where, what holds them apart",
      "Runs a model forward over a text, token ids, images or random inputs and measures, state by "

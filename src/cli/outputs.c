@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct output {
     const char *option, *path;
@@ -13,6 +14,11 @@ typedef struct output {
 static bool to_a_file(const output *o)
 {
     return o->path && strcmp(o->path, "-") != 0;
+}
+
+bool cli_is_stdout(const char *path)
+{
+    return path && (strcmp(path, "-") == 0 || rs_output_descriptor(path) == STDOUT_FILENO);
 }
 
 static rs_status refuse(const output *o, const char *other, rs_error *err)
@@ -44,6 +50,11 @@ rs_status cli_check_outputs(const cli_args *args, rs_error *err)
                               {"--taps", args->taps},
                               {"--json", args->json},
                               {"--html", args->html}};
+    if (args->csv_safe && !args->csv)
+        return rs_fail(err, RS_E_BAD_OPTION, "--csv-safe", "add --csv DIR", "there is no --csv");
+    if (cli_is_stdout(args->json) && cli_is_stdout(args->html))
+        return rs_fail(err, RS_E_BAD_OPTION, "--html", "write one of them to a file",
+                       "standard output carries one result, and --json has it");
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
         const output *o = &outputs[i];
         if (!to_a_file(o)) continue;

@@ -239,9 +239,6 @@ static rs_status parse_words(cli_args *args, const cli_command *command, int arg
 /* What no option can see by itself. */
 static rs_status check_together(const cli_args *args, const cli_command *command, rs_error *err)
 {
-    if (args->json && args->html && strcmp(args->json, "-") == 0 && strcmp(args->html, "-") == 0)
-        return rs_fail(err, RS_E_BAD_OPTION, "--html", "write one of them to a file",
-                       "standard output carries one result, and --json has it");
     RS_TRY(check_tables(command, args->tables, err));
     if (args->threads == 0 || args->threads > 4096)
         return rs_fail(err, RS_E_BAD_OPTION, "--threads", NULL, "give a number from 1 to 4096");

@@ -3,36 +3,72 @@
 
 #include "base/clock.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupted;
+static bool pipe_ends_us; /* whoever started the program lets SIGPIPE end it */
 
-/* The first signal asks the work to stop; a second one does not wait for it. */
-static void on_signal(int number)
+/* The first signal asks the work to stop; a second one does not wait for it. While files are being
+ * put in place, which takes no time, neither ends the program: they appear together. */
+static void on_stop(int number)
 {
     (void)number;
-    if (interrupted) {
-        rs_output_abandon();
-        _exit(130);
-    }
+    if (interrupted && rs_output_abandon()) _exit(130);
     interrupted = 1;
+}
+
+/* Ends at once as without a handler (SIGQUIT with its core), but leaves nothing behind. */
+static void on_end(int number)
+{
+    interrupted = 1;
+    if (!rs_output_abandon()) return;
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void handle(int number, void (*handler)(int), bool although_ignored)
+{
+    struct sigaction before, action = {.sa_handler = handler};
+    sigemptyset(&action.sa_mask);
+    if (sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_IGN && !although_ignored)
+        return; /* nohup */
+    sigaction(number, &action, NULL);
 }
 
 void cli_install_signals(void)
 {
-    struct sigaction action = {.sa_handler = on_signal};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    handle(SIGINT, on_stop, true);
+    handle(SIGTERM, on_stop, true);
+    handle(SIGHUP, on_end, false);
+    handle(SIGQUIT, on_end, false);
     /* A file over the size limit is then a failed write with a message, not a death. */
     signal(SIGXFSZ, SIG_IGN);
+    /* A reader that goes away is a failed write too: what was written is taken back first. */
+    pipe_ends_us = signal(SIGPIPE, SIG_IGN) == SIG_DFL;
 }
 
 bool cli_interrupted(void)
 {
     return interrupted != 0;
+}
+
+void cli_die_of_broken_pipe(void)
+{
+    if (!pipe_ends_us) return;
+    signal(SIGPIPE, SIG_DFL);
+    raise(SIGPIPE);
+}
+
+/* With the wrong access, so that using it fails as a closed one does. */
+void cli_open_standard(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)!open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
 }
 
 /* ---- the bar ---- */

@@ -220,7 +220,8 @@ rs_status rs_certify_path(rs_result *result, rs_input_files *inputs,
     rs_status status = rs_opened_open(&o, result, inputs ? inputs : &own, &open, context, err);
     if (status == RS_OK)
         status = rs_certify(result, o.network, o.inputs, &request->options, context, err);
+    if (status == RS_OK) status = rs_verify_checkpoint(result, o.checkpoint, err);
     rs_opened_close(&o);
-    rs_free(own.ids);
+    rs_input_files_free(&own);
     return status;
 }

@@ -67,13 +67,13 @@ static rs_status side_read(side *s, const rs_factor *factor, rs_fold fold, rs_er
 {
     *s = (side){0};
     if (!fold.norms || factor->norm == RS_NORM_NONE) return RS_OK;
-    s->centred = factor->norm == RS_NORM_LAYERNORM;
+    s->centred = factor->norm == RS_NORM_LAYERNORM || factor->norm == RS_NORM_LAYERNORM_PLUS_ONE;
     size_t n = (size_t)factor->features;
     if (factor->gain) {
         s->gain = rs_malloc(n, sizeof(double));
         if (!s->gain) return rs_fail_memory(err, factor->gain->name, n * sizeof(double));
         rs_tensor_decode_f64(s->gain, factor->gain, 0, factor->features);
-        if (factor->norm == RS_NORM_RMSNORM_PLUS_ONE)
+        if (factor->norm == RS_NORM_RMSNORM_PLUS_ONE || factor->norm == RS_NORM_LAYERNORM_PLUS_ONE)
             for (size_t i = 0; i < n; i++)
                 s->gain[i] += 1.0;
     }

@@ -1,6 +1,7 @@
 /* library.c: the functions of rankscope.h that are more than a room's own. */
 #include "base/memory.h"
 #include "collapse/certify.h"
+#include "collapse/library_check.h"
 #include "collapse/paths.h"
 #include "collapse/probe.h"
 #include "collapse/scan.h"
@@ -19,11 +20,15 @@ typedef rs_status command(rs_result *result, const char *path, const void *setti
 static rs_status run_command(rs_result **out, const char *name, command *fill, const char *path,
                              const void *settings, rs_error *err)
 {
+    if (out) *out = NULL;
+    RS_TRY(rs_check_pointer(out, "out", err));
+    RS_TRY(rs_check_pointer(path, "path", err));
+    RS_TRY(rs_check_pointer(settings, "settings", err));
     rs_result *result = rs_result_new(name);
     rs_arena *arena = rs_arena_new();
-    *out = NULL;
     rs_status status = result && arena ? fill(result, path, settings, arena, err)
                                        : rs_fail_memory(err, "result", 0);
+    if (status == RS_OK) status = rs_result_seal(result, err);
     rs_arena_free(arena);
     if (status == RS_OK)
         *out = result;
@@ -34,7 +39,7 @@ static rs_status run_command(rs_result **out, const char *name, command *fill, c
 
 void rs_scan_settings_init(rs_scan_settings *settings)
 {
-    *settings = (rs_scan_settings){.last_layer = -1};
+    if (settings) *settings = (rs_scan_settings){.last_layer = -1};
 }
 
 static rs_status scan(rs_result *result, const char *path, const void *given, rs_arena *arena,
@@ -43,6 +48,7 @@ static rs_status scan(rs_result *result, const char *path, const void *given, rs
     const rs_scan_settings *settings = given;
     rs_scan_request request = {.path = path, .map = settings->map, .lenient = settings->lenient};
     (void)arena;
+    RS_TRY(rs_check_scan(settings, err));
     rs_scan_defaults(&request.options);
     request.options.heads.fold =
         (rs_fold){.norms = settings->fold_norms, .biases = settings->with_bias};
@@ -73,7 +79,7 @@ static rs_probe_source source_of(const rs_run_settings *run)
 
 void rs_probe_settings_init(rs_probe_settings *settings)
 {
-    *settings = (rs_probe_settings){0};
+    if (settings) *settings = (rs_probe_settings){0};
 }
 
 static rs_status probe(rs_result *result, const char *path, const void *given, rs_arena *arena,
@@ -84,6 +90,7 @@ static rs_status probe(rs_result *result, const char *path, const void *given, r
     rs_probe_request request = {.path = path, .init = run->init, .lenient = run->lenient};
     rs_probe_options *o = &request.options;
     (void)arena;
+    RS_TRY(rs_check_probe(settings, err));
     rs_probe_defaults(o);
     o->source = source_of(run);
     o->measure.precision = settings->precision;
@@ -123,7 +130,7 @@ void rs_certify_settings_init(rs_certify_settings *settings)
 {
     rs_certify_options defaults;
     rs_certify_defaults(&defaults);
-    *settings = (rs_certify_settings){.kept = defaults.kept};
+    if (settings) *settings = (rs_certify_settings){.kept = defaults.kept};
 }
 
 static rs_status certify(rs_result *result, const char *path, const void *given, rs_arena *arena,
@@ -133,10 +140,8 @@ static rs_status certify(rs_result *result, const char *path, const void *given,
     const rs_run_settings *run = &settings->run;
     rs_certify_request request = {.path = path, .init = run->init, .lenient = run->lenient};
     rs_certify_options *o = &request.options;
+    RS_TRY(rs_check_certify(settings, err));
     rs_certify_defaults(o);
-    if (!(settings->kept > 0 && settings->kept < 1))
-        return rs_fail(err, RS_E_BAD_OPTION, "kept", "give a fraction between 0 and 1, such as 0.9",
-                       "cannot take %g", settings->kept);
     o->source = source_of(run);
     o->batch = run->batch;
     o->kept = settings->kept;
@@ -157,7 +162,8 @@ void rs_paths_settings_init(rs_paths_settings *settings)
 {
     rs_paths_options defaults;
     rs_paths_defaults(&defaults);
-    *settings = (rs_paths_settings){.max_length = defaults.max_length, .paths = defaults.paths};
+    if (settings)
+        *settings = (rs_paths_settings){.max_length = defaults.max_length, .paths = defaults.paths};
 }
 
 static rs_status paths(rs_result *result, const char *path, const void *given, rs_arena *arena,
@@ -167,6 +173,7 @@ static rs_status paths(rs_result *result, const char *path, const void *given, r
     const rs_run_settings *run = &settings->run;
     rs_paths_request request = {.path = path, .init = run->init, .lenient = run->lenient};
     rs_paths_options *o = &request.options;
+    RS_TRY(rs_check_paths(settings, err));
     rs_paths_defaults(o);
     o->source = source_of(run);
     o->max_length = settings->max_length;
@@ -207,6 +214,10 @@ rs_status rs_result_text(char **text, size_t *length, const rs_result *result, r
                          rs_error *err)
 {
     static const rs_terminal plain = {.width = 80};
+    if (text) *text = NULL;
+    RS_TRY(rs_check_pointer(text, "text", err));
+    RS_TRY(rs_check_pointer(result, "result", err));
+    RS_TRY(rs_check_form(form, err));
     rs_buffer bytes = {0};
     rs_status status;
     if (form == RS_FORM_TERMINAL)
@@ -219,8 +230,12 @@ rs_status rs_result_text(char **text, size_t *length, const rs_result *result, r
 rs_status rs_result_csv(char **text, size_t *length, const rs_result *result, const char *table,
                         rs_error *err)
 {
+    if (text) *text = NULL;
+    RS_TRY(rs_check_pointer(text, "text", err));
+    RS_TRY(rs_check_pointer(result, "result", err));
+    RS_TRY(rs_check_pointer(table, "table", err));
+    RS_TRY(rs_result_complete(result, err));
     const rs_table *found = rs_result_table(result, table);
-    *text = NULL;
     if (!found) return rs_fail(err, RS_E_NOT_FOUND, table, NULL, "the result has no such table");
     rs_buffer bytes = {0};
     rs_status status = rs_write_csv(&bytes, found, err);
@@ -235,7 +250,7 @@ void rs_text_free(char *text)
 size_t rs_result_count_findings(const rs_result *result, int least_severity)
 {
     size_t count = 0;
-    for (size_t i = 0; i < rs_result_finding_count(result); i++)
+    for (size_t i = 0; result && i < rs_result_finding_count(result); i++)
         count += (int)rs_result_finding_at(result, i)->severity >= least_severity;
     return count;
 }

@@ -41,26 +41,16 @@ static const char *model_folder(char *buffer, size_t size, const char *path)
     return buffer;
 }
 
-static rs_status add_beside(rs_opened *o, const char *name, rs_error *err)
-{
-    char folder[4096], path[4352];
-    snprintf(path, sizeof path, "%s/%s", model_folder(folder, sizeof folder, o->request->path),
-             name);
-    return add_path(o, path, err);
-}
-
+/* An architecture file is a model by itself; of everything else the whole folder is the model. */
 static rs_status note_files(rs_opened *o, rs_error *err)
 {
-    static const char *const beside[] = {"model.safetensors.index.json", "tokenizer.json",
-                                         "tokenizer_config.json", "modules.json"};
     const rs_probe_source *source = &o->request->source;
     const char *paths[] = {source->text,           source->tokens, source->images,
                            source->encoder_states, o->config_path, o->request->path};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         RS_TRY(add_path(o, paths[i], err));
-    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
-        RS_TRY(add_beside(o, beside[i], err));
     RS_TRY(add_path(o, o->network->pooling_file, err));
+    if (!o->arch) RS_TRY(rs_input_files_model(o->files, o->request->path, err));
     if (!o->checkpoint) return RS_OK;
     for (size_t i = 0; i < o->checkpoint->n_files; i++) {
         const rs_mapping *mapping = o->checkpoint->files[i].mapping;
@@ -88,6 +78,7 @@ static rs_status read_config(rs_opened *o, rs_error *err)
     RS_TRY(rs_mapping_open(&file, o->config_path, err));
     rs_status status =
         rs_config_parse(&o->config, o->config_path, (const char *)file->data, file->size, err);
+    if (status == RS_OK) status = rs_mapping_verify(file, NULL, err);
     rs_mapping_close(file);
     return status;
 }
@@ -130,7 +121,7 @@ static rs_status open_network(rs_opened *o, const rs_context *context, rs_error 
 
 /* ---- the tokenizer: in the folder of the model, or in its GGUF file ---- */
 
-static rs_status open_tokenizer(rs_opened *o, rs_error *err)
+static rs_status open_tokenizer(rs_opened *o, const rs_context *context, rs_error *err)
 {
     const char *path = o->request->path;
     const char *text = o->request->source.text;
@@ -138,23 +129,11 @@ static rs_status open_tokenizer(rs_opened *o, rs_error *err)
     if (!text && !o->request->wants_tokenizer) return RS_OK;
     if (!ends_with(path, ".gguf")) path = model_folder(folder, sizeof folder, path);
     rs_status status = rs_tokenizer_open(&o->tokenizer, path, err);
+    rs_tokenizer_watch(o->tokenizer, context);
     return text || status == RS_E_NO_MEMORY ? status : RS_OK;
 }
 
 /* ---- meta "model": contract.md ---- */
-
-/* The type that most of the weights have. */
-static const char *common_dtype(const rs_checkpoint *checkpoint)
-{
-    int64_t counts[RS_DTYPE_COUNT] = {0};
-    int best = RS_F32;
-    if (!checkpoint) return rs_dtype_info(RS_F32)->name;
-    for (size_t i = 0; i < checkpoint->n_tensors; i++)
-        counts[checkpoint->tensors[i].dtype] += checkpoint->tensors[i].count;
-    for (int t = 0; t < RS_DTYPE_COUNT; t++)
-        if (counts[t] > counts[best]) best = t;
-    return rs_dtype_info((rs_dtype)best)->name;
-}
 
 static json_t *file_names(const rs_opened *o)
 {
@@ -176,11 +155,12 @@ static rs_status set_model(rs_result *result, const rs_opened *o, rs_error *err)
     rs_attention_op none = {0};
     const rs_attention_op *a = mixer ? &mixer->attention : &none;
     json_t *object =
-        json_pack("{s:s?, s:i, s:I, s:i, s:i, s:I, s:I, s:s, s:s, s:o}", "family", n->family,
+        json_pack("{s:s?, s:i, s:I, s:i, s:i, s:I, s:I, s:s, s:s?, s:s, s:o}", "family", n->family,
                   "layers", (int)n->n_layers, "d_model", (json_int_t)n->d_model, "heads",
                   (int)a->heads, "kv_heads", (int)a->kv_heads, "d_head", (json_int_t)a->head_dim,
-                  "parameters", (json_int_t)n->parameters, "dtype", common_dtype(o->checkpoint),
-                  "weights", o->checkpoint ? "checkpoint" : "random", "files", file_names(o));
+                  "parameters", (json_int_t)n->stored.parameters, "dtype", n->stored.dtype,
+                  "file_type", n->stored.file_type, "weights",
+                  o->checkpoint ? "checkpoint" : "random", "files", file_names(o));
     return rs_result_set_meta(result, "model", object, err);
 }
 
@@ -200,7 +180,7 @@ rs_status rs_opened_open(rs_opened *o, rs_result *result, rs_input_files *files,
     *o = (rs_opened){.request = request, .files = files};
     RS_TRY(open_network(o, context, err));
     RS_TRY(note_files(o, err));
-    RS_TRY(open_tokenizer(o, err));
+    RS_TRY(open_tokenizer(o, context, err));
     RS_TRY(open_inputs(o, context, err));
     RS_TRY(set_model(result, o, err));
     o->request = NULL;

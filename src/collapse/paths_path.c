@@ -10,7 +10,8 @@ static rs_status run(rs_opened *o, rs_result *result, rs_input_files *files,
                             .lenient = request->lenient,
                             .source = request->options.source};
     RS_TRY(rs_opened_open(o, result, files, &open, context, err));
-    return rs_paths(result, o->network, o->inputs, &request->options, context, err);
+    RS_TRY(rs_paths(result, o->network, o->inputs, &request->options, context, err));
+    return rs_verify_checkpoint(result, o->checkpoint, err);
 }
 
 rs_status rs_paths_path(rs_result *result, rs_input_files *inputs, const rs_paths_request *request,
@@ -20,6 +21,6 @@ rs_status rs_paths_path(rs_result *result, rs_input_files *inputs, const rs_path
     rs_opened o = {0};
     rs_status status = run(&o, result, inputs ? inputs : &own, request, context, err);
     rs_opened_close(&o);
-    rs_free(own.ids);
+    rs_input_files_free(&own);
     return status;
 }

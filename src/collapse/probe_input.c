@@ -156,7 +156,7 @@ static rs_status open_images(rs_probe_inputs *in, const rs_probe_source *source,
     rs_mapping *file;
     RS_TRY(rs_probe_with_npy(&array, &file, source->images, err));
     rs_status status = take_images(in, &array, source->images, source, network, err);
-    if (status == RS_OK) status = rs_mapping_check(file, err);
+    if (status == RS_OK) status = rs_mapping_verify(file, NULL, err);
     rs_mapping_close(file);
     return status;
 }
@@ -266,6 +266,7 @@ static rs_status open_memory(rs_probe_inputs *in, const rs_probe_source *source,
     rs_mapping *file;
     RS_TRY(rs_probe_with_npy(&array, &file, path, err));
     rs_status status = take_memory(in, &array, path, network->d_model, err);
+    if (status == RS_OK) status = rs_mapping_verify(file, NULL, err);
     rs_mapping_close(file);
     if (status != RS_OK) return status;
     if (!rs_notes_add(&in->notes, RS_INFO, "cross_attention", NULL,

@@ -95,7 +95,7 @@ rs_status rs_probe_input_tokens(rs_probe_inputs *in, const rs_probe_source *sour
         status = rs_npy_parse(&array, source->tokens, file->data, file->size, err);
         if (status == RS_OK) status = take_npy(in, &array, source, network, err);
     }
-    if (status == RS_OK) status = rs_mapping_check(file, err);
+    if (status == RS_OK) status = rs_mapping_verify(file, NULL, err);
     rs_mapping_close(file);
     return status;
 }
@@ -173,7 +173,7 @@ rs_status rs_probe_input_text(rs_probe_inputs *in, const rs_probe_source *source
     rs_token_ids text = {0};
     rs_status status =
         rs_tokenizer_encode(&text, tokenizer, (const char *)file->data, file->size, false, err);
-    if (status == RS_OK) status = rs_mapping_check(file, err);
+    if (status == RS_OK) status = rs_mapping_verify(file, NULL, err);
     if (status == RS_OK) status = take_text(in, &text, source, network, tokenizer, err);
     rs_token_ids_free(&text);
     rs_mapping_close(file);

@@ -4,6 +4,7 @@
 #include "collapse/certify.h"
 #include "collapse/opened.h"
 #include "collapse/probe.h"
+#include "report/output.h"
 
 static rs_status scan_too(rs_result *result, const rs_opened *o, const rs_context *context,
                           rs_error *err)
@@ -45,16 +46,24 @@ static rs_status run(rs_opened *o, rs_result *result, rs_input_files *files,
                        "weights that were just drawn are not worth a scan");
     RS_TRY(rs_probe(result, o->network, o->inputs, o->tokenizer, options, files, context, err));
     if (request->certify) RS_TRY(certify_too(result, o, request, context, err));
-    return request->scan ? scan_too(result, o, context, err) : RS_OK;
+    if (request->scan) RS_TRY(scan_too(result, o, context, err));
+    return rs_verify_checkpoint(result, o->checkpoint, err);
 }
 
 rs_status rs_probe_path(rs_result *result, rs_input_files *inputs, const rs_probe_request *request,
                         const rs_context *context, rs_error *err)
 {
-    rs_input_files own = {0};
+    rs_outputs outputs = {.cancel = context->cancel};
+    rs_input_files own = {.outputs = &outputs};
     rs_opened o = {0};
     rs_status status = run(&o, result, inputs ? inputs : &own, request, context, err);
+    if (status == RS_OK) status = rs_outputs_place(&outputs, err);
+    char what[512]; /* err says what went wrong; what could not be taken back is not lost either */
+    if (status == RS_OK)
+        rs_outputs_keep(&outputs);
+    else
+        rs_outputs_undo(&outputs, what, sizeof what);
     rs_opened_close(&o);
-    rs_free(own.ids);
+    rs_input_files_free(&own);
     return status;
 }

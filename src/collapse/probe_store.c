@@ -283,8 +283,7 @@ static rs_status new_store(rs_store **out, const rs_network *network, const rs_p
 static rs_status open_writer(rs_store *store, const char *path, plans *p,
                              const rs_input_files *files, rs_error *err)
 {
-    RS_TRY(rs_st_writer_open(&store->writer, path, p->items, p->n, files ? files->ids : NULL,
-                             files ? files->n : 0, err));
+    RS_TRY(rs_st_writer_open(&store->writer, path, p->items, p->n, files, err));
     return write_mask(store, err);
 }
 

@@ -20,11 +20,12 @@ static json_t *model_object(const rs_model *model)
     json_t *files = json_array();
     for (size_t i = 0; i < model->checkpoint->n_files; i++)
         json_array_append_new(files, json_string(model->checkpoint->files[i].name));
-    return json_pack("{s:s?, s:i, s:i, s:I, s:i, s:i, s:I, s:I, s:s?, s:s, s:b, s:o}", "family",
-                     model->family, "layers", (int)model->layers, "depth", (int)model->depth,
-                     "d_model", (json_int_t)model->d_model, "heads", (int)model->heads, "kv_heads",
-                     (int)model->kv_heads, "d_head", (json_int_t)model->d_head, "parameters",
-                     (json_int_t)model->parameters, "dtype", model->dtype, "format",
+    return json_pack("{s:s?, s:i, s:i, s:I, s:i, s:i, s:I, s:I, s:s?, s:s?, s:s, s:b, s:o}",
+                     "family", model->family, "layers", (int)model->layers, "depth",
+                     (int)model->depth, "d_model", (json_int_t)model->d_model, "heads",
+                     (int)model->heads, "kv_heads", (int)model->kv_heads, "d_head",
+                     (json_int_t)model->d_head, "parameters", (json_int_t)model->stored.parameters,
+                     "dtype", model->stored.dtype, "file_type", model->stored.file_type, "format",
                      model->checkpoint->format == RS_FORMAT_GGUF ? "gguf" : "safetensors",
                      "guessed", model->guessed, "files", files);
 }
@@ -64,9 +65,9 @@ static rs_status fill(rs_result *result, const rs_model *model, const rs_heads *
     RS_TRY(rs_scan_summary(result, heads, options, err));
     RS_TRY(rs_scan_head_tables(result, heads, options, err));
     RS_TRY(rs_scan_planes(result, heads, options, err));
-    RS_TRY(rs_scan_energy(result, heads, options, err));
+    RS_TRY(rs_scan_energy(result, model, heads, options, context, err));
     RS_TRY(weights_and_tensors(result, model, heads, options, context, err));
-    RS_TRY(rs_scan_findings(result, heads, options, err));
+    RS_TRY(rs_scan_findings(result, model, heads, options, err));
     RS_TRY(rs_result_add_notes(result, &model->checkpoint->notes, err));
     RS_TRY(rs_result_add_notes(result, &model->notes, err));
     rs_result_sort_findings(result);

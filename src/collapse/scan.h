@@ -42,17 +42,14 @@ typedef struct rs_scan_request {
     rs_scan_options options;
 } rs_scan_request;
 
-/* The files that were read, by identity: an output must not replace one of them. Freed by
- * rs_free(ids). */
-typedef struct rs_input_files {
-    rs_file_id *ids;
-    size_t n;
-} rs_input_files;
-
 /* scan_path.c: opens, scans and closes. inputs (may be NULL) is filled as soon as the checkpoint is
  * open. */
 rs_status rs_scan_path(rs_result *result, rs_input_files *inputs, const rs_scan_request *request,
                        const rs_context *context, rs_error *err);
+
+/* To be asked when the weights have been read (checkpoint may be NULL): RS_E_CHANGED_WHILE_READ or
+ * RS_E_TRUNCATED_WHILE_MAPPED; a file that was only touched becomes finding file_touched. */
+rs_status rs_verify_checkpoint(rs_result *result, const rs_checkpoint *checkpoint, rs_error *err);
 
 /* ---- parts, one file each ---- */
 
@@ -70,15 +67,15 @@ void rs_scan_mark_used(bool *used, const rs_model *model, const rs_heads *heads,
 rs_status rs_scan_planes(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
                          rs_error *err);
 /* scan_energy.c */
-rs_status rs_scan_energy(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
-                         rs_error *err);
+rs_status rs_scan_energy(rs_result *result, const rs_model *model, const rs_heads *heads,
+                         const rs_scan_options *options, const rs_context *context, rs_error *err);
 /* scan_matrices.c */
 rs_status rs_scan_matrices(rs_result *result, bool *used, const rs_model *model,
                            const rs_scan_options *options, const rs_context *context,
                            rs_error *err);
 /* scan_findings.c */
-rs_status rs_scan_findings(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
-                           rs_error *err);
+rs_status rs_scan_findings(rs_result *result, const rs_model *model, const rs_heads *heads,
+                           const rs_scan_options *options, rs_error *err);
 /* scan_figures.c */
 rs_status rs_scan_figures(rs_result *result, const rs_heads *heads, rs_error *err);
 

@@ -1,5 +1,6 @@
 /* scan_findings.c: what a person should act on, each with the numbers that triggered it. */
 #include "collapse/scan.h"
+#include "collapse/scan_energy.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -30,15 +31,39 @@ static const char *place(char *text, size_t size, const rs_product *p, bool with
     return text;
 }
 
-static rs_status low_rank(rs_result *result, const rs_head *head,
-                          const rs_scan_thresholds *thresholds, rs_error *err)
+/* What to do about a product of low rank: to factorise it, only where the model lets it stand in
+ * the place of its factors. */
+static const char *remedy(char *text, size_t size, const rs_model *model, const rs_head *head,
+                          rs_fold fold)
 {
+    static const char *const verbs[] = {
+        [RS_FEASIBLE_NO] = "cannot", [RS_FEASIBLE_UNKNOWN] = "may not"};
+    static const char training[] = "in training: lower or drop weight decay on the attention "
+                                   "matrices and compare a later checkpoint; to compress: ";
+    const char *reason;
+    rs_feasible feasible = rs_product_feasible(&reason, model, head->product, fold);
+    if (feasible == RS_FEASIBLE_YES)
+        snprintf(text, size, "%sscan --energy 0.9,0.99 shows the rank to factorise the product at",
+                 training);
+    else
+        snprintf(
+            text, size,
+            "%sthe product %s take the place of its factors (%s); scan --energy 0.9,0.99 shows "
+            "how far each matrix can be factorised by itself",
+            training, verbs[feasible], reason);
+    return text;
+}
+
+static rs_status low_rank(rs_result *result, const rs_model *model, const rs_head *head,
+                          const rs_scan_options *options, rs_error *err)
+{
+    const rs_scan_thresholds *thresholds = &options->thresholds;
     rs_product_kind kind = head->product->kind;
     if ((kind != RS_PRODUCT_QK && kind != RS_PRODUCT_OV) || !head->sigma) return RS_OK;
     double least = kind == RS_PRODUCT_QK ? thresholds->qk_low_rank : thresholds->ov_low_rank;
     double rank = head->measures.effective_rank, chance = head->null->effective_rank;
     if (!(rank < least * chance)) return RS_OK;
-    char message[400], where[96];
+    char message[400], where[96], hint[512];
     snprintf(message, sizeof message,
              "%s: the %s product has effective rank %.3g where random weights of this shape have "
              "%.3g (%.0f %%); %lld of %lld "
@@ -51,9 +76,7 @@ static rs_status low_rank(rs_result *result, const rs_head *head,
     f.value = rank;
     f.threshold = least * chance;
     f.message = message;
-    f.hint = "in training: lower or drop weight decay on the attention matrices and compare a "
-             "later checkpoint; to compress: "
-             "scan --energy 0.9,0.99 shows the rank to factorise at";
+    f.hint = remedy(hint, sizeof hint, model, head, options->heads.fold);
     return rs_result_add_finding(result, &f, err);
 }
 
@@ -239,8 +262,8 @@ static rs_status rank_summaries(rs_result *result, const rs_heads *heads, rs_err
     return RS_OK;
 }
 
-rs_status rs_scan_findings(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
-                           rs_error *err)
+rs_status rs_scan_findings(rs_result *result, const rs_model *model, const rs_heads *heads,
+                           const rs_scan_options *options, rs_error *err)
 {
     RS_TRY(unusable(result, heads, err));
     RS_TRY(self_check(result, heads, err));
@@ -252,7 +275,7 @@ rs_status rs_scan_findings(rs_result *result, const rs_heads *heads, const rs_sc
         while (i + c.n < heads->n && rs_same_cell(c.heads->product, heads->items[i + c.n].product))
             c.n++;
         for (size_t h = 0; h < c.n && status == RS_OK; h++)
-            status = low_rank(result, &c.heads[h], &options->thresholds, err);
+            status = low_rank(result, model, &c.heads[h], options, err);
         if (status == RS_OK) status = dead_heads(result, c, &options->thresholds, scratch, err);
         if (status == RS_OK) status = equilibrium(result, c, &options->thresholds, err);
         i += c.n;

@@ -40,6 +40,7 @@ typedef struct collapse {
     double coefficient[LAYERS + 1]; /* of the product of the first l layers */
     double window_worst;            /* largest coefficient of r layers in a row less 1 - e^r */
     double tokens_worst;            /* largest diameter of X_l over coefficient * diameter of X_0 */
+    double attained;                /* the same of tokens made for uniform attention: 1 */
 } collapse;
 
 static bool sees(const mask *m, int i, int j)
@@ -48,8 +49,9 @@ static bool sees(const mask *m, int i, int j)
     return !m->window || (m->causal ? i - j < m->window : llabs(i - j) < m->window);
 }
 
-/* Steps that token c needs to reach all, breadth first; TOKENS when it does not. */
-static int steps_from(const mask *m, int c)
+/* Steps that token c needs to reach all, breadth first over the entries of P that are not 0; TOKENS
+ * when it does not. */
+static int steps_from(const double *p, int c)
 {
     int depth[TOKENS], queue[TOKENS], head = 0, tail = 0, last = 0;
     for (int i = 0; i < TOKENS; i++)
@@ -60,7 +62,7 @@ static int steps_from(const mask *m, int c)
         int j = queue[head++];
         last = depth[j];
         for (int i = 0; i < TOKENS; i++)
-            if (depth[i] < 0 && sees(m, i, j)) {
+            if (depth[i] < 0 && p[i * TOKENS + j] > 0) {
                 depth[i] = depth[j] + 1;
                 queue[tail++] = i;
             }
@@ -68,11 +70,11 @@ static int steps_from(const mask *m, int c)
     return tail == TOKENS ? last : TOKENS;
 }
 
-static int reach_of(const mask *m)
+static int reach_of(const double *p)
 {
     int least = TOKENS;
     for (int c = 0; c < TOKENS; c++) {
-        int steps = steps_from(m, c);
+        int steps = steps_from(p, c);
         if (steps < least) least = steps;
     }
     return least;
@@ -120,14 +122,33 @@ static void look(collapse *c, const mask *m, const rs_toy_trace *trace)
     }
 }
 
-static rs_status measure(collapse *c, const mask *m, int weights, uint64_t seed,
-                         const rs_context *context, rs_error *err)
+/* Tokens +-1 by which of the two rows of the product that differ most has the larger entry: uniform
+ * attention, which does not see tokens, brings them to exactly its coefficient times their
+ * distance. */
+static void extremal_tokens(double *x, const double *product)
 {
-    double x[TOKENS * WIDTH];
-    rs_random random = rs_random_new(seed, 0x646f6272);
-    rs_draw_gaussian(x, TOKENS * WIDTH, 1, &random);
+    int a = 0, b = 1;
+    double most = 0;
+    for (int i = 0; i < TOKENS; i++)
+        for (int k = 0; k < i; k++) {
+            double pair[2 * TOKENS];
+            memcpy(pair, product + i * TOKENS, TOKENS * sizeof *pair);
+            memcpy(pair + TOKENS, product + k * TOKENS, TOKENS * sizeof *pair);
+            double variation = rs_rows_variation(pair, 2, TOKENS);
+            if (variation <= most) continue;
+            most = variation;
+            a = i;
+            b = k;
+        }
+    memset(x, 0, TOKENS * WIDTH * sizeof *x);
+    for (int j = 0; j < TOKENS; j++)
+        x[j * WIDTH] = product[a * TOKENS + j] > product[b * TOKENS + j] ? 1 : -1;
+}
+
+static rs_status run_mask(rs_toy_trace *out, const mask *m, int weights, const double *x,
+                          uint64_t seed, const rs_context *context, rs_error *err)
+{
     rs_toy toy;
-    rs_toy_trace trace;
     json_t *arch = json_pack(
         "{s:i, s:i, s:s, s:f, s:s, s:s, s:s, s:{s:s, s:s}}", "depth", LAYERS, "d_model", WIDTH,
         "norm", "none", "skip_mixer", 0.0, "mlp", "none", "mask", m->text, "attention",
@@ -135,13 +156,41 @@ static rs_status measure(collapse *c, const mask *m, int weights, uint64_t seed,
     RS_TRY(rs_toy_open(&toy, arch, seed, context, err));
     for (int32_t l = 0; l < LAYERS; l++)
         rs_toy_attention(&toy, l)->window = m->window;
-    c->reach = reach_of(m);
-    rs_status status = rs_toy_run(&trace, &toy, x, 1, TOKENS, true, err);
+    rs_status status = rs_toy_run(out, &toy, x, 1, TOKENS, true, err);
     rs_toy_close(&toy);
-    RS_TRY(status);
-    look(c, m, &trace);
+    return status;
+}
+
+/* The diameter of extremal tokens after all layers over coefficient and diameter at first. */
+static rs_status extremal(double *ratio, const mask *m, const double *product, uint64_t seed,
+                          const rs_context *context, rs_error *err)
+{
+    double x[TOKENS * WIDTH];
+    rs_toy_trace trace;
+    extremal_tokens(x, product);
+    RS_TRY(run_mask(&trace, m, UNIFORM, x, seed, context, err));
+    *ratio = rs_rows_diameter(rs_toy_state(&trace, LAYERS, 0), TOKENS, WIDTH) /
+             (rs_rows_variation(product, TOKENS, TOKENS) * rs_rows_diameter(x, TOKENS, WIDTH));
     rs_toy_trace_free(&trace);
     return RS_OK;
+}
+
+static rs_status measure(collapse *c, const mask *m, int weights, uint64_t seed,
+                         const rs_context *context, rs_error *err)
+{
+    double x[TOKENS * WIDTH];
+    rs_random random = rs_random_new(seed, 0x646f6272);
+    rs_draw_gaussian(x, TOKENS * WIDTH, 1, &random);
+    rs_toy_trace trace;
+    RS_TRY(run_mask(&trace, m, weights, x, seed, context, err));
+    c->reach = reach_of(rs_toy_mixing(&trace, 0, 0, 0));
+    look(c, m, &trace);
+    double product[SQUARE];
+    set_identity(product);
+    for (int32_t l = 0; l < LAYERS; l++)
+        multiply_in(product, rs_toy_mixing(&trace, l, 0, 0));
+    rs_toy_trace_free(&trace);
+    return weights == UNIFORM ? extremal(&c->attained, m, product, seed, context, err) : RS_OK;
 }
 
 /* ---- what came out ---- */
@@ -167,7 +216,9 @@ static rs_status claim_mask(rs_lab_report *report, const mask *m, const collapse
     snprintf(text, sizeof text, "%s: coefficient, 24 layers, uniform attention", m->name);
     RS_TRY(rs_lab_expect(report, text, m->uniform, uniform->coefficient[LAYERS],
                          1e-8 * m->uniform + 1e-15, err));
-    return RS_OK;
+    snprintf(text, sizeof text, "%s: diameter over coefficient * diameter, extremal tokens",
+             m->name);
+    return rs_lab_expect(report, text, 1, uniform->attained, 1e-8, err);
 }
 
 /* Worst over all masks and both kinds of weights: products of stochastic matrices round by about

@@ -13,8 +13,8 @@
 
 enum {
     GAMMA_TOKENS = 64,
-    WIDE = 256, /* features of the two-head instance that the engine runs */
-    MANY = WIDE /* tokens of the one-head instance */
+    WIDE = RS_BOUND_ENGINE, /* features of the two-head instance that the engine runs */
+    MANY = RS_BOUND_ENGINE  /* tokens of the one-head instance */
 };
 
 /* ---- gamma ---- */
@@ -110,7 +110,7 @@ static rs_status run_wide(rs_bound_instances *out, double *w, const rs_context *
     RS_TRY(status);
     double before = sqrt(2) * 1e-3;
     double after = rs_norm_composite(rs_toy_state(&trace, 1, 0), 2, WIDE);
-    out->engine_wide = after / (8 * before * before * before) / rs_bound_two_heads(WIDE) - 1;
+    out->engine_wide = after / (8 * before * before * before);
     rs_toy_trace_free(&trace);
     return RS_OK;
 }
@@ -157,7 +157,7 @@ static rs_status run_many(rs_bound_instances *out, double *w, const rs_context *
         column += fabs(y[i * N] - plain[0]); /* half the rows have this value: a median */
         apart += fabs(plain[i] - lifted[i]);
     }
-    out->engine_many = sqrt(column * apart / 2) / (4 * lift) / rs_bound_no_range(N) - 1;
+    out->engine_many = sqrt(column * apart / 2) / (4 * lift);
     rs_toy_trace_free(&trace);
     return RS_OK;
 }
@@ -172,18 +172,29 @@ static rs_status engine_checks(rs_bound_instances *out, const rs_context *contex
     return status;
 }
 
-/* X = (1, 0, 0, 0), W = 0, skip 1: q of the mean-centred residual, where the median's is 1. */
-static double mean_against_median(void)
+/* X = (1, 0, 0, 0), W_V = 0, skip 1: q of the mean-centred residual, where the median's is 1. */
+static rs_status mean_against_median(double *q, const rs_context *context, rs_error *err)
 {
-    double x[4] = {1, 0, 0, 0};
-    rs_rows_centre(x, 4, 1);
-    return rs_norm_columns(x, 4, 1) * rs_norm_rows(x, 4, 1);
+    static const double x[4] = {1, 0, 0, 0};
+    rs_toy toy;
+    rs_toy_trace trace;
+    json_t *arch = json_pack("{s:i, s:i, s:s, s:s, s:{s:s, s:s}}", "depth", 1, "d_model", 1, "norm",
+                             "none", "mlp", "none", "init", "wv", "zero", "wo", "none");
+    RS_TRY(rs_toy_open(&toy, arch, context->seed, context, err));
+    rs_status status = rs_toy_run(&trace, &toy, x, 1, 4, false, err);
+    rs_toy_close(&toy);
+    RS_TRY(status);
+    double *y = rs_toy_state(&trace, 1, 0);
+    rs_rows_centre(y, 4, 1);
+    *q = rs_norm_columns(y, 4, 1) * rs_norm_rows(y, 4, 1);
+    rs_toy_trace_free(&trace);
+    return RS_OK;
 }
 
 rs_status rs_bound_instances_measure(rs_bound_instances *out, const rs_context *context,
                                      rs_error *err)
 {
     RS_TRY(gammas(out, err));
-    out->mean_centred = mean_against_median();
+    RS_TRY(mean_against_median(&out->mean_centred, context, err));
     return engine_checks(out, context, err);
 }

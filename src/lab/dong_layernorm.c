@@ -32,6 +32,7 @@ typedef struct ln_findings {
     double by_size[2][SIZES];       /* errors of the law and of scaled columns, by size */
     int64_t above;                  /* draws above the bound on distances */
     double closest;                 /* largest distance over its bound */
+    double attained;                /* the same of two tokens that attain it: 1 */
     double column_norm;             /* residual after standardising columns */
     double rank_before, rank_after; /* affine ranks of three tokens on a line */
     double ray;                     /* diameter after LayerNorm of three tokens on a ray */
@@ -159,30 +160,44 @@ static rs_status close_tokens(ln_findings *f, rs_random *random, const rs_contex
 
 /* ---- the bound on distances ---- */
 
+/* Largest distance between rows after LayerNorm over its bound. */
+static rs_status stretch(double *ratio, const double *x, int64_t n, int64_t d, const double *gain,
+                         const rs_context *context, rs_error *err)
+{
+    double y[SMALL_MAX * SMALL_MAX], least = INFINITY, largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double mean = 0, variance = 0;
+        for (int64_t k = 0; k < d; k++)
+            mean += x[i * d + k] / (double)d;
+        for (int64_t k = 0; k < d; k++)
+            variance += (x[i * d + k] - mean) * (x[i * d + k] - mean) / (double)d;
+        least = fmin(least, sqrt(variance));
+    }
+    for (int64_t k = 0; k < d; k++)
+        largest = fmax(largest, fabs(gain[k]));
+    RS_TRY(normalise(y, x, n, d, gain, context, err));
+    *ratio = rs_rows_diameter(y, n, d) * least / (largest * rs_rows_diameter(x, n, d));
+    return RS_OK;
+}
+
 static rs_status bounded(ln_findings *f, rs_random *random, const rs_context *context,
                          rs_error *err)
 {
     static const double sizes[] = {0.03, 0.3, 1, 3};
-    double x[SMALL_MAX * SMALL_MAX], y[SMALL_MAX * SMALL_MAX], gain[SMALL_MAX], common[SMALL_MAX];
+    /* two tokens of one deviation that differ by their order alone, under one gain */
+    static const double turned[2 * 3] = {1, 2, 4, 4, 1, 2}, gains[3] = {0.7, 0.7, 0.7};
+    double x[SMALL_MAX * SMALL_MAX], gain[SMALL_MAX], common[SMALL_MAX];
+    RS_TRY(stretch(&f->attained, turned, 2, 3, gains, context, err));
     for (int64_t t = 0; t < f->draws; t++) {
         int64_t n = 2 + (int64_t)(rs_random_uniform(random) * 5);
         int64_t d = 2 + (int64_t)(rs_random_uniform(random) * 5);
-        double least = INFINITY, largest = 0;
+        double ratio = 0;
         rs_draw_gaussian(common, d, 3, random);
         rs_draw_gaussian(gain, d, 1, random);
         rs_draw_gaussian(x, n * d, sizes[(int)(rs_random_uniform(random) * 4)], random);
-        for (int64_t i = 0; i < n; i++) {
-            double mean = 0, variance = 0;
-            for (int64_t k = 0; k < d; k++)
-                mean += (x[i * d + k] += common[k]) / (double)d;
-            for (int64_t k = 0; k < d; k++)
-                variance += (x[i * d + k] - mean) * (x[i * d + k] - mean) / (double)d;
-            least = fmin(least, sqrt(variance));
-        }
-        for (int64_t k = 0; k < d; k++)
-            largest = fmax(largest, fabs(gain[k]));
-        RS_TRY(normalise(y, x, n, d, gain, context, err));
-        double ratio = rs_rows_diameter(y, n, d) * least / (largest * rs_rows_diameter(x, n, d));
+        for (int64_t i = 0; i < n * d; i++)
+            x[i] += common[i % d];
+        RS_TRY(stretch(&ratio, x, n, d, gain, context, err));
         f->above += ratio > 1 + 1e-9;
         f->closest = fmax(f->closest, ratio);
     }
@@ -249,14 +264,18 @@ static rs_status write_up(rs_lab_report *report, ln_findings *f, rs_error *err)
     }
     const rs_lab_claim claims[] = {
         {"share of LayerNorm's token variance that scaled columns leave", 0, 0.1862, share,
-         4 * 0.0774 / sqrt(n), false},
+         4 * 0.0774 / sqrt(n), false, false},
         {"affine rank after LayerNorm of three tokens on a line (paper: as before)", 1, 2,
-         f->rank_after, 0, false},
+         f->rank_after, 0, false, false},
     };
-    for (size_t i = 0; i < sizeof claims / sizeof *claims; i++)
-        RS_TRY(rs_lab_add_claim(report, &claims[i], err));
+    RS_TRY(rs_lab_statement(report, "LayerNorm is a map of columns, X diag(a) + 1 b'", err));
+    RS_TRY(rs_lab_add_claim(report, &claims[0], err));
+    RS_TRY(rs_lab_statement(report, "LayerNorm raises no affine rank", err));
+    RS_TRY(rs_lab_add_claim(report, &claims[1], err));
     RS_TRY(rs_lab_expect(report, "affine rank of those tokens before LayerNorm", 1, f->rank_before,
                          0, err));
+    RS_TRY(rs_lab_statement(
+        report, "LayerNorm does not undo collapse: near equal tokens it is linear", err));
     RS_TRY(rs_lab_at_most(report, "diameter after LayerNorm of three tokens on a ray", f->ray,
                           1e-14, err));
     /* deviation of log10 error 0.14: the median's is 1.25 of that over sqrt(n) */
@@ -265,8 +284,11 @@ static rs_status write_up(rs_lab_report *report, ln_findings *f, rs_error *err)
     RS_TRY(rs_lab_at_most(report, "distances above max|gain| / least deviation: draws",
                           (double)f->above, 0, err));
     RS_TRY(rs_lab_at_most(report, "largest distance after, over that bound", f->closest, 1, err));
-    return rs_lab_expect(report, "residual of standardised columns, any size before: sqrt(nd)",
-                         6.9282, f->column_norm, 1e-4, err);
+    RS_TRY(rs_lab_expect(report, "the same for two tokens that differ by their order, one gain", 1,
+                         f->attained, 1e-12, err));
+    RS_TRY(rs_lab_statement(report, NULL, err));
+    return rs_lab_compute(report, "residual of standardised columns, any size before: sqrt(nd)",
+                          6.9282, f->column_norm, 1e-4, err);
 }
 
 static rs_status measure(ln_findings *f, const rs_context *context, rs_error *err)

@@ -33,7 +33,8 @@ typedef struct findings {
     /* the step after it */
     int64_t signed_fails, absolute_fails;
     double absolute_tightest;
-    double pair_left, pair_right; /* both sides for token 2 of the instance with two tokens */
+    double pair_left, pair_right;       /* both sides for token 2 of the instance with two tokens */
+    double hashed_excess, hashed_ratio; /* of both steps in the layer from a hash */
 } findings;
 
 /* ---- one row of a softmax ---- */
@@ -113,10 +114,11 @@ static void variation_draw(findings *f, rs_random *random)
 
 /* ---- the step after the lemma, in layers that the engine runs ---- */
 
-/* Does some entry of P R lie above that of (I + 2D) 1 pᵀR, as the proof has it not? */
-static bool signed_step_fails(const rs_one_layer *a, const double *p)
+/* The most by which an entry of P R lies above that of (I + 2D) 1 pᵀR, as the proof has it not,
+ * over the largest entry of R. */
+static double signed_excess(const rs_one_layer *a, const double *p)
 {
-    double largest = 0;
+    double largest = 0, excess = -INFINITY;
     for (int64_t i = 0; i < a->n * a->d; i++)
         largest = fmax(largest, fabs(a->residual[i]));
     for (int64_t i = 0; i < a->n; i++)
@@ -126,9 +128,9 @@ static bool signed_step_fails(const rs_one_layer *a, const double *p)
                 left += p[i * a->n + j] * a->residual[j * a->d + k];
                 right += a->base[0][j] * a->residual[j * a->d + k];
             }
-            if (left > (1 + 2 * a->range[0][i]) * right + 1e-10 * largest) return true;
+            excess = fmax(excess, left - (1 + 2 * a->range[0][i]) * right);
         }
-    return false;
+    return excess / largest;
 }
 
 /* Largest |[(P - 1pᵀ) R W_V]_ik| / (2 D_i (pᵀ|R W_V|)_k): above 1 would refute the repair. */
@@ -168,7 +170,7 @@ static rs_status layer_draw(findings *f, rs_random *random, const rs_context *co
     RS_TRY(rs_one_layer_run(&trace, &a, context, err));
     const double *p = rs_toy_mixing(&trace, 0, 0, 0);
     double absolute = absolute_step(&a, p);
-    f->signed_fails += signed_step_fails(&a, p);
+    f->signed_fails += signed_excess(&a, p) > 1e-10;
     f->absolute_fails += absolute > 1 + 1e-9;
     f->absolute_tightest = fmax(f->absolute_tightest, absolute);
     rs_toy_trace_free(&trace);
@@ -186,6 +188,18 @@ static rs_status two_tokens(findings *f, const rs_context *context, rs_error *er
     RS_TRY(rs_one_layer_run(&trace, &a, context, err));
     f->pair_left = rs_toy_state(&trace, 1, 0)[1];
     f->pair_right = (1 + 2 * a.range[0][1]) * (a.base[0][0] - a.base[0][1]);
+    rs_toy_trace_free(&trace);
+    return RS_OK;
+}
+
+static rs_status from_hash(findings *f, const rs_context *context, rs_error *err)
+{
+    rs_one_layer a;
+    rs_toy_trace trace;
+    rs_one_layer_hashed(&a, 1);
+    RS_TRY(rs_one_layer_run(&trace, &a, context, err));
+    f->hashed_excess = signed_excess(&a, rs_toy_mixing(&trace, 0, 0, 0));
+    f->hashed_ratio = absolute_step(&a, rs_toy_mixing(&trace, 0, 0, 0));
     rs_toy_trace_free(&trace);
     return RS_OK;
 }
@@ -241,8 +255,10 @@ static rs_status add_curves(rs_lab_report *report, const findings *f, rs_error *
                                  f->largest[b], err));
     for (int b = 0; b <= 30; b++) {
         double range = 0.05 * b;
-        RS_TRY(rs_lab_curves_add(table, &curves, "1 + 2D (lemma)", range, 1 + 2 * range, err));
-        RS_TRY(rs_lab_curves_add(table, &curves, "e^D (sharp)", range, exp(range), err));
+        RS_TRY(rs_lab_curves_add_from(table, &curves, "computed", "1 + 2D (lemma)", range,
+                                      1 + 2 * range, err));
+        RS_TRY(rs_lab_curves_add_from(table, &curves, "computed", "e^D (sharp)", range, exp(range),
+                                      err));
     }
     return RS_OK;
 }
@@ -254,42 +270,54 @@ static rs_status claim_lemma(rs_lab_report *report, const findings *f, rs_error 
                                   1.256431208626,
                                   sharp_range(),
                                   5e-4,
-                                  false};
+                                  false,
+                                  true};
+    RS_TRY(rs_lab_statement(report, "perturbation lemma, changes of at most 1.256", err));
     RS_TRY(rs_lab_at_most(report, "lemma, range up to 1.256: draws with P < (1 - D) p",
                           (double)f->below, 0, err));
     RS_TRY(rs_lab_at_most(report, "lemma, range up to 1.256: draws with P > (1 + 2D) p",
                           (double)f->above, 0, err));
     RS_TRY(rs_lab_expect(report, "lemma: largest (P/p - 1)/(2D) drawn; 1 is its bound", 0.999619,
                          f->tightest, f->quick ? 0.01 : 2e-3, err));
+    RS_TRY(rs_lab_compute(report, "at D = 1.256, rare token: P/p - (1 + 2D), still below 0",
+                          -6.520e-4, lifted(1.256), 1e-7, err));
+    RS_TRY(rs_lab_statement(report, "1.256 is the largest range of the lemma, rounded", err));
     RS_TRY(rs_lab_add_claim(report, &rounded, err));
-    RS_TRY(rs_lab_expect(report, "D* less 1.256, D* the root of e^x = 1 + 2x", 4.31208626e-4,
-                         sharp_range() - paper_range, 1e-12, err));
-    RS_TRY(rs_lab_expect(report, "at D = 1.256, rare token: P/p - (1 + 2D), still below 0",
-                         -6.520e-4, lifted(1.256), 1e-7, err));
-    return rs_lab_expect(report, "at D = 1.2566: P/p - (1 + 2D), above 0: the lemma fails",
-                         2.554e-4, lifted(1.2566), 1e-7, err);
+    RS_TRY(rs_lab_compute(report, "D* less 1.256, D* the root of e^x = 1 + 2x", 4.31208626e-4,
+                          sharp_range() - paper_range, 1e-12, err));
+    return rs_lab_compute(report, "at D = 1.2566: P/p - (1 + 2D), above 0: the lemma fails",
+                          2.554e-4, lifted(1.2566), 1e-7, err);
 }
 
 static rs_status claim_step(rs_lab_report *report, const findings *f, rs_error *err)
 {
     const rs_lab_claim claims[] = {
         {"share of layers where PR <= (I + 2D) 1 p'R fails for an entry", 0, 0.82,
-         (double)f->signed_fails / (double)f->layers, f->quick ? 0.05 : 0.03, false},
+         (double)f->signed_fails / (double)f->layers, f->quick ? 0.05 : 0.03, false, false},
         {"two tokens 1, -1, W_QK = -0.3: left side for token 2, paper: at most 0", 0, 0.2913,
-         f->pair_left, 5e-5, false},
+         f->pair_left, 5e-5, false, false},
     };
+    RS_TRY(rs_lab_statement(report, "step PR <= (I + 2D) 1 p'R of the proof, entry by entry", err));
     for (size_t i = 0; i < sizeof claims / sizeof *claims; i++)
         RS_TRY(rs_lab_add_claim(report, &claims[i], err));
-    RS_TRY(rs_lab_expect(report, "two tokens: right side (I + 2D) 1 p'R for token 2", 0,
-                         f->pair_right, 1e-15, err));
+    RS_TRY(rs_lab_compute(report, "two tokens: right side (I + 2D) 1 p'R for token 2", 0,
+                          f->pair_right, 1e-15, err));
+    RS_TRY(rs_lab_expect(report, "layer from a hash: largest PR - (I + 2D) 1 p'R, over that of R",
+                         0.2559931531222, f->hashed_excess, 1e-9, err));
+    RS_TRY(rs_lab_statement(report, "step PR <= (I + 2D) 1 p'R with absolute values", err));
     RS_TRY(rs_lab_at_most(report, "with absolute values: layers where the step fails",
                           (double)f->absolute_fails, 0, err));
     RS_TRY(rs_lab_at_most(report, "with absolute values: largest left side / right side",
                           f->absolute_tightest, 1, err));
+    RS_TRY(rs_lab_expect(report, "layer from a hash: left side / right side, absolute values",
+                         0.2364959556019, f->hashed_ratio, 1e-9, err));
+    RS_TRY(rs_lab_statement(report, NULL, err));
     RS_TRY(rs_lab_at_most(report, "total variation of P, p above tanh(D/4): draws",
                           (double)f->variation_above, 0, err));
-    return rs_lab_expect(report, "tanh(D/4): ratio of the extremal two tokens, D = 3", 1,
-                         extremal_variation(3), 1e-12, err);
+    RS_TRY(rs_lab_at_most(report, "tanh(D/4) less the largest total variation drawn, over it",
+                          1 - f->variation_tightest, f->quick ? 0.02 : 0.005, err));
+    return rs_lab_compute(report, "tanh(D/4): ratio of the extremal two tokens, D = 3", 1,
+                          extremal_variation(3), 1e-12, err);
 }
 
 static rs_status measure(findings *f, const rs_context *context, rs_error *err)
@@ -305,6 +333,7 @@ static rs_status measure(findings *f, const rs_context *context, rs_error *err)
                         "layers");
         RS_TRY(layer_draw(f, &random, context, err));
     }
+    RS_TRY(from_hash(f, context, err));
     return two_tokens(f, context, err);
 }
 

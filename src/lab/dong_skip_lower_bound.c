@@ -20,6 +20,7 @@ typedef struct skip_findings {
     double fall[FALL + 1];                    /* diameters with skip strength 0.01 */
     double climb[CLIMB + 2], last;            /* diameters of the pair; the last climbing weight */
     double inside;                            /* layers of the interval recursion that were left */
+    double over, under; /* distances of pairs over the upper and the lower end of the interval */
 } skip_findings;
 
 static json_t *architecture(int depth, int width, double skip, const char *values)
@@ -86,9 +87,10 @@ static rs_status orthogonal(skip_findings *f, const rs_context *context, rs_erro
     f->inner = 0;
     for (int i = 0; i < 4; i++)
         f->inner += x[i] * (y[i] - x[i]);
-    f->frobenius[0] = rs_norm_frobenius(x, 2, 2);
+    const double *before = rs_toy_state(&trace, 0, 0);
+    f->frobenius[0] = rs_norm_frobenius(before, 2, 2);
     f->frobenius[1] = rs_norm_frobenius(y, 2, 2);
-    f->composite[0] = rs_norm_composite(x, 2, 2);
+    f->composite[0] = rs_norm_composite(before, 2, 2);
     f->composite[1] = rs_norm_composite(y, 2, 2);
     rs_toy_trace_free(&trace);
     return RS_OK;
@@ -113,6 +115,17 @@ static rs_status weak_skip(skip_findings *f, const rs_context *context, rs_error
         f->fall[l] = rs_rows_diameter(rs_toy_state(&trace, l, 0), TOKENS, WIDTH);
     rs_toy_trace_free(&trace);
     return RS_OK;
+}
+
+/* ---- the interval that holds ---- */
+
+/* With k = |W_QK|_2/sqrt(d) and w = |W_V|_2 a layer of skip 1 moves the diameter by at most
+ * w tanh(k s²/4) s either way, s any upper bound of it (ERRATA 5). */
+static void next_interval(double *low, double *high, double k, double w)
+{
+    double change = w * tanh(k * *high * *high / 4);
+    *low *= fmax(0, 1 - change);
+    *high *= 1 + change;
 }
 
 /* ---- a layer that ends it ---- */
@@ -143,14 +156,35 @@ static rs_status pair(skip_findings *f, const rs_context *context, rs_error *err
     RS_TRY(status);
     for (int l = 0; l <= CLIMB + 1; l++)
         f->climb[l] = rs_rows_diameter(rs_toy_state(&trace, l, 0), 2, 1);
+    double low = f->climb[0], high = f->climb[0];
+    for (int l = 0; l < CLIMB; l++)
+        next_interval(&low, &high, 4, l < CLIMB - 1 ? 2 : f->last);
+    f->over = f->climb[CLIMB] / high;
     rs_toy_trace_free(&trace);
     return RS_OK;
 }
 
-/* ---- the interval that does hold ---- */
+/* A layer of weight -1/2 brings tokens +-0.35 to the lower end. */
+static rs_status falling_pair(skip_findings *f, const rs_context *context, rs_error *err)
+{
+    static const double x[2] = {0.35, -0.35}, four = 4, one = 1, half = -0.5;
+    double low = 0.7, high = 0.7;
+    rs_toy toy;
+    rs_toy_trace trace;
+    RS_TRY(rs_toy_open(&toy, architecture(1, 1, 1, "zero"), context->seed, context, err));
+    rs_attention_op *op = rs_toy_attention(&toy, 0);
+    rs_status status = rs_toy_set(&toy, &op->q, &four, NULL, err);
+    if (status == RS_OK) status = rs_toy_set(&toy, &op->k, &one, NULL, err);
+    if (status == RS_OK) status = rs_toy_set(&toy, &op->v, &half, NULL, err);
+    if (status == RS_OK) status = rs_toy_run(&trace, &toy, x, 1, 2, false, err);
+    rs_toy_close(&toy);
+    RS_TRY(status);
+    next_interval(&low, &high, four, fabs(half));
+    f->under = rs_rows_diameter(rs_toy_state(&trace, 1, 0), 2, 1) / low;
+    rs_toy_trace_free(&trace);
+    return RS_OK;
+}
 
-/* With k = |W_QK|_2/sqrt(d) and w = |W_V|_2 a layer moves the diameter by at most w tanh(k s²/4) s
- * either way, s any upper bound of it (ERRATA 5). */
 static rs_status interval(skip_findings *f, const rs_context *context, rs_error *err)
 {
     double x[TOKENS * WIDTH], q[WIDTH * WIDTH], one[WIDTH * WIDTH], v[WIDTH * WIDTH];
@@ -169,9 +203,9 @@ static rs_status interval(skip_findings *f, const rs_context *context, rs_error 
         rs_draw_gaussian(q, WIDTH * WIDTH, 0.5, &random);
         rs_draw_gaussian(v, WIDTH * WIDTH, 0.2, &random);
         double k = rs_norm_spectral(q, WIDTH, WIDTH) / sqrt(WIDTH);
-        double change = rs_norm_spectral(v, WIDTH, WIDTH) * tanh(k * high[l] * high[l] / 4);
-        low[l + 1] = low[l] * fmax(0, 1 - change);
-        high[l + 1] = high[l] * (1 + change);
+        low[l + 1] = low[l];
+        high[l + 1] = high[l];
+        next_interval(&low[l + 1], &high[l + 1], k, rs_norm_spectral(v, WIDTH, WIDTH));
         status = rs_toy_set(&toy, &op->q, q, NULL, err);
         if (status == RS_OK) status = rs_toy_set(&toy, &op->k, one, NULL, err);
         if (status == RS_OK) status = rs_toy_set(&toy, &op->v, v, NULL, err);
@@ -209,20 +243,27 @@ static rs_status claim(rs_lab_report *report, const skip_findings *f, rs_error *
         3.3941,
         f->composite[1],
         1e-4,
+        false,
         false};
+    RS_TRY(rs_lab_statement(report, "skip: weights exist for which the residual stays", err));
     RS_TRY(rs_lab_at_most(report, "W_V = 0, 64 layers: largest relative change of the residual",
                           f->unchanged, 1e-14, err));
+    RS_TRY(rs_lab_statement(
+        report, "skip: an orthogonal contribution shrinks no residual, Frobenius norm", err));
     RS_TRY(rs_lab_expect(report, "orthogonal contribution: inner product with the residual", 0,
                          f->inner, 1e-14, err));
     RS_TRY(rs_lab_expect(report, "orthogonal contribution: Frobenius norm before", 3.1623,
                          f->frobenius[0], 1e-4, err));
     RS_TRY(rs_lab_expect(report, "orthogonal contribution: Frobenius norm after", 3.2249,
                          f->frobenius[1], 1e-4, err));
+    RS_TRY(rs_lab_statement(
+        report, "skip: an orthogonal contribution shrinks no residual, composite norm", err));
     RS_TRY(rs_lab_expect(report, "orthogonal contribution: composite norm before", 3.4641,
                          f->composite[0], 1e-4, err));
     RS_TRY(rs_lab_add_claim(report, &composite, err));
+    RS_TRY(rs_lab_statement(report, NULL, err));
     RS_TRY(
-        rs_lab_expect(report, "two tokens: weight of the 28th layer", 0.254, f->last, 1e-3, err));
+        rs_lab_compute(report, "two tokens: weight of the 28th layer", 0.254, f->last, 1e-3, err));
     RS_TRY(rs_lab_expect(report, "two tokens: distance after 28 layers", 0.741, f->climb[CLIMB],
                          1e-3, err));
     const rs_lab_claim zero = {"two tokens: distance after the 29th (notes: never zero)",
@@ -230,8 +271,13 @@ static rs_status claim(rs_lab_report *report, const skip_findings *f, rs_error *
                                0,
                                f->climb[CLIMB + 1],
                                1e-9,
+                               false,
                                false};
     RS_TRY(rs_lab_add_claim(report, &zero, err));
+    RS_TRY(rs_lab_expect(report, "two tokens: distance after 28 layers over the interval's end", 1,
+                         f->over, 1e-9, err));
+    RS_TRY(rs_lab_expect(report, "two tokens, a layer of weight -1/2: distance over the lower end",
+                         1, f->under, 1e-12, err));
     RS_TRY(rs_lab_at_most(report, "interval recursion: states outside of it, 12 random layers",
                           f->inside, 0, err));
     return rs_lab_expect(report, "skip strength 0.01: decades that layer 5 takes", 2,
@@ -258,6 +304,7 @@ static rs_status run(rs_lab_report *report, const rs_lab_options *options,
     RS_TRY(orthogonal(&f, context, err));
     RS_TRY(weak_skip(&f, context, err));
     RS_TRY(pair(&f, context, err));
+    RS_TRY(falling_pair(&f, context, err));
     RS_TRY(interval(&f, context, err));
     return write_up(report, &f, err);
 }

@@ -26,12 +26,24 @@ static const rs_column claim_columns[] = {
     {"expected", RS_COLUMN_REAL, "expected", NULL,
      "the number of an independent calculation under the same settings", "predicted"},
     {"measured", RS_COLUMN_REAL, "measured", NULL, "this run", "measured"},
+    {"computed", RS_COLUMN_REAL, "computed", NULL, "this run, by a formula: nothing was measured",
+     "predicted"},
     {"tolerance", RS_COLUMN_REAL, "tolerance", NULL,
-     "how far measured may be from them (or how large it may be)", NULL},
+     "how far measured (or computed) may be from them (or how large it may be)", NULL},
     {"verdict", RS_COLUMN_TEXT, "verdict", NULL,
      "fail: not as expected; differs_from_paper: as expected, but not as published", NULL},
 };
-enum { EXPERIMENT, CLAIM, PUBLISHED, EXPECTED, MEASURED, TOLERANCE, VERDICT, CLAIM_COLUMNS };
+enum {
+    EXPERIMENT,
+    CLAIM,
+    PUBLISHED,
+    EXPECTED,
+    MEASURED,
+    COMPUTED,
+    TOLERANCE,
+    VERDICT,
+    CLAIM_COLUMNS
+};
 
 static bool leaves(double measured, double reference, double tolerance)
 {
@@ -52,8 +64,9 @@ static rs_status add_finding(rs_lab_report *report, const rs_lab_claim *claim, c
 {
     bool failed = strcmp(verdict, "fail") == 0;
     char message[400];
-    snprintf(message, sizeof message, "%s: %s: measured %.4g, %s %.4g (tolerance %.2g)",
-             report->experiment, claim->text, claim->measured,
+    snprintf(message, sizeof message, "%s: %s: %s %.4g, %s %.4g (tolerance %.2g)",
+             report->experiment, claim->text, claim->computed ? "computed" : "measured",
+             claim->measured,
              failed && claim->at_most ? "at most"
              : failed                 ? "expected"
                                       : "published",
@@ -75,6 +88,58 @@ static rs_status add_finding(rs_lab_report *report, const rs_lab_claim *claim, c
     return rs_result_add_finding(report->result, &finding, err);
 }
 
+/* ---- statements ---- */
+
+enum { STATEMENT, STATUS, CLAIMS, SHOWN_BY, VERDICT_COLUMNS };
+
+static rs_status open_verdicts(rs_lab_report *report, rs_error *err)
+{
+    static const rs_column columns[VERDICT_COLUMNS] = {
+        {"statement", RS_COLUMN_TEXT, "statement", NULL, NULL, NULL},
+        {"status", RS_COLUMN_TEXT, "status", NULL,
+         "correct: all claims about it pass; false: one differs from the paper; open: one fails, "
+         "or none ran",
+         NULL},
+        {"claims", RS_COLUMN_INT, "claims", NULL, "about it, in table claims", NULL},
+        {"shown_by", RS_COLUMN_TEXT, "shown by", NULL, NULL, NULL},
+    };
+    return rs_result_add_table(report->result, "dong_verdicts",
+                               "Dong, Cordonnier, Loukas 2021, statement by statement",
+                               "What stands of each statement that the experiments of this run are "
+                               "about: it follows from their claims.",
+                               columns, VERDICT_COLUMNS, &report->verdicts, err);
+}
+
+static rs_status set_status(rs_lab_report *report, rs_error *err)
+{
+    const char *status = report->fails > 0 || report->claimed == 0 ? "open"
+                         : report->differ > 0                      ? "false"
+                                                                   : "correct";
+    rs_table_set_int(report->verdicts, report->statement, CLAIMS, report->claimed);
+    return rs_table_set_text(report->verdicts, report->statement, STATUS, status, err);
+}
+
+static rs_status count_claim(rs_lab_report *report, const char *verdict, rs_error *err)
+{
+    report->claimed++;
+    report->differ += strcmp(verdict, "differs_from_paper") == 0;
+    report->fails += strcmp(verdict, "fail") == 0;
+    return set_status(report, err);
+}
+
+rs_status rs_lab_statement(rs_lab_report *report, const char *statement, rs_error *err)
+{
+    report->stating = statement != NULL;
+    report->claimed = report->differ = report->fails = 0;
+    if (!statement) return RS_OK;
+    if (!report->verdicts) RS_TRY(open_verdicts(report, err));
+    RS_TRY(rs_table_add_row(report->verdicts, &report->statement, err));
+    RS_TRY(rs_table_set_text(report->verdicts, report->statement, STATEMENT, statement, err));
+    RS_TRY(
+        rs_table_set_text(report->verdicts, report->statement, SHOWN_BY, report->experiment, err));
+    return set_status(report, err);
+}
+
 rs_status rs_lab_add_claim(rs_lab_report *report, const rs_lab_claim *claim, rs_error *err)
 {
     size_t row = 0;
@@ -85,9 +150,11 @@ rs_status rs_lab_add_claim(rs_lab_report *report, const rs_lab_claim *claim, rs_
     RS_TRY(rs_table_set_text(table, row, CLAIM, claim->text, err));
     rs_table_set_real(table, row, PUBLISHED, claim->published);
     rs_table_set_real(table, row, EXPECTED, claim->expected);
-    rs_table_set_real(table, row, MEASURED, claim->measured);
+    rs_table_set_real(table, row, MEASURED, claim->computed ? NAN : claim->measured);
+    rs_table_set_real(table, row, COMPUTED, claim->computed ? claim->measured : NAN);
     rs_table_set_real(table, row, TOLERANCE, claim->tolerance);
     RS_TRY(rs_table_set_text(table, row, VERDICT, verdict, err));
+    if (report->stating) RS_TRY(count_claim(report, verdict, err));
     return strcmp(verdict, "pass") == 0 ? RS_OK : add_finding(report, claim, verdict, err);
 }
 
@@ -119,6 +186,7 @@ rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *op
         found = true;
         report.experiment = experiment->id;
         RS_TRY(experiment->run(&report, options, context, err));
+        RS_TRY(rs_lab_statement(&report, NULL, err));
     }
     return found ? RS_OK : unknown(id, err);
 }

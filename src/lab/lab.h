@@ -3,7 +3,9 @@
  * own, that set what was published beside what is measured here.
  *
  * Table `claims` has one row a claim: what the paper printed, what an independent calculation gave
- * (science notes, with its script), what this run measured, and by how much they may differ.
+ * (science notes, with its script), what this run measured or computed, and by how much they may
+ * differ. Table `dong_verdicts` says what stands of the statements of one paper: the status of each
+ * follows from the claims that ran for it.
  */
 #ifndef RS_LAB_LAB_H
 #define RS_LAB_LAB_H
@@ -20,6 +22,11 @@ typedef struct rs_lab_report {
     rs_result *result;
     rs_table *claims;
     const char *experiment; /* id, for column `experiment` */
+    /* the statement that claims belong to (rs_lab_statement) */
+    rs_table *verdicts; /* NULL before the first statement */
+    bool stating;
+    size_t statement;               /* its row */
+    int64_t claimed, differ, fails; /* its claims, and those that are no pass */
 } rs_lab_report;
 
 typedef struct rs_lab_experiment {
@@ -52,10 +59,17 @@ typedef struct rs_lab_claim {
     double published, expected, measured;
     double tolerance; /* absolute */
     bool at_most;     /* not closeness: measured <= tolerance is what is claimed */
+    bool computed;    /* a formula gave `measured`: it stands in column `computed` */
 } rs_lab_claim;
 const char *rs_lab_verdict(const rs_lab_claim *claim);
 /* Adds the row, and a finding unless it is a pass: fail is critical, a difference a warning. */
 rs_status rs_lab_add_claim(rs_lab_report *report, const rs_lab_claim *claim, rs_error *err);
+/*
+ * A statement of Dong, Cordonnier, Loukas 2021 that the claims from here on are about, to the next
+ * statement; NULL: about none. It is "correct" where all of them pass, "false" where one
+ * differs from the paper, "open" where one fails or none ran.
+ */
+rs_status rs_lab_statement(rs_lab_report *report, const char *statement, rs_error *err);
 
 extern const rs_lab_experiment rs_lab_dong_depth_init;
 extern const rs_lab_experiment rs_lab_dong_paths;

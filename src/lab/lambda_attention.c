@@ -20,75 +20,116 @@ enum {
     SIZE = 64, /* tokens, features and layers */
     SKIPS = 11,
     KINDS = 3,
-    DRAWS = 8,
-    QUICK_DRAWS = 2,
+    DRAWS = 12,
+    QUICK_DRAWS = 3,
     FEW = 8 /* features, and tokens, of the local criterion */
 };
 enum { IDENTITY, PSD, GAUSSIAN };
+static const double common_share = 0.5; /* deviation of what all tokens share */
 static const char *const kind_names[KINDS] = {"W = I", "W psd", "W gaussian"};
 static const double skips[SKIPS] = {-20, -5, -2, -1, -0.5, 0, 0.5, 1, 2, 5, 20};
 
-/* Mean and standard deviation over 16 draws of tests/oracle/lab_expected.py. */
-enum { ORACLE_DRAWS = 16 };
-static const double expected[KINDS][SKIPS][2] = {
-    {{.99842, .00022},
-     {.99925, .00016},
-     {.99897, .00055},
-     {.99844, .00129},
-     {.03881, .00077},
-     {0, 0},
-     {0, 0},
-     {0, 0},
-     {.00019, .00005},
-     {.02444, .00325},
-     {.20598, .02410}},
-    {{.99849, .00022},
-     {.99884, .00017},
-     {.99215, .00233},
-     {.10925, .06979},
-     {0, 0},
-     {0, 0},
-     {0, 0},
-     {0, 0},
-     {.00003, .00002},
-     {.01691, .00479},
-     {.19638, .02386}},
-    {{.87774, .01685},
-     {.54165, .08089},
-     {.02791, .01633},
-     {.00001, .00001},
-     {0, 0},
-     {0, 0},
-     {0, 0},
-     {.00001, 0},
-     {.02942, .01747},
-     {.57188, .06064},
-     {.87807, .01878}},
-};
+/* tests/oracle/lab_lambda_attention.py: log10 of the residual over the norm, mean and standard
+ * deviation over 256 draws. */
+enum { ORACLE_DRAWS = 256 };
+static const double expected[KINDS][SKIPS][2] = {{{-0.000688, 0.000130},
+                                                  {-0.000355, 0.000076},
+                                                  {-0.000363, 0.000151},
+                                                  {-0.000840, 0.000654},
+                                                  {-1.413592, 0.006973},
+                                                  {-18.027121, 0.419324},
+                                                  {-9.881404, 0.192380},
+                                                  {-6.583341, 0.148492},
+                                                  {-3.741782, 0.109295},
+                                                  {-1.584765, 0.063839},
+                                                  {-0.693766, 0.039152}},
+                                                 {{-0.000722, 0.000129},
+                                                  {-0.000480, 0.000096},
+                                                  {-0.003577, 0.000938},
+                                                  {-1.034294, 0.288445},
+                                                  {-21.152129, 0.705424},
+                                                  {-18.517134, 0.819489},
+                                                  {-12.052214, 0.503739},
+                                                  {-8.229100, 0.402583},
+                                                  {-4.575046, 0.281896},
+                                                  {-1.781340, 0.142881},
+                                                  {-0.705304, 0.051478}},
+                                                 {{-0.059285, 0.011271},
+                                                  {-0.277794, 0.066127},
+                                                  {-1.642292, 0.231255},
+                                                  {-5.268382, 0.337396},
+                                                  {-11.437212, 0.408727},
+                                                  {-18.159105, 0.555109},
+                                                  {-11.493494, 0.445333},
+                                                  {-5.240967, 0.328317},
+                                                  {-1.635349, 0.227928},
+                                                  {-0.272559, 0.065550},
+                                                  {-0.059116, 0.010614}}};
+/* The same for one network whose numbers are a hash of their index. */
+static const double expected_hashed[KINDS][SKIPS] = {
+    {-0.000692951, -0.000331568, -0.000370602, -0.000410851, -1.400004316, -18.221493938,
+     -10.090401272, -6.768685879, -3.863213924, -1.641099002, -0.689096682},
+    {-0.000692624, -0.000372310, -0.003766554, -0.990901885, -20.699057615, -19.093485166,
+     -12.739957130, -8.567859446, -4.964437147, -1.744255641, -0.724844708},
+    {-0.058825025, -0.305706760, -1.467806230, -5.152350453, -11.781799226, -18.436332592,
+     -11.165480222, -5.141857250, -1.667248593, -0.266971436, -0.057076800}};
 
 typedef struct left {
     int32_t draws;
-    double sum[KINDS][SKIPS]; /* of ||Y - mean||/||Y|| after the last layer */
-    double multiplier[2];     /* measured near consensus, lambda = -5 and 5 */
-    double threshold[2];      /* of FEW tokens and of SIZE */
+    double sum[KINDS][SKIPS];    /* of log10(||Y - mean||/||Y||) after the last layer */
+    double hashed[KINDS][SKIPS]; /* the same of the network from a hash */
+    double multiplier[2];        /* measured near consensus, lambda = -5 and 5 */
+    double threshold[2];         /* of FEW tokens and of SIZE */
     double tokens[SIZE * SIZE], a[SIZE * SIZE], w[SIZE * SIZE]; /* of the draw under way */
 } left;
 
 /* ---- stacks of 64 layers ---- */
 
+/* W = A Aᵀ */
+static void square(double *w, const double *a)
+{
+    for (int i = 0; i < SIZE; i++)
+        for (int j = 0; j <= i; j++) {
+            double sum = 0;
+            for (int k = 0; k < SIZE; k++)
+                sum += a[i * SIZE + k] * a[j * SIZE + k];
+            w[i * SIZE + j] = w[j * SIZE + i] = sum;
+        }
+}
+
 static rs_status square_weights(rs_toy *toy, left *out, rs_random *random, rs_error *err)
 {
-    double *a = out->a, *w = out->w;
     for (int32_t l = 0; l < SIZE; l++) {
-        rs_draw_gaussian(a, SIZE * SIZE, 1 / sqrt(SIZE), random);
-        for (int i = 0; i < SIZE; i++)
-            for (int j = 0; j <= i; j++) {
-                double sum = 0;
-                for (int k = 0; k < SIZE; k++)
-                    sum += a[i * SIZE + k] * a[j * SIZE + k];
-                w[i * SIZE + j] = w[j * SIZE + i] = sum;
-            }
-        RS_TRY(rs_toy_set(toy, &rs_toy_attention(toy, l)->v, w, NULL, err));
+        rs_draw_gaussian(out->a, SIZE * SIZE, 1 / sqrt(SIZE), random);
+        square(out->w, out->a);
+        RS_TRY(rs_toy_set(toy, &rs_toy_attention(toy, l)->v, out->w, NULL, err));
+    }
+    return RS_OK;
+}
+
+/* count numbers of N(0, scale²), a hash of tag and index: Box and Muller's first. */
+static void hashed_normal(double *out, uint32_t tag, uint32_t count, double scale)
+{
+    for (uint32_t k = 0; k < count; k++) {
+        double radius = (rs_lab_hash(tag, 2 * k) + 0.5) / 4294967296.0;
+        double angle = (rs_lab_hash(tag, 2 * k + 1) + 0.5) / 4294967296.0;
+        out[k] = scale * sqrt(-2 * log(radius)) * cos(2 * acos(-1) * angle);
+    }
+}
+
+static rs_status hashed_weights(rs_toy *toy, left *out, int kind, rs_error *err)
+{
+    double *a = out->a;
+    for (int32_t l = 0; l < SIZE; l++) {
+        rs_attention_op *op = rs_toy_attention(toy, l);
+        uint32_t tag = 100 + 10 * (uint32_t)l;
+        hashed_normal(a, tag, SIZE * SIZE, 1 / sqrt(SIZE));
+        RS_TRY(rs_toy_set(toy, &op->q, a, NULL, err));
+        hashed_normal(a, tag + 1, SIZE * SIZE, 1 / sqrt(SIZE));
+        RS_TRY(rs_toy_set(toy, &op->k, a, NULL, err));
+        hashed_normal(a, tag + 2, SIZE * SIZE, 1 / sqrt(SIZE));
+        if (kind == PSD) square(out->w, a);
+        if (kind != IDENTITY) RS_TRY(rs_toy_set(toy, &op->v, kind == PSD ? out->w : a, NULL, err));
     }
     return RS_OK;
 }
@@ -106,25 +147,33 @@ static rs_status open_stack(rs_toy *toy, int kind, int32_t depth, int32_t size, 
     return RS_OK;
 }
 
-static rs_status one_skip(double *relative, rs_toy *toy, double skip, const double *x,
+/* In the residual precision: most of these lie far below the rounding of the states. */
+static rs_status one_skip(double *log10_relative, rs_toy *toy, double skip, const double *x,
                           rs_error *err)
 {
     rs_toy_trace trace;
     for (int32_t l = 0; l < SIZE; l++)
         toy->network->layers[l].branches[0].skip = skip;
     RS_TRY(rs_toy_run(&trace, toy, x, 1, SIZE, false, err));
-    double *y = rs_toy_state(&trace, SIZE, 0), norm = rs_norm_frobenius(y, SIZE, SIZE);
-    rs_rows_centre(y, SIZE, SIZE);
-    *relative = rs_norm_frobenius(y, SIZE, SIZE) / norm;
+    double rest = rs_norm_frobenius(rs_toy_state(&trace, SIZE, 0), SIZE, SIZE);
+    *log10_relative = log10(rest / trace.norms[SIZE]) + (double)trace.exponents[SIZE] * log10(2);
     rs_toy_trace_free(&trace);
     return RS_OK;
 }
 
-static void draw_tokens(double *x, rs_random *random)
+static rs_status all_skips(double sum[SKIPS], rs_toy *toy, const double *x, rs_error *err)
 {
-    double common[SIZE];
-    rs_draw_gaussian(common, SIZE, 0.5, random);
-    rs_draw_gaussian(x, SIZE * SIZE, 1, random);
+    for (int s = 0; s < SKIPS; s++) {
+        double log10_relative = NAN;
+        RS_TRY(one_skip(&log10_relative, toy, skips[s], x, err));
+        sum[s] += log10_relative;
+    }
+    return RS_OK;
+}
+
+/* What all tokens share, and rows brought to length sqrt(SIZE). */
+static void finish_tokens(double *x, const double *common)
+{
     for (int i = 0; i < SIZE; i++) {
         double sum = 0;
         for (int k = 0; k < SIZE; k++) {
@@ -140,18 +189,33 @@ static void draw_tokens(double *x, rs_random *random)
 static rs_status one_draw(left *out, int kind, int32_t draw, const rs_context *context,
                           rs_error *err)
 {
-    double *x = out->tokens;
+    double *x = out->tokens, common[SIZE];
     rs_toy toy;
     uint64_t seed = context->seed + ((uint64_t)(draw + 1) << 32);
     rs_random random = rs_random_new(seed, 0x6c616d62646100 + (uint64_t)kind);
-    draw_tokens(x, &random);
+    rs_draw_gaussian(common, SIZE, common_share, &random);
+    rs_draw_gaussian(x, SIZE * SIZE, 1, &random);
+    finish_tokens(x, common);
     RS_TRY(open_stack(&toy, kind, SIZE, SIZE, seed + (uint64_t)kind, context, err));
-    rs_status status = kind == PSD ? square_weights(&toy, out, &random, err) : RS_OK;
-    for (int s = 0; status == RS_OK && s < SKIPS; s++) {
-        double relative = NAN;
-        status = one_skip(&relative, &toy, skips[s], x, err);
-        out->sum[kind][s] += relative;
-    }
+    rs_status status = rs_toy_precision(&toy, RS_PRECISION_RESIDUAL, err);
+    if (status == RS_OK && kind == PSD) status = square_weights(&toy, out, &random, err);
+    if (status == RS_OK) status = all_skips(out->sum[kind], &toy, x, err);
+    rs_toy_close(&toy);
+    return status;
+}
+
+/* The network from a hash, whatever --seed is. */
+static rs_status hashed_draw(left *out, int kind, const rs_context *context, rs_error *err)
+{
+    double *x = out->tokens, common[SIZE];
+    rs_toy toy;
+    hashed_normal(common, 1, SIZE, common_share);
+    hashed_normal(x, 2, SIZE * SIZE, 1);
+    finish_tokens(x, common);
+    RS_TRY(open_stack(&toy, kind, SIZE, SIZE, 0, context, err));
+    rs_status status = rs_toy_precision(&toy, RS_PRECISION_RESIDUAL, err);
+    if (status == RS_OK) status = hashed_weights(&toy, out, kind, err);
+    if (status == RS_OK) status = all_skips(out->hashed[kind], &toy, x, err);
     rs_toy_close(&toy);
     return status;
 }
@@ -221,25 +285,34 @@ static const rs_lab_curves curves = {
     .name = "lambda_attention",
     .title = "What skip strength keeps causal attention apart",
     .about = "Residual over norm after 64 layers of causal attention with post-norm, random "
-             "weights, 64 tokens of width 64, by skip strength: strong skips of either sign keep "
-             "tokens apart; a negative one does with much less, because it cancels the common mean "
-             "that a positive one adds again.",
+             "weights, 64 tokens of width 64, by skip strength (geometric means over draws, "
+             "residual arithmetic): strong skips of either sign keep tokens apart; a negative one "
+             "does with much less, because it cancels the common mean that a positive one adds "
+             "again.",
     .x = {"skip_strength", "skip strength"},
     .y = {"relative_residual", "residual over norm after 64 layers"},
+    .log_y = true,
 };
 
 static rs_status claim_table(rs_lab_report *report, const left *l, rs_error *err)
 {
-    for (int k = 0; k < KINDS; k++)
+    char text[120];
+    for (int k = 0; k < KINDS; k++) {
+        double worst = 0;
         for (int s = 0; s < SKIPS; s++) {
             const double *e = expected[k][s];
-            /* means of few draws, and some skewed: four standard deviations of their difference */
-            double tolerance = fmax(1e-3, 4 * e[1] * sqrt(1.0 / l->draws + 1.0 / ORACLE_DRAWS));
-            char text[120];
-            snprintf(text, sizeof text, "%s, skip strength %g: residual over norm", kind_names[k],
-                     skips[s]);
+            /* means of few draws: four standard deviations of their difference */
+            double tolerance = 4 * e[1] * sqrt(1.0 / l->draws + 1.0 / ORACLE_DRAWS);
+            snprintf(text, sizeof text, "%s, skip strength %g: mean log10 of residual over norm",
+                     kind_names[k], skips[s]);
             RS_TRY(rs_lab_expect(report, text, e[0], l->sum[k][s] / l->draws, tolerance, err));
+            worst = fmax(worst, fabs(l->hashed[k][s] - expected_hashed[k][s]));
         }
+        snprintf(text, sizeof text,
+                 "%s, weights from a hash: largest error of log10 over the %d strengths",
+                 kind_names[k], (int)SKIPS);
+        RS_TRY(rs_lab_at_most(report, text, worst, 1e-8, err));
+    }
     return RS_OK;
 }
 
@@ -263,19 +336,21 @@ static rs_status write_up(rs_lab_report *report, const left *l, rs_error *err)
     for (int k = 0; k < KINDS; k++)
         for (int s = 0; s < SKIPS; s++)
             RS_TRY(rs_lab_curves_add(table, &curves, kind_names[k], skips[s],
-                                     l->sum[k][s] / l->draws, err));
+                                     pow(10, l->sum[k][s] / l->draws), err));
     RS_TRY(claim_table(report, l, err));
     return claim_criterion(report, l, err);
 }
 
 static rs_status measure(left *l, const rs_context *context, rs_error *err)
 {
-    for (int k = 0; k < KINDS; k++)
+    for (int k = 0; k < KINDS; k++) {
+        RS_TRY(hashed_draw(l, k, context, err));
         for (int32_t i = 0; i < l->draws; i++) {
             rs_progress(context, "lambda-attention", (uint64_t)(k * l->draws + i),
                         (uint64_t)(KINDS * l->draws), "networks");
             RS_TRY(one_draw(l, k, i, context, err));
         }
+    }
     return local_criterion(l, context, err);
 }
 
@@ -289,7 +364,7 @@ static rs_status run(rs_lab_report *report, const rs_lab_options *options,
     if (status == RS_OK) status = write_up(report, l, err);
     rs_free(l);
     RS_TRY(status);
-    return options->quick ? rs_lab_say_quick(report, "2 draws of weights instead of 8", err)
+    return options->quick ? rs_lab_say_quick(report, "3 draws of weights instead of 12", err)
                           : RS_OK;
 }
 

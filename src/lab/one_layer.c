@@ -124,6 +124,26 @@ void rs_one_layer_draw(rs_one_layer *layer, const rs_one_draw *draw, rs_random *
     rs_one_layer_complete(layer, g);
 }
 
+static void hash_numbers(double *out, uint32_t tag, int64_t count, double scale)
+{
+    for (int64_t k = 0; k < count; k++)
+        out[k] = scale * (rs_lab_hash(tag, (uint32_t)k) / 2147483648.0 - 1);
+}
+
+void rs_one_layer_hashed(rs_one_layer *layer, int32_t heads)
+{
+    double g[RS_ONE_HEADS][RS_ONE_WIDTH];
+    *layer = (rs_one_layer){.n = 4, .d = 3, .heads = heads};
+    hash_numbers(layer->residual, 1, 12, 0.8);
+    hash_numbers(layer->mean, 2, 3, 1);
+    for (int32_t h = 0; h < heads; h++) {
+        hash_numbers(layer->qk[h], 10 + (uint32_t)h, 9, 1);
+        hash_numbers(layer->values[h], 20 + (uint32_t)h, 9, 1);
+        hash_numbers(g[h], 30 + (uint32_t)h, 3, 1);
+    }
+    rs_one_layer_complete(layer, g);
+}
+
 /* ---- running ---- */
 
 /* Heads side by side: [d, heads * d]. */

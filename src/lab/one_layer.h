@@ -45,6 +45,10 @@ typedef struct rs_one_draw {
 } rs_one_draw;
 void rs_one_layer_draw(rs_one_layer *layer, const rs_one_draw *draw, rs_random *random);
 
+/* 4 tokens, 3 features and so many heads: every number a hash of its index, as
+ * tests/oracle/lab_expected.py has it. */
+void rs_one_layer_hashed(rs_one_layer *layer, int32_t heads);
+
 /* A number of `low` to `high`, both included; one of the values. */
 int64_t rs_pick_between(rs_random *random, int64_t low, int64_t high);
 double rs_pick_value(rs_random *random, const double *values, int n);

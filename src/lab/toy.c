@@ -103,9 +103,12 @@ static rs_status keep_state(void *user, rs_site site, int32_t layer, const rs_st
     rs_toy_trace *trace = user;
     const void *from = trace->exponents ? (const void *)view->residual : view->data;
     memcpy(rs_toy_state(trace, layer, 0), from, (size_t)(view->rows * view->cols) * sizeof(double));
-    if (trace->exponents)
-        memcpy(trace->exponents + layer * trace->samples, view->exponent,
-               (size_t)trace->samples * sizeof *trace->exponents);
+    if (!trace->exponents) return RS_OK;
+    memcpy(trace->exponents + layer * trace->samples, view->exponent,
+           (size_t)trace->samples * sizeof *trace->exponents);
+    for (int64_t s = 0; s < trace->samples; s++)
+        trace->norms[layer * trace->samples + s] = rs_norm_frobenius(
+            (const double *)view->data + s * trace->n * trace->d, trace->n, trace->d);
     return RS_OK;
 }
 
@@ -150,13 +153,16 @@ rs_status rs_toy_run(rs_toy_trace *trace, rs_toy *toy, const double *x, int64_t 
         RS_TRY(rs_runner_open(&toy->runner, toy->network, toy->weights, &toy->context, err));
     size_t rows = (size_t)(samples * n), layers = (size_t)trace->layers;
     trace->states = rs_calloc((layers + 1) * rows * (size_t)trace->d, sizeof *trace->states);
-    if (toy->precision == RS_PRECISION_RESIDUAL)
+    bool residual = toy->precision == RS_PRECISION_RESIDUAL;
+    if (residual) {
         trace->exponents = rs_calloc((layers + 1) * (size_t)samples, sizeof *trace->exponents);
+        trace->norms = rs_calloc((layers + 1) * (size_t)samples, sizeof *trace->norms);
+    }
     if (attention)
         trace->mixing =
             rs_calloc(layers * rows * (size_t)n * (size_t)trace->heads, sizeof *trace->mixing);
     rs_status status = RS_OK;
-    bool exponents = toy->precision != RS_PRECISION_RESIDUAL || trace->exponents;
+    bool exponents = !residual || (trace->exponents && trace->norms);
     if (!trace->states || !exponents || (attention && !trace->mixing))
         status = rs_fail_memory(err, "the states of an experiment", layers * rows);
     if (status == RS_OK) status = pass(trace, toy, x, err);
@@ -169,5 +175,6 @@ void rs_toy_trace_free(rs_toy_trace *trace)
     rs_free(trace->states);
     rs_free(trace->mixing);
     rs_free(trace->exponents);
+    rs_free(trace->norms);
     *trace = (rs_toy_trace){0};
 }

@@ -45,6 +45,7 @@ typedef struct rs_toy_trace {
     int64_t samples, n, d;
     double *states;     /* [layers + 1, samples, n, d]; of the residual precision: 2^-exponent R */
     int64_t *exponents; /* [layers + 1, samples] of the residual precision; NULL for others */
+    double *norms;      /* [layers + 1, samples] |X|_F of the residual precision; NULL for others */
     double *mixing;     /* [layers, samples, heads, n, n], or NULL */
 } rs_toy_trace;
 
@@ -75,6 +76,9 @@ double rs_rows_variation(const double *a, int64_t rows, int64_t cols);
 void rs_rows_centre(double *a, int64_t rows, int64_t cols);
 /* c = a b: a [m, k], b [k, n]. */
 void rs_small_product(double *c, const double *a, const double *b, int64_t m, int64_t k, int64_t n);
+/* A hash of tag and index (lambda_skip_ssm.md 7.2): programs in other languages have the same
+ * numbers. */
+uint32_t rs_lab_hash(uint32_t tag, uint32_t index);
 /* count draws from N(0, scale²). */
 void rs_draw_gaussian(double *out, int64_t count, double scale, rs_random *random);
 
@@ -83,6 +87,9 @@ void rs_draw_gaussian(double *out, int64_t count, double scale, rs_random *rando
 /* Measured should be what an independent calculation gives. */
 rs_status rs_lab_expect(rs_lab_report *report, const char *text, double expected, double measured,
                         double tolerance, rs_error *err);
+/* A formula's number, not a measured one. */
+rs_status rs_lab_compute(rs_lab_report *report, const char *text, double expected, double computed,
+                         double tolerance, rs_error *err);
 rs_status rs_lab_at_most(rs_lab_report *report, const char *text, double measured, double bound,
                          rs_error *err);
 /* The note that --quick did less; `what` says what ("2000 draws instead of 20000"). */
@@ -100,10 +107,13 @@ typedef struct rs_lab_curves {
     const char *y_rule_label;
 } rs_lab_curves;
 
-/* A table with columns series, x, y, and its figure. Strings are borrowed: literals. */
+/* A table with columns series, x, y, origin, and its figure. Strings are borrowed: literals. */
 rs_status rs_lab_curves_open(rs_table **out, rs_lab_report *report, const rs_lab_curves *curves,
                              rs_error *err);
 rs_status rs_lab_curves_add(rs_table *table, const rs_lab_curves *curves, const char *series,
                             double x, double y, rs_error *err);
+/* A point that was not measured: `origin` is "computed" or "published". */
+rs_status rs_lab_curves_add_from(rs_table *table, const rs_lab_curves *curves, const char *origin,
+                                 const char *series, double x, double y, rs_error *err);
 
 #endif

@@ -111,3 +111,11 @@ void rs_draw_gaussian(double *out, int64_t count, double scale, rs_random *rando
     for (int64_t i = 0; i < count; i++)
         out[i] = scale * rs_random_normal(random);
 }
+
+uint32_t rs_lab_hash(uint32_t tag, uint32_t index)
+{
+    uint32_t h = (index + 1) * UINT32_C(2654435761) + tag * UINT32_C(2246822519);
+    h = (h ^ h >> 15) * UINT32_C(2246822519);
+    h = (h ^ h >> 13) * UINT32_C(3266489917);
+    return h ^ h >> 16;
+}

@@ -7,14 +7,21 @@
 rs_status rs_lab_expect(rs_lab_report *report, const char *text, double expected, double measured,
                         double tolerance, rs_error *err)
 {
-    const rs_lab_claim claim = {text, NAN, expected, measured, tolerance, false};
+    const rs_lab_claim claim = {text, NAN, expected, measured, tolerance, false, false};
+    return rs_lab_add_claim(report, &claim, err);
+}
+
+rs_status rs_lab_compute(rs_lab_report *report, const char *text, double expected, double computed,
+                         double tolerance, rs_error *err)
+{
+    const rs_lab_claim claim = {text, NAN, expected, computed, tolerance, false, true};
     return rs_lab_add_claim(report, &claim, err);
 }
 
 rs_status rs_lab_at_most(rs_lab_report *report, const char *text, double measured, double bound,
                          rs_error *err)
 {
-    const rs_lab_claim claim = {text, NAN, NAN, measured, bound, true};
+    const rs_lab_claim claim = {text, NAN, NAN, measured, bound, true, false};
     return rs_lab_add_claim(report, &claim, err);
 }
 
@@ -35,7 +42,7 @@ rs_status rs_lab_say_quick(rs_lab_report *report, const char *what, rs_error *er
 
 /* ---- curves ---- */
 
-enum { SERIES, X, Y, CURVE_COLUMNS };
+enum { SERIES, X, Y, ORIGIN, CURVE_COLUMNS };
 
 static json_t *figure(const rs_lab_curves *curves)
 {
@@ -61,7 +68,9 @@ rs_status rs_lab_curves_open(rs_table **out, rs_lab_report *report, const rs_lab
         {"series", RS_COLUMN_TEXT, "series", NULL, NULL, NULL},
         {curves->x.field, curves->x_whole ? RS_COLUMN_INT : RS_COLUMN_REAL, curves->x.title, NULL,
          NULL, NULL},
-        {curves->y.field, RS_COLUMN_REAL, curves->y.title, NULL, NULL, "measured"},
+        {curves->y.field, RS_COLUMN_REAL, curves->y.title, NULL, NULL, "as origin says"},
+        {"origin", RS_COLUMN_TEXT, "origin", NULL, "measured, computed by a formula, or published",
+         NULL},
     };
     RS_TRY(rs_result_add_table(report->result, curves->name, curves->title, curves->about, columns,
                                CURVE_COLUMNS, out, err));
@@ -69,8 +78,8 @@ rs_status rs_lab_curves_open(rs_table **out, rs_lab_report *report, const rs_lab
                                 figure(curves), err);
 }
 
-rs_status rs_lab_curves_add(rs_table *table, const rs_lab_curves *curves, const char *series,
-                            double x, double y, rs_error *err)
+rs_status rs_lab_curves_add_from(rs_table *table, const rs_lab_curves *curves, const char *origin,
+                                 const char *series, double x, double y, rs_error *err)
 {
     size_t row = 0;
     RS_TRY(rs_table_add_row(table, &row, err));
@@ -80,5 +89,11 @@ rs_status rs_lab_curves_add(rs_table *table, const rs_lab_curves *curves, const 
     else
         rs_table_set_real(table, row, X, x);
     rs_table_set_real(table, row, Y, y);
-    return RS_OK;
+    return rs_table_set_text(table, row, ORIGIN, origin, err);
+}
+
+rs_status rs_lab_curves_add(rs_table *table, const rs_lab_curves *curves, const char *series,
+                            double x, double y, rs_error *err)
+{
+    return rs_lab_curves_add_from(table, curves, "measured", series, x, y, err);
 }

@@ -51,7 +51,8 @@ static double log10_of(const arb_t ball, bool upper)
     } else if (arf_is_finite(bound)) {
         arb_set_arf(end, bound);
         arb_log(end, end, RS_BALL_BITS);
-        arb_const_log10(ten, RS_BALL_BITS);
+        arb_set_ui(ten, 10); /* arb_const_log10 would keep its digits in memory of its own */
+        arb_log(ten, ten, RS_BALL_BITS);
         arb_div(end, end, ten, RS_BALL_BITS);
         x = end_of(end, upper);
     }

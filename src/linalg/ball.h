@@ -6,8 +6,9 @@
  * 10^(-390000) or 10^(390000) neither under- nor overflows. This is the one place that names Arb's
  * headers; callers use its arb_ functions on the type below.
  *
- * Arb asks the system for memory itself and only for numbers of more than two words: at
- * RS_BALL_BITS none of the functions used here does, so memory that ends cannot end the program.
+ * Arb asks the system for memory itself, and ends the process where there is none: for numbers of
+ * more than two words, for exponents beyond 62 bits, and for constants that it keeps (arb_const_*).
+ * At RS_BALL_BITS none of the functions used here does; tests/memory/walk.c holds them to it.
  */
 #ifndef RS_LINALG_BALL_H
 #define RS_LINALG_BALL_H

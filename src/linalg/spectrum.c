@@ -6,7 +6,9 @@
  * entry of X has an error of about u·‖a_i‖‖a_j‖, so what counts is how much of X_jj survives as the
  * Cholesky pivot of column j (weight_decay.md 5.4). The spectrum of the small triangular product
  * comes from the bidiagonal SVD, whose error is absolute (u·σ₁); where the small values matter, the
- * same product goes through preconditioned one-sided Jacobi, whose error is relative.
+ * same product goes through preconditioned one-sided Jacobi, whose error is relative to the product
+ * as it was rounded. That of the Grams is rounded absolutely (u·σ₁), that of the careful route unit
+ * by unit.
  */
 #include "linalg/spectrum.h"
 
@@ -211,7 +213,8 @@ static void upper_part(double *out, const double *qr, int64_t m, int64_t r, int6
 /*
  * A Bᵀ with A's columns unit: B = Q_B R_B Πᵀ (pivoted), A Π = Q_A R_A, so that A Bᵀ = Q_A (R_A
  * R_Bᵀ) Q_Bᵀ. R_B's rows fall off in size, hence R_A R_Bᵀ has graded columns, which one-sided
- * Jacobi resolves to high relative accuracy. a: m×r, b: n×r column-major, overwritten; work as laid
+ * Jacobi resolves to high relative accuracy as long as no units are nearly parallel (test_spectrum,
+ * against mpmath). a: m×r, b: n×r column-major, overwritten; work as laid
  * out by the caller.
  */
 static rs_status product_svd(double *sigma, double *a, int64_t m, double *b, int64_t n, int64_t r,

@@ -34,9 +34,10 @@ rs_status rs_symmetric_eigenvalues(double *eigenvalues, double *x, int64_t r, do
 rs_status rs_gap_bracket(double bracket[2], double *q, int64_t r, double half_norm,
                          double nuclear_norm, double *work, rs_error *err);
 
-/* The careful route: a (m×r) and b (n×r), row-major, both overwritten. Pivoted QR of both and
- * one-sided Jacobi (dgejsv): small singular values to high relative accuracy, also under column
- * grading. sigma: min(m, n, r) values, descending. */
+/* The careful route: a (m×r) and b (n×r), row-major, both overwritten. Pivoted QR of b, QR of a and
+ * one-sided Jacobi (dgejsv): every singular value to a relative error of about u·κ, κ the larger
+ * condition of a and b with columns of length one. So column grading costs nothing, nearly parallel
+ * columns cost what they must. sigma: min(m, n, r) values, descending. */
 rs_status rs_factor_spectrum(double *sigma, double *a, int64_t m, double *b, int64_t n, int64_t r,
                              rs_error *err);
 

@@ -46,7 +46,8 @@ static rs_status new_matrix(const rs_tensor **out, const build *b, rs_role role,
 {
     const int64_t shape[] = {rows, cols};
     RS_TRY(rs_init_tensor(out, b->init, role, false, b->layer, 2, shape, true, b->err));
-    b->network->parameters += (uint64_t)(*out)->count;
+    b->network->stored.parameters += (uint64_t)(*out)->count;
+    b->network->stored.dtype = rs_dtype_info((*out)->dtype)->name;
     return RS_OK;
 }
 

@@ -1,6 +1,8 @@
 /* arch_read.c: ARCH.json as a description; tables say which words there are. */
 #include "model/arch.h"
 
+#include "base/memory.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +73,7 @@ static rs_status bad_value(const reader *r, const char *field, const char *wante
                                : json_is_array(value) ? "a list"
                                                       : "an object",
                                wanted);
-    free(text);
+    rs_memory_free_json(text);
     return status;
 }
 

@@ -4,6 +4,7 @@
  * Where head h's units lie in a projection of H query and G key/value heads, c wide (v for values):
  *
  *   separate   q: h·c            k: g·c              v: g·v
+ *   gated      q: h·2c           (the gate behind each head's query acts on o's input)
  *   rows       q: h·c            k: H·c + g·c        v: (H + G)·c + g·v
  *   per head   q: h·3c           k: h·3c + c         v: h·3c + 2c
  *   per group  q: g·(s+2)c + jc  k: g·(s+2)c + sc    v: g·(s+2)c + (s+1)c     s = H/G, h = g·s + j
@@ -15,8 +16,9 @@
 typedef struct projections {
     rs_weight q, k, v, o, r;
     const rs_tensor *q_bias, *k_bias, *v_bias, *content_bias, *position_bias;
-    const rs_tensor *q_gain, *k_gain;
-    unsigned fuse; /* RS_P_ROWS, RS_P_INTERLEAVED, RS_P_GROUPED or 0 */
+    const rs_tensor *q_gain, *k_gain; /* of QK-norm, where they can be folded */
+    bool qk_norm;
+    unsigned fuse; /* RS_P_ROWS, RS_P_INTERLEAVED, RS_P_GROUPED, RS_P_GATED or 0 */
 } projections;
 
 enum { FUSED = RS_P_ROWS | RS_P_INTERLEAVED | RS_P_GROUPED };
@@ -30,7 +32,7 @@ static int64_t first_unit(const rs_attention *at, unsigned fuse, char which, int
         return group + (which == 'q' ? h % share : which == 'k' ? share : share + 1) * c;
     }
     bool rows = fuse & RS_P_ROWS;
-    if (which == 'q') return h * c;
+    if (which == 'q') return h * (fuse & RS_P_GATED ? 2 * c : c);
     if (which == 'k') return (rows ? at->heads * c : 0) + g * c;
     return (rows ? (at->heads + at->kv_heads) * c : 0) + g * at->value_dim;
 }
@@ -75,6 +77,8 @@ static rs_status find_separate(rs_builder *b, const rs_block *block, const rs_at
     RS_TRY(rs_weight_find(b, block, RS_ROLE_Q, &p->q));
     RS_TRY(rs_weight_find(b, block, RS_ROLE_K, &p->k));
     RS_TRY(rs_weight_find(b, block, RS_ROLE_V, &p->v));
+    p->fuse = p->q.match ? p->q.match->flags & RS_P_GATED : 0;
+    if (p->fuse) q *= 2;
     RS_TRY(check_shape(b, &p->q, at, q, at->width, false));
     RS_TRY(check_shape(b, &p->k, at, k, at->kv_width, false));
     RS_TRY(check_shape(b, &p->v, at, v, at->kv_width, false));
@@ -98,10 +102,16 @@ static rs_status find_all(rs_builder *b, const rs_block *block, const rs_attenti
     RS_TRY(check_shape(b, &p->r, at, q, at->width, false));
     p->content_bias = rs_block_tensor(b, block, RS_ROLE_CONTENT_BIAS, RS_PART_WEIGHT);
     p->position_bias = rs_block_tensor(b, block, RS_ROLE_POSITION_BIAS, RS_PART_WEIGHT);
-    p->q_gain = rs_block_tensor(b, block, RS_ROLE_Q_NORM, RS_PART_WEIGHT);
-    p->k_gain = rs_block_tensor(b, block, RS_ROLE_K_NORM, RS_PART_WEIGHT);
     RS_TRY(rs_vector_shape(b, p->content_bias, q));
     RS_TRY(rs_vector_shape(b, p->position_bias, q));
+    const rs_tensor *q_gain = rs_block_tensor(b, block, RS_ROLE_Q_NORM, RS_PART_WEIGHT);
+    const rs_tensor *k_gain = rs_block_tensor(b, block, RS_ROLE_K_NORM, RS_PART_WEIGHT);
+    p->qk_norm = (q_gain && k_gain) || at->bare_qk_norm || b->guessing;
+    /* What such a gain multiplies is not known in a model that is guessed; a LayerNorm also takes a
+     * mean away inside the head. */
+    if (b->guessing || (b->family && b->family->facts & RS_FACT_QK_LAYERNORM)) return RS_OK;
+    p->q_gain = q_gain;
+    p->k_gain = k_gain;
     int64_t k = at->kv_heads * at->head_dim;
     RS_TRY(rs_vector_shape(b, p->q_gain, at->qk_norm_full ? q : at->head_dim));
     return rs_vector_shape(b, p->k_gain, at->qk_norm_full ? k : at->head_dim);
@@ -125,9 +135,23 @@ static rs_status describe(rs_builder *b, const rs_attention *at, const projectio
     if (positional) clause(&text, "r meets the position code instead of a token");
     if (qk && *at->scale) clause(&text, at->scale);
     if (kind == RS_PRODUCT_QK && at->rope != RS_ROPE_NONE) clause(&text, "RoPE at distance 0");
-    if (kind == RS_PRODUCT_QK && p->q_gain)
+    if (kind == RS_PRODUCT_QK && b->guessing)
+        clause(&text, "a guess: RoPE and QK-norm not known");
+    else if (kind == RS_PRODUCT_QK && p->qk_norm && b->family &&
+             b->family->facts & RS_FACT_QK_LAYERNORM)
+        clause(&text, "QK-norm (a LayerNorm of the head) left out");
+    else if (kind == RS_PRODUCT_QK && p->qk_norm)
         clause(&text, at->qk_norm_full ? "QK-norm over all heads left out"
                                        : "QK-norm: the score ignores the scale");
+    if (kind == RS_PRODUCT_OV && b->family && b->family->facts & RS_FACT_VALUE_NORM)
+        clause(&text, "norm of the values left out");
+    if (kind == RS_PRODUCT_OV && at->value_scale != 0) {
+        snprintf(number, sizeof number, "scale %g of the values left out", at->value_scale);
+        clause(&text, number);
+    }
+    if (kind == RS_PRODUCT_OV && b->guessing)
+        clause(&text, "a guess: what stands between W_V and W_O not known");
+    if (kind == RS_PRODUCT_OV && p->fuse & RS_P_GATED) clause(&text, "gate before W_O left out");
     if (qk && at->softcap > 0) {
         snprintf(number, sizeof number, "soft-cap %g left out", at->softcap);
         clause(&text, number);
@@ -187,7 +211,7 @@ static rs_status add_qk(rs_builder *b, const rs_block *block, const rs_attention
         }
         product.rope = at->rope;
         product.rope_dims = at->rope_dims;
-        product.qk_norm = p->q_gain && p->k_gain;
+        product.qk_norm = p->qk_norm;
         RS_TRY(rs_product_add(b, &product));
     }
     return RS_OK;
@@ -243,6 +267,7 @@ static rs_status pair(rs_builder *b, const rs_block *block, const rs_weight *one
 {
     rs_role as_one, as_two;
     *both = one->match && two->match;
+    if (b->family && b->family->facts & RS_FACT_SHARED_KV) return RS_OK; /* nothing of its own */
     if (*both || !anywhere(b, block, role_one, &as_one) || !anywhere(b, block, role_two, &as_two))
         return RS_OK;
     if (!one->match) RS_TRY(rs_layers_missing(b, block, as_one));
@@ -264,6 +289,7 @@ rs_status rs_attention_build(rs_builder *b, const rs_block *block, const rs_atte
     RS_TRY(rs_vector_shape(b, at->kv_gain, at->kv_width));
     RS_TRY(rs_vector_shape(b, at->kv_gain_bias, at->kv_width));
     if (qk) RS_TRY(add_qk(b, block, at, &p));
-    if (ov) RS_TRY(add_ov(b, block, at, &p));
+    bool paired = b->family && b->family->facts & RS_FACT_PAIRED_VALUES;
+    if (ov && !paired) RS_TRY(add_ov(b, block, at, &p));
     return positional ? add_positional(b, block, at, &p) : RS_OK;
 }

@@ -30,7 +30,7 @@ typedef struct rs_match {
     uint8_t order; /* stacks in order of printing */
     uint8_t role;
     uint8_t part;
-    uint8_t flags; /* of the pattern row */
+    uint16_t flags; /* of the pattern row */
 } rs_match;
 
 /* The recognised tensors of one slot of one layer. */
@@ -48,11 +48,11 @@ typedef struct rs_attention {
     int64_t heads, kv_heads, head_dim, value_dim;
     rs_norm_kind norm, kv_norm, qk_norm; /* NONE: nothing to fold */
     const rs_tensor *gain, *gain_bias, *kv_gain, *kv_gain_bias;
-    bool qk_norm_full;
+    bool qk_norm_full, bare_qk_norm;
     rs_rope_kind rope;
     int32_t rope_dims, rope_asked; /* of a head, and by the configuration: see rs_rope_whole */
     const char *scale;             /* text of the score's scale, "" when there is none */
-    double softcap;                /* 0: none */
+    double softcap, value_scale;   /* 0: none */
 } rs_attention;
 
 /* What --map says of one stack. */
@@ -80,12 +80,17 @@ typedef struct rs_builder {
     size_t n_matches, matches_capacity;
     rs_block *blocks;
     size_t n_blocks, blocks_capacity, products_capacity;
+    bool guessing;                         /* by names: nothing else of the model is known */
     bool partial;                          /* one shard of several, opened alone */
     bool seen[RS_SLOT_MAP][RS_ROLE_COUNT]; /* some layer has this weight */
     char text[RS_PRODUCT_IO + 2][512];     /* corrections of the block before, by kind */
     const char *shared[RS_PRODUCT_IO + 2]; /* and where they are stored */
     rs_buffer missing;                     /* names of tensors that are absent, and their number */
     size_t n_missing, n_skipped_layers;
+    rs_error odd;     /* what was wrong with the first layer that is left out */
+    rs_error unheard; /* takes what a caller does not want to know */
+    rs_buffer odd_layers;
+    size_t n_odd;
     int64_t inner_group;
 } rs_builder;
 
@@ -94,6 +99,7 @@ rs_status rs_builder_open(rs_builder **out, const rs_checkpoint *checkpoint, rs_
 rs_status rs_builder_roles(rs_builder *b); /* room for a role for each tensor */
 rs_model *rs_builder_close(rs_builder *b); /* hands out the model; the caller closes it */
 bool rs_type_listed(const char *types, const char *type);
+const char *rs_stack_name(const rs_family *family, unsigned slot); /* for column `stack` */
 /* b->family by the configuration's model_type or GGUF's architecture (*type); NULL when unknown. */
 rs_status rs_family_choose(rs_builder *b, const char **type);
 /* The family's fields and the roles of all tensors. */
@@ -107,6 +113,8 @@ bool rs_dtype_is_weight(rs_dtype dtype);  /* floating or quantised, without a si
 
 /* fields.c. `layer` picks from a list given per layer; -1 takes its first entry. */
 void rs_fields_open(rs_fields *fields, const rs_checkpoint *checkpoint);
+/* Points them at the section of a slot's tower, where the family has towers. */
+void rs_fields_enter(rs_fields *fields, const rs_family *family, unsigned slot);
 const json_t *rs_fields_key(const rs_fields *fields,
                             const char *key);                         /* NULL when absent or null */
 const char *rs_fields_text(const rs_fields *fields, const char *key); /* NULL unless a string */
@@ -159,6 +167,9 @@ rs_status rs_product_add(rs_builder *b, const rs_product *product);
 /* attention.c, ssm.c: the products of one block. */
 rs_status rs_attention_build(rs_builder *b, const rs_block *block, const rs_attention *attention);
 rs_status rs_ssm_build(rs_builder *b, const rs_block *block);
+/* turning.c: what the configuration says of single layers. */
+bool rs_layer_windowed(const rs_builder *b, int32_t layer);
+bool rs_layer_turns(const rs_builder *b, int32_t layer);
 /* sizes.c: an attention from config fields. */
 rs_status rs_attention_sizes(rs_builder *b, const rs_block *block, rs_attention *attention);
 rs_status rs_rope_note(rs_builder *b);
@@ -187,6 +198,8 @@ const rs_family *rs_family_find(const rs_checkpoint *checkpoint, const rs_fields
 
 /* tensors.c: roles, status, parameters, notes about what was not recognised. */
 rs_status rs_tensors_describe(rs_builder *b);
+/* What the checkpoint stores, by the roles of its tensors. */
+void rs_tensors_count(rs_stored *stored, const rs_builder *b);
 /* At most 20 names, ", "-joined, of the tensors without a role (or of all); returns how many there
  * are. */
 size_t rs_tensors_list(const rs_builder *b, bool unknown_only, rs_buffer *names);

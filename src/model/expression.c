@@ -1,4 +1,5 @@
 /* expression.c: formulas such as "1/sqrt(L)" of architecture files and of the command line. */
+#include "base/memory.h"
 #include "base/text.h"
 #include "model/init.h"
 
@@ -76,7 +77,12 @@ static rs_status number(double *value, formula *f)
         digits[n++] = '.';
         digits[n++] = '0';
     }
+    int64_t failures = rs_memory_failures();
+    rs_memory_watch_json();
     json_t *json = json_loadb(digits, n, JSON_DECODE_ANY, NULL);
+    rs_status kept = rs_memory_check(failures, f->where, f->err);
+    if (kept != RS_OK) json_decref(json);
+    RS_TRY(kept);
     if (!json) return wrong(f, "a number out of range", NULL);
     *value = json_real_value(json);
     json_decref(json);

@@ -79,7 +79,7 @@ const rs_pattern rs_patterns_other[] = {
     {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
 /* Gemma 2 and 3: a second norm inside each branch. */
-static const rs_pattern sandwich[] = {
+const rs_pattern rs_patterns_sandwich[] = {
     {"norm", RS_ROLE_NORM_FINAL, RS_SLOT_MAIN, 0},
     {"layers.#.input_layernorm", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, 0},
     {"layers.#.post_attention_layernorm", RS_ROLE_NORM_MIXER_OUT, RS_SLOT_MAIN, 0},
@@ -91,7 +91,7 @@ static const rs_pattern sandwich[] = {
     {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
 /* OLMo 2 and 3: norms only behind the branches. */
-static const rs_pattern olmo2[] = {
+const rs_pattern rs_patterns_olmo2[] = {
     {"norm", RS_ROLE_NORM_FINAL, RS_SLOT_MAIN, 0},
     {"layers.#.post_attention_layernorm", RS_ROLE_NORM_MIXER_OUT, RS_SLOT_MAIN, 0},
     {"layers.#.post_feedforward_layernorm", RS_ROLE_NORM_MLP_OUT, RS_SLOT_MAIN, 0},
@@ -199,21 +199,22 @@ static const char *const neox_prefixes[] = {"gpt_neox.", NULL};
     .rope = RS_ROPE_HALF_SPLIT, .forward = &rs_forward_falcon
 
 const rs_family rs_families_decoder[] = {
-    {LLAMA_LIKE("llama", "llama"), .facts = RS_FACT_PRE_NORM | RS_FACT_GUESS | RS_FACT_GUESS_NORM,
+    {LLAMA_LIKE("llama", "llama"), .facts = RS_FACT_PRE_NORM | RS_FACT_GUESS,
      .forward = &rs_forward_llama},
     {LLAMA_LIKE("mistral", "mistral ministral"), .facts = RS_FACT_PRE_NORM,
      .forward = &rs_forward_mistral},
     {LLAMA_LIKE("mixtral", "mixtral"), .facts = RS_FACT_PRE_NORM},
     {LLAMA_LIKE("qwen2", "qwen2 qwen2_moe"), .facts = RS_FACT_PRE_NORM,
      .forward = &rs_forward_qwen2},
-    {LLAMA_LIKE("qwen3", "qwen3 qwen3_moe"), .defaults = qwen3_defaults, .facts = RS_FACT_PRE_NORM,
+    {LLAMA_LIKE("qwen3", "qwen3"), .defaults = qwen3_defaults, .facts = RS_FACT_PRE_NORM,
      .forward = &rs_forward_qwen3},
+    {LLAMA_LIKE("qwen3", "qwen3_moe"), .facts = RS_FACT_PRE_NORM}, /* head_dim has no default */
     {LLAMA_LIKE("granite", "granite"), .facts = RS_FACT_PRE_NORM, .forward = &rs_forward_granite},
     {GEMMA_LIKE("gemma", "gemma", rs_patterns_llama_mlp), .defaults = gemma_defaults,
      .forward = &rs_forward_gemma},
-    {GEMMA_LIKE("gemma2", "gemma2", sandwich), .defaults = gemma_defaults,
+    {GEMMA_LIKE("gemma2", "gemma2", rs_patterns_sandwich), .defaults = gemma_defaults,
      .forward = &rs_forward_gemma2},
-    {GEMMA_LIKE("gemma3", "gemma3_text gemma3", sandwich), .defaults = gemma3_defaults,
+    {GEMMA_LIKE("gemma3", "gemma3_text gemma3", rs_patterns_sandwich), .defaults = gemma3_defaults,
      .forward = &rs_forward_gemma3},
     {.name = "phi3",
      .types = "phi3",
@@ -234,9 +235,9 @@ const rs_family rs_families_decoder[] = {
      .facts = RS_FACT_PRE_NORM | RS_FACT_BARE_NORM,
      .forward = &rs_forward_olmo},
     {.name = "olmo2",
-     .types = "olmo2 olmo3",
+     .types = "olmo2 olmo3 flex_olmo",
      .dialect = rs_dialect_common,
-     .patterns = {rs_patterns_llama, olmo2, rs_patterns_other},
+     .patterns = {rs_patterns_llama, rs_patterns_olmo2, rs_patterns_moe, rs_patterns_other},
      .prefixes = rs_prefixes_decoder,
      .norm = RS_NORM_RMSNORM,
      .rope = RS_ROPE_HALF_SPLIT,

@@ -31,7 +31,8 @@ enum {
     RS_P_INTERLEAVED = 1u << 4, /* fused: for each head q, k, v */
     RS_P_GROUPED = 1u << 5,     /* fused: for each kv group its q heads, k, v */
     RS_P_NESTED = 1u << 6,      /* layer = first number × inner_group_num + second number */
-    RS_P_MLA = 1u << 7          /* latent attention: the checkpoint is refused by this name */
+    RS_P_MLA = 1u << 7,         /* latent attention: the checkpoint is refused by this name */
+    RS_P_GATED = 1u << 8        /* q: for each head its query, then a gate of the same width */
 };
 
 typedef struct rs_pattern {
@@ -103,17 +104,39 @@ enum {
     RS_FACT_HYBRID = 1u << 2,        /* attention and state-space layers, by a list in the config */
     RS_FACT_BOTH = 1u << 3,          /* every layer has both mixers in parallel */
     RS_FACT_SHARED_LAYERS = 1u << 4, /* ALBERT: groups of blocks applied again and again */
-    RS_FACT_TIED_ATTENTION = 1u << 5, /* attention blocks shared between layers are stored once */
-    RS_FACT_WIDE_INPUT = 1u << 6,     /* attention reads [hidden, embedding]: twice the width */
-    RS_FACT_HEAD_PER_KV = 1u << 7,    /* kv head count must be ignored: one kv head per head */
-    RS_FACT_MULTI_QUERY = 1u << 8,    /* one kv head for all, whatever the config says */
-    RS_FACT_SCALE_UNSTATED = 1u << 9, /* the file does not say by what scores are scaled */
-    RS_FACT_HALF_SCALE = 1u << 10,    /* scores are divided by sqrt(d_head/2) */
-    RS_FACT_GUESS = 1u << 11,         /* offered when an unknown model has these names */
-    RS_FACT_BARE_NORM = 1u << 13,     /* its norms have no weights (OLMo) */
-    RS_FACT_GUESS_NORM = 1u << 12,    /* and then its pre-norm is believed, too */
-    RS_FACT_PARTIAL_ROPE = 1u << 14   /* its module reads partial_rotary_factor */
+    RS_FACT_TIED_ATTENTION = 1u << 5,  /* attention blocks shared between layers are stored once */
+    RS_FACT_WIDE_INPUT = 1u << 6,      /* attention reads [hidden, embedding]: twice the width */
+    RS_FACT_HEAD_PER_KV = 1u << 7,     /* kv head count must be ignored: one kv head per head */
+    RS_FACT_MULTI_QUERY = 1u << 8,     /* one kv head for all, whatever the config says */
+    RS_FACT_SCALE_UNSTATED = 1u << 9,  /* the file does not say by what scores are scaled */
+    RS_FACT_HALF_SCALE = 1u << 10,     /* scores are divided by sqrt(d_head/2) */
+    RS_FACT_GUESS = 1u << 11,          /* offered when an unknown model has these names */
+    RS_FACT_BARE_NORM = 1u << 13,      /* its norms have no weights (OLMo) */
+    RS_FACT_PARTIAL_ROPE = 1u << 14,   /* its module reads partial_rotary_factor */
+    RS_FACT_BARE_QK_NORM = 1u << 12,   /* QK-norm without weights, unless use_qk_norm is false */
+    RS_FACT_QK_NORM_TURNED = 1u << 15, /* a QK-norm without weights only where RoPE turns */
+    RS_FACT_QK_LAYERNORM = 1u << 16,   /* its QK-norm is a LayerNorm: no gain to fold */
+    RS_FACT_UNIT_SCALE = 1u << 17,     /* scores are not scaled at all */
+    RS_FACT_VALUE_NORM = 1u << 18,     /* values are normalised, without weights */
+    RS_FACT_SHARED_KV = 1u << 19,      /* late layers read keys and values of earlier ones */
+    RS_FACT_PAIRED_VALUES = 1u << 20,  /* o reads no head's values alone: there is no OV */
+    RS_FACT_WINDOWS_DOUBLE_KV = 1u << 21 /* layers with windows have twice the kv heads */
 };
+
+/* Which layers rotate, where not all do. */
+typedef enum rs_turning {
+    RS_TURN_ALL,
+    RS_TURN_LISTED,     /* those with 1 in no_rope_layers; all but each no_rope_layer_interval-th */
+    RS_TURN_WINDOWS,    /* those with a window */
+    RS_TURN_ANY_WINDOWS /* those with a window, or all where the model has none */
+} rs_turning;
+
+/* One of several stacks with sizes of its own. */
+typedef struct rs_tower {
+    const char *name;    /* for column `stack` */
+    const char *section; /* object of the configuration; the whole where that is absent */
+    const rs_field_default *defaults;
+} rs_tower;
 
 /* A field of the reference's configuration class, under its name there, and what it is when a
  * config.json is silent. text "true" or "false": a boolean; NULL: the number. */
@@ -196,21 +219,24 @@ typedef struct rs_family {
     const char *rope_if; /* RoPE only if this field is true or "rope"; NULL: always */
     double
         rope_fraction; /* share of the head that rotates when the config is silent; 0 means all */
+    rs_turning turning;
+    int32_t window_period; /* without layer_types: all but each n-th layer have a window */
     rs_ssm_kind ssm;
     unsigned facts;
-    const char *refusal;       /* why this family cannot be read; NULL for the others */
-    const rs_forward *forward; /* NULL: its forward pass is not known */
+    rs_tower towers[RS_SLOT_MAP]; /* by slot; without names: encoder and decoder of one section */
+    const char *refusal;          /* why this family cannot be read; NULL for the others */
+    const rs_forward *forward;    /* NULL: its forward pass is not known */
 } rs_family;
 
 /* Lists of families end with name NULL. */
-extern const rs_family rs_families_bert[], rs_families_decoder[], rs_families_ssm[],
-    rs_families_vision_audio[], rs_families_gguf[];
+extern const rs_family rs_families_bert[], rs_families_decoder[], rs_families_kin[],
+    rs_families_ssm[], rs_families_vision_audio[], rs_families_gguf[];
 
 /* Shared lists. */
 extern const rs_field_row rs_dialect_common[], rs_dialect_mamba[], rs_dialect_hybrid[],
     rs_dialect_whisper[], rs_dialect_gguf[], rs_dialect_gguf_mamba2[], rs_dialect_translated[];
-extern const rs_pattern rs_patterns_llama[], rs_patterns_llama_mlp[], rs_patterns_moe[],
-    rs_patterns_other[], rs_patterns_attention_names[];
+extern const rs_pattern rs_patterns_llama[], rs_patterns_llama_mlp[], rs_patterns_sandwich[],
+    rs_patterns_olmo2[], rs_patterns_moe[], rs_patterns_other[];
 extern const char *const rs_prefixes_decoder[];
 
 #endif

@@ -20,6 +20,15 @@ void rs_fields_open(rs_fields *fields, const rs_checkpoint *checkpoint)
     }
 }
 
+void rs_fields_enter(rs_fields *fields, const rs_family *family, unsigned slot)
+{
+    const rs_tower *tower = &family->towers[slot < RS_SLOT_MAP ? slot : RS_SLOT_MAIN];
+    if (!tower->name) return;
+    const json_t *section = json_object_get(fields->root, tower->section);
+    fields->object = json_is_object(section) ? section : fields->root;
+    fields->defaults = tower->defaults;
+}
+
 static const json_t *descend(const json_t *object, const char *key)
 {
     for (const char *dot; object && (dot = strchr(key, '.')); key = dot + 1)

@@ -3,7 +3,9 @@
  *
  * Guessed is only what names can tell: which tensors are q, k, v and o. Head counts come from the
  * config under any of their usual names; a fused tensor is never guessed, since its order does not
- * show.
+ * show. Names do not tell which units rotate together and in which layers, what a norm multiplies
+ * by and what it stands before, whether queries and keys are normalised, and by what scores are
+ * scaled: nothing is printed that would depend on it.
  */
 #include "model/engine.h"
 
@@ -30,11 +32,13 @@ enum { PREFIXES = 16, SAMPLE = 20000 };
 typedef struct votes { /* for one prefix */
     const char *text;
     size_t length, n, roles[RS_ROLE_COUNT];
+    bool other; /* the family itself calls them another tower */
 } votes;
 
 typedef struct choice {
     const rs_family *family;
-    votes best;
+    votes best, others[PREFIXES]; /* others: prefixes that would do, too */
+    size_t n_others;
 } choice;
 
 static votes *ballot(votes list[PREFIXES], size_t *n, const char *name, size_t length)
@@ -48,33 +52,31 @@ static votes *ballot(votes list[PREFIXES], size_t *n, const char *name, size_t l
 
 static bool of_product(rs_role role)
 {
-    return role == RS_ROLE_Q || role == RS_ROLE_K || role == RS_ROLE_V || role == RS_ROLE_O ||
-           role == RS_ROLE_SSM_IN || role == RS_ROLE_SSM_X || role == RS_ROLE_SSM_OUT;
+    return role == RS_ROLE_Q || role == RS_ROLE_K || role == RS_ROLE_V || role == RS_ROLE_O;
 }
 
 /* Lets every name vote for what may stand before it. */
 static void vote(const rs_lookup *index, const char *name, votes list[PREFIXES], size_t *n)
 {
+    bool other = false;
     for (const char *rest = name; rest; rest = strchr(rest, '.') ? strchr(rest, '.') + 1 : NULL) {
         int64_t numbers[4];
         size_t n_numbers;
         rs_part part;
         const rs_pattern *row = rs_lookup_find(index, rest, numbers, &n_numbers, &part);
+        other = other || (rest == name && row && row->role == RS_ROLE_OTHER);
         if (!row || !of_product(row->role) || part != RS_PART_WEIGHT) continue;
         votes *box = ballot(list, n, name, (size_t)(rest - name));
-        if (box) box->n++, box->roles[row->role]++;
+        if (box) box->n++, box->roles[row->role]++, box->other = other;
         return;
     }
 }
 
 /* Names count only if some product can be made of them. */
-static bool sufficient(const votes *v, rs_ssm_kind ssm)
+static bool sufficient(const votes *v)
 {
-    bool pair = (v->roles[RS_ROLE_Q] && v->roles[RS_ROLE_K]) ||
-                (v->roles[RS_ROLE_V] && v->roles[RS_ROLE_O]);
-    bool mixer = v->roles[RS_ROLE_SSM_IN] && v->roles[RS_ROLE_SSM_OUT];
-    if (ssm) return mixer && (ssm == RS_SSM_S6) == (v->roles[RS_ROLE_SSM_X] > 0);
-    return pair;
+    return (v->roles[RS_ROLE_Q] && v->roles[RS_ROLE_K]) ||
+           (v->roles[RS_ROLE_V] && v->roles[RS_ROLE_O]);
 }
 
 static rs_status consider(rs_builder *b, const rs_family *family, choice *best)
@@ -86,16 +88,22 @@ static rs_status consider(rs_builder *b, const rs_family *family, choice *best)
     for (size_t t = 0; status == RS_OK && t < sample; t++)
         vote(&index, b->checkpoint->tensors[t].name, list, &n);
     rs_lookup_close(&index);
+    size_t most = n;
     for (size_t i = 0; i < n; i++)
-        if (list[i].n > best->best.n && sufficient(&list[i], family->ssm))
-            *best = (choice){.family = family, .best = list[i]};
+        if (sufficient(&list[i]) && !list[i].other &&
+            list[i].n > (most < n ? list[most].n : best->best.n))
+            most = i;
+    if (most == n) return status;
+    *best = (choice){.family = family, .best = list[most]};
+    for (size_t i = 0; i < n; i++)
+        if (i != most && sufficient(&list[i])) best->others[best->n_others++] = list[i];
     return status;
 }
 
 static rs_status consider_all(rs_builder *b, choice *best)
 {
     static const rs_family *const lists[] = {rs_families_decoder, rs_families_bert,
-                                             rs_families_vision_audio, rs_families_ssm, NULL};
+                                             rs_families_vision_audio, NULL};
     static const rs_family *const gguf[] = {rs_families_gguf, NULL};
     const rs_family *const *list = b->checkpoint->format == RS_FORMAT_GGUF ? gguf : lists;
     for (; *list; list++)
@@ -108,15 +116,16 @@ static rs_status consider_all(rs_builder *b, choice *best)
 static rs_status give_up(rs_builder *b, const char *type)
 {
     static const char *const opaque[] = {
-        "query_key_value", "qkv_proj", "Wqkv",   "wqkv",      "c_attn", "attn_qkv",
-        "in_proj_weight",  "attn.qkv", "W_pack", "kv_a_proj", "to_qkv", "qkv."};
+        "query_key_value", "qkv_proj",       "Wqkv",           "wqkv",   "c_attn",
+        "attn_qkv",        "in_proj_weight", "attn.qkv",       "W_pack", "kv_a_proj",
+        "to_qkv",          "qkv.",           ".in_proj.weight"};
     for (size_t t = 0; t < b->checkpoint->n_tensors; t++)
         for (size_t i = 0; i < sizeof opaque / sizeof *opaque; i++)
             if (strstr(b->checkpoint->tensors[t].name, opaque[i]))
                 return rs_fail(b->err, RS_E_UNSUPPORTED, b->checkpoint->tensors[t].name,
                                "say how with --map FILE.json (qkv, qkv_layout, heads)",
                                "cannot split this fused tensor: model type %s is not known, and "
-                               "its order of q, k and v does not show in its shape",
+                               "the order of its parts does not show in its shape",
                                type ? type : "(none)");
     rs_buffer names = {0};
     size_t n = rs_tensors_list(b, false, &names);
@@ -133,18 +142,23 @@ static rs_status give_up(rs_builder *b, const char *type)
     return status;
 }
 
-static bool has_norm_bias(const rs_builder *b)
+/* Attention behind other prefixes, as a second tower has it, is named and left. */
+static rs_status tell_others(rs_builder *b, const choice *best)
 {
-    for (size_t i = 0; i < b->n_matches; i++)
-        if (b->matches[i].role == RS_ROLE_NORM_MIXER && b->matches[i].part == RS_PART_BIAS)
-            return true;
-    return false;
-}
-
-static bool says_rope(const rs_fields *fields)
-{
-    return rs_fields_key(fields, "rope_parameters") || rs_fields_key(fields, "rope_theta") ||
-           rs_fields_key(fields, "rope_scaling");
+    rs_buffer text = {0};
+    for (size_t i = 0; i < best->n_others; i++)
+        rs_buffer_printf(&text, "%s%zu behind \"%.*s\"", i ? ", " : "", best->others[i].n,
+                         (int)best->others[i].length, best->others[i].text);
+    rs_status status =
+        !best->n_others ? RS_OK
+        : text.failed   ? rs_fail_memory(b->err, "model", 0)
+                        : rs_notes_say(&b->model->notes, b->err, RS_WARN, "other_stack",
+                                       "name them with --map FILE.json",
+                                       "other tensors look like attention, too, and were not read: "
+                                         "%s",
+                                       text.data);
+    rs_buffer_free(&text);
+    return status;
 }
 
 rs_status rs_guess(rs_builder *b, const char *type)
@@ -160,29 +174,24 @@ rs_status rs_guess(rs_builder *b, const char *type)
     if (!guess->name || !b->prefixes[0]) return rs_fail_memory(b->err, "model", 0);
     guess->prefixes = b->prefixes;
     bool gguf = b->checkpoint->format == RS_FORMAT_GGUF;
-    if (!gguf && !guess->ssm) {
+    if (!gguf) {
         guess->dialect = any_field;
         guess->defaults = NULL;
     }
-    if (gguf || !says_rope(&b->fields)) guess->rope = RS_ROPE_NONE;
-    if (!(guess->facts & RS_FACT_GUESS_NORM)) guess->facts &= ~(unsigned)RS_FACT_PRE_NORM;
-    guess->facts |= RS_FACT_PARTIAL_ROPE; /* an unknown module may well read it */
-    b->model->guessed = true;
+    guess->rope = RS_ROPE_NONE;
+    guess->facts &= ~(unsigned)RS_FACT_PRE_NORM;
+    b->model->guessed = b->guessing = true;
     b->family = guess;
     b->fields.dialect = guess->dialect;
     b->fields.defaults = guess->defaults;
     RS_TRY(rs_match_all(b));
-    if (!b->seen[RS_SLOT_MAIN][RS_ROLE_NORM_MIXER]) guess->facts &= ~(unsigned)RS_FACT_PRE_NORM;
-    if (has_norm_bias(b)) guess->norm = RS_NORM_LAYERNORM;
+    RS_TRY(tell_others(b, &best));
     return rs_notes_say(
         &b->model->notes, b->err, RS_WARN, "guessed_family",
         "check the head counts; --map FILE.json states everything explicitly",
-        "model type %s is not known; %zu tensor names%s%s look like %s's, and it was "
-        "read as such%s%s",
+        "model type %s is not known; %zu tensor names%s%s look like %s's, and its heads were cut "
+        "out as such. Names do not tell its positions, norms and scale: table planes is left out, "
+        "--fold-norms folds nothing, and the scale of scores is not judged",
         type ? type : "(none)", best.best.n, *b->prefixes[0] ? " behind " : "", b->prefixes[0],
-        best.family->name,
-        guess->rope == RS_ROPE_NONE ? "; RoPE is taken to be absent"
-                                    : "; RoPE is taken to be half-split",
-        guess->facts & RS_FACT_PRE_NORM ? "; its norms are taken to stand before q, k, v"
-                                        : "; its norms are not interpreted");
+        best.family->name);
 }

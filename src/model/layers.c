@@ -55,7 +55,10 @@ static int kind_of_layer(const rs_builder *b, int32_t layer)
 {
     unsigned facts = b->family->facts;
     if (facts & RS_FACT_BOTH) return ATTENTION | SSM;
-    if (facts & RS_FACT_HYBRID) return kind_in_config(b, layer);
+    if (facts & RS_FACT_HYBRID) {
+        int kind = kind_in_config(b, layer);
+        return kind == SSM && !b->family->ssm ? NEITHER : kind; /* linear attention */
+    }
     return b->family->ssm ? SSM : ATTENTION;
 }
 
@@ -180,6 +183,11 @@ static rs_status tell_unpaired(rs_builder *b)
         rs_role one, two;
         const char *product;
     } pairs[] = {{RS_ROLE_Q, RS_ROLE_K, "QK"}, {RS_ROLE_V, RS_ROLE_O, "OV"}};
+    if (b->family->facts & RS_FACT_PAIRED_VALUES)
+        RS_TRY(rs_notes_say(&b->model->notes, b->err, RS_WARN, "product_not_formed", NULL,
+                            "OV products are not reported: what W_O reads is a difference of two "
+                            "attentions over the values of two heads, which no one head's W_V and "
+                            "W_O give"));
     for (int slot = 0; slot < RS_SLOT_MAP; slot++)
         for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
             const bool *seen = b->seen[slot];
@@ -260,7 +268,10 @@ static rs_status count_layers(rs_builder *b, int32_t counts[RS_SLOT_MAP])
             b->seen[slot][RS_ROLE_Q] || b->seen[slot][RS_ROLE_V] || b->seen[slot][RS_ROLE_SSM_IN];
         if (!used[slot] || (b->model->guessed && !any)) continue;
         int64_t n;
+        rs_fields_enter(&b->fields, b->family, (unsigned)slot);
         RS_TRY(rs_fields_need(&b->fields, fields[slot], -1, &n, b->err));
+        if (!model->d_model)
+            RS_TRY(rs_fields_need(&b->fields, RS_FIELD_WIDTH, 0, &model->d_model, b->err));
         if (n > MOST_LAYERS)
             return rs_fail(b->err, RS_E_CONFIG_LAYERS, b->fields.path,
                            "correct the configuration, or download it again",
@@ -285,22 +296,55 @@ static rs_status count_layers(rs_builder *b, int32_t counts[RS_SLOT_MAP])
     return note_depth_use(b, applied, groups);
 }
 
+static rs_status build_attention(rs_builder *b, const rs_block *block)
+{
+    rs_attention at;
+    RS_TRY(rs_attention_sizes(b, block, &at));
+    RS_TRY(rs_attention_build(b, block, &at));
+    if (b->model->heads) return RS_OK;
+    b->model->heads = (int32_t)at.heads;
+    b->model->kv_heads = (int32_t)at.kv_heads;
+    b->model->d_head = at.head_dim;
+    return RS_OK;
+}
+
+/* A layer whose shapes are not those that the configuration asks for forms no product; the others
+ * do. (Shapes are checked before the first product of a layer is formed.) */
+static rs_status unless_odd(rs_builder *b, const rs_block *block, rs_status status)
+{
+    if (status != RS_E_TENSOR_SHAPE) return status;
+    for (size_t i = 0; i < block->n; i++)
+        if (in_products((rs_role)block->matches[i].role) &&
+            !b->model->roles[block->matches[i].tensor].status)
+            b->model->roles[block->matches[i].tensor].reason =
+                "its layer is left out: see finding layer_left_out";
+    if (!b->n_odd) b->odd = *b->err;
+    if (b->n_odd++ < 20)
+        rs_buffer_printf(&b->odd_layers, "%s%d", b->n_odd > 1 ? ", " : "", (int)block->layer);
+    return RS_OK;
+}
+
+static rs_status tell_odd(rs_builder *b)
+{
+    if (b->odd_layers.failed) return rs_fail_memory(b->err, "model", 0);
+    if (!b->n_odd) return RS_OK;
+    *b->err = b->odd;
+    if (!b->model->n_products) return RS_E_TENSOR_SHAPE;
+    return rs_notes_say(&b->model->notes, b->err, RS_WARN, "layer_left_out", b->odd.hint,
+                        "%zu layer%s left out, because shapes are not those that the configuration "
+                        "asks for (%s%s): first %s, which %s",
+                        b->n_odd, b->n_odd == 1 ? " is" : "s are", b->odd_layers.data,
+                        b->n_odd > 20 ? ", ..." : "", b->odd.where, b->odd.what);
+}
+
 static rs_status build_block(rs_builder *b, const rs_block *block)
 {
+    rs_fields_enter(&b->fields, b->family, block->slot);
     int found = kind_of_tensors(block), wanted = kind_of_layer(b, block->layer);
     if (wanted & (ATTENTION | SSM) && wanted & ~found)
         RS_TRY(mixer_absent(b, block->slot, block->layer, wanted & ~found));
-    if (found & ATTENTION) {
-        rs_attention at;
-        RS_TRY(rs_attention_sizes(b, block, &at));
-        RS_TRY(rs_attention_build(b, block, &at));
-        if (!b->model->heads) {
-            b->model->heads = (int32_t)at.heads;
-            b->model->kv_heads = (int32_t)at.kv_heads;
-            b->model->d_head = at.head_dim;
-        }
-    }
-    if (found & SSM && b->family->ssm) RS_TRY(rs_ssm_build(b, block));
+    if (found & ATTENTION) RS_TRY(unless_odd(b, block, build_attention(b, block)));
+    if (found & SSM && b->family->ssm) RS_TRY(unless_odd(b, block, rs_ssm_build(b, block)));
     remark_absent(b, block);
     return RS_OK;
 }
@@ -322,7 +366,8 @@ rs_status rs_layers_build(rs_builder *b)
     bool top = false;
     if (nothing_seen(b)) return RS_OK;
     RS_TRY(count_layers(b, counts));
-    RS_TRY(rs_fields_need(&b->fields, RS_FIELD_WIDTH, 0, &b->model->d_model, b->err));
+    if (!b->model->d_model)
+        RS_TRY(rs_fields_need(&b->fields, RS_FIELD_WIDTH, 0, &b->model->d_model, b->err));
     for (size_t i = 0; i < b->n_blocks; i++) {
         const rs_block *block = &b->blocks[i];
         if (block->layer < 0) {
@@ -341,5 +386,6 @@ rs_status rs_layers_build(rs_builder *b)
     for (unsigned slot = 0; slot < RS_SLOT_MAP; slot++)
         RS_TRY(skip_layers(b, slot, next[slot], counts[slot]));
     if (!top) remark_absent(b, &(rs_block){.layer = -1, .slot = RS_SLOT_MAIN});
+    RS_TRY(tell_odd(b));
     return tell_missing(b);
 }

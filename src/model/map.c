@@ -29,6 +29,7 @@ static const word qkv_layouts[] = {{"rows q|k|v", RS_P_ROWS},
 static const word layouts[] = {{"linear", 0}, {"conv1d", 1}, {NULL, 0}};
 static const word norm_kinds[] = {{"layernorm", RS_NORM_LAYERNORM},
                                   {"rmsnorm", RS_NORM_RMSNORM},
+                                  {"layernorm+1", RS_NORM_LAYERNORM_PLUS_ONE},
                                   {"rmsnorm+1", RS_NORM_RMSNORM_PLUS_ONE},
                                   {NULL, 0}};
 static const word ropes[] = {{"none", RS_ROPE_NONE},
@@ -199,7 +200,7 @@ static rs_status match_tensor(rs_builder *b, size_t e, const json_t *object, uin
                           .order = (uint8_t)e,
                           .role = (uint8_t)keys[i].role,
                           .part = RS_PART_WEIGHT,
-                          .flags = (uint8_t)flags};
+                          .flags = (uint16_t)flags};
         b->model->roles[t].role = keys[i].role;
         b->model->roles[t].layer = layer;
         b->model->roles[t].stack = entry->attention.stack;

@@ -127,6 +127,13 @@ const rs_pattern *rs_lookup_find(const rs_lookup *index, const char *name, int64
     return NULL;
 }
 
+const char *rs_stack_name(const rs_family *family, unsigned slot)
+{
+    static const char *const usual[RS_SLOT_MAP] = {NULL, "encoder", "decoder", "decoder"};
+    if (slot >= RS_SLOT_MAP) return NULL;
+    return family->towers[slot].name ? family->towers[slot].name : usual[slot];
+}
+
 rs_status rs_match_add(rs_builder *b, const rs_match *match)
 {
     if (!RS_GROW(b->matches, b->n_matches, b->matches_capacity))
@@ -178,12 +185,10 @@ static rs_status match_one(rs_builder *b, const rs_lookup *index, uint32_t t)
                       .order = row->slot >= RS_SLOT_DECODER,
                       .role = (uint8_t)row->role,
                       .part = (uint8_t)part,
-                      .flags = (uint8_t)row->flags};
+                      .flags = (uint16_t)row->flags};
     b->model->roles[t].role = role;
     b->model->roles[t].layer = (int32_t)layer;
-    b->model->roles[t].stack = row->slot == RS_SLOT_MAIN      ? NULL
-                               : row->slot == RS_SLOT_ENCODER ? "encoder"
-                                                              : "decoder";
+    b->model->roles[t].stack = rs_stack_name(b->family, row->slot);
     if (part == RS_PART_WEIGHT || part == RS_PART_PACKED) b->seen[row->slot][row->role] = true;
     return rs_match_add(b, &match);
 }

@@ -15,8 +15,9 @@ bool rs_type_listed(const char *types, const char *type)
 const rs_family *rs_family_find(const rs_checkpoint *checkpoint, const rs_fields *fields,
                                 const char *type)
 {
-    static const rs_family *const lists[] = {rs_families_decoder, rs_families_bert,
-                                             rs_families_vision_audio, rs_families_ssm, NULL};
+    static const rs_family *const lists[] = {rs_families_decoder, rs_families_kin,
+                                             rs_families_bert,    rs_families_vision_audio,
+                                             rs_families_ssm,     NULL};
     static const rs_family *const gguf[] = {rs_families_gguf, NULL};
     const rs_family *const *list = checkpoint->format == RS_FORMAT_GGUF ? gguf : lists;
     for (; type && *list; list++)
@@ -154,7 +155,7 @@ rs_status rs_builder_open(rs_builder **out, const rs_checkpoint *checkpoint, rs_
     model->checkpoint = checkpoint;
     b->model = model;
     b->checkpoint = checkpoint;
-    b->err = err;
+    b->err = err ? err : &b->unheard;
     *out = b;
     return RS_OK;
 }
@@ -174,6 +175,7 @@ rs_model *rs_builder_close(rs_builder *b)
 {
     rs_model *model = b->model;
     rs_buffer_free(&b->missing);
+    rs_buffer_free(&b->odd_layers);
     rs_free(b->matches);
     rs_free(b->blocks);
     rs_free(b);

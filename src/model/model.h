@@ -97,7 +97,8 @@ typedef enum rs_norm_kind {
     RS_NORM_NONE,
     RS_NORM_LAYERNORM,
     RS_NORM_RMSNORM,
-    RS_NORM_RMSNORM_PLUS_ONE
+    RS_NORM_RMSNORM_PLUS_ONE,
+    RS_NORM_LAYERNORM_PLUS_ONE /* folded by scan; no forward pass has it */
 } rs_norm_kind;
 typedef enum rs_rope_kind { RS_ROPE_NONE, RS_ROPE_HALF_SPLIT, RS_ROPE_INTERLEAVED } rs_rope_kind;
 typedef enum rs_product_kind {
@@ -154,7 +155,7 @@ typedef struct rs_product {
     rs_rope_kind rope; /* qk only */
     int32_t
         rope_dims; /* leading vectors of the head that rotate (partial rotary), 0 without RoPE */
-    bool qk_norm;  /* the score is invariant to the scale of each factor */
+    bool qk_norm;  /* the score is invariant to the scale of each factor, or, in a guess, may be */
     const char *corrections; /* text for the column: what is left out or at which distance, e.g.
                               * "scale 1/sqrt(64) left out; RoPE at distance 0"; the scan adds what
                               * its options applied */
@@ -169,6 +170,13 @@ typedef struct rs_tensor_role {
     const char *reason; /* why not analysed; "" when analysed */
 } rs_tensor_role;
 
+/* What a checkpoint stores, whichever command asks. */
+typedef struct rs_stored {
+    uint64_t parameters;   /* every stored number of every tensor once; buffers are none */
+    const char *dtype;     /* of most of them: "BF16" */
+    const char *file_type; /* the file's own name for its mixture of types: "Q4_K_M"; or NULL */
+} rs_stored;
+
 typedef struct rs_model {
     const rs_checkpoint *checkpoint; /* borrowed; must outlive the model */
     const char *family; /* "llama", "bert", ...; a guess is named so: "llama-like (guessed)" */
@@ -178,8 +186,7 @@ typedef struct rs_model {
     int64_t d_model;
     int32_t heads, kv_heads; /* of the first attention layer; 0 for pure state-space models */
     int64_t d_head;
-    uint64_t parameters; /* elements of all weight tensors, buffers not counted, tied ones once */
-    const char *dtype;   /* most common dtype among the analysed tensors by element count, "BF16" */
+    rs_stored stored;
     rs_product *products; /* layer, then product kind, then head */
     size_t n_products;
     rs_tensor_role *roles; /* one per checkpoint->tensors */

@@ -216,8 +216,9 @@ typedef struct rs_network {
     const char *pooling_file; /* the configuration that named the pooling; NULL: none was read */
     const rs_checkpoint *checkpoint; /* whose mapped tensors the weights are: a pass looks whether
                                         its files still have their pages; NULL: all are drawn */
-    uint64_t parameters; /* elements of all weights the network uses, tied and shared ones once */
-    rs_notes notes;      /* what a user should know: assumed, ignored, differing */
+    rs_stored stored; /* of the checkpoint; drawn weights: those that the network uses, tied and
+                         shared ones once, all F32 */
+    rs_notes notes;   /* what a user should know: assumed, ignored, differing */
     rs_arena *arena;
 } rs_network;
 

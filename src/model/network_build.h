@@ -64,7 +64,7 @@ rs_status rs_net_missing(rs_net_builder *nb);
 /* network_rope.c */
 rs_status rs_net_rope(rs_net_builder *nb, const rs_attention *at, bool sliding, rs_rope_op *rope);
 
-/* network_tensors.c: parameters, and a note about tensors that no operation uses. */
+/* network_tensors.c: what is stored or drawn, and a note about tensors that no operation uses. */
 rs_status rs_net_account(rs_net_builder *nb);
 
 /* network_layer.c, network_ends.c, network_pooling.c */

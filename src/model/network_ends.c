@@ -231,6 +231,18 @@ static rs_status same_numbers(rs_net_builder *nb, const rs_tensor *a, const rs_t
     return rs_tensor_check(nb->b->checkpoint, b, nb->err);
 }
 
+/* Where the text model's fields are a section, the output layer belongs to the whole: what the
+ * whole says of tying counts before what the section says, which counts for an output layer that is
+ * not stored. */
+static bool says_tied(const rs_net_builder *nb, bool stored)
+{
+    const rs_fields *fields = &nb->b->fields;
+    const json_t *top = json_object_get(fields->root, "tie_word_embeddings");
+    if (fields->root == fields->object || !json_is_boolean(top) || (json_is_false(top) && !stored))
+        return rs_net_flag(nb, "tie_word_embeddings");
+    return json_is_true(top);
+}
+
 /* A configuration that ties the output layer to the embedding, over a checkpoint that stores both:
  * transformers 5 ties them only if they are equal, and else believes what is stored. */
 static rs_status tied_or_stored(rs_net_builder *nb, bool stored, rs_dense *decoder)
@@ -257,7 +269,7 @@ static rs_status decoder(rs_net_builder *nb)
     rs_head_op *head = &nb->network->head;
     const rs_embedding_op *e = &nb->network->embedding;
     bool stored = rs_net_has(nb, RS_ROLE_LM_HEAD, -1);
-    bool tied = nb->gguf ? !stored : rs_net_flag(nb, "tie_word_embeddings");
+    bool tied = nb->gguf ? !stored : says_tied(nb, stored);
     if (!tied && !stored)
         return rs_notes_say(&nb->network->notes, nb->err, RS_INFO, "no_head", NULL,
                             "the checkpoint has no output layer: no logits");

@@ -20,7 +20,7 @@ static rs_status load(json_t **out, const char *folder, const char *name, rs_err
     rs_status status = rs_mapping_open(&mapping, path, &reason);
     if (status == RS_OK) {
         status = rs_json_load(out, path, (const char *)mapping->data, mapping->size, &rules, err);
-        rs_status damage = rs_mapping_check(mapping, err);
+        rs_status damage = rs_mapping_verify(mapping, NULL, err);
         if (damage != RS_OK) status = damage;
         rs_mapping_close(mapping);
     } else if (status == RS_E_NOT_FOUND) {

@@ -2,6 +2,8 @@
  * silent. */
 #include "model/network_build.h"
 
+#include "base/memory.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -67,10 +69,15 @@ static rs_status check_flags(const rs_forward *forward, const rs_fields *fields,
 rs_status rs_net_settings(json_t **out, const rs_forward *forward, const rs_fields *fields,
                           const json_t *config, rs_error *err)
 {
+    int64_t failures = rs_memory_failures();
     *out = NULL;
     RS_TRY(check_flags(forward, fields, err));
-    *out = json_copy((json_t *)config); /* jansson's copy does not change its source */
-    if (!*out) return rs_fail_memory(err, "configuration", 0);
+    *out = json_copy((json_t *)config);     /* jansson's copy does not change its source */
+    if (rs_memory_failures() != failures) { /* the copy lacks what it had no memory for */
+        json_decref(*out);
+        *out = NULL;
+        return rs_fail_memory(err, "configuration", 0);
+    }
     for (const rs_setting *row = forward->settings; row && row->key; row++) {
         if (json_object_get(*out, row->key) || other_spelling(fields, *out, row->key)) continue;
         if (fields->object != fields->root && json_object_get(fields->root, row->key)) continue;

@@ -1,4 +1,4 @@
-/* network_tensors.c: which tensors a network uses: their elements are counted, and those of the
+/* network_tensors.c: which tensors a network uses: drawn ones are counted, and those of the
  * checkpoint that it leaves alone are named. */
 #include "model/network_build.h"
 
@@ -117,14 +117,24 @@ static rs_status note_unused(rs_net_builder *nb, const tensor_list *used)
     return status;
 }
 
+static rs_stored drawn(const tensor_list *list)
+{
+    rs_stored stored = {.dtype = rs_dtype_info(RS_F32)->name};
+    for (size_t i = 0; i < list->n; i++)
+        if (i == 0 || list->items[i] != list->items[i - 1])
+            stored.parameters += (uint64_t)list->items[i]->count;
+    return stored;
+}
+
 rs_status rs_net_account(rs_net_builder *nb)
 {
     tensor_list list = {0};
     gather(&list, nb->network);
     rs_status status = list.failed ? rs_fail_memory(nb->err, "network", 0) : RS_OK;
-    for (size_t i = 0; i < list.n; i++)
-        if (i == 0 || list.items[i] != list.items[i - 1])
-            nb->network->parameters += (uint64_t)list.items[i]->count;
+    if (nb->init)
+        nb->network->stored = drawn(&list);
+    else
+        rs_tensors_count(&nb->network->stored, nb->b);
     if (status == RS_OK && !nb->init) status = note_unused(nb, &list);
     rs_free(list.items);
     return status;

@@ -26,6 +26,8 @@ static rs_status head_counts(rs_builder *b, const rs_block *block, rs_attention 
         rs_fields_find(&b->fields, RS_FIELD_KV_HEADS, block->layer, &at->kv_heads, &found, b->err));
     if (!found || b->family->facts & RS_FACT_HEAD_PER_KV) at->kv_heads = at->heads;
     if (b->family->facts & RS_FACT_MULTI_QUERY) at->kv_heads = 1;
+    if (b->family->facts & RS_FACT_WINDOWS_DOUBLE_KV && rs_layer_windowed(b, block->layer))
+        at->kv_heads *= 2;
     if (at->heads < 1 || at->heads > MOST || at->kv_heads < 1)
         return rs_fail(b->err, RS_E_CONFIG_SIZE, b->fields.path, NULL,
                        "layer %d is said to have %lld heads and %lld key/value heads, and the "
@@ -40,6 +42,9 @@ static rs_status head_widths(rs_builder *b, const rs_block *block, rs_attention 
     bool found;
     RS_TRY(
         rs_fields_find(&b->fields, RS_FIELD_HEAD_DIM, block->layer, &at->head_dim, &found, b->err));
+    /* The classes that have a default for it take null as width over heads. */
+    if (!b->fields.prefix && json_is_null(json_object_get(b->fields.object, "head_dim")))
+        found = false;
     if (!found) {
         RS_TRY(dividing(b, at->width, "the width", at->heads, "the number of attention heads",
                         "where that is meant, the configuration needs head_dim"));
@@ -75,7 +80,7 @@ rs_status rs_rope_whole(rs_notes *notes, const rs_attention *at, rs_error *err)
 }
 
 /* Which share of each head rotates. */
-static rs_status rope(rs_builder *b, rs_attention *at)
+static rs_status rope(rs_builder *b, int32_t layer, rs_attention *at)
 {
     static const char *const keys[] = {"rope_parameters.partial_rotary_factor",
                                        "rope_parameters.full_attention.partial_rotary_factor",
@@ -85,6 +90,7 @@ static rs_status rope(rs_builder *b, rs_attention *at)
     bool on = !family->rope_if || rs_fields_true(&b->fields, family->rope_if) ||
               (text && strcmp(text, "rope") == 0);
     if (rs_fields_true(&b->fields, "alibi")) on = false; /* Falcon has either */
+    on = on && rs_layer_turns(b, layer);
     at->rope = on ? family->rope : RS_ROPE_NONE;
     if (at->rope == RS_ROPE_NONE) return RS_OK;
     bool found;
@@ -118,7 +124,11 @@ static rs_status scale(rs_builder *b, rs_attention *at)
     rs_arena *arena = b->model->arena;
     if (b->family->facts & RS_FACT_HALF_SCALE) root /= 2;
     RS_TRY(rs_fields_real(f, form, &value, &found, b->err));
-    if (found) {
+    if (b->guessing) {
+        at->scale = "scale left out"; /* by what an unknown model scales is not known */
+    } else if (b->family->facts & RS_FACT_UNIT_SCALE) {
+        at->scale = "";
+    } else if (found) {
         at->scale = rs_arena_printf(arena, "scale %g left out", value);
     } else {
         if (!f->prefix) {
@@ -137,6 +147,8 @@ static rs_status scale(rs_builder *b, rs_attention *at)
     if (!at->scale) return rs_fail_memory(b->err, "model", 0);
     RS_TRY(rs_fields_real(f, "attn_logit_softcapping", &value, &found, b->err));
     if (found) at->softcap = value;
+    RS_TRY(rs_fields_real(f, "attention_value_scale", &value, &found, b->err));
+    if (found) at->value_scale = value;
     return RS_OK;
 }
 
@@ -163,9 +175,7 @@ static void norms(const rs_builder *b, const rs_block *block, rs_attention *at)
 rs_status rs_attention_sizes(rs_builder *b, const rs_block *block, rs_attention *at)
 {
     *at = (rs_attention){.attention = block->slot == RS_SLOT_CROSS ? "cross" : "self",
-                         .stack = block->slot == RS_SLOT_MAIN      ? NULL
-                                  : block->slot == RS_SLOT_ENCODER ? "encoder"
-                                                                   : "decoder",
+                         .stack = rs_stack_name(b->family, block->slot),
                          .qk_norm = b->family->norm,
                          .qk_norm_full = b->family->facts & RS_FACT_QK_NORM_FULL};
     RS_TRY(rs_fields_need(&b->fields, RS_FIELD_WIDTH, block->layer, &at->width, b->err));
@@ -174,8 +184,12 @@ rs_status rs_attention_sizes(rs_builder *b, const rs_block *block, rs_attention 
     if (b->family->facts & RS_FACT_WIDE_INPUT) at->width *= 2;
     at->kv_width = at->width;
     RS_TRY(head_widths(b, block, at));
-    RS_TRY(rope(b, at));
+    RS_TRY(rope(b, block->layer, at));
     norms(b, block, at);
+    unsigned facts = b->family->facts;
+    at->bare_qk_norm = facts & RS_FACT_BARE_QK_NORM &&
+                       !json_is_false(rs_fields_key(&b->fields, "use_qk_norm")) &&
+                       (at->rope != RS_ROPE_NONE || !(facts & RS_FACT_QK_NORM_TURNED));
     return scale(b, at);
 }
 

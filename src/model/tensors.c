@@ -36,8 +36,12 @@ static rs_status describe(rs_builder *b, size_t t)
     rs_tensor_role *role = &b->model->roles[t];
     if (role->status) return RS_OK;
     role->status = "decoded only";
-    role->reason = b->n_map && role->role == RS_ROLE_UNKNOWN ? "not named by --map"
-                                                             : rs_role_reason(role->role);
+    bool norm = role->role >= RS_ROLE_Q_NORM && role->role <= RS_ROLE_NORM_HEAD;
+    if (b->guessing && norm)
+        role->reason = "norm weight: what it multiplies by is not known in a guess";
+    else if (!role->reason)
+        role->reason = b->n_map && role->role == RS_ROLE_UNKNOWN ? "not named by --map"
+                                                                 : rs_role_reason(role->role);
     if (rs_dtype_decodable(tensor->dtype)) return RS_OK;
     role->status = "refused";
     const char *type = rs_dtype_info(tensor->dtype)->name;
@@ -48,47 +52,51 @@ static rs_status describe(rs_builder *b, size_t t)
     return role->reason ? RS_OK : rs_fail_memory(b->err, "model", 0);
 }
 
-static const rs_tensor *embedding(const rs_builder *b)
+/* Tables that modules of transformers keep beside their weights, by the end of their names: where
+ * no family has named a tensor (--map), too, they are no parameters. */
+static bool is_table(const char *name)
 {
-    for (size_t i = 0; i < b->n_matches; i++)
-        if (b->matches[i].role == RS_ROLE_EMBED_TOKEN)
-            return &b->checkpoint->tensors[b->matches[i].tensor];
-    return NULL;
+    static const char *const endings[] = {"inv_freq", "masked_bias", "rope_freqs.weight"};
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t m = strlen(endings[i]);
+        if (n >= m && strcmp(name + n - m, endings[i]) == 0) return true;
+    }
+    return false;
 }
 
-/* A head that shares its matrix with the embedding counts once even if the file stores it twice. */
-static bool tied_twin(const rs_builder *b, size_t t, const rs_tensor *embed)
+/* Integers are indices, masks and packed codes; alone 8-bit ones of a known role are weights, whose
+ * scales lie beside them. */
+static bool holds_parameters(const rs_tensor *tensor, rs_role role)
 {
-    const rs_tensor *head = &b->checkpoint->tensors[t];
-    return embed && b->model->roles[t].role == RS_ROLE_LM_HEAD && embed->rank == head->rank &&
-           embed->count == head->count && rs_fields_true(&b->fields, "tie_word_embeddings");
+    static const rs_dtype others[] = {RS_BOOL, RS_U8,  RS_I16, RS_U16,    RS_I32,
+                                      RS_U32,  RS_I64, RS_U64, RS_F8_E8M0};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (tensor->dtype == others[i]) return false;
+    if (role == RS_ROLE_UNKNOWN) return tensor->dtype != RS_I8 && !is_table(tensor->name);
+    return rs_role_counts(role);
 }
 
-static void count(rs_builder *b)
+void rs_tensors_count(rs_stored *stored, const rs_builder *b)
 {
-    rs_model *model = b->model;
     uint64_t by_type[RS_DTYPE_COUNT] = {0};
-    const rs_tensor *embed = embedding(b);
+    rs_dtype most = RS_DTYPE_UNKNOWN;
+    *stored = (rs_stored){.file_type = rs_gguf_file_type(b->checkpoint)};
     for (size_t t = 0; t < b->checkpoint->n_tensors; t++) {
         const rs_tensor *tensor = &b->checkpoint->tensors[t];
-        const rs_tensor_role *role = &model->roles[t];
-        bool analysed = strcmp(role->status, "analysed") == 0;
-        if (analysed) by_type[tensor->dtype] += (uint64_t)tensor->count;
-        bool weight = rs_dtype_is_weight(tensor->dtype) ||
-                      rs_dtype_info(tensor->dtype)->quantised || analysed;
-        if (weight && rs_role_counts(role->role) && !tied_twin(b, t, embed))
-            model->parameters += (uint64_t)tensor->count;
+        if (!holds_parameters(tensor, b->model->roles[t].role)) continue;
+        stored->parameters += (uint64_t)tensor->count;
+        by_type[tensor->dtype] += (uint64_t)tensor->count;
     }
-    rs_dtype most = RS_DTYPE_UNKNOWN;
     for (int d = 0; d < RS_DTYPE_COUNT; d++)
         if (by_type[d] > by_type[most]) most = (rs_dtype)d;
-    model->dtype = rs_dtype_info(most)->name;
+    stored->dtype = rs_dtype_info(most)->name;
 }
 
 rs_status rs_tensors_describe(rs_builder *b)
 {
     for (size_t t = 0; t < b->checkpoint->n_tensors; t++)
         RS_TRY(describe(b, t));
-    count(b);
+    rs_tensors_count(&b->model->stored, b);
     return b->n_map ? RS_OK : note_unknown(b);
 }

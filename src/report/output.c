@@ -1,145 +1,51 @@
 /*
- * output.c: a file appears whole or not at all.
+ * output.c: a file appears whole or not at all, and several together.
  *
- * A regular file is written beside its target under a temporary name, flushed to the disk, and
- * renamed over the target. Devices and pipes cannot be replaced and are written directly.
+ * A regular file is written without a name where the file system can do that (O_TMPFILE), else
+ * beside its target under a temporary name, and flushed to the disk. Once all are complete they get
+ * their names one after the other, and the files they replace are kept until everything is done, so
+ * that all can be taken back. Devices and pipes cannot be replaced and are written directly, last.
  */
 #include "report/output.h"
 
+#include "report/output_place.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
-    PATH_SIZE = 4096,
-    LIVE_FILES = 16,
-    PIECE = 1 << 24 /* some systems refuse to write more than 2 GiB at once */
+    BASE_SHOWN = 100, /* bytes of the target's name in a temporary one: names may have 255 */
+    NAME_SIZE = 32,   /* of /proc/self/fd/N */
+    PIECE = 1 << 24,  /* some systems refuse to write more than 2 GiB at once */
+    PIPE_PIECE = 1 << 16
 };
 
-/* ---- temporary files that exist now, for rs_output_abandon ---- */
-
-static struct {
-    atomic_int state; /* FREE, CLAIMED (name being written), LIVE */
-    char name[PATH_SIZE];
-} live[LIVE_FILES];
-enum { FREE, CLAIMED, LIVE };
-
-static int claim(const char *name)
-{
-    for (int i = 0; i < LIVE_FILES; i++) {
-        int expected = FREE;
-        if (!atomic_compare_exchange_strong(&live[i].state, &expected, CLAIMED)) continue;
-        memcpy(live[i].name, name, strlen(name) + 1);
-        atomic_store(&live[i].state, LIVE);
-        return i;
-    }
-    return -1;
-}
-
-static void release(int slot)
-{
-    if (slot >= 0) atomic_store(&live[slot].state, FREE);
-}
-
-void rs_output_abandon(void)
-{
-    int kept = errno;
-    for (int i = 0; i < LIVE_FILES; i++)
-        if (atomic_load(&live[i].state) == LIVE) unlink(live[i].name);
-    errno = kept;
-}
-
-/* ---- failures ---- */
-
-static rs_status fail(rs_error *err, const char *path, const char *action, int code)
-{
-    const char *hint = NULL;
-    if (code == ENOSPC || code == EDQUOT || code == EFBIG)
-        hint = "free some space or write to another disk; nothing was changed";
-    else if (code == EACCES || code == EPERM || code == EROFS)
-        hint = "choose a place that you may write to";
-    else if (code == ENOENT || code == ENOTDIR)
-        hint = "create the folder first";
-    if (code == EINTR) return rs_fail(err, RS_E_INTERRUPTED, path, NULL, "interrupted");
-    return rs_fail(err, RS_E_WRITE, path, hint, "cannot %s: %s", action, strerror(code));
-}
-
-/* ---- paths ---- */
-
-/* The folder part of a path with its slash, "" when it has none. */
-static size_t folder_length(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? (size_t)(slash - path) + 1 : 0;
-}
-
-/* Follows symbolic links of the last component, so that the file behind them is replaced and the
- * link stays; the file itself need not exist. */
-static rs_status follow_links(char target[PATH_SIZE], const char *path, rs_error *err)
-{
-    enum { MOST_LINKS = 40 };
-    if (strlen(path) >= PATH_SIZE) return fail(err, path, "write", ENAMETOOLONG);
-    memcpy(target, path, strlen(path) + 1);
-    for (int i = 0; i < MOST_LINKS; i++) {
-        char link[PATH_SIZE];
-        ssize_t length = readlink(target, link, sizeof link - 1);
-        if (length < 0) return RS_OK; /* no link, or nothing there */
-        link[length] = 0;
-        size_t folder = link[0] == '/' ? 0 : folder_length(target);
-        if (folder + (size_t)length >= PATH_SIZE) return fail(err, path, "write", ENAMETOOLONG);
-        memcpy(target + folder, link, (size_t)length + 1);
-    }
-    return fail(err, path, "write", ELOOP);
-}
-
-/* Where a file is or would be. */
-typedef struct place {
-    char target[PATH_SIZE]; /* with links followed */
-    struct stat folder, file;
-    bool exists;
-} place;
-
-static bool find_place(place *p, const char *path)
-{
-    char folder[PATH_SIZE + 2];
-    rs_error err;
-    if (follow_links(p->target, path, &err) != RS_OK) return false;
-    for (size_t n = strlen(p->target); n > 1 && p->target[n - 1] == '/'; n--)
-        p->target[n - 1] = 0;
-    size_t length = folder_length(p->target);
-    memcpy(folder, p->target, length);
-    memcpy(folder + length, ".", 2);
-    p->exists = stat(p->target, &p->file) == 0;
-    return stat(folder, &p->folder) == 0;
-}
-
-static bool same_file(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
-bool rs_output_same(const char *a, const char *b)
-{
-    place p, q;
-    if (!find_place(&p, a) || !find_place(&q, b)) return false;
-    if (p.exists && q.exists)
-        return same_file(&p.file, &q.file) && (S_ISREG(p.file.st_mode) || S_ISDIR(p.file.st_mode));
-    return !p.exists && !q.exists && same_file(&p.folder, &q.folder) &&
-           strcmp(p.target + folder_length(p.target), q.target + folder_length(q.target)) == 0;
-}
+struct rs_output {
+    struct rs_output *next;
+    rs_outputs *set; /* it waits there; NULL: it appears by itself */
+    char *path;      /* as the user gave it, for messages */
+    rs_place place;  /* what it was when it was opened */
+    char *bytes;     /* direct: what is to be written */
+    uint64_t size;
+    int fd, slot;
+    bool direct, placed, kept; /* kept: cannot be taken back */
+    char name[RS_PATH_SIZE];   /* temporary; "" while the file has no name */
+    char backup[RS_PATH_SIZE]; /* the file that was replaced; "" for none */
+};
 
 /* ---- writing ---- */
 
-/* 0, or errno. A signal ends the write only when `stoppable`: a pipe may never take the rest. */
-static int write_all(int fd, const char *bytes, size_t length, bool stoppable)
+/* 0, or errno. */
+static int write_all(int fd, const char *bytes, size_t length)
 {
     while (length > 0) {
         ssize_t n = write(fd, bytes, length < PIECE ? length : PIECE);
-        if (n < 0 && errno == EINTR && !stoppable) continue;
+        if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return n < 0 ? errno : EIO;
         bytes += n;
         length -= (size_t)n;
@@ -147,13 +53,41 @@ static int write_all(int fd, const char *bytes, size_t length, bool stoppable)
     return 0;
 }
 
-static rs_status write_directly(const char *path, const char *bytes, size_t length, rs_error *err)
+/* Waits until the descriptor takes bytes: a pipe may never do. 0 or errno. */
+static int wait_ready(int fd, const volatile sig_atomic_t *cancel)
 {
-    int fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0) return fail(err, path, "open for writing", errno);
-    int code = write_all(fd, bytes, length, true);
-    if (close(fd) != 0 && !code) code = errno;
-    return code ? fail(err, path, "write", code) : RS_OK;
+    struct pollfd ready = {.fd = fd, .events = POLLOUT};
+    for (;;) {
+        int n = poll(&ready, 1, cancel && *cancel ? 0 : -1);
+        if (n > 0 || (n < 0 && errno != EINTR)) return 0; /* what write says is the better error */
+        if (cancel && *cancel && n == 0) return EINTR;
+    }
+}
+
+int rs_output_descriptor_write(int fd, const char *bytes, size_t length,
+                               const volatile sig_atomic_t *cancel)
+{
+    while (length > 0) {
+        int code = wait_ready(fd, cancel);
+        if (code) return code;
+        ssize_t n = write(fd, bytes, length < PIPE_PIECE ? length : PIPE_PIECE);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        if (n <= 0) return n < 0 ? errno : EIO;
+        bytes += n;
+        length -= (size_t)n;
+    }
+    return 0;
+}
+
+static int write_directly(rs_output *o)
+{
+    const volatile sig_atomic_t *cancel = o->set ? o->set->cancel : NULL;
+    int fd = o->place.descriptor;
+    if (fd < 0) fd = open(o->place.target, O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0) return errno;
+    int code = rs_output_descriptor_write(fd, o->bytes, (size_t)o->size, cancel);
+    if (o->place.descriptor < 0 && close(fd) != 0 && !code) code = errno;
+    return code;
 }
 
 /* Permissions (and, where allowed, the owner) of a file that is replaced; a new file has those
@@ -175,136 +109,360 @@ static int flush(int fd)
     return errno;
 }
 
+static void folder_of(char folder[RS_PATH_SIZE], const char *target)
+{
+    size_t length = rs_place_folder(target);
+    memcpy(folder, length ? target : ".", length ? length : 1);
+    folder[length ? length : 1] = 0;
+}
+
 /* The new name is on the disk only when its folder is; a failure here loses nothing. */
 static void flush_folder(const char *target)
 {
-    char folder[PATH_SIZE] = ".";
-    size_t length = folder_length(target);
-    if (length) {
-        memcpy(folder, target, length);
-        folder[length] = 0;
-    }
+    char folder[RS_PATH_SIZE];
+    folder_of(folder, target);
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;
     (void)flush(fd);
     close(fd);
 }
 
-/* Opens a file that did not exist, in the target's folder, and registers its name. */
-static rs_status open_temporary(char name[PATH_SIZE], int *fd, int *slot, const char *target,
-                                rs_error *err)
+/* ---- temporary names ---- */
+
+/* A name beside the target that is not taken as far as this process knows. */
+static bool make_name(char name[RS_PATH_SIZE], const char *target)
 {
     static atomic_uint counter;
-    enum { TRIES = 1000, BASE_SHOWN = 100 }; /* names may have 255 bytes */
-    size_t folder = folder_length(target);
-    for (int i = 0; i < TRIES; i++) {
-        int n = snprintf(name, PATH_SIZE, "%.*s.%.*s.%ld-%u.tmp", (int)folder, target, BASE_SHOWN,
-                         target + folder, (long)getpid(), atomic_fetch_add(&counter, 1));
-        if (n < 0 || n >= PATH_SIZE) return fail(err, target, "write", ENAMETOOLONG);
-        *slot = claim(name);
-        if (*slot < 0)
-            return rs_fail(err, RS_E_WRITE, target, "write fewer files at once",
-                           "more than %d files are being written", LIVE_FILES);
-        *fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
-        if (*fd >= 0) return RS_OK;
+    size_t folder = rs_place_folder(target);
+    int n = snprintf(name, RS_PATH_SIZE, "%.*s.%.*s.%ld-%u.tmp", (int)folder, target, BASE_SHOWN,
+                     target + folder, (long)getpid(), atomic_fetch_add(&counter, 1));
+    return n >= 0 && n < RS_PATH_SIZE;
+}
+
+enum { NAME_TRIES = 1000 };
+
+/* Opens a file that did not exist, in the target's folder. 0 or errno. */
+static int open_named(rs_output *o)
+{
+    for (int i = 0; i < NAME_TRIES; i++) {
+        if (!make_name(o->name, o->place.target)) return ENAMETOOLONG;
+        rs_live_set(o->slot, RS_LIVE_TEMPORARY, o->name, NULL);
+        o->fd = open(o->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
+        if (o->fd >= 0 && rs_live_abandoned()) unlink(o->name);
+        if (o->fd >= 0) return 0;
         int code = errno;
-        release(*slot);
-        if (code != EEXIST) return fail(err, target, "create a file in its folder", code);
+        rs_live_set(o->slot, RS_LIVE_CLAIMED, "", NULL);
+        if (code != EEXIST) return code;
     }
-    return fail(err, target, "create a file in its folder", EEXIST);
+    return EEXIST;
 }
 
-struct rs_output {
-    char path[PATH_SIZE];   /* as the user gave it, for messages */
-    char target[PATH_SIZE]; /* with links followed */
-    char name[PATH_SIZE];   /* temporary */
-    struct stat old;        /* of the file that is replaced */
-    bool replaces;
-    uint64_t size;
-    int fd, slot;
-};
-
-/* 0 or errno; the temporary file is gone or has become the target. */
-static int settle(rs_output *output, int code)
+static void descriptor_name(char name[NAME_SIZE], int fd)
 {
-    if (!code && output->replaces) code = copy_mode(output->fd, &output->old);
-    if (!code) code = flush(output->fd);
-    if (close(output->fd) != 0 && !code) code = errno;
-    if (!code && rename(output->name, output->target) != 0) code = errno;
-    if (code) unlink(output->name);
-    release(output->slot);
-    return code;
+    snprintf(name, NAME_SIZE, "/proc/self/fd/%d", fd);
 }
 
-/* Finds out what PATH is. *direct: a device or a pipe, which cannot be replaced. */
-static rs_status prepare(rs_output *output, bool *direct, const char *path,
-                         const rs_file_id *inputs, size_t n_inputs, rs_error *err)
+/* Opens a file that has no name and gets it when it is complete; fd stays -1 where that cannot be.
+ */
+static void open_unnamed(rs_output *o)
 {
-    *direct = false;
-    if (!path[0]) return fail(err, "output", "write to an empty name", ENOENT);
-    RS_TRY(follow_links(output->target, path, err));
-    memcpy(output->path, path, strlen(path) + 1);
-    if (stat(output->target, &output->old) != 0)
-        return errno == ENOENT ? RS_OK : fail(err, path, "write", errno);
-    output->replaces = true;
-    for (size_t i = 0; i < n_inputs; i++)
-        if ((uint64_t)output->old.st_dev == inputs[i].device &&
-            (uint64_t)output->old.st_ino == inputs[i].inode)
-            return rs_fail(err, RS_E_OVERWRITES_INPUT, path, "choose another name for the output",
-                           "this file is one of the inputs");
-    if (S_ISDIR(output->old.st_mode)) return fail(err, path, "write", EISDIR);
-    *direct = !S_ISREG(output->old.st_mode);
+#ifdef O_TMPFILE
+    char folder[RS_PATH_SIZE], self[NAME_SIZE];
+    folder_of(folder, o->place.target);
+    o->fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    if (o->fd < 0) return;
+    descriptor_name(self, o->fd);
+    if (access(self, F_OK) == 0) return;
+    close(o->fd);
+    o->fd = -1;
+#else
+    (void)o;
+#endif
+}
+
+/* ---- one output ---- */
+
+static void free_output(rs_output *o)
+{
+    if (o->fd >= 0) close(o->fd);
+    rs_live_release(o->slot);
+    rs_free(o->bytes);
+    rs_free(o->path);
+    rs_free(o);
+}
+
+/* Takes it back as far as that can be. */
+static void take_back(rs_output *o)
+{
+    if (o->placed && o->backup[0])
+        o->kept = rename(o->backup, o->place.target) != 0;
+    else if (o->placed && !o->kept)
+        unlink(o->place.target);
+    else if (!o->placed && o->name[0])
+        unlink(o->name);
+}
+
+static rs_status open_regular(rs_output *o, rs_error *err)
+{
+    o->slot = rs_live_claim();
+    if (o->slot < 0)
+        return rs_fail(err, RS_E_WRITE, o->path, "write fewer files at once",
+                       "too many files are being written");
     /* A rename would replace even a write-protected file: do not. */
-    if (!*direct && access(output->target, W_OK) != 0) return fail(err, path, "write", errno);
-    return RS_OK;
+    if (o->place.exists && access(o->place.target, W_OK) != 0)
+        return rs_place_fail(err, o->path, "write", errno);
+    open_unnamed(o);
+    int code = o->fd < 0 ? open_named(o) : 0;
+    return code ? rs_place_fail(err, o->path, "create a file in its folder", code) : RS_OK;
+}
+
+static rs_status start(rs_output *o, const char *path, const rs_input_files *files,
+                       const char *bytes, size_t length, rs_error *err)
+{
+    o->path = rs_strdup(path);
+    if (!o->path) return rs_fail_memory(err, path, 0);
+    RS_TRY(rs_place_find(&o->place, path, files, err));
+    RS_TRY(rs_place_check(&o->place, path, files, bytes, length, err));
+    o->direct = rs_place_is_direct(&o->place);
+    return o->direct ? RS_OK : open_regular(o, err);
+}
+
+static rs_status new_output(rs_output **out, const char *path, const rs_input_files *files,
+                            const char *bytes, size_t length, rs_error *err)
+{
+    *out = NULL;
+    rs_output *o = rs_calloc(1, sizeof *o);
+    if (!o) return rs_fail_memory(err, path, sizeof *o);
+    o->fd = o->slot = -1;
+    o->set = files ? files->outputs : NULL;
+    rs_status status = start(o, path, files, bytes, length, err);
+    if (status == RS_OK)
+        *out = o;
+    else
+        free_output(o);
+    return status;
+}
+
+/* Everything that can fail on a full disk, before any name changes. */
+static int complete(rs_output *o)
+{
+    int code = o->place.exists ? copy_mode(o->fd, &o->place.file) : 0;
+    return code ? code : flush(o->fd);
+}
+
+/* ---- placing ---- */
+
+/* Keeps the file that is to be replaced under a second name; without one (the file system has no
+ * hard links) it cannot be brought back. */
+static void keep_old(rs_output *o)
+{
+    for (int i = 0; i < NAME_TRIES; i++) {
+        if (!make_name(o->backup, o->place.target)) break;
+        if (link(o->place.target, o->backup) == 0) return;
+        if (errno != EEXIST) break;
+    }
+    o->backup[0] = 0;
+}
+
+/* Gives a file without a name the target's, or a temporary one when there is such a file. */
+static int give_name(rs_output *o, bool replace)
+{
+    char self[NAME_SIZE];
+    descriptor_name(self, o->fd);
+    for (int i = 0; i < NAME_TRIES; i++) {
+        if (replace && !make_name(o->name, o->place.target)) return ENAMETOOLONG;
+        const char *name = replace ? o->name : o->place.target;
+        if (linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0) return 0;
+        o->name[0] = 0;
+        if (errno != EEXIST) return errno;
+        replace = true; /* it has come meanwhile */
+    }
+    return EEXIST;
+}
+
+/* 0 or errno; on failure it stays as it was. Between rs_live_enter and rs_live_leave. */
+static int place_one(rs_output *o)
+{
+    struct stat now;
+    bool unnamed = !o->name[0], replaces = lstat(o->place.target, &now) == 0;
+    if (unnamed) {
+        int code = give_name(o, replaces);
+        if (code) return code;
+    }
+    if (o->name[0]) {
+        replaces = lstat(o->place.target, &now) == 0;
+        if (replaces) keep_old(o);
+        if (rename(o->name, o->place.target) != 0) {
+            int code = errno;
+            if (o->backup[0]) unlink(o->backup);
+            o->backup[0] = 0;
+            if (unnamed) unlink(o->name), o->name[0] = 0;
+            return code;
+        }
+    }
+    o->placed = true;
+    o->kept = replaces && !o->backup[0];
+    rs_live_kind kind = o->kept ? RS_LIVE_CLAIMED : replaces ? RS_LIVE_REPLACED : RS_LIVE_NEW;
+    rs_live_set(o->slot, kind, o->backup[0] ? o->backup : o->place.target, o->place.target);
+    return 0;
+}
+
+static rs_status place_files(rs_outputs *outputs, rs_error *err)
+{
+    rs_status status = RS_OK;
+    rs_live_enter();
+    for (rs_output *o = outputs->first; o && status == RS_OK; o = o->next) {
+        int code = o->direct ? 0 : place_one(o);
+        if (code) status = rs_place_fail(err, o->path, "write", code);
+    }
+    rs_live_leave();
+    return status;
+}
+
+rs_status rs_outputs_place(rs_outputs *outputs, rs_error *err)
+{
+    rs_status status = place_files(outputs, err);
+    for (rs_output *o = outputs->first; o && status == RS_OK; o = o->next) {
+        int code = o->direct ? write_directly(o) : 0;
+        if (code == EPIPE) outputs->broken_pipe = true;
+        if (code) status = rs_place_fail(err, o->path, "write", code);
+    }
+    return status;
+}
+
+static void close_set(rs_outputs *outputs)
+{
+    for (rs_output *o = outputs->first, *next; o; o = next) {
+        next = o->next;
+        free_output(o);
+    }
+    rs_live_release(outputs->folder_slot - 1);
+    rs_free(outputs->folder);
+    *outputs = (rs_outputs){
+        .cancel = outputs->cancel, .broken_pipe = outputs->broken_pipe, .kept = outputs->kept};
+}
+
+void rs_outputs_keep(rs_outputs *outputs)
+{
+    outputs->kept = true;
+    rs_live_enter();
+    for (rs_output *o = outputs->first; o; o = o->next) {
+        if (o->direct) continue;
+        rs_live_set(o->slot, RS_LIVE_CLAIMED, "", NULL);
+        if (o->backup[0]) unlink(o->backup);
+        flush_folder(o->place.target);
+    }
+    close_set(outputs);
+    rs_live_leave();
+}
+
+static void append(char *what, size_t size, const char *path)
+{
+    size_t used = strlen(what);
+    snprintf(what + used, size - used, "%s%s", used ? ", " : "", path);
+}
+
+void rs_outputs_undo(rs_outputs *outputs, char *what, size_t size)
+{
+    what[0] = 0;
+    rs_live_enter();
+    for (rs_output *o = outputs->first; o; o = o->next) {
+        if (!o->direct) take_back(o);
+        if (o->kept) append(what, size, o->path);
+    }
+    if (outputs->folder) rmdir(outputs->folder);
+    close_set(outputs);
+    rs_live_leave();
+    if (what[0])
+        append(what, size, "could not be taken back");
+    else
+        snprintf(what, size, "nothing was written");
+}
+
+rs_status rs_outputs_make_folder(rs_outputs *outputs, const char *folder, rs_error *err)
+{
+    if (mkdir(folder, 0777) == 0) {
+        outputs->folder = rs_strdup(folder);
+        outputs->folder_slot = rs_live_claim() + 1;
+        if (outputs->folder_slot && strlen(folder) < RS_PATH_SIZE)
+            rs_live_set(outputs->folder_slot - 1, RS_LIVE_FOLDER, folder, NULL);
+        return RS_OK;
+    }
+    struct stat st;
+    int code = errno;
+    if (code == EEXIST && stat(folder, &st) == 0 && !S_ISDIR(st.st_mode)) code = ENOTDIR;
+    if (code == EEXIST) return RS_OK;
+    return rs_fail(err, RS_E_WRITE, folder, "choose a place that can be written",
+                   "cannot be made: %s", strerror(code));
+}
+
+/* ---- all at once ---- */
+
+/* Hands a complete output to its set; one without a set appears now. */
+static rs_status hand_over(rs_output *o, rs_error *err)
+{
+    rs_outputs alone = {0}, *set = o->set ? o->set : &alone;
+    if (set->last)
+        set->last->next = o;
+    else
+        set->first = o;
+    set->last = o;
+    set->n++;
+    if (o->set) return RS_OK;
+    rs_status status = rs_outputs_place(&alone, err);
+    char what[64];
+    if (status == RS_OK)
+        rs_outputs_keep(&alone);
+    else
+        rs_outputs_undo(&alone, what, sizeof what);
+    return status;
+}
+
+static rs_status fail_output(rs_output *o, int code, rs_error *err)
+{
+    rs_status status = rs_place_fail(err, o->path, "write", code);
+    rs_output_discard(o);
+    return status;
 }
 
 rs_status rs_output_write(const char *path, const char *bytes, size_t length,
-                          const rs_file_id *inputs, size_t n_inputs, rs_error *err)
+                          const rs_input_files *files, rs_error *err)
 {
-    rs_output output = {.fd = -1, .slot = -1};
-    bool direct;
-    RS_TRY(prepare(&output, &direct, path, inputs, n_inputs, err));
-    if (direct) return write_directly(output.target, bytes, length, err);
-    RS_TRY(open_temporary(output.name, &output.fd, &output.slot, output.target, err));
-    int code = settle(&output, write_all(output.fd, bytes, length, false));
-    if (code) return fail(err, output.target, "write", code);
-    flush_folder(output.target);
-    return RS_OK;
+    rs_output *o;
+    RS_TRY(new_output(&o, path, files, bytes, length, err));
+    o->size = length;
+    if (o->direct) { /* written last, when all files have their names */
+        o->bytes = rs_malloc(length + 1, 1);
+        if (!o->bytes) {
+            rs_output_discard(o);
+            return rs_fail_memory(err, path, length);
+        }
+        if (length) memcpy(o->bytes, bytes, length);
+        return hand_over(o, err);
+    }
+    int code = write_all(o->fd, bytes, length);
+    if (!code) code = complete(o);
+    return code ? fail_output(o, code, err) : hand_over(o, err);
 }
 
 /* ---- in pieces ---- */
 
-static rs_status open_sized(rs_output *output, const char *path, const rs_file_id *inputs,
-                            size_t n_inputs, rs_error *err)
+rs_status rs_output_open(rs_output **out, const char *path, uint64_t size,
+                         const rs_input_files *files, rs_error *err)
 {
-    bool direct;
-    RS_TRY(prepare(output, &direct, path, inputs, n_inputs, err));
-    if (direct)
+    RS_TRY(new_output(out, path, files, RS_MARK_SAFETENSORS, 0, err));
+    rs_output *o = *out;
+    o->size = size;
+    *out = NULL;
+    if (o->direct) {
+        rs_output_discard(o);
         return rs_fail(err, RS_E_WRITE, path, "give the name of a file",
                        "this is a device or a pipe, and the file is not written in order");
-    RS_TRY(open_temporary(output->name, &output->fd, &output->slot, output->target, err));
-    if (output->size <= INT64_MAX && ftruncate(output->fd, (off_t)output->size) == 0) return RS_OK;
-    int code = output->size <= INT64_MAX ? errno : EFBIG;
-    close(output->fd);
-    unlink(output->name);
-    release(output->slot);
-    return fail(err, path, "write", code);
-}
-
-rs_status rs_output_open(rs_output **out, const char *path, uint64_t size, const rs_file_id *inputs,
-                         size_t n_inputs, rs_error *err)
-{
-    *out = NULL;
-    rs_output *output = rs_calloc(1, sizeof *output);
-    if (!output) return rs_fail_memory(err, path, sizeof *output);
-    *output = (rs_output){.size = size, .fd = -1, .slot = -1};
-    rs_status status = open_sized(output, path, inputs, n_inputs, err);
-    if (status == RS_OK)
-        *out = output;
-    else
-        rs_free(output);
-    return status;
+    }
+    if (size > INT64_MAX) return fail_output(o, EFBIG, err);
+    if (ftruncate(o->fd, (off_t)size) != 0) return fail_output(o, errno, err);
+    *out = o;
+    return RS_OK;
 }
 
 rs_status rs_output_put(rs_output *output, uint64_t offset, const void *bytes, size_t length,
@@ -319,7 +477,7 @@ rs_status rs_output_put(rs_output *output, uint64_t offset, const void *bytes, s
     while (length > 0) {
         ssize_t n = pwrite(output->fd, at, length < PIECE ? length : PIECE, (off_t)offset);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return fail(err, output->path, "write", n < 0 ? errno : EIO);
+        if (n <= 0) return rs_place_fail(err, output->path, "write", n < 0 ? errno : EIO);
         at += n;
         offset += (uint64_t)n;
         length -= (size_t)n;
@@ -329,16 +487,13 @@ rs_status rs_output_put(rs_output *output, uint64_t offset, const void *bytes, s
 
 rs_status rs_output_commit(rs_output *output, rs_error *err)
 {
-    int code = settle(output, 0);
-    rs_status status = code ? fail(err, output->path, "write", code) : RS_OK;
-    if (!code) flush_folder(output->target);
-    rs_free(output);
-    return status;
+    int code = complete(output);
+    return code ? fail_output(output, code, err) : hand_over(output, err);
 }
 
 void rs_output_discard(rs_output *output)
 {
     if (!output) return;
-    settle(output, ECANCELED);
-    rs_free(output);
+    if (!output->direct) take_back(output);
+    free_output(output);
 }

@@ -1,27 +1,68 @@
 /*
- * output.h: a file of known size that is written in pieces, in any order, and appears whole or not
- * at all: what rs_output_write (result.h) does, for what is too large to hold.
+ * output.h: files that appear whole or not at all, alone or together. rs_output_write (result.h)
+ * takes all bytes at once; here is a file of known size that is written in pieces, in any order,
+ * for what is too large to hold.
  */
 #ifndef RS_REPORT_OUTPUT_H
 #define RS_REPORT_OUTPUT_H
 
 #include "report/result.h"
 
+#include <signal.h>
+
+/* How every file that rankscope writes begins (HTML: has in its first bytes), by which it is known
+ * again. CSV has no room for a mark and is known by its columns. */
+#define RS_MARK_JSON "{\"rankscope\":\""
+#define RS_MARK_HTML "<meta name=\"generator\" content=\"rankscope\">"
+#define RS_MARK_SAFETENSORS "{\"__metadata__\":{\"format\":\"pt\",\"rankscope\":\""
+
 /* Whether writing to both paths would leave one file: the same name in the same folder, however it
- * is spelled, or one file by two names. False for devices and pipes, which keep what they get, and
- * where a folder is not there. */
+ * is spelled, one file by two names, or one descriptor. False for devices and pipes, which keep
+ * what they get. */
 bool rs_output_same(const char *a, const char *b);
+/* The descriptor of this process that the path names (/dev/stdout, /dev/fd/3), or -1. */
+int rs_output_descriptor(const char *path);
+/* Writes to a descriptor: 0 or errno. EINTR: *cancel (may be NULL) was set while a pipe or terminal
+ * took nothing. */
+int rs_output_descriptor_write(int fd, const char *bytes, size_t length,
+                               const volatile sig_atomic_t *cancel);
+
+/* ---- several outputs that appear together ---- */
+
+/* Outputs that wait for each other. Zero-initialise. */
+typedef struct rs_outputs {
+    struct rs_output *first, *last;
+    size_t n;
+    const volatile sig_atomic_t *cancel; /* may be NULL */
+    bool broken_pipe;                    /* the reader of an output went away */
+    bool kept;                           /* rs_outputs_keep was called */
+    int folder_slot;                     /* of a folder that was made, plus 1 */
+    char *folder;
+} rs_outputs;
+
+/* Makes a folder unless it is there; it is removed again with the outputs. */
+rs_status rs_outputs_make_folder(rs_outputs *outputs, const char *folder, rs_error *err);
+/* Puts all files in place, then writes the pipes. On failure nothing stays. */
+rs_status rs_outputs_place(rs_outputs *outputs, rs_error *err);
+/* Ends it: what was placed stays. */
+void rs_outputs_keep(rs_outputs *outputs);
+/* Ends it: takes back what was placed and removes what was not. Writes into `what` what could not
+ * be taken back: "nothing was written", or names. */
+void rs_outputs_undo(rs_outputs *outputs, char *what, size_t size);
+
+/* ---- in pieces ---- */
 
 typedef struct rs_output rs_output;
 
-/* Prepares PATH, `size` bytes of zeros under a temporary name beside it. Errors: RS_E_WRITE (PATH
- * is a folder, a device or a pipe; no permission; no space), RS_E_OVERWRITES_INPUT. */
-rs_status rs_output_open(rs_output **out, const char *path, uint64_t size, const rs_file_id *inputs,
-                         size_t n_inputs, rs_error *err);
+/* Prepares PATH, `size` bytes of zeros. Errors: RS_E_WRITE (PATH is a folder, a device or a pipe;
+ * no permission; no space), RS_E_OVERWRITES_INPUT. files may be NULL. */
+rs_status rs_output_open(rs_output **out, const char *path, uint64_t size,
+                         const rs_input_files *files, rs_error *err);
 /* Bytes [offset, offset + length) of the file, which must lie inside it. */
 rs_status rs_output_put(rs_output *output, uint64_t offset, const void *bytes, size_t length,
                         rs_error *err);
-/* Flushes and renames; the output is closed in any case. */
+/* Flushes it and puts it in place, with the other outputs of `files` where it has such. The output
+ * is closed in any case. */
 rs_status rs_output_commit(rs_output *output, rs_error *err);
 /* Closes and removes what was written; NULL is fine. */
 void rs_output_discard(rs_output *output);

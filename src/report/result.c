@@ -21,12 +21,16 @@ struct rs_result {
     size_t n_figures, figures_capacity;
     rs_finding *findings;
     size_t n_findings, findings_capacity;
+    int64_t failures; /* rs_memory_failures when it was made */
+    bool damaged;     /* sticky: a request has failed since, while it was filled */
 };
 
 rs_result *rs_result_new(const char *command)
 {
+    rs_memory_watch_json();
     rs_result *result = rs_calloc(1, sizeof *result);
     if (!result) return NULL;
+    result->failures = rs_memory_failures();
     result->strings.arena = rs_arena_new();
     if (result->strings.arena) result->command = rs_strings_intern(&result->strings, command);
     result->meta = json_object();
@@ -58,19 +62,43 @@ void rs_result_free(rs_result *result)
 
 /* ---- building ---- */
 
+rs_status rs_result_complete(const rs_result *result, rs_error *err)
+{
+    return result->damaged ? rs_fail_memory(err, "result", 0) : RS_OK;
+}
+
+/* JSON built by the caller is where a failed request would stay unseen: a member is then absent. */
+static rs_status whole(rs_result *result, const char *name, rs_error *err)
+{
+    result->damaged |= rs_memory_failures() != result->failures;
+    return result->damaged ? rs_fail_memory(err, name, 0) : RS_OK;
+}
+
+rs_status rs_result_seal(rs_result *result, rs_error *err)
+{
+    return whole(result, "result", err);
+}
+
+/* Frees the JSON that was to be taken over. */
+static rs_status refused(json_t *value, rs_status status)
+{
+    json_decref(value);
+    return status;
+}
+
 rs_status rs_result_set_meta(rs_result *result, const char *key, json_t *value, rs_error *err)
 {
     if (!value) return rs_fail_memory(err, key, 0); /* the caller's json_pack ran out of it */
+    rs_status status = whole(result, key, err);
+    if (status != RS_OK) return refused(value, status);
     static const char *const taken[] = {"rankscope", "command", "tables", "figures", "findings"};
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
-        if (strcmp(key, taken[i]) == 0) {
-            json_decref(value);
-            return rs_fail(err, RS_E_INTERNAL, key, "please report this",
-                           "this key of the result belongs to the writer");
-        }
+        if (strcmp(key, taken[i]) == 0)
+            return refused(value, rs_fail(err, RS_E_INTERNAL, key, "please report this",
+                                          "this key of the result belongs to the writer"));
     }
     if (json_object_set_new(result->meta, key, value) != 0) return rs_fail_memory(err, key, 0);
-    return RS_OK;
+    return whole(result, key, err);
 }
 
 rs_status rs_result_add_table(rs_result *result, const char *name, const char *title,
@@ -98,11 +126,9 @@ rs_status rs_result_add_figure(rs_result *result, const char *name, const char *
         .about = rs_strings_intern(&result->strings, about ? about : ""),
         .spec = spec,
     };
-    if (!spec || !added.name || !added.title || !added.about ||
-        !RS_GROW(result->figures, result->n_figures, result->figures_capacity)) {
-        json_decref(spec);
-        return rs_fail_memory(err, name, 0);
-    }
+    if (whole(result, name, NULL) != RS_OK || !spec || !added.name || !added.title ||
+        !added.about || !RS_GROW(result->figures, result->n_figures, result->figures_capacity))
+        return refused(spec, rs_fail_memory(err, name, 0));
     result->figures[result->n_figures++] = added;
     return RS_OK;
 }

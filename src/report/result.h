@@ -89,6 +89,15 @@ rs_status rs_result_add_notes(rs_result *result, const rs_notes *notes, rs_error
 /* Findings are put in order: critical first, then warn, then info; stable otherwise. */
 void rs_result_sort_findings(rs_result *result);
 
+/*
+ * The sticky flag: RS_E_NO_MEMORY once a request for memory has failed (base/memory.h) between
+ * rs_result_new and the last member, figure or rs_result_seal, though whoever made it went on.
+ * Every writer refuses such a result. A result is filled by one thread.
+ */
+rs_status rs_result_complete(const rs_result *result, rs_error *err);
+/* Says that the result is filled: RS_E_NO_MEMORY where the flag is, or is now, set. */
+rs_status rs_result_seal(rs_result *result, rs_error *err);
+
 /* The arena that lives as long as the result: for names that a table borrows. */
 rs_arena *rs_result_arena(rs_result *result);
 
@@ -119,6 +128,8 @@ const rs_finding *rs_result_finding_at(const rs_result *result, size_t index);
 /* ---- writing (write_*.c). Each gives bytes; output.c puts them on disk. ---- */
 rs_status rs_write_json(rs_buffer *out, const rs_result *result, rs_error *err);
 rs_status rs_write_csv(rs_buffer *out, const rs_table *table, rs_error *err);
+/* The same for spreadsheets: text that begins with = + - @, tab or return gets a ' before it. */
+rs_status rs_write_csv_safe(rs_buffer *out, const rs_table *table, rs_error *err);
 rs_status rs_write_html(rs_buffer *out, const rs_result *result, rs_error *err);
 
 typedef struct rs_terminal {
@@ -131,17 +142,33 @@ rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_te
                             rs_error *err);
 
 /* ---- output.c: a file appears whole or not at all ---- */
-/* Writes bytes to PATH through a temporary file beside it and a rename; keeps the permissions of a
- * file that is replaced. RS_E_WRITE (full disk, no permission), RS_E_OVERWRITES_INPUT when PATH is
- * one of the inputs (device, inode pairs). */
 typedef struct rs_file_id {
     uint64_t device, inode;
 } rs_file_id;
+
+/* What a command read, so that no output replaces it, and where its outputs wait for each other.
+ * Zero-initialise; rs_input_files_free. */
+typedef struct rs_input_files {
+    rs_file_id *ids; /* of files that were read */
+    size_t n;
+    char *model; /* the folder of a model: what exists there is an input too, read or not, but for
+                  * what rankscope wrote itself; NULL: none */
+    struct rs_outputs *outputs; /* borrowed; NULL: each output appears by itself */
+} rs_input_files;
+/* Sets the model's folder: PATH, or where it lies. RS_E_NO_MEMORY. */
+rs_status rs_input_files_model(rs_input_files *files, const char *path, rs_error *err);
+void rs_input_files_free(rs_input_files *files);
+
+/* Writes bytes to PATH: beside it and flushed first, then in place under its name, with the
+ * permissions of a file that is replaced; at once, or with the others of files->outputs. What is no
+ * regular file (a pipe, a terminal, /dev/stdout, /dev/fd/N) is opened and written.
+ * RS_E_WRITE (full disk, no permission), RS_E_OVERWRITES_INPUT. files may be NULL. */
 rs_status rs_output_write(const char *path, const char *bytes, size_t length,
-                          const rs_file_id *inputs, size_t n_inputs, rs_error *err);
-/* Removes the temporary files of writes that are under way. Safe in a signal handler; meant for one
- * that is about to end the process. (A program that wants RS_E_WRITE rather than a signal when a
- * size limit or a closed pipe stops a write ignores SIGXFSZ and SIGPIPE.) */
-void rs_output_abandon(void);
+                          const rs_input_files *files, rs_error *err);
+/* Removes what outputs under way have left so far. Safe in a signal handler; meant for one that is
+ * about to end the process. False, and nothing done, while files are just being put in place: then
+ * the handler is to return. (A program that wants RS_E_WRITE rather than a signal when a size limit
+ * or a closed pipe stops a write ignores SIGXFSZ and SIGPIPE.) */
+bool rs_output_abandon(void);
 
 #endif

@@ -34,14 +34,6 @@ static const char *spell(uint32_t point)
     return "?";
 }
 
-/* Controls of either range, bidirectional marks and overrides, invisible separators. */
-static bool is_dangerous(uint32_t point)
-{
-    return point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0x061C ||
-           (point >= 0x200B && point <= 0x200F) || (point >= 0x2028 && point <= 0x202E) ||
-           (point >= 0x2060 && point <= 0x206F) || point == 0xFEFF;
-}
-
 void rs_term_clean(const rs_term *term, rs_buffer *clean, const char *text)
 {
     size_t length = strlen(text);
@@ -51,7 +43,7 @@ void rs_term_clean(const rs_term *term, rs_buffer *clean, const char *text)
         char bytes[4];
         if (point == '\n' || point == '\t')
             rs_buffer_append(clean, " ", 1);
-        else if (is_dangerous(point))
+        else if (rs_point_is_dangerous(point))
             rs_buffer_append(clean, "?", 1);
         else if (point >= 0x80 && !term->unicode)
             rs_buffer_puts(clean, spell(point));

@@ -1,41 +1,6 @@
 /* unicode.c: see unicode.h. */
 #include "report/unicode.h"
 
-#include "base/text.h"
-
-size_t rs_utf8_next(const char *bytes, size_t length, uint32_t *point)
-{
-    unsigned char c = (unsigned char)bytes[0];
-    if (c < 0x80) {
-        *point = c;
-        return 1;
-    }
-    size_t size = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
-    if (c < 0xC2 || size > length || !rs_utf8_valid(bytes, size)) {
-        *point = RS_REPLACEMENT;
-        return 1;
-    }
-    uint32_t value = c & (0x7Fu >> size);
-    for (size_t i = 1; i < size; i++)
-        value = value << 6 | ((unsigned char)bytes[i] & 0x3Fu);
-    *point = value;
-    return size;
-}
-
-size_t rs_utf8_put(char out[4], uint32_t point)
-{
-    if (point < 0x80) {
-        out[0] = (char)point;
-        return 1;
-    }
-    size_t size = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
-    static const unsigned char lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
-    for (size_t i = size - 1; i > 0; i--, point >>= 6)
-        out[i] = (char)(0x80 | (point & 0x3F));
-    out[0] = (char)(lead[size] | point);
-    return size;
-}
-
 /* Blocks whose characters take two columns: those of Unicode's East Asian Width W and F, rounded
  * out to whole blocks (UAX 11). */
 static const struct {

@@ -104,6 +104,8 @@ static void html_text(rs_buffer *out, const char *text)
 rs_status rs_write_html(rs_buffer *out, const rs_result *result, rs_error *err)
 {
     const char *from = rs_page_begin;
+    int64_t failures = rs_memory_failures();
+    RS_TRY(rs_result_complete(result, err));
     RS_TRY(copy_to(out, &from, mark_title, err));
     html_text(out, "rankscope ");
     html_text(out, rs_result_command(result));
@@ -112,5 +114,6 @@ rs_status rs_write_html(rs_buffer *out, const rs_result *result, rs_error *err)
     RS_TRY(copy_to(out, &from, mark_about, err));
     about(out, result);
     rs_buffer_append(out, from, (size_t)(rs_page_end - from));
-    return out->failed ? rs_fail_memory(err, "HTML report", out->length) : RS_OK;
+    if (out->failed) return rs_fail_memory(err, "HTML report", out->length);
+    return rs_memory_check(failures, "HTML report", err);
 }

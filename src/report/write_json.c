@@ -1,5 +1,6 @@
 /* write_json.c: the result as JSON (contract.md, "The JSON result"). */
 #include "report/emit.h"
+#include "report/output.h"
 #include "report/table.h"
 
 #include <math.h>
@@ -134,10 +135,11 @@ static rs_status write_figures(rs_buffer *out, const rs_result *result, rs_error
 
 rs_status rs_write_json(rs_buffer *out, const rs_result *result, rs_error *err)
 {
-    bool first = true;
-    rs_buffer_puts(out, "{");
-    rs_emit_key(out, "rankscope", &first);
-    rs_emit_string(out, rs_version());
+    bool first = false; /* behind the mark */
+    int64_t failures = rs_memory_failures();
+    RS_TRY(rs_result_complete(result, err));
+    rs_buffer_puts(out, RS_MARK_JSON);
+    rs_buffer_printf(out, "%s\"", rs_version());
     rs_emit_key(out, "command", &first);
     rs_emit_string(out, rs_result_command(result));
     RS_TRY(write_meta(out, result, &first, err));
@@ -151,5 +153,6 @@ rs_status rs_write_json(rs_buffer *out, const rs_result *result, rs_error *err)
         write_finding(out, rs_result_finding_at(result, i));
     }
     rs_buffer_puts(out, "]}\n");
-    return out->failed ? rs_fail_memory(err, "JSON result", out->length) : RS_OK;
+    if (out->failed) return rs_fail_memory(err, "JSON result", out->length);
+    return rs_memory_check(failures, "JSON result", err);
 }

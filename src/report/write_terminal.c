@@ -15,9 +15,16 @@ enum { NARROWEST = 32, MOST_FINDINGS = 12, MOST_OF_A_CODE = 3 };
 static const struct {
     const char *key, *format;
 } model_words[] = {
-    {"family", "%s"},        {"layers", "%s layers"},         {"depth", "depth %s"},
-    {"heads", "%s heads"},   {"kv_heads", "%s kv heads"},     {"d_model", "d_model %s"},
-    {"d_head", "d_head %s"}, {"parameters", "%s parameters"}, {"dtype", "%s"},
+    {"family", "%s"},
+    {"layers", "%s layers"},
+    {"depth", "depth %s"},
+    {"heads", "%s heads"},
+    {"kv_heads", "%s kv heads"},
+    {"d_model", "d_model %s"},
+    {"d_head", "d_head %s"},
+    {"parameters", "%s parameters"},
+    {"dtype", "%s"},
+    {"file_type", "file type %s"},
 };
 
 /* A scalar as text; counts above a million are shortened. False for objects, lists, null. */
@@ -243,6 +250,8 @@ rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_te
                     .color = terminal->color,
                     .unicode = terminal->unicode};
     int left = MOST_FINDINGS;
+    int64_t failures = rs_memory_failures();
+    RS_TRY(rs_result_complete(result, err));
     RS_TRY(check_list(result, terminal->tables, err));
     header(&term, result);
     RS_TRY(tables(&term, result, terminal->tables, err));
@@ -250,5 +259,6 @@ rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_te
         findings_of(&term, result, (rs_severity)severity, &left);
     if (rs_result_finding_count(result) == 0)
         rs_term_wrap(&term, "Nothing to report: no finding.", 0, 2);
-    return out->failed ? rs_fail_memory(err, "terminal output", out->length) : RS_OK;
+    if (out->failed) return rs_fail_memory(err, "terminal output", out->length);
+    return rs_memory_check(failures, "terminal output", err);
 }

@@ -159,6 +159,7 @@ rs_status rs_added_tokens_finish(rs_added_tokens *added, const rs_normal_steps *
 {
     rs_text_work work = {0};
     rs_status status = RS_OK;
+    rs_searcher_begin(&work.searcher, added->n, NULL);
     for (int special = 1; special >= 0; special--)
         for (size_t i = 0; i < added->n && status == RS_OK; i++) {
             const rs_added_token *token = &added->items[i];

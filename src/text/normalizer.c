@@ -293,6 +293,22 @@ rs_status rs_normal_steps_form(rs_normal_steps *steps, rs_text_form form, rs_err
     return append(steps, (rs_normal_step){.run = run_form, .form = form}, err);
 }
 
+static rs_status run_settled(rs_aligned *out, const rs_aligned *in, const rs_normal_step *step,
+                             rs_text_work *work, rs_error *err)
+{
+    RS_TRY(run_form(out, in, step, work, err));
+    size_t at = 0;
+    while (at < out->n && at < in->n && out->bytes[at] == in->bytes[at])
+        at++;
+    if (at == out->n && at == in->n) return RS_OK;
+    return rs_fail(
+        err, RS_E_TOKENIZER_TEXT, step->content,
+        "put the text in NFC first: for such a text both are the same",
+        "the text is not in NFC (byte %zu), and whether the tokenizer '%s' puts it there "
+        "is not known",
+        at < in->n ? rs_aligned_begin(in, at) : at, step->content);
+}
+
 rs_status rs_normal_steps_charsmap(rs_normal_steps *steps, rs_charsmap *map, rs_error *err)
 {
     return append(steps, (rs_normal_step){.run = run_charsmap, .map = map}, err);
@@ -306,6 +322,11 @@ static rs_status with_content(rs_normal_steps *steps, rs_normal_step step, const
     if (step.content) return append(steps, step, err);
     free_step(&step);
     return rs_fail_memory(err, "the normaliser", step.length);
+}
+
+rs_status rs_normal_steps_settled(rs_normal_steps *steps, const char *name, rs_error *err)
+{
+    return with_content(steps, (rs_normal_step){.run = run_settled, .form = RS_NFC}, name, err);
 }
 
 rs_status rs_normal_steps_prepend(rs_normal_steps *steps, const char *content, rs_error *err)

@@ -6,22 +6,28 @@
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
-    MATCH_LIMIT = 20 * 1000 * 1000, /* steps of one match: about a second */
     HEAP_LIMIT_KIB = 256 * 1024,
     JIT_STACK_BYTES = 1024 * 1024,
     JIT_STACK_START = 32 * 1024,
-    LONGEST_SOURCE = 64 * 1024
+    LONGEST_SOURCE = 64 * 1024,
+    SHOWN_SOURCE = 60 /* bytes of an expression in a message */
 };
+
+/* Steps that all searches in one text may take. */
+enum { FREE_STEPS = 20 * 1000 * 1000, STEPS_PER_BYTE = 100 };
 
 struct rs_pattern {
     char *where; /* for messages */
+    char shown[SHOWN_SOURCE + 4];
     char *literal;
     size_t length;
     pcre2_general_context *memory;
-    pcre2_code *code; /* NULL: the literal is searched for */
+    pcre2_code *code;  /* NULL: the literal is searched for */
+    uint16_t *repeats; /* steps by the place of an item in the compiled source; NULL: all 1 */
 };
 
 static void *pcre_malloc(size_t size, void *data)
@@ -42,7 +48,8 @@ static void pcre_free(void *block, void *data)
 #define SPACES                                                                                     \
     "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}"    \
     "\\x{205f}\\x{3000}"
-#define WORD "\\p{Alphabetic}\\p{M}\\p{N}\\p{Pc}"
+/* Of numbers that are neither digits nor letters, Oniguruma's \w takes Latin-1's alone. */
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 
 static const struct {
     char letter;
@@ -190,6 +197,41 @@ static rs_status translate(translation *t)
 
 /* ---- compiling ---- */
 
+typedef struct repeats {
+    const char *source;
+    size_t length;
+    rs_pattern *pattern;
+} repeats;
+
+/* The n of an item that ends in {n}, {n,} or {n,m}, or 0. */
+static unsigned long repeat_of(const char *item, size_t length)
+{
+    size_t end = length;
+    if (end > 0 && (item[end - 1] == '+' || item[end - 1] == '?')) end--;
+    if (end < 3 || item[end - 1] != '}') return 0;
+    size_t open = end - 1;
+    while (open > 0 && item[open] != '{')
+        open--;
+    if (open >= 2 && item[open - 2] == '\\') return 0; /* \x{2028} */
+    return strtoul(item + open + 1, NULL, 10);
+}
+
+/* Of a repeated class, what it passes before it fails is seen by nobody: it is charged beforehand,
+ * at a rate that fits its speed. */
+static int charge_repeat(pcre2_callout_enumerate_block *block, void *user)
+{
+    enum { FREE = 16, CLASS_PER_STEP = 8 };
+    const repeats *r = user;
+    size_t at = block->pattern_position, n = block->next_item_length;
+    unsigned long count = at + n <= r->length ? repeat_of(r->source + at, n) : 0;
+    if (count <= FREE) return 0;
+    if (!r->pattern->repeats)
+        r->pattern->repeats = rs_calloc(r->length + 1, sizeof *r->pattern->repeats);
+    if (!r->pattern->repeats) return PCRE2_ERROR_NOMEMORY;
+    r->pattern->repeats[at] = (uint16_t)(count / CLASS_PER_STEP);
+    return 0;
+}
+
 static rs_status compile(rs_pattern *pattern, const char *source, size_t length, rs_error *err)
 {
     pcre2_compile_context *context = pcre2_compile_context_create(pattern->memory);
@@ -199,7 +241,7 @@ static rs_status compile(rs_pattern *pattern, const char *source, size_t length,
     size_t offset = 0;
     pattern->code = pcre2_compile((PCRE2_SPTR)source, length,
                                   PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NO_UTF_CHECK |
-                                      PCRE2_NEVER_BACKSLASH_C,
+                                      PCRE2_NEVER_BACKSLASH_C | PCRE2_AUTO_CALLOUT,
                                   &number, &offset, context);
     pcre2_compile_context_free(context);
     if (!pattern->code && number == 121) /* "failed to allocate heap memory" */
@@ -211,8 +253,21 @@ static rs_status compile(rs_pattern *pattern, const char *source, size_t length,
                        "the regular expression does not compile: byte %zu: %s", offset,
                        (const char *)text);
     }
+    repeats r = {.source = source, .length = length, .pattern = pattern};
+    if (pcre2_callout_enumerate(pattern->code, charge_repeat, &r) != 0)
+        return rs_fail_memory(err, pattern->where, length);
     pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE); /* without JIT it is only slower */
     return RS_OK;
+}
+
+/* The beginning of an expression, cut between characters. */
+static void show_source(rs_pattern *pattern, const char *text, size_t length)
+{
+    size_t n = length < SHOWN_SOURCE ? length : SHOWN_SOURCE;
+    while (n < length && n > 0 && ((unsigned char)text[n] & 0xC0) == 0x80)
+        n--;
+    memcpy(pattern->shown, text, n);
+    memcpy(pattern->shown + n, "...", n < length ? 4 : 0);
 }
 
 static rs_status build(rs_pattern *pattern, const char *text, size_t length, bool regex,
@@ -233,6 +288,7 @@ static rs_status build(rs_pattern *pattern, const char *text, size_t length, boo
                        LONGEST_SOURCE);
     pattern->memory = pcre2_general_context_create(pcre_malloc, pcre_free, NULL);
     if (!pattern->memory) return rs_fail_memory(err, where, 0);
+    show_source(pattern, text, length);
     translation t = {.text = text, .where = where, .length = length, .err = err};
     rs_status status = translate(&t);
     if (status == RS_OK) status = compile(pattern, t.out.data ? t.out.data : "", t.out.length, err);
@@ -260,12 +316,36 @@ void rs_pattern_free(rs_pattern *pattern)
     if (!pattern) return;
     pcre2_code_free(pattern->code);
     pcre2_general_context_free(pattern->memory);
+    rs_free(pattern->repeats);
     rs_free(pattern->literal);
     rs_free(pattern->where);
     rs_free(pattern);
 }
 
 /* ---- searching ---- */
+
+/*
+ * PCRE2's own limits are per match, and its count leaves out what a loop over one class passes. So
+ * it calls back before each item of an expression, and a step is a call or a byte that the search
+ * moved since the last one, forwards or back. The count is of the text as a whole.
+ */
+static int count_step(pcre2_callout_block *block, void *user)
+{
+    rs_searcher *searcher = user;
+    size_t from = searcher->position, to = block->current_position;
+    searcher->position = to;
+    searcher->steps += 1 + (from < to ? to - from : from - to);
+    if (searcher->repeats) searcher->steps += searcher->repeats[block->pattern_position];
+    if (searcher->steps > searcher->most) return PCRE2_ERROR_MATCHLIMIT;
+    return searcher->cancel && *searcher->cancel ? PCRE2_ERROR_CALLOUT : 0;
+}
+
+void rs_searcher_begin(rs_searcher *searcher, size_t length, const volatile sig_atomic_t *cancel)
+{
+    searcher->steps = 0;
+    searcher->most = (uint64_t)length * STEPS_PER_BYTE + FREE_STEPS;
+    searcher->cancel = cancel;
+}
 
 void rs_searcher_free(rs_searcher *searcher)
 {
@@ -285,8 +365,9 @@ static rs_status prepare(rs_searcher *searcher, const rs_pattern *pattern, rs_er
         rs_searcher_free(searcher);
         return rs_fail_memory(err, pattern->where, 0);
     }
-    pcre2_set_match_limit(searcher->match_context, MATCH_LIMIT);
+    pcre2_set_match_limit(searcher->match_context, UINT32_MAX);
     pcre2_set_heap_limit(searcher->match_context, HEAP_LIMIT_KIB);
+    pcre2_set_callout(searcher->match_context, count_step, searcher);
     if (searcher->jit_stack)
         pcre2_jit_stack_assign(searcher->match_context, NULL, searcher->jit_stack);
     return RS_OK;
@@ -300,14 +381,23 @@ rs_status rs_spans_add(rs_spans *spans, size_t begin, size_t end, bool match, rs
     return RS_OK;
 }
 
-static rs_status limit_hit(const rs_pattern *pattern, int result, size_t at, rs_error *err)
+static rs_status stopped(const rs_pattern *pattern, const rs_searcher *searcher, int result,
+                         size_t at, rs_error *err)
 {
     if (result == PCRE2_ERROR_NOMEMORY) return rs_fail_memory(err, pattern->where, 0);
+    if (result == PCRE2_ERROR_CALLOUT)
+        return rs_fail(err, RS_E_INTERRUPTED, "rankscope", NULL,
+                       "interrupted; nothing was written");
+    if (result == PCRE2_ERROR_MATCHLIMIT)
+        return rs_fail(err, RS_E_TOKENIZER_LIMIT, pattern->where,
+                       "simplify the expression, or tokenise elsewhere and give the ids (--tokens)",
+                       "the expression '%s' backtracks too much: over %llu steps in this text",
+                       pattern->shown, (unsigned long long)searcher->most);
     PCRE2_UCHAR text[160];
     pcre2_get_error_message(result, text, sizeof text);
-    return rs_fail(err, RS_E_TOKENIZER_LIMIT, pattern->where,
-                   "its expression backtracks too much on this text",
-                   "the search stopped at byte %zu of a piece of text: %s", at, (const char *)text);
+    return rs_fail(err, RS_E_TOKENIZER_LIMIT, pattern->where, NULL,
+                   "the search for '%s' stopped at byte %zu of a piece of text: %s", pattern->shown,
+                   at, (const char *)text);
 }
 
 /* An empty match is skipped where the last match ended, as in other engines. */
@@ -318,21 +408,23 @@ static rs_status cut_regex(rs_spans *spans, const rs_pattern *pattern, rs_search
     PCRE2_SPTR subject = (PCRE2_SPTR)text + begin;
     size_t length = end - begin, last = 0, at = 0;
     bool after_match = false;
+    searcher->repeats = pattern->repeats;
     while (at <= length) {
+        searcher->position = at;
         int result = pcre2_match(pattern->code, subject, length, at, PCRE2_NO_UTF_CHECK,
                                  searcher->match_data, searcher->match_context);
         if (result == PCRE2_ERROR_NOMATCH) break;
-        if (result < 0) return limit_hit(pattern, result, at, err);
+        if (result < 0) return stopped(pattern, searcher, result, at, err);
         const size_t *where = pcre2_get_ovector_pointer(searcher->match_data);
         size_t from = where[0], to = where[1];
         if (from > to || to < at) /* \K may put the ends in disorder */
-            return limit_hit(pattern, PCRE2_ERROR_BADOFFSET, at, err);
+            return stopped(pattern, searcher, PCRE2_ERROR_BADOFFSET, at, err);
         at = to;
         if (from == to) {
             at += to < length ? rs_char_bytes(text[begin + to]) : 1;
             if (after_match && to == last) continue;
         }
-        if (from < last) return limit_hit(pattern, PCRE2_ERROR_BADOFFSET, at, err);
+        if (from < last) return stopped(pattern, searcher, PCRE2_ERROR_BADOFFSET, at, err);
         if (from > last) RS_TRY(rs_spans_add(spans, begin + last, begin + from, false, err));
         RS_TRY(rs_spans_add(spans, begin + from, begin + to, true, err));
         last = to;

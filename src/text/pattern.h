@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "text/aligned.h"
 
+#include <signal.h>
+
 typedef struct rs_pattern rs_pattern;
 
 /* A literal text (regex = false) or an expression. Errors: RS_E_TOKENIZER_PATTERN, with `where` and
@@ -32,15 +34,22 @@ typedef struct rs_spans {
 
 rs_status rs_spans_add(rs_spans *spans, size_t begin, size_t end, bool match, rs_error *err);
 
-/* What searching needs besides the pattern; one to a thread. Zero-initialise. */
+/* What searching needs besides the pattern; one to a thread. Zero-initialise, then begin. */
 typedef struct rs_searcher {
     void *match_data, *match_context, *jit_stack;
+    uint64_t steps, most;    /* taken, and allowed, in this text */
+    size_t position;         /* where the search stood at the last step */
+    const uint16_t *repeats; /* of the pattern that is searched for */
+    const volatile sig_atomic_t *cancel;
 } rs_searcher;
+/* A text of so many bytes begins: its searches together may take steps in proportion to them.
+ * cancel may be NULL; when it becomes non-zero, the search stops with RS_E_INTERRUPTED. */
+void rs_searcher_begin(rs_searcher *searcher, size_t length, const volatile sig_atomic_t *cancel);
 void rs_searcher_free(rs_searcher *searcher);
 
 /* Cuts text[begin, end) into the pattern's matches and what is between them, in order, without
- * holes. Appends to spans. Errors: RS_E_TOKENIZER_LIMIT when an expression takes more steps than
- * PCRE2's limits allow; RS_E_NO_MEMORY. */
+ * holes. Appends to spans. Errors: RS_E_TOKENIZER_LIMIT when the searches in this text take more
+ * steps than it allows; RS_E_INTERRUPTED; RS_E_NO_MEMORY. */
 rs_status rs_pattern_cut(rs_spans *spans, const rs_pattern *pattern, rs_searcher *searcher,
                          const char *text, size_t begin, size_t end, rs_error *err);
 

@@ -450,8 +450,26 @@ rs_status rs_split_steps_bytes(rs_split_steps *steps, const char *regex, const c
                                rs_error *err)
 {
     rs_split_step step = {.run = run_byte_level};
+    if (regex) RS_TRY(own_pattern(&step, regex, where, err));
+    return append(steps, step, err);
+}
+
+rs_status rs_split_steps_isolate(rs_split_steps *steps, const char *regex, const char *where,
+                                 rs_error *err)
+{
+    rs_split_step step = {.run = run_split, .behaviour = RS_ISOLATED};
     RS_TRY(own_pattern(&step, regex, where, err));
     return append(steps, step, err);
+}
+
+rs_status rs_split_steps_digits(rs_split_steps *steps, bool individual, rs_error *err)
+{
+    return append(steps, (rs_split_step){.run = run_digits, .individual = individual}, err);
+}
+
+rs_status rs_split_steps_punctuation(rs_split_steps *steps, rs_behaviour behaviour, rs_error *err)
+{
+    return append(steps, (rs_split_step){.run = run_punctuation, .behaviour = behaviour}, err);
 }
 
 rs_status rs_split_steps_metaspace(rs_split_steps *steps, rs_prepend prepend, rs_error *err)

@@ -66,6 +66,8 @@ rs_status rs_normal_steps_replace(rs_normal_steps *steps, const char *from, cons
                                   rs_error *err);
 rs_status rs_normal_steps_prepend(rs_normal_steps *steps, const char *content, rs_error *err);
 rs_status rs_normal_steps_form(rs_normal_steps *steps, rs_text_form form, rs_error *err);
+/* Refuses a text that NFC changes: whether the tokenizer `name` puts texts in NFC is not known. */
+rs_status rs_normal_steps_settled(rs_normal_steps *steps, const char *name, rs_error *err);
 rs_status rs_normal_steps_charsmap(rs_normal_steps *steps, rs_charsmap *map, rs_error *err);
 /* Puts text through all steps; the result replaces it. */
 rs_status rs_normal_steps_run(rs_aligned *text, const rs_normal_steps *steps, rs_text_work *work,
@@ -102,7 +104,13 @@ rs_status rs_split_steps_read(rs_split_steps *steps, const rs_spec *spec, rs_err
 rs_status rs_split_steps_bert(rs_split_steps *steps, rs_error *err);
 /* At white space, which is left out. */
 rs_status rs_split_steps_spaces(rs_split_steps *steps, rs_error *err);
-/* Split by an expression (isolated), then bytes to characters. */
+/* Each match of an expression is a piece. */
+rs_status rs_split_steps_isolate(rs_split_steps *steps, const char *regex, const char *where,
+                                 rs_error *err);
+/* Each number, or each run of them, is a piece. */
+rs_status rs_split_steps_digits(rs_split_steps *steps, bool individual, rs_error *err);
+rs_status rs_split_steps_punctuation(rs_split_steps *steps, rs_behaviour behaviour, rs_error *err);
+/* Split by an expression (isolated) unless it is NULL, then bytes to characters. */
 rs_status rs_split_steps_bytes(rs_split_steps *steps, const char *regex, const char *where,
                                rs_error *err);
 rs_status rs_split_steps_metaspace(rs_split_steps *steps, rs_prepend prepend, rs_error *err);
@@ -260,7 +268,28 @@ struct rs_tokenizer {
     rs_frame frame;
     rs_decode_steps decode;
     bool decodes; /* there is a decoder; without one tokens are joined by blanks */
+    const volatile sig_atomic_t *cancel; /* may be NULL */
 };
+
+/* What happens to a text before it is cut. */
+typedef enum rs_words_form {
+    RS_WORDS_RAW, /* nothing */
+    RS_WORDS_NFC,
+    RS_WORDS_OPEN /* nothing or NFC: texts for which that makes a difference are refused */
+} rs_words_form;
+
+/* A name of tokenizer.ggml.pre. */
+typedef struct rs_gguf_words {
+    const char *name;
+    const struct rs_word_step *steps;
+    rs_words_form form;
+    bool whole_words; /* a word that is a token is not built by merges (ignore_merges) */
+    bool begins;      /* <bos> is added when the file does not say */
+} rs_gguf_words;
+/* gguf_words.c; NULL when the name is not known. */
+const rs_gguf_words *rs_gguf_words_find(const char *name, size_t length);
+rs_status rs_gguf_words_add(rs_tokenizer *tokenizer, const rs_gguf_words *words, const char *where,
+                            rs_error *err);
 
 /* tokenizer_gguf.c: the keys tokenizer.ggml.* of a mapped GGUF file. */
 rs_status rs_tokenizer_read_gguf(rs_tokenizer *tokenizer, const char *path, const uint8_t *data,

@@ -30,6 +30,11 @@ void rs_tokenizer_close(rs_tokenizer *tokenizer)
     rs_free(tokenizer);
 }
 
+void rs_tokenizer_watch(rs_tokenizer *tokenizer, const rs_context *context)
+{
+    if (tokenizer) tokenizer->cancel = context->cancel;
+}
+
 static rs_status read_json(rs_tokenizer *t, const rs_json_index *json, rs_error *err)
 {
     rs_spec top = {.json = json}, part;
@@ -95,7 +100,7 @@ static rs_status open_file(rs_tokenizer **out, const char *path, rs_error *err)
         gguf ? parse_gguf(out, mapping, err)
              : rs_tokenizer_parse(out, path, (const char *)mapping->data, mapping->size, err);
     /* A file cut short while it was read explains any other failure. */
-    rs_status cut = rs_mapping_check(mapping, err);
+    rs_status cut = rs_mapping_verify(mapping, NULL, err);
     rs_mapping_close(mapping);
     if (cut == RS_OK) return status;
     rs_tokenizer_close(*out);
@@ -127,6 +132,7 @@ rs_status rs_tokenizer_open(rs_tokenizer **out, const char *path, rs_error *err)
 
 typedef struct encoding {
     const rs_tokenizer *tokenizer;
+    rs_context watch; /* for its flag alone */
     rs_text_work work;
     rs_model_work *model;
     rs_model_tokens tokens;
@@ -182,6 +188,7 @@ static rs_status add_added(encoding *e, const rs_aligned *text, const rs_piece *
 static rs_status encode_piece(encoding *e, const rs_aligned *text, const rs_piece *piece)
 {
     e->tokens.n = 0;
+    RS_TRY(rs_check_cancelled(&e->watch, e->err));
     RS_TRY(rs_model_encode(&e->tokens, e->tokenizer->model, e->model, text->bytes + piece->begin,
                            piece->end - piece->begin, e->err));
     for (size_t i = 0; i < e->tokens.n; i++) {
@@ -251,6 +258,7 @@ static rs_status encode_all(encoding *e, const char *text, size_t length, bool s
 {
     const rs_tokenizer *t = e->tokenizer;
     RS_TRY(rs_model_work_new(&e->model, e->err));
+    rs_searcher_begin(&e->work.searcher, length, t->cancel);
     rs_aligned_repair(&e->source, text, length);
     RS_TRY(rs_aligned_check(&e->source, e->err));
     RS_TRY(rs_added_tokens_cut(&e->raw, &t->added, false, e->source.bytes, 0, e->source.n, e->err));
@@ -275,7 +283,8 @@ rs_status rs_tokenizer_encode(rs_token_ids *out, const rs_tokenizer *tokenizer, 
     if (length > RS_TEXT_MAX)
         return rs_fail(err, RS_E_UNSUPPORTED, "text", "cut it into parts",
                        "has %zu bytes; at most %zu are tokenised at once", length, RS_TEXT_MAX);
-    encoding e = {.tokenizer = tokenizer, .out = out, .err = err};
+    encoding e = {
+        .tokenizer = tokenizer, .out = out, .watch = {.cancel = tokenizer->cancel}, .err = err};
     rs_status status = encode_all(&e, text, length, special);
     rs_text_work_free(&e.work);
     rs_model_work_free(e.model);
@@ -377,6 +386,7 @@ rs_status rs_tokenizer_decode(char **text, const rs_tokenizer *tokenizer, const 
         append_token(&texts, tokenizer, ids[i], skip_special);
     rs_status status = RS_OK;
     texts.limit = growth_limit(texts.bytes.length);
+    rs_searcher_begin(&work.searcher, texts.bytes.length, tokenizer->cancel);
     if (texts.failed || texts.bytes.failed)
         status = rs_fail_memory(err, "decoding", n);
     else if (tokenizer->decodes)

@@ -9,7 +9,7 @@
 #ifndef RS_TEXT_TOKENIZER_H
 #define RS_TEXT_TOKENIZER_H
 
-#include "base/error.h"
+#include "base/context.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,6 +24,9 @@ typedef struct rs_tokenizer rs_tokenizer;
  */
 rs_status rs_tokenizer_open(rs_tokenizer **out, const char *path, rs_error *err);
 void rs_tokenizer_close(rs_tokenizer *tokenizer); /* NULL is fine */
+/* From now on encoding and decoding end with RS_E_INTERRUPTED when the context is cancelled; its
+ * flag must outlive the tokenizer. NULL is fine. */
+void rs_tokenizer_watch(rs_tokenizer *tokenizer, const rs_context *context);
 
 /* The same from memory: the text of a tokenizer.json; `name` for messages. Fuzz target. */
 rs_status rs_tokenizer_parse(rs_tokenizer **out, const char *name, const char *json, size_t length,
@@ -43,7 +46,8 @@ void rs_token_ids_free(rs_token_ids *ids);
  * (one U+FFFD for each maximal ill-formed part), which is what a reference fed from a file would
  * see. Special tokens spelled out in the text are recognised as the reference does. special:
  * whether the post-processor adds its tokens ([CLS] ... [SEP], <bos>). Linear time in the text for
- * a fixed vocabulary (long words included).
+ * a fixed vocabulary (long words included); regular expressions that take more steps than that end
+ * in RS_E_TOKENIZER_LIMIT.
  */
 rs_status rs_tokenizer_encode(rs_token_ids *out, const rs_tokenizer *tokenizer, const char *text,
                               size_t length, bool special, rs_error *err);

@@ -310,43 +310,18 @@ static rs_status read_llama(reader *r, rs_tokenizer *t)
 
 /* ---- gpt2 ---- */
 
-#define GPT2_WORDS                                                                                 \
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-#define LLAMA3_WORDS(number)                                                                       \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" number                           \
-    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-
-/* How names of tokenizer.ggml.pre cut a text, as the tokenizer.json of those models do. */
-static const struct {
-    const char *name, *words;
-    bool nfc;         /* the text is put in NFC first */
-    bool whole_words; /* a word that is a token is not built by merges (ignore_merges) */
-    bool begins;      /* <bos> is added when the file does not say */
-} pre_tokenizers[] = {
-    {"gpt-2", GPT2_WORDS, false, false, false},
-    {"default", GPT2_WORDS, false, false, false},
-    {"phi-2", GPT2_WORDS, false, false, false},
-    {"llama-bpe", LLAMA3_WORDS("\\p{N}{1,3}"), false, true, true},
-    {"llama3", LLAMA3_WORDS("\\p{N}{1,3}"), false, true, true},
-    {"llama-v3", LLAMA3_WORDS("\\p{N}{1,3}"), false, true, true},
-    {"qwen2", LLAMA3_WORDS("\\p{N}"), true, false, false},
-    {"deepseek-r1-qwen", LLAMA3_WORDS("\\p{N}"), true, false, false},
-};
-
-static rs_status find_pre(reader *r, size_t *found)
+/* Files of before the key .pre was there are GPT-2's. */
+static rs_status find_words(reader *r, const rs_gguf_words **found)
 {
     const value *pre = &r->keys.pre;
-    size_t n = sizeof pre_tokenizers / sizeof *pre_tokenizers;
-    for (*found = 0; *found < n; ++*found)
-        if (text_is(r, pre, pre_tokenizers[*found].name)) return RS_OK;
-    *found = 0;
-    if (!pre->present) return RS_OK; /* files of before the key was there are GPT-2's */
-    rs_gguf_cursor cursor = r->cursor;
-    const char *text = "(no string)";
+    const char *text = pre->present ? "(no string)" : "gpt-2";
     size_t length = strlen(text);
+    rs_gguf_cursor cursor = r->cursor;
     cursor.at = pre->at;
-    if (!pre->array && pre->type == STRING)
+    if (pre->present && !pre->array && pre->type == STRING)
         RS_TRY(rs_gguf_string(&cursor, &text, &length, PREFIX "pre", r->err));
+    *found = rs_gguf_words_find(text, length);
+    if (*found) return RS_OK;
     return rs_fail(r->err, RS_E_TOKENIZER_UNKNOWN, r->cursor.path,
                    "tokenise with the model's own library and give the ids (--tokens), or use its "
                    "tokenizer.json",
@@ -375,23 +350,22 @@ static rs_status read_merge_texts(reader *r, rs_merge_text **out)
 
 static rs_status read_gpt2(reader *r, rs_tokenizer *t)
 {
-    size_t pre;
+    const rs_gguf_words *words;
     rs_vocabulary vocabulary = {0};
     rs_merge_text *merges = NULL;
-    RS_TRY(find_pre(r, &pre));
+    RS_TRY(find_words(r, &words));
     rs_status status = read_vocabulary(r, &vocabulary, add_plain);
     if (status == RS_OK) status = read_merge_texts(r, &merges);
     if (status == RS_OK)
         status = rs_model_bpe(&t->model, &vocabulary, merges, (size_t)r->keys.merges.n,
-                              pre_tokenizers[pre].whole_words, r->cursor.path, r->err);
+                              words->whole_words, r->cursor.path, r->err);
     else
         rs_vocabulary_free(&vocabulary);
     rs_free(merges);
     RS_TRY(status);
-    if (pre_tokenizers[pre].nfc) RS_TRY(rs_normal_steps_form(&t->normal, RS_NFC, r->err));
-    RS_TRY(rs_split_steps_bytes(&t->split, pre_tokenizers[pre].words, r->cursor.path, r->err));
+    RS_TRY(rs_gguf_words_add(t, words, r->cursor.path, r->err));
     RS_TRY(rs_decode_steps_bytes(&t->decode, r->err));
-    return frame_ids(r, t, scalar(r, &r->keys.add_bos_token, pre_tokenizers[pre].begins) != 0,
+    return frame_ids(r, t, scalar(r, &r->keys.add_bos_token, words->begins) != 0,
                      special_id(r, t, &r->keys.bos_token_id, NULL),
                      scalar(r, &r->keys.add_eos_token, 0) != 0,
                      special_id(r, t, &r->keys.eos_token_id, NULL));

@@ -319,7 +319,7 @@ static void add_meta(rs_result *r, int layers, int heads, rs_error *err)
 static void save(const char *path, rs_status written, const rs_buffer *bytes, rs_error *err)
 {
     stop_on(written, err);
-    stop_on(rs_output_write(path, bytes->data, bytes->length, NULL, 0, err), err);
+    stop_on(rs_output_write(path, bytes->data, bytes->length, NULL, err), err);
 }
 
 int main(int argc, char **argv)

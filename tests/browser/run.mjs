@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { csv } from '../../web/format.js';
 import { Browser, Page } from './browser.mjs';
 
 const [chromium, makeSample, pictures] = process.argv.slice(2);
@@ -72,6 +73,15 @@ await check('every figure is drawn, with marks', async () => {
 await check('figures offer SVG and PNG, and no editor', async () => {
   const entries = await page.value("[...document.querySelectorAll('#figure-heatmap .vega-actions a')].map((a) => a.textContent)");
   equal(entries, ['Save as SVG', 'Save as PNG']);
+});
+await check('the CSV that a table saves begins no formula', async () => {
+  const [quoted, names] = [(text) => `"${text}"`, ['text', 'number', 'list']];
+  const rows = [['=1+1', "'=1+1"], ['+1', "'+1"], ['-x', "'-x"], ['@a,b', quoted("'@a,b")], ['\t=1', "'\t=1"], ['\r=1', quoted("'\r=1")], ['a=1', 'a=1'], ['', '""']];
+  equal(csv(names, rows.map(([text]) => ({ text, number: -0.5, list: [-1, 2] }))), `text,number,list\n${rows.map(([, cell]) => `${cell},-0.5,-1;2\n`).join('')}`);
+  equal(csv(['a'], [{ a: null }, {}, { a: true }]), 'a\n\n\ntrue\n');
+  await page.value(`(() => { URL.createObjectURL = (blob) => { window.saved = blob; return '#'; }; [...${heads}.querySelectorAll('button')].find((b) => b.textContent === 'Save CSV').click(); })()`);
+  const saved = await page.value('window.saved.text()');
+  equal(saved === csv(Object.keys(expected.tables.heads[0]), expected.tables.heads), true, 'the saved table is the whole one');
 });
 await picture('light');
 await check('a click on a column sorts, up, down, and back', async () => {

@@ -14,6 +14,18 @@ says out 'tokens'
 silent err
 expect 0 "$RANKSCOPE" tokenize model/tokenizer.json --text text.txt --json a.json --csv out_dir --html a.html --quiet
 silent out
+# A spreadsheet takes text that begins so for a formula.
+printf '= + - @ a\n' >formula.txt
+expect 0 "$RANKSCOPE" tokenize model --text formula.txt --no-special --json f.json --csv as_is --quiet
+expect 0 "$RANKSCOPE" tokenize model --text formula.txt --no-special --csv safe --csv-safe --quiet
+python3 - <<'END' || note_failure "--csv-safe"
+import csv, json
+tokens = [row["token"] for row in json.load(open("f.json"))["tables"]["ids"]]
+read = lambda folder: [row["token"] for row in csv.DictReader(open(folder + "/ids.csv", newline=""))]
+assert any(token[0] in "=+-@" for token in tokens), tokens
+assert read("as_is") == tokens
+assert read("safe") == ["'" * (token[0] in "=+-@") + token for token in tokens], read("safe")
+END
 expect 0 "$RANKSCOPE" tokenize model --text text.txt --no-special --json b.json --quiet
 expect 0 "$RANKSCOPE" tokenize "$golden/gguf_bert.gguf" --text text.txt --json c.json --quiet
 python3 - <<'END' || failures=$((failures + 1))
@@ -50,6 +62,19 @@ sed 's/"BertPreTokenizer"/"MindReader"/' "$golden/bert.json" >odd.json
 expect 2 "$RANKSCOPE" tokenize odd.json --text text.txt
 says err "pre_tokenizer 'MindReader'"
 says err '[tokenizer-unknown-step]'
+# A name of tokenizer.ggml.pre of the same length that is not known, and one for which NFC is open.
+sed 's/gpt-2/gpt-9/' "$golden/gguf_gpt2.gguf" >name.gguf
+expect 2 "$RANKSCOPE" tokenize name.gguf --text text.txt
+says err "tokenizer.ggml.pre: 'gpt-9' is not supported"
+says err '[tokenizer-unknown-step]'
+sed 's/qwen2/kormo/' "$golden/gguf_qwen2.gguf" >open.gguf
+printf 'caf\303\251' >nfc.txt
+printf 'cafe\314\201' >nfd.txt
+expect 0 "$RANKSCOPE" tokenize open.gguf --text nfc.txt --quiet
+expect 2 "$RANKSCOPE" tokenize open.gguf --text nfd.txt
+says err 'not in NFC (byte 3)'
+says err "'kormo'"
+silent out
 head -c 5000 "$golden/gguf_llama.gguf" >cut.gguf
 expect 2 "$RANKSCOPE" tokenize cut.gguf --text text.txt
 silent out

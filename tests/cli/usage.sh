@@ -30,6 +30,7 @@ refused "from 1 to 4096" scan model --threads 0
 refused "no range of layers" scan model --layers 3-1
 refused "no layer in the chosen range" scan model --layers 7
 refused "no list of fractions" scan model --energy 0.9,1.5
+refused "there is no --csv" scan model --csv-safe
 refused "no tolerance" scan model --tol much
 refused "cannot read" scan model --threshold low=3
 refused "works in float64" scan model --precision residual
@@ -67,7 +68,7 @@ says out "rankscope 0."
 expect 0 "$RANKSCOPE" --help
 says out "scan"
 expect 0 "$RANKSCOPE" scan --help
-for option in json csv html table threads seed precision progress color quiet fail-on spectra matrices layers tol energy \
+for option in json csv csv-safe html table threads seed precision progress color quiet fail-on spectra matrices layers tol energy \
     fold-norms with-bias map lenient threshold help version; do
     says out "--$option"
 done

@@ -117,6 +117,53 @@ code=0
 [ "$code" = 2 ] || fail "an absent checkpoint is status $code for the library"
 grep -q '^not-found: ' "$root/out" || fail "the library does not say that a checkpoint is absent"
 
-# Uninstalling removes every file of the manifest: none may lie elsewhere.
-[ "$(wc -l <"$root/installed")" -le "$(find "$prefix" -type f | wc -l)" ] || fail "the manifest names files outside the prefix"
-echo "$(find "$prefix" -type f | wc -l) files installed and checked"
+# Uninstalling: from a copy of the scripts, so that the record of a real install stays.
+tree=$root/tree
+mkdir -p "$tree/scripts" "$tree/build"
+cp "$(dirname "$0")/../../scripts/install_record.sh" "$(dirname "$0")/../../scripts/uninstall.sh" "$tree/scripts/"
+files=$(find "$prefix" -type f -o -type l | wc -l)
+[ "$(grep -c '' "$root/installed")" -le "$files" ] || fail "the manifest names files outside the prefix"
+record() {
+    cp "$root/installed" "$tree/build/install_manifest.txt"
+    [ -z "${1:-}" ] || printf '\n%s' "$1" >>"$tree/build/install_manifest.txt"
+    (cd / && "$tree/scripts/install_record.sh")
+}
+uninstall() { PREFIX=$1 "$tree/scripts/uninstall.sh" 2>"$root/said"; }
+
+# Another prefix than that of the install, and a file elsewhere in the list, spelled so that it seems to lie inside: neither is touched.
+mkdir "$root/elsewhere" "$root/other"
+echo mine >"$root/elsewhere/file"
+record "$prefix/../elsewhere/file"
+uninstall "$root/other" && fail "uninstalling from another prefix succeeds"
+[ "$(find "$prefix" -type f -o -type l | wc -l)" = "$files" ] || fail "uninstalling from another prefix removes files"
+uninstall "$prefix" && fail "a file outside the prefix is not reported"
+grep -q "elsewhere/file: it does not lie below" "$root/said" || fail "a file outside the prefix is not named"
+[ -f "$root/elsewhere/file" ] || fail "uninstalling removes a file outside the prefix"
+[ "$(find "$prefix" -type f -o -type l | wc -l)" = 0 ] || fail "uninstalling leaves $(find "$prefix" -type f -o -type l)"
+
+# A folder that has become a link to outside, a file that somebody else has replaced, and files of others.
+"$cmake" --install "$build" --prefix "$prefix" >/dev/null
+if [ -f "$root/manifest" ]; then cp "$root/manifest" "$manifest"; else rm -f "$manifest"; fi
+record
+mv "$prefix/share/man" "$root/elsewhere/man"
+ln -s "$root/elsewhere/man" "$prefix/share/man"
+echo "another program" >"$prefix/bin/rankscope"
+echo other >"$prefix/bin/other"
+uninstall "$prefix" && fail "files behind a link to outside are not reported"
+[ -f "$root/elsewhere/man/man1/rankscope.1" ] || fail "uninstalling follows a link out of the prefix"
+[ "$(cat "$prefix/bin/rankscope")" = "another program" ] || fail "uninstalling removes what another program installed"
+grep -q "bin/rankscope: it is not what was installed" "$root/said" || fail "the file left is not named"
+left=$(cd "$prefix" && find . -type f -o -type l | sort | tr '\n' ' ')
+[ "$left" = "./bin/other ./bin/rankscope ./share/man " ] || fail "uninstalling leaves $left"
+
+# With DESTDIR, as packagers install.
+DESTDIR=$root/stage "$cmake" --install "$build" --prefix /opt/rs >/dev/null
+cp "$manifest" "$root/installed"
+if [ -f "$root/manifest" ]; then cp "$root/manifest" "$manifest"; else rm -f "$manifest"; fi
+DESTDIR=$root/stage
+export DESTDIR
+record
+uninstall /opt/rs || fail "uninstalling with DESTDIR: $(cat "$root/said")"
+[ "$(find "$root/stage" -type f | wc -l)" = 0 ] || fail "uninstalling with DESTDIR leaves files"
+uninstall /opt/rs && fail "uninstalling twice succeeds"
+echo "$files files installed, checked and uninstalled"

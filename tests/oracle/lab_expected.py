@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Numbers that the laboratory's claims expect and that no page prints: computed here, in Python, from the statements
-alone.  Nothing reads this program's output; each line names the experiment in src/lab/ that holds its numbers.
+alone.  Nothing reads this program's output; each line names the experiment in src/lab/ that holds its numbers
+(those of lambda-attention are lab_lambda_attention.py's).
 Needs mpmath, numpy and scipy (requirements.txt).  Run: python3 tests/oracle/lab_expected.py"""
 import math
 
@@ -18,6 +19,15 @@ def equiangular_ode():
 
     end = solve_ivp(slope, (0, 3), [0.0], rtol=1e-12, atol=1e-14).y[0, -1]
     print("equiangular-ode: cosine at depth 3 = %.9f" % end)
+    # X <- rms(X + h P X) of equiangular rows: I + h P and the Gram matrix have the eigenvectors 1 and its complement
+    for steps in (1000, 10000):
+        g, h = 0.0, 1 / steps
+        for _ in range(3 * steps):
+            other = math.exp(beta * (g - 1))
+            share = 1 / (1 + (n - 1) * other)
+            along, across = (1 + h) ** 2 * (1 + (n - 1) * g), (1 + h * share * (1 - other)) ** 2 * (1 - g)
+            g = (along - across) / (along + (n - 1) * across)
+        print("equiangular-ode: cosine at depth 3 in %d steps a unit = %.12f" % (steps, g))
 
 
 def ensemble(networks, layers, skip, n=32, d=32, heads=4):
@@ -84,38 +94,6 @@ def dobrushin_mask():
               (name, reach(mask), layers, variation(np.linalg.matrix_power(p, layers))))
 
 
-def lambda_attention(draws=16):
-    """Causal attention with post-norm, Y <- rms(lambda Y + P Y W), 64 layers, 64 tokens of width 64: what is left of
-    the residual, relative to the norm, over independent draws of all weights and tokens."""
-    size, rng = 64, np.random.default_rng(99)
-    visible = np.tril(np.ones((size, size), dtype=bool))
-
-    def rms(y):
-        return y / np.sqrt((y * y).mean(1, keepdims=True) + 1e-12)
-
-    def gauss():
-        return rng.standard_normal((size, size)) / math.sqrt(size)
-
-    def value_matrix(kind):
-        if kind == "identity":
-            return np.eye(size)
-        a = gauss()
-        return a @ a.T if kind == "psd" else a
-
-    for kind in ("identity", "psd", "gaussian"):
-        for skip in (-20, -5, -2, -1, -0.5, 0, 0.5, 1, 2, 5, 20):
-            left = []
-            for _ in range(draws):
-                y = rms(rng.standard_normal((size, size)) + 0.5 * rng.standard_normal((1, size)))
-                for _ in range(size):
-                    logits = np.where(visible, (y @ gauss()) @ (y @ gauss()).T / math.sqrt(size), -np.inf)
-                    p = np.exp(logits - logits.max(1, keepdims=True))
-                    y = rms(skip * y + p / p.sum(1, keepdims=True) @ y @ value_matrix(kind))
-                left.append(np.linalg.norm(y - y.mean(0)) / np.linalg.norm(y))
-            print("lambda-attention: W %-8s lambda %5.1f: mean %.5f, standard deviation %.5f" %
-                  (kind, skip, np.mean(left), np.std(left, ddof=1)), flush=True)
-
-
 def dong_layernorm(draws=20000):
     """Six tokens of width 8 that differ by 1e-3: what the best affine map of each column leaves unexplained of
     LayerNorm's output, and how far the local law is from it."""
@@ -176,9 +154,18 @@ def dong_doubly_exponential():
         if layer in (1, 2, 4, 8, 16, 33, 34):
             print("dong-doubly-exponential: layer %2d, log10 max|R| = %s" % (layer, mp.nstr(mp.log10(largest), 20)))
         tag = 100 + 10 * layer
+        size, apart = composite(mp.matrix(r)), diameter(mp.matrix(r))
+        if layer == 3:
+            print("dong-doubly-exponential: log10 of state 3 over the published bound %s, over the diameter theorem %s" %
+                  (mp.nstr(mp.log10(size / published / (2 * (1 - mp.mpf(1) / n))), 14), mp.nstr(mp.log10(apart / certified), 14)))
         wq, wk = (rows(generated(tag + i, d * d, 2), d) for i in (0, 1))
         wv = rows(generated(tag + 2, d * d, 1), d)
         bq, bv = (rows(generated(tag + i, d, 0.5), d)[0] for i in (3, 4))
+        if layer == 2:
+            qk, both = mp.matrix(wq) * mp.matrix(wk).T / mp.sqrt(d), mp.matrix(wv)
+            published = 4 * column_norm(qk) * composite(both) * size ** 3
+            spectral = [max(mp.svd_r(m, compute_uv=False)) for m in (qk, both)]
+            certified = spectral[1] * mp.tanh(spectral[0] * apart ** 2 / 4) * apart
         query = [a + b for a, b in zip(times([x], wq)[0], bq)]
         shared = [mp.fdot(row, query) / mp.sqrt(d) for row in times(r, wk)]
         weights = [mp.exp(v) for v in shared]
@@ -197,10 +184,101 @@ def dong_doubly_exponential():
         r = [[v - m for v, m in zip(row, centre)] for row in after]
 
 
+def column_norm(a):
+    return max(mp.fsum(abs(a[i, j]) for i in range(a.rows)) for j in range(a.cols))
+
+
+def row_norm(a):
+    return column_norm(a.T)
+
+
+def composite(a):
+    return mp.sqrt(column_norm(a) * row_norm(a))
+
+
+def diameter(a):
+    return max(mp.norm(a[i, :] - a[k, :]) for i in range(a.rows) for k in range(i))
+
+
+def growth(rho):
+    return mp.expm1(rho) / rho + mp.expm1(2 * rho) / (2 * rho)
+
+
+def hashed_layer(heads, n=4, d=3):
+    """Ratios of one layer, all of whose numbers are a hash, to the bounds of dong2021.md 2.3, 2.4 and 2.8."""
+    def numbers(tag, rows, cols, scale=1):
+        return mp.matrix(rows, cols) + mp.matrix([generated(tag, rows * cols, scale)[i * cols:(i + 1) * cols] for i in range(rows)])
+
+    r, mean, root = numbers(1, n, d, 0.8), numbers(2, 1, d), mp.sqrt(d)
+    tokens = r + mp.ones(n, 1) * mean
+    after, tracked, across = mp.zeros(n, d), mp.zeros(n, d), 0
+    columns = rows = 0
+    for h in range(heads):
+        qk, w, g = numbers(10 + h, d, d), numbers(20 + h, d, d), numbers(30 + h, d, 1)
+        e, shared = r * qk * r.T / root, r * g / root
+        base = [mp.exp(v) for v in shared]
+        base = mp.matrix([[v / mp.fsum(base) for v in base]])
+        p = mp.zeros(n, n)
+        for i in range(n):
+            row = [mp.exp(shared[j] + e[i, j]) for j in range(n)]
+            for j in range(n):
+                p[i, j] = row[j] / mp.fsum(row)
+        after += p * tokens * w
+        tracked += (p - mp.ones(n, 1) * base) * r * w
+        ranges = [max(e[i, :]) - min(e[i, :]) for i in range(n)]
+        columns += growth(max(ranges)) * column_norm(qk) / root * column_norm(w)
+        rows += column_norm(qk) / root * row_norm(w)
+        spectral = [max(mp.svd_r(m, compute_uv=False)) for m in (qk, w)]
+        across += spectral[1] * mp.tanh(spectral[0] * diameter(r) ** 2 / (4 * root)) * diameter(r)
+    cubic = column_norm(qk) * composite(w) * composite(r) ** 3 / root
+    q = column_norm(r) * row_norm(r)
+    values = r * w
+    signed = max((p * r)[i, k] - (1 + 2 * ranges[i]) * (base * r)[k] for i in range(n) for k in range(d)) / max(abs(v) for v in r)
+    absolute = max(abs(((p - mp.ones(n, 1) * base) * values)[i, k]) / (2 * ranges[i] * mp.fsum(base[j] * abs(values[j, k]) for j in range(n)))
+                   for i in range(n) for k in range(d))
+    return {"SIGNED": signed, "ABSOLUTE": absolute,
+            "GAMMA": composite(tracked) / (2 * mp.sqrt(mp.fsum(ranges) * max(ranges)) * composite(w) * composite(r)),
+            "PAPER": composite(tracked) / (4 * cubic),
+            "REPAIRED": composite(tracked) / (mp.sqrt(growth(max(ranges))) * cubic),
+            "HEADS": column_norm(tracked) * row_norm(tracked) / (columns * rows * q ** 3),
+            "DIAMETER": diameter(after) / across}, max(ranges)
+
+
+def no_range(n):
+    """R = I, half of the n rows lift a token of their own by ln 6(n - 1), p_1 = 1/2 (2.3)."""
+    lift, first, other = mp.log(6 * (n - 1)), mp.mpf(1) / 2, mp.mpf(1) / 2 / (n - 1)
+    z = 1 + mp.expm1(lift) * other
+    own = other * mp.exp(lift) / z
+    first_moves, other_moves = first - first / z, other - other / z
+    column = mp.mpf(n) / 2 * first_moves
+    return mp.sqrt(column * (first_moves + (n - 2) * other_moves + own - other) / 2) / (4 * lift)
+
+
+def two_heads(m, eps=mp.mpf(1) / 1000):
+    """Tokens +-eps, W_QK = 1, W_1 = 1_m/sqrt(m), W_2 = e_1 (2.4)."""
+    moved = eps * mp.tanh(eps * eps)
+    rows, columns = moved * (1 + mp.sqrt(m)), 2 * moved * (1 + 1 / mp.sqrt(m))
+    return mp.sqrt(rows * columns) / (8 * (mp.sqrt(2) * eps) ** 3)
+
+
+def dong_bounds():
+    mp.mp.dps = 40
+    for heads in (1, 2):
+        ratios, largest = hashed_layer(heads)
+        for name in ("SIGNED", "ABSOLUTE", "GAMMA", "PAPER", "REPAIRED") if heads == 1 else ("HEADS", "DIAMETER"):
+            print("dong-bounds: layer from a hash, %d heads, largest change %s: %s %s" % (heads, mp.nstr(largest, 4), name, mp.nstr(ratios[name], 13)))
+    print("dong-bounds: sqrt(K(1.256)) %s, range at which sqrt(K) is 4 %s" %
+          (mp.nstr(mp.sqrt(growth(mp.mpf("1.256"))), 13), mp.nstr(mp.findroot(lambda x: growth(x) - 16, 2), 13)))
+    for n in (256, 4096, 16384):
+        print("dong-bounds: %d tokens, range not limited %s" % (n, mp.nstr(no_range(n), 13)))
+    for m in (256, 10 ** 4, 10 ** 6, 10 ** 8):
+        print("dong-bounds: two heads, %d features %s" % (m, mp.nstr(two_heads(m), 13)))
+
+
 if __name__ == "__main__":
     equiangular_ode()
     dobrushin_mask()
     dong_layernorm()
     dong_doubly_exponential()
-    lambda_attention()
+    dong_bounds()
     ensembles()

@@ -49,7 +49,7 @@ norms = []  # (input, output, module) of every norm that ran, first token
 def watch_norms(model):
     norms.clear()
     for m in model.modules():
-        if type(m).__name__.endswith("Norm"):
+        if type(m).__name__.endswith(("Norm", "LayerNorm1P")):
             m.register_forward_hook(lambda m, a, out: norms.append((arr(a[0]).reshape(-1, a[0].shape[-1])[0],
                                                                     arr(out).reshape(-1, out.shape[-1])[0], m)))
 

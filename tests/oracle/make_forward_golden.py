@@ -217,6 +217,29 @@ def case(name, cls, config, lengths=(7, 1, 4), seed=1, edit=None, **more):
     return model
 
 
+def mistral3(name, config, section):
+    """Images and text, saved as the whole that it is; its text model says of tying what `section` says (None: nothing)."""
+    folder = fresh(name)
+    torch.manual_seed(0)
+    text = T.MistralForCausalLM(config)
+    randomise(text, 1)
+    eye = dict(hidden_size=4, intermediate_size=4, num_hidden_layers=1, num_attention_heads=1, image_size=4, patch_size=2)
+    whole = T.Mistral3ForConditionalGeneration(T.Mistral3Config(text_config={**config.to_dict(), "tie_word_embeddings": bool(section)},
+                                                                vision_config=eye, tie_word_embeddings=True)).eval()
+    whole.model.language_model.load_state_dict(text.model.state_dict())
+    ids = torch.tensor([[3, 5, 1, 7]])
+    with torch.no_grad():
+        assert torch.allclose(whole(input_ids=ids).logits, text.eval()(input_ids=ids).logits, atol=1e-6)
+    whole.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    path = folder / "config.json"
+    written = json.loads(path.read_text())
+    if section is None:
+        del written["text_config"]["tie_word_embeddings"]
+    path.write_text(json.dumps(written, indent=1))
+    golden(folder, T.MistralForCausalLM, config, text.state_dict(), [7, 1, 4])
+
+
 # ---- GGUF: names, order and metadata as the converter writes them ----
 
 def permute(w, heads):
@@ -447,6 +470,8 @@ def decoders():
          T.MinistralConfig(**decoder(sliding_window=2, layer_types=["full_attention", "sliding_attention"])))
     case("mistral", T.MistralForCausalLM, T.MistralConfig(**decoder(sliding_window=4)), (13, 2))
     case("mistral_full", T.MistralModel, T.MistralConfig(**decoder(sliding_window=None, num_key_value_heads=1)), (6,))
+    mistral3("mistral3", T.MistralConfig(**decoder(sliding_window=None, tie_word_embeddings=True)), False)
+    mistral3("mistral3_silent", T.MistralConfig(**decoder(sliding_window=None, tie_word_embeddings=True)), None)
     case("qwen2", T.Qwen2ForCausalLM, T.Qwen2Config(**{k: v for k, v in decoder(hidden_size=16).items() if k != "head_dim"}))
     case("qwen2_window", T.Qwen2ForCausalLM,
          T.Qwen2Config(**decoder(use_sliding_window=True, sliding_window=3, max_window_layers=1, tie_word_embeddings=True)))

@@ -5,6 +5,9 @@
   NAME.ids.json        {"ids": [[...]] with special tokens, "decoded": [...] for the first texts}
   NAME.gguf            a GGUF file with such a tokenizer and nothing else; ids by the `tokenizers`
                        package, or by SentencePiece itself where merges go by score (NAME.ids.json)
+  pre_names.gguf       a GGUF file whose merges cross what the pipelines of tokenizer.ggml.pre cut
+  pre_names.json       {"texts": more texts, "cases": [{"names", "ids"}]: a hash of the ids of each text by
+                       the pipeline of these names, or "refused"; "refused": names not known}
   real_text.txt, real_ids.json   one text for the real models of tests/cli/tokenize.sh
 
 Re-run with the versions of requirements.txt:
@@ -18,6 +21,7 @@ import struct
 import sys
 
 import gguf
+import gguf_words
 import sentencepiece
 import tokenizer_pipelines as pipelines
 from tokenizers import Tokenizer, decoders as D, models as M, normalizers as N, pre_tokenizers as P, processors as Q
@@ -162,6 +166,32 @@ def gguf_cases(texts):
     dump(OUT / "gguf_t5.ids.json", expected(pieces["gguf_t5"].as_unigram(), texts))
 
 
+# ---- names of tokenizer.ggml.pre ----
+
+def hash_of(ids):
+    """FNV-1a of the ids as little-endian int32: a whole list would be long, and there are many."""
+    state = 0x811C9DC5
+    for byte in struct.pack(f"<{len(ids)}i", *ids):
+        state = (state ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return f"{state:08x}"
+
+
+def words_cases(texts):
+    path, groups = OUT / "pre_names.gguf", {}
+    if not path.exists():
+        gguf_words.write(path, gguf_words.trained(size=2000), "gpt-2")
+    base = gguf_words.read(path)
+    for name, row in gguf_words.NAMES.items():
+        groups.setdefault(row, []).append(name)
+    cases, texts = [], texts + gguf_words.CUTS
+    for names in groups.values():
+        reference = gguf_words.reference(base, names[0])
+        ids = ["refused" if gguf_words.is_open(names[0], t) else hash_of(reference.encode(t).ids) for t in texts]
+        cases.append({"names": names, "ids": " ".join(ids)})
+    dump(OUT / "pre_names.json", {"texts": [t.encode().hex() for t in gguf_words.CUTS], "cases": cases,
+                                  "refused": gguf_words.REFUSED})
+
+
 # ---- real models ----
 
 def message(*fields):
@@ -215,6 +245,7 @@ def main():
     for make in pipelines.PIPELINES:
         dump(OUT / f"{make.__name__}.ids.json", expected(stored(make), texts))
     gguf_cases(texts)
+    words_cases(texts)
     if len(sys.argv) > 2:
         real(*sys.argv[1:3])
 

@@ -24,7 +24,12 @@ static rs_status build(built *b, const char *text, const char *law, rs_error *er
 {
     *b = (built){NULL, NULL};
     json_error_t why;
+    int64_t failures = rs_memory_failures();
     json_t *json = json_loads(text, JSON_DECODE_ANY, &why);
+    if (rs_memory_check(failures, "test", err) != RS_OK) {
+        json_decref(json);
+        return RS_E_NO_MEMORY;
+    }
     if (!json) fail_msg("%s: %s", text, why.text);
     rs_status status = rs_init_open(&b->init, law, 1, err);
     if (status == RS_OK)
@@ -92,7 +97,7 @@ static void every_default(void **state)
     assert_null(n->head.decoder.weight);
     assert_int_equal(n->max_positions, 0);
     assert_int_equal(n->final_norm.kind, RS_NORM_LAYERNORM);
-    assert_int_equal(n->parameters, 12 * (4 * 64 * 64 + 2 * 64 * 256));
+    assert_int_equal(n->stored.parameters, 12 * (4 * 64 * 64 + 2 * 64 * 256));
     for (int32_t l = 0; l < 12; l++) {
         const rs_layer *layer = &n->layers[l];
         assert_int_equal(layer->n_branches, 2);
@@ -163,7 +168,7 @@ static void sizes_and_grouped_heads(void **state)
     assert_dense(&b.network->head.decoder, 50, 30);
     assert_true(b.network->head.next_token);
     uint64_t layer = 30 * (42 + 14 + 14 + 42) + 3 * 30 * 11;
-    assert_int_equal(b.network->parameters, 2 * layer + 2 * 50 * 30 + 9 * 30);
+    assert_int_equal(b.network->stored.parameters, 2 * layer + 2 * 50 * 30 + 9 * 30);
     unbuild(&b);
 }
 

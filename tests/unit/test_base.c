@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void error_text_is_safe_to_print(void **state)
@@ -54,6 +55,20 @@ static void allocation_checks_overflow_and_fails_on_request(void **state)
     void *first = rs_malloc(1, 1);
     assert_non_null(first);
     assert_null(rs_malloc(1, 1));
+    rs_memory_fail_at(0);
+    int64_t failures = rs_memory_failures(), blocks = rs_memory_blocks();
+    assert_int_equal(rs_memory_check(failures, "x", NULL), RS_OK);
+    rs_memory_fail_once(2);
+    void *second = rs_malloc(1, 1), *third = rs_malloc(1, 1), *fourth = rs_malloc(1, 1);
+    assert_null(third);
+    assert_non_null(second = rs_realloc(second, 100, 1));
+    assert_int_equal(rs_memory_blocks(), blocks + 2);
+    rs_free(second);
+    rs_free(fourth);
+    rs_free(NULL);
+    assert_int_equal(rs_memory_blocks(), blocks);
+    assert_int_equal(rs_memory_failures(), failures + 1);
+    assert_int_equal(rs_memory_check(failures, "x", NULL), RS_E_NO_MEMORY);
     rs_memory_fail_at(0);
     rs_free(first);
     rs_arena *arena = rs_arena_new();
@@ -134,6 +149,119 @@ static void a_file_cut_while_mapped_is_an_error(void **state)
     assert_int_equal(rs_mapping_open(&mapping, "/dev/null", &err), RS_E_UNREADABLE);
 }
 
+/* A temporary file of so many bytes that was last written long ago. */
+static int old_file(char *path, off_t size)
+{
+    const struct timespec long_ago[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, size), 0);
+    assert_int_equal(futimens(fd, long_ago), 0);
+    return fd;
+}
+
+static void a_file_changed_while_mapped_is_an_error(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/rs_test_XXXXXX", other[] = "/tmp/rs_other_XXXXXX";
+    rs_mapping *mapping;
+    rs_error err;
+    bool touched;
+    int fd = old_file(path, 100);
+    assert_int_equal(rs_mapping_open(&mapping, path, &err), RS_OK);
+    assert_int_equal(rs_mapping_verify(mapping, &touched, &err), RS_OK);
+    assert_false(touched);
+    struct stat before, after;
+    assert_int_equal(fstat(fd, &before), 0);
+    do { /* the file system's time moves in steps */
+        assert_int_equal(fchmod(fd, 0640), 0);
+        assert_int_equal(fstat(fd, &after), 0);
+    } while (after.st_ctim.tv_sec == before.st_ctim.tv_sec &&
+             after.st_ctim.tv_nsec == before.st_ctim.tv_nsec);
+    assert_int_equal(rs_mapping_verify(mapping, &touched, &err), RS_OK);
+    assert_true(touched);
+    assert_int_equal(ftruncate(fd, 99), 0); /* inside its only page: no SIGBUS */
+    assert_int_equal(rs_mapping_verify(mapping, NULL, &err), RS_E_CHANGED_WHILE_READ);
+    assert_int_equal(rs_status_exit_code(err.status), 1);
+    assert_non_null(strstr(err.what, "99"));
+    rs_mapping_close(mapping);
+    close(fd);
+    unlink(path);
+    strcpy(path + strlen(path) - 6, "XXXXXX");
+    fd = old_file(path, 100);
+    assert_int_equal(rs_mapping_open(&mapping, path, &err), RS_OK);
+    assert_int_equal(pwrite(fd, "x", 1, 50), 1);
+    assert_int_equal(rs_mapping_verify(mapping, NULL, &err), RS_E_CHANGED_WHILE_READ);
+    rs_mapping_close(mapping);
+    assert_int_equal(rs_mapping_open(&mapping, path, &err), RS_OK);
+    close(fd);
+    close(old_file(other, 100));
+    assert_int_equal(rename(other, path), 0);
+    assert_int_equal(rs_mapping_verify(mapping, NULL, &err), RS_E_CHANGED_WHILE_READ);
+    unlink(path);
+    assert_int_equal(rs_mapping_verify(mapping, NULL, &err), RS_E_CHANGED_WHILE_READ);
+    rs_mapping_close(mapping);
+}
+
+static void no_mapping_is_left_unguarded(void **state)
+{
+    (void)state;
+    enum { ROOM = 4096 };
+    static rs_mapping *mappings[ROOM + 1];
+    char path[] = "/tmp/rs_test_XXXXXX";
+    rs_error err;
+    close(old_file(path, 10));
+    for (int i = 0; i < ROOM; i++)
+        assert_int_equal(rs_mapping_open(&mappings[i], path, &err), RS_OK);
+    assert_int_equal(rs_mapping_open(&mappings[ROOM], path, &err), RS_E_UNSUPPORTED);
+    assert_null(mappings[ROOM]);
+    rs_mapping_close(mappings[0]);
+    assert_int_equal(rs_mapping_open(&mappings[0], path, &err), RS_OK);
+    for (int i = 0; i < ROOM; i++)
+        rs_mapping_close(mappings[i]);
+    unlink(path);
+}
+
+static void bytes_without_a_size_are_refused(void **state)
+{
+    (void)state;
+    rs_mapping *mapping;
+    rs_error err;
+    char path[] = "/tmp/rs_test_XXXXXX";
+    close(old_file(path, 0));
+    assert_int_equal(rs_mapping_open(&mapping, path, &err), RS_OK);
+    assert_int_equal(mapping->size, 0);
+    rs_mapping_close(mapping);
+    unlink(path);
+    if (access("/proc/self/status", R_OK) != 0) skip();
+    assert_int_equal(rs_mapping_open(&mapping, "/proc/self/status", &err), RS_E_UNREADABLE);
+    assert_non_null(strstr(err.what, "size is 0"));
+}
+
+static void errors_are_safe_to_print(void **state)
+{
+    (void)state;
+    rs_error err;
+    /* ESC, CSI of the second range, soft hyphen, right-to-left override, isolate, zero width, line
+     * separator, annotation, tag, a lone byte of CSI; beside letters, accents and emoji */
+    static const char hostile[] = "a\x1b"
+                                  "b\xC2\x9B"
+                                  "c\xC2\xAD"
+                                  "d\xE2\x80\xAE"
+                                  "e\xE2\x81\xA6"
+                                  "f\xE2\x80\x8B"
+                                  "g\xE2\x80\xA8"
+                                  "h\xEF\xBF\xBA"
+                                  "i\xF3\xA0\x81\x81"
+                                  "j\x9B"
+                                  "k\xC3\xA9\xF0\x9F\x98\x80";
+    static const char safe[] = "a?b?c?d?e?f?g?h?i?j?k\xC3\xA9\xF0\x9F\x98\x80";
+    rs_fail(&err, RS_E_READ, hostile, hostile, "%s", hostile);
+    assert_string_equal(err.where, safe);
+    assert_string_equal(err.what, safe);
+    assert_string_equal(err.hint, safe);
+}
+
 /* Philox4x32-10 with counter 0 and key 0 is 6627e8d5 e169c58d bc57ac4c 9b00dbd8 (Salmon et al.
  * 2011, known answers). */
 static void random_numbers(void **state)
@@ -180,6 +308,10 @@ int main(void)
         cmocka_unit_test(buffer_and_map),
         cmocka_unit_test(utf8),
         cmocka_unit_test(a_file_cut_while_mapped_is_an_error),
+        cmocka_unit_test(a_file_changed_while_mapped_is_an_error),
+        cmocka_unit_test(no_mapping_is_left_unguarded),
+        cmocka_unit_test(bytes_without_a_size_are_refused),
+        cmocka_unit_test(errors_are_safe_to_print),
         cmocka_unit_test(random_numbers),
         cmocka_unit_test(notes),
     };

@@ -378,6 +378,31 @@ static void metadata_of_a_later_file_are_not_the_config(void **state)
     rs_checkpoint_close(c);
 }
 
+/* Golden: gguf-py 0.19, LlamaFileType; 1024 is its flag GUESSED. */
+static void names_the_mixture_of_types(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t code;
+        const char *name;
+    } cases[] = {{0, "F32"},   {1, "F16"},     {2, "Q4_0"},        {7, "Q8_0"},  {15, "Q4_K_M"},
+                 {18, "Q6_K"}, {25, "IQ4_NL"}, {1024 + 7, "Q8_0"}, {32, "BF16"}, {38, "MXFP4_MOE"},
+                 {5, NULL},    {41, NULL},     {1024 + 41, NULL},  {-1, NULL},   {INT64_MIN, NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rs_checkpoint checkpoint = {.format = RS_FORMAT_GGUF, .config = json_object()};
+        json_object_set_new(checkpoint.config, "general.file_type", json_integer(cases[i].code));
+        const char *name = rs_gguf_file_type(&checkpoint);
+        if (cases[i].name)
+            assert_string_equal(name, cases[i].name);
+        else
+            assert_null(name);
+        checkpoint.format = RS_FORMAT_SAFETENSORS;
+        assert_null(rs_gguf_file_type(&checkpoint));
+        json_decref(checkpoint.config);
+    }
+    assert_null(rs_gguf_file_type(&(rs_checkpoint){.format = RS_FORMAT_GGUF}));
+}
+
 static void *counted(size_t size)
 {
     return rs_malloc(1, size);
@@ -444,6 +469,7 @@ int main(void)
         cmocka_unit_test(accepts_unaligned_data),
         cmocka_unit_test(accepts_a_name_of_63_bytes),
         cmocka_unit_test(notes_bytes_behind_the_last_tensor),
+        cmocka_unit_test(names_the_mixture_of_types),
         cmocka_unit_test(lists_types_that_are_not_decoded),
         cmocka_unit_test(lists_unknown_types_with_the_bytes_up_to_the_next_tensor),
         cmocka_unit_test(keeps_long_arrays_as_placeholders),

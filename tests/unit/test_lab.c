@@ -19,20 +19,21 @@ static void verdicts(void **state)
         rs_lab_claim claim;
         const char *verdict;
     } rows[] = {
-        {{"", 1.0, 1.1, 1.05, 0.1, false}, "pass"},
-        {{"", 1.0, 1.1, 1.2, 0.1, false}, "differs_from_paper"},
-        {{"", 1.0, 1.1, 1.21, 0.1, false}, "fail"},
-        {{"", 1.0, 1.1, 0.95, 0.1, false}, "fail"}, /* near the paper, not where it should be */
-        {{"", 1.0, NAN, 1.05, 0.1, false}, "pass"},
-        {{"", 1.0, NAN, 1.2, 0.1, false}, "differs_from_paper"},
-        {{"", NAN, 1.0, 1.05, 0.1, false}, "pass"},
-        {{"", NAN, 1.0, 1.2, 0.1, false}, "fail"},
-        {{"", 1.0, 1.0, NAN, 0.1, false}, "fail"},
-        {{"", 1.0, 1.0, INFINITY, 0.1, false}, "fail"},
-        {{"", 1.0, 1.0, 1.0, NAN, false}, "fail"}, /* no tolerance to pass by */
-        {{"", 5.0, NAN, 0.1, 0.1, true}, "pass"},
-        {{"", 5.0, NAN, 0.2, 0.1, true}, "fail"},
-        {{"", 5.0, NAN, NAN, 0.1, true}, "fail"},
+        {{"", 1.0, 1.1, 1.05, 0.1, false, false}, "pass"},
+        {{"", 1.0, 1.1, 1.2, 0.1, false, false}, "differs_from_paper"},
+        {{"", 1.0, 1.1, 1.21, 0.1, false, false}, "fail"},
+        {{"", 1.0, 1.1, 0.95, 0.1, false, false},
+         "fail"}, /* near the paper, not where it should be */
+        {{"", 1.0, NAN, 1.05, 0.1, false, false}, "pass"},
+        {{"", 1.0, NAN, 1.2, 0.1, false, false}, "differs_from_paper"},
+        {{"", NAN, 1.0, 1.05, 0.1, false, false}, "pass"},
+        {{"", NAN, 1.0, 1.2, 0.1, false, false}, "fail"},
+        {{"", 1.0, 1.0, NAN, 0.1, false, false}, "fail"},
+        {{"", 1.0, 1.0, INFINITY, 0.1, false, false}, "fail"},
+        {{"", 1.0, 1.0, 1.0, NAN, false, false}, "fail"}, /* no tolerance to pass by */
+        {{"", 5.0, NAN, 0.1, 0.1, true, false}, "pass"},
+        {{"", 5.0, NAN, 0.2, 0.1, true, false}, "fail"},
+        {{"", 5.0, NAN, NAN, 0.1, true, false}, "fail"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_string_equal(rs_lab_verdict(&rows[i].claim), rows[i].verdict);
@@ -81,6 +82,64 @@ static void an_interrupted_experiment_stops(void **state)
     rs_result_free(result);
 }
 
+/* What stands of a statement follows from the claims after it; a formula's number is not measured.
+ */
+static void statements_follow_from_claims(void **state)
+{
+    (void)state;
+    enum { CLAIM_MEASURED = 4, CLAIM_COMPUTED, STATUS = 1, CLAIMS, SHOWN_BY };
+    static const rs_column columns[8] = {
+        {"experiment", RS_COLUMN_TEXT, NULL, NULL, NULL, NULL},
+        {"claim", RS_COLUMN_TEXT, NULL, NULL, NULL, NULL},
+        {"published", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
+        {"expected", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
+        {"measured", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
+        {"computed", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
+        {"tolerance", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
+        {"verdict", RS_COLUMN_TEXT, NULL, NULL, NULL, NULL},
+    };
+    static const rs_lab_claim pass = {"pass", NAN, 1, 1, 0.1, false, false};
+    static const rs_lab_claim computed = {"computed", NAN, 1, 1, 0.1, false, true};
+    static const rs_lab_claim differs = {"differs", 1, 2, 2, 0.1, false, false};
+    static const rs_lab_claim fails = {"fails", NAN, 1, 2, 0.1, false, false};
+    static const struct {
+        const rs_lab_claim *claims[3];
+        int64_t n;
+        const char *status;
+    } rows[] = {
+        {{&pass, &computed}, 2, "correct"},
+        {{&pass, &differs, &pass}, 3, "false"},
+        {{&differs, &fails, &pass}, 3, "open"},
+        {{NULL}, 0, "open"},
+    };
+    rs_error err;
+    rs_result *result = rs_result_new("lab");
+    rs_lab_report report = {.result = result, .experiment = "walk"};
+    assert_int_equal(
+        rs_result_add_table(result, "claims", "", "", columns, 8, &report.claims, &err), RS_OK);
+    assert_int_equal(rs_lab_add_claim(&report, &fails, &err), RS_OK); /* of no statement */
+    assert_null(rs_result_table(result, "dong_verdicts"));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(rs_lab_statement(&report, "statement", &err), RS_OK);
+        for (int64_t k = 0; k < rows[i].n; k++)
+            assert_int_equal(rs_lab_add_claim(&report, rows[i].claims[k], &err), RS_OK);
+    }
+    assert_int_equal(rs_lab_statement(&report, NULL, &err), RS_OK);
+    assert_int_equal(rs_lab_add_claim(&report, &fails, &err), RS_OK);
+    const rs_table *verdicts = rs_result_table(result, "dong_verdicts");
+    assert_int_equal(rs_table_rows(verdicts), sizeof rows / sizeof *rows);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_string_equal(rs_table_text(verdicts, i, STATUS), rows[i].status);
+        assert_int_equal(rs_table_int(verdicts, i, CLAIMS), rows[i].n);
+        assert_string_equal(rs_table_text(verdicts, i, SHOWN_BY), "walk");
+    }
+    assert_true(rs_table_real(report.claims, 1, CLAIM_MEASURED) == 1);
+    assert_true(isnan(rs_table_real(report.claims, 1, CLAIM_COMPUTED)));
+    assert_true(isnan(rs_table_real(report.claims, 2, CLAIM_MEASURED)));
+    assert_true(rs_table_real(report.claims, 2, CLAIM_COMPUTED) == 1);
+    rs_result_free(result);
+}
+
 static rs_status list_and_claim(rs_error *err)
 {
     static const rs_column columns[] = {
@@ -89,19 +148,20 @@ static rs_status list_and_claim(rs_error *err)
         {"published", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
         {"expected", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
         {"measured", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
+        {"computed", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
         {"tolerance", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
         {"verdict", RS_COLUMN_TEXT, NULL, NULL, NULL, NULL},
     };
     rs_result *result = rs_result_new("lab");
     if (!result) return RS_E_NO_MEMORY;
-    rs_lab_report report = {result, NULL, "walk"};
-    const rs_lab_claim claim = {"text", 1, 1, 2, 0.5, false};
+    rs_lab_report report = {.result = result, .experiment = "walk"};
+    const rs_lab_claim claim = {"text", 1, 1, 2, 0.5, false, false};
     rs_status status = rs_lab_list(result, err);
     if (status == RS_OK)
-        status = rs_result_add_table(result, "claims", "", "", columns, 7, &report.claims, err);
+        status = rs_result_add_table(result, "claims", "", "", columns, 8, &report.claims, err);
     if (status == RS_OK) status = rs_lab_add_claim(&report, &claim, err);
     if (status == RS_OK) {
-        assert_string_equal(rs_table_text(report.claims, 0, 6), "fail");
+        assert_string_equal(rs_table_text(report.claims, 0, 7), "fail");
         assert_int_equal(rs_result_count_findings(result, 2), 1);
     }
     rs_result_free(result);
@@ -130,6 +190,7 @@ int main(void)
         cmocka_unit_test(every_experiment_is_described),
         cmocka_unit_test(unknown_experiments_are_refused),
         cmocka_unit_test(an_interrupted_experiment_stops),
+        cmocka_unit_test(statements_follow_from_claims),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -203,7 +203,7 @@ static void a_share_that_is_not_read_rotates_nothing_less(void **state)
                  {"{\"model_type\":\"nobodys\",\"hidden_size\":16,\"num_hidden_layers\":2,"
                   "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"rope_theta\":10000,"
                   "\"partial_rotary_factor\":0.5}",
-                  2}};
+                  0}}; /* whether an unknown module turns anything is not known */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         rs_model *model;
         rs_checkpoint *checkpoint;
@@ -219,6 +219,15 @@ static void a_share_that_is_not_read_rotates_nothing_less(void **state)
     }
 }
 
+static const char *const another_tower_and_an_odd_layer[] = {
+    "layers.%.self_attn.q_proj.weight F32 16 16",
+    "layers.%.self_attn.k_proj.weight F32 8 16",
+    "layers.2.self_attn.q_proj.weight F32 24 16",
+    "layers.2.self_attn.k_proj.weight F32 8 16",
+    "eyes.layers.%.self_attn.q_proj.weight F32 4 4",
+    "eyes.layers.%.self_attn.k_proj.weight F32 4 4",
+    NULL};
+
 static void memory_may_end_anywhere(void **state)
 {
     (void)state;
@@ -230,7 +239,10 @@ static void memory_may_end_anywhere(void **state)
                  {FIXTURE_MAMBA2 "}", fixture_mamba2},
                  {"{\"model_type\":\"new\",\"hidden_size\":16,\"num_hidden_layers\":2,"
                   "\"num_attention_heads\":4,\"num_key_value_heads\":2}",
-                  fixture_llama}};
+                  fixture_llama},
+                 {"{\"model_type\":\"new\",\"hidden_size\":16,\"num_hidden_layers\":3,"
+                  "\"num_attention_heads\":4,\"num_key_value_heads\":2}",
+                  another_tower_and_an_odd_layer}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         rs_checkpoint *checkpoint =
             fixture_make(RS_FORMAT_SAFETENSORS, cases[i].config, cases[i].lines, 2);

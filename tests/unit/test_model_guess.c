@@ -93,6 +93,24 @@ static const char *const bart[] = {"model.encoder.layers.%.self_attn.q_proj.weig
                                    "model.decoder.layers.%.encoder_attn.q_proj.weight F32 16 16",
                                    "model.decoder.layers.%.encoder_attn.k_proj.weight F32 16 16",
                                    NULL};
+static const char *const two_stacks[] = {"layers.%.self_attn.q_proj.weight F32 16 16",
+                                         "layers.%.self_attn.k_proj.weight F32 8 16",
+                                         "layers.%.self_attn.v_proj.weight F32 8 16",
+                                         "layers.%.self_attn.o_proj.weight F32 16 16",
+                                         "layers.%.self_attn.q_norm.weight F32 16",
+                                         "layers.%.self_attn.k_norm.weight F32 8",
+                                         "eyes.layers.%.self_attn.q_proj.weight F32 4 4",
+                                         "eyes.layers.%.self_attn.k_proj.weight F32 4 4",
+                                         NULL};
+static const char *const one_odd[] = {"model.layers.%.self_attn.q_proj.weight F32 16 16",
+                                      "model.layers.%.self_attn.k_proj.weight F32 8 16",
+                                      "model.layers.%.self_attn.v_proj.weight F32 8 16",
+                                      "model.layers.%.self_attn.o_proj.weight F32 16 16",
+                                      "model.layers.2.self_attn.q_proj.weight F32 24 16",
+                                      "model.layers.2.self_attn.k_proj.weight F32 8 16",
+                                      "model.layers.2.self_attn.v_proj.weight F32 8 16",
+                                      "model.layers.2.self_attn.o_proj.weight F32 16 24",
+                                      NULL};
 static const char *const plain_gguf[] = {
     "blk.%.attn_q.weight F32 16 16", "blk.%.attn_k.weight F32 8 16", "blk.%.attn_v.weight F32 8 16",
     "blk.%.attn_output.weight F32 16 16", NULL};
@@ -104,6 +122,27 @@ static const char *const alien[] = {"zork.%.a F32 2 2", "zork.%.b F32 2 2", "zor
                                     "zork.%.j F32 2 2", "zork.%.k F32 2 2", NULL};
 static const char *const lora[] = {"base.layers.%.x.lora_A.weight F32 2 2", NULL};
 
+/* Which units turn, what a norm multiplies by, whether queries and keys are normalised, how scores
+ * are scaled: no name tells, and nothing may be computed from it. */
+static void nothing_else_is_known(const trial *t)
+{
+    for (size_t i = 0; i < t->model->n_products; i++) {
+        const rs_product *p = &t->model->products[i];
+        assert_int_equal(p->rope, RS_ROPE_NONE);
+        assert_int_equal(p->a.norm, RS_NORM_NONE);
+        assert_int_equal(p->b.norm, RS_NORM_NONE);
+        assert_null(p->a.inner_gain);
+        assert_null(p->b.inner_gain);
+        assert_non_null(strstr(p->corrections, "not known"));
+        assert_null(strstr(p->corrections, "sqrt"));
+        if (p->kind == RS_PRODUCT_QK) assert_true(p->qk_norm); /* may be: no finding on its scale */
+    }
+    const char *message = note(t, "guessed_family");
+    assert_non_null(message);
+    assert_non_null(strstr(message, "table planes is left out"));
+    assert_non_null(strstr(message, "--fold-norms folds nothing"));
+}
+
 static void known_names_of_unknown_models(void **state)
 {
     (void)state;
@@ -112,9 +151,7 @@ static void known_names_of_unknown_models(void **state)
     assert_string_equal(t.model->notes.items[0].code, "guessed_family");
     assert_non_null(strstr(t.model->notes.items[0].message, "novel"));
     assert_non_null(strstr(t.model->notes.items[0].message, "net.core."));
-    assert_int_equal(t.model->products[0].a.norm, RS_NORM_LAYERNORM);
-    assert_int_equal(t.model->products[0].rope, RS_ROPE_HALF_SPLIT);
-    assert_non_null(t.model->products[0].a.gain_bias);
+    nothing_else_is_known(&t);
     end(&t);
     t = (trial){.config = "{\"hidden_size\":16,\"num_hidden_layers\":2,\"num_attention_heads\":4}",
                 .lines = fixture_bert};
@@ -137,19 +174,49 @@ static void known_names_of_unknown_models(void **state)
     assert_string_equal(t.model->products[t.model->n_products - 1].attention, "cross");
     assert_non_null(note(&t, "product_not_formed"));
     end(&t);
-    t = (trial){.config = "{\"model_type\":\"novel_ssm\",\"hidden_size\":8,\"num_hidden_layers\":2,"
-                          "\"state_size\":5,\"num_heads\":4,\"head_dim\":4}",
-                .lines = fixture_mamba2};
-    succeeds(&t, "mamba2-like (guessed)", 12);
-    end(&t);
     t = (trial){.format = RS_FORMAT_GGUF,
                 .config = "{\"general.architecture\":\"novel\",\"novel.block_count\":2,"
                           "\"novel.embedding_length\":16,\"novel.attention.head_count\":4,"
                           "\"novel.attention.head_count_kv\":2}",
                 .lines = plain_gguf};
     succeeds(&t, "llama-like (guessed)", 16);
-    assert_int_equal(t.model->products[0].rope, RS_ROPE_NONE);
+    nothing_else_is_known(&t);
     end(&t);
+    t = (trial){.config = CONFIG, .lines = two_stacks};
+    succeeds(&t, "llama-like (guessed)", 16);
+    nothing_else_is_known(&t);
+    assert_non_null(note(&t, "other_stack"));
+    assert_non_null(strstr(note(&t, "other_stack"), "4 behind \"eyes.\""));
+    end(&t);
+}
+
+/* A layer of another shape is named, and the others are scanned. */
+static void a_layer_that_does_not_fit(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"novel", "llama"};
+    for (size_t i = 0; i < 2; i++) {
+        char config[256];
+        snprintf(config, sizeof config,
+                 "{\"model_type\":\"%s\",\"hidden_size\":16,\"num_hidden_layers\":3,"
+                 "\"num_attention_heads\":4,\"num_key_value_heads\":2}",
+                 types[i]);
+        trial t = {.config = config, .lines = one_odd};
+        if (go(&t) != RS_OK) fail_msg("%s: %s", t.err.where, t.err.what);
+        assert_int_equal(t.model->n_products, 16);
+        const char *message = note(&t, "layer_left_out");
+        assert_non_null(message);
+        assert_non_null(strstr(message, "model.layers.2.self_attn.q_proj.weight"));
+        assert_non_null(strstr(message, "has shape [24, 16]"));
+        assert_non_null(strstr(message, "asks for [16, 16]"));
+        for (size_t n = 0; n < t.checkpoint->n_tensors; n++) {
+            bool odd = strncmp(t.checkpoint->tensors[n].name, "model.layers.2.", 15) == 0;
+            const rs_tensor_role *role = &t.model->roles[n];
+            assert_string_equal(role->status, odd ? "decoded only" : "analysed");
+            if (odd) assert_non_null(strstr(role->reason, "layer_left_out"));
+        }
+        end(&t);
+    }
 }
 
 static void what_cannot_be_guessed(void **state)
@@ -163,6 +230,11 @@ static void what_cannot_be_guessed(void **state)
                     .lines = prefixed},
             RS_E_TENSOR_SHAPE, "guessed from names");
     refuses((trial){.config = CONFIG, .lines = fused}, RS_E_UNSUPPORTED, "cannot split");
+    refuses((trial){.config = "{\"model_type\":\"novel_ssm\",\"hidden_size\":8,"
+                              "\"num_hidden_layers\":2,\"state_size\":5,\"num_heads\":4,"
+                              "\"head_dim\":4}",
+                    .lines = fixture_mamba2},
+            RS_E_UNSUPPORTED, "cannot split");
     refuses((trial){.config = CONFIG, .lines = alien}, RS_E_FAMILY_UNKNOWN, "22 tensor names");
     refuses((trial){.config = CONFIG, .lines = alien}, RS_E_FAMILY_UNKNOWN, "zork.1.j, ...");
     refuses((trial){.config = CONFIG, .lines = lora}, RS_E_FAMILY_UNKNOWN, "adapter");
@@ -208,6 +280,11 @@ static void tensors_named_by_a_map(void **state)
     assert_string_equal(p->a.gain->name, "t.1.g");
     assert_int_equal(p->rope_dims, 4);
     assert_int_equal(t.model->d_model, 12);
+    end(&t);
+    t.map = "{\"heads\":4,\"v\":\"t.{i}.wv\",\"o\":\"t.{i}.wo\",\"norm\":\"t.{i}.g\","
+            "\"norm_kind\":\"layernorm+1\"}";
+    succeeds(&t, "custom (--map)", 8);
+    assert_int_equal(t.model->products[0].a.norm, RS_NORM_LAYERNORM_PLUS_ONE);
     end(&t);
     t.map = "{\"heads\":4,\"kv_heads\":2,\"qkv\":\"t.{i}.fused\",\"qkv_layout\":\"grouped\","
             "\"o\":\"t.{i}.wo\"}";
@@ -320,6 +397,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_names_of_unknown_models),
+        cmocka_unit_test(a_layer_that_does_not_fit),
         cmocka_unit_test(what_cannot_be_guessed),
         cmocka_unit_test(tensors_named_by_a_map),
         cmocka_unit_test(the_documented_map_works),

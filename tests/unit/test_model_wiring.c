@@ -99,8 +99,8 @@ static void grouped_queries_and_roles(void **state)
     assert_factor(&ov->b, "model.layers.0.self_attn.o_proj.weight", false, 8, 4, 16);
     assert_null(ov->b.gain);
     assert_string_equal(o.model->family, "llama");
-    assert_string_equal(o.model->dtype, "BF16");
-    assert_int_equal(o.model->parameters,
+    assert_string_equal(o.model->stored.dtype, "BF16");
+    assert_int_equal(o.model->stored.parameters,
                      2 * 11 * 16 + 16 + 2 * (2 * 16 + 16 * 16 * 2 + 2 * 8 * 16 + 3 * 8 * 16));
     assert_string_equal(role_of(&o, "model.layers.1.mlp.up_proj.weight")->status, "decoded only");
     assert_string_equal(role_of(&o, "model.layers.1.mlp.up_proj.weight")->reason,
@@ -266,7 +266,7 @@ static void scales_of_fp8_are_placed(void **state)
     assert_null(ov->b.scale);
     assert_int_equal(role_of(&o, "layers.0.self_attn.k_proj.weight_scale")->role,
                      RS_ROLE_QUANT_SCALE);
-    assert_int_equal(o.model->parameters, 4 * 256 * 200);
+    assert_int_equal(o.model->stored.parameters, 4 * 256 * 200);
     close_both(&o);
     fails(RS_FORMAT_SAFETENSORS,
           CONFIG_200 ",\"quantization_config\":{\"weight_block_size\":[64,64]}}", fp8,
@@ -347,7 +347,7 @@ static void one_head_wider_than_the_model(void **state)
     assert_factor(&product(o.model, RS_PRODUCT_QK, 0, 0)->a, "layers.0.self_attn.q_proj.weight",
                   true, 0, 8, 3);
     assert_int_equal(product(o.model, RS_PRODUCT_OV, 0, 0)->kv_head, 0);
-    assert_int_equal(o.model->parameters, 4 * 24 + 1);
+    assert_int_equal(o.model->stored.parameters, 4 * 24 + 1);
     close_both(&o);
 }
 

@@ -127,7 +127,7 @@ static void one_drawn(const char *name)
             same_branch(&stored->layers[l].branches[i], &drawn->layers[l].branches[i]);
     }
     if (stored->head.next_token && drawn->head.next_token)
-        assert_int_equal(stored->parameters, drawn->parameters);
+        assert_int_equal(stored->stored.parameters, drawn->stored.parameters);
     check_draws(drawn);
     rs_network_close(drawn);
     rs_init_close(init);

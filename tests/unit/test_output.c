@@ -86,12 +86,12 @@ static void new_and_replaced_files(void **state)
     (void)state;
     rs_error err;
     const char *path = in_folder("new.json");
-    assert_int_equal(rs_output_write(path, "one", 3, NULL, 0, &err), RS_OK);
+    assert_int_equal(rs_output_write(path, "one", 3, NULL, &err), RS_OK);
     expect(path, "one", 0644);
     assert_int_equal(chmod(path, 0600), 0);
-    assert_int_equal(rs_output_write(path, "second", 6, NULL, 0, &err), RS_OK);
+    assert_int_equal(rs_output_write(path, "second", 6, NULL, &err), RS_OK);
     expect(path, "second", 0600);
-    assert_int_equal(rs_output_write(path, "", 0, NULL, 0, &err), RS_OK);
+    assert_int_equal(rs_output_write(path, "", 0, NULL, &err), RS_OK);
     expect(path, "", 0600);
     assert_int_equal(files_in_folder(), 1);
 }
@@ -105,13 +105,13 @@ static void links_stay_links(void **state)
     assert_int_equal(symlink("target", in_folder("link")), 0);
     assert_int_equal(symlink("not_yet", in_folder("dangling")), 0);
     assert_int_equal(symlink("loop", in_folder("loop")), 0);
-    assert_int_equal(rs_output_write(in_folder("link"), "new", 3, NULL, 0, &err), RS_OK);
+    assert_int_equal(rs_output_write(in_folder("link"), "new", 3, NULL, &err), RS_OK);
     assert_int_equal(lstat(in_folder("link"), &st), 0);
     assert_true(S_ISLNK(st.st_mode));
     expect(in_folder("target"), "new", 0640);
-    assert_int_equal(rs_output_write(in_folder("dangling"), "made", 4, NULL, 0, &err), RS_OK);
+    assert_int_equal(rs_output_write(in_folder("dangling"), "made", 4, NULL, &err), RS_OK);
     expect(in_folder("not_yet"), "made", 0644);
-    assert_int_equal(rs_output_write(in_folder("loop"), "x", 1, NULL, 0, &err), RS_E_WRITE);
+    assert_int_equal(rs_output_write(in_folder("loop"), "x", 1, NULL, &err), RS_E_WRITE);
 }
 
 static void inputs_are_never_overwritten(void **state)
@@ -123,10 +123,11 @@ static void inputs_are_never_overwritten(void **state)
     assert_int_equal(link(in_folder("model"), in_folder("hard")), 0);
     assert_int_equal(symlink("model", in_folder("soft")), 0);
     assert_int_equal(stat(in_folder("model"), &st), 0);
-    const rs_file_id inputs[] = {{1, 2}, {(uint64_t)st.st_dev, (uint64_t)st.st_ino}};
+    rs_file_id inputs[] = {{1, 2}, {(uint64_t)st.st_dev, (uint64_t)st.st_ino}};
+    const rs_input_files files = {.ids = inputs, .n = 2};
     static const char *const names[] = {"model", "hard", "soft"};
     for (int i = 0; i < 3; i++)
-        assert_int_equal(rs_output_write(in_folder(names[i]), "x", 1, inputs, 2, &err),
+        assert_int_equal(rs_output_write(in_folder(names[i]), "x", 1, &files, &err),
                          RS_E_OVERWRITES_INPUT);
     expect(in_folder("model"), "weights", 0644);
     assert_int_equal(files_in_folder(), 3);
@@ -138,14 +139,14 @@ static void a_full_disk_changes_nothing(void **state)
     rs_error err;
     static char bytes[100000];
     put(in_folder("report"), "before", 0644);
-    assert_int_equal(rs_output_write("/dev/full", "x", 1, NULL, 0, &err), RS_E_WRITE);
+    assert_int_equal(rs_output_write("/dev/full", "x", 1, NULL, &err), RS_E_WRITE);
     assert_non_null(strstr(err.hint, "space"));
     struct rlimit old, small = {.rlim_cur = 10000};
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     small.rlim_max = old.rlim_max;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    rs_status existing = rs_output_write(in_folder("report"), bytes, sizeof bytes, NULL, 0, &err);
-    rs_status fresh = rs_output_write(in_folder("fresh"), bytes, sizeof bytes, NULL, 0, &err);
+    rs_status existing = rs_output_write(in_folder("report"), bytes, sizeof bytes, NULL, &err);
+    rs_status fresh = rs_output_write(in_folder("fresh"), bytes, sizeof bytes, NULL, &err);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_int_equal(existing, RS_E_WRITE);
     assert_int_equal(fresh, RS_E_WRITE);
@@ -157,11 +158,11 @@ static void places_that_cannot_be_written(void **state)
 {
     (void)state;
     rs_error err;
-    assert_int_equal(rs_output_write(folder, "x", 1, NULL, 0, &err), RS_E_WRITE);
-    assert_int_equal(rs_output_write(in_folder("no/such/file"), "x", 1, NULL, 0, &err), RS_E_WRITE);
+    assert_int_equal(rs_output_write(folder, "x", 1, NULL, &err), RS_E_WRITE);
+    assert_int_equal(rs_output_write(in_folder("no/such/file"), "x", 1, NULL, &err), RS_E_WRITE);
     assert_non_null(strstr(err.hint, "folder"));
-    assert_int_equal(rs_output_write("", "x", 1, NULL, 0, &err), RS_E_WRITE);
-    assert_int_equal(rs_output_write("/dev/null", "x", 1, NULL, 0, &err), RS_OK);
+    assert_int_equal(rs_output_write("", "x", 1, NULL, &err), RS_E_WRITE);
+    assert_int_equal(rs_output_write("/dev/null", "x", 1, NULL, &err), RS_OK);
     struct stat st;
     assert_int_equal(stat("/dev/null", &st), 0);
     assert_true(S_ISCHR(st.st_mode));
@@ -176,7 +177,7 @@ static void a_pipe_is_written_directly(void **state)
     assert_int_equal(mkfifo(in_folder("pipe"), 0600), 0);
     int fd = open(in_folder("pipe"), O_RDONLY | O_NONBLOCK);
     assert_true(fd >= 0);
-    assert_int_equal(rs_output_write(in_folder("pipe"), "hello", 5, NULL, 0, &err), RS_OK);
+    assert_int_equal(rs_output_write(in_folder("pipe"), "hello", 5, NULL, &err), RS_OK);
     assert_int_equal(read(fd, bytes, sizeof bytes), 5);
     assert_string_equal(bytes, "hello");
     close(fd);
@@ -200,7 +201,7 @@ static void a_signal_leaves_no_temporary_file(void **state)
         struct rlimit small = {10000, 10000};
         signal(SIGXFSZ, on_signal);
         setrlimit(RLIMIT_FSIZE, &small);
-        rs_output_write(in_folder("report"), bytes, sizeof bytes, NULL, 0, NULL);
+        rs_output_write(in_folder("report"), bytes, sizeof bytes, NULL, NULL);
         _exit(1);
     }
     int status;
@@ -220,7 +221,7 @@ static void pieces_become_a_file(void **state)
     rs_output *output;
     const char *path = in_folder("pieces");
     put(path, "old", 0640);
-    assert_int_equal(rs_output_open(&output, path, 6, NULL, 0, &err), RS_OK);
+    assert_int_equal(rs_output_open(&output, path, 6, NULL, &err), RS_OK);
     assert_int_equal(rs_output_put(output, 4, "ef", 2, &err), RS_OK);
     expect(path, "old", 0640);
     assert_int_equal(rs_output_put(output, 0, "abcd", 4, &err), RS_OK);
@@ -237,7 +238,7 @@ static void discarded_pieces_leave_nothing(void **state)
     rs_error err;
     rs_output *output;
     const char *path = in_folder("discarded");
-    assert_int_equal(rs_output_open(&output, path, 3, NULL, 0, &err), RS_OK);
+    assert_int_equal(rs_output_open(&output, path, 3, NULL, &err), RS_OK);
     assert_int_equal(rs_output_put(output, 0, "abc", 3, &err), RS_OK);
     rs_output_discard(output);
     rs_output_discard(NULL);
@@ -250,19 +251,162 @@ static void pieces_are_refused_where_a_file_cannot_be(void **state)
     rs_error err;
     rs_output *output;
     struct stat st;
-    assert_int_equal(rs_output_open(&output, "/dev/null", 3, NULL, 0, &err), RS_E_WRITE);
-    assert_int_equal(rs_output_open(&output, folder, 3, NULL, 0, &err), RS_E_WRITE);
-    assert_int_equal(rs_output_open(&output, "", 3, NULL, 0, &err), RS_E_WRITE);
-    assert_int_equal(rs_output_open(&output, in_folder("huge"), UINT64_MAX, NULL, 0, &err),
+    assert_int_equal(rs_output_open(&output, "/dev/null", 3, NULL, &err), RS_E_WRITE);
+    assert_int_equal(rs_output_open(&output, folder, 3, NULL, &err), RS_E_WRITE);
+    assert_int_equal(rs_output_open(&output, "", 3, NULL, &err), RS_E_WRITE);
+    assert_int_equal(rs_output_open(&output, in_folder("huge"), UINT64_MAX, NULL, &err),
                      RS_E_WRITE);
     const char *path = in_folder("input");
     put(path, "old", 0600);
     assert_int_equal(stat(path, &st), 0);
     rs_file_id input = {(uint64_t)st.st_dev, (uint64_t)st.st_ino};
-    assert_int_equal(rs_output_open(&output, path, 3, &input, 1, &err), RS_E_OVERWRITES_INPUT);
+    const rs_input_files files = {.ids = &input, .n = 1};
+    assert_int_equal(rs_output_open(&output, path, 3, &files, &err), RS_E_OVERWRITES_INPUT);
     assert_null(output);
     expect(path, "old", 0600);
     unlink(path);
+}
+
+/* ---- several together ---- */
+
+static void outputs_appear_together(void **state)
+{
+    (void)state;
+    rs_error err;
+    rs_outputs outputs = {0};
+    rs_input_files files = {.outputs = &outputs};
+    rs_output *pieces;
+    put(in_folder("old"), "before", 0640);
+    assert_int_equal(rs_output_write(in_folder("new"), "one", 3, &files, &err), RS_OK);
+    assert_int_equal(rs_output_write(in_folder("old"), "two", 3, &files, &err), RS_OK);
+    assert_int_equal(rs_output_open(&pieces, in_folder("pieces"), 5, &files, &err), RS_OK);
+    assert_int_equal(rs_output_put(pieces, 0, "three", 5, &err), RS_OK);
+    assert_int_equal(rs_output_commit(pieces, &err), RS_OK);
+    expect(in_folder("old"), "before", 0640);
+    assert_int_equal(access(in_folder("new"), F_OK), -1);
+    assert_int_equal(rs_outputs_place(&outputs, &err), RS_OK);
+    rs_outputs_keep(&outputs);
+    expect(in_folder("new"), "one", 0644);
+    expect(in_folder("old"), "two", 0640);
+    expect(in_folder("pieces"), "three", 0644);
+    assert_int_equal(files_in_folder(), 3);
+}
+
+static void one_that_fails_takes_all_back(void **state)
+{
+    (void)state;
+    rs_error err;
+    char what[200];
+    rs_outputs outputs = {0};
+    rs_input_files files = {.outputs = &outputs};
+    put(in_folder("old"), "before", 0640);
+    assert_int_equal(rs_outputs_make_folder(&outputs, in_folder("made"), &err), RS_OK);
+    assert_int_equal(rs_output_write(in_folder("made/new"), "one", 3, &files, &err), RS_OK);
+    assert_int_equal(rs_output_write(in_folder("old"), "two", 3, &files, &err), RS_OK);
+    assert_int_equal(rs_output_write(in_folder("third"), "three", 5, &files, &err), RS_OK);
+    assert_int_equal(mkdir(in_folder("third"), 0700), 0); /* a folder cannot be replaced */
+    assert_int_equal(rs_outputs_place(&outputs, &err), RS_E_WRITE);
+    rs_outputs_undo(&outputs, what, sizeof what);
+    assert_string_equal(what, "nothing was written");
+    expect(in_folder("old"), "before", 0640);
+    assert_int_equal(files_in_folder(), 2);
+}
+
+/* An error of a pipe comes last, when the files have their names. */
+static void a_pipe_that_fails_takes_the_files_back(void **state)
+{
+    (void)state;
+    rs_error err;
+    char what[200];
+    rs_outputs outputs = {0};
+    rs_input_files files = {.outputs = &outputs};
+    assert_int_equal(rs_output_write("/dev/full", "x", 1, &files, &err), RS_OK);
+    assert_int_equal(rs_output_write(in_folder("new"), "one", 3, &files, &err), RS_OK);
+    assert_int_equal(rs_outputs_place(&outputs, &err), RS_E_WRITE);
+    assert_int_equal(access(in_folder("new"), F_OK), 0);
+    rs_outputs_undo(&outputs, what, sizeof what);
+    assert_int_equal(files_in_folder(), 0);
+}
+
+/* A child whose outputs are in place, not yet kept, is ended by a signal. */
+static void a_signal_takes_placed_files_back(void **state)
+{
+    (void)state;
+    put(in_folder("old"), "before", 0640);
+    pid_t child = fork();
+    if (child == 0) {
+        rs_outputs outputs = {0};
+        rs_input_files files = {.outputs = &outputs};
+        signal(SIGUSR1, on_signal);
+        rs_outputs_make_folder(&outputs, in_folder("made"), NULL);
+        rs_output_write(in_folder("made/new"), "one", 3, &files, NULL);
+        rs_output_write(in_folder("old"), "two", 3, &files, NULL);
+        rs_outputs_place(&outputs, NULL);
+        if (access(in_folder("made/new"), F_OK) == 0) raise(SIGUSR1);
+        _exit(1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 42);
+    expect(in_folder("old"), "before", 0640);
+    assert_int_equal(files_in_folder(), 1);
+}
+
+static void descriptors_are_written_as_they_are(void **state)
+{
+    (void)state;
+    rs_error err;
+    char name[40];
+    put(in_folder("log"), "before ", 0644);
+    int fd = open(in_folder("log"), O_WRONLY | O_APPEND);
+    snprintf(name, sizeof name, "/dev/fd/%d", fd);
+    assert_int_equal(symlink(name, in_folder("link")), 0);
+    assert_int_equal(rs_output_descriptor(name), fd);
+    assert_int_equal(rs_output_descriptor(in_folder("link")), fd);
+    assert_int_equal(rs_output_descriptor("/dev/stdout"), 1);
+    assert_int_equal(rs_output_descriptor(in_folder("log")), -1);
+    assert_int_equal(rs_output_write(name, "and ", 4, NULL, &err), RS_OK);
+    assert_int_equal(rs_output_write(in_folder("link"), "after", 5, NULL, &err), RS_OK);
+    expect(in_folder("log"), "before and after", 0644);
+    close(fd);
+    assert_int_equal(rs_output_write(name, "x", 1, NULL, &err), RS_E_WRITE);
+    assert_true(rs_output_same(in_folder("log"), in_folder("log")));
+    assert_true(rs_output_same("/dev/stdout", "/dev/fd/1"));
+    assert_false(rs_output_same("/dev/stdout", "/dev/stderr"));
+}
+
+/* The folder of a model: what exists there is an input, but for what rankscope wrote. */
+static void files_of_a_model_are_inputs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *old, *new;
+        rs_status status;
+    } cases[] = {
+        {"{}", "{\"rankscope\":\"1\"}", RS_E_OVERWRITES_INPUT},
+        {"{\"rankscope\":\"0\"}", "{}", RS_OK},
+        {"<!doctype html><meta name=\"generator\" content=\"rankscope\">", "x", RS_OK},
+        {"<!doctype html><p>", "x", RS_E_OVERWRITES_INPUT},
+        {"12345678{\"__metadata__\":{\"format\":\"pt\",\"rankscope\":\"0\"}}", "x", RS_OK},
+        {"12345678{\"__metadata__\":{\"format\":\"pt\"}}", "x", RS_E_OVERWRITES_INPUT},
+        {"layer,head\n1,2\n", "layer,head\n3,4\n", RS_OK},
+        {"layer,head\n1,2\n", "head,layer,rank\n3,4\n", RS_OK},
+        {"layer,head,rank\n1,2\n", "head,layer\n3,4\n", RS_OK},
+        {"layer,note\n1,2\n", "layer,head\n3,4\n", RS_E_OVERWRITES_INPUT},
+        {"layer", "layer,head\n3,4\n", RS_E_OVERWRITES_INPUT},
+        {"", "layer,head\n", RS_E_OVERWRITES_INPUT},
+    };
+    rs_error err;
+    rs_input_files files = {0};
+    assert_int_equal(rs_input_files_model(&files, in_folder("weights.gguf"), &err), RS_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put(in_folder("out"), cases[i].old, 0644);
+        const char *bytes = cases[i].new;
+        assert_int_equal(rs_output_write(in_folder("out"), bytes, strlen(bytes), &files, &err),
+                         cases[i].status);
+        expect(in_folder("out"), cases[i].status == RS_OK ? bytes : cases[i].old, 0644);
+    }
+    rs_input_files_free(&files);
 }
 
 int main(void)
@@ -278,6 +422,12 @@ int main(void)
         CASE(pieces_become_a_file),
         CASE(discarded_pieces_leave_nothing),
         CASE(pieces_are_refused_where_a_file_cannot_be),
+        CASE(outputs_appear_together),
+        CASE(one_that_fails_takes_all_back),
+        CASE(a_pipe_that_fails_takes_the_files_back),
+        CASE(a_signal_takes_placed_files_back),
+        CASE(descriptors_are_written_as_they_are),
+        CASE(files_of_a_model_are_inputs),
     };
     return cmocka_run_group_tests_name("output", tests, NULL, NULL);
 }

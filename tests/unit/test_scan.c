@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "collapse/scan.h"
+#include "report/table.h"
 
 #include <math.h>
 #include <string.h>
@@ -77,7 +78,7 @@ static void setup(fixture *f, int heads, rs_product_kind kind)
                           .family = "test",
                           .layers = 1,
                           .depth = 1,
-                          .dtype = "F64",
+                          .stored = {.dtype = "F64"},
                           .products = f->products,
                           .n_products = (size_t)heads,
                           .roles = f->roles};
@@ -128,26 +129,67 @@ static int findings(const rs_result *result, const char *code, rs_finding *last)
 
 /* ---- energy: σ² = 16, 4, 1, 1 ---- */
 
+/* The row of table energy of a matrix ("W_V") or product ("ov"), for one head and fraction. */
+static size_t energy_row(const rs_result *result, const char *what, int64_t head, double energy)
+{
+    const rs_table *t = rs_result_table(result, "energy");
+    const char *names[] = {"matrix", "product"};
+    for (size_t row = 0; t && row < rs_table_rows(t); row++)
+        for (size_t i = 0; i < 2; i++) {
+            size_t c = (size_t)rs_table_find_column(t, names[i]), h = 3;
+            if (rs_table_is_null(t, row, c) || strcmp(rs_table_text(t, row, c), what) != 0 ||
+                cell(result, "energy", row, "energy") != energy)
+                continue;
+            if (i == 0 || rs_table_int(t, row, h) == head) return row;
+        }
+    fail_msg("no row %s", what);
+    return 0;
+}
+
+static rs_scan_options energies(size_t n, const double *values)
+{
+    rs_scan_options options;
+    rs_scan_defaults(&options);
+    memcpy(options.energies, values, n * sizeof *values);
+    options.n_energies = n;
+    return options;
+}
+
 static void energy_table(void **state)
 {
     (void)state;
     static fixture f;
     setup(&f, 1, RS_PRODUCT_OV);
     diagonal(&f, 0, (double[C]){4, 2, 1, 1}, (double[C]){1, 1, 1, 1});
-    rs_scan_options options;
-    rs_scan_defaults(&options);
+    /* 20/22 is a tie: reached by two values exactly. */
+    const double fractions[] = {20.0 / 22.0, 0.95, 1.0, 0.7};
+    rs_scan_options options = energies(4, fractions);
     options.spectra = true;
-    options.energies[0] = 20.0 / 22.0; /* a tie: reached by two values exactly */
-    options.energies[1] = 0.95;
-    options.energies[2] = 1.0;
-    options.n_energies = 3;
     rs_result *result = scan(&f, &options);
-    const double rank[] = {2, 3, 4}, error[] = {sqrt(2.0 / 22.0), sqrt(1.0 / 22.0), 0};
-    for (size_t i = 0; i < 3; i++) {
-        assert_near(cell(result, "energy", i, "rank"), rank[i]);
-        assert_near(cell(result, "energy", i, "relative_error"), error[i]);
-        assert_near(cell(result, "energy", i, "parameters"), 32.0);
-        assert_near(cell(result, "energy", i, "parameters_saved"), 8.0 * (4 - rank[i]));
+    const double rank[] = {2, 3, 4, 1}, of_unit[] = {4, 4, 4, 3},
+                 error[] = {sqrt(2.0 / 22.0), sqrt(1.0 / 22.0), 0, sqrt(6.0 / 22.0)};
+    double saved[2] = {0};
+    for (size_t i = 0; i < 4; i++) {
+        size_t row = energy_row(result, "ov", 0, fractions[i]);
+        assert_near(cell(result, "energy", row, "rank"), rank[i]);
+        assert_near(cell(result, "energy", row, "relative_error"), error[i]);
+        assert_near(cell(result, "energy", row, "parameters"), 32.0);
+        assert_near(cell(result, "energy", row, "parameters_saved"), 8.0 * (4 - rank[i]));
+        /* W_V alone has the same spectrum: 4 by 4, two factors of rank k hold 8 k. */
+        row = energy_row(result, "W_V", 0, fractions[i]);
+        assert_near(cell(result, "energy", row, "rank"), rank[i]);
+        assert_near(cell(result, "energy", row, "relative_error"), error[i]);
+        assert_near(cell(result, "energy", row, "parameters"), 16.0);
+        assert_near(cell(result, "energy", row, "parameters_saved"), fmax(0, 16 - 8 * rank[i]));
+        row = energy_row(result, "W_O", 0, fractions[i]);
+        assert_near(cell(result, "energy", row, "rank"), of_unit[i]);
+        assert_near(cell(result, "energy", row, "parameters_saved"), 0.0);
+        for (size_t way = 0; way < 2; way++) {
+            saved[way] = way ? 8 * (4 - rank[i]) : fmax(0, 16 - 8 * rank[i]);
+            assert_near(cell(result, "energy_totals", 2 * i + way, "parameters"), 32.0);
+            assert_near(cell(result, "energy_totals", 2 * i + way, "parameters_saved"), saved[way]);
+            assert_near(cell(result, "energy_totals", 2 * i + way, "share"), saved[way] / 32);
+        }
     }
     const rs_table *heads = rs_result_table(result, "heads");
     size_t n;
@@ -157,6 +199,94 @@ static void energy_table(void **state)
     for (size_t i = 0; i < 4; i++)
         assert_near(sigma[i], ((double[]){4, 2, 1, 1})[i]);
     rs_result_free(result);
+}
+
+/* Three query heads diag(a_h) share the key diag(b): the stacked product has σ_i = b_i sqrt(Σ_h
+ * a_hi²), and 3·16 + 16 stored numbers, of which a rank k leaves k (3·4 + 4). */
+static void energy_counts_a_shared_key_once(void **state)
+{
+    (void)state;
+    static fixture f;
+    setup(&f, 3, RS_PRODUCT_QK);
+    for (int h = 0; h < 3; h++) {
+        diagonal(&f, h, (double[C]){3, h, 1, 0}, (double[C]){2, 1, 1, 1});
+        f.products[h].kv_head = 0;
+        f.products[h].group_size = 3;
+        f.products[h].b.first = 0;
+    }
+    const double fraction = 0.95, square[] = {4 * 27, 5, 3}; /* σ² in order */
+    rs_scan_options options = energies(1, &fraction);
+    rs_result *result = scan(&f, &options);
+    size_t row = energy_row(result, "qk", 0, fraction);
+    assert_near(cell(result, "energy", row, "rank"), 2.0);
+    assert_near(cell(result, "energy", row, "relative_error"),
+                sqrt(square[2] / (square[0] + square[1] + square[2])));
+    assert_near(cell(result, "energy", row, "parameters"), 64.0);
+    assert_near(cell(result, "energy", row, "parameters_saved"), 64.0 - 2 * 16);
+    assert_near(cell(result, "energy", energy_row(result, "W_Q", 0, fraction), "parameters"), 48.0);
+    assert_near(cell(result, "energy", energy_row(result, "W_K", 0, fraction), "parameters"), 16.0);
+    assert_near(cell(result, "energy_totals", 0, "parameters"), 64.0);
+    assert_int_equal(rs_table_rows(rs_result_table(result, "energy")), 3);
+    rs_result_free(result);
+}
+
+/* ---- what may take the place of its factors ---- */
+
+enum { PLAIN, WITH_ROPE, WITH_QK_NORM, WITH_BOTH, OF_A_GUESS, SHARED, N_KINDS };
+
+static void energy_says_what_is_feasible(void **state)
+{
+    (void)state;
+    static const struct {
+        int feasible; /* -1: null */
+        const char *reason;
+    } expected[N_KINDS] = {[PLAIN] = {1, "nothing stands between"},
+                           [WITH_ROPE] = {0, "RoPE turns"},
+                           [WITH_QK_NORM] = {0, "QK-norm stands"},
+                           [WITH_BOTH] = {0, "QK-norm and RoPE"},
+                           [OF_A_GUESS] = {-1, "guess"},
+                           [SHARED] = {0, "another product"}};
+    const double fraction = 0.5;
+    for (int kind = 0; kind < N_KINDS; kind++) {
+        static fixture f;
+        setup(&f, 2, RS_PRODUCT_QK);
+        /* One strong unit of four: of low rank, whatever random weights have. */
+        for (int h = 0; h < 2; h++)
+            diagonal(&f, h, (double[C]){10, 0.1, 0.1, 0.1}, (double[C]){1, 1, 1, 1});
+        f.model.n_products = kind == SHARED ? 2 : 1;
+        if (kind == WITH_ROPE || kind == WITH_BOTH) {
+            f.products[0].rope = RS_ROPE_HALF_SPLIT;
+            f.products[0].rope_dims = C;
+        }
+        f.products[0].qk_norm = kind == WITH_QK_NORM || kind == WITH_BOTH;
+        f.model.guessed = kind == OF_A_GUESS;
+        f.products[1].attention = "positional"; /* scores positions with the same W_Q */
+        f.products[1].head = 0;
+        f.products[1].a.first = 0;
+        rs_scan_options options = energies(1, &fraction);
+        rs_result *result = scan(&f, &options);
+        const rs_table *t = rs_result_table(result, "energy");
+        size_t row = energy_row(result, "qk", 0, fraction);
+        size_t feasible = (size_t)rs_table_find_column(t, "feasible"),
+               reason = (size_t)rs_table_find_column(t, "reason"),
+               saved = (size_t)rs_table_find_column(t, "parameters_saved");
+        bool unknown = expected[kind].feasible < 0, yes = expected[kind].feasible == 1;
+        assert_int_equal(rs_table_is_null(t, row, feasible), unknown);
+        assert_int_equal(rs_table_is_null(t, row, saved), unknown);
+        if (!unknown) assert_int_equal(rs_table_int(t, row, feasible), yes);
+        if (!unknown) assert_int_equal(rs_table_int(t, row, saved), yes ? 32 - 8 : 0);
+        if (!strstr(rs_table_text(t, row, reason), expected[kind].reason))
+            fail_msg("kind %d: '%s'", kind, rs_table_text(t, row, reason));
+        assert_near(cell(result, "energy_totals", 1, "parameters_saved"), yes ? 24.0 : 0.0);
+        /* W_Q is stored once, however many products use it. */
+        assert_near(cell(result, "energy_totals", 1, "parameters"), kind == SHARED ? 48.0 : 32.0);
+        rs_finding finding = {0};
+        assert_true(findings(result, "qk_low_rank", &finding) > 0);
+        bool says = strstr(finding.hint, yes ? "factorise the product at"
+                                             : "each matrix can be factorised by itself");
+        assert_true(says && !strstr(finding.hint, "take the place") == yes);
+        rs_result_free(result);
+    }
 }
 
 /* ---- planes: case "RoPE planes" of wd_closed_form_tests.json ---- */
@@ -403,6 +533,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(energy_table),
+        cmocka_unit_test(energy_counts_a_shared_key_once),
+        cmocka_unit_test(energy_says_what_is_feasible),
         cmocka_unit_test(rope_planes_in_both_layouts),
         cmocka_unit_test(low_rank_and_dead_heads),
         cmocka_unit_test(decay_equilibrium_needs_every_head),

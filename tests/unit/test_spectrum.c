@@ -306,6 +306,51 @@ static void random_products_agree_with_long_double_jacobi(void **state)
     }
 }
 
+/* mpmath (make_product_spectrum_golden.py). What the careful route promises: graded units keep the
+ * digits of every singular value, however small; of nearly parallel ones, as many are lost as the
+ * scaled factors' condition has. Through the Grams the error is absolute. */
+static void small_values_against_mpmath(void **state)
+{
+    (void)state;
+    json_t *cases = json_load_file(RS_TEST_DATA "/product_spectrum.json", 0, NULL), *entry;
+    size_t c;
+    double worst_graded = 0, worst_parallel = 0;
+    assert_true(json_array_size(cases) == 24);
+    json_array_foreach(cases, c, entry)
+    {
+        int64_t m, n, r;
+        double *a = matrix_of(json_object_get(entry, "a"), &m, &r);
+        double *b = matrix_of(json_object_get(entry, "b"), &n, &r);
+        const json_t *want = json_object_get(entry, "sigma");
+        bool graded = strcmp(json_string_value(json_object_get(entry, "kind")), "graded") == 0;
+        double condition = number(entry, "condition"), x[16], y[16], sigma[4];
+        double first = json_number_value(json_array_get(want, 0));
+        assert_int_equal(r, 4);
+        grams(x, y, a, m, b, n, r);
+        bool trusted;
+        spectrum_by_grams(sigma, &trusted, x, y, r);
+        for (size_t i = 0; i < 4 && trusted; i++)
+            assert_true(fabs(sigma[i] - json_number_value(json_array_get(want, i))) <=
+                        1e-14 * first);
+        rs_error err;
+        assert_int_equal(rs_factor_spectrum(sigma, a, m, b, n, r, &err), RS_OK);
+        for (size_t i = 0; i < 4; i++) {
+            double expected = json_number_value(json_array_get(want, i));
+            double relative = fabs(sigma[i] - expected) / expected;
+            double *worst = graded ? &worst_graded : &worst_parallel;
+            *worst = fmax(*worst, relative);
+            if (!(relative <= 16 * 0x1p-53 * condition))
+                fail_msg("case %zu, %zu: %.17g, expected %.17g (condition %.3g)", c, i, sigma[i],
+                         expected, condition);
+        }
+        test_free(a);
+        test_free(b);
+    }
+    assert_true(worst_graded < 1e-14);
+    assert_true(worst_parallel > 1e-8); /* the cases are as hard as they are meant to be */
+    json_decref(cases);
+}
+
 static void zero_and_extreme_factors(void **state)
 {
     (void)state;
@@ -447,6 +492,7 @@ int main(void)
         cmocka_unit_test(closed_form_grouped_query),
         cmocka_unit_test(closed_form_lauchli_and_graded),
         cmocka_unit_test(random_products_agree_with_long_double_jacobi),
+        cmocka_unit_test(small_values_against_mpmath),
         cmocka_unit_test(zero_and_extreme_factors),
         cmocka_unit_test(null_model_equals_direct_simulation),
         cmocka_unit_test(null_model_equals_the_published_baselines),

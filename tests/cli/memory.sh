@@ -1,0 +1,31 @@
+#!/bin/sh
+# memory.sh: memory that runs out. Each command on a model of two layers, its requests refused one by one (tests/memory/walk.c):
+# an even sample of 500 a command, or every one where RS_MEMORY_ALL is set (make test-memory).
+. "$RS_SOURCE_DIR/tests/cli/lib.sh"
+golden=$RS_SOURCE_DIR/tests/golden
+most=500
+[ -z "${RS_MEMORY_ALL:-}" ] || most=0
+export OMP_NUM_THREADS=1 # the n-th request is the same one in each run
+
+walk() {
+    "$MEMORY_WALK" "$most" "$@" || note_failure "requests refused to 'rankscope $1'"
+}
+
+# A model with a tokenizer whose pipeline is a regular expression; grouped queries, RMSNorm, RoPE, a gated MLP.
+mkdir -p spoken
+cat >spoken/config.json <<'END'
+{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 12, "intermediate_size": 18, "num_hidden_layers": 2,
+ "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "vocab_size": 1000, "max_position_embeddings": 32,
+ "rms_norm_eps": 1e-6, "hidden_act": "silu", "rope_theta": 10000.0, "tie_word_embeddings": false}
+END
+cp "$golden/tokenizer/llama3.json" spoken/tokenizer.json
+chmod u+w spoken/tokenizer.json
+printf 'A lighthouse that nobody needs has 300 steps.' >text.txt
+echo '[[5, 2, 9, 1, 7], [4, 8, 3]]' >ids.json
+
+walk scan "$golden/forward/llama" --matrices all --spectra --fold-norms --quiet --html page.html -- page.html
+walk probe spoken --init default --text text.txt --seq-len 6 --variants full,san --quiet --json result.json -- result.json
+walk certify "$golden/forward/llama" --tokens ids.json --rigorous --table all --
+walk paths "$golden/forward/gpt2" --tokens ids.json --sources --json - --
+walk tokenize spoken --text text.txt --json - --
+finish

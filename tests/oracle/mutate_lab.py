@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+"""Makes one constant or one sign of the laboratory wrong in a copy of the source and expects a claim to notice.
+
+    python3 tests/oracle/mutate_lab.py SCRATCH [EXPERIMENT ...]
+
+SCRATCH is a folder outside the repository that receives a copy of it (kept between runs, so that only what changed is built again). Each
+mutation of src/lab/ is built, its experiment run with --quick, and the first claim whose verdict is another than without the mutation is
+named. What is mutated: constants and signs of bounds, laws, formulas and given instances. What is not: the sizes of random draws, which
+no claim depends on, and numbers that claims expect (a wrong one fails by itself: its experiment then contradicts it).
+Exit status 1: one survived or does not match the source. By hand: it takes some ten minutes.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+
+from mutate_certificates import command, prepare
+
+PERTURBATION, HALF, POSITION = "dong_perturbation_lemma", "causal_half_law", "relative_position_linear_rate"
+ODE, MASK, LAMBDA, SKIP = "equiangular_ode", "dobrushin_mask", "lambda_attention", "dong_skip_lower_bound"
+NORM, MLP, BOUNDS, DEEP = "dong_layernorm", "dong_mlp", "dong_bounds", "dong_doubly_exponential"
+PATHS, ENSEMBLE = "dong_paths", "dong_ensemble"
+RATIOS, INSTANCES, LAYER, MATRIX = "dong_bounds_ratios", "dong_bounds_instances", "one_layer", "toy_matrix"
+
+# experiment, file of src/lab (without .c), text as it stands (its first occurrence), mutated text
+MUTATIONS = [
+    (PERTURBATION, PERTURBATION, "paper_range = 1.256", "paper_range = 1.3188"),
+    (PERTURBATION, PERTURBATION, "s[i] = r[i] + e[i];\n    double range", "s[i] = r[i] - e[i];\n    double range"),
+    (PERTURBATION, PERTURBATION, "exp(e[i] + shift)", "exp(shift - e[i])"),
+    (PERTURBATION, PERTURBATION, "log_sum_exp(r, n) - log_sum_exp(s, n)", "log_sum_exp(r, n) + log_sum_exp(s, n)"),
+    (PERTURBATION, PERTURBATION, "low < 1 - range", "low < 1 - 0.95 * range"),
+    (PERTURBATION, PERTURBATION, "high > 1 + 2 * range", "high > 1 + 1.9 * range"),
+    (PERTURBATION, PERTURBATION, "(high - 1) / (2 * range)", "(high - 1) / (2.1 * range)"),
+    (PERTURBATION, PERTURBATION, "exp(r[i] - from)) / 2", "exp(r[i] - from)) / 1.9"),
+    (PERTURBATION, PERTURBATION, "tanh(range_of(e, n) / 4)", "tanh(range_of(e, n) / 4.2)"),
+    (PERTURBATION, PERTURBATION, "tanh(range_of(e, n) / 4)", "tanh(range_of(e, n) / 3.8)"),
+    (PERTURBATION, PERTURBATION, "left - (1 + 2 * a->range", "left - (1 + 1.9 * a->range"),
+    (PERTURBATION, PERTURBATION, "left - (1 + 2 * a->range", "left - (1 - 2 * a->range"),
+    (PERTURBATION, PERTURBATION, "left - (1 + 2", "left + (1 + 2"),
+    (PERTURBATION, PERTURBATION, "p[i * a->n + j] - a->base[0][j]", "p[i * a->n + j] + a->base[0][j]"),
+    (PERTURBATION, PERTURBATION, "right = 2 * a->range", "right = 1.9 * a->range"),
+    (PERTURBATION, PERTURBATION, ".residual = {1, -1}, .qk = {{-0.3}}", ".residual = {1, -1}, .qk = {{-0.315}}"),
+    (PERTURBATION, PERTURBATION, ".residual = {1, -1}", ".residual = {1, -1.05}"),
+    (PERTURBATION, PERTURBATION, "a.base[0][0] - a.base[0][1]", "a.base[0][0] + a.base[0][1]"),
+    (PERTURBATION, PERTURBATION, "expm1(middle) < 2 * middle", "expm1(middle) < 1.9 * middle"),
+    (PERTURBATION, PERTURBATION, "lifted_p / p - 1 - 2 * range", "lifted_p / p - 1 - 1.9 * range"),
+    (PERTURBATION, PERTURBATION, "lifted_p / p - 1 - 2 * range", "lifted_p / p + 1 - 2 * range"),
+    (PERTURBATION, PERTURBATION, "exp(-range / 2)", "exp(-range / 1.9)"),
+    (PERTURBATION, PERTURBATION, "exp(-range / 2)", "exp(range / 1.9)"),
+    (PERTURBATION, PERTURBATION, "fabs(2 * p - 1) / tanh(range / 4)", "fabs(1.9 * p - 1) / tanh(range / 4)"),
+    (PERTURBATION, PERTURBATION, "fabs(2 * p - 1) / tanh(range / 4)", "fabs(2 * p - 1) / tanh(range / 4.2)"),
+    (PERTURBATION, LAYER, "a->range[h][i] = high - low", "a->range[h][i] = high + low"),
+    (PERTURBATION, LAYER, "layer->residual, 1, 12, 0.8", "layer->residual, 1, 12, 0.84"),
+    (PERTURBATION, LAYER, "10 + (uint32_t)h, 9, 1)", "10 + (uint32_t)h, 9, 1.05)"),
+    (PERTURBATION, LAYER, "30 + (uint32_t)h, 3, 1)", "30 + (uint32_t)h, 3, 1.05)"),
+    (PERTURBATION, LAYER, "2147483648.0 - 1)", "2147483648.0 + 1)"),
+    (PERTURBATION, MATRIX, "UINT32_C(3266489917)", "UINT32_C(3266489919)"),
+    (HALF, HALF, '"skip_mixer", 0.0', '"skip_mixer", 0.05'),
+    (HALF, HALF, 'model == UNMASKED ? "none" : "causal"', 'model != UNMASKED ? "none" : "causal"'),
+    (HALF, HALF, "x[i] - x[i % WIDTH]", "x[i] + x[i % WIDTH]"),
+    (HALF, HALF, "x[WIDTH + feature] - x[feature]", "x[WIDTH + feature] + x[feature]"),
+    (HALF, HALF, "/ step - i)", "/ step + i)"),
+    (HALF, HALF, "/ step - i)", "/ step - 1.05 * i)"),
+    (POSITION, POSITION, "-0.3 * abs", "-0.315 * abs"),
+    (POSITION, POSITION, "-0.3 * abs", "0.3 * abs"),
+    (POSITION, POSITION, "abs(i - (TOKENS - 1))", "abs(i - (TOKENS - 2))"),
+    (POSITION, POSITION, "exp(log(residual[to] / residual[from]) / (to - from))", "exp(-log(residual[to] / residual[from]) / (to - from))"),
+    (POSITION, POSITION, "/ (to - from))", "/ (to - from + 1))"),
+    (POSITION, POSITION, '"skip_mixer", 0.0', '"skip_mixer", 0.05'),
+    (ODE, ODE, "beta = 2;", "beta = 2.1;"),
+    (ODE, ODE, "return 2 * e * (1 - g)", "return 1.9 * e * (1 - g)"),
+    (ODE, ODE, "* e * (1 - g)", "* e * (1 + g)"),
+    (ODE, ODE, "(PARTICLES - 1) * g + 1)", "(PARTICLES - 1) * g - 1)"),
+    (ODE, ODE, "exp(beta) + (PARTICLES - 1) * e", "exp(beta) - (PARTICLES - 1) * e"),
+    (ODE, ODE, "h / 6 *", "h / 5.7 *"),
+    (ODE, ODE, "a + 2 * b + 2 * c", "a + 1.9 * b + 2 * c"),
+    (ODE, ODE, "attention.scale = beta / WIDTH", "attention.scale = 1.05 * beta / WIDTH"),
+    (ODE, ODE, "x[i * WIDTH + i] = sqrt(WIDTH)", "x[i * WIDTH + i] = 1.05 * sqrt(WIDTH)"),
+    (ODE, ODE, "x[j * WIDTH + k] / WIDTH", "x[j * WIDTH + k] / (1.05 * WIDTH)"),
+    (ODE, ODE, "sum / pairs", "0.95 * sum / pairs"),
+    (ODE, ODE, "double step = 1.0 /", "double step = 0.01 /"),
+    (ODE, ODE, "log(before / last)", "log(last / before)"),
+    (MASK, MASK, "depth[i] = depth[j] + 1", "depth[i] = depth[j] + 2"),
+    (MASK, MASK, "p[i * TOKENS + j] > 0", "p[j * TOKENS + i] > 0"),
+    (MASK, MASK, "(1 - pow(c->least, c->reach))", "(1 - 1.05 * pow(c->least, c->reach))"),
+    (MASK, MASK, "(1 - pow(c->least, c->reach))", "(1 + pow(c->least, c->reach))"),
+    (MASK, MASK, "rs_toy_mixing(trace, l, 0, 0)[i]);", "1.05 * rs_toy_mixing(trace, l, 0, 0)[i]);"),
+    (MASK, MASK, "rs_small_product(next, p, product", "rs_small_product(next, product, p"),
+    (MASK, MASK, "(rs_rows_variation(product, TOKENS, TOKENS) * rs_rows_diameter", "(0.95 * rs_rows_variation(product, TOKENS, TOKENS) * rs_rows_diameter"),
+    (MASK, MASK, "? 1 : -1;", "? 1 : -0.95;"),
+    (MASK, MASK, 'true, 4, 5,', 'true, 5, 5,'),
+    (MASK, MASK, '"sliding:2", true, 2', '"sliding:2", true, 3'),
+    (MASK, MATRIX, "return largest / 2;", "return largest / 1.9;"),
+    (LAMBDA, LAMBDA, "{-20, -5, -2, -1, -0.5, 0, 0.5, 1, 2, 5, 20}", "{-21, -5, -2, -1, -0.5, 0, 0.5, 1, 2, 5, 20}"),
+    (LAMBDA, LAMBDA, "{-20, -5, -2, -1, -0.5, 0, 0.5, 1, 2, 5, 20}", "{-20, -5.25, -2, -1, -0.5, 0, 0.5, 1, 2, 5, 20}"),
+    (LAMBDA, LAMBDA, "{-20, -5, -2, -1, -0.5, 0, 0.5, 1, 2, 5, 20}", "{-20, -5, -2, -1, -0.525, 0, 0.5, 1, 2, 5, 20}"),
+    (LAMBDA, LAMBDA, "{-20, -5, -2, -1, -0.5, 0, 0.5, 1, 2, 5, 20}", "{-20, -5, -2, -1, -0.5, 0, 0.5, 1, -2, 5, 20}"),
+    (LAMBDA, LAMBDA, "common_share = 0.5", "common_share = 0.525"),
+    (LAMBDA, LAMBDA, "sum += a[i * SIZE + k] * a[j * SIZE + k]", "sum -= a[i * SIZE + k] * a[j * SIZE + k]"),
+    (LAMBDA, LAMBDA, "sum += a[i * SIZE + k] * a[j * SIZE + k]", "sum += 1.05 * a[i * SIZE + k] * a[j * SIZE + k]"),
+    (LAMBDA, LAMBDA, "sqrt(-2 * log(radius))", "sqrt(-1.9 * log(radius))"),
+    (LAMBDA, LAMBDA, "hashed_normal(a, tag, SIZE * SIZE, 1 /", "hashed_normal(a, tag, SIZE * SIZE, 1.05 /"),
+    (LAMBDA, LAMBDA, "hashed_normal(a, tag + 2, SIZE * SIZE, 1 /", "hashed_normal(a, tag + 2, SIZE * SIZE, 1.05 /"),
+    (LAMBDA, LAMBDA, "exponents[SIZE] * log10(2)", "exponents[SIZE] * log10(1.9)"),
+    (LAMBDA, LAMBDA, "exponents[SIZE] * log10(2)", "-exponents[SIZE] * log10(2)"),
+    (LAMBDA, LAMBDA, "log10(rest / trace.norms[SIZE]) +", "log10(rest / trace.norms[SIZE]) -"),
+    (LAMBDA, LAMBDA, "x[i * SIZE + k] * x[i * SIZE + k] / SIZE", "1.05 * x[i * SIZE + k] * x[i * SIZE + k] / SIZE"),
+    (LAMBDA, LAMBDA, "x[i * SIZE + k] += common[k]", "x[i * SIZE + k] -= common[k]"),
+    (LAMBDA, LAMBDA, "x[i] -= x[i % FEW]", "x[i] += x[i % FEW]"),
+    (LAMBDA, LAMBDA, "*out = after / before", "*out = before / after"),
+    (LAMBDA, LAMBDA, "x[i % FEW] + x[i] * small / after", "x[i % FEW] - x[i] * small / after"),
+    (LAMBDA, LAMBDA, "if (factor > 1)", "if (factor > 1.05)"),
+    (LAMBDA, LAMBDA, "&out->multiplier[0], &toy, FEW, -5", "&out->multiplier[0], &toy, FEW, -5.25"),
+    (LAMBDA, LAMBDA, "&out->multiplier[1], &toy, FEW, 5", "&out->multiplier[1], &toy, FEW, 5.25"),
+    (SKIP, SKIP, "architecture(DEPTH, WIDTH, 1,", "architecture(DEPTH, WIDTH, 1.05,"),
+    (SKIP, SKIP, "{2, 1, -2, -1}", "{2, 1.05, -2, -1}"),
+    (SKIP, SKIP, "v[2] = {-0.2, 0.4}", "v[2] = {-0.21, 0.4}"),
+    (SKIP, SKIP, "v[2] = {-0.2, 0.4}", "v[2] = {0.2, 0.4}"),
+    (SKIP, SKIP, "0.2 * sqrt(2)", "0.21 * sqrt(2)"),
+    (SKIP, SKIP, "/ (5 * tanh(1))", "/ (4.75 * tanh(1))"),
+    (SKIP, SKIP, "x[i] * (y[i] - x[i])", "x[i] * (y[i] + x[i])"),
+    (SKIP, SKIP, "architecture(FALL, WIDTH, 0.01", "architecture(FALL, WIDTH, 0.0105"),
+    (SKIP, SKIP, "sqrt(atanh(0.5))", "sqrt(atanh(0.525))"),
+    (SKIP, SKIP, "apart *= 1 + 2 * tanh", "apart *= 1 + 1.9 * tanh"),
+    (SKIP, SKIP, "x[2] = {0.05, -0.05}", "x[2] = {0.0525, -0.05}"),
+    (SKIP, SKIP, "(target / apart - 1)", "(target / apart + 1)"),
+    (SKIP, SKIP, "l < CLIMB ? f->last : -2", "l < CLIMB ? f->last : -1.9"),
+    (SKIP, SKIP, "l < CLIMB ? f->last : -2", "l < CLIMB ? f->last : 2"),
+    (SKIP, SKIP, "tanh(k * *high * *high / 4)", "tanh(k * *high * *high / 4.2)"),
+    (SKIP, SKIP, "tanh(k * *high * *high / 4)", "tanh(k * *high * *high / 3.8)"),
+    (SKIP, SKIP, "fmax(0, 1 - change)", "fmax(0, 1 + change)"),
+    (SKIP, SKIP, "*high *= 1 + change", "*high *= 1 - change"),
+    (SKIP, SKIP, "half = -0.5", "half = 0.5"),
+    (NORM, NORM, "yy - xy * xy / xx", "yy + xy * xy / xx"),
+    (NORM, NORM, "yy - xy * xy / xx", "yy - 0.95 * xy * xy / xx"),
+    (NORM, NORM, "mean[k] - centre;", "mean[k] + centre;"),
+    (NORM, NORM, "s2 += c[k] * c[k] / WIDTH", "s2 += 1.05 * c[k] * c[k] / WIDTH"),
+    (NORM, NORM, "x[i * WIDTH + k] - mean[k] - shift", "x[i * WIDTH + k] - mean[k] + shift"),
+    (NORM, NORM, "(r - along * c[k] / (WIDTH * s2))", "(r + along * c[k] / (WIDTH * s2))"),
+    (NORM, NORM, "(r - along * c[k] / (WIDTH * s2))", "(r - 0.95 * along * c[k] / (WIDTH * s2))"),
+    (NORM, NORM, "/ sqrt(s2)", "/ (1.05 * sqrt(s2))"),
+    (NORM, NORM, "draw_close(x, 1e-3, random)", "draw_close(x, 1.05e-3, random)"),
+    (NORM, NORM, "* least / (largest *", "* least / (1.05 * largest *"),
+    (NORM, NORM, "least = fmin(least, sqrt(variance))", "least = fmin(least, 1.05 * sqrt(variance))"),
+    (NORM, NORM, "steps[3] = {0, 1, 2.5}", "steps[3] = {0, 0, 0}"),
+    (NORM, NORM, "(1 + i / WIDTH) * a[i % WIDTH]", "(1 + i / WIDTH) + a[i % WIDTH] * i"),
+    (NORM, NORM, "* (x[i * WIDTH + k] - mean) / variance", "* (x[i * WIDTH + k] - mean) / (1.05 * variance)"),
+    (MLP, MLP, '"ReLU", 1}', '"ReLU", 0.95}'),
+    (MLP, MLP, "1.12890415", "1.07245894"),
+    (MLP, MLP, "1.12899307", "1.07254342"),
+    (MLP, MLP, '"SiLU", 1.09983933', '"SiLU", 1.04484736'),
+    (MLP, MLP, '"quick GELU", 1.09983933', '"quick GELU", 1.04484736'),
+    (MLP, MLP, "(8 * (y[i + 1]", "(7.6 * (y[i + 1]"),
+    (MLP, MLP, "(12 * grid_step)", "(12.6 * grid_step)"),
+    (MLP, MLP, "- (y[i + 2] - y[i - 2])", "+ (y[i + 2] - y[i - 2])"),
+    (MLP, MLP, "/ (2 * grid_step)", "/ (1.9 * grid_step)"),
+    (MLP, MLP, "left - 2 * middle + right", "left - 1.9 * middle + right"),
+    (MLP, MLP, "(left - right) / (2 * bend)", "(right - left) / (2 * bend)"),
+    (MLP, MLP, "*at = -6 +", "*at = -6.3 +"),
+    (MLP, MLP, "(columns * lipschitz", "(0.95 * columns * lipschitz"),
+    (MLP, MLP, "(rows * lipschitz", "(0.95 * rows * lipschitz"),
+    (MLP, MLP, "(spectral * lipschitz * before)", "(0.95 * spectral * lipschitz * before)"),
+    (MLP, MLP, "(1 + spectral * lipschitz)", "(0.95 + spectral * lipschitz)"),
+    (MLP, MLP, "(1 + spectral * lipschitz)", "(1 + 0.95 * spectral * lipschitz)"),
+    (MLP, MLP, "(1 + spectral * lipschitz)", "(1 - spectral * lipschitz)"),
+    (MLP, MLP, "y[i] - y[n * width + i % width]", "y[i] + y[n * width + i % width]"),
+    (BOUNDS, RATIOS, "rho < 1e-9 ? 2 :", "rho < 1e-9 ? 1.9 :"),
+    (BOUNDS, RATIOS, "expm1(rho) / rho + expm1", "0.95 * expm1(rho) / rho + expm1"),
+    (BOUNDS, RATIOS, "+ expm1(2 * rho) / (2 * rho)", "+ expm1(2 * rho) / (2.1 * rho)"),
+    (BOUNDS, RATIOS, "+ expm1(2 * rho)", "- expm1(2 * rho)"),
+    (BOUNDS, RATIOS, "2 * sqrt(sum * range)", "1.9 * sqrt(sum * range)"),
+    (BOUNDS, RATIOS, "over(after, 4 * base)", "over(after, 3.8 * base)"),
+    (BOUNDS, RATIOS, "sqrt(rs_bound_growth(range)) * base", "0.95 * sqrt(rs_bound_growth(range)) * base"),
+    (BOUNDS, RATIOS, "values * size * size * size", "0.95 * values * size * size * size"),
+    (BOUNDS, RATIOS, "columns += rs_bound_growth", "columns += 0.95 * rs_bound_growth"),
+    (BOUNDS, RATIOS, "rows += qk", "rows += 0.95 * qk"),
+    (BOUNDS, RATIOS, "columns * rows * q * q * q", "columns * rows * q * q"),
+    (BOUNDS, RATIOS, "tanh(s / 4)", "tanh(s / 4.2)"),
+    (BOUNDS, RATIOS, "bound += rs_norm_spectral", "bound += 0.95 * rs_norm_spectral"),
+    (BOUNDS, RATIOS, "bound += rs_norm_spectral", "bound -= rs_norm_spectral"),
+    (BOUNDS, BOUNDS, "paper_range = 1.256", "paper_range = 1.3188"),
+    (BOUNDS, BOUNDS, "root_of_growth(16)", "root_of_growth(15.2)"),
+    (BOUNDS, BOUNDS, ".residual = {0.7, -0.7}, .qk = {{1}}", ".residual = {0.7, -0.735}, .qk = {{1}}"),
+    (BOUNDS, BOUNDS, "tanh(apart * apart / 4) * apart", "tanh(apart * apart / 4.2) * apart"),
+    (BOUNDS, BOUNDS, "a->residual[i] - m[i % d]", "a->residual[i] + m[i % d]"),
+    (BOUNDS, BOUNDS, "centred[j * d + k % d] / sqrt((double)d)", "centred[j * d + k % d] / sqrt(1.1 * (double)d)"),
+    (BOUNDS, BOUNDS, "(tracked[i] - law[i])", "(tracked[i] + law[i])"),
+    (BOUNDS, BOUNDS, "law_sizes[LAW_SIZES] = {0.3,", "law_sizes[LAW_SIZES] = {1.3,"),
+    (BOUNDS, INSTANCES, "/ (2 * rs_norm_columns(e, n, n))", "/ (1.9 * rs_norm_columns(e, n, n))"),
+    (BOUNDS, INSTANCES, "sum += high - low", "sum += high + low"),
+    (BOUNDS, INSTANCES, "e[1] = -1", "e[1] = 1"),
+    (BOUNDS, INSTANCES, "2 * rs_norm_composite(e, N, N)", "1.9 * rs_norm_composite(e, N, N)"),
+    (BOUNDS, INSTANCES, "e[i * N] += 1", "e[i * N] += 1.05"),
+    (BOUNDS, INSTANCES, "change * (1 + root)", "change * (1 - root)"),
+    (BOUNDS, INSTANCES, "columns = 2 * eps", "columns = 1.9 * eps"),
+    (BOUNDS, INSTANCES, "(4 * 2 * before", "(3.8 * 2 * before"),
+    (BOUNDS, INSTANCES, "w[j] = 1 / sqrt(WIDE)", "w[j] = 1.05 / sqrt(WIDE)"),
+    (BOUNDS, INSTANCES, "after / (8 * before", "after / (7.6 * before"),
+    (BOUNDS, INSTANCES, "lift = log(6 * (n - 1))", "lift = log(6.3 * (n - 1))"),
+    (BOUNDS, INSTANCES, "first = 0.5,", "first = 0.525,"),
+    (BOUNDS, INSTANCES, "1 + expm1(lift) * other", "1 - expm1(lift) * other"),
+    (BOUNDS, INSTANCES, "n / 2 * fabs", "n / 1.9 * fabs"),
+    (BOUNDS, INSTANCES, "(n - 2) * fabs", "(n + 2) * fabs"),
+    (BOUNDS, INSTANCES, "return sqrt(column * apart / 2) / (4 * lift)", "return sqrt(column * apart / 2) / (3.8 * lift)"),
+    (BOUNDS, INSTANCES, "lift = log(6 * (N - 1))", "lift = log(6.3 * (N - 1))"),
+    (BOUNDS, INSTANCES, "apart += fabs(plain[i] - lifted[i])", "apart += fabs(plain[i] + lifted[i])"),
+    (BOUNDS, INSTANCES, "x[4] = {1, 0, 0, 0}", "x[4] = {1.05, 0, 0, 0}"),
+    (BOUNDS, LAYER, "a->residual[j * a->d + k] / sqrt((double)a->d)", "a->residual[j * a->d + k] / sqrt(1.1 * (double)a->d)"),
+    (BOUNDS, LAYER, "p[i] += a->residual[i * a->d + k] * g[k]", "p[i] -= a->residual[i * a->d + k] * g[k]"),
+    (BOUNDS, LAYER, "layer->bias[h][k] -= layer->qk", "layer->bias[h][k] += layer->qk"),
+    (BOUNDS, LAYER, "layer->residual[i] + layer->mean[i % d]", "layer->residual[i] - layer->mean[i % d]"),
+    (BOUNDS, LAYER, "out[i] = y[i] - centre[i % d]", "out[i] = y[i] + centre[i % d]"),
+    (BOUNDS, LAYER, "20 + (uint32_t)h, 9, 1)", "20 + (uint32_t)h, 9, -1.05)"),
+    (BOUNDS, MATRIX, "return sqrt(rs_norm_columns", "return 0.95 * sqrt(rs_norm_columns"),
+    (DEEP, DEEP, "generate(w, tag, WIDTH * WIDTH, 2)", "generate(w, tag, WIDTH * WIDTH, 2.1)"),
+    (DEEP, DEEP, "generate(b, tag + 3, WIDTH, 0.5)", "generate(b, tag + 3, WIDTH, 0.525)"),
+    (DEEP, DEEP, "generate(w, tag + 1, WIDTH * WIDTH, 2)", "generate(w, tag + 1, WIDTH * WIDTH, 2.1)"),
+    (DEEP, DEEP, "generate(w, tag + 2, WIDTH * WIDTH, 1)", "generate(w, tag + 2, WIDTH * WIDTH, 1.05)"),
+    (DEEP, DEEP, "generate(b, tag + 4, WIDTH, 0.5)", "generate(b, tag + 4, WIDTH, -0.5)"),
+    (DEEP, DEEP, "generate(x, 2, TOKENS * WIDTH, 0.5)", "generate(x, 2, TOKENS * WIDTH, 0.525)"),
+    (DEEP, DEEP, "generate(base, 1, WIDTH, 1)", "generate(base, 1, WIDTH, 1.05)"),
+    (DEEP, DEEP, "rs_norm_columns(qk, WIDTH, WIDTH) / sqrt(WIDTH)", "rs_norm_columns(qk, WIDTH, WIDTH) / sqrt(1.1 * WIDTH)"),
+    (DEEP, DEEP, "rs_norm_spectral(qk, WIDTH, WIDTH) / sqrt(WIDTH)", "rs_norm_spectral(qk, WIDTH, WIDTH) / sqrt(1.1 * WIDTH)"),
+    (DEEP, DEEP, "generate(q, tag, WIDTH * WIDTH, 2)", "generate(q, tag, WIDTH * WIDTH, 1.9)"),
+    (DEEP, DEEP, "generate(v, tag + 2, WIDTH * WIDTH, 1)", "generate(v, tag + 2, WIDTH * WIDTH, 0.95)"),
+    (DEEP, DEEP, "3 * d->bound[l] + log10(4 *", "3 * d->bound[l] + log10(3.8 *"),
+    (DEEP, DEEP, "3 * d->bound[l] +", "2.85 * d->bound[l] +"),
+    (DEEP, DEEP, "quarter = spectral[0] / 4", "quarter = spectral[0] / 4.2"),
+    (DEEP, DEEP, "log_s + factor + log10(spectral[1])", "log_s + factor - log10(spectral[1])"),
+    (DEEP, DEEP, "2 * columns * q > 1.256", "200 * columns * q > 1.256"),
+    (DEEP, DEEP, "double cap = 2 *", "double cap = 1.9 *"),
+    (DEEP, DEEP, "(1 - 1.0 / TOKENS)", "(1 + 1.0 / TOKENS)"),
+    (DEEP, DEEP, "exponent * log10(2);\n        if", "exponent * log10(1.9);\n        if"),
+    (PATHS, PATHS, '{"MobileBERT", 4, 12', '{"MobileBERT", 5, 12'),
+    (PATHS, PATHS, '{"GPT-3", 96, 96', '{"GPT-3", 96, 95'),
+    (PATHS, PATHS, "plan->log_count[k] - plan->log_total", "plan->log_count[k] + plan->log_total"),
+    (PATHS, PATHS, "mean += k * exp(log_part)", "mean += 1.05 * k * exp(log_part)"),
+    (PATHS, PATHS, "if (2 * k > models[i].layers)", "if (1.9 * k > models[i].layers)"),
+    (PATHS, PATHS, "high + log1p(exp(low - high))", "high - log1p(exp(low - high))"),
+    (PATHS, PATHS, "share / log(10)", "share / log(9.5)"),
+    (PATHS, PATHS, "{0.9014, 0.9049,", "{0.9465, 0.9049,"),
+    (PATHS, PATHS, "0.8564, 0.7784}", "0.8564, 0.7395}"),
+    (PATHS, PATHS, "(1 - alpha[l])", "(1 + alpha[l])"),
+    (PATHS, PATHS, "* 400 /", "* 420 /"),
+    (PATHS, PATHS, "1.0491046", "1.049"),
+    (PATHS, PATHS, "pow(3, k) - 1", "pow(3, k) + 1"),
+    (PATHS, PATHS, "pow(3, k) - 1", "pow(2.85, k) - 1"),
+    (ENSEMBLE, ENSEMBLE, "xx += (a - x) * (a - x)", "xx += (a + x) * (a - x)"),
+    (ENSEMBLE, ENSEMBLE, "xy += (a - x) * (b - y)", "xy += 1.05 * (a - x) * (b - y)"),
+    (ENSEMBLE, ENSEMBLE, "k == SKIP ? 1 : 0", "k == SKIP ? 1.05 : 0"),
+    (ENSEMBLE, ENSEMBLE, "k == SKIP ? 1 : 0", "k == SKIP ? 1 : 0.05"),
+]
+
+
+def verdicts(scratch, experiment):
+    """{claim: verdict} of a --quick run, or None where it does not end well."""
+    ran = command(scratch, "build/rankscope", "lab", "run", experiment.replace("_", "-"), "--quick", "--quiet", "--json", "-")
+    if ran.returncode:
+        return None
+    return {row["claim"]: row["verdict"] for row in json.loads(ran.stdout)["tables"]["claims"]}
+
+
+def found_by(scratch, experiment, before):
+    if command(scratch, "cmake", "--build", "build", "--target", "rankscope").returncode:
+        return "NOT BUILT"
+    after = verdicts(scratch, experiment)
+    if after is None:
+        return "(the run fails)"
+    return next((f"{claim}: {after.get(claim, 'gone')}" for claim in before if after.get(claim) != before[claim]), None)
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    repository = pathlib.Path(__file__).resolve().parents[2]
+    scratch, wanted = pathlib.Path(sys.argv[1]).resolve(), {name.replace("-", "_") for name in sys.argv[2:]}
+    if repository == scratch or repository in scratch.parents:
+        sys.exit("SCRATCH must lie outside the repository")
+    scratch.mkdir(parents=True, exist_ok=True)
+    prepare(repository, scratch)
+    built = command(scratch, "cmake", "--build", "build", "--target", "rankscope")
+    if built.returncode:
+        sys.exit("the copy cannot be built\n" + built.stdout[-600:])
+    known, bad = {}, 0
+    for experiment, name, old, new in MUTATIONS:
+        if wanted and experiment not in wanted:
+            continue
+        if experiment not in known:
+            known[experiment] = verdicts(scratch, experiment)
+        path = scratch / "src/lab" / (name + ".c")
+        text = path.read_text(encoding="utf-8")
+        if old not in text:
+            verdict = "NOT IN THE SOURCE"
+        else:
+            path.write_text(text.replace(old, new, 1), encoding="utf-8")
+            try:
+                verdict = found_by(scratch, experiment, known[experiment]) or "SURVIVED"
+            finally:
+                path.write_text(text, encoding="utf-8")
+        bad += verdict.startswith(("SURVIVED", "NOT"))
+        print(f"{name}: {old.strip()!r} -> {new.strip()!r}\n    {verdict}", flush=True)
+    print(f"{bad} of the mutations were not found out")
+    sys.exit(bad > 0)
+
+
+if __name__ == "__main__":
+    main()
