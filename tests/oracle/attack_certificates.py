@@ -3,6 +3,12 @@
 
     python3 tests/oracle/attack_certificates.py --quick
     python3 tests/oracle/attack_certificates.py --instances 100000 --seed 7 [--family bert ...] [--column kept_now ...] [--keep DIR]
+
+Checkpoints of many families are written with random weights, states and configurations, mild and wild; build/rankscope (RANKSCOPE names another)
+certifies them; attack/model.py works the same layers out in balls of 320 bits, from the same float64 states, and every claim of the tables and
+sentences is compared. A share of the instances is climbed from: small changes that bring a claim closer to the truth are kept. Values that are
+marked conditional are counted apart. Exit status 1: a claim is false; --keep writes such instances, with the command that shows them.
+The ratio of a column is what it claims over what is true, or the other way round where it bounds from above: beyond 1 it is false.
 """
 
 import argparse
@@ -124,9 +130,12 @@ def main():
         options.seconds, options.instances = 120, 10**9
     attack, began, seed = Attack(options), time.time(), options.seed
     print(f"seed {options.seed}, program {run.PROGRAM}", flush=True)
-    while attack.tally.count["certified_one_layer", "default"] < options.instances and not (options.seconds and time.time() - began > options.seconds):
-        attack.step(seed)
-        seed += 1
+    try:
+        while attack.tally.count["certified_one_layer", "default"] < options.instances and not (options.seconds and time.time() - began > options.seconds):
+            attack.step(seed)
+            seed += 1
+    except KeyboardInterrupt:
+        print("interrupted")
     attack.tally.show()
     for text, count in attack.refused.most_common(5):
         print(f"refused {count} times: {text}")

@@ -52,34 +52,34 @@ class Truth:
             before = self.exact[source] if layer == source else self.behind(source, layer - 1)
             if layer == source and not self.layers[layer].parallel:
                 one, y = self.layers[layer], self.mixed(layer)
-                return y if one.mlp is None else one.mlp(y, B)
-            return self.layers[layer](before, B)
+                return y if one.mlp is None else one.mlp(y)
+            return self.layers[layer](before)
         return self.keep(("behind", source, layer), make)
 
     def diameter(self, source, layer):
-        return self.keep(("diameter", source, layer), lambda: model.diameter(self.behind(source, layer), B))
+        return self.keep(("diameter", source, layer), lambda: model.diameter(self.behind(source, layer)))
 
     def composite(self, source, layer):
-        return self.keep(("composite", source, layer), lambda: model.composite(self.behind(source, layer), B))
+        return self.keep(("composite", source, layer), lambda: model.composite(self.behind(source, layer)))
 
     def branch(self, layer):
-        return self.keep(("branch", layer), lambda: self.layers[layer].mixer.branch(self.exact[layer], B))
+        return self.keep(("branch", layer), lambda: self.layers[layer].mixer.branch(self.exact[layer]))
 
     def mixed(self, layer):
         def make():
             mixer = self.layers[layer].mixer
-            return mixer.behind(self.exact[layer], self.branch(layer), mixer.skip, B)
+            return mixer.behind(self.exact[layer], self.branch(layer), mixer.skip)
         return self.keep(("mixed", layer), make)
 
     def spread(self, layer):
-        return self.keep(("spread", layer), lambda: model.spread(self.exact[layer], B))
+        return self.keep(("spread", layer), lambda: model.spread(self.exact[layer]))
 
     def kept(self, layer, sample, skip, norm=True):
         """mu behind the mixer with this skip strength, of one sample."""
         mixer = self.layers[layer].mixer
         x, o = self.exact[layer][sample:sample + 1], self.branch(layer)[sample:sample + 1]
         y = x * number(skip) + o
-        return model.spread(mixer.after(y, B) if norm and mixer.after else y, B)[0]
+        return model.spread(mixer.after(y) if norm and mixer.after else y)[0]
 
 
 def conditional(row, name, inst, rigorous):
@@ -109,7 +109,7 @@ def bounds(truth, row, rigorous):
             yield from upper(truth, row, name, log, truth.diameter(source, l)[s])
     claim = above(row, "certified_at_least", "log10_certified_at_least")
     if claim is not None and row.get("at_least_by") == "enclosure" and row.get("certified_at_least"):
-        measured = model.diameter(truth.exact[l + 1][s:s + 1], B)[0]
+        measured = model.diameter(truth.exact[l + 1][s:s + 1])[0]
         off, room = measured - truth.diameter(l, l)[s], measured - claim  # how much of the room for rounding is used
         yield "room of enclosure", ratio(off, room), False, {}
     if claim is not None:
@@ -164,7 +164,7 @@ def strengths(truth, row, rigorous):
     if now is not None and error is not None:
         exact = truth.mixed(l)[s:s + 1]
         base = truth.spread(l)[s]
-        off = abs(model.spread(exact, B)[0] / base - number(now)) if base > 0 else number(0)
+        off = abs(model.spread(exact)[0] / base - number(now)) if base > 0 else number(0)
         if error < 0 or base > 0 and off.is_finite():
             yield "kept_now", ratio(off, number(error)) if error >= 0 else math.inf, error < 0 or bool(off > number(error)), {
                 "kept_now": now, "error": error, "off by": float(off.mid())}
@@ -182,7 +182,7 @@ def strengths(truth, row, rigorous):
         claim = number(row["weights_only_gain"])
         yield "weights_only_gain", ratio(longest, claim), bool(longest > claim), {"claimed": row["weights_only_gain"], "true": float(longest.mid())}
     if row.get("over_smoothing_v") is not None:
-        left, claim = model.spread(truth.behind(l, l), B)[s], number(row["over_smoothing_v"]) * truth.spread(l)[s]
+        left, claim = model.spread(truth.behind(l, l))[s], number(row["over_smoothing_v"]) * truth.spread(l)[s]
         yield "over_smoothing_v", ratio(left, claim), bool(left > claim), {"claimed": row["over_smoothing_v"],
                                                                            "true": ratio(left, truth.spread(l)[s])}
 

@@ -64,7 +64,7 @@ def enough(truth, finding, tables, rigorous, conditional_cases):
         can = 0
         for r in rows:
             base = truth.spread(r["layer"])[r["sample"]]
-            left = model.spread(truth.mixed(r["layer"])[r["sample"]:r["sample"] + 1], B)[0]
+            left = model.spread(truth.mixed(r["layer"])[r["sample"]:r["sample"] + 1])[0]
             can += not left < base * number(kept) and not r.get("kept_now_error_conditional")
         told = int(counted.group(1))
         yield "finding lambda_summary", told / can if can else (math.inf if told else 0.0), told > can, {"message": text, "can": can}

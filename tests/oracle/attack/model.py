@@ -1,4 +1,4 @@
-"""The exact layer: attention, norms and MLPs from their definitions, in either arithmetic of numbers.py.
+"""The exact layer: attention, norms and MLPs from their definitions, in balls.
 
 A layer is X -> after(skip X + scale inside(op(before(X)))) for its mixer and then for its MLP (in a parallel block both read X).
 Weights are float64 arrays that hold what the file stores, number for number; `plus_one` says that a gain is 1 + w.
@@ -10,7 +10,7 @@ import typing
 import numpy as np
 from flint import arb
 
-from . import numbers
+from .numbers import Balls as B
 
 
 @dataclasses.dataclass
@@ -21,16 +21,16 @@ class Norm:
     eps: float = 0.0
     plus_one: bool = False
 
-    def gains(self, B, d):
+    def gains(self, d):
         if self.gain is None:
             return B.of(np.ones(d))
         return B.of(self.gain) + (B.number(1) if self.plus_one else B.number(0))
 
-    def __call__(self, x, B):
+    def __call__(self, x):
         d = x.shape[-1]
         if self.kind == "layernorm":
             x = x - x.sum(-1, keepdims=True) / B.number(d)
-        y = x / B.sqrt((x * x).sum(-1, keepdims=True) / B.number(d) + B.number(self.eps)) * self.gains(B, d)
+        y = x / B.sqrt((x * x).sum(-1, keepdims=True) / B.number(d) + B.number(self.eps)) * self.gains(d)
         return y if self.bias is None else y + B.of(self.bias)
 
 
@@ -66,29 +66,29 @@ class Attention:
             seen = seen & (i - j < self.window) & ((j - i < self.window) | self.causal)
         return seen
 
-    def project(self, x, w, b, B):
+    def project(self, x, w, b):
         y = x[:, None] @ B.of(w)[None]
         return y if b is None else y + B.of(b)[None, :, None]
 
-    def head_norm(self, norm, y, B):
+    def head_norm(self, norm, y):
         if norm is None:
             return y
         if not self.norm_whole:
-            return norm(y, B)
+            return norm(y)
         s, h, n, c = y.shape
-        flat = norm(y.transpose(0, 2, 1, 3).reshape(s, n, h * c), B)
+        flat = norm(y.transpose(0, 2, 1, 3).reshape(s, n, h * c))
         return flat.reshape(s, n, h, c).transpose(0, 2, 1, 3)
 
-    def logits(self, x, B):
+    def logits(self, x):
         n, heads, c = x.shape[1], self.wq.shape[0], self.wq.shape[2]
-        q, k = self.project(x, self.wq, self.bq, B), self.project(x, self.wk, self.bk, B)
-        q, k = self.head_norm(self.q_norm, q, B), self.head_norm(self.k_norm, k, B)
+        q, k = self.project(x, self.wq, self.bq), self.project(x, self.wk, self.bk)
+        q, k = self.head_norm(self.q_norm, q), self.head_norm(self.k_norm, k)
         if self.rope is not None:
-            q, k = self.rope.turn(q, B), self.rope.turn(k, B)
+            q, k = self.rope.turn(q), self.rope.turn(k)
         group = np.arange(heads) // (heads // k.shape[1])
         k = k[:, group]
         if self.xlnet is not None:
-            a = self.xlnet.logits(q, k, n, B)
+            a = self.xlnet.logits(q, k, n)
         else:
             a = q @ k.swapaxes(-1, -2)
         factor = arb(self.multiplier)
@@ -99,14 +99,14 @@ class Attention:
             a = B.tanh(a / B.number(self.softcap)) * B.number(self.softcap)
         distance = np.arange(n)[:, None] - np.arange(n)[None, :]
         if self.slopes is not None:
-            a = a - numbers.table(self.slopes, B)[None, :, None, None] * B.of(np.abs(distance))[None, None]
+            a = a - self.slopes[None, :, None, None] * B.of(np.abs(distance))[None, None]
         if self.distance_bias is not None:
             a = a + B.of(self.distance_bias[:, distance + n - 1])[None]
         return a if self.temperature == 1 else a / B.number(self.temperature)
 
-    def mixing(self, x, B):
+    def mixing(self, x):
         """[samples, heads, n, n]"""
-        a = self.logits(x, B)
+        a = self.logits(x)
         n = x.shape[1]
         seen = self.visible(n)
         top = np.where(seen, B.floats(a), -np.inf).max(-1, keepdims=True)
@@ -118,15 +118,15 @@ class Attention:
         u = B.of(seen) / B.of(seen.sum(-1, keepdims=True))
         return p * B.number(softmax) + B.of(np.eye(n)) * B.number(identity) - u * B.number(uniform)
 
-    def __call__(self, x, B):
-        m = self.mixing(x, B)
-        v = self.project(x, self.wv, self.bv, B)
+    def __call__(self, x):
+        m = self.mixing(x)
+        v = self.project(x, self.wv, self.bv)
         v = v[:, np.arange(m.shape[1]) // (m.shape[1] // v.shape[1])]
         y = ((m @ v) @ B.of(self.wo)[None]).sum(1)
         return y if self.bo is None else y + B.of(self.bo)
 
 
-def activation(kind, x, B):
+def activation(kind, x):
     one, half = B.number(1), B.number(0.5)
     if kind == "linear":
         return x
@@ -157,10 +157,10 @@ class Mlp:
     down_bias: np.ndarray = None
     gate: np.ndarray = None  # [d, f]
 
-    def __call__(self, x, B):
+    def __call__(self, x):
         u = x @ B.of(self.up)
         u = u if self.up_bias is None else u + B.of(self.up_bias)
-        h = activation(self.act, u, B) if self.gate is None else activation(self.act, x @ B.of(self.gate), B) * u
+        h = activation(self.act, u) if self.gate is None else activation(self.act, x @ B.of(self.gate)) * u
         y = h @ B.of(self.down)
         return y if self.down_bias is None else y + B.of(self.down_bias)
 
@@ -174,17 +174,17 @@ class Branch:
     skip: float = 1.0
     scale: float = 1.0
 
-    def branch(self, x, B):
-        y = self.op(self.before(x, B) if self.before else x, B)
-        y = self.inside(y, B) if self.inside else y
+    def branch(self, x):
+        y = self.op(self.before(x) if self.before else x)
+        y = self.inside(y) if self.inside else y
         return y if self.scale == 1 else y * B.number(self.scale)
 
-    def behind(self, x, o, skip, B):
+    def behind(self, x, o, skip):
         y = x * B.number(skip) + o
-        return self.after(y, B) if self.after else y
+        return self.after(y) if self.after else y
 
-    def __call__(self, x, B):
-        return self.behind(x, self.branch(x, B), self.skip, B)
+    def __call__(self, x):
+        return self.behind(x, self.branch(x), self.skip)
 
 
 @dataclasses.dataclass
@@ -193,25 +193,25 @@ class Layer:
     mlp: Branch = None
     parallel: bool = False
 
-    def __call__(self, x, B):
+    def __call__(self, x):
         if self.parallel:
-            y = x * B.number(self.mixer.skip) + self.mixer.branch(x, B)
-            return y if self.mlp is None else y + self.mlp.branch(x, B)
-        y = self.mixer(x, B)
-        return y if self.mlp is None else self.mlp(y, B)
+            y = x * B.number(self.mixer.skip) + self.mixer.branch(x)
+            return y if self.mlp is None else y + self.mlp.branch(x)
+        y = self.mixer(x)
+        return y if self.mlp is None else self.mlp(y)
 
 
-def residual(x, B):
+def residual(x):
     return x - x.sum(-2, keepdims=True) / B.number(x.shape[-2])
 
 
-def spread(x, B):
+def spread(x):
     """mu of every sample: the Frobenius norm of what differs from the mean."""
-    r = residual(x, B)
+    r = residual(x)
     return B.sqrt((r * r).sum((-1, -2)))
 
 
-def diameter(x, B):
+def diameter(x):
     n = x.shape[1]
     if n < 2:
         return B.of(np.zeros(x.shape[0]))
@@ -224,8 +224,8 @@ def diameter(x, B):
     return out
 
 
-def composite(x, B):
+def composite(x):
     """sqrt(|R|_1 |R|_inf) about the mean."""
-    r = abs(residual(x, B))
+    r = abs(residual(x))
     rows, columns = r.sum(-1), r.sum(-2)
     return np.array([B.sqrt(B.largest(list(a)) * B.largest(list(b))) for a, b in zip(rows, columns)], dtype=object)

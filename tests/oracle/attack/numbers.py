@@ -1,6 +1,6 @@
-"""Two arithmetics behind one interface: numpy's long double for screening, Arb balls (python-flint) for the verdict.
+"""Arithmetic of Arb balls (python-flint) in arrays: numpy's operators and matmul work on objects, so a layer is written as for floats.
 
-Everything is an array [..., n, d]; the balls sit in object arrays, on which numpy's operators and matmul work.
+Small shapes are quicker this way than a screening pass, and every verdict is exact: nothing depends on an estimate of rounding.
 """
 
 import numpy as np
@@ -26,8 +26,6 @@ _root = np.frompyfunc(root, 1, 1)
 
 
 class Balls:
-    name = "arb"
-
     @staticmethod
     def of(x):
         return _make(np.asarray(x, dtype=np.float64))
@@ -56,55 +54,3 @@ class Balls:
         for v in values[1:]:
             best = best.min(v)
         return best
-
-
-class Wide:
-    name = "longdouble"
-
-    @staticmethod
-    def of(x):
-        return np.asarray(x).astype(np.longdouble)
-
-    @staticmethod
-    def number(x):
-        """A ball becomes the nearest long double by way of two doubles."""
-        if isinstance(x, arb):
-            high = float(x.mid())
-            return np.longdouble(high) + np.longdouble(float((x - arb(high)).mid()))
-        return np.longdouble(x)
-
-    exp, tanh, cos, sin, sqrt = map(staticmethod, (np.exp, np.tanh, np.cos, np.sin, np.sqrt))
-
-    @staticmethod
-    def relu(x):
-        return np.maximum(x, 0)
-
-    @staticmethod
-    def erf(x):
-        from scipy.special import erf
-        return erf(x.astype(np.float64)).astype(np.longdouble)
-
-    @staticmethod
-    def floats(x):
-        return x.astype(np.float64)
-
-    @staticmethod
-    def largest(values):
-        return max(values)
-
-    @staticmethod
-    def smallest(values):
-        return min(values)
-
-
-def table(balls, B):
-    """An array of balls in arithmetic B."""
-    return balls if B is Balls else np.vectorize(B.number, otypes=[np.longdouble])(balls)
-
-
-def upper(v):
-    return float(v.upper()) if isinstance(v, arb) else float(v)
-
-
-def float_of(v):
-    return float(v.mid()) if isinstance(v, arb) else float(v)

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from flint import arb
 
-from . import numbers
+from .numbers import Balls as B
 
 
 def exact(v):
@@ -89,15 +89,15 @@ class Rotation:
     share: arb
     cache: dict = dataclasses.field(default_factory=dict)
 
-    def tables(self, n, B):
-        if (n, B.name) not in self.cache:
+    def tables(self, n):
+        if n not in self.cache:
             angles = np.array([[arb(p) * f for f in self.frequencies] for p in range(n)], dtype=object)
-            both = [f(angles) * self.share for f in (numbers.Balls.cos, numbers.Balls.sin)]
-            self.cache[n, B.name] = [numbers.table(t, B) for t in both]
-        return self.cache[n, B.name]
+            both = [f(angles) * self.share for f in (B.cos, B.sin)]
+            self.cache[n] = both
+        return self.cache[n]
 
-    def turn(self, y, B):
-        cos, sin = self.tables(y.shape[2], B)
+    def turn(self, y):
+        cos, sin = self.tables(y.shape[2])
         half = len(self.frequencies)
         a, b, rest = y[..., :half], y[..., half:2 * half], y[..., 2 * half:]
         return np.concatenate([a * cos - b * sin, b * cos + a * sin, rest], -1)
@@ -127,18 +127,18 @@ class XlnetPositions:
     r_r: np.ndarray
     cache: dict = dataclasses.field(default_factory=dict)
 
-    def keys(self, n, B):
+    def keys(self, n):
         """[heads, 2n - 1, c], by i - j + n - 1."""
-        if (n, B.name) not in self.cache:
+        if n not in self.cache:
             d = self.r.shape[1]
             f = plain(10000, d)
             angles = np.array([[arb(p) * v for v in f] for p in range(1 - n, n)], dtype=object)
-            waves = np.concatenate([numbers.Balls.sin(angles), numbers.Balls.cos(angles)], -1)
-            self.cache[n, B.name] = numbers.table(waves, B)[None] @ B.of(self.r)
-        return self.cache[n, B.name]
+            waves = np.concatenate([B.sin(angles), B.cos(angles)], -1)
+            self.cache[n] = waves[None] @ B.of(self.r)
+        return self.cache[n]
 
-    def logits(self, q, k, n, B):
+    def logits(self, q, k, n):
         content = (q + B.of(self.r_w)[None, :, None]) @ k.swapaxes(-1, -2)
-        every = (q + B.of(self.r_r)[None, :, None]) @ self.keys(n, B).swapaxes(-1, -2)[None]
+        every = (q + B.of(self.r_r)[None, :, None]) @ self.keys(n).swapaxes(-1, -2)[None]
         i, j = np.arange(n)[:, None], np.arange(n)[None, :]
         return content + every[:, :, i, i - j + n - 1]
