@@ -145,6 +145,22 @@ def from_there_on(truth, row, name, value, outwards, kept, norm=True):
     yield name, worst, violated, {"claimed": value, "at": at, "kept": kept}
 
 
+def theorem_d(truth, layer, sample, value, kept):
+    """One layer of L9: what is kept is the spread of the tokens scaled to length 1."""
+    x, o = truth.exact[layer][sample:sample + 1], truth.branch(layer)[sample:sample + 1]
+
+    def directions(y):
+        return model.spread(y / B.sqrt((y * y).sum(-1, keepdims=True)))[0]
+    asked, worst, violated, at = directions(x) * number(kept), 0.0, False, None
+    for step in FARTHER:
+        for sign in (1, -1):
+            skip = sign * value * (1 + step)
+            left = directions(x * number(skip) + o)
+            if ratio(asked, left) > worst:
+                worst, violated, at = ratio(asked, left), violated or bool(left < asked), skip
+    return "demanded_by_theorem_d", worst, violated, {"claimed": value, "at": at, "kept": kept}
+
+
 def strengths(truth, row, rigorous):
     """Table lambda."""
     s, l, kept = row["sample"], row["layer"], truth.inst.kept
@@ -176,6 +192,8 @@ def strengths(truth, row, rigorous):
         if row.get(name) is not None and not row.get(failed):
             for sign in (1, -1):
                 yield from from_there_on(truth, row, name, sign * row[name], sign, kept)
+    if row.get("demanded_by_theorem_d") is not None and not row.get("theorem_d_failed"):
+        yield theorem_d(truth, l, s, row["demanded_by_theorem_d"], kept)
     if row.get("weights_only_gain") is not None:
         o = truth.branch(l)[s]
         longest = B.largest(list(B.sqrt((o * o).sum(-1)))) / arb(o.shape[-1]).sqrt()

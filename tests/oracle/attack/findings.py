@@ -4,7 +4,7 @@ import math
 import re
 
 from . import model
-from .columns import number, ratio
+from .columns import keeps, number, ratio
 from .numbers import Balls as B
 
 PROVED = re.compile(r"\b(provabl[ey]|proved|proven|certified)\b")
@@ -59,6 +59,14 @@ def enough(truth, finding, tables, rigorous, conditional_cases):
     marked = any("kept_now_error_conditional" in r for r in rows)
     if rigorous and conditional_cases and not marked:
         yield "finding lambda_summary (called proved)", math.inf, True, {"message": text}
+    if finding["value"] is not None:
+        every = "for which one was found" not in text
+        worst, violated = 0.0, False
+        for r in rows:
+            if every or r.get("lambda_certified") is not None and not r.get("lambda_certified_conditional"):
+                got, broken = keeps(truth, r["layer"], r["sample"], finding["value"], kept)
+                worst, violated = max(worst, got), violated or broken
+        yield "finding lambda_summary (its skip)", worst, violated, {"message": text}
     counted = re.search(r"proved enough in (\d+) of (\d+) cases", text)
     if counted:
         can = 0
