@@ -34,7 +34,10 @@ void cli_say(const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     rs_term_clean(&term, &clean, text);
-    fprintf(stderr, "%s\n", clean.failed ? "rankscope: out of memory" : clean.data);
+    /* without memory for the filter, what is no plain ASCII is left out of the message */
+    for (char *c = text; clean.failed && *c; c++)
+        if (*c < 0x20 || *c > 0x7e) *c = '?';
+    fprintf(stderr, "%s\n", clean.failed ? text : clean.data);
     rs_buffer_free(&clean);
 }
 

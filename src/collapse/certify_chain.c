@@ -258,9 +258,15 @@ static bool better(const rs_certificate *a, const rs_certificate *b)
     return a->log_upper < b->log_upper;
 }
 
+static void keep_largest(double *largest, double value)
+{
+    if (!(value <= *largest)) *largest = value; /* NaN: none yet */
+}
+
 static void run_chain(chain *c, rs_certify_layer *out, double *chains, int32_t source)
 {
     int32_t layers = c->pass->network->n_layers;
+    int32_t reached = source; /* the first layer behind which nothing is proved for this sample */
     start(c, source);
     if (c->failed && out) out[source].one_step = told(c, source);
     for (int32_t l = source; l < layers && !c->failed; l++) {
@@ -273,12 +279,14 @@ static void run_chain(chain *c, rs_certify_layer *out, double *chains, int32_t s
         if (out && t.failed && out[l].best.failed) out[l].best.failed = t.failed;
         if (is_rounding(c, source)) break;
         if (out && better(&t, &out[l].best)) out[l].best = t;
-        if (chains) {
-            double *cell = chains + (int64_t)source * layers + l;
-            double proved = t.condition ? INFINITY : t.log_upper;
-            if (isnan(*cell) || proved > *cell) *cell = proved;
-        }
+        if (chains)
+            keep_largest(chains + (int64_t)source * layers + l,
+                         t.condition ? INFINITY : t.log_upper);
+        reached = l + 1;
     }
+    /* the largest over the samples is not known where one has none */
+    for (int32_t l = reached; chains && l < layers; l++)
+        keep_largest(chains + (int64_t)source * layers + l, INFINITY);
 }
 
 void rs_certify_chains(rs_certify_layer *out, double *chains, const rs_certify_pass *pass,

@@ -12,6 +12,9 @@
 
 static const double U = DBL_EPSILON / 2, SLACK = 1 + 1e-12;
 
+/* What underflow may take from the length of a row that an operation of the pass writes. */
+static const double TINY = 1e-290;
+
 /* An elementary function of the float64 engine (libm's exp, erfc, tanh, and what activations make
  * of them) is taken to err by at most this many units of roundoff of its argument or value: ten
  * times what glibc states for the worst of them. */
@@ -23,7 +26,7 @@ double rs_deviation_norm(double *least_std, const rs_norm_site *site, double dev
     /* whatever the rows are, √ε is left under the root */
     double low = fmax(own - deviation / root, sqrt(site->epsilon)) * (1 - 4 * U);
     *least_std = low > 0 ? low : 0;
-    if (!(low > 0) || !(own > 0)) return INFINITY;
+    if (!(low > 0) || !(own > 1e-140)) return INFINITY;    /* squares of less underflow */
     double centre = rs_gamma(d + 2) * site->longest / own; /* of the mean, in units of the std */
     double factor = rs_gamma(d + 12) + (centre / root) * (centre / root);
     double rounding = site->largest_gain * (2 * centre + factor * root) +
@@ -48,7 +51,7 @@ typedef struct vector {
 static vector mapped(double two, double fro, double bias, const rs_op_site *site)
 {
     double longest = two * site->longest + bias;
-    double rounding = rs_gamma((double)site->dim + 2) * (fro * site->longest + bias);
+    double rounding = rs_gamma((double)site->dim + 2) * (fro * site->longest + bias) + TINY;
     return (vector){longest + rounding, two * site->deviation + rounding};
 }
 
@@ -166,12 +169,12 @@ double rs_deviation_attention(double *slack, const rs_attention_op *op,
             head->w.two * (fabs(op->mix_softmax) * tv * site->diameter + weight * site->deviation);
         double rounded = weight * ((v.deviation - head->w.left_two * site->deviation) +
                                    rs_gamma(n + 8) * v.longest) +
-                         sums * v.longest;
+                         sums * v.longest + TINY;
         double inner = (double)op->heads * (double)op->value_dim;
         total += head->w.right_two * rounded +
                  rs_gamma(inner + 4) * head->w.right_fro * weight * v.longest;
     }
-    return (total + 8 * U * norms->o_bias) * SLACK;
+    return (total + 8 * U * norms->o_bias + TINY) * SLACK;
 }
 
 /* ---- MLP, sum ---- */
@@ -202,13 +205,14 @@ double rs_deviation_mlp(const rs_mlp_op *op, const rs_branch_norms *norms, const
         rounding = slope * up_rounding + FUNCTION * U * length;
     }
     double out = mlp->down_two * rounding +
-                 rs_gamma((double)op->width + 4) * (norms->down_fro * length + norms->down_bias);
+                 rs_gamma((double)op->width + 4) * (norms->down_fro * length + norms->down_bias) +
+                 TINY;
     return (lipschitz * site->deviation + out) * SLACK;
 }
 
 double rs_deviation_sum(double skip, double state, double longest_state, double scale, double op,
                         double longest_op)
 {
-    double rounding = 4 * U * (fabs(skip) * longest_state + fabs(scale) * longest_op);
+    double rounding = 4 * U * (fabs(skip) * longest_state + fabs(scale) * longest_op) + TINY;
     return (fabs(skip) * state + fabs(scale) * op + rounding) * SLACK;
 }

@@ -102,7 +102,7 @@ static rs_status apart(words *w)
 {
     double least = INFINITY, worst = INFINITY;
     int32_t at = -1;
-    bool enclosed = false;
+    bool enclosed = false, some = false; /* some: others' tokens enter equal */
     for (int32_t l = 0; l < w->layers; l++) {
         bool any = false, all = true;
         for (int64_t s = 0; s < w->c->samples; s++) {
@@ -114,6 +114,7 @@ static rs_status apart(words *w)
         for (int64_t s = 0; w->marked[l] && s < w->c->samples; s++) {
             const rs_certify_row *r = row_of(w, s, l);
             const rs_certificate *one = &r->certificate.one_step;
+            some = some || (r->tokens > 0 && !counts(r));
             if (!counts(r)) continue;
             enclosed = enclosed || one->enclosed;
             least = fmin(least, one->lower);
@@ -128,9 +129,10 @@ static rs_status apart(words *w)
                    "table lambda says which skip would");
     snprintf(message, sizeof message,
              "%s provably keep%s the tokens apart: from the tokens that were measured to enter, "
-             "two tokens of every sample leave at least %.3g apart (layer %d keeps least of what "
+             "two tokens of every sample%s leave at least %.3g apart (layer %d keeps least of what "
              "entered, %.3g of it)%s",
-             layers, count(w->marked, w->layers) == 1 ? "s" : "", least, (int)at, worst,
+             layers, count(w->marked, w->layers) == 1 ? "s" : "",
+             some ? " in which they do not enter equal" : "", least, (int)at, worst,
              enclosed ? "; proved by bounding all rounding of the pass" : "");
     return say(w, RS_INFO, "apart_summary", at, worst, message, NULL);
 }

@@ -39,7 +39,7 @@ static double least_std(double *longest, const double *x, int64_t rows, int64_t 
     for (int64_t i = 0; i < rows; i++) {
         const double *row = x + i * d;
         double square = rs_dot(row, row, d), mean = 0, variance = square;
-        double length = sqrt(square) * (1 + rs_gamma((double)d + 2));
+        double length = sqrt(square) * (1 + rs_gamma((double)d + 2)) + 1e-150;
         if (norm->kind == RS_NORM_LAYERNORM) {
             mean = rs_sum(row, d) / (double)d;
             variance = 0;
@@ -63,7 +63,7 @@ static double longest_row(const double *x, int64_t rows, int64_t d)
         double square = rs_dot(x + i * d, x + i * d, d);
         if (!(square <= most)) most = square;
     }
-    return sqrt(most) * (1 + rs_gamma((double)d + 4));
+    return sqrt(most) * (1 + rs_gamma((double)d + 4)) + 1e-150; /* squares of less underflow */
 }
 
 static bool all_equal(const double *x, int64_t rows, int64_t d)

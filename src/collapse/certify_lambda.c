@@ -376,6 +376,7 @@ static void kept_by_sum(rs_lambda_row *row, const rs_lambda_layer *layer)
     double kept = sqrt(after / before), own = roundoff * sqrt(inputs), least = sqrt(before) - own;
     double error = roundoff * (fabs(row->lambda) * sqrt(inputs) + sqrt(branches)) + kept * own;
     error += sqrt((double)layer->n) * layer->branch_error;
+    error += 1e-150 * sqrt((double)(layer->n * layer->d)); /* squares of less underflow */
     error = error / least + rs_gamma((double)(layer->n * layer->d) + 8) * kept;
     set_kept_now(row, kept, error, sqrt(before) > 2 * own && before > 1e-280);
 }
@@ -446,7 +447,8 @@ static rs_status branch_error(double *error, rs_lambda_row *row, const rs_certif
     rs_free(slack);
     /* the scale's own rounding */
     *error = fabs(branch->scale) * (off + 4 * DBL_EPSILON * rs_exact_longest(&at)) *
-             (1 + 8 * DBL_EPSILON);
+                 (1 + 8 * DBL_EPSILON) +
+             1e-290; /* what underflows */
     return RS_OK;
 }
 

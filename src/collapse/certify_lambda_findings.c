@@ -22,7 +22,7 @@ static rs_status say(rs_result *result, const char *code, int64_t layer, double 
 }
 
 typedef struct tally {
-    int64_t rows, enough, unknown, conditional;
+    int64_t rows, enough, unknown, conditional, rounding; /* rounding: tokens that differ by it */
     double worst, least_kept; /* the largest λ demanded; the least kept at the model's own λ */
     int32_t worst_layer, short_layer;
     const char *condition; /* the first */
@@ -37,6 +37,7 @@ static bool is_enough(const rs_lambda_row *r, double kept)
 
 static void count(tally *t, const rs_lambda_row *r, int32_t l, double kept)
 {
+    t->rounding += r->told && r->at_floor;
     if (!r->told || r->at_floor) return;
     t->rows++;
     if (r->condition) {
@@ -73,11 +74,12 @@ static rs_status say_summary(rs_result *result, const tally *t, double kept, rs_
     int used = snprintf(message, sizeof message,
                         "to keep %.3g of the tokens' spread in every mixer, ", kept);
     if (some)
-        used += snprintf(message + used, sizeof message - (size_t)used,
-                         "a skip of λ >= %.4g is proved enough for every layer and sample%s (layer "
-                         "%d needs most)",
-                         t->worst, t->unknown || t->conditional ? " for which one was found" : "",
-                         (int)t->worst_layer);
+        used += snprintf(
+            message + used, sizeof message - (size_t)used,
+            "a skip of λ >= %.4g is proved enough for every layer and sample%s (layer "
+            "%d needs most)",
+            t->worst, t->unknown || t->conditional || t->rounding ? " for which one was found" : "",
+            (int)t->worst_layer);
     else
         used += snprintf(message + used, sizeof message - (size_t)used,
                          "no skip strength was found that is proved enough");
@@ -85,8 +87,12 @@ static rs_status say_summary(rs_result *result, const tally *t, double kept, rs_
                      "; as it is, the model's own λ is proved enough in %lld of %lld cases",
                      (long long)t->enough, (long long)cases);
     if (t->short_layer >= 0)
-        snprintf(message + used, sizeof message - (size_t)used, ", and layer %d keeps least: %.3g",
-                 (int)t->short_layer, t->least_kept);
+        used += snprintf(message + used, sizeof message - (size_t)used,
+                         ", and layer %d keeps least: %.3g", (int)t->short_layer, t->least_kept);
+    if (t->rounding)
+        snprintf(message + used, sizeof message - (size_t)used,
+                 "; left out: %lld more, whose tokens enter differing by rounding alone",
+                 (long long)t->rounding);
     return say(result, "lambda_summary", some ? t->worst_layer : RS_NULL_INT,
                some ? t->worst : (double)NAN, message,
                "--lambda X tries another; --kept A asks for another fraction", err);

@@ -164,8 +164,10 @@ typedef struct rs_lambda_facts {
     double largest_branch; /* max_i ‖o_i‖, rounded up (features centred under LayerNorm) */
     double unit_diversity; /* μ(rn(X)diag g)/√n, rounded down; rn: unit rows (centred under LN) */
     double largest_gain;   /* max |g|; 1 without gain */
-    /* Hypotheses, decided on the numbers given. unit_rows: all rows have norm √d
-     * to 1e-9 relative; a theorem then speaks of the state √d·rn(X). */
+    double unit_off; /* max_i ‖x_i − √d rn(x_i)‖/√d, rounded up: how far rows are from what the
+                      * published theorems ask for (centred over features under LayerNorm) */
+    /* Hypotheses, decided on the numbers given. unit_rows: unit_off is at most 1e-9; a theorem then
+     * counts it as a part of the branch, λ·unit_off√d a row. */
     bool normed, unit_gain, zero_bias, zero_epsilon, unit_rows;
 } rs_lambda_facts;
 rs_status rs_lambda_facts_of(rs_lambda_facts *out, const rs_lambda_layer *layer, rs_error *err);

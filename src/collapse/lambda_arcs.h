@@ -12,6 +12,9 @@
 
 #include "collapse/lambda_span.h"
 
+/* μ/√d is known to no less than this: squares of less underflow. */
+#define RS_LAMBDA_LEAST 0x1p-500
+
 typedef enum rs_lambda_arc_kind {
     RS_LAMBDA_ROW_ARC,
     RS_LAMBDA_ROW_FIXED,    /* x = 0: the row does not move; φ = π/2 for every λ */
@@ -62,11 +65,12 @@ double rs_lambda_arc_reach(const rs_lambda_arc *row, double low, double high);
  * quick: O(nd) once, losing digits when the rows are nearly equal; else O(nd) twice, and never. */
 rs_lambda_value rs_lambda_arcs_square(const rs_lambda_arcs *arcs, bool quick);
 /* dμ²/dλ of the stored rows there, and ‖RY'‖², the square of how fast the centred rows move, with
- * what rounding may have done to each. Needs rs_lambda_arcs_square before. */
+ * what rounding may have done to each, for λ in units of 2^exponent (the size of the interval at
+ * hand: in units of their own, rates leave the doubles). Needs rs_lambda_arcs_square before. */
 typedef struct rs_lambda_motion {
     double slope, slope_error, speed, speed_error;
 } rs_lambda_motion;
-rs_lambda_motion rs_lambda_arcs_motion(const rs_lambda_arcs *arcs);
+rs_lambda_motion rs_lambda_arcs_motion(const rs_lambda_arcs *arcs, int exponent);
 
 /* Where μ/√d of the TRUE rows lies for every λ in [low, high] (finite ends), by the chords that the
  * stored rows sweep (first, L4) and to second order about `middle` (second, L5; left at [0, ∞)

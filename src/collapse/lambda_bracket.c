@@ -35,12 +35,12 @@ static double chord_square(direction from, const rs_lambda_arc *to)
 
 typedef struct sweep {
     double chords; /* √Σ max chord² from the middle to the ends */
-    double bends;  /* √Σ (2h/reach³)², reach the least on the interval */
+    double bends; /* √Σ (2h/reach³)², reach the least on the interval; λ in units of 2^exponent */
 } sweep;
 
 /* Each row's angle moves one way with λ and turns by at most π over the whole line, so that the
  * farthest it gets from the middle is at one of the ends. */
-static sweep sweep_rows(const rs_lambda_arcs *arcs, double low, double high)
+static sweep sweep_rows(const rs_lambda_arcs *arcs, double low, double high, int exponent)
 {
     sweep all = {0};
     for (int64_t i = 0; i < arcs->n; i++) {
@@ -51,7 +51,8 @@ static sweep sweep_rows(const rs_lambda_arcs *arcs, double low, double high)
         /* Four units of rounding in each coordinate of either end. */
         chord = sqrt(chord) + 16 * RS_LAMBDA_ROUNDOFF;
         double reach = rs_lambda_arc_reach(row, low, high);
-        double bend = 2 * (row->height / reach) / reach / reach;
+        double units = ldexp(reach, -exponent);
+        double bend = 2 * (row->height / reach) / units / units;
         all.chords += chord * chord;
         all.bends += bend * bend;
     }
@@ -77,7 +78,8 @@ static bool decides(rs_span span, double target)
 
 /* What is known at the middle of an interval. */
 typedef struct centre {
-    double middle, width; /* half width of the interval, rounded up */
+    double middle, width; /* half width of the interval, rounded up; in units of 2^exponent */
+    int exponent;
     rs_lambda_value square;
     double off; /* true μ and that of the stored rows differ by at most this */
 } centre;
@@ -87,8 +89,10 @@ typedef struct centre {
 static void guess_root(rs_lambda_bracket *out, const centre *at, double slope, double curved,
                        double target)
 {
-    out->root = at->middle + (target * target - at->square.value) / slope;
-    out->doubt = 2 * (curved + 2 * at->square.error + 4 * at->off * target) / fabs(slope);
+    double step = (target * target - at->square.value) / slope;
+    double doubt = 2 * (curved + 2 * at->square.error + 4 * at->off * target) / fabs(slope);
+    out->root = at->middle + ldexp(step, at->exponent);
+    out->doubt = ldexp(doubt, at->exponent);
 }
 
 /* The least of slope·x + speed·x² over |x| ≤ width. */
@@ -109,7 +113,7 @@ static double second_order(rs_lambda_bracket *out, const rs_lambda_arcs *arcs, c
     double width = at->width, grown = 1 + 0x1p-40;
     double rest = 0.5 * stretched_gain(arcs) * swept->bends * width * width * grown *
                   rs_lambda_constant_factor(RS_LAMBDA_ARC_SECOND_ORDER);
-    rs_lambda_motion motion = rs_lambda_arcs_motion(arcs);
+    rs_lambda_motion motion = rs_lambda_arcs_motion(arcs, at->exponent);
     double slope = fabs(motion.slope) + motion.slope_error;
     double slow = fmax(motion.speed - motion.speed_error, 0);
     double fast = motion.speed + motion.speed_error;
@@ -125,10 +129,12 @@ static double second_order(rs_lambda_bracket *out, const rs_lambda_arcs *arcs, c
 void rs_lambda_bracket_of(rs_lambda_bracket *out, const rs_lambda_arcs *arcs, double low,
                           double high, double middle, double target)
 {
-    centre at = {.middle = middle, .width = rs_up(fmax(middle - low, high - middle))};
-    at.off = arcs->gain * rs_lambda_arcs_error(arcs, low, high) * (1 + 0x1p-40);
+    double width = rs_up(fmax(middle - low, high - middle));
+    centre at = {.middle = middle, .exponent = isfinite(width) ? ilogb(width) : 0};
+    at.width = ldexp(width, -at.exponent);
+    at.off = arcs->gain * rs_lambda_arcs_error(arcs, low, high) * (1 + 0x1p-40) + RS_LAMBDA_LEAST;
     rs_lambda_arcs_turn(arcs, middle);
-    sweep swept = sweep_rows(arcs, low, high);
+    sweep swept = sweep_rows(arcs, low, high, at.exponent);
     double chords = stretched_gain(arcs) * swept.chords * (1 + 0x1p-40) *
                     rs_lambda_constant_factor(RS_LAMBDA_ARC_FIRST_ORDER);
     *out = (rs_lambda_bracket){.second = {0, (double)INFINITY}, .root = NAN, .doubt = NAN};
@@ -170,7 +176,7 @@ double rs_lambda_limit_distance(const rs_lambda_arcs *arcs, double lambda, int s
                     rs_lambda_constant_factor(RS_LAMBDA_HALF_LINE);
     double outward = sign * (double)INFINITY;
     double error = rs_lambda_arcs_error(arcs, fmin(lambda, outward), fmax(lambda, outward));
-    return (chords + arcs->gain * error) * (1 + 0x1p-40);
+    return (chords + arcs->gain * error) * (1 + 0x1p-40) + RS_LAMBDA_LEAST;
 }
 
 /* The finite float64 numbers in order, as integers: bisection over all of them takes 64 steps. */

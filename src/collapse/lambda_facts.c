@@ -38,6 +38,19 @@ static rs_span off_by(rs_span length, double error)
     return (rs_span){fmax(0, rs_span_sub(length, off).low), rs_span_add(length, off).high};
 }
 
+/* ‖x − √d rn(x)‖/√d from above: what the row's mean is (LayerNorm takes it away) and what its
+ * length over √d, `size`, differs from 1. */
+static double unit_off(const double *x, int64_t d, bool centre, rs_span size)
+{
+    double mean = 0, largest = 0;
+    for (int64_t j = 0; centre && j < d; j++)
+        largest = fmax(largest, fabs(x[j]));
+    if (centre)
+        mean = fabs(rs_sum(x, d)) / (double)d + rs_rounding(rs_dot_roundings(d) + 4) * largest;
+    double off = fmax(fabs(size.high - 1), fabs(1 - size.low));
+    return isfinite(off) ? (mean + off) * (1 + 0x1p-40) : (double)INFINITY;
+}
+
 static void add_row(rs_lambda_facts *out, const rs_lambda_layer *layer, int64_t i, double *scratch)
 {
     int64_t d = layer->d;
@@ -52,11 +65,11 @@ static void add_row(rs_lambda_facts *out, const rs_lambda_layer *layer, int64_t 
     if (centre) loaded = rs_lambda_load_row(scratch, o, d, true);
     branch = off_by(length_of(&loaded, d), layer->branch_error);
     out->largest_branch = fmax(out->largest_branch, branch.high);
-    loaded = rs_lambda_load_row(scratch, x, d, false);
+    loaded = rs_lambda_load_row(scratch, x, d, centre);
     rs_span input = length_of(&loaded, d);
-    if (!(fabs(rs_span_div(input, root).low - 1) <= UNIT_ROW_TOLERANCE)) out->unit_rows = false;
-    if (centre) loaded = rs_lambda_load_row(scratch, x, d, true);
-    input = length_of(&loaded, d);
+    double off = unit_off(x, d, centre, rs_span_div(input, root));
+    out->unit_off = fmax(out->unit_off, off);
+    if (!(off <= UNIT_ROW_TOLERANCE)) out->unit_rows = false;
     out->smallest_row = fmin(out->smallest_row, input.low);
     rs_span constant = rs_span_mul(rs_span_sqrt(rs_span_of(layer->norm.epsilon)), root);
     rs_span ratio_branch = rs_span_div(branch, input),

@@ -57,11 +57,11 @@ static bool wish_holds(const rs_lambda_wish *wish)
     return wish->kept > 0 && wish->kept < 1 && wish->layers >= 1;
 }
 
-/* (1 − kept^K)ν: how far ν may fall. */
-static rs_span allowance(const rs_lambda_wish *wish, double diversity)
+/* `from` less kept^K·`of`: how far the diversity may fall. */
+static rs_span allowance(const rs_lambda_wish *wish, double from, double of)
 {
     rs_span left = rs_span_power(rs_span_of(wish->kept), wish->layers);
-    return rs_span_mul(rs_span_sub(rs_span_of(1), left), rs_span_of(diversity));
+    return rs_span_sub(rs_span_of(from), rs_span_mul(left, rs_span_of(of)));
 }
 
 /* ---- the smallest λ at which a condition that only gets easier certainly holds ---- */
@@ -70,6 +70,7 @@ typedef struct condition {
     bool (*holds)(const struct condition *self, double lambda); /* certainly */
     double start;                                               /* below it the condition fails */
     double gain, factor, kept, allowed;
+    double off, spread; /* unit_off; over the diversity */
 } condition;
 
 static double smallest(const condition *wanted)
@@ -106,11 +107,13 @@ double rs_lambda_drift(double t)
     return t >= 0 && t <= 1 ? fmin(drift_span(rs_span_of(t)).high, 2) : 2;
 }
 
-/* c/(2s√(1 − s²)): the |λ| at which κ(c/|λ|) is 2s. */
-static double demand_for_drift(double gain, rs_span half_drift, rs_lambda_constant constant)
+/* c/(2s√(1 − s²) − off): the |λ| at which κ(c/|λ| + off) is 2s. */
+static double demand_for_drift(double gain, rs_span half_drift, double off,
+                               rs_lambda_constant constant)
 {
     rs_span rest = rs_span_sub(rs_span_of(1), rs_span_square(half_drift));
     rs_span sine = rs_span_mul(rs_span_mul(rs_span_of(2), half_drift), rs_span_sqrt(rest));
+    if (off > 0) sine = rs_span_sub(sine, rs_span_of(off));
     if (!(sine.low > 0)) return (double)INFINITY;
     return rs_span_constant(rs_span_div(rs_span_of(gain), sine), constant).high;
 }
@@ -119,11 +122,17 @@ rs_lambda_number rs_lambda_theorem_a(const rs_lambda_facts *facts, const rs_lamb
 {
     if (!wish_holds(wish)) return no_number(wish_text);
     if (!(wish->row_gain >= 0)) return no_number(gain_text);
+    const char *failed = failed_hypothesis(facts, NEEDS_NORM | NEEDS_PLAIN_NORM | NEEDS_UNIT_ROWS);
     if (!(facts->diversity > 0)) return no_number(diverse_text);
-    rs_span half =
-        rs_span_div(allowance(wish, facts->diversity), rs_span_of(2 * (double)wish->layers));
-    double value = demand_for_drift(wish->row_gain, half, RS_LAMBDA_THEOREM_A);
-    return number(value, failed_hypothesis(facts, NEEDS_NORM | NEEDS_PLAIN_NORM | NEEDS_UNIT_ROWS));
+    /* rows of norm √d to unit_off: the theorem is about √d rn(X), and the rest joins the branch */
+    rs_span spare =
+        allowance(wish, fmin(facts->unit_diversity, facts->diversity_most), facts->diversity_most);
+    if (!(spare.low > 0)) return no_number(failed ? failed : spare_text);
+    rs_span half = rs_span_div(spare, rs_span_of(2 * (double)wish->layers));
+    half.low = fmin(half.low, 0.70710678); /* κ ≤ √2: beyond a right angle nothing is known */
+    half.high = fmin(half.high, 0.70710679);
+    double value = demand_for_drift(wish->row_gain, half, facts->unit_off, RS_LAMBDA_THEOREM_A);
+    return isinf(value) ? no_number(failed ? failed : spare_text) : number(value, failed);
 }
 
 rs_lambda_number rs_lambda_theorem_a_layer(const rs_lambda_facts *facts, double kept)
@@ -141,7 +150,7 @@ rs_lambda_number rs_lambda_theorem_a_layer(const rs_lambda_facts *facts, double 
     /* A drift of √2 is the most that one right angle makes; beyond it the bound says nothing. */
     half.low = fmin(half.low, 0.70710678);
     half.high = fmin(half.high, 0.70710679);
-    return number(demand_for_drift(facts->row_ratio, half, RS_LAMBDA_THEOREM_A_LAYER), NULL);
+    return number(demand_for_drift(facts->row_ratio, half, 0, RS_LAMBDA_THEOREM_A_LAYER), NULL);
 }
 
 rs_lambda_epsilon_drift rs_lambda_drift_epsilon(double lambda, double epsilon, double row_gain,
@@ -162,13 +171,23 @@ rs_lambda_epsilon_drift rs_lambda_drift_epsilon(double lambda, double epsilon, d
 
 /* ---- theorem B ---- */
 
-/* 1 − L/√(λ² − c²) ≥ kept(1 + c/λ). */
+/* a + b·λ. */
+static rs_span more(double a, double b, double lambda)
+{
+    rs_span sum = rs_span_of(a);
+    return b > 0 ? rs_span_add(sum, rs_span_mul(rs_span_of(b), rs_span_of(lambda))) : sum;
+}
+
+/* 1 − L/√(λ² − c²) ≥ kept(1 + c/λ), where c and L have what rows miss of norm √d added to them:
+ * that much of λX counts as a part of the branch. */
 static bool theorem_b_holds(const condition *self, double lambda)
 {
-    rs_span gain = rs_span_of(self->gain), at = rs_span_of(lambda), one = rs_span_of(1);
+    rs_span at = rs_span_of(lambda), one = rs_span_of(1);
+    rs_span gain = more(self->gain, self->off, lambda);
     rs_span root = rs_span_sqrt(rs_span_mul(rs_span_sub(at, gain), rs_span_add(at, gain)));
     if (!(root.low > 0)) return false;
-    rs_span lipschitz = rs_span_constant(rs_span_of(self->factor), RS_LAMBDA_THEOREM_B_LIPSCHITZ);
+    rs_span lipschitz =
+        rs_span_constant(more(self->factor, self->spread, lambda), RS_LAMBDA_THEOREM_B_LIPSCHITZ);
     rs_span left = rs_span_sub(one, rs_span_div(lipschitz, root));
     rs_span stretch = rs_span_constant(rs_span_div(gain, at), RS_LAMBDA_THEOREM_B_STRETCH);
     rs_span right = rs_span_mul(rs_span_of(self->kept), rs_span_add(one, stretch));
@@ -180,13 +199,24 @@ rs_lambda_number rs_lambda_theorem_b(const rs_lambda_facts *facts, const rs_lamb
     if (!wish_holds(wish)) return no_number(wish_text);
     if (!(wish->row_gain >= 0)) return no_number(gain_text);
     if (!(wish->lipschitz >= 0)) return no_number("a bound on mu(O)/mu(X)");
+    const char *failed = failed_hypothesis(facts, NEEDS_NORM | NEEDS_PLAIN_NORM | NEEDS_UNIT_ROWS);
+    if (!(facts->unit_diversity > 0)) return no_number(failed ? failed : diverse_text);
+    /* of √d rn(X), the state that the theorem is about: μ(X) is `ratio` times as large at most */
+    rs_span ratio = rs_span_of(1), spread = rs_span_of(0);
+    if (facts->unit_off > 0) {
+        rs_span unit = rs_span_of(facts->unit_diversity);
+        ratio.high = fmax(1, rs_span_div(rs_span_of(facts->diversity_most), unit).high);
+        spread = rs_span_div(rs_span_of(facts->unit_off), unit);
+    }
     condition wanted = {.holds = theorem_b_holds,
                         .start = wish->row_gain,
                         .gain = wish->row_gain,
-                        .factor = wish->lipschitz,
-                        .kept = wish->kept};
-    return number(smallest(&wanted),
-                  failed_hypothesis(facts, NEEDS_NORM | NEEDS_PLAIN_NORM | NEEDS_UNIT_ROWS));
+                        .factor = rs_span_mul(rs_span_of(wish->lipschitz), ratio).high,
+                        .kept = rs_span_mul(rs_span_of(wish->kept), ratio).high,
+                        .off = facts->unit_off,
+                        .spread = spread.high};
+    double value = smallest(&wanted);
+    return isinf(value) ? no_number(failed ? failed : spare_text) : number(value, failed);
 }
 
 /* ---- theorem D ---- */
@@ -230,7 +260,8 @@ rs_lambda_number rs_lambda_theorem_d(const rs_lambda_facts *facts, const rs_lamb
     condition wanted = {.holds = theorem_d_holds,
                         .start = 1,
                         .factor = branch_ratio(facts, wish->row_gain),
-                        .allowed = allowance(wish, facts->unit_diversity).low};
+                        .allowed =
+                            allowance(wish, facts->unit_diversity, facts->unit_diversity).low};
     return number(smallest(&wanted), failed);
 }
 

@@ -118,7 +118,7 @@ rs_lambda_value rs_lambda_arcs_square(const rs_lambda_arcs *arcs, bool quick)
     return (rs_lambda_value){square, error};
 }
 
-rs_lambda_motion rs_lambda_arcs_motion(const rs_lambda_arcs *arcs)
+rs_lambda_motion rs_lambda_arcs_motion(const rs_lambda_arcs *arcs, int exponent)
 {
     int64_t n = arcs->n, d = arcs->d;
     double inner = 0, speeds = 0, squares = 0, moving = 0;
@@ -127,7 +127,7 @@ rs_lambda_motion rs_lambda_arcs_motion(const rs_lambda_arcs *arcs)
         double cosine = row->cosine, sine = row->sine;
         /* dφ/dλ = −h/reach² = −sin²φ/h; the sign is put into the derivative of (cos, sin). */
         bool arc = row->kind == RS_LAMBDA_ROW_ARC && row->height > 0 && sine > 0;
-        double speed = arc ? sine * sine / row->height : 0;
+        double speed = arc ? ldexp(sine, exponent) * sine / row->height : 0;
         arcs->slopes[i] = sine * speed;
         arcs->slopes[n + i] = -cosine * speed;
         inner += speed *
@@ -156,7 +156,7 @@ rs_lambda_value rs_lambda_value_at(const rs_lambda_arcs *arcs, double lambda)
     double value = sqrt(square.value);
     /* |√a − √b| ≤ |a − b|/√a, and ≤ √|a − b|. */
     double error = value > 0 ? fmin(square.error / value, sqrt(square.error)) : sqrt(square.error);
-    error += arcs->gain * rs_lambda_arcs_error(arcs, lambda, lambda);
+    error += arcs->gain * rs_lambda_arcs_error(arcs, lambda, lambda) + RS_LAMBDA_LEAST;
     return (rs_lambda_value){value, error * (1 + 0x1p-40) + value * 4 * RS_LAMBDA_ROUNDOFF};
 }
 

@@ -342,6 +342,8 @@ static double attention_stack_ratio(trial *t)
     rs_lambda_facts facts = {.n = n,
                              .d = d,
                              .diversity = 1,
+                             .diversity_most = 1,
+                             .unit_diversity = 1,
                              .normed = true,
                              .unit_gain = true,
                              .zero_bias = true,

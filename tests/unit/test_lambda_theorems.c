@@ -14,6 +14,7 @@ static rs_lambda_facts ideal_facts(double diversity)
     return (rs_lambda_facts){.n = 8,
                              .d = 4,
                              .diversity = diversity,
+                             .diversity_most = diversity,
                              .row_gain = 1,
                              .row_ratio = 1,
                              .smallest_row = 1,
