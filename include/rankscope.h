@@ -54,6 +54,7 @@ extern "C" {
     X(RS_E_OVERWRITES_INPUT, 23, 2, "would-overwrite-input")                                       \
     X(RS_E_BAD_OPTION, 24, 2, "bad-option")                                                        \
     X(RS_E_UNSUPPORTED, 25, 2, "unsupported")                                                      \
+    X(RS_E_MEMORY_LIMIT, 26, 2, "memory-limit")                                                    \
     /* JSON */                                                                                     \
     X(RS_E_JSON_SYNTAX, 30, 2, "json-syntax")                                                      \
     X(RS_E_JSON_TYPE, 31, 2, "json-type")                                                          \
@@ -207,6 +208,7 @@ typedef struct rs_scan_settings {
     bool lenient;         /* accept bytes behind a safetensors file's last tensor */
     const char *matrices; /* NULL; "all"; or an extended regular expression on tensor names */
     const char *map;      /* a --map file (docs/map.md), or NULL */
+    uint64_t memory;      /* bytes a run may take; 0: as --memory's default (rs_run_settings) */
 } rs_scan_settings;
 
 /* The defaults of the command line. */
@@ -239,6 +241,10 @@ typedef struct rs_run_settings {
     int64_t batch;              /* samples a pass; 0: chosen from memory */
     const char *init; /* law of random weights instead of a checkpoint's, or NULL (--init) */
     bool lenient;     /* accept bytes behind a safetensors file's last tensor */
+    /* Bytes that a run may take: it is refused at its start (RS_E_MEMORY_LIMIT) where the sum of
+     * what it will hold is more. 0: the smaller of the control group's limit and what the machine
+     * has available. */
+    uint64_t memory;
 } rs_run_settings;
 
 /* Arithmetic of a forward pass. RESIDUAL: doubles, with what tells the tokens of a sample apart

@@ -3,6 +3,7 @@
 #ifndef RS_BASE_CONTEXT_H
 #define RS_BASE_CONTEXT_H
 
+#include "base/budget.h"
 #include "base/error.h"
 
 #include <signal.h>
@@ -19,6 +20,7 @@ typedef struct rs_context {
     rs_progress_fn *progress; /* may be NULL */
     void *progress_user;
     const volatile sig_atomic_t *cancel; /* may be NULL; non-zero means: stop soon */
+    rs_memory_bound memory;              /* what the run may take; zeroed: looked up when needed */
 } rs_context;
 
 /* As many threads as OpenMP gives, but at most 64: what Debian's OpenBLAS is built to serve at

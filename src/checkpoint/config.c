@@ -9,7 +9,13 @@
 rs_status rs_config_parse(json_t **config, const char *path, const char *text, size_t length,
                           rs_error *err)
 {
+    enum { MOST_BYTES = 16 << 20 }; /* the largest that is known has 100 kB */
     static const rs_json_rules rules = {.max_depth = 64, .non_finite = true};
+    *config = NULL;
+    if (length > MOST_BYTES)
+        return rs_fail(err, RS_E_UNSUPPORTED, path, "is it the model's config.json?",
+                       "has %zu bytes; a configuration of more than %d (16 MiB) is not read",
+                       length, MOST_BYTES);
     RS_TRY(rs_json_load(config, path, text, length, &rules, err));
     /* a lone NaN has become an object too: the text decides */
     size_t first = 0;

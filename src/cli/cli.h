@@ -23,8 +23,8 @@ typedef struct cli_args {
     /* every command */
     const char *json, *csv, *html, *tables;
     int64_t threads;
-    uint64_t seed;
-    const char *precision, *progress, *color, *fail_on;
+    uint64_t seed, memory_bytes; /* memory_bytes: of memory; 0: not given */
+    const char *memory, *precision, *progress, *color, *fail_on;
     bool csv_safe, quiet, help, version;
     /* scan */
     bool spectra, fold_norms, with_bias, lenient;

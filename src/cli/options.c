@@ -200,6 +200,10 @@ const cli_option cli_options[] = {
      "Fewer repetitions and shorter runs; the result says what was left out."},
     {"threads", "N", CLI_NUMBER, AT(threads), CLI_ALL, "all cores, at most 64", NULL,
      "Number of threads."},
+    {"memory", "SIZE", CLI_TEXT, AT(memory), CLI_SCAN | CLI_RUNS,
+     "the smaller of the control group's limit and what the machine has available", NULL,
+     "Memory that the run may take, such as 512M or 8GiB (K, M, G, T are powers of 1024). What it "
+     "will hold is added up at the start, and a run that needs more is refused."},
     {"seed", "N", CLI_NUMBER, AT(seed), CLI_ALL, "0", NULL,
      "Seed of every random draw (the baselines by chance); the same for any number of threads."},
     {"precision", "f32|f64|residual", CLI_CHOICE, AT(precision), CLI_SCAN, "f64",

@@ -237,11 +237,14 @@ static rs_status parse_words(cli_args *args, const cli_command *command, int arg
 }
 
 /* What no option can see by itself. */
-static rs_status check_together(const cli_args *args, const cli_command *command, rs_error *err)
+static rs_status check_together(cli_args *args, const cli_command *command, rs_error *err)
 {
     RS_TRY(check_tables(command, args->tables, err));
     if (args->threads == 0 || args->threads > 4096)
         return rs_fail(err, RS_E_BAD_OPTION, "--threads", NULL, "give a number from 1 to 4096");
+    if (args->memory && !rs_memory_parse(&args->memory_bytes, args->memory))
+        return rs_fail(err, RS_E_BAD_OPTION, "--memory", "write 512M, 1.5G or a number of bytes",
+                       "'%s' is no size", args->memory);
     char hint[64];
     snprintf(hint, sizeof hint, "'rankscope %s --help' shows how", command->name);
     if (command->input && !args->input && !args->help && !args->version)

@@ -126,5 +126,6 @@ rs_context cli_context(const cli_args *args)
     return (rs_context){.threads = args->threads > 0 ? (int)args->threads : rs_default_threads(),
                         .seed = args->seed,
                         .progress = bar.enabled ? on_progress : NULL,
-                        .cancel = &interrupted};
+                        .cancel = &interrupted,
+                        .memory = rs_memory_bound_of(args->memory_bytes)};
 }

@@ -216,7 +216,9 @@ rs_status rs_certify_path(rs_result *result, rs_input_files *inputs,
     rs_open_request open = {.path = request->path,
                             .init = request->init,
                             .lenient = request->lenient,
-                            .source = request->options.source};
+                            .source = request->options.source,
+                            .need = rs_certify_need,
+                            .options = &request->options};
     rs_status status = rs_opened_open(&o, result, inputs ? inputs : &own, &open, context, err);
     if (status == RS_OK)
         status = rs_certify(result, o.network, o.inputs, &request->options, context, err);

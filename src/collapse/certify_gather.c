@@ -384,13 +384,14 @@ rs_status rs_certify_gather_pass(rs_certify_pass **out, const rs_network *networ
     int64_t batch = options->batch;
     rs_weights *weights = NULL;
     rs_runner *runner = NULL;
-    g.capacity =
-        batch > 0 ? batch : rs_probe_default_batch(network, RS_PRECISION_F64, inputs->longest);
+    g.capacity = batch > 0
+                     ? batch
+                     : rs_probe_default_batch(network, RS_PRECISION_F64, inputs->longest, context);
     if (g.capacity > inputs->samples) g.capacity = inputs->samples;
     rs_status status = open_pass(&g.pass, network, inputs, err);
     if (status == RS_OK) status = open_gather(&g, err);
     if (status == RS_OK)
-        status = rs_weights_open(&weights, RS_PRECISION_F64, rs_probe_weight_limit(), err);
+        status = rs_weights_open(&weights, RS_PRECISION_F64, rs_probe_weight_limit(context), err);
     if (status == RS_OK) status = rs_runner_open(&runner, network, weights, context, err);
     if (status == RS_OK) status = run_batches(&g, runner, err);
     if (status == RS_OK) status = rs_certify_mark_floor(g.pass, err);

@@ -76,7 +76,7 @@ static void release(rs_batch *b)
     rs_free(b->memory);
 }
 
-static rs_status place_grams(rs_batch *b, rs_error *err)
+static rs_status place_grams(rs_batch *b, const rs_context *context, rs_error *err)
 {
     size_t total = 0;
     for (size_t i = 0; i < b->n_slots; i++) {
@@ -86,6 +86,10 @@ static rs_status place_grams(rs_batch *b, rs_error *err)
                            "a head of width %zu is too wide", r);
         if (r > b->largest) b->largest = r;
     }
+    rs_budget budget = {0};
+    rs_budget_add(&budget, "Gram matrices", (double)total * sizeof *b->memory);
+    RS_TRY(rs_budget_check(&budget, context->memory, "heads of a layer",
+                           "say how much it may take: --memory SIZE", err));
     b->memory = rs_malloc(total, sizeof *b->memory);
     if (!b->memory) return rs_fail_memory(err, "Gram matrices", total * sizeof *b->memory);
     double *next = b->memory;
@@ -281,7 +285,7 @@ static rs_status measure_layer(rs_heads *heads, const rs_model *model, const rs_
     rs_batch b = {.options = options};
     rs_status status = reserve(&b, (size_t)(end - begin), err);
     if (status == RS_OK) status = add_pairs(&b, heads, begin, end, context->seed, err);
-    if (status == RS_OK) status = place_grams(&b, err);
+    if (status == RS_OK) status = place_grams(&b, context, err);
     if (status == RS_OK) status = fill_grams(&b, context, err);
     for (size_t i = 0; i < b.n_slots && status == RS_OK; i++)
         status = rs_tensor_check(model->checkpoint, b.slots[i].factor->tensor, err);

@@ -8,9 +8,11 @@
 
 /* ---- commands ---- */
 
-static rs_context context_of(int threads, uint64_t seed)
+static rs_context context_of(int threads, uint64_t seed, uint64_t memory)
 {
-    return (rs_context){.threads = threads > 0 ? threads : rs_default_threads(), .seed = seed};
+    return (rs_context){.threads = threads > 0 ? threads : rs_default_threads(),
+                        .seed = seed,
+                        .memory = rs_memory_bound_of(memory)};
 }
 
 /* Fills a result by path and settings; what the arena holds lives until it is filled. */
@@ -56,7 +58,7 @@ static rs_status scan(rs_result *result, const char *path, const void *given, rs
     if (settings->last_layer >= 0) request.options.heads.last_layer = settings->last_layer;
     request.options.spectra = settings->spectra;
     request.options.matrices = settings->matrices;
-    rs_context context = context_of(settings->threads, settings->seed);
+    rs_context context = context_of(settings->threads, settings->seed, settings->memory);
     return rs_scan_path(result, NULL, &request, &context, err);
 }
 
@@ -102,7 +104,7 @@ static rs_status probe(rs_result *result, const char *path, const void *given, r
     o->generate = settings->generate;
     o->output = settings->output;
     o->taps = settings->taps;
-    rs_context context = context_of(run->threads, run->seed);
+    rs_context context = context_of(run->threads, run->seed, run->memory);
     return rs_probe_path(result, NULL, &request, &context, err);
 }
 
@@ -148,7 +150,7 @@ static rs_status certify(rs_result *result, const char *path, const void *given,
     o->rigorous = settings->rigorous;
     o->edited = settings->variant != NULL;
     RS_TRY(edit_of(&o->edit, settings->variant, arena, err));
-    rs_context context = context_of(run->threads, run->seed);
+    rs_context context = context_of(run->threads, run->seed, run->memory);
     return rs_certify_path(result, NULL, &request, &context, err);
 }
 
@@ -182,7 +184,7 @@ static rs_status paths(rs_result *result, const char *path, const void *given, r
     o->by_layer = settings->sources;
     o->no_logits = settings->no_loss;
     RS_TRY(edit_of(&o->edit, settings->variant, arena, err));
-    rs_context context = context_of(run->threads, run->seed);
+    rs_context context = context_of(run->threads, run->seed, run->memory);
     return rs_paths_path(result, NULL, &request, &context, err);
 }
 

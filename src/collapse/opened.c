@@ -95,6 +95,54 @@ static rs_status read_architecture(rs_opened *o, rs_error *err)
     return rs_network_from_arch(&o->network, o->config, o->config_path, o->init, err);
 }
 
+/* ---- memory: before the weights are drawn, and again once the inputs are known ---- */
+
+typedef struct opening {
+    const rs_opened *opened;
+    const rs_context *context;
+} opening;
+
+/* The least that the inputs can be: what is drawn at random is known. */
+static rs_run_shape expected_shape(const rs_probe_source *source)
+{
+    rs_run_shape shape = {1, 1};
+    if (source->random > 0) {
+        shape.samples = source->random;
+        shape.longest = source->seq_len > 0 ? source->seq_len : 1;
+    }
+    return shape;
+}
+
+static void add_inputs(rs_budget *budget, const rs_network *network, rs_run_shape shape)
+{
+    double bytes = network->embedding.vocabulary > 0 ? sizeof(int32_t)
+                                                     : sizeof(double) * (double)network->d_model;
+    rs_budget_add(budget, "inputs", (double)shape.samples * (double)shape.longest * bytes);
+}
+
+static void need_of_plan(rs_budget *budget, const rs_network *plan, const void *user)
+{
+    const opening *at = user;
+    const rs_open_request *request = at->opened->request;
+    rs_run_shape shape = expected_shape(&request->source);
+    if (request->need) request->need(budget, plan, shape, request->options, at->context);
+    add_inputs(budget, plan, shape);
+}
+
+static rs_status check_memory(const rs_opened *o, rs_run_shape shape, const rs_context *context,
+                              rs_error *err)
+{
+    const rs_open_request *request = o->request;
+    rs_budget budget = {0};
+    add_inputs(&budget, o->network, shape);
+    if (o->init) rs_budget_add(&budget, "weights", (double)rs_init_bytes(o->init));
+    if (request->need) request->need(&budget, o->network, shape, request->options, context);
+    return rs_budget_check(&budget, context->memory, request->path,
+                           "take fewer samples, a smaller --seq-len, --batch or --depth, or say "
+                           "how much it may take: --memory SIZE",
+                           err);
+}
+
 static rs_status draw_network(rs_opened *o, const rs_context *context, rs_error *err)
 {
     RS_TRY(read_config(o, err));
@@ -106,8 +154,13 @@ static rs_status draw_network(rs_opened *o, const rs_context *context, rs_error 
                        "a configuration has no weights of its own");
     RS_TRY(rs_init_open(&o->init, o->request->init, context->seed, err));
     rs_init_set_threads(o->init, context->threads);
-    if (architecture) return read_architecture(o, err);
-    return rs_network_from_config(&o->network, o->config, o->config_path, o->init, err);
+    opening at = {o, context};
+    rs_init_set_memory(o->init, context->memory, need_of_plan, &at);
+    rs_status status =
+        architecture ? read_architecture(o, err)
+                     : rs_network_from_config(&o->network, o->config, o->config_path, o->init, err);
+    rs_init_set_memory(o->init, context->memory, NULL, NULL);
+    return status;
 }
 
 static rs_status open_network(rs_opened *o, const rs_context *context, rs_error *err)
@@ -181,7 +234,10 @@ rs_status rs_opened_open(rs_opened *o, rs_result *result, rs_input_files *files,
     RS_TRY(open_network(o, context, err));
     RS_TRY(note_files(o, err));
     RS_TRY(open_tokenizer(o, context, err));
+    RS_TRY(check_memory(o, expected_shape(&request->source), context, err));
     RS_TRY(open_inputs(o, context, err));
+    rs_run_shape shape = {o->inputs->samples, o->inputs->longest};
+    RS_TRY(check_memory(o, shape, context, err));
     RS_TRY(set_model(result, o, err));
     o->request = NULL;
     return RS_OK;

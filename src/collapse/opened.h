@@ -5,6 +5,7 @@
 #ifndef RS_COLLAPSE_OPENED_H
 #define RS_COLLAPSE_OPENED_H
 
+#include "collapse/needs.h"
 #include "collapse/probe_input.h"
 #include "collapse/scan.h"
 
@@ -15,6 +16,8 @@ typedef struct rs_open_request {
     bool lenient;
     bool wants_tokenizer; /* although the inputs are no text; none to be had is no error then */
     rs_probe_source source;
+    rs_run_need *need;   /* what the command will hold; NULL: not known */
+    const void *options; /* for need */
 } rs_open_request;
 
 typedef struct rs_opened {

@@ -323,7 +323,7 @@ static uint64_t weights_to_keep(const rs_paths_run *run)
     enum { FEW_SAMPLES = 3 };
     bool head = !run->options->no_logits && run->network->head.decoder.weight;
     bool few = run->inputs->samples <= FEW_SAMPLES && run->options->semantics != RS_PATHS_CODE;
-    return few && !head ? 0 : rs_probe_weight_limit();
+    return few && !head ? 0 : rs_probe_weight_limit(run->context);
 }
 
 static rs_status prepare(rs_paths_run *run, rs_error *err)

@@ -8,7 +8,9 @@ static rs_status run(rs_opened *o, rs_result *result, rs_input_files *files,
     rs_open_request open = {.path = request->path,
                             .init = request->init,
                             .lenient = request->lenient,
-                            .source = request->options.source};
+                            .source = request->options.source,
+                            .need = rs_paths_need,
+                            .options = &request->options};
     RS_TRY(rs_opened_open(o, result, files, &open, context, err));
     RS_TRY(rs_paths(result, o->network, o->inputs, &request->options, context, err));
     return rs_verify_checkpoint(result, o->checkpoint, err);

@@ -137,8 +137,8 @@ static rs_status run_variant(work *w, size_t v, rs_error *err)
 
 static rs_status run_all(work *w, rs_error *err)
 {
-    RS_TRY(
-        rs_weights_open(&w->weights, w->options->measure.precision, rs_probe_weight_limit(), err));
+    RS_TRY(rs_weights_open(&w->weights, w->options->measure.precision,
+                           rs_probe_weight_limit(w->context), err));
     for (size_t v = 0; v < w->n; v++)
         RS_TRY(run_variant(w, v, err));
     if (!w->options->generate) return RS_OK;

@@ -120,10 +120,11 @@ const rs_token_row *rs_probe_row(const rs_probe_measured *measured, rs_probe_sit
                                  int32_t layer);
 
 /* How much decoded weight rs_weights_open may keep on this machine: half of its memory. */
-uint64_t rs_probe_weight_limit(void);
+uint64_t rs_probe_weight_limit(const rs_context *context);
 /* Samples of `longest` tokens that one pass takes when nobody says: as many as 4096 tokens hold,
  * fewer where their activations would take more than a sixteenth of the memory, at least one. */
-int64_t rs_probe_default_batch(const rs_network *network, rs_precision precision, int64_t longest);
+int64_t rs_probe_default_batch(const rs_network *network, rs_precision precision, int64_t longest,
+                               const rs_context *context);
 
 /* The columns in the order of rs_token_row.mean and rs_attention_row.mean: probe_columns.c. */
 extern const rs_column rs_token_columns[RS_TOKEN_REALS];

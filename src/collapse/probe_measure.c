@@ -12,9 +12,17 @@ static uint64_t physical_memory(void)
     return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : (uint64_t)4 << 30;
 }
 
-uint64_t rs_probe_weight_limit(void)
+/* What numbers depend on, if only by rounding, must not depend on what else the machine does. */
+static uint64_t steady_memory(const rs_context *context)
 {
-    return physical_memory() / 2;
+    uint64_t all = physical_memory(), asked = context->memory.bytes;
+    return context->memory.asked && asked < all ? asked : all;
+}
+
+uint64_t rs_probe_weight_limit(const rs_context *context)
+{
+    uint64_t all = physical_memory(), bound = context->memory.bytes;
+    return (bound && bound < all ? bound : all) / 2;
 }
 
 /* Numbers that a token occupies on its way through the widest layer: the state, its normed and
@@ -34,10 +42,11 @@ static int64_t widest(const rs_network *network)
     return most + 6 * network->d_model;
 }
 
-int64_t rs_probe_default_batch(const rs_network *network, rs_precision precision, int64_t longest)
+int64_t rs_probe_default_batch(const rs_network *network, rs_precision precision, int64_t longest,
+                               const rs_context *context)
 {
     double token = (double)widest(network) * (double)rs_precision_size(precision);
-    double tokens = fmin(4096, (double)physical_memory() / 16 / fmax(token, 1));
+    double tokens = fmin(4096, (double)steady_memory(context) / 16 / fmax(token, 1));
     int64_t samples = (int64_t)(tokens / (double)(longest > 0 ? longest : 1));
     return samples > 1 ? samples : 1;
 }
@@ -229,9 +238,9 @@ rs_status rs_probe_measure(rs_probe_measured **out, const rs_network *network, r
         return rs_fail(err, RS_E_INTERNAL, "probe", NULL, "%zu taps are too many", n_taps);
     rs_probe_measured *measured = rs_calloc(1, sizeof *measured);
     if (!measured) return rs_fail_memory(err, "measures", sizeof *measured);
-    int64_t batch = options->batch > 0
-                        ? options->batch
-                        : rs_probe_default_batch(network, options->precision, inputs->longest);
+    int64_t batch = options->batch > 0 ? options->batch
+                                       : rs_probe_default_batch(network, options->precision,
+                                                                inputs->longest, context);
     pass p = {.gather = {.network = network,
                          .inputs = inputs,
                          .options = options,

@@ -39,7 +39,9 @@ static rs_status run(rs_opened *o, rs_result *result, rs_input_files *files,
                             .init = request->init,
                             .lenient = request->lenient,
                             .wants_tokenizer = options->generate > 0,
-                            .source = options->source};
+                            .source = options->source,
+                            .need = rs_probe_need,
+                            .options = options};
     RS_TRY(rs_opened_open(o, result, files, &open, context, err));
     if (request->scan && !o->checkpoint)
         return rs_fail(err, RS_E_USAGE, "--scan", "leave it out",

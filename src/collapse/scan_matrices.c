@@ -248,12 +248,31 @@ static rs_status measure(item *it, const rs_scan_options *options, rs_error *err
 
 /* ---- all of them ---- */
 
+/* The Gram matrix of the largest, or of as many smaller ones as are measured at a time. */
+static rs_status check_memory(const item *items, size_t n, const rs_context *context, rs_error *err)
+{
+    double most = 0, small = 0;
+    size_t at_once = 0;
+    for (size_t i = 0; i < n; i++) { /* costliest first */
+        double bytes = (double)items[i].k * (double)items[i].k * sizeof(double);
+        if (items[i].k >= LARGE)
+            most = fmax(most, bytes);
+        else if (at_once++ < (size_t)context->threads)
+            small += bytes;
+    }
+    rs_budget budget = {0};
+    rs_budget_add(&budget, "matrices", fmax(most, small));
+    return rs_budget_check(&budget, context->memory, "--matrices",
+                           "choose fewer, or say how much it may take: --memory SIZE", err);
+}
+
 static rs_status measure_all(item *items, size_t n, const rs_model *model,
                              const rs_scan_options *options, const rs_context *context,
                              rs_error *err)
 {
     qsort(items, n, sizeof *items, costlier_first);
     size_t done = 0;
+    RS_TRY(check_memory(items, n, context, err));
     rs_blas_set_threads(context->threads);
     for (; done < n && items[done].k >= LARGE; done++) {
         RS_TRY(rs_check_cancelled(context, err));

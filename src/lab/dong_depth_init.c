@@ -102,7 +102,7 @@ static rs_status one_precision(curves *all, int32_t repetition, rs_precision pre
                                const rs_context *context, rs_error *err)
 {
     rs_weights *weights = NULL;
-    RS_TRY(rs_weights_open(&weights, precision, rs_probe_weight_limit(), err));
+    RS_TRY(rs_weights_open(&weights, precision, rs_probe_weight_limit(context), err));
     rs_status status = RS_OK;
     for (int v = 0; status == RS_OK && v < VARIANTS; v++)
         if (all->has[precision][v])

@@ -205,7 +205,8 @@ static rs_status measure_bert(deep *out, const rs_lab_bert *bert, const rs_conte
     RS_TRY(rs_network_copy(&network, bert->network, err));
     rs_status status = rs_edit_apply(network, &edit, err);
     if (status == RS_OK)
-        status = rs_weights_open(&weights, RS_PRECISION_RESIDUAL, rs_probe_weight_limit(), err);
+        status =
+            rs_weights_open(&weights, RS_PRECISION_RESIDUAL, rs_probe_weight_limit(context), err);
     if (status == RS_OK)
         status = rs_probe_measure(&measured, network, weights, &bert->inputs, &options, NULL, 0,
                                   context, err);

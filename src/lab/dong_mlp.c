@@ -96,7 +96,7 @@ static rs_status both_variants(mlp_findings *f, const rs_lab_bert *bert, const r
                                rs_error *err)
 {
     rs_weights *weights = NULL;
-    RS_TRY(rs_weights_open(&weights, RS_PRECISION_F64, rs_probe_weight_limit(), err));
+    RS_TRY(rs_weights_open(&weights, RS_PRECISION_F64, rs_probe_weight_limit(context), err));
     rs_status status = RS_OK;
     for (int v = 0; status == RS_OK && v < VARIANTS; v++)
         status = one_variant(f, v, bert->network, weights, &bert->inputs, context, err);

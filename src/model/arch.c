@@ -228,6 +228,7 @@ static rs_status build_network(build *b)
     network->family = "arch";
     network->d_model = arch->d_model;
     network->n_layers = (int32_t)arch->depth;
+    RS_TRY(rs_init_expect_layers(b->init, arch->depth, sizeof(rs_layer), b->err));
     network->layers = rs_arena_alloc(network->arena, (size_t)arch->depth, sizeof(rs_layer));
     if (!network->layers)
         return rs_fail_memory(b->err, "the layers", (size_t)arch->depth * sizeof(rs_layer));
@@ -275,8 +276,8 @@ rs_status rs_network_from_arch(rs_network **out, const json_t *json, const char 
     RS_TRY(rs_arch_read(&arch, json, path, err));
     rs_init_plan(init);
     rs_status status = open_network(&plan, arch, init, err);
+    if (status == RS_OK) status = rs_init_start(init, plan, err);
     rs_network_close(plan);
-    if (status == RS_OK) status = rs_init_start(init, err);
     if (status == RS_OK) status = open_network(out, arch, init, err);
     rs_arch_close(arch);
     return status;

@@ -1,5 +1,5 @@
 /* init.c: laws of random weights, and the tensors drawn from them. */
-#include "model/init.h"
+#include "model/network.h"
 
 #include "linalg/orthonormal.h"
 #include "model/draw.h"
@@ -10,7 +10,6 @@
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef enum law_kind {
     LAW_DEFAULT,
@@ -65,6 +64,9 @@ struct rs_init {
     double planned;
     double std, residual_std, d_model, layers;
     int threads;
+    rs_memory_bound bound;
+    rs_init_need *need; /* NULL: nothing else than weights is known of */
+    const void *need_user;
     rs_strmap names; /* of the tensors drawn: asking twice draws another tensor */
     float **blocks;
     size_t n_blocks, blocks_capacity;
@@ -206,6 +208,7 @@ rs_status rs_init_open(rs_init **out, const char *text, uint64_t seed, rs_error 
     init->std = init->residual_std = 0.02;
     init->d_model = init->layers = 1;
     init->threads = omp_get_max_threads();
+    init->bound = rs_memory_bound_of(0);
     rs_status status = init->arena ? parse_law(&init->general, init, text ? text : "default",
                                                AS_INIT, "--init", err)
                                    : rs_fail_memory(err, "random weights", sizeof *init);
@@ -378,15 +381,42 @@ static rs_status measure(place *at, rs_role role, uint32_t rank, const int64_t *
     return RS_OK;
 }
 
-/* The kernel may promise memory that it does not have. */
+/* ---- memory: added up before it is taken (base/budget.h) ---- */
+
+static const char smaller[] = "choose a smaller model, or say how much it may take: --memory SIZE";
+
+static rs_status refuse_beyond(const rs_init *init, rs_budget *budget, double numbers,
+                               rs_error *err)
+{
+    rs_budget_add(budget, "weights", (double)init->bytes + numbers * sizeof(float));
+    return rs_budget_check(budget, init->bound, "random weights", smaller, err);
+}
+
 rs_status rs_init_expect(const rs_init *init, double numbers, rs_error *err)
 {
-    double page = (double)sysconf(_SC_PAGESIZE), pages = (double)sysconf(_SC_PHYS_PAGES);
-    double need = (double)init->bytes + numbers * sizeof(float);
-    if (pages <= 0 || need <= page * pages) return RS_OK;
-    return rs_fail(err, RS_E_NO_MEMORY, "random weights", "choose a smaller model",
-                   "the weights need %.1f GiB; this machine has %.1f GiB", need / 0x1p30,
-                   page * pages / 0x1p30);
+    rs_budget budget = {0};
+    return refuse_beyond(init, &budget, numbers, err);
+}
+
+rs_status rs_init_expect_layers(const rs_init *init, int64_t layers, size_t layer_bytes,
+                                rs_error *err)
+{
+    enum { TENSORS = 4096, COPIES = 2 }; /* names and shapes of a layer; the plan and the network */
+    rs_budget budget = {0};
+    rs_budget_add(&budget, "layers", COPIES * (double)layers * (double)(layer_bytes + TENSORS));
+    return rs_budget_check(&budget, init->bound, "layers", smaller, err);
+}
+
+void rs_init_set_memory(rs_init *init, rs_memory_bound bound, rs_init_need *need, const void *user)
+{
+    if (bound.bytes) init->bound = bound;
+    init->need = need;
+    init->need_user = user;
+}
+
+uint64_t rs_init_bytes(const rs_init *init)
+{
+    return init->bytes;
 }
 
 void rs_init_plan(rs_init *init)
@@ -395,11 +425,13 @@ void rs_init_plan(rs_init *init)
     init->planned = 0;
 }
 
-rs_status rs_init_start(rs_init *init, rs_error *err)
+rs_status rs_init_start(rs_init *init, const rs_network *plan, rs_error *err)
 {
+    rs_budget budget = {0};
     init->planning = false;
     rs_strmap_free(&init->names);
-    return rs_init_expect(init, init->planned, err);
+    if (init->need && plan) init->need(&budget, plan, init->need_user);
+    return refuse_beyond(init, &budget, init->planned, err);
 }
 
 static rs_status new_block(float **out, rs_init *init, uint64_t count, rs_error *err)

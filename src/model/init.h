@@ -7,8 +7,10 @@
 #ifndef RS_MODEL_INIT_H
 #define RS_MODEL_INIT_H
 
+#include "base/budget.h"
 #include "model/model.h"
 
+struct rs_network; /* network.h */
 typedef struct rs_init rs_init;
 
 /* law: "default" or NULL (what the model's own library does at initialisation: see
@@ -28,12 +30,22 @@ void rs_init_set_default(rs_init *init, double std, double residual_std, int64_t
 
 /* A model is asked for twice, so that one too large is refused before its first weight is drawn:
  * after rs_init_plan, rs_init_tensor only counts (data is NULL); rs_init_start refuses what the
- * machine's memory cannot hold (RS_E_NO_MEMORY, with the size) and forgets the plan. Without a
+ * memory cannot hold (RS_E_MEMORY_LIMIT, with the size) and forgets the plan. Without a
  * plan, each tensor is checked as it comes. */
 void rs_init_plan(rs_init *init);
-rs_status rs_init_start(rs_init *init, rs_error *err);
-/* Refuses `numbers` more float32 numbers than memory holds. */
+rs_status rs_init_start(rs_init *init, const struct rs_network *plan, rs_error *err);
+/* Refuses `numbers` more float32 numbers than memory holds; and a description of that many layers,
+ * which is the first thing that a model of 65536 of them takes. */
 rs_status rs_init_expect(const rs_init *init, double numbers, rs_error *err);
+rs_status rs_init_expect_layers(const rs_init *init, int64_t layers, size_t layer_bytes,
+                                rs_error *err);
+
+/* What a run over the planned network will hold beside its weights is added by `need`, so that it
+ * is refused before anything is drawn. */
+typedef void rs_init_need(rs_budget *budget, const struct rs_network *plan, const void *user);
+void rs_init_set_memory(rs_init *init, rs_memory_bound bound, rs_init_need *need, const void *user);
+/* Bytes drawn so far. */
+uint64_t rs_init_bytes(const rs_init *init);
 
 /* A law of its own for a role, in ARCH.json's words: normal(mean, variance), uniform(a, b),
  * orthogonal, zero, identity, with expressions. */
@@ -43,8 +55,8 @@ rs_status rs_init_set_role(rs_init *init, rs_role role, const char *law, const c
 /* Draws one tensor; asking again for the same role and layer draws another one. A norm whose stored
  * weight is added to 1 (Gemma) asks with `bias`. Its matrix view is out×in when out_is_row, else
  * in×out; fan_in and fan_out follow. Roles of norms give 1 (weight) or 0 (bias part). Owned by
- * init. Sizes are overflow-checked; a model beyond the machine's memory is RS_E_NO_MEMORY with the
- * size it would need. */
+ * init. Sizes are overflow-checked; a model beyond the memory at hand is RS_E_MEMORY_LIMIT with
+ * the size it would need. */
 rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, bool bias,
                          int32_t layer, uint32_t rank, const int64_t *shape, bool out_is_row,
                          rs_error *err);

@@ -352,7 +352,8 @@ rs_status rs_network_from_config(rs_network **out, const json_t *config, const c
     *out = NULL;
     rs_init_plan(init);
     RS_TRY(open_network(&plan, &bare, init, err));
+    rs_status status = rs_init_start(init, plan, err);
     rs_network_close(plan);
-    RS_TRY(rs_init_start(init, err));
+    RS_TRY(status);
     return open_network(out, &bare, init, err);
 }

@@ -424,7 +424,7 @@ static void refusals_name_the_field(void **state)
         {"{\"input\": {\"norm2\": \"d-64\"}}", "\"norm2\" is \"d-64\"", "", RS_E_ARCH_SCHEMA},
         {"{\"input\": {\"norm2\": \"m\"}}", "does not know \"m\"", "", RS_E_EXPRESSION},
         {"{\"depth\": 65536, \"d_model\": 65536}", "the weights need", "choose a smaller model",
-         RS_E_NO_MEMORY},
+         RS_E_MEMORY_LIMIT},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         built b;

@@ -350,7 +350,7 @@ static void sizes_are_checked_before_memory_is_asked_for(void **state)
     assert_int_equal(rs_init_tensor(&tensor, init, RS_ROLE_Q, false, 0, 2, negative, true, &err),
                      RS_E_CONFIG_SIZE);
     assert_int_equal(rs_init_tensor(&tensor, init, RS_ROLE_Q, false, 0, 2, huge, true, &err),
-                     RS_E_NO_MEMORY);
+                     RS_E_MEMORY_LIMIT);
     assert_non_null(strstr(err.what, "4194304.0 GiB"));
     assert_null(tensor);
     rs_init_close(init);
@@ -365,7 +365,7 @@ static void a_plan_comes_before_the_draw(void **state)
     rs_init_plan(init);
     const rs_tensor *planned = draw(init, RS_ROLE_Q, 0, 50, 60, true);
     assert_null(planned->data);
-    assert_int_equal(rs_init_start(init, &err), RS_OK);
+    assert_int_equal(rs_init_start(init, NULL, &err), RS_OK);
     const rs_tensor *drawn = draw(init, RS_ROLE_Q, 0, 50, 60, true);
     const rs_tensor *same = draw(plain, RS_ROLE_Q, 0, 50, 60, true);
     assert_string_equal(drawn->name, "layer 0 q");
@@ -373,7 +373,7 @@ static void a_plan_comes_before_the_draw(void **state)
     rs_init_plan(init);
     for (int32_t l = 0; l < 1000; l++)
         draw(init, RS_ROLE_Q, l, 1 << 20, 1 << 12, true);
-    assert_int_equal(rs_init_start(init, &err), RS_E_NO_MEMORY);
+    assert_int_equal(rs_init_start(init, NULL, &err), RS_E_MEMORY_LIMIT);
     assert_non_null(strstr(err.what, "the weights need 16000.0 GiB"));
     rs_init_close(init);
     rs_init_close(plain);
