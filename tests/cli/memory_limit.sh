@@ -22,8 +22,8 @@ done
 # ---- before anything is drawn: 65536 layers of 64 features are 12 GiB of weights ----
 echo '{"depth": 65536}' >deep.json
 for command in probe certify paths; do
-    refused_size $command "GiB" deep.json --random 1 --memory 2G
-    refused_size $command "the layers need" deep.json --random 1 --memory 512M
+    refused_size "$command" "GiB" deep.json --random 1 --memory 2G
+    refused_size "$command" "the layers need" deep.json --random 1 --memory 512M
 done
 # 4 layers of 1024 features: each matrix of attention is 4 MiB
 echo '{"depth": 4, "d_model": 1024, "heads": 2}' >wide.json
