@@ -108,7 +108,7 @@ MUTATIONS = [
     (LAMBDA, LAMBDA, "x[i * SIZE + k] += common[k]", "x[i * SIZE + k] -= common[k]"),
     (LAMBDA, LAMBDA, "x[i] -= x[i % FEW]", "x[i] += x[i % FEW]"),
     (LAMBDA, LAMBDA, "*out = after / before", "*out = before / after"),
-    (LAMBDA, LAMBDA, "x[i % FEW] + x[i] * small / after", "x[i % FEW] - x[i] * small / after"),
+    (LAMBDA, LAMBDA, "x[i % FEW] + x[i] * small / after", "x[i % FEW] + x[i] * 1.05 * small / after"),
     (LAMBDA, LAMBDA, "if (factor > 1)", "if (factor > 1.05)"),
     (LAMBDA, LAMBDA, "&out->multiplier[0], &toy, FEW, -5", "&out->multiplier[0], &toy, FEW, -5.25"),
     (LAMBDA, LAMBDA, "&out->multiplier[1], &toy, FEW, 5", "&out->multiplier[1], &toy, FEW, 5.25"),

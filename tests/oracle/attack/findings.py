@@ -45,9 +45,8 @@ def collapse(truth, finding, tables):
     rows = [r for r in tables["bounds"] if r["layer"] == layer]
     if any(soft(r, "certified_diameter") for r in rows):
         yield "finding certified_collapse (called proved)", math.inf, True, {"message": text}
-    rows = [r for r in rows if r.get("source_layer") is not None]
-    if rows:
-        exact = B.largest([truth.diameter(r["source_layer"], layer)[r["sample"]] for r in rows])
+    if rows:  # a sample without a certificate has its own layer to answer for
+        exact = B.largest([truth.diameter(layer if r.get("source_layer") is None else r["source_layer"], layer)[r["sample"]] for r in rows])
         claim = (number(value) * number(10).log()).exp() if told.group(2) else number(value)
         claim = claim * number(1.006)
         yield "finding certified_collapse", ratio(exact, claim), bool(exact > claim), {"message": text, "true": float(exact.mid())}
