@@ -87,12 +87,35 @@ static const rs_finding *finding(const rs_result *result, const char *code)
     return NULL;
 }
 
+/* A chain speaks of all samples: null where one has none, no smaller than any that has one. */
+static void check_chains(const rs_result *result, const char *name)
+{
+    const rs_table *chains = rs_result_table(result, "chains");
+    const rs_table *bounds = rs_result_table(result, "bounds");
+    for (size_t row = 0; row < rs_table_rows(chains); row++) {
+        int64_t source = whole(chains, row, "source_layer"), layer = whole(chains, row, "layer");
+        double largest = cell(chains, row, "log10_certified");
+        if (isnan(largest)) continue;
+        for (size_t k = 0; k < rs_table_rows(bounds); k++) {
+            int64_t at = whole(bounds, k, "layer");
+            if (source > 0 && at == source - 1 && whole(bounds, k, "at_floor") == 1)
+                fail_msg("%s: chain from %d although a state is rounding", name, (int)source);
+            double from_input = cell(bounds, k, "log10_certified_from_input");
+            if (source > 0 || at != layer) continue;
+            bool none = isnan(from_input) && cell(bounds, k, "certified_from_input") != 0;
+            if (none || largest < from_input - 1e-12)
+                fail_msg("%s: chain to %d is not of every sample", name, (int)layer);
+        }
+    }
+}
+
 /* Every measured diameter within what is proved of it; the float64 pass errs by rounding. */
 static int64_t check_bounds(const rs_result *result, const char *name)
 {
     const rs_table *bounds = rs_result_table(result, "bounds");
     int64_t proved = 0;
     assert_non_null(bounds);
+    check_chains(result, name);
     for (size_t row = 0; row < rs_table_rows(bounds); row++) {
         double measured = cell(bounds, row, "measured_diameter");
         double room = 1e-11 * (measured + cell(bounds, row, "entering_diameter") + 1);
@@ -386,6 +409,35 @@ static void rounding_keeps_nothing_apart(void **state)
         assert_int_equal(whole(summary, 39, "at_floor"), 1);
         rs_result_free(result);
     }
+}
+
+/* Two samples of which one has collapsed to rounding where the other has not: no chain of the two
+ * starts there, and nobody is told that every sample's tokens stay apart. */
+static void one_sample_does_not_speak_for_two(void **state)
+{
+    (void)state;
+    put(tokens_path, "[[1,2,3,4,5,6],[4,4,4,4]]"); /* no absolute positions: equal ids are equal */
+    rs_certify_request request = request_for(RS_TEST_DATA "/forward/llama");
+    rs_result *result = run(&request);
+    check_chains(result, "llama");
+    assert_non_null(strstr(finding(result, "apart_summary")->message, "do not enter equal"));
+    rs_result_free(result);
+
+    result = theory("{\"depth\":12,\"d_model\":16,\"heads\":1,\"kv_heads\":1,\"d_head\":16,"
+                    "\"seq_len\":3,\"norm\":\"none\",\"mlp\":\"none\",\"skip_mixer\":0,"
+                    "\"branch_mixer\":1,\"init\":{\"wv\":\"identity\",\"wo\":\"identity\"}}",
+                    false);
+    const rs_table *bounds = rs_result_table(result, "bounds");
+    check_chains(result, "uneven");
+    int mixed = 0;
+    for (int64_t layer = 0; layer < 12; layer++) {
+        int floors = 0;
+        for (size_t row = 0; row < rs_table_rows(bounds); row++)
+            floors += whole(bounds, row, "layer") == layer && whole(bounds, row, "at_floor") == 1;
+        mixed += floors > 0 && floors < 3;
+    }
+    assert_true(mixed > 0); /* or this test tries nothing */
+    rs_result_free(result);
 }
 
 /* λ large: the skip keeps the tokens apart, from below and by the table of λ. */
@@ -763,6 +815,7 @@ int main(void)
         cmocka_unit_test(causal_half),
         cmocka_unit_test(values_change_the_rate),
         cmocka_unit_test(rounding_keeps_nothing_apart),
+        cmocka_unit_test(one_sample_does_not_speak_for_two),
         cmocka_unit_test(skips_keep_apart),
         cmocka_unit_test(consensus),
         cmocka_unit_test(a_scaled_branch_has_a_scaled_bound),

@@ -13,6 +13,8 @@
 #include "base/random.h"
 #include "lambda_support.h"
 
+#include <float.h>
+
 /* ---- against 50 digits ---- */
 
 typedef struct golden {
@@ -473,6 +475,76 @@ static void a_spread_that_drowns_in_rounding_refutes_nothing(void **state)
     assert_true(drowned > 20 && enough > 20);
 }
 
+/* Tokens that differ by 1e-9 beside branches of up to 1e120: what is said of an interval holds at
+ * its ends and between them, though rates of rows leave the doubles. */
+static void branches_of_any_size_keep_every_answer_true(void **state)
+{
+    (void)state;
+    double x[ROWS * WIDE], o[ROWS * WIDE];
+    rs_random random = rs_random_new(31, 0);
+    int yes = 0;
+    if (LDBL_MAX_EXP <= DBL_MAX_EXP) skip();
+    for (int t = 0; t < 60; t++) {
+        double size = pow(10, 2.0 * t);
+        for (int i = 0; i < ROWS * WIDE; i++) {
+            x[i] = 1 + i % WIDE + 1e-9 * rs_random_normal(&random);
+            o[i] = size * rs_random_normal(&random);
+        }
+        for (int i = WIDE; i < ROWS * WIDE && t % 2; i++) /* equal tokens where the branch rules */
+            o[i] = o[i % WIDE];
+        rs_lambda_layer layer = layer_of(x, o, ROWS, WIDE, RS_LAMBDA_LAYERNORM);
+        rs_lambda_arcs *arcs = arcs_of(&layer);
+        rs_lambda_value input = rs_lambda_input_value(arcs);
+        rs_lambda_search search = {0.9 * (input.value + input.error), -INFINITY, INFINITY, 5e-2, 48,
+                                   0.9 * (input.value - input.error)};
+        rs_lambda_set set = {0};
+        OK(rs_lambda_set_find(&set, arcs, &search, &err));
+        for (size_t i = 0; i < set.n; i++) {
+            double low = fmax(set.intervals[i].low, -1e290);
+            double high = fmin(set.intervals[i].high, 1e290);
+            double points[] = {0.5 * low + 0.5 * high, fmin(fmax(0, low), high),
+                               0.75 * low + 0.25 * high};
+            for (int k = 0; k < 3; k++) {
+                long double share = kept_at(&layer, 1, points[k]);
+                bool is_yes = set.intervals[i].answer == RS_LAMBDA_YES;
+                bool is_no = set.intervals[i].answer == RS_LAMBDA_NO;
+                if ((is_yes && share < 0.89L) || (is_no && share > 0.91L))
+                    fail_msg("branch %g, [%g, %g] at %g: keeps %Lg", size, low, high, points[k],
+                             share);
+                yes += is_yes;
+            }
+        }
+        rs_lambda_set_free(&set);
+        rs_lambda_arcs_close(arcs);
+    }
+    assert_true(yes > 20);
+}
+
+/* Rows that differ in length alone, by 1e-12: directions are the same, so that no λ of a norm
+ * behind the sum keeps what tells them apart; and rows of norm √d that are not centred, which
+ * LayerNorm makes equal. */
+static void theorems_speak_of_directions(void **state)
+{
+    (void)state;
+    double nearly[8], uncentred[] = {1, 1, -1, -1};
+    rs_lambda_facts facts;
+    rs_lambda_wish wish = {.kept = 0.9, .layers = 1, .row_gain = 1, .lipschitz = 1};
+    for (int i = 0; i < 8; i++)
+        nearly[i] = (i % 2 ? 1 : -1) * (1 + i / 2 * 1e-12);
+    rs_lambda_layer layer = layer_of(nearly, SWAP, 4, 2, RS_LAMBDA_RMSNORM);
+    double branch[8] = {1, 0, 0, 1, 1, 0, 0, 1};
+    layer.branch = branch;
+    OK(rs_lambda_facts_of(&facts, &layer, &err));
+    assert_true(facts.diversity > 0);
+    assert_true(isnan(rs_lambda_theorem_a(&facts, &wish).value));
+    assert_true(isnan(rs_lambda_theorem_b(&facts, &wish).value));
+    layer = layer_of(uncentred, SWAP, 2, 2, RS_LAMBDA_LAYERNORM);
+    OK(rs_lambda_facts_of(&facts, &layer, &err));
+    assert_false(facts.unit_rows);
+    assert_false(rs_lambda_theorem_a(&facts, &wish).valid);
+    assert_false(rs_lambda_theorem_b(&facts, &wish).valid);
+}
+
 static rs_status everything(void)
 {
     rs_lambda_layer layer = layer_of(IDENTITY, SWAP, 2, 2, RS_LAMBDA_RMSNORM);
@@ -530,6 +602,8 @@ int main(void)
         cmocka_unit_test(degenerate_layers_have_an_answer),
         cmocka_unit_test(extreme_scales_are_survived),
         cmocka_unit_test(a_spread_that_drowns_in_rounding_refutes_nothing),
+        cmocka_unit_test(branches_of_any_size_keep_every_answer_true),
+        cmocka_unit_test(theorems_speak_of_directions),
         cmocka_unit_test(what_is_not_finite_is_reported),
         cmocka_unit_test(lost_memory_is_reported_wherever_it_happens),
     };
