@@ -484,14 +484,15 @@ static void branches_of_any_size_keep_every_answer_true(void **state)
     rs_random random = rs_random_new(31, 0);
     int yes = 0;
     if (LDBL_MAX_EXP <= DBL_MAX_EXP) skip();
-    for (int t = 0; t < 60; t++) {
-        double size = pow(10, 2.0 * t);
+    for (int t = 0; t < 300; t++) {
+        double size = pow(10, 0.5 * t);
         for (int i = 0; i < ROWS * WIDE; i++) {
             x[i] = 1 + i % WIDE + 1e-9 * rs_random_normal(&random);
             o[i] = size * rs_random_normal(&random);
         }
-        for (int i = WIDE; i < ROWS * WIDE && t % 2; i++) /* equal tokens where the branch rules */
-            o[i] = o[i % WIDE];
+        double apart = t % 3 ? pow(10, -14 * rs_random_uniform(&random)) : 0;
+        for (int i = WIDE; i < ROWS * WIDE; i++) /* rows that the branch makes alike */
+            o[i] = o[i % WIDE] + apart * o[i];
         rs_lambda_layer layer = layer_of(x, o, ROWS, WIDE, RS_LAMBDA_LAYERNORM);
         rs_lambda_arcs *arcs = arcs_of(&layer);
         rs_lambda_value input = rs_lambda_input_value(arcs);
