@@ -124,10 +124,12 @@ def main():
     parser.add_argument("--climb", type=float, default=0.3, help="share of instances that are climbed from")
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--rigorous", action="store_true", help="both modes for every instance (else --rigorous for one in five)")
+    parser.add_argument("--more", type=int, default=1, help="times as many samples a run (families, bare, clean_post_norm, tight_gelu)")
     parser.add_argument("--keep", help="folder for instances that break a claim")
     options = parser.parse_args()
     if options.quick:
         options.seconds, options.instances = 120, 10**9
+    draw.more = options.more
     attack, began, seed = Attack(options), time.time(), options.seed
     print(f"seed {options.seed}, program {run.PROGRAM}", flush=True)
     try:

@@ -371,8 +371,11 @@ def edits(rng, n):
     return out
 
 
+more = 1  # times as many samples a run: a long search for rare columns spends its time on arithmetic, not on starting the program
+
+
 def draw(rng, family, samples=12, n=None, depth=None):
-    shape = (samples, n or int(rng.choice([2, 2, 3, 4, 5])), depth or int(rng.choice([1, 2, 3])))
+    shape = (samples * more, n or int(rng.choice([2, 2, 3, 4, 5])), depth or int(rng.choice([1, 2, 3])))
     inst = DRAWS[family](rng, family, shape)
     if family == "vit":
         inst.n = 5
