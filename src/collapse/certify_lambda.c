@@ -75,9 +75,9 @@ static void measure_weights(rs_certify_lambda *lambda)
             largest = gain.largest, bias = gain.bias;
         }
         for (int32_t h = 0; h < norms->n_heads; h++) {
-            next[h] = norms->heads[h].w.two * largest;
-            carried +=
-                norms->heads[h].w.two * bias + norms->heads[h].w.right_two * norms->heads[h].v_bias;
+            next[h] = rs_times_up(norms->heads[h].w.two, largest);
+            carried += rs_times_up(norms->heads[h].w.two, bias) +
+                       rs_times_up(norms->heads[h].w.right_two, norms->heads[h].v_bias);
         }
         rs_lambda_attention_weights w = weights_of(mixer, norms, next, carried * (1 + 1e-12));
         /* without a norm the rows that are read have no known length; edits may exceed the simplex
@@ -449,6 +449,7 @@ static rs_status branch_error(double *error, rs_lambda_row *row, const rs_certif
     *error = fabs(branch->scale) * (off + 4 * DBL_EPSILON * rs_exact_longest(&at)) *
                  (1 + 8 * DBL_EPSILON) +
              1e-290; /* what underflows */
+    if (isnan(*error)) *error = INFINITY;
     return RS_OK;
 }
 
