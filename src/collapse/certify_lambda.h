@@ -19,7 +19,7 @@ typedef struct rs_lambda_row {
     const char *failed_kept, *failed_certified;
     const char *failed_exact, *failed_a, *failed_a_layer, *failed_b, *failed_d, *failed_eq7;
     double gain, smoothing, smoothing_published, consensus;
-    const char *failed_consensus, *failed_smoothing;
+    const char *failed_gain, *failed_consensus, *failed_smoothing;
     rs_lambda_interval *intervals; /* [n_intervals] of all λ, ascending */
     size_t n_intervals;
 } rs_lambda_row;

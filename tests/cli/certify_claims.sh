@@ -31,6 +31,26 @@ most = sum(r["kept_now"] is not None and r["kept_now"] - r["kept_now_error"] >= 
 assert enough <= most, (enough, most)
 END
 
+# ---- a null has its reason, also where the numbers themselves are too large ----
+echo '[[5,2,9,1],[4,8]]' >ids.json
+for edit in "--no-norm --no-skip" "--no-norm --lambda 1e200" "--lambda 1e160" "--residual-scale 1e300" "--temperature 1e-300"; do
+    for family in albert bert gpt2; do
+        # shellcheck disable=SC2086 # options
+        expect 0 "$RANKSCOPE" certify "$RS_SOURCE_DIR/tests/golden/forward/$family" --tokens ids.json --json one.json --quiet $edit
+        python3 - <<'END' || note_failure "nulls of $family $edit"
+import json
+tables = json.load(open("one.json"))["tables"]
+for r in tables["lambda"]:
+    for name, why in (("weights_only_gain", "weights_only_gain_failed"), ("kept_now", "kept_now_failed"), ("lambda_certified", "lambda_certified_failed"),
+                      *(("demanded_by_theorem_" + n, "theorem_%s_failed" % n) for n in ("a", "a_layer", "b", "d"))):
+        assert r[name] is not None or r[why] is not None, (name, r)
+for r in tables["bounds"]:
+    assert r["recursion"] is not None or r["log10_recursion"] is not None or r["recursion_failed"] is not None, r
+    assert r["certified_diameter"] is not None or r["log10_certified"] is not None or r["certified_failed"] is not None, r
+END
+    done
+done
+
 # ---- what hangs on a condition is marked, named for its true reason, and never called proved ----
 model=$RS_SOURCE_DIR/tests/golden/forward
 echo '[[5,2,9,1],[4,8]]' >ids.json
@@ -62,6 +82,7 @@ assert twins and "conditional" not in result["tables"]["bounds"][0]
 for r in result["tables"]["lambda"]:
     for name in ("a", "a_layer", "b", "d"):
         assert (r["demanded_by_theorem_" + name] is None) == (r["theorem_%s_failed" % name] is not None), (name, r)
+    assert (r["weights_only_gain"] is None) == (r["weights_only_gain_failed"] is not None), r
 for r in result["tables"]["summary"]:
     assert not hangs or (r["at_most"] is None and r["at_least"] is None), r
 assert ("lambda_conditional" in codes) == hangs
