@@ -51,6 +51,43 @@ END
     done
 done
 
+# ---- "within a tenth of what entered" is said of each sample, not of the widest ----
+# a causal head looks at the first token alone where tokens are far apart, and at all alike where they are near: the wide sample collapses, the
+# narrow one keeps half
+mkdir -p two
+python3 - <<'END'
+import json, struct
+wide, d = 100.0, 2
+tensors = {"wte.weight": ([4, d], [wide, 0, -wide, 0, 0.05, 0, -0.05, 0]), "wpe.weight": ([4, d], [0] * 8)}
+for name in ("h.0.ln_1", "h.0.ln_2", "ln_f"):
+    tensors[name + ".weight"], tensors[name + ".bias"] = ([d], [1] * d), ([d], [0] * d)
+rows = [[0, 0, 1, 0, 1, 0], [0, 0, 0, 1, 0, 1]]  # inputs by outputs: W_Q = 0, W_K = W_V = 1
+tensors["h.0.attn.c_attn.weight"] = ([d, 3 * d], sum(rows, []))
+tensors["h.0.attn.c_attn.bias"] = ([3 * d], [1, 0, 0, 0, 0, 0])
+tensors["h.0.attn.c_proj.weight"], tensors["h.0.attn.c_proj.bias"] = ([d, d], [1, 0, 0, 1]), ([d], [0] * d)
+tensors["h.0.mlp.c_fc.weight"], tensors["h.0.mlp.c_fc.bias"] = ([d, 4 * d], [0] * 4 * d * d), ([4 * d], [0] * 4 * d)
+tensors["h.0.mlp.c_proj.weight"], tensors["h.0.mlp.c_proj.bias"] = ([4 * d, d], [0] * 4 * d * d), ([d], [0] * d)
+header, data = {}, b""
+for name, (shape, values) in tensors.items():
+    header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + 4 * len(values)]}
+    data += struct.pack("<%df" % len(values), *values)
+head = json.dumps(header).encode()
+open("two/model.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + data)
+json.dump({"model_type": "gpt2", "architectures": ["GPT2Model"], "n_embd": d, "n_head": 1, "n_layer": 1, "vocab_size": 4, "n_positions": 4,
+           "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5}, open("two/config.json", "w"))
+json.dump([[0, 1], [2, 3]], open("both.json", "w"))
+json.dump([[0, 1]], open("wide.json", "w"))
+END
+for which in both wide; do
+    expect 0 "$RANKSCOPE" certify two --tokens $which.json --json two.json --quiet --no-norm --no-skip --no-mlp
+    python3 - $which <<'END' || note_failure "certified_collapse of $which"
+import json, sys
+result = json.load(open("two.json"))
+codes = [f["code"] for f in result["findings"]]
+assert ("certified_collapse" in codes) == (sys.argv[1] == "wide"), (codes, [(r["entering_diameter"], r["certified_diameter"]) for r in result["tables"]["bounds"]])
+END
+done
+
 # ---- what hangs on a condition is marked, named for its true reason, and never called proved ----
 model=$RS_SOURCE_DIR/tests/golden/forward
 echo '[[5,2,9,1],[4,8]]' >ids.json
