@@ -513,6 +513,7 @@ rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, r
         rs_error error = {0};
         no_row(row, mixer->skip);
         const rs_certify_state *in = rs_pass_state(g->pass, g->batch.first + s, l);
+        row->nonfinite = given.n > 1 && !in->finite;
         if (given.n < 2 || !in->finite || in->equal) continue;
         int thread = omp_get_thread_num();
         rs_status status = branch_error(&given.branch_error, row, g, s, l, b, &error);
@@ -522,9 +523,10 @@ rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, r
         if (status == RS_OK) status = rs_consensus_row(row, g, &given, mixer, s, l, &error);
         if (status == RS_OK && row->condition && lambda->options->rigorous) leave_out(row);
         /* A branch that is not finite: no row, and the findings of the pass say where. */
-        if (status == RS_E_INPUT_FORMAT)
+        if (status == RS_E_INPUT_FORMAT) {
             no_row(row, mixer->skip);
-        else if (status != RS_OK)
+            row->nonfinite = true;
+        } else if (status != RS_OK)
             rs_keep_first(&kept, &kept_error, status, &error);
     }
     if (kept != RS_OK && err) *err = kept_error;

@@ -9,6 +9,7 @@
 /* One mixer on one sample; NaN: nothing is known or it does not apply. */
 typedef struct rs_lambda_row {
     bool told, at_floor;          /* at_floor: the spread that enters is rounding */
+    bool nonfinite;               /* no row: what enters or is added is not finite */
     const char *condition;        /* why the pass's mixings are taken as they are; NULL: proved */
     double lambda;                /* the model's own */
     double exact_low, exact_high; /* of the sum, before any norm: certified for all λ outside */

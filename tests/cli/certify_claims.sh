@@ -88,6 +88,21 @@ assert ("certified_collapse" in codes) == (sys.argv[1] == "wide"), (codes, [(r["
 END
 done
 
+# ---- a sample that overflows is none for which a skip strength was found ----
+python3 - <<'END'
+import struct
+data = bytearray(open("two/model.safetensors", "rb").read())
+first = 8 + struct.unpack("<Q", data[:8])[0] + 4 * 6  # of token 3
+data[first:first + 4] = struct.pack("<f", float("inf"))
+open("two/model.safetensors", "wb").write(data)
+END
+expect 0 "$RANKSCOPE" certify two --tokens both.json --json two.json --quiet --no-norm --no-mlp --lambda 3
+python3 - <<'END' || note_failure "lambda_summary beside a sample that is not finite"
+import json
+message = next(f["message"] for f in json.load(open("two.json"))["findings"] if f["code"] == "lambda_summary")
+assert "for every layer and sample for which one was found" in message, message
+END
+
 # ---- what hangs on a condition is marked, named for its true reason, and never called proved ----
 model=$RS_SOURCE_DIR/tests/golden/forward
 echo '[[5,2,9,1],[4,8]]' >ids.json
