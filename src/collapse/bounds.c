@@ -1,6 +1,7 @@
 /* bounds.c: the inequalities of docs/certificates.md. */
 #include "collapse/bounds.h"
 
+#include "linalg/norm_bounds.h"
 #include "linalg/vector.h"
 
 #include <float.h>
@@ -196,13 +197,15 @@ double rs_mlp_lipschitz(const rs_mlp_bound *mlp, double longest, const rs_bound_
                               : mlp->up_row * longest + mlp->up_bias;
     /* relu(x)² has slope 2|x| on the tokens themselves: |a² − b²| ≤ (|a| + |b|)|a − b| */
     if (mlp->activation == RS_ACT_RELU2) slope = 2 * inner;
-    if (!mlp->gated) return mlp->down_two * slope * mlp->up_two * up;
+    if (!mlp->gated) return rs_times_up(rs_times_up(mlp->down_two, slope), mlp->up_two) * up;
     /* |φ(v)| ≤ |v| for all these; relu² its square, tanh also 1 */
     double value = mlp->activation == RS_ACT_RELU2  ? inner * inner
                    : mlp->activation == RS_ACT_TANH ? fmin(inner, 1)
                                                     : inner;
     double ups = mlp->up_row * longest + mlp->up_bias;
-    return mlp->down_two * (value * mlp->up_two + slope * ups * mlp->gate_two) * up;
+    double gated =
+        rs_times_up(value, mlp->up_two) + rs_times_up(rs_times_up(slope, ups), mlp->gate_two);
+    return rs_times_up(mlp->down_two, gated) * up;
 }
 
 /* ---- downwards ---- */
@@ -267,12 +270,12 @@ double rs_recursion_bound(double log_q, const rs_recursion_step *step, const rs_
         const rs_head_sums *head = &step->heads[h];
         double range = 2 * head->qk_one * q;
         if (!isnan(head->range)) range = fmin(range, head->range);
-        one += rs_perturbation_constant(range, c) * head->qk_one * head->w_one;
-        inf += head->qk_one * head->w_inf;
+        one += rs_perturbation_constant(range, c) * rs_times_up(head->qk_one, head->w_one);
+        inf += rs_times_up(head->qk_one, head->w_inf);
     }
     if (!isfinite(one)) return INFINITY;
-    double next = log_q + log_sum(step->skip, step->scale * one, log_q) +
-                  log_sum(step->skip, step->scale * inf, log_q) + log10(step->mlp_one) +
+    double next = log_q + log_sum(step->skip, rs_times_up(step->scale, one), log_q) +
+                  log_sum(step->skip, rs_times_up(step->scale, inf), log_q) + log10(step->mlp_one) +
                   log10(step->mlp_inf);
     return isfinite(next) ? next + 1e-12 * (10 + fabs(log_q) + fabs(next)) : next;
 }

@@ -96,7 +96,7 @@ static void attention(chain *c, const rs_exact_branch *at, const rs_certify_head
         const rs_head_norms *head = &at->norms->heads[h];
         double tau = heads[h].tau * (1 + rs_gamma((double)at->tokens + 4)) + c->slack[h];
         c->heads[h] = (rs_head_bound){
-            .qk_norm = bilinear ? scale * head->qk.two : NAN,
+            .qk_norm = bilinear ? rs_times_up(scale, head->qk.two) : NAN,
             .value_norm = head->w.two,
             .measured = c->options->weights_only && bilinear ? NAN : fmin(tau, weight),
             .identity = fabs(op->mix_identity),

@@ -20,6 +20,13 @@ static const double TINY = 1e-290;
  * times what glibc states for the worst of them. */
 static const double FUNCTION = 64;
 
+/* A bound of which nothing is known, ∞ − ∞ and 0·∞ where lengths leave the doubles, is none: NaN
+ * would pass for 0 wherever it is asked whether a deviation is more than that. */
+static double known(double bound)
+{
+    return isnan(bound) ? (double)INFINITY : bound;
+}
+
 double rs_deviation_norm(double *least_std, const rs_norm_site *site, double deviation)
 {
     double d = (double)site->dim, root = sqrt(d), own = site->least_std * (1 - 4 * U);
@@ -33,7 +40,7 @@ double rs_deviation_norm(double *least_std, const rs_norm_site *site, double dev
                       8 * U * (site->largest_gain * root + site->bias);
     /* no two normalised rows are further apart than their lengths */
     double apart = fmin(site->largest_gain * deviation / low, 2 * site->largest_gain * root);
-    return (apart + 2 * rounding) * SLACK;
+    return known((apart + 2 * rounding) * SLACK);
 }
 
 double rs_deviation_diameter(double diameter, int64_t d, double deviation)
@@ -174,7 +181,7 @@ double rs_deviation_attention(double *slack, const rs_attention_op *op,
         total += head->w.right_two * rounded +
                  rs_gamma(inner + 4) * head->w.right_fro * weight * v.longest;
     }
-    return (total + 8 * U * norms->o_bias + TINY) * SLACK;
+    return known((total + 8 * U * norms->o_bias + TINY) * SLACK);
 }
 
 /* ---- MLP, sum ---- */
@@ -207,12 +214,12 @@ double rs_deviation_mlp(const rs_mlp_op *op, const rs_branch_norms *norms, const
     double out = mlp->down_two * rounding +
                  rs_gamma((double)op->width + 4) * (norms->down_fro * length + norms->down_bias) +
                  TINY;
-    return (lipschitz * site->deviation + out) * SLACK;
+    return known((lipschitz * site->deviation + out) * SLACK);
 }
 
 double rs_deviation_sum(double skip, double state, double longest_state, double scale, double op,
                         double longest_op)
 {
     double rounding = 4 * U * (fabs(skip) * longest_state + fabs(scale) * longest_op) + TINY;
-    return (fabs(skip) * state + fabs(scale) * op + rounding) * SLACK;
+    return known((fabs(skip) * state + fabs(scale) * op + rounding) * SLACK);
 }

@@ -27,7 +27,10 @@ double rs_exact_attention(double *slack, const char **condition, const rs_exact_
                        .turn = at->seen->turn,
                        .given = why != NULL};
     if (why && !*condition) *condition = why;
-    return rs_deviation_attention(slack, op, at->norms, &site);
+    double off = rs_deviation_attention(slack, op, at->norms, &site);
+    /* A row whose logits all left the doubles mixes nothing: it is no distribution, and lacks the
+     * values' bias too. */
+    return at->seen->empty_rows ? (double)INFINITY : off;
 }
 
 double rs_exact_longest(const rs_exact_branch *at)

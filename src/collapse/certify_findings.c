@@ -145,28 +145,34 @@ static const char *condition_reason(const rs_certify_row *r)
     return !c->best.failed ? c->best.condition : NULL;
 }
 
-/* The worst sample's best bound behind layer l; NaN: none. What hangs on a condition joins where it
- * is asked for, else it bounds nothing. */
-static double worst_log(const words *w, int32_t l, bool conditional)
+/* The worst sample's best bound behind layer l, log10, and the worst of such bounds over what the
+ * same sample's tokens entered apart; NaN: none. What hangs on a condition joins where it is asked
+ * for, else it bounds nothing. */
+typedef struct worst {
+    double bound, share;
+} worst;
+
+static worst worst_of(const words *w, int32_t l, bool conditional)
 {
-    double worst = NAN;
+    worst found = {NAN, NAN};
     for (int64_t s = 0; s < w->c->samples; s++) {
-        const rs_certify_row *r = row_of(w, s, l);
+        const rs_certify_row *r = row_of(w, s, l), *first = row_of(w, s, 0);
         const rs_certificate *best = &r->certificate.best;
         /* tokens that differ at the input, whatever rounding made of them since */
-        bool differ = r->tokens > 1 && !row_of(w, s, 0)->in->equal;
-        if (differ)
-            worst = fmax(worst, best->condition && !conditional ? INFINITY : best->log_upper);
+        if (r->tokens <= 1 || first->in->equal) continue;
+        double bound = best->condition && !conditional ? INFINITY : best->log_upper;
+        double share = bound - log10(first->in->diameter);
+        found.bound = fmax(found.bound, bound);
+        bool known = isfinite(first->in->diameter) && first->in->diameter > 0;
+        found.share = fmax(found.share, known ? share : INFINITY);
     }
-    return worst;
+    return found;
 }
 
-static double entering(const words *w)
+/* Every sample's tokens are within a tenth of what they entered apart. */
+static bool collapsed(const words *w, int32_t l, bool conditional)
 {
-    double most = NAN;
-    for (int64_t s = 0; s < w->c->samples; s++)
-        if (row_of(w, s, 0)->tokens) most = fmax(most, row_of(w, s, 0)->in->diameter);
-    return most;
+    return worst_of(w, l, conditional).share < -1 - 1e-12;
 }
 
 /* ", from the float64 states on that entered layers up to 3, taken as they are" */
@@ -186,13 +192,12 @@ static void name_source(char *text, size_t size, const words *w)
 
 static rs_status collapse(words *w)
 {
-    double proved = worst_log(w, w->layers - 1, false), first = log10(entering(w));
-    bool conditional = !(proved < first - 1);
-    double last = conditional ? worst_log(w, w->layers - 1, true) : proved;
+    bool conditional = !collapsed(w, w->layers - 1, false);
+    double last = worst_of(w, w->layers - 1, conditional).bound;
     char bound[32], start[120], message[500];
     int32_t from = w->layers - 1;
-    if (isnan(last) || !(last < first - 1)) return RS_OK;
-    while (from > 0 && worst_log(w, from - 1, conditional) < first - 1)
+    if (!collapsed(w, w->layers - 1, conditional)) return RS_OK;
+    while (from > 0 && collapsed(w, from - 1, conditional))
         from--;
     name_source(start, sizeof start, w);
     if (conditional) {

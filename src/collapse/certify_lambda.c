@@ -33,7 +33,7 @@ static const rs_norm_op *reads_through(const rs_network *network, int32_t l, int
     const rs_branch *branch = &network->layers[l].branches[b];
     const rs_norm_op *norm = NULL;
     if (branch->before.kind != RS_NORM_NONE) return &branch->before;
-    if (b > 0)
+    if (b > 0 && !branch->joins)
         norm = &network->layers[l].branches[b - 1].after;
     else if (l > 0)
         norm = &network->layers[l - 1].branches[network->layers[l - 1].n_branches - 1].after;
@@ -52,6 +52,17 @@ static rs_lambda_attention_weights weights_of(const rs_branch *mixer, const rs_b
                                          .value_norm = NAN,
                                          .output_norm = NAN,
                                          .bias_norm = bias};
+}
+
+/* Why the rows of a mixer are not bounded by its weights alone; NULL: they are (L12). */
+static const char *gain_fails(const rs_network *network, int32_t l, const rs_branch *mixer)
+{
+    const rs_attention_op *op = &mixer->attention;
+    bool simplex = op->mix_identity == 0 && op->mix_softmax == 1 && op->mix_uniform == 0;
+    if (!reads_through(network, l, (int32_t)(mixer - network->layers[l].branches)))
+        return "a norm before the branch: else what it reads has no known length";
+    if (!simplex) return "attention that is not edited: its rows are no distributions";
+    return mixer->inside.kind == RS_NORM_NONE ? NULL : "no norm inside the branch";
 }
 
 /* The gains of the layers' mixers and the norms of their heads, gains of the norm before folded in:
@@ -75,17 +86,12 @@ static void measure_weights(rs_certify_lambda *lambda)
             largest = gain.largest, bias = gain.bias;
         }
         for (int32_t h = 0; h < norms->n_heads; h++) {
-            next[h] = norms->heads[h].w.two * largest;
-            carried +=
-                norms->heads[h].w.two * bias + norms->heads[h].w.right_two * norms->heads[h].v_bias;
+            next[h] = rs_times_up(norms->heads[h].w.two, largest);
+            carried += rs_times_up(norms->heads[h].w.two, bias) +
+                       rs_times_up(norms->heads[h].w.right_two, norms->heads[h].v_bias);
         }
         rs_lambda_attention_weights w = weights_of(mixer, norms, next, carried * (1 + 1e-12));
-        /* without a norm the rows that are read have no known length; edits may exceed the simplex
-         */
-        const rs_attention_op *op = &mixer->attention;
-        bool simplex = op->mix_identity == 0 && op->mix_softmax == 1 && op->mix_uniform == 0;
-        bool inner = mixer->inside.kind == RS_NORM_NONE && !op->cross;
-        if (norm && simplex && inner)
+        if (!gain_fails(network, l, mixer))
             lambda->gains[l] =
                 rs_lambda_gain_attention(&w, network->d_model, fabs(mixer->scale)).value;
         next += norms->n_heads;
@@ -198,8 +204,8 @@ static void no_row(rs_lambda_row *row, double lambda)
 /* What is proved: nothing where a hypothesis fails. */
 static double demand(const rs_lambda_number *n, const char **failed)
 {
-    if (n->valid) return n->value;
-    *failed = n->failed_hypothesis;
+    if (n->valid && isfinite(n->value)) return n->value;
+    *failed = n->valid ? "a branch that some λ is large enough for" : n->failed_hypothesis;
     return NAN;
 }
 
@@ -412,6 +418,9 @@ static rs_status one(rs_lambda_row *row, const rs_certify_lambda *lambda, rs_lam
     double kept = lambda->options->kept;
     row->told = true;
     row->gain = lambda->gains[l];
+    row->failed_gain = gain_fails(lambda->network, l, mixer);
+    if (!row->failed_gain && !isfinite(row->gain))
+        row->failed_gain = "norms of the weights that are doubles";
     RS_TRY(rs_lambda_facts_of(&facts, layer, err));
     RS_TRY(exact_set(&quadratic, layer, &facts, kept, err));
     row->exact_low = quadratic.low;
@@ -449,6 +458,7 @@ static rs_status branch_error(double *error, rs_lambda_row *row, const rs_certif
     *error = fabs(branch->scale) * (off + 4 * DBL_EPSILON * rs_exact_longest(&at)) *
                  (1 + 8 * DBL_EPSILON) +
              1e-290; /* what underflows */
+    if (isnan(*error)) *error = INFINITY;
     return RS_OK;
 }
 
@@ -503,6 +513,7 @@ rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, r
         rs_error error = {0};
         no_row(row, mixer->skip);
         const rs_certify_state *in = rs_pass_state(g->pass, g->batch.first + s, l);
+        row->nonfinite = given.n > 1 && !in->finite;
         if (given.n < 2 || !in->finite || in->equal) continue;
         int thread = omp_get_thread_num();
         rs_status status = branch_error(&given.branch_error, row, g, s, l, b, &error);
@@ -512,9 +523,10 @@ rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, r
         if (status == RS_OK) status = rs_consensus_row(row, g, &given, mixer, s, l, &error);
         if (status == RS_OK && row->condition && lambda->options->rigorous) leave_out(row);
         /* A branch that is not finite: no row, and the findings of the pass say where. */
-        if (status == RS_E_INPUT_FORMAT)
+        if (status == RS_E_INPUT_FORMAT) {
             no_row(row, mixer->skip);
-        else if (status != RS_OK)
+            row->nonfinite = true;
+        } else if (status != RS_OK)
             rs_keep_first(&kept, &kept_error, status, &error);
     }
     if (kept != RS_OK && err) *err = kept_error;

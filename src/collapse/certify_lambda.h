@@ -9,6 +9,7 @@
 /* One mixer on one sample; NaN: nothing is known or it does not apply. */
 typedef struct rs_lambda_row {
     bool told, at_floor;          /* at_floor: the spread that enters is rounding */
+    bool nonfinite;               /* no row: what enters or is added is not finite */
     const char *condition;        /* why the pass's mixings are taken as they are; NULL: proved */
     double lambda;                /* the model's own */
     double exact_low, exact_high; /* of the sum, before any norm: certified for all λ outside */
@@ -19,7 +20,7 @@ typedef struct rs_lambda_row {
     const char *failed_kept, *failed_certified;
     const char *failed_exact, *failed_a, *failed_a_layer, *failed_b, *failed_d, *failed_eq7;
     double gain, smoothing, smoothing_published, consensus;
-    const char *failed_consensus, *failed_smoothing;
+    const char *failed_gain, *failed_consensus, *failed_smoothing;
     rs_lambda_interval *intervals; /* [n_intervals] of all λ, ascending */
     size_t n_intervals;
 } rs_lambda_row;

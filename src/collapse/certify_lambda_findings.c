@@ -38,6 +38,7 @@ static bool is_enough(const rs_lambda_row *r, double kept)
 static void count(tally *t, const rs_lambda_row *r, int32_t l, double kept)
 {
     t->rounding += r->told && r->at_floor;
+    t->unknown += r->nonfinite;
     if (!r->told || r->at_floor) return;
     t->rows++;
     if (r->condition) {

@@ -42,6 +42,7 @@ enum {
     EQ7_FAILED,
     GAIN,
     GAIN_CONDITIONAL,
+    GAIN_FAILED,
     CONSENSUS,
     CONSENSUS_FAILED,
     SMOOTHING,
@@ -124,6 +125,8 @@ static const rs_column columns[COLUMNS] = {
     [GAIN] = RS_REAL_COLUMN("weights_only_gain", "certified",
                             "c: ‖o_i‖ ≤ c√d for every input, from the weights alone (L12)"),
     [GAIN_CONDITIONAL] = CONDITIONAL_COLUMN("weights_only_gain"),
+    [GAIN_FAILED] =
+        RS_TEXT_COLUMN("weights_only_gain_failed", "certified", "hypothesis that fails here"),
     [CONSENSUS] = RS_REAL_COLUMN("consensus_multiplier", "predicted",
                                  "below 1 collapse attracts locally (L17)"),
     [CONSENSUS_FAILED] =
@@ -178,6 +181,7 @@ static rs_status add_row(rs_table *t, int64_t s, int32_t l, const rs_lambda_row 
                  {THEOREM_B_FAILED, r->failed_b},
                  {THEOREM_D_FAILED, r->failed_d},
                  {EQ7_FAILED, r->failed_eq7},
+                 {GAIN_FAILED, r->failed_gain},
                  {CONSENSUS_FAILED, r->failed_consensus},
                  {SMOOTHING_FAILED, r->failed_smoothing}};
     RS_TRY(rs_table_add_row(t, &row, err));

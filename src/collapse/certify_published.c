@@ -74,8 +74,10 @@ static void mlp_factors(layer_numbers *out, const rs_layer *layer, const rs_laye
         if (branch->kind != RS_BRANCH_MLP) continue;
         double skip = fabs(branch->skip), slope = fabs(branch->scale);
         if (branch->scale != 0) slope *= c->lipschitz[branch->mlp.activation];
-        out->mlp_one *= skip + (slope == 0 ? 0 : slope * n->up_one * n->down_one);
-        out->mlp_inf *= skip + (slope == 0 ? 0 : slope * n->up_inf * n->down_inf);
+        out->mlp_one *=
+            skip + (slope == 0 ? 0 : rs_times_up(slope, rs_times_up(n->up_one, n->down_one)));
+        out->mlp_inf *=
+            skip + (slope == 0 ? 0 : rs_times_up(slope, rs_times_up(n->up_inf, n->down_inf)));
     }
     out->lipschitz = sqrt(out->mlp_one * out->mlp_inf);
 }
@@ -106,8 +108,10 @@ static layer_numbers numbers_of(const rs_certify_pass *pass, const rs_weight_nor
         out.gamma = fmax(out.gamma, gamma);
         out.range = fmax(out.range, seen[h].range);
         out.beta = fmax(out.beta, fabs(mixer->scale) * w->qk.one * sqrt(w->w.one * w->w.inf));
-        heads[h] = (rs_head_sums){
-            .qk_one = out.scale * w->qk.one, .w_one = w->w.one, .w_inf = w->w.inf, .range = NAN};
+        heads[h] = (rs_head_sums){.qk_one = rs_times_up(out.scale, w->qk.one),
+                                  .w_one = w->w.one,
+                                  .w_inf = w->w.inf,
+                                  .range = NAN};
     }
     return out;
 }

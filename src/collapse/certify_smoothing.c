@@ -43,7 +43,7 @@ void rs_certify_smoothing(rs_lambda_row *row, const rs_weight_norms *norms,
     const rs_certify_head *heads = rs_pass_heads(pass, s, l, 0);
     const rs_attention_op *op = &mixer->attention;
     bool bare = mixer->before.kind == RS_NORM_NONE && mixer->inside.kind == RS_NORM_NONE &&
-                mlp->before.kind == RS_NORM_NONE && mlp->inside.kind == RS_NORM_NONE;
+                mlp->before.kind == RS_NORM_NONE && mlp->inside.kind == RS_NORM_NONE && !mlp->joins;
     double *mixing = work, *lengths = mixing + a->n_heads, *slack = lengths + a->n_heads;
     double std1, std2;
     const char *condition = NULL;

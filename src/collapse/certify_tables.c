@@ -184,6 +184,14 @@ static void set_log(rs_table *t, size_t row, size_t plain, double log_value)
     rs_table_set_real(t, row, plain + 1, log_value);
 }
 
+/* The same of a proved bound, whose logarithm was rounded up: pow may be a last digit below. */
+static void set_log_up(rs_table *t, size_t row, size_t plain, double log_value)
+{
+    double value = pow(10, log_value);
+    set_log(t, row, plain, log_value);
+    if (value > 0) rs_table_set_real(t, row, plain, nextafter(value, (double)INFINITY));
+}
+
 static double log_of(double x)
 {
     return x > 0 ? log10(x) : NAN;
@@ -229,12 +237,15 @@ static rs_status add_published(rs_table *t, size_t row, const rs_certify_row *r,
     rs_table_set_bool(t, row, PUBLISHED_VALID, p->failed == NULL);
     RS_TRY(rs_table_set_text(t, row, PUBLISHED_FAILED, p->failed, err));
     set_log(t, row, PUBLISHED_LAYER, p->log_layer);
-    set_log(t, row, RECURSION, p->log_recursion);
-    set_log(t, row, RECURSION_LAYER, p->log_recursion_layer);
+    set_log_up(t, row, RECURSION, p->log_recursion);
+    set_log_up(t, row, RECURSION_LAYER, p->log_recursion_layer);
     if (!isnan(p->log_recursion)) rs_table_set_bool(t, row, RECURSION_CONDITIONAL, false);
     if (!isnan(p->log_recursion_layer))
         rs_table_set_bool(t, row, RECURSION_LAYER_CONDITIONAL, false);
-    RS_TRY(rs_table_set_text(t, row, RECURSION_FAILED, p->recursion_failed, err));
+    bool beyond = p->log_recursion == INFINITY || p->log_recursion_layer == INFINITY;
+    const char *failed = p->recursion_failed;
+    if (!failed && beyond) failed = "the bound is beyond any number";
+    RS_TRY(rs_table_set_text(t, row, RECURSION_FAILED, failed, err));
     rs_table_set_real(t, row, GAMMA_MIN, p->gamma_min);
     rs_table_set_real(t, row, BETA, p->beta);
     rs_table_set_real(t, row, RANGE_MAX, p->range);
@@ -409,7 +420,7 @@ static rs_status chains(rs_result *result, const rs_certified *c, rs_error *err)
             RS_TRY(rs_table_add_row(t, &row, err));
             rs_table_set_int(t, row, 0, source);
             rs_table_set_int(t, row, 1, l);
-            set_log(t, row, 2, value);
+            set_log_up(t, row, 2, value);
             rs_table_set_real(t, row, 4, c->weight_chains[(int64_t)source * layers + l]);
         }
     return RS_OK;

@@ -25,6 +25,18 @@ double rs_gamma(double k)
     return ku < 1 ? ku / (1 - ku) : (double)INFINITY;
 }
 
+double rs_times_up(double a, double b)
+{
+    return a > 0 && b > 0 ? nextafter(a * b, (double)INFINITY) : a * b;
+}
+
+/* 2^exponent·x, rounded up where the result leaves the normal doubles. */
+static double rescaled(double x, int exponent)
+{
+    double result = ldexp(x, exponent);
+    return ldexp(result, -exponent) == x ? result : nextafter(result, (double)INFINITY);
+}
+
 double rs_length_bound(const double *x, int64_t n)
 {
     double most = 0;
@@ -41,8 +53,8 @@ double rs_length_bound(const double *x, int64_t n)
         sum += y * y;
     }
     /* squares that underflowed: each less than TINY beside a sum of at least 1/4 */
-    return ldexp(sqrt((sum + (double)n * TINY) * (1 + rs_gamma((double)n + 2))) * (1 + 4 * U),
-                 exponent);
+    return rescaled(sqrt((sum + (double)n * TINY) * (1 + rs_gamma((double)n + 2))) * (1 + 4 * U),
+                    exponent);
 }
 
 void rs_plain_bounds(rs_plain_norms *out, double *column_sums, const double *a, int64_t m,
@@ -220,7 +232,7 @@ rs_status rs_spectral_bound(double *bound, const double *a, int64_t m, int64_t n
         (void)short_gram(s, t, m, n);
         error = gram_error(&fro2, s, side, len);
         double top = up(top_eigenvalue(s, side, &r) + error);
-        *bound = ldexp(up(sqrt(fmin(top, fro2))), exponent);
+        *bound = rescaled(up(sqrt(fmin(top, fro2))), exponent);
     }
     close_room(&r);
     rs_free(s);
@@ -367,13 +379,13 @@ rs_status rs_product_bounds(rs_product_norms *out, const double *a, const double
         out->right_fro = up(sqrt(fro_b));
         sums_of_product(out, &f);
         int both = f.ea + f.eb;
-        out->two = ldexp(up(sqrt(top)), both);
-        out->one = ldexp(out->one, both);
-        out->inf = ldexp(out->inf, both);
-        out->left_two = ldexp(up(sqrt(top_a)), f.ea);
-        out->right_two = ldexp(up(sqrt(top_b)), f.eb);
-        out->left_fro = ldexp(out->left_fro, f.ea);
-        out->right_fro = ldexp(out->right_fro, f.eb);
+        out->two = rescaled(up(sqrt(top)), both);
+        out->one = rescaled(out->one, both);
+        out->inf = rescaled(out->inf, both);
+        out->left_two = rescaled(up(sqrt(top_a)), f.ea);
+        out->right_two = rescaled(up(sqrt(top_b)), f.eb);
+        out->left_fro = rescaled(out->left_fro, f.ea);
+        out->right_fro = rescaled(out->right_fro, f.eb);
         /* A zero factor gives exactly zero, not what underflow allows. */
         if (all_zero(a, r * m)) out->left_two = out->left_fro = out->two = out->one = out->inf = 0;
         if (all_zero(b, r * n))

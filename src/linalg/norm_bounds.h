@@ -37,6 +37,10 @@ typedef struct rs_product_norms {
 rs_status rs_product_bounds(rs_product_norms *out, const double *a, const double *b, int64_t r,
                             int64_t m, int64_t n, rs_error *err);
 
+/* a·b of two bounds that are not negative, rounded up: below the doubles it is the least of them,
+ * and 0 only where a or b is. */
+double rs_times_up(double a, double b);
+
 /* Certified: ‖x‖₂ ≤ the result (x: n). */
 double rs_length_bound(const double *x, int64_t n);
 

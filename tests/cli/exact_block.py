@@ -1,7 +1,7 @@
 """exact_block.py RANKSCOPE SEEDS: what `certify` claims of one post-norm BERT block against the same block in 60 digits.
 
 Each seed writes a checkpoint of its own into ./block: one layer of two heads whose weights, gains and biases span many decades (keys of 1e-16 beside
-key biases of 1e14, gains and stds of 1e-6, output biases of 1e8), runs `certify` on it with and without --rigorous, takes the float64 state that
+key biases of 1e14, gains and stds of 1e-6, output biases of 1e8; every sixth seed states of 1e160, whose squares no double holds, every sixth logits of -1e310), runs `certify` on it with and without --rigorous, takes the float64 state that
 enters the block from `probe --taps`, and evaluates the block on it in decimal arithmetic. A claim is false where the exact number contradicts it.
 Prints each false claim with its seed, and how many claims of each kind were tried; exit 1 when one is false or a kind was never tried.
 """
@@ -24,8 +24,8 @@ def single(x):
     return struct.unpack("f", struct.pack("f", x))[0]
 
 
-def write_model(draw):
-    """Tensors as float32 numbers; returns them by name, row by row."""
+def write_model(draw, huge, overflow):
+    """Tensors as float32 numbers (`huge`, `overflow`: scaled, as float64 ones); returns them by name, row by row."""
     def scale(*decades):
         return 10.0 ** draw.choice(decades)
 
@@ -56,6 +56,24 @@ def write_model(draw):
     for name in ("attention.output.LayerNorm", "output.LayerNorm"):
         t[layer + name + ".weight"] = vector(WIDTH, 0.1, scale(-6, 0))
         t[layer + name + ".bias"] = vector(WIDTH, 0.1)
+    dtype = "F64" if huge or overflow else "F32"
+    if overflow:  # tokens that are near each other, and queries that are minus their keys: no logit is a double
+        words = t["embeddings.word_embeddings.weight"]
+        t["embeddings.word_embeddings.weight"] = [[10 * a + 0.1 * b for a, b in zip(words[0], row)] for row in words]
+        t["embeddings.LayerNorm.weight"] = vector(WIDTH, 0, 1)
+        t["embeddings.LayerNorm.bias"] = vector(WIDTH, 0)
+        query, key = layer + "attention.self.query.weight", layer + "attention.self.key.weight"
+        t[query] = normal((WIDTH, WIDTH), 1.0)
+        t[query], t[key] = [[x * 1e157 for x in row] for row in t[query]], [[x * -1e157 for x in row] for row in t[query]]
+        t[layer + "attention.self.value.weight"] = normal((WIDTH, WIDTH), 1e-3)
+        t[layer + "attention.self.value.bias"] = vector(WIDTH, 10.0)
+        t[layer + "attention.output.dense.weight"] = normal((WIDTH, WIDTH), 1.0)
+        t[layer + "attention.output.dense.bias"] = vector(WIDTH, 0.1)
+    if huge:
+        for name, size in (("embeddings.LayerNorm.weight", 1e160), ("embeddings.LayerNorm.bias", 1e160),
+                           (layer + "attention.self.query.weight", 1e-160), (layer + "attention.self.key.weight", 1e-160)):
+            t[name] = [[x * size for x in row] for row in t[name]]
+        t[layer + "attention.self.key.bias"] = vector(WIDTH, 1e16)
     config = {"model_type": "bert", "architectures": ["BertModel"], "hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": HEADS,
               "intermediate_size": INNER, "vocab_size": VOCAB, "max_position_embeddings": 16, "type_vocab_size": 2, "hidden_act": "relu",
               "layer_norm_eps": 10.0 ** draw.choice((-12, -5))}
@@ -63,8 +81,9 @@ def write_model(draw):
     for name, rows in t.items():
         flat = [x for row in rows for x in row]
         shape = [len(rows), len(rows[0])] if name.endswith("weight") and "LayerNorm" not in name else [len(flat)]
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + 4 * len(flat)]}
-        data += struct.pack("%df" % len(flat), *flat)
+        code, size = REAL[dtype]
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + size * len(flat)]}
+        data += struct.pack("%d%s" % (len(flat), code), *flat)
     head = json.dumps(header).encode()
     with open("block/model.safetensors", "wb") as file:
         file.write(struct.pack("<Q", len(head)) + head + data)
@@ -126,7 +145,7 @@ def diameter(x):
 def check(program, seed, tried):
     """The false claims of one seed."""
     draw, wrong = random.Random(seed), []
-    t, eps = write_model(draw)
+    t, eps = write_model(draw, seed % 6 == 5, seed % 6 == 4)
     with open("ids.json", "w") as file:
         json.dump([[draw.randrange(VOCAB) for _ in range(TOKENS)]], file)
     subprocess.run([program, "probe", "block", "--tokens", "ids.json", "--precision", "f64", "--taps", "taps.safetensors", "--quiet"],

@@ -367,6 +367,13 @@ static void mlp_lipschitz(void **state)
     /* relu²: slope 2|x| where the tokens are */
     rs_mlp_bound square = {.activation = RS_ACT_RELU2, .up_two = 1, .down_two = 1, .up_row = 1};
     assert_true(fabs(rs_mlp_lipschitz(&square, 3, &rs_bounds_exact) - 6) < 1e-12);
+    /* products below the doubles are no zeros */
+    rs_mlp_bound tiny = {.activation = RS_ACT_SILU, .up_two = 1e-200, .down_two = 1e-200};
+    assert_true(rs_mlp_lipschitz(&tiny, 1, &rs_bounds_exact) > 0);
+    tiny.gated = true, tiny.gate_two = tiny.gate_row = tiny.up_row = 1e-200;
+    assert_true(rs_mlp_lipschitz(&tiny, 1, &rs_bounds_exact) > 0);
+    tiny.down_two = 0;
+    assert_true(rs_mlp_lipschitz(&tiny, 1, &rs_bounds_exact) == 0);
 }
 
 /* ---- C3: the diameter theorem ---- */
@@ -550,6 +557,9 @@ static void recursion(void **state)
     assert_true(fabs(quarter - log10(k / 64)) < 1e-9);
     /* rounded up, and by no more than is said */
     assert_true(quarter > log10(k / 64) && quarter < log10(k / 64) + 2e-11);
+    head = (rs_head_sums){.qk_one = 1e-200, .w_one = 1e-200, .w_inf = 1e-200, .range = NAN};
+    assert_true(rs_recursion_bound(0, &step, &rs_bounds_exact) >=
+                -800); /* not 0, whose log is −∞ */
 }
 
 /* ERRATA 12: X = (1,0,0,0), W = 0, λ = 1: median centre 1, mean-centred 1.125. */

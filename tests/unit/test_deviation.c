@@ -168,6 +168,33 @@ static void attention(void **state)
     assert_true(worst_tau <= 1 && worst_tau > 0.2);
 }
 
+/* Where lengths leave the doubles nothing is known, and that is +∞, never NaN. */
+static void unknown(void **state)
+{
+    (void)state;
+    double slack, low;
+    rs_head_norms heads[] = {{.w = {.two = 5, .left_two = 1, .left_fro = 1, .right_two = 1}},
+                             {.v_bias = 1}}; /* the second reads nothing: 0·∞ */
+    rs_attention_op op = {.heads = 1,
+                          .kv_heads = 1,
+                          .head_dim = 4,
+                          .value_dim = 4,
+                          .scale = 1,
+                          .temperature = 1,
+                          .mix_softmax = 1};
+    rs_op_site site = {.longest = INFINITY, .diameter = INFINITY, .dim = 4, .tokens = 3};
+    for (int h = 0; h < 2; h++) {
+        rs_branch_norms norms = {.heads = &heads[h], .n_heads = 1};
+        assert_true(rs_deviation_attention(&slack, &op, &norms, &site) == INFINITY);
+    }
+    rs_branch_norms mlp = {.mlp = {.activation = RS_ACT_RELU, .down_two = 2}};
+    rs_mlp_op mlp_op = {.activation = RS_ACT_RELU, .width = 4};
+    assert_true(rs_deviation_mlp(&mlp_op, &mlp, &site, 0, &rs_bounds_exact) == INFINITY);
+    assert_true(rs_deviation_sum(0, INFINITY, 1, 1, 1, 1) == INFINITY);
+    rs_norm_site norm = {.least_std = 1, .longest = INFINITY, .dim = 4, .epsilon = 1e-5};
+    assert_true(rs_deviation_norm(&low, &norm, 0) == INFINITY);
+}
+
 static void sums(void **state)
 {
     (void)state;
@@ -235,8 +262,8 @@ static void main_terms(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms), cmocka_unit_test(mlps),       cmocka_unit_test(attention),
-        cmocka_unit_test(sums),  cmocka_unit_test(main_terms),
+        cmocka_unit_test(norms), cmocka_unit_test(mlps),    cmocka_unit_test(attention),
+        cmocka_unit_test(sums),  cmocka_unit_test(unknown), cmocka_unit_test(main_terms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

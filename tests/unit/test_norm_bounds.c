@@ -188,6 +188,26 @@ static void products(void **state)
     assert_true(isinf(got.two) && isinf(got.one));
 }
 
+/* Norms below the doubles are no zeros: an upper bound is at least the least of them. */
+static void tiny(void **state)
+{
+    (void)state;
+    rs_error err;
+    rs_product_norms got;
+    double a[] = {1e-200, 2e-200, 3e-200, -1e-200}, zero[4] = {0};
+    assert_int_equal(rs_product_bounds(&got, a, a, 2, 2, 2, &err), RS_OK);
+    assert_true(got.two > 0 && got.one > 0 && got.inf > 0);
+    assert_int_equal(rs_product_bounds(&got, a, zero, 2, 2, 2, &err), RS_OK);
+    assert_true(got.two == 0 && got.one == 0 && got.inf == 0);
+    /* √2 times the least double lies between it and the next */
+    double least[] = {5e-324, 5e-324}, bound;
+    assert_int_equal(rs_spectral_bound(&bound, least, 1, 2, &err), RS_OK);
+    assert_true(bound > 5e-324);
+    assert_true(rs_length_bound(least, 2) > 5e-324);
+    assert_true(rs_times_up(1e-200, 1e-200) > 0 && rs_times_up(0, 1e-200) == 0);
+    assert_true(rs_times_up(0.1, 0.1) > 0.1 * 0.1);
+}
+
 static void memory(void **state)
 {
     (void)state;
@@ -212,10 +232,8 @@ static void memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(spectral),
-        cmocka_unit_test(exact_cases),
-        cmocka_unit_test(products),
-        cmocka_unit_test(memory),
+        cmocka_unit_test(spectral), cmocka_unit_test(exact_cases), cmocka_unit_test(products),
+        cmocka_unit_test(tiny),     cmocka_unit_test(memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
