@@ -54,6 +54,13 @@ says err "rankscope: error: no????$(printf '\303\251'): "
 expect 2 env LC_ALL=C "$RANKSCOPE" scan "$(printf 'no\302\233\303\251')"
 says err "rankscope: error: no??: "
 
+# Help fits a terminal of 80 columns.
+for help in --help 'scan --help' 'probe --help' 'certify --help' 'paths --help' 'tokenize --help' 'lab --help' 'doctor --help'; do
+    # shellcheck disable=SC2086 # words on purpose
+    expect 0 "$RANKSCOPE" $help
+    awk 'length($0) > 80 { exit 1 }' out || note_failure "$help is wider than 80 columns: $(awk 'length($0) > 80' out)"
+done
+
 # A table that this model cannot have is said, and is no failure.
 expect 0 "$RANKSCOPE" scan model --table energy,layers
 says err "this model has no table energy"
