@@ -45,6 +45,10 @@ refused "carries one result" scan model --json - --html -
 refused "not a whole number" scan model --seed 18446744073709551615
 refused "[not-found]" scan nowhere
 refused "[not-found]" scan model --map nowhere.json
+for command in probe certify paths; do # before anything is opened: model has no tokenizer
+    refused "one kind of input is enough" $command model --random 1 --text page.txt
+    refused "there is nothing to feed the model" $command nowhere
+done
 expect 0 "$RANKSCOPE" scan model --json - --precision f32
 expect 0 "$RANKSCOPE" scan -- model
 
