@@ -20,6 +20,9 @@ while IFS= read -r sum && IFS= read -r file; do
     "${root%/}"/*)
         if [ "$(scripts/install_record.sh --sum "$path")" = "$sum" ]; then
             rm -f -- "$path"
+            case $folder in # a folder of our own name goes when it is empty
+            */rankscope) rmdir -- "$folder" 2>/dev/null || : ;;
+            esac
         else
             echo "rankscope: left $path: it is not what was installed" >&2
         fi

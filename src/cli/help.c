@@ -5,11 +5,11 @@
 #include <string.h>
 
 enum { WIDTH = 80, INDENT = 6 };
+#define BRIEF "measure, predict, prove and prevent rank collapse in sequence models"
 
-/* Prints text wrapped at WIDTH; '\n' begins a new paragraph line. */
-static void wrapped(const char *text, int indent)
+/* Prints text wrapped at WIDTH, from `column` on; '\n' begins a new paragraph line. */
+static void wrapped_from(int column, const char *text, int indent)
 {
-    int column = 0;
     for (const char *word = text; *word;) {
         if (*word == '\n') {
             putchar('\n');
@@ -30,6 +30,11 @@ static void wrapped(const char *text, int indent)
         word += *word == ' ';
     }
     putchar('\n');
+}
+
+static void wrapped(const char *text, int indent)
+{
+    wrapped_from(0, text, indent);
 }
 
 static void print_option(const cli_option *option)
@@ -62,11 +67,12 @@ static void print_examples(const char *examples)
 
 static void print_program_help(void)
 {
-    printf("rankscope %s: measure, predict, prove and prevent rank collapse in sequence models\n\n",
-           rs_version());
-    printf("Usage: rankscope COMMAND [INPUT] [options]\n\nCommands:\n");
+    char title[160];
+    snprintf(title, sizeof title, "rankscope %s: " BRIEF, rs_version());
+    wrapped(title, 0);
+    printf("\nUsage: rankscope COMMAND [INPUT] [options]\n\nCommands:\n");
     for (size_t i = 0; i < cli_n_commands; i++)
-        printf("  %-8s %s\n", cli_commands[i].name, cli_commands[i].brief);
+        wrapped_from(printf("  %-8s", cli_commands[i].name), cli_commands[i].brief, 11);
     printf("\n'rankscope COMMAND --help' explains a command and all of its options.\n"
            "First steps:\n"
            "  rankscope doctor                          is this machine set up well?\n"
@@ -163,8 +169,7 @@ static void man_command(const cli_command *command)
 void cli_print_man(void)
 {
     printf(".TH RANKSCOPE 1 \"\" \"rankscope %s\" \"User Commands\"\n.ad l\n", rs_version());
-    printf(".SH NAME\nrankscope \\- measure, predict, prove and prevent rank collapse in sequence "
-           "models\n");
+    printf(".SH NAME\nrankscope \\- " BRIEF "\n");
     printf(".SH SYNOPSIS\n.B rankscope\n\\fICOMMAND\\fR [\\fIINPUT\\fR] [options]\n");
     printf(".SH DESCRIPTION\nrankscope reads checkpoints of sequence models as they are "
            "(safetensors, GGUF) and measures rank "

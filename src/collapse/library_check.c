@@ -1,6 +1,8 @@
 /* library_check.c: see library_check.h. The ranges are those of the command line. */
 #include "collapse/library_check.h"
 
+#include "report/output.h"
+
 #include <limits.h>
 
 enum {
@@ -61,7 +63,11 @@ rs_status rs_check_probe(const rs_probe_settings *settings, rs_error *err)
         {"generate", settings->generate, 0, MOST_GENERATED},
     };
     RS_TRY(check_run(&settings->run, err));
-    return CHECK(ranges, err);
+    RS_TRY(CHECK(ranges, err));
+    if (settings->output && settings->taps && rs_output_same(settings->output, settings->taps))
+        return rs_fail(err, RS_E_BAD_OPTION, "taps", "choose another name",
+                       "%s is to be written as output already", settings->taps);
+    return RS_OK;
 }
 
 rs_status rs_check_certify(const rs_certify_settings *settings, rs_error *err)

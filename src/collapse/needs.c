@@ -55,6 +55,18 @@ static void add_pass(rs_budget *budget, const rs_network *network, double tokens
                       (double)rs_precision_size(precision));
 }
 
+/* A piece of the head's logits, and `more` rows of the vocabulary beside it. */
+static void add_logits(rs_budget *budget, const rs_network *network, double rows, double more,
+                       rs_precision precision)
+{
+    const rs_dense *decoder = &network->head.decoder;
+    if (!decoder->weight) return;
+    rows = fmin(rows, (double)rs_logits_rows(decoder, precision));
+    rs_budget_add(budget, "logits",
+                  (double)decoder->out * (rows * (double)rs_precision_size(precision) +
+                                          more * (double)sizeof(double)));
+}
+
 /* Descriptions of layers that --depth adds, in a copy for each variant. */
 static void add_copies(rs_budget *budget, double copies, stack s)
 {
@@ -75,6 +87,8 @@ void rs_probe_need(rs_budget *budget, const rs_network *network, rs_run_shape sh
                   rows * (sizeof(rs_token_row) +
                           (RS_TOKEN_REALS + RS_TOKEN_LOGS) * (double)(2 * sizeof(double)) +
                           (double)shape.samples * (2 * sizeof(double) + sizeof(bool))));
+    if (m->loss && network->head.next_token && shape.longest > 1)
+        add_logits(budget, network, at_once * (double)shape.longest, 0, m->precision);
     if (!m->attention) return;
     rs_budget_add(budget, "measures of attention",
                   s.all_heads * (sizeof(rs_attention_row) +
@@ -111,6 +125,8 @@ void rs_paths_need(rs_budget *budget, const rs_network *network, rs_run_shape sh
     add_copies(budget, 1, s);
     add_pass(budget, network, n, RS_PRECISION_F64);
     rs_budget_add(budget, "counts of paths", (s.layers + 1) * lengths * sizeof(double));
+    /* Each row but the model's own is compared with it: its logits and their softmax. */
+    if (!o->no_logits) add_logits(budget, network, n * (lengths + 1), 2, RS_PRECISION_F64);
     if (o->semantics == RS_PATHS_CODE) return;
     rs_budget_add(budget, "sums over paths",
                   (2 * (lengths + 1) + 1) * state + (o->by_layer ? s.layers * state : 0));

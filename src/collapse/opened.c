@@ -231,6 +231,7 @@ rs_status rs_opened_open(rs_opened *o, rs_result *result, rs_input_files *files,
                          const rs_open_request *request, const rs_context *context, rs_error *err)
 {
     *o = (rs_opened){.request = request, .files = files};
+    RS_TRY(rs_probe_source_check(&request->source, err));
     RS_TRY(open_network(o, context, err));
     RS_TRY(note_files(o, err));
     RS_TRY(open_tokenizer(o, context, err));

@@ -312,16 +312,20 @@ static rs_status check_lengths(rs_probe_inputs *in, const rs_network *network, c
     return RS_OK;
 }
 
+rs_status rs_probe_source_check(const rs_probe_source *source, rs_error *err)
+{
+    int asked = !!source->text + !!source->tokens + !!source->images + (source->random > 0);
+    if (asked == 1) return RS_OK;
+    return rs_fail(err, RS_E_USAGE, "input",
+                   "give one of --text FILE, --tokens FILE, --images FILE, --random SAMPLES",
+                   asked ? "one kind of input is enough" : "there is nothing to feed the model");
+}
+
 static rs_status open_kind(rs_probe_inputs *in, const rs_probe_source *source,
                            const rs_network *network, const rs_tokenizer *tokenizer, uint64_t seed,
                            rs_error *err)
 {
-    int asked = !!source->text + !!source->tokens + !!source->images + (source->random > 0);
-    if (asked != 1)
-        return rs_fail(err, RS_E_USAGE, "input",
-                       "give one of --text FILE, --tokens FILE, --images FILE, --random SAMPLES",
-                       asked ? "one kind of input is enough"
-                             : "there is nothing to feed the model");
+    RS_TRY(rs_probe_source_check(source, err));
     if (source->images) return in->kind = "images", open_images(in, source, network, err);
     if (source->random > 0) return in->kind = "random", open_random(in, source, network, seed, err);
     in->kind = source->text ? "text" : "tokens";

@@ -45,6 +45,9 @@ typedef struct rs_probe_inputs {
     rs_notes notes;            /* what was left out, cut, or is empty */
 } rs_probe_inputs;
 
+/* RS_E_USAGE unless exactly one kind of input is asked for. */
+rs_status rs_probe_source_check(const rs_probe_source *source, rs_error *err);
+
 /*
  * Reads or draws the samples that `network` will be fed, and checks them against it: ids outside
  * the vocabulary (RS_E_TOKEN_RANGE naming sample and position), sequences longer than its positions

@@ -100,6 +100,18 @@ static bool wants_logits(const rs_runner *run)
     return false;
 }
 
+/* For each piece BLAS copies the whole decoder, which pays from some 64 rows on: a large
+ * vocabulary's logits may take an eighth of what its decoder does. */
+int64_t rs_logits_rows(const rs_dense *decoder, rs_precision precision)
+{
+    enum { PIECE_BYTES = 1 << 25, LEAST_PIECE = 16, MOST_PIECE = 256 };
+    int64_t row = (int64_t)rs_precision_size(precision) * decoder->out;
+    int64_t piece = PIECE_BYTES / (row > 0 ? row : 1), eighth = decoder->in / 8;
+    if (eighth > MOST_PIECE) eighth = MOST_PIECE;
+    if (piece < eighth) piece = eighth;
+    return piece > LEAST_PIECE ? piece : LEAST_PIECE;
+}
+
 /* ---- the walk ---- */
 
 static bool layer_joins(const rs_layer *layer)

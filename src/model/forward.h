@@ -100,6 +100,9 @@ typedef struct rs_tap {
     rs_status (*logits)(void *user, int64_t first_row, const rs_state_view *view, rs_error *err);
 } rs_tap;
 
+/* Rows whose logits are made (and held) at once. */
+int64_t rs_logits_rows(const rs_dense *decoder, rs_precision precision);
+
 typedef struct rs_runner rs_runner;
 
 /* Decoded or converted weights, shared by runners of one precision (variants of one model).

@@ -221,7 +221,7 @@ rs_status rs_place_check(const rs_place *place, const char *path, const rs_input
     if (!model || (!place->proc && is_ours(place, length ? bytes : "", length))) return RS_OK;
     return rs_fail(err, RS_E_OVERWRITES_INPUT, path,
                    "choose another name, or remove the file yourself",
-                   "this file is in the model's folder and rankscope did not write it");
+                   "this file is in the model's folder and is no earlier result of this kind");
 }
 
 /* ---- two names ---- */

@@ -37,6 +37,13 @@ refused_size probe "the inputs need" "$model" --random 1000000000 --seq-len 32 -
 refused_size probe "the measures of tokens need" "$model" --random 10000000 --seq-len 2 --memory 200M
 refused_size paths "the sums over paths need" "$model" --random 1 --seq-len 32 --memory 20K --no-loss
 refused_size probe "the layers need" "$model" --random 1 --seq-len 2 --depth 60000 --memory 100M
+echo '{"depth": 1, "d_model": 8, "heads": 1, "vocab": 300000, "mask": "causal"}' >words.json
+python3 -c 'import json; json.dump([list(range(64))], open("ids.json", "w"))'
+for command in probe paths; do # two matrices of 9.2 MiB, and 27 (float32) or 16 rows of 300000 logits
+    refused_size $command "the logits need" words.json --tokens ids.json --memory 40M
+done
+expect 0 "$RANKSCOPE" probe words.json --tokens ids.json --memory 40M --no-loss
+expect 0 "$RANKSCOPE" paths words.json --tokens ids.json --memory 40M --no-loss
 refused_size scan "the Gram matrices need" "$model" --memory 1K
 big_model large 1 # 4096 features: the Gram matrix of one weight is 128 MiB
 refused_size scan "the matrices need 128.0 MiB; --memory gives 100.0 MiB" large --matrices all --memory 100M --threads 1

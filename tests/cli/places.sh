@@ -82,6 +82,10 @@ for _ in 1 2; do
     expect 0 "$RANKSCOPE" probe model --random 1 --seq-len 4 --csv model/tables --quiet
     expect 0 "$RANKSCOPE" certify model --random 1 --seq-len 4 --csv model/certified --json model/a.json --quiet
 done
+# A table of another command is no such file, and the message does not say whose it is.
+expect 2 "$RANKSCOPE" certify model --random 1 --seq-len 4 --csv model/tables --quiet
+says err "[would-overwrite-input]"
+says err "model/tables/summary.csv: this file is in the model's folder and is no earlier result of this kind"
 # Elsewhere any file is.
 echo mine >a.json
 expect 0 "$RANKSCOPE" scan model --json a.json --quiet

@@ -45,6 +45,10 @@ refused "carries one result" scan model --json - --html -
 refused "not a whole number" scan model --seed 18446744073709551615
 refused "[not-found]" scan nowhere
 refused "[not-found]" scan model --map nowhere.json
+for command in probe certify paths; do # before anything is opened: model has no tokenizer
+    refused "one kind of input is enough" $command model --random 1 --text page.txt
+    refused "there is nothing to feed the model" $command nowhere
+done
 expect 0 "$RANKSCOPE" scan model --json - --precision f32
 expect 0 "$RANKSCOPE" scan -- model
 
@@ -53,6 +57,13 @@ expect 2 env LC_ALL=C.UTF-8 "$RANKSCOPE" scan "$(printf 'no\302\233\342\200\256\
 says err "rankscope: error: no????$(printf '\303\251'): "
 expect 2 env LC_ALL=C "$RANKSCOPE" scan "$(printf 'no\302\233\303\251')"
 says err "rankscope: error: no??: "
+
+# Help fits a terminal of 80 columns.
+for help in --help 'scan --help' 'probe --help' 'certify --help' 'paths --help' 'tokenize --help' 'lab --help' 'doctor --help'; do
+    # shellcheck disable=SC2086 # words on purpose
+    expect 0 "$RANKSCOPE" $help
+    awk 'length($0) > 80 { exit 1 }' out || note_failure "$help is wider than 80 columns: $(awk 'length($0) > 80' out)"
+done
 
 # A table that this model cannot have is said, and is no failure.
 expect 0 "$RANKSCOPE" scan model --table energy,layers

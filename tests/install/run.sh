@@ -140,6 +140,7 @@ uninstall "$prefix" && fail "a file outside the prefix is not reported"
 grep -q "elsewhere/file: it does not lie below" "$root/said" || fail "a file outside the prefix is not named"
 [ -f "$root/elsewhere/file" ] || fail "uninstalling removes a file outside the prefix"
 [ "$(find "$prefix" -type f -o -type l | wc -l)" = 0 ] || fail "uninstalling leaves $(find "$prefix" -type f -o -type l)"
+[ -z "$(find "$prefix" -type d -name rankscope)" ] || fail "uninstalling leaves $(find "$prefix" -type d -name rankscope)"
 
 # A folder that has become a link to outside, a file that somebody else has replaced, and files of others.
 "$cmake" --install "$build" --prefix "$prefix" >/dev/null

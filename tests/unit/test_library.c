@@ -232,6 +232,20 @@ static void the_readers_of_results_take_no_null(void **state)
     rs_text_free(NULL);
 }
 
+static void two_outputs_are_two_files(void **state)
+{
+    (void)state;
+    settings s;
+    rs_error err;
+    rs_result *result;
+    commands[PROBE].init(&s);
+    s.probe.output = "two_outputs.safetensors";
+    s.probe.taps = "./two_outputs.safetensors";
+    assert_int_equal(run_probe(&result, MODEL, &s, &err), RS_E_BAD_OPTION);
+    assert_null(result);
+    assert_string_equal(err.where, "taps");
+}
+
 static void statuses_of_no_name(void **state)
 {
     static const int statuses[] = {1, 9, 9999, -1, INT_MIN, INT_MAX};
@@ -252,6 +266,7 @@ int main(void)
         cmocka_unit_test(kept_is_a_fraction),
         cmocka_unit_test(the_commands_take_no_null),
         cmocka_unit_test(the_readers_of_results_take_no_null),
+        cmocka_unit_test(two_outputs_are_two_files),
         cmocka_unit_test(statuses_of_no_name),
     };
     return cmocka_run_group_tests_name("library", tests, NULL, NULL);
