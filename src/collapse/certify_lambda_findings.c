@@ -23,7 +23,8 @@ static rs_status say(rs_result *result, const char *code, int64_t layer, double 
 
 typedef struct tally {
     int64_t rows, enough, unknown, conditional, rounding; /* rounding: tokens that differ by it */
-    double worst, least_kept; /* the largest λ demanded; the least kept at the model's own λ */
+    double worst, least_kept,
+        least_error; /* the largest λ demanded; the least kept at the model's own λ */
     int32_t worst_layer, short_layer;
     const char *condition; /* the first */
 } tally;
@@ -53,7 +54,7 @@ static void count(tally *t, const rs_lambda_row *r, int32_t l, double kept)
     t->enough += is_enough(r, kept);
     /* a sum that drowns in the rounding of what is added says nothing */
     if (r->kept_now < t->least_kept && !(r->kept_now_error > 0.5 * r->kept_now))
-        t->least_kept = r->kept_now, t->short_layer = l;
+        t->least_kept = r->kept_now, t->least_error = r->kept_now_error, t->short_layer = l;
 }
 
 static rs_status say_conditional(rs_result *result, const tally *t, rs_error *err)
@@ -89,7 +90,8 @@ static rs_status say_summary(rs_result *result, const tally *t, double kept, rs_
                      (long long)t->enough, (long long)cases);
     if (t->short_layer >= 0)
         used += snprintf(message + used, sizeof message - (size_t)used,
-                         ", and layer %d keeps least: %.3g", (int)t->short_layer, t->least_kept);
+                         ", and layer %d keeps least as measured: %.3g, known to %.1g",
+                         (int)t->short_layer, t->least_kept, t->least_error);
     if (t->rounding)
         snprintf(message + used, sizeof message - (size_t)used,
                  "; left out: %lld more, whose tokens enter differing by rounding alone",
