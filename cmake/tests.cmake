@@ -46,7 +46,7 @@ foreach(script ${cli_tests})
     file(MAKE_DIRECTORY ${folder})
     add_test(NAME cli_${name} COMMAND ${shell} ${script} WORKING_DIRECTORY ${folder})
     set_tests_properties(cli_${name} PROPERTIES ENVIRONMENT
-        "RANKSCOPE=$<TARGET_FILE:rankscope>;MEMORY_WALK=$<TARGET_FILE:memory_walk>;RS_SOURCE_DIR=${CMAKE_SOURCE_DIR};OMP_NUM_THREADS=2")
+        "RANKSCOPE=$<TARGET_FILE:rankscope>;MEMORY_WALK=${CMAKE_BINARY_DIR}/tests/memory_walk;RS_SOURCE_DIR=${CMAKE_SOURCE_DIR};OMP_NUM_THREADS=2")
     rs_test(cli_${name} cli)
 endforeach()
 
