@@ -62,15 +62,20 @@ static vector mapped(double two, double fro, double bias, const rs_op_site *site
     return (vector){longest + rounding, two * site->deviation + rounding};
 }
 
+/* The queries or keys of a head as their map gives them. */
+static vector projected(const rs_head_norms *head, bool keys, const rs_op_site *site)
+{
+    return keys ? mapped(head->qk.right_two, head->qk.right_fro, head->k_bias, site)
+                : mapped(head->qk.left_two, head->qk.left_fro, head->q_bias, site);
+}
+
 /* All heads side by side, as one QK-norm over the whole map reads them; keys are counted once for
  * each query head that shares them. */
 static vector joined(const rs_branch_norms *norms, bool keys, const rs_op_site *site)
 {
     vector sum = {0};
     for (int32_t h = 0; h < norms->n_heads; h++) {
-        const rs_head_norms *head = &norms->heads[h];
-        vector x = keys ? mapped(head->qk.right_two, head->qk.right_fro, head->k_bias, site)
-                        : mapped(head->qk.left_two, head->qk.left_fro, head->q_bias, site);
+        vector x = projected(&norms->heads[h], keys, site);
         sum.longest = hypot(sum.longest, x.longest);
         sum.deviation = hypot(sum.deviation, x.deviation);
     }
@@ -92,14 +97,12 @@ static vector normed(vector x, const rs_norm_op *norm, const rs_gain_norms *gain
 static vector query_or_key(const rs_attention_op *op, const rs_branch_norms *norms, int32_t h,
                            bool keys, const rs_op_site *site)
 {
-    const rs_head_norms *head = &norms->heads[h];
     const rs_norm_op *norm = keys ? &op->k_norm : &op->q_norm;
     const rs_gain_norms *gain = keys ? &norms->k_norm : &norms->q_norm;
-    vector x = keys ? mapped(head->qk.right_two, head->qk.right_fro, head->k_bias, site)
-                    : mapped(head->qk.left_two, head->qk.left_fro, head->q_bias, site);
-    if (norm->kind == RS_NORM_NONE) return x;
-    if (norm->dim > op->head_dim) x = joined(norms, keys, site);
-    return normed(x, norm, gain);
+    if (norm->kind == RS_NORM_NONE) return projected(&norms->heads[h], keys, site);
+    bool together = norm->dim > op->head_dim;
+    return normed(together ? joined(norms, keys, site) : projected(&norms->heads[h], keys, site),
+                  norm, gain);
 }
 
 /* cos and sin may be scaled (YaRN); what does not rotate keeps its length. */

@@ -86,7 +86,7 @@ static const char *shown(char text[32], double log_value)
 
 /* ---- what is proved ---- */
 
-/* A row whose entering tokens differ, and not by rounding alone. */
+/* A row of which something can be said: several tokens, not equal bit for bit as they enter. */
 static bool counts(const rs_certify_row *r)
 {
     return r->tokens > 1 && !r->in->equal;

@@ -93,7 +93,7 @@ MUTATIONS = [
     ("C9", "attention, slack of tau", DEVIATION, "slack[h] = 2 *", "slack[h] = 1.9 *", D),
     ("C9", "rotary positions, the angle's error", DEVIATION, "2 * sizes * site->turn", "1.9 * sizes * site->turn", R),
     ("C9", "rotary positions, YaRN's factor", DEVIATION, ": factor) * SLACK", ": 0.95 * factor) * SLACK", R),
-    ("C9", "rotary positions, rounded exponent", ROPE, "FUNCTION * U + U * fabs(log(value))", "0 * U * fabs(log(value))", R),
+    ("C9", "rotary positions, error of a frequency", ROPE, "FUNCTION * U + U * fabs(log(value))", "0.95 * FUNCTION * U + U * fabs(log(value))", R),
     ("C9", "QK-norm, length of what leaves it", DEVIATION, "(gain->largest * sqrt((double)norm->dim)", "(0.95 * gain->largest * sqrt((double)norm->dim)", D),
     ("C9", "epsilon under a norm", DEVIATION, "sqrt(site->epsilon))", "1.05 * sqrt(site->epsilon))", D),
     ("C9", "no further apart than their lengths", DEVIATION, "2 * site->largest_gain * root);", "1.9 * site->largest_gain * root);", D),
