@@ -115,6 +115,19 @@ def bare(rng):
     return inst.settle()
 
 
+def published(rng):
+    """Attention alone under small logits: the hypotheses of the published theorem."""
+    inst = draw.draw(rng, str(rng.choice(["bert", "vit", "albert"])), samples=12, depth=int(rng.choice([1, 2, 3, 4])))
+    inst.edits = {"no-norm": True, "no-mlp": True, "lambda": 0.0}
+    size = power(rng, -9, 0)
+    for name, w in inst.tensors.items():
+        if "query" in name or "key" in name:
+            inst.tensors[name] = w * size
+        if name.endswith(".bias") and rng.random() < 0.8:
+            inst.tensors[name] = w * 0
+    return inst.settle()
+
+
 def deep(rng):
     """A stack run again and again, as a looped model is."""
     inst = draw.draw(rng, str(rng.choice(["llama", "bert", "gpt2", "vit", "gemma2", "xlnet"])), samples=2, n=2)
@@ -276,5 +289,5 @@ def sharp(rng):
     return inst.settle()
 
 
-SCENARIOS = {f.__name__: f for f in (key_bias, near_floor, wild_rope, two_tokens, bare, deep, clean_post_norm, tight_gelu, dynamic_rope, quantised,
+SCENARIOS = {f.__name__: f for f in (key_bias, near_floor, wild_rope, two_tokens, bare, published, deep, clean_post_norm, tight_gelu, dynamic_rope, quantised,
                                         underflow, tails, offsets, windows, sharp)}
