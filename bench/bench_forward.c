@@ -14,9 +14,9 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/sort.h"
+#include "engine/forward.h"
 #include "linalg/blas.h"
 #include "linalg/peak.h"
-#include "model/forward.h"
 
 #include <stdio.h>
 #include <stdlib.h>

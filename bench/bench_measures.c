@@ -11,8 +11,8 @@
  * same.
  */
 #include "base/memory.h"
-#include "collapse/attention_measures.h"
-#include "collapse/token_measures.h"
+#include "measures/attention_measures.h"
+#include "measures/token_measures.h"
 
 #include <float.h>
 #include <omp.h>

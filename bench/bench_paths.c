@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sort.h"
-#include "collapse/paths.h"
 #include "linalg/blas.h"
 #include "linalg/peak.h"
+#include "paths/paths.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /*
- * bench_san.c: a batch of small random attention networks (src/model/san_batch.h).
+ * bench_san.c: a batch of small random attention networks (src/engine/san_batch.h).
  *
  *   bench_san NETWORKS LAYERS TOKENS FEATURES HEADS THREADS REPEATS
  *
@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sort.h"
-#include "model/draw.h"
-#include "model/san_batch.h"
+#include "engine/san_batch.h"
+#include "network/draw.h"
 
 #include <math.h>
 #include <omp.h>

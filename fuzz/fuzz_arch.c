@@ -1,6 +1,6 @@
 /* fuzz_arch.c: any bytes as an architecture file; what is accepted and small is built whole, and
  * its numbers are finite or the law said otherwise. */
-#include "model/arch.h"
+#include "network/arch.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * that a run costs no memory to speak of; what is wrong about them stays wrong.
  */
 #include "../tests/unit/model_fixture.h"
-#include "model/network.h"
+#include "network/network.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

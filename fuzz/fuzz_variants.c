@@ -1,7 +1,7 @@
 /* fuzz_variants.c: any text as --variants; what is accepted edits a small network, or says why not,
  * and leaves a description that can be run. */
-#include "model/edit.h"
-#include "model/forward.h"
+#include "engine/forward.h"
+#include "network/edit.h"
 
 #include <math.h>
 #include <stdlib.h>

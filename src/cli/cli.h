@@ -3,14 +3,14 @@
 #ifndef RS_CLI_CLI_H
 #define RS_CLI_CLI_H
 
+#include "api/probe_path.h"
 #include "base/context.h"
-#include "collapse/probe.h"
-#include "collapse/scan.h"
 #include "report/result.h"
+#include "scan/scan.h"
 
 /* ---- arguments ---- */
 
-/* An intervention (model/edit.h): options of kind CLI_EDIT, in the order they were given. */
+/* An intervention (network/edit.h): options of kind CLI_EDIT, in the order they were given. */
 enum { CLI_MOST_EDITS = 32 };
 typedef struct cli_edit {
     const char *name, *value; /* without dashes; NULL for a flag */

@@ -1,6 +1,6 @@
 /* cmd_certify.c: `rankscope certify`. */
+#include "certify/certify.h"
 #include "cli/cli.h"
-#include "collapse/certify.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 #include "cli/cli.h"
 
 #include "base/cpu.h"
+#include "engine/kernels.h"
 #include "linalg/blas.h"
 #include "linalg/peak.h"
-#include "model/kernels.h"
 
 #include <math.h>
 #include <omp.h>

@@ -1,6 +1,6 @@
 /* cmd_paths.c: `rankscope paths`. */
 #include "cli/cli.h"
-#include "collapse/paths.h"
+#include "paths/paths.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  */
 #include "lab/dong_bounds.h"
 
-#include "collapse/probe.h"
+#include "observe/measure.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
 #include "lab/random_bert.h"
 #include "lab/toy.h"
 
-#include "collapse/probe.h"
+#include "observe/measure.h"
 #include "report/figures.h"
 
 #include <math.h>
@@ -247,7 +247,7 @@ static rs_status claim_ends(rs_lab_report *report, const curves *all, rs_error *
 }
 
 /* The published plateau, and what it is. Both bounds are the floor of the token measures, eight
- * units of roundoff (collapse/token_measures.h), times two for the composite norm, which is not the
+ * units of roundoff (measures/token_measures.h), times two for the composite norm, which is not the
  * norm that floor is stated in: |R|_{1,inf} <= 2 (1 - 1/n) times its least value over centres. */
 static rs_status claim_floors(rs_lab_report *report, const curves *all, rs_error *err)
 {

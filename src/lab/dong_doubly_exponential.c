@@ -12,7 +12,7 @@
 #include "lab/toy.h"
 
 #include "base/memory.h"
-#include "collapse/probe.h"
+#include "observe/measure.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 
 #include "base/memory.h"
 #include "base/sort.h"
-#include "model/san_batch.h"
+#include "engine/san_batch.h"
 
 #include <math.h>
 #include <stdio.h>

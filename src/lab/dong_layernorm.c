@@ -11,8 +11,8 @@
 #include "lab/toy.h"
 
 #include "base/memory.h"
-#include "collapse/probe.h"
 #include "linalg/spectrum.h"
+#include "observe/measure.h"
 
 #include <math.h>
 #include <string.h>

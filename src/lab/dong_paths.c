@@ -10,9 +10,9 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "collapse/paths.h"
-#include "collapse/probe.h"
 #include "linalg/blas.h"
+#include "observe/measure.h"
+#include "paths/paths.h"
 #include "report/figures.h"
 
 #include <math.h>

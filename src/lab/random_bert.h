@@ -5,8 +5,8 @@
 #ifndef RS_LAB_RANDOM_BERT_H
 #define RS_LAB_RANDOM_BERT_H
 
-#include "collapse/probe.h"
-#include "model/init.h"
+#include "network/init.h"
+#include "observe/measure.h"
 
 enum {
     RS_LAB_BERT_TOKENS = 128,

@@ -10,7 +10,7 @@
 #include "lab/toy.h"
 
 #include "base/memory.h"
-#include "collapse/attention_measures.h"
+#include "measures/attention_measures.h"
 
 #include <math.h>
 

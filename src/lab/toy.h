@@ -7,9 +7,9 @@
 #define RS_LAB_TOY_H
 
 #include "base/random.h"
+#include "engine/forward.h"
 #include "lab/lab.h"
-#include "model/arch.h"
-#include "model/forward.h"
+#include "network/arch.h"
 #include "report/figures.h"
 
 /* ---- networks ---- */

@@ -1,4 +1,4 @@
-"""Writes tests/golden/families/NAME for the families of src/model/families_kin.c and for CLIP and SigLIP.
+"""Writes tests/golden/families/NAME for the families of src/recognise/families_kin.c and for CLIP and SigLIP.
 
 Beside what make_family_golden.py writes, expected.json says for each product what the model's own
 forward pass shows: `rope`, the pairs of units that turn together (a query of one unit goes in, the

@@ -13,11 +13,11 @@ import shutil
 import subprocess
 import sys
 
-BOUNDS, CHAIN, DEVIATION = "src/collapse/bounds.c", "src/collapse/certify_chain.c", "src/collapse/certify_deviation.c"
-PUBLISHED, NORMS = "src/collapse/certify_published.c", "src/linalg/norm_bounds.c"
-QUADRATIC, ARCS, BRACKET = "src/collapse/lambda_quadratic.c", "src/collapse/lambda_arcs.c", "src/collapse/lambda_bracket.c"
-THEOREMS, GAINS, FACTS = "src/collapse/lambda_theorems.c", "src/collapse/lambda_gains.c", "src/collapse/lambda_facts.c"
-CONSENSUS, ROPE = "src/collapse/lambda_consensus.c", "src/model/rope.c"
+BOUNDS, CHAIN, DEVIATION = "src/proof/bounds.c", "src/certify/certify_chain.c", "src/certify/certify_deviation.c"
+PUBLISHED, NORMS = "src/certify/certify_published.c", "src/linalg/norm_bounds.c"
+QUADRATIC, ARCS, BRACKET = "src/proof/lambda_quadratic.c", "src/proof/lambda_arcs.c", "src/proof/lambda_bracket.c"
+THEOREMS, GAINS, FACTS = "src/proof/lambda_theorems.c", "src/proof/lambda_gains.c", "src/proof/lambda_facts.c"
+CONSENSUS, ROPE = "src/proof/lambda_consensus.c", "src/network/rope.c"
 B, C, D, N, R = ["test_bounds"], ["test_certify", "test_certify_values"], ["test_deviation"], ["test_norm_bounds"], ["test_rope_error"]
 L = ["test_lambda", "test_lambda_theorems"]
 P = [*L, "test_lambda_properties", "test_lambda_gains"]

@@ -4,7 +4,7 @@
 #define RS_TEST_BOUNDS_LAYER_H
 
 #include "base/random.h"
-#include "collapse/bounds.h"
+#include "proof/bounds.h"
 
 #include <float.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 #define RS_TEST_CERTIFY_SUPPORT_H
 
 #include "base/memory.h"
-#include "collapse/certify.h"
+#include "certify/certify.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #define RS_TEST_FORWARD_BUILDER_H
 
 #include "base/random.h"
-#include "model/forward.h"
+#include "engine/forward.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef RS_TEST_FORWARD_CATCH_H
 #define RS_TEST_FORWARD_CATCH_H
 
-#include "model/forward.h"
+#include "engine/forward.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef RS_TEST_FORWARD_REFERENCE_H
 #define RS_TEST_FORWARD_REFERENCE_H
 
-#include "model/forward.h"
+#include "engine/forward.h"
 
 #include <math.h>
 #include <stdlib.h>

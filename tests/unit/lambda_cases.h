@@ -3,7 +3,7 @@
 #ifndef RS_TEST_LAMBDA_CASES_H
 #define RS_TEST_LAMBDA_CASES_H
 
-#include "collapse/lambda.h"
+#include "proof/lambda.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
 #ifndef RS_TEST_LAMBDA_SUPPORT_H
 #define RS_TEST_LAMBDA_SUPPORT_H
 
-#include "collapse/lambda.h"
 #include "measure_cases.h"
+#include "proof/lambda.h"
 
 static rs_error err;
 

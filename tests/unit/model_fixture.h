@@ -3,7 +3,7 @@
 #ifndef RS_TEST_MODEL_FIXTURE_H
 #define RS_TEST_MODEL_FIXTURE_H
 
-#include "model/model.h"
+#include "recognise/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef RS_TEST_NETWORK_CASES_H
 #define RS_TEST_NETWORK_CASES_H
 
-#include "model/network.h"
+#include "network/network.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "collapse/paths.h"
 #include "forward_catch.h"
+#include "paths/paths.h"
 
 #include <unistd.h>
 

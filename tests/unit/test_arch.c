@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
-#include "model/arch.h"
+#include "network/arch.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "model/arch.h"
-#include "model/forward.h"
+#include "engine/forward.h"
+#include "network/arch.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
-#include "collapse/attention_measures.h"
 #include "linalg/krylov.h"
 #include "measure_cases.h"
+#include "measures/attention_measures.h"
 
 #include <float.h>
 

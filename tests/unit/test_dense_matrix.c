@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
+#include "engine/dense_matrix.h"
 #include "forward_catch.h"
-#include "model/dense_matrix.h"
 
 #include <dirent.h>
 

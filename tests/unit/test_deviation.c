@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "bounds_layer.h"
-#include "collapse/certify.h"
+#include "certify/certify.h"
 
 enum { INSTANCES = 100000 };
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/cpu.h"
-#include "model/draw_chunk.h"
+#include "network/draw_chunk.h"
 
 #include <Random123/philox.h>
 #include <math.h>

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
-#include "model/edit.h"
+#include "network/edit.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "model/edit.h"
-#include "model/forward.h"
+#include "engine/forward.h"
+#include "network/edit.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "model/init.h"
+#include "network/init.h"
 
 #include <float.h>
 #include <locale.h>

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "collapse/factor.h"
-#include "model/model.h"
+#include "products/factor.h"
+#include "recognise/model.h"
 
 #include <dirent.h>
 #include <lapacke.h>

@@ -11,7 +11,7 @@
 #include "forward_reference.h"
 
 #include "base/memory.h"
-#include "model/weights.h"
+#include "engine/weights.h"
 
 #include <unistd.h>
 

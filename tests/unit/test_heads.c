@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "collapse/heads.h"
+#include "scan/heads.h"
 
 #include <string.h>
 

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
-#include "model/draw.h"
-#include "model/init.h"
+#include "network/draw.h"
+#include "network/init.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 
 #include "base/cpu.h"
 #include "base/random.h"
-#include "model/kernels.h"
+#include "engine/kernels.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* test_lambda_properties.c: every certified inequality of collapse/lambda.h about one input (those
+/* test_lambda_properties.c: every certified inequality of proof/lambda.h about one input (those
  * of weights alone: test_lambda_gains.c) against long double, on random and hill-climbed instances:
  * none may be violated, the search must get close to equality where a statement is tight, and a
  * constant that is 5 % off must be found out. */
@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "collapse/lambda_arcs.h"
 #include "lambda_properties.h"
+#include "proof/lambda_arcs.h"
 
 static rs_error err;
 static rs_lambda_arcs *arcs;

@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "collapse/probe_parts.h"
 #include "l1_ball.h"
 #include "linalg/lp_kernels.h"
+#include "probe/probe_parts.h"
 
 #include <float.h>
 

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
+#include "api/probe_path.h"
 #include "base/memory.h"
-#include "collapse/probe.h"
 
 #include <math.h>
 #include <stdio.h>

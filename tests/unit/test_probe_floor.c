@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "collapse/probe_gather.h"
+#include "observe/gather.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "collapse/probe.h"
+#include "api/probe_path.h"
 
 #include <math.h>
 #include <stdio.h>

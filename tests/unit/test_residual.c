@@ -14,7 +14,7 @@
 #include "forward_builder.h"
 
 #include "base/memory.h"
-#include "model/residual.h"
+#include "engine/residual.h"
 
 #include <stdio.h>
 

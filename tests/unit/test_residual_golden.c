@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "checkpoint/checkpoint.h"
-#include "model/forward.h"
-#include "model/residual.h"
+#include "engine/forward.h"
+#include "engine/residual.h"
 
 #include <dirent.h>
 #include <jansson.h>

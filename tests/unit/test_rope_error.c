@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "collapse/certify.h"
+#include "certify/certify.h"
 
 #include <float.h>
 #include <math.h>
@@ -53,7 +53,7 @@ static long double turns(const rs_rope_op *r, long double by)
            (2 * logl((long double)r->theta));
 }
 
-/* The laws as src/model/rope.c has them in words. */
+/* The laws as src/network/rope.c has them in words. */
 static long double exact_frequency(const rs_rope_op *r, int64_t n, int t)
 {
     const long double pi = 3.14159265358979323846264338327950288L;

@@ -12,8 +12,8 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "model/san_batch.h"
-#include "model/san_kernels.h"
+#include "engine/san_batch.h"
+#include "engine/san_kernels.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "collapse/scan.h"
 #include "report/table.h"
+#include "scan/scan.h"
 
 #include <math.h>
 #include <string.h>

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
-#include "collapse/token_measures.h"
 #include "l1_ball.h"
+#include "measures/token_measures.h"
 
 #include <float.h>
 

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "collapse/token_measures.h"
-#include "model/residual.h"
+#include "engine/residual.h"
+#include "measures/token_measures.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -1,0 +1,229 @@
+/* certify.c: norms, pass, certificates, tables: one network. */
+#include "certify/certify.h"
+
+#include "base/memory.h"
+#include "certify/certify_lambda.h"
+#include "certify/certify_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+void rs_certify_defaults(rs_certify_options *options)
+{
+    *options = (rs_certify_options){.kept = 0.9};
+    rs_edit_init(&options->edit);
+}
+
+typedef struct work {
+    const rs_certify_options *options;
+    const rs_context *context;
+    rs_network *network; /* edited copy */
+    rs_weight_norms *norms;
+    rs_certify_lambda *lambda;
+    rs_certify_pass *pass;
+    rs_certified certified;
+    /* workspace */
+    rs_head_bound *heads;
+    rs_head_sums *sums;
+    double *slack, *chains_before;
+    rs_certify_layer *layers;
+    rs_published_row *published;
+} work;
+
+static size_t most_heads(const rs_network *network)
+{
+    size_t most = 1;
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
+            const rs_branch *branch = &network->layers[l].branches[b];
+            if (branch->kind == RS_BRANCH_ATTENTION && (size_t)branch->attention.heads > most)
+                most = (size_t)branch->attention.heads;
+        }
+    return most;
+}
+
+static rs_status open_rows(work *w, int64_t samples, rs_error *err)
+{
+    size_t heads = most_heads(w->network), layers = (size_t)w->network->n_layers;
+    rs_certified *c = &w->certified;
+    w->heads = rs_calloc(heads, sizeof *w->heads);
+    w->sums = rs_calloc(heads, sizeof *w->sums);
+    w->slack = rs_calloc(heads, sizeof *w->slack);
+    w->chains_before = rs_calloc(layers * layers, sizeof *w->chains_before);
+    w->layers = rs_calloc(layers, sizeof *w->layers);
+    w->published = rs_calloc(layers, sizeof *w->published);
+    c->rows = rs_calloc((size_t)samples * layers, sizeof *c->rows);
+    c->chains = rs_calloc(layers * layers, sizeof *c->chains);
+    c->weight_chains = rs_calloc(layers * layers, sizeof *c->weight_chains);
+    if (!w->heads || !w->sums || !w->slack || !w->chains_before || !w->layers || !w->published ||
+        !c->rows || !c->chains || !c->weight_chains)
+        return rs_fail_memory(err, "certificates", (size_t)samples * layers * sizeof *c->rows);
+    for (size_t i = 0; i < layers * layers; i++)
+        c->chains[i] = c->weight_chains[i] = NAN;
+    c->network = w->network;
+    c->samples = samples;
+    c->options = w->options;
+    return RS_OK;
+}
+
+static double largest_tau(const rs_certify_pass *pass, int64_t s, int32_t l)
+{
+    const rs_layer *layer = &pass->network->layers[l];
+    double most = NAN;
+    for (int32_t b = 0; b < layer->n_branches; b++) {
+        const rs_branch *branch = &layer->branches[b];
+        if (branch->kind != RS_BRANCH_ATTENTION || branch->scale == 0) continue;
+        const rs_certify_head *heads = rs_pass_heads(pass, s, l, b);
+        for (int32_t h = 0; h < branch->attention.heads; h++)
+            most = fmax(most, heads[h].tau);
+    }
+    return most;
+}
+
+/* Tokens twice as far apart as was proved are so by rounding: a norm behind a sum that cancels can
+ * lift it above the floor of a state. True: there are some that were not marked yet. */
+static bool mark_refuted(work *w, int64_t s)
+{
+    bool any = false;
+    for (int32_t l = 0; l < w->network->n_layers; l++) {
+        const rs_certificate *best = &w->layers[l].best;
+        rs_certify_state *state = &w->pass->states[s * (w->network->n_layers + 1) + l + 1];
+        if (best->failed || best->condition || state->at_floor) continue;
+        if (!(state->diameter > 2 * best->upper)) continue;
+        any = state->at_floor = true;
+    }
+    return any;
+}
+
+static void certify_sample(work *w, int64_t s, const rs_chain_options *options)
+{
+    size_t bytes = (size_t)w->network->n_layers * (size_t)w->network->n_layers * sizeof(double);
+    double *chains = w->certified.chains;
+    memcpy(w->chains_before, chains, bytes);
+    rs_certify_chains(w->layers, chains, w->pass, w->norms, s, options, w->heads, w->slack);
+    if (!mark_refuted(w, s)) return;
+    memcpy(chains, w->chains_before, bytes); /* such states are none to start from */
+    rs_certify_chains(w->layers, chains, w->pass, w->norms, s, options, w->heads, w->slack);
+}
+
+static void fill_sample(work *w, int64_t s)
+{
+    rs_certified *c = &w->certified;
+    int32_t layers = w->network->n_layers;
+    const rs_chain_options chain = {w->options->rigorous, false, rs_bounds_exact};
+    const rs_chain_options weights = {w->options->rigorous, true, rs_bounds_exact};
+    if (w->pass->tokens[s] == 0) return;
+    certify_sample(w, s, &chain);
+    rs_certify_chains(NULL, c->weight_chains, w->pass, w->norms, s, &weights, w->heads, w->slack);
+    rs_certify_published(w->published, w->pass, w->norms, s, w->sums, w->slack, &chain);
+    for (int32_t l = 0; l < layers; l++)
+        c->rows[s * layers + l] = (rs_certify_row){
+            .sample = s,
+            .tokens = w->pass->tokens[s],
+            .layer = l,
+            .in = rs_pass_state(w->pass, s, l),
+            .out = rs_pass_state(w->pass, s, l + 1),
+            .certificate = w->layers[l],
+            .published = w->published[l],
+            .predicted = w->pass->predictions[s * layers + l],
+            .rate = rs_certify_rate(w->pass, s, l),
+            .equal_input = rs_pass_state(w->pass, s, 0)->equal,
+            .tau = largest_tau(w->pass, s, l),
+        };
+}
+
+static rs_status fill_rows(work *w, int64_t samples, rs_error *err)
+{
+    RS_TRY(open_rows(w, samples, err));
+    for (int64_t s = 0; s < samples; s++) {
+        RS_TRY(rs_check_cancelled(w->context, err));
+        fill_sample(w, s);
+    }
+    return RS_OK;
+}
+
+static rs_status set_meta(rs_result *result, const work *w, const rs_probe_inputs *inputs,
+                          rs_error *err)
+{
+    json_t *inputs_meta =
+        json_pack("{s:s, s:I, s:I, s:I, s:I}", "kind", inputs->kind, "samples",
+                  (json_int_t)inputs->samples, "tokens", (json_int_t)inputs->begin[inputs->samples],
+                  "longest", (json_int_t)inputs->longest, "shortest", (json_int_t)inputs->shortest);
+    RS_TRY(rs_result_set_meta(result, "inputs", inputs_meta, err));
+    json_t *run = json_pack("{s:s, s:b, s:s}", "precision", "f64", "rigorous",
+                            w->options->rigorous ? 1 : 0, "margin", "proved error bounds");
+    return rs_result_set_meta(result, "run", run, err);
+}
+
+static rs_status run(work *w, rs_result *result, const rs_network *network,
+                     const rs_probe_inputs *inputs, rs_error *err)
+{
+    RS_TRY(rs_network_copy(&w->network, network, err));
+    RS_TRY(rs_edit_apply(w->network, &w->options->edit, err));
+    RS_TRY(rs_weight_norms_open(&w->norms, w->network, w->context, err));
+    RS_TRY(rs_certify_lambda_open(&w->lambda, w->network, w->norms, inputs, w->options,
+                                  w->context->threads, err));
+    RS_TRY(rs_certify_gather_pass(&w->pass, w->network, w->norms, inputs, w->options, w->lambda,
+                                  w->context, err));
+    RS_TRY(fill_rows(w, inputs->samples, err));
+    RS_TRY(rs_certify_lambda_finish(w->lambda, w->pass, err));
+    if (!w->options->beside) RS_TRY(set_meta(result, w, inputs, err));
+    RS_TRY(rs_certify_tables(result, &w->certified, err));
+    RS_TRY(rs_certify_lambda_table(result, w->lambda, err));
+    RS_TRY(rs_certify_findings(result, &w->certified, err));
+    RS_TRY(rs_certify_lambda_findings(result, w->lambda, err));
+    if (!w->options->beside) {
+        RS_TRY(rs_result_add_notes(result, &inputs->notes, err));
+        RS_TRY(rs_result_add_notes(result, &w->network->notes, err));
+    }
+    RS_TRY(rs_certify_figures(result, &w->certified, err));
+    rs_result_sort_findings(result);
+    return RS_OK;
+}
+
+static void close_work(work *w)
+{
+    rs_free(w->heads);
+    rs_free(w->sums);
+    rs_free(w->slack);
+    rs_free(w->chains_before);
+    rs_free(w->layers);
+    rs_free(w->published);
+    rs_free(w->certified.rows);
+    rs_free(w->certified.chains);
+    rs_free(w->certified.weight_chains);
+    rs_certify_pass_close(w->pass);
+    rs_certify_lambda_close(w->lambda);
+    rs_weight_norms_close(w->norms);
+    rs_network_close(w->network);
+}
+
+rs_status rs_certify(rs_result *result, const rs_network *network, const rs_probe_inputs *inputs,
+                     const rs_certify_options *options, const rs_context *context, rs_error *err)
+{
+    work w = {.options = options, .context = context};
+    rs_status status = run(&w, result, network, inputs, err);
+    close_work(&w);
+    return status;
+}
+
+rs_status rs_certify_path(rs_result *result, rs_input_files *inputs,
+                          const rs_certify_request *request, const rs_context *context,
+                          rs_error *err)
+{
+    rs_input_files own = {0};
+    rs_opened o = {0};
+    rs_open_request open = {.path = request->path,
+                            .init = request->init,
+                            .lenient = request->lenient,
+                            .source = request->options.source,
+                            .need = rs_certify_need,
+                            .options = &request->options};
+    rs_status status = rs_opened_open(&o, result, inputs ? inputs : &own, &open, context, err);
+    if (status == RS_OK)
+        status = rs_certify(result, o.network, o.inputs, &request->options, context, err);
+    if (status == RS_OK) status = rs_verify_checkpoint(result, o.checkpoint, err);
+    rs_opened_close(&o);
+    rs_input_files_free(&own);
+    return status;
+}

@@ -1,0 +1,145 @@
+/* certify_attention.c: what certificates need of a head: how far its mixing contracts, the ranges
+ * of its logits, its second eigenvalue. */
+#include "certify/certify_gather.h"
+
+#include "linalg/krylov.h"
+#include "linalg/vector.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+static const double U = DBL_EPSILON / 2;
+
+/* |λ₂| of a mixing matrix: its eigenvectors but 1 (row sums are 1). Causal: the second largest
+ * entry of the diagonal, whose first is 1. */
+static double second_eigenvalue(const rs_attention_view *view, double *work)
+{
+    const double *m = view->mixing;
+    int64_t n = view->n;
+    double second = 0;
+    if (view->causal) {
+        for (int64_t i = 1; i < n; i++)
+            second = fmax(second, fabs(m[i * view->ld + i]));
+        return second;
+    }
+    if (view->ld != n || n < 2) return NAN;
+    rs_workspace space = {.base = (unsigned char *)work};
+    double *ones = rs_workspace_doubles(&space, n);
+    for (int64_t i = 0; i < n; i++)
+        ones[i] = 1 / sqrt((double)n);
+    rs_eigenvalue found = {0};
+    rs_largest_eigenvalue(&found, NULL, m, n, ones, 1e-8, &space);
+    return found.converged ? found.modulus : NAN;
+}
+
+static size_t eigen_bytes(int64_t n)
+{
+    rs_workspace space = {0};
+    (void)rs_workspace_doubles(&space, n);
+    rs_krylov_space(n, &space);
+    return space.used;
+}
+
+/* Whether a linear law may apply: no skip around the mixer, and logits that do not depend on the
+ * tokens alone. */
+static bool wants_second(const rs_branch *branch)
+{
+    const rs_attention_op *op = &branch->attention;
+    return branch->skip == 0 && !op->cross &&
+           (op->causal || op->window > 0 || op->rope.kind != RS_ROPE_NONE ||
+            op->relative.r.weight || op->distance_bias);
+}
+
+/* Ranges of E_ij = A_ij − mean_i A_ij − what row i shares: about the mean token, E = R W_QK Rᵀ. */
+static void ranges(rs_certify_head *head, double *mean, const rs_attention_view *view)
+{
+    int64_t n = view->n;
+    memset(mean, 0, (size_t)n * sizeof *mean);
+    double largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double *row = (const double *)view->logits + i * view->ld;
+        for (int64_t j = 0; j < n; j++) {
+            mean[j] += row[j];
+            largest = fmax(largest, fabs(row[j]));
+        }
+    }
+    for (int64_t j = 0; j < n; j++)
+        mean[j] /= (double)n;
+    head->range = head->sum_ranges = 0;
+    head->range_error = 4 * rs_gamma((double)n + 8) * largest; /* of two entries less their means */
+    for (int64_t i = 0; i < n; i++) {
+        const double *row = (const double *)view->logits + i * view->ld;
+        double low = row[0] - mean[0], high = low;
+        for (int64_t j = 1; j < n; j++) {
+            double e = row[j] - mean[j];
+            low = e < low ? e : low;
+            high = e > high ? e : high;
+        }
+        head->sum_ranges += high - low;
+        head->range = fmax(head->range, high - low);
+    }
+}
+
+/* ‖RP‖_F rounded up, R = I − 11ᵀ/n: no less than the spectral norm. mean: workspace of the keys. */
+static double centred_norm(const rs_attention_view *view, double *mean)
+{
+    double total = 0;
+    memset(mean, 0, (size_t)view->keys * sizeof *mean);
+    for (int64_t i = 0; i < view->n; i++)
+        for (int64_t j = 0; j < view->keys; j++)
+            mean[j] += ((const double *)view->mixing)[i * view->ld + j] / (double)view->n;
+    for (int64_t i = 0; i < view->n; i++)
+        total += rs_distance_squared((const double *)view->mixing + i * view->ld, mean, view->keys);
+    /* the mean errs by (n + 2) u of numbers of at most 1; about any centre the sum is no less */
+    return sqrt(total * (1 + rs_gamma((double)(view->n + view->keys)))) * (1 + 4 * U) +
+           rs_gamma((double)view->n) * sqrt((double)view->keys);
+}
+
+static int32_t branch_of(const rs_layer *layer, bool cross)
+{
+    for (int32_t b = 0; b < layer->n_branches; b++)
+        if (layer->branches[b].kind == RS_BRANCH_ATTENTION &&
+            layer->branches[b].attention.cross == cross)
+            return b;
+    return 0;
+}
+
+rs_status rs_certify_attention(void *user, const rs_attention_view *view, rs_error *err)
+{
+    rs_certify_gather *g = user;
+    const rs_layer *layer = &g->network->layers[view->layer];
+    int32_t b = branch_of(layer, view->cross);
+    const rs_branch *branch = &layer->branches[b];
+    int64_t most = view->n > view->keys ? view->n : view->keys;
+    size_t bytes = wants_second(branch) ? eigen_bytes(most) : 0;
+    rs_certify_room *room = &g->scratch[view->thread];
+    int64_t extra = (int64_t)(bytes / sizeof(double)) + 64;
+    if (extra < most * most) extra = most * most;
+    RS_TRY(rs_certify_room_for(room, 1, 3 * most + extra, err));
+    double *distance = room->data, *mean = distance + most, *row = mean + most, *work = row + most;
+    rs_certify_head *head =
+        rs_pass_heads(g->pass, g->batch.first + view->sample, view->layer, b) + view->head;
+    rs_mixing_contraction found;
+    rs_mixing_contraction_of(&found, view->mixing, view->probabilities, view->n, view->keys,
+                             view->ld, distance, mean);
+    *head = (rs_certify_head){.tau = found.tau,
+                              .range = NAN,
+                              .sum_ranges = NAN,
+                              .second = NAN,
+                              .centred = centred_norm(view, mean)};
+    if (found.empty_rows) {
+#pragma omp atomic
+        rs_batch_branch(g, view->sample, view->layer, b)->empty_rows += found.empty_rows;
+    }
+    const char *why = rs_not_bilinear(&branch->attention);
+    bool masked = branch->attention.causal || branch->attention.window > 0;
+    rs_attention_op bare = branch->attention;
+    bare.causal = false, bare.window = 0;
+    if (view->n > 0 && view->n == view->keys && (!why || (masked && !rs_not_bilinear(&bare))))
+        ranges(head, row, view);
+    if (bytes)
+        head->second = second_eigenvalue(view, (double *)(((uintptr_t)work + 63) & ~(uintptr_t)63));
+    RS_TRY(rs_consensus_mixing(g, view, work, err));
+    return rs_predict_attention(g, view, row, head->range, work, err);
+}

@@ -1,0 +1,105 @@
+/* certify_consensus.c: the consensus multiplier of one-head post-norm mixers: eigenvalues of P and
+ * W (lambda.h). */
+#include "certify/certify_gather.h"
+
+#include "engine/dense_matrix.h"
+#include "linalg/blas.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Beyond this many tokens or features the eigenvalues cost more than the pass. */
+enum { MOST_EIGENVALUES = 512 };
+
+/* Why the multiplier is not asked for; NULL: it is. */
+static const char *consensus_fails(const rs_certify_gather *g, int32_t l, const rs_branch *mixer)
+{
+    const rs_attention_op *op = &mixer->attention;
+    const rs_branch_norms *norms =
+        &g->norms->layers[l].branches[mixer - g->network->layers[l].branches];
+    if (op->heads != 1) return "one head";
+    if (mixer->after.kind == RS_NORM_NONE || mixer->before.kind != RS_NORM_NONE) return "post-norm";
+    if (mixer->inside.kind != RS_NORM_NONE || op->cross) return "a plain self-attention";
+    if (fabs(op->mix_identity + op->mix_softmax - op->mix_uniform - 1) > 1e-12)
+        return "rows of P that sum to 1";
+    if (norms->o_bias > 0 || norms->heads[0].v_bias > 0) return "no biases of values and outputs";
+    if (g->inputs->longest > MOST_EIGENVALUES || g->network->d_model > MOST_EIGENVALUES)
+        return "at most 512 tokens and features";
+    return NULL;
+}
+
+/* W = W_V W_O as a map of row vectors, its branch's scale included: [d, d]. */
+static rs_status read_values(rs_certify_gather *g, const rs_branch *mixer, rs_error *err)
+{
+    const rs_attention_op *op = &mixer->attention;
+    int64_t d = g->network->d_model, inner = op->value_dim;
+    RS_TRY(rs_certify_room_for(&g->value_matrix, d + 2 * inner, d, err));
+    double *w = g->value_matrix.data, *v = w + d * d, *o = v + inner * d;
+    RS_TRY(rs_dense_rows(v, NULL, &op->v, 0, inner, err));
+    if (op->o.weight) RS_TRY(rs_dense_rows(o, NULL, &op->o, 0, d, err));
+    for (int64_t i = 0; i < d; i++)
+        for (int64_t j = 0; j < d; j++) {
+            double sum = op->o.weight ? 0 : v[j * d + i];
+            for (int64_t k = 0; k < inner && op->o.weight; k++)
+                sum += v[k * d + i] * o[j * inner + k];
+            w[i * d + j] = mixer->scale * sum;
+        }
+    return RS_OK;
+}
+
+rs_status rs_consensus_begin(rs_certify_gather *g, int32_t l, int32_t b, rs_error *err)
+{
+    const rs_branch *mixer = &g->network->layers[l].branches[b];
+    if (!g->lambda || mixer != rs_layer_mixer(&g->network->layers[l]) || mixer->scale == 0 ||
+        consensus_fails(g, l, mixer))
+        return RS_OK;
+    RS_TRY(rs_certify_room_for(&g->eigenvalues, g->capacity, 2 * g->inputs->longest, err));
+    return read_values(g, mixer, err);
+}
+
+rs_status rs_consensus_mixing(rs_certify_gather *g, const rs_attention_view *view, double *work,
+                              rs_error *err)
+{
+    const rs_branch *mixer = rs_layer_mixer(&g->network->layers[view->layer]);
+    int64_t n = view->n;
+    if (!g->lambda || view->cross || n != view->keys || consensus_fails(g, view->layer, mixer))
+        return RS_OK;
+    double *real = g->eigenvalues.data + view->sample * 2 * g->inputs->longest;
+    for (int64_t i = 0; i < n; i++)
+        memcpy(work + i * n, (const double *)view->mixing + i * view->ld, (size_t)n * sizeof *work);
+    for (int64_t i = 0; i < n * n; i++)
+        if (!isfinite(work[i])) {
+            real[0] = NAN;
+            return RS_OK;
+        }
+    /* the transpose has the same eigenvalues */
+    if (LAPACKE_dgeev(LAPACK_COL_MAJOR, 'N', 'N', (lapack_int)n, work, (lapack_int)n, real,
+                      real + g->inputs->longest, NULL, 1, NULL, 1) != 0)
+        return rs_fail(err, RS_E_LAPACK, "consensus", NULL,
+                       "eigenvalues of a mixing matrix of %lld tokens were not found",
+                       (long long)n);
+    return RS_OK;
+}
+
+rs_status rs_consensus_row(rs_lambda_row *row, const rs_certify_gather *g,
+                           const rs_lambda_layer *layer, const rs_branch *mixer, int64_t s,
+                           int32_t l, rs_error *err)
+{
+    row->failed_consensus = consensus_fails(g, l, mixer);
+    if (row->failed_consensus) return RS_OK;
+    const double *real = g->eigenvalues.data + s * 2 * g->inputs->longest;
+    rs_lambda_consensus given = {.mixing_real = real,
+                                 .mixing_imaginary = real + g->inputs->longest,
+                                 .n = layer->n,
+                                 .value_matrix = g->value_matrix.data,
+                                 .d = layer->d,
+                                 .lambda = mixer->skip,
+                                 .heads = 1,
+                                 .norm = layer->norm};
+    rs_lambda_number found;
+    if (isnan(real[0])) return RS_OK;
+    RS_TRY(rs_lambda_consensus_multiplier(&found, &given, err));
+    row->consensus = found.value;
+    row->failed_consensus = found.valid ? NULL : found.failed_hypothesis;
+    return RS_OK;
+}

@@ -1,0 +1,51 @@
+/* certify_lambda.h: table lambda of `certify`: which skip strengths would keep the tokens of each
+ * layer apart (lambda.h, docs/certificates_lambda.md). */
+#ifndef RS_CERTIFY_CERTIFY_LAMBDA_H
+#define RS_CERTIFY_CERTIFY_LAMBDA_H
+
+#include "certify/certify.h"
+#include "proof/lambda.h"
+
+/* One mixer on one sample; NaN: nothing is known or it does not apply. */
+typedef struct rs_lambda_row {
+    bool told, at_floor;          /* at_floor: the spread that enters is rounding */
+    bool nonfinite;               /* no row: what enters or is added is not finite */
+    const char *condition;        /* why the pass's mixings are taken as they are; NULL: proved */
+    double lambda;                /* the model's own */
+    double exact_low, exact_high; /* of the sum, before any norm: certified for all λ outside */
+    double worst, worst_kept;     /* λ at which the sum keeps least of μ, and the fraction */
+    double certified, certified_negative; /* half lines with the norm of the sum, or as above */
+    double kept_now, kept_now_error;      /* μ behind the mixer over μ before it, at the own λ */
+    double theorem_a, theorem_a_layer, theorem_b, theorem_d, eq7, published_both;
+    const char *failed_kept, *failed_certified;
+    const char *failed_exact, *failed_a, *failed_a_layer, *failed_b, *failed_d, *failed_eq7;
+    double gain, smoothing, smoothing_published, consensus;
+    const char *failed_gain, *failed_consensus, *failed_smoothing;
+    rs_lambda_interval *intervals; /* [n_intervals] of all λ, ascending */
+    size_t n_intervals;
+} rs_lambda_row;
+
+rs_status rs_certify_lambda_open(rs_certify_lambda **out, const rs_network *network,
+                                 const rs_weight_norms *norms, const rs_probe_inputs *inputs,
+                                 const rs_certify_options *options, int threads, rs_error *err);
+void rs_certify_lambda_close(rs_certify_lambda *lambda); /* NULL is fine */
+/* What needs the whole layer: the over-smoothing factor. */
+rs_status rs_certify_lambda_finish(rs_certify_lambda *lambda, const rs_certify_pass *pass,
+                                   rs_error *err);
+/* certify_smoothing.c: fills what row says of the over-smoothing factor; work: three numbers a
+ * head.
+ */
+void rs_certify_smoothing(rs_lambda_row *row, const rs_weight_norms *norms,
+                          const rs_certify_pass *pass, int64_t s, int32_t l, double *work);
+int64_t rs_certify_lambda_samples(const rs_certify_lambda *lambda);
+const rs_lambda_row *rs_certify_lambda_row(const rs_certify_lambda *lambda, int64_t s, int32_t l);
+const rs_network *rs_certify_lambda_network(const rs_certify_lambda *lambda);
+double rs_certify_lambda_kept(const rs_certify_lambda *lambda);
+/* certify_lambda_table.c */
+rs_status rs_certify_lambda_table(rs_result *result, const rs_certify_lambda *lambda,
+                                  rs_error *err);
+/* certify_lambda_findings.c */
+rs_status rs_certify_lambda_findings(rs_result *result, const rs_certify_lambda *lambda,
+                                     rs_error *err);
+
+#endif

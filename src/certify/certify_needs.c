@@ -1,0 +1,20 @@
+/* certify_needs.c: the memory of a run of `rankscope certify`. */
+#include "certify/certify_lambda.h"
+#include "certify/certify_parts.h"
+
+void rs_certify_need(rs_budget *budget, const rs_network *network, rs_run_shape shape,
+                     const void *options, const rs_context *context)
+{
+    const rs_certify_options *o = options;
+    rs_need_stack s = rs_need_stack_of(network, &o->edit);
+    int64_t batch = rs_need_samples(network, shape, o->batch, RS_PRECISION_F64, context);
+    double samples = (double)shape.samples, rows = samples * s.layers;
+    enum { CHAINS = 3 }; /* of each pair of layers: certified, from weights alone, those before */
+    rs_need_copies(budget, 1, s);
+    rs_need_pass(budget, network, (double)batch * (double)shape.longest, RS_PRECISION_F64);
+    rs_budget_add(
+        budget, "certificates",
+        CHAINS * s.layers * s.layers * sizeof(double) +
+            rows * (sizeof(rs_certify_row) + sizeof(rs_lambda_row) + sizeof(rs_certify_state)) +
+            samples * s.all_heads * sizeof(rs_certify_head));
+}

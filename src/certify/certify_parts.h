@@ -1,0 +1,76 @@
+/* certify_parts.h: the parts of `certify` among themselves. */
+#ifndef RS_CERTIFY_CERTIFY_PARTS_H
+#define RS_CERTIFY_CERTIFY_PARTS_H
+
+#include "certify/certify.h"
+#include "certify/certify_gather.h"
+
+/* certify_gather.c: a float64 pass over all inputs. */
+rs_status rs_certify_gather_pass(rs_certify_pass **out, const rs_network *network,
+                                 const rs_weight_norms *norms, const rs_probe_inputs *inputs,
+                                 const rs_certify_options *options, rs_certify_lambda *lambda,
+                                 const rs_context *context, rs_error *err);
+void rs_certify_pass_close(rs_certify_pass *pass); /* NULL is fine */
+/* certify_floor.c: a state that carries on what was rounding is rounding too (floor.c). */
+rs_status rs_certify_mark_floor(rs_certify_pass *pass, rs_error *err);
+
+/* certify_published.c: the published bounds and the corrected recursion for all layers of a sample;
+ * logs to base 10, NaN: none. */
+typedef struct rs_published_row {
+    double log_depth, log_layer; /* theorem from the input; lemma from the measured state */
+    double log_recursion, log_recursion_layer; /* of ‖R‖₁,∞ about the mean */
+    double gamma_min, beta, range;             /* of this layer */
+    const char *failed; /* first hypothesis that fails up to here; NULL: none */
+    const char *recursion_failed;
+} rs_published_row;
+void rs_certify_published(rs_published_row *out, const rs_certify_pass *pass,
+                          const rs_weight_norms *norms, int64_t s, rs_head_sums *heads,
+                          double *slack, const rs_chain_options *options);
+
+/* certify_rate.c: how fast the tokens of a sample draw together in a layer, and by which law. */
+typedef struct rs_rate {
+    const char *class; /* cubic, linear, causal_half, none */
+    double measured;   /* relative residual behind the layer over the one before it */
+    double predicted;  /* the same with the predicted residual; NaN: none */
+    double law;        /* |λ₂| that a linear law names; NaN */
+    const char *evidence;
+} rs_rate;
+rs_rate rs_certify_rate(const rs_certify_pass *pass, int64_t s, int32_t l);
+
+/* Everything about one sample and layer: a row of table bounds. */
+typedef struct rs_certify_row {
+    int64_t sample, tokens;
+    int32_t layer;
+    const rs_certify_state *in, *out;
+    rs_certify_layer certificate;
+    rs_published_row published;
+    rs_certify_prediction predicted;
+    rs_rate rate;
+    bool equal_input; /* the tokens that enter layer 0 are all the same */
+    double tau;       /* largest over the heads; NaN: no attention */
+} rs_certify_row;
+
+typedef struct rs_certified {
+    const rs_network *network;
+    rs_certify_row *rows; /* [samples, layers]; samples without tokens have tokens 0 */
+    int64_t samples;
+    double *chains;        /* [layers, layers] log10, NaN: none */
+    double *weight_chains; /* the same with mixings bounded from the weights */
+    const rs_certify_options *options;
+} rs_certified;
+
+/* Columns of the tables: a name, what kind of number it is, its formula. */
+#define RS_CERTIFY_COLUMN(kind, n, p, f)                                                           \
+    {                                                                                              \
+        .name = n, .type = kind, .provenance = p, .formula = f                                     \
+    }
+#define RS_REAL_COLUMN(n, p, f) RS_CERTIFY_COLUMN(RS_COLUMN_REAL, n, p, f)
+#define RS_TEXT_COLUMN(n, p, f) RS_CERTIFY_COLUMN(RS_COLUMN_TEXT, n, p, f)
+#define RS_BOOL_COLUMN(n, p, f) RS_CERTIFY_COLUMN(RS_COLUMN_BOOL, n, p, f)
+
+/* certify_tables.c, certify_findings.c, certify_figures.c */
+rs_status rs_certify_tables(rs_result *result, const rs_certified *c, rs_error *err);
+rs_status rs_certify_findings(rs_result *result, const rs_certified *c, rs_error *err);
+rs_status rs_certify_figures(rs_result *result, const rs_certified *c, rs_error *err);
+
+#endif

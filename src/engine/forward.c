@@ -1,0 +1,206 @@
+/* forward.c: the walk over a description: layer by layer, branch by branch, telling the taps. */
+#include "engine/ops.h"
+
+#include "base/memory.h"
+#include "linalg/blas.h"
+
+static const rs_ops *const rows[RS_PRECISIONS] = {&rs_ops_f32, &rs_ops_f64, &rs_ops_residual};
+
+const rs_ops *rs_ops_of(rs_precision precision)
+{
+    return rows[precision];
+}
+
+size_t rs_precision_size(rs_precision precision)
+{
+    return rows[precision]->size;
+}
+
+double rs_precision_roundoff(rs_precision precision)
+{
+    return rows[precision]->roundoff;
+}
+
+rs_status rs_runner_open(rs_runner **out, const rs_network *network, rs_weights *weights,
+                         const rs_context *context, rs_error *err)
+{
+    *out = NULL;
+    RS_TRY(rs_network_check(network, err));
+    rs_runner *run = rs_calloc(1, sizeof *run);
+    if (!run) return rs_fail_memory(err, "runner", sizeof *run);
+    run->ops = rs_ops_of(rs_weights_precision(weights));
+    run->network = network;
+    run->weights = weights;
+    run->context = context;
+    run->threads = context->threads > 0 ? context->threads : 1;
+    run->thread_rooms = rs_calloc((size_t)run->threads, sizeof *run->thread_rooms);
+    if (!run->thread_rooms) {
+        rs_run_release(run);
+        return rs_fail_memory(err, "runner", (size_t)context->threads * sizeof(rs_store));
+    }
+    *out = run;
+    return RS_OK;
+}
+
+void rs_runner_close(rs_runner *runner)
+{
+    if (runner) rs_run_release(runner);
+}
+
+uint64_t rs_runner_peak(const rs_runner *runner)
+{
+    return runner->peak;
+}
+
+double rs_runner_flops(const rs_runner *runner)
+{
+    return runner->flops;
+}
+
+/* ---- taps ---- */
+
+static rs_status tell(rs_runner *run, rs_site site, int32_t layer, const rs_state *state,
+                      rs_error *err)
+{
+    rs_state_view view;
+    bool made = false;
+    for (size_t i = 0; i < run->n_taps; i++) {
+        const rs_tap *tap = run->taps[i];
+        if (!tap->state || !(tap->sites >> site & 1u)) continue;
+        if (!made) RS_TRY(run->ops->view(run, &view, state, err));
+        made = true;
+        RS_TRY(tap->state(tap->user, site, layer, &view, err));
+    }
+    /* our own loops take the threads, and blocks of one thread give the same bits for any number of
+     * them; a tap may have asked for another number */
+    if (made) rs_blas_set_threads(1);
+    return RS_OK;
+}
+
+static rs_status tell_branch(rs_runner *run, int32_t branch, rs_moment moment,
+                             const rs_state *state, rs_error *err)
+{
+    rs_state_view view;
+    bool made = false;
+    for (size_t i = 0; i < run->n_taps; i++) {
+        const rs_tap *tap = run->taps[i];
+        if (!tap->branch) continue;
+        if (!made) RS_TRY(run->ops->view(run, &view, state, err));
+        made = true;
+        RS_TRY(tap->branch(tap->user, run->layer, branch, moment, &view, err));
+    }
+    if (made) rs_blas_set_threads(1);
+    return RS_OK;
+}
+
+static bool wants_logits(const rs_runner *run)
+{
+    for (size_t i = 0; i < run->n_taps; i++)
+        if (run->taps[i]->logits) return true;
+    return false;
+}
+
+/* For each piece BLAS copies the whole decoder, which pays from some 64 rows on: a large
+ * vocabulary's logits may take an eighth of what its decoder does. */
+int64_t rs_logits_rows(const rs_dense *decoder, rs_precision precision)
+{
+    enum { PIECE_BYTES = 1 << 25, LEAST_PIECE = 16, MOST_PIECE = 256 };
+    int64_t row = (int64_t)rs_precision_size(precision) * decoder->out;
+    int64_t piece = PIECE_BYTES / (row > 0 ? row : 1), eighth = decoder->in / 8;
+    if (eighth > MOST_PIECE) eighth = MOST_PIECE;
+    if (piece < eighth) piece = eighth;
+    return piece > LEAST_PIECE ? piece : LEAST_PIECE;
+}
+
+/* ---- the walk ---- */
+
+static bool layer_joins(const rs_layer *layer)
+{
+    for (int32_t b = 1; b < layer->n_branches; b++)
+        if (layer->branches[b].joins) return true;
+    return false;
+}
+
+/* out = op(before(what the branch reads)) */
+static rs_status run_op(rs_runner *run, const rs_layer *layer, int32_t b, const rs_state *in,
+                        rs_error *err)
+{
+    const rs_branch *branch = &layer->branches[b];
+    if (branch->before.kind != RS_NORM_NONE) {
+        RS_TRY(run->ops->norm(run, &run->normed, in, &branch->before, err));
+        in = &run->normed;
+    }
+    RS_TRY(tell_branch(run, b, RS_MOMENT_OP_IN, in, err));
+    RS_TRY(run->ops->branch[branch->kind](run, &run->branch_out, in, branch, err));
+    return tell_branch(run, b, RS_MOMENT_OP_OUT, &run->branch_out, err);
+}
+
+/* Whether a file of weights was cut short while they were read. */
+static rs_status check_files(const rs_network *network, rs_error *err)
+{
+    const rs_checkpoint *checkpoint = network->checkpoint;
+    for (size_t i = 0; checkpoint && i < checkpoint->n_files; i++)
+        RS_TRY(rs_mapping_check(checkpoint->files[i].mapping, err));
+    return RS_OK;
+}
+
+static rs_status run_layer(rs_runner *run, const rs_layer *layer, rs_error *err)
+{
+    const rs_branch *mixer = NULL;
+    for (int32_t b = 0; b < layer->n_branches && !mixer; b++)
+        if (layer->branches[b].kind == RS_BRANCH_ATTENTION && !layer->branches[b].attention.cross)
+            mixer = &layer->branches[b];
+    if (layer_joins(layer)) RS_TRY(run->ops->copy(run, &run->joined, &run->x, err));
+    for (int32_t b = 0; b < layer->n_branches; b++) {
+        const rs_branch *branch = &layer->branches[b];
+        rs_state *out = NULL;
+        RS_TRY(rs_check_cancelled(run->context, err));
+        RS_TRY(tell_branch(run, b, RS_MOMENT_IN, &run->x, err));
+        if (branch->scale != 0) {
+            out = &run->branch_out;
+            RS_TRY(run_op(run, layer, b, branch->joins && b > 0 ? &run->joined : &run->x, err));
+            if (branch == mixer) RS_TRY(tell(run, RS_SITE_MIXER_OUT, run->layer + 1, out, err));
+        }
+        RS_TRY(run->ops->combine(run, &run->x, out, branch, err));
+        RS_TRY(tell_branch(run, b, RS_MOMENT_OUT, &run->x, err));
+    }
+    return check_files(run->network, err);
+}
+
+static rs_status run_network(rs_runner *run, rs_error *err)
+{
+    const rs_network *network = run->network;
+    RS_TRY(run->ops->embed(run, &run->x, err));
+    RS_TRY(tell(run, RS_SITE_BLOCK_OUT, 0, &run->x, err));
+    for (run->layer = 0; run->layer < network->n_layers; run->layer++) {
+        RS_TRY(run_layer(run, &network->layers[run->layer], err));
+        RS_TRY(tell(run, RS_SITE_BLOCK_OUT, run->layer + 1, &run->x, err));
+    }
+    if (network->final_norm.kind != RS_NORM_NONE)
+        RS_TRY(run->ops->norm(run, &run->x, &run->x, &network->final_norm, err));
+    RS_TRY(tell(run, RS_SITE_FINAL, network->n_layers, &run->x, err));
+    if (wants_logits(run) && network->head.decoder.weight)
+        RS_TRY(run->ops->head(run, &run->x, err));
+    RS_TRY(check_files(network, err));
+    return rs_check_cancelled(run->context, err);
+}
+
+rs_status rs_runner_run(rs_runner *runner, const rs_batch *batch, const rs_tap *const *taps,
+                        size_t n_taps, rs_error *err)
+{
+    RS_TRY(rs_batch_check(runner->network, batch, err));
+    runner->batch = batch;
+    runner->taps = taps;
+    runner->n_taps = n_taps;
+    runner->flops = 0;
+    runner->rows = batch->begin[batch->samples];
+    runner->longest = 0;
+    for (int32_t s = 0; s < batch->samples; s++)
+        if (batch->begin[s + 1] - batch->begin[s] > runner->longest)
+            runner->longest = batch->begin[s + 1] - batch->begin[s];
+    rs_blas_set_threads(1);
+    rs_status status = run_network(runner, err);
+    runner->batch = NULL;
+    runner->taps = NULL;
+    return status;
+}

@@ -1,0 +1,140 @@
+/*
+ * forward.h: running a network (network.h) on batches of sequences, with taps (DESIGN.md idea 2).
+ *
+ * A precision is a table of operations (embed, norm, attention, MLP, combine, head) in a file of
+ * its own; forward.c walks the description and calls them, and knows neither families nor
+ * precisions. A mixer that is not attention is one more branch kind with one operation per
+ * precision. Sequences of a batch lie packed, one behind the other, so that padding does not exist
+ * here.
+ */
+#ifndef RS_ENGINE_FORWARD_H
+#define RS_ENGINE_FORWARD_H
+
+#include "base/context.h"
+#include "network/network.h"
+
+enum { RS_PRECISIONS = RS_PRECISION_RESIDUAL + 1 };
+/* Size of an element of a state's plain numbers; unit roundoff u (2^-24, 2^-53). */
+size_t rs_precision_size(rs_precision precision);
+double rs_precision_roundoff(rs_precision precision);
+
+typedef struct rs_batch {
+    int32_t samples;
+    const int64_t *begin; /* [samples+1]: rows begin[s] .. begin[s+1]-1 are sample s; a sample may
+                             have no row */
+    const int32_t *ids;   /* [rows] token ids, or NULL */
+    const float *images;  /* [samples, channels, height, width] when the network takes images; rows
+                             are 1 + patches a sample */
+    const double *states; /* [rows, d_model]: enters the first layer as it is; or NULL */
+    const double
+        *memory; /* [memory_begin[samples], d_model]: what cross-attention reads; or NULL */
+    const int64_t *memory_begin;
+} rs_batch;
+
+typedef enum rs_site {
+    RS_SITE_BLOCK_OUT, /* state l: 0 is what enters the first layer, l what leaves layer l (before
+                          the final norm) */
+    RS_SITE_MIXER_OUT, /* what the mixer of layer l adds, l >= 1: W_O (mixed values) + bias, before
+                          norm, scale and skip */
+    RS_SITE_FINAL,     /* after the final norm; l = number of layers */
+    RS_SITE_COUNT
+} rs_site;
+
+/* Where in a branch X <- after(skip X + scale inside(op(before(X)))) a state is. A branch of scale
+ * 0 has no OP_IN and OP_OUT. */
+typedef enum rs_moment {
+    RS_MOMENT_IN,     /* the running X before the branch */
+    RS_MOMENT_OP_IN,  /* before(X), or before() of what the layer's first branch read (joins) */
+    RS_MOMENT_OP_OUT, /* op's result, before inside, scale and skip */
+    RS_MOMENT_OUT,    /* the running X after the branch, its norm included */
+    RS_MOMENT_COUNT
+} rs_moment;
+
+/* A state on its way through the network: rows as in the batch. Valid during the call only. */
+typedef struct rs_state_view {
+    rs_precision precision;
+    const void *data; /* [rows, cols] float (F32) or double, leading dimension cols */
+    int64_t rows, cols;
+    const rs_batch *batch;
+    /* RESIDUAL: row i of sample s is base_s + 2^exponent_s residual_i, of which `data` are plain
+     * numbers: the columns of a sample's residual have mean zero and its largest entry is in [1/2,
+     * 1), or all of it is 0. An exponent of RS_EXPONENT_LEAST (residual.h) was below what is
+     * counted. NULL for logits and other precisions. */
+    const double *base;      /* [samples, cols] */
+    const double *residual;  /* [rows, cols] */
+    const int64_t *exponent; /* [samples] */
+} rs_state_view;
+
+/* One attention matrix on its way. Called from worker threads, several at once: `thread` tells
+ * which. */
+typedef struct rs_attention_view {
+    rs_precision precision;
+    int32_t layer, head, sample; /* from 0 */
+    int thread;                  /* 0 .. context.threads - 1 */
+    int64_t n, keys;             /* queries; keys (= n but for cross-attention) */
+    int64_t ld;
+    const void *mixing;        /* [n, keys] what is applied to the values */
+    const void *probabilities; /* [n, keys] the softmax; = mixing unless edited */
+    const void *logits; /* [n, keys] after scale, cap and temperature, before the mask; NULL unless
+                           wants_logits */
+    bool causal, cross;
+    int64_t window;
+} rs_attention_view;
+
+/* What listens. Any function may be NULL. A status other than RS_OK ends the pass with it. */
+typedef struct rs_tap {
+    void *user;
+    unsigned sites; /* bits 1u << RS_SITE_...: those that `state` is told */
+    rs_status (*state)(void *user, rs_site site, int32_t layer, const rs_state_view *view,
+                       rs_error *err);
+    /* All moments of branch `branch` (from 0) of layer `layer` (from 0), in the order above; the
+     * attention matrices of that branch come between OP_IN and OP_OUT. */
+    rs_status (*branch)(void *user, int32_t layer, int32_t branch, rs_moment moment,
+                        const rs_state_view *view, rs_error *err);
+    /* Which heads (layer, head from 0): the engine forms the matrix only for those. NULL: all. */
+    bool (*wants_attention)(void *user, int32_t layer, int32_t head);
+    bool wants_logits;
+    rs_status (*attention)(void *user, const rs_attention_view *view, rs_error *err);
+    /* Head's logits for rows [first_row, first_row + view->rows): in order, in pieces, so that
+     * [rows, vocabulary] never exists whole. */
+    rs_status (*logits)(void *user, int64_t first_row, const rs_state_view *view, rs_error *err);
+} rs_tap;
+
+/* Rows whose logits are made (and held) at once. */
+int64_t rs_logits_rows(const rs_dense *decoder, rs_precision precision);
+
+typedef struct rs_runner rs_runner;
+
+/* Decoded or converted weights, shared by runners of one precision (variants of one model).
+ * limit_bytes: how much decoded weight is kept (float32 tensors that can be used where they are
+ * mapped are never copied); beyond it weights are decoded again, layer by layer, on each pass. */
+typedef struct rs_weights rs_weights;
+rs_status rs_weights_open(rs_weights **out, rs_precision precision, uint64_t limit_bytes,
+                          rs_error *err);
+void rs_weights_close(rs_weights *weights);
+
+/* network, weights and context must outlive the runner. Checks that the description is consistent
+ * (widths, heads). */
+rs_status rs_runner_open(rs_runner **out, const rs_network *network, rs_weights *weights,
+                         const rs_context *context, rs_error *err);
+void rs_runner_close(rs_runner *runner);
+
+/*
+ * One pass over one batch. Refuses ids outside the vocabulary (RS_E_TOKEN_RANGE: sample, position,
+ * id), sequences longer than the positions (RS_E_TOO_LONG), images of the wrong size. Workspace is
+ * kept between calls: after the first batch of a shape nothing is allocated. Cancelled through the
+ * context between operations. The head runs only when a tap has `logits`.
+ */
+rs_status rs_runner_run(rs_runner *runner, const rs_batch *batch, const rs_tap *const *taps,
+                        size_t n_taps, rs_error *err);
+
+/* Bytes of activations and workspace held, at most so far. */
+uint64_t rs_runner_peak(const rs_runner *runner);
+/* Floating-point operations of the matrix products of the last pass (2 per multiply-add). */
+double rs_runner_flops(const rs_runner *runner);
+
+/* Greedy continuation: n_new ids after prompt [n]; stops at nothing. out [n_new]. */
+rs_status rs_generate(int32_t *out, rs_runner *runner, const int32_t *prompt, int64_t n,
+                      int64_t n_new, rs_error *err);
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * kernels.h: the inner loops of a forward pass, for src/engine/ and for the loss of
+ * src/observe/gather_loss.c.
+ *
+ * One table per element type and instruction set. The plain table is written for clarity with the
+ * functions of libm; the others hold the same functions in vectors and are tested against it.
+ * RS_KERNELS=plain or vector in the environment chooses that one.
+ */
+#ifndef RS_ENGINE_KERNELS_H
+#define RS_ENGINE_KERNELS_H
+
+#include "network/network.h"
+
+#define RS_KERNEL_TABLE(real, name)                                                                \
+    typedef struct name {                                                                          \
+        const char *level;                                                                         \
+        /* out [n] = norm of x [n]; gain, bias may be NULL; out may be x */                        \
+        void (*norm)(real * out, const real *x, int64_t n, rs_norm_kind kind, double eps,          \
+                     const real *gain, const real *bias);                                          \
+        /* x = skip x + scale y */                                                                 \
+        void (*combine)(real * x, const real *y, int64_t n, double skip, double scale);            \
+        /* x = act(x + bias); bias may be NULL */                                                  \
+        void (*activate)(real * x, const real *bias, int64_t n, rs_activation activation);         \
+        /* up = act(gate + gate_bias) * (up + up_bias) */                                          \
+        void (*gate)(real * up, const real *up_bias, const real *gate, const real *gate_bias,      \
+                     int64_t n, rs_activation activation);                                         \
+        /* One head's vector: pair t is (t, t + pairs), or (2t, 2t + 1) when interleaved */        \
+        void (*rotate)(real * x, const real *cosine, const real *sine, int64_t pairs,              \
+                       bool interleaved);                                                          \
+        /* x = cap tanh(x / cap) */                                                                \
+        void (*cap)(real * x, int64_t n, double cap);                                              \
+        /* Softmax of a row that comes in pieces: x = exp(x - m) with m the largest so far.        \
+         * *largest starts at -infinity and *sum at 0; returns what earlier pieces are to be       \
+         * multiplied by. */                                                                       \
+        double (*softmax)(real * x, int64_t n, double *largest, double *sum);                      \
+        /* x = a x */                                                                              \
+        void (*scale)(real * x, int64_t n, double a);                                              \
+        /* out [m, n] = in [m, k] wᵀ, w [n, k] */                                                \
+        void (*dots)(real * out, int64_t ldo, const real *in, int64_t ldi, int64_t m,              \
+                     const real *w, int64_t ldw, int64_t n, int64_t k);                            \
+        /* out [m, n] = in [m, k] w, w [k, n] */                                                   \
+        void (*columns)(real * out, int64_t ldo, const real *in, int64_t ldi, int64_t m,           \
+                        const real *w, int64_t ldw, int64_t n, int64_t k);                         \
+    } name
+
+RS_KERNEL_TABLE(float, rs_kernels_f32);
+RS_KERNEL_TABLE(double, rs_kernels_f64);
+
+extern const rs_kernels_f32 rs_kernels_f32_plain, rs_kernels_f32_vector;
+#if defined(__x86_64__)
+extern const rs_kernels_f32 rs_kernels_f32_avx2; /* for processors that have it only */
+#endif
+/* All of them, NULL behind the last; the widest comes last. */
+extern const rs_kernels_f32 *const rs_kernels_f32_tables[];
+extern const rs_kernels_f64 rs_kernels_f64_plain;
+
+/* The table for this processor. */
+const rs_kernels_f32 *rs_kernels_f32_here(void);
+const rs_kernels_f64 *rs_kernels_f64_here(void);
+
+#endif

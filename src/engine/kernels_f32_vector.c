@@ -1,0 +1,10 @@
+/* kernels_f32_vector.c: the vector kernels for the instruction set that every processor of the
+ * architecture has (SSE2, NEON). */
+#include "engine/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TABLE rs_kernels_f32_vector
+#define LEVEL "vector"
+#include "engine/kernels_vector.inc"

@@ -1,0 +1,9 @@
+/* kernels_plain_f32.c: the plain kernels, float. */
+#include "engine/kernels.h"
+
+#include <math.h>
+
+#define REAL float
+#define KERNELS rs_kernels_f32
+#define TABLE rs_kernels_f32_plain
+#include "engine/kernels_plain.inc"

@@ -1,0 +1,9 @@
+/* kernels_plain_f64.c: the plain kernels, double. */
+#include "engine/kernels.h"
+
+#include <math.h>
+
+#define REAL double
+#define KERNELS rs_kernels_f64
+#define TABLE rs_kernels_f64_plain
+#include "engine/kernels_plain.inc"

@@ -1,0 +1,127 @@
+/*
+ * ops.h: what a precision must offer to run a network (private to src/engine/).
+ *
+ * forward.c walks the description and calls one row of this table; a row keeps its numbers in
+ * rs_state, which only it can read. So a further precision is a file and a row, a further mixer one
+ * more entry of `branch`, and neither touches the walk.
+ */
+#ifndef RS_ENGINE_OPS_H
+#define RS_ENGINE_OPS_H
+
+#include "engine/forward.h"
+#include "engine/weights.h"
+
+/* Memory that grows and is kept from call to call. */
+typedef struct rs_store {
+    void *data;
+    size_t bytes;
+} rs_store;
+
+/* A token matrix [rows, cols] in the form that its precision keeps. */
+typedef struct rs_state {
+    rs_store store;
+    int64_t rows, cols;
+} rs_state;
+
+/* Workspace by purpose: what lives at the same time has its own. */
+typedef enum rs_room {
+    RS_ROOM_Q,
+    RS_ROOM_K,
+    RS_ROOM_V,
+    RS_ROOM_MIXED,
+    RS_ROOM_HIDDEN,
+    RS_ROOM_MEMORY,
+    RS_ROOM_RELATIVE,
+    RS_ROOM_SINUSOID,
+    RS_ROOM_PREFIX,
+    RS_ROOM_TASKS,
+    RS_ROOM_HEAD,
+    RS_ROOM_EMBED,
+    /* of the residual precision */
+    RS_ROOM_VIEW,
+    RS_ROOM_PAIR_Q,
+    RS_ROOM_PAIR_K,
+    RS_ROOM_PAIR_V,
+    RS_ROOM_GATES,
+    RS_ROOM_WIDE,
+    RS_ROOM_EXPONENTS,
+    RS_ROOMS
+} rs_room;
+
+/* cos and sin of one law of rotation for positions 0 .. n-1: [n, dims/2] each. */
+typedef struct rs_rotation {
+    rs_rope_op rope;
+    int64_t n;     /* positions in the table */
+    int64_t law_n; /* rs_rope_own_length of the texts that the frequencies are for */
+    rs_store store;
+} rs_rotation;
+
+enum { RS_ROTATIONS = 4 };
+
+typedef struct rs_ops rs_ops;
+
+/* One runner: a pass over one batch, and what is kept between passes. */
+struct rs_runner {
+    const rs_ops *ops;
+    const rs_network *network;
+    rs_weights *weights;
+    const rs_context *context;
+    int threads;
+    /* this pass */
+    const rs_batch *batch;
+    const rs_tap *const *taps;
+    size_t n_taps;
+    int64_t rows, longest; /* of all samples; of the longest */
+    int32_t layer;         /* that is being run */
+    int64_t head_from;     /* first row whose logits are wanted */
+    double flops;
+    /* kept */
+    rs_state x, normed, branch_out, joined;
+    rs_store rooms[RS_ROOMS];
+    rs_store *thread_rooms; /* [threads] */
+    rs_rotation rotations[RS_ROTATIONS];
+    int next_rotation;
+    uint64_t held, peak;
+};
+
+struct rs_ops {
+    rs_precision precision;
+    size_t size; /* of an element of a view */
+    double roundoff;
+    rs_status (*embed)(rs_runner *run, rs_state *out, rs_error *err);
+    rs_status (*norm)(rs_runner *run, rs_state *out, const rs_state *in, const rs_norm_op *norm,
+                      rs_error *err);
+    /* out = op(in), without the branch's norms, scale and skip */
+    rs_status (*branch[RS_BRANCH_KINDS])(rs_runner *run, rs_state *out, const rs_state *in,
+                                         const rs_branch *branch, rs_error *err);
+    /* x = after(skip x + scale inside(y)); y is used up; NULL: x = after(skip x) */
+    rs_status (*combine)(rs_runner *run, rs_state *x, rs_state *y, const rs_branch *branch,
+                         rs_error *err);
+    rs_status (*copy)(rs_runner *run, rs_state *out, const rs_state *in, rs_error *err);
+    /* tells the taps the logits of rows head_from .. */
+    rs_status (*head)(rs_runner *run, const rs_state *in, rs_error *err);
+    /* the state as plain numbers */
+    rs_status (*view)(rs_runner *run, rs_state_view *out, const rs_state *in, rs_error *err);
+};
+
+extern const rs_ops rs_ops_f32, rs_ops_f64, rs_ops_residual;
+const rs_ops *rs_ops_of(rs_precision precision);
+
+/* forward_workspace.c: n*size bytes of workspace; contents are lost when it grows. */
+rs_status rs_run_grow(rs_runner *run, rs_store *store, size_t n, size_t size, const char *what,
+                      rs_error *err);
+/* The same for every thread. */
+rs_status rs_run_grow_threads(rs_runner *run, size_t n, size_t size, const char *what,
+                              rs_error *err);
+rs_status rs_run_state(rs_runner *run, rs_state *state, int64_t rows, int64_t cols, rs_error *err);
+/* The table of a rotation for n positions of texts of `length` tokens, made if need be. It is valid
+ * until the next call. */
+rs_status rs_run_rotation(rs_runner *run, const rs_rotation **out, const rs_rope_op *rope,
+                          int64_t length, int64_t n, rs_error *err);
+void rs_run_release(rs_runner *run);
+
+/* forward_check.c: whether a description fits together, and a batch the network. */
+rs_status rs_network_check(const rs_network *network, rs_error *err);
+rs_status rs_batch_check(const rs_network *network, const rs_batch *batch, rs_error *err);
+
+#endif

@@ -1,0 +1,27 @@
+/* ops_f32.c: the operations of a forward pass in float. */
+#include "engine/kernels.h"
+#include "engine/ops.h"
+
+#include "base/memory.h"
+#include "linalg/blas.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#define REAL float
+#define KERNELS rs_kernels_f32
+#define KERNELS_HERE rs_kernels_f32_here
+#define GEMM cblas_sgemm
+#define DECODE rs_tensor_decode_f32
+#define PRECISION RS_PRECISION_F32
+#define ROUNDOFF 0x1p-24
+#include "engine/dense_real.inc"
+
+#include "engine/attention_tiles_real.inc"
+
+#include "engine/attention_real.inc"
+
+#include "engine/ops_real.inc"
+
+const rs_ops rs_ops_f32 = OPS;

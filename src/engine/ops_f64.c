@@ -1,0 +1,27 @@
+/* ops_f64.c: the operations of a forward pass in double. */
+#include "engine/kernels.h"
+#include "engine/ops.h"
+
+#include "base/memory.h"
+#include "linalg/blas.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#define REAL double
+#define KERNELS rs_kernels_f64
+#define KERNELS_HERE rs_kernels_f64_here
+#define GEMM cblas_dgemm
+#define DECODE rs_tensor_decode_f64
+#define PRECISION RS_PRECISION_F64
+#define ROUNDOFF 0x1p-53
+#include "engine/dense_real.inc"
+
+#include "engine/attention_tiles_real.inc"
+
+#include "engine/attention_real.inc"
+
+#include "engine/ops_real.inc"
+
+const rs_ops rs_ops_f64 = OPS;

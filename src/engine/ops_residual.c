@@ -1,0 +1,55 @@
+/*
+ * ops_residual.c: the operations of a forward pass on X = 1xᵀ + 2^e M (residual.h), each sample
+ * with an exponent of its own.
+ *
+ * The embedding, the logits and everything that needs plain numbers are those of float64, which are
+ * compiled into this file for it. A state keeps M, x and e one behind the other in its store.
+ */
+#include "engine/kernels.h"
+#include "engine/ops.h"
+#include "engine/residual.h"
+
+#include "base/memory.h"
+#include "linalg/blas.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#define REAL double
+#define KERNELS rs_kernels_f64
+#define KERNELS_HERE rs_kernels_f64_here
+#define GEMM cblas_dgemm
+#define DECODE rs_tensor_decode_f64
+#define PRECISION RS_PRECISION_F64
+#define ROUNDOFF 0x1p-53
+#include "engine/dense_real.inc"
+
+#include "engine/attention_tiles_real.inc"
+
+#include "engine/attention_real.inc"
+
+#include "engine/ops_real.inc"
+
+static const rs_ops plain = OPS;
+
+#include "engine/ops_residual_pair.inc"
+
+#include "engine/ops_residual_shared.inc"
+
+#include "engine/ops_residual_rows.inc"
+
+#include "engine/ops_residual_attention.inc"
+
+const rs_ops rs_ops_residual = {
+    .precision = RS_PRECISION_RESIDUAL,
+    .size = sizeof(double),
+    .roundoff = ROUNDOFF,
+    .embed = embed_pair,
+    .norm = norm_state,
+    .branch = {[RS_BRANCH_ATTENTION] = attention_pair, [RS_BRANCH_MLP] = mlp_pair},
+    .combine = combine_pair,
+    .copy = copy_pair,
+    .head = head_pair,
+    .view = view_pair,
+};

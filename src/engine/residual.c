@@ -1,0 +1,276 @@
+/* residual.c: splitting, settling, adding and norming of X = 1xᵀ + 2^e M. */
+#include "engine/residual.h"
+
+#include <math.h>
+#include <string.h>
+
+double rs_power_of_two(int64_t e)
+{
+    return e < -1100 ? 0 : ldexp(1, e > 1100 ? 1100 : (int)e);
+}
+
+bool rs_all_zero(const double *a, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (a[i] != 0) return false;
+    return true;
+}
+
+/* Four maxima side by side. */
+double rs_largest(const double *a, int64_t count)
+{
+    double most[4] = {0}, rest = 0, wrong = 0;
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4)
+        for (int k = 0; k < 4; k++) {
+            double v = fabs(a[i + k]);
+            most[k] = v > most[k] ? v : most[k];
+            wrong += v - v;
+        }
+    for (; i < count; i++) {
+        rest = fmax(rest, fabs(a[i]));
+        wrong += a[i] - a[i];
+    }
+    if (wrong != 0) return (double)INFINITY;
+    return fmax(fmax(fmax(most[0], most[1]), fmax(most[2], most[3])), rest);
+}
+
+int64_t rs_exponent_of(double most)
+{
+    int k = 0;
+    if (most > 0 && isfinite(most)) frexp(most, &k);
+    return k;
+}
+
+static void scale_by(double *a, int64_t count, int64_t e)
+{
+    /* in two steps: 2^e alone may be no double where 2^e a is one */
+    double half = rs_power_of_two(e / 2), rest = rs_power_of_two(e - e / 2);
+    for (int64_t i = 0; i < count; i++)
+        a[i] = a[i] * half * rest;
+}
+
+/* Weights raise a residual by less than 2^40 in any number of layers there can be. */
+static void clamp(int64_t *e)
+{
+    if (*e < RS_EXPONENT_LEAST + ((int64_t)1 << 40)) *e = RS_EXPONENT_LEAST;
+}
+
+/* Brings max|M| into [1/2, 1). */
+static void normalise(const rs_residual *r)
+{
+    int64_t count = r->n * r->d;
+    if (rs_all_zero(r->m, count)) {
+        *r->e = 0;
+        return;
+    }
+    int64_t k = rs_exponent_of(rs_largest(r->m, count));
+    if (k != 0) {
+        scale_by(r->m, count, -k);
+        *r->e += k;
+    }
+    clamp(r->e);
+}
+
+/* rows -= their mean, which is first + offset: the differences from the first row are exact where
+ * rows are nearly equal, so that equal rows leave exactly 0. */
+static void centre_rows(double *rows, int64_t n, int64_t d, double *first, double *offset)
+{
+    memcpy(first, rows, (size_t)d * sizeof *first);
+    memset(offset, 0, (size_t)d * sizeof *offset);
+    for (int64_t i = 1; i < n; i++)
+        for (int64_t k = 0; k < d; k++)
+            offset[k] += rows[i * d + k] - first[k];
+    for (int64_t k = 0; k < d; k++)
+        offset[k] /= (double)n;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < d; k++)
+            rows[i * d + k] = (rows[i * d + k] - first[k]) - offset[k];
+}
+
+void rs_residual_split(const rs_residual *out, const double *rows, double *scratch)
+{
+    double *first = scratch, *offset = scratch + out->d;
+    if (out->n == 0) return;
+    memcpy(out->m, rows, (size_t)(out->n * out->d) * sizeof *rows);
+    centre_rows(out->m, out->n, out->d, first, offset);
+    for (int64_t k = 0; k < out->d; k++)
+        out->x[k] = first[k] + offset[k];
+    *out->e = 0;
+    normalise(out);
+}
+
+void rs_residual_settle(const rs_residual *r, double *scratch)
+{
+    double *first = scratch, *offset = scratch + r->d;
+    if (r->n == 0) return;
+    centre_rows(r->m, r->n, r->d, first, offset);
+    double power = rs_power_of_two(*r->e);
+    for (int64_t k = 0; k < r->d && power != 0; k++) {
+        double mean = first[k] + offset[k];
+        if (mean != 0) r->x[k] += power * mean;
+    }
+    normalise(r);
+}
+
+void rs_residual_plain(double *rows, const rs_residual *r)
+{
+    double half = rs_power_of_two(*r->e / 2), rest = rs_power_of_two(*r->e - *r->e / 2);
+    for (int64_t i = 0; i < r->n; i++)
+        for (int64_t k = 0; k < r->d; k++)
+            rows[i * r->d + k] = r->x[k] + r->m[i * r->d + k] * half * rest;
+}
+
+/* ---- skip and branch ---- */
+
+/* factor = fraction · 2^k, so that no product overflows */
+static double part_of(double factor, int64_t *e)
+{
+    int k = 0;
+    double fraction = frexp(factor, &k);
+    *e += k;
+    return fraction;
+}
+
+static void scale_base(double *x, int64_t d, double factor)
+{
+    for (int64_t k = 0; k < d; k++)
+        x[k] = factor == 0 ? 0 : factor * x[k];
+}
+
+void rs_residual_combine(const rs_residual *x, const rs_residual *y, double skip, double scale)
+{
+    int64_t count = x->n * x->d, ex = *x->e, ey = y ? *y->e : 0;
+    bool no_x = skip == 0 || rs_all_zero(x->m, count);
+    bool no_y = !y || scale == 0 || rs_all_zero(y->m, count);
+    double a = no_x ? 0 : part_of(skip, &ex), b = no_y ? 0 : part_of(scale, &ey);
+    scale_base(x->x, x->d, skip);
+    for (int64_t k = 0; k < x->d && y; k++)
+        x->x[k] += scale * y->x[k];
+    int64_t e = no_x ? ey : no_y || ex > ey ? ex : ey;
+    *x->e = no_x && no_y ? 0 : e;
+    if (no_x && no_y) {
+        memset(x->m, 0, (size_t)count * sizeof *x->m);
+        return;
+    }
+    a *= rs_power_of_two(ex - e);
+    b *= rs_power_of_two(ey - e);
+    if (no_y) {
+        for (int64_t i = 0; i < count; i++)
+            x->m[i] *= a;
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        x->m[i] = (no_x ? 0 : a * x->m[i]) + b * y->m[i];
+}
+
+/* ---- norms ---- */
+
+static double mean_of(const double *a, int64_t n)
+{
+    double sum[4] = {0};
+    for (int64_t i = 0; i < n; i++)
+        sum[i & 3] += a[i];
+    return ((sum[0] + sum[1]) + (sum[2] + sum[3])) / (double)n;
+}
+
+typedef struct stretch {
+    const rs_norm_op *op;
+    const double *gain, *bias;
+    double one;            /* added to the gain */
+    double *centred;       /* [dim] x̃ */
+    double *row;           /* [dim] M̃_i */
+    double power, inverse; /* 2^e, and 2^-e for a base without length */
+    double s0;
+    double scale, eps; /* of x̃ and M̃ where their squares would leave the range, and of ε then */
+} stretch;
+
+static double gain_of(const stretch *s, int64_t k)
+{
+    return s->gain ? s->one + s->gain[k] : 1;
+}
+
+static void subtract_mean(double *out, const double *in, const stretch *s)
+{
+    double mean = s->op->kind == RS_NORM_LAYERNORM ? mean_of(in, s->op->dim) : 0;
+    for (int64_t k = 0; k < s->op->dim; k++)
+        out[k] = (in[k] - mean) * s->scale;
+}
+
+static double mean_square(const double *a, int64_t count)
+{
+    double square[4] = {0};
+    for (int64_t k = 0; k < count; k++)
+        square[k & 3] += a[k] * a[k];
+    return ((square[0] + square[1]) + (square[2] + square[3])) / (double)count;
+}
+
+static void norm_row(const stretch *s, double *m)
+{
+    int64_t dim = s->op->dim;
+    double length[4] = {0}, product[4] = {0};
+    subtract_mean(s->row, m, s);
+    for (int64_t k = 0; k < dim; k++) {
+        double y = s->centred[k] + s->power * s->row[k];
+        length[k & 3] += y * y;
+        product[k & 3] += s->row[k] * (s->centred[k] + y);
+    }
+    double square = ((length[0] + length[1]) + (length[2] + length[3])) / (double)dim;
+    double q = ((product[0] + product[1]) + (product[2] + product[3])) / (double)dim;
+    double si = sqrt(square + s->eps), turn = q / (si * (s->s0 + si)) / s->s0;
+    for (int64_t k = 0; k < dim; k++)
+        m[k] = gain_of(s, k) * (s->row[k] / si - s->centred[k] * turn);
+}
+
+/* The base has no length, and eps is 0: what is left of a row is its direction. */
+static void norm_row_alone(const stretch *s, double *m)
+{
+    int64_t dim = s->op->dim;
+    double square = 0;
+    subtract_mean(s->row, m, s);
+    for (int64_t k = 0; k < dim; k++)
+        square += s->row[k] * s->row[k];
+    double si = sqrt(square / (double)dim);
+    for (int64_t k = 0; k < dim; k++)
+        m[k] = si > 0 ? gain_of(s, k) * s->row[k] / si * s->inverse : 0;
+}
+
+static void norm_stretch(const rs_residual *r, stretch *s, int64_t at)
+{
+    int64_t dim = s->op->dim;
+    s->scale = 1;
+    subtract_mean(s->centred, r->x + at, s);
+    double mean = mean_square(s->centred, dim);
+    if (!isfinite(mean)) {
+        s->scale = 0x1p-600;
+        subtract_mean(s->centred, r->x + at, s);
+        mean = mean_square(s->centred, dim);
+    }
+    s->eps = s->scale * s->scale * s->op->eps;
+    s->s0 = sqrt(mean + s->eps);
+    for (int64_t i = 0; i < r->n; i++)
+        (s->s0 == 0 ? norm_row_alone : norm_row)(s, r->m + i * r->d + at);
+    for (int64_t k = 0; k < dim; k++) {
+        double y = s->s0 == 0 ? 0 : gain_of(s, k) * (s->centred[k] / s->s0);
+        r->x[at + k] = s->bias ? y + s->bias[k] : y;
+    }
+}
+
+void rs_residual_norm(const rs_residual *r, const rs_norm_op *op, const double *gain,
+                      const double *bias, double *scratch)
+{
+    if (op->kind == RS_NORM_NONE) return;
+    stretch s = {.op = op,
+                 .gain = gain,
+                 .bias = bias,
+                 .one = op->kind == RS_NORM_RMSNORM_PLUS_ONE,
+                 .centred = scratch,
+                 .row = scratch + op->dim,
+                 .power = rs_power_of_two(*r->e),
+                 .inverse = 1};
+    bool whole = op->dim == r->d;
+    if (!whole) s.inverse = rs_power_of_two(-*r->e);
+    for (int64_t at = 0; at < r->d; at += op->dim)
+        norm_stretch(r, &s, at);
+    if (whole && s.s0 == 0) *r->e = 0;
+}

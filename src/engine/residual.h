@@ -1,0 +1,104 @@
+/*
+ * residual.h: tokens as X = 1xᵀ + 2^e M: what they share, and what tells them apart with an
+ * exponent of its own (dong2021.md 7). Pure functions on one sample, for ops_residual.c.
+ *
+ * M is a matrix of doubles with max|M| in [1/2, 1) and columns of mean zero, e an int64. So the
+ * part in which tokens differ keeps 53 bits however small it is, where plain numbers leave
+ * rounding. M = 0 is exact: the tokens are equal.
+ */
+#ifndef RS_ENGINE_RESIDUAL_H
+#define RS_ENGINE_RESIDUAL_H
+
+#include "network/network.h"
+
+/* No exponent is below this: three of them can be added. A residual that gets there stays there,
+ * and its size is not known any more: it is not 0, and that is all. */
+#define RS_EXPONENT_LEAST (-((int64_t)1 << 61))
+/* What sets an exponent to where it gets to the least, whatever factors follow in the same layer;
+ * nothing that is counted is as low. */
+#define RS_EXPONENT_LOST (RS_EXPONENT_LEAST + ((int64_t)1 << 39))
+
+/* One sample. */
+typedef struct rs_residual {
+    double *x; /* [d] */
+    double *m; /* [n, d] */
+    int64_t *e;
+    int64_t n, d;
+} rs_residual;
+
+/* 2^e; 0 or infinity where no double is. */
+double rs_power_of_two(int64_t e);
+/* All of a[0 .. count-1] is 0. */
+bool rs_all_zero(const double *a, int64_t count);
+/* max|a|; infinity when something is not finite. */
+double rs_largest(const double *a, int64_t count);
+/* The exponent k with `most` in [2^(k-1), 2^k); 0 for 0 and infinity. */
+int64_t rs_exponent_of(double most);
+
+/* X = rows as they are. scratch: [2 d]. */
+void rs_residual_split(const rs_residual *out, const double *rows, double *scratch);
+/* Moves the mean of M's rows into x, and brings max|M| back into [1/2, 1). scratch: [2 d]. */
+void rs_residual_settle(const rs_residual *r, double *scratch);
+/* rows = x + 2^e M */
+void rs_residual_plain(double *rows, const rs_residual *r);
+/* x = skip x + scale y, not settled; y NULL: x = skip x. */
+void rs_residual_combine(const rs_residual *x, const rs_residual *y, double skip, double scale);
+
+/*
+ * The norm of each of d / op->dim stretches (7.4), not settled; in place. With X_i = x + 2^e M_i,
+ * tilde for what the norm subtracts its mean from, s0² and s_i² the mean squares of x̃ and X̃_i plus
+ * eps,
+ *
+ *     2^e M'_i = g (2^e M̃_i / s_i + x̃ (1/s_i - 1/s0)),   1/s_i - 1/s0 = -2^e q_i / (s0 s_i
+ * (s0+s_i)), q_i = <M̃_i, x̃ + X̃_i> / d,
+ *
+ * in which nothing nearly equal is subtracted. scratch: [2 dim].
+ */
+void rs_residual_norm(const rs_residual *r, const rs_norm_op *op, const double *gain,
+                      const double *bias, double *scratch);
+
+/* ---- activations (7.3) ---- */
+
+/* What a row of differences needs to know of the row y that all tokens share. */
+typedef struct rs_act_base {
+    const double *y;     /* [n] */
+    const double *value; /* act(y) */
+    const double *slope; /* act'(y) */
+} rs_act_base;
+void rs_act_values(double *value, double *slope, const double *y, int64_t n,
+                   rs_activation activation);
+/* difference_k = (act(y_k + 2^e dy_k) - act(y_k)) / 2^e; may be dy itself. */
+void rs_act_difference(double *difference, const double *dy, const rs_act_base *base, int64_t n,
+                       int64_t e, rs_activation activation);
+
+/* ---- one head whose base rows are all the same (7.2) ---- */
+
+/*
+ * Keys and values of one head less those of the key `star`, which has the largest weight p_j =
+ * softmax(r)_j; where p is one key's almost alone, what is left has its digits all the same (ERRATA
+ * 14).
+ */
+typedef struct rs_shared_head {
+    int64_t keys, dim, value_dim;
+    const double *r; /* [keys] logits that all queries share */
+    double *lp, *p;  /* [keys] ln p, p; p_star is exact in 1 - p_star too */
+    double *k;       /* [keys, dim] K_j - K_star */
+    double *c;       /* [keys, value_dim] V_j - Σ p V */
+    double *mean;    /* [value_dim] Σ p V - V_star */
+    int64_t star;
+    double second; /* the largest ln p_j but for star's */
+} rs_shared_head;
+/* Fills lp, p, star, second from r. */
+void rs_shared_weights(rs_shared_head *head);
+/* Fills k, c, mean from rows of keys and values with leading dimensions ldk, ldv. */
+void rs_shared_centre(rs_shared_head *head, const double *k, int64_t ldk, const double *v,
+                      int64_t ldv);
+
+/*
+ * Row of logits E_ij (those of query i beyond r, less that of key star) to the row of Δ_ij =
+ * softmax(r + E_i)_j - p_j, in place, times 2^shift. Returns the largest ln|Δ_ij| but for star's,
+ * without the shift, when `logarithms`; else 0 (then |E| <= 2 and shift = 0 take the short way).
+ */
+double rs_shared_row(double *row, const rs_shared_head *head, int64_t shift, bool logarithms);
+
+#endif

@@ -1,0 +1,24 @@
+/* activation.h: the functions that an MLP applies entry by entry, and the names that configurations
+ * give them. */
+#ifndef RS_LINALG_ACTIVATION_H
+#define RS_LINALG_ACTIVATION_H
+
+#include <stdbool.h>
+
+typedef enum rs_activation {
+    RS_ACT_LINEAR,
+    RS_ACT_RELU,
+    RS_ACT_GELU,       /* x Φ(x), by erf */
+    RS_ACT_GELU_TANH,  /* gelu_new, gelu_pytorch_tanh, gelu_fast */
+    RS_ACT_QUICK_GELU, /* x σ(1.702 x) */
+    RS_ACT_SILU,
+    RS_ACT_TANH,
+    RS_ACT_RELU2, /* relu(x)² */
+    RS_ACT_COUNT
+} rs_activation;
+
+/* The activation that configurations call so ("gelu_new"); false when unknown. */
+bool rs_activation_find(rs_activation *out, const char *name);
+const char *rs_activation_name(rs_activation activation);
+
+#endif

@@ -1,0 +1,145 @@
+/*
+ * token_measures.h: what one token matrix X (n×d, rows are tokens) says about rank collapse. Pure
+ * functions: one matrix in, its measures out, no allocation, no threads of their own.
+ *
+ * Every number is *computed* in double precision from the stored entries. The sums that vanish when
+ * tokens become equal (residuals, one_minus_cosine, diameter, rank1_residual) are taken over
+ * differences, so they keep their digits down to the last bit of the input instead of stopping at
+ * the square root of the rounding unit.
+ *
+ * Notation: x the centre (a row vector), R = X − 1x, x̄ the column mean, u_i = X_i/‖X_i‖ over the m
+ * non-zero rows, σ the singular values of X (not centred) in descending order, k = min(n, d).
+ */
+#ifndef RS_MEASURES_TOKEN_MEASURES_H
+#define RS_MEASURES_TOKEN_MEASURES_H
+
+#include "base/error.h"
+
+/*
+ * The centre that residual_fro, relative_residual, residual_1inf and relative_residual_1inf
+ * subtract (dong2021.md 1.2). The paper's theorem speaks of the minimiser of its own norm, its
+ * experiments subtract the mean.
+ */
+typedef enum rs_centre {
+    RS_CENTRE_MEAN,   /* column means: the minimiser of the Frobenius norm (published figures) */
+    RS_CENTRE_MEDIAN, /* column medians (of an even count: the midpoint): minimises ‖R‖₁ */
+    RS_CENTRE_LP      /* centre of the smallest ℓ1 ball around the rows: minimises ‖R‖∞ */
+} rs_centre;
+
+/* NaN where undefined: a zero matrix has no ratio, n = 1 has no cosine. */
+typedef struct rs_token_measures {
+    /* ‖X‖_F ≥ 0. */
+    double norm_fro;
+    /* ‖R‖_F ≥ 0; with the mean this is μ(X) of lambda_skip_ssm.md eq. 5. Zero when n = 1. */
+    double residual_fro;
+    /* ‖R‖_F/‖X‖_F; in [0, 1] for the mean (dong2021.md 4, signal_propagation.md F). Invariant
+     * under scaling of X and rotation of the features. */
+    double relative_residual;
+    /* The composite norm ‖R‖_{1,∞} = sqrt(‖R‖₁ ‖R‖∞), ‖·‖₁ the largest absolute column sum, ‖·‖∞
+     * the largest absolute row sum (dong2021.md 1.3, with the square root). */
+    double residual_1inf;
+    /* ‖R‖_{1,∞}/‖X‖_{1,∞}; may exceed 1 (at most 2(1−1/n) for the mean). */
+    double relative_residual_1inf;
+    /* μ(rn(X))/√n, rn scales every row to length 1, zero rows stay zero: in [0, 1]
+     * (lambda_skip_ssm.md 2). Invariant under any scaling of single rows. */
+    double row_normalised_mu;
+    /* sqrt(Σ_{i≥2} σ_i²)/‖σ‖: in [0, 1), 0 exactly when X has rank one (lambda_skip_ssm.md 2). */
+    double rank1_residual;
+    /* Mean of u_i·u_j over pairs i ≠ j of non-zero rows: (‖Σu‖² − m)/(m(m−1)), in [−1/(m−1), 1]
+     * (signal_propagation.md F). NaN for m < 2. */
+    double mean_cosine;
+    /* ‖U − ū‖_F²/(m − 1): the same number as 1 − mean_cosine without its cancellation. */
+    double one_minus_cosine;
+    /* max_{i,j} ‖X_i − X_j‖₂ (dong2021.md 2.8). */
+    double diameter;
+    /* exp(−Σ p_i ln p_i), p = σ/Σσ (Roy and Vetterli 2007): in [1, k]. */
+    double effective_rank;
+    /* Σσ²/σ₁² = ‖X‖_F²/‖X‖₂²: in [1, k]. */
+    double stable_rank;
+    /* Σσ⁴/σ₁⁴: the stable rank of XXᵀ (signal_propagation.md B.1). At most stable_rank. */
+    double stable_rank_gram;
+    /* How many σ exceed max(n, d)·ε·σ₁, ε = 2·options.epsilon (FLT_EPSILON or DBL_EPSILON). */
+    double numerical_rank;
+    /* relative_residual is no more than `floor`: the tokens may be equal, the pass cannot tell. */
+    bool at_floor;
+    /* RS_TOKEN_FLOOR·options.epsilon, relative to ‖X‖_F. */
+    double floor;
+    /* The row of the first NaN or infinity, −1: none. With one, all numbers above are NaN. */
+    int64_t first_nonfinite;
+    /* RS_CENTRE_LP: (radius − lower bound)/radius of the ball that was found; else 0. At most
+     * max(RS_TOKEN_LP_LEAST, RS_TOKEN_LP_GAP·options.epsilon) unless the solver stopped early: the
+     * centre is then that of a ball larger than the smallest by no more than this. */
+    double centre_gap;
+    /* In no table: ‖X‖_{1,∞}, and Σσ when the spectrum was asked for. */
+    double norm_1inf, nuclear_norm;
+    /* Of the residual precision; NaN for others, for a residual of exactly zero, and `beyond`. */
+    double log10_residual_fro, log10_relative_residual, log10_residual_1inf,
+        log10_relative_residual_1inf, log10_one_minus_cosine, log10_diameter;
+    bool equal;  /* the residual is exactly zero */
+    bool beyond; /* its exponent is below what is counted */
+} rs_token_measures;
+
+/* The gap of the LP centre in units of roundoff (5e-4 for float32 states), but no less than
+ * RS_TOKEN_LP_LEAST. The least radius has one centre only by accident, and ‖R‖_{1,∞} differs from
+ * one of them to the next by far more than this. */
+#define RS_TOKEN_LP_GAP 8389.0
+#define RS_TOKEN_LP_LEAST 1e-6
+
+typedef struct rs_token_options {
+    /* Also rank1_residual and the four ranks; without it they are NaN. */
+    bool spectral;
+    rs_centre centre;
+    /* Unit roundoff of the precision that made X: FLT_EPSILON/2 or DBL_EPSILON/2. */
+    double epsilon;
+    /* Of numerical_rank, in units of X; 0: as described there. */
+    double threshold;
+} rs_token_options;
+
+/*
+ * The floor of relative_residual in units of roundoff u. Rows that are equal in exact arithmetic
+ * leave a forward pass in precision u with relative differences of a few u: every entry was rounded
+ * when it was stored, and the row's softmax and norm were rounded once or twice more. Chains of 3
+ * to 6 layers without skips settle between 1.8u and 6.0u in the Frobenius norm (measured here in
+ * float32 and float64, with and without MLPs); the published float32 chains at 1.0e-7 to 3.5e-7,
+ * 1.7u to 5.9u, in the composite norm; the last honest value on the published way down is 7.0e-7 =
+ * 11.7u (dong2021.md 4.2, 4.3), 18u in the Frobenius norm. Eight lies between them. The plateau of
+ * 1.9e-15 = 17u that the page has for float64 is not the chain's: it is the rounding of the mean of
+ * 128 tokens summed naively (1.8u is left when it is summed as here, with the same factor in either
+ * precision).
+ */
+#define RS_TOKEN_FLOOR 8.0
+
+/* Bytes that one call needs; SIZE_MAX when they do not fit in size_t. */
+size_t rs_token_workspace(int64_t n, int64_t d, const rs_token_options *options);
+
+/*
+ * The measures of X: n×d, row-major with leading dimension ld ≥ d, n ≥ 1, d ≥ 1. One call is
+ * single-threaded and uses only `workspace` (of rs_token_workspace bytes, aligned as malloc does):
+ * callers run samples in parallel. Errors: RS_E_INTERNAL for sizes that make no sense, RS_E_LAPACK.
+ */
+rs_status rs_token_measure_f32(rs_token_measures *out, const float *x, int64_t n, int64_t d,
+                               int64_t ld, const rs_token_options *options, void *workspace,
+                               rs_error *err);
+rs_status rs_token_measure_f64(rs_token_measures *out, const double *x, int64_t n, int64_t d,
+                               int64_t ld, const rs_token_options *options, void *workspace,
+                               rs_error *err);
+
+/* NaN and false everywhere. */
+void rs_token_measures_clear(rs_token_measures *out, double floor);
+
+/* A sample of the residual precision: X = 1 baseᵀ + 2^exponent residual (engine/residual.h). */
+typedef struct rs_token_residual {
+    const double *base, *residual; /* [d], [n, d] */
+    int64_t exponent;
+    const double *plain; /* [n, d] X as plain numbers */
+    int64_t n, d;
+} rs_token_residual;
+
+/* token_residual.c: its measures, those that vanish with the residual from base and residual, with
+ * their logarithms. There is no floor: at_floor is false. */
+size_t rs_token_residual_workspace(int64_t n, int64_t d, const rs_token_options *options);
+rs_status rs_token_measure_residual(rs_token_measures *out, const rs_token_residual *x,
+                                    const rs_token_options *options, void *workspace,
+                                    rs_error *err);
+
+#endif

@@ -1,9 +1,0 @@
-/* kernels_plain_f32.c: the plain kernels, float. */
-#include "model/kernels.h"
-
-#include <math.h>
-
-#define REAL float
-#define KERNELS rs_kernels_f32
-#define TABLE rs_kernels_f32_plain
-#include "model/kernels_plain.inc"

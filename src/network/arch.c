@@ -1,0 +1,284 @@
+/* arch.c: an architecture as a network. */
+#include "network/arch.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double norm_epsilon = 1e-5;
+static const double rope_theta = 10000;
+
+typedef struct build {
+    const rs_arch *arch;
+    rs_init *init;
+    rs_network *network;
+    int32_t layer; /* -1: outside of layers */
+    rs_error *err;
+} build;
+
+static const rs_role weight_roles[RS_ARCH_WEIGHTS] = {
+    [RS_ARCH_WQ] = RS_ROLE_Q,
+    [RS_ARCH_WK] = RS_ROLE_K,
+    [RS_ARCH_WV] = RS_ROLE_V,
+    [RS_ARCH_WO] = RS_ROLE_O,
+    [RS_ARCH_W1] = RS_ROLE_MLP_UP,
+    [RS_ARCH_WG] = RS_ROLE_MLP_GATE,
+    [RS_ARCH_W2] = RS_ROLE_MLP_DOWN,
+    [RS_ARCH_EMBEDDING] = RS_ROLE_EMBED_TOKEN,
+    [RS_ARCH_POSITION] = RS_ROLE_EMBED_POSITION,
+    [RS_ARCH_RELATIVE] = RS_ROLE_POSITION_BIAS,
+    [RS_ARCH_HEAD] = RS_ROLE_LM_HEAD,
+};
+static const char *const weight_names[RS_ARCH_WEIGHTS] = {
+    "init.wq", "init.wk",        "init.wv",       "init.wo",       "init.w1",  "init.wg",
+    "init.w2", "init.embedding", "init.position", "init.relative", "init.head"};
+
+static const rs_activation activations[] = {
+    [RS_ARCH_MLP_NONE] = RS_ACT_LINEAR,         [RS_ARCH_MLP_LINEAR] = RS_ACT_LINEAR,
+    [RS_ARCH_MLP_RELU] = RS_ACT_RELU,           [RS_ARCH_MLP_GELU] = RS_ACT_GELU,
+    [RS_ARCH_MLP_GELU_TANH] = RS_ACT_GELU_TANH, [RS_ARCH_MLP_SWIGLU] = RS_ACT_SILU,
+};
+
+/* ---- pieces ---- */
+
+static rs_status new_matrix(const rs_tensor **out, const build *b, rs_role role, int64_t rows,
+                            int64_t cols)
+{
+    const int64_t shape[] = {rows, cols};
+    RS_TRY(rs_init_tensor(out, b->init, role, false, b->layer, 2, shape, true, b->err));
+    b->network->stored.parameters += (uint64_t)(*out)->count;
+    b->network->stored.dtype = rs_dtype_info((*out)->dtype)->name;
+    return RS_OK;
+}
+
+static rs_status new_dense(rs_dense *dense, const build *b, rs_arch_weight weight, int64_t out,
+                           int64_t in)
+{
+    *dense = (rs_dense){.rows = out,
+                        .cols = in,
+                        .out_is_row = true,
+                        .in = in,
+                        .out = out,
+                        .run = out,
+                        .stride = out};
+    return new_matrix(&dense->weight, b, weight_roles[weight], out, in);
+}
+
+/* Gains 1 and biases 0 are what an absent gain and bias mean. */
+static rs_norm_op new_norm(const build *b)
+{
+    return (rs_norm_op){.kind = b->arch->norm_kind, .dim = b->arch->d_model, .eps = norm_epsilon};
+}
+
+static void add_norms(rs_branch *branch, const build *b)
+{
+    rs_arch_norm norm = b->arch->norm;
+    if (norm == RS_ARCH_NORM_PRE || norm == RS_ARCH_NORM_SANDWICH) branch->before = new_norm(b);
+    if (norm == RS_ARCH_NORM_SANDWICH) branch->inside = new_norm(b);
+    if (norm == RS_ARCH_NORM_POST) branch->after = new_norm(b);
+}
+
+/* ---- positions ---- */
+
+/* Press, Smith, Lewis 2022: 2^(-8(h+1)/H) for H a power of two; otherwise the slopes of the power
+ * below, then every second one of the power above. */
+static double alibi_slope(int64_t head, int64_t heads)
+{
+    int64_t power = 1;
+    while (2 * power <= heads)
+        power *= 2;
+    if (head < power) return exp2(-8.0 * (double)(head + 1) / (double)power);
+    return exp2(-4.0 * (double)(2 * (head - power) + 1) / (double)power);
+}
+
+static rs_status alibi(const rs_tensor **out, const build *b, int64_t reach)
+{
+    int64_t heads = b->arch->heads, width = 2 * reach + 1;
+    RS_TRY(rs_init_expect(b->init, (double)heads * (double)width, b->err));
+    rs_arena *arena = b->network->arena;
+    rs_tensor *tensor = rs_arena_alloc(arena, 1, sizeof *tensor);
+    int64_t *shape = rs_arena_alloc(arena, 2, sizeof *shape);
+    float *bias = rs_arena_alloc(arena, (size_t)heads * (size_t)width, sizeof *bias);
+    if (!tensor || !shape || !bias)
+        return rs_fail_memory(b->err, "ALiBi's biases", (size_t)(heads * width) * sizeof *bias);
+    for (int64_t h = 0; h < heads; h++)
+        for (int64_t i = 0; i < width; i++)
+            bias[h * width + i] = (float)(-alibi_slope(h, heads) * fabs((double)(i - reach)));
+    shape[0] = heads;
+    shape[1] = width;
+    *tensor = (rs_tensor){.name = "alibi",
+                          .dtype = RS_F32,
+                          .rank = 2,
+                          .shape = shape,
+                          .count = heads * width,
+                          .data = (const uint8_t *)bias,
+                          .bytes = (uint64_t)(heads * width) * sizeof *bias,
+                          .type_id = -1};
+    *out = tensor;
+    return RS_OK;
+}
+
+static rs_status add_positions(rs_attention_op *attention, const build *b,
+                               const rs_tensor *shared_alibi)
+{
+    const rs_arch *arch = b->arch;
+    int64_t reach = arch->seq_len - 1;
+    switch (arch->positions) {
+    case RS_ARCH_POSITIONS_NONE:
+    case RS_ARCH_POSITIONS_LEARNED:
+        return RS_OK;
+    case RS_ARCH_POSITIONS_ROPE:
+        attention->rope = (rs_rope_op){.kind = RS_ROPE_HALF_SPLIT,
+                                       .law = RS_ROPE_PLAIN,
+                                       .dims = (int32_t)arch->d_head,
+                                       .theta = rope_theta,
+                                       .factor = 1,
+                                       .attention_factor = 1};
+        return RS_OK;
+    case RS_ARCH_POSITIONS_ALIBI:
+        attention->distance_bias = shared_alibi;
+        attention->distance_reach = reach;
+        return RS_OK;
+    case RS_ARCH_POSITIONS_RELATIVE:
+        attention->distance_reach = reach;
+        return new_matrix(&attention->distance_bias, b, weight_roles[RS_ARCH_RELATIVE], arch->heads,
+                          2 * reach + 1);
+    }
+    return RS_OK;
+}
+
+/* ---- branches ---- */
+
+static rs_status add_mixer(rs_layer *layer, const build *b, const rs_tensor *shared_alibi)
+{
+    const rs_arch *arch = b->arch;
+    rs_branch *branch = &layer->branches[layer->n_branches++];
+    *branch = (rs_branch){.kind = RS_BRANCH_ATTENTION,
+                          .skip = arch->skip_mixer[b->layer],
+                          .scale = arch->branch_mixer[b->layer]};
+    add_norms(branch, b);
+    rs_attention_op *attention = &branch->attention;
+    attention->heads = (int32_t)arch->heads;
+    attention->kv_heads = (int32_t)arch->kv_heads;
+    attention->head_dim = arch->d_head;
+    attention->value_dim = arch->merged_output ? arch->d_model : arch->d_head;
+    attention->scale = 1 / sqrt((double)arch->d_head);
+    attention->causal = arch->causal;
+    attention->window = arch->window;
+    attention->temperature = arch->temperature;
+    attention->mix_identity = arch->mix_identity;
+    attention->mix_softmax = arch->mix_softmax;
+    attention->mix_uniform = arch->mix_uniform;
+    int64_t d = arch->d_model, queries = arch->heads * arch->d_head;
+    RS_TRY(new_dense(&attention->q, b, RS_ARCH_WQ, queries, d));
+    RS_TRY(new_dense(&attention->k, b, RS_ARCH_WK, arch->kv_heads * arch->d_head, d));
+    RS_TRY(new_dense(&attention->v, b, RS_ARCH_WV, arch->kv_heads * attention->value_dim, d));
+    if (!arch->merged_output) RS_TRY(new_dense(&attention->o, b, RS_ARCH_WO, d, queries));
+    return add_positions(attention, b, shared_alibi);
+}
+
+static rs_status add_mlp(rs_layer *layer, const build *b)
+{
+    const rs_arch *arch = b->arch;
+    if (arch->mlp == RS_ARCH_MLP_NONE) return RS_OK;
+    rs_branch *branch = &layer->branches[layer->n_branches++];
+    *branch = (rs_branch){.kind = RS_BRANCH_MLP,
+                          .skip = arch->skip_mlp[b->layer],
+                          .scale = arch->branch_mlp[b->layer]};
+    add_norms(branch, b);
+    rs_mlp_op *mlp = &branch->mlp;
+    mlp->width = arch->mlp_width;
+    mlp->activation = activations[arch->mlp];
+    RS_TRY(new_dense(&mlp->up, b, RS_ARCH_W1, mlp->width, arch->d_model));
+    if (arch->mlp == RS_ARCH_MLP_SWIGLU)
+        RS_TRY(new_dense(&mlp->gate, b, RS_ARCH_WG, mlp->width, arch->d_model));
+    return new_dense(&mlp->down, b, RS_ARCH_W2, arch->d_model, mlp->width);
+}
+
+/* ---- the network ---- */
+
+static rs_status add_ends(build *b)
+{
+    const rs_arch *arch = b->arch;
+    rs_network *network = b->network;
+    b->layer = -1;
+    if (arch->norm == RS_ARCH_NORM_PRE || arch->norm == RS_ARCH_NORM_SANDWICH)
+        network->final_norm = new_norm(b);
+    network->embedding.width = arch->d_model;
+    network->embedding.scale = 1;
+    network->head.scale = 1;
+    if (!arch->vocab) return RS_OK;
+    rs_embedding_op *embedding = &network->embedding;
+    embedding->vocabulary = arch->vocab;
+    RS_TRY(new_matrix(&embedding->tokens, b, RS_ROLE_EMBED_TOKEN, arch->vocab, arch->d_model));
+    if (arch->positions == RS_ARCH_POSITIONS_LEARNED) {
+        embedding->n_positions = network->max_positions = arch->seq_len;
+        RS_TRY(new_matrix(&embedding->positions, b, RS_ROLE_EMBED_POSITION, arch->seq_len,
+                          arch->d_model));
+    }
+    RS_TRY(new_dense(&network->head.decoder, b, RS_ARCH_HEAD, arch->vocab, arch->d_model));
+    network->head.next_token = arch->causal;
+    return RS_OK;
+}
+
+static rs_status build_network(build *b)
+{
+    const rs_arch *arch = b->arch;
+    rs_network *network = b->network;
+    network->family = "arch";
+    network->d_model = arch->d_model;
+    network->n_layers = (int32_t)arch->depth;
+    RS_TRY(rs_init_expect_layers(b->init, arch->depth, sizeof(rs_layer), b->err));
+    network->layers = rs_arena_alloc(network->arena, (size_t)arch->depth, sizeof(rs_layer));
+    if (!network->layers)
+        return rs_fail_memory(b->err, "the layers", (size_t)arch->depth * sizeof(rs_layer));
+    rs_init_set_default(b->init, 1, 1, arch->d_model, network->n_layers);
+    for (int w = 0; w < RS_ARCH_WEIGHTS; w++) {
+        char where[160];
+        snprintf(where, sizeof where, "%.100s, \"%s\"", arch->path, weight_names[w]);
+        RS_TRY(rs_init_set_role(b->init, weight_roles[w], arch->init[w], where, b->err));
+    }
+    const rs_tensor *shared_alibi = NULL;
+    if (arch->positions == RS_ARCH_POSITIONS_ALIBI)
+        RS_TRY(alibi(&shared_alibi, b, arch->seq_len - 1));
+    for (int32_t l = 0; l < network->n_layers; l++) {
+        b->layer = l;
+        network->layers[l].stored = l;
+        RS_TRY(add_mixer(&network->layers[l], b, shared_alibi));
+        RS_TRY(add_mlp(&network->layers[l], b));
+    }
+    return add_ends(b);
+}
+
+static rs_status open_network(rs_network **out, const rs_arch *arch, rs_init *init, rs_error *err)
+{
+    rs_network *network = rs_calloc(1, sizeof *network);
+    if (!network) return rs_fail_memory(err, "a network", sizeof *network);
+    network->arena = rs_arena_new();
+    network->padding_id = -1;
+    build b = {arch, init, network, -1, err};
+    rs_status status =
+        network->arena ? build_network(&b) : rs_fail_memory(err, "a network", sizeof *network);
+    if (status != RS_OK) {
+        rs_network_close(network);
+        return status;
+    }
+    *out = network;
+    return RS_OK;
+}
+
+rs_status rs_network_from_arch(rs_network **out, const json_t *json, const char *path,
+                               rs_init *init, rs_error *err)
+{
+    *out = NULL;
+    rs_arch *arch = NULL;
+    rs_network *plan = NULL;
+    RS_TRY(rs_arch_read(&arch, json, path, err));
+    rs_init_plan(init);
+    rs_status status = open_network(&plan, arch, init, err);
+    if (status == RS_OK) status = rs_init_start(init, plan, err);
+    rs_network_close(plan);
+    if (status == RS_OK) status = open_network(out, arch, init, err);
+    rs_arch_close(arch);
+    return status;
+}

@@ -1,0 +1,117 @@
+/*
+ * arch.h: an architecture file (ARCH.json): a sequence model described in a few words, without a
+ * checkpoint. Every field has a default; an unknown field or value is refused by name.
+ *
+ * field          default                     meaning
+ * depth          12                          layers
+ * d_model        64                          width
+ * heads          1                           query heads
+ * kv_heads       heads                       key and value heads
+ * d_head         d_model / heads             width of a head
+ * seq_len        16                          tokens of a sample (the longest text with learned
+ *                                            positions)
+ * vocab          null                        null: the network is fed states drawn by `input`
+ * mixer          "attention"                 the only one that can be built today
+ * attention      "softmax"                   uniform, centred (P - C), shaped (aI + bP - cC),
+ *                                            rescaled ((1+w)P - wC)
+ * shaped         [1, 1, 1]                   a, b, c of shaped
+ * rescale        1                           w of rescaled
+ * mask           "none"                      causal, sliding:W (causal, W tokens wide)
+ * temperature    1                           logits are divided by it
+ * positions      "none"                      learned, rope, alibi, relative (a bias for each head
+ *                                            and distance)
+ * norm           "pre"                       none, post, sandwich
+ * norm_kind      "layernorm"                 rmsnorm
+ * skip_mixer     1                           number, formula of L and l (from 0), or a list
+ * skip_mlp       1                           likewise
+ * branch_mixer   1                           likewise
+ * branch_mlp     1                           likewise
+ * mlp            "gelu"                      none, linear, relu, gelu_tanh, swiglu
+ * mlp_width      4 d_model
+ * init           {}                          laws by weight: wq wk wv wo w1 wg w2 embedding
+ *                                            position relative head; default normal(0, 1/fan_in),
+ *                                            2/fan_in for w1 of relu, normal(0, 1) for embedding,
+ *                                            position; "wo": "none" merges W_O into W_V
+ * input          {"law": "gaussian",         norm2: squared norm of every token, a formula of d, n
+ *                 "rho": 0, "norm2": "d"}    and L; rho: correlation between tokens, 0 to 1
+ */
+#ifndef RS_NETWORK_ARCH_H
+#define RS_NETWORK_ARCH_H
+
+#include "network/network.h"
+
+typedef enum rs_arch_norm {
+    RS_ARCH_NORM_NONE,
+    RS_ARCH_NORM_PRE,
+    RS_ARCH_NORM_POST,
+    RS_ARCH_NORM_SANDWICH
+} rs_arch_norm;
+
+typedef enum rs_arch_positions {
+    RS_ARCH_POSITIONS_NONE,
+    RS_ARCH_POSITIONS_LEARNED,
+    RS_ARCH_POSITIONS_ROPE,
+    RS_ARCH_POSITIONS_ALIBI,
+    RS_ARCH_POSITIONS_RELATIVE
+} rs_arch_positions;
+
+typedef enum rs_arch_mlp {
+    RS_ARCH_MLP_NONE,
+    RS_ARCH_MLP_LINEAR,
+    RS_ARCH_MLP_RELU,
+    RS_ARCH_MLP_GELU,
+    RS_ARCH_MLP_GELU_TANH,
+    RS_ARCH_MLP_SWIGLU
+} rs_arch_mlp;
+
+/* The weights that "init" names. */
+typedef enum rs_arch_weight {
+    RS_ARCH_WQ,
+    RS_ARCH_WK,
+    RS_ARCH_WV,
+    RS_ARCH_WO,
+    RS_ARCH_W1,
+    RS_ARCH_WG,
+    RS_ARCH_W2,
+    RS_ARCH_EMBEDDING,
+    RS_ARCH_POSITION,
+    RS_ARCH_RELATIVE,
+    RS_ARCH_HEAD,
+    RS_ARCH_WEIGHTS
+} rs_arch_weight;
+
+typedef struct rs_arch {
+    const char *path;
+    int64_t depth, d_model, heads, kv_heads, d_head, seq_len, mlp_width;
+    int64_t vocab; /* 0: null */
+    double mix_identity, mix_softmax, mix_uniform;
+    bool causal;
+    int64_t window; /* 0: none */
+    double temperature;
+    rs_arch_positions positions;
+    rs_arch_norm norm;
+    rs_norm_kind norm_kind;
+    double *skip_mixer, *skip_mlp, *branch_mixer, *branch_mlp; /* [depth] */
+    rs_arch_mlp mlp;
+    const char *init[RS_ARCH_WEIGHTS]; /* laws */
+    bool merged_output;                /* "wo": "none" */
+    double input_rho, input_norm2;
+    rs_arena *arena;
+} rs_arch;
+
+/* Reads and checks an architecture file; `path` is for messages. RS_E_ARCH_SCHEMA (unknown field or
+ * value, bad size, list of the wrong length), RS_E_EXPRESSION, RS_E_UNSUPPORTED (a mixer that
+ * cannot be built yet). */
+rs_status rs_arch_read(rs_arch **out, const json_t *json, const char *path, rs_error *err);
+void rs_arch_close(rs_arch *arch);
+
+/*
+ * One sample of the input law: states [seq_len, d_model], where seq_len is the file's. Every token
+ * has squared norm norm2 exactly; two tokens have E<x, y> = rho norm2 exactly: each is
+ * sqrt(norm2) (sqrt(rho) u + sqrt(1 - rho) v), u a direction shared by the sample, v one of its own
+ * among those orthogonal to u (all directions when rho is 0). Depends on (seed, sample) only.
+ */
+rs_status rs_arch_input(double *states, const rs_arch *arch, uint64_t seed, int64_t sample,
+                        rs_error *err);
+
+#endif

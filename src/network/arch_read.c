@@ -1,0 +1,415 @@
+/* arch_read.c: ARCH.json as a description; tables say which words there are. */
+#include "network/arch.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Sizes beyond these are slips of the pen, and would be asked of memory before anything else is
+ * checked. */
+#define MOST_LAYERS 65536
+#define LARGEST ((int64_t)1 << 24)
+
+typedef struct reader {
+    rs_arch *arch;
+    const json_t *json;
+    rs_error *err;
+} reader;
+
+typedef struct word {
+    const char *name;
+    int value;
+} word; /* lists end with name NULL */
+
+static const char *const field_names[] = {
+    "depth",     "d_model",   "heads",      "kv_heads", "d_head",       "seq_len",     "vocab",
+    "mixer",     "attention", "shaped",     "rescale",  "mask",         "temperature", "positions",
+    "norm",      "norm_kind", "skip_mixer", "skip_mlp", "branch_mixer", "branch_mlp",  "mlp",
+    "mlp_width", "init",      "input",      NULL};
+static const char *const init_names[] = {"wq", "wk",        "wv",       "wo",       "w1",   "wg",
+                                         "w2", "embedding", "position", "relative", "head", NULL};
+static const char *const input_names[] = {"law", "rho", "norm2", NULL};
+
+static const word mixer_words[] = {
+    {"attention", 1}, {"linear_attention", 0}, {"s4d", 0}, {"mamba", 0},
+    {"mamba2", 0},    {"gated_recurrence", 0}, {NULL, 0}};
+enum { SOFTMAX, UNIFORM, CENTRED, SHAPED, RESCALED };
+static const word attention_words[] = {{"softmax", SOFTMAX},   {"uniform", UNIFORM},
+                                       {"centred", CENTRED},   {"shaped", SHAPED},
+                                       {"rescaled", RESCALED}, {NULL, 0}};
+static const word position_words[] = {
+    {"none", RS_ARCH_POSITIONS_NONE},         {"learned", RS_ARCH_POSITIONS_LEARNED},
+    {"rope", RS_ARCH_POSITIONS_ROPE},         {"alibi", RS_ARCH_POSITIONS_ALIBI},
+    {"relative", RS_ARCH_POSITIONS_RELATIVE}, {NULL, 0}};
+static const word norm_words[] = {{"none", RS_ARCH_NORM_NONE},
+                                  {"pre", RS_ARCH_NORM_PRE},
+                                  {"post", RS_ARCH_NORM_POST},
+                                  {"sandwich", RS_ARCH_NORM_SANDWICH},
+                                  {NULL, 0}};
+static const word kind_words[] = {
+    {"layernorm", RS_NORM_LAYERNORM}, {"rmsnorm", RS_NORM_RMSNORM}, {NULL, 0}};
+static const word mlp_words[] = {{"none", RS_ARCH_MLP_NONE},
+                                 {"linear", RS_ARCH_MLP_LINEAR},
+                                 {"relu", RS_ARCH_MLP_RELU},
+                                 {"gelu", RS_ARCH_MLP_GELU},
+                                 {"gelu_tanh", RS_ARCH_MLP_GELU_TANH},
+                                 {"swiglu", RS_ARCH_MLP_SWIGLU},
+                                 {NULL, 0}};
+static const word law_words[] = {{"gaussian", 0}, {NULL, 0}};
+
+/* ---- refusals ---- */
+
+static rs_status bad_value(const reader *r, const char *field, const char *wanted,
+                           const json_t *value)
+{
+    bool whole = !json_is_array(value) && !json_is_object(value);
+    char *text = whole ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+    rs_status status = rs_fail(r->err, RS_E_ARCH_SCHEMA, r->arch->path, NULL,
+                               "\"%s\" is %.80s; %s is needed", field,
+                               text                   ? text
+                               : json_is_array(value) ? "a list"
+                                                      : "an object",
+                               wanted);
+    rs_memory_free_json(text);
+    return status;
+}
+
+static rs_status check_names(const reader *r, const json_t *object, const char *const *known,
+                             const char *inside)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, name, value)
+    {
+        bool found = false;
+        for (size_t i = 0; known[i] && !found; i++)
+            found = strcmp(known[i], name) == 0;
+        if (found) continue;
+        char hint[96];
+        snprintf(hint, sizeof hint, "did you mean \"%s\"?", rs_nearest_name(name, known));
+        return rs_fail(r->err, RS_E_ARCH_SCHEMA, r->arch->path, hint, "unknown field \"%.80s\"%s",
+                       name, inside);
+    }
+    return RS_OK;
+}
+
+static rs_status find_word(int *value, const reader *r, const char *field, const char *text,
+                           const word *words)
+{
+    const char *known[16];
+    size_t n = 0;
+    for (; words[n].name; n++) {
+        known[n] = words[n].name;
+        if (strcmp(text, words[n].name) != 0) continue;
+        *value = words[n].value;
+        return RS_OK;
+    }
+    known[n] = NULL;
+    char hint[96], list[160] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < n; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", known[i]);
+    snprintf(hint, sizeof hint, "did you mean \"%s\"?", rs_nearest_name(text, known));
+    return rs_fail(r->err, RS_E_ARCH_SCHEMA, r->arch->path, hint,
+                   "\"%s\" is \"%.60s\"; there are %s", field, text, list);
+}
+
+/* ---- one field ---- */
+
+static const json_t *field_of(const json_t *object, const char *name)
+{
+    return json_object_get(object, name);
+}
+
+static rs_status read_word(int *value, const reader *r, const char *field, const word *words)
+{
+    const json_t *json = field_of(r->json, field);
+    if (!json) return RS_OK;
+    if (!json_is_string(json)) return bad_value(r, field, "a text", json);
+    return find_word(value, r, field, json_string_value(json), words);
+}
+
+static rs_status read_size(int64_t *value, const reader *r, const char *field, int64_t most)
+{
+    const json_t *json = field_of(r->json, field);
+    if (!json) return RS_OK;
+    double number = json_is_number(json) ? json_number_value(json) : 0;
+    if (!(number >= 1 && number <= (double)most) || number != floor(number)) {
+        char wanted[64];
+        snprintf(wanted, sizeof wanted, "a whole number from 1 to %lld", (long long)most);
+        return bad_value(r, field, wanted, json);
+    }
+    *value = (int64_t)number;
+    return RS_OK;
+}
+
+static rs_status read_formula(double *value, const reader *r, const char *field, const json_t *json,
+                              const char *const *names, const double *values)
+{
+    if (json_is_number(json) && isfinite(json_number_value(json))) {
+        *value = json_number_value(json);
+        return RS_OK;
+    }
+    if (!json_is_string(json)) return bad_value(r, field, "a number or a formula", json);
+    char where[160];
+    snprintf(where, sizeof where, "%.100s, \"%s\"", r->arch->path, field);
+    return rs_expression(value, json_string_value(json), names, values, where, r->err);
+}
+
+static rs_status read_number(double *value, const reader *r, const char *field)
+{
+    const json_t *json = field_of(r->json, field);
+    if (!json) return RS_OK;
+    if (!json_is_number(json) || !isfinite(json_number_value(json)))
+        return bad_value(r, field, "a number", json);
+    *value = json_number_value(json);
+    return RS_OK;
+}
+
+/* A number or formula for all layers, or a list with one for each. */
+static rs_status read_strength(double **out, const reader *r, const char *field)
+{
+    static const char *const names[] = {"L", "l", NULL};
+    rs_arch *arch = r->arch;
+    double *list = *out = rs_arena_alloc(arch->arena, (size_t)arch->depth, sizeof *list);
+    if (!list) return rs_fail_memory(r->err, field, (size_t)arch->depth * sizeof *list);
+    const json_t *json = field_of(r->json, field);
+    if (json_is_array(json) && (int64_t)json_array_size(json) != arch->depth)
+        return rs_fail(r->err, RS_E_ARCH_SCHEMA, arch->path, "give one entry a layer",
+                       "\"%s\" lists %zu layers; \"depth\" is %lld", field, json_array_size(json),
+                       (long long)arch->depth);
+    for (int64_t l = 0; l < arch->depth; l++) {
+        const json_t *entry = json_is_array(json) ? json_array_get(json, (size_t)l) : json;
+        double values[] = {(double)arch->depth, (double)l};
+        list[l] = 1;
+        if (entry) RS_TRY(read_formula(&list[l], r, field, entry, names, values));
+    }
+    return RS_OK;
+}
+
+/* ---- groups of fields ---- */
+
+static rs_status read_sizes(const reader *r)
+{
+    rs_arch *arch = r->arch;
+    RS_TRY(read_size(&arch->depth, r, "depth", MOST_LAYERS));
+    RS_TRY(read_size(&arch->d_model, r, "d_model", LARGEST));
+    RS_TRY(read_size(&arch->heads, r, "heads", MOST_LAYERS));
+    arch->kv_heads = arch->heads;
+    RS_TRY(read_size(&arch->kv_heads, r, "kv_heads", MOST_LAYERS));
+    RS_TRY(read_size(&arch->seq_len, r, "seq_len", LARGEST));
+    RS_TRY(read_size(&arch->d_head, r, "d_head", LARGEST));
+    const json_t *vocab = field_of(r->json, "vocab");
+    if (vocab && !json_is_null(vocab)) RS_TRY(read_size(&arch->vocab, r, "vocab", INT32_MAX));
+    arch->mlp_width = 4 * arch->d_model;
+    RS_TRY(read_size(&arch->mlp_width, r, "mlp_width", 4 * LARGEST));
+    if (arch->heads % arch->kv_heads != 0)
+        return rs_fail(r->err, RS_E_ARCH_SCHEMA, arch->path, NULL,
+                       "\"heads\" %lld is no multiple of \"kv_heads\" %lld", (long long)arch->heads,
+                       (long long)arch->kv_heads);
+    if (arch->d_head) return RS_OK;
+    if (arch->d_model % arch->heads != 0)
+        return rs_fail(r->err, RS_E_ARCH_SCHEMA, arch->path, "give \"d_head\"",
+                       "\"d_model\" %lld is no multiple of \"heads\" %lld",
+                       (long long)arch->d_model, (long long)arch->heads);
+    arch->d_head = arch->d_model / arch->heads;
+    return RS_OK;
+}
+
+static rs_status check_mixer(const reader *r, const json_t *json)
+{
+    int available = 0;
+    if (!json_is_string(json)) return bad_value(r, "mixer", "a text or a list of texts", json);
+    const char *name = json_string_value(json);
+    RS_TRY(find_word(&available, r, "mixer", name, mixer_words));
+    if (available) return RS_OK;
+    return rs_fail(r->err, RS_E_UNSUPPORTED, r->arch->path, "use \"attention\"",
+                   "the mixer \"%s\" is not available yet", name);
+}
+
+static rs_status read_mixer(const reader *r)
+{
+    const json_t *json = field_of(r->json, "mixer");
+    if (!json) return RS_OK;
+    if (!json_is_array(json)) return check_mixer(r, json);
+    if ((int64_t)json_array_size(json) != r->arch->depth)
+        return rs_fail(r->err, RS_E_ARCH_SCHEMA, r->arch->path, "give one entry a layer",
+                       "\"mixer\" lists %zu layers; \"depth\" is %lld", json_array_size(json),
+                       (long long)r->arch->depth);
+    for (size_t i = 0; i < json_array_size(json); i++)
+        RS_TRY(check_mixer(r, json_array_get(json, i)));
+    return RS_OK;
+}
+
+static rs_status read_attention(const reader *r)
+{
+    rs_arch *arch = r->arch;
+    int kind = SOFTMAX;
+    RS_TRY(read_word(&kind, r, "attention", attention_words));
+    double shaped[3] = {1, 1, 1}, w = 1;
+    const json_t *json = field_of(r->json, "shaped");
+    if (json && json_array_size(json) != 3)
+        return bad_value(r, "shaped", "a list of three numbers", json);
+    for (size_t i = 0; json && i < 3; i++)
+        RS_TRY(read_formula(&shaped[i], r, "shaped", json_array_get(json, i), NULL, shaped));
+    RS_TRY(read_number(&w, r, "rescale"));
+    const double mixes[][3] = {[SOFTMAX] = {0, 1, 0},
+                               [UNIFORM] = {0, 0, -1},
+                               [CENTRED] = {0, 1, 1},
+                               [SHAPED] = {shaped[0], shaped[1], shaped[2]},
+                               [RESCALED] = {0, 1 + w, w}};
+    arch->mix_identity = mixes[kind][0];
+    arch->mix_softmax = mixes[kind][1];
+    arch->mix_uniform = mixes[kind][2];
+    RS_TRY(read_number(&arch->temperature, r, "temperature"));
+    if (!(arch->temperature > 0))
+        return bad_value(r, "temperature", "a number above 0", field_of(r->json, "temperature"));
+    return RS_OK;
+}
+
+static rs_status read_mask(const reader *r)
+{
+    static const word words[] = {{"none", 0}, {"causal", 1}, {"sliding:W", 2}, {NULL, 0}};
+    const json_t *json = field_of(r->json, "mask");
+    if (!json) return RS_OK;
+    if (!json_is_string(json)) return bad_value(r, "mask", "a text", json);
+    const char *text = json_string_value(json);
+    static const char sliding[] = "sliding:";
+    if (strncmp(text, sliding, sizeof sliding - 1) == 0) {
+        const char *digits = text + sizeof sliding - 1;
+        size_t n = strspn(digits, "0123456789");
+        int64_t width = 0;
+        for (size_t i = 0; i < n && width <= LARGEST; i++)
+            width = 10 * width + (digits[i] - '0');
+        if (digits[n] || width < 1 || width > LARGEST)
+            return bad_value(r, "mask", "sliding:W with W a whole number of tokens", json);
+        r->arch->window = width;
+        r->arch->causal = true;
+        return RS_OK;
+    }
+    int causal = 0;
+    RS_TRY(find_word(&causal, r, "mask", text, words));
+    if (causal == 2) return bad_value(r, "mask", "sliding:W with W a whole number of tokens", json);
+    r->arch->causal = causal == 1;
+    return RS_OK;
+}
+
+static rs_status read_block(const reader *r)
+{
+    rs_arch *arch = r->arch;
+    int positions = RS_ARCH_POSITIONS_NONE, norm = RS_ARCH_NORM_PRE, kind = RS_NORM_LAYERNORM,
+        mlp = RS_ARCH_MLP_GELU;
+    RS_TRY(read_word(&positions, r, "positions", position_words));
+    RS_TRY(read_word(&norm, r, "norm", norm_words));
+    RS_TRY(read_word(&kind, r, "norm_kind", kind_words));
+    RS_TRY(read_word(&mlp, r, "mlp", mlp_words));
+    arch->positions = (rs_arch_positions)positions;
+    arch->norm = (rs_arch_norm)norm;
+    arch->norm_kind = (rs_norm_kind)kind;
+    arch->mlp = (rs_arch_mlp)mlp;
+    RS_TRY(read_strength(&arch->skip_mixer, r, "skip_mixer"));
+    RS_TRY(read_strength(&arch->skip_mlp, r, "skip_mlp"));
+    RS_TRY(read_strength(&arch->branch_mixer, r, "branch_mixer"));
+    RS_TRY(read_strength(&arch->branch_mlp, r, "branch_mlp"));
+    if (positions == RS_ARCH_POSITIONS_ROPE && arch->d_head % 2 != 0)
+        return rs_fail(r->err, RS_E_ARCH_SCHEMA, arch->path, NULL,
+                       "rope rotates pairs; \"d_head\" %lld is odd", (long long)arch->d_head);
+    if (positions == RS_ARCH_POSITIONS_LEARNED && !arch->vocab)
+        return rs_fail(r->err, RS_E_ARCH_SCHEMA, arch->path,
+                       "give \"vocab\", or choose rope, alibi or relative",
+                       "learned positions are added to token embeddings, and \"vocab\" is null");
+    return RS_OK;
+}
+
+static rs_status read_init(const reader *r)
+{
+    rs_arch *arch = r->arch;
+    for (int w = 0; w < RS_ARCH_WEIGHTS; w++)
+        arch->init[w] = "normal(0, 1/fan_in)";
+    if (arch->mlp == RS_ARCH_MLP_RELU) arch->init[RS_ARCH_W1] = "normal(0, 2/fan_in)";
+    arch->init[RS_ARCH_EMBEDDING] = arch->init[RS_ARCH_POSITION] = "normal(0, 1)";
+    const json_t *json = field_of(r->json, "init");
+    if (!json) return RS_OK;
+    if (!json_is_object(json)) return bad_value(r, "init", "an object of laws", json);
+    RS_TRY(check_names(r, json, init_names, " in \"init\""));
+    for (int w = 0; w < RS_ARCH_WEIGHTS; w++) {
+        const json_t *law = field_of(json, init_names[w]);
+        if (!law) continue;
+        if (!json_is_string(law)) return bad_value(r, init_names[w], "the text of a law", law);
+        if (w == RS_ARCH_WO && strcmp(json_string_value(law), "none") == 0) {
+            arch->merged_output = true;
+            continue;
+        }
+        arch->init[w] = rs_arena_strdup(arch->arena, json_string_value(law));
+        if (!arch->init[w]) return rs_fail_memory(r->err, "a law of weights", 1);
+    }
+    return RS_OK;
+}
+
+static rs_status read_input(const reader *r)
+{
+    static const char *const names[] = {"d", "n", "L", NULL};
+    rs_arch *arch = r->arch;
+    const double values[] = {(double)arch->d_model, (double)arch->seq_len, (double)arch->depth};
+    arch->input_norm2 = (double)arch->d_model;
+    const json_t *json = field_of(r->json, "input");
+    if (!json) return RS_OK;
+    if (!json_is_object(json)) return bad_value(r, "input", "an object", json);
+    RS_TRY(check_names(r, json, input_names, " in \"input\""));
+    reader inner = {arch, json, r->err};
+    int law = 0;
+    RS_TRY(read_word(&law, &inner, "law", law_words));
+    const json_t *rho = field_of(json, "rho"), *norm2 = field_of(json, "norm2");
+    if (rho) RS_TRY(read_formula(&arch->input_rho, r, "rho", rho, names, values));
+    if (!(arch->input_rho >= 0 && arch->input_rho <= 1))
+        return bad_value(r, "rho", "a correlation from 0 to 1", rho);
+    if (arch->d_model == 1 && arch->input_rho > 0 && arch->input_rho < 1)
+        return bad_value(r, "rho", "0 or 1 for \"d_model\" 1", rho);
+    if (norm2) RS_TRY(read_formula(&arch->input_norm2, r, "norm2", norm2, names, values));
+    if (!(arch->input_norm2 > 0)) return bad_value(r, "norm2", "a squared norm above 0", norm2);
+    return RS_OK;
+}
+
+static rs_status read_all(const reader *r)
+{
+    if (!json_is_object(r->json))
+        return rs_fail(r->err, RS_E_ARCH_SCHEMA, r->arch->path, NULL,
+                       "an architecture file is a JSON object");
+    RS_TRY(check_names(r, r->json, field_names, ""));
+    RS_TRY(read_sizes(r));
+    RS_TRY(read_mixer(r));
+    RS_TRY(read_attention(r));
+    RS_TRY(read_mask(r));
+    RS_TRY(read_block(r));
+    RS_TRY(read_init(r));
+    return read_input(r);
+}
+
+rs_status rs_arch_read(rs_arch **out, const json_t *json, const char *path, rs_error *err)
+{
+    *out = NULL;
+    rs_arch *arch = rs_calloc(1, sizeof *arch);
+    if (!arch) return rs_fail_memory(err, "an architecture", sizeof *arch);
+    *arch = (rs_arch){.depth = 12, .d_model = 64, .heads = 1, .seq_len = 16, .temperature = 1};
+    arch->arena = rs_arena_new();
+    arch->path = arch->arena ? rs_arena_strdup(arch->arena, path) : NULL;
+    reader r = {arch, json, err};
+    rs_status status =
+        arch->path ? read_all(&r) : rs_fail_memory(err, "an architecture", sizeof *arch);
+    if (status != RS_OK) {
+        rs_arch_close(arch);
+        return status;
+    }
+    *out = arch;
+    return RS_OK;
+}
+
+void rs_arch_close(rs_arch *arch)
+{
+    if (!arch) return;
+    rs_arena_free(arch->arena);
+    rs_free(arch);
+}

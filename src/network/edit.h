@@ -1,0 +1,72 @@
+/*
+ * edit.h: interventions as edits of a network (DESIGN.md idea 1): an ablation or a remedy changes
+ * numbers of the description, never the forward pass.
+ */
+#ifndef RS_NETWORK_EDIT_H
+#define RS_NETWORK_EDIT_H
+
+#include "network/network.h"
+
+typedef enum rs_fusion {
+    RS_FUSION_NONE,
+    RS_FUSION_CONCAT,
+    RS_FUSION_MAX,
+    RS_FUSION_GATE
+} rs_fusion;
+
+/* What to change. Made by rs_edit_init (nothing), rs_edit_option and rs_edit_named. */
+typedef struct rs_edit {
+    bool no_skip;       /* λ = 0 in every branch */
+    bool no_mixer_skip; /* λ = 0 around the mixer */
+    bool no_mlp;        /* the MLP block goes, with its norm */
+    bool no_mlp_branch; /* the MLP's function becomes 0; its skip and norm stay */
+    bool no_norm;       /* norms of blocks go (not the embedding's, not the final one) */
+    bool no_mask;       /* causal and sliding masks go */
+    bool no_gate;       /* gates of gated mixers go; refused for a model that has none */
+    bool remove_gap;    /* P - 11ᵀ/n: refused for causal attention, where it would leak */
+    /* "X" or "X,X,..." one a layer, each a number or a formula of L and l; a colon may stand for a
+     * comma. NULL: as it is. The same pointer in both: a λ for all skips. */
+    const char *mixer_lambda, *mlp_lambda;
+    const char *residual_scale; /* likewise: α of every branch; NULL: as it is */
+    double temperature;         /* 1; multiplies the model's own */
+    double mix_identity, mix_softmax, mix_uniform; /* NaN: as it is */
+    bool dong2021_code; /* --compat: what is left of ALBERT's MLP in the released code: LN(gelu(a) +
+                           a) */
+    int32_t depth;      /* 0: as it is; L > layers repeats the stack, L < layers cuts it */
+    rs_fusion fusion;   /* read-out over all states (signal_propagation.md D) */
+} rs_edit;
+
+void rs_edit_init(rs_edit *edit);
+
+/* One option of the command line, without dashes: name and value (NULL for a flag): "no-skip",
+ * "lambda" "mixer:0.5,0.9", "residual-scale" "1/sqrt(L)", "center-attention", "remove-gap",
+ * "uniform-attention", "shaped" "A,B,C", "attention-rescale" "W" ((1+w)P - wC), "temperature" "2",
+ * "depth" "24", "no-mlp", "no-mlp-branch", "no-norm", "no-mask", "no-gate", "fusion" "max". Text is
+ * borrowed. An unknown name is refused with the nearest known one. */
+rs_status rs_edit_option(rs_edit *edit, const char *name, const char *value, rs_error *err);
+/* Whether rs_edit_option knows the name. */
+bool rs_edit_is_option(const char *name);
+/* "full", "san", "san+mlp", "san+skip", "pure": contract.md. RS_E_BAD_OPTION for others. */
+rs_status rs_edit_named(rs_edit *edit, const char *name, rs_error *err);
+
+typedef struct rs_variant {
+    const char *name; /* as in column `variant` */
+    rs_edit edit;     /* on top of the options given for all */
+} rs_variant;
+/* Parses --variants "full,san,NAME=opt,opt,...|all|dong": the options given for all (`base`) apply
+ * to each. dong = san, san+mlp, san+skip, full; all = those and pure. A comma separates variants;
+ * inside NAME=..., options follow separated by commas until the next item that is a known name or
+ * holds '=' with an unknown option name on its left; values use ':' (lambda:mixer:0.5,
+ * temperature:2). Owned by the arena. */
+rs_status rs_variants_parse(rs_variant **out, size_t *n, const char *text, const rs_edit *base,
+                            rs_arena *arena, rs_error *err);
+
+/* Edits the network in place (a copy made by rs_network_copy). Mixer means every attention branch
+ * for λ, self-attention for masks, temperature and mixtures. In a parallel block (branch.joins)
+ * only the mixer's skip is the layer's; the other branch's is the running sum and stays. Fails
+ * where an edit says nothing about this network (no-mask is fine on one without masks and noted; a
+ * λ list of the wrong length, no-gate without gates are errors). Adds what a user should know to
+ * notes. */
+rs_status rs_edit_apply(rs_network *network, const rs_edit *edit, rs_error *err);
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * init.h: weights drawn at random for a network that has no checkpoint.
+ *
+ * Draws depend on (seed, role, layer, index) only: the same for any number of threads and any order
+ * of asking. Weights are stored as float32 tensors, so that every precision runs the same model.
+ */
+#ifndef RS_NETWORK_INIT_H
+#define RS_NETWORK_INIT_H
+
+#include "base/budget.h"
+#include "recognise/model.h"
+
+struct rs_network; /* network.h */
+typedef struct rs_init rs_init;
+
+/* law: "default" or NULL (what the model's own library does at initialisation: see
+ * rs_init_set_default), "xavier" (normal of variance 2/(fan_in + fan_out)), "orthogonal", or
+ * "normal(0, VARIANCE)" where VARIANCE is an expression of fan_in, fan_out, d and L
+ * ("1/fan_in", "0.02^2"). Any other text is refused. A law other than default is for the weights of
+ * attention and MLP; embeddings and heads keep the default, biases are 0 and gains 1 under every
+ * law. */
+rs_status rs_init_open(rs_init **out, const char *law, uint64_t seed, rs_error *err);
+void rs_init_close(rs_init *init);
+
+/* What "default" means for this configuration: normal of standard deviation std; outputs of
+ * residual branches (RS_ROLE_O, RS_ROLE_MLP_DOWN) use residual_std (GPT-2: std/sqrt(2L)). d and L
+ * are what formulas know. */
+void rs_init_set_default(rs_init *init, double std, double residual_std, int64_t d_model,
+                         int32_t layers);
+
+/* A model is asked for twice, so that one too large is refused before its first weight is drawn:
+ * after rs_init_plan, rs_init_tensor only counts (data is NULL); rs_init_start refuses what the
+ * memory cannot hold (RS_E_MEMORY_LIMIT, with the size) and forgets the plan. Without a
+ * plan, each tensor is checked as it comes. */
+void rs_init_plan(rs_init *init);
+rs_status rs_init_start(rs_init *init, const struct rs_network *plan, rs_error *err);
+/* Refuses `numbers` more float32 numbers than memory holds; and a description of that many layers,
+ * which is the first thing that a model of 65536 of them takes. */
+rs_status rs_init_expect(const rs_init *init, double numbers, rs_error *err);
+rs_status rs_init_expect_layers(const rs_init *init, int64_t layers, size_t layer_bytes,
+                                rs_error *err);
+
+/* What a run over the planned network will hold beside its weights is added by `need`, so that it
+ * is refused before anything is drawn. */
+typedef void rs_init_need(rs_budget *budget, const struct rs_network *plan, const void *user);
+void rs_init_set_memory(rs_init *init, rs_memory_bound bound, rs_init_need *need, const void *user);
+/* Bytes drawn so far. */
+uint64_t rs_init_bytes(const rs_init *init);
+
+/* A law of its own for a role, in ARCH.json's words: normal(mean, variance), uniform(a, b),
+ * orthogonal, zero, identity, with expressions. */
+rs_status rs_init_set_role(rs_init *init, rs_role role, const char *law, const char *where,
+                           rs_error *err);
+
+/* Draws one tensor; asking again for the same role and layer draws another one. A norm whose stored
+ * weight is added to 1 (Gemma) asks with `bias`. Its matrix view is out×in when out_is_row, else
+ * in×out; fan_in and fan_out follow. Roles of norms give 1 (weight) or 0 (bias part). Owned by
+ * init. Sizes are overflow-checked; a model beyond the memory at hand is RS_E_MEMORY_LIMIT with
+ * the size it would need. */
+rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, bool bias,
+                         int32_t layer, uint32_t rank, const int64_t *shape, bool out_is_row,
+                         rs_error *err);
+
+/* The numbers of a tensor that this init drew, for what no law says: a padding token's row of
+ * zeros, sinusoids. NULL between rs_init_plan and rs_init_start. */
+float *rs_init_numbers(const rs_init *init, const rs_tensor *tensor);
+
+/* Threads that draw (default: as many as OpenMP gives); the numbers do not depend on it. */
+void rs_init_set_threads(rs_init *init, int threads);
+
+/* An expression such as "1/sqrt(L)" over the names given (NULL-terminated) and their values; + - *
+ * / ^ ( ) sqrt. values NULL: only the spelling is checked, *value means nothing. The result is
+ * finite; RS_E_EXPRESSION otherwise. Shared with ARCH.json's formulas and with --residual-scale. */
+rs_status rs_expression(double *value, const char *text, const char *const *names,
+                        const double *values, const char *where, rs_error *err);
+
+#endif

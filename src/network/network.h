@@ -1,0 +1,234 @@
+/*
+ * network.h: a model as data that a forward pass runs (DESIGN.md idea 1).
+ *
+ * A network is an embedding, a list of layers, a final norm and a head. A layer is a list of
+ * branches, each
+ *
+ *     X <- after( skip * X + scale * inside( op( before(X) ) ) )
+ *
+ * where op is attention (self or cross) or an MLP, and before/inside/after are norms, any of them
+ * absent: pre-LN has `before`, post-LN `after`, sandwich norms `before` and `inside`. GPT-NeoX's
+ * parallel block is a second branch with `joins`: its op reads what the first branch read. Families
+ * (families_*.c) become this description in network_*.c; interventions (edit.h) edit it; nothing in
+ * a forward pass knows a family's or an ablation's name.
+ *
+ * Everything here borrows: weights stay in the checkpoint (mapped) or in an rs_init (drawn).
+ */
+#ifndef RS_NETWORK_NETWORK_H
+#define RS_NETWORK_NETWORK_H
+
+#include "linalg/activation.h"
+#include "network/init.h"
+#include "recognise/model.h"
+
+/*
+ * A linear map y = W x + b as it is stored. The matrix view is rows×cols, row-major. Output unit u
+ * is stored vector v(u) = first + (u / run) * stride + u % run: matrix row v when out_is_row
+ * (nn.Linear, [out, in]), else matrix column v (Conv1D and XLNet, [in, out]). A plain map has first
+ * 0, run = stride = out; a fused qkv picks its part.
+ */
+typedef struct rs_dense {
+    const rs_tensor *weight; /* NULL: this map is absent */
+    int64_t rows, cols;
+    bool out_is_row;
+    int64_t in, out;
+    int64_t first, run, stride;
+    const rs_tensor *bias; /* entry v(u) belongs to output u; NULL: none */
+    /* FP8: the true weight of view element (i, j) is stored × scale[i / scale_block_rows][j /
+     * scale_block_cols]; or NULL */
+    const rs_tensor *scale;
+    int64_t scale_block_rows, scale_block_cols;
+} rs_dense;
+
+/* Norm over the last dimension. kind NONE is the identity. LayerNorm: (x - mean)/sqrt(var + eps) *
+ * gain + bias; RMSNorm: x/sqrt(mean(x²) + eps) * gain; PLUS_ONE: gain is 1 + the stored one. gain,
+ * bias: `dim` entries from gain_first on, NULL: 1, 0. */
+typedef struct rs_norm_op {
+    rs_norm_kind kind;
+    int64_t dim;
+    double eps;
+    const rs_tensor *gain, *bias;
+} rs_norm_op;
+
+/* Rotary positions: the first `dims` of each head rotate, pair t by angle position *
+ * inverse_frequency(t). Frequencies come from rs_rope_frequencies: some laws depend on the length
+ * of the text. */
+typedef enum rs_rope_law {
+    RS_ROPE_PLAIN,
+    RS_ROPE_LINEAR,
+    RS_ROPE_DYNAMIC,
+    RS_ROPE_LLAMA3,
+    RS_ROPE_YARN,
+    RS_ROPE_FACTORS
+} rs_rope_law;
+typedef struct rs_rope_op {
+    rs_rope_kind kind; /* NONE: no rotation */
+    rs_rope_law law;
+    int32_t dims; /* even */
+    double theta, factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow, attention_factor;
+    int64_t original_positions;
+    bool truncate;             /* yarn */
+    const rs_tensor *divisors; /* FACTORS: GGUF's rope_freqs, dims/2 entries that the plain
+                                  frequencies are divided by */
+} rs_rope_op;
+/* n where the law's frequencies are those of texts of n tokens alone (dynamic, beyond the trained
+ * length); 0: they are those of every length. */
+int64_t rs_rope_own_length(const rs_rope_op *rope, int64_t n);
+/* inverse [dims/2] and the factor on cos and sin, for texts of n tokens. */
+void rs_rope_frequencies(double *inverse, double *attention_factor, const rs_rope_op *rope,
+                         int64_t n);
+/* By how much, at most, rounding puts the angle of any pair wrong for each position that a token
+ * lies from the first (radians; docs/certificates.md, C9); +infinity: not known. */
+double rs_rope_angle_rate(const rs_rope_op *rope, int64_t n);
+
+/* XLNet: score(i,j) = (q_i + content)·k_j + (q_i + position)·r_(i-j) + (q_i + segment)·s_(same
+ * segment), r_p = R(p) times `r`, R(p) the sinusoid [sin | cos] of width d_model, p from n down to
+ * -n. (formats.md 5.3) */
+typedef struct rs_relative_op {
+    rs_dense r; /* weight NULL: this attention has none */
+    const rs_tensor *content_bias, *position_bias, *segment_bias; /* [heads, head_dim]; NULL: 0 */
+    const rs_tensor *segment_embed; /* [2, heads, head_dim]; NULL: none */
+    int64_t clamp;                  /* distances are clamped to ±clamp; <= 0: not */
+} rs_relative_op;
+
+typedef struct rs_attention_op {
+    int32_t heads, kv_heads; /* query head h uses kv head h / (heads/kv_heads) */
+    int64_t head_dim, value_dim;
+    rs_dense q, k, v, o; /* outputs heads*head_dim, kv_heads*head_dim, kv_heads*value_dim; o reads
+                            heads*value_dim. o.weight NULL: W_O is merged into W_V (the theory
+                            papers' one matrix): value_dim is d_model, and the op's result is the
+                            plain sum over heads of mixing_h X W_V,h (+ its bias) */
+    bool cross;          /* k and v read the batch's memory instead of the tokens */
+    rs_norm_op q_norm, k_norm; /* before the rotation; dim = head_dim, or all heads at once when dim
+                                  is the map's whole output */
+    rs_rope_op rope;
+    rs_relative_op relative;
+    const rs_tensor *distance_bias; /* [heads, 2*reach+1]: added to logit (i, j) at clamp(i-j)+reach
+                                       (ALiBi, learned); or NULL */
+    int64_t distance_reach;
+    double scale;   /* of q·k, such as 1/sqrt(head_dim) */
+    double softcap; /* c: logits become c*tanh(logit/c); 0: none */
+    bool causal;    /* key j is visible to query i iff j <= i */
+    int64_t window; /* sliding: also i - j < window (|i - j| < window when not causal); 0: none */
+    /* What interventions edit. Logits are divided by temperature; then the matrix applied to the
+     * values is identity*I + softmax*P - uniform*C, P the softmax, C the uniform matrix over the
+     * visible keys (11ᵀ/n; causal 1/i). */
+    double temperature;                            /* 1 */
+    double mix_identity, mix_softmax, mix_uniform; /* 0, 1, 0 */
+} rs_attention_op;
+
+typedef struct rs_mlp_op {
+    rs_dense up, gate, down; /* gate.weight NULL: act(up x); else act(gate x) * (up x) */
+    rs_activation activation;
+    int64_t width;
+} rs_mlp_op;
+
+typedef enum rs_branch_kind { RS_BRANCH_ATTENTION, RS_BRANCH_MLP, RS_BRANCH_KINDS } rs_branch_kind;
+
+typedef struct rs_branch {
+    rs_branch_kind kind;
+    rs_norm_op before, inside, after;
+    double skip, scale; /* λ and α; scale 0: the op is not run */
+    bool joins; /* parallel block: the op reads what the layer's first branch read; skip stays on
+                   the running state */
+    rs_attention_op attention; /* kind ATTENTION */
+    rs_mlp_op mlp;             /* kind MLP */
+} rs_branch;
+
+enum { RS_BRANCHES_MAX = 3 };
+typedef struct rs_layer {
+    rs_branch
+        branches[RS_BRANCHES_MAX]; /* in order; the first self-attention is the layer's mixer */
+    int32_t n_branches;
+    int32_t stored; /* the layer of the checkpoint whose weights these are (ALBERT and --depth
+                       repeat layers) */
+} rs_layer;
+
+/* Tokens (or patches) to the first state. x = norm(tokens[id]*scale + positions[p +
+ * position_offset] + types[0]), then projection (ALBERT, when its weight is there). Images: patch
+ * projection, a class token in front, positions added. */
+typedef struct rs_embedding_op {
+    const rs_tensor *tokens; /* [vocabulary, width]; NULL: the network is fed states or images */
+    int64_t vocabulary, width;
+    double scale;               /* Gemma: sqrt(d_model), 1 otherwise */
+    const rs_tensor *positions; /* [positions, width], or [1, positions, width]; NULL: none */
+    int64_t n_positions, position_offset;
+    const rs_tensor *types; /* [types, width], row 0 is used; NULL: none */
+    rs_norm_op norm;
+    rs_dense projection;
+    rs_dense
+        patch; /* in = channels*patch*patch (c, y, x order), with bias; weight NULL: no images */
+    const rs_tensor *class_token; /* [width], or NULL */
+    int64_t channels, image_height, image_width, patch_height, patch_width;
+} rs_embedding_op;
+
+/* Logits: softcap( decoder( norm( act( transform(x) ) ) ) * scale ); transform and norm absent in
+ * decoders. */
+typedef struct rs_head_op {
+    rs_dense transform;
+    rs_activation activation;
+    rs_norm_op norm;
+    rs_dense decoder;      /* weight NULL: the network has no head */
+    const rs_tensor *bias; /* a bias of the logits stored apart from the decoder; NULL: none */
+    double scale, softcap; /* 1, 0 */
+    bool next_token; /* logits of token i predict token i+1 (a causal language model): loss and
+                        --generate make sense */
+} rs_head_op;
+
+typedef enum rs_pooling {
+    RS_POOLING_NONE,
+    RS_POOLING_MEAN,
+    RS_POOLING_CLS,
+    RS_POOLING_MAX
+} rs_pooling;
+
+typedef struct rs_network {
+    const char *family; /* "bert", "llama", "arch", ... */
+    int64_t d_model;
+    rs_embedding_op embedding;
+    rs_layer *layers; /* in the arena */
+    int32_t n_layers; /* as applied: shared blocks are listed as often as they run */
+    rs_norm_op final_norm;
+    rs_head_op head;
+    int64_t max_positions;     /* longest text; 0: no limit by construction */
+    int64_t trained_positions; /* rotary positions: the length that the configuration was made for,
+                                  no limit; 0: not said */
+    int64_t padding_id; /* transformers takes this id for padding wherever it stands, and counts no
+                           position for it (RoBERTa); here ids given are never padding; -1: none */
+    rs_pooling pooling; /* sentence-transformers' modules.json beside the model; MEAN counts real
+                           tokens only */
+    bool normalize;     /* and a Normalize module behind it */
+    const char *pooling_file; /* the configuration that named the pooling; NULL: none was read */
+    const rs_checkpoint *checkpoint; /* whose mapped tensors the weights are: a pass looks whether
+                                        its files still have their pages; NULL: all are drawn */
+    rs_stored stored; /* of the checkpoint; drawn weights: those that the network uses, tied and
+                         shared ones once, all F32 */
+    rs_notes notes;   /* what a user should know: assumed, ignored, differing */
+    rs_arena *arena;
+} rs_network;
+
+/*
+ * The network of a checkpoint: any family of families_*.c whose forward pass is known. Every tensor
+ * it needs is checked to be there, decodable and of the right shape; sizes of the config against
+ * the tensors; unknown activations, RoPE laws, position types refused by name (RS_E_UNSUPPORTED,
+ * RS_E_CONFIG_*, RS_E_TENSOR_*). The checkpoint must outlive the network.
+ */
+rs_status rs_network_open(rs_network **out, const rs_checkpoint *checkpoint, rs_error *err);
+
+/* The network of a configuration without weights: config is a parsed Hugging Face config.json
+ * (`path` for messages); every tensor is drawn by `init` (which must outlive the network). */
+rs_status rs_network_from_config(rs_network **out, const json_t *config, const char *path,
+                                 rs_init *init, rs_error *err);
+
+/* The network of an architecture file (contract.md, ARCH.json). arch.c */
+rs_status rs_network_from_arch(rs_network **out, const json_t *arch, const char *path,
+                               rs_init *init, rs_error *err);
+
+/* A copy whose layers may be edited; tensors stay shared, `from`'s owner must outlive it. */
+rs_status rs_network_copy(rs_network **out, const rs_network *from, rs_error *err);
+void rs_network_close(rs_network *network); /* NULL is fine */
+
+/* First self-attention of a layer, or NULL. */
+const rs_branch *rs_layer_mixer(const rs_layer *layer);
+
+#endif

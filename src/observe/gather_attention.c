@@ -1,0 +1,124 @@
+/* gather_attention.c: table attention. The engine hands over matrices from its worker
+ * threads; each has a place of its own, and a batch is summed in the order of its samples when it
+ * is over. Matrices of cross-attention are not square and are left out. */
+#include "observe/gather.h"
+
+#include <math.h>
+
+/* Behind the columns that the table shows: sums of ln(spectral_gap) and of the entropy's ratio. */
+enum { LOG_GAP = RS_ATTENTION_REALS, ENTROPY_RATIO, SUM_COLUMNS };
+
+static rs_status open_rows(rs_gather *g, rs_error *err)
+{
+    const rs_network *network = g->network;
+    size_t rows = 0;
+    g->head_row = rs_calloc((size_t)network->n_layers + 1, sizeof *g->head_row);
+    if (!g->head_row) return rs_fail_memory(err, "measures of attention", 0);
+    for (int32_t l = 0; l < network->n_layers; l++) {
+        const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
+        g->head_row[l] = rows;
+        rows += mixer ? (size_t)mixer->attention.heads : 0;
+    }
+    g->head_row[network->n_layers] = rows;
+    g->out->attention = rs_calloc(rows, sizeof *g->out->attention);
+    if (!g->out->attention)
+        return rs_fail_memory(err, "measures of attention", rows * sizeof *g->out->attention);
+    g->out->n_attention = rows;
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (size_t row = g->head_row[l]; row < g->head_row[l + 1]; row++)
+            g->out->attention[row] = (rs_attention_row){
+                .layer = l, .head = (int32_t)(row - g->head_row[l]), .gap_min = NAN};
+    return RS_OK;
+}
+
+rs_status rs_gather_attention_open(rs_gather *g, rs_error *err)
+{
+    size_t places;
+    RS_TRY(open_rows(g, err));
+    if (!rs_size_mul(g->out->n_attention, (size_t)g->capacity, &places))
+        return rs_fail_memory(err, "measures of attention", SIZE_MAX);
+    g->heads = rs_calloc(places, sizeof *g->heads);
+    g->seen = rs_calloc(places, sizeof *g->seen);
+    g->most_entropy = rs_calloc(places, sizeof *g->most_entropy);
+    if (!g->heads || !g->seen || !g->most_entropy)
+        return rs_fail_memory(err, "measures of attention", places * sizeof *g->heads);
+    size_t bytes = rs_attention_workspace(g->inputs->longest);
+    if (bytes > g->workspace_bytes) g->workspace_bytes = bytes;
+    return rs_sums_open(&g->attention, g->out->n_attention, SUM_COLUMNS, err);
+}
+
+/* Mean over the rows of the logarithm of how many keys they see: what the entropy can be at most.
+ */
+static double most_entropy(const rs_attention_view *v)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < v->n; i++) {
+        int64_t first = v->window > 0 && i - v->window + 1 > 0 ? i - v->window + 1 : 0;
+        int64_t last = v->causal                                       ? i
+                       : v->window > 0 && i + v->window - 1 < v->n - 1 ? i + v->window - 1
+                                                                       : v->n - 1;
+        sum += log((double)(last - first + 1));
+    }
+    return sum / (double)v->n;
+}
+
+rs_status rs_gather_attention(void *user, const rs_attention_view *v, rs_error *err)
+{
+    rs_gather *g = user;
+    if (v->cross) return RS_OK;
+    RS_TRY(rs_check_cancelled(g->context, err));
+    size_t place =
+        (g->head_row[v->layer] + (size_t)v->head) * (size_t)g->capacity + (size_t)v->sample;
+    void *workspace = g->workspaces[v->thread];
+    g->seen[place] = true;
+    g->most_entropy[place] = most_entropy(v);
+    if (v->precision == RS_PRECISION_F32)
+        return rs_attention_measure_f32(&g->heads[place], v->mixing, v->probabilities, v->logits,
+                                        v->n, v->ld, v->causal, v->window, workspace, err);
+    return rs_attention_measure_f64(&g->heads[place], v->mixing, v->probabilities, v->logits, v->n,
+                                    v->ld, v->causal, v->window, workspace, err);
+}
+
+static void add_head(rs_gather *g, size_t row, size_t place)
+{
+    rs_attention_row *out = &g->out->attention[row];
+    const rs_attention_measures *m = &g->heads[place];
+    double values[SUM_COLUMNS];
+    rs_attention_values(values, m);
+    values[LOG_GAP] = log(m->spectral_gap); /* NaN where an edited matrix has |λ₂| > 1 */
+    values[ENTROPY_RATIO] = g->most_entropy[place] > 0 ? m->entropy / g->most_entropy[place] : NAN;
+    rs_sums_add(&g->attention, row, values);
+    out->samples++;
+    out->unconverged += !m->converged && !isnan(m->entropy);
+    if (!isnan(m->spectral_gap)) out->gap_min = fmin(out->gap_min, m->spectral_gap);
+}
+
+void rs_gather_attention_end_batch(rs_gather *g)
+{
+    for (size_t row = 0; row < g->out->n_attention; row++)
+        for (int64_t s = 0; s < g->capacity; s++) {
+            size_t place = row * (size_t)g->capacity + (size_t)s;
+            if (g->seen[place]) add_head(g, row, place);
+            g->seen[place] = false;
+        }
+}
+
+void rs_gather_attention_finish(rs_gather *g)
+{
+    for (size_t row = 0; row < g->out->n_attention; row++) {
+        rs_attention_row *out = &g->out->attention[row];
+        for (size_t c = 0; c < RS_ATTENTION_REALS; c++)
+            out->mean[c] = rs_sums_mean(&g->attention, row, c);
+        out->gap_geomean = exp(rs_sums_mean(&g->attention, row, LOG_GAP));
+        out->entropy_ratio = rs_sums_mean(&g->attention, row, ENTROPY_RATIO);
+    }
+}
+
+void rs_gather_attention_close(rs_gather *g)
+{
+    rs_sums_close(&g->attention);
+    rs_free(g->heads);
+    rs_free(g->seen);
+    rs_free(g->most_entropy);
+    rs_free(g->head_row);
+}

@@ -1,0 +1,181 @@
+/* inputs_tokens.c: samples of token ids, from a file of ids or from a text. */
+#include "base/memory.h"
+#include "checkpoint/json_text.h"
+#include "observe/inputs_parts.h"
+
+#include <string.h>
+
+/* ---- .npy ---- */
+
+static rs_status take_npy(rs_probe_inputs *in, const rs_npy *array, const rs_probe_source *source,
+                          const rs_network *network, rs_error *err)
+{
+    const char *path = source->tokens;
+    bool integers = array->type == RS_NPY_I32 || array->type == RS_NPY_I64;
+    if (!integers || array->rank != 2)
+        return rs_fail(err, RS_E_INPUT_FORMAT, path, "save int32 or int64 [samples, n]",
+                       "token ids must be integers in 2 dimensions; this is %s of %u",
+                       rs_npy_type_name(array->type), array->rank);
+    if (array->shape[0] == 0)
+        return rs_fail(err, RS_E_INPUT_FORMAT, path, NULL, "there is no sample in it");
+    int64_t samples = rs_probe_wanted_samples(source, array->shape[0]), n = array->shape[1];
+    RS_TRY(rs_probe_input_rows(in, samples, n, path, err));
+    in->ids = rs_malloc((size_t)(samples * n), sizeof *in->ids);
+    if (!in->ids) return rs_fail_memory(err, path, (size_t)(samples * n) * sizeof *in->ids);
+    for (int64_t i = 0; i < samples * n; i++) {
+        int64_t id;
+        rs_npy_integers(&id, array, i, 1);
+        RS_TRY(rs_probe_input_id(&in->ids[i], id, i / n, i % n, network, path, err));
+    }
+    return RS_OK;
+}
+
+/* ---- JSON ---- */
+
+static rs_status take_row(rs_probe_inputs *in, const json_t *row, int64_t sample, const char *path,
+                          const rs_network *network, rs_error *err)
+{
+    size_t n = json_array_size(row);
+    int64_t begin = in->begin[sample];
+    for (size_t i = 0; i < n; i++) {
+        const json_t *id = json_array_get(row, i);
+        if (!json_is_integer(id))
+            return rs_fail(err, RS_E_INPUT_FORMAT, path, "give whole numbers",
+                           "sample %lld, position %zu: this is no token id", (long long)sample, i);
+        RS_TRY(rs_probe_input_id(&in->ids[begin + (int64_t)i], json_integer_value(id), sample,
+                                 (int64_t)i, network, path, err));
+    }
+    return RS_OK;
+}
+
+static rs_status take_json(rs_probe_inputs *in, const json_t *rows, const char *path,
+                           const rs_probe_source *source, const rs_network *network, rs_error *err)
+{
+    if (!json_is_array(rows) || json_array_size(rows) == 0)
+        return rs_fail(err, RS_E_INPUT_FORMAT, path, "write [[id, id, ...], [id, ...], ...]",
+                       "there is no list of samples in it");
+    int64_t samples = rs_probe_wanted_samples(source, (int64_t)json_array_size(rows));
+    RS_TRY(rs_probe_input_rows(in, samples, 0, path, err));
+    for (int64_t s = 0; s < samples; s++) {
+        const json_t *row = json_array_get(rows, (size_t)s);
+        if (!json_is_array(row))
+            return rs_fail(err, RS_E_INPUT_FORMAT, path, "write [[id, id, ...], [id, ...], ...]",
+                           "sample %lld is not a list of ids", (long long)s);
+        in->begin[s + 1] = in->begin[s] + (int64_t)json_array_size(row);
+    }
+    in->ids = rs_malloc((size_t)in->begin[samples], sizeof *in->ids);
+    if (!in->ids) return rs_fail_memory(err, path, (size_t)in->begin[samples] * sizeof *in->ids);
+    for (int64_t s = 0; s < samples; s++)
+        RS_TRY(take_row(in, json_array_get(rows, (size_t)s), s, path, network, err));
+    return RS_OK;
+}
+
+rs_status rs_probe_input_json(rs_probe_inputs *in, const char *path, const char *text,
+                              size_t length, const rs_probe_source *source,
+                              const rs_network *network, rs_error *err)
+{
+    json_t *rows;
+    RS_TRY(rs_json_load(&rows, path, text, length, &(rs_json_rules){.max_depth = 8}, err));
+    rs_status status = take_json(in, rows, path, source, network, err);
+    json_decref(rows);
+    return status;
+}
+
+rs_status rs_probe_input_tokens(rs_probe_inputs *in, const rs_probe_source *source,
+                                const rs_network *network, rs_error *err)
+{
+    rs_mapping *file;
+    RS_TRY(rs_mapping_open(&file, source->tokens, err));
+    rs_status status;
+    const char *text = (const char *)file->data;
+    if (file->size && (file->data[0] == '[' || strchr(" \t\r\n{\"", text[0]))) {
+        status = rs_probe_input_json(in, source->tokens, text, file->size, source, network, err);
+    } else {
+        rs_npy array;
+        status = rs_npy_parse(&array, source->tokens, file->data, file->size, err);
+        if (status == RS_OK) status = take_npy(in, &array, source, network, err);
+    }
+    if (status == RS_OK) status = rs_mapping_verify(file, NULL, err);
+    rs_mapping_close(file);
+    return status;
+}
+
+/* ---- text ---- */
+
+/* What surrounds each window. */
+typedef struct frame {
+    const int32_t *before, *after;
+    size_t n_before, n_after;
+} frame;
+
+/* Windows of `body` tokens each: all whole ones, or the one that a short text leaves. */
+static rs_status cut(rs_probe_inputs *in, const rs_token_ids *text, int64_t body, frame f,
+                     const rs_probe_source *source, const rs_network *network, rs_error *err)
+{
+    int64_t total = (int64_t)text->n, whole = total / body;
+    if (whole == 0) whole = 1, body = total;
+    int64_t n = body + (int64_t)(f.n_before + f.n_after), at = 0;
+    int64_t samples = rs_probe_wanted_samples(source, whole);
+    RS_TRY(rs_probe_input_rows(in, samples, n, source->text, err));
+    in->ids = rs_malloc((size_t)(samples * n), sizeof *in->ids);
+    if (!in->ids) return rs_fail_memory(err, source->text, (size_t)(samples * n) * 4);
+    for (int64_t s = 0; s < samples; s++) {
+        const struct {
+            const int32_t *ids;
+            size_t n;
+        } parts[] = {
+            {f.before, f.n_before}, {text->ids + s * body, (size_t)body}, {f.after, f.n_after}};
+        for (size_t p = 0; p < 3; p++)
+            for (size_t i = 0; i < parts[p].n; i++, at++)
+                RS_TRY(rs_probe_input_id(&in->ids[at], parts[p].ids[i], s, at % n, network,
+                                         source->text, err));
+    }
+    in->tokens_in_text = total;
+    if (samples * body < total &&
+        !rs_notes_add(
+            &in->notes, RS_INFO, "text_left_out", NULL,
+            "%lld of the text's %lld tokens were used: %lld whole windows of %lld (%zu of "
+            "them special tokens)",
+            (long long)(samples * body), (long long)total, (long long)samples, (long long)n,
+            f.n_before + f.n_after))
+        return rs_fail_memory(err, "notes", 0);
+    return RS_OK;
+}
+
+static rs_status take_text(rs_probe_inputs *in, const rs_token_ids *text,
+                           const rs_probe_source *source, const rs_network *network,
+                           const rs_tokenizer *tokenizer, rs_error *err)
+{
+    frame f;
+    int64_t n;
+    if (text->n == 0)
+        return rs_fail(err, RS_E_INPUT_FORMAT, source->text, "give a text with words in it",
+                       "the text is empty");
+    rs_tokenizer_specials(tokenizer, &f.before, &f.n_before, &f.after, &f.n_after);
+    RS_TRY(rs_probe_input_length(&n, source, network, "--seq-len", err));
+    int64_t body = n - (int64_t)(f.n_before + f.n_after);
+    if (body < 1)
+        return rs_fail(err, RS_E_BAD_OPTION, "--seq-len", "raise it",
+                       "windows of %lld tokens have no room beside the model's %zu special tokens",
+                       (long long)n, f.n_before + f.n_after);
+    return cut(in, text, body, f, source, network, err);
+}
+
+rs_status rs_probe_input_text(rs_probe_inputs *in, const rs_probe_source *source,
+                              const rs_network *network, const rs_tokenizer *tokenizer,
+                              rs_error *err)
+{
+    rs_mapping *file;
+    if (!tokenizer)
+        return rs_fail(err, RS_E_UNSUPPORTED, "--text", "give --tokens FILE or --random SAMPLES",
+                       "this model comes without a tokenizer");
+    RS_TRY(rs_mapping_open(&file, source->text, err));
+    rs_token_ids text = {0};
+    rs_status status =
+        rs_tokenizer_encode(&text, tokenizer, (const char *)file->data, file->size, false, err);
+    if (status == RS_OK) status = rs_mapping_verify(file, NULL, err);
+    if (status == RS_OK) status = take_text(in, &text, source, network, tokenizer, err);
+    rs_token_ids_free(&text);
+    rs_mapping_close(file);
+    return status;
+}

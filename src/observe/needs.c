@@ -1,0 +1,61 @@
+/* needs.c: the parts of a run's memory that several commands have. */
+#include "observe/needs.h"
+
+#include "observe/measure.h"
+
+#include <math.h>
+
+rs_need_stack rs_need_stack_of(const rs_network *network, const rs_edit *edit)
+{
+    rs_need_stack s = {.layers = network->n_layers, .d = network->d_model};
+    for (int32_t l = 0; l < network->n_layers; l++) {
+        const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
+        double heads = mixer ? mixer->attention.heads : 0;
+        s.heads = fmax(s.heads, heads);
+        s.all_heads += heads;
+    }
+    if (edit->depth > 0 && network->n_layers > 0) {
+        s.all_heads *= (double)edit->depth / s.layers;
+        s.layers = edit->depth;
+    }
+    return s;
+}
+
+int64_t rs_need_samples(const rs_network *network, rs_run_shape shape, int64_t batch,
+                        rs_precision precision, const rs_context *context)
+{
+    if (batch <= 0) batch = rs_probe_default_batch(network, precision, shape.longest, context);
+    return batch < shape.samples ? batch : shape.samples;
+}
+
+void rs_need_pass(rs_budget *budget, const rs_network *network, double tokens,
+                  rs_precision precision)
+{
+    double widest = 0;
+    for (int32_t l = 0; l < network->n_layers; l++) {
+        const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
+        if (!mixer) continue;
+        const rs_attention_op *a = &mixer->attention;
+        widest = fmax(widest, (double)a->heads * (double)a->head_dim +
+                                  (double)a->kv_heads * (double)(a->head_dim + a->value_dim));
+    }
+    rs_budget_add(budget, "activations",
+                  tokens * (3.0 * (double)network->d_model + widest) *
+                      (double)rs_precision_size(precision));
+}
+
+void rs_need_logits(rs_budget *budget, const rs_network *network, double rows, double more,
+                    rs_precision precision)
+{
+    const rs_dense *decoder = &network->head.decoder;
+    if (!decoder->weight) return;
+    rows = fmin(rows, (double)rs_logits_rows(decoder, precision));
+    rs_budget_add(budget, "logits",
+                  (double)decoder->out * (rows * (double)rs_precision_size(precision) +
+                                          more * (double)sizeof(double)));
+}
+
+void rs_need_copies(rs_budget *budget, double copies, rs_need_stack s)
+{
+    rs_budget_add(budget, "layers", copies * s.layers * (double)sizeof(rs_layer));
+}

@@ -1,0 +1,257 @@
+/* opened.c: from a path to a network, its tokenizer and its inputs. */
+#include "observe/opened.h"
+
+#include "base/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- files that must not be overwritten ---- */
+
+static rs_status add_file(rs_opened *o, rs_file_id id, rs_error *err)
+{
+    rs_input_files *files = o->files;
+    if (!RS_GROW(files->ids, files->n, o->files_capacity))
+        return rs_fail_memory(err, "input files", 0);
+    files->ids[files->n++] = id;
+    return RS_OK;
+}
+
+static rs_status add_path(rs_opened *o, const char *path, rs_error *err)
+{
+    struct stat st;
+    if (!path || stat(path, &st) != 0) return RS_OK;
+    return add_file(o, (rs_file_id){(uint64_t)st.st_dev, (uint64_t)st.st_ino}, err);
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The folder that PATH is or lies in: what belongs to the model lies beside it. */
+static const char *model_folder(char *buffer, size_t size, const char *path)
+{
+    if (is_folder(path)) return path;
+    const char *slash = strrchr(path, '/');
+    if (!slash) return ".";
+    snprintf(buffer, size, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    return buffer;
+}
+
+/* An architecture file is a model by itself; of everything else the whole folder is the model. */
+static rs_status note_files(rs_opened *o, rs_error *err)
+{
+    const rs_probe_source *source = &o->request->source;
+    const char *paths[] = {source->text,           source->tokens, source->images,
+                           source->encoder_states, o->config_path, o->request->path};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        RS_TRY(add_path(o, paths[i], err));
+    RS_TRY(add_path(o, o->network->pooling_file, err));
+    if (!o->arch) RS_TRY(rs_input_files_model(o->files, o->request->path, err));
+    if (!o->checkpoint) return RS_OK;
+    for (size_t i = 0; i < o->checkpoint->n_files; i++) {
+        const rs_mapping *mapping = o->checkpoint->files[i].mapping;
+        RS_TRY(add_file(o, (rs_file_id){mapping->device, mapping->inode}, err));
+    }
+    return add_path(o, o->checkpoint->config_path, err);
+}
+
+/* ---- the network ---- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static rs_status read_config(rs_opened *o, rs_error *err)
+{
+    const char *path = o->request->path;
+    size_t size = strlen(path) + sizeof "/config.json";
+    o->config_path = rs_malloc(size, 1);
+    if (!o->config_path) return rs_fail_memory(err, path, size);
+    snprintf(o->config_path, size, "%s%s", path, is_folder(path) ? "/config.json" : "");
+    rs_mapping *file;
+    RS_TRY(rs_mapping_open(&file, o->config_path, err));
+    rs_status status =
+        rs_config_parse(&o->config, o->config_path, (const char *)file->data, file->size, err);
+    if (status == RS_OK) status = rs_mapping_verify(file, NULL, err);
+    rs_mapping_close(file);
+    return status;
+}
+
+/* config.json of a published model names its type; an architecture file has no such field. */
+static bool is_architecture(const json_t *config)
+{
+    return !json_object_get(config, "model_type") && !json_object_get(config, "architectures");
+}
+
+static rs_status read_architecture(rs_opened *o, rs_error *err)
+{
+    RS_TRY(rs_arch_read(&o->arch, o->config, o->config_path, err));
+    return rs_network_from_arch(&o->network, o->config, o->config_path, o->init, err);
+}
+
+/* ---- memory: before the weights are drawn, and again once the inputs are known ---- */
+
+typedef struct opening {
+    const rs_opened *opened;
+    const rs_context *context;
+} opening;
+
+/* The least that the inputs can be: what is drawn at random is known. */
+static rs_run_shape expected_shape(const rs_probe_source *source)
+{
+    rs_run_shape shape = {1, 1};
+    if (source->random > 0) {
+        shape.samples = source->random;
+        shape.longest = source->seq_len > 0 ? source->seq_len : 1;
+    }
+    return shape;
+}
+
+static void add_inputs(rs_budget *budget, const rs_network *network, rs_run_shape shape)
+{
+    double bytes = network->embedding.vocabulary > 0 ? sizeof(int32_t)
+                                                     : sizeof(double) * (double)network->d_model;
+    rs_budget_add(budget, "inputs", (double)shape.samples * (double)shape.longest * bytes);
+}
+
+static void need_of_plan(rs_budget *budget, const rs_network *plan, const void *user)
+{
+    const opening *at = user;
+    const rs_open_request *request = at->opened->request;
+    rs_run_shape shape = expected_shape(&request->source);
+    if (request->need) request->need(budget, plan, shape, request->options, at->context);
+    add_inputs(budget, plan, shape);
+}
+
+static rs_status check_memory(const rs_opened *o, rs_run_shape shape, const rs_context *context,
+                              rs_error *err)
+{
+    const rs_open_request *request = o->request;
+    rs_budget budget = {0};
+    add_inputs(&budget, o->network, shape);
+    if (o->init) rs_budget_add(&budget, "weights", (double)rs_init_bytes(o->init));
+    if (request->need) request->need(&budget, o->network, shape, request->options, context);
+    return rs_budget_check(&budget, context->memory, request->path,
+                           "take fewer samples, a smaller --seq-len, --batch or --depth, or say "
+                           "how much it may take: --memory SIZE",
+                           err);
+}
+
+static rs_status draw_network(rs_opened *o, const rs_context *context, rs_error *err)
+{
+    RS_TRY(read_config(o, err));
+    bool architecture = is_architecture(o->config);
+    if (!architecture && !o->request->init)
+        return rs_fail(err, RS_E_USAGE, o->config_path,
+                       "give --init default, or the folder of the checkpoint instead of its "
+                       "config.json",
+                       "a configuration has no weights of its own");
+    RS_TRY(rs_init_open(&o->init, o->request->init, context->seed, err));
+    rs_init_set_threads(o->init, context->threads);
+    opening at = {o, context};
+    rs_init_set_memory(o->init, context->memory, need_of_plan, &at);
+    rs_status status =
+        architecture ? read_architecture(o, err)
+                     : rs_network_from_config(&o->network, o->config, o->config_path, o->init, err);
+    rs_init_set_memory(o->init, context->memory, NULL, NULL);
+    return status;
+}
+
+static rs_status open_network(rs_opened *o, const rs_context *context, rs_error *err)
+{
+    const char *path = o->request->path;
+    if (o->request->init || ends_with(path, ".json")) return draw_network(o, context, err);
+    rs_checkpoint_options how = {.lenient = o->request->lenient};
+    RS_TRY(rs_checkpoint_open(&o->checkpoint, path, &how, err));
+    return rs_network_open(&o->network, o->checkpoint, err);
+}
+
+/* ---- the tokenizer: in the folder of the model, or in its GGUF file ---- */
+
+static rs_status open_tokenizer(rs_opened *o, const rs_context *context, rs_error *err)
+{
+    const char *path = o->request->path;
+    const char *text = o->request->source.text;
+    char folder[4096];
+    if (!text && !o->request->wants_tokenizer) return RS_OK;
+    if (!ends_with(path, ".gguf")) path = model_folder(folder, sizeof folder, path);
+    rs_status status = rs_tokenizer_open(&o->tokenizer, path, err);
+    rs_tokenizer_watch(o->tokenizer, context);
+    return text || status == RS_E_NO_MEMORY ? status : RS_OK;
+}
+
+/* ---- meta "model": contract.md ---- */
+
+static json_t *file_names(const rs_opened *o)
+{
+    json_t *files = json_array();
+    for (size_t i = 0; o->checkpoint && i < o->checkpoint->n_files; i++)
+        json_array_append_new(files, json_string(o->checkpoint->files[i].name));
+    if (!o->config_path) return files;
+    const char *slash = strrchr(o->config_path, '/');
+    json_array_append_new(files, json_string(slash ? slash + 1 : o->config_path));
+    return files;
+}
+
+static rs_status set_model(rs_result *result, const rs_opened *o, rs_error *err)
+{
+    const rs_network *n = o->network;
+    const rs_branch *mixer = NULL;
+    for (int32_t l = 0; l < n->n_layers && !mixer; l++)
+        mixer = rs_layer_mixer(&n->layers[l]);
+    rs_attention_op none = {0};
+    const rs_attention_op *a = mixer ? &mixer->attention : &none;
+    json_t *object =
+        json_pack("{s:s?, s:i, s:I, s:i, s:i, s:I, s:I, s:s, s:s?, s:s, s:o}", "family", n->family,
+                  "layers", (int)n->n_layers, "d_model", (json_int_t)n->d_model, "heads",
+                  (int)a->heads, "kv_heads", (int)a->kv_heads, "d_head", (json_int_t)a->head_dim,
+                  "parameters", (json_int_t)n->stored.parameters, "dtype", n->stored.dtype,
+                  "file_type", n->stored.file_type, "weights",
+                  o->checkpoint ? "checkpoint" : "random", "files", file_names(o));
+    return rs_result_set_meta(result, "model", object, err);
+}
+
+/* ---- the inputs ---- */
+
+static rs_status open_inputs(rs_opened *o, const rs_context *context, rs_error *err)
+{
+    rs_probe_source source = o->request->source;
+    if (o->arch && source.seq_len == 0) source.seq_len = o->arch->seq_len;
+    source.arch = o->arch;
+    return rs_probe_inputs_open(&o->inputs, &source, o->network, o->tokenizer, context->seed, err);
+}
+
+rs_status rs_opened_open(rs_opened *o, rs_result *result, rs_input_files *files,
+                         const rs_open_request *request, const rs_context *context, rs_error *err)
+{
+    *o = (rs_opened){.request = request, .files = files};
+    RS_TRY(rs_probe_source_check(&request->source, err));
+    RS_TRY(open_network(o, context, err));
+    RS_TRY(note_files(o, err));
+    RS_TRY(open_tokenizer(o, context, err));
+    RS_TRY(check_memory(o, expected_shape(&request->source), context, err));
+    RS_TRY(open_inputs(o, context, err));
+    rs_run_shape shape = {o->inputs->samples, o->inputs->longest};
+    RS_TRY(check_memory(o, shape, context, err));
+    RS_TRY(set_model(result, o, err));
+    o->request = NULL;
+    return RS_OK;
+}
+
+void rs_opened_close(rs_opened *o)
+{
+    rs_probe_inputs_close(o->inputs);
+    rs_tokenizer_close(o->tokenizer);
+    rs_network_close(o->network);
+    if (o->arch) rs_arch_close(o->arch);
+    rs_init_close(o->init);
+    rs_checkpoint_close(o->checkpoint);
+    json_decref(o->config);
+    rs_free(o->config_path);
+}

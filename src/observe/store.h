@@ -1,0 +1,61 @@
+/* store.h: what of a pass is kept as it is: --output, --taps and --attention-maps. Each is a
+ * tap (forward.h). */
+#ifndef RS_OBSERVE_STORE_H
+#define RS_OBSERVE_STORE_H
+
+#include "checkpoint/safetensors_write.h"
+#include "observe/measure.h"
+
+/* A head whose attention matrices are wanted. */
+typedef struct rs_map_choice {
+    int32_t layer, head;
+} rs_map_choice;
+
+typedef struct rs_store {
+    rs_tap tap;
+    rs_st_writer *writer;
+    const rs_network *network;
+    const rs_probe_inputs *inputs;
+    rs_precision precision;
+    const rs_map_choice *maps;
+    size_t n_maps;
+    int64_t n, d, vocabulary; /* n: tokens of the longest sample */
+    /* Numbers of tensors in the file, -1: not there. */
+    int hidden, logits, sentence, mask, first_state, first_map;
+    int64_t first; /* sample that the running batch begins with; rs_measure_options.first_sample
+                      points here */
+    double *pooled;
+    void *row; /* one sentence embedding in the file's type */
+} rs_store;
+
+/* store.c. --output: the last states, logits, sentence embeddings. */
+rs_status rs_store_open_output(rs_store **out, const char *path, const rs_network *network,
+                               const rs_probe_inputs *inputs, rs_precision precision,
+                               const rs_input_files *files, rs_error *err);
+/* --taps: every state, and the attention matrices of `maps`. */
+rs_status rs_store_open_taps(rs_store **out, const char *path, const rs_network *network,
+                             const rs_probe_inputs *inputs, rs_precision precision,
+                             const rs_map_choice *maps, size_t n_maps, const rs_input_files *files,
+                             rs_error *err);
+rs_status rs_store_commit(rs_store *store, rs_error *err); /* closes in any case; NULL is fine */
+void rs_store_discard(rs_store *store);                    /* NULL is fine */
+
+/* maps.c. Attention matrices of the first sample (of the first batch that shows it any), for
+ * figures: at most RS_MAP_TOKENS of its tokens. */
+enum { RS_MAP_TOKENS = 64 };
+typedef struct rs_map_keeper rs_map_keeper;
+typedef struct rs_map {
+    int64_t n;      /* queries = keys; 0: never seen */
+    double *weight; /* [n, n] */
+} rs_map;
+struct rs_map_keeper {
+    rs_tap tap;
+    const rs_map_choice *choices;
+    rs_map *maps; /* one for each choice */
+    size_t n;
+};
+rs_status rs_map_keeper_open(rs_map_keeper **out, const rs_map_choice *choices, size_t n,
+                             const rs_network *network, rs_error *err);
+void rs_map_keeper_close(rs_map_keeper *keeper);
+
+#endif

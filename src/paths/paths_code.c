@@ -1,0 +1,286 @@
+/*
+ * paths_code.c: paths as the published code evaluates them (dong2021.md 3.3): each path is a
+ * network of its own. The layers outside the path are left out; in the others one head alone
+ * attends, by attention weights made from the path's own hidden states; its output, biases
+ * included, goes through a LayerNorm without parameters, with no skip and no MLP. The hidden states
+ * of the sampled paths of a length are added up and normed the same way.
+ *
+ * So this is not the term P_path X W_path of the decomposition.
+ */
+#include "observe/measure.h"
+#include "paths/paths_parts.h"
+
+#include "base/memory.h"
+#include "linalg/blas.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+typedef struct chains {
+    const rs_paths_run *run;
+    const rs_path_set *set;
+    int64_t n, d;
+    rs_frozen_branch f;
+    double *state;   /* [paths][n*d] */
+    double *product; /* [paths][n*n]: of the path's own mixing matrices */
+    double *output;  /* [n*d] the network's own last state */
+    /* at one layer */
+    int32_t hop, n_active;
+    size_t *active; /* [paths] that take a head here */
+    double *states; /* [paths][n*d] theirs, one behind the other */
+    double *op_in;  /* [paths][n*d] through the norm before the attention */
+    double *mixing; /* [paths][n*n] */
+    int64_t *begin;
+    double **scratch; /* [threads] */
+    bool *wanted;     /* [most heads] */
+} chains;
+
+static int32_t choice_of(const chains *c, size_t path)
+{
+    return c->set->choice[path * (size_t)c->run->plan->n_hops + (size_t)c->hop];
+}
+
+/* (x − mean)/sqrt(variance + 1e-5): torch's LayerNorm with its default eps. */
+static void plain_norm(double *x, int64_t n, int64_t d)
+{
+    for (int64_t i = 0; i < n; i++, x += d) {
+        double mean = 0, squares = 0;
+        for (int64_t c = 0; c < d; c++)
+            mean += x[c] / (double)d;
+        for (int64_t c = 0; c < d; c++)
+            squares += (x[c] - mean) * (x[c] - mean);
+        double factor = 1 / sqrt(squares / (double)d + 1e-5);
+        for (int64_t c = 0; c < d; c++)
+            x[c] = (x[c] - mean) * factor;
+    }
+}
+
+/* ---- taps ---- */
+
+static rs_status on_start(void *user, rs_site site, int32_t layer, const rs_state_view *view,
+                          rs_error *err)
+{
+    chains *c = user;
+    size_t bytes = (size_t)(c->n * c->d) * sizeof(double);
+    (void)site;
+    RS_TRY(rs_path_check_finite(view->data, c->n * c->d, layer - 1, RS_BRANCH_KINDS, err));
+    for (size_t i = 0; i < c->set->n && layer == 0; i++)
+        memcpy(c->state + i * (size_t)(c->n * c->d), view->data, bytes);
+    if (layer == c->run->network->n_layers) memcpy(c->output, view->data, bytes);
+    return RS_OK;
+}
+
+static rs_status on_branch(void *user, int32_t layer, int32_t branch, rs_moment moment,
+                           const rs_state_view *view, rs_error *err)
+{
+    chains *c = user;
+    (void)layer;
+    (void)branch;
+    (void)err;
+    if (moment == RS_MOMENT_OP_IN)
+        memcpy(c->op_in, view->data, (size_t)(view->rows * view->cols) * sizeof(double));
+    return RS_OK;
+}
+
+static bool wants(void *user, int32_t layer, int32_t head)
+{
+    const chains *c = user;
+    (void)layer;
+    return c->wanted[head];
+}
+
+static rs_status on_attention(void *user, const rs_attention_view *view, rs_error *err)
+{
+    chains *c = user;
+    (void)err;
+    if (choice_of(c, c->active[view->sample]) != view->head) return RS_OK;
+    const double *mixing = view->mixing;
+    double *at = c->mixing + view->sample * c->n * c->n;
+    for (int64_t i = 0; i < c->n; i++)
+        memcpy(at + i * c->n, mixing + i * view->ld, (size_t)c->n * sizeof *at);
+    return RS_OK;
+}
+
+/* ---- one layer ---- */
+
+/* The layer as a network of its own: this attention with its norm before it, nothing else. */
+static rs_status attend(chains *c, const rs_branch *branch, rs_error *err)
+{
+    rs_runner *runner;
+    rs_network *network;
+    const rs_batch batch = {.samples = c->n_active, .begin = c->begin, .states = c->states};
+    const rs_tap tap = {
+        .user = c, .branch = on_branch, .wants_attention = wants, .attention = on_attention};
+    const rs_tap *taps[] = {&tap};
+    RS_TRY(rs_network_copy(&network, c->run->network, err));
+    rs_layer layer = {.n_branches = 1};
+    layer.branches[0] = *branch;
+    network->layers[0] = layer;
+    network->n_layers = 1;
+    network->final_norm.kind = RS_NORM_NONE;
+    rs_status status = rs_runner_open(&runner, network, c->run->weights, c->run->context, err);
+    if (status == RS_OK) {
+        status = rs_runner_run(runner, &batch, taps, 1, err);
+        rs_runner_close(runner);
+    }
+    rs_network_close(network);
+    return status;
+}
+
+static void step_path(chains *c, int32_t at)
+{
+    int64_t n = c->n, d = c->d;
+    size_t path = c->active[at];
+    double *product = c->product + path * (size_t)(n * n),
+           *state = c->state + path * (size_t)(n * d);
+    double *scratch = c->scratch[omp_get_thread_num()], *mixing = c->mixing + at * n * n;
+    rs_frozen_code_head(state, c->op_in + at * n * d, mixing, choice_of(c, path), &c->f, scratch);
+    plain_norm(state, n, d);
+    memcpy(scratch, product, (size_t)(n * n) * sizeof *product);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)n, (blasint)n, (blasint)n, 1,
+                mixing, (blasint)n, scratch, (blasint)n, 0, product, (blasint)n);
+}
+
+static rs_status step_layer(chains *c, const rs_branch *branch, rs_error *err)
+{
+    int64_t count = c->n * c->d;
+    c->n_active = 0;
+    memset(c->wanted, 0, (size_t)branch->attention.heads * sizeof *c->wanted);
+    for (size_t i = 0; i < c->set->n; i++) {
+        if (choice_of(c, i) < 0) continue;
+        c->wanted[choice_of(c, i)] = true;
+        memcpy(c->states + c->n_active * count, c->state + i * (size_t)count,
+               (size_t)count * sizeof *c->state);
+        c->active[c->n_active++] = i;
+        c->begin[c->n_active] = c->n_active * c->n;
+    }
+    if (c->n_active == 0) return RS_OK;
+    RS_TRY(rs_frozen_load(&c->f, branch, true, err));
+    RS_TRY(attend(c, branch, err));
+    rs_blas_set_threads(1);
+#pragma omp parallel for num_threads(c->run->context->threads) schedule(dynamic)
+    for (int32_t i = 0; i < c->n_active; i++)
+        step_path(c, i);
+    return RS_OK;
+}
+
+/* ---- a sample ---- */
+
+static rs_status open_chains(chains *c, rs_error *err)
+{
+    size_t paths = c->set->n, count = (size_t)(c->n * c->d), square = (size_t)(c->n * c->n);
+    size_t scratch = square, heads = 1;
+    double total = (double)paths * (3.0 * (double)count + 2.0 * (double)square);
+    if (total * 8 > (double)rs_probe_weight_limit(c->run->context))
+        return rs_fail(err, RS_E_MEMORY_LIMIT, "paths",
+                       "take a smaller --max-length, --paths or --seq-len",
+                       "%zu single paths of %lld tokens do not fit half of the memory", paths,
+                       (long long)c->n);
+    RS_TRY(rs_frozen_open(&c->f, c->run->network, c->n, err));
+    for (int32_t i = 0; i < c->run->plan->n_hops; i++) {
+        const rs_path_hop *hop = &c->run->plan->hops[i];
+        if (hop->heads == 0) continue;
+        const rs_attention_op *op =
+            &c->run->network->layers[hop->layer].branches[hop->branch].attention;
+        rs_frozen_branch like = c->f;
+        like.heads = op->heads;
+        like.kv_heads = op->kv_heads;
+        like.value_dim = op->value_dim;
+        size_t need = rs_frozen_scratch(&like, 1);
+        scratch = need > scratch ? need : scratch;
+        heads = (size_t)op->heads > heads ? (size_t)op->heads : heads;
+    }
+    c->state = rs_calloc(paths, count * sizeof(double));
+    c->product = rs_calloc(paths, square * sizeof(double));
+    c->output = rs_calloc(count, sizeof(double));
+    c->active = rs_calloc(paths, sizeof *c->active);
+    c->states = rs_calloc(paths, count * sizeof(double));
+    c->op_in = rs_calloc(paths, count * sizeof(double));
+    c->mixing = rs_calloc(paths, square * sizeof(double));
+    c->begin = rs_calloc(paths + 1, sizeof *c->begin);
+    c->wanted = rs_calloc(heads, sizeof *c->wanted);
+    c->scratch = rs_calloc((size_t)c->run->context->threads, sizeof *c->scratch);
+    if (!c->state || !c->product || !c->output || !c->active || !c->states || !c->op_in ||
+        !c->mixing || !c->begin || !c->wanted || !c->scratch)
+        return rs_fail_memory(err, "sampled paths", 0);
+    for (int t = 0; t < c->run->context->threads; t++) {
+        c->scratch[t] = rs_malloc(scratch, sizeof(double));
+        if (!c->scratch[t]) return rs_fail_memory(err, "sampled paths", scratch * 8);
+    }
+    for (size_t i = 0; i < paths; i++)
+        for (int64_t r = 0; r < c->n; r++)
+            c->product[i * square + (size_t)(r * c->n + r)] = 1;
+    return RS_OK;
+}
+
+static void close_chains(chains *c)
+{
+    rs_frozen_close(&c->f);
+    for (int t = 0; c->scratch && t < c->run->context->threads; t++)
+        rs_free(c->scratch[t]);
+    void *blocks[] = {c->scratch, c->state, c->product, c->output, c->active,
+                      c->states,  c->op_in, c->mixing,  c->begin,  c->wanted};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        rs_free(blocks[i]);
+}
+
+/* The network's own first and last state. */
+static rs_status run_full(chains *c, const rs_batch *batch, rs_error *err)
+{
+    rs_runner *runner;
+    const rs_tap tap = {.user = c, .sites = 1u << RS_SITE_BLOCK_OUT, .state = on_start};
+    const rs_tap *taps[] = {&tap};
+    RS_TRY(rs_runner_open(&runner, c->run->network, c->run->weights, c->run->context, err));
+    rs_status status = rs_runner_run(runner, batch, taps, 1, err);
+    rs_runner_close(runner);
+    return status;
+}
+
+/* The normed sum of each length's paths, measured and put through the head. */
+static rs_status combine(chains *c, rs_path_sample *out, const rs_batch *batch, rs_error *err)
+{
+    int64_t count = c->n * c->d, lengths = c->run->plan->longest + 1;
+    double *sums = rs_calloc((size_t)lengths + 1, (size_t)count * sizeof *sums);
+    if (!sums) return rs_fail_memory(err, "sampled paths", 0);
+    rs_status status = RS_OK;
+    memcpy(sums, c->output, (size_t)count * sizeof *sums);
+    for (int64_t k = 0; k < lengths && status == RS_OK; k++) {
+        double *sum = sums + (k + 1) * count;
+        for (size_t i = c->set->first[k]; i < c->set->first[k + 1]; i++)
+            for (int64_t e = 0; e < count; e++)
+                sum[e] += c->state[i * (size_t)count + (size_t)e];
+        if (c->set->first[k + 1] > c->set->first[k]) plain_norm(sum, c->n, c->d);
+        status = rs_path_size_of(&out->lengths[k].embedding, sum, c->n, c->d, err);
+    }
+    if (status == RS_OK)
+        status =
+            rs_path_outcomes(out->outcomes, c->run->network, c->run->weights, sums, lengths, c->n,
+                             batch->ids, !c->run->options->no_logits, c->run->context, err);
+    rs_free(sums);
+    return status;
+}
+
+static rs_status run_chains(chains *c, rs_path_sample *out, const rs_batch *batch, rs_error *err)
+{
+    const rs_paths_run *run = c->run;
+    RS_TRY(open_chains(c, err));
+    RS_TRY(run_full(c, batch, err));
+    for (c->hop = 0; c->hop < run->plan->n_hops; c->hop++) {
+        const rs_path_hop *hop = &run->plan->hops[c->hop];
+        RS_TRY(rs_check_cancelled(run->context, err));
+        if (hop->heads > 0)
+            RS_TRY(step_layer(c, &run->network->layers[hop->layer].branches[hop->branch], err));
+    }
+    RS_TRY(rs_path_measure_paths(out, run, c->state, c->product, c->n, err));
+    return combine(c, out, batch, err);
+}
+
+rs_status rs_paths_code_sample(rs_paths_run *run, rs_path_sample *out, const rs_batch *batch,
+                               rs_error *err)
+{
+    chains c = {.run = run, .set = run->set, .n = batch->begin[1], .d = run->network->d_model};
+    rs_status status = run_chains(&c, out, batch, err);
+    close_chains(&c);
+    return status;
+}

@@ -1,0 +1,283 @@
+/* probe.c: every variant of a network over the same inputs, into one result. */
+#include "probe/probe.h"
+
+#include "base/memory.h"
+#include "observe/store.h"
+#include "probe/probe_parts.h"
+
+#include <string.h>
+
+void rs_probe_defaults(rs_probe_options *options)
+{
+    *options = (rs_probe_options){.thresholds = {.token_collapse = 0.1,
+                                                 .attention_sink = 0.5,
+                                                 .uniform_attention = 0.98,
+                                                 .condensed_attention = 0.05}};
+    rs_measure_defaults(&options->measure);
+    rs_edit_init(&options->edit);
+}
+
+const char *rs_probe_precision_name(rs_precision precision)
+{
+    static const char *const names[RS_PRECISIONS] = {"f32", "f64", "residual"};
+    return names[precision];
+}
+
+size_t rs_probe_main_variant(const rs_probed *variants, size_t n)
+{
+    for (size_t v = 0; v < n; v++)
+        if (rs_probe_is_itself(variants[v].name)) return v;
+    return 0;
+}
+
+/* ---- what runs ---- */
+
+typedef struct work {
+    rs_result *result;
+    const rs_network *network;
+    const rs_probe_inputs *inputs;
+    const rs_tokenizer *tokenizer;
+    const rs_probe_options *options;
+    const rs_input_files *files;
+    const rs_context *context;
+    rs_weights *weights;
+    rs_arena *arena;
+    rs_variant *variants;
+    rs_network **networks; /* edited copies */
+    rs_map_keeper **keepers;
+    rs_probed *probed;
+    size_t n, main;
+    rs_store *output, *taps;
+} work;
+
+/* The model as it is comes first, in the tables and in the legends, wherever the list has it. */
+static void put_full_first(work *w)
+{
+    size_t at = 0;
+    while (at < w->n && !rs_probe_is_itself(w->variants[at].name))
+        at++;
+    if (at == 0 || at == w->n) return;
+    rs_variant full = w->variants[at];
+    memmove(w->variants + 1, w->variants, at * sizeof *w->variants);
+    w->variants[0] = full;
+}
+
+static rs_status list_variants(work *w, rs_error *err)
+{
+    const rs_probe_options *o = w->options;
+    w->arena = rs_arena_new();
+    if (!w->arena) return rs_fail_memory(err, "variants", 0);
+    if (o->variants) {
+        RS_TRY(rs_variants_parse(&w->variants, &w->n, o->variants, &o->edit, w->arena, err));
+        put_full_first(w);
+        return RS_OK;
+    }
+    w->variants = rs_arena_alloc(w->arena, 1, sizeof *w->variants);
+    if (!w->variants) return rs_fail_memory(err, "variants", 0);
+    *w->variants = (rs_variant){.name = o->edited ? "edited" : "full", .edit = o->edit};
+    w->n = 1;
+    return RS_OK;
+}
+
+/* All variants are edited before the first one runs: a wrong one is refused at once. */
+static rs_status edit_networks(work *w, rs_error *err)
+{
+    w->networks = rs_calloc(w->n, sizeof *w->networks);
+    w->keepers = rs_calloc(w->n, sizeof(rs_map_keeper *));
+    w->probed = rs_calloc(w->n, sizeof *w->probed);
+    if (!w->networks || !w->keepers || !w->probed) return rs_fail_memory(err, "variants", 0);
+    for (size_t v = 0; v < w->n; v++) {
+        RS_TRY(rs_network_copy(&w->networks[v], w->network, err));
+        RS_TRY(rs_edit_apply(w->networks[v], &w->variants[v].edit, err));
+        w->probed[v] = (rs_probed){.name = w->variants[v].name, .network = w->networks[v]};
+        if (w->options->n_maps == 0) continue;
+        RS_TRY(rs_map_keeper_open(&w->keepers[v], w->options->maps, w->options->n_maps,
+                                  w->networks[v], err));
+        w->probed[v].maps = w->keepers[v];
+    }
+    w->main = rs_probe_main_variant(w->probed, w->n);
+    if (!w->options->generate) return RS_OK;
+    return rs_probe_check_generate(w->networks[w->main], w->inputs, w->options->generate, err);
+}
+
+static rs_status open_stores(work *w, rs_error *err)
+{
+    const rs_probe_options *o = w->options;
+    const rs_network *network = w->networks[w->main];
+    rs_precision precision = o->measure.precision;
+    if (o->output)
+        RS_TRY(rs_store_open_output(&w->output, o->output, network, w->inputs, precision, w->files,
+                                    err));
+    if (o->taps)
+        RS_TRY(rs_store_open_taps(&w->taps, o->taps, network, w->inputs, precision, o->maps,
+                                  o->n_maps, w->files, err));
+    return RS_OK;
+}
+
+static rs_status run_variant(work *w, size_t v, rs_error *err)
+{
+    const rs_tap *taps[3];
+    size_t n_taps = 0;
+    rs_measure_options options = w->options->measure;
+    uint64_t rows = (uint64_t)w->inputs->begin[w->inputs->samples];
+    options.phase = w->variants[v].name;
+    options.fusion = w->variants[v].edit.fusion;
+    options.done = v * rows;
+    options.total = w->n * rows;
+    if (w->keepers[v]) taps[n_taps++] = &w->keepers[v]->tap;
+    rs_store *stores[] = {w->output, w->taps};
+    for (size_t i = 0; i < 2 && v == w->main; i++)
+        if (stores[i]) {
+            taps[n_taps++] = &stores[i]->tap;
+            options.first_sample[i] = &stores[i]->first;
+        }
+    return rs_probe_measure(&w->probed[v].measured, w->networks[v], w->weights, w->inputs, &options,
+                            taps, n_taps, w->context, err);
+}
+
+static rs_status run_all(work *w, rs_error *err)
+{
+    RS_TRY(rs_weights_open(&w->weights, w->options->measure.precision,
+                           rs_probe_weight_limit(w->context), err));
+    for (size_t v = 0; v < w->n; v++)
+        RS_TRY(run_variant(w, v, err));
+    if (!w->options->generate) return RS_OK;
+    return rs_probe_generate(w->result, w->networks[w->main], w->weights, w->inputs, w->tokenizer,
+                             w->options, w->context, err);
+}
+
+/* ---- what is said of it ---- */
+
+static rs_status set_inputs(const work *w, rs_error *err)
+{
+    const rs_probe_inputs *in = w->inputs;
+    json_t *object = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "kind", in->kind, "samples",
+                               (json_int_t)in->samples, "empty_samples", (json_int_t)in->empty,
+                               "tokens", (json_int_t)in->begin[in->samples], "longest",
+                               (json_int_t)in->longest, "shortest", (json_int_t)in->shortest);
+    if (object && strcmp(in->kind, "random") == 0 && in->ids)
+        json_object_set_new(object, "law", json_string("id i with probability ~ 1/(i + 2.7)"));
+    if (object && in->tokens_in_text)
+        json_object_set_new(object, "tokens_in_text", json_integer((json_int_t)in->tokens_in_text));
+    return rs_result_set_meta(w->result, "inputs", object, err);
+}
+
+static rs_status set_run(const work *w, rs_error *err)
+{
+    uint64_t peak = 0, measures = 0;
+    double flops = 0, seconds = 0;
+    for (size_t v = 0; v < w->n; v++) {
+        const rs_probe_measured *m = w->probed[v].measured;
+        if (m->peak_bytes > peak) peak = m->peak_bytes;
+        if (m->measure_bytes > measures) measures = m->measure_bytes;
+        flops += m->flops;
+        seconds += m->seconds;
+    }
+    json_t *object =
+        json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:s}", "precision",
+                  rs_probe_precision_name(w->options->measure.precision), "batch",
+                  (json_int_t)w->probed[0].measured->batch, "peak_activation_bytes",
+                  (json_int_t)peak, "measure_bytes", (json_int_t)measures, "matrix_flops", flops,
+                  "pass_seconds", seconds, "stored_variant", w->probed[w->main].name);
+    return rs_result_set_meta(w->result, "run", object, err);
+}
+
+/* What the files, the inputs, the network and its edits had to say. */
+static rs_status add_notes(work *w, rs_error *err)
+{
+    if (w->network->checkpoint)
+        RS_TRY(rs_result_add_notes(w->result, &w->network->checkpoint->notes, err));
+    RS_TRY(rs_result_add_notes(w->result, &w->inputs->notes, err));
+    for (size_t v = 0; v < w->n; v++)
+        RS_TRY(rs_result_add_notes(w->result, &w->networks[v]->notes, err));
+    return RS_OK;
+}
+
+/* --compat is silent where it finds nothing to do. */
+static rs_status note_compat(work *w, rs_error *err)
+{
+    bool applied = !w->options->edit.dong2021_code;
+    const char *family = w->network->family ? w->network->family : "another model";
+    for (size_t v = 0; v < w->n; v++)
+        for (size_t i = 0; i < w->networks[v]->notes.n; i++)
+            applied |= strcmp(w->networks[v]->notes.items[i].code, "dong2021_code") == 0;
+    if (applied) return RS_OK;
+    rs_notes notes = {0};
+    rs_status status =
+        rs_notes_say(&notes, err, RS_INFO, "dong2021_code",
+                     "leave it out, or run ALBERT with --variants san,san+skip",
+                     "--compat dong2021-code changes nothing here: the released code differs from "
+                     "the paper in ALBERT's variants without MLP only, and this is %s%s",
+                     family, strcmp(family, "albert") == 0 ? " with its MLP" : "");
+    if (status == RS_OK) status = rs_result_add_notes(w->result, &notes, err);
+    rs_notes_free(&notes);
+    return status;
+}
+
+static rs_status report(work *w, rs_error *err)
+{
+    const rs_probe_options *o = w->options;
+    RS_TRY(set_inputs(w, err));
+    RS_TRY(set_run(w, err));
+    RS_TRY(rs_probe_tables(w->result, w->probed, w->n, o, err));
+    RS_TRY(rs_probe_verdict(w->result, w->probed, w->n, o, err));
+    RS_TRY(rs_input_findings(w->result, w->network, w->inputs, o->generate, err));
+    RS_TRY(rs_probe_findings(w->result, w->probed, w->n, o, err));
+    RS_TRY(add_notes(w, err));
+    RS_TRY(note_compat(w, err));
+    rs_result_sort_findings(w->result);
+    return rs_probe_figures(w->result, w->probed, w->n, o, err);
+}
+
+/* Files last: a run that fails leaves none. */
+static rs_status commit(work *w, rs_error *err)
+{
+    rs_store *output = w->output, *taps = w->taps;
+    RS_TRY(rs_check_cancelled(w->context, err));
+    w->output = NULL;
+    RS_TRY(rs_store_commit(output, err));
+    w->taps = NULL;
+    return rs_store_commit(taps, err);
+}
+
+static rs_status run(work *w, rs_error *err)
+{
+    RS_TRY(list_variants(w, err));
+    RS_TRY(edit_networks(w, err));
+    RS_TRY(open_stores(w, err));
+    RS_TRY(run_all(w, err));
+    RS_TRY(report(w, err));
+    return commit(w, err);
+}
+
+static void close_work(work *w)
+{
+    rs_store_discard(w->output);
+    rs_store_discard(w->taps);
+    for (size_t v = 0; v < w->n; v++) {
+        if (w->probed) rs_probe_measured_free(w->probed[v].measured);
+        if (w->keepers) rs_map_keeper_close(w->keepers[v]);
+        if (w->networks) rs_network_close(w->networks[v]);
+    }
+    rs_free(w->probed);
+    rs_free(w->keepers);
+    rs_free(w->networks);
+    rs_arena_free(w->arena);
+    rs_weights_close(w->weights);
+}
+
+rs_status rs_probe(rs_result *result, const rs_network *network, const rs_probe_inputs *inputs,
+                   const rs_tokenizer *tokenizer, const rs_probe_options *options,
+                   const rs_input_files *files, const rs_context *context, rs_error *err)
+{
+    work w = {.result = result,
+              .network = network,
+              .inputs = inputs,
+              .tokenizer = tokenizer,
+              .options = options,
+              .files = files,
+              .context = context};
+    rs_status status = run(&w, err);
+    close_work(&w);
+    return status;
+}

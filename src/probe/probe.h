@@ -1,0 +1,90 @@
+/*
+ * probe.h: `rankscope probe`: what happens to the tokens on their way through a model, and what
+ * holds them apart.
+ *
+ * rs_probe measures every variant of a network over the same inputs (observe/measure.h) and writes
+ * tables, figures and findings into a result.
+ */
+#ifndef RS_PROBE_PROBE_H
+#define RS_PROBE_PROBE_H
+
+#include "observe/needs.h"
+#include "observe/store.h"
+#include "report/result.h"
+#include "text/tokenizer.h"
+
+/* ---- a whole probe: variants, tables, findings ---- */
+
+/* Thresholds of the findings; each can be set by --threshold CODE=VALUE. */
+typedef struct rs_probe_thresholds {
+    double token_collapse;      /* relative_residual of a state below this */
+    double attention_sink;      /* first_token_weight above this */
+    double uniform_attention;   /* entropy over its maximum above this */
+    double condensed_attention; /* entropy over its maximum below this */
+} rs_probe_thresholds;
+
+typedef struct rs_probe_options {
+    rs_probe_source source;
+    rs_measure_options measure; /* with the precision */
+    rs_edit edit;               /* for all variants */
+    bool edited;                /* `edit` changes something */
+    const char *variants; /* --variants; NULL: one, the network with `edit`, named "full" or, when
+                             it is edited, "edited" */
+    rs_map_choice *maps;  /* --attention-maps, borrowed */
+    size_t n_maps;
+    const char *taps, *output; /* safetensors files to write; NULL */
+    int64_t generate;          /* greedy continuation; 0 */
+    rs_probe_thresholds thresholds;
+} rs_probe_options;
+
+void rs_probe_defaults(rs_probe_options *options);
+/* probe_needs.c: the memory of a run with these options. */
+rs_run_need rs_probe_need;
+
+/*
+ * Fills `result` with the tables, figures and findings of contract.md, section probe, and its meta
+ * "inputs" and "run". tokenizer may be NULL (ids have no text then). files: inputs never to
+ * overwrite.
+ */
+rs_status rs_probe(rs_result *result, const rs_network *network, const rs_probe_inputs *inputs,
+                   const rs_tokenizer *tokenizer, const rs_probe_options *options,
+                   const rs_input_files *files, const rs_context *context, rs_error *err);
+
+/* ---- parts, one file each ---- */
+
+/* A variant that has run. */
+typedef struct rs_probed {
+    const char *name;
+    rs_probe_measured *measured;
+    const rs_network *network;        /* edited */
+    const struct rs_map_keeper *maps; /* attention matrices that were kept, or NULL */
+} rs_probed;
+
+/* How the relative residual of the states falls from layer to layer (probe_tables.c). */
+typedef struct rs_decay {
+    const rs_token_row *first, *last; /* states 0 and L (or the last that is finite); NULL: none */
+    double per_layer; /* geometric mean factor over `steps` layers: those before the floor */
+    int32_t steps;
+    double worst;                        /* least factor of one layer, and the state it leads to */
+    double log10_per_layer, log10_worst; /* of both, where they may be below every double */
+    int32_t worst_at;
+    int32_t floor_from; /* first state at the rounding floor; -1: none */
+} rs_decay;
+rs_decay rs_probe_decay(const rs_probe_measured *measured, int32_t layers);
+/* log10 of a row's relative residual: of the mean, or in the residual precision the mean of the
+ * samples' logarithms. -inf: zero; NaN: undefined, or beyond the exponents. */
+double rs_probe_log10(const rs_token_row *row);
+
+/* probe_tables.c */
+rs_status rs_probe_tables(rs_result *result, const rs_probed *variants, size_t n,
+                          const rs_probe_options *options, rs_error *err);
+/* probe_findings.c, probe_verdict.c */
+rs_status rs_probe_findings(rs_result *result, const rs_probed *variants, size_t n,
+                            const rs_probe_options *options, rs_error *err);
+rs_status rs_probe_verdict(rs_result *result, const rs_probed *variants, size_t n,
+                           const rs_probe_options *options, rs_error *err);
+/* probe_figures.c */
+rs_status rs_probe_figures(rs_result *result, const rs_probed *variants, size_t n,
+                           const rs_probe_options *options, rs_error *err);
+
+#endif

@@ -1,0 +1,132 @@
+/* probe_generate.c: greedy continuation of the samples. */
+#include "base/memory.h"
+#include "probe/probe_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const rs_column columns[] = {
+    {.name = "sample", .type = RS_COLUMN_INT},
+    {.name = "prompt_tokens", .type = RS_COLUMN_INT},
+    {.name = "ids", .type = RS_COLUMN_VECTOR, .formula = "the most likely next token, N times"},
+    {.name = "text", .type = RS_COLUMN_TEXT},
+};
+
+/* Continued samples, and the places they are put in. */
+typedef struct generation {
+    rs_result *result;
+    rs_table *table;
+    const rs_tokenizer *tokenizer;
+    int32_t *ids; /* [n] */
+    double *reals;
+    int64_t n;
+} generation;
+
+static rs_status say(generation *g, int64_t sample, const char *text, rs_error *err)
+{
+    rs_buffer message = {0};
+    rs_buffer_printf(&message, "sample %lld continues with", (long long)sample);
+    for (int64_t i = 0; i < g->n; i++)
+        rs_buffer_printf(&message, " %d", (int)g->ids[i]);
+    if (text) rs_buffer_printf(&message, ": \"%s\"", text);
+    rs_finding f = {.severity = RS_INFO,
+                    .code = "generated",
+                    .layer = RS_NULL_INT,
+                    .head = RS_NULL_INT,
+                    .value = NAN,
+                    .threshold = NAN,
+                    .message = message.data,
+                    .table = "generate"};
+    rs_status status = message.failed ? rs_fail_memory(err, "generate", 0)
+                                      : rs_result_add_finding(g->result, &f, err);
+    rs_buffer_free(&message);
+    return status;
+}
+
+static rs_status add_row(generation *g, int64_t sample, int64_t prompt, rs_error *err)
+{
+    char *text = NULL;
+    size_t row;
+    for (int64_t i = 0; i < g->n; i++)
+        g->reals[i] = g->ids[i];
+    if (g->tokenizer)
+        RS_TRY(rs_tokenizer_decode(&text, g->tokenizer, g->ids, (size_t)g->n, true, err));
+    rs_status status = rs_table_add_row(g->table, &row, err);
+    if (status == RS_OK) {
+        rs_table_set_int(g->table, row, 0, sample);
+        rs_table_set_int(g->table, row, 1, prompt);
+        status = rs_table_set_vector(g->table, row, 2, g->reals, (size_t)g->n, err);
+    }
+    if (status == RS_OK && text) status = rs_table_set_text(g->table, row, 3, text, err);
+    if (status == RS_OK) status = say(g, sample, text, err);
+    rs_free(text);
+    return status;
+}
+
+static rs_status continue_sample(generation *g, rs_runner *runner, const rs_probe_inputs *inputs,
+                                 int64_t sample, rs_error *err)
+{
+    int64_t begin = inputs->begin[sample], n = inputs->begin[sample + 1] - begin;
+    if (n == 0) return RS_OK;
+    RS_TRY(rs_generate(g->ids, runner, inputs->ids + begin, n, g->n, err));
+    return add_row(g, sample, n, err);
+}
+
+/* The windows of a text continue each other: only the first is a prompt. */
+static int64_t prompts(const rs_probe_inputs *inputs)
+{
+    return strcmp(inputs->kind, "text") == 0 ? 1 : inputs->samples;
+}
+
+rs_status rs_probe_check_generate(const rs_network *network, const rs_probe_inputs *inputs,
+                                  int64_t n_new, rs_error *err)
+{
+    int64_t limit = network->max_positions;
+    if (!network->head.decoder.weight || !network->head.next_token || !inputs->ids)
+        return rs_fail(err, RS_E_UNSUPPORTED, "--generate", "leave it out",
+                       "this model (%s) predicts no next token", network->family);
+    for (int64_t s = 0; s < prompts(inputs) && limit > 0; s++) {
+        int64_t n = inputs->begin[s + 1] - inputs->begin[s];
+        if (n > 0 && n_new > limit - n)
+            return rs_fail(err, RS_E_TOO_LONG, "--generate",
+                           "generate fewer, or shorten the samples",
+                           "%lld tokens behind the %lld of sample %lld are more than the model's "
+                           "%lld positions",
+                           (long long)n_new, (long long)n, (long long)s, (long long)limit);
+    }
+    return RS_OK;
+}
+
+static rs_status run(generation *g, rs_runner *runner, const rs_probe_inputs *inputs,
+                     const rs_context *context, rs_error *err)
+{
+    int64_t samples = prompts(inputs);
+    for (int64_t s = 0; s < samples; s++) {
+        RS_TRY(rs_check_cancelled(context, err));
+        rs_progress(context, "generate", (uint64_t)s, (uint64_t)samples, "samples");
+        RS_TRY(continue_sample(g, runner, inputs, s, err));
+    }
+    return RS_OK;
+}
+
+rs_status rs_probe_generate(rs_result *result, const rs_network *network, rs_weights *weights,
+                            const rs_probe_inputs *inputs, const rs_tokenizer *tokenizer,
+                            const rs_probe_options *options, const rs_context *context,
+                            rs_error *err)
+{
+    generation g = {.result = result, .tokenizer = tokenizer, .n = options->generate};
+    rs_runner *runner = NULL;
+    RS_TRY(rs_result_add_table(result, "generate", "Continuations",
+                               "What the model writes on, the most likely token each time", columns,
+                               sizeof columns / sizeof *columns, &g.table, err));
+    g.ids = rs_malloc((size_t)g.n, sizeof *g.ids);
+    g.reals = rs_malloc((size_t)g.n, sizeof *g.reals);
+    rs_status status = g.ids && g.reals ? rs_runner_open(&runner, network, weights, context, err)
+                                        : rs_fail_memory(err, "generate", (size_t)g.n * 8);
+    if (status == RS_OK) status = run(&g, runner, inputs, context, err);
+    if (runner) rs_runner_close(runner);
+    rs_free(g.ids);
+    rs_free(g.reals);
+    return status;
+}

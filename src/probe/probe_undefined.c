@@ -1,0 +1,101 @@
+/* probe_undefined.c: why a column is null or leaves samples out: a zero state has no ratios, one
+ * token no cosine, one sample no standard deviation. */
+#include "probe/probe_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static rs_finding note(const char *code, rs_severity severity, const char *variant)
+{
+    return (rs_finding){.severity = severity,
+                        .code = code,
+                        .variant = variant,
+                        .layer = RS_NULL_INT,
+                        .head = RS_NULL_INT,
+                        .value = NAN,
+                        .threshold = NAN,
+                        .table = "tokens"};
+}
+
+/* ---- states that are zero ---- */
+
+/* In the order of the pass, which is not that of the table: a mixer's output comes first. */
+static bool sooner(const rs_token_row *a, const rs_token_row *b)
+{
+    return !b || a->layer < b->layer ||
+           (a->layer == b->layer && a->site == RS_PROBE_MIXER_OUT && b->site != a->site);
+}
+
+static rs_status zero_states(rs_result *result, const rs_probed *v, rs_error *err)
+{
+    const rs_probe_measured *m = v->measured;
+    const rs_token_row *first = NULL;
+    size_t rows = 0;
+    char message[600], more[64] = "";
+    for (size_t i = 0; i < m->n_tokens; i++) {
+        if (m->tokens[i].zero == 0) continue;
+        if (sooner(&m->tokens[i], first)) first = &m->tokens[i];
+        rows++;
+    }
+    if (!first) return RS_OK;
+    if (rows > 1) snprintf(more, sizeof more, ", and so it is in %zu more rows", rows - 1);
+    snprintf(message, sizeof message,
+             "%s: every entry of state %d (%s) is zero in %lld of %lld samples%s: nothing divided "
+             "by its size is defined there; %s",
+             v->name, (int)first->layer, rs_probe_site_name(first->site), (long long)first->zero,
+             (long long)first->samples, more,
+             first->zero < first->samples ? "the means are over the other samples"
+                                          : "relative residual, cosine and ranks are null");
+    rs_finding f = note("zero_state", RS_WARN, v->name);
+    if (first->layer > 0) f.layer = first->layer - 1;
+    f.value = (double)first->zero;
+    f.message = message;
+    f.hint = first->layer == 0 ? "these tokens' embeddings are zero: padding ids usually are"
+                               : "usual before training when output weights start at zero; in a "
+                                 "trained model a layer that gives nothing is dead";
+    return rs_result_add_finding(result, &f, err);
+}
+
+/* ---- columns that these inputs cannot fill: the same for all variants ---- */
+
+static void append(char *text, size_t size, const char *part)
+{
+    size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s", used ? "; " : "", part);
+}
+
+static rs_status columns(rs_result *result, const rs_probe_measured *m,
+                         const rs_probe_options *options, rs_error *err)
+{
+    char message[600] = "", part[200];
+    if (m->singles && m->singles == m->samples)
+        append(message, sizeof message,
+               "every sample is one token, which has no other to compare with: mean_cosine and "
+               "one_minus_cosine are null, the relative residual is 0 whatever the model does");
+    else if (m->singles) {
+        snprintf(part, sizeof part,
+                 "%lld of %lld samples are one token, which has no other to compare with: "
+                 "mean_cosine and one_minus_cosine are over the other samples",
+                 (long long)m->singles, (long long)m->samples);
+        append(message, sizeof message, part);
+    }
+    if (m->samples == 1)
+        append(message, sizeof message,
+               "there is one sample, so relative_residual_std, which takes two, is null");
+    if (!options->measure.spectral)
+        append(message, sizeof message,
+               "rank1_residual and the ranks are null, as --no-spectral asks");
+    if (!message[0]) return RS_OK;
+    rs_finding f = note("undefined_columns", RS_INFO, NULL);
+    f.message = message;
+    return rs_result_add_finding(result, &f, err);
+}
+
+rs_status rs_probe_undefined(rs_result *result, const rs_probed *variants, size_t n,
+                             const rs_probe_options *options, rs_error *err)
+{
+    for (size_t v = 0; v < n; v++)
+        RS_TRY(zero_states(result, &variants[v], err));
+    return columns(result, variants[0].measured, options, err);
+}

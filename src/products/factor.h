@@ -1,0 +1,48 @@
+/* factor.h: the numbers behind an rs_factor: its Gram accumulated tile by tile, or the whole of it.
+ */
+#ifndef RS_PRODUCTS_FACTOR_H
+#define RS_PRODUCTS_FACTOR_H
+
+#include "recognise/model.h"
+
+/* Which corrections of formats.md 4 are applied to the stored weights. */
+typedef struct rs_fold {
+    bool norms;  /* --fold-norms: γ of the norm before (and LayerNorm's centring), QK-norm gains */
+    bool biases; /* --with-bias: the bias as one more feature */
+} rs_fold;
+
+/* Number of features after folding: one more with a bias. */
+int64_t rs_factor_features(const rs_factor *factor, rs_fold fold);
+/* True when the two factors hold the same vectors (grouped keys and values recur). */
+bool rs_factor_same(const rs_factor *a, const rs_factor *b);
+
+/*
+ * X = AᵀA of up to `n` factors at once (grams[i]: r_i×r_i, row-major, both triangles), in float64
+ * from the stored rows. Factors taken as columns of one tensor are given together so that a tile of
+ * rows is decoded once. *fragile (per factor) tells that a correction cancelled most of an entry,
+ * so that the Gram should not be trusted. Allocates its tile.
+ */
+rs_status rs_factor_grams(double *const *grams, bool *fragile, const rs_factor *const *factors,
+                          size_t n, rs_fold fold, rs_error *err);
+
+/* The whole factor as a row-major matrix features×inner (rs_factor_features × inner), corrections
+ * applied exactly. */
+rs_status rs_factor_read(double *out, const rs_factor *factor, rs_fold fold, rs_error *err);
+
+/* What a look at every element of a factor finds. */
+typedef struct rs_factor_census {
+    int64_t nonfinite; /* NaN or infinite elements */
+    int64_t row, col;  /* of the first of them, in the tensor's view */
+    double largest;    /* magnitude of the largest finite element */
+} rs_factor_census;
+rs_status rs_factor_examine(rs_factor_census *census, const rs_factor *factor, rs_error *err);
+
+/* Mean squared quantisation step over the factor's elements (corrections ignored); 0 for types
+ * without one. */
+double rs_factor_step_squared(const rs_factor *factor);
+
+/* Factors that a task should take together: 1, or more columns of one tensor while their width
+ * stays within a tile. */
+size_t rs_factor_bundle(const rs_factor *const *factors, size_t n);
+
+#endif

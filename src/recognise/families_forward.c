@@ -1,0 +1,317 @@
+/*
+ * families_forward.c: what a forward pass needs to know of a family beside names and sizes.
+ *
+ * The settings are the defaults of transformers 5.23's configuration classes under their own names:
+ * a config.json says only what differs from them. Where norms stand, which biases exist and what
+ * the masks are follows the modules of the same release. GGUF files are read through the same rows
+ * (network_gguf.c gives their keys these names).
+ */
+#include "recognise/family.h"
+
+#define NUMBER(key_, value_)                                                                       \
+    {                                                                                              \
+        .key = (key_), .number = (value_)                                                          \
+    }
+#define TEXT(key_, value_)                                                                         \
+    {                                                                                              \
+        .key = (key_), .text = (value_)                                                            \
+    }
+#define END                                                                                        \
+    {                                                                                              \
+        .key = NULL                                                                                \
+    }
+#define SIZES(width_, layers_, heads_, mlp_)                                                       \
+    NUMBER("hidden_size", width_), NUMBER("num_hidden_layers", layers_),                           \
+        NUMBER("num_attention_heads", heads_), NUMBER("intermediate_size", mlp_)
+
+/* Sizes under the names that network_gguf.c gives to GGUF's keys. */
+const rs_field_row rs_dialect_translated[] = {
+    {RS_FIELD_WIDTH, "hidden_size"},         {RS_FIELD_LAYERS, "num_hidden_layers"},
+    {RS_FIELD_HEADS, "num_attention_heads"}, {RS_FIELD_KV_HEADS, "num_key_value_heads"},
+    {RS_FIELD_HEAD_DIM, "head_dim"},         {RS_FIELD_VALUE_DIM, "value_dim"},
+    {RS_FIELD_ROPE_DIMS, "rotary_dim"},      {RS_FIELD_COUNT, NULL}};
+
+/* ---- encoders with the norm behind ---- */
+
+#define BERT_SETTINGS(pad_)                                                                        \
+    NUMBER("max_position_embeddings", 512), NUMBER("type_vocab_size", 2),                          \
+        NUMBER("initializer_range", 0.02), NUMBER("layer_norm_eps", 1e-12),                        \
+        NUMBER("pad_token_id", pad_), TEXT("is_decoder", "false"),                                 \
+        TEXT("add_cross_attention", "false"), TEXT("tie_word_embeddings", "true"), END
+#define BERT_SIZES SIZES(768, 12, 12, 3072), TEXT("hidden_act", "gelu")
+static const rs_setting bert[] = {NUMBER("vocab_size", 30522), BERT_SIZES, BERT_SETTINGS(0)};
+static const rs_setting roberta[] = {NUMBER("vocab_size", 50265), BERT_SIZES, BERT_SETTINGS(1)};
+
+#define BERT_FORWARD(types_, settings_, more_)                                                     \
+    .types = (types_), .settings = (settings_), .eps = "layer_norm_eps",                           \
+    .activation = "hidden_act", .mlp_width = "intermediate_size",                                  \
+    .max_positions = "max_position_embeddings", .qkv_bias = RS_ALWAYS, .o_bias = RS_ALWAYS,        \
+    .mlp_bias = RS_ALWAYS,                                                                         \
+    .facts = RS_W_AFTER | RS_W_POSITIONS | RS_W_TYPES | RS_W_EMBED_NORM | RS_W_MLM |               \
+             RS_W_PAD_ROW | (more_)
+const rs_forward rs_forward_bert = {BERT_FORWARD("bert", bert, RS_W_DECODER)};
+const rs_forward rs_forward_roberta = {
+    BERT_FORWARD("roberta xlm-roberta camembert", roberta, RS_W_DECODER | RS_W_POSITIONS_PAD)};
+
+static const rs_setting distilbert[] = {NUMBER("vocab_size", 30522),
+                                        NUMBER("dim", 768),
+                                        NUMBER("n_layers", 6),
+                                        NUMBER("n_heads", 12),
+                                        NUMBER("hidden_dim", 3072),
+                                        TEXT("activation", "gelu"),
+                                        NUMBER("max_position_embeddings", 512),
+                                        NUMBER("initializer_range", 0.02),
+                                        NUMBER("pad_token_id", 0),
+                                        TEXT("tie_word_embeddings", "true"),
+                                        END};
+const rs_forward rs_forward_distilbert = {.types = "distilbert",
+                                          .settings = distilbert,
+                                          .fixed_eps = 1e-12,
+                                          .activation = "activation",
+                                          .mlp_width = "hidden_dim",
+                                          .max_positions = "max_position_embeddings",
+                                          .qkv_bias = RS_ALWAYS,
+                                          .o_bias = RS_ALWAYS,
+                                          .mlp_bias = RS_ALWAYS,
+                                          .facts = RS_W_AFTER | RS_W_POSITIONS | RS_W_EMBED_NORM |
+                                                   RS_W_MLM | RS_W_PAD_ROW};
+
+static const rs_setting albert[] = {NUMBER("vocab_size", 30000),
+                                    NUMBER("embedding_size", 128),
+                                    SIZES(4096, 12, 64, 16384),
+                                    NUMBER("num_hidden_groups", 1),
+                                    NUMBER("inner_group_num", 1),
+                                    TEXT("hidden_act", "gelu_new"),
+                                    BERT_SETTINGS(0)};
+const rs_forward rs_forward_albert = {BERT_FORWARD("albert", albert, RS_W_EMBED_PROJECTION)};
+
+static const rs_setting xlnet[] = {NUMBER("vocab_size", 32000),
+                                   NUMBER("d_model", 1024),
+                                   NUMBER("n_layer", 24),
+                                   NUMBER("n_head", 16),
+                                   NUMBER("d_inner", 4096),
+                                   TEXT("ff_activation", "gelu"),
+                                   TEXT("attn_type", "bi"),
+                                   NUMBER("initializer_range", 0.02),
+                                   NUMBER("layer_norm_eps", 1e-12),
+                                   NUMBER("clamp_len", -1),
+                                   TEXT("bi_data", "false"),
+                                   TEXT("same_length", "false"),
+                                   TEXT("tie_word_embeddings", "true"),
+                                   END};
+const rs_forward rs_forward_xlnet = {.types = "xlnet",
+                                     .settings = xlnet,
+                                     .eps = "layer_norm_eps",
+                                     .activation = "ff_activation",
+                                     .mlp_width = "d_inner",
+                                     .mlp_bias = RS_ALWAYS,
+                                     .facts = RS_W_AFTER | RS_W_RELATIVE};
+
+/* ---- decoders with LayerNorm ---- */
+
+static const rs_setting gpt2[] = {NUMBER("vocab_size", 50257),
+                                  NUMBER("n_positions", 1024),
+                                  NUMBER("n_embd", 768),
+                                  NUMBER("n_layer", 12),
+                                  NUMBER("n_head", 12),
+                                  TEXT("activation_function", "gelu_new"),
+                                  NUMBER("layer_norm_epsilon", 1e-5),
+                                  NUMBER("initializer_range", 0.02),
+                                  TEXT("add_cross_attention", "false"),
+                                  TEXT("tie_word_embeddings", "true"),
+                                  END};
+const rs_forward rs_forward_gpt2 = {.types = "gpt2",
+                                    .settings = gpt2,
+                                    .eps = "layer_norm_epsilon",
+                                    .activation = "activation_function",
+                                    .mlp_width = "n_inner",
+                                    .max_positions = "n_positions",
+                                    .qkv_bias = RS_ALWAYS,
+                                    .o_bias = RS_ALWAYS,
+                                    .mlp_bias = RS_ALWAYS,
+                                    .facts = RS_W_BEFORE | RS_W_FINAL | RS_W_CAUSAL |
+                                             RS_W_POSITIONS | RS_W_DECODER | RS_W_RESIDUAL_STD};
+
+static const rs_setting gpt_neox[] = {NUMBER("vocab_size", 50432),
+                                      SIZES(6144, 44, 64, 24576),
+                                      TEXT("hidden_act", "gelu"),
+                                      NUMBER("max_position_embeddings", 2048),
+                                      NUMBER("initializer_range", 0.02),
+                                      NUMBER("layer_norm_eps", 1e-5),
+                                      TEXT("use_parallel_residual", "true"),
+                                      TEXT("attention_bias", "true"),
+                                      TEXT("tie_word_embeddings", "false"),
+                                      END};
+const rs_forward rs_forward_gpt_neox = {.types = "gpt_neox gptneox",
+                                        .settings = gpt_neox,
+                                        .eps = "layer_norm_eps",
+                                        .activation = "hidden_act",
+                                        .mlp_width = "intermediate_size",
+                                        .max_positions = "max_position_embeddings",
+                                        .qkv_bias = "attention_bias",
+                                        .o_bias = "attention_bias",
+                                        .mlp_bias = RS_ALWAYS,
+                                        .parallel = "use_parallel_residual",
+                                        .theta = 10000,
+                                        .facts = RS_W_BEFORE | RS_W_FINAL | RS_W_CAUSAL};
+
+static const rs_setting falcon[] = {NUMBER("vocab_size", 65024),
+                                    NUMBER("hidden_size", 4544),
+                                    NUMBER("num_hidden_layers", 32),
+                                    NUMBER("num_attention_heads", 71),
+                                    TEXT("activation", "gelu"),
+                                    NUMBER("layer_norm_epsilon", 1e-5),
+                                    NUMBER("initializer_range", 0.02),
+                                    NUMBER("max_position_embeddings", 2048),
+                                    TEXT("alibi", "false"),
+                                    TEXT("new_decoder_architecture", "false"),
+                                    TEXT("multi_query", "true"),
+                                    TEXT("parallel_attn", "true"),
+                                    TEXT("bias", "false"),
+                                    TEXT("tie_word_embeddings", "true"),
+                                    END};
+const rs_forward rs_forward_falcon = {.types = "falcon RefinedWeb RefinedWebModel",
+                                      .settings = falcon,
+                                      .eps = "layer_norm_epsilon",
+                                      .activation = "activation",
+                                      .mlp_width = "ffn_hidden_size",
+                                      .max_positions = "max_position_embeddings",
+                                      .qkv_bias = "bias",
+                                      .o_bias = "bias",
+                                      .mlp_bias = "bias",
+                                      .parallel = "parallel_attn",
+                                      .theta = 10000,
+                                      .facts =
+                                          RS_W_BEFORE | RS_W_FINAL | RS_W_CAUSAL | RS_W_FALCON};
+
+/* ---- decoders with RMSNorm ---- */
+
+#define DECODER(vocabulary_, positions_)                                                           \
+    NUMBER("vocab_size", vocabulary_), NUMBER("max_position_embeddings", positions_),              \
+        NUMBER("initializer_range", 0.02)
+#define SILU TEXT("hidden_act", "silu")
+#define EPS(eps_) NUMBER("rms_norm_eps", eps_)
+#define UNTIED TEXT("tie_word_embeddings", "false"), END
+#define TIED TEXT("tie_word_embeddings", "true"), END
+#define PAD(id_) NUMBER("pad_token_id", id_)
+#define NO_ATTENTION_BIAS TEXT("attention_bias", "false")
+
+#define LLAMA_SETTINGS                                                                             \
+    DECODER(32000, 2048), SIZES(4096, 32, 32, 11008), SILU, EPS(1e-6), NO_ATTENTION_BIAS,          \
+        TEXT("mlp_bias", "false")
+#define QWEN_SETTINGS                                                                              \
+    DECODER(151936, 32768), SIZES(4096, 32, 32, 22016), NUMBER("num_key_value_heads", 32),         \
+        TEXT("use_sliding_window", "false"), NUMBER("sliding_window", 4096),                       \
+        NUMBER("max_window_layers", 28), SILU, EPS(1e-6)
+#define OLMO_SETTINGS                                                                              \
+    DECODER(50304, 2048), SIZES(4096, 32, 32, 11008), SILU, NO_ATTENTION_BIAS, PAD(1)
+
+static const rs_setting llama[] = {LLAMA_SETTINGS, UNTIED};
+static const rs_setting mistral[] = {DECODER(32000, 131072),
+                                     SIZES(4096, 32, 32, 14336),
+                                     NUMBER("num_key_value_heads", 8),
+                                     NUMBER("sliding_window", 4096),
+                                     SILU,
+                                     EPS(1e-6),
+                                     UNTIED};
+static const rs_setting qwen2[] = {QWEN_SETTINGS, UNTIED};
+static const rs_setting qwen3[] = {QWEN_SETTINGS, NUMBER("head_dim", 128), NO_ATTENTION_BIAS,
+                                   UNTIED};
+static const rs_setting granite[] = {LLAMA_SETTINGS,
+                                     NUMBER("embedding_multiplier", 1),
+                                     NUMBER("logits_scaling", 1),
+                                     NUMBER("residual_multiplier", 1),
+                                     NUMBER("attention_multiplier", 1),
+                                     UNTIED};
+static const rs_setting phi3[] = {
+    DECODER(32064, 4096), SIZES(3072, 32, 32, 8192), SILU, EPS(1e-5), PAD(32000), UNTIED};
+static const rs_setting olmo[] = {OLMO_SETTINGS, UNTIED};
+static const rs_setting olmo2[] = {OLMO_SETTINGS, EPS(1e-5), UNTIED};
+
+#define DECODER_FORWARD(types_, settings_)                                                         \
+    .types = (types_), .settings = (settings_), .activation = "hidden_act",                        \
+    .mlp_width = "intermediate_size", .max_positions = "max_position_embeddings", .theta = 10000
+#define RMS_FORWARD(types_, settings_) DECODER_FORWARD(types_, settings_), .eps = "rms_norm_eps"
+enum {
+    DECODER_FACTS = RS_W_FINAL | RS_W_CAUSAL | RS_W_GATED | RS_W_PAD_ROW,
+    PRE_NORM = RS_W_BEFORE | DECODER_FACTS
+};
+
+const rs_forward rs_forward_llama = {RMS_FORWARD("llama", llama), .qkv_bias = "attention_bias",
+                                     .o_bias = "attention_bias", .mlp_bias = "mlp_bias",
+                                     .facts = PRE_NORM};
+const rs_forward rs_forward_mistral = {RMS_FORWARD("mistral ministral", mistral),
+                                       .window_period = 1, .facts = PRE_NORM};
+const rs_forward rs_forward_qwen2 = {RMS_FORWARD("qwen2", qwen2), .qkv_bias = RS_ALWAYS,
+                                     .facts = PRE_NORM | RS_W_WINDOW_BEYOND};
+const rs_forward rs_forward_qwen3 = {RMS_FORWARD("qwen3", qwen3), .qkv_bias = "attention_bias",
+                                     .o_bias = "attention_bias",
+                                     .facts = PRE_NORM | RS_W_WINDOW_BEYOND | RS_W_QK_NORM};
+const rs_forward rs_forward_granite = {RMS_FORWARD("granite", granite),
+                                       .qkv_bias = "attention_bias", .o_bias = "attention_bias",
+                                       .mlp_bias = "mlp_bias", .facts = PRE_NORM | RS_W_GRANITE};
+const rs_forward rs_forward_phi3 = {RMS_FORWARD("phi3", phi3), .window_period = 1,
+                                    .facts = PRE_NORM | RS_W_PLAIN_ROPE};
+const rs_forward rs_forward_olmo = {DECODER_FORWARD("olmo", olmo), .fixed_eps = 1e-5,
+                                    .qkv_bias = "attention_bias", .o_bias = "attention_bias",
+                                    .facts = PRE_NORM | RS_W_CLIP};
+const rs_forward rs_forward_olmo2 = {RMS_FORWARD("olmo2", olmo2), .qkv_bias = "attention_bias",
+                                     .o_bias = "attention_bias",
+                                     .facts = RS_W_INSIDE | DECODER_FACTS | RS_W_QK_NORM};
+
+/* ---- Gemma ---- */
+
+static const rs_setting gemma[] = {DECODER(256000, 8192),
+                                   SIZES(3072, 28, 16, 24576),
+                                   NUMBER("num_key_value_heads", 16),
+                                   NUMBER("head_dim", 256),
+                                   TEXT("hidden_act", "gelu_pytorch_tanh"),
+                                   EPS(1e-6),
+                                   PAD(0),
+                                   NO_ATTENTION_BIAS,
+                                   TIED};
+#define SANDWICH_SETTINGS(vocabulary_, positions_)                                                 \
+    DECODER(vocabulary_, positions_), SIZES(2304, 26, 8, 9216), NUMBER("num_key_value_heads", 4),  \
+        NUMBER("head_dim", 256), TEXT("hidden_activation", "gelu_pytorch_tanh"), EPS(1e-6),        \
+        PAD(0), NO_ATTENTION_BIAS, NUMBER("query_pre_attn_scalar", 256),                           \
+        NUMBER("sliding_window", 4096)
+static const rs_setting gemma2[] = {SANDWICH_SETTINGS(256000, 8192),
+                                    NUMBER("final_logit_softcapping", 30),
+                                    NUMBER("attn_logit_softcapping", 50), TIED};
+static const rs_setting gemma3[] = {SANDWICH_SETTINGS(262208, 131072),
+                                    NUMBER("sliding_window_pattern", 6), TIED};
+enum { GEMMA = PRE_NORM | RS_W_EMBED_SQRT };
+const rs_forward rs_forward_gemma = {RMS_FORWARD("gemma", gemma), .qkv_bias = "attention_bias",
+                                     .o_bias = "attention_bias", .facts = GEMMA | RS_W_GELU_TANH};
+#define SANDWICH_FORWARD(types_, settings_)                                                        \
+    .types = (types_), .settings = (settings_), .eps = "rms_norm_eps",                             \
+    .activation = "hidden_activation", .mlp_width = "intermediate_size",                           \
+    .max_positions = "max_position_embeddings", .qkv_bias = "attention_bias",                      \
+    .o_bias = "attention_bias"
+const rs_forward rs_forward_gemma2 = {
+    SANDWICH_FORWARD("gemma2", gemma2), .window_period = 2, .theta = 10000, .odd_scale_layers = 46,
+    .facts = GEMMA | RS_W_INSIDE | RS_W_KEY_SCALE | RS_W_SCORE_CAP};
+const rs_forward rs_forward_gemma3 = {SANDWICH_FORWARD("gemma3_text gemma3", gemma3),
+                                      .window_period = 6,
+                                      .theta = 1e6,
+                                      .local_theta = 1e4,
+                                      .odd_scale_layers = 62,
+                                      .facts = GEMMA | RS_W_INSIDE | RS_W_KEY_SCALE | RS_W_QK_NORM |
+                                               RS_W_ROPE_BY_KIND | RS_W_PERIOD_FIELD |
+                                               RS_W_BIDIRECTIONAL};
+
+/* ---- images ---- */
+
+static const rs_setting vit[] = {
+    SIZES(768, 12, 12, 3072),        TEXT("hidden_act", "gelu"), NUMBER("initializer_range", 0.02),
+    NUMBER("layer_norm_eps", 1e-12), NUMBER("image_size", 224),  NUMBER("patch_size", 16),
+    NUMBER("num_channels", 3),       TEXT("qkv_bias", "true"),   END};
+const rs_forward rs_forward_vit = {.types = "vit",
+                                   .settings = vit,
+                                   .eps = "layer_norm_eps",
+                                   .activation = "hidden_act",
+                                   .mlp_width = "intermediate_size",
+                                   .qkv_bias = "qkv_bias",
+                                   .o_bias = RS_ALWAYS,
+                                   .mlp_bias = RS_ALWAYS,
+                                   .facts = RS_W_BEFORE | RS_W_FINAL | RS_W_IMAGES};

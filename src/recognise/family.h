@@ -1,0 +1,242 @@
+/*
+ * family.h: what a family table says. A family is data: rows that name config fields and tensors,
+ * and a few facts about where norms, RoPE and state-space mixers sit. Adding a family is adding
+ * rows; no code branches on a family's name.
+ *
+ * A tensor's name is split as  [prefix.]module[.suffix] : the prefix is one of the family's
+ * optional ones ("bert.", "model."), the suffix says which part of the module it is (".weight",
+ * ".bias", a quantiser's ".scales"), and every component of the module that is a number is written
+ * '#'.
+ */
+#ifndef RS_RECOGNISE_FAMILY_H
+#define RS_RECOGNISE_FAMILY_H
+
+#include "recognise/model.h"
+
+/* Which stack and which attention of it a row belongs to. --map entries follow behind. */
+typedef enum rs_slot {
+    RS_SLOT_MAIN,    /* the only stack; self-attention or state-space mixer */
+    RS_SLOT_ENCODER, /* encoder, self-attention */
+    RS_SLOT_DECODER, /* decoder, self-attention */
+    RS_SLOT_CROSS,   /* decoder, attention to the encoder */
+    RS_SLOT_MAP      /* first entry of --map */
+} rs_slot;
+
+/* Flags of a pattern row. */
+enum {
+    RS_P_OPTIONAL = 1u << 0,    /* its absence is not worth a note */
+    RS_P_CONV1D = 1u << 1,      /* stored [in, out] */
+    RS_P_XLNET = 1u << 2,       /* stored [d_model, heads, d_head], for q, k, v, r and o alike */
+    RS_P_ROWS = 1u << 3,        /* fused: all q, then all k, then all v */
+    RS_P_INTERLEAVED = 1u << 4, /* fused: for each head q, k, v */
+    RS_P_GROUPED = 1u << 5,     /* fused: for each kv group its q heads, k, v */
+    RS_P_NESTED = 1u << 6,      /* layer = first number × inner_group_num + second number */
+    RS_P_MLA = 1u << 7,         /* latent attention: the checkpoint is refused by this name */
+    RS_P_GATED = 1u << 8        /* q: for each head its query, then a gate of the same width */
+};
+
+typedef struct rs_pattern {
+    const char *module; /* "layers.#.self_attn.q_proj"; a trailing '*' matches any rest */
+    rs_role role;
+    rs_slot slot;
+    unsigned flags;
+} rs_pattern; /* lists end with module NULL */
+
+typedef enum rs_field {
+    RS_FIELD_WIDTH,
+    RS_FIELD_LAYERS,
+    RS_FIELD_HEADS,
+    RS_FIELD_KV_HEADS,
+    RS_FIELD_HEAD_DIM,
+    RS_FIELD_VALUE_DIM,
+    RS_FIELD_ROPE_DIMS,
+    RS_FIELD_ENCODER_LAYERS,
+    RS_FIELD_ENCODER_HEADS,
+    RS_FIELD_DECODER_LAYERS,
+    RS_FIELD_DECODER_HEADS,
+    RS_FIELD_LAYER_GROUPS,
+    RS_FIELD_INNER_GROUP,
+    RS_FIELD_SSM_INNER,
+    RS_FIELD_SSM_EXPAND,
+    RS_FIELD_SSM_STATE,
+    RS_FIELD_SSM_RANK,
+    RS_FIELD_SSM_HEADS,
+    RS_FIELD_SSM_HEAD_DIM,
+    RS_FIELD_SSM_GROUPS,
+    RS_FIELD_COUNT
+} rs_field;
+
+/* One spelling of a field; the first one that is present and not null counts. A dot descends into
+ * an object. GGUF keys are written without the architecture in front. */
+typedef struct rs_field_row {
+    rs_field field;
+    const char *key; /* NULL ends the list */
+} rs_field_row;
+/* The spellings of sizes that most configurations use, newest first. */
+#define RS_FIELDS_OF_SIZES                                                                         \
+    {RS_FIELD_WIDTH, "hidden_size"}, {RS_FIELD_WIDTH, "n_embd"}, {RS_FIELD_WIDTH, "d_model"},      \
+        {RS_FIELD_WIDTH, "dim"}, {RS_FIELD_LAYERS, "num_hidden_layers"},                           \
+        {RS_FIELD_LAYERS, "n_layer"}, {RS_FIELD_LAYERS, "n_layers"},                               \
+        {RS_FIELD_LAYERS, "num_layers"}, {RS_FIELD_HEADS, "num_attention_heads"},                  \
+        {RS_FIELD_HEADS, "n_head"}, {RS_FIELD_HEADS, "n_heads"}, {RS_FIELD_HEADS, "num_heads"},    \
+        {RS_FIELD_KV_HEADS, "num_key_value_heads"}, {RS_FIELD_KV_HEADS, "num_kv_heads"},           \
+        {RS_FIELD_HEAD_DIM, "head_dim"},                                                           \
+    {                                                                                              \
+        RS_FIELD_HEAD_DIM, "d_head"                                                                \
+    }
+
+/* What the reference implementation assumes when the field is absent. Ends with value 0. */
+typedef struct rs_field_default {
+    rs_field field;
+    int64_t value;
+} rs_field_default;
+
+typedef enum rs_ssm_kind {
+    RS_SSM_NONE,
+    RS_SSM_S6, /* Mamba: x_proj gives dt|B|C from the inner width */
+    RS_SSM_SSD /* Mamba-2: in_proj gives z|x|B|C|dt */
+} rs_ssm_kind;
+
+/* Facts that are neither names nor sizes. */
+enum {
+    RS_FACT_PRE_NORM = 1u << 0,      /* NORM_MIXER stands right before q, k, v (or in_proj) */
+    RS_FACT_QK_NORM_FULL = 1u << 1,  /* QK-norm runs over all heads at once (OLMo 2) */
+    RS_FACT_HYBRID = 1u << 2,        /* attention and state-space layers, by a list in the config */
+    RS_FACT_BOTH = 1u << 3,          /* every layer has both mixers in parallel */
+    RS_FACT_SHARED_LAYERS = 1u << 4, /* ALBERT: groups of blocks applied again and again */
+    RS_FACT_TIED_ATTENTION = 1u << 5,  /* attention blocks shared between layers are stored once */
+    RS_FACT_WIDE_INPUT = 1u << 6,      /* attention reads [hidden, embedding]: twice the width */
+    RS_FACT_HEAD_PER_KV = 1u << 7,     /* kv head count must be ignored: one kv head per head */
+    RS_FACT_MULTI_QUERY = 1u << 8,     /* one kv head for all, whatever the config says */
+    RS_FACT_SCALE_UNSTATED = 1u << 9,  /* the file does not say by what scores are scaled */
+    RS_FACT_HALF_SCALE = 1u << 10,     /* scores are divided by sqrt(d_head/2) */
+    RS_FACT_GUESS = 1u << 11,          /* offered when an unknown model has these names */
+    RS_FACT_BARE_NORM = 1u << 13,      /* its norms have no weights (OLMo) */
+    RS_FACT_PARTIAL_ROPE = 1u << 14,   /* its module reads partial_rotary_factor */
+    RS_FACT_BARE_QK_NORM = 1u << 12,   /* QK-norm without weights, unless use_qk_norm is false */
+    RS_FACT_QK_NORM_TURNED = 1u << 15, /* a QK-norm without weights only where RoPE turns */
+    RS_FACT_QK_LAYERNORM = 1u << 16,   /* its QK-norm is a LayerNorm: no gain to fold */
+    RS_FACT_UNIT_SCALE = 1u << 17,     /* scores are not scaled at all */
+    RS_FACT_VALUE_NORM = 1u << 18,     /* values are normalised, without weights */
+    RS_FACT_SHARED_KV = 1u << 19,      /* late layers read keys and values of earlier ones */
+    RS_FACT_PAIRED_VALUES = 1u << 20,  /* o reads no head's values alone: there is no OV */
+    RS_FACT_WINDOWS_DOUBLE_KV = 1u << 21 /* layers with windows have twice the kv heads */
+};
+
+/* Which layers rotate, where not all do. */
+typedef enum rs_turning {
+    RS_TURN_ALL,
+    RS_TURN_LISTED,     /* those with 1 in no_rope_layers; all but each no_rope_layer_interval-th */
+    RS_TURN_WINDOWS,    /* those with a window */
+    RS_TURN_ANY_WINDOWS /* those with a window, or all where the model has none */
+} rs_turning;
+
+/* One of several stacks with sizes of its own. */
+typedef struct rs_tower {
+    const char *name;    /* for column `stack` */
+    const char *section; /* object of the configuration; the whole where that is absent */
+    const rs_field_default *defaults;
+} rs_tower;
+
+/* A field of the reference's configuration class, under its name there, and what it is when a
+ * config.json is silent. text "true" or "false": a boolean; NULL: the number. */
+typedef struct rs_setting {
+    const char *key; /* NULL ends the list */
+    double number;
+    const char *text;
+} rs_setting;
+
+/* What a forward pass needs to know beside names and sizes. */
+enum {
+    RS_W_BEFORE = 1u << 0, /* a norm before each branch's op: NORM_MIXER, NORM_MLP, NORM_CROSS */
+    RS_W_INSIDE = 1u << 1, /* a norm of the op's output: NORM_MIXER_OUT, NORM_MLP_OUT */
+    RS_W_AFTER = 1u << 2,  /* a norm behind the skip: NORM_MIXER, NORM_MLP, NORM_CROSS */
+    RS_W_FINAL = 1u << 3,  /* a norm behind the last layer */
+    RS_W_CAUSAL = 1u << 4,
+    RS_W_DECODER = 1u << 5, /* causal when is_decoder; cross-attention when add_cross_attention */
+    RS_W_GATED = 1u << 6,   /* act(gate) * up */
+    RS_W_QK_NORM = 1u << 7,
+    RS_W_POSITIONS = 1u << 8,         /* learned absolute positions */
+    RS_W_POSITIONS_PAD = 1u << 9,     /* they begin behind pad_token_id */
+    RS_W_TYPES = 1u << 10,            /* token types */
+    RS_W_EMBED_NORM = 1u << 11,       /* norm of the embedding's sum */
+    RS_W_EMBED_PROJECTION = 1u << 12, /* embedding_size may differ from the width */
+    RS_W_EMBED_SQRT = 1u << 13,       /* embeddings are multiplied by sqrt(width) */
+    RS_W_RELATIVE = 1u << 14,         /* XLNet's attention */
+    RS_W_IMAGES = 1u << 15,           /* patches and a class token instead of tokens */
+    RS_W_MLM = 1u << 16,              /* masked language model: transform, norm, decoder, bias */
+    RS_W_WINDOW_BEYOND = 1u << 17, /* windows, if use_sliding_window, from max_window_layers on */
+    RS_W_ROPE_BY_KIND = 1u << 18,  /* RoPE of its own in layers with windows */
+    RS_W_PERIOD_FIELD = 1u << 19,  /* sliding_window_pattern overrides window_period */
+    RS_W_KEY_SCALE = 1u << 20,     /* GGUF: scores are divided by sqrt(key_length) */
+    RS_W_GRANITE = 1u << 21,       /* multipliers of embeddings, branches, logits */
+    RS_W_CLIP = 1u << 22,          /* clip_qkv, when set, is refused */
+    RS_W_FALCON = 1u << 23,        /* one norm or two for a parallel block */
+    RS_W_RESIDUAL_STD = 1u << 24,  /* outputs of branches are drawn smaller (GPT-2) */
+    RS_W_BIDIRECTIONAL = 1u << 25, /* use_bidirectional_attention is known */
+    RS_W_PLAIN_ROPE = 1u << 26,    /* its scaling laws are not run (Phi-3: longrope) */
+    RS_W_PAD_ROW = 1u << 27,       /* the embedding's row of pad_token_id is drawn as 0 */
+    RS_W_SCORE_CAP = 1u << 28,     /* attn_logit_softcapping is computed, not only read */
+    RS_W_GELU_TANH = 1u << 30      /* "gelu" means its approximation by tanh (Gemma) */
+};
+
+#define RS_ALWAYS "" /* a bias that is always there; NULL: never; else a boolean field */
+
+typedef struct rs_forward {
+    const char *types; /* the model types it holds for; the family's others are refused */
+    const rs_setting *settings;
+    const char *eps; /* field; NULL: fixed_eps */
+    double fixed_eps;
+    const char *activation;    /* field */
+    const char *mlp_width;     /* field; null there means 4 widths */
+    const char *max_positions; /* field */
+    const char *qkv_bias, *o_bias, *mlp_bias;
+    const char *parallel; /* boolean field: MLP beside attention */
+    int window_period;    /* 0: no windows; 1: all layers; n: all but each n-th */
+    double local_theta;   /* ROPE_BY_KIND: base in layers with windows */
+    double theta;         /* base when the config is silent */
+    int odd_scale_layers; /* KEY_SCALE: a model of so many layers divides by
+                             sqrt(width/heads) */
+    unsigned facts;
+} rs_forward;
+
+extern const rs_forward rs_forward_bert, rs_forward_roberta, rs_forward_distilbert,
+    rs_forward_albert, rs_forward_xlnet, rs_forward_gpt2, rs_forward_gpt_neox, rs_forward_llama,
+    rs_forward_mistral, rs_forward_qwen2, rs_forward_qwen3, rs_forward_granite, rs_forward_gemma,
+    rs_forward_gemma2, rs_forward_gemma3, rs_forward_phi3, rs_forward_olmo, rs_forward_olmo2,
+    rs_forward_falcon, rs_forward_vit;
+
+typedef struct rs_family {
+    const char *name;
+    const char *types; /* blank-separated model_type values (HF) or architectures (GGUF) */
+    const char *when;  /* this boolean config field must be true; NULL: no condition */
+    const rs_field_row *dialect;
+    const rs_field_default *defaults; /* or NULL */
+    const rs_pattern *patterns[5];
+    const char *const *prefixes; /* optional ones, NULL-terminated; or NULL */
+    rs_norm_kind norm;
+    rs_rope_kind rope;
+    const char *rope_if; /* RoPE only if this field is true or "rope"; NULL: always */
+    double
+        rope_fraction; /* share of the head that rotates when the config is silent; 0 means all */
+    rs_turning turning;
+    int32_t window_period; /* without layer_types: all but each n-th layer have a window */
+    rs_ssm_kind ssm;
+    unsigned facts;
+    rs_tower towers[RS_SLOT_MAP]; /* by slot; without names: encoder and decoder of one section */
+    const char *refusal;          /* why this family cannot be read; NULL for the others */
+    const rs_forward *forward;    /* NULL: its forward pass is not known */
+} rs_family;
+
+/* Lists of families end with name NULL. */
+extern const rs_family rs_families_bert[], rs_families_decoder[], rs_families_kin[],
+    rs_families_ssm[], rs_families_vision_audio[], rs_families_gguf[];
+
+/* Shared lists. */
+extern const rs_field_row rs_dialect_common[], rs_dialect_mamba[], rs_dialect_hybrid[],
+    rs_dialect_whisper[], rs_dialect_gguf[], rs_dialect_gguf_mamba2[], rs_dialect_translated[];
+extern const rs_pattern rs_patterns_llama[], rs_patterns_llama_mlp[], rs_patterns_sandwich[],
+    rs_patterns_olmo2[], rs_patterns_moe[], rs_patterns_other[];
+extern const char *const rs_prefixes_decoder[];
+
+#endif

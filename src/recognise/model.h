@@ -1,0 +1,209 @@
+/*
+ * model.h: a checkpoint understood as a sequence model: which tensor plays which role, and from
+ * that the head products.
+ *
+ * A family is data (families_*.c): rows that map names of config fields and patterns of tensor
+ * names to this description. Nothing here computes; linalg and collapse do.
+ */
+#ifndef RS_RECOGNISE_MODEL_H
+#define RS_RECOGNISE_MODEL_H
+
+#include "base/notes.h"
+#include "checkpoint/checkpoint.h"
+
+/* What a tensor is for. The names shown in table `tensors` come from rs_role_name. */
+typedef enum rs_role {
+    RS_ROLE_UNKNOWN = 0,
+    RS_ROLE_Q,
+    RS_ROLE_K,
+    RS_ROLE_V,
+    RS_ROLE_O,
+    RS_ROLE_QKV,
+    RS_ROLE_KV,
+    RS_ROLE_CROSS_Q,
+    RS_ROLE_CROSS_K,
+    RS_ROLE_CROSS_V,
+    RS_ROLE_CROSS_KV,
+    RS_ROLE_CROSS_O, /* attention to another model's output (BERT, GPT-2 as decoders) */
+    RS_ROLE_R,       /* r: XLNet's positional key */
+    RS_ROLE_Q_BIAS,
+    RS_ROLE_K_BIAS,
+    RS_ROLE_V_BIAS,
+    RS_ROLE_O_BIAS,
+    RS_ROLE_QKV_BIAS,
+    RS_ROLE_CONTENT_BIAS,
+    RS_ROLE_POSITION_BIAS,
+    RS_ROLE_SEGMENT_BIAS,
+    RS_ROLE_SEGMENT_EMBED, /* XLNet */
+    RS_ROLE_Q_NORM,
+    RS_ROLE_K_NORM,
+    RS_ROLE_NORM_MIXER,
+    RS_ROLE_NORM_MIXER_BIAS, /* before the mixer (pre-LN) or after it (post-LN) */
+    RS_ROLE_NORM_MIXER_OUT,
+    RS_ROLE_NORM_MIXER_OUT_BIAS, /* inside the branch, after the mixer (sandwich) */
+    RS_ROLE_NORM_MLP,
+    RS_ROLE_NORM_MLP_BIAS,
+    RS_ROLE_NORM_MLP_OUT,
+    RS_ROLE_NORM_MLP_OUT_BIAS,
+    RS_ROLE_NORM_CROSS,
+    RS_ROLE_NORM_CROSS_BIAS, /* before cross-attention */
+    RS_ROLE_NORM_FINAL,
+    RS_ROLE_NORM_FINAL_BIAS,
+    RS_ROLE_NORM_EMBED,
+    RS_ROLE_NORM_EMBED_BIAS,
+    RS_ROLE_NORM_HEAD, /* between the transform of a masked language model's head and its decoder */
+    RS_ROLE_MLP_UP,
+    RS_ROLE_MLP_GATE,
+    RS_ROLE_MLP_GATE_UP,
+    RS_ROLE_MLP_DOWN,
+    RS_ROLE_MLP_UP_BIAS,
+    RS_ROLE_MLP_GATE_BIAS,
+    RS_ROLE_MLP_DOWN_BIAS,
+    RS_ROLE_MOE_ROUTER,
+    RS_ROLE_MOE_EXPERT,
+    RS_ROLE_EMBED_TOKEN,
+    RS_ROLE_EMBED_POSITION,
+    RS_ROLE_EMBED_TYPE,
+    RS_ROLE_EMBED_PROJECTION,
+    RS_ROLE_EMBED_PATCH,
+    RS_ROLE_EMBED_CLASS,
+    RS_ROLE_EMBED_OTHER,
+    RS_ROLE_LM_HEAD,
+    RS_ROLE_HEAD_TRANSFORM,
+    RS_ROLE_HEAD_BIAS, /* of the logits, stored apart from their matrix */
+    RS_ROLE_HEAD_OTHER,
+    RS_ROLE_SSM_IN,
+    RS_ROLE_SSM_CONV,
+    RS_ROLE_SSM_CONV_BIAS,
+    RS_ROLE_SSM_X,
+    RS_ROLE_SSM_DT,
+    RS_ROLE_SSM_DT_BIAS,
+    RS_ROLE_SSM_A,
+    RS_ROLE_SSM_D,
+    RS_ROLE_SSM_NORM,
+    RS_ROLE_SSM_OUT,
+    RS_ROLE_LAYER_SCALE,
+    RS_ROLE_ROPE_TABLE,
+    RS_ROLE_ROPE_DIVISORS,
+    RS_ROLE_BUFFER,
+    RS_ROLE_QUANT_SCALE,
+    RS_ROLE_OTHER,
+    RS_ROLE_COUNT
+} rs_role;
+
+const char *rs_role_name(rs_role role); /* "q", "qkv", "norm_mixer", ... */
+
+typedef enum rs_norm_kind {
+    RS_NORM_NONE,
+    RS_NORM_LAYERNORM,
+    RS_NORM_RMSNORM,
+    RS_NORM_RMSNORM_PLUS_ONE,
+    RS_NORM_LAYERNORM_PLUS_ONE /* folded by scan; no forward pass has it */
+} rs_norm_kind;
+typedef enum rs_rope_kind { RS_ROPE_NONE, RS_ROPE_HALF_SPLIT, RS_ROPE_INTERLEAVED } rs_rope_kind;
+typedef enum rs_product_kind {
+    RS_PRODUCT_QK,
+    RS_PRODUCT_OV,
+    RS_PRODUCT_CB,
+    RS_PRODUCT_IO
+} rs_product_kind;
+
+/*
+ * One factor of a head product: `inner` vectors (the head's units), each of length `features`,
+ * taken out of one tensor seen as a row-major matrix rows×cols. vector_is_row: vector i is matrix
+ * row first+i; otherwise matrix column first+i. With `inner` = r and `features` = m, the factor A
+ * of weight_decay.md is the m×r matrix whose column i is vector i.
+ */
+typedef struct rs_factor {
+    const rs_tensor *tensor;
+    int64_t rows, cols; /* the matrix view; rows*cols = tensor->count */
+    bool vector_is_row;
+    int64_t first;    /* row or column of vector 0 */
+    int64_t inner;    /* number of vectors r */
+    int64_t features; /* length m of each: cols when vector_is_row, else rows */
+    /* --with-bias: entry bias_first+i belongs to vector i; NULL when the projection has none */
+    const rs_tensor *bias;
+    int64_t bias_first;
+    /* --fold-norms: the norm right before this projection (acts on features); NULL/NONE when there
+     * is none */
+    const rs_tensor *gain; /* γ, `features` long; may be NULL for a norm without weights */
+    const rs_tensor
+        *gain_bias; /* β of a LayerNorm, used when both --fold-norms and --with-bias; may be NULL */
+    rs_norm_kind norm;
+    /* --fold-norms: QK-norm gain on the vectors, entry inner_gain_first+i; NULL when there is none
+     */
+    const rs_tensor *inner_gain;
+    int64_t inner_gain_first;
+    bool inner_gain_plus_one;
+    /* FP8 checkpoints: true weight = stored × scale of its block (formats.md 3); NULL when there is
+     * none. The scale of element (i, j) of the view is scale[i / scale_block_rows][j /
+     * scale_block_cols] (rounded-up grid). */
+    const rs_tensor *scale;
+    int64_t scale_block_rows, scale_block_cols;
+} rs_factor;
+
+/* One row of table `heads`. A (m×r) and B (n×r) share `inner`; the product is A Bᵀ, m×n. */
+typedef struct rs_product {
+    const char *stack;     /* "encoder", "decoder" or NULL */
+    const char *attention; /* "self", "cross", "positional" or NULL (state-space) */
+    rs_product_kind kind;
+    int32_t layer, head; /* from 0; head = query head (qk, ov), group (cb), head or 0 (io) */
+    int32_t kv_head;     /* the key/value head it is paired with; = head without grouping */
+    int32_t group_size;  /* query heads that share kv_head; 1 without grouping */
+    rs_factor a, b; /* qk: W_Q,h and W_K,g.  ov: W_V,g (as A) and W_O,hᵀ (as B).  cb: C and B.  io:
+                       in and out */
+    rs_rope_kind rope; /* qk only */
+    int32_t
+        rope_dims; /* leading vectors of the head that rotate (partial rotary), 0 without RoPE */
+    bool qk_norm;  /* the score is invariant to the scale of each factor, or, in a guess, may be */
+    const char *corrections; /* text for the column: what is left out or at which distance, e.g.
+                              * "scale 1/sqrt(64) left out; RoPE at distance 0"; the scan adds what
+                              * its options applied */
+} rs_product;
+
+typedef struct rs_tensor_role {
+    rs_role role;
+    int32_t layer;      /* -1 when it belongs to no layer */
+    const char *stack;  /* or NULL */
+    const char *status; /* "analysed" (part of a product), "decoded only" (readable, no product
+                           here), "refused" */
+    const char *reason; /* why not analysed; "" when analysed */
+} rs_tensor_role;
+
+/* What a checkpoint stores, whichever command asks. */
+typedef struct rs_stored {
+    uint64_t parameters;   /* every stored number of every tensor once; buffers are none */
+    const char *dtype;     /* of most of them: "BF16" */
+    const char *file_type; /* the file's own name for its mixture of types: "Q4_K_M"; or NULL */
+} rs_stored;
+
+typedef struct rs_model {
+    const rs_checkpoint *checkpoint; /* borrowed; must outlive the model */
+    const char *family; /* "llama", "bert", ...; a guess is named so: "llama-like (guessed)" */
+    bool guessed;       /* by recognisable names, or by --map */
+    int32_t layers;     /* blocks of all stacks */
+    int32_t depth;      /* times a block is applied in all (> layers when shared, ALBERT) */
+    int64_t d_model;
+    int32_t heads, kv_heads; /* of the first attention layer; 0 for pure state-space models */
+    int64_t d_head;
+    rs_stored stored;
+    rs_product *products; /* layer, then product kind, then head */
+    size_t n_products;
+    rs_tensor_role *roles; /* one per checkpoint->tensors */
+    rs_notes
+        notes; /* what was guessed, which rope form was used, missing tensors, unknown tensors */
+    rs_arena *arena;
+} rs_model;
+
+/*
+ * Reads the checkpoint as a model. map (may be NULL) is the parsed --map FILE.json, map_path its
+ * name. Fails with RS_E_CONFIG_* when the config lies about sizes, RS_E_TENSOR_SHAPE when a tensor
+ * disagrees, RS_E_TENSOR_DTYPE when a product needs a tensor that is not decodable,
+ * RS_E_FAMILY_UNKNOWN / RS_E_NO_PRODUCT when nothing was recognised (the names are listed, at most
+ * 20 and a count).
+ */
+rs_status rs_model_open(rs_model **out, const rs_checkpoint *checkpoint, const json_t *map,
+                        const char *map_path, rs_error *err);
+void rs_model_close(rs_model *model);
+
+#endif

@@ -1,0 +1,104 @@
+/* scan.h: `rankscope scan`: the rank health of a checkpoint's weights as one result. */
+#ifndef RS_SCAN_SCAN_H
+#define RS_SCAN_SCAN_H
+
+#include "base/context.h"
+#include "recognise/model.h"
+#include "report/result.h"
+#include "scan/heads.h"
+
+enum { RS_MAX_ENERGIES = 16 };
+
+/* Thresholds of the findings; each can be set by --threshold CODE=VALUE. */
+typedef struct rs_scan_thresholds {
+    double qk_low_rank;       /* effective_rank / effective_rank_null below this */
+    double ov_low_rank;       /* the same for ov */
+    double dead_head;         /* frobenius_norm / the layer's median below this */
+    double decay_equilibrium; /* least balance_score over a layer's heads above this */
+} rs_scan_thresholds;
+
+typedef struct rs_scan_options {
+    rs_heads_options heads;
+    bool spectra; /* every singular value in tables heads and groups */
+    const char
+        *matrices; /* NULL (attention: none), "all", or a POSIX extended regular expression */
+    double energies[RS_MAX_ENERGIES]; /* fractions of --energy */
+    size_t n_energies;
+    rs_scan_thresholds thresholds;
+    const char *summary; /* name of table summary where another command has one; NULL: summary */
+} rs_scan_options;
+
+void rs_scan_defaults(rs_scan_options *options);
+
+/* Fills `result` (made by rs_result_new("scan")) with the tables, figures and findings of
+ * contract.md, and its meta "model". */
+rs_status rs_scan(rs_result *result, const rs_model *model, const rs_scan_options *options,
+                  const rs_context *context, rs_error *err);
+
+/* What to scan. */
+typedef struct rs_scan_request {
+    const char *path, *map; /* map: a --map file or NULL */
+    bool lenient;
+    rs_scan_options options;
+} rs_scan_request;
+
+/* scan_path.c: opens, scans and closes. inputs (may be NULL) is filled as soon as the checkpoint is
+ * open. */
+rs_status rs_scan_path(rs_result *result, rs_input_files *inputs, const rs_scan_request *request,
+                       const rs_context *context, rs_error *err);
+
+/* To be asked when the weights have been read (checkpoint may be NULL): RS_E_CHANGED_WHILE_READ or
+ * RS_E_TRUNCATED_WHILE_MAPPED; a file that was only touched becomes finding file_touched. */
+rs_status rs_verify_checkpoint(rs_result *result, const rs_checkpoint *checkpoint, rs_error *err);
+
+/* ---- parts, one file each ---- */
+
+/* scan_tables.c */
+rs_status rs_scan_head_tables(rs_result *result, const rs_heads *heads,
+                              const rs_scan_options *options, rs_error *err);
+rs_status rs_scan_summary(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
+                          rs_error *err);
+/* used: one flag per tensor of the checkpoint, set for those that this run read (rs_scan_mark_used,
+ * rs_scan_matrices). */
+rs_status rs_scan_tensors(rs_result *result, const rs_model *model, const bool *used,
+                          rs_error *err);
+void rs_scan_mark_used(bool *used, const rs_model *model, const rs_heads *heads, rs_fold fold);
+/* scan_planes.c */
+rs_status rs_scan_planes(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
+                         rs_error *err);
+/* scan_energy.c */
+rs_status rs_scan_energy(rs_result *result, const rs_model *model, const rs_heads *heads,
+                         const rs_scan_options *options, const rs_context *context, rs_error *err);
+/* scan_matrices.c */
+rs_status rs_scan_matrices(rs_result *result, bool *used, const rs_model *model,
+                           const rs_scan_options *options, const rs_context *context,
+                           rs_error *err);
+/* scan_findings.c */
+rs_status rs_scan_findings(rs_result *result, const rs_model *model, const rs_heads *heads,
+                           const rs_scan_options *options, rs_error *err);
+/* scan_figures.c */
+rs_status rs_scan_figures(rs_result *result, const rs_heads *heads, rs_error *err);
+
+/* The names a row of heads, groups and layers begins with. */
+const char *rs_product_name(rs_product_kind kind);  /* "qk" "ov" "cb" "io" */
+const char *rs_product_title(rs_product_kind kind); /* "query-key", ... */
+
+/* Appends a row to a table whose first columns are stack, attention, layer, head, product, and
+ * fills those. */
+rs_status rs_scan_add_row(rs_table *table, size_t *row, const rs_product *product, int64_t head,
+                          rs_error *err);
+
+/* The same for a table of layers: stack, attention, layer, product. */
+rs_status rs_scan_add_cell(rs_table *table, size_t *row, const rs_product *product, rs_error *err);
+
+/* True when two products are rows of one cell of table layers: same stack, attention, layer and
+ * kind. */
+bool rs_same_cell(const rs_product *a, const rs_product *b);
+
+/* True when two products differ in layer and head alone. */
+bool rs_same_kind(const rs_product *a, const rs_product *b);
+
+/* A median of n > 0 values (reordered). */
+double rs_median(double *values, size_t n);
+
+#endif

@@ -1,0 +1,163 @@
+/*
+ * scan_planes.c: table `planes`: RoPE models by frequency plane (weight_decay.md 3.2).
+ *
+ * Under RoPE the loss sees W_Q, W_K only through one complex number pair a plane, so what decay
+ * acts on is the group lasso Σ_j σ_j with σ_j = ‖q_j‖‖k_j‖, the norms of the two rows that rotate
+ * together. Both come from the diagonals of the Grams. With grouped queries the query side is
+ * summed over the heads that share the key.
+ */
+#include "scan/scan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const rs_column columns[] = {
+    {.name = "stack", .type = RS_COLUMN_TEXT},
+    {.name = "attention", .type = RS_COLUMN_TEXT},
+    {.name = "layer", .type = RS_COLUMN_INT, .formula = "from 0"},
+    {.name = "head",
+     .type = RS_COLUMN_INT,
+     .formula = "key/value head, from 0 (with grouped queries: the whole group)"},
+    {.name = "planes",
+     .type = RS_COLUMN_INT,
+     .formula = "number of frequency planes: half the rotated width"},
+    {.name = "pairing",
+     .type = RS_COLUMN_TEXT,
+     .formula = "rows that rotate together: half-split (j, j + c/2) or interleaved (2j, 2j + 1)"},
+    {.name = "plane_sum",
+     .type = RS_COLUMN_REAL,
+     .formula = "Σ_j σ_j, σ_j = ‖q_j‖‖k_j‖; meets half_norm at the decay equilibrium"},
+    {.name = "half_norm",
+     .type = RS_COLUMN_REAL,
+     .formula = "½ Σ_j (‖q_j‖² + ‖k_j‖²) over the rotated rows"},
+    {.name = "excess",
+     .type = RS_COLUMN_REAL,
+     .formula = "1 − plane_sum/half_norm; 0 at the decay equilibrium"},
+    {.name = "imbalance",
+     .type = RS_COLUMN_REAL,
+     .formula = "max_j |‖q_j‖² − ‖k_j‖²| / (‖q_j‖² + ‖k_j‖²)"},
+    {.name = "largest", .type = RS_COLUMN_REAL, .formula = "largest σ_j"},
+    {.name = "effective_rank", .type = RS_COLUMN_REAL, .formula = "exp(−Σ p ln p), p = σ_j/Σσ"},
+    {.name = "stable_rank", .type = RS_COLUMN_REAL, .formula = "Σσ_j² / max σ_j²"},
+    {.name = "participation_ratio", .type = RS_COLUMN_REAL, .formula = "(Σσ_j²)² / Σσ_j⁴"},
+    {.name = "energy_rank",
+     .type = RS_COLUMN_INT,
+     .formula = "least number of planes with 95 % of Σσ_j²"},
+    {.name = "pseudo_rank",
+     .type = RS_COLUMN_REAL,
+     .formula = "least number of planes with 95 % of Σσ_j, divided by planes"},
+    {.name = "plane_norms", .type = RS_COLUMN_VECTOR, .formula = "σ_j by frequency, fastest first"},
+};
+
+static int descending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x < y) - (x > y);
+}
+
+/* The two rows of plane j. */
+static void plane_rows(int64_t rows[2], const rs_product *p, int64_t j)
+{
+    bool half = p->rope == RS_ROPE_HALF_SPLIT;
+    rows[0] = half ? j : 2 * j;
+    rows[1] = half ? j + p->rope_dims / 2 : 2 * j + 1;
+}
+
+typedef struct planes {
+    int64_t n;
+    double *sigma, *sorted;
+    double half_norm, imbalance;
+} planes;
+
+static void measure(planes *out, const rs_head *head)
+{
+    const rs_product *p = head->product;
+    out->half_norm = out->imbalance = 0;
+    for (int64_t j = 0; j < out->n; j++) {
+        int64_t rows[2];
+        plane_rows(rows, p, j);
+        double q = head->norms_a[rows[0]] + head->norms_a[rows[1]],
+               k = head->norms_b[rows[0]] + head->norms_b[rows[1]];
+        out->sigma[j] = sqrt(q) * sqrt(k);
+        out->half_norm += 0.5 * (q + k);
+        if (q + k > 0) out->imbalance = fmax(out->imbalance, fabs(q - k) / (q + k));
+    }
+    memcpy(out->sorted, out->sigma, (size_t)out->n * sizeof *out->sorted);
+    qsort(out->sorted, (size_t)out->n, sizeof *out->sorted, descending);
+}
+
+static rs_status add_row(rs_table *table, const rs_head *head, const planes *plane, bool spectra,
+                         rs_error *err)
+{
+    const rs_product *p = head->product;
+    rs_measures m;
+    rs_measures_of(&m, plane->sorted, plane->n, plane->n, 0.0);
+    size_t row;
+    RS_TRY(rs_table_add_row(table, &row, err));
+    RS_TRY(rs_table_set_text(table, row, 0, p->stack, err));
+    RS_TRY(rs_table_set_text(table, row, 1, p->attention, err));
+    rs_table_set_int(table, row, 2, p->layer);
+    rs_table_set_int(table, row, 3, p->kv_head);
+    rs_table_set_int(table, row, 4, plane->n);
+    RS_TRY(rs_table_set_text(table, row, 5,
+                             p->rope == RS_ROPE_HALF_SPLIT ? "half-split" : "interleaved", err));
+    const double reals[] = {
+        m.nuclear_norm,   plane->half_norm,     1.0 - m.nuclear_norm / plane->half_norm,
+        plane->imbalance, m.spectral_norm,      m.effective_rank,
+        m.stable_rank,    m.participation_ratio};
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
+        rs_table_set_real(table, row, 6 + i, reals[i]);
+    rs_table_set_int(table, row, 14, m.energy_rank);
+    rs_table_set_real(table, row, 15, m.pseudo_rank);
+    if (spectra) RS_TRY(rs_table_set_vector(table, row, 16, plane->sigma, (size_t)plane->n, err));
+    return RS_OK;
+}
+
+static rs_status add_rows(rs_table *table, const rs_head *heads, size_t n, bool stacked,
+                          planes *plane, bool spectra, rs_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const rs_product *p = heads[i].product;
+        bool grouped = p->group_size > 1;
+        if (p->rope == RS_ROPE_NONE || p->rope_dims < 2 || !heads[i].sigma || grouped != stacked)
+            continue;
+        plane->n = p->rope_dims / 2;
+        measure(plane, &heads[i]);
+        RS_TRY(add_row(table, &heads[i], plane, spectra, err));
+    }
+    return RS_OK;
+}
+
+static int64_t most_planes(const rs_heads *heads)
+{
+    int64_t most = 0;
+    for (size_t i = 0; i < heads->n; i++)
+        if (heads->items[i].product->rope != RS_ROPE_NONE &&
+            heads->items[i].product->rope_dims / 2 > most)
+            most = heads->items[i].product->rope_dims / 2;
+    return most;
+}
+
+rs_status rs_scan_planes(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
+                         rs_error *err)
+{
+    int64_t most = most_planes(heads);
+    if (most == 0) return RS_OK;
+    rs_table *table;
+    size_t n_columns = sizeof columns / sizeof *columns - !options->spectra;
+    RS_TRY(rs_result_add_table(result, "planes", "RoPE planes",
+                               "Rotary position embedding: the strength of each frequency plane, "
+                               "which is what weight decay can remove",
+                               columns, n_columns, &table, err));
+    planes plane = {.sigma = rs_malloc(2 * (size_t)most, sizeof(double))};
+    if (!plane.sigma) return rs_fail_memory(err, "planes", 2 * (size_t)most * sizeof(double));
+    plane.sorted = plane.sigma + most;
+    rs_status status =
+        add_rows(table, heads->items, heads->n, false, &plane, options->spectra, err);
+    if (status == RS_OK)
+        status =
+            add_rows(table, heads->groups, heads->n_groups, true, &plane, options->spectra, err);
+    rs_free(plane.sigma);
+    return status;
+}
