@@ -195,6 +195,44 @@ void rs_text_free(char *text);
 /* How many findings are at least that severe: 0 info, 1 warn, 2 critical. */
 size_t rs_result_count_findings(const rs_result *result, int least_severity);
 
+/* ---- a result's tables as typed arrays ---- */
+
+typedef enum rs_column_type {
+    RS_COLUMN_TEXT,  /* const char *, NULL = null */
+    RS_COLUMN_INT,   /* int64_t, RS_NULL_INT = null */
+    RS_COLUMN_REAL,  /* double, NaN = null; written with 17 significant digits */
+    RS_COLUMN_BOOL,  /* int64_t 0/1, RS_NULL_INT = null */
+    RS_COLUMN_VECTOR /* rs_list, its values NULL = null */
+} rs_column_type;
+
+#define RS_NULL_INT INT64_MIN
+
+/* A list of numbers in a cell, such as singular values. */
+typedef struct rs_list {
+    const double *values;
+    size_t n;
+} rs_list;
+
+/* A column's cells. The array of the column's type is set, the others are NULL; it belongs to the
+ * result and lives as long. */
+typedef struct rs_column_data {
+    rs_column_type type;
+    size_t rows;
+    const char *const *text;
+    const int64_t *integer; /* INT and BOOL */
+    const double *real;
+    const rs_list *list;
+} rs_column_data;
+
+/* Tables by number, from 0, and the columns of a table; NULL and 0 where there is none. */
+size_t rs_result_table_count(const rs_result *result);
+const char *rs_result_table_name(const rs_result *result, size_t index);
+size_t rs_result_column_count(const rs_result *result, const char *table);
+const char *rs_result_column_name(const rs_result *result, const char *table, size_t index);
+/* RS_E_NOT_FOUND when the result has no such table, or the table no such column. */
+rs_status rs_result_column(rs_column_data *out, const rs_result *result, const char *table,
+                           const char *column, rs_error *err);
+
 /* ---- scan: the rank health of a checkpoint's weights ---- */
 
 typedef struct rs_scan_settings {
@@ -305,6 +343,64 @@ rs_status rs_certify_checkpoint(rs_result **out, const char *path,
                                 const rs_certify_settings *settings, rs_error *err);
 rs_status rs_paths_checkpoint(rs_result **out, const char *path, const rs_paths_settings *settings,
                               rs_error *err);
+
+/*
+ * ---- a session: opened once, asked again and again, such as at every step of a training run ----
+ *
+ * It keeps what does not change between calls: how the tensors are understood, the random
+ * baselines, working memory. Results are those of the functions above, bit for bit. A session
+ * serves one thread at a time; several may be open, each in a thread of its own.
+ */
+typedef struct rs_session rs_session;
+
+/* Told now and then, on the thread that called, how far a phase has come: done of total units. */
+typedef void rs_progress_fn(void *user, const char *phase, uint64_t done, uint64_t total,
+                            const char *unit);
+/* Asked at the same moments: true ends the call with RS_E_INTERRUPTED. */
+typedef bool rs_cancel_fn(void *user);
+
+typedef struct rs_session_settings {
+    size_t size;     /* of this struct as the caller knows it: set by rs_session_settings_init */
+    int threads;     /* OpenMP threads, at most 4096; 0: as many as OpenMP gives */
+    uint64_t seed;   /* of every random draw */
+    uint64_t memory; /* bytes a call may take; 0: as in rs_run_settings */
+    rs_progress_fn *progress; /* may be NULL */
+    rs_cancel_fn *cancel;     /* may be NULL */
+    void *user;               /* handed to both */
+} rs_session_settings;
+
+/* size is sizeof(rs_session_settings). */
+void rs_session_settings_init(rs_session_settings *settings, size_t size);
+/* Errors: RS_E_USAGE (NULL, or a size that this library does not know), RS_E_BAD_OPTION (threads),
+ * RS_E_NO_MEMORY. settings may be NULL: the defaults. */
+rs_status rs_session_open(rs_session **out, const rs_session_settings *settings, rs_error *err);
+void rs_session_close(rs_session *session); /* NULL is fine */
+
+/* A tensor that the caller holds. */
+typedef struct rs_tensor_data {
+    const char
+        *name; /* as the model's library calls it: "model.layers.0.self_attn.q_proj.weight" */
+    const char *dtype;      /* as safetensors spells it: "F32", "F16", "BF16", "F64" */
+    int rank;               /* dimensions, at most 16; 0: a single number */
+    const int64_t *shape;   /* [rank], the slowest dimension first */
+    const int64_t *strides; /* [rank] elements from one index to the next; NULL: dense, row-major */
+    const void *data;       /* the first element, at any alignment */
+} rs_tensor_data;
+
+/*
+ * Gives the session a model: n tensors, and the text of its config.json or of a map (docs/map.md);
+ * either may be NULL. Names, shapes and texts are copied; data is borrowed: it is read at every
+ * call, so a training step may change the values in place. Another model may follow; a failure
+ * leaves the session without one. Errors: those of rs_scan_checkpoint for what is not understood,
+ * RS_E_USAGE and RS_E_TENSOR_DTYPE for what is not a tensor.
+ */
+rs_status rs_session_tensors(rs_session *session, const rs_tensor_data *tensors, size_t n,
+                             const char *config, const char *map, rs_error *err);
+
+/* What rs_scan_checkpoint gives, of the session's model. Of the settings, threads, seed, memory,
+ * map and lenient are the session's own and not read. RS_E_USAGE when there is no model. */
+rs_status rs_session_scan(rs_result **out, rs_session *session, const rs_scan_settings *settings,
+                          rs_error *err);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 /* library.c: the functions of rankscope.h that are more than a room's own. */
 #include "api/library_check.h"
+#include "api/library_options.h"
 #include "api/probe_path.h"
 #include "base/memory.h"
 #include "certify/certify.h"
@@ -44,20 +45,26 @@ void rs_scan_settings_init(rs_scan_settings *settings)
     if (settings) *settings = (rs_scan_settings){.last_layer = -1};
 }
 
+rs_status rs_options_of_scan(rs_scan_options *options, const rs_scan_settings *settings,
+                             rs_error *err)
+{
+    RS_TRY(rs_check_scan(settings, err));
+    rs_scan_defaults(options);
+    options->heads.fold = (rs_fold){.norms = settings->fold_norms, .biases = settings->with_bias};
+    options->heads.first_layer = settings->first_layer;
+    if (settings->last_layer >= 0) options->heads.last_layer = settings->last_layer;
+    options->spectra = settings->spectra;
+    options->matrices = settings->matrices;
+    return RS_OK;
+}
+
 static rs_status scan(rs_result *result, const char *path, const void *given, rs_arena *arena,
                       rs_error *err)
 {
     const rs_scan_settings *settings = given;
     rs_scan_request request = {.path = path, .map = settings->map, .lenient = settings->lenient};
     (void)arena;
-    RS_TRY(rs_check_scan(settings, err));
-    rs_scan_defaults(&request.options);
-    request.options.heads.fold =
-        (rs_fold){.norms = settings->fold_norms, .biases = settings->with_bias};
-    request.options.heads.first_layer = settings->first_layer;
-    if (settings->last_layer >= 0) request.options.heads.last_layer = settings->last_layer;
-    request.options.spectra = settings->spectra;
-    request.options.matrices = settings->matrices;
+    RS_TRY(rs_options_of_scan(&request.options, settings, err));
     rs_context context = context_of(settings->threads, settings->seed, settings->memory);
     return rs_scan_path(result, NULL, &request, &context, err);
 }

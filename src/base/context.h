@@ -9,11 +9,6 @@
 #include <signal.h>
 #include <stdint.h>
 
-/* Told now and then how far a phase has come: done of total units ("heads", "tensors"). Called from
- * one thread. */
-typedef void rs_progress_fn(void *user, const char *phase, uint64_t done, uint64_t total,
-                            const char *unit);
-
 typedef struct rs_context {
     int threads;              /* OpenMP threads to use, at least 1 */
     uint64_t seed;            /* of every random draw */
@@ -29,7 +24,8 @@ int rs_default_threads(void);
 
 static inline bool rs_cancelled(const rs_context *context)
 {
-    return context->cancel && *context->cancel;
+    /* atomic: what sets the flag may be another thread, not only a signal handler */
+    return context->cancel && __atomic_load_n(context->cancel, __ATOMIC_RELAXED);
 }
 void rs_progress(const rs_context *context, const char *phase, uint64_t done, uint64_t total,
                  const char *unit);

@@ -77,9 +77,11 @@ static rs_status fail_twice(const rs_checkpoint *checkpoint, const rs_tensor *te
                             uint32_t other_file, rs_error *err)
 {
     rs_shown name = rs_show(tensor->name, strlen(tensor->name));
-    const char *file = checkpoint->files[tensor->file].name;
+    const char *file = rs_tensor_file(checkpoint, tensor);
+    bool mapped = tensor->file < checkpoint->n_files;
     if (other_file == tensor->file)
-        return rs_fail(err, RS_E_DUPLICATE_TENSOR, checkpoint->files[tensor->file].mapping->path,
+        return rs_fail(err, RS_E_DUPLICATE_TENSOR,
+                       mapped ? checkpoint->files[tensor->file].mapping->path : checkpoint->path,
                        NULL, "tensor '%s' is there twice", name.text);
     rs_status status = checkpoint->format == RS_FORMAT_SAFETENSORS ? RS_E_INDEX_TENSOR_TWICE
                                                                    : RS_E_DUPLICATE_TENSOR;
@@ -117,7 +119,21 @@ const rs_tensor *rs_checkpoint_find(const rs_checkpoint *checkpoint, const char 
 
 rs_status rs_tensor_check(const rs_checkpoint *checkpoint, const rs_tensor *tensor, rs_error *err)
 {
+    if (tensor->file >= checkpoint->n_files) return RS_OK; /* borrowed: no file can lose it */
     return rs_mapping_check(checkpoint->files[tensor->file].mapping, err);
+}
+
+const char *rs_tensor_file(const rs_checkpoint *checkpoint, const rs_tensor *tensor)
+{
+    return tensor->file < checkpoint->n_files ? checkpoint->files[tensor->file].name : "memory";
+}
+
+const char *rs_format_name(rs_format format)
+{
+    static const char *const names[] = {[RS_FORMAT_SAFETENSORS] = "safetensors",
+                                        [RS_FORMAT_GGUF] = "gguf",
+                                        [RS_FORMAT_MEMORY] = "memory"};
+    return names[format];
 }
 
 /* ---- opening ---- */

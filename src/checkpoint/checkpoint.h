@@ -17,7 +17,12 @@
 
 #include <jansson.h>
 
-typedef enum rs_format { RS_FORMAT_SAFETENSORS, RS_FORMAT_GGUF } rs_format;
+typedef enum rs_format {
+    RS_FORMAT_SAFETENSORS,
+    RS_FORMAT_GGUF,
+    RS_FORMAT_MEMORY /* tensors that a caller holds in memory; there are no files */
+} rs_format;
+const char *rs_format_name(rs_format format); /* "safetensors", "gguf", "memory" */
 
 typedef struct rs_tensor {
     const char *name; /* NUL-terminated, in the checkpoint's arena */
@@ -56,6 +61,8 @@ typedef struct rs_checkpoint {
         adapter_config; /* adapter_config.json or other side files later needed; NULL when absent */
     rs_notes notes;
     rs_arena *arena;
+    struct rs_packing *packings; /* borrowed tensors that are copied, in the arena */
+    size_t n_packings;
 } rs_checkpoint;
 
 typedef struct rs_checkpoint_options {
@@ -73,6 +80,20 @@ typedef struct rs_checkpoint_options {
 rs_status rs_checkpoint_open(rs_checkpoint **out, const char *path,
                              const rs_checkpoint_options *options, rs_error *err);
 void rs_checkpoint_close(rs_checkpoint *checkpoint); /* NULL is fine */
+
+/*
+ * A checkpoint of tensors that a caller holds (borrowed.c): `config` is a parsed config.json or
+ * NULL, and taken over on success. Data is read where it lies and must outlive the checkpoint; what
+ * has gaps between its elements is copied by rs_checkpoint_pack, which is called again whenever the
+ * values have changed. Errors name the tensor: RS_E_USAGE (no name, no data), RS_E_TENSOR_DTYPE
+ * (unknown, or blocks with gaps), RS_E_ST_RANK, RS_E_ST_OVERFLOW, RS_E_DUPLICATE_TENSOR.
+ */
+rs_status rs_checkpoint_borrow(rs_checkpoint **out, const rs_tensor_data *tensors, size_t n,
+                               json_t *config, rs_error *err);
+void rs_checkpoint_pack(rs_checkpoint *checkpoint);
+
+/* The name of the file that holds the tensor; "memory" where it is no file. */
+const char *rs_tensor_file(const rs_checkpoint *checkpoint, const rs_tensor *tensor);
 
 /* The tensor of that name, or NULL. */
 const rs_tensor *rs_checkpoint_find(const rs_checkpoint *checkpoint, const char *name);

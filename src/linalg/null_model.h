@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -30,5 +31,17 @@ typedef struct rs_null_model {
 rs_status rs_null_model_new(rs_null_model *out, int64_t m, int64_t n, int64_t r, uint64_t seed,
                             rs_error *err);
 void rs_null_model_free(rs_null_model *model);
+
+/* Null models by shape, drawn once each. Zero-initialise; whoever holds it closes it. Models stay
+ * where they are until then. */
+typedef struct rs_null_cache {
+    struct rs_null_entry *entries;
+    size_t n, capacity;
+} rs_null_cache;
+
+/* The model of that shape and seed, drawn when it is asked for the first time. */
+rs_status rs_null_cache_get(const rs_null_model **out, rs_null_cache *cache, int64_t m, int64_t n,
+                            int64_t r, uint64_t seed, rs_error *err);
+void rs_null_cache_close(rs_null_cache *cache);
 
 #endif

@@ -15,16 +15,6 @@
 
 #include <jansson.h>
 
-typedef enum rs_column_type {
-    RS_COLUMN_TEXT,  /* const char *, NULL = null */
-    RS_COLUMN_INT,   /* int64_t, RS_NULL_INT = null */
-    RS_COLUMN_REAL,  /* double, NaN = null; written with 17 significant digits */
-    RS_COLUMN_BOOL,  /* int64_t 0/1, RS_NULL_INT = null */
-    RS_COLUMN_VECTOR /* double list; CSV: joined by ';' */
-} rs_column_type;
-
-#define RS_NULL_INT INT64_MIN
-
 typedef struct rs_column {
     const char *name;
     rs_column_type type;
@@ -103,7 +93,6 @@ rs_arena *rs_result_arena(rs_result *result);
 
 /* ---- reading ---- */
 const char *rs_result_command(const rs_result *result);
-size_t rs_result_table_count(const rs_result *result);
 const rs_table *rs_result_table_at(const rs_result *result, size_t index);
 const rs_table *rs_result_table(const rs_result *result, const char *name); /* NULL when absent */
 const char *rs_table_name(const rs_table *table);
@@ -116,6 +105,8 @@ int rs_table_find_column(const rs_table *table, const char *name); /* -1 when ab
 const char *rs_table_text(const rs_table *table, size_t row, size_t column);
 int64_t rs_table_int(const rs_table *table, size_t row, size_t column); /* INT and BOOL */
 double rs_table_real(const rs_table *table, size_t row, size_t column);
+/* The column's cells, one array: const char *, int64_t (INT and BOOL), double or rs_list. */
+const void *rs_table_cells(const rs_table *table, size_t column);
 const double *rs_table_vector(const rs_table *table, size_t row, size_t column, size_t *n);
 size_t rs_result_figure_count(const rs_result *result);
 const char *rs_result_figure_name(const rs_result *result, size_t index);

@@ -4,17 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct vector {
-    const double *values; /* NULL: null */
-    size_t n;
-} vector;
-
 typedef union cells {
     void *any;
     const char **text;
     int64_t *integer; /* also booleans */
     double *real;
-    vector *vectors;
+    rs_list *vectors;
 } cells;
 
 struct rs_table {
@@ -30,7 +25,7 @@ struct rs_table {
 static const size_t cell_size[] = {
     [RS_COLUMN_TEXT] = sizeof(const char *), [RS_COLUMN_INT] = sizeof(int64_t),
     [RS_COLUMN_REAL] = sizeof(double),       [RS_COLUMN_BOOL] = sizeof(int64_t),
-    [RS_COLUMN_VECTOR] = sizeof(vector),
+    [RS_COLUMN_VECTOR] = sizeof(rs_list),
 };
 
 const char *rs_strings_intern(rs_strings *strings, const char *text)
@@ -116,7 +111,7 @@ rs_status rs_table_add_row(rs_table *table, size_t *row, rs_error *err)
             table->cells[c].real[r] = NAN;
             break;
         case RS_COLUMN_VECTOR:
-            table->cells[c].vectors[r] = (vector){0};
+            table->cells[c].vectors[r] = (rs_list){0};
             break;
         }
     }
@@ -167,7 +162,7 @@ rs_status rs_table_set_vector(rs_table *table, size_t row, size_t column, const 
     double *copy = rs_arena_alloc(table->strings->arena, n, sizeof *copy);
     if (!copy) return rs_fail_memory(err, table->name, n * sizeof *copy);
     if (n) memcpy(copy, values, n * sizeof *copy);
-    table->cells[column].vectors[row] = (vector){copy, n};
+    table->cells[column].vectors[row] = (rs_list){copy, n};
     return RS_OK;
 }
 
@@ -225,6 +220,11 @@ int64_t rs_table_int(const rs_table *table, size_t row, size_t column)
     if (has(table, row, column, RS_COLUMN_INT) || has(table, row, column, RS_COLUMN_BOOL))
         return table->cells[column].integer[row];
     return RS_NULL_INT;
+}
+
+const void *rs_table_cells(const rs_table *table, size_t column)
+{
+    return column < table->n_columns ? table->cells[column].any : NULL;
 }
 
 double rs_table_real(const rs_table *table, size_t row, size_t column)

@@ -16,33 +16,6 @@
 #include <omp.h>
 #include <string.h>
 
-struct rs_null_entry {
-    int64_t m, n, r;
-    rs_null_model *model; /* in the arena; its bands are freed by rs_heads_free */
-};
-
-/* ---- random baselines by shape ---- */
-
-static rs_status null_for(const rs_null_model **out, rs_heads *heads, int64_t m, int64_t n,
-                          int64_t r, uint64_t seed, rs_error *err)
-{
-    for (size_t i = 0; i < heads->n_nulls; i++) {
-        const struct rs_null_entry *entry = &heads->nulls[i];
-        if (entry->m == m && entry->n == n && entry->r == r) {
-            *out = entry->model;
-            return RS_OK;
-        }
-    }
-    if (!RS_GROW(heads->nulls, heads->n_nulls, heads->nulls_capacity))
-        return rs_fail_memory(err, "null model", 0);
-    rs_null_model *model = rs_arena_alloc(heads->arena, 1, sizeof *model);
-    if (!model) return rs_fail_memory(err, "null model", sizeof *model);
-    RS_TRY(rs_null_model_new(model, m, n, r, seed, err));
-    heads->nulls[heads->n_nulls++] = (struct rs_null_entry){m, n, r, model};
-    *out = model;
-    return RS_OK;
-}
-
 /* ---- the factors of a batch ---- */
 
 static size_t slot_of(rs_batch *b, const rs_factor *factor)
@@ -235,7 +208,8 @@ static rs_status new_head(rs_head *head, rs_heads *heads, const rs_product *prod
     if (!head->sigma || !head->norms_a)
         return rs_fail_memory(err, "head products", (size_t)r * 3 * sizeof(double));
     head->norms_b = head->norms_a + r;
-    return null_for(&head->null, heads, m, n, r, seed, err);
+    rs_null_cache *nulls = options->nulls ? options->nulls : &heads->nulls;
+    return rs_null_cache_get(&head->null, nulls, m, n, r, seed, err);
 }
 
 static bool same_layer(const rs_product *a, const rs_product *b)
@@ -361,9 +335,7 @@ rs_status rs_heads_measure(rs_heads **out, const rs_model *model, const rs_heads
 void rs_heads_free(rs_heads *heads)
 {
     if (!heads) return;
-    for (size_t i = 0; i < heads->n_nulls; i++)
-        rs_null_model_free(heads->nulls[i].model);
-    rs_free(heads->nulls);
+    rs_null_cache_close(&heads->nulls);
     rs_free(heads->items);
     rs_free(heads->groups);
     rs_free(heads->nonfinite);

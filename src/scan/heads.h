@@ -15,6 +15,7 @@ typedef struct rs_heads_options {
     double tolerance; /* of numerical_rank, relative to σ₁; NaN: max(rows, cols)·ε of the tensors'
                          dtype */
     int32_t first_layer, last_layer; /* inclusive; 0 and INT32_MAX for all */
+    rs_null_cache *nulls; /* null models that outlive the call; NULL: drawn for this call alone */
 } rs_heads_options;
 
 /* All that is known of one product (or of the stacked product of a group of query heads). */
@@ -56,8 +57,7 @@ typedef struct rs_heads {
     size_t n_nonfinite, nonfinite_capacity;
     double worst_check; /* largest self_check */
     size_t n_by_factors;
-    struct rs_null_entry *nulls; /* by shape */
-    size_t n_nulls, nulls_capacity;
+    rs_null_cache nulls; /* where options bring none */
     rs_arena *arena;
 } rs_heads;
 

@@ -20,14 +20,13 @@ static json_t *model_object(const rs_model *model)
     json_t *files = json_array();
     for (size_t i = 0; i < model->checkpoint->n_files; i++)
         json_array_append_new(files, json_string(model->checkpoint->files[i].name));
-    return json_pack("{s:s?, s:i, s:i, s:I, s:i, s:i, s:I, s:I, s:s?, s:s?, s:s, s:b, s:o}",
-                     "family", model->family, "layers", (int)model->layers, "depth",
-                     (int)model->depth, "d_model", (json_int_t)model->d_model, "heads",
-                     (int)model->heads, "kv_heads", (int)model->kv_heads, "d_head",
-                     (json_int_t)model->d_head, "parameters", (json_int_t)model->stored.parameters,
-                     "dtype", model->stored.dtype, "file_type", model->stored.file_type, "format",
-                     model->checkpoint->format == RS_FORMAT_GGUF ? "gguf" : "safetensors",
-                     "guessed", model->guessed, "files", files);
+    return json_pack(
+        "{s:s?, s:i, s:i, s:I, s:i, s:i, s:I, s:I, s:s?, s:s?, s:s, s:b, s:o}", "family",
+        model->family, "layers", (int)model->layers, "depth", (int)model->depth, "d_model",
+        (json_int_t)model->d_model, "heads", (int)model->heads, "kv_heads", (int)model->kv_heads,
+        "d_head", (json_int_t)model->d_head, "parameters", (json_int_t)model->stored.parameters,
+        "dtype", model->stored.dtype, "file_type", model->stored.file_type, "format",
+        rs_format_name(model->checkpoint->format), "guessed", model->guessed, "files", files);
 }
 
 static rs_status set_meta(rs_result *result, const rs_model *model, const rs_heads *heads,

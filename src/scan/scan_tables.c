@@ -409,12 +409,8 @@ rs_status rs_scan_tensors(rs_result *result, const rs_model *model, const bool *
             snprintf(dtype, sizeof dtype, "type %d", (int)tensor->type_id);
         else
             snprintf(dtype, sizeof dtype, "%s", rs_dtype_info(tensor->dtype)->name);
-        const char *cells[] = {tensor->name,
-                               checkpoint->files[tensor->file].name,
-                               dtype,
-                               shape,
-                               rs_role_name(role->role),
-                               status[0],
+        const char *cells[] = {tensor->name, rs_tensor_file(checkpoint, tensor), dtype,
+                               shape,        rs_role_name(role->role),           status[0],
                                status[1]};
         size_t row;
         RS_TRY(rs_table_add_row(table, &row, err));
