@@ -267,8 +267,8 @@ rs_status rs_scan_checkpoint(rs_result **out, const char *path, const rs_scan_se
 typedef struct rs_run_settings {
     int threads;   /* OpenMP threads, at most 4096; 0: as many as OpenMP gives */
     uint64_t seed; /* of random inputs, of what is drawn, and of `init` */
-    /* Counts are at most 2^30. The inputs: exactly one of the first four (docs/probe.md has their
-     * formats). */
+    /* Counts are at most 2^30. The inputs: exactly one of the first four, or of ids
+     * (docs/probe.md has their formats). */
     const char *text;           /* file of text, or NULL */
     const char *tokens;         /* .npy or JSON file of token ids, or NULL */
     const char *images;         /* .npy file of images, or NULL */
@@ -279,6 +279,10 @@ typedef struct rs_run_settings {
     int64_t batch;              /* samples a pass; 0: chosen from memory */
     const char *init; /* law of random weights instead of a checkpoint's, or NULL (--init) */
     bool lenient;     /* accept bytes behind a safetensors file's last tensor */
+    /* Token ids in memory, [ids_samples, ids_length], instead of a file; NULL: none. They are one
+     * kind of input more. */
+    const int32_t *ids;
+    int64_t ids_samples, ids_length;
     /* Bytes that a run may take: it is refused at its start (RS_E_MEMORY_LIMIT) where the sum of
      * what it will hold is more. 0: the smaller of the control group's limit and what the machine
      * has available. */
@@ -397,10 +401,20 @@ typedef struct rs_tensor_data {
 rs_status rs_session_tensors(rs_session *session, const rs_tensor_data *tensors, size_t n,
                              const char *config, const char *map, rs_error *err);
 
-/* What rs_scan_checkpoint gives, of the session's model. Of the settings, threads, seed, memory,
- * map and lenient are the session's own and not read. RS_E_USAGE when there is no model. */
+/*
+ * What the function of the same name with _checkpoint gives, of the session's model. Of the
+ * settings, threads, seed, memory, map and lenient are the session's own and not read. A model in
+ * memory has no tokenizer: give ids, tokens, images or random instead of text (RS_E_UNSUPPORTED),
+ * and it has its weights: no init (RS_E_USAGE, also when there is no model).
+ */
 rs_status rs_session_scan(rs_result **out, rs_session *session, const rs_scan_settings *settings,
                           rs_error *err);
+rs_status rs_session_probe(rs_result **out, rs_session *session, const rs_probe_settings *settings,
+                           rs_error *err);
+rs_status rs_session_certify(rs_result **out, rs_session *session,
+                             const rs_certify_settings *settings, rs_error *err);
+rs_status rs_session_paths(rs_result **out, rs_session *session, const rs_paths_settings *settings,
+                           rs_error *err);
 
 #ifdef __cplusplus
 }

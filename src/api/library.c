@@ -79,6 +79,9 @@ static rs_probe_source source_of(const rs_run_settings *run)
 {
     return (rs_probe_source){.text = run->text,
                              .tokens = run->tokens,
+                             .ids = run->ids,
+                             .n_ids = run->ids_samples,
+                             .id_length = run->ids_length,
                              .images = run->images,
                              .random = run->random,
                              .encoder_states = run->encoder_states,
@@ -91,14 +94,9 @@ void rs_probe_settings_init(rs_probe_settings *settings)
     if (settings) *settings = (rs_probe_settings){0};
 }
 
-static rs_status probe(rs_result *result, const char *path, const void *given, rs_arena *arena,
-                       rs_error *err)
+rs_status rs_options_of_probe(rs_probe_options *o, const rs_probe_settings *settings, rs_error *err)
 {
-    const rs_probe_settings *settings = given;
     const rs_run_settings *run = &settings->run;
-    rs_probe_request request = {.path = path, .init = run->init, .lenient = run->lenient};
-    rs_probe_options *o = &request.options;
-    (void)arena;
     RS_TRY(rs_check_probe(settings, err));
     rs_probe_defaults(o);
     o->source = source_of(run);
@@ -111,6 +109,17 @@ static rs_status probe(rs_result *result, const char *path, const void *given, r
     o->generate = settings->generate;
     o->output = settings->output;
     o->taps = settings->taps;
+    return RS_OK;
+}
+
+static rs_status probe(rs_result *result, const char *path, const void *given, rs_arena *arena,
+                       rs_error *err)
+{
+    const rs_probe_settings *settings = given;
+    const rs_run_settings *run = &settings->run;
+    rs_probe_request request = {.path = path, .init = run->init, .lenient = run->lenient};
+    (void)arena;
+    RS_TRY(rs_options_of_probe(&request.options, settings, err));
     rs_context context = context_of(run->threads, run->seed, run->memory);
     return rs_probe_path(result, NULL, &request, &context, err);
 }
@@ -142,13 +151,10 @@ void rs_certify_settings_init(rs_certify_settings *settings)
     if (settings) *settings = (rs_certify_settings){.kept = defaults.kept};
 }
 
-static rs_status certify(rs_result *result, const char *path, const void *given, rs_arena *arena,
-                         rs_error *err)
+rs_status rs_options_of_certify(rs_certify_options *o, const rs_certify_settings *settings,
+                                rs_arena *arena, rs_error *err)
 {
-    const rs_certify_settings *settings = given;
     const rs_run_settings *run = &settings->run;
-    rs_certify_request request = {.path = path, .init = run->init, .lenient = run->lenient};
-    rs_certify_options *o = &request.options;
     RS_TRY(rs_check_certify(settings, err));
     rs_certify_defaults(o);
     o->source = source_of(run);
@@ -156,7 +162,16 @@ static rs_status certify(rs_result *result, const char *path, const void *given,
     o->kept = settings->kept;
     o->rigorous = settings->rigorous;
     o->edited = settings->variant != NULL;
-    RS_TRY(edit_of(&o->edit, settings->variant, arena, err));
+    return edit_of(&o->edit, settings->variant, arena, err);
+}
+
+static rs_status certify(rs_result *result, const char *path, const void *given, rs_arena *arena,
+                         rs_error *err)
+{
+    const rs_certify_settings *settings = given;
+    const rs_run_settings *run = &settings->run;
+    rs_certify_request request = {.path = path, .init = run->init, .lenient = run->lenient};
+    RS_TRY(rs_options_of_certify(&request.options, settings, arena, err));
     rs_context context = context_of(run->threads, run->seed, run->memory);
     return rs_certify_path(result, NULL, &request, &context, err);
 }
@@ -175,13 +190,10 @@ void rs_paths_settings_init(rs_paths_settings *settings)
         *settings = (rs_paths_settings){.max_length = defaults.max_length, .paths = defaults.paths};
 }
 
-static rs_status paths(rs_result *result, const char *path, const void *given, rs_arena *arena,
-                       rs_error *err)
+rs_status rs_options_of_paths(rs_paths_options *o, const rs_paths_settings *settings,
+                              rs_arena *arena, rs_error *err)
 {
-    const rs_paths_settings *settings = given;
     const rs_run_settings *run = &settings->run;
-    rs_paths_request request = {.path = path, .init = run->init, .lenient = run->lenient};
-    rs_paths_options *o = &request.options;
     RS_TRY(rs_check_paths(settings, err));
     rs_paths_defaults(o);
     o->source = source_of(run);
@@ -190,7 +202,16 @@ static rs_status paths(rs_result *result, const char *path, const void *given, r
     o->semantics = settings->code_semantics ? RS_PATHS_CODE : RS_PATHS_THEOREM;
     o->by_layer = settings->sources;
     o->no_logits = settings->no_loss;
-    RS_TRY(edit_of(&o->edit, settings->variant, arena, err));
+    return edit_of(&o->edit, settings->variant, arena, err);
+}
+
+static rs_status paths(rs_result *result, const char *path, const void *given, rs_arena *arena,
+                       rs_error *err)
+{
+    const rs_paths_settings *settings = given;
+    const rs_run_settings *run = &settings->run;
+    rs_paths_request request = {.path = path, .init = run->init, .lenient = run->lenient};
+    RS_TRY(rs_options_of_paths(&request.options, settings, arena, err));
     rs_context context = context_of(run->threads, run->seed, run->memory);
     return rs_paths_path(result, NULL, &request, &context, err);
 }

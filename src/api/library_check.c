@@ -39,9 +39,13 @@ rs_status rs_check_pointer(const void *pointer, const char *name, rs_error *err)
 static rs_status check_run(const rs_run_settings *run, rs_error *err)
 {
     const range ranges[] = {
-        {"threads", run->threads, 0, MOST_THREADS}, {"random", run->random, 0, MOST_COUNT},
-        {"seq_len", run->seq_len, 0, MOST_COUNT},   {"samples", run->samples, 0, MOST_COUNT},
+        {"threads", run->threads, 0, MOST_THREADS},
+        {"random", run->random, 0, MOST_COUNT},
+        {"seq_len", run->seq_len, 0, MOST_COUNT},
+        {"samples", run->samples, 0, MOST_COUNT},
         {"batch", run->batch, 0, MOST_COUNT},
+        {"ids_samples", run->ids_samples, 0, MOST_COUNT},
+        {"ids_length", run->ids_length, 0, MOST_COUNT},
     };
     return CHECK(ranges, err);
 }

@@ -36,7 +36,8 @@ static rs_status run(rs_opened *o, rs_result *result, rs_input_files *files,
                      const rs_probe_request *request, const rs_context *context, rs_error *err)
 {
     const rs_probe_options *options = &request->options;
-    rs_open_request open = {.path = request->path,
+    rs_open_request open = {.lent = request->lent,
+                            .path = request->path,
                             .init = request->init,
                             .lenient = request->lenient,
                             .wants_tokenizer = options->generate > 0,

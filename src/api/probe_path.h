@@ -2,12 +2,14 @@
 #ifndef RS_API_PROBE_PATH_H
 #define RS_API_PROBE_PATH_H
 
+#include "observe/opened.h"
 #include "probe/probe.h"
 
 /* What to probe. */
 typedef struct rs_probe_request {
-    const char *path; /* a checkpoint; with init also ARCH.json or config.json */
-    const char *init; /* law of --init: random weights instead of a checkpoint's; NULL */
+    const rs_lent_model *lent; /* a model that is open already, instead of path; NULL */
+    const char *path;          /* a checkpoint; with init also ARCH.json or config.json */
+    const char *init;          /* law of --init: random weights instead of a checkpoint's; NULL */
     bool lenient;
     bool
         scan; /* the checkpoint's weights too, as `scan` does by default: its tables beside these */

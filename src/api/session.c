@@ -1,6 +1,7 @@
 /* session.c: what a caller that asks again and again keeps between its calls. */
 #include "api/library_check.h"
 #include "api/library_options.h"
+#include "api/probe_path.h"
 #include "base/memory.h"
 #include "linalg/null_model.h"
 #include "report/result.h"
@@ -14,7 +15,8 @@ struct rs_session {
     volatile sig_atomic_t stop; /* what settings.cancel said; the context points here */
     rs_null_cache nulls;
     rs_checkpoint *checkpoint; /* NULL: no model */
-    rs_model *model;
+    rs_model *model;           /* as scan understands it */
+    rs_network *network;       /* as a pass runs it; NULL until one is asked for */
 };
 
 enum { MOST_THREADS = 4096 };
@@ -78,8 +80,10 @@ rs_status rs_session_open(rs_session **out, const rs_session_settings *settings,
 
 static void drop_model(rs_session *session)
 {
+    rs_network_close(session->network);
     rs_model_close(session->model);
     rs_checkpoint_close(session->checkpoint);
+    session->network = NULL;
     session->model = NULL;
     session->checkpoint = NULL;
 }
@@ -139,30 +143,107 @@ static rs_status begin_call(rs_session *session, rs_error *err)
     return RS_OK;
 }
 
-static rs_status scan_into(rs_result *result, rs_session *session, const rs_scan_settings *settings,
-                           rs_error *err)
+/* The description that runs, made once; its weights are read anew in every call. */
+static rs_status open_network(rs_lent_model *lent, rs_session *session, const rs_run_settings *run,
+                              rs_error *err)
 {
-    rs_scan_options options;
-    RS_TRY(rs_options_of_scan(&options, settings, err));
-    options.heads.nulls = &session->nulls;
-    RS_TRY(rs_scan(result, session->model, &options, &session->context, err));
-    return rs_result_seal(result, err);
+    if (run->init)
+        return rs_fail(err, RS_E_USAGE, "init", "leave it NULL",
+                       "the session's tensors are the weights");
+    if (!session->network) RS_TRY(rs_network_open(&session->network, session->checkpoint, err));
+    *lent = (rs_lent_model){session->checkpoint, session->network};
+    return RS_OK;
 }
 
-rs_status rs_session_scan(rs_result **out, rs_session *session, const rs_scan_settings *settings,
-                          rs_error *err)
+/* Fills a result from the session's model; what the arena holds lives until it is filled. */
+typedef rs_status asked(rs_result *result, rs_session *session, const void *settings,
+                        rs_arena *arena, rs_error *err);
+
+static rs_status ask(rs_result **out, const char *name, asked *fill, rs_session *session,
+                     const void *settings, rs_error *err)
 {
     if (out) *out = NULL;
     RS_TRY(rs_check_pointer(out, "out", err));
     RS_TRY(rs_check_pointer(session, "session", err));
     RS_TRY(rs_check_pointer(settings, "settings", err));
     RS_TRY(begin_call(session, err));
-    rs_result *result = rs_result_new("scan");
-    if (!result) return rs_fail_memory(err, "result", 0);
-    rs_status status = scan_into(result, session, settings, err);
+    rs_result *result = rs_result_new(name);
+    rs_arena *arena = rs_arena_new();
+    rs_status status = result && arena ? fill(result, session, settings, arena, err)
+                                       : rs_fail_memory(err, "result", 0);
+    if (status == RS_OK) status = rs_result_seal(result, err);
+    rs_arena_free(arena);
     if (status == RS_OK)
         *out = result;
     else
         rs_result_free(result);
     return status;
+}
+
+static rs_status fill_scan(rs_result *result, rs_session *session, const void *settings,
+                           rs_arena *arena, rs_error *err)
+{
+    rs_scan_options options;
+    (void)arena;
+    RS_TRY(rs_options_of_scan(&options, settings, err));
+    options.heads.nulls = &session->nulls;
+    return rs_scan(result, session->model, &options, &session->context, err);
+}
+
+rs_status rs_session_scan(rs_result **out, rs_session *session, const rs_scan_settings *settings,
+                          rs_error *err)
+{
+    return ask(out, "scan", fill_scan, session, settings, err);
+}
+
+static rs_status fill_probe(rs_result *result, rs_session *session, const void *given,
+                            rs_arena *arena, rs_error *err)
+{
+    const rs_probe_settings *settings = given;
+    rs_lent_model lent;
+    rs_probe_request request = {.lent = &lent};
+    (void)arena;
+    RS_TRY(rs_options_of_probe(&request.options, settings, err));
+    RS_TRY(open_network(&lent, session, &settings->run, err));
+    return rs_probe_path(result, NULL, &request, &session->context, err);
+}
+
+rs_status rs_session_probe(rs_result **out, rs_session *session, const rs_probe_settings *settings,
+                           rs_error *err)
+{
+    return ask(out, "probe", fill_probe, session, settings, err);
+}
+
+static rs_status fill_certify(rs_result *result, rs_session *session, const void *given,
+                              rs_arena *arena, rs_error *err)
+{
+    const rs_certify_settings *settings = given;
+    rs_lent_model lent;
+    rs_certify_request request = {.lent = &lent};
+    RS_TRY(rs_options_of_certify(&request.options, settings, arena, err));
+    RS_TRY(open_network(&lent, session, &settings->run, err));
+    return rs_certify_path(result, NULL, &request, &session->context, err);
+}
+
+rs_status rs_session_certify(rs_result **out, rs_session *session,
+                             const rs_certify_settings *settings, rs_error *err)
+{
+    return ask(out, "certify", fill_certify, session, settings, err);
+}
+
+static rs_status fill_paths(rs_result *result, rs_session *session, const void *given,
+                            rs_arena *arena, rs_error *err)
+{
+    const rs_paths_settings *settings = given;
+    rs_lent_model lent;
+    rs_paths_request request = {.lent = &lent};
+    RS_TRY(rs_options_of_paths(&request.options, settings, arena, err));
+    RS_TRY(open_network(&lent, session, &settings->run, err));
+    return rs_paths_path(result, NULL, &request, &session->context, err);
+}
+
+rs_status rs_session_paths(rs_result **out, rs_session *session, const rs_paths_settings *settings,
+                           rs_error *err)
+{
+    return ask(out, "paths", fill_paths, session, settings, err);
 }

@@ -213,7 +213,8 @@ rs_status rs_certify_path(rs_result *result, rs_input_files *inputs,
 {
     rs_input_files own = {0};
     rs_opened o = {0};
-    rs_open_request open = {.path = request->path,
+    rs_open_request open = {.lent = request->lent,
+                            .path = request->path,
                             .init = request->init,
                             .lenient = request->lenient,
                             .source = request->options.source,

@@ -238,6 +238,7 @@ rs_status rs_certify(rs_result *result, const rs_network *network, const rs_prob
                      const rs_certify_options *options, const rs_context *context, rs_error *err);
 
 typedef struct rs_certify_request {
+    const rs_lent_model *lent; /* a model that is open already, instead of path; NULL */
     const char *path;
     const char *init; /* NULL: the weights of a checkpoint */
     bool lenient;

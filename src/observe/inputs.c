@@ -314,7 +314,8 @@ static rs_status check_lengths(rs_probe_inputs *in, const rs_network *network, c
 
 rs_status rs_probe_source_check(const rs_probe_source *source, rs_error *err)
 {
-    int asked = !!source->text + !!source->tokens + !!source->images + (source->random > 0);
+    int asked =
+        !!source->text + !!source->tokens + !!source->ids + !!source->images + (source->random > 0);
     if (asked == 1) return RS_OK;
     return rs_fail(err, RS_E_USAGE, "input",
                    "give one of --text FILE, --tokens FILE, --images FILE, --random SAMPLES",
@@ -331,6 +332,7 @@ static rs_status open_kind(rs_probe_inputs *in, const rs_probe_source *source,
     in->kind = source->text ? "text" : "tokens";
     RS_TRY(need_tokens(network, source->text ? "--text" : "--tokens", err));
     if (source->text) return rs_probe_input_text(in, source, network, tokenizer, err);
+    if (source->ids) return rs_probe_input_ids(in, source, network, err);
     return rs_probe_input_tokens(in, source, network, err);
 }
 
@@ -344,6 +346,7 @@ rs_status rs_probe_inputs_open(rs_probe_inputs **out, const rs_probe_source *sou
     in->d_model = network->d_model;
     const char *where = source->text     ? source->text
                         : source->tokens ? source->tokens
+                        : source->ids    ? "ids"
                         : source->images ? source->images
                                          : "--random";
     rs_status status = open_kind(in, source, network, tokenizer, seed, err);

@@ -15,10 +15,12 @@
 
 enum { RS_PROBE_SEQ_LEN = 128 };
 
-/* Where the samples come from: exactly one of text, tokens, images, random. */
+/* Where the samples come from: exactly one of text, tokens, ids, images, random. */
 typedef struct rs_probe_source {
-    const char *text;           /* file: tokenised once, cut into windows of seq_len */
-    const char *tokens;         /* .npy int32/int64 [samples, n], or JSON [[...], ...] */
+    const char *text;   /* file: tokenised once, cut into windows of seq_len */
+    const char *tokens; /* .npy int32/int64 [samples, n], or JSON [[...], ...] */
+    const int32_t *ids; /* [n_ids, id_length] in memory; NULL: none */
+    int64_t n_ids, id_length;
     const char *images;         /* .npy float32 [samples, channels, height, width] */
     int64_t random;             /* number of samples drawn; 0: not asked for */
     const char *encoder_states; /* .npy float32/float64 [samples, m, d]: what cross-attention reads;

@@ -1,4 +1,4 @@
-/* inputs_parts.h: what the files of probe_input*.c share. */
+/* inputs_parts.h: what the files of inputs*.c share. */
 #ifndef RS_OBSERVE_INPUTS_PARTS_H
 #define RS_OBSERVE_INPUTS_PARTS_H
 
@@ -23,6 +23,8 @@ rs_status rs_probe_with_npy(rs_npy *array, rs_mapping **file, const char *path, 
 /* inputs_tokens.c */
 rs_status rs_probe_input_tokens(rs_probe_inputs *in, const rs_probe_source *source,
                                 const rs_network *network, rs_error *err);
+rs_status rs_probe_input_ids(rs_probe_inputs *in, const rs_probe_source *source,
+                             const rs_network *network, rs_error *err);
 rs_status rs_probe_input_text(rs_probe_inputs *in, const rs_probe_source *source,
                               const rs_network *network, const rs_tokenizer *tokenizer,
                               rs_error *err);

@@ -30,6 +30,23 @@ static rs_status take_npy(rs_probe_inputs *in, const rs_npy *array, const rs_pro
     return RS_OK;
 }
 
+/* ---- memory ---- */
+
+rs_status rs_probe_input_ids(rs_probe_inputs *in, const rs_probe_source *source,
+                             const rs_network *network, rs_error *err)
+{
+    int64_t samples = rs_probe_wanted_samples(source, source->n_ids), n = source->id_length;
+    if (samples <= 0 || n <= 0)
+        return rs_fail(err, RS_E_INPUT_FORMAT, "ids", NULL, "there is no token in %lld x %lld ids",
+                       (long long)source->n_ids, (long long)n);
+    RS_TRY(rs_probe_input_rows(in, samples, n, "ids", err));
+    in->ids = rs_malloc((size_t)(samples * n), sizeof *in->ids);
+    if (!in->ids) return rs_fail_memory(err, "ids", (size_t)(samples * n) * sizeof *in->ids);
+    for (int64_t i = 0; i < samples * n; i++)
+        RS_TRY(rs_probe_input_id(&in->ids[i], source->ids[i], i / n, i % n, network, "ids", err));
+    return RS_OK;
+}
+
 /* ---- JSON ---- */
 
 static rs_status take_row(rs_probe_inputs *in, const json_t *row, int64_t sample, const char *path,

@@ -44,6 +44,7 @@ static const char *model_folder(char *buffer, size_t size, const char *path)
 /* An architecture file is a model by itself; of everything else the whole folder is the model. */
 static rs_status note_files(rs_opened *o, rs_error *err)
 {
+    if (o->request->lent) return RS_OK;
     const rs_probe_source *source = &o->request->source;
     const char *paths[] = {source->text,           source->tokens, source->images,
                            source->encoder_states, o->config_path, o->request->path};
@@ -137,7 +138,7 @@ static rs_status check_memory(const rs_opened *o, rs_run_shape shape, const rs_c
     add_inputs(&budget, o->network, shape);
     if (o->init) rs_budget_add(&budget, "weights", (double)rs_init_bytes(o->init));
     if (request->need) request->need(&budget, o->network, shape, request->options, context);
-    return rs_budget_check(&budget, context->memory, request->path,
+    return rs_budget_check(&budget, context->memory, request->lent ? "session" : request->path,
                            "take fewer samples, a smaller --seq-len, --batch or --depth, or say "
                            "how much it may take: --memory SIZE",
                            err);
@@ -166,6 +167,13 @@ static rs_status draw_network(rs_opened *o, const rs_context *context, rs_error 
 static rs_status open_network(rs_opened *o, const rs_context *context, rs_error *err)
 {
     const char *path = o->request->path;
+    const rs_lent_model *lent = o->request->lent;
+    if (lent) {
+        o->lent = true;
+        o->checkpoint = lent->checkpoint;
+        o->network = lent->network;
+        return RS_OK;
+    }
     if (o->request->init || ends_with(path, ".json")) return draw_network(o, context, err);
     rs_checkpoint_options how = {.lenient = o->request->lenient};
     RS_TRY(rs_checkpoint_open(&o->checkpoint, path, &how, err));
@@ -180,6 +188,10 @@ static rs_status open_tokenizer(rs_opened *o, const rs_context *context, rs_erro
     const char *text = o->request->source.text;
     char folder[4096];
     if (!text && !o->request->wants_tokenizer) return RS_OK;
+    if (o->request->lent)
+        return text ? rs_fail(err, RS_E_UNSUPPORTED, text, "give token ids",
+                              "a model in memory has no tokenizer")
+                    : RS_OK;
     if (!ends_with(path, ".gguf")) path = model_folder(folder, sizeof folder, path);
     rs_status status = rs_tokenizer_open(&o->tokenizer, path, err);
     rs_tokenizer_watch(o->tokenizer, context);
@@ -248,10 +260,10 @@ void rs_opened_close(rs_opened *o)
 {
     rs_probe_inputs_close(o->inputs);
     rs_tokenizer_close(o->tokenizer);
-    rs_network_close(o->network);
+    if (!o->lent) rs_network_close(o->network);
     if (o->arch) rs_arch_close(o->arch);
     rs_init_close(o->init);
-    rs_checkpoint_close(o->checkpoint);
+    if (!o->lent) rs_checkpoint_close(o->checkpoint);
     json_decref(o->config);
     rs_free(o->config_path);
 }

@@ -9,10 +9,17 @@
 #include "observe/needs.h"
 #include "scan/scan.h"
 
+/* A model that is open already, and stays so. */
+typedef struct rs_lent_model {
+    rs_checkpoint *checkpoint;
+    rs_network *network;
+} rs_lent_model;
+
 /* What to open. */
 typedef struct rs_open_request {
-    const char *path; /* a checkpoint; with init also ARCH.json or config.json */
-    const char *init; /* law of --init: random weights instead of a checkpoint's; NULL */
+    const rs_lent_model *lent; /* NULL: path says what to open; else path and init are not read */
+    const char *path;          /* a checkpoint; with init also ARCH.json or config.json */
+    const char *init;          /* law of --init: random weights instead of a checkpoint's; NULL */
     bool lenient;
     bool wants_tokenizer; /* although the inputs are no text; none to be had is no error then */
     rs_probe_source source;
@@ -22,6 +29,7 @@ typedef struct rs_open_request {
 
 typedef struct rs_opened {
     const rs_open_request *request; /* while opening */
+    bool lent;                      /* checkpoint and network are not ours to close */
     rs_input_files *files;
     size_t files_capacity;
     json_t *config; /* of ARCH.json or config.json */

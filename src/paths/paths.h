@@ -161,6 +161,7 @@ rs_status rs_paths(rs_result *result, const rs_network *network, const rs_probe_
                    const rs_paths_options *options, const rs_context *context, rs_error *err);
 
 typedef struct rs_paths_request {
+    const rs_lent_model *lent; /* a model that is open already, instead of path; NULL */
     const char *path, *init;
     bool lenient;
     rs_paths_options options;

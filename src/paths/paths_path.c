@@ -5,7 +5,8 @@
 static rs_status run(rs_opened *o, rs_result *result, rs_input_files *files,
                      const rs_paths_request *request, const rs_context *context, rs_error *err)
 {
-    rs_open_request open = {.path = request->path,
+    rs_open_request open = {.lent = request->lent,
+                            .path = request->path,
                             .init = request->init,
                             .lenient = request->lenient,
                             .source = request->options.source,

@@ -171,6 +171,127 @@ static void gives_what_a_scan_of_the_files_gives(void **state)
     }
 }
 
+/* ---- what runs the model ---- */
+
+static size_t find(const held *h, const char *part)
+{
+    size_t i = 0;
+    while (i < h->n && !strstr(h->tensors[i].name, part))
+        i++;
+    assert_true(i < h->n);
+    return i;
+}
+
+static const int32_t ids[] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8};
+
+static void give_ids(rs_run_settings *run)
+{
+    run->ids = ids;
+    run->ids_samples = 2;
+    run->ids_length = 6;
+    run->threads = 1;
+}
+
+static void runs_what_the_files_run(void **state)
+{
+    (void)state;
+    rs_error err;
+    held h = hold("families/bert");
+    rs_session *session = open_session(1, &h);
+    const char *path = RS_TEST_DATA "/families/bert";
+    rs_probe_settings probe;
+    rs_certify_settings certify;
+    rs_paths_settings paths;
+    rs_probe_settings_init(&probe);
+    rs_certify_settings_init(&certify);
+    rs_paths_settings_init(&paths);
+    give_ids(&probe.run);
+    give_ids(&certify.run);
+    give_ids(&paths.run);
+    probe.variants = "dong";
+    for (int again = 0; again < 2; again++) {
+        rs_result *a[3] = {0}, *b[3] = {0};
+        assert_int_equal(rs_probe_checkpoint(&a[0], path, &probe, &err), RS_OK);
+        assert_int_equal(rs_certify_checkpoint(&a[1], path, &certify, &err), RS_OK);
+        assert_int_equal(rs_paths_checkpoint(&a[2], path, &paths, &err), RS_OK);
+        assert_int_equal(rs_session_probe(&b[0], session, &probe, &err), RS_OK);
+        assert_int_equal(rs_session_certify(&b[1], session, &certify, &err), RS_OK);
+        assert_int_equal(rs_session_paths(&b[2], session, &paths, &err), RS_OK);
+        for (int i = 0; i < 3; i++) {
+            check_same(a[i], b[i]);
+            rs_result_free(a[i]);
+            rs_result_free(b[i]);
+        }
+    }
+    rs_session_close(session);
+    let_go(&h);
+}
+
+static double last_residual(rs_session *session)
+{
+    rs_probe_settings probe;
+    rs_column_data column;
+    rs_result *result;
+    rs_error err;
+    rs_probe_settings_init(&probe);
+    give_ids(&probe.run);
+    assert_int_equal(rs_session_probe(&result, session, &probe, &err), RS_OK);
+    assert_int_equal(rs_result_column(&column, result, "tokens", "relative_residual", &err), RS_OK);
+    double last = column.real[column.rows - 1];
+    rs_result_free(result);
+    return last;
+}
+
+/* Weights that were decoded in one call are not remembered in the next. */
+static void a_pass_sees_the_weights_of_now(void **state)
+{
+    (void)state;
+    held h = hold("families/bert");
+    size_t v = find(&h, "layer.0.attention.self.value.weight");
+    rs_session *session = open_session(1, &h);
+    double before = last_residual(session);
+    float *values = (float *)(void *)h.copies[v];
+    for (int64_t i = 0; i < h.checkpoint->tensors[v].count; i++)
+        values[i] *= -3;
+    double after = last_residual(session);
+    assert_true(after != before);
+    rs_session *fresh = open_session(1, &h);
+    assert_true(last_residual(fresh) == after);
+    rs_session_close(fresh);
+    rs_session_close(session);
+    let_go(&h);
+}
+
+static void what_memory_does_not_have_is_refused(void **state)
+{
+    (void)state;
+    held h = hold("families/bert");
+    rs_session *session = open_session(1, &h);
+    rs_probe_settings probe;
+    rs_result *result;
+    rs_error err;
+    rs_probe_settings_init(&probe);
+    assert_int_equal(rs_session_probe(&result, session, &probe, &err), RS_E_USAGE); /* no input */
+    give_ids(&probe.run);
+    probe.run.init = "default";
+    assert_int_equal(rs_session_probe(&result, session, &probe, &err), RS_E_USAGE);
+    probe.run.init = NULL;
+    probe.run.random = 1;
+    assert_int_equal(rs_session_probe(&result, session, &probe, &err), RS_E_USAGE); /* two inputs */
+    probe.run.random = 0;
+    probe.run.ids_length = 0;
+    assert_int_equal(rs_session_probe(&result, session, &probe, &err), RS_E_INPUT_FORMAT);
+    probe.run.ids_length = -1;
+    assert_int_equal(rs_session_probe(&result, session, &probe, &err), RS_E_BAD_OPTION);
+    probe.run.ids = NULL;
+    probe.run.ids_length = 0;
+    probe.run.text = RS_TEST_DATA "/families/bert/config.json";
+    assert_int_equal(rs_session_probe(&result, session, &probe, &err), RS_E_UNSUPPORTED);
+    assert_null(result);
+    rs_session_close(session);
+    let_go(&h);
+}
+
 /* ---- values that change, gaps between them ---- */
 
 static double first_norm(rs_session *session)
@@ -183,15 +304,6 @@ static double first_norm(rs_session *session)
     double norm = column.real[0];
     rs_result_free(result);
     return norm;
-}
-
-static size_t find(const held *h, const char *part)
-{
-    size_t i = 0;
-    while (i < h->n && !strstr(h->tensors[i].name, part))
-        i++;
-    assert_true(i < h->n);
-    return i;
 }
 
 static void reads_what_the_values_are_now(void **state)
@@ -387,7 +499,7 @@ static void memory_does_not_grow(void **state)
 {
     (void)state;
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    enum { CALLS = 300 };
+    enum { CALLS = 1000 };
     held h = hold("families/bert");
     rs_session *session = open_session(1, &h);
     for (int i = 0; i < 20; i++)
@@ -396,7 +508,8 @@ static void memory_does_not_grow(void **state)
     for (int i = 0; i < CALLS; i++)
         rs_result_free(scan(session));
     size_t after = mallinfo2().uordblks + mallinfo2().hblkhd;
-    assert_true(after <= before + 4096); /* a byte a call would be fewer: a leak is dozens */
+    /* the least that malloc gives is 32 bytes; its own caches may grow a little */
+    assert_true(after <= before + 16 * CALLS);
     rs_session_close(session);
     let_go(&h);
 #else
@@ -437,6 +550,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gives_what_a_scan_of_the_files_gives),
+        cmocka_unit_test(runs_what_the_files_run),
+        cmocka_unit_test(a_pass_sees_the_weights_of_now),
+        cmocka_unit_test(what_memory_does_not_have_is_refused),
         cmocka_unit_test(reads_what_the_values_are_now),
         cmocka_unit_test(gaps_change_nothing),
         cmocka_unit_test(progress_is_told_and_can_end_the_call),
