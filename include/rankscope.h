@@ -2,7 +2,8 @@
  * rankscope.h: the public C interface of librankscope.
  *
  * rankscope measures rank collapse in sequence models. This header is all that a program needs:
- * open a checkpoint, scan it, read or write the result. Conventions:
+ * open a checkpoint, scan it, read or write the result. Pages of docs/ that it names are
+ * installed under share/doc/rankscope. Conventions:
  *
  *  - Every fallible function returns an rs_status; RS_OK is 0. On failure the rs_error that was
  * passed in (it may be NULL) says where, what, and what to do. The library never prints and never
