@@ -91,3 +91,5 @@ add_test(NAME format COMMAND sh ${CMAKE_SOURCE_DIR}/scripts/format.sh --check)
 add_test(NAME lint COMMAND sh ${CMAKE_SOURCE_DIR}/scripts/lint.sh)
 rs_test(format style)
 rs_test(lint style)
+
+include(${CMAKE_SOURCE_DIR}/cmake/headers.cmake)

@@ -68,9 +68,9 @@ rs_status rs_scan_checkpoint(rs_result **out, const char *path, const rs_scan_se
     return run_command(out, "scan", scan, path, settings, err);
 }
 
-static rs_probe_source source_of(const rs_run_settings *run)
+static rs_input_source source_of(const rs_run_settings *run)
 {
-    return (rs_probe_source){.text = run->text,
+    return (rs_input_source){.text = run->text,
                              .tokens = run->tokens,
                              .images = run->images,
                              .random = run->random,

@@ -142,8 +142,7 @@ static rs_status fill_rows(work *w, int64_t samples, rs_error *err)
     return RS_OK;
 }
 
-static rs_status set_meta(rs_result *result, const work *w, const rs_probe_inputs *inputs,
-                          rs_error *err)
+static rs_status set_meta(rs_result *result, const work *w, const rs_inputs *inputs, rs_error *err)
 {
     json_t *inputs_meta =
         json_pack("{s:s, s:I, s:I, s:I, s:I}", "kind", inputs->kind, "samples",
@@ -155,8 +154,8 @@ static rs_status set_meta(rs_result *result, const work *w, const rs_probe_input
     return rs_result_set_meta(result, "run", run, err);
 }
 
-static rs_status run(work *w, rs_result *result, const rs_network *network,
-                     const rs_probe_inputs *inputs, rs_error *err)
+static rs_status run(work *w, rs_result *result, const rs_network *network, const rs_inputs *inputs,
+                     rs_error *err)
 {
     RS_TRY(rs_network_copy(&w->network, network, err));
     RS_TRY(rs_edit_apply(w->network, &w->options->edit, err));
@@ -198,7 +197,7 @@ static void close_work(work *w)
     rs_network_close(w->network);
 }
 
-rs_status rs_certify(rs_result *result, const rs_network *network, const rs_probe_inputs *inputs,
+rs_status rs_certify(rs_result *result, const rs_network *network, const rs_inputs *inputs,
                      const rs_certify_options *options, const rs_context *context, rs_error *err)
 {
     work w = {.options = options, .context = context};

@@ -220,7 +220,7 @@ double rs_exact_added(double *slack, const char **condition, const rs_exact_bran
 /* ---- the command ---- */
 
 typedef struct rs_certify_options {
-    rs_probe_source source;
+    rs_input_source source;
     rs_edit edit;
     bool edited;
     int64_t batch; /* samples a pass; 0: chosen */
@@ -234,7 +234,7 @@ void rs_certify_defaults(rs_certify_options *options);
 rs_run_need rs_certify_need;
 
 /* Fills `result` with the tables, figures and findings of contract.md, section certify. */
-rs_status rs_certify(rs_result *result, const rs_network *network, const rs_probe_inputs *inputs,
+rs_status rs_certify(rs_result *result, const rs_network *network, const rs_inputs *inputs,
                      const rs_certify_options *options, const rs_context *context, rs_error *err);
 
 typedef struct rs_certify_request {

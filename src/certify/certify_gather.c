@@ -272,7 +272,7 @@ static void set_turns(rs_certify_pass *p)
 }
 
 static rs_status open_pass(rs_certify_pass **out, const rs_network *network,
-                           const rs_probe_inputs *inputs, rs_error *err)
+                           const rs_inputs *inputs, rs_error *err)
 {
     rs_certify_pass *p = rs_calloc(1, sizeof *p);
     *out = p;
@@ -325,7 +325,7 @@ static rs_status open_gather(rs_certify_gather *g, rs_error *err)
     for (size_t t = 0; t < threads; t++)
         if (!(g->workspaces[t] = rs_malloc(1, bytes)))
             return rs_fail_memory(err, "certificates", bytes);
-    return rs_probe_batch_open(&g->batch, g->capacity, err);
+    return rs_input_batch_open(&g->batch, g->capacity, err);
 }
 
 static void close_gather(rs_certify_gather *g)
@@ -345,7 +345,7 @@ static void close_gather(rs_certify_gather *g)
     rs_free(g->branch.data);
     rs_free(g->eigenvalues.data);
     rs_free(g->value_matrix.data);
-    rs_probe_batch_close(&g->batch);
+    rs_input_batch_close(&g->batch);
 }
 
 static rs_status run_batches(rs_certify_gather *g, rs_runner *runner, rs_error *err)
@@ -363,7 +363,7 @@ static rs_status run_batches(rs_certify_gather *g, rs_runner *runner, rs_error *
         int64_t left = samples - first;
         RS_TRY(rs_check_cancelled(g->context, err));
         rs_progress(g->context, "certify", (uint64_t)g->inputs->begin[first], total, "tokens");
-        rs_probe_batch_set(&g->batch, g->inputs, first, left < g->capacity ? left : g->capacity);
+        rs_input_batch_set(&g->batch, g->inputs, first, left < g->capacity ? left : g->capacity);
         if (g->batch.batch.begin[g->batch.batch.samples] == 0) continue;
         RS_TRY(rs_runner_run(runner, &g->batch.batch, taps, 1, err));
     }
@@ -371,7 +371,7 @@ static rs_status run_batches(rs_certify_gather *g, rs_runner *runner, rs_error *
 }
 
 rs_status rs_certify_gather_pass(rs_certify_pass **out, const rs_network *network,
-                                 const rs_weight_norms *norms, const rs_probe_inputs *inputs,
+                                 const rs_weight_norms *norms, const rs_inputs *inputs,
                                  const rs_certify_options *options, rs_certify_lambda *lambda,
                                  const rs_context *context, rs_error *err)
 {
@@ -384,14 +384,13 @@ rs_status rs_certify_gather_pass(rs_certify_pass **out, const rs_network *networ
     int64_t batch = options->batch;
     rs_weights *weights = NULL;
     rs_runner *runner = NULL;
-    g.capacity = batch > 0
-                     ? batch
-                     : rs_probe_default_batch(network, RS_PRECISION_F64, inputs->longest, context);
+    g.capacity =
+        batch > 0 ? batch : rs_default_batch(network, RS_PRECISION_F64, inputs->longest, context);
     if (g.capacity > inputs->samples) g.capacity = inputs->samples;
     rs_status status = open_pass(&g.pass, network, inputs, err);
     if (status == RS_OK) status = open_gather(&g, err);
     if (status == RS_OK)
-        status = rs_weights_open(&weights, RS_PRECISION_F64, rs_probe_weight_limit(context), err);
+        status = rs_weights_open(&weights, RS_PRECISION_F64, rs_weight_limit(context), err);
     if (status == RS_OK) status = rs_runner_open(&runner, network, weights, context, err);
     if (status == RS_OK) status = run_batches(&g, runner, err);
     if (status == RS_OK) status = rs_certify_mark_floor(g.pass, err);

@@ -17,13 +17,13 @@ rs_status rs_certify_room_for(rs_certify_room *room, int64_t rows, int64_t cols,
 
 typedef struct rs_certify_gather {
     const rs_network *network;
-    const rs_probe_inputs *inputs;
+    const rs_inputs *inputs;
     const rs_weight_norms *norms;
     const rs_certify_options *options;
     const rs_context *context;
     rs_certify_lambda *lambda; /* NULL: not asked */
     rs_certify_pass *pass;
-    rs_probe_batch batch;
+    rs_input_batch batch;
     int64_t capacity;
     rs_certify_room state, summed, branch; /* [rows, d]: X before the branch, the sum before the
                                               norm behind it, what the branch added */

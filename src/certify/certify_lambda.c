@@ -130,7 +130,7 @@ static rs_status fill(rs_certify_lambda *lambda, rs_error *err)
 }
 
 rs_status rs_certify_lambda_open(rs_certify_lambda **out, const rs_network *network,
-                                 const rs_weight_norms *norms, const rs_probe_inputs *inputs,
+                                 const rs_weight_norms *norms, const rs_inputs *inputs,
                                  const rs_certify_options *options, int threads, rs_error *err)
 {
     rs_certify_lambda *lambda = rs_calloc(1, sizeof *lambda);

@@ -26,7 +26,7 @@ typedef struct rs_lambda_row {
 } rs_lambda_row;
 
 rs_status rs_certify_lambda_open(rs_certify_lambda **out, const rs_network *network,
-                                 const rs_weight_norms *norms, const rs_probe_inputs *inputs,
+                                 const rs_weight_norms *norms, const rs_inputs *inputs,
                                  const rs_certify_options *options, int threads, rs_error *err);
 void rs_certify_lambda_close(rs_certify_lambda *lambda); /* NULL is fine */
 /* What needs the whole layer: the over-smoothing factor. */

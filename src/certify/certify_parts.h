@@ -7,7 +7,7 @@
 
 /* certify_gather.c: a float64 pass over all inputs. */
 rs_status rs_certify_gather_pass(rs_certify_pass **out, const rs_network *network,
-                                 const rs_weight_norms *norms, const rs_probe_inputs *inputs,
+                                 const rs_weight_norms *norms, const rs_inputs *inputs,
                                  const rs_certify_options *options, rs_certify_lambda *lambda,
                                  const rs_context *context, rs_error *err);
 void rs_certify_pass_close(rs_certify_pass *pass); /* NULL is fine */

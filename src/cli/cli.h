@@ -104,7 +104,7 @@ void cli_print_man(void);
 bool cli_print_completion(const char *shell);
 
 /* The inputs that probe, certify and paths were given. */
-rs_probe_source cli_source(const cli_args *args);
+rs_input_source cli_source(const cli_args *args);
 
 /* Reads "CODE=X[,CODE=X]" of --threshold into the places of the known codes; X >= 0. */
 typedef struct cli_threshold {

@@ -163,9 +163,9 @@ static rs_status check_tables(const cli_command *command, const char *names, rs_
     }
 }
 
-rs_probe_source cli_source(const cli_args *args)
+rs_input_source cli_source(const cli_args *args)
 {
-    return (rs_probe_source){.text = args->text,
+    return (rs_input_source){.text = args->text,
                              .tokens = args->tokens,
                              .images = args->images,
                              .random = (int64_t)args->random,

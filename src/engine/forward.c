@@ -36,7 +36,7 @@ rs_status rs_runner_open(rs_runner **out, const rs_network *network, rs_weights 
     run->thread_rooms = rs_calloc((size_t)run->threads, sizeof *run->thread_rooms);
     if (!run->thread_rooms) {
         rs_run_release(run);
-        return rs_fail_memory(err, "runner", (size_t)context->threads * sizeof(rs_store));
+        return rs_fail_memory(err, "runner", (size_t)context->threads * sizeof(rs_work_buffer));
     }
     *out = run;
     return RS_OK;

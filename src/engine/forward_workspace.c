@@ -6,15 +6,15 @@
 #include <math.h>
 #include <string.h>
 
-rs_status rs_run_grow(rs_runner *run, rs_store *store, size_t n, size_t size, const char *what,
-                      rs_error *err)
+rs_status rs_run_grow(rs_runner *run, rs_work_buffer *store, size_t n, size_t size,
+                      const char *what, rs_error *err)
 {
     size_t bytes;
     if (!rs_size_mul(n, size, &bytes)) return rs_fail_memory(err, what, SIZE_MAX);
     if (store->data && bytes <= store->bytes) return RS_OK;
     rs_free(store->data);
     run->held -= store->bytes;
-    *store = (rs_store){.data = rs_malloc(bytes, 1)};
+    *store = (rs_work_buffer){.data = rs_malloc(bytes, 1)};
     if (!store->data) return rs_fail_memory(err, what, bytes);
     store->bytes = bytes;
     run->held += bytes;

@@ -29,9 +29,8 @@
                        bool interleaved);                                                          \
         /* x = cap tanh(x / cap) */                                                                \
         void (*cap)(real * x, int64_t n, double cap);                                              \
-        /* Softmax of a row that comes in pieces: x = exp(x - m) with m the largest so far.        \
-         * *largest starts at -infinity and *sum at 0; returns what earlier pieces are to be       \
-         * multiplied by. */                                                                       \
+        /* Softmax of a row that comes in pieces: x = exp(x - m), m the largest so far. */         \
+        /* *largest starts at -infinity, *sum at 0; returns the factor of earlier pieces. */       \
         double (*softmax)(real * x, int64_t n, double *largest, double *sum);                      \
         /* x = a x */                                                                              \
         void (*scale)(real * x, int64_t n, double a);                                              \

@@ -12,14 +12,14 @@
 #include "engine/weights.h"
 
 /* Memory that grows and is kept from call to call. */
-typedef struct rs_store {
+typedef struct rs_work_buffer {
     void *data;
     size_t bytes;
-} rs_store;
+} rs_work_buffer;
 
 /* A token matrix [rows, cols] in the form that its precision keeps. */
 typedef struct rs_state {
-    rs_store store;
+    rs_work_buffer store;
     int64_t rows, cols;
 } rs_state;
 
@@ -53,7 +53,7 @@ typedef struct rs_rotation {
     rs_rope_op rope;
     int64_t n;     /* positions in the table */
     int64_t law_n; /* rs_rope_own_length of the texts that the frequencies are for */
-    rs_store store;
+    rs_work_buffer store;
 } rs_rotation;
 
 enum { RS_ROTATIONS = 4 };
@@ -77,8 +77,8 @@ struct rs_runner {
     double flops;
     /* kept */
     rs_state x, normed, branch_out, joined;
-    rs_store rooms[RS_ROOMS];
-    rs_store *thread_rooms; /* [threads] */
+    rs_work_buffer rooms[RS_ROOMS];
+    rs_work_buffer *thread_rooms; /* [threads] */
     rs_rotation rotations[RS_ROTATIONS];
     int next_rotation;
     uint64_t held, peak;
@@ -108,8 +108,8 @@ extern const rs_ops rs_ops_f32, rs_ops_f64, rs_ops_residual;
 const rs_ops *rs_ops_of(rs_precision precision);
 
 /* forward_workspace.c: n*size bytes of workspace; contents are lost when it grows. */
-rs_status rs_run_grow(rs_runner *run, rs_store *store, size_t n, size_t size, const char *what,
-                      rs_error *err);
+rs_status rs_run_grow(rs_runner *run, rs_work_buffer *store, size_t n, size_t size,
+                      const char *what, rs_error *err);
 /* The same for every thread. */
 rs_status rs_run_grow_threads(rs_runner *run, size_t n, size_t size, const char *what,
                               rs_error *err);

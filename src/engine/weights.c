@@ -202,7 +202,8 @@ static rs_status grow_scratch(rs_weights *weights, int slot, size_t bytes, rs_er
 }
 
 /* Entries of a bias in the order of the map's outputs. */
-static rs_status map_bias(rs_map *map, rs_weights *weights, const rs_dense *dense, rs_error *err)
+static rs_status map_bias(rs_dense_map *map, rs_weights *weights, const rs_dense *dense,
+                          rs_error *err)
 {
     if (!dense->bias) return RS_OK;
     if (dense->run >= dense->out && in_place(weights, dense->bias)) {
@@ -220,16 +221,16 @@ static rs_status map_bias(rs_map *map, rs_weights *weights, const rs_dense *dens
     return RS_OK;
 }
 
-rs_status rs_weights_map(rs_map *map, rs_weights *weights, const rs_dense *dense, int slot,
+rs_status rs_weights_map(rs_dense_map *map, rs_weights *weights, const rs_dense *dense, int slot,
                          const rs_context *context, rs_error *err)
 {
-    *map = (rs_map){.ld = dense->cols,
-                    .out_is_row = dense->out_is_row,
-                    .in = dense->in,
-                    .out = dense->out,
-                    .first = dense->first,
-                    .run = dense->run,
-                    .stride = dense->stride};
+    *map = (rs_dense_map){.ld = dense->cols,
+                          .out_is_row = dense->out_is_row,
+                          .in = dense->in,
+                          .out = dense->out,
+                          .first = dense->first,
+                          .run = dense->run,
+                          .stride = dense->stride};
     RS_TRY(map_bias(map, weights, dense, err));
     if (!dense->scale && in_place(weights, dense->weight)) {
         map->data = dense->weight->data;

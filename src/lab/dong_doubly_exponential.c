@@ -201,20 +201,19 @@ static rs_status measure_bert(deep *out, const rs_lab_bert *bert, const rs_conte
     RS_TRY(rs_edit_named(&edit, "san", err));
     rs_network *network = NULL;
     rs_weights *weights = NULL;
-    rs_probe_measured *measured = NULL;
+    rs_measured *measured = NULL;
     RS_TRY(rs_network_copy(&network, bert->network, err));
     rs_status status = rs_edit_apply(network, &edit, err);
     if (status == RS_OK)
-        status =
-            rs_weights_open(&weights, RS_PRECISION_RESIDUAL, rs_probe_weight_limit(context), err);
+        status = rs_weights_open(&weights, RS_PRECISION_RESIDUAL, rs_weight_limit(context), err);
     if (status == RS_OK)
-        status = rs_probe_measure(&measured, network, weights, &bert->inputs, &options, NULL, 0,
-                                  context, err);
+        status = rs_measure_network(&measured, network, weights, &bert->inputs, &options, NULL, 0,
+                                    context, err);
     for (int32_t l = 0; status == RS_OK && l <= BERT_LAYERS; l++) {
-        const rs_token_row *row = rs_probe_row(measured, RS_PROBE_BLOCK_OUT, l);
+        const rs_token_row *row = rs_measured_row(measured, RS_TOKEN_SITE_BLOCK_OUT, l);
         out->bert[l] += (row ? row->log10[LOG_COMPOSITE] : NAN) / out->networks;
     }
-    rs_probe_measured_free(measured);
+    rs_measured_free(measured);
     rs_weights_close(weights);
     rs_network_close(network);
     return status;

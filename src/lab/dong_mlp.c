@@ -65,7 +65,7 @@ typedef struct mlp_findings {
 /* ---- BERT-base at random ---- */
 
 static rs_status one_variant(mlp_findings *f, int variant, const rs_network *whole,
-                             rs_weights *weights, const rs_probe_inputs *inputs,
+                             rs_weights *weights, const rs_inputs *inputs,
                              const rs_context *context, rs_error *err)
 {
     rs_edit edit;
@@ -77,17 +77,17 @@ static rs_status one_variant(mlp_findings *f, int variant, const rs_network *who
     options.spectral = options.attention = options.loss = false;
     options.phase = "dong-mlp";
     rs_network *network = NULL;
-    rs_probe_measured *measured = NULL;
+    rs_measured *measured = NULL;
     RS_TRY(rs_network_copy(&network, whole, err));
     rs_status status = rs_edit_apply(network, &edit, err);
     if (status == RS_OK)
-        status =
-            rs_probe_measure(&measured, network, weights, inputs, &options, NULL, 0, context, err);
+        status = rs_measure_network(&measured, network, weights, inputs, &options, NULL, 0, context,
+                                    err);
     for (int32_t l = 0; status == RS_OK && l < STATES; l++) {
-        const rs_token_row *row = rs_probe_row(measured, RS_PROBE_BLOCK_OUT, l);
+        const rs_token_row *row = rs_measured_row(measured, RS_TOKEN_SITE_BLOCK_OUT, l);
         f->state[variant][l] += (row ? row->mean[COMPOSITE] : NAN) / f->networks;
     }
-    rs_probe_measured_free(measured);
+    rs_measured_free(measured);
     rs_network_close(network);
     return status;
 }
@@ -96,7 +96,7 @@ static rs_status both_variants(mlp_findings *f, const rs_lab_bert *bert, const r
                                rs_error *err)
 {
     rs_weights *weights = NULL;
-    RS_TRY(rs_weights_open(&weights, RS_PRECISION_F64, rs_probe_weight_limit(context), err));
+    RS_TRY(rs_weights_open(&weights, RS_PRECISION_F64, rs_weight_limit(context), err));
     rs_status status = RS_OK;
     for (int v = 0; status == RS_OK && v < VARIANTS; v++)
         status = one_variant(f, v, bert->network, weights, &bert->inputs, context, err);

@@ -20,7 +20,7 @@ typedef struct rs_lab_bert {
     rs_network *network;
     int32_t ids[RS_LAB_BERT_TOKENS];
     int64_t begin[2];
-    rs_probe_inputs inputs;
+    rs_inputs inputs;
 } rs_lab_bert;
 
 /* `layers` of its 12, and ids, from one seed. On failure there is nothing to close. */

@@ -60,8 +60,8 @@ void rs_token_diameter_space(int64_t n, int64_t d, rs_workspace *space)
 /* The pair's distance from the rows themselves. */
 static void weigh(search *s, int64_t i, int64_t j)
 {
-    rs_token_row(s->left, s->x, i);
-    rs_token_row(s->right, s->x, j);
+    rs_token_matrix_row(s->left, s->x, i);
+    rs_token_matrix_row(s->right, s->x, j);
     double distance = sqrt(rs_distance_squared(s->left, s->right, s->x->d));
     if (!(distance > s->distance)) return;
     s->distance = distance;
@@ -101,7 +101,7 @@ static void fill_rows(float *rows, const rs_token_matrix *x, const rs_token_cent
 {
     double inverse = 1 / unit;
     for (int64_t i = 0; i < x->n; i++) {
-        rs_token_row(row, x, i);
+        rs_token_matrix_row(row, x, i);
         float *to = rows + i * x->d;
         for (int64_t k = 0; k < x->d; k++)
             to[k] = (float)(((row[k] - centre->first[k]) - centre->offset[k]) * inverse);

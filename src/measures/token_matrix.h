@@ -16,7 +16,7 @@ typedef struct rs_token_matrix {
 } rs_token_matrix;
 
 /* row: d doubles. */
-void rs_token_row(double *row, const rs_token_matrix *x, int64_t i);
+void rs_token_matrix_row(double *row, const rs_token_matrix *x, int64_t i);
 
 /*
  * The centre is kept as first + offset, first being row 0 of X: differences from a row of X are

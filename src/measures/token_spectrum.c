@@ -84,7 +84,7 @@ static rs_status lapack_failed(rs_error *err, const char *routine, lapack_int in
 static void load(spectrum *s)
 {
     for (int64_t i = 0; i < s->x->n; i++)
-        rs_token_row(s->matrix + i * s->x->d, s->x, i);
+        rs_token_matrix_row(s->matrix + i * s->x->d, s->x, i);
 }
 
 /* Ascending eigenvalues of the Gram matrix of the short side of `matrix`, in sigma. */

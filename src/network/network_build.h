@@ -44,7 +44,7 @@ rs_status rs_net_translate(json_t **out, const rs_builder *b, const rs_forward *
 
 /* network_weights.c. A layer of -1 is outside layers. Absent tensors are collected, and reported
  * all at once by rs_net_missing. */
-const rs_pattern *rs_net_pattern(const rs_net_builder *nb, rs_role role);
+const rs_module_pattern *rs_net_pattern(const rs_net_builder *nb, rs_role role);
 bool rs_net_has(const rs_net_builder *nb, rs_role role, int32_t layer);
 typedef enum rs_net_bias { RS_BIAS_NO, RS_BIAS_YES, RS_BIAS_IF_THERE } rs_net_bias;
 rs_net_bias rs_net_bias_of(const rs_net_builder *nb, const char *field);

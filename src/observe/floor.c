@@ -16,7 +16,7 @@
 
 #define RS_FLOOR_GROWTH 16.0
 
-double rs_probe_floor(rs_precision precision)
+double rs_residual_floor(rs_precision precision)
 {
     /* there the residual has an exponent of its own */
     if (precision == RS_PRECISION_RESIDUAL) return NAN;

@@ -1,5 +1,5 @@
 /* gather.h: what listens to a pass (rs_tap) and gathers measures over samples; shared by
- * measure.c and probe_gather_*.c. */
+ * measure.c and gather_*.c. */
 #ifndef RS_OBSERVE_GATHER_H
 #define RS_OBSERVE_GATHER_H
 
@@ -19,13 +19,13 @@ void rs_sums_close(rs_sums *sums);
 
 typedef struct rs_gather {
     const rs_network *network;
-    const rs_probe_inputs *inputs;
+    const rs_inputs *inputs;
     const rs_measure_options *options;
     const rs_context *context;
     rs_precision precision;
-    const rs_probe_batch *batch; /* the batch that runs now */
+    const rs_input_batch *batch; /* the batch that runs now */
     int64_t capacity;            /* samples a batch */
-    rs_probe_measured *out;
+    rs_measured *out;
     void **workspaces; /* [threads] */
     size_t workspace_bytes;
 
@@ -61,7 +61,7 @@ void rs_gather_tokens_finish(rs_gather *gather);
 void rs_gather_tokens_close(rs_gather *gather);
 
 /* floor.c. The floor of relative_residual; NaN where a residual never is rounding. */
-double rs_probe_floor(rs_precision precision);
+double rs_residual_floor(rs_precision precision);
 /* marks, residuals: of one sample, rows of table tokens (state 0, then block_out and
  * mixer_out of each layer) `stride` apart. */
 void rs_floor_marks(bool *marks, const double *residuals, size_t stride, const rs_network *network,

@@ -22,7 +22,7 @@ static rs_status add(rs_result *result, rs_severity severity, const char *code, 
 /* Rotary positions have no end, but what a model does behind the length it was trained for is
  * extrapolation: a collapse there is no finding about the model as it is used. */
 static rs_status trained_length(rs_result *result, const rs_network *network,
-                                const rs_probe_inputs *inputs, int64_t generate, rs_error *err)
+                                const rs_inputs *inputs, int64_t generate, rs_error *err)
 {
     int64_t trained = network->trained_positions, length = inputs->longest;
     char message[300], more[64] = "";
@@ -39,8 +39,8 @@ static rs_status trained_length(rs_result *result, const rs_network *network,
                "shorter samples (--seq-len) show the model as it was trained", err);
 }
 
-static rs_status padding(rs_result *result, const rs_network *network,
-                         const rs_probe_inputs *inputs, rs_error *err)
+static rs_status padding(rs_result *result, const rs_network *network, const rs_inputs *inputs,
+                         rs_error *err)
 {
     int64_t n = 0, samples = 0;
     char message[300];
@@ -65,8 +65,8 @@ static rs_status padding(rs_result *result, const rs_network *network,
                err);
 }
 
-rs_status rs_input_findings(rs_result *result, const rs_network *network,
-                            const rs_probe_inputs *inputs, int64_t generate, rs_error *err)
+rs_status rs_input_findings(rs_result *result, const rs_network *network, const rs_inputs *inputs,
+                            int64_t generate, rs_error *err)
 {
     RS_TRY(trained_length(result, network, inputs, generate, err));
     return padding(result, network, inputs, err);

@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 
-static rs_map *find(rs_map_keeper *keeper, int32_t layer, int32_t head)
+static rs_kept_map *find(rs_map_keeper *keeper, int32_t layer, int32_t head)
 {
     for (size_t m = 0; m < keeper->n; m++)
         if (keeper->choices[m].layer == layer && keeper->choices[m].head == head)
@@ -20,7 +20,7 @@ static bool wants(void *user, int32_t layer, int32_t head)
  * so no two threads meet here. */
 static rs_status take(void *user, const rs_attention_view *view, rs_error *err)
 {
-    rs_map *map = find(user, view->layer, view->head);
+    rs_kept_map *map = find(user, view->layer, view->head);
     if (!map || view->cross || view->sample != 0) return RS_OK;
     int64_t n = view->n < RS_MAP_TOKENS ? view->n : RS_MAP_TOKENS;
     if (map->weight) return RS_OK;

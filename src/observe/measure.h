@@ -22,19 +22,19 @@ rs_spread rs_spread_of(double *values, int64_t n);
 enum { RS_TOKEN_REALS = 14, RS_TOKEN_LOGS = 6, RS_ATTENTION_REALS = 11 };
 
 /* What a row of table tokens is measured on. */
-typedef enum rs_probe_site {
-    RS_PROBE_BLOCK_OUT,
-    RS_PROBE_MIXER_OUT,
-    RS_PROBE_FUSION_MAX,
-    RS_PROBE_FUSION_CONCAT,
-    RS_PROBE_FUSION_GATE,
-    RS_PROBE_SITES
-} rs_probe_site;
-const char *rs_probe_site_name(rs_probe_site site); /* "block_out", ... */
+typedef enum rs_token_site {
+    RS_TOKEN_SITE_BLOCK_OUT,
+    RS_TOKEN_SITE_MIXER_OUT,
+    RS_TOKEN_SITE_FUSION_MAX,
+    RS_TOKEN_SITE_FUSION_CONCAT,
+    RS_TOKEN_SITE_FUSION_GATE,
+    RS_TOKEN_SITES
+} rs_token_site;
+const char *rs_token_site_name(rs_token_site site); /* "block_out", ... */
 
 /* One row of table tokens. */
 typedef struct rs_token_row {
-    rs_probe_site site;
+    rs_token_site site;
     int32_t layer;               /* state l: 0 enters the first block */
     double mean[RS_TOKEN_REALS]; /* order of rs_token_columns; NaN: nowhere defined */
     double log10[RS_TOKEN_LOGS]; /* order of rs_token_logs: means over the samples of the logarithm,
@@ -63,7 +63,7 @@ typedef struct rs_attention_row {
     int64_t unconverged;             /* samples where an eigenvalue iteration failed */
 } rs_attention_row;
 
-typedef struct rs_probe_measured {
+typedef struct rs_measured {
     rs_token_row *tokens; /* by layer, then site */
     size_t n_tokens;
     rs_attention_row *attention; /* by layer, then head; empty when not asked for */
@@ -79,7 +79,7 @@ typedef struct rs_probe_measured {
     double flops;           /* of the matrix products of all passes */
     double seconds;         /* of all passes with their measures */
     int64_t batch;          /* samples a pass */
-} rs_probe_measured;
+} rs_measured;
 
 typedef struct rs_measure_options {
     rs_precision precision; /* of the weights given */
@@ -101,22 +101,21 @@ void rs_measure_defaults(rs_measure_options *options);
  * Runs `network` over all inputs and measures it. taps (n_taps, may be 0) listen too, before the
  * measures. A NaN in the states is no failure (rows say where).
  */
-rs_status rs_probe_measure(rs_probe_measured **out, const rs_network *network, rs_weights *weights,
-                           const rs_probe_inputs *inputs, const rs_measure_options *options,
-                           const rs_tap *const *taps, size_t n_taps, const rs_context *context,
-                           rs_error *err);
-void rs_probe_measured_free(rs_probe_measured *measured); /* NULL is fine */
+rs_status rs_measure_network(rs_measured **out, const rs_network *network, rs_weights *weights,
+                             const rs_inputs *inputs, const rs_measure_options *options,
+                             const rs_tap *const *taps, size_t n_taps, const rs_context *context,
+                             rs_error *err);
+void rs_measured_free(rs_measured *measured); /* NULL is fine */
 
 /* The row of a state, or NULL. */
-const rs_token_row *rs_probe_row(const rs_probe_measured *measured, rs_probe_site site,
-                                 int32_t layer);
+const rs_token_row *rs_measured_row(const rs_measured *measured, rs_token_site site, int32_t layer);
 
 /* How much decoded weight rs_weights_open may keep on this machine: half of its memory. */
-uint64_t rs_probe_weight_limit(const rs_context *context);
+uint64_t rs_weight_limit(const rs_context *context);
 /* Samples of `longest` tokens that one pass takes when nobody says: as many as 4096 tokens hold,
  * fewer where their activations would take more than a sixteenth of the memory, at least one. */
-int64_t rs_probe_default_batch(const rs_network *network, rs_precision precision, int64_t longest,
-                               const rs_context *context);
+int64_t rs_default_batch(const rs_network *network, rs_precision precision, int64_t longest,
+                         const rs_context *context);
 
 /* The columns in the order of rs_token_row.mean and rs_attention_row.mean: columns.c. */
 extern const rs_column rs_token_columns[RS_TOKEN_REALS];

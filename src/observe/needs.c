@@ -24,7 +24,7 @@ rs_need_stack rs_need_stack_of(const rs_network *network, const rs_edit *edit)
 int64_t rs_need_samples(const rs_network *network, rs_run_shape shape, int64_t batch,
                         rs_precision precision, const rs_context *context)
 {
-    if (batch <= 0) batch = rs_probe_default_batch(network, precision, shape.longest, context);
+    if (batch <= 0) batch = rs_default_batch(network, precision, shape.longest, context);
     return batch < shape.samples ? batch : shape.samples;
 }
 

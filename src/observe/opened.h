@@ -15,7 +15,7 @@ typedef struct rs_open_request {
     const char *init; /* law of --init: random weights instead of a checkpoint's; NULL */
     bool lenient;
     bool wants_tokenizer; /* although the inputs are no text; none to be had is no error then */
-    rs_probe_source source;
+    rs_input_source source;
     rs_run_need *need;   /* what the command will hold; NULL: not known */
     const void *options; /* for need */
 } rs_open_request;
@@ -31,7 +31,7 @@ typedef struct rs_opened {
     rs_checkpoint *checkpoint; /* NULL: the weights are drawn */
     rs_network *network;
     rs_tokenizer *tokenizer; /* NULL: none */
-    rs_probe_inputs *inputs;
+    rs_inputs *inputs;
 } rs_opened;
 
 /*

@@ -261,7 +261,7 @@ static rs_status write_mask(rs_store *store, rs_error *err)
     return status;
 }
 
-static rs_status new_store(rs_store **out, const rs_network *network, const rs_probe_inputs *inputs,
+static rs_status new_store(rs_store **out, const rs_network *network, const rs_inputs *inputs,
                            rs_precision precision, rs_error *err)
 {
     rs_store *store = rs_calloc(1, sizeof *store);
@@ -312,7 +312,7 @@ static rs_status open_output(rs_store *store, const char *path, const rs_input_f
 }
 
 rs_status rs_store_open_output(rs_store **out, const char *path, const rs_network *network,
-                               const rs_probe_inputs *inputs, rs_precision precision,
+                               const rs_inputs *inputs, rs_precision precision,
                                const rs_input_files *files, rs_error *err)
 {
     rs_status status = new_store(out, network, inputs, precision, err);
@@ -343,7 +343,7 @@ static rs_status open_taps(rs_store *store, const char *path, const rs_input_fil
 }
 
 rs_status rs_store_open_taps(rs_store **out, const char *path, const rs_network *network,
-                             const rs_probe_inputs *inputs, rs_precision precision,
+                             const rs_inputs *inputs, rs_precision precision,
                              const rs_map_choice *maps, size_t n_maps, const rs_input_files *files,
                              rs_error *err)
 {

@@ -15,7 +15,7 @@ typedef struct rs_store {
     rs_tap tap;
     rs_st_writer *writer;
     const rs_network *network;
-    const rs_probe_inputs *inputs;
+    const rs_inputs *inputs;
     rs_precision precision;
     const rs_map_choice *maps;
     size_t n_maps;
@@ -30,11 +30,11 @@ typedef struct rs_store {
 
 /* store.c. --output: the last states, logits, sentence embeddings. */
 rs_status rs_store_open_output(rs_store **out, const char *path, const rs_network *network,
-                               const rs_probe_inputs *inputs, rs_precision precision,
+                               const rs_inputs *inputs, rs_precision precision,
                                const rs_input_files *files, rs_error *err);
 /* --taps: every state, and the attention matrices of `maps`. */
 rs_status rs_store_open_taps(rs_store **out, const char *path, const rs_network *network,
-                             const rs_probe_inputs *inputs, rs_precision precision,
+                             const rs_inputs *inputs, rs_precision precision,
                              const rs_map_choice *maps, size_t n_maps, const rs_input_files *files,
                              rs_error *err);
 rs_status rs_store_commit(rs_store *store, rs_error *err); /* closes in any case; NULL is fine */
@@ -44,14 +44,14 @@ void rs_store_discard(rs_store *store);                    /* NULL is fine */
  * figures: at most RS_MAP_TOKENS of its tokens. */
 enum { RS_MAP_TOKENS = 64 };
 typedef struct rs_map_keeper rs_map_keeper;
-typedef struct rs_map {
+typedef struct rs_kept_map {
     int64_t n;      /* queries = keys; 0: never seen */
     double *weight; /* [n, n] */
-} rs_map;
+} rs_kept_map;
 struct rs_map_keeper {
     rs_tap tap;
     const rs_map_choice *choices;
-    rs_map *maps; /* one for each choice */
+    rs_kept_map *maps; /* one for each choice */
     size_t n;
 };
 rs_status rs_map_keeper_open(rs_map_keeper **out, const rs_map_choice *choices, size_t n,

@@ -143,7 +143,7 @@ typedef enum rs_path_semantics {
 } rs_path_semantics;
 
 typedef struct rs_paths_options {
-    rs_probe_source source;
+    rs_input_source source;
     rs_edit edit;
     int64_t max_length; /* -1: all */
     int64_t paths;      /* drawn for each length; 0: none */
@@ -157,7 +157,7 @@ rs_run_need rs_paths_need;
 
 /* Tables summary, lengths, paths, truncated (theorem), sources (by_layer), combined (code);
  * RS_E_INTERNAL when the identity fails. */
-rs_status rs_paths(rs_result *result, const rs_network *network, const rs_probe_inputs *inputs,
+rs_status rs_paths(rs_result *result, const rs_network *network, const rs_inputs *inputs,
                    const rs_paths_options *options, const rs_context *context, rs_error *err);
 
 typedef struct rs_paths_request {

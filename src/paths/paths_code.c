@@ -172,7 +172,7 @@ static rs_status open_chains(chains *c, rs_error *err)
     size_t paths = c->set->n, count = (size_t)(c->n * c->d), square = (size_t)(c->n * c->n);
     size_t scratch = square, heads = 1;
     double total = (double)paths * (3.0 * (double)count + 2.0 * (double)square);
-    if (total * 8 > (double)rs_probe_weight_limit(c->run->context))
+    if (total * 8 > (double)rs_weight_limit(c->run->context))
         return rs_fail(err, RS_E_MEMORY_LIMIT, "paths",
                        "take a smaller --max-length, --paths or --seq-len",
                        "%zu single paths of %lld tokens do not fit half of the memory", paths,

@@ -146,7 +146,7 @@ typedef struct rs_path_sample {
 typedef struct rs_paths_run {
     rs_result *result;
     const rs_network *network;
-    const rs_probe_inputs *inputs;
+    const rs_inputs *inputs;
     const rs_paths_options *options;
     const rs_context *context;
     rs_weights *weights;

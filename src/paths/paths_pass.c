@@ -251,7 +251,7 @@ static rs_status check_size(const pass *p, int64_t slots, int64_t paths, int64_t
     size_t total = 0;
     bool fits = add_size(&total, 2 * slots + 6 + paths, p->n, p->d) &&
                 add_size(&total, heads + paths, p->n, p->n);
-    if (fits && (double)total * 8 <= (double)rs_probe_weight_limit(p->context)) return RS_OK;
+    if (fits && (double)total * 8 <= (double)rs_weight_limit(p->context)) return RS_OK;
     return rs_fail(err, RS_E_MEMORY_LIMIT, "paths",
                    "take a smaller --max-length, --paths or --seq-len, or leave out --sources",
                    "%lld sums and %lld single paths of %lld tokens by %lld features do not fit "

@@ -24,7 +24,7 @@ typedef struct rs_probe_thresholds {
 } rs_probe_thresholds;
 
 typedef struct rs_probe_options {
-    rs_probe_source source;
+    rs_input_source source;
     rs_measure_options measure; /* with the precision */
     rs_edit edit;               /* for all variants */
     bool edited;                /* `edit` changes something */
@@ -46,7 +46,7 @@ rs_run_need rs_probe_need;
  * "inputs" and "run". tokenizer may be NULL (ids have no text then). files: inputs never to
  * overwrite.
  */
-rs_status rs_probe(rs_result *result, const rs_network *network, const rs_probe_inputs *inputs,
+rs_status rs_probe(rs_result *result, const rs_network *network, const rs_inputs *inputs,
                    const rs_tokenizer *tokenizer, const rs_probe_options *options,
                    const rs_input_files *files, const rs_context *context, rs_error *err);
 
@@ -55,7 +55,7 @@ rs_status rs_probe(rs_result *result, const rs_network *network, const rs_probe_
 /* A variant that has run. */
 typedef struct rs_probed {
     const char *name;
-    rs_probe_measured *measured;
+    rs_measured *measured;
     const rs_network *network;        /* edited */
     const struct rs_map_keeper *maps; /* attention matrices that were kept, or NULL */
 } rs_probed;
@@ -70,7 +70,7 @@ typedef struct rs_decay {
     int32_t worst_at;
     int32_t floor_from; /* first state at the rounding floor; -1: none */
 } rs_decay;
-rs_decay rs_probe_decay(const rs_probe_measured *measured, int32_t layers);
+rs_decay rs_probe_decay(const rs_measured *measured, int32_t layers);
 /* log10 of a row's relative residual: of the mean, or in the residual precision the mean of the
  * samples' logarithms. -inf: zero; NaN: undefined, or beyond the exponents. */
 double rs_probe_log10(const rs_token_row *row);

@@ -64,7 +64,7 @@ static rs_status add_row(generation *g, int64_t sample, int64_t prompt, rs_error
     return status;
 }
 
-static rs_status continue_sample(generation *g, rs_runner *runner, const rs_probe_inputs *inputs,
+static rs_status continue_sample(generation *g, rs_runner *runner, const rs_inputs *inputs,
                                  int64_t sample, rs_error *err)
 {
     int64_t begin = inputs->begin[sample], n = inputs->begin[sample + 1] - begin;
@@ -74,13 +74,13 @@ static rs_status continue_sample(generation *g, rs_runner *runner, const rs_prob
 }
 
 /* The windows of a text continue each other: only the first is a prompt. */
-static int64_t prompts(const rs_probe_inputs *inputs)
+static int64_t prompts(const rs_inputs *inputs)
 {
     return strcmp(inputs->kind, "text") == 0 ? 1 : inputs->samples;
 }
 
-rs_status rs_probe_check_generate(const rs_network *network, const rs_probe_inputs *inputs,
-                                  int64_t n_new, rs_error *err)
+rs_status rs_probe_check_generate(const rs_network *network, const rs_inputs *inputs, int64_t n_new,
+                                  rs_error *err)
 {
     int64_t limit = network->max_positions;
     if (!network->head.decoder.weight || !network->head.next_token || !inputs->ids)
@@ -98,7 +98,7 @@ rs_status rs_probe_check_generate(const rs_network *network, const rs_probe_inpu
     return RS_OK;
 }
 
-static rs_status run(generation *g, rs_runner *runner, const rs_probe_inputs *inputs,
+static rs_status run(generation *g, rs_runner *runner, const rs_inputs *inputs,
                      const rs_context *context, rs_error *err)
 {
     int64_t samples = prompts(inputs);
@@ -111,7 +111,7 @@ static rs_status run(generation *g, rs_runner *runner, const rs_probe_inputs *in
 }
 
 rs_status rs_probe_generate(rs_result *result, const rs_network *network, rs_weights *weights,
-                            const rs_probe_inputs *inputs, const rs_tokenizer *tokenizer,
+                            const rs_inputs *inputs, const rs_tokenizer *tokenizer,
                             const rs_probe_options *options, const rs_context *context,
                             rs_error *err)
 {

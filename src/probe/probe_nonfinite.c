@@ -62,14 +62,14 @@ static const rs_tensor *bad_in_state(const rs_network *network, int32_t state)
 }
 
 /* In the order of the pass: the mixer's output comes before the state behind it. */
-static const rs_token_row *first_bad(const rs_probe_measured *m)
+static const rs_token_row *first_bad(const rs_measured *m)
 {
     const rs_token_row *first = NULL;
     for (size_t i = 0; i < m->n_tokens; i++) {
         const rs_token_row *row = &m->tokens[i];
         if (row->nonfinite == 0) continue;
         bool sooner = !first || row->layer < first->layer ||
-                      (row->layer == first->layer && row->site == RS_PROBE_MIXER_OUT);
+                      (row->layer == first->layer && row->site == RS_TOKEN_SITE_MIXER_OUT);
         if (sooner && (!first || row->layer <= first->layer)) first = row;
     }
     return first;
@@ -83,7 +83,7 @@ rs_status rs_probe_nonfinite(rs_result *result, const rs_probed *v, rs_error *er
     char message[900], place[64] = "the embedding", cause[400];
     if (row->layer > 0)
         snprintf(place, sizeof place, "layer %d (%s)", (int)row->layer - 1,
-                 rs_probe_site_name(row->site));
+                 rs_token_site_name(row->site));
     if (tensor)
         snprintf(cause, sizeof cause, "tensor %.300s holds NaN or infinite weights", tensor->name);
     else

@@ -30,10 +30,10 @@ size_t rs_probe_main_variant(const rs_probed *variants, size_t n); /* "full", el
 
 /* probe_generate.c: whether the model and its positions serve, said before anything runs; then
  * table generate and a finding with the ids. */
-rs_status rs_probe_check_generate(const rs_network *network, const rs_probe_inputs *inputs,
-                                  int64_t n_new, rs_error *err);
+rs_status rs_probe_check_generate(const rs_network *network, const rs_inputs *inputs, int64_t n_new,
+                                  rs_error *err);
 rs_status rs_probe_generate(rs_result *result, const rs_network *network, rs_weights *weights,
-                            const rs_probe_inputs *inputs, const rs_tokenizer *tokenizer,
+                            const rs_inputs *inputs, const rs_tokenizer *tokenizer,
                             const rs_probe_options *options, const rs_context *context,
                             rs_error *err);
 

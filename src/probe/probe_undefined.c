@@ -24,12 +24,12 @@ static rs_finding note(const char *code, rs_severity severity, const char *varia
 static bool sooner(const rs_token_row *a, const rs_token_row *b)
 {
     return !b || a->layer < b->layer ||
-           (a->layer == b->layer && a->site == RS_PROBE_MIXER_OUT && b->site != a->site);
+           (a->layer == b->layer && a->site == RS_TOKEN_SITE_MIXER_OUT && b->site != a->site);
 }
 
 static rs_status zero_states(rs_result *result, const rs_probed *v, rs_error *err)
 {
-    const rs_probe_measured *m = v->measured;
+    const rs_measured *m = v->measured;
     const rs_token_row *first = NULL;
     size_t rows = 0;
     char message[600], more[64] = "";
@@ -43,7 +43,7 @@ static rs_status zero_states(rs_result *result, const rs_probed *v, rs_error *er
     snprintf(message, sizeof message,
              "%s: every entry of state %d (%s) is zero in %lld of %lld samples%s: nothing divided "
              "by its size is defined there; %s",
-             v->name, (int)first->layer, rs_probe_site_name(first->site), (long long)first->zero,
+             v->name, (int)first->layer, rs_token_site_name(first->site), (long long)first->zero,
              (long long)first->samples, more,
              first->zero < first->samples ? "the means are over the other samples"
                                           : "relative residual, cosine and ranks are null");
@@ -65,8 +65,8 @@ static void append(char *text, size_t size, const char *part)
     snprintf(text + used, size - used, "%s%s", used ? "; " : "", part);
 }
 
-static rs_status columns(rs_result *result, const rs_probe_measured *m,
-                         const rs_probe_options *options, rs_error *err)
+static rs_status columns(rs_result *result, const rs_measured *m, const rs_probe_options *options,
+                         rs_error *err)
 {
     char message[600] = "", part[200];
     if (m->singles && m->singles == m->samples)

@@ -30,11 +30,11 @@ static const char *power_of(char text[RS_PROBE_POWER], const rs_token_row *row)
 }
 
 /* "layer 3 loses most (0.5 to 0.01, factor 0.02)" */
-static void describe_worst(char *text, size_t size, const rs_decay *d, const rs_probe_measured *m)
+static void describe_worst(char *text, size_t size, const rs_decay *d, const rs_measured *m)
 {
     char from[RS_PROBE_POWER], to[RS_PROBE_POWER], factor[RS_PROBE_POWER];
-    const rs_token_row *before = rs_probe_row(m, RS_PROBE_BLOCK_OUT, d->worst_at - 1);
-    const rs_token_row *after = rs_probe_row(m, RS_PROBE_BLOCK_OUT, d->worst_at);
+    const rs_token_row *before = rs_measured_row(m, RS_TOKEN_SITE_BLOCK_OUT, d->worst_at - 1);
+    const rs_token_row *after = rs_measured_row(m, RS_TOKEN_SITE_BLOCK_OUT, d->worst_at);
     if (after->at_floor)
         rs_probe_power(to, m->floor, NAN);
     else
@@ -44,7 +44,7 @@ static void describe_worst(char *text, size_t size, const rs_decay *d, const rs_
              rs_probe_power(factor, d->worst, d->log10_worst));
 }
 
-static void describe_end(char *text, size_t size, const rs_decay *d, const rs_probe_measured *m,
+static void describe_end(char *text, size_t size, const rs_decay *d, const rs_measured *m,
                          const rs_probe_options *options)
 {
     char number[RS_PROBE_POWER];
@@ -59,7 +59,7 @@ static void describe_end(char *text, size_t size, const rs_decay *d, const rs_pr
 static rs_status describe(rs_result *result, const rs_probed *v, const rs_probe_options *options,
                           rs_error *err)
 {
-    const rs_probe_measured *m = v->measured;
+    const rs_measured *m = v->measured;
     rs_decay d = rs_probe_decay(m, v->network->n_layers);
     if (!d.first || isnan(d.first->residual.mean) || d.steps == 0) return RS_OK;
     char enters[RS_PROBE_POWER], factor[RS_PROBE_POWER];
@@ -111,7 +111,8 @@ static const struct {
 
 static bool leaves_rounding(const rs_probed *v)
 {
-    const rs_token_row *last = rs_probe_row(v->measured, RS_PROBE_BLOCK_OUT, v->network->n_layers);
+    const rs_token_row *last =
+        rs_measured_row(v->measured, RS_TOKEN_SITE_BLOCK_OUT, v->network->n_layers);
     return last && last->at_floor;
 }
 

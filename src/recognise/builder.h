@@ -132,15 +132,15 @@ rs_status rs_json_size(const json_t *value, const char *where, const char *key, 
 /* match.c */
 typedef struct rs_lookup { /* a family's patterns, ready for lookup */
     const rs_family *family;
-    const rs_pattern *rows[512];
+    const rs_module_pattern *rows[512];
     size_t n_rows;
     rs_strmap map;
 } rs_lookup;
 rs_status rs_lookup_open(rs_lookup *index, const rs_family *family, rs_error *err);
 void rs_lookup_close(rs_lookup *index);
 /* The row for a name without its prefix, or NULL; numbers[] receives its numeric components. */
-const rs_pattern *rs_lookup_find(const rs_lookup *index, const char *name, int64_t numbers[4],
-                                 size_t *n_numbers, rs_part *part);
+const rs_module_pattern *rs_lookup_find(const rs_lookup *index, const char *name,
+                                        int64_t numbers[4], size_t *n_numbers, rs_part *part);
 rs_status rs_match_all(rs_builder *b);
 rs_status rs_match_add(rs_builder *b, const rs_match *match);
 rs_status rs_blocks_make(rs_builder *b); /* sorts matches, cuts them into blocks */

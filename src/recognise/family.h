@@ -35,12 +35,12 @@ enum {
     RS_P_GATED = 1u << 8        /* q: for each head its query, then a gate of the same width */
 };
 
-typedef struct rs_pattern {
+typedef struct rs_module_pattern {
     const char *module; /* "layers.#.self_attn.q_proj"; a trailing '*' matches any rest */
     rs_role role;
     rs_slot slot;
     unsigned flags;
-} rs_pattern; /* lists end with module NULL */
+} rs_module_pattern; /* lists end with module NULL */
 
 typedef enum rs_field {
     RS_FIELD_WIDTH,
@@ -212,7 +212,7 @@ typedef struct rs_family {
     const char *when;  /* this boolean config field must be true; NULL: no condition */
     const rs_field_row *dialect;
     const rs_field_default *defaults; /* or NULL */
-    const rs_pattern *patterns[5];
+    const rs_module_pattern *patterns[5];
     const char *const *prefixes; /* optional ones, NULL-terminated; or NULL */
     rs_norm_kind norm;
     rs_rope_kind rope;
@@ -235,7 +235,7 @@ extern const rs_family rs_families_bert[], rs_families_decoder[], rs_families_ki
 /* Shared lists. */
 extern const rs_field_row rs_dialect_common[], rs_dialect_mamba[], rs_dialect_hybrid[],
     rs_dialect_whisper[], rs_dialect_gguf[], rs_dialect_gguf_mamba2[], rs_dialect_translated[];
-extern const rs_pattern rs_patterns_llama[], rs_patterns_llama_mlp[], rs_patterns_sandwich[],
+extern const rs_module_pattern rs_patterns_llama[], rs_patterns_llama_mlp[], rs_patterns_sandwich[],
     rs_patterns_olmo2[], rs_patterns_moe[], rs_patterns_other[];
 extern const char *const rs_prefixes_decoder[];
 

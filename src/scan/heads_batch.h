@@ -7,12 +7,12 @@
 #include "scan/heads.h"
 
 /* One distinct factor of the layer at hand. */
-typedef struct rs_slot {
+typedef struct rs_factor_slot {
     const rs_factor *factor;
     double *gram;         /* inner×inner */
     bool fragile, usable; /* usable: finite, and its Gram's squares stay in range */
     double step_squared;
-} rs_slot;
+} rs_factor_slot;
 
 /* A product as a pair of slots; for a stacked row `count` products share one of them and the other
  * side is summed. */
@@ -22,9 +22,9 @@ typedef struct rs_pairing {
     size_t count; /* products stacked, from head->product on; 1 for a plain row */
 } rs_pairing;
 
-typedef struct rs_batch {
+typedef struct rs_heads_batch {
     const rs_heads_options *options;
-    rs_slot *slots;
+    rs_factor_slot *slots;
     const rs_factor **factors; /* the same factors, for bundling */
     double **grams;
     bool *fragile;
@@ -33,7 +33,7 @@ typedef struct rs_batch {
     rs_pairing *pairs;
     size_t n_pairs;
     size_t largest; /* largest inner */
-} rs_batch;
+} rs_heads_batch;
 
 /* What one thread needs to measure products. */
 typedef struct rs_scratch {
@@ -42,7 +42,7 @@ typedef struct rs_scratch {
 } rs_scratch;
 
 /* heads_measure.c: fills pairing->head from the Grams of its slots. */
-rs_status rs_measure_pair(const rs_batch *batch, const rs_pairing *pairing, rs_scratch *scratch,
-                          rs_error *err);
+rs_status rs_measure_pair(const rs_heads_batch *batch, const rs_pairing *pairing,
+                          rs_scratch *scratch, rs_error *err);
 
 #endif

@@ -246,7 +246,7 @@ static rs_status run_replace(rs_decoded *out, const rs_decoded *in, const rs_dec
         work->spans.n = 0;
         RS_TRY(rs_pattern_cut(&work->spans, step->pattern, &work->searcher, text, 0, length, err));
         for (size_t k = 0; k < work->spans.n; k++) {
-            const rs_span *span = &work->spans.items[k];
+            const rs_text_span *span = &work->spans.items[k];
             if (span->match)
                 rs_buffer_append(&out->bytes, step->content, step->length);
             else

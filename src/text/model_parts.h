@@ -28,7 +28,7 @@ typedef struct rs_path_end {
 /* Bytes of the longest token that WordPiece looks for. */
 enum { RS_WORDPIECE_LONGEST = 1024 };
 
-struct rs_model_work {
+struct rs_text_model_work {
     rs_symbol *symbols;
     size_t n_symbols, symbol_capacity;
     rs_candidate *heap;
@@ -39,11 +39,11 @@ struct rs_model_work {
     struct rs_word_cache *cache;
 };
 
-struct rs_model {
+struct rs_text_model {
     rs_vocabulary vocabulary;
     int32_t unknown; /* -1: none */
-    rs_status (*encode)(rs_model_tokens *out, const rs_model *model, rs_model_work *work,
-                        const char *text, size_t length, rs_error *err);
+    rs_status (*encode)(rs_text_model_tokens *out, const rs_text_model *model,
+                        rs_text_model_work *work, const char *text, size_t length, rs_error *err);
     /* WordPiece, BPE */
     char *prefix; /* of pieces that continue a word; NULL: none */
     size_t prefix_length;
@@ -65,24 +65,27 @@ struct rs_model {
     int32_t byte_ids[256]; /* tokens <0x00> to <0xFF>, -1 where there is none */
 };
 
-void rs_model_find_bytes(rs_model *model);
+void rs_text_model_find_bytes(rs_text_model *model);
 
 /* An empty model, with the vocabulary taken over. NULL when out of memory (it is freed then). */
-rs_model *rs_model_new(rs_vocabulary *vocabulary);
+rs_text_model *rs_text_model_new(rs_vocabulary *vocabulary);
 
-rs_status rs_wordpiece_encode(rs_model_tokens *out, const rs_model *model, rs_model_work *work,
-                              const char *text, size_t length, rs_error *err);
-rs_status rs_bpe_encode(rs_model_tokens *out, const rs_model *model, rs_model_work *work,
-                        const char *text, size_t length, rs_error *err);
-rs_status rs_unigram_encode(rs_model_tokens *out, const rs_model *model, rs_model_work *work,
-                            const char *text, size_t length, rs_error *err);
+rs_status rs_wordpiece_encode(rs_text_model_tokens *out, const rs_text_model *model,
+                              rs_text_model_work *work, const char *text, size_t length,
+                              rs_error *err);
+rs_status rs_bpe_encode(rs_text_model_tokens *out, const rs_text_model *model,
+                        rs_text_model_work *work, const char *text, size_t length, rs_error *err);
+rs_status rs_unigram_encode(rs_text_model_tokens *out, const rs_text_model *model,
+                            rs_text_model_work *work, const char *text, size_t length,
+                            rs_error *err);
 
 /* bpe.c: adds a merge of rank `rank`; the texts of its sides. */
-rs_status rs_bpe_add_merge(rs_model *model, const char *left, size_t left_length, const char *right,
-                           size_t right_length, size_t rank, const char *where, rs_error *err);
+rs_status rs_bpe_add_merge(rs_text_model *model, const char *left, size_t left_length,
+                           const char *right, size_t right_length, size_t rank, const char *where,
+                           rs_error *err);
 /* bpe.c: works out where words may be cut. */
-void rs_bpe_find_cuts(rs_model *model);
+void rs_bpe_find_cuts(rs_text_model *model);
 /* unigram.c: the trie and the score of the unknown. */
-rs_status rs_unigram_build(rs_model *model, rs_error *err);
+rs_status rs_unigram_build(rs_text_model *model, rs_error *err);
 
 #endif

@@ -139,12 +139,12 @@ static rs_status run_strip(rs_aligned *out, const rs_aligned *in, const rs_norma
 static rs_status run_replace(rs_aligned *out, const rs_aligned *in, const rs_normal_step *step,
                              rs_text_work *work, rs_error *err)
 {
-    rs_spans *spans = &work->spans;
+    rs_text_spans *spans = &work->spans;
     spans->n = 0;
     const char *bytes = in->n ? in->bytes : "";
     RS_TRY(rs_pattern_cut(spans, step->pattern, &work->searcher, bytes, 0, in->n, err));
     for (size_t i = 0; i < spans->n; i++) {
-        const rs_span *span = &spans->items[i];
+        const rs_text_span *span = &spans->items[i];
         if (span->match)
             rs_aligned_put(out, in, span->begin, span->end, step->content, step->length);
         else

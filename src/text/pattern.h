@@ -22,17 +22,18 @@ rs_status rs_pattern_new(rs_pattern **out, const char *text, size_t length, bool
 void rs_pattern_free(rs_pattern *pattern); /* NULL is fine */
 
 /* A stretch of a text that matched, or one between two matches. */
-typedef struct rs_span {
+typedef struct rs_text_span {
     uint32_t begin, end;
     bool match;
-} rs_span;
+} rs_text_span;
 
-typedef struct rs_spans {
-    rs_span *items;
+typedef struct rs_text_spans {
+    rs_text_span *items;
     size_t n, capacity;
-} rs_spans;
+} rs_text_spans;
 
-rs_status rs_spans_add(rs_spans *spans, size_t begin, size_t end, bool match, rs_error *err);
+rs_status rs_text_spans_add(rs_text_spans *spans, size_t begin, size_t end, bool match,
+                            rs_error *err);
 
 /* What searching needs besides the pattern; one to a thread. Zero-initialise, then begin. */
 typedef struct rs_searcher {
@@ -50,7 +51,7 @@ void rs_searcher_free(rs_searcher *searcher);
 /* Cuts text[begin, end) into the pattern's matches and what is between them, in order, without
  * holes. Appends to spans. Errors: RS_E_TOKENIZER_LIMIT when the searches in this text take more
  * steps than it allows; RS_E_INTERRUPTED; RS_E_NO_MEMORY. */
-rs_status rs_pattern_cut(rs_spans *spans, const rs_pattern *pattern, rs_searcher *searcher,
+rs_status rs_pattern_cut(rs_text_spans *spans, const rs_pattern *pattern, rs_searcher *searcher,
                          const char *text, size_t begin, size_t end, rs_error *err);
 
 /* What becomes of the matches when a text is split at them. */
@@ -63,6 +64,6 @@ typedef enum rs_behaviour {
 } rs_behaviour;
 
 /* The pieces that the spans become. The spans are used up. */
-void rs_spans_split(rs_pieces *pieces, rs_spans *spans, rs_behaviour behaviour);
+void rs_text_spans_split(rs_pieces *pieces, rs_text_spans *spans, rs_behaviour behaviour);
 
 #endif

@@ -19,7 +19,7 @@
 /* What one call of encode or decode needs of its own. Zero-initialise. */
 typedef struct rs_text_work {
     rs_searcher searcher;
-    rs_spans spans;
+    rs_text_spans spans;
     rs_form_work forms;
     rs_aligned spare;
     rs_pieces spare_pieces;
@@ -126,47 +126,49 @@ int rs_character_byte(uint32_t point);
 /* ---- models ---- */
 
 /* What a model makes of a piece: an id and the bytes of the piece that it stands for. */
-typedef struct rs_model_token {
+typedef struct rs_text_model_token {
     int32_t id;
     uint32_t begin, bytes;
-} rs_model_token;
+} rs_text_model_token;
 
-typedef struct rs_model_tokens {
-    rs_model_token *items;
+typedef struct rs_text_model_tokens {
+    rs_text_model_token *items;
     size_t n, capacity;
     bool failed;
-} rs_model_tokens;
-void rs_model_tokens_add(rs_model_tokens *tokens, int32_t id, size_t begin, size_t bytes);
+} rs_text_model_tokens;
+void rs_text_model_tokens_add(rs_text_model_tokens *tokens, int32_t id, size_t begin, size_t bytes);
 
-typedef struct rs_model rs_model;
-typedef struct rs_model_work rs_model_work; /* scratch memory and a cache of words */
+typedef struct rs_text_model rs_text_model;
+typedef struct rs_text_model_work rs_text_model_work; /* scratch memory and a cache of words */
 
-rs_status rs_model_read(rs_model **out, const rs_spec *spec, rs_error *err);
-void rs_model_free(rs_model *model); /* NULL is fine */
-const rs_vocabulary *rs_model_vocabulary(const rs_model *model);
+rs_status rs_text_model_read(rs_text_model **out, const rs_spec *spec, rs_error *err);
+void rs_text_model_free(rs_text_model *model); /* NULL is fine */
+const rs_vocabulary *rs_text_model_vocabulary(const rs_text_model *model);
 
 /* Models without a tokenizer.json; they take over the vocabulary (also on failure). */
-rs_status rs_model_wordpiece(rs_model **out, rs_vocabulary *vocabulary, int32_t unknown,
-                             rs_error *err);
+rs_status rs_text_model_wordpiece(rs_text_model **out, rs_vocabulary *vocabulary, int32_t unknown,
+                                  rs_error *err);
 /* merges[n]: "left right". */
 typedef struct rs_merge_text {
     const char *text;
     size_t length;
 } rs_merge_text;
-rs_status rs_model_bpe(rs_model **out, rs_vocabulary *vocabulary, const rs_merge_text *merges,
-                       size_t n, bool whole_words, const char *where, rs_error *err);
+rs_status rs_text_model_bpe(rs_text_model **out, rs_vocabulary *vocabulary,
+                            const rs_merge_text *merges, size_t n, bool whole_words,
+                            const char *where, rs_error *err);
 /* scores[n_ids], taken over: merging by score, as SentencePiece's BPE; or Viterbi (Unigram). */
-rs_status rs_model_scored_bpe(rs_model **out, rs_vocabulary *vocabulary, float *scores,
-                              int32_t unknown, rs_error *err);
-rs_status rs_model_unigram(rs_model **out, rs_vocabulary *vocabulary, double *scores,
-                           int32_t unknown, bool byte_fallback, rs_error *err);
+rs_status rs_text_model_scored_bpe(rs_text_model **out, rs_vocabulary *vocabulary, float *scores,
+                                   int32_t unknown, rs_error *err);
+rs_status rs_text_model_unigram(rs_text_model **out, rs_vocabulary *vocabulary, double *scores,
+                                int32_t unknown, bool byte_fallback, rs_error *err);
 
-rs_status rs_model_work_new(rs_model_work **out, rs_error *err);
-void rs_model_work_free(rs_model_work *work);
+rs_status rs_text_model_work_new(rs_text_model_work **out, rs_error *err);
+void rs_text_model_work_free(rs_text_model_work *work);
 /* Appends the tokens of one piece. Errors: RS_E_TOKENIZER_TEXT (a character has no token and there
  * is no unknown token), RS_E_NO_MEMORY. */
-rs_status rs_model_encode(rs_model_tokens *out, const rs_model *model, rs_model_work *work,
-                          const char *text, size_t length, rs_error *err);
+rs_status rs_text_model_encode(rs_text_model_tokens *out, const rs_text_model *model,
+                               rs_text_model_work *work, const char *text, size_t length,
+                               rs_error *err);
 
 /* ---- added tokens ---- */
 
@@ -263,7 +265,7 @@ struct rs_tokenizer {
     char *name;
     rs_normal_steps normal;
     rs_split_steps split;
-    rs_model *model;
+    rs_text_model *model;
     rs_added_tokens added;
     rs_frame frame;
     rs_decode_steps decode;

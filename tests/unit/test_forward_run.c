@@ -295,7 +295,7 @@ static void test_cancelled_decoding(void **state)
         const rs_branch *mlp = &b->network.layers[0].branches[1];
         volatile sig_atomic_t cancel = 1;
         machine m;
-        rs_map map;
+        rs_dense_map map;
         rs_error err;
         give_text(b, 1, 5);
         assert_int_equal(mlp->kind, RS_BRANCH_MLP);
