@@ -154,8 +154,8 @@ static rs_status set_meta(rs_result *result, const work *w, const rs_inputs *inp
     return rs_result_set_meta(result, "run", run, err);
 }
 
-static rs_status run(work *w, rs_result *result, const rs_network *network, const rs_inputs *inputs,
-                     rs_error *err)
+static rs_status certify_network(work *w, rs_result *result, const rs_network *network,
+                                 const rs_inputs *inputs, rs_error *err)
 {
     RS_TRY(rs_network_copy(&w->network, network, err));
     RS_TRY(rs_edit_apply(w->network, &w->options->edit, err));
@@ -201,7 +201,7 @@ rs_status rs_certify(rs_result *result, const rs_network *network, const rs_inpu
                      const rs_certify_options *options, const rs_context *context, rs_error *err)
 {
     work w = {.options = options, .context = context};
-    rs_status status = run(&w, result, network, inputs, err);
+    rs_status status = certify_network(&w, result, network, inputs, err);
     close_work(&w);
     return status;
 }

@@ -186,7 +186,7 @@ static void run_branch(chain *c, int32_t l, int32_t b)
 
 /* ---- chains ---- */
 
-static void start(chain *c, int32_t source)
+static void start_chain(chain *c, int32_t source)
 {
     const rs_certify_state *state = rs_pass_state(c->pass, c->sample, source);
     double d = (double)c->pass->network->d_model;
@@ -267,7 +267,7 @@ static void run_chain(chain *c, rs_certify_layer *out, double *chains, int32_t s
 {
     int32_t layers = c->pass->network->n_layers;
     int32_t reached = source; /* the first layer behind which nothing is proved for this sample */
-    start(c, source);
+    start_chain(c, source);
     if (c->failed && out) out[source].one_step = told(c, source);
     for (int32_t l = source; l < layers && !c->failed; l++) {
         run_layer(c, l);

@@ -108,7 +108,7 @@ static size_t all_heads(const rs_network *network)
     return n;
 }
 
-static rs_status fill(rs_certify_lambda *lambda, rs_error *err)
+static rs_status fill_lambda(rs_certify_lambda *lambda, rs_error *err)
 {
     size_t layers = (size_t)lambda->network->n_layers, rows;
     if (!rs_size_mul((size_t)lambda->samples, layers, &rows))
@@ -141,7 +141,7 @@ rs_status rs_certify_lambda_open(rs_certify_lambda **out, const rs_network *netw
     lambda->options = options;
     lambda->samples = inputs->samples;
     lambda->threads = threads;
-    return fill(lambda, err);
+    return fill_lambda(lambda, err);
 }
 
 void rs_certify_lambda_close(rs_certify_lambda *lambda)

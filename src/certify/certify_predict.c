@@ -390,7 +390,7 @@ rs_status rs_predict_op_out(rs_certify_gather *g, int32_t l, int32_t b, rs_error
     return g->predicting && b == 0 ? attention_out(g, l, err) : RS_OK;
 }
 
-static void compare(rs_certify_gather *g, int64_t s, int32_t l, const double *x)
+static void compare_prediction(rs_certify_gather *g, int64_t s, int32_t l, const double *x)
 {
     int64_t n = rs_batch_rows(g, s), d = g->network->d_model;
     int64_t all = g->batch.batch.begin[g->batch.batch.samples];
@@ -439,7 +439,7 @@ rs_status rs_predict_out(rs_certify_gather *g, int32_t l, int32_t b, const doubl
             centre(g->wide.data, mean, g->summed.data + from, n, d);
             through_norm(g->predicted.data + from, n, mean, gain, &branch->after);
         }
-        if (b == layer->n_branches - 1) compare(g, s, l, x);
+        if (b == layer->n_branches - 1) compare_prediction(g, s, l, x);
     }
     return RS_OK;
 }

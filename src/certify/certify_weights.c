@@ -268,8 +268,8 @@ static rs_status run_jobs(rs_weight_norms *w, const rs_network *network, const j
     return kept;
 }
 
-static rs_status measure(rs_weight_norms *w, const rs_network *network, const rs_context *context,
-                         rs_error *err)
+static rs_status measure_layers(rs_weight_norms *w, const rs_network *network,
+                                const rs_context *context, rs_error *err)
 {
     job *jobs = rs_malloc((size_t)network->n_layers * RS_BRANCHES_MAX, sizeof *jobs);
     if (!jobs) return rs_fail_memory(err, "weights", 0);
@@ -307,7 +307,7 @@ rs_status rs_weight_norms_open(rs_weight_norms **out, const rs_network *network,
     w->n_layers = network->n_layers;
     w->layers = rs_calloc((size_t)network->n_layers, sizeof *w->layers);
     w->heads = rs_calloc(heads, sizeof *w->heads);
-    rs_status status = w->layers && w->heads ? measure(w, network, context, err)
+    rs_status status = w->layers && w->heads ? measure_layers(w, network, context, err)
                                              : rs_fail_memory(err, "weights", 0);
     if (status == RS_OK)
         *out = w;

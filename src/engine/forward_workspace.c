@@ -51,7 +51,7 @@ static bool same_law(const rs_rope_op *a, const rs_rope_op *b)
            a->divisors == b->divisors;
 }
 
-static void fill(rs_rotation *table, const double *inverse, double factor, bool f32)
+static void fill_rotation(rs_rotation *table, const double *inverse, double factor, bool f32)
 {
     int64_t pairs = table->rope.dims / 2, count = table->n * pairs;
     for (int64_t p = 0; p < table->n; p++)
@@ -90,7 +90,7 @@ rs_status rs_run_rotation(rs_runner *run, const rs_rotation **out, const rs_rope
     table->rope = *rope;
     table->n = n;
     table->law_n = law_n;
-    fill(table, inverse, factor, run->ops->size == sizeof(float));
+    fill_rotation(table, inverse, factor, run->ops->size == sizeof(float));
     rs_free(inverse);
     run->next_rotation = (run->next_rotation + 1) % RS_ROTATIONS;
     *out = table;

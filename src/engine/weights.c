@@ -77,7 +77,7 @@ static entry **slot_of(rs_weights *weights, const weight_key *key)
     return &weights->slots[hash % SLOTS];
 }
 
-static entry *find(rs_weights *weights, const weight_key *key)
+static entry *find_entry(rs_weights *weights, const weight_key *key)
 {
     entry *e = *slot_of(weights, key);
     while (e &&
@@ -89,8 +89,8 @@ static entry *find(rs_weights *weights, const weight_key *key)
 }
 
 /* An entry with room for `bytes`, in the table. */
-static rs_status add(entry **out, rs_weights *weights, const weight_key *key, size_t bytes,
-                     rs_error *err)
+static rs_status add_entry(entry **out, rs_weights *weights, const weight_key *key, size_t bytes,
+                           rs_error *err)
 {
     entry *e = rs_calloc(1, sizeof *e);
     void *data = rs_malloc(bytes, 1);
@@ -211,9 +211,9 @@ static rs_status map_bias(rs_dense_map *map, rs_weights *weights, const rs_dense
         return RS_OK;
     }
     weight_key key = {dense->bias, NULL, dense->first, dense->run, dense->stride, dense->out, 1};
-    entry *e = find(weights, &key);
+    entry *e = find_entry(weights, &key);
     if (!e) {
-        RS_TRY(add(&e, weights, &key, (size_t)dense->out * weights->size, err));
+        RS_TRY(add_entry(&e, weights, &key, (size_t)dense->out * weights->size, err));
         for (int64_t u = 0; u < dense->out; u++)
             decode(weights, e->data, u, dense->bias, vector_of(dense, u), 1);
     }
@@ -242,7 +242,7 @@ rs_status rs_weights_map(rs_dense_map *map, rs_weights *weights, const rs_dense 
     map->run = map->stride = dense->out;
     weight_key key = {
         dense->weight, dense->scale, dense->first, dense->run, dense->stride, dense->out, 0};
-    entry *e = find(weights, &key);
+    entry *e = find_entry(weights, &key);
     if (e) {
         map->data = e->data;
         return RS_OK;
@@ -256,7 +256,7 @@ rs_status rs_weights_map(rs_dense_map *map, rs_weights *weights, const rs_dense 
         map->data = weights->scratch[slot].data;
         return decode_map(weights, weights->scratch[slot].data, dense, context, err);
     }
-    RS_TRY(add(&e, weights, &key, bytes, err));
+    RS_TRY(add_entry(&e, weights, &key, bytes, err));
     map->data = e->data;
     rs_status status = decode_map(weights, e->data, dense, context, err);
     if (status == RS_OK)
@@ -276,9 +276,9 @@ rs_status rs_weights_vector(const void **out, rs_weights *weights, const rs_tens
         return RS_OK;
     }
     weight_key key = {tensor, NULL, 0, count, count, count, 1};
-    entry *e = find(weights, &key);
+    entry *e = find_entry(weights, &key);
     if (!e) {
-        RS_TRY(add(&e, weights, &key, (size_t)count * weights->size, err));
+        RS_TRY(add_entry(&e, weights, &key, (size_t)count * weights->size, err));
         decode(weights, e->data, 0, tensor, 0, count);
     }
     *out = e->data;

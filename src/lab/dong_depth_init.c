@@ -56,9 +56,9 @@ typedef struct curves {
 
 /* ---- one network ---- */
 
-static rs_status measure(double values[STATES], const rs_network *network, rs_weights *weights,
-                         rs_precision precision, const rs_inputs *inputs, const rs_context *context,
-                         rs_error *err)
+static rs_status measure_states(double values[STATES], const rs_network *network,
+                                rs_weights *weights, rs_precision precision,
+                                const rs_inputs *inputs, const rs_context *context, rs_error *err)
 {
     rs_measure_options options;
     rs_measure_defaults(&options);
@@ -88,7 +88,7 @@ static rs_status one_variant(curves *all, int32_t repetition, int variant, rs_pr
     double values[STATES];
     rs_status status = rs_edit_apply(network, &edit, err);
     if (status == RS_OK)
-        status = measure(values, network, weights, precision, inputs, context, err);
+        status = measure_states(values, network, weights, precision, inputs, context, err);
     rs_network_close(network);
     RS_TRY(status);
     for (int l = 0; l < STATES; l++)
@@ -280,8 +280,8 @@ static rs_status write_up(rs_lab_report *report, const curves *all, bool quick, 
     return rs_lab_say_quick(report, what, err);
 }
 
-static rs_status run(rs_lab_report *report, const rs_lab_options *options,
-                     const rs_context *context, rs_error *err)
+static rs_status run_dong_depth_init(rs_lab_report *report, const rs_lab_options *options,
+                                     const rs_context *context, rs_error *err)
 {
     curves *all = rs_calloc(1, sizeof *all);
     if (!all) return rs_fail_memory(err, "curves", sizeof *all);
@@ -301,4 +301,4 @@ const rs_lab_experiment rs_lab_dong_depth_init = {
     "layer, for self-attention alone, with MLPs, with skips, and whole; in float32 and float64. "
     "After the figure on BERT, ALBERT and XLNet, panel BERT at initialization, of Dong, "
     "Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404).",
-    run};
+    run_dong_depth_init};

@@ -320,7 +320,7 @@ static rs_status claim_bert(rs_lab_report *report, const deep *d, rs_error *err)
     return RS_OK;
 }
 
-static rs_status measure(deep *d, const rs_context *context, rs_error *err)
+static rs_status measure_depths(deep *d, const rs_context *context, rs_error *err)
 {
     RS_TRY(run_deep(d, d->log10, RS_PRECISION_RESIDUAL, context, err));
     RS_TRY(run_deep(d, d->plain, RS_PRECISION_F64, context, err));
@@ -334,11 +334,11 @@ static rs_status measure(deep *d, const rs_context *context, rs_error *err)
     return RS_OK;
 }
 
-static rs_status run(rs_lab_report *report, const rs_lab_options *options,
-                     const rs_context *context, rs_error *err)
+static rs_status run_dong_doubly_exponential(rs_lab_report *report, const rs_lab_options *options,
+                                             const rs_context *context, rs_error *err)
 {
     deep d = {.networks = options->quick ? 1 : NETWORKS};
-    RS_TRY(measure(&d, context, err));
+    RS_TRY(measure_depths(&d, context, err));
     RS_TRY(add_curves(report, &d, err));
     RS_TRY(claim_deep(report, &d, err));
     RS_TRY(claim_bounds(report, &d, err));
@@ -352,4 +352,4 @@ const rs_lab_experiment rs_lab_dong_doubly_exponential = {
     "residual of 10^-(6e15), and BERT-base at random, whose published curve ends in the rounding "
     "of "
     "float32. After Dong, Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404).",
-    run};
+    run_dong_doubly_exponential};

@@ -319,7 +319,7 @@ static rs_status claim_bounds(rs_lab_report *report, const mlp_findings *f, rs_e
     return RS_OK;
 }
 
-static rs_status measure(mlp_findings *f, const rs_context *context, rs_error *err)
+static rs_status measure_mlp(mlp_findings *f, const rs_context *context, rs_error *err)
 {
     for (int i = 0; i < f->networks; i++) {
         rs_progress(context, "dong-mlp", (uint64_t)i, (uint64_t)f->networks, "networks");
@@ -330,12 +330,12 @@ static rs_status measure(mlp_findings *f, const rs_context *context, rs_error *e
     return bounds(f, context, err);
 }
 
-static rs_status run(rs_lab_report *report, const rs_lab_options *options,
-                     const rs_context *context, rs_error *err)
+static rs_status run_dong_mlp(rs_lab_report *report, const rs_lab_options *options,
+                              const rs_context *context, rs_error *err)
 {
     mlp_findings f = {.networks = options->quick ? 1 : NETWORKS,
                       .draws = options->quick ? QUICK_DRAWS : DRAWS};
-    RS_TRY(measure(&f, context, err));
+    RS_TRY(measure_mlp(&f, context, err));
     RS_TRY(add_curves(report, &f, err));
     RS_TRY(claim_init(report, &f, err));
     RS_TRY(claim_slopes(report, &f, err));
@@ -349,4 +349,4 @@ const rs_lab_experiment rs_lab_dong_mlp = {
     "The first states of BERT-base at random with and without MLPs; the largest slopes of "
     "activations, found by maximisation; and the bound that they give on how far an MLP moves "
     "tokens apart. After Dong, Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404), on MLPs.",
-    run};
+    run_dong_mlp};

@@ -442,8 +442,8 @@ static rs_status measure_products(rs_lab_report *report, bool quick, const rs_co
     return claim_products(report, spreads, err);
 }
 
-static rs_status run(rs_lab_report *report, const rs_lab_options *options,
-                     const rs_context *context, rs_error *err)
+static rs_status run_dong_paths(rs_lab_report *report, const rs_lab_options *options,
+                                const rs_context *context, rs_error *err)
 {
     RS_TRY(identity(report, context, err));
     RS_TRY(counts(report, err));
@@ -458,4 +458,4 @@ const rs_lab_experiment rs_lab_dong_paths = {
     "nine published models; the repository's toy model of path strength; and products of attention "
     "matrices along random paths of a BERT-base with random weights, in both orders of "
     "multiplication. After Dong, Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404).",
-    run};
+    run_dong_paths};

@@ -40,7 +40,7 @@ typedef struct buffers {
     double *left, *right, *scaled;
 } buffers;
 
-static buffers take(int64_t n, int64_t d, rs_workspace *space)
+static buffers take_buffers(int64_t n, int64_t d, rs_workspace *space)
 {
     buffers b;
     int64_t block = block_rows(n);
@@ -54,7 +54,7 @@ static buffers take(int64_t n, int64_t d, rs_workspace *space)
 
 void rs_token_diameter_space(int64_t n, int64_t d, rs_workspace *space)
 {
-    (void)take(n, d, space);
+    (void)take_buffers(n, d, space);
 }
 
 /* The pair's distance from the rows themselves. */
@@ -112,7 +112,7 @@ void rs_token_diameter(double *diameter, const rs_token_matrix *x, const rs_toke
                        const double *norms, rs_workspace *space)
 {
     int64_t n = x->n, d = x->d, block = block_rows(n);
-    buffers b = take(n, d, space);
+    buffers b = take_buffers(n, d, space);
     double unit = 0;
     for (int64_t i = 0; i < n; i++)
         unit = fmax(unit, norms[i]);

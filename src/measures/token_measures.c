@@ -279,8 +279,8 @@ void rs_token_measures_clear(rs_token_measures *out, double floor)
                                .first_nonfinite = -1};
 }
 
-static rs_status measure(rs_token_measures *out, rs_token_matrix *x,
-                         const rs_token_options *options, void *workspace, rs_error *err)
+static rs_status measure_tokens(rs_token_measures *out, rs_token_matrix *x,
+                                const rs_token_options *options, void *workspace, rs_error *err)
 {
     if (x->n < 1 || x->d < 1 || x->ld < x->d || x->n > INT32_MAX || x->d > INT32_MAX) {
         return rs_fail(err, RS_E_INTERNAL, "token measures", NULL,
@@ -312,7 +312,7 @@ rs_status rs_token_measure_f32(rs_token_measures *out, const float *x, int64_t n
                                rs_error *err)
 {
     rs_token_matrix matrix = {.single = x, .n = n, .d = d, .ld = ld, .scale = 1};
-    return measure(out, &matrix, options, workspace, err);
+    return measure_tokens(out, &matrix, options, workspace, err);
 }
 
 rs_status rs_token_measure_f64(rs_token_measures *out, const double *x, int64_t n, int64_t d,
@@ -320,5 +320,5 @@ rs_status rs_token_measure_f64(rs_token_measures *out, const double *x, int64_t 
                                rs_error *err)
 {
     rs_token_matrix matrix = {.wide = x, .n = n, .d = d, .ld = ld, .scale = 1};
-    return measure(out, &matrix, options, workspace, err);
+    return measure_tokens(out, &matrix, options, workspace, err);
 }

@@ -11,7 +11,8 @@ typedef struct edition {
     rs_error *err;
 } edition;
 
-static rs_status refuse(const edition *e, const char *option, const char *hint, const char *what)
+static rs_status refuse_edit(const edition *e, const char *option, const char *hint,
+                             const char *what)
 {
     return rs_fail(e->err, RS_E_BAD_OPTION, option, hint, "%s", what);
 }
@@ -28,7 +29,7 @@ static rs_status change_depth(const edition *e)
     rs_network *network = e->network;
     int32_t from = network->n_layers, to = e->edit->depth;
     if (to == 0 || to == from) return RS_OK;
-    if (from == 0) return refuse(e, "--depth", NULL, "this network has no layer to repeat");
+    if (from == 0) return refuse_edit(e, "--depth", NULL, "this network has no layer to repeat");
     if (to > from) {
         rs_layer *layers = rs_arena_alloc(network->arena, (size_t)to, sizeof *layers);
         if (!layers) return rs_fail_memory(e->err, "repeated layers", (size_t)to * sizeof *layers);
@@ -92,11 +93,12 @@ static rs_status set_skips(const edition *e, rs_branch_kind kind, const char *li
     }
     bool for_all = e->edit->mixer_lambda == e->edit->mlp_lambda;
     if (found || for_all) return RS_OK;
-    return refuse(e, "--lambda", "use --lambda X or --lambda mixer:X",
-                  kind == RS_BRANCH_MLP
-                      ? "no MLP of this network has a skip of its own (parallel blocks have one "
-                        "skip for both branches)"
-                      : "this network has no mixer with a skip");
+    return refuse_edit(
+        e, "--lambda", "use --lambda X or --lambda mixer:X",
+        kind == RS_BRANCH_MLP
+            ? "no MLP of this network has a skip of its own (parallel blocks have one "
+              "skip for both branches)"
+            : "this network has no mixer with a skip");
 }
 
 static rs_status scale_branches(const edition *e)
@@ -157,12 +159,12 @@ static rs_status edit_attention(const edition *e)
     }
     bool mixes = !isnan(edit->mix_softmax) || edit->temperature != 1;
     if (mixes && !any)
-        return refuse(e, "attention", NULL, "this network has no self-attention to edit");
+        return refuse_edit(e, "attention", NULL, "this network has no self-attention to edit");
     if (edit->remove_gap && causal && !edit->no_mask)
-        return refuse(e, "--remove-gap",
-                      "use --center-attention, which subtracts 1/i, or --no-mask",
-                      "attention is causal here, and subtracting 11'/n would show each token what "
-                      "follows it");
+        return refuse_edit(
+            e, "--remove-gap", "use --center-attention, which subtracts 1/i, or --no-mask",
+            "attention is causal here, and subtracting 11'/n would show each token what "
+            "follows it");
     if (edit->no_mask && causal) e->network->head.next_token = false;
     if (edit->no_mask && !masks)
         return note(e, "no_mask",
@@ -284,7 +286,8 @@ rs_status rs_edit_apply(rs_network *network, const rs_edit *edit, rs_error *err)
 {
     edition e = {network, edit, err};
     if (edit->no_gate)
-        return refuse(&e, "--no-gate", NULL, "this model has no gated mixer (gates of MLPs stay)");
+        return refuse_edit(&e, "--no-gate", NULL,
+                           "this model has no gated mixer (gates of MLPs stay)");
     RS_TRY(change_depth(&e));
     RS_TRY(set_skips(&e, RS_BRANCH_ATTENTION, edit->mixer_lambda));
     RS_TRY(set_skips(&e, RS_BRANCH_MLP, edit->mlp_lambda));

@@ -52,7 +52,7 @@ static rs_status choose_family(rs_net_builder *nb, const char **type)
 
 /* Points the fields at the settings: what the configuration says over what it leaves to defaults.
  */
-static rs_status settle(rs_net_builder *nb, const char *type, json_t **settings)
+static rs_status settle_settings(rs_net_builder *nb, const char *type, json_t **settings)
 {
     rs_builder *b = nb->b;
     json_t *translated = NULL;
@@ -290,14 +290,14 @@ static rs_status build_parts(rs_net_builder *nb)
     return rs_net_account(nb);
 }
 
-static rs_status build(rs_net_builder *nb)
+static rs_status build_network(rs_net_builder *nb)
 {
     rs_builder *b = nb->b;
     const char *type;
     json_t *settings = NULL;
     rs_fields_open(&b->fields, b->checkpoint);
     RS_TRY(choose_family(nb, &type));
-    RS_TRY(settle(nb, type, &settings));
+    RS_TRY(settle_settings(nb, type, &settings));
     const rs_field_row *dialect = b->fields.dialect;
     rs_status status = rs_builder_roles(b);
     if (status == RS_OK) status = rs_family_match(b);
@@ -318,7 +318,7 @@ static rs_status open_network(rs_network **out, const rs_checkpoint *checkpoint,
     nb.network = rs_calloc(1, sizeof *nb.network);
     if (nb.network) nb.network->arena = rs_arena_new();
     if (!nb.network || !nb.network->arena) status = rs_fail_memory(err, "network", 0);
-    if (status == RS_OK) status = build(&nb);
+    if (status == RS_OK) status = build_network(&nb);
     rs_buffer_free(&nb.missing);
     rs_model_close(rs_builder_close(nb.b));
     if (status != RS_OK) {

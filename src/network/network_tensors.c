@@ -10,7 +10,7 @@ typedef struct tensor_list {
     bool failed;
 } tensor_list;
 
-static void add(tensor_list *list, const rs_tensor *tensor)
+static void add_tensor(tensor_list *list, const rs_tensor *tensor)
 {
     if (!tensor || list->failed) return;
     if (RS_GROW(list->items, list->n, list->capacity))
@@ -21,14 +21,14 @@ static void add(tensor_list *list, const rs_tensor *tensor)
 
 static void add_dense(tensor_list *list, const rs_dense *dense)
 {
-    add(list, dense->weight);
-    if (dense->weight) add(list, dense->bias);
+    add_tensor(list, dense->weight);
+    if (dense->weight) add_tensor(list, dense->bias);
 }
 
 static void add_norm(tensor_list *list, const rs_norm_op *norm)
 {
-    add(list, norm->gain);
-    add(list, norm->bias);
+    add_tensor(list, norm->gain);
+    add_tensor(list, norm->bias);
 }
 
 static void add_branch(tensor_list *list, const rs_branch *branch)
@@ -48,11 +48,11 @@ static void add_branch(tensor_list *list, const rs_branch *branch)
         add_dense(list, maps[i]);
     add_norm(list, &op->q_norm);
     add_norm(list, &op->k_norm);
-    add(list, op->relative.content_bias);
-    add(list, op->relative.position_bias);
-    add(list, op->relative.segment_bias);
-    add(list, op->relative.segment_embed);
-    add(list, op->distance_bias);
+    add_tensor(list, op->relative.content_bias);
+    add_tensor(list, op->relative.position_bias);
+    add_tensor(list, op->relative.segment_bias);
+    add_tensor(list, op->relative.segment_embed);
+    add_tensor(list, op->distance_bias);
 }
 
 static int by_address(const void *left, const void *right)
@@ -65,10 +65,10 @@ static int by_address(const void *left, const void *right)
 static void gather(tensor_list *list, const rs_network *network)
 {
     const rs_embedding_op *e = &network->embedding;
-    add(list, e->tokens);
-    add(list, e->positions);
-    add(list, e->types);
-    add(list, e->class_token);
+    add_tensor(list, e->tokens);
+    add_tensor(list, e->positions);
+    add_tensor(list, e->types);
+    add_tensor(list, e->class_token);
     add_norm(list, &e->norm);
     add_dense(list, &e->projection);
     add_dense(list, &e->patch);
@@ -79,7 +79,7 @@ static void gather(tensor_list *list, const rs_network *network)
     add_dense(list, &network->head.transform);
     add_norm(list, &network->head.norm);
     add_dense(list, &network->head.decoder);
-    add(list, network->head.bias);
+    add_tensor(list, network->head.bias);
     if (list->n) qsort(list->items, list->n, sizeof *list->items, by_address);
 }
 

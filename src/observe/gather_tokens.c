@@ -228,7 +228,7 @@ static void add_sample(rs_gather *g, size_t row, int64_t s)
     }
 }
 
-static rs_status measure(rs_gather *g, size_t row, matrix x, rs_error *err)
+static rs_status measure_row(rs_gather *g, size_t row, matrix x, rs_error *err)
 {
     const rs_batch *batch = &g->batch->batch;
     rs_status status = RS_OK;
@@ -289,7 +289,7 @@ rs_status rs_gather_state(void *user, rs_site site, int32_t layer, const rs_stat
                 .data = view->data,
                 .width = view->cols,
                 .pair = view->base ? view : NULL};
-    return measure(g, row_of(g, where, layer), x, err);
+    return measure_row(g, row_of(g, where, layer), x, err);
 }
 
 rs_status rs_gather_tokens_end_batch(rs_gather *g, rs_error *err)
@@ -297,7 +297,7 @@ rs_status rs_gather_tokens_end_batch(rs_gather *g, rs_error *err)
     if (!g->fused || g->fused_layers == 0) return RS_OK;
     matrix x = {.precision = RS_PRECISION_F64, .data = g->fused, .width = g->fused_width};
     g->fused_layers = 0;
-    return measure(g, g->out->n_tokens - 1, x, err);
+    return measure_row(g, g->out->n_tokens - 1, x, err);
 }
 
 static bool rounding(const rs_gather *g, size_t row)

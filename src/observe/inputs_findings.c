@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static rs_status add(rs_result *result, rs_severity severity, const char *code, int64_t value,
-                     int64_t threshold, const char *message, const char *hint, rs_error *err)
+static rs_status add_finding(rs_result *result, rs_severity severity, const char *code,
+                             int64_t value, int64_t threshold, const char *message,
+                             const char *hint, rs_error *err)
 {
     const rs_finding f = {.severity = severity,
                           .code = code,
@@ -35,8 +36,8 @@ static rs_status trained_length(rs_result *result, const rs_network *network,
              "the longest sample has %lld tokens%s, the configuration is for %lld "
              "(max_position_embeddings): rotary positions go on, what the model learnt does not",
              (long long)length, more, (long long)trained);
-    return add(result, RS_WARN, "beyond_trained_length", length, trained, message,
-               "shorter samples (--seq-len) show the model as it was trained", err);
+    return add_finding(result, RS_WARN, "beyond_trained_length", length, trained, message,
+                       "shorter samples (--seq-len) show the model as it was trained", err);
 }
 
 static rs_status padding(rs_result *result, const rs_network *network, const rs_inputs *inputs,
@@ -60,9 +61,9 @@ static rs_status padding(rs_result *result, const rs_network *network, const rs_
         "the following ones without them",
         (long long)n, (long long)samples, samples == 1 ? "sample" : "samples",
         n == 1 ? "is" : "are", (long long)network->padding_id);
-    return add(result, RS_INFO, "padding_id", n, -1, message,
-               "if they pad samples to one length, give ragged rows as JSON instead: [[5, 6], [7]]",
-               err);
+    return add_finding(
+        result, RS_INFO, "padding_id", n, -1, message,
+        "if they pad samples to one length, give ragged rows as JSON instead: [[5, 6], [7]]", err);
 }
 
 rs_status rs_input_findings(rs_result *result, const rs_network *network, const rs_inputs *inputs,

@@ -13,7 +13,7 @@ static rs_random stream(uint64_t seed, uint64_t kind, int64_t sample)
 }
 
 /* Least i with cumulative[i] > target. */
-static int64_t find(const double *cumulative, int64_t n, double target)
+static int64_t find_rank(const double *cumulative, int64_t n, double target)
 {
     int64_t low = 0, high = n - 1;
     while (low < high) {
@@ -39,7 +39,7 @@ rs_status rs_input_draw_ids(int32_t *ids, int64_t samples, int64_t n, int64_t vo
     for (int64_t s = 0; s < samples; s++) {
         rs_random random = stream(seed, STREAM_IDS, s);
         for (int64_t i = 0; i < n; i++) {
-            int64_t rank = find(cumulative, vocabulary, sum * rs_random_uniform(&random));
+            int64_t rank = find_rank(cumulative, vocabulary, sum * rs_random_uniform(&random));
             ids[s * n + i] = (int32_t)(skips && rank >= padding ? rank + 1 : rank);
         }
     }

@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 
-static rs_kept_map *find(rs_map_keeper *keeper, int32_t layer, int32_t head)
+static rs_kept_map *find_map(rs_map_keeper *keeper, int32_t layer, int32_t head)
 {
     for (size_t m = 0; m < keeper->n; m++)
         if (keeper->choices[m].layer == layer && keeper->choices[m].head == head)
@@ -13,14 +13,14 @@ static rs_kept_map *find(rs_map_keeper *keeper, int32_t layer, int32_t head)
 
 static bool wants(void *user, int32_t layer, int32_t head)
 {
-    return find(user, layer, head) != NULL;
+    return find_map(user, layer, head) != NULL;
 }
 
 /* Sample 0 of the first batch: batches come in order, and a head's matrix of one sample comes once,
  * so no two threads meet here. */
-static rs_status take(void *user, const rs_attention_view *view, rs_error *err)
+static rs_status take_map(void *user, const rs_attention_view *view, rs_error *err)
 {
-    rs_kept_map *map = find(user, view->layer, view->head);
+    rs_kept_map *map = find_map(user, view->layer, view->head);
     if (!map || view->cross || view->sample != 0) return RS_OK;
     int64_t n = view->n < RS_MAP_TOKENS ? view->n : RS_MAP_TOKENS;
     if (map->weight) return RS_OK;
@@ -63,7 +63,7 @@ rs_status rs_map_keeper_open(rs_map_keeper **out, const rs_map_choice *choices, 
     rs_map_keeper *keeper = rs_calloc(1, sizeof *keeper);
     if (!keeper) return rs_fail_memory(err, "--attention-maps", sizeof *keeper);
     *keeper = (rs_map_keeper){.choices = choices, .n = n};
-    keeper->tap = (rs_tap){.user = keeper, .wants_attention = wants, .attention = take};
+    keeper->tap = (rs_tap){.user = keeper, .wants_attention = wants, .attention = take_map};
     keeper->maps = rs_calloc(n, sizeof *keeper->maps);
     *out = keeper;
     if (keeper->maps) return RS_OK;

@@ -189,7 +189,7 @@ static rs_status run_all(pass *p, rs_error *err)
     return RS_OK;
 }
 
-static void finish(rs_gather *g)
+static void finish_gather(rs_gather *g)
 {
     rs_measured *out = g->out;
     out->samples = g->inputs->samples - g->inputs->empty;
@@ -223,7 +223,7 @@ static rs_status run_pass(pass *p, rs_weights *weights, rs_error *err)
     RS_TRY(rs_runner_open(&p->runner, g->network, weights, g->context, err));
     RS_TRY(open_gather(p, err));
     RS_TRY(run_all(p, err));
-    finish(g);
+    finish_gather(g);
     return RS_OK;
 }
 

@@ -158,7 +158,7 @@ static void pool(rs_store *store, const rs_state_view *view, int64_t begin, int6
     }
 }
 
-static void normalise(double *vector, int64_t d)
+static void normalise_vector(double *vector, int64_t d)
 {
     double sum = 0;
     for (int64_t j = 0; j < d; j++)
@@ -174,7 +174,7 @@ static rs_status put_sentences(rs_store *store, const rs_state_view *view, rs_er
     for (int32_t s = 0; s < batch->samples; s++) {
         if (batch->begin[s] == batch->begin[s + 1]) continue;
         pool(store, view, batch->begin[s], batch->begin[s + 1]);
-        if (store->network->normalize) normalise(store->pooled, store->d);
+        if (store->network->normalize) normalise_vector(store->pooled, store->d);
         for (int64_t j = 0; j < store->d && view->precision == RS_PRECISION_F32; j++)
             ((float *)store->row)[j] = (float)store->pooled[j];
         const void *row = view->precision == RS_PRECISION_F32 ? store->row : store->pooled;

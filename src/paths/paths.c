@@ -326,7 +326,7 @@ static uint64_t weights_to_keep(const rs_paths_run *run)
     return few && !head ? 0 : rs_weight_limit(run->context);
 }
 
-static rs_status prepare(rs_paths_run *run, rs_error *err)
+static rs_status prepare_run(rs_paths_run *run, rs_error *err)
 {
     const rs_paths_options *o = run->options;
     bool code = o->semantics == RS_PATHS_CODE;
@@ -387,7 +387,7 @@ static rs_status add_notes(const rs_paths_run *run, rs_error *err)
 
 static rs_status run_all(rs_paths_run *run, rs_error *err)
 {
-    RS_TRY(prepare(run, err));
+    RS_TRY(prepare_run(run, err));
     RS_TRY(run_samples(run, err));
     RS_TRY(set_meta(run, err));
     RS_TRY(rs_paths_tables(run, err));

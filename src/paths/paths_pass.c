@@ -60,7 +60,7 @@ static int32_t layer_slot(const pass *p, int32_t layer)
 }
 
 /* x += a y */
-static void add(double *x, double a, const double *y, int64_t count)
+static void add_scaled(double *x, double a, const double *y, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         x[i] += a * y[i];
@@ -95,10 +95,11 @@ static void take_heads(pass *p, int32_t s, int32_t first, int32_t layer)
     int64_t count = p->n * p->d;
     double scale = p->f.scale, *x = p->slot[s];
     bool by_length = s < layer_slot(p, 0);
-    if (by_length && s > first && p->live[s - 1]) add(x, scale, p->out[s - 1], count);
-    if ((!by_length || s - first == rest_of(p)) && p->live[s]) add(x, scale, p->out[s], count);
+    if (by_length && s > first && p->live[s - 1]) add_scaled(x, scale, p->out[s - 1], count);
+    if ((!by_length || s - first == rest_of(p)) && p->live[s])
+        add_scaled(x, scale, p->out[s], count);
     if (s == source_slot(p, 0) || s == layer_slot(p, layer))
-        add(x, scale, p->out[p->n_slots], count);
+        add_scaled(x, scale, p->out[p->n_slots], count);
 }
 
 /* Where slot s is live behind a branch of that kind. */
@@ -122,7 +123,7 @@ static void combine_all(pass *p, int32_t layer, bool attends)
         if (attends)
             take_heads(p, s, first, layer);
         else if (own && p->has_op)
-            add(p->slot[s], p->f.scale, p->op_out, count);
+            add_scaled(p->slot[s], p->f.scale, p->op_out, count);
         rs_frozen_apply(p->slot[s], &p->f.after, p->n, p->d, own);
         if (p->shake > 0) rs_path_shake(p->slot[s], count, p->shake);
     }
@@ -167,7 +168,7 @@ static rs_status pass_branch(pass *p, rs_error *err)
     if (p->has_op) {
         rs_frozen_measure(&p->f.inside, &branch->inside, p->op_out, p->n, p->d);
         rs_frozen_apply(p->op_out, &p->f.inside, p->n, p->d, true);
-        add(p->in, branch->scale, p->op_out, count);
+        add_scaled(p->in, branch->scale, p->op_out, count);
     }
     rs_frozen_measure(&p->f.after, &branch->after, p->in, p->n, p->d);
     if (attends) attend_all(p);
@@ -459,8 +460,8 @@ static void put_total(double *output, const rs_path_sums *s)
     int64_t count = s->n * s->d;
     memset(output, 0, (size_t)count * sizeof *output);
     for (int32_t k = 0; k < s->longest + 2; k++) {
-        add(output, 1, s->embedding + k * count, count);
-        add(output, 1, s->source + k * count, count);
+        add_scaled(output, 1, s->embedding + k * count, count);
+        add_scaled(output, 1, s->source + k * count, count);
     }
 }
 

@@ -214,7 +214,7 @@ static rs_status note_compat(work *w, rs_error *err)
     return status;
 }
 
-static rs_status report(work *w, rs_error *err)
+static rs_status report_probe(work *w, rs_error *err)
 {
     const rs_probe_options *o = w->options;
     RS_TRY(set_inputs(w, err));
@@ -240,13 +240,13 @@ static rs_status commit(work *w, rs_error *err)
     return rs_store_commit(taps, err);
 }
 
-static rs_status run(work *w, rs_error *err)
+static rs_status run_probe(work *w, rs_error *err)
 {
     RS_TRY(list_variants(w, err));
     RS_TRY(edit_networks(w, err));
     RS_TRY(open_stores(w, err));
     RS_TRY(run_all(w, err));
-    RS_TRY(report(w, err));
+    RS_TRY(report_probe(w, err));
     return commit(w, err);
 }
 
@@ -277,7 +277,7 @@ rs_status rs_probe(rs_result *result, const rs_network *network, const rs_inputs
               .options = options,
               .files = files,
               .context = context};
-    rs_status status = run(&w, err);
+    rs_status status = run_probe(&w, err);
     close_work(&w);
     return status;
 }

@@ -59,7 +59,7 @@ static rs_status zero_states(rs_result *result, const rs_probed *v, rs_error *er
 
 /* ---- columns that these inputs cannot fill: the same for all variants ---- */
 
-static void append(char *text, size_t size, const char *part)
+static void append_part(char *text, size_t size, const char *part)
 {
     size_t used = strlen(text);
     snprintf(text + used, size - used, "%s%s", used ? "; " : "", part);
@@ -70,22 +70,23 @@ static rs_status columns(rs_result *result, const rs_measured *m, const rs_probe
 {
     char message[600] = "", part[200];
     if (m->singles && m->singles == m->samples)
-        append(message, sizeof message,
-               "every sample is one token, which has no other to compare with: mean_cosine and "
-               "one_minus_cosine are null, the relative residual is 0 whatever the model does");
+        append_part(
+            message, sizeof message,
+            "every sample is one token, which has no other to compare with: mean_cosine and "
+            "one_minus_cosine are null, the relative residual is 0 whatever the model does");
     else if (m->singles) {
         snprintf(part, sizeof part,
                  "%lld of %lld samples are one token, which has no other to compare with: "
                  "mean_cosine and one_minus_cosine are over the other samples",
                  (long long)m->singles, (long long)m->samples);
-        append(message, sizeof message, part);
+        append_part(message, sizeof message, part);
     }
     if (m->samples == 1)
-        append(message, sizeof message,
-               "there is one sample, so relative_residual_std, which takes two, is null");
+        append_part(message, sizeof message,
+                    "there is one sample, so relative_residual_std, which takes two, is null");
     if (!options->measure.spectral)
-        append(message, sizeof message,
-               "rank1_residual and the ranks are null, as --no-spectral asks");
+        append_part(message, sizeof message,
+                    "rank1_residual and the ranks are null, as --no-spectral asks");
     if (!message[0]) return RS_OK;
     rs_finding f = note("undefined_columns", RS_INFO, NULL);
     f.message = message;

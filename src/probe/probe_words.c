@@ -16,9 +16,9 @@ const char *rs_probe_power(char text[RS_PROBE_POWER], double value, double log10
     return text;
 }
 
-static rs_status add(rs_result *result, const char *code, const rs_probed *v,
-                     const rs_token_row *row, double value, const char *message, const char *hint,
-                     rs_error *err)
+static rs_status add_finding(rs_result *result, const char *code, const rs_probed *v,
+                             const rs_token_row *row, double value, const char *message,
+                             const char *hint, rs_error *err)
 {
     rs_finding f = {.severity = RS_INFO,
                     .code = code,
@@ -53,8 +53,8 @@ rs_status rs_probe_residual_findings(rs_result *result, const rs_probed *v, rs_e
                  v->name, (long long)equal->equal, (long long)equal->samples, (int)equal->layer,
                  rs_token_site_name(equal->site), "the tokens of such a sample are equal",
                  m->singles ? ", as those of a sample of one token always are" : "");
-        RS_TRY(add(result, "residual_exactly_zero", v, equal, (double)equal->equal, message, NULL,
-                   err));
+        RS_TRY(add_finding(result, "residual_exactly_zero", v, equal, (double)equal->equal, message,
+                           NULL, err));
     }
     if (!beyond) return RS_OK;
     snprintf(message, sizeof message,
@@ -64,7 +64,7 @@ rs_status rs_probe_residual_findings(rs_result *result, const rs_probed *v, rs_e
              "and its logarithm is null",
              v->name, (int)beyond->layer, rs_token_site_name(beyond->site),
              (long long)beyond->beyond, (long long)beyond->samples);
-    return add(result, "residual_beyond_exponents", v, beyond, (double)beyond->beyond, message,
-               "its logarithm triples from layer to layer: go on from the last state that has one",
-               err);
+    return add_finding(
+        result, "residual_beyond_exponents", v, beyond, (double)beyond->beyond, message,
+        "its logarithm triples from layer to layer: go on from the last state that has one", err);
 }

@@ -53,7 +53,7 @@ static size_t slot_of(rs_heads_batch *b, const rs_factor *factor)
     return b->n_slots++;
 }
 
-static rs_status reserve(rs_heads_batch *b, size_t n_products, rs_error *err)
+static rs_status reserve_batch(rs_heads_batch *b, size_t n_products, rs_error *err)
 {
     size_t n = 2 * n_products;
     b->slots = rs_calloc(n, sizeof *b->slots);
@@ -66,7 +66,7 @@ static rs_status reserve(rs_heads_batch *b, size_t n_products, rs_error *err)
     return RS_OK;
 }
 
-static void release(rs_heads_batch *b)
+static void release_batch(rs_heads_batch *b)
 {
     rs_free(b->slots);
     rs_free(b->factors);
@@ -105,7 +105,7 @@ static rs_status place_grams(rs_heads_batch *b, const rs_context *context, rs_er
 /* The squares of a Gram's entries, and products of two Grams, must stay in the double range:
  * weights between 1e-70 and 1e70. Only float64 tensors can leave it. A Gram of zeros is fine when
  * the weights are zeros. */
-static rs_status judge(rs_factor_slot *s, rs_error *err)
+static rs_status judge_slot(rs_factor_slot *s, rs_error *err)
 {
     int64_t r = s->factor->inner;
     double largest = 0;
@@ -140,7 +140,7 @@ static rs_status fill_grams(rs_heads_batch *b, const rs_context *context, rs_err
         for (size_t j = i; j < i + n; j++) {
             rs_factor_slot *s = &b->slots[j];
             s->fragile = b->fragile[j];
-            if (status == RS_OK) status = judge(s, &error);
+            if (status == RS_OK) status = judge_slot(s, &error);
             s->step_squared = rs_factor_step_squared(s->factor);
         }
         rs_keep_first(&kept, &kept_error, status, &error);
@@ -284,7 +284,7 @@ static rs_status measure_layer(rs_heads *heads, const rs_model *model, const rs_
                                const rs_context *context, rs_error *err)
 {
     rs_heads_batch b = {.options = options};
-    rs_status status = reserve(&b, (size_t)(end - begin), err);
+    rs_status status = reserve_batch(&b, (size_t)(end - begin), err);
     if (status == RS_OK) status = add_pairs(&b, heads, begin, end, context->seed, err);
     if (status == RS_OK) status = place_grams(&b, context, err);
     if (status == RS_OK) status = fill_grams(&b, context, err);
@@ -294,7 +294,7 @@ static rs_status measure_layer(rs_heads *heads, const rs_model *model, const rs_
     if (status == RS_OK) status = measure_all(&b, context, err);
     for (size_t i = 0; i < b.n_slots && status == RS_OK; i++)
         if (!b.slots[i].usable) status = note_nonfinite(heads, &b.slots[i], begin->layer, err);
-    release(&b);
+    release_batch(&b);
     return status;
 }
 

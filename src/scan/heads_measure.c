@@ -106,8 +106,9 @@ static double tolerance_of(const rs_head *head, const rs_heads_options *options)
 }
 
 /* All columns that follow from the spectrum and the Grams. q: r×r scratch. */
-static rs_status finish(rs_head *head, const double *x, const double *y,
-                        const rs_heads_options *options, double *q, double *work, rs_error *err)
+static rs_status finish_head(rs_head *head, const double *x, const double *y,
+                             const rs_heads_options *options, double *q, double *work,
+                             rs_error *err)
 {
     int64_t r = head->inner;
     rs_measures_of(&head->measures, head->sigma, head->k, r, tolerance_of(head, options));
@@ -209,5 +210,5 @@ rs_status rs_measure_pair(const rs_heads_batch *b, const rs_pairing *p, rs_scrat
         RS_TRY(spectral_norms(spectral, x, y, r, s->work, err));
         noise(head, a, c, spectral);
     }
-    return finish(head, x, y, b->options, s->q, s->work, err);
+    return finish_head(head, x, y, b->options, s->q, s->work, err);
 }

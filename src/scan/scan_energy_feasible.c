@@ -60,7 +60,7 @@ static bool shared(const rs_model *model, const rs_product *p)
     return false;
 }
 
-static const answer *judge(const rs_model *model, const rs_product *p, rs_fold fold)
+static const answer *judge_product(const rs_model *model, const rs_product *p, rs_fold fold)
 {
     if (p->kind == RS_PRODUCT_CB) return &of_cb;
     if (p->kind == RS_PRODUCT_IO) return &of_io;
@@ -79,7 +79,7 @@ static const answer *judge(const rs_model *model, const rs_product *p, rs_fold f
 rs_feasible rs_product_feasible(const char **reason, const rs_model *model,
                                 const rs_product *product, rs_fold fold)
 {
-    const answer *found = judge(model, product, fold);
+    const answer *found = judge_product(model, product, fold);
     *reason = found->reason;
     return found->feasible;
 }

@@ -54,8 +54,8 @@ static bool same_layer(const rs_product *a, const rs_product *b)
 }
 
 /* Where a factor belongs among the matrices of its layer; *known: it is there already. */
-static rs_stored_matrix *find(rs_stored_matrices *all, const rs_product *p, const char *name,
-                              const rs_factor *factor, bool *known)
+static rs_stored_matrix *find_stored(rs_stored_matrices *all, const rs_product *p, const char *name,
+                                     const rs_factor *factor, bool *known)
 {
     rs_stored_matrix *found = NULL;
     *known = false;
@@ -67,12 +67,12 @@ static rs_stored_matrix *find(rs_stored_matrices *all, const rs_product *p, cons
     return found;
 }
 
-static rs_status add(rs_stored_matrices *all, const rs_product *p, bool side_b, rs_fold fold,
-                     rs_error *err)
+static rs_status add_stored(rs_stored_matrices *all, const rs_product *p, bool side_b, rs_fold fold,
+                            rs_error *err)
 {
     const rs_factor *factor = side_b ? &p->b : &p->a;
     bool known;
-    rs_stored_matrix *m = find(all, p, name_of(p, side_b), factor, &known);
+    rs_stored_matrix *m = find_stored(all, p, name_of(p, side_b), factor, &known);
     if (known) return RS_OK;
     if (!m) {
         if (!RS_GROW(all->items, all->n, all->capacity))
@@ -123,7 +123,7 @@ static bool all_finite(const double *x, size_t n)
     return true;
 }
 
-static rs_status measure(rs_stored_matrix *m, rs_fold fold, rs_error *err)
+static rs_status measure_stored(rs_stored_matrix *m, rs_fold fold, rs_error *err)
 {
     size_t numbers = (size_t)m->rows * (size_t)m->cols;
     double *matrix = rs_calloc(numbers, sizeof *matrix);
@@ -149,7 +149,7 @@ static rs_status measure_all(rs_stored_matrices *all, rs_fold fold, const rs_con
         if (all->items[i].k < LARGE) continue;
         RS_TRY(rs_check_cancelled(context, err));
         rs_progress(context, "stored matrices", i, all->n, "matrices");
-        RS_TRY(measure(&all->items[i], fold, err));
+        RS_TRY(measure_stored(&all->items[i], fold, err));
     }
     rs_blas_set_threads(1);
     rs_status kept = RS_OK;
@@ -158,7 +158,7 @@ static rs_status measure_all(rs_stored_matrices *all, rs_fold fold, const rs_con
     for (size_t i = 0; i < all->n; i++) {
         if (all->items[i].k >= LARGE || rs_cancelled(context)) continue;
         rs_error error;
-        rs_status status = measure(&all->items[i], fold, &error);
+        rs_status status = measure_stored(&all->items[i], fold, &error);
         rs_keep_first(&kept, &kept_error, status, &error);
         if (omp_get_thread_num() == 0)
             rs_progress(context, "stored matrices", i, all->n, "matrices");
@@ -183,7 +183,7 @@ rs_status rs_stored_matrices_measure(rs_stored_matrices *out, const rs_model *mo
     *out = (rs_stored_matrices){0};
     for (size_t i = 0; i < heads->n; i++)
         for (int side = 0; side < 2; side++)
-            RS_TRY(add(out, heads->items[i].product, side, fold, err));
+            RS_TRY(add_stored(out, heads->items[i].product, side, fold, err));
     RS_TRY(measure_all(out, fold, context, err));
     return check_files(out, model, err);
 }

@@ -146,8 +146,8 @@ static int by_tensor(const void *a, const void *b)
     return (x->tensor > y->tensor) - (x->tensor < y->tensor);
 }
 
-static rs_status choose(item **items, size_t *n, const rs_model *model,
-                        const rs_scan_options *options, rs_error *err)
+static rs_status choose_items(item **items, size_t *n, const rs_model *model,
+                              const rs_scan_options *options, rs_error *err)
 {
     regex_t pattern;
     bool all = strcmp(options->matrices, "all") == 0;
@@ -230,7 +230,7 @@ static rs_status by_svd(item *it, rs_error *err)
     return status;
 }
 
-static rs_status measure(item *it, const rs_scan_options *options, rs_error *err)
+static rs_status measure_item(item *it, const rs_scan_options *options, rs_error *err)
 {
     it->sigma = rs_malloc((size_t)it->k, sizeof *it->sigma);
     if (!it->sigma) return rs_fail_memory(err, it->tensor->name, (size_t)it->k * sizeof *it->sigma);
@@ -277,7 +277,7 @@ static rs_status measure_all(item *items, size_t n, const rs_model *model,
     for (; done < n && items[done].k >= LARGE; done++) {
         RS_TRY(rs_check_cancelled(context, err));
         rs_progress(context, "matrices", done, n, "matrices");
-        RS_TRY(measure(&items[done], options, err));
+        RS_TRY(measure_item(&items[done], options, err));
     }
     rs_blas_set_threads(1);
     rs_status kept = RS_OK;
@@ -286,7 +286,7 @@ static rs_status measure_all(item *items, size_t n, const rs_model *model,
     for (size_t i = done; i < n; i++) {
         if (rs_cancelled(context)) continue;
         rs_error error;
-        rs_status status = measure(&items[i], options, &error);
+        rs_status status = measure_item(&items[i], options, &error);
         rs_keep_first(&kept, &kept_error, status, &error);
         if (omp_get_thread_num() == 0) rs_progress(context, "matrices", i, n, "matrices");
     }
@@ -364,7 +364,7 @@ static rs_status nonfinite_finding(rs_result *result, const item *it, rs_error *
     return rs_result_add_finding(result, &finding, err);
 }
 
-static rs_status fill(rs_result *result, const item *items, size_t n, rs_error *err)
+static rs_status fill_table(rs_result *result, const item *items, size_t n, rs_error *err)
 {
     rs_table *table;
     RS_TRY(rs_result_add_table(
@@ -383,11 +383,11 @@ rs_status rs_scan_matrices(rs_result *result, bool *used, const rs_model *model,
 {
     item *items;
     size_t n;
-    RS_TRY(choose(&items, &n, model, options, err));
+    RS_TRY(choose_items(&items, &n, model, options, err));
     rs_status status = measure_all(items, n, model, options, context, err);
     if (status == RS_OK) {
         qsort(items, n, sizeof *items, by_tensor);
-        status = fill(result, items, n, err);
+        status = fill_table(result, items, n, err);
     }
     for (size_t i = 0; i < n; i++) {
         used[items[i].tensor - model->checkpoint->tensors] = true;

@@ -274,8 +274,8 @@ static rs_status merge_all(const rs_text_model *model, rs_text_model_work *work,
 
 /* ---- words ---- */
 
-static void emit(rs_text_model_tokens *out, const rs_text_model *model,
-                 const rs_text_model_work *work, const char *text)
+static void emit_tokens(rs_text_model_tokens *out, const rs_text_model *model,
+                        const rs_text_model_work *work, const char *text)
 {
     for (size_t i = 0; i < work->n_symbols; i++) {
         const rs_symbol *symbol = &work->symbols[i];
@@ -304,6 +304,6 @@ rs_status rs_bpe_encode(rs_text_model_tokens *out, const rs_text_model *model,
     RS_TRY(model->scores ? scored_symbols(model, work, text, length, err)
                          : ranked_symbols(model, work, text, length, err));
     RS_TRY(merge_all(model, work, text, err));
-    emit(out, model, work, text);
+    emit_tokens(out, model, work, text);
     return RS_OK;
 }

@@ -89,7 +89,7 @@ typedef struct translation {
     rs_error *err;
 } translation;
 
-static rs_status refuse(translation *t, const char *what)
+static rs_status refuse_pattern(translation *t, const char *what)
 {
     return rs_fail(t->err, RS_E_TOKENIZER_PATTERN, t->where,
                    "the expression can be simplified by hand, or the text tokenised elsewhere",
@@ -137,7 +137,7 @@ static rs_status translate_escape(translation *t, bool inside)
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         if (classes[i].letter != letter) continue;
         const char *as = inside ? classes[i].inside : classes[i].outside;
-        if (!as) return refuse(t, "a negated class inside brackets is not supported");
+        if (!as) return refuse_pattern(t, "a negated class inside brackets is not supported");
         rs_buffer_puts(&t->out, as);
         t->at += 2;
         return RS_OK;
@@ -169,14 +169,14 @@ static rs_status translate_brackets(translation *t)
             continue;
         }
         if (c == '[' && t->at + 1 < t->length && t->text[t->at + 1] != ':')
-            return refuse(t, "brackets inside brackets are not supported");
+            return refuse_pattern(t, "brackets inside brackets are not supported");
         if (c == '&' && t->at + 1 < t->length && t->text[t->at + 1] == '&')
-            return refuse(t, "the intersection && of classes is not supported");
+            return refuse_pattern(t, "the intersection && of classes is not supported");
         rs_buffer_append(&t->out, &c, 1);
         t->at++;
     }
     t->at = begin;
-    return refuse(t, "this bracket is not closed");
+    return refuse_pattern(t, "this bracket is not closed");
 }
 
 static rs_status translate(translation *t)
@@ -270,8 +270,8 @@ static void show_source(rs_pattern *pattern, const char *text, size_t length)
     memcpy(pattern->shown + n, "...", n < length ? 4 : 0);
 }
 
-static rs_status build(rs_pattern *pattern, const char *text, size_t length, bool regex,
-                       const char *where, rs_error *err)
+static rs_status build_pattern(rs_pattern *pattern, const char *text, size_t length, bool regex,
+                               const char *where, rs_error *err)
 {
     pattern->where = rs_strdup(where);
     if (!pattern->where) return rs_fail_memory(err, where, length);
@@ -302,7 +302,7 @@ rs_status rs_pattern_new(rs_pattern **out, const char *text, size_t length, bool
     *out = NULL;
     rs_pattern *pattern = rs_calloc(1, sizeof *pattern);
     if (!pattern) return rs_fail_memory(err, where, sizeof *pattern);
-    rs_status status = build(pattern, text, length, regex, where, err);
+    rs_status status = build_pattern(pattern, text, length, regex, where, err);
     if (status != RS_OK) {
         rs_pattern_free(pattern);
         return status;
@@ -355,7 +355,7 @@ void rs_searcher_free(rs_searcher *searcher)
     *searcher = (rs_searcher){0};
 }
 
-static rs_status prepare(rs_searcher *searcher, const rs_pattern *pattern, rs_error *err)
+static rs_status prepare_searcher(rs_searcher *searcher, const rs_pattern *pattern, rs_error *err)
 {
     if (searcher->match_context) return RS_OK;
     searcher->match_data = pcre2_match_data_create(1, pattern->memory);
@@ -405,7 +405,7 @@ static rs_status stopped(const rs_pattern *pattern, const rs_searcher *searcher,
 static rs_status cut_regex(rs_text_spans *spans, const rs_pattern *pattern, rs_searcher *searcher,
                            const char *text, size_t begin, size_t end, rs_error *err)
 {
-    RS_TRY(prepare(searcher, pattern, err));
+    RS_TRY(prepare_searcher(searcher, pattern, err));
     PCRE2_SPTR subject = (PCRE2_SPTR)text + begin;
     size_t length = end - begin, last = 0, at = 0;
     bool after_match = false;

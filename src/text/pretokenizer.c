@@ -408,7 +408,7 @@ static const struct {
     {"WhitespaceSplit", {.run = run_space_split}, NULL},
 };
 
-static rs_status append(rs_split_steps *steps, rs_split_step step, rs_error *err)
+static rs_status append_step(rs_split_steps *steps, rs_split_step step, rs_error *err)
 {
     if (!RS_GROW(steps->items, steps->n, steps->capacity)) {
         rs_pattern_free(step.pattern);
@@ -424,7 +424,7 @@ static rs_status read_one(void *user, const rs_spec *spec, const char *type, rs_
         if (strcmp(type, kinds[i].type) != 0) continue;
         rs_split_step step = kinds[i].step;
         rs_status status = kinds[i].read ? kinds[i].read(&step, spec, err) : RS_OK;
-        if (status == RS_OK) return append(user, step, err);
+        if (status == RS_OK) return append_step(user, step, err);
         rs_pattern_free(step.pattern);
         return status;
     }
@@ -438,12 +438,12 @@ rs_status rs_split_steps_read(rs_split_steps *steps, const rs_spec *spec, rs_err
 
 rs_status rs_split_steps_bert(rs_split_steps *steps, rs_error *err)
 {
-    return append(steps, (rs_split_step){.run = run_bert}, err);
+    return append_step(steps, (rs_split_step){.run = run_bert}, err);
 }
 
 rs_status rs_split_steps_spaces(rs_split_steps *steps, rs_error *err)
 {
-    return append(steps, (rs_split_step){.run = run_space_split}, err);
+    return append_step(steps, (rs_split_step){.run = run_space_split}, err);
 }
 
 rs_status rs_split_steps_bytes(rs_split_steps *steps, const char *regex, const char *where,
@@ -451,7 +451,7 @@ rs_status rs_split_steps_bytes(rs_split_steps *steps, const char *regex, const c
 {
     rs_split_step step = {.run = run_byte_level};
     if (regex) RS_TRY(own_pattern(&step, regex, where, err));
-    return append(steps, step, err);
+    return append_step(steps, step, err);
 }
 
 rs_status rs_split_steps_isolate(rs_split_steps *steps, const char *regex, const char *where,
@@ -459,17 +459,17 @@ rs_status rs_split_steps_isolate(rs_split_steps *steps, const char *regex, const
 {
     rs_split_step step = {.run = run_split, .behaviour = RS_ISOLATED};
     RS_TRY(own_pattern(&step, regex, where, err));
-    return append(steps, step, err);
+    return append_step(steps, step, err);
 }
 
 rs_status rs_split_steps_digits(rs_split_steps *steps, bool individual, rs_error *err)
 {
-    return append(steps, (rs_split_step){.run = run_digits, .individual = individual}, err);
+    return append_step(steps, (rs_split_step){.run = run_digits, .individual = individual}, err);
 }
 
 rs_status rs_split_steps_punctuation(rs_split_steps *steps, rs_behaviour behaviour, rs_error *err)
 {
-    return append(steps, (rs_split_step){.run = run_punctuation, .behaviour = behaviour}, err);
+    return append_step(steps, (rs_split_step){.run = run_punctuation, .behaviour = behaviour}, err);
 }
 
 rs_status rs_split_steps_metaspace(rs_split_steps *steps, rs_prepend prepend, rs_error *err)
@@ -477,7 +477,7 @@ rs_status rs_split_steps_metaspace(rs_split_steps *steps, rs_prepend prepend, rs
     rs_split_step step = {.run = run_metaspace, .split = true, .prepend = prepend};
     memcpy(step.replacement, METASPACE, 3);
     step.replacement_length = 3;
-    return append(steps, step, err);
+    return append_step(steps, step, err);
 }
 
 rs_status rs_split_steps_run(rs_aligned *text, rs_pieces *pieces, const rs_split_steps *steps,

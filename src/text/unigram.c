@@ -24,7 +24,7 @@ rs_status rs_unigram_build(rs_text_model *model, rs_error *err)
     return RS_OK;
 }
 
-static rs_status reserve(rs_text_model_work *work, size_t n, rs_error *err)
+static rs_status reserve_ends(rs_text_model_work *work, size_t n, rs_error *err)
 {
     if (n <= work->path_capacity) return RS_OK;
     size_t capacity = work->path_capacity * 2 > n ? work->path_capacity * 2 : n;
@@ -109,7 +109,7 @@ rs_status rs_unigram_encode(rs_text_model_tokens *out, const rs_text_model *mode
                             rs_error *err)
 {
     if (length == 0) return RS_OK;
-    RS_TRY(reserve(work, length + 1, err));
+    RS_TRY(reserve_ends(work, length + 1, err));
     rs_path_end *paths = work->paths;
     RS_TRY(find_paths(paths, model, text, length, err));
     turn(paths, length);
