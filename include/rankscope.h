@@ -155,8 +155,8 @@ typedef struct rs_error {
     char hint[512];  /* what to do about it; may be empty */
 } rs_error;
 
-/* The stable name of a status ("git-lfs-pointer"), and the exit code the command line uses for it.
- */
+/* The stable name of a status ("git-lfs-pointer"),
+ * and the exit code the command line uses for it. */
 const char *rs_status_name(rs_status status);
 int rs_status_exit_code(rs_status status);
 

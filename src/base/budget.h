@@ -22,8 +22,8 @@ typedef struct rs_memory_bound {
  * (Linux: MemAvailable; macOS: free, inactive and purgeable pages; elsewhere all memory).
  */
 rs_memory_bound rs_memory_bound_of(uint64_t asked);
-/* The same from the files below `root`, "" for the machine's own. Tests have folders of their own.
- */
+/* The same from the files below `root`, "" for the machine's own.
+ * Tests have folders of their own. */
 rs_memory_bound rs_memory_bound_under(const char *root);
 
 /* "4096", "512M", "1.5GiB": bytes; K, M, G, T are powers of 1024, a B or iB behind them is fine.

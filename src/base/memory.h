@@ -24,8 +24,8 @@ char *rs_strdup(const char *text);
 /* Test hook: the n-th request from now fails (1 = the next one), as do all after it; 0 switches it
  * off. */
 void rs_memory_fail_at(int64_t n);
-/* The same, but the n-th request alone fails: what it leaves damaged unseen then reaches the end.
- */
+/* The same, but the n-th request alone fails:
+ * what it leaves damaged unseen then reaches the end. */
 void rs_memory_fail_once(int64_t n);
 /* Requests made since the process began (to know how far a failure walk has to go). */
 int64_t rs_memory_requests(void);

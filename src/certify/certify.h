@@ -131,8 +131,8 @@ const char *rs_not_bilinear(const rs_attention_op *op);
 
 /* ---- certificates (certify_chain.c, certify_deviation.c) ---- */
 
-/* Bounds of the state that leaves a layer; logs are to base 10, −∞ for 0, +∞ or NaN: nothing known.
- */
+/* Bounds of the state that leaves a layer; logs are to base 10, −∞ for 0, +∞ or NaN:
+ * nothing known. */
 typedef struct rs_certificate {
     double log_upper, upper; /* upper rounded up; +∞ beyond the range of doubles */
     double log_lower, lower;

@@ -33,8 +33,7 @@ void rs_certify_lambda_close(rs_certify_lambda *lambda); /* NULL is fine */
 rs_status rs_certify_lambda_finish(rs_certify_lambda *lambda, const rs_certify_pass *pass,
                                    rs_error *err);
 /* certify_smoothing.c: fills what row says of the over-smoothing factor; work: three numbers a
- * head.
- */
+ * head. */
 void rs_certify_smoothing(rs_lambda_row *row, const rs_weight_norms *norms,
                           const rs_certify_pass *pass, int64_t s, int32_t l, double *work);
 int64_t rs_certify_lambda_samples(const rs_certify_lambda *lambda);

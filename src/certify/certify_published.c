@@ -149,8 +149,8 @@ static double log_of_measured(const rs_certify_pass *pass, int64_t s, int32_t l)
 }
 
 /* The exact layer's largest range_j E_ij from the computed one: what each logit may miss (C9: t is
- * a quarter of that and slack at least 2t) counts twice, for the entry and for its column's mean.
- */
+ * a quarter of that and slack at least 2t) counts twice, for the entry and for its column's
+ * mean. */
 static double exact_range(const rs_certify_head *seen, double slack)
 {
     if (!(slack < 2)) return NAN; /* t stopped at 1: the range is not known from it */

@@ -99,8 +99,8 @@ void rs_tensor_decode_f64(double *out, const rs_tensor *tensor, int64_t first, i
  * `file`). */
 rs_status rs_safetensors_read(rs_checkpoint *checkpoint, uint32_t file,
                               const rs_checkpoint_options *options, rs_error *err);
-/* gguf.c: the same for one GGUF file; part 0 also fills config. Split parts are found by gguf_open.
- */
+/* gguf.c: the same for one GGUF file; part 0 also fills config.
+ * Split parts are found by gguf_open. */
 rs_status rs_gguf_read(rs_checkpoint *checkpoint, uint32_t file, rs_error *err);
 /* gguf_split.c: opens `path` and, when it is part of a split set, all its parts, in order. */
 rs_status rs_gguf_open(rs_checkpoint *checkpoint, const char *path, rs_error *err);

@@ -76,8 +76,8 @@ typedef struct rs_dtype_traits {
     /* n_blocks whole blocks at `source` (any alignment) to n_blocks*block floats; NULL: decoded by
      * decode_f64 or not at all */
     void (*decode_f32)(float *out, const uint8_t *source, size_t n_blocks);
-    /* the same to doubles, where float32 would lose bits (F64, I64, U64, I32, U32); NULL otherwise
-     */
+    /* the same to doubles, where float32 would lose bits (F64, I64, U64, I32, U32);
+     * NULL otherwise */
     void (*decode_f64)(double *out, const uint8_t *source, size_t n_blocks);
     /* quantised types: mean over the block of step², where step is the spacing of the code's values
      * (not squared error) */

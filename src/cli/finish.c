@@ -75,8 +75,8 @@ static void add_edits(json_t *object, const cli_args *args)
     }
 }
 
-/* Only what the command has: two commands may have options of one name with defaults of their own.
- */
+/* Only what the command has: two commands may have options of one name with defaults of their
+ * own. */
 static json_t *args_object(const cli_args *args)
 {
     json_t *object = json_object();

@@ -26,8 +26,8 @@ static const cli_command *command_with(const char *name)
     return NULL;
 }
 
-/* The option that fewer than half of the letters (and fewer than four) turn `name` into, or NULL.
- */
+/* The option that fewer than half of the letters (and fewer than four) turn `name` into,
+ * or NULL. */
 static const cli_option *nearest_option(const cli_command *command, const char *name)
 {
     const cli_option *nearest = NULL;

@@ -16,8 +16,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Entries of magnitude outside 2^±SAFE_EXPONENT are scaled; LARGEST_SCALE keeps the factor finite.
- */
+/* Entries of magnitude outside 2^±SAFE_EXPONENT are scaled;
+ * LARGEST_SCALE keeps the factor finite. */
 enum { SAFE_EXPONENT = 200, LARGEST_SCALE = 1000 };
 
 void rs_token_matrix_row(double *row, const rs_token_matrix *x, int64_t i)

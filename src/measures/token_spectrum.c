@@ -193,8 +193,8 @@ static bool trusted(const spectrum *s, double epsilon, double threshold)
     double total = total_of(s), shift = 0;
     for (int64_t i = 0; i < s->k; i++) {
         double sigma = s->sigma[i], error = fmin(sqrt(s->error), s->error / (2 * sigma));
-        /* d(−p ln p) is about |ln p| dp; a value that is nothing but error counts with its error.
-         */
+        /* d(−p ln p) is about |ln p| dp; a value that is nothing but error counts with its
+         * error. */
         double p = fmax(sigma, error) / total;
         shift += error / total * (1 - log(p));
         if (fabs(sigma * sigma - threshold * threshold) <= s->error) return false;

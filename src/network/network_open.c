@@ -50,8 +50,8 @@ static rs_status choose_family(rs_net_builder *nb, const char **type)
                                   : missing_part(*type));
 }
 
-/* Points the fields at the settings: what the configuration says over what it leaves to defaults.
- */
+/* Points the fields at the settings: what the configuration says over what it leaves to
+ * defaults. */
 static rs_status settle_settings(rs_net_builder *nb, const char *type, json_t **settings)
 {
     rs_builder *b = nb->b;

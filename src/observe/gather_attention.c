@@ -47,8 +47,8 @@ rs_status rs_gather_attention_open(rs_gather *g, rs_error *err)
     return rs_sums_open(&g->attention, g->out->n_attention, SUM_COLUMNS, err);
 }
 
-/* Mean over the rows of the logarithm of how many keys they see: what the entropy can be at most.
- */
+/* Mean over the rows of the logarithm of how many keys they see:
+ * what the entropy can be at most. */
 static double most_entropy(const rs_attention_view *v)
 {
     double sum = 0;

@@ -54,8 +54,8 @@ size_t rs_frozen_scratch(const rs_frozen_branch *f, int64_t slots);
  */
 void rs_frozen_attend(double *const *out, double *const *x, int64_t slots,
                       const rs_frozen_branch *f, double *scratch);
-/* out (n×d) = P_h (x W_V,h + b_V,h) W_O,h + b_O for one head, norms left out; p: its mixing matrix.
- */
+/* out (n×d) = P_h (x W_V,h + b_V,h) W_O,h + b_O for one head, norms left out; p:
+ * its mixing matrix. */
 void rs_frozen_code_head(double *out, const double *x, const double *p, int32_t head,
                          const rs_frozen_branch *f, double *scratch);
 

@@ -10,8 +10,8 @@ bool rs_probe_is_itself(const char *variant); /* the model as it is: "full" */
  * weight brings it. */
 rs_status rs_probe_nonfinite(rs_result *result, const rs_probed *variant, rs_error *err);
 
-/* probe_centre.c: finding lp_centre_open: samples whose LP centre is less exact than it should be.
- */
+/* probe_centre.c: finding lp_centre_open:
+ * samples whose LP centre is less exact than it should be. */
 rs_status rs_probe_centre(rs_result *result, const rs_probed *variant, rs_error *err);
 
 /* probe_undefined.c: findings zero_state and undefined_columns. */

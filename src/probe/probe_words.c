@@ -1,6 +1,5 @@
 /* probe_words.c: a relative residual in words, and what the residual precision has to say of its
- * own.
- */
+ * own. */
 #include "probe/probe_parts.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* factor.h: the numbers behind an rs_factor: its Gram accumulated tile by tile, or the whole of it.
- */
+/* factor.h: the numbers behind an rs_factor: its Gram accumulated tile by tile,
+ * or the whole of it. */
 #ifndef RS_PRODUCTS_FACTOR_H
 #define RS_PRODUCTS_FACTOR_H
 

@@ -127,8 +127,8 @@ typedef struct rs_lambda_set {
     bool complete;       /* false: the limit on evaluations was reached, what was left is UNKNOWN */
     /* Certified: the λ of smallest |λ| in a YES interval; NaN: none. */
     double smallest;
-    /* Certified: every λ ≥ all_above (or ≤ all_below) in [low, high] is YES; NaN: the end is not.
-     */
+    /* Certified: every λ ≥ all_above (or ≤ all_below) in [low, high] is YES; NaN:
+     * the end is not. */
     double all_above, all_below;
 } rs_lambda_set;
 
@@ -190,8 +190,8 @@ typedef struct rs_lambda_wish {
 rs_lambda_number rs_lambda_theorem_a(const rs_lambda_facts *facts, const rs_lambda_wish *wish);
 /* Theorem A for one layer with any gain, bias and epsilon (L7; ERRATA 2, 3): every |λ| ≥ value has
  * μ(norm(λX + O)) ≥ kept·μ(X). Uses facts->row_ratio. Hypotheses: a norm, no zero row, and that the
- * norm by itself leaves more than that, √d·μ(rn(X)diag g) > kept·μ(X): no λ can leave more of it.
- */
+ * norm by itself leaves more than that, √d·μ(rn(X)diag g) > kept·μ(X): no λ can leave more of
+ * it. */
 rs_lambda_number rs_lambda_theorem_a_layer(const rs_lambda_facts *facts, double kept);
 /* Theorem B (L8): (1 − L/√(λ² − c²))/(1 + c/|λ|) ≥ kept. No condition on diversity. Hypotheses as
  * theorem A. */

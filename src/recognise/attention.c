@@ -124,8 +124,8 @@ static void clause(rs_buffer *text, const char *words)
 }
 
 /* What is left out of a product whatever the options, in the order in which the forward pass would
- * apply it. Norms, QK-norm gains and biases depend on them: the scan says what it did with those.
- */
+ * apply it. Norms, QK-norm gains and biases depend on them: the scan says what it did with
+ * those. */
 static rs_status describe(rs_builder *b, const rs_attention *at, const projections *p, int kind,
                           const char **out)
 {

@@ -180,11 +180,11 @@ const char *rs_rope_form(const rs_fields *fields, double *theta);
 
 /* layers.c: which layers there should be, and their products. */
 rs_status rs_layers_build(rs_builder *b);
-/* Records an absent tensor of a product: an error for a whole checkpoint, a note for a lone shard.
- */
+/* Records an absent tensor of a product: an error for a whole checkpoint,
+ * a note for a lone shard. */
 rs_status rs_layers_missing(rs_builder *b, const rs_block *block, rs_role role);
-/* The name that the family's first row for this role gives to a layer's tensor (-1: to no layer).
- */
+/* The name that the family's first row for this role gives to a layer's tensor (-1:
+ * to no layer). */
 bool rs_expected_name(const rs_builder *b, unsigned slot, rs_role role, int32_t layer,
                       char name[256]);
 const char *rs_shared_text(rs_builder *b, int kind, const char *text); /* NULL: out of memory */

@@ -130,8 +130,8 @@ typedef struct rs_factor {
     const rs_tensor
         *gain_bias; /* β of a LayerNorm, used when both --fold-norms and --with-bias; may be NULL */
     rs_norm_kind norm;
-    /* --fold-norms: QK-norm gain on the vectors, entry inner_gain_first+i; NULL when there is none
-     */
+    /* --fold-norms: QK-norm gain on the vectors, entry inner_gain_first+i;
+     * NULL when there is none */
     const rs_tensor *inner_gain;
     int64_t inner_gain_first;
     bool inner_gain_plus_one;

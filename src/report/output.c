@@ -164,8 +164,8 @@ static void descriptor_name(char name[NAME_SIZE], int fd)
     snprintf(name, NAME_SIZE, "/proc/self/fd/%d", fd);
 }
 
-/* Opens a file that has no name and gets it when it is complete; fd stays -1 where that cannot be.
- */
+/* Opens a file that has no name and gets it when it is complete;
+ * fd stays -1 where that cannot be. */
 static void open_unnamed(rs_output *o)
 {
 #ifdef O_TMPFILE

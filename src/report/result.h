@@ -79,8 +79,8 @@ rs_status rs_table_set_vector(rs_table *table, size_t row, size_t column, const 
                               size_t n, rs_error *err);
 
 /* A figure: a Vega-Lite v6 specification (taken over) whose data is {"name": TABLE}; the JSON
- * writer keeps the reference by name, the HTML page supplies the values from the embedded tables.
- */
+ * writer keeps the reference by name, the HTML page supplies the values from the embedded
+ * tables. */
 rs_status rs_result_add_figure(rs_result *result, const char *name, const char *title,
                                const char *about, json_t *spec, rs_error *err);
 rs_status rs_result_add_finding(rs_result *result, const rs_finding *finding, rs_error *err);

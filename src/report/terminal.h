@@ -29,8 +29,8 @@ void rs_term_cell(const rs_term *term, rs_buffer *text, const rs_table *table, s
                   size_t column);
 /* The whole table, folded into blocks that repeat its key columns. */
 rs_status rs_term_table(const rs_term *term, const rs_table *table, rs_error *err);
-/* One strip of characters a product of table `heads`; nothing when the table has no such columns.
- */
+/* One strip of characters a product of table `heads`;
+ * nothing when the table has no such columns. */
 rs_status rs_term_strips(const rs_term *term, const rs_table *heads, rs_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* heads_batch.h: the products of one layer on their way to measures: distinct factors, their Grams,
- * and who pairs with whom. Shared by heads.c, which collects, and heads_measure.c, which measures.
- */
+ * and who pairs with whom. Shared by heads.c, which collects, and heads_measure.c, which
+ * measures. */
 #ifndef RS_SCAN_HEADS_BATCH_H
 #define RS_SCAN_HEADS_BATCH_H
 

@@ -143,8 +143,8 @@ static void sum_grams(double *out, const rs_heads_batch *b, const size_t *slots,
         cblas_daxpy((blasint)(r * r), 1.0, b->slots[slots[g]].gram, 1, out, 1);
 }
 
-/* The Grams of a pairing; for a stack the side with one slot a query head is summed into scratch.
- */
+/* The Grams of a pairing; for a stack the side with one slot a query head is summed into
+ * scratch. */
 static void grams_of(const double **x, const double **y, const rs_heads_batch *b,
                      const rs_pairing *p, rs_scratch *s)
 {

@@ -37,8 +37,8 @@ static bool uses(const rs_product *p, const rs_factor *factor)
     return rs_factor_stored_alike(&p->a, factor) || rs_factor_stored_alike(&p->b, factor);
 }
 
-/* Products of one kind share keys and values by design (grouped queries): they are taken together.
- */
+/* Products of one kind share keys and values by design (grouped queries):
+ * they are taken together. */
 static bool takes_from(const rs_product *other, const rs_product *p)
 {
     if (other->kind == p->kind && other->attention == p->attention) return false;

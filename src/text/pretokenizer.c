@@ -104,8 +104,8 @@ static rs_status cut_pattern(rs_text_spans *spans, const char *text, size_t begi
     return RS_OK;
 }
 
-/* BERT's: blanks are left out, each sign of punctuation is a piece. One pass, since it is common.
- */
+/* BERT's: blanks are left out, each sign of punctuation is a piece. One pass,
+ * since it is common. */
 static rs_status run_bert(rs_aligned *text, rs_pieces *pieces, const rs_split_step *step,
                           rs_text_work *work, rs_error *err)
 {

@@ -1,6 +1,6 @@
 /* test_pattern_steps.c: the searches in one text share one count of steps, which stops expressions
- * that backtrack and grows in proportion to the text for those that do not; and a flag stops them.
- */
+ * that backtrack and grows in proportion to the text for those that do not; and a flag stops
+ * them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
