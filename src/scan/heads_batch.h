@@ -6,11 +6,11 @@
 
 #include "scan/heads.h"
 
-/* One distinct factor of the layer at hand. */
+/* A factor of the layer at hand; products that share it share its slot. */
 typedef struct rs_factor_slot {
     const rs_factor *factor;
     double *gram;         /* inner×inner */
-    bool fragile, usable; /* usable: finite, and its Gram's squares stay in range */
+    bool fragile, usable; /* usable: its numbers are finite and their squares stay in range */
     double step_squared;
 } rs_factor_slot;
 
@@ -18,10 +18,11 @@ typedef struct rs_factor_slot {
  * side is summed. */
 typedef struct rs_pairing {
     rs_head *head;
-    size_t a, b;  /* slots */
+    size_t a, b;  /* numbers of the slots */
     size_t count; /* products stacked, from head->product on; 1 for a plain row */
 } rs_pairing;
 
+/* The products of one layer. */
 typedef struct rs_heads_batch {
     const rs_heads_options *options;
     rs_factor_slot *slots;
@@ -29,16 +30,16 @@ typedef struct rs_heads_batch {
     double **grams;
     bool *fragile;
     size_t n_slots, slots_capacity;
-    double *memory; /* all Grams */
+    double *memory; /* holds all Grams */
     rs_pairing *pairs;
     size_t n_pairs;
-    size_t largest; /* largest inner */
+    size_t largest; /* largest `inner` of the factors */
 } rs_heads_batch;
 
 /* What one thread needs to measure products. */
 typedef struct rs_scratch {
     double *q, *x, *y, *work;
-    size_t *members; /* slots of a stack */
+    size_t *members; /* numbers of a stack's slots */
 } rs_scratch;
 
 /* heads_measure.c: fills pairing->head from the Grams of its slots. */
