@@ -11,6 +11,7 @@
 
 #include "network/network.h"
 
+/* Declares the table of one element type. x, y and the like are rows [n]. */
 #define RS_KERNEL_TABLE(real, name)                                                                \
     typedef struct name {                                                                          \
         const char *level;                                                                         \
@@ -49,7 +50,7 @@ extern const rs_kernels_f32 rs_kernels_f32_plain, rs_kernels_f32_vector;
 #if defined(__x86_64__)
 extern const rs_kernels_f32 rs_kernels_f32_avx2; /* for processors that have it only */
 #endif
-/* All of them, NULL behind the last; the widest comes last. */
+/* All tables, NULL behind the last; the widest comes last. */
 extern const rs_kernels_f32 *const rs_kernels_f32_tables[];
 extern const rs_kernels_f64 rs_kernels_f64_plain;
 

@@ -23,7 +23,7 @@ typedef struct rs_state {
     int64_t rows, cols;
 } rs_state;
 
-/* Workspace by purpose: what lives at the same time has its own. */
+/* Workspaces by purpose; those that are in use at the same time differ. */
 typedef enum rs_room {
     RS_ROOM_Q,
     RS_ROOM_K,
@@ -52,7 +52,7 @@ typedef enum rs_room {
 typedef struct rs_rotation {
     rs_rope_op rope;
     int64_t n;     /* positions in the table */
-    int64_t law_n; /* rs_rope_own_length of the texts that the frequencies are for */
+    int64_t law_n; /* length of the texts that the frequencies are for; 0: any */
     rs_work_buffer store;
 } rs_rotation;
 
@@ -60,7 +60,7 @@ enum { RS_ROTATIONS = 4 };
 
 typedef struct rs_ops rs_ops;
 
-/* One runner: a pass over one batch, and what is kept between passes. */
+/* A runner: the pass over one batch, and what is kept between passes. */
 struct rs_runner {
     const rs_ops *ops;
     const rs_network *network;
@@ -71,8 +71,8 @@ struct rs_runner {
     const rs_batch *batch;
     const rs_tap *const *taps;
     size_t n_taps;
-    int64_t rows, longest; /* of all samples; of the longest */
-    int32_t layer;         /* that is being run */
+    int64_t rows, longest; /* rows of all samples, and of the longest */
+    int32_t layer;         /* the layer that is being run */
     int64_t head_from;     /* first row whose logits are wanted */
     double flops;
     /* kept */
@@ -84,9 +84,10 @@ struct rs_runner {
     uint64_t held, peak;
 };
 
+/* The operations of one precision. */
 struct rs_ops {
     rs_precision precision;
-    size_t size; /* of an element of a view */
+    size_t size; /* bytes of an element of a view */
     double roundoff;
     rs_status (*embed)(rs_runner *run, rs_state *out, rs_error *err);
     rs_status (*norm)(rs_runner *run, rs_state *out, const rs_state *in, const rs_norm_op *norm,
@@ -107,10 +108,10 @@ struct rs_ops {
 extern const rs_ops rs_ops_f32, rs_ops_f64, rs_ops_residual;
 const rs_ops *rs_ops_of(rs_precision precision);
 
-/* forward_workspace.c: n*size bytes of workspace; contents are lost when it grows. */
+/* forward_workspace.c: makes a buffer hold n*size bytes; its contents are lost when it grows. */
 rs_status rs_run_grow(rs_runner *run, rs_work_buffer *store, size_t n, size_t size,
                       const char *what, rs_error *err);
-/* The same for every thread. */
+/* Does the same for every thread's buffer. */
 rs_status rs_run_grow_threads(rs_runner *run, size_t n, size_t size, const char *what,
                               rs_error *err);
 rs_status rs_run_state(rs_runner *run, rs_state *state, int64_t rows, int64_t cols, rs_error *err);
@@ -120,7 +121,7 @@ rs_status rs_run_rotation(rs_runner *run, const rs_rotation **out, const rs_rope
                           int64_t length, int64_t n, rs_error *err);
 void rs_run_release(rs_runner *run);
 
-/* forward_check.c: whether a description fits together, and a batch the network. */
+/* forward_check.c: fails where a description does not fit together, or a batch not the network. */
 rs_status rs_network_check(const rs_network *network, rs_error *err);
 rs_status rs_batch_check(const rs_network *network, const rs_batch *batch, rs_error *err);
 

@@ -137,8 +137,7 @@ typedef struct rs_branch {
 
 enum { RS_BRANCHES_MAX = 3 };
 typedef struct rs_layer {
-    rs_branch
-        branches[RS_BRANCHES_MAX]; /* in order; the first self-attention is the layer's mixer */
+    rs_branch branches[RS_BRANCHES_MAX]; /* in order; the first self-attention is the mixer */
     int32_t n_branches;
     int32_t stored; /* the layer of the checkpoint whose weights these are (ALBERT and --depth
                        repeat layers) */
@@ -156,8 +155,7 @@ typedef struct rs_embedding_op {
     const rs_tensor *types; /* [types, width], row 0 is used; NULL: none */
     rs_norm_op norm;
     rs_dense projection;
-    rs_dense
-        patch; /* in = channels*patch*patch (c, y, x order), with bias; weight NULL: no images */
+    rs_dense patch; /* in = channels*patch*patch (c, y, x order); weight NULL: no images */
     const rs_tensor *class_token; /* [width], or NULL */
     int64_t channels, image_height, image_width, patch_height, patch_width;
 } rs_embedding_op;
