@@ -14,12 +14,13 @@ enum {
     RS_JSON_SCAN_KEYS = 1000000 /* keys of one object that are remembered; bounds the memory */
 };
 
+/* The cursor. */
 typedef struct rs_json_scan {
     const char *text; /* valid UTF-8 */
     size_t length, at;
     unsigned depth;
     rs_buffer scratch; /* a string with escapes, decoded; the caller frees it at the end */
-    rs_arena *arena;   /* for keys that must be remembered */
+    rs_arena *arena;   /* holds keys that must be remembered */
     const char *path;
     rs_error *err;
 } rs_json_scan;
@@ -41,7 +42,7 @@ rs_status rs_json_scan_no_memory(const rs_json_scan *p);
 char rs_json_scan_peek(rs_json_scan *p);
 /* Consumes the byte `wanted`; `name` is what the message calls it. */
 rs_status rs_json_scan_expect(rs_json_scan *p, char wanted, const char *name);
-/* Consumes '{' or '['. RS_E_JSON_DEPTH. */
+/* Consumes '{' or '['; RS_E_JSON_DEPTH where that is too deep. */
 rs_status rs_json_scan_enter(rs_json_scan *p, char bracket, const char *name);
 /* Steps to the next member of the object entered, up to its key; at the end *more is false and the
  * brace is consumed. */
@@ -49,11 +50,12 @@ rs_status rs_json_scan_member(rs_json_scan *p, bool first, bool *more, rs_slice 
 rs_status rs_json_scan_element(rs_json_scan *p, bool first, bool *more);
 
 rs_status rs_json_scan_string(rs_json_scan *p, rs_slice *string, const char *name);
-/* RS_E_JSON_INTEGER: negative, with '.' or exponent, above 2^64-1. */
+/* Reads a whole number; RS_E_JSON_INTEGER for one that is negative, has a '.' or an exponent, or is
+ * above 2^64-1. */
 rs_status rs_json_scan_u64(rs_json_scan *p, uint64_t *value, const char *name);
 /* Consumes true, false or null when it is what comes next. */
 bool rs_json_scan_word(rs_json_scan *p, const char *word);
-/* Checks and passes over any value. RS_E_JSON_DEPTH, RS_E_JSON_DUPLICATE_KEY. */
+/* Checks any value and passes over it. Errors: RS_E_JSON_DEPTH, RS_E_JSON_DUPLICATE_KEY. */
 rs_status rs_json_scan_value(rs_json_scan *p);
 
 bool rs_json_scan_same(const rs_slice *key, const char *name);
