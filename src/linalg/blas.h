@@ -11,7 +11,7 @@
 #include <cblas.h>
 #include <lapacke.h>
 
-/* The kernel OpenBLAS chose ("Zen"), its configuration string, and its thread count. */
+/* The kernel that OpenBLAS chose ("Zen"), and its configuration string. */
 const char *rs_blas_core(void);
 const char *rs_blas_config(void);
 /* The kernel to ask for (OPENBLAS_CORETYPE) when the `chosen` one uses narrower vectors than a
