@@ -11,9 +11,9 @@ typedef struct rs_lambda_row {
     bool told, at_floor;          /* at_floor: the spread that enters is rounding */
     bool nonfinite;               /* no row: what enters or is added is not finite */
     const char *condition;        /* why the pass's mixings are taken as they are; NULL: proved */
-    double lambda;                /* the model's own */
-    double exact_low, exact_high; /* of the sum, before any norm: certified for all λ outside */
-    double worst, worst_kept;     /* λ at which the sum keeps least of μ, and the fraction */
+    double lambda;                /* the model's own λ */
+    double exact_low, exact_high; /* all λ outside are certified for the sum, before any norm */
+    double worst, worst_kept;     /* λ at which the sum keeps least of μ, and that fraction */
     double certified, certified_negative; /* half lines with the norm of the sum, or as above */
     double kept_now, kept_now_error;      /* μ behind the mixer over μ before it, at the own λ */
     double theorem_a, theorem_a_layer, theorem_b, theorem_d, eq7, published_both;
@@ -21,7 +21,7 @@ typedef struct rs_lambda_row {
     const char *failed_exact, *failed_a, *failed_a_layer, *failed_b, *failed_d, *failed_eq7;
     double gain, smoothing, smoothing_published, consensus;
     const char *failed_gain, *failed_consensus, *failed_smoothing;
-    rs_lambda_interval *intervals; /* [n_intervals] of all λ, ascending */
+    rs_lambda_interval *intervals; /* [n_intervals] that make up all λ, ascending */
     size_t n_intervals;
 } rs_lambda_row;
 
@@ -29,7 +29,7 @@ rs_status rs_certify_lambda_open(rs_certify_lambda **out, const rs_network *netw
                                  const rs_weight_norms *norms, const rs_inputs *inputs,
                                  const rs_certify_options *options, int threads, rs_error *err);
 void rs_certify_lambda_close(rs_certify_lambda *lambda); /* NULL is fine */
-/* What needs the whole layer: the over-smoothing factor. */
+/* Fills in what needs the whole layer: the over-smoothing factor. */
 rs_status rs_certify_lambda_finish(rs_certify_lambda *lambda, const rs_certify_pass *pass,
                                    rs_error *err);
 /* certify_smoothing.c: fills what row says of the over-smoothing factor; work: three numbers a
