@@ -12,10 +12,13 @@
  *    `where` is the field. What a function hands out is NULL whenever it fails.
  *  - Handles are opaque; whoever receives one from *_open/_new/_scan closes it with the matching
  * *_close/_free.
- *  - Nothing is shared between contexts. Two exceptions, both process-wide by nature, are opt-in:
- *    rs_guard_install() (SIGBUS) and the BLAS library's own thread count. A third is not: jansson's
- *    allocation functions are wrapped (not replaced) so that none of their failures stays unseen;
- *    a program that sets its own does so before its first call here.
+ *  - Every function may be called from several threads at once. Three things are the process's
+ *    all the same. rs_guard_install() (SIGBUS) is opt-in. jansson's allocation functions are
+ *    wrapped (not replaced) so that none of their failures stays unseen; a program that sets its
+ *    own does so before its first call here. And OpenBLAS's number of threads is 1 while a call
+ *    runs, which spreads its work by OpenMP itself: it is as before once the last call has
+ *    returned, and so is the number of threads that OpenMP gives the caller. A program must not
+ *    set OpenBLAS's number meanwhile.
  */
 #ifndef RANKSCOPE_H
 #define RANKSCOPE_H

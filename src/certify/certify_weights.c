@@ -2,7 +2,6 @@
 #include "base/memory.h"
 #include "certify/certify.h"
 #include "engine/dense_matrix.h"
-#include "linalg/blas.h"
 
 #include <math.h>
 #include <string.h>
@@ -253,7 +252,6 @@ static rs_status run_jobs(rs_weight_norms *w, const rs_network *network, const j
 {
     rs_status kept = RS_OK;
     rs_error kept_error = {0};
-    rs_blas_set_threads(1);
 #pragma omp parallel for num_threads(context->threads) schedule(dynamic)
     for (int64_t i = 0; i < n_jobs; i++) {
         rs_error error = {0};
