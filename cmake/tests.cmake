@@ -84,6 +84,9 @@ if(NOT RS_SANITIZE AND NOT RS_FUZZ AND NOT RS_COVERAGE)
     add_test(NAME install COMMAND sh ${CMAKE_SOURCE_DIR}/tests/install/run.sh ${CMAKE_BINARY_DIR} ${CMAKE_COMMAND})
     set_tests_properties(install PROPERTIES ENVIRONMENT "RS_SOURCE_DIR=${CMAKE_SOURCE_DIR}")
     rs_test(install install)
+    add_test(NAME exports COMMAND sh ${CMAKE_SOURCE_DIR}/tests/install/exports.sh
+        $<TARGET_LINKER_FILE:rankscope_shared> ${CMAKE_SOURCE_DIR}/include/rankscope.h ${PROJECT_VERSION_MAJOR})
+    rs_test(exports install)
 endif()
 
 # ---- style ----

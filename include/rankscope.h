@@ -30,6 +30,10 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+/* What is declared from here on is all that the shared library exports. */
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
+#endif
 
 /* The version of the header; rs_version() gives that of the library. */
 #define RS_VERSION "0.1.0"
@@ -309,6 +313,9 @@ rs_status rs_certify_checkpoint(rs_result **out, const char *path,
 rs_status rs_paths_checkpoint(rs_result **out, const char *path, const rs_paths_settings *settings,
                               rs_error *err);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif
