@@ -104,6 +104,7 @@ export PKG_CONFIG_PATH
 # pkg-config escapes the space of the prefix, as a shell reads it.
 eval "cc -std=c17 -Wall -Wextra -Werror -o \"$root/user\" \"$root/user.c\" $(pkg-config --cflags --libs rankscope)"
 [ "rankscope $("$root/user")" = "$("$prefix/bin/rankscope" --version | sed -n 1p)" ] || fail "library and program differ in version"
+[ "$(pkg-config --modversion rankscope)" = "$("$root/user")" ] || fail "rankscope.pc and the library differ in version"
 model=$(dirname "$0")/../golden/families/llama
 "$root/user" "$model" "$root/bounds.csv" >"$root/library.json" || fail "the library cannot scan $model: $(cat "$root/library.json")"
 "$prefix/bin/rankscope" scan "$model" --quiet --json "$root/program.json"
