@@ -25,6 +25,7 @@ if command -v ldd >/dev/null 2>&1 && ldd "$build/rankscope" | grep -q openblas; 
     theirs=$(ldd "$prefix/bin/rankscope" | awk '/openblas/ { print $3; exit }')
     [ "$ours" = "$theirs" ] || fail "the installed program loads another OpenBLAS ($theirs, not $ours)"
 fi
+[ -f "$prefix/share/doc/rankscope/third-party.md" ] || fail "the licences of others are not installed"
 grep -qi '^\.TH "*rankscope"* "*1' "$prefix/share/man/man1/rankscope.1" || fail "rankscope.1 is no manual page"
 bash -n "$prefix/share/bash-completion/completions/rankscope" || fail "the bash completion does not parse"
 grep -q '^complete .*rankscope' "$prefix/share/bash-completion/completions/rankscope" || fail "the bash completion completes nothing"
