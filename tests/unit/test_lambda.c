@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "lambda_support.h"
+#include "property.h"
 
 #include <float.h>
 
@@ -440,9 +441,9 @@ static void a_spread_that_drowns_in_rounding_refutes_nothing(void **state)
     (void)state;
     const double kept = 0.9, gain = 1e-6;
     double x[ROWS * WIDE], o[ROWS * WIDE], gains[WIDE], base[WIDE];
-    rs_random random = rs_random_new(29, 0);
     int drowned = 0, enough = 0;
-    for (int t = 0; t < 400; t++) {
+    for (int t = property_start(400, 29000000); property_next(&t);) {
+        rs_random random = property_random();
         double size = pow(10, -11 + 5 * rs_random_uniform(&random));
         for (int j = 0; j < WIDE; j++)
             base[j] = rs_random_normal(&random), gains[j] = gain;
@@ -481,11 +482,11 @@ static void branches_of_any_size_keep_every_answer_true(void **state)
 {
     (void)state;
     double x[ROWS * WIDE], o[ROWS * WIDE];
-    rs_random random = rs_random_new(31, 0);
     int yes = 0;
     if (LDBL_MAX_EXP <= DBL_MAX_EXP) skip();
-    for (int t = 0; t < 300; t++) {
-        double size = pow(10, 0.5 * t);
+    for (int t = property_start(300, 31000000); property_next(&t);) {
+        rs_random random = property_random();
+        double size = pow(10, 0.5 * (t % 300));
         for (int i = 0; i < ROWS * WIDE; i++) {
             x[i] = 1 + i % WIDE + 1e-9 * rs_random_normal(&random);
             o[i] = size * rs_random_normal(&random);
