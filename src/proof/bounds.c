@@ -27,11 +27,6 @@ const rs_bound_constants rs_bounds_exact = {
 
 /* ---- softmax ---- */
 
-double rs_tv_bound(double range, const rs_bound_constants *c)
-{
-    return tanh(range * c->range_share);
-}
-
 void rs_tv_bound_ball(arb_t out, const arb_t range, const rs_bound_constants *c)
 {
     arb_t share;
@@ -46,16 +41,6 @@ void rs_tv_bound_ball(arb_t out, const arb_t range, const rs_bound_constants *c)
     else
         arb_tanh(out, share, RS_BALL_BITS);
     arb_clear(share);
-}
-
-double rs_perturbation_threshold(void)
-{
-    double low = 1, high = 2;
-    for (int i = 0; i < 80; i++) {
-        double middle = 0.5 * (low + high);
-        *(exp(middle) < 1 + 2 * middle ? &low : &high) = middle;
-    }
-    return low;
 }
 
 double rs_perturbation_constant(double range, const rs_bound_constants *c)

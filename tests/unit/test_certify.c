@@ -86,7 +86,11 @@ static void check_conditions(const rs_result *result, bool rigorous)
                  {"lambda", "demanded_by_theorem_b"},
                  {"lambda", "demanded_by_theorem_d"},
                  {"lambda", "weights_only_gain"},
-                 {"lambda", "over_smoothing_v"}};
+                 {"lambda", "over_smoothing_v"},
+                 {"lambda", "mlp_weights_only_gain"},
+                 {"lambda", "demanded_for_any_input"},
+                 {"lambda", "kept_for_any_input"},
+                 {"lambda", "theorem_d_kept"}};
     int64_t conditional = 0, proved = 0;
     for (size_t i = 0; i < sizeof twins / sizeof *twins; i++) {
         const rs_table *table = rs_result_table(result, twins[i].table);
