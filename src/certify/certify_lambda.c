@@ -92,6 +92,7 @@ static void measure_weights(rs_certify_lambda *lambda)
             carried += rs_times_up(norms->heads[h].w.two, bias) +
                        rs_times_up(norms->heads[h].w.right_two, norms->heads[h].v_bias);
         }
+        /* 1e-12: two roundings a head (docs/certificates.md, C10) */
         rs_lambda_attention_weights w = weights_of(mixer, norms, next, carried * (1 + 1e-12));
         if (!gain_fails(network, l, mixer))
             lambda->gains[l] =
@@ -356,6 +357,7 @@ static rs_status with_norm(rs_lambda_row *row, const rs_lambda_arcs *arcs, rs_la
     row->certified = isfinite(half.positive) ? half.positive : NAN;
     row->certified_negative = isfinite(half.negative) ? half.negative : NAN;
     double share = now.value / input.value;
+    /* of 5 roundings, and of the share itself (C10) */
     double error = (now.error + share * input.error) / (input.value - input.error);
     set_kept_now(row, share, error * (1 + 8 * DBL_EPSILON) + 4 * DBL_EPSILON * share,
                  input.value > 2 * input.error);
@@ -426,7 +428,7 @@ static void kept_by_sum(rs_lambda_row *row, const rs_lambda_layer *layer)
     double kept = sqrt(after / before), own = roundoff * sqrt(inputs), least = sqrt(before) - own;
     double error = roundoff * (fabs(row->lambda) * sqrt(inputs) + sqrt(branches)) + kept * own;
     error += sqrt((double)layer->n) * layer->branch_error;
-    error += 1e-150 * sqrt((double)(layer->n * layer->d)); /* squares of less underflow */
+    error += 1e-150 * sqrt((double)(layer->n * layer->d)); /* squares of less underflow (C10) */
     error = error / least + rs_gamma((double)(layer->n * layer->d) + 8) * kept;
     set_kept_now(row, kept, error, sqrt(before) > 2 * own && before > 1e-280);
 }
@@ -438,7 +440,7 @@ static rs_status exact_set(rs_lambda_quadratic *out, const rs_lambda_layer *laye
 {
     RS_TRY(rs_lambda_quadratic_set(out, layer, kept, err));
     if (layer->branch_error == 0 || out->trivial) return RS_OK;
-    /* √n ε/μ(X); diversity, μ(X)/√(nd), is rounded down */
+    /* √n ε/μ(X); diversity, μ(X)/√(nd), is rounded down; 2^-40 covers three roundings (C10) */
     double off = layer->branch_error / (facts->diversity * sqrt((double)layer->d)) * (1 + 0x1p-40);
     rs_lambda_quadratic lower;
     RS_TRY(rs_lambda_quadratic_set(&lower, layer, fmax(rs_down(kept - off), 0), err));
@@ -503,7 +505,7 @@ static rs_status branch_error(double *error, rs_lambda_row *row, const rs_certif
     if (!slack) return rs_fail_memory(err, "table lambda", 0);
     double off = rs_exact_added(slack, &row->condition, &at);
     rs_free(slack);
-    /* the scale's own rounding */
+    /* the scale's own rounding in 4 DBL_EPSILON, that of this line in 8 (C10) */
     *error = fabs(branch->scale) * (off + 4 * DBL_EPSILON * rs_exact_longest(&at)) *
                  (1 + 8 * DBL_EPSILON) +
              1e-290; /* what underflows */

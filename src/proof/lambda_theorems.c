@@ -75,7 +75,7 @@ typedef struct condition {
 
 static double smallest(const condition *wanted)
 {
-    double low = wanted->start, high = fmax(2 * low, 0x1p-1000);
+    double low = wanted->start, high = fmax(2 * low, 0x1p-1000); /* any start: holds() proves */
     while (!wanted->holds(wanted, high)) {
         low = high;
         high *= 2;

@@ -14,6 +14,7 @@
 #include "linalg/norm_bounds.h"
 #include "property.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -229,11 +230,34 @@ static void memory(void **state)
     }
 }
 
+/* docs/certificates.md, C10: (1 − u)^(r + 1) (1 + f) ≥ 1 for each factor and its count. */
+static void rounding_factors_cover_what_they_claim(void **state)
+{
+    (void)state;
+    static const struct {
+        double factor; /* as the code has it */
+        double roundings;
+    } rows[] = {{1 + 4 * 0x1p-53, 2}, {1 + 4 * DBL_EPSILON, 6},  {1 + 0x1p-50, 6},
+                {1 + 1e-15, 8},       {1 + 8 * DBL_EPSILON, 14}, {1 + 64 * DBL_EPSILON, 125},
+                {1 + 0x1p-40, 8109},  {1 + 1e-12, 8916},         {1 + 1e-9, 8.9e6},
+                {1 + 0x1p-20, 8.5e9}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        real lost = (rows[i].roundings + 1) * log1pl(-0x1p-53L);
+        real won = log1pl((real)rows[i].factor - 1);
+        if (!(won + lost >= 0))
+            fail_msg("1 + %g: %g roundings", rows[i].factor - 1, rows[i].roundings);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(spectral), cmocka_unit_test(exact_cases), cmocka_unit_test(products),
-        cmocka_unit_test(tiny),     cmocka_unit_test(memory),
+        cmocka_unit_test(rounding_factors_cover_what_they_claim),
+        cmocka_unit_test(spectral),
+        cmocka_unit_test(exact_cases),
+        cmocka_unit_test(products),
+        cmocka_unit_test(tiny),
+        cmocka_unit_test(memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
