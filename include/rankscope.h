@@ -36,7 +36,8 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-/* The version of the header; rs_version() gives that of the library. */
+/* The version of the header, and the one place where it is written; rs_version() gives that of the
+ * library. */
 #define RS_VERSION "0.1.0"
 
 /*

@@ -78,7 +78,7 @@ static void merged(rs_product_norms *w, matrices *m, int64_t dim, int64_t in, rs
                             .left_two = two,
                             .left_fro = plain.fro,
                             .right_two = 1,
-                            .right_fro = sqrt((double)dim) * (1 + 1e-15)};
+                            .right_fro = sqrt((double)dim) * (1 + 1e-15)}; /* of 1 (C10) */
 }
 
 static rs_status one_head(rs_head_norms *out, matrices *m, const rs_attention_op *op, int32_t h,

@@ -26,6 +26,7 @@ if command -v ldd >/dev/null 2>&1 && ldd "$build/rankscope" | grep -q openblas; 
     theirs=$(ldd "$prefix/bin/rankscope" | awk '/openblas/ { print $3; exit }')
     [ "$ours" = "$theirs" ] || fail "the installed program loads another OpenBLAS ($theirs, not $ours)"
 fi
+[ -f "$prefix/share/doc/rankscope/third-party.md" ] || fail "the licences of others are not installed"
 grep -qi '^\.TH "*rankscope"* "*1' "$prefix/share/man/man1/rankscope.1" || fail "rankscope.1 is no manual page"
 bash -n "$prefix/share/bash-completion/completions/rankscope" || fail "the bash completion does not parse"
 grep -q '^complete .*rankscope' "$prefix/share/bash-completion/completions/rankscope" || fail "the bash completion completes nothing"
@@ -121,6 +122,7 @@ compile() {
 check_user() {
     [ "rankscope $("$root/user")" = "$("$prefix/bin/rankscope" --version | sed -n 1p)" ] ||
         fail "the $1 library and the program differ in version"
+    [ "$(pkg-config --modversion rankscope)" = "$("$root/user")" ] || fail "rankscope.pc and the $1 library differ in version"
     "$root/user" "$model" "$root/bounds.csv" >"$root/library.json" ||
         fail "the $1 library cannot scan $model: $(cat "$root/library.json")"
     [ -n "$(heads "$root/library.json")" ] || fail "the $1 library's JSON has no table heads"
