@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "linalg/blas.h"
+#include "network/op_traits.h"
 
 static const rs_ops *const rows[RS_PRECISIONS] = {&rs_ops_f32, &rs_ops_f64, &rs_ops_residual};
 
@@ -21,14 +22,30 @@ double rs_precision_roundoff(rs_precision precision)
     return rows[precision]->roundoff;
 }
 
+/* Not every precision need have every kind of op. */
+static rs_status check_ops(const rs_network *network, const rs_ops *ops, rs_error *err)
+{
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
+            const rs_branch *branch = &network->layers[l].branches[b];
+            if (branch->scale != 0 && !ops->branch[branch->kind])
+                return rs_fail(err, RS_E_UNSUPPORTED, "--precision", "take --precision f64",
+                               "layer %d has an op of kind %s, which this precision does not run",
+                               (int)l, rs_branch_traits(branch)->name);
+        }
+    return RS_OK;
+}
+
 rs_status rs_runner_open(rs_runner **out, const rs_network *network, rs_weights *weights,
                          const rs_context *context, rs_error *err)
 {
     *out = NULL;
+    const rs_ops *ops = rs_ops_of(rs_weights_precision(weights));
     RS_TRY(rs_network_check(network, err));
+    RS_TRY(check_ops(network, ops, err));
     rs_runner *run = rs_calloc(1, sizeof *run);
     if (!run) return rs_fail_memory(err, "runner", sizeof *run);
-    run->ops = rs_ops_of(rs_weights_precision(weights));
+    run->ops = ops;
     run->network = network;
     run->weights = weights;
     run->context = context;
@@ -146,12 +163,9 @@ static rs_status check_files(const rs_network *network, rs_error *err)
 
 static rs_status run_layer(rs_runner *run, const rs_layer *layer, rs_error *err)
 {
-    const rs_branch *mixer = NULL;
-    for (int32_t b = 0; b < layer->n_branches && !mixer; b++)
-        if (layer->branches[b].kind == RS_BRANCH_ATTENTION && !layer->branches[b].attention.cross)
-            mixer = &layer->branches[b];
+    const rs_branch *mixer = rs_layer_mixer(layer);
     if (layer_joins(layer)) RS_TRY(run->ops->copy(run, &run->joined, &run->x, err));
-    for (int32_t b = 0; b < layer->n_branches; b++) {
+    for (int32_t b = run->branch = 0; b < layer->n_branches; run->branch = ++b) {
         const rs_branch *branch = &layer->branches[b];
         rs_state *out = NULL;
         RS_TRY(rs_check_cancelled(run->context, err));

@@ -69,9 +69,10 @@ typedef struct rs_state_view {
  * which. */
 typedef struct rs_attention_view {
     rs_precision precision;
-    int32_t layer, head, sample; /* from 0 */
-    int thread;                  /* 0 .. context.threads - 1 */
-    int64_t n, keys;             /* queries; keys (= n but for cross-attention) */
+    int32_t layer, branch; /* whose matrix this is: branch of the layer, both from 0 */
+    int32_t head, sample;  /* from 0 */
+    int thread;            /* 0 .. context.threads - 1 */
+    int64_t n, keys;       /* queries; keys (= n but for cross-attention) */
     int64_t ld;
     const void *mixing;        /* [n, keys] what is applied to the values */
     const void *probabilities; /* [n, keys] the softmax; = mixing unless edited */

@@ -72,7 +72,7 @@ struct rs_runner {
     const rs_tap *const *taps;
     size_t n_taps;
     int64_t rows, longest; /* of all samples; of the longest */
-    int32_t layer;         /* that is being run */
+    int32_t layer, branch; /* that is being run */
     int64_t head_from;     /* first row whose logits are wanted */
     double flops;
     /* kept */
