@@ -49,6 +49,7 @@ rs_status rs_runner_open(rs_runner **out, const rs_network *network, rs_weights 
     run->network = network;
     run->weights = weights;
     run->context = context;
+    run->changes = rs_weights_changes(weights);
     run->threads = context->threads > 0 ? context->threads : 1;
     run->thread_rooms = rs_calloc((size_t)run->threads, sizeof *run->thread_rooms);
     if (!run->thread_rooms) {
@@ -199,6 +200,16 @@ static rs_status run_network(rs_runner *run, rs_error *err)
     return rs_check_cancelled(run->context, err);
 }
 
+/* Where the weights have changed since they were made. */
+static void forget_rotations(rs_runner *run)
+{
+    uint64_t changes = rs_weights_changes(run->weights);
+    if (run->changes == changes) return;
+    for (int i = 0; i < RS_ROTATIONS; i++)
+        run->rotations[i].n = 0;
+    run->changes = changes;
+}
+
 rs_status rs_runner_run(rs_runner *runner, const rs_batch *batch, const rs_tap *const *taps,
                         size_t n_taps, rs_error *err)
 {
@@ -212,6 +223,7 @@ rs_status rs_runner_run(rs_runner *runner, const rs_batch *batch, const rs_tap *
     for (int32_t s = 0; s < batch->samples; s++)
         if (batch->begin[s + 1] - batch->begin[s] > runner->longest)
             runner->longest = batch->begin[s + 1] - batch->begin[s];
+    forget_rotations(runner);
     rs_blas_set_threads(1);
     rs_status status = run_network(runner, err);
     runner->batch = NULL;

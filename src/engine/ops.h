@@ -81,6 +81,7 @@ struct rs_runner {
     rs_store *thread_rooms; /* [threads] */
     rs_rotation rotations[RS_ROTATIONS];
     int next_rotation;
+    uint64_t changes; /* of the weights, when the rotations were made: some laws read a tensor */
     uint64_t held, peak;
 };
 
