@@ -5,6 +5,8 @@
 #include "linalg/blas.h"
 #include "network/op_traits.h"
 
+#include <omp.h>
+
 static const rs_ops *const rows[RS_PRECISIONS] = {&rs_ops_f32, &rs_ops_f64, &rs_ops_residual};
 
 const rs_ops *rs_ops_of(rs_precision precision)
@@ -108,6 +110,34 @@ static rs_status tell_branch(rs_runner *run, int32_t branch, rs_moment moment,
         RS_TRY(tap->branch(tap->user, run->layer, branch, moment, &view, err));
     }
     if (made) rs_blas_set_threads(1);
+    return RS_OK;
+}
+
+static bool wants_matrix(const rs_runner *run, const rs_tap *tap, int32_t head)
+{
+    return tap->attention &&
+           (!tap->wants_attention || tap->wants_attention(tap->user, run->layer, head));
+}
+
+bool rs_run_wants_matrix(const rs_runner *run, int32_t head)
+{
+    for (size_t i = 0; i < run->n_taps; i++)
+        if (wants_matrix(run, run->taps[i], head)) return true;
+    return false;
+}
+
+rs_status rs_run_tell_matrix(const rs_runner *run, const rs_attention_view *matrix, rs_error *err)
+{
+    rs_attention_view view = *matrix;
+    view.layer = run->layer;
+    view.branch = run->branch;
+    view.thread = omp_get_thread_num();
+    for (size_t i = 0; i < run->n_taps; i++) {
+        const rs_tap *tap = run->taps[i];
+        if (!wants_matrix(run, tap, view.head)) continue;
+        view.logits = tap->wants_logits ? matrix->logits : NULL;
+        RS_TRY(tap->attention(tap->user, &view, err));
+    }
     return RS_OK;
 }
 

@@ -121,6 +121,12 @@ rs_status rs_run_rotation(rs_runner *run, const rs_rotation **out, const rs_rope
                           int64_t length, int64_t n, rs_error *err);
 void rs_run_release(rs_runner *run);
 
+/* forward.c: whether a tap listens to that mixing matrix of the branch that is being run. */
+bool rs_run_wants_matrix(const rs_runner *run, int32_t head);
+/* Tells it to those that do, from any thread. The op fills in all but layer, branch and thread,
+ * which are the runner's. */
+rs_status rs_run_tell_matrix(const rs_runner *run, const rs_attention_view *matrix, rs_error *err);
+
 /* forward_check.c: whether a description fits together, and a batch the network. */
 rs_status rs_network_check(const rs_network *network, rs_error *err);
 rs_status rs_batch_check(const rs_network *network, const rs_batch *batch, rs_error *err);
