@@ -101,14 +101,9 @@ static double centred_norm(const rs_attention_view *view, double *mean)
 static bool bilinear_unmasked(const rs_branch *branch)
 {
     rs_branch bare = *branch;
-    switch (bare.kind) {
-    case RS_BRANCH_ATTENTION:
-        bare.attention.causal = false;
-        bare.attention.window = 0;
-        break;
-    case RS_BRANCH_MLP:
-        break;
-    }
+    if (!rs_branch_attention(branch)) return false;
+    bare.attention.causal = false;
+    bare.attention.window = 0;
     return !rs_branch_traits(&bare)->not_bilinear(&bare);
 }
 
