@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "network_cases.h"
 #include "network/op_traits.h"
+#include "network_cases.h"
 
 #include <math.h>
 
