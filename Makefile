@@ -72,7 +72,7 @@ format: ##        bring the C files into shape
 	@scripts/deps.sh lint
 	@scripts/format.sh
 
-lint: ##          check the shape of C files and the shell scripts
+lint: ##          check the shape of C files, what comments and pages name, and the scripts
 	@scripts/deps.sh lint
 	@scripts/format.sh --check
 	@scripts/lint.sh

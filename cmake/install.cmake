@@ -9,6 +9,8 @@ install(TARGETS rankscope RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS rankscope_lib ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${CMAKE_SOURCE_DIR}/include/rankscope.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# The pages that the header and --help name.
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN images EXCLUDE)
 install(FILES ${CMAKE_SOURCE_DIR}/share/page.txt DESTINATION ${CMAKE_INSTALL_DATADIR}/rankscope)
 
 # The prefix is worked out from the place of the .pc file, so that any --prefix is right.

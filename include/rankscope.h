@@ -2,7 +2,8 @@
  * rankscope.h: the public C interface of librankscope.
  *
  * rankscope measures rank collapse in sequence models. This header is all that a program needs:
- * open a checkpoint, scan it, read or write the result. Conventions:
+ * open a checkpoint, scan it, read or write the result. Pages of docs/ that it names are
+ * installed under share/doc/rankscope. Conventions:
  *
  *  - Every fallible function returns an rs_status; RS_OK is 0. On failure the rs_error that was
  * passed in (it may be NULL) says where, what, and what to do. The library never prints and never
@@ -73,7 +74,7 @@ extern "C" {
     X(RS_E_TENSOR_SHAPE, 48, 2, "tensor-shape")                                                    \
     X(RS_E_TENSOR_DTYPE, 49, 2, "tensor-dtype")                                                    \
     X(RS_E_TOO_MANY_TENSORS, 50, 2, "too-many-tensors")                                            \
-    /* safetensors (formats.md 1) */                                                               \
+    /* safetensors */                                                                              \
     X(RS_E_ST_HEADER_TOO_SMALL, 60, 2, "safetensors-header-too-small")                             \
     X(RS_E_ST_HEADER_TOO_LARGE, 61, 2, "safetensors-header-too-large")                             \
     X(RS_E_ST_HEADER_LENGTH, 62, 2, "safetensors-header-length")                                   \
@@ -89,19 +90,19 @@ extern "C" {
     X(RS_E_ST_TRAILING, 72, 2, "safetensors-trailing-bytes")                                       \
     X(RS_E_ST_DTYPE, 73, 2, "safetensors-unknown-dtype")                                           \
     X(RS_E_ST_RANK, 74, 2, "safetensors-too-many-dimensions")                                      \
-    /* model.safetensors.index.json (formats.md 2) */                                              \
+    /* model.safetensors.index.json */                                                             \
     X(RS_E_INDEX_SCHEMA, 90, 2, "index-schema")                                                    \
     X(RS_E_INDEX_PATH, 91, 2, "index-unsafe-path")                                                 \
     X(RS_E_INDEX_SHARD_MISSING, 92, 2, "index-shard-missing")                                      \
     X(RS_E_INDEX_TENSOR_MISSING, 93, 2, "index-tensor-missing")                                    \
     X(RS_E_INDEX_TENSOR_TWICE, 94, 2, "index-tensor-twice")                                        \
-    /* config.json (formats.md 5, 9) */                                                            \
+    /* config.json */                                                                              \
     X(RS_E_CONFIG_MISSING, 100, 2, "config-missing")                                               \
     X(RS_E_CONFIG_SCHEMA, 101, 2, "config-schema")                                                 \
     X(RS_E_CONFIG_SIZE, 102, 2, "config-bad-size")                                                 \
     X(RS_E_CONFIG_HEADS, 103, 2, "config-heads")                                                   \
     X(RS_E_CONFIG_LAYERS, 104, 2, "config-layers")                                                 \
-    /* GGUF (formats.md 6) */                                                                      \
+    /* GGUF */                                                                                     \
     X(RS_E_GGUF_MAGIC, 120, 2, "gguf-magic")                                                       \
     X(RS_E_GGUF_VERSION, 121, 2, "gguf-version")                                                   \
     X(RS_E_GGUF_COUNTS, 122, 2, "gguf-counts")                                                     \
@@ -171,7 +172,7 @@ const char *rs_version(void);
  */
 void rs_guard_install(void);
 
-/* ---- a result: meta, tables, figures, findings (the JSON of docs/scan.md) ---- */
+/* ---- a result: meta, tables, figures, findings (docs/contract.md, 2) ---- */
 
 typedef struct rs_result rs_result;
 void rs_result_free(rs_result *result); /* NULL is fine */

@@ -22,6 +22,7 @@ while IFS= read -r sum && IFS= read -r file; do
             rm -f -- "$path"
             case $folder in # a folder of our own name goes when it is empty
             */rankscope) rmdir -- "$folder" 2>/dev/null || : ;;
+            */doc/rankscope/*) if rmdir -- "$folder" 2>/dev/null; then rmdir -- "${folder%/*}" 2>/dev/null || :; fi ;;
             esac
         else
             echo "rankscope: left $path: it is not what was installed" >&2

@@ -228,7 +228,7 @@ void rs_certify_defaults(rs_certify_options *options);
 /* certify_needs.c: the memory of a run with these options. */
 rs_run_need rs_certify_need;
 
-/* Fills `result` with the tables, figures and findings of contract.md, section certify. */
+/* Fills `result` with the tables, figures and findings of docs/contract.md, certify. */
 rs_status rs_certify(rs_result *result, const rs_network *network, const rs_probe_inputs *inputs,
                      const rs_certify_options *options, const rs_context *context, rs_error *err);
 

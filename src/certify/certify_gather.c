@@ -31,8 +31,8 @@ rs_status rs_certify_room_for(rs_certify_room *room, int64_t rows, int64_t cols,
 /* ---- rows ---- */
 
 /* A lower bound of min over rows of √(var + ε), or of √(mean square + ε) under RMSNorm: the
- * computed one less what its own evaluation can have added (certificates.md, C9). longest: of the
- * rows. */
+ * computed one less what its own evaluation can have added (docs/certificates.md, C9). longest: of
+ * the rows. */
 static double least_std(double *longest, const double *x, int64_t rows, int64_t d,
                         const rs_norm_op *norm)
 {

@@ -1,5 +1,6 @@
 /*
- * certify_predict.c: the leading-order law of one layer (dong2021.md 2.9, 6.4), as a matrix.
+ * certify_predict.c: the leading-order law of one layer (docs/theory/collapse.md, 9 and 10), as a
+ * matrix.
  *
  * About the mean token the logits are r_j + E_ij with E of second order in the residual R, so that
  * with p = softmax(r) the mixer turns R into Σ_h Δ_h R W_h, Δ_ij = p_j (E_ij − Σ_k p_k E_ik): a
@@ -100,7 +101,7 @@ rs_status rs_predict_begin_layer(rs_certify_gather *g, int32_t l, const double *
     return RS_OK;
 }
 
-/* ---- norms, linearised (dong2021.md 7.4) ---- */
+/* ---- norms, linearised (docs/theory/collapse.md, 14.4) ---- */
 
 /* Residual rows r about a mean token x, through the norm. */
 static void through_norm(double *r, int64_t rows, const double *x, const double *gain,

@@ -1,5 +1,5 @@
 /* certify_rate.c: which law of collapse a layer follows on a sample, with the evidence
- * (dong2021.md 2.9, 6.4). Measured and predicted, not certified. */
+ * (docs/theory/collapse.md, 9 and 10). Measured and predicted, not certified. */
 #include "certify/certify_parts.h"
 
 #include "network/op_traits.h"

@@ -59,15 +59,15 @@ typedef struct rs_checkpoint {
 } rs_checkpoint;
 
 typedef struct rs_checkpoint_options {
-    bool lenient; /* trailing bytes behind the last tensor are a warning, not an error (formats.md
-                     1, rule 10) */
+    bool lenient; /* trailing bytes behind the last tensor are a warning, not an error
+                     (docs/formats.md, 1, rule 10) */
 } rs_checkpoint_options;
 
 /*
  * Opens PATH: a Hugging Face directory, one .safetensors file, or a .gguf file (all parts of a
- * split one). Maps the files, parses and checks every header (formats.md 1, 2, 6, 9). On failure
- * *out is NULL and err says what was wrong. The precedence inside a directory: model.safetensors,
- * model.safetensors.index.json, any single *.safetensors, any single
+ * split one). Maps the files, parses and checks every header (docs/formats.md, 1, 2, 6, 9). On
+ * failure *out is NULL and err says what was wrong. The precedence inside a directory:
+ * model.safetensors, model.safetensors.index.json, any single *.safetensors, any single
  * *.gguf (or one split set).
  */
 rs_status rs_checkpoint_open(rs_checkpoint **out, const char *path,

@@ -1,5 +1,5 @@
 /*
- * decode_float.c: plain and small number types to float32 or float64 (formats.md 3).
+ * decode_float.c: plain and small number types to float32 or float64 (docs/formats.md, 3).
  *
  * Stored bytes are little-endian and of any alignment; loads go through memcpy, which compilers
  * turn into unaligned vector loads. The loops have no branches, so that they vectorise.

@@ -2,11 +2,11 @@
  * decode_gguf.c: the 32-element block types of GGUF to float32, and their quantisation steps; the
  * 256-element ones are in decode_gguf_k.c.
  *
- * Values are bit for bit those of the reference dequantisers (formats.md 7): each product and sum
- * below is rounded in the order written there, so this file must be compiled without contraction to
- * fused multiply-adds (-ffp-contract=off). Inner loops have fixed trip counts and no branches, so
- * that compilers turn them into vector code. A block may hold any bytes: scales that are NaN or
- * infinite give NaN or infinite values.
+ * Values are bit for bit those of the reference dequantisers (docs/formats.md, 7): each product and
+ * sum below is rounded in the order written there, so this file must be compiled without
+ * contraction to fused multiply-adds (-ffp-contract=off). Inner loops have fixed trip counts and no
+ * branches, so that compilers turn them into vector code. A block may hold any bytes: scales that
+ * are NaN or infinite give NaN or infinite values.
  *
  * Steps: rounding to codes that lie `step` apart adds an error that is close to uniform on
  * [-step/2, step/2], of variance step²/12 (Widrow and Kollár, Quantization Noise, 2008, chapter 4).

@@ -1,5 +1,5 @@
 /*
- * directory.c: which file of a folder is the checkpoint (formats.md 2):
+ * directory.c: which file of a folder is the checkpoint (docs/formats.md, 2):
  * model.safetensors, else model.safetensors.index.json, else a single *.safetensors, else a single
  * *.gguf or one split set. What is passed over is noted.
  */

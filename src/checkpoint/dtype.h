@@ -90,8 +90,8 @@ const rs_dtype_traits *rs_dtype_info(rs_dtype dtype);
 /* True when rs_tensor_decode can read it as numbers. */
 bool rs_dtype_decodable(rs_dtype dtype);
 
-/* Machine epsilon that numerical_rank uses (contract.md): that of float64 for F64, of float32 for
- * all else. */
+/* Machine epsilon that numerical_rank uses (docs/contract.md): that of float64 for F64, of float32
+ * for all else. */
 double rs_dtype_epsilon(rs_dtype dtype);
 
 /* decode_float.c: plain and small float types, integers */
@@ -120,7 +120,7 @@ void rs_decode_f64(double *out, const uint8_t *source, size_t n);
 void rs_decode_i64(double *out, const uint8_t *source, size_t n);
 void rs_decode_u64(double *out, const uint8_t *source, size_t n);
 
-/* decode_gguf.c: GGUF blocks (formats.md 7), bit for bit the reference dequantisers */
+/* decode_gguf.c: GGUF blocks (docs/formats.md, 7), bit for bit the reference dequantisers */
 void rs_decode_q4_0(float *out, const uint8_t *source, size_t n_blocks);
 void rs_decode_q4_1(float *out, const uint8_t *source, size_t n_blocks);
 void rs_decode_q5_0(float *out, const uint8_t *source, size_t n_blocks);

@@ -1,5 +1,5 @@
 /*
- * gguf.c: the header and the tensor list of a GGUF file, versions 2 and 3 (formats.md 6).
+ * gguf.c: the header and the tensor list of a GGUF file, versions 2 and 3 (docs/formats.md, 6).
  *
  *   +-----------+---------+-----------+------+-------+---------+-----+-------------+
  *   | "GGUF"    | version | n_tensors | n_kv | pairs | tensors | pad | tensor data |

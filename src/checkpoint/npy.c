@@ -185,7 +185,7 @@ rs_status rs_npy_parse(rs_npy *out, const char *path, const uint8_t *bytes, size
     return check_size(out, path, length - prefix - (size_t)size, err);
 }
 
-/* ---- elements: little-endian on every machine that this builds on (formats.md) ---- */
+/* ---- elements: little-endian on every machine that this builds on (docs/formats.md) ---- */
 
 void rs_npy_integers(int64_t *out, const rs_npy *array, int64_t first, int64_t count)
 {

@@ -28,7 +28,7 @@ rs_status rs_content_check(rs_content *content, const rs_mapping *mapping, rs_er
 /* True for the first line of a Git LFS pointer. */
 bool rs_is_lfs_pointer(const char *text, size_t length);
 
-/* ---- directory.c: precedence inside a folder (formats.md 2) ---- */
+/* ---- directory.c: precedence inside a folder (docs/formats.md, 2) ---- */
 
 typedef enum rs_choice_kind {
     RS_CHOICE_SAFETENSORS,

@@ -6,8 +6,8 @@
  *   byte 8+N   tensor data to the end of the file
  *
  * The checks and their order are those of the reference reader (huggingface/safetensors,
- * tensor.rs); see formats.md 1. The header may have 100 MB and millions of entries, so it is read
- * by the schema's own small parser (safetensors_header.c) in linear time.
+ * tensor.rs); see docs/formats.md, 1. The header may have 100 MB and millions of entries, so it is
+ * read by the schema's own small parser (safetensors_header.c) in linear time.
  */
 #include "checkpoint/safetensors_header.h"
 

@@ -1,7 +1,7 @@
 /*
- * safetensors_write.h: writing a safetensors file (formats.md 1) whose tensors are known by size
- * before the first of their elements is: the header goes first, elements follow in any order, and
- * what is never written is zero. The file appears whole or not at all.
+ * safetensors_write.h: writing a safetensors file (docs/formats.md, 1) whose tensors are known by
+ * size before the first of their elements is: the header goes first, elements follow in any order,
+ * and what is never written is zero. The file appears whole or not at all.
  */
 #ifndef RS_CHECKPOINT_SAFETENSORS_WRITE_H
 #define RS_CHECKPOINT_SAFETENSORS_WRITE_H

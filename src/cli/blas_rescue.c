@@ -1,8 +1,8 @@
 /*
  * blas_rescue.c: OpenBLAS picks its kernel by CPU model number and falls back to a much slower one
- * on processors newer than it (DESIGN.md: 5 times slower with Prescott). The kernel cannot be
- * changed once the library is loaded, so the program sets OPENBLAS_CORETYPE and starts itself once
- * more.
+ * on processors newer than it (docs/design.md, 6: 5 times slower with Prescott). The kernel cannot
+ * be changed once the library is loaded, so the program sets OPENBLAS_CORETYPE and starts itself
+ * once more.
  */
 #include "cli/cli.h"
 

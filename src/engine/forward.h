@@ -1,5 +1,5 @@
 /*
- * forward.h: running a network (network.h) on batches of sequences, with taps (DESIGN.md idea 2).
+ * forward.h: running a network (network.h) on batches of sequences, with taps (docs/design.md, 2).
  *
  * A precision is a table of operations (embed, norm, attention, MLP, combine, head) in a file of
  * its own; forward.c walks the description and calls them, and knows neither families nor

@@ -1,6 +1,7 @@
 /*
  * residual.h: tokens as X = 1xᵀ + 2^e M: what they share, and what tells them apart with an
- * exponent of its own (dong2021.md 7). Pure functions on one sample, for ops_residual.c.
+ * exponent of its own (docs/theory/collapse.md, 14). Pure functions on one sample, for
+ * ops_residual.c.
  *
  * M is a matrix of doubles with max|M| in [1/2, 1) and columns of mean zero, e an int64. So the
  * part in which tokens differ keeps 53 bits however small it is, where plain numbers leave
@@ -45,7 +46,7 @@ void rs_residual_plain(double *rows, const rs_residual *r);
 void rs_residual_combine(const rs_residual *x, const rs_residual *y, double skip, double scale);
 
 /*
- * The norm of each of d / op->dim stretches (7.4), not settled; in place. With X_i = x + 2^e M_i,
+ * The norm of each of d / op->dim stretches (14.4), not settled; in place. With X_i = x + 2^e M_i,
  * tilde for what the norm subtracts its mean from, s0² and s_i² the mean squares of x̃ and X̃_i plus
  * eps,
  *
@@ -57,7 +58,7 @@ void rs_residual_combine(const rs_residual *x, const rs_residual *y, double skip
 void rs_residual_norm(const rs_residual *r, const rs_norm_op *op, const double *gain,
                       const double *bias, double *scratch);
 
-/* ---- activations (7.3) ---- */
+/* ---- activations (14.3) ---- */
 
 /* What a row of differences needs to know of the row y that all tokens share. */
 typedef struct rs_act_base {
@@ -71,12 +72,12 @@ void rs_act_values(double *value, double *slope, const double *y, int64_t n,
 void rs_act_difference(double *difference, const double *dy, const rs_act_base *base, int64_t n,
                        int64_t e, rs_activation activation);
 
-/* ---- one head whose base rows are all the same (7.2) ---- */
+/* ---- one head whose base rows are all the same (14.2) ---- */
 
 /*
  * Keys and values of one head less those of the key `star`, which has the largest weight p_j =
- * softmax(r)_j; where p is one key's almost alone, what is left has its digits all the same (ERRATA
- * 14).
+ * softmax(r)_j; where p is one key's almost alone, what is left has its digits all the same
+ * (docs/theory/corrections.md, 14).
  */
 typedef struct rs_shared_head {
     int64_t keys, dim, value_dim;

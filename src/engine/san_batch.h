@@ -3,10 +3,10 @@
  *
  *   X^{l+1} = skip X^l + Σ_h softmax(X^l W_Q,h (X^l W_K,h)ᵀ / sqrt(d_h)) X^l W_V,h W_O,h
  *
- * X^0: n×d of N(0, 1); every weight N(0, variance/d), d_h = d/heads (dong2021.md 1.1 without
- * biases). One network is drawn and run by one thread, layer by layer, in memory that stays in its
- * cache: no network ever exists whole. What the statistics of collapse over initialisations are
- * taken from.
+ * X^0: n×d of N(0, 1); every weight N(0, variance/d), d_h = d/heads (docs/theory/collapse.md, 1
+ * without biases). One network is drawn and run by one thread, layer by layer, in memory that stays
+ * in its cache: no network ever exists whole. What the statistics of collapse over initialisations
+ * are taken from.
  */
 #ifndef RS_ENGINE_SAN_BATCH_H
 #define RS_ENGINE_SAN_BATCH_H

@@ -1,6 +1,6 @@
 /*
  * causal_half_law.c: under a causal mask attention collapses by one half a layer, never doubly
- * exponentially (dong2021.md 6.4).
+ * exponentially (docs/theory/collapse.md, 10).
  *
  * Token 1 sees itself alone and never moves. Once the others are close to it, row i of P is
  * uniform over its i keys: a lower triangular matrix with eigenvalues 1, 1/2, 1/3, ..., 1/n. The

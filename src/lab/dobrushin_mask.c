@@ -1,6 +1,6 @@
 /*
  * dobrushin_mask.c: how fast attention collapses under a mask (Wu, Ajorlou, Wang, Jegelka,
- * Jadbabaie 2024, arXiv 2405.18781; dong2021.md 6.3).
+ * Jadbabaie 2024, arXiv 2405.18781; docs/theory/collapse.md, 11).
  *
  * The mask is a graph: key j reaches query i where i sees j. Let some token reach all others in r
  * steps, and let every visible entry of every P be at least e. Then any r layers in a row have a

@@ -1,6 +1,7 @@
 /*
  * dong_bounds.c: the statements of Dong, Cordonnier, Loukas 2021 one by one: which hold, which fail
- * and where, and what holds instead (dong2021.md 2.3, 2.4, 2.8, 2.9, 2.10; ERRATA 10, 12).
+ * and where, and what holds instead (docs/theory/collapse.md, 3, 4, 8 and 9;
+ * corrections.md, 10 and 12).
  */
 #include "lab/dong_bounds.h"
 
@@ -137,7 +138,7 @@ static rs_status extremal_pair(bound_findings *f, const rs_context *context, rs_
     return RS_OK;
 }
 
-/* ---- the leading-order law (2.9) ---- */
+/* ---- the leading-order law (docs/theory/collapse.md, 9) ---- */
 
 static double law_error(const rs_one_layer *a, const double *tracked)
 {
@@ -224,7 +225,7 @@ static rs_status add_curves(rs_lab_report *report, rs_error *err)
 /* ---- claims ---- */
 
 /* Of each bound: its name, the largest ratio of two tokens of one feature in the limit of small
- * changes (x/tanh(x) times it; dong2021.md 2.3), and what the layer from a hash has
+ * changes (x/tanh(x) times it; docs/theory/collapse.md, 3), and what the layer from a hash has
  * (tests/oracle/lab_expected.py). */
 static const struct {
     const char *name;

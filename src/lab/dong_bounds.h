@@ -19,7 +19,7 @@ typedef enum rs_bound_kind {
     RS_BOUND_KINDS
 } rs_bound_kind;
 
-/* K(rho) of the repaired bound (dong2021.md 2.3). */
+/* K(rho) of the repaired bound (docs/theory/collapse.md, 3). */
 double rs_bound_growth(double rho);
 /* Runs the layer: what comes out over what each bound says. Bounds of one head are 0 for several;
  * so is a bound below every number. */

@@ -1,5 +1,6 @@
 /*
- * dong_bounds_instances.c: instances for dong_bounds.c (dong2021.md 2.3, 2.4; ERRATA 10, 12).
+ * dong_bounds_instances.c: instances for dong_bounds.c (docs/theory/collapse.md, 3 and
+ * 4; corrections.md, 10 and 12).
  *
  * Those that need ten thousand tokens or a hundred million features are so symmetric that their
  * residual is a formula; the smallest of them also runs through the engine.
@@ -44,7 +45,7 @@ static rs_status gammas(rs_bound_instances *out, rs_error *err)
     for (int i = 0; i < N; i++)
         e[i * N + (i + 1) % N] = 1;
     out->gamma_permutation = gamma_of_matrix(e, N);
-    /* row 1 = e1 - e2, row i = e_(i+1), last row 0 (ERRATA 10) */
+    /* row 1 = e1 - e2, row i = e_(i+1), last row 0 (docs/theory/corrections.md, 10) */
     memset(e, 0, N * N * sizeof *e);
     e[0] = 1;
     e[1] = -1;
@@ -66,7 +67,7 @@ static rs_status gammas(rs_bound_instances *out, rs_error *err)
 /* ---- instances that refute ---- */
 
 /* Two tokens +-eps of one feature, W_QK = 1, values 1_m/sqrt(m) and e_1, both of composite norm 1:
- * the residual over the bound with H = 2, gamma = 1 (2.4). */
+ * the residual over the bound with H = 2, gamma = 1. */
 double rs_bound_two_heads(double m)
 {
     double eps = 1e-3, change = tanh(eps * eps), root = sqrt(m);
@@ -116,7 +117,7 @@ static rs_status run_wide(rs_bound_instances *out, double *w, const rs_context *
 }
 
 /* R = I, half of the n rows lift a token of their own by M = ln 6(n - 1), token 1 has weight 1/2:
- * a lower bound of the residual over the bound with gamma = 1, 4M (2.3). */
+ * a lower bound of the residual over the bound with gamma = 1, 4M. */
 double rs_bound_no_range(double n)
 {
     double lift = log(6 * (n - 1)), first = 0.5, other = 0.5 / (n - 1);

@@ -1,7 +1,7 @@
 /*
- * dong_bounds_ratios.c: one attention layer against the bounds of dong2021.md 2.3, 2.4 and 2.8, and
- * layers that climb towards them: random ones stay far below, and a constant that is wrong by a few
- * per cent would not be seen.
+ * dong_bounds_ratios.c: one attention layer against the bounds of docs/theory/collapse.md, 3,
+ * 4 and 8, and layers that climb towards them: random ones stay far below, and a constant that is
+ * wrong by a few per cent would not be seen.
  */
 #include "lab/dong_bounds.h"
 
@@ -36,7 +36,7 @@ static void one_head(double *ratio, const rs_one_layer *a, const double *tracked
     ratio[RS_BOUND_REPAIRED] = over(after, sqrt(rs_bound_growth(range)) * base);
 }
 
-/* Column and row norms apart, q = |R|_1 |R|_inf (2.4). */
+/* Column and row norms apart, q = |R|_1 |R|_inf. */
 static double several_heads(const rs_one_layer *a, const double *tracked)
 {
     double q = rs_norm_columns(a->residual, a->n, a->d) * rs_norm_rows(a->residual, a->n, a->d);
@@ -51,7 +51,7 @@ static double several_heads(const rs_one_layer *a, const double *tracked)
     return over(after, columns * rows * q * q * q);
 }
 
-/* The diameter theorem (2.8). The tokens' rounding is taken off: x is of size 1. */
+/* The diameter theorem. The tokens' rounding is taken off: x is of size 1. */
 static double diameter(const rs_one_layer *a, const double *y)
 {
     double before = rs_rows_diameter(a->tokens, a->n, a->d), bound = 0;

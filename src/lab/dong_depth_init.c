@@ -1,7 +1,7 @@
 /*
  * dong_depth_init.c: Dong, Cordonnier, Loukas 2021, the panel "BERT at initialization" of the
- * figure that follows the residual through the layers of BERT, ALBERT and XLNet (dong2021.md 4.1
- * to 4.3).
+ * figure that follows the residual through the layers of BERT, ALBERT and XLNet
+ * (docs/theory/collapse.md, 13).
  *
  * BERT-base with random weights N(0, 0.02²), 128 tokens, four variants: self-attention alone (SAN),
  * with MLPs, with skips, whole. The quantity is |X - 1x|/|X|, x the mean token, |.| the composite
@@ -32,7 +32,8 @@ enum { SAN, SAN_MLP, SAN_SKIP, FULL };
 static const char *const variant_names[VARIANTS] = {"san", "san+mlp", "san+skip", "full"};
 static const char *const precision_names[PRECISIONS] = {"f32", "f64"};
 
-/* The means printed in the paper's figure, read from its vector form (dong2021.md 4.2). */
+/* The means printed in the paper's figure, read from its vector form (docs/theory/collapse.md,
+ * 13). */
 static const double published[VARIANTS][STATES] = {
     {.6118, .0176, 7.0e-7, 1.9e-7, 1.9e-7, 1.9e-7, 2.0e-7, 1.8e-7, 2.0e-7, 1.9e-7, 1.9e-7, 2.0e-7,
      1.9e-7},
@@ -42,8 +43,8 @@ static const double published[VARIANTS][STATES] = {
     {.5971, .5629, .5351, .5654, .5369, .5292, .4932, .4635, .4393, .4137, .4059, .3645, .3453},
 };
 
-/* An independent NumPy calculation with the same settings, six initialisations (dong2021.md 4.3).
- */
+/* An independent NumPy calculation with the same settings, six initialisations
+ * (docs/theory/collapse.md, 13). */
 static const double expected_san[3] = {0.599, 0.0183, 7.1e-7};
 static const double expected_san_std[3] = {0.023, 0.0015, 1.7e-7};
 static const double expected_skip_end = 0.411, expected_full_end = 0.407;

@@ -1,7 +1,7 @@
 /*
  * dong_doubly_exponential.c: pure attention loses rank doubly exponentially with depth, followed
- * far below what any floating-point number holds (Dong, Cordonnier, Loukas 2021; dong2021.md 4.3,
- * 7).
+ * far below what any floating-point number holds (Dong, Cordonnier, Loukas 2021;
+ * docs/theory/collapse.md, 13 and 14).
  *
  * The residual precision carries tokens as 1x + 2^e M, so the residual keeps its digits and its
  * exponent is a 64-bit integer. Two networks: five tokens, one head with biases, 34 layers, whose
@@ -37,7 +37,8 @@ static const struct {
     {16, -15453593.22577649294},  {33, -1995679567249527.1499}, {34, -5987038701748582.3053},
 };
 /* log10 of the relative residual, mean of six networks of an independent program in scaled
- * arithmetic, and the deviation of one (dong2021.md 4.3; at 4 and 8 in proportion to that at 12).
+ * arithmetic, and the deviation of one (docs/theory/collapse.md, 13; at 4 and 8 in proportion to
+ * that at 12).
  */
 static const struct {
     int layer;
@@ -115,9 +116,9 @@ static void constants(double *qk_columns, double *value_composite, double spectr
     spectral[1] = rs_norm_spectral(v, WIDTH, WIDTH);
 }
 
-/* Both bounds in logarithms (2.4, 2.8): r' <= 4 |W_QK|_1 |W_V| r^3/sqrt(d), and
- * s' <= |W_V|_2 tanh(|W_QK|_2 s^2/(4 sqrt(d))) s, for tiny s its leading term. The published one is
- * for the best centre: it starts from the mean-centred residual, which is no smaller. */
+/* Both bounds in logarithms (docs/theory/collapse.md, 4 and 8): r' <= 4 |W_QK|_1 |W_V| r^3/sqrt(d),
+ * and s' <= |W_V|_2 tanh(|W_QK|_2 s^2/(4 sqrt(d))) s, for tiny s its leading term. The published
+ * one is for the best centre: it starts from the mean-centred residual, which is no smaller. */
 static void find_bounds(deep *d)
 {
     double columns, composite, spectral[2];
@@ -285,7 +286,7 @@ static rs_status claim_deep(rs_lab_report *report, const deep *d, rs_error *err)
 
 static rs_status claim_bounds(rs_lab_report *report, const deep *d, rs_error *err)
 {
-    /* of the mean-centred residual over that of the best centre (ERRATA 12) */
+    /* of the mean-centred residual over that of the best centre (docs/theory/corrections.md, 12) */
     double cap = 2 * (1 - 1.0 / TOKENS);
     RS_TRY(rs_lab_statement(
         report, "one head, depth L, changes of at most 1.256 in every layer, gamma = 1", err));

@@ -1,9 +1,10 @@
 /*
  * dong_ensemble.c: the cubic law over a thousand random networks instead of one.
  *
- * Near equal tokens a layer without skip maps the residual to a cubic of it (dong2021.md 2.9), so
- * over networks the logarithm of the next residual rises three times as fast as that of the present
- * one. With a skip the same networks lose a factor a layer. Float64 sees three layers of the fall.
+ * Near equal tokens a layer without skip maps the residual to a cubic of it
+ * (docs/theory/collapse.md, 9), so over networks the logarithm of the next residual rises three
+ * times as fast as that of the present one. With a skip the same networks lose a factor a layer.
+ * Float64 sees three layers of the fall.
  */
 #include "lab/toy.h"
 

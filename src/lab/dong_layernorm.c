@@ -1,6 +1,6 @@
 /*
  * dong_layernorm.c: LayerNorm and collapse (Dong, Cordonnier, Loukas 2021, paragraph on
- * LayerNorm; dong2021.md 2.7, 6.9).
+ * LayerNorm; docs/theory/collapse.md, 6).
  *
  * The paper takes LayerNorm for a multiplication of the columns, X diag(a) + 1 bᵀ, which cannot
  * raise a rank, and concludes that it plays no role. LayerNorm divides every row by a number of its

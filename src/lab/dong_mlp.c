@@ -1,6 +1,6 @@
 /*
  * dong_mlp.c: MLPs and collapse (Dong, Cordonnier, Loukas 2021, corollary on MLPs and the panel
- * "BERT at initialization"; dong2021.md 2.6, 4.2, 4.3, ERRATA 13).
+ * "BERT at initialization"; docs/theory/collapse.md, 5 and 13; corrections.md, 13).
  *
  * An MLP moves the tokens' common value to its own and multiplies differences by at most its
  * Lipschitz constant: prod |W_i| times that of the activation, in any one norm. At initialisation
@@ -30,7 +30,7 @@ enum {
 };
 static const double grid_step = 12.0 / (GRID - 1);
 
-/* Largest slopes, rounded up: ERRATA 13. */
+/* Largest slopes, rounded up: docs/theory/corrections.md, 13. */
 static const struct {
     rs_activation activation;
     const char *name;

@@ -43,7 +43,7 @@ static rs_status compute(rs_lab_report *report, const char *text, double publish
     return rs_lab_add_claim(report, &c, err);
 }
 
-/* ---- the identity (dong2021.md 3.1, ERRATA 19) ---- */
+/* ---- the identity (docs/theory/collapse.md, 12; corrections.md, 19) ---- */
 
 /* With and without skips, norms, MLPs, masks and grouped queries; the first two are the paper's. */
 static const char *const networks[] = {
@@ -178,7 +178,7 @@ static rs_status counts(rs_lab_report *report, rs_error *err)
     return RS_OK;
 }
 
-/* ---- the toy model of path strength (3.4) ---- */
+/* ---- the toy model of path strength (docs/theory/collapse.md, 12) ---- */
 
 static rs_status strengths(rs_lab_report *report, rs_error *err)
 {
@@ -204,7 +204,7 @@ static rs_status strengths(rs_lab_report *report, rs_error *err)
     return RS_OK;
 }
 
-/* ---- products of attention matrices (3.5) ---- */
+/* ---- products of attention matrices (docs/theory/collapse.md, 12) ---- */
 
 typedef struct products {
     double *p;        /* [LAYERS][HEADS][TOKENS*TOKENS] */

@@ -1,8 +1,8 @@
 /*
  * dong_perturbation_lemma.c: the lemma under the cubic bound of Dong, Cordonnier, Loukas 2021: what
  * a small change of the logits does to a softmax, entry by entry; where the paper's next step
- * fails for residuals with signs; and what holds instead (dong2021.md 2.2, 2.3;
- * docs/perturbation.md derives it all).
+ * fails for residuals with signs; and what holds instead (docs/perturbation.md derives
+ * it all).
  *
  * A row of logits r is changed by e, whose range max e - min e is D: p = softmax(r) becomes
  * P = softmax(r + e). The paper's matrix D has D_i = range of row i of E on its diagonal.

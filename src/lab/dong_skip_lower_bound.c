@@ -1,6 +1,6 @@
 /*
  * dong_skip_lower_bound.c: what a skip connection does and does not guarantee (Dong, Cordonnier,
- * Loukas 2021; dong2021.md 2.5, ERRATA 5, 12).
+ * Loukas 2021; docs/theory/collapse.md, 7).
  *
  * The paper: there are weights for which the residual never shrinks. True (W_V = 0). Its argument,
  * that a contribution orthogonal to the residual cannot shrink it, holds for the Frobenius norm
@@ -120,7 +120,7 @@ static rs_status weak_skip(skip_findings *f, const rs_context *context, rs_error
 /* ---- the interval that holds ---- */
 
 /* With k = |W_QK|_2/sqrt(d) and w = |W_V|_2 a layer of skip 1 moves the diameter by at most
- * w tanh(k s²/4) s either way, s any upper bound of it (ERRATA 5). */
+ * w tanh(k s²/4) s either way, s any upper bound of it (docs/theory/corrections.md, 5). */
 static void next_interval(double *low, double *high, double k, double w)
 {
     double change = w * tanh(k * *high * *high / 4);

@@ -1,7 +1,8 @@
 /*
  * equiangular_ode.c: attention with a skip and a norm, step by small step: tokens on a sphere that
  * begin at right angles stay equiangular, and the cosine between them follows an equation in one
- * variable (Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv 2312.10794; dong2021.md 6.2).
+ * variable (Geshkovski, Letrouit, Polyanskiy, Rigollet, arXiv 2312.10794; docs/theory/collapse.md,
+ * 15).
  *
  *   dg/dt = 2 e^(bg) (1 - g) ((n - 1) g + 1) / (e^b + (n - 1) e^(bg)),  g(0) = 0
  *

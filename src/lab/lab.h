@@ -3,7 +3,7 @@
  * own, that set what was published beside what is measured here.
  *
  * Table `claims` has one row a claim: what the paper printed, what an independent calculation gave
- * (science notes, with its script), what this run measured or computed, and by how much they may
+ * (tests/oracle/), what this run measured or computed, and by how much they may
  * differ. Table `dong_verdicts` says what stands of the statements of one paper: the status of each
  * follows from the claims that ran for it.
  */

@@ -1,8 +1,8 @@
 /*
  * lambda_attention.c: the skip strength lambda of causal attention with post-norm,
  * Y <- RMSNorm(lambda Y + P Y W): a stand-in with random weights for the figures of Arangath
- * Joseph, Sieber, Zeilinger, Amo Alonso 2025 (arXiv 2410.10609), rows "attention" of
- * lambda_skip_ssm.md 5.3, and the local criterion of its 3.4.
+ * Joseph, Sieber, Zeilinger, Amo Alonso 2025 (arXiv 2410.10609), and the local
+ * criterion of docs/theory/signal.md, 7.
  *
  * The criterion: near tokens that are all alike, causal P is uniform over the visible keys, and
  * with W = I what tells token i from the first is multiplied by (lambda + 1/i)/(lambda + 1) a

@@ -1,7 +1,7 @@
 /*
  * one_layer.h: one attention layer Y = sum over heads of P_h X W_h, drawn at random and run by the
- * engine, beside the quantities that theory speaks of (dong2021.md 2.1): tokens X = 1x + R,
- * E_h = R W_QK,h Rᵀ/sqrt(d), r_h = R (W_QK,hᵀ x + W_K b_Q)/sqrt(d), p_h = softmax(r_h), so that
+ * engine, beside the quantities that theory speaks of (docs/theory/collapse.md, 1): tokens X = 1x +
+ * R, E_h = R W_QK,h Rᵀ/sqrt(d), r_h = R (W_QK,hᵀ x + W_K b_Q)/sqrt(d), p_h = softmax(r_h), so that
  * P_h = softmax(1 r_hᵀ + E_h).
  */
 #ifndef RS_LAB_ONE_LAYER_H

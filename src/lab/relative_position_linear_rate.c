@@ -1,6 +1,6 @@
 /*
  * relative_position_linear_rate.c: logits that depend on positions make collapse linear
- * (dong2021.md 6.4, 2.8).
+ * (docs/theory/collapse.md, 8 and 10).
  *
  * Near collapse the part of the logits that depends on the tokens' differences vanishes, and what
  * is left is a matrix B that depends on positions alone: a bias by distance, or with rotary

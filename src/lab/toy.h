@@ -76,7 +76,7 @@ double rs_rows_variation(const double *a, int64_t rows, int64_t cols);
 void rs_rows_centre(double *a, int64_t rows, int64_t cols);
 /* c = a b: a [m, k], b [k, n]. */
 void rs_small_product(double *c, const double *a, const double *b, int64_t m, int64_t k, int64_t n);
-/* A hash of tag and index (lambda_skip_ssm.md 7.2): programs in other languages have the same
+/* A hash of tag and index: programs in other languages (tests/oracle/lab_expected.py) have the same
  * numbers. */
 uint32_t rs_lab_hash(uint32_t tag, uint32_t index);
 /* count draws from N(0, scale²). */

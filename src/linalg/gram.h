@@ -18,7 +18,8 @@ void rs_gram_symmetrise(double *x, int64_t r);
 /* False when a vector has an entry that is NaN or infinite: its square is then on the diagonal. */
 bool rs_gram_finite(const double *x, int64_t r);
 
-/* What a pair of Grams X = AᵀA, Y = BᵀB says without a spectrum (weight_decay.md 1.6, 2.1). */
+/* What a pair of Grams X = AᵀA, Y = BᵀB says without a spectrum (docs/theory/products.md, 2 and
+ * 3). */
 typedef struct rs_gram_pair {
     double trace_x, trace_y; /* ‖A‖_F², ‖B‖_F² */
     double norm_x, norm_y;   /* ‖X‖_F, ‖Y‖_F */

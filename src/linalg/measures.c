@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* Threshold ranks jump; a tie within rounding counts as reached (contract.md). */
+/* Threshold ranks jump; a tie within rounding counts as reached (docs/contract.md). */
 static const double TIE = 1.0 - 1e-12;
 
 int64_t rs_energy_rank(const double *sigma, int64_t k, double fraction)

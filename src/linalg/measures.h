@@ -1,4 +1,5 @@
-/* measures.h: every rank measure of a spectrum (contract.md, table `heads`; weight_decay.md 4). */
+/* measures.h: every rank measure of a spectrum (docs/contract.md, table `heads`;
+ * docs/theory/products.md, 5). */
 #ifndef RS_LINALG_MEASURES_H
 #define RS_LINALG_MEASURES_H
 

@@ -1,13 +1,14 @@
 /*
  * norm_bounds.h: upper bounds of matrix norms that no rounding can make too small (certified).
  *
- * Power iteration and Lanczos approach a spectral norm from below, so they prove nothing (ERRATA
- * 7). Here an estimate is only a guess: with S = AᵀA (its own rounding bounded by γ_m ‖A‖_F²,
- * whatever the order in which BLAS adds) a Cholesky factorisation of c I − S that runs to its end
- * proves that no eigenvalue of S exceeds c by more than γ_{n+1}/(1 − γ_{n+1}) times the trace of c
- * I − S (Higham, Accuracy and Stability of Numerical Algorithms, 10.3; Rump 2006). Two matrix
- * products' worth of work, and at most about 1e-9 above the truth. Guarantees assume IEEE 754
- * arithmetic in products and sums of any order, fused or not; no fast (Strassen-like) product.
+ * Power iteration and Lanczos approach a spectral norm from below, so they prove nothing
+ * (docs/theory/corrections.md, 7). Here an estimate is only a guess: with S = AᵀA (its own rounding
+ * bounded by γ_m ‖A‖_F², whatever the order in which BLAS adds) a Cholesky factorisation of c I − S
+ * that runs to its end proves that no eigenvalue of S exceeds c by more than γ_{n+1}/(1 − γ_{n+1})
+ * times the trace of c I − S (Higham, Accuracy and Stability of Numerical Algorithms, 10.3; Rump
+ * 2006). Two matrix products' worth of work, and at most about 1e-9 above the truth. Guarantees
+ * assume IEEE 754 arithmetic in products and sums of any order, fused or not; no fast
+ * (Strassen-like) product.
  */
 #ifndef RS_LINALG_NORM_BOUNDS_H
 #define RS_LINALG_NORM_BOUNDS_H

@@ -1,6 +1,6 @@
 /*
- * powerlaw.h: WeightWatcher's measures of one spectrum by its own definitions (weight_decay.md 4),
- * and the two fits behind them.
+ * powerlaw.h: WeightWatcher's measures of one spectrum by its own definitions
+ * (docs/theory/products.md, 8), and the two fits behind them.
  *
  * The definitions are those of WeightWatcher 0.7.7 with the defaults of analyze(), read in its
  * source and compared with it on golden spectra (tests/oracle/make_weightwatcher_golden.py).

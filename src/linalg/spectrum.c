@@ -4,11 +4,11 @@
  *
  * The Gram route squares the condition number of each factor, but in the *scaled* sense only: an
  * entry of X has an error of about u·‖a_i‖‖a_j‖, so what counts is how much of X_jj survives as the
- * Cholesky pivot of column j (weight_decay.md 5.4). The spectrum of the small triangular product
- * comes from the bidiagonal SVD, whose error is absolute (u·σ₁); where the small values matter, the
- * same product goes through preconditioned one-sided Jacobi, whose error is relative to the product
- * as it was rounded. That of the Grams is rounded absolutely (u·σ₁), that of the careful route unit
- * by unit.
+ * Cholesky pivot of column j (docs/theory/products.md, 6). The spectrum of the small triangular
+ * product comes from the bidiagonal SVD, whose error is absolute (u·σ₁); where the small values
+ * matter, the same product goes through preconditioned one-sided Jacobi, whose error is relative to
+ * the product as it was rounded. That of the Grams is rounded absolutely (u·σ₁), that of the
+ * careful route unit by unit.
  */
 #include "linalg/spectrum.h"
 

@@ -1,5 +1,5 @@
-/* spectrum.h: singular values of products of thin factors and of whole matrices (weight_decay.md
- * 5). */
+/* spectrum.h: singular values of products of thin factors and of whole matrices
+ * (docs/theory/products.md, 6). */
 #ifndef RS_LINALG_SPECTRUM_H
 #define RS_LINALG_SPECTRUM_H
 
@@ -10,8 +10,8 @@
 
 /*
  * Singular values of A Bᵀ from the two Grams X = AᵀA and Y = BᵀB (r×r, row-major, both triangles
- * filled), by Cholesky X = L_X L_Xᵀ, Y = L_Y L_Yᵀ and σ(L_Xᵀ L_Y) (weight_decay.md 5.1, route
- * ii-b). sigma: r values, descending. work: rs_gram_work(r) doubles. X and Y are not changed.
+ * filled), by Cholesky X = L_X L_Xᵀ, Y = L_Y L_Yᵀ and σ(L_Xᵀ L_Y) (docs/theory/products.md, 6,
+ * route ii-b). sigma: r values, descending. work: rs_gram_work(r) doubles. X and Y are not changed.
  * *trusted is false when a pivot or the check tr(XY) = Σσ² says that the Grams lost the small
  * values: the caller then uses rs_factor_spectrum on the factors themselves.
  */
@@ -26,8 +26,8 @@ rs_status rs_symmetric_eigenvalues(double *eigenvalues, double *x, int64_t r, do
                                    rs_error *err);
 
 /*
- * The two-sided bracket of gap = H − F (weight_decay.md 2.1), where F is the nuclear norm of ABᵀ
- * and H half the factors' squared norms: with N the nuclear norm of Q = X − Y (r×r, row-major,
+ * The two-sided bracket of gap = H − F (docs/theory/products.md, 2), where F is the nuclear norm of
+ * ABᵀ and H half the factors' squared norms: with N the nuclear norm of Q = X − Y (r×r, row-major,
  * overwritten), bracket[0] = N² / (4(H + F)) and bracket[1] = N/2. Exact inequalities, evaluated in
  * float64 (computed, not certified). work: rs_gram_work(r) doubles.
  */

@@ -5,7 +5,8 @@
  * Every number is *computed* in double precision. P are the softmax probabilities that A was made
  * of (A = P unless a variant or a remedy edited it), J the uniform matrix over the visible keys:
  * J_ij = 1/|visible(i)|. Key j is visible to query i when j ≤ i (causal) and j > i − window (window
- * > 0; without causal |i − j| < window). The letters of signal_propagation.md: n = T tokens.
+ * > 0; without causal |i − j| < window). Formulas and sources:
+ * docs/theory/attention.md.
  */
 #ifndef RS_MEASURES_ATTENTION_MEASURES_H
 #define RS_MEASURES_ATTENTION_MEASURES_H
@@ -17,10 +18,10 @@ typedef struct rs_attention_measures {
      * [0, ln n]. */
     double entropy;
     /* The variance of row i's logits over its visible keys (finite ones, population variance),
-     * averaged over the rows with at least one: s² of signal_propagation.md A.2 and B.1, of which
+     * averaged over the rows with at least one: s² of docs/theory/attention.md, 1, of which
      * a constant added to a row, which softmax ignores, is no part. NaN without logits. */
     double logit_variance;
-    /* 1 − |λ₂|: in [0, 1] for a row-stochastic A (contract.md). Of the matrix as applied: where A
+    /* 1 − |λ₂|: in [0, 1] for a row-stochastic A. Of the matrix as applied: where A
      * was centred or scaled it is 1 − lambda2 all the same, and may be negative. */
     double spectral_gap;
     /* The two largest singular values of A, multiplicity counted; sigma2 = 0 when n = 1. Relative
@@ -33,13 +34,13 @@ typedef struct rs_attention_measures {
      * condition. */
     double lambda2;
     /* Dobrushin's coefficient ½ max_{i,i'} Σ_j |A_ij − A_i'j|: in [0, 1] for a row-stochastic A
-     * (dong2021.md 6.3: the largest total variation between two queries' attention). */
+     * (docs/theory/attention.md, 4: the largest total variation between two queries' attention). */
     double dobrushin;
-    /* ‖A − J‖_F (signal_propagation.md F; there J = 11ᵀ/n). */
+    /* ‖A − J‖_F (docs/theory/attention.md, 6). */
     double distance_to_uniform;
     /* Mean of the diagonal of A, and the mean of its first column over the rows that see key 0. */
     double self_weight, first_token_weight;
-    /* ‖(I − 11ᵀ/n)A‖₂² = λ_max(Aᵀ(I − 11ᵀ/n)A): signal_propagation.md D; may exceed 1. */
+    /* ‖(I − 11ᵀ/n)A‖₂² = λ_max(Aᵀ(I − 11ᵀ/n)A) may exceed 1 (docs/theory/attention.md, 5). */
     double centred_norm_squared;
     /* False when an eigenvalue or singular value iteration, and the direct method behind it, both
      * failed: what it should have given is NaN. */

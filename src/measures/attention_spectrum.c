@@ -5,9 +5,9 @@
  *    bidiagonalisation; ‖(I − 11ᵀ/n)A‖₂ likewise. When that does not converge: dgesdd.
  *  - Eigenvalues. A triangular matrix shows them on its diagonal. When all rows of A have the same
  *    sum s (s = 1: row-stochastic), 1 is an eigenvector, and the eigenvalues of C = (I − 11ᵀ/n)A
- *    are those of A with one s replaced by 0 (Wielandt's deflation; signal_propagation.md F
- *    deflates by J): |λ₂| of a row-stochastic A is the spectral radius of C, whatever the
- *    multiplicities. Otherwise the two largest moduli of A, one after the other. By Arnoldi's
+ *    are those of A with one s replaced by 0 (Wielandt's deflation;
+ *    docs/theory/attention.md, 2): |λ₂| of a row-stochastic A is the spectral radius of C, whatever
+ *    the multiplicities. Otherwise the two largest moduli of A, one after the other. By Arnoldi's
  *    method; when that does not converge: balancing, Hessenberg form and QR iteration of A.
  */
 #include "measures/attention_spectrum.h"

@@ -17,8 +17,8 @@
 
 /*
  * The centre that residual_fro, relative_residual, residual_1inf and relative_residual_1inf
- * subtract (dong2021.md 1.2). The paper's theorem speaks of the minimiser of its own norm, its
- * experiments subtract the mean.
+ * subtract (docs/theory/tokens.md, 1). The paper's theorem speaks of the minimiser of its own norm,
+ * its experiments subtract the mean.
  */
 typedef enum rs_centre {
     RS_CENTRE_MEAN,   /* column means: the minimiser of the Frobenius norm (published figures) */
@@ -30,33 +30,34 @@ typedef enum rs_centre {
 typedef struct rs_token_measures {
     /* ‖X‖_F ≥ 0. */
     double norm_fro;
-    /* ‖R‖_F ≥ 0; with the mean this is μ(X) of lambda_skip_ssm.md eq. 5. Zero when n = 1. */
+    /* ‖R‖_F ≥ 0; with the mean this is μ(X) (docs/theory/tokens.md, 3). Zero when n = 1. */
     double residual_fro;
-    /* ‖R‖_F/‖X‖_F; in [0, 1] for the mean (dong2021.md 4, signal_propagation.md F). Invariant
+    /* ‖R‖_F/‖X‖_F; in [0, 1] for the mean (docs/theory/tokens.md, 3). Invariant
      * under scaling of X and rotation of the features. */
     double relative_residual;
     /* The composite norm ‖R‖_{1,∞} = sqrt(‖R‖₁ ‖R‖∞), ‖·‖₁ the largest absolute column sum, ‖·‖∞
-     * the largest absolute row sum (dong2021.md 1.3, with the square root). */
+     * the largest absolute row sum (docs/theory/tokens.md, 2, with the square root). */
     double residual_1inf;
     /* ‖R‖_{1,∞}/‖X‖_{1,∞}; may exceed 1 (at most 2(1−1/n) for the mean). */
     double relative_residual_1inf;
     /* μ(rn(X))/√n, rn scales every row to length 1, zero rows stay zero: in [0, 1]
-     * (lambda_skip_ssm.md 2). Invariant under any scaling of single rows. */
+     * (docs/theory/tokens.md, 4). Invariant under any scaling of single rows. */
     double row_normalised_mu;
-    /* sqrt(Σ_{i≥2} σ_i²)/‖σ‖: in [0, 1), 0 exactly when X has rank one (lambda_skip_ssm.md 2). */
+    /* sqrt(Σ_{i≥2} σ_i²)/‖σ‖: in [0, 1), 0 exactly when X has rank one (docs/theory/tokens.md,
+     * 4). */
     double rank1_residual;
     /* Mean of u_i·u_j over pairs i ≠ j of non-zero rows: (‖Σu‖² − m)/(m(m−1)), in [−1/(m−1), 1]
-     * (signal_propagation.md F). NaN for m < 2. */
+     * (docs/theory/tokens.md, 4). NaN for m < 2. */
     double mean_cosine;
     /* ‖U − ū‖_F²/(m − 1): the same number as 1 − mean_cosine without its cancellation. */
     double one_minus_cosine;
-    /* max_{i,j} ‖X_i − X_j‖₂ (dong2021.md 2.8). */
+    /* max_{i,j} ‖X_i − X_j‖₂ (docs/theory/tokens.md, 5). */
     double diameter;
     /* exp(−Σ p_i ln p_i), p = σ/Σσ (Roy and Vetterli 2007): in [1, k]. */
     double effective_rank;
     /* Σσ²/σ₁² = ‖X‖_F²/‖X‖₂²: in [1, k]. */
     double stable_rank;
-    /* Σσ⁴/σ₁⁴: the stable rank of XXᵀ (signal_propagation.md B.1). At most stable_rank. */
+    /* Σσ⁴/σ₁⁴: the stable rank of XXᵀ (docs/theory/tokens.md, 6). At most stable_rank. */
     double stable_rank_gram;
     /* How many σ exceed max(n, d)·ε·σ₁, ε = 2·options.epsilon (FLT_EPSILON or DBL_EPSILON). */
     double numerical_rank;
@@ -102,10 +103,10 @@ typedef struct rs_token_options {
  * to 6 layers without skips settle between 1.8u and 6.0u in the Frobenius norm (measured here in
  * float32 and float64, with and without MLPs); the published float32 chains at 1.0e-7 to 3.5e-7,
  * 1.7u to 5.9u, in the composite norm; the last honest value on the published way down is 7.0e-7 =
- * 11.7u (dong2021.md 4.2, 4.3), 18u in the Frobenius norm. Eight lies between them. The plateau of
- * 1.9e-15 = 17u that the page has for float64 is not the chain's: it is the rounding of the mean of
- * 128 tokens summed naively (1.8u is left when it is summed as here, with the same factor in either
- * precision).
+ * 11.7u (docs/theory/collapse.md, 13), 18u in the Frobenius norm. Eight lies between them. The
+ * plateau of 1.9e-15 = 17u printed for float64 is not the chain's: it is the rounding of the mean
+ * of 128 tokens summed naively (1.8u is left when it is summed as here, with the same factor in
+ * either precision).
  */
 #define RS_TOKEN_FLOOR 8.0
 

@@ -263,7 +263,7 @@ rs_status rs_edit_option(rs_edit *edit, const char *name, const char *value, rs_
     return row->set(edit, value, row->offset, where, err);
 }
 
-/* ---- named sets (contract.md) ---- */
+/* ---- named sets (docs/contract.md) ---- */
 
 enum { DROP_SKIP = 1u << 0, DROP_MIXER_SKIP = 1u << 1, DROP_MLP = 1u << 2, DROP_NORM = 1u << 3 };
 static const struct {

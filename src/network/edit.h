@@ -1,5 +1,5 @@
 /*
- * edit.h: interventions as edits of a network (DESIGN.md idea 1): an ablation or a remedy changes
+ * edit.h: interventions as edits of a network (docs/design.md, 1): an ablation or a remedy changes
  * numbers of the description, never the forward pass.
  */
 #ifndef RS_NETWORK_EDIT_H
@@ -33,7 +33,7 @@ typedef struct rs_edit {
     bool dong2021_code; /* --compat: what is left of ALBERT's MLP in the released code: LN(gelu(a) +
                            a) */
     int32_t depth;      /* 0: as it is; L > layers repeats the stack, L < layers cuts it */
-    rs_fusion fusion;   /* read-out over all states (signal_propagation.md D) */
+    rs_fusion fusion;   /* read-out over all states (docs/theory/signal.md, 5) */
 } rs_edit;
 
 void rs_edit_init(rs_edit *edit);
@@ -46,7 +46,7 @@ void rs_edit_init(rs_edit *edit);
 rs_status rs_edit_option(rs_edit *edit, const char *name, const char *value, rs_error *err);
 /* Whether rs_edit_option knows the name. */
 bool rs_edit_is_option(const char *name);
-/* "full", "san", "san+mlp", "san+skip", "pure": contract.md. RS_E_BAD_OPTION for others. */
+/* "full", "san", "san+mlp", "san+skip", "pure": docs/contract.md. RS_E_BAD_OPTION for others. */
 rs_status rs_edit_named(rs_edit *edit, const char *name, rs_error *err);
 
 typedef struct rs_variant {

@@ -210,7 +210,7 @@ static rs_status identity_map(rs_dense *out, const edition *e)
 }
 
 /* The released code of Dong et al. replaced ALBERT's two linear maps by the identity and left the
- * activation, the skip and the norm: LN(gelu_new(a) + a) (dong2021.md 4.1). */
+ * activation, the skip and the norm: LN(gelu_new(a) + a) (docs/theory/collapse.md, 13). */
 static bool leaves_activation(const edition *e)
 {
     const char *family = e->network->family;

@@ -1,5 +1,5 @@
 /*
- * network.h: a model as data that a forward pass runs (DESIGN.md idea 1).
+ * network.h: a model as data that a forward pass runs (docs/design.md, 1).
  *
  * A network is an embedding, a list of layers, a final norm and a head. A layer is a list of
  * branches, each
@@ -83,7 +83,7 @@ double rs_rope_angle_rate(const rs_rope_op *rope, int64_t n);
 
 /* XLNet: score(i,j) = (q_i + content)·k_j + (q_i + position)·r_(i-j) + (q_i + segment)·s_(same
  * segment), r_p = R(p) times `r`, R(p) the sinusoid [sin | cos] of width d_model, p from n down to
- * -n. (formats.md 5.3) */
+ * -n. (docs/formats.md, 5.3) */
 typedef struct rs_relative_op {
     rs_dense r; /* weight NULL: this attention has none */
     const rs_tensor *content_bias, *position_bias, *segment_bias; /* [heads, head_dim]; NULL: 0 */
@@ -224,7 +224,7 @@ rs_status rs_network_open(rs_network **out, const rs_checkpoint *checkpoint, rs_
 rs_status rs_network_from_config(rs_network **out, const json_t *config, const char *path,
                                  rs_init *init, rs_error *err);
 
-/* The network of an architecture file (contract.md, ARCH.json). arch.c */
+/* The network of an architecture file (docs/arch.md). arch.c */
 rs_status rs_network_from_arch(rs_network **out, const json_t *arch, const char *path,
                                rs_init *init, rs_error *err);
 

@@ -1,6 +1,6 @@
 /*
  * network_gguf.c: GGUF metadata under the names that a config.json would use, so that one builder
- * serves both (formats.md 8; key names after gguf-py 0.19).
+ * serves both (docs/formats.md, 8; key names after gguf-py 0.19).
  */
 #include "network/network_build.h"
 

@@ -1,4 +1,4 @@
-/* columns.c: one row a column of tables tokens and attention (contract.md): name, what it is,
+/* columns.c: one row a column of tables tokens and attention (docs/contract.md): name, what it is,
  * and where it lies in the measures. */
 #include "observe/measure.h"
 

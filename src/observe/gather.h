@@ -1,5 +1,5 @@
 /* gather.h: what listens to a pass (rs_tap) and gathers measures over samples; shared by
- * measure.c and probe_gather_*.c. */
+ * measure.c and gather_*.c. */
 #ifndef RS_OBSERVE_GATHER_H
 #define RS_OBSERVE_GATHER_H
 

@@ -251,7 +251,7 @@ static rs_status measure(rs_gather *g, size_t row, matrix x, rs_error *err)
     return RS_OK;
 }
 
-/* ---- the fused read-out over H_1 ... H_L (signal_propagation.md D) ---- */
+/* ---- the fused read-out over H_1 ... H_L (docs/theory/signal.md, 5) ---- */
 
 static double entry(const rs_state_view *view, int64_t i)
 {

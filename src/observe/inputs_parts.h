@@ -1,4 +1,4 @@
-/* inputs_parts.h: what the files of probe_input*.c share. */
+/* inputs_parts.h: what the files of inputs*.c share. */
 #ifndef RS_OBSERVE_INPUTS_PARTS_H
 #define RS_OBSERVE_INPUTS_PARTS_H
 

@@ -187,7 +187,7 @@ static rs_status open_tokenizer(rs_opened *o, const rs_context *context, rs_erro
     return text || status == RS_E_NO_MEMORY ? status : RS_OK;
 }
 
-/* ---- meta "model": contract.md ---- */
+/* ---- meta "model": docs/contract.md ---- */
 
 static json_t *file_names(const rs_opened *o)
 {

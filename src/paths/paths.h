@@ -1,6 +1,6 @@
 /*
  * paths.h: `rankscope paths`: the output of a network as a sum over paths through its heads (Dong,
- * Cordonnier, Loukas 2021, arXiv 2103.03404; dong2021.md 3).
+ * Cordonnier, Loukas 2021, arXiv 2103.03404; docs/theory/collapse.md, 12).
  *
  * A path takes, at every self-attention, one head or the skip beside it. Its length is the number
  * of heads that it takes. With the mixing matrices and the scales of the norms frozen at what they
@@ -129,7 +129,7 @@ rs_status rs_path_size_of(rs_path_size *out, const double *a, int64_t n, int64_t
 
 /* How far P (n×n) is from rank one: ‖P − σuvᵀ‖/‖P‖ for its leading singular triple, in the
  * Frobenius norm (exactly sqrt(Σ_{i≥2}σ_i²/Σσ_i²)) and in the composite norm, as the published
- * notebook measures it (dong2021.md 3.5). NaN for P = 0. */
+ * notebook measures it (docs/theory/collapse.md, 12). NaN for P = 0. */
 typedef struct rs_rank1_distance {
     double fro, composite;
 } rs_rank1_distance;

@@ -1,6 +1,6 @@
 /*
- * paths_code.c: paths as the published code evaluates them (dong2021.md 3.3): each path is a
- * network of its own. The layers outside the path are left out; in the others one head alone
+ * paths_code.c: paths as the published code evaluates them (docs/theory/collapse.md, 12): each path
+ * is a network of its own. The layers outside the path are left out; in the others one head alone
  * attends, by attention weights made from the path's own hidden states; its output, biases
  * included, goes through a LayerNorm without parameters, with no skip and no MLP. The hidden states
  * of the sampled paths of a length are added up and normed the same way.

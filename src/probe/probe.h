@@ -42,7 +42,7 @@ void rs_probe_defaults(rs_probe_options *options);
 rs_run_need rs_probe_need;
 
 /*
- * Fills `result` with the tables, figures and findings of contract.md, section probe, and its meta
+ * Fills `result` with the tables, figures and findings of docs/contract.md, probe, and its meta
  * "inputs" and "run". tokenizer may be NULL (ids have no text then). files: inputs never to
  * overwrite.
  */

@@ -5,7 +5,7 @@
 
 #include "recognise/model.h"
 
-/* Which corrections of formats.md 4 are applied to the stored weights. */
+/* Which corrections of docs/formats.md, 4 are applied to the stored weights. */
 typedef struct rs_fold {
     bool norms;  /* --fold-norms: γ of the norm before (and LayerNorm's centring), QK-norm gains */
     bool biases; /* --with-bias: the bias as one more feature */

@@ -1,7 +1,7 @@
 /*
  * bounds.h: the inequalities behind `rankscope certify` as pure functions (docs/certificates.md
- * derives each; C1, C2, … are its numbers). Source: Dong, Cordonnier, Loukas (2021) as audited in
- * science/dong2021.md, with the corrections of science/ERRATA.md.
+ * derives each; C1, C2, … are its numbers). Source: Dong, Cordonnier, Loukas (2021) as read in
+ * docs/theory/collapse.md, with the corrections of docs/theory/corrections.md.
  *
  * X: n×d, rows are tokens; diameter δ = max ‖X_i − X_j‖₂; TV(p, q) = ½ Σ|p_j − q_j|.
  * Functions named _ball take and give balls (linalg/ball.h): what they return is proved. The plain
@@ -78,7 +78,7 @@ typedef struct rs_mlp_bound {
 } rs_mlp_bound;
 double rs_mlp_lipschitz(const rs_mlp_bound *mlp, double longest, const rs_bound_constants *c);
 
-/* ---- one layer, downwards (C6; ERRATA 5) ---- */
+/* ---- one layer, downwards (C6; docs/theory/corrections.md, 5) ---- */
 
 /* lo' = lo·max(0, |skip| − factor), factor an upper bound of (diameter of the branch)/δ for every δ
  * up to hi. */
@@ -87,8 +87,8 @@ void rs_skip_lower_ball(arb_t lo, double skip, const arb_t factor);
 /* ---- the published statements (P1 to P3), for reproduction ---- */
 
 /* γ_min = √(Σ_i D_ii · max_i D_ii) √d_qk / (2 ‖R‖₁ ‖R‖∞ ‖W_QK‖₁): the least γ for which the
- * published chain holds on this input (2.3); at most √(n/2) (ERRATA 10). scale stands for 1/√d_qk.
- */
+ * published chain holds on this input; at most √(n/2) (docs/theory/corrections.md, 10). scale
+ * stands for 1/√d_qk. */
 double rs_gamma_min(double sum_ranges, double largest_range, double scale, double residual_one,
                     double residual_inf, double qk_one);
 /* log10 of (4 γ β H scale lipschitz^(…))-bound after one layer: factor·γ·β·H·scale·lipschitz·r³,
@@ -118,7 +118,7 @@ typedef struct rs_recursion_step {
 } rs_recursion_step;
 double rs_recursion_bound(double log_q, const rs_recursion_step *step, const rs_bound_constants *c);
 /* The residual about the mean is at most this times the one about any other centre (composite
- * norm; ERRATA 12): 2(1 − 1/n). */
+ * norm; C8): 2(1 − 1/n). */
 double rs_centre_factor(int64_t n, const rs_bound_constants *c);
 
 #endif

@@ -59,7 +59,7 @@ typedef struct rs_lambda_number {
     const char *failed_hypothesis; /* NULL when valid; else static text, the first that fails */
 } rs_lambda_number;
 
-/* ---- 1. without norm: the exact set of λ (L1; lambda_skip_ssm.md 4.1) ---- */
+/* ---- 1. without norm: the exact set of λ (L1) ---- */
 
 typedef struct rs_lambda_quadratic {
     /* ‖RX‖², ⟨RX, RO⟩, ‖RO‖²: ‖R(λX + O)‖² = αλ² + 2βλ + γ (computed). */
@@ -72,7 +72,7 @@ typedef struct rs_lambda_quadratic {
     double worst;    /* λ* = −β/α, where ‖R(λX + O)‖ is least; NaN when α = 0 */
     double worst_kept; /* ‖R(λ*X + O)‖/‖RX‖ there = √(γ − β²/α)/√α; NaN when α = 0 */
     double opposition; /* β/√(αγ) in [−1, 1]: −1, the branch only undoes; NaN when αγ = 0 */
-    bool trivial;      /* α = 0: the tokens are equal already, every λ meets it (ERRATA 17) */
+    bool trivial;      /* α = 0: the tokens are equal already, every λ meets it (L1) */
     double margin;     /* half of the widest of the two gaps between certain yes and certain no */
 } rs_lambda_quadratic;
 
@@ -80,7 +80,7 @@ typedef struct rs_lambda_quadratic {
 rs_status rs_lambda_quadratic_set(rs_lambda_quadratic *out, const rs_lambda_layer *layer,
                                   double kept, rs_error *err);
 
-/* ---- 2. with LayerNorm or RMSNorm (L2 to L5; lambda_skip_ssm.md 4.2, ERRATA 1 and 2) ---- */
+/* ---- 2. with LayerNorm or RMSNorm (L2 to L5; docs/theory/corrections.md, 1 and 2) ---- */
 
 /* The rows of one layer, prepared: each row of norm(λX + O) runs along an arc of a great circle.
  * Reuse one object for many layers (memory is kept). One thread at a time. */
@@ -159,7 +159,7 @@ typedef struct rs_lambda_facts {
     double branch_diversity; /* μ(O)/√(nd), rounded up */
     double row_gain;         /* c = max_i ‖o_i‖/√d of this O, rounded up */
     double row_ratio; /* max_i √(‖o_i‖² + dε)/‖x_i‖ (features centred first under LayerNorm,
-                       * ERRATA 2), rounded up; +∞ with a zero row of X */
+                       * L7), rounded up; +∞ with a zero row of X */
     double smallest_row;   /* min_i ‖x_i‖, rounded down (features centred under LayerNorm) */
     double largest_branch; /* max_i ‖o_i‖, rounded up (features centred under LayerNorm) */
     double unit_diversity; /* μ(rn(X)diag g)/√n, rounded down; rn: unit rows (centred under LN) */
@@ -188,7 +188,7 @@ typedef struct rs_lambda_wish {
 /* Theorem A (L6): ν after K layers ≥ kept^K ν when |λ| ≥ c/(2s√(1 − s²)), s = (1 − kept^K)ν/(2K).
  * Hypotheses: post-norm, gain 1, bias 0, ε = 0, rows of norm √d. */
 rs_lambda_number rs_lambda_theorem_a(const rs_lambda_facts *facts, const rs_lambda_wish *wish);
-/* Theorem A for one layer with any gain, bias and epsilon (L7; ERRATA 2, 3): every |λ| ≥ value has
+/* Theorem A for one layer with any gain, bias and epsilon (L7): every |λ| ≥ value has
  * μ(norm(λX + O)) ≥ kept·μ(X). Uses facts->row_ratio. Hypotheses: a norm, no zero row, and that the
  * norm by itself leaves more than that, √d·μ(rn(X)diag g) > kept·μ(X): no λ can leave more of it.
  */
@@ -201,7 +201,8 @@ rs_lambda_number rs_lambda_theorem_b(const rs_lambda_facts *facts, const rs_lamb
  * the sum, no zero row. */
 rs_lambda_number rs_lambda_theorem_d(const rs_lambda_facts *facts, const rs_lambda_wish *wish);
 /* Theorem D's drift: certified ν₀ − ν_k ≤ value for every k at this λ; +∞ and invalid where
- * (|λ| − 1)q ≤ B. published: with √2 as on the page, else the sharper 1/cos(½ asin(B/(|λ|q))). */
+ * (|λ| − 1)q ≤ B. published: with √2 as usually printed, else the sharper 1/cos(½
+ * asin(B/(|λ|q))). */
 rs_lambda_number rs_lambda_theorem_d_drift(const rs_lambda_facts *facts, double row_gain,
                                            double lambda, bool published);
 /* Equation 7 as published (arXiv 2410.10609): |λ| > S C_M (a + √a)/(1 − a). Never enough alone. */
@@ -216,14 +217,14 @@ double rs_lambda_published_b(const rs_lambda_facts *facts, const rs_lambda_wish 
 /* The drift κ(t) = 2 sin(½ asin t) = √(2(1 − √(1 − t²))), t in [0, 1], rounded up; 2 beyond: an
  * angle above 90° is not excluded. */
 double rs_lambda_drift(double t);
-/* |μ(Y') − f μ(Y)| ≤ value with ε and rows of norm √d (L11; ERRATA 3): f = |λ|/√(λ² + ε). */
+/* |μ(Y') − f μ(Y)| ≤ value with ε and rows of norm √d (L11): f = |λ|/√(λ² + ε). */
 typedef struct rs_lambda_epsilon_drift {
     double factor, bound; /* f (computed), and the bound on the difference, rounded up */
 } rs_lambda_epsilon_drift;
 rs_lambda_epsilon_drift rs_lambda_drift_epsilon(double lambda, double epsilon, double row_gain,
                                                 int64_t n, int64_t d);
 
-/* ---- 4. weights-only row gains c: ‖o_i‖ ≤ c√d for every input (L12 to L14; 4.5, ERRATA 9, 13) */
+/* ---- 4. weights-only row gains c: ‖o_i‖ ≤ c√d for every input (L12 to L14) */
 
 /* Norms are upper bounds that the caller answers for; γ is the gain and β the bias of the norm that
  * the branch reads through, folded into the weights: W diag γ. */
@@ -253,9 +254,10 @@ typedef struct rs_lambda_mlp_weights {
 rs_lambda_number rs_lambda_gain_mlp(const rs_lambda_mlp_weights *weights, int64_t d,
                                     double branch_scale);
 
-/* S of section 1 with grouped queries (ERRATA 9): min(√(heads/kv_heads)·‖W_O‖‖W_V‖, Σ_h σ_h). */
+/* S of the published theorem with grouped queries (L14): min(√(heads/kv_heads)·‖W_O‖‖W_V‖, Σ_h
+ * σ_h). */
 double rs_lambda_value_gain(const rs_lambda_attention_weights *weights);
-/* sup over row-stochastic P (n×n) of ‖RPR‖₂ (L15; ERRATA 17): √(n/2) for even n, √((n² − 1)/(2n))
+/* sup over row-stochastic P (n×n) of ‖RPR‖₂ (L15): √(n/2) for even n, √((n² − 1)/(2n))
  * for odd n. Rounded up. */
 double rs_lambda_mixing_bound(int64_t n);
 /* L of theorem B for attention: Σ_h ‖RP_hR‖₂ ‖W_h‖₂ (L16). mixing_norm: [heads] upper bounds of
@@ -266,7 +268,7 @@ double rs_lambda_attention_lipschitz(const rs_lambda_attention_weights *weights,
 double rs_lambda_published_constant(const rs_lambda_attention_weights *weights, int64_t n,
                                     double branch_scale);
 
-/* ---- 5. consensus: is collapse attracting at this λ (predicted, local; 3.4 and 4.4) ---- */
+/* ---- 5. consensus: is collapse attracting at this λ (predicted, local; L17) ---- */
 
 /* max |λ + w_k p_i|/|λ + w_1| over the eigenvalues p_i of P but one 1, and w_k of W but w_1 (L17):
  * below 1, collapse onto the direction of w_1 attracts. Hypotheses: post-norm without gain and
@@ -285,7 +287,7 @@ typedef struct rs_lambda_consensus {
 rs_status rs_lambda_consensus_multiplier(rs_lambda_number *out, const rs_lambda_consensus *given,
                                          rs_error *err);
 
-/* ---- 6. over-smoothing factor v of a post-norm block (L18; signal_propagation.md D, ERRATA 6) */
+/* ---- 6. over-smoothing factor v of a post-norm block (L18; docs/theory/corrections.md, 6) */
 
 typedef struct rs_lambda_block {
     bool post_norm, row_stochastic; /* both branches post-norm; P1 = 1 */

@@ -96,7 +96,7 @@ rs_lambda_loaded rs_lambda_load_row(double *to, const double *from, int64_t d, b
 
 /* The part of o that is orthogonal to x, twice as Gram and Schmidt need it: branch becomes
  * o − (x·o/x·x)x, and the multiple of −x taken out is returned. fma rounds once, so that a small
- * remainder keeps all its digits (ERRATA 1). */
+ * remainder keeps all its digits (docs/theory/corrections.md, 1). */
 static double orthogonalise(double *branch, const double *input, double norm, int64_t d)
 {
     double taken = 0, square = norm * norm;

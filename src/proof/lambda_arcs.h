@@ -5,7 +5,7 @@
  * coordinate, which is dropped after normalising,
  *     λx + o = ‖x‖((λ − c)e + h n),  e = x/‖x‖,  n ⊥ e a unit vector,
  * so that row i of the norm's output, over √d and before the gain, is cos φ e + sin φ n with
- * (cos φ, sin φ) ∝ (λ − c, h). h = A_i/‖x‖² of lambda_skip_ssm.md 4.2, found without cancellation.
+ * (cos φ, sin φ) ∝ (λ − c, h). h is found without cancellation (docs/theory/corrections.md, 1).
  */
 #ifndef RS_PROOF_LAMBDA_ARCS_H
 #define RS_PROOF_LAMBDA_ARCS_H

@@ -1,5 +1,6 @@
 /*
- * attention.c: the QK and OV products of one attention layer (formats.md 4, contract.md).
+ * attention.c: the QK and OV products of one attention layer (docs/formats.md, 4,
+ * docs/contract.md).
  *
  * Where head h's units lie in a projection of H query and G key/value heads, c wide (v for values):
  *

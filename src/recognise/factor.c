@@ -80,8 +80,8 @@ static int64_t ceil_div(int64_t a, int64_t d)
     return a / d + (a % d != 0);
 }
 
-/* Which block of the weight each scale belongs to (formats.md 3): a grid given by the config, one
- * a row, or one for all. */
+/* Which block of the weight each scale belongs to (docs/formats.md, 3): a grid given by the config,
+ * one a row, or one for all. */
 static rs_status place_scale(rs_builder *b, rs_weight *weight)
 {
     const rs_tensor *scale = weight->scale;

@@ -2,7 +2,7 @@
  * families_bert.c: post-norm text encoders: BERT and its kin, DistilBERT, ALBERT, XLNet.
  *
  * Names and layouts after the modules of transformers 5.23 (bert, roberta, distilbert, albert,
- * xlnet); see formats.md 5.1 to 5.3.
+ * xlnet); see docs/formats.md, 5.1 to 5.3.
  */
 #include "recognise/family.h"
 

@@ -2,7 +2,7 @@
  * families_decoder.c: decoders of the GPT and LLaMA kind, and the tables that others share.
  *
  * Names and layouts after the modules of transformers 5.23 (gpt2, gpt_neox, falcon, llama, mistral,
- * qwen2, qwen3, gemma*, phi3, olmo*); see formats.md 5.4 to 5.6.
+ * qwen2, qwen3, gemma*, phi3, olmo*); see docs/formats.md, 5.4 to 5.6.
  */
 #include "recognise/family.h"
 

@@ -2,7 +2,7 @@
  * families_gguf.c: the same families under GGUF names. One list of tensor names serves all
  * architectures (gguf-py 0.19 constants); what converters change is in the facts: every fused qkv
  * is rows q|k|v there, Gemma's norms have their 1 added already, llama's rotary pairs are
- * interleaved (formats.md 8).
+ * interleaved (docs/formats.md, 8).
  */
 #include "recognise/family.h"
 

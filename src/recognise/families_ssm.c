@@ -3,7 +3,7 @@
  *
  * Names and splits after the modules of transformers 5.23 (mamba, mamba2, falcon_mamba, jamba,
  * bamba, granitemoehybrid, zamba2, nemotron_h, falcon_h1) and the state-spaces repository's config;
- * see formats.md 5.8 and 5.9.
+ * see docs/formats.md, 5.8 and 5.9.
  */
 #include "recognise/family.h"
 

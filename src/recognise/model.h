@@ -112,7 +112,7 @@ typedef enum rs_product_kind {
  * One factor of a head product: `inner` vectors (the head's units), each of length `features`,
  * taken out of one tensor seen as a row-major matrix rows×cols. vector_is_row: vector i is matrix
  * row first+i; otherwise matrix column first+i. With `inner` = r and `features` = m, the factor A
- * of weight_decay.md is the m×r matrix whose column i is vector i.
+ * of docs/theory/products.md is the m×r matrix whose column i is vector i.
  */
 typedef struct rs_factor {
     const rs_tensor *tensor;
@@ -135,8 +135,8 @@ typedef struct rs_factor {
     const rs_tensor *inner_gain;
     int64_t inner_gain_first;
     bool inner_gain_plus_one;
-    /* FP8 checkpoints: true weight = stored × scale of its block (formats.md 3); NULL when there is
-     * none. The scale of element (i, j) of the view is scale[i / scale_block_rows][j /
+    /* FP8 checkpoints: true weight = stored × scale of its block (docs/formats.md, 3); NULL when
+     * there is none. The scale of element (i, j) of the view is scale[i / scale_block_rows][j /
      * scale_block_cols] (rounded-up grid). */
     const rs_tensor *scale;
     int64_t scale_block_rows, scale_block_cols;

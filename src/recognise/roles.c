@@ -118,7 +118,7 @@ rs_role rs_role_bias(rs_role role)
 }
 
 /* A type whose numbers are weights by themselves. 8-bit floats are not: they are codes whose scale
- * lies in another tensor (formats.md 3). */
+ * lies in another tensor (docs/formats.md, 3). */
 bool rs_dtype_is_weight(rs_dtype dtype)
 {
     return dtype == RS_F16 || dtype == RS_BF16 || dtype == RS_F32 || dtype == RS_F64 ||

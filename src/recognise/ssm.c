@@ -1,6 +1,6 @@
 /*
- * ssm.c: the cb and io products of one state-space layer (lambda_skip_ssm.md 1, formats.md 5.8,
- * 5.9): C Bᵀ takes the place of Q Kᵀ, and x → out that of V → O.
+ * ssm.c: the cb and io products of one state-space layer (docs/theory/products.md, 1;
+ * docs/formats.md, 5.8 and 5.9): C Bᵀ takes the place of Q Kᵀ, and x → out that of V → O.
  *
  *   Mamba    in_proj rows x (di) | z (di);                x_proj rows dt (r) | B (n) | C (n)
  *   Mamba-2  in_proj rows z (di) | x (di) | B (g·n) | C (g·n) | dt (heads)

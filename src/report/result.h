@@ -1,5 +1,5 @@
 /*
- * result.h: one result, many writers (DESIGN.md idea 3).
+ * result.h: one result, many writers (docs/design.md, 3).
  *
  * Every command returns an rs_result: meta, tables of typed columns, figures (Vega-Lite
  * specifications over those tables) and findings. JSON, CSV, HTML and the terminal are writers of
@@ -54,7 +54,7 @@ typedef struct rs_finding {
 /* ---- building ---- */
 rs_result *rs_result_new(const char *command); /* NULL when out of memory */
 
-/* Meta objects of contract.md; values are JSON, taken over (even on failure). Keys: "args",
+/* Meta objects of docs/contract.md; values are JSON, taken over (even on failure). Keys: "args",
  * "machine", "model", "started", "seconds", or extra ones. */
 rs_status rs_result_set_meta(rs_result *result, const char *key, json_t *value, rs_error *err);
 const json_t *rs_result_meta(const rs_result *result); /* object of all meta */

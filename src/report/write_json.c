@@ -1,4 +1,4 @@
-/* write_json.c: the result as JSON (contract.md, "The JSON result"). */
+/* write_json.c: the result as JSON (docs/contract.md, "The JSON result"). */
 #include "report/emit.h"
 #include "report/output.h"
 #include "report/table.h"

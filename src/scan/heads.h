@@ -1,4 +1,4 @@
-/* heads.h: the spectrum and rank measures of every head product of a model (contract.md, table
+/* heads.h: the spectrum and rank measures of every head product of a model (docs/contract.md, table
  * `heads`). */
 #ifndef RS_SCAN_HEADS_H
 #define RS_SCAN_HEADS_H

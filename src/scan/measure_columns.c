@@ -1,5 +1,5 @@
-/* measure_columns.c: one row a column of table `heads` (contract.md): name, what it is, where it
- * comes from. */
+/* measure_columns.c: one row a column of table `heads` (docs/contract.md): name, what it is, where
+ * it comes from. */
 #include "scan/measure_columns.h"
 
 #include <math.h>

@@ -14,7 +14,7 @@ void rs_scan_defaults(rs_scan_options *options)
     };
 }
 
-/* Contract.md's "model" object. Unknown numbers are null. */
+/* The "model" object of docs/contract.md, 2. Unknown numbers are null. */
 static json_t *model_object(const rs_model *model)
 {
     json_t *files = json_array();

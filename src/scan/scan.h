@@ -31,7 +31,7 @@ typedef struct rs_scan_options {
 void rs_scan_defaults(rs_scan_options *options);
 
 /* Fills `result` (made by rs_result_new("scan")) with the tables, figures and findings of
- * contract.md, and its meta "model". */
+ * docs/contract.md, and its meta "model". */
 rs_status rs_scan(rs_result *result, const rs_model *model, const rs_scan_options *options,
                   const rs_context *context, rs_error *err);
 

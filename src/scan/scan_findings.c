@@ -196,8 +196,8 @@ static rs_status unusable(rs_result *result, const rs_heads *heads, rs_error *er
     return RS_OK;
 }
 
-/* tr(XY) = Σσ² on every head (weight_decay.md 5.5): a failed check is a defect of ours and is said.
- */
+/* tr(XY) = Σσ² on every head (docs/theory/products.md, 6): a failed check is a defect of ours and
+ * is said. */
 static rs_status self_check(rs_result *result, const rs_heads *heads, rs_error *err)
 {
     const double limit = 1e-10;

@@ -1,5 +1,5 @@
 /*
- * scan_planes.c: table `planes`: RoPE models by frequency plane (weight_decay.md 3.2).
+ * scan_planes.c: table `planes`: RoPE models by frequency plane (docs/theory/products.md, 4).
  *
  * Under RoPE the loss sees W_Q, W_K only through one complex number pair a plane, so what decay
  * acts on is the group lasso Σ_j σ_j with σ_j = ‖q_j‖‖k_j‖, the norms of the two rows that rotate

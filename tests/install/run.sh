@@ -30,6 +30,10 @@ bash -n "$prefix/share/bash-completion/completions/rankscope" || fail "the bash 
 grep -q '^complete .*rankscope' "$prefix/share/bash-completion/completions/rankscope" || fail "the bash completion completes nothing"
 grep -q '^#compdef rankscope' "$prefix/share/zsh/site-functions/_rankscope" || fail "the zsh completion has no #compdef line"
 grep -q '^complete -c rankscope' "$prefix/share/fish/vendor_completions.d/rankscope.fish" || fail "the fish completion completes nothing"
+grep -o 'docs/[a-z_/]*\.md' "$prefix/include/rankscope.h" | while read -r page; do
+    [ -s "$prefix/share/doc/rankscope/${page#docs/}" ] || fail "the header cites $page, which is not installed"
+done
+[ -s "$prefix/share/doc/rankscope/theory/collapse.md" ] || fail "the pages of docs/theory are not installed"
 
 # A user's program, by pkg-config alone.
 cat >"$root/user.c" <<'END'

@@ -205,7 +205,7 @@ def growth(rho):
 
 
 def hashed_layer(heads, n=4, d=3):
-    """Ratios of one layer, all of whose numbers are a hash, to the bounds of dong2021.md 2.3, 2.4 and 2.8."""
+    """Ratios of one layer, all of whose numbers are a hash, to the bounds of docs/theory/collapse.md, 3, 4 and 8."""
     def numbers(tag, rows, cols, scale=1):
         return mp.matrix(rows, cols) + mp.matrix([generated(tag, rows * cols, scale)[i * cols:(i + 1) * cols] for i in range(rows)])
 
@@ -245,7 +245,7 @@ def hashed_layer(heads, n=4, d=3):
 
 
 def no_range(n):
-    """R = I, half of the n rows lift a token of their own by ln 6(n - 1), p_1 = 1/2 (2.3)."""
+    """R = I, half of the n rows lift a token of their own by ln 6(n - 1), p_1 = 1/2 (docs/theory/collapse.md, 3)."""
     lift, first, other = mp.log(6 * (n - 1)), mp.mpf(1) / 2, mp.mpf(1) / 2 / (n - 1)
     z = 1 + mp.expm1(lift) * other
     own = other * mp.exp(lift) / z
@@ -255,7 +255,7 @@ def no_range(n):
 
 
 def two_heads(m, eps=mp.mpf(1) / 1000):
-    """Tokens +-eps, W_QK = 1, W_1 = 1_m/sqrt(m), W_2 = e_1 (2.4)."""
+    """Tokens +-eps, W_QK = 1, W_1 = 1_m/sqrt(m), W_2 = e_1 (docs/theory/collapse.md, 4)."""
     moved = eps * mp.tanh(eps * eps)
     rows, columns = moved * (1 + mp.sqrt(m)), 2 * moved * (1 + 1 / mp.sqrt(m))
     return mp.sqrt(rows * columns) / (8 * (mp.sqrt(2) * eps) ** 3)

@@ -1,5 +1,5 @@
 """Writes tests/golden/families_gguf/NAME/{model.gguf,expected.json}: the GGUF twins of some models of
-tests/golden/families. Names, keys and changes are those of the llama.cpp converter (formats.md 8):
+tests/golden/families. Names, keys and changes are those of the llama.cpp converter (docs/formats.md, 8):
 llama's q and k rows are permuted inside each head to interleaved rotary pairs, Gemma's norms get
 their 1, GPT-2's Conv1D is transposed, NeoX's qkv is sorted into rows q|k|v, Mamba's A_log becomes
 -exp(A_log). None of this changes a singular value, so expected.json is the twin's own.

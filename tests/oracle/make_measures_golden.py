@@ -3,7 +3,7 @@
 
 The matrices come from an integer generator and from arithmetic that the C tests repeat bit by bit, so only the measures
 are stored. Small cases are worked out by definition with 60 digits (mpmath), larger ones with NumPy in long double for
-the sums and LAPACK for the spectra. The smallest l1 ball is the linear programme as dong2021.md 1.2 states it, solved by
+the sums and LAPACK for the spectra. The smallest l1 ball is the linear programme as docs/theory/tokens.md, 1 states it, solved by
 HiGHS (scipy.optimize.linprog).
 
     python3 tests/oracle/make_measures_golden.py

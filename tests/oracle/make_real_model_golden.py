@@ -12,7 +12,7 @@ import numpy as np
 
 
 def measures(a, b, eps):
-    """a: m x r, b: n x r; the columns of contract.md for A B^T."""
+    """a: m x r, b: n x r; the columns of docs/contract.md for A B^T."""
     m, n, r = a.shape[0], b.shape[0], a.shape[1]
     s = np.linalg.svd(a @ b.T, compute_uv=False)[: min(m, n, r)]
     x, y = a.T @ a, b.T @ b

@@ -98,7 +98,7 @@ def rotate(x, heads, dim, rope):
 
 def split_attention(x, r, t, name):
     """One head with merged values on 1x + R, R carried by itself in multiprecision, whose exponents have no end: for
-    depths where no plain pass has digits enough. dong2021.md 7.2, without its rounding."""
+    depths where no plain pass has digits enough. docs/theory/collapse.md, 14.2, without its rounding."""
     n, d = len(r), len(x)
     q, k, v = (exact(t[name + part + '.weight']) for part in ('.q', '.k', '.v'))
     bq, bv = exact(t[name + '.q.bias'])[0], exact(t[name + '.v.bias'])[0]
@@ -325,7 +325,7 @@ CASES = {
     'mixture_window': (45, 6, 6, 0.5, 300, repeat(4, attention(heads=2, head_dim=3, window=3, mix=[0.2, 0.7, 0.4]))),
     'mixture': (34, 5, 6, 0.5, 300, repeat(5, attention(heads=2, head_dim=3, mix=[0.2, 0.7, 0.4]))),
     'uniform': (35, 5, 6, 0.5, 300, repeat(3, attention(heads=2, head_dim=3, mix=[0.1, 0.0, -1.0]))),
-    # one key has nearly all the weight of every query: what moves the tokens is far below rounding (ERRATA 14)
+    # one key has nearly all the weight of every query: what moves the tokens is far below rounding (docs/theory/corrections.md, 14)
     'extreme': (247, 6, 4, 0.5, 6000, repeat(1, attention(merged=True, value_dim=4, std=4.0, bias_std=300.0))),
     'extreme_heads': (39, 6, 6, 0.5, 6000, repeat(2, attention(heads=2, head_dim=3, bias_std=100.0))),
     'extreme_causal': (256, 5, 4, 0.5, 6000, repeat(1, attention(heads=1, causal=True, std=4.0, bias_std=200.0))),

@@ -1,6 +1,6 @@
 /*
  * test_arch_theory.c: networks of architecture files against the mean-field recursion of Noci et
- * al. 2022 (Lemmas 3.4 and 3.5, signal_propagation.md A.5), which is exact in expectation for
+ * al. 2022 (Lemmas 3.4 and 3.5, docs/theory/signal.md, 1), which is exact in expectation for
  * uniform attention and a linear MLP. With skips s and branches a of mixer and MLP, n tokens, and v
  * the variance factor of the value path:
  *

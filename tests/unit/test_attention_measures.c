@@ -181,7 +181,7 @@ static void agrees_with_golden(void **state)
 
 /* ---- published vectors and closed forms ---- */
 
-/* signal_propagation.md F.1. */
+/* docs/theory/attention.md, 7. */
 static void published_vector(void **state)
 {
     (void)state;
@@ -198,7 +198,7 @@ static void published_vector(void **state)
     assert_near("distance", m.distance_to_uniform, sqrt(2. / 36 + 2. / 16), 1e-15, 0);
 }
 
-/* Uniform causal attention (signal_propagation.md B.2 and F.1): eigenvalues 1, 1/2, …, 1/n. */
+/* Uniform causal attention (docs/theory/attention.md, 2 and 3): eigenvalues 1, 1/2, …, 1/n. */
 static void uniform_causal(void **state)
 {
     (void)state;
@@ -219,13 +219,13 @@ static void uniform_causal(void **state)
         for (int j = 0; j <= i; j++)
             a[i * 64 + j] = 1. / (i + 1);
     m = measure(a, a, NULL, 64, (setting){.causal = true});
-    /* s₁ and s₂ of T = 64 as B.2 prints them. */
+    /* s₁ and s₂ of T = 64 as docs/theory/attention.md, 3 has them. */
     assert_near("sigma1", m.sigma1, 1.598, 0, 5e-4);
     assert_near("sigma2", m.sigma2, 1.014, 0, 5e-4);
     assert_true(isnan(m.logit_variance));
 }
 
-/* Shi et al.: rows e1, e1, e2, e2 have λ_max(AᵀPA) = 2 (signal_propagation.md F.1). */
+/* Shi et al.: rows e1, e1, e2, e2 have λ_max(AᵀPA) = 2 (docs/theory/attention.md, 5). */
 static void smoothing_factor_may_exceed_one(void **state)
 {
     (void)state;

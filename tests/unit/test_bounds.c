@@ -1,7 +1,7 @@
 /*
  * test_bounds.c: the inequalities of docs/certificates.md against small layers worked out by plain
  * loops: random and hill-climbing searches for a violation, the extremal cases where a statement is
- * tight, the counterexamples to what the pages say, and every constant made 5 % smaller.
+ * tight, the counterexamples to what was published, and every constant made 5 % smaller.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +50,8 @@ static void depth_formula(void **state)
     assert_true(isinf(rs_published_depth(1, 2, 700)));
 }
 
-/* ERRATA 10: √(n/2) is attained by R = I, W_QK's first row e_1 − e_2, row i e_{i+1}, last row 0. */
+/* docs/theory/corrections.md, 10: √(n/2) is attained by R = I, W_QK's first row e_1 − e_2, row i
+ * e_{i+1}, last row 0. */
 static void gamma_extremal(void **state)
 {
     (void)state;
@@ -224,7 +225,7 @@ static void perturbation_sum(void **state)
     assert_true(lifted / p > 1 + 2 * d);
 }
 
-/* The entrywise step PR ≤ (I + 2D)1pᵀR is false for signed R: R = (1, −1), W = −0.3 (2.10). */
+/* The entrywise step PR ≤ (I + 2D)1pᵀR is false for signed R: R = (1, −1), W = −0.3. */
 static void signed_step_fails(void **state)
 {
     (void)state;
@@ -429,7 +430,8 @@ static void diameter_tight(void **state)
     assert_true(fabs(edge / (3 * (0.5 + 2 * tanh(0.5))) - 1) < 1e-12);
 }
 
-/* ERRATA 4: positions and soft-capping break the bilinear statement; τ of the mixing holds. */
+/* docs/theory/corrections.md, 4: positions and soft-capping break the bilinear statement; τ of the
+ * mixing holds. */
 static void positions_break_the_bilinear_form(void **state)
 {
     (void)state;
@@ -500,8 +502,8 @@ static void skip_interval(void **state)
     assert_true(positive > 10000 && tight > 0.999);
 }
 
-/* ERRATA 5: n = 2, d = 1, W_QK = 4, δ₀ = .1: 28 layers reach .741, then W = −2 gives 0. "Decays at
- * worst algebraically, never zero" is false; the interval says so. */
+/* docs/theory/corrections.md, 5: n = 2, d = 1, W_QK = 4, δ₀ = .1: 28 layers reach .741, then W = −2
+ * gives 0. "Decays at worst algebraically, never zero" is false; the interval says so. */
 static void skip_can_reach_zero(void **state)
 {
     (void)state;
@@ -562,7 +564,8 @@ static void recursion(void **state)
                 -800); /* not 0, whose log is −∞ */
 }
 
-/* ERRATA 12: X = (1,0,0,0), W = 0, λ = 1: median centre 1, mean-centred 1.125. */
+/* docs/theory/corrections.md, 12: X = (1,0,0,0), W = 0, λ = 1: median centre 1, mean-centred
+ * 1.125. */
 static void centre_matters(void **state)
 {
     (void)state;

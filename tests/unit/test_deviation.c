@@ -214,7 +214,8 @@ static void main_terms(void **state)
     double bound = rs_deviation_norm(&low, &norm, 0.4); /* σ − ε/√d = 1.8 */
     assert_true(fabs(low / 1.8 - 1) < 1e-12 && fabs(bound / (3 * 0.4 / 1.8) - 1) < 1e-10);
 
-    /* a deviation as large as the rows: √ε is left, and rows are no longer than g√d (ERRATA 2) */
+    /* a deviation as large as the rows: √ε is left, and rows are no longer than g√d
+     * (docs/theory/corrections.md, 2) */
     norm.epsilon = 0.04, norm.least_std = 1;
     bound = rs_deviation_norm(&low, &norm, 5);
     assert_true(fabs(low / 0.2 - 1) < 1e-12 && fabs(bound / (2 * 3 * 2) - 1) < 1e-10);

@@ -91,7 +91,7 @@ static bool has_note(const subject *s, const char *code)
     return false;
 }
 
-/* ---- the published variants (dong2021.md 4.1) ---- */
+/* ---- the published variants (docs/theory/collapse.md, 13) ---- */
 
 static void the_published_variants_on_post_norm(void **state)
 {

@@ -1,5 +1,5 @@
 /* test_gguf.c: what the GGUF reader refuses in a header and in metadata, with which status and
- * words. Oracle: formats.md 6 and 9. Tensors are in test_gguf_tensors.c, what is accepted in
+ * words. Oracle: docs/formats.md, 6 and 9. Tensors are in test_gguf_tensors.c, what is accepted in
  * test_gguf_read.c. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* test_gguf_read.c: what the GGUF reader accepts, and what it makes of it. Oracle: formats.md 6 and
- * 9, and a file of the Python package gguf. What is refused is in test_gguf.c. */
+/* test_gguf_read.c: what the GGUF reader accepts, and what it makes of it. Oracle: docs/formats.md,
+ * 6 and 9, and a file of the Python package gguf. What is refused is in test_gguf.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

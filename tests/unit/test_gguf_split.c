@@ -1,5 +1,5 @@
-/* test_gguf_split.c: models in several GGUF files. Oracle: the naming and the keys of formats.md 6,
- * and a set written by the Python package gguf. */
+/* test_gguf_split.c: models in several GGUF files. Oracle: the naming and the keys of
+ * docs/formats.md, 6, and a set written by the Python package gguf. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

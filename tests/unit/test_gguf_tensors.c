@@ -1,5 +1,5 @@
 /* test_gguf_tensors.c: what the GGUF reader refuses in a list of tensors, with which status and
- * words. Oracle: formats.md 6 and 9. */
+ * words. Oracle: docs/formats.md, 6 and 9. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -191,7 +191,7 @@ static void facts_are_rounded_to_the_safe_side(void **state)
     each_case(check_facts);
 }
 
-/* ---- closed forms (lambda_skip_ssm.md 7.1) ---- */
+/* ---- closed forms ---- */
 
 /* T4 to T9. RMSNorm over √d is the unit row. */
 static void the_swapped_pair_has_its_closed_forms(void **state)
@@ -241,7 +241,8 @@ static void a_causal_pair_has_its_closed_forms(void **state)
 
 /* ---- statements known to be false as published ---- */
 
-/* ERRATA 1: with A_1 by cancellation every λ ≥ 1 + 3e-13 would be certified for 0.99. */
+/* docs/theory/corrections.md, 1: with A_1 by cancellation every λ ≥ 1 + 3e-13 would be certified
+ * for 0.99. */
 static void a_row_that_nearly_cancels_is_not_lost(void **state)
 {
     (void)state;
@@ -261,7 +262,8 @@ static void a_row_that_nearly_cancels_is_not_lost(void **state)
     rs_lambda_arcs_close(arcs);
 }
 
-/* ERRATA 3: gain (1, .01), tokens at ±0.3 rad, no branch: a norm alone loses μ, whatever λ. */
+/* docs/theory/corrections.md, 3: gain (1, .01), tokens at ±0.3 rad, no branch: a norm alone loses
+ * μ, whatever λ. */
 static void a_gain_can_collapse_without_a_branch(void **state)
 {
     (void)state;

@@ -510,7 +510,7 @@ static void constants_off_by_five_per_cent_are_found_out(void **state)
     each_wrong_constant_is_found_out(properties, PROPERTIES);
 }
 
-/* ERRATA 6: the printed v is for ReLU; with GELU it is exceeded. */
+/* docs/theory/corrections.md, 6: the printed v is for ReLU; with GELU it is exceeded. */
 static void the_printed_over_smoothing_factor_fails_for_gelu(void **state)
 {
     (void)state;

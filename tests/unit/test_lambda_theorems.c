@@ -153,13 +153,14 @@ static void weights_only_gains_have_their_closed_forms(void **state)
     is_near("T23", rs_lambda_mixing_bound(4), sqrt(2), 1e-15);
     is_near("ERRATA 17, odd", rs_lambda_mixing_bound(3), sqrt(8.0 / 6), 1e-15);
     assert_true(rs_lambda_mixing_bound(1) == 0);
-    /* ERRATA 9: two query heads share W_V = 1, W_O = (1, 1)/√2: the output is √2 x. */
+    /* docs/theory/corrections.md, 9: two query heads share W_V = 1, W_O = (1, 1)/√2: the output is
+     * √2 x. */
     rs_lambda_attention_weights shared = {
         .heads = 2, .kv_heads = 1, .stacked_norm = NAN, .value_norm = 1, .output_norm = 1};
     is_near("ERRATA 9", rs_lambda_value_gain(&shared), sqrt(2), 1e-14);
     is_near("S C_M", rs_lambda_published_constant(&shared, 8, 1), 4, 1e-14);
     assert_true(isnan(rs_lambda_attention_lipschitz(&shared, 8, NULL, 1)));
-    /* ERRATA 13: d·‖W_d‖‖W_g rows‖‖W_u‖ for a row, over √d. */
+    /* docs/theory/corrections.md, 13: d·‖W_d‖‖W_g rows‖‖W_u‖ for a row, over √d. */
     rs_lambda_mlp_weights mlp = {.gated = true,
                                  .down_norm = 2,
                                  .up_norm = 3,

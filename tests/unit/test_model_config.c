@@ -1,5 +1,5 @@
-/* test_model_config.c: configurations that lie (formats.md 9), each with its own error, and those
- * that look odd and are fine. */
+/* test_model_config.c: configurations that lie (docs/formats.md, 9), each with its own error, and
+ * those that look odd and are fine. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

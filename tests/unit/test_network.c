@@ -217,7 +217,7 @@ static void gguf_biases_and_pooling(void **state)
     }
 }
 
-/* Windows, bases and the query's scale, of which GGUF says little (formats.md 8). */
+/* Windows, bases and the query's scale, of which GGUF says little (docs/formats.md, 8). */
 static void gemma3_gguf_layers(void **state)
 {
     (void)state;

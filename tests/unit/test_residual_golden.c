@@ -2,8 +2,9 @@
  * test_residual_golden.c: the residual precision against plain passes in thousands of digits
  * (tests/oracle/make_residual_golden.py): every state's mean, residual and exponent.
  *
- * The bound is that of dong2021.md 7.5: a layer triples the relative error of R, so after l layers
- * it is at most 10·3^l·u·(1 + max|logit|) in the largest norm; log10 max|R| keeps its digits.
+ * The bound is that of docs/theory/collapse.md, 14.5: a layer triples the relative error of R, so
+ * after l layers it is at most 10·3^l·u·(1 + max|logit|) in the largest norm; log10 max|R| keeps
+ * its digits.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -325,7 +325,7 @@ static void rope_planes_in_both_layouts(void **state)
         assert_near(cell(result, "planes", 0, "plane_sum"), sum);
         assert_near(cell(result, "planes", 0, "half_norm"), half);
         assert_near(cell(result, "planes", 0, "imbalance"), worst);
-        /* the chain of weight_decay.md 3.2: nuclear norm <= plane sum <= H */
+        /* the chain of docs/theory/products.md, 4: nuclear norm <= plane sum <= H */
         assert_true(cell(result, "heads", 0, "nuclear_norm") <= sum &&
                     sum <= cell(result, "heads", 0, "half_norm"));
         const rs_table *planes = rs_result_table(result, "planes");

@@ -416,8 +416,8 @@ static void null_model_equals_direct_simulation(void **state)
     }
 }
 
-/* weight_decay.md 1.6 and 4: values of random Gaussian heads, and the formula 1 − r/(4d) for large
- * d. */
+/* docs/theory/products.md, 2 and 3: values of random Gaussian heads, and the formula 1 − r/(4d) for
+ * large d. */
 static void null_model_equals_the_published_baselines(void **state)
 {
     (void)state;

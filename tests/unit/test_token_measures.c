@@ -182,7 +182,7 @@ static void l1_ball_closed_forms(void **state)
 
 /* ---- published vectors and closed forms ---- */
 
-/* signal_propagation.md F.1. */
+/* docs/theory/tokens.md, 8. */
 static void published_vector(void **state)
 {
     (void)state;
@@ -203,7 +203,7 @@ static void published_vector(void **state)
     }
 }
 
-/* lambda_skip_ssm.md 2, trap 1: antipodal tokens have rank one and the maximal spread. */
+/* docs/theory/tokens.md, 4: antipodal tokens have rank one and the maximal spread. */
 static void antipodal_tokens(void **state)
 {
     (void)state;
@@ -234,7 +234,8 @@ static void rank_one_with_unequal_norms(void **state)
     assert_near("mean cosine", m.mean_cosine, 1, 1e-15, 0);
 }
 
-/* dong2021.md 1.3: the composite norm of ((1,1),(0,0)) and ((1,0),(1,0)) is √2, of their sum 3. */
+/* docs/theory/tokens.md, 2: the composite norm of ((1,1),(0,0)) and ((1,0),(1,0)) is √2, of their
+ * sum 3. */
 static void composite_norm_has_its_root(void **state)
 {
     (void)state;
@@ -245,7 +246,8 @@ static void composite_norm_has_its_root(void **state)
     assert_near("relative", m.relative_residual_1inf, 1, 1e-15, 0);
 }
 
-/* ERRATA 12: X = (1,0,0,0): centred by the median 1, by the mean 1.125 = sqrt(1.5 · 0.75) · …. */
+/* docs/theory/corrections.md, 12: X = (1,0,0,0): centred by the median 1, by the mean 1.125 =
+ * sqrt(1.5 · 0.75) · …. */
 static void mean_and_median_differ(void **state)
 {
     (void)state;
@@ -344,7 +346,7 @@ static void extreme_scales(void **state)
     free(x);
 }
 
-/* dong2021.md 4.3: 7.0e-7 in float32 is a measurement, 1.9e-7 is the floor. */
+/* docs/theory/tokens.md, 7: 7.0e-7 in float32 is a measurement, 1.9e-7 is the floor. */
 static void floor_lies_between_the_published_values(void **state)
 {
     (void)state;

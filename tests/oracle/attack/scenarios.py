@@ -150,6 +150,13 @@ def clean_post_norm(rng):
     return inst.settle()
 
 
+def pre_norm(rng):
+    """Norms before the branches and none behind the sum: what theorem D speaks of."""
+    inst = draw.draw(rng, str(rng.choice(["llama", "gpt2", "vit", "mistral", "gpt_neox"])), samples=12)
+    inst.edits = {"no-mlp": True, "lambda": power(rng, -1, 3)} if rng.random() < 0.7 else {}
+    return inst.settle()
+
+
 def tight_gelu(rng):
     """Post-norm blocks with GELU for the over-smoothing factor."""
     inst = draw.draw(rng, str(rng.choice(["bert", "albert"])), samples=12)
@@ -289,5 +296,5 @@ def sharp(rng):
     return inst.settle()
 
 
-SCENARIOS = {f.__name__: f for f in (key_bias, near_floor, wild_rope, two_tokens, bare, published, deep, clean_post_norm, tight_gelu, dynamic_rope, quantised,
+SCENARIOS = {f.__name__: f for f in (key_bias, near_floor, wild_rope, two_tokens, bare, published, deep, clean_post_norm, pre_norm, tight_gelu, dynamic_rope, quantised,
                                         underflow, tails, offsets, windows, sharp)}
