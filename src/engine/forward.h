@@ -69,9 +69,10 @@ typedef struct rs_state_view {
  * which. */
 typedef struct rs_attention_view {
     rs_precision precision;
-    int32_t layer, head, sample; /* from 0 */
-    int thread;                  /* 0 .. context.threads - 1 */
-    int64_t n, keys;             /* queries; keys (= n but for cross-attention) */
+    int32_t layer, branch; /* whose matrix this is: branch of the layer, both from 0 */
+    int32_t head, sample;  /* from 0 */
+    int thread;            /* 0 .. context.threads - 1 */
+    int64_t n, keys;       /* queries; keys (= n but for cross-attention) */
     int64_t ld;
     const void *mixing;        /* [n, keys] what is applied to the values */
     const void *probabilities; /* [n, keys] the softmax; = mixing unless edited */
@@ -112,6 +113,10 @@ typedef struct rs_weights rs_weights;
 rs_status rs_weights_open(rs_weights **out, rs_precision precision, uint64_t limit_bytes,
                           rs_error *err);
 void rs_weights_close(rs_weights *weights);
+/* Says that numbers of tensors that runners read through these weights are others now, or stand at
+ * other addresses: what was decoded is forgotten, and the next pass reads all of them anew. Not
+ * while a runner of these weights runs. */
+void rs_weights_changed(rs_weights *weights);
 
 /* network, weights and context must outlive the runner. Checks that the description is consistent
  * (widths, heads). */

@@ -72,7 +72,7 @@ struct rs_runner {
     const rs_tap *const *taps;
     size_t n_taps;
     int64_t rows, longest; /* of all samples; of the longest */
-    int32_t layer;         /* that is being run */
+    int32_t layer, branch; /* that is being run */
     int64_t head_from;     /* first row whose logits are wanted */
     double flops;
     /* kept */
@@ -81,6 +81,7 @@ struct rs_runner {
     rs_store *thread_rooms; /* [threads] */
     rs_rotation rotations[RS_ROTATIONS];
     int next_rotation;
+    uint64_t changes; /* of the weights, when the rotations were made: some laws read a tensor */
     uint64_t held, peak;
 };
 
@@ -119,6 +120,12 @@ rs_status rs_run_state(rs_runner *run, rs_state *state, int64_t rows, int64_t co
 rs_status rs_run_rotation(rs_runner *run, const rs_rotation **out, const rs_rope_op *rope,
                           int64_t length, int64_t n, rs_error *err);
 void rs_run_release(rs_runner *run);
+
+/* forward.c: whether a tap listens to that mixing matrix of the branch that is being run. */
+bool rs_run_wants_matrix(const rs_runner *run, int32_t head);
+/* Tells it to those that do, from any thread. The op fills in all but layer, branch and thread,
+ * which are the runner's. */
+rs_status rs_run_tell_matrix(const rs_runner *run, const rs_attention_view *matrix, rs_error *err);
 
 /* forward_check.c: whether a description fits together, and a batch the network. */
 rs_status rs_network_check(const rs_network *network, rs_error *err);

@@ -50,6 +50,7 @@ typedef struct rs_map {
 } rs_map;
 struct rs_map_keeper {
     rs_tap tap;
+    const rs_network *network;
     const rs_map_choice *choices;
     rs_map *maps; /* one for each choice */
     size_t n;

@@ -82,15 +82,15 @@ void rs_single_rows(double *rows, const rs_frozen_branch *f);
 void rs_single_finish(rs_single_path *path, const double *start, const double *rows, int64_t n,
                       int64_t d, double *scratch);
 
-/* RS_E_NOT_FINITE where a state holds NaN or infinity: what leaves a branch of that layer (KINDS:
- * the layer), or for layer -1 the embedding (paths_measures.c). */
 /* A power of two that brings the largest entry near 1 where squares of entries, and their sums,
  * would leave the range; else 1. */
 double rs_path_scale(const double *a, int64_t count);
 /* scale² <a, b>. */
 double rs_path_dot(const double *a, const double *b, int64_t count, double scale);
-rs_status rs_path_check_finite(const double *state, int64_t count, int32_t layer,
-                               rs_branch_kind kind, rs_error *err);
+/* RS_E_NOT_FINITE where a state holds NaN or infinity: what leaves a branch of that layer, op its
+ * name (NULL: the layer), or for layer -1 the embedding. */
+rs_status rs_path_check_finite(const double *state, int64_t count, int32_t layer, const char *op,
+                               rs_error *err);
 
 /* ---- results of a sample (paths.c) ---- */
 
