@@ -42,6 +42,9 @@ typedef struct rs_budget {
 /* Adds a part. Names are literals in the plural ("weights"); sizes are doubles, so that products of
  * any sizes fit. */
 void rs_budget_add(rs_budget *budget, const char *what, double bytes);
+/* How many of `threads` threads may hold `bytes` each at the same time: as many as find room in
+ * half of the bound, at least one. */
+int rs_budget_threads(double bytes, rs_memory_bound bound, int threads);
 /* Fails with RS_E_MEMORY_LIMIT, the sum and its parts, where the sum is above the bound. */
 rs_status rs_budget_check(const rs_budget *budget, rs_memory_bound bound, const char *where,
                           const char *hint, rs_error *err);

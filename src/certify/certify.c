@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "certify/certify_lambda.h"
 #include "certify/certify_parts.h"
+#include "network/op_traits.h"
 
 #include <math.h>
 #include <string.h>
@@ -36,8 +37,8 @@ static size_t most_heads(const rs_network *network)
     for (int32_t l = 0; l < network->n_layers; l++)
         for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
             const rs_branch *branch = &network->layers[l].branches[b];
-            if (branch->kind == RS_BRANCH_ATTENTION && (size_t)branch->attention.heads > most)
-                most = (size_t)branch->attention.heads;
+            size_t matrices = (size_t)rs_branch_traits(branch)->matrices(branch);
+            if (matrices > most) most = matrices;
         }
     return most;
 }
@@ -72,9 +73,9 @@ static double largest_tau(const rs_certify_pass *pass, int64_t s, int32_t l)
     double most = NAN;
     for (int32_t b = 0; b < layer->n_branches; b++) {
         const rs_branch *branch = &layer->branches[b];
-        if (branch->kind != RS_BRANCH_ATTENTION || branch->scale == 0) continue;
+        if (branch->scale == 0) continue;
         const rs_certify_head *heads = rs_pass_heads(pass, s, l, b);
-        for (int32_t h = 0; h < branch->attention.heads; h++)
+        for (int32_t h = 0; h < rs_branch_traits(branch)->matrices(branch); h++)
             most = fmax(most, heads[h].tau);
     }
     return most;

@@ -127,11 +127,6 @@ static inline rs_certify_head *rs_pass_heads(const rs_certify_pass *p, int64_t s
     return p->heads + (size_t)s * all + p->head_at[l * RS_BRANCHES_MAX + b];
 }
 
-/* ---- what a mixer's logits are made of ---- */
-
-/* Why 2.8's bilinear form does not hold for this attention, a short phrase; NULL: it holds. */
-const char *rs_not_bilinear(const rs_attention_op *op);
-
 /* ---- certificates (certify_chain.c, certify_deviation.c) ---- */
 
 /* Bounds of the state that leaves a layer; logs are to base 10, −∞ for 0, +∞ or NaN:

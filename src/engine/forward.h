@@ -66,14 +66,15 @@ typedef struct rs_state_view {
  * several at once: `thread` says which. */
 typedef struct rs_attention_view {
     rs_precision precision;
-    int32_t layer, head, sample; /* from 0 */
-    int thread;                  /* 0 .. context.threads - 1 */
-    int64_t n, keys;             /* numbers of queries and keys */
-    int64_t ld;                  /* leading dimension of all three */
-    const void *mixing;          /* [n, keys] what is applied to the values */
-    const void *probabilities;   /* [n, keys] the softmax; mixing itself unless edited */
-    const void *logits; /* [n, keys] with scale, cap and temperature, without the mask; NULL
-                           unless wants_logits */
+    int32_t layer, branch;     /* branch of a layer that the matrices are of, both from 0 */
+    int32_t head, sample;      /* from 0 */
+    int thread;                /* 0 .. context.threads - 1 */
+    int64_t n, keys;           /* numbers of queries and keys */
+    int64_t ld;                /* leading dimension of all three */
+    const void *mixing;        /* [n, keys] what is applied to the values */
+    const void *probabilities; /* [n, keys] the softmax; mixing itself unless edited */
+    const void *logits;        /* [n, keys] with scale, cap and temperature, without the mask; NULL
+                                  unless wants_logits */
     bool causal, cross;
     int64_t window;
 } rs_attention_view;
@@ -109,6 +110,10 @@ typedef struct rs_weights rs_weights;
 rs_status rs_weights_open(rs_weights **out, rs_precision precision, uint64_t limit_bytes,
                           rs_error *err);
 void rs_weights_close(rs_weights *weights);
+/* Says that numbers of tensors that runners read through these weights are others now, or stand at
+ * other addresses: what was decoded is forgotten, and the next pass reads all of them anew. Not
+ * while a runner of these weights runs. */
+void rs_weights_changed(rs_weights *weights);
 
 /* Opens what runs a network; network, weights and context must outlive it. Checks that the
  * description is consistent (widths, heads). */

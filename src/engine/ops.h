@@ -72,7 +72,7 @@ struct rs_runner {
     const rs_tap *const *taps;
     size_t n_taps;
     int64_t rows, longest; /* rows of all samples, and of the longest */
-    int32_t layer;         /* the layer that is being run */
+    int32_t layer, branch; /* the branch that is being run */
     int64_t head_from;     /* first row whose logits are wanted */
     double flops;
     /* kept */
@@ -81,6 +81,7 @@ struct rs_runner {
     rs_work_buffer *thread_rooms; /* [threads] */
     rs_rotation rotations[RS_ROTATIONS];
     int next_rotation;
+    uint64_t changes; /* of the weights, when the rotations were made: some laws read a tensor */
     uint64_t held, peak;
 };
 
@@ -120,6 +121,12 @@ rs_status rs_run_state(rs_runner *run, rs_state *state, int64_t rows, int64_t co
 rs_status rs_run_rotation(rs_runner *run, const rs_rotation **out, const rs_rope_op *rope,
                           int64_t length, int64_t n, rs_error *err);
 void rs_run_release(rs_runner *run);
+
+/* forward.c: whether a tap listens to that head's mixing matrix in the branch that is being run. */
+bool rs_run_wants_matrix(const rs_runner *run, int32_t head);
+/* Tells a mixing matrix to the taps that listen, from any thread. The op fills in all but layer,
+ * branch and thread, which are the runner's. */
+rs_status rs_run_tell_matrix(const rs_runner *run, const rs_attention_view *matrix, rs_error *err);
 
 /* forward_check.c: fails where a description does not fit together, or a batch not the network. */
 rs_status rs_network_check(const rs_network *network, rs_error *err);

@@ -31,7 +31,7 @@ enum { SLOTS = 1024 };
 struct rs_weights {
     rs_precision precision;
     size_t size;
-    uint64_t limit, kept;
+    uint64_t limit, kept, changes;
     entry *slots[SLOTS];
     struct {
         void *data;
@@ -50,15 +50,34 @@ rs_status rs_weights_open(rs_weights **out, rs_precision precision, uint64_t lim
     return RS_OK;
 }
 
-void rs_weights_close(rs_weights *weights)
+static void forget_all(rs_weights *weights)
 {
-    if (!weights) return;
-    for (int i = 0; i < SLOTS; i++)
+    for (int i = 0; i < SLOTS; i++) {
         for (entry *e = weights->slots[i], *next; e; e = next) {
             next = e->next;
             rs_free(e->data);
             rs_free(e);
         }
+        weights->slots[i] = NULL;
+    }
+    weights->kept = 0;
+}
+
+void rs_weights_changed(rs_weights *weights)
+{
+    forget_all(weights);
+    weights->changes++;
+}
+
+uint64_t rs_weights_changes(const rs_weights *weights)
+{
+    return weights->changes;
+}
+
+void rs_weights_close(rs_weights *weights)
+{
+    if (!weights) return;
+    forget_all(weights);
     for (int i = 0; i < RS_WEIGHT_SLOTS; i++)
         rs_free(weights->scratch[i].data);
     rs_free(weights);

@@ -17,6 +17,8 @@ typedef struct rs_dense_map {
 } rs_dense_map;
 
 rs_precision rs_weights_precision(const rs_weights *weights);
+/* How often the weights were said to have changed. */
+uint64_t rs_weights_changes(const rs_weights *weights);
 
 /* Finds the map's numbers. Those that are beyond the limit are decoded into scratch number `slot`
  * (below RS_WEIGHT_SLOTS) and valid until that slot is used again. Called by one thread at a time;

@@ -18,8 +18,5 @@ const char *rs_blas_config(void);
  * processor of that level and maker offers; NULL when the choice is fine or unknown to be bad.
  * x86-64 only. */
 const char *rs_blas_better_core(const char *chosen, rs_cpu_level level, bool amd);
-/* BLAS calls made outside parallel regions use this many threads (inside them OpenBLAS stays
- * single-threaded). */
-void rs_blas_set_threads(int threads);
 
 #endif

@@ -65,7 +65,7 @@ rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, boo
  * zeros, sinusoids. NULL between rs_init_plan and rs_init_start. */
 float *rs_init_numbers(const rs_init *init, const rs_tensor *tensor);
 
-/* Sets how many threads draw (unasked: as many as OpenMP gives); the numbers stay the same. */
+/* Sets how many threads draw (unasked: one); the numbers do not depend on it. */
 void rs_init_set_threads(rs_init *init, int threads);
 
 /* Evaluates an expression such as "1/sqrt(L)" over the names given (NULL-terminated) and their

@@ -2,6 +2,7 @@
 #include "observe/inputs_parts.h"
 
 #include "base/memory.h"
+#include "network/op_traits.h"
 
 #include <string.h>
 
@@ -213,16 +214,6 @@ static rs_status open_random(rs_inputs *in, const rs_input_source *source,
 
 /* ---- what cross-attention reads ---- */
 
-static bool has_cross(const rs_network *network)
-{
-    for (int32_t l = 0; l < network->n_layers; l++)
-        for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
-            const rs_branch *branch = &network->layers[l].branches[b];
-            if (branch->kind == RS_BRANCH_ATTENTION && branch->attention.cross) return true;
-        }
-    return false;
-}
-
 static rs_status take_memory(rs_inputs *in, const rs_npy *array, const char *path, int64_t d,
                              rs_error *err)
 {
@@ -252,7 +243,7 @@ static rs_status open_memory(rs_inputs *in, const rs_input_source *source,
                              const rs_network *network, rs_error *err)
 {
     const char *path = source->encoder_states;
-    if (!has_cross(network))
+    if (!rs_network_reads_memory(network))
         return path ? rs_fail(err, RS_E_BAD_OPTION, "--encoder-states", "leave it out",
                               "this model (%s) has no cross-attention", network->family)
                     : RS_OK;

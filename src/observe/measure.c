@@ -2,6 +2,7 @@
 #include "observe/gather.h"
 
 #include "base/clock.h"
+#include "network/op_traits.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -33,11 +34,8 @@ static int64_t widest(const rs_network *network)
     for (int32_t l = 0; l < network->n_layers; l++)
         for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
             const rs_branch *branch = &network->layers[l].branches[b];
-            int64_t width = branch->kind == RS_BRANCH_MLP
-                                ? 2 * branch->mlp.width
-                                : branch->attention.q.out + branch->attention.k.out +
-                                      2 * branch->attention.v.out;
-            if (width > most) most = width;
+            rs_op_width width = rs_branch_traits(branch)->width(branch);
+            if (width.projected + width.inner > most) most = width.projected + width.inner;
         }
     return most + 6 * network->d_model;
 }

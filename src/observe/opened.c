@@ -2,6 +2,7 @@
 #include "observe/opened.h"
 
 #include "base/memory.h"
+#include "network/op_traits.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -206,14 +207,15 @@ static rs_status set_model(rs_result *result, const rs_opened *o, rs_error *err)
     for (int32_t l = 0; l < n->n_layers && !mixer; l++)
         mixer = rs_layer_mixer(&n->layers[l]);
     rs_attention_op none = {0};
-    const rs_attention_op *a = mixer ? &mixer->attention : &none;
-    json_t *object =
-        json_pack("{s:s?, s:i, s:I, s:i, s:i, s:I, s:I, s:s, s:s?, s:s, s:o}", "family", n->family,
-                  "layers", (int)n->n_layers, "d_model", (json_int_t)n->d_model, "heads",
-                  (int)a->heads, "kv_heads", (int)a->kv_heads, "d_head", (json_int_t)a->head_dim,
-                  "parameters", (json_int_t)n->stored.parameters, "dtype", n->stored.dtype,
-                  "file_type", n->stored.file_type, "weights",
-                  o->checkpoint ? "checkpoint" : "random", "files", file_names(o));
+    const rs_attention_op *attention = mixer ? rs_branch_attention(mixer) : NULL;
+    const rs_attention_op *a = attention ? attention : &none;
+    json_t *object = json_pack(
+        "{s:s?, s:i, s:I, s:i, s:i, s:I, s:I, s:s, s:s?, s:s, s:o}", "family", n->family, "layers",
+        (int)n->n_layers, "d_model", (json_int_t)n->d_model, "heads",
+        mixer ? (int)rs_branch_traits(mixer)->matrices(mixer) : 0, "kv_heads", (int)a->kv_heads,
+        "d_head", (json_int_t)a->head_dim, "parameters", (json_int_t)n->stored.parameters, "dtype",
+        n->stored.dtype, "file_type", n->stored.file_type, "weights",
+        o->checkpoint ? "checkpoint" : "random", "files", file_names(o));
     return rs_result_set_meta(result, "model", object, err);
 }
 

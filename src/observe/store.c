@@ -234,7 +234,7 @@ static rs_status take_attention(void *user, const rs_attention_view *view, rs_er
 {
     rs_store *store = user;
     int map = find_map(store, view->layer, view->head);
-    if (map < 0 || view->cross) return RS_OK;
+    if (map < 0 || !rs_is_mixer(store->network, view->layer, view->branch)) return RS_OK;
     size_t size = rs_precision_size(view->precision);
     for (int64_t i = 0; i < view->n; i++)
         RS_TRY(rs_st_writer_put(store->writer, (size_t)(store->first_map + map),

@@ -51,6 +51,7 @@ typedef struct rs_kept_map {
 } rs_kept_map;
 struct rs_map_keeper {
     rs_tap tap;
+    const rs_network *network;
     const rs_map_choice *choices;
     rs_kept_map *maps; /* [n] one for each choice */
     size_t n;

@@ -88,10 +88,10 @@ void rs_single_finish(rs_single_path *path, const double *start, const double *r
 double rs_path_scale(const double *a, int64_t count);
 /* scale² <a, b>. */
 double rs_path_dot(const double *a, const double *b, int64_t count, double scale);
-/* paths_measures.c: fails with RS_E_NOT_FINITE where a state holds NaN or infinity: what leaves a
- * branch of that layer (RS_BRANCH_KINDS: the layer itself), or for layer -1 the embedding. */
-rs_status rs_path_check_finite(const double *state, int64_t count, int32_t layer,
-                               rs_branch_kind kind, rs_error *err);
+/* Fails with RS_E_NOT_FINITE where a state holds NaN or infinity: what leaves a branch of that
+ * layer, whose op has that name (NULL: the layer itself), or for layer -1 the embedding. */
+rs_status rs_path_check_finite(const double *state, int64_t count, int32_t layer, const char *op,
+                               rs_error *err);
 
 /* ---- results of a sample (paths.c) ---- */
 

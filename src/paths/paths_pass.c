@@ -2,6 +2,7 @@
  * paths_pass.c: the sums over paths of one sample, made while its pass runs: behind every branch
  * the sums for all lengths go through the linear map that the branch just was.
  */
+#include "network/op_traits.h"
 #include "observe/measure.h"
 #include "paths/paths_parts.h"
 
@@ -200,8 +201,9 @@ static rs_status on_branch(void *user, int32_t layer, int32_t branch, rs_moment 
         return RS_OK;
     case RS_MOMENT_OUT:
         RS_TRY(rs_check_cancelled(p->context, err));
-        RS_TRY(rs_path_check_finite(view->data, p->n * p->d, layer,
-                                    p->network->layers[layer].branches[branch].kind, err));
+        RS_TRY(rs_path_check_finite(
+            view->data, p->n * p->d, layer,
+            rs_branch_traits(&p->network->layers[layer].branches[branch])->name, err));
         RS_TRY(pass_branch(p, err));
         p->hop++;
         return RS_OK;
@@ -215,8 +217,10 @@ static rs_status on_attention(void *user, const rs_attention_view *view, rs_erro
     pass *p = user;
     (void)err;
     const double *mixing = view->mixing;
+    const rs_path_hop *hop = &p->plan->hops[p->hop];
+    bool passed = hop->layer == view->layer && hop->branch == view->branch && hop->heads > 0;
     double *at = p->mixing + view->head * p->n * p->n;
-    for (int64_t i = 0; i < p->n && !view->cross; i++)
+    for (int64_t i = 0; i < p->n && passed; i++)
         memcpy(at + i * p->n, mixing + i * view->ld, (size_t)p->n * sizeof *at);
     return RS_OK;
 }
@@ -228,7 +232,7 @@ static rs_status on_state(void *user, rs_site site, int32_t layer, const rs_stat
     size_t bytes = (size_t)(p->n * p->d) * sizeof(double);
     (void)site;
     if (layer == 0) {
-        RS_TRY(rs_path_check_finite(view->data, p->n * p->d, -1, RS_BRANCH_KINDS, err));
+        RS_TRY(rs_path_check_finite(view->data, p->n * p->d, -1, NULL, err));
         memcpy(p->slot[0], view->data, bytes);
         p->live[0] = true;
     }
@@ -322,8 +326,9 @@ static void widest(const pass *p, size_t *scratch, int64_t *heads)
     *heads = 1;
     for (int32_t i = 0; i < p->plan->n_hops; i++) {
         const rs_path_hop *hop = &p->plan->hops[i];
-        const rs_attention_op *op = &p->network->layers[hop->layer].branches[hop->branch].attention;
         if (hop->heads == 0) continue;
+        const rs_attention_op *op =
+            rs_branch_attention(&p->network->layers[hop->layer].branches[hop->branch]);
         rs_frozen_branch like = p->f;
         like.heads = op->heads;
         like.kv_heads = op->kv_heads;
