@@ -17,6 +17,7 @@
 #include "engine/forward.h"
 #include "linalg/blas.h"
 #include "linalg/peak.h"
+#include "linalg/threads.h"
 #include "network/op_traits.h"
 
 #include <stdio.h>
@@ -143,6 +144,7 @@ static rs_status bench(const bench_request *request, rs_error *err)
 
 int main(int argc, char **argv)
 {
+    rs_threads_hold(); /* as the functions of rankscope.h do, which these measurements go below */
     bench_request request = {
         .tokens = "128", .samples = 1, .repeat = 5, .threads = rs_default_threads()};
     for (int i = 1; i < argc; i++) {

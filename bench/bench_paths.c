@@ -12,6 +12,7 @@
 #include "base/sort.h"
 #include "linalg/blas.h"
 #include "linalg/peak.h"
+#include "linalg/threads.h"
 #include "paths/paths.h"
 
 #include <stdio.h>
@@ -104,6 +105,7 @@ static rs_status bench(const bench_request *r, rs_error *err)
 
 int main(int argc, char **argv)
 {
+    rs_threads_hold(); /* as the functions of rankscope.h do, which these measurements go below */
     bench_request r = {.tokens = 128, .layers = 12, .repeat = 5, .threads = rs_default_threads()};
     const struct {
         const char *name;

@@ -13,10 +13,13 @@
  *    `where` is the field. What a function hands out is NULL whenever it fails.
  *  - Handles are opaque; whoever receives one from *_open/_new/_scan closes it with the matching
  * *_close/_free.
- *  - Nothing is shared between contexts. Two exceptions, both process-wide by nature, are opt-in:
- *    rs_guard_install() (SIGBUS) and the BLAS library's own thread count. A third is not: jansson's
- *    allocation functions are wrapped (not replaced) so that none of their failures stays unseen;
- *    a program that sets its own does so before its first call here.
+ *  - Every function may be called from several threads at once. Three things are the process's
+ *    all the same. rs_guard_install() (SIGBUS) is opt-in. jansson's allocation functions are
+ *    wrapped (not replaced) so that none of their failures stays unseen; a program that sets its
+ *    own does so before its first call here. And OpenBLAS's number of threads is 1 while a call
+ *    runs, which spreads its work by OpenMP itself: it is as before once the last call has
+ *    returned, and so is the number of threads that OpenMP gives the caller. A program must not
+ *    set OpenBLAS's number meanwhile.
  */
 #ifndef RANKSCOPE_H
 #define RANKSCOPE_H
@@ -28,8 +31,13 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+/* What is declared from here on is all that the shared library exports. */
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
+#endif
 
-/* The version of the header; rs_version() gives that of the library. */
+/* The version of the header, and the one place where it is written; rs_version() gives that of the
+ * library. */
 #define RS_VERSION "0.1.0"
 
 /*
@@ -307,6 +315,9 @@ rs_status rs_certify_checkpoint(rs_result **out, const char *path,
 rs_status rs_paths_checkpoint(rs_result **out, const char *path, const rs_paths_settings *settings,
                               rs_error *err);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

@@ -41,6 +41,9 @@ typedef struct rs_budget {
 
 /* Names are literals, plural: "weights". Sizes are doubles: products of any sizes fit. */
 void rs_budget_add(rs_budget *budget, const char *what, double bytes);
+/* How many of `threads` threads may hold `bytes` each at the same time: as many as find room in
+ * half of the bound, at least one. */
+int rs_budget_threads(double bytes, rs_memory_bound bound, int threads);
 /* RS_E_MEMORY_LIMIT, with the sum and its parts, where the sum is above the bound. */
 rs_status rs_budget_check(const rs_budget *budget, rs_memory_bound bound, const char *where,
                           const char *hint, rs_error *err);

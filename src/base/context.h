@@ -23,10 +23,6 @@ typedef struct rs_context {
     rs_memory_bound memory;              /* what the run may take; zeroed: looked up when needed */
 } rs_context;
 
-/* As many threads as OpenMP gives, but at most 64: what Debian's OpenBLAS is built to serve at
- * once. */
-int rs_default_threads(void);
-
 static inline bool rs_cancelled(const rs_context *context)
 {
     return context->cancel && *context->cancel;

@@ -92,7 +92,8 @@ static double centred_norm(const rs_attention_view *view, double *mean)
             mean[j] += ((const double *)view->mixing)[i * view->ld + j] / (double)view->n;
     for (int64_t i = 0; i < view->n; i++)
         total += rs_distance_squared((const double *)view->mixing + i * view->ld, mean, view->keys);
-    /* the mean errs by (n + 2) u of numbers of at most 1; about any centre the sum is no less */
+    /* the mean errs by (n + 2) u of numbers of at most 1; about any centre the sum is no less, so
+     * that the last term is room for the roundings here and in what is added to it (C10) */
     return sqrt(total * (1 + rs_gamma((double)(view->n + view->keys)))) * (1 + 4 * U) +
            rs_gamma((double)view->n) * sqrt((double)view->keys);
 }

@@ -52,7 +52,8 @@ static void chain_clear(chain *c)
 /* ---- parts of a branch ---- */
 
 /* Of the computed rows, of which the exact ones have the bound: two rows are no further apart than
- * their lengths, either. */
+ * their lengths, either. .000001 and 1e-9 cover the products, the sum is one operation more under
+ * what C9 raises it by (docs/certificates.md, C10). */
 static double computed_diameter(const arb_t bound, double deviation, double longest)
 {
     return fmin(rs_ball_upper(bound) + 2.000001 * deviation, 2 * longest * (1 + 1e-9));
@@ -75,9 +76,9 @@ static void attention(chain *c, const rs_exact_branch *at, const rs_certify_head
 {
     const rs_attention_op *op = &at->branch->attention;
     bool bilinear = !rs_branch_traits(at->branch)->not_bilinear(at->branch);
-    double scale = fabs(op->scale / op->temperature) * (1 + 4 * DBL_EPSILON);
+    double scale = fabs(op->scale / op->temperature) * (1 + 4 * DBL_EPSILON); /* of 1 (C10) */
     double weight = (fabs(op->mix_identity) + fabs(op->mix_softmax) + fabs(op->mix_uniform)) *
-                    (1 + 8 * DBL_EPSILON);
+                    (1 + 8 * DBL_EPSILON); /* of 2 (C10) */
     double diameter = computed_diameter(c->op, *deviation, at->seen->longest_op_in);
     *deviation = rs_exact_attention(c->slack, &c->condition, at, diameter, *deviation);
     for (int32_t h = 0; h < at->norms->n_heads; h++) {
@@ -96,7 +97,7 @@ static void attention(chain *c, const rs_exact_branch *at, const rs_certify_head
 static void mlp(chain *c, const rs_exact_branch *at, double *deviation)
 {
     const rs_bound_constants *k = &c->options->constants;
-    double longest = at->seen->longest_op_in * (1 + 1e-9) + *deviation;
+    double longest = at->seen->longest_op_in * (1 + 1e-9) + *deviation; /* of 2 (C10) */
     double lipschitz = rs_mlp_lipschitz(&at->norms->mlp, longest, k);
     rs_op_site site = {.longest = longest,
                        .deviation = *deviation,
@@ -190,7 +191,9 @@ static void start(chain *c, int32_t source)
 {
     const rs_certify_state *state = rs_pass_state(c->pass, c->sample, source);
     double d = (double)c->pass->network->d_model;
-    double own = rs_gamma(d + 8), tiny = state->equal ? 0 : 1e-150; /* squares of less underflow */
+    /* d + 8 roundings where there are d + 2, for those of this line; squares of less than 1e-150
+     * underflow (docs/certificates.md, C10) */
+    double own = rs_gamma(d + 8), tiny = state->equal ? 0 : 1e-150;
     rs_ball_set(c->hi, state->equal ? 0 : state->diameter * (1 + own) + tiny);
     rs_ball_set(c->lo, fmax(0, state->diameter * (1 - own) - tiny));
     c->deviation = 0;

@@ -44,6 +44,8 @@ double rs_exact_longest(const rs_exact_branch *at)
     const rs_norm_op *inside = &at->branch->inside;
     const rs_gain_norms *gain = &at->norms->inside;
     if (inside->kind == RS_NORM_NONE) return at->seen->longest_op_out;
+    /* of exact rows; computed ones are longer by γ of it, for which the 4u and 8u that it is
+     * multiplied by, where u is needed, have room (docs/certificates.md, C10) */
     return (gain->largest * sqrt((double)inside->dim) + gain->bias) * (1 + 64 * DBL_EPSILON);
 }
 

@@ -49,8 +49,8 @@ static double least_std(double *longest, const double *x, int64_t rows, int64_t 
         }
         double shift = rs_gamma((double)d + 2) * length / root;
         double under = variance / (double)d * (1 - rs_gamma((double)d + 8)) - shift * shift;
-        under = sqrt(fmax(0, under) + norm->eps) * (1 - 8 * U);
-        if (!(under >= least)) least = under; /* a NaN stays */
+        under = sqrt(fmax(0, under) + norm->eps) * (1 - 8 * U); /* of 4 (C10) */
+        if (!(under >= least)) least = under;                   /* a NaN stays */
         if (!(length <= most)) most = length;
     }
     *longest = most;
@@ -64,7 +64,8 @@ static double longest_row(const double *x, int64_t rows, int64_t d)
         double square = rs_dot(x + i * d, x + i * d, d);
         if (!(square <= most)) most = square;
     }
-    return sqrt(most) * (1 + rs_gamma((double)d + 4)) + 1e-150; /* squares of less underflow */
+    /* squares of less than 1e-150 underflow (docs/certificates.md, C10) */
+    return sqrt(most) * (1 + rs_gamma((double)d + 4)) + 1e-150;
 }
 
 static bool all_equal(const double *x, int64_t rows, int64_t d)

@@ -21,6 +21,11 @@ typedef struct rs_lambda_row {
     const char *failed_exact, *failed_a, *failed_a_layer, *failed_b, *failed_d, *failed_eq7;
     double gain, smoothing, smoothing_published, consensus;
     const char *failed_gain, *failed_consensus, *failed_smoothing;
+    double mlp_gain;                            /* of the layer's MLP, from its weights */
+    double any_demand, any_kept;                /* for every input of so many tokens */
+    double theorem_d_kept, theorem_d_published; /* left at every depth, at the own λ */
+    double eq7_input;                           /* b of the published condition μ² ≥ b */
+    const char *failed_mlp_gain, *failed_any, *failed_d_kept, *failed_eq7_input;
     rs_lambda_interval *intervals; /* [n_intervals] of all λ, ascending */
     size_t n_intervals;
 } rs_lambda_row;
@@ -37,6 +42,17 @@ rs_status rs_certify_lambda_finish(rs_certify_lambda *lambda, const rs_certify_p
  */
 void rs_certify_smoothing(rs_lambda_row *row, const rs_weight_norms *norms,
                           const rs_certify_pass *pass, int64_t s, int32_t l, double *work);
+/* The norm through which branch b of layer l reads the tokens; NULL: none. Its output is what the
+ * branch sees, unless an unnormed skip carries something past it. */
+const rs_norm_op *rs_certify_reads_through(const rs_network *network, int32_t l, int32_t b);
+/* certify_lambda_weights.c: c with ‖o_i‖ ≤ c√d for what the layer's MLP adds (L13); scratch: d
+ * doubles. */
+rs_lambda_number rs_certify_mlp_gain(const rs_network *network, const rs_weight_norms *norms,
+                                     int32_t l, double *scratch);
+/* Fills what row says of every input of n tokens (L19); head_norms: [heads] ‖W_V W_O‖₂, from above.
+ */
+void rs_certify_any_input(rs_lambda_row *row, const rs_branch *mixer, const double *head_norms,
+                          int64_t n, double kept);
 int64_t rs_certify_lambda_samples(const rs_certify_lambda *lambda);
 const rs_lambda_row *rs_certify_lambda_row(const rs_certify_lambda *lambda, int64_t s, int32_t l);
 const rs_network *rs_certify_lambda_network(const rs_certify_lambda *lambda);

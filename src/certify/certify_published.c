@@ -138,7 +138,8 @@ static double log_of(double x)
 }
 
 /* log10 of ‖R‖₁,∞ of a measured state, rounded up. About the mean that was found, the entries of R
- * are wrong by three roundings of the largest of their column, and the sums by their own. */
+ * are wrong by three roundings of the largest of their column, and the sums by their own. 1e-12:
+ * the logarithm's own; 1e-150: what underflows (docs/certificates.md, C10). */
 static double log_of_measured(const rs_certify_pass *pass, int64_t s, int32_t l)
 {
     const rs_certify_state *state = rs_pass_state(pass, s, l);
@@ -153,7 +154,7 @@ static double log_of_measured(const rs_certify_pass *pass, int64_t s, int32_t l)
 static double exact_range(const rs_certify_head *seen, double slack)
 {
     if (!(slack < 2)) return NAN; /* t stopped at 1: the range is not known from it */
-    return (seen->range + seen->range_error + 4 * slack) * (1 + 1e-12);
+    return (seen->range + seen->range_error + 4 * slack) * (1 + 1e-12); /* of 3 (C10) */
 }
 
 static void recursion(rs_published_row *row, depth *so_far, layer_numbers *n, rs_head_sums *heads,

@@ -19,7 +19,7 @@ static void exact_stds(double *std1, double *std2, double *slack, const char **c
     off = rs_deviation_sum(mixer->skip, 0, first->longest_in, mixer->scale, off,
                            rs_exact_longest(&at));
     off = rs_exact_norm(std1, &mixer->after, &a->after, first->after_std, first->longest_sum, off);
-    double longest = second->longest_op_in * (1 + 1e-9) + off;
+    double longest = second->longest_op_in * (1 + 1e-9) + off; /* of 2 roundings (C10) */
     rs_op_site site = {.longest = longest,
                        .deviation = off,
                        .diameter = 2 * longest,
@@ -49,7 +49,9 @@ void rs_certify_smoothing(rs_lambda_row *row, const rs_weight_norms *norms,
     double std1, std2;
     const char *condition = NULL;
     exact_stds(&std1, &std2, slack, &condition, norms, pass, s, l);
-    for (int32_t h = 0; h < a->n_heads; h++) /* rows of P, and with them RP, are off by slack */
+    /* rows of P, and with them RP, are off by slack; 1e-12 covers the product, and `centred` has
+     * room for the sum (docs/certificates.md, C10) */
+    for (int32_t h = 0; h < a->n_heads; h++)
         mixing[h] = heads[h].centred + sqrt((double)pass->tokens[s]) * slack[h] * (1 + 1e-12);
     double slope = rs_bounds_exact.lipschitz[mlp->mlp.activation];
     rs_lambda_block block = {

@@ -2,7 +2,6 @@
 #include "base/memory.h"
 #include "certify/certify.h"
 #include "engine/dense_matrix.h"
-#include "linalg/blas.h"
 
 #include <math.h>
 #include <string.h>
@@ -79,7 +78,7 @@ static void merged(rs_product_norms *w, matrices *m, int64_t dim, int64_t in, rs
                             .left_two = two,
                             .left_fro = plain.fro,
                             .right_two = 1,
-                            .right_fro = sqrt((double)dim) * (1 + 1e-15)};
+                            .right_fro = sqrt((double)dim) * (1 + 1e-15)}; /* of 1 (C10) */
 }
 
 static rs_status one_head(rs_head_norms *out, matrices *m, const rs_attention_op *op, int32_t h,
@@ -259,7 +258,6 @@ static rs_status run_jobs(rs_weight_norms *w, const rs_network *network, const j
 {
     rs_status kept = RS_OK;
     rs_error kept_error = {0};
-    rs_blas_set_threads(1);
 #pragma omp parallel for num_threads(context->threads) schedule(dynamic)
     for (int64_t i = 0; i < n_jobs; i++) {
         rs_error error = {0};

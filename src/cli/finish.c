@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "linalg/blas.h"
+#include "linalg/threads.h"
 #include "report/output.h"
 #include "report/terminal.h"
 
@@ -280,7 +281,10 @@ static rs_status run(rs_result *result, cli_job *job, rs_error *err)
     if (!result) return rs_fail_memory(err, "result", 0);
     RS_TRY(cli_check_outputs(job->args, err));
     RS_TRY(set_meta(result, job->args, err));
-    RS_TRY(job->work(result, job, &context, err));
+    rs_threads_hold();
+    rs_status status = job->work(result, job, &context, err);
+    rs_threads_release();
+    RS_TRY(status);
     RS_TRY(rs_result_set_meta(result, "seconds", json_real(rs_seconds() - started), err));
     return finish(result, job, err);
 }

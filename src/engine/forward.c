@@ -2,7 +2,6 @@
 #include "engine/ops.h"
 
 #include "base/memory.h"
-#include "linalg/blas.h"
 #include "network/op_traits.h"
 
 #include <omp.h>
@@ -91,9 +90,6 @@ static rs_status tell(rs_runner *run, rs_site site, int32_t layer, const rs_stat
         made = true;
         RS_TRY(tap->state(tap->user, site, layer, &view, err));
     }
-    /* our own loops take the threads, and blocks of one thread give the same bits for any number of
-     * them; a tap may have asked for another number */
-    if (made) rs_blas_set_threads(1);
     return RS_OK;
 }
 
@@ -109,7 +105,6 @@ static rs_status tell_branch(rs_runner *run, int32_t branch, rs_moment moment,
         made = true;
         RS_TRY(tap->branch(tap->user, run->layer, branch, moment, &view, err));
     }
-    if (made) rs_blas_set_threads(1);
     return RS_OK;
 }
 
@@ -254,7 +249,6 @@ rs_status rs_runner_run(rs_runner *runner, const rs_batch *batch, const rs_tap *
         if (batch->begin[s + 1] - batch->begin[s] > runner->longest)
             runner->longest = batch->begin[s + 1] - batch->begin[s];
     forget_rotations(runner);
-    rs_blas_set_threads(1);
     rs_status status = run_network(runner, err);
     runner->batch = NULL;
     runner->taps = NULL;

@@ -26,7 +26,7 @@ typedef struct rs_san_batch {
  * residual, norm (each [networks, layers + 1]): ‖X − 1x̄‖_F and ‖X‖_F of the states. final
  * ([networks, n, d], or NULL): the last states. Network b depends on (context seed, b) alone, bit
  * for bit, whatever the number of threads. RS_E_CONFIG_SIZE for sizes that make no sense,
- * RS_E_CANCELLED.
+ * RS_E_INTERRUPTED.
  */
 rs_status rs_san_batch_run(double *residual, double *norm, double *final, const rs_san_batch *batch,
                            const rs_context *context, rs_error *err);

@@ -430,7 +430,6 @@ static rs_status measure_products(rs_lab_report *report, bool quick, const rs_co
     all.distance = rs_calloc((size_t)ORDERS * LAYERS, (size_t)all.paths * sizeof(double));
     rs_status status = all.p && all.distance ? draw_bert(&all, context, err)
                                              : rs_fail_memory(err, "attention matrices", 0);
-    rs_blas_set_threads(1);
     if (status == RS_OK) status = all_paths(&all, context, err);
     for (int i = 0; i < ORDERS * LAYERS && status == RS_OK; i++)
         spreads[i / LAYERS][i % LAYERS] = rs_spread_of(all.distance + i * all.paths, all.paths);

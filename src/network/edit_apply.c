@@ -213,9 +213,8 @@ static rs_status identity_map(rs_dense *out, const edition *e)
  * activation, the skip and the norm: LN(gelu_new(a) + a) (docs/theory/collapse.md, 13). */
 static bool leaves_activation(const edition *e)
 {
-    const char *family = e->network->family;
-    bool as_published = e->edit->dong2021_code && !e->edit->no_skip; /* `pure` is not theirs */
-    return as_published && family && strcmp(family, "albert") == 0;
+    bool asked = e->edit->dong2021_code && !e->edit->no_skip; /* `pure` is not theirs */
+    return asked && e->network->dong2021_code;
 }
 
 static rs_status leave_activation(const edition *e)

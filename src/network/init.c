@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -207,7 +206,7 @@ rs_status rs_init_open(rs_init **out, const char *text, uint64_t seed, rs_error 
     init->seed = seed;
     init->std = init->residual_std = 0.02;
     init->d_model = init->layers = 1;
-    init->threads = omp_get_max_threads();
+    init->threads = 1;
     init->bound = rs_memory_bound_of(0);
     rs_status status = init->arena ? parse_law(&init->general, init, text ? text : "default",
                                                AS_INIT, "--init", err)

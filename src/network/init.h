@@ -65,7 +65,7 @@ rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, boo
  * zeros, sinusoids. NULL between rs_init_plan and rs_init_start. */
 float *rs_init_numbers(const rs_init *init, const rs_tensor *tensor);
 
-/* Threads that draw (default: as many as OpenMP gives); the numbers do not depend on it. */
+/* Threads that draw (default: one); the numbers do not depend on it. */
 void rs_init_set_threads(rs_init *init, int threads);
 
 /* An expression such as "1/sqrt(L)" over the names given (NULL-terminated) and their values; + - *

@@ -188,6 +188,8 @@ typedef enum rs_pooling {
 
 typedef struct rs_network {
     const char *family; /* "bert", "llama", "arch", ... */
+    bool dong2021_code; /* the code released with Dong et al. 2021 runs this model, so that an edit
+                           can ask for its variants without MLP */
     int64_t d_model;
     rs_embedding_op embedding;
     rs_layer *layers; /* in the arena */

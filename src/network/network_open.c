@@ -113,6 +113,7 @@ static rs_status read_sizes(rs_net_builder *nb)
     nb->network->d_model = nb->d_model;
     nb->network->padding_id = -1;
     nb->network->family = b->family->name;
+    nb->network->dong2021_code = forward->facts & RS_W_DONG2021_CODE;
     RS_TRY(rs_net_activation(nb, forward->activation, &nb->activation));
     if (!(forward->facts & RS_W_GELU_TANH) || nb->activation != RS_ACT_GELU) return RS_OK;
     nb->activation = RS_ACT_GELU_TANH;

@@ -158,7 +158,6 @@ static rs_status step_layer(chains *c, const rs_branch *branch, rs_error *err)
     if (c->n_active == 0) return RS_OK;
     RS_TRY(rs_frozen_load(&c->f, branch, true, err));
     RS_TRY(attend(c, branch, err));
-    rs_blas_set_threads(1);
 #pragma omp parallel for num_threads(c->run->context->threads) schedule(dynamic)
     for (int32_t i = 0; i < c->n_active; i++)
         step_path(c, i);

@@ -208,7 +208,7 @@ static rs_status note_compat(work *w, rs_error *err)
                      "leave it out, or run ALBERT with --variants san,san+skip",
                      "--compat dong2021-code changes nothing here: the released code differs from "
                      "the paper in ALBERT's variants without MLP only, and this is %s%s",
-                     family, strcmp(family, "albert") == 0 ? " with its MLP" : "");
+                     family, w->network->dong2021_code ? " with its MLP" : "");
     if (status == RS_OK) status = rs_result_add_notes(w->result, &notes, err);
     rs_notes_free(&notes);
     return status;

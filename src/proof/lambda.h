@@ -146,8 +146,6 @@ typedef struct rs_lambda_search {
 rs_status rs_lambda_set_find(rs_lambda_set *out, const rs_lambda_arcs *arcs,
                              const rs_lambda_search *search, rs_error *err);
 void rs_lambda_set_free(rs_lambda_set *set);
-/* The answer for one λ: YES, NO, or UNKNOWN where it is within the error or outside the set. */
-rs_lambda_answer rs_lambda_set_answer(const rs_lambda_set *set, double lambda);
 
 /* ---- 3. theorems: the smallest |λ| demanded for `kept` in each of `layers` layers ---- */
 
@@ -213,16 +211,6 @@ rs_lambda_number rs_lambda_published_both(const rs_lambda_facts *facts, const rs
  * +∞ on overflow. */
 double rs_lambda_published_b(const rs_lambda_facts *facts, const rs_lambda_wish *wish,
                              double lambda);
-
-/* The drift κ(t) = 2 sin(½ asin t) = √(2(1 − √(1 − t²))), t in [0, 1], rounded up; 2 beyond: an
- * angle above 90° is not excluded. */
-double rs_lambda_drift(double t);
-/* |μ(Y') − f μ(Y)| ≤ value with ε and rows of norm √d (L11): f = |λ|/√(λ² + ε). */
-typedef struct rs_lambda_epsilon_drift {
-    double factor, bound; /* f (computed), and the bound on the difference, rounded up */
-} rs_lambda_epsilon_drift;
-rs_lambda_epsilon_drift rs_lambda_drift_epsilon(double lambda, double epsilon, double row_gain,
-                                                int64_t n, int64_t d);
 
 /* ---- 4. weights-only row gains c: ‖o_i‖ ≤ c√d for every input (L12 to L14) */
 
@@ -333,7 +321,6 @@ double rs_lambda_demand_any_input(const rs_lambda_attention_weights *weights, in
     X(THEOREM_B_LIPSCHITZ)                                                                         \
     X(THEOREM_B_STRETCH)                                                                           \
     X(THEOREM_D)                                                                                   \
-    X(EPSILON_DRIFT)                                                                               \
     X(GAIN_ATTENTION)                                                                              \
     X(GAIN_MLP)                                                                                    \
     X(GAIN_GATED)                                                                                  \

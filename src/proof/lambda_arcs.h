@@ -12,7 +12,8 @@
 
 #include "proof/lambda_span.h"
 
-/* μ/√d is known to no less than this: squares of less underflow. */
+/* μ/√d is known to no less than this: nd squares of entries below 2^-537 vanish, which for nd ≤
+ * 2^74 is less (docs/certificates.md, C10). */
 #define RS_LAMBDA_LEAST 0x1p-500
 
 typedef enum rs_lambda_arc_kind {

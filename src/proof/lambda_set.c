@@ -174,14 +174,3 @@ rs_status rs_lambda_set_find(rs_lambda_set *out, const rs_lambda_arcs *arcs,
     summarise(out);
     return RS_OK;
 }
-
-rs_lambda_answer rs_lambda_set_answer(const rs_lambda_set *set, double lambda)
-{
-    rs_lambda_answer found = RS_LAMBDA_UNKNOWN;
-    for (size_t i = 0; i < set->n; i++) {
-        const rs_lambda_interval *interval = &set->intervals[i];
-        bool inside = interval->low <= lambda && lambda <= interval->high;
-        if (inside && interval->answer != RS_LAMBDA_UNKNOWN) found = interval->answer;
-    }
-    return found;
-}

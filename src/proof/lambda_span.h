@@ -44,6 +44,7 @@ static inline rs_span rs_span_widen(double low, double high)
 /* x with a relative error of at most `relative` and an absolute one of at most `absolute`. */
 static inline rs_span rs_span_about(double x, double relative, double absolute)
 {
+    /* 2^-40 covers the three roundings of the spread (docs/certificates.md, C10) */
     double spread = fabs(x) * relative * (1 + 0x1p-40) + absolute * (1 + 0x1p-40);
     return rs_span_widen(x - spread, x + spread);
 }
@@ -101,7 +102,8 @@ static inline rs_span rs_span_power(rs_span a, int64_t k)
     return power;
 }
 
-/* Bound on the relative error that k roundings in a row leave: γ_k = ku/(1 − ku). */
+/* Bound on the relative error that k roundings in a row leave: γ_k = ku/(1 − ku), which for ku <
+ * 0.01 is less than 1.011 ku. */
 static inline double rs_rounding(int64_t k)
 {
     double first_order = (double)k * RS_LAMBDA_ROUNDOFF;

@@ -177,6 +177,8 @@ enum {
     RS_W_PLAIN_ROPE = 1u << 26,    /* its scaling laws are not run (Phi-3: longrope) */
     RS_W_PAD_ROW = 1u << 27,       /* the embedding's row of pad_token_id is drawn as 0 */
     RS_W_SCORE_CAP = 1u << 28,     /* attn_logit_softcapping is computed, not only read */
+    RS_W_DONG2021_CODE = 1u << 29, /* the code released with Dong et al. 2021 runs this family and
+                                      differs from their paper where it has no MLP */
     RS_W_GELU_TANH = 1u << 30      /* "gelu" means its approximation by tanh (Gemma) */
 };
 

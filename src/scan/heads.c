@@ -8,7 +8,6 @@
 #include "scan/heads.h"
 
 #include "base/memory.h"
-#include "linalg/blas.h"
 #include "linalg/spectrum.h"
 #include "scan/heads_batch.h"
 
@@ -339,8 +338,6 @@ rs_status rs_heads_measure(rs_heads **out, const rs_model *model, const rs_heads
 {
     *out = NULL;
     rs_heads *heads = rs_calloc(1, sizeof *heads);
-    rs_blas_set_threads(1); /* our own loops take the threads; BLAS would fork for every small
-                               product between them */
     if (!heads) return rs_fail_memory(err, "head products", sizeof *heads);
     heads->arena = rs_arena_new();
     heads->items = rs_calloc(model->n_products, sizeof *heads->items);

@@ -4,10 +4,9 @@
  *
  * Heads lie in a matrix as the layout has them (apart, fused, interleaved): their factors are put
  * side by side, so that W_Q is the matrix of all query heads wherever it is stored. Matrices are
- * spread over threads; from LARGE on one has the memory, and BLAS the threads, to itself.
+ * spread over threads; from LARGE on only as many are measured at a time as find room.
  */
 #include "base/memory.h"
-#include "linalg/blas.h"
 #include "linalg/spectrum.h"
 #include "products/factor.h"
 #include "scan/scan_energy.h"
@@ -141,22 +140,26 @@ static rs_status measure(rs_stored_matrix *m, rs_fold fold, rs_error *err)
     return status;
 }
 
-static rs_status measure_all(rs_stored_matrices *all, rs_fold fold, const rs_context *context,
-                             rs_error *err)
+/* Threads that may measure large matrices at the same time, each with the matrix and its Gram. */
+static int threads_for_large(const rs_stored_matrices *all, const rs_context *context)
 {
-    rs_blas_set_threads(context->threads);
+    double most = 0;
     for (size_t i = 0; i < all->n; i++) {
-        if (all->items[i].k < LARGE) continue;
-        RS_TRY(rs_check_cancelled(context, err));
-        rs_progress(context, "stored matrices", i, all->n, "matrices");
-        RS_TRY(measure(&all->items[i], fold, err));
+        const rs_stored_matrix *m = &all->items[i];
+        double k = (double)m->k, numbers = (double)m->rows * (double)m->cols;
+        if (m->k >= LARGE) most = fmax(most, sizeof(double) * (numbers + k * k));
     }
-    rs_blas_set_threads(1);
+    return rs_budget_threads(most, context->memory, context->threads);
+}
+
+static rs_status measure_some(rs_stored_matrices *all, bool large, int threads, rs_fold fold,
+                              const rs_context *context, rs_error *err)
+{
     rs_status kept = RS_OK;
     rs_error kept_error = {0};
-#pragma omp parallel for schedule(dynamic) num_threads(context->threads)
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (size_t i = 0; i < all->n; i++) {
-        if (all->items[i].k >= LARGE || rs_cancelled(context)) continue;
+        if ((all->items[i].k >= LARGE) != large || rs_cancelled(context)) continue;
         rs_error error;
         rs_status status = measure(&all->items[i], fold, &error);
         rs_keep_first(&kept, &kept_error, status, &error);
@@ -184,7 +187,8 @@ rs_status rs_stored_matrices_measure(rs_stored_matrices *out, const rs_model *mo
     for (size_t i = 0; i < heads->n; i++)
         for (int side = 0; side < 2; side++)
             RS_TRY(add(out, heads->items[i].product, side, fold, err));
-    RS_TRY(measure_all(out, fold, context, err));
+    RS_TRY(measure_some(out, true, threads_for_large(out, context), fold, context, err));
+    RS_TRY(measure_some(out, false, context->threads, fold, context, err));
     return check_files(out, model, err);
 }
 

@@ -4,10 +4,9 @@
  *
  * The Gram of a matrix's short side is accumulated tile by tile, so a large embedding never stands
  * in memory as doubles; its eigenvalues are σ². Only where the smallest of them has drowned (σ_k <
- * 1e-5 σ₁) is the matrix decoded whole for a bidiagonal SVD. Small matrices are spread over
- * threads, large ones give the threads to BLAS.
+ * 1e-5 σ₁) is the matrix decoded whole for a bidiagonal SVD. Matrices are spread over threads; of
+ * large ones only as many are measured at a time as find room.
  */
-#include "linalg/blas.h"
 #include "linalg/gram.h"
 #include "linalg/measures.h"
 #include "linalg/powerlaw.h"
@@ -24,7 +23,7 @@
 
 enum {
     LARGE = 4608
-}; /* short side from which a Gram has the memory, and BLAS the threads, to itself */
+}; /* short side from which memory says how many matrices are measured at a time */
 
 typedef struct item {
     const rs_tensor *tensor;
@@ -266,24 +265,27 @@ static rs_status check_memory(const item *items, size_t n, const rs_context *con
                            "choose fewer, or say how much it may take: --memory SIZE", err);
 }
 
-static rs_status measure_all(item *items, size_t n, const rs_model *model,
-                             const rs_scan_options *options, const rs_context *context,
-                             rs_error *err)
+/* Threads that may measure the first of these large matrices at the same time, each with a Gram
+ * matrix or the whole matrix. */
+static int threads_for(const item *items, size_t n, const rs_context *context)
 {
-    qsort(items, n, sizeof *items, costlier_first);
-    size_t done = 0;
-    RS_TRY(check_memory(items, n, context, err));
-    rs_blas_set_threads(context->threads);
-    for (; done < n && items[done].k >= LARGE; done++) {
-        RS_TRY(rs_check_cancelled(context, err));
-        rs_progress(context, "matrices", done, n, "matrices");
-        RS_TRY(measure(&items[done], options, err));
+    double most = 0;
+    for (size_t i = 0; i < n && i < (size_t)context->threads; i++) {
+        double k = (double)items[i].k, longer = (double)items[i].view.features;
+        most = fmax(most, sizeof(double) * k * (k + longer));
     }
-    rs_blas_set_threads(1);
+    return rs_budget_threads(most, context->memory, context->threads);
+}
+
+/* items[begin..end) of n in all */
+static rs_status measure_some(item *items, size_t begin, size_t end, size_t n, int threads,
+                              const rs_scan_options *options, const rs_context *context,
+                              rs_error *err)
+{
     rs_status kept = RS_OK;
     rs_error kept_error = {0};
-#pragma omp parallel for schedule(dynamic) num_threads(context->threads)
-    for (size_t i = done; i < n; i++) {
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (size_t i = begin; i < end; i++) {
         if (rs_cancelled(context)) continue;
         rs_error error;
         rs_status status = measure(&items[i], options, &error);
@@ -291,10 +293,29 @@ static rs_status measure_all(item *items, size_t n, const rs_model *model,
         if (omp_get_thread_num() == 0) rs_progress(context, "matrices", i, n, "matrices");
     }
     if (kept != RS_OK && err) *err = kept_error;
-    if (kept == RS_OK) kept = rs_check_cancelled(context, err);
-    for (size_t i = 0; i < n && kept == RS_OK; i++)
-        kept = rs_tensor_check(model->checkpoint, items[i].tensor, err);
-    return kept;
+    return kept == RS_OK ? rs_check_cancelled(context, err) : kept;
+}
+
+static rs_status measure_all(item *items, size_t n, const rs_model *model,
+                             const rs_scan_options *options, const rs_context *context,
+                             rs_error *err)
+{
+    qsort(items, n, sizeof *items, costlier_first);
+    size_t large = 0; /* how many it takes until no large one is left */
+    for (size_t i = 0; i < n; i++)
+        if (items[i].k >= LARGE) large = i + 1;
+    RS_TRY(check_memory(items, n, context, err));
+    for (size_t done = 0; done < n;) {
+        int threads =
+            done < large ? threads_for(items + done, large - done, context) : context->threads;
+        size_t end = done < large ? done + (size_t)threads : n;
+        if (end > large && done < large) end = large;
+        RS_TRY(measure_some(items, done, end, n, threads, options, context, err));
+        done = end;
+    }
+    for (size_t i = 0; i < n; i++)
+        RS_TRY(rs_tensor_check(model->checkpoint, items[i].tensor, err));
+    return RS_OK;
 }
 
 /* ---- rows ---- */

@@ -9,6 +9,7 @@
 
 #include "forward_builder.h"
 #include "forward_reference.h"
+#include "property.h"
 
 #include "base/memory.h"
 #include "engine/weights.h"
@@ -467,7 +468,8 @@ static void test_generate(void **state)
 {
     (void)state;
     enum { PROMPT = 5, NEW = 12 };
-    for (uint64_t seed = 20; seed < 26; seed++) {
+    for (int t = property_start(6, 20); property_next(&t);) {
+        uint64_t seed = property_seed();
         built *b = decoder_new(seed, RS_F32, 16, 2);
         int32_t ids[PROMPT + NEW], out[NEW];
         machine m;
