@@ -536,11 +536,16 @@ static void leave_out(rs_lambda_row *row)
     row->n_intervals = 1;
 }
 
-/* A row of a mixer whose kind has no theorem: nothing is certain, and each column says why. */
-static void unproved_row(rs_lambda_row *row, const rs_branch *mixer, const char *why)
+/* A row of a mixer whose kind has no theorem: nothing is certain but what the layer's MLP may add,
+ * and each column says why. */
+static void unproved_row(rs_lambda_row *row, const rs_branch *mixer, const char *why,
+                         const rs_lambda_number *mlp)
 {
     no_row(row, mixer->skip);
     row->told = true;
+    row->mlp_gain = mlp->value;
+    row->failed_mlp_gain = mlp->failed_hypothesis;
+    row->failed_any = row->failed_eq7_input = why;
     row->condition = row->failed_gain = row->failed_eq7 = row->failed_consensus = why;
     leave_out(row);
     row->condition = NULL; /* no number is left that could hang on it */
@@ -579,7 +584,7 @@ rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, r
         row->nonfinite = given.n > 1 && !in->finite;
         if (given.n < 2 || !in->finite || in->equal) continue;
         if (unproved) {
-            unproved_row(row, mixer, unproved);
+            unproved_row(row, mixer, unproved, &lambda->mlps[l]);
             continue;
         }
         int thread = omp_get_thread_num();
