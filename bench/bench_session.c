@@ -12,6 +12,7 @@
  */
 #include "base/memory.h"
 #include "linalg/blas.h"
+#include "linalg/threads.h"
 
 #include <omp.h>
 #include <stdio.h>
@@ -166,8 +167,9 @@ int main(int argc, char **argv)
     if (rs_session_open(&session, &settings, &err) != RS_OK ||
         rs_session_tensors(session, tensors, LAYERS * MATRICES, config, NULL, &err) != RS_OK)
         return fail(&err);
-    rs_blas_set_threads(1);
+    rs_threads_hold(); /* of the floor */
     int code = take_turns(session, &memory, settings.threads, atoi(argv[2]));
+    rs_threads_release();
     rs_session_close(session);
     rs_free(memory.factors);
     rs_free(memory.products);

@@ -50,6 +50,17 @@ foreach(script ${cli_tests})
     rs_test(cli_${name} cli)
 endforeach()
 
+# ---- seeds of the fuzz targets, one archive each; some are cases of unit tests too ----
+set(RS_SEEDS ${CMAKE_BINARY_DIR}/seeds)
+file(GLOB corpora CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/fuzz/corpus/*.tar.gz)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${corpora})
+execute_process(COMMAND sh ${CMAKE_SOURCE_DIR}/scripts/corpus.sh unpack ${RS_SEEDS} COMMAND_ERROR_IS_FATAL ANY)
+foreach(name test_config test_index test_safetensors)
+    if(TARGET ${name})
+        target_compile_definitions(${name} PRIVATE RS_TEST_SEEDS="${RS_SEEDS}")
+    endif()
+endforeach()
+
 # ---- fuzz regressions: every stored input through its target, without libFuzzer and so with any compiler ----
 if(NOT RS_FUZZ)
     file(GLOB fuzzers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/fuzz/fuzz_*.c)
@@ -60,7 +71,7 @@ if(NOT RS_FUZZ)
         set_target_properties(replay_${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
         target_link_libraries(replay_${target} PRIVATE rankscope_lib)
         add_test(NAME fuzz_${target} COMMAND replay_${target}
-            ${CMAKE_SOURCE_DIR}/fuzz/corpus/${target} ${CMAKE_SOURCE_DIR}/fuzz/regressions/${target})
+            ${RS_SEEDS}/${target} ${CMAKE_SOURCE_DIR}/fuzz/regressions/${target})
         set_tests_properties(fuzz_${target} PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1")
         rs_test(fuzz_${target} fuzz)
     endforeach()
@@ -84,6 +95,9 @@ if(NOT RS_SANITIZE AND NOT RS_FUZZ AND NOT RS_COVERAGE)
     add_test(NAME install COMMAND sh ${CMAKE_SOURCE_DIR}/tests/install/run.sh ${CMAKE_BINARY_DIR} ${CMAKE_COMMAND})
     set_tests_properties(install PROPERTIES ENVIRONMENT "RS_SOURCE_DIR=${CMAKE_SOURCE_DIR}")
     rs_test(install install)
+    add_test(NAME exports COMMAND sh ${CMAKE_SOURCE_DIR}/tests/install/exports.sh
+        $<TARGET_LINKER_FILE:rankscope_shared> ${CMAKE_SOURCE_DIR}/include/rankscope.h ${PROJECT_VERSION_MAJOR})
+    rs_test(exports install)
 endif()
 
 # ---- style ----
@@ -91,3 +105,5 @@ add_test(NAME format COMMAND sh ${CMAKE_SOURCE_DIR}/scripts/format.sh --check)
 add_test(NAME lint COMMAND sh ${CMAKE_SOURCE_DIR}/scripts/lint.sh)
 rs_test(format style)
 rs_test(lint style)
+
+include(${CMAKE_SOURCE_DIR}/cmake/headers.cmake)

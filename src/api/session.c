@@ -4,6 +4,7 @@
 #include "api/probe_path.h"
 #include "base/memory.h"
 #include "linalg/null_model.h"
+#include "linalg/threads.h"
 #include "report/result.h"
 #include "scan/scan.h"
 
@@ -169,8 +170,10 @@ static rs_status ask(rs_result **out, const char *name, asked *fill, rs_session 
     RS_TRY(begin_call(session, err));
     rs_result *result = rs_result_new(name);
     rs_arena *arena = rs_arena_new();
+    rs_threads_hold();
     rs_status status = result && arena ? fill(result, session, settings, arena, err)
                                        : rs_fail_memory(err, "result", 0);
+    rs_threads_release();
     if (status == RS_OK) status = rs_result_seal(result, err);
     rs_arena_free(arena);
     if (status == RS_OK)

@@ -1,9 +1,10 @@
 /*
  * certify_deviation.c: how far exact arithmetic is from a computed pass (docs/certificates.md, C9).
  *
- * Every bound is a sum of products of numbers that are not negative, so evaluating it in float64
- * loses less than SLACK; products of BLAS and of the engine's own kernels err by at most
- * γ_k Σ|a||b| in whatever order they add, fused or not.
+ * Bounds are sums of products of numbers that are not negative, so that evaluating one in float64
+ * loses less than SLACK (docs/certificates.md, C10, which names the exception); products of BLAS
+ * and of the engine's own kernels err by at most γ_k Σ|a||b| in whatever order they add, fused or
+ * not.
  */
 #include "certify/certify.h"
 
@@ -30,10 +31,10 @@ static double known(double bound)
 double rs_deviation_norm(double *least_std, const rs_norm_site *site, double deviation)
 {
     double d = (double)site->dim, root = sqrt(d), own = site->least_std * (1 - 4 * U);
-    /* whatever the rows are, √ε is left under the root */
+    /* whatever the rows are, √ε is left under the root; the 4u of `own` cover ε/√d (C10) */
     double low = fmax(own - deviation / root, sqrt(site->epsilon)) * (1 - 4 * U);
     *least_std = low > 0 ? low : 0;
-    if (!(low > 0) || !(own > 1e-140)) return INFINITY;    /* squares of less underflow */
+    if (!(low > 0) || !(own > 1e-140)) return INFINITY;    /* squares of less underflow (C10) */
     double centre = rs_gamma(d + 2) * site->longest / own; /* of the mean, in units of the std */
     double factor = rs_gamma(d + 12) + (centre / root) * (centre / root);
     double rounding = site->largest_gain * (2 * centre + factor * root) +
@@ -45,7 +46,8 @@ double rs_deviation_norm(double *least_std, const rs_norm_site *site, double dev
 
 double rs_deviation_diameter(double diameter, int64_t d, double deviation)
 {
-    /* either row of the farthest pair may have moved; squares of less than 1e-150 underflow */
+    /* either row of the farthest pair may have moved; squares of less than 1e-150 underflow; d + 8
+     * roundings where there are d + 2, for those of this line (C10) */
     return diameter * (1 - rs_gamma((double)d + 8)) - 2.000001 * deviation - 1e-150;
 }
 

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "certify/certify_gather.h"
 #include "engine/dense_matrix.h"
+#include "network/op_traits.h"
 #include "proof/lambda_span.h"
 
 #include <float.h>
@@ -18,7 +19,9 @@ struct rs_certify_lambda {
     int threads;
     rs_lambda_row *rows;        /* [samples, layers] */
     double *gains;              /* [layers] weights-only row gain; NaN: none */
+    rs_lambda_number *mlps;     /* [layers] the same of the MLPs */
     double **head_norms;        /* [layers] into `all_norms` */
+    double *plain_norms;        /* as all_norms, no norm folded in */
     double *all_norms, *vector; /* vector: gain and bias of the norm at hand */
     rs_lambda_arcs **arcs;      /* [threads] */
     rs_lambda_set *sets;        /* [threads] */
@@ -26,9 +29,7 @@ struct rs_certify_lambda {
 
 /* ---- weights ---- */
 
-/* The norm through which branch b of layer l reads the tokens; NULL: none. Its output is what the
- * branch sees, unless an unnormed skip carries something past it. */
-static const rs_norm_op *reads_through(const rs_network *network, int32_t l, int32_t b)
+const rs_norm_op *rs_certify_reads_through(const rs_network *network, int32_t l, int32_t b)
 {
     const rs_branch *branch = &network->layers[l].branches[b];
     const rs_norm_op *norm = NULL;
@@ -47,7 +48,7 @@ static rs_lambda_attention_weights weights_of(const rs_branch *mixer, const rs_b
 {
     return (rs_lambda_attention_weights){.head_norm = head_norm,
                                          .heads = norms->n_heads,
-                                         .kv_heads = mixer->attention.kv_heads,
+                                         .kv_heads = rs_branch_attention(mixer)->kv_heads,
                                          .stacked_norm = NAN,
                                          .value_norm = NAN,
                                          .output_norm = NAN,
@@ -57,11 +58,11 @@ static rs_lambda_attention_weights weights_of(const rs_branch *mixer, const rs_b
 /* Why the rows of a mixer are not bounded by its weights alone; NULL: they are (L12). */
 static const char *gain_fails(const rs_network *network, int32_t l, const rs_branch *mixer)
 {
-    const rs_attention_op *op = &mixer->attention;
-    bool simplex = op->mix_identity == 0 && op->mix_softmax == 1 && op->mix_uniform == 0;
-    if (!reads_through(network, l, (int32_t)(mixer - network->layers[l].branches)))
+    if (!rs_branch_attention(mixer)) return "attention: the bound is on its weights";
+    if (!rs_certify_reads_through(network, l, (int32_t)(mixer - network->layers[l].branches)))
         return "a norm before the branch: else what it reads has no known length";
-    if (!simplex) return "attention that is not edited: its rows are no distributions";
+    if (rs_branch_traits(mixer)->not_stochastic(mixer))
+        return "attention that is not edited: its rows are no distributions";
     return mixer->inside.kind == RS_NORM_NONE ? NULL : "no norm inside the branch";
 }
 
@@ -74,11 +75,12 @@ static void measure_weights(rs_certify_lambda *lambda)
     for (int32_t l = 0; l < network->n_layers; l++) {
         const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
         lambda->gains[l] = NAN;
+        lambda->mlps[l] = rs_certify_mlp_gain(network, lambda->norms, l, lambda->vector);
         lambda->head_norms[l] = next;
-        if (!mixer || mixer->scale == 0) continue;
+        if (!mixer || mixer->scale == 0 || !rs_branch_attention(mixer)) continue;
         int32_t b = (int32_t)(mixer - network->layers[l].branches);
         const rs_branch_norms *norms = &lambda->norms->layers[l].branches[b];
-        const rs_norm_op *norm = reads_through(network, l, b);
+        const rs_norm_op *norm = rs_certify_reads_through(network, l, b);
         double largest = 1, bias = 0, carried = norms->o_bias;
         if (norm) {
             rs_gain_norms gain;
@@ -86,10 +88,12 @@ static void measure_weights(rs_certify_lambda *lambda)
             largest = gain.largest, bias = gain.bias;
         }
         for (int32_t h = 0; h < norms->n_heads; h++) {
+            lambda->plain_norms[next - lambda->all_norms + h] = norms->heads[h].w.two;
             next[h] = rs_times_up(norms->heads[h].w.two, largest);
             carried += rs_times_up(norms->heads[h].w.two, bias) +
                        rs_times_up(norms->heads[h].w.right_two, norms->heads[h].v_bias);
         }
+        /* 1e-12: two roundings a head (docs/certificates.md, C10) */
         rs_lambda_attention_weights w = weights_of(mixer, norms, next, carried * (1 + 1e-12));
         if (!gain_fails(network, l, mixer))
             lambda->gains[l] =
@@ -103,25 +107,27 @@ static size_t all_heads(const rs_network *network)
     size_t n = 1;
     for (int32_t l = 0; l < network->n_layers; l++) {
         const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
-        if (mixer) n += (size_t)mixer->attention.heads;
+        if (mixer) n += (size_t)rs_branch_traits(mixer)->matrices(mixer);
     }
     return n;
 }
 
-static rs_status fill(rs_certify_lambda *lambda, rs_error *err)
+static rs_status fill_lambda(rs_certify_lambda *lambda, rs_error *err)
 {
     size_t layers = (size_t)lambda->network->n_layers, rows;
     if (!rs_size_mul((size_t)lambda->samples, layers, &rows))
         return rs_fail_memory(err, "table lambda", SIZE_MAX);
     lambda->rows = rs_calloc(rows, sizeof *lambda->rows);
     lambda->gains = rs_calloc(layers, sizeof *lambda->gains);
+    lambda->mlps = rs_calloc(layers, sizeof *lambda->mlps);
     lambda->head_norms = rs_calloc(layers, sizeof *lambda->head_norms);
+    lambda->plain_norms = rs_calloc(all_heads(lambda->network), sizeof(double));
     lambda->all_norms = rs_calloc(all_heads(lambda->network), sizeof(double));
     lambda->vector = rs_calloc((size_t)lambda->network->d_model * 2 + 2, sizeof(double));
     lambda->arcs = rs_calloc((size_t)lambda->threads, sizeof *lambda->arcs);
     lambda->sets = rs_calloc((size_t)lambda->threads, sizeof *lambda->sets);
-    if (!lambda->sets || !lambda->rows || !lambda->gains || !lambda->head_norms ||
-        !lambda->all_norms || !lambda->vector || !lambda->arcs)
+    if (!lambda->sets || !lambda->rows || !lambda->gains || !lambda->mlps || !lambda->head_norms ||
+        !lambda->plain_norms || !lambda->all_norms || !lambda->vector || !lambda->arcs)
         return rs_fail_memory(err, "table lambda", rows * sizeof *lambda->rows);
     for (int t = 0; t < lambda->threads; t++)
         RS_TRY(rs_lambda_arcs_open(&lambda->arcs[t], err));
@@ -130,7 +136,7 @@ static rs_status fill(rs_certify_lambda *lambda, rs_error *err)
 }
 
 rs_status rs_certify_lambda_open(rs_certify_lambda **out, const rs_network *network,
-                                 const rs_weight_norms *norms, const rs_probe_inputs *inputs,
+                                 const rs_weight_norms *norms, const rs_inputs *inputs,
                                  const rs_certify_options *options, int threads, rs_error *err)
 {
     rs_certify_lambda *lambda = rs_calloc(1, sizeof *lambda);
@@ -141,7 +147,7 @@ rs_status rs_certify_lambda_open(rs_certify_lambda **out, const rs_network *netw
     lambda->options = options;
     lambda->samples = inputs->samples;
     lambda->threads = threads;
-    return fill(lambda, err);
+    return fill_lambda(lambda, err);
 }
 
 void rs_certify_lambda_close(rs_certify_lambda *lambda)
@@ -157,6 +163,8 @@ void rs_certify_lambda_close(rs_certify_lambda *lambda)
     rs_free(lambda->arcs);
     rs_free(lambda->rows);
     rs_free(lambda->gains);
+    rs_free(lambda->mlps);
+    rs_free(lambda->plain_norms);
     rs_free(lambda->head_norms);
     rs_free(lambda->all_norms);
     rs_free(lambda->vector);
@@ -198,7 +206,13 @@ static void no_row(rs_lambda_row *row, double lambda)
                            .gain = NAN,
                            .smoothing = NAN,
                            .smoothing_published = NAN,
-                           .consensus = NAN};
+                           .consensus = NAN,
+                           .mlp_gain = NAN,
+                           .any_demand = NAN,
+                           .any_kept = NAN,
+                           .theorem_d_kept = NAN,
+                           .theorem_d_published = NAN,
+                           .eq7_input = NAN};
 }
 
 /* What is proved: nothing where a hypothesis fails. */
@@ -207,6 +221,37 @@ static double demand(const rs_lambda_number *n, const char **failed)
     if (n->valid && isfinite(n->value)) return n->value;
     *failed = n->valid ? "a branch that some λ is large enough for" : n->failed_hypothesis;
     return NAN;
+}
+
+/* The share of the row-normalised μ that theorem D leaves at every depth, rounded down; a drift of
+ * more than all leaves nothing. */
+static double left_by(const rs_lambda_number *drift, const rs_lambda_facts *facts)
+{
+    if (!isfinite(drift->value) || !(facts->unit_diversity > 0)) return NAN;
+    rs_span share = rs_span_div(rs_span_of(drift->value), rs_span_of(facts->unit_diversity));
+    return fmax(0, rs_down(1 - share.high));
+}
+
+/* What the theorems say of the λ that the model has. */
+static void at_own_lambda(rs_lambda_row *row, const rs_lambda_facts *facts,
+                          const rs_lambda_wish *wish, const rs_branch *mixer)
+{
+    double lambda = mixer->skip;
+    rs_lambda_number drift = rs_lambda_theorem_d_drift(facts, facts->row_gain, lambda, false);
+    rs_lambda_number printed = rs_lambda_theorem_d_drift(facts, facts->row_gain, lambda, true);
+    if (mixer->before.kind == RS_NORM_NONE)
+        row->failed_d_kept = "a norm before the branch (pre-norm)";
+    else if (!drift.valid)
+        row->failed_d_kept = drift.failed_hypothesis;
+    else if (!(facts->unit_diversity > 0))
+        row->failed_d_kept = "the tokens of the input differ";
+    if (!row->failed_d_kept) row->theorem_d_kept = left_by(&drift, facts);
+    row->theorem_d_published = left_by(&printed, facts);
+    row->eq7_input = rs_lambda_published_b(facts, wish, lambda);
+    if (isnan(row->eq7_input))
+        row->failed_eq7_input = "equation 7 at the model's own lambda";
+    else if (isinf(row->eq7_input))
+        row->failed_eq7_input = "a b that is a double";
 }
 
 static void theorems(rs_lambda_row *row, const rs_certify_lambda *lambda,
@@ -239,6 +284,7 @@ static void theorems(rs_lambda_row *row, const rs_certify_lambda *lambda,
     row->eq7 = eq7.value;
     row->failed_eq7 = eq7.valid ? NULL : eq7.failed_hypothesis;
     row->published_both = both.value;
+    at_own_lambda(row, facts, &wish, mixer);
 }
 
 /* The half line is found without looking at the value itself; below it a few values, each as costly
@@ -312,6 +358,7 @@ static rs_status with_norm(rs_lambda_row *row, const rs_lambda_arcs *arcs, rs_la
     row->certified = isfinite(half.positive) ? half.positive : NAN;
     row->certified_negative = isfinite(half.negative) ? half.negative : NAN;
     double share = now.value / input.value;
+    /* of 5 roundings, and of the share itself (C10) */
     double error = (now.error + share * input.error) / (input.value - input.error);
     set_kept_now(row, share, error * (1 + 8 * DBL_EPSILON) + 4 * DBL_EPSILON * share,
                  input.value > 2 * input.error);
@@ -382,7 +429,7 @@ static void kept_by_sum(rs_lambda_row *row, const rs_lambda_layer *layer)
     double kept = sqrt(after / before), own = roundoff * sqrt(inputs), least = sqrt(before) - own;
     double error = roundoff * (fabs(row->lambda) * sqrt(inputs) + sqrt(branches)) + kept * own;
     error += sqrt((double)layer->n) * layer->branch_error;
-    error += 1e-150 * sqrt((double)(layer->n * layer->d)); /* squares of less underflow */
+    error += 1e-150 * sqrt((double)(layer->n * layer->d)); /* squares of less underflow (C10) */
     error = error / least + rs_gamma((double)(layer->n * layer->d) + 8) * kept;
     set_kept_now(row, kept, error, sqrt(before) > 2 * own && before > 1e-280);
 }
@@ -394,7 +441,7 @@ static rs_status exact_set(rs_lambda_quadratic *out, const rs_lambda_layer *laye
 {
     RS_TRY(rs_lambda_quadratic_set(out, layer, kept, err));
     if (layer->branch_error == 0 || out->trivial) return RS_OK;
-    /* √n ε/μ(X); diversity, μ(X)/√(nd), is rounded down */
+    /* √n ε/μ(X); diversity, μ(X)/√(nd), is rounded down; 2^-40 covers three roundings (C10) */
     double off = layer->branch_error / (facts->diversity * sqrt((double)layer->d)) * (1 + 0x1p-40);
     rs_lambda_quadratic lower;
     RS_TRY(rs_lambda_quadratic_set(&lower, layer, fmax(rs_down(kept - off), 0), err));
@@ -421,6 +468,11 @@ static rs_status one(rs_lambda_row *row, const rs_certify_lambda *lambda, rs_lam
     row->failed_gain = gain_fails(lambda->network, l, mixer);
     if (!row->failed_gain && !isfinite(row->gain))
         row->failed_gain = "norms of the weights that are doubles";
+    row->mlp_gain = lambda->mlps[l].value;
+    row->failed_mlp_gain = lambda->mlps[l].failed_hypothesis;
+    rs_certify_any_input(row, mixer,
+                         lambda->plain_norms + (lambda->head_norms[l] - lambda->all_norms),
+                         layer->n, kept);
     RS_TRY(rs_lambda_facts_of(&facts, layer, err));
     RS_TRY(exact_set(&quadratic, layer, &facts, kept, err));
     row->exact_low = quadratic.low;
@@ -454,7 +506,7 @@ static rs_status branch_error(double *error, rs_lambda_row *row, const rs_certif
     if (!slack) return rs_fail_memory(err, "table lambda", 0);
     double off = rs_exact_added(slack, &row->condition, &at);
     rs_free(slack);
-    /* the scale's own rounding */
+    /* the scale's own rounding in 4 DBL_EPSILON, that of this line in 8 (C10) */
     *error = fabs(branch->scale) * (off + 4 * DBL_EPSILON * rs_exact_longest(&at)) *
                  (1 + 8 * DBL_EPSILON) +
              1e-290; /* what underflows */
@@ -468,10 +520,10 @@ static void leave_out(rs_lambda_row *row)
     double *const values[] = {&row->exact_low, &row->exact_high,      &row->certified,
                               &row->kept_now,  &row->kept_now_error,  &row->certified_negative,
                               &row->theorem_a, &row->theorem_a_layer, &row->theorem_b,
-                              &row->theorem_d};
-    const char **const reasons[] = {&row->failed_exact,    &row->failed_a, &row->failed_kept,
-                                    &row->failed_a_layer,  &row->failed_b, &row->failed_d,
-                                    &row->failed_certified};
+                              &row->theorem_d, &row->theorem_d_kept,  &row->theorem_d_published};
+    const char **const reasons[] = {&row->failed_exact,     &row->failed_a,     &row->failed_kept,
+                                    &row->failed_a_layer,   &row->failed_b,     &row->failed_d,
+                                    &row->failed_certified, &row->failed_d_kept};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         *values[i] = NAN;
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
@@ -484,6 +536,21 @@ static void leave_out(rs_lambda_row *row)
     row->n_intervals = 1;
 }
 
+/* A row of a mixer whose kind has no theorem: nothing is certain but what the layer's MLP may add,
+ * and each column says why. */
+static void unproved_row(rs_lambda_row *row, const rs_branch *mixer, const char *why,
+                         const rs_lambda_number *mlp)
+{
+    no_row(row, mixer->skip);
+    row->told = true;
+    row->mlp_gain = mlp->value;
+    row->failed_mlp_gain = mlp->failed_hypothesis;
+    row->failed_any = row->failed_eq7_input = why;
+    row->condition = row->failed_gain = row->failed_eq7 = row->failed_consensus = why;
+    leave_out(row);
+    row->condition = NULL; /* no number is left that could hang on it */
+}
+
 rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, rs_error *err)
 {
     rs_certify_lambda *lambda = g->lambda;
@@ -491,6 +558,7 @@ rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, r
     const rs_branch *mixer = &layer->branches[b];
     int64_t d = g->network->d_model;
     if (!lambda || mixer != rs_layer_mixer(layer) || mixer->scale == 0) return RS_OK;
+    const char *unproved = rs_branch_traits(mixer)->unproved;
     double *gain = lambda->vector, *bias = gain + d;
     rs_lambda_norm norm = norm_of(&mixer->after, gain, bias);
     rs_status kept = RS_OK;
@@ -515,6 +583,10 @@ rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, r
         const rs_certify_state *in = rs_pass_state(g->pass, g->batch.first + s, l);
         row->nonfinite = given.n > 1 && !in->finite;
         if (given.n < 2 || !in->finite || in->equal) continue;
+        if (unproved) {
+            unproved_row(row, mixer, unproved, &lambda->mlps[l]);
+            continue;
+        }
         int thread = omp_get_thread_num();
         rs_status status = branch_error(&given.branch_error, row, g, s, l, b, &error);
         if (status == RS_OK)

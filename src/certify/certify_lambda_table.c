@@ -49,6 +49,20 @@ enum {
     SMOOTHING_CONDITIONAL,
     SMOOTHING_PUBLISHED,
     SMOOTHING_FAILED,
+    MLP_GAIN,
+    MLP_GAIN_CONDITIONAL,
+    MLP_GAIN_FAILED,
+    ANY_DEMAND,
+    ANY_DEMAND_CONDITIONAL,
+    ANY_KEPT,
+    ANY_KEPT_CONDITIONAL,
+    ANY_FAILED,
+    D_KEPT,
+    D_KEPT_CONDITIONAL,
+    D_KEPT_PUBLISHED,
+    D_KEPT_FAILED,
+    EQ7_INPUT,
+    EQ7_INPUT_FAILED,
     COLUMNS
 };
 
@@ -140,13 +154,43 @@ static const rs_column columns[COLUMNS] = {
                                            "v as published: ReLU, gains and skips 1"),
     [SMOOTHING_FAILED] =
         RS_TEXT_COLUMN("over_smoothing_failed", "certified", "hypothesis that fails here"),
+    [MLP_GAIN] = RS_REAL_COLUMN("mlp_weights_only_gain", "certified",
+                                "c: what the layer's MLP adds has ‖o_i‖ ≤ c√d for every input, "
+                                "from the weights alone (L13)"),
+    [MLP_GAIN_CONDITIONAL] = CONDITIONAL_COLUMN("mlp_weights_only_gain"),
+    [MLP_GAIN_FAILED] =
+        RS_TEXT_COLUMN("mlp_weights_only_gain_failed", "certified", "hypothesis that fails here"),
+    [ANY_DEMAND] = RS_REAL_COLUMN("demanded_for_any_input", "certified",
+                                  "without norms: every λ of at least this size keeps the wanted "
+                                  "fraction of μ(X), whatever the sample's number of tokens holds "
+                                  "and whatever the attention weights are (L19)"),
+    [ANY_DEMAND_CONDITIONAL] = CONDITIONAL_COLUMN("demanded_for_any_input"),
+    [ANY_KEPT] = RS_REAL_COLUMN("kept_for_any_input", "certified",
+                                "and the fraction that the model's own λ keeps, at least; 0: "
+                                "nothing is known (L19)"),
+    [ANY_KEPT_CONDITIONAL] = CONDITIONAL_COLUMN("kept_for_any_input"),
+    [ANY_FAILED] = RS_TEXT_COLUMN("any_input_failed", "certified", "hypothesis that fails here"),
+    [D_KEPT] = RS_REAL_COLUMN("theorem_d_kept", "certified",
+                              "pre-norm blocks: the fraction of the row-normalised μ that the "
+                              "model's own λ leaves, at least, at every depth of a stack whose "
+                              "branches are no longer than this one on this input (L9)"),
+    [D_KEPT_CONDITIONAL] = CONDITIONAL_COLUMN("theorem_d_kept"),
+    [D_KEPT_PUBLISHED] = RS_REAL_COLUMN("theorem_d_kept_published", "published",
+                                        "the same with √2 for the chord, as printed"),
+    [D_KEPT_FAILED] =
+        RS_TEXT_COLUMN("theorem_d_kept_failed", "certified", "hypothesis that fails here"),
+    [EQ7_INPUT] = RS_REAL_COLUMN("eq7_input", "published",
+                                 "b: beside equation 7 the theorem asks for μ(X)² ≥ b; at the "
+                                 "model's own λ (L10)"),
+    [EQ7_INPUT_FAILED] =
+        RS_TEXT_COLUMN("eq7_input_failed", "published", "why there is no b: what fails here"),
 };
 
 static rs_status add_row(rs_table *t, int64_t s, int32_t l, const rs_lambda_row *r, rs_error *err)
 {
     size_t row;
     const size_t twins[] = {CERTIFIED,       CERTIFIED_NEGATIVE, KEPT_NOW_ERROR, THEOREM_A,
-                            THEOREM_A_LAYER, THEOREM_B,          THEOREM_D};
+                            THEOREM_A_LAYER, THEOREM_B,          THEOREM_D,      D_KEPT};
     bool conditional = r->condition != NULL;
     const struct {
         size_t column;
@@ -169,7 +213,13 @@ static rs_status add_row(rs_table *t, int64_t s, int32_t l, const rs_lambda_row 
                  {GAIN, r->gain},
                  {CONSENSUS, r->consensus},
                  {SMOOTHING, r->smoothing},
-                 {SMOOTHING_PUBLISHED, r->smoothing_published}};
+                 {SMOOTHING_PUBLISHED, r->smoothing_published},
+                 {MLP_GAIN, r->mlp_gain},
+                 {ANY_DEMAND, r->any_demand},
+                 {ANY_KEPT, r->any_kept},
+                 {D_KEPT, r->theorem_d_kept},
+                 {D_KEPT_PUBLISHED, r->theorem_d_published},
+                 {EQ7_INPUT, r->eq7_input}};
     const struct {
         size_t column;
         const char *text;
@@ -183,7 +233,11 @@ static rs_status add_row(rs_table *t, int64_t s, int32_t l, const rs_lambda_row 
                  {EQ7_FAILED, r->failed_eq7},
                  {GAIN_FAILED, r->failed_gain},
                  {CONSENSUS_FAILED, r->failed_consensus},
-                 {SMOOTHING_FAILED, r->failed_smoothing}};
+                 {SMOOTHING_FAILED, r->failed_smoothing},
+                 {MLP_GAIN_FAILED, r->failed_mlp_gain},
+                 {ANY_FAILED, r->failed_any},
+                 {D_KEPT_FAILED, r->failed_d_kept},
+                 {EQ7_INPUT_FAILED, r->failed_eq7_input}};
     RS_TRY(rs_table_add_row(t, &row, err));
     rs_table_set_int(t, row, SAMPLE, s);
     rs_table_set_int(t, row, LAYER, l);
@@ -195,8 +249,10 @@ static rs_status add_row(rs_table *t, int64_t s, int32_t l, const rs_lambda_row 
     /* null without a reason is an answer, too: every λ */
     rs_table_set_bool(t, row, EXACT_LOW_CONDITIONAL, conditional);
     rs_table_set_bool(t, row, EXACT_HIGH_CONDITIONAL, conditional);
-    if (isfinite(r->gain)) rs_table_set_bool(t, row, GAIN_CONDITIONAL, false);
-    if (isfinite(r->smoothing)) rs_table_set_bool(t, row, SMOOTHING_CONDITIONAL, false);
+    const size_t unconditional[] = {GAIN, SMOOTHING, MLP_GAIN, ANY_DEMAND, ANY_KEPT};
+    for (size_t i = 0; i < sizeof unconditional / sizeof *unconditional; i++)
+        if (isfinite(rs_table_real(t, row, unconditional[i])))
+            rs_table_set_bool(t, row, unconditional[i] + 1, false);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         RS_TRY(rs_table_set_text(t, row, texts[i].column, texts[i].text, err));
     return RS_OK;

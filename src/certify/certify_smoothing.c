@@ -2,6 +2,8 @@
  * exact layer's mixings and stds (C9). */
 #include "certify/certify_lambda.h"
 
+#include "network/op_traits.h"
+
 #include <math.h>
 
 /* Lower bounds of what the exact rows' two norms divide by, from the tapped state on (C9). */
@@ -17,7 +19,7 @@ static void exact_stds(double *std1, double *std2, double *slack, const char **c
     off = rs_deviation_sum(mixer->skip, 0, first->longest_in, mixer->scale, off,
                            rs_exact_longest(&at));
     off = rs_exact_norm(std1, &mixer->after, &a->after, first->after_std, first->longest_sum, off);
-    double longest = second->longest_op_in * (1 + 1e-9) + off;
+    double longest = second->longest_op_in * (1 + 1e-9) + off; /* of 2 roundings (C10) */
     rs_op_site site = {.longest = longest,
                        .deviation = off,
                        .diameter = 2 * longest,
@@ -36,8 +38,7 @@ void rs_certify_smoothing(rs_lambda_row *row, const rs_weight_norms *norms,
     const rs_layer *layer = &pass->network->layers[l];
     const rs_branch *mixer = &layer->branches[0], *mlp = &layer->branches[1];
     row->failed_smoothing = "no block of one attention and one MLP";
-    if (layer->n_branches != 2 || mixer->kind != RS_BRANCH_ATTENTION || mlp->kind != RS_BRANCH_MLP)
-        return;
+    if (layer->n_branches != 2 || !rs_branch_attention(mixer) || !rs_branch_mlp(mlp)) return;
     const rs_branch_norms *a = &norms->layers[l].branches[0];
     const rs_branch_norms *m = &norms->layers[l].branches[1];
     const rs_certify_head *heads = rs_pass_heads(pass, s, l, 0);
@@ -48,13 +49,14 @@ void rs_certify_smoothing(rs_lambda_row *row, const rs_weight_norms *norms,
     double std1, std2;
     const char *condition = NULL;
     exact_stds(&std1, &std2, slack, &condition, norms, pass, s, l);
-    for (int32_t h = 0; h < a->n_heads; h++) /* rows of P, and with them RP, are off by slack */
+    /* rows of P, and with them RP, are off by slack; 1e-12 covers the product, and `centred` has
+     * room for the sum (docs/certificates.md, C10) */
+    for (int32_t h = 0; h < a->n_heads; h++)
         mixing[h] = heads[h].centred + sqrt((double)pass->tokens[s]) * slack[h] * (1 + 1e-12);
     double slope = rs_bounds_exact.lipschitz[mlp->mlp.activation];
     rs_lambda_block block = {
         .post_norm = bare && mixer->after.kind != RS_NORM_NONE && mlp->after.kind != RS_NORM_NONE,
-        .row_stochastic =
-            op->mix_identity == 0 && op->mix_softmax == 1 && op->mix_uniform == 0 && !op->cross,
+        .row_stochastic = !rs_branch_traits(mixer)->not_stochastic(mixer) && !op->cross,
         .relu = mlp->mlp.activation == RS_ACT_RELU,
         .activation_lipschitz = isfinite(slope) && !mlp->mlp.gate.weight ? slope : NAN,
         .mixing_norm = mixing,

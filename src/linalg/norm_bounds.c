@@ -13,7 +13,8 @@
 /* Unit roundoff, and the largest error of an operation that underflows. */
 static const double U = DBL_EPSILON / 2, TINY = DBL_MIN * DBL_EPSILON;
 
-/* A result of a few operations on numbers that are not negative, moved up past their roundings. */
+/* A result of a few operations on numbers that are not negative, moved up past their roundings: up
+ * to 125 of them (docs/certificates.md, C10). */
 static double up(double x)
 {
     return x * (1 + 64 * DBL_EPSILON);
@@ -52,7 +53,8 @@ double rs_length_bound(const double *x, int64_t n)
         double y = ldexp(x[i], -exponent);
         sum += y * y;
     }
-    /* squares that underflowed: each less than TINY beside a sum of at least 1/4 */
+    /* squares that underflowed: each less than TINY beside a sum of at least 1/4; 4u cover the root
+     * and the product with 1 + γ (C10) */
     return rescaled(sqrt((sum + (double)n * TINY) * (1 + rs_gamma((double)n + 2))) * (1 + 4 * U),
                     exponent);
 }
@@ -71,7 +73,7 @@ void rs_plain_bounds(rs_plain_norms *out, double *column_sums, const double *a, 
         }
         out->inf = fmax(out->inf, row);
         out->longest_row = fmax(out->longest_row, length);
-        fro = hypot(fro, length) * (1 + 4 * U);
+        fro = hypot(fro, length) * (1 + 4 * U); /* hypot is within 2u (C10) */
     }
     for (int64_t j = 0; j < n; j++)
         out->one = fmax(out->one, column_sums[j]);
@@ -143,6 +145,7 @@ static bool below(double *beyond, const double *s, double c, int64_t n, double *
  * what the caller adds. */
 static double top_eigenvalue(const double *s, int64_t n, room *r)
 {
+    /* what is tried; below() proves it or does not */
     static const double steps[] = {2e-11, 1e-9, 1e-7, 1e-5, 1e-3, 0.1};
     double all = up(trace(s, n) * (1 + rs_gamma((double)n))), beyond;
     if (!(all > 0)) return 0;
@@ -285,11 +288,12 @@ static void row_gram(double *g, const double *t, int64_t r, int64_t len)
             g[i * r + j] = g[j * r + i];
 }
 
-/* L (row-major lower, zeros above) with G_A ≤ L Lᵀ + loss·I as forms; false: no factor, use norms.
- */
+/* L (row-major lower, zeros above) with G_A ≤ L Lᵀ + loss·I as forms; false: no factor,
+ * use norms. */
 static bool lower_factor(double *l, double *loss, const double *g, int64_t r)
 {
     memcpy(l, g, (size_t)r * (size_t)r * sizeof *l);
+    /* any shift is right: G ≤ G + shift·I; this one lets the factorisation run to its end */
     double shift = 8 * rs_gamma((double)r + 2) * trace(g, r) + DBL_MIN;
     for (int64_t i = 0; i < r; i++)
         l[i * r + i] += shift; /* upwards but for one rounding each, counted in loss */

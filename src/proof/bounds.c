@@ -27,11 +27,6 @@ const rs_bound_constants rs_bounds_exact = {
 
 /* ---- softmax ---- */
 
-double rs_tv_bound(double range, const rs_bound_constants *c)
-{
-    return tanh(range * c->range_share);
-}
-
 void rs_tv_bound_ball(arb_t out, const arb_t range, const rs_bound_constants *c)
 {
     arb_t share;
@@ -48,18 +43,9 @@ void rs_tv_bound_ball(arb_t out, const arb_t range, const rs_bound_constants *c)
     arb_clear(share);
 }
 
-double rs_perturbation_threshold(void)
-{
-    double low = 1, high = 2;
-    for (int i = 0; i < 80; i++) {
-        double middle = 0.5 * (low + high);
-        *(exp(middle) < 1 + 2 * middle ? &low : &high) = middle;
-    }
-    return low;
-}
-
 double rs_perturbation_constant(double range, const rs_bound_constants *c)
 {
+    /* K(ρ) ≤ 2 (1 + 7.5e-13) there: what rs_recursion_bound is raised by covers it (C10) */
     if (range < 1e-12) return 2 * c->perturbation_factor;
     return c->perturbation_factor * (expm1(range) / range + expm1(2 * range) / (2 * range));
 }
@@ -98,7 +84,8 @@ void rs_mixing_contraction_of(rs_mixing_contraction *out, const double *m, const
     double most = -1;
     for (int64_t i = 0; i < n; i++) {
         if (distance[i] < 0) continue;
-        /* a little more than computed: the test below must never lose the largest pair */
+        /* a little more than computed: the test below must never lose the largest pair. 1e-9 covers
+         * two sums over up to 2²² keys, 1e-15 what of their terms underflows (C10). */
         distance[i] = 0.5 * rs_distance_1(m + i * ld, mean, keys) * (1 + 1e-9) + 1e-15;
         if (isnan(distance[i])) { /* a state that is not finite */
             out->tau = NAN;
@@ -192,7 +179,7 @@ void rs_norm_bound_ball(arb_t out, const arb_t delta, double largest_gain, doubl
 
 double rs_mlp_lipschitz(const rs_mlp_bound *mlp, double longest, const rs_bound_constants *c)
 {
-    double slope = c->lipschitz[mlp->activation], up = 1 + 64 * DBL_EPSILON;
+    double slope = c->lipschitz[mlp->activation], up = 1 + 64 * DBL_EPSILON; /* of 6 (C10) */
     double inner = mlp->gated ? mlp->gate_row * longest + mlp->gate_bias
                               : mlp->up_row * longest + mlp->up_bias;
     /* relu(x)² has slope 2|x| on the tokens themselves: |a² − b²| ≤ (|a| + |b|)|a − b| */

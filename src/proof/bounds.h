@@ -30,12 +30,8 @@ extern const rs_bound_constants rs_bounds_exact;
 
 /* TV(softmax(a), softmax(b)) ≤ tanh(range/4), range = max_j(a − b) − min_j(a − b) ≥ 0. Tight for
  * two entries. */
-double rs_tv_bound(double range, const rs_bound_constants *c);
 void rs_tv_bound_ball(arb_t out, const arb_t range, const rs_bound_constants *c);
 
-/* Positive root D* of e^x = 1 + 2x: the published lemma's upper half holds up to there and no
- * further: 1.25643120862617. */
-double rs_perturbation_threshold(void);
 /* K(ρ) = (e^ρ − 1)/ρ + (e^{2ρ} − 1)/(2ρ), K(0) = 2: Σ_i |P_ij − p_j| ≤ p_j ‖E‖₁ K(ρ). +∞ beyond the
  * range of doubles. */
 double rs_perturbation_constant(double range, const rs_bound_constants *c);
@@ -54,7 +50,7 @@ void rs_mixing_contraction_of(rs_mixing_contraction *out, const double *m, const
 
 /* ---- one layer, upwards (C3, C4, C5, C6) ---- */
 
-/* One head: what bounds TV between two of its rows. */
+/* One head, and what bounds TV between two of its rows. */
 typedef struct rs_head_bound {
     double qk_norm;    /* scale·‖W_QK‖₂; NaN: the logits are not bilinear in the tokens */
     double value_norm; /* ‖W_h‖₂ */

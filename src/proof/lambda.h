@@ -26,6 +26,7 @@
 
 /* ---- what is given ---- */
 
+/* The kinds of norms. */
 typedef enum rs_lambda_norm_kind {
     RS_LAMBDA_NO_NORM,
     RS_LAMBDA_LAYERNORM, /* centres each row over its features first */
@@ -40,6 +41,7 @@ typedef struct rs_lambda_norm {
     double epsilon;     /* under the square root, beside the mean of squares; ≥ 0 */
 } rs_lambda_norm;
 
+/* One layer on one input. */
 typedef struct rs_lambda_layer {
     const double *input;  /* X: [n, d], leading dimension input_ld */
     const double *branch; /* O: [n, d], leading dimension branch_ld */
@@ -91,6 +93,7 @@ void rs_lambda_arcs_close(rs_lambda_arcs *arcs); /* NULL is fine */
  * (RS_E_UNSUPPORTED). Cost O(nd), about three passes over X and O. */
 rs_status rs_lambda_arcs_set(rs_lambda_arcs *arcs, const rs_lambda_layer *layer, rs_error *err);
 
+/* A number and how far it may be from the truth. */
 typedef struct rs_lambda_value {
     double value; /* computed */
     double error; /* certified: |value − truth| ≤ error; infinite when nothing is known */
@@ -114,21 +117,24 @@ typedef struct rs_lambda_half_lines {
 rs_lambda_half_lines rs_lambda_half_line_set(const rs_lambda_arcs *arcs, double target,
                                              double tolerance);
 
+/* Whether a λ keeps what is asked for. */
 typedef enum rs_lambda_answer { RS_LAMBDA_NO, RS_LAMBDA_YES, RS_LAMBDA_UNKNOWN } rs_lambda_answer;
+/* A stretch of λ with one answer. */
 typedef struct rs_lambda_interval {
     double low, high;        /* closed; neighbours share their end */
     rs_lambda_answer answer; /* certified for every λ in it: value ≥ target (YES), < target (NO) */
 } rs_lambda_interval;
 
+/* All of a range of λ, answered. */
 typedef struct rs_lambda_set {
     rs_lambda_interval *intervals; /* [n], ascending, no two neighbours with the same answer */
     size_t n, capacity;
-    int64_t evaluations; /* of the value, O(nd) each */
+    int64_t evaluations; /* how often the value was computed, O(nd) each */
     bool complete;       /* false: the limit on evaluations was reached, what was left is UNKNOWN */
     /* Certified: the λ of smallest |λ| in a YES interval; NaN: none. */
     double smallest;
-    /* Certified: every λ ≥ all_above (or ≤ all_below) in [low, high] is YES; NaN: the end is not.
-     */
+    /* Certified: every λ ≥ all_above (or ≤ all_below) in [low, high] is YES; NaN: the end is
+     * not. */
     double all_above, all_below;
 } rs_lambda_set;
 
@@ -146,8 +152,6 @@ typedef struct rs_lambda_search {
 rs_status rs_lambda_set_find(rs_lambda_set *out, const rs_lambda_arcs *arcs,
                              const rs_lambda_search *search, rs_error *err);
 void rs_lambda_set_free(rs_lambda_set *set);
-/* The answer for one λ: YES, NO, or UNKNOWN where it is within the error or outside the set. */
-rs_lambda_answer rs_lambda_set_answer(const rs_lambda_set *set, double lambda);
 
 /* ---- 3. theorems: the smallest |λ| demanded for `kept` in each of `layers` layers ---- */
 
@@ -172,6 +176,7 @@ typedef struct rs_lambda_facts {
 } rs_lambda_facts;
 rs_status rs_lambda_facts_of(rs_lambda_facts *out, const rs_lambda_layer *layer, rs_error *err);
 
+/* What is asked for, and bounds that hold in all the layers it is asked for in. */
 typedef struct rs_lambda_wish {
     double kept;    /* in (0, 1): fraction of μ left after one layer */
     int64_t layers; /* K ≥ 1: kept^K is left after K */
@@ -190,8 +195,8 @@ typedef struct rs_lambda_wish {
 rs_lambda_number rs_lambda_theorem_a(const rs_lambda_facts *facts, const rs_lambda_wish *wish);
 /* Theorem A for one layer with any gain, bias and epsilon (L7): every |λ| ≥ value has
  * μ(norm(λX + O)) ≥ kept·μ(X). Uses facts->row_ratio. Hypotheses: a norm, no zero row, and that the
- * norm by itself leaves more than that, √d·μ(rn(X)diag g) > kept·μ(X): no λ can leave more of it.
- */
+ * norm by itself leaves more than that, √d·μ(rn(X)diag g) > kept·μ(X): no λ can leave more of
+ * it. */
 rs_lambda_number rs_lambda_theorem_a_layer(const rs_lambda_facts *facts, double kept);
 /* Theorem B (L8): (1 − L/√(λ² − c²))/(1 + c/|λ|) ≥ kept. No condition on diversity. Hypotheses as
  * theorem A. */
@@ -214,16 +219,6 @@ rs_lambda_number rs_lambda_published_both(const rs_lambda_facts *facts, const rs
 double rs_lambda_published_b(const rs_lambda_facts *facts, const rs_lambda_wish *wish,
                              double lambda);
 
-/* The drift κ(t) = 2 sin(½ asin t) = √(2(1 − √(1 − t²))), t in [0, 1], rounded up; 2 beyond: an
- * angle above 90° is not excluded. */
-double rs_lambda_drift(double t);
-/* |μ(Y') − f μ(Y)| ≤ value with ε and rows of norm √d (L11): f = |λ|/√(λ² + ε). */
-typedef struct rs_lambda_epsilon_drift {
-    double factor, bound; /* f (computed), and the bound on the difference, rounded up */
-} rs_lambda_epsilon_drift;
-rs_lambda_epsilon_drift rs_lambda_drift_epsilon(double lambda, double epsilon, double row_gain,
-                                                int64_t n, int64_t d);
-
 /* ---- 4. weights-only row gains c: ‖o_i‖ ≤ c√d for every input (L12 to L14) */
 
 /* Norms are upper bounds that the caller answers for; γ is the gain and β the bias of the norm that
@@ -231,17 +226,17 @@ rs_lambda_epsilon_drift rs_lambda_drift_epsilon(double lambda, double epsilon, d
 typedef struct rs_lambda_attention_weights {
     const double *head_norm; /* [heads] ‖W_O^h W_V^h diag γ‖₂; NULL: not known */
     int64_t heads, kv_heads;
-    double stacked_norm; /* ‖[W_O^h W_V^h diag γ]_h‖₂ of the heads' products stacked; NaN: not known
-                          */
+    double stacked_norm; /* ‖[W_O^h W_V^h diag γ]_h‖₂ of the stacked products; NaN: not known */
     double value_norm, output_norm; /* ‖W_V diag γ‖₂ (all kv heads), ‖W_O‖₂; NaN: not known */
-    double
-        bias_norm; /* ‖Σ_h W_O^h(W_V^h β + b_V^h) + b_O‖₂: one vector, since rows of P sum to 1 */
+    /* ‖Σ_h W_O^h(W_V^h β + b_V^h) + b_O‖₂: one vector, since rows of P sum to 1. */
+    double bias_norm;
 } rs_lambda_attention_weights;
 /* min over what is known of Σ_h σ_h, √heads·stacked_norm and √heads·value_norm·output_norm (L12),
  * plus bias_norm/√d. Any scores, any mask that leaves each row a key. branch_scale: |α|. */
 rs_lambda_number rs_lambda_gain_attention(const rs_lambda_attention_weights *weights, int64_t d,
                                           double branch_scale);
 
+/* What is known of the weights of an MLP. */
 typedef struct rs_lambda_mlp_weights {
     bool gated;
     double down_norm;     /* ‖W_d‖₂ */
@@ -333,7 +328,6 @@ double rs_lambda_demand_any_input(const rs_lambda_attention_weights *weights, in
     X(THEOREM_B_LIPSCHITZ)                                                                         \
     X(THEOREM_B_STRETCH)                                                                           \
     X(THEOREM_D)                                                                                   \
-    X(EPSILON_DRIFT)                                                                               \
     X(GAIN_ATTENTION)                                                                              \
     X(GAIN_MLP)                                                                                    \
     X(GAIN_GATED)                                                                                  \

@@ -14,7 +14,7 @@ rs_status rs_lambda_arcs_open(rs_lambda_arcs **out, rs_error *err)
     return *out ? RS_OK : rs_fail_memory(err, "a skip certificate", sizeof **out);
 }
 
-static void release(rs_lambda_arcs *arcs)
+static void release_arcs(rs_lambda_arcs *arcs)
 {
     rs_free(arcs->directions);
     rs_free(arcs->rows);
@@ -26,7 +26,7 @@ static void release(rs_lambda_arcs *arcs)
 void rs_lambda_arcs_close(rs_lambda_arcs *arcs)
 {
     if (!arcs) return;
-    release(arcs);
+    release_arcs(arcs);
     rs_free(arcs);
 }
 
@@ -34,13 +34,13 @@ static rs_status make_room(rs_lambda_arcs *arcs, int64_t n, int64_t d, rs_error 
 {
     size_t rows = (size_t)n, width = (size_t)d;
     if (rows > arcs->room_rows || rows * width > arcs->room_entries || width > arcs->room_width) {
-        release(arcs);
+        release_arcs(arcs);
         arcs->directions = rs_malloc(2 * rows * width, sizeof(double));
         arcs->rows = rs_malloc(rows, sizeof *arcs->rows);
         arcs->weights = rs_malloc(4 * rows, sizeof(double));
         arcs->mean = rs_malloc(4 * width, sizeof(double));
         if (!arcs->directions || !arcs->rows || !arcs->weights || !arcs->mean) {
-            release(arcs);
+            release_arcs(arcs);
             return rs_fail_memory(err, "the rows of a skip certificate",
                                   2 * rows * width * sizeof(double));
         }
@@ -69,7 +69,8 @@ static bool constant(const double *row, int64_t d)
  * Copies a row scaled by a power of two to a largest entry in [½, 1), centred over its features
  * for LayerNorm. Centring runs twice: the first mean is off by γ·mean|x|, the second by γ times
  * what is left, and each entry is rounded twice, so that the error is (γ + 5u)(‖x_c‖ + γ√d), x_c
- * the centred row and √d a bound on the scaled row's norm.
+ * the centred row and √d a bound on the scaled row's norm. 2^-20 covers that norms are computed
+ * (d/16 + 40 roundings; docs/certificates.md, C10).
  */
 rs_lambda_loaded rs_lambda_load_row(double *to, const double *from, int64_t d, bool centre)
 {
@@ -144,7 +145,7 @@ static void set_row(rs_lambda_arcs *arcs, int64_t i, const rs_lambda_layer *laye
         double total = length(branch.norm, branch.exponent, constant_coordinate);
         row->kind = total > 0 ? RS_LAMBDA_ROW_FIXED : RS_LAMBDA_ROW_UNDEFINED;
         row->height = 1;
-        if (layer->branch_error > 0)
+        if (layer->branch_error > 0) /* total has d/16 + 34 roundings (C10: d ≤ 2^16) */
             row->input_error += layer->branch_error / total * (1 + 0x1p-40);
         scale_row(e, x, 0, gain, d);
         scale_row(n, o, ldexp(total, -branch.exponent), gain, d);
@@ -162,6 +163,7 @@ static void set_row(rs_lambda_arcs *arcs, int64_t i, const rs_lambda_layer *laye
             total = constant_coordinate;
         }
         row->height = ldexp(ldexp(total, -branch.exponent) / input.norm, exponent);
+        /* from below but for d/16 + 34 roundings, which 2^-40 covers (C10: d ≤ 2^16) */
         double least = ldexp(input.norm, input.exponent) * (1 - fmin(input.error, 1));
         if (layer->branch_error > 0) row->lost += layer->branch_error / least * (1 + 0x1p-40);
         scale_row(e, x, input.norm, gain, d);

@@ -95,7 +95,8 @@ static void guess_root(rs_lambda_bracket *out, const centre *at, double slope, d
     out->doubt = ldexp(doubt, at->exponent);
 }
 
-/* The least of slope·x + speed·x² over |x| ≤ width. */
+/* The least of slope·x + speed·x² over |x| ≤ width. The second form takes away at most half of
+ * the slope, so that it loses no digits. */
 static double least_of(double slope, double speed, double width)
 {
     if (slope < 2 * speed * width) return -slope * slope / (4 * speed);
@@ -110,7 +111,7 @@ static double least_of(double slope, double speed, double width)
 static double second_order(rs_lambda_bracket *out, const rs_lambda_arcs *arcs, const sweep *swept,
                            const centre *at, double target)
 {
-    double width = at->width, grown = 1 + 0x1p-40;
+    double width = at->width, grown = 1 + 0x1p-40; /* of at most 20 roundings (C10) */
     double rest = 0.5 * stretched_gain(arcs) * swept->bends * width * width * grown *
                   rs_lambda_constant_factor(RS_LAMBDA_ARC_SECOND_ORDER);
     rs_lambda_motion motion = rs_lambda_arcs_motion(arcs, at->exponent);

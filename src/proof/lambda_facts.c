@@ -48,7 +48,7 @@ static double unit_off(const double *x, int64_t d, bool centre, rs_span size)
     if (centre)
         mean = fabs(rs_sum(x, d)) / (double)d + rs_rounding(rs_dot_roundings(d) + 4) * largest;
     double off = fmax(fabs(size.high - 1), fabs(1 - size.low));
-    return isfinite(off) ? (mean + off) * (1 + 0x1p-40) : (double)INFINITY;
+    return isfinite(off) ? (mean + off) * (1 + 0x1p-40) : (double)INFINITY; /* of 5 (C10) */
 }
 
 static void add_row(rs_lambda_facts *out, const rs_lambda_layer *layer, int64_t i, double *scratch)
@@ -95,7 +95,8 @@ static double unit_row(double *to, const rs_lambda_layer *layer, int64_t i)
 }
 
 /* μ(rn(X)diag g)/√n from below. The mean's own rounding δ adds n‖δ‖² to the sum of squares; the
- * rows' errors E_i move μ by at most √ΣE_i². */
+ * rows' errors E_i move μ by at most √ΣE_i². 2^-20 covers that stored rows are divided by computed
+ * norms, and the sum of the E_i²; 2^-50 a root and a product (docs/certificates.md, C10). */
 static void find_unit_diversity(rs_lambda_facts *out, const rs_lambda_layer *layer, double *mean,
                                 double *row)
 {

@@ -1,4 +1,4 @@
-/* lambda_theorems.c: the smallest |λ| that each theorem demands (lambda.h 3, statements L6 to L11).
+/* lambda_theorems.c: the smallest |λ| that each theorem demands (lambda.h 3, statements L6 to L10).
  *
  * Angles never appear: 2 sin(½ asin t) = √(2(1 − √(1 − t²))) = t√(2/(1 + √(1 − t²))) and sin(2 asin
  * s) = 2s√(1 − s²), so that every bound is made of operations that IEEE 754 rounds correctly. */
@@ -75,7 +75,7 @@ typedef struct condition {
 
 static double smallest(const condition *wanted)
 {
-    double low = wanted->start, high = fmax(2 * low, 0x1p-1000);
+    double low = wanted->start, high = fmax(2 * low, 0x1p-1000); /* any start: holds() proves */
     while (!wanted->holds(wanted, high)) {
         low = high;
         high *= 2;
@@ -93,19 +93,6 @@ static double smallest(const condition *wanted)
 }
 
 /* ---- theorem A ---- */
-
-/* 2 sin(½ asin t). */
-static rs_span drift_span(rs_span t)
-{
-    rs_span one = rs_span_of(1), rest = rs_span_sub(one, rs_span_square(t));
-    rs_span denominator = rs_span_add(one, rs_span_sqrt(rest));
-    return rs_span_mul(t, rs_span_sqrt(rs_span_div(rs_span_of(2), denominator)));
-}
-
-double rs_lambda_drift(double t)
-{
-    return t >= 0 && t <= 1 ? fmin(drift_span(rs_span_of(t)).high, 2) : 2;
-}
 
 /* c/(2s√(1 − s²) − off): the |λ| at which κ(c/|λ| + off) is 2s. */
 static double demand_for_drift(double gain, rs_span half_drift, double off,
@@ -151,22 +138,6 @@ rs_lambda_number rs_lambda_theorem_a_layer(const rs_lambda_facts *facts, double 
     half.low = fmin(half.low, 0.70710678);
     half.high = fmin(half.high, 0.70710679);
     return number(demand_for_drift(facts->row_ratio, half, 0, RS_LAMBDA_THEOREM_A_LAYER), NULL);
-}
-
-rs_lambda_epsilon_drift rs_lambda_drift_epsilon(double lambda, double epsilon, double row_gain,
-                                                int64_t n, int64_t d)
-{
-    rs_span square = rs_span_add(rs_span_square(rs_span_of(lambda)), rs_span_of(epsilon));
-    rs_span root = rs_span_sqrt(square);
-    rs_span size = rs_span_mul(rs_span_of((double)n), rs_span_of((double)d));
-    rs_lambda_epsilon_drift out = {fabs(lambda) / sqrt(lambda * lambda + epsilon),
-                                   (double)INFINITY};
-    double sine = rs_span_div(rs_span_of(row_gain), root).high;
-    if (sine <= 1) {
-        rs_span bound = rs_span_mul(drift_span(rs_span_of(sine)), rs_span_sqrt(size));
-        out.bound = rs_span_constant(bound, RS_LAMBDA_EPSILON_DRIFT).high;
-    }
-    return out;
 }
 
 /* ---- theorem B ---- */

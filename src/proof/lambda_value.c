@@ -36,14 +36,15 @@ double rs_lambda_arc_reach(const rs_lambda_arc *row, double low, double high)
     double large = fmax(along, across);
     if (!(large > 0)) return 0;
     double ratio = fmin(along, across) / large;
-    return large * sqrt(1 + ratio * ratio) * (1 - 8 * RS_LAMBDA_ROUNDOFF);
+    return large * sqrt(1 + ratio * ratio) * (1 - 8 * RS_LAMBDA_ROUNDOFF); /* of 6 (C10) */
 }
 
 /*
  * A true row and its stored twin are two directions whose vectors over ‖x‖, of length `reach`,
  * differ by at most `off`; then the directions differ by at most 2 off/reach. `off` is the rounding
  * of c, of the orthogonal part and of λ − c, and what centring over features left. |λ| ≤ |λ − c| +
- * |c|, and |λ − c| ≤ reach.
+ * |c|, and |λ − c| ≤ reach. 2^-1070: the four terms of `off` may underflow by 2^-1075 each; 2^-40
+ * covers the sum (docs/certificates.md, C10).
  */
 static double row_error(const rs_lambda_arcs *arcs, const rs_lambda_arc *row, double low,
                         double high)
@@ -154,7 +155,7 @@ rs_lambda_value rs_lambda_value_at(const rs_lambda_arcs *arcs, double lambda)
     rs_lambda_arcs_turn(arcs, lambda);
     rs_lambda_value square = rs_lambda_arcs_square(arcs, false);
     double value = sqrt(square.value);
-    /* |√a − √b| ≤ |a − b|/√a, and ≤ √|a − b|. */
+    /* |√a − √b| ≤ |a − b|/√a, and ≤ √|a − b|. 2^-40 covers the sum, 4u the root (C10). */
     double error = value > 0 ? fmin(square.error / value, sqrt(square.error)) : sqrt(square.error);
     error += arcs->gain * rs_lambda_arcs_error(arcs, lambda, lambda) + RS_LAMBDA_LEAST;
     return (rs_lambda_value){value, error * (1 + 0x1p-40) + value * 4 * RS_LAMBDA_ROUNDOFF};

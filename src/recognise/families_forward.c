@@ -83,7 +83,8 @@ static const rs_setting albert[] = {NUMBER("vocab_size", 30000),
                                     NUMBER("inner_group_num", 1),
                                     TEXT("hidden_act", "gelu_new"),
                                     BERT_SETTINGS(0)};
-const rs_forward rs_forward_albert = {BERT_FORWARD("albert", albert, RS_W_EMBED_PROJECTION)};
+const rs_forward rs_forward_albert = {
+    BERT_FORWARD("albert", albert, RS_W_EMBED_PROJECTION | RS_W_DONG2021_CODE)};
 
 static const rs_setting xlnet[] = {NUMBER("vocab_size", 32000),
                                    NUMBER("d_model", 1024),

@@ -42,6 +42,8 @@ import json
 tables = json.load(open("one.json"))["tables"]
 for r in tables["lambda"]:
     for name, why in (("weights_only_gain", "weights_only_gain_failed"), ("kept_now", "kept_now_failed"), ("lambda_certified", "lambda_certified_failed"),
+                      ("mlp_weights_only_gain", "mlp_weights_only_gain_failed"), ("theorem_d_kept", "theorem_d_kept_failed"),
+                      ("demanded_for_any_input", "any_input_failed"), ("kept_for_any_input", "any_input_failed"), ("eq7_input", "eq7_input_failed"),
                       *(("demanded_by_theorem_" + n, "theorem_%s_failed" % n) for n in ("a", "a_layer", "b", "d"))):
         assert r[name] is not None or r[why] is not None, (name, r)
 for r in tables["bounds"]:
@@ -123,7 +125,8 @@ for table in ("bounds", "lambda", "intervals"):
                 continue
             twins += 1
             value = r[name[:-len("_conditional")]]
-            if name == "weights_only_gain_conditional" or name.startswith("recursion"):
+            weights = ("weights_only_gain", "mlp_weights_only_gain", "demanded_for_any_input", "kept_for_any_input")
+            if name[:-len("_conditional")] in weights or name.startswith("recursion"):
                 assert not r[name], r
             elif value is not None and table != "intervals":
                 assert r[name] == hangs, (family, name, r)
@@ -134,7 +137,9 @@ assert twins and "conditional" not in result["tables"]["bounds"][0]
 for r in result["tables"]["lambda"]:
     for name in ("a", "a_layer", "b", "d"):
         assert (r["demanded_by_theorem_" + name] is None) == (r["theorem_%s_failed" % name] is not None), (name, r)
-    assert (r["weights_only_gain"] is None) == (r["weights_only_gain_failed"] is not None), r
+    for name, why in (("weights_only_gain",) * 2, ("mlp_weights_only_gain",) * 2, ("theorem_d_kept",) * 2, ("eq7_input",) * 2,
+                      ("demanded_for_any_input", "any_input"), ("kept_for_any_input", "any_input")):
+        assert (r[name] is None) == (r[why + "_failed"] is not None), (name, r)
 for r in result["tables"]["summary"]:
     assert not hangs or (r["at_most"] is None and r["at_least"] is None), r
 assert ("lambda_conditional" in codes) == hangs

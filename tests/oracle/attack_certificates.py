@@ -78,7 +78,8 @@ def one(inst, seed, tally, folder, keep, notes, rigorous):
 
 TARGETS = [("certified_diameter", "certified_one_layer", "certified_from_input"), ("certified_at_least", "room of enclosure"), ("recursion", "recursion_one_layer", "published"),
            ("lambda_exact_low", "lambda_exact_high"), ("kept_now",), ("lambda_certified", "lambda_certified_negative"),
-           ("demanded_by_theorem_a", "demanded_by_theorem_a_layer", "demanded_by_theorem_b", "demanded_by_theorem_d"), ("weights_only_gain",),
+           ("demanded_by_theorem_a", "demanded_by_theorem_a_layer", "demanded_by_theorem_b", "demanded_by_theorem_d"), ("weights_only_gain", "mlp_weights_only_gain"),
+           ("demanded_for_any_input", "kept_for_any_input"), ("theorem_d_kept",),
            ("over_smoothing_v",), ("answer_yes",), ("answer_no",)]
 
 

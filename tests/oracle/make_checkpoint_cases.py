@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the accept and refuse cases of safetensors headers, index.json and config.json.
 
-Each case is one file under fuzz/corpus/KIND/ (also the seeds of the fuzz target) and one line
+Each case is one file in fuzz/corpus/KIND.tar.gz (also a seed of the fuzz target) and one line
 "NAME STATUS" in tests/golden/KIND/cases.txt, STATUS being the name of the rs_status it must give.
 The oracle: the safetensors package opens, or refuses, every safetensors case, and Python's json
 parses every config case; where rankscope is stricter on purpose the case says so (stricter=True),
@@ -13,14 +13,16 @@ import json
 import pathlib
 import struct
 
+import corpus
 import safetensors
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 cases = {"safetensors": [], "index": [], "config": []}
+files = {kind: {} for kind in cases}
 
 
 def write(kind, name, content, status):
-    (TOP / "fuzz/corpus" / kind / name).write_bytes(content)
+    files[kind][name] = content
     cases[kind].append(f"{name} {status}\n")
 
 
@@ -341,5 +343,8 @@ config_cases()
 for kind, lines in cases.items():
     names = [line.split()[0] for line in lines]
     assert len(set(names)) == len(names)
+    with corpus.opened(kind) as folder:
+        for name, content in files[kind].items():
+            (folder / name).write_bytes(content)
     (TOP / "tests/golden" / kind / "cases.txt").write_text("".join(lines))
     print(kind, len(lines))

@@ -1,11 +1,7 @@
-"""Writes fuzz/corpus/gguf/: one small GGUF file a block type and a few of special shape, as seeds for fuzz_gguf.
-
-    python3 tests/oracle/make_gguf_seeds.py [FOLDER]
-"""
+"""Writes into fuzz/corpus/gguf.tar.gz: one small GGUF file a block type and a few of special shape, as seeds for fuzz_gguf."""
 import struct
-import sys
-from pathlib import Path
 
+import corpus
 import gguf
 import numpy as np
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
@@ -25,7 +21,6 @@ def write(writer):
 
 
 def main(folder):
-    folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(1)
     for name in DECODED:
         kind = GGMLQuantizationType[name]
@@ -47,4 +42,5 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent.parent / "fuzz" / "corpus" / "gguf")
+    with corpus.opened("gguf") as seeds:
+        main(seeds)

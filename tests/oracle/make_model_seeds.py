@@ -1,10 +1,10 @@
-"""Writes fuzz/corpus/model/: configurations and maps that fuzz_model.c starts from (first byte: which
+"""Writes into fuzz/corpus/model.tar.gz: configurations and maps that fuzz_model.c starts from (first byte: which
 checkpoint, 128 and more: a map)."""
 
 import json
-import pathlib
 
-OUT = pathlib.Path(__file__).resolve().parent.parent.parent / "fuzz" / "corpus" / "model"
+import corpus
+
 LLAMA = {"model_type": "llama", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
 SEEDS = {
     "llama": (0, {**LLAMA, "head_dim": None, "rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5}}),
@@ -24,6 +24,6 @@ SEEDS = {
     "map_fused": (131, {"heads": 2, "kv_heads": 1, "qkv": "backbone.layers.{i}.mixer.in_proj.weight", "qkv_layout": "grouped",
                         "o": "backbone.layers.{i}.mixer.out_proj.weight"}),
 }
-OUT.mkdir(parents=True, exist_ok=True)
-for name, (kind, value) in SEEDS.items():
-    (OUT / name).write_bytes(bytes([kind]) + json.dumps(value).encode())
+with corpus.opened("model") as seeds:
+    for name, (kind, value) in SEEDS.items():
+        (seeds / name).write_bytes(bytes([kind]) + json.dumps(value).encode())

@@ -1,11 +1,12 @@
-"""Writes fuzz/corpus/network/: configurations that fuzz_network.c starts from. The first byte says where weights
+"""Writes into fuzz/corpus/network.tar.gz: configurations that fuzz_network.c starts from. The first byte says where weights
 come from (0: a LLaMA-like checkpoint, 1: a BERT-like one, 2: draws). Needs tests/golden/forward."""
 
 import json
 import pathlib
 
+import corpus
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-OUT = ROOT / "fuzz" / "corpus" / "network"
 LLAMA = {"model_type": "llama", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
          "vocab_size": 11, "intermediate_size": 8}
 BERT = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 11,
@@ -23,6 +24,6 @@ for folder in sorted((ROOT / "tests" / "golden" / "forward").iterdir()):
         for key in ("architectures", "transformers_version", "dtype", "_name_or_path"):
             config.pop(key, None)
         SEEDS[folder.name] = (2, config)
-OUT.mkdir(parents=True, exist_ok=True)
-for name, (kind, value) in SEEDS.items():
-    (OUT / name).write_bytes(bytes([kind]) + json.dumps(value).encode())
+with corpus.opened("network") as seeds:
+    for name, (kind, value) in SEEDS.items():
+        (seeds / name).write_bytes(bytes([kind]) + json.dumps(value).encode())

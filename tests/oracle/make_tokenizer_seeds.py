@@ -1,4 +1,4 @@
-"""Writes fuzz/corpus/tokenizer: one tokenizer.json of a few tokens for each kind of step, with a text.
+"""Writes into fuzz/corpus/tokenizer.tar.gz: one tokenizer.json of a few tokens for each kind of step, with a text.
 
 An input is the JSON, the byte 0xFF, and the text (fuzz/fuzz_tokenizer.c). Needs nothing but Python:
   python tests/oracle/make_tokenizer_seeds.py
@@ -6,10 +6,10 @@ An input is the JSON, the byte 0xFF, and the text (fuzz/fuzz_tokenizer.c). Needs
 
 import base64
 import json
-import pathlib
 import struct
 
-OUT = pathlib.Path(__file__).resolve().parents[2] / "fuzz" / "corpus" / "tokenizer"
+import corpus
+
 SPACE = "\u2581"
 ALPHABET = ["a", "b", "c", "e", "t", "h", " ", SPACE, "\u00e9", "\u0120", "1", "##a", "##b", "the", "th"]
 TEXT = " The cab\u00e9 [CLS] e\u0301 12 don't\r\n\n \U0001f44d\U0001f3fd \u4f60<both> ".encode() + b"\xff\xc3 a"
@@ -84,9 +84,9 @@ SEEDS = {
 
 
 def main():
-    OUT.mkdir(parents=True, exist_ok=True)
-    for name, seed in SEEDS.items():
-        (OUT / name).write_bytes(json.dumps(seed, ensure_ascii=False).encode() + b"\xff" + TEXT)
+    with corpus.opened("tokenizer") as seeds:
+        for name, seed in SEEDS.items():
+            (seeds / name).write_bytes(json.dumps(seed, ensure_ascii=False).encode() + b"\xff" + TEXT)
 
 
 if __name__ == "__main__":

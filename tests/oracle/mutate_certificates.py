@@ -133,8 +133,6 @@ MUTATIONS = [
     ("L10", "equation 7", THEOREMS, "rs_span_div(sum, rs_span_sub(one, a))", "rs_span_div(rs_span_mul(rs_span_of(0.95), sum), rs_span_sub(one, a))", L),
     ("L10", "and its input", THEOREMS, "rs_span_div(rs_span_add(linear, root), rs_span_mul(p, rest))", "rs_span_div(rs_span_mul(rs_span_of(0.95), rs_span_add(linear, root)), rs_span_mul(p, rest))", L),
     ("L10", "b, its 2", THEOREMS, "return grown * 2 *", "return grown * 1.9 *", L),
-    ("L11", "bound", THEOREMS, "rs_span_mul(drift_span(rs_span_of(sine)), rs_span_sqrt(size))", "rs_span_mul(drift_span(rs_span_of(0.95 * sine)), rs_span_sqrt(size))", P),
-    ("L11", "factor f", THEOREMS, "{fabs(lambda) / sqrt", "{0.95 * fabs(lambda) / sqrt", P),
     ("L12", "sum of heads", GAINS, "bound = sum_products(weights->head_norm, NULL", "bound = 0.95 * sum_products(weights->head_norm, NULL", P),
     ("L12", "stacked heads", GAINS, "rs_span_of(weights->stacked_norm)).high", "rs_span_of(0.95 * weights->stacked_norm)).high", P),
     ("L12", "product of W_V and W_O", GAINS, "bound = least(bound, rs_span_mul(heads, product).high)", "bound = least(bound, 0.95 * rs_span_mul(heads, product).high)", P),

@@ -34,7 +34,9 @@ typedef struct case_file {
     char name[64], status[64], path[512];
 } case_file;
 
-/* Reads tests/golden/KIND/cases.txt; the files lie in fuzz/corpus/KIND. */
+#ifdef RS_TEST_SEEDS
+/* Reads tests/golden/KIND/cases.txt; the files are seeds of fuzz target KIND
+ * (fuzz/corpus/KIND.tar.gz), which the build has unpacked. */
 static inline size_t read_cases(case_file *cases, size_t most, const char *kind)
 {
     char path[512];
@@ -42,13 +44,14 @@ static inline size_t read_cases(case_file *cases, size_t most, const char *kind)
     FILE *file = fopen(path, "r");
     size_t n = 0;
     while (file && n < most && fscanf(file, "%63s %63s", cases[n].name, cases[n].status) == 2) {
-        snprintf(cases[n].path, sizeof cases[n].path, "%s/fuzz/corpus/%s/%.63s", RS_SOURCE_DIR,
-                 kind, cases[n].name);
+        snprintf(cases[n].path, sizeof cases[n].path, "%s/%s/%.63s", RS_TEST_SEEDS, kind,
+                 cases[n].name);
         n++;
     }
     if (file) fclose(file);
     return n;
 }
+#endif
 
 static inline size_t add_case_tests(struct CMUnitTest *tests, case_file *cases, size_t n,
                                     CMUnitTestFunction function)

@@ -4,6 +4,7 @@
 #define RS_TEST_LAMBDA_CASES_H
 
 #include "proof/lambda.h"
+#include "property.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -86,8 +87,8 @@ static inline real mu_after(const rs_lambda_layer *layer, real lambda)
     return mu_of(y, (int)layer->n, (int)layer->d);
 }
 
-/* How far a ratio of μ's can be off in the oracle: rounding of what is added up, over what is left.
- */
+/* How far a ratio of μ's can be off in the oracle: rounding of what is added up,
+ * over what is left. */
 static inline double oracle_slack(const rs_lambda_layer *layer, real lambda, real left)
 {
     real size = 0;
@@ -188,16 +189,21 @@ static inline double try_one(searched *all, ratio_function ratio, int n, int d, 
     if (isnan(found)) return -1;
     all->trials++;
     all->broken += found > 1;
+    property_worst(found);
     if (found > all->largest) all->largest = found;
     return found;
 }
 
-/* `starts` random starts, each followed by `steps` steps of a walk that only goes up, its step
- * size adapted to how often it succeeds. until_broken: the first violation is enough. */
-static inline searched search_ratio(ratio_function ratio, int starts, int steps, bool until_broken)
+/* `starts` random starts (instances of the property, from seed `seed` on), each followed by `steps`
+ * steps of a walk that only goes up, its step size adapted to how often it succeeds. until_broken:
+ * the first violation is enough. */
+static inline searched search_ratio(ratio_function ratio, uint64_t seed, int starts, int steps,
+                                    bool until_broken)
 {
     searched all = {0};
-    for (int s = 0; s < starts && !(until_broken && all.broken); s++) {
+    for (int s = property_start(starts, seed); property_next(&s);) {
+        if (until_broken && all.broken) continue;
+        lambda_seed = property_bits() | 1;
         int n = 2 + (int)(uniform() * (MAX_N - 1)), d = 1 + (int)(uniform() * MAX_D);
         if (s % 4) n = 2, d = 2 + s / 4 % 2; /* small enough for the walk to get far */
         double here[MAX_FREE], there[MAX_FREE], size = 0.5;

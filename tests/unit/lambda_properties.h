@@ -29,12 +29,15 @@ static inline void no_property_is_violated(const property *p, int n)
 {
     int failures = 0;
     for (; n > 0; n--, p++) {
-        lambda_seed = seed_of(p);
-        searched all = search_ratio(p->ratio, p->starts, p->steps, false);
+        searched all = search_ratio(p->ratio, seed_of(p), p->starts, p->steps, false);
         print_message("%-26s %8lld trials, largest left/right %.9f\n", p->name,
                       (long long)all.trials, all.largest);
         bool holds = all.broken == 0 && all.largest >= p->tight;
-        if (!holds) print_error("%s: %lld violations\n", p->name, (long long)all.broken);
+        if (!holds)
+            print_error("%s: %lld violations, the worst from start %d, seed %llu\n", p->name,
+                        (long long)all.broken, running_property.worst_instance,
+                        (unsigned long long)seed_of(p) +
+                            (unsigned long long)running_property.worst_instance);
         failures += !holds;
     }
     assert_int_equal(failures, 0);
@@ -45,9 +48,8 @@ static inline void each_wrong_constant_is_found_out(const property *p, int n)
     int failures = 0;
     for (; n > 0; n--, p++) {
         if (p->mutation == 0) continue;
-        lambda_seed = seed_of(p);
         rs_lambda_scale_constant(p->constant, p->mutation);
-        searched all = search_ratio(p->ratio, p->starts, p->steps, true);
+        searched all = search_ratio(p->ratio, seed_of(p), p->starts, p->steps, true);
         rs_lambda_scale_constant(p->constant, 1);
         if (all.broken == 0) print_error("%s: not found out, %.9f\n", p->name, all.largest);
         failures += all.broken == 0;

@@ -30,6 +30,18 @@ static inline rs_lambda_layer layer_of(const double *x, const double *o, int64_t
                              .norm = {.kind = kind}};
 }
 
+/* The answer for one λ: UNKNOWN outside the set, too. */
+static inline rs_lambda_answer answer_at(const rs_lambda_set *set, double lambda)
+{
+    rs_lambda_answer found = RS_LAMBDA_UNKNOWN;
+    for (size_t i = 0; i < set->n; i++) {
+        const rs_lambda_interval *interval = &set->intervals[i];
+        bool inside = interval->low <= lambda && lambda <= interval->high;
+        if (inside && interval->answer != RS_LAMBDA_UNKNOWN) found = interval->answer;
+    }
+    return found;
+}
+
 static inline rs_lambda_arcs *arcs_of(const rs_lambda_layer *layer)
 {
     rs_lambda_arcs *arcs;

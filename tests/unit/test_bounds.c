@@ -11,8 +11,23 @@
 #include <cmocka.h>
 
 #include "bounds_layer.h"
+#include "property.h"
 
 #include <float.h>
+
+/* C1 as the chain uses it: in balls, from above. */
+static double tv_bound(double range, const rs_bound_constants *c)
+{
+    arb_t at, out;
+    arb_init(at);
+    arb_init(out);
+    arb_set_d(at, range);
+    rs_tv_bound_ball(out, at, c);
+    double bound = rs_ball_upper(out);
+    arb_clear(out);
+    arb_clear(at);
+    return bound;
+}
 
 /* ---- exact values ---- */
 
@@ -20,17 +35,20 @@ static void constants(void **state)
 {
     (void)state;
     const rs_bound_constants *c = &rs_bounds_exact;
-    /* mpmath: root of e^x = 1 + 2x, −1/2 − W_{−1}(−1/(2√e)) */
-    assert_true(fabs(rs_perturbation_threshold() - 1.25643120862616967698) < 1e-14);
+    /* mpmath: root of e^x = 1 + 2x, −1/2 − W_{−1}(−1/(2√e)), up to which the published lemma holds
+     */
+    const double threshold = 1.25643120862616967698;
+    assert_true(exp(threshold - 1e-9) < 1 + 2 * (threshold - 1e-9));
+    assert_true(exp(threshold + 1e-9) > 1 + 2 * (threshold + 1e-9));
     assert_true(rs_perturbation_constant(0, c) == 2);
     assert_true(fabs(rs_perturbation_constant(1e-9, c) - 2) < 1e-8);
     assert_true(fabs(rs_perturbation_constant(1.256, c) - 6.509657834931581) < 1e-14);
     assert_true(fabs(sqrt(rs_perturbation_constant(1.9733, c)) - 4) < 1e-3);
     assert_true(isinf(rs_perturbation_constant(1e4, c)));
-    assert_true(c->published_range == 1.256 && c->published_range < rs_perturbation_threshold());
+    assert_true(c->published_range == 1.256 && c->published_range < threshold);
     assert_true(fabs(rs_published_layer(0, 1, 1, 1, 1, 1, c) - log10(4)) < 1e-15);
     assert_true(fabs(rs_centre_factor(4, c) - 1.5) < 1e-15);
-    assert_true(fabs(rs_tv_bound(3, c) - tanh(0.75)) < 1e-16);
+    assert_true(fabs(tv_bound(3, c) - tanh(0.75)) < 1e-15);
 }
 
 /* (4β)^{(3^L−1)/2} r^{3^L} by repeated r ← 4βr³. */
@@ -89,25 +107,27 @@ static double tv_ratio(const double *z, int n, const rs_bound_constants *c)
     softmax(q, n);
     for (int j = 0; j < n; j++)
         tv += 0.5 * fabs(p[j] - q[j]);
-    double bound = rs_tv_bound(high - low, c);
+    double bound = tv_bound(high - low, c);
     return tv < 1e-12 ? 0 : tv / bound;
 }
 
 static void total_variation(void **state)
 {
     (void)state;
-    rs_random random;
     double worst = 0, climbed = 0;
-    random = rs_random_new(11, 0);
-    for (int i = 0; i < 120000; i++) {
+    for (int i = property_start(120000, 11000000); property_next(&i);) {
+        rs_random random = property_random();
         double z[16];
         int n = 2 + (int)(rs_random_uniform(&random) * 6);
         double base = pick(&random, 0.1, 5), step = pick(&random, 0.01, 20);
         for (int j = 0; j < 2 * n; j++)
             z[j] = rs_random_normal(&random) * (j < n ? base : step);
-        worst = fmax(worst, tv_ratio(z, n, &rs_bounds_exact));
+        worst = property_worst(tv_ratio(z, n, &rs_bounds_exact));
     }
-    for (int n = 2; n <= 4; n++) {
+    property_holds(1 + 1e-9);
+    for (int c = property_start(3, 23000000); property_next(&c);) {
+        rs_random random = property_random();
+        int n = 2 + c % 3;
         double z[16] = {0};
         for (int j = 0; j < 2 * n; j++)
             z[j] = rs_random_normal(&random);
@@ -121,10 +141,10 @@ static void total_variation(void **state)
             if (r > best) best = r, memcpy(z, y, sizeof z);
             if (t % 1000 == 999) size *= 0.7;
         }
-        climbed = fmax(climbed, best);
+        climbed = property_worst(best);
     }
-    print_message("  C1: 180000 instances, largest ratio %.9f (climbed %.12f)\n", worst, climbed);
-    assert_true(worst <= 1 + 1e-9 && climbed <= 1 + 1e-9);
+    print_message("  C1: largest ratio %.9f (climbed %.12f)\n", worst, climbed);
+    property_holds(1 + 1e-9);
     assert_true(climbed > 0.999999);
 }
 
@@ -145,15 +165,14 @@ static void total_variation_tight(void **state)
 static void total_variation_rigorous(void **state)
 {
     (void)state;
-    rs_random random;
     int plain_wrong = 0;
     double gap = 0;
     arb_t range, exact, got;
     arb_init(range);
     arb_init(exact);
     arb_init(got);
-    random = rs_random_new(12, 0);
-    for (int i = 0; i < 20000; i++) {
+    for (int i = property_start(20000, 12000000); property_next(&i);) {
+        rs_random random = property_random();
         double x = pick(&random, 1e-30, 50);
         arb_set_d(range, x);
         rs_tv_bound_ball(got, range, &rs_bounds_exact);
@@ -178,11 +197,10 @@ static void total_variation_rigorous(void **state)
 static void perturbation_sum(void **state)
 {
     (void)state;
-    rs_random random;
     double worst = 0;
     int published_worse = 0;
-    random = rs_random_new(13, 0);
-    for (int t = 0; t < 100000; t++) {
+    for (int t = property_start(100000, 13000000); property_next(&t);) {
+        rs_random random = property_random();
         int n = 2 + (int)(rs_random_uniform(&random) * 5);
         double e[36], p[6], rows[36], range = 0, one = 0, size = pick(&random, 1e-3, 4);
         for (int j = 0; j < n; j++)
@@ -211,14 +229,14 @@ static void perturbation_sum(void **state)
             for (int i = 0; i < n; i++)
                 sum += fabs(rows[i * n + j] - p[j]);
             double ratio = sum / (p[j] * one * rs_perturbation_constant(range, &rs_bounds_exact));
-            worst = fmax(worst, ratio);
+            worst = property_worst(ratio);
         }
         if (range <= 1.256)
             for (int i = 0; i < n * n; i++) /* the published lemma, entry by entry */
                 published_worse += rows[i] > p[i % n] * (1 + 2 * range) * (1 + 1e-12);
     }
-    print_message("  K: 100000 instances, largest ratio %.4f\n", worst);
-    assert_true(worst <= 1 + 1e-9);
+    print_message("  K: largest ratio %.4f\n", worst);
+    property_holds(1 + 1e-9);
     assert_int_equal(published_worse, 0);
     /* at 1.2566 the lemma fails: a token of vanishing weight lifted by D */
     double p = 1e-9, d = 1.2566, lifted = p * exp(d) / (1 - p + p * exp(d));
@@ -244,9 +262,8 @@ static void signed_step_fails(void **state)
 static void contraction(void **state)
 {
     (void)state;
-    rs_random random;
-    random = rs_random_new(14, 0);
-    for (int t = 0; t < 5000; t++) {
+    for (int t = property_start(5000, 14000000); property_next(&t);) {
+        rs_random random = property_random();
         int n = 1 + (int)(rs_random_uniform(&random) * 12);
         double m[144], distance[12], mean[12], brute = 0;
         int64_t empty = 0;
@@ -281,12 +298,11 @@ static void contraction(void **state)
 static void norm_factor(void **state)
 {
     (void)state;
-    rs_random random;
     rs_bound_constants small = rs_bounds_exact;
     small.norm_factor *= 0.95;
     double worst = 0, worst_small = 0;
-    random = rs_random_new(15, 0);
-    for (int t = 0; t < 100000; t++) {
+    for (int t = property_start(100000, 15000000); property_next(&t);) {
+        rs_random random = property_random();
         int d = 2 + (int)(rs_random_uniform(&random) * 5);
         bool centred = rs_random_uniform(&random) < 0.5;
         double x[6], y[6], g[6],
@@ -309,11 +325,11 @@ static void norm_factor(void **state)
         double after = distance(x, y, d);
         if (!(before > 1e-9) || !(fmin(sx, sy) > 1e-6)) continue;
         double ratio = after / bound_norm(before, largest, fmin(sx, sy), &rs_bounds_exact);
-        worst = fmax(worst, ratio);
+        worst = property_worst(ratio);
         worst_small = fmax(worst_small, after / bound_norm(before, largest, fmin(sx, sy), &small));
     }
-    print_message("  C4: 100000 instances, largest ratio %.6f\n", worst);
-    assert_true(worst <= 1 + 1e-9);
+    print_message("  C4: largest ratio %.6f\n", worst);
+    property_holds(1 + 1e-9);
     assert_true(worst > 0.999 && worst_small > 1.01); /* tight: 5 % less is violated */
     assert_true(isinf(bound_norm(1, 1, 0, &rs_bounds_exact)));
     assert_true(bound_norm(0, 1, 0, &rs_bounds_exact) == 0);
@@ -340,10 +356,9 @@ static void lipschitz_constants(void **state)
 static void mlp_lipschitz(void **state)
 {
     (void)state;
-    rs_random random;
     double worst = 0;
-    random = rs_random_new(16, 0);
-    for (int t = 0; t < 100000; t++) {
+    for (int t = property_start(100000, 16000000); property_next(&t);) {
+        rs_random random = property_random();
         small_mlp mlp;
         double x[4], y[4], fx[4], fy[4], longest = 0;
         draw_mlp(&mlp, &random);
@@ -358,10 +373,10 @@ static void mlp_lipschitz(void **state)
         double lipschitz = rs_mlp_lipschitz(&bound, longest * (1 + 1e-12), &rs_bounds_exact);
         double before = distance(x, y, mlp.d);
         if (before < 1e-9) continue;
-        worst = fmax(worst, distance(fx, fy, mlp.d) / (lipschitz * before));
+        worst = property_worst(distance(fx, fy, mlp.d) / (lipschitz * before));
     }
-    print_message("  C5: 100000 instances, largest ratio %.4f\n", worst);
-    assert_true(worst <= 1 + 1e-9);
+    print_message("  C5: largest ratio %.4f\n", worst);
+    property_holds(1 + 1e-9);
     /* tight for one neuron at the steepest point */
     rs_mlp_bound one = {.activation = RS_ACT_GELU, .up_two = 1, .down_two = 1};
     assert_true(fabs(rs_mlp_lipschitz(&one, 1, &rs_bounds_exact) - 1.12890415) < 1e-12);
@@ -382,21 +397,23 @@ static void mlp_lipschitz(void **state)
 static void diameter_theorem(void **state)
 {
     (void)state;
-    rs_random random;
     double worst = 0, climbed = 0, biased = 0;
-    random = rs_random_new(17, 0);
-    for (int t = 0; t < 100000; t++) {
+    for (int t = property_start(100000, 17000000); property_next(&t);) {
+        rs_random random = property_random();
         small_layer layer;
         draw_layer(&layer, &random, t % 4 == 3);
         double ratio = layer_ratio(&layer, &rs_bounds_exact);
-        worst = fmax(worst, ratio);
+        worst = property_worst(ratio);
         if (layer.heads > 1) biased = fmax(biased, ratio);
     }
-    for (int t = 0; t < 12; t++)
-        climbed = fmax(climbed, climb_layer(&random, 3000, &rs_bounds_exact));
-    print_message("  C3: 136000 instances, largest ratio %.6f (several heads %.6f, climbed %.6f)\n",
-                  worst, biased, climbed);
-    assert_true(worst <= 1 + 1e-9 && climbed <= 1 + 1e-9);
+    property_holds(1 + 1e-9);
+    for (int t = property_start(12, 24000000); property_next(&t);) {
+        rs_random random = property_random();
+        climbed = property_worst(climb_layer(&random, 3000, &rs_bounds_exact));
+    }
+    print_message("  C3: largest ratio %.6f (several heads %.6f, climbed %.6f)\n", worst, biased,
+                  climbed);
+    property_holds(1 + 1e-9);
     assert_true(climbed > 0.98);
 }
 
@@ -405,13 +422,12 @@ static void diameter_theorem(void **state)
 static void diameter_tight(void **state)
 {
     (void)state;
-    rs_random random;
     int plain_wrong = 0, small_wrong = 0;
     double widest = 0;
     rs_bound_constants small = rs_bounds_exact;
     small.range_share *= 0.95;
-    random = rs_random_new(18, 0);
-    for (int t = 0; t < 4000; t++) {
+    for (int t = property_start(4000, 18000000); property_next(&t);) {
+        rs_random random = property_random();
         double k = pick(&random, 1e-6, 10), delta = pick(&random, 1e-8, 2),
                w = pick(&random, .1, 3);
         extremal_pair pair = extremal(k, delta, w, &rs_bounds_exact);
@@ -422,7 +438,7 @@ static void diameter_tight(void **state)
         small_wrong += extremal(k, delta, w, &small).bound_below;
     }
     assert_true(plain_wrong > 200);
-    assert_int_equal(small_wrong, 4000);
+    assert_int_equal(small_wrong, property_count(4000));
     /* edited attention aI + bP by value: ‖W_h‖(|a| + |b| tanh(qk δ²/4))δ */
     rs_head_bound edited = {
         .qk_norm = 2, .value_norm = 3, .measured = NAN, .identity = 0.5, .softmax = 2};
@@ -462,17 +478,16 @@ static void positions_break_the_bilinear_form(void **state)
 static void causal_masks_need_tau(void **state)
 {
     (void)state;
-    rs_random random;
-    double worst = 0, bilinear_worst = 0;
-    random = rs_random_new(19, 0);
-    for (int t = 0; t < 20000; t++) {
+    double bilinear_worst = 0;
+    for (int t = property_start(20000, 19000000); property_next(&t);) {
+        rs_random random = property_random();
         small_layer layer;
         draw_layer(&layer, &random, false);
         layer.causal = true;
-        worst = fmax(worst, layer_ratio_by_tau(&layer));
+        property_worst(layer_ratio_by_tau(&layer));
         bilinear_worst = fmax(bilinear_worst, layer_ratio(&layer, &rs_bounds_exact));
     }
-    assert_true(worst <= 1 + 1e-9);
+    property_holds(1 + 1e-9);
     assert_true(bilinear_worst > 2); /* the bilinear statement is false there */
 }
 
@@ -482,11 +497,10 @@ static void causal_masks_need_tau(void **state)
 static void skip_interval(void **state)
 {
     (void)state;
-    rs_random random;
     int64_t positive = 0;
     double tight = 0;
-    random = rs_random_new(20, 0);
-    for (int t = 0; t < 100000; t++) {
+    for (int t = property_start(100000, 20000000); property_next(&t);) {
+        rs_random random = property_random();
         small_layer layer;
         draw_layer(&layer, &random, false);
         double skip = (rs_random_uniform(&random) < 0.5 ? 1 : -1) * pick(&random, 0.05, 3);
@@ -496,9 +510,8 @@ static void skip_interval(void **state)
         assert_true(after <= got.hi + room && after >= got.lo - room);
         if (got.lo > 0) positive++, tight = fmax(tight, got.lo / after);
     }
-    print_message(
-        "  C6: 100000 instances, %lld with a positive bound from below, largest ratio %.6f\n",
-        (long long)positive, tight);
+    print_message("  C6: %lld instances with a positive bound from below, largest ratio %.6f\n",
+                  (long long)positive, tight);
     assert_true(positive > 10000 && tight > 0.999);
 }
 
@@ -531,19 +544,18 @@ static void skip_can_reach_zero(void **state)
 static void recursion(void **state)
 {
     (void)state;
-    rs_random random;
     double worst = 0, skips = 0;
-    random = rs_random_new(21, 0);
-    for (int t = 0; t < 100000; t++) {
+    for (int t = property_start(100000, 21000000); property_next(&t);) {
+        rs_random random = property_random();
         small_layer layer;
         draw_layer(&layer, &random, false);
         double skip = t % 2 ? rs_random_normal(&random) : 0;
         double ratio = recursion_ratio(&layer, skip, &rs_bounds_exact);
-        worst = fmax(worst, ratio);
+        worst = property_worst(ratio);
         if (t % 2) skips = fmax(skips, ratio);
     }
-    print_message("  C7: 100000 instances, largest ratio %.4f (with a skip %.4f)\n", worst, skips);
-    assert_true(worst <= 1 + 1e-9);
+    print_message("  C7: largest ratio %.4f (with a skip %.4f)\n", worst, skips);
+    property_holds(1 + 1e-9);
     assert_true(skips > 0.95);
     /* loose without a skip: the constant by its value */
     rs_bound_constants small = rs_bounds_exact;
@@ -560,8 +572,8 @@ static void recursion(void **state)
     /* rounded up, and by no more than is said */
     assert_true(quarter > log10(k / 64) && quarter < log10(k / 64) + 2e-11);
     head = (rs_head_sums){.qk_one = 1e-200, .w_one = 1e-200, .w_inf = 1e-200, .range = NAN};
-    assert_true(rs_recursion_bound(0, &step, &rs_bounds_exact) >=
-                -800); /* not 0, whose log is −∞ */
+    /* not 0, whose log is −∞ */
+    assert_true(rs_recursion_bound(0, &step, &rs_bounds_exact) >= -800);
 }
 
 /* docs/theory/corrections.md, 12: X = (1,0,0,0), W = 0, λ = 1: median centre 1, mean-centred
@@ -574,12 +586,13 @@ static void centre_matters(void **state)
     assert_true(fabs(about_mean * about_mean - 1.125) < 1e-15);
     assert_true(about_mean > about_median);
     assert_true(about_mean <= rs_centre_factor(4, &rs_bounds_exact) * about_median);
-    rs_random random;
     double worst = 0;
-    random = rs_random_new(22, 0);
-    for (int t = 0; t < 100000; t++)
-        worst = fmax(worst, centre_ratio(&random, &rs_bounds_exact));
-    assert_true(worst <= 1 + 1e-12 && worst > 0.8);
+    for (int t = property_start(100000, 22000000); property_next(&t);) {
+        rs_random random = property_random();
+        worst = property_worst(centre_ratio(&random, &rs_bounds_exact));
+    }
+    property_holds(1 + 1e-12);
+    assert_true(worst > 0.8);
     /* its tight case: one column, one row far out, about the median 0 */
     int n = 1000;
     double ratio = sqrt((1 - 1.0 / n + (n - 1.0) / n) * (1 - 1.0 / n));

@@ -106,7 +106,7 @@ static void intervals_hold_when_run(void **state)
                                                       : (low + high) / 2;
             snprintf(lambda_text, sizeof lambda_text, "%.17g", lambda);
             rs_certify_request request = request_for(arch_path);
-            request.options.source = (rs_probe_source){.random = 3};
+            request.options.source = (rs_input_source){.random = 3};
             request.options.edit.mixer_lambda = lambda_text;
             rs_result *again = run(&request);
             int64_t sample = whole(intervals, row, "sample");
@@ -140,7 +140,97 @@ static void a_causal_pair(void **state)
         is_near("at least", cell(bounds, row, "certified_at_least"), 1.25 * entering, 1e-7);
         is_near("measured", cell(bounds, row, "measured_diameter"), 1.25 * entering, 1e-12);
     }
+    /* L19, any P and X: ‖RPR‖ ≤ √(2/2) and ‖W‖ = 1 leave |λ| − 1.5 */
+    const rs_table *lambda = rs_result_table(result, "lambda");
+    for (size_t row = 0; row < rs_table_rows(lambda); row++) {
+        is_near("L19", cell(lambda, row, "demanded_for_any_input"), 0.9 + 1.5, 1e-7);
+        is_near("L19", cell(lambda, row, "kept_for_any_input"), 2 - 1.5, 1e-7);
+        assert_true(cell(lambda, row, "kept_for_any_input") <= 0.5);
+        assert_true(cell(lambda, row, "kept_for_any_input") <= cell(lambda, row, "kept_now"));
+        assert_true(isnan(cell(lambda, row, "eq7_input")));
+        assert_string_equal(text(lambda, row, "eq7_input_failed"),
+                            "equation 7 at the model's own lambda");
+        assert_string_equal(text(lambda, row, "mlp_weights_only_gain_failed"),
+                            "one MLP in the layer");
+    }
     rs_result_free(result);
+}
+
+/* The published b at λ = 100, with S C_M = √n α for W = I: 2|λ| n d S C_M/(a(λ² − a(S C_M +
+ * |λ|)²)), a = 0.9². */
+static void the_published_condition_on_the_input(void **state)
+{
+    (void)state;
+    rs_result *result =
+        theory("{\"depth\":1,\"d_model\":4,\"heads\":1,\"kv_heads\":1,\"d_head\":4,\"seq_len\":2,"
+               "\"norm\":\"none\",\"skip_mixer\":100,\"branch_mixer\":1.5,\"mlp\":\"none\","
+               "\"init\":{\"wv\":\"identity\",\"wo\":\"identity\"}}",
+               false);
+    const rs_table *lambda = rs_result_table(result, "lambda");
+    double a = 0.81, constant = sqrt(2) * 1.5, sum = constant + 100;
+    double b = 2 * 100 * 2 * 4 * constant / (a * (100 * 100 - a * sum * sum));
+    for (size_t row = 0; row < rs_table_rows(lambda); row++) {
+        is_near("b", cell(lambda, row, "eq7_input"), b, 1e-7);
+        assert_null(text(lambda, row, "eq7_input_failed"));
+    }
+    rs_result_free(result);
+}
+
+/* W_u and W_d (and W_g) the identity behind a norm, d = 4: rows of √d come out as rows of √d from
+ * ReLU, times the largest gate, √d, from SwiGLU (L13). */
+static void identities_in_an_mlp(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"relu", "swiglu"};
+    for (int gated = 0; gated < 2; gated++) {
+        char arch[400];
+        snprintf(arch, sizeof arch,
+                 "{\"depth\":2,\"d_model\":4,\"heads\":1,\"seq_len\":3,\"norm\":\"pre\",\"mlp\":"
+                 "\"%s\",\"mlp_width\":4,\"branch_mlp\":-3,\"init\":{\"w1\":\"identity\",\"w2\":"
+                 "\"identity\",\"wg\":\"identity\"}}",
+                 kinds[gated]);
+        rs_result *result = theory(arch, false);
+        const rs_table *lambda = rs_result_table(result, "lambda");
+        assert_true(rs_table_rows(lambda) > 0);
+        for (size_t row = 0; row < rs_table_rows(lambda); row++) {
+            double gain = cell(lambda, row, "mlp_weights_only_gain");
+            is_near("L13", gain, gated ? 6 : 3, 1e-7);
+            assert_true(gain >= (gated ? 6 : 3));
+            assert_string_equal(text(lambda, row, "any_input_failed"),
+                                "no norm before, inside or behind the branch");
+        }
+        rs_result_free(result);
+    }
+}
+
+/* What theorem D demands for 0.9 is the λ that keeps 0.9; less demands more of the λ, and √2 in
+ * the place of its s says less (L9). */
+static void theorem_d_keeps_what_it_was_asked_for(void **state)
+{
+    (void)state;
+    static const char pre[] =
+        "{\"depth\":1,\"d_model\":8,\"heads\":2,\"seq_len\":5,\"norm\":\"pre\","
+        "\"mlp\":\"none\",\"skip_mixer\":%.17g}";
+    char arch[400];
+    snprintf(arch, sizeof arch, pre, 1.0);
+    rs_result *result = theory(arch, false);
+    const rs_table *lambda = rs_result_table(result, "lambda");
+    assert_string_equal(text(lambda, 0, "theorem_d_kept_failed"), "(|lambda| - 1) min|h_i| > B");
+    double demanded[3];
+    assert_int_equal(rs_table_rows(lambda), 3);
+    for (size_t row = 0; row < 3; row++)
+        demanded[row] = cell(lambda, row, "demanded_by_theorem_d");
+    rs_result_free(result);
+    for (size_t row = 0; row < 3; row++)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            snprintf(arch, sizeof arch, pre, sign * demanded[row]);
+            result = theory(arch, false);
+            lambda = rs_result_table(result, "lambda");
+            double kept = cell(lambda, row, "theorem_d_kept");
+            is_near("L9", kept, 0.9, 1e-12);
+            assert_true(cell(lambda, row, "theorem_d_kept_published") < kept);
+            rs_result_free(result);
+        }
 }
 
 /* W_Q, W_K, W_V, W_O, W_u and W_d the identity, d = 4 and so s = ½, ReLU with its own skip. */
@@ -206,6 +296,9 @@ int main(void)
         cmocka_unit_test(consensus_needs_a_fixed_point),
         cmocka_unit_test(intervals_hold_when_run),
         cmocka_unit_test(a_causal_pair),
+        cmocka_unit_test(the_published_condition_on_the_input),
+        cmocka_unit_test(identities_in_an_mlp),
+        cmocka_unit_test(theorem_d_keeps_what_it_was_asked_for),
         cmocka_unit_test(identities),
         cmocka_unit_test(norms_again),
     };

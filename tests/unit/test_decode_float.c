@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "checkpoint/checkpoint.h"
+#include "property.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -179,9 +180,10 @@ static void any_stretch_of_any_type(void **state)
             traits->decode_f64(wide, bytes + 1, N);
         for (size_t i = 0; i < N && !traits->decode_f32; i++)
             whole[i] = (float)wide[i];
-        for (int trial = 0; trial < 60; trial++) {
-            int64_t first = (int64_t)(rs_random_uniform(&random) * N);
-            int64_t count = (int64_t)(rs_random_uniform(&random) * (double)(N - first + 1));
+        for (int trial = property_start(60, 7000000); property_next(&trial);) {
+            rs_random drawn = property_random();
+            int64_t first = (int64_t)(rs_random_uniform(&drawn) * N);
+            int64_t count = (int64_t)(rs_random_uniform(&drawn) * (double)(N - first + 1));
             rs_tensor_decode_f32(part, &tensor, first, count);
             assert_memory_equal(part, whole + first, (size_t)count * sizeof *part);
             rs_tensor_decode_f64(wide, &tensor, first, count);

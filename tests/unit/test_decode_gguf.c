@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "gguf_builder.h"
+#include "property.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -211,10 +212,10 @@ static void every_mxfp4_scale_is_exact(void **state)
 static void random_bytes_and_nan_scales_are_decoded(void **state)
 {
     (void)state;
-    rs_random random = rs_random_new(1, 1);
     uint8_t block[MAX_BYTES];
     float out[MAX_BLOCK];
-    for (int round = 0; round < 2000; round++) {
+    for (int round = property_start(2000, 1000000); property_next(&round);) {
+        rs_random random = property_random();
         for (int k = 0; k < KINDS; k++) {
             const rs_dtype_traits *traits = rs_dtype_info(kinds[k].dtype);
             for (size_t i = 0; i < sizeof block; i++)

@@ -171,12 +171,12 @@ static void alberts_activation_is_left_only_under_compat(void **state)
 {
     (void)state;
     subject s = make("post", "none", false);
-    s.network->family = "albert";
+    s.network->dong2021_code = true;
     name_it(&s, "san", false);
     assert_int_equal(s.network->layers[0].n_branches, 1);
     destroy(&s);
     s = make("post", "none", false);
-    s.network->family = "albert";
+    s.network->dong2021_code = true;
     name_it(&s, "san", true);
     assert_int_equal(s.network->layers[0].n_branches, 2);
     const rs_branch *left = branch(&s, 2, 1);
@@ -197,7 +197,7 @@ static void alberts_activation_is_left_only_under_compat(void **state)
     assert_int_equal(s.network->layers[0].n_branches, 1);
     destroy(&s);
     s = make("post", "none", false);
-    s.network->family = "albert";
+    s.network->dong2021_code = true;
     name_it(&s, "pure", true);
     assert_int_equal(s.network->layers[0].n_branches, 1);
     destroy(&s);
@@ -536,7 +536,7 @@ static void every_allocation_may_fail(void **state)
     int64_t n = 0;
     for (int64_t i = 0; i <= n; i++) {
         subject s = make("post", "none", false);
-        s.network->family = "albert";
+        s.network->dong2021_code = true;
         rs_edit e;
         rs_error err;
         rs_edit_init(&e);

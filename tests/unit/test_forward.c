@@ -9,6 +9,7 @@
 
 #include "forward_builder.h"
 #include "forward_reference.h"
+#include "property.h"
 
 #include "base/memory.h"
 
@@ -233,16 +234,16 @@ static void check_seed(uint64_t seed, int64_t longest)
 static void test_small(void **state)
 {
     (void)state;
-    for (uint64_t seed = 0; seed < 300; seed++)
-        check_seed(seed, 12);
+    for (int t = property_start(300, 0); property_next(&t);)
+        check_seed(property_seed(), 12);
 }
 
 /* Texts that need several blocks of queries and of keys. */
 static void test_long(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1000; seed < 1004; seed++)
-        check_seed(seed, 300);
+    for (int t = property_start(4, 1000); property_next(&t);)
+        check_seed(property_seed(), 300);
 }
 
 int main(void)

@@ -11,9 +11,10 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
-#include "base/random.h"
 #include "linalg/norm_bounds.h"
+#include "property.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -52,10 +53,10 @@ static void with_norms(double *out, int m, int n, const double *s, rs_random *ra
 static void spectral(void **state)
 {
     (void)state;
-    rs_random random = rs_random_new(3, 0);
     rs_error err;
     double a[80 * 80], s[80], worst = 0;
-    for (int t = 0; t < 300; t++) {
+    for (int t = property_start(300, 3000000); property_next(&t);) {
+        rs_random random = property_random();
         int m = 1 + (int)(rs_random_uniform(&random) * 79);
         int n = 1 + (int)(rs_random_uniform(&random) * 79), k = m < n ? m : n;
         double size = pow(10, 40 * (rs_random_uniform(&random) - 0.5)), bound;
@@ -66,10 +67,10 @@ static void spectral(void **state)
         assert_int_equal(rs_spectral_bound(&bound, a, m, n, &err), RS_OK);
         /* the entries were rounded: the truth is within u·√(mn) of s[0] */
         if (!(bound >= s[0] * (1 - 1e-14))) fail_msg("%g is below %g", bound, s[0]);
-        worst = fmax(worst, bound / s[0] - 1);
+        worst = property_worst(bound / s[0] - 1);
     }
     print_message("  spectral bounds are at most %.2g above\n", worst);
-    assert_true(worst < 1e-8);
+    property_holds(1e-8);
 }
 
 /* Where the norm is exactly known, by how little it may not fall short. */
@@ -144,10 +145,10 @@ static real from_below(const double *m, int rows, int cols, rs_random *random)
 static void products(void **state)
 {
     (void)state;
-    rs_random random = rs_random_new(4, 0);
     rs_error err;
     double worst = 0;
-    for (int t = 0; t < 200; t++) {
+    for (int t = property_start(200, 4000000); property_next(&t);) {
+        rs_random random = property_random();
         int r = 1 + (int)(rs_random_uniform(&random) * 12);
         int m = 1 + (int)(rs_random_uniform(&random) * 30);
         int n = 1 + (int)(rs_random_uniform(&random) * 30);
@@ -178,10 +179,10 @@ static void products(void **state)
         assert_true(got.left_two >= from_below(a, r, m, &random) * (1 - 1e-14L));
         assert_true(got.right_two >= from_below(b, r, n, &random) * (1 - 1e-14L));
         assert_true(got.left_fro >= got.left_two * (1 - 1e-9));
-        if (two > 0 && r <= m && r <= n) worst = fmax(worst, (double)(got.two / two - 1));
+        if (two > 0 && r <= m && r <= n) worst = property_worst((double)(got.two / two - 1));
     }
     print_message("  products are at most %.2g above\n", worst);
-    assert_true(worst < 1e-4); /* what the iteration from below has not reached */
+    property_holds(1e-4); /* what the iteration from below has not reached */
     double bad[4] = {1, INFINITY, 0, 1}, plain[4] = {1, 1, 1, 1};
     rs_product_norms got;
     assert_int_equal(rs_product_bounds(&got, bad, plain, 2, 2, 2, &err), RS_OK);
@@ -229,11 +230,34 @@ static void memory(void **state)
     }
 }
 
+/* docs/certificates.md, C10: (1 − u)^(r + 1) (1 + f) ≥ 1 for each factor and its count. */
+static void rounding_factors_cover_what_they_claim(void **state)
+{
+    (void)state;
+    static const struct {
+        double factor; /* as the code has it */
+        double roundings;
+    } rows[] = {{1 + 4 * 0x1p-53, 2}, {1 + 4 * DBL_EPSILON, 6},  {1 + 0x1p-50, 6},
+                {1 + 1e-15, 8},       {1 + 8 * DBL_EPSILON, 14}, {1 + 64 * DBL_EPSILON, 125},
+                {1 + 0x1p-40, 8109},  {1 + 1e-12, 8916},         {1 + 1e-9, 8.9e6},
+                {1 + 0x1p-20, 8.5e9}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        real lost = (rows[i].roundings + 1) * log1pl(-0x1p-53L);
+        real won = log1pl((real)rows[i].factor - 1);
+        if (!(won + lost >= 0))
+            fail_msg("1 + %g: %g roundings", rows[i].factor - 1, rows[i].roundings);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(spectral), cmocka_unit_test(exact_cases), cmocka_unit_test(products),
-        cmocka_unit_test(tiny),     cmocka_unit_test(memory),
+        cmocka_unit_test(rounding_factors_cover_what_they_claim),
+        cmocka_unit_test(spectral),
+        cmocka_unit_test(exact_cases),
+        cmocka_unit_test(products),
+        cmocka_unit_test(tiny),
+        cmocka_unit_test(memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "linalg/powerlaw.h"
+#include "property.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -105,9 +106,9 @@ static double uniform(uint64_t *seed)
 static void pruned_scan_equals_full_scan(void **state)
 {
     (void)state;
-    uint64_t seed = 11;
     static double x[700];
-    for (int trial = 0; trial < 120; trial++) {
+    for (int trial = property_start(120, 11000000); property_next(&trial);) {
+        uint64_t seed = property_bits();
         int n = 20 + (int)(uniform(&seed) * (trial % 10 == 0 ? 680 : 180));
         for (int i = 0; i < n; i++) {
             double u = uniform(&seed), v = uniform(&seed);

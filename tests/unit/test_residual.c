@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "forward_builder.h"
+#include "property.h"
 
 #include "base/memory.h"
 #include "engine/residual.h"
@@ -119,7 +120,8 @@ static void agrees_with_float64(void **state)
 {
     (void)state;
     double worst = 0;
-    for (uint64_t seed = 1; seed <= 400; seed++) {
+    for (int t = property_start(400, 1); property_next(&t);) {
+        uint64_t seed = property_seed();
         built *b = built_new(seed, LONGEST);
         run(&first, b, RS_PRECISION_F64, 1, true);
         run(&second, b, RS_PRECISION_RESIDUAL, 1, true);
@@ -128,8 +130,7 @@ static void agrees_with_float64(void **state)
         for (size_t i = 0; i < first.n; i++) {
             double error = fabs(first.values[i] - second.values[i]) / fmax(first.sizes[i], 1e-3);
             worst = fmax(worst, error);
-            if (!(error < 1e-9))
-                fail_msg("seed %d: %.17g and %.17g", (int)seed, first.values[i], second.values[i]);
+            if (!(error < 1e-9)) fail_msg("%.17g and %.17g", first.values[i], second.values[i]);
         }
         built_free(b);
     }
@@ -139,7 +140,8 @@ static void agrees_with_float64(void **state)
 static void threads_change_nothing(void **state)
 {
     (void)state;
-    for (uint64_t seed = 500; seed < 540; seed++) {
+    for (int t = property_start(40, 500); property_next(&t);) {
+        uint64_t seed = property_seed();
         built *b = built_new(seed, LONGEST);
         run(&first, b, RS_PRECISION_RESIDUAL, 1, false);
         run(&second, b, RS_PRECISION_RESIDUAL, 3, false);
@@ -154,7 +156,8 @@ static void threads_change_nothing(void **state)
 static void equal_tokens_stay_equal(void **state)
 {
     (void)state;
-    for (uint64_t seed = 600; seed < 700; seed++) {
+    for (int t = property_start(100, 600); property_next(&t);) {
+        uint64_t seed = property_seed();
         built *b = built_new(seed, LONGEST);
         int64_t d = b->network.d_model, rows = b->begin[b->batch.samples];
         if (!b->images && !b->memory) {
@@ -190,13 +193,14 @@ static void survives_lack_of_memory(void **state)
     }
 }
 
-/* Weights that are no numbers, give states that are none; huge ones stay numbers; nothing crashes.
- */
+/* Weights that are no numbers, give states that are none; huge ones stay numbers;
+ * nothing crashes. */
 static void carries_what_is_no_number(void **state)
 {
     (void)state;
     static const double bad[] = {NAN, INFINITY, 1e300};
-    for (uint64_t seed = 900; seed < 960; seed++) {
+    for (int t = property_start(60, 900); property_next(&t);) {
+        uint64_t seed = property_seed();
         built *b = built_new(seed, LONGEST);
         int64_t rows = b->begin[b->batch.samples], d = b->network.d_model, count = rows * d;
         if (!b->images && rows > 0) {

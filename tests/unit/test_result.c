@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "property.h"
 #include "report/number.h"
 #include "report_sample.h"
 
@@ -76,12 +77,10 @@ static void mistakes_of_the_program_are_errors(void **state)
 static void numbers_are_the_shortest_that_read_back(void **state)
 {
     (void)state;
-    uint64_t bits = 88172645463325252u;
-    for (int i = 0; i < 200000; i++) {
+    for (int i = property_start(200000, 1000000); property_next(&i);) {
         double value;
         char text[RS_NUMBER_SIZE], tried[40];
-        bits ^= bits << 13, bits ^= bits >> 7, bits ^= bits << 17;
-        uint64_t used = i < 4094 ? (uint64_t)(i / 2) << 52 | (uint64_t)(i & 1) : bits;
+        uint64_t used = i < 4094 ? (uint64_t)(i / 2) << 52 | (uint64_t)(i & 1) : property_bits();
         memcpy(&value, &used, sizeof value);
         if (!isfinite(value)) continue;
         size_t length = rs_number_format(text, value);

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "base/random.h"
 #include "certify/certify.h"
+#include "property.h"
 
 #include <float.h>
 #include <math.h>
@@ -82,11 +82,11 @@ static long double exact_frequency(const rs_rope_op *r, int64_t n, int t)
 static void angles(void **state)
 {
     (void)state;
-    rs_random random = rs_random_new(71, 0);
     double worst[LAWS] = {0};
     int known = 0;
     if (LDBL_MANT_DIG <= DBL_MANT_DIG) skip();
-    for (int t = 0; t < INSTANCES; t++) {
+    for (int t = property_start(INSTANCES, 71000000); property_next(&t);) {
+        rs_random random = property_random();
         rs_rope_op rope = draw_rope(&random, t);
         int64_t n = 2 + (int64_t)pick(&random, 1, 1e6);
         double inverse[DIM / 2], factor, rate = rs_rope_angle_rate(&rope, n);
@@ -97,8 +97,7 @@ static void angles(void **state)
             double angle = (double)(n - 1) * inverse[k];
             long double off = fabsl(angle - (long double)(n - 1) * exact_frequency(&rope, n, k));
             double ratio = (double)(off / ((long double)(n - 1) * rate));
-            if (!(ratio <= 1))
-                fail_msg("instance %d, law %d, pair %d: ratio %g", t, (int)rope.law, k, ratio);
+            if (!(ratio <= 1)) fail_msg("law %d, pair %d: ratio %g", (int)rope.law, k, ratio);
             worst[rope.law] = fmax(worst[rope.law], ratio);
         }
     }
@@ -145,10 +144,10 @@ ROWS(exact_rows, long double, cosl, sinl, expl)
 static void weights(void **state)
 {
     (void)state;
-    rs_random random = rs_random_new(72, 0);
     double worst = 0, worst_scaled = 0;
     if (LDBL_MANT_DIG <= DBL_MANT_DIG) skip();
-    for (int t = 0; t < INSTANCES; t++) {
+    for (int t = property_start(INSTANCES, 72000000); property_next(&t);) {
+        rs_random random = property_random();
         rs_rope_op rope = draw_rope(&random, t);
         double q[TOKENS][DIM], k[TOKENS][DIM], longest = 0, inverse[DIM / 2], gain;
         double size = pick(&random, 1e-3, 1e3), common = pick(&random, 1, 1e3);
@@ -193,8 +192,7 @@ static void weights(void **state)
             for (int j = 0; j < TOKENS; j++)
                 off += fabsl(p[i * TOKENS + j] - exact[i * TOKENS + j]) / 2;
             double ratio = (double)off / (slack / 2);
-            if (!(ratio <= 1))
-                fail_msg("instance %d, law %d, row %d: ratio %g", t, (int)rope.law, i, ratio);
+            if (!(ratio <= 1)) fail_msg("law %d, row %d: ratio %g", (int)rope.law, i, ratio);
             worst = fmax(worst, ratio);
             if (rope.law == RS_ROPE_YARN && gain > 100) worst_scaled = fmax(worst_scaled, ratio);
         }
@@ -220,8 +218,8 @@ static void main_term(void **state)
         .temperature = 1,
         .mix_softmax = 1};
     rs_op_site site = {.longest = 0.1, .diameter = 0.2, .dim = 4, .tokens = 3, .turn = 0.02};
-    /* a frequency of 1: 64 units for the power (raised by 1 %), two for its product with a position
-     */
+    /* a frequency of 1: 64 units for the power (raised by 1 %),
+     * two for its product with a position */
     rs_rope_op plain = {.kind = RS_ROPE_HALF_SPLIT, .dims = 4, .theta = 1e4};
     assert_true(fabs(rs_rope_angle_rate(&plain, 8) / ((1.01 * 64 + 2) * 0x1p-53) - 1) < 1e-9);
     double slack, sizes = 0.5 * 9 * 0.2 * 0.3, turned = 4 * sizes * 0.02 * 1.01;

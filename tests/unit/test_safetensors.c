@@ -11,6 +11,7 @@
 #include "checkpoint/open.h"
 #include "checkpoint/safetensors_scan.h"
 #include "memory_checkpoint.h"
+#include "property.h"
 
 #include <math.h>
 
@@ -193,7 +194,7 @@ static void a_million_tensors(void **state)
 static void too_many_metadata_keys_are_refused(void **state)
 {
     (void)state;
-    enum { N = RS_SCAN_KEYS + 1 };
+    enum { N = RS_JSON_SCAN_KEYS + 1 };
     char *header = malloc((size_t)N * 16 + 64);
     assert_non_null(header);
     size_t used = (size_t)sprintf(header, "{\"__metadata__\":{\"0\":\"\"");
@@ -263,8 +264,8 @@ static void random_layouts_are_read_back(void **state)
 {
     (void)state;
     enum { MOST = 12 };
-    rs_random random = rs_random_new(11, 3);
-    for (int trial = 0; trial < 300; trial++) {
+    for (int trial = property_start(300, 11000000); property_next(&trial);) {
+        rs_random random = property_random();
         laid tensors[MOST];
         char header[MOST * 200] = "{", one[200];
         int n = (int)below(&random, MOST + 1), order[MOST];

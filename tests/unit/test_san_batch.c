@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "engine/san_batch.h"
 #include "engine/san_kernels.h"
+#include "property.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -149,9 +150,9 @@ static void exponentials_are_accurate(void **state)
     rs_cpu_level level = rs_cpu_vector_level();
     size_t usable =
         level == RS_CPU_AVX2 || level == RS_CPU_AVX512 ? sizeof tables / sizeof *tables : 1;
-    rs_random random = rs_random_new(3, 1);
     for (size_t t = 0; t < usable; t++)
-        for (int round = 0; round < 3000; round++) {
+        for (int round = property_start(3000, 3000000); property_next(&round);) {
+            rs_random random = property_random();
             double x[7][C], e[7][C], inverse[C];
             int64_t n = 1 + round % 7;
             double spread = round % 3 == 0 ? 1e-3 : round % 3 == 1 ? 10 : 1000;

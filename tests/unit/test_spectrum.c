@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "longdouble_svd.h"
+#include "property.h"
 
 #include "base/memory.h"
 #include "base/random.h"
@@ -269,8 +270,8 @@ static double *gaussian(rs_random *random, int64_t n)
 static void random_products_agree_with_long_double_jacobi(void **state)
 {
     (void)state;
-    rs_random random = rs_random_new(7, 1);
-    for (int trial = 0; trial < 200; trial++) {
+    for (int trial = property_start(200, 7000000); property_next(&trial);) {
+        rs_random random = property_random();
         int64_t m = 1 + (int64_t)(24 * rs_random_uniform(&random)),
                 n = 1 + (int64_t)(24 * rs_random_uniform(&random));
         int64_t r = 1 + (int64_t)(14 * rs_random_uniform(&random)), k = m < n ? m : n;

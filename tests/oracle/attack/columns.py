@@ -145,12 +145,33 @@ def from_there_on(truth, row, name, value, outwards, kept, norm=True):
     yield name, worst, violated, {"claimed": value, "at": at, "kept": kept}
 
 
+def directions(y):
+    """mu of the tokens scaled to length 1."""
+    return model.spread(y / B.sqrt((y * y).sum(-1, keepdims=True)))[0]
+
+
+def every_input(truth, row):
+    """L13, L19 and theorem D at the model's own skip: the sample at hand is one of all inputs, its layer one depth of all."""
+    s, l = row["sample"], row["layer"]
+    layer, x, o = truth.layers[l], truth.exact[l][s:s + 1], truth.branch(l)[s:s + 1]
+    claim = row.get("mlp_weights_only_gain")
+    if claim is not None and layer.mlp is not None:
+        read = x if layer.parallel else truth.mixed(l)[s:s + 1]
+        out = layer.mlp.branch(read)[0]
+        longest = B.largest(list(B.sqrt((out * out).sum(-1)))) / arb(out.shape[-1]).sqrt()
+        yield "mlp_weights_only_gain", ratio(longest, number(claim)), bool(longest > number(claim)), {"claimed": claim, "true": float(longest.mid())}
+    y = x * number(layer.mixer.skip) + o
+    for name, before, behind in (("kept_for_any_input", truth.spread(l)[s], lambda: model.spread(y)[0]),
+                                 ("theorem_d_kept", None, lambda: directions(y))):
+        if row.get(name) is None:
+            continue
+        asked, left = (directions(x) if before is None else before) * number(row[name]), behind()
+        yield name, ratio(asked, left), bool(left < asked), {"claimed": row[name], "left": float(left.mid())}
+
+
 def theorem_d(truth, layer, sample, value, kept):
     """One layer of L9: what is kept is the spread of the tokens scaled to length 1."""
     x, o = truth.exact[layer][sample:sample + 1], truth.branch(layer)[sample:sample + 1]
-
-    def directions(y):
-        return model.spread(y / B.sqrt((y * y).sum(-1, keepdims=True)))[0]
     asked, worst, violated, at = directions(x) * number(kept), 0.0, False, None
     for step in FARTHER:
         for sign in (1, -1):
@@ -194,6 +215,10 @@ def strengths(truth, row, rigorous):
                 yield from from_there_on(truth, row, name, sign * row[name], sign, kept)
     if row.get("demanded_by_theorem_d") is not None and not row.get("theorem_d_failed"):
         yield theorem_d(truth, l, s, row["demanded_by_theorem_d"], kept)
+    if row.get("demanded_for_any_input") is not None:
+        for sign in (1, -1):
+            yield from from_there_on(truth, row, "demanded_for_any_input", sign * row["demanded_for_any_input"], sign, kept, False)
+    yield from every_input(truth, row)
     if row.get("weights_only_gain") is not None:
         o = truth.branch(l)[s]
         longest = B.largest(list(B.sqrt((o * o).sum(-1)))) / arb(o.shape[-1]).sqrt()
