@@ -17,6 +17,8 @@
 #include "engine/forward.h"
 #include "linalg/blas.h"
 #include "linalg/peak.h"
+#include "linalg/threads.h"
+#include "network/op_traits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,14 +41,13 @@ static rs_status layer_rate(double *gflops, const rs_network *network, int64_t r
     const rs_layer *layer = &network->layers[0];
     for (int32_t b = 0; b < layer->n_branches; b++) {
         const rs_branch *branch = &layer->branches[b];
-        const rs_attention_op *a = &branch->attention;
-        const rs_mlp_op *m = &branch->mlp;
-        const rs_dense *maps[] = {&a->q, &a->k, &a->v, &a->o, &m->up, &m->gate, &m->down};
-        for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+        const rs_weight_list *weights = &rs_branch_traits(branch)->weights;
+        for (size_t i = 0; i < weights->n; i++) {
             double rate;
-            if (!maps[i]->weight) continue;
-            RS_TRY(rs_rate_gemm_shape(&rate, rows, maps[i]->out, maps[i]->in, threads, err));
-            double work = 2e-9 * (double)rows * (double)maps[i]->out * (double)maps[i]->in;
+            const rs_dense *map = rs_weight_map(&weights->rows[i], branch);
+            if (!map) continue;
+            RS_TRY(rs_rate_gemm_shape(&rate, rows, map->out, map->in, threads, err));
+            double work = 2e-9 * (double)rows * (double)map->out * (double)map->in;
             flops += work;
             seconds += work / rate;
         }
@@ -143,6 +144,7 @@ static rs_status bench(const bench_request *request, rs_error *err)
 
 int main(int argc, char **argv)
 {
+    rs_threads_hold(); /* as the functions of rankscope.h do, which these measurements go below */
     bench_request request = {
         .tokens = "128", .samples = 1, .repeat = 5, .threads = rs_default_threads()};
     for (int i = 1; i < argc; i++) {

@@ -11,6 +11,7 @@
  * same.
  */
 #include "base/memory.h"
+#include "linalg/threads.h"
 #include "measures/attention_measures.h"
 #include "measures/token_measures.h"
 
@@ -77,6 +78,7 @@ int main(int argc, char **argv)
             "REPEATS\n");
         return 2;
     }
+    rs_threads_hold(); /* as the functions of rankscope.h do, which these measurements go below */
     const char *what = argv[1];
     bool median = strcmp(what, "median") == 0, lp = strcmp(what, "lp") == 0;
     job j = {.attention = strcmp(what, "attention") == 0,

@@ -12,6 +12,7 @@
 #include "base/sort.h"
 #include "linalg/blas.h"
 #include "linalg/peak.h"
+#include "linalg/threads.h"
 #include "paths/paths.h"
 
 #include <stdio.h>
@@ -86,7 +87,7 @@ static rs_status bench(const bench_request *r, rs_error *err)
                   "num_attention_heads", HEADS, "intermediate_size", 4 * WIDTH,
                   "max_position_embeddings", 512, "type_vocab_size", 2);
     rs_status status = ids && config ? RS_OK : rs_fail_memory(err, "bench", 0);
-    if (status == RS_OK) status = rs_probe_random_ids(ids, 1, r->tokens, VOCABULARY, 0, 0, err);
+    if (status == RS_OK) status = rs_input_draw_ids(ids, 1, r->tokens, VOCABULARY, 0, 0, err);
     if (status == RS_OK) status = rs_init_open(&init, NULL, 0, err);
     if (status == RS_OK) rs_init_set_threads(init, (int)r->threads);
     if (status == RS_OK) status = rs_network_from_config(&network, config, "BERT-base", init, err);
@@ -104,6 +105,7 @@ static rs_status bench(const bench_request *r, rs_error *err)
 
 int main(int argc, char **argv)
 {
+    rs_threads_hold(); /* as the functions of rankscope.h do, which these measurements go below */
     bench_request r = {.tokens = 128, .layers = 12, .repeat = 5, .threads = rs_default_threads()};
     const struct {
         const char *name;

@@ -9,6 +9,7 @@
  */
 #include "base/clock.h"
 #include "lab/toy.h"
+#include "linalg/threads.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -53,6 +54,7 @@ static rs_status time_passes(double *seconds, rs_runner *runner, const double *x
 int main(int argc, char **argv)
 {
     if (argc != 3) return 2;
+    rs_threads_hold(); /* as the functions of rankscope.h do, which these measurements go below */
     int layers = atoi(argv[1]), passes = atoi(argv[2]);
     rs_context context = {.threads = 1};
     rs_toy toy;

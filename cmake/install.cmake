@@ -7,6 +7,10 @@ set_target_properties(rankscope PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 
 install(TARGETS rankscope RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS rankscope_lib ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET rankscope_shared)
+    set_target_properties(rankscope_shared PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+    install(TARGETS rankscope_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(FILES ${CMAKE_SOURCE_DIR}/include/rankscope.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # The pages that the header and --help name.
@@ -17,6 +21,12 @@ install(FILES ${CMAKE_SOURCE_DIR}/share/page.txt DESTINATION ${CMAKE_INSTALL_DAT
 file(RELATIVE_PATH RS_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" RS_PC_PREFIX ${RS_PC_PREFIX})
 list(JOIN OpenMP_C_FLAGS " " RS_PC_OPENMP)
+# A program that links the static library finds the same OpenBLAS as ours.
+get_filename_component(folder ${OPENBLAS_LIBRARY} DIRECTORY)
+set(RS_PC_RPATH "")
+if(NOT folder IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
+    set(RS_PC_RPATH "-Wl,-rpath,${folder}")
+endif()
 configure_file(${CMAKE_SOURCE_DIR}/cmake/rankscope.pc.in ${CMAKE_BINARY_DIR}/rankscope.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/rankscope.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

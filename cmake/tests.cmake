@@ -95,6 +95,9 @@ if(NOT RS_SANITIZE AND NOT RS_FUZZ AND NOT RS_COVERAGE)
     add_test(NAME install COMMAND sh ${CMAKE_SOURCE_DIR}/tests/install/run.sh ${CMAKE_BINARY_DIR} ${CMAKE_COMMAND})
     set_tests_properties(install PROPERTIES ENVIRONMENT "RS_SOURCE_DIR=${CMAKE_SOURCE_DIR}")
     rs_test(install install)
+    add_test(NAME exports COMMAND sh ${CMAKE_SOURCE_DIR}/tests/install/exports.sh
+        $<TARGET_LINKER_FILE:rankscope_shared> ${CMAKE_SOURCE_DIR}/include/rankscope.h ${PROJECT_VERSION_MAJOR})
+    rs_test(exports install)
 endif()
 
 # ---- style ----
@@ -102,3 +105,5 @@ add_test(NAME format COMMAND sh ${CMAKE_SOURCE_DIR}/scripts/format.sh --check)
 add_test(NAME lint COMMAND sh ${CMAKE_SOURCE_DIR}/scripts/lint.sh)
 rs_test(format style)
 rs_test(lint style)
+
+include(${CMAKE_SOURCE_DIR}/cmake/headers.cmake)

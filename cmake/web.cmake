@@ -43,7 +43,7 @@ add_custom_target(web_page DEPENDS ${web_page})
 set_source_files_properties(${CMAKE_SOURCE_DIR}/src/report/page.c PROPERTIES
     OBJECT_DEPENDS ${web_page}
     COMPILE_DEFINITIONS "RS_PAGE_FILE=\"${web_page}\"")
-add_dependencies(rankscope_lib web_page)
+add_dependencies(rankscope_objects web_page)
 
 # A made-up report for the browser test (cmake/tests.cmake).
 if(EXISTS ${CMAKE_SOURCE_DIR}/tests/browser/make_sample.c)

@@ -1,8 +1,7 @@
 /* fuzz_gguf.c: libFuzzer on the GGUF reader: one input is one file, and the first tensors are
  * decoded. Seeds: fuzz/corpus/gguf.tar.gz, made by tests/oracle/make_gguf_seeds.py. Run as
  *
- *     fuzz_gguf -dict=fuzz/gguf.dict -max_len=8192 FOLDER SEEDS
- */
+ *     fuzz_gguf -dict=fuzz/gguf.dict -max_len=8192 FOLDER SEEDS */
 #include "checkpoint/checkpoint.h"
 
 #include <stdlib.h>

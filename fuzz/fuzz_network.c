@@ -4,7 +4,7 @@
  * that a run costs no memory to speak of; what is wrong about them stays wrong.
  */
 #include "../tests/unit/model_fixture.h"
-#include "network/network.h"
+#include "network/op_traits.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -95,14 +95,14 @@ static void check(const rs_network *network)
         if (layer->n_branches < 1 || !rs_layer_mixer(layer)) abort();
         for (int32_t i = 0; i < layer->n_branches; i++) {
             const rs_branch *branch = &layer->branches[i];
-            const rs_attention_op *op = &branch->attention;
-            const rs_dense *maps[] = {
-                &branch->mlp.up, &branch->mlp.gate, &branch->mlp.down, &op->q, &op->k, &op->v,
-                &op->o,          &op->relative.r};
-            for (size_t k = 0; k < sizeof maps / sizeof *maps; k++)
-                check_dense(maps[k]);
+            const rs_attention_op *op = rs_branch_attention(branch);
+            const rs_weight_list *weights = &rs_branch_traits(branch)->weights;
+            for (size_t k = 0; k < weights->n; k++) {
+                const rs_dense *map = rs_weight_map(&weights->rows[k], branch);
+                if (map) check_dense(map);
+            }
             if (branch->before.gain && branch->before.gain->count != network->d_model) abort();
-            if (op->rope.kind == RS_ROPE_NONE) continue;
+            if (!op || op->rope.kind == RS_ROPE_NONE) continue;
             double inverse[PAIRS], factor;
             if (op->rope.dims % 2 || op->rope.dims > op->head_dim) abort();
             if (op->rope.dims <= 2 * PAIRS) rs_rope_frequencies(inverse, &factor, &op->rope, 100);

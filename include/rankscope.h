@@ -6,17 +6,19 @@
  * installed under share/doc/rankscope. Conventions:
  *
  *  - Every fallible function returns an rs_status; RS_OK is 0. On failure the rs_error that was
- * passed in (it may be NULL) says where, what, and what to do. The library never prints and never
- * exits.
+ *    passed in (it may be NULL) says where, what, and what to do. The library never prints and
+ *    never exits.
  *  - A pointer that must not be NULL but is gives RS_E_USAGE (functions without a status do
  *    nothing, or return 0); a size or an enumeration outside its range gives RS_E_BAD_OPTION, whose
  *    `where` is the field. What a function hands out is NULL whenever it fails.
- *  - Handles are opaque; whoever receives one from *_open/_new/_scan closes it with the matching
- * *_close/_free.
- *  - Nothing is shared between contexts. Two exceptions, both process-wide by nature, are opt-in:
- *    rs_guard_install() (SIGBUS) and the BLAS library's own thread count. A third is not: jansson's
- *    allocation functions are wrapped (not replaced) so that none of their failures stays unseen;
- *    a program that sets its own does so before its first call here.
+ *  - Handles are opaque; whoever receives one closes it with the *_close or *_free of its kind.
+ *  - Every function may be called from several threads at once. Three things are the process's
+ *    all the same. rs_guard_install() (SIGBUS) is opt-in. jansson's allocation functions are
+ *    wrapped (not replaced) so that none of their failures stays unseen; a program that sets its
+ *    own does so before its first call here. And OpenBLAS's number of threads is 1 while a call
+ *    runs, which spreads its work by OpenMP itself: it is as before once the last call has
+ *    returned, and so is the number of threads that OpenMP gives the caller. A program must not
+ *    set OpenBLAS's number meanwhile.
  */
 #ifndef RANKSCOPE_H
 #define RANKSCOPE_H
@@ -27,6 +29,10 @@
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+/* What is declared from here on is all that the shared library exports. */
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
 #endif
 
 /* The version of the header, and the one place where it is written; rs_version() gives that of the
@@ -149,7 +155,7 @@ typedef enum rs_status {
 #undef RS_STATUS_ENUM
 } rs_status;
 
-/* What failed. Strings are always terminated; an unused one is empty. */
+/* What failed, where and why. Strings are always terminated; an unused one is empty. */
 typedef struct rs_error {
     rs_status status;
     char where[512]; /* file, tensor, byte, line, or option */
@@ -157,12 +163,12 @@ typedef struct rs_error {
     char hint[512];  /* what to do about it; may be empty */
 } rs_error;
 
-/* The stable name of a status ("git-lfs-pointer"), and the exit code the command line uses for it.
- */
+/* The stable name of a status ("git-lfs-pointer"),
+ * and the exit code the command line uses for it. */
 const char *rs_status_name(rs_status status);
 int rs_status_exit_code(rs_status status);
 
-/* Version of the library, such as "0.1.0". */
+/* The version of the library that is linked, such as "0.1.0". */
 const char *rs_version(void);
 
 /*
@@ -175,10 +181,11 @@ void rs_guard_install(void);
 
 /* ---- a result: meta, tables, figures, findings (docs/contract.md, 2) ---- */
 
+/* What a command found. A result belongs to the caller, who frees it. */
 typedef struct rs_result rs_result;
 void rs_result_free(rs_result *result); /* NULL is fine */
 
-/* The forms a result can be had in. */
+/* The forms in which a result can be written. */
 typedef enum rs_form {
     RS_FORM_JSON,    /* the whole result */
     RS_FORM_HTML,    /* a self-contained page that opens offline */
@@ -189,31 +196,35 @@ typedef enum rs_form {
  * NULL); free it with rs_text_free. Errors: RS_E_NO_MEMORY, RS_E_USAGE, RS_E_BAD_OPTION (form). */
 rs_status rs_result_text(char **text, size_t *length, const rs_result *result, rs_form form,
                          rs_error *err);
-/* One table as CSV with a header row. RS_E_NOT_FOUND when the result has no table of that name. */
+/* Writes one table as CSV with a header row; *text and *length as for rs_result_text. Errors:
+ * RS_E_NOT_FOUND when the result has no table of that name, RS_E_NO_MEMORY, RS_E_USAGE. */
 rs_status rs_result_csv(char **text, size_t *length, const rs_result *result, const char *table,
                         rs_error *err);
-void rs_text_free(char *text);
+void rs_text_free(char *text); /* NULL is fine */
 
-/* How many findings are at least that severe: 0 info, 1 warn, 2 critical. */
+/* The number of findings at least as severe as least_severity: 0 info, 1 warn, 2 critical. */
 size_t rs_result_count_findings(const rs_result *result, int least_severity);
 
 /* ---- scan: the rank health of a checkpoint's weights ---- */
 
+/* What a scan is to measure, and with what it may do so. */
 typedef struct rs_scan_settings {
     int threads;          /* OpenMP threads, at most 4096; 0: as many as OpenMP gives */
-    uint64_t seed;        /* of the random baselines */
-    int first_layer;      /* inclusive, from 0 */
-    int last_layer;       /* inclusive; -1: the last */
-    bool spectra;         /* every singular value */
-    bool fold_norms;      /* γ of the norms folded in (and LayerNorm's centring, QK-norm gains) */
-    bool with_bias;       /* biases as one more feature */
-    bool lenient;         /* accept bytes behind a safetensors file's last tensor */
-    const char *matrices; /* NULL; "all"; or an extended regular expression on tensor names */
+    uint64_t seed;        /* seed of the random matrices that measures are compared with */
+    int first_layer;      /* first layer that is scanned, from 0 */
+    int last_layer;       /* last layer that is scanned; -1: the model's last */
+    bool spectra;         /* tables hold every singular value */
+    bool fold_norms;      /* gains of the norms are multiplied into the weights behind them, with
+                             LayerNorm's centring and the gains of QK-norm */
+    bool with_bias;       /* biases count as one more input feature */
+    bool lenient;         /* bytes behind a safetensors file's last tensor are accepted */
+    const char *matrices; /* other tensors to scan: "all", an extended regular expression on their
+                             names, or NULL: none */
     const char *map;      /* a --map file (docs/map.md), or NULL */
-    uint64_t memory;      /* bytes a run may take; 0: as --memory's default (rs_run_settings) */
+    uint64_t memory;      /* bytes that the scan may take; 0: see rs_run_settings */
 } rs_scan_settings;
 
-/* The defaults of the command line. */
+/* Sets what the command line does unasked. */
 void rs_scan_settings_init(rs_scan_settings *settings);
 
 /*
@@ -227,29 +238,29 @@ rs_status rs_scan_checkpoint(rs_result **out, const char *path, const rs_scan_se
 
 /* ---- what runs a model: probe, certify, paths ---- */
 
-/* On which inputs, and with which weights. */
+/* The inputs that a model is run on, and the weights that it is run with. */
 typedef struct rs_run_settings {
     int threads;   /* OpenMP threads, at most 4096; 0: as many as OpenMP gives */
-    uint64_t seed; /* of random inputs, of what is drawn, and of `init` */
+    uint64_t seed; /* seed of random inputs, of all that is sampled, and of `init` */
     /* Counts are at most 2^30. The inputs: exactly one of the first four (docs/probe.md has their
      * formats). */
     const char *text;           /* file of text, or NULL */
     const char *tokens;         /* .npy or JSON file of token ids, or NULL */
     const char *images;         /* .npy file of images, or NULL */
-    int64_t random;             /* samples drawn at random; 0: none */
+    int64_t random;             /* number of samples drawn at random; 0: none */
     const char *encoder_states; /* .npy file that cross-attention reads, or NULL */
     int64_t seq_len;            /* tokens of a window; 0: 128, or fewer where the positions end */
-    int64_t samples;            /* at most that many; 0: all */
-    int64_t batch;              /* samples a pass; 0: chosen from memory */
-    const char *init; /* law of random weights instead of a checkpoint's, or NULL (--init) */
-    bool lenient;     /* accept bytes behind a safetensors file's last tensor */
+    int64_t samples;            /* samples that are used, at most; 0: all */
+    int64_t batch;              /* samples that are run at once; 0: as memory allows */
+    const char *init; /* law that random weights are drawn by (--init); NULL: a checkpoint's own */
+    bool lenient;     /* bytes behind a safetensors file's last tensor are accepted */
     /* Bytes that a run may take: it is refused at its start (RS_E_MEMORY_LIMIT) where the sum of
      * what it will hold is more. 0: the smaller of the control group's limit and what the machine
      * has available. */
     uint64_t memory;
 } rs_run_settings;
 
-/* Arithmetic of a forward pass. RESIDUAL: doubles, with what tells the tokens of a sample apart
+/* The arithmetic of a forward pass. RESIDUAL: doubles, with what tells the tokens of a sample apart
  * carried by itself under an exponent of its own, so that it never drowns in rounding
  * (docs/probe.md: --precision residual). */
 typedef enum rs_precision {
@@ -262,34 +273,37 @@ typedef enum rs_precision {
 typedef struct rs_probe_settings {
     rs_run_settings run;
     rs_precision precision;
-    const char *variants; /* as --variants: "full,san,mine=no-norm,lambda:0.5"; NULL: full */
-    bool no_spectral, no_attention, no_loss; /* what to leave out */
-    int64_t generate;   /* tokens to continue each sample by, at most 4096; 0: none */
-    const char *output; /* safetensors file of the last states and logits to write, or NULL */
-    const char *taps;   /* safetensors file of every state to write, or NULL */
+    const char *variants; /* variants to run, as --variants names them:
+                             "full,san,mine=no-norm,lambda:0.5"; NULL: full */
+    bool no_spectral;     /* ranks of the tokens are left out */
+    bool no_attention;    /* table attention is left out */
+    bool no_loss;         /* the next-token loss is left out */
+    int64_t generate;     /* tokens that each sample is continued by, at most 4096; 0: none */
+    const char *output;   /* safetensors file to write the last states and logits to, or NULL */
+    const char *taps;     /* safetensors file to write every state to, or NULL */
 } rs_probe_settings;
 
 /* certify: what can be proved about these inputs in this model (docs/certify.md). */
 typedef struct rs_certify_settings {
     rs_run_settings run;
-    const char *variant; /* one of --variants' items: "san", "mine=no-mlp,lambda:0.5"; NULL: full */
+    const char *variant; /* the variant to run: "san", "mine=no-mlp,lambda:0.5"; NULL: full */
     double kept;         /* fraction of the tokens' spread that each mixer is to leave */
-    bool rigorous;       /* leave out, with its reason, what hangs on a condition */
+    bool rigorous;       /* what hangs on a condition is left out, with its reason */
 } rs_certify_settings;
 
 /* paths: the output as a sum over paths through the heads (docs/paths.md). run.batch is not used:
  * samples are taken one by one. */
 typedef struct rs_paths_settings {
     rs_run_settings run;
-    const char *variant; /* as for certify */
-    int64_t max_length;  /* lengths to tell apart, the longer ones together; -1: all */
+    const char *variant; /* the variant to run, as for certify */
+    int64_t max_length;  /* longest length with a row of its own; -1: every length has one */
     int64_t paths;       /* single paths drawn for each length, at most 2^20; 0: none */
-    bool code_semantics; /* a path as a network of its own, as the published code has it */
-    bool sources;        /* table `sources`, by layer */
+    bool code_semantics; /* a path is a network of its own, as in the published code */
+    bool sources;        /* table `sources`, by layer, is written */
     bool no_loss;        /* truncated models are not put through the head */
 } rs_paths_settings;
 
-/* The defaults of the command line; inputs are to be set. */
+/* Each sets what the command line does unasked; the caller still sets the inputs. */
 void rs_probe_settings_init(rs_probe_settings *settings);
 void rs_certify_settings_init(rs_certify_settings *settings);
 void rs_paths_settings_init(rs_paths_settings *settings);
@@ -308,6 +322,9 @@ rs_status rs_certify_checkpoint(rs_result **out, const char *path,
 rs_status rs_paths_checkpoint(rs_result **out, const char *path, const rs_paths_settings *settings,
                               rs_error *err);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

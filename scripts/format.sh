@@ -20,4 +20,4 @@ if [ "${1:-}" = --check ]; then
 else
     set -- -i
 fi
-find . -type d \( -name 'build*' -o -name '.?*' -o -name node_modules \) -prune -o -name '*.[ch]' -exec "$tool" "$@" {} +
+find . -type d \( -name 'build*' -o -name '.?*' -o -name node_modules \) -prune -o \( -name '*.[ch]' -o -name '*.inc' \) -exec "$tool" "$@" {} +

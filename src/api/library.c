@@ -3,6 +3,7 @@
 #include "api/probe_path.h"
 #include "base/memory.h"
 #include "certify/certify.h"
+#include "linalg/threads.h"
 #include "paths/paths.h"
 #include "scan/scan.h"
 
@@ -28,8 +29,10 @@ static rs_status run_command(rs_result **out, const char *name, command *fill, c
     RS_TRY(rs_check_pointer(settings, "settings", err));
     rs_result *result = rs_result_new(name);
     rs_arena *arena = rs_arena_new();
+    rs_threads_hold();
     rs_status status = result && arena ? fill(result, path, settings, arena, err)
                                        : rs_fail_memory(err, "result", 0);
+    rs_threads_release();
     if (status == RS_OK) status = rs_result_seal(result, err);
     rs_arena_free(arena);
     if (status == RS_OK)
@@ -68,9 +71,9 @@ rs_status rs_scan_checkpoint(rs_result **out, const char *path, const rs_scan_se
     return run_command(out, "scan", scan, path, settings, err);
 }
 
-static rs_probe_source source_of(const rs_run_settings *run)
+static rs_input_source source_of(const rs_run_settings *run)
 {
-    return (rs_probe_source){.text = run->text,
+    return (rs_input_source){.text = run->text,
                              .tokens = run->tokens,
                              .images = run->images,
                              .random = run->random,

@@ -17,7 +17,7 @@ typedef struct range {
     int64_t value, least, most;
 } range;
 
-static rs_status check(const range *ranges, size_t n, rs_error *err)
+static rs_status check_ranges(const range *ranges, size_t n, rs_error *err)
 {
     for (size_t i = 0; i < n; i++)
         if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
@@ -28,7 +28,7 @@ static rs_status check(const range *ranges, size_t n, rs_error *err)
     return RS_OK;
 }
 
-#define CHECK(ranges, err) check((ranges), sizeof(ranges) / sizeof *(ranges), (err))
+#define CHECK(ranges, err) check_ranges((ranges), sizeof(ranges) / sizeof *(ranges), (err))
 
 rs_status rs_check_pointer(const void *pointer, const char *name, rs_error *err)
 {

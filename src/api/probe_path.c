@@ -32,8 +32,9 @@ static rs_status certify_too(rs_result *result, const rs_opened *o, const rs_pro
     return rs_certify(result, o->network, o->inputs, &options, context, err);
 }
 
-static rs_status run(rs_opened *o, rs_result *result, rs_input_files *files,
-                     const rs_probe_request *request, const rs_context *context, rs_error *err)
+static rs_status probe_opened(rs_opened *o, rs_result *result, rs_input_files *files,
+                              const rs_probe_request *request, const rs_context *context,
+                              rs_error *err)
 {
     const rs_probe_options *options = &request->options;
     rs_open_request open = {.path = request->path,
@@ -59,7 +60,7 @@ rs_status rs_probe_path(rs_result *result, rs_input_files *inputs, const rs_prob
     rs_outputs outputs = {.cancel = context->cancel};
     rs_input_files own = {.outputs = &outputs};
     rs_opened o = {0};
-    rs_status status = run(&o, result, inputs ? inputs : &own, request, context, err);
+    rs_status status = probe_opened(&o, result, inputs ? inputs : &own, request, context, err);
     if (status == RS_OK) status = rs_outputs_place(&outputs, err);
     char what[512]; /* err says what went wrong; what could not be taken back is not lost either */
     if (status == RS_OK)

@@ -4,20 +4,18 @@
 
 #include "probe/probe.h"
 
-/* What to probe. */
+/* A probe as the command line asks for it. */
 typedef struct rs_probe_request {
     const char *path; /* a checkpoint; with init also ARCH.json or config.json */
-    const char *init; /* law of --init: random weights instead of a checkpoint's; NULL */
+    const char *init; /* law of --init that weights are drawn by; NULL: a checkpoint's own */
     bool lenient;
-    bool
-        scan; /* the checkpoint's weights too, as `scan` does by default: its tables beside these */
-    bool certify, rigorous; /* what is proved of the network with options.edit, as `certify` does:
-                               its tables beside these */
+    bool scan;              /* the tables of `scan`, by its defaults, stand beside these */
+    bool certify, rigorous; /* those of `certify` do, for the network with options.edit */
     rs_probe_options options;
 } rs_probe_request;
 
-/* probe_path.c: opens, probes and closes. inputs (may be NULL) is filled as soon as files are open.
- */
+/* probe_path.c: opens, probes and closes. inputs (may be NULL) is filled as soon as files are
+ * open. */
 rs_status rs_probe_path(rs_result *result, rs_input_files *inputs, const rs_probe_request *request,
                         const rs_context *context, rs_error *err);
 

@@ -166,6 +166,14 @@ static const char *sized(char *text, size_t size, double bytes)
     return text;
 }
 
+int rs_budget_threads(double bytes, rs_memory_bound bound, int threads)
+{
+    if (!bound.bytes) bound = rs_memory_bound_of(0);
+    double room = (double)bound.bytes / 2;
+    if (!(bytes * threads > room)) return threads;
+    return bytes > room ? 1 : (int)(room / bytes);
+}
+
 rs_status rs_budget_check(const rs_budget *budget, rs_memory_bound bound, const char *where,
                           const char *hint, rs_error *err)
 {

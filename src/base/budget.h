@@ -11,26 +11,26 @@
 
 /* The bytes that a run may take, and who says so ("this machine has", "--memory gives"). */
 typedef struct rs_memory_bound {
-    uint64_t bytes; /* 0: not looked up */
+    uint64_t bytes; /* 0: nobody has looked yet */
     const char *who;
-    bool asked; /* by the user: the same whatever else the machine does */
+    bool asked; /* the user said so: it is the same whatever else the machine does */
 } rs_memory_bound;
 
 /*
- * What was asked for (--memory); where that is 0, the smaller of the limit of the control groups
- * that the process is in (v1 and v2, their parents too) and of what the machine has available
- * (Linux: MemAvailable; macOS: free, inactive and purgeable pages; elsewhere all memory).
+ * The bound is what was asked for (--memory); where that is 0, the smaller of the limit of the
+ * control groups that the process is in (v1 and v2, their parents too) and of what the machine has
+ * available (Linux: MemAvailable; macOS: free, inactive and purgeable pages; elsewhere all memory).
  */
 rs_memory_bound rs_memory_bound_of(uint64_t asked);
-/* The same from the files below `root`, "" for the machine's own. Tests have folders of their own.
- */
+/* Finds the same from the files below `root`, "" for the machine's own: tests have folders of their
+ * own. */
 rs_memory_bound rs_memory_bound_under(const char *root);
 
-/* "4096", "512M", "1.5GiB": bytes; K, M, G, T are powers of 1024, a B or iB behind them is fine.
- * False for anything else and for 0. */
+/* Reads a size such as "4096", "512M" or "1.5GiB": K, M, G, T are powers of 1024, a B or iB behind
+ * them is fine. False for anything else and for 0. */
 bool rs_memory_parse(uint64_t *bytes, const char *text);
 
-/* What a run will hold at once, part by part. Zero-initialise. */
+/* The memory that a run will hold at once, part by part. Zero-initialise. */
 typedef struct rs_budget {
     struct {
         const char *what;
@@ -39,9 +39,13 @@ typedef struct rs_budget {
     size_t n;
 } rs_budget;
 
-/* Names are literals, plural: "weights". Sizes are doubles: products of any sizes fit. */
+/* Adds a part. Names are literals in the plural ("weights"); sizes are doubles, so that products of
+ * any sizes fit. */
 void rs_budget_add(rs_budget *budget, const char *what, double bytes);
-/* RS_E_MEMORY_LIMIT, with the sum and its parts, where the sum is above the bound. */
+/* How many of `threads` threads may hold `bytes` each at the same time: as many as find room in
+ * half of the bound, at least one. */
+int rs_budget_threads(double bytes, rs_memory_bound bound, int threads);
+/* Fails with RS_E_MEMORY_LIMIT, the sum and its parts, where the sum is above the bound. */
 rs_status rs_budget_check(const rs_budget *budget, rs_memory_bound bound, const char *where,
                           const char *hint, rs_error *err);
 

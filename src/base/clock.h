@@ -1,10 +1,10 @@
-/* clock.h: how much time has passed. */
+/* clock.h: time that has passed. */
 #ifndef RS_BASE_CLOCK_H
 #define RS_BASE_CLOCK_H
 
 #include <time.h>
 
-/* Seconds since some fixed moment; no change of the machine's date moves it. */
+/* The seconds since some fixed moment, which no change of the machine's date moves. */
 static inline double rs_seconds(void)
 {
     struct timespec t;

@@ -1,14 +1,6 @@
 /* context.c: progress and interruption. */
 #include "base/context.h"
 
-#include <omp.h>
-
-int rs_default_threads(void)
-{
-    int threads = omp_get_max_threads();
-    return threads < 64 ? threads : 64;
-}
-
 void rs_progress(const rs_context *context, const char *phase, uint64_t done, uint64_t total,
                  const char *unit)
 {

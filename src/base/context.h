@@ -9,23 +9,20 @@
 #include <signal.h>
 #include <stdint.h>
 
-/* Told now and then how far a phase has come: done of total units ("heads", "tensors"). Called from
- * one thread. */
+/* A callback that is told now and then how far a phase has come: done of total units ("heads",
+ * "tensors"). It is called from one thread. */
 typedef void rs_progress_fn(void *user, const char *phase, uint64_t done, uint64_t total,
                             const char *unit);
 
+/* What a long-running call is given. */
 typedef struct rs_context {
     int threads;              /* OpenMP threads to use, at least 1 */
-    uint64_t seed;            /* of every random draw */
+    uint64_t seed;            /* seed of every random draw */
     rs_progress_fn *progress; /* may be NULL */
     void *progress_user;
     const volatile sig_atomic_t *cancel; /* may be NULL; non-zero means: stop soon */
-    rs_memory_bound memory;              /* what the run may take; zeroed: looked up when needed */
+    rs_memory_bound memory;              /* what the run may take; zero: looked up when needed */
 } rs_context;
-
-/* As many threads as OpenMP gives, but at most 64: what Debian's OpenBLAS is built to serve at
- * once. */
-int rs_default_threads(void);
 
 static inline bool rs_cancelled(const rs_context *context)
 {
@@ -33,7 +30,7 @@ static inline bool rs_cancelled(const rs_context *context)
 }
 void rs_progress(const rs_context *context, const char *phase, uint64_t done, uint64_t total,
                  const char *unit);
-/* RS_OK or RS_E_INTERRUPTED. */
+/* Fails with RS_E_INTERRUPTED once the context is cancelled. */
 rs_status rs_check_cancelled(const rs_context *context, rs_error *err);
 
 #endif

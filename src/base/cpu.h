@@ -8,8 +8,8 @@
 /* The processor's own name ("AMD EPYC 7763"), or its architecture where it has none. */
 void rs_cpu_name(char *name, size_t size);
 
-/* Widest vector level with fused multiply-add that both the processor and the operating system
- * offer. */
+/* The instruction sets that matter here; rs_cpu_vector_level gives the widest with fused
+ * multiply-add that both the processor and the operating system offer. */
 typedef enum rs_cpu_level {
     RS_CPU_PLAIN,
     RS_CPU_SSE,

@@ -21,7 +21,7 @@
 rs_status rs_fail(rs_error *err, rs_status status, const char *where, const char *hint,
                   const char *what_format, ...) RS_PRINTF(5, 6);
 
-/* The failure that every allocation reports; `what` is what the memory was for. */
+/* Records that there was no memory for `what`; every allocation reports so. */
 rs_status rs_fail_memory(rs_error *err, const char *what, size_t bytes);
 
 /* Keeps the first failure of a parallel loop: *kept and *kept_error stay once they are set. Thread

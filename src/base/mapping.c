@@ -16,8 +16,8 @@
 #define MAP_ANONYMOUS MAP_ANON
 #endif
 
-/* The handler may only read this table: slots are claimed and released with atomics, never moved.
- */
+/* The handler may only read this table: slots are claimed and released with atomics,
+ * never moved. */
 enum { SLOTS = 4096 };
 static struct {
     atomic_uintptr_t begin; /* 0: free; 1: being filled */

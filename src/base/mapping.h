@@ -15,14 +15,14 @@
 #include <stdint.h>
 #include <time.h>
 
+/* A file that is mapped. */
 typedef struct rs_mapping {
-    const uint8_t *data; /* size bytes; a valid pointer even when size is 0 */
+    const uint8_t *data; /* [size]; a valid pointer even when size is 0 */
     size_t size;
-    char *path; /* as opened */
-    int slot;   /* index into the guard's table; -1 when nothing is mapped */
-    uint64_t device,
-        inode; /* identity of the file, so that an output can be refused that is also an input */
-    struct timespec modified, changed; /* when it was opened: st_mtime and st_ctime */
+    char *path;                        /* the path that was opened */
+    int slot;                          /* index into the guard's table; -1 when nothing is mapped */
+    uint64_t device, inode;            /* identity of the file, so that no output replaces it */
+    struct timespec modified, changed; /* its st_mtime and st_ctime when it was opened */
 } rs_mapping;
 
 /* Maps a regular file read-only. Errors: RS_E_NOT_FOUND, RS_E_UNREADABLE (permissions, a directory,
@@ -30,11 +30,11 @@ typedef struct rs_mapping {
  * RS_E_UNSUPPORTED (more files at once than the guard has room for). Follows symbolic links. */
 rs_status rs_mapping_open(rs_mapping **out, const char *path, rs_error *err);
 void rs_mapping_close(rs_mapping *mapping); /* NULL is fine */
-/* RS_OK, or RS_E_TRUNCATED_WHILE_MAPPED once a page of it has vanished. Cheap: call it after each
- * tile that was read. */
+/* Fails with RS_E_TRUNCATED_WHILE_MAPPED once a page of the file has vanished. Cheap: call it after
+ * each tile that was read. */
 rs_status rs_mapping_check(const rs_mapping *mapping, rs_error *err);
-/* Whether all that was read is of one file as it was when it was opened: to be asked when reading
- * is over. RS_E_CHANGED_WHILE_READ when its path leads to another file now, or its size or time of
+/* Says, when reading is over, whether all that was read is of one file as it was when it was
+ * opened. RS_E_CHANGED_WHILE_READ when its path leads to another file now, or its size or time of
  * modification moved (a write in place, or a cut inside the last page, raises no SIGBUS). *touched
  * (may be NULL): its time of change alone moved, as a new hard link or a chmod does it. */
 rs_status rs_mapping_verify(const rs_mapping *mapping, bool *touched, rs_error *err);

@@ -12,24 +12,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* n*size bytes (uninitialised, or zeroed by rs_calloc); NULL when it overflows or memory is out.
- * n*size = 0 gives a unique pointer. Aligned to 64 bytes. */
+/* A block of n*size bytes aligned to 64 (uninitialised; zeroed by rs_calloc); NULL when that
+ * overflows or memory is out. n*size = 0 gives a unique pointer. */
 void *rs_malloc(size_t n, size_t size);
 void *rs_calloc(size_t n, size_t size);
-/* Grows or shrinks; on failure the old block stays. */
+/* Grows or shrinks a block; on failure the old block stays. */
 void *rs_realloc(void *block, size_t n, size_t size);
 void rs_free(void *block);
 char *rs_strdup(const char *text);
 
-/* Test hook: the n-th request from now fails (1 = the next one), as do all after it; 0 switches it
- * off. */
+/* Test hook: makes the n-th request from now fail (1 = the next one), and all after it; 0 switches
+ * it off. */
 void rs_memory_fail_at(int64_t n);
-/* The same, but the n-th request alone fails: what it leaves damaged unseen then reaches the end.
- */
+/* Test hook: makes the n-th request alone fail, so that what it leaves damaged unseen reaches the
+ * end. */
 void rs_memory_fail_once(int64_t n);
-/* Requests made since the process began (to know how far a failure walk has to go). */
+/* The number of requests since the process began: how far a walk of failures has to go. */
 int64_t rs_memory_requests(void);
-/* Blocks held now: requested and not yet freed. */
+/* The number of blocks that were requested and not yet freed. */
 int64_t rs_memory_blocks(void);
 
 /*
@@ -41,8 +41,9 @@ int64_t rs_memory_blocks(void);
  */
 int64_t rs_memory_failures(void);
 rs_status rs_memory_check(int64_t failures_before, const char *what, rs_error *err);
-/* Requests that go through other functions than those above: false means that this one is to fail.
- * rs_memory_note says how it ended (NULL: it failed), rs_memory_forget that a block was freed. */
+/* For requests that go through other functions than those above: rs_memory_allowed is false where
+ * this one is to fail, rs_memory_note is told how it ended (NULL: it failed), rs_memory_forget that
+ * a block was freed. */
 bool rs_memory_allowed(void);
 void *rs_memory_note(void *block);
 void rs_memory_forget(const void *block);
@@ -63,13 +64,13 @@ void rs_memory_free_json(char *text);
 typedef struct rs_arena rs_arena;
 rs_arena *rs_arena_new(void); /* NULL when out of memory */
 void rs_arena_free(rs_arena *arena);
-void *rs_arena_alloc(rs_arena *arena, size_t n,
-                     size_t size); /* zeroed; NULL when out of memory or overflow */
+/* Zeroed memory, or a copy of a text; NULL when out of memory or n*size overflows. */
+void *rs_arena_alloc(rs_arena *arena, size_t n, size_t size);
 char *rs_arena_strdup(rs_arena *arena, const char *text);
 char *rs_arena_strndup(rs_arena *arena, const char *text, size_t length);
 char *rs_arena_printf(rs_arena *arena, const char *format, ...) RS_PRINTF(2, 3);
 
-/* a*b or a+b; false when it does not fit. */
+/* *product = a*b, *sum = a+b; false when it does not fit. */
 bool rs_size_mul(size_t a, size_t b, size_t *product);
 bool rs_size_add(size_t a, size_t b, size_t *sum);
 

@@ -12,8 +12,8 @@ const char *rs_severity_name(rs_severity severity)
     return names[severity];
 }
 
-static bool add(rs_notes *notes, rs_severity severity, const char *code, const char *hint,
-                const char *format, va_list arguments)
+static bool add_note(rs_notes *notes, rs_severity severity, const char *code, const char *hint,
+                     const char *format, va_list arguments)
 {
     char text[4096];
     int length = vsnprintf(text, sizeof text, format, arguments);
@@ -34,7 +34,7 @@ bool rs_notes_add(rs_notes *notes, rs_severity severity, const char *code, const
 {
     va_list arguments;
     va_start(arguments, format);
-    bool added = add(notes, severity, code, hint, format, arguments);
+    bool added = add_note(notes, severity, code, hint, format, arguments);
     va_end(arguments);
     return added;
 }
@@ -44,7 +44,7 @@ rs_status rs_notes_say(rs_notes *notes, rs_error *err, rs_severity severity, con
 {
     va_list arguments;
     va_start(arguments, format);
-    bool added = add(notes, severity, code, hint, format, arguments);
+    bool added = add_note(notes, severity, code, hint, format, arguments);
     va_end(arguments);
     return added ? RS_OK : rs_fail_memory(err, "notes", 0);
 }

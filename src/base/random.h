@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A place in a stream of random numbers. */
 typedef struct rs_random {
     uint64_t seed, stream, counter;
     double spare; /* the second normal of a Box-Muller pair */
@@ -15,8 +16,8 @@ typedef struct rs_random {
 rs_random rs_random_new(uint64_t seed, uint64_t stream);
 double rs_random_uniform(rs_random *random); /* in (0, 1), 53 bits */
 double rs_random_normal(rs_random *random);  /* N(0, 1) */
-/* Square root of a chi-squared variable with `dof` > 0 degrees of freedom (Marsaglia-Tsang gamma).
- */
+/* The square root of a chi-squared variable with `dof` > 0 degrees of freedom (by Marsaglia and
+ * Tsang's gamma). */
 double rs_random_chi(rs_random *random, double dof);
 
 #endif

@@ -15,7 +15,7 @@ void rs_buffer_free(rs_buffer *buffer)
 }
 
 /* Makes room for `more` bytes and the NUL. */
-static bool reserve(rs_buffer *buffer, size_t more)
+static bool reserve_bytes(rs_buffer *buffer, size_t more)
 {
     size_t need;
     if (buffer->failed) return false;
@@ -36,7 +36,7 @@ failed:
 
 void rs_buffer_append(rs_buffer *buffer, const char *bytes, size_t length)
 {
-    if (!reserve(buffer, length)) return;
+    if (!reserve_bytes(buffer, length)) return;
     if (length) memcpy(buffer->data + buffer->length, bytes, length);
     buffer->length += length;
     buffer->data[buffer->length] = 0;
@@ -53,7 +53,7 @@ void rs_buffer_printf(rs_buffer *buffer, const char *format, ...)
     va_start(arguments, format);
     int length = vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
-    if (length < 0 || !reserve(buffer, (size_t)length)) {
+    if (length < 0 || !reserve_bytes(buffer, (size_t)length)) {
         buffer->failed = true;
         return;
     }

@@ -30,10 +30,10 @@ typedef struct rs_strmap {
     size_t capacity, count;
 } rs_strmap;
 
-/* Inserts; *existed tells whether the key was there (its value is then left unchanged). False when
- * out of memory. */
+/* Inserts a key; *existed tells whether it was there, with a value that is left unchanged. False
+ * when out of memory. */
 bool rs_strmap_insert(rs_strmap *map, const char *key, size_t length, int64_t value, bool *existed);
-/* The value, or `absent`. */
+/* The value of a key, or `absent`. */
 int64_t rs_strmap_get(const rs_strmap *map, const char *key, size_t length, int64_t absent);
 void rs_strmap_free(rs_strmap *map);
 
@@ -43,14 +43,14 @@ bool rs_utf8_valid(const char *bytes, size_t length);
 
 #define RS_REPLACEMENT 0xFFFDu
 
-/* The bytes that the next character takes (at least 1; length must be at least 1). *point is its
+/* How many bytes the next character takes (at least 1; length must be at least 1). *point is its
  * code point, or RS_REPLACEMENT for a byte that is not well-formed UTF-8. */
 size_t rs_utf8_next(const char *bytes, size_t length, uint32_t *point);
 /* Writes the code point as UTF-8; returns the bytes written (1 to 4). */
 size_t rs_utf8_put(char out[4], uint32_t point);
 
-/* What a terminal acts on, or what hides or reorders the text around it: controls of either range,
- * bidirectional marks and overrides, invisible separators, annotations, tags. */
+/* Whether a terminal acts on the character, or it hides or reorders the text around it: controls of
+ * either range, bidirectional marks and overrides, invisible separators, annotations, tags. */
 bool rs_point_is_dangerous(uint32_t point);
 /* Makes text that may come from a hostile file safe to print, in place: '?' for what is dangerous
  * and for bytes that are not UTF-8. */

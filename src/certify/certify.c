@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "certify/certify_lambda.h"
 #include "certify/certify_parts.h"
+#include "network/op_traits.h"
 
 #include <math.h>
 #include <string.h>
@@ -36,8 +37,8 @@ static size_t most_heads(const rs_network *network)
     for (int32_t l = 0; l < network->n_layers; l++)
         for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
             const rs_branch *branch = &network->layers[l].branches[b];
-            if (branch->kind == RS_BRANCH_ATTENTION && (size_t)branch->attention.heads > most)
-                most = (size_t)branch->attention.heads;
+            size_t matrices = (size_t)rs_branch_traits(branch)->matrices(branch);
+            if (matrices > most) most = matrices;
         }
     return most;
 }
@@ -72,9 +73,9 @@ static double largest_tau(const rs_certify_pass *pass, int64_t s, int32_t l)
     double most = NAN;
     for (int32_t b = 0; b < layer->n_branches; b++) {
         const rs_branch *branch = &layer->branches[b];
-        if (branch->kind != RS_BRANCH_ATTENTION || branch->scale == 0) continue;
+        if (branch->scale == 0) continue;
         const rs_certify_head *heads = rs_pass_heads(pass, s, l, b);
-        for (int32_t h = 0; h < branch->attention.heads; h++)
+        for (int32_t h = 0; h < rs_branch_traits(branch)->matrices(branch); h++)
             most = fmax(most, heads[h].tau);
     }
     return most;
@@ -142,8 +143,7 @@ static rs_status fill_rows(work *w, int64_t samples, rs_error *err)
     return RS_OK;
 }
 
-static rs_status set_meta(rs_result *result, const work *w, const rs_probe_inputs *inputs,
-                          rs_error *err)
+static rs_status set_meta(rs_result *result, const work *w, const rs_inputs *inputs, rs_error *err)
 {
     json_t *inputs_meta =
         json_pack("{s:s, s:I, s:I, s:I, s:I}", "kind", inputs->kind, "samples",
@@ -155,8 +155,8 @@ static rs_status set_meta(rs_result *result, const work *w, const rs_probe_input
     return rs_result_set_meta(result, "run", run, err);
 }
 
-static rs_status run(work *w, rs_result *result, const rs_network *network,
-                     const rs_probe_inputs *inputs, rs_error *err)
+static rs_status certify_network(work *w, rs_result *result, const rs_network *network,
+                                 const rs_inputs *inputs, rs_error *err)
 {
     RS_TRY(rs_network_copy(&w->network, network, err));
     RS_TRY(rs_edit_apply(w->network, &w->options->edit, err));
@@ -198,11 +198,11 @@ static void close_work(work *w)
     rs_network_close(w->network);
 }
 
-rs_status rs_certify(rs_result *result, const rs_network *network, const rs_probe_inputs *inputs,
+rs_status rs_certify(rs_result *result, const rs_network *network, const rs_inputs *inputs,
                      const rs_certify_options *options, const rs_context *context, rs_error *err)
 {
     work w = {.options = options, .context = context};
-    rs_status status = run(&w, result, network, inputs, err);
+    rs_status status = certify_network(&w, result, network, inputs, err);
     close_work(&w);
     return status;
 }

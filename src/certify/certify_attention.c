@@ -4,6 +4,7 @@
 
 #include "linalg/krylov.h"
 #include "linalg/vector.h"
+#include "network/op_traits.h"
 
 #include <float.h>
 #include <math.h>
@@ -45,8 +46,8 @@ static size_t eigen_bytes(int64_t n)
  * tokens alone. */
 static bool wants_second(const rs_branch *branch)
 {
-    const rs_attention_op *op = &branch->attention;
-    return branch->skip == 0 && !op->cross &&
+    const rs_attention_op *op = rs_branch_attention(branch);
+    return op && branch->skip == 0 && !op->cross &&
            (op->causal || op->window > 0 || op->rope.kind != RS_ROPE_NONE ||
             op->relative.r.weight || op->distance_bias);
 }
@@ -97,21 +98,21 @@ static double centred_norm(const rs_attention_view *view, double *mean)
            rs_gamma((double)view->n) * sqrt((double)view->keys);
 }
 
-static int32_t branch_of(const rs_layer *layer, bool cross)
+/* Whether the logits are a bilinear form of the tokens but for which of them the mask shows. */
+static bool bilinear_unmasked(const rs_branch *branch)
 {
-    for (int32_t b = 0; b < layer->n_branches; b++)
-        if (layer->branches[b].kind == RS_BRANCH_ATTENTION &&
-            layer->branches[b].attention.cross == cross)
-            return b;
-    return 0;
+    rs_branch bare = *branch;
+    if (!rs_branch_attention(branch)) return false;
+    bare.attention.causal = false;
+    bare.attention.window = 0;
+    return !rs_branch_traits(&bare)->not_bilinear(&bare);
 }
 
 rs_status rs_certify_attention(void *user, const rs_attention_view *view, rs_error *err)
 {
     rs_certify_gather *g = user;
-    const rs_layer *layer = &g->network->layers[view->layer];
-    int32_t b = branch_of(layer, view->cross);
-    const rs_branch *branch = &layer->branches[b];
+    int32_t b = view->branch;
+    const rs_branch *branch = &g->network->layers[view->layer].branches[b];
     int64_t most = view->n > view->keys ? view->n : view->keys;
     size_t bytes = wants_second(branch) ? eigen_bytes(most) : 0;
     rs_certify_room *room = &g->scratch[view->thread];
@@ -133,11 +134,7 @@ rs_status rs_certify_attention(void *user, const rs_attention_view *view, rs_err
 #pragma omp atomic
         rs_batch_branch(g, view->sample, view->layer, b)->empty_rows += found.empty_rows;
     }
-    const char *why = rs_not_bilinear(&branch->attention);
-    bool masked = branch->attention.causal || branch->attention.window > 0;
-    rs_attention_op bare = branch->attention;
-    bare.causal = false, bare.window = 0;
-    if (view->n > 0 && view->n == view->keys && (!why || (masked && !rs_not_bilinear(&bare))))
+    if (view->n > 0 && view->n == view->keys && view->logits && bilinear_unmasked(branch))
         ranges(head, row, view);
     if (bytes)
         head->second = second_eigenvalue(view, (double *)(((uintptr_t)work + 63) & ~(uintptr_t)63));

@@ -10,23 +10,11 @@
 
 #include "base/memory.h"
 #include "linalg/ball.h"
+#include "network/op_traits.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
-
-const char *rs_not_bilinear(const rs_attention_op *op)
-{
-    if (op->cross) return "cross-attention reads other tokens";
-    if (op->causal) return "causal mask";
-    if (op->window > 0) return "sliding window";
-    if (op->rope.kind != RS_ROPE_NONE && op->rope.dims > 0) return "rotary positions";
-    if (op->relative.r.weight) return "relative positions";
-    if (op->distance_bias) return "a bias that depends on the distance";
-    if (op->q_norm.kind != RS_NORM_NONE || op->k_norm.kind != RS_NORM_NONE) return "QK-norm";
-    if (op->softcap != 0) return "soft-capped logits";
-    return NULL;
-}
 
 typedef struct chain {
     const rs_certify_pass *pass;
@@ -87,7 +75,7 @@ static void attention(chain *c, const rs_exact_branch *at, const rs_certify_head
                       double *deviation)
 {
     const rs_attention_op *op = &at->branch->attention;
-    bool bilinear = !rs_not_bilinear(op);
+    bool bilinear = !rs_branch_traits(at->branch)->not_bilinear(at->branch);
     double scale = fabs(op->scale / op->temperature) * (1 + 4 * DBL_EPSILON); /* of 1 (C10) */
     double weight = (fabs(op->mix_identity) + fabs(op->mix_softmax) + fabs(op->mix_uniform)) *
                     (1 + 8 * DBL_EPSILON); /* of 2 (C10) */
@@ -149,6 +137,24 @@ static void add_skip(chain *c, const rs_branch *branch, bool joined)
     rs_ball_keep_upper(c->hi);
 }
 
+/* The theorem of the op's own kind; a kind that has none fails the chain with its reason. */
+static void run_op(chain *c, const rs_exact_branch *at, const rs_certify_head *heads,
+                   double *deviation)
+{
+    const char *unproved = rs_branch_traits(at->branch)->unproved;
+    if (unproved) c->failed = unproved;
+    switch (at->branch->kind) {
+    case RS_BRANCH_ATTENTION:
+        if (at->branch->attention.cross) c->failed = "cross-attention reads other tokens";
+        if (at->seen->empty_rows) c->failed = "tokens that see no key";
+        attention(c, at, heads, deviation);
+        break;
+    case RS_BRANCH_MLP:
+        mlp(c, at, deviation);
+        break;
+    }
+}
+
 static void run_branch(chain *c, int32_t l, int32_t b)
 {
     const rs_branch *branch = &c->pass->network->layers[l].branches[b];
@@ -161,13 +167,7 @@ static void run_branch(chain *c, int32_t l, int32_t b)
     if (branch->scale != 0) {
         pass_norm(c, c->op, &inner, &branch->before, &norms->before, seen->before_std,
                   seen->longest_read);
-        if (branch->kind == RS_BRANCH_ATTENTION) {
-            if (branch->attention.cross) c->failed = "cross-attention reads other tokens";
-            if (seen->empty_rows) c->failed = "tokens that see no key";
-            attention(c, &at, rs_pass_heads(c->pass, c->sample, l, b), &inner);
-        } else {
-            mlp(c, &at, &inner);
-        }
+        run_op(c, &at, rs_pass_heads(c->pass, c->sample, l, b), &inner);
         pass_norm(c, c->op, &inner, &branch->inside, &norms->inside, seen->inside_std,
                   seen->longest_op_out);
     } else {
@@ -187,7 +187,7 @@ static void run_branch(chain *c, int32_t l, int32_t b)
 
 /* ---- chains ---- */
 
-static void start(chain *c, int32_t source)
+static void start_chain(chain *c, int32_t source)
 {
     const rs_certify_state *state = rs_pass_state(c->pass, c->sample, source);
     double d = (double)c->pass->network->d_model;
@@ -270,7 +270,7 @@ static void run_chain(chain *c, rs_certify_layer *out, double *chains, int32_t s
 {
     int32_t layers = c->pass->network->n_layers;
     int32_t reached = source; /* the first layer behind which nothing is proved for this sample */
-    start(c, source);
+    start_chain(c, source);
     if (c->failed && out) out[source].one_step = told(c, source);
     for (int32_t l = source; l < layers && !c->failed; l++) {
         run_layer(c, l);

@@ -4,6 +4,7 @@
 
 #include "engine/dense_matrix.h"
 #include "linalg/blas.h"
+#include "network/op_traits.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,13 +15,14 @@ enum { MOST_EIGENVALUES = 512 };
 /* Why the multiplier is not asked for; NULL: it is. */
 static const char *consensus_fails(const rs_certify_gather *g, int32_t l, const rs_branch *mixer)
 {
-    const rs_attention_op *op = &mixer->attention;
+    const rs_attention_op *op = rs_branch_attention(mixer);
+    if (!op) return "a plain self-attention";
     const rs_branch_norms *norms =
         &g->norms->layers[l].branches[mixer - g->network->layers[l].branches];
     if (op->heads != 1) return "one head";
     if (mixer->after.kind == RS_NORM_NONE || mixer->before.kind != RS_NORM_NONE) return "post-norm";
     if (mixer->inside.kind != RS_NORM_NONE || op->cross) return "a plain self-attention";
-    if (fabs(op->mix_identity + op->mix_softmax - op->mix_uniform - 1) > 1e-12)
+    if (!(fabs(rs_branch_traits(mixer)->row_sum(mixer) - 1) <= 1e-12))
         return "rows of P that sum to 1";
     if (norms->o_bias > 0 || norms->heads[0].v_bias > 0) return "no biases of values and outputs";
     if (g->inputs->longest > MOST_EIGENVALUES || g->network->d_model > MOST_EIGENVALUES)
@@ -31,7 +33,7 @@ static const char *consensus_fails(const rs_certify_gather *g, int32_t l, const 
 /* W = W_V W_O as a map of row vectors, its branch's scale included: [d, d]. */
 static rs_status read_values(rs_certify_gather *g, const rs_branch *mixer, rs_error *err)
 {
-    const rs_attention_op *op = &mixer->attention;
+    const rs_attention_op *op = rs_branch_attention(mixer);
     int64_t d = g->network->d_model, inner = op->value_dim;
     RS_TRY(rs_certify_room_for(&g->value_matrix, d + 2 * inner, d, err));
     double *w = g->value_matrix.data, *v = w + d * d, *o = v + inner * d;
@@ -60,9 +62,10 @@ rs_status rs_consensus_begin(rs_certify_gather *g, int32_t l, int32_t b, rs_erro
 rs_status rs_consensus_mixing(rs_certify_gather *g, const rs_attention_view *view, double *work,
                               rs_error *err)
 {
-    const rs_branch *mixer = rs_layer_mixer(&g->network->layers[view->layer]);
+    const rs_branch *mixer = &g->network->layers[view->layer].branches[view->branch];
     int64_t n = view->n;
-    if (!g->lambda || view->cross || n != view->keys || consensus_fails(g, view->layer, mixer))
+    if (!g->lambda || !rs_is_mixer(g->network, view->layer, view->branch) ||
+        consensus_fails(g, view->layer, mixer))
         return RS_OK;
     double *real = g->eigenvalues.data + view->sample * 2 * g->inputs->longest;
     for (int64_t i = 0; i < n; i++)

@@ -2,6 +2,8 @@
  * (docs/certificates.md, C9): what chains of layers and the table of skip strengths share. */
 #include "certify/certify.h"
 
+#include "network/op_traits.h"
+
 #include <float.h>
 #include <math.h>
 
@@ -17,7 +19,11 @@ double rs_exact_norm(double *low, const rs_norm_op *norm, const rs_gain_norms *g
 double rs_exact_attention(double *slack, const char **condition, const rs_exact_branch *at,
                           double diameter, double deviation)
 {
-    const rs_attention_op *op = &at->branch->attention;
+    const rs_attention_op *op = rs_branch_attention(at->branch);
+    if (!op) { /* the theorem is attention's */
+        if (!*condition) *condition = rs_branch_traits(at->branch)->unproved;
+        return INFINITY;
+    }
     const char *why = rs_mixing_unbounded(op, at->seen->turn);
     rs_op_site site = {.longest = at->seen->longest_op_in,
                        .deviation = deviation,

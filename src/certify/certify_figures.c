@@ -2,8 +2,8 @@
 #include "certify/certify_parts.h"
 #include "report/figures.h"
 
-static rs_status add(rs_result *result, const char *name, const char *title, const char *about,
-                     const rs_lines *lines, rs_error *err)
+static rs_status add_figure(rs_result *result, const char *name, const char *title,
+                            const char *about, const rs_lines *lines, rs_error *err)
 {
     return rs_result_add_figure(result, name, title, about, rs_figure_lines(lines), err);
 }
@@ -18,10 +18,11 @@ rs_status rs_certify_figures(rs_result *result, const rs_certified *c, rs_error 
                       .x_whole = true,
                       .keys = {keys, 1}};
     if (c->network->n_layers == 0) return RS_OK;
-    return add(result, "chains", "Measure until small, then certify",
-               "Each line starts from the measured tokens that enter one layer and carries the "
-               "proved bound of their diameter through the layers behind it (the worst sample). A "
-               "line that bends down proves doubly exponential collapse; one that rises proves "
-               "nothing.",
-               &lines, err);
+    return add_figure(
+        result, "chains", "Measure until small, then certify",
+        "Each line starts from the measured tokens that enter one layer and carries the "
+        "proved bound of their diameter through the layers behind it (the worst sample). A "
+        "line that bends down proves doubly exponential collapse; one that rises proves "
+        "nothing.",
+        &lines, err);
 }

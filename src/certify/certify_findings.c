@@ -57,8 +57,8 @@ static const rs_certify_row *row_of(const words *w, int64_t s, int32_t l)
     return &w->c->rows[s * w->layers + l];
 }
 
-static rs_status say(words *w, rs_severity severity, const char *code, int64_t layer, double value,
-                     const char *message, const char *hint)
+static rs_status say_finding(words *w, rs_severity severity, const char *code, int64_t layer,
+                             double value, const char *message, const char *hint)
 {
     rs_finding f = {.severity = severity,
                     .code = code,
@@ -124,9 +124,9 @@ static rs_status apart(words *w)
     char layers[240], message[700];
     name_layers(layers, sizeof layers, w->marked, w->layers);
     if (at < 0)
-        return say(w, RS_INFO, "apart_summary", RS_NULL_INT, NAN,
-                   "no layer is proved to keep its tokens apart in every sample",
-                   "table lambda says which skip would");
+        return say_finding(w, RS_INFO, "apart_summary", RS_NULL_INT, NAN,
+                           "no layer is proved to keep its tokens apart in every sample",
+                           "table lambda says which skip would");
     snprintf(message, sizeof message,
              "%s provably keep%s the tokens apart: from the tokens that were measured to enter, "
              "two tokens of every sample%s leave at least %.3g apart (layer %d keeps least of what "
@@ -134,7 +134,7 @@ static rs_status apart(words *w)
              layers, count(w->marked, w->layers) == 1 ? "s" : "",
              some ? " in which they do not enter equal" : "", least, (int)at, worst,
              enclosed ? "; proved by bounding all rounding of the pass" : "");
-    return say(w, RS_INFO, "apart_summary", at, worst, message, NULL);
+    return say_finding(w, RS_INFO, "apart_summary", at, worst, message, NULL);
 }
 
 /* Why rows hang on a condition, each reason once: they are named apart from what is proved. */
@@ -206,15 +206,15 @@ static rs_status collapse(words *w)
                  "tokens of every sample are within a tenth of what entered from layer %d on, and "
                  "behind layer %d within %s of each other%s",
                  (int)from, (int)w->layers - 1, shown(bound, last), start);
-        return say(w, RS_INFO, "conditional_collapse", from, last, message,
-                   "finding conditional says why that is a condition");
+        return say_finding(w, RS_INFO, "conditional_collapse", from, last, message,
+                           "finding conditional says why that is a condition");
     }
     snprintf(message, sizeof message,
              "collapse is certified: from layer %d on the tokens of every sample are proved to be "
              "within a tenth of what entered, and behind layer %d within %s of each other%s",
              (int)from, (int)w->layers - 1, shown(bound, last), start);
-    return say(w, RS_WARN, "certified_collapse", from, last, message,
-               "a skip around the attention, or a λ of table lambda, keeps them apart");
+    return say_finding(w, RS_WARN, "certified_collapse", from, last, message,
+                       "a skip around the attention, or a λ of table lambda, keeps them apart");
 }
 
 static rs_status vacuous(words *w)
@@ -236,7 +236,7 @@ static rs_status vacuous(words *w)
              "%s: the upper bound proves nothing for some sample, it is above what the lengths of "
              "the tokens allow (the weights' norms are too large for their diameter)",
              layers);
-    return say(w, RS_INFO, "bound_vacuous", RS_NULL_INT, NAN, message, NULL);
+    return say_finding(w, RS_INFO, "bound_vacuous", RS_NULL_INT, NAN, message, NULL);
 }
 
 /* ---- hypotheses ---- */
@@ -268,7 +268,7 @@ static rs_status each_reason(words *w, const char *(*reason)(const rs_certify_ro
             }
             name_layers(layers, sizeof layers, w->marked, w->layers);
             snprintf(message, sizeof message, "%s: %s: %s", layers, what, why);
-            RS_TRY(say(w, RS_INFO, code, RS_NULL_INT, NAN, message, hint));
+            RS_TRY(say_finding(w, RS_INFO, code, RS_NULL_INT, NAN, message, hint));
         }
     return RS_OK;
 }
@@ -329,7 +329,7 @@ static rs_status rates(words *w)
         name_layers(layers, sizeof layers, w->marked, w->layers);
         snprintf(message, sizeof message, "%s (%lld of %lld cases): %s", layers, (long long)cases,
                  (long long)total, laws[k].words);
-        RS_TRY(say(w, RS_INFO, "collapse_rate", RS_NULL_INT, NAN, message, NULL));
+        RS_TRY(say_finding(w, RS_INFO, "collapse_rate", RS_NULL_INT, NAN, message, NULL));
     }
     return RS_OK;
 }
@@ -362,7 +362,7 @@ static rs_status overflow(words *w)
                  beyond ? "; " : "", (long long)none,
                  beyond ? (none == 1 ? "more is" : "more are")
                         : (none == 1 ? "bound is" : "bounds are"));
-    return say(w, RS_INFO, "bound_overflow", RS_NULL_INT, NAN, message, NULL);
+    return say_finding(w, RS_INFO, "bound_overflow", RS_NULL_INT, NAN, message, NULL);
 }
 
 static rs_status all(words *w)

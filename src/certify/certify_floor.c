@@ -17,7 +17,7 @@ static void mark_sample(rs_certify_pass *pass, int64_t s, bool *marks, double *r
         residuals[2 * l + 1] = states[l + 1].relative_residual;
         residuals[2 * l + 2] = NAN;
     }
-    rs_floor_marks(marks, residuals, 1, pass->network, rs_probe_floor(RS_PRECISION_F64));
+    rs_floor_marks(marks, residuals, 1, pass->network, rs_residual_floor(RS_PRECISION_F64));
     for (int32_t l = 0; l <= layers; l++)
         states[l].at_floor = states[l].at_floor || marks[l == 0 ? 0 : 2 * l - 1];
 }

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "engine/dense_matrix.h"
 #include "linalg/vector.h"
+#include "network/op_traits.h"
 #include "observe/measure.h"
 
 #include <float.h>
@@ -245,9 +246,8 @@ static size_t count_heads(rs_certify_pass *p)
         for (int32_t b = 0; b < RS_BRANCHES_MAX; b++) {
             const rs_layer *layer = &p->network->layers[l];
             p->head_at[l * RS_BRANCHES_MAX + b] = n;
-            if (b < layer->n_branches && layer->branches[b].kind == RS_BRANCH_ATTENTION &&
-                layer->branches[b].scale != 0)
-                n += (size_t)layer->branches[b].attention.heads;
+            if (b >= layer->n_branches || layer->branches[b].scale == 0) continue;
+            n += (size_t)rs_branch_traits(&layer->branches[b])->matrices(&layer->branches[b]);
         }
     return p->head_at[(size_t)p->network->n_layers * RS_BRANCHES_MAX] = n;
 }
@@ -259,9 +259,9 @@ static void set_turns(rs_certify_pass *p)
     static const double OWN = 64, YARN_GAIN = 512; /* units of roundoff */
     for (int64_t l = 0; l < p->network->n_layers; l++)
         for (int32_t b = 0; b < p->network->layers[l].n_branches; b++) {
-            const rs_branch *branch = &p->network->layers[l].branches[b];
-            const rs_rope_op *rope = &branch->attention.rope;
-            if (branch->kind != RS_BRANCH_ATTENTION || rope->kind == RS_ROPE_NONE) continue;
+            const rs_attention_op *op = rs_branch_attention(&p->network->layers[l].branches[b]);
+            if (!op || op->rope.kind == RS_ROPE_NONE) continue;
+            const rs_rope_op *rope = &op->rope;
             double rate = rs_rope_angle_rate(rope, 0);
             double own = (OWN + (rope->law == RS_ROPE_YARN ? YARN_GAIN : 0)) * U;
             for (int64_t s = 0; s < p->samples; s++) {
@@ -273,7 +273,7 @@ static void set_turns(rs_certify_pass *p)
 }
 
 static rs_status open_pass(rs_certify_pass **out, const rs_network *network,
-                           const rs_probe_inputs *inputs, rs_error *err)
+                           const rs_inputs *inputs, rs_error *err)
 {
     rs_certify_pass *p = rs_calloc(1, sizeof *p);
     *out = p;
@@ -326,7 +326,7 @@ static rs_status open_gather(rs_certify_gather *g, rs_error *err)
     for (size_t t = 0; t < threads; t++)
         if (!(g->workspaces[t] = rs_malloc(1, bytes)))
             return rs_fail_memory(err, "certificates", bytes);
-    return rs_probe_batch_open(&g->batch, g->capacity, err);
+    return rs_input_batch_open(&g->batch, g->capacity, err);
 }
 
 static void close_gather(rs_certify_gather *g)
@@ -346,7 +346,7 @@ static void close_gather(rs_certify_gather *g)
     rs_free(g->branch.data);
     rs_free(g->eigenvalues.data);
     rs_free(g->value_matrix.data);
-    rs_probe_batch_close(&g->batch);
+    rs_input_batch_close(&g->batch);
 }
 
 static rs_status run_batches(rs_certify_gather *g, rs_runner *runner, rs_error *err)
@@ -364,7 +364,7 @@ static rs_status run_batches(rs_certify_gather *g, rs_runner *runner, rs_error *
         int64_t left = samples - first;
         RS_TRY(rs_check_cancelled(g->context, err));
         rs_progress(g->context, "certify", (uint64_t)g->inputs->begin[first], total, "tokens");
-        rs_probe_batch_set(&g->batch, g->inputs, first, left < g->capacity ? left : g->capacity);
+        rs_input_batch_set(&g->batch, g->inputs, first, left < g->capacity ? left : g->capacity);
         if (g->batch.batch.begin[g->batch.batch.samples] == 0) continue;
         RS_TRY(rs_runner_run(runner, &g->batch.batch, taps, 1, err));
     }
@@ -372,7 +372,7 @@ static rs_status run_batches(rs_certify_gather *g, rs_runner *runner, rs_error *
 }
 
 rs_status rs_certify_gather_pass(rs_certify_pass **out, const rs_network *network,
-                                 const rs_weight_norms *norms, const rs_probe_inputs *inputs,
+                                 const rs_weight_norms *norms, const rs_inputs *inputs,
                                  const rs_certify_options *options, rs_certify_lambda *lambda,
                                  const rs_context *context, rs_error *err)
 {
@@ -385,14 +385,13 @@ rs_status rs_certify_gather_pass(rs_certify_pass **out, const rs_network *networ
     int64_t batch = options->batch;
     rs_weights *weights = NULL;
     rs_runner *runner = NULL;
-    g.capacity = batch > 0
-                     ? batch
-                     : rs_probe_default_batch(network, RS_PRECISION_F64, inputs->longest, context);
+    g.capacity =
+        batch > 0 ? batch : rs_default_batch(network, RS_PRECISION_F64, inputs->longest, context);
     if (g.capacity > inputs->samples) g.capacity = inputs->samples;
     rs_status status = open_pass(&g.pass, network, inputs, err);
     if (status == RS_OK) status = open_gather(&g, err);
     if (status == RS_OK)
-        status = rs_weights_open(&weights, RS_PRECISION_F64, rs_probe_weight_limit(context), err);
+        status = rs_weights_open(&weights, RS_PRECISION_F64, rs_weight_limit(context), err);
     if (status == RS_OK) status = rs_runner_open(&runner, network, weights, context, err);
     if (status == RS_OK) status = run_batches(&g, runner, err);
     if (status == RS_OK) status = rs_certify_mark_floor(g.pass, err);

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "certify/certify_gather.h"
 #include "engine/dense_matrix.h"
+#include "network/op_traits.h"
 #include "proof/lambda_span.h"
 
 #include <float.h>
@@ -47,7 +48,7 @@ static rs_lambda_attention_weights weights_of(const rs_branch *mixer, const rs_b
 {
     return (rs_lambda_attention_weights){.head_norm = head_norm,
                                          .heads = norms->n_heads,
-                                         .kv_heads = mixer->attention.kv_heads,
+                                         .kv_heads = rs_branch_attention(mixer)->kv_heads,
                                          .stacked_norm = NAN,
                                          .value_norm = NAN,
                                          .output_norm = NAN,
@@ -57,11 +58,11 @@ static rs_lambda_attention_weights weights_of(const rs_branch *mixer, const rs_b
 /* Why the rows of a mixer are not bounded by its weights alone; NULL: they are (L12). */
 static const char *gain_fails(const rs_network *network, int32_t l, const rs_branch *mixer)
 {
-    const rs_attention_op *op = &mixer->attention;
-    bool simplex = op->mix_identity == 0 && op->mix_softmax == 1 && op->mix_uniform == 0;
+    if (!rs_branch_attention(mixer)) return "attention: the bound is on its weights";
     if (!rs_certify_reads_through(network, l, (int32_t)(mixer - network->layers[l].branches)))
         return "a norm before the branch: else what it reads has no known length";
-    if (!simplex) return "attention that is not edited: its rows are no distributions";
+    if (rs_branch_traits(mixer)->not_stochastic(mixer))
+        return "attention that is not edited: its rows are no distributions";
     return mixer->inside.kind == RS_NORM_NONE ? NULL : "no norm inside the branch";
 }
 
@@ -76,7 +77,7 @@ static void measure_weights(rs_certify_lambda *lambda)
         lambda->gains[l] = NAN;
         lambda->mlps[l] = rs_certify_mlp_gain(network, lambda->norms, l, lambda->vector);
         lambda->head_norms[l] = next;
-        if (!mixer || mixer->scale == 0) continue;
+        if (!mixer || mixer->scale == 0 || !rs_branch_attention(mixer)) continue;
         int32_t b = (int32_t)(mixer - network->layers[l].branches);
         const rs_branch_norms *norms = &lambda->norms->layers[l].branches[b];
         const rs_norm_op *norm = rs_certify_reads_through(network, l, b);
@@ -106,12 +107,12 @@ static size_t all_heads(const rs_network *network)
     size_t n = 1;
     for (int32_t l = 0; l < network->n_layers; l++) {
         const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
-        if (mixer) n += (size_t)mixer->attention.heads;
+        if (mixer) n += (size_t)rs_branch_traits(mixer)->matrices(mixer);
     }
     return n;
 }
 
-static rs_status fill(rs_certify_lambda *lambda, rs_error *err)
+static rs_status fill_lambda(rs_certify_lambda *lambda, rs_error *err)
 {
     size_t layers = (size_t)lambda->network->n_layers, rows;
     if (!rs_size_mul((size_t)lambda->samples, layers, &rows))
@@ -135,7 +136,7 @@ static rs_status fill(rs_certify_lambda *lambda, rs_error *err)
 }
 
 rs_status rs_certify_lambda_open(rs_certify_lambda **out, const rs_network *network,
-                                 const rs_weight_norms *norms, const rs_probe_inputs *inputs,
+                                 const rs_weight_norms *norms, const rs_inputs *inputs,
                                  const rs_certify_options *options, int threads, rs_error *err)
 {
     rs_certify_lambda *lambda = rs_calloc(1, sizeof *lambda);
@@ -146,7 +147,7 @@ rs_status rs_certify_lambda_open(rs_certify_lambda **out, const rs_network *netw
     lambda->options = options;
     lambda->samples = inputs->samples;
     lambda->threads = threads;
-    return fill(lambda, err);
+    return fill_lambda(lambda, err);
 }
 
 void rs_certify_lambda_close(rs_certify_lambda *lambda)
@@ -535,6 +536,21 @@ static void leave_out(rs_lambda_row *row)
     row->n_intervals = 1;
 }
 
+/* A row of a mixer whose kind has no theorem: nothing is certain but what the layer's MLP may add,
+ * and each column says why. */
+static void unproved_row(rs_lambda_row *row, const rs_branch *mixer, const char *why,
+                         const rs_lambda_number *mlp)
+{
+    no_row(row, mixer->skip);
+    row->told = true;
+    row->mlp_gain = mlp->value;
+    row->failed_mlp_gain = mlp->failed_hypothesis;
+    row->failed_any = row->failed_eq7_input = why;
+    row->condition = row->failed_gain = row->failed_eq7 = row->failed_consensus = why;
+    leave_out(row);
+    row->condition = NULL; /* no number is left that could hang on it */
+}
+
 rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, rs_error *err)
 {
     rs_certify_lambda *lambda = g->lambda;
@@ -542,6 +558,7 @@ rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, r
     const rs_branch *mixer = &layer->branches[b];
     int64_t d = g->network->d_model;
     if (!lambda || mixer != rs_layer_mixer(layer) || mixer->scale == 0) return RS_OK;
+    const char *unproved = rs_branch_traits(mixer)->unproved;
     double *gain = lambda->vector, *bias = gain + d;
     rs_lambda_norm norm = norm_of(&mixer->after, gain, bias);
     rs_status kept = RS_OK;
@@ -566,6 +583,10 @@ rs_status rs_certify_lambda_branch(rs_certify_gather *g, int32_t l, int32_t b, r
         const rs_certify_state *in = rs_pass_state(g->pass, g->batch.first + s, l);
         row->nonfinite = given.n > 1 && !in->finite;
         if (given.n < 2 || !in->finite || in->equal) continue;
+        if (unproved) {
+            unproved_row(row, mixer, unproved, &lambda->mlps[l]);
+            continue;
+        }
         int thread = omp_get_thread_num();
         rs_status status = branch_error(&given.branch_error, row, g, s, l, b, &error);
         if (status == RS_OK)

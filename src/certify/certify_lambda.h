@@ -11,9 +11,9 @@ typedef struct rs_lambda_row {
     bool told, at_floor;          /* at_floor: the spread that enters is rounding */
     bool nonfinite;               /* no row: what enters or is added is not finite */
     const char *condition;        /* why the pass's mixings are taken as they are; NULL: proved */
-    double lambda;                /* the model's own */
-    double exact_low, exact_high; /* of the sum, before any norm: certified for all λ outside */
-    double worst, worst_kept;     /* λ at which the sum keeps least of μ, and the fraction */
+    double lambda;                /* the model's own λ */
+    double exact_low, exact_high; /* all λ outside are certified for the sum, before any norm */
+    double worst, worst_kept;     /* λ at which the sum keeps least of μ, and that fraction */
     double certified, certified_negative; /* half lines with the norm of the sum, or as above */
     double kept_now, kept_now_error;      /* μ behind the mixer over μ before it, at the own λ */
     double theorem_a, theorem_a_layer, theorem_b, theorem_d, eq7, published_both;
@@ -21,25 +21,24 @@ typedef struct rs_lambda_row {
     const char *failed_exact, *failed_a, *failed_a_layer, *failed_b, *failed_d, *failed_eq7;
     double gain, smoothing, smoothing_published, consensus;
     const char *failed_gain, *failed_consensus, *failed_smoothing;
-    double mlp_gain;                            /* of the layer's MLP, from its weights */
-    double any_demand, any_kept;                /* for every input of so many tokens */
-    double theorem_d_kept, theorem_d_published; /* left at every depth, at the own λ */
+    double mlp_gain;                            /* gain of the layer's MLP, from its weights */
+    double any_demand, any_kept;                /* λ, and what is kept, for every input */
+    double theorem_d_kept, theorem_d_published; /* what is left at every depth, own λ */
     double eq7_input;                           /* b of the published condition μ² ≥ b */
     const char *failed_mlp_gain, *failed_any, *failed_d_kept, *failed_eq7_input;
-    rs_lambda_interval *intervals; /* [n_intervals] of all λ, ascending */
+    rs_lambda_interval *intervals; /* [n_intervals] that make up all λ, ascending */
     size_t n_intervals;
 } rs_lambda_row;
 
 rs_status rs_certify_lambda_open(rs_certify_lambda **out, const rs_network *network,
-                                 const rs_weight_norms *norms, const rs_probe_inputs *inputs,
+                                 const rs_weight_norms *norms, const rs_inputs *inputs,
                                  const rs_certify_options *options, int threads, rs_error *err);
 void rs_certify_lambda_close(rs_certify_lambda *lambda); /* NULL is fine */
-/* What needs the whole layer: the over-smoothing factor. */
+/* Fills in what needs the whole layer: the over-smoothing factor. */
 rs_status rs_certify_lambda_finish(rs_certify_lambda *lambda, const rs_certify_pass *pass,
                                    rs_error *err);
 /* certify_smoothing.c: fills what row says of the over-smoothing factor; work: three numbers a
- * head.
- */
+ * head. */
 void rs_certify_smoothing(rs_lambda_row *row, const rs_weight_norms *norms,
                           const rs_certify_pass *pass, int64_t s, int32_t l, double *work);
 /* The norm through which branch b of layer l reads the tokens; NULL: none. Its output is what the

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static rs_status say(rs_result *result, const char *code, int64_t layer, double value,
-                     const char *message, const char *hint, rs_error *err)
+static rs_status say_finding(rs_result *result, const char *code, int64_t layer, double value,
+                             const char *message, const char *hint, rs_error *err)
 {
     rs_finding f = {.severity = RS_INFO,
                     .code = code,
@@ -64,8 +64,8 @@ static rs_status say_conditional(rs_result *result, const tally *t, rs_error *er
              "%lld of %lld cases hang on a condition (columns ..._conditional): that the exact "
              "layer applies the mixing matrices which the float64 pass met. %s",
              (long long)t->conditional, (long long)t->rows, t->condition);
-    return say(result, "lambda_conditional", RS_NULL_INT, (double)t->conditional, message,
-               "they count neither for nor against what lambda_summary says", err);
+    return say_finding(result, "lambda_conditional", RS_NULL_INT, (double)t->conditional, message,
+                       "they count neither for nor against what lambda_summary says", err);
 }
 
 static rs_status say_summary(rs_result *result, const tally *t, double kept, rs_error *err)
@@ -96,9 +96,9 @@ static rs_status say_summary(rs_result *result, const tally *t, double kept, rs_
         snprintf(message + used, sizeof message - (size_t)used,
                  "; left out: %lld more, whose tokens enter differing by rounding alone",
                  (long long)t->rounding);
-    return say(result, "lambda_summary", some ? t->worst_layer : RS_NULL_INT,
-               some ? t->worst : (double)NAN, message,
-               "--lambda X tries another; --kept A asks for another fraction", err);
+    return say_finding(result, "lambda_summary", some ? t->worst_layer : RS_NULL_INT,
+                       some ? t->worst : (double)NAN, message,
+                       "--lambda X tries another; --kept A asks for another fraction", err);
 }
 
 rs_status rs_certify_lambda_findings(rs_result *result, const rs_certify_lambda *lambda,

@@ -1,6 +1,8 @@
 /* certify_lambda_weights.c: what the weights alone say of a layer, whatever it reads: how long the
  * rows of its MLP can be (L13), and how much a skip beside unnormed attention leaves (L19). */
 #include "certify/certify_lambda.h"
+
+#include "network/op_traits.h"
 #include "proof/lambda_span.h"
 
 #include <math.h>
@@ -34,7 +36,7 @@ static int32_t only_mlp(const rs_layer *layer)
 {
     int32_t found = -1, count = 0;
     for (int32_t b = 0; b < layer->n_branches; b++)
-        if (layer->branches[b].kind == RS_BRANCH_MLP) found = b, count++;
+        if (rs_branch_mlp(&layer->branches[b])) found = b, count++;
     return count == 1 ? found : -1;
 }
 
@@ -65,13 +67,15 @@ rs_lambda_number rs_certify_mlp_gain(const rs_network *network, const rs_weight_
 
 static const char *any_input_fails(const rs_branch *mixer)
 {
-    const rs_attention_op *op = &mixer->attention;
+    const rs_attention_op *op = rs_branch_attention(mixer);
     bool bare = mixer->before.kind == RS_NORM_NONE && mixer->inside.kind == RS_NORM_NONE &&
                 mixer->after.kind == RS_NORM_NONE && !mixer->joins;
-    bool simplex = op->mix_identity == 0 && op->mix_softmax == 1 && op->mix_uniform == 0;
+    if (!op) return "attention: the bound is on its weights";
     if (!bare) return "no norm before, inside or behind the branch";
     if (op->cross) return "attention to the tokens themselves";
-    return simplex ? NULL : "attention that is not edited: its rows are no distributions";
+    if (rs_branch_traits(mixer)->not_stochastic(mixer))
+        return "attention that is not edited: its rows are no distributions";
+    return NULL;
 }
 
 void rs_certify_any_input(rs_lambda_row *row, const rs_branch *mixer, const double *head_norms,

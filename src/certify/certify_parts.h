@@ -1,17 +1,17 @@
-/* certify_parts.h: the parts of `certify` among themselves. */
+/* certify_parts.h: parts of `certify` that its files share. */
 #ifndef RS_CERTIFY_CERTIFY_PARTS_H
 #define RS_CERTIFY_CERTIFY_PARTS_H
 
 #include "certify/certify.h"
 #include "certify/certify_gather.h"
 
-/* certify_gather.c: a float64 pass over all inputs. */
+/* certify_gather.c: runs a float64 pass over all inputs. */
 rs_status rs_certify_gather_pass(rs_certify_pass **out, const rs_network *network,
-                                 const rs_weight_norms *norms, const rs_probe_inputs *inputs,
+                                 const rs_weight_norms *norms, const rs_inputs *inputs,
                                  const rs_certify_options *options, rs_certify_lambda *lambda,
                                  const rs_context *context, rs_error *err);
 void rs_certify_pass_close(rs_certify_pass *pass); /* NULL is fine */
-/* certify_floor.c: a state that carries on what was rounding is rounding too (floor.c). */
+/* certify_floor.c: marks states that are rounding, and those that carry on what was. */
 rs_status rs_certify_mark_floor(rs_certify_pass *pass, rs_error *err);
 
 /* certify_published.c: the published bounds and the corrected recursion for all layers of a sample;
@@ -19,8 +19,8 @@ rs_status rs_certify_mark_floor(rs_certify_pass *pass, rs_error *err);
 typedef struct rs_published_row {
     double log_depth, log_layer; /* theorem from the input; lemma from the measured state */
     double log_recursion, log_recursion_layer; /* of ‖R‖₁,∞ about the mean */
-    double gamma_min, beta, range;             /* of this layer */
-    const char *failed; /* first hypothesis that fails up to here; NULL: none */
+    double gamma_min, beta, range;             /* numbers of this layer alone */
+    const char *failed; /* first hypothesis that fails up to here; NULL: none does */
     const char *recursion_failed;
 } rs_published_row;
 void rs_certify_published(rs_published_row *out, const rs_certify_pass *pass,
@@ -31,13 +31,13 @@ void rs_certify_published(rs_published_row *out, const rs_certify_pass *pass,
 typedef struct rs_rate {
     const char *class; /* cubic, linear, causal_half, none */
     double measured;   /* relative residual behind the layer over the one before it */
-    double predicted;  /* the same with the predicted residual; NaN: none */
-    double law;        /* |λ₂| that a linear law names; NaN */
+    double predicted;  /* that ratio with the predicted residual; NaN: there is none */
+    double law;        /* |λ₂| that a linear law names; NaN: there is no such law */
     const char *evidence;
 } rs_rate;
 rs_rate rs_certify_rate(const rs_certify_pass *pass, int64_t s, int32_t l);
 
-/* Everything about one sample and layer: a row of table bounds. */
+/* All that is known of one sample and layer, a row of table bounds. */
 typedef struct rs_certify_row {
     int64_t sample, tokens;
     int32_t layer;
@@ -47,19 +47,20 @@ typedef struct rs_certify_row {
     rs_certify_prediction predicted;
     rs_rate rate;
     bool equal_input; /* the tokens that enter layer 0 are all the same */
-    double tau;       /* largest over the heads; NaN: no attention */
+    double tau;       /* largest τ of the heads; NaN: there is no attention */
 } rs_certify_row;
 
+/* All rows of a run. */
 typedef struct rs_certified {
     const rs_network *network;
     rs_certify_row *rows; /* [samples, layers]; samples without tokens have tokens 0 */
     int64_t samples;
-    double *chains;        /* [layers, layers] log10, NaN: none */
-    double *weight_chains; /* the same with mixings bounded from the weights */
+    double *chains;        /* [layers, layers] as rs_certify_chains leaves them */
+    double *weight_chains; /* [layers, layers] with mixings bounded from the weights */
     const rs_certify_options *options;
 } rs_certified;
 
-/* Columns of the tables: a name, what kind of number it is, its formula. */
+/* A column of the tables: its name, what kind of number it holds, its formula. */
 #define RS_CERTIFY_COLUMN(kind, n, p, f)                                                           \
     {                                                                                              \
         .name = n, .type = kind, .provenance = p, .formula = f                                     \

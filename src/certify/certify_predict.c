@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "engine/dense_matrix.h"
+#include "network/op_traits.h"
 
 #include <cblas.h>
 #include <float.h>
@@ -28,21 +29,20 @@ static bool causal_law(const rs_attention_op *op)
 static const char *layer_reason(const rs_layer *layer)
 {
     const rs_branch *mixer = &layer->branches[0];
-    if (layer->n_branches == 0 || mixer->kind != RS_BRANCH_ATTENTION || mixer->scale == 0)
+    if (layer->n_branches == 0 || !rs_branch_attention(mixer) || mixer->scale == 0)
         return "no attention in this layer";
-    rs_attention_op bare = mixer->attention;
-    if (causal_law(&bare)) bare.causal = false;
-    const char *why = rs_not_bilinear(&bare);
+    rs_branch bare = *mixer;
+    if (causal_law(&bare.attention)) bare.attention.causal = false;
+    const char *why = rs_branch_traits(&bare)->not_bilinear(&bare);
+    if (!why) why = rs_branch_traits(&bare)->not_stochastic(&bare);
     if (why) return why;
-    if (bare.mix_identity != 0 || bare.mix_softmax != 1 || bare.mix_uniform != 0)
-        return "edited attention";
     for (int32_t b = 0; b < layer->n_branches; b++) {
         const rs_branch *branch = &layer->branches[b];
-        if (b > 0 && branch->kind != RS_BRANCH_MLP) return "a second attention in this layer";
+        const rs_mlp_op *mlp = rs_branch_mlp(branch);
+        if (b > 0 && !mlp) return "a second attention in this layer";
         if (b > 0 && branch->joins) return "a parallel block";
         if (branch->inside.kind != RS_NORM_NONE) return "a norm inside the branch";
-        if (branch->kind == RS_BRANCH_MLP && branch->mlp.activation == RS_ACT_RELU2)
-            return "squared ReLU";
+        if (mlp && mlp->activation == RS_ACT_RELU2) return "squared ReLU";
     }
     return NULL;
 }
@@ -188,11 +188,12 @@ static void causal_rows(double *delta, int64_t n, const double *mean)
 rs_status rs_predict_attention(rs_certify_gather *g, const rs_attention_view *view,
                                const double *mean_logits, double range, double *work, rs_error *err)
 {
-    const rs_branch *branch = &g->network->layers[view->layer].branches[0];
-    const rs_attention_op *op = &branch->attention;
-    int64_t n = view->n, dim = op->value_dim, from = g->batch.batch.begin[view->sample];
     (void)err;
-    if (!g->predicting || view->cross || n != view->keys) return RS_OK;
+    /* a layer whose first branch is another mixer, or has a second one, is not predicted */
+    if (!g->predicting || view->branch != 0) return RS_OK;
+    const rs_attention_op *op =
+        rs_branch_attention(&g->network->layers[view->layer].branches[view->branch]);
+    int64_t n = view->n, dim = op->value_dim, from = g->batch.batch.begin[view->sample];
     /* Beyond the published hypothesis on the range a leading order says nothing. */
     if (!(range <= rs_bounds_exact.published_range)) return RS_OK;
     if (!g->sample_predicts[view->sample]) return RS_OK;
@@ -383,7 +384,13 @@ rs_status rs_predict_op_in(rs_certify_gather *g, int32_t l, int32_t b, const dou
 {
     const rs_branch *branch = &g->network->layers[l].branches[b];
     if (!g->predicting) return RS_OK;
-    return b == 0 ? attention_in(g, &branch->attention, x, err) : mlp_in(g, branch, x, err);
+    switch (branch->kind) {
+    case RS_BRANCH_ATTENTION:
+        return attention_in(g, &branch->attention, x, err);
+    case RS_BRANCH_MLP:
+        return mlp_in(g, branch, x, err);
+    }
+    return RS_OK; /* layer_reason lets no other kind in */
 }
 
 rs_status rs_predict_op_out(rs_certify_gather *g, int32_t l, int32_t b, rs_error *err)
@@ -391,7 +398,7 @@ rs_status rs_predict_op_out(rs_certify_gather *g, int32_t l, int32_t b, rs_error
     return g->predicting && b == 0 ? attention_out(g, l, err) : RS_OK;
 }
 
-static void compare(rs_certify_gather *g, int64_t s, int32_t l, const double *x)
+static void compare_prediction(rs_certify_gather *g, int64_t s, int32_t l, const double *x)
 {
     int64_t n = rs_batch_rows(g, s), d = g->network->d_model;
     int64_t all = g->batch.batch.begin[g->batch.batch.samples];
@@ -440,7 +447,7 @@ rs_status rs_predict_out(rs_certify_gather *g, int32_t l, int32_t b, const doubl
             centre(g->wide.data, mean, g->summed.data + from, n, d);
             through_norm(g->predicted.data + from, n, mean, gain, &branch->after);
         }
-        if (b == layer->n_branches - 1) compare(g, s, l, x);
+        if (b == layer->n_branches - 1) compare_prediction(g, s, l, x);
     }
     return RS_OK;
 }

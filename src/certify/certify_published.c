@@ -5,6 +5,8 @@
  */
 #include "certify/certify_parts.h"
 
+#include "network/op_traits.h"
+
 #include <math.h>
 
 /* ---- hypotheses ---- */
@@ -20,27 +22,22 @@ static bool has_norm(const rs_layer *layer)
     return false;
 }
 
-static bool edited(const rs_attention_op *op)
-{
-    return op->mix_identity != 0 || op->mix_softmax != 1 || op->mix_uniform != 0;
-}
-
 /* What neither the theorem nor the recursion covers. */
 static const char *shape_fails(const rs_layer *layer)
 {
     const rs_branch *mixer = rs_layer_mixer(layer);
-    if (!mixer) return "no attention in this layer";
-    const char *why = rs_not_bilinear(&mixer->attention);
+    if (!mixer || !rs_branch_attention(mixer)) return "no attention in this layer";
+    const char *why = rs_branch_traits(mixer)->not_bilinear(mixer);
+    if (!why) why = rs_branch_traits(mixer)->not_stochastic(mixer);
     if (why) return why;
-    if (edited(&mixer->attention)) return "edited attention";
     if (has_norm(layer)) return "a norm in the layer";
     for (int32_t b = 0; b < layer->n_branches; b++) {
         const rs_branch *branch = &layer->branches[b];
-        if (branch->kind == RS_BRANCH_ATTENTION && branch != mixer)
+        if (rs_branch_traits(branch)->mixes && branch != mixer)
             return "a second attention in the layer";
         if (branch->joins && b > 0) return "a parallel block";
-        if (branch->kind == RS_BRANCH_MLP && branch->scale != 0 &&
-            (branch->mlp.gate.weight || branch->mlp.activation == RS_ACT_RELU2))
+        const rs_mlp_op *mlp = rs_branch_mlp(branch);
+        if (mlp && branch->scale != 0 && (mlp->gate.weight || mlp->activation == RS_ACT_RELU2))
             return "an MLP without a Lipschitz constant on the whole line";
     }
     return NULL;
@@ -71,9 +68,10 @@ static void mlp_factors(layer_numbers *out, const rs_layer *layer, const rs_laye
     for (int32_t b = 0; b < layer->n_branches; b++) {
         const rs_branch *branch = &layer->branches[b];
         const rs_branch_norms *n = &norms->branches[b];
-        if (branch->kind != RS_BRANCH_MLP) continue;
+        const rs_mlp_op *mlp = rs_branch_mlp(branch);
+        if (!mlp) continue;
         double skip = fabs(branch->skip), slope = fabs(branch->scale);
-        if (branch->scale != 0) slope *= c->lipschitz[branch->mlp.activation];
+        if (branch->scale != 0) slope *= c->lipschitz[mlp->activation];
         out->mlp_one *=
             skip + (slope == 0 ? 0 : rs_times_up(slope, rs_times_up(n->up_one, n->down_one)));
         out->mlp_inf *=
@@ -92,12 +90,13 @@ static layer_numbers numbers_of(const rs_certify_pass *pass, const rs_weight_nor
     mlp_factors(&out, layer, &norms->layers[l], c);
     out.step = (rs_recursion_step){
         .heads = heads, .skip = 1, .mlp_one = out.mlp_one, .mlp_inf = out.mlp_inf};
-    if (!mixer || mixer->scale == 0) return out;
+    const rs_attention_op *op = mixer ? rs_branch_attention(mixer) : NULL;
+    if (!op || mixer->scale == 0) return out;
     int32_t b = (int32_t)(mixer - layer->branches);
     const rs_branch_norms *n = &norms->layers[l].branches[b];
     const rs_certify_head *seen = rs_pass_heads(pass, s, l, b);
     double r = rs_pass_state(pass, s, l)->residual_1inf;
-    out.scale = fabs(mixer->attention.scale / mixer->attention.temperature);
+    out.scale = fabs(op->scale / op->temperature);
     out.heads = n->n_heads;
     out.step.n_heads = n->n_heads;
     out.step.skip = fabs(mixer->skip);
@@ -150,8 +149,8 @@ static double log_of_measured(const rs_certify_pass *pass, int64_t s, int32_t l)
 }
 
 /* The exact layer's largest range_j E_ij from the computed one: what each logit may miss (C9: t is
- * a quarter of that and slack at least 2t) counts twice, for the entry and for its column's mean.
- */
+ * a quarter of that and slack at least 2t) counts twice, for the entry and for its column's
+ * mean. */
 static double exact_range(const rs_certify_head *seen, double slack)
 {
     if (!(slack < 2)) return NAN; /* t stopped at 1: the range is not known from it */

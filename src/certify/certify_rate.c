@@ -2,6 +2,8 @@
  * (docs/theory/collapse.md, 9 and 10). Measured and predicted, not certified. */
 #include "certify/certify_parts.h"
 
+#include "network/op_traits.h"
+
 #include <math.h>
 
 /* How well a law has to give the next residual matrix, and the factor by which it shrinks. */
@@ -13,7 +15,7 @@ static double largest_second(const rs_certify_pass *pass, int64_t s, int32_t l)
     const rs_layer *layer = &pass->network->layers[l];
     double most = NAN;
     const rs_certify_head *heads = rs_pass_heads(pass, s, l, mixer - layer->branches);
-    for (int32_t h = 0; h < mixer->attention.heads; h++)
+    for (int32_t h = 0; h < rs_branch_traits(mixer)->matrices(mixer); h++)
         most = fmax(most, heads[h].second);
     return most;
 }
@@ -29,7 +31,7 @@ static rs_rate linear(const rs_certify_pass *pass, int64_t s, int32_t l, rs_rate
                       const rs_certify_prediction *predicted)
 {
     const rs_branch *mixer = rs_layer_mixer(&pass->network->layers[l]);
-    bool causal = mixer->attention.causal, matrix = predicted->error <= AGREES;
+    bool causal = rs_branch_traits(mixer)->causal(mixer), matrix = predicted->error <= AGREES;
     rate.law = largest_second(pass, s, l);
     if (causal && near(rate.law, 0.5) && near(rate.measured, 0.5) &&
         (matrix || predicted->reason)) {
@@ -76,7 +78,7 @@ rs_rate rs_certify_rate(const rs_certify_pass *pass, int64_t s, int32_t l)
     } else if (in->at_floor) {
         rate.measured = rate.predicted = NAN;
         rate.evidence = "the entering residual is rounding";
-    } else if (!mixer || mixer->scale == 0) {
+    } else if (!mixer || !rs_branch_attention(mixer) || mixer->scale == 0) {
         rate.evidence = "no attention in this layer";
     } else if (mixer->skip != 0) {
         rate.evidence = rate.measured < SHRINKS
@@ -84,13 +86,12 @@ rs_rate rs_certify_rate(const rs_certify_pass *pass, int64_t s, int32_t l)
                               "the mean all the same"
                             : "the skip carries the residual";
     } else if (!predicted->reason && predicted->error <= AGREES &&
-               !rs_not_bilinear(&mixer->attention)) {
+               !rs_branch_traits(mixer)->not_bilinear(mixer)) {
         rate.class = "cubic";
         rate.evidence = "the cubic law gives the next residual matrix";
     } else if (out->at_floor) {
         rate.evidence = "the residual falls to rounding within this layer";
-    } else if (rs_not_bilinear(&mixer->attention) && !mixer->attention.cross &&
-               rate.measured < SHRINKS) {
+    } else if (rs_branch_traits(mixer)->not_bilinear(mixer) && rate.measured < SHRINKS) {
         rate = linear(pass, s, l, rate, predicted);
     } else if (rate.measured < SHRINKS) {
         rate.evidence = "the residual shrinks, by no law of small residuals";

@@ -2,6 +2,8 @@
  * exact layer's mixings and stds (C9). */
 #include "certify/certify_lambda.h"
 
+#include "network/op_traits.h"
+
 #include <math.h>
 
 /* Lower bounds of what the exact rows' two norms divide by, from the tapped state on (C9). */
@@ -36,8 +38,7 @@ void rs_certify_smoothing(rs_lambda_row *row, const rs_weight_norms *norms,
     const rs_layer *layer = &pass->network->layers[l];
     const rs_branch *mixer = &layer->branches[0], *mlp = &layer->branches[1];
     row->failed_smoothing = "no block of one attention and one MLP";
-    if (layer->n_branches != 2 || mixer->kind != RS_BRANCH_ATTENTION || mlp->kind != RS_BRANCH_MLP)
-        return;
+    if (layer->n_branches != 2 || !rs_branch_attention(mixer) || !rs_branch_mlp(mlp)) return;
     const rs_branch_norms *a = &norms->layers[l].branches[0];
     const rs_branch_norms *m = &norms->layers[l].branches[1];
     const rs_certify_head *heads = rs_pass_heads(pass, s, l, 0);
@@ -55,8 +56,7 @@ void rs_certify_smoothing(rs_lambda_row *row, const rs_weight_norms *norms,
     double slope = rs_bounds_exact.lipschitz[mlp->mlp.activation];
     rs_lambda_block block = {
         .post_norm = bare && mixer->after.kind != RS_NORM_NONE && mlp->after.kind != RS_NORM_NONE,
-        .row_stochastic =
-            op->mix_identity == 0 && op->mix_softmax == 1 && op->mix_uniform == 0 && !op->cross,
+        .row_stochastic = !rs_branch_traits(mixer)->not_stochastic(mixer) && !op->cross,
         .relu = mlp->mlp.activation == RS_ACT_RELU,
         .activation_lipschitz = isfinite(slope) && !mlp->mlp.gate.weight ? slope : NAN,
         .mixing_norm = mixing,

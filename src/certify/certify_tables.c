@@ -343,7 +343,7 @@ static const char *common_rate(const rs_certified *c, int32_t l)
     return classes[best];
 }
 
-static rs_status summary(rs_result *result, const rs_certified *c, rs_error *err)
+static rs_status summary_table(rs_result *result, const rs_certified *c, rs_error *err)
 {
     rs_table *t;
     RS_TRY(rs_result_add_table(result, c->options->beside ? "certificate" : "summary",
@@ -428,7 +428,7 @@ static rs_status chains(rs_result *result, const rs_certified *c, rs_error *err)
 
 rs_status rs_certify_tables(rs_result *result, const rs_certified *c, rs_error *err)
 {
-    RS_TRY(summary(result, c, err));
+    RS_TRY(summary_table(result, c, err));
     RS_TRY(bounds(result, c, err));
     return chains(result, c, err);
 }

@@ -2,7 +2,6 @@
 #include "base/memory.h"
 #include "certify/certify.h"
 #include "engine/dense_matrix.h"
-#include "linalg/blas.h"
 
 #include <math.h>
 #include <string.h>
@@ -207,20 +206,25 @@ static rs_status mlp(rs_branch_norms *out, const rs_mlp_op *op, rs_error *err)
 static rs_status one_branch(rs_branch_norms *out, const rs_branch *branch, int64_t d, rs_error *err)
 {
     double *scratch;
-    bool attends = branch->kind == RS_BRANCH_ATTENTION;
+    const rs_attention_op *op = rs_branch_attention(branch);
     int64_t widest = d > 0 ? d : 1;
-    if (attends && branch->attention.q_norm.dim > widest) widest = branch->attention.q_norm.dim;
-    if (attends && branch->attention.k_norm.dim > widest) widest = branch->attention.k_norm.dim;
+    if (op && op->q_norm.dim > widest) widest = op->q_norm.dim;
+    if (op && op->k_norm.dim > widest) widest = op->k_norm.dim;
     RS_TRY(room(&scratch, widest, 1, err));
     rs_gain_norms_of(&out->before, scratch, &branch->before);
     rs_gain_norms_of(&out->inside, scratch, &branch->inside);
     rs_gain_norms_of(&out->after, scratch, &branch->after);
-    if (attends) rs_gain_norms_of(&out->q_norm, scratch, &branch->attention.q_norm);
-    if (attends) rs_gain_norms_of(&out->k_norm, scratch, &branch->attention.k_norm);
+    if (op) rs_gain_norms_of(&out->q_norm, scratch, &op->q_norm);
+    if (op) rs_gain_norms_of(&out->k_norm, scratch, &op->k_norm);
     rs_free(scratch);
     if (branch->scale == 0) return RS_OK;
-    return branch->kind == RS_BRANCH_ATTENTION ? attention(out, &branch->attention, err)
-                                               : mlp(out, &branch->mlp, err);
+    switch (branch->kind) {
+    case RS_BRANCH_ATTENTION:
+        return attention(out, &branch->attention, err);
+    case RS_BRANCH_MLP:
+        return mlp(out, &branch->mlp, err);
+    }
+    return RS_OK;
 }
 
 /* An earlier layer with the same weights, or -1: ALBERT's layers, --depth beyond the stack. */
@@ -241,7 +245,8 @@ static int32_t twin_of(const rs_network *network, int32_t l)
 
 static int32_t heads_of(const rs_branch *branch)
 {
-    return branch->kind == RS_BRANCH_ATTENTION && branch->scale != 0 ? branch->attention.heads : 0;
+    const rs_attention_op *op = rs_branch_attention(branch);
+    return op && branch->scale != 0 ? op->heads : 0;
 }
 
 typedef struct job {
@@ -253,7 +258,6 @@ static rs_status run_jobs(rs_weight_norms *w, const rs_network *network, const j
 {
     rs_status kept = RS_OK;
     rs_error kept_error = {0};
-    rs_blas_set_threads(1);
 #pragma omp parallel for num_threads(context->threads) schedule(dynamic)
     for (int64_t i = 0; i < n_jobs; i++) {
         rs_error error = {0};
@@ -268,8 +272,8 @@ static rs_status run_jobs(rs_weight_norms *w, const rs_network *network, const j
     return kept;
 }
 
-static rs_status measure(rs_weight_norms *w, const rs_network *network, const rs_context *context,
-                         rs_error *err)
+static rs_status measure_layers(rs_weight_norms *w, const rs_network *network,
+                                const rs_context *context, rs_error *err)
 {
     job *jobs = rs_malloc((size_t)network->n_layers * RS_BRANCHES_MAX, sizeof *jobs);
     if (!jobs) return rs_fail_memory(err, "weights", 0);
@@ -307,7 +311,7 @@ rs_status rs_weight_norms_open(rs_weight_norms **out, const rs_network *network,
     w->n_layers = network->n_layers;
     w->layers = rs_calloc((size_t)network->n_layers, sizeof *w->layers);
     w->heads = rs_calloc(heads, sizeof *w->heads);
-    rs_status status = w->layers && w->heads ? measure(w, network, context, err)
+    rs_status status = w->layers && w->heads ? measure_layers(w, network, context, err)
                                              : rs_fail_memory(err, "weights", 0);
     if (status == RS_OK)
         *out = w;

@@ -58,6 +58,7 @@ rs_status rs_checkpoint_add_file(rs_checkpoint *checkpoint, const char *path, co
                                  uint32_t *file, rs_error *err)
 {
     rs_checkpoint_file added = {0};
+    *file = 0;
     RS_TRY(rs_mapping_open(&added.mapping, path, err));
     added.name = rs_strdup(name);
     rs_checkpoint_file *files =

@@ -17,47 +17,49 @@
 
 #include <jansson.h>
 
+/* The formats of checkpoints. */
 typedef enum rs_format { RS_FORMAT_SAFETENSORS, RS_FORMAT_GGUF } rs_format;
 
+/* A named array of numbers in a file. */
 typedef struct rs_tensor {
     const char *name; /* NUL-terminated, in the checkpoint's arena */
     rs_dtype dtype;
     uint32_t rank;        /* number of dimensions, 0 = scalar */
-    const int64_t *shape; /* row-major, shape[0] slowest (GGUF's ne[] reversed), as an HF state dict
-                             shows it */
+    const int64_t *shape; /* [rank] shape[0] is the slowest, as in PyTorch (GGUF's ne[] reversed) */
     int64_t count;        /* product of shape */
-    const uint8_t *data;  /* any alignment; inside the file's mapping */
-    uint64_t bytes;       /* bytes of data */
-    uint32_t file;        /* index into files */
-    int32_t type_id;      /* GGUF type number, for the message when it is not decodable; -1 for
-                             safetensors */
+    const uint8_t *data;  /* [bytes] inside the file's mapping, at any alignment */
+    uint64_t bytes;
+    uint32_t file;   /* index into rs_checkpoint.files */
+    int32_t type_id; /* GGUF's number of the type, for messages; -1 in safetensors */
 } rs_tensor;
 
+/* A file of a checkpoint. */
 typedef struct rs_checkpoint_file {
-    char *name; /* plain name as shown to the user, such as "model-00001-of-00003.safetensors" */
+    char *name;          /* plain name, such as "model-00001-of-00003.safetensors" */
     rs_mapping *mapping; /* owned */
 } rs_checkpoint_file;
 
+/* A checkpoint that is open. */
 typedef struct rs_checkpoint {
     rs_format format;
     char *path;                /* as the user gave it */
-    rs_checkpoint_file *files; /* tensor files */
+    rs_checkpoint_file *files; /* [n_files] files with tensors */
     size_t n_files;
-    rs_tensor *tensors; /* in file order, then by offset */
+    rs_tensor *tensors; /* [n_tensors] sorted by file, then by offset */
     size_t n_tensors, tensor_capacity;
-    rs_strmap by_name; /* name -> index into tensors */
+    rs_strmap by_name; /* from a name to the index into tensors */
     /* The configuration as a JSON object. safetensors: config.json (NULL when there is none beside
      * the file; bare NaN/Infinity became {"__float__": "..."}). GGUF: the metadata keys with their
      * scalars and numeric arrays of at most 65536 elements (longer or string arrays appear as
      * {"__array__": [type, count]}). Owned. */
     json_t *config;
-    char *config_path; /* where config came from, for error messages; may be NULL */
-    json_t *
-        adapter_config; /* adapter_config.json or other side files later needed; NULL when absent */
+    char *config_path;      /* where config came from, for messages; may be NULL */
+    json_t *adapter_config; /* adapter_config.json; NULL when there is none */
     rs_notes notes;
     rs_arena *arena;
 } rs_checkpoint;
 
+/* How strictly a checkpoint is read. */
 typedef struct rs_checkpoint_options {
     bool lenient; /* trailing bytes behind the last tensor are a warning, not an error
                      (docs/formats.md, 1, rule 10) */
@@ -81,7 +83,7 @@ const rs_tensor *rs_checkpoint_find(const rs_checkpoint *checkpoint, const char 
  * formats and unknown numbers. */
 const char *rs_gguf_file_type(const rs_checkpoint *checkpoint);
 
-/* RS_OK, or RS_E_TRUNCATED_WHILE_MAPPED when the tensor's file lost pages. */
+/* Fails with RS_E_TRUNCATED_WHILE_MAPPED when the tensor's file lost pages. */
 rs_status rs_tensor_check(const rs_checkpoint *checkpoint, const rs_tensor *tensor, rs_error *err);
 
 /*
@@ -99,18 +101,17 @@ void rs_tensor_decode_f64(double *out, const rs_tensor *tensor, int64_t first, i
  * `file`). */
 rs_status rs_safetensors_read(rs_checkpoint *checkpoint, uint32_t file,
                               const rs_checkpoint_options *options, rs_error *err);
-/* gguf.c: the same for one GGUF file; part 0 also fills config. Split parts are found by gguf_open.
- */
+/* gguf.c: does so for one GGUF file; part 0 also fills config. rs_gguf_open finds the parts of a
+ * split set. */
 rs_status rs_gguf_read(rs_checkpoint *checkpoint, uint32_t file, rs_error *err);
 /* gguf_split.c: opens `path` and, when it is part of a split set, all its parts, in order. */
 rs_status rs_gguf_open(rs_checkpoint *checkpoint, const char *path, rs_error *err);
-/* index.c: the text of model.safetensors.index.json -> the list of (tensor, shard) with every path
- * checked. The object is
- * {"tensor.name": "shard.safetensors", ...}, owned by the caller. */
+/* index.c: reads the text of model.safetensors.index.json into an object
+ * {"tensor.name": "shard.safetensors", ...}, every path checked, that the caller owns. */
 rs_status rs_index_parse(json_t **weight_map, const char *path, const char *text, size_t length,
                          rs_error *err);
-/* config.c: the text of config.json -> an object; NaN and infinities as described at
- * rs_checkpoint.config. */
+/* config.c: reads the text of config.json into an object; NaN and infinities become what
+ * rs_checkpoint.config says. */
 rs_status rs_config_parse(json_t **config, const char *path, const char *text, size_t length,
                           rs_error *err);
 
@@ -119,7 +120,7 @@ rs_status rs_checkpoint_add(rs_checkpoint *checkpoint, const rs_tensor *tensor, 
 /* checkpoint.c: maps a file and appends it to files; returns its index in *file. */
 rs_status rs_checkpoint_add_file(rs_checkpoint *checkpoint, const char *path, const char *name,
                                  uint32_t *file, rs_error *err);
-/* checkpoint.c: an empty checkpoint to read into (tests, fuzzing). NULL when out of memory. */
+/* checkpoint.c: makes an empty checkpoint to read into (tests, fuzzing). NULL: out of memory. */
 rs_checkpoint *rs_checkpoint_new(rs_format format, const char *path);
 
 #endif

@@ -29,8 +29,8 @@ rs_status rs_config_parse(json_t **config, const char *path, const char *text, s
 }
 
 /* *config stays NULL when there is no such file; *path is where it came from. */
-static rs_status load(json_t **config, char **path, const char *folder, const char *name,
-                      rs_error *err)
+static rs_status load_json(json_t **config, char **path, const char *folder, const char *name,
+                           rs_error *err)
 {
     *path = rs_path_join(folder, name);
     if (!*path) return rs_fail_memory(err, name, 0);
@@ -53,9 +53,10 @@ static rs_status load(json_t **config, char **path, const char *folder, const ch
 
 rs_status rs_config_load(rs_checkpoint *checkpoint, const char *folder, rs_error *err)
 {
-    RS_TRY(load(&checkpoint->config, &checkpoint->config_path, folder, "config.json", err));
+    RS_TRY(load_json(&checkpoint->config, &checkpoint->config_path, folder, "config.json", err));
     char *path = NULL;
-    rs_status status = load(&checkpoint->adapter_config, &path, folder, "adapter_config.json", err);
+    rs_status status =
+        load_json(&checkpoint->adapter_config, &path, folder, "adapter_config.json", err);
     rs_free(path);
     return status;
 }

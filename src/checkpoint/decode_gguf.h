@@ -35,8 +35,8 @@ static inline float rs_half(const uint8_t *p)
     return rs_float_of_bits(bits | (half & 0x8000) << 16);
 }
 
-/* 32 elements of one scale whose codes are looked up: value = scale * codes[nibble], the low
- * nibbles of q[0..15] first. */
+/* Decodes 32 elements of one scale whose codes are looked up: value = scale * codes[nibble], the
+ * low nibbles of q[0..15] first. */
 void rs_decode_nibbles(float *restrict out, const uint8_t *restrict q, const int8_t codes[16],
                        float scale);
 

@@ -230,7 +230,7 @@ static bool one_gguf(const struct names *names)
 }
 
 /* The name chosen, NULL when none can be. */
-static const char *choose(rs_choice_kind *chosen, const listing *list)
+static const char *choose_file(rs_choice_kind *chosen, const listing *list)
 {
     *chosen = RS_CHOICE_SAFETENSORS;
     if (list->of[WHOLE].n) return SINGLE;
@@ -284,7 +284,7 @@ rs_status rs_directory_choose(rs_choice *choice, rs_notes *notes, const char *fo
     rs_status status = read_listing(&list, folder, err);
     const char *name = NULL;
     if (status == RS_OK) {
-        name = choose(&choice->kind, &list);
+        name = choose_file(&choice->kind, &list);
         if (!name) status = fail_none(&list, folder, err);
     }
     if (name) {

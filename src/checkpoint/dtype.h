@@ -12,9 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The types, by their names in safetensors and GGUF. */
 typedef enum rs_dtype {
-    RS_DTYPE_UNKNOWN = 0, /* a GGUF type id that we do not know: listed, never decoded */
-    /* safetensors names */
+    RS_DTYPE_UNKNOWN = 0, /* an unknown number of a GGUF type: listed, never decoded */
+    /* those of safetensors */
     RS_BOOL,
     RS_F4,
     RS_F6_E2M3,
@@ -68,23 +69,22 @@ typedef enum rs_dtype {
     RS_DTYPE_COUNT
 } rs_dtype;
 
+/* What is known of a type. */
 typedef struct rs_dtype_traits {
     const char *name; /* "BF16", "Q4_K": as safetensors or GGUF spell it */
-    uint32_t block;   /* elements in a block; 0 = size not known */
+    uint32_t block;   /* elements in a block; 0: the size is not known */
     uint32_t bits;    /* bits in a block */
-    bool quantised;   /* integer codes with a scale: has a quantisation step */
-    /* n_blocks whole blocks at `source` (any alignment) to n_blocks*block floats; NULL: decoded by
-     * decode_f64 or not at all */
+    bool quantised;   /* elements are integer codes with a scale, and so have a step */
+    /* Decodes n_blocks whole blocks at `source` (any alignment) to n_blocks*block floats; NULL:
+     * decode_f64 does, or nothing. */
     void (*decode_f32)(float *out, const uint8_t *source, size_t n_blocks);
-    /* the same to doubles, where float32 would lose bits (F64, I64, U64, I32, U32); NULL otherwise
-     */
+    /* Decodes to doubles where float32 would lose bits (F64, I64, U64, I32, U32); else NULL. */
     void (*decode_f64)(double *out, const uint8_t *source, size_t n_blocks);
-    /* quantised types: mean over the block of step², where step is the spacing of the code's values
-     * (not squared error) */
+    /* Mean over a block of step², step being the spacing of the codes' values; NULL: no steps. */
     double (*step_squared)(const uint8_t *block);
 } rs_dtype_traits;
 
-/* Never NULL for an enum value in range. */
+/* The traits of a type; never NULL for a value of the enumeration. */
 const rs_dtype_traits *rs_dtype_info(rs_dtype dtype);
 
 /* True when rs_tensor_decode can read it as numbers. */
@@ -94,12 +94,12 @@ bool rs_dtype_decodable(rs_dtype dtype);
  * for all else. */
 double rs_dtype_epsilon(rs_dtype dtype);
 
-/* decode_float.c: plain and small float types, integers */
+/* decode_float.c: decoders of plain and small float types and of integers. */
 void rs_decode_bool(float *out, const uint8_t *source, size_t n);
-void rs_decode_f4(float *out, const uint8_t *source,
-                  size_t n_bytes_pairs); /* block 2: two elements a byte, low nibble first */
-void rs_decode_f6_e2m3(float *out, const uint8_t *source,
-                       size_t n_blocks); /* block 4: four elements in three bytes */
+/* Two elements a byte, the low nibble first. */
+void rs_decode_f4(float *out, const uint8_t *source, size_t n_bytes_pairs);
+/* Four elements in three bytes. */
+void rs_decode_f6_e2m3(float *out, const uint8_t *source, size_t n_blocks);
 void rs_decode_f6_e3m2(float *out, const uint8_t *source, size_t n_blocks);
 void rs_decode_u8(float *out, const uint8_t *source, size_t n);
 void rs_decode_i8(float *out, const uint8_t *source, size_t n);

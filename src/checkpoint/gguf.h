@@ -27,18 +27,18 @@ static inline size_t rs_gguf_left(const rs_gguf_cursor *cursor)
     return cursor->size - cursor->at;
 }
 
-/* The next n bytes, and the little-endian numbers made of them. Errors: RS_E_GGUF_EOF, with `what`
- * naming the field. */
+/* Take the next n bytes, or the little-endian number made of them. Errors: RS_E_GGUF_EOF, with
+ * `what` naming the field. */
 rs_status rs_gguf_take(rs_gguf_cursor *cursor, const uint8_t **bytes, size_t n, const char *what,
                        rs_error *err);
 rs_status rs_gguf_u32(rs_gguf_cursor *cursor, uint32_t *value, const char *what, rs_error *err);
 rs_status rs_gguf_u64(rs_gguf_cursor *cursor, uint64_t *value, const char *what, rs_error *err);
-/* A string: u64 length and as many bytes, left where they are. Errors: RS_E_GGUF_EOF,
+/* Takes a string: a u64 length and as many bytes, left where they are. Errors: RS_E_GGUF_EOF,
  * RS_E_GGUF_STRING (over 1 GiB, or longer than what is left). */
 rs_status rs_gguf_string(rs_gguf_cursor *cursor, const char **bytes, size_t *length,
                          const char *what, rs_error *err);
 
-/* The bytes of `text` that fit in a message, cut between characters. */
+/* How many bytes of `text` fit in a message, cut between characters. */
 int rs_gguf_shown(const char *text, size_t length);
 
 /* Reads n key-value pairs into a new JSON object (see rs_checkpoint.config). Errors:
@@ -49,7 +49,7 @@ rs_status rs_gguf_metadata(json_t **metadata, rs_gguf_cursor *cursor, uint64_t n
 /* Reads file `file` of the checkpoint: appends its tensors and hands its metadata to the caller. */
 rs_status rs_gguf_read_part(rs_checkpoint *checkpoint, uint32_t file, json_t **metadata,
                             rs_error *err);
-/* Takes over a part's metadata: those of file 0 become the config, others are dropped. */
+/* Takes over a part's metadata: that of file 0 becomes the config, others are dropped. */
 void rs_gguf_keep(rs_checkpoint *checkpoint, uint32_t file, json_t *metadata);
 
 #endif

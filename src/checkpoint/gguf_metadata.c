@@ -24,6 +24,7 @@ enum { LONGEST_JSON_ARRAY = 65536, SHOWN = 80 };
 rs_status rs_gguf_take(rs_gguf_cursor *cursor, const uint8_t **bytes, size_t n, const char *what,
                        rs_error *err)
 {
+    *bytes = NULL;
     if (rs_gguf_left(cursor) < n)
         return rs_fail(err, RS_E_GGUF_EOF, cursor->path, RS_GGUF_PARTIAL_HINT,
                        "ends at byte %zu, inside %s, which needs %zu bytes from byte %zu on",

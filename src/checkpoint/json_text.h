@@ -1,6 +1,6 @@
 /*
- * json_text.h: one strict way to read a JSON text: what jansson lets through and we do not (depth,
- * a missing file's stand-ins) is refused here, and its failures become our statuses with line and
+ * json_text.h: one strict way to read a JSON text. What jansson would let through (depth, a file
+ * that stands for a missing one) is refused here, and its failures become statuses with line and
  * column.
  */
 #ifndef RS_CHECKPOINT_JSON_TEXT_H
@@ -11,11 +11,12 @@
 #include <jansson.h>
 #include <stddef.h>
 
+/* What a text may hold. */
 typedef struct rs_json_rules {
     size_t max_depth; /* objects and arrays inside each other */
     bool allow_nul;   /* strings (never keys) may hold \u0000; the caller checks them */
-    bool non_finite;  /* bare NaN, Infinity, -Infinity, as Python writes them, become
-                         {"__float__": "NaN"} and so on */
+    bool non_finite;  /* bare NaN and infinities, as Python writes them, become {"__float__": "NaN"}
+                         and so on */
 } rs_json_rules;
 
 /*

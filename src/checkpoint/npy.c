@@ -32,7 +32,7 @@ static void skip_blanks(cursor *c)
 }
 
 /* The next character that is not blank is `wanted`, and is stepped over. */
-static bool take(cursor *c, char wanted)
+static bool take_character(cursor *c, char wanted)
 {
     skip_blanks(c);
     if (c->at == c->end || *c->at != wanted) return false;
@@ -78,13 +78,13 @@ static bool take_size(cursor *c, int64_t *out)
 /* "(3, 4)", "(3,)" or "()". */
 static bool take_shape(cursor *c, rs_npy *out)
 {
-    if (!take(c, '(')) return false;
+    if (!take_character(c, '(')) return false;
     out->rank = 0;
-    while (!take(c, ')')) {
+    while (!take_character(c, ')')) {
         if (out->rank == RS_NPY_MAX_RANK || !take_size(c, &out->shape[out->rank])) return false;
         out->rank++;
-        if (take(c, ',')) continue;
-        return out->rank > 1 && take(c, ')'); /* "(3)" is a number in Python */
+        if (take_character(c, ',')) continue;
+        return out->rank > 1 && take_character(c, ')'); /* "(3)" is a number in Python */
     }
     return true;
 }
@@ -98,7 +98,7 @@ typedef struct header {
 static bool take_entry(cursor *c, header *h, rs_npy *out)
 {
     char key[32];
-    if (!take_text(c, key, sizeof key) || !take(c, ':')) return false;
+    if (!take_text(c, key, sizeof key) || !take_character(c, ':')) return false;
     if (strcmp(key, "descr") == 0 && !h->has_descr)
         return h->has_descr = true, take_text(c, h->descr, sizeof h->descr);
     if (strcmp(key, "shape") == 0 && !h->has_shape) return h->has_shape = true, take_shape(c, out);
@@ -110,11 +110,11 @@ static bool take_entry(cursor *c, header *h, rs_npy *out)
 
 static bool take_header(cursor c, header *h, rs_npy *out)
 {
-    if (!take(&c, '{')) return false;
-    while (!take(&c, '}')) {
+    if (!take_character(&c, '{')) return false;
+    while (!take_character(&c, '}')) {
         if (!take_entry(&c, h, out)) return false;
-        if (take(&c, ',')) continue;
-        if (take(&c, '}')) break;
+        if (take_character(&c, ',')) continue;
+        if (take_character(&c, '}')) break;
         return false;
     }
     skip_blanks(&c);

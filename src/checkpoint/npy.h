@@ -19,6 +19,7 @@
 
 enum { RS_NPY_MAX_RANK = 8 };
 
+/* The types of elements that are read. */
 typedef enum rs_npy_type {
     RS_NPY_I32,
     RS_NPY_I64,
@@ -27,12 +28,13 @@ typedef enum rs_npy_type {
     RS_NPY_TYPES
 } rs_npy_type;
 
+/* An array inside a file. */
 typedef struct rs_npy {
     rs_npy_type type;
     uint32_t rank;
     int64_t shape[RS_NPY_MAX_RANK];
     int64_t count;       /* product of shape; 1 for rank 0 */
-    const uint8_t *data; /* count elements, any alignment; inside the bytes given */
+    const uint8_t *data; /* the elements, at any alignment, inside the bytes given */
 } rs_npy;
 
 const char *rs_npy_type_name(rs_npy_type type); /* "int32", ... */
@@ -42,7 +44,7 @@ const char *rs_npy_type_name(rs_npy_type type); /* "int32", ... */
 rs_status rs_npy_parse(rs_npy *out, const char *path, const uint8_t *bytes, size_t length,
                        rs_error *err);
 
-/* Elements [first, first+count) converted; the type must be an integer type for ids, and a floating
+/* Converts elements [first, first+count); the type must be an integer type for integers, a floating
  * one for reals. Thread safe. */
 void rs_npy_integers(int64_t *out, const rs_npy *array, int64_t first, int64_t count);
 void rs_npy_reals(double *out, const rs_npy *array, int64_t first, int64_t count);

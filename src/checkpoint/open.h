@@ -7,8 +7,9 @@
 
 #include "checkpoint/checkpoint.h"
 
+/* The limits of what is read. */
 enum {
-    RS_MAX_TENSORS = 4000000, /* a whole checkpoint; the largest known models have some 100 000 */
+    RS_MAX_TENSORS = 4000000, /* tensors of a checkpoint; the largest models have some 100 000 */
     RS_MAX_RANK = 16,
     RS_MAX_NAME = 4096 /* bytes of a tensor's name */
 };
@@ -22,8 +23,9 @@ rs_shown rs_show(const char *name, size_t length);
 /* ---- content.c: what a file is by its first bytes ---- */
 
 typedef enum rs_content { RS_CONTENT_OTHER, RS_CONTENT_SAFETENSORS, RS_CONTENT_GGUF } rs_content;
-/* Errors: RS_E_EMPTY_FILE, RS_E_LFS_POINTER, RS_E_PICKLE, RS_E_UNKNOWN_FORMAT (a web page saved
- * under the name of a model). Everything else is RS_CONTENT_OTHER and left to the reader. */
+/* Says what a file is. Errors: RS_E_EMPTY_FILE, RS_E_LFS_POINTER, RS_E_PICKLE, RS_E_UNKNOWN_FORMAT
+ * (a web page saved under the name of a model). Everything else is RS_CONTENT_OTHER and left to the
+ * reader. */
 rs_status rs_content_check(rs_content *content, const rs_mapping *mapping, rs_error *err);
 /* True for the first line of a Git LFS pointer. */
 bool rs_is_lfs_pointer(const char *text, size_t length);
@@ -35,17 +37,20 @@ typedef enum rs_choice_kind {
     RS_CHOICE_INDEX,
     RS_CHOICE_GGUF
 } rs_choice_kind;
+/* The file of a folder that is meant. */
 typedef struct rs_choice {
     rs_choice_kind kind;
     char *name; /* plain name inside the folder; owned */
 } rs_choice;
-/* Errors: RS_E_UNREADABLE, RS_E_NO_CHECKPOINT (lists what was found), RS_E_PICKLE. */
+/* Chooses the file. Errors: RS_E_UNREADABLE, RS_E_NO_CHECKPOINT (lists what was found),
+ * RS_E_PICKLE. */
 rs_status rs_directory_choose(rs_choice *choice, rs_notes *notes, const char *folder,
                               rs_error *err);
-/* "model-00002-of-00007.safetensors" -> length of "model", 2 and 7; false for any other name. */
+/* Reads the name of a shard: "model-00002-of-00007.safetensors" gives the length of "model", 2 and
+ * 7; false for any other name. */
 bool rs_shard_name(const char *name, const char *suffix, size_t *stem, unsigned *part,
                    unsigned *parts);
-/* folder/name, rs_free'd by the caller; NULL when out of memory. */
+/* The text folder/name, which the caller frees by rs_free; NULL when out of memory. */
 char *rs_path_join(const char *folder, const char *name);
 /* The part of a path behind its last '/'. */
 const char *rs_path_name(const char *path);

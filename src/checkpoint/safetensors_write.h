@@ -11,6 +11,7 @@
 
 enum { RS_ST_WRITE_RANK = 4 };
 
+/* A tensor that the file will have. */
 typedef struct rs_st_plan {
     const char *name;
     rs_dtype dtype; /* RS_F32, RS_F64 or RS_I64 */
@@ -20,11 +21,12 @@ typedef struct rs_st_plan {
 
 typedef struct rs_st_writer rs_st_writer;
 
-/* Tensors lie in the file in the order given; put the widest types first, as readers may want
- * elements aligned. Errors: RS_E_UNSUPPORTED (a size that no file has), those of rs_output_open. */
+/* Opens a file whose tensors lie in the order given; put the widest types first, as readers may
+ * want elements aligned. Errors: RS_E_UNSUPPORTED (a size that no file has), those of
+ * rs_output_open. */
 rs_status rs_st_writer_open(rs_st_writer **out, const char *path, const rs_st_plan *tensors,
                             size_t n, const rs_input_files *files, rs_error *err);
-/* Elements [first, first+count) of tensor number `tensor`, in its type. */
+/* Writes elements [first, first+count) of tensor number `tensor`, given in its type. */
 rs_status rs_st_writer_put(rs_st_writer *writer, size_t tensor, int64_t first, const void *elements,
                            int64_t count, rs_error *err);
 /* Both close the writer; discard removes what was written, and takes NULL. */

@@ -10,20 +10,21 @@
 
 /* ---- arguments ---- */
 
-/* An intervention (network/edit.h): options of kind CLI_EDIT, in the order they were given. */
+/* An intervention (network/edit.h): an option of kind CLI_EDIT. */
 enum { CLI_MOST_EDITS = 32 };
 typedef struct cli_edit {
     const char *name, *value; /* without dashes; NULL for a flag */
 } cli_edit;
 
+/* What the command line says; edits in the order in which they were given. */
 typedef struct cli_args {
     const char *command;
     const char *input;  /* the positional argument, NULL when there is none */
-    const char *second; /* of a command whose input has two words (cli_command.input) */
+    const char *second; /* second word of an input that has two (cli_command.input) */
     /* every command */
     const char *json, *csv, *html, *tables;
     int64_t threads;
-    uint64_t seed, memory_bytes; /* memory_bytes: of memory; 0: not given */
+    uint64_t seed, memory_bytes; /* memory_bytes: what `memory` says; 0: it is not given */
     const char *memory, *precision, *progress, *color, *fail_on;
     bool csv_safe, quiet, help, version;
     /* scan */
@@ -48,10 +49,11 @@ typedef struct cli_args {
     bool quick;
 } cli_args;
 
-/* CLI_EDIT: kept in cli_args.edits, may be repeated; a flag when it has no argument. */
-/* A count is 1 to 2^30, what sizes may be made of; a number any whole one from 0. */
+/* What an option takes: a count is 1 to 2^30, a number any whole one from 0. CLI_EDIT is kept in
+ * cli_args.edits and may be repeated; without an argument it is a flag. */
 typedef enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_COUNT, CLI_NUMBER, CLI_CHOICE, CLI_EDIT } cli_kind;
 
+/* The commands, as bits. */
 enum {
     CLI_SCAN = 1,
     CLI_DOCTOR = 2,
@@ -60,25 +62,27 @@ enum {
     CLI_LAB = 16,
     CLI_CERTIFY = 32,
     CLI_PATHS = 64,
-    CLI_RUNS = CLI_PROBE | CLI_CERTIFY | CLI_PATHS, /* run a model over inputs */
+    CLI_RUNS = CLI_PROBE | CLI_CERTIFY | CLI_PATHS, /* those that run a model over inputs */
     CLI_ALL = 127
 };
 
+/* A row of the table of options. */
 typedef struct cli_option {
     const char *name;     /* without the dashes */
     const char *argument; /* "FILE|-", NULL for a flag */
     cli_kind kind;
-    size_t offset;        /* into cli_args */
-    unsigned commands;    /* CLI_SCAN | ... */
+    size_t offset;        /* of its place in cli_args */
+    unsigned commands;    /* commands that have it: CLI_SCAN | ... */
     const char *fallback; /* the default as text; NULL: none */
     const char *choices;  /* CLI_CHOICE: "none|warn|critical" */
     const char *help;     /* a sentence or more, with units */
 } cli_option;
 
+/* A row of the table of commands. */
 typedef struct cli_command {
     const char *name;
     unsigned bit;
-    const char *input;    /* "PATH"; with a blank in it: at most two; NULL when it takes none */
+    const char *input;    /* what it takes: "PATH"; with a blank: two at most; NULL: nothing */
     const char *brief;    /* one line */
     const char *about;    /* paragraphs, separated by newlines */
     const char *examples; /* lines "command # what for" */
@@ -91,26 +95,27 @@ extern const size_t cli_n_options;
 extern const cli_command cli_commands[];
 extern const size_t cli_n_commands;
 
-/* Parses argv behind the command's name. RS_E_USAGE / RS_E_BAD_OPTION name the argument and the
+/* Parses argv behind the command's name. RS_E_USAGE and RS_E_BAD_OPTION name the argument and the
  * nearest known option. */
 rs_status cli_parse(cli_args *args, const cli_command *command, int argc, char **argv,
                     rs_error *err);
 const cli_command *cli_find_command(const char *name);
 /* The command whose name is closest, or NULL when none is close. */
 const char *cli_nearest_command(const char *name);
-void cli_print_help(const cli_command *command); /* NULL: of the program */
+void cli_print_help(const cli_command *command); /* NULL: the program's own */
 void cli_print_man(void);
-/* bash, zsh or fish; false when the shell is not known. */
+/* Prints the completion for bash, zsh or fish; false when the shell is not known. */
 bool cli_print_completion(const char *shell);
 
 /* The inputs that probe, certify and paths were given. */
-rs_probe_source cli_source(const cli_args *args);
+rs_input_source cli_source(const cli_args *args);
 
-/* Reads "CODE=X[,CODE=X]" of --threshold into the places of the known codes; X >= 0. */
+/* A code of --threshold and the place of its value. */
 typedef struct cli_threshold {
     const char *code;
     double *value;
 } cli_threshold;
+/* Reads "CODE=X[,CODE=X]", X >= 0, into the places of the known codes. */
 rs_status cli_parse_thresholds(const char *text, const cli_threshold *known, size_t n,
                                rs_error *err);
 
@@ -129,9 +134,10 @@ rs_context cli_context(const cli_args *args);
 void cli_progress_done(void); /* wipes the bar */
 void cli_install_signals(void);
 bool cli_interrupted(void);
-/* Ends as a program does whose reader went away, unless whoever started it ignores that. */
+/* Ends the program as one whose reader went away, unless whoever started it ignores that. */
 void cli_die_of_broken_pipe(void);
-/* Opens what is closed of the first three descriptors, so that no file gets their numbers. */
+/* Opens those of the first three descriptors that are closed, so that no file gets their
+ * numbers. */
 void cli_open_standard(void);
 
 /* outputs.c: refuses two outputs that would be one file. */
@@ -143,12 +149,14 @@ bool cli_is_stdout(const char *path);
 typedef struct cli_job cli_job;
 struct cli_job {
     const cli_args *args;
-    const void *request; /* of the command's own type */
+    const void *request; /* in the command's own type */
     /* Fills a result that has its meta args, machine and started. */
     rs_status (*work)(rs_result *result, cli_job *job, const rs_context *context, rs_error *err);
-    const char *tables; /* shown where there is no --table; NULL: the default. Work may set it. */
-    rs_input_files inputs; /* filled by work: files never to overwrite. Closed by cli_run, which
-                            * also gives it the set of outputs that appear together. */
+    /* Tables that are shown without --table; NULL: the default. `work` may set it. */
+    const char *tables;
+    /* Files never to overwrite, which `work` fills in; cli_run sets the outputs that appear
+     * together, and closes it. */
+    rs_input_files inputs;
 };
 
 /* Makes a result, does the work, writes the result where the options say and gives the exit code
@@ -173,7 +181,7 @@ int cli_lab(const cli_args *args);
 const char *cli_better_blas_core(void);
 /* Re-executes the program once with OPENBLAS_CORETYPE set when that helps; returns otherwise. */
 void cli_rescue_blas(char **argv);
-/* What happened: the kernel that was set by the rescue, or NULL. */
+/* The kernel that the rescue set, or NULL. */
 const char *cli_rescued_core(void);
 
 #endif

@@ -107,7 +107,8 @@ static rs_status add_layer_rates(rs_table *table, const rs_context *context, rs_
     return RS_OK;
 }
 
-static rs_status measure(rates *out, rs_result *result, const rs_context *context, rs_error *err)
+static rs_status measure_rates(rates *out, rs_result *result, const rs_context *context,
+                               rs_error *err)
 {
     rs_table *table;
     RS_TRY(rs_result_add_table(result, "speed", "Speed",
@@ -173,7 +174,7 @@ static rs_status examine(rs_result *result, cli_job *job, const rs_context *cont
 {
     rates measured = {0};
     RS_TRY(add_facts(result, context, err));
-    RS_TRY(measure(&measured, result, context, err));
+    RS_TRY(measure_rates(&measured, result, context, err));
     RS_TRY(add_findings(result, &measured, err));
     return cli_set_machine(result, job->args, measured.best, err);
 }

@@ -72,8 +72,8 @@ static rs_status add_summary(rs_result *result, const rs_tokenizer *tokenizer,
     return RS_OK;
 }
 
-/* The terminal shows a table of so many tokens unasked; of a longer text, the beginning in words.
- */
+/* The terminal shows a table of so many tokens unasked; of a longer text,
+ * the beginning in words. */
 enum { MOST_SHOWN = 100, FIRST_SHOWN = 24, LONGEST_SHOWN = 40 };
 
 static rs_status add_beginning(rs_result *result, const rs_tokenizer *tokenizer,

@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "linalg/blas.h"
+#include "linalg/threads.h"
 #include "report/output.h"
 #include "report/terminal.h"
 
@@ -75,8 +76,8 @@ static void add_edits(json_t *object, const cli_args *args)
     }
 }
 
-/* Only what the command has: two commands may have options of one name with defaults of their own.
- */
+/* Only what the command has: two commands may have options of one name with defaults of their
+ * own. */
 static json_t *args_object(const cli_args *args)
 {
     json_t *object = json_object();
@@ -144,8 +145,8 @@ static rs_status write_bytes(const char *path, const rs_buffer *bytes, rs_status
     return rs_output_write(path, bytes->data, bytes->length, files, err);
 }
 
-static rs_status emit(const char *path, writer *write, const rs_result *result,
-                      const rs_input_files *files, rs_error *err)
+static rs_status emit_file(const char *path, writer *write, const rs_result *result,
+                           const rs_input_files *files, rs_error *err)
 {
     rs_buffer bytes = {0};
     rs_status status = write(&bytes, result, err);
@@ -246,8 +247,8 @@ static rs_status emit_terminal(const cli_args *args, const rs_result *result, rs
 static rs_status emit_all(const rs_result *result, const cli_args *args,
                           const rs_input_files *files, rs_error *err)
 {
-    if (args->json) RS_TRY(emit(args->json, rs_write_json, result, files, err));
-    if (args->html) RS_TRY(emit(args->html, rs_write_html, result, files, err));
+    if (args->json) RS_TRY(emit_file(args->json, rs_write_json, result, files, err));
+    if (args->html) RS_TRY(emit_file(args->html, rs_write_html, result, files, err));
     if (args->csv) RS_TRY(emit_csv(args, result, files, err));
     if (cli_interrupted()) return rs_fail(err, RS_E_INTERRUPTED, "rankscope", NULL, "interrupted");
     RS_TRY(rs_outputs_place(files->outputs, err));
@@ -263,7 +264,7 @@ static bool reached(const rs_result *result, const char *fail_on)
     return false;
 }
 
-static rs_status finish(rs_result *result, const cli_job *job, rs_error *err)
+static rs_status finish_result(rs_result *result, const cli_job *job, rs_error *err)
 {
     if (cli_interrupted()) return rs_fail(err, RS_E_INTERRUPTED, "rankscope", NULL, "interrupted");
     RS_TRY(rs_result_seal(result, err));
@@ -273,20 +274,23 @@ static rs_status finish(rs_result *result, const cli_job *job, rs_error *err)
     return emit_all(result, &shown, &job->inputs, err);
 }
 
-static rs_status run(rs_result *result, cli_job *job, rs_error *err)
+static rs_status run_job(rs_result *result, cli_job *job, rs_error *err)
 {
     double started = rs_seconds();
     rs_context context = cli_context(job->args);
     if (!result) return rs_fail_memory(err, "result", 0);
     RS_TRY(cli_check_outputs(job->args, err));
     RS_TRY(set_meta(result, job->args, err));
-    RS_TRY(job->work(result, job, &context, err));
+    rs_threads_hold();
+    rs_status status = job->work(result, job, &context, err);
+    rs_threads_release();
+    RS_TRY(status);
     RS_TRY(rs_result_set_meta(result, "seconds", json_real(rs_seconds() - started), err));
-    return finish(result, job, err);
+    return finish_result(result, job, err);
 }
 
 /* Outputs stay after a success only; the message then says what became of them. */
-static void settle(rs_outputs *outputs, rs_status status, rs_error *err)
+static void settle_outputs(rs_outputs *outputs, rs_status status, rs_error *err)
 {
     char what[512];
     bool say = status == RS_E_WRITE || status == RS_E_INTERRUPTED || outputs->first;
@@ -307,8 +311,8 @@ int cli_run(cli_job *job)
     rs_outputs outputs = {.cancel = context.cancel};
     rs_result *result = rs_result_new(job->args->command);
     job->inputs.outputs = &outputs;
-    rs_status status = run(result, job, &err);
-    settle(&outputs, status, &err);
+    rs_status status = run_job(result, job, &err);
+    settle_outputs(&outputs, status, &err);
     if (outputs.broken_pipe) cli_die_of_broken_pipe();
     int code = status != RS_OK ? cli_fail(&err) : reached(result, job->args->fail_on) ? 3 : 0;
     rs_result_free(result);

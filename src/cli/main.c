@@ -2,7 +2,6 @@
 #include "cli/cli.h"
 
 #include "base/mapping.h"
-#include "linalg/blas.h"
 
 #include <locale.h>
 #include <stdio.h>
@@ -53,8 +52,6 @@ static int run_command(const cli_command *command, int argc, char **argv)
     cli_rescue_blas(argv);
     rs_guard_install();
     cli_install_signals();
-    rs_context context = cli_context(&args);
-    rs_blas_set_threads(context.threads);
     return command->run(&args);
 }
 

@@ -21,7 +21,7 @@ bool cli_is_stdout(const char *path)
     return path && (strcmp(path, "-") == 0 || rs_output_descriptor(path) == STDOUT_FILENO);
 }
 
-static rs_status refuse(const output *o, const char *other, rs_error *err)
+static rs_status refuse_output(const output *o, const char *other, rs_error *err)
 {
     return rs_fail(err, RS_E_BAD_OPTION, o->option, "choose another name",
                    "%s is to be written by %s already", o->path, other);
@@ -36,7 +36,7 @@ static rs_status check_tables(const output *o, const cli_args *args, rs_error *e
         int length = (int)strcspn(p, "|");
         int n = snprintf(path, sizeof path, "%s/%.*s.csv", args->csv, length, p);
         if (n > 0 && (size_t)n < sizeof path && rs_output_same(o->path, path))
-            return refuse(o, "--csv", err);
+            return refuse_output(o, "--csv", err);
         p += length;
         p += *p == '|';
     }
@@ -60,7 +60,7 @@ rs_status cli_check_outputs(const cli_args *args, rs_error *err)
         if (!to_a_file(o)) continue;
         for (size_t k = 0; k < i; k++)
             if (to_a_file(&outputs[k]) && rs_output_same(o->path, outputs[k].path))
-                return refuse(o, outputs[k].option, err);
+                return refuse_output(o, outputs[k].option, err);
         if (args->csv && i > 0) RS_TRY(check_tables(o, args, err));
     }
     return RS_OK;

@@ -26,8 +26,8 @@ static const cli_command *command_with(const char *name)
     return NULL;
 }
 
-/* The option that fewer than half of the letters (and fewer than four) turn `name` into, or NULL.
- */
+/* The option that fewer than half of the letters (and fewer than four) turn `name` into,
+ * or NULL. */
 static const cli_option *nearest_option(const cli_command *command, const char *name)
 {
     const cli_option *nearest = NULL;
@@ -163,9 +163,9 @@ static rs_status check_tables(const cli_command *command, const char *names, rs_
     }
 }
 
-rs_probe_source cli_source(const cli_args *args)
+rs_input_source cli_source(const cli_args *args)
 {
-    return (rs_probe_source){.text = args->text,
+    return (rs_input_source){.text = args->text,
                              .tokens = args->tokens,
                              .images = args->images,
                              .random = (int64_t)args->random,

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "linalg/threads.h"
 
 #include <errno.h>
 #include <fcntl.h>

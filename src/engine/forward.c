@@ -2,7 +2,9 @@
 #include "engine/ops.h"
 
 #include "base/memory.h"
-#include "linalg/blas.h"
+#include "network/op_traits.h"
+
+#include <omp.h>
 
 static const rs_ops *const rows[RS_PRECISIONS] = {&rs_ops_f32, &rs_ops_f64, &rs_ops_residual};
 
@@ -21,22 +23,39 @@ double rs_precision_roundoff(rs_precision precision)
     return rows[precision]->roundoff;
 }
 
+/* Not every precision need have every kind of op. */
+static rs_status check_ops(const rs_network *network, const rs_ops *ops, rs_error *err)
+{
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
+            const rs_branch *branch = &network->layers[l].branches[b];
+            if (branch->scale != 0 && !ops->branch[branch->kind])
+                return rs_fail(err, RS_E_UNSUPPORTED, "--precision", "take --precision f64",
+                               "layer %d has an op of kind %s, which this precision does not run",
+                               (int)l, rs_branch_traits(branch)->name);
+        }
+    return RS_OK;
+}
+
 rs_status rs_runner_open(rs_runner **out, const rs_network *network, rs_weights *weights,
                          const rs_context *context, rs_error *err)
 {
     *out = NULL;
+    const rs_ops *ops = rs_ops_of(rs_weights_precision(weights));
     RS_TRY(rs_network_check(network, err));
+    RS_TRY(check_ops(network, ops, err));
     rs_runner *run = rs_calloc(1, sizeof *run);
     if (!run) return rs_fail_memory(err, "runner", sizeof *run);
-    run->ops = rs_ops_of(rs_weights_precision(weights));
+    run->ops = ops;
     run->network = network;
     run->weights = weights;
     run->context = context;
+    run->changes = rs_weights_changes(weights);
     run->threads = context->threads > 0 ? context->threads : 1;
     run->thread_rooms = rs_calloc((size_t)run->threads, sizeof *run->thread_rooms);
     if (!run->thread_rooms) {
         rs_run_release(run);
-        return rs_fail_memory(err, "runner", (size_t)context->threads * sizeof(rs_store));
+        return rs_fail_memory(err, "runner", (size_t)context->threads * sizeof(rs_work_buffer));
     }
     *out = run;
     return RS_OK;
@@ -71,9 +90,6 @@ static rs_status tell(rs_runner *run, rs_site site, int32_t layer, const rs_stat
         made = true;
         RS_TRY(tap->state(tap->user, site, layer, &view, err));
     }
-    /* our own loops take the threads, and blocks of one thread give the same bits for any number of
-     * them; a tap may have asked for another number */
-    if (made) rs_blas_set_threads(1);
     return RS_OK;
 }
 
@@ -89,7 +105,34 @@ static rs_status tell_branch(rs_runner *run, int32_t branch, rs_moment moment,
         made = true;
         RS_TRY(tap->branch(tap->user, run->layer, branch, moment, &view, err));
     }
-    if (made) rs_blas_set_threads(1);
+    return RS_OK;
+}
+
+static bool wants_matrix(const rs_runner *run, const rs_tap *tap, int32_t head)
+{
+    return tap->attention &&
+           (!tap->wants_attention || tap->wants_attention(tap->user, run->layer, head));
+}
+
+bool rs_run_wants_matrix(const rs_runner *run, int32_t head)
+{
+    for (size_t i = 0; i < run->n_taps; i++)
+        if (wants_matrix(run, run->taps[i], head)) return true;
+    return false;
+}
+
+rs_status rs_run_tell_matrix(const rs_runner *run, const rs_attention_view *matrix, rs_error *err)
+{
+    rs_attention_view view = *matrix;
+    view.layer = run->layer;
+    view.branch = run->branch;
+    view.thread = omp_get_thread_num();
+    for (size_t i = 0; i < run->n_taps; i++) {
+        const rs_tap *tap = run->taps[i];
+        if (!wants_matrix(run, tap, view.head)) continue;
+        view.logits = tap->wants_logits ? matrix->logits : NULL;
+        RS_TRY(tap->attention(tap->user, &view, err));
+    }
     return RS_OK;
 }
 
@@ -146,12 +189,9 @@ static rs_status check_files(const rs_network *network, rs_error *err)
 
 static rs_status run_layer(rs_runner *run, const rs_layer *layer, rs_error *err)
 {
-    const rs_branch *mixer = NULL;
-    for (int32_t b = 0; b < layer->n_branches && !mixer; b++)
-        if (layer->branches[b].kind == RS_BRANCH_ATTENTION && !layer->branches[b].attention.cross)
-            mixer = &layer->branches[b];
+    const rs_branch *mixer = rs_layer_mixer(layer);
     if (layer_joins(layer)) RS_TRY(run->ops->copy(run, &run->joined, &run->x, err));
-    for (int32_t b = 0; b < layer->n_branches; b++) {
+    for (int32_t b = run->branch = 0; b < layer->n_branches; run->branch = ++b) {
         const rs_branch *branch = &layer->branches[b];
         rs_state *out = NULL;
         RS_TRY(rs_check_cancelled(run->context, err));
@@ -185,6 +225,16 @@ static rs_status run_network(rs_runner *run, rs_error *err)
     return rs_check_cancelled(run->context, err);
 }
 
+/* Where the weights have changed since they were made. */
+static void forget_rotations(rs_runner *run)
+{
+    uint64_t changes = rs_weights_changes(run->weights);
+    if (run->changes == changes) return;
+    for (int i = 0; i < RS_ROTATIONS; i++)
+        run->rotations[i].n = 0;
+    run->changes = changes;
+}
+
 rs_status rs_runner_run(rs_runner *runner, const rs_batch *batch, const rs_tap *const *taps,
                         size_t n_taps, rs_error *err)
 {
@@ -198,7 +248,7 @@ rs_status rs_runner_run(rs_runner *runner, const rs_batch *batch, const rs_tap *
     for (int32_t s = 0; s < batch->samples; s++)
         if (batch->begin[s + 1] - batch->begin[s] > runner->longest)
             runner->longest = batch->begin[s + 1] - batch->begin[s];
-    rs_blas_set_threads(1);
+    forget_rotations(runner);
     rs_status status = run_network(runner, err);
     runner->batch = NULL;
     runner->taps = NULL;

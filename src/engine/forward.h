@@ -14,28 +14,25 @@
 #include "network/network.h"
 
 enum { RS_PRECISIONS = RS_PRECISION_RESIDUAL + 1 };
-/* Size of an element of a state's plain numbers; unit roundoff u (2^-24, 2^-53). */
+/* The size of an element of a state's plain numbers; the unit roundoff u (2^-24, 2^-53). */
 size_t rs_precision_size(rs_precision precision);
 double rs_precision_roundoff(rs_precision precision);
 
+/* Samples that run together, packed one behind the other. One of ids, images, states is given. */
 typedef struct rs_batch {
     int32_t samples;
-    const int64_t *begin; /* [samples+1]: rows begin[s] .. begin[s+1]-1 are sample s; a sample may
-                             have no row */
+    const int64_t *begin; /* [samples+1] sample s has rows begin[s] .. begin[s+1]-1, or none */
     const int32_t *ids;   /* [rows] token ids, or NULL */
-    const float *images;  /* [samples, channels, height, width] when the network takes images; rows
-                             are 1 + patches a sample */
-    const double *states; /* [rows, d_model]: enters the first layer as it is; or NULL */
-    const double
-        *memory; /* [memory_begin[samples], d_model]: what cross-attention reads; or NULL */
-    const int64_t *memory_begin;
+    const float *images;  /* [samples, channels, height, width]: 1 + patches rows each */
+    const double *states; /* [rows, d_model] what enters the first layer as it is; or NULL */
+    const double *memory; /* [memory_begin[samples], d_model] for cross-attention; or NULL */
+    const int64_t *memory_begin; /* [samples+1] first row of each sample in `memory` */
 } rs_batch;
 
+/* Where in a network a state is; l counts layers from 1. */
 typedef enum rs_site {
-    RS_SITE_BLOCK_OUT, /* state l: 0 is what enters the first layer, l what leaves layer l (before
-                          the final norm) */
-    RS_SITE_MIXER_OUT, /* what the mixer of layer l adds, l >= 1: W_O (mixed values) + bias, before
-                          norm, scale and skip */
+    RS_SITE_BLOCK_OUT, /* behind layer l, before any final norm; l = 0: what enters layer 1 */
+    RS_SITE_MIXER_OUT, /* what the mixer of layer l gives, before norm, scale and skip */
     RS_SITE_FINAL,     /* after the final norm; l = number of layers */
     RS_SITE_COUNT
 } rs_site;
@@ -65,26 +62,27 @@ typedef struct rs_state_view {
     const int64_t *exponent; /* [samples] */
 } rs_state_view;
 
-/* One attention matrix on its way. Called from worker threads, several at once: `thread` tells
- * which. */
+/* The attention matrices of one head on one sample. Taps are told of them by worker threads,
+ * several at once: `thread` says which. */
 typedef struct rs_attention_view {
     rs_precision precision;
-    int32_t layer, head, sample; /* from 0 */
-    int thread;                  /* 0 .. context.threads - 1 */
-    int64_t n, keys;             /* queries; keys (= n but for cross-attention) */
-    int64_t ld;
+    int32_t layer, branch;     /* branch of a layer that the matrices are of, both from 0 */
+    int32_t head, sample;      /* from 0 */
+    int thread;                /* 0 .. context.threads - 1 */
+    int64_t n, keys;           /* numbers of queries and keys */
+    int64_t ld;                /* leading dimension of all three */
     const void *mixing;        /* [n, keys] what is applied to the values */
-    const void *probabilities; /* [n, keys] the softmax; = mixing unless edited */
-    const void *logits; /* [n, keys] after scale, cap and temperature, before the mask; NULL unless
-                           wants_logits */
+    const void *probabilities; /* [n, keys] the softmax; mixing itself unless edited */
+    const void *logits;        /* [n, keys] with scale, cap and temperature, without the mask; NULL
+                                  unless wants_logits */
     bool causal, cross;
     int64_t window;
 } rs_attention_view;
 
-/* What listens. Any function may be NULL. A status other than RS_OK ends the pass with it. */
+/* A listener. Any function may be NULL. A status other than RS_OK ends the pass with it. */
 typedef struct rs_tap {
     void *user;
-    unsigned sites; /* bits 1u << RS_SITE_...: those that `state` is told */
+    unsigned sites; /* bits 1u << RS_SITE_...: the states that `state` is told */
     rs_status (*state)(void *user, rs_site site, int32_t layer, const rs_state_view *view,
                        rs_error *err);
     /* All moments of branch `branch` (from 0) of layer `layer` (from 0), in the order above; the
@@ -100,7 +98,7 @@ typedef struct rs_tap {
     rs_status (*logits)(void *user, int64_t first_row, const rs_state_view *view, rs_error *err);
 } rs_tap;
 
-/* Rows whose logits are made (and held) at once. */
+/* The number of rows whose logits are made, and held, at once. */
 int64_t rs_logits_rows(const rs_dense *decoder, rs_precision precision);
 
 typedef struct rs_runner rs_runner;
@@ -112,28 +110,32 @@ typedef struct rs_weights rs_weights;
 rs_status rs_weights_open(rs_weights **out, rs_precision precision, uint64_t limit_bytes,
                           rs_error *err);
 void rs_weights_close(rs_weights *weights);
+/* Says that numbers of tensors that runners read through these weights are others now, or stand at
+ * other addresses: what was decoded is forgotten, and the next pass reads all of them anew. Not
+ * while a runner of these weights runs. */
+void rs_weights_changed(rs_weights *weights);
 
-/* network, weights and context must outlive the runner. Checks that the description is consistent
- * (widths, heads). */
+/* Opens what runs a network; network, weights and context must outlive it. Checks that the
+ * description is consistent (widths, heads). */
 rs_status rs_runner_open(rs_runner **out, const rs_network *network, rs_weights *weights,
                          const rs_context *context, rs_error *err);
 void rs_runner_close(rs_runner *runner);
 
 /*
- * One pass over one batch. Refuses ids outside the vocabulary (RS_E_TOKEN_RANGE: sample, position,
- * id), sequences longer than the positions (RS_E_TOO_LONG), images of the wrong size. Workspace is
- * kept between calls: after the first batch of a shape nothing is allocated. Cancelled through the
- * context between operations. The head runs only when a tap has `logits`.
+ * Runs the network over one batch. Refuses ids outside the vocabulary (RS_E_TOKEN_RANGE: sample,
+ * position, id), sequences longer than the positions (RS_E_TOO_LONG), images of the wrong size.
+ * Workspace is kept between calls: after the first batch of a shape nothing is allocated. Cancelled
+ * through the context between operations. The head runs only when a tap has `logits`.
  */
 rs_status rs_runner_run(rs_runner *runner, const rs_batch *batch, const rs_tap *const *taps,
                         size_t n_taps, rs_error *err);
 
-/* Bytes of activations and workspace held, at most so far. */
+/* The most bytes of activations and workspace that were held so far. */
 uint64_t rs_runner_peak(const rs_runner *runner);
-/* Floating-point operations of the matrix products of the last pass (2 per multiply-add). */
+/* The floating-point operations of the last pass's matrix products (2 a multiply-add). */
 double rs_runner_flops(const rs_runner *runner);
 
-/* Greedy continuation: n_new ids after prompt [n]; stops at nothing. out [n_new]. */
+/* Continues prompt [n] greedily by n_new ids, out [n_new]; nothing stops it earlier. */
 rs_status rs_generate(int32_t *out, rs_runner *runner, const int32_t *prompt, int64_t n,
                       int64_t n_new, rs_error *err);
 

@@ -1,147 +1,40 @@
 /* forward_check.c: whether a description fits together, and a batch the network. */
 #include "engine/ops.h"
 
+#include "network/op_check.h"
+
 #include <stdio.h>
-
-/* Sizes beyond what BLAS can count in. */
-static bool counts(int64_t n)
-{
-    return n > 0 && n <= INT32_MAX;
-}
-
-static rs_status check_dense(const rs_dense *dense, int64_t in, int64_t out, const char *where,
-                             rs_error *err)
-{
-    int64_t stored = dense->out_is_row ? dense->rows : dense->cols;
-    int64_t inner = dense->out_is_row ? dense->cols : dense->rows;
-    if (!dense->weight) return rs_fail(err, RS_E_INTERNAL, where, NULL, "has no weight");
-    if (!counts(dense->in) || !counts(dense->out) || dense->in != in || dense->out != out)
-        return rs_fail(err, RS_E_TENSOR_SHAPE, dense->weight->name, NULL,
-                       "maps %lld to %lld numbers where %s maps %lld to %lld", (long long)dense->in,
-                       (long long)dense->out, where, (long long)in, (long long)out);
-    int64_t last = dense->run > 0 ? (dense->out - 1) / dense->run : 0;
-    if (inner != in || !counts(stored) || dense->run < 1 || dense->first < 0 ||
-        dense->stride < (last > 0 ? dense->run : 0) || dense->first + dense->run < 0 ||
-        (last > 0 && dense->stride > stored) || dense->first > stored ||
-        dense->first + last * dense->stride + (dense->out - 1) % dense->run >= stored ||
-        dense->rows * dense->cols > dense->weight->count)
-        return rs_fail(err, RS_E_TENSOR_SHAPE, dense->weight->name, NULL,
-                       "holds %lld numbers as %lld x %lld, which do not make a map of %lld to "
-                       "%lld for %s",
-                       (long long)dense->weight->count, (long long)dense->rows,
-                       (long long)dense->cols, (long long)in, (long long)out, where);
-    if (dense->bias &&
-        dense->first + last * dense->stride + (dense->out - 1) % dense->run >= dense->bias->count)
-        return rs_fail(err, RS_E_TENSOR_SHAPE, dense->bias->name, NULL,
-                       "holds %lld numbers, too few for %lld outputs",
-                       (long long)dense->bias->count, (long long)out);
-    return RS_OK;
-}
-
-static rs_status check_vector(const rs_tensor *tensor, int64_t count, rs_error *err)
-{
-    if (!tensor || tensor->count >= count) return RS_OK;
-    return rs_fail(err, RS_E_TENSOR_SHAPE, tensor->name, NULL, "holds %lld numbers, not %lld",
-                   (long long)tensor->count, (long long)count);
-}
-
-static rs_status check_norm(const rs_norm_op *norm, int64_t dim, const char *where, rs_error *err)
-{
-    if (norm->kind == RS_NORM_NONE) return RS_OK;
-    if (norm->dim != dim)
-        return rs_fail(err, RS_E_TENSOR_SHAPE, where, NULL, "norm of %lld numbers, not %lld",
-                       (long long)norm->dim, (long long)dim);
-    RS_TRY(check_vector(norm->gain, dim, err));
-    return check_vector(norm->bias, dim, err);
-}
-
-static rs_status check_relative(const rs_attention_op *op, rs_error *err)
-{
-    int64_t all = op->heads * op->head_dim;
-    if (op->relative.r.weight) {
-        if (op->cross)
-            return rs_fail(err, RS_E_UNSUPPORTED, op->relative.r.weight->name, NULL,
-                           "relative positions in a cross-attention");
-        RS_TRY(check_dense(&op->relative.r, op->q.in, all, "positional keys", err));
-        if (op->q.in % 2)
-            return rs_fail(err, RS_E_UNSUPPORTED, op->relative.r.weight->name, NULL,
-                           "sinusoids of odd width %lld", (long long)op->q.in);
-    }
-    RS_TRY(check_vector(op->relative.content_bias, all, err));
-    RS_TRY(check_vector(op->relative.position_bias, all, err));
-    RS_TRY(check_vector(op->relative.segment_bias, all, err));
-    RS_TRY(check_vector(op->relative.segment_embed, 2 * all, err));
-    return check_vector(op->distance_bias, op->heads * (2 * op->distance_reach + 1), err);
-}
-
-static rs_status check_attention(const rs_attention_op *op, int64_t d, const char *where,
-                                 rs_error *err)
-{
-    if (op->heads < 1 || op->kv_heads < 1 || op->heads % op->kv_heads || !counts(op->head_dim) ||
-        !counts(op->value_dim) || !counts(op->heads * op->head_dim) ||
-        !counts(op->heads * op->value_dim))
-        return rs_fail(err, RS_E_CONFIG_HEADS, where, NULL,
-                       "%d query heads over %d key heads of dimension %lld and %lld", op->heads,
-                       op->kv_heads, (long long)op->head_dim, (long long)op->value_dim);
-    int64_t source = op->cross ? op->k.in : d;
-    RS_TRY(check_dense(&op->q, d, op->heads * op->head_dim, where, err));
-    RS_TRY(check_dense(&op->k, source, op->kv_heads * op->head_dim, where, err));
-    RS_TRY(check_dense(&op->v, source, op->kv_heads * op->value_dim, where, err));
-    if (op->o.weight) RS_TRY(check_dense(&op->o, op->heads * op->value_dim, d, where, err));
-    if (!op->o.weight && op->value_dim != d)
-        return rs_fail(err, RS_E_CONFIG_HEADS, where, NULL,
-                       "values of %lld numbers are added to a state of %lld",
-                       (long long)op->value_dim, (long long)d);
-    RS_TRY(check_norm(&op->q_norm, op->q_norm.dim == op->q.out ? op->q.out : op->head_dim, where,
-                      err));
-    RS_TRY(check_norm(&op->k_norm, op->k_norm.dim == op->k.out ? op->k.out : op->head_dim, where,
-                      err));
-    if (op->rope.kind != RS_ROPE_NONE &&
-        (op->rope.dims < 0 || op->rope.dims % 2 || op->rope.dims > op->head_dim))
-        return rs_fail(err, RS_E_CONFIG_HEADS, where, NULL,
-                       "%d of %lld dimensions of a head rotate", op->rope.dims,
-                       (long long)op->head_dim);
-    if (op->distance_reach < 0 || op->distance_reach > INT32_MAX || !(op->temperature != 0))
-        return rs_fail(err, RS_E_INTERNAL, where, NULL, "reach %lld, temperature %g",
-                       (long long)op->distance_reach, op->temperature);
-    return check_relative(op, err);
-}
 
 static rs_status check_branch(const rs_branch *branch, int64_t d, const char *where, rs_error *err)
 {
-    RS_TRY(check_norm(&branch->before, d, where, err));
-    RS_TRY(check_norm(&branch->inside, d, where, err));
-    RS_TRY(check_norm(&branch->after, d, where, err));
+    RS_TRY(rs_check_norm(&branch->before, d, where, err));
+    RS_TRY(rs_check_norm(&branch->inside, d, where, err));
+    RS_TRY(rs_check_norm(&branch->after, d, where, err));
     if (branch->scale == 0) return RS_OK;
-    if (branch->kind == RS_BRANCH_ATTENTION)
-        return check_attention(&branch->attention, d, where, err);
-    const rs_mlp_op *mlp = &branch->mlp;
-    RS_TRY(check_dense(&mlp->up, d, mlp->up.out, where, err));
-    if (mlp->gate.weight) RS_TRY(check_dense(&mlp->gate, d, mlp->up.out, where, err));
-    return check_dense(&mlp->down, mlp->up.out, d, where, err);
+    return rs_branch_traits(branch)->check(branch, d, where, err);
 }
 
 static rs_status check_images(const rs_embedding_op *op, rs_error *err)
 {
     if (!op->patch.weight) return RS_OK;
     const char *where = op->patch.weight->name;
-    if (!counts(op->channels) || !counts(op->patch_height) || !counts(op->patch_width) ||
-        !counts(op->image_height) || !counts(op->image_width) ||
+    if (!rs_counts(op->channels) || !rs_counts(op->patch_height) || !rs_counts(op->patch_width) ||
+        !rs_counts(op->image_height) || !rs_counts(op->image_width) ||
         op->image_height < op->patch_height || op->image_width < op->patch_width ||
-        !counts(op->channels * op->patch_height) ||
-        !counts(op->channels * op->patch_height * op->patch_width))
+        !rs_counts(op->channels * op->patch_height) ||
+        !rs_counts(op->channels * op->patch_height * op->patch_width))
         return rs_fail(err, RS_E_CONFIG_SIZE, where, NULL,
                        "images of %lld x %lld x %lld in patches of %lld x %lld",
                        (long long)op->channels, (long long)op->image_height,
                        (long long)op->image_width, (long long)op->patch_height,
                        (long long)op->patch_width);
-    RS_TRY(check_dense(&op->patch, op->channels * op->patch_height * op->patch_width, op->width,
-                       where, err));
+    RS_TRY(rs_check_dense(&op->patch, op->channels * op->patch_height * op->patch_width, op->width,
+                          where, err));
     int64_t rows = op->image_height / op->patch_height * (op->image_width / op->patch_width) +
                    (op->class_token != NULL);
     if (op->positions)
-        RS_TRY(check_vector(op->positions, (rows + op->position_offset) * op->width, err));
-    return check_vector(op->class_token, op->width, err);
+        RS_TRY(rs_check_vector(op->positions, (rows + op->position_offset) * op->width, err));
+    return rs_check_vector(op->class_token, op->width, err);
 }
 
 static rs_status check_embedding(const rs_network *network, rs_error *err)
@@ -149,7 +42,7 @@ static rs_status check_embedding(const rs_network *network, rs_error *err)
     const rs_embedding_op *op = &network->embedding;
     if (!op->tokens && !op->patch.weight) return RS_OK; /* fed states */
     int64_t out = op->projection.weight ? op->width : network->d_model;
-    if (!counts(op->width) || op->width != out)
+    if (!rs_counts(op->width) || op->width != out)
         return rs_fail(err, RS_E_TENSOR_SHAPE, "embedding", NULL, "%lld wide, the model %lld",
                        (long long)op->width, (long long)out);
     if (op->tokens && (op->vocabulary < 0 || op->tokens->count / op->width < op->vocabulary))
@@ -161,10 +54,10 @@ static rs_status check_embedding(const rs_network *network, rs_error *err)
         return rs_fail(err, RS_E_TENSOR_SHAPE, op->positions->name, NULL,
                        "holds %lld numbers, not %lld x %lld", (long long)op->positions->count,
                        (long long)op->n_positions, (long long)op->width);
-    RS_TRY(check_vector(op->types, op->width, err));
-    RS_TRY(check_norm(&op->norm, op->width, "embedding", err));
+    RS_TRY(rs_check_vector(op->types, op->width, err));
+    RS_TRY(rs_check_norm(&op->norm, op->width, "embedding", err));
     if (op->projection.weight)
-        RS_TRY(check_dense(&op->projection, op->width, network->d_model, "embedding", err));
+        RS_TRY(rs_check_dense(&op->projection, op->width, network->d_model, "embedding", err));
     return check_images(op, err);
 }
 
@@ -175,17 +68,17 @@ static rs_status check_head(const rs_network *network, rs_error *err)
     if (!op->decoder.weight) return RS_OK;
     if (op->transform.weight) {
         width = op->transform.out;
-        RS_TRY(check_dense(&op->transform, network->d_model, width, "head", err));
+        RS_TRY(rs_check_dense(&op->transform, network->d_model, width, "head", err));
     }
-    RS_TRY(check_norm(&op->norm, width, "head", err));
-    RS_TRY(check_vector(op->bias, op->decoder.out, err));
-    return check_dense(&op->decoder, width, op->decoder.out, "head", err);
+    RS_TRY(rs_check_norm(&op->norm, width, "head", err));
+    RS_TRY(rs_check_vector(op->bias, op->decoder.out, err));
+    return rs_check_dense(&op->decoder, width, op->decoder.out, "head", err);
 }
 
 rs_status rs_network_check(const rs_network *network, rs_error *err)
 {
     char where[64];
-    if (!counts(network->d_model))
+    if (!rs_counts(network->d_model))
         return rs_fail(err, RS_E_CONFIG_SIZE, "network", NULL, "width %lld",
                        (long long)network->d_model);
     RS_TRY(check_embedding(network, err));
@@ -194,7 +87,7 @@ rs_status rs_network_check(const rs_network *network, rs_error *err)
             snprintf(where, sizeof where, "layer %d", l);
             RS_TRY(check_branch(&network->layers[l].branches[b], network->d_model, where, err));
         }
-    RS_TRY(check_norm(&network->final_norm, network->d_model, "final norm", err));
+    RS_TRY(rs_check_norm(&network->final_norm, network->d_model, "final norm", err));
     return check_head(network, err);
 }
 
@@ -263,20 +156,10 @@ static rs_status check_image_rows(const rs_network *network, const rs_batch *bat
     return RS_OK;
 }
 
-static bool has_cross(const rs_network *network)
-{
-    for (int32_t l = 0; l < network->n_layers; l++)
-        for (int32_t b = 0; b < network->layers[l].n_branches; b++)
-            if (network->layers[l].branches[b].kind == RS_BRANCH_ATTENTION &&
-                network->layers[l].branches[b].attention.cross)
-                return true;
-    return false;
-}
-
 rs_status rs_batch_check(const rs_network *network, const rs_batch *batch, rs_error *err)
 {
     RS_TRY(check_spans(batch->begin, batch->samples, "batch", err));
-    if (has_cross(network)) {
+    if (rs_network_reads_memory(network)) {
         if (!batch->memory)
             return rs_fail(err, RS_E_INPUT_SHAPE, "batch", NULL,
                            "the model's cross-attention has nothing to read");

@@ -6,15 +6,15 @@
 #include <math.h>
 #include <string.h>
 
-rs_status rs_run_grow(rs_runner *run, rs_store *store, size_t n, size_t size, const char *what,
-                      rs_error *err)
+rs_status rs_run_grow(rs_runner *run, rs_work_buffer *store, size_t n, size_t size,
+                      const char *what, rs_error *err)
 {
     size_t bytes;
     if (!rs_size_mul(n, size, &bytes)) return rs_fail_memory(err, what, SIZE_MAX);
     if (store->data && bytes <= store->bytes) return RS_OK;
     rs_free(store->data);
     run->held -= store->bytes;
-    *store = (rs_store){.data = rs_malloc(bytes, 1)};
+    *store = (rs_work_buffer){.data = rs_malloc(bytes, 1)};
     if (!store->data) return rs_fail_memory(err, what, bytes);
     store->bytes = bytes;
     run->held += bytes;
@@ -51,7 +51,7 @@ static bool same_law(const rs_rope_op *a, const rs_rope_op *b)
            a->divisors == b->divisors;
 }
 
-static void fill(rs_rotation *table, const double *inverse, double factor, bool f32)
+static void fill_rotation(rs_rotation *table, const double *inverse, double factor, bool f32)
 {
     int64_t pairs = table->rope.dims / 2, count = table->n * pairs;
     for (int64_t p = 0; p < table->n; p++)
@@ -90,7 +90,7 @@ rs_status rs_run_rotation(rs_runner *run, const rs_rotation **out, const rs_rope
     table->rope = *rope;
     table->n = n;
     table->law_n = law_n;
-    fill(table, inverse, factor, run->ops->size == sizeof(float));
+    fill_rotation(table, inverse, factor, run->ops->size == sizeof(float));
     rs_free(inverse);
     run->next_rotation = (run->next_rotation + 1) % RS_ROTATIONS;
     *out = table;

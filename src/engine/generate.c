@@ -11,7 +11,8 @@ typedef struct choice {
 } choice;
 
 /* The largest logit of the last row; the first of equals. */
-static rs_status choose(void *user, int64_t first_row, const rs_state_view *view, rs_error *err)
+static rs_status choose_token(void *user, int64_t first_row, const rs_state_view *view,
+                              rs_error *err)
 {
     choice *c = user;
     int64_t best = 0, at = (view->rows - 1) * view->cols;
@@ -33,7 +34,7 @@ static rs_status next_id(int32_t *id, rs_runner *runner, const int32_t *ids, int
                          rs_error *err)
 {
     choice c = {0};
-    const rs_tap tap = {.user = &c, .logits = choose}, *taps[] = {&tap};
+    const rs_tap tap = {.user = &c, .logits = choose_token}, *taps[] = {&tap};
     const int64_t begin[] = {0, n};
     const rs_batch batch = {.samples = 1, .begin = begin, .ids = ids};
     runner->head_from = n - 1;

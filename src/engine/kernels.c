@@ -17,7 +17,7 @@ const rs_kernels_f32 *const rs_kernels_f32_tables[] = {
     NULL,
 };
 
-static const rs_kernels_f32 *choose(void)
+static const rs_kernels_f32 *choose_kernels(void)
 {
     const char *asked = getenv("RS_KERNELS");
     if (asked && strcmp(asked, "plain") == 0) return &rs_kernels_f32_plain;
@@ -34,7 +34,7 @@ const rs_kernels_f32 *rs_kernels_f32_here(void)
     static _Atomic(const rs_kernels_f32 *) chosen;
     const rs_kernels_f32 *table = atomic_load_explicit(&chosen, memory_order_acquire);
     if (!table) {
-        table = choose();
+        table = choose_kernels();
         atomic_store_explicit(&chosen, table, memory_order_release);
     }
     return table;

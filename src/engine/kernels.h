@@ -11,6 +11,7 @@
 
 #include "network/network.h"
 
+/* Declares the table of one element type. x, y and the like are rows [n]. */
 #define RS_KERNEL_TABLE(real, name)                                                                \
     typedef struct name {                                                                          \
         const char *level;                                                                         \
@@ -29,9 +30,8 @@
                        bool interleaved);                                                          \
         /* x = cap tanh(x / cap) */                                                                \
         void (*cap)(real * x, int64_t n, double cap);                                              \
-        /* Softmax of a row that comes in pieces: x = exp(x - m) with m the largest so far.        \
-         * *largest starts at -infinity and *sum at 0; returns what earlier pieces are to be       \
-         * multiplied by. */                                                                       \
+        /* Softmax of a row that comes in pieces: x = exp(x - m), m the largest so far. */         \
+        /* *largest starts at -infinity, *sum at 0; returns the factor of earlier pieces. */       \
         double (*softmax)(real * x, int64_t n, double *largest, double *sum);                      \
         /* x = a x */                                                                              \
         void (*scale)(real * x, int64_t n, double a);                                              \
@@ -50,7 +50,7 @@ extern const rs_kernels_f32 rs_kernels_f32_plain, rs_kernels_f32_vector;
 #if defined(__x86_64__)
 extern const rs_kernels_f32 rs_kernels_f32_avx2; /* for processors that have it only */
 #endif
-/* All of them, NULL behind the last; the widest comes last. */
+/* All tables, NULL behind the last; the widest comes last. */
 extern const rs_kernels_f32 *const rs_kernels_f32_tables[];
 extern const rs_kernels_f64 rs_kernels_f64_plain;
 

@@ -12,18 +12,18 @@
 #include "engine/weights.h"
 
 /* Memory that grows and is kept from call to call. */
-typedef struct rs_store {
+typedef struct rs_work_buffer {
     void *data;
     size_t bytes;
-} rs_store;
+} rs_work_buffer;
 
 /* A token matrix [rows, cols] in the form that its precision keeps. */
 typedef struct rs_state {
-    rs_store store;
+    rs_work_buffer store;
     int64_t rows, cols;
 } rs_state;
 
-/* Workspace by purpose: what lives at the same time has its own. */
+/* Workspaces by purpose; those that are in use at the same time differ. */
 typedef enum rs_room {
     RS_ROOM_Q,
     RS_ROOM_K,
@@ -52,15 +52,15 @@ typedef enum rs_room {
 typedef struct rs_rotation {
     rs_rope_op rope;
     int64_t n;     /* positions in the table */
-    int64_t law_n; /* rs_rope_own_length of the texts that the frequencies are for */
-    rs_store store;
+    int64_t law_n; /* length of the texts that the frequencies are for; 0: any */
+    rs_work_buffer store;
 } rs_rotation;
 
 enum { RS_ROTATIONS = 4 };
 
 typedef struct rs_ops rs_ops;
 
-/* One runner: a pass over one batch, and what is kept between passes. */
+/* A runner: the pass over one batch, and what is kept between passes. */
 struct rs_runner {
     const rs_ops *ops;
     const rs_network *network;
@@ -71,22 +71,24 @@ struct rs_runner {
     const rs_batch *batch;
     const rs_tap *const *taps;
     size_t n_taps;
-    int64_t rows, longest; /* of all samples; of the longest */
-    int32_t layer;         /* that is being run */
+    int64_t rows, longest; /* rows of all samples, and of the longest */
+    int32_t layer, branch; /* the branch that is being run */
     int64_t head_from;     /* first row whose logits are wanted */
     double flops;
     /* kept */
     rs_state x, normed, branch_out, joined;
-    rs_store rooms[RS_ROOMS];
-    rs_store *thread_rooms; /* [threads] */
+    rs_work_buffer rooms[RS_ROOMS];
+    rs_work_buffer *thread_rooms; /* [threads] */
     rs_rotation rotations[RS_ROTATIONS];
     int next_rotation;
+    uint64_t changes; /* of the weights, when the rotations were made: some laws read a tensor */
     uint64_t held, peak;
 };
 
+/* The operations of one precision. */
 struct rs_ops {
     rs_precision precision;
-    size_t size; /* of an element of a view */
+    size_t size; /* bytes of an element of a view */
     double roundoff;
     rs_status (*embed)(rs_runner *run, rs_state *out, rs_error *err);
     rs_status (*norm)(rs_runner *run, rs_state *out, const rs_state *in, const rs_norm_op *norm,
@@ -107,10 +109,10 @@ struct rs_ops {
 extern const rs_ops rs_ops_f32, rs_ops_f64, rs_ops_residual;
 const rs_ops *rs_ops_of(rs_precision precision);
 
-/* forward_workspace.c: n*size bytes of workspace; contents are lost when it grows. */
-rs_status rs_run_grow(rs_runner *run, rs_store *store, size_t n, size_t size, const char *what,
-                      rs_error *err);
-/* The same for every thread. */
+/* forward_workspace.c: makes a buffer hold n*size bytes; its contents are lost when it grows. */
+rs_status rs_run_grow(rs_runner *run, rs_work_buffer *store, size_t n, size_t size,
+                      const char *what, rs_error *err);
+/* Does the same for every thread's buffer. */
 rs_status rs_run_grow_threads(rs_runner *run, size_t n, size_t size, const char *what,
                               rs_error *err);
 rs_status rs_run_state(rs_runner *run, rs_state *state, int64_t rows, int64_t cols, rs_error *err);
@@ -120,7 +122,13 @@ rs_status rs_run_rotation(rs_runner *run, const rs_rotation **out, const rs_rope
                           int64_t length, int64_t n, rs_error *err);
 void rs_run_release(rs_runner *run);
 
-/* forward_check.c: whether a description fits together, and a batch the network. */
+/* forward.c: whether a tap listens to that head's mixing matrix in the branch that is being run. */
+bool rs_run_wants_matrix(const rs_runner *run, int32_t head);
+/* Tells a mixing matrix to the taps that listen, from any thread. The op fills in all but layer,
+ * branch and thread, which are the runner's. */
+rs_status rs_run_tell_matrix(const rs_runner *run, const rs_attention_view *matrix, rs_error *err);
+
+/* forward_check.c: fails where a description does not fit together, or a batch not the network. */
 rs_status rs_network_check(const rs_network *network, rs_error *err);
 rs_status rs_batch_check(const rs_network *network, const rs_batch *batch, rs_error *err);
 

@@ -18,10 +18,6 @@
 #define ROUNDOFF 0x1p-24
 #include "engine/dense_real.inc"
 
-#include "engine/attention_tiles_real.inc"
-
-#include "engine/attention_real.inc"
-
 #include "engine/ops_real.inc"
 
 const rs_ops rs_ops_f32 = OPS;

@@ -25,10 +25,6 @@
 #define ROUNDOFF 0x1p-53
 #include "engine/dense_real.inc"
 
-#include "engine/attention_tiles_real.inc"
-
-#include "engine/attention_real.inc"
-
 #include "engine/ops_real.inc"
 
 static const rs_ops plain = OPS;

@@ -57,7 +57,7 @@ static void clamp(int64_t *e)
 }
 
 /* Brings max|M| into [1/2, 1). */
-static void normalise(const rs_residual *r)
+static void normalise_rows(const rs_residual *r)
 {
     int64_t count = r->n * r->d;
     if (rs_all_zero(r->m, count)) {
@@ -97,7 +97,7 @@ void rs_residual_split(const rs_residual *out, const double *rows, double *scrat
     for (int64_t k = 0; k < out->d; k++)
         out->x[k] = first[k] + offset[k];
     *out->e = 0;
-    normalise(out);
+    normalise_rows(out);
 }
 
 void rs_residual_settle(const rs_residual *r, double *scratch)
@@ -110,7 +110,7 @@ void rs_residual_settle(const rs_residual *r, double *scratch)
         double mean = first[k] + offset[k];
         if (mean != 0) r->x[k] += power * mean;
     }
-    normalise(r);
+    normalise_rows(r);
 }
 
 void rs_residual_plain(double *rows, const rs_residual *r)

@@ -19,7 +19,7 @@
  * nothing that is counted is as low. */
 #define RS_EXPONENT_LOST (RS_EXPONENT_LEAST + ((int64_t)1 << 39))
 
-/* One sample. */
+/* The tokens of one sample. */
 typedef struct rs_residual {
     double *x; /* [d] */
     double *m; /* [n, d] */
@@ -29,18 +29,18 @@ typedef struct rs_residual {
 
 /* 2^e; 0 or infinity where no double is. */
 double rs_power_of_two(int64_t e);
-/* All of a[0 .. count-1] is 0. */
+/* Whether all of a[0 .. count-1] is 0. */
 bool rs_all_zero(const double *a, int64_t count);
-/* max|a|; infinity when something is not finite. */
+/* max|a_i| over a [count]; infinity when one is not finite. */
 double rs_largest(const double *a, int64_t count);
 /* The exponent k with `most` in [2^(k-1), 2^k); 0 for 0 and infinity. */
 int64_t rs_exponent_of(double most);
 
-/* X = rows as they are. scratch: [2 d]. */
+/* Sets x, M and e so that X = rows [n, d]. scratch: [2 d]. */
 void rs_residual_split(const rs_residual *out, const double *rows, double *scratch);
 /* Moves the mean of M's rows into x, and brings max|M| back into [1/2, 1). scratch: [2 d]. */
 void rs_residual_settle(const rs_residual *r, double *scratch);
-/* rows = x + 2^e M */
+/* rows [n, d] = x + 2^e M. */
 void rs_residual_plain(double *rows, const rs_residual *r);
 /* x = skip x + scale y, not settled; y NULL: x = skip x. */
 void rs_residual_combine(const rs_residual *x, const rs_residual *y, double skip, double scale);
@@ -50,8 +50,8 @@ void rs_residual_combine(const rs_residual *x, const rs_residual *y, double skip
  * tilde for what the norm subtracts its mean from, s0² and s_i² the mean squares of x̃ and X̃_i plus
  * eps,
  *
- *     2^e M'_i = g (2^e M̃_i / s_i + x̃ (1/s_i - 1/s0)),   1/s_i - 1/s0 = -2^e q_i / (s0 s_i
- * (s0+s_i)), q_i = <M̃_i, x̃ + X̃_i> / d,
+ *     2^e M'_i = g (2^e M̃_i / s_i + x̃ (1/s_i - 1/s0)),
+ *     1/s_i - 1/s0 = -2^e q_i / (s0 s_i (s0 + s_i)),   q_i = <M̃_i, x̃ + X̃_i> / d,
  *
  * in which nothing nearly equal is subtracted. scratch: [2 dim].
  */
@@ -66,6 +66,7 @@ typedef struct rs_act_base {
     const double *value; /* act(y) */
     const double *slope; /* act'(y) */
 } rs_act_base;
+/* value, slope [n] of the activation at y [n]. */
 void rs_act_values(double *value, double *slope, const double *y, int64_t n,
                    rs_activation activation);
 /* difference_k = (act(y_k + 2^e dy_k) - act(y_k)) / 2^e; may be dy itself. */
@@ -89,16 +90,17 @@ typedef struct rs_shared_head {
     int64_t star;
     double second; /* the largest ln p_j but for star's */
 } rs_shared_head;
-/* Fills lp, p, star, second from r. */
+/* Fills lp, p, star and second from r. */
 void rs_shared_weights(rs_shared_head *head);
-/* Fills k, c, mean from rows of keys and values with leading dimensions ldk, ldv. */
+/* Fills k, c and mean from rows of keys and values with leading dimensions ldk and ldv. */
 void rs_shared_centre(rs_shared_head *head, const double *k, int64_t ldk, const double *v,
                       int64_t ldv);
 
 /*
- * Row of logits E_ij (those of query i beyond r, less that of key star) to the row of Δ_ij =
- * softmax(r + E_i)_j - p_j, in place, times 2^shift. Returns the largest ln|Δ_ij| but for star's,
- * without the shift, when `logarithms`; else 0 (then |E| <= 2 and shift = 0 take the short way).
+ * Turns a row of logits E_ij (those of query i beyond r, less that of key star) into the row of
+ * Δ_ij = softmax(r + E_i)_j - p_j, in place, times 2^shift. Returns the largest ln|Δ_ij| but for
+ * star's, without the shift, when `logarithms`; else 0 (then |E| <= 2 and shift = 0 take the short
+ * way).
  */
 double rs_shared_row(double *row, const rs_shared_head *head, int64_t shift, bool logarithms);
 

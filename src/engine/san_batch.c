@@ -107,14 +107,14 @@ static void draw_layer(const work *w, const room *r, int64_t network, int32_t la
     }
 }
 
-static void measure(const work *w, const room *r, int64_t state)
+static void measure_state(const work *w, const room *r, int64_t state)
 {
     const rs_san_batch *b = w->batch;
     w->kernels->measure(w->residual + state, w->norm + state, r->x, b->d, b->n, wide(b));
 }
 
 /* x = the network's input, which r->q [n, d] has room for before the first layer. */
-static void start(const work *w, const room *r, int64_t network)
+static void start_network(const work *w, const room *r, int64_t network)
 {
     const rs_san_batch *b = w->batch;
     int64_t size = b->n * b->d, columns = wide(b);
@@ -132,8 +132,8 @@ static void run_network(const work *w, const room *r, int64_t network)
 {
     const rs_san_batch *b = w->batch;
     int64_t n = b->n, d = b->d, columns = wide(b), state = network * (b->layers + 1);
-    start(w, r, network);
-    measure(w, r, state);
+    start_network(w, r, network);
+    measure_state(w, r, state);
     for (int32_t l = 0; l < b->layers; l++) {
         if (w->weights) {
             int64_t at = network * b->layers + l, last = b->networks * b->layers - 1;
@@ -143,14 +143,14 @@ static void run_network(const work *w, const room *r, int64_t network)
             draw_layer(w, r, network, l);
             run_layer(w, r, r->weights, NULL);
         }
-        measure(w, r, state + l + 1);
+        measure_state(w, r, state + l + 1);
     }
     for (int64_t i = 0; w->final && i < n; i++)
         for (int64_t k = 0; k < d; k++)
             w->final[(network * n + i) * d + k] = r->x[k * columns + i];
 }
 
-static rs_status check(const rs_san_batch *b, rs_error *err)
+static rs_status check_batch(const rs_san_batch *b, rs_error *err)
 {
     if (b->networks < 0 || b->networks > UINT32_MAX || b->layers < 0 || b->layers > INT32_MAX / 8 ||
         b->n < 1 || b->n > LARGEST || b->d < 1 || b->d > LARGEST || b->heads < 1 ||
@@ -169,7 +169,7 @@ static rs_status run_all(work *w, rs_error *err)
     const rs_san_batch *b = w->batch;
     int threads = w->context->threads > 0 ? w->context->threads : 1;
     atomic_bool stop = false;
-    RS_TRY(check(b, err));
+    RS_TRY(check_batch(b, err));
     size_t size = room_size(b);
     double *memory = rs_malloc((size_t)threads * size, sizeof *memory);
     if (!memory) return rs_fail_memory(err, "batch of networks", (size_t)threads * size * 8);

@@ -6,9 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Columns worked on at a time: a matrix of tokens has a multiple of it, one token a column. */
+/* How many columns are worked on at a time; a matrix of tokens has one token a column and a
+ * multiple of so many. */
 enum { RS_SAN_COLUMNS = 8 };
 
+/* The inner loops for one instruction set. */
 typedef struct rs_san_kernels {
     /* c [d, wide] = keep c + wᵀ x; w [d, d], x [d, wide]. keep = 0 reads nothing of c. */
     void (*multiply)(double *c, const double *w, const double *x, int64_t d, int64_t wide,

@@ -31,7 +31,7 @@ enum { SLOTS = 1024 };
 struct rs_weights {
     rs_precision precision;
     size_t size;
-    uint64_t limit, kept;
+    uint64_t limit, kept, changes;
     entry *slots[SLOTS];
     struct {
         void *data;
@@ -50,15 +50,34 @@ rs_status rs_weights_open(rs_weights **out, rs_precision precision, uint64_t lim
     return RS_OK;
 }
 
-void rs_weights_close(rs_weights *weights)
+static void forget_all(rs_weights *weights)
 {
-    if (!weights) return;
-    for (int i = 0; i < SLOTS; i++)
+    for (int i = 0; i < SLOTS; i++) {
         for (entry *e = weights->slots[i], *next; e; e = next) {
             next = e->next;
             rs_free(e->data);
             rs_free(e);
         }
+        weights->slots[i] = NULL;
+    }
+    weights->kept = 0;
+}
+
+void rs_weights_changed(rs_weights *weights)
+{
+    forget_all(weights);
+    weights->changes++;
+}
+
+uint64_t rs_weights_changes(const rs_weights *weights)
+{
+    return weights->changes;
+}
+
+void rs_weights_close(rs_weights *weights)
+{
+    if (!weights) return;
+    forget_all(weights);
     for (int i = 0; i < RS_WEIGHT_SLOTS; i++)
         rs_free(weights->scratch[i].data);
     rs_free(weights);
@@ -77,7 +96,7 @@ static entry **slot_of(rs_weights *weights, const weight_key *key)
     return &weights->slots[hash % SLOTS];
 }
 
-static entry *find(rs_weights *weights, const weight_key *key)
+static entry *find_entry(rs_weights *weights, const weight_key *key)
 {
     entry *e = *slot_of(weights, key);
     while (e &&
@@ -89,8 +108,8 @@ static entry *find(rs_weights *weights, const weight_key *key)
 }
 
 /* An entry with room for `bytes`, in the table. */
-static rs_status add(entry **out, rs_weights *weights, const weight_key *key, size_t bytes,
-                     rs_error *err)
+static rs_status add_entry(entry **out, rs_weights *weights, const weight_key *key, size_t bytes,
+                           rs_error *err)
 {
     entry *e = rs_calloc(1, sizeof *e);
     void *data = rs_malloc(bytes, 1);
@@ -202,7 +221,8 @@ static rs_status grow_scratch(rs_weights *weights, int slot, size_t bytes, rs_er
 }
 
 /* Entries of a bias in the order of the map's outputs. */
-static rs_status map_bias(rs_map *map, rs_weights *weights, const rs_dense *dense, rs_error *err)
+static rs_status map_bias(rs_dense_map *map, rs_weights *weights, const rs_dense *dense,
+                          rs_error *err)
 {
     if (!dense->bias) return RS_OK;
     if (dense->run >= dense->out && in_place(weights, dense->bias)) {
@@ -210,9 +230,9 @@ static rs_status map_bias(rs_map *map, rs_weights *weights, const rs_dense *dens
         return RS_OK;
     }
     weight_key key = {dense->bias, NULL, dense->first, dense->run, dense->stride, dense->out, 1};
-    entry *e = find(weights, &key);
+    entry *e = find_entry(weights, &key);
     if (!e) {
-        RS_TRY(add(&e, weights, &key, (size_t)dense->out * weights->size, err));
+        RS_TRY(add_entry(&e, weights, &key, (size_t)dense->out * weights->size, err));
         for (int64_t u = 0; u < dense->out; u++)
             decode(weights, e->data, u, dense->bias, vector_of(dense, u), 1);
     }
@@ -220,16 +240,16 @@ static rs_status map_bias(rs_map *map, rs_weights *weights, const rs_dense *dens
     return RS_OK;
 }
 
-rs_status rs_weights_map(rs_map *map, rs_weights *weights, const rs_dense *dense, int slot,
+rs_status rs_weights_map(rs_dense_map *map, rs_weights *weights, const rs_dense *dense, int slot,
                          const rs_context *context, rs_error *err)
 {
-    *map = (rs_map){.ld = dense->cols,
-                    .out_is_row = dense->out_is_row,
-                    .in = dense->in,
-                    .out = dense->out,
-                    .first = dense->first,
-                    .run = dense->run,
-                    .stride = dense->stride};
+    *map = (rs_dense_map){.ld = dense->cols,
+                          .out_is_row = dense->out_is_row,
+                          .in = dense->in,
+                          .out = dense->out,
+                          .first = dense->first,
+                          .run = dense->run,
+                          .stride = dense->stride};
     RS_TRY(map_bias(map, weights, dense, err));
     if (!dense->scale && in_place(weights, dense->weight)) {
         map->data = dense->weight->data;
@@ -241,7 +261,7 @@ rs_status rs_weights_map(rs_map *map, rs_weights *weights, const rs_dense *dense
     map->run = map->stride = dense->out;
     weight_key key = {
         dense->weight, dense->scale, dense->first, dense->run, dense->stride, dense->out, 0};
-    entry *e = find(weights, &key);
+    entry *e = find_entry(weights, &key);
     if (e) {
         map->data = e->data;
         return RS_OK;
@@ -255,7 +275,7 @@ rs_status rs_weights_map(rs_map *map, rs_weights *weights, const rs_dense *dense
         map->data = weights->scratch[slot].data;
         return decode_map(weights, weights->scratch[slot].data, dense, context, err);
     }
-    RS_TRY(add(&e, weights, &key, bytes, err));
+    RS_TRY(add_entry(&e, weights, &key, bytes, err));
     map->data = e->data;
     rs_status status = decode_map(weights, e->data, dense, context, err);
     if (status == RS_OK)
@@ -275,9 +295,9 @@ rs_status rs_weights_vector(const void **out, rs_weights *weights, const rs_tens
         return RS_OK;
     }
     weight_key key = {tensor, NULL, 0, count, count, count, 1};
-    entry *e = find(weights, &key);
+    entry *e = find_entry(weights, &key);
     if (!e) {
-        RS_TRY(add(&e, weights, &key, (size_t)count * weights->size, err));
+        RS_TRY(add_entry(&e, weights, &key, (size_t)count * weights->size, err));
         decode(weights, e->data, 0, tensor, 0, count);
     }
     *out = e->data;

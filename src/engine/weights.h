@@ -8,25 +8,27 @@
 
 /* A dense map ready for multiplication: output unit u is row (or column) v(u) = first + u / run *
  * stride + u % run of the row-major matrix at data. */
-typedef struct rs_map {
+typedef struct rs_dense_map {
     const void *data;
     int64_t ld;
     bool out_is_row;
     int64_t in, out, first, run, stride;
     const void *bias; /* [out], in order of u; or NULL */
-} rs_map;
+} rs_dense_map;
 
 rs_precision rs_weights_precision(const rs_weights *weights);
+/* How often the weights were said to have changed. */
+uint64_t rs_weights_changes(const rs_weights *weights);
 
-/* The map's numbers. Those that are beyond the limit are decoded into scratch number `slot` (below
- * RS_WEIGHT_SLOTS) and valid until that slot is used again. Called by one thread at a time; decoded
- * by those of the context, until it is cancelled. */
+/* Finds the map's numbers. Those that are beyond the limit are decoded into scratch number `slot`
+ * (below RS_WEIGHT_SLOTS) and valid until that slot is used again. Called by one thread at a time;
+ * decoded by those of the context, until it is cancelled. */
 enum { RS_WEIGHT_SLOTS = 4 };
-rs_status rs_weights_map(rs_map *map, rs_weights *weights, const rs_dense *dense, int slot,
+rs_status rs_weights_map(rs_dense_map *map, rs_weights *weights, const rs_dense *dense, int slot,
                          const rs_context *context, rs_error *err);
 
-/* `count` entries of a vector (a gain, a bias) from its first on; *out is NULL for tensor NULL.
- * Always kept. */
+/* Finds the first `count` entries of a vector (a gain, a bias), which are always kept; *out is NULL
+ * for tensor NULL. */
 rs_status rs_weights_vector(const void **out, rs_weights *weights, const rs_tensor *tensor,
                             int64_t count, rs_error *err);
 

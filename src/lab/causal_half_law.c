@@ -54,7 +54,8 @@ static double profile_error(const double *x)
     return worst;
 }
 
-static rs_status measure(half_law *out, int model, const rs_context *context, rs_error *err)
+static rs_status measure_half_law(half_law *out, int model, const rs_context *context,
+                                  rs_error *err)
 {
     double x[TOKENS * WIDTH];
     rs_random random = rs_random_new(context->seed, 0x63617573616c);
@@ -104,13 +105,13 @@ static rs_status write_up(rs_lab_report *report, const half_law *h, rs_error *er
                           h->residual[UNMASKED][8], 1e-14, err);
 }
 
-static rs_status run(rs_lab_report *report, const rs_lab_options *options,
-                     const rs_context *context, rs_error *err)
+static rs_status run_causal_half_law(rs_lab_report *report, const rs_lab_options *options,
+                                     const rs_context *context, rs_error *err)
 {
     (void)options; /* as quick as it can be */
     half_law h = {0};
     for (int m = 0; m < MODELS; m++)
-        RS_TRY(measure(&h, m, context, err));
+        RS_TRY(measure_half_law(&h, m, context, err));
     return write_up(report, &h, err);
 }
 
@@ -120,4 +121,4 @@ const rs_lab_experiment rs_lab_causal_half_law = {
     "layer, token i at distance proportional to i - 1, whatever the weights; without the mask the "
     "same weights collapse doubly exponentially. The class of collapse of Karagodin, Polyanskiy, "
     "Rigollet 2024 (arXiv 2411.04990), with the exact rate.",
-    run};
+    run_causal_half_law};

@@ -180,8 +180,8 @@ static rs_status extremal(double *ratio, const mask *m, const double *product, u
     return RS_OK;
 }
 
-static rs_status measure(collapse *c, const mask *m, int weights, uint64_t seed,
-                         const rs_context *context, rs_error *err)
+static rs_status measure_collapse(collapse *c, const mask *m, int weights, uint64_t seed,
+                                  const rs_context *context, rs_error *err)
 {
     double x[TOKENS * WIDTH];
     rs_random random = rs_random_new(seed, 0x646f6272);
@@ -269,14 +269,14 @@ static rs_status write_up(rs_lab_report *report, collapse all[MASKS][WEIGHTS], r
     return claim_bounds(report, all, err);
 }
 
-static rs_status run(rs_lab_report *report, const rs_lab_options *options,
-                     const rs_context *context, rs_error *err)
+static rs_status run_dobrushin_mask(rs_lab_report *report, const rs_lab_options *options,
+                                    const rs_context *context, rs_error *err)
 {
     (void)options; /* as quick as it can be */
     collapse all[MASKS][WEIGHTS] = {0};
     for (int m = 0; m < MASKS; m++)
         for (int w = 0; w < WEIGHTS; w++)
-            RS_TRY(measure(&all[m][w], &masks[m], w, context->seed, context, err));
+            RS_TRY(measure_collapse(&all[m][w], &masks[m], w, context->seed, context, err));
     return write_up(report, all, err);
 }
 
@@ -287,4 +287,4 @@ const rs_lab_experiment rs_lab_dobrushin_mask = {
     "attention "
     "matrices; sparser masks collapse more slowly. After Wu, Ajorlou, Wang, Jegelka, Jadbabaie, "
     "NeurIPS 2024 (arXiv 2405.18781).",
-    run};
+    run_dobrushin_mask};

@@ -336,7 +336,7 @@ static rs_status claim_law(rs_lab_report *report, const bound_findings *f, rs_er
     return RS_OK;
 }
 
-static rs_status measure(bound_findings *f, const rs_context *context, rs_error *err)
+static rs_status measure_bounds(bound_findings *f, const rs_context *context, rs_error *err)
 {
     rs_random random = rs_random_new(context->seed, 0x626f756e6473);
     for (int64_t i = 0; i < f->draws; i++) {
@@ -351,12 +351,12 @@ static rs_status measure(bound_findings *f, const rs_context *context, rs_error 
     return leading_order(f, &random, context, err);
 }
 
-static rs_status run(rs_lab_report *report, const rs_lab_options *options,
-                     const rs_context *context, rs_error *err)
+static rs_status run_dong_bounds(rs_lab_report *report, const rs_lab_options *options,
+                                 const rs_context *context, rs_error *err)
 {
     bound_findings f = {.draws = options->quick ? QUICK_DRAWS : DRAWS,
                         .starts = options->quick ? QUICK_STARTS : STARTS};
-    RS_TRY(measure(&f, context, err));
+    RS_TRY(measure_bounds(&f, context, err));
     RS_TRY(add_curves(report, err));
     RS_TRY(claim_one_head(report, &f, err));
     RS_TRY(claim_several_heads(report, &f, err));
@@ -373,4 +373,4 @@ const rs_lab_experiment rs_lab_dong_bounds = {
     "heads and against the diameter theorem; the constants; the instances that refute two "
     "statements; the leading-order law. After Dong, Cordonnier, Loukas, ICML 2021 (arXiv "
     "2103.03404), theorems 2.2 and 2.3.",
-    run};
+    run_dong_bounds};

@@ -86,7 +86,7 @@ typedef struct point {
 } point;
 
 /* A step of random size in about a fifth of the numbers; now and then one becomes 0. */
-static void step(double *numbers, int64_t count, double size, rs_random *random)
+static void step_numbers(double *numbers, int64_t count, double size, rs_random *random)
 {
     double share = fmax(0.2, 2 / (double)count);
     for (int64_t i = 0; i < count; i++)
@@ -95,7 +95,7 @@ static void step(double *numbers, int64_t count, double size, rs_random *random)
 }
 
 /* R of composite norm 1, and changes of the logits within the hypothesis. */
-static void normalise(point *p)
+static void normalise_point(point *p)
 {
     rs_one_layer *a = &p->a;
     double size = rs_norm_composite(a->residual, a->n, a->d);
@@ -114,13 +114,13 @@ static void move(point *p, rs_random *random)
 {
     rs_one_layer *a = &p->a;
     double size = 0.5 * pow(10, -2 * rs_random_uniform(random));
-    step(a->residual, a->n * a->d, size, random);
+    step_numbers(a->residual, a->n * a->d, size, random);
     for (int32_t h = 0; h < a->heads; h++) {
-        step(a->qk[h], a->d * a->d, size, random);
-        step(a->values[h], a->d * a->d, size, random);
-        step(p->g[h], a->d, size, random);
+        step_numbers(a->qk[h], a->d * a->d, size, random);
+        step_numbers(a->values[h], a->d * a->d, size, random);
+        step_numbers(p->g[h], a->d, size, random);
     }
-    normalise(p);
+    normalise_point(p);
 }
 
 rs_status rs_bound_climb(double *best, rs_bound_kind kind, const rs_one_draw *shape, int steps,
@@ -131,7 +131,7 @@ rs_status rs_bound_climb(double *best, rs_bound_kind kind, const rs_one_draw *sh
     rs_one_layer_draw(&at.a, shape, random);
     for (int64_t k = 0; k < at.a.d; k++)
         at.a.mean[k] = 0; /* it only adds to the queries' bias, which is free */
-    normalise(&at);
+    normalise_point(&at);
     for (int i = 0; i < steps; i++) {
         double ratio[RS_BOUND_KINDS];
         point next = at;

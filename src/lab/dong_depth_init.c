@@ -57,29 +57,29 @@ typedef struct curves {
 
 /* ---- one network ---- */
 
-static rs_status measure(double values[STATES], const rs_network *network, rs_weights *weights,
-                         rs_precision precision, const rs_probe_inputs *inputs,
-                         const rs_context *context, rs_error *err)
+static rs_status measure_states(double values[STATES], const rs_network *network,
+                                rs_weights *weights, rs_precision precision,
+                                const rs_inputs *inputs, const rs_context *context, rs_error *err)
 {
     rs_measure_options options;
     rs_measure_defaults(&options);
     options.precision = precision;
     options.spectral = options.attention = options.loss = false;
     options.phase = "dong-depth-init";
-    rs_probe_measured *measured = NULL;
-    RS_TRY(rs_probe_measure(&measured, network, weights, inputs, &options, NULL, 0, context, err));
+    rs_measured *measured = NULL;
+    RS_TRY(
+        rs_measure_network(&measured, network, weights, inputs, &options, NULL, 0, context, err));
     for (int32_t l = 0; l < STATES; l++) {
-        const rs_token_row *row = rs_probe_row(measured, RS_PROBE_BLOCK_OUT, l);
+        const rs_token_row *row = rs_measured_row(measured, RS_TOKEN_SITE_BLOCK_OUT, l);
         values[l] = row ? row->mean[COMPOSITE] : NAN;
     }
-    rs_probe_measured_free(measured);
+    rs_measured_free(measured);
     return RS_OK;
 }
 
 static rs_status one_variant(curves *all, int32_t repetition, int variant, rs_precision precision,
-                             const rs_network *whole, rs_weights *weights,
-                             const rs_probe_inputs *inputs, const rs_context *context,
-                             rs_error *err)
+                             const rs_network *whole, rs_weights *weights, const rs_inputs *inputs,
+                             const rs_context *context, rs_error *err)
 {
     rs_edit edit;
     rs_edit_init(&edit);
@@ -89,7 +89,7 @@ static rs_status one_variant(curves *all, int32_t repetition, int variant, rs_pr
     double values[STATES];
     rs_status status = rs_edit_apply(network, &edit, err);
     if (status == RS_OK)
-        status = measure(values, network, weights, precision, inputs, context, err);
+        status = measure_states(values, network, weights, precision, inputs, context, err);
     rs_network_close(network);
     RS_TRY(status);
     for (int l = 0; l < STATES; l++)
@@ -99,11 +99,11 @@ static rs_status one_variant(curves *all, int32_t repetition, int variant, rs_pr
 
 /* All variants that are asked for of one network in one precision. */
 static rs_status one_precision(curves *all, int32_t repetition, rs_precision precision,
-                               const rs_network *network, const rs_probe_inputs *inputs,
+                               const rs_network *network, const rs_inputs *inputs,
                                const rs_context *context, rs_error *err)
 {
     rs_weights *weights = NULL;
-    RS_TRY(rs_weights_open(&weights, precision, rs_probe_weight_limit(context), err));
+    RS_TRY(rs_weights_open(&weights, precision, rs_weight_limit(context), err));
     rs_status status = RS_OK;
     for (int v = 0; status == RS_OK && v < VARIANTS; v++)
         if (all->has[precision][v])
@@ -281,8 +281,8 @@ static rs_status write_up(rs_lab_report *report, const curves *all, bool quick, 
     return rs_lab_say_quick(report, what, err);
 }
 
-static rs_status run(rs_lab_report *report, const rs_lab_options *options,
-                     const rs_context *context, rs_error *err)
+static rs_status run_dong_depth_init(rs_lab_report *report, const rs_lab_options *options,
+                                     const rs_context *context, rs_error *err)
 {
     curves *all = rs_calloc(1, sizeof *all);
     if (!all) return rs_fail_memory(err, "curves", sizeof *all);
@@ -302,4 +302,4 @@ const rs_lab_experiment rs_lab_dong_depth_init = {
     "layer, for self-attention alone, with MLPs, with skips, and whole; in float32 and float64. "
     "After the figure on BERT, ALBERT and XLNet, panel BERT at initialization, of Dong, "
     "Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404).",
-    run};
+    run_dong_depth_init};

@@ -202,20 +202,19 @@ static rs_status measure_bert(deep *out, const rs_lab_bert *bert, const rs_conte
     RS_TRY(rs_edit_named(&edit, "san", err));
     rs_network *network = NULL;
     rs_weights *weights = NULL;
-    rs_probe_measured *measured = NULL;
+    rs_measured *measured = NULL;
     RS_TRY(rs_network_copy(&network, bert->network, err));
     rs_status status = rs_edit_apply(network, &edit, err);
     if (status == RS_OK)
-        status =
-            rs_weights_open(&weights, RS_PRECISION_RESIDUAL, rs_probe_weight_limit(context), err);
+        status = rs_weights_open(&weights, RS_PRECISION_RESIDUAL, rs_weight_limit(context), err);
     if (status == RS_OK)
-        status = rs_probe_measure(&measured, network, weights, &bert->inputs, &options, NULL, 0,
-                                  context, err);
+        status = rs_measure_network(&measured, network, weights, &bert->inputs, &options, NULL, 0,
+                                    context, err);
     for (int32_t l = 0; status == RS_OK && l <= BERT_LAYERS; l++) {
-        const rs_token_row *row = rs_probe_row(measured, RS_PROBE_BLOCK_OUT, l);
+        const rs_token_row *row = rs_measured_row(measured, RS_TOKEN_SITE_BLOCK_OUT, l);
         out->bert[l] += (row ? row->log10[LOG_COMPOSITE] : NAN) / out->networks;
     }
-    rs_probe_measured_free(measured);
+    rs_measured_free(measured);
     rs_weights_close(weights);
     rs_network_close(network);
     return status;
@@ -322,7 +321,7 @@ static rs_status claim_bert(rs_lab_report *report, const deep *d, rs_error *err)
     return RS_OK;
 }
 
-static rs_status measure(deep *d, const rs_context *context, rs_error *err)
+static rs_status measure_depths(deep *d, const rs_context *context, rs_error *err)
 {
     RS_TRY(run_deep(d, d->log10, RS_PRECISION_RESIDUAL, context, err));
     RS_TRY(run_deep(d, d->plain, RS_PRECISION_F64, context, err));
@@ -336,11 +335,11 @@ static rs_status measure(deep *d, const rs_context *context, rs_error *err)
     return RS_OK;
 }
 
-static rs_status run(rs_lab_report *report, const rs_lab_options *options,
-                     const rs_context *context, rs_error *err)
+static rs_status run_dong_doubly_exponential(rs_lab_report *report, const rs_lab_options *options,
+                                             const rs_context *context, rs_error *err)
 {
     deep d = {.networks = options->quick ? 1 : NETWORKS};
-    RS_TRY(measure(&d, context, err));
+    RS_TRY(measure_depths(&d, context, err));
     RS_TRY(add_curves(report, &d, err));
     RS_TRY(claim_deep(report, &d, err));
     RS_TRY(claim_bounds(report, &d, err));
@@ -354,4 +353,4 @@ const rs_lab_experiment rs_lab_dong_doubly_exponential = {
     "residual of 10^-(6e15), and BERT-base at random, whose published curve ends in the rounding "
     "of "
     "float32. After Dong, Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404).",
-    run};
+    run_dong_doubly_exponential};

@@ -146,8 +146,8 @@ static rs_status write_up(rs_lab_report *report, const ensemble *e, rs_error *er
                           quantile(e, BARE, 5, 1), 1e-12, err);
 }
 
-static rs_status run(rs_lab_report *report, const rs_lab_options *options,
-                     const rs_context *context, rs_error *err)
+static rs_status run_dong_ensemble(rs_lab_report *report, const rs_lab_options *options,
+                                   const rs_context *context, rs_error *err)
 {
     ensemble e;
     rs_status status = open_ensemble(&e, options->quick ? QUICK_NETWORKS : NETWORKS, err);
@@ -166,4 +166,4 @@ const rs_lab_experiment rs_lab_dong_ensemble = {
     "A thousand random attention networks of 12 layers, with and without skips, in float64: how "
     "fast "
     "tokens become equal, by how much networks differ, and the cubic law read off them.",
-    run};
+    run_dong_ensemble};

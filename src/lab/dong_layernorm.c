@@ -39,8 +39,8 @@ typedef struct ln_findings {
 } ln_findings;
 
 /* A network that is one LayerNorm (without epsilon) and nothing else. gain [width] or NULL. */
-static rs_status normalise(double *out, const double *x, int64_t n, int64_t width,
-                           const double *gain, const rs_context *context, rs_error *err)
+static rs_status normalise_rows(double *out, const double *x, int64_t n, int64_t width,
+                                const double *gain, const rs_context *context, rs_error *err)
 {
     rs_toy toy;
     rs_toy_trace trace;
@@ -135,14 +135,14 @@ static rs_status close_tokens(ln_findings *f, rs_random *random, const rs_contex
     double x[(TOKENS + 1) * WIDTH], y[(TOKENS + 1) * WIDTH];
     for (int64_t i = 0; i < f->draws; i++) {
         draw_close(x, 1e-3, random);
-        RS_TRY(normalise(y, x, TOKENS + 1, WIDTH, NULL, context, err));
+        RS_TRY(normalise_rows(y, x, TOKENS + 1, WIDTH, NULL, context, err));
         f->share += unexplained(x, y);
         f->law[i] = law_error(x, y);
     }
     for (int s = 0; s < SIZES; s++) {
         rs_random same = rs_random_new(context->seed, 0x73697a6573);
         draw_close(x, pow(10, -s), &same);
-        RS_TRY(normalise(y, x, TOKENS + 1, WIDTH, NULL, context, err));
+        RS_TRY(normalise_rows(y, x, TOKENS + 1, WIDTH, NULL, context, err));
         f->by_size[0][s] = law_error(x, y);
         f->by_size[1][s] = sqrt(unexplained(x, y));
     }
@@ -175,7 +175,7 @@ static rs_status stretch(double *ratio, const double *x, int64_t n, int64_t d, c
     }
     for (int64_t k = 0; k < d; k++)
         largest = fmax(largest, fabs(gain[k]));
-    RS_TRY(normalise(y, x, n, d, gain, context, err));
+    RS_TRY(normalise_rows(y, x, n, d, gain, context, err));
     *ratio = rs_rows_diameter(y, n, d) * least / (largest * rs_rows_diameter(x, n, d));
     return RS_OK;
 }
@@ -228,11 +228,11 @@ static rs_status lines_and_rays(ln_findings *f, rs_random *random, const rs_cont
     for (int i = 0; i < 3 * WIDTH; i++)
         x[i] = a[i % WIDTH] + steps[i / WIDTH] * v[i % WIDTH];
     RS_TRY(affine_rank(&f->rank_before, x, err));
-    RS_TRY(normalise(y, x, 3, WIDTH, NULL, context, err));
+    RS_TRY(normalise_rows(y, x, 3, WIDTH, NULL, context, err));
     RS_TRY(affine_rank(&f->rank_after, y, err));
     for (int i = 0; i < 3 * WIDTH; i++)
         x[i] = (1 + i / WIDTH) * a[i % WIDTH];
-    RS_TRY(normalise(y, x, 3, WIDTH, NULL, context, err));
+    RS_TRY(normalise_rows(y, x, 3, WIDTH, NULL, context, err));
     f->ray = rs_rows_diameter(y, 3, WIDTH);
     return RS_OK;
 }
@@ -291,7 +291,7 @@ static rs_status write_up(rs_lab_report *report, ln_findings *f, rs_error *err)
                           6.9282, f->column_norm, 1e-4, err);
 }
 
-static rs_status measure(ln_findings *f, const rs_context *context, rs_error *err)
+static rs_status measure_layernorm(ln_findings *f, const rs_context *context, rs_error *err)
 {
     rs_random random = rs_random_new(context->seed, 0x6c6e);
     RS_TRY(close_tokens(f, &random, context, err));
@@ -299,13 +299,13 @@ static rs_status measure(ln_findings *f, const rs_context *context, rs_error *er
     return lines_and_rays(f, &random, context, err);
 }
 
-static rs_status run(rs_lab_report *report, const rs_lab_options *options,
-                     const rs_context *context, rs_error *err)
+static rs_status run_dong_layernorm(rs_lab_report *report, const rs_lab_options *options,
+                                    const rs_context *context, rs_error *err)
 {
     ln_findings *f = rs_calloc(1, sizeof *f);
     if (!f) return rs_fail_memory(err, "an experiment", sizeof *f);
     f->draws = options->quick ? QUICK_DRAWS : DRAWS;
-    rs_status status = measure(f, context, err);
+    rs_status status = measure_layernorm(f, context, err);
     if (status == RS_OK) status = write_up(report, f, err);
     rs_free(f);
     RS_TRY(status);
@@ -319,4 +319,4 @@ const rs_lab_experiment rs_lab_dong_layernorm = {
     "does hold, the bound on distances, and tokens on a line and on a ray, whose affine rank it "
     "changes. After Dong, Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404) and Cirrincione 2026 "
     "(arXiv 2604.23681).",
-    run};
+    run_dong_layernorm};

@@ -65,7 +65,7 @@ typedef struct mlp_findings {
 /* ---- BERT-base at random ---- */
 
 static rs_status one_variant(mlp_findings *f, int variant, const rs_network *whole,
-                             rs_weights *weights, const rs_probe_inputs *inputs,
+                             rs_weights *weights, const rs_inputs *inputs,
                              const rs_context *context, rs_error *err)
 {
     rs_edit edit;
@@ -77,17 +77,17 @@ static rs_status one_variant(mlp_findings *f, int variant, const rs_network *who
     options.spectral = options.attention = options.loss = false;
     options.phase = "dong-mlp";
     rs_network *network = NULL;
-    rs_probe_measured *measured = NULL;
+    rs_measured *measured = NULL;
     RS_TRY(rs_network_copy(&network, whole, err));
     rs_status status = rs_edit_apply(network, &edit, err);
     if (status == RS_OK)
-        status =
-            rs_probe_measure(&measured, network, weights, inputs, &options, NULL, 0, context, err);
+        status = rs_measure_network(&measured, network, weights, inputs, &options, NULL, 0, context,
+                                    err);
     for (int32_t l = 0; status == RS_OK && l < STATES; l++) {
-        const rs_token_row *row = rs_probe_row(measured, RS_PROBE_BLOCK_OUT, l);
+        const rs_token_row *row = rs_measured_row(measured, RS_TOKEN_SITE_BLOCK_OUT, l);
         f->state[variant][l] += (row ? row->mean[COMPOSITE] : NAN) / f->networks;
     }
-    rs_probe_measured_free(measured);
+    rs_measured_free(measured);
     rs_network_close(network);
     return status;
 }
@@ -96,7 +96,7 @@ static rs_status both_variants(mlp_findings *f, const rs_lab_bert *bert, const r
                                rs_error *err)
 {
     rs_weights *weights = NULL;
-    RS_TRY(rs_weights_open(&weights, RS_PRECISION_F64, rs_probe_weight_limit(context), err));
+    RS_TRY(rs_weights_open(&weights, RS_PRECISION_F64, rs_weight_limit(context), err));
     rs_status status = RS_OK;
     for (int v = 0; status == RS_OK && v < VARIANTS; v++)
         status = one_variant(f, v, bert->network, weights, &bert->inputs, context, err);
@@ -319,7 +319,7 @@ static rs_status claim_bounds(rs_lab_report *report, const mlp_findings *f, rs_e
     return RS_OK;
 }
 
-static rs_status measure(mlp_findings *f, const rs_context *context, rs_error *err)
+static rs_status measure_mlp(mlp_findings *f, const rs_context *context, rs_error *err)
 {
     for (int i = 0; i < f->networks; i++) {
         rs_progress(context, "dong-mlp", (uint64_t)i, (uint64_t)f->networks, "networks");
@@ -330,12 +330,12 @@ static rs_status measure(mlp_findings *f, const rs_context *context, rs_error *e
     return bounds(f, context, err);
 }
 
-static rs_status run(rs_lab_report *report, const rs_lab_options *options,
-                     const rs_context *context, rs_error *err)
+static rs_status run_dong_mlp(rs_lab_report *report, const rs_lab_options *options,
+                              const rs_context *context, rs_error *err)
 {
     mlp_findings f = {.networks = options->quick ? 1 : NETWORKS,
                       .draws = options->quick ? QUICK_DRAWS : DRAWS};
-    RS_TRY(measure(&f, context, err));
+    RS_TRY(measure_mlp(&f, context, err));
     RS_TRY(add_curves(report, &f, err));
     RS_TRY(claim_init(report, &f, err));
     RS_TRY(claim_slopes(report, &f, err));
@@ -349,4 +349,4 @@ const rs_lab_experiment rs_lab_dong_mlp = {
     "The first states of BERT-base at random with and without MLPs; the largest slopes of "
     "activations, found by maximisation; and the bound that they give on how far an MLP moves "
     "tokens apart. After Dong, Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404), on MLPs.",
-    run};
+    run_dong_mlp};

@@ -293,7 +293,7 @@ static rs_status run_bert(products *all, rs_lab_bert *bert, const rs_context *co
     const rs_tap *taps[] = {&tap};
     rs_weights *weights = NULL;
     rs_runner *runner = NULL;
-    RS_TRY(rs_weights_open(&weights, RS_PRECISION_F64, rs_probe_weight_limit(context), err));
+    RS_TRY(rs_weights_open(&weights, RS_PRECISION_F64, rs_weight_limit(context), err));
     rs_status status = rs_runner_open(&runner, bert->network, weights, context, err);
     if (status == RS_OK) status = rs_runner_run(runner, &batch, taps, 1, err);
     if (runner) rs_runner_close(runner);
@@ -430,7 +430,6 @@ static rs_status measure_products(rs_lab_report *report, bool quick, const rs_co
     all.distance = rs_calloc((size_t)ORDERS * LAYERS, (size_t)all.paths * sizeof(double));
     rs_status status = all.p && all.distance ? draw_bert(&all, context, err)
                                              : rs_fail_memory(err, "attention matrices", 0);
-    rs_blas_set_threads(1);
     if (status == RS_OK) status = all_paths(&all, context, err);
     for (int i = 0; i < ORDERS * LAYERS && status == RS_OK; i++)
         spreads[i / LAYERS][i % LAYERS] = rs_spread_of(all.distance + i * all.paths, all.paths);
@@ -442,8 +441,8 @@ static rs_status measure_products(rs_lab_report *report, bool quick, const rs_co
     return claim_products(report, spreads, err);
 }
 
-static rs_status run(rs_lab_report *report, const rs_lab_options *options,
-                     const rs_context *context, rs_error *err)
+static rs_status run_dong_paths(rs_lab_report *report, const rs_lab_options *options,
+                                const rs_context *context, rs_error *err)
 {
     RS_TRY(identity(report, context, err));
     RS_TRY(counts(report, err));
@@ -458,4 +457,4 @@ const rs_lab_experiment rs_lab_dong_paths = {
     "nine published models; the repository's toy model of path strength; and products of attention "
     "matrices along random paths of a BERT-base with random weights, in both orders of "
     "multiplication. After Dong, Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404).",
-    run};
+    run_dong_paths};

@@ -322,7 +322,7 @@ static rs_status claim_step(rs_lab_report *report, const findings *f, rs_error *
                           extremal_variation(3), 1e-12, err);
 }
 
-static rs_status measure(findings *f, const rs_context *context, rs_error *err)
+static rs_status measure_lemma(findings *f, const rs_context *context, rs_error *err)
 {
     rs_random random = rs_random_new(context->seed, 0x6c656d6d61);
     for (int64_t i = 0; i < f->draws; i++) {
@@ -339,13 +339,13 @@ static rs_status measure(findings *f, const rs_context *context, rs_error *err)
     return two_tokens(f, context, err);
 }
 
-static rs_status run(rs_lab_report *report, const rs_lab_options *options,
-                     const rs_context *context, rs_error *err)
+static rs_status run_dong_perturbation_lemma(rs_lab_report *report, const rs_lab_options *options,
+                                             const rs_context *context, rs_error *err)
 {
     findings f = {.quick = options->quick,
                   .draws = options->quick ? QUICK_DRAWS : DRAWS,
                   .layers = options->quick ? QUICK_LAYERS_DRAWN : LAYERS_DRAWN};
-    RS_TRY(measure(&f, context, err));
+    RS_TRY(measure_lemma(&f, context, err));
     RS_TRY(add_curves(report, &f, err));
     RS_TRY(claim_lemma(report, &f, err));
     RS_TRY(claim_step(report, &f, err));
@@ -361,4 +361,4 @@ const rs_lab_experiment rs_lab_dong_perturbation_lemma = {
     "step with absolute values, and the sharp bound on total variation. After the appendix of "
     "Dong, "
     "Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404).",
-    run};
+    run_dong_perturbation_lemma};

@@ -295,8 +295,8 @@ static rs_status write_up(rs_lab_report *report, const skip_findings *f, rs_erro
     return claim(report, f, err);
 }
 
-static rs_status run(rs_lab_report *report, const rs_lab_options *options,
-                     const rs_context *context, rs_error *err)
+static rs_status run_dong_skip_lower_bound(rs_lab_report *report, const rs_lab_options *options,
+                                           const rs_context *context, rs_error *err)
 {
     (void)options; /* as quick as it can be */
     skip_findings f = {0};
@@ -315,4 +315,4 @@ const rs_lab_experiment rs_lab_dong_skip_lower_bound = {
     "the residual that shrinks its composite norm; two tokens that a layer makes equal in spite of "
     "the skip; the interval that does hold; a weak skip. After Dong, Cordonnier, Loukas, ICML 2021 "
     "(arXiv 2103.03404), on skip connections.",
-    run};
+    run_dong_skip_lower_bound};

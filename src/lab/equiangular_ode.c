@@ -86,7 +86,7 @@ static double slope(double g)
 }
 
 /* Classical Runge-Kutta, a thousand steps a unit of time: its error is below 1e-12. */
-static void solve(flow *f)
+static void solve_flow(flow *f)
 {
     double g = 0, h = 1e-3;
     for (int s = 1; s <= UNITS * SAMPLES_A_UNIT; s++) {
@@ -137,8 +137,8 @@ static rs_status write_up(rs_lab_report *report, const flow *f, rs_error *err)
                           f->spread, 1e-12, err);
 }
 
-static rs_status run(rs_lab_report *report, const rs_lab_options *options,
-                     const rs_context *context, rs_error *err)
+static rs_status run_equiangular_ode(rs_lab_report *report, const rs_lab_options *options,
+                                     const rs_context *context, rs_error *err)
 {
     flow f = {.quick = options->quick, .steps = options->quick ? 1000 : 10000};
     rs_toy toy;
@@ -146,7 +146,7 @@ static rs_status run(rs_lab_report *report, const rs_lab_options *options,
     rs_status status = move(&f, &toy, err);
     rs_toy_close(&toy);
     RS_TRY(status);
-    solve(&f);
+    solve_flow(&f);
     RS_TRY(write_up(report, &f, err));
     return options->quick ? rs_lab_say_quick(report, "1000 layers a unit of depth, not 10000", err)
                           : RS_OK;
@@ -159,4 +159,4 @@ const rs_lab_experiment rs_lab_equiangular_ode = {
     "the equation in one variable for the cosine between them; the late rate is 2. After "
     "Geshkovski, Letrouit, Polyanskiy, Rigollet, A mathematical perspective on Transformers (arXiv "
     "2312.10794).",
-    run};
+    run_equiangular_ode};

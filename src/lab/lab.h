@@ -13,6 +13,7 @@
 #include "base/context.h"
 #include "report/result.h"
 
+/* How an experiment is run. */
 typedef struct rs_lab_options {
     bool quick; /* fewer repetitions, said in the result */
 } rs_lab_options;
@@ -21,14 +22,14 @@ typedef struct rs_lab_options {
 typedef struct rs_lab_report {
     rs_result *result;
     rs_table *claims;
-    const char *experiment; /* id, for column `experiment` */
-    /* the statement that claims belong to (rs_lab_statement) */
-    rs_table *verdicts; /* NULL before the first statement */
-    bool stating;
-    size_t statement;               /* its row */
-    int64_t claimed, differ, fails; /* its claims, and those that are no pass */
+    const char *experiment;         /* its id, for column `experiment` */
+    rs_table *verdicts;             /* NULL before the first statement */
+    bool stating;                   /* claims belong to a statement (rs_lab_statement) */
+    size_t statement;               /* row of that statement */
+    int64_t claimed, differ, fails; /* its claims; those that differ, and those that fail */
 } rs_lab_report;
 
+/* An experiment. */
 typedef struct rs_lab_experiment {
     const char *id; /* "dong-depth-init" */
     const char *title;
@@ -42,10 +43,10 @@ typedef struct rs_lab_experiment {
 extern const rs_lab_experiment *const rs_lab_experiments[];
 extern const size_t rs_lab_n_experiments;
 
-/* `id` names an experiment or is "all". RS_E_NOT_FOUND with the nearest id. */
+/* Runs the experiment `id`, or "all". RS_E_NOT_FOUND names the nearest id. */
 rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *options,
                      const rs_context *context, rs_error *err);
-/* Table `experiments`: id, title, source, about. */
+/* Writes table `experiments`: id, title, source, about. */
 rs_status rs_lab_list(rs_result *result, rs_error *err);
 
 /*
@@ -57,16 +58,16 @@ rs_status rs_lab_list(rs_result *result, rs_error *err);
 typedef struct rs_lab_claim {
     const char *text;
     double published, expected, measured;
-    double tolerance; /* absolute */
-    bool at_most;     /* not closeness: measured <= tolerance is what is claimed */
-    bool computed;    /* a formula gave `measured`: it stands in column `computed` */
+    double tolerance; /* absolute difference that is allowed */
+    bool at_most;     /* what is claimed is measured <= tolerance, not closeness */
+    bool computed;    /* a formula gave `measured`, which stands in column `computed` */
 } rs_lab_claim;
 const char *rs_lab_verdict(const rs_lab_claim *claim);
 /* Adds the row, and a finding unless it is a pass: fail is critical, a difference a warning. */
 rs_status rs_lab_add_claim(rs_lab_report *report, const rs_lab_claim *claim, rs_error *err);
 /*
- * A statement of Dong, Cordonnier, Loukas 2021 that the claims from here on are about, to the next
- * statement; NULL: about none. It is "correct" where all of them pass, "false" where one
+ * Names a statement of Dong, Cordonnier, Loukas 2021 that the claims from here on are about, to the
+ * next statement; NULL: about none. It is "correct" where all of them pass, "false" where one
  * differs from the paper, "open" where one fails or none ran.
  */
 rs_status rs_lab_statement(rs_lab_report *report, const char *statement, rs_error *err);

@@ -341,7 +341,7 @@ static rs_status write_up(rs_lab_report *report, const left *l, rs_error *err)
     return claim_criterion(report, l, err);
 }
 
-static rs_status measure(left *l, const rs_context *context, rs_error *err)
+static rs_status measure_left(left *l, const rs_context *context, rs_error *err)
 {
     for (int k = 0; k < KINDS; k++) {
         RS_TRY(hashed_draw(l, k, context, err));
@@ -354,13 +354,13 @@ static rs_status measure(left *l, const rs_context *context, rs_error *err)
     return local_criterion(l, context, err);
 }
 
-static rs_status run(rs_lab_report *report, const rs_lab_options *options,
-                     const rs_context *context, rs_error *err)
+static rs_status run_lambda_attention(rs_lab_report *report, const rs_lab_options *options,
+                                      const rs_context *context, rs_error *err)
 {
     left *l = rs_calloc(1, sizeof *l);
     if (!l) return rs_fail_memory(err, "an experiment", sizeof *l);
     l->draws = options->quick ? QUICK_DRAWS : DRAWS;
-    rs_status status = measure(l, context, err);
+    rs_status status = measure_left(l, context, err);
     if (status == RS_OK) status = write_up(report, l, err);
     rs_free(l);
     RS_TRY(status);
@@ -374,4 +374,4 @@ const rs_lab_experiment rs_lab_lambda_attention = {
     "for three kinds of value matrices; and the local criterion that says which strengths repel "
     "from tokens that are all alike. A stand-in for the figures of Arangath Joseph, Sieber, "
     "Zeilinger, Amo Alonso, ICLR 2025 (arXiv 2410.10609).",
-    run};
+    run_lambda_attention};

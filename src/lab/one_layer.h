@@ -22,6 +22,7 @@ typedef enum rs_one_kind {
     RS_ONE_KINDS
 } rs_one_kind;
 
+/* The layer and its quantities; every array is row-major. */
 typedef struct rs_one_layer {
     int64_t n, d;
     int32_t heads;
@@ -29,37 +30,38 @@ typedef struct rs_one_layer {
     double qk[RS_ONE_HEADS][RS_ONE_SQUARE];     /* W_QK,h */
     double values[RS_ONE_HEADS][RS_ONE_SQUARE]; /* W_h */
     double base[RS_ONE_HEADS][RS_ONE_TOKENS];   /* p_h */
-    double range[RS_ONE_HEADS][RS_ONE_TOKENS];  /* of every row of E_h */
-    double bias[RS_ONE_HEADS][RS_ONE_WIDTH];    /* of the queries, against keys that are X itself */
+    double range[RS_ONE_HEADS][RS_ONE_TOKENS];  /* range of every row of E_h */
+    double bias[RS_ONE_HEADS][RS_ONE_WIDTH]; /* bias of the queries, for keys that are X itself */
 } rs_one_layer;
 
-/* Sizes, and the laws of the draw. */
+/* The size of a layer, and the laws that it is drawn by. */
 typedef struct rs_one_draw {
     int64_t n, d;
     int32_t heads;
     rs_one_kind kind;
     double size;      /* composite norm of R */
-    double mean;      /* deviation of x's entries and of the queries' bias */
-    double weights;   /* deviation of W_QK's entries */
-    double max_range; /* W_QK is scaled down to this largest range of E; INFINITY: not */
+    double mean;      /* standard deviation of x's entries and of the queries' bias */
+    double weights;   /* standard deviation of W_QK's entries */
+    double max_range; /* largest range of E, to which W_QK is scaled down; INFINITY: it is not */
 } rs_one_draw;
 void rs_one_layer_draw(rs_one_layer *layer, const rs_one_draw *draw, rs_random *random);
 
-/* 4 tokens, 3 features and so many heads: every number a hash of its index, as
- * tests/oracle/lab_expected.py has it. */
+/* Makes a layer of 4 tokens, 3 features and so many heads whose every number is a hash of its
+ * index, as tests/oracle/lab_expected.py has it. */
 void rs_one_layer_hashed(rs_one_layer *layer, int32_t heads);
 
-/* A number of `low` to `high`, both included; one of the values. */
+/* Draw a whole number of `low` to `high`, both included; or one of the values. */
 int64_t rs_pick_between(rs_random *random, int64_t low, int64_t high);
 double rs_pick_value(rs_random *random, const double *values, int n);
 
-/* base, range, tokens and bias from residual, mean, qk and g_h = W_QK,hᵀ x + W_K b_Q. */
+/* Fills base, range, tokens and bias from residual, mean, qk and g_h = W_QK,hᵀ x + W_K b_Q. */
 void rs_one_layer_complete(rs_one_layer *layer, double g[][RS_ONE_WIDTH]);
-/* Runs it: state 1 is Y, and P_h are its mixing matrices. */
+/* Runs the layer: state 1 is Y, and P_h are its mixing matrices. */
 rs_status rs_one_layer_run(rs_toy_trace *trace, rs_one_layer *layer, const rs_context *context,
                            rs_error *err);
-/* Y - 1 y, y = sum_h W_hᵀ (x + Rᵀ p_h): the residual against the centre that the proofs track. */
+/* out = Y - 1 y, y = sum_h W_hᵀ (x + Rᵀ p_h): the residual against the centre that the proofs
+ * track. */
 void rs_one_layer_tracked(double *out, const rs_one_layer *layer, const rs_toy_trace *trace);
-double rs_one_layer_range(const rs_one_layer *layer, int32_t head); /* largest of its rows */
+double rs_one_layer_range(const rs_one_layer *layer, int32_t head); /* the largest of a head */
 
 #endif

@@ -20,8 +20,8 @@ rs_status rs_lab_bert_open(rs_lab_bert *bert, int32_t layers, uint64_t seed,
 {
     bert->init = NULL;
     bert->network = NULL;
-    RS_TRY(rs_probe_random_sequence(&bert->inputs, bert->begin, bert->ids, RS_LAB_BERT_TOKENS,
-                                    WIDTH, RS_LAB_BERT_VOCABULARY, RS_LAB_BERT_PADDING, seed, err));
+    RS_TRY(rs_input_draw_sequence(&bert->inputs, bert->begin, bert->ids, RS_LAB_BERT_TOKENS, WIDTH,
+                                  RS_LAB_BERT_VOCABULARY, RS_LAB_BERT_PADDING, seed, err));
     json_t *config = bert_base(layers);
     if (!config) return rs_fail_memory(err, "BERT's configuration", 1);
     rs_status status = rs_init_open(&bert->init, NULL, seed, err);

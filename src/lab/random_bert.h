@@ -8,22 +8,24 @@
 #include "network/init.h"
 #include "observe/measure.h"
 
+/* Its sizes. */
 enum {
     RS_LAB_BERT_TOKENS = 128,
-    RS_LAB_BERT_VOCABULARY = 28996, /* bert-base-cased */
-    RS_LAB_BERT_PADDING = 0         /* its [PAD]: no text holds it */
+    RS_LAB_BERT_VOCABULARY = 28996, /* that of bert-base-cased */
+    RS_LAB_BERT_PADDING = 0         /* id of [PAD], which no text holds */
 };
 
-/* inputs points into the struct itself: it may not be moved. */
+/* A network and its inputs, which point into the struct itself: it may not be moved. */
 typedef struct rs_lab_bert {
     rs_init *init;
     rs_network *network;
     int32_t ids[RS_LAB_BERT_TOKENS];
     int64_t begin[2];
-    rs_probe_inputs inputs;
+    rs_inputs inputs;
 } rs_lab_bert;
 
-/* `layers` of its 12, and ids, from one seed. On failure there is nothing to close. */
+/* Draws `layers` of its 12 layers, and the ids, from one seed. On failure there is nothing to
+ * close. */
 rs_status rs_lab_bert_open(rs_lab_bert *bert, int32_t layers, uint64_t seed,
                            const rs_context *context, rs_error *err);
 void rs_lab_bert_close(rs_lab_bert *bert);

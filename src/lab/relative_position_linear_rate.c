@@ -76,7 +76,7 @@ static double rate_from(const double *residual, int from)
     return to > from ? exp(log(residual[to] / residual[from]) / (to - from)) : NAN;
 }
 
-static rs_status measure(rates *out, int kind, const rs_context *context, rs_error *err)
+static rs_status measure_rates(rates *out, int kind, const rs_context *context, rs_error *err)
 {
     double tokens[TOKENS * WIDTH], mean[WIDTH];
     rs_random random = rs_random_new(context->seed, 0x706f736974 + (uint64_t)kind);
@@ -134,13 +134,14 @@ static rs_status write_up(rs_lab_report *report, const rates *r, rs_error *err)
                           err);
 }
 
-static rs_status run(rs_lab_report *report, const rs_lab_options *options,
-                     const rs_context *context, rs_error *err)
+static rs_status run_relative_position_linear_rate(rs_lab_report *report,
+                                                   const rs_lab_options *options,
+                                                   const rs_context *context, rs_error *err)
 {
     (void)options; /* as quick as it can be */
     rates r = {0};
     for (int k = 0; k < KINDS; k++)
-        RS_TRY(measure(&r, k, context, err));
+        RS_TRY(measure_rates(&r, k, context, err));
     return write_up(report, &r, err);
 }
 
@@ -152,4 +153,4 @@ const rs_lab_experiment rs_lab_relative_position_linear_rate = {
     "by |lambda_2| of the attention matrix that is left at consensus. Why XLNet at initialization "
     "falls by a factor a layer in the figure of Dong, Cordonnier, Loukas, ICML 2021 (arXiv "
     "2103.03404).",
-    run};
+    run_relative_position_linear_rate};

@@ -14,6 +14,7 @@
 
 /* ---- networks ---- */
 
+/* A small network and its runner. */
 typedef struct rs_toy {
     rs_init *init;
     rs_network *network; /* may be edited between runs */
@@ -23,40 +24,40 @@ typedef struct rs_toy {
     rs_context context; /* of one thread: toys are too small to share */
 } rs_toy;
 
-/* arch: an architecture (arch.h), taken over; NULL means that memory was out when it was made. On
- * failure there is nothing to close. */
+/* Builds a toy. arch: an architecture (arch.h), taken over; NULL means that memory was out when it
+ * was made. On failure there is nothing to close. */
 rs_status rs_toy_open(rs_toy *toy, json_t *arch, uint64_t seed, const rs_context *context,
                       rs_error *err);
 void rs_toy_close(rs_toy *toy);
-/* Another precision than float64, before the first run. */
+/* Sets another precision than float64, before the first run. */
 rs_status rs_toy_precision(rs_toy *toy, rs_precision precision, rs_error *err);
 
 rs_attention_op *rs_toy_attention(rs_toy *toy, int32_t layer);
-/* Weights given: Y = X w, w [dense->in, dense->out] row-major, as theory writes it (dense is one of
- * the toy's). With b (may be NULL) [dense->out]: Y = X w + 1 b. Copied. */
+/* Sets the weights of a map: Y = X w, w [dense->in, dense->out] row-major, as theory writes it
+ * (dense is one of the toy's). With b (may be NULL) [dense->out]: Y = X w + 1 b. Copied. */
 rs_status rs_toy_set(rs_toy *toy, rs_dense *dense, const double *w, const double *b, rs_error *err);
-/* Numbers [rows, cols] as a tensor that lives as long as the toy. */
+/* Makes a tensor of numbers [rows, cols] that lives as long as the toy. */
 rs_status rs_toy_tensor(const rs_tensor **out, rs_toy *toy, const double *numbers, int64_t rows,
                         int64_t cols, rs_error *err);
 
-/* What a run leaves. */
+/* What a run leaves. R stands for a state's residual. */
 typedef struct rs_toy_trace {
     int32_t layers, heads;
     int64_t samples, n, d;
-    double *states;     /* [layers + 1, samples, n, d]; of the residual precision: 2^-exponent R */
-    int64_t *exponents; /* [layers + 1, samples] of the residual precision; NULL for others */
-    double *norms;      /* [layers + 1, samples] |X|_F of the residual precision; NULL for others */
+    double *states;     /* [layers + 1, samples, n, d]; in the residual precision 2^-exponent R */
+    int64_t *exponents; /* [layers + 1, samples] in the residual precision; else NULL */
+    double *norms;      /* [layers + 1, samples] |X|_F in the residual precision; else NULL */
     double *mixing;     /* [layers, samples, heads, n, n], or NULL */
 } rs_toy_trace;
 
-/* x: [samples, n, d]. attention: mixing matrices are kept too. On failure there is nothing to
- * free. */
+/* Runs the toy on x [samples, n, d]. attention: mixing matrices are kept, too. On failure there is
+ * nothing to free. */
 rs_status rs_toy_run(rs_toy_trace *trace, rs_toy *toy, const double *x, int64_t samples, int64_t n,
                      bool attention, rs_error *err);
 void rs_toy_trace_free(rs_toy_trace *trace);
-/* State l (0 entered the first layer) of a sample: [n, d]. */
+/* The state behind `layer` layers of a sample: [n, d]. */
 double *rs_toy_state(const rs_toy_trace *trace, int32_t layer, int64_t sample);
-/* Mixing matrix of layer l (from 0): [n, n]. */
+/* The mixing matrix of a head: [n, n]; layers count from 0. */
 double *rs_toy_mixing(const rs_toy_trace *trace, int32_t layer, int64_t sample, int32_t head);
 
 /* ---- small matrices, row-major [rows, cols] ---- */
@@ -65,12 +66,12 @@ double rs_norm_columns(const double *a, int64_t rows, int64_t cols); /* largest 
 double rs_norm_rows(const double *a, int64_t rows, int64_t cols);    /* largest row sum, |.|_inf */
 double rs_norm_composite(const double *a, int64_t rows, int64_t cols); /* sqrt of their product */
 double rs_norm_frobenius(const double *a, int64_t rows, int64_t cols);
-/* Largest singular value; NaN when LAPACK or memory fails. */
+/* The largest singular value; NaN when LAPACK or memory fails. */
 double rs_norm_spectral(const double *a, int64_t rows, int64_t cols);
-/* max over pairs of rows of their Euclidean distance. */
+/* The largest Euclidean distance between two rows. */
 double rs_rows_diameter(const double *a, int64_t rows, int64_t cols);
-/* Dobrushin's coefficient of a row-stochastic matrix: max over pairs of rows of their total
- * variation. */
+/* Dobrushin's coefficient of a row-stochastic matrix: the largest total variation between two
+ * rows. */
 double rs_rows_variation(const double *a, int64_t rows, int64_t cols);
 /* Subtracts from every row the mean row. */
 void rs_rows_centre(double *a, int64_t rows, int64_t cols);
@@ -79,40 +80,42 @@ void rs_small_product(double *c, const double *a, const double *b, int64_t m, in
 /* A hash of tag and index: programs in other languages (tests/oracle/lab_expected.py) have the same
  * numbers. */
 uint32_t rs_lab_hash(uint32_t tag, uint32_t index);
-/* count draws from N(0, scale²). */
+/* Fills out [count] with draws from N(0, scale²). */
 void rs_draw_gaussian(double *out, int64_t count, double scale, rs_random *random);
 
 /* ---- claims in short ---- */
 
-/* Measured should be what an independent calculation gives. */
+/* Claims that what is measured is what an independent calculation gives. */
 rs_status rs_lab_expect(rs_lab_report *report, const char *text, double expected, double measured,
                         double tolerance, rs_error *err);
-/* A formula's number, not a measured one. */
+/* Claims that of a formula's number, which is not measured. */
 rs_status rs_lab_compute(rs_lab_report *report, const char *text, double expected, double computed,
                          double tolerance, rs_error *err);
 rs_status rs_lab_at_most(rs_lab_report *report, const char *text, double measured, double bound,
                          rs_error *err);
-/* The note that --quick did less; `what` says what ("2000 draws instead of 20000"). */
+/* Notes that --quick did less; `what` says what ("2000 draws instead of 20000"). */
 rs_status rs_lab_say_quick(rs_lab_report *report, const char *what, rs_error *err);
 
 /* ---- curves: one table, one figure ---- */
 
+/* What a table of curves and its figure show. */
 typedef struct rs_lab_curves {
     const char *name, *title, *about;
     rs_figure_field x, y;
-    bool x_whole; /* x counts (an integer column) */
+    bool x_whole; /* x is whole, an integer column */
     bool log_x, log_y;
-    double y_floor; /* with log_y: not drawn below (rounding) */
-    double y_rule;  /* a dashed line across at this height; 0: none */
+    double y_floor; /* with log_y, nothing below this is drawn: it is rounding */
+    double y_rule;  /* height of a dashed line across; 0: there is none */
     const char *y_rule_label;
 } rs_lab_curves;
 
-/* A table with columns series, x, y, origin, and its figure. Strings are borrowed: literals. */
+/* Adds a table with columns series, x, y, origin, and its figure. Strings are borrowed:
+ * literals. */
 rs_status rs_lab_curves_open(rs_table **out, rs_lab_report *report, const rs_lab_curves *curves,
                              rs_error *err);
 rs_status rs_lab_curves_add(rs_table *table, const rs_lab_curves *curves, const char *series,
                             double x, double y, rs_error *err);
-/* A point that was not measured: `origin` is "computed" or "published". */
+/* Adds a point that was not measured: `origin` is "computed" or "published". */
 rs_status rs_lab_curves_add_from(rs_table *table, const rs_lab_curves *curves, const char *origin,
                                  const char *series, double x, double y, rs_error *err);
 

@@ -40,7 +40,7 @@ typedef struct process {
     lapack_int *integers;
 } process;
 
-static void take(process *s, int64_t n, rs_workspace *space)
+static void take_process(process *s, int64_t n, rs_workspace *space)
 {
     int64_t most = most_steps(n);
     s->n = n;
@@ -58,11 +58,11 @@ static void take(process *s, int64_t n, rs_workspace *space)
 void rs_arnoldi_space(int64_t n, rs_workspace *space)
 {
     process s;
-    take(&s, n, space);
+    take_process(&s, n, space);
 }
 
 /* Column j of H and v_{j+1}; false when the space is exhausted. */
-static bool step(process *s, int64_t j, double smallest)
+static bool step_process(process *s, int64_t j, double smallest)
 {
     int64_t n = s->n;
     double *h = s->h + j * (s->v.most + 1);
@@ -135,7 +135,7 @@ static bool clustered(const process *s, int64_t at)
 }
 
 /* Sets the eigenvalue; true when its residual is small enough or H is complete. */
-static bool check(process *s, rs_eigenvalue *out, double *x, bool complete)
+static bool check_value(process *s, rs_eigenvalue *out, double *x, bool complete)
 {
     int64_t at = largest_ritz(s);
     if (at < 0) return false;
@@ -169,18 +169,18 @@ static void amplify(process *s, int powers, double smallest)
 }
 
 /* One attempt: steps from the start vector until the test is passed or the space is full. */
-static void run(process *s, rs_eigenvalue *out, double *x, double smallest)
+static void attempt_iteration(process *s, rs_eigenvalue *out, double *x, double smallest)
 {
     int64_t next_check = FIRST_CHECK;
     s->m = 0;
     for (bool more = true; more && !out->converged && s->m < s->v.most;) {
-        more = step(s, s->m, smallest);
+        more = step_process(s, s->m, smallest);
         s->m++;
         out->steps++;
         bool complete = !more || s->m == s->n;
         if (!complete && s->m < s->v.most && s->m < next_check) continue;
         next_check = s->m + 4 + s->m / 4;
-        out->converged = check(s, out, x, complete);
+        out->converged = check_value(s, out, x, complete);
     }
 }
 
@@ -188,7 +188,7 @@ void rs_largest_eigenvalue(rs_eigenvalue *out, double *x, const double *a, int64
                            const double *locked, double tolerance, rs_workspace *space)
 {
     process s = {.a = a, .v.locked = locked, .tolerance = tolerance};
-    take(&s, n, space);
+    take_process(&s, n, space);
     *out = (rs_eigenvalue){0};
     if (!rs_krylov_begin(&s.v)) {
         out->converged = true;
@@ -197,6 +197,6 @@ void rs_largest_eigenvalue(rs_eigenvalue *out, double *x, const double *a, int64
     double smallest = (double)n * DBL_EPSILON * rs_krylov_norm(a, n * n);
     for (int attempt = 0; attempt < ATTEMPTS && !out->converged; attempt++) {
         amplify(&s, POWERS[attempt], smallest);
-        run(&s, out, x, smallest);
+        attempt_iteration(&s, out, x, smallest);
     }
 }

@@ -24,7 +24,7 @@
 /* Bits of a midpoint: eleven more than a double has, which two words hold with room. */
 enum { RS_BALL_BITS = 96 };
 
-/* x as an exact ball; +infinity and NaN give a ball that holds every number. */
+/* Sets the ball to exactly x; +infinity and NaN give a ball that holds every number. */
 void rs_ball_set(arb_t ball, double x);
 /* The least double that is certainly not below (the greatest not above) any number of the ball;
  * +-infinity beyond the range; upper: 0 for a ball of negative numbers is left negative. */

@@ -13,11 +13,6 @@ const char *rs_blas_config(void)
     return openblas_get_config();
 }
 
-void rs_blas_set_threads(int threads)
-{
-    openblas_set_num_threads(threads);
-}
-
 /* The vector level a kernel name stands for; names not listed are older x86 kernels (SSE). */
 static rs_cpu_level level_of(const char *core)
 {

@@ -11,15 +11,12 @@
 #include <cblas.h>
 #include <lapacke.h>
 
-/* The kernel OpenBLAS chose ("Zen"), its configuration string, and its thread count. */
+/* The kernel that OpenBLAS chose ("Zen"), and its configuration string. */
 const char *rs_blas_core(void);
 const char *rs_blas_config(void);
 /* The kernel to ask for (OPENBLAS_CORETYPE) when the `chosen` one uses narrower vectors than a
  * processor of that level and maker offers; NULL when the choice is fine or unknown to be bad.
  * x86-64 only. */
 const char *rs_blas_better_core(const char *chosen, rs_cpu_level level, bool amd);
-/* BLAS calls made outside parallel regions use this many threads (inside them OpenBLAS stays
- * single-threaded). */
-void rs_blas_set_threads(int threads);
 
 #endif

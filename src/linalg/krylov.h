@@ -16,7 +16,7 @@
 void rs_krylov_space(int64_t n, rs_workspace *space);
 
 /*
- * σ₁ of A (n×n, row-major) and its right singular vector v (n), by Golub and Kahan's Lanczos
+ * Finds σ₁ of A (n×n, row-major) and its right singular vector v (n) by Golub and Kahan's Lanczos
  * bidiagonalisation with full reorthogonalisation. With `locked` (unit vector, n) the same for A
  * restricted to vectors orthogonal to it: σ₂, multiplicity counted, when locked is v₁. The relative
  * error of σ is at most about `tolerance`: the Ritz value's error is bounded by its residual and,
@@ -32,13 +32,14 @@ void rs_largest_singular(rs_singular *out, double *v, const double *a, int64_t n
                          const double *locked, bool vector, double tolerance, rs_workspace *space);
 
 /*
- * The eigenvalue of largest modulus of A (n×n, row-major), by Arnoldi's method with the eigenvalues
- * of the small Hessenberg matrix from LAPACK (dhseqr): real or a complex pair. With `locked` (a
- * unit eigenvector, n) that of (I − qqᵀ)A on vectors orthogonal to it: the next one of A, its
- * multiplicity counted. x (n, or NULL): the eigenvector when the eigenvalue is real. Converged when
- * ‖Ax − λx‖ ≤ tolerance |λ| or the Krylov space is exhausted: λ is then an eigenvalue of a matrix
- * that close to A, as with a direct method. Not converged where several moduli lie within a
- * thousandth of the largest: which of them is the largest is for the direct method to say.
+ * Finds the eigenvalue of largest modulus of A (n×n, row-major) by Arnoldi's method with the
+ * eigenvalues of the small Hessenberg matrix from LAPACK (dhseqr): real or a complex pair. With
+ * `locked` (a unit eigenvector, n) that of (I − qqᵀ)A on vectors orthogonal to it: the next one of
+ * A, its multiplicity counted. x (n, or NULL): the eigenvector when the eigenvalue is real.
+ * Converged when ‖Ax − λx‖ ≤ tolerance |λ| or the Krylov space is exhausted: λ is then an
+ * eigenvalue of a matrix that close to A, as with a direct method. Not converged where several
+ * moduli lie within a thousandth of the largest: which of them is the largest is for the direct
+ * method to say.
  */
 typedef struct rs_eigenvalue {
     double real, imaginary, modulus;

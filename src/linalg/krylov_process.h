@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+/* The basis. */
 typedef struct rs_krylov_basis {
     int64_t n, most;
     const double *locked; /* unit vector (n) that every vector is kept orthogonal to, or NULL */
@@ -16,19 +17,19 @@ typedef struct rs_krylov_basis {
 
 void rs_krylov_take_basis(rs_krylov_basis *basis, int64_t n, int64_t most, rs_workspace *space);
 
-/* Vector 0: the same for every call, with a part in every direction. False when nothing is left
- * (n = 1 and locked). */
+/* Sets vector 0, the same for every call, with a part in every direction. False when nothing is
+ * left (n = 1 and locked). */
 bool rs_krylov_begin(rs_krylov_basis *basis);
 
 /* next −= V(Vᵀnext) over the first `count` vectors and the locked one, twice. h (count, or NULL)
  * gathers what was removed. */
 void rs_krylov_orthogonalise(rs_krylov_basis *basis, int64_t count, double *h);
 
-/* Vector `at` = next/‖next‖; returns the norm, or 0 when it is no more than `smallest`: the space
- * is then exhausted. */
+/* Sets vector `at` to next/‖next‖; returns the norm, or 0 when it is no more than `smallest`: the
+ * space is then exhausted. */
 double rs_krylov_append(rs_krylov_basis *basis, int64_t at, double smallest);
 
-/* to = Σ_j weight_j v_j over the first `count`. */
+/* to = Σ_j weight_j v_j over the first `count` vectors. */
 void rs_krylov_combine(double *to, const rs_krylov_basis *basis, const double *weight,
                        int64_t count);
 

@@ -33,7 +33,7 @@ typedef struct process {
     lapack_int *integers;
 } process;
 
-static void take(process *s, int64_t n, rs_workspace *space)
+static void take_process(process *s, int64_t n, rs_workspace *space)
 {
     int64_t most = n < MOST_STEPS ? n : MOST_STEPS;
     s->n = n;
@@ -49,11 +49,11 @@ static void take(process *s, int64_t n, rs_workspace *space)
 void rs_lanczos_space(int64_t n, rs_workspace *space)
 {
     process s;
-    take(&s, n, space);
+    take_process(&s, n, space);
 }
 
 /* Step j: α_j, β_{j+1} and v_{j+1}; false when the space is exhausted. */
-static bool step(process *s, int64_t j, double smallest)
+static bool step_process(process *s, int64_t j, double smallest)
 {
     int64_t n = s->n;
     double *u = s->v.next;
@@ -104,7 +104,7 @@ static bool small_problem(process *s)
 }
 
 /* Sets sigma and tells whether it is good enough. */
-static bool check(process *s, rs_singular *out, bool vector)
+static bool check_values(process *s, rs_singular *out, bool vector)
 {
     double left = s->beta[s->m];
     if (s->m == 1) {
@@ -137,7 +137,7 @@ void rs_largest_singular(rs_singular *out, double *v, const double *a, int64_t n
                          const double *locked, bool vector, double tolerance, rs_workspace *space)
 {
     process s = {.a = a, .v.locked = locked, .tolerance = tolerance};
-    take(&s, n, space);
+    take_process(&s, n, space);
     *out = (rs_singular){0};
     if (!rs_krylov_begin(&s.v)) {
         out->converged = true;
@@ -145,11 +145,11 @@ void rs_largest_singular(rs_singular *out, double *v, const double *a, int64_t n
     }
     double smallest = (double)n * DBL_EPSILON * rs_krylov_norm(a, n * n);
     for (bool more = true; more && !out->converged && s.m < s.v.most;) {
-        more = step(&s, s.m, smallest);
+        more = step_process(&s, s.m, smallest);
         s.m++;
         bool last = !more || s.m == s.v.most;
         if (!last && (s.m < FIRST_CHECK || (s.m - FIRST_CHECK) % CHECK_EVERY != 0)) continue;
-        out->converged = check(&s, out, vector) || !more || s.m == n;
+        out->converged = check_values(&s, out, vector) || !more || s.m == n;
     }
     out->steps = s.m;
     if (vector && out->converged) right_vector(&s, v);

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-static void take(rs_lp_ball *ball, int64_t n, int64_t d, rs_workspace *space)
+static void take_ball(rs_lp_ball *ball, int64_t n, int64_t d, rs_workspace *space)
 {
     *ball = (rs_lp_ball){.n = n, .d = d};
     ball->points = rs_workspace_take(space, (size_t)n, (size_t)d * sizeof(double));
@@ -20,7 +20,7 @@ static void take(rs_lp_ball *ball, int64_t n, int64_t d, rs_workspace *space)
 void rs_lp_centre_space(int64_t n, int64_t d, rs_workspace *space)
 {
     rs_lp_ball ball;
-    take(&ball, n, d, space);
+    take_ball(&ball, n, d, space);
     rs_workspace quick = *space;
     rs_lp_smooth_space(n, d, &quick);
     rs_lp_interior_space(n, d, space);
@@ -81,7 +81,7 @@ void rs_lp_centre_find(double *x, rs_lp_centre *result, const double *points, in
                        double tolerance, rs_workspace *space)
 {
     rs_lp_ball ball;
-    take(&ball, n, d, space);
+    take_ball(&ball, n, d, space);
     *result = (rs_lp_centre){0};
     double scale = scale_points(&ball, x, points);
     if (!(scale > 0)) return;

@@ -6,9 +6,10 @@
 
 #include "linalg/workspace.h"
 
+/* What is known of the smallest ball. */
 typedef struct rs_lp_centre {
-    double radius; /* max_i ‖X_i − x‖₁ of the centre that was found: an upper bound of the least */
-    double lower; /* value of a feasible point of the dual: a lower bound of it, up to rounding */
+    double radius; /* max_i ‖X_i − x‖₁ of the centre that was found: at least the smallest radius */
+    double lower; /* value of a feasible point of the dual: at most that, up to rounding */
     int iterations;
 } rs_lp_centre;
 

@@ -47,7 +47,7 @@ typedef struct problem {
     double t, dt;
 } problem;
 
-static void take(problem *s, int64_t n, int64_t d, rs_workspace *space)
+static void take_problem(problem *s, int64_t n, int64_t d, rs_workspace *space)
 {
     double **large[] = {&s->p,  &s->q,  &s->a,     &s->b,    &s->dp,    &s->dq,
                         &s->da, &s->db, &s->slope, &s->damp, &s->alpha, &s->beta};
@@ -68,10 +68,10 @@ static void take(problem *s, int64_t n, int64_t d, rs_workspace *space)
 void rs_lp_interior_space(int64_t n, int64_t d, rs_workspace *space)
 {
     problem s;
-    take(&s, n, d, space);
+    take_problem(&s, n, d, space);
 }
 
-static void start(problem *s)
+static void start_problem(problem *s)
 {
     int64_t n = s->n, d = s->d;
     double inside = 0.1 * rs_sum_absolute(s->points, n * d) / (double)(n * d);
@@ -174,7 +174,7 @@ static void right_side(problem *s)
 }
 
 /* The step that moves pa, qb, zw by the targets held in dp, dq, dz, which it overwrites. */
-static void solve(problem *s)
+static void solve_problem(problem *s)
 {
     int64_t n = s->n, d = s->d;
     blasint m = (blasint)n;
@@ -243,7 +243,7 @@ static double predict(problem *s, double *short_of)
     }
     for (int64_t i = 0; i < n; i++)
         s->dz[i] = -s->z[i] * s->w[i];
-    solve(s);
+    solve_problem(s);
     lengths(s, &primal, &dual);
     double after = product_after(s->p, s->dp, primal, s->a, s->da, dual, all) +
                    product_after(s->q, s->dq, primal, s->b, s->db, dual, all) +
@@ -266,7 +266,7 @@ static void correct(problem *s, double target, double share)
     }
     for (int64_t i = 0; i < n; i++)
         s->dz[i] = target - s->z[i] * s->w[i] - share * s->dz[i] * s->dw[i];
-    solve(s);
+    solve_problem(s);
 }
 
 static void add_scaled(double *value, double step, const double *change, int64_t n)
@@ -315,9 +315,9 @@ void rs_lp_interior(rs_lp_ball *ball, rs_workspace space)
 {
     problem s;
     rs_lp_centre *found = &ball->found;
-    take(&s, ball->n, ball->d, &space);
+    take_problem(&s, ball->n, ball->d, &space);
     s.points = ball->points;
-    start(&s);
+    start_problem(&s);
     rs_lp_offer_centre(ball, s.x, NULL);
     /* Steps since the gap was last halved: rounding ends the progress before the limit does. */
     double halved = INFINITY;

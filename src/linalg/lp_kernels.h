@@ -6,13 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One row: slope = r/h, damp = max(weight − y·slope, 0)/h, sum += damp with r = p − x,
- * h = sqrt(r² + e²). Returns Σ h. */
+/* The arrays of one row, [d] each. */
 typedef struct rs_lp_row {
     const float *p, *x, *y;
     float *slope, *damp, *sum;
-    float width, weight; /* e; the bound of |y| */
+    float width, weight; /* e below; the bound of |y| */
 } rs_lp_row;
+/* slope = r/h, damp = max(weight − y·slope, 0)/h, sum += damp with r = p − x, h = sqrt(r² + e²).
+ * Returns Σ h. */
 double rs_lp_smooth_row(const rs_lp_row *row, int64_t d);
 /* y = slope·weight − damp·step within ±limit. */
 void rs_lp_step_row(float *y, const float *slope, const float *damp, const float *step,

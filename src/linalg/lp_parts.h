@@ -13,18 +13,19 @@ typedef struct rs_lp_ball {
     rs_lp_centre found;
 } rs_lp_ball;
 
-/* radius − lower ≤ tolerance · radius. */
+/* Whether radius − lower ≤ tolerance · radius. */
 bool rs_lp_closed(const rs_lp_ball *ball);
-/* A centre: kept if its ball is the smallest. distances (n) may be NULL. Returns its radius. */
+/* Offers a centre, which is kept if its ball is the smallest so far. Returns its radius; distances
+ * [n] of the points may be NULL. */
 double rs_lp_offer_centre(rs_lp_ball *ball, const double *x, double *distances);
-/* A lower bound: kept if it is the largest. */
+/* Offers a lower bound, which is kept if it is the largest so far. */
 void rs_lp_offer_lower(rs_lp_ball *ball, double value);
 
-/* lp_smooth.c: quick; stops when closed or when it makes no more progress. */
+/* lp_smooth.c: the quick way, which stops when closed or when it makes no more progress. */
 void rs_lp_smooth_space(int64_t n, int64_t d, rs_workspace *space);
 void rs_lp_smooth(rs_lp_ball *ball, rs_workspace space);
 
-/* lp_interior.c: a hundred times slower, to any accuracy that float64 allows. */
+/* lp_interior.c: the way to any accuracy that float64 allows, a hundred times slower. */
 void rs_lp_interior_space(int64_t n, int64_t d, rs_workspace *space);
 void rs_lp_interior(rs_lp_ball *ball, rs_workspace space);
 

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+/* A programme and its workspace. */
 typedef struct rs_lp_simplex {
     double *curve;   /* [m, m] M, symmetric, positive semidefinite */
     double *gain;    /* [m] f */

@@ -65,7 +65,7 @@ typedef struct smooth {
     rs_lp_simplex simplex;
 } smooth;
 
-static void take(smooth *s, int64_t n, int64_t d, rs_workspace *space)
+static void take_smooth(smooth *s, int64_t n, int64_t d, rs_workspace *space)
 {
     float **large[] = {&s->points, &s->y, &s->slope, &s->damp, &s->packed};
     float **by_column[] = {&s->x32, &s->step, &s->sum, &s->root};
@@ -88,7 +88,7 @@ static void take(smooth *s, int64_t n, int64_t d, rs_workspace *space)
 void rs_lp_smooth_space(int64_t n, int64_t d, rs_workspace *space)
 {
     smooth s;
-    take(&s, n, d, space);
+    take_smooth(&s, n, d, space);
 }
 
 /* The k-th largest distance, by partial selection over few values. */
@@ -225,7 +225,7 @@ static double next_width(double width, double length)
     return 2 * width;
 }
 
-static void start(smooth *s, rs_lp_ball *ball)
+static void start_smooth(smooth *s, rs_lp_ball *ball)
 {
     size_t n = (size_t)ball->n, d = (size_t)ball->d;
     s->ball = ball;
@@ -278,8 +278,8 @@ static double take_step(smooth *s, rs_lp_ball *ball, double radius, bool first)
 void rs_lp_smooth(rs_lp_ball *ball, rs_workspace space)
 {
     smooth s;
-    take(&s, ball->n, ball->d, &space);
-    start(&s, ball);
+    take_smooth(&s, ball->n, ball->d, &space);
+    start_smooth(&s, ball);
     double radius = rs_lp_offer_centre(ball, s.x, s.distance), halved = INFINITY;
     int idle = 0, restarts = 0;
     for (int step = 0; step < MOST_STEPS && !rs_lp_closed(ball); step++) {

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* Of k singular values sigma (descending, >= 0) of a rows×cols matrix that is a product over
- * `inner`. Ratios of a zero matrix are NaN (written as null). */
+/* The measures of k singular values sigma (descending, >= 0) of a rows×cols matrix that is a
+ * product over `inner`. Ratios of a zero matrix are NaN (written as null). */
 typedef struct rs_measures {
     double spectral_norm;       /* σ₁ */
     double frobenius_norm;      /* sqrt(Σσ²) */
@@ -20,10 +20,10 @@ typedef struct rs_measures {
     double condition;       /* σ₁/σ_k, NaN when σ_k is below that threshold */
 } rs_measures;
 
-/* tolerance: max(rows, cols)·ε, or the user's --tol. */
+/* Computes them. tolerance: max(rows, cols)·ε, or the user's --tol. */
 void rs_measures_of(rs_measures *out, const double *sigma, int64_t k, int64_t inner,
                     double tolerance);
-/* Least k with Σ_{i<=k} σ² >= fraction·Σσ²·(1 − 1e-12); 0 for a zero matrix. */
+/* The least k with Σ_{i<=k} σ² >= fraction·Σσ²·(1 − 1e-12); 0 for a zero matrix. */
 int64_t rs_energy_rank(const double *sigma, int64_t k, double fraction);
 
 #endif

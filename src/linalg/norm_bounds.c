@@ -288,8 +288,8 @@ static void row_gram(double *g, const double *t, int64_t r, int64_t len)
             g[i * r + j] = g[j * r + i];
 }
 
-/* L (row-major lower, zeros above) with G_A ≤ L Lᵀ + loss·I as forms; false: no factor, use norms.
- */
+/* L (row-major lower, zeros above) with G_A ≤ L Lᵀ + loss·I as forms; false: no factor,
+ * use norms. */
 static bool lower_factor(double *l, double *loss, const double *g, int64_t r)
 {
     memcpy(l, g, (size_t)r * (size_t)r * sizeof *l);

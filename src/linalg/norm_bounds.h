@@ -45,8 +45,8 @@ double rs_times_up(double a, double b);
 /* Certified: ‖x‖₂ ≤ the result (x: n). */
 double rs_length_bound(const double *x, int64_t n);
 
-/* Certified: largest row norm and largest |entry| ... of A: m×n: max_i ‖A_i‖₂, ‖A‖₁ (largest
- * column sum) and ‖A‖_∞ (largest row sum). column_sums: n doubles of workspace. */
+/* Certified upper bounds of norms of A (m×n): max_i ‖A_i‖₂ over rows, ‖A‖₁ (largest column sum),
+ * ‖A‖_∞ (largest row sum) and ‖A‖_F. column_sums: n doubles of workspace. */
 typedef struct rs_plain_norms {
     double longest_row, one, inf, fro;
 } rs_plain_norms;

@@ -21,12 +21,12 @@ typedef struct rs_null_model {
     double effective_rank, stable_rank, participation_ratio;
     double pseudo_rank; /* in units of r, like rs_measures.pseudo_rank */
     double energy_rank;
-    int64_t trials, k;            /* trials drawn; number of points of the band */
-    double *band_low, *band_high; /* k values: 5 % and 95 % quantile (min and max below 20 trials)
-                                     of σ_i/σ₁, i = 1…k */
+    int64_t trials, k;            /* number of trials drawn, and of points of the band */
+    double *band_low, *band_high; /* [k] 5 % and 95 % quantile of σ_i/σ₁; with fewer than 20 trials
+                                     the least and the largest */
 } rs_null_model;
 
-/* Deterministic: the draws depend on the shape and the seed only. */
+/* Draws the model of a shape; the draws depend on the shape and the seed only. */
 rs_status rs_null_model_new(rs_null_model *out, int64_t m, int64_t n, int64_t r, uint64_t seed,
                             rs_error *err);
 void rs_null_model_free(rs_null_model *model);

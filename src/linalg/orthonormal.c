@@ -30,7 +30,6 @@ rs_status rs_orthonormal_rows(double *vectors, int64_t m, int64_t n, rs_error *e
     size_t size = (size_t)work_size + 2 * (size_t)m;
     double *work = rs_malloc(size, sizeof *work);
     if (!work) return rs_fail_memory(err, "workspace of a QR factorisation", size * sizeof *work);
-    rs_blas_set_threads(1); /* its panels are too small to fork for, and the same on any machine */
     lapack_int info =
         factorise(vectors, (lapack_int)m, (lapack_int)n, work + work_size + m, work, work_size);
     rs_free(work);

@@ -11,6 +11,7 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "linalg/blas.h"
+#include "linalg/threads.h"
 
 #include <omp.h>
 
@@ -126,7 +127,7 @@ double rs_peak_fma_f64(int threads)
         b = a + count, c = b + count;                                                              \
         for (size_t i = 0; i < 3 * count; i++)                                                     \
             a[i] = (type)((double)((i * 2654435761u) % 1000) * 1e-3 - 0.5);                        \
-        rs_blas_set_threads(threads);                                                              \
+        rs_thread_counts before = rs_threads_lend(threads);                                        \
         *gflops = 0;                                                                               \
         for (int repeat = 0; repeat <= REPEATS; repeat++) {                                        \
             double begin = rs_seconds();                                                           \
@@ -134,6 +135,7 @@ double rs_peak_fma_f64(int threads)
             double rate = 2e-9 * n * n * n / (rs_seconds() - begin);                               \
             if (repeat > 0 && rate > *gflops) *gflops = rate;                                      \
         }                                                                                          \
+        rs_threads_restore(before);                                                                \
         rs_free(a);                                                                                \
         return RS_OK;                                                                              \
     }
@@ -150,7 +152,7 @@ rs_status rs_rate_gemm_shape(double *gflops, int64_t m, int64_t n, int64_t k, in
     float *b = a + m * k, *c = b + n * k;
     for (size_t i = 0; i < count; i++)
         a[i] = (float)((double)((i * 2654435761u) % 1000) * 1e-3 - 0.5);
-    rs_blas_set_threads(threads);
+    rs_thread_counts before = rs_threads_lend(threads);
     *gflops = 0;
     for (int repeat = 0; repeat <= REPEATS; repeat++) {
         double begin = rs_seconds();
@@ -159,6 +161,7 @@ rs_status rs_rate_gemm_shape(double *gflops, int64_t m, int64_t n, int64_t k, in
         double rate = 2e-9 * (double)m * (double)n * (double)k / (rs_seconds() - begin);
         if (repeat > 0 && rate > *gflops) *gflops = rate;
     }
+    rs_threads_restore(before);
     rs_free(a);
     return RS_OK;
 }

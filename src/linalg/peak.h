@@ -10,10 +10,10 @@
 /* Measured rates in GFLOP/s (1e9 floating-point operations a second), best of a few short runs. */
 double rs_peak_fma_f32(int threads);
 double rs_peak_fma_f64(int threads);
-/* C = A B, n×n, on `threads` threads. */
+/* The rate of C = A B, n×n, on `threads` threads. */
 rs_status rs_rate_sgemm(double *gflops, int n, int threads, rs_error *err);
 rs_status rs_rate_dgemm(double *gflops, int n, int threads, rs_error *err);
-/* The same for float32 C [m, n] = A [m, k] Bᵀ, B [n, k]: a layer of m tokens. */
+/* The rate of float32 C [m, n] = A [m, k] Bᵀ, B [n, k]: a layer of m tokens. */
 rs_status rs_rate_gemm_shape(double *gflops, int64_t m, int64_t n, int64_t k, int threads,
                              rs_error *err);
 

@@ -114,8 +114,8 @@ rs_status rs_gram_spectrum(double *sigma, bool *trusted, const double *x, const 
         *trusted = false;
         return RS_OK;
     }
-    /* X = UᵀU, so A = Q_A U and A Bᵀ = Q_A (U_X U_Yᵀ) Q_Bᵀ: the product below is upper times lower.
-     */
+    /* X = UᵀU, so A = Q_A U and A Bᵀ = Q_A (U_X U_Yᵀ) Q_Bᵀ:
+     * the product below is upper times lower. */
     memcpy(product, ux, square * sizeof *x);
     cblas_dtrmm(CblasRowMajor, CblasRight, CblasUpper, CblasTrans, CblasNonUnit, (blasint)r,
                 (blasint)r, 1.0, uy, (blasint)r, product, (blasint)r);
@@ -190,8 +190,8 @@ static void to_columns(double *out, const double *a, int64_t m, int64_t r)
             out[j * m + i] = a[i * r + j];
 }
 
-/* Makes the columns of A (column-major) unit vectors and moves their norms into the columns of B.
- */
+/* Makes the columns of A (column-major) unit vectors and moves their norms into the columns of
+ * B. */
 static void move_scale(double *a, int64_t m, double *b, int64_t n, int64_t r)
 {
     for (int64_t j = 0; j < r; j++) {

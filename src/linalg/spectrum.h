@@ -19,7 +19,7 @@ rs_status rs_gram_spectrum(double *sigma, bool *trusted, const double *x, const 
                            int64_t r, double *work, rs_error *err);
 size_t rs_gram_work(int64_t r);
 
-/* All r eigenvalues, ascending, of a symmetric r×r matrix (overwritten). work:
+/* Finds all r eigenvalues, ascending, of a symmetric r×r matrix (overwritten). work:
  * rs_eigenvalue_work(r) doubles. */
 size_t rs_eigenvalue_work(int64_t r);
 rs_status rs_symmetric_eigenvalues(double *eigenvalues, double *x, int64_t r, double *work,
@@ -34,16 +34,17 @@ rs_status rs_symmetric_eigenvalues(double *eigenvalues, double *x, int64_t r, do
 rs_status rs_gap_bracket(double bracket[2], double *q, int64_t r, double half_norm,
                          double nuclear_norm, double *work, rs_error *err);
 
-/* The careful route: a (m×r) and b (n×r), row-major, both overwritten. Pivoted QR of b, QR of a and
- * one-sided Jacobi (dgejsv): every singular value to a relative error of about u·κ, κ the larger
- * condition of a and b with columns of length one. So column grading costs nothing, nearly parallel
- * columns cost what they must. sigma: min(m, n, r) values, descending. */
+/* Finds the singular values of A Bᵀ with care: a (m×r) and b (n×r), row-major, both overwritten.
+ * Pivoted QR of b, QR of a and one-sided Jacobi (dgejsv): every singular value to a relative error
+ * of about u·κ, κ the larger condition of a and b with columns of length one. So column grading
+ * costs nothing, nearly parallel columns cost what they must. sigma: min(m, n, r) values,
+ * descending. */
 rs_status rs_factor_spectrum(double *sigma, double *a, int64_t m, double *b, int64_t n, int64_t r,
                              rs_error *err);
 
-/* All min(m, n) singular values of one dense matrix (row-major, overwritten), descending. Through
- * the Gram of the short side and a check against eps; falls back to the bidiagonal SVD when σ_k/σ_1
- * is too small for the Gram to carry. */
+/* Finds all min(m, n) singular values of one dense matrix (row-major, overwritten), descending,
+ * from the Gram of the short side; where σ_k/σ_1 is too small for the Gram to carry, by the
+ * bidiagonal SVD. */
 rs_status rs_matrix_spectrum(double *sigma, double *matrix, int64_t m, int64_t n, rs_error *err);
 
 #endif

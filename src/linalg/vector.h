@@ -34,7 +34,7 @@ void rs_multiply_transposed(double *y, const double *a, const double *x, int64_t
 void rs_add_transposed(double *y, const double *a, const double *x, int64_t m, int64_t n,
                        int64_t ld);
 
-/* One row x of a matrix read once for three sums over its rows, and once more for what its columns'
+/* Read one row x of a matrix, once for three sums over its rows and once more for what its columns'
  * centres leave; arrays of n that do not overlap.
  *   rs_row_sums:   absolute += |x|, offset += x − first, scaled += factor·x
  *   rs_row_rests:  rest = (x − first) − offset, absolute += |rest|,
@@ -48,7 +48,7 @@ void rs_row_sums(double *absolute, double *offset, double *scaled, const double 
 void rs_row_rests(double *rest, double *absolute, double *spread, double *left, const double *row,
                   const rs_row_centres *centres, int64_t n);
 
-/* Test hook: the copy for every processor from now on, or again the one for this processor. */
+/* Test hook: uses the copy for every processor from now on, or again the one for this processor. */
 void rs_vector_use_plain(bool plain);
 
 #endif

@@ -5,12 +5,14 @@
 
 #include "base/memory.h"
 
+/* The block, and how much of it is taken. */
 typedef struct rs_workspace {
-    unsigned char *base; /* NULL: only measure */
-    size_t used;         /* bytes so far; SIZE_MAX once the sum left size_t */
+    unsigned char *base; /* NULL: what is taken is only added up */
+    size_t used;         /* bytes taken so far; SIZE_MAX once the sum left size_t */
 } rs_workspace;
 
-/* The next n·size bytes, from a multiple of 64 bytes on; NULL while measuring. */
+/* Takes the next n·size bytes, from a multiple of 64 bytes on; NULL while they are only added
+ * up. */
 static inline void *rs_workspace_take(rs_workspace *space, size_t n, size_t size)
 {
     size_t bytes, end;

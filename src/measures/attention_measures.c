@@ -35,7 +35,7 @@ static keys visible(const source *x, int64_t i)
 
 /* Row i of one of the three matrices; false when an entry is NaN or infinite. Above the diagonal a
  * causal matrix is zero without being read. */
-static bool load(double *row, const source *x, const void *matrix, int64_t i)
+static bool load_row(double *row, const source *x, const void *matrix, int64_t i)
 {
     int64_t count = x->causal ? i + 1 : x->n;
     bool finite = true;
@@ -72,7 +72,7 @@ typedef struct average {
     int64_t count;
 } average;
 
-static void add(average *a, double value)
+static void add_value(average *a, double value)
 {
     a->sum += value;
     a->count++;
@@ -87,9 +87,9 @@ static void logit_measure(rs_attention_measures *out, const source *x, double *r
 {
     average variance = {0};
     for (int64_t i = 0; x->logits && i < x->n; i++) {
-        load(row, x, x->logits, i);
+        load_row(row, x, x->logits, i);
         double value = variance_of(row, visible(x, i));
-        if (!isnan(value)) add(&variance, value);
+        if (!isnan(value)) add_value(&variance, value);
     }
     out->logit_variance = mean_of(&variance);
 }
@@ -101,8 +101,8 @@ static bool probability_measure(rs_attention_measures *out, const source *x, con
     average entropy = {0};
     for (int64_t i = 0; i < x->n; i++) {
         const double *p = x->probabilities == x->mixing ? a + i * x->n : row;
-        if (p == row && !load(row, x, x->probabilities, i)) return false;
-        if (rs_sum_absolute(p, x->n) > 0) add(&entropy, rs_entropy(p, x->n));
+        if (p == row && !load_row(row, x, x->probabilities, i)) return false;
+        if (rs_sum_absolute(p, x->n) > 0) add_value(&entropy, rs_entropy(p, x->n));
     }
     out->entropy = mean_of(&entropy);
     return true;
@@ -123,8 +123,8 @@ static void row_measures(rs_attention_measures *out, const source *x, const doub
             uniform[j] = j >= k.low && j <= k.high ? even : 0;
         distance += rs_distance_squared(row, uniform, n);
         sums[i] = rs_sum(row, n);
-        add(&own, row[i]);
-        if (k.low == 0) add(&first, row[0]);
+        add_value(&own, row[i]);
+        if (k.low == 0) add_value(&first, row[0]);
     }
     out->distance_to_uniform = sqrt(distance);
     out->self_weight = mean_of(&own);
@@ -174,7 +174,7 @@ static void sum_rests(pairs *s)
 
 /* Σ|A_p − A_q| if it may exceed the best; given up as soon as it cannot, which is when the rows
  * have overlapped enough: Σ|a − b| ≤ Σ|a| + Σ|b| over the columns still to come. */
-static void compare(pairs *s, int64_t p, int64_t q)
+static void compare_rows(pairs *s, int64_t p, int64_t q)
 {
     int64_t chunks = chunks_of(s->n);
     const double *a = s->a + p * s->n, *b = s->a + q * s->n;
@@ -211,7 +211,7 @@ static double dobrushin_of(pairs *s, double *mean)
         if (order[i].distance + order[i + 1].distance <= s->best) break;
         for (int64_t j = i + 1; j < n; j++) {
             if (order[i].distance + order[j].distance <= s->best) break;
-            compare(s, order[i].row, order[j].row);
+            compare_rows(s, order[i].row, order[j].row);
         }
     }
     return s->best / 2;
@@ -222,7 +222,7 @@ typedef struct buffers {
     ranked *order;
 } buffers;
 
-static buffers take(int64_t n, rs_workspace *space)
+static buffers take_buffers(int64_t n, rs_workspace *space)
 {
     buffers b;
     b.a = rs_workspace_take(space, (size_t)n, (size_t)n * sizeof *b.a);
@@ -238,13 +238,13 @@ size_t rs_attention_workspace(int64_t n)
     rs_workspace space = {0};
     if (n < 1) return 0;
     if (n > INT32_MAX / 2) return SIZE_MAX;
-    (void)take(n, &space);
+    (void)take_buffers(n, &space);
     rs_attention_spectrum_space(n, &space);
     return space.used;
 }
 
-static rs_status measure(rs_attention_measures *out, const source *x, void *workspace,
-                         rs_error *err)
+static rs_status measure_mixing(rs_attention_measures *out, const source *x, void *workspace,
+                                rs_error *err)
 {
     int64_t n = x->n;
     if (n < 1 || n > INT32_MAX / 2 || x->ld < n || x->window < 0) {
@@ -256,11 +256,11 @@ static rs_status measure(rs_attention_measures *out, const source *x, void *work
     const rs_attention_measures unknown = {NAN, NAN, NAN, NAN, NAN, NAN,
                                            NAN, NAN, NAN, NAN, NAN, true};
     rs_workspace space = {.base = workspace};
-    buffers b = take(n, &space);
+    buffers b = take_buffers(n, &space);
     *out = unknown;
     bool finite = true;
     for (int64_t i = 0; i < n; i++)
-        finite &= load(b.a + i * n, x, x->mixing, i);
+        finite &= load_row(b.a + i * n, x, x->mixing, i);
     if (!finite || !probability_measure(out, x, b.a, b.row)) {
         *out = unknown;
         return RS_OK;
@@ -279,7 +279,7 @@ rs_status rs_attention_measure_f32(rs_attention_measures *out, const float *mixi
                                    rs_error *err)
 {
     source x = {mixing, probabilities, logits, false, n, ld, causal, window};
-    return measure(out, &x, workspace, err);
+    return measure_mixing(out, &x, workspace, err);
 }
 
 rs_status rs_attention_measure_f64(rs_attention_measures *out, const double *mixing,
@@ -288,5 +288,5 @@ rs_status rs_attention_measure_f64(rs_attention_measures *out, const double *mix
                                    rs_error *err)
 {
     source x = {mixing, probabilities, logits, true, n, ld, causal, window};
-    return measure(out, &x, workspace, err);
+    return measure_mixing(out, &x, workspace, err);
 }

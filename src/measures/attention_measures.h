@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 
+/* The measures of one matrix. */
 typedef struct rs_attention_measures {
     /* −Σ_j P_ij ln P_ij in nats (0 ln 0 = 0), averaged over the rows that have any weight: in
      * [0, ln n]. */
@@ -47,19 +48,19 @@ typedef struct rs_attention_measures {
     bool converged;
 } rs_attention_measures;
 
-/* Bytes that one call needs; SIZE_MAX when they do not fit in size_t. */
+/* How many bytes of workspace one call needs; SIZE_MAX when they do not fit in size_t. */
 size_t rs_attention_workspace(int64_t n);
 
 /*
- * mixing: A; probabilities: P (the same pointer when nothing was edited); logits: before masking
- * and softmax, or NULL; all n×n, row-major with leading dimension ld ≥ n, n ≥ 1. causal: A is lower
- * triangular (what lies above the diagonal is not read). window: > 0 when only that many keys are
- * visible, 0 otherwise. Rows that are all zero (a fully masked query) are tolerated. A NaN or
- * infinity in A or P makes every number NaN; one in the logits only logit_variance. workspace:
- * rs_attention_workspace(n) bytes, aligned as malloc does; one call is single-threaded. Error:
- * RS_E_INTERNAL for sizes that make no sense. Cost: O(n²) for most; about 50 products with A for
- * the spectra, a direct O(n³) method where those do not converge; Dobrushin's coefficient O(n³) at
- * worst, near O(n²) for most matrices.
+ * Measure one matrix. mixing: A; probabilities: P (the same pointer when nothing was edited);
+ * logits: before masking and softmax, or NULL; all n×n, row-major with leading dimension ld ≥ n, n
+ * ≥ 1. causal: A is lower triangular (what lies above the diagonal is not read). window: > 0 when
+ * only that many keys are visible, 0 otherwise. Rows that are all zero (a fully masked query) are
+ * tolerated. A NaN or infinity in A or P makes every number NaN; one in the logits only
+ * logit_variance. workspace: rs_attention_workspace(n) bytes, aligned as malloc does; one call is
+ * single-threaded. Error: RS_E_INTERNAL for sizes that make no sense. Cost: O(n²) for most; about
+ * 50 products with A for the spectra, a direct O(n³) method where those do not converge;
+ * Dobrushin's coefficient O(n³) at worst, near O(n²) for most matrices.
  */
 rs_status rs_attention_measure_f32(rs_attention_measures *out, const float *mixing,
                                    const float *probabilities, const float *logits, int64_t n,

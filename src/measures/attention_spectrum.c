@@ -60,7 +60,7 @@ static lapack_int work_size(int64_t n)
     return most >= 1 && most < (double)INT32_MAX ? (lapack_int)most : -1;
 }
 
-static void take(spectrum *s, int64_t n, rs_workspace *space)
+static void take_spectrum(spectrum *s, int64_t n, rs_workspace *space)
 {
     s->n = n;
     s->work_size = work_size(n);
@@ -75,7 +75,7 @@ static void take(spectrum *s, int64_t n, rs_workspace *space)
 void rs_attention_spectrum_space(int64_t n, rs_workspace *space)
 {
     spectrum s;
-    take(&s, n, space);
+    take_spectrum(&s, n, space);
     rs_krylov_space(n, space);
 }
 
@@ -283,7 +283,7 @@ void rs_attention_spectrum(rs_attention_measures *out, const double *a, int64_t 
     s.tolerance = single ? SUMS_F32 : SUMS_F64;
     s.accuracy = single ? ACCURACY_F32 : ACCURACY_F64;
     double two[2], squared, second;
-    take(&s, n, space);
+    take_spectrum(&s, n, space);
     s.rest = *space;
     if (two_singular(two, &s)) {
         out->sigma1 = two[0];

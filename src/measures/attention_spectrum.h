@@ -9,9 +9,9 @@
 void rs_attention_spectrum_space(int64_t n, rs_workspace *space);
 
 /*
- * sigma1, sigma2, centred_norm_squared, lambda2, spectral_gap and converged of A (n×n, finite,
- * row-major). sums: A's row sums; single: its
- * entries were rounded to float32, so that digits beyond those need not be sought.
+ * Sets sigma1, sigma2, centred_norm_squared, lambda2, spectral_gap and converged of A (n×n, finite,
+ * row-major). sums: A's row sums; single: its entries were rounded to float32, so that digits
+ * beyond those need not be sought.
  */
 void rs_attention_spectrum(rs_attention_measures *out, const double *a, int64_t n,
                            const double *sums, bool single, rs_workspace *space);

@@ -40,7 +40,7 @@ typedef struct buffers {
     double *left, *right, *scaled;
 } buffers;
 
-static buffers take(int64_t n, int64_t d, rs_workspace *space)
+static buffers take_buffers(int64_t n, int64_t d, rs_workspace *space)
 {
     buffers b;
     int64_t block = block_rows(n);
@@ -54,14 +54,14 @@ static buffers take(int64_t n, int64_t d, rs_workspace *space)
 
 void rs_token_diameter_space(int64_t n, int64_t d, rs_workspace *space)
 {
-    (void)take(n, d, space);
+    (void)take_buffers(n, d, space);
 }
 
 /* The pair's distance from the rows themselves. */
 static void weigh(search *s, int64_t i, int64_t j)
 {
-    rs_token_row(s->left, s->x, i);
-    rs_token_row(s->right, s->x, j);
+    rs_token_matrix_row(s->left, s->x, i);
+    rs_token_matrix_row(s->right, s->x, j);
     double distance = sqrt(rs_distance_squared(s->left, s->right, s->x->d));
     if (!(distance > s->distance)) return;
     s->distance = distance;
@@ -101,7 +101,7 @@ static void fill_rows(float *rows, const rs_token_matrix *x, const rs_token_cent
 {
     double inverse = 1 / unit;
     for (int64_t i = 0; i < x->n; i++) {
-        rs_token_row(row, x, i);
+        rs_token_matrix_row(row, x, i);
         float *to = rows + i * x->d;
         for (int64_t k = 0; k < x->d; k++)
             to[k] = (float)(((row[k] - centre->first[k]) - centre->offset[k]) * inverse);
@@ -112,7 +112,7 @@ void rs_token_diameter(double *diameter, const rs_token_matrix *x, const rs_toke
                        const double *norms, rs_workspace *space)
 {
     int64_t n = x->n, d = x->d, block = block_rows(n);
-    buffers b = take(n, d, space);
+    buffers b = take_buffers(n, d, space);
     double unit = 0;
     for (int64_t i = 0; i < n; i++)
         unit = fmax(unit, norms[i]);

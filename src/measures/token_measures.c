@@ -16,11 +16,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Entries of magnitude outside 2^±SAFE_EXPONENT are scaled; LARGEST_SCALE keeps the factor finite.
- */
+/* Entries of magnitude outside 2^±SAFE_EXPONENT are scaled;
+ * LARGEST_SCALE keeps the factor finite. */
 enum { SAFE_EXPONENT = 200, LARGEST_SCALE = 1000 };
 
-void rs_token_row(double *row, const rs_token_matrix *x, int64_t i)
+void rs_token_matrix_row(double *row, const rs_token_matrix *x, int64_t i)
 {
     if (x->single) {
         const float *from = x->single + i * x->ld;
@@ -76,12 +76,12 @@ static double largest(const double *a, int64_t n)
 static void first_sweep(sweep *s, const rs_token_matrix *x)
 {
     int64_t n = x->n, d = x->d;
-    rs_token_row(s->first, x, 0);
+    rs_token_matrix_row(s->first, x, 0);
     memset(s->offset, 0, (size_t)d * sizeof *s->offset);
     memset(s->unit, 0, (size_t)d * sizeof *s->unit);
     memset(s->column, 0, (size_t)d * sizeof *s->column);
     for (int64_t i = 0; i < n; i++) {
-        rs_token_row(s->row, x, i);
+        rs_token_matrix_row(s->row, x, i);
         double square = rs_dot(s->row, s->row, d);
         s->inverse[i] = square > 0 ? 1 / sqrt(square) : 0;
         s->nonzero += square > 0;
@@ -104,7 +104,7 @@ static void second_sweep(sweep *s, const rs_token_matrix *x)
     memset(s->ignored, 0, (size_t)d * sizeof *s->ignored);
     rs_row_centres centres = {s->first, s->offset, s->unit, 0};
     for (int64_t i = 0; i < n; i++) {
-        rs_token_row(s->row, x, i);
+        rs_token_matrix_row(s->row, x, i);
         /* A zero row has no direction: with factor 0 its spread is −unit, which does not count. */
         centres.factor = s->inverse[i];
         double *left = s->inverse[i] > 0 ? s->rest : s->ignored;
@@ -171,7 +171,7 @@ static double examine(int64_t *first_nonfinite, const rs_token_matrix *x, double
         return 1;
     }
     for (int64_t i = 0; i < x->n; i++) {
-        rs_token_row(row, x, i);
+        rs_token_matrix_row(row, x, i);
         /* A NaN fails every comparison. */
         bool finite = true;
         for (int64_t k = 0; k < x->d; k++) {
@@ -231,7 +231,7 @@ static double lp_centre(sweep *s, const rs_token_matrix *x, double epsilon, rs_w
     double *rows = rs_workspace_doubles(&space, x->n * x->d);
     for (int64_t i = 0; i < x->n; i++) {
         double *row = rows + i * x->d;
-        rs_token_row(row, x, i);
+        rs_token_matrix_row(row, x, i);
         for (int64_t k = 0; k < x->d; k++)
             row[k] -= s->first[k];
     }
@@ -279,8 +279,8 @@ void rs_token_measures_clear(rs_token_measures *out, double floor)
                                .first_nonfinite = -1};
 }
 
-static rs_status measure(rs_token_measures *out, rs_token_matrix *x,
-                         const rs_token_options *options, void *workspace, rs_error *err)
+static rs_status measure_tokens(rs_token_measures *out, rs_token_matrix *x,
+                                const rs_token_options *options, void *workspace, rs_error *err)
 {
     if (x->n < 1 || x->d < 1 || x->ld < x->d || x->n > INT32_MAX || x->d > INT32_MAX) {
         return rs_fail(err, RS_E_INTERNAL, "token measures", NULL,
@@ -312,7 +312,7 @@ rs_status rs_token_measure_f32(rs_token_measures *out, const float *x, int64_t n
                                rs_error *err)
 {
     rs_token_matrix matrix = {.single = x, .n = n, .d = d, .ld = ld, .scale = 1};
-    return measure(out, &matrix, options, workspace, err);
+    return measure_tokens(out, &matrix, options, workspace, err);
 }
 
 rs_status rs_token_measure_f64(rs_token_measures *out, const double *x, int64_t n, int64_t d,
@@ -320,5 +320,5 @@ rs_status rs_token_measure_f64(rs_token_measures *out, const double *x, int64_t 
                                rs_error *err)
 {
     rs_token_matrix matrix = {.wide = x, .n = n, .d = d, .ld = ld, .scale = 1};
-    return measure(out, &matrix, options, workspace, err);
+    return measure_tokens(out, &matrix, options, workspace, err);
 }

@@ -26,7 +26,7 @@ typedef enum rs_centre {
     RS_CENTRE_LP      /* centre of the smallest ℓ1 ball around the rows: minimises ‖R‖∞ */
 } rs_centre;
 
-/* NaN where undefined: a zero matrix has no ratio, n = 1 has no cosine. */
+/* The measures of one matrix. NaN where undefined: a zero matrix has no ratio, n = 1 no cosine. */
 typedef struct rs_token_measures {
     /* ‖X‖_F ≥ 0. */
     double norm_fro;
@@ -71,28 +71,29 @@ typedef struct rs_token_measures {
      * max(RS_TOKEN_LP_LEAST, RS_TOKEN_LP_GAP·options.epsilon) unless the solver stopped early: the
      * centre is then that of a ball larger than the smallest by no more than this. */
     double centre_gap;
-    /* In no table: ‖X‖_{1,∞}, and Σσ when the spectrum was asked for. */
+    /* ‖X‖_{1,∞}, and Σσ when the spectrum was asked for; no table has them. */
     double norm_1inf, nuclear_norm;
-    /* Of the residual precision; NaN for others, for a residual of exactly zero, and `beyond`. */
+    /* Logarithms in the residual precision; NaN in others, where `equal`, and where `beyond`. */
     double log10_residual_fro, log10_relative_residual, log10_residual_1inf,
         log10_relative_residual_1inf, log10_one_minus_cosine, log10_diameter;
     bool equal;  /* the residual is exactly zero */
-    bool beyond; /* its exponent is below what is counted */
+    bool beyond; /* the residual's exponent is below what is counted */
 } rs_token_measures;
 
-/* The gap of the LP centre in units of roundoff (5e-4 for float32 states), but no less than
- * RS_TOKEN_LP_LEAST. The least radius has one centre only by accident, and ‖R‖_{1,∞} differs from
- * one of them to the next by far more than this. */
+/* The gap that the LP centre may have in units of roundoff (5e-4 for float32 states), but no less
+ * than RS_TOKEN_LP_LEAST. The least radius has one centre only by accident, and ‖R‖_{1,∞} differs
+ * from one of them to the next by far more than this. */
 #define RS_TOKEN_LP_GAP 8389.0
 #define RS_TOKEN_LP_LEAST 1e-6
 
+/* What to measure, and how. */
 typedef struct rs_token_options {
-    /* Also rank1_residual and the four ranks; without it they are NaN. */
+    /* rank1_residual and the four ranks are computed, too; else they are NaN. */
     bool spectral;
     rs_centre centre;
-    /* Unit roundoff of the precision that made X: FLT_EPSILON/2 or DBL_EPSILON/2. */
+    /* The unit roundoff of the precision that made X: FLT_EPSILON/2 or DBL_EPSILON/2. */
     double epsilon;
-    /* Of numerical_rank, in units of X; 0: as described there. */
+    /* numerical_rank counts singular values above this; 0: above what is described there. */
     double threshold;
 } rs_token_options;
 
@@ -110,11 +111,11 @@ typedef struct rs_token_options {
  */
 #define RS_TOKEN_FLOOR 8.0
 
-/* Bytes that one call needs; SIZE_MAX when they do not fit in size_t. */
+/* How many bytes of workspace one call needs; SIZE_MAX when they do not fit in size_t. */
 size_t rs_token_workspace(int64_t n, int64_t d, const rs_token_options *options);
 
 /*
- * The measures of X: n×d, row-major with leading dimension ld ≥ d, n ≥ 1, d ≥ 1. One call is
+ * Measure X: n×d, row-major with leading dimension ld ≥ d, n ≥ 1, d ≥ 1. One call is
  * single-threaded and uses only `workspace` (of rs_token_workspace bytes, aligned as malloc does):
  * callers run samples in parallel. Errors: RS_E_INTERNAL for sizes that make no sense, RS_E_LAPACK.
  */
@@ -125,7 +126,7 @@ rs_status rs_token_measure_f64(rs_token_measures *out, const double *x, int64_t 
                                int64_t ld, const rs_token_options *options, void *workspace,
                                rs_error *err);
 
-/* NaN and false everywhere. */
+/* Sets every measure to NaN or false, and the floor. */
 void rs_token_measures_clear(rs_token_measures *out, double floor);
 
 /* A sample of the residual precision: X = 1 baseᵀ + 2^exponent residual (engine/residual.h). */
@@ -136,8 +137,8 @@ typedef struct rs_token_residual {
     int64_t n, d;
 } rs_token_residual;
 
-/* token_residual.c: its measures, those that vanish with the residual from base and residual, with
- * their logarithms. There is no floor: at_floor is false. */
+/* token_residual.c: measures such a sample, what vanishes with the residual from base and residual,
+ * with its logarithm. There is no floor: at_floor is false. */
 size_t rs_token_residual_workspace(int64_t n, int64_t d, const rs_token_options *options);
 rs_status rs_token_measure_residual(rs_token_measures *out, const rs_token_residual *x,
                                     const rs_token_options *options, void *workspace,

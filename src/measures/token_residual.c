@@ -34,8 +34,8 @@ typedef struct rooms {
     void *inner; /* of rs_token_measure_f64 */
 } rooms;
 
-static void take(rooms *r, int64_t n, int64_t d, const rs_token_options *options,
-                 rs_workspace *space)
+static void take_rooms(rooms *r, int64_t n, int64_t d, const rs_token_options *options,
+                       rs_workspace *space)
 {
     r->x = rs_workspace_doubles(space, d);
     r->base = rs_workspace_doubles(space, d);
@@ -50,7 +50,7 @@ size_t rs_token_residual_workspace(int64_t n, int64_t d, const rs_token_options 
     rs_workspace space = {0};
     if (n < 1 || d < 1) return 0;
     if (rs_token_workspace(n, d, options) == SIZE_MAX) return SIZE_MAX;
-    take(&r, n, d, options, &space);
+    take_rooms(&r, n, d, options, &space);
     return space.used;
 }
 
@@ -111,7 +111,7 @@ static void norms(rs_token_measures *out, const rs_token_residual *x, int64_t sh
     out->norm_1inf = sqrt(row) * sqrt(column);
 }
 
-static void load(rooms *r, const rs_token_residual *x)
+static void load_rows(rooms *r, const rs_token_residual *x)
 {
     memcpy(r->x, x->base, (size_t)x->d * sizeof *r->x);
     memcpy(r->m, x->residual, (size_t)(x->n * x->d) * sizeof *r->m);
@@ -124,7 +124,7 @@ static void directions(rs_token_measures *out, rooms *r, const rs_token_residual
     const rs_norm_op unit = {.kind = RS_NORM_RMSNORM, .dim = x->d};
     double n = (double)x->n, d = (double)x->d;
     rs_residual rows = {.x = r->x, .m = r->m, .e = &r->e, .n = x->n, .d = x->d};
-    load(r, x);
+    load_rows(r, x);
     rs_residual_norm(&rows, &unit, NULL, NULL, r->scratch);
     rs_residual_settle(&rows, r->scratch);
     double spread = rs_dot(r->m, r->m, x->n * x->d) / d;
@@ -139,7 +139,7 @@ static void directions(rs_token_measures *out, rooms *r, const rs_token_residual
 static void take_out(rooms *r, const rs_token_residual *x)
 {
     double square = rs_dot(x->base, x->base, x->d);
-    load(r, x);
+    load_rows(r, x);
     for (int twice = 0; twice < 2; twice++)
         for (int64_t i = 0; i < x->n; i++) {
             double *row = r->m + i * x->d, share = rs_dot(row, x->base, x->d) / square;
@@ -258,7 +258,7 @@ rs_status rs_token_measure_residual(rs_token_measures *out, const rs_token_resid
     rs_token_measures own;
     rs_token_options centre = *options;
     centre.spectral = false;
-    take(&r, x->n, x->d, options, &space);
+    take_rooms(&r, x->n, x->d, options, &space);
     RS_TRY(of_plain(&own, x->residual, x, &centre, &r, err));
     bool finite = isfinite(rs_sum_absolute(x->base, x->d)) && own.first_nonfinite < 0;
     if (finite && own.norm_fro > 0 && base_is_lost(x)) {

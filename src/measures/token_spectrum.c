@@ -53,7 +53,7 @@ static lapack_int work_size(int64_t n, int64_t d, int64_t k)
     return most >= 1 && most < (double)INT32_MAX ? (lapack_int)most : -1;
 }
 
-static void take(spectrum *s, int64_t n, int64_t d, rs_workspace *space)
+static void take_spectrum(spectrum *s, int64_t n, int64_t d, rs_workspace *space)
 {
     int64_t k = n < d ? n : d;
     s->k = k;
@@ -71,7 +71,7 @@ static void take(spectrum *s, int64_t n, int64_t d, rs_workspace *space)
 void rs_token_spectrum_space(int64_t n, int64_t d, rs_workspace *space)
 {
     spectrum s;
-    take(&s, n, d, space);
+    take_spectrum(&s, n, d, space);
 }
 
 static rs_status lapack_failed(rs_error *err, const char *routine, lapack_int info,
@@ -81,10 +81,10 @@ static rs_status lapack_failed(rs_error *err, const char *routine, lapack_int in
                    (int)info, (long long)s->x->n, (long long)s->x->d);
 }
 
-static void load(spectrum *s)
+static void load_rows(spectrum *s)
 {
     for (int64_t i = 0; i < s->x->n; i++)
-        rs_token_row(s->matrix + i * s->x->d, s->x, i);
+        rs_token_matrix_row(s->matrix + i * s->x->d, s->x, i);
 }
 
 /* Ascending eigenvalues of the Gram matrix of the short side of `matrix`, in sigma. */
@@ -102,7 +102,7 @@ static rs_status gram_eigenvalues(spectrum *s, rs_error *err)
     return RS_OK;
 }
 
-static double normalise(double *a, int64_t n)
+static double normalise_vector(double *a, int64_t n)
 {
     double norm = sqrt(rs_dot(a, a, n));
     for (int64_t i = 0; norm > 0 && i < n; i++)
@@ -152,12 +152,12 @@ static rs_status deflate(spectrum *s, rs_error *err)
         top = square > top ? square : top;
     }
     memcpy(s->v, s->matrix + longest * d, (size_t)d * sizeof *s->v);
-    normalise(s->v, d);
+    normalise_vector(s->v, d);
     for (int step = 0; step < POWER_STEPS; step++) {
         multiply(s->u, s, s->v);
-        normalise(s->u, s->x->n);
+        normalise_vector(s->u, s->x->n);
         multiply_transposed(s->v, s, s->u);
-        normalise(s->v, d);
+        normalise_vector(s->v, d);
     }
     /* The second time removes what the rounding of the first projection and of v left. */
     take_out(s);
@@ -193,8 +193,8 @@ static bool trusted(const spectrum *s, double epsilon, double threshold)
     double total = total_of(s), shift = 0;
     for (int64_t i = 0; i < s->k; i++) {
         double sigma = s->sigma[i], error = fmin(sqrt(s->error), s->error / (2 * sigma));
-        /* d(−p ln p) is about |ln p| dp; a value that is nothing but error counts with its error.
-         */
+        /* d(−p ln p) is about |ln p| dp; a value that is nothing but error counts with its
+         * error. */
         double p = fmax(sigma, error) / total;
         shift += error / total * (1 - log(p));
         if (fabs(sigma * sigma - threshold * threshold) <= s->error) return false;
@@ -207,7 +207,7 @@ static rs_status direct_route(spectrum *s, rs_error *err)
 {
     lapack_int n = (lapack_int)s->x->n, d = (lapack_int)s->x->d;
     double unused = 0;
-    load(s);
+    load_rows(s);
     lapack_int info =
         LAPACKE_dgesdd_work(LAPACK_COL_MAJOR, 'N', d, n, s->matrix, d, s->sigma, &unused, 1,
                             &unused, 1, s->work, s->work_size, s->integers);
@@ -244,8 +244,8 @@ rs_status rs_token_spectrum(rs_token_measures *out, const rs_token_matrix *x,
                             const rs_token_options *options, rs_workspace *space, rs_error *err)
 {
     spectrum s = {.x = x};
-    take(&s, x->n, x->d, space);
-    load(&s);
+    take_spectrum(&s, x->n, x->d, space);
+    load_rows(&s);
     RS_TRY(gram_eigenvalues(&s, err));
     for (int64_t i = 0; i + 1 < s.k; i++)
         s.tail += fmax(s.sigma[i], 0);

@@ -1,6 +1,8 @@
 /* arch.c: an architecture as a network. */
 #include "network/arch.h"
 
+#include "network/op_traits.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,17 +53,28 @@ static rs_status new_matrix(const rs_tensor **out, const build *b, rs_role role,
     return RS_OK;
 }
 
-static rs_status new_dense(rs_dense *dense, const build *b, rs_arch_weight weight, int64_t out,
-                           int64_t in)
+/* A map whose matrix is still to be drawn. */
+static rs_dense map_of(int64_t out, int64_t in)
 {
-    *dense = (rs_dense){.rows = out,
-                        .cols = in,
-                        .out_is_row = true,
-                        .in = in,
-                        .out = out,
-                        .run = out,
-                        .stride = out};
-    return new_matrix(&dense->weight, b, weight_roles[weight], out, in);
+    return (rs_dense){.rows = out,
+                      .cols = in,
+                      .out_is_row = true,
+                      .in = in,
+                      .out = out,
+                      .run = out,
+                      .stride = out};
+}
+
+/* Draws the matrices of the maps that an op was given, in the order of its list of weights. */
+static rs_status draw_maps(rs_branch *branch, const build *b)
+{
+    const rs_weight_list *weights = &rs_branch_traits(branch)->weights;
+    for (size_t i = 0; i < weights->n; i++) {
+        rs_dense *map = rs_weight_map_to_fill(&weights->rows[i], branch);
+        if (map && map->out > 0)
+            RS_TRY(new_matrix(&map->weight, b, weights->rows[i].role, map->rows, map->cols));
+    }
+    return RS_OK;
 }
 
 /* Gains 1 and biases 0 are what an absent gain and bias mean. */
@@ -170,10 +183,11 @@ static rs_status add_mixer(rs_layer *layer, const build *b, const rs_tensor *sha
     attention->mix_softmax = arch->mix_softmax;
     attention->mix_uniform = arch->mix_uniform;
     int64_t d = arch->d_model, queries = arch->heads * arch->d_head;
-    RS_TRY(new_dense(&attention->q, b, RS_ARCH_WQ, queries, d));
-    RS_TRY(new_dense(&attention->k, b, RS_ARCH_WK, arch->kv_heads * arch->d_head, d));
-    RS_TRY(new_dense(&attention->v, b, RS_ARCH_WV, arch->kv_heads * attention->value_dim, d));
-    if (!arch->merged_output) RS_TRY(new_dense(&attention->o, b, RS_ARCH_WO, d, queries));
+    attention->q = map_of(queries, d);
+    attention->k = map_of(arch->kv_heads * arch->d_head, d);
+    attention->v = map_of(arch->kv_heads * attention->value_dim, d);
+    if (!arch->merged_output) attention->o = map_of(d, queries);
+    RS_TRY(draw_maps(branch, b));
     return add_positions(attention, b, shared_alibi);
 }
 
@@ -189,10 +203,10 @@ static rs_status add_mlp(rs_layer *layer, const build *b)
     rs_mlp_op *mlp = &branch->mlp;
     mlp->width = arch->mlp_width;
     mlp->activation = activations[arch->mlp];
-    RS_TRY(new_dense(&mlp->up, b, RS_ARCH_W1, mlp->width, arch->d_model));
-    if (arch->mlp == RS_ARCH_MLP_SWIGLU)
-        RS_TRY(new_dense(&mlp->gate, b, RS_ARCH_WG, mlp->width, arch->d_model));
-    return new_dense(&mlp->down, b, RS_ARCH_W2, arch->d_model, mlp->width);
+    mlp->up = map_of(mlp->width, arch->d_model);
+    if (arch->mlp == RS_ARCH_MLP_SWIGLU) mlp->gate = map_of(mlp->width, arch->d_model);
+    mlp->down = map_of(arch->d_model, mlp->width);
+    return draw_maps(branch, b);
 }
 
 /* ---- the network ---- */
@@ -216,7 +230,9 @@ static rs_status add_ends(build *b)
         RS_TRY(new_matrix(&embedding->positions, b, RS_ROLE_EMBED_POSITION, arch->seq_len,
                           arch->d_model));
     }
-    RS_TRY(new_dense(&network->head.decoder, b, RS_ARCH_HEAD, arch->vocab, arch->d_model));
+    rs_dense *decoder = &network->head.decoder;
+    *decoder = map_of(arch->vocab, arch->d_model);
+    RS_TRY(new_matrix(&decoder->weight, b, RS_ROLE_LM_HEAD, arch->vocab, arch->d_model));
     network->head.next_token = arch->causal;
     return RS_OK;
 }

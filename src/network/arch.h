@@ -40,6 +40,7 @@
 
 #include "network/network.h"
 
+/* Where a layer has norms. */
 typedef enum rs_arch_norm {
     RS_ARCH_NORM_NONE,
     RS_ARCH_NORM_PRE,
@@ -47,6 +48,7 @@ typedef enum rs_arch_norm {
     RS_ARCH_NORM_SANDWICH
 } rs_arch_norm;
 
+/* How tokens are told their positions. */
 typedef enum rs_arch_positions {
     RS_ARCH_POSITIONS_NONE,
     RS_ARCH_POSITIONS_LEARNED,
@@ -55,6 +57,7 @@ typedef enum rs_arch_positions {
     RS_ARCH_POSITIONS_RELATIVE
 } rs_arch_positions;
 
+/* A layer's MLP, by its activation. */
 typedef enum rs_arch_mlp {
     RS_ARCH_MLP_NONE,
     RS_ARCH_MLP_LINEAR,
@@ -80,21 +83,22 @@ typedef enum rs_arch_weight {
     RS_ARCH_WEIGHTS
 } rs_arch_weight;
 
+/* An architecture, field by field as above. */
 typedef struct rs_arch {
     const char *path;
     int64_t depth, d_model, heads, kv_heads, d_head, seq_len, mlp_width;
-    int64_t vocab; /* 0: null */
+    int64_t vocab; /* 0: the file says null */
     double mix_identity, mix_softmax, mix_uniform;
     bool causal;
-    int64_t window; /* 0: none */
+    int64_t window; /* 0: there is none */
     double temperature;
     rs_arch_positions positions;
     rs_arch_norm norm;
     rs_norm_kind norm_kind;
     double *skip_mixer, *skip_mlp, *branch_mixer, *branch_mlp; /* [depth] */
     rs_arch_mlp mlp;
-    const char *init[RS_ARCH_WEIGHTS]; /* laws */
-    bool merged_output;                /* "wo": "none" */
+    const char *init[RS_ARCH_WEIGHTS]; /* laws of the weights */
+    bool merged_output;                /* the file says "wo": "none" */
     double input_rho, input_norm2;
     rs_arena *arena;
 } rs_arch;
@@ -106,8 +110,8 @@ rs_status rs_arch_read(rs_arch **out, const json_t *json, const char *path, rs_e
 void rs_arch_close(rs_arch *arch);
 
 /*
- * One sample of the input law: states [seq_len, d_model], where seq_len is the file's. Every token
- * has squared norm norm2 exactly; two tokens have E<x, y> = rho norm2 exactly: each is
+ * Draws one sample of the input law: states [seq_len, d_model], where seq_len is the file's. Every
+ * token has squared norm norm2 exactly; two tokens have E<x, y> = rho norm2 exactly: each is
  * sqrt(norm2) (sqrt(rho) u + sqrt(1 - rho) v), u a direction shared by the sample, v one of its own
  * among those orthogonal to u (all directions when rho is 0). Depends on (seed, sample) only.
  */

@@ -37,7 +37,7 @@ static void fill_chunk(const target *to, const rs_draw *draw, int64_t n, int64_t
 /* A small array is not worth even a team of one thread. */
 enum { WORTH_THREADS = 16 };
 
-static void fill(const target *to, const rs_draw *draw, int64_t n, int threads)
+static void fill_target(const target *to, const rs_draw *draw, int64_t n, int threads)
 {
     int64_t chunks = n / RS_DRAW_CHUNK + (n % RS_DRAW_CHUNK != 0);
     if (threads <= 1 || chunks <= WORTH_THREADS) {
@@ -54,19 +54,19 @@ void rs_draw_normal(float *out, const rs_draw *draw, int64_t n, double offset, d
                     int threads)
 {
     target to = {.f32 = out, .offset = offset, .factor = factor, .chunk = chunks()->normal};
-    fill(&to, draw, n, threads);
+    fill_target(&to, draw, n, threads);
 }
 
 void rs_draw_normal_f64(double *out, const rs_draw *draw, int64_t n, double offset, double factor,
                         int threads)
 {
     target to = {.f64 = out, .offset = offset, .factor = factor, .chunk = chunks()->normal};
-    fill(&to, draw, n, threads);
+    fill_target(&to, draw, n, threads);
 }
 
 void rs_draw_uniform(float *out, const rs_draw *draw, int64_t n, double low, double high,
                      int threads)
 {
     target to = {.f32 = out, .offset = low, .factor = high - low, .chunk = chunks()->uniform};
-    fill(&to, draw, n, threads);
+    fill_target(&to, draw, n, threads);
 }

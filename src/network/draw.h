@@ -11,6 +11,7 @@
 
 #include <stdint.h>
 
+/* A stream of random numbers. */
 typedef struct rs_draw {
     uint64_t seed;
     uint32_t stream[2];
@@ -21,7 +22,7 @@ void rs_draw_normal(float *out, const rs_draw *draw, int64_t n, double offset, d
                     int threads);
 void rs_draw_normal_f64(double *out, const rs_draw *draw, int64_t n, double offset, double factor,
                         int threads);
-/* Uniform in (low, high). */
+/* out[i] uniform in (low, high), i < n. */
 void rs_draw_uniform(float *out, const rs_draw *draw, int64_t n, double low, double high,
                      int threads);
 

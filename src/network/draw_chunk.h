@@ -5,16 +5,17 @@
 
 #include "network/draw.h"
 
-/* Counters and numbers worked on at a time. */
+/* How many counters, and how many numbers, are worked on at a time. */
 enum { RS_DRAW_LANES = 64, RS_DRAW_CHUNK = 4 * RS_DRAW_LANES };
 
-/* Philox4x32-10: Salmon, Moraes, Dror, Shaw, SC 2011. */
+/* The constants of Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011). */
 enum { RS_PHILOX_ROUNDS = 10 };
 #define RS_PHILOX_FACTOR_0 0xD2511F53u
 #define RS_PHILOX_FACTOR_1 0xCD9E8D57u
 #define RS_PHILOX_STEP_0 0x9E3779B9u
 #define RS_PHILOX_STEP_1 0xBB67AE85u
 
+/* The loops for one instruction set. */
 typedef struct rs_draw_chunks {
     /* words[w][k]: word w of counter `first` + k */
     void (*words)(uint32_t words[4][RS_DRAW_LANES], const rs_draw *draw, uint64_t first);

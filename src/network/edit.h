@@ -7,6 +7,7 @@
 
 #include "network/network.h"
 
+/* How the states of all layers are read together. */
 typedef enum rs_fusion {
     RS_FUSION_NONE,
     RS_FUSION_CONCAT,
@@ -16,41 +17,41 @@ typedef enum rs_fusion {
 
 /* What to change. Made by rs_edit_init (nothing), rs_edit_option and rs_edit_named. */
 typedef struct rs_edit {
-    bool no_skip;       /* λ = 0 in every branch */
-    bool no_mixer_skip; /* λ = 0 around the mixer */
+    bool no_skip;       /* the skip λ of every branch becomes 0 */
+    bool no_mixer_skip; /* the skip λ around the mixer becomes 0 */
     bool no_mlp;        /* the MLP block goes, with its norm */
     bool no_mlp_branch; /* the MLP's function becomes 0; its skip and norm stay */
     bool no_norm;       /* norms of blocks go (not the embedding's, not the final one) */
     bool no_mask;       /* causal and sliding masks go */
     bool no_gate;       /* gates of gated mixers go; refused for a model that has none */
-    bool remove_gap;    /* P - 11ᵀ/n: refused for causal attention, where it would leak */
+    bool remove_gap; /* P becomes P - 11ᵀ/n; refused for causal attention, where it would leak */
     /* "X" or "X,X,..." one a layer, each a number or a formula of L and l; a colon may stand for a
      * comma. NULL: as it is. The same pointer in both: a λ for all skips. */
     const char *mixer_lambda, *mlp_lambda;
-    const char *residual_scale; /* likewise: α of every branch; NULL: as it is */
-    double temperature;         /* 1; multiplies the model's own */
+    const char *residual_scale; /* α of every branch, written so too; NULL: as it is */
+    double temperature;         /* multiplies the model's own; 1 changes nothing */
     double mix_identity, mix_softmax, mix_uniform; /* NaN: as it is */
-    bool dong2021_code; /* --compat: what is left of ALBERT's MLP in the released code: LN(gelu(a) +
-                           a) */
-    int32_t depth;      /* 0: as it is; L > layers repeats the stack, L < layers cuts it */
+    bool dong2021_code; /* ALBERT's MLP becomes what the released code leaves: LN(gelu(a) + a) */
+    int32_t depth;      /* number of layers: more repeat the stack, fewer cut it; 0: as it is */
     rs_fusion fusion;   /* read-out over all states (docs/theory/signal.md, 5) */
 } rs_edit;
 
 void rs_edit_init(rs_edit *edit);
 
-/* One option of the command line, without dashes: name and value (NULL for a flag): "no-skip",
- * "lambda" "mixer:0.5,0.9", "residual-scale" "1/sqrt(L)", "center-attention", "remove-gap",
- * "uniform-attention", "shaped" "A,B,C", "attention-rescale" "W" ((1+w)P - wC), "temperature" "2",
- * "depth" "24", "no-mlp", "no-mlp-branch", "no-norm", "no-mask", "no-gate", "fusion" "max". Text is
- * borrowed. An unknown name is refused with the nearest known one. */
+/* Takes in one option of the command line, without dashes: name and value (NULL for a flag):
+ * "no-skip", "lambda" "mixer:0.5,0.9", "residual-scale" "1/sqrt(L)", "center-attention",
+ * "remove-gap", "uniform-attention", "shaped" "A,B,C", "attention-rescale" "W" ((1+w)P - wC),
+ * "temperature" "2", "depth" "24", "no-mlp", "no-mlp-branch", "no-norm", "no-mask", "no-gate",
+ * "fusion" "max". Text is borrowed. An unknown name is refused with the nearest known one. */
 rs_status rs_edit_option(rs_edit *edit, const char *name, const char *value, rs_error *err);
 /* Whether rs_edit_option knows the name. */
 bool rs_edit_is_option(const char *name);
 /* "full", "san", "san+mlp", "san+skip", "pure": docs/contract.md. RS_E_BAD_OPTION for others. */
 rs_status rs_edit_named(rs_edit *edit, const char *name, rs_error *err);
 
+/* An edit with a name. */
 typedef struct rs_variant {
-    const char *name; /* as in column `variant` */
+    const char *name; /* text of column `variant` */
     rs_edit edit;     /* on top of the options given for all */
 } rs_variant;
 /* Parses --variants "full,san,NAME=opt,opt,...|all|dong": the options given for all (`base`) apply

@@ -1,6 +1,8 @@
 /* edit_apply.c: interventions become numbers of the description. */
 #include "network/edit.h"
 
+#include "network/op_traits.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +13,8 @@ typedef struct edition {
     rs_error *err;
 } edition;
 
-static rs_status refuse(const edition *e, const char *option, const char *hint, const char *what)
+static rs_status refuse_edit(const edition *e, const char *option, const char *hint,
+                             const char *what)
 {
     return rs_fail(e->err, RS_E_BAD_OPTION, option, hint, "%s", what);
 }
@@ -28,7 +31,7 @@ static rs_status change_depth(const edition *e)
     rs_network *network = e->network;
     int32_t from = network->n_layers, to = e->edit->depth;
     if (to == 0 || to == from) return RS_OK;
-    if (from == 0) return refuse(e, "--depth", NULL, "this network has no layer to repeat");
+    if (from == 0) return refuse_edit(e, "--depth", NULL, "this network has no layer to repeat");
     if (to > from) {
         rs_layer *layers = rs_arena_alloc(network->arena, (size_t)to, sizeof *layers);
         if (!layers) return rs_fail_memory(e->err, "repeated layers", (size_t)to * sizeof *layers);
@@ -74,9 +77,9 @@ static rs_status check_list(const edition *e, const char *list, const char *opti
                    "%zu numbers given; this network has %d layers", n, (int)e->network->n_layers);
 }
 
-/* λ of the branches of one kind. A joining branch has no skip of its own: what it is added to is
- * the running sum. */
-static rs_status set_skips(const edition *e, rs_branch_kind kind, const char *list)
+/* λ of the branches that mix tokens, or of those that do not. A joining branch has no skip of its
+ * own: what it is added to is the running sum. */
+static rs_status set_skips(const edition *e, bool mixers, const char *list)
 {
     if (!list) return RS_OK;
     RS_TRY(check_list(e, list, "--lambda"));
@@ -85,18 +88,18 @@ static rs_status set_skips(const edition *e, rs_branch_kind kind, const char *li
         rs_layer *layer = &e->network->layers[l];
         for (int32_t b = 0; b < layer->n_branches; b++) {
             rs_branch *branch = &layer->branches[b];
-            if (branch->kind != kind || branch->joins) continue;
+            if (rs_branch_traits(branch)->mixes != mixers || branch->joins) continue;
             found = true;
             RS_TRY(strength(&branch->skip, e, list, l, "--lambda"));
         }
     }
     bool for_all = e->edit->mixer_lambda == e->edit->mlp_lambda;
     if (found || for_all) return RS_OK;
-    return refuse(e, "--lambda", "use --lambda X or --lambda mixer:X",
-                  kind == RS_BRANCH_MLP
-                      ? "no MLP of this network has a skip of its own (parallel blocks have one "
-                        "skip for both branches)"
-                      : "this network has no mixer with a skip");
+    return refuse_edit(
+        e, "--lambda", "use --lambda X or --lambda mixer:X",
+        mixers ? "this network has no mixer with a skip"
+               : "no MLP of this network has a skip of its own (parallel blocks have one "
+                 "skip for both branches)");
 }
 
 static rs_status scale_branches(const edition *e)
@@ -119,7 +122,7 @@ static void drop_skips(const edition *e)
         rs_layer *layer = &e->network->layers[l];
         for (int32_t b = 0; b < layer->n_branches; b++) {
             rs_branch *branch = &layer->branches[b];
-            bool mixer = branch->kind == RS_BRANCH_ATTENTION;
+            bool mixer = rs_branch_traits(branch)->mixes;
             if (!branch->joins && (edit->no_skip || (edit->no_mixer_skip && mixer)))
                 branch->skip = 0;
         }
@@ -140,8 +143,9 @@ static rs_status edit_attention(const edition *e)
     for (int32_t l = 0; l < e->network->n_layers; l++) {
         rs_layer *layer = &e->network->layers[l];
         for (int32_t b = 0; b < layer->n_branches; b++) {
-            rs_attention_op *attention = &layer->branches[b].attention;
-            if (layer->branches[b].kind != RS_BRANCH_ATTENTION || attention->cross) continue;
+            rs_branch *branch = &layer->branches[b];
+            if (!rs_branch_attention(branch) || branch->attention.cross) continue;
+            rs_attention_op *attention = &branch->attention;
             any = true;
             masks |= attention->causal || attention->window;
             causal |= attention->causal;
@@ -157,12 +161,12 @@ static rs_status edit_attention(const edition *e)
     }
     bool mixes = !isnan(edit->mix_softmax) || edit->temperature != 1;
     if (mixes && !any)
-        return refuse(e, "attention", NULL, "this network has no self-attention to edit");
+        return refuse_edit(e, "attention", NULL, "this network has no self-attention to edit");
     if (edit->remove_gap && causal && !edit->no_mask)
-        return refuse(e, "--remove-gap",
-                      "use --center-attention, which subtracts 1/i, or --no-mask",
-                      "attention is causal here, and subtracting 11'/n would show each token what "
-                      "follows it");
+        return refuse_edit(
+            e, "--remove-gap", "use --center-attention, which subtracts 1/i, or --no-mask",
+            "attention is causal here, and subtracting 11'/n would show each token what "
+            "follows it");
     if (edit->no_mask && causal) e->network->head.next_token = false;
     if (edit->no_mask && !masks)
         return note(e, "no_mask",
@@ -222,7 +226,7 @@ static rs_status leave_activation(const edition *e)
     for (int32_t l = 0; l < e->network->n_layers; l++) {
         rs_layer *layer = &e->network->layers[l];
         for (int32_t b = 0; b < layer->n_branches; b++) {
-            if (layer->branches[b].kind != RS_BRANCH_MLP) continue;
+            if (!rs_branch_mlp(&layer->branches[b])) continue;
             rs_mlp_op *mlp = &layer->branches[b].mlp;
             mlp->up = mlp->down = identity;
             mlp->gate = (rs_dense){0};
@@ -238,7 +242,7 @@ static void drop_mlps(rs_layer *layer)
 {
     int32_t kept = 0;
     for (int32_t b = 0; b < layer->n_branches; b++)
-        if (layer->branches[b].kind != RS_BRANCH_MLP) layer->branches[kept++] = layer->branches[b];
+        if (!rs_branch_mlp(&layer->branches[b])) layer->branches[kept++] = layer->branches[b];
     layer->n_branches = kept;
     layer->branches[0].joins = false; /* nothing is left that it could join */
 }
@@ -251,7 +255,7 @@ static rs_status edit_mlps(const edition *e)
         rs_layer *layer = &e->network->layers[l];
         if (edit->no_mlp) drop_mlps(layer);
         for (int32_t b = 0; edit->no_mlp_branch && b < layer->n_branches; b++)
-            if (layer->branches[b].kind == RS_BRANCH_MLP) layer->branches[b].scale = 0;
+            if (rs_branch_mlp(&layer->branches[b])) layer->branches[b].scale = 0;
     }
     return RS_OK;
 }
@@ -268,7 +272,8 @@ static rs_status drop_norms(const edition *e)
         for (int32_t b = 0; b < layer->n_branches; b++) {
             rs_branch *branch = &layer->branches[b];
             any |= branch->before.kind || branch->inside.kind || branch->after.kind;
-            inner |= branch->kind == RS_BRANCH_ATTENTION && branch->attention.q_norm.kind;
+            const rs_attention_op *attention = rs_branch_attention(branch);
+            inner |= attention && attention->q_norm.kind;
             branch->before = branch->inside = branch->after = none;
         }
     }
@@ -283,10 +288,11 @@ rs_status rs_edit_apply(rs_network *network, const rs_edit *edit, rs_error *err)
 {
     edition e = {network, edit, err};
     if (edit->no_gate)
-        return refuse(&e, "--no-gate", NULL, "this model has no gated mixer (gates of MLPs stay)");
+        return refuse_edit(&e, "--no-gate", NULL,
+                           "this model has no gated mixer (gates of MLPs stay)");
     RS_TRY(change_depth(&e));
-    RS_TRY(set_skips(&e, RS_BRANCH_ATTENTION, edit->mixer_lambda));
-    RS_TRY(set_skips(&e, RS_BRANCH_MLP, edit->mlp_lambda));
+    RS_TRY(set_skips(&e, true, edit->mixer_lambda));
+    RS_TRY(set_skips(&e, false, edit->mlp_lambda));
     RS_TRY(scale_branches(&e));
     drop_skips(&e);
     RS_TRY(edit_attention(&e));

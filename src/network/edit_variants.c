@@ -22,7 +22,7 @@ static const struct {
     {"all", {"san", "san+mlp", "san+skip", "full", "pure", NULL}},
 };
 
-static rs_status add(list *l, const char *name)
+static rs_status add_name(list *l, const char *name)
 {
     if (!*name)
         return rs_fail(l->err, RS_E_BAD_OPTION, "--variants", NULL, "a variant without a name");
@@ -41,7 +41,7 @@ static rs_status add_named(list *l, const char *name)
 {
     rs_edit trial = *l->base;
     RS_TRY(rs_edit_named(&trial, name, l->err));
-    RS_TRY(add(l, name));
+    RS_TRY(add_name(l, name));
     l->variants[l->n - 1].edit = trial;
     return RS_OK;
 }
@@ -101,7 +101,7 @@ static rs_status add_item(list *l, char *item, bool *own)
         char *equals = strchr(item, '=');
         *equals = 0;
         *own = true;
-        RS_TRY(add(l, item));
+        RS_TRY(add_name(l, item));
         if (group_of(item) || is_named(item))
             return rs_fail(l->err, RS_E_BAD_OPTION, "--variants", "choose another name",
                            "\"%s\" is the name of a set that there is", item);

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -207,7 +206,7 @@ rs_status rs_init_open(rs_init **out, const char *text, uint64_t seed, rs_error 
     init->seed = seed;
     init->std = init->residual_std = 0.02;
     init->d_model = init->layers = 1;
-    init->threads = omp_get_max_threads();
+    init->threads = 1;
     init->bound = rs_memory_bound_of(0);
     rs_status status = init->arena ? parse_law(&init->general, init, text ? text : "default",
                                                AS_INIT, "--init", err)
@@ -363,8 +362,8 @@ static rs_status draw_weight(float *out, const rs_init *init, rs_role role, cons
 
 /* The matrix view keeps the first dimension and joins the others: [out, in], nn.Conv2d's [out,
  * channels, y, x], Conv1D's [in, out] and XLNet's [in, heads, head_dim]. */
-static rs_status measure(place *at, rs_role role, uint32_t rank, const int64_t *shape,
-                         bool out_is_row, rs_error *err)
+static rs_status measure_place(place *at, rs_role role, uint32_t rank, const int64_t *shape,
+                               bool out_is_row, rs_error *err)
 {
     size_t count = 1, bytes;
     bool fits = true;
@@ -484,8 +483,8 @@ static rs_status new_tensor(rs_tensor **out, rs_init *init, uint32_t rank, const
 }
 
 /* Biases are 0 and norms 1 under every law. */
-static rs_status fill(float *data, const rs_init *init, rs_role role, bool bias,
-                      const rs_draw *stream, const place *at, rs_error *err)
+static rs_status fill_tensor(float *data, const rs_init *init, rs_role role, bool bias,
+                             const rs_draw *stream, const place *at, rs_error *err)
 {
     bool zero = bias || is_bias(role);
     if (!zero && !is_norm(role) && role != RS_ROLE_LAYER_SCALE)
@@ -500,7 +499,7 @@ rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, boo
 {
     *out = NULL;
     place at = {0};
-    RS_TRY(measure(&at, role, rank, shape, out_is_row, err));
+    RS_TRY(measure_place(&at, role, rank, shape, out_is_row, err));
     rs_tensor *tensor = NULL;
     RS_TRY(new_tensor(&tensor, init, rank, shape, err));
     uint32_t times = 0;
@@ -515,7 +514,7 @@ rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, boo
     float *data = NULL;
     RS_TRY(new_block(&data, init, (uint64_t)at.count, err));
     rs_draw stream = {init->seed, {(uint32_t)role | times << 8, (uint32_t)(layer + 1)}};
-    RS_TRY(fill(data, init, role, bias, &stream, &at, err));
+    RS_TRY(fill_tensor(data, init, role, bias, &stream, &at, err));
     tensor->data = (const uint8_t *)data;
     *out = tensor;
     return RS_OK;

@@ -13,11 +13,11 @@
 struct rs_network; /* network.h */
 typedef struct rs_init rs_init;
 
-/* law: "default" or NULL (what the model's own library does at initialisation: see
- * rs_init_set_default), "xavier" (normal of variance 2/(fan_in + fan_out)), "orthogonal", or
- * "normal(0, VARIANCE)" where VARIANCE is an expression of fan_in, fan_out, d and L
- * ("1/fan_in", "0.02^2"). Any other text is refused. A law other than default is for the weights of
- * attention and MLP; embeddings and heads keep the default, biases are 0 and gains 1 under every
+/* Opens a source of weights. law: "default" or NULL (what the model's own library does at
+ * initialisation: see rs_init_set_default), "xavier" (normal of variance 2/(fan_in + fan_out)),
+ * "orthogonal", or "normal(0, VARIANCE)" where VARIANCE is an expression of fan_in, fan_out, d and
+ * L ("1/fan_in", "0.02^2"). Any other text is refused. A law other than default is for the weights
+ * of attention and MLP; embeddings and heads keep the default, biases are 0 and gains 1 under every
  * law. */
 rs_status rs_init_open(rs_init **out, const char *law, uint64_t seed, rs_error *err);
 void rs_init_close(rs_init *init);
@@ -40,14 +40,14 @@ rs_status rs_init_expect(const rs_init *init, double numbers, rs_error *err);
 rs_status rs_init_expect_layers(const rs_init *init, int64_t layers, size_t layer_bytes,
                                 rs_error *err);
 
-/* What a run over the planned network will hold beside its weights is added by `need`, so that it
- * is refused before anything is drawn. */
+/* Adds what a run over the planned network will hold beside its weights, so that one too large is
+ * refused before anything is drawn. */
 typedef void rs_init_need(rs_budget *budget, const struct rs_network *plan, const void *user);
 void rs_init_set_memory(rs_init *init, rs_memory_bound bound, rs_init_need *need, const void *user);
-/* Bytes drawn so far. */
+/* The bytes of all tensors drawn so far. */
 uint64_t rs_init_bytes(const rs_init *init);
 
-/* A law of its own for a role, in ARCH.json's words: normal(mean, variance), uniform(a, b),
+/* Gives a role a law of its own, in ARCH.json's words: normal(mean, variance), uniform(a, b),
  * orthogonal, zero, identity, with expressions. */
 rs_status rs_init_set_role(rs_init *init, rs_role role, const char *law, const char *where,
                            rs_error *err);
@@ -65,12 +65,13 @@ rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, boo
  * zeros, sinusoids. NULL between rs_init_plan and rs_init_start. */
 float *rs_init_numbers(const rs_init *init, const rs_tensor *tensor);
 
-/* Threads that draw (default: as many as OpenMP gives); the numbers do not depend on it. */
+/* Sets how many threads draw (unasked: one); the numbers do not depend on it. */
 void rs_init_set_threads(rs_init *init, int threads);
 
-/* An expression such as "1/sqrt(L)" over the names given (NULL-terminated) and their values; + - *
- * / ^ ( ) sqrt. values NULL: only the spelling is checked, *value means nothing. The result is
- * finite; RS_E_EXPRESSION otherwise. Shared with ARCH.json's formulas and with --residual-scale. */
+/* Evaluates an expression such as "1/sqrt(L)" over the names given (NULL-terminated) and their
+ * values; + - * / ^ ( ) sqrt. values NULL: only the spelling is checked, *value means nothing. The
+ * result is finite; RS_E_EXPRESSION otherwise. Shared with ARCH.json's formulas and with
+ * --residual-scale. */
 rs_status rs_expression(double *value, const char *text, const char *const *names,
                         const double *values, const char *where, rs_error *err);
 

@@ -38,11 +38,3 @@ void rs_network_close(rs_network *network)
     rs_arena_free(network->arena);
     rs_free(network);
 }
-
-const rs_branch *rs_layer_mixer(const rs_layer *layer)
-{
-    for (int32_t i = 0; i < layer->n_branches; i++)
-        if (layer->branches[i].kind == RS_BRANCH_ATTENTION && !layer->branches[i].attention.cross)
-            return &layer->branches[i];
-    return NULL;
-}

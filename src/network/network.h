@@ -123,7 +123,9 @@ typedef struct rs_mlp_op {
     int64_t width;
 } rs_mlp_op;
 
-typedef enum rs_branch_kind { RS_BRANCH_ATTENTION, RS_BRANCH_MLP, RS_BRANCH_KINDS } rs_branch_kind;
+/* What a branch's op is (op_traits.h says what each kind can do). */
+typedef enum rs_branch_kind { RS_BRANCH_ATTENTION, RS_BRANCH_MLP } rs_branch_kind;
+enum { RS_BRANCH_KINDS = RS_BRANCH_MLP + 1 }; /* no kind: a switch has no case for it */
 
 typedef struct rs_branch {
     rs_branch_kind kind;
@@ -131,14 +133,15 @@ typedef struct rs_branch {
     double skip, scale; /* λ and α; scale 0: the op is not run */
     bool joins; /* parallel block: the op reads what the layer's first branch read; skip stays on
                    the running state */
-    rs_attention_op attention; /* kind ATTENTION */
-    rs_mlp_op mlp;             /* kind MLP */
+    union {     /* the one that `kind` says: no other may be read (op_traits.h) */
+        rs_attention_op attention;
+        rs_mlp_op mlp;
+    };
 } rs_branch;
 
 enum { RS_BRANCHES_MAX = 3 };
 typedef struct rs_layer {
-    rs_branch
-        branches[RS_BRANCHES_MAX]; /* in order; the first self-attention is the layer's mixer */
+    rs_branch branches[RS_BRANCHES_MAX]; /* in order; rs_layer_mixer tells which is the mixer */
     int32_t n_branches;
     int32_t stored; /* the layer of the checkpoint whose weights these are (ALBERT and --depth
                        repeat layers) */
@@ -156,8 +159,7 @@ typedef struct rs_embedding_op {
     const rs_tensor *types; /* [types, width], row 0 is used; NULL: none */
     rs_norm_op norm;
     rs_dense projection;
-    rs_dense
-        patch; /* in = channels*patch*patch (c, y, x order), with bias; weight NULL: no images */
+    rs_dense patch; /* in = channels*patch*patch (c, y, x order); weight NULL: no images */
     const rs_tensor *class_token; /* [width], or NULL */
     int64_t channels, image_height, image_width, patch_height, patch_width;
 } rs_embedding_op;
@@ -230,7 +232,14 @@ rs_status rs_network_from_arch(rs_network **out, const json_t *arch, const char 
 rs_status rs_network_copy(rs_network **out, const rs_network *from, rs_error *err);
 void rs_network_close(rs_network *network); /* NULL is fine */
 
-/* First self-attention of a layer, or NULL. */
+/* The branch's op where it is of that kind, else NULL (op_traits.c). */
+const rs_attention_op *rs_branch_attention(const rs_branch *branch);
+const rs_mlp_op *rs_branch_mlp(const rs_branch *branch);
+
+/* The first branch of a layer that mixes its tokens and reads nothing else, such as the
+ * self-attention; or NULL. */
 const rs_branch *rs_layer_mixer(const rs_layer *layer);
+/* Whether that branch is its layer's mixer. */
+bool rs_is_mixer(const rs_network *network, int32_t layer, int32_t branch);
 
 #endif

@@ -6,13 +6,13 @@
 #include "network/network.h"
 #include "recognise/builder.h"
 
-enum { RS_NET_SHOWN = 20 }; /* names in a message */
+enum { RS_NET_SHOWN = 20 }; /* names that a message lists, at most */
 
 /* What to do about a configuration that lies, and about a model that is described but not run. */
 #define RS_CONFIG_HINT "correct the configuration, or download it again"
 #define RS_NOT_RUN_HINT "its weights can still be analysed: rankscope scan PATH"
 
-/* Where weights come from: the tensors that match.c recognised, or draws. All else is the same. */
+/* A network in the making. Its weights are the tensors that were recognised, or drawn. */
 typedef struct rs_net_builder {
     rs_builder *b;
     const rs_forward *forward;
@@ -21,40 +21,41 @@ typedef struct rs_net_builder {
     bool gguf;
     rs_error *err;
     int64_t d_model, mlp_width;
-    int32_t depth;  /* layers as applied */
-    int32_t stored; /* layers as stored */
+    int32_t depth;  /* number of layers that are applied */
+    int32_t stored; /* number of layers that are stored */
     double eps;
     rs_activation activation;
     rs_buffer missing;
     size_t n_missing;
 } rs_net_builder;
 
-/* network_settings.c: values of the configuration, the reference's defaults behind them. */
+/* network_settings.c: values of the configuration, or the reference's own where it is silent. */
 rs_status rs_net_settings(json_t **out, const rs_forward *forward, const rs_fields *fields,
                           const json_t *config, rs_error *err);
 bool rs_net_flag(const rs_net_builder *nb, const char *field); /* NULL: no; RS_ALWAYS: yes */
 rs_status rs_net_size(rs_net_builder *nb, const char *field, int32_t layer, int64_t *value,
                       bool *found);
-rs_status rs_net_real(rs_net_builder *nb, const char *field, double *value); /* kept when absent */
+/* *value stays as it is where the field is absent. */
+rs_status rs_net_real(rs_net_builder *nb, const char *field, double *value);
 rs_status rs_net_activation(rs_net_builder *nb, const char *field, rs_activation *activation);
 
-/* network_gguf.c: GGUF metadata as the configuration that transformers would have. */
+/* network_gguf.c: writes GGUF metadata as the configuration that transformers would have. */
 rs_status rs_net_translate(json_t **out, const rs_builder *b, const rs_forward *forward,
                            rs_error *err);
 
-/* network_weights.c. A layer of -1 is outside layers. Absent tensors are collected, and reported
- * all at once by rs_net_missing. */
-const rs_pattern *rs_net_pattern(const rs_net_builder *nb, rs_role role);
+/* network_weights.c: finds or draws weights; layer -1 is outside the layers. Absent tensors are
+ * collected, and rs_net_missing reports all at once. */
+const rs_module_pattern *rs_net_pattern(const rs_net_builder *nb, rs_role role);
 bool rs_net_has(const rs_net_builder *nb, rs_role role, int32_t layer);
 typedef enum rs_net_bias { RS_BIAS_NO, RS_BIAS_YES, RS_BIAS_IF_THERE } rs_net_bias;
 rs_net_bias rs_net_bias_of(const rs_net_builder *nb, const char *field);
-/* A map in -> out. */
+/* Makes a map from `in` to `out` units. */
 rs_status rs_net_dense(rs_net_builder *nb, rs_role role, int32_t layer, int64_t in, int64_t out,
                        rs_net_bias bias, rs_dense *dense);
-/* One of XLNet's [width, heads, head_dim] maps; `output`: from the heads. */
+/* Makes one of XLNet's [width, heads, head_dim] maps; `output`: from the heads. */
 rs_status rs_net_xlnet(rs_net_builder *nb, rs_role role, int32_t layer, int64_t width,
                        int64_t heads, int64_t head_dim, bool output, rs_dense *dense);
-/* Any tensor by its full shape. */
+/* Finds or draws any tensor by its full shape. */
 rs_status rs_net_tensor(rs_net_builder *nb, rs_role role, rs_part part, int32_t layer,
                         uint32_t rank, const int64_t *shape, const rs_tensor **out);
 rs_status rs_net_norm(rs_net_builder *nb, rs_role role, int32_t layer, int64_t dim,
@@ -64,11 +65,12 @@ rs_status rs_net_missing(rs_net_builder *nb);
 /* network_rope.c */
 rs_status rs_net_rope(rs_net_builder *nb, const rs_attention *at, bool sliding, rs_rope_op *rope);
 
-/* network_tensors.c: what is stored or drawn, and a note about tensors that no operation uses. */
+/* network_tensors.c: counts what is stored or drawn, and notes tensors that no operation uses. */
 rs_status rs_net_account(rs_net_builder *nb);
 
 /* network_layer.c, network_ends.c, network_pooling.c */
-int32_t rs_net_stored(const rs_net_builder *nb, int32_t applied); /* whose weights a depth runs */
+/* The stored layer whose weights the applied layer of that number runs. */
+int32_t rs_net_stored(const rs_net_builder *nb, int32_t applied);
 rs_status rs_net_layer(rs_net_builder *nb, int32_t applied, int32_t stored, rs_layer *layer);
 rs_status rs_net_embedding(rs_net_builder *nb);
 rs_status rs_net_head(rs_net_builder *nb);

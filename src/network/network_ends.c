@@ -1,6 +1,8 @@
 /* network_ends.c: what stands before the first layer and behind the last one. */
 #include "network/network_build.h"
 
+#include "network/op_traits.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -292,7 +294,7 @@ static bool sees_behind_only(const rs_network *network)
 {
     for (int32_t l = 0; l < network->n_layers; l++) {
         const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
-        if (mixer && !mixer->attention.causal) return false;
+        if (mixer && !rs_branch_traits(mixer)->causal(mixer)) return false;
     }
     return network->n_layers > 0;
 }

@@ -50,9 +50,9 @@ static rs_status choose_family(rs_net_builder *nb, const char **type)
                                   : missing_part(*type));
 }
 
-/* Points the fields at the settings: what the configuration says over what it leaves to defaults.
- */
-static rs_status settle(rs_net_builder *nb, const char *type, json_t **settings)
+/* Points the fields at the settings: what the configuration says over what it leaves to
+ * defaults. */
+static rs_status settle_settings(rs_net_builder *nb, const char *type, json_t **settings)
 {
     rs_builder *b = nb->b;
     json_t *translated = NULL;
@@ -234,8 +234,9 @@ static rs_status note_both_ways(rs_net_builder *nb)
 static rs_status read_trained_length(rs_net_builder *nb)
 {
     const rs_branch *mixer = rs_layer_mixer(&nb->network->layers[0]);
+    const rs_attention_op *op = mixer ? rs_branch_attention(mixer) : NULL;
     double length = 0;
-    if (!mixer || mixer->attention.rope.kind == RS_ROPE_NONE) return RS_OK;
+    if (!op || op->rope.kind == RS_ROPE_NONE) return RS_OK;
     RS_TRY(rs_net_real(nb, nb->forward->max_positions, &length));
     if (length >= 1 && length < 1e15) nb->network->trained_positions = (int64_t)length;
     return RS_OK;
@@ -245,12 +246,12 @@ static rs_status read_trained_length(rs_net_builder *nb)
 static rs_status note_rope(rs_net_builder *nb)
 {
     const rs_branch *mixer = rs_layer_mixer(&nb->network->layers[0]);
+    const rs_attention_op *op = mixer ? rs_branch_attention(mixer) : NULL;
     double stated;
-    if (nb->gguf || !mixer || mixer->attention.rope.kind == RS_ROPE_NONE) return RS_OK;
+    if (nb->gguf || !op || op->rope.kind == RS_ROPE_NONE) return RS_OK;
     const char *form = rs_rope_form(&nb->b->fields, &stated);
     return rs_notes_say(&nb->network->notes, nb->err, RS_INFO, "rope_form", NULL,
-                        "RoPE: %s; base of the first layer %.17g", form,
-                        mixer->attention.rope.theta);
+                        "RoPE: %s; base of the first layer %.17g", form, op->rope.theta);
 }
 
 /* ---- opening ---- */
@@ -291,14 +292,14 @@ static rs_status build_parts(rs_net_builder *nb)
     return rs_net_account(nb);
 }
 
-static rs_status build(rs_net_builder *nb)
+static rs_status build_network(rs_net_builder *nb)
 {
     rs_builder *b = nb->b;
     const char *type;
     json_t *settings = NULL;
     rs_fields_open(&b->fields, b->checkpoint);
     RS_TRY(choose_family(nb, &type));
-    RS_TRY(settle(nb, type, &settings));
+    RS_TRY(settle_settings(nb, type, &settings));
     const rs_field_row *dialect = b->fields.dialect;
     rs_status status = rs_builder_roles(b);
     if (status == RS_OK) status = rs_family_match(b);
@@ -319,7 +320,7 @@ static rs_status open_network(rs_network **out, const rs_checkpoint *checkpoint,
     nb.network = rs_calloc(1, sizeof *nb.network);
     if (nb.network) nb.network->arena = rs_arena_new();
     if (!nb.network || !nb.network->arena) status = rs_fail_memory(err, "network", 0);
-    if (status == RS_OK) status = build(&nb);
+    if (status == RS_OK) status = build_network(&nb);
     rs_buffer_free(&nb.missing);
     rs_model_close(rs_builder_close(nb.b));
     if (status != RS_OK) {

@@ -10,7 +10,7 @@
 static const rs_json_rules rules = {.max_depth = 16};
 
 /* *out stays NULL when there is no such file. */
-static rs_status load(json_t **out, const char *folder, const char *name, rs_error *err)
+static rs_status load_json(json_t **out, const char *folder, const char *name, rs_error *err)
 {
     *out = NULL;
     char *path = rs_path_join(folder, name);
@@ -52,7 +52,7 @@ static rs_status pooling_module(rs_net_builder *nb, const char *folder, const ch
     if (!path) return rs_fail_memory(nb->err, "network", 0);
     nb->network->pooling_file = rs_arena_printf(nb->network->arena, "%s/%s", folder, path);
     if (!nb->network->pooling_file) return rs_fail_memory(nb->err, "network", 0);
-    RS_TRY(load(&config, folder, path, nb->err));
+    RS_TRY(load_json(&config, folder, path, nb->err));
     const char *word = json_string_value(json_object_get(config, "pooling_mode"));
     size_t n = 0;
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
@@ -120,7 +120,7 @@ rs_status rs_net_pooling(rs_net_builder *nb)
         n ? rs_arena_strndup(nb->network->arena, checkpoint->config_path, n > 1 ? n - 1 : n) : ".";
     json_t *modules;
     if (!folder) return rs_fail_memory(nb->err, "network", 0);
-    RS_TRY(load(&modules, folder, "modules.json", nb->err));
+    RS_TRY(load_json(&modules, folder, "modules.json", nb->err));
     rs_status status = read_modules(nb, folder, modules);
     json_decref(modules);
     return status;

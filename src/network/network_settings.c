@@ -64,8 +64,8 @@ static rs_status check_flags(const rs_forward *forward, const rs_fields *fields,
     return RS_OK;
 }
 
-/* A copy of `config` (an object inside the configuration's file) that also has what it leaves out.
- */
+/* A copy of `config` (an object inside the configuration's file) that also has what it leaves
+ * out. */
 rs_status rs_net_settings(json_t **out, const rs_forward *forward, const rs_fields *fields,
                           const json_t *config, rs_error *err)
 {

@@ -1,6 +1,7 @@
 /* network_tensors.c: which tensors a network uses: drawn ones are counted, and those of the
  * checkpoint that it leaves alone are named. */
 #include "network/network_build.h"
+#include "network/op_traits.h"
 
 #include <stdlib.h>
 
@@ -10,49 +11,14 @@ typedef struct tensor_list {
     bool failed;
 } tensor_list;
 
-static void add(tensor_list *list, const rs_tensor *tensor)
+static bool add_tensor(void *user, const rs_tensor *tensor)
 {
-    if (!tensor || list->failed) return;
+    tensor_list *list = user;
     if (RS_GROW(list->items, list->n, list->capacity))
         list->items[list->n++] = tensor;
     else
         list->failed = true;
-}
-
-static void add_dense(tensor_list *list, const rs_dense *dense)
-{
-    add(list, dense->weight);
-    if (dense->weight) add(list, dense->bias);
-}
-
-static void add_norm(tensor_list *list, const rs_norm_op *norm)
-{
-    add(list, norm->gain);
-    add(list, norm->bias);
-}
-
-static void add_branch(tensor_list *list, const rs_branch *branch)
-{
-    add_norm(list, &branch->before);
-    add_norm(list, &branch->inside);
-    add_norm(list, &branch->after);
-    if (branch->kind == RS_BRANCH_MLP) {
-        add_dense(list, &branch->mlp.up);
-        add_dense(list, &branch->mlp.gate);
-        add_dense(list, &branch->mlp.down);
-        return;
-    }
-    const rs_attention_op *op = &branch->attention;
-    const rs_dense *maps[] = {&op->q, &op->k, &op->v, &op->o, &op->relative.r};
-    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
-        add_dense(list, maps[i]);
-    add_norm(list, &op->q_norm);
-    add_norm(list, &op->k_norm);
-    add(list, op->relative.content_bias);
-    add(list, op->relative.position_bias);
-    add(list, op->relative.segment_bias);
-    add(list, op->relative.segment_embed);
-    add(list, op->distance_bias);
+    return list->failed;
 }
 
 static int by_address(const void *left, const void *right)
@@ -64,22 +30,7 @@ static int by_address(const void *left, const void *right)
 
 static void gather(tensor_list *list, const rs_network *network)
 {
-    const rs_embedding_op *e = &network->embedding;
-    add(list, e->tokens);
-    add(list, e->positions);
-    add(list, e->types);
-    add(list, e->class_token);
-    add_norm(list, &e->norm);
-    add_dense(list, &e->projection);
-    add_dense(list, &e->patch);
-    for (int32_t l = 0; l < network->n_layers; l++)
-        for (int32_t i = 0; i < network->layers[l].n_branches; i++)
-            add_branch(list, &network->layers[l].branches[i]);
-    add_norm(list, &network->final_norm);
-    add_dense(list, &network->head.transform);
-    add_norm(list, &network->head.norm);
-    add_dense(list, &network->head.decoder);
-    add(list, network->head.bias);
+    rs_network_walk(network, add_tensor, list);
     if (list->n) qsort(list->items, list->n, sizeof *list->items, by_address);
 }
 

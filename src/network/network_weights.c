@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-const rs_pattern *rs_net_pattern(const rs_net_builder *nb, rs_role role)
+const rs_module_pattern *rs_net_pattern(const rs_net_builder *nb, rs_role role)
 {
     for (size_t l = 0; l < 5 && nb->b->family->patterns[l]; l++)
-        for (const rs_pattern *row = nb->b->family->patterns[l]; row->module; row++)
+        for (const rs_module_pattern *row = nb->b->family->patterns[l]; row->module; row++)
             if (row->role == role && row->slot == RS_SLOT_MAIN) return row;
     return NULL;
 }
@@ -92,7 +92,7 @@ rs_status rs_net_tensor(rs_net_builder *nb, rs_role role, rs_part part, int32_t 
     rs_builder *b = nb->b;
     *out = NULL;
     if (nb->init) {
-        const rs_pattern *row = rs_net_pattern(nb, role);
+        const rs_module_pattern *row = rs_net_pattern(nb, role);
         bool out_is_row = !(row && row->flags & (RS_P_CONV1D | RS_P_XLNET));
         return rs_init_tensor(out, nb->init, role, part == RS_PART_BIAS, layer, rank, shape,
                               out_is_row, nb->err);
@@ -148,7 +148,7 @@ static rs_status find_scale(rs_net_builder *nb, rs_role role, int32_t layer, uin
 rs_status rs_net_dense(rs_net_builder *nb, rs_role role, int32_t layer, int64_t in, int64_t out,
                        rs_net_bias bias, rs_dense *dense)
 {
-    const rs_pattern *row = rs_net_pattern(nb, role);
+    const rs_module_pattern *row = rs_net_pattern(nb, role);
     bool rows = !(row && row->flags & RS_P_CONV1D);
     int64_t shape[2] = {rows ? out : in, rows ? in : out};
     *dense = (rs_dense){.rows = shape[0],

@@ -125,12 +125,13 @@ void rs_attention_values(double values[RS_ATTENTION_REALS], const rs_attention_m
     pick(values, measures, attention_offsets, RS_ATTENTION_REALS);
 }
 
-const char *rs_probe_site_name(rs_probe_site site)
+const char *rs_token_site_name(rs_token_site site)
 {
-    static const char *const names[RS_PROBE_SITES] = {[RS_PROBE_BLOCK_OUT] = "block_out",
-                                                      [RS_PROBE_MIXER_OUT] = "mixer_out",
-                                                      [RS_PROBE_FUSION_MAX] = "fusion_max",
-                                                      [RS_PROBE_FUSION_CONCAT] = "fusion_concat",
-                                                      [RS_PROBE_FUSION_GATE] = "fusion_gate"};
+    static const char *const names[RS_TOKEN_SITES] = {[RS_TOKEN_SITE_BLOCK_OUT] = "block_out",
+                                                      [RS_TOKEN_SITE_MIXER_OUT] = "mixer_out",
+                                                      [RS_TOKEN_SITE_FUSION_MAX] = "fusion_max",
+                                                      [RS_TOKEN_SITE_FUSION_CONCAT] =
+                                                          "fusion_concat",
+                                                      [RS_TOKEN_SITE_FUSION_GATE] = "fusion_gate"};
     return names[site];
 }

@@ -12,11 +12,13 @@
  */
 #include "observe/gather.h"
 
+#include "network/op_traits.h"
+
 #include <math.h>
 
 #define RS_FLOOR_GROWTH 16.0
 
-double rs_probe_floor(rs_precision precision)
+double rs_residual_floor(rs_precision precision)
 {
     /* there the residual has an exponent of its own */
     if (precision == RS_PRECISION_RESIDUAL) return NAN;
@@ -36,8 +38,7 @@ static bool carried(mark from, double residual, double floor)
 /* P − U maps equal tokens to zero: what is left of them is rounding whatever its relative size. */
 static bool cancels(const rs_branch *mixer)
 {
-    const rs_attention_op *a = &mixer->attention;
-    return fabs(a->mix_identity + a->mix_softmax - a->mix_uniform) < 1e-12;
+    return fabs(rs_branch_traits(mixer)->row_sum(mixer)) < 1e-12;
 }
 
 /* Nothing but the mixer's output goes on to the end of the layer. */

@@ -1,7 +1,10 @@
 /* gather_attention.c: table attention. The engine hands over matrices from its worker
  * threads; each has a place of its own, and a batch is summed in the order of its samples when it
- * is over. Matrices of cross-attention are not square and are left out. */
+ * is over. Matrices of other branches than the layer's mixer, such as those of cross-attention,
+ * which are not square, are left out. */
 #include "observe/gather.h"
+
+#include "network/op_traits.h"
 
 #include <math.h>
 
@@ -17,7 +20,7 @@ static rs_status open_rows(rs_gather *g, rs_error *err)
     for (int32_t l = 0; l < network->n_layers; l++) {
         const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
         g->head_row[l] = rows;
-        rows += mixer ? (size_t)mixer->attention.heads : 0;
+        rows += mixer ? (size_t)rs_branch_traits(mixer)->matrices(mixer) : 0;
     }
     g->head_row[network->n_layers] = rows;
     g->out->attention = rs_calloc(rows, sizeof *g->out->attention);
@@ -47,8 +50,8 @@ rs_status rs_gather_attention_open(rs_gather *g, rs_error *err)
     return rs_sums_open(&g->attention, g->out->n_attention, SUM_COLUMNS, err);
 }
 
-/* Mean over the rows of the logarithm of how many keys they see: what the entropy can be at most.
- */
+/* Mean over the rows of the logarithm of how many keys they see:
+ * what the entropy can be at most. */
 static double most_entropy(const rs_attention_view *v)
 {
     double sum = 0;
@@ -65,7 +68,7 @@ static double most_entropy(const rs_attention_view *v)
 rs_status rs_gather_attention(void *user, const rs_attention_view *v, rs_error *err)
 {
     rs_gather *g = user;
-    if (v->cross) return RS_OK;
+    if (!rs_is_mixer(g->network, v->layer, v->branch)) return RS_OK;
     RS_TRY(rs_check_cancelled(g->context, err));
     size_t place =
         (g->head_row[v->layer] + (size_t)v->head) * (size_t)g->capacity + (size_t)v->sample;

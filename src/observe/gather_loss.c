@@ -8,7 +8,7 @@
 rs_status rs_gather_loss_open(rs_gather *g, rs_error *err)
 {
     int64_t most = 0;
-    const rs_probe_inputs *in = g->inputs;
+    const rs_inputs *in = g->inputs;
     for (int64_t s = 0; s < in->samples; s += g->capacity) {
         int64_t end = s + g->capacity < in->samples ? s + g->capacity : in->samples;
         if (in->begin[end] - in->begin[s] > most) most = in->begin[end] - in->begin[s];

@@ -82,18 +82,18 @@ void rs_sums_close(rs_sums *sums)
 
 /* ---- rows: state 0, then (block_out, mixer_out) of each layer, then the fused read-out ---- */
 
-static size_t row_of(const rs_gather *g, rs_probe_site site, int32_t layer)
+static size_t row_of(const rs_gather *g, rs_token_site site, int32_t layer)
 {
-    if (site == RS_PROBE_BLOCK_OUT) return layer == 0 ? 0 : 2 * (size_t)layer - 1;
-    if (site == RS_PROBE_MIXER_OUT) return 2 * (size_t)layer;
+    if (site == RS_TOKEN_SITE_BLOCK_OUT) return layer == 0 ? 0 : 2 * (size_t)layer - 1;
+    if (site == RS_TOKEN_SITE_MIXER_OUT) return 2 * (size_t)layer;
     return 2 * (size_t)g->network->n_layers + 1;
 }
 
-static const rs_probe_site fusion_sites[] = {[RS_FUSION_MAX] = RS_PROBE_FUSION_MAX,
-                                             [RS_FUSION_CONCAT] = RS_PROBE_FUSION_CONCAT,
-                                             [RS_FUSION_GATE] = RS_PROBE_FUSION_GATE};
+static const rs_token_site fusion_sites[] = {[RS_FUSION_MAX] = RS_TOKEN_SITE_FUSION_MAX,
+                                             [RS_FUSION_CONCAT] = RS_TOKEN_SITE_FUSION_CONCAT,
+                                             [RS_FUSION_GATE] = RS_TOKEN_SITE_FUSION_GATE};
 
-static void name_row(rs_gather *g, rs_probe_site site, int32_t layer)
+static void name_row(rs_gather *g, rs_token_site site, int32_t layer)
 {
     g->out->tokens[row_of(g, site, layer)] =
         (rs_token_row){.site = site, .layer = layer, .first_sample = -1, .first_token = -1};
@@ -140,10 +140,10 @@ rs_status rs_gather_tokens_open(rs_gather *g, rs_error *err)
         return rs_fail_memory(err, "measures of tokens", cells * sizeof *g->residuals);
     for (size_t i = 0; i < cells; i++)
         g->residuals[i] = g->logarithms[i] = NAN;
-    name_row(g, RS_PROBE_BLOCK_OUT, 0);
+    name_row(g, RS_TOKEN_SITE_BLOCK_OUT, 0);
     for (int32_t l = 1; l <= g->network->n_layers; l++) {
-        name_row(g, RS_PROBE_BLOCK_OUT, l);
-        name_row(g, RS_PROBE_MIXER_OUT, l);
+        name_row(g, RS_TOKEN_SITE_BLOCK_OUT, l);
+        name_row(g, RS_TOKEN_SITE_MIXER_OUT, l);
     }
     if (fusion != RS_FUSION_NONE) RS_TRY(open_fusion(g, err));
     rs_token_options options = {.spectral = g->options->spectral, .centre = g->options->centre};
@@ -228,7 +228,7 @@ static void add_sample(rs_gather *g, size_t row, int64_t s)
     }
 }
 
-static rs_status measure(rs_gather *g, size_t row, matrix x, rs_error *err)
+static rs_status measure_row(rs_gather *g, size_t row, matrix x, rs_error *err)
 {
     const rs_batch *batch = &g->batch->batch;
     rs_status status = RS_OK;
@@ -282,13 +282,14 @@ rs_status rs_gather_state(void *user, rs_site site, int32_t layer, const rs_stat
 {
     rs_gather *g = user;
     if (site == RS_SITE_FINAL) return RS_OK;
-    rs_probe_site where = site == RS_SITE_BLOCK_OUT ? RS_PROBE_BLOCK_OUT : RS_PROBE_MIXER_OUT;
+    rs_token_site where =
+        site == RS_SITE_BLOCK_OUT ? RS_TOKEN_SITE_BLOCK_OUT : RS_TOKEN_SITE_MIXER_OUT;
     if (g->fused && site == RS_SITE_BLOCK_OUT && layer > 0) fuse(g, view);
     matrix x = {.precision = view->precision,
                 .data = view->data,
                 .width = view->cols,
                 .pair = view->base ? view : NULL};
-    return measure(g, row_of(g, where, layer), x, err);
+    return measure_row(g, row_of(g, where, layer), x, err);
 }
 
 rs_status rs_gather_tokens_end_batch(rs_gather *g, rs_error *err)
@@ -296,7 +297,7 @@ rs_status rs_gather_tokens_end_batch(rs_gather *g, rs_error *err)
     if (!g->fused || g->fused_layers == 0) return RS_OK;
     matrix x = {.precision = RS_PRECISION_F64, .data = g->fused, .width = g->fused_width};
     g->fused_layers = 0;
-    return measure(g, g->out->n_tokens - 1, x, err);
+    return measure_row(g, g->out->n_tokens - 1, x, err);
 }
 
 static bool rounding(const rs_gather *g, size_t row)
@@ -313,7 +314,7 @@ static bool rounding(const rs_gather *g, size_t row)
 void rs_gather_tokens_finish(rs_gather *g)
 {
     size_t samples = (size_t)g->inputs->samples;
-    g->out->floor = rs_probe_floor(g->precision);
+    g->out->floor = rs_residual_floor(g->precision);
     for (size_t s = 0; s < samples; s++)
         rs_floor_marks(g->marks + s, g->residuals + s, samples, g->network, g->out->floor);
     for (size_t row = 0; row < g->out->n_tokens; row++) {

@@ -2,10 +2,11 @@
 #include "observe/inputs_parts.h"
 
 #include "base/memory.h"
+#include "network/op_traits.h"
 
 #include <string.h>
 
-void rs_probe_inputs_close(rs_probe_inputs *inputs)
+void rs_inputs_close(rs_inputs *inputs)
 {
     if (!inputs) return;
     rs_free(inputs->begin);
@@ -20,8 +21,7 @@ void rs_probe_inputs_close(rs_probe_inputs *inputs)
 
 /* ---- pieces that the kinds share ---- */
 
-rs_status rs_probe_input_rows(rs_probe_inputs *in, int64_t samples, int64_t n, const char *where,
-                              rs_error *err)
+rs_status rs_input_rows(rs_inputs *in, int64_t samples, int64_t n, const char *where, rs_error *err)
 {
     size_t rows;
     in->samples = samples;
@@ -33,8 +33,8 @@ rs_status rs_probe_input_rows(rs_probe_inputs *in, int64_t samples, int64_t n, c
     return RS_OK;
 }
 
-rs_status rs_probe_input_id(int32_t *out, int64_t id, int64_t sample, int64_t position,
-                            const rs_network *network, const char *where, rs_error *err)
+rs_status rs_input_id(int32_t *out, int64_t id, int64_t sample, int64_t position,
+                      const rs_network *network, const char *where, rs_error *err)
 {
     if (id < 0 || id >= network->embedding.vocabulary)
         return rs_fail(err, RS_E_TOKEN_RANGE, where,
@@ -46,17 +46,17 @@ rs_status rs_probe_input_id(int32_t *out, int64_t id, int64_t sample, int64_t po
     return RS_OK;
 }
 
-int64_t rs_probe_wanted_samples(const rs_probe_source *source, int64_t there)
+int64_t rs_input_wanted_samples(const rs_input_source *source, int64_t there)
 {
     return source->samples > 0 && source->samples < there ? source->samples : there;
 }
 
-rs_status rs_probe_input_length(int64_t *n, const rs_probe_source *source,
-                                const rs_network *network, const char *where, rs_error *err)
+rs_status rs_input_length(int64_t *n, const rs_input_source *source, const rs_network *network,
+                          const char *where, rs_error *err)
 {
     int64_t most = network->max_positions;
     *n = source->seq_len;
-    if (*n == 0) *n = most > 0 && most < RS_PROBE_SEQ_LEN ? most : RS_PROBE_SEQ_LEN;
+    if (*n == 0) *n = most > 0 && most < RS_DEFAULT_SEQ_LEN ? most : RS_DEFAULT_SEQ_LEN;
     if (most > 0 && *n > most)
         return rs_fail(err, RS_E_TOO_LONG, where, "lower --seq-len",
                        "sequences of %lld tokens are longer than the model's %lld positions",
@@ -96,11 +96,11 @@ static int64_t image_size(const rs_embedding_op *e)
     return e->channels * e->image_height * e->image_width;
 }
 
-static rs_status allocate_images(rs_probe_inputs *in, const rs_network *network, int64_t samples,
+static rs_status allocate_images(rs_inputs *in, const rs_network *network, int64_t samples,
                                  const char *where, rs_error *err)
 {
     in->image_size = image_size(&network->embedding);
-    RS_TRY(rs_probe_input_rows(in, samples, rows_of_image(&network->embedding), where, err));
+    RS_TRY(rs_input_rows(in, samples, rows_of_image(&network->embedding), where, err));
     size_t count;
     in->images = rs_size_mul((size_t)samples, (size_t)in->image_size, &count)
                      ? rs_malloc(count, sizeof *in->images)
@@ -108,8 +108,8 @@ static rs_status allocate_images(rs_probe_inputs *in, const rs_network *network,
     return in->images ? RS_OK : rs_fail_memory(err, where, count * sizeof *in->images);
 }
 
-static rs_status take_images(rs_probe_inputs *in, const rs_npy *array, const char *path,
-                             const rs_probe_source *source, const rs_network *network,
+static rs_status take_images(rs_inputs *in, const rs_npy *array, const char *path,
+                             const rs_input_source *source, const rs_network *network,
                              rs_error *err)
 {
     const rs_embedding_op *e = &network->embedding;
@@ -129,13 +129,13 @@ static rs_status take_images(rs_probe_inputs *in, const rs_npy *array, const cha
                        (long long)e->image_height, (long long)e->image_width);
     if (array->shape[0] == 0)
         return rs_fail(err, RS_E_INPUT_FORMAT, path, NULL, "there is no image in it");
-    int64_t samples = rs_probe_wanted_samples(source, array->shape[0]);
+    int64_t samples = rs_input_wanted_samples(source, array->shape[0]);
     RS_TRY(allocate_images(in, network, samples, path, err));
     memcpy(in->images, array->data, (size_t)(samples * in->image_size) * sizeof *in->images);
     return RS_OK;
 }
 
-rs_status rs_probe_with_npy(rs_npy *array, rs_mapping **file, const char *path, rs_error *err)
+rs_status rs_input_npy(rs_npy *array, rs_mapping **file, const char *path, rs_error *err)
 {
     RS_TRY(rs_mapping_open(file, path, err));
     rs_status status = rs_npy_parse(array, path, (*file)->data, (*file)->size, err);
@@ -146,7 +146,7 @@ rs_status rs_probe_with_npy(rs_npy *array, rs_mapping **file, const char *path, 
     return status;
 }
 
-static rs_status open_images(rs_probe_inputs *in, const rs_probe_source *source,
+static rs_status open_images(rs_inputs *in, const rs_input_source *source,
                              const rs_network *network, rs_error *err)
 {
     if (!takes_images(network))
@@ -154,7 +154,7 @@ static rs_status open_images(rs_probe_inputs *in, const rs_probe_source *source,
                        "this model (%s) reads no images", network->family);
     rs_npy array;
     rs_mapping *file;
-    RS_TRY(rs_probe_with_npy(&array, &file, source->images, err));
+    RS_TRY(rs_input_npy(&array, &file, source->images, err));
     rs_status status = take_images(in, &array, source->images, source, network, err);
     if (status == RS_OK) status = rs_mapping_verify(file, NULL, err);
     rs_mapping_close(file);
@@ -163,18 +163,18 @@ static rs_status open_images(rs_probe_inputs *in, const rs_probe_source *source,
 
 /* ---- at random ---- */
 
-static rs_status random_ids(rs_probe_inputs *in, int64_t n, const rs_network *network,
-                            uint64_t seed, rs_error *err)
+static rs_status random_ids(rs_inputs *in, int64_t n, const rs_network *network, uint64_t seed,
+                            rs_error *err)
 {
     size_t rows = (size_t)in->begin[in->samples];
     in->ids = rs_malloc(rows, sizeof *in->ids);
     if (!in->ids) return rs_fail_memory(err, "--random", rows * sizeof *in->ids);
-    return rs_probe_random_ids(in->ids, in->samples, n, network->embedding.vocabulary,
-                               network->padding_id, seed, err);
+    return rs_input_draw_ids(in->ids, in->samples, n, network->embedding.vocabulary,
+                             network->padding_id, seed, err);
 }
 
 /* What ARCH.json's "input" says. */
-static rs_status random_states(rs_probe_inputs *in, int64_t n, const rs_probe_source *source,
+static rs_status random_states(rs_inputs *in, int64_t n, const rs_input_source *source,
                                const rs_network *network, uint64_t seed, rs_error *err)
 {
     if (!source->arch)
@@ -193,38 +193,28 @@ static rs_status random_states(rs_probe_inputs *in, int64_t n, const rs_probe_so
     return RS_OK;
 }
 
-static rs_status random_images(rs_probe_inputs *in, const rs_probe_source *source,
+static rs_status random_images(rs_inputs *in, const rs_input_source *source,
                                const rs_network *network, uint64_t seed, rs_error *err)
 {
     RS_TRY(allocate_images(in, network, source->random, "--random", err));
-    rs_probe_random_pixels(in->images, in->samples, in->image_size, seed);
+    rs_input_draw_pixels(in->images, in->samples, in->image_size, seed);
     return RS_OK;
 }
 
-static rs_status open_random(rs_probe_inputs *in, const rs_probe_source *source,
+static rs_status open_random(rs_inputs *in, const rs_input_source *source,
                              const rs_network *network, uint64_t seed, rs_error *err)
 {
     if (takes_images(network)) return random_images(in, source, network, seed, err);
     int64_t n;
-    RS_TRY(rs_probe_input_length(&n, source, network, "--random", err));
-    RS_TRY(rs_probe_input_rows(in, source->random, n, "--random", err));
+    RS_TRY(rs_input_length(&n, source, network, "--random", err));
+    RS_TRY(rs_input_rows(in, source->random, n, "--random", err));
     if (takes_tokens(network)) return random_ids(in, n, network, seed, err);
     return random_states(in, n, source, network, seed, err);
 }
 
 /* ---- what cross-attention reads ---- */
 
-static bool has_cross(const rs_network *network)
-{
-    for (int32_t l = 0; l < network->n_layers; l++)
-        for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
-            const rs_branch *branch = &network->layers[l].branches[b];
-            if (branch->kind == RS_BRANCH_ATTENTION && branch->attention.cross) return true;
-        }
-    return false;
-}
-
-static rs_status take_memory(rs_probe_inputs *in, const rs_npy *array, const char *path, int64_t d,
+static rs_status take_memory(rs_inputs *in, const rs_npy *array, const char *path, int64_t d,
                              rs_error *err)
 {
     bool real = array->type == RS_NPY_F32 || array->type == RS_NPY_F64;
@@ -249,11 +239,11 @@ static rs_status take_memory(rs_probe_inputs *in, const rs_npy *array, const cha
     return RS_OK;
 }
 
-static rs_status open_memory(rs_probe_inputs *in, const rs_probe_source *source,
+static rs_status open_memory(rs_inputs *in, const rs_input_source *source,
                              const rs_network *network, rs_error *err)
 {
     const char *path = source->encoder_states;
-    if (!has_cross(network))
+    if (!rs_network_reads_memory(network))
         return path ? rs_fail(err, RS_E_BAD_OPTION, "--encoder-states", "leave it out",
                               "this model (%s) has no cross-attention", network->family)
                     : RS_OK;
@@ -264,7 +254,7 @@ static rs_status open_memory(rs_probe_inputs *in, const rs_probe_source *source,
                        network->family);
     rs_npy array;
     rs_mapping *file;
-    RS_TRY(rs_probe_with_npy(&array, &file, path, err));
+    RS_TRY(rs_input_npy(&array, &file, path, err));
     rs_status status = take_memory(in, &array, path, network->d_model, err);
     if (status == RS_OK) status = rs_mapping_verify(file, NULL, err);
     rs_mapping_close(file);
@@ -280,7 +270,7 @@ static rs_status open_memory(rs_probe_inputs *in, const rs_probe_source *source,
 
 /* ---- all kinds ---- */
 
-static void measure_lengths(rs_probe_inputs *in)
+static void measure_lengths(rs_inputs *in)
 {
     for (int64_t s = 0; s < in->samples; s++) {
         int64_t n = in->begin[s + 1] - in->begin[s];
@@ -290,7 +280,7 @@ static void measure_lengths(rs_probe_inputs *in)
     }
 }
 
-static rs_status check_lengths(rs_probe_inputs *in, const rs_network *network, const char *where,
+static rs_status check_lengths(rs_inputs *in, const rs_network *network, const char *where,
                                rs_error *err)
 {
     for (int64_t s = 0; s < in->samples && network->max_positions > 0 && in->ids; s++) {
@@ -312,7 +302,7 @@ static rs_status check_lengths(rs_probe_inputs *in, const rs_network *network, c
     return RS_OK;
 }
 
-rs_status rs_probe_source_check(const rs_probe_source *source, rs_error *err)
+rs_status rs_input_source_check(const rs_input_source *source, rs_error *err)
 {
     int asked = !!source->text + !!source->tokens + !!source->images + (source->random > 0);
     if (asked == 1) return RS_OK;
@@ -321,25 +311,23 @@ rs_status rs_probe_source_check(const rs_probe_source *source, rs_error *err)
                    asked ? "one kind of input is enough" : "there is nothing to feed the model");
 }
 
-static rs_status open_kind(rs_probe_inputs *in, const rs_probe_source *source,
-                           const rs_network *network, const rs_tokenizer *tokenizer, uint64_t seed,
-                           rs_error *err)
+static rs_status open_kind(rs_inputs *in, const rs_input_source *source, const rs_network *network,
+                           const rs_tokenizer *tokenizer, uint64_t seed, rs_error *err)
 {
-    RS_TRY(rs_probe_source_check(source, err));
+    RS_TRY(rs_input_source_check(source, err));
     if (source->images) return in->kind = "images", open_images(in, source, network, err);
     if (source->random > 0) return in->kind = "random", open_random(in, source, network, seed, err);
     in->kind = source->text ? "text" : "tokens";
     RS_TRY(need_tokens(network, source->text ? "--text" : "--tokens", err));
-    if (source->text) return rs_probe_input_text(in, source, network, tokenizer, err);
-    return rs_probe_input_tokens(in, source, network, err);
+    if (source->text) return rs_input_text(in, source, network, tokenizer, err);
+    return rs_input_tokens(in, source, network, err);
 }
 
-rs_status rs_probe_inputs_open(rs_probe_inputs **out, const rs_probe_source *source,
-                               const rs_network *network, const rs_tokenizer *tokenizer,
-                               uint64_t seed, rs_error *err)
+rs_status rs_inputs_open(rs_inputs **out, const rs_input_source *source, const rs_network *network,
+                         const rs_tokenizer *tokenizer, uint64_t seed, rs_error *err)
 {
     *out = NULL;
-    rs_probe_inputs *in = rs_calloc(1, sizeof *in);
+    rs_inputs *in = rs_calloc(1, sizeof *in);
     if (!in) return rs_fail_memory(err, "inputs", sizeof *in);
     in->d_model = network->d_model;
     const char *where = source->text     ? source->text
@@ -353,24 +341,23 @@ rs_status rs_probe_inputs_open(rs_probe_inputs **out, const rs_probe_source *sou
     if (status == RS_OK)
         *out = in;
     else
-        rs_probe_inputs_close(in);
+        rs_inputs_close(in);
     return status;
 }
 
 /* ---- batches ---- */
 
-rs_status rs_probe_batch_open(rs_probe_batch *batch, int64_t capacity, rs_error *err)
+rs_status rs_input_batch_open(rs_input_batch *batch, int64_t capacity, rs_error *err)
 {
-    *batch = (rs_probe_batch){0};
+    *batch = (rs_input_batch){0};
     batch->begin = rs_calloc((size_t)capacity + 1, sizeof *batch->begin);
     batch->memory_begin = rs_calloc((size_t)capacity + 1, sizeof *batch->memory_begin);
     if (batch->begin && batch->memory_begin) return RS_OK;
-    rs_probe_batch_close(batch);
+    rs_input_batch_close(batch);
     return rs_fail_memory(err, "batch", (size_t)capacity * sizeof *batch->begin);
 }
 
-void rs_probe_batch_set(rs_probe_batch *b, const rs_probe_inputs *in, int64_t first,
-                        int64_t samples)
+void rs_input_batch_set(rs_input_batch *b, const rs_inputs *in, int64_t first, int64_t samples)
 {
     int64_t row = in->begin[first];
     b->first = first;
@@ -387,9 +374,9 @@ void rs_probe_batch_set(rs_probe_batch *b, const rs_probe_inputs *in, int64_t fi
     b->batch.memory_begin = b->memory_begin;
 }
 
-void rs_probe_batch_close(rs_probe_batch *batch)
+void rs_input_batch_close(rs_input_batch *batch)
 {
     rs_free(batch->begin);
     rs_free(batch->memory_begin);
-    *batch = (rs_probe_batch){0};
+    *batch = (rs_input_batch){0};
 }

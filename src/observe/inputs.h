@@ -13,25 +13,25 @@
 #include "report/result.h"
 #include "text/tokenizer.h"
 
-enum { RS_PROBE_SEQ_LEN = 128 };
+enum { RS_DEFAULT_SEQ_LEN = 128 }; /* tokens of a sample when nobody says */
 
 /* Where the samples come from: exactly one of text, tokens, images, random. */
-typedef struct rs_probe_source {
+typedef struct rs_input_source {
     const char *text;           /* file: tokenised once, cut into windows of seq_len */
     const char *tokens;         /* .npy int32/int64 [samples, n], or JSON [[...], ...] */
     const char *images;         /* .npy float32 [samples, channels, height, width] */
     int64_t random;             /* number of samples drawn; 0: not asked for */
-    const char *encoder_states; /* .npy float32/float64 [samples, m, d]: what cross-attention reads;
-                                   NULL: none */
-    int64_t seq_len;            /* 0: RS_PROBE_SEQ_LEN, or fewer where the model's positions end */
-    int64_t samples;            /* at most that many; 0: all */
-    const rs_arch *arch; /* of a network without vocabulary: its law of input; NULL otherwise */
-} rs_probe_source;
+    const char *encoder_states; /* .npy float32/float64 [samples, m, d], for cross-attention */
+    int64_t seq_len;     /* 0: RS_DEFAULT_SEQ_LEN, or fewer where the model's positions end */
+    int64_t samples;     /* samples that are used, at most; 0: all */
+    const rs_arch *arch; /* description whose law draws states, without vocabulary; or NULL */
+} rs_input_source;
 
-typedef struct rs_probe_inputs {
+/* The samples of a run. */
+typedef struct rs_inputs {
     const char *kind; /* "text", "tokens", "images", "random" */
     int64_t samples;
-    int64_t *begin;     /* [samples+1]: rows of sample s */
+    int64_t *begin;     /* [samples+1] first row of each sample */
     int32_t *ids;       /* [begin[samples]], or NULL */
     float *images;      /* [samples, channels, height, width], or NULL */
     int64_t image_size; /* channels*height*width */
@@ -39,14 +39,14 @@ typedef struct rs_probe_inputs {
     double *memory;     /* [memory_begin[samples], d_model], or NULL */
     int64_t *memory_begin;
     int64_t d_model;
-    int64_t longest, shortest; /* rows of the longest sample and of the shortest that has any */
-    int64_t empty;             /* samples without tokens */
-    int64_t tokens_in_text;    /* of the whole text, before it was cut; 0 otherwise */
+    int64_t longest, shortest; /* rows of the longest sample, and of the shortest that has any */
+    int64_t empty;             /* number of samples without tokens */
+    int64_t tokens_in_text;    /* tokens of the whole text before it was cut; 0 otherwise */
     rs_notes notes;            /* what was left out, cut, or is empty */
-} rs_probe_inputs;
+} rs_inputs;
 
 /* RS_E_USAGE unless exactly one kind of input is asked for. */
-rs_status rs_probe_source_check(const rs_probe_source *source, rs_error *err);
+rs_status rs_input_source_check(const rs_input_source *source, rs_error *err);
 
 /*
  * Reads or draws the samples that `network` will be fed, and checks them against it: ids outside
@@ -54,36 +54,35 @@ rs_status rs_probe_source_check(const rs_probe_source *source, rs_error *err);
  * (RS_E_TOO_LONG), images of another size (RS_E_INPUT_SHAPE), files of another form
  * (RS_E_INPUT_FORMAT). tokenizer: needed for text, NULL otherwise.
  */
-rs_status rs_probe_inputs_open(rs_probe_inputs **out, const rs_probe_source *source,
-                               const rs_network *network, const rs_tokenizer *tokenizer,
-                               uint64_t seed, rs_error *err);
-void rs_probe_inputs_close(rs_probe_inputs *inputs); /* NULL is fine */
+rs_status rs_inputs_open(rs_inputs **out, const rs_input_source *source, const rs_network *network,
+                         const rs_tokenizer *tokenizer, uint64_t seed, rs_error *err);
+void rs_inputs_close(rs_inputs *inputs); /* NULL is fine */
 
-/* inputs_findings.c: what the inputs are to the model: longer than it was trained for (with
- * `generate` more tokens), ids that transformers would take for padding. */
-rs_status rs_input_findings(rs_result *result, const rs_network *network,
-                            const rs_probe_inputs *inputs, int64_t generate, rs_error *err);
+/* inputs_findings.c: adds findings about inputs that the model was not made for: longer than it was
+ * trained for (with `generate` more tokens), or ids that transformers would take for padding. */
+rs_status rs_input_findings(rs_result *result, const rs_network *network, const rs_inputs *inputs,
+                            int64_t generate, rs_error *err);
 
 /* A stretch of the samples as a batch of the engine; begin and memory_begin count from 0 again. */
-typedef struct rs_probe_batch {
+typedef struct rs_input_batch {
     rs_batch batch;
-    int64_t first;                 /* sample of the inputs that is sample 0 here */
-    int64_t *begin, *memory_begin; /* [capacity+1], what the batch points to */
-} rs_probe_batch;
-rs_status rs_probe_batch_open(rs_probe_batch *batch, int64_t capacity, rs_error *err);
-void rs_probe_batch_set(rs_probe_batch *batch, const rs_probe_inputs *inputs, int64_t first,
+    int64_t first;                 /* number in the inputs of the sample that is 0 here */
+    int64_t *begin, *memory_begin; /* [capacity+1] arrays that the batch points to */
+} rs_input_batch;
+rs_status rs_input_batch_open(rs_input_batch *batch, int64_t capacity, rs_error *err);
+void rs_input_batch_set(rs_input_batch *batch, const rs_inputs *inputs, int64_t first,
                         int64_t samples);
-void rs_probe_batch_close(rs_probe_batch *batch);
+void rs_input_batch_close(rs_input_batch *batch);
 
-/* Token ids at random: the id of rank i (from 0, in the order of the vocabulary) has probability
+/* Draws token ids: the id of rank i (from 0, in the order of the vocabulary) has probability
  * proportional to 1/(i + 2.7), Zipf's law as Mandelbrot shifted it: tokenizers number frequent
  * tokens first. The padding id (-1: none) has no rank: no text holds it, and a drawn model embeds
  * it as 0. Sample s depends on (seed, s) alone. ids [samples, n]. */
-rs_status rs_probe_random_ids(int32_t *ids, int64_t samples, int64_t n, int64_t vocabulary,
-                              int64_t padding, uint64_t seed, rs_error *err);
-/* One sequence of such ids as inputs: begin [2] and ids [tokens] are the caller's, and nothing is
- * to be freed. */
-rs_status rs_probe_random_sequence(rs_probe_inputs *out, int64_t *begin, int32_t *ids,
-                                   int64_t tokens, int64_t d_model, int64_t vocabulary,
-                                   int64_t padding, uint64_t seed, rs_error *err);
+rs_status rs_input_draw_ids(int32_t *ids, int64_t samples, int64_t n, int64_t vocabulary,
+                            int64_t padding, uint64_t seed, rs_error *err);
+/* Draws one sequence of such ids as inputs. begin [2] and ids [tokens] are the caller's, and
+ * nothing is to be freed. */
+rs_status rs_input_draw_sequence(rs_inputs *out, int64_t *begin, int32_t *ids, int64_t tokens,
+                                 int64_t d_model, int64_t vocabulary, int64_t padding,
+                                 uint64_t seed, rs_error *err);
 #endif

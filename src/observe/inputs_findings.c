@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static rs_status add(rs_result *result, rs_severity severity, const char *code, int64_t value,
-                     int64_t threshold, const char *message, const char *hint, rs_error *err)
+static rs_status add_finding(rs_result *result, rs_severity severity, const char *code,
+                             int64_t value, int64_t threshold, const char *message,
+                             const char *hint, rs_error *err)
 {
     const rs_finding f = {.severity = severity,
                           .code = code,
@@ -22,7 +23,7 @@ static rs_status add(rs_result *result, rs_severity severity, const char *code, 
 /* Rotary positions have no end, but what a model does behind the length it was trained for is
  * extrapolation: a collapse there is no finding about the model as it is used. */
 static rs_status trained_length(rs_result *result, const rs_network *network,
-                                const rs_probe_inputs *inputs, int64_t generate, rs_error *err)
+                                const rs_inputs *inputs, int64_t generate, rs_error *err)
 {
     int64_t trained = network->trained_positions, length = inputs->longest;
     char message[300], more[64] = "";
@@ -35,12 +36,12 @@ static rs_status trained_length(rs_result *result, const rs_network *network,
              "the longest sample has %lld tokens%s, the configuration is for %lld "
              "(max_position_embeddings): rotary positions go on, what the model learnt does not",
              (long long)length, more, (long long)trained);
-    return add(result, RS_WARN, "beyond_trained_length", length, trained, message,
-               "shorter samples (--seq-len) show the model as it was trained", err);
+    return add_finding(result, RS_WARN, "beyond_trained_length", length, trained, message,
+                       "shorter samples (--seq-len) show the model as it was trained", err);
 }
 
-static rs_status padding(rs_result *result, const rs_network *network,
-                         const rs_probe_inputs *inputs, rs_error *err)
+static rs_status padding(rs_result *result, const rs_network *network, const rs_inputs *inputs,
+                         rs_error *err)
 {
     int64_t n = 0, samples = 0;
     char message[300];
@@ -60,13 +61,13 @@ static rs_status padding(rs_result *result, const rs_network *network,
         "the following ones without them",
         (long long)n, (long long)samples, samples == 1 ? "sample" : "samples",
         n == 1 ? "is" : "are", (long long)network->padding_id);
-    return add(result, RS_INFO, "padding_id", n, -1, message,
-               "if they pad samples to one length, give ragged rows as JSON instead: [[5, 6], [7]]",
-               err);
+    return add_finding(
+        result, RS_INFO, "padding_id", n, -1, message,
+        "if they pad samples to one length, give ragged rows as JSON instead: [[5, 6], [7]]", err);
 }
 
-rs_status rs_input_findings(rs_result *result, const rs_network *network,
-                            const rs_probe_inputs *inputs, int64_t generate, rs_error *err)
+rs_status rs_input_findings(rs_result *result, const rs_network *network, const rs_inputs *inputs,
+                            int64_t generate, rs_error *err)
 {
     RS_TRY(trained_length(result, network, inputs, generate, err));
     return padding(result, network, inputs, err);

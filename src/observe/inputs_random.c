@@ -13,7 +13,7 @@ static rs_random stream(uint64_t seed, uint64_t kind, int64_t sample)
 }
 
 /* Least i with cumulative[i] > target. */
-static int64_t find(const double *cumulative, int64_t n, double target)
+static int64_t find_rank(const double *cumulative, int64_t n, double target)
 {
     int64_t low = 0, high = n - 1;
     while (low < high) {
@@ -26,8 +26,8 @@ static int64_t find(const double *cumulative, int64_t n, double target)
     return low;
 }
 
-rs_status rs_probe_random_ids(int32_t *ids, int64_t samples, int64_t n, int64_t vocabulary,
-                              int64_t padding, uint64_t seed, rs_error *err)
+rs_status rs_input_draw_ids(int32_t *ids, int64_t samples, int64_t n, int64_t vocabulary,
+                            int64_t padding, uint64_t seed, rs_error *err)
 {
     bool skips = padding >= 0 && padding < vocabulary && vocabulary > 1;
     if (skips) vocabulary--;
@@ -39,7 +39,7 @@ rs_status rs_probe_random_ids(int32_t *ids, int64_t samples, int64_t n, int64_t 
     for (int64_t s = 0; s < samples; s++) {
         rs_random random = stream(seed, STREAM_IDS, s);
         for (int64_t i = 0; i < n; i++) {
-            int64_t rank = find(cumulative, vocabulary, sum * rs_random_uniform(&random));
+            int64_t rank = find_rank(cumulative, vocabulary, sum * rs_random_uniform(&random));
             ids[s * n + i] = (int32_t)(skips && rank >= padding ? rank + 1 : rank);
         }
     }
@@ -47,23 +47,23 @@ rs_status rs_probe_random_ids(int32_t *ids, int64_t samples, int64_t n, int64_t 
     return RS_OK;
 }
 
-rs_status rs_probe_random_sequence(rs_probe_inputs *out, int64_t *begin, int32_t *ids,
-                                   int64_t tokens, int64_t d_model, int64_t vocabulary,
-                                   int64_t padding, uint64_t seed, rs_error *err)
+rs_status rs_input_draw_sequence(rs_inputs *out, int64_t *begin, int32_t *ids, int64_t tokens,
+                                 int64_t d_model, int64_t vocabulary, int64_t padding,
+                                 uint64_t seed, rs_error *err)
 {
     begin[0] = 0;
     begin[1] = tokens;
-    *out = (rs_probe_inputs){.kind = "random",
-                             .samples = 1,
-                             .begin = begin,
-                             .ids = ids,
-                             .d_model = d_model,
-                             .longest = tokens,
-                             .shortest = tokens};
-    return rs_probe_random_ids(ids, 1, tokens, vocabulary, padding, seed, err);
+    *out = (rs_inputs){.kind = "random",
+                       .samples = 1,
+                       .begin = begin,
+                       .ids = ids,
+                       .d_model = d_model,
+                       .longest = tokens,
+                       .shortest = tokens};
+    return rs_input_draw_ids(ids, 1, tokens, vocabulary, padding, seed, err);
 }
 
-void rs_probe_random_pixels(float *images, int64_t samples, int64_t size, uint64_t seed)
+void rs_input_draw_pixels(float *images, int64_t samples, int64_t size, uint64_t seed)
 {
     for (int64_t s = 0; s < samples; s++) {
         rs_random random = stream(seed, STREAM_PIXELS, s);

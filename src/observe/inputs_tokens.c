@@ -7,7 +7,7 @@
 
 /* ---- .npy ---- */
 
-static rs_status take_npy(rs_probe_inputs *in, const rs_npy *array, const rs_probe_source *source,
+static rs_status take_npy(rs_inputs *in, const rs_npy *array, const rs_input_source *source,
                           const rs_network *network, rs_error *err)
 {
     const char *path = source->tokens;
@@ -18,21 +18,21 @@ static rs_status take_npy(rs_probe_inputs *in, const rs_npy *array, const rs_pro
                        rs_npy_type_name(array->type), array->rank);
     if (array->shape[0] == 0)
         return rs_fail(err, RS_E_INPUT_FORMAT, path, NULL, "there is no sample in it");
-    int64_t samples = rs_probe_wanted_samples(source, array->shape[0]), n = array->shape[1];
-    RS_TRY(rs_probe_input_rows(in, samples, n, path, err));
+    int64_t samples = rs_input_wanted_samples(source, array->shape[0]), n = array->shape[1];
+    RS_TRY(rs_input_rows(in, samples, n, path, err));
     in->ids = rs_malloc((size_t)(samples * n), sizeof *in->ids);
     if (!in->ids) return rs_fail_memory(err, path, (size_t)(samples * n) * sizeof *in->ids);
     for (int64_t i = 0; i < samples * n; i++) {
         int64_t id;
         rs_npy_integers(&id, array, i, 1);
-        RS_TRY(rs_probe_input_id(&in->ids[i], id, i / n, i % n, network, path, err));
+        RS_TRY(rs_input_id(&in->ids[i], id, i / n, i % n, network, path, err));
     }
     return RS_OK;
 }
 
 /* ---- JSON ---- */
 
-static rs_status take_row(rs_probe_inputs *in, const json_t *row, int64_t sample, const char *path,
+static rs_status take_row(rs_inputs *in, const json_t *row, int64_t sample, const char *path,
                           const rs_network *network, rs_error *err)
 {
     size_t n = json_array_size(row);
@@ -42,20 +42,20 @@ static rs_status take_row(rs_probe_inputs *in, const json_t *row, int64_t sample
         if (!json_is_integer(id))
             return rs_fail(err, RS_E_INPUT_FORMAT, path, "give whole numbers",
                            "sample %lld, position %zu: this is no token id", (long long)sample, i);
-        RS_TRY(rs_probe_input_id(&in->ids[begin + (int64_t)i], json_integer_value(id), sample,
-                                 (int64_t)i, network, path, err));
+        RS_TRY(rs_input_id(&in->ids[begin + (int64_t)i], json_integer_value(id), sample, (int64_t)i,
+                           network, path, err));
     }
     return RS_OK;
 }
 
-static rs_status take_json(rs_probe_inputs *in, const json_t *rows, const char *path,
-                           const rs_probe_source *source, const rs_network *network, rs_error *err)
+static rs_status take_json(rs_inputs *in, const json_t *rows, const char *path,
+                           const rs_input_source *source, const rs_network *network, rs_error *err)
 {
     if (!json_is_array(rows) || json_array_size(rows) == 0)
         return rs_fail(err, RS_E_INPUT_FORMAT, path, "write [[id, id, ...], [id, ...], ...]",
                        "there is no list of samples in it");
-    int64_t samples = rs_probe_wanted_samples(source, (int64_t)json_array_size(rows));
-    RS_TRY(rs_probe_input_rows(in, samples, 0, path, err));
+    int64_t samples = rs_input_wanted_samples(source, (int64_t)json_array_size(rows));
+    RS_TRY(rs_input_rows(in, samples, 0, path, err));
     for (int64_t s = 0; s < samples; s++) {
         const json_t *row = json_array_get(rows, (size_t)s);
         if (!json_is_array(row))
@@ -70,9 +70,8 @@ static rs_status take_json(rs_probe_inputs *in, const json_t *rows, const char *
     return RS_OK;
 }
 
-rs_status rs_probe_input_json(rs_probe_inputs *in, const char *path, const char *text,
-                              size_t length, const rs_probe_source *source,
-                              const rs_network *network, rs_error *err)
+rs_status rs_input_json(rs_inputs *in, const char *path, const char *text, size_t length,
+                        const rs_input_source *source, const rs_network *network, rs_error *err)
 {
     json_t *rows;
     RS_TRY(rs_json_load(&rows, path, text, length, &(rs_json_rules){.max_depth = 8}, err));
@@ -81,15 +80,15 @@ rs_status rs_probe_input_json(rs_probe_inputs *in, const char *path, const char 
     return status;
 }
 
-rs_status rs_probe_input_tokens(rs_probe_inputs *in, const rs_probe_source *source,
-                                const rs_network *network, rs_error *err)
+rs_status rs_input_tokens(rs_inputs *in, const rs_input_source *source, const rs_network *network,
+                          rs_error *err)
 {
     rs_mapping *file;
     RS_TRY(rs_mapping_open(&file, source->tokens, err));
     rs_status status;
     const char *text = (const char *)file->data;
     if (file->size && (file->data[0] == '[' || strchr(" \t\r\n{\"", text[0]))) {
-        status = rs_probe_input_json(in, source->tokens, text, file->size, source, network, err);
+        status = rs_input_json(in, source->tokens, text, file->size, source, network, err);
     } else {
         rs_npy array;
         status = rs_npy_parse(&array, source->tokens, file->data, file->size, err);
@@ -109,14 +108,14 @@ typedef struct frame {
 } frame;
 
 /* Windows of `body` tokens each: all whole ones, or the one that a short text leaves. */
-static rs_status cut(rs_probe_inputs *in, const rs_token_ids *text, int64_t body, frame f,
-                     const rs_probe_source *source, const rs_network *network, rs_error *err)
+static rs_status cut(rs_inputs *in, const rs_token_ids *text, int64_t body, frame f,
+                     const rs_input_source *source, const rs_network *network, rs_error *err)
 {
     int64_t total = (int64_t)text->n, whole = total / body;
     if (whole == 0) whole = 1, body = total;
     int64_t n = body + (int64_t)(f.n_before + f.n_after), at = 0;
-    int64_t samples = rs_probe_wanted_samples(source, whole);
-    RS_TRY(rs_probe_input_rows(in, samples, n, source->text, err));
+    int64_t samples = rs_input_wanted_samples(source, whole);
+    RS_TRY(rs_input_rows(in, samples, n, source->text, err));
     in->ids = rs_malloc((size_t)(samples * n), sizeof *in->ids);
     if (!in->ids) return rs_fail_memory(err, source->text, (size_t)(samples * n) * 4);
     for (int64_t s = 0; s < samples; s++) {
@@ -127,8 +126,8 @@ static rs_status cut(rs_probe_inputs *in, const rs_token_ids *text, int64_t body
             {f.before, f.n_before}, {text->ids + s * body, (size_t)body}, {f.after, f.n_after}};
         for (size_t p = 0; p < 3; p++)
             for (size_t i = 0; i < parts[p].n; i++, at++)
-                RS_TRY(rs_probe_input_id(&in->ids[at], parts[p].ids[i], s, at % n, network,
-                                         source->text, err));
+                RS_TRY(rs_input_id(&in->ids[at], parts[p].ids[i], s, at % n, network, source->text,
+                                   err));
     }
     in->tokens_in_text = total;
     if (samples * body < total &&
@@ -142,9 +141,8 @@ static rs_status cut(rs_probe_inputs *in, const rs_token_ids *text, int64_t body
     return RS_OK;
 }
 
-static rs_status take_text(rs_probe_inputs *in, const rs_token_ids *text,
-                           const rs_probe_source *source, const rs_network *network,
-                           const rs_tokenizer *tokenizer, rs_error *err)
+static rs_status take_text(rs_inputs *in, const rs_token_ids *text, const rs_input_source *source,
+                           const rs_network *network, const rs_tokenizer *tokenizer, rs_error *err)
 {
     frame f;
     int64_t n;
@@ -152,7 +150,7 @@ static rs_status take_text(rs_probe_inputs *in, const rs_token_ids *text,
         return rs_fail(err, RS_E_INPUT_FORMAT, source->text, "give a text with words in it",
                        "the text is empty");
     rs_tokenizer_specials(tokenizer, &f.before, &f.n_before, &f.after, &f.n_after);
-    RS_TRY(rs_probe_input_length(&n, source, network, "--seq-len", err));
+    RS_TRY(rs_input_length(&n, source, network, "--seq-len", err));
     int64_t body = n - (int64_t)(f.n_before + f.n_after);
     if (body < 1)
         return rs_fail(err, RS_E_BAD_OPTION, "--seq-len", "raise it",
@@ -161,9 +159,8 @@ static rs_status take_text(rs_probe_inputs *in, const rs_token_ids *text,
     return cut(in, text, body, f, source, network, err);
 }
 
-rs_status rs_probe_input_text(rs_probe_inputs *in, const rs_probe_source *source,
-                              const rs_network *network, const rs_tokenizer *tokenizer,
-                              rs_error *err)
+rs_status rs_input_text(rs_inputs *in, const rs_input_source *source, const rs_network *network,
+                        const rs_tokenizer *tokenizer, rs_error *err)
 {
     rs_mapping *file;
     if (!tokenizer)

@@ -2,8 +2,9 @@
 #include "observe/store.h"
 
 #include "base/memory.h"
+#include "network/op_traits.h"
 
-static rs_map *find(rs_map_keeper *keeper, int32_t layer, int32_t head)
+static rs_kept_map *find_map(rs_map_keeper *keeper, int32_t layer, int32_t head)
 {
     for (size_t m = 0; m < keeper->n; m++)
         if (keeper->choices[m].layer == layer && keeper->choices[m].head == head)
@@ -13,15 +14,17 @@ static rs_map *find(rs_map_keeper *keeper, int32_t layer, int32_t head)
 
 static bool wants(void *user, int32_t layer, int32_t head)
 {
-    return find(user, layer, head) != NULL;
+    return find_map(user, layer, head) != NULL;
 }
 
 /* Sample 0 of the first batch: batches come in order, and a head's matrix of one sample comes once,
  * so no two threads meet here. */
-static rs_status take(void *user, const rs_attention_view *view, rs_error *err)
+static rs_status take_map(void *user, const rs_attention_view *view, rs_error *err)
 {
-    rs_map *map = find(user, view->layer, view->head);
-    if (!map || view->cross || view->sample != 0) return RS_OK;
+    const rs_map_keeper *keeper = user;
+    rs_kept_map *map = find_map(user, view->layer, view->head);
+    if (!map || view->sample != 0) return RS_OK;
+    if (!rs_is_mixer(keeper->network, view->layer, view->branch)) return RS_OK;
     int64_t n = view->n < RS_MAP_TOKENS ? view->n : RS_MAP_TOKENS;
     if (map->weight) return RS_OK;
     map->weight = rs_malloc((size_t)(n * n), sizeof *map->weight);
@@ -47,10 +50,11 @@ static rs_status check_choices(const rs_map_choice *choices, size_t n, const rs_
                            "there is no layer %d: the model has %d", (int)l,
                            (int)network->n_layers);
         const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
-        if (!mixer || choices[m].head >= mixer->attention.heads)
+        int32_t heads = mixer ? rs_branch_traits(mixer)->matrices(mixer) : 0;
+        if (choices[m].head >= heads)
             return rs_fail(err, RS_E_BAD_OPTION, "--attention-maps", "heads count from 0",
                            "there is no head %d in layer %d: it has %d", (int)choices[m].head,
-                           (int)l, mixer ? (int)mixer->attention.heads : 0);
+                           (int)l, (int)heads);
     }
     return RS_OK;
 }
@@ -62,8 +66,8 @@ rs_status rs_map_keeper_open(rs_map_keeper **out, const rs_map_choice *choices, 
     RS_TRY(check_choices(choices, n, network, err));
     rs_map_keeper *keeper = rs_calloc(1, sizeof *keeper);
     if (!keeper) return rs_fail_memory(err, "--attention-maps", sizeof *keeper);
-    *keeper = (rs_map_keeper){.choices = choices, .n = n};
-    keeper->tap = (rs_tap){.user = keeper, .wants_attention = wants, .attention = take};
+    *keeper = (rs_map_keeper){.network = network, .choices = choices, .n = n};
+    keeper->tap = (rs_tap){.user = keeper, .wants_attention = wants, .attention = take_map};
     keeper->maps = rs_calloc(n, sizeof *keeper->maps);
     *out = keeper;
     if (keeper->maps) return RS_OK;

@@ -2,6 +2,7 @@
 #include "observe/gather.h"
 
 #include "base/clock.h"
+#include "network/op_traits.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -19,7 +20,7 @@ static uint64_t steady_memory(const rs_context *context)
     return context->memory.asked && asked < all ? asked : all;
 }
 
-uint64_t rs_probe_weight_limit(const rs_context *context)
+uint64_t rs_weight_limit(const rs_context *context)
 {
     uint64_t all = physical_memory(), bound = context->memory.bytes;
     return (bound && bound < all ? bound : all) / 2;
@@ -33,17 +34,14 @@ static int64_t widest(const rs_network *network)
     for (int32_t l = 0; l < network->n_layers; l++)
         for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
             const rs_branch *branch = &network->layers[l].branches[b];
-            int64_t width = branch->kind == RS_BRANCH_MLP
-                                ? 2 * branch->mlp.width
-                                : branch->attention.q.out + branch->attention.k.out +
-                                      2 * branch->attention.v.out;
-            if (width > most) most = width;
+            rs_op_width width = rs_branch_traits(branch)->width(branch);
+            if (width.projected + width.inner > most) most = width.projected + width.inner;
         }
     return most + 6 * network->d_model;
 }
 
-int64_t rs_probe_default_batch(const rs_network *network, rs_precision precision, int64_t longest,
-                               const rs_context *context)
+int64_t rs_default_batch(const rs_network *network, rs_precision precision, int64_t longest,
+                         const rs_context *context)
 {
     double token = (double)widest(network) * (double)rs_precision_size(precision);
     double tokens = fmin(4096, (double)steady_memory(context) / 16 / fmax(token, 1));
@@ -57,7 +55,7 @@ void rs_measure_defaults(rs_measure_options *options)
         .tokens = true, .spectral = true, .attention = true, .centre = RS_CENTRE_MEAN};
 }
 
-void rs_probe_measured_free(rs_probe_measured *measured)
+void rs_measured_free(rs_measured *measured)
 {
     if (!measured) return;
     rs_free(measured->tokens);
@@ -65,8 +63,7 @@ void rs_probe_measured_free(rs_probe_measured *measured)
     rs_free(measured);
 }
 
-const rs_token_row *rs_probe_row(const rs_probe_measured *measured, rs_probe_site site,
-                                 int32_t layer)
+const rs_token_row *rs_measured_row(const rs_measured *measured, rs_token_site site, int32_t layer)
 {
     for (size_t i = 0; i < measured->n_tokens; i++)
         if (measured->tokens[i].site == site && measured->tokens[i].layer == layer)
@@ -81,7 +78,7 @@ enum { MOST_TAPS = 8 };
 typedef struct pass {
     rs_runner *runner;
     rs_gather gather;
-    rs_probe_batch batch;
+    rs_input_batch batch;
     rs_tap tap, clock;
     const rs_tap *taps[MOST_TAPS];
     size_t n_taps;
@@ -109,7 +106,7 @@ static rs_status layer_done(void *user, rs_site site, int32_t layer, const rs_st
     return RS_OK;
 }
 
-static bool can_score(const rs_network *network, const rs_probe_inputs *inputs)
+static bool can_score(const rs_network *network, const rs_inputs *inputs)
 {
     return network->head.decoder.weight && network->head.next_token && inputs->ids;
 }
@@ -162,7 +159,7 @@ static rs_status run_batch(pass *p, int64_t first, rs_error *err)
 {
     rs_gather *g = &p->gather;
     int64_t left = g->inputs->samples - first;
-    rs_probe_batch_set(&p->batch, g->inputs, first, left < g->capacity ? left : g->capacity);
+    rs_input_batch_set(&p->batch, g->inputs, first, left < g->capacity ? left : g->capacity);
     for (int i = 0; i < 2; i++)
         if (g->options->first_sample[i]) *g->options->first_sample[i] = first;
     if (p->batch.batch.begin[p->batch.batch.samples] == 0) return RS_OK; /* nobody has a token */
@@ -190,15 +187,15 @@ static rs_status run_all(pass *p, rs_error *err)
     return RS_OK;
 }
 
-static void finish(rs_gather *g)
+static void finish_gather(rs_gather *g)
 {
-    rs_probe_measured *out = g->out;
+    rs_measured *out = g->out;
     out->samples = g->inputs->samples - g->inputs->empty;
     out->rows = g->inputs->begin[g->inputs->samples];
     for (int64_t s = 0; s < g->inputs->samples; s++)
         out->singles += g->inputs->begin[s + 1] - g->inputs->begin[s] == 1;
     out->batch = g->capacity;
-    out->floor = rs_probe_floor(g->precision);
+    out->floor = rs_residual_floor(g->precision);
     out->nll = out->scored ? g->nll_sum / (double)out->scored : NAN;
     if (g->options->tokens) rs_gather_tokens_finish(g);
     if (g->options->attention) rs_gather_attention_finish(g);
@@ -213,34 +210,34 @@ static void close_pass(pass *p)
     for (int t = 0; g->workspaces && t < g->context->threads; t++)
         rs_free(g->workspaces[t]);
     rs_free(g->workspaces);
-    rs_probe_batch_close(&p->batch);
+    rs_input_batch_close(&p->batch);
     if (p->runner) rs_runner_close(p->runner);
 }
 
 static rs_status run_pass(pass *p, rs_weights *weights, rs_error *err)
 {
     rs_gather *g = &p->gather;
-    RS_TRY(rs_probe_batch_open(&p->batch, g->capacity, err));
+    RS_TRY(rs_input_batch_open(&p->batch, g->capacity, err));
     RS_TRY(rs_runner_open(&p->runner, g->network, weights, g->context, err));
     RS_TRY(open_gather(p, err));
     RS_TRY(run_all(p, err));
-    finish(g);
+    finish_gather(g);
     return RS_OK;
 }
 
-rs_status rs_probe_measure(rs_probe_measured **out, const rs_network *network, rs_weights *weights,
-                           const rs_probe_inputs *inputs, const rs_measure_options *options,
-                           const rs_tap *const *taps, size_t n_taps, const rs_context *context,
-                           rs_error *err)
+rs_status rs_measure_network(rs_measured **out, const rs_network *network, rs_weights *weights,
+                             const rs_inputs *inputs, const rs_measure_options *options,
+                             const rs_tap *const *taps, size_t n_taps, const rs_context *context,
+                             rs_error *err)
 {
     *out = NULL;
     if (n_taps + 2 > MOST_TAPS)
         return rs_fail(err, RS_E_INTERNAL, "probe", NULL, "%zu taps are too many", n_taps);
-    rs_probe_measured *measured = rs_calloc(1, sizeof *measured);
+    rs_measured *measured = rs_calloc(1, sizeof *measured);
     if (!measured) return rs_fail_memory(err, "measures", sizeof *measured);
-    int64_t batch = options->batch > 0 ? options->batch
-                                       : rs_probe_default_batch(network, options->precision,
-                                                                inputs->longest, context);
+    int64_t batch = options->batch > 0
+                        ? options->batch
+                        : rs_default_batch(network, options->precision, inputs->longest, context);
     pass p = {.gather = {.network = network,
                          .inputs = inputs,
                          .options = options,
@@ -256,6 +253,6 @@ rs_status rs_probe_measure(rs_probe_measured **out, const rs_network *network, r
     if (status == RS_OK)
         *out = measured;
     else
-        rs_probe_measured_free(measured);
+        rs_measured_free(measured);
     return status;
 }

@@ -16,116 +16,120 @@ typedef struct rs_spread {
     double mean, std;                 /* std: of the samples, with n - 1; NaN below two */
     double min, max, median, geomean; /* geomean: exp of the mean logarithm; 0 when one is 0 */
 } rs_spread;
-/* values are reordered. */
+/* The spread of n values, which it reorders. */
 rs_spread rs_spread_of(double *values, int64_t n);
 
+/* The numbers of columns: of tokens, of tokens' logarithms, of attention. */
 enum { RS_TOKEN_REALS = 14, RS_TOKEN_LOGS = 6, RS_ATTENTION_REALS = 11 };
 
 /* What a row of table tokens is measured on. */
-typedef enum rs_probe_site {
-    RS_PROBE_BLOCK_OUT,
-    RS_PROBE_MIXER_OUT,
-    RS_PROBE_FUSION_MAX,
-    RS_PROBE_FUSION_CONCAT,
-    RS_PROBE_FUSION_GATE,
-    RS_PROBE_SITES
-} rs_probe_site;
-const char *rs_probe_site_name(rs_probe_site site); /* "block_out", ... */
+typedef enum rs_token_site {
+    RS_TOKEN_SITE_BLOCK_OUT,  /* the state behind a layer */
+    RS_TOKEN_SITE_MIXER_OUT,  /* what a layer's mixer adds */
+    RS_TOKEN_SITE_FUSION_MAX, /* the states of all layers read together, see rs_fusion */
+    RS_TOKEN_SITE_FUSION_CONCAT,
+    RS_TOKEN_SITE_FUSION_GATE,
+    RS_TOKEN_SITES
+} rs_token_site;
+const char *rs_token_site_name(rs_token_site site); /* "block_out", ... */
 
-/* One row of table tokens. */
+/* One row of table tokens: a state of the network, over all samples. */
 typedef struct rs_token_row {
-    rs_probe_site site;
-    int32_t layer;               /* state l: 0 enters the first block */
-    double mean[RS_TOKEN_REALS]; /* order of rs_token_columns; NaN: nowhere defined */
-    double log10[RS_TOKEN_LOGS]; /* order of rs_token_logs: means over the samples of the logarithm,
-                                    of the residual precision; NaN for others */
-    rs_spread residual;          /* relative_residual */
-    rs_spread log10_residual;    /* of the samples' log10_relative_residual */
-    bool at_floor;               /* residual.mean is rounding, or every sample's is */
-    int64_t samples;             /* with tokens */
-    int64_t zero;                /* of them, samples whose entries are all zero: no ratio exists */
-    int64_t nonfinite;           /* of them, samples with a NaN or an infinity */
-    int64_t first_sample, first_token; /* where the first of them is; -1 */
+    rs_token_site site;
+    int32_t layer;               /* number of the state; 0 enters the first block */
+    double mean[RS_TOKEN_REALS]; /* means in the order of rs_token_columns; NaN: undefined */
+    double log10[RS_TOKEN_LOGS]; /* mean logarithms in the order of rs_token_logs; NaN but for
+                                    the residual precision */
+    rs_spread residual;          /* spread of the samples' relative residuals */
+    rs_spread log10_residual;    /* spread of their logarithms to base 10 */
+    bool at_floor;               /* residual.mean is rounding, or every sample's residual is */
+    int64_t samples;             /* samples that have tokens; only these count below */
+    int64_t zero;                /* samples whose entries are all zero: no ratio exists */
+    int64_t nonfinite;           /* samples with a NaN or an infinity */
+    int64_t first_sample, first_token; /* place of the first NaN or infinity; -1: there is none */
     int64_t open_centres;              /* samples whose LP centre is less exact than it should be */
-    double open_gap;                   /* the largest relative gap of them */
-    int64_t open_sample;               /* where it is */
+    double open_gap;                   /* largest relative gap of such a centre */
+    int64_t open_sample;               /* sample with that gap */
     int64_t equal;                     /* residual precision: samples whose residual is exactly 0 */
-    int64_t beyond;                    /* and samples whose exponent is below what is counted */
+    int64_t beyond;                    /* residual precision: samples below all exponents */
 } rs_token_row;
 
-/* One row of table attention. */
+/* One row of table attention: a head, over all samples. */
 typedef struct rs_attention_row {
     int32_t layer, head;             /* from 0 */
-    double mean[RS_ATTENTION_REALS]; /* order of rs_attention_columns */
-    double gap_geomean, gap_min;     /* of spectral_gap over the samples */
-    double entropy_ratio;            /* entropy / (mean over rows of ln of the visible keys) */
-    int64_t samples;                 /* samples of at least one token that were measured */
+    double mean[RS_ATTENTION_REALS]; /* means in the order of rs_attention_columns */
+    double gap_geomean, gap_min;     /* geometric mean and least of the spectral gap */
+    double entropy_ratio;            /* entropy over the mean of ln of the visible keys */
+    int64_t samples;                 /* measured samples; empty ones are not counted */
     int64_t unconverged;             /* samples where an eigenvalue iteration failed */
 } rs_attention_row;
 
-typedef struct rs_probe_measured {
-    rs_token_row *tokens; /* by layer, then site */
+/* What a network did to its inputs. */
+typedef struct rs_measured {
+    rs_token_row *tokens; /* [n_tokens] sorted by layer, then site */
     size_t n_tokens;
-    rs_attention_row *attention; /* by layer, then head; empty when not asked for */
+    rs_attention_row *attention; /* [n_attention] sorted by layer, then head */
     size_t n_attention;
-    int64_t samples;        /* that have tokens */
-    int64_t singles;        /* of them, samples of one token */
-    int64_t rows;           /* tokens in all */
+    int64_t samples;        /* samples that have tokens */
+    int64_t singles;        /* samples of one token */
+    int64_t rows;           /* tokens of all samples */
     int64_t scored;         /* next tokens that the loss is over; 0: no loss was asked for */
-    double nll;             /* mean negative log-likelihood of them, nats */
-    double floor;           /* of relative_residual at this precision; NaN: there is none */
-    uint64_t peak_bytes;    /* activations and workspace of the engine, at most */
-    uint64_t measure_bytes; /* workspace of the measures */
-    double flops;           /* of the matrix products of all passes */
-    double seconds;         /* of all passes with their measures */
-    int64_t batch;          /* samples a pass */
-} rs_probe_measured;
+    double nll;             /* mean negative log-likelihood of those tokens, nats */
+    double floor;           /* relative residual that is rounding at this precision; NaN: none is */
+    uint64_t peak_bytes;    /* most memory that activations and workspace took */
+    uint64_t measure_bytes; /* memory that the measures took */
+    double flops;           /* floating-point operations of all matrix products */
+    double seconds;         /* duration of all passes with their measures */
+    int64_t batch;          /* samples that were run at once */
+} rs_measured;
 
+/* What to measure. */
 typedef struct rs_measure_options {
-    rs_precision precision; /* of the weights given */
-    bool tokens;            /* table tokens */
-    bool spectral;          /* its rank columns */
-    bool attention;         /* table attention */
-    bool loss;              /* next-token loss, where the head predicts the next token */
+    rs_precision precision; /* precision of the weights given */
+    bool tokens;            /* table tokens is measured */
+    bool spectral;          /* its rank columns are, too */
+    bool attention;         /* table attention is measured */
+    bool loss;              /* the next-token loss is, where the head predicts the next token */
     rs_centre centre;
-    rs_fusion fusion;         /* one more row: the states of all layers read together */
-    int64_t batch;            /* samples a pass; 0: chosen from memory */
-    const char *phase;        /* for the progress bar; NULL: "probe" */
-    int64_t *first_sample[2]; /* told, for taps, which sample each batch begins with; NULL */
-    uint64_t done, total; /* progress so far and in all, in tokens; total 0: this network's alone */
+    rs_fusion fusion;         /* adds a row on the states of all layers read together */
+    int64_t batch;            /* samples that are run at once; 0: as memory allows */
+    const char *phase;        /* name for the progress bar; NULL: "probe" */
+    int64_t *first_sample[2]; /* set to the first sample of each batch, for taps; or NULL */
+    uint64_t done, total;     /* tokens done so far and in all; total 0: this network's alone */
 } rs_measure_options;
-/* Everything but loss, mean as centre. */
+/* Sets everything but the loss to be measured, with the mean as centre. */
 void rs_measure_defaults(rs_measure_options *options);
 
 /*
  * Runs `network` over all inputs and measures it. taps (n_taps, may be 0) listen too, before the
  * measures. A NaN in the states is no failure (rows say where).
  */
-rs_status rs_probe_measure(rs_probe_measured **out, const rs_network *network, rs_weights *weights,
-                           const rs_probe_inputs *inputs, const rs_measure_options *options,
-                           const rs_tap *const *taps, size_t n_taps, const rs_context *context,
-                           rs_error *err);
-void rs_probe_measured_free(rs_probe_measured *measured); /* NULL is fine */
+rs_status rs_measure_network(rs_measured **out, const rs_network *network, rs_weights *weights,
+                             const rs_inputs *inputs, const rs_measure_options *options,
+                             const rs_tap *const *taps, size_t n_taps, const rs_context *context,
+                             rs_error *err);
+void rs_measured_free(rs_measured *measured); /* NULL is fine */
 
-/* The row of a state, or NULL. */
-const rs_token_row *rs_probe_row(const rs_probe_measured *measured, rs_probe_site site,
-                                 int32_t layer);
+/* The row of a state; NULL: it was not measured. */
+const rs_token_row *rs_measured_row(const rs_measured *measured, rs_token_site site, int32_t layer);
 
 /* How much decoded weight rs_weights_open may keep on this machine: half of its memory. */
-uint64_t rs_probe_weight_limit(const rs_context *context);
+uint64_t rs_weight_limit(const rs_context *context);
 /* Samples of `longest` tokens that one pass takes when nobody says: as many as 4096 tokens hold,
  * fewer where their activations would take more than a sixteenth of the memory, at least one. */
-int64_t rs_probe_default_batch(const rs_network *network, rs_precision precision, int64_t longest,
-                               const rs_context *context);
+int64_t rs_default_batch(const rs_network *network, rs_precision precision, int64_t longest,
+                         const rs_context *context);
 
-/* The columns in the order of rs_token_row.mean and rs_attention_row.mean: columns.c. */
+/* columns.c: the columns in the order of rs_token_row.mean, rs_attention_row.mean and
+ * rs_token_row.log10. */
 extern const rs_column rs_token_columns[RS_TOKEN_REALS];
 extern const rs_column rs_attention_columns[RS_ATTENTION_REALS];
 extern const rs_column rs_token_logs[RS_TOKEN_LOGS];
-/* The columns, and the logarithms behind them. */
+/* The values of these columns for one sample; the logarithms stand behind the others. */
 void rs_token_values(double values[RS_TOKEN_REALS + RS_TOKEN_LOGS],
                      const rs_token_measures *measures);
 void rs_attention_values(double values[RS_ATTENTION_REALS], const rs_attention_measures *measures);
+/* Places of columns that others look up. */
 enum { RS_TOKEN_RELATIVE_RESIDUAL = 2, RS_TOKEN_MEAN_COSINE = 7, RS_TOKEN_EFFECTIVE_RANK = 10 };
 enum { RS_TOKEN_LOG_RELATIVE = 1 };
 enum {

@@ -1,6 +1,7 @@
 /* needs.c: the parts of a run's memory that several commands have. */
 #include "observe/needs.h"
 
+#include "network/op_traits.h"
 #include "observe/measure.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@ rs_need_stack rs_need_stack_of(const rs_network *network, const rs_edit *edit)
     rs_need_stack s = {.layers = network->n_layers, .d = network->d_model};
     for (int32_t l = 0; l < network->n_layers; l++) {
         const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
-        double heads = mixer ? mixer->attention.heads : 0;
+        double heads = mixer ? rs_branch_traits(mixer)->matrices(mixer) : 0;
         s.heads = fmax(s.heads, heads);
         s.all_heads += heads;
     }
@@ -24,7 +25,7 @@ rs_need_stack rs_need_stack_of(const rs_network *network, const rs_edit *edit)
 int64_t rs_need_samples(const rs_network *network, rs_run_shape shape, int64_t batch,
                         rs_precision precision, const rs_context *context)
 {
-    if (batch <= 0) batch = rs_probe_default_batch(network, precision, shape.longest, context);
+    if (batch <= 0) batch = rs_default_batch(network, precision, shape.longest, context);
     return batch < shape.samples ? batch : shape.samples;
 }
 
@@ -34,10 +35,7 @@ void rs_need_pass(rs_budget *budget, const rs_network *network, double tokens,
     double widest = 0;
     for (int32_t l = 0; l < network->n_layers; l++) {
         const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
-        if (!mixer) continue;
-        const rs_attention_op *a = &mixer->attention;
-        widest = fmax(widest, (double)a->heads * (double)a->head_dim +
-                                  (double)a->kv_heads * (double)(a->head_dim + a->value_dim));
+        if (mixer) widest = fmax(widest, (double)rs_branch_traits(mixer)->width(mixer).projected);
     }
     rs_budget_add(budget, "activations",
                   tokens * (3.0 * (double)network->d_model + widest) *

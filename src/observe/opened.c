@@ -2,6 +2,7 @@
 #include "observe/opened.h"
 
 #include "base/memory.h"
+#include "network/op_traits.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +45,7 @@ static const char *model_folder(char *buffer, size_t size, const char *path)
 /* An architecture file is a model by itself; of everything else the whole folder is the model. */
 static rs_status note_files(rs_opened *o, rs_error *err)
 {
-    const rs_probe_source *source = &o->request->source;
+    const rs_input_source *source = &o->request->source;
     const char *paths[] = {source->text,           source->tokens, source->images,
                            source->encoder_states, o->config_path, o->request->path};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
@@ -103,7 +104,7 @@ typedef struct opening {
 } opening;
 
 /* The least that the inputs can be: what is drawn at random is known. */
-static rs_run_shape expected_shape(const rs_probe_source *source)
+static rs_run_shape expected_shape(const rs_input_source *source)
 {
     rs_run_shape shape = {1, 1};
     if (source->random > 0) {
@@ -206,14 +207,15 @@ static rs_status set_model(rs_result *result, const rs_opened *o, rs_error *err)
     for (int32_t l = 0; l < n->n_layers && !mixer; l++)
         mixer = rs_layer_mixer(&n->layers[l]);
     rs_attention_op none = {0};
-    const rs_attention_op *a = mixer ? &mixer->attention : &none;
-    json_t *object =
-        json_pack("{s:s?, s:i, s:I, s:i, s:i, s:I, s:I, s:s, s:s?, s:s, s:o}", "family", n->family,
-                  "layers", (int)n->n_layers, "d_model", (json_int_t)n->d_model, "heads",
-                  (int)a->heads, "kv_heads", (int)a->kv_heads, "d_head", (json_int_t)a->head_dim,
-                  "parameters", (json_int_t)n->stored.parameters, "dtype", n->stored.dtype,
-                  "file_type", n->stored.file_type, "weights",
-                  o->checkpoint ? "checkpoint" : "random", "files", file_names(o));
+    const rs_attention_op *attention = mixer ? rs_branch_attention(mixer) : NULL;
+    const rs_attention_op *a = attention ? attention : &none;
+    json_t *object = json_pack(
+        "{s:s?, s:i, s:I, s:i, s:i, s:I, s:I, s:s, s:s?, s:s, s:o}", "family", n->family, "layers",
+        (int)n->n_layers, "d_model", (json_int_t)n->d_model, "heads",
+        mixer ? (int)rs_branch_traits(mixer)->matrices(mixer) : 0, "kv_heads", (int)a->kv_heads,
+        "d_head", (json_int_t)a->head_dim, "parameters", (json_int_t)n->stored.parameters, "dtype",
+        n->stored.dtype, "file_type", n->stored.file_type, "weights",
+        o->checkpoint ? "checkpoint" : "random", "files", file_names(o));
     return rs_result_set_meta(result, "model", object, err);
 }
 
@@ -221,17 +223,17 @@ static rs_status set_model(rs_result *result, const rs_opened *o, rs_error *err)
 
 static rs_status open_inputs(rs_opened *o, const rs_context *context, rs_error *err)
 {
-    rs_probe_source source = o->request->source;
+    rs_input_source source = o->request->source;
     if (o->arch && source.seq_len == 0) source.seq_len = o->arch->seq_len;
     source.arch = o->arch;
-    return rs_probe_inputs_open(&o->inputs, &source, o->network, o->tokenizer, context->seed, err);
+    return rs_inputs_open(&o->inputs, &source, o->network, o->tokenizer, context->seed, err);
 }
 
 rs_status rs_opened_open(rs_opened *o, rs_result *result, rs_input_files *files,
                          const rs_open_request *request, const rs_context *context, rs_error *err)
 {
     *o = (rs_opened){.request = request, .files = files};
-    RS_TRY(rs_probe_source_check(&request->source, err));
+    RS_TRY(rs_input_source_check(&request->source, err));
     RS_TRY(open_network(o, context, err));
     RS_TRY(note_files(o, err));
     RS_TRY(open_tokenizer(o, context, err));
@@ -246,7 +248,7 @@ rs_status rs_opened_open(rs_opened *o, rs_result *result, rs_input_files *files,
 
 void rs_opened_close(rs_opened *o)
 {
-    rs_probe_inputs_close(o->inputs);
+    rs_inputs_close(o->inputs);
     rs_tokenizer_close(o->tokenizer);
     rs_network_close(o->network);
     if (o->arch) rs_arch_close(o->arch);

@@ -9,34 +9,35 @@
 #include "observe/needs.h"
 #include "scan/scan.h"
 
-/* What to open. */
+/* What a command wants opened. */
 typedef struct rs_open_request {
     const char *path; /* a checkpoint; with init also ARCH.json or config.json */
-    const char *init; /* law of --init: random weights instead of a checkpoint's; NULL */
+    const char *init; /* law of --init that weights are drawn by; NULL: a checkpoint's own */
     bool lenient;
-    bool wants_tokenizer; /* although the inputs are no text; none to be had is no error then */
-    rs_probe_source source;
-    rs_run_need *need;   /* what the command will hold; NULL: not known */
-    const void *options; /* for need */
+    bool wants_tokenizer; /* although the inputs are no text; that there is none is no error then */
+    rs_input_source source;
+    rs_run_need *need;   /* adds up what the command will hold; NULL: not known */
+    const void *options; /* argument of `need` */
 } rs_open_request;
 
+/* What was opened. */
 typedef struct rs_opened {
-    const rs_open_request *request; /* while opening */
+    const rs_open_request *request; /* set while opening */
     rs_input_files *files;
     size_t files_capacity;
-    json_t *config; /* of ARCH.json or config.json */
+    json_t *config; /* contents of ARCH.json or config.json */
     char *config_path;
     rs_arch *arch;
     rs_init *init;
     rs_checkpoint *checkpoint; /* NULL: the weights are drawn */
     rs_network *network;
     rs_tokenizer *tokenizer; /* NULL: none */
-    rs_probe_inputs *inputs;
+    rs_inputs *inputs;
 } rs_opened;
 
 /*
- * Opens all of it and writes meta "model" into the result. `files` is filled as soon as files are
- * open. On failure, too, *o is to be closed.
+ * Opens what the request says and writes meta "model" into the result. `files` is filled as soon as
+ * files are open. On failure, too, *o is to be closed.
  */
 rs_status rs_opened_open(rs_opened *o, rs_result *result, rs_input_files *files,
                          const rs_open_request *request, const rs_context *context, rs_error *err);

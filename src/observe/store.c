@@ -158,7 +158,7 @@ static void pool(rs_store *store, const rs_state_view *view, int64_t begin, int6
     }
 }
 
-static void normalise(double *vector, int64_t d)
+static void normalise_vector(double *vector, int64_t d)
 {
     double sum = 0;
     for (int64_t j = 0; j < d; j++)
@@ -174,7 +174,7 @@ static rs_status put_sentences(rs_store *store, const rs_state_view *view, rs_er
     for (int32_t s = 0; s < batch->samples; s++) {
         if (batch->begin[s] == batch->begin[s + 1]) continue;
         pool(store, view, batch->begin[s], batch->begin[s + 1]);
-        if (store->network->normalize) normalise(store->pooled, store->d);
+        if (store->network->normalize) normalise_vector(store->pooled, store->d);
         for (int64_t j = 0; j < store->d && view->precision == RS_PRECISION_F32; j++)
             ((float *)store->row)[j] = (float)store->pooled[j];
         const void *row = view->precision == RS_PRECISION_F32 ? store->row : store->pooled;
@@ -234,7 +234,7 @@ static rs_status take_attention(void *user, const rs_attention_view *view, rs_er
 {
     rs_store *store = user;
     int map = find_map(store, view->layer, view->head);
-    if (map < 0 || view->cross) return RS_OK;
+    if (map < 0 || !rs_is_mixer(store->network, view->layer, view->branch)) return RS_OK;
     size_t size = rs_precision_size(view->precision);
     for (int64_t i = 0; i < view->n; i++)
         RS_TRY(rs_st_writer_put(store->writer, (size_t)(store->first_map + map),
@@ -261,7 +261,7 @@ static rs_status write_mask(rs_store *store, rs_error *err)
     return status;
 }
 
-static rs_status new_store(rs_store **out, const rs_network *network, const rs_probe_inputs *inputs,
+static rs_status new_store(rs_store **out, const rs_network *network, const rs_inputs *inputs,
                            rs_precision precision, rs_error *err)
 {
     rs_store *store = rs_calloc(1, sizeof *store);
@@ -312,7 +312,7 @@ static rs_status open_output(rs_store *store, const char *path, const rs_input_f
 }
 
 rs_status rs_store_open_output(rs_store **out, const char *path, const rs_network *network,
-                               const rs_probe_inputs *inputs, rs_precision precision,
+                               const rs_inputs *inputs, rs_precision precision,
                                const rs_input_files *files, rs_error *err)
 {
     rs_status status = new_store(out, network, inputs, precision, err);
@@ -343,7 +343,7 @@ static rs_status open_taps(rs_store *store, const char *path, const rs_input_fil
 }
 
 rs_status rs_store_open_taps(rs_store **out, const char *path, const rs_network *network,
-                             const rs_probe_inputs *inputs, rs_precision precision,
+                             const rs_inputs *inputs, rs_precision precision,
                              const rs_map_choice *maps, size_t n_maps, const rs_input_files *files,
                              rs_error *err)
 {

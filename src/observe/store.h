@@ -1,5 +1,5 @@
-/* store.h: what of a pass is kept as it is: --output, --taps and --attention-maps. Each is a
- * tap (forward.h). */
+/* store.h: listeners (rs_tap) that keep what a pass computes as it is: for --output, --taps and
+ * --attention-maps. */
 #ifndef RS_OBSERVE_STORE_H
 #define RS_OBSERVE_STORE_H
 
@@ -11,47 +11,49 @@ typedef struct rs_map_choice {
     int32_t layer, head;
 } rs_map_choice;
 
+/* A safetensors file that is written while the network runs. */
 typedef struct rs_store {
     rs_tap tap;
     rs_st_writer *writer;
     const rs_network *network;
-    const rs_probe_inputs *inputs;
+    const rs_inputs *inputs;
     rs_precision precision;
     const rs_map_choice *maps;
     size_t n_maps;
     int64_t n, d, vocabulary; /* n: tokens of the longest sample */
-    /* Numbers of tensors in the file, -1: not there. */
+    /* The tensors' numbers in the file; -1: it has none of that kind. */
     int hidden, logits, sentence, mask, first_state, first_map;
-    int64_t first; /* sample that the running batch begins with; rs_measure_options.first_sample
-                      points here */
+    int64_t first; /* first sample of the running batch (rs_measure_options.first_sample) */
     double *pooled;
     void *row; /* one sentence embedding in the file's type */
 } rs_store;
 
-/* store.c. --output: the last states, logits, sentence embeddings. */
+/* store.c: the file of --output: the last states, logits, sentence embeddings. */
 rs_status rs_store_open_output(rs_store **out, const char *path, const rs_network *network,
-                               const rs_probe_inputs *inputs, rs_precision precision,
+                               const rs_inputs *inputs, rs_precision precision,
                                const rs_input_files *files, rs_error *err);
-/* --taps: every state, and the attention matrices of `maps`. */
+/* The file of --taps: every state, and the attention matrices of `maps`. */
 rs_status rs_store_open_taps(rs_store **out, const char *path, const rs_network *network,
-                             const rs_probe_inputs *inputs, rs_precision precision,
+                             const rs_inputs *inputs, rs_precision precision,
                              const rs_map_choice *maps, size_t n_maps, const rs_input_files *files,
                              rs_error *err);
 rs_status rs_store_commit(rs_store *store, rs_error *err); /* closes in any case; NULL is fine */
 void rs_store_discard(rs_store *store);                    /* NULL is fine */
 
-/* maps.c. Attention matrices of the first sample (of the first batch that shows it any), for
- * figures: at most RS_MAP_TOKENS of its tokens. */
+/* maps.c: keeps attention matrices of the first sample that has any for figures, at most
+ * RS_MAP_TOKENS of its tokens. */
 enum { RS_MAP_TOKENS = 64 };
 typedef struct rs_map_keeper rs_map_keeper;
-typedef struct rs_map {
-    int64_t n;      /* queries = keys; 0: never seen */
+/* A head's attention matrix. */
+typedef struct rs_kept_map {
+    int64_t n;      /* queries and keys; 0: it was never seen */
     double *weight; /* [n, n] */
-} rs_map;
+} rs_kept_map;
 struct rs_map_keeper {
     rs_tap tap;
+    const rs_network *network;
     const rs_map_choice *choices;
-    rs_map *maps; /* one for each choice */
+    rs_kept_map *maps; /* [n] one for each choice */
     size_t n;
 };
 rs_status rs_map_keeper_open(rs_map_keeper **out, const rs_map_choice *choices, size_t n,

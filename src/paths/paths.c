@@ -278,10 +278,10 @@ static void keep_largest(rs_path_identity *most, const rs_path_identity *one)
     most->cancellation = fmax(most->cancellation, one->cancellation);
 }
 
-static rs_status run_sample(rs_paths_run *run, rs_probe_batch *batch, int64_t s, rs_error *err)
+static rs_status run_sample(rs_paths_run *run, rs_input_batch *batch, int64_t s, rs_error *err)
 {
     rs_path_sample *sample = &run->samples[run->n_samples];
-    rs_probe_batch_set(batch, run->inputs, s, 1);
+    rs_input_batch_set(batch, run->inputs, s, 1);
     if (batch->batch.begin[1] == 0) return RS_OK; /* nobody has a token */
     run->n_samples++;
     sample->sample = s;
@@ -304,14 +304,14 @@ static rs_status run_sample(rs_paths_run *run, rs_probe_batch *batch, int64_t s,
 
 static rs_status run_samples(rs_paths_run *run, rs_error *err)
 {
-    rs_probe_batch batch = {0};
-    rs_status status = rs_probe_batch_open(&batch, 1, err);
+    rs_input_batch batch = {0};
+    rs_status status = rs_input_batch_open(&batch, 1, err);
     for (int64_t s = 0; s < run->inputs->samples && status == RS_OK; s++) {
         rs_progress(run->context, "paths", (uint64_t)s, (uint64_t)run->inputs->samples, "samples");
         status = rs_check_cancelled(run->context, err);
         if (status == RS_OK) status = run_sample(run, &batch, s, err);
     }
-    rs_probe_batch_close(&batch);
+    rs_input_batch_close(&batch);
     return status;
 }
 
@@ -323,10 +323,10 @@ static uint64_t weights_to_keep(const rs_paths_run *run)
     enum { FEW_SAMPLES = 3 };
     bool head = !run->options->no_logits && run->network->head.decoder.weight;
     bool few = run->inputs->samples <= FEW_SAMPLES && run->options->semantics != RS_PATHS_CODE;
-    return few && !head ? 0 : rs_probe_weight_limit(run->context);
+    return few && !head ? 0 : rs_weight_limit(run->context);
 }
 
-static rs_status prepare(rs_paths_run *run, rs_error *err)
+static rs_status prepare_run(rs_paths_run *run, rs_error *err)
 {
     const rs_paths_options *o = run->options;
     bool code = o->semantics == RS_PATHS_CODE;
@@ -346,7 +346,7 @@ static rs_status prepare(rs_paths_run *run, rs_error *err)
 
 static rs_status set_meta(const rs_paths_run *run, rs_error *err)
 {
-    const rs_probe_inputs *in = run->inputs;
+    const rs_inputs *in = run->inputs;
     bool code = run->options->semantics == RS_PATHS_CODE;
     json_t *inputs =
         json_pack("{s:s, s:I, s:I, s:I, s:I}", "kind", in->kind, "samples", (json_int_t)in->samples,
@@ -387,7 +387,7 @@ static rs_status add_notes(const rs_paths_run *run, rs_error *err)
 
 static rs_status run_all(rs_paths_run *run, rs_error *err)
 {
-    RS_TRY(prepare(run, err));
+    RS_TRY(prepare_run(run, err));
     RS_TRY(run_samples(run, err));
     RS_TRY(set_meta(run, err));
     RS_TRY(rs_paths_tables(run, err));
@@ -397,7 +397,7 @@ static rs_status run_all(rs_paths_run *run, rs_error *err)
     return rs_paths_figures(run, err);
 }
 
-rs_status rs_paths(rs_result *result, const rs_network *network, const rs_probe_inputs *inputs,
+rs_status rs_paths(rs_result *result, const rs_network *network, const rs_inputs *inputs,
                    const rs_paths_options *options, const rs_context *context, rs_error *err)
 {
     rs_network *edited;

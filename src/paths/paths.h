@@ -40,37 +40,38 @@
 /* What a path can do at one branch: pass along the skip, or take one of the heads. */
 typedef struct rs_path_hop {
     int32_t layer, branch; /* from 0 */
-    int32_t heads;         /* 0: an MLP, a cross-attention or a branch that is not run */
-    bool skips;            /* its skip is not 0 */
+    int32_t heads; /* heads to take; 0: an MLP, cross-attention, or a branch that is not run */
+    bool skips;    /* the branch's skip is not 0 */
 } rs_path_hop;
 
+/* The paths of a network, by length. */
 typedef struct rs_path_plan {
-    rs_path_hop *hops; /* every branch in order */
+    rs_path_hop *hops; /* [n_hops] every branch in order */
     int32_t n_hops;
-    int32_t deepest;   /* self-attentions that run: the longest path */
-    int32_t longest;   /* lengths 0 .. longest are told apart: deepest or --max-length */
-    int64_t *count;    /* [longest+1] paths of each length, RS_NULL_INT above 2^63 - 1 */
-    double *log_count; /* [longest+1] natural logarithm; -inf: none */
-    double log_total;  /* of all paths of any length */
-    double *log_ways;  /* [n_hops+1][longest+1]: ways to take m heads from hop i on */
+    int32_t deepest;   /* length of the longest path: the self-attentions that run */
+    int32_t longest;   /* longest length with numbers of its own: deepest or --max-length */
+    int64_t *count;    /* [longest+1] paths of each length; RS_NULL_INT above 2^63 - 1 */
+    double *log_count; /* [longest+1] their natural logarithms; -inf: there are none */
+    double log_total;  /* natural logarithm of the number of all paths */
+    double *log_ways;  /* [n_hops+1][longest+1] ln of the ways to take m heads from hop i on */
 } rs_path_plan;
 
-/* max_length < 0: all lengths. RS_E_UNSUPPORTED for a self-attention that reads the state before
- * another branch of its layer (no family has one). */
+/* Counts the paths; max_length < 0: all lengths. RS_E_UNSUPPORTED for a self-attention that reads
+ * the state before another branch of its layer (no family has one). */
 rs_status rs_path_plan_open(rs_path_plan **out, const rs_network *network, int64_t max_length,
                             rs_error *err);
 void rs_path_plan_close(rs_path_plan *plan); /* NULL is fine */
 
-/* Individual paths. */
+/* Single paths, as they were drawn. */
 typedef struct rs_path_set {
     size_t n;
-    int32_t *choice;  /* [n][n_hops]: the head, -1: the skip */
-    int32_t *length;  /* [n], ascending */
-    size_t *first;    /* [longest+2]: paths of length k are first[k] .. first[k+1]-1 */
-    bool *exhaustive; /* [longest+1]: they are all that there are */
+    int32_t *choice;  /* [n][n_hops] head that is taken at each branch; -1: the skip */
+    int32_t *length;  /* [n] lengths, ascending */
+    size_t *first;    /* [longest+2] paths of length k are first[k] .. first[k+1]-1 */
+    bool *exhaustive; /* [longest+1] the paths of this length are all that there are */
 } rs_path_set;
 
-/* For each length `each` paths drawn uniformly (with replacement), or all where there are no more.
+/* Draws `each` paths of every length uniformly (with replacement), or all where there are no more.
  * A length's draw depends on the seed and the length alone. */
 rs_status rs_path_set_draw(rs_path_set **out, const rs_path_plan *plan, int64_t each, uint64_t seed,
                            rs_error *err);
@@ -78,31 +79,31 @@ void rs_path_set_close(rs_path_set *set);
 
 /* ---- one sample (paths_pass.c) ---- */
 
-/* How well the sums make the output. Terms: embedding and sources, by length. NaN where a term is
- * not finite. */
+/* How well the sums make the output. The terms are those of the embedding and of the sources, by
+ * length. NaN where a term is not finite. */
 typedef struct rs_path_identity {
     double error;        /* ‖sum − output‖_F / Σ ‖term‖_F */
     double output_error; /* the same / ‖output‖_F */
     double cancellation; /* Σ ‖term‖_F / ‖output‖_F: at least 1 but for rounding */
 } rs_path_identity;
 
-/* Matrices are n×d, row-major, one behind the other. */
+/* The sums of one sample: matrices [n, d], row-major, one behind the other. */
 typedef struct rs_path_sums {
     int64_t n, d;
     int32_t longest;
-    double *embedding;  /* [longest+2][n*d]: sums of P_path X^0 W_path by length; the last one is of
-                           all longer paths */
-    double *source;     /* [longest+2][n*d]: the same of the sources */
-    double *injected;   /* [n_layers][n*d]: what the sources of each layer become; NULL unless asked
-                           for */
-    double *injection;  /* [n_layers] Frobenius norm of the source where it is injected; or NULL */
-    double *output;     /* [n*d]: the state that leaves the last layer, before the final norm */
-    double *path_state; /* [paths][n*d]: P_path X^0 W_path */
-    double *path_product; /* [paths][n*n]: P_path up to a factor (a power of two) */
+    double *embedding;    /* [longest+2][n*d] sums of P_path X^0 W_path by length; the last one is
+                             of all longer paths */
+    double *source;       /* [longest+2][n*d] sums of what the sources become, by length, too */
+    double *injected;     /* [n_layers][n*d] what the sources of each layer become; or NULL */
+    double *injection;    /* [n_layers] Frobenius norm of a layer's sources; or NULL */
+    double *output;       /* [n*d] the state behind the last layer, before the final norm */
+    double *path_state;   /* [paths][n*d] P_path X^0 W_path */
+    double *path_product; /* [paths][n*n] P_path times a power of two */
     rs_path_identity identity;
 } rs_path_sums;
 
-/* batch: one sample with at least one row. `weights` of RS_PRECISION_F64. set may be NULL.
+/* Computes them. batch: one sample with at least one row; weights: those of RS_PRECISION_F64; set
+ * (may be NULL): single paths.
  * RS_E_NOT_FINITE names the first layer whose state holds NaN or infinity. */
 rs_status rs_path_sums_of(rs_path_sums **out, const rs_network *network, rs_weights *weights,
                           const rs_batch *batch, const rs_path_plan *plan, const rs_path_set *set,
@@ -117,7 +118,7 @@ rs_status rs_path_sums_moved(double *moved, const rs_path_sums *sums, const rs_n
                              rs_weights *weights, const rs_batch *batch, const rs_path_plan *plan,
                              const rs_context *context, rs_error *err);
 
-/* From the sums anew. */
+/* The identity of the sums, computed anew. */
 rs_path_identity rs_path_identity_of(const rs_path_sums *sums);
 
 /* ‖A‖_F, ‖A − mean of rows‖_F / ‖A‖_F, and the latter in the composite norm sqrt(‖·‖₁‖·‖∞). NaN
@@ -137,36 +138,40 @@ rs_status rs_rank1_distance_of(rs_rank1_distance *out, const double *p, int64_t 
 
 /* ---- all samples ---- */
 
+/* What a path is. */
 typedef enum rs_path_semantics {
-    RS_PATHS_THEOREM, /* mixing matrices and norms of the full pass: the identity holds */
-    RS_PATHS_CODE     /* the published code's: a path is a network of its own, one head a layer */
+    RS_PATHS_THEOREM, /* it has the full pass's mixing matrices and norms: the identity holds */
+    RS_PATHS_CODE     /* as in the published code, a network of its own with one head a layer */
 } rs_path_semantics;
 
+/* What to compute and say. */
 typedef struct rs_paths_options {
-    rs_probe_source source;
+    rs_input_source source;
     rs_edit edit;
-    int64_t max_length; /* -1: all */
-    int64_t paths;      /* drawn for each length; 0: none */
+    int64_t max_length; /* longest length with a row of its own; -1: every length has one */
+    int64_t paths;      /* single paths drawn for each length; 0: none */
     rs_path_semantics semantics;
-    bool by_layer;  /* table sources */
+    bool by_layer;  /* table sources is written */
     bool no_logits; /* truncated models are not put through the head */
 } rs_paths_options;
 void rs_paths_defaults(rs_paths_options *options);
-/* paths_needs.c: the memory of a run with these options. */
+/* paths_needs.c: adds up the memory of a run with these options. */
 rs_run_need rs_paths_need;
 
-/* Tables summary, lengths, paths, truncated (theorem), sources (by_layer), combined (code);
+/* Writes tables summary, lengths, paths, truncated (theorem), sources (by_layer), combined (code);
  * RS_E_INTERNAL when the identity fails. */
-rs_status rs_paths(rs_result *result, const rs_network *network, const rs_probe_inputs *inputs,
+rs_status rs_paths(rs_result *result, const rs_network *network, const rs_inputs *inputs,
                    const rs_paths_options *options, const rs_context *context, rs_error *err);
 
+/* The command as the command line asks for it. */
 typedef struct rs_paths_request {
     const char *path, *init;
     bool lenient;
     rs_paths_options options;
 } rs_paths_request;
 
-/* `inputs`: files that outputs must not replace; its `ids` are to be freed by the caller. */
+/* Opens, computes and closes. inputs: receives the files that outputs must not replace; the caller
+ * frees its `ids`. */
 rs_status rs_paths_path(rs_result *result, rs_input_files *inputs, const rs_paths_request *request,
                         const rs_context *context, rs_error *err);
 

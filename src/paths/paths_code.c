@@ -64,7 +64,7 @@ static rs_status on_start(void *user, rs_site site, int32_t layer, const rs_stat
     chains *c = user;
     size_t bytes = (size_t)(c->n * c->d) * sizeof(double);
     (void)site;
-    RS_TRY(rs_path_check_finite(view->data, c->n * c->d, layer - 1, RS_BRANCH_KINDS, err));
+    RS_TRY(rs_path_check_finite(view->data, c->n * c->d, layer - 1, NULL, err));
     for (size_t i = 0; i < c->set->n && layer == 0; i++)
         memcpy(c->state + i * (size_t)(c->n * c->d), view->data, bytes);
     if (layer == c->run->network->n_layers) memcpy(c->output, view->data, bytes);
@@ -146,7 +146,7 @@ static rs_status step_layer(chains *c, const rs_branch *branch, rs_error *err)
 {
     int64_t count = c->n * c->d;
     c->n_active = 0;
-    memset(c->wanted, 0, (size_t)branch->attention.heads * sizeof *c->wanted);
+    memset(c->wanted, 0, (size_t)rs_branch_attention(branch)->heads * sizeof *c->wanted);
     for (size_t i = 0; i < c->set->n; i++) {
         if (choice_of(c, i) < 0) continue;
         c->wanted[choice_of(c, i)] = true;
@@ -158,7 +158,6 @@ static rs_status step_layer(chains *c, const rs_branch *branch, rs_error *err)
     if (c->n_active == 0) return RS_OK;
     RS_TRY(rs_frozen_load(&c->f, branch, true, err));
     RS_TRY(attend(c, branch, err));
-    rs_blas_set_threads(1);
 #pragma omp parallel for num_threads(c->run->context->threads) schedule(dynamic)
     for (int32_t i = 0; i < c->n_active; i++)
         step_path(c, i);
@@ -172,7 +171,7 @@ static rs_status open_chains(chains *c, rs_error *err)
     size_t paths = c->set->n, count = (size_t)(c->n * c->d), square = (size_t)(c->n * c->n);
     size_t scratch = square, heads = 1;
     double total = (double)paths * (3.0 * (double)count + 2.0 * (double)square);
-    if (total * 8 > (double)rs_probe_weight_limit(c->run->context))
+    if (total * 8 > (double)rs_weight_limit(c->run->context))
         return rs_fail(err, RS_E_MEMORY_LIMIT, "paths",
                        "take a smaller --max-length, --paths or --seq-len",
                        "%zu single paths of %lld tokens do not fit half of the memory", paths,
@@ -182,7 +181,7 @@ static rs_status open_chains(chains *c, rs_error *err)
         const rs_path_hop *hop = &c->run->plan->hops[i];
         if (hop->heads == 0) continue;
         const rs_attention_op *op =
-            &c->run->network->layers[hop->layer].branches[hop->branch].attention;
+            rs_branch_attention(&c->run->network->layers[hop->layer].branches[hop->branch]);
         rs_frozen_branch like = c->f;
         like.heads = op->heads;
         like.kv_heads = op->kv_heads;

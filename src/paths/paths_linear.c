@@ -20,11 +20,10 @@ rs_status rs_frozen_open(rs_frozen_branch *f, const rs_network *network, int64_t
     *f = (rs_frozen_branch){.n = n, .d = d};
     for (int32_t l = 0; l < network->n_layers; l++)
         for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
-            const rs_branch *branch = &network->layers[l].branches[b];
-            if (branch->kind != RS_BRANCH_ATTENTION || branch->attention.cross) continue;
-            v = greater(v, branch->attention.v.out);
-            if (branch->attention.o.weight)
-                o = greater(o, branch->attention.heads * branch->attention.value_dim);
+            const rs_attention_op *op = rs_branch_attention(&network->layers[l].branches[b]);
+            if (!op || op->cross) continue;
+            v = greater(v, op->v.out);
+            if (op->o.weight) o = greater(o, op->heads * op->value_dim);
         }
     size_t values, outputs, room;
     if (!rs_size_mul((size_t)v, (size_t)d + 1, &values) ||
@@ -61,14 +60,14 @@ static void load_norm(rs_frozen_norm *norm, const rs_norm_op *op)
 
 rs_status rs_frozen_load(rs_frozen_branch *f, const rs_branch *branch, bool attends, rs_error *err)
 {
-    const rs_attention_op *op = &branch->attention;
     load_norm(&f->before, &branch->before);
     load_norm(&f->inside, &branch->inside);
     load_norm(&f->after, &branch->after);
     f->skip = branch->skip;
     f->scale = branch->scale;
     f->heads = 0;
-    if (!attends) return RS_OK;
+    const rs_attention_op *op = attends ? rs_branch_attention(branch) : NULL;
+    if (!op) return RS_OK;
     f->heads = op->heads;
     f->kv_heads = op->kv_heads;
     f->value_dim = op->value_dim;

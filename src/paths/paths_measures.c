@@ -77,16 +77,17 @@ double rs_path_dot(const double *a, const double *b, int64_t count, double scale
 
 /* ---- numbers that are none ---- */
 
-rs_status rs_path_check_finite(const double *state, int64_t count, int32_t layer,
-                               rs_branch_kind kind, rs_error *err)
+rs_status rs_path_check_finite(const double *state, int64_t count, int32_t layer, const char *op,
+                               rs_error *err)
 {
     char where[64] = "the embedding";
     int64_t bad = 0;
     for (int64_t i = 0; i < count; i++)
         bad += !isfinite(state[i]);
     if (bad == 0) return RS_OK;
-    static const char *const kinds[] = {" (attention)", " (MLP)", ""};
-    if (layer >= 0) snprintf(where, sizeof where, "layer %d%s", (int)layer, kinds[kind]);
+    if (layer >= 0)
+        snprintf(where, sizeof where, "layer %d%s%s%s", (int)layer, op ? " (" : "", op ? op : "",
+                 op ? ")" : "");
     return rs_fail(
         err, RS_E_NOT_FINITE, where,
         "'rankscope probe' tells whether a weight brings them; if none does, weaken what "

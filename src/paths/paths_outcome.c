@@ -214,7 +214,7 @@ static void sum_rows(outcomes *o, bool has_head)
 
 /* ---- running ---- */
 
-static rs_status prepare(outcomes *o, const double *states, rs_error *err)
+static rs_status prepare_outcomes(outcomes *o, const double *states, rs_error *err)
 {
     int64_t group = 1 + o->others, vocabulary = o->network->head.decoder.out;
     o->states = rs_malloc((size_t)(o->n * group), (size_t)o->d * sizeof(double));
@@ -270,7 +270,7 @@ rs_status rs_path_outcomes(rs_path_outcome *out, const rs_network *network, rs_w
                   .logits = logits};
     for (int64_t j = 0; j <= count; j++)
         out[j] = (rs_path_outcome){.embedding_cosine = NAN};
-    rs_status status = prepare(&o, states, err);
+    rs_status status = prepare_outcomes(&o, states, err);
     if (status == RS_OK) status = run_tail(&o, weights, err);
     rs_free(o.states);
     rs_free(o.begin);

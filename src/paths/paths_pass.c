@@ -2,6 +2,7 @@
  * paths_pass.c: the sums over paths of one sample, made while its pass runs: behind every branch
  * the sums for all lengths go through the linear map that the branch just was.
  */
+#include "network/op_traits.h"
 #include "observe/measure.h"
 #include "paths/paths_parts.h"
 
@@ -60,7 +61,7 @@ static int32_t layer_slot(const pass *p, int32_t layer)
 }
 
 /* x += a y */
-static void add(double *x, double a, const double *y, int64_t count)
+static void add_scaled(double *x, double a, const double *y, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         x[i] += a * y[i];
@@ -95,10 +96,11 @@ static void take_heads(pass *p, int32_t s, int32_t first, int32_t layer)
     int64_t count = p->n * p->d;
     double scale = p->f.scale, *x = p->slot[s];
     bool by_length = s < layer_slot(p, 0);
-    if (by_length && s > first && p->live[s - 1]) add(x, scale, p->out[s - 1], count);
-    if ((!by_length || s - first == rest_of(p)) && p->live[s]) add(x, scale, p->out[s], count);
+    if (by_length && s > first && p->live[s - 1]) add_scaled(x, scale, p->out[s - 1], count);
+    if ((!by_length || s - first == rest_of(p)) && p->live[s])
+        add_scaled(x, scale, p->out[s], count);
     if (s == source_slot(p, 0) || s == layer_slot(p, layer))
-        add(x, scale, p->out[p->n_slots], count);
+        add_scaled(x, scale, p->out[p->n_slots], count);
 }
 
 /* Where slot s is live behind a branch of that kind. */
@@ -122,7 +124,7 @@ static void combine_all(pass *p, int32_t layer, bool attends)
         if (attends)
             take_heads(p, s, first, layer);
         else if (own && p->has_op)
-            add(p->slot[s], p->f.scale, p->op_out, count);
+            add_scaled(p->slot[s], p->f.scale, p->op_out, count);
         rs_frozen_apply(p->slot[s], &p->f.after, p->n, p->d, own);
         if (p->shake > 0) rs_path_shake(p->slot[s], count, p->shake);
     }
@@ -167,7 +169,7 @@ static rs_status pass_branch(pass *p, rs_error *err)
     if (p->has_op) {
         rs_frozen_measure(&p->f.inside, &branch->inside, p->op_out, p->n, p->d);
         rs_frozen_apply(p->op_out, &p->f.inside, p->n, p->d, true);
-        add(p->in, branch->scale, p->op_out, count);
+        add_scaled(p->in, branch->scale, p->op_out, count);
     }
     rs_frozen_measure(&p->f.after, &branch->after, p->in, p->n, p->d);
     if (attends) attend_all(p);
@@ -199,8 +201,9 @@ static rs_status on_branch(void *user, int32_t layer, int32_t branch, rs_moment 
         return RS_OK;
     case RS_MOMENT_OUT:
         RS_TRY(rs_check_cancelled(p->context, err));
-        RS_TRY(rs_path_check_finite(view->data, p->n * p->d, layer,
-                                    p->network->layers[layer].branches[branch].kind, err));
+        RS_TRY(rs_path_check_finite(
+            view->data, p->n * p->d, layer,
+            rs_branch_traits(&p->network->layers[layer].branches[branch])->name, err));
         RS_TRY(pass_branch(p, err));
         p->hop++;
         return RS_OK;
@@ -214,8 +217,10 @@ static rs_status on_attention(void *user, const rs_attention_view *view, rs_erro
     pass *p = user;
     (void)err;
     const double *mixing = view->mixing;
+    const rs_path_hop *hop = &p->plan->hops[p->hop];
+    bool passed = hop->layer == view->layer && hop->branch == view->branch && hop->heads > 0;
     double *at = p->mixing + view->head * p->n * p->n;
-    for (int64_t i = 0; i < p->n && !view->cross; i++)
+    for (int64_t i = 0; i < p->n && passed; i++)
         memcpy(at + i * p->n, mixing + i * view->ld, (size_t)p->n * sizeof *at);
     return RS_OK;
 }
@@ -227,7 +232,7 @@ static rs_status on_state(void *user, rs_site site, int32_t layer, const rs_stat
     size_t bytes = (size_t)(p->n * p->d) * sizeof(double);
     (void)site;
     if (layer == 0) {
-        RS_TRY(rs_path_check_finite(view->data, p->n * p->d, -1, RS_BRANCH_KINDS, err));
+        RS_TRY(rs_path_check_finite(view->data, p->n * p->d, -1, NULL, err));
         memcpy(p->slot[0], view->data, bytes);
         p->live[0] = true;
     }
@@ -251,7 +256,7 @@ static rs_status check_size(const pass *p, int64_t slots, int64_t paths, int64_t
     size_t total = 0;
     bool fits = add_size(&total, 2 * slots + 6 + paths, p->n, p->d) &&
                 add_size(&total, heads + paths, p->n, p->n);
-    if (fits && (double)total * 8 <= (double)rs_probe_weight_limit(p->context)) return RS_OK;
+    if (fits && (double)total * 8 <= (double)rs_weight_limit(p->context)) return RS_OK;
     return rs_fail(err, RS_E_MEMORY_LIMIT, "paths",
                    "take a smaller --max-length, --paths or --seq-len, or leave out --sources",
                    "%lld sums and %lld single paths of %lld tokens by %lld features do not fit "
@@ -321,8 +326,9 @@ static void widest(const pass *p, size_t *scratch, int64_t *heads)
     *heads = 1;
     for (int32_t i = 0; i < p->plan->n_hops; i++) {
         const rs_path_hop *hop = &p->plan->hops[i];
-        const rs_attention_op *op = &p->network->layers[hop->layer].branches[hop->branch].attention;
         if (hop->heads == 0) continue;
+        const rs_attention_op *op =
+            rs_branch_attention(&p->network->layers[hop->layer].branches[hop->branch]);
         rs_frozen_branch like = p->f;
         like.heads = op->heads;
         like.kv_heads = op->kv_heads;
@@ -459,8 +465,8 @@ static void put_total(double *output, const rs_path_sums *s)
     int64_t count = s->n * s->d;
     memset(output, 0, (size_t)count * sizeof *output);
     for (int32_t k = 0; k < s->longest + 2; k++) {
-        add(output, 1, s->embedding + k * count, count);
-        add(output, 1, s->source + k * count, count);
+        add_scaled(output, 1, s->embedding + k * count, count);
+        add_scaled(output, 1, s->source + k * count, count);
     }
 }
 

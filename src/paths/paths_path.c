@@ -2,8 +2,9 @@
 #include "base/memory.h"
 #include "paths/paths.h"
 
-static rs_status run(rs_opened *o, rs_result *result, rs_input_files *files,
-                     const rs_paths_request *request, const rs_context *context, rs_error *err)
+static rs_status trace_opened(rs_opened *o, rs_result *result, rs_input_files *files,
+                              const rs_paths_request *request, const rs_context *context,
+                              rs_error *err)
 {
     rs_open_request open = {.path = request->path,
                             .init = request->init,
@@ -21,7 +22,7 @@ rs_status rs_paths_path(rs_result *result, rs_input_files *inputs, const rs_path
 {
     rs_input_files own = {0};
     rs_opened o = {0};
-    rs_status status = run(&o, result, inputs ? inputs : &own, request, context, err);
+    rs_status status = trace_opened(&o, result, inputs ? inputs : &own, request, context, err);
     rs_opened_close(&o);
     rs_input_files_free(&own);
     return status;

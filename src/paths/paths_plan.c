@@ -27,18 +27,17 @@ static rs_status list_hops(rs_path_plan *plan, const rs_network *network, rs_err
     for (int32_t l = 0; l < network->n_layers; l++)
         for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
             const rs_branch *branch = &network->layers[l].branches[b];
-            bool attends = branch->kind == RS_BRANCH_ATTENTION && !branch->attention.cross &&
-                           branch->scale != 0;
+            const rs_attention_op *op = rs_branch_attention(branch);
+            bool attends = op && !op->cross && branch->scale != 0;
             if (attends && b > 0 && branch->joins)
                 return rs_fail(err, RS_E_UNSUPPORTED, "paths", NULL,
                                "layer %d has a self-attention beside another branch, which reads "
                                "the state that the other one read",
                                (int)l);
-            plan->hops[plan->n_hops++] =
-                (rs_path_hop){.layer = l,
-                              .branch = b,
-                              .heads = attends ? branch->attention.heads : 0,
-                              .skips = branch->skip != 0};
+            plan->hops[plan->n_hops++] = (rs_path_hop){.layer = l,
+                                                       .branch = b,
+                                                       .heads = attends ? op->heads : 0,
+                                                       .skips = branch->skip != 0};
             plan->deepest += attends;
         }
     return RS_OK;

@@ -29,7 +29,7 @@ typedef struct mean {
     int64_t n;
 } mean;
 
-static void add(mean *m, double x)
+static void add_value(mean *m, double x)
 {
     if (isnan(x)) return;
     m->sum += x;
@@ -74,17 +74,17 @@ rs_path_means rs_paths_mean(const rs_paths_run *run, int32_t length)
         const rs_path_length none = {0}, *l = length < 0 ? &none : &s->lengths[length];
         const rs_path_outcome *o = &s->outcomes[length + 1];
         double all = norms(s, run->plan->longest);
-        add(&m[FRO], l->embedding.fro);
-        add(&m[SHARE], l->embedding.fro / all);
-        add(&m[SOURCE], l->source.fro);
-        add(&m[SOURCE_SHARE], l->source.fro / all);
-        add(&m[PROJECTION], l->projection);
-        add(&m[SOURCE_PROJECTION], l->source_projection);
-        add(&m[RESIDUAL], l->embedding.residual);
-        if (s->paths && length >= 0) add(&m[RANK1], s->paths[length][2].mean);
-        add(&m[ERROR], l->cumulative_error);
-        add(&m[STATE], o->state_error);
-        add(&m[EMBEDDING], o->embedding_cosine);
+        add_value(&m[FRO], l->embedding.fro);
+        add_value(&m[SHARE], l->embedding.fro / all);
+        add_value(&m[SOURCE], l->source.fro);
+        add_value(&m[SOURCE_SHARE], l->source.fro / all);
+        add_value(&m[PROJECTION], l->projection);
+        add_value(&m[SOURCE_PROJECTION], l->source_projection);
+        add_value(&m[RESIDUAL], l->embedding.residual);
+        if (s->paths && length >= 0) add_value(&m[RANK1], s->paths[length][2].mean);
+        add_value(&m[ERROR], l->cumulative_error);
+        add_value(&m[STATE], o->state_error);
+        add_value(&m[EMBEDDING], o->embedding_cosine);
         nll += o->nll;
         scored += o->scored;
         top1 += o->top1;
@@ -330,7 +330,7 @@ static rs_status outcome_rows(rs_table *table, const rs_paths_run *run, int32_t 
                              .logit_error = o->logit_squares > 0
                                                 ? sqrt(o->logit_error_squares / o->logit_squares)
                                                 : NAN};
-        add(&cosines, o->state_cosine);
+        add_value(&cosines, o->state_cosine);
         tokens += o->tokens;
         RS_TRY(outcome_row(table, s->sample, shown, &one, o->tokens, o->state_cosine, err));
     }
@@ -428,7 +428,7 @@ static bool summarised(const rs_paths_run *run, int32_t k)
     return k % step == 0;
 }
 
-static rs_status summary(const rs_paths_run *run, rs_error *err)
+static rs_status summary_table(const rs_paths_run *run, rs_error *err)
 {
     rs_table *table = NULL;
     bool code = by_code(run),
@@ -456,7 +456,7 @@ static rs_status summary(const rs_paths_run *run, rs_error *err)
 
 rs_status rs_paths_tables(const rs_paths_run *run, rs_error *err)
 {
-    RS_TRY(summary(run, err));
+    RS_TRY(summary_table(run, err));
     RS_TRY(lengths(run, err));
     RS_TRY(outcomes(run, err));
     RS_TRY(sampled(run, err));

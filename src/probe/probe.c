@@ -35,7 +35,7 @@ size_t rs_probe_main_variant(const rs_probed *variants, size_t n)
 typedef struct work {
     rs_result *result;
     const rs_network *network;
-    const rs_probe_inputs *inputs;
+    const rs_inputs *inputs;
     const rs_tokenizer *tokenizer;
     const rs_probe_options *options;
     const rs_input_files *files;
@@ -131,14 +131,14 @@ static rs_status run_variant(work *w, size_t v, rs_error *err)
             taps[n_taps++] = &stores[i]->tap;
             options.first_sample[i] = &stores[i]->first;
         }
-    return rs_probe_measure(&w->probed[v].measured, w->networks[v], w->weights, w->inputs, &options,
-                            taps, n_taps, w->context, err);
+    return rs_measure_network(&w->probed[v].measured, w->networks[v], w->weights, w->inputs,
+                              &options, taps, n_taps, w->context, err);
 }
 
 static rs_status run_all(work *w, rs_error *err)
 {
-    RS_TRY(rs_weights_open(&w->weights, w->options->measure.precision,
-                           rs_probe_weight_limit(w->context), err));
+    RS_TRY(rs_weights_open(&w->weights, w->options->measure.precision, rs_weight_limit(w->context),
+                           err));
     for (size_t v = 0; v < w->n; v++)
         RS_TRY(run_variant(w, v, err));
     if (!w->options->generate) return RS_OK;
@@ -150,7 +150,7 @@ static rs_status run_all(work *w, rs_error *err)
 
 static rs_status set_inputs(const work *w, rs_error *err)
 {
-    const rs_probe_inputs *in = w->inputs;
+    const rs_inputs *in = w->inputs;
     json_t *object = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "kind", in->kind, "samples",
                                (json_int_t)in->samples, "empty_samples", (json_int_t)in->empty,
                                "tokens", (json_int_t)in->begin[in->samples], "longest",
@@ -167,7 +167,7 @@ static rs_status set_run(const work *w, rs_error *err)
     uint64_t peak = 0, measures = 0;
     double flops = 0, seconds = 0;
     for (size_t v = 0; v < w->n; v++) {
-        const rs_probe_measured *m = w->probed[v].measured;
+        const rs_measured *m = w->probed[v].measured;
         if (m->peak_bytes > peak) peak = m->peak_bytes;
         if (m->measure_bytes > measures) measures = m->measure_bytes;
         flops += m->flops;
@@ -214,7 +214,7 @@ static rs_status note_compat(work *w, rs_error *err)
     return status;
 }
 
-static rs_status report(work *w, rs_error *err)
+static rs_status report_probe(work *w, rs_error *err)
 {
     const rs_probe_options *o = w->options;
     RS_TRY(set_inputs(w, err));
@@ -240,13 +240,13 @@ static rs_status commit(work *w, rs_error *err)
     return rs_store_commit(taps, err);
 }
 
-static rs_status run(work *w, rs_error *err)
+static rs_status run_probe(work *w, rs_error *err)
 {
     RS_TRY(list_variants(w, err));
     RS_TRY(edit_networks(w, err));
     RS_TRY(open_stores(w, err));
     RS_TRY(run_all(w, err));
-    RS_TRY(report(w, err));
+    RS_TRY(report_probe(w, err));
     return commit(w, err);
 }
 
@@ -255,7 +255,7 @@ static void close_work(work *w)
     rs_store_discard(w->output);
     rs_store_discard(w->taps);
     for (size_t v = 0; v < w->n; v++) {
-        if (w->probed) rs_probe_measured_free(w->probed[v].measured);
+        if (w->probed) rs_measured_free(w->probed[v].measured);
         if (w->keepers) rs_map_keeper_close(w->keepers[v]);
         if (w->networks) rs_network_close(w->networks[v]);
     }
@@ -266,7 +266,7 @@ static void close_work(work *w)
     rs_weights_close(w->weights);
 }
 
-rs_status rs_probe(rs_result *result, const rs_network *network, const rs_probe_inputs *inputs,
+rs_status rs_probe(rs_result *result, const rs_network *network, const rs_inputs *inputs,
                    const rs_tokenizer *tokenizer, const rs_probe_options *options,
                    const rs_input_files *files, const rs_context *context, rs_error *err)
 {
@@ -277,7 +277,7 @@ rs_status rs_probe(rs_result *result, const rs_network *network, const rs_probe_
               .options = options,
               .files = files,
               .context = context};
-    rs_status status = run(&w, err);
+    rs_status status = run_probe(&w, err);
     close_work(&w);
     return status;
 }

@@ -17,28 +17,28 @@
 
 /* Thresholds of the findings; each can be set by --threshold CODE=VALUE. */
 typedef struct rs_probe_thresholds {
-    double token_collapse;      /* relative_residual of a state below this */
-    double attention_sink;      /* first_token_weight above this */
-    double uniform_attention;   /* entropy over its maximum above this */
-    double condensed_attention; /* entropy over its maximum below this */
+    double token_collapse;      /* found when a state's relative_residual is below this */
+    double attention_sink;      /* found when first_token_weight is above this */
+    double uniform_attention;   /* found when entropy over its maximum is above this */
+    double condensed_attention; /* found when entropy over its maximum is below this */
 } rs_probe_thresholds;
 
+/* What to probe and say. */
 typedef struct rs_probe_options {
-    rs_probe_source source;
+    rs_input_source source;
     rs_measure_options measure; /* with the precision */
-    rs_edit edit;               /* for all variants */
+    rs_edit edit;               /* edits of all variants */
     bool edited;                /* `edit` changes something */
-    const char *variants; /* --variants; NULL: one, the network with `edit`, named "full" or, when
-                             it is edited, "edited" */
-    rs_map_choice *maps;  /* --attention-maps, borrowed */
+    const char *variants;       /* text of --variants; NULL: the network with `edit` alone */
+    rs_map_choice *maps;        /* [n_maps] heads of --attention-maps, borrowed */
     size_t n_maps;
-    const char *taps, *output; /* safetensors files to write; NULL */
-    int64_t generate;          /* greedy continuation; 0 */
+    const char *taps, *output; /* safetensors files to write; or NULL */
+    int64_t generate;          /* tokens to continue each sample by; 0: none */
     rs_probe_thresholds thresholds;
 } rs_probe_options;
 
 void rs_probe_defaults(rs_probe_options *options);
-/* probe_needs.c: the memory of a run with these options. */
+/* probe_needs.c: adds up the memory of a run with these options. */
 rs_run_need rs_probe_need;
 
 /*
@@ -46,7 +46,7 @@ rs_run_need rs_probe_need;
  * "inputs" and "run". tokenizer may be NULL (ids have no text then). files: inputs never to
  * overwrite.
  */
-rs_status rs_probe(rs_result *result, const rs_network *network, const rs_probe_inputs *inputs,
+rs_status rs_probe(rs_result *result, const rs_network *network, const rs_inputs *inputs,
                    const rs_tokenizer *tokenizer, const rs_probe_options *options,
                    const rs_input_files *files, const rs_context *context, rs_error *err);
 
@@ -55,24 +55,24 @@ rs_status rs_probe(rs_result *result, const rs_network *network, const rs_probe_
 /* A variant that has run. */
 typedef struct rs_probed {
     const char *name;
-    rs_probe_measured *measured;
-    const rs_network *network;        /* edited */
+    rs_measured *measured;
+    const rs_network *network;        /* with the variant's edits */
     const struct rs_map_keeper *maps; /* attention matrices that were kept, or NULL */
 } rs_probed;
 
 /* How the relative residual of the states falls from layer to layer (probe_tables.c). */
 typedef struct rs_decay {
-    const rs_token_row *first, *last; /* states 0 and L (or the last that is finite); NULL: none */
-    double per_layer; /* geometric mean factor over `steps` layers: those before the floor */
+    const rs_token_row *first, *last; /* states 0 and L, or the last that is finite; or NULL */
+    double per_layer; /* geometric mean of the factors of the `steps` layers before the floor */
     int32_t steps;
-    double worst;                        /* least factor of one layer, and the state it leads to */
-    double log10_per_layer, log10_worst; /* of both, where they may be below every double */
-    int32_t worst_at;
-    int32_t floor_from; /* first state at the rounding floor; -1: none */
+    double worst;                        /* least factor of one layer */
+    double log10_per_layer, log10_worst; /* logarithms of both, which may be below every double */
+    int32_t worst_at;                    /* state that the least factor leads to */
+    int32_t floor_from; /* first state whose residual is rounding; -1: there is none */
 } rs_decay;
-rs_decay rs_probe_decay(const rs_probe_measured *measured, int32_t layers);
-/* log10 of a row's relative residual: of the mean, or in the residual precision the mean of the
- * samples' logarithms. -inf: zero; NaN: undefined, or beyond the exponents. */
+rs_decay rs_probe_decay(const rs_measured *measured, int32_t layers);
+/* The logarithm to base 10 of a row's relative residual: of the mean, or in the residual precision
+ * the mean of the samples' logarithms. -inf: zero; NaN: undefined, or beyond the exponents. */
 double rs_probe_log10(const rs_token_row *row);
 
 /* probe_tables.c */

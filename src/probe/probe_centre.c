@@ -23,7 +23,7 @@ rs_status rs_probe_centre(rs_result *result, const rs_probed *v, rs_error *err)
         "table tokens; worst at state %d (%s), sample %lld: the ball used there is at most "
         "%.2g %% larger than the smallest, and the numbers are of its centre",
         v->name, (long long)samples, samples == 1 ? "matrix" : "matrices", (long long)rows,
-        rows == 1 ? "row" : "rows", (int)worst->layer, rs_probe_site_name(worst->site),
+        rows == 1 ? "row" : "rows", (int)worst->layer, rs_token_site_name(worst->site),
         (long long)worst->open_sample, 100 * worst->open_gap / (1 - worst->open_gap));
     rs_finding f = {.severity = RS_WARN,
                     .code = "lp_centre_open",

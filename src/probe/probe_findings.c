@@ -42,10 +42,10 @@ static const char *percent(char text[RS_PROBE_POWER], const rs_token_row *row)
 static rs_status token_collapse(rs_result *result, const rs_probed *v,
                                 const rs_probe_options *options, rs_error *err)
 {
-    const rs_probe_measured *m = v->measured;
+    const rs_measured *m = v->measured;
     const rs_token_row *row = NULL;
     for (int32_t l = 0; l <= v->network->n_layers && !row; l++) {
-        const rs_token_row *state = rs_probe_row(m, RS_PROBE_BLOCK_OUT, l);
+        const rs_token_row *state = rs_measured_row(m, RS_TOKEN_SITE_BLOCK_OUT, l);
         if (state && state->residual.mean < options->thresholds.token_collapse) row = state;
     }
     /* One token is always equal to itself. */
@@ -151,7 +151,7 @@ static rs_status heads(rs_result *result, const rs_probed *v, const rs_probe_opt
                        rs_error *err)
 {
     enum { LEAST_TOKENS = 8 };
-    const rs_probe_measured *m = v->measured;
+    const rs_measured *m = v->measured;
     if (m->rows < LEAST_TOKENS * m->samples) return RS_OK;
     int64_t unconverged = 0;
     for (size_t i = 0; i < m->n_attention; i++) {

@@ -23,7 +23,7 @@ typedef struct generation {
     int64_t n;
 } generation;
 
-static rs_status say(generation *g, int64_t sample, const char *text, rs_error *err)
+static rs_status say_generated(generation *g, int64_t sample, const char *text, rs_error *err)
 {
     rs_buffer message = {0};
     rs_buffer_printf(&message, "sample %lld continues with", (long long)sample);
@@ -59,12 +59,12 @@ static rs_status add_row(generation *g, int64_t sample, int64_t prompt, rs_error
         status = rs_table_set_vector(g->table, row, 2, g->reals, (size_t)g->n, err);
     }
     if (status == RS_OK && text) status = rs_table_set_text(g->table, row, 3, text, err);
-    if (status == RS_OK) status = say(g, sample, text, err);
+    if (status == RS_OK) status = say_generated(g, sample, text, err);
     rs_free(text);
     return status;
 }
 
-static rs_status continue_sample(generation *g, rs_runner *runner, const rs_probe_inputs *inputs,
+static rs_status continue_sample(generation *g, rs_runner *runner, const rs_inputs *inputs,
                                  int64_t sample, rs_error *err)
 {
     int64_t begin = inputs->begin[sample], n = inputs->begin[sample + 1] - begin;
@@ -74,13 +74,13 @@ static rs_status continue_sample(generation *g, rs_runner *runner, const rs_prob
 }
 
 /* The windows of a text continue each other: only the first is a prompt. */
-static int64_t prompts(const rs_probe_inputs *inputs)
+static int64_t prompts(const rs_inputs *inputs)
 {
     return strcmp(inputs->kind, "text") == 0 ? 1 : inputs->samples;
 }
 
-rs_status rs_probe_check_generate(const rs_network *network, const rs_probe_inputs *inputs,
-                                  int64_t n_new, rs_error *err)
+rs_status rs_probe_check_generate(const rs_network *network, const rs_inputs *inputs, int64_t n_new,
+                                  rs_error *err)
 {
     int64_t limit = network->max_positions;
     if (!network->head.decoder.weight || !network->head.next_token || !inputs->ids)
@@ -98,8 +98,8 @@ rs_status rs_probe_check_generate(const rs_network *network, const rs_probe_inpu
     return RS_OK;
 }
 
-static rs_status run(generation *g, rs_runner *runner, const rs_probe_inputs *inputs,
-                     const rs_context *context, rs_error *err)
+static rs_status generate_texts(generation *g, rs_runner *runner, const rs_inputs *inputs,
+                                const rs_context *context, rs_error *err)
 {
     int64_t samples = prompts(inputs);
     for (int64_t s = 0; s < samples; s++) {
@@ -111,7 +111,7 @@ static rs_status run(generation *g, rs_runner *runner, const rs_probe_inputs *in
 }
 
 rs_status rs_probe_generate(rs_result *result, const rs_network *network, rs_weights *weights,
-                            const rs_probe_inputs *inputs, const rs_tokenizer *tokenizer,
+                            const rs_inputs *inputs, const rs_tokenizer *tokenizer,
                             const rs_probe_options *options, const rs_context *context,
                             rs_error *err)
 {
@@ -124,7 +124,7 @@ rs_status rs_probe_generate(rs_result *result, const rs_network *network, rs_wei
     g.reals = rs_malloc((size_t)g.n, sizeof *g.reals);
     rs_status status = g.ids && g.reals ? rs_runner_open(&runner, network, weights, context, err)
                                         : rs_fail_memory(err, "generate", (size_t)g.n * 8);
-    if (status == RS_OK) status = run(&g, runner, inputs, context, err);
+    if (status == RS_OK) status = generate_texts(&g, runner, inputs, context, err);
     if (runner) rs_runner_close(runner);
     rs_free(g.ids);
     rs_free(g.reals);

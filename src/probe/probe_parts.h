@@ -5,35 +5,35 @@
 #include "probe/probe.h"
 
 /* probe_findings.c */
-bool rs_probe_is_itself(const char *variant); /* the model as it is: "full" */
-/* probe_nonfinite.c: finding nonfinite_activation: where NaN or infinity first appears, and which
- * weight brings it. */
+bool rs_probe_is_itself(const char *variant); /* whether it is "full", the model as it is */
+/* probe_nonfinite.c: adds finding nonfinite_activation: where NaN or infinity first appears, and
+ * which weight brings it. */
 rs_status rs_probe_nonfinite(rs_result *result, const rs_probed *variant, rs_error *err);
 
-/* probe_centre.c: finding lp_centre_open: samples whose LP centre is less exact than it should be.
- */
+/* probe_centre.c: adds finding lp_centre_open: samples whose LP centre is less exact than it should
+ * be. */
 rs_status rs_probe_centre(rs_result *result, const rs_probed *variant, rs_error *err);
 
-/* probe_undefined.c: findings zero_state and undefined_columns. */
+/* probe_undefined.c: adds findings zero_state and undefined_columns. */
 rs_status rs_probe_undefined(rs_result *result, const rs_probed *variants, size_t n,
                              const rs_probe_options *options, rs_error *err);
 
-/* probe_words.c: "0.51", or "10^-391800" where no double is so small. */
+/* probe_words.c: writes a number: "0.51", or "10^-391800" where no double is so small. */
 enum { RS_PROBE_POWER = 32 };
 const char *rs_probe_power(char text[RS_PROBE_POWER], double value, double log10);
-/* Findings residual_exactly_zero and residual_beyond_exponents. */
+/* Adds findings residual_exactly_zero and residual_beyond_exponents. */
 rs_status rs_probe_residual_findings(rs_result *result, const rs_probed *v, rs_error *err);
 
 /* probe.c */
 const char *rs_probe_precision_name(rs_precision precision);       /* "f32" */
 size_t rs_probe_main_variant(const rs_probed *variants, size_t n); /* "full", else the first */
 
-/* probe_generate.c: whether the model and its positions serve, said before anything runs; then
- * table generate and a finding with the ids. */
-rs_status rs_probe_check_generate(const rs_network *network, const rs_probe_inputs *inputs,
-                                  int64_t n_new, rs_error *err);
+/* probe_generate.c: fails, before anything runs, where the model cannot continue a text or its
+ * positions end too early; then writes table generate and a finding with the ids. */
+rs_status rs_probe_check_generate(const rs_network *network, const rs_inputs *inputs, int64_t n_new,
+                                  rs_error *err);
 rs_status rs_probe_generate(rs_result *result, const rs_network *network, rs_weights *weights,
-                            const rs_probe_inputs *inputs, const rs_tokenizer *tokenizer,
+                            const rs_inputs *inputs, const rs_tokenizer *tokenizer,
                             const rs_probe_options *options, const rs_context *context,
                             rs_error *err);
 

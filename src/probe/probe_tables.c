@@ -67,7 +67,7 @@ static rs_status add_token_row(rs_table *table, const char *variant, const rs_to
     RS_TRY(rs_table_add_row(table, &row, err));
     RS_TRY(rs_table_set_text(table, row, 0, variant, err));
     rs_table_set_int(table, row, 1, r->layer);
-    RS_TRY(rs_table_set_text(table, row, 2, rs_probe_site_name(r->site), err));
+    RS_TRY(rs_table_set_text(table, row, 2, rs_token_site_name(r->site), err));
     for (size_t i = 0; i < RS_TOKEN_REALS; i++)
         rs_table_set_real(table, row, c++, r->mean[i]);
     if (r->residual.n) rs_table_set_bool(table, row, c, r->at_floor);
@@ -183,7 +183,7 @@ static rs_status loss_table(rs_result *result, const rs_probed *variants, size_t
                                "How well each variant predicts the next token, inside each window",
                                loss_columns, COUNT(loss_columns), &table, err));
     for (size_t v = 0; v < n; v++) {
-        const rs_probe_measured *m = variants[v].measured;
+        const rs_measured *m = variants[v].measured;
         size_t row;
         if (!m->scored) continue;
         RS_TRY(rs_table_add_row(table, &row, err));
@@ -207,7 +207,7 @@ static const rs_column map_columns[] = {
 };
 
 static rs_status add_map(rs_table *table, const char *variant, const rs_map_choice *choice,
-                         const rs_map *map, rs_error *err)
+                         const rs_kept_map *map, rs_error *err)
 {
     for (int64_t i = 0; i < map->n * map->n; i++) {
         size_t row;
@@ -282,9 +282,9 @@ double rs_probe_log10(const rs_token_row *row)
     return isnan(own) ? log10(row->residual.mean) : own;
 }
 
-rs_decay rs_probe_decay(const rs_probe_measured *m, int32_t layers)
+rs_decay rs_probe_decay(const rs_measured *m, int32_t layers)
 {
-    const rs_token_row *first = rs_probe_row(m, RS_PROBE_BLOCK_OUT, 0), *before = first;
+    const rs_token_row *first = rs_measured_row(m, RS_TOKEN_SITE_BLOCK_OUT, 0), *before = first;
     rs_decay d = {.first = first,
                   .last = first,
                   .worst = NAN,
@@ -293,7 +293,7 @@ rs_decay rs_probe_decay(const rs_probe_measured *m, int32_t layers)
                   .floor_from = -1};
     if (!first || first->at_floor) d.floor_from = first ? 0 : -1;
     for (int32_t l = 1; first && l <= layers; l++) {
-        const rs_token_row *row = rs_probe_row(m, RS_PROBE_BLOCK_OUT, l);
+        const rs_token_row *row = rs_measured_row(m, RS_TOKEN_SITE_BLOCK_OUT, l);
         double ratio = rs_probe_log10(row) - rs_probe_log10(before);
         if (isnan(rs_probe_log10(row))) break;
         d.last = row;
@@ -320,7 +320,8 @@ static rs_status add_summary(rs_table *table, const rs_probed *v, bool logs, rs_
     RS_TRY(rs_table_add_row(table, &row, err));
     RS_TRY(rs_table_set_text(table, row, 0, v->name, err));
     if (!d.first) return RS_OK;
-    const rs_token_row *last = rs_probe_row(v->measured, RS_PROBE_BLOCK_OUT, v->network->n_layers);
+    const rs_token_row *last =
+        rs_measured_row(v->measured, RS_TOKEN_SITE_BLOCK_OUT, v->network->n_layers);
     const double reals[] = {d.first->residual.mean, last->residual.mean, d.per_layer, d.worst};
     for (size_t i = 0; i < COUNT(reals); i++)
         rs_table_set_real(table, row, 1 + i, reals[i]);

@@ -24,12 +24,12 @@ static rs_finding note(const char *code, rs_severity severity, const char *varia
 static bool sooner(const rs_token_row *a, const rs_token_row *b)
 {
     return !b || a->layer < b->layer ||
-           (a->layer == b->layer && a->site == RS_PROBE_MIXER_OUT && b->site != a->site);
+           (a->layer == b->layer && a->site == RS_TOKEN_SITE_MIXER_OUT && b->site != a->site);
 }
 
 static rs_status zero_states(rs_result *result, const rs_probed *v, rs_error *err)
 {
-    const rs_probe_measured *m = v->measured;
+    const rs_measured *m = v->measured;
     const rs_token_row *first = NULL;
     size_t rows = 0;
     char message[600], more[64] = "";
@@ -43,7 +43,7 @@ static rs_status zero_states(rs_result *result, const rs_probed *v, rs_error *er
     snprintf(message, sizeof message,
              "%s: every entry of state %d (%s) is zero in %lld of %lld samples%s: nothing divided "
              "by its size is defined there; %s",
-             v->name, (int)first->layer, rs_probe_site_name(first->site), (long long)first->zero,
+             v->name, (int)first->layer, rs_token_site_name(first->site), (long long)first->zero,
              (long long)first->samples, more,
              first->zero < first->samples ? "the means are over the other samples"
                                           : "relative residual, cosine and ranks are null");
@@ -59,33 +59,34 @@ static rs_status zero_states(rs_result *result, const rs_probed *v, rs_error *er
 
 /* ---- columns that these inputs cannot fill: the same for all variants ---- */
 
-static void append(char *text, size_t size, const char *part)
+static void append_part(char *text, size_t size, const char *part)
 {
     size_t used = strlen(text);
     snprintf(text + used, size - used, "%s%s", used ? "; " : "", part);
 }
 
-static rs_status columns(rs_result *result, const rs_probe_measured *m,
-                         const rs_probe_options *options, rs_error *err)
+static rs_status columns(rs_result *result, const rs_measured *m, const rs_probe_options *options,
+                         rs_error *err)
 {
     char message[600] = "", part[200];
     if (m->singles && m->singles == m->samples)
-        append(message, sizeof message,
-               "every sample is one token, which has no other to compare with: mean_cosine and "
-               "one_minus_cosine are null, the relative residual is 0 whatever the model does");
+        append_part(
+            message, sizeof message,
+            "every sample is one token, which has no other to compare with: mean_cosine and "
+            "one_minus_cosine are null, the relative residual is 0 whatever the model does");
     else if (m->singles) {
         snprintf(part, sizeof part,
                  "%lld of %lld samples are one token, which has no other to compare with: "
                  "mean_cosine and one_minus_cosine are over the other samples",
                  (long long)m->singles, (long long)m->samples);
-        append(message, sizeof message, part);
+        append_part(message, sizeof message, part);
     }
     if (m->samples == 1)
-        append(message, sizeof message,
-               "there is one sample, so relative_residual_std, which takes two, is null");
+        append_part(message, sizeof message,
+                    "there is one sample, so relative_residual_std, which takes two, is null");
     if (!options->measure.spectral)
-        append(message, sizeof message,
-               "rank1_residual and the ranks are null, as --no-spectral asks");
+        append_part(message, sizeof message,
+                    "rank1_residual and the ranks are null, as --no-spectral asks");
     if (!message[0]) return RS_OK;
     rs_finding f = note("undefined_columns", RS_INFO, NULL);
     f.message = message;

@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static rs_status add(rs_result *result, const char *code, const char *variant, int64_t layer,
-                     double value, const char *message, const char *hint, rs_error *err)
+static rs_status add_finding(rs_result *result, const char *code, const char *variant,
+                             int64_t layer, double value, const char *message, const char *hint,
+                             rs_error *err)
 {
     rs_finding f = {.severity = RS_INFO,
                     .code = code,
@@ -30,11 +31,11 @@ static const char *power_of(char text[RS_PROBE_POWER], const rs_token_row *row)
 }
 
 /* "layer 3 loses most (0.5 to 0.01, factor 0.02)" */
-static void describe_worst(char *text, size_t size, const rs_decay *d, const rs_probe_measured *m)
+static void describe_worst(char *text, size_t size, const rs_decay *d, const rs_measured *m)
 {
     char from[RS_PROBE_POWER], to[RS_PROBE_POWER], factor[RS_PROBE_POWER];
-    const rs_token_row *before = rs_probe_row(m, RS_PROBE_BLOCK_OUT, d->worst_at - 1);
-    const rs_token_row *after = rs_probe_row(m, RS_PROBE_BLOCK_OUT, d->worst_at);
+    const rs_token_row *before = rs_measured_row(m, RS_TOKEN_SITE_BLOCK_OUT, d->worst_at - 1);
+    const rs_token_row *after = rs_measured_row(m, RS_TOKEN_SITE_BLOCK_OUT, d->worst_at);
     if (after->at_floor)
         rs_probe_power(to, m->floor, NAN);
     else
@@ -44,7 +45,7 @@ static void describe_worst(char *text, size_t size, const rs_decay *d, const rs_
              rs_probe_power(factor, d->worst, d->log10_worst));
 }
 
-static void describe_end(char *text, size_t size, const rs_decay *d, const rs_probe_measured *m,
+static void describe_end(char *text, size_t size, const rs_decay *d, const rs_measured *m,
                          const rs_probe_options *options)
 {
     char number[RS_PROBE_POWER];
@@ -59,7 +60,7 @@ static void describe_end(char *text, size_t size, const rs_decay *d, const rs_pr
 static rs_status describe(rs_result *result, const rs_probed *v, const rs_probe_options *options,
                           rs_error *err)
 {
-    const rs_probe_measured *m = v->measured;
+    const rs_measured *m = v->measured;
     rs_decay d = rs_probe_decay(m, v->network->n_layers);
     if (!d.first || isnan(d.first->residual.mean) || d.steps == 0) return RS_OK;
     char enters[RS_PROBE_POWER], factor[RS_PROBE_POWER];
@@ -71,13 +72,14 @@ static rs_status describe(rs_result *result, const rs_probed *v, const rs_probe_
              "layer; %s",
              v->name, power_of(enters, d.first), end,
              rs_probe_power(factor, d.per_layer, d.log10_per_layer), loss);
-    return add(result, "residual_summary", v->name, d.worst_at >= 0 ? d.worst_at - 1 : RS_NULL_INT,
-               d.per_layer, message, NULL, err);
+    return add_finding(result, "residual_summary", v->name,
+                       d.worst_at >= 0 ? d.worst_at - 1 : RS_NULL_INT, d.per_layer, message, NULL,
+                       err);
 }
 
 /* ---- the variants against each other ---- */
 
-static const rs_probed *find(const rs_probed *variants, size_t n, const char *name)
+static const rs_probed *find_variant(const rs_probed *variants, size_t n, const char *name)
 {
     for (size_t v = 0; v < n; v++)
         if (strcmp(variants[v].name, name) == 0) return &variants[v];
@@ -111,7 +113,8 @@ static const struct {
 
 static bool leaves_rounding(const rs_probed *v)
 {
-    const rs_token_row *last = rs_probe_row(v->measured, RS_PROBE_BLOCK_OUT, v->network->n_layers);
+    const rs_token_row *last =
+        rs_measured_row(v->measured, RS_TOKEN_SITE_BLOCK_OUT, v->network->n_layers);
     return last && last->at_floor;
 }
 
@@ -125,7 +128,8 @@ static const char *shown(char *text, size_t size, leaving x, const rs_probed *v)
     return text;
 }
 
-static rs_status compare(rs_result *result, const rs_probed *variants, size_t n, rs_error *err)
+static rs_status compare_variants(rs_result *result, const rs_probed *variants, size_t n,
+                                  rs_error *err)
 {
     enum { ROWS = sizeof comparisons / sizeof *comparisons };
     char list[600] = "", text[900], with_text[64], without_text[64], times[RS_PROBE_POWER];
@@ -134,8 +138,8 @@ static rs_status compare(rs_result *result, const rs_probed *variants, size_t n,
     double most = 0; /* a logarithm */
     bool at_floor = false;
     for (int i = 0; i < ROWS; i++) {
-        const rs_probed *with = find(variants, n, comparisons[i].with);
-        const rs_probed *without = find(variants, n, comparisons[i].without);
+        const rs_probed *with = find_variant(variants, n, comparisons[i].with);
+        const rs_probed *without = find_variant(variants, n, comparisons[i].without);
         leaving a = leaves(with), b = leaves(without);
         if (isnan(a.log10) || isnan(b.log10)) continue;
         /* Of two roundings neither is more than the other. */
@@ -158,7 +162,8 @@ static rs_status compare(rs_result *result, const rs_probed *variants, size_t n,
                  "no component alone keeps the tokens further apart (relative residual that leaves "
                  "the last block; %s)",
                  list);
-    return add(result, "component_summary", NULL, RS_NULL_INT, pow(10, most), text, NULL, err);
+    return add_finding(result, "component_summary", NULL, RS_NULL_INT, pow(10, most), text, NULL,
+                       err);
 }
 
 /* An intervention of the user's own, against the model as it is. */
@@ -166,7 +171,7 @@ static rs_status compare_with_full(rs_result *result, const rs_probed *variants,
                                    rs_error *err)
 {
     static const char *const named = " full san san+mlp san+skip pure ";
-    leaving full = leaves(find(variants, n, "full"));
+    leaving full = leaves(find_variant(variants, n, "full"));
     for (size_t v = 0; v < n && !isnan(full.log10); v++) {
         char spaced[80], message[300], text[64], other[RS_PROBE_POWER];
         leaving x = leaves(&variants[v]);
@@ -177,8 +182,8 @@ static rs_status compare_with_full(rs_result *result, const rs_probed *variants,
                  "the model as it is",
                  variants[v].name, shown(text, sizeof text, x, &variants[v]),
                  rs_probe_power(other, full.value, full.log10));
-        RS_TRY(add(result, "variant_summary", variants[v].name, RS_NULL_INT,
-                   pow(10, x.log10 - full.log10), message, NULL, err));
+        RS_TRY(add_finding(result, "variant_summary", variants[v].name, RS_NULL_INT,
+                           pow(10, x.log10 - full.log10), message, NULL, err));
     }
     return RS_OK;
 }
@@ -187,14 +192,15 @@ rs_status rs_probe_verdict(rs_result *result, const rs_probed *variants, size_t 
                            const rs_probe_options *options, rs_error *err)
 {
     if (!options->measure.tokens) return RS_OK;
-    RS_TRY(compare(result, variants, n, err));
+    RS_TRY(compare_variants(result, variants, n, err));
     size_t first = rs_probe_main_variant(variants, n);
     RS_TRY(describe(result, &variants[first], options, err));
     for (size_t v = 0; v < n; v++)
         if (v != first) RS_TRY(describe(result, &variants[v], options, err));
     RS_TRY(compare_with_full(result, variants, n, err));
     if (n > 1) return RS_OK;
-    return add(result, "one_variant", NULL, RS_NULL_INT, NAN,
-               "one variant was run, so nothing tells which component holds the tokens apart",
-               "run --variants dong: the model without skips, without MLP, without both", err);
+    return add_finding(
+        result, "one_variant", NULL, RS_NULL_INT, NAN,
+        "one variant was run, so nothing tells which component holds the tokens apart",
+        "run --variants dong: the model without skips, without MLP, without both", err);
 }

@@ -1,6 +1,5 @@
 /* probe_words.c: a relative residual in words, and what the residual precision has to say of its
- * own.
- */
+ * own. */
 #include "probe/probe_parts.h"
 
 #include <math.h>
@@ -16,9 +15,9 @@ const char *rs_probe_power(char text[RS_PROBE_POWER], double value, double log10
     return text;
 }
 
-static rs_status add(rs_result *result, const char *code, const rs_probed *v,
-                     const rs_token_row *row, double value, const char *message, const char *hint,
-                     rs_error *err)
+static rs_status add_finding(rs_result *result, const char *code, const rs_probed *v,
+                             const rs_token_row *row, double value, const char *message,
+                             const char *hint, rs_error *err)
 {
     rs_finding f = {.severity = RS_INFO,
                     .code = code,
@@ -34,7 +33,7 @@ static rs_status add(rs_result *result, const char *code, const rs_probed *v,
 }
 
 /* The first state, or mixer's output, in which some sample has lost its residual. */
-static const rs_token_row *first_row(const rs_probe_measured *m, bool beyond)
+static const rs_token_row *first_row(const rs_measured *m, bool beyond)
 {
     for (size_t i = 0; i < m->n_tokens; i++)
         if (beyond ? m->tokens[i].beyond : m->tokens[i].equal) return &m->tokens[i];
@@ -43,7 +42,7 @@ static const rs_token_row *first_row(const rs_probe_measured *m, bool beyond)
 
 rs_status rs_probe_residual_findings(rs_result *result, const rs_probed *v, rs_error *err)
 {
-    const rs_probe_measured *m = v->measured;
+    const rs_measured *m = v->measured;
     const rs_token_row *equal = first_row(m, false), *beyond = first_row(m, true);
     char message[500];
     if (equal) {
@@ -51,10 +50,10 @@ rs_status rs_probe_residual_findings(rs_result *result, const rs_probed *v, rs_e
                  "%s: the residual is exactly zero in %lld of %lld samples at state %d (%s): %s%s; "
                  "its logarithm does not exist and is left out of the means",
                  v->name, (long long)equal->equal, (long long)equal->samples, (int)equal->layer,
-                 rs_probe_site_name(equal->site), "the tokens of such a sample are equal",
+                 rs_token_site_name(equal->site), "the tokens of such a sample are equal",
                  m->singles ? ", as those of a sample of one token always are" : "");
-        RS_TRY(add(result, "residual_exactly_zero", v, equal, (double)equal->equal, message, NULL,
-                   err));
+        RS_TRY(add_finding(result, "residual_exactly_zero", v, equal, (double)equal->equal, message,
+                           NULL, err));
     }
     if (!beyond) return RS_OK;
     snprintf(message, sizeof message,
@@ -62,9 +61,9 @@ rs_status rs_probe_residual_findings(rs_result *result, const rs_probed *v, rs_e
              "small to be counted: below 2^-2^61, or what attention leaves that is all but sure of "
              "keys of equal values, or an activation below every double; its size is not known, "
              "and its logarithm is null",
-             v->name, (int)beyond->layer, rs_probe_site_name(beyond->site),
+             v->name, (int)beyond->layer, rs_token_site_name(beyond->site),
              (long long)beyond->beyond, (long long)beyond->samples);
-    return add(result, "residual_beyond_exponents", v, beyond, (double)beyond->beyond, message,
-               "its logarithm triples from layer to layer: go on from the last state that has one",
-               err);
+    return add_finding(
+        result, "residual_beyond_exponents", v, beyond, (double)beyond->beyond, message,
+        "its logarithm triples from layer to layer: go on from the last state that has one", err);
 }

@@ -1,5 +1,5 @@
-/* factor.h: the numbers behind an rs_factor: its Gram accumulated tile by tile, or the whole of it.
- */
+/* factor.h: the numbers behind one factor of a head product (rs_factor): its Gram, accumulated tile
+ * by tile, or the whole of it. */
 #ifndef RS_PRODUCTS_FACTOR_H
 #define RS_PRODUCTS_FACTOR_H
 
@@ -7,13 +7,13 @@
 
 /* Which corrections of docs/formats.md, 4 are applied to the stored weights. */
 typedef struct rs_fold {
-    bool norms;  /* --fold-norms: γ of the norm before (and LayerNorm's centring), QK-norm gains */
+    bool norms;  /* --fold-norms: γ of the norm before it, LayerNorm's centring, QK-norm gains */
     bool biases; /* --with-bias: the bias as one more feature */
 } rs_fold;
 
-/* Number of features after folding: one more with a bias. */
+/* The number of features after folding: one more with a bias. */
 int64_t rs_factor_features(const rs_factor *factor, rs_fold fold);
-/* True when the two factors hold the same vectors (grouped keys and values recur). */
+/* True when both factors hold the same vectors, as grouped keys and values do. */
 bool rs_factor_same(const rs_factor *a, const rs_factor *b);
 
 /*
@@ -25,24 +25,24 @@ bool rs_factor_same(const rs_factor *a, const rs_factor *b);
 rs_status rs_factor_grams(double *const *grams, bool *fragile, const rs_factor *const *factors,
                           size_t n, rs_fold fold, rs_error *err);
 
-/* The whole factor as a row-major matrix features×inner (rs_factor_features × inner), corrections
- * applied exactly. */
+/* Writes the whole factor as a row-major matrix [rs_factor_features, inner], corrections applied
+ * exactly. */
 rs_status rs_factor_read(double *out, const rs_factor *factor, rs_fold fold, rs_error *err);
 
 /* What a look at every element of a factor finds. */
 typedef struct rs_factor_census {
     int64_t nonfinite; /* NaN or infinite elements */
-    int64_t row, col;  /* of the first of them, in the tensor's view */
+    int64_t row, col;  /* place of the first of them, in the tensor's view as a matrix */
     double largest;    /* magnitude of the largest finite element */
 } rs_factor_census;
 rs_status rs_factor_examine(rs_factor_census *census, const rs_factor *factor, rs_error *err);
 
-/* Mean squared quantisation step over the factor's elements (corrections ignored); 0 for types
- * without one. */
+/* The mean squared quantisation step over the factor's elements, corrections left out; 0 for types
+ * that have none. */
 double rs_factor_step_squared(const rs_factor *factor);
 
-/* Factors that a task should take together: 1, or more columns of one tensor while their width
- * stays within a tile. */
+/* How many of the factors, from the first on, a task should take together: 1, or more where they
+ * are columns of one tensor that fit into a tile. */
 size_t rs_factor_bundle(const rs_factor *const *factors, size_t n);
 
 #endif

@@ -50,7 +50,7 @@ void rs_mixing_contraction_of(rs_mixing_contraction *out, const double *m, const
 
 /* ---- one layer, upwards (C3, C4, C5, C6) ---- */
 
-/* One head: what bounds TV between two of its rows. */
+/* One head, and what bounds TV between two of its rows. */
 typedef struct rs_head_bound {
     double qk_norm;    /* scale·‖W_QK‖₂; NaN: the logits are not bilinear in the tokens */
     double value_norm; /* ‖W_h‖₂ */

@@ -26,6 +26,7 @@
 
 /* ---- what is given ---- */
 
+/* The kinds of norms. */
 typedef enum rs_lambda_norm_kind {
     RS_LAMBDA_NO_NORM,
     RS_LAMBDA_LAYERNORM, /* centres each row over its features first */
@@ -40,6 +41,7 @@ typedef struct rs_lambda_norm {
     double epsilon;     /* under the square root, beside the mean of squares; ≥ 0 */
 } rs_lambda_norm;
 
+/* One layer on one input. */
 typedef struct rs_lambda_layer {
     const double *input;  /* X: [n, d], leading dimension input_ld */
     const double *branch; /* O: [n, d], leading dimension branch_ld */
@@ -91,6 +93,7 @@ void rs_lambda_arcs_close(rs_lambda_arcs *arcs); /* NULL is fine */
  * (RS_E_UNSUPPORTED). Cost O(nd), about three passes over X and O. */
 rs_status rs_lambda_arcs_set(rs_lambda_arcs *arcs, const rs_lambda_layer *layer, rs_error *err);
 
+/* A number and how far it may be from the truth. */
 typedef struct rs_lambda_value {
     double value; /* computed */
     double error; /* certified: |value − truth| ≤ error; infinite when nothing is known */
@@ -114,21 +117,24 @@ typedef struct rs_lambda_half_lines {
 rs_lambda_half_lines rs_lambda_half_line_set(const rs_lambda_arcs *arcs, double target,
                                              double tolerance);
 
+/* Whether a λ keeps what is asked for. */
 typedef enum rs_lambda_answer { RS_LAMBDA_NO, RS_LAMBDA_YES, RS_LAMBDA_UNKNOWN } rs_lambda_answer;
+/* A stretch of λ with one answer. */
 typedef struct rs_lambda_interval {
     double low, high;        /* closed; neighbours share their end */
     rs_lambda_answer answer; /* certified for every λ in it: value ≥ target (YES), < target (NO) */
 } rs_lambda_interval;
 
+/* All of a range of λ, answered. */
 typedef struct rs_lambda_set {
     rs_lambda_interval *intervals; /* [n], ascending, no two neighbours with the same answer */
     size_t n, capacity;
-    int64_t evaluations; /* of the value, O(nd) each */
+    int64_t evaluations; /* how often the value was computed, O(nd) each */
     bool complete;       /* false: the limit on evaluations was reached, what was left is UNKNOWN */
     /* Certified: the λ of smallest |λ| in a YES interval; NaN: none. */
     double smallest;
-    /* Certified: every λ ≥ all_above (or ≤ all_below) in [low, high] is YES; NaN: the end is not.
-     */
+    /* Certified: every λ ≥ all_above (or ≤ all_below) in [low, high] is YES; NaN: the end is
+     * not. */
     double all_above, all_below;
 } rs_lambda_set;
 
@@ -170,6 +176,7 @@ typedef struct rs_lambda_facts {
 } rs_lambda_facts;
 rs_status rs_lambda_facts_of(rs_lambda_facts *out, const rs_lambda_layer *layer, rs_error *err);
 
+/* What is asked for, and bounds that hold in all the layers it is asked for in. */
 typedef struct rs_lambda_wish {
     double kept;    /* in (0, 1): fraction of μ left after one layer */
     int64_t layers; /* K ≥ 1: kept^K is left after K */
@@ -188,8 +195,8 @@ typedef struct rs_lambda_wish {
 rs_lambda_number rs_lambda_theorem_a(const rs_lambda_facts *facts, const rs_lambda_wish *wish);
 /* Theorem A for one layer with any gain, bias and epsilon (L7): every |λ| ≥ value has
  * μ(norm(λX + O)) ≥ kept·μ(X). Uses facts->row_ratio. Hypotheses: a norm, no zero row, and that the
- * norm by itself leaves more than that, √d·μ(rn(X)diag g) > kept·μ(X): no λ can leave more of it.
- */
+ * norm by itself leaves more than that, √d·μ(rn(X)diag g) > kept·μ(X): no λ can leave more of
+ * it. */
 rs_lambda_number rs_lambda_theorem_a_layer(const rs_lambda_facts *facts, double kept);
 /* Theorem B (L8): (1 − L/√(λ² − c²))/(1 + c/|λ|) ≥ kept. No condition on diversity. Hypotheses as
  * theorem A. */
@@ -219,17 +226,17 @@ double rs_lambda_published_b(const rs_lambda_facts *facts, const rs_lambda_wish 
 typedef struct rs_lambda_attention_weights {
     const double *head_norm; /* [heads] ‖W_O^h W_V^h diag γ‖₂; NULL: not known */
     int64_t heads, kv_heads;
-    double stacked_norm; /* ‖[W_O^h W_V^h diag γ]_h‖₂ of the heads' products stacked; NaN: not known
-                          */
+    double stacked_norm; /* ‖[W_O^h W_V^h diag γ]_h‖₂ of the stacked products; NaN: not known */
     double value_norm, output_norm; /* ‖W_V diag γ‖₂ (all kv heads), ‖W_O‖₂; NaN: not known */
-    double
-        bias_norm; /* ‖Σ_h W_O^h(W_V^h β + b_V^h) + b_O‖₂: one vector, since rows of P sum to 1 */
+    /* ‖Σ_h W_O^h(W_V^h β + b_V^h) + b_O‖₂: one vector, since rows of P sum to 1. */
+    double bias_norm;
 } rs_lambda_attention_weights;
 /* min over what is known of Σ_h σ_h, √heads·stacked_norm and √heads·value_norm·output_norm (L12),
  * plus bias_norm/√d. Any scores, any mask that leaves each row a key. branch_scale: |α|. */
 rs_lambda_number rs_lambda_gain_attention(const rs_lambda_attention_weights *weights, int64_t d,
                                           double branch_scale);
 
+/* What is known of the weights of an MLP. */
 typedef struct rs_lambda_mlp_weights {
     bool gated;
     double down_norm;     /* ‖W_d‖₂ */

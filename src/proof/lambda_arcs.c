@@ -14,7 +14,7 @@ rs_status rs_lambda_arcs_open(rs_lambda_arcs **out, rs_error *err)
     return *out ? RS_OK : rs_fail_memory(err, "a skip certificate", sizeof **out);
 }
 
-static void release(rs_lambda_arcs *arcs)
+static void release_arcs(rs_lambda_arcs *arcs)
 {
     rs_free(arcs->directions);
     rs_free(arcs->rows);
@@ -26,7 +26,7 @@ static void release(rs_lambda_arcs *arcs)
 void rs_lambda_arcs_close(rs_lambda_arcs *arcs)
 {
     if (!arcs) return;
-    release(arcs);
+    release_arcs(arcs);
     rs_free(arcs);
 }
 
@@ -34,13 +34,13 @@ static rs_status make_room(rs_lambda_arcs *arcs, int64_t n, int64_t d, rs_error 
 {
     size_t rows = (size_t)n, width = (size_t)d;
     if (rows > arcs->room_rows || rows * width > arcs->room_entries || width > arcs->room_width) {
-        release(arcs);
+        release_arcs(arcs);
         arcs->directions = rs_malloc(2 * rows * width, sizeof(double));
         arcs->rows = rs_malloc(rows, sizeof *arcs->rows);
         arcs->weights = rs_malloc(4 * rows, sizeof(double));
         arcs->mean = rs_malloc(4 * width, sizeof(double));
         if (!arcs->directions || !arcs->rows || !arcs->weights || !arcs->mean) {
-            release(arcs);
+            release_arcs(arcs);
             return rs_fail_memory(err, "the rows of a skip certificate",
                                   2 * rows * width * sizeof(double));
         }

@@ -16,12 +16,14 @@
  * 2^74 is less (docs/certificates.md, C10). */
 #define RS_LAMBDA_LEAST 0x1p-500
 
+/* How a row moves with λ. */
 typedef enum rs_lambda_arc_kind {
     RS_LAMBDA_ROW_ARC,
     RS_LAMBDA_ROW_FIXED,    /* x = 0: the row does not move; φ = π/2 for every λ */
     RS_LAMBDA_ROW_UNDEFINED /* x = o = 0 and ε = 0: nothing to normalise */
 } rs_lambda_arc_kind;
 
+/* One row. */
 typedef struct rs_lambda_arc {
     rs_lambda_arc_kind kind;
     double centre, height; /* c, h ≥ 0 */
@@ -31,6 +33,7 @@ typedef struct rs_lambda_arc {
     double cosine, sine;   /* scratch: where the row is at the λ last asked for */
 } rs_lambda_arc;
 
+/* All rows of a layer, and workspace. */
 struct rs_lambda_arcs {
     int64_t n, d;
     double *directions;  /* [2n, d]: e_i diag g, then n_i diag g without its last coordinate */
@@ -48,9 +51,9 @@ struct rs_lambda_arcs {
 /* One row of X or O, scaled by a power of two and centred over its features where asked. */
 typedef struct rs_lambda_loaded {
     int exponent; /* the row is 2^exponent times what was stored */
-    double norm;  /* of what was stored */
-    double error; /* of what was stored, relative to that norm */
-    bool zero;    /* certainly */
+    double norm;  /* length of what was stored */
+    double error; /* error of what was stored, relative to that length */
+    bool zero;    /* the row is certainly zero */
 } rs_lambda_loaded;
 rs_lambda_loaded rs_lambda_load_row(double *to, const double *from, int64_t d, bool centre);
 

@@ -93,8 +93,9 @@ static const char *failed_hypothesis(const rs_lambda_consensus *given)
     return NULL;
 }
 
-static rs_status find(rs_lambda_number *out, const rs_lambda_consensus *given, eigenvalues *values,
-                      eigenvalues *mixing, double *matrix, double *work, rs_error *err)
+static rs_status find_consensus(rs_lambda_number *out, const rs_lambda_consensus *given,
+                                eigenvalues *values, eigenvalues *mixing, double *matrix,
+                                double *work, rs_error *err)
 {
     copy_values(matrix, given);
     lapack_int size = (lapack_int)given->d;
@@ -155,7 +156,7 @@ rs_status rs_lambda_consensus_multiplier(rs_lambda_number *out, const rs_lambda_
         double *work = parts + 2 * given->d, *mixing_parts = work + 4 * given->d;
         eigenvalues values = {parts, parts + given->d, given->d};
         eigenvalues mixing = {mixing_parts, mixing_parts + given->n, given->n};
-        status = find(out, given, &values, &mixing, matrix, work, err);
+        status = find_consensus(out, given, &values, &mixing, matrix, work, err);
     } else {
         status = rs_fail_memory(err, "the eigenvalues of a value matrix", square * sizeof *matrix);
     }

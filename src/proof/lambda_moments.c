@@ -63,8 +63,8 @@ void rs_lambda_measure_moments(rs_lambda_moments *out, const rs_lambda_layer *la
         gamma += rs_dot(row_o, row_o, d);
     }
     double sums = rs_rounding(rs_dot_roundings(d) + n + 8), means = rs_rounding(n + 4) * 1.01;
-    /* The scaling may push entries below the range: at most 2^-1074 each, against a largest of 1.
-     */
+    /* The scaling may push entries below the range: at most 2^-1074 each,
+     * against a largest of 1. */
     double lost = (double)(n * d) * 0x1p-1000;
     double shift_x = means * means * raw_x + lost, shift_o = means * means * raw_o + lost;
     out->alpha = rs_span_about(alpha, sums, shift_x);

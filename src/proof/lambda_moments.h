@@ -4,14 +4,15 @@
 
 #include "proof/lambda_span.h"
 
+/* The three, as alpha, beta and gamma. */
 typedef struct rs_lambda_moments {
-    rs_span alpha, beta, gamma; /* of X and O scaled by 2^-scale_x, 2^-scale_o */
+    rs_span alpha, beta, gamma; /* for X and O scaled by 2^-scale_x and 2^-scale_o */
     double alpha_middle, beta_middle, gamma_middle;
     int scale_x, scale_o; /* binary exponents taken out, so that no square leaves the range */
     bool equal;           /* all rows of X are the same, bit for bit */
 } rs_lambda_moments;
 
-/* scratch: [4d]. */
+/* Computes them. scratch: [4d]. */
 void rs_lambda_measure_moments(rs_lambda_moments *out, const rs_lambda_layer *layer,
                                double *scratch);
 

@@ -60,7 +60,7 @@ static rs_span rescaled(rs_span a, int exponent)
 
 enum { MOST_SHIFT = 480 };
 
-static void solve(rs_lambda_quadratic *out, const rs_lambda_moments *m, double kept)
+static void solve_quadratic(rs_lambda_quadratic *out, const rs_lambda_moments *m, double kept)
 {
     int exponent = m->scale_o - m->scale_x; /* between the scales of γ/α and of λ² */
     /* λ = its scaled value times 2^shift: neither kept² nor γ/α may leave the range of doubles. */
@@ -124,6 +124,6 @@ rs_status rs_lambda_quadratic_set(rs_lambda_quadratic *out, const rs_lambda_laye
     double product = sqrt(m.alpha_middle) * sqrt(m.gamma_middle);
     if (product > 0) out->opposition = fmax(-1, fmin(1, m.beta_middle / product));
     out->trivial = m.equal;
-    if (!m.equal) solve(out, &m, kept);
+    if (!m.equal) solve_quadratic(out, &m, kept);
     return RS_OK;
 }

@@ -11,8 +11,8 @@ void rs_lambda_set_free(rs_lambda_set *set)
 }
 
 /* Appends to the right end; joins with a neighbour of the same answer. */
-static rs_status append(rs_lambda_set *set, double low, double high, rs_lambda_answer answer,
-                        rs_error *err)
+static rs_status append_interval(rs_lambda_set *set, double low, double high,
+                                 rs_lambda_answer answer, rs_error *err)
 {
     if (set->n && set->intervals[set->n - 1].answer == answer) {
         set->intervals[set->n - 1].high = high;
@@ -99,7 +99,7 @@ static rs_status bisect(rs_lambda_set *set, const rs_lambda_arcs *arcs,
             waiting = cut(right, waiting, &bracket, low, middle, search->tolerance);
             continue;
         }
-        RS_TRY(append(set, low, end, answer, err));
+        RS_TRY(append_interval(set, low, end, answer, err));
         low = end;
         waiting--;
     }
@@ -124,23 +124,23 @@ static double far_end(rs_lambda_answer *answer, const rs_lambda_arcs *arcs,
     return sign * fmin(scale, 0x1p900) * 0x1p40;
 }
 
-static rs_status fill(rs_lambda_set *set, const rs_lambda_arcs *arcs,
-                      const rs_lambda_search *search, rs_error *err)
+static rs_status fill_set(rs_lambda_set *set, const rs_lambda_arcs *arcs,
+                          const rs_lambda_search *search, rs_error *err)
 {
     double low = search->low, high = search->high;
     rs_lambda_answer left = RS_LAMBDA_UNKNOWN, right = RS_LAMBDA_UNKNOWN;
 
-    if (!(search->target > 0)) return append(set, low, high, RS_LAMBDA_YES, err);
+    if (!(search->target > 0)) return append_interval(set, low, high, RS_LAMBDA_YES, err);
     if (isinf(search->low)) low = far_end(&left, arcs, search, -1);
     if (isinf(search->high)) high = far_end(&right, arcs, search, 1);
     if (isinf(search->low) && low >= search->high)
-        return append(set, search->low, search->high, left, err);
+        return append_interval(set, search->low, search->high, left, err);
     if (isinf(search->high) && high <= search->low)
-        return append(set, search->low, search->high, right, err);
+        return append_interval(set, search->low, search->high, right, err);
     low = fmin(low, high); /* two half lines that overlap */
-    if (isinf(search->low)) RS_TRY(append(set, search->low, low, left, err));
+    if (isinf(search->low)) RS_TRY(append_interval(set, search->low, low, left, err));
     if (low < high || !set->n) RS_TRY(bisect(set, arcs, search, low, high, err));
-    if (isinf(search->high)) RS_TRY(append(set, high, search->high, right, err));
+    if (isinf(search->high)) RS_TRY(append_interval(set, high, search->high, right, err));
     return RS_OK;
 }
 
@@ -170,7 +170,7 @@ rs_status rs_lambda_set_find(rs_lambda_set *out, const rs_lambda_arcs *arcs,
         return rs_fail(err, RS_E_INTERNAL, "skip certificate", NULL,
                        "search of [%g, %g] for %g with tolerance %g", search->low, search->high,
                        search->target, search->tolerance);
-    RS_TRY(fill(out, arcs, search, err));
+    RS_TRY(fill_set(out, arcs, search, err));
     summarise(out);
     return RS_OK;
 }

@@ -15,6 +15,7 @@
 /* The unit roundoff of float64. */
 #define RS_LAMBDA_ROUNDOFF 0x1p-53
 
+/* All numbers from low to high. */
 typedef struct rs_span {
     double low, high;
 } rs_span;
@@ -34,14 +35,15 @@ static inline rs_span rs_span_of(double x)
     return (rs_span){x, x};
 }
 
-/* One step outwards; NaN becomes the whole line. */
+/* The span one step outwards of both ends; NaN becomes the whole line. */
 static inline rs_span rs_span_widen(double low, double high)
 {
     if (isnan(low) || isnan(high)) return (rs_span){-(double)INFINITY, (double)INFINITY};
     return (rs_span){rs_down(low), rs_up(high)};
 }
 
-/* x with a relative error of at most `relative` and an absolute one of at most `absolute`. */
+/* The span of what x is with a relative error of at most `relative` and an absolute one of at most
+ * `absolute`. */
 static inline rs_span rs_span_about(double x, double relative, double absolute)
 {
     /* 2^-40 covers the three roundings of the spread (docs/certificates.md, C10) */
@@ -74,7 +76,7 @@ static inline rs_span rs_span_div(rs_span a, rs_span b)
     return rs_span_widen(fmin(fmin(p, q), fmin(r, s)), fmax(fmax(p, q), fmax(r, s)));
 }
 
-/* √ of what of `a` is not negative. */
+/* The square root of that part of `a` that is not negative. */
 static inline rs_span rs_span_sqrt(rs_span a)
 {
     rs_span root = rs_span_widen(sqrt(fmax(a.low, 0)), sqrt(fmax(a.high, 0)));
@@ -102,7 +104,7 @@ static inline rs_span rs_span_power(rs_span a, int64_t k)
     return power;
 }
 
-/* Bound on the relative error that k roundings in a row leave: γ_k = ku/(1 − ku), which for ku <
+/* A bound on the relative error that k roundings in a row leave: γ_k = ku/(1 − ku), which for ku <
  * 0.01 is less than 1.011 ku. */
 static inline double rs_rounding(int64_t k)
 {
@@ -110,8 +112,8 @@ static inline double rs_rounding(int64_t k)
     return first_order < 0.01 ? first_order * 1.02 : (double)INFINITY;
 }
 
-/* How many roundings one summand of rs_dot and its kin goes through (vector.h: sixteen partial
- * sums, then pairwise; up to fifteen left over at the end). */
+/* How many roundings one summand of rs_dot and its kin (linalg/vector.h) goes through: sixteen
+ * partial sums, then pairwise; up to fifteen are left over at the end. */
 static inline int64_t rs_dot_roundings(int64_t n)
 {
     return n < 24 ? n + 2 : n / 16 + 24;

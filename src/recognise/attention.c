@@ -125,8 +125,8 @@ static void clause(rs_buffer *text, const char *words)
 }
 
 /* What is left out of a product whatever the options, in the order in which the forward pass would
- * apply it. Norms, QK-norm gains and biases depend on them: the scan says what it did with those.
- */
+ * apply it. Norms, QK-norm gains and biases depend on them: the scan says what it did with
+ * those. */
 static rs_status describe(rs_builder *b, const rs_attention *at, const projections *p, int kind,
                           const char **out)
 {
@@ -183,8 +183,8 @@ static rs_factor input_factor(const rs_attention *at, const projections *p, char
     return factor;
 }
 
-static rs_product start(const rs_attention *at, const rs_block *block, rs_product_kind kind,
-                        int64_t h, const char *corrections)
+static rs_product start_product(const rs_attention *at, const rs_block *block, rs_product_kind kind,
+                                int64_t h, const char *corrections)
 {
     int64_t share = at->heads / at->kv_heads;
     return (rs_product){.stack = at->stack,
@@ -203,7 +203,7 @@ static rs_status add_qk(rs_builder *b, const rs_block *block, const rs_attention
     const char *text;
     RS_TRY(describe(b, at, p, RS_PRODUCT_QK, &text));
     for (int64_t h = 0; h < at->heads; h++) {
-        rs_product product = start(at, block, RS_PRODUCT_QK, h, text);
+        rs_product product = start_product(at, block, RS_PRODUCT_QK, h, text);
         product.a = input_factor(at, p, 'q', h, product.kv_head);
         product.b = input_factor(at, p, 'k', h, product.kv_head);
         if (p->content_bias) {
@@ -225,7 +225,7 @@ static rs_status add_ov(rs_builder *b, const rs_block *block, const rs_attention
     RS_TRY(describe(b, at, p, RS_PRODUCT_OV, &text));
     bool rows = p->o.match->flags & RS_P_CONV1D;
     for (int64_t h = 0; h < at->heads; h++) {
-        rs_product product = start(at, block, RS_PRODUCT_OV, h, text);
+        rs_product product = start_product(at, block, RS_PRODUCT_OV, h, text);
         product.a = input_factor(at, p, 'v', h, product.kv_head);
         product.b = rs_factor_make(&p->o, rows, h * at->value_dim, at->value_dim);
         RS_TRY(rs_product_add(b, &product));
@@ -240,7 +240,7 @@ static rs_status add_positional(rs_builder *b, const rs_block *block, const rs_a
     const char *text;
     RS_TRY(describe(b, at, p, RS_PRODUCT_IO + 1, &text));
     for (int64_t h = 0; h < at->heads; h++) {
-        rs_product product = start(at, block, RS_PRODUCT_QK, h, text);
+        rs_product product = start_product(at, block, RS_PRODUCT_QK, h, text);
         product.attention = "positional";
         product.a = input_factor(at, p, 'q', h, h);
         product.a.bias = p->position_bias;

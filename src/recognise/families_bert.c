@@ -6,7 +6,7 @@
  */
 #include "recognise/family.h"
 
-static const rs_pattern bert[] = {
+static const rs_module_pattern bert[] = {
     {"embeddings.word_embeddings", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, 0},
     {"embeddings.position_embeddings", RS_ROLE_EMBED_POSITION, RS_SLOT_MAIN, 0},
     {"embeddings.token_type_embeddings", RS_ROLE_EMBED_TYPE, RS_SLOT_MAIN, 0},
@@ -27,7 +27,7 @@ static const rs_pattern bert[] = {
 
 /* Attention to an encoder's output, where BERT is a decoder. */
 #define BERT_CROSS "encoder.layer.#.crossattention."
-static const rs_pattern bert_cross[] = {
+static const rs_module_pattern bert_cross[] = {
     {BERT_CROSS "self.query", RS_ROLE_CROSS_Q, RS_SLOT_MAIN, RS_P_OPTIONAL},
     {BERT_CROSS "self.key", RS_ROLE_CROSS_K, RS_SLOT_MAIN, RS_P_OPTIONAL},
     {BERT_CROSS "self.value", RS_ROLE_CROSS_V, RS_SLOT_MAIN, RS_P_OPTIONAL},
@@ -46,21 +46,22 @@ static const rs_pattern bert_cross[] = {
             NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0                                                 \
         }                                                                                          \
     }
-static const rs_pattern bert_head[] =
+static const rs_module_pattern bert_head[] =
     MLM("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
         "cls.predictions.decoder", "cls.predictions");
-static const rs_pattern roberta_head[] =
+static const rs_module_pattern roberta_head[] =
     MLM("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head");
-static const rs_pattern albert_head[] =
+static const rs_module_pattern albert_head[] =
     MLM("predictions.dense", "predictions.LayerNorm", "predictions.decoder", "predictions");
 /* Its decoder has the bias. */
-static const rs_pattern distilbert_head[] =
+static const rs_module_pattern distilbert_head[] =
     MLM("vocab_transform", "vocab_layer_norm", "vocab_projector", "vocab_projector.bias");
-static const rs_pattern xlnet_head[] = {{"lm_loss", RS_ROLE_LM_HEAD, RS_SLOT_MAIN, RS_P_OPTIONAL},
-                                        {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
+static const rs_module_pattern xlnet_head[] = {
+    {"lm_loss", RS_ROLE_LM_HEAD, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
 /* Task heads of any encoder: named, never analysed. */
-static const rs_pattern heads[] = {
+static const rs_module_pattern heads[] = {
     {"pooler*", RS_ROLE_HEAD_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
     {"cls.*", RS_ROLE_HEAD_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
     {"classifier*", RS_ROLE_HEAD_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
@@ -78,7 +79,7 @@ static const rs_pattern heads[] = {
     {"answer_class*", RS_ROLE_HEAD_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
     {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
-static const rs_pattern distilbert[] = {
+static const rs_module_pattern distilbert[] = {
     {"embeddings.word_embeddings", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, 0},
     {"embeddings.position_embeddings", RS_ROLE_EMBED_POSITION, RS_SLOT_MAIN, 0},
     {"embeddings.LayerNorm", RS_ROLE_NORM_EMBED, RS_SLOT_MAIN, 0},
@@ -94,7 +95,7 @@ static const rs_pattern distilbert[] = {
     {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
 #define ALBERT "encoder.albert_layer_groups.#.albert_layers.#."
-static const rs_pattern albert[] = {
+static const rs_module_pattern albert[] = {
     {"embeddings.word_embeddings", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, 0},
     {"embeddings.position_embeddings", RS_ROLE_EMBED_POSITION, RS_SLOT_MAIN, 0},
     {"embeddings.token_type_embeddings", RS_ROLE_EMBED_TYPE, RS_SLOT_MAIN, 0},
@@ -111,7 +112,7 @@ static const rs_pattern albert[] = {
     {ALBERT "full_layer_layer_norm", RS_ROLE_NORM_MLP, RS_SLOT_MAIN, RS_P_NESTED},
     {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
-static const rs_pattern xlnet[] = {
+static const rs_module_pattern xlnet[] = {
     {"word_embedding", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, 0},
     {"mask_emb", RS_ROLE_EMBED_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
     {"layer.#.rel_attn.q", RS_ROLE_Q, RS_SLOT_MAIN, RS_P_XLNET},

@@ -25,7 +25,7 @@ const char *const rs_prefixes_decoder[] = {"model.",
 
 /* Attention and norms as LLaMA names them; what post_attention_layernorm means differs, so that
  * each family adds its own row. */
-const rs_pattern rs_patterns_llama[] = {
+const rs_module_pattern rs_patterns_llama[] = {
     {"embed_tokens", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, 0},
     {"layers.#.self_attn.q_proj", RS_ROLE_Q, RS_SLOT_MAIN, 0},
     {"layers.#.self_attn.k_proj", RS_ROLE_K, RS_SLOT_MAIN, 0},
@@ -40,7 +40,7 @@ const rs_pattern rs_patterns_llama[] = {
     {"lm_head", RS_ROLE_LM_HEAD, RS_SLOT_MAIN, RS_P_OPTIONAL},
     {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
-const rs_pattern rs_patterns_llama_mlp[] = {
+const rs_module_pattern rs_patterns_llama_mlp[] = {
     {"norm", RS_ROLE_NORM_FINAL, RS_SLOT_MAIN, 0},
     {"layers.#.input_layernorm", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, 0},
     {"layers.#.post_attention_layernorm", RS_ROLE_NORM_MLP, RS_SLOT_MAIN, 0},
@@ -50,7 +50,7 @@ const rs_pattern rs_patterns_llama_mlp[] = {
     {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
 /* Mixtures of experts under all the names in use. */
-const rs_pattern rs_patterns_moe[] = {
+const rs_module_pattern rs_patterns_moe[] = {
     {"layers.#.mlp.gate", RS_ROLE_MOE_ROUTER, RS_SLOT_MAIN, RS_P_OPTIONAL},
     {"layers.#.mlp.gate.*", RS_ROLE_MOE_ROUTER, RS_SLOT_MAIN, RS_P_OPTIONAL},
     {"layers.#.mlp.router*", RS_ROLE_MOE_ROUTER, RS_SLOT_MAIN, RS_P_OPTIONAL},
@@ -64,7 +64,7 @@ const rs_pattern rs_patterns_moe[] = {
     {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
 /* What else such files hold: latent attention (refused by name), other towers. */
-const rs_pattern rs_patterns_other[] = {
+const rs_module_pattern rs_patterns_other[] = {
     {"layers.#.self_attn.q_a_proj", RS_ROLE_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL | RS_P_MLA},
     {"layers.#.self_attn.q_b_proj", RS_ROLE_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL | RS_P_MLA},
     {"layers.#.self_attn.kv_a_proj_with_mqa", RS_ROLE_OTHER, RS_SLOT_MAIN,
@@ -79,7 +79,7 @@ const rs_pattern rs_patterns_other[] = {
     {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
 /* Gemma 2 and 3: a second norm inside each branch. */
-const rs_pattern rs_patterns_sandwich[] = {
+const rs_module_pattern rs_patterns_sandwich[] = {
     {"norm", RS_ROLE_NORM_FINAL, RS_SLOT_MAIN, 0},
     {"layers.#.input_layernorm", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, 0},
     {"layers.#.post_attention_layernorm", RS_ROLE_NORM_MIXER_OUT, RS_SLOT_MAIN, 0},
@@ -91,7 +91,7 @@ const rs_pattern rs_patterns_sandwich[] = {
     {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
 /* OLMo 2 and 3: norms only behind the branches. */
-const rs_pattern rs_patterns_olmo2[] = {
+const rs_module_pattern rs_patterns_olmo2[] = {
     {"norm", RS_ROLE_NORM_FINAL, RS_SLOT_MAIN, 0},
     {"layers.#.post_attention_layernorm", RS_ROLE_NORM_MIXER_OUT, RS_SLOT_MAIN, 0},
     {"layers.#.post_feedforward_layernorm", RS_ROLE_NORM_MLP_OUT, RS_SLOT_MAIN, 0},
@@ -101,12 +101,13 @@ const rs_pattern rs_patterns_olmo2[] = {
     {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
 /* OLMo: its LayerNorms have no weights at all. */
-static const rs_pattern olmo[] = {{"layers.#.mlp.gate_proj", RS_ROLE_MLP_GATE, RS_SLOT_MAIN, 0},
-                                  {"layers.#.mlp.up_proj", RS_ROLE_MLP_UP, RS_SLOT_MAIN, 0},
-                                  {"layers.#.mlp.down_proj", RS_ROLE_MLP_DOWN, RS_SLOT_MAIN, 0},
-                                  {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
+static const rs_module_pattern olmo[] = {
+    {"layers.#.mlp.gate_proj", RS_ROLE_MLP_GATE, RS_SLOT_MAIN, 0},
+    {"layers.#.mlp.up_proj", RS_ROLE_MLP_UP, RS_SLOT_MAIN, 0},
+    {"layers.#.mlp.down_proj", RS_ROLE_MLP_DOWN, RS_SLOT_MAIN, 0},
+    {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
-static const rs_pattern phi3[] = {
+static const rs_module_pattern phi3[] = {
     {"embed_tokens", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, 0},
     {"layers.#.self_attn.qkv_proj", RS_ROLE_QKV, RS_SLOT_MAIN, RS_P_ROWS},
     {"layers.#.self_attn.o_proj", RS_ROLE_O, RS_SLOT_MAIN, 0},
@@ -119,7 +120,7 @@ static const rs_pattern phi3[] = {
     {"lm_head", RS_ROLE_LM_HEAD, RS_SLOT_MAIN, RS_P_OPTIONAL},
     {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
-static const rs_pattern gpt2[] = {
+static const rs_module_pattern gpt2[] = {
     {"wte", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, 0},
     {"wpe", RS_ROLE_EMBED_POSITION, RS_SLOT_MAIN, 0},
     {"h.#.ln_1", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, 0},
@@ -140,7 +141,7 @@ static const rs_pattern gpt2[] = {
     {"lm_head", RS_ROLE_LM_HEAD, RS_SLOT_MAIN, RS_P_OPTIONAL},
     {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
-static const rs_pattern gpt_neox[] = {
+static const rs_module_pattern gpt_neox[] = {
     {"embed_in", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, 0},
     {"layers.#.input_layernorm", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, 0},
     {"layers.#.post_attention_layernorm", RS_ROLE_NORM_MLP, RS_SLOT_MAIN, 0},
@@ -172,9 +173,9 @@ static const rs_pattern gpt_neox[] = {
     {                                                                                              \
         NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0                                                     \
     }
-static const rs_pattern falcon_grouped[] = {FALCON(RS_P_GROUPED)};
-static const rs_pattern falcon_rows[] = {FALCON(RS_P_ROWS)};
-static const rs_pattern falcon_interleaved[] = {FALCON(RS_P_INTERLEAVED)};
+static const rs_module_pattern falcon_grouped[] = {FALCON(RS_P_GROUPED)};
+static const rs_module_pattern falcon_rows[] = {FALCON(RS_P_ROWS)};
+static const rs_module_pattern falcon_interleaved[] = {FALCON(RS_P_INTERLEAVED)};
 
 static const rs_field_default gemma_defaults[] = {{RS_FIELD_HEAD_DIM, 256}, {RS_FIELD_COUNT, 0}};
 /* Published Gemma 3 4B configurations name only what differs from these. */

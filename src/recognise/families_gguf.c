@@ -24,7 +24,7 @@ const rs_field_row rs_dialect_gguf_mamba2[] = {
     {RS_FIELD_SSM_GROUPS, "ssm.group_count"},     {RS_FIELD_COUNT, NULL}};
 
 #define OPT RS_SLOT_MAIN, RS_P_OPTIONAL
-static const rs_pattern names[] = {
+static const rs_module_pattern names[] = {
     {"token_embd", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, 0},
     {"token_embd_norm", RS_ROLE_NORM_EMBED, OPT},
     {"token_types", RS_ROLE_EMBED_TYPE, OPT},

@@ -18,7 +18,7 @@
     }
 
 /* What LLaMA's rows leave out, under the names of all these models. */
-static const rs_pattern more[] = {
+static const rs_module_pattern more[] = {
     ROW("norm", RS_ROLE_NORM_FINAL),
     ROW("final_layernorm", RS_ROLE_NORM_FINAL),
     ROW("embedding_norm", RS_ROLE_NORM_FINAL),
@@ -53,47 +53,49 @@ static const rs_pattern more[] = {
     END};
 
 /* A norm before attention and one before the MLP, or one before both. */
-static const rs_pattern before[] = {
+static const rs_module_pattern before[] = {
     {"layers.#.input_layernorm", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, 0},
     ROW("layers.#.post_attention_layernorm", RS_ROLE_NORM_MLP),
     END};
-static const rs_pattern sandwich[] =
+static const rs_module_pattern sandwich[] =
     {/* GLM-4 */
      {"layers.#.input_layernorm", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, 0},
      {"layers.#.post_self_attn_layernorm", RS_ROLE_NORM_MIXER_OUT, RS_SLOT_MAIN, 0},
      {"layers.#.post_attention_layernorm", RS_ROLE_NORM_MLP, RS_SLOT_MAIN, 0},
      {"layers.#.post_mlp_layernorm", RS_ROLE_NORM_MLP_OUT, RS_SLOT_MAIN, 0},
      END};
-static const rs_pattern vaultgemma[] = {
+static const rs_module_pattern vaultgemma[] = {
     {"layers.#.input_layernorm", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, 0},
     {"layers.#.pre_feedforward_layernorm", RS_ROLE_NORM_MLP, RS_SLOT_MAIN, 0},
     END};
-static const rs_pattern apertus[] = {
+static const rs_module_pattern apertus[] = {
     {"layers.#.attention_layernorm", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, 0},
     {"layers.#.feedforward_layernorm", RS_ROLE_NORM_MLP, RS_SLOT_MAIN, 0},
     ROW("layers.#.mlp.act_fn.*", RS_ROLE_OTHER),
     END};
-static const rs_pattern lfm2[] = {{"layers.#.operator_norm", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, 0},
-                                  {"layers.#.ffn_norm", RS_ROLE_NORM_MLP, RS_SLOT_MAIN, 0},
-                                  ROW("layers.#.conv.*", RS_ROLE_OTHER),
-                                  ROW("layers.#.feed_forward.w1", RS_ROLE_MLP_GATE),
-                                  ROW("layers.#.feed_forward.w3", RS_ROLE_MLP_UP),
-                                  ROW("layers.#.feed_forward.w2", RS_ROLE_MLP_DOWN),
-                                  END};
-static const rs_pattern behind[] = {
+static const rs_module_pattern lfm2[] = {
+    {"layers.#.operator_norm", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, 0},
+    {"layers.#.ffn_norm", RS_ROLE_NORM_MLP, RS_SLOT_MAIN, 0},
+    ROW("layers.#.conv.*", RS_ROLE_OTHER),
+    ROW("layers.#.feed_forward.w1", RS_ROLE_MLP_GATE),
+    ROW("layers.#.feed_forward.w3", RS_ROLE_MLP_UP),
+    ROW("layers.#.feed_forward.w2", RS_ROLE_MLP_DOWN),
+    END};
+static const rs_module_pattern behind[] = {
     {"layers.#.post_attention_layernorm", RS_ROLE_NORM_MIXER_OUT, RS_SLOT_MAIN, 0},
     {"layers.#.post_feedforward_layernorm", RS_ROLE_NORM_MLP_OUT, RS_SLOT_MAIN, 0},
     END};
-static const rs_pattern gemma3n[] = {ROW("layers.#.altup.*", RS_ROLE_OTHER),
-                                     ROW("layers.#.laurel.*", RS_ROLE_OTHER),
-                                     ROW("layers.#.per_layer_*", RS_ROLE_OTHER),
-                                     ROW("layers.#.post_per_layer_input_norm", RS_ROLE_OTHER),
-                                     ROW("altup_*", RS_ROLE_OTHER),
-                                     ROW("per_layer_*", RS_ROLE_OTHER),
-                                     ROW("embed_tokens_per_layer", RS_ROLE_EMBED_OTHER),
-                                     END};
+static const rs_module_pattern gemma3n[] = {
+    ROW("layers.#.altup.*", RS_ROLE_OTHER),
+    ROW("layers.#.laurel.*", RS_ROLE_OTHER),
+    ROW("layers.#.per_layer_*", RS_ROLE_OTHER),
+    ROW("layers.#.post_per_layer_input_norm", RS_ROLE_OTHER),
+    ROW("altup_*", RS_ROLE_OTHER),
+    ROW("per_layer_*", RS_ROLE_OTHER),
+    ROW("embed_tokens_per_layer", RS_ROLE_EMBED_OTHER),
+    END};
 /* Qwen3-Next: each head's query is followed by a gate for what the head writes. */
-static const rs_pattern gated[] = {
+static const rs_module_pattern gated[] = {
     {"embed_tokens", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, 0},
     {"layers.#.self_attn.q_proj", RS_ROLE_Q, RS_SLOT_MAIN, RS_P_GATED},
     {"layers.#.self_attn.k_proj", RS_ROLE_K, RS_SLOT_MAIN, 0},

@@ -61,15 +61,16 @@ const rs_field_row rs_dialect_hybrid[] = {
         at "out_proj", RS_ROLE_SSM_OUT, RS_SLOT_MAIN, (flags)                                      \
     }
 
-static const rs_pattern mamba[] = {{"embeddings", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, 0},
-                                   {"embedding", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, RS_P_OPTIONAL},
-                                   {"layers.#.norm", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, 0},
-                                   MIXER("layers.#.mixer.", 0),
-                                   {"norm_f", RS_ROLE_NORM_FINAL, RS_SLOT_MAIN, 0},
-                                   {"lm_head", RS_ROLE_LM_HEAD, RS_SLOT_MAIN, RS_P_OPTIONAL},
-                                   {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
+static const rs_module_pattern mamba[] = {
+    {"embeddings", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, 0},
+    {"embedding", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"layers.#.norm", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, 0},
+    MIXER("layers.#.mixer.", 0),
+    {"norm_f", RS_ROLE_NORM_FINAL, RS_SLOT_MAIN, 0},
+    {"lm_head", RS_ROLE_LM_HEAD, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
-static const rs_pattern hybrid[] = {
+static const rs_module_pattern hybrid[] = {
     MIXER("layers.#.mamba.", RS_P_OPTIONAL),
     {"norm", RS_ROLE_NORM_FINAL, RS_SLOT_MAIN, RS_P_OPTIONAL},
     {"final_layernorm", RS_ROLE_NORM_FINAL, RS_SLOT_MAIN, RS_P_OPTIONAL},
@@ -84,7 +85,7 @@ static const rs_pattern hybrid[] = {
     {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
 #define SHARED "layers.#.shared_transformer."
-static const rs_pattern zamba2[] = {
+static const rs_module_pattern zamba2[] = {
     {"embed_tokens", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, 0},
     MIXER("layers.#.mamba.", RS_P_OPTIONAL),
     MIXER("layers.#.mamba_decoder.mamba.", RS_P_OPTIONAL),
@@ -105,7 +106,7 @@ static const rs_pattern zamba2[] = {
     {"lm_head", RS_ROLE_LM_HEAD, RS_SLOT_MAIN, RS_P_OPTIONAL},
     {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
-static const rs_pattern nemotron_h[] = {
+static const rs_module_pattern nemotron_h[] = {
     {"embeddings", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, 0},
     {"layers.#.norm", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, 0},
     MIXER("layers.#.mixer.", RS_P_OPTIONAL),

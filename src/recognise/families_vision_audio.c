@@ -15,7 +15,7 @@ const rs_field_row rs_dialect_whisper[] = {{RS_FIELD_WIDTH, "d_model"},
                                            {RS_FIELD_DECODER_HEADS, "decoder_attention_heads"},
                                            {RS_FIELD_COUNT, NULL}};
 
-static const rs_pattern vit[] = {
+static const rs_module_pattern vit[] = {
     {"embeddings.cls_token", RS_ROLE_EMBED_CLASS, RS_SLOT_MAIN, RS_P_OPTIONAL},
     {"embeddings.mask_token", RS_ROLE_EMBED_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
     {"embeddings.distillation_token", RS_ROLE_EMBED_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},
@@ -54,7 +54,7 @@ static const rs_pattern vit[] = {
     {                                                                                              \
         at "final_layer_norm", RS_ROLE_NORM_MLP, slot, 0                                           \
     }
-static const rs_pattern whisper[] = {
+static const rs_module_pattern whisper[] = {
     {"encoder.conv1", RS_ROLE_EMBED_OTHER, RS_SLOT_ENCODER, RS_P_OPTIONAL},
     {"encoder.conv2", RS_ROLE_EMBED_OTHER, RS_SLOT_ENCODER, RS_P_OPTIONAL},
     {"encoder.embed_positions", RS_ROLE_EMBED_POSITION, RS_SLOT_ENCODER, RS_P_OPTIONAL},
@@ -108,10 +108,10 @@ static const rs_pattern whisper[] = {
     {                                                                                              \
         NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0                                                     \
     }
-static const rs_pattern two_towers[] = {TOWER("text_model.", RS_SLOT_ENCODER),
-                                        TOWER("vision_model.", RS_SLOT_DECODER),
-                                        TOWER_HEADS(RS_SLOT_MAIN)};
-static const rs_pattern one_tower[] = {TOWER("", RS_SLOT_MAIN), TOWER_HEADS(RS_SLOT_MAIN)};
+static const rs_module_pattern two_towers[] = {TOWER("text_model.", RS_SLOT_ENCODER),
+                                               TOWER("vision_model.", RS_SLOT_DECODER),
+                                               TOWER_HEADS(RS_SLOT_MAIN)};
+static const rs_module_pattern one_tower[] = {TOWER("", RS_SLOT_MAIN), TOWER_HEADS(RS_SLOT_MAIN)};
 static const rs_field_row tower_dialect[] = {{RS_FIELD_WIDTH, "hidden_size"},
                                              {RS_FIELD_LAYERS, "num_hidden_layers"},
                                              {RS_FIELD_HEADS, "num_attention_heads"},

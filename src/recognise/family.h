@@ -13,16 +13,16 @@
 
 #include "recognise/model.h"
 
-/* Which stack and which attention of it a row belongs to. --map entries follow behind. */
+/* Which stack, and which attention of it, a pattern belongs to. Entries of --map follow behind. */
 typedef enum rs_slot {
     RS_SLOT_MAIN,    /* the only stack; self-attention or state-space mixer */
     RS_SLOT_ENCODER, /* encoder, self-attention */
     RS_SLOT_DECODER, /* decoder, self-attention */
     RS_SLOT_CROSS,   /* decoder, attention to the encoder */
-    RS_SLOT_MAP      /* first entry of --map */
+    RS_SLOT_MAP      /* the first entry of --map */
 } rs_slot;
 
-/* Flags of a pattern row. */
+/* Flags of a pattern. */
 enum {
     RS_P_OPTIONAL = 1u << 0,    /* its absence is not worth a note */
     RS_P_CONV1D = 1u << 1,      /* stored [in, out] */
@@ -35,13 +35,15 @@ enum {
     RS_P_GATED = 1u << 8        /* q: for each head its query, then a gate of the same width */
 };
 
-typedef struct rs_pattern {
+/* What the modules of one name are for. Lists of patterns end with module NULL. */
+typedef struct rs_module_pattern {
     const char *module; /* "layers.#.self_attn.q_proj"; a trailing '*' matches any rest */
     rs_role role;
     rs_slot slot;
     unsigned flags;
-} rs_pattern; /* lists end with module NULL */
+} rs_module_pattern;
 
+/* The sizes that a configuration states, whatever it calls them. */
 typedef enum rs_field {
     RS_FIELD_WIDTH,
     RS_FIELD_LAYERS,
@@ -66,8 +68,8 @@ typedef enum rs_field {
     RS_FIELD_COUNT
 } rs_field;
 
-/* One spelling of a field; the first one that is present and not null counts. A dot descends into
- * an object. GGUF keys are written without the architecture in front. */
+/* One spelling of a field; of several, the first one that is present and not null counts. A dot
+ * descends into an object. GGUF keys are written without the architecture in front. */
 typedef struct rs_field_row {
     rs_field field;
     const char *key; /* NULL ends the list */
@@ -85,19 +87,20 @@ typedef struct rs_field_row {
         RS_FIELD_HEAD_DIM, "d_head"                                                                \
     }
 
-/* What the reference implementation assumes when the field is absent. Ends with value 0. */
+/* What the reference implementation assumes where a field is absent. Lists end with value 0. */
 typedef struct rs_field_default {
     rs_field field;
     int64_t value;
 } rs_field_default;
 
+/* The kinds of state-space mixers whose weights are known. */
 typedef enum rs_ssm_kind {
     RS_SSM_NONE,
     RS_SSM_S6, /* Mamba: x_proj gives dt|B|C from the inner width */
     RS_SSM_SSD /* Mamba-2: in_proj gives z|x|B|C|dt */
 } rs_ssm_kind;
 
-/* Facts that are neither names nor sizes. */
+/* Facts about a family that are neither names nor sizes. */
 enum {
     RS_FACT_PRE_NORM = 1u << 0,      /* NORM_MIXER stands right before q, k, v (or in_proj) */
     RS_FACT_QK_NORM_FULL = 1u << 1,  /* QK-norm runs over all heads at once (OLMo 2) */
@@ -123,7 +126,7 @@ enum {
     RS_FACT_WINDOWS_DOUBLE_KV = 1u << 21 /* layers with windows have twice the kv heads */
 };
 
-/* Which layers rotate, where not all do. */
+/* Which layers have RoPE, where not all do. */
 typedef enum rs_turning {
     RS_TURN_ALL,
     RS_TURN_LISTED,     /* those with 1 in no_rope_layers; all but each no_rope_layer_interval-th */
@@ -131,22 +134,22 @@ typedef enum rs_turning {
     RS_TURN_ANY_WINDOWS /* those with a window, or all where the model has none */
 } rs_turning;
 
-/* One of several stacks with sizes of its own. */
+/* One of several stacks, with sizes of its own. */
 typedef struct rs_tower {
     const char *name;    /* for column `stack` */
-    const char *section; /* object of the configuration; the whole where that is absent */
+    const char *section; /* object of the configuration to read; where it is absent, the whole */
     const rs_field_default *defaults;
 } rs_tower;
 
-/* A field of the reference's configuration class, under its name there, and what it is when a
- * config.json is silent. text "true" or "false": a boolean; NULL: the number. */
+/* A field of the reference's configuration class, under its name there, and its value where a
+ * config.json is silent: the number where text is NULL; text "true" or "false" is a boolean. */
 typedef struct rs_setting {
     const char *key; /* NULL ends the list */
     double number;
     const char *text;
 } rs_setting;
 
-/* What a forward pass needs to know beside names and sizes. */
+/* Facts about a family's forward pass that are neither names nor sizes. */
 enum {
     RS_W_BEFORE = 1u << 0, /* a norm before each branch's op: NORM_MIXER, NORM_MLP, NORM_CROSS */
     RS_W_INSIDE = 1u << 1, /* a norm of the op's output: NORM_MIXER_OUT, NORM_MLP_OUT */
@@ -182,23 +185,24 @@ enum {
     RS_W_GELU_TANH = 1u << 30      /* "gelu" means its approximation by tanh (Gemma) */
 };
 
-#define RS_ALWAYS "" /* a bias that is always there; NULL: never; else a boolean field */
+#define RS_ALWAYS "" /* a bias that is always there */
 
+/* How the models of a family are run. Biases: RS_ALWAYS, NULL for never, or a boolean field. */
 typedef struct rs_forward {
-    const char *types; /* the model types it holds for; the family's others are refused */
+    const char *types; /* model types that run so; the family's others are refused */
     const rs_setting *settings;
-    const char *eps; /* field; NULL: fixed_eps */
+    const char *eps; /* field with the norms' epsilon; NULL: it is fixed_eps */
     double fixed_eps;
-    const char *activation;    /* field */
-    const char *mlp_width;     /* field; null there means 4 widths */
-    const char *max_positions; /* field */
+    const char *activation;    /* field with its name */
+    const char *mlp_width;     /* field; null there means four times the width */
+    const char *max_positions; /* field with the number of positions */
     const char *qkv_bias, *o_bias, *mlp_bias;
-    const char *parallel; /* boolean field: MLP beside attention */
-    int window_period;    /* 0: no windows; 1: all layers; n: all but each n-th */
-    double local_theta;   /* ROPE_BY_KIND: base in layers with windows */
-    double theta;         /* base when the config is silent */
-    int odd_scale_layers; /* KEY_SCALE: a model of so many layers divides by
-                             sqrt(width/heads) */
+    const char *parallel; /* boolean field: the MLP stands beside attention */
+    int window_period;    /* layers with windows: 0 none, 1 all, n all but each n-th */
+    double local_theta;   /* RoPE's base in layers with windows (RS_W_ROPE_BY_KIND) */
+    double theta;         /* RoPE's base where the configuration is silent */
+    int odd_scale_layers; /* a model of so many layers divides its scores by sqrt(width/heads)
+                             (RS_W_KEY_SCALE) */
     unsigned facts;
 } rs_forward;
 
@@ -208,19 +212,19 @@ extern const rs_forward rs_forward_bert, rs_forward_roberta, rs_forward_distilbe
     rs_forward_gemma2, rs_forward_gemma3, rs_forward_phi3, rs_forward_olmo, rs_forward_olmo2,
     rs_forward_falcon, rs_forward_vit;
 
+/* All that is known of the models of one family. */
 typedef struct rs_family {
     const char *name;
     const char *types; /* blank-separated model_type values (HF) or architectures (GGUF) */
-    const char *when;  /* this boolean config field must be true; NULL: no condition */
+    const char *when;  /* boolean field that must be true; NULL: there is no condition */
     const rs_field_row *dialect;
     const rs_field_default *defaults; /* or NULL */
-    const rs_pattern *patterns[5];
+    const rs_module_pattern *patterns[5];
     const char *const *prefixes; /* optional ones, NULL-terminated; or NULL */
     rs_norm_kind norm;
     rs_rope_kind rope;
-    const char *rope_if; /* RoPE only if this field is true or "rope"; NULL: always */
-    double
-        rope_fraction; /* share of the head that rotates when the config is silent; 0 means all */
+    const char *rope_if;  /* RoPE only if this field is true or "rope"; NULL: always */
+    double rope_fraction; /* share of a head that rotates when the config is silent; 0: all */
     rs_turning turning;
     int32_t window_period; /* without layer_types: all but each n-th layer have a window */
     rs_ssm_kind ssm;
@@ -230,14 +234,14 @@ typedef struct rs_family {
     const rs_forward *forward;    /* NULL: its forward pass is not known */
 } rs_family;
 
-/* Lists of families end with name NULL. */
+/* The families, list by list; each list ends with name NULL. */
 extern const rs_family rs_families_bert[], rs_families_decoder[], rs_families_kin[],
     rs_families_ssm[], rs_families_vision_audio[], rs_families_gguf[];
 
-/* Shared lists. */
+/* Lists that several families share. */
 extern const rs_field_row rs_dialect_common[], rs_dialect_mamba[], rs_dialect_hybrid[],
     rs_dialect_whisper[], rs_dialect_gguf[], rs_dialect_gguf_mamba2[], rs_dialect_translated[];
-extern const rs_pattern rs_patterns_llama[], rs_patterns_llama_mlp[], rs_patterns_sandwich[],
+extern const rs_module_pattern rs_patterns_llama[], rs_patterns_llama_mlp[], rs_patterns_sandwich[],
     rs_patterns_olmo2[], rs_patterns_moe[], rs_patterns_other[];
 extern const char *const rs_prefixes_decoder[];
 

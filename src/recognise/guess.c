@@ -63,7 +63,7 @@ static void vote(const rs_lookup *index, const char *name, votes list[PREFIXES],
         int64_t numbers[4];
         size_t n_numbers;
         rs_part part;
-        const rs_pattern *row = rs_lookup_find(index, rest, numbers, &n_numbers, &part);
+        const rs_module_pattern *row = rs_lookup_find(index, rest, numbers, &n_numbers, &part);
         other = other || (rest == name && row && row->role == RS_ROLE_OTHER);
         if (!row || !of_product(row->role) || part != RS_PART_WEIGHT) continue;
         votes *box = ballot(list, n, name, (size_t)(rest - name));

@@ -81,7 +81,7 @@ static int kind_of_tensors(const rs_block *block)
 /* ---- absent tensors ---- */
 
 /* Writes a row's name with layer numbers in place of its '#', as this checkpoint would spell it. */
-static void spell(const rs_builder *b, const rs_pattern *row, int32_t layer, char name[256])
+static void spell(const rs_builder *b, const rs_module_pattern *row, int32_t layer, char name[256])
 {
     int64_t numbers[2] = {layer, 0};
     if (row->flags & RS_P_NESTED && b->inner_group > 0) {
@@ -102,7 +102,7 @@ bool rs_expected_name(const rs_builder *b, unsigned slot, rs_role role, int32_t 
                       char name[256])
 {
     for (size_t l = 0; l < 5 && b->family->patterns[l]; l++)
-        for (const rs_pattern *row = b->family->patterns[l]; row->module; row++) {
+        for (const rs_module_pattern *row = b->family->patterns[l]; row->module; row++) {
             if (row->role != role || row->slot != slot) continue;
             spell(b, row, layer, name);
             return true;
@@ -161,7 +161,7 @@ static void remark_absent(rs_builder *b, const rs_block *block)
     if (b->model->guessed) return; /* what an unknown model should have is not known */
     bool experts = rs_block_find(block, RS_ROLE_MOE_EXPERT, RS_PART_WEIGHT);
     for (size_t l = 0; l < 5 && b->family->patterns[l]; l++)
-        for (const rs_pattern *row = b->family->patterns[l]; row->module; row++) {
+        for (const rs_module_pattern *row = b->family->patterns[l]; row->module; row++) {
             char name[256];
             bool layered = strchr(row->module, '#') != NULL;
             bool mlp = row->role >= RS_ROLE_MLP_UP && row->role <= RS_ROLE_MLP_DOWN;
@@ -259,7 +259,7 @@ static rs_status count_layers(rs_builder *b, int32_t counts[RS_SLOT_MAP])
                                                  RS_FIELD_DECODER_LAYERS, RS_FIELD_DECODER_LAYERS};
     bool used[RS_SLOT_MAP] = {false};
     for (size_t l = 0; l < 5 && b->family->patterns[l]; l++)
-        for (const rs_pattern *row = b->family->patterns[l]; row->module; row++)
+        for (const rs_module_pattern *row = b->family->patterns[l]; row->module; row++)
             if (in_products(row->role)) used[row->slot] = true;
     rs_model *model = b->model;
     for (int slot = 0; slot < RS_SLOT_MAP; slot++) {

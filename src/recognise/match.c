@@ -41,7 +41,7 @@ rs_status rs_lookup_open(rs_lookup *index, const rs_family *family, rs_error *er
 {
     *index = (rs_lookup){.family = family};
     for (size_t l = 0; l < 5 && family->patterns[l]; l++)
-        for (const rs_pattern *row = family->patterns[l]; row->module; row++) {
+        for (const rs_module_pattern *row = family->patterns[l]; row->module; row++) {
             bool existed;
             if (index->n_rows == sizeof index->rows / sizeof *index->rows) return RS_OK;
             index->rows[index->n_rows] = row;
@@ -58,7 +58,7 @@ void rs_lookup_close(rs_lookup *index)
 }
 
 /* Writes '#' for each component that is a plain number below 2^31. */
-static size_t normalise(char *out, const char *name, int64_t numbers[4], size_t *n_numbers)
+static size_t normalise_name(char *out, const char *name, int64_t numbers[4], size_t *n_numbers)
 {
     size_t length = 0;
     *n_numbers = 0;
@@ -88,7 +88,7 @@ static size_t normalise(char *out, const char *name, int64_t numbers[4], size_t 
     return length;
 }
 
-static const rs_pattern *lookup(const rs_lookup *index, const char *name, size_t length)
+static const rs_module_pattern *lookup(const rs_lookup *index, const char *name, size_t length)
 {
     int64_t row = rs_strmap_get(&index->map, name, length, -1);
     return row < 0 ? NULL : index->rows[row];
@@ -100,13 +100,13 @@ static bool ends_with(const char *text, size_t length, const char *ending)
     return length > n && memcmp(text + length - n, ending, n) == 0;
 }
 
-const rs_pattern *rs_lookup_find(const rs_lookup *index, const char *name, int64_t numbers[4],
-                                 size_t *n_numbers, rs_part *part)
+const rs_module_pattern *rs_lookup_find(const rs_lookup *index, const char *name,
+                                        int64_t numbers[4], size_t *n_numbers, rs_part *part)
 {
     char text[LONGEST];
-    size_t length = normalise(text, name, numbers, n_numbers);
+    size_t length = normalise_name(text, name, numbers, n_numbers);
     *part = RS_PART_WEIGHT;
-    const rs_pattern *row = lookup(index, text, length);
+    const rs_module_pattern *row = lookup(index, text, length);
     if (row) return row;
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
         if (!ends_with(text, length, suffixes[i].text)) continue;
@@ -143,10 +143,11 @@ rs_status rs_match_add(rs_builder *b, const rs_match *match)
 }
 
 /* The row for a full name: as it stands, then behind each optional prefix. */
-static const rs_pattern *find(const rs_lookup *index, const char *name, int64_t numbers[4],
-                              size_t *n_numbers, rs_part *part, const char **before)
+static const rs_module_pattern *find_pattern(const rs_lookup *index, const char *name,
+                                             int64_t numbers[4], size_t *n_numbers, rs_part *part,
+                                             const char **before)
 {
-    const rs_pattern *row = rs_lookup_find(index, name, numbers, n_numbers, part);
+    const rs_module_pattern *row = rs_lookup_find(index, name, numbers, n_numbers, part);
     *before = "";
     for (const char *const *prefix = index->family->prefixes; !row && prefix && *prefix; prefix++) {
         size_t n = strlen(*prefix);
@@ -164,7 +165,8 @@ static rs_status match_one(rs_builder *b, const rs_lookup *index, uint32_t t)
     size_t n_numbers;
     rs_part part;
     const char *prefix;
-    const rs_pattern *row = find(index, tensor->name, numbers, &n_numbers, &part, &prefix);
+    const rs_module_pattern *row =
+        find_pattern(index, tensor->name, numbers, &n_numbers, &part, &prefix);
     if (!row) return RS_OK;
     if (strchr(row->module, '#') && !b->prefix) b->prefix = prefix;
     if (row->flags & RS_P_MLA)
@@ -203,7 +205,7 @@ rs_status rs_match_all(rs_builder *b)
     return status;
 }
 
-static int compare(const void *left, const void *right)
+static int compare_names(const void *left, const void *right)
 {
     const rs_match *a = left, *b = right;
 #define BY(member)                                                                                 \
@@ -220,7 +222,7 @@ static int compare(const void *left, const void *right)
 
 rs_status rs_blocks_make(rs_builder *b)
 {
-    if (b->n_matches) qsort(b->matches, b->n_matches, sizeof *b->matches, compare);
+    if (b->n_matches) qsort(b->matches, b->n_matches, sizeof *b->matches, compare_names);
     for (size_t i = 0; i < b->n_matches; i++) {
         const rs_match *match = &b->matches[i];
         rs_block *last = b->n_blocks ? &b->blocks[b->n_blocks - 1] : NULL;

@@ -124,7 +124,7 @@ static rs_status build_from_config(rs_builder *b)
     return rs_rope_note(b);
 }
 
-static rs_status build(rs_builder *b, const json_t *map, const char *map_path)
+static rs_status build_model(rs_builder *b, const json_t *map, const char *map_path)
 {
     RS_TRY(rs_builder_roles(b));
     if (map) {
@@ -188,7 +188,7 @@ rs_status rs_model_open(rs_model **out, const rs_checkpoint *checkpoint, const j
     *out = NULL;
     rs_builder *b;
     RS_TRY(rs_builder_open(&b, checkpoint, err));
-    rs_status status = build(b, map, map_path);
+    rs_status status = build_model(b, map, map_path);
     rs_model *model = rs_builder_close(b);
     if (status != RS_OK) {
         rs_model_close(model);

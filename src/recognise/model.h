@@ -11,7 +11,7 @@
 #include "base/notes.h"
 #include "checkpoint/checkpoint.h"
 
-/* What a tensor is for. The names shown in table `tensors` come from rs_role_name. */
+/* What a tensor is for; rs_role_name gives the names that table `tensors` shows. */
 typedef enum rs_role {
     RS_ROLE_UNKNOWN = 0,
     RS_ROLE_Q,
@@ -93,19 +93,22 @@ typedef enum rs_role {
 
 const char *rs_role_name(rs_role role); /* "q", "qkv", "norm_mixer", ... */
 
+/* The kinds of norms; PLUS_ONE: the gain is 1 + the stored weight. */
 typedef enum rs_norm_kind {
     RS_NORM_NONE,
     RS_NORM_LAYERNORM,
     RS_NORM_RMSNORM,
     RS_NORM_RMSNORM_PLUS_ONE,
-    RS_NORM_LAYERNORM_PLUS_ONE /* folded by scan; no forward pass has it */
+    RS_NORM_LAYERNORM_PLUS_ONE /* scan folds it; no forward pass has it */
 } rs_norm_kind;
+/* How RoPE pairs the entries of a head: t with t + half, or neighbours. */
 typedef enum rs_rope_kind { RS_ROPE_NONE, RS_ROPE_HALF_SPLIT, RS_ROPE_INTERLEAVED } rs_rope_kind;
+/* The products that are measured. */
 typedef enum rs_product_kind {
-    RS_PRODUCT_QK,
-    RS_PRODUCT_OV,
-    RS_PRODUCT_CB,
-    RS_PRODUCT_IO
+    RS_PRODUCT_QK, /* query and key weights of a head */
+    RS_PRODUCT_OV, /* value and output weights of a head */
+    RS_PRODUCT_CB, /* C and B of a state-space mixer's group */
+    RS_PRODUCT_IO  /* input and output projections of a state-space mixer */
 } rs_product_kind;
 
 /*
@@ -126,12 +129,11 @@ typedef struct rs_factor {
     int64_t bias_first;
     /* --fold-norms: the norm right before this projection (acts on features); NULL/NONE when there
      * is none */
-    const rs_tensor *gain; /* γ, `features` long; may be NULL for a norm without weights */
-    const rs_tensor
-        *gain_bias; /* β of a LayerNorm, used when both --fold-norms and --with-bias; may be NULL */
+    const rs_tensor *gain;      /* γ, `features` long; may be NULL for a norm without weights */
+    const rs_tensor *gain_bias; /* β of a LayerNorm, for --fold-norms with --with-bias; or NULL */
     rs_norm_kind norm;
-    /* --fold-norms: QK-norm gain on the vectors, entry inner_gain_first+i; NULL when there is none
-     */
+    /* --fold-norms: QK-norm gain on the vectors, entry inner_gain_first+i;
+     * NULL when there is none */
     const rs_tensor *inner_gain;
     int64_t inner_gain_first;
     bool inner_gain_plus_one;
@@ -142,7 +144,7 @@ typedef struct rs_factor {
     int64_t scale_block_rows, scale_block_cols;
 } rs_factor;
 
-/* One row of table `heads`. A (m×r) and B (n×r) share `inner`; the product is A Bᵀ, m×n. */
+/* A head product, one row of table `heads`. A (m×r) and B (n×r) share `inner`; it is A Bᵀ, m×n. */
 typedef struct rs_product {
     const char *stack;     /* "encoder", "decoder" or NULL */
     const char *attention; /* "self", "cross", "positional" or NULL (state-space) */
@@ -150,48 +152,47 @@ typedef struct rs_product {
     int32_t layer, head; /* from 0; head = query head (qk, ov), group (cb), head or 0 (io) */
     int32_t kv_head;     /* the key/value head it is paired with; = head without grouping */
     int32_t group_size;  /* query heads that share kv_head; 1 without grouping */
-    rs_factor a, b; /* qk: W_Q,h and W_K,g.  ov: W_V,g (as A) and W_O,hᵀ (as B).  cb: C and B.  io:
-                       in and out */
+    /* qk: W_Q,h and W_K,g. ov: W_V,g (as A) and W_O,hᵀ (as B). cb: C and B. io: in and out. */
+    rs_factor a, b;
     rs_rope_kind rope; /* qk only */
-    int32_t
-        rope_dims; /* leading vectors of the head that rotate (partial rotary), 0 without RoPE */
-    bool qk_norm;  /* the score is invariant to the scale of each factor, or, in a guess, may be */
-    const char *corrections; /* text for the column: what is left out or at which distance, e.g.
-                              * "scale 1/sqrt(64) left out; RoPE at distance 0"; the scan adds what
-                              * its options applied */
+    int32_t rope_dims; /* leading vectors of the head that rotate; 0 without RoPE */
+    bool qk_norm; /* the score is invariant to the scale of each factor; in a guess, it may be */
+    /* Text of the column: what the product leaves out, such as "scale 1/sqrt(64) left out; RoPE at
+     * distance 0". The scan adds what its options applied. */
+    const char *corrections;
 } rs_product;
 
+/* What became of a tensor, one row of table `tensors`. */
 typedef struct rs_tensor_role {
     rs_role role;
     int32_t layer;      /* -1 when it belongs to no layer */
     const char *stack;  /* or NULL */
-    const char *status; /* "analysed" (part of a product), "decoded only" (readable, no product
-                           here), "refused" */
-    const char *reason; /* why not analysed; "" when analysed */
+    const char *status; /* "analysed": in a product; "decoded only": readable; "refused" */
+    const char *reason; /* why it is not analysed; "" when it is */
 } rs_tensor_role;
 
-/* What a checkpoint stores, whichever command asks. */
+/* What a checkpoint stores, the same for every command. */
 typedef struct rs_stored {
-    uint64_t parameters;   /* every stored number of every tensor once; buffers are none */
-    const char *dtype;     /* of most of them: "BF16" */
+    uint64_t parameters;   /* stored numbers of all tensors but buffers, each counted once */
+    const char *dtype;     /* type of most of them: "BF16" */
     const char *file_type; /* the file's own name for its mixture of types: "Q4_K_M"; or NULL */
 } rs_stored;
 
+/* A checkpoint understood as a model. */
 typedef struct rs_model {
     const rs_checkpoint *checkpoint; /* borrowed; must outlive the model */
     const char *family; /* "llama", "bert", ...; a guess is named so: "llama-like (guessed)" */
-    bool guessed;       /* by recognisable names, or by --map */
+    bool guessed;       /* the roles come from recognisable names, or from --map */
     int32_t layers;     /* blocks of all stacks */
-    int32_t depth;      /* times a block is applied in all (> layers when shared, ALBERT) */
+    int32_t depth;      /* blocks as they are applied: more than `layers` where they are shared */
     int64_t d_model;
-    int32_t heads, kv_heads; /* of the first attention layer; 0 for pure state-space models */
+    int32_t heads, kv_heads; /* heads of the first attention; 0 in pure state-space models */
     int64_t d_head;
     rs_stored stored;
-    rs_product *products; /* layer, then product kind, then head */
+    rs_product *products; /* sorted by layer, then kind, then head */
     size_t n_products;
-    rs_tensor_role *roles; /* one per checkpoint->tensors */
-    rs_notes
-        notes; /* what was guessed, which rope form was used, missing tensors, unknown tensors */
+    rs_tensor_role *roles; /* one for each of checkpoint->tensors */
+    rs_notes notes; /* what was guessed, missing or unknown, and which form of RoPE is used */
     rs_arena *arena;
 } rs_model;
 

@@ -121,8 +121,9 @@ static rs_factor in_rows(const mixer *m, int64_t first, int64_t inner)
     return factor;
 }
 
-static rs_status add(rs_builder *b, const rs_block *block, rs_product_kind kind, int64_t head,
-                     int64_t group_size, rs_factor one, rs_factor two, const char *text)
+static rs_status add_product(rs_builder *b, const rs_block *block, rs_product_kind kind,
+                             int64_t head, int64_t group_size, rs_factor one, rs_factor two,
+                             const char *text)
 {
     rs_product product = {.kind = kind,
                           .layer = block->layer,
@@ -149,11 +150,12 @@ static rs_status build_s6(rs_builder *b, const rs_block *block, const sizes *s, 
     RS_TRY(rs_vector_shape(b, m->gain, s->width));
     rs_factor c = rs_factor_make(&m->x, true, s->rank + s->state, s->state);
     rs_factor key = rs_factor_make(&m->x, true, s->rank, s->state);
-    RS_TRY(add(b, block, RS_PRODUCT_CB, 0, 1, c, key,
-               "dt and decay left out; norms of B and C, if any, left out; acts behind conv and "
-               "SiLU"));
-    return add(b, block, RS_PRODUCT_IO, 0, 1, in_rows(m, 0, s->inner),
-               rs_factor_make(&m->out, false, 0, s->inner), IO_TEXT);
+    RS_TRY(add_product(
+        b, block, RS_PRODUCT_CB, 0, 1, c, key,
+        "dt and decay left out; norms of B and C, if any, left out; acts behind conv and "
+        "SiLU"));
+    return add_product(b, block, RS_PRODUCT_IO, 0, 1, in_rows(m, 0, s->inner),
+                       rs_factor_make(&m->out, false, 0, s->inner), IO_TEXT);
 }
 
 static rs_status check_ssd(rs_builder *b, sizes *s, mixer *m)
@@ -186,14 +188,14 @@ static rs_status build_ssd(rs_builder *b, const rs_block *block, sizes *s, mixer
                  (long long)(g * share), (long long)(g * share + share - 1));
         rs_factor c = in_rows(m, keys + (s->groups + g) * s->state, s->state);
         rs_factor key = in_rows(m, keys + g * s->state, s->state);
-        RS_TRY(add(b, block, RS_PRODUCT_CB, g, share, c, key, text));
+        RS_TRY(add_product(b, block, RS_PRODUCT_CB, g, share, c, key, text));
     }
     for (int64_t h = 0; h < s->heads; h++) {
         rs_factor out = rs_factor_make(&m->out, false, h * s->head_dim, s->head_dim);
         out.inner_gain = m->gated;
         out.inner_gain_first = m->gated ? h * s->head_dim : 0;
-        RS_TRY(add(b, block, RS_PRODUCT_IO, h, 1,
-                   in_rows(m, s->inner + h * s->head_dim, s->head_dim), out, IO_TEXT));
+        RS_TRY(add_product(b, block, RS_PRODUCT_IO, h, 1,
+                           in_rows(m, s->inner + h * s->head_dim, s->head_dim), out, IO_TEXT));
     }
     return RS_OK;
 }

@@ -80,7 +80,7 @@ void rs_emit_key(rs_buffer *out, const char *key, bool *first)
     rs_buffer_append(out, ":", 1);
 }
 
-static rs_status emit(rs_buffer *out, const json_t *value, int depth, rs_error *err);
+static rs_status emit_value(rs_buffer *out, const json_t *value, int depth, rs_error *err);
 
 static rs_status emit_members(rs_buffer *out, const json_t *object, int depth, rs_error *err)
 {
@@ -90,7 +90,7 @@ static rs_status emit_members(rs_buffer *out, const json_t *object, int depth, r
     rs_buffer_append(out, "{", 1);
     for (void *i = json_object_iter(members); i; i = json_object_iter_next(members, i)) {
         rs_emit_key(out, json_object_iter_key(i), &first);
-        RS_TRY(emit(out, json_object_iter_value(i), depth, err));
+        RS_TRY(emit_value(out, json_object_iter_value(i), depth, err));
     }
     rs_buffer_append(out, "}", 1);
     return RS_OK;
@@ -102,13 +102,13 @@ static rs_status emit_elements(rs_buffer *out, const json_t *array, int depth, r
     rs_buffer_append(out, "[", 1);
     for (size_t i = 0; i < n; i++) {
         if (i) rs_buffer_append(out, ",", 1);
-        RS_TRY(emit(out, json_array_get(array, i), depth, err));
+        RS_TRY(emit_value(out, json_array_get(array, i), depth, err));
     }
     rs_buffer_append(out, "]", 1);
     return RS_OK;
 }
 
-static rs_status emit(rs_buffer *out, const json_t *value, int depth, rs_error *err)
+static rs_status emit_value(rs_buffer *out, const json_t *value, int depth, rs_error *err)
 {
     enum { DEEPEST = 256 };
     if (depth > DEEPEST)
@@ -145,7 +145,7 @@ static rs_status emit(rs_buffer *out, const json_t *value, int depth, rs_error *
 
 rs_status rs_emit_json(rs_buffer *out, const json_t *value, rs_error *err)
 {
-    return emit(out, value, 0, err);
+    return emit_value(out, value, 0, err);
 }
 
 static void emit_vector(rs_buffer *out, const double *values, size_t n)

@@ -19,64 +19,65 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A column and what people call it. A field of NULL means: not used. */
+/* A column and what people call it; field NULL: not used. */
 typedef struct rs_figure_field {
     const char *field, *title;
 } rs_figure_field;
 
-/* Column names, n of them. */
+/* A list of column names. */
 typedef struct rs_figure_names {
     const char *const *names;
     size_t n;
 } rs_figure_names;
 
-/* One cell a row, coloured by a measure that the reader chooses; grey where it is null. */
+/* A figure with one cell for each row, coloured by a measure that the reader chooses; grey where
+ * that is null. */
 typedef struct rs_heatmap {
     const char *table;
     rs_figure_field x, y;
     const rs_figure_field *measures; /* at least one; the first is shown */
     size_t n_measures;
-    rs_figure_names facets; /* one panel for each combination of these columns; null is skipped */
+    rs_figure_names facets; /* columns whose combinations have a panel each; null is skipped */
     rs_figure_names keys;
-    size_t n_x, n_y; /* different values on the axes, for the size of the panels; 0 = 1 */
+    size_t n_x, n_y; /* different values on the axes, for the panels' size; 0 counts as 1 */
 } rs_heatmap;
 json_t *rs_figure_heatmap(const rs_heatmap *heatmap);
 
-/* One line for each combination of keys, in a table with one row a point. */
+/* A figure with one line for each combination of keys; each row of the table is a point. */
 typedef struct rs_lines {
     const char *table;
     rs_figure_field x, y;
-    rs_figure_field low, high; /* shaded band behind the lines (mean over the rows of one x) */
-    rs_figure_field colour;    /* whole numbers: a scale from dark to light */
-    bool colour_is_category;   /* texts: one colour each */
+    rs_figure_field low, high; /* band behind the lines (mean over the rows of one x) */
+    rs_figure_field colour;    /* column of whole numbers, shown from dark to light */
+    bool colour_is_category;   /* `colour` is a column of texts, with a colour each */
     rs_figure_names facets;
     rs_figure_names keys;
     bool log_x, log_y; /* rows without a positive value are left out */
-    bool x_whole;      /* x counts: no ticks between whole numbers */
-    bool band_of_each; /* a band of its own for each line, in the line's colour */
-    double y_rule;     /* a dashed line across at this height; 0: none */
+    bool x_whole;      /* x is whole: there are no ticks between whole numbers */
+    bool band_of_each; /* each line has a band of its own, in its colour */
+    double y_rule;     /* height of a dashed line across; 0: there is none */
     const char *y_rule_label;
-    double y_floor; /* with log_y: rows of no more than this are left out (rounding noise would
-                       stretch the axis) */
+    double y_floor; /* with log_y, rows of no more than this are left out: rounding would stretch
+                       the axis */
 } rs_lines;
 json_t *rs_figure_lines(const rs_lines *lines);
 
-/* Singular values of many products: rs_figure_lines over columns layer, head, product, index,
+/* The singular values of many products: rs_figure_lines over columns layer, head, product, index,
  * sigma_normalised (y, logarithmic, above 1e-6) and the band null_low to null_high. `facets` may be
  * empty. */
 json_t *rs_figure_spectrum_curves(const char *table, rs_figure_names facets, rs_figure_names keys);
 
-/* One point a row. */
+/* A figure with one point for each row. */
 typedef struct rs_scatter {
     const char *table;
     rs_figure_field x, y;
-    rs_figure_field low, high; /* band of y over x */
+    rs_figure_field low, high; /* band of y, over x */
     rs_figure_field colour;
     bool colour_is_category;
     rs_figure_names facets;
     rs_figure_names keys;
     bool log_x, log_y;
-    bool diagonal; /* the line y = x */
+    bool diagonal; /* the line y = x is drawn */
 } rs_scatter;
 json_t *rs_figure_scatter(const rs_scatter *scatter);
 

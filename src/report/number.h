@@ -13,7 +13,8 @@
 size_t rs_number_format(char out[RS_NUMBER_SIZE], double value);
 size_t rs_integer_format(char out[RS_NUMBER_SIZE], int64_t value);
 
-/* For people: `digits` significant digits (1 to 17) as printf's %g, with a '.' in every locale. */
+/* Writes a number for people: `digits` significant digits (1 to 17) as printf's %g does, with a '.'
+ * in every locale. */
 size_t rs_number_brief(char out[RS_NUMBER_SIZE], double value, int digits);
 
 #endif

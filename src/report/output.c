@@ -164,8 +164,8 @@ static void descriptor_name(char name[NAME_SIZE], int fd)
     snprintf(name, NAME_SIZE, "/proc/self/fd/%d", fd);
 }
 
-/* Opens a file that has no name and gets it when it is complete; fd stays -1 where that cannot be.
- */
+/* Opens a file that has no name and gets it when it is complete;
+ * fd stays -1 where that cannot be. */
 static void open_unnamed(rs_output *o)
 {
 #ifdef O_TMPFILE
@@ -218,8 +218,8 @@ static rs_status open_regular(rs_output *o, rs_error *err)
     return code ? rs_place_fail(err, o->path, "create a file in its folder", code) : RS_OK;
 }
 
-static rs_status start(rs_output *o, const char *path, const rs_input_files *files,
-                       const char *bytes, size_t length, rs_error *err)
+static rs_status start_output(rs_output *o, const char *path, const rs_input_files *files,
+                              const char *bytes, size_t length, rs_error *err)
 {
     o->path = rs_strdup(path);
     if (!o->path) return rs_fail_memory(err, path, 0);
@@ -237,7 +237,7 @@ static rs_status new_output(rs_output **out, const char *path, const rs_input_fi
     if (!o) return rs_fail_memory(err, path, sizeof *o);
     o->fd = o->slot = -1;
     o->set = files ? files->outputs : NULL;
-    rs_status status = start(o, path, files, bytes, length, err);
+    rs_status status = start_output(o, path, files, bytes, length, err);
     if (status == RS_OK)
         *out = o;
     else
@@ -358,7 +358,7 @@ void rs_outputs_keep(rs_outputs *outputs)
     rs_live_leave();
 }
 
-static void append(char *what, size_t size, const char *path)
+static void append_path(char *what, size_t size, const char *path)
 {
     size_t used = strlen(what);
     snprintf(what + used, size - used, "%s%s", used ? ", " : "", path);
@@ -370,7 +370,7 @@ void rs_outputs_undo(rs_outputs *outputs, char *what, size_t size)
     rs_live_enter();
     for (rs_output *o = outputs->first; o; o = o->next) {
         if (!o->direct) take_back(o);
-        if (o->kept) append(what, size, o->path);
+        if (o->kept) append_path(what, size, o->path);
     }
     if (outputs->folder) rmdir(outputs->folder);
     close_set(outputs);

@@ -10,8 +10,8 @@
 
 #include <signal.h>
 
-/* How every file that rankscope writes begins (HTML: has in its first bytes), by which it is known
- * again. CSV has no room for a mark and is known by its columns. */
+/* The marks by which a file of rankscope's is known again: it begins with one (HTML has it in its
+ * first bytes). CSV has no room for a mark and is known by its columns. */
 #define RS_MARK_JSON "{\"rankscope\":\""
 #define RS_MARK_HTML "<meta name=\"generator\" content=\"rankscope\">"
 #define RS_MARK_SAFETENSORS "{\"__metadata__\":{\"format\":\"pt\",\"rankscope\":\""
@@ -36,7 +36,7 @@ typedef struct rs_outputs {
     const volatile sig_atomic_t *cancel; /* may be NULL */
     bool broken_pipe;                    /* the reader of an output went away */
     bool kept;                           /* rs_outputs_keep was called */
-    int folder_slot;                     /* of a folder that was made, plus 1 */
+    int folder_slot; /* 1 + the slot (output_live.h) of a folder that was made */
     char *folder;
 } rs_outputs;
 
@@ -44,27 +44,27 @@ typedef struct rs_outputs {
 rs_status rs_outputs_make_folder(rs_outputs *outputs, const char *folder, rs_error *err);
 /* Puts all files in place, then writes the pipes. On failure nothing stays. */
 rs_status rs_outputs_place(rs_outputs *outputs, rs_error *err);
-/* Ends it: what was placed stays. */
+/* Ends the set: what was placed stays. */
 void rs_outputs_keep(rs_outputs *outputs);
-/* Ends it: takes back what was placed and removes what was not. Writes into `what` what could not
- * be taken back: "nothing was written", or names. */
+/* Ends the set: takes back what was placed and removes what was not. Writes into `what` what could
+ * not be taken back: "nothing was written", or names. */
 void rs_outputs_undo(rs_outputs *outputs, char *what, size_t size);
 
 /* ---- in pieces ---- */
 
 typedef struct rs_output rs_output;
 
-/* Prepares PATH, `size` bytes of zeros. Errors: RS_E_WRITE (PATH is a folder, a device or a pipe;
+/* Prepares a file PATH of `size` zeros. Errors: RS_E_WRITE (PATH is a folder, a device or a pipe;
  * no permission; no space), RS_E_OVERWRITES_INPUT. files may be NULL. */
 rs_status rs_output_open(rs_output **out, const char *path, uint64_t size,
                          const rs_input_files *files, rs_error *err);
-/* Bytes [offset, offset + length) of the file, which must lie inside it. */
+/* Writes bytes [offset, offset + length) of the file, which must lie inside it. */
 rs_status rs_output_put(rs_output *output, uint64_t offset, const void *bytes, size_t length,
                         rs_error *err);
-/* Flushes it and puts it in place, with the other outputs of `files` where it has such. The output
- * is closed in any case. */
+/* Flushes the file and puts it in place, with the other outputs of `files` where it has such. The
+ * output is closed in any case. */
 rs_status rs_output_commit(rs_output *output, rs_error *err);
-/* Closes and removes what was written; NULL is fine. */
+/* Closes the output and removes what was written; NULL is fine. */
 void rs_output_discard(rs_output *output);
 
 #endif

@@ -15,40 +15,42 @@
 
 #include <jansson.h>
 
+/* What the cells of a column hold, and which value means null. */
 typedef enum rs_column_type {
-    RS_COLUMN_TEXT,  /* const char *, NULL = null */
-    RS_COLUMN_INT,   /* int64_t, RS_NULL_INT = null */
-    RS_COLUMN_REAL,  /* double, NaN = null; written with 17 significant digits */
-    RS_COLUMN_BOOL,  /* int64_t 0/1, RS_NULL_INT = null */
-    RS_COLUMN_VECTOR /* double list; CSV: joined by ';' */
+    RS_COLUMN_TEXT,  /* const char *; null is NULL */
+    RS_COLUMN_INT,   /* int64_t; null is RS_NULL_INT */
+    RS_COLUMN_REAL,  /* double, written with 17 significant digits; null is NaN */
+    RS_COLUMN_BOOL,  /* int64_t 0 or 1; null is RS_NULL_INT */
+    RS_COLUMN_VECTOR /* list of doubles; CSV joins them by ';' */
 } rs_column_type;
 
 #define RS_NULL_INT INT64_MIN
 
+/* A column of a table. */
 typedef struct rs_column {
     const char *name;
     rs_column_type type;
-    const char *title;      /* for people: "effective rank"; NULL = name with blanks */
-    const char *unit;       /* "nats", NULL */
-    const char *formula;    /* one line: the definition, shown as tooltip and in docs; NULL */
-    const char *provenance; /* "measured", "predicted", "certified", "published"; NULL = measured */
+    const char *title;      /* name for people, "effective rank"; NULL: `name` with blanks */
+    const char *unit;       /* "nats"; or NULL */
+    const char *formula;    /* the definition on one line, for tooltips and docs; or NULL */
+    const char *provenance; /* "measured" (NULL), "predicted", "certified" or "published" */
 } rs_column;
 
 typedef struct rs_table rs_table;
 
-/* A finding. layer, head: RS_NULL_INT when it has none. value, threshold: NaN when it has none.
- * Strings are copied. */
+/* What stands out in a result. layer, head: RS_NULL_INT when it has none. value, threshold: NaN
+ * when it has none. Strings are copied. */
 typedef struct rs_finding {
     rs_severity severity;
     const char *code;
     int64_t layer, head;
     double value, threshold;
-    const char *message; /* stands by itself: names the layer and head, or the tensor */
+    const char *message; /* a sentence that names the layer and head, or the tensor */
     const char *hint;
-    const char *table;   /* table the finding is about, for the link in the report; NULL */
-    const char *product; /* column `product` of that row; NULL */
+    const char *table;   /* table that it is about, for the report's link; or NULL */
+    const char *product; /* column `product` of its row there; or NULL */
     const char *stack, *attention;
-    const char *variant; /* column `variant` of that row; NULL */
+    const char *variant; /* column `variant` of its row there; or NULL */
 } rs_finding;
 
 /* ---- building ---- */
@@ -59,46 +61,45 @@ rs_result *rs_result_new(const char *command); /* NULL when out of memory */
 rs_status rs_result_set_meta(rs_result *result, const char *key, json_t *value, rs_error *err);
 const json_t *rs_result_meta(const rs_result *result); /* object of all meta */
 
-/* A new table. `title` and `about` are for people. The column list is copied (its strings are
+/* Adds a table. `title` and `about` are for people. The column list is copied (its strings are
  * borrowed: literals). */
 rs_status rs_result_add_table(rs_result *result, const char *name, const char *title,
                               const char *about, const rs_column *columns, size_t n_columns,
                               rs_table **out, rs_error *err);
 /* Appends a row of nulls; *row is its index. */
 rs_status rs_table_add_row(rs_table *table, size_t *row, rs_error *err);
-/* Cells. The column must have the fitting type, row and column must exist: otherwise the cell is
- * left alone and the writers refuse the table (RS_E_INTERNAL). Text is copied (interned), vectors
- * too. */
+/* Set a cell. The column must have the fitting type, row and column must exist: otherwise the cell
+ * is left alone and the writers refuse the table (RS_E_INTERNAL). Texts and vectors are copied. */
 rs_status rs_table_set_text(rs_table *table, size_t row, size_t column, const char *text,
                             rs_error *err);
 void rs_table_set_int(rs_table *table, size_t row, size_t column, int64_t value);
-void rs_table_set_real(rs_table *table, size_t row, size_t column,
-                       double value); /* NaN and infinities become null */
+/* NaN and infinities become null. */
+void rs_table_set_real(rs_table *table, size_t row, size_t column, double value);
 void rs_table_set_bool(rs_table *table, size_t row, size_t column, bool value);
 rs_status rs_table_set_vector(rs_table *table, size_t row, size_t column, const double *values,
                               size_t n, rs_error *err);
 
-/* A figure: a Vega-Lite v6 specification (taken over) whose data is {"name": TABLE}; the JSON
- * writer keeps the reference by name, the HTML page supplies the values from the embedded tables.
- */
+/* Adds a figure: a Vega-Lite v6 specification (taken over) whose data is {"name": TABLE}; the JSON
+ * writer keeps the reference by name, the HTML page supplies the values from the embedded
+ * tables. */
 rs_status rs_result_add_figure(rs_result *result, const char *name, const char *title,
                                const char *about, json_t *spec, rs_error *err);
 rs_status rs_result_add_finding(rs_result *result, const rs_finding *finding, rs_error *err);
-/* All notes become findings of their severity, but for those that a finding says already. */
+/* Makes all notes findings of their severity, but for those that a finding says already. */
 rs_status rs_result_add_notes(rs_result *result, const rs_notes *notes, rs_error *err);
-/* Findings are put in order: critical first, then warn, then info; stable otherwise. */
+/* Sorts the findings: critical first, then warn, then info; stable otherwise. */
 void rs_result_sort_findings(rs_result *result);
 
 /*
- * The sticky flag: RS_E_NO_MEMORY once a request for memory has failed (base/memory.h) between
+ * Fails, for good, with RS_E_NO_MEMORY once a request for memory has failed (base/memory.h) between
  * rs_result_new and the last member, figure or rs_result_seal, though whoever made it went on.
  * Every writer refuses such a result. A result is filled by one thread.
  */
 rs_status rs_result_complete(const rs_result *result, rs_error *err);
-/* Says that the result is filled: RS_E_NO_MEMORY where the flag is, or is now, set. */
+/* Says that the result is filled; RS_E_NO_MEMORY where a request for memory has failed. */
 rs_status rs_result_seal(rs_result *result, rs_error *err);
 
-/* The arena that lives as long as the result: for names that a table borrows. */
+/* An arena that lives as long as the result, for names that a table borrows. */
 rs_arena *rs_result_arena(rs_result *result);
 
 /* ---- reading ---- */
@@ -128,20 +129,22 @@ const rs_finding *rs_result_finding_at(const rs_result *result, size_t index);
 /* ---- writing (write_*.c). Each gives bytes; output.c puts them on disk. ---- */
 rs_status rs_write_json(rs_buffer *out, const rs_result *result, rs_error *err);
 rs_status rs_write_csv(rs_buffer *out, const rs_table *table, rs_error *err);
-/* The same for spreadsheets: text that begins with = + - @, tab or return gets a ' before it. */
+/* Writes CSV for spreadsheets: text that begins with = + - @, tab or return gets a ' before it. */
 rs_status rs_write_csv_safe(rs_buffer *out, const rs_table *table, rs_error *err);
 rs_status rs_write_html(rs_buffer *out, const rs_result *result, rs_error *err);
 
+/* What a terminal can show, and what it is to show. */
 typedef struct rs_terminal {
     int width;          /* columns; 80 when it is no terminal */
-    bool color;         /* ANSI colours */
-    bool unicode;       /* box and block characters; plain ASCII otherwise */
-    const char *tables; /* --table: comma list, "all"; NULL = summary and findings only */
+    bool color;         /* it shows ANSI colours */
+    bool unicode;       /* it shows box and block characters; else plain ASCII is written */
+    const char *tables; /* names joined by commas, or "all"; NULL: summary and findings only */
 } rs_terminal;
 rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_terminal *terminal,
                             rs_error *err);
 
 /* ---- output.c: a file appears whole or not at all ---- */
+/* The identity of a file. */
 typedef struct rs_file_id {
     uint64_t device, inode;
 } rs_file_id;
@@ -149,13 +152,14 @@ typedef struct rs_file_id {
 /* What a command read, so that no output replaces it, and where its outputs wait for each other.
  * Zero-initialise; rs_input_files_free. */
 typedef struct rs_input_files {
-    rs_file_id *ids; /* of files that were read */
+    rs_file_id *ids; /* [n] files that were read */
     size_t n;
-    char *model; /* the folder of a model: what exists there is an input too, read or not, but for
-                  * what rankscope wrote itself; NULL: none */
+    /* The folder of a model: what exists there is an input too, read or not, but for what rankscope
+     * wrote itself. NULL: there is none. */
+    char *model;
     struct rs_outputs *outputs; /* borrowed; NULL: each output appears by itself */
 } rs_input_files;
-/* Sets the model's folder: PATH, or where it lies. RS_E_NO_MEMORY. */
+/* Sets the model's folder: PATH, or the folder that holds it. Errors: RS_E_NO_MEMORY. */
 rs_status rs_input_files_model(rs_input_files *files, const char *path, rs_error *err);
 void rs_input_files_free(rs_input_files *files);
 
@@ -165,7 +169,7 @@ void rs_input_files_free(rs_input_files *files);
  * RS_E_WRITE (full disk, no permission), RS_E_OVERWRITES_INPUT. files may be NULL. */
 rs_status rs_output_write(const char *path, const char *bytes, size_t length,
                           const rs_input_files *files, rs_error *err);
-/* Removes what outputs under way have left so far. Safe in a signal handler; meant for one that is
+/* Removes what unfinished outputs have left so far. Safe in a signal handler; meant for one that is
  * about to end the process. False, and nothing done, while files are just being put in place: then
  * the handler is to return. (A program that wants RS_E_WRITE rather than a signal when a size limit
  * or a closed pipe stops a write ignores SIGXFSZ and SIGPIPE.) */

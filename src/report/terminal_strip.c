@@ -94,7 +94,7 @@ static int divide_up(int64_t a, int b)
     return (int)((a + b - 1) / b);
 }
 
-static bool fill(grid *g, const strip *s, const rs_table *t, const columns *c)
+static bool fill_grid(grid *g, const strip *s, const rs_table *t, const columns *c)
 {
     size_t n = (size_t)g->lines * (size_t)g->cells;
     g->lowest = rs_malloc(n, sizeof *g->lowest);
@@ -174,7 +174,7 @@ rs_status rs_term_strips(const rs_term *term, const rs_table *heads, rs_error *e
         g.lines = divide_up(layers, g.layers_a_line);
         g.heads_a_cell = divide_up(count, term->width - g.label);
         g.cells = divide_up(count, g.heads_a_cell);
-        if (!fill(&g, s, heads, &c)) return rs_fail_memory(err, "heat strip", 0);
+        if (!fill_grid(&g, s, heads, &c)) return rs_fail_memory(err, "heat strip", 0);
         print_title(term, s, &g, count);
         print_strip(term, s, &g);
         rs_free(g.lowest);

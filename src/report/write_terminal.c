@@ -52,8 +52,8 @@ static void model_line(const rs_term *term, const json_t *model)
 {
     rs_buffer line = {0}, value = {0};
     for (size_t i = 0; i < sizeof model_words / sizeof *model_words; i++) {
-        /* Blocks that are applied more than once (ALBERT) make the model deeper than it has layers.
-         */
+        /* Blocks that are applied more than once (ALBERT) make the model deeper than it has
+         * layers. */
         bool depth = strcmp(model_words[i].key, "depth") == 0;
         if (depth && json_equal(json_object_get(model, "depth"), json_object_get(model, "layers")))
             continue;

@@ -8,7 +8,6 @@
 #include "scan/heads.h"
 
 #include "base/memory.h"
-#include "linalg/blas.h"
 #include "linalg/spectrum.h"
 #include "scan/heads_batch.h"
 
@@ -45,15 +44,15 @@ static rs_status null_for(const rs_null_model **out, rs_heads *heads, int64_t m,
 
 /* ---- the factors of a batch ---- */
 
-static size_t slot_of(rs_batch *b, const rs_factor *factor)
+static size_t slot_of(rs_heads_batch *b, const rs_factor *factor)
 {
     for (size_t i = b->n_slots; i-- > 0;)
         if (rs_factor_same(b->slots[i].factor, factor)) return i;
-    b->slots[b->n_slots] = (rs_slot){.factor = factor};
+    b->slots[b->n_slots] = (rs_factor_slot){.factor = factor};
     return b->n_slots++;
 }
 
-static rs_status reserve(rs_batch *b, size_t n_products, rs_error *err)
+static rs_status reserve_batch(rs_heads_batch *b, size_t n_products, rs_error *err)
 {
     size_t n = 2 * n_products;
     b->slots = rs_calloc(n, sizeof *b->slots);
@@ -66,7 +65,7 @@ static rs_status reserve(rs_batch *b, size_t n_products, rs_error *err)
     return RS_OK;
 }
 
-static void release(rs_batch *b)
+static void release_batch(rs_heads_batch *b)
 {
     rs_free(b->slots);
     rs_free(b->factors);
@@ -76,7 +75,7 @@ static void release(rs_batch *b)
     rs_free(b->memory);
 }
 
-static rs_status place_grams(rs_batch *b, const rs_context *context, rs_error *err)
+static rs_status place_grams(rs_heads_batch *b, const rs_context *context, rs_error *err)
 {
     size_t total = 0;
     for (size_t i = 0; i < b->n_slots; i++) {
@@ -94,7 +93,7 @@ static rs_status place_grams(rs_batch *b, const rs_context *context, rs_error *e
     if (!b->memory) return rs_fail_memory(err, "Gram matrices", total * sizeof *b->memory);
     double *next = b->memory;
     for (size_t i = 0; i < b->n_slots; i++) {
-        rs_slot *s = &b->slots[i];
+        rs_factor_slot *s = &b->slots[i];
         s->gram = b->grams[i] = next;
         b->factors[i] = s->factor;
         next += (size_t)s->factor->inner * (size_t)s->factor->inner;
@@ -105,7 +104,7 @@ static rs_status place_grams(rs_batch *b, const rs_context *context, rs_error *e
 /* The squares of a Gram's entries, and products of two Grams, must stay in the double range:
  * weights between 1e-70 and 1e70. Only float64 tensors can leave it. A Gram of zeros is fine when
  * the weights are zeros. */
-static rs_status judge(rs_slot *s, rs_error *err)
+static rs_status judge_slot(rs_factor_slot *s, rs_error *err)
 {
     int64_t r = s->factor->inner;
     double largest = 0;
@@ -119,7 +118,7 @@ static rs_status judge(rs_slot *s, rs_error *err)
     return RS_OK;
 }
 
-static rs_status fill_grams(rs_batch *b, const rs_context *context, rs_error *err)
+static rs_status fill_grams(rs_heads_batch *b, const rs_context *context, rs_error *err)
 {
     size_t *starts = rs_malloc(b->n_slots + 1, sizeof *starts), n_tasks = 0;
     if (!starts) return rs_fail_memory(err, "head products", (b->n_slots + 1) * sizeof *starts);
@@ -138,9 +137,9 @@ static rs_status fill_grams(rs_batch *b, const rs_context *context, rs_error *er
         rs_status status = rs_factor_grams(b->grams + i, b->fragile + i, b->factors + i, n,
                                            b->options->fold, &error);
         for (size_t j = i; j < i + n; j++) {
-            rs_slot *s = &b->slots[j];
+            rs_factor_slot *s = &b->slots[j];
             s->fragile = b->fragile[j];
-            if (status == RS_OK) status = judge(s, &error);
+            if (status == RS_OK) status = judge_slot(s, &error);
             s->step_squared = rs_factor_step_squared(s->factor);
         }
         rs_keep_first(&kept, &kept_error, status, &error);
@@ -150,7 +149,7 @@ static rs_status fill_grams(rs_batch *b, const rs_context *context, rs_error *er
     return kept;
 }
 
-static rs_status measure_all(rs_batch *b, const rs_context *context, rs_error *err)
+static rs_status measure_all(rs_heads_batch *b, const rs_context *context, rs_error *err)
 {
     rs_status kept = RS_OK;
     rs_error kept_error = {0};
@@ -187,7 +186,8 @@ static rs_status measure_all(rs_batch *b, const rs_context *context, rs_error *e
 
 /* ---- collecting ---- */
 
-static rs_status note_nonfinite(rs_heads *heads, const rs_slot *s, int32_t layer, rs_error *err)
+static rs_status note_nonfinite(rs_heads *heads, const rs_factor_slot *s, int32_t layer,
+                                rs_error *err)
 {
     rs_factor_census census;
     RS_TRY(rs_factor_examine(&census, s->factor, err));
@@ -253,7 +253,7 @@ static size_t group_of(const rs_product *first, const rs_product *end)
     return n;
 }
 
-static rs_status add_pairs(rs_batch *b, rs_heads *heads, const rs_product *begin,
+static rs_status add_pairs(rs_heads_batch *b, rs_heads *heads, const rs_product *begin,
                            const rs_product *end, uint64_t seed, rs_error *err)
 {
     for (const rs_product *p = begin; p < end; p++) {
@@ -282,8 +282,8 @@ static rs_status measure_layer(rs_heads *heads, const rs_model *model, const rs_
                                const rs_product *end, const rs_heads_options *options,
                                const rs_context *context, rs_error *err)
 {
-    rs_batch b = {.options = options};
-    rs_status status = reserve(&b, (size_t)(end - begin), err);
+    rs_heads_batch b = {.options = options};
+    rs_status status = reserve_batch(&b, (size_t)(end - begin), err);
     if (status == RS_OK) status = add_pairs(&b, heads, begin, end, context->seed, err);
     if (status == RS_OK) status = place_grams(&b, context, err);
     if (status == RS_OK) status = fill_grams(&b, context, err);
@@ -293,7 +293,7 @@ static rs_status measure_layer(rs_heads *heads, const rs_model *model, const rs_
     if (status == RS_OK) status = measure_all(&b, context, err);
     for (size_t i = 0; i < b.n_slots && status == RS_OK; i++)
         if (!b.slots[i].usable) status = note_nonfinite(heads, &b.slots[i], begin->layer, err);
-    release(&b);
+    release_batch(&b);
     return status;
 }
 
@@ -339,8 +339,6 @@ rs_status rs_heads_measure(rs_heads **out, const rs_model *model, const rs_heads
 {
     *out = NULL;
     rs_heads *heads = rs_calloc(1, sizeof *heads);
-    rs_blas_set_threads(1); /* our own loops take the threads; BLAS would fork for every small
-                               product between them */
     if (!heads) return rs_fail_memory(err, "head products", sizeof *heads);
     heads->arena = rs_arena_new();
     heads->items = rs_calloc(model->n_products, sizeof *heads->items);

@@ -1,48 +1,49 @@
 /* heads_batch.h: the products of one layer on their way to measures: distinct factors, their Grams,
- * and who pairs with whom. Shared by heads.c, which collects, and heads_measure.c, which measures.
- */
+ * and who pairs with whom. Shared by heads.c, which collects, and heads_measure.c, which
+ * measures. */
 #ifndef RS_SCAN_HEADS_BATCH_H
 #define RS_SCAN_HEADS_BATCH_H
 
 #include "scan/heads.h"
 
-/* One distinct factor of the layer at hand. */
-typedef struct rs_slot {
+/* A factor of the layer at hand; products that share it share its slot. */
+typedef struct rs_factor_slot {
     const rs_factor *factor;
     double *gram;         /* inner×inner */
-    bool fragile, usable; /* usable: finite, and its Gram's squares stay in range */
+    bool fragile, usable; /* usable: its numbers are finite and their squares stay in range */
     double step_squared;
-} rs_slot;
+} rs_factor_slot;
 
 /* A product as a pair of slots; for a stacked row `count` products share one of them and the other
  * side is summed. */
 typedef struct rs_pairing {
     rs_head *head;
-    size_t a, b;  /* slots */
+    size_t a, b;  /* numbers of the slots */
     size_t count; /* products stacked, from head->product on; 1 for a plain row */
 } rs_pairing;
 
-typedef struct rs_batch {
+/* The products of one layer. */
+typedef struct rs_heads_batch {
     const rs_heads_options *options;
-    rs_slot *slots;
+    rs_factor_slot *slots;
     const rs_factor **factors; /* the same factors, for bundling */
     double **grams;
     bool *fragile;
     size_t n_slots, slots_capacity;
-    double *memory; /* all Grams */
+    double *memory; /* holds all Grams */
     rs_pairing *pairs;
     size_t n_pairs;
-    size_t largest; /* largest inner */
-} rs_batch;
+    size_t largest; /* largest `inner` of the factors */
+} rs_heads_batch;
 
 /* What one thread needs to measure products. */
 typedef struct rs_scratch {
     double *q, *x, *y, *work;
-    size_t *members; /* slots of a stack */
+    size_t *members; /* numbers of a stack's slots */
 } rs_scratch;
 
 /* heads_measure.c: fills pairing->head from the Grams of its slots. */
-rs_status rs_measure_pair(const rs_batch *batch, const rs_pairing *pairing, rs_scratch *scratch,
-                          rs_error *err);
+rs_status rs_measure_pair(const rs_heads_batch *batch, const rs_pairing *pairing,
+                          rs_scratch *scratch, rs_error *err);
 
 #endif

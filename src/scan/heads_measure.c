@@ -14,7 +14,8 @@
 
 /* ‖E‖₂ of first-order rounding noise: A = A₀ + E_A with independent entries of variance step²/12,
  * so E_A Bᵀ has norm about s_A (√m ‖B‖₂ + ‖B‖_F) (Chevet), and likewise for B. */
-static void noise(rs_head *head, const rs_slot *a, const rs_slot *b, const double *spectral)
+static void noise(rs_head *head, const rs_factor_slot *a, const rs_factor_slot *b,
+                  const double *spectral)
 {
     head->noise_floor = NAN;
     head->rank_above_noise = -1;
@@ -105,8 +106,9 @@ static double tolerance_of(const rs_head *head, const rs_heads_options *options)
 }
 
 /* All columns that follow from the spectrum and the Grams. q: r×r scratch. */
-static rs_status finish(rs_head *head, const double *x, const double *y,
-                        const rs_heads_options *options, double *q, double *work, rs_error *err)
+static rs_status finish_head(rs_head *head, const double *x, const double *y,
+                             const rs_heads_options *options, double *q, double *work,
+                             rs_error *err)
 {
     int64_t r = head->inner;
     rs_measures_of(&head->measures, head->sigma, head->k, r, tolerance_of(head, options));
@@ -133,17 +135,18 @@ static rs_status finish(rs_head *head, const double *x, const double *y,
 }
 
 /* X (or Y) of a stacked row is the sum over its query heads. */
-static void sum_grams(double *out, const rs_batch *b, const size_t *slots, size_t n, int64_t r)
+static void sum_grams(double *out, const rs_heads_batch *b, const size_t *slots, size_t n,
+                      int64_t r)
 {
     memcpy(out, b->slots[slots[0]].gram, (size_t)(r * r) * sizeof *out);
     for (size_t g = 1; g < n; g++)
         cblas_daxpy((blasint)(r * r), 1.0, b->slots[slots[g]].gram, 1, out, 1);
 }
 
-/* The Grams of a pairing; for a stack the side with one slot a query head is summed into scratch.
- */
-static void grams_of(const double **x, const double **y, const rs_batch *b, const rs_pairing *p,
-                     rs_scratch *s)
+/* The Grams of a pairing; for a stack the side with one slot a query head is summed into
+ * scratch. */
+static void grams_of(const double **x, const double **y, const rs_heads_batch *b,
+                     const rs_pairing *p, rs_scratch *s)
 {
     *x = b->slots[p->a].gram;
     *y = b->slots[p->b].gram;
@@ -163,7 +166,7 @@ static void grams_of(const double **x, const double **y, const rs_batch *b, cons
 }
 
 /* grams_of has filled s->members. */
-static bool all_usable(const rs_batch *b, const rs_pairing *p, const rs_scratch *s)
+static bool all_usable(const rs_heads_batch *b, const rs_pairing *p, const rs_scratch *s)
 {
     bool usable = b->slots[p->a].usable && b->slots[p->b].usable;
     for (size_t g = 0; g < p->count && p->count > 1; g++)
@@ -179,10 +182,11 @@ static void keep_norms(rs_head *head, const double *x, const double *y)
     }
 }
 
-rs_status rs_measure_pair(const rs_batch *b, const rs_pairing *p, rs_scratch *s, rs_error *err)
+rs_status rs_measure_pair(const rs_heads_batch *b, const rs_pairing *p, rs_scratch *s,
+                          rs_error *err)
 {
     rs_head *head = p->head;
-    const rs_slot *a = &b->slots[p->a], *c = &b->slots[p->b];
+    const rs_factor_slot *a = &b->slots[p->a], *c = &b->slots[p->b];
     int64_t r = head->inner;
     const double *x, *y;
     grams_of(&x, &y, b, p, s);
@@ -206,5 +210,5 @@ rs_status rs_measure_pair(const rs_batch *b, const rs_pairing *p, rs_scratch *s,
         RS_TRY(spectral_norms(spectral, x, y, r, s->work, err));
         noise(head, a, c, spectral);
     }
-    return finish(head, x, y, b->options, s->q, s->work, err);
+    return finish_head(head, x, y, b->options, s->q, s->work, err);
 }

@@ -58,8 +58,9 @@ static rs_status weights_and_tensors(rs_result *result, const rs_model *model,
     return status;
 }
 
-static rs_status fill(rs_result *result, const rs_model *model, const rs_heads *heads,
-                      const rs_scan_options *options, const rs_context *context, rs_error *err)
+static rs_status fill_result(rs_result *result, const rs_model *model, const rs_heads *heads,
+                             const rs_scan_options *options, const rs_context *context,
+                             rs_error *err)
 {
     RS_TRY(set_meta(result, model, heads, err));
     RS_TRY(rs_scan_summary(result, heads, options, err));
@@ -86,7 +87,7 @@ rs_status rs_scan(rs_result *result, const rs_model *model, const rs_scan_option
                     "no layer in the chosen range has a head product (the model has %d layers)",
                     (int)model->layers);
     else
-        status = fill(result, model, heads, options, context, err);
+        status = fill_result(result, model, heads, options, context, err);
     rs_heads_free(heads);
     return status;
 }

@@ -11,21 +11,21 @@ enum { RS_MAX_ENERGIES = 16 };
 
 /* Thresholds of the findings; each can be set by --threshold CODE=VALUE. */
 typedef struct rs_scan_thresholds {
-    double qk_low_rank;       /* effective_rank / effective_rank_null below this */
-    double ov_low_rank;       /* the same for ov */
-    double dead_head;         /* frobenius_norm / the layer's median below this */
-    double decay_equilibrium; /* least balance_score over a layer's heads above this */
+    double qk_low_rank;       /* found when effective_rank / effective_rank_null is below this */
+    double ov_low_rank;       /* the same for ov products */
+    double dead_head;         /* found when frobenius_norm / the layer's median is below this */
+    double decay_equilibrium; /* found when a layer's least balance_score is above this */
 } rs_scan_thresholds;
 
+/* What a scan is to measure and say. */
 typedef struct rs_scan_options {
     rs_heads_options heads;
-    bool spectra; /* every singular value in tables heads and groups */
-    const char
-        *matrices; /* NULL (attention: none), "all", or a POSIX extended regular expression */
+    bool spectra;         /* tables heads and groups hold every singular value */
+    const char *matrices; /* other tensors: "all", an extended regular expression; NULL: none */
     double energies[RS_MAX_ENERGIES]; /* fractions of --energy */
     size_t n_energies;
     rs_scan_thresholds thresholds;
-    const char *summary; /* name of table summary where another command has one; NULL: summary */
+    const char *summary; /* name for table summary beside another command's; NULL: summary */
 } rs_scan_options;
 
 void rs_scan_defaults(rs_scan_options *options);
@@ -35,9 +35,9 @@ void rs_scan_defaults(rs_scan_options *options);
 rs_status rs_scan(rs_result *result, const rs_model *model, const rs_scan_options *options,
                   const rs_context *context, rs_error *err);
 
-/* What to scan. */
+/* A scan as the command line asks for it. */
 typedef struct rs_scan_request {
-    const char *path, *map; /* map: a --map file or NULL */
+    const char *path, *map; /* the checkpoint; a --map file, or NULL */
     bool lenient;
     rs_scan_options options;
 } rs_scan_request;
@@ -47,8 +47,9 @@ typedef struct rs_scan_request {
 rs_status rs_scan_path(rs_result *result, rs_input_files *inputs, const rs_scan_request *request,
                        const rs_context *context, rs_error *err);
 
-/* To be asked when the weights have been read (checkpoint may be NULL): RS_E_CHANGED_WHILE_READ or
- * RS_E_TRUNCATED_WHILE_MAPPED; a file that was only touched becomes finding file_touched. */
+/* Says, once the weights have been read, whether the files (checkpoint may be NULL) changed
+ * meanwhile: RS_E_CHANGED_WHILE_READ or RS_E_TRUNCATED_WHILE_MAPPED. A file that was only touched
+ * becomes finding file_touched. */
 rs_status rs_verify_checkpoint(rs_result *result, const rs_checkpoint *checkpoint, rs_error *err);
 
 /* ---- parts, one file each ---- */
@@ -58,8 +59,8 @@ rs_status rs_scan_head_tables(rs_result *result, const rs_heads *heads,
                               const rs_scan_options *options, rs_error *err);
 rs_status rs_scan_summary(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
                           rs_error *err);
-/* used: one flag per tensor of the checkpoint, set for those that this run read (rs_scan_mark_used,
- * rs_scan_matrices). */
+/* Writes table tensors. used: a flag for each tensor of the checkpoint, set for those that this run
+ * read (rs_scan_mark_used, rs_scan_matrices). */
 rs_status rs_scan_tensors(rs_result *result, const rs_model *model, const bool *used,
                           rs_error *err);
 void rs_scan_mark_used(bool *used, const rs_model *model, const rs_heads *heads, rs_fold fold);
@@ -79,7 +80,7 @@ rs_status rs_scan_findings(rs_result *result, const rs_model *model, const rs_he
 /* scan_figures.c */
 rs_status rs_scan_figures(rs_result *result, const rs_heads *heads, rs_error *err);
 
-/* The names a row of heads, groups and layers begins with. */
+/* The names of a kind of product: in a row of heads, groups or layers, and in words. */
 const char *rs_product_name(rs_product_kind kind);  /* "qk" "ov" "cb" "io" */
 const char *rs_product_title(rs_product_kind kind); /* "query-key", ... */
 
@@ -88,7 +89,7 @@ const char *rs_product_title(rs_product_kind kind); /* "query-key", ... */
 rs_status rs_scan_add_row(rs_table *table, size_t *row, const rs_product *product, int64_t head,
                           rs_error *err);
 
-/* The same for a table of layers: stack, attention, layer, product. */
+/* Does the same for a table whose first columns are stack, attention, layer, product. */
 rs_status rs_scan_add_cell(rs_table *table, size_t *row, const rs_product *product, rs_error *err);
 
 /* True when two products are rows of one cell of table layers: same stack, attention, layer and
@@ -98,7 +99,7 @@ bool rs_same_cell(const rs_product *a, const rs_product *b);
 /* True when two products differ in layer and head alone. */
 bool rs_same_kind(const rs_product *a, const rs_product *b);
 
-/* A median of n > 0 values (reordered). */
+/* The median of n > 0 values, which it reorders. */
 double rs_median(double *values, size_t n);
 
 #endif

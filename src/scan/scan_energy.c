@@ -98,8 +98,8 @@ static double error_at(const subject *s, int64_t k)
 }
 
 /* The columns from `energy` on; returns what is saved through *saved. */
-static rs_status fill(rs_table *table, size_t row, const subject *s, double energy, int64_t *saved,
-                      rs_error *err)
+static rs_status fill_row(rs_table *table, size_t row, const subject *s, double energy,
+                          int64_t *saved, rs_error *err)
 {
     int64_t k = rs_energy_rank(s->sigma, s->k, energy), left = s->numbers - k * (s->rows + s->cols);
     *saved = s->feasible == RS_FEASIBLE_YES && left > 0 ? left : 0;
@@ -134,7 +134,7 @@ static rs_status add_matrix(rs_table *table, const rs_stored_matrix *m, double e
     RS_TRY(rs_table_set_text(table, row, 1, p->attention, err));
     rs_table_set_int(table, row, 2, p->layer);
     RS_TRY(rs_table_set_text(table, row, MATRIX, m->name, err));
-    return fill(table, row, &s, energy, saved, err);
+    return fill_row(table, row, &s, energy, saved, err);
 }
 
 /* Stored numbers behind a head or a stacked group of them. */
@@ -158,7 +158,7 @@ static rs_status add_product(rs_table *table, const rs_model *model, const rs_he
     s.feasible = rs_product_feasible(&s.reason, model, p, fold);
     size_t row;
     RS_TRY(rs_scan_add_row(table, &row, p, p->kv_head, err));
-    return fill(table, row, &s, energy, saved, err);
+    return fill_row(table, row, &s, energy, saved, err);
 }
 
 static rs_status add_matrices(rs_table *table, const rs_stored_matrices *matrices, double energy,

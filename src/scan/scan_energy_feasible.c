@@ -37,8 +37,8 @@ static bool uses(const rs_product *p, const rs_factor *factor)
     return rs_factor_stored_alike(&p->a, factor) || rs_factor_stored_alike(&p->b, factor);
 }
 
-/* Products of one kind share keys and values by design (grouped queries): they are taken together.
- */
+/* Products of one kind share keys and values by design (grouped queries):
+ * they are taken together. */
 static bool takes_from(const rs_product *other, const rs_product *p)
 {
     if (other->kind == p->kind && other->attention == p->attention) return false;
@@ -60,7 +60,7 @@ static bool shared(const rs_model *model, const rs_product *p)
     return false;
 }
 
-static const answer *judge(const rs_model *model, const rs_product *p, rs_fold fold)
+static const answer *judge_product(const rs_model *model, const rs_product *p, rs_fold fold)
 {
     if (p->kind == RS_PRODUCT_CB) return &of_cb;
     if (p->kind == RS_PRODUCT_IO) return &of_io;
@@ -79,7 +79,7 @@ static const answer *judge(const rs_model *model, const rs_product *p, rs_fold f
 rs_feasible rs_product_feasible(const char **reason, const rs_model *model,
                                 const rs_product *product, rs_fold fold)
 {
-    const answer *found = judge(model, product, fold);
+    const answer *found = judge_product(model, product, fold);
     *reason = found->reason;
     return found->feasible;
 }

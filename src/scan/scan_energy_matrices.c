@@ -4,10 +4,9 @@
  *
  * Heads lie in a matrix as the layout has them (apart, fused, interleaved): their factors are put
  * side by side, so that W_Q is the matrix of all query heads wherever it is stored. Matrices are
- * spread over threads; from LARGE on one has the memory, and BLAS the threads, to itself.
+ * spread over threads; from LARGE on only as many are measured at a time as find room.
  */
 #include "base/memory.h"
-#include "linalg/blas.h"
 #include "linalg/spectrum.h"
 #include "products/factor.h"
 #include "scan/scan_energy.h"
@@ -54,8 +53,8 @@ static bool same_layer(const rs_product *a, const rs_product *b)
 }
 
 /* Where a factor belongs among the matrices of its layer; *known: it is there already. */
-static rs_stored_matrix *find(rs_stored_matrices *all, const rs_product *p, const char *name,
-                              const rs_factor *factor, bool *known)
+static rs_stored_matrix *find_stored(rs_stored_matrices *all, const rs_product *p, const char *name,
+                                     const rs_factor *factor, bool *known)
 {
     rs_stored_matrix *found = NULL;
     *known = false;
@@ -67,12 +66,12 @@ static rs_stored_matrix *find(rs_stored_matrices *all, const rs_product *p, cons
     return found;
 }
 
-static rs_status add(rs_stored_matrices *all, const rs_product *p, bool side_b, rs_fold fold,
-                     rs_error *err)
+static rs_status add_stored(rs_stored_matrices *all, const rs_product *p, bool side_b, rs_fold fold,
+                            rs_error *err)
 {
     const rs_factor *factor = side_b ? &p->b : &p->a;
     bool known;
-    rs_stored_matrix *m = find(all, p, name_of(p, side_b), factor, &known);
+    rs_stored_matrix *m = find_stored(all, p, name_of(p, side_b), factor, &known);
     if (known) return RS_OK;
     if (!m) {
         if (!RS_GROW(all->items, all->n, all->capacity))
@@ -123,7 +122,7 @@ static bool all_finite(const double *x, size_t n)
     return true;
 }
 
-static rs_status measure(rs_stored_matrix *m, rs_fold fold, rs_error *err)
+static rs_status measure_stored(rs_stored_matrix *m, rs_fold fold, rs_error *err)
 {
     size_t numbers = (size_t)m->rows * (size_t)m->cols;
     double *matrix = rs_calloc(numbers, sizeof *matrix);
@@ -141,24 +140,28 @@ static rs_status measure(rs_stored_matrix *m, rs_fold fold, rs_error *err)
     return status;
 }
 
-static rs_status measure_all(rs_stored_matrices *all, rs_fold fold, const rs_context *context,
-                             rs_error *err)
+/* Threads that may measure large matrices at the same time, each with the matrix and its Gram. */
+static int threads_for_large(const rs_stored_matrices *all, const rs_context *context)
 {
-    rs_blas_set_threads(context->threads);
+    double most = 0;
     for (size_t i = 0; i < all->n; i++) {
-        if (all->items[i].k < LARGE) continue;
-        RS_TRY(rs_check_cancelled(context, err));
-        rs_progress(context, "stored matrices", i, all->n, "matrices");
-        RS_TRY(measure(&all->items[i], fold, err));
+        const rs_stored_matrix *m = &all->items[i];
+        double k = (double)m->k, numbers = (double)m->rows * (double)m->cols;
+        if (m->k >= LARGE) most = fmax(most, sizeof(double) * (numbers + k * k));
     }
-    rs_blas_set_threads(1);
+    return rs_budget_threads(most, context->memory, context->threads);
+}
+
+static rs_status measure_some(rs_stored_matrices *all, bool large, int threads, rs_fold fold,
+                              const rs_context *context, rs_error *err)
+{
     rs_status kept = RS_OK;
     rs_error kept_error = {0};
-#pragma omp parallel for schedule(dynamic) num_threads(context->threads)
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (size_t i = 0; i < all->n; i++) {
-        if (all->items[i].k >= LARGE || rs_cancelled(context)) continue;
+        if ((all->items[i].k >= LARGE) != large || rs_cancelled(context)) continue;
         rs_error error;
-        rs_status status = measure(&all->items[i], fold, &error);
+        rs_status status = measure_stored(&all->items[i], fold, &error);
         rs_keep_first(&kept, &kept_error, status, &error);
         if (omp_get_thread_num() == 0)
             rs_progress(context, "stored matrices", i, all->n, "matrices");
@@ -183,8 +186,9 @@ rs_status rs_stored_matrices_measure(rs_stored_matrices *out, const rs_model *mo
     *out = (rs_stored_matrices){0};
     for (size_t i = 0; i < heads->n; i++)
         for (int side = 0; side < 2; side++)
-            RS_TRY(add(out, heads->items[i].product, side, fold, err));
-    RS_TRY(measure_all(out, fold, context, err));
+            RS_TRY(add_stored(out, heads->items[i].product, side, fold, err));
+    RS_TRY(measure_some(out, true, threads_for_large(out, context), fold, context, err));
+    RS_TRY(measure_some(out, false, context->threads, fold, context, err));
     return check_files(out, model, err);
 }
 

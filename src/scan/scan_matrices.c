@@ -4,10 +4,9 @@
  *
  * The Gram of a matrix's short side is accumulated tile by tile, so a large embedding never stands
  * in memory as doubles; its eigenvalues are σ². Only where the smallest of them has drowned (σ_k <
- * 1e-5 σ₁) is the matrix decoded whole for a bidiagonal SVD. Small matrices are spread over
- * threads, large ones give the threads to BLAS.
+ * 1e-5 σ₁) is the matrix decoded whole for a bidiagonal SVD. Matrices are spread over threads; of
+ * large ones only as many are measured at a time as find room.
  */
-#include "linalg/blas.h"
 #include "linalg/gram.h"
 #include "linalg/measures.h"
 #include "linalg/powerlaw.h"
@@ -24,7 +23,7 @@
 
 enum {
     LARGE = 4608
-}; /* short side from which a Gram has the memory, and BLAS the threads, to itself */
+}; /* short side from which memory says how many matrices are measured at a time */
 
 typedef struct item {
     const rs_tensor *tensor;
@@ -146,8 +145,8 @@ static int by_tensor(const void *a, const void *b)
     return (x->tensor > y->tensor) - (x->tensor < y->tensor);
 }
 
-static rs_status choose(item **items, size_t *n, const rs_model *model,
-                        const rs_scan_options *options, rs_error *err)
+static rs_status choose_items(item **items, size_t *n, const rs_model *model,
+                              const rs_scan_options *options, rs_error *err)
 {
     regex_t pattern;
     bool all = strcmp(options->matrices, "all") == 0;
@@ -230,7 +229,7 @@ static rs_status by_svd(item *it, rs_error *err)
     return status;
 }
 
-static rs_status measure(item *it, const rs_scan_options *options, rs_error *err)
+static rs_status measure_item(item *it, const rs_scan_options *options, rs_error *err)
 {
     it->sigma = rs_malloc((size_t)it->k, sizeof *it->sigma);
     if (!it->sigma) return rs_fail_memory(err, it->tensor->name, (size_t)it->k * sizeof *it->sigma);
@@ -266,35 +265,57 @@ static rs_status check_memory(const item *items, size_t n, const rs_context *con
                            "choose fewer, or say how much it may take: --memory SIZE", err);
 }
 
+/* Threads that may measure the first of these large matrices at the same time, each with a Gram
+ * matrix or the whole matrix. */
+static int threads_for(const item *items, size_t n, const rs_context *context)
+{
+    double most = 0;
+    for (size_t i = 0; i < n && i < (size_t)context->threads; i++) {
+        double k = (double)items[i].k, longer = (double)items[i].view.features;
+        most = fmax(most, sizeof(double) * k * (k + longer));
+    }
+    return rs_budget_threads(most, context->memory, context->threads);
+}
+
+/* items[begin..end) of n in all */
+static rs_status measure_some(item *items, size_t begin, size_t end, size_t n, int threads,
+                              const rs_scan_options *options, const rs_context *context,
+                              rs_error *err)
+{
+    rs_status kept = RS_OK;
+    rs_error kept_error = {0};
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (size_t i = begin; i < end; i++) {
+        if (rs_cancelled(context)) continue;
+        rs_error error;
+        rs_status status = measure_item(&items[i], options, &error);
+        rs_keep_first(&kept, &kept_error, status, &error);
+        if (omp_get_thread_num() == 0) rs_progress(context, "matrices", i, n, "matrices");
+    }
+    if (kept != RS_OK && err) *err = kept_error;
+    return kept == RS_OK ? rs_check_cancelled(context, err) : kept;
+}
+
 static rs_status measure_all(item *items, size_t n, const rs_model *model,
                              const rs_scan_options *options, const rs_context *context,
                              rs_error *err)
 {
     qsort(items, n, sizeof *items, costlier_first);
-    size_t done = 0;
+    size_t large = 0; /* how many it takes until no large one is left */
+    for (size_t i = 0; i < n; i++)
+        if (items[i].k >= LARGE) large = i + 1;
     RS_TRY(check_memory(items, n, context, err));
-    rs_blas_set_threads(context->threads);
-    for (; done < n && items[done].k >= LARGE; done++) {
-        RS_TRY(rs_check_cancelled(context, err));
-        rs_progress(context, "matrices", done, n, "matrices");
-        RS_TRY(measure(&items[done], options, err));
+    for (size_t done = 0; done < n;) {
+        int threads =
+            done < large ? threads_for(items + done, large - done, context) : context->threads;
+        size_t end = done < large ? done + (size_t)threads : n;
+        if (end > large && done < large) end = large;
+        RS_TRY(measure_some(items, done, end, n, threads, options, context, err));
+        done = end;
     }
-    rs_blas_set_threads(1);
-    rs_status kept = RS_OK;
-    rs_error kept_error = {0};
-#pragma omp parallel for schedule(dynamic) num_threads(context->threads)
-    for (size_t i = done; i < n; i++) {
-        if (rs_cancelled(context)) continue;
-        rs_error error;
-        rs_status status = measure(&items[i], options, &error);
-        rs_keep_first(&kept, &kept_error, status, &error);
-        if (omp_get_thread_num() == 0) rs_progress(context, "matrices", i, n, "matrices");
-    }
-    if (kept != RS_OK && err) *err = kept_error;
-    if (kept == RS_OK) kept = rs_check_cancelled(context, err);
-    for (size_t i = 0; i < n && kept == RS_OK; i++)
-        kept = rs_tensor_check(model->checkpoint, items[i].tensor, err);
-    return kept;
+    for (size_t i = 0; i < n; i++)
+        RS_TRY(rs_tensor_check(model->checkpoint, items[i].tensor, err));
+    return RS_OK;
 }
 
 /* ---- rows ---- */
@@ -364,7 +385,7 @@ static rs_status nonfinite_finding(rs_result *result, const item *it, rs_error *
     return rs_result_add_finding(result, &finding, err);
 }
 
-static rs_status fill(rs_result *result, const item *items, size_t n, rs_error *err)
+static rs_status fill_table(rs_result *result, const item *items, size_t n, rs_error *err)
 {
     rs_table *table;
     RS_TRY(rs_result_add_table(
@@ -383,11 +404,11 @@ rs_status rs_scan_matrices(rs_result *result, bool *used, const rs_model *model,
 {
     item *items;
     size_t n;
-    RS_TRY(choose(&items, &n, model, options, err));
+    RS_TRY(choose_items(&items, &n, model, options, err));
     rs_status status = measure_all(items, n, model, options, context, err);
     if (status == RS_OK) {
         qsort(items, n, sizeof *items, by_tensor);
-        status = fill(result, items, n, err);
+        status = fill_table(result, items, n, err);
     }
     for (size_t i = 0; i < n; i++) {
         used[items[i].tensor - model->checkpoint->tensors] = true;

@@ -70,7 +70,7 @@ typedef struct planes {
     double half_norm, imbalance;
 } planes;
 
-static void measure(planes *out, const rs_head *head)
+static void measure_planes(planes *out, const rs_head *head)
 {
     const rs_product *p = head->product;
     out->half_norm = out->imbalance = 0;
@@ -123,7 +123,7 @@ static rs_status add_rows(rs_table *table, const rs_head *heads, size_t n, bool 
         if (p->rope == RS_ROPE_NONE || p->rope_dims < 2 || !heads[i].sigma || grouped != stacked)
             continue;
         plane->n = p->rope_dims / 2;
-        measure(plane, &heads[i]);
+        measure_planes(plane, &heads[i]);
         RS_TRY(add_row(table, &heads[i], plane, spectra, err));
     }
     return RS_OK;

@@ -44,7 +44,7 @@ static bool reserve_map(rs_aligned *text)
     return true;
 }
 
-static bool reserve(rs_aligned *text, size_t more)
+static bool reserve_text(rs_aligned *text, size_t more)
 {
     if (text->failed) return false;
     size_t limit = text->limit ? text->limit : RS_TEXT_MAX * 2; /* so that positions fit */
@@ -90,7 +90,7 @@ static bool continues(rs_aligned *out, const rs_aligned *in, size_t from)
 
 void rs_aligned_copy(rs_aligned *out, const rs_aligned *in, size_t from, size_t n)
 {
-    if (n == 0 || !reserve(out, n)) return;
+    if (n == 0 || !reserve_text(out, n)) return;
     memcpy(out->bytes + out->n, in->bytes + from, n);
     if (!continues(out, in, from)) {
         if (!make_map(out)) return;
@@ -105,7 +105,7 @@ void rs_aligned_copy(rs_aligned *out, const rs_aligned *in, size_t from, size_t 
 void rs_aligned_put(rs_aligned *out, const rs_aligned *in, size_t from, size_t to,
                     const char *bytes, size_t n)
 {
-    if (n == 0 || !reserve(out, n)) return;
+    if (n == 0 || !reserve_text(out, n)) return;
     memcpy(out->bytes + out->n, bytes, n);
     if (n != 1 || to != from + 1 || !continues(out, in, from)) {
         if (!make_map(out)) return;

@@ -17,8 +17,9 @@ enum { METASPACE_BYTES = 3 };
 
 /* ---- building ---- */
 
-rs_status rs_bpe_add_merge(rs_model *model, const char *left, size_t left_length, const char *right,
-                           size_t right_length, size_t rank, const char *where, rs_error *err)
+rs_status rs_bpe_add_merge(rs_text_model *model, const char *left, size_t left_length,
+                           const char *right, size_t right_length, size_t rank, const char *where,
+                           rs_error *err)
 {
     const rs_vocabulary *vocabulary = &model->vocabulary;
     size_t skipped = model->prefix ? model->prefix_length : 0;
@@ -47,7 +48,7 @@ rs_status rs_bpe_add_merge(rs_model *model, const char *left, size_t left_length
     return RS_OK;
 }
 
-void rs_bpe_find_cuts(rs_model *model)
+void rs_bpe_find_cuts(rs_text_model *model)
 {
     const rs_vocabulary *vocabulary = &model->vocabulary;
     model->cuts = !model->prefix && !model->suffix && !model->whole_words &&
@@ -68,7 +69,7 @@ static rs_status no_memory(rs_error *err, size_t n)
     return rs_fail_memory(err, "a word", n);
 }
 
-static rs_status add_symbol(rs_model_work *work, int32_t id, size_t begin, size_t length,
+static rs_status add_symbol(rs_text_model_work *work, int32_t id, size_t begin, size_t length,
                             rs_error *err)
 {
     if (work->n_symbols >= INT32_MAX ||
@@ -84,7 +85,7 @@ static rs_status add_symbol(rs_model_work *work, int32_t id, size_t begin, size_
 }
 
 /* The token of one character, with the prefix of later ones and the suffix of the last. */
-static rs_status find_character(int32_t *id, const rs_model *model, rs_model_work *work,
+static rs_status find_character(int32_t *id, const rs_text_model *model, rs_text_model_work *work,
                                 const char *text, size_t length, size_t at, size_t n, rs_error *err)
 {
     bool prefixed = model->prefix && at > 0, suffixed = model->suffix && at + n == length;
@@ -102,7 +103,7 @@ static rs_status find_character(int32_t *id, const rs_model *model, rs_model_wor
     return RS_OK;
 }
 
-static bool all_bytes(const rs_model *model, const char *text, size_t n)
+static bool all_bytes(const rs_text_model *model, const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (model->byte_ids[(unsigned char)text[i]] < 0) return false;
@@ -114,7 +115,8 @@ typedef struct waiting {
     size_t begin, length; /* length 0: none */
 } waiting;
 
-static rs_status flush(waiting *wait, const rs_model *model, rs_model_work *work, rs_error *err)
+static rs_status flush(waiting *wait, const rs_text_model *model, rs_text_model_work *work,
+                       rs_error *err)
 {
     if (wait->length > 0) RS_TRY(add_symbol(work, model->unknown, wait->begin, wait->length, err));
     wait->length = 0;
@@ -122,8 +124,9 @@ static rs_status flush(waiting *wait, const rs_model *model, rs_model_work *work
 }
 
 /* A character that is no token: its bytes, the unknown token, or nothing, as the reference does. */
-static rs_status unknown_character(waiting *wait, const rs_model *model, rs_model_work *work,
-                                   const char *text, size_t at, size_t n, rs_error *err)
+static rs_status unknown_character(waiting *wait, const rs_text_model *model,
+                                   rs_text_model_work *work, const char *text, size_t at, size_t n,
+                                   rs_error *err)
 {
     if (model->byte_fallback && all_bytes(model, text + at, n)) {
         for (size_t i = 0; i < n; i++)
@@ -137,8 +140,8 @@ static rs_status unknown_character(waiting *wait, const rs_model *model, rs_mode
     return RS_OK;
 }
 
-static rs_status ranked_symbols(const rs_model *model, rs_model_work *work, const char *text,
-                                size_t length, rs_error *err)
+static rs_status ranked_symbols(const rs_text_model *model, rs_text_model_work *work,
+                                const char *text, size_t length, rs_error *err)
 {
     waiting wait = {0};
     for (size_t at = 0, n; at < length; at += n) {
@@ -156,8 +159,8 @@ static rs_status ranked_symbols(const rs_model *model, rs_model_work *work, cons
 }
 
 /* With scores a character need not be a token to be part of one. */
-static rs_status scored_symbols(const rs_model *model, rs_model_work *work, const char *text,
-                                size_t length, rs_error *err)
+static rs_status scored_symbols(const rs_text_model *model, rs_text_model_work *work,
+                                const char *text, size_t length, rs_error *err)
 {
     for (size_t at = 0, n; at < length; at += n) {
         n = rs_char_bytes(text[at]);
@@ -179,8 +182,8 @@ static uint32_t descending(float score)
 }
 
 /* Can symbol `left` be merged with the next? Its candidate, if so. */
-static bool candidate_at(rs_candidate *out, const rs_model *model, const rs_model_work *work,
-                         const char *text, int32_t left)
+static bool candidate_at(rs_candidate *out, const rs_text_model *model,
+                         const rs_text_model_work *work, const char *text, int32_t left)
 {
     const rs_symbol *a = &work->symbols[left];
     if (a->next < 0) return false;
@@ -203,7 +206,7 @@ static bool candidate_at(rs_candidate *out, const rs_model *model, const rs_mode
     return true;
 }
 
-static rs_status push(rs_model_work *work, rs_candidate candidate, rs_error *err)
+static rs_status push(rs_text_model_work *work, rs_candidate candidate, rs_error *err)
 {
     if (!RS_GROW(work->heap, work->n_heap, work->heap_capacity))
         return no_memory(err, work->n_heap * sizeof *work->heap);
@@ -214,7 +217,7 @@ static rs_status push(rs_model_work *work, rs_candidate candidate, rs_error *err
     return RS_OK;
 }
 
-static rs_candidate pop(rs_model_work *work)
+static rs_candidate pop(rs_text_model_work *work)
 {
     rs_candidate top = work->heap[0], last = work->heap[--work->n_heap];
     size_t i = 0, n = work->n_heap;
@@ -227,8 +230,8 @@ static rs_candidate pop(rs_model_work *work)
     return top;
 }
 
-static rs_status push_at(const rs_model *model, rs_model_work *work, const char *text, int32_t left,
-                         rs_error *err)
+static rs_status push_at(const rs_text_model *model, rs_text_model_work *work, const char *text,
+                         int32_t left, rs_error *err)
 {
     rs_candidate candidate;
     if (left >= 0 && candidate_at(&candidate, model, work, text, left))
@@ -236,7 +239,7 @@ static rs_status push_at(const rs_model *model, rs_model_work *work, const char 
     return RS_OK;
 }
 
-static void join(rs_model_work *work, int32_t left, int32_t id)
+static void join(rs_text_model_work *work, int32_t left, int32_t id)
 {
     rs_symbol *a = &work->symbols[left], *b = &work->symbols[a->next];
     a->length += b->length;
@@ -246,7 +249,7 @@ static void join(rs_model_work *work, int32_t left, int32_t id)
     if (b->next >= 0) work->symbols[b->next].previous = left;
 }
 
-static rs_status merge_all(const rs_model *model, rs_model_work *work, const char *text,
+static rs_status merge_all(const rs_text_model *model, rs_text_model_work *work, const char *text,
                            rs_error *err)
 {
     work->n_heap = 0;
@@ -271,29 +274,29 @@ static rs_status merge_all(const rs_model *model, rs_model_work *work, const cha
 
 /* ---- words ---- */
 
-static void emit(rs_model_tokens *out, const rs_model *model, const rs_model_work *work,
-                 const char *text)
+static void emit_tokens(rs_text_model_tokens *out, const rs_text_model *model,
+                        const rs_text_model_work *work, const char *text)
 {
     for (size_t i = 0; i < work->n_symbols; i++) {
         const rs_symbol *symbol = &work->symbols[i];
         if (symbol->length == 0) continue;
         if (symbol->id >= 0)
-            rs_model_tokens_add(out, symbol->id, symbol->begin, symbol->length);
+            rs_text_model_tokens_add(out, symbol->id, symbol->begin, symbol->length);
         else if (all_bytes(model, text + symbol->begin, symbol->length))
             for (size_t k = symbol->begin; k < symbol->begin + symbol->length; k++)
-                rs_model_tokens_add(out, model->byte_ids[(unsigned char)text[k]], k, 1);
+                rs_text_model_tokens_add(out, model->byte_ids[(unsigned char)text[k]], k, 1);
         else if (model->unknown >= 0)
-            rs_model_tokens_add(out, model->unknown, symbol->begin, symbol->length);
+            rs_text_model_tokens_add(out, model->unknown, symbol->begin, symbol->length);
     }
 }
 
-rs_status rs_bpe_encode(rs_model_tokens *out, const rs_model *model, rs_model_work *work,
-                        const char *text, size_t length, rs_error *err)
+rs_status rs_bpe_encode(rs_text_model_tokens *out, const rs_text_model *model,
+                        rs_text_model_work *work, const char *text, size_t length, rs_error *err)
 {
     if (model->whole_words) {
         int32_t id = rs_vocabulary_find(&model->vocabulary, text, length);
         if (id >= 0) {
-            rs_model_tokens_add(out, id, 0, length);
+            rs_text_model_tokens_add(out, id, 0, length);
             return RS_OK;
         }
     }
@@ -301,6 +304,6 @@ rs_status rs_bpe_encode(rs_model_tokens *out, const rs_model *model, rs_model_wo
     RS_TRY(model->scores ? scored_symbols(model, work, text, length, err)
                          : ranked_symbols(model, work, text, length, err));
     RS_TRY(merge_all(model, work, text, err));
-    emit(out, model, work, text);
+    emit_tokens(out, model, work, text);
     return RS_OK;
 }

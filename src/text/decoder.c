@@ -246,7 +246,7 @@ static rs_status run_replace(rs_decoded *out, const rs_decoded *in, const rs_dec
         work->spans.n = 0;
         RS_TRY(rs_pattern_cut(&work->spans, step->pattern, &work->searcher, text, 0, length, err));
         for (size_t k = 0; k < work->spans.n; k++) {
-            const rs_span *span = &work->spans.items[k];
+            const rs_text_span *span = &work->spans.items[k];
             if (span->match)
                 rs_buffer_append(&out->bytes, step->content, step->length);
             else
@@ -365,7 +365,7 @@ static void free_step(rs_decode_step *step)
     rs_free(step->content);
 }
 
-static rs_status append(rs_decode_steps *steps, rs_decode_step step, rs_error *err)
+static rs_status append_step(rs_decode_steps *steps, rs_decode_step step, rs_error *err)
 {
     if (!RS_GROW(steps->items, steps->n, steps->capacity)) {
         free_step(&step);
@@ -381,7 +381,7 @@ static rs_status read_one(void *user, const rs_spec *spec, const char *type, rs_
         if (strcmp(type, kinds[i].type) != 0) continue;
         rs_decode_step step = kinds[i].step;
         rs_status status = kinds[i].read ? kinds[i].read(&step, spec, err) : RS_OK;
-        if (status == RS_OK) return append(user, step, err);
+        if (status == RS_OK) return append_step(user, step, err);
         free_step(&step);
         return status;
     }
@@ -399,14 +399,14 @@ static rs_status with_content(rs_decode_steps *steps, rs_decode_step step, const
                               rs_error *err)
 {
     rs_status status = own_content(&step, content, strlen(content), err);
-    if (status == RS_OK) return append(steps, step, err);
+    if (status == RS_OK) return append_step(steps, step, err);
     free_step(&step);
     return status;
 }
 
 rs_status rs_decode_steps_bytes(rs_decode_steps *steps, rs_error *err)
 {
-    return append(steps, (rs_decode_step){.run = run_byte_level}, err);
+    return append_step(steps, (rs_decode_step){.run = run_byte_level}, err);
 }
 
 rs_status rs_decode_steps_wordpiece(rs_decode_steps *steps, rs_error *err)
@@ -419,8 +419,8 @@ rs_status rs_decode_steps_sentencepiece(rs_decode_steps *steps, bool strip_first
     rs_decode_step replace = {.run = run_replace};
     RS_TRY(rs_pattern_new(&replace.pattern, METASPACE, 3, false, "decoder", err));
     RS_TRY(with_content(steps, replace, " ", err));
-    RS_TRY(append(steps, (rs_decode_step){.run = run_byte_fallback}, err));
-    RS_TRY(append(steps, (rs_decode_step){.run = run_fuse}, err));
+    RS_TRY(append_step(steps, (rs_decode_step){.run = run_byte_fallback}, err));
+    RS_TRY(append_step(steps, (rs_decode_step){.run = run_fuse}, err));
     return strip_first
                ? with_content(steps, (rs_decode_step){.run = run_strip, .start = 1}, " ", err)
                : RS_OK;

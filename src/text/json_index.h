@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The kinds of values. */
 typedef enum rs_json_kind {
     RS_JSON_NULL,
     RS_JSON_FALSE,
@@ -30,6 +31,7 @@ typedef enum rs_json_kind {
     RS_JSON_OBJECT
 } rs_json_kind;
 
+/* A value or a key; the table above says what it holds. */
 typedef struct rs_json_node {
     const char *text;
     uint32_t length;
@@ -37,11 +39,12 @@ typedef struct rs_json_node {
     uint32_t next : 29;
 } rs_json_node;
 
+/* An index of a text. */
 typedef struct rs_json_index {
-    const char *name; /* of the file, for messages; borrowed */
+    const char *name; /* name of the file, for messages; borrowed */
     rs_json_node *nodes;
     size_t n, capacity;
-    char *unescaped; /* strings that had escapes; NULL when there were none */
+    char *unescaped; /* strings that had escapes, resolved; NULL when there were none */
 } rs_json_index;
 
 enum { RS_JSON_ABSENT = 0 }; /* node 0 is the top value: no member can be it */
@@ -67,8 +70,9 @@ static inline uint32_t rs_json_next(const rs_json_index *index, uint32_t value)
     return index->nodes[value].next;
 }
 
+/* Whether a value is the string `text`. */
 bool rs_json_is(const rs_json_index *index, uint32_t value, const char *text);
-/* A whole number in int64; false when the value is none. */
+/* Reads a whole number that fits in int64, or a real one; false when the value is none. */
 bool rs_json_integer(const rs_json_index *index, uint32_t value, int64_t *out);
 bool rs_json_real(const rs_json_index *index, uint32_t value, double *out);
 

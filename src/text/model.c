@@ -18,7 +18,7 @@ typedef struct rs_word_cache {
     rs_arena *arena;   /* holds the texts */
     cached *words;
     size_t n, capacity;
-    rs_model_tokens tokens;
+    rs_text_model_tokens tokens;
 } rs_word_cache;
 
 static void cache_free(rs_word_cache *cache)
@@ -32,15 +32,15 @@ static void cache_free(rs_word_cache *cache)
 }
 
 static rs_status remember(rs_word_cache *cache, const char *text, size_t length,
-                          const rs_model_tokens *tokens, size_t from, rs_error *err)
+                          const rs_text_model_tokens *tokens, size_t from, rs_error *err)
 {
     bool existed;
     if (cache->n >= MOST_CACHED || cache->tokens.n > UINT32_MAX / 2) return RS_OK;
     char *copy = rs_arena_strndup(cache->arena, text, length);
     uint32_t first = (uint32_t)cache->tokens.n;
     for (size_t i = from; i < tokens->n; i++)
-        rs_model_tokens_add(&cache->tokens, tokens->items[i].id, tokens->items[i].begin,
-                            tokens->items[i].bytes);
+        rs_text_model_tokens_add(&cache->tokens, tokens->items[i].id, tokens->items[i].begin,
+                                 tokens->items[i].bytes);
     if (!copy || cache->tokens.failed || !RS_GROW(cache->words, cache->n, cache->capacity) ||
         !rs_strmap_insert(&cache->by_text, copy, length, (int64_t)cache->n, &existed))
         return rs_fail_memory(err, "the cache of words", length);
@@ -50,19 +50,19 @@ static rs_status remember(rs_word_cache *cache, const char *text, size_t length,
 
 /* ---- scratch memory ---- */
 
-rs_status rs_model_work_new(rs_model_work **out, rs_error *err)
+rs_status rs_text_model_work_new(rs_text_model_work **out, rs_error *err)
 {
-    rs_model_work *work = rs_calloc(1, sizeof *work);
+    rs_text_model_work *work = rs_calloc(1, sizeof *work);
     if (work) work->cache = rs_calloc(1, sizeof *work->cache);
     if (work && work->cache) work->cache->arena = rs_arena_new();
     *out = work;
     if (work && work->cache && work->cache->arena) return RS_OK;
-    rs_model_work_free(work);
+    rs_text_model_work_free(work);
     *out = NULL;
     return rs_fail_memory(err, "encoding a text", sizeof *work);
 }
 
-void rs_model_work_free(rs_model_work *work)
+void rs_text_model_work_free(rs_text_model_work *work)
 {
     if (!work) return;
     rs_free(work->symbols);
@@ -73,19 +73,20 @@ void rs_model_work_free(rs_model_work *work)
     rs_free(work);
 }
 
-void rs_model_tokens_add(rs_model_tokens *tokens, int32_t id, size_t begin, size_t bytes)
+void rs_text_model_tokens_add(rs_text_model_tokens *tokens, int32_t id, size_t begin, size_t bytes)
 {
     if (tokens->failed || !RS_GROW(tokens->items, tokens->n, tokens->capacity)) {
         tokens->failed = true;
         return;
     }
-    tokens->items[tokens->n++] = (rs_model_token){id, (uint32_t)begin, (uint32_t)bytes};
+    tokens->items[tokens->n++] = (rs_text_model_token){id, (uint32_t)begin, (uint32_t)bytes};
 }
 
 /* ---- encoding ---- */
 
-static rs_status encode_word(rs_model_tokens *out, const rs_model *model, rs_model_work *work,
-                             const char *text, size_t length, rs_error *err)
+static rs_status encode_word(rs_text_model_tokens *out, const rs_text_model *model,
+                             rs_text_model_work *work, const char *text, size_t length,
+                             rs_error *err)
 {
     size_t before = out->n;
     int64_t known = -1;
@@ -93,8 +94,8 @@ static rs_status encode_word(rs_model_tokens *out, const rs_model *model, rs_mod
     if (known >= 0) {
         cached word = work->cache->words[known];
         for (size_t i = 0; i < word.n; i++) {
-            const rs_model_token *token = &work->cache->tokens.items[word.first + i];
-            rs_model_tokens_add(out, token->id, token->begin, token->bytes);
+            const rs_text_model_token *token = &work->cache->tokens.items[word.first + i];
+            rs_text_model_tokens_add(out, token->id, token->begin, token->bytes);
         }
         return RS_OK;
     }
@@ -104,7 +105,7 @@ static rs_status encode_word(rs_model_tokens *out, const rs_model *model, rs_mod
 }
 
 /* The end of the word at `from`: before a mark that no token crosses, or the end of the text. */
-static size_t word_end(const rs_model *model, const char *text, size_t from, size_t length)
+static size_t word_end(const rs_text_model *model, const char *text, size_t from, size_t length)
 {
     if (!model->cuts) return length;
     for (size_t i = from + 1; i + 3 <= length; i++)
@@ -114,8 +115,9 @@ static size_t word_end(const rs_model *model, const char *text, size_t from, siz
     return length;
 }
 
-rs_status rs_model_encode(rs_model_tokens *out, const rs_model *model, rs_model_work *work,
-                          const char *text, size_t length, rs_error *err)
+rs_status rs_text_model_encode(rs_text_model_tokens *out, const rs_text_model *model,
+                               rs_text_model_work *work, const char *text, size_t length,
+                               rs_error *err)
 {
     for (size_t at = 0; at < length;) {
         size_t end = word_end(model, text, at, length), before = out->n;
@@ -129,9 +131,9 @@ rs_status rs_model_encode(rs_model_tokens *out, const rs_model *model, rs_model_
 
 /* ---- making and freeing ---- */
 
-rs_model *rs_model_new(rs_vocabulary *vocabulary)
+rs_text_model *rs_text_model_new(rs_vocabulary *vocabulary)
 {
-    rs_model *model = rs_calloc(1, sizeof *model);
+    rs_text_model *model = rs_calloc(1, sizeof *model);
     if (!model) {
         rs_vocabulary_free(vocabulary);
         return NULL;
@@ -142,7 +144,7 @@ rs_model *rs_model_new(rs_vocabulary *vocabulary)
     return model;
 }
 
-void rs_model_free(rs_model *model)
+void rs_text_model_free(rs_text_model *model)
 {
     if (!model) return;
     rs_vocabulary_free(&model->vocabulary);
@@ -155,12 +157,12 @@ void rs_model_free(rs_model *model)
     rs_free(model);
 }
 
-const rs_vocabulary *rs_model_vocabulary(const rs_model *model)
+const rs_vocabulary *rs_text_model_vocabulary(const rs_text_model *model)
 {
     return &model->vocabulary;
 }
 
-void rs_model_find_bytes(rs_model *model)
+void rs_text_model_find_bytes(rs_text_model *model)
 {
     for (int byte = 0; byte < 256; byte++)
         model->byte_ids[byte] = rs_vocabulary_find_byte(&model->vocabulary, (unsigned char)byte);
@@ -168,20 +170,20 @@ void rs_model_find_bytes(rs_model *model)
 
 /* ---- models without a tokenizer.json ---- */
 
-static rs_status finished(rs_model **out, rs_model *model, rs_status status)
+static rs_status finished(rs_text_model **out, rs_text_model *model, rs_status status)
 {
     if (status != RS_OK) {
-        rs_model_free(model);
+        rs_text_model_free(model);
         model = NULL;
     }
     *out = model;
     return status;
 }
 
-rs_status rs_model_wordpiece(rs_model **out, rs_vocabulary *vocabulary, int32_t unknown,
-                             rs_error *err)
+rs_status rs_text_model_wordpiece(rs_text_model **out, rs_vocabulary *vocabulary, int32_t unknown,
+                                  rs_error *err)
 {
-    rs_model *model = *out = rs_model_new(vocabulary);
+    rs_text_model *model = *out = rs_text_model_new(vocabulary);
     if (!model) return rs_fail_memory(err, "the vocabulary", 0);
     model->encode = rs_wordpiece_encode;
     model->unknown = unknown;
@@ -191,7 +193,7 @@ rs_status rs_model_wordpiece(rs_model **out, rs_vocabulary *vocabulary, int32_t 
     return finished(out, model, model->prefix ? RS_OK : rs_fail_memory(err, "the vocabulary", 2));
 }
 
-static rs_status add_merges(rs_model *model, const rs_merge_text *merges, size_t n,
+static rs_status add_merges(rs_text_model *model, const rs_merge_text *merges, size_t n,
                             const char *where, rs_error *err)
 {
     if (!rs_pair_map_reserve(&model->merges, n)) return rs_fail_memory(err, "the merges", n);
@@ -211,23 +213,24 @@ static rs_status add_merges(rs_model *model, const rs_merge_text *merges, size_t
     return RS_OK;
 }
 
-rs_status rs_model_bpe(rs_model **out, rs_vocabulary *vocabulary, const rs_merge_text *merges,
-                       size_t n, bool whole_words, const char *where, rs_error *err)
+rs_status rs_text_model_bpe(rs_text_model **out, rs_vocabulary *vocabulary,
+                            const rs_merge_text *merges, size_t n, bool whole_words,
+                            const char *where, rs_error *err)
 {
-    rs_model *model = *out = rs_model_new(vocabulary);
+    rs_text_model *model = *out = rs_text_model_new(vocabulary);
     if (!model) return rs_fail_memory(err, "the vocabulary", 0);
     model->encode = rs_bpe_encode;
     model->whole_words = whole_words;
-    rs_model_find_bytes(model);
+    rs_text_model_find_bytes(model);
     rs_status status = add_merges(model, merges, n, where, err);
     if (status == RS_OK) rs_bpe_find_cuts(model);
     return finished(out, model, status);
 }
 
-rs_status rs_model_scored_bpe(rs_model **out, rs_vocabulary *vocabulary, float *scores,
-                              int32_t unknown, rs_error *err)
+rs_status rs_text_model_scored_bpe(rs_text_model **out, rs_vocabulary *vocabulary, float *scores,
+                                   int32_t unknown, rs_error *err)
 {
-    rs_model *model = *out = rs_model_new(vocabulary);
+    rs_text_model *model = *out = rs_text_model_new(vocabulary);
     if (!model) {
         rs_free(scores);
         return rs_fail_memory(err, "the vocabulary", 0);
@@ -235,15 +238,15 @@ rs_status rs_model_scored_bpe(rs_model **out, rs_vocabulary *vocabulary, float *
     model->encode = rs_bpe_encode;
     model->scores = scores;
     model->unknown = unknown;
-    rs_model_find_bytes(model);
+    rs_text_model_find_bytes(model);
     rs_bpe_find_cuts(model);
     return RS_OK;
 }
 
-rs_status rs_model_unigram(rs_model **out, rs_vocabulary *vocabulary, double *scores,
-                           int32_t unknown, bool byte_fallback, rs_error *err)
+rs_status rs_text_model_unigram(rs_text_model **out, rs_vocabulary *vocabulary, double *scores,
+                                int32_t unknown, bool byte_fallback, rs_error *err)
 {
-    rs_model *model = *out = rs_model_new(vocabulary);
+    rs_text_model *model = *out = rs_text_model_new(vocabulary);
     if (!model) {
         rs_free(scores);
         return rs_fail_memory(err, "the vocabulary", 0);
@@ -252,6 +255,6 @@ rs_status rs_model_unigram(rs_model **out, rs_vocabulary *vocabulary, double *sc
     model->path_scores = scores;
     model->unknown = unknown;
     model->byte_fallback = byte_fallback;
-    rs_model_find_bytes(model);
+    rs_text_model_find_bytes(model);
     return finished(out, model, rs_unigram_build(model, err));
 }

@@ -71,7 +71,7 @@ static rs_status named_token(int32_t *id, const rs_spec *spec, const char *key, 
 
 /* ---- WordPiece ---- */
 
-static rs_status read_wordpiece(rs_model *model, const rs_spec *spec, rs_error *err)
+static rs_status read_wordpiece(rs_text_model *model, const rs_spec *spec, rs_error *err)
 {
     model->encode = rs_wordpiece_encode;
     model->max_characters = 100;
@@ -88,7 +88,7 @@ static rs_status read_wordpiece(rs_model *model, const rs_spec *spec, rs_error *
 /* ---- BPE ---- */
 
 /* "left right", or ["left", "right"]. */
-static rs_status read_merge(rs_model *model, const rs_spec *merges, uint32_t at, size_t rank,
+static rs_status read_merge(rs_text_model *model, const rs_spec *merges, uint32_t at, size_t rank,
                             rs_error *err)
 {
     const rs_json_index *json = merges->json;
@@ -106,7 +106,7 @@ static rs_status read_merge(rs_model *model, const rs_spec *merges, uint32_t at,
                             json->name, err);
 }
 
-static rs_status read_merges(rs_model *model, const rs_spec *spec, rs_error *err)
+static rs_status read_merges(rs_text_model *model, const rs_spec *spec, rs_error *err)
 {
     rs_spec merges;
     const rs_json_index *json = spec->json;
@@ -121,7 +121,7 @@ static rs_status read_merges(rs_model *model, const rs_spec *spec, rs_error *err
     return RS_OK;
 }
 
-static rs_status read_bpe(rs_model *model, const rs_spec *spec, rs_error *err)
+static rs_status read_bpe(rs_text_model *model, const rs_spec *spec, rs_error *err)
 {
     uint32_t dropout = rs_json_member(spec->json, spec->value, "dropout");
     double chance = 0;
@@ -138,14 +138,14 @@ static rs_status read_bpe(rs_model *model, const rs_spec *spec, rs_error *err)
     RS_TRY(rs_spec_bool(&model->byte_fallback, spec, "byte_fallback", false, err));
     RS_TRY(rs_spec_bool(&model->whole_words, spec, "ignore_merges", false, err));
     RS_TRY(read_merges(model, spec, err));
-    rs_model_find_bytes(model);
+    rs_text_model_find_bytes(model);
     rs_bpe_find_cuts(model);
     return RS_OK;
 }
 
 /* ---- Unigram: [["token", score], ...], the place being the id ---- */
 
-static rs_status read_scores(rs_model *model, const rs_spec *vocab, rs_error *err)
+static rs_status read_scores(rs_text_model *model, const rs_spec *vocab, rs_error *err)
 {
     const rs_json_index *json = vocab->json;
     const rs_json_node *array = &json->nodes[vocab->value];
@@ -165,7 +165,7 @@ static rs_status read_scores(rs_model *model, const rs_spec *vocab, rs_error *er
     return RS_OK;
 }
 
-static rs_status read_unigram(rs_model *model, const rs_spec *spec, rs_error *err)
+static rs_status read_unigram(rs_text_model *model, const rs_spec *spec, rs_error *err)
 {
     rs_spec vocab;
     int64_t unknown = -1;
@@ -179,7 +179,7 @@ static rs_status read_unigram(rs_model *model, const rs_spec *spec, rs_error *er
     RS_TRY(rs_spec_bool(&model->byte_fallback, spec, "byte_fallback", false, err));
     RS_TRY(read_scores(model, &vocab, err));
     model->unknown = (int32_t)unknown;
-    rs_model_find_bytes(model);
+    rs_text_model_find_bytes(model);
     return rs_unigram_build(model, err);
 }
 
@@ -188,7 +188,7 @@ static rs_status read_unigram(rs_model *model, const rs_spec *spec, rs_error *er
 /* Files of before 2021 do not name the type; only these members tell. */
 static const struct {
     const char *type, *sign;
-    rs_status (*read)(rs_model *model, const rs_spec *spec, rs_error *err);
+    rs_status (*read)(rs_text_model *model, const rs_spec *spec, rs_error *err);
 } kinds[] = {
     {"BPE", "merges", read_bpe},
     {"WordPiece", "continuing_subword_prefix", read_wordpiece},
@@ -208,19 +208,19 @@ static rs_status find_kind(size_t *kind, const rs_spec *spec, rs_error *err)
     return rs_spec_unknown(spec, "model", type, err);
 }
 
-rs_status rs_model_read(rs_model **out, const rs_spec *spec, rs_error *err)
+rs_status rs_text_model_read(rs_text_model **out, const rs_spec *spec, rs_error *err)
 {
     size_t kind;
     rs_vocabulary none = {0};
     *out = NULL;
     RS_TRY(find_kind(&kind, spec, err));
-    rs_model *model = rs_model_new(&none);
+    rs_text_model *model = rs_text_model_new(&none);
     if (!model) return rs_fail_memory(err, "the tokenizer", sizeof *model);
     rs_status status = kinds[kind].read(model, spec, err);
     if (status == RS_OK && model->vocabulary.count == 0)
         status = rs_spec_fail(spec, "vocab", err, "is empty");
     if (status != RS_OK) {
-        rs_model_free(model);
+        rs_text_model_free(model);
         return status;
     }
     *out = model;

@@ -26,7 +26,8 @@ static uint32_t stable_below(rs_text_form form)
     return form == RS_NFC ? 0x300 : 0x80;
 }
 
-static rs_status add(rs_form_work *work, uint32_t point, size_t from, size_t to, rs_error *err)
+static rs_status add_point(rs_form_work *work, uint32_t point, size_t from, size_t to,
+                           rs_error *err)
 {
     if (!RS_GROW(work->items, work->n, work->capacity))
         return rs_fail_memory(err, "normalising a text", work->n * sizeof *work->items);
@@ -45,12 +46,12 @@ static rs_status decompose(rs_form_work *work, uint32_t point, size_t from, size
     int options = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE;
     if (form == RS_NFKD || form == RS_NFKC) options |= UTF8PROC_COMPAT;
     if (point < 0x80 || rs_char_in(RS_CHAR_UNDECOMPOSED, point))
-        return add(work, point, from, to, err);
+        return add_point(work, point, from, to, err);
     utf8proc_ssize_t n = utf8proc_decompose_char(
         (utf8proc_int32_t)point, parts, LONGEST_DECOMPOSITION, (utf8proc_option_t)options, NULL);
-    if (n < 1 || n > LONGEST_DECOMPOSITION) return add(work, point, from, to, err);
+    if (n < 1 || n > LONGEST_DECOMPOSITION) return add_point(work, point, from, to, err);
     for (utf8proc_ssize_t i = 0; i < n; i++)
-        RS_TRY(add(work, (uint32_t)parts[i], from, to, err));
+        RS_TRY(add_point(work, (uint32_t)parts[i], from, to, err));
     return RS_OK;
 }
 
@@ -141,7 +142,7 @@ static void compose(rs_form_work *work)
 
 /* ---- runs ---- */
 
-static void emit(rs_aligned *out, const rs_aligned *in, const rs_form_work *work)
+static void emit_points(rs_aligned *out, const rs_aligned *in, const rs_form_work *work)
 {
     for (size_t i = 0; i < work->n; i++) {
         const rs_decomposed *item = &work->items[i];
@@ -159,7 +160,7 @@ static rs_status finish_run(rs_aligned *out, const rs_aligned *in, rs_form_work 
 {
     RS_TRY(order(work, err));
     if (composing(form)) compose(work);
-    emit(out, in, work);
+    emit_points(out, in, work);
     work->n = 0;
     return RS_OK;
 }

@@ -139,12 +139,12 @@ static rs_status run_strip(rs_aligned *out, const rs_aligned *in, const rs_norma
 static rs_status run_replace(rs_aligned *out, const rs_aligned *in, const rs_normal_step *step,
                              rs_text_work *work, rs_error *err)
 {
-    rs_spans *spans = &work->spans;
+    rs_text_spans *spans = &work->spans;
     spans->n = 0;
     const char *bytes = in->n ? in->bytes : "";
     RS_TRY(rs_pattern_cut(spans, step->pattern, &work->searcher, bytes, 0, in->n, err));
     for (size_t i = 0; i < spans->n; i++) {
-        const rs_span *span = &spans->items[i];
+        const rs_text_span *span = &spans->items[i];
         if (span->match)
             rs_aligned_put(out, in, span->begin, span->end, step->content, step->length);
         else
@@ -251,7 +251,7 @@ static void free_step(rs_normal_step *step)
 }
 
 /* Takes over what the step owns, also on failure. */
-static rs_status append(rs_normal_steps *steps, rs_normal_step step, rs_error *err)
+static rs_status append_step(rs_normal_steps *steps, rs_normal_step step, rs_error *err)
 {
     if (!RS_GROW(steps->items, steps->n, steps->capacity)) {
         free_step(&step);
@@ -267,7 +267,7 @@ static rs_status read_one(void *user, const rs_spec *spec, const char *type, rs_
         if (strcmp(type, kinds[i].type) != 0) continue;
         rs_normal_step step = kinds[i].step;
         rs_status status = kinds[i].read ? kinds[i].read(&step, spec, err) : RS_OK;
-        if (status == RS_OK) return append(user, step, err);
+        if (status == RS_OK) return append_step(user, step, err);
         free_step(&step);
         return status;
     }
@@ -285,12 +285,12 @@ rs_status rs_normal_steps_bert(rs_normal_steps *steps, rs_error *err)
 {
     rs_normal_step step = {
         .run = run_bert, .clean = true, .cjk = true, .accents = true, .lower = true};
-    return append(steps, step, err);
+    return append_step(steps, step, err);
 }
 
 rs_status rs_normal_steps_form(rs_normal_steps *steps, rs_text_form form, rs_error *err)
 {
-    return append(steps, (rs_normal_step){.run = run_form, .form = form}, err);
+    return append_step(steps, (rs_normal_step){.run = run_form, .form = form}, err);
 }
 
 static rs_status run_settled(rs_aligned *out, const rs_aligned *in, const rs_normal_step *step,
@@ -311,7 +311,7 @@ static rs_status run_settled(rs_aligned *out, const rs_aligned *in, const rs_nor
 
 rs_status rs_normal_steps_charsmap(rs_normal_steps *steps, rs_charsmap *map, rs_error *err)
 {
-    return append(steps, (rs_normal_step){.run = run_charsmap, .map = map}, err);
+    return append_step(steps, (rs_normal_step){.run = run_charsmap, .map = map}, err);
 }
 
 static rs_status with_content(rs_normal_steps *steps, rs_normal_step step, const char *content,
@@ -319,7 +319,7 @@ static rs_status with_content(rs_normal_steps *steps, rs_normal_step step, const
 {
     step.content = rs_strdup(content);
     step.length = strlen(content);
-    if (step.content) return append(steps, step, err);
+    if (step.content) return append_step(steps, step, err);
     free_step(&step);
     return rs_fail_memory(err, "the normaliser", step.length);
 }

@@ -89,7 +89,7 @@ typedef struct translation {
     rs_error *err;
 } translation;
 
-static rs_status refuse(translation *t, const char *what)
+static rs_status refuse_pattern(translation *t, const char *what)
 {
     return rs_fail(t->err, RS_E_TOKENIZER_PATTERN, t->where,
                    "the expression can be simplified by hand, or the text tokenised elsewhere",
@@ -137,7 +137,7 @@ static rs_status translate_escape(translation *t, bool inside)
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         if (classes[i].letter != letter) continue;
         const char *as = inside ? classes[i].inside : classes[i].outside;
-        if (!as) return refuse(t, "a negated class inside brackets is not supported");
+        if (!as) return refuse_pattern(t, "a negated class inside brackets is not supported");
         rs_buffer_puts(&t->out, as);
         t->at += 2;
         return RS_OK;
@@ -169,14 +169,14 @@ static rs_status translate_brackets(translation *t)
             continue;
         }
         if (c == '[' && t->at + 1 < t->length && t->text[t->at + 1] != ':')
-            return refuse(t, "brackets inside brackets are not supported");
+            return refuse_pattern(t, "brackets inside brackets are not supported");
         if (c == '&' && t->at + 1 < t->length && t->text[t->at + 1] == '&')
-            return refuse(t, "the intersection && of classes is not supported");
+            return refuse_pattern(t, "the intersection && of classes is not supported");
         rs_buffer_append(&t->out, &c, 1);
         t->at++;
     }
     t->at = begin;
-    return refuse(t, "this bracket is not closed");
+    return refuse_pattern(t, "this bracket is not closed");
 }
 
 static rs_status translate(translation *t)
@@ -270,8 +270,8 @@ static void show_source(rs_pattern *pattern, const char *text, size_t length)
     memcpy(pattern->shown + n, "...", n < length ? 4 : 0);
 }
 
-static rs_status build(rs_pattern *pattern, const char *text, size_t length, bool regex,
-                       const char *where, rs_error *err)
+static rs_status build_pattern(rs_pattern *pattern, const char *text, size_t length, bool regex,
+                               const char *where, rs_error *err)
 {
     pattern->where = rs_strdup(where);
     if (!pattern->where) return rs_fail_memory(err, where, length);
@@ -302,7 +302,7 @@ rs_status rs_pattern_new(rs_pattern **out, const char *text, size_t length, bool
     *out = NULL;
     rs_pattern *pattern = rs_calloc(1, sizeof *pattern);
     if (!pattern) return rs_fail_memory(err, where, sizeof *pattern);
-    rs_status status = build(pattern, text, length, regex, where, err);
+    rs_status status = build_pattern(pattern, text, length, regex, where, err);
     if (status != RS_OK) {
         rs_pattern_free(pattern);
         return status;
@@ -355,7 +355,7 @@ void rs_searcher_free(rs_searcher *searcher)
     *searcher = (rs_searcher){0};
 }
 
-static rs_status prepare(rs_searcher *searcher, const rs_pattern *pattern, rs_error *err)
+static rs_status prepare_searcher(rs_searcher *searcher, const rs_pattern *pattern, rs_error *err)
 {
     if (searcher->match_context) return RS_OK;
     searcher->match_data = pcre2_match_data_create(1, pattern->memory);
@@ -373,11 +373,12 @@ static rs_status prepare(rs_searcher *searcher, const rs_pattern *pattern, rs_er
     return RS_OK;
 }
 
-rs_status rs_spans_add(rs_spans *spans, size_t begin, size_t end, bool match, rs_error *err)
+rs_status rs_text_spans_add(rs_text_spans *spans, size_t begin, size_t end, bool match,
+                            rs_error *err)
 {
     if (!RS_GROW(spans->items, spans->n, spans->capacity))
         return rs_fail_memory(err, "splitting a text", spans->n * sizeof *spans->items);
-    spans->items[spans->n++] = (rs_span){(uint32_t)begin, (uint32_t)end, match};
+    spans->items[spans->n++] = (rs_text_span){(uint32_t)begin, (uint32_t)end, match};
     return RS_OK;
 }
 
@@ -401,10 +402,10 @@ static rs_status stopped(const rs_pattern *pattern, const rs_searcher *searcher,
 }
 
 /* An empty match is skipped where the last match ended, as in other engines. */
-static rs_status cut_regex(rs_spans *spans, const rs_pattern *pattern, rs_searcher *searcher,
+static rs_status cut_regex(rs_text_spans *spans, const rs_pattern *pattern, rs_searcher *searcher,
                            const char *text, size_t begin, size_t end, rs_error *err)
 {
-    RS_TRY(prepare(searcher, pattern, err));
+    RS_TRY(prepare_searcher(searcher, pattern, err));
     PCRE2_SPTR subject = (PCRE2_SPTR)text + begin;
     size_t length = end - begin, last = 0, at = 0;
     bool after_match = false;
@@ -425,16 +426,16 @@ static rs_status cut_regex(rs_spans *spans, const rs_pattern *pattern, rs_search
             if (after_match && to == last) continue;
         }
         if (from < last) return stopped(pattern, searcher, PCRE2_ERROR_BADOFFSET, at, err);
-        if (from > last) RS_TRY(rs_spans_add(spans, begin + last, begin + from, false, err));
-        RS_TRY(rs_spans_add(spans, begin + from, begin + to, true, err));
+        if (from > last) RS_TRY(rs_text_spans_add(spans, begin + last, begin + from, false, err));
+        RS_TRY(rs_text_spans_add(spans, begin + from, begin + to, true, err));
         last = to;
         after_match = true;
     }
-    if (last < length) RS_TRY(rs_spans_add(spans, begin + last, end, false, err));
+    if (last < length) RS_TRY(rs_text_spans_add(spans, begin + last, end, false, err));
     return RS_OK;
 }
 
-rs_status rs_pattern_cut(rs_spans *spans, const rs_pattern *pattern, rs_searcher *searcher,
+rs_status rs_pattern_cut(rs_text_spans *spans, const rs_pattern *pattern, rs_searcher *searcher,
                          const char *text, size_t begin, size_t end, rs_error *err)
 {
     if (pattern->code) return cut_regex(spans, pattern, searcher, text, begin, end, err);
@@ -443,22 +444,22 @@ rs_status rs_pattern_cut(rs_spans *spans, const rs_pattern *pattern, rs_searcher
         const char *found = memmem(text + last, end - last, pattern->literal, pattern->length);
         if (!found) break;
         size_t at = (size_t)(found - text);
-        if (at > last) RS_TRY(rs_spans_add(spans, last, at, false, err));
-        RS_TRY(rs_spans_add(spans, at, at + pattern->length, true, err));
+        if (at > last) RS_TRY(rs_text_spans_add(spans, last, at, false, err));
+        RS_TRY(rs_text_spans_add(spans, at, at + pattern->length, true, err));
         last = at + pattern->length;
     }
-    return last < end ? rs_spans_add(spans, last, end, false, err) : RS_OK;
+    return last < end ? rs_text_spans_add(spans, last, end, false, err) : RS_OK;
 }
 
 /* ---- splitting ---- */
 
 /* A match is taken into what stands before it, unless that was taken in itself. */
-static void merge_with_previous(rs_spans *spans)
+static void merge_with_previous(rs_text_spans *spans)
 {
     size_t kept = 0;
     bool previous = false;
     for (size_t i = 0; i < spans->n; i++) {
-        rs_span span = spans->items[i];
+        rs_text_span span = spans->items[i];
         if (span.match && !previous && kept > 0)
             spans->items[kept - 1].end = span.end;
         else
@@ -468,12 +469,12 @@ static void merge_with_previous(rs_spans *spans)
     spans->n = kept;
 }
 
-static void merge_with_next(rs_spans *spans)
+static void merge_with_next(rs_text_spans *spans)
 {
     size_t kept = spans->n;
     bool next = false;
     for (size_t i = spans->n; i-- > 0;) {
-        rs_span span = spans->items[i];
+        rs_text_span span = spans->items[i];
         if (span.match && !next && kept < spans->n)
             spans->items[kept].begin = span.begin;
         else
@@ -484,12 +485,12 @@ static void merge_with_next(rs_spans *spans)
     memmove(spans->items, spans->items + kept, spans->n * sizeof *spans->items);
 }
 
-static void merge_alike(rs_spans *spans)
+static void merge_alike(rs_text_spans *spans)
 {
     size_t kept = 0;
     bool previous = false;
     for (size_t i = 0; i < spans->n; i++) {
-        rs_span span = spans->items[i];
+        rs_text_span span = spans->items[i];
         if (span.match == previous && kept > 0)
             spans->items[kept - 1].end = span.end;
         else
@@ -499,7 +500,7 @@ static void merge_alike(rs_spans *spans)
     spans->n = kept;
 }
 
-void rs_spans_split(rs_pieces *pieces, rs_spans *spans, rs_behaviour behaviour)
+void rs_text_spans_split(rs_pieces *pieces, rs_text_spans *spans, rs_behaviour behaviour)
 {
     if (spans->n > 0 && behaviour == RS_MERGED_WITH_PREVIOUS) merge_with_previous(spans);
     if (spans->n > 0 && behaviour == RS_MERGED_WITH_NEXT) merge_with_next(spans);

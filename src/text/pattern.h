@@ -15,34 +15,36 @@
 
 typedef struct rs_pattern rs_pattern;
 
-/* A literal text (regex = false) or an expression. Errors: RS_E_TOKENIZER_PATTERN, with `where` and
- * the place in the expression; RS_E_NO_MEMORY. */
+/* Makes a pattern of a literal text (regex = false) or an expression. Errors:
+ * RS_E_TOKENIZER_PATTERN, with `where` and the place in the expression; RS_E_NO_MEMORY. */
 rs_status rs_pattern_new(rs_pattern **out, const char *text, size_t length, bool regex,
                          const char *where, rs_error *err);
 void rs_pattern_free(rs_pattern *pattern); /* NULL is fine */
 
 /* A stretch of a text that matched, or one between two matches. */
-typedef struct rs_span {
+typedef struct rs_text_span {
     uint32_t begin, end;
     bool match;
-} rs_span;
+} rs_text_span;
 
-typedef struct rs_spans {
-    rs_span *items;
+/* A list of spans. Zero-initialise. */
+typedef struct rs_text_spans {
+    rs_text_span *items;
     size_t n, capacity;
-} rs_spans;
+} rs_text_spans;
 
-rs_status rs_spans_add(rs_spans *spans, size_t begin, size_t end, bool match, rs_error *err);
+rs_status rs_text_spans_add(rs_text_spans *spans, size_t begin, size_t end, bool match,
+                            rs_error *err);
 
 /* What searching needs besides the pattern; one to a thread. Zero-initialise, then begin. */
 typedef struct rs_searcher {
     void *match_data, *match_context, *jit_stack;
-    uint64_t steps, most;    /* taken, and allowed, in this text */
+    uint64_t steps, most;    /* steps that were taken, and are allowed, in this text */
     size_t position;         /* where the search stood at the last step */
-    const uint16_t *repeats; /* of the pattern that is searched for */
+    const uint16_t *repeats; /* repeats of the pattern that is searched for */
     const volatile sig_atomic_t *cancel;
 } rs_searcher;
-/* A text of so many bytes begins: its searches together may take steps in proportion to them.
+/* Begins a text of so many bytes: its searches together may take steps in proportion to them.
  * cancel may be NULL; when it becomes non-zero, the search stops with RS_E_INTERRUPTED. */
 void rs_searcher_begin(rs_searcher *searcher, size_t length, const volatile sig_atomic_t *cancel);
 void rs_searcher_free(rs_searcher *searcher);
@@ -50,7 +52,7 @@ void rs_searcher_free(rs_searcher *searcher);
 /* Cuts text[begin, end) into the pattern's matches and what is between them, in order, without
  * holes. Appends to spans. Errors: RS_E_TOKENIZER_LIMIT when the searches in this text take more
  * steps than it allows; RS_E_INTERRUPTED; RS_E_NO_MEMORY. */
-rs_status rs_pattern_cut(rs_spans *spans, const rs_pattern *pattern, rs_searcher *searcher,
+rs_status rs_pattern_cut(rs_text_spans *spans, const rs_pattern *pattern, rs_searcher *searcher,
                          const char *text, size_t begin, size_t end, rs_error *err);
 
 /* What becomes of the matches when a text is split at them. */
@@ -62,7 +64,7 @@ typedef enum rs_behaviour {
     RS_CONTIGUOUS
 } rs_behaviour;
 
-/* The pieces that the spans become. The spans are used up. */
-void rs_spans_split(rs_pieces *pieces, rs_spans *spans, rs_behaviour behaviour);
+/* Appends the pieces that the spans become; the spans are used up. */
+void rs_text_spans_split(rs_pieces *pieces, rs_text_spans *spans, rs_behaviour behaviour);
 
 #endif

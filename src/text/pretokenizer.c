@@ -25,7 +25,7 @@ static rs_status pieces_done(const rs_pieces *pieces, rs_error *err)
 }
 
 /* A way to cut one piece into spans. */
-typedef rs_status cutter(rs_spans *spans, const char *text, size_t begin, size_t end,
+typedef rs_status cutter(rs_text_spans *spans, const char *text, size_t begin, size_t end,
                          const rs_split_step *step, rs_text_work *work, rs_error *err);
 
 static rs_status cut_all(rs_aligned *text, rs_pieces *pieces, const rs_split_step *step,
@@ -37,7 +37,7 @@ static rs_status cut_all(rs_aligned *text, rs_pieces *pieces, const rs_split_ste
         rs_piece piece = pieces->items[i];
         work->spans.n = 0;
         RS_TRY(cut(&work->spans, text->bytes, piece.begin, piece.end, step, work, err));
-        rs_spans_split(out, &work->spans, behaviour);
+        rs_text_spans_split(out, &work->spans, behaviour);
     }
     RS_TRY(pieces_done(out, err));
     swap_pieces(pieces, out);
@@ -45,17 +45,17 @@ static rs_status cut_all(rs_aligned *text, rs_pieces *pieces, const rs_split_ste
 }
 
 /* Each character for which `is` holds is a match by itself. */
-static rs_status cut_where(rs_spans *spans, const char *text, size_t begin, size_t end,
+static rs_status cut_where(rs_text_spans *spans, const char *text, size_t begin, size_t end,
                            bool (*is)(uint32_t), rs_error *err)
 {
     size_t last = begin;
     for (size_t i = begin, n; i < end; i += n) {
         if (!is(rs_char_at(text + i, &n))) continue;
-        if (i > last) RS_TRY(rs_spans_add(spans, last, i, false, err));
-        RS_TRY(rs_spans_add(spans, i, i + n, true, err));
+        if (i > last) RS_TRY(rs_text_spans_add(spans, last, i, false, err));
+        RS_TRY(rs_text_spans_add(spans, i, i + n, true, err));
         last = i + n;
     }
-    return last < end ? rs_spans_add(spans, last, end, false, err) : RS_OK;
+    return last < end ? rs_text_spans_add(spans, last, end, false, err) : RS_OK;
 }
 
 static bool is_punctuation(uint32_t point)
@@ -71,7 +71,7 @@ static bool is_numeric(uint32_t point)
     return point < 0x80 ? point >= '0' && point <= '9' : rs_char_in(RS_CHAR_NUMERIC, point);
 }
 
-static rs_status cut_spaces(rs_spans *spans, const char *text, size_t begin, size_t end,
+static rs_status cut_spaces(rs_text_spans *spans, const char *text, size_t begin, size_t end,
                             const rs_split_step *step, rs_text_work *work, rs_error *err)
 {
     (void)step;
@@ -79,7 +79,7 @@ static rs_status cut_spaces(rs_spans *spans, const char *text, size_t begin, siz
     return cut_where(spans, text, begin, end, rs_char_is_space, err);
 }
 
-static rs_status cut_punctuation(rs_spans *spans, const char *text, size_t begin, size_t end,
+static rs_status cut_punctuation(rs_text_spans *spans, const char *text, size_t begin, size_t end,
                                  const rs_split_step *step, rs_text_work *work, rs_error *err)
 {
     (void)step;
@@ -87,7 +87,7 @@ static rs_status cut_punctuation(rs_spans *spans, const char *text, size_t begin
     return cut_where(spans, text, begin, end, is_punctuation, err);
 }
 
-static rs_status cut_digits(rs_spans *spans, const char *text, size_t begin, size_t end,
+static rs_status cut_digits(rs_text_spans *spans, const char *text, size_t begin, size_t end,
                             const rs_split_step *step, rs_text_work *work, rs_error *err)
 {
     (void)step;
@@ -95,7 +95,7 @@ static rs_status cut_digits(rs_spans *spans, const char *text, size_t begin, siz
     return cut_where(spans, text, begin, end, is_numeric, err);
 }
 
-static rs_status cut_pattern(rs_spans *spans, const char *text, size_t begin, size_t end,
+static rs_status cut_pattern(rs_text_spans *spans, const char *text, size_t begin, size_t end,
                              const rs_split_step *step, rs_text_work *work, rs_error *err)
 {
     RS_TRY(rs_pattern_cut(spans, step->pattern, &work->searcher, text, begin, end, err));
@@ -104,8 +104,8 @@ static rs_status cut_pattern(rs_spans *spans, const char *text, size_t begin, si
     return RS_OK;
 }
 
-/* BERT's: blanks are left out, each sign of punctuation is a piece. One pass, since it is common.
- */
+/* BERT's: blanks are left out, each sign of punctuation is a piece. One pass,
+ * since it is common. */
 static rs_status run_bert(rs_aligned *text, rs_pieces *pieces, const rs_split_step *step,
                           rs_text_work *work, rs_error *err)
 {
@@ -408,7 +408,7 @@ static const struct {
     {"WhitespaceSplit", {.run = run_space_split}, NULL},
 };
 
-static rs_status append(rs_split_steps *steps, rs_split_step step, rs_error *err)
+static rs_status append_step(rs_split_steps *steps, rs_split_step step, rs_error *err)
 {
     if (!RS_GROW(steps->items, steps->n, steps->capacity)) {
         rs_pattern_free(step.pattern);
@@ -424,7 +424,7 @@ static rs_status read_one(void *user, const rs_spec *spec, const char *type, rs_
         if (strcmp(type, kinds[i].type) != 0) continue;
         rs_split_step step = kinds[i].step;
         rs_status status = kinds[i].read ? kinds[i].read(&step, spec, err) : RS_OK;
-        if (status == RS_OK) return append(user, step, err);
+        if (status == RS_OK) return append_step(user, step, err);
         rs_pattern_free(step.pattern);
         return status;
     }
@@ -438,12 +438,12 @@ rs_status rs_split_steps_read(rs_split_steps *steps, const rs_spec *spec, rs_err
 
 rs_status rs_split_steps_bert(rs_split_steps *steps, rs_error *err)
 {
-    return append(steps, (rs_split_step){.run = run_bert}, err);
+    return append_step(steps, (rs_split_step){.run = run_bert}, err);
 }
 
 rs_status rs_split_steps_spaces(rs_split_steps *steps, rs_error *err)
 {
-    return append(steps, (rs_split_step){.run = run_space_split}, err);
+    return append_step(steps, (rs_split_step){.run = run_space_split}, err);
 }
 
 rs_status rs_split_steps_bytes(rs_split_steps *steps, const char *regex, const char *where,
@@ -451,7 +451,7 @@ rs_status rs_split_steps_bytes(rs_split_steps *steps, const char *regex, const c
 {
     rs_split_step step = {.run = run_byte_level};
     if (regex) RS_TRY(own_pattern(&step, regex, where, err));
-    return append(steps, step, err);
+    return append_step(steps, step, err);
 }
 
 rs_status rs_split_steps_isolate(rs_split_steps *steps, const char *regex, const char *where,
@@ -459,17 +459,17 @@ rs_status rs_split_steps_isolate(rs_split_steps *steps, const char *regex, const
 {
     rs_split_step step = {.run = run_split, .behaviour = RS_ISOLATED};
     RS_TRY(own_pattern(&step, regex, where, err));
-    return append(steps, step, err);
+    return append_step(steps, step, err);
 }
 
 rs_status rs_split_steps_digits(rs_split_steps *steps, bool individual, rs_error *err)
 {
-    return append(steps, (rs_split_step){.run = run_digits, .individual = individual}, err);
+    return append_step(steps, (rs_split_step){.run = run_digits, .individual = individual}, err);
 }
 
 rs_status rs_split_steps_punctuation(rs_split_steps *steps, rs_behaviour behaviour, rs_error *err)
 {
-    return append(steps, (rs_split_step){.run = run_punctuation, .behaviour = behaviour}, err);
+    return append_step(steps, (rs_split_step){.run = run_punctuation, .behaviour = behaviour}, err);
 }
 
 rs_status rs_split_steps_metaspace(rs_split_steps *steps, rs_prepend prepend, rs_error *err)
@@ -477,7 +477,7 @@ rs_status rs_split_steps_metaspace(rs_split_steps *steps, rs_prepend prepend, rs
     rs_split_step step = {.run = run_metaspace, .split = true, .prepend = prepend};
     memcpy(step.replacement, METASPACE, 3);
     step.replacement_length = 3;
-    return append(steps, step, err);
+    return append_step(steps, step, err);
 }
 
 rs_status rs_split_steps_run(rs_aligned *text, rs_pieces *pieces, const rs_split_steps *steps,

@@ -22,7 +22,7 @@ void rs_tokenizer_close(rs_tokenizer *tokenizer)
     if (!tokenizer) return;
     rs_normal_steps_free(&tokenizer->normal);
     rs_split_steps_free(&tokenizer->split);
-    rs_model_free(tokenizer->model);
+    rs_text_model_free(tokenizer->model);
     rs_added_tokens_free(&tokenizer->added);
     rs_frame_free(&tokenizer->frame);
     rs_decode_steps_free(&tokenizer->decode);
@@ -42,7 +42,7 @@ static rs_status read_json(rs_tokenizer *t, const rs_json_index *json, rs_error 
         return rs_spec_fail(&top, "(top)", err, "must be an object");
     if (!rs_spec_member(&part, &top, "model"))
         return rs_spec_fail(&top, "model", err, "is missing: this is no tokenizer.json");
-    RS_TRY(rs_model_read(&t->model, &part, err));
+    RS_TRY(rs_text_model_read(&t->model, &part, err));
     if (rs_spec_member(&part, &top, "normalizer"))
         RS_TRY(rs_normal_steps_read(&t->normal, &part, err));
     if (rs_spec_member(&part, &top, "pre_tokenizer"))
@@ -51,7 +51,7 @@ static rs_status read_json(rs_tokenizer *t, const rs_json_index *json, rs_error 
     t->decodes = rs_spec_member(&part, &top, "decoder");
     if (t->decodes) RS_TRY(rs_decode_steps_read(&t->decode, &part, err));
     if (rs_spec_member(&part, &top, "added_tokens"))
-        RS_TRY(rs_added_tokens_read(&t->added, &part, rs_model_vocabulary(t->model), err));
+        RS_TRY(rs_added_tokens_read(&t->added, &part, rs_text_model_vocabulary(t->model), err));
     return rs_added_tokens_finish(&t->added, &t->normal, err);
 }
 
@@ -134,8 +134,8 @@ typedef struct encoding {
     const rs_tokenizer *tokenizer;
     rs_context watch; /* for its flag alone */
     rs_text_work work;
-    rs_model_work *model;
-    rs_model_tokens tokens;
+    rs_text_model_work *model;
+    rs_text_model_tokens tokens;
     rs_aligned source, text, part;
     rs_pieces raw, normal, pieces;
     rs_token_ids *out;
@@ -189,10 +189,10 @@ static rs_status encode_piece(encoding *e, const rs_aligned *text, const rs_piec
 {
     e->tokens.n = 0;
     RS_TRY(rs_check_cancelled(&e->watch, e->err));
-    RS_TRY(rs_model_encode(&e->tokens, e->tokenizer->model, e->model, text->bytes + piece->begin,
-                           piece->end - piece->begin, e->err));
+    RS_TRY(rs_text_model_encode(&e->tokens, e->tokenizer->model, e->model,
+                                text->bytes + piece->begin, piece->end - piece->begin, e->err));
     for (size_t i = 0; i < e->tokens.n; i++) {
-        const rs_model_token *token = &e->tokens.items[i];
+        const rs_text_model_token *token = &e->tokens.items[i];
         size_t first = piece->begin + token->begin;
         RS_TRY(add_token(e, token->id, rs_aligned_begin(text, first),
                          rs_aligned_end(text, first + token->bytes - 1)));
@@ -257,7 +257,7 @@ static rs_status encode_stretch(encoding *e, size_t begin, size_t end)
 static rs_status encode_all(encoding *e, const char *text, size_t length, bool special)
 {
     const rs_tokenizer *t = e->tokenizer;
-    RS_TRY(rs_model_work_new(&e->model, e->err));
+    RS_TRY(rs_text_model_work_new(&e->model, e->err));
     rs_searcher_begin(&e->work.searcher, length, t->cancel);
     rs_aligned_repair(&e->source, text, length);
     RS_TRY(rs_aligned_check(&e->source, e->err));
@@ -287,7 +287,7 @@ rs_status rs_tokenizer_encode(rs_token_ids *out, const rs_tokenizer *tokenizer, 
         .tokenizer = tokenizer, .out = out, .watch = {.cancel = tokenizer->cancel}, .err = err};
     rs_status status = encode_all(&e, text, length, special);
     rs_text_work_free(&e.work);
-    rs_model_work_free(e.model);
+    rs_text_model_work_free(e.model);
     rs_free(e.tokens.items);
     rs_aligned_free(&e.source);
     rs_aligned_free(&e.text);
@@ -319,7 +319,7 @@ static int64_t largest_of(const rs_ids *ids, int64_t largest)
 
 int64_t rs_tokenizer_vocabulary(const rs_tokenizer *tokenizer)
 {
-    int64_t largest = (int64_t)rs_model_vocabulary(tokenizer->model)->n_ids - 1;
+    int64_t largest = (int64_t)rs_text_model_vocabulary(tokenizer->model)->n_ids - 1;
     for (size_t i = 0; i < tokenizer->added.n; i++)
         if (tokenizer->added.items[i].id > largest) largest = tokenizer->added.items[i].id;
     largest = largest_of(&tokenizer->frame.before, largest);
@@ -330,7 +330,7 @@ const char *rs_tokenizer_token(const rs_tokenizer *tokenizer, int32_t id)
 {
     const rs_added_token *added = rs_added_tokens_by_id(&tokenizer->added, id);
     if (added) return added->text;
-    const rs_vocabulary *vocabulary = rs_model_vocabulary(tokenizer->model);
+    const rs_vocabulary *vocabulary = rs_text_model_vocabulary(tokenizer->model);
     return id >= 0 && (size_t)id < vocabulary->n_ids ? vocabulary->tokens[id].text : NULL;
 }
 
@@ -339,7 +339,7 @@ int32_t rs_tokenizer_id(const rs_tokenizer *tokenizer, const char *token)
     size_t length = strlen(token);
     const rs_added_token *added = rs_added_tokens_by_text(&tokenizer->added, token, length);
     return added ? added->id
-                 : rs_vocabulary_find(rs_model_vocabulary(tokenizer->model), token, length);
+                 : rs_vocabulary_find(rs_text_model_vocabulary(tokenizer->model), token, length);
 }
 
 /* ---- decoding ---- */
@@ -348,7 +348,7 @@ static void append_token(rs_decoded *texts, const rs_tokenizer *tokenizer, int32
                          bool skip_special)
 {
     const rs_added_token *added = rs_added_tokens_by_id(&tokenizer->added, id);
-    const rs_vocabulary *vocabulary = rs_model_vocabulary(tokenizer->model);
+    const rs_vocabulary *vocabulary = rs_text_model_vocabulary(tokenizer->model);
     if (added && added->special && skip_special) return;
     if (added && added->normal)
         rs_buffer_append(&texts->bytes, added->normal, added->normal_length);

@@ -24,19 +24,19 @@ typedef struct rs_tokenizer rs_tokenizer;
  */
 rs_status rs_tokenizer_open(rs_tokenizer **out, const char *path, rs_error *err);
 void rs_tokenizer_close(rs_tokenizer *tokenizer); /* NULL is fine */
-/* From now on encoding and decoding end with RS_E_INTERRUPTED when the context is cancelled; its
- * flag must outlive the tokenizer. NULL is fine. */
+/* Has encoding and decoding end with RS_E_INTERRUPTED once the context is cancelled; its flag must
+ * outlive the tokenizer. NULL is fine. */
 void rs_tokenizer_watch(rs_tokenizer *tokenizer, const rs_context *context);
 
-/* The same from memory: the text of a tokenizer.json; `name` for messages. Fuzz target. */
+/* Opens a tokenizer from the text of a tokenizer.json; `name` is for messages. Fuzz target. */
 rs_status rs_tokenizer_parse(rs_tokenizer **out, const char *name, const char *json, size_t length,
                              rs_error *err);
 
+/* A text as tokens. */
 typedef struct rs_token_ids {
-    int32_t *ids;  /* [n], rs_free'd by rs_token_ids_free */
-    size_t *begin; /* [n], byte offset in the text where each token's text begins; special tokens
-                      that were added: */
-    size_t *end;   /*      begin = end */
+    int32_t *ids;  /* [n] */
+    size_t *begin; /* [n] byte of the text where each token begins */
+    size_t *end;   /* [n] byte behind it; = begin for special tokens that were added */
     size_t n;
 } rs_token_ids;
 void rs_token_ids_free(rs_token_ids *ids);
@@ -58,11 +58,11 @@ void rs_tokenizer_specials(const rs_tokenizer *tokenizer, const int32_t **before
                            const int32_t **after, size_t *n_after);
 
 int64_t rs_tokenizer_vocabulary(const rs_tokenizer *tokenizer); /* largest id + 1 */
-const char *rs_tokenizer_token(const rs_tokenizer *tokenizer,
-                               int32_t id); /* its text as the vocabulary spells it, or NULL */
+/* The text of a token as the vocabulary spells it, or NULL. */
+const char *rs_tokenizer_token(const rs_tokenizer *tokenizer, int32_t id);
 int32_t rs_tokenizer_id(const rs_tokenizer *tokenizer, const char *token); /* -1: none */
-/* Text of n ids, special tokens left out when skip_special; NUL-terminated, rs_free'd by the
- * caller. */
+/* Makes the text of n ids, without special tokens when skip_special; NUL-terminated, and freed by
+ * the caller by rs_free. */
 rs_status rs_tokenizer_decode(char **text, const rs_tokenizer *tokenizer, const int32_t *ids,
                               size_t n, bool skip_special, rs_error *err);
 

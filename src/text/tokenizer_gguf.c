@@ -250,7 +250,7 @@ static rs_status read_vocabulary(reader *r, rs_vocabulary *vocabulary, add_token
 /* Control tokens, the unknown token and the user's are looked for in the text. */
 static rs_status add_special_tokens(reader *r, rs_tokenizer *t)
 {
-    const rs_vocabulary *vocabulary = rs_model_vocabulary(t->model);
+    const rs_vocabulary *vocabulary = rs_text_model_vocabulary(t->model);
     for (size_t i = 0; i < vocabulary->n_ids; i++) {
         const rs_token *token = &vocabulary->tokens[i];
         int64_t kind = kind_of(r, i);
@@ -265,7 +265,7 @@ static rs_status add_special_tokens(reader *r, rs_tokenizer *t)
 /* The id of a key, or that of a token, or -1. */
 static int32_t special_id(const reader *r, const rs_tokenizer *t, const value *v, const char *text)
 {
-    const rs_vocabulary *vocabulary = rs_model_vocabulary(t->model);
+    const rs_vocabulary *vocabulary = rs_text_model_vocabulary(t->model);
     int64_t id = scalar(r, v, -1);
     if (id >= 0 && id < (int64_t)vocabulary->n_ids) return (int32_t)id;
     return text ? rs_vocabulary_find(vocabulary, text, strlen(text)) : -1;
@@ -297,7 +297,7 @@ static rs_status read_llama(reader *r, rs_tokenizer *t)
         by_id[i] = f32_at(r, scores, i);
     int64_t unknown = scalar(r, &r->keys.unknown_token_id, -1);
     if (unknown >= (int64_t)vocabulary.n_ids) unknown = -1;
-    RS_TRY(rs_model_scored_bpe(&t->model, &vocabulary, by_id, (int32_t)unknown, r->err));
+    RS_TRY(rs_text_model_scored_bpe(&t->model, &vocabulary, by_id, (int32_t)unknown, r->err));
     bool prefix = scalar(r, &r->keys.add_space_prefix, 1) != 0;
     if (prefix) RS_TRY(rs_normal_steps_prepend(&t->normal, METASPACE, r->err));
     RS_TRY(rs_normal_steps_replace(&t->normal, " ", METASPACE, r->err));
@@ -357,8 +357,8 @@ static rs_status read_gpt2(reader *r, rs_tokenizer *t)
     rs_status status = read_vocabulary(r, &vocabulary, add_plain);
     if (status == RS_OK) status = read_merge_texts(r, &merges);
     if (status == RS_OK)
-        status = rs_model_bpe(&t->model, &vocabulary, merges, (size_t)r->keys.merges.n,
-                              words->whole_words, r->cursor.path, r->err);
+        status = rs_text_model_bpe(&t->model, &vocabulary, merges, (size_t)r->keys.merges.n,
+                                   words->whole_words, r->cursor.path, r->err);
     else
         rs_vocabulary_free(&vocabulary);
     rs_free(merges);
@@ -384,7 +384,7 @@ static rs_status read_bert(reader *r, rs_tokenizer *t)
     int64_t unknown = scalar(r, &r->keys.unknown_token_id, -1);
     if (unknown < 0 || unknown >= (int64_t)vocabulary.n_ids)
         unknown = rs_vocabulary_find(&vocabulary, "[UNK]", 5);
-    RS_TRY(rs_model_wordpiece(&t->model, &vocabulary, (int32_t)unknown, r->err));
+    RS_TRY(rs_text_model_wordpiece(&t->model, &vocabulary, (int32_t)unknown, r->err));
     RS_TRY(rs_normal_steps_bert(&t->normal, r->err));
     RS_TRY(rs_split_steps_bert(&t->split, r->err));
     RS_TRY(rs_decode_steps_wordpiece(&t->decode, r->err));
@@ -426,7 +426,7 @@ static rs_status read_t5(reader *r, rs_tokenizer *t)
     int64_t unknown = scalar(r, &r->keys.unknown_token_id, -1);
     if (unknown >= (int64_t)vocabulary.n_ids) unknown = -1;
     bool bytes = rs_vocabulary_find(&vocabulary, "<0x00>", 6) >= 0;
-    RS_TRY(rs_model_unigram(&t->model, &vocabulary, by_id, (int32_t)unknown, bytes, r->err));
+    RS_TRY(rs_text_model_unigram(&t->model, &vocabulary, by_id, (int32_t)unknown, bytes, r->err));
     RS_TRY(read_charsmap(r, t));
     if (scalar(r, &r->keys.remove_extra_whitespaces, 1) != 0)
         RS_TRY(rs_split_steps_spaces(&t->split, r->err));

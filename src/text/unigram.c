@@ -8,7 +8,7 @@
 
 #define UNKNOWN_PENALTY 10.0
 
-rs_status rs_unigram_build(rs_model *model, rs_error *err)
+rs_status rs_unigram_build(rs_text_model *model, rs_error *err)
 {
     const rs_vocabulary *vocabulary = &model->vocabulary;
     double least = 1e300;
@@ -24,7 +24,7 @@ rs_status rs_unigram_build(rs_model *model, rs_error *err)
     return RS_OK;
 }
 
-static rs_status reserve(rs_model_work *work, size_t n, rs_error *err)
+static rs_status reserve_ends(rs_text_model_work *work, size_t n, rs_error *err)
 {
     if (n <= work->path_capacity) return RS_OK;
     size_t capacity = work->path_capacity * 2 > n ? work->path_capacity * 2 : n;
@@ -43,7 +43,7 @@ static void offer(rs_path_end *paths, size_t begin, size_t end, double score, in
     paths[end] = (rs_path_end){.score = total, .begin = (uint32_t)begin, .id = id};
 }
 
-static rs_status find_paths(rs_path_end *paths, const rs_model *model, const char *text,
+static rs_status find_paths(rs_path_end *paths, const rs_text_model *model, const char *text,
                             size_t length, rs_error *err)
 {
     for (size_t i = 0; i <= length; i++)
@@ -87,7 +87,7 @@ static void turn(rs_path_end *paths, size_t length)
 }
 
 /* A stretch that is no token: its bytes, or the unknown token. */
-static void emit_unknown(rs_model_tokens *out, const rs_model *model, const char *text,
+static void emit_unknown(rs_text_model_tokens *out, const rs_text_model *model, const char *text,
                          size_t begin, size_t n)
 {
     int32_t whole = rs_vocabulary_find(&model->vocabulary, text + begin, n);
@@ -96,18 +96,20 @@ static void emit_unknown(rs_model_tokens *out, const rs_model *model, const char
         bytes = model->byte_ids[(unsigned char)text[begin + i]] >= 0;
     if (!bytes) {
         bool known = whole >= 0 && model->vocabulary.tokens[whole].plain;
-        rs_model_tokens_add(out, known ? whole : model->unknown, begin, n);
+        rs_text_model_tokens_add(out, known ? whole : model->unknown, begin, n);
         return;
     }
     for (size_t i = 0; i < n; i++)
-        rs_model_tokens_add(out, model->byte_ids[(unsigned char)text[begin + i]], begin + i, 1);
+        rs_text_model_tokens_add(out, model->byte_ids[(unsigned char)text[begin + i]], begin + i,
+                                 1);
 }
 
-rs_status rs_unigram_encode(rs_model_tokens *out, const rs_model *model, rs_model_work *work,
-                            const char *text, size_t length, rs_error *err)
+rs_status rs_unigram_encode(rs_text_model_tokens *out, const rs_text_model *model,
+                            rs_text_model_work *work, const char *text, size_t length,
+                            rs_error *err)
 {
     if (length == 0) return RS_OK;
-    RS_TRY(reserve(work, length + 1, err));
+    RS_TRY(reserve_ends(work, length + 1, err));
     rs_path_end *paths = work->paths;
     RS_TRY(find_paths(paths, model, text, length, err));
     turn(paths, length);
@@ -115,7 +117,7 @@ rs_status rs_unigram_encode(rs_model_tokens *out, const rs_model *model, rs_mode
         size_t end = paths[at].begin;
         int32_t id = paths[at].id;
         if (id != model->unknown) {
-            rs_model_tokens_add(out, id, at, end - at);
+            rs_text_model_tokens_add(out, id, at, end - at);
             at = end;
             continue;
         }

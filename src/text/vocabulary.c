@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* The finaliser of MurmurHash3: spreads what FNV leaves in the high bits. */
-static uint64_t finish(uint64_t h)
+static uint64_t finish_hash(uint64_t h)
 {
     h ^= h >> 33;
     h *= 0xff51afd7ed558ccdu;
@@ -63,8 +63,8 @@ static uint64_t *slot_of(const rs_vocabulary *vocabulary, const char *text, size
     }
 }
 
-static rs_status add(rs_vocabulary *vocabulary, const char *text, size_t length, int32_t id,
-                     bool replace, const char *where, rs_error *err)
+static rs_status add_token(rs_vocabulary *vocabulary, const char *text, size_t length, int32_t id,
+                           bool replace, const char *where, rs_error *err)
 {
     rs_token *token = &vocabulary->tokens[id];
     int shown = length < 60 ? (int)length : 60;
@@ -72,7 +72,7 @@ static rs_status add(rs_vocabulary *vocabulary, const char *text, size_t length,
         return rs_fail(err, RS_E_TOKENIZER_VOCABULARY, where, "the file is damaged",
                        "id %d belongs to two tokens, '%s' and '%.*s'", id, token->text, shown,
                        text);
-    uint64_t hash = finish(hash_of(text, length));
+    uint64_t hash = finish_hash(hash_of(text, length));
     uint64_t *slot = slot_of(vocabulary, text, length, hash);
     if (*slot && !replace)
         return rs_fail(err, RS_E_TOKENIZER_VOCABULARY, where, "the file is damaged",
@@ -89,19 +89,19 @@ static rs_status add(rs_vocabulary *vocabulary, const char *text, size_t length,
 rs_status rs_vocabulary_add(rs_vocabulary *vocabulary, const char *text, size_t length, int32_t id,
                             const char *where, rs_error *err)
 {
-    return add(vocabulary, text, length, id, false, where, err);
+    return add_token(vocabulary, text, length, id, false, where, err);
 }
 
 rs_status rs_vocabulary_put(rs_vocabulary *vocabulary, const char *text, size_t length, int32_t id,
                             const char *where, rs_error *err)
 {
-    return add(vocabulary, text, length, id, true, where, err);
+    return add_token(vocabulary, text, length, id, true, where, err);
 }
 
 int32_t rs_vocabulary_find_hashed(const rs_vocabulary *vocabulary, const char *text, size_t length,
                                   uint64_t hash)
 {
-    uint64_t slot = *slot_of(vocabulary, text, length, finish(hash));
+    uint64_t slot = *slot_of(vocabulary, text, length, finish_hash(hash));
     return slot ? (int32_t)((uint32_t)slot - 1) : -1;
 }
 
@@ -132,7 +132,7 @@ static uint64_t key_of(uint32_t a, uint32_t b)
 static struct rs_pair_slot *pair_slot(const rs_pair_map *map, uint64_t key)
 {
     size_t mask = map->capacity - 1;
-    for (size_t i = (size_t)finish(key) & mask;; i = (i + 1) & mask)
+    for (size_t i = (size_t)finish_hash(key) & mask;; i = (i + 1) & mask)
         if (map->slots[i].key == key || map->slots[i].key == 0) return &map->slots[i];
 }
 

@@ -8,23 +8,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A token of a vocabulary. */
 typedef struct rs_token {
-    const char *text; /* NUL-terminated besides, in the vocabulary's arena; NULL: no such id */
+    const char *text; /* in the vocabulary's arena, NUL-terminated; NULL: no token has this id */
     uint32_t length;
     bool plain; /* the model may make it out of text (not a control token of a GGUF file) */
 } rs_token;
 
+/* Tokens by id and, in a hash table, by text. */
 typedef struct rs_vocabulary {
-    rs_token *tokens; /* [n_ids] by id */
+    rs_token *tokens; /* [n_ids] in the order of ids */
     size_t n_ids;     /* largest id + 1 */
-    size_t count;     /* tokens that there are */
+    size_t count;     /* number of tokens */
     uint32_t longest; /* bytes of the longest token */
-    uint64_t *slots;  /* open addressing: upper half of the hash, id + 1; 0: free */
+    uint64_t *slots;  /* [mask+1] upper half of the hash, id + 1; 0: free */
     size_t mask;
     struct rs_arena *arena;
 } rs_vocabulary;
 
-/* Room for `count` tokens with ids below n_ids. Errors: RS_E_NO_MEMORY. */
+/* Makes room for `count` tokens with ids below n_ids. Errors: RS_E_NO_MEMORY. */
 rs_status rs_vocabulary_init(rs_vocabulary *vocabulary, size_t count, size_t n_ids, rs_error *err);
 void rs_vocabulary_free(rs_vocabulary *vocabulary);
 
@@ -32,11 +34,11 @@ void rs_vocabulary_free(rs_vocabulary *vocabulary);
  * is below n_ids) is there already; `where` names the file. */
 rs_status rs_vocabulary_add(rs_vocabulary *vocabulary, const char *text, size_t length, int32_t id,
                             const char *where, rs_error *err);
-/* The same; several tokens may share a text, and the last of them is found by it (Unigram). */
+/* Adds a token that may share its text with others: the last of them is found by it (Unigram). */
 rs_status rs_vocabulary_put(rs_vocabulary *vocabulary, const char *text, size_t length, int32_t id,
                             const char *where, rs_error *err);
 
-/* The id of a text, or -1. */
+/* The id of a text; -1: there is none. */
 int32_t rs_vocabulary_find(const rs_vocabulary *vocabulary, const char *text, size_t length);
 
 /* The hash of a text can be had byte by byte: h = RS_HASH_START; h = rs_hash_byte(h, c) ... */
@@ -45,14 +47,14 @@ static inline uint64_t rs_hash_byte(uint64_t h, char c)
 {
     return (h ^ (unsigned char)c) * 0x100000001b3u; /* FNV-1a */
 }
-/* The id of a text whose hash is known, or -1. */
+/* The id of a text whose hash is known; -1: there is none. */
 int32_t rs_vocabulary_find_hashed(const rs_vocabulary *vocabulary, const char *text, size_t length,
                                   uint64_t hash);
 
-/* The id of the token <0xXX> for a byte, or -1. */
+/* The id of the token <0xXX> for a byte; -1: there is none. */
 int32_t rs_vocabulary_find_byte(const rs_vocabulary *vocabulary, unsigned char byte);
 
-/* Pairs of 32-bit numbers to 64-bit values, by open addressing. Zero-initialise. */
+/* A hash table from pairs of 32-bit numbers to 64-bit values. Zero-initialise. */
 typedef struct rs_pair_map {
     struct rs_pair_slot *slots;
     size_t capacity, count;
@@ -61,24 +63,22 @@ typedef struct rs_pair_map {
 /* Sets the value of (a, b); a later one replaces an earlier. False when out of memory. */
 bool rs_pair_map_set(rs_pair_map *map, uint32_t a, uint32_t b, uint64_t value);
 bool rs_pair_map_get(const rs_pair_map *map, uint32_t a, uint32_t b, uint64_t *value);
-/* Room for n pairs, so that no growing is needed. */
+/* Makes room for n pairs, so that no growing is needed; false when out of memory. */
 bool rs_pair_map_reserve(rs_pair_map *map, size_t n);
 void rs_pair_map_free(rs_pair_map *map);
 
-/*
- * A trie over bytes: node 0 is the root; edges in a pair map (node, byte) -> child. What a node
- * stands for is in value[]: RS_TRIE_NONE when no key ends there.
- */
-enum { RS_TRIE_NONE = -1 };
+enum { RS_TRIE_NONE = -1 }; /* the value of a node where no key ends */
+/* A trie over bytes whose root is node 0. Zero-initialise. */
 typedef struct rs_trie {
-    rs_pair_map edges;
-    int32_t *values; /* [n] */
+    rs_pair_map edges; /* from (node, byte) to the child */
+    int32_t *values;   /* [n] values of the keys that end at each node */
     size_t n, capacity;
 } rs_trie;
 
-/* Adds a key; replace: the value of a key that is there already becomes the new one. */
+/* Adds a key; where it is there already, its value changes only with `replace`. False when out of
+ * memory. */
 bool rs_trie_add(rs_trie *trie, const char *key, size_t length, int32_t value, bool replace);
-/* The child of a node, 0 when there is none. */
+/* The child of a node; 0: there is none. */
 uint32_t rs_trie_step(const rs_trie *trie, uint32_t node, char c);
 void rs_trie_free(rs_trie *trie);
 

@@ -13,8 +13,8 @@ static size_t characters(const char *text, size_t length)
  * The longest token at text + begin, in *bytes of it; -1 when there is none. The hashes of all
  * beginnings are made in one pass; then they are tried from the longest down.
  */
-static int32_t longest(const rs_model *model, rs_model_work *work, const char *text, size_t begin,
-                       size_t length, size_t *bytes)
+static int32_t longest(const rs_text_model *model, rs_text_model_work *work, const char *text,
+                       size_t begin, size_t length, size_t *bytes)
 {
     const char *prefix = begin > 0 ? model->prefix : NULL;
     size_t before = prefix ? model->prefix_length : 0;
@@ -43,19 +43,20 @@ static int32_t longest(const rs_model *model, rs_model_work *work, const char *t
     return -1;
 }
 
-static rs_status whole_unknown(rs_model_tokens *out, const rs_model *model, size_t length,
+static rs_status whole_unknown(rs_text_model_tokens *out, const rs_text_model *model, size_t length,
                                rs_error *err)
 {
     if (model->unknown < 0)
         return rs_fail(err, RS_E_TOKENIZER_TEXT, "tokenizer", NULL,
                        "a word of %zu bytes has no tokens, and the vocabulary has no unknown token",
                        length);
-    rs_model_tokens_add(out, model->unknown, 0, length);
+    rs_text_model_tokens_add(out, model->unknown, 0, length);
     return RS_OK;
 }
 
-rs_status rs_wordpiece_encode(rs_model_tokens *out, const rs_model *model, rs_model_work *work,
-                              const char *text, size_t length, rs_error *err)
+rs_status rs_wordpiece_encode(rs_text_model_tokens *out, const rs_text_model *model,
+                              rs_text_model_work *work, const char *text, size_t length,
+                              rs_error *err)
 {
     size_t first = out->n;
     if ((int64_t)characters(text, length) > model->max_characters)
@@ -67,7 +68,7 @@ rs_status rs_wordpiece_encode(rs_model_tokens *out, const rs_model *model, rs_mo
             out->n = first;
             return whole_unknown(out, model, length, err);
         }
-        rs_model_tokens_add(out, id, begin, bytes);
+        rs_text_model_tokens_add(out, id, begin, bytes);
     }
     return RS_OK;
 }

@@ -20,6 +20,7 @@ cp "$manifest" "$root/installed"
 if [ -f "$root/manifest" ]; then cp "$root/manifest" "$manifest"; else rm -f "$manifest"; fi
 
 "$prefix/bin/rankscope" --version | grep -q '^rankscope [0-9]' || fail "the installed program does not say its version"
+ours=
 if command -v ldd >/dev/null 2>&1 && ldd "$build/rankscope" | grep -q openblas; then
     ours=$(ldd "$build/rankscope" | awk '/openblas/ { print $3; exit }')
     theirs=$(ldd "$prefix/bin/rankscope" | awk '/openblas/ { print $3; exit }')
@@ -106,22 +107,52 @@ END
 config=$(find "$prefix" -name rankscope.pc)
 PKG_CONFIG_PATH=$(dirname "$config")
 export PKG_CONFIG_PATH
-# pkg-config escapes the space of the prefix, as a shell reads it.
-eval "cc -std=c17 -Wall -Wextra -Werror -o \"$root/user\" \"$root/user.c\" $(pkg-config --cflags --libs rankscope)"
-[ "rankscope $("$root/user")" = "$("$prefix/bin/rankscope" --version | sed -n 1p)" ] || fail "library and program differ in version"
-[ "$(pkg-config --modversion rankscope)" = "$("$root/user")" ] || fail "rankscope.pc and the library differ in version"
+libraries=$(dirname "$PKG_CONFIG_PATH")
 model=$(dirname "$0")/../golden/families/llama
-"$root/user" "$model" "$root/bounds.csv" >"$root/library.json" || fail "the library cannot scan $model: $(cat "$root/library.json")"
 "$prefix/bin/rankscope" scan "$model" --quiet --json "$root/program.json"
-heads() { sed -n '/"heads":\[/,/\]/p' "$1"; }
-[ -n "$(heads "$root/library.json")" ] || fail "the library's JSON has no table heads"
-[ "$(heads "$root/library.json")" = "$(heads "$root/program.json")" ] || fail "library and program differ in table heads"
 "$prefix/bin/rankscope" certify "$model" --random 2 --seq-len 4 --rigorous --no-mlp --lambda 2 --quiet --csv "$root/certified"
-cmp "$root/bounds.csv" "$root/certified/bounds.csv" || fail "library and program differ in table bounds"
-code=0
-"$root/user" "$root/nowhere" >"$root/out" || code=$?
-[ "$code" = 2 ] || fail "an absent checkpoint is status $code for the library"
-grep -q '^not-found: ' "$root/out" || fail "the library does not say that a checkpoint is absent"
+heads() { sed -n '/"heads":\[/,/\]/p' "$1"; }
+
+# compile FLAGS: pkg-config escapes the space of the prefix, as a shell reads it.
+compile() {
+    eval "cc -std=c17 -Wall -Wextra -Werror -o \"$root/user\" \"$root/user.c\" $1" || fail "no program can be built with $1"
+}
+
+# check_user LIBRARY: the program says what rankscope says, and loads one BLAS.
+check_user() {
+    [ "rankscope $("$root/user")" = "$("$prefix/bin/rankscope" --version | sed -n 1p)" ] ||
+        fail "the $1 library and the program differ in version"
+    [ "$(pkg-config --modversion rankscope)" = "$("$root/user")" ] || fail "rankscope.pc and the $1 library differ in version"
+    "$root/user" "$model" "$root/bounds.csv" >"$root/library.json" ||
+        fail "the $1 library cannot scan $model: $(cat "$root/library.json")"
+    [ -n "$(heads "$root/library.json")" ] || fail "the $1 library's JSON has no table heads"
+    [ "$(heads "$root/library.json")" = "$(heads "$root/program.json")" ] || fail "the $1 library and the program differ in table heads"
+    cmp "$root/bounds.csv" "$root/certified/bounds.csv" || fail "the $1 library and the program differ in table bounds"
+    code=0
+    "$root/user" "$root/nowhere" >"$root/out" || code=$?
+    [ "$code" = 2 ] || fail "an absent checkpoint is status $code for the $1 library"
+    grep -q '^not-found: ' "$root/out" || fail "the $1 library does not say that a checkpoint is absent"
+    command -v ldd >/dev/null 2>&1 || return 0
+    ldd "$root/user" >"$root/loaded"
+    [ "$(grep -Ec 'blas|lapack' "$root/loaded")" = 1 ] || fail "a program with the $1 library loads not one BLAS: $(cat "$root/loaded")"
+    [ "$(awk '/openblas/ { print $3 }' "$root/loaded")" = "$ours" ] || fail "a program with the $1 library loads another OpenBLAS than ours"
+    case $1 in
+    shared) grep -q 'librankscope\.so\.0 =>' "$root/loaded" || fail "a program with the shared library does not load librankscope.so.0" ;;
+    static) ! grep -q librankscope "$root/loaded" || fail "a program with the static library loads the shared one" ;;
+    esac
+}
+
+compile "$(pkg-config --cflags --libs rankscope) -Wl,-rpath,\"$libraries\""
+check_user shared
+# Of two libraries in a folder the linker takes the shared one, unless it is given the file's name.
+if [ "$(uname -s)" = Darwin ]; then
+    mkdir "$root/static"
+    ln -s "$libraries/librankscope.a" "$root/static/"
+    compile "-L\"$root/static\" $(pkg-config --cflags --libs --static rankscope)"
+else
+    compile "$(pkg-config --cflags --libs --static rankscope | sed 's/-lrankscope/-l:librankscope.a/')"
+fi
+check_user static
 
 # Uninstalling: from a copy of the scripts, so that the record of a real install stays.
 tree=$root/tree

@@ -83,7 +83,7 @@ static inline rs_result *theory(const char *arch, bool rigorous)
 {
     put(arch_path, arch);
     rs_certify_request request = request_for(arch_path);
-    request.options.source = (rs_probe_source){.random = 3};
+    request.options.source = (rs_input_source){.random = 3};
     request.options.rigorous = rigorous;
     return run(&request);
 }

@@ -87,8 +87,8 @@ static inline real mu_after(const rs_lambda_layer *layer, real lambda)
     return mu_of(y, (int)layer->n, (int)layer->d);
 }
 
-/* How far a ratio of μ's can be off in the oracle: rounding of what is added up, over what is left.
- */
+/* How far a ratio of μ's can be off in the oracle: rounding of what is added up,
+ * over what is left. */
 static inline double oracle_slack(const rs_lambda_layer *layer, real lambda, real left)
 {
     real size = 0;

@@ -20,8 +20,8 @@ typedef struct setting {
     int64_t window;
 } setting;
 
-/* Both entry points with a gap of two behind every row, and NaN where a causal mask does not look.
- */
+/* Both entry points with a gap of two behind every row,
+ * and NaN where a causal mask does not look. */
 static rs_attention_measures measure(const double *a, const double *p, const double *logits,
                                      int64_t n, setting s)
 {
@@ -362,8 +362,8 @@ static void hard_for_arnoldi(void **state)
     void *base = space.base;
     rs_eigenvalue got;
     rs_largest_eigenvalue(&got, NULL, a, N, NULL, 1e-11, &space);
-    /* Either the residual test was passed, and then the modulus is that of an eigenvalue, or not.
-     */
+    /* Either the residual test was passed, and then the modulus is that of an eigenvalue,
+     * or not. */
     assert_true(!got.converged || fabs(got.modulus - 1) < 1e-9);
     rs_attention_measures m = plain(a, N);
     double second = circulant(a, N, (const double[]){0, 0.999, 0.001, 0});

@@ -572,8 +572,8 @@ static void recursion(void **state)
     /* rounded up, and by no more than is said */
     assert_true(quarter > log10(k / 64) && quarter < log10(k / 64) + 2e-11);
     head = (rs_head_sums){.qk_one = 1e-200, .w_one = 1e-200, .w_inf = 1e-200, .range = NAN};
-    assert_true(rs_recursion_bound(0, &step, &rs_bounds_exact) >=
-                -800); /* not 0, whose log is −∞ */
+    /* not 0, whose log is −∞ */
+    assert_true(rs_recursion_bound(0, &step, &rs_bounds_exact) >= -800);
 }
 
 /* docs/theory/corrections.md, 12: X = (1,0,0,0), W = 0, λ = 1: median centre 1, mean-centred

@@ -162,6 +162,19 @@ static void sums_and_what_is_said(void **state)
     assert_int_equal(rs_budget_check(&many, bound, "model", NULL, NULL), RS_E_MEMORY_LIMIT);
 }
 
+static void threads_share_half_of_the_bound(void **state)
+{
+    (void)state;
+    rs_memory_bound bound = {1000, "", true};
+    assert_int_equal(rs_budget_threads(0, bound, 8), 8);
+    assert_int_equal(rs_budget_threads(62.5, bound, 8), 8);
+    assert_int_equal(rs_budget_threads(63, bound, 8), 7);
+    assert_int_equal(rs_budget_threads(250, bound, 8), 2);
+    assert_int_equal(rs_budget_threads(251, bound, 8), 1);
+    assert_int_equal(rs_budget_threads(1e300, bound, 8), 1);
+    assert_int_equal(rs_budget_threads(1, (rs_memory_bound){0}, 3), 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +182,7 @@ int main(void)
         cmocka_unit_test(what_was_asked_for_comes_first),
         cmocka_unit_test(sizes),
         cmocka_unit_test(sums_and_what_is_said),
+        cmocka_unit_test(threads_share_half_of_the_bound),
     };
     return cmocka_run_group_tests_name("budget", tests, NULL, NULL);
 }

@@ -522,7 +522,7 @@ static void threads_change_nothing(void **state)
         "{\"depth\":2,\"d_model\":72,\"heads\":6,\"kv_heads\":3,\"d_head\":12,\"seq_len\":50,"
         "\"positions\":\"rope\",\"norm\":\"pre\",\"norm_kind\":\"rmsnorm\",\"mlp\":\"swiglu\"}");
     rs_certify_request request = request_for(arch_path);
-    request.options.source = (rs_probe_source){.random = 3};
+    request.options.source = (rs_input_source){.random = 3};
     assert_threads_change_nothing(&request);
 }
 

@@ -106,7 +106,7 @@ static void intervals_hold_when_run(void **state)
                                                       : (low + high) / 2;
             snprintf(lambda_text, sizeof lambda_text, "%.17g", lambda);
             rs_certify_request request = request_for(arch_path);
-            request.options.source = (rs_probe_source){.random = 3};
+            request.options.source = (rs_input_source){.random = 3};
             request.options.edit.mixer_lambda = lambda_text;
             rs_result *again = run(&request);
             int64_t sample = whole(intervals, row, "sample");

@@ -229,8 +229,8 @@ static void check_folder(const char *kind, const char *name)
     if (model->guessed) check_guess(name, model, json_object_get(expected, "left_out"));
     for (size_t i = 0; i < model->notes.n && !model->guessed; i++) {
         const rs_note *note = &model->notes.items[i];
-        if (strcmp(note->code, "shared_layers") ==
-            0) /* only ALBERT: 6 layers, 2 groups of 2 blocks */
+        /* only ALBERT has these: 6 layers, 2 groups of 2 blocks */
+        if (strcmp(note->code, "shared_layers") == 0)
             assert_non_null(
                 strstr(note->message, "layers 0-1 at depths 0-5; layers 2-3 at depths 6-11"));
         else if (strcmp(note->code, "product_not_formed") == 0)

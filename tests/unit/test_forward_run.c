@@ -296,7 +296,7 @@ static void test_cancelled_decoding(void **state)
         const rs_branch *mlp = &b->network.layers[0].branches[1];
         volatile sig_atomic_t cancel = 1;
         machine m;
-        rs_map map;
+        rs_dense_map map;
         rs_error err;
         give_text(b, 1, 5);
         assert_int_equal(mlp->kind, RS_BRANCH_MLP);
@@ -312,6 +312,45 @@ static void test_cancelled_decoding(void **state)
         stop(&m);
         free(whole.bytes);
         free(again.bytes);
+        built_free(b);
+    }
+}
+
+/* Other numbers at the same addresses: told of them, a runner gives what a new one gives. */
+static void test_changed_weights(void **state)
+{
+    (void)state;
+    const rs_dtype dtypes[] = {RS_F32, RS_F64, RS_BF16};
+    for (int i = 0; i < 3 * RS_PRECISIONS; i++) {
+        rs_precision precision = (rs_precision)(i % RS_PRECISIONS);
+        built *b = decoder_new(12, dtypes[i / RS_PRECISIONS], 16, 2);
+        last before = {0}, after = {0}, fresh = {0};
+        rs_tap tap = {.user = &before, .sites = 7, .state = keep_state};
+        const rs_tap *taps[] = {&tap};
+        machine m;
+        give_text(b, 2, 7);
+        for (int32_t l = 0; l < b->network.n_layers; l++) {
+            rs_rope_op *rope = &b->layers[l].branches[0].attention.rope;
+            rope->law = RS_ROPE_FACTORS;
+            rope->divisors = tensor(b, RS_F32, rope->dims / 2, 2, 0.1);
+        }
+        assert_int_equal(start(&m, b, precision, 2, UINT64_MAX, NULL), RS_OK);
+        assert_int_equal(rs_runner_run(m.runner, &b->batch, taps, 1, NULL), RS_OK);
+        for (int t = 0; t < b->n_tensors; t++) {
+            const rs_tensor *changed = &b->tensors[t];
+            fill_bytes(b, (uint8_t *)(uintptr_t)changed->data, changed->dtype, changed->count, 1,
+                       0.2);
+        }
+        rs_weights_changed(m.weights);
+        tap.user = &after;
+        assert_int_equal(rs_runner_run(m.runner, &b->batch, taps, 1, NULL), RS_OK);
+        assert_int_equal(once(b, precision, 2, UINT64_MAX, &fresh, false, NULL), RS_OK);
+        assert_memory_equal(after.bytes, fresh.bytes, fresh.size);
+        assert_memory_not_equal(after.bytes, before.bytes, fresh.size);
+        stop(&m);
+        free(before.bytes);
+        free(after.bytes);
+        free(fresh.bytes);
         built_free(b);
     }
 }
@@ -459,6 +498,7 @@ int main(void)
         cmocka_unit_test(test_ragged_dynamic),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_changed_weights),
         cmocka_unit_test(test_workspace),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_nan),

@@ -207,8 +207,8 @@ static void refuses_truncated_data_of_an_unknown_type(void **state)
     REFUSED(RS_E_GGUF_TRUNCATED, "more than 0");
 }
 
-/* Found by fuzzing: the empty tensor needs no bytes, but the one before it is said to reach there.
- */
+/* Found by fuzzing: the empty tensor needs no bytes,
+ * but the one before it is said to reach there. */
 static void refuses_truncated_data_of_an_unknown_type_before_an_empty_tensor(void **state)
 {
     (void)state;

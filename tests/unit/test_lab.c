@@ -82,8 +82,8 @@ static void an_interrupted_experiment_stops(void **state)
     rs_result_free(result);
 }
 
-/* What stands of a statement follows from the claims after it; a formula's number is not measured.
- */
+/* What stands of a statement follows from the claims after it;
+ * a formula's number is not measured. */
 static void statements_follow_from_claims(void **state)
 {
     (void)state;

@@ -106,7 +106,7 @@ static void open_bracket_is_a_finding(void **state)
     rs_token_row rows[] = {{.layer = 0},
                            {.layer = 2, .open_centres = 2, .open_gap = 3e-4, .open_sample = 5},
                            {.layer = 3, .open_centres = 1, .open_gap = 2e-5, .open_sample = 1}};
-    rs_probe_measured measured = {.tokens = rows, .n_tokens = 3};
+    rs_measured measured = {.tokens = rows, .n_tokens = 3};
     rs_probed probed = {.name = "full", .measured = &measured};
     rs_result *result = rs_result_new("probe");
     rs_error err = {0};

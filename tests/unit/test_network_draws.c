@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "network/op_traits.h"
 #include "network_cases.h"
 
 #include <math.h>
@@ -52,20 +53,20 @@ static void same_rope(const rs_rope_op *a, const rs_rope_op *b)
 
 static void same_branch(const rs_branch *a, const rs_branch *b)
 {
-    const rs_attention_op *p = &a->attention, *q = &b->attention;
     assert_int_equal(a->kind, b->kind);
     same_norm(&a->before, &b->before);
     same_norm(&a->inside, &b->inside);
     same_norm(&a->after, &b->after);
     assert_true(a->skip == b->skip && a->scale == b->scale && a->joins == b->joins);
-    same_dense(&a->mlp.up, &b->mlp.up);
-    same_dense(&a->mlp.gate, &b->mlp.gate);
-    same_dense(&a->mlp.down, &b->mlp.down);
-    same_dense(&p->q, &q->q);
-    same_dense(&p->k, &q->k);
-    same_dense(&p->v, &q->v);
-    same_dense(&p->o, &q->o);
-    same_dense(&p->relative.r, &q->relative.r);
+    const rs_weight_list *weights = &rs_branch_traits(a)->weights;
+    for (size_t i = 0; i < weights->n; i++) {
+        const rs_dense *left = rs_weight_map(&weights->rows[i], a);
+        const rs_dense *right = rs_weight_map(&weights->rows[i], b);
+        assert_true(!left == !right);
+        if (left) same_dense(left, right);
+    }
+    const rs_attention_op *p = rs_branch_attention(a), *q = rs_branch_attention(b);
+    if (!p) return;
     assert_true(!p->relative.content_bias == !q->relative.content_bias);
     assert_true(p->scale == q->scale && p->softcap == q->softcap && p->window == q->window);
     assert_true(p->causal == q->causal && p->cross == q->cross);
@@ -93,11 +94,11 @@ static void check_draws(const rs_network *network)
                 if (norms[k]->gain) assert_true(all_equal(norms[k]->gain, 1));
                 if (norms[k]->bias) assert_true(all_equal(norms[k]->bias, 0));
             }
-            const rs_dense *map =
-                branch->kind == RS_BRANCH_MLP ? &branch->mlp.down : &branch->attention.v;
+            const rs_attention_op *op = rs_branch_attention(branch);
+            const rs_dense *map = op ? &op->v : &branch->mlp.down;
             assert_false(all_equal(map->weight, 0));
             if (map->bias) assert_true(all_equal(map->bias, 0));
-            const rs_tensor *r = branch->attention.relative.content_bias;
+            const rs_tensor *r = op ? op->relative.content_bias : NULL;
             if (r) assert_false(all_equal(r, 0));
         }
 }
@@ -191,12 +192,11 @@ static void one_law_means_one_model(void **state)
         for (int32_t l = 0; l < network->n_layers; l++)
             for (int32_t i = 0; i < network->layers[l].n_branches; i++) {
                 const rs_branch *branch = &network->layers[l].branches[i];
-                const rs_attention_op *at = &branch->attention;
-                const rs_mlp_op *mlp = &branch->mlp;
-                const rs_dense *maps[] = {&at->q,   &at->k,     &at->v,    &at->o,
-                                          &mlp->up, &mlp->gate, &mlp->down};
-                for (size_t k = 0; k < sizeof maps / sizeof *maps; k++)
-                    assert_orthogonal(names[n], maps[k]);
+                const rs_weight_list *weights = &rs_branch_traits(branch)->weights;
+                for (size_t k = 0; k < weights->n; k++) {
+                    const rs_dense *map = rs_weight_map(&weights->rows[k], branch);
+                    if (map) assert_orthogonal(names[n], map);
+                }
             }
         rs_network_close(network);
         rs_init_close(init);

@@ -183,8 +183,8 @@ static void a_pipe_is_written_directly(void **state)
     close(fd);
 }
 
-/* A child is stopped by a signal in the middle of a write (its size limit): its handler abandons.
- */
+/* A child is stopped by a signal in the middle of a write (its size limit):
+ * its handler abandons. */
 static void on_signal(int number)
 {
     (void)number;

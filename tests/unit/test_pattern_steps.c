@@ -1,6 +1,6 @@
 /* test_pattern_steps.c: the searches in one text share one count of steps, which stops expressions
- * that backtrack and grows in proportion to the text for those that do not; and a flag stops them.
- */
+ * that backtrack and grows in proportion to the text for those that do not; and a flag stops
+ * them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static rs_status cut(const char *regex, const char *text, size_t pieces,
 {
     rs_pattern *pattern;
     rs_searcher searcher = {0};
-    rs_spans spans = {0};
+    rs_text_spans spans = {0};
     size_t n = strlen(text);
     assert_int_equal(rs_pattern_new(&pattern, regex, strlen(regex), true, "here", err), RS_OK);
     rs_searcher_begin(&searcher, n, cancel);

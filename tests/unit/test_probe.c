@@ -323,8 +323,8 @@ static void test_fusion(void **state)
     const json_t *samples = json_object_get(expected, "samples");
     put_samples(expected);
     const rs_fusion ways[] = {RS_FUSION_CONCAT, RS_FUSION_MAX, RS_FUSION_GATE};
-    const rs_probe_site sites[] = {RS_PROBE_FUSION_CONCAT, RS_PROBE_FUSION_MAX,
-                                   RS_PROBE_FUSION_GATE};
+    const rs_token_site sites[] = {RS_TOKEN_SITE_FUSION_CONCAT, RS_TOKEN_SITE_FUSION_MAX,
+                                   RS_TOKEN_SITE_FUSION_GATE};
     for (size_t w = 0; w < 3; w++) {
         rs_probe_request request = request_for("llama", path, sizeof path);
         request.options.edit.fusion = ways[w];
@@ -343,7 +343,7 @@ static void test_fusion(void **state)
         }
         const rs_table *table = rs_result_table(result, "tokens");
         size_t row = rs_table_rows(table) - 1;
-        assert_string_equal(rs_table_text(table, row, 2), rs_probe_site_name(sites[w]));
+        assert_string_equal(rs_table_text(table, row, 2), rs_token_site_name(sites[w]));
         int column = rs_table_find_column(table, "relative_residual");
         assert_true(fabs(rs_table_real(table, row, (size_t)column) - sum / count) < 1e-12);
         rs_checkpoint_close(file);
@@ -444,8 +444,8 @@ static void test_random_ids(void **state)
     double total = 0;
     int64_t counts[VOCABULARY] = {0};
     rs_error err;
-    assert_int_equal(rs_probe_random_ids(ids, SAMPLES, N, VOCABULARY, -1, 7, &err), RS_OK);
-    assert_int_equal(rs_probe_random_ids(fewer, 1, N, VOCABULARY, -1, 7, &err), RS_OK);
+    assert_int_equal(rs_input_draw_ids(ids, SAMPLES, N, VOCABULARY, -1, 7, &err), RS_OK);
+    assert_int_equal(rs_input_draw_ids(fewer, 1, N, VOCABULARY, -1, 7, &err), RS_OK);
     assert_memory_equal(ids, fewer, sizeof fewer);
     for (int i = 0; i < VOCABULARY; i++)
         total += 1 / (i + 2.7);
@@ -457,12 +457,12 @@ static void test_random_ids(void **state)
         double p = 1 / (i + 2.7) / total, mean = p * SAMPLES * N, std = sqrt(mean * (1 - p));
         assert_true(fabs((double)counts[i] - mean) < 5 * std);
     }
-    assert_int_equal(rs_probe_random_ids(fewer, 1, N, VOCABULARY, -1, 8, &err), RS_OK);
+    assert_int_equal(rs_input_draw_ids(fewer, 1, N, VOCABULARY, -1, 8, &err), RS_OK);
     assert_memory_not_equal(ids, fewer, sizeof fewer);
     /* Without id 3 the others keep their order: the same draw over one rank less. */
     static int32_t without[SAMPLES * N], shorter[SAMPLES * N];
-    assert_int_equal(rs_probe_random_ids(without, SAMPLES, N, VOCABULARY, 3, 7, &err), RS_OK);
-    assert_int_equal(rs_probe_random_ids(shorter, SAMPLES, N, VOCABULARY - 1, -1, 7, &err), RS_OK);
+    assert_int_equal(rs_input_draw_ids(without, SAMPLES, N, VOCABULARY, 3, 7, &err), RS_OK);
+    assert_int_equal(rs_input_draw_ids(shorter, SAMPLES, N, VOCABULARY - 1, -1, 7, &err), RS_OK);
     for (int i = 0; i < SAMPLES * N; i++)
         assert_int_equal(without[i], shorter[i] + (shorter[i] >= 3));
 }

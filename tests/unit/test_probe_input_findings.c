@@ -72,8 +72,8 @@ static void texts_beyond_the_trained_length(void **state)
     rs_result_free(result);
 }
 
-/* RoBERTa's positions go by the ids that are not pad_token_id (1 here): ids given are counted all.
- */
+/* RoBERTa's positions go by the ids that are not pad_token_id (1 here):
+ * ids given are counted all. */
 static void ids_that_look_like_padding(void **state)
 {
     (void)state;

@@ -193,8 +193,8 @@ static void survives_lack_of_memory(void **state)
     }
 }
 
-/* Weights that are no numbers, give states that are none; huge ones stay numbers; nothing crashes.
- */
+/* Weights that are no numbers, give states that are none; huge ones stay numbers;
+ * nothing crashes. */
 static void carries_what_is_no_number(void **state)
 {
     (void)state;

@@ -218,8 +218,8 @@ static void main_term(void **state)
         .temperature = 1,
         .mix_softmax = 1};
     rs_op_site site = {.longest = 0.1, .diameter = 0.2, .dim = 4, .tokens = 3, .turn = 0.02};
-    /* a frequency of 1: 64 units for the power (raised by 1 %), two for its product with a position
-     */
+    /* a frequency of 1: 64 units for the power (raised by 1 %),
+     * two for its product with a position */
     rs_rope_op plain = {.kind = RS_ROPE_HALF_SPLIT, .dims = 4, .theta = 1e4};
     assert_true(fabs(rs_rope_angle_rate(&plain, 8) / ((1.01 * 64 + 2) * 0x1p-53) - 1) < 1e-9);
     double slack, sizes = 0.5 * 9 * 0.2 * 0.3, turned = 4 * sizes * 0.02 * 1.01;

@@ -194,7 +194,7 @@ static void a_million_tensors(void **state)
 static void too_many_metadata_keys_are_refused(void **state)
 {
     (void)state;
-    enum { N = RS_SCAN_KEYS + 1 };
+    enum { N = RS_JSON_SCAN_KEYS + 1 };
     char *header = malloc((size_t)N * 16 + 64);
     assert_non_null(header);
     size_t used = (size_t)sprintf(header, "{\"__metadata__\":{\"0\":\"\"");

@@ -1,5 +1,5 @@
-/* test_vector.c: the vectorised sums and products against their plain definitions in long double.
- */
+/* test_vector.c: the vectorised sums and products against their plain definitions in long
+ * double. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

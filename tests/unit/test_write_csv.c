@@ -1,5 +1,5 @@
-/* test_write_csv.c: quoting, null, vectors. The expected text is written out by hand from RFC 4180.
- */
+/* test_write_csv.c: quoting, null, vectors.
+ * The expected text is written out by hand from RFC 4180. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

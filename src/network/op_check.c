@@ -1,0 +1,64 @@
+/* op_check.c: whether the pieces of a description fit together, for the checks of ops (op_*.c) and
+ * of networks. */
+#include "network/op_check.h"
+
+bool rs_counts(int64_t n)
+{
+    return n > 0 && n <= INT32_MAX;
+}
+
+rs_status rs_check_dense(const rs_dense *dense, int64_t in, int64_t out, const char *where,
+                         rs_error *err)
+{
+    int64_t stored = dense->out_is_row ? dense->rows : dense->cols;
+    int64_t inner = dense->out_is_row ? dense->cols : dense->rows;
+    if (!dense->weight) return rs_fail(err, RS_E_INTERNAL, where, NULL, "has no weight");
+    if (!rs_counts(dense->in) || !rs_counts(dense->out) || dense->in != in || dense->out != out)
+        return rs_fail(err, RS_E_TENSOR_SHAPE, dense->weight->name, NULL,
+                       "maps %lld to %lld numbers where %s maps %lld to %lld", (long long)dense->in,
+                       (long long)dense->out, where, (long long)in, (long long)out);
+    int64_t last = dense->run > 0 ? (dense->out - 1) / dense->run : 0;
+    if (inner != in || !rs_counts(stored) || dense->run < 1 || dense->first < 0 ||
+        dense->stride < (last > 0 ? dense->run : 0) || dense->first + dense->run < 0 ||
+        (last > 0 && dense->stride > stored) || dense->first > stored ||
+        dense->first + last * dense->stride + (dense->out - 1) % dense->run >= stored ||
+        dense->rows * dense->cols > dense->weight->count)
+        return rs_fail(err, RS_E_TENSOR_SHAPE, dense->weight->name, NULL,
+                       "holds %lld numbers as %lld x %lld, which do not make a map of %lld to "
+                       "%lld for %s",
+                       (long long)dense->weight->count, (long long)dense->rows,
+                       (long long)dense->cols, (long long)in, (long long)out, where);
+    if (dense->bias &&
+        dense->first + last * dense->stride + (dense->out - 1) % dense->run >= dense->bias->count)
+        return rs_fail(err, RS_E_TENSOR_SHAPE, dense->bias->name, NULL,
+                       "holds %lld numbers, too few for %lld outputs",
+                       (long long)dense->bias->count, (long long)out);
+    return RS_OK;
+}
+
+rs_status rs_check_vector(const rs_tensor *tensor, int64_t count, rs_error *err)
+{
+    if (!tensor || tensor->count >= count) return RS_OK;
+    return rs_fail(err, RS_E_TENSOR_SHAPE, tensor->name, NULL, "holds %lld numbers, not %lld",
+                   (long long)tensor->count, (long long)count);
+}
+
+rs_status rs_check_norm(const rs_norm_op *norm, int64_t dim, const char *where, rs_error *err)
+{
+    if (norm->kind == RS_NORM_NONE) return RS_OK;
+    if (norm->dim != dim)
+        return rs_fail(err, RS_E_TENSOR_SHAPE, where, NULL, "norm of %lld numbers, not %lld",
+                       (long long)norm->dim, (long long)dim);
+    RS_TRY(rs_check_vector(norm->gain, dim, err));
+    return rs_check_vector(norm->bias, dim, err);
+}
+
+rs_status rs_check_numbers(const rs_weight_list *list, const void *owner, rs_error *err)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        const rs_weight_row *row = &list->rows[i];
+        const rs_tensor *tensor = rs_weight_numbers(row, owner);
+        if (tensor) RS_TRY(rs_check_vector(tensor, row->count(owner), err));
+    }
+    return RS_OK;
+}

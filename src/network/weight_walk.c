@@ -1,0 +1,133 @@
+/* weight_walk.c: the weights outside of layers as lists, and the walks over all lists. */
+#include "network/op_traits.h"
+
+static int64_t token_entries(const void *owner)
+{
+    const rs_embedding_op *op = owner;
+    return op->vocabulary * op->width;
+}
+
+static int64_t position_entries(const void *owner)
+{
+    const rs_embedding_op *op = owner;
+    return op->n_positions * op->width;
+}
+
+static int64_t row_entries(const void *owner)
+{
+    return ((const rs_embedding_op *)owner)->width;
+}
+
+static int64_t logit_entries(const void *owner)
+{
+    return ((const rs_head_op *)owner)->decoder.out;
+}
+
+static const rs_weight_row embedding_rows[] = {
+    {"tokens", RS_WEIGHT_NUMBERS, offsetof(rs_embedding_op, tokens), RS_ROLE_EMBED_TOKEN,
+     token_entries},
+    {"positions", RS_WEIGHT_NUMBERS, offsetof(rs_embedding_op, positions), RS_ROLE_EMBED_POSITION,
+     position_entries},
+    {"types", RS_WEIGHT_NUMBERS, offsetof(rs_embedding_op, types), RS_ROLE_EMBED_TYPE, row_entries},
+    {"norm", RS_WEIGHT_NORM, offsetof(rs_embedding_op, norm), RS_ROLE_NORM_EMBED, NULL},
+    {"projection", RS_WEIGHT_MAP, offsetof(rs_embedding_op, projection), RS_ROLE_EMBED_PROJECTION,
+     NULL},
+    {"patch", RS_WEIGHT_MAP, offsetof(rs_embedding_op, patch), RS_ROLE_EMBED_PATCH, NULL},
+    {"class_token", RS_WEIGHT_NUMBERS, offsetof(rs_embedding_op, class_token), RS_ROLE_EMBED_CLASS,
+     row_entries},
+};
+
+static const rs_weight_row head_rows[] = {
+    {"transform", RS_WEIGHT_MAP, offsetof(rs_head_op, transform), RS_ROLE_HEAD_TRANSFORM, NULL},
+    {"norm", RS_WEIGHT_NORM, offsetof(rs_head_op, norm), RS_ROLE_NORM_HEAD, NULL},
+    {"decoder", RS_WEIGHT_MAP, offsetof(rs_head_op, decoder), RS_ROLE_LM_HEAD, NULL},
+    {"bias", RS_WEIGHT_NUMBERS, offsetof(rs_head_op, bias), RS_ROLE_HEAD_BIAS, logit_entries},
+};
+
+const rs_weight_list rs_embedding_weights = RS_WEIGHT_LIST(embedding_rows);
+const rs_weight_list rs_head_weights = RS_WEIGHT_LIST(head_rows);
+
+static const void *member_of(const rs_weight_row *row, const void *owner)
+{
+    return (const char *)owner + row->offset;
+}
+
+const rs_dense *rs_weight_map(const rs_weight_row *row, const void *owner)
+{
+    const rs_dense *dense = member_of(row, owner);
+    return row->form == RS_WEIGHT_MAP && dense->weight ? dense : NULL;
+}
+
+rs_dense *rs_weight_map_to_fill(const rs_weight_row *row, void *owner)
+{
+    if (row->form != RS_WEIGHT_MAP) return NULL;
+    return (rs_dense *)(void *)((char *)owner + row->offset);
+}
+
+const rs_tensor *rs_weight_numbers(const rs_weight_row *row, const void *owner)
+{
+    if (row->form != RS_WEIGHT_NUMBERS) return NULL;
+    return *(const rs_tensor *const *)member_of(row, owner);
+}
+
+/* ---- walks ---- */
+
+static bool tell(rs_tensor_visit *visit, void *user, const rs_tensor *tensor)
+{
+    return tensor && visit(user, tensor);
+}
+
+static bool walk_map(const rs_dense *map, rs_tensor_visit *visit, void *user)
+{
+    return map->weight && (visit(user, map->weight) || tell(visit, user, map->scale) ||
+                           tell(visit, user, map->bias));
+}
+
+static bool walk_norm(const rs_norm_op *norm, rs_tensor_visit *visit, void *user)
+{
+    return tell(visit, user, norm->gain) || tell(visit, user, norm->bias);
+}
+
+static bool walk_row(const rs_weight_row *row, const void *owner, rs_tensor_visit *visit,
+                     void *user)
+{
+    switch (row->form) {
+    case RS_WEIGHT_MAP:
+        return walk_map(member_of(row, owner), visit, user);
+    case RS_WEIGHT_NORM:
+        return walk_norm(member_of(row, owner), visit, user);
+    case RS_WEIGHT_NUMBERS:
+        return tell(visit, user, rs_weight_numbers(row, owner));
+    }
+    return false;
+}
+
+static bool walk_list(const rs_weight_list *list, const void *owner, rs_tensor_visit *visit,
+                      void *user)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (walk_row(&list->rows[i], owner, visit, user)) return true;
+    return false;
+}
+
+bool rs_embedding_walk(const rs_embedding_op *embedding, rs_tensor_visit *visit, void *user)
+{
+    return walk_list(&rs_embedding_weights, embedding, visit, user);
+}
+
+bool rs_branch_walk(const rs_branch *branch, rs_tensor_visit *visit, void *user)
+{
+    return walk_norm(&branch->before, visit, user) ||
+           walk_list(&rs_branch_traits(branch)->weights, branch, visit, user) ||
+           walk_norm(&branch->inside, visit, user) || walk_norm(&branch->after, visit, user);
+}
+
+bool rs_network_walk(const rs_network *network, rs_tensor_visit *visit, void *user)
+{
+    if (rs_embedding_walk(&network->embedding, visit, user)) return true;
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t b = 0; b < network->layers[l].n_branches; b++)
+            if (rs_branch_walk(&network->layers[l].branches[b], visit, user)) return true;
+    return walk_norm(&network->final_norm, visit, user) ||
+           walk_list(&rs_head_weights, &network->head, visit, user);
+}
