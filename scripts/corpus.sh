@@ -20,7 +20,7 @@ limit=1000000
 unpack() {
     archive=fuzz/corpus/$1.tar.gz
     [ -f "$archive" ] || return 0 # a target whose only seeds are its past crashers
-    [ ! -f "$folder/.$1" ] || [ -n "$(find "$archive" -newer "$folder/.$1")" ] || return 0
+    [ ! -f "$folder/.$1" ] || [ ! -d "$folder/$1" ] || [ -n "$(find "$archive" -newer "$folder/.$1")" ] || return 0
     rm -rf "${folder:?}/$1"
     gzip -dc "$archive" | tar -xf - -C "$folder"
     touch "$folder/.$1" # behind the files: what is interrupted is done again

@@ -9,7 +9,7 @@ word, severity = r'"([a-z0-9_]+)"', r"RS_(?:INFO|WARN|CRITICAL)"
 # Where codes are written: behind a severity (notes; the rules' helpers have it the other way), as .code, and as an argument of
 # the helpers of findings that have a severity of their own.
 places = [severity + r", ?" + word, r"\bcode = " + word, r"\bcode = [^;,]*?\? " + word + " : " + word, r"\{" + word + ", " + severity,
-          r"\b(?:finding_of|note)\((?:e, )?" + word, r"\bfinding_for\([^;]*?" + word + "(?: : " + word + ")?", r"\badd\(result, " + word]
+          r"\b(?:finding_of|note)\((?:e, )?" + word, r"\bfinding_for\([^;]*?" + word + "(?: : " + word + ")?", r"\badd(?:_finding)?\(result, " + word]
 # A code that is handed on by one of these helpers is a literal where the helper is called.
 handed_on = {"code", "rule->code", "note->code", "kept.code"}
 codes, failures = {}, []

@@ -120,7 +120,6 @@ MUTATIONS = [
     ("L5", "2 of the curvature", BRACKET, "double bend = 2 *", "double bend = 1.9 *", P),
     ("L6", "2K", THEOREMS, "rs_span_of(2 * (double)wish->layers)", "rs_span_of(1.9 * (double)wish->layers)", P),
     ("L6", "c", THEOREMS, "rs_span_div(rs_span_of(gain), sine)", "rs_span_div(rs_span_of(0.95 * gain), sine)", P),
-    ("L6", "kappa, 2 under the root", THEOREMS, "rs_span_div(rs_span_of(2), denominator)", "rs_span_div(rs_span_of(1.9), denominator)", P),
     ("L7", "kept", THEOREMS, "rs_span_mul(rs_span_of(kept), rs_span_of(facts->diversity_most))", "rs_span_mul(rs_span_of(0.95 * kept), rs_span_of(facts->diversity_most))", P),
     ("L7", "largest gain", THEOREMS, "rs_span_mul(rs_span_of(2), rs_span_of(facts->largest_gain))", "rs_span_mul(rs_span_of(1.9), rs_span_of(facts->largest_gain))", P),
     ("L7", "longest branch over its row", THEOREMS, "demand_for_drift(facts->row_ratio", "demand_for_drift(0.95 * facts->row_ratio", P),
