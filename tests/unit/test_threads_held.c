@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "rankscope.h"
+#include "session_support.h"
 
 #include <cblas.h>
 #include <ctype.h>
@@ -162,6 +163,67 @@ static void paths_fail(host *h)
     EXPECT(h, rs_paths_checkpoint(&h->result, MODEL "/nowhere", &s, NULL) == RS_E_NOT_FOUND);
 }
 
+/* ---- sessions ---- */
+
+static const int32_t ids[64];
+
+static void give_ids(rs_run_settings *run)
+{
+    run->ids = ids;
+    run->ids_samples = 4;
+    run->ids_length = 16;
+}
+
+static void session_scan(host *h)
+{
+    rs_scan_settings s;
+    rs_scan_settings_init(&s);
+    s.matrices = "all";
+    held model = hold("forward/llama");
+    rs_session *session = open_session(2, &model);
+    EXPECT(h, rs_session_scan(&h->result, session, &s, NULL) == RS_OK);
+    s.threads = -1;
+    EXPECT(h, rs_session_scan(NULL, session, &s, NULL) == RS_E_USAGE);
+    rs_session_close(session);
+    let_go(&model);
+}
+
+static void session_runs(host *h)
+{
+    rs_probe_settings p;
+    rs_certify_settings c;
+    rs_paths_settings s;
+    rs_probe_settings_init(&p);
+    rs_certify_settings_init(&c);
+    rs_paths_settings_init(&s);
+    held model = hold("forward/llama");
+    rs_session *session = open_session(2, &model);
+    EXPECT(h, rs_session_probe(&h->result, session, &p, NULL) == RS_E_USAGE);
+    give_ids(&p.run);
+    give_ids(&c.run);
+    give_ids(&s.run);
+    EXPECT(h, rs_session_probe(&h->result, session, &p, NULL) == RS_OK);
+    rs_result_free(h->result);
+    EXPECT(h, rs_session_certify(&h->result, session, &c, NULL) == RS_OK);
+    rs_result_free(h->result);
+    EXPECT(h, rs_session_paths(&h->result, session, &s, NULL) == RS_OK);
+    rs_session_close(session);
+    let_go(&model);
+}
+
+/* ---- results ---- */
+
+static void read_columns(host *h)
+{
+    rs_column_data column;
+    const char *table = rs_result_table_name(h->result, 0);
+    EXPECT(h, rs_result_table_count(h->result) > 0 && table);
+    EXPECT(h, rs_result_column_count(h->result, table) > 0);
+    const char *name = rs_result_column_name(h->result, table, 0);
+    EXPECT(h, rs_result_column(&column, h->result, table, name, NULL) == RS_OK);
+    EXPECT(h, rs_result_column(&column, h->result, table, "none", NULL) == RS_E_NOT_FOUND);
+}
+
 /* After each command: what can be done with its result. */
 static void read_result(host *h)
 {
@@ -176,6 +238,7 @@ static void read_result(host *h)
     EXPECT(h, rs_result_csv(&text, NULL, h->result, "heads", NULL) != RS_E_INTERNAL);
     rs_text_free(text);
     EXPECT(h, rs_result_count_findings(h->result, 3) == 0);
+    read_columns(h);
     rs_result_free(h->result);
     h->result = NULL;
 }
@@ -194,8 +257,15 @@ static const struct step {
     {"rs_certify_checkpoint", certify_fails, false},
     {"rs_paths_settings_init rs_paths_checkpoint", paths, true},
     {"rs_paths_checkpoint", paths_fail, false},
+    {"rs_session_settings_init rs_session_open rs_session_tensors rs_session_scan "
+     "rs_session_close",
+     session_scan, true},
+    {"rs_session_probe rs_session_certify rs_session_paths", session_runs, true},
     {"rs_result_text rs_result_csv rs_text_free rs_result_count_findings rs_result_free", NULL,
      false},
+    {"rs_result_table_count rs_result_table_name rs_result_column_count rs_result_column_name "
+     "rs_result_column",
+     NULL, false},
 };
 enum { STEPS = sizeof steps / sizeof *steps };
 
@@ -228,7 +298,7 @@ static void no_function_is_left_out(void **state)
         if (!is_called(name, n)) fail_msg("no step of this test calls %s", name);
     }
     fclose(file);
-    assert_true(functions >= 16);
+    assert_true(functions >= 30);
 }
 
 /* ---- one host thread ---- */
