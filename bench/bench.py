@@ -383,9 +383,20 @@ def case_residual(quick):
     print(f"  a pass {1e6 * us:.1f} us, mpmath {first[1]['mpmath']} ({first[1]['backend']}) in 1500 digits {them:.3f} s: {them / us:.0f} times faster")
 
 
+def case_session(quick):
+    """A scan of weights in memory, asked again and again, beside the least that its spectra cost and torch's svdvals of the products."""
+    run(["cmake", "--build", os.path.join(ROOT, "build"), "--target", "bench_session"])
+    ours, peer = os.path.join(ROOT, "build", "bench", "bench_session"), os.path.join(ROOT, "bench", "peers", "svdvals_peer.py")
+    us = json.loads(run([ours, str(THREADS), "7" if quick else "31"])[1])
+    them = json.loads(run([PYTHON, peer, str(THREADS), "2" if quick else "6"])[1])
+    print(f"BERT-base shape in memory, 288 head products, float32, {THREADS} threads, each call after the first")
+    line("  rs_session_scan", us["scan"], us["floor"], "Grams, Cholesky and dgesdd alone")
+    line("  rs_session_scan", us["scan"], 288 * them["seconds"], f"torch {them['torch']} svdvals, one product x 288")
+
+
 CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers, "bert": case_bert, "tables": case_tables,
          "prefill": case_prefill, "startup": case_startup, "memory": case_memory, "measures": case_measures, "san": case_san,
-         "residual": case_residual}
+         "residual": case_residual, "session": case_session}
 
 
 def main():
