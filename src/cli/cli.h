@@ -136,6 +136,9 @@ void cli_install_signals(void);
 bool cli_interrupted(void);
 /* Ends the program as one whose reader went away, unless whoever started it ignores that. */
 void cli_die_of_broken_pipe(void);
+/* Ends the program by a hangup or a quit that came while files were being put in place; returns when
+ * none did. */
+void cli_die_of_signal(void);
 /* Opens those of the first three descriptors that are closed, so that no file gets their
  * numbers. */
 void cli_open_standard(void);

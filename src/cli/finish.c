@@ -314,6 +314,7 @@ int cli_run(cli_job *job)
     rs_status status = run_job(result, job, &err);
     settle_outputs(&outputs, status, &err);
     if (outputs.broken_pipe) cli_die_of_broken_pipe();
+    if (status == RS_E_INTERRUPTED) cli_die_of_signal();
     int code = status != RS_OK ? cli_fail(&err) : reached(result, job->args->fail_on) ? 3 : 0;
     rs_result_free(result);
     rs_input_files_free(&job->inputs);

@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupted;
-static bool pipe_ends_us; /* whoever started the program lets SIGPIPE end it */
+static volatile sig_atomic_t put_off; /* a signal that is to end the program once it may; or 0 */
+static bool pipe_ends_us;             /* whoever started the program lets SIGPIPE end it */
 
 /* The first signal asks the work to stop; a second one does not wait for it. While files are being
  * put in place, which takes no time, neither ends the program: they appear together. */
@@ -22,10 +23,12 @@ static void on_stop(int number)
     interrupted = 1;
 }
 
-/* Ends at once as without a handler (SIGQUIT with its core), but leaves nothing behind. */
+/* Ends at once as without a handler (SIGQUIT with its core), but leaves nothing behind; while files
+ * are being put in place, once that is over (cli_die_of_signal). */
 static void on_end(int number)
 {
     interrupted = 1;
+    put_off = number;
     if (!rs_output_abandon()) return;
     signal(number, SIG_DFL);
     raise(number);
@@ -50,6 +53,13 @@ void cli_install_signals(void)
     signal(SIGXFSZ, SIG_IGN);
     /* A reader that goes away is a failed write too: what was written is taken back first. */
     pipe_ends_us = signal(SIGPIPE, SIG_IGN) == SIG_DFL;
+}
+
+void cli_die_of_signal(void)
+{
+    if (!put_off) return;
+    signal(put_off, SIG_DFL);
+    raise(put_off);
 }
 
 bool cli_interrupted(void)
