@@ -366,8 +366,8 @@ rs_status rs_paths_checkpoint(rs_result **out, const char *path, const rs_paths_
 /*
  * ---- a session: opened once, asked again and again, such as at every step of a training run ----
  *
- * It keeps what does not change between calls: how the tensors are understood, the random
- * baselines, working memory. Results are those of the functions above, bit for bit. A session
+ * It keeps what does not change between calls: how the tensors are understood, and the random
+ * baselines. Results are those of the functions above, bit for bit. A session
  * serves one thread at a time; several may be open, each in a thread of its own.
  */
 typedef struct rs_session rs_session;

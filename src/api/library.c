@@ -17,21 +17,14 @@ static rs_context context_of(int threads, uint64_t seed, uint64_t memory)
                         .memory = rs_memory_bound_of(memory)};
 }
 
-/* Fills a result by path and settings; what the arena holds lives until it is filled. */
-typedef rs_status command(rs_result *result, const char *path, const void *settings,
-                          rs_arena *arena, rs_error *err);
-
-static rs_status run_command(rs_result **out, const char *name, command *fill, const char *path,
-                             const void *settings, rs_error *err)
+rs_status rs_answer(rs_result **out, const char *name, rs_answer_fill *fill, const void *subject,
+                    const void *settings, rs_error *err)
 {
-    if (out) *out = NULL;
-    RS_TRY(rs_check_pointer(out, "out", err));
-    RS_TRY(rs_check_pointer(path, "path", err));
     RS_TRY(rs_check_pointer(settings, "settings", err));
     rs_result *result = rs_result_new(name);
     rs_arena *arena = rs_arena_new();
     rs_threads_hold();
-    rs_status status = result && arena ? fill(result, path, settings, arena, err)
+    rs_status status = result && arena ? fill(result, subject, settings, arena, err)
                                        : rs_fail_memory(err, "result", 0);
     rs_threads_release();
     if (status == RS_OK) status = rs_result_seal(result, err);
@@ -41,6 +34,15 @@ static rs_status run_command(rs_result **out, const char *name, command *fill, c
     else
         rs_result_free(result);
     return status;
+}
+
+static rs_status run_command(rs_result **out, const char *name, rs_answer_fill *fill,
+                             const char *path, const void *settings, rs_error *err)
+{
+    if (out) *out = NULL;
+    RS_TRY(rs_check_pointer(out, "out", err));
+    RS_TRY(rs_check_pointer(path, "path", err));
+    return rs_answer(out, name, fill, path, settings, err);
 }
 
 void rs_scan_settings_init(rs_scan_settings *settings)
@@ -61,7 +63,7 @@ rs_status rs_options_of_scan(rs_scan_options *options, const rs_scan_settings *s
     return RS_OK;
 }
 
-static rs_status scan(rs_result *result, const char *path, const void *given, rs_arena *arena,
+static rs_status scan(rs_result *result, const void *path, const void *given, rs_arena *arena,
                       rs_error *err)
 {
     const rs_scan_settings *settings = given;
@@ -115,7 +117,7 @@ rs_status rs_options_of_probe(rs_probe_options *o, const rs_probe_settings *sett
     return RS_OK;
 }
 
-static rs_status probe(rs_result *result, const char *path, const void *given, rs_arena *arena,
+static rs_status probe(rs_result *result, const void *path, const void *given, rs_arena *arena,
                        rs_error *err)
 {
     const rs_probe_settings *settings = given;
@@ -168,7 +170,7 @@ rs_status rs_options_of_certify(rs_certify_options *o, const rs_certify_settings
     return edit_of(&o->edit, settings->variant, arena, err);
 }
 
-static rs_status certify(rs_result *result, const char *path, const void *given, rs_arena *arena,
+static rs_status certify(rs_result *result, const void *path, const void *given, rs_arena *arena,
                          rs_error *err)
 {
     const rs_certify_settings *settings = given;
@@ -208,7 +210,7 @@ rs_status rs_options_of_paths(rs_paths_options *o, const rs_paths_settings *sett
     return edit_of(&o->edit, settings->variant, arena, err);
 }
 
-static rs_status paths(rs_result *result, const char *path, const void *given, rs_arena *arena,
+static rs_status paths(rs_result *result, const void *path, const void *given, rs_arena *arena,
                        rs_error *err)
 {
     const rs_paths_settings *settings = given;

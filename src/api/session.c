@@ -26,9 +26,9 @@ enum { MOST_THREADS = 4096 };
 
 void rs_session_settings_init(rs_session_settings *settings, size_t size)
 {
-    if (!settings || size > sizeof *settings) return;
-    memset(settings, 0, size);
-    if (size >= sizeof settings->size) settings->size = size;
+    if (!settings || size < sizeof settings->size) return;
+    memset(settings, 0, size); /* all that the caller has, be it more than this library knows */
+    settings->size = size;
 }
 
 /* Both callbacks of the caller run here, on the thread that called. */
@@ -156,36 +156,26 @@ static rs_status open_network(rs_lent_model *lent, rs_session *session, const rs
     return RS_OK;
 }
 
-/* Fills a result from the session's model; what the arena holds lives until it is filled. */
-typedef rs_status asked(rs_result *result, rs_session *session, const void *settings,
-                        rs_arena *arena, rs_error *err);
+/* subject: where the pointer to the session stands, for what is filled changes it. */
+static rs_session *session_of(const void *subject)
+{
+    return *(rs_session *const *)subject;
+}
 
-static rs_status ask(rs_result **out, const char *name, asked *fill, rs_session *session,
+static rs_status ask(rs_result **out, const char *name, rs_answer_fill *fill, rs_session *session,
                      const void *settings, rs_error *err)
 {
     if (out) *out = NULL;
     RS_TRY(rs_check_pointer(out, "out", err));
     RS_TRY(rs_check_pointer(session, "session", err));
-    RS_TRY(rs_check_pointer(settings, "settings", err));
     RS_TRY(begin_call(session, err));
-    rs_result *result = rs_result_new(name);
-    rs_arena *arena = rs_arena_new();
-    rs_threads_hold();
-    rs_status status = result && arena ? fill(result, session, settings, arena, err)
-                                       : rs_fail_memory(err, "result", 0);
-    rs_threads_release();
-    if (status == RS_OK) status = rs_result_seal(result, err);
-    rs_arena_free(arena);
-    if (status == RS_OK)
-        *out = result;
-    else
-        rs_result_free(result);
-    return status;
+    return rs_answer(out, name, fill, &session, settings, err);
 }
 
-static rs_status fill_scan(rs_result *result, rs_session *session, const void *settings,
+static rs_status fill_scan(rs_result *result, const void *subject, const void *settings,
                            rs_arena *arena, rs_error *err)
 {
+    rs_session *session = session_of(subject);
     rs_scan_options options;
     (void)arena;
     RS_TRY(rs_options_of_scan(&options, settings, err));
@@ -199,9 +189,10 @@ rs_status rs_session_scan(rs_result **out, rs_session *session, const rs_scan_se
     return ask(out, "scan", fill_scan, session, settings, err);
 }
 
-static rs_status fill_probe(rs_result *result, rs_session *session, const void *given,
+static rs_status fill_probe(rs_result *result, const void *subject, const void *given,
                             rs_arena *arena, rs_error *err)
 {
+    rs_session *session = session_of(subject);
     const rs_probe_settings *settings = given;
     rs_lent_model lent;
     rs_probe_request request = {.lent = &lent};
@@ -217,9 +208,10 @@ rs_status rs_session_probe(rs_result **out, rs_session *session, const rs_probe_
     return ask(out, "probe", fill_probe, session, settings, err);
 }
 
-static rs_status fill_certify(rs_result *result, rs_session *session, const void *given,
+static rs_status fill_certify(rs_result *result, const void *subject, const void *given,
                               rs_arena *arena, rs_error *err)
 {
+    rs_session *session = session_of(subject);
     const rs_certify_settings *settings = given;
     rs_lent_model lent;
     rs_certify_request request = {.lent = &lent};
@@ -234,9 +226,10 @@ rs_status rs_session_certify(rs_result **out, rs_session *session,
     return ask(out, "certify", fill_certify, session, settings, err);
 }
 
-static rs_status fill_paths(rs_result *result, rs_session *session, const void *given,
+static rs_status fill_paths(rs_result *result, const void *subject, const void *given,
                             rs_arena *arena, rs_error *err)
 {
+    rs_session *session = session_of(subject);
     const rs_paths_settings *settings = given;
     rs_lent_model lent;
     rs_paths_request request = {.lent = &lent};
