@@ -55,13 +55,14 @@ double rs_deviation_diameter(double diameter, int64_t d, double deviation)
 
 typedef struct vector {
     double longest, deviation; /* of a head's queries, keys or values */
+    double rounding;           /* the share of the deviation that its own map's rounding is */
 } vector;
 
 static vector mapped(double two, double fro, double bias, const rs_op_site *site)
 {
     double longest = two * site->longest + bias;
     double rounding = rs_gamma((double)site->dim + 2) * (fro * site->longest + bias) + TINY;
-    return (vector){longest + rounding, two * site->deviation + rounding};
+    return (vector){longest + rounding, two * site->deviation + rounding, rounding};
 }
 
 /* The queries or keys of a head as their map gives them. */
@@ -81,7 +82,7 @@ static vector joined(const rs_branch_norms *norms, bool keys, const rs_op_site *
         sum.longest = hypot(sum.longest, x.longest);
         sum.deviation = hypot(sum.deviation, x.deviation);
     }
-    return (vector){sum.longest * SLACK, sum.deviation * SLACK};
+    return (vector){.longest = sum.longest * SLACK, .deviation = sum.deviation * SLACK};
 }
 
 /* Behind QK-norm: its rows are not tapped, but √ε is left under its root, and no row leaves it
@@ -91,8 +92,8 @@ static vector normed(vector x, const rs_norm_op *norm, const rs_gain_norms *gain
     double low, least = sqrt(norm->eps) * (1 - 4 * U);
     rs_norm_site site = {gain->largest, gain->bias, least, x.longest, norm->dim, norm->eps};
     double deviation = rs_deviation_norm(&low, &site, x.deviation);
-    return (vector){(gain->largest * sqrt((double)norm->dim) + gain->bias) * SLACK + deviation,
-                    deviation};
+    double longest = (gain->largest * sqrt((double)norm->dim) + gain->bias) * SLACK + deviation;
+    return (vector){.longest = longest, .deviation = deviation};
 }
 
 /* What enters the products of head h: mapped, normed where there is QK-norm. */
@@ -170,8 +171,8 @@ double rs_deviation_attention(double *slack, const rs_attention_op *op,
         vector k = query_or_key(op, norms, h, true, site);
         vector v = mapped(head->w.left_two, head->w.left_fro, head->v_bias, site);
         double scale = fabs(op->scale / op->temperature), gain = rotation_gain(op);
-        q = (vector){q.longest * gain, q.deviation * gain};
-        k = (vector){k.longest * gain, k.deviation * gain};
+        q = (vector){.longest = q.longest * gain, .deviation = q.deviation * gain};
+        k = (vector){.longest = k.longest * gain, .deviation = k.deviation * gain};
         double tv = 0.25 * logit_range(op, head, q, k, site);
         tv += (n + FUNCTION) * U + 4 * U * scale * q.longest * k.longest;
         tv = tv < 1 ? fmin(tv * SLACK, 1) : 1;
@@ -179,9 +180,8 @@ double rs_deviation_attention(double *slack, const rs_attention_op *op,
         slack[h] = 2 * fabs(op->mix_softmax) * tv * SLACK + 8 * (n + 8) * U * weight;
         total +=
             head->w.two * (fabs(op->mix_softmax) * tv * site->diameter + weight * site->deviation);
-        double rounded = weight * ((v.deviation - head->w.left_two * site->deviation) +
-                                   rs_gamma(n + 8) * v.longest) +
-                         sums * v.longest + TINY;
+        double rounded =
+            weight * (v.rounding + rs_gamma(n + 8) * v.longest) + sums * v.longest + TINY;
         double inner = (double)op->heads * (double)op->value_dim;
         total += head->w.right_two * rounded +
                  rs_gamma(inner + 4) * head->w.right_fro * weight * v.longest;
@@ -196,7 +196,6 @@ double rs_deviation_mlp(const rs_mlp_op *op, const rs_branch_norms *norms, const
 {
     const rs_mlp_bound *mlp = &norms->mlp;
     vector up = mapped(mlp->up_two, norms->up_fro, norms->up_bias, site);
-    double up_rounding = up.deviation - mlp->up_two * site->deviation;
     double slope = c->lipschitz[mlp->activation], length = up.longest, rounding;
     if (mlp->activation == RS_ACT_RELU2) {
         double most = mlp->gated ? mlp->gate_row * site->longest + mlp->gate_bias
@@ -205,16 +204,15 @@ double rs_deviation_mlp(const rs_mlp_op *op, const rs_branch_norms *norms, const
     }
     if (mlp->gated) {
         vector gate = mapped(mlp->gate_two, norms->gate_fro, norms->gate_bias, site);
-        double gate_rounding = gate.deviation - mlp->gate_two * site->deviation;
         double gate_most = mlp->gate_row * site->longest + mlp->gate_bias;
         if (mlp->activation == RS_ACT_RELU2) gate_most *= gate_most;
         double up_most = mlp->up_row * site->longest + mlp->up_bias;
-        rounding = gate_most * up_rounding + up_most * slope * gate_rounding +
+        rounding = gate_most * up.rounding + up_most * slope * gate.rounding +
                    FUNCTION * U * gate_most * up.longest;
         length = gate_most * up.longest;
     } else {
         if (mlp->activation == RS_ACT_RELU2) length *= slope;
-        rounding = slope * up_rounding + FUNCTION * U * length;
+        rounding = slope * up.rounding + FUNCTION * U * length;
     }
     double out = mlp->down_two * rounding +
                  rs_gamma((double)op->width + 4) * (norms->down_fro * length + norms->down_bias) +

@@ -126,6 +126,13 @@ static double length(double a, int exponent, double b)
     return large * sqrt(1 + ratio * ratio);
 }
 
+/* A bound divided by the length of a row of d numbers is rounded d/16 + 34 times at most; 2^-40
+ * covers that up to d = 2^16, γ beyond (docs/certificates.md, C10). */
+static double over_a_length(int64_t d)
+{
+    return 1 + fmax(0x1p-40, rs_rounding(d / 16 + 40));
+}
+
 static void set_row(rs_lambda_arcs *arcs, int64_t i, const rs_lambda_layer *layer)
 {
     int64_t d = arcs->d;
@@ -145,8 +152,8 @@ static void set_row(rs_lambda_arcs *arcs, int64_t i, const rs_lambda_layer *laye
         double total = length(branch.norm, branch.exponent, constant_coordinate);
         row->kind = total > 0 ? RS_LAMBDA_ROW_FIXED : RS_LAMBDA_ROW_UNDEFINED;
         row->height = 1;
-        if (layer->branch_error > 0) /* total has d/16 + 34 roundings (C10: d ≤ 2^16) */
-            row->input_error += layer->branch_error / total * (1 + 0x1p-40);
+        if (layer->branch_error > 0)
+            row->input_error += layer->branch_error / total * over_a_length(d);
         scale_row(e, x, 0, gain, d);
         scale_row(n, o, ldexp(total, -branch.exponent), gain, d);
     } else {
@@ -163,9 +170,9 @@ static void set_row(rs_lambda_arcs *arcs, int64_t i, const rs_lambda_layer *laye
             total = constant_coordinate;
         }
         row->height = ldexp(ldexp(total, -branch.exponent) / input.norm, exponent);
-        /* from below but for d/16 + 34 roundings, which 2^-40 covers (C10: d ≤ 2^16) */
+        /* from below but for its roundings */
         double least = ldexp(input.norm, input.exponent) * (1 - fmin(input.error, 1));
-        if (layer->branch_error > 0) row->lost += layer->branch_error / least * (1 + 0x1p-40);
+        if (layer->branch_error > 0) row->lost += layer->branch_error / least * over_a_length(d);
         scale_row(e, x, input.norm, gain, d);
         scale_row(n, o, ldexp(total, -branch.exponent), gain, d);
     }

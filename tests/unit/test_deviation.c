@@ -199,6 +199,46 @@ static void unknown(void **state)
     assert_true(rs_deviation_norm(&low, &norm, 0) == INFINITY);
 }
 
+/* A map's own rounding is there however far the rows may have moved: where W_V·W_O = 0 and f' = 0
+ * nothing else is left of it, and a difference of two large bounds would lose it. */
+static void rounding_stays(void **state)
+{
+    (void)state;
+    double slack, far[] = {0, 1, 1e20};
+    rs_head_norms head = {.w = {.left_two = 1, .left_fro = 1, .right_two = 1, .right_fro = 1},
+                          .v_bias = 1};
+    rs_branch_norms attention = {.heads = &head, .n_heads = 1};
+    rs_attention_op op = {.heads = 1,
+                          .kv_heads = 1,
+                          .head_dim = 4,
+                          .value_dim = 4,
+                          .scale = 1,
+                          .temperature = 1,
+                          .mix_softmax = 1};
+    rs_branch_norms mlp = {.mlp = {.activation = RS_ACT_RELU,
+                                   .up_two = 1,
+                                   .down_two = 1,
+                                   .gate_two = 1,
+                                   .up_row = 1,
+                                   .gate_row = 1},
+                           .up_fro = 1,
+                           .gate_fro = 1};
+    double least[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        rs_op_site site = {.longest = 1, .deviation = far[i], .dim = 4, .tokens = 3};
+        double bounds[3] = {rs_deviation_attention(&slack, &op, &attention, &site)};
+        for (int gated = 0; gated < 2; gated++) {
+            rs_mlp_op mlp_op = {.activation = RS_ACT_RELU, .width = 4};
+            mlp.mlp.gated = gated != 0;
+            bounds[1 + gated] = rs_deviation_mlp(&mlp_op, &mlp, &site, 0, &rs_bounds_exact);
+        }
+        for (int k = 0; k < 3; k++) {
+            least[k] = i ? least[k] : bounds[k];
+            assert_true(least[k] >= 6 * 0x1p-53 && bounds[k] >= least[k]);
+        }
+    }
+}
+
 static void sums(void **state)
 {
     (void)state;
@@ -267,8 +307,9 @@ static void main_terms(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms), cmocka_unit_test(mlps),    cmocka_unit_test(attention),
-        cmocka_unit_test(sums),  cmocka_unit_test(unknown), cmocka_unit_test(main_terms),
+        cmocka_unit_test(norms),          cmocka_unit_test(mlps),    cmocka_unit_test(attention),
+        cmocka_unit_test(sums),           cmocka_unit_test(unknown), cmocka_unit_test(main_terms),
+        cmocka_unit_test(rounding_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
