@@ -60,14 +60,17 @@ typedef struct rs_certified {
     const rs_certify_options *options;
 } rs_certified;
 
-/* A column of the tables: its name, what kind of number it holds, its formula. */
-#define RS_CERTIFY_COLUMN(kind, n, p, f)                                                           \
+/* A column of the tables: its member of the row's struct, its name, what kind of number it holds,
+ * its formula. */
+#define RS_CERTIFY_COLUMN(type_, member_, n, p, f)                                                 \
     {                                                                                              \
-        .name = n, .type = kind, .provenance = p, .formula = f                                     \
+        .name = n, RS_CELL(type_, member_), .provenance = p, .formula = f                          \
     }
-#define RS_REAL_COLUMN(n, p, f) RS_CERTIFY_COLUMN(RS_COLUMN_REAL, n, p, f)
-#define RS_TEXT_COLUMN(n, p, f) RS_CERTIFY_COLUMN(RS_COLUMN_TEXT, n, p, f)
-#define RS_BOOL_COLUMN(n, p, f) RS_CERTIFY_COLUMN(RS_COLUMN_BOOL, n, p, f)
+/* The same, null where `number` is. */
+#define RS_CERTIFY_TWIN(type_, member_, number, n, p, f)                                           \
+    {                                                                                              \
+        .name = n, RS_CELL(type_, member_), RS_WITH(type_, number), .provenance = p, .formula = f  \
+    }
 
 /* certify_tables.c, certify_findings.c, certify_figures.c */
 rs_status rs_certify_tables(rs_result *result, const rs_certified *c, rs_error *err);

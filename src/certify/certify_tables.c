@@ -8,188 +8,135 @@
 
 /* ---- bounds ---- */
 
-/* Columns in the order of the enum. */
-enum {
-    SAMPLE,
-    LAYER,
-    MEASURED,
-    LOG_MEASURED,
-    CERTIFIED,
-    LOG_CERTIFIED,
-    PUBLISHED,
-    LOG_PUBLISHED,
-    PUBLISHED_VALID,
-    PREDICTED,
-    LOG_PREDICTED,
-    RATE_CLASS,
-    ENTERING,
-    SOURCE,
-    CERTIFIED_CONDITIONAL,
-    VACUOUS,
-    ONE_STEP,
-    LOG_ONE_STEP,
-    ONE_STEP_CONDITIONAL,
-    FROM_INPUT,
-    LOG_FROM_INPUT,
-    FROM_INPUT_CONDITIONAL,
-    LOWER,
-    LOG_LOWER,
-    LOWER_CONDITIONAL,
-    LOWER_BY,
-    CERTIFIED_FAILED,
-    RESIDUAL_1INF,
-    LOG_RESIDUAL_1INF,
-    RESIDUAL_FRO,
-    RELATIVE_RESIDUAL,
-    AT_FLOOR,
-    PUBLISHED_FAILED,
-    PUBLISHED_LAYER,
-    LOG_PUBLISHED_LAYER,
-    RECURSION,
-    LOG_RECURSION,
-    RECURSION_CONDITIONAL,
-    RECURSION_LAYER,
-    LOG_RECURSION_LAYER,
-    RECURSION_LAYER_CONDITIONAL,
-    RECURSION_FAILED,
-    GAMMA_MIN,
-    BETA,
-    RANGE_MAX,
-    TAU,
-    PREDICTION_ERROR,
-    PREDICTION_FAILED,
-    RATE_MEASURED,
-    RATE_PREDICTED,
-    RATE_LAW,
-    RATE_EVIDENCE,
-    COLUMNS
-};
+/* A bound and its logarithm to base 10; the plain number is null where it leaves the doubles. */
+typedef struct logged {
+    double plain, log;
+    rs_truth conditional; /* unknown: there is no bound */
+} logged;
 
-#define CONDITIONAL_COLUMN(name)                                                                   \
-    RS_BOOL_COLUMN(name "_conditional", "certified",                                               \
-                   name " holds if the exact layers apply the mixing matrices that the float64 "   \
-                        "pass met, and is not proved (C9)")
+/* A row of table bounds. */
+typedef struct bound_cells {
+    rs_certify_row of;
+    rs_certify_state in, out;
+    logged certified, one_step, from_input, lower;
+    logged published, published_layer, recursion, recursion_layer;
+    double log_measured, log_residual_1inf, log_predicted;
+    rs_truth at_floor, vacuous;
+    bool published_valid;
+    int32_t source;
+    const char *lower_by, *recursion_failed;
+} bound_cells;
 
-static const rs_column bound_columns[COLUMNS] = {
-    [SAMPLE] = {.name = "sample", .type = RS_COLUMN_INT, .formula = "from 0"},
-    [LAYER] = {.name = "layer", .type = RS_COLUMN_INT, .formula = "block, from 0"},
-    [MEASURED] =
-        RS_REAL_COLUMN("measured_diameter", "measured",
-                       "max ‖X_i − X_j‖₂ of the tokens that leave the layer, float64 pass"),
-    [LOG_MEASURED] = RS_REAL_COLUMN("log10_measured", "measured", "log10 of measured_diameter"),
-    [CERTIFIED] = RS_REAL_COLUMN(
-        "certified_diameter", "certified",
-        "least of the proved upper bounds of the diameter that leaves the layer, over "
-        "all measured states to start from (docs/certificates.md, C3 to C6)"),
-    [LOG_CERTIFIED] = RS_REAL_COLUMN("log10_certified", "certified", "log10 of certified_diameter"),
-    [PUBLISHED] =
-        RS_REAL_COLUMN("published", "published",
-                       "bound of ‖R‖₁,∞ behind the layer as published, from the input: "
-                       "(4γβHλ/√d)^((3^l−1)/2) ‖R‖^(3^l), γ the least that this input allows (P2)"),
-    [LOG_PUBLISHED] = RS_REAL_COLUMN("log10_published", "published", "log10 of published"),
-    [PUBLISHED_VALID] =
-        RS_BOOL_COLUMN("published_valid", "published",
-                       "every hypothesis of the published theorem holds up to this layer"),
-    [PREDICTED] =
-        RS_REAL_COLUMN("predicted", "predicted",
-                       "diameter behind the layer by the leading-order law from the measured state "
-                       "that enters it"),
-    [LOG_PREDICTED] = RS_REAL_COLUMN("log10_predicted", "predicted", "log10 of predicted"),
-    [RATE_CLASS] = RS_TEXT_COLUMN("rate_class", "measured",
-                                  "cubic, linear, causal_half or none; rate_evidence says why"),
-    [ENTERING] =
-        RS_REAL_COLUMN("entering_diameter", "measured", "diameter of the state that enters"),
-    [SOURCE] = {.name = "source_layer",
-                .type = RS_COLUMN_INT,
-                .provenance = "certified",
-                .formula = "certified_diameter starts from the measured state that enters this "
-                           "layer"},
-    [CERTIFIED_CONDITIONAL] = CONDITIONAL_COLUMN("certified_diameter"),
-    [VACUOUS] = RS_BOOL_COLUMN("vacuous", "certified",
-                               "certified_diameter says no more than the lengths of the tokens do"),
-    [ONE_STEP] = RS_REAL_COLUMN("certified_one_layer", "certified",
-                                "bound from the measured state that enters this very layer"),
-    [LOG_ONE_STEP] = RS_REAL_COLUMN("log10_certified_one_layer", "certified", NULL),
-    [ONE_STEP_CONDITIONAL] = CONDITIONAL_COLUMN("certified_one_layer"),
-    [FROM_INPUT] = RS_REAL_COLUMN("certified_from_input", "certified",
-                                  "bound from the measured state that enters layer 0"),
-    [LOG_FROM_INPUT] = RS_REAL_COLUMN("log10_certified_from_input", "certified", NULL),
-    [FROM_INPUT_CONDITIONAL] = CONDITIONAL_COLUMN("certified_from_input"),
-    [LOWER] = RS_REAL_COLUMN(
-        "certified_at_least", "certified",
-        "proved lower bound of the diameter, from the measured state that enters this "
-        "layer: the tokens stay at least that far apart"),
-    [LOG_LOWER] = RS_REAL_COLUMN("log10_certified_at_least", "certified", NULL),
-    [LOWER_CONDITIONAL] = CONDITIONAL_COLUMN("certified_at_least"),
-    [LOWER_BY] =
-        RS_TEXT_COLUMN("at_least_by", "certified",
-                       "skip: C6; enclosure: the float64 pass with all its rounding bounded"),
-    [CERTIFIED_FAILED] =
-        RS_TEXT_COLUMN("certified_failed", "certified", "why there is no certificate"),
-    [RESIDUAL_1INF] =
-        RS_REAL_COLUMN("residual_1inf", "measured", "‖X − 1x̄ᵀ‖₁,∞ = √(‖·‖₁‖·‖∞) behind the layer"),
-    [LOG_RESIDUAL_1INF] = RS_REAL_COLUMN("log10_residual_1inf", "measured", NULL),
-    [RESIDUAL_FRO] = RS_REAL_COLUMN("residual_fro", "measured", "‖X − 1x̄ᵀ‖_F behind the layer"),
-    [RELATIVE_RESIDUAL] = RS_REAL_COLUMN("relative_residual", "measured", "‖X − 1x̄ᵀ‖_F/‖X‖_F"),
-    [AT_FLOOR] = RS_BOOL_COLUMN("at_floor", "measured", "the measured residual is rounding"),
-    [PUBLISHED_FAILED] = RS_TEXT_COLUMN("published_failed", "published",
-                                        "the first hypothesis of the published theorem that fails"),
-    [PUBLISHED_LAYER] =
-        RS_REAL_COLUMN("published_one_layer", "published",
-                       "the published bound of this layer alone, from the measured residual "
-                       "that enters it: 4γβHλ/√d ‖R‖³ (P1)"),
-    [LOG_PUBLISHED_LAYER] = RS_REAL_COLUMN("log10_published_one_layer", "published", NULL),
-    [RECURSION] = RS_REAL_COLUMN(
-        "recursion", "certified",
+#define COLUMN(member, name, kind, formula)                                                        \
+    RS_CERTIFY_COLUMN(bound_cells, member, name, kind, formula)
+#define TWIN(member, name)                                                                         \
+    COLUMN(member.conditional, name "_conditional", "certified",                                   \
+           name " holds if the exact layers apply the mixing matrices that the float64 pass met, " \
+                "and is not proved (C9)")
+
+static const rs_column bound_columns[] = {
+    {.name = "sample", RS_CELL(bound_cells, of.sample), .formula = "from 0"},
+    {.name = "layer", RS_CELL(bound_cells, of.layer), .formula = "block, from 0"},
+    COLUMN(out.diameter, "measured_diameter", "measured",
+           "max ‖X_i − X_j‖₂ of the tokens that leave the layer, float64 pass"),
+    COLUMN(log_measured, "log10_measured", "measured", "log10 of measured_diameter"),
+    COLUMN(certified.plain, "certified_diameter", "certified",
+           "least of the proved upper bounds of the diameter that leaves the layer, over "
+           "all measured states to start from (docs/certificates.md, C3 to C6)"),
+    COLUMN(certified.log, "log10_certified", "certified", "log10 of certified_diameter"),
+    COLUMN(published.plain, "published", "published",
+           "bound of ‖R‖₁,∞ behind the layer as published, from the input: "
+           "(4γβHλ/√d)^((3^l−1)/2) ‖R‖^(3^l), γ the least that this input allows (P2)"),
+    COLUMN(published.log, "log10_published", "published", "log10 of published"),
+    COLUMN(published_valid, "published_valid", "published",
+           "every hypothesis of the published theorem holds up to this layer"),
+    COLUMN(of.predicted.diameter, "predicted", "predicted",
+           "diameter behind the layer by the leading-order law from the measured state "
+           "that enters it"),
+    COLUMN(log_predicted, "log10_predicted", "predicted", "log10 of predicted"),
+    COLUMN(of.rate.class, "rate_class", "measured",
+           "cubic, linear, causal_half or none; rate_evidence says why"),
+    COLUMN(in.diameter, "entering_diameter", "measured", "diameter of the state that enters"),
+    COLUMN(source, "source_layer", "certified",
+           "certified_diameter starts from the measured state that enters this "
+           "layer"),
+    TWIN(certified, "certified_diameter"),
+    COLUMN(vacuous, "vacuous", "certified",
+           "certified_diameter says no more than the lengths of the tokens do"),
+    COLUMN(one_step.plain, "certified_one_layer", "certified",
+           "bound from the measured state that enters this very layer"),
+    COLUMN(one_step.log, "log10_certified_one_layer", "certified", NULL),
+    TWIN(one_step, "certified_one_layer"),
+    COLUMN(from_input.plain, "certified_from_input", "certified",
+           "bound from the measured state that enters layer 0"),
+    COLUMN(from_input.log, "log10_certified_from_input", "certified", NULL),
+    TWIN(from_input, "certified_from_input"),
+    COLUMN(lower.plain, "certified_at_least", "certified",
+           "proved lower bound of the diameter, from the measured state that enters this "
+           "layer: the tokens stay at least that far apart"),
+    COLUMN(lower.log, "log10_certified_at_least", "certified", NULL),
+    TWIN(lower, "certified_at_least"),
+    COLUMN(lower_by, "at_least_by", "certified",
+           "skip: C6; enclosure: the float64 pass with all its rounding bounded"),
+    COLUMN(of.certificate.best.failed, "certified_failed", "certified",
+           "why there is no certificate"),
+    COLUMN(out.residual_1inf, "residual_1inf", "measured",
+           "‖X − 1x̄ᵀ‖₁,∞ = √(‖·‖₁‖·‖∞) behind the layer"),
+    COLUMN(log_residual_1inf, "log10_residual_1inf", "measured", NULL),
+    COLUMN(out.residual_fro, "residual_fro", "measured", "‖X − 1x̄ᵀ‖_F behind the layer"),
+    COLUMN(out.relative_residual, "relative_residual", "measured", "‖X − 1x̄ᵀ‖_F/‖X‖_F"),
+    COLUMN(at_floor, "at_floor", "measured", "the measured residual is rounding"),
+    COLUMN(of.published.failed, "published_failed", "published",
+           "the first hypothesis of the published theorem that fails"),
+    COLUMN(published_layer.plain, "published_one_layer", "published",
+           "the published bound of this layer alone, from the measured residual "
+           "that enters it: 4γβHλ/√d ‖R‖³ (P1)"),
+    COLUMN(published_layer.log, "log10_published_one_layer", "published", NULL),
+    COLUMN(
+        recursion.plain, "recursion", "certified",
         "corrected composite-norm recursion from the input, about the mean (C7, C8), rounded up"),
-    [LOG_RECURSION] = RS_REAL_COLUMN("log10_recursion", "certified", NULL),
-    [RECURSION_CONDITIONAL] = CONDITIONAL_COLUMN("recursion"),
-    [RECURSION_LAYER] =
-        RS_REAL_COLUMN("recursion_one_layer", "certified",
-                       "the same for this layer alone, with the measured logit ranges and what "
-                       "rounding may hide of them"),
-    [LOG_RECURSION_LAYER] = RS_REAL_COLUMN("log10_recursion_one_layer", "certified", NULL),
-    [RECURSION_LAYER_CONDITIONAL] = CONDITIONAL_COLUMN("recursion_one_layer"),
-    [RECURSION_FAILED] =
-        RS_TEXT_COLUMN("recursion_failed", "certified", "why the recursion does not apply"),
-    [GAMMA_MIN] =
-        RS_REAL_COLUMN("gamma_min", "measured",
-                       "least γ for which the published chain holds, the largest over heads (at "
-                       "most √(n/2))"),
-    [BETA] = RS_REAL_COLUMN("beta", "measured", "max_h ‖W_QK‖₁ ‖W_h‖₁,∞"),
-    [RANGE_MAX] =
-        RS_REAL_COLUMN("range_max", "measured",
-                       "max_h max_i range_j E_ij about the mean token; the published lemma asks "
-                       "for ≤ 1.256"),
-    [TAU] = RS_REAL_COLUMN("mixing_contraction", "measured",
-                           "largest over heads of τ(P) = max TV(P_i, P_i')"),
-    [PREDICTION_ERROR] = RS_REAL_COLUMN("prediction_error", "predicted", "‖R_pred − R‖_F/‖R‖_F"),
-    [PREDICTION_FAILED] =
-        RS_TEXT_COLUMN("prediction_failed", "predicted", "why there is no prediction"),
-    [RATE_MEASURED] = RS_REAL_COLUMN("rate_measured", "measured",
-                                     "relative residual behind the layer over the one before it"),
-    [RATE_PREDICTED] =
-        RS_REAL_COLUMN("rate_predicted", "predicted",
-                       "the same with the predicted residual matrix, values and norms included"),
-    [RATE_LAW] = RS_REAL_COLUMN("rate_law", "measured",
-                                "|λ₂| of the mixing matrices, the largest over heads"),
-    [RATE_EVIDENCE] = RS_TEXT_COLUMN("rate_evidence", "measured", NULL),
+    COLUMN(recursion.log, "log10_recursion", "certified", NULL),
+    TWIN(recursion, "recursion"),
+    COLUMN(recursion_layer.plain, "recursion_one_layer", "certified",
+           "the same for this layer alone, with the measured logit ranges and what "
+           "rounding may hide of them"),
+    COLUMN(recursion_layer.log, "log10_recursion_one_layer", "certified", NULL),
+    TWIN(recursion_layer, "recursion_one_layer"),
+    COLUMN(recursion_failed, "recursion_failed", "certified", "why the recursion does not apply"),
+    COLUMN(of.published.gamma_min, "gamma_min", "measured",
+           "least γ for which the published chain holds, the largest over heads (at "
+           "most √(n/2))"),
+    COLUMN(of.published.beta, "beta", "measured", "max_h ‖W_QK‖₁ ‖W_h‖₁,∞"),
+    COLUMN(of.published.range, "range_max", "measured",
+           "max_h max_i range_j E_ij about the mean token; the published lemma asks "
+           "for ≤ 1.256"),
+    COLUMN(of.tau, "mixing_contraction", "measured",
+           "largest over heads of τ(P) = max TV(P_i, P_i')"),
+    COLUMN(of.predicted.error, "prediction_error", "predicted", "‖R_pred − R‖_F/‖R‖_F"),
+    COLUMN(of.predicted.reason, "prediction_failed", "predicted", "why there is no prediction"),
+    COLUMN(of.rate.measured, "rate_measured", "measured",
+           "relative residual behind the layer over the one before it"),
+    COLUMN(of.rate.predicted, "rate_predicted", "predicted",
+           "the same with the predicted residual matrix, values and norms included"),
+    COLUMN(of.rate.law, "rate_law", "measured",
+           "|λ₂| of the mixing matrices, the largest over heads"),
+    COLUMN(of.rate.evidence, "rate_evidence", "measured", NULL),
 };
 
-/* A bound by its logarithm: the plain column is null where it leaves the doubles. */
-static void set_log(rs_table *t, size_t row, size_t plain, double log_value)
+/* A bound by its logarithm. */
+static void set_log(logged *bound, double log_value)
 {
     double value = pow(10, log_value);
-    if (value > 0 || log_value == -INFINITY) rs_table_set_real(t, row, plain, value);
-    rs_table_set_real(t, row, plain + 1, log_value);
+    if (value > 0 || log_value == -INFINITY) bound->plain = value;
+    bound->log = log_value;
 }
 
 /* The same of a proved bound, whose logarithm was rounded up: pow may be a last digit below. */
-static void set_log_up(rs_table *t, size_t row, size_t plain, double log_value)
+static void set_log_up(logged *bound, double log_value)
 {
     double value = pow(10, log_value);
-    set_log(t, row, plain, log_value);
-    if (value > 0) rs_table_set_real(t, row, plain, nextafter(value, (double)INFINITY));
+    set_log(bound, log_value);
+    if (value > 0) bound->plain = nextafter(value, (double)INFINITY);
 }
 
 static double log_of(double x)
@@ -198,12 +145,12 @@ static double log_of(double x)
 }
 
 /* A proved bound: its own rounding is upwards, pow's is not. */
-static void set_upper(rs_table *t, size_t row, size_t plain, size_t twin, const rs_certificate *c)
+static void set_upper(logged *bound, const rs_certificate *c)
 {
     if (c->failed) return;
-    rs_table_set_bool(t, row, twin, c->condition != NULL);
-    if (c->upper > 0 || c->log_upper == -INFINITY) rs_table_set_real(t, row, plain, c->upper);
-    rs_table_set_real(t, row, plain + 1, c->log_upper);
+    bound->conditional = c->condition != NULL;
+    if (c->upper > 0 || c->log_upper == -INFINITY) bound->plain = c->upper;
+    bound->log = c->log_upper;
 }
 
 static bool vacuous(const rs_certify_row *r)
@@ -212,72 +159,49 @@ static bool vacuous(const rs_certify_row *r)
     return !best->failed && r->out->longest > 0 && best->log_upper >= log10(2 * r->out->longest);
 }
 
-static rs_status add_certificates(rs_table *t, size_t row, const rs_certify_row *r, rs_error *err)
+static void set_certificates(bound_cells *cells, const rs_certify_row *r)
 {
     const rs_certificate *best = &r->certificate.best, *one = &r->certificate.one_step;
-    RS_TRY(rs_table_set_text(t, row, CERTIFIED_FAILED, best->failed, err));
-    set_upper(t, row, CERTIFIED, CERTIFIED_CONDITIONAL, best);
-    set_upper(t, row, ONE_STEP, ONE_STEP_CONDITIONAL, one);
-    set_upper(t, row, FROM_INPUT, FROM_INPUT_CONDITIONAL, &r->certificate.from_input);
-    if (best->failed) return RS_OK;
-    rs_table_set_int(t, row, SOURCE, best->source);
-    rs_table_set_bool(t, row, VACUOUS, vacuous(r));
-    if (one->failed) return RS_OK;
-    rs_table_set_real(t, row, LOWER, one->lower);
-    rs_table_set_bool(t, row, LOWER_CONDITIONAL, one->condition != NULL);
-    rs_table_set_real(t, row, LOG_LOWER, one->log_lower);
-    return rs_table_set_text(t, row, LOWER_BY,
-                             one->lower > 0 ? one->enclosed ? "enclosure" : "skip" : NULL, err);
+    set_upper(&cells->certified, best);
+    set_upper(&cells->one_step, one);
+    set_upper(&cells->from_input, &r->certificate.from_input);
+    if (best->failed) return;
+    cells->source = best->source;
+    cells->vacuous = vacuous(r);
+    if (one->failed) return;
+    cells->lower = (logged){one->lower, one->log_lower, one->condition != NULL};
+    if (one->lower > 0) cells->lower_by = one->enclosed ? "enclosure" : "skip";
 }
 
-static rs_status add_published(rs_table *t, size_t row, const rs_certify_row *r, rs_error *err)
+static void set_published(bound_cells *cells, const rs_published_row *p)
 {
-    const rs_published_row *p = &r->published;
-    set_log(t, row, PUBLISHED, p->log_depth);
-    rs_table_set_bool(t, row, PUBLISHED_VALID, p->failed == NULL);
-    RS_TRY(rs_table_set_text(t, row, PUBLISHED_FAILED, p->failed, err));
-    set_log(t, row, PUBLISHED_LAYER, p->log_layer);
-    set_log_up(t, row, RECURSION, p->log_recursion);
-    set_log_up(t, row, RECURSION_LAYER, p->log_recursion_layer);
-    if (!isnan(p->log_recursion)) rs_table_set_bool(t, row, RECURSION_CONDITIONAL, false);
-    if (!isnan(p->log_recursion_layer))
-        rs_table_set_bool(t, row, RECURSION_LAYER_CONDITIONAL, false);
+    set_log(&cells->published, p->log_depth);
+    cells->published_valid = p->failed == NULL;
+    set_log(&cells->published_layer, p->log_layer);
+    set_log_up(&cells->recursion, p->log_recursion);
+    set_log_up(&cells->recursion_layer, p->log_recursion_layer);
+    if (!isnan(p->log_recursion)) cells->recursion.conditional = false;
+    if (!isnan(p->log_recursion_layer)) cells->recursion_layer.conditional = false;
     bool beyond = p->log_recursion == INFINITY || p->log_recursion_layer == INFINITY;
-    const char *failed = p->recursion_failed;
-    if (!failed && beyond) failed = "the bound is beyond any number";
-    RS_TRY(rs_table_set_text(t, row, RECURSION_FAILED, failed, err));
-    rs_table_set_real(t, row, GAMMA_MIN, p->gamma_min);
-    rs_table_set_real(t, row, BETA, p->beta);
-    rs_table_set_real(t, row, RANGE_MAX, p->range);
-    return RS_OK;
+    cells->recursion_failed = p->recursion_failed;
+    if (!cells->recursion_failed && beyond)
+        cells->recursion_failed = "the bound is beyond any number";
 }
 
 static rs_status add_row(rs_table *t, const rs_certify_row *r, rs_error *err)
 {
-    size_t row;
-    RS_TRY(rs_table_add_row(t, &row, err));
-    rs_table_set_int(t, row, SAMPLE, r->sample);
-    rs_table_set_int(t, row, LAYER, r->layer);
-    rs_table_set_real(t, row, MEASURED, r->out->diameter);
-    rs_table_set_real(t, row, LOG_MEASURED, log_of(r->out->diameter));
-    rs_table_set_real(t, row, ENTERING, r->in->diameter);
-    rs_table_set_real(t, row, RESIDUAL_1INF, r->out->residual_1inf);
-    rs_table_set_real(t, row, LOG_RESIDUAL_1INF, log_of(r->out->residual_1inf));
-    rs_table_set_real(t, row, RESIDUAL_FRO, r->out->residual_fro);
-    rs_table_set_real(t, row, RELATIVE_RESIDUAL, r->out->relative_residual);
-    if (r->out->finite) rs_table_set_bool(t, row, AT_FLOOR, r->out->at_floor);
-    RS_TRY(add_certificates(t, row, r, err));
-    RS_TRY(add_published(t, row, r, err));
-    rs_table_set_real(t, row, PREDICTED, r->predicted.diameter);
-    rs_table_set_real(t, row, LOG_PREDICTED, log_of(r->predicted.diameter));
-    rs_table_set_real(t, row, PREDICTION_ERROR, r->predicted.error);
-    RS_TRY(rs_table_set_text(t, row, PREDICTION_FAILED, r->predicted.reason, err));
-    rs_table_set_real(t, row, TAU, r->tau);
-    rs_table_set_real(t, row, RATE_MEASURED, r->rate.measured);
-    rs_table_set_real(t, row, RATE_PREDICTED, r->rate.predicted);
-    rs_table_set_real(t, row, RATE_LAW, r->rate.law);
-    RS_TRY(rs_table_set_text(t, row, RATE_CLASS, r->rate.class, err));
-    return rs_table_set_text(t, row, RATE_EVIDENCE, r->rate.evidence, err);
+    bound_cells cells;
+    rs_columns_clear(bound_columns, COUNT(bound_columns), &cells);
+    cells.of = *r;
+    cells.in = *r->in;
+    cells.out = *r->out;
+    cells.log_measured = log_of(r->out->diameter);
+    cells.log_residual_1inf = log_of(r->out->residual_1inf);
+    cells.log_predicted = log_of(r->predicted.diameter);
+    if (r->out->finite) cells.at_floor = r->out->at_floor;
+    set_certificates(&cells, r);
+    set_published(&cells, &r->published);
+    return rs_table_append(t, &cells, err);
 }
 
 static rs_status bounds(rs_result *result, const rs_certified *c, rs_error *err)
@@ -286,7 +210,7 @@ static rs_status bounds(rs_result *result, const rs_certified *c, rs_error *err)
     RS_TRY(rs_result_add_table(result, "bounds", "Bounds by sample and layer",
                                "How far apart the tokens of each sample are behind each layer: "
                                "measured, proved, published and predicted",
-                               bound_columns, COLUMNS, &t, err));
+                               bound_columns, COUNT(bound_columns), &t, err));
     for (int64_t i = 0; i < c->samples * c->network->n_layers; i++)
         if (c->rows[i].tokens) RS_TRY(add_row(t, &c->rows[i], err));
     return RS_OK;
@@ -294,38 +218,32 @@ static rs_status bounds(rs_result *result, const rs_certified *c, rs_error *err)
 
 /* ---- summary: a row a layer ---- */
 
+/* A row of table summary. */
+typedef struct summary_cells {
+    int32_t layer;
+    double measured, at_most, log_at_most, at_least, tau;
+    rs_truth at_floor;
+    const char *rate;
+} summary_cells;
+
+#define SUMMARY(member, name, kind, formula)                                                       \
+    RS_CERTIFY_COLUMN(summary_cells, member, name, kind, formula)
+
 static const rs_column summary_columns[] = {
-    {.name = "layer", .type = RS_COLUMN_INT, .formula = "block, from 0"},
-    {.name = "measured",
-     .type = RS_COLUMN_REAL,
-     .provenance = "measured",
-     .formula = "largest diameter that leaves the layer, over the samples"},
-    {.name = "at_floor",
-     .type = RS_COLUMN_BOOL,
-     .provenance = "measured",
-     .formula = "what was measured is rounding in the sample with the largest diameter: the proved "
-                "bounds may lie below it"},
-    {.name = "at_most",
-     .type = RS_COLUMN_REAL,
-     .provenance = "certified",
-     .formula = "certified_diameter, the largest over the samples; null where one has none, or one "
-                "that hangs on a condition"},
-    {.name = "log10_at_most",
-     .type = RS_COLUMN_REAL,
-     .provenance = "certified",
-     .formula = "log10 of at_most"},
-    {.name = "at_least",
-     .type = RS_COLUMN_REAL,
-     .provenance = "certified",
-     .formula = "certified_at_least, the least over the samples; null likewise"},
-    {.name = "tau",
-     .type = RS_COLUMN_REAL,
-     .provenance = "measured",
-     .formula = "mixing_contraction, the largest over the samples"},
-    {.name = "rate",
-     .type = RS_COLUMN_TEXT,
-     .provenance = "measured",
-     .formula = "rate_class of most samples"},
+    {.name = "layer", RS_CELL(summary_cells, layer), .formula = "block, from 0"},
+    SUMMARY(measured, "measured", "measured",
+            "largest diameter that leaves the layer, over the samples"),
+    SUMMARY(at_floor, "at_floor", "measured",
+            "what was measured is rounding in the sample with the largest diameter: the proved "
+            "bounds may lie below it"),
+    SUMMARY(at_most, "at_most", "certified",
+            "certified_diameter, the largest over the samples; null where one has none, or one "
+            "that hangs on a condition"),
+    SUMMARY(log_at_most, "log10_at_most", "certified", "log10 of at_most"),
+    SUMMARY(at_least, "at_least", "certified",
+            "certified_at_least, the least over the samples; null likewise"),
+    SUMMARY(tau, "tau", "measured", "mixing_contraction, the largest over the samples"),
+    SUMMARY(rate, "rate", "measured", "rate_class of most samples"),
 };
 
 static const char *common_rate(const rs_certified *c, int32_t l)
@@ -343,6 +261,34 @@ static const char *common_rate(const rs_certified *c, int32_t l)
     return classes[best];
 }
 
+/* The worst over the samples. */
+static void set_summary(summary_cells *cells, const rs_certified *c, int32_t l)
+{
+    bool any = false, rounding = false, kept = true; /* kept: every sample has a lower bound */
+    double measured = NAN, log_most = -INFINITY, most = 0, least = INFINITY, tau = NAN;
+    for (int64_t s = 0; s < c->samples; s++) {
+        const rs_certify_row *r = &c->rows[s * c->network->n_layers + l];
+        if (!r->tokens) continue;
+        any = true;
+        if (!(r->out->diameter <= measured)) rounding = r->out->at_floor;
+        measured = fmax(measured, r->out->diameter);
+        const rs_certificate *best = &r->certificate.best, *one = &r->certificate.one_step;
+        log_most = fmax(log_most, best->condition ? INFINITY : best->log_upper);
+        most = fmax(most, best->condition ? INFINITY : best->upper);
+        if (one->condition || one->failed) kept = false;
+        least = fmin(least, one->lower);
+        tau = fmax(tau, r->tau);
+    }
+    if (!any) return;
+    cells->measured = measured;
+    if (isfinite(measured)) cells->at_floor = rounding;
+    cells->at_most = most;
+    cells->log_at_most = log_most;
+    if (kept) cells->at_least = least;
+    cells->tau = tau;
+    cells->rate = common_rate(c, l);
+}
+
 static rs_status summary_table(rs_result *result, const rs_certified *c, rs_error *err)
 {
     rs_table *t;
@@ -352,54 +298,38 @@ static rs_status summary_table(rs_result *result, const rs_certified *c, rs_erro
                                "and at least; the worst over the samples",
                                summary_columns, COUNT(summary_columns), &t, err));
     for (int32_t l = 0; l < c->network->n_layers; l++) {
-        double measured = NAN, log_most = -INFINITY, most = 0, least = INFINITY, tau = NAN;
-        size_t row;
-        bool any = false, rounding = false, kept = true; /* kept: every sample has a lower bound */
-        for (int64_t s = 0; s < c->samples; s++) {
-            const rs_certify_row *r = &c->rows[s * c->network->n_layers + l];
-            if (!r->tokens) continue;
-            any = true;
-            if (!(r->out->diameter <= measured)) rounding = r->out->at_floor;
-            measured = fmax(measured, r->out->diameter);
-            const rs_certificate *best = &r->certificate.best, *one = &r->certificate.one_step;
-            log_most = fmax(log_most, best->condition ? INFINITY : best->log_upper);
-            most = fmax(most, best->condition ? INFINITY : best->upper);
-            if (one->condition || one->failed) kept = false;
-            least = fmin(least, one->lower);
-            tau = fmax(tau, r->tau);
-        }
-        RS_TRY(rs_table_add_row(t, &row, err));
-        rs_table_set_int(t, row, 0, l);
-        if (!any) continue;
-        rs_table_set_real(t, row, 1, measured);
-        if (isfinite(measured)) rs_table_set_bool(t, row, 2, rounding);
-        rs_table_set_real(t, row, 3, most);
-        rs_table_set_real(t, row, 4, log_most);
-        if (kept) rs_table_set_real(t, row, 5, least);
-        rs_table_set_real(t, row, 6, tau);
-        RS_TRY(rs_table_set_text(t, row, 7, common_rate(c, l), err));
+        summary_cells cells;
+        rs_columns_clear(summary_columns, COUNT(summary_columns), &cells);
+        cells.layer = l;
+        set_summary(&cells, c, l);
+        RS_TRY(rs_table_append(t, &cells, err));
     }
     return RS_OK;
 }
 
 /* ---- chains ---- */
 
+/* A row of table chains. */
+typedef struct chain_cells {
+    int32_t source, layer;
+    logged certified;
+    double weights_only;
+} chain_cells;
+
+#define CHAIN(member, name, formula)                                                               \
+    RS_CERTIFY_COLUMN(chain_cells, member, name, "certified", formula)
+
 static const rs_column chain_columns[] = {
     {.name = "source_layer",
-     .type = RS_COLUMN_INT,
+     RS_CELL(chain_cells, source),
      .formula = "the chain starts from the measured state that enters this layer"},
-    {.name = "layer", .type = RS_COLUMN_INT, .formula = "and is carried through this one"},
-    {.name = "certified_diameter",
-     .type = RS_COLUMN_REAL,
-     .provenance = "certified",
-     .formula = "upper bound behind it, the largest over the samples"},
-    {.name = "log10_certified", .type = RS_COLUMN_REAL, .provenance = "certified"},
-    {.name = "log10_weights_only",
-     .type = RS_COLUMN_REAL,
-     .provenance = "certified",
-     .formula =
-         "the same with the mixings bounded from the weights, tanh(scale·‖W_QK‖₂δ²/4), where "
-         "the logits are bilinear"},
+    {.name = "layer", RS_CELL(chain_cells, layer), .formula = "and is carried through this one"},
+    CHAIN(certified.plain, "certified_diameter",
+          "upper bound behind it, the largest over the samples"),
+    CHAIN(certified.log, "log10_certified", NULL),
+    CHAIN(weights_only, "log10_weights_only",
+          "the same with the mixings bounded from the weights, tanh(scale·‖W_QK‖₂δ²/4), where the "
+          "logits are bilinear"),
 };
 
 static rs_status chains(rs_result *result, const rs_certified *c, rs_error *err)
@@ -414,14 +344,11 @@ static rs_status chains(rs_result *result, const rs_certified *c, rs_error *err)
                             chain_columns, COUNT(chain_columns), &t, err));
     for (int32_t source = 0; source < layers; source++)
         for (int32_t l = source; l < layers; l++) {
-            double value = c->chains[(int64_t)source * layers + l];
-            size_t row;
-            if (isnan(value)) continue;
-            RS_TRY(rs_table_add_row(t, &row, err));
-            rs_table_set_int(t, row, 0, source);
-            rs_table_set_int(t, row, 1, l);
-            set_log_up(t, row, 2, value);
-            rs_table_set_real(t, row, 4, c->weight_chains[(int64_t)source * layers + l]);
+            int64_t at = (int64_t)source * layers + l;
+            chain_cells cells = {source, l, {NAN, NAN, RS_UNKNOWN}, c->weight_chains[at]};
+            if (isnan(c->chains[at])) continue;
+            set_log_up(&cells.certified, c->chains[at]);
+            RS_TRY(rs_table_append(t, &cells, err));
         }
     return RS_OK;
 }

@@ -92,7 +92,7 @@ static rs_status write_up(rs_lab_report *report, const half_law *h, rs_error *er
     RS_TRY(rs_lab_curves_open(&table, report, &curves, err));
     for (int m = 0; m < MODELS; m++)
         for (int l = 0; l <= LAYERS; l++)
-            RS_TRY(rs_lab_curves_add(table, &curves, model_names[m], l, h->residual[m][l], err));
+            RS_TRY(rs_lab_curves_add(table, model_names[m], l, h->residual[m][l], err));
     RS_TRY(rs_lab_expect(report, "causal, W_V = I: residual of state 34 over that of state 33",
                          0.500003, h->residual[CAUSAL][LAYERS] / h->residual[CAUSAL][LAYERS - 1],
                          1e-4, err));

@@ -262,8 +262,7 @@ static rs_status write_up(rs_lab_report *report, collapse all[MASKS][WEIGHTS], r
     RS_TRY(rs_lab_curves_open(&table, report, &curves, err));
     for (int m = 0; m < MASKS; m++)
         for (int l = 0; l <= LAYERS; l++)
-            RS_TRY(rs_lab_curves_add(table, &curves, masks[m].name, l, all[m][DRAWN].coefficient[l],
-                                     err));
+            RS_TRY(rs_lab_curves_add(table, masks[m].name, l, all[m][DRAWN].coefficient[l], err));
     for (int m = 0; m < MASKS; m++)
         RS_TRY(claim_mask(report, &masks[m], &all[m][DRAWN], &all[m][UNIFORM], err));
     return claim_bounds(report, all, err);

@@ -214,9 +214,9 @@ static rs_status add_curves(rs_lab_report *report, rs_error *err)
     RS_TRY(rs_lab_curves_open(&table, report, &curves, err));
     for (int e = 2; e <= 16; e++) {
         double size = pow(10, e / 2.0);
-        RS_TRY(rs_lab_curves_add_from(table, &curves, "computed", "two heads", size,
+        RS_TRY(rs_lab_curves_add_from(table, "computed", "two heads", size,
                                       rs_bound_two_heads(size), err));
-        RS_TRY(rs_lab_curves_add_from(table, &curves, "computed", "one head, large changes", size,
+        RS_TRY(rs_lab_curves_add_from(table, "computed", "one head, large changes", size,
                                       rs_bound_no_range(size), err));
     }
     return RS_OK;

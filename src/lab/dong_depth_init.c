@@ -24,8 +24,7 @@ enum {
     VARIANTS = 4,
     PRECISIONS = RS_PRECISION_F64 + 1, /* float32 and float64, as published figures are */
     REPETITIONS = 6,
-    QUICK_REPETITIONS = 2,
-    COMPOSITE = 4 /* relative_residual_1inf among the token measures */
+    QUICK_REPETITIONS = 2
 };
 
 enum { SAN, SAN_MLP, SAN_SKIP, FULL };
@@ -71,7 +70,7 @@ static rs_status measure_states(double values[STATES], const rs_network *network
         rs_measure_network(&measured, network, weights, inputs, &options, NULL, 0, context, err));
     for (int32_t l = 0; l < STATES; l++) {
         const rs_token_row *row = rs_measured_row(measured, RS_TOKEN_SITE_BLOCK_OUT, l);
-        values[l] = row ? row->mean[COMPOSITE] : NAN;
+        values[l] = row ? row->mean.relative_residual_1inf : NAN;
     }
     rs_measured_free(measured);
     return RS_OK;
@@ -147,18 +146,28 @@ static rs_spread spread(const curves *all, int precision, int variant, int state
     return rs_spread_of(values, all->repetitions);
 }
 
+/* A row of table dong_depth_init. */
+typedef struct depth_cells {
+    const char *precision, *variant;
+    int32_t layer;
+    rs_spread of;
+    double published;
+} depth_cells;
+
 static rs_status add_table(rs_lab_report *report, const curves *all, rs_error *err)
 {
     static const rs_column columns[] = {
-        {"precision", RS_COLUMN_TEXT, "precision", NULL, NULL, NULL},
-        {"variant", RS_COLUMN_TEXT, "variant", NULL, NULL, NULL},
-        {"layer", RS_COLUMN_INT, "state", NULL, "0 enters the first block", NULL},
-        {"relative_residual_1inf", RS_COLUMN_REAL, "relative residual", NULL,
-         "|X - 1x|/|X| in the composite norm, mean over the random networks", "measured"},
-        {"std", RS_COLUMN_REAL, "standard deviation", NULL, "over the random networks", "measured"},
-        {"min", RS_COLUMN_REAL, "least", NULL, NULL, "measured"},
-        {"max", RS_COLUMN_REAL, "largest", NULL, NULL, "measured"},
-        {"published", RS_COLUMN_REAL, "published", NULL, "mean in the paper's figure", "published"},
+        RS_COLUMN(depth_cells, precision, "precision", "precision", NULL, NULL, NULL),
+        RS_COLUMN(depth_cells, variant, "variant", "variant", NULL, NULL, NULL),
+        RS_COLUMN(depth_cells, layer, "layer", "state", NULL, "0 enters the first block", NULL),
+        RS_COLUMN(depth_cells, of.mean, "relative_residual_1inf", "relative residual", NULL,
+                  "|X - 1x|/|X| in the composite norm, mean over the random networks", "measured"),
+        RS_COLUMN(depth_cells, of.std, "std", "standard deviation", NULL,
+                  "over the random networks", "measured"),
+        RS_COLUMN(depth_cells, of.min, "min", "least", NULL, NULL, "measured"),
+        RS_COLUMN(depth_cells, of.max, "max", "largest", NULL, NULL, "measured"),
+        RS_COLUMN(depth_cells, published, "published", "published", NULL,
+                  "mean in the paper's figure", "published"),
     };
     rs_table *table = NULL;
     char about[200];
@@ -170,17 +179,9 @@ static rs_status add_table(rs_lab_report *report, const curves *all, rs_error *e
     for (int p = 0; p < PRECISIONS; p++)
         for (int v = 0; v < VARIANTS; v++)
             for (int l = 0; all->has[p][v] && l < STATES; l++) {
-                rs_spread s = spread(all, p, v, l);
-                size_t row = 0;
-                RS_TRY(rs_table_add_row(table, &row, err));
-                RS_TRY(rs_table_set_text(table, row, 0, precision_names[p], err));
-                RS_TRY(rs_table_set_text(table, row, 1, variant_names[v], err));
-                rs_table_set_int(table, row, 2, l);
-                rs_table_set_real(table, row, 3, s.mean);
-                rs_table_set_real(table, row, 4, s.std);
-                rs_table_set_real(table, row, 5, s.min);
-                rs_table_set_real(table, row, 6, s.max);
-                rs_table_set_real(table, row, 7, published[v][l]);
+                const depth_cells cells = {precision_names[p], variant_names[v], l,
+                                           spread(all, p, v, l), published[v][l]};
+                RS_TRY(rs_table_append(table, &cells, err));
             }
     return RS_OK;
 }

@@ -24,8 +24,7 @@ enum {
     BERT_LAYERS = 12,
     NETWORKS = 2,
     CHECKED = 6,
-    BERT_CHECKED = 4,
-    LOG_COMPOSITE = 3 /* log10_relative_residual_1inf among the logarithms of token measures */
+    BERT_CHECKED = 4
 };
 
 /* log10 max|R|, by tests/oracle/lab_expected.py in 80 digits. */
@@ -212,7 +211,7 @@ static rs_status measure_bert(deep *out, const rs_lab_bert *bert, const rs_conte
                                     context, err);
     for (int32_t l = 0; status == RS_OK && l <= BERT_LAYERS; l++) {
         const rs_token_row *row = rs_measured_row(measured, RS_TOKEN_SITE_BLOCK_OUT, l);
-        out->bert[l] += (row ? row->log10[LOG_COMPOSITE] : NAN) / out->networks;
+        out->bert[l] += (row ? row->mean.log10_relative_residual_1inf : NAN) / out->networks;
     }
     rs_measured_free(measured);
     rs_weights_close(weights);
@@ -251,17 +250,16 @@ static rs_status add_curves(rs_lab_report *report, const deep *d, rs_error *err)
     rs_table *table = NULL;
     RS_TRY(rs_lab_curves_open(&table, report, &curves, err));
     for (int l = 0; l <= LAYERS; l++) {
-        RS_TRY(rs_lab_curves_add(table, &curves, "five tokens", l, -d->log10[l], err));
-        RS_TRY(rs_lab_curves_add(table, &curves, "five tokens, float64", l, -d->plain[l], err));
+        RS_TRY(rs_lab_curves_add(table, "five tokens", l, -d->log10[l], err));
+        RS_TRY(rs_lab_curves_add(table, "five tokens, float64", l, -d->plain[l], err));
     }
     for (int l = d->from; l <= LAYERS; l++) {
-        RS_TRY(rs_lab_curves_add_from(table, &curves, "computed", "published bound", l,
-                                      -d->bound[l], err));
-        RS_TRY(rs_lab_curves_add_from(table, &curves, "computed", "diameter theorem", l,
-                                      -d->certificate[l], err));
+        RS_TRY(rs_lab_curves_add_from(table, "computed", "published bound", l, -d->bound[l], err));
+        RS_TRY(rs_lab_curves_add_from(table, "computed", "diameter theorem", l, -d->certificate[l],
+                                      err));
     }
     for (int l = 0; l <= BERT_LAYERS; l++)
-        RS_TRY(rs_lab_curves_add(table, &curves, "BERT-base at random", l, -d->bert[l], err));
+        RS_TRY(rs_lab_curves_add(table, "BERT-base at random", l, -d->bert[l], err));
     return RS_OK;
 }
 

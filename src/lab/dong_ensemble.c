@@ -115,8 +115,7 @@ static rs_status draw_curves(rs_lab_report *report, const ensemble *e, rs_error 
         for (size_t b = 0; b < sizeof bands / sizeof *bands; b++)
             for (int l = 0; l < STATES; l++) {
                 snprintf(series, sizeof series, "%s, %s", kind_names[k], bands[b].name);
-                RS_TRY(rs_lab_curves_add(table, &curves, series, l, quantile(e, k, l, bands[b].q),
-                                         err));
+                RS_TRY(rs_lab_curves_add(table, series, l, quantile(e, k, l, bands[b].q), err));
             }
     return RS_OK;
 }

@@ -258,9 +258,9 @@ static rs_status write_up(rs_lab_report *report, ln_findings *f, rs_error *err)
     rs_table *table = NULL;
     RS_TRY(rs_lab_curves_open(&table, report, &curves, err));
     for (int s = 0; s < SIZES; s++) {
-        RS_TRY(rs_lab_curves_add(table, &curves, "local law", pow(10, -s), f->by_size[0][s], err));
-        RS_TRY(rs_lab_curves_add(table, &curves, "columns scaled one by one", pow(10, -s),
-                                 f->by_size[1][s], err));
+        RS_TRY(rs_lab_curves_add(table, "local law", pow(10, -s), f->by_size[0][s], err));
+        RS_TRY(rs_lab_curves_add(table, "columns scaled one by one", pow(10, -s), f->by_size[1][s],
+                                 err));
     }
     const rs_lab_claim claims[] = {
         {"share of LayerNorm's token variance that scaled columns leave", 0, 0.1862, share,

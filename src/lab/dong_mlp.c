@@ -85,7 +85,7 @@ static rs_status one_variant(mlp_findings *f, int variant, const rs_network *who
                                     err);
     for (int32_t l = 0; status == RS_OK && l < STATES; l++) {
         const rs_token_row *row = rs_measured_row(measured, RS_TOKEN_SITE_BLOCK_OUT, l);
-        f->state[variant][l] += (row ? row->mean[COMPOSITE] : NAN) / f->networks;
+        f->state[variant][l] += (row ? row->mean.relative_residual_1inf : NAN) / f->networks;
     }
     rs_measured_free(measured);
     rs_network_close(network);
@@ -267,9 +267,8 @@ static rs_status add_curves(rs_lab_report *report, const mlp_findings *f, rs_err
     RS_TRY(rs_lab_curves_open(&table, report, &curves, err));
     for (int v = 0; v < VARIANTS; v++)
         for (int l = 0; l < STATES; l++) {
-            RS_TRY(rs_lab_curves_add(table, &curves, variant_names[v], l, f->state[v][l], err));
-            RS_TRY(rs_lab_curves_add_from(table, &curves, "published", names[v], l, published[v][l],
-                                          err));
+            RS_TRY(rs_lab_curves_add(table, variant_names[v], l, f->state[v][l], err));
+            RS_TRY(rs_lab_curves_add_from(table, "published", names[v], l, published[v][l], err));
         }
     return RS_OK;
 }

@@ -319,20 +319,28 @@ static const double published_init[LAYERS] = {1.6e-1, 3e-3,   6e-5,   1.5e-6, 1.
 static const double published_trained[LAYERS] = {4e-1, 1.9e-1, 8e-2, 4e-2, 2e-2,   1e-2,
                                                  5e-3, 2e-3,   6e-4, 3e-4, 1.3e-4, 5e-5};
 
+/* A row of table dong_paths. */
+typedef struct path_cells {
+    const char *order;
+    int32_t length;
+    rs_spread of;
+    double published_init, published_trained;
+} path_cells;
+
 static rs_status add_table(rs_lab_report *report, rs_spread spreads[ORDERS][LAYERS], rs_error *err)
 {
     static const rs_column columns[] = {
-        {"order", RS_COLUMN_TEXT, "order", NULL,
-         "decomposition: P^k ... P^1; notebook: P^1 ... P^k", NULL},
-        {"length", RS_COLUMN_INT, "matrices", NULL, NULL, NULL},
-        {"median", RS_COLUMN_REAL, "median", NULL,
-         "|P - SVD_1(P)| / |P| in the composite norm, over random paths", "measured"},
-        {"min", RS_COLUMN_REAL, "least", NULL, NULL, "measured"},
-        {"max", RS_COLUMN_REAL, "largest", NULL, NULL, "measured"},
-        {"published_init", RS_COLUMN_REAL, "published, at initialisation", NULL,
-         "median by eye; from 4 on float32 rounding", "published"},
-        {"published_pretrained", RS_COLUMN_REAL, "published, pretrained", NULL,
-         "median by eye; not measured here", "published"},
+        RS_COLUMN(path_cells, order, "order", "order", NULL,
+                  "decomposition: P^k ... P^1; notebook: P^1 ... P^k", NULL),
+        RS_COLUMN(path_cells, length, "length", "matrices", NULL, NULL, NULL),
+        RS_COLUMN(path_cells, of.median, "median", "median", NULL,
+                  "|P - SVD_1(P)| / |P| in the composite norm, over random paths", "measured"),
+        RS_COLUMN(path_cells, of.min, "min", "least", NULL, NULL, "measured"),
+        RS_COLUMN(path_cells, of.max, "max", "largest", NULL, NULL, "measured"),
+        RS_COLUMN(path_cells, published_init, "published_init", "published, at initialisation",
+                  NULL, "median by eye; from 4 on float32 rounding", "published"),
+        RS_COLUMN(path_cells, published_trained, "published_pretrained", "published, pretrained",
+                  NULL, "median by eye; not measured here", "published"),
     };
     static const char *const orders[ORDERS] = {"decomposition", "notebook"};
     rs_table *table = NULL;
@@ -342,15 +350,9 @@ static rs_status add_table(rs_lab_report *report, rs_spread spreads[ORDERS][LAYE
                                columns, sizeof columns / sizeof *columns, &table, err));
     for (int order = 0; order < ORDERS; order++)
         for (int k = 0; k < LAYERS; k++) {
-            const rs_spread *s = &spreads[order][k];
-            size_t row = 0;
-            RS_TRY(rs_table_add_row(table, &row, err));
-            RS_TRY(rs_table_set_text(table, row, 0, orders[order], err));
-            rs_table_set_int(table, row, 1, k + 1);
-            const double reals[] = {s->median, s->min, s->max, published_init[k],
-                                    published_trained[k]};
-            for (size_t c = 0; c < sizeof reals / sizeof *reals; c++)
-                rs_table_set_real(table, row, 2 + c, reals[c]);
+            const path_cells cells = {orders[order], k + 1, spreads[order][k], published_init[k],
+                                      published_trained[k]};
+            RS_TRY(rs_table_append(table, &cells, err));
         }
     return RS_OK;
 }

@@ -253,14 +253,13 @@ static rs_status add_curves(rs_lab_report *report, const findings *f, rs_error *
     rs_table *table = NULL;
     RS_TRY(rs_lab_curves_open(&table, report, &curves, err));
     for (int b = 0; b < BINS; b++)
-        RS_TRY(rs_lab_curves_add(table, &curves, "largest drawn", (b + 1) * paper_range / BINS,
+        RS_TRY(rs_lab_curves_add(table, "largest drawn", (b + 1) * paper_range / BINS,
                                  f->largest[b], err));
     for (int b = 0; b <= 30; b++) {
         double range = 0.05 * b;
-        RS_TRY(rs_lab_curves_add_from(table, &curves, "computed", "1 + 2D (lemma)", range,
-                                      1 + 2 * range, err));
-        RS_TRY(rs_lab_curves_add_from(table, &curves, "computed", "e^D (sharp)", range, exp(range),
-                                      err));
+        RS_TRY(
+            rs_lab_curves_add_from(table, "computed", "1 + 2D (lemma)", range, 1 + 2 * range, err));
+        RS_TRY(rs_lab_curves_add_from(table, "computed", "e^D (sharp)", range, exp(range), err));
     }
     return RS_OK;
 }

@@ -289,9 +289,9 @@ static rs_status write_up(rs_lab_report *report, const skip_findings *f, rs_erro
     rs_table *table = NULL;
     RS_TRY(rs_lab_curves_open(&table, report, &curves, err));
     for (int l = 0; l <= CLIMB + 1; l++)
-        RS_TRY(rs_lab_curves_add(table, &curves, "two tokens, skip 1", l, f->climb[l], err));
+        RS_TRY(rs_lab_curves_add(table, "two tokens, skip 1", l, f->climb[l], err));
     for (int l = 0; l <= FALL; l++)
-        RS_TRY(rs_lab_curves_add(table, &curves, "random, skip 0.01", l, f->fall[l], err));
+        RS_TRY(rs_lab_curves_add(table, "random, skip 0.01", l, f->fall[l], err));
     return claim(report, f, err);
 }
 

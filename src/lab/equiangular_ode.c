@@ -118,9 +118,8 @@ static rs_status write_up(rs_lab_report *report, const flow *f, rs_error *err)
     RS_TRY(rs_lab_curves_open(&table, report, &curves, err));
     for (int s = 0; s <= AT_END; s++) {
         double time = (double)s / SAMPLES_A_UNIT;
-        RS_TRY(rs_lab_curves_add(table, &curves, "tokens", time, 1 - f->cosine[s], err));
-        RS_TRY(rs_lab_curves_add_from(table, &curves, "computed", "equation", time, 1 - f->ode[s],
-                                      err));
+        RS_TRY(rs_lab_curves_add(table, "tokens", time, 1 - f->cosine[s], err));
+        RS_TRY(rs_lab_curves_add_from(table, "computed", "equation", time, 1 - f->ode[s], err));
     }
     double last = 1 - f->cosine[AT_END], before = 1 - f->cosine[AT_END - SAMPLES_A_UNIT];
     double step = 1.0 / (double)f->steps;

@@ -18,32 +18,36 @@ const size_t rs_lab_n_experiments = sizeof rs_lab_experiments / sizeof *rs_lab_e
 
 /* ---- claims ---- */
 
+/* A row of table claims. */
+typedef struct claim_cells {
+    const char *experiment, *verdict;
+    rs_lab_claim of;
+    double computed;
+} claim_cells;
+
 static const rs_column claim_columns[] = {
-    {"experiment", RS_COLUMN_TEXT, "experiment", NULL, NULL, NULL},
-    {"claim", RS_COLUMN_TEXT, "claim", NULL, NULL, NULL},
-    {"published", RS_COLUMN_REAL, "published", NULL, "the number in the paper's figure or table",
-     "published"},
-    {"expected", RS_COLUMN_REAL, "expected", NULL,
-     "the number of an independent calculation under the same settings", "predicted"},
-    {"measured", RS_COLUMN_REAL, "measured", NULL, "this run", "measured"},
-    {"computed", RS_COLUMN_REAL, "computed", NULL, "this run, by a formula: nothing was measured",
-     "predicted"},
-    {"tolerance", RS_COLUMN_REAL, "tolerance", NULL,
-     "how far measured (or computed) may be from them (or how large it may be)", NULL},
-    {"verdict", RS_COLUMN_TEXT, "verdict", NULL,
-     "fail: not as expected; differs_from_paper: as expected, but not as published", NULL},
+    RS_COLUMN(claim_cells, experiment, "experiment", "experiment", NULL, NULL, NULL),
+    RS_COLUMN(claim_cells, of.text, "claim", "claim", NULL, NULL, NULL),
+    RS_COLUMN(claim_cells, of.published, "published", "published", NULL,
+              "the number in the paper's figure or table", "published"),
+    RS_COLUMN(claim_cells, of.expected, "expected", "expected", NULL,
+              "the number of an independent calculation under the same settings", "predicted"),
+    RS_COLUMN(claim_cells, of.measured, "measured", "measured", NULL, "this run", "measured"),
+    RS_COLUMN(claim_cells, computed, "computed", "computed", NULL,
+              "this run, by a formula: nothing was measured", "predicted"),
+    RS_COLUMN(claim_cells, of.tolerance, "tolerance", "tolerance", NULL,
+              "how far measured (or computed) may be from them (or how large it may be)", NULL),
+    RS_COLUMN(claim_cells, verdict, "verdict", "verdict", NULL,
+              "fail: not as expected; differs_from_paper: as expected, but not as published", NULL),
 };
-enum {
-    EXPERIMENT,
-    CLAIM,
-    PUBLISHED,
-    EXPECTED,
-    MEASURED,
-    COMPUTED,
-    TOLERANCE,
-    VERDICT,
-    CLAIM_COLUMNS
-};
+rs_status rs_lab_open_claims(rs_lab_report *report, rs_error *err)
+{
+    return rs_result_add_table(report->result, "claims", "Claims",
+                               "What was published, what an independent calculation gives, and "
+                               "what this run measured.",
+                               claim_columns, sizeof claim_columns / sizeof *claim_columns,
+                               &report->claims, err);
+}
 
 static bool leaves(double measured, double reference, double tolerance)
 {
@@ -90,71 +94,69 @@ static rs_status add_finding(rs_lab_report *report, const rs_lab_claim *claim, c
 
 /* ---- statements ---- */
 
-enum { STATEMENT, STATUS, CLAIMS, SHOWN_BY, VERDICT_COLUMNS };
+/* A row of table dong_verdicts. */
+typedef struct verdict_cells {
+    const char *statement, *status, *shown_by;
+    int64_t claims;
+} verdict_cells;
 
 static rs_status open_verdicts(rs_lab_report *report, rs_error *err)
 {
-    static const rs_column columns[VERDICT_COLUMNS] = {
-        {"statement", RS_COLUMN_TEXT, "statement", NULL, NULL, NULL},
-        {"status", RS_COLUMN_TEXT, "status", NULL,
-         "correct: all claims about it pass; false: one differs from the paper; open: one fails, "
-         "or none ran",
-         NULL},
-        {"claims", RS_COLUMN_INT, "claims", NULL, "about it, in table claims", NULL},
-        {"shown_by", RS_COLUMN_TEXT, "shown by", NULL, NULL, NULL},
+    static const rs_column columns[] = {
+        RS_COLUMN(verdict_cells, statement, "statement", "statement", NULL, NULL, NULL),
+        RS_COLUMN(verdict_cells, status, "status", "status", NULL,
+                  "correct: all claims about it pass; false: one differs from the paper; open: one "
+                  "fails, "
+                  "or none ran",
+                  NULL),
+        RS_COLUMN(verdict_cells, claims, "claims", "claims", NULL, "about it, in table claims",
+                  NULL),
+        RS_COLUMN(verdict_cells, shown_by, "shown_by", "shown by", NULL, NULL, NULL),
     };
     return rs_result_add_table(report->result, "dong_verdicts",
                                "Dong, Cordonnier, Loukas 2021, statement by statement",
                                "What stands of each statement that the experiments of this run are "
                                "about: it follows from their claims.",
-                               columns, VERDICT_COLUMNS, &report->verdicts, err);
+                               columns, sizeof columns / sizeof *columns, &report->verdicts, err);
 }
 
-static rs_status set_status(rs_lab_report *report, rs_error *err)
-{
-    const char *status = report->fails > 0 || report->claimed == 0 ? "open"
-                         : report->differ > 0                      ? "false"
-                                                                   : "correct";
-    rs_table_set_int(report->verdicts, report->statement, CLAIMS, report->claimed);
-    return rs_table_set_text(report->verdicts, report->statement, STATUS, status, err);
-}
-
-static rs_status count_claim(rs_lab_report *report, const char *verdict, rs_error *err)
+static void count_claim(rs_lab_report *report, const char *verdict)
 {
     report->claimed++;
     report->differ += strcmp(verdict, "differs_from_paper") == 0;
     report->fails += strcmp(verdict, "fail") == 0;
-    return set_status(report, err);
+}
+
+/* Adds the row of the statement that the claims so far were about. */
+static rs_status conclude(const rs_lab_report *report, rs_error *err)
+{
+    const verdict_cells cells = {.statement = report->statement,
+                                 .status = report->fails > 0 || report->claimed == 0 ? "open"
+                                           : report->differ > 0                      ? "false"
+                                                                                     : "correct",
+                                 .shown_by = report->experiment,
+                                 .claims = report->claimed};
+    return rs_table_append(report->verdicts, &cells, err);
 }
 
 rs_status rs_lab_statement(rs_lab_report *report, const char *statement, rs_error *err)
 {
-    report->stating = statement != NULL;
+    if (report->statement) RS_TRY(conclude(report, err));
+    report->statement = statement;
     report->claimed = report->differ = report->fails = 0;
-    if (!statement) return RS_OK;
-    if (!report->verdicts) RS_TRY(open_verdicts(report, err));
-    RS_TRY(rs_table_add_row(report->verdicts, &report->statement, err));
-    RS_TRY(rs_table_set_text(report->verdicts, report->statement, STATEMENT, statement, err));
-    RS_TRY(
-        rs_table_set_text(report->verdicts, report->statement, SHOWN_BY, report->experiment, err));
-    return set_status(report, err);
+    return statement && !report->verdicts ? open_verdicts(report, err) : RS_OK;
 }
 
 rs_status rs_lab_add_claim(rs_lab_report *report, const rs_lab_claim *claim, rs_error *err)
 {
-    size_t row = 0;
     const char *verdict = rs_lab_verdict(claim);
-    rs_table *table = report->claims;
-    RS_TRY(rs_table_add_row(table, &row, err));
-    RS_TRY(rs_table_set_text(table, row, EXPERIMENT, report->experiment, err));
-    RS_TRY(rs_table_set_text(table, row, CLAIM, claim->text, err));
-    rs_table_set_real(table, row, PUBLISHED, claim->published);
-    rs_table_set_real(table, row, EXPECTED, claim->expected);
-    rs_table_set_real(table, row, MEASURED, claim->computed ? NAN : claim->measured);
-    rs_table_set_real(table, row, COMPUTED, claim->computed ? claim->measured : NAN);
-    rs_table_set_real(table, row, TOLERANCE, claim->tolerance);
-    RS_TRY(rs_table_set_text(table, row, VERDICT, verdict, err));
-    if (report->stating) RS_TRY(count_claim(report, verdict, err));
+    claim_cells cells = {report->experiment, verdict, *claim, NAN};
+    if (claim->computed) {
+        cells.computed = claim->measured;
+        cells.of.measured = NAN;
+    }
+    RS_TRY(rs_table_append(report->claims, &cells, err));
+    if (report->statement) count_claim(report, verdict);
     return strcmp(verdict, "pass") == 0 ? RS_OK : add_finding(report, claim, verdict, err);
 }
 
@@ -176,10 +178,7 @@ rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *op
 {
     bool all = strcmp(id, "all") == 0, found = false;
     rs_lab_report report = {.result = result};
-    RS_TRY(rs_result_add_table(result, "claims", "Claims",
-                               "What was published, what an independent calculation gives, and "
-                               "what this run measured.",
-                               claim_columns, CLAIM_COLUMNS, &report.claims, err));
+    RS_TRY(rs_lab_open_claims(&report, err));
     for (size_t i = 0; i < rs_lab_n_experiments; i++) {
         const rs_lab_experiment *experiment = rs_lab_experiments[i];
         if (!all && strcmp(id, experiment->id) != 0) continue;
@@ -194,22 +193,16 @@ rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *op
 rs_status rs_lab_list(rs_result *result, rs_error *err)
 {
     static const rs_column columns[] = {
-        {"id", RS_COLUMN_TEXT, "id", NULL, NULL, NULL},
-        {"title", RS_COLUMN_TEXT, "title", NULL, NULL, NULL},
-        {"source", RS_COLUMN_TEXT, "source", NULL, NULL, NULL},
-        {"about", RS_COLUMN_TEXT, "about", NULL, NULL, NULL},
+        RS_COLUMN(rs_lab_experiment, id, "id", "id", NULL, NULL, NULL),
+        RS_COLUMN(rs_lab_experiment, title, "title", "title", NULL, NULL, NULL),
+        RS_COLUMN(rs_lab_experiment, source, "source", "source", NULL, NULL, NULL),
+        RS_COLUMN(rs_lab_experiment, about, "about", "about", NULL, NULL, NULL),
     };
     rs_table *table = NULL;
     RS_TRY(rs_result_add_table(result, "experiments", "Experiments",
                                "Run one with 'rankscope lab run ID'.", columns,
                                sizeof columns / sizeof *columns, &table, err));
-    for (size_t i = 0; i < rs_lab_n_experiments; i++) {
-        const rs_lab_experiment *e = rs_lab_experiments[i];
-        const char *texts[] = {e->id, e->title, e->source, e->about};
-        size_t row = 0;
-        RS_TRY(rs_table_add_row(table, &row, err));
-        for (size_t c = 0; c < 4; c++)
-            RS_TRY(rs_table_set_text(table, row, c, texts[c], err));
-    }
+    for (size_t i = 0; i < rs_lab_n_experiments; i++)
+        RS_TRY(rs_table_append(table, rs_lab_experiments[i], err));
     return RS_OK;
 }

@@ -24,8 +24,7 @@ typedef struct rs_lab_report {
     rs_table *claims;
     const char *experiment;         /* its id, for column `experiment` */
     rs_table *verdicts;             /* NULL before the first statement */
-    bool stating;                   /* claims belong to a statement (rs_lab_statement) */
-    size_t statement;               /* row of that statement */
+    const char *statement;          /* what the claims are about (rs_lab_statement), or NULL */
     int64_t claimed, differ, fails; /* its claims; those that differ, and those that fail */
 } rs_lab_report;
 
@@ -62,13 +61,15 @@ typedef struct rs_lab_claim {
     bool at_most;     /* what is claimed is measured <= tolerance, not closeness */
     bool computed;    /* a formula gave `measured`, which stands in column `computed` */
 } rs_lab_claim;
+/* Adds table `claims`, without rows, for report->claims. */
+rs_status rs_lab_open_claims(rs_lab_report *report, rs_error *err);
 const char *rs_lab_verdict(const rs_lab_claim *claim);
 /* Adds the row, and a finding unless it is a pass: fail is critical, a difference a warning. */
 rs_status rs_lab_add_claim(rs_lab_report *report, const rs_lab_claim *claim, rs_error *err);
 /*
  * Names a statement of Dong, Cordonnier, Loukas 2021 that the claims from here on are about, to the
  * next statement; NULL: about none. It is "correct" where all of them pass, "false" where one
- * differs from the paper, "open" where one fails or none ran.
+ * differs from the paper, "open" where one fails or none ran. Borrows the string: a literal.
  */
 rs_status rs_lab_statement(rs_lab_report *report, const char *statement, rs_error *err);
 

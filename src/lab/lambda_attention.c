@@ -335,7 +335,7 @@ static rs_status write_up(rs_lab_report *report, const left *l, rs_error *err)
     RS_TRY(rs_lab_curves_open(&table, report, &curves, err));
     for (int k = 0; k < KINDS; k++)
         for (int s = 0; s < SKIPS; s++)
-            RS_TRY(rs_lab_curves_add(table, &curves, kind_names[k], skips[s],
+            RS_TRY(rs_lab_curves_add(table, kind_names[k], skips[s],
                                      pow(10, l->sum[k][s] / l->draws), err));
     RS_TRY(claim_table(report, l, err));
     return claim_criterion(report, l, err);

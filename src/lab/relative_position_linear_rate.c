@@ -121,7 +121,7 @@ static rs_status write_up(rs_lab_report *report, const rates *r, rs_error *err)
     RS_TRY(rs_lab_curves_open(&table, report, &curves, err));
     for (int k = 0; k < KINDS; k++)
         for (int l = 0; l <= LAYERS; l++)
-            RS_TRY(rs_lab_curves_add(table, &curves, kind_names[k], l, r->residual[k][l], err));
+            RS_TRY(rs_lab_curves_add(table, kind_names[k], l, r->residual[k][l], err));
     RS_TRY(rs_lab_expect(report, "bias -0.3 |i - j|: |lambda_2(softmax(B))|", 0.693279,
                          r->lambda2[FALLING], 1e-6, err));
     RS_TRY(rs_lab_expect(report, "bias -0.3 |i - j|: residual of state 40 over that of state 39",

@@ -113,10 +113,9 @@ typedef struct rs_lab_curves {
  * literals. */
 rs_status rs_lab_curves_open(rs_table **out, rs_lab_report *report, const rs_lab_curves *curves,
                              rs_error *err);
-rs_status rs_lab_curves_add(rs_table *table, const rs_lab_curves *curves, const char *series,
-                            double x, double y, rs_error *err);
+rs_status rs_lab_curves_add(rs_table *table, const char *series, double x, double y, rs_error *err);
 /* Adds a point that was not measured: `origin` is "computed" or "published". */
-rs_status rs_lab_curves_add_from(rs_table *table, const rs_lab_curves *curves, const char *origin,
-                                 const char *series, double x, double y, rs_error *err);
+rs_status rs_lab_curves_add_from(rs_table *table, const char *origin, const char *series, double x,
+                                 double y, rs_error *err);
 
 #endif

@@ -42,7 +42,11 @@ rs_status rs_lab_say_quick(rs_lab_report *report, const char *what, rs_error *er
 
 /* ---- curves ---- */
 
-enum { SERIES, X, Y, ORIGIN, CURVE_COLUMNS };
+/* A row of a table of curves. */
+typedef struct curve_cells {
+    const char *series, *origin;
+    double x, y;
+} curve_cells;
 
 static json_t *figure(const rs_lab_curves *curves)
 {
@@ -64,36 +68,27 @@ static json_t *figure(const rs_lab_curves *curves)
 rs_status rs_lab_curves_open(rs_table **out, rs_lab_report *report, const rs_lab_curves *curves,
                              rs_error *err)
 {
-    const rs_column columns[CURVE_COLUMNS] = {
-        {"series", RS_COLUMN_TEXT, "series", NULL, NULL, NULL},
-        {curves->x.field, curves->x_whole ? RS_COLUMN_INT : RS_COLUMN_REAL, curves->x.title, NULL,
-         NULL, NULL},
-        {curves->y.field, RS_COLUMN_REAL, curves->y.title, NULL, NULL, "as origin says"},
-        {"origin", RS_COLUMN_TEXT, "origin", NULL, "measured, computed by a formula, or published",
-         NULL},
+    rs_column columns[] = {
+        RS_COLUMN(curve_cells, series, "series", "series", NULL, NULL, NULL),
+        RS_COLUMN(curve_cells, x, curves->x.field, curves->x.title, NULL, NULL, NULL),
+        RS_COLUMN(curve_cells, y, curves->y.field, curves->y.title, NULL, NULL, "as origin says"),
+        RS_COLUMN(curve_cells, origin, "origin", "origin", NULL,
+                  "measured, computed by a formula, or published", NULL),
     };
+    if (curves->x_whole) columns[1].type = RS_COLUMN_INT;
     RS_TRY(rs_result_add_table(report->result, curves->name, curves->title, curves->about, columns,
-                               CURVE_COLUMNS, out, err));
+                               sizeof columns / sizeof *columns, out, err));
     return rs_result_add_figure(report->result, curves->name, curves->title, curves->about,
                                 figure(curves), err);
 }
 
-rs_status rs_lab_curves_add_from(rs_table *table, const rs_lab_curves *curves, const char *origin,
-                                 const char *series, double x, double y, rs_error *err)
+rs_status rs_lab_curves_add_from(rs_table *table, const char *origin, const char *series, double x,
+                                 double y, rs_error *err)
 {
-    size_t row = 0;
-    RS_TRY(rs_table_add_row(table, &row, err));
-    RS_TRY(rs_table_set_text(table, row, SERIES, series, err));
-    if (curves->x_whole)
-        rs_table_set_int(table, row, X, (int64_t)x);
-    else
-        rs_table_set_real(table, row, X, x);
-    rs_table_set_real(table, row, Y, y);
-    return rs_table_set_text(table, row, ORIGIN, origin, err);
+    return rs_table_append(table, &(curve_cells){series, origin, x, y}, err);
 }
 
-rs_status rs_lab_curves_add(rs_table *table, const rs_lab_curves *curves, const char *series,
-                            double x, double y, rs_error *err)
+rs_status rs_lab_curves_add(rs_table *table, const char *series, double x, double y, rs_error *err)
 {
-    return rs_lab_curves_add_from(table, curves, "measured", series, x, y, err);
+    return rs_lab_curves_add_from(table, "measured", series, x, y, err);
 }

@@ -16,6 +16,11 @@ rs_status rs_sums_open(rs_sums *sums, size_t rows, size_t columns, rs_error *err
 void rs_sums_add(rs_sums *sums, size_t row, const double *values);
 double rs_sums_mean(const rs_sums *sums, size_t row, size_t column); /* NaN: nowhere defined */
 void rs_sums_close(rs_sums *sums);
+/* columns.c: the values of n columns for one sample's measures, and their means over the samples,
+ * put where the columns are read. */
+void rs_measure_values(double *values, const rs_column *columns, size_t n, const void *measures);
+void rs_measure_means(void *measures, const rs_column *columns, size_t n, const rs_sums *sums,
+                      size_t row);
 
 /* The listener, with one part for each kind of measure. */
 typedef struct rs_gather {

@@ -87,7 +87,7 @@ static void add_head(rs_gather *g, size_t row, size_t place)
     rs_attention_row *out = &g->out->attention[row];
     const rs_attention_measures *m = &g->heads[place];
     double values[SUM_COLUMNS];
-    rs_attention_values(values, m);
+    rs_measure_values(values, rs_attention_columns, RS_ATTENTION_REALS, m);
     values[LOG_GAP] = log(m->spectral_gap); /* NaN where an edited matrix has |λ₂| > 1 */
     values[ENTROPY_RATIO] = g->most_entropy[place] > 0 ? m->entropy / g->most_entropy[place] : NAN;
     rs_sums_add(&g->attention, row, values);
@@ -110,8 +110,7 @@ void rs_gather_attention_finish(rs_gather *g)
 {
     for (size_t row = 0; row < g->out->n_attention; row++) {
         rs_attention_row *out = &g->out->attention[row];
-        for (size_t c = 0; c < RS_ATTENTION_REALS; c++)
-            out->mean[c] = rs_sums_mean(&g->attention, row, c);
+        rs_measure_means(&out->mean, rs_attention_columns, RS_ATTENTION_REALS, &g->attention, row);
         out->gap_geomean = exp(rs_sums_mean(&g->attention, row, LOG_GAP));
         out->entropy_ratio = rs_sums_mean(&g->attention, row, ENTROPY_RATIO);
     }

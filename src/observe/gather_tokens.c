@@ -211,7 +211,7 @@ static void add_sample(rs_gather *g, size_t row, int64_t s)
     const rs_token_measures *m = &g->slots[s];
     double values[RS_TOKEN_REALS + RS_TOKEN_LOGS];
     int64_t sample = g->batch->first + s;
-    rs_token_values(values, m);
+    rs_measure_values(values, rs_token_columns, RS_TOKEN_REALS + RS_TOKEN_LOGS, m);
     rs_sums_add(&g->tokens, row, values);
     size_t cell = row * (size_t)g->inputs->samples + (size_t)sample;
     g->residuals[cell] = m->relative_residual;
@@ -319,15 +319,13 @@ void rs_gather_tokens_finish(rs_gather *g)
         rs_floor_marks(g->marks + s, g->residuals + s, samples, g->network, g->out->floor);
     for (size_t row = 0; row < g->out->n_tokens; row++) {
         rs_token_row *out = &g->out->tokens[row];
-        for (size_t c = 0; c < RS_TOKEN_REALS; c++)
-            out->mean[c] = rs_sums_mean(&g->tokens, row, c);
-        for (size_t c = 0; c < RS_TOKEN_LOGS; c++)
-            out->log10[c] = rs_sums_mean(&g->tokens, row, RS_TOKEN_REALS + c);
+        rs_measure_means(&out->mean, rs_token_columns, RS_TOKEN_REALS + RS_TOKEN_LOGS, &g->tokens,
+                         row);
         out->log10_residual = rs_spread_of(g->logarithms + row * samples, g->inputs->samples);
         out->at_floor = rounding(g, row); /* before the spread sorts the residuals */
         out->residual =
             rs_spread_of(g->residuals + row * (size_t)g->inputs->samples, g->inputs->samples);
-        out->mean[RS_TOKEN_RELATIVE_RESIDUAL] = out->residual.mean;
+        out->mean.relative_residual = out->residual.mean;
         out->at_floor |= out->residual.mean <= g->out->floor;
     }
 }

@@ -19,7 +19,7 @@ typedef struct rs_spread {
 /* The spread of n values, which it reorders. */
 rs_spread rs_spread_of(double *values, int64_t n);
 
-/* The numbers of columns: of tokens, of tokens' logarithms, of attention. */
+/* The numbers of columns: of tokens, of their logarithms behind those, of attention. */
 enum { RS_TOKEN_REALS = 14, RS_TOKEN_LOGS = 6, RS_ATTENTION_REALS = 11 };
 
 /* What a row of table tokens is measured on. */
@@ -36,16 +36,14 @@ const char *rs_token_site_name(rs_token_site site); /* "block_out", ... */
 /* One row of table tokens: a state of the network, over all samples. */
 typedef struct rs_token_row {
     rs_token_site site;
-    int32_t layer;               /* number of the state; 0 enters the first block */
-    double mean[RS_TOKEN_REALS]; /* means in the order of rs_token_columns; NaN: undefined */
-    double log10[RS_TOKEN_LOGS]; /* mean logarithms in the order of rs_token_logs; NaN but for
-                                    the residual precision */
-    rs_spread residual;          /* spread of the samples' relative residuals */
-    rs_spread log10_residual;    /* spread of their logarithms to base 10 */
-    bool at_floor;               /* residual.mean is rounding, or every sample's residual is */
-    int64_t samples;             /* samples that have tokens; only these count below */
-    int64_t zero;                /* samples whose entries are all zero: no ratio exists */
-    int64_t nonfinite;           /* samples with a NaN or an infinity */
+    int32_t layer;            /* number of the state; 0 enters the first block */
+    rs_token_measures mean;   /* means of what rs_token_columns names; NaN: undefined */
+    rs_spread residual;       /* spread of the samples' relative residuals */
+    rs_spread log10_residual; /* spread of their logarithms to base 10 */
+    bool at_floor;            /* residual.mean is rounding, or every sample's residual is */
+    int64_t samples;          /* samples that have tokens; only these count below */
+    int64_t zero;             /* samples whose entries are all zero: no ratio exists */
+    int64_t nonfinite;        /* samples with a NaN or an infinity */
     int64_t first_sample, first_token; /* place of the first NaN or infinity; -1: there is none */
     int64_t open_centres;              /* samples whose LP centre is less exact than it should be */
     double open_gap;                   /* largest relative gap of such a centre */
@@ -56,12 +54,12 @@ typedef struct rs_token_row {
 
 /* One row of table attention: a head, over all samples. */
 typedef struct rs_attention_row {
-    int32_t layer, head;             /* from 0 */
-    double mean[RS_ATTENTION_REALS]; /* means in the order of rs_attention_columns */
-    double gap_geomean, gap_min;     /* geometric mean and least of the spectral gap */
-    double entropy_ratio;            /* entropy over the mean of ln of the visible keys */
-    int64_t samples;                 /* measured samples; empty ones are not counted */
-    int64_t unconverged;             /* samples where an eigenvalue iteration failed */
+    int32_t layer, head;         /* from 0 */
+    rs_attention_measures mean;  /* means of what rs_attention_columns names */
+    double gap_geomean, gap_min; /* geometric mean and least of the spectral gap */
+    double entropy_ratio;        /* entropy over the mean of ln of the visible keys */
+    int64_t samples;             /* measured samples; empty ones are not counted */
+    int64_t unconverged;         /* samples where an eigenvalue iteration failed */
 } rs_attention_row;
 
 /* What a network did to its inputs. */
@@ -120,24 +118,8 @@ uint64_t rs_weight_limit(const rs_context *context);
 int64_t rs_default_batch(const rs_network *network, rs_precision precision, int64_t longest,
                          const rs_context *context);
 
-/* columns.c: the columns in the order of rs_token_row.mean, rs_attention_row.mean and
- * rs_token_row.log10. */
-extern const rs_column rs_token_columns[RS_TOKEN_REALS];
+/* columns.c: the columns of rs_token_measures, its logarithms last, and of rs_attention_measures. */
+extern const rs_column rs_token_columns[RS_TOKEN_REALS + RS_TOKEN_LOGS];
 extern const rs_column rs_attention_columns[RS_ATTENTION_REALS];
-extern const rs_column rs_token_logs[RS_TOKEN_LOGS];
-/* The values of these columns for one sample; the logarithms stand behind the others. */
-void rs_token_values(double values[RS_TOKEN_REALS + RS_TOKEN_LOGS],
-                     const rs_token_measures *measures);
-void rs_attention_values(double values[RS_ATTENTION_REALS], const rs_attention_measures *measures);
-/* Places of columns that others look up. */
-enum { RS_TOKEN_RELATIVE_RESIDUAL = 2, RS_TOKEN_MEAN_COSINE = 7, RS_TOKEN_EFFECTIVE_RANK = 10 };
-enum { RS_TOKEN_LOG_RELATIVE = 1 };
-enum {
-    RS_ATTENTION_ENTROPY = 0,
-    RS_ATTENTION_LOGIT_VARIANCE = 1,
-    RS_ATTENTION_GAP = 2,
-    RS_ATTENTION_UNIFORM = 7,
-    RS_ATTENTION_FIRST = 9
-};
 
 #endif

@@ -3,7 +3,7 @@
 #include "report/figures.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <string.h>
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
@@ -112,42 +112,60 @@ rs_path_means rs_paths_mean(const rs_paths_run *run, int32_t length)
 
 /* ---- lengths ---- */
 
+/* A row of table lengths. */
+typedef struct length_cells {
+    int64_t sample, count;
+    int32_t length;
+    rs_path_length of;
+    double log_count, log_fro, share, source_share;
+    rs_path_spread rank1;
+} length_cells;
+
 static const rs_column length_columns[] = {
-    {"sample", RS_COLUMN_INT, "sample", NULL, NULL, NULL},
-    {"length", RS_COLUMN_INT, "length", "heads", "heads that a path takes", NULL},
-    {"count", RS_COLUMN_INT, "paths", NULL, "paths of that length; null above 2^63 - 1",
-     "measured"},
-    {"log10_count", RS_COLUMN_REAL, "log10 paths", NULL, NULL, "measured"},
-    {"contribution_fro", RS_COLUMN_REAL, "contribution", NULL,
-     "|Y|_F, Y = sum over the paths of that length of P_path X W_path (code: the normed sum of the "
-     "sampled paths' states)",
-     "measured"},
-    {"log10_contribution_fro", RS_COLUMN_REAL, "log10 contribution", NULL, NULL, "measured"},
-    {"residual_ratio", RS_COLUMN_REAL, "residual ratio", NULL, "|Y - mean of rows|_F / |Y|_F",
-     "measured"},
-    {"cumulative_error", RS_COLUMN_REAL, "cumulative error", NULL,
-     "|sum of everything of length <= k - X|_F / |X|_F: paths of the embedding and of the sources",
-     "measured"},
-    {"residual_ratio_1inf", RS_COLUMN_REAL, "residual ratio, composite norm", NULL,
-     "the same in sqrt(|.|_1 |.|_inf)", "measured"},
-    {"share", RS_COLUMN_REAL, "share", NULL,
-     "|Y|_F over the sum of these norms, embedding and sources, all lengths", "measured"},
-    {"projection", RS_COLUMN_REAL, "projection", NULL,
-     "<Y, X> / |X|^2: sums to 1 over lengths, embedding and sources", "measured"},
-    {"source_fro", RS_COLUMN_REAL, "sources", NULL,
-     "|Z|_F, Z = what sources (MLP outputs, biases, cross-attention) become along paths with that "
-     "many heads above them",
-     "measured"},
-    {"source_residual_ratio", RS_COLUMN_REAL, "residual ratio of sources", NULL,
-     "|Z - mean of rows|_F / |Z|_F", "measured"},
-    {"source_share", RS_COLUMN_REAL, "share of sources", NULL, NULL, "measured"},
-    {"source_projection", RS_COLUMN_REAL, "projection of sources", NULL, "<Z, X> / |X|^2",
-     "measured"},
-    {"cumulative_error_sources", RS_COLUMN_REAL, "cumulative error, sources whole", NULL,
-     "the embedding's paths of length <= k and every path of the sources", "measured"},
-    {"rank1_distance", RS_COLUMN_REAL, "rank-1 distance", NULL,
-     "|P_path - its best rank one|_F / |P_path|_F, mean over the sampled paths", "measured"},
-    {"rank1_distance_se", RS_COLUMN_REAL, "standard error", NULL, "of that mean", "measured"},
+    RS_COLUMN(length_cells, sample, "sample", "sample", NULL, NULL, NULL),
+    RS_COLUMN(length_cells, length, "length", "length", "heads", "heads that a path takes", NULL),
+    RS_COLUMN(length_cells, count, "count", "paths", NULL,
+              "paths of that length; null above 2^63 - 1", "measured"),
+    RS_COLUMN(length_cells, log_count, "log10_count", "log10 paths", NULL, NULL, "measured"),
+    RS_COLUMN(length_cells, of.embedding.fro, "contribution_fro", "contribution", NULL,
+              "|Y|_F, Y = sum over the paths of that length of P_path X W_path (code: the normed "
+              "sum of the "
+              "sampled paths' states)",
+              "measured"),
+    RS_COLUMN(length_cells, log_fro, "log10_contribution_fro", "log10 contribution", NULL, NULL,
+              "measured"),
+    RS_COLUMN(length_cells, of.embedding.residual, "residual_ratio", "residual ratio", NULL,
+              "|Y - mean of rows|_F / |Y|_F", "measured"),
+    RS_COLUMN(length_cells, of.cumulative_error, "cumulative_error", "cumulative error", NULL,
+              "|sum of everything of length <= k - X|_F / |X|_F: paths of the embedding and of the "
+              "sources",
+              "measured"),
+    RS_COLUMN(length_cells, of.embedding.residual_1inf, "residual_ratio_1inf",
+              "residual ratio, composite norm", NULL, "the same in sqrt(|.|_1 |.|_inf)",
+              "measured"),
+    RS_COLUMN(length_cells, share, "share", "share", NULL,
+              "|Y|_F over the sum of these norms, embedding and sources, all lengths", "measured"),
+    RS_COLUMN(length_cells, of.projection, "projection", "projection", NULL,
+              "<Y, X> / |X|^2: sums to 1 over lengths, embedding and sources", "measured"),
+    RS_COLUMN(length_cells, of.source.fro, "source_fro", "sources", NULL,
+              "|Z|_F, Z = what sources (MLP outputs, biases, cross-attention) become along paths "
+              "with that "
+              "many heads above them",
+              "measured"),
+    RS_COLUMN(length_cells, of.source.residual, "source_residual_ratio",
+              "residual ratio of sources", NULL, "|Z - mean of rows|_F / |Z|_F", "measured"),
+    RS_COLUMN(length_cells, source_share, "source_share", "share of sources", NULL, NULL,
+              "measured"),
+    RS_COLUMN(length_cells, of.source_projection, "source_projection", "projection of sources",
+              NULL, "<Z, X> / |X|^2", "measured"),
+    RS_COLUMN(length_cells, of.cumulative_error_sources, "cumulative_error_sources",
+              "cumulative error, sources whole", NULL,
+              "the embedding's paths of length <= k and every path of the sources", "measured"),
+    RS_COLUMN(length_cells, rank1.mean, "rank1_distance", "rank-1 distance", NULL,
+              "|P_path - its best rank one|_F / |P_path|_F, mean over the sampled paths",
+              "measured"),
+    RS_COLUMN(length_cells, rank1.error, "rank1_distance_se", "standard error", NULL,
+              "of that mean", "measured"),
 };
 
 static rs_status length_row(rs_table *table, const rs_paths_run *run, const rs_path_sample *s,
@@ -155,32 +173,21 @@ static rs_status length_row(rs_table *table, const rs_paths_run *run, const rs_p
 {
     const rs_path_length *l = &s->lengths[k];
     double all = norms(s, run->plan->longest);
-    bool code = by_code(run);
-    size_t row = 0;
-    RS_TRY(rs_table_add_row(table, &row, err));
-    rs_table_set_int(table, row, 0, s->sample);
-    rs_table_set_int(table, row, 1, k);
-    rs_table_set_int(table, row, 2, run->plan->count[k]);
-    const double reals[] = {
-        run->plan->log_count[k] / log(10),
-        l->embedding.fro,
-        log10_of(l->embedding.fro),
-        l->embedding.residual,
-        code ? NAN : l->cumulative_error,
-        l->embedding.residual_1inf,
-        code ? NAN : l->embedding.fro / all,
-        code ? NAN : l->projection,
-        code ? NAN : l->source.fro,
-        code ? NAN : l->source.residual,
-        code ? NAN : l->source.fro / all,
-        code ? NAN : l->source_projection,
-        code ? NAN : l->cumulative_error_sources,
-        s->paths ? s->paths[k][2].mean : NAN,
-        s->paths ? s->paths[k][2].error : NAN,
-    };
-    for (size_t c = 0; c < COUNT(reals); c++)
-        rs_table_set_real(table, row, 3 + c, reals[c]);
-    return RS_OK;
+    length_cells cells;
+    rs_columns_clear(length_columns, COUNT(length_columns), &cells);
+    if (!by_code(run)) {
+        cells.of = *l;
+        cells.share = l->embedding.fro / all;
+        cells.source_share = l->source.fro / all;
+    }
+    cells.of.embedding = l->embedding;
+    cells.sample = s->sample;
+    cells.length = k;
+    cells.count = run->plan->count[k];
+    cells.log_count = run->plan->log_count[k] / log(10);
+    cells.log_fro = log10_of(l->embedding.fro);
+    if (s->paths) cells.rank1 = s->paths[k][2];
+    return rs_table_append(table, &cells, err);
 }
 
 static rs_status lengths(const rs_paths_run *run, rs_error *err)
@@ -198,35 +205,36 @@ static rs_status lengths(const rs_paths_run *run, rs_error *err)
 
 /* ---- sampled paths ---- */
 
-#define SPREAD(name, title, formula)                                                               \
-    {name, RS_COLUMN_REAL, title, NULL, formula ", mean", "measured"},                             \
-        {name "_se",                                                                               \
-         RS_COLUMN_REAL,                                                                           \
-         title " (standard error)",                                                                \
-         NULL,                                                                                     \
-         "0 where every path was taken",                                                           \
-         "measured"},                                                                              \
-        {name "_median", RS_COLUMN_REAL, title " (median)", NULL, NULL, "measured"},               \
-        {name "_median_low",                                                                       \
-         RS_COLUMN_REAL,                                                                           \
-         title " (median, low)",                                                                   \
-         NULL,                                                                                     \
-         "95% interval of the median by order statistics; null below six paths",                   \
-         "measured"},                                                                              \
-    {                                                                                              \
-        name "_median_high", RS_COLUMN_REAL, title " (median, high)", NULL, NULL, "measured"       \
-    }
+/* A row of table paths. */
+typedef struct path_cells {
+    int64_t sample, paths;
+    int32_t length;
+    bool exhaustive;
+    rs_path_spread spread[RS_PATH_MEASURES];
+} path_cells;
+
+#define SPREAD(measure, name, title, formula)                                                      \
+    RS_COLUMN(path_cells, spread[measure].mean, name, title, NULL, formula ", mean", "measured"),  \
+        RS_COLUMN(path_cells, spread[measure].error, name "_se", title " (standard error)", NULL,  \
+                  "0 where every path was taken", "measured"),                                     \
+        RS_COLUMN(path_cells, spread[measure].median, name "_median", title " (median)", NULL,     \
+                  NULL, "measured"),                                                               \
+        RS_COLUMN(path_cells, spread[measure].low, name "_median_low", title " (median, low)",     \
+                  NULL, "95% interval of the median by order statistics; null below six paths",    \
+                  "measured"),                                                                     \
+        RS_COLUMN(path_cells, spread[measure].high, name "_median_high", title " (median, high)",  \
+                  NULL, NULL, "measured")
 
 static const rs_column path_columns[] = {
-    {"sample", RS_COLUMN_INT, "sample", NULL, NULL, NULL},
-    {"length", RS_COLUMN_INT, "length", "heads", NULL, NULL},
-    {"paths", RS_COLUMN_INT, "paths measured", NULL, NULL, NULL},
-    {"exhaustive", RS_COLUMN_BOOL, "all of them", NULL, "every path of that length was taken",
-     NULL},
-    SPREAD("contribution_fro", "contribution", "|P_path X W_path|_F of one path"),
-    SPREAD("residual_ratio", "residual ratio", "|Y - mean of rows|_F / |Y|_F, Y of one path"),
-    SPREAD("rank1_distance", "rank-1 distance", "|P - best rank one|_F / |P|_F, P = P_path"),
-    SPREAD("rank1_distance_1inf", "rank-1 distance, composite norm",
+    RS_COLUMN(path_cells, sample, "sample", "sample", NULL, NULL, NULL),
+    RS_COLUMN(path_cells, length, "length", "length", "heads", NULL, NULL),
+    RS_COLUMN(path_cells, paths, "paths", "paths measured", NULL, NULL, NULL),
+    RS_COLUMN(path_cells, exhaustive, "exhaustive", "all of them", NULL,
+              "every path of that length was taken", NULL),
+    SPREAD(0, "contribution_fro", "contribution", "|P_path X W_path|_F of one path"),
+    SPREAD(1, "residual_ratio", "residual ratio", "|Y - mean of rows|_F / |Y|_F, Y of one path"),
+    SPREAD(2, "rank1_distance", "rank-1 distance", "|P - best rank one|_F / |P|_F, P = P_path"),
+    SPREAD(3, "rank1_distance_1inf", "rank-1 distance, composite norm",
            "|P - SVD_1(P)| / |P| in sqrt(|.|_1 |.|_inf)"),
 };
 
@@ -240,84 +248,55 @@ static rs_status sampled(const rs_paths_run *run, rs_error *err)
                                path_columns, COUNT(path_columns), &table, err));
     for (size_t i = 0; i < run->n_samples; i++)
         for (int32_t k = 0; k <= run->plan->longest; k++) {
-            size_t row = 0, column = 4;
-            RS_TRY(rs_table_add_row(table, &row, err));
-            rs_table_set_int(table, row, 0, run->samples[i].sample);
-            rs_table_set_int(table, row, 1, k);
-            rs_table_set_int(table, row, 2, (int64_t)(run->set->first[k + 1] - run->set->first[k]));
-            rs_table_set_bool(table, row, 3, run->set->exhaustive[k]);
-            for (int m = 0; m < RS_PATH_MEASURES; m++) {
-                const rs_path_spread *s = &run->samples[i].paths[k][m];
-                const double reals[] = {s->mean, s->error, s->median, s->low, s->high};
-                for (size_t c = 0; c < COUNT(reals); c++)
-                    rs_table_set_real(table, row, column++, reals[c]);
-            }
+            path_cells cells = {.sample = run->samples[i].sample,
+                                .length = k,
+                                .paths = (int64_t)(run->set->first[k + 1] - run->set->first[k]),
+                                .exhaustive = run->set->exhaustive[k]};
+            memcpy(cells.spread, run->samples[i].paths[k], sizeof cells.spread);
+            RS_TRY(rs_table_append(table, &cells, err));
         }
     return RS_OK;
 }
 
 /* ---- outcomes ---- */
 
-#define OUTCOME_COLUMNS                                                                            \
-    {"tokens", RS_COLUMN_INT, "tokens", NULL, NULL, NULL},                                         \
-        {"state_rel_error",                                                                        \
-         RS_COLUMN_REAL,                                                                           \
-         "error of the state",                                                                     \
-         NULL,                                                                                     \
-         "|f(Y) - f(X)|_F / |f(X)|_F, f the final norm",                                           \
-         "measured"},                                                                              \
-        {"state_cosine", RS_COLUMN_REAL,     "cosine of the state",                                \
-         NULL,           "mean over tokens", "measured"},                                          \
-        {"embedding_cosine",                                                                       \
-         RS_COLUMN_REAL,                                                                           \
-         "cosine of the embedding",                                                                \
-         NULL,                                                                                     \
-         "of the pooled embeddings, where the model ships its pooling",                            \
-         "measured"},                                                                              \
-        {"nll", RS_COLUMN_REAL, "loss", "nats", "mean -ln p(next token)", "measured"},             \
-        {"perplexity", RS_COLUMN_REAL, "perplexity", NULL, "exp(nll)", "measured"},                \
-        {"top1_agreement",                                                                         \
-         RS_COLUMN_REAL,                                                                           \
-         "top-1 agreement",                                                                        \
-         NULL,                                                                                     \
-         "share of tokens whose most likely output is that of the model",                          \
-         "measured"},                                                                              \
-        {"kl", RS_COLUMN_REAL, "KL", "nats", "mean KL(model || this)", "measured"},                \
-    {                                                                                              \
-        "logit_rel_error", RS_COLUMN_REAL, "error of the logits", NULL,                            \
-            "|logits - model's|_F / |model's|_F", "measured"                                       \
-    }
+/* A row of tables truncated and combined. */
+typedef struct outcome_cells {
+    int64_t sample, length, tokens;
+    rs_path_means of;
+    double cosine, perplexity;
+} outcome_cells;
 
-static const rs_column truncated_columns[] = {
-    {"sample", RS_COLUMN_INT, "sample", NULL, "null: all samples together", NULL},
-    {"max_length", RS_COLUMN_INT, "paths up to", "heads", "null: the model as it is", NULL},
-    OUTCOME_COLUMNS};
-static const rs_column combined_columns[] = {
-    {"sample", RS_COLUMN_INT, "sample", NULL, "null: all samples together", NULL},
-    {"length", RS_COLUMN_INT, "length", "heads", "null: the model as it is", NULL},
-    OUTCOME_COLUMNS};
+#define OUTCOME(member, name, title, unit, formula)                                                \
+    RS_COLUMN(outcome_cells, member, name, title, unit, formula, "measured")
+#define OUTCOME_COLUMNS(length_name, length_title)                                                 \
+    RS_COLUMN(outcome_cells, sample, "sample", "sample", NULL, "null: all samples together",       \
+              NULL),                                                                               \
+        RS_COLUMN(outcome_cells, length, length_name, length_title, "heads",                       \
+                  "null: the model as it is", NULL),                                               \
+        RS_COLUMN(outcome_cells, tokens, "tokens", "tokens", NULL, NULL, NULL),                    \
+        OUTCOME(of.state_error, "state_rel_error", "error of the state", NULL,                     \
+                "|f(Y) - f(X)|_F / |f(X)|_F, f the final norm"),                                   \
+        OUTCOME(cosine, "state_cosine", "cosine of the state", NULL, "mean over tokens"),          \
+        OUTCOME(of.embedding_cosine, "embedding_cosine", "cosine of the embedding", NULL,          \
+                "of the pooled embeddings, where the model ships its pooling"),                    \
+        OUTCOME(of.nll, "nll", "loss", "nats", "mean -ln p(next token)"),                          \
+        OUTCOME(perplexity, "perplexity", "perplexity", NULL, "exp(nll)"),                         \
+        OUTCOME(of.top1, "top1_agreement", "top-1 agreement", NULL,                                \
+                "share of tokens whose most likely output is that of the model"),                  \
+        OUTCOME(of.kl, "kl", "KL", "nats", "mean KL(model || this)"),                              \
+        OUTCOME(of.logit_error, "logit_rel_error", "error of the logits", NULL,                    \
+                "|logits - model's|_F / |model's|_F")
 
-static rs_status outcome_row(rs_table *table, int64_t sample, int64_t length,
-                             const rs_path_means *m, int64_t tokens, double cosine, rs_error *err)
-{
-    size_t row = 0;
-    RS_TRY(rs_table_add_row(table, &row, err));
-    rs_table_set_int(table, row, 0, sample);
-    rs_table_set_int(table, row, 1, length);
-    rs_table_set_int(table, row, 2, tokens);
-    const double reals[] = {m->state_error, cosine, m->embedding_cosine, m->nll, exp(m->nll),
-                            m->top1,        m->kl,  m->logit_error};
-    for (size_t c = 0; c < COUNT(reals); c++)
-        rs_table_set_real(table, row, 3 + c, reals[c]);
-    return RS_OK;
-}
+static const rs_column truncated_columns[] = {OUTCOME_COLUMNS("max_length", "paths up to")};
+static const rs_column combined_columns[] = {OUTCOME_COLUMNS("length", "length")};
 
 /* length -1: the network's own state. */
 static rs_status outcome_rows(rs_table *table, const rs_paths_run *run, int32_t length,
                               rs_error *err)
 {
     mean cosines = {0};
-    int64_t tokens = 0, shown = length < 0 ? RS_NULL_INT : length;
+    int64_t tokens = 0;
     for (size_t i = 0; i < run->n_samples; i++) {
         const rs_path_sample *s = &run->samples[i];
         const rs_path_outcome *o = &s->outcomes[length + 1];
@@ -332,11 +311,14 @@ static rs_status outcome_rows(rs_table *table, const rs_paths_run *run, int32_t 
                                                 : NAN};
         add_value(&cosines, o->state_cosine);
         tokens += o->tokens;
-        RS_TRY(outcome_row(table, s->sample, shown, &one, o->tokens, o->state_cosine, err));
+        const outcome_cells cells = {s->sample, length,          o->tokens,
+                                     one,       o->state_cosine, exp(one.nll)};
+        RS_TRY(rs_table_append(table, &cells, err));
     }
     if (run->n_samples < 2) return RS_OK;
     rs_path_means all = rs_paths_mean(run, length);
-    return outcome_row(table, RS_NULL_INT, shown, &all, tokens, value(&cosines), err);
+    const outcome_cells cells = {RS_NULL_INT, length, tokens, all, value(&cosines), exp(all.nll)};
+    return rs_table_append(table, &cells, err);
 }
 
 static rs_status outcomes(const rs_paths_run *run, rs_error *err)
@@ -359,14 +341,22 @@ static rs_status outcomes(const rs_paths_run *run, rs_error *err)
 
 /* ---- sources by layer ---- */
 
+/* A row of table sources. */
+typedef struct source_cells {
+    int64_t sample;
+    int32_t layer;
+    double injected, contribution, projection;
+} source_cells;
+
 static const rs_column source_columns[] = {
-    {"sample", RS_COLUMN_INT, "sample", NULL, NULL, NULL},
-    {"layer", RS_COLUMN_INT, "layer", NULL, "0 .. L-1", NULL},
-    {"injected_fro", RS_COLUMN_REAL, "injected", NULL,
-     "norm of what the layer's sources are when they leave the layer", "measured"},
-    {"contribution_fro", RS_COLUMN_REAL, "contribution", NULL,
-     "norm of what they are at the output, all paths together", "measured"},
-    {"projection", RS_COLUMN_REAL, "projection", NULL, "<that, X> / |X|^2", "measured"},
+    RS_COLUMN(source_cells, sample, "sample", "sample", NULL, NULL, NULL),
+    RS_COLUMN(source_cells, layer, "layer", "layer", NULL, "0 .. L-1", NULL),
+    RS_COLUMN(source_cells, injected, "injected_fro", "injected", NULL,
+              "norm of what the layer's sources are when they leave the layer", "measured"),
+    RS_COLUMN(source_cells, contribution, "contribution_fro", "contribution", NULL,
+              "norm of what they are at the output, all paths together", "measured"),
+    RS_COLUMN(source_cells, projection, "projection", "projection", NULL, "<that, X> / |X|^2",
+              "measured"),
 };
 
 static rs_status sources(const rs_paths_run *run, rs_error *err)
@@ -380,41 +370,50 @@ static rs_status sources(const rs_paths_run *run, rs_error *err)
     for (size_t i = 0; i < run->n_samples; i++)
         for (int32_t l = 0; l < run->network->n_layers; l++) {
             const rs_path_sample *s = &run->samples[i];
-            size_t row = 0;
-            RS_TRY(rs_table_add_row(table, &row, err));
-            rs_table_set_int(table, row, 0, s->sample);
-            rs_table_set_int(table, row, 1, l);
-            rs_table_set_real(table, row, 2, s->injection_fro[l]);
-            rs_table_set_real(table, row, 3, s->injected_fro[l]);
-            rs_table_set_real(table, row, 4, s->injected_projection[l]);
+            const source_cells cells = {s->sample, l, s->injection_fro[l], s->injected_fro[l],
+                                        s->injected_projection[l]};
+            RS_TRY(rs_table_append(table, &cells, err));
         }
     return RS_OK;
 }
 
 /* ---- summary ---- */
 
+/* A row of table summary. */
+typedef struct summary_cells {
+    int32_t length;
+    double log_count;
+    rs_path_means of;
+} summary_cells;
+
 static const rs_column summary_columns[] = {
-    {"length", RS_COLUMN_INT, "length", "heads", NULL, NULL},
-    {"log10_count", RS_COLUMN_REAL, "log10 paths", NULL, NULL, NULL},
-    {"share", RS_COLUMN_REAL, "share", NULL,
-     "norm of the embedding's paths over all norms, mean over samples", NULL},
-    {"source_share", RS_COLUMN_REAL, "sources", NULL, "the same of the sources' paths", NULL},
-    {"residual_ratio", RS_COLUMN_REAL, "residual", NULL, "of the embedding's paths", NULL},
-    {"rank1_distance", RS_COLUMN_REAL, "rank-1", NULL, "rank-1 distance of single paths", NULL},
-    {"cumulative_error", RS_COLUMN_REAL, "error", NULL,
-     "of the last state from paths up to that length", NULL},
-    {"top1_agreement", RS_COLUMN_REAL, "top-1", NULL,
-     "with the model, of the model with paths up to that length", NULL},
-    {"nll", RS_COLUMN_REAL, "loss", "nats", NULL, NULL},
+    RS_COLUMN(summary_cells, length, "length", "length", "heads", NULL, NULL),
+    RS_COLUMN(summary_cells, log_count, "log10_count", "log10 paths", NULL, NULL, NULL),
+    RS_COLUMN(summary_cells, of.share, "share", "share", NULL,
+              "norm of the embedding's paths over all norms, mean over samples", NULL),
+    RS_COLUMN(summary_cells, of.source_share, "source_share", "sources", NULL,
+              "the same of the sources' paths", NULL),
+    RS_COLUMN(summary_cells, of.residual, "residual_ratio", "residual", NULL,
+              "of the embedding's paths", NULL),
+    RS_COLUMN(summary_cells, of.rank1, "rank1_distance", "rank-1", NULL,
+              "rank-1 distance of single paths", NULL),
+    RS_COLUMN(summary_cells, of.cumulative_error, "cumulative_error", "error", NULL,
+              "of the last state from paths up to that length", NULL),
+    RS_COLUMN(summary_cells, of.top1, "top1_agreement", "top-1", NULL,
+              "with the model, of the model with paths up to that length", NULL),
+    RS_COLUMN(summary_cells, of.nll, "nll", "loss", "nats", NULL, NULL),
 };
 static const rs_column code_summary_columns[] = {
-    {"length", RS_COLUMN_INT, "length", "heads", NULL, NULL},
-    {"log10_count", RS_COLUMN_REAL, "log10 paths", NULL, NULL, NULL},
-    {"residual_ratio", RS_COLUMN_REAL, "residual", NULL, "of the combined paths", NULL},
-    {"rank1_distance", RS_COLUMN_REAL, "rank-1", NULL, "rank-1 distance of single paths", NULL},
-    {"state_rel_error", RS_COLUMN_REAL, "error", NULL, "of the state behind the final norm", NULL},
-    {"top1_agreement", RS_COLUMN_REAL, "top-1", NULL, "with the model", NULL},
-    {"nll", RS_COLUMN_REAL, "loss", "nats", NULL, NULL},
+    RS_COLUMN(summary_cells, length, "length", "length", "heads", NULL, NULL),
+    RS_COLUMN(summary_cells, log_count, "log10_count", "log10 paths", NULL, NULL, NULL),
+    RS_COLUMN(summary_cells, of.residual, "residual_ratio", "residual", NULL,
+              "of the combined paths", NULL),
+    RS_COLUMN(summary_cells, of.rank1, "rank1_distance", "rank-1", NULL,
+              "rank-1 distance of single paths", NULL),
+    RS_COLUMN(summary_cells, of.state_error, "state_rel_error", "error", NULL,
+              "of the state behind the final norm", NULL),
+    RS_COLUMN(summary_cells, of.top1, "top1_agreement", "top-1", NULL, "with the model", NULL),
+    RS_COLUMN(summary_cells, of.nll, "nll", "loss", "nats", NULL, NULL),
 };
 
 /* All lengths of a model that is not deep; of a deep one 0 .. 8 and then ever fewer. */
@@ -440,16 +439,8 @@ static rs_status summary_table(const rs_paths_run *run, rs_error *err)
                                err));
     for (int32_t k = 0; k <= run->plan->longest && run->n_samples; k++) {
         if (!summarised(run, k)) continue;
-        rs_path_means m = rs_paths_mean(run, k);
-        double count = run->plan->log_count[k] / log(10);
-        const double theorem[] = {
-            count, m.share, m.source_share, m.residual, m.rank1, m.cumulative_error, m.top1, m.nll};
-        const double chain[] = {count, m.residual, m.rank1, m.state_error, m.top1, m.nll};
-        size_t row = 0;
-        RS_TRY(rs_table_add_row(table, &row, err));
-        rs_table_set_int(table, row, 0, k);
-        for (size_t c = 1; c < columns; c++)
-            rs_table_set_real(table, row, c, code ? chain[c - 1] : theorem[c - 1]);
+        const summary_cells cells = {k, run->plan->log_count[k] / log(10), rs_paths_mean(run, k)};
+        RS_TRY(rs_table_append(table, &cells, err));
     }
     return RS_OK;
 }

@@ -116,16 +116,16 @@ static const head_rule head_rules[] = {
 
 static double second_number(const rs_attention_row *row, size_t rule)
 {
-    static const int columns[] = {RS_ATTENTION_ENTROPY, RS_ATTENTION_UNIFORM,
-                                  RS_ATTENTION_LOGIT_VARIANCE};
-    return row->mean[columns[rule]];
+    const double numbers[] = {row->mean.entropy, row->mean.distance_to_uniform,
+                              row->mean.logit_variance};
+    return numbers[rule];
 }
 
 static rs_status check_head(rs_result *result, const char *variant, const rs_attention_row *row,
                             const rs_probe_thresholds *t, rs_error *err)
 {
     const double limits[] = {t->attention_sink, t->uniform_attention, t->condensed_attention};
-    const double values[] = {row->mean[RS_ATTENTION_FIRST], row->entropy_ratio, row->entropy_ratio};
+    const double values[] = {row->mean.first_token_weight, row->entropy_ratio, row->entropy_ratio};
     for (size_t i = 0; i < sizeof head_rules / sizeof *head_rules; i++) {
         const head_rule *rule = &head_rules[i];
         if (!(rule->above ? values[i] > limits[i] : values[i] < limits[i])) continue;

@@ -6,11 +6,18 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A row of table generate. */
+typedef struct generate_cells {
+    int64_t sample, prompt;
+    rs_list ids;
+    const char *text;
+} generate_cells;
+
 static const rs_column columns[] = {
-    {.name = "sample", .type = RS_COLUMN_INT},
-    {.name = "prompt_tokens", .type = RS_COLUMN_INT},
-    {.name = "ids", .type = RS_COLUMN_VECTOR, .formula = "the most likely next token, N times"},
-    {.name = "text", .type = RS_COLUMN_TEXT},
+    {.name = "sample", RS_CELL(generate_cells, sample)},
+    {.name = "prompt_tokens", RS_CELL(generate_cells, prompt)},
+    {.name = "ids", RS_CELL(generate_cells, ids), .formula = "the most likely next token, N times"},
+    {.name = "text", RS_CELL(generate_cells, text)},
 };
 
 /* Continued samples, and the places they are put in. */
@@ -47,18 +54,12 @@ static rs_status say_generated(generation *g, int64_t sample, const char *text, 
 static rs_status add_row(generation *g, int64_t sample, int64_t prompt, rs_error *err)
 {
     char *text = NULL;
-    size_t row;
     for (int64_t i = 0; i < g->n; i++)
         g->reals[i] = g->ids[i];
     if (g->tokenizer)
         RS_TRY(rs_tokenizer_decode(&text, g->tokenizer, g->ids, (size_t)g->n, true, err));
-    rs_status status = rs_table_add_row(g->table, &row, err);
-    if (status == RS_OK) {
-        rs_table_set_int(g->table, row, 0, sample);
-        rs_table_set_int(g->table, row, 1, prompt);
-        status = rs_table_set_vector(g->table, row, 2, g->reals, (size_t)g->n, err);
-    }
-    if (status == RS_OK && text) status = rs_table_set_text(g->table, row, 3, text, err);
+    const generate_cells cells = {sample, prompt, {g->reals, (size_t)g->n}, text};
+    rs_status status = rs_table_append(g->table, &cells, err);
     if (status == RS_OK) status = say_generated(g, sample, text, err);
     rs_free(text);
     return status;

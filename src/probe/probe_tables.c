@@ -3,173 +3,168 @@
 #include "probe/probe.h"
 
 #include <math.h>
-#include <string.h>
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
 /* ---- tokens ---- */
 
+/* A row of table tokens. */
+typedef struct token_cells {
+    const char *variant, *site;
+    rs_truth at_floor;
+    rs_token_row of;
+} token_cells;
+
 static const rs_column token_keys[] = {
-    {.name = "variant", .type = RS_COLUMN_TEXT, .formula = "the intervention: see --variants"},
+    {.name = "variant",
+     RS_CELL(token_cells, variant),
+     .formula = "the intervention: see --variants"},
     {.name = "layer",
-     .type = RS_COLUMN_INT,
+     RS_CELL(token_cells, of.layer),
      .formula = "state l: 0 is what enters the first block, l what leaves block number l"},
     {.name = "site",
-     .type = RS_COLUMN_TEXT,
+     RS_CELL(token_cells, site),
      .formula = "block_out: the state; mixer_out: what the mixer's output map gives, its bias "
                 "included, before a norm of that output (Gemma 2 and 3), the branch's scale and "
                 "the skip; fusion_*: the states of all blocks read together"},
 };
 static const rs_column token_tail[] = {
     {.name = "at_floor",
-     .type = RS_COLUMN_BOOL,
+     RS_CELL(token_cells, at_floor),
      .formula =
          "relative_residual is rounding: no more than the floor of the precision (8 units of "
          "roundoff), or what later layers made of such a residual (until one layer "
          "multiplies it by more than 16); of the mean, or of every sample"},
     {.name = "relative_residual_std",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(token_cells, of.residual.std),
      .formula = "standard deviation over the samples (n − 1)"},
-    {.name = "relative_residual_min", .type = RS_COLUMN_REAL, .formula = "least over the samples"},
+    {.name = "relative_residual_min",
+     RS_CELL(token_cells, of.residual.min),
+     .formula = "least over the samples"},
     {.name = "relative_residual_max",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(token_cells, of.residual.max),
      .formula = "largest over the samples"},
     {.name = "relative_residual_median",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(token_cells, of.residual.median),
      .formula = "median over the samples"},
     {.name = "relative_residual_geomean",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(token_cells, of.residual.geomean),
      .formula = "geometric mean over the samples: the mean is set by the slowest of them"},
 };
 
 /* Behind them, in the residual precision. */
 static const rs_column log_tail[] = {
     {.name = "log10_relative_residual_min",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(token_cells, of.log10_residual.min),
      .formula = "least over the samples"},
     {.name = "log10_relative_residual_max",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(token_cells, of.log10_residual.max),
      .formula = "largest over the samples"},
 };
 
-static void set_logs(rs_table *table, size_t row, size_t c, const rs_token_row *r)
-{
-    for (size_t i = 0; i < RS_TOKEN_LOGS; i++)
-        rs_table_set_real(table, row, c++, r->log10[i]);
-    rs_table_set_real(table, row, c++, r->log10_residual.min);
-    rs_table_set_real(table, row, c, r->log10_residual.max);
-}
-
 static rs_status add_token_row(rs_table *table, const char *variant, const rs_token_row *r,
-                               bool logs, rs_error *err)
+                               rs_error *err)
 {
-    size_t row, c = COUNT(token_keys);
-    RS_TRY(rs_table_add_row(table, &row, err));
-    RS_TRY(rs_table_set_text(table, row, 0, variant, err));
-    rs_table_set_int(table, row, 1, r->layer);
-    RS_TRY(rs_table_set_text(table, row, 2, rs_token_site_name(r->site), err));
-    for (size_t i = 0; i < RS_TOKEN_REALS; i++)
-        rs_table_set_real(table, row, c++, r->mean[i]);
-    if (r->residual.n) rs_table_set_bool(table, row, c, r->at_floor);
-    const rs_spread *s = &r->residual;
-    const double spread[] = {s->std, s->min, s->max, s->median, s->geomean};
-    for (size_t i = 0; i < COUNT(spread); i++)
-        rs_table_set_real(table, row, ++c, spread[i]);
-    if (logs) set_logs(table, row, c + 1, r);
-    return RS_OK;
+    const token_cells cells = {.variant = variant,
+                               .site = rs_token_site_name(r->site),
+                               .at_floor = r->residual.n ? r->at_floor : RS_UNKNOWN,
+                               .of = *r};
+    return rs_table_append(table, &cells, err);
 }
 
 static rs_status token_table(rs_result *result, const rs_probed *variants, size_t n, bool logs,
                              rs_error *err)
 {
-    enum { PLAIN = COUNT(token_keys) + RS_TOKEN_REALS + COUNT(token_tail) };
-    rs_column columns[PLAIN + RS_TOKEN_LOGS + COUNT(log_tail)];
-    memcpy(columns, token_keys, sizeof token_keys);
-    memcpy(columns + COUNT(token_keys), rs_token_columns, sizeof rs_token_columns);
-    memcpy(columns + COUNT(token_keys) + RS_TOKEN_REALS, token_tail, sizeof token_tail);
-    memcpy(columns + PLAIN, rs_token_logs, sizeof rs_token_logs);
-    memcpy(columns + PLAIN + RS_TOKEN_LOGS, log_tail, sizeof log_tail);
+    enum { MEASURES = offsetof(token_cells, of.mean) };
+    rs_column
+        columns[COUNT(token_keys) + COUNT(rs_token_columns) + COUNT(token_tail) + COUNT(log_tail)],
+        *end = rs_columns_within(columns, token_keys, COUNT(token_keys), 0);
+    end = rs_columns_within(end, rs_token_columns, RS_TOKEN_REALS, MEASURES);
+    end = rs_columns_within(end, token_tail, COUNT(token_tail), 0);
+    if (logs) {
+        end = rs_columns_within(end, rs_token_columns + RS_TOKEN_REALS, RS_TOKEN_LOGS, MEASURES);
+        end = rs_columns_within(end, log_tail, COUNT(log_tail), 0);
+    }
     rs_table *table;
     RS_TRY(rs_result_add_table(result, "tokens", "Tokens by layer",
                                "How far apart the tokens of a sample are in each state, mean over "
                                "the samples. Layer 0 is what enters the first block; the last "
                                "state is before the final norm",
-                               columns, logs ? COUNT(columns) : PLAIN, &table, err));
+                               columns, (size_t)(end - columns), &table, err));
     for (size_t v = 0; v < n; v++)
         for (size_t i = 0; i < variants[v].measured->n_tokens; i++)
             if (variants[v].measured->tokens[i].samples)
-                RS_TRY(add_token_row(table, variants[v].name, &variants[v].measured->tokens[i],
-                                     logs, err));
+                RS_TRY(
+                    add_token_row(table, variants[v].name, &variants[v].measured->tokens[i], err));
     return RS_OK;
 }
 
 /* ---- attention ---- */
 
+/* A row of table attention. */
+typedef struct attention_cells {
+    const char *variant;
+    rs_attention_row of;
+} attention_cells;
+
 static const rs_column attention_keys[] = {
-    {.name = "variant", .type = RS_COLUMN_TEXT},
-    {.name = "layer", .type = RS_COLUMN_INT, .formula = "block, from 0, as tensor names count"},
-    {.name = "head", .type = RS_COLUMN_INT, .formula = "from 0"},
+    {.name = "variant", RS_CELL(attention_cells, variant)},
+    {.name = "layer",
+     RS_CELL(attention_cells, of.layer),
+     .formula = "block, from 0, as tensor names count"},
+    {.name = "head", RS_CELL(attention_cells, of.head), .formula = "from 0"},
 };
 static const rs_column attention_tail[] = {
     {.name = "entropy_ratio",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(attention_cells, of.entropy_ratio),
      .title = "entropy, of its maximum",
      .formula = "entropy / mean over rows of ln(visible keys): 1 all keys alike, 0 one key each"},
     {.name = "spectral_gap_min",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(attention_cells, of.gap_min),
      .formula = "least spectral_gap over the samples"},
     {.name = "spectral_gap_geomean",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(attention_cells, of.gap_geomean),
      .formula = "geometric mean of spectral_gap over the samples"},
 };
-
-static rs_status add_attention_row(rs_table *table, const char *variant, const rs_attention_row *r,
-                                   rs_error *err)
-{
-    size_t row, c = COUNT(attention_keys);
-    RS_TRY(rs_table_add_row(table, &row, err));
-    RS_TRY(rs_table_set_text(table, row, 0, variant, err));
-    rs_table_set_int(table, row, 1, r->layer);
-    rs_table_set_int(table, row, 2, r->head);
-    for (size_t i = 0; i < RS_ATTENTION_REALS; i++)
-        rs_table_set_real(table, row, c++, r->mean[i]);
-    const double tail[] = {r->entropy_ratio, r->gap_min, r->gap_geomean};
-    for (size_t i = 0; i < COUNT(tail); i++)
-        rs_table_set_real(table, row, c++, tail[i]);
-    return RS_OK;
-}
 
 static rs_status attention_table(rs_result *result, const rs_probed *variants, size_t n,
                                  rs_error *err)
 {
-    rs_column columns[COUNT(attention_keys) + RS_ATTENTION_REALS + COUNT(attention_tail)];
-    memcpy(columns, attention_keys, sizeof attention_keys);
-    memcpy(columns + COUNT(attention_keys), rs_attention_columns, sizeof rs_attention_columns);
-    memcpy(columns + COUNT(attention_keys) + RS_ATTENTION_REALS, attention_tail,
-           sizeof attention_tail);
+    rs_column columns[COUNT(attention_keys) + RS_ATTENTION_REALS + COUNT(attention_tail)],
+        *end = rs_columns_within(columns, attention_keys, COUNT(attention_keys), 0);
+    end = rs_columns_within(end, rs_attention_columns, RS_ATTENTION_REALS,
+                            offsetof(attention_cells, of.mean));
+    rs_columns_within(end, attention_tail, COUNT(attention_tail), 0);
     rs_table *table;
     RS_TRY(rs_result_add_table(result, "attention", "Attention heads",
                                "The matrix that each head applies to its values, mean over the "
                                "samples. Layers and heads count from 0",
                                columns, COUNT(columns), &table, err));
     for (size_t v = 0; v < n; v++)
-        for (size_t i = 0; i < variants[v].measured->n_attention; i++)
-            if (variants[v].measured->attention[i].samples)
-                RS_TRY(add_attention_row(table, variants[v].name,
-                                         &variants[v].measured->attention[i], err));
+        for (size_t i = 0; i < variants[v].measured->n_attention; i++) {
+            const attention_cells cells = {variants[v].name, variants[v].measured->attention[i]};
+            if (cells.of.samples) RS_TRY(rs_table_append(table, &cells, err));
+        }
     return RS_OK;
 }
 
 /* ---- loss ---- */
 
+/* A row of table loss. */
+typedef struct loss_cells {
+    const char *variant;
+    int64_t tokens;
+    double nll, perplexity;
+} loss_cells;
+
 static const rs_column loss_columns[] = {
-    {.name = "variant", .type = RS_COLUMN_TEXT},
-    {.name = "tokens", .type = RS_COLUMN_INT, .formula = "tokens that were predicted"},
+    {.name = "variant", RS_CELL(loss_cells, variant)},
+    {.name = "tokens", RS_CELL(loss_cells, tokens), .formula = "tokens that were predicted"},
     {.name = "nll",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(loss_cells, nll),
      .unit = "nats",
      .formula = "mean of −ln p(next token | the tokens before it in its window)"},
-    {.name = "perplexity", .type = RS_COLUMN_REAL, .formula = "exp(nll)"},
+    {.name = "perplexity", RS_CELL(loss_cells, perplexity), .formula = "exp(nll)"},
 };
 
 static rs_status loss_table(rs_result *result, const rs_probed *variants, size_t n, rs_error *err)
@@ -184,40 +179,38 @@ static rs_status loss_table(rs_result *result, const rs_probed *variants, size_t
                                loss_columns, COUNT(loss_columns), &table, err));
     for (size_t v = 0; v < n; v++) {
         const rs_measured *m = variants[v].measured;
-        size_t row;
-        if (!m->scored) continue;
-        RS_TRY(rs_table_add_row(table, &row, err));
-        RS_TRY(rs_table_set_text(table, row, 0, variants[v].name, err));
-        rs_table_set_int(table, row, 1, m->scored);
-        rs_table_set_real(table, row, 2, m->nll);
-        rs_table_set_real(table, row, 3, exp(m->nll));
+        const loss_cells cells = {variants[v].name, m->scored, m->nll, exp(m->nll)};
+        if (m->scored) RS_TRY(rs_table_append(table, &cells, err));
     }
     return RS_OK;
 }
 
 /* ---- attention_maps ---- */
 
+/* A row of table attention_maps. */
+typedef struct map_cells {
+    const char *variant;
+    int64_t query, key;
+    int32_t layer, head;
+    double weight;
+} map_cells;
+
 static const rs_column map_columns[] = {
-    {.name = "variant", .type = RS_COLUMN_TEXT},
-    {.name = "layer", .type = RS_COLUMN_INT},
-    {.name = "head", .type = RS_COLUMN_INT},
-    {.name = "query", .type = RS_COLUMN_INT, .formula = "position of the token that looks"},
-    {.name = "key", .type = RS_COLUMN_INT, .formula = "position of the token it takes from"},
-    {.name = "weight", .type = RS_COLUMN_REAL, .formula = "A_ij, applied to the values"},
+    {.name = "variant", RS_CELL(map_cells, variant)},
+    {.name = "layer", RS_CELL(map_cells, layer)},
+    {.name = "head", RS_CELL(map_cells, head)},
+    {.name = "query", RS_CELL(map_cells, query), .formula = "position of the token that looks"},
+    {.name = "key", RS_CELL(map_cells, key), .formula = "position of the token it takes from"},
+    {.name = "weight", RS_CELL(map_cells, weight), .formula = "A_ij, applied to the values"},
 };
 
 static rs_status add_map(rs_table *table, const char *variant, const rs_map_choice *choice,
                          const rs_kept_map *map, rs_error *err)
 {
     for (int64_t i = 0; i < map->n * map->n; i++) {
-        size_t row;
-        RS_TRY(rs_table_add_row(table, &row, err));
-        RS_TRY(rs_table_set_text(table, row, 0, variant, err));
-        rs_table_set_int(table, row, 1, choice->layer);
-        rs_table_set_int(table, row, 2, choice->head);
-        rs_table_set_int(table, row, 3, i / map->n);
-        rs_table_set_int(table, row, 4, i % map->n);
-        rs_table_set_real(table, row, 5, map->weight[i]);
+        const map_cells cells = {variant,       i / map->n,   i % map->n,
+                                 choice->layer, choice->head, map->weight[i]};
+        RS_TRY(rs_table_append(table, &cells, err));
     }
     return RS_OK;
 }
@@ -241,43 +234,56 @@ static rs_status map_table(rs_result *result, const rs_probed *variants, size_t 
 
 /* ---- summary: a row a variant ---- */
 
+/* A row of table summary. */
+typedef struct summary_cells {
+    const char *variant;
+    rs_decay decay;
+    double enters, leaves, mean_cosine, effective_rank, log10_enters, log10_leaves;
+} summary_cells;
+
 static const rs_column summary_columns[] = {
-    {.name = "variant", .type = RS_COLUMN_TEXT},
+    {.name = "variant", RS_CELL(summary_cells, variant)},
     {.name = "enters",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(summary_cells, enters),
      .formula = "relative residual of what enters the first block"},
     {.name = "leaves",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(summary_cells, leaves),
      .formula = "relative residual of what leaves the last block"},
     {.name = "a_layer",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(summary_cells, decay.per_layer),
      .formula = "factor a layer: (leaves / enters)^(1/layers), up to the first state at the floor"},
     {.name = "worst",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(summary_cells, decay.worst),
      .formula = "least ratio of the relative residuals of two states in a row"},
-    {.name = "at", .type = RS_COLUMN_INT, .formula = "the state it leads to"},
+    {.name = "at", RS_CELL(summary_cells, decay.worst_at), .formula = "the state it leads to"},
     {.name = "mean_cosine",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(summary_cells, mean_cosine),
      .formula = "between the tokens that leave the last block"},
-    {.name = "effective_rank", .type = RS_COLUMN_REAL, .formula = "of what leaves the last block"},
+    {.name = "effective_rank",
+     RS_CELL(summary_cells, effective_rank),
+     .formula = "of what leaves the last block"},
     {.name = "floor_from",
-     .type = RS_COLUMN_INT,
+     RS_CELL(summary_cells, decay.floor_from),
      .formula = "first state at the rounding floor; null: none"},
     /* the residual precision's */
-    {.name = "log10_enters", .type = RS_COLUMN_REAL, .formula = "mean over the samples"},
-    {.name = "log10_leaves", .type = RS_COLUMN_REAL, .formula = "mean over the samples"},
+    {.name = "log10_enters",
+     RS_CELL(summary_cells, log10_enters),
+     .formula = "mean over the samples"},
+    {.name = "log10_leaves",
+     RS_CELL(summary_cells, log10_leaves),
+     .formula = "mean over the samples"},
     {.name = "log10_a_layer",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(summary_cells, decay.log10_per_layer),
      .formula = "(log10_leaves − log10_enters) / layers"},
     {.name = "log10_worst",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(summary_cells, decay.log10_worst),
      .formula = "least difference of the logarithms of two states in a row"},
 };
 enum { SUMMARY_LOGS = 4 };
 
 double rs_probe_log10(const rs_token_row *row)
 {
-    double own = row->log10[RS_TOKEN_LOG_RELATIVE];
+    double own = row->mean.log10_relative_residual;
     if (isnan(own) && row->beyond) return NAN;
     return isnan(own) ? log10(row->residual.mean) : own;
 }
@@ -313,27 +319,24 @@ rs_decay rs_probe_decay(const rs_measured *m, int32_t layers)
     return d;
 }
 
-static rs_status add_summary(rs_table *table, const rs_probed *v, bool logs, rs_error *err)
+static rs_status add_summary(rs_table *table, const rs_probed *v, rs_error *err)
 {
-    size_t row;
-    rs_decay d = rs_probe_decay(v->measured, v->network->n_layers);
-    RS_TRY(rs_table_add_row(table, &row, err));
-    RS_TRY(rs_table_set_text(table, row, 0, v->name, err));
-    if (!d.first) return RS_OK;
-    const rs_token_row *last =
-        rs_measured_row(v->measured, RS_TOKEN_SITE_BLOCK_OUT, v->network->n_layers);
-    const double reals[] = {d.first->residual.mean, last->residual.mean, d.per_layer, d.worst};
-    for (size_t i = 0; i < COUNT(reals); i++)
-        rs_table_set_real(table, row, 1 + i, reals[i]);
-    if (d.worst_at >= 0) rs_table_set_int(table, row, 5, d.worst_at);
-    rs_table_set_real(table, row, 6, last->mean[RS_TOKEN_MEAN_COSINE]);
-    rs_table_set_real(table, row, 7, last->mean[RS_TOKEN_EFFECTIVE_RANK]);
-    if (d.floor_from >= 0) rs_table_set_int(table, row, 8, d.floor_from);
-    const double logarithms[SUMMARY_LOGS] = {rs_probe_log10(d.first), rs_probe_log10(last),
-                                             d.log10_per_layer, d.log10_worst};
-    for (size_t i = 0; i < SUMMARY_LOGS && logs; i++)
-        rs_table_set_real(table, row, 9 + i, logarithms[i]);
-    return RS_OK;
+    summary_cells cells;
+    rs_columns_clear(summary_columns, COUNT(summary_columns), &cells);
+    cells.variant = v->name;
+    rs_decay decay = rs_probe_decay(v->measured, v->network->n_layers);
+    if (decay.first) {
+        const rs_token_row *last =
+            rs_measured_row(v->measured, RS_TOKEN_SITE_BLOCK_OUT, v->network->n_layers);
+        cells.decay = decay;
+        cells.enters = decay.first->residual.mean;
+        cells.leaves = last->residual.mean;
+        cells.mean_cosine = last->mean.mean_cosine;
+        cells.effective_rank = last->mean.effective_rank;
+        cells.log10_enters = rs_probe_log10(decay.first);
+        cells.log10_leaves = rs_probe_log10(last);
+    }
+    return rs_table_append(table, &cells, err);
 }
 
 static rs_status summary_table(rs_result *result, const rs_probed *variants, size_t n, bool logs,
@@ -346,7 +349,7 @@ static rs_status summary_table(rs_result *result, const rs_probed *variants, siz
                                summary_columns, COUNT(summary_columns) - (logs ? 0 : SUMMARY_LOGS),
                                &table, err));
     for (size_t v = 0; v < n; v++)
-        RS_TRY(add_summary(table, &variants[v], logs, err));
+        RS_TRY(add_summary(table, &variants[v], err));
     return RS_OK;
 }
 

@@ -14,8 +14,26 @@
 #include "base/text.h"
 
 #include <jansson.h>
+#include <stddef.h>
 
-/* A column of a table. */
+/* A boolean that may be unknown: false, true, or negative. */
+typedef signed char rs_truth;
+enum { RS_UNKNOWN = -1 };
+
+/* What the member of a row's struct is that a column's cells are. A whole number there is a count
+ * or an index: a negative one is no value, as is a negative rs_truth. */
+typedef enum rs_member {
+    RS_MEMBER_NONE, /* there is none: cells are set one by one */
+    RS_MEMBER_TEXT,
+    RS_MEMBER_INT64,
+    RS_MEMBER_INT32,
+    RS_MEMBER_REAL,
+    RS_MEMBER_BOOL,
+    RS_MEMBER_TRUTH,
+    RS_MEMBER_LIST
+} rs_member;
+
+/* A column of a table: a literal, {.name = "layer", RS_CELL(struct, member), .formula = ...}. */
 typedef struct rs_column {
     const char *name;
     rs_column_type type;
@@ -23,7 +41,44 @@ typedef struct rs_column {
     const char *unit;       /* "nats"; or NULL */
     const char *formula;    /* the definition on one line, for tooltips and docs; or NULL */
     const char *provenance; /* "measured" (NULL), "predicted", "certified" or "published" */
+    rs_member member;       /* the cells of a row that rs_table_append adds: what they are */
+    size_t at;              /* and where in the row's struct */
+    size_t with;            /* RS_WITH: 1 + where in it the number is without which there is none */
 } rs_column;
+
+/* Which column and member a member of a struct makes. */
+#define RS_MEMBER_CHOICE(type_, member_, text, int64, int32, real, boolean, truth, list)           \
+    _Generic(((type_ *)0)->member_, const char *                                                   \
+             : text, int64_t                                                                       \
+             : int64, int32_t                                                                      \
+             : int32, double                                                                       \
+             : real, bool                                                                          \
+             : boolean, rs_truth                                                                   \
+             : truth, rs_list                                                                      \
+             : list)
+/* Makes the cells of a column the member `member_` of the rows' struct `type_`. */
+#define RS_CELL(type_, member_)                                                                    \
+    .type = RS_MEMBER_CHOICE(type_, member_, RS_COLUMN_TEXT, RS_COLUMN_INT, RS_COLUMN_INT,         \
+                             RS_COLUMN_REAL, RS_COLUMN_BOOL, RS_COLUMN_BOOL, RS_COLUMN_VECTOR),    \
+    .member = RS_MEMBER_CHOICE(type_, member_, RS_MEMBER_TEXT, RS_MEMBER_INT64, RS_MEMBER_INT32,   \
+                               RS_MEMBER_REAL, RS_MEMBER_BOOL, RS_MEMBER_TRUTH, RS_MEMBER_LIST),   \
+    .at = offsetof(type_, member_)
+/* Makes a cell null where the double `member_` of the same row is not finite. */
+#define RS_WITH(type_, member_) .with = offsetof(type_, member_) + 1
+
+/* A column in one line, in the order of rs_column. */
+#define RS_COLUMN(type_, member_, name_, title_, unit_, formula_, provenance_)                     \
+    {                                                                                              \
+        .name = name_, RS_CELL(type_, member_), .title = title_, .unit = unit_,                    \
+        .formula = formula_, .provenance = provenance_                                             \
+    }
+
+/* The number of a column's cell in a row's struct; NaN where it has none or is no number. */
+double rs_column_value(const rs_column *column, const void *row);
+/* Copies n columns of a struct that lies `at` bytes into the row's struct; returns out + n. */
+rs_column *rs_columns_within(rs_column *out, const rs_column *columns, size_t n, size_t at);
+/* Makes the members of a row's struct that the columns name null (a bool: false). */
+void rs_columns_clear(const rs_column *columns, size_t n, void *row);
 
 typedef struct rs_table rs_table;
 
@@ -55,6 +110,9 @@ const json_t *rs_result_meta(const rs_result *result); /* object of all meta */
 rs_status rs_result_add_table(rs_result *result, const char *name, const char *title,
                               const char *about, const rs_column *columns, size_t n_columns,
                               rs_table **out, rs_error *err);
+/* Appends what a row's struct holds: every column's cell, by RS_CELL; texts and lists are copied.
+ * RS_E_INTERNAL where a column has no member. */
+rs_status rs_table_append(rs_table *table, const void *row, rs_error *err);
 /* Appends a row of nulls; *row is its index. */
 rs_status rs_table_add_row(rs_table *table, size_t *row, rs_error *err);
 /* Set a cell. The column must have the fitting type, row and column must exist: otherwise the cell

@@ -1,19 +1,23 @@
-/* measure_columns.h: the measures of a head product as a list of columns, which the tables heads,
- * groups and layers share with the figures. */
+/* measure_columns.h: a head product as a row of tables heads and groups; its measures are those that
+ * table layers sums up. */
 #ifndef RS_SCAN_MEASURE_COLUMNS_H
 #define RS_SCAN_MEASURE_COLUMNS_H
 
-#include "report/result.h"
-#include "scan/heads.h"
+#include "scan/scan.h"
 
-/* One measure as a column. */
-typedef struct rs_measure_column {
-    rs_column column;
-    double (*get)(const rs_head *head); /* the value, whole numbers too; NaN: none */
-    bool aggregated;                    /* table layers has its _mean, _min and _max */
-} rs_measure_column;
+/* A row. */
+typedef struct rs_head_row {
+    rs_scan_keys keys;
+    rs_head of; /* without a spectrum its measures are null */
+    rs_null_model null;
+    double effective_rank_ratio;
+    const char *corrections;
+    rs_list singular_values;
+} rs_head_row;
+/* What is measured of the head; its keys, corrections and singular values are left empty. */
+rs_head_row rs_head_row_of(const rs_head *head);
 
-extern const rs_measure_column rs_measure_columns[];
-extern const size_t rs_n_measure_columns;
+enum { RS_HEAD_MEASURES = 24 };
+extern const rs_column rs_measure_columns[RS_HEAD_MEASURES]; /* of rs_head_row */
 
 #endif

@@ -84,13 +84,12 @@ rs_status rs_scan_figures(rs_result *result, const rs_heads *heads, rs_error *er
 const char *rs_product_name(rs_product_kind kind);  /* "qk" "ov" "cb" "io" */
 const char *rs_product_title(rs_product_kind kind); /* "query-key", ... */
 
-/* Appends a row to a table whose first columns are stack, attention, layer, head, product, and
- * fills those. */
-rs_status rs_scan_add_row(rs_table *table, size_t *row, const rs_product *product, int64_t head,
-                          rs_error *err);
-
-/* Does the same for a table whose first columns are stack, attention, layer, product. */
-rs_status rs_scan_add_cell(rs_table *table, size_t *row, const rs_product *product, rs_error *err);
+/* Columns stack, attention, layer, head and product of a row. */
+typedef struct rs_scan_keys {
+    const char *stack, *attention, *product;
+    int32_t layer, head;
+} rs_scan_keys;
+rs_scan_keys rs_scan_keys_of(const rs_product *product, int32_t head);
 
 /* True when two products are rows of one cell of table layers: same stack, attention, layer and
  * kind. */

@@ -12,66 +12,70 @@
 
 #include <math.h>
 
-enum {
-    MATRIX = 5,
-    ENERGY,
-    RANK,
-    ERROR,
-    PARAMETERS,
-    SAVED,
-    FEASIBLE,
-    REASON,
-    N_COLUMNS
-}; /* behind stack, attention, layer, head, product */
+/* A row of table energy. */
+typedef struct energy_cells {
+    rs_scan_keys keys;
+    const char *matrix, *reason;
+    double energy, error;
+    int64_t rank, parameters, saved;
+    rs_truth feasible;
+} energy_cells;
 
-static const rs_column columns[N_COLUMNS] = {
-    {.name = "stack", .type = RS_COLUMN_TEXT},
-    {.name = "attention", .type = RS_COLUMN_TEXT},
-    {.name = "layer", .type = RS_COLUMN_INT},
+static const rs_column columns[] = {
+    {.name = "stack", RS_CELL(energy_cells, keys.stack)},
+    {.name = "attention", RS_CELL(energy_cells, keys.attention)},
+    {.name = "layer", RS_CELL(energy_cells, keys.layer)},
     {.name = "head",
-     .type = RS_COLUMN_INT,
+     RS_CELL(energy_cells, keys.head),
      .formula =
          "of a product: the key/value head, whose query heads are taken together; null for a "
          "whole matrix"},
     {.name = "product",
-     .type = RS_COLUMN_TEXT,
+     RS_CELL(energy_cells, keys.product),
      .formula = "qk, ov, cb, io: the product in the place of its two factors; null for a matrix"},
     {.name = "matrix",
-     .type = RS_COLUMN_TEXT,
+     RS_CELL(energy_cells, matrix),
      .formula =
          "W_Q, W_K, W_V, W_O, ...: a stored matrix by itself, all heads; null for a product"},
-    {.name = "energy", .type = RS_COLUMN_REAL, .formula = "fraction of Σσ² to keep"},
-    {.name = "rank", .type = RS_COLUMN_INT, .formula = "least k with that fraction"},
+    {.name = "energy", RS_CELL(energy_cells, energy), .formula = "fraction of Σσ² to keep"},
+    {.name = "rank", RS_CELL(energy_cells, rank), .formula = "least k with that fraction"},
     {.name = "relative_error",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(energy_cells, error),
      .formula = "‖M − M_k‖_F / ‖M‖_F at that k, M the matrix or the product"},
     {.name = "parameters",
-     .type = RS_COLUMN_INT,
+     RS_CELL(energy_cells, parameters),
      .formula =
          "stored numbers that would be replaced: of the matrix, or of the product's factors"},
     {.name = "parameters_saved",
-     .type = RS_COLUMN_INT,
+     RS_CELL(energy_cells, saved),
      .formula = "max(0, parameters − k·(rows + cols)); 0 where it is not feasible, null where that "
                 "is unknown"},
     {.name = "feasible",
-     .type = RS_COLUMN_BOOL,
+     RS_CELL(energy_cells, feasible),
      .formula = "can be replaced without another forward pass: a matrix always, a product where "
                 "nothing else acts between its factors; null: unknown"},
-    {.name = "reason", .type = RS_COLUMN_TEXT, .formula = "why it is feasible or not"},
+    {.name = "reason", RS_CELL(energy_cells, reason), .formula = "why it is feasible or not"},
 };
 
+/* A row of table energy_totals. */
+typedef struct total_cells {
+    const char *way;
+    double energy, share;
+    int64_t parameters, saved;
+} total_cells;
+
 static const rs_column total_columns[] = {
-    {.name = "energy", .type = RS_COLUMN_REAL, .formula = "fraction of Σσ² to keep"},
+    {.name = "energy", RS_CELL(total_cells, energy), .formula = "fraction of Σσ² to keep"},
     {.name = "way",
-     .type = RS_COLUMN_TEXT,
+     RS_CELL(total_cells, way),
      .formula =
          "matrices: each by itself; products: each feasible one in the place of its factors. "
          "One or the other: the two do not add up"},
     {.name = "parameters",
-     .type = RS_COLUMN_INT,
+     RS_CELL(total_cells, parameters),
      .formula = "stored numbers of all matrices, each once"},
-    {.name = "parameters_saved", .type = RS_COLUMN_INT, .formula = "sum over table energy"},
-    {.name = "share", .type = RS_COLUMN_REAL, .formula = "parameters_saved / parameters"},
+    {.name = "parameters_saved", RS_CELL(total_cells, saved), .formula = "sum over table energy"},
+    {.name = "share", RS_CELL(total_cells, share), .formula = "parameters_saved / parameters"},
 };
 
 typedef struct sums {
@@ -97,21 +101,22 @@ static double error_at(const subject *s, int64_t k)
     return sqrt(tail / all);
 }
 
-/* The columns from `energy` on; returns what is saved through *saved. */
-static rs_status fill_row(rs_table *table, size_t row, const subject *s, double energy,
-                          int64_t *saved, rs_error *err)
+static rs_status add_row(rs_table *table, rs_scan_keys keys, const char *matrix, const subject *s,
+                         double energy, int64_t *saved, rs_error *err)
 {
     int64_t k = rs_energy_rank(s->sigma, s->k, energy), left = s->numbers - k * (s->rows + s->cols);
-    *saved = s->feasible == RS_FEASIBLE_YES && left > 0 ? left : 0;
-    rs_table_set_real(table, row, ENERGY, energy);
-    rs_table_set_int(table, row, RANK, k);
-    if (s->k > 0 && s->sigma[0] > 0) rs_table_set_real(table, row, ERROR, error_at(s, k));
-    rs_table_set_int(table, row, PARAMETERS, s->numbers);
-    if (s->feasible != RS_FEASIBLE_UNKNOWN) {
-        rs_table_set_int(table, row, SAVED, *saved);
-        rs_table_set_bool(table, row, FEASIBLE, s->feasible == RS_FEASIBLE_YES);
-    }
-    return rs_table_set_text(table, row, REASON, s->reason, err);
+    bool yes = s->feasible == RS_FEASIBLE_YES, known = s->feasible != RS_FEASIBLE_UNKNOWN;
+    *saved = yes && left > 0 ? left : 0;
+    const energy_cells cells = {.keys = keys,
+                                .matrix = matrix,
+                                .energy = energy,
+                                .rank = k,
+                                .error = s->k > 0 && s->sigma[0] > 0 ? error_at(s, k) : NAN,
+                                .parameters = s->numbers,
+                                .saved = known ? *saved : RS_NULL_INT,
+                                .feasible = known ? yes : RS_UNKNOWN,
+                                .reason = s->reason};
+    return rs_table_append(table, &cells, err);
 }
 
 static rs_status add_matrix(rs_table *table, const rs_stored_matrix *m, double energy,
@@ -128,13 +133,9 @@ static rs_status add_matrix(rs_table *table, const rs_stored_matrix *m, double e
                  .feasible = RS_FEASIBLE_YES,
                  .reason = pays ? "a matrix can always be replaced by two of lower rank"
                                 : "possible, but two factors of this rank hold no fewer numbers"};
-    size_t row;
-    RS_TRY(rs_table_add_row(table, &row, err));
-    RS_TRY(rs_table_set_text(table, row, 0, p->stack, err));
-    RS_TRY(rs_table_set_text(table, row, 1, p->attention, err));
-    rs_table_set_int(table, row, 2, p->layer);
-    RS_TRY(rs_table_set_text(table, row, MATRIX, m->name, err));
-    return fill_row(table, row, &s, energy, saved, err);
+    const rs_scan_keys keys = {
+        .stack = p->stack, .attention = p->attention, .layer = p->layer, .head = -1};
+    return add_row(table, keys, m->name, &s, energy, saved, err);
 }
 
 /* Stored numbers behind a head or a stacked group of them. */
@@ -156,9 +157,7 @@ static rs_status add_product(rs_table *table, const rs_model *model, const rs_he
                  .cols = head->cols,
                  .numbers = numbers_of(head, fold)};
     s.feasible = rs_product_feasible(&s.reason, model, p, fold);
-    size_t row;
-    RS_TRY(rs_scan_add_row(table, &row, p, p->kv_head, err));
-    return fill_row(table, row, &s, energy, saved, err);
+    return add_row(table, rs_scan_keys_of(p, p->kv_head), NULL, &s, energy, saved, err);
 }
 
 static rs_status add_matrices(rs_table *table, const rs_stored_matrices *matrices, double energy,
@@ -191,19 +190,13 @@ static rs_status add_products(rs_table *table, const rs_model *model, const rs_h
 
 static rs_status add_totals(rs_table *table, double energy, const sums *total, rs_error *err)
 {
-    const struct {
-        const char *way;
-        int64_t saved;
-    } ways[] = {{"matrices", total->by_matrices}, {"products", total->by_products}};
+    total_cells ways[] = {{.way = "matrices", .saved = total->by_matrices},
+                          {.way = "products", .saved = total->by_products}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        size_t row;
-        RS_TRY(rs_table_add_row(table, &row, err));
-        rs_table_set_real(table, row, 0, energy);
-        RS_TRY(rs_table_set_text(table, row, 1, ways[i].way, err));
-        rs_table_set_int(table, row, 2, total->stored);
-        rs_table_set_int(table, row, 3, ways[i].saved);
-        if (total->stored > 0)
-            rs_table_set_real(table, row, 4, (double)ways[i].saved / (double)total->stored);
+        ways[i].energy = energy;
+        ways[i].parameters = total->stored;
+        ways[i].share = total->stored > 0 ? (double)ways[i].saved / (double)total->stored : NAN;
+        RS_TRY(rs_table_append(table, &ways[i], err));
     }
     return RS_OK;
 }
@@ -221,7 +214,7 @@ static rs_status add_tables(rs_result *result, const rs_model *model, const rs_h
     RS_TRY(rs_result_add_table(result, "energy", "Factorisation",
                                "Each stored matrix and each product: rank and parameters saved at "
                                "each energy of --energy, and whether it can be done",
-                               columns, N_COLUMNS, &table, err));
+                               columns, sizeof columns / sizeof *columns, &table, err));
     for (size_t e = 0; e < options->n_energies; e++) {
         sums total = {0};
         double energy = options->energies[e];

@@ -15,26 +15,33 @@ static const char *const kind_facets[] = {"product", "stack", "attention"};
 
 /* ---- spectra: σ_i/σ₁ of each layer and product, over its heads ---- */
 
+/* A row of table spectra. */
+typedef struct spectra_cells {
+    rs_scan_keys keys;
+    int64_t index;
+    double mean, least, most, null_low, null_high;
+} spectra_cells;
+
 static const rs_column spectra_columns[] = {
-    {.name = "stack", .type = RS_COLUMN_TEXT},
-    {.name = "attention", .type = RS_COLUMN_TEXT},
-    {.name = "layer", .type = RS_COLUMN_INT},
-    {.name = "product", .type = RS_COLUMN_TEXT},
+    {.name = "stack", RS_CELL(spectra_cells, keys.stack)},
+    {.name = "attention", RS_CELL(spectra_cells, keys.attention)},
+    {.name = "layer", RS_CELL(spectra_cells, keys.layer)},
+    {.name = "product", RS_CELL(spectra_cells, keys.product)},
     {.name = "index",
-     .type = RS_COLUMN_INT,
+     RS_CELL(spectra_cells, index),
      .formula = "i, from 1; long spectra are thinned to 64 points"},
     {.name = "sigma_normalised",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(spectra_cells, mean),
      .title = "σ_i / σ₁",
      .formula = "mean over the layer's heads of σ_i / σ₁"},
-    {.name = "least", .type = RS_COLUMN_REAL, .formula = "least over the heads"},
-    {.name = "most", .type = RS_COLUMN_REAL, .formula = "largest over the heads"},
+    {.name = "least", RS_CELL(spectra_cells, least), .formula = "least over the heads"},
+    {.name = "most", RS_CELL(spectra_cells, most), .formula = "largest over the heads"},
     {.name = "null_low",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(spectra_cells, null_low),
      .provenance = "predicted",
      .formula = "5 % quantile of σ_i / σ₁ over random Gaussian factors of this shape"},
     {.name = "null_high",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(spectra_cells, null_high),
      .provenance = "predicted",
      .formula = "95 % quantile of the same"},
 };
@@ -61,16 +68,15 @@ static rs_status add_point(rs_table *table, const rs_head *heads, size_t n, int6
         count++;
     }
     if (count == 0) return RS_OK;
-    const rs_product *p = heads->product;
-    size_t row;
-    RS_TRY(rs_scan_add_cell(table, &row, p, err));
-    rs_table_set_int(table, row, 4, i + 1);
-    const double reals[] = {sum / (double)count, least, most,
-                            band_at(heads->null, heads->null->band_low, i, heads->k),
-                            band_at(heads->null, heads->null->band_high, i, heads->k)};
-    for (size_t c = 0; c < COUNT(reals); c++)
-        rs_table_set_real(table, row, 5 + c, reals[c]);
-    return RS_OK;
+    const spectra_cells cells = {
+        .keys = rs_scan_keys_of(heads->product, heads->product->head),
+        .index = i + 1,
+        .mean = sum / (double)count,
+        .least = least,
+        .most = most,
+        .null_low = band_at(heads->null, heads->null->band_low, i, heads->k),
+        .null_high = band_at(heads->null, heads->null->band_high, i, heads->k)};
+    return rs_table_append(table, &cells, err);
 }
 
 static rs_status add_curve(rs_table *table, const rs_head *heads, size_t n, rs_error *err)
@@ -100,28 +106,35 @@ static rs_status spectra_table(rs_result *result, const rs_heads *heads, rs_erro
 
 /* ---- balance: ‖a_i‖² against ‖b_i‖² of single head units ---- */
 
+/* A row of table balance. */
+typedef struct balance_cells {
+    rs_scan_keys keys;
+    int64_t unit;
+    double norm_a, norm_b, null_low, null_high;
+} balance_cells;
+
 static const rs_column balance_columns[] = {
-    {.name = "stack", .type = RS_COLUMN_TEXT},
-    {.name = "attention", .type = RS_COLUMN_TEXT},
-    {.name = "layer", .type = RS_COLUMN_INT},
-    {.name = "head", .type = RS_COLUMN_INT},
-    {.name = "product", .type = RS_COLUMN_TEXT},
-    {.name = "unit", .type = RS_COLUMN_INT, .formula = "unit of the head, from 0"},
+    {.name = "stack", RS_CELL(balance_cells, keys.stack)},
+    {.name = "attention", RS_CELL(balance_cells, keys.attention)},
+    {.name = "layer", RS_CELL(balance_cells, keys.layer)},
+    {.name = "head", RS_CELL(balance_cells, keys.head)},
+    {.name = "product", RS_CELL(balance_cells, keys.product)},
+    {.name = "unit", RS_CELL(balance_cells, unit), .formula = "unit of the head, from 0"},
     {.name = "norm_a",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(balance_cells, norm_a),
      .title = "‖a_i‖²",
      .formula = "squared norm of unit i in W_Q (qk) or W_V (ov)"},
     {.name = "norm_b",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(balance_cells, norm_b),
      .title = "‖b_i‖²",
      .formula = "squared norm of unit i in W_K (qk) or W_O (ov)"},
     {.name = "null_low",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(balance_cells, null_low),
      .provenance = "predicted",
      .formula = "norm_a (1 − 1.96 sqrt(2/rows + 2/cols)): below this random factors of equal scale "
                 "fall in 2.5 % of cases"},
     {.name = "null_high",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(balance_cells, null_high),
      .provenance = "predicted",
      .formula = "norm_a (1 + 1.96 sqrt(2/rows + 2/cols))"},
 };
@@ -131,14 +144,13 @@ static rs_status add_unit(rs_table *table, const rs_head *head, int64_t unit, rs
     const rs_product *p = head->product;
     double a = head->norms_a[unit], b = head->norms_b[unit];
     double spread = 1.96 * sqrt(2.0 / (double)head->rows + 2.0 / (double)head->cols);
-    size_t row;
-    RS_TRY(rs_scan_add_row(table, &row, p, p->head, err));
-    rs_table_set_int(table, row, 5, unit);
-    rs_table_set_real(table, row, 6, a);
-    rs_table_set_real(table, row, 7, b);
-    rs_table_set_real(table, row, 8, spread < 1 ? a * (1 - spread) : NAN);
-    rs_table_set_real(table, row, 9, a * (1 + spread));
-    return RS_OK;
+    const balance_cells cells = {.keys = rs_scan_keys_of(p, p->head),
+                                 .unit = unit,
+                                 .norm_a = a,
+                                 .norm_b = b,
+                                 .null_low = spread < 1 ? a * (1 - spread) : NAN,
+                                 .null_high = a * (1 + spread)};
+    return rs_table_append(table, &cells, err);
 }
 
 /* Every unit of small models; of large ones an even choice of about MOST_UNITS. */

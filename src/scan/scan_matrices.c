@@ -36,58 +36,78 @@ typedef struct item {
     rs_weightwatcher ww;
 } item;
 
+/* A row of table matrices. */
+typedef struct matrix_cells {
+    const char *tensor, *role;
+    int64_t rows, cols;
+    int32_t layer;
+    double log_norm;
+    rs_measures of;
+    rs_weightwatcher ww;
+} matrix_cells;
+
 static const rs_column columns[] = {
-    {.name = "tensor", .type = RS_COLUMN_TEXT},
-    {.name = "layer", .type = RS_COLUMN_INT},
-    {.name = "role", .type = RS_COLUMN_TEXT},
-    {.name = "rows", .type = RS_COLUMN_INT},
-    {.name = "cols", .type = RS_COLUMN_INT},
-    {.name = "spectral_norm", .type = RS_COLUMN_REAL, .formula = "σ₁"},
-    {.name = "frobenius_norm", .type = RS_COLUMN_REAL, .formula = "sqrt(Σσ²)"},
-    {.name = "log_norm", .type = RS_COLUMN_REAL, .formula = "log10 Σσ²"},
-    {.name = "stable_rank", .type = RS_COLUMN_REAL, .formula = "Σσ² / σ₁²"},
-    {.name = "effective_rank", .type = RS_COLUMN_REAL, .formula = "exp(−Σ p ln p), p = σ/Σσ"},
+    {.name = "tensor", RS_CELL(matrix_cells, tensor)},
+    {.name = "layer", RS_CELL(matrix_cells, layer)},
+    {.name = "role", RS_CELL(matrix_cells, role)},
+    {.name = "rows", RS_CELL(matrix_cells, rows)},
+    {.name = "cols", RS_CELL(matrix_cells, cols)},
+    {.name = "spectral_norm", RS_CELL(matrix_cells, of.spectral_norm), .formula = "σ₁"},
+    {.name = "frobenius_norm", RS_CELL(matrix_cells, of.frobenius_norm), .formula = "sqrt(Σσ²)"},
+    {.name = "log_norm", RS_CELL(matrix_cells, log_norm), .formula = "log10 Σσ²"},
+    {.name = "stable_rank", RS_CELL(matrix_cells, of.stable_rank), .formula = "Σσ² / σ₁²"},
+    {.name = "effective_rank",
+     RS_CELL(matrix_cells, of.effective_rank),
+     .formula = "exp(−Σ p ln p), p = σ/Σσ"},
     {.name = "numerical_rank",
-     .type = RS_COLUMN_INT,
+     RS_CELL(matrix_cells, of.numerical_rank),
      .formula = "number of σ > max(rows, cols)·ε·σ₁, ε of the stored dtype"},
     {.name = "alpha",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(matrix_cells, ww.alpha),
      .formula = "WeightWatcher: power-law exponent of the tail of λ = σ² (Clauset's fit)"},
     {.name = "D",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(matrix_cells, ww.D),
      .formula = "WeightWatcher: Kolmogorov-Smirnov distance of that fit"},
     {.name = "sigma",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(matrix_cells, ww.sigma),
      .formula = "WeightWatcher: standard error (alpha − 1)/sqrt(n of the tail)"},
-    {.name = "xmin", .type = RS_COLUMN_REAL, .formula = "WeightWatcher: where the tail begins"},
-    {.name = "xmax", .type = RS_COLUMN_REAL, .formula = "WeightWatcher: largest λ"},
+    {.name = "xmin",
+     RS_CELL(matrix_cells, ww.xmin),
+     .formula = "WeightWatcher: where the tail begins"},
+    {.name = "xmax", RS_CELL(matrix_cells, ww.xmax), .formula = "WeightWatcher: largest λ"},
     {.name = "alpha_weighted",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(matrix_cells, ww.alpha_weighted),
      .formula = "WeightWatcher: alpha · log10 λ_max"},
-    {.name = "log_alpha_norm", .type = RS_COLUMN_REAL, .formula = "WeightWatcher: log10 Σ λ^alpha"},
+    {.name = "log_alpha_norm",
+     RS_CELL(matrix_cells, ww.log_alpha_norm),
+     .formula = "WeightWatcher: log10 Σ λ^alpha"},
     {.name = "num_pl_spikes",
-     .type = RS_COLUMN_INT,
+     RS_CELL(matrix_cells, ww.num_pl_spikes),
      .formula = "WeightWatcher: eigenvalues in the fitted tail"},
     {.name = "entropy",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(matrix_cells, ww.entropy),
      .formula = "WeightWatcher: −Σ q ln q / ln(matrix_rank), q = λ/Σλ"},
     {.name = "matrix_rank",
-     .type = RS_COLUMN_INT,
+     RS_CELL(matrix_cells, ww.matrix_rank),
      .formula = "WeightWatcher: σ above σ₁·max(N, M)·ε of float64"},
-    {.name = "rank_loss", .type = RS_COLUMN_INT, .formula = "WeightWatcher: M − matrix_rank"},
-    {.name = "ww_norm", .type = RS_COLUMN_REAL, .formula = "WeightWatcher: Σλ"},
-    {.name = "ww_spectral_norm", .type = RS_COLUMN_REAL, .formula = "WeightWatcher: λ_max = σ₁²"},
+    {.name = "rank_loss",
+     RS_CELL(matrix_cells, ww.rank_loss),
+     .formula = "WeightWatcher: M − matrix_rank"},
+    {.name = "ww_norm", RS_CELL(matrix_cells, ww.norm), .formula = "WeightWatcher: Σλ"},
+    {.name = "ww_spectral_norm",
+     RS_CELL(matrix_cells, ww.spectral_norm),
+     .formula = "WeightWatcher: λ_max = σ₁²"},
     {.name = "num_spikes",
-     .type = RS_COLUMN_INT,
+     RS_CELL(matrix_cells, ww.num_spikes),
      .formula = "WeightWatcher: λ above the fitted Marchenko-Pastur edge"},
     {.name = "mp_softrank",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(matrix_cells, ww.mp_softrank),
      .formula = "WeightWatcher: fitted Marchenko-Pastur edge / λ_max"},
-    {.name = "Q", .type = RS_COLUMN_REAL, .formula = "N/M"},
-    {.name = "N", .type = RS_COLUMN_INT, .formula = "longer side"},
-    {.name = "M", .type = RS_COLUMN_INT, .formula = "shorter side"},
+    {.name = "Q", RS_CELL(matrix_cells, ww.Q), .formula = "N/M"},
+    {.name = "N", RS_CELL(matrix_cells, ww.N), .formula = "longer side"},
+    {.name = "M", RS_CELL(matrix_cells, ww.M), .formula = "shorter side"},
     {.name = "warning",
-     .type = RS_COLUMN_TEXT,
+     RS_CELL(matrix_cells, ww.warning),
      .formula = "WeightWatcher: over-trained (alpha < 2) or under-trained (alpha > 6)"},
 };
 
@@ -320,48 +340,21 @@ static rs_status measure_all(item *items, size_t n, const rs_model *model,
 
 /* ---- rows ---- */
 
-static void set_count(rs_table *table, size_t row, size_t column, int64_t value)
-{
-    if (value >= 0) rs_table_set_int(table, row, column, value);
-}
-
-static void set_weightwatcher(rs_table *table, size_t row, const rs_weightwatcher *w)
-{
-    const double reals[] = {w->alpha,         w->D, w->sigma, w->xmin, w->xmax, w->alpha_weighted,
-                            w->log_alpha_norm};
-    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
-        rs_table_set_real(table, row, 11 + i, reals[i]);
-    set_count(table, row, 18, w->num_pl_spikes);
-    rs_table_set_real(table, row, 19, w->entropy);
-    set_count(table, row, 20, w->matrix_rank);
-    set_count(table, row, 21, w->rank_loss);
-    rs_table_set_real(table, row, 22, w->norm);
-    rs_table_set_real(table, row, 23, w->spectral_norm);
-    set_count(table, row, 24, w->num_spikes);
-    rs_table_set_real(table, row, 25, w->mp_softrank);
-    rs_table_set_real(table, row, 26, w->Q);
-    set_count(table, row, 27, w->N);
-    set_count(table, row, 28, w->M);
-}
-
 static rs_status add_row(rs_table *table, const item *it, rs_error *err)
 {
-    size_t row;
-    RS_TRY(rs_table_add_row(table, &row, err));
-    RS_TRY(rs_table_set_text(table, row, 0, it->tensor->name, err));
-    if (it->role->layer >= 0) rs_table_set_int(table, row, 1, it->role->layer);
-    RS_TRY(rs_table_set_text(table, row, 2, rs_role_name(it->role->role), err));
-    rs_table_set_int(table, row, 3, it->view.rows);
-    rs_table_set_int(table, row, 4, it->view.cols);
-    if (!it->sigma) return RS_OK;
-    const rs_measures *m = &it->measures;
-    const double reals[] = {m->spectral_norm, m->frobenius_norm, 2.0 * log10(m->frobenius_norm),
-                            m->stable_rank, m->effective_rank};
-    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
-        rs_table_set_real(table, row, 5 + i, reals[i]);
-    rs_table_set_int(table, row, 10, m->numerical_rank);
-    set_weightwatcher(table, row, &it->ww);
-    return rs_table_set_text(table, row, 29, it->ww.warning, err);
+    matrix_cells cells;
+    rs_columns_clear(columns, sizeof columns / sizeof *columns, &cells);
+    cells.tensor = it->tensor->name;
+    cells.layer = it->role->layer;
+    cells.role = rs_role_name(it->role->role);
+    cells.rows = it->view.rows;
+    cells.cols = it->view.cols;
+    if (it->sigma) {
+        cells.of = it->measures;
+        cells.log_norm = 2.0 * log10(it->measures.frobenius_norm);
+        cells.ww = it->ww;
+    }
+    return rs_table_append(table, &cells, err);
 }
 
 static rs_status nonfinite_finding(rs_result *result, const item *it, rs_error *err)

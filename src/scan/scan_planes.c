@@ -12,42 +12,58 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A row of table planes. */
+typedef struct plane_cells {
+    rs_scan_keys keys;
+    int64_t planes;
+    const char *pairing;
+    double half_norm, excess, imbalance;
+    rs_measures of;
+    rs_list norms;
+} plane_cells;
+
 static const rs_column columns[] = {
-    {.name = "stack", .type = RS_COLUMN_TEXT},
-    {.name = "attention", .type = RS_COLUMN_TEXT},
-    {.name = "layer", .type = RS_COLUMN_INT, .formula = "from 0"},
+    {.name = "stack", RS_CELL(plane_cells, keys.stack)},
+    {.name = "attention", RS_CELL(plane_cells, keys.attention)},
+    {.name = "layer", RS_CELL(plane_cells, keys.layer), .formula = "from 0"},
     {.name = "head",
-     .type = RS_COLUMN_INT,
+     RS_CELL(plane_cells, keys.head),
      .formula = "key/value head, from 0 (with grouped queries: the whole group)"},
     {.name = "planes",
-     .type = RS_COLUMN_INT,
+     RS_CELL(plane_cells, planes),
      .formula = "number of frequency planes: half the rotated width"},
     {.name = "pairing",
-     .type = RS_COLUMN_TEXT,
+     RS_CELL(plane_cells, pairing),
      .formula = "rows that rotate together: half-split (j, j + c/2) or interleaved (2j, 2j + 1)"},
     {.name = "plane_sum",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(plane_cells, of.nuclear_norm),
      .formula = "Σ_j σ_j, σ_j = ‖q_j‖‖k_j‖; meets half_norm at the decay equilibrium"},
     {.name = "half_norm",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(plane_cells, half_norm),
      .formula = "½ Σ_j (‖q_j‖² + ‖k_j‖²) over the rotated rows"},
     {.name = "excess",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(plane_cells, excess),
      .formula = "1 − plane_sum/half_norm; 0 at the decay equilibrium"},
     {.name = "imbalance",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(plane_cells, imbalance),
      .formula = "max_j |‖q_j‖² − ‖k_j‖²| / (‖q_j‖² + ‖k_j‖²)"},
-    {.name = "largest", .type = RS_COLUMN_REAL, .formula = "largest σ_j"},
-    {.name = "effective_rank", .type = RS_COLUMN_REAL, .formula = "exp(−Σ p ln p), p = σ_j/Σσ"},
-    {.name = "stable_rank", .type = RS_COLUMN_REAL, .formula = "Σσ_j² / max σ_j²"},
-    {.name = "participation_ratio", .type = RS_COLUMN_REAL, .formula = "(Σσ_j²)² / Σσ_j⁴"},
+    {.name = "largest", RS_CELL(plane_cells, of.spectral_norm), .formula = "largest σ_j"},
+    {.name = "effective_rank",
+     RS_CELL(plane_cells, of.effective_rank),
+     .formula = "exp(−Σ p ln p), p = σ_j/Σσ"},
+    {.name = "stable_rank", RS_CELL(plane_cells, of.stable_rank), .formula = "Σσ_j² / max σ_j²"},
+    {.name = "participation_ratio",
+     RS_CELL(plane_cells, of.participation_ratio),
+     .formula = "(Σσ_j²)² / Σσ_j⁴"},
     {.name = "energy_rank",
-     .type = RS_COLUMN_INT,
+     RS_CELL(plane_cells, of.energy_rank),
      .formula = "least number of planes with 95 % of Σσ_j²"},
     {.name = "pseudo_rank",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(plane_cells, of.pseudo_rank),
      .formula = "least number of planes with 95 % of Σσ_j, divided by planes"},
-    {.name = "plane_norms", .type = RS_COLUMN_VECTOR, .formula = "σ_j by frequency, fastest first"},
+    {.name = "plane_norms",
+     RS_CELL(plane_cells, norms),
+     .formula = "σ_j by frequency, fastest first"},
 };
 
 static int descending(const void *a, const void *b)
@@ -87,35 +103,23 @@ static void measure_planes(planes *out, const rs_head *head)
     qsort(out->sorted, (size_t)out->n, sizeof *out->sorted, descending);
 }
 
-static rs_status add_row(rs_table *table, const rs_head *head, const planes *plane, bool spectra,
-                         rs_error *err)
+static rs_status add_row(rs_table *table, const rs_product *p, const planes *plane, rs_error *err)
 {
-    const rs_product *p = head->product;
-    rs_measures m;
-    rs_measures_of(&m, plane->sorted, plane->n, plane->n, 0.0);
-    size_t row;
-    RS_TRY(rs_table_add_row(table, &row, err));
-    RS_TRY(rs_table_set_text(table, row, 0, p->stack, err));
-    RS_TRY(rs_table_set_text(table, row, 1, p->attention, err));
-    rs_table_set_int(table, row, 2, p->layer);
-    rs_table_set_int(table, row, 3, p->kv_head);
-    rs_table_set_int(table, row, 4, plane->n);
-    RS_TRY(rs_table_set_text(table, row, 5,
-                             p->rope == RS_ROPE_HALF_SPLIT ? "half-split" : "interleaved", err));
-    const double reals[] = {
-        m.nuclear_norm,   plane->half_norm,     1.0 - m.nuclear_norm / plane->half_norm,
-        plane->imbalance, m.spectral_norm,      m.effective_rank,
-        m.stable_rank,    m.participation_ratio};
-    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
-        rs_table_set_real(table, row, 6 + i, reals[i]);
-    rs_table_set_int(table, row, 14, m.energy_rank);
-    rs_table_set_real(table, row, 15, m.pseudo_rank);
-    if (spectra) RS_TRY(rs_table_set_vector(table, row, 16, plane->sigma, (size_t)plane->n, err));
-    return RS_OK;
+    plane_cells cells = {
+        .keys = rs_scan_keys_of(p, p->kv_head),
+        .planes = plane->n,
+        .pairing = p->rope == RS_ROPE_HALF_SPLIT ? "half-split" : "interleaved",
+        .half_norm = plane->half_norm,
+        .imbalance = plane->imbalance,
+        .norms = {plane->sigma, (size_t)plane->n},
+    };
+    rs_measures_of(&cells.of, plane->sorted, plane->n, plane->n, 0.0);
+    cells.excess = 1.0 - cells.of.nuclear_norm / plane->half_norm;
+    return rs_table_append(table, &cells, err);
 }
 
 static rs_status add_rows(rs_table *table, const rs_head *heads, size_t n, bool stacked,
-                          planes *plane, bool spectra, rs_error *err)
+                          planes *plane, rs_error *err)
 {
     for (size_t i = 0; i < n; i++) {
         const rs_product *p = heads[i].product;
@@ -124,7 +128,7 @@ static rs_status add_rows(rs_table *table, const rs_head *heads, size_t n, bool 
             continue;
         plane->n = p->rope_dims / 2;
         measure_planes(plane, &heads[i]);
-        RS_TRY(add_row(table, &heads[i], plane, spectra, err));
+        RS_TRY(add_row(table, p, plane, err));
     }
     return RS_OK;
 }
@@ -153,11 +157,9 @@ rs_status rs_scan_planes(rs_result *result, const rs_heads *heads, const rs_scan
     planes plane = {.sigma = rs_malloc(2 * (size_t)most, sizeof(double))};
     if (!plane.sigma) return rs_fail_memory(err, "planes", 2 * (size_t)most * sizeof(double));
     plane.sorted = plane.sigma + most;
-    rs_status status =
-        add_rows(table, heads->items, heads->n, false, &plane, options->spectra, err);
+    rs_status status = add_rows(table, heads->items, heads->n, false, &plane, err);
     if (status == RS_OK)
-        status =
-            add_rows(table, heads->groups, heads->n_groups, true, &plane, options->spectra, err);
+        status = add_rows(table, heads->groups, heads->n_groups, true, &plane, err);
     rs_free(plane.sigma);
     return status;
 }

@@ -2,7 +2,6 @@
 #include "scan/measure_columns.h"
 
 #include "base/sort.h"
-#include "scan/scan.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,34 +28,38 @@ double rs_median(double *values, size_t n)
 
 /* ---- heads and groups ---- */
 
-enum { KEYS = 8 };
-static const rs_column head_keys[KEYS] = {
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+static const rs_column head_keys[] = {
     {.name = "stack",
-     .type = RS_COLUMN_TEXT,
+     RS_CELL(rs_head_row, keys.stack),
      .formula = "encoder or decoder, where a model has both"},
     {.name = "attention",
-     .type = RS_COLUMN_TEXT,
+     RS_CELL(rs_head_row, keys.attention),
      .formula = "self, cross or positional; null for state-space layers"},
-    {.name = "layer", .type = RS_COLUMN_INT, .formula = "from 0"},
+    {.name = "layer", RS_CELL(rs_head_row, keys.layer), .formula = "from 0"},
     {.name = "head",
-     .type = RS_COLUMN_INT,
+     RS_CELL(rs_head_row, keys.head),
      .formula = "query head, from 0; in table groups the key/value head; for cb the group (see "
                 "corrections)"},
     {.name = "product",
-     .type = RS_COLUMN_TEXT,
+     RS_CELL(rs_head_row, keys.product),
      .formula = "qk = W_Q W_Kᵀ, ov = W_V W_O; state-space: cb = W_C W_Bᵀ, io = W_in W_out"},
-    {.name = "rows", .type = RS_COLUMN_INT, .formula = "rows of the product A Bᵀ"},
-    {.name = "cols", .type = RS_COLUMN_INT, .formula = "columns of the product"},
-    {.name = "inner", .type = RS_COLUMN_INT, .formula = "columns of A and B: the head's width"},
+    {.name = "rows", RS_CELL(rs_head_row, of.rows), .formula = "rows of the product A Bᵀ"},
+    {.name = "cols", RS_CELL(rs_head_row, of.cols), .formula = "columns of the product"},
+    {.name = "inner",
+     RS_CELL(rs_head_row, of.inner),
+     .formula = "columns of A and B: the head's width"},
 };
-static const rs_column corrections_column = {
-    .name = "corrections",
-    .type = RS_COLUMN_TEXT,
-    .formula = "what acts on the product in the model and was applied or left out here"};
-static const rs_column values_column = {.name = "singular_values",
-                                        .type = RS_COLUMN_VECTOR,
-                                        .title = "singular values",
-                                        .formula = "σ, descending"};
+static const rs_column head_tail[] = {
+    {.name = "corrections",
+     RS_CELL(rs_head_row, corrections),
+     .formula = "what acts on the product in the model and was applied or left out here"},
+    {.name = "singular_values",
+     RS_CELL(rs_head_row, singular_values),
+     .title = "singular values",
+     .formula = "σ, descending"},
+};
 
 /* What the options did to this product, behind what the model said. */
 static const char *corrections_of(const rs_head *head, rs_fold fold, char *text, size_t size)
@@ -84,75 +87,37 @@ static const char *corrections_of(const rs_head *head, rs_fold fold, char *text,
     return text;
 }
 
-static void set_measure(rs_table *table, size_t row, size_t column, rs_column_type type,
-                        double value)
+rs_scan_keys rs_scan_keys_of(const rs_product *p, int32_t head)
 {
-    if (type == RS_COLUMN_REAL)
-        rs_table_set_real(table, row, column, value);
-    else if (!isnan(value))
-        rs_table_set_int(table, row, column, (int64_t)value);
-}
-
-rs_status rs_scan_add_row(rs_table *table, size_t *row, const rs_product *p, int64_t head,
-                          rs_error *err)
-{
-    RS_TRY(rs_table_add_row(table, row, err));
-    RS_TRY(rs_table_set_text(table, *row, 0, p->stack, err));
-    RS_TRY(rs_table_set_text(table, *row, 1, p->attention, err));
-    rs_table_set_int(table, *row, 2, p->layer);
-    rs_table_set_int(table, *row, 3, head);
-    return rs_table_set_text(table, *row, 4, rs_product_name(p->kind), err);
-}
-
-rs_status rs_scan_add_cell(rs_table *table, size_t *row, const rs_product *p, rs_error *err)
-{
-    RS_TRY(rs_table_add_row(table, row, err));
-    RS_TRY(rs_table_set_text(table, *row, 0, p->stack, err));
-    RS_TRY(rs_table_set_text(table, *row, 1, p->attention, err));
-    rs_table_set_int(table, *row, 2, p->layer);
-    return rs_table_set_text(table, *row, 3, rs_product_name(p->kind), err);
+    return (rs_scan_keys){p->stack, p->attention, rs_product_name(p->kind), p->layer, head};
 }
 
 static rs_status add_head_row(rs_table *table, const rs_head *head, const rs_scan_options *options,
                               rs_error *err)
 {
-    size_t row;
-    int64_t number = head->stacked ? head->product->kv_head : head->product->head;
-    RS_TRY(rs_scan_add_row(table, &row, head->product, number, err));
-    rs_table_set_int(table, row, 5, head->rows);
-    rs_table_set_int(table, row, 6, head->cols);
-    rs_table_set_int(table, row, 7, head->inner);
-    for (size_t c = 0; c < rs_n_measure_columns; c++)
-        set_measure(table, row, KEYS + c, rs_measure_columns[c].column.type,
-                    rs_measure_columns[c].get(head));
+    const rs_product *p = head->product;
     char text[512];
-    size_t last = KEYS + rs_n_measure_columns;
-    RS_TRY(rs_table_set_text(table, row, last,
-                             corrections_of(head, options->heads.fold, text, sizeof text), err));
-    if (options->spectra && head->sigma)
-        RS_TRY(rs_table_set_vector(table, row, last + 1, head->sigma, (size_t)head->k, err));
-    return RS_OK;
+    rs_head_row row = rs_head_row_of(head);
+    row.keys = rs_scan_keys_of(p, head->stacked ? p->kv_head : p->head);
+    row.corrections = corrections_of(head, options->heads.fold, text, sizeof text);
+    row.singular_values = (rs_list){head->sigma, (size_t)head->k};
+    return rs_table_append(table, &row, err);
 }
 
 static rs_status head_table(rs_result *result, const char *name, const char *title,
                             const char *about, const rs_head *heads, size_t n,
                             const rs_scan_options *options, rs_error *err)
 {
-    size_t n_columns = KEYS + rs_n_measure_columns + 1 + options->spectra;
-    rs_column *columns = rs_calloc(n_columns, sizeof *columns);
-    if (!columns) return rs_fail_memory(err, name, n_columns * sizeof *columns);
-    memcpy(columns, head_keys, sizeof head_keys);
-    for (size_t c = 0; c < rs_n_measure_columns; c++)
-        columns[KEYS + c] = rs_measure_columns[c].column;
-    columns[KEYS + rs_n_measure_columns] = corrections_column;
-    if (options->spectra) columns[n_columns - 1] = values_column;
+    rs_column columns[COUNT(head_keys) + RS_HEAD_MEASURES + COUNT(head_tail)],
+        *end = rs_columns_within(columns, head_keys, COUNT(head_keys), 0);
+    end = rs_columns_within(end, rs_measure_columns, RS_HEAD_MEASURES, 0);
+    end = rs_columns_within(end, head_tail, COUNT(head_tail) - !options->spectra, 0);
     rs_table *table;
-    rs_status status =
-        rs_result_add_table(result, name, title, about, columns, n_columns, &table, err);
-    rs_free(columns);
-    for (size_t i = 0; i < n && status == RS_OK; i++)
-        status = add_head_row(table, &heads[i], options, err);
-    return status;
+    RS_TRY(rs_result_add_table(result, name, title, about, columns, (size_t)(end - columns), &table,
+                               err));
+    for (size_t i = 0; i < n; i++)
+        RS_TRY(add_head_row(table, &heads[i], options, err));
+    return RS_OK;
 }
 
 /* ---- layers ---- */
@@ -163,45 +128,47 @@ bool rs_same_cell(const rs_product *a, const rs_product *b)
            a->attention == b->attention;
 }
 
-/* The statistics of one column over heads[0..n): mean, min, max; NaN when none has a value. */
-static void statistics(double out[3], const rs_head *heads, size_t n,
-                       const rs_measure_column *column)
-{
-    double sum = 0, least = INFINITY, most = -INFINITY;
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++) {
-        double value = column->get(&heads[i]);
-        if (isnan(value)) continue;
-        sum += value;
-        count++;
-        least = fmin(least, value);
-        most = fmax(most, value);
-    }
-    out[0] = count ? sum / (double)count : NAN;
-    out[1] = count ? least : NAN;
-    out[2] = count ? most : NAN;
-}
+/* A row of table layers. */
+typedef struct layer_cells {
+    rs_scan_keys keys;
+    int64_t heads;
+    double of[RS_HEAD_MEASURES][3]; /* mean, min, max over its heads; NaN when none has a value */
+} layer_cells;
 
-static const char *const suffixes[3] = {"_mean", "_min", "_max"};
+static void set_statistics(layer_cells *cells, const rs_head *heads, size_t n)
+{
+    size_t count[RS_HEAD_MEASURES] = {0};
+    for (size_t c = 0; c < RS_HEAD_MEASURES; c++)
+        memcpy(cells->of[c], (const double[3]){0, INFINITY, -INFINITY}, sizeof cells->of[c]);
+    for (size_t i = 0; i < n; i++) {
+        const rs_head_row row = rs_head_row_of(&heads[i]);
+        for (size_t c = 0; c < RS_HEAD_MEASURES; c++) {
+            double value = rs_column_value(&rs_measure_columns[c], &row), *of = cells->of[c];
+            if (isnan(value)) continue;
+            count[c]++;
+            of[0] += value;
+            of[1] = fmin(of[1], value);
+            of[2] = fmax(of[2], value);
+        }
+    }
+    for (size_t c = 0; c < RS_HEAD_MEASURES; c++)
+        if (count[c])
+            cells->of[c][0] /= (double)count[c];
+        else
+            cells->of[c][0] = NAN; /* and the others are infinite, which is null too */
+}
 
 static rs_status layer_columns(rs_column *columns, rs_arena *arena, rs_error *err)
 {
-    static const rs_column keys[] = {
-        {.name = "stack", .type = RS_COLUMN_TEXT},
-        {.name = "attention", .type = RS_COLUMN_TEXT},
-        {.name = "layer", .type = RS_COLUMN_INT},
-        {.name = "product", .type = RS_COLUMN_TEXT},
-        {.name = "heads", .type = RS_COLUMN_INT, .formula = "rows of table heads in this cell"}};
-    memcpy(columns, keys, sizeof keys);
-    size_t at = sizeof keys / sizeof *keys;
-    for (size_t c = 0; c < rs_n_measure_columns; c++)
-        for (int s = 0; s < 3; s++, at++) {
-            columns[at] = rs_measure_columns[c].column;
-            columns[at].type = RS_COLUMN_REAL;
-            columns[at].name =
-                rs_arena_printf(arena, "%s%s", rs_measure_columns[c].column.name, suffixes[s]);
-            columns[at].title = NULL;
-            if (!columns[at].name) return rs_fail_memory(err, "layers", 0);
+    static const char *const suffixes[3] = {"_mean", "_min", "_max"};
+    for (size_t c = 0; c < RS_HEAD_MEASURES; c++)
+        for (size_t s = 0; s < 3; s++, columns++) {
+            const rs_column *of = &rs_measure_columns[c];
+            *columns = (rs_column){RS_CELL(layer_cells, of[0][0]),
+                                   .name = rs_arena_printf(arena, "%s%s", of->name, suffixes[s]),
+                                   .formula = of->formula, .provenance = of->provenance};
+            columns->at += (3 * c + s) * sizeof(double);
+            if (!columns->name) return rs_fail_memory(err, "layers", 0);
         }
     return RS_OK;
 }
@@ -209,40 +176,38 @@ static rs_status layer_columns(rs_column *columns, rs_arena *arena, rs_error *er
 static rs_status add_layer_row(rs_table *table, const rs_head *heads, size_t n, rs_error *err)
 {
     const rs_product *p = heads->product;
-    size_t row;
-    RS_TRY(rs_scan_add_cell(table, &row, p, err));
-    rs_table_set_int(table, row, 4, (int64_t)n);
-    for (size_t c = 0; c < rs_n_measure_columns; c++) {
-        double values[3];
-        statistics(values, heads, n, &rs_measure_columns[c]);
-        for (size_t s = 0; s < 3; s++)
-            rs_table_set_real(table, row, 5 + 3 * c + s, values[s]);
-    }
-    return RS_OK;
+    layer_cells cells = {.keys = rs_scan_keys_of(p, p->head), .heads = (int64_t)n};
+    set_statistics(&cells, heads, n);
+    return rs_table_append(table, &cells, err);
 }
 
 static rs_status layer_table(rs_result *result, const rs_heads *heads, rs_error *err)
 {
-    size_t n_columns = 5 + 3 * rs_n_measure_columns;
-    rs_column *columns = rs_calloc(n_columns, sizeof *columns);
-    rs_status status = columns ? layer_columns(columns, rs_result_arena(result), err)
-                               : rs_fail_memory(err, "layers", n_columns * sizeof *columns);
-    rs_table *table = NULL;
-    if (status == RS_OK)
-        status =
-            rs_result_add_table(result, "layers", "Layers",
-                                "Each layer and product: mean, least and largest over its heads",
-                                columns, n_columns, &table, err);
-    rs_free(columns);
-    for (size_t i = 0; i < heads->n && status == RS_OK;) {
+    static const rs_column keys[] = {
+        {.name = "stack", RS_CELL(layer_cells, keys.stack)},
+        {.name = "attention", RS_CELL(layer_cells, keys.attention)},
+        {.name = "layer", RS_CELL(layer_cells, keys.layer)},
+        {.name = "product", RS_CELL(layer_cells, keys.product)},
+        {.name = "heads",
+         RS_CELL(layer_cells, heads),
+         .formula = "rows of table heads in this cell"},
+    };
+    rs_column columns[COUNT(keys) + 3 * RS_HEAD_MEASURES];
+    rs_table *table;
+    memcpy(columns, keys, sizeof keys);
+    RS_TRY(layer_columns(columns + COUNT(keys), rs_result_arena(result), err));
+    RS_TRY(rs_result_add_table(result, "layers", "Layers",
+                               "Each layer and product: mean, least and largest over its heads",
+                               columns, COUNT(columns), &table, err));
+    for (size_t i = 0; i < heads->n;) {
         size_t n = 1;
         while (i + n < heads->n &&
                rs_same_cell(heads->items[i].product, heads->items[i + n].product))
             n++;
-        status = add_layer_row(table, heads->items + i, n, err);
+        RS_TRY(add_layer_row(table, heads->items + i, n, err));
         i += n;
     }
-    return status;
+    return RS_OK;
 }
 
 rs_status rs_scan_head_tables(rs_result *result, const rs_heads *heads,
@@ -262,23 +227,33 @@ rs_status rs_scan_head_tables(rs_result *result, const rs_heads *heads,
 
 /* ---- summary ---- */
 
+/* A row of table summary. */
+typedef struct summary_cells {
+    rs_scan_keys keys;
+    int64_t heads;
+    double effective_rank, by_chance, ratio, lowest, stable_rank, balance_score;
+    const char *at;
+} summary_cells;
+
 static const rs_column summary_columns[] = {
-    {.name = "stack", .type = RS_COLUMN_TEXT},
-    {.name = "attention", .type = RS_COLUMN_TEXT},
-    {.name = "product", .type = RS_COLUMN_TEXT},
-    {.name = "heads", .type = RS_COLUMN_INT},
-    {.name = "effective_rank", .type = RS_COLUMN_REAL, .formula = "mean over heads"},
+    {.name = "stack", RS_CELL(summary_cells, keys.stack)},
+    {.name = "attention", RS_CELL(summary_cells, keys.attention)},
+    {.name = "product", RS_CELL(summary_cells, keys.product)},
+    {.name = "heads", RS_CELL(summary_cells, heads)},
+    {.name = "effective_rank",
+     RS_CELL(summary_cells, effective_rank),
+     .formula = "mean over heads"},
     {.name = "by_chance",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(summary_cells, by_chance),
      .provenance = "predicted",
      .formula = "mean effective rank of random factors of these shapes"},
     {.name = "ratio",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(summary_cells, ratio),
      .formula = "mean of effective_rank / effective_rank_null"},
-    {.name = "lowest", .type = RS_COLUMN_REAL, .formula = "lowest such ratio"},
-    {.name = "at", .type = RS_COLUMN_TEXT, .formula = "layer.head of the lowest ratio"},
-    {.name = "stable_rank", .type = RS_COLUMN_REAL, .formula = "mean over heads"},
-    {.name = "balance_score", .type = RS_COLUMN_REAL, .formula = "mean over heads"},
+    {.name = "lowest", RS_CELL(summary_cells, lowest), .formula = "lowest such ratio"},
+    {.name = "at", RS_CELL(summary_cells, at), .formula = "layer.head of the lowest ratio"},
+    {.name = "stable_rank", RS_CELL(summary_cells, stable_rank), .formula = "mean over heads"},
+    {.name = "balance_score", RS_CELL(summary_cells, balance_score), .formula = "mean over heads"},
 };
 
 bool rs_same_kind(const rs_product *a, const rs_product *b)
@@ -289,39 +264,31 @@ bool rs_same_kind(const rs_product *a, const rs_product *b)
 static rs_status add_summary_row(rs_table *table, const rs_heads *heads, const rs_product *kind,
                                  rs_error *err)
 {
-    double effective = 0, chance = 0, ratio = 0, stable = 0, beta = 0, lowest = INFINITY;
+    summary_cells sums = {.keys = rs_scan_keys_of(kind, kind->head), .lowest = INFINITY};
     const rs_product *at = NULL;
-    double count = 0;
+    char place[32];
     for (size_t i = 0; i < heads->n; i++) {
         const rs_head *h = &heads->items[i];
         if (!rs_same_kind(h->product, kind) || !h->sigma || isnan(h->measures.effective_rank))
             continue;
         double this_ratio = h->measures.effective_rank / h->null->effective_rank;
-        effective += h->measures.effective_rank;
-        chance += h->null->effective_rank;
-        ratio += this_ratio;
-        stable += h->measures.stable_rank;
-        beta += h->pair.balance_score;
-        count++;
-        if (this_ratio < lowest) lowest = this_ratio, at = h->product;
+        sums.effective_rank += h->measures.effective_rank;
+        sums.by_chance += h->null->effective_rank;
+        sums.ratio += this_ratio;
+        sums.stable_rank += h->measures.stable_rank;
+        sums.balance_score += h->pair.balance_score;
+        sums.heads++;
+        if (this_ratio < sums.lowest) sums.lowest = this_ratio, at = h->product;
     }
-    size_t row;
-    RS_TRY(rs_table_add_row(table, &row, err));
-    RS_TRY(rs_table_set_text(table, row, 0, kind->stack, err));
-    RS_TRY(rs_table_set_text(table, row, 1, kind->attention, err));
-    RS_TRY(rs_table_set_text(table, row, 2, rs_product_name(kind->kind), err));
-    rs_table_set_int(table, row, 3, (int64_t)count);
-    if (!at) return RS_OK;
-    const double means[] = {effective, chance, ratio};
-    for (size_t i = 0; i < 3; i++)
-        rs_table_set_real(table, row, 4 + i, means[i] / count);
-    rs_table_set_real(table, row, 7, lowest);
-    char place[32];
-    snprintf(place, sizeof place, "%d.%d", (int)at->layer, (int)at->head);
-    RS_TRY(rs_table_set_text(table, row, 8, place, err));
-    rs_table_set_real(table, row, 9, stable / count);
-    rs_table_set_real(table, row, 10, beta / count);
-    return RS_OK;
+    double *const means[] = {&sums.effective_rank, &sums.by_chance, &sums.ratio, &sums.stable_rank,
+                             &sums.balance_score};
+    for (size_t i = 0; i < COUNT(means); i++)
+        *means[i] = at ? *means[i] / (double)sums.heads : NAN;
+    if (at) {
+        snprintf(place, sizeof place, "%d.%d", (int)at->layer, (int)at->head);
+        sums.at = place;
+    }
+    return rs_table_append(table, &sums, err);
 }
 
 rs_status rs_scan_summary(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
@@ -331,7 +298,7 @@ rs_status rs_scan_summary(rs_result *result, const rs_heads *heads, const rs_sca
     RS_TRY(rs_result_add_table(result, options->summary ? options->summary : "summary",
                                options->summary ? "Summary of the weights" : "Summary",
                                "Each kind of product over all layers and heads", summary_columns,
-                               sizeof summary_columns / sizeof *summary_columns, &table, err));
+                               COUNT(summary_columns), &table, err));
     for (size_t i = 0; i < heads->n; i++) {
         bool seen = false;
         for (size_t j = 0; j < i && !seen; j++)
@@ -343,14 +310,21 @@ rs_status rs_scan_summary(rs_result *result, const rs_heads *heads, const rs_sca
 
 /* ---- tensors ---- */
 
+/* A row of table tensors. */
+typedef struct tensor_cells {
+    const char *tensor, *file, *dtype, *shape, *role, *status, *reason;
+} tensor_cells;
+
 static const rs_column tensor_columns[] = {
-    {.name = "tensor", .type = RS_COLUMN_TEXT},
-    {.name = "file", .type = RS_COLUMN_TEXT},
-    {.name = "dtype", .type = RS_COLUMN_TEXT},
-    {.name = "shape", .type = RS_COLUMN_TEXT},
-    {.name = "role", .type = RS_COLUMN_TEXT},
-    {.name = "status", .type = RS_COLUMN_TEXT, .formula = "analysed, decoded only, or refused"},
-    {.name = "reason", .type = RS_COLUMN_TEXT},
+    {.name = "tensor", RS_CELL(tensor_cells, tensor)},
+    {.name = "file", RS_CELL(tensor_cells, file)},
+    {.name = "dtype", RS_CELL(tensor_cells, dtype)},
+    {.name = "shape", RS_CELL(tensor_cells, shape)},
+    {.name = "role", RS_CELL(tensor_cells, role)},
+    {.name = "status",
+     RS_CELL(tensor_cells, status),
+     .formula = "analysed, decoded only, or refused"},
+    {.name = "reason", RS_CELL(tensor_cells, reason)},
 };
 
 static void shape_text(char *text, size_t size, const rs_tensor *tensor)
@@ -384,38 +358,36 @@ void rs_scan_mark_used(bool *used, const rs_model *model, const rs_heads *heads,
 
 /* Status and reason of a tensor in this run: the model knows what it is for, the options what was
  * read. */
-static void status_of(const char *out[2], const rs_tensor_role *role, bool used)
+static void set_status(tensor_cells *cells, const rs_tensor_role *role, bool used)
 {
     bool analysed = strcmp(role->status, "analysed") == 0;
-    out[0] = used ? "analysed" : analysed ? "decoded only" : role->status;
-    out[1] = used ? "" : analysed ? "outside the layers of this run" : role->reason;
+    cells->status = used ? "analysed" : analysed ? "decoded only" : role->status;
+    cells->reason = used ? "" : analysed ? "outside the layers of this run" : role->reason;
 }
 
 rs_status rs_scan_tensors(rs_result *result, const rs_model *model, const bool *used, rs_error *err)
 {
     const rs_checkpoint *checkpoint = model->checkpoint;
     rs_table *table;
-    RS_TRY(rs_result_add_table(
-        result, "tensors", "Tensors", "Every tensor of the checkpoint and what was done with it",
-        tensor_columns, sizeof tensor_columns / sizeof *tensor_columns, &table, err));
+    RS_TRY(rs_result_add_table(result, "tensors", "Tensors",
+                               "Every tensor of the checkpoint and what was done with it",
+                               tensor_columns, COUNT(tensor_columns), &table, err));
     for (size_t i = 0; i < checkpoint->n_tensors; i++) {
         const rs_tensor *tensor = &checkpoint->tensors[i];
         const rs_tensor_role *role = &model->roles[i];
         char shape[400], dtype[32];
-        const char *status[2];
-        status_of(status, role, used[i]);
         shape_text(shape, sizeof shape, tensor);
         if (tensor->dtype == RS_DTYPE_UNKNOWN)
             snprintf(dtype, sizeof dtype, "type %d", (int)tensor->type_id);
         else
             snprintf(dtype, sizeof dtype, "%s", rs_dtype_info(tensor->dtype)->name);
-        const char *cells[] = {tensor->name, rs_tensor_file(checkpoint, tensor), dtype,
-                               shape,        rs_role_name(role->role),           status[0],
-                               status[1]};
-        size_t row;
-        RS_TRY(rs_table_add_row(table, &row, err));
-        for (size_t c = 0; c < sizeof cells / sizeof *cells; c++)
-            RS_TRY(rs_table_set_text(table, row, c, cells[c], err));
+        tensor_cells cells = {.tensor = tensor->name,
+                              .file = rs_tensor_file(checkpoint, tensor),
+                              .dtype = dtype,
+                              .shape = shape,
+                              .role = rs_role_name(role->role)};
+        set_status(&cells, role, used[i]);
+        RS_TRY(rs_table_append(table, &cells, err));
     }
     return RS_OK;
 }

@@ -16,36 +16,50 @@
 enum { INNER = 32, MANY_CURVES = 400 };
 
 static const rs_column head_columns[] = {
-    {"stack", RS_COLUMN_TEXT, NULL, NULL, NULL, NULL},
-    {"attention", RS_COLUMN_TEXT, NULL, NULL, NULL, NULL},
-    {"layer", RS_COLUMN_INT, NULL, NULL, "counted from 0", NULL},
-    {"head", RS_COLUMN_INT, NULL, NULL, "query head, counted from 0", NULL},
-    {"product", RS_COLUMN_TEXT, NULL, NULL, "qk: W_Q W_K\xE1\xB5\x80; ov: W_V W_O", NULL},
-    {"inner", RS_COLUMN_INT, NULL, NULL, "inner dimension r of the product", NULL},
-    {"spectral_norm", RS_COLUMN_REAL, NULL, NULL, "\xCF\x83\xE2\x82\x81", NULL},
-    {"frobenius_norm", RS_COLUMN_REAL, NULL, NULL, "\xE2\x80\x96\xC2\xB7\xE2\x80\x96_F", NULL},
-    {"stable_rank", RS_COLUMN_REAL, NULL, NULL,
-     "\xE2\x80\x96\xC2\xB7\xE2\x80\x96_F\xC2\xB2 / "
-     "\xCF\x83\xE2\x82\x81\xC2\xB2",
-     NULL},
-    {"effective_rank", RS_COLUMN_REAL, "effective rank", NULL,
-     "exp(\xE2\x88\x92\xCE\xA3 p ln p), p = \xCF\x83/\xCE\xA3\xCF\x83 (Roy and Vetterli)", NULL},
-    {"participation_ratio", RS_COLUMN_REAL, NULL, NULL,
-     "(\xCE\xA3\xCF\x83\xC2\xB2)\xC2\xB2 / "
-     "\xCE\xA3\xCF\x83\xE2\x81\xB4",
-     NULL},
-    {"energy_rank", RS_COLUMN_INT, NULL, NULL, "least k with 95 % of the energy", NULL},
-    {"pseudo_rank", RS_COLUMN_REAL, NULL, NULL, "least k with 95 % of \xCE\xA3\xCF\x83, over r",
-     NULL},
-    {"numerical_rank", RS_COLUMN_INT, NULL, NULL, "number of \xCF\x83 above rounding", NULL},
-    {"condition", RS_COLUMN_REAL, NULL, NULL, "\xCF\x83\xE2\x82\x81 / \xCF\x83_k", NULL},
-    {"balance", RS_COLUMN_REAL, NULL, NULL, "0 when balanced", NULL},
-    {"effective_rank_null", RS_COLUMN_REAL, "effective rank of random factors", NULL,
-     "mean for Gaussian factors of this shape", "predicted"},
-    {"stable_rank_null", RS_COLUMN_REAL, "stable rank of random factors", NULL,
-     "mean for Gaussian factors of this shape", "predicted"},
-    {"corrections", RS_COLUMN_TEXT, NULL, NULL, NULL, NULL},
-    {"singular_values", RS_COLUMN_VECTOR, NULL, NULL, "descending", NULL},
+    {.name = "stack", .type = RS_COLUMN_TEXT},
+    {.name = "attention", .type = RS_COLUMN_TEXT},
+    {.name = "layer", .type = RS_COLUMN_INT, .formula = "counted from 0"},
+    {.name = "head", .type = RS_COLUMN_INT, .formula = "query head, counted from 0"},
+    {.name = "product", .type = RS_COLUMN_TEXT, .formula = "qk: W_Q W_K\xE1\xB5\x80; ov: W_V W_O"},
+    {.name = "inner", .type = RS_COLUMN_INT, .formula = "inner dimension r of the product"},
+    {.name = "spectral_norm", .type = RS_COLUMN_REAL, .formula = "\xCF\x83\xE2\x82\x81"},
+    {.name = "frobenius_norm",
+     .type = RS_COLUMN_REAL,
+     .formula = "\xE2\x80\x96\xC2\xB7\xE2\x80\x96_F"},
+    {.name = "stable_rank",
+     .type = RS_COLUMN_REAL,
+     .formula = "\xE2\x80\x96\xC2\xB7\xE2\x80\x96_F\xC2\xB2 / "
+                "\xCF\x83\xE2\x82\x81\xC2\xB2"},
+    {.name = "effective_rank",
+     .type = RS_COLUMN_REAL,
+     .title = "effective rank",
+     .formula =
+         "exp(\xE2\x88\x92\xCE\xA3 p ln p), p = \xCF\x83/\xCE\xA3\xCF\x83 (Roy and Vetterli)"},
+    {.name = "participation_ratio",
+     .type = RS_COLUMN_REAL,
+     .formula = "(\xCE\xA3\xCF\x83\xC2\xB2)\xC2\xB2 / "
+                "\xCE\xA3\xCF\x83\xE2\x81\xB4"},
+    {.name = "energy_rank", .type = RS_COLUMN_INT, .formula = "least k with 95 % of the energy"},
+    {.name = "pseudo_rank",
+     .type = RS_COLUMN_REAL,
+     .formula = "least k with 95 % of \xCE\xA3\xCF\x83, over r"},
+    {.name = "numerical_rank",
+     .type = RS_COLUMN_INT,
+     .formula = "number of \xCF\x83 above rounding"},
+    {.name = "condition", .type = RS_COLUMN_REAL, .formula = "\xCF\x83\xE2\x82\x81 / \xCF\x83_k"},
+    {.name = "balance", .type = RS_COLUMN_REAL, .formula = "0 when balanced"},
+    {.name = "effective_rank_null",
+     .type = RS_COLUMN_REAL,
+     .title = "effective rank of random factors",
+     .formula = "mean for Gaussian factors of this shape",
+     .provenance = "predicted"},
+    {.name = "stable_rank_null",
+     .type = RS_COLUMN_REAL,
+     .title = "stable rank of random factors",
+     .formula = "mean for Gaussian factors of this shape",
+     .provenance = "predicted"},
+    {.name = "corrections", .type = RS_COLUMN_TEXT},
+    {.name = "singular_values", .type = RS_COLUMN_VECTOR, .formula = "descending"},
 };
 enum { HEAD_COLUMNS = sizeof head_columns / sizeof *head_columns };
 
@@ -124,14 +138,15 @@ static void add_heads(rs_result *r, int layers, int heads, rs_error *err)
 static void add_curves(rs_result *r, int layers, int heads, rs_error *err)
 {
     static const rs_column columns[] = {
-        {"layer", RS_COLUMN_INT, NULL, NULL, NULL, NULL},
-        {"head", RS_COLUMN_INT, NULL, NULL, NULL, NULL},
-        {"product", RS_COLUMN_TEXT, NULL, NULL, NULL, NULL},
-        {"index", RS_COLUMN_INT, NULL, NULL, NULL, NULL},
-        {"sigma_normalised", RS_COLUMN_REAL, NULL, NULL,
-         "\xCF\x83\xE1\xB5\xA2 / \xCF\x83\xE2\x82\x81", NULL},
-        {"null_low", RS_COLUMN_REAL, NULL, NULL, NULL, "predicted"},
-        {"null_high", RS_COLUMN_REAL, NULL, NULL, NULL, "predicted"},
+        {.name = "layer", .type = RS_COLUMN_INT},
+        {.name = "head", .type = RS_COLUMN_INT},
+        {.name = "product", .type = RS_COLUMN_TEXT},
+        {.name = "index", .type = RS_COLUMN_INT},
+        {.name = "sigma_normalised",
+         .type = RS_COLUMN_REAL,
+         .formula = "\xCF\x83\xE1\xB5\xA2 / \xCF\x83\xE2\x82\x81"},
+        {.name = "null_low", .type = RS_COLUMN_REAL, .provenance = "predicted"},
+        {.name = "null_high", .type = RS_COLUMN_REAL, .provenance = "predicted"},
     };
     rs_table *t;
     stop_on(rs_result_add_table(r, "curves", "Singular value curves", NULL, columns, 7, &t, err),
@@ -158,15 +173,17 @@ static void add_curves(rs_result *r, int layers, int heads, rs_error *err)
 static void add_balance(rs_result *r, int layers, int heads, rs_error *err)
 {
     static const rs_column columns[] = {
-        {"layer", RS_COLUMN_INT, NULL, NULL, NULL, NULL},
-        {"head", RS_COLUMN_INT, NULL, NULL, NULL, NULL},
-        {"index", RS_COLUMN_INT, NULL, NULL, NULL, NULL},
-        {"q_norm2", RS_COLUMN_REAL, NULL, NULL, "\xE2\x80\x96q\xE1\xB5\xA2\xE2\x80\x96\xC2\xB2",
-         NULL},
-        {"k_norm2", RS_COLUMN_REAL, NULL, NULL, "\xE2\x80\x96k\xE1\xB5\xA2\xE2\x80\x96\xC2\xB2",
-         NULL},
-        {"null_low", RS_COLUMN_REAL, NULL, NULL, NULL, "predicted"},
-        {"null_high", RS_COLUMN_REAL, NULL, NULL, NULL, "predicted"},
+        {.name = "layer", .type = RS_COLUMN_INT},
+        {.name = "head", .type = RS_COLUMN_INT},
+        {.name = "index", .type = RS_COLUMN_INT},
+        {.name = "q_norm2",
+         .type = RS_COLUMN_REAL,
+         .formula = "\xE2\x80\x96q\xE1\xB5\xA2\xE2\x80\x96\xC2\xB2"},
+        {.name = "k_norm2",
+         .type = RS_COLUMN_REAL,
+         .formula = "\xE2\x80\x96k\xE1\xB5\xA2\xE2\x80\x96\xC2\xB2"},
+        {.name = "null_low", .type = RS_COLUMN_REAL, .provenance = "predicted"},
+        {.name = "null_high", .type = RS_COLUMN_REAL, .provenance = "predicted"},
     };
     rs_table *t;
     stop_on(rs_result_add_table(r, "balance", "Balance of the factors", NULL, columns, 7, &t, err),
@@ -190,12 +207,12 @@ static void add_balance(rs_result *r, int layers, int heads, rs_error *err)
 static void add_summary(rs_result *r, int layers, rs_error *err)
 {
     static const rs_column columns[] = {
-        {"product", RS_COLUMN_TEXT, NULL, NULL, NULL, NULL},
-        {"heads", RS_COLUMN_INT, NULL, NULL, NULL, NULL},
-        {"effective_rank_mean", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
-        {"effective_rank_min", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
-        {"low", RS_COLUMN_INT, NULL, NULL, "heads below half of what chance gives", NULL},
-        {"healthy", RS_COLUMN_BOOL, NULL, NULL, NULL, NULL},
+        {.name = "product", .type = RS_COLUMN_TEXT},
+        {.name = "heads", .type = RS_COLUMN_INT},
+        {.name = "effective_rank_mean", .type = RS_COLUMN_REAL},
+        {.name = "effective_rank_min", .type = RS_COLUMN_REAL},
+        {.name = "low", .type = RS_COLUMN_INT, .formula = "heads below half of what chance gives"},
+        {.name = "healthy", .type = RS_COLUMN_BOOL},
     };
     rs_table *t;
     stop_on(rs_result_add_table(r, "summary", "Summary", NULL, columns, 6, &t, err), err);

@@ -8,13 +8,16 @@
 #include <math.h>
 
 static const rs_column sample_columns[] = {
-    {"layer", RS_COLUMN_INT, NULL, NULL, NULL, NULL},
-    {"head", RS_COLUMN_INT, NULL, NULL, NULL, NULL},
-    {"product", RS_COLUMN_TEXT, NULL, NULL, NULL, NULL},
-    {"effective_rank", RS_COLUMN_REAL, "effective rank", NULL, "exp(H)", NULL},
-    {"effective_rank_null", RS_COLUMN_REAL, NULL, NULL, NULL, "predicted"},
-    {"alive", RS_COLUMN_BOOL, NULL, NULL, NULL, NULL},
-    {"singular_values", RS_COLUMN_VECTOR, NULL, NULL, NULL, NULL},
+    {.name = "layer", .type = RS_COLUMN_INT},
+    {.name = "head", .type = RS_COLUMN_INT},
+    {.name = "product", .type = RS_COLUMN_TEXT},
+    {.name = "effective_rank",
+     .type = RS_COLUMN_REAL,
+     .title = "effective rank",
+     .formula = "exp(H)"},
+    {.name = "effective_rank_null", .type = RS_COLUMN_REAL, .provenance = "predicted"},
+    {.name = "alive", .type = RS_COLUMN_BOOL},
+    {.name = "singular_values", .type = RS_COLUMN_VECTOR},
 };
 enum { SAMPLE_COLUMNS = 7 };
 

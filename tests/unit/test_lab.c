@@ -88,16 +88,6 @@ static void statements_follow_from_claims(void **state)
 {
     (void)state;
     enum { CLAIM_MEASURED = 4, CLAIM_COMPUTED, STATUS = 1, CLAIMS, SHOWN_BY };
-    static const rs_column columns[8] = {
-        {"experiment", RS_COLUMN_TEXT, NULL, NULL, NULL, NULL},
-        {"claim", RS_COLUMN_TEXT, NULL, NULL, NULL, NULL},
-        {"published", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
-        {"expected", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
-        {"measured", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
-        {"computed", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
-        {"tolerance", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
-        {"verdict", RS_COLUMN_TEXT, NULL, NULL, NULL, NULL},
-    };
     static const rs_lab_claim pass = {"pass", NAN, 1, 1, 0.1, false, false};
     static const rs_lab_claim computed = {"computed", NAN, 1, 1, 0.1, false, true};
     static const rs_lab_claim differs = {"differs", 1, 2, 2, 0.1, false, false};
@@ -115,8 +105,7 @@ static void statements_follow_from_claims(void **state)
     rs_error err;
     rs_result *result = rs_result_new("lab");
     rs_lab_report report = {.result = result, .experiment = "walk"};
-    assert_int_equal(
-        rs_result_add_table(result, "claims", "", "", columns, 8, &report.claims, &err), RS_OK);
+    assert_int_equal(rs_lab_open_claims(&report, &err), RS_OK);
     assert_int_equal(rs_lab_add_claim(&report, &fails, &err), RS_OK); /* of no statement */
     assert_null(rs_result_table(result, "dong_verdicts"));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -142,23 +131,12 @@ static void statements_follow_from_claims(void **state)
 
 static rs_status list_and_claim(rs_error *err)
 {
-    static const rs_column columns[] = {
-        {"experiment", RS_COLUMN_TEXT, NULL, NULL, NULL, NULL},
-        {"claim", RS_COLUMN_TEXT, NULL, NULL, NULL, NULL},
-        {"published", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
-        {"expected", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
-        {"measured", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
-        {"computed", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
-        {"tolerance", RS_COLUMN_REAL, NULL, NULL, NULL, NULL},
-        {"verdict", RS_COLUMN_TEXT, NULL, NULL, NULL, NULL},
-    };
     rs_result *result = rs_result_new("lab");
     if (!result) return RS_E_NO_MEMORY;
     rs_lab_report report = {.result = result, .experiment = "walk"};
     const rs_lab_claim claim = {"text", 1, 1, 2, 0.5, false, false};
     rs_status status = rs_lab_list(result, err);
-    if (status == RS_OK)
-        status = rs_result_add_table(result, "claims", "", "", columns, 8, &report.claims, err);
+    if (status == RS_OK) status = rs_lab_open_claims(&report, err);
     if (status == RS_OK) status = rs_lab_add_claim(&report, &claim, err);
     if (status == RS_OK) {
         assert_string_equal(rs_table_text(report.claims, 0, 7), "fail");

@@ -8,6 +8,7 @@
 
 #include "property.h"
 #include "report/number.h"
+#include "report/table.h"
 #include "report_sample.h"
 
 #include <stdio.h>
@@ -38,6 +39,85 @@ static void cells_hold_what_was_put(void **state)
     rs_result_free(r);
 }
 
+/* A row as a struct, with every kind of member. */
+typedef struct sample_row {
+    const char *text;
+    int64_t many;
+    int32_t few;
+    double real, whole;
+    bool known;
+    rs_truth truth, twin;
+    rs_list list;
+} sample_row;
+
+static const rs_column row_columns[] = {
+    {.name = "text", RS_CELL(sample_row, text)},
+    {.name = "many", RS_CELL(sample_row, many)},
+    {.name = "few", RS_CELL(sample_row, few)},
+    {.name = "real", RS_CELL(sample_row, real)},
+    {.name = "whole",
+     .type = RS_COLUMN_INT,
+     .member = RS_MEMBER_REAL,
+     .at = offsetof(sample_row, whole)},
+    {.name = "known", RS_CELL(sample_row, known)},
+    {.name = "truth", RS_CELL(sample_row, truth)},
+    {.name = "twin", RS_CELL(sample_row, twin), RS_WITH(sample_row, real)},
+    {.name = "list", RS_CELL(sample_row, list)},
+};
+enum { ROW_COLUMNS = sizeof row_columns / sizeof *row_columns };
+
+static void cells_are_members_of_a_row(void **state)
+{
+    (void)state;
+    rs_result *r = rs_result_new("x");
+    rs_error err;
+    rs_table *t;
+    size_t n;
+    const double values[] = {3, 1};
+    sample_row empty,
+        full = {"a", (INT64_C(1) << 62) + 1, 7, 0.5, 9, true, true, false, {values, 2}};
+    assert_int_equal(rs_result_add_table(r, "t", NULL, NULL, row_columns, ROW_COLUMNS, &t, &err),
+                     RS_OK);
+    rs_columns_clear(row_columns, ROW_COLUMNS, &empty);
+    empty.twin = true;
+    assert_int_equal(rs_table_append(t, &full, &err), RS_OK);
+    assert_int_equal(rs_table_append(t, &empty, &err), RS_OK);
+    full.real = (double)INFINITY;
+    assert_int_equal(rs_table_append(t, &full, &err), RS_OK);
+
+    const int64_t whole[] = {full.many, 7, 9, 1, 1, 0};
+    const size_t at[] = {1, 2, 4, 5, 6, 7};
+    assert_string_equal(rs_table_text(t, 0, 0), "a");
+    assert_true(rs_table_real(t, 0, 3) == 0.5);
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(rs_table_int(t, 0, at[i]), whole[i]);
+    assert_true(rs_table_vector(t, 0, 8, &n)[1] == 1 && n == 2);
+    for (size_t c = 0; c < ROW_COLUMNS; c++)
+        assert_int_equal(rs_table_is_null(t, 1, c), c != 5); /* a bool is never null */
+    assert_true(rs_table_is_null(t, 2, 3) && rs_table_is_null(t, 2, 7));
+    assert_true(isnan(rs_column_value(&row_columns[7], &full)));
+    assert_true(rs_column_value(&row_columns[2], &full) == 7);
+    rs_result_free(r);
+}
+
+/* Two structs in one, the second's columns moved there. */
+static void columns_move_with_their_struct(void **state)
+{
+    (void)state;
+    struct {
+        sample_row first, second;
+    } both = {.first = {.real = 1}, .second = {.real = 2, .twin = true}};
+    rs_column moved[ROW_COLUMNS];
+    size_t second = (size_t)((char *)&both.second - (char *)&both);
+    assert_ptr_equal(rs_columns_within(moved, row_columns, ROW_COLUMNS, second),
+                     moved + ROW_COLUMNS);
+    assert_true(rs_column_value(&moved[3], &both) == 2);
+    both.first.real = NAN;
+    assert_true(rs_column_value(&moved[7], &both) == 1);
+    both.second.real = NAN;
+    assert_true(isnan(rs_column_value(&moved[7], &both)));
+}
+
 static void findings_are_in_order(void **state)
 {
     (void)state;
@@ -65,6 +145,7 @@ static void mistakes_of_the_program_are_errors(void **state)
     rs_table *again;
     assert_int_equal(rs_result_add_table(r, "t", NULL, NULL, sample_columns, 7, &again, &err),
                      RS_E_INTERNAL);
+    assert_int_equal(rs_table_append(t, &row, &err), RS_E_INTERNAL); /* no column has a member */
     assert_int_equal(rs_table_add_row(t, &row, &err), RS_OK);
     rs_table_set_int(t, row, 3, 1); /* a real column */
     assert_int_equal(rs_write_csv(&out, t, &err), RS_E_INTERNAL);
@@ -179,6 +260,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cells_hold_what_was_put),
+        cmocka_unit_test(cells_are_members_of_a_row),
+        cmocka_unit_test(columns_move_with_their_struct),
         cmocka_unit_test(findings_are_in_order),
         cmocka_unit_test(mistakes_of_the_program_are_errors),
         cmocka_unit_test(numbers_are_the_shortest_that_read_back),

@@ -67,12 +67,8 @@ static rs_result *random_result(uint32_t seed)
         seed = seed * 1664525u + 1013904223u;
         snprintf(names[c], sizeof names[c], "%.*s_%zu", (int)(seed >> 20) % 32,
                  "a_column_with_a_very_long_name_of_it", c);
-        columns[c] = (rs_column){c < 5 && n > 5 ? keys[c] : names[c],
-                                 (rs_column_type)((seed >> 16) % 5),
-                                 NULL,
-                                 NULL,
-                                 NULL,
-                                 NULL};
+        columns[c] = (rs_column){.name = c < 5 && n > 5 ? keys[c] : names[c],
+                                 .type = (rs_column_type)((seed >> 16) % 5)};
     }
     assert_int_equal(rs_result_add_table(r, "random", NULL, NULL, columns, n, &t, &err), RS_OK);
     for (int k = 0; k < 8; k++) {
