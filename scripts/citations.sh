@@ -1,6 +1,7 @@
 #!/bin/sh
-# citations.sh: checks that every file that a comment or a page names is in the repository, with its folder or without ("docs/scan.md",
-# "base/memory.h", "lambda*.c"), that links between pages lead somewhere, and that a page has the section cited ("docs/certificates.md, C9").
+# citations.sh: checks that every file that a comment or a page names, and every page that a text of the program names, is in the repository, with
+# its folder or without ("docs/scan.md", "base/memory.h", "lambda*.c"), that links between pages lead somewhere, and that a page has the section
+# cited ("docs/certificates.md, C9").
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -8,7 +9,7 @@ cd "$(dirname "$0")/.."
 elsewhere='Node.js cmocka.h gguf.h gguf.cpp ggml-quants.c llama.h plot.py'
 export elsewhere
 
-# Comments are searched, and the whole of a page; what is generated is not. The list of all files comes first.
+# Comments are searched, strings that name a page, and the whole of a page; what is generated is not. The list of all files comes first.
 find . -type d \( -name 'build*' -o -name .git -o -name .venv -o -name node_modules \) -prune -o -type f -print | LC_ALL=C awk '
     function plain(text) { gsub(/[.+(){}|^$]/, "\\\\&", text); return text }
 
@@ -28,6 +29,8 @@ find . -type d \( -name 'build*' -o -name .git -o -name .venv -o -name node_modu
                     at = substr(line, RSTART, 2)
                     if (at == "//") return out substr(line, RSTART + 2)
                     inside = at == "/*"
+                    if (!inside && substr(line, RSTART, RLENGTH) ~ /["( ]docs\/[a-z_\/]*\.md/)
+                        out = out substr(line, RSTART + 1, RLENGTH - 2) " "
                     line = substr(line, RSTART + RLENGTH)
                 } else return out
             }

@@ -146,7 +146,8 @@ static rs_status run_relative_position_linear_rate(rs_lab_report *report,
 }
 
 const rs_lab_experiment rs_lab_relative_position_linear_rate = {
-    "relative-position-linear-rate", "Positions: |lambda_2| a layer", "science notes, dong2021 6.4",
+    "relative-position-linear-rate", "Positions: |lambda_2| a layer",
+    "Dong et al. 2021, XLNet; docs/theory/collapse.md, 10",
     "Random attention without skips, 40 layers, with a bias that falls with distance, a random "
     "bias "
     "by distance, rotary positions, and none: where logits depend on positions the residual falls "

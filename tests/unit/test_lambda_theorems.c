@@ -52,7 +52,8 @@ static void theorems_have_their_closed_forms(void **state)
     is_near("theorem D gives its drift back", drift.value, 0.1, 1e-12);
     /* B/q = ¼√4/1 = ½; at λ = 3: ½s/(2 − ½) with s = 1/cos(½ asin(1/6)). */
     double sharp = 0.5 / cos(0.5 * asin(1.0 / 6)) / 1.5;
-    is_near("ERRATA 17", rs_lambda_theorem_d_drift(&facts, 0.25, -3, false).value, sharp, 1e-14);
+    is_near("docs/theory/corrections.md, 17",
+            rs_lambda_theorem_d_drift(&facts, 0.25, -3, false).value, sharp, 1e-14);
     is_near("with sqrt 2", rs_lambda_theorem_d_drift(&facts, 0.25, 3, true).value, sqrt(2) / 3,
             1e-14);
     assert_false(rs_lambda_theorem_d_drift(&facts, 0.25, 1.5, false).valid);
@@ -149,13 +150,13 @@ static void weights_only_gains_have_their_closed_forms(void **state)
     w.bias_norm = NAN;
     assert_false(rs_lambda_gain_attention(&w, 16, 1).valid);
     is_near("T23", rs_lambda_mixing_bound(4), sqrt(2), 1e-15);
-    is_near("ERRATA 17, odd", rs_lambda_mixing_bound(3), sqrt(8.0 / 6), 1e-15);
+    is_near("docs/theory/corrections.md, 17: odd", rs_lambda_mixing_bound(3), sqrt(8.0 / 6), 1e-15);
     assert_true(rs_lambda_mixing_bound(1) == 0);
     /* docs/theory/corrections.md, 9: two query heads share W_V = 1, W_O = (1, 1)/√2: the output is
      * √2 x. */
     rs_lambda_attention_weights shared = {
         .heads = 2, .kv_heads = 1, .stacked_norm = NAN, .value_norm = 1, .output_norm = 1};
-    is_near("ERRATA 9", rs_lambda_value_gain(&shared), sqrt(2), 1e-14);
+    is_near("docs/theory/corrections.md, 9", rs_lambda_value_gain(&shared), sqrt(2), 1e-14);
     is_near("S C_M", rs_lambda_published_constant(&shared, 8, 1), 4, 1e-14);
     assert_true(isnan(rs_lambda_attention_lipschitz(&shared, 8, NULL, 1)));
     /* docs/theory/corrections.md, 13: d·‖W_d‖‖W_g rows‖‖W_u‖ for a row, over √d. */
@@ -164,7 +165,7 @@ static void weights_only_gains_have_their_closed_forms(void **state)
                                  .up_norm = 3,
                                  .gate_row_norm = 5,
                                  .bounded_by_identity = true};
-    is_near("ERRATA 13", rs_lambda_gain_mlp(&mlp, 16, 1).value, 4 * 30, 1e-14);
+    is_near("docs/theory/corrections.md, 13", rs_lambda_gain_mlp(&mlp, 16, 1).value, 4 * 30, 1e-14);
     mlp.up_bias_norm = 4, mlp.gate_bias_max = 1, mlp.down_bias_norm = 8;
     is_near("biases", rs_lambda_gain_mlp(&mlp, 16, 1).value, (2 * 16 * 21 + 8) / 4.0, 1e-14);
     mlp.gated = false;
