@@ -135,8 +135,9 @@ uint64_t rs_runner_peak(const rs_runner *runner);
 /* The floating-point operations of the last pass's matrix products (2 a multiply-add). */
 double rs_runner_flops(const rs_runner *runner);
 
-/* Continues prompt [n] greedily by n_new ids, out [n_new]; nothing stops it earlier. */
-rs_status rs_generate(int32_t *out, rs_runner *runner, const int32_t *prompt, int64_t n,
-                      int64_t n_new, rs_error *err);
+/* Continues the one sample of prompt, which has ids and the memory that the network reads, greedily
+ * by n_new ids, out [n_new]; nothing stops it earlier. */
+rs_status rs_generate(int32_t *out, rs_runner *runner, const rs_batch *prompt, int64_t n_new,
+                      rs_error *err);
 
 #endif

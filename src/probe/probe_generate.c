@@ -65,12 +65,13 @@ static rs_status add_row(generation *g, int64_t sample, int64_t prompt, rs_error
     return status;
 }
 
-static rs_status continue_sample(generation *g, rs_runner *runner, const rs_inputs *inputs,
-                                 int64_t sample, rs_error *err)
+static rs_status continue_sample(generation *g, rs_runner *runner, rs_input_batch *prompt,
+                                 const rs_inputs *inputs, int64_t sample, rs_error *err)
 {
-    int64_t begin = inputs->begin[sample], n = inputs->begin[sample + 1] - begin;
+    int64_t n = inputs->begin[sample + 1] - inputs->begin[sample];
     if (n == 0) return RS_OK;
-    RS_TRY(rs_generate(g->ids, runner, inputs->ids + begin, n, g->n, err));
+    rs_input_batch_set(prompt, inputs, sample, 1);
+    RS_TRY(rs_generate(g->ids, runner, &prompt->batch, g->n, err));
     return add_row(g, sample, n, err);
 }
 
@@ -103,12 +104,16 @@ static rs_status generate_texts(generation *g, rs_runner *runner, const rs_input
                                 const rs_context *context, rs_error *err)
 {
     int64_t samples = prompts(inputs);
-    for (int64_t s = 0; s < samples; s++) {
-        RS_TRY(rs_check_cancelled(context, err));
+    rs_input_batch prompt;
+    RS_TRY(rs_input_batch_open(&prompt, 1, err));
+    rs_status status = RS_OK;
+    for (int64_t s = 0; s < samples && status == RS_OK; s++) {
+        status = rs_check_cancelled(context, err);
         rs_progress(context, "generate", (uint64_t)s, (uint64_t)samples, "samples");
-        RS_TRY(continue_sample(g, runner, inputs, s, err));
+        if (status == RS_OK) status = continue_sample(g, runner, &prompt, inputs, s, err);
     }
-    return RS_OK;
+    rs_input_batch_close(&prompt);
+    return status;
 }
 
 rs_status rs_probe_generate(rs_result *result, const rs_network *network, rs_weights *weights,

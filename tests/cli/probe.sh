@@ -98,6 +98,9 @@ refused input-format "cross-attention, which needs states" "$cross" --random 2 -
 refused input-shape "do not serve 3 samples" "$cross" --random 3 --seq-len 4 --encoder-states memory.npy
 expect 0 "$RANKSCOPE" probe "$cross" --random 2 --seq-len 4 --encoder-states memory.npy
 says out "cross_attention"
+expect 0 "$RANKSCOPE" probe "$cross" --random 2 --seq-len 4 --encoder-states memory.npy --generate 3 --json cross.json --quiet
+python3 -c "import json; rows = json.load(open('cross.json'))['tables']['generate']; assert len(rows) == 2, rows" ||
+    note_failure "a model with cross-attention does not continue every sample"
 refused tokenizer-missing "no tokenizer.json" "$model" --text empty.txt
 cp -r "$model" lying && chmod -R u+w lying
 sed -i.bak 's/"num_attention_heads": [0-9]*/"num_attention_heads": 7/' lying/config.json

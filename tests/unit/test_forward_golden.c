@@ -14,6 +14,45 @@
 
 #include <dirent.h>
 
+/* How many samples are not continued by the likeliest token of the golden logits. */
+static int continued(const char *name, const rs_network *network, const input *in,
+                     const rs_checkpoint *golden)
+{
+    const rs_tensor *logits = rs_checkpoint_find(golden, "double.logits");
+    const rs_context context = {.threads = 1};
+    rs_weights *weights;
+    rs_runner *runner;
+    int wrong = 0;
+    if (!logits || !network->head.next_token || !in->ids) return 0;
+    int64_t vocabulary = logits->count / in->batch.begin[in->batch.samples];
+    double *row = malloc((size_t)vocabulary * sizeof *row);
+    assert_non_null(row);
+    assert_int_equal(rs_weights_open(&weights, RS_PRECISION_F64, UINT64_MAX, NULL), RS_OK);
+    assert_int_equal(rs_runner_open(&runner, network, weights, &context, NULL), RS_OK);
+    for (int32_t s = 0; s < in->batch.samples; s++) {
+        const int64_t *at = in->begin + s, *memory = in->memory_begin + s;
+        const int64_t begin[] = {0, at[1] - at[0]}, memory_begin[] = {0, memory[1] - memory[0]};
+        const rs_batch prompt = {.samples = 1,
+                                 .begin = begin,
+                                 .ids = in->ids + at[0],
+                                 .memory =
+                                     in->memory ? in->memory + memory[0] * network->d_model : NULL,
+                                 .memory_begin = memory_begin};
+        int32_t next, best = 0;
+        if (!begin[1]) continue;
+        assert_int_equal(rs_generate(&next, runner, &prompt, 1, NULL), RS_OK);
+        rs_tensor_decode_f64(row, logits, (at[1] - 1) * vocabulary, vocabulary);
+        for (int32_t i = 1; i < vocabulary; i++)
+            if (row[i] > row[best]) best = i;
+        wrong += next != best;
+    }
+    if (wrong) print_error("%s: %d samples are continued by another token\n", name, wrong);
+    rs_runner_close(runner);
+    rs_weights_close(weights);
+    free(row);
+    return wrong;
+}
+
 static int one_case(const char *name)
 {
     static catch all;
@@ -49,6 +88,7 @@ static int one_case(const char *name)
         run(network, RS_PRECISION_RESIDUAL, &in, &all);
         wrong += compare(name, golden, "double.", &all, 1e-10);
         forget(&all);
+        wrong += continued(name, network, &in, golden);
         free(in.ids);
         free(in.images);
         free(in.memory);

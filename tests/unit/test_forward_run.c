@@ -472,6 +472,8 @@ static void test_generate(void **state)
         uint64_t seed = property_seed();
         built *b = decoder_new(seed, RS_F32, 16, 2);
         int32_t ids[PROMPT + NEW], out[NEW];
+        const int64_t begin[] = {0, PROMPT};
+        const rs_batch prompt = {.samples = 1, .begin = begin, .ids = ids};
         machine m;
         if (seed % 2) b->layers[1].branches[0].attention.window = 4;
         for (int i = 0; i < PROMPT; i++)
@@ -479,12 +481,12 @@ static void test_generate(void **state)
         for (int i = 0; i < NEW; i++)
             ids[PROMPT + i] = ref_next(b, ids, PROMPT + i);
         assert_int_equal(start(&m, b, RS_PRECISION_F64, 2, UINT64_MAX, NULL), RS_OK);
-        assert_int_equal(rs_generate(out, m.runner, ids, PROMPT, NEW, NULL), RS_OK);
+        assert_int_equal(rs_generate(out, m.runner, &prompt, NEW, NULL), RS_OK);
         assert_memory_equal(out, ids + PROMPT, sizeof out);
         stop(&m);
         b->network.head.next_token = false;
         assert_int_equal(start(&m, b, RS_PRECISION_F32, 2, UINT64_MAX, NULL), RS_OK);
-        assert_int_equal(rs_generate(out, m.runner, ids, PROMPT, NEW, NULL), RS_E_UNSUPPORTED);
+        assert_int_equal(rs_generate(out, m.runner, &prompt, NEW, NULL), RS_E_UNSUPPORTED);
         stop(&m);
         built_free(b);
     }
