@@ -62,6 +62,8 @@ typedef bool rs_tensor_visit(void *user, const rs_tensor *tensor);
 /* These walk the lists in the order of a pass, and are true where the visitor ended the walk. */
 bool rs_embedding_walk(const rs_embedding_op *embedding, rs_tensor_visit *visit, void *user);
 bool rs_branch_walk(const rs_branch *branch, rs_tensor_visit *visit, void *user);
+/* The same of what a pass reads: of a branch of scale 0, the norm behind the sum alone. */
+bool rs_branch_walk_run(const rs_branch *branch, rs_tensor_visit *visit, void *user);
 bool rs_network_walk(const rs_network *network, rs_tensor_visit *visit, void *user);
 
 /* ---- kinds ---- */

@@ -122,6 +122,12 @@ bool rs_branch_walk(const rs_branch *branch, rs_tensor_visit *visit, void *user)
            walk_norm(&branch->inside, visit, user) || walk_norm(&branch->after, visit, user);
 }
 
+bool rs_branch_walk_run(const rs_branch *branch, rs_tensor_visit *visit, void *user)
+{
+    return branch->scale != 0 ? rs_branch_walk(branch, visit, user)
+                              : walk_norm(&branch->after, visit, user);
+}
+
 bool rs_network_walk(const rs_network *network, rs_tensor_visit *visit, void *user)
 {
     if (rs_embedding_walk(&network->embedding, visit, user)) return true;

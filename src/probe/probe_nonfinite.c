@@ -39,7 +39,7 @@ static const rs_tensor *bad_in_state(const rs_network *network, int32_t state)
     const rs_layer *layer = state > 0 ? &network->layers[state - 1] : NULL;
     if (!layer) rs_embedding_walk(&network->embedding, find_bad, &found);
     for (int32_t b = 0; layer && b < layer->n_branches && !found; b++)
-        rs_branch_walk(&layer->branches[b], find_bad, &found);
+        rs_branch_walk_run(&layer->branches[b], find_bad, &found);
     return found;
 }
 
