@@ -7,6 +7,26 @@ bool rs_counts(int64_t n)
     return n > 0 && n <= INT32_MAX;
 }
 
+/* How many blocks of that size cover n. */
+static int64_t blocks_of(int64_t n, int64_t block)
+{
+    return (n + block - 1) / block;
+}
+
+static rs_status check_scale(const rs_dense *dense, rs_error *err)
+{
+    int64_t rows = dense->scale_block_rows, cols = dense->scale_block_cols;
+    if (!dense->scale) return RS_OK;
+    if (rs_counts(rows) && rs_counts(cols) &&
+        dense->scale->count >= blocks_of(dense->rows, rows) * blocks_of(dense->cols, cols))
+        return RS_OK;
+    return rs_fail(err, RS_E_TENSOR_SHAPE, dense->scale->name, NULL,
+                   "holds %lld scales, which do not cover %lld x %lld numbers in blocks of %lld x "
+                   "%lld",
+                   (long long)dense->scale->count, (long long)dense->rows, (long long)dense->cols,
+                   (long long)rows, (long long)cols);
+}
+
 rs_status rs_check_dense(const rs_dense *dense, int64_t in, int64_t out, const char *where,
                          rs_error *err)
 {
@@ -33,7 +53,7 @@ rs_status rs_check_dense(const rs_dense *dense, int64_t in, int64_t out, const c
         return rs_fail(err, RS_E_TENSOR_SHAPE, dense->bias->name, NULL,
                        "holds %lld numbers, too few for %lld outputs",
                        (long long)dense->bias->count, (long long)out);
-    return RS_OK;
+    return check_scale(dense, err);
 }
 
 rs_status rs_check_vector(const rs_tensor *tensor, int64_t count, rs_error *err)

@@ -263,6 +263,32 @@ static void test_refusals(void **state)
     built_free(b);
 }
 
+/* The scales of an FP8 map are a grid of blocks that covers it. */
+static void test_scales_that_do_not_cover(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        built *b = decoder_new(seed, RS_F8_E4M3, 8, 1);
+        rs_dense *maps[] = {&b->layers[0].branches[0].attention.k, &b->layers[0].branches[1].mlp.up,
+                            &b->layers[0].branches[1].mlp.down};
+        rs_dense *map = maps[seed % 3], kept = *map;
+        rs_tensor *scale = (rs_tensor *)(uintptr_t)map->scale;
+        rs_error err;
+        give_text(b, 2, 5);
+        assert_int_equal(once(b, RS_PRECISION_F32, 1, 0, NULL, false, &err), RS_OK);
+        scale->count--;
+        assert_int_equal(once(b, RS_PRECISION_F32, 1, 0, NULL, false, &err), RS_E_TENSOR_SHAPE);
+        assert_string_equal(err.where, scale->name);
+        scale->count++;
+        map->scale_block_rows = 0;
+        assert_int_equal(once(b, RS_PRECISION_F32, 1, 0, NULL, false, &err), RS_E_TENSOR_SHAPE);
+        *map = kept;
+        map->scale_block_cols = -1;
+        assert_int_equal(once(b, RS_PRECISION_F32, 1, 0, NULL, false, &err), RS_E_TENSOR_SHAPE);
+        built_free(b);
+    }
+}
+
 /* What a tap answers ends the pass; so does the context. */
 static void test_ends(void **state)
 {
@@ -499,6 +525,7 @@ int main(void)
         cmocka_unit_test(test_packed),
         cmocka_unit_test(test_ragged_dynamic),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_scales_that_do_not_cover),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_changed_weights),
         cmocka_unit_test(test_workspace),
