@@ -49,17 +49,21 @@ const rs_module_pattern *rs_net_pattern(const rs_net_builder *nb, rs_role role);
 bool rs_net_has(const rs_net_builder *nb, rs_role role, int32_t layer);
 typedef enum rs_net_bias { RS_BIAS_NO, RS_BIAS_YES, RS_BIAS_IF_THERE } rs_net_bias;
 rs_net_bias rs_net_bias_of(const rs_net_builder *nb, const char *field);
-/* Makes a map from `in` to `out` units. */
+/* Describes a map from `in` to `out` units and a norm as the family has them; then finds or draws
+ * their tensors. heads: how many the units of one of XLNet's maps are of. */
+rs_dense rs_net_map(const rs_net_builder *nb, rs_role role, int64_t in, int64_t out);
+rs_status rs_net_fill_map(rs_net_builder *nb, rs_role role, int32_t layer, int64_t heads,
+                          rs_net_bias bias, rs_dense *map);
+rs_norm_op rs_net_norm_of(const rs_net_builder *nb, int64_t dim);
+rs_status rs_net_fill_norm(rs_net_builder *nb, rs_role role, int32_t layer, rs_norm_op *norm);
+/* Do both at once. */
 rs_status rs_net_dense(rs_net_builder *nb, rs_role role, int32_t layer, int64_t in, int64_t out,
                        rs_net_bias bias, rs_dense *dense);
-/* Makes one of XLNet's [width, heads, head_dim] maps; `output`: from the heads. */
-rs_status rs_net_xlnet(rs_net_builder *nb, rs_role role, int32_t layer, int64_t width,
-                       int64_t heads, int64_t head_dim, bool output, rs_dense *dense);
+rs_status rs_net_norm(rs_net_builder *nb, rs_role role, int32_t layer, int64_t dim,
+                      rs_norm_op *norm);
 /* Finds or draws any tensor by its full shape. */
 rs_status rs_net_tensor(rs_net_builder *nb, rs_role role, rs_part part, int32_t layer,
                         uint32_t rank, const int64_t *shape, const rs_tensor **out);
-rs_status rs_net_norm(rs_net_builder *nb, rs_role role, int32_t layer, int64_t dim,
-                      rs_norm_op *norm);
 rs_status rs_net_missing(rs_net_builder *nb);
 
 /* network_rope.c */

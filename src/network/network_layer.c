@@ -1,6 +1,7 @@
 /* network_layer.c: one layer: attention, cross-attention where there is some, MLP, and the norms
- * around them. */
+ * around them: each op is described by the configuration, then its list of weights is walked. */
 #include "network/network_build.h"
+#include "network/op_traits.h"
 
 #include <math.h>
 #include <string.h>
@@ -83,11 +84,161 @@ static rs_status score_scale(rs_net_builder *nb, const rs_attention *at, int32_t
     return RS_OK;
 }
 
-/* Which units of a fused qkv belong to whom: the table over attention.c in terms of rs_dense. */
-static void split(rs_attention_op *op, const rs_dense *qkv, unsigned flags, const rs_attention *at)
+/* Whether the family's files keep q, k and v of that layer in one tensor. */
+static bool stores_qkv(const rs_net_builder *nb, int32_t stored)
 {
-    int64_t c = at->head_dim, share = at->heads / at->kv_heads;
-    int64_t q = at->heads * c, k = at->kv_heads * c;
+    return rs_net_pattern(nb, RS_ROLE_QKV) &&
+           (!rs_net_pattern(nb, RS_ROLE_Q) || (!nb->init && rs_net_has(nb, RS_ROLE_QKV, stored)));
+}
+
+static rs_status fits_qkv(rs_net_builder *nb, const rs_attention *at)
+{
+    unsigned flags = rs_net_pattern(nb, RS_ROLE_QKV)->flags;
+    if (at->value_dim == at->head_dim && (!(flags & RS_P_INTERLEAVED) || at->heads == at->kv_heads))
+        return RS_OK;
+    return rs_fail(nb->err, RS_E_CONFIG_HEADS, nb->b->fields.path, RS_CONFIG_HINT,
+                   "%lld query and %lld key/value heads do not fit this family's fused layout",
+                   (long long)at->heads, (long long)at->kv_heads);
+}
+
+/* XLNet: what its scores add for distance and segment. */
+static rs_status relative_biases(rs_net_builder *nb, int32_t stored, rs_attention_op *op)
+{
+    int64_t h = op->heads, c = op->head_dim;
+    int64_t bias[2] = {h, c}, segments[3] = {2, h, c};
+    rs_relative_op *r = &op->relative;
+    RS_TRY(
+        rs_net_tensor(nb, RS_ROLE_CONTENT_BIAS, RS_PART_WEIGHT, stored, 2, bias, &r->content_bias));
+    RS_TRY(rs_net_tensor(nb, RS_ROLE_POSITION_BIAS, RS_PART_WEIGHT, stored, 2, bias,
+                         &r->position_bias));
+    RS_TRY(
+        rs_net_tensor(nb, RS_ROLE_SEGMENT_BIAS, RS_PART_WEIGHT, stored, 2, bias, &r->segment_bias));
+    return rs_net_tensor(nb, RS_ROLE_SEGMENT_EMBED, RS_PART_WEIGHT, stored, 3, segments,
+                         &r->segment_embed);
+}
+
+static rs_status relative_positions(rs_net_builder *nb, rs_attention_op *op)
+{
+    const rs_fields *fields = &nb->b->fields;
+    const char *kind = rs_fields_text(fields, "attn_type");
+    double clamp = -1;
+    if (!kind || (strcmp(kind, "bi") != 0 && strcmp(kind, "uni") != 0))
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, RS_NOT_RUN_HINT,
+                       "attn_type is \"%.60s\"; known are bi and uni", kind ? kind : "(nothing)");
+    op->causal = strcmp(kind, "uni") == 0;
+    if (rs_fields_true(fields, "bi_data") || (op->causal && rs_fields_true(fields, "same_length")))
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, RS_NOT_RUN_HINT,
+                       "bi_data, and same_length with attn_type uni, are ways of training that "
+                       "are not run here");
+    RS_TRY(rs_net_real(nb, "clamp_len", &clamp));
+    op->relative.clamp = clamp >= 1 && clamp < INT32_MAX ? (int64_t)clamp : 0;
+    op->relative.r = rs_net_map(nb, RS_ROLE_R, nb->d_model, op->heads * op->head_dim);
+    return RS_OK;
+}
+
+static void describe_qk_norms(const rs_net_builder *nb, const rs_attention *at, rs_attention_op *op)
+{
+    if (!(nb->forward->facts & RS_W_QK_NORM)) return;
+    op->q_norm = rs_net_norm_of(nb, at->head_dim * (at->qk_norm_full ? at->heads : 1));
+    op->k_norm = rs_net_norm_of(nb, at->head_dim * (at->qk_norm_full ? at->kv_heads : 1));
+}
+
+static void sizes_of(rs_attention_op *op, const rs_attention *at)
+{
+    *op = (rs_attention_op){.heads = (int32_t)at->heads,
+                            .kv_heads = (int32_t)at->kv_heads,
+                            .head_dim = at->head_dim,
+                            .value_dim = at->value_dim,
+                            .temperature = 1,
+                            .mix_softmax = 1};
+}
+
+/* Attention before it has its weights: what a configuration says. */
+static rs_status describe_attention(rs_net_builder *nb, int32_t stored, int32_t applied,
+                                    const rs_attention *at, rs_attention_op *op)
+{
+    int64_t d = nb->d_model;
+    bool sliding;
+    sizes_of(op, at);
+    RS_TRY(is_sliding(nb, applied, &sliding));
+    RS_TRY(mask(nb, sliding, op));
+    RS_TRY(score_scale(nb, at, applied, op));
+    op->q = rs_net_map(nb, RS_ROLE_Q, d, at->heads * at->head_dim);
+    op->k = rs_net_map(nb, RS_ROLE_K, d, at->kv_heads * at->head_dim);
+    op->v = rs_net_map(nb, RS_ROLE_V, d, at->kv_heads * at->value_dim);
+    op->o = rs_net_map(nb, RS_ROLE_O, at->heads * at->value_dim, d);
+    if (nb->forward->facts & RS_W_RELATIVE) return relative_positions(nb, op);
+    describe_qk_norms(nb, at, op);
+    RS_TRY(rs_net_rope(nb, at, sliding, &op->rope));
+    return stores_qkv(nb, stored) ? fits_qkv(nb, at) : RS_OK;
+}
+
+/* To another model's output, as wide as this one's. */
+static rs_status describe_cross_attention(rs_net_builder *nb, int32_t applied,
+                                          const rs_attention *at, rs_attention_op *op)
+{
+    int64_t d = nb->d_model, units = at->heads * at->head_dim;
+    sizes_of(op, at);
+    op->cross = true;
+    op->q = rs_net_map(nb, RS_ROLE_CROSS_Q, d, units);
+    op->k = rs_net_map(nb, RS_ROLE_CROSS_K, d, units);
+    op->v = rs_net_map(nb, RS_ROLE_CROSS_V, d, units);
+    op->o = rs_net_map(nb, RS_ROLE_CROSS_O, units, d);
+    return score_scale(nb, at, applied, op);
+}
+
+/* ---- MLP ---- */
+
+static rs_status describe_mlp(rs_net_builder *nb, int32_t stored, rs_mlp_op *op)
+{
+    int64_t d = nb->d_model, width = 0;
+    bool found;
+    RS_TRY(rs_net_size(nb, nb->forward->mlp_width, stored, &width, &found));
+    if (!found) width = 4 * d;
+    *op = (rs_mlp_op){.activation = nb->activation, .width = width};
+    op->up = rs_net_map(nb, RS_ROLE_MLP_UP, d, width);
+    op->down = rs_net_map(nb, RS_ROLE_MLP_DOWN, width, d);
+    if (nb->forward->facts & RS_W_GATED) op->gate = rs_net_map(nb, RS_ROLE_MLP_GATE, d, width);
+    return RS_OK;
+}
+
+/* ---- weights ---- */
+
+static rs_net_bias bias_of(const rs_net_builder *nb, rs_role role)
+{
+    const rs_forward *forward = nb->forward;
+    bool mlp = role >= RS_ROLE_MLP_UP && role <= RS_ROLE_MLP_DOWN;
+    bool output = role == RS_ROLE_O || role == RS_ROLE_CROSS_O;
+    return rs_net_bias_of(nb, mlp      ? forward->mlp_bias
+                              : output ? forward->o_bias
+                                       : forward->qkv_bias);
+}
+
+/* The role of the tensor in which files keep several of the branch's maps; UNKNOWN: each has its
+ * own. Draws are per map, also where files store several in one tensor: laws that know fans or a
+ * matrix's shape (xavier, orthogonal) then mean the same model in every family. */
+static rs_role fused_role(const rs_net_builder *nb, int32_t stored, const rs_branch *branch)
+{
+    if (nb->init) return RS_ROLE_UNKNOWN;
+    switch (branch->kind) {
+    case RS_BRANCH_ATTENTION:
+        if (branch->attention.cross)
+            return rs_net_pattern(nb, RS_ROLE_CROSS_KV) ? RS_ROLE_CROSS_KV : RS_ROLE_UNKNOWN;
+        return stores_qkv(nb, stored) ? RS_ROLE_QKV : RS_ROLE_UNKNOWN;
+    case RS_BRANCH_MLP:
+        if (branch->mlp.gate.out == 0) break;
+        if (rs_net_pattern(nb, RS_ROLE_MLP_GATE_UP)) return RS_ROLE_MLP_GATE_UP;
+        if (nb->gguf && !rs_net_has(nb, RS_ROLE_MLP_GATE, stored)) return RS_ROLE_MLP_UP;
+        break;
+    }
+    return RS_ROLE_UNKNOWN;
+}
+
+/* Which units of a fused qkv belong to whom: the table over attention.c in terms of rs_dense. */
+static void split_qkv(rs_attention_op *op, const rs_dense *qkv, unsigned flags)
+{
+    int64_t c = op->head_dim, share = op->heads / op->kv_heads;
+    int64_t q = op->heads * c, k = op->kv_heads * c;
     op->q = op->k = op->v = *qkv;
     op->q.out = q;
     op->k.out = op->v.out = k;
@@ -106,177 +257,81 @@ static void split(rs_attention_op *op, const rs_dense *qkv, unsigned flags, cons
     op->v.first = (share + 1) * c;
 }
 
-static rs_status fits_fused(rs_net_builder *nb, const rs_attention *at)
+/* Two maps in one tensor, one behind the other. */
+static void split_pair(rs_dense *first, rs_dense *second, const rs_dense *both)
 {
-    unsigned flags = rs_net_pattern(nb, RS_ROLE_QKV)->flags;
-    if (at->value_dim == at->head_dim && (!(flags & RS_P_INTERLEAVED) || at->heads == at->kv_heads))
-        return RS_OK;
-    return rs_fail(nb->err, RS_E_CONFIG_HEADS, nb->b->fields.path, RS_CONFIG_HINT,
-                   "%lld query and %lld key/value heads do not fit this family's fused layout",
-                   (long long)at->heads, (long long)at->kv_heads);
+    int64_t units = both->out / 2;
+    *first = *both;
+    first->out = first->run = first->stride = units;
+    *second = *first;
+    second->first = units;
 }
 
-static rs_status fused_maps(rs_net_builder *nb, int32_t stored, const rs_attention *at,
-                            rs_attention_op *op)
+/* Takes the maps that a fused tensor holds: q, k and v; k and v; gate and up (gate first, Phi-3). */
+static rs_status take_fused(rs_net_builder *nb, rs_role role, int32_t stored, rs_branch *branch)
 {
-    unsigned flags = rs_net_pattern(nb, RS_ROLE_QKV)->flags;
-    rs_dense qkv;
-    int64_t units = (at->heads + 2 * at->kv_heads) * at->head_dim;
-    RS_TRY(rs_net_dense(nb, RS_ROLE_QKV, stored, nb->d_model, units,
-                        rs_net_bias_of(nb, nb->forward->qkv_bias), &qkv));
-    split(op, &qkv, flags, at);
+    const rs_attention_op *op = &branch->attention;
+    bool mlp = branch->kind == RS_BRANCH_MLP, cross = !mlp && op->cross;
+    int64_t units = mlp     ? 2 * branch->mlp.width
+                    : cross ? op->k.out + op->v.out
+                            : op->q.out + op->k.out + op->v.out;
+    rs_dense whole;
+    RS_TRY(rs_net_dense(nb, role, stored, nb->d_model, units, bias_of(nb, role), &whole));
+    if (mlp)
+        split_pair(&branch->mlp.gate, &branch->mlp.up, &whole);
+    else if (cross)
+        split_pair(&branch->attention.k, &branch->attention.v, &whole);
+    else
+        split_qkv(&branch->attention, &whole, rs_net_pattern(nb, role)->flags);
     return RS_OK;
 }
 
-static rs_status maps(rs_net_builder *nb, int32_t stored, const rs_attention *at,
-                      rs_attention_op *op)
+static bool is_fused(rs_role fused, rs_role role)
 {
-    rs_net_bias bias = rs_net_bias_of(nb, nb->forward->qkv_bias);
-    int64_t d = nb->d_model, k = at->kv_heads * at->head_dim;
-    bool fused =
-        rs_net_pattern(nb, RS_ROLE_QKV) &&
-        (!rs_net_pattern(nb, RS_ROLE_Q) || (!nb->init && rs_net_has(nb, RS_ROLE_QKV, stored)));
-    if (fused) RS_TRY(fits_fused(nb, at));
-    /* Draws are per map, also where files store several in one tensor: laws that know fans or a
-     * matrix's shape (xavier, orthogonal) then mean the same model in every family. */
-    if (fused && !nb->init) {
-        RS_TRY(fused_maps(nb, stored, at, op));
-    } else {
-        RS_TRY(rs_net_dense(nb, RS_ROLE_Q, stored, d, at->heads * at->head_dim, bias, &op->q));
-        RS_TRY(rs_net_dense(nb, RS_ROLE_K, stored, d, k, bias, &op->k));
-        RS_TRY(rs_net_dense(nb, RS_ROLE_V, stored, d, at->kv_heads * at->value_dim, bias, &op->v));
+    switch (fused) {
+    case RS_ROLE_QKV:
+        return role == RS_ROLE_Q || role == RS_ROLE_K || role == RS_ROLE_V;
+    case RS_ROLE_CROSS_KV:
+        return role == RS_ROLE_K || role == RS_ROLE_V;
+    case RS_ROLE_MLP_GATE_UP:
+    case RS_ROLE_MLP_UP:
+        return role == RS_ROLE_MLP_GATE || role == RS_ROLE_MLP_UP;
+    default:
+        return false;
     }
-    return rs_net_dense(nb, RS_ROLE_O, stored, at->heads * at->value_dim, d,
-                        rs_net_bias_of(nb, nb->forward->o_bias), &op->o);
 }
 
-/* XLNet: maps stored [width, heads, head_dim], and what scores add for distance and segment. */
-static rs_status relative_maps(rs_net_builder *nb, int32_t stored, const rs_attention *at,
-                               rs_attention_op *op)
+/* The role under which families store a weight of a cross-attention. */
+static rs_role cross_role(rs_role role)
 {
-    const rs_fields *fields = &nb->b->fields;
-    const char *kind = rs_fields_text(fields, "attn_type");
-    int64_t d = nb->d_model, h = at->heads, c = at->head_dim;
-    int64_t bias[2] = {h, c}, segments[3] = {2, h, c};
-    rs_relative_op *r = &op->relative;
-    double clamp = -1;
-    if (!kind || (strcmp(kind, "bi") != 0 && strcmp(kind, "uni") != 0))
-        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, RS_NOT_RUN_HINT,
-                       "attn_type is \"%.60s\"; known are bi and uni", kind ? kind : "(nothing)");
-    op->causal = strcmp(kind, "uni") == 0;
-    if (rs_fields_true(fields, "bi_data") || (op->causal && rs_fields_true(fields, "same_length")))
-        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, RS_NOT_RUN_HINT,
-                       "bi_data, and same_length with attn_type uni, are ways of training that "
-                       "are not run here");
-    RS_TRY(rs_net_real(nb, "clamp_len", &clamp));
-    r->clamp = clamp >= 1 && clamp < INT32_MAX ? (int64_t)clamp : 0;
-    RS_TRY(rs_net_xlnet(nb, RS_ROLE_Q, stored, d, h, c, false, &op->q));
-    RS_TRY(rs_net_xlnet(nb, RS_ROLE_K, stored, d, h, c, false, &op->k));
-    RS_TRY(rs_net_xlnet(nb, RS_ROLE_V, stored, d, h, c, false, &op->v));
-    RS_TRY(rs_net_xlnet(nb, RS_ROLE_O, stored, d, h, c, true, &op->o));
-    RS_TRY(rs_net_xlnet(nb, RS_ROLE_R, stored, d, h, c, false, &r->r));
-    RS_TRY(
-        rs_net_tensor(nb, RS_ROLE_CONTENT_BIAS, RS_PART_WEIGHT, stored, 2, bias, &r->content_bias));
-    RS_TRY(rs_net_tensor(nb, RS_ROLE_POSITION_BIAS, RS_PART_WEIGHT, stored, 2, bias,
-                         &r->position_bias));
-    RS_TRY(
-        rs_net_tensor(nb, RS_ROLE_SEGMENT_BIAS, RS_PART_WEIGHT, stored, 2, bias, &r->segment_bias));
-    return rs_net_tensor(nb, RS_ROLE_SEGMENT_EMBED, RS_PART_WEIGHT, stored, 3, segments,
-                         &r->segment_embed);
+    static const rs_role roles[][2] = {{RS_ROLE_Q, RS_ROLE_CROSS_Q},
+                                       {RS_ROLE_K, RS_ROLE_CROSS_K},
+                                       {RS_ROLE_V, RS_ROLE_CROSS_V},
+                                       {RS_ROLE_O, RS_ROLE_CROSS_O}};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (roles[i][0] == role) return roles[i][1];
+    return role;
 }
 
-static rs_status qk_norms(rs_net_builder *nb, int32_t stored, const rs_attention *at,
-                          rs_attention_op *op)
+/* Finds or draws the maps and norms that an op was described with, in the order of its kind's list
+ * of weights. Plain numbers, whose shapes the list does not know, are taken by themselves. */
+static rs_status take_weights(rs_net_builder *nb, int32_t stored, rs_branch *branch)
 {
-    if (!(nb->forward->facts & RS_W_QK_NORM)) return RS_OK;
-    int64_t q = at->qk_norm_full ? op->q.out : at->head_dim;
-    int64_t k = at->qk_norm_full ? op->k.out : at->head_dim;
-    RS_TRY(rs_net_norm(nb, RS_ROLE_Q_NORM, stored, q, &op->q_norm));
-    return rs_net_norm(nb, RS_ROLE_K_NORM, stored, k, &op->k_norm);
-}
-
-static void sizes_of(rs_attention_op *op, const rs_attention *at)
-{
-    *op = (rs_attention_op){.heads = (int32_t)at->heads,
-                            .kv_heads = (int32_t)at->kv_heads,
-                            .head_dim = at->head_dim,
-                            .value_dim = at->value_dim,
-                            .temperature = 1,
-                            .mix_softmax = 1};
-}
-
-static rs_status self_attention(rs_net_builder *nb, int32_t stored, int32_t applied,
-                                const rs_attention *at, rs_attention_op *op)
-{
-    bool sliding;
-    sizes_of(op, at);
-    RS_TRY(is_sliding(nb, applied, &sliding));
-    RS_TRY(mask(nb, sliding, op));
-    RS_TRY(score_scale(nb, at, applied, op));
-    if (nb->forward->facts & RS_W_RELATIVE) return relative_maps(nb, stored, at, op);
-    RS_TRY(rs_net_rope(nb, at, sliding, &op->rope));
-    RS_TRY(maps(nb, stored, at, op));
-    return qk_norms(nb, stored, at, op);
-}
-
-/* Attention to another model's output, as wide as this one's. */
-static rs_status cross_attention(rs_net_builder *nb, int32_t stored, int32_t applied,
-                                 const rs_attention *at, rs_attention_op *op)
-{
-    rs_net_bias bias = rs_net_bias_of(nb, nb->forward->qkv_bias);
-    int64_t d = nb->d_model, units = at->heads * at->head_dim;
-    sizes_of(op, at);
-    op->cross = true;
-    RS_TRY(score_scale(nb, at, applied, op));
-    RS_TRY(rs_net_dense(nb, RS_ROLE_CROSS_Q, stored, d, units, bias, &op->q));
-    if (!nb->init && rs_net_pattern(nb, RS_ROLE_CROSS_KV)) {
-        rs_dense both;
-        RS_TRY(rs_net_dense(nb, RS_ROLE_CROSS_KV, stored, d, 2 * units, bias, &both));
-        op->k = op->v = both;
-        op->k.out = op->k.run = op->k.stride = op->v.out = op->v.run = op->v.stride = units;
-        op->v.first = units;
-    } else {
-        RS_TRY(rs_net_dense(nb, RS_ROLE_CROSS_K, stored, d, units, bias, &op->k));
-        RS_TRY(rs_net_dense(nb, RS_ROLE_CROSS_V, stored, d, units, bias, &op->v));
+    const rs_weight_list *weights = &rs_branch_traits(branch)->weights;
+    const rs_attention_op *attention = rs_branch_attention(branch);
+    rs_role fused = fused_role(nb, stored, branch);
+    if (fused != RS_ROLE_UNKNOWN) RS_TRY(take_fused(nb, fused, stored, branch));
+    for (size_t i = 0; i < weights->n; i++) {
+        const rs_weight_row *row = &weights->rows[i];
+        rs_role role = attention && attention->cross ? cross_role(row->role) : row->role;
+        rs_dense *map = rs_weight_map_to_fill(row, branch);
+        rs_norm_op *norm = rs_weight_norm_to_fill(row, branch);
+        if (map && map->out > 0 && !is_fused(fused, row->role))
+            RS_TRY(rs_net_fill_map(nb, role, stored, attention ? attention->heads : 1,
+                                   bias_of(nb, role), map));
+        if (norm && norm->kind != RS_NORM_NONE) RS_TRY(rs_net_fill_norm(nb, role, stored, norm));
     }
-    return rs_net_dense(nb, RS_ROLE_CROSS_O, stored, units, d,
-                        rs_net_bias_of(nb, nb->forward->o_bias), &op->o);
-}
-
-/* ---- MLP ---- */
-
-/* gate and up in one tensor, gate first (Phi-3). */
-static rs_status fused_gate(rs_net_builder *nb, rs_role role, int32_t stored, rs_net_bias bias,
-                            rs_mlp_op *op)
-{
-    rs_dense both;
-    RS_TRY(rs_net_dense(nb, role, stored, nb->d_model, 2 * op->width, bias, &both));
-    op->gate = op->up = both;
-    op->gate.out = op->gate.run = op->gate.stride = op->width;
-    op->up.out = op->up.run = op->up.stride = op->width;
-    op->up.first = op->width;
     return RS_OK;
-}
-
-static rs_status mlp(rs_net_builder *nb, int32_t stored, rs_mlp_op *op)
-{
-    rs_net_bias bias = rs_net_bias_of(nb, nb->forward->mlp_bias);
-    int64_t d = nb->d_model, width = 0;
-    bool found;
-    RS_TRY(rs_net_size(nb, nb->forward->mlp_width, stored, &width, &found));
-    *op = (rs_mlp_op){.activation = nb->activation, .width = found ? width : 4 * d};
-    bool gated = nb->forward->facts & RS_W_GATED;
-    bool fused = gated && !nb->init && rs_net_pattern(nb, RS_ROLE_MLP_GATE_UP);
-    if (fused) {
-        RS_TRY(fused_gate(nb, RS_ROLE_MLP_GATE_UP, stored, bias, op));
-    } else if (gated && nb->gguf && !rs_net_has(nb, RS_ROLE_MLP_GATE, stored)) {
-        RS_TRY(fused_gate(nb, RS_ROLE_MLP_UP, stored, bias, op));
-    } else {
-        if (gated)
-            RS_TRY(rs_net_dense(nb, RS_ROLE_MLP_GATE, stored, d, op->width, bias, &op->gate));
-        RS_TRY(rs_net_dense(nb, RS_ROLE_MLP_UP, stored, d, op->width, bias, &op->up));
-    }
-    return rs_net_dense(nb, RS_ROLE_MLP_DOWN, stored, op->width, d, bias, &op->down);
 }
 
 /* ---- the layer ---- */
@@ -338,13 +393,16 @@ rs_status rs_net_layer(rs_net_builder *nb, int32_t applied, int32_t stored, rs_l
     rs_branch *branch = layer->branches;
     branch->kind = RS_BRANCH_ATTENTION;
     RS_TRY(norms_around(nb, stored, RS_ROLE_NORM_MIXER, RS_ROLE_NORM_MIXER_OUT, branch));
-    RS_TRY(self_attention(nb, stored, applied, &at, &branch->attention));
+    RS_TRY(describe_attention(nb, stored, applied, &at, &branch->attention));
+    RS_TRY(take_weights(nb, stored, branch));
+    if (facts & RS_W_RELATIVE) RS_TRY(relative_biases(nb, stored, &branch->attention));
     if (facts & RS_W_DECODER && rs_fields_true(&nb->b->fields, "add_cross_attention")) {
         layer->n_branches = 3;
         branch++;
         branch->kind = RS_BRANCH_ATTENTION;
         RS_TRY(norms_around(nb, stored, RS_ROLE_NORM_CROSS, RS_ROLE_UNKNOWN, branch));
-        RS_TRY(cross_attention(nb, stored, applied, &at, &branch->attention));
+        RS_TRY(describe_cross_attention(nb, applied, &at, &branch->attention));
+        RS_TRY(take_weights(nb, stored, branch));
     }
     branch++;
     branch->kind = RS_BRANCH_MLP;
@@ -353,5 +411,6 @@ rs_status rs_net_layer(rs_net_builder *nb, int32_t applied, int32_t stored, rs_l
     RS_TRY(norms_around(nb, stored, shared ? RS_ROLE_UNKNOWN : RS_ROLE_NORM_MLP,
                         RS_ROLE_NORM_MLP_OUT, branch));
     if (shared) branch->before = layer->branches[0].before;
-    return mlp(nb, stored, &branch->mlp);
+    RS_TRY(describe_mlp(nb, stored, &branch->mlp));
+    return take_weights(nb, stored, branch);
 }

@@ -145,48 +145,62 @@ static rs_status find_scale(rs_net_builder *nb, rs_role role, int32_t layer, uin
     return RS_OK;
 }
 
+rs_dense rs_net_map(const rs_net_builder *nb, rs_role role, int64_t in, int64_t out)
+{
+    const rs_module_pattern *row = rs_net_pattern(nb, role);
+    unsigned flags = row ? row->flags : 0;
+    /* XLNet's maps are all stored [width, heads, head_dim], the output's too */
+    bool rows = !(flags & RS_P_CONV1D) && (!(flags & RS_P_XLNET) || role == RS_ROLE_O);
+    return (rs_dense){.rows = rows ? out : in,
+                      .cols = rows ? in : out,
+                      .out_is_row = rows,
+                      .in = in,
+                      .out = out,
+                      .run = out,
+                      .stride = out};
+}
+
+rs_status rs_net_fill_map(rs_net_builder *nb, rs_role role, int32_t layer, int64_t heads,
+                          rs_net_bias bias, rs_dense *map)
+{
+    const rs_module_pattern *row = rs_net_pattern(nb, role);
+    int64_t shape[3] = {map->rows, map->cols};
+    uint32_t rank = 2;
+    if (row && row->flags & RS_P_XLNET) {
+        shape[1] = heads;
+        shape[2] = map->cols / heads;
+        rank = 3;
+    }
+    RS_TRY(rs_net_tensor(nb, role, RS_PART_WEIGHT, layer, rank, shape, &map->weight));
+    RS_TRY(find_scale(nb, role, layer, rank, shape, map));
+    return find_bias(nb, role, layer, map->out, bias, &map->bias);
+}
+
 rs_status rs_net_dense(rs_net_builder *nb, rs_role role, int32_t layer, int64_t in, int64_t out,
                        rs_net_bias bias, rs_dense *dense)
 {
-    const rs_module_pattern *row = rs_net_pattern(nb, role);
-    bool rows = !(row && row->flags & RS_P_CONV1D);
-    int64_t shape[2] = {rows ? out : in, rows ? in : out};
-    *dense = (rs_dense){.rows = shape[0],
-                        .cols = shape[1],
-                        .out_is_row = rows,
-                        .in = in,
-                        .out = out,
-                        .run = out,
-                        .stride = out};
-    RS_TRY(rs_net_tensor(nb, role, RS_PART_WEIGHT, layer, 2, shape, &dense->weight));
-    RS_TRY(find_scale(nb, role, layer, 2, shape, dense));
-    return find_bias(nb, role, layer, out, bias, &dense->bias);
+    *dense = rs_net_map(nb, role, in, out);
+    return rs_net_fill_map(nb, role, layer, 1, bias, dense);
 }
 
-rs_status rs_net_xlnet(rs_net_builder *nb, rs_role role, int32_t layer, int64_t width,
-                       int64_t heads, int64_t head_dim, bool output, rs_dense *dense)
+rs_norm_op rs_net_norm_of(const rs_net_builder *nb, int64_t dim)
 {
-    int64_t shape[3] = {width, heads, head_dim}, units = heads * head_dim;
-    *dense = (rs_dense){.rows = width,
-                        .cols = units,
-                        .out_is_row = output,
-                        .in = output ? units : width,
-                        .out = output ? width : units,
-                        .run = output ? width : units,
-                        .stride = output ? width : units};
-    RS_TRY(rs_net_tensor(nb, role, RS_PART_WEIGHT, layer, 3, shape, &dense->weight));
-    return find_scale(nb, role, layer, 3, shape, dense);
+    return (rs_norm_op){.kind = nb->b->family->norm, .dim = dim, .eps = nb->eps};
+}
+
+rs_status rs_net_fill_norm(rs_net_builder *nb, rs_role role, int32_t layer, rs_norm_op *norm)
+{
+    if (nb->b->family->facts & RS_FACT_BARE_NORM) return RS_OK;
+    /* Gains are drawn as 1, and 1 + w is drawn as w = 0: the same map. */
+    if (nb->init && norm->kind == RS_NORM_RMSNORM_PLUS_ONE) norm->kind = RS_NORM_RMSNORM;
+    RS_TRY(rs_net_tensor(nb, role, RS_PART_WEIGHT, layer, 1, &norm->dim, &norm->gain));
+    if (norm->kind != RS_NORM_LAYERNORM) return RS_OK;
+    return rs_net_tensor(nb, role, RS_PART_BIAS, layer, 1, &norm->dim, &norm->bias);
 }
 
 rs_status rs_net_norm(rs_net_builder *nb, rs_role role, int32_t layer, int64_t dim,
                       rs_norm_op *norm)
 {
-    const rs_family *family = nb->b->family;
-    *norm = (rs_norm_op){.kind = family->norm, .dim = dim, .eps = nb->eps};
-    if (family->facts & RS_FACT_BARE_NORM) return RS_OK;
-    /* Gains are drawn as 1, and 1 + w is drawn as w = 0: the same map. */
-    if (nb->init && norm->kind == RS_NORM_RMSNORM_PLUS_ONE) norm->kind = RS_NORM_RMSNORM;
-    RS_TRY(rs_net_tensor(nb, role, RS_PART_WEIGHT, layer, 1, &dim, &norm->gain));
-    if (norm->kind != RS_NORM_LAYERNORM) return RS_OK;
-    return rs_net_tensor(nb, role, RS_PART_BIAS, layer, 1, &dim, &norm->bias);
+    *norm = rs_net_norm_of(nb, dim);
+    return rs_net_fill_norm(nb, role, layer, norm);
 }

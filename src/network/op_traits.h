@@ -49,8 +49,10 @@ extern const rs_weight_list rs_embedding_weights, rs_head_weights;
 /* The map of a row, owner being the struct that the row's list belongs to; NULL: the row has
  * another form, or this map is absent. */
 const rs_dense *rs_weight_map(const rs_weight_row *row, const void *owner);
-/* The map of a row whether or not it has its matrix yet; NULL: the row has another form. */
+/* The map or norm of a row whether or not it has its tensors yet; NULL: the row has another
+ * form. */
 rs_dense *rs_weight_map_to_fill(const rs_weight_row *row, void *owner);
+rs_norm_op *rs_weight_norm_to_fill(const rs_weight_row *row, void *owner);
 /* The tensor of a row of plain numbers; NULL: the row has another form, or it is absent. */
 const rs_tensor *rs_weight_numbers(const rs_weight_row *row, const void *owner);
 

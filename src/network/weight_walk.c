@@ -58,10 +58,19 @@ const rs_dense *rs_weight_map(const rs_weight_row *row, const void *owner)
     return row->form == RS_WEIGHT_MAP && dense->weight ? dense : NULL;
 }
 
+static void *member_to_fill(const rs_weight_row *row, rs_weight_form form, void *owner)
+{
+    return row->form == form ? (char *)owner + row->offset : NULL;
+}
+
 rs_dense *rs_weight_map_to_fill(const rs_weight_row *row, void *owner)
 {
-    if (row->form != RS_WEIGHT_MAP) return NULL;
-    return (rs_dense *)(void *)((char *)owner + row->offset);
+    return member_to_fill(row, RS_WEIGHT_MAP, owner);
+}
+
+rs_norm_op *rs_weight_norm_to_fill(const rs_weight_row *row, void *owner)
+{
+    return member_to_fill(row, RS_WEIGHT_NORM, owner);
 }
 
 const rs_tensor *rs_weight_numbers(const rs_weight_row *row, const void *owner)
