@@ -7,13 +7,14 @@
 #include "observe/opened.h"
 #include "report/output.h"
 
-static rs_status scan_too(rs_result *result, const rs_opened *o, const rs_context *context,
-                          rs_error *err)
+static rs_status scan_too(rs_result *result, const rs_opened *o, const rs_lent_model *lent,
+                          const rs_context *context, rs_error *err)
 {
     rs_scan_options options;
     rs_model *model;
     rs_scan_defaults(&options);
     options.summary = "weights";
+    if (lent) return rs_scan(result, lent->model, &options, context, err);
     RS_TRY(rs_model_open(&model, o->checkpoint, NULL, NULL, err));
     rs_status status = rs_scan(result, model, &options, context, err);
     rs_model_close(model);
@@ -51,7 +52,7 @@ static rs_status probe_opened(rs_opened *o, rs_result *result, rs_input_files *f
                        "weights that were just drawn are not worth a scan");
     RS_TRY(rs_probe(result, o->network, o->inputs, o->tokenizer, options, files, context, err));
     if (request->certify) RS_TRY(certify_too(result, o, request, context, err));
-    if (request->scan) RS_TRY(scan_too(result, o, context, err));
+    if (request->scan) RS_TRY(scan_too(result, o, request->lent, context, err));
     return rs_verify_checkpoint(result, o->checkpoint, err);
 }
 

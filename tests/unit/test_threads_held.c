@@ -81,7 +81,7 @@ static void statuses(host *h)
 static void scan(host *h)
 {
     rs_scan_settings s;
-    rs_scan_settings_init(&s);
+    rs_scan_settings_init(&s, sizeof s);
     s.matrices = "all";
     s.spectra = true;
     EXPECT(h, rs_scan_checkpoint(&h->result, MODEL, &s, NULL) == RS_OK);
@@ -90,12 +90,12 @@ static void scan(host *h)
 static void scan_fails(host *h)
 {
     rs_scan_settings s;
-    rs_scan_settings_init(&s);
+    rs_scan_settings_init(&s, sizeof s);
     EXPECT(h, rs_scan_checkpoint(NULL, MODEL, &s, NULL) == RS_E_USAGE);
     EXPECT(h, rs_scan_checkpoint(&h->result, MODEL "/nowhere", &s, NULL) == RS_E_NOT_FOUND);
     s.matrices = "nothing of this name";
     EXPECT(h, rs_scan_checkpoint(&h->result, MODEL, &s, NULL) == RS_E_BAD_OPTION);
-    s.threads = -1;
+    s.call.threads = -1;
     EXPECT(h, rs_scan_checkpoint(&h->result, MODEL, &s, NULL) == RS_E_BAD_OPTION);
 }
 
@@ -110,7 +110,7 @@ static void make_run(rs_run_settings *run)
 static void probe(host *h)
 {
     rs_probe_settings s;
-    rs_probe_settings_init(&s);
+    rs_probe_settings_init(&s, sizeof s);
     make_run(&s.run);
     EXPECT(h, rs_probe_checkpoint(&h->result, MODEL, &s, NULL) == RS_OK);
 }
@@ -118,19 +118,19 @@ static void probe(host *h)
 static void probe_fails(host *h)
 {
     rs_probe_settings s;
-    rs_probe_settings_init(&s);
+    rs_probe_settings_init(&s, sizeof s);
     EXPECT(h, rs_probe_checkpoint(&h->result, MODEL, &s, NULL) == RS_E_USAGE);
     make_run(&s.run);
     s.output = RS_TEST_DATA "/nowhere/output.safetensors";
     EXPECT(h, rs_probe_checkpoint(&h->result, MODEL, &s, NULL) != RS_OK);
-    s.run.memory = 1;
+    s.call.memory = 1;
     EXPECT(h, rs_probe_checkpoint(&h->result, MODEL, &s, NULL) == RS_E_MEMORY_LIMIT);
 }
 
 static void certify(host *h)
 {
     rs_certify_settings s;
-    rs_certify_settings_init(&s);
+    rs_certify_settings_init(&s, sizeof s);
     make_run(&s.run);
     s.run.random = 4;
     EXPECT(h, rs_certify_checkpoint(&h->result, MODEL, &s, NULL) == RS_OK);
@@ -139,7 +139,7 @@ static void certify(host *h)
 static void certify_fails(host *h)
 {
     rs_certify_settings s;
-    rs_certify_settings_init(&s);
+    rs_certify_settings_init(&s, sizeof s);
     make_run(&s.run);
     s.variant = "full,san";
     EXPECT(h, rs_certify_checkpoint(&h->result, MODEL, &s, NULL) == RS_E_BAD_OPTION);
@@ -148,7 +148,7 @@ static void certify_fails(host *h)
 static void paths(host *h)
 {
     rs_paths_settings s;
-    rs_paths_settings_init(&s);
+    rs_paths_settings_init(&s, sizeof s);
     make_run(&s.run);
     s.run.random = 2;
     s.paths = 2;
@@ -158,7 +158,7 @@ static void paths(host *h)
 static void paths_fail(host *h)
 {
     rs_paths_settings s;
-    rs_paths_settings_init(&s);
+    rs_paths_settings_init(&s, sizeof s);
     make_run(&s.run);
     EXPECT(h, rs_paths_checkpoint(&h->result, MODEL "/nowhere", &s, NULL) == RS_E_NOT_FOUND);
 }
@@ -177,12 +177,12 @@ static void give_ids(rs_run_settings *run)
 static void session_scan(host *h)
 {
     rs_scan_settings s;
-    rs_scan_settings_init(&s);
+    rs_scan_settings_init(&s, sizeof s);
     s.matrices = "all";
     held model = hold("forward/llama");
     rs_session *session = open_session(2, &model);
     EXPECT(h, rs_session_scan(&h->result, session, &s, NULL) == RS_OK);
-    s.threads = -1;
+    s.call.threads = -1;
     EXPECT(h, rs_session_scan(NULL, session, &s, NULL) == RS_E_USAGE);
     rs_session_close(session);
     let_go(&model);
@@ -193,9 +193,9 @@ static void session_runs(host *h)
     rs_probe_settings p;
     rs_certify_settings c;
     rs_paths_settings s;
-    rs_probe_settings_init(&p);
-    rs_certify_settings_init(&c);
-    rs_paths_settings_init(&s);
+    rs_probe_settings_init(&p, sizeof p);
+    rs_certify_settings_init(&c, sizeof c);
+    rs_paths_settings_init(&s, sizeof s);
     held model = hold("forward/llama");
     rs_session *session = open_session(2, &model);
     EXPECT(h, rs_session_probe(&h->result, session, &p, NULL) == RS_E_USAGE);
@@ -431,7 +431,7 @@ static void a_call_says_the_same_on_one_thread_and_on_three(void **state)
     for (int i = 0; i < 2; i++) {
         rs_result *result;
         rs_probe_settings s;
-        rs_probe_settings_init(&s);
+        rs_probe_settings_init(&s, sizeof s);
         make_run(&s.run);
         set_counts(i == 0 ? 1 : 3);
         assert_int_equal(rs_probe_checkpoint(&result, MODEL, &s, NULL), RS_OK);
