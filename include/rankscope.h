@@ -56,6 +56,7 @@ extern "C" {
     X(RS_E_LAPACK, 15, 1, "lapack-failed")                                                         \
     X(RS_E_INTERRUPTED, 16, 130, "interrupted")                                                    \
     X(RS_E_CHANGED_WHILE_READ, 17, 1, "changed-while-read")                                        \
+    X(RS_E_BROKEN_PIPE, 18, 1, "broken-pipe")                                                      \
     /* the request is wrong */                                                                     \
     X(RS_E_USAGE, 20, 2, "usage")                                                                  \
     X(RS_E_NOT_FOUND, 21, 2, "not-found")                                                          \
@@ -169,6 +170,22 @@ typedef struct rs_error {
 const char *rs_status_name(rs_status status);
 int rs_status_exit_code(rs_status status);
 
+#if defined(__GNUC__)
+#define RS_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
+#else
+#define RS_PRINTF(fmt, first)
+#endif
+
+/*
+ * Records a failure and returns `status`, so that callers write `return rs_fail(...)`: the library
+ * does so throughout, and a program may that says its own in the same form. err may be NULL.
+ * `where` names the file, tensor or option; `hint` may be NULL. Long texts are cut, and bytes from
+ * hostile names that a terminal would act on are replaced by '?': an rs_error is always safe to
+ * print.
+ */
+rs_status rs_fail(rs_error *err, rs_status status, const char *where, const char *hint,
+                  const char *what_format, ...) RS_PRINTF(5, 6);
+
 /* The version of the library that is linked, such as "0.1.0". */
 const char *rs_version(void);
 
@@ -202,6 +219,50 @@ rs_status rs_result_text(char **text, size_t *length, const rs_result *result, r
 rs_status rs_result_csv(char **text, size_t *length, const rs_result *result, const char *table,
                         rs_error *err);
 void rs_text_free(char *text); /* NULL is fine */
+
+/* Adds a member to the result's meta, such as the step of a training run: `json` is the text of any
+ * JSON value. Errors: RS_E_BAD_OPTION (a key that the result has), RS_E_JSON_SYNTAX …
+ * RS_E_JSON_INTEGER, RS_E_EMPTY_FILE (no text), RS_E_NO_MEMORY, RS_E_USAGE. */
+rs_status rs_result_note(rs_result *result, const char *key, const char *json, rs_error *err);
+
+/* Where a result is written: into files, and as text to standard output. */
+typedef struct rs_output_settings {
+    size_t size;             /* see "settings" below */
+    const char *json, *html; /* a file, or "-" for standard output; NULL: none */
+    const char *csv;         /* a folder, made if it is not there, for TABLE.csv; NULL: none */
+    bool csv_safe;       /* text that a spreadsheet would take for a formula gets a ' before it */
+    bool text;           /* a text for people is printed to standard output, last */
+    const char *tables;  /* tables that it shows: "heads,layers" or "all"; NULL: the summary, or
+                                what the command is for */
+    int width;           /* its columns, at least 32 */
+    bool color, unicode; /* it has ANSI colours; more than ASCII */
+    const volatile sig_atomic_t *stop; /* as in rs_call_settings: ends a wait for a pipe, too */
+} rs_output_settings;
+
+/* Sets no output, and a plain text of 80 columns. */
+void rs_output_settings_init(rs_output_settings *settings, size_t size);
+
+/*
+ * Writes a result. All files appear together, with those that its command held back
+ * (rs_probe_settings.hold), or none does: then what was there before is back. What is no regular
+ * file (a pipe, /dev/stdout, /dev/fd/N) is written as it is, once the files have their names. A file
+ * that the result was made from is never replaced, and in the model's folder nothing but what
+ * rankscope wrote. Errors, whose hint says what could not be taken back: RS_E_WRITE,
+ * RS_E_BROKEN_PIPE (the reader went away; where it read the text, the files stay),
+ * RS_E_OVERWRITES_INPUT, RS_E_INTERRUPTED, RS_E_BAD_OPTION (two outputs that are one file, no such
+ * table), RS_E_NO_MEMORY, RS_E_USAGE. A program that wants an error rather than a signal when a
+ * pipe is closed or a size limit is met ignores SIGPIPE and SIGXFSZ.
+ */
+rs_status rs_result_write(rs_result *result, const rs_output_settings *settings, rs_error *err);
+
+/* Whether writing to both paths would leave one file: the same name in the same folder, however it
+ * is spelled, one file by two names, or one descriptor (/dev/stdout, /dev/fd/1). False for devices
+ * and pipes, which keep what they get, and where one is NULL. */
+bool rs_output_same(const char *a, const char *b);
+/* Removes what unfinished outputs of this process have left so far. Safe in a signal handler; meant
+ * for one that is about to end the process. False, and nothing done, while files are just being put
+ * in place: then the handler is to return. */
+bool rs_output_abandon(void);
 
 /* The number of findings at least as severe as least_severity: 0 info, 1 warn, 2 critical. */
 size_t rs_result_count_findings(const rs_result *result, int least_severity);
@@ -400,6 +461,8 @@ typedef struct rs_probe_settings {
     int64_t generate;   /* tokens that each sample is continued by, at most 4096; 0: none */
     const char *output; /* safetensors file to write the last states and logits to, or NULL */
     const char *taps;   /* safetensors file to write every state to, or NULL */
+    bool hold;          /* both appear with what rs_result_write writes, not before;
+                           rs_result_free takes back what waits */
 } rs_probe_settings;
 
 /* certify: what can be proved about these inputs in this model (docs/certify.md). */
@@ -451,6 +514,51 @@ rs_status rs_certify_checkpoint(rs_result **out, const char *path,
                                 const rs_certify_settings *settings, rs_error *err);
 rs_status rs_paths_checkpoint(rs_result **out, const char *path, const rs_paths_settings *settings,
                               rs_error *err);
+
+/* ---- what needs no model that runs: tokenize, lab, doctor ---- */
+
+/* tokenize: the token ids that a model sees for a text (docs/tokenize.md). Exactly one of text and
+ * bytes is given. */
+typedef struct rs_tokenize_settings {
+    size_t size;
+    rs_call_settings call;
+    const char *text;  /* file, or NULL */
+    const char *bytes; /* [n_bytes] the text itself, or NULL */
+    size_t n_bytes;
+    bool no_special; /* tokens that the model puts around a text are left out */
+} rs_tokenize_settings;
+void rs_tokenize_settings_init(rs_tokenize_settings *settings, size_t size);
+
+/* PATH: a directory with tokenizer.json, such a file, or a .gguf file with a tokenizer. Errors:
+ * RS_E_TOKENIZER_MISSING … RS_E_TOKENIZER_TEXT, those of reading files, RS_E_USAGE. */
+rs_status rs_tokenize(rs_result **out, const char *path, const rs_tokenize_settings *settings,
+                      rs_error *err);
+
+/* lab: published figures and tables, done again (docs/lab.md). */
+typedef struct rs_lab_settings {
+    size_t size;
+    rs_call_settings call;
+    const char *experiment; /* its id, or "all"; NULL: the result lists what there is */
+    bool quick;             /* fewer repetitions and shorter runs, said in the result */
+} rs_lab_settings;
+void rs_lab_settings_init(rs_lab_settings *settings, size_t size);
+
+/* RS_E_NOT_FOUND names the experiment that is nearest. */
+rs_status rs_lab(rs_result **out, const rs_lab_settings *settings, rs_error *err);
+
+/* doctor: what this machine's processor and BLAS can do, measured for a second or two. */
+typedef struct rs_doctor_settings {
+    size_t size;
+    rs_call_settings call;
+} rs_doctor_settings;
+void rs_doctor_settings_init(rs_doctor_settings *settings, size_t size);
+rs_status rs_doctor(rs_result **out, const rs_doctor_settings *settings, rs_error *err);
+
+/* The kernel that would suit this processor better than the one that OpenBLAS chose, or NULL when
+ * the choice is fine or OPENBLAS_CORETYPE has made it. It can only be changed before the library is
+ * loaded (docs/design.md, 6): a program may set OPENBLAS_CORETYPE to it and start itself anew, with
+ * RANKSCOPE_BLAS_RESCUED set too, so that it does so once and `doctor` says it. */
+const char *rs_better_blas_core(void);
 
 /*
  * ---- a session: opened once, asked again and again, such as at every step of a training run ----

@@ -1,8 +1,15 @@
 /* answer.c: from a question to a result: the caller's callbacks, BLAS held, what is handed out. */
 #include "api/check.h"
 #include "api/command.h"
+#include "base/clock.h"
+#include "base/cpu.h"
 #include "base/memory.h"
+#include "linalg/blas.h"
 #include "linalg/threads.h"
+#include "report/output.h"
+
+#include <math.h>
+#include <time.h>
 
 /* Both callbacks of the caller run here, on the thread that called. */
 static void tell(void *user, const char *phase, uint64_t done, uint64_t total, const char *unit)
@@ -28,6 +35,36 @@ rs_context rs_context_of(rs_ears *ears, const rs_call_settings *call)
     };
 }
 
+/* ---- meta of a run (docs/contract.md, 2) ---- */
+
+rs_status rs_set_machine(rs_result *result, int threads, double gflops, rs_error *err)
+{
+    char cpu[64];
+    rs_cpu_name(cpu, sizeof cpu);
+    json_t *blas = json_pack("{s:s, s:s}", "name", "OpenBLAS", "core", rs_blas_core());
+    json_object_set_new(blas, "gflops", isnan(gflops) ? json_null() : json_real(gflops));
+    json_t *machine = json_pack("{s:s, s:i, s:o}", "cpu", cpu, "threads", threads, "blas", blas);
+    return rs_result_set_meta(result, "machine", machine, err);
+}
+
+static rs_status set_begin(rs_result *result, const rs_context *context, rs_error *err)
+{
+    char text[64];
+    time_t now = time(NULL);
+    struct tm utc;
+    gmtime_r(&now, &utc);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    RS_TRY(rs_set_machine(result, context->threads, NAN, err));
+    return rs_result_set_meta(result, "started", json_string(text), err);
+}
+
+static rs_status set_end(rs_result *result, double started, rs_error *err)
+{
+    return rs_result_set_meta(result, "seconds", json_real(rs_seconds() - started), err);
+}
+
+/* ---- from a task to a result ---- */
+
 static rs_status fill(rs_result *result, const rs_command *command, const rs_task *task,
                       rs_error *err)
 {
@@ -41,16 +78,31 @@ static rs_status fill(rs_result *result, const rs_command *command, const rs_tas
     return status;
 }
 
+/* The results of a session name no run: they come by the thousand, and are the same each time. */
+static rs_status fill_run(rs_result *result, const rs_command *command, const rs_task *task,
+                          rs_error *err)
+{
+    double started = rs_seconds();
+    bool session = task->subject.lent != NULL;
+    if (!session) RS_TRY(set_begin(result, task->context, err));
+    RS_TRY(fill(result, command, task, err));
+    if (!session) RS_TRY(set_end(result, started, err));
+    return rs_result_seal(result, err);
+}
+
 rs_status rs_answer(rs_result **out, const rs_command *command, const rs_task *task, rs_error *err)
 {
     rs_result *result = rs_result_new(command->name);
     if (!result) return rs_fail_memory(err, "result", 0);
-    rs_status status = fill(result, command, task, err);
-    if (status == RS_OK) status = rs_result_seal(result, err);
-    if (status == RS_OK)
+    rs_result_files(result)->outputs->cancel = task->context->cancel;
+    rs_status status = fill_run(result, command, task, err);
+    rs_result_files(result)->outputs->cancel = NULL; /* it may end with the call */
+    if (status == RS_OK) {
         *out = result;
-    else
-        rs_result_free(result);
+        return RS_OK;
+    }
+    rs_undo_outputs(result, status, err);
+    rs_result_free(result);
     return status;
 }
 
@@ -61,7 +113,7 @@ rs_status rs_answer_path(rs_result **out, const rs_command *command, const char 
     rs_ears ears;
     if (out) *out = NULL;
     RS_TRY(rs_check_pointer(out, "out", err));
-    RS_TRY(rs_check_pointer(path, "path", err));
+    if (command->opens) RS_TRY(rs_check_pointer(path, "path", err));
     RS_TRY(rs_settings_take(&settings, command, given, err));
     RS_TRY(rs_check_call(&settings.common.call, err));
     rs_context context = rs_context_of(&ears, &settings.common.call);

@@ -31,10 +31,11 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
                                   .init = s->run.init,
                                   .lenient = s->run.lenient};
     RS_TRY(options_of(&request.options, s, task->arena, err));
-    return rs_certify_path(result, NULL, &request, task->context, err);
+    return rs_certify_path(result, rs_result_files(result), &request, task->context, err);
 }
 
 static const rs_command command = {.name = "certify",
+                                   .opens = true,
                                    .size = sizeof(rs_certify_settings),
                                    .defaults = defaults,
                                    .runs = true,

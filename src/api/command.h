@@ -18,7 +18,11 @@ typedef union rs_any_settings {
     rs_probe_settings probe;
     rs_certify_settings certify;
     rs_paths_settings paths;
+    rs_tokenize_settings tokenize;
+    rs_lab_settings lab;
+    rs_doctor_settings doctor;
     rs_session_settings session;
+    rs_output_settings output; /* it has no `call` */
 } rs_any_settings;
 
 /* What a command works on: a path, or a session's model. */
@@ -40,6 +44,7 @@ typedef struct rs_command {
     const char *name;
     size_t size;                                 /* of its settings */
     void (*defaults)(rs_any_settings *settings); /* on zeros; NULL: they are all 0 */
+    bool opens;                                  /* it needs a path */
     bool runs;                                   /* its settings have `run` */
     rs_status (*fill)(rs_result *result, const rs_task *task, rs_error *err);
 } rs_command;
@@ -72,9 +77,19 @@ rs_context rs_context_of(rs_ears *ears, const rs_call_settings *call);
 /* Makes a result, has it filled while BLAS is held to one thread, seals it and hands it out; the
  * body of every public function that computes. */
 rs_status rs_answer(rs_result **out, const rs_command *command, const rs_task *task, rs_error *err);
-/* The same of a path, from what a caller hands in. */
+/* The same of a path, or of none, from what a caller hands in; the result's meta says when it was
+ * made, where, and how long that took. */
 rs_status rs_answer_path(rs_result **out, const rs_command *command, const char *path,
                          const void *settings, rs_error *err);
+/* Sets meta machine; gflops: measured, or NaN. */
+rs_status rs_set_machine(rs_result *result, int threads, double gflops, rs_error *err);
+
+/* ---- write.c ---- */
+
+/* Puts the files that wait in their places, for good. */
+rs_status rs_place_outputs(rs_result *result, rs_error *err);
+/* After a failure: takes back what waits or was placed, and says in err's hint what became of it. */
+void rs_undo_outputs(rs_result *result, rs_status status, rs_error *err);
 
 /* ---- session.c ---- */
 

@@ -40,10 +40,11 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
                                 .init = s->run.init,
                                 .lenient = s->run.lenient};
     RS_TRY(options_of(&request.options, s, task->arena, err));
-    return rs_paths_path(result, NULL, &request, task->context, err);
+    return rs_paths_path(result, rs_result_files(result), &request, task->context, err);
 }
 
 static const rs_command command = {.name = "paths",
+                                   .opens = true,
                                    .size = sizeof(rs_paths_settings),
                                    .defaults = defaults,
                                    .runs = true,

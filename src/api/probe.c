@@ -96,11 +96,12 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
                                 .certify = s->certify,
                                 .rigorous = s->rigorous};
     RS_TRY(options_of(&request.options, s, task->arena, err));
-    return rs_probe_path(result, NULL, &request, task->context, err);
+    RS_TRY(rs_probe_path(result, rs_result_files(result), &request, task->context, err));
+    return s->hold ? RS_OK : rs_place_outputs(result, err);
 }
 
 static const rs_command command = {
-    .name = "probe", .size = sizeof(rs_probe_settings), .runs = true, .fill = fill};
+    .name = "probe", .opens = true, .size = sizeof(rs_probe_settings), .runs = true, .fill = fill};
 
 void rs_probe_settings_init(rs_probe_settings *settings, size_t size)
 {

@@ -2,10 +2,8 @@
  * weights. */
 #include "api/probe_path.h"
 
-#include "base/memory.h"
 #include "certify/certify.h"
 #include "observe/opened.h"
-#include "report/output.h"
 
 static rs_status scan_too(rs_result *result, const rs_opened *o, const rs_lent_model *lent,
                           const rs_context *context, rs_error *err)
@@ -59,17 +57,8 @@ static rs_status probe_opened(rs_opened *o, rs_result *result, rs_input_files *f
 rs_status rs_probe_path(rs_result *result, rs_input_files *inputs, const rs_probe_request *request,
                         const rs_context *context, rs_error *err)
 {
-    rs_outputs outputs = {.cancel = context->cancel};
-    rs_input_files own = {.outputs = &outputs};
     rs_opened o = {0};
-    rs_status status = probe_opened(&o, result, inputs ? inputs : &own, request, context, err);
-    if (status == RS_OK) status = rs_outputs_place(&outputs, err);
-    char what[512]; /* err says what went wrong; what could not be taken back is not lost either */
-    if (status == RS_OK)
-        rs_outputs_keep(&outputs);
-    else
-        rs_outputs_undo(&outputs, what, sizeof what);
+    rs_status status = probe_opened(&o, result, inputs, request, context, err);
     rs_opened_close(&o);
-    rs_input_files_free(&own);
     return status;
 }

@@ -72,11 +72,14 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
     request.options.heads.nulls = subject->nulls;
     if (subject->lent)
         return rs_scan(result, subject->lent->model, &request.options, task->context, err);
-    return rs_scan_path(result, NULL, &request, task->context, err);
+    return rs_scan_path(result, rs_result_files(result), &request, task->context, err);
 }
 
-static const rs_command command = {
-    .name = "scan", .size = sizeof(rs_scan_settings), .defaults = defaults, .fill = fill};
+static const rs_command command = {.name = "scan",
+                                   .opens = true,
+                                   .size = sizeof(rs_scan_settings),
+                                   .defaults = defaults,
+                                   .fill = fill};
 
 void rs_scan_settings_init(rs_scan_settings *settings, size_t size)
 {

@@ -17,6 +17,9 @@ BEGINS_ALIKE(rs_scan_settings);
 RUNS_ALIKE(rs_probe_settings);
 RUNS_ALIKE(rs_certify_settings);
 RUNS_ALIKE(rs_paths_settings);
+BEGINS_ALIKE(rs_tokenize_settings);
+BEGINS_ALIKE(rs_lab_settings);
+BEGINS_ALIKE(rs_doctor_settings);
 BEGINS_ALIKE(rs_session_settings);
 
 static void set_defaults(rs_any_settings *settings, const rs_command *command)
