@@ -130,7 +130,7 @@ static int take_turns(rs_session *session, const floor_memory *m, int threads, i
     rs_error err;
     double *scans = rs_malloc(2 * (size_t)repeats, sizeof *scans), *floors = scans + repeats;
     if (!scans) return 1;
-    rs_scan_settings_init(&settings);
+    rs_scan_settings_init(&settings, sizeof settings);
     for (int i = -1; i < repeats; i++) { /* the first draws the null models: not counted */
         rs_result *result;
         double begin = omp_get_wtime();
@@ -160,15 +160,15 @@ int main(int argc, char **argv)
     rs_error err;
     floor_memory memory;
     rs_session_settings_init(&settings, sizeof settings);
-    settings.threads = atoi(argv[1]);
+    settings.call.threads = atoi(argv[1]);
     float *w = draw_weights();
-    if (!w || !open_floor(&memory, w, settings.threads)) return 1;
+    if (!w || !open_floor(&memory, w, settings.call.threads)) return 1;
     name_tensors(tensors, w);
     if (rs_session_open(&session, &settings, &err) != RS_OK ||
         rs_session_tensors(session, tensors, LAYERS * MATRICES, config, NULL, &err) != RS_OK)
         return fail(&err);
     rs_threads_hold(); /* of the floor */
-    int code = take_turns(session, &memory, settings.threads, atoi(argv[2]));
+    int code = take_turns(session, &memory, settings.call.threads, atoi(argv[2]));
     rs_threads_release();
     rs_session_close(session);
     rs_free(memory.factors);

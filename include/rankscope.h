@@ -23,6 +23,7 @@
 #ifndef RANKSCOPE_H
 #define RANKSCOPE_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -55,6 +56,7 @@ extern "C" {
     X(RS_E_LAPACK, 15, 1, "lapack-failed")                                                         \
     X(RS_E_INTERRUPTED, 16, 130, "interrupted")                                                    \
     X(RS_E_CHANGED_WHILE_READ, 17, 1, "changed-while-read")                                        \
+    X(RS_E_BROKEN_PIPE, 18, 1, "broken-pipe")                                                      \
     /* the request is wrong */                                                                     \
     X(RS_E_USAGE, 20, 2, "usage")                                                                  \
     X(RS_E_NOT_FOUND, 21, 2, "not-found")                                                          \
@@ -168,6 +170,22 @@ typedef struct rs_error {
 const char *rs_status_name(rs_status status);
 int rs_status_exit_code(rs_status status);
 
+#if defined(__GNUC__)
+#define RS_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
+#else
+#define RS_PRINTF(fmt, first)
+#endif
+
+/*
+ * Records a failure and returns `status`, so that callers write `return rs_fail(...)`: the library
+ * does so throughout, and a program may that says its own in the same form. err may be NULL.
+ * `where` names the file, tensor or option; `hint` may be NULL. Long texts are cut, and bytes from
+ * hostile names that a terminal would act on are replaced by '?': an rs_error is always safe to
+ * print.
+ */
+rs_status rs_fail(rs_error *err, rs_status status, const char *where, const char *hint,
+                  const char *what_format, ...) RS_PRINTF(5, 6);
+
 /* The version of the library that is linked, such as "0.1.0". */
 const char *rs_version(void);
 
@@ -201,6 +219,50 @@ rs_status rs_result_text(char **text, size_t *length, const rs_result *result, r
 rs_status rs_result_csv(char **text, size_t *length, const rs_result *result, const char *table,
                         rs_error *err);
 void rs_text_free(char *text); /* NULL is fine */
+
+/* Adds a member to the result's meta, such as the step of a training run: `json` is the text of any
+ * JSON value. Errors: RS_E_BAD_OPTION (a key that the result has), RS_E_JSON_SYNTAX …
+ * RS_E_JSON_INTEGER, RS_E_EMPTY_FILE (no text), RS_E_NO_MEMORY, RS_E_USAGE. */
+rs_status rs_result_note(rs_result *result, const char *key, const char *json, rs_error *err);
+
+/* Where a result is written: into files, and as text to standard output. */
+typedef struct rs_output_settings {
+    size_t size;             /* see "settings" below */
+    const char *json, *html; /* a file, or "-" for standard output; NULL: none */
+    const char *csv;         /* a folder, made if it is not there, for TABLE.csv; NULL: none */
+    bool csv_safe;       /* text that a spreadsheet would take for a formula gets a ' before it */
+    bool text;           /* a text for people is printed to standard output, last */
+    const char *tables;  /* tables that it shows: "heads,layers" or "all"; NULL: the summary, or
+                                what the command is for */
+    int width;           /* its columns, at least 32 */
+    bool color, unicode; /* it has ANSI colours; more than ASCII */
+    const volatile sig_atomic_t *stop; /* as in rs_call_settings: ends a wait for a pipe, too */
+} rs_output_settings;
+
+/* Sets no output, and a plain text of 80 columns. */
+void rs_output_settings_init(rs_output_settings *settings, size_t size);
+
+/*
+ * Writes a result. All files appear together, with those that its command held back
+ * (rs_probe_settings.hold), or none does: then what was there before is back. What is no regular
+ * file (a pipe, /dev/stdout, /dev/fd/N) is written as it is, once the files have their names. A file
+ * that the result was made from is never replaced, and in the model's folder nothing but what
+ * rankscope wrote. Errors, whose hint says what could not be taken back: RS_E_WRITE,
+ * RS_E_BROKEN_PIPE (the reader went away; where it read the text, the files stay),
+ * RS_E_OVERWRITES_INPUT, RS_E_INTERRUPTED, RS_E_BAD_OPTION (two outputs that are one file, no such
+ * table), RS_E_NO_MEMORY, RS_E_USAGE. A program that wants an error rather than a signal when a
+ * pipe is closed or a size limit is met ignores SIGPIPE and SIGXFSZ.
+ */
+rs_status rs_result_write(rs_result *result, const rs_output_settings *settings, rs_error *err);
+
+/* Whether writing to both paths would leave one file: the same name in the same folder, however it
+ * is spelled, one file by two names, or one descriptor (/dev/stdout, /dev/fd/1). False for devices
+ * and pipes, which keep what they get, and where one is NULL. */
+bool rs_output_same(const char *a, const char *b);
+/* Removes what unfinished outputs of this process have left so far. Safe in a signal handler; meant
+ * for one that is about to end the process. False, and nothing done, while files are just being put
+ * in place: then the handler is to return. */
+bool rs_output_abandon(void);
 
 /* The number of findings at least as severe as least_severity: 0 info, 1 warn, 2 critical. */
 size_t rs_result_count_findings(const rs_result *result, int least_severity);
@@ -243,27 +305,75 @@ const char *rs_result_column_name(const rs_result *result, const char *table, si
 rs_status rs_result_column(rs_column_data *out, const rs_result *result, const char *table,
                            const char *column, rs_error *err);
 
+/*
+ * ---- settings: one struct a command, with all that its command line can say ----
+ *
+ * Each begins with its size, which its *_init(settings, sizeof *settings) sets beside what the
+ * command line does unasked. So a struct can grow at its end: what a program that was built with an
+ * earlier header does not know stays as by default, and a struct that is larger than the library
+ * knows is refused (RS_E_USAGE). The structs inside them (rs_call_settings, rs_run_settings) keep
+ * their size: what they gain takes the place of `reserved`, which is to stay 0 (RS_E_USAGE).
+ * Arrays are borrowed for the time of the call, and NULL with a count of 0 where there are none.
+ */
+
+/* Told now and then, on the thread that called, how far a phase has come: done of total units. */
+typedef void rs_progress_fn(void *user, const char *phase, uint64_t done, uint64_t total,
+                            const char *unit);
+/* Asked at the same moments: true ends the call with RS_E_INTERRUPTED. */
+typedef bool rs_cancel_fn(void *user);
+
+/* With what a call may do its work, and whom it tells: in the settings of every command. */
+typedef struct rs_call_settings {
+    int threads;   /* OpenMP threads, at most 4096; 0: as many as OpenMP gives */
+    uint64_t seed; /* of every random draw */
+    /* Bytes that a call may take: it is refused at its start (RS_E_MEMORY_LIMIT) where the sum of
+     * what it will hold is more. 0: the smaller of the control group's limit and what the machine
+     * has available. */
+    uint64_t memory;
+    rs_progress_fn *progress; /* may be NULL */
+    rs_cancel_fn *cancel;     /* may be NULL */
+    void *user;               /* handed to both */
+    /* A flag for a signal handler or another thread: once it is not 0, the call ends with
+     * RS_E_INTERRUPTED. It is looked at more often than `cancel` is asked; beside a `cancel`, just
+     * as often. May be NULL. */
+    const volatile sig_atomic_t *stop;
+    uint64_t reserved[4];
+} rs_call_settings;
+
+/* From where on findings of a code are raised (--threshold CODE=X); value >= 0. */
+typedef struct rs_threshold {
+    const char *code; /* "dead_head" */
+    double value;
+} rs_threshold;
+
 /* ---- scan: the rank health of a checkpoint's weights ---- */
 
-/* What a scan is to measure, and with what it may do so. */
+/* What a scan is to measure. */
 typedef struct rs_scan_settings {
-    int threads;          /* OpenMP threads, at most 4096; 0: as many as OpenMP gives */
-    uint64_t seed;        /* seed of the random matrices that measures are compared with */
-    int first_layer;      /* first layer that is scanned, from 0 */
-    int last_layer;       /* last layer that is scanned; -1: the model's last */
-    bool spectra;         /* tables hold every singular value */
-    bool fold_norms;      /* gains of the norms are multiplied into the weights behind them, with
-                             LayerNorm's centring and the gains of QK-norm */
-    bool with_bias;       /* biases count as one more input feature */
-    bool lenient;         /* bytes behind a safetensors file's last tensor are accepted */
-    const char *matrices; /* other tensors to scan: "all", an extended regular expression on their
-                             names, or NULL: none */
-    const char *map;      /* a --map file (docs/map.md), or NULL */
-    uint64_t memory;      /* bytes that the scan may take; 0: see rs_run_settings */
+    size_t size;
+    rs_call_settings call;
+    const char *map;        /* a --map file (docs/map.md), or NULL */
+    bool lenient;           /* bytes behind a safetensors file's last tensor are accepted */
+    int first_layer;        /* first layer that is scanned, from 0 */
+    int last_layer;         /* last layer that is scanned; -1: the model's last */
+    double tolerance;       /* numerical_rank counts singular values above it times the largest; -1:
+                          max(rows, cols) times the epsilon of the stored type */
+    bool spectra;           /* tables hold every singular value */
+    bool fold_norms;        /* gains of the norms are multiplied into the weights behind them, with
+                          LayerNorm's centring and the gains of QK-norm */
+    bool with_bias;         /* biases count as one more input feature */
+    const char *matrices;   /* other tensors to scan: "all", an extended regular expression on their
+                               names, or NULL: none */
+    const double *energies; /* [n_energies] fractions of the squared singular values, above 0 and up
+                               to 1, for table energy */
+    size_t n_energies;      /* at most 16 */
+    /* [n_thresholds] of qk_low_rank, ov_low_rank, dead_head, decay_equilibrium (docs/scan.md). */
+    const rs_threshold *thresholds;
+    size_t n_thresholds;
 } rs_scan_settings;
 
-/* Sets what the command line does unasked. */
-void rs_scan_settings_init(rs_scan_settings *settings);
+/* size: sizeof(rs_scan_settings); so for every *_init. NULL is fine. */
+void rs_scan_settings_init(rs_scan_settings *settings, size_t size);
 
 /*
  * Scans PATH: a Hugging Face directory, a .safetensors file beside its config.json, or a .gguf
@@ -276,10 +386,14 @@ rs_status rs_scan_checkpoint(rs_result **out, const char *path, const rs_scan_se
 
 /* ---- what runs a model: probe, certify, paths ---- */
 
+/* A change of the model before it runs, as the command line names it, without dashes: {"no-skip",
+ * NULL}, {"lambda", "mixer:0.5"}, {"temperature", "2"} ('rankscope probe --help' lists them). */
+typedef struct rs_intervention {
+    const char *name, *value; /* value: NULL for what takes none */
+} rs_intervention;
+
 /* The inputs that a model is run on, and the weights that it is run with. */
 typedef struct rs_run_settings {
-    int threads;   /* OpenMP threads, at most 4096; 0: as many as OpenMP gives */
-    uint64_t seed; /* seed of random inputs, of all that is sampled, and of `init` */
     /* Counts are at most 2^30. The inputs: exactly one of the first four, or of ids
      * (docs/probe.md has their formats). */
     const char *text;           /* file of text, or NULL */
@@ -295,10 +409,9 @@ typedef struct rs_run_settings {
     /* Token ids in memory, [ids_samples, ids_length], instead of a file; NULL: none. */
     const int32_t *ids;
     int64_t ids_samples, ids_length;
-    /* Bytes that a run may take: it is refused at its start (RS_E_MEMORY_LIMIT) where the sum of
-     * what it will hold is more. 0: the smaller of the control group's limit and what the machine
-     * has available. */
-    uint64_t memory;
+    const rs_intervention *edits; /* [n_edits] made in this order, in every variant */
+    size_t n_edits;
+    uint64_t reserved[8];
 } rs_run_settings;
 
 /* The arithmetic of a forward pass. RESIDUAL: doubles, with what tells the tokens of a sample apart
@@ -310,44 +423,83 @@ typedef enum rs_precision {
     RS_PRECISION_RESIDUAL
 } rs_precision;
 
+/* What the residual subtracts from every token. */
+typedef enum rs_centre {
+    RS_CENTRE_MEAN,   /* column means: the minimiser of the Frobenius norm (published figures) */
+    RS_CENTRE_MEDIAN, /* column medians (of an even count: the midpoint): minimises ‖R‖₁ */
+    RS_CENTRE_LP      /* centre of the smallest ℓ1 ball around the rows: minimises ‖R‖∞ */
+} rs_centre;
+
+/* A head whose attention matrices are kept; both from 0. */
+typedef struct rs_map_choice {
+    int32_t layer, head;
+} rs_map_choice;
+
 /* probe: what happens to the tokens on their way through a model. */
 typedef struct rs_probe_settings {
+    size_t size;
+    rs_call_settings call;
     rs_run_settings run;
     rs_precision precision;
-    const char *variants; /* variants to run, as --variants names them:
+    rs_centre centre;
+    const char *variants;      /* variants to run, as --variants names them:
                              "full,san,mine=no-norm,lambda:0.5"; NULL: full */
-    bool no_spectral;     /* ranks of the tokens are left out */
-    bool no_attention;    /* table attention is left out */
-    bool no_loss;         /* the next-token loss is left out */
-    int64_t generate;     /* tokens that each sample is continued by, at most 4096; 0: none */
-    const char *output;   /* safetensors file to write the last states and logits to, or NULL */
-    const char *taps;     /* safetensors file to write every state to, or NULL */
+    const char *compat;        /* a paper's own definitions: "dong2021-code", or NULL */
+    const rs_map_choice *maps; /* [n_maps] heads for table attention_maps and for `taps` */
+    size_t n_maps;             /* at most 64 */
+    /* [n_thresholds] of token_collapse, attention_sink, uniform_attention, condensed_attention
+     * (docs/probe.md). */
+    const rs_threshold *thresholds;
+    size_t n_thresholds;
+    bool no_spectral;   /* ranks of the tokens are left out */
+    bool no_attention;  /* table attention is left out */
+    bool no_loss;       /* the next-token loss is left out */
+    bool scan;          /* the tables of a scan by its defaults stand beside these; not of weights
+                           that `init` draws (RS_E_USAGE) */
+    bool certify;       /* the tables of certify for the model with `run.edits`, too */
+    bool rigorous;      /* with certify: what hangs on a condition is left out, with its reason */
+    int64_t generate;   /* tokens that each sample is continued by, at most 4096; 0: none */
+    const char *output; /* safetensors file to write the last states and logits to, or NULL */
+    const char *taps;   /* safetensors file to write every state to, or NULL */
+    bool hold;          /* both appear with what rs_result_write writes, not before;
+                           rs_result_free takes back what waits */
 } rs_probe_settings;
 
 /* certify: what can be proved about these inputs in this model (docs/certify.md). */
 typedef struct rs_certify_settings {
+    size_t size;
+    rs_call_settings call;
     rs_run_settings run;
     const char *variant; /* the variant to run: "san", "mine=no-mlp,lambda:0.5"; NULL: full */
-    double kept;         /* fraction of the tokens' spread that each mixer is to leave */
+    double kept;         /* fraction of the tokens' spread that each mixer is to leave, between 0
+                            and 1 */
     bool rigorous;       /* what hangs on a condition is left out, with its reason */
 } rs_certify_settings;
+
+/* What a path is (docs/paths.md). */
+typedef enum rs_path_semantics {
+    RS_PATHS_THEOREM, /* it has the full pass's mixing matrices and norms: the identity holds */
+    RS_PATHS_CODE     /* as in the published code, a network of its own with one head a layer */
+} rs_path_semantics;
 
 /* paths: the output as a sum over paths through the heads (docs/paths.md). run.batch is not used:
  * samples are taken one by one. */
 typedef struct rs_paths_settings {
+    size_t size;
+    rs_call_settings call;
     rs_run_settings run;
     const char *variant; /* the variant to run, as for certify */
     int64_t max_length;  /* longest length with a row of its own; -1: every length has one */
     int64_t paths;       /* single paths drawn for each length, at most 2^20; 0: none */
-    bool code_semantics; /* a path is a network of its own, as in the published code */
-    bool sources;        /* table `sources`, by layer, is written */
-    bool no_loss;        /* truncated models are not put through the head */
+    rs_path_semantics semantics;
+    bool sources; /* table `sources`, by layer, is written */
+    bool no_loss; /* truncated models are not put through the head */
 } rs_paths_settings;
 
-/* Each sets what the command line does unasked; the caller still sets the inputs. */
-void rs_probe_settings_init(rs_probe_settings *settings);
-void rs_certify_settings_init(rs_certify_settings *settings);
-void rs_paths_settings_init(rs_paths_settings *settings);
+/* The caller still sets the inputs. */
+void rs_probe_settings_init(rs_probe_settings *settings, size_t size);
+void rs_certify_settings_init(rs_certify_settings *settings, size_t size);
+void rs_paths_settings_init(rs_paths_settings *settings, size_t size);
 
 /*
  * Each runs the model at PATH (a checkpoint; with `init` also config.json or ARCH.json) over the
@@ -363,6 +515,51 @@ rs_status rs_certify_checkpoint(rs_result **out, const char *path,
 rs_status rs_paths_checkpoint(rs_result **out, const char *path, const rs_paths_settings *settings,
                               rs_error *err);
 
+/* ---- what needs no model that runs: tokenize, lab, doctor ---- */
+
+/* tokenize: the token ids that a model sees for a text (docs/tokenize.md). Exactly one of text and
+ * bytes is given. */
+typedef struct rs_tokenize_settings {
+    size_t size;
+    rs_call_settings call;
+    const char *text;  /* file, or NULL */
+    const char *bytes; /* [n_bytes] the text itself, or NULL */
+    size_t n_bytes;
+    bool no_special; /* tokens that the model puts around a text are left out */
+} rs_tokenize_settings;
+void rs_tokenize_settings_init(rs_tokenize_settings *settings, size_t size);
+
+/* PATH: a directory with tokenizer.json, such a file, or a .gguf file with a tokenizer. Errors:
+ * RS_E_TOKENIZER_MISSING … RS_E_TOKENIZER_TEXT, those of reading files, RS_E_USAGE. */
+rs_status rs_tokenize(rs_result **out, const char *path, const rs_tokenize_settings *settings,
+                      rs_error *err);
+
+/* lab: published figures and tables, done again (docs/lab.md). */
+typedef struct rs_lab_settings {
+    size_t size;
+    rs_call_settings call;
+    const char *experiment; /* its id, or "all"; NULL: the result lists what there is */
+    bool quick;             /* fewer repetitions and shorter runs, said in the result */
+} rs_lab_settings;
+void rs_lab_settings_init(rs_lab_settings *settings, size_t size);
+
+/* RS_E_NOT_FOUND names the experiment that is nearest. */
+rs_status rs_lab(rs_result **out, const rs_lab_settings *settings, rs_error *err);
+
+/* doctor: what this machine's processor and BLAS can do, measured for a second or two. */
+typedef struct rs_doctor_settings {
+    size_t size;
+    rs_call_settings call;
+} rs_doctor_settings;
+void rs_doctor_settings_init(rs_doctor_settings *settings, size_t size);
+rs_status rs_doctor(rs_result **out, const rs_doctor_settings *settings, rs_error *err);
+
+/* The kernel that would suit this processor better than the one that OpenBLAS chose, or NULL when
+ * the choice is fine or OPENBLAS_CORETYPE has made it. It can only be changed before the library is
+ * loaded (docs/design.md, 6): a program may set OPENBLAS_CORETYPE to it and start itself anew, with
+ * RANKSCOPE_BLAS_RESCUED set too, so that it does so once and `doctor` says it. */
+const char *rs_better_blas_core(void);
+
 /*
  * ---- a session: opened once, asked again and again, such as at every step of a training run ----
  *
@@ -372,23 +569,12 @@ rs_status rs_paths_checkpoint(rs_result **out, const char *path, const rs_paths_
  */
 typedef struct rs_session rs_session;
 
-/* Told now and then, on the thread that called, how far a phase has come: done of total units. */
-typedef void rs_progress_fn(void *user, const char *phase, uint64_t done, uint64_t total,
-                            const char *unit);
-/* Asked at the same moments: true ends the call with RS_E_INTERRUPTED. */
-typedef bool rs_cancel_fn(void *user);
-
+/* A session's settings: those of all its calls. */
 typedef struct rs_session_settings {
-    size_t size;     /* of this struct as the caller knows it: set by rs_session_settings_init */
-    int threads;     /* OpenMP threads, at most 4096; 0: as many as OpenMP gives */
-    uint64_t seed;   /* of every random draw */
-    uint64_t memory; /* bytes a call may take; 0: as in rs_run_settings */
-    rs_progress_fn *progress; /* may be NULL */
-    rs_cancel_fn *cancel;     /* may be NULL */
-    void *user;               /* handed to both */
+    size_t size;
+    rs_call_settings call;
 } rs_session_settings;
 
-/* size is sizeof(rs_session_settings). */
 void rs_session_settings_init(rs_session_settings *settings, size_t size);
 /* Errors: RS_E_USAGE (NULL, or a size that this library does not know), RS_E_BAD_OPTION (threads),
  * RS_E_NO_MEMORY. settings may be NULL: the defaults. */
@@ -418,7 +604,7 @@ rs_status rs_session_tensors(rs_session *session, const rs_tensor_data *tensors,
 
 /*
  * What the function of the same name with _checkpoint gives, of the session's model. Of the
- * settings, threads, seed, memory, map and lenient are the session's own and not read. A model in
+ * settings, `call` is the session's own, and it, map and lenient are not read. A model in
  * memory has no tokenizer: give ids, tokens, images or random instead of text (RS_E_UNSUPPORTED),
  * and it has its weights: no init (RS_E_USAGE, also when there is no model).
  */

@@ -5,8 +5,8 @@ cd "$(dirname "$0")/.."
 
 # One line a storey, from the top down; rooms that share a line do not include each other.
 storeys='cli
-lab
 api
+lab
 predict paths probe certify train
 observe
 measures

@@ -1,9 +1,10 @@
 #!/bin/sh
-# lint.sh: the arrows between the rooms, who sets numbers of threads, what comments and pages name, lines of prose,
+# lint.sh: the arrows between the rooms, what the command line includes, who sets numbers of threads, what comments and pages name, lines of prose,
 # subjects of commits; shellcheck over every shell script of the project (exit 77: it is not installed here).
 set -eu
 cd "$(dirname "$0")/.."
 scripts/arrows.sh
+scripts/outside.sh
 scripts/threads.sh
 scripts/citations.sh
 scripts/prose.sh

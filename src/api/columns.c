@@ -1,5 +1,5 @@
 /* columns.c: the tables of a result as typed arrays. */
-#include "api/library_check.h"
+#include "api/check.h"
 #include "report/result.h"
 
 const char *rs_result_table_name(const rs_result *result, size_t index)

@@ -2,18 +2,17 @@
  * weights. */
 #include "api/probe_path.h"
 
-#include "base/memory.h"
 #include "certify/certify.h"
 #include "observe/opened.h"
-#include "report/output.h"
 
-static rs_status scan_too(rs_result *result, const rs_opened *o, const rs_context *context,
-                          rs_error *err)
+static rs_status scan_too(rs_result *result, const rs_opened *o, const rs_lent_model *lent,
+                          const rs_context *context, rs_error *err)
 {
     rs_scan_options options;
     rs_model *model;
     rs_scan_defaults(&options);
     options.summary = "weights";
+    if (lent) return rs_scan(result, lent->model, &options, context, err);
     RS_TRY(rs_model_open(&model, o->checkpoint, NULL, NULL, err));
     rs_status status = rs_scan(result, model, &options, context, err);
     rs_model_close(model);
@@ -51,24 +50,15 @@ static rs_status probe_opened(rs_opened *o, rs_result *result, rs_input_files *f
                        "weights that were just drawn are not worth a scan");
     RS_TRY(rs_probe(result, o->network, o->inputs, o->tokenizer, options, files, context, err));
     if (request->certify) RS_TRY(certify_too(result, o, request, context, err));
-    if (request->scan) RS_TRY(scan_too(result, o, context, err));
+    if (request->scan) RS_TRY(scan_too(result, o, request->lent, context, err));
     return rs_verify_checkpoint(result, o->checkpoint, err);
 }
 
 rs_status rs_probe_path(rs_result *result, rs_input_files *inputs, const rs_probe_request *request,
                         const rs_context *context, rs_error *err)
 {
-    rs_outputs outputs = {.cancel = context->cancel};
-    rs_input_files own = {.outputs = &outputs};
     rs_opened o = {0};
-    rs_status status = probe_opened(&o, result, inputs ? inputs : &own, request, context, err);
-    if (status == RS_OK) status = rs_outputs_place(&outputs, err);
-    char what[512]; /* err says what went wrong; what could not be taken back is not lost either */
-    if (status == RS_OK)
-        rs_outputs_keep(&outputs);
-    else
-        rs_outputs_undo(&outputs, what, sizeof what);
+    rs_status status = probe_opened(&o, result, inputs, request, context, err);
     rs_opened_close(&o);
-    rs_input_files_free(&own);
     return status;
 }

@@ -16,8 +16,8 @@ typedef struct rs_probe_request {
     rs_probe_options options;
 } rs_probe_request;
 
-/* probe_path.c: opens, probes and closes. inputs (may be NULL) is filled as soon as files are
- * open. */
+/* probe_path.c: opens, probes and closes. inputs is filled as soon as files are open; files that
+ * are written wait in its outputs. */
 rs_status rs_probe_path(rs_result *result, rs_input_files *inputs, const rs_probe_request *request,
                         const rs_context *context, rs_error *err);
 

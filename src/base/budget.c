@@ -121,23 +121,6 @@ rs_memory_bound rs_memory_bound_of(uint64_t asked)
     return asked ? (rs_memory_bound){asked, "--memory gives", true} : rs_memory_bound_under("");
 }
 
-bool rs_memory_parse(uint64_t *bytes, const char *text)
-{
-    static const char units[] = "kmgt";
-    char *end;
-    if (!isdigit((unsigned char)*text)) return false;
-    double value = strtod(text, &end);
-    const char *unit = *end ? strchr(units, tolower((unsigned char)*end)) : NULL;
-    if (unit) {
-        value *= pow(1024, (double)(unit - units + 1));
-        end++;
-    }
-    if (*end && strcasecmp(end, "b") != 0 && (!unit || strcasecmp(end, "ib") != 0)) return false;
-    if (!(value >= 1 && value < 0x1p63)) return false;
-    *bytes = (uint64_t)value;
-    return true;
-}
-
 /* ---- adding up ---- */
 
 void rs_budget_add(rs_budget *budget, const char *what, double bytes)

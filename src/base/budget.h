@@ -26,10 +26,6 @@ rs_memory_bound rs_memory_bound_of(uint64_t asked);
  * own. */
 rs_memory_bound rs_memory_bound_under(const char *root);
 
-/* Reads a size such as "4096", "512M" or "1.5GiB": K, M, G, T are powers of 1024, a B or iB behind
- * them is fine. False for anything else and for 0. */
-bool rs_memory_parse(uint64_t *bytes, const char *text);
-
 /* The memory that a run will hold at once, part by part. Zero-initialise. */
 typedef struct rs_budget {
     struct {

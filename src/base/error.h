@@ -6,21 +6,6 @@
 
 #include <stdarg.h>
 
-#if defined(__GNUC__)
-#define RS_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
-#else
-#define RS_PRINTF(fmt, first)
-#endif
-
-/*
- * Records a failure and returns `status`, so that callers write `return rs_fail(...)`.
- * err may be NULL. `where` names the file, tensor or option; `hint` may be NULL. Long texts are
- * cut, and bytes from hostile names that a terminal would act on are replaced by '?' (rs_error is
- * always safe to print).
- */
-rs_status rs_fail(rs_error *err, rs_status status, const char *where, const char *hint,
-                  const char *what_format, ...) RS_PRINTF(5, 6);
-
 /* Records that there was no memory for `what`; every allocation reports so. */
 rs_status rs_fail_memory(rs_error *err, const char *what, size_t bytes);
 

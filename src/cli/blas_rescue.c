@@ -6,9 +6,6 @@
  */
 #include "cli/cli.h"
 
-#include "base/cpu.h"
-#include "linalg/blas.h"
-
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -17,12 +14,6 @@
 #endif
 
 static const char MARK[] = "RANKSCOPE_BLAS_RESCUED";
-
-const char *cli_better_blas_core(void)
-{
-    if (getenv("OPENBLAS_CORETYPE")) return NULL;
-    return rs_blas_better_core(rs_blas_core(), rs_cpu_vector_level(), rs_cpu_is_amd());
-}
 
 static bool own_path(char *path, size_t size)
 {
@@ -39,7 +30,7 @@ static bool own_path(char *path, size_t size)
 
 void cli_rescue_blas(char **argv)
 {
-    const char *core = cli_better_blas_core();
+    const char *core = rs_better_blas_core();
     char path[4096];
     if (!core || getenv(MARK) || !own_path(path, sizeof path)) return;
     if (setenv("OPENBLAS_CORETYPE", core, 1) != 0 || setenv(MARK, core, 1) != 0) return;
@@ -47,9 +38,4 @@ void cli_rescue_blas(char **argv)
     /* Still here: go on with the slow kernel, which doctor will point out. */
     unsetenv("OPENBLAS_CORETYPE");
     unsetenv(MARK);
-}
-
-const char *cli_rescued_core(void)
-{
-    return getenv(MARK);
 }

@@ -1,57 +1,76 @@
-/* cli.h: the command line: one table of options, from which parsing, --help, the man page and shell
- * completion all come. */
+/*
+ * cli.h: the command line: one table of options, from which parsing, --help, the man page and shell
+ * completion all come. An option of a command has its place in the settings of the public header,
+ * so what is parsed is what the library is called with.
+ */
 #ifndef RS_CLI_CLI_H
 #define RS_CLI_CLI_H
 
-#include "api/probe_path.h"
-#include "base/context.h"
-#include "report/result.h"
-#include "scan/scan.h"
+#include "rankscope.h"
 
-/* ---- arguments ---- */
+/* ---- what the command line says ---- */
 
-/* An intervention (network/edit.h): an option of kind CLI_EDIT. */
-enum { CLI_MOST_EDITS = 32 };
-typedef struct cli_edit {
-    const char *name, *value; /* without dashes; NULL for a flag */
-} cli_edit;
+/* The most that lists may hold, and rows that the table of options may have. */
+enum {
+    CLI_MOST_EDITS = 32,
+    CLI_MOST_ENERGIES = 16,
+    CLI_MOST_MAPS = 64,
+    CLI_MOST_THRESHOLDS = 16,
+    CLI_MOST_OPTIONS = 96
+};
 
-/* What the command line says; edits in the order in which they were given. */
 typedef struct cli_args {
-    const char *command;
+    const struct cli_command *command;
     const char *input;  /* the positional argument, NULL when there is none */
     const char *second; /* second word of an input that has two (cli_command.input) */
-    /* every command */
-    const char *json, *csv, *html, *tables;
-    int64_t threads;
-    uint64_t seed, memory_bytes; /* memory_bytes: what `memory` says; 0: it is not given */
-    const char *memory, *precision, *progress, *color, *fail_on;
-    bool csv_safe, quiet, help, version;
-    /* scan */
-    bool spectra, fold_norms, with_bias, lenient;
-    const char *matrices, *layers, *tol, *energy, *map, *threshold;
-    /* probe */
-    const char *text, *tokens, *images, *encoder_states, *init, *variants, *compat, *centre;
-    const char *attention_maps, *taps, *output;
-    uint64_t random, seq_len, samples, batch, generate;
-    bool no_spectral, no_attention, no_loss, scan_too, certify_too, grad;
-    cli_edit edits[CLI_MOST_EDITS];
-    size_t n_edits;
-    /* paths */
-    const char *max_length, *paths, *semantics;
-    bool sources;
-    /* tokenize (and text) */
-    bool no_special;
-    /* certify */
-    const char *kept;
-    bool rigorous;
-    /* lab */
-    bool quick;
+    /* The words that rows of cli_options were given, the last of each; NULL: none. Of a flag "". */
+    const char *given[CLI_MOST_OPTIONS];
+    /* the program's own */
+    bool quiet, help, version;
+    int progress, color, fail_on; /* numbers of their choices */
+    int no_choice;                /* of options that say what is so anyway */
+    rs_output_settings output;
+    union {
+        struct { /* what settings begin with: `run` for those of CLI_RUNS */
+            size_t size;
+            rs_call_settings call;
+            rs_run_settings run;
+        } common;
+        rs_scan_settings scan;
+        rs_probe_settings probe;
+        rs_certify_settings certify;
+        rs_paths_settings paths;
+        rs_tokenize_settings tokenize;
+        rs_lab_settings lab;
+        rs_doctor_settings doctor;
+    };
+    /* what the lists of the settings point to */
+    rs_intervention edits[CLI_MOST_EDITS];
+    double energies[CLI_MOST_ENERGIES];
+    rs_map_choice maps[CLI_MOST_MAPS];
+    rs_threshold thresholds[CLI_MOST_THRESHOLDS];
+    char codes[CLI_MOST_THRESHOLDS][32]; /* of the thresholds */
 } cli_args;
 
-/* What an option takes: a count is 1 to 2^30, a number any whole one from 0. CLI_EDIT is kept in
- * cli_args.edits and may be repeated; without an argument it is a flag. */
-typedef enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_COUNT, CLI_NUMBER, CLI_CHOICE, CLI_EDIT } cli_kind;
+/* What an option takes and the type of its place. A list's place is a pointer with the count behind
+ * it. */
+typedef enum cli_kind {
+    CLI_FLAG,       /* bool */
+    CLI_TEXT,       /* const char *; the text of `fallback` is the same as nothing */
+    CLI_COUNT,      /* int64_t, 1 to `most` (0: 2^30) */
+    CLI_WHOLE,      /* int64_t, 0 to `most` */
+    CLI_SEED,       /* uint64_t */
+    CLI_THREADS,    /* int */
+    CLI_BYTES,      /* uint64_t */
+    CLI_TOLERANCE,  /* double >= 0 */
+    CLI_FRACTION,   /* double between 0 and 1 */
+    CLI_CHOICE,     /* an enumeration: the number among `choices` */
+    CLI_LAYERS,     /* int first, last */
+    CLI_EDIT,       /* list of rs_intervention, which grows; without an argument a flag */
+    CLI_ENERGIES,   /* list of double */
+    CLI_THRESHOLDS, /* list of rs_threshold, of `codes` */
+    CLI_MAPS        /* list of rs_map_choice */
+} cli_kind;
 
 /* The commands, as bits. */
 enum {
@@ -66,6 +85,12 @@ enum {
     CLI_ALL = 127
 };
 
+/* What is understood and refused all the same (RS_E_UNSUPPORTED). */
+typedef struct cli_refusal {
+    const char *values; /* "a|b"; NULL: all */
+    const char *what, *hint;
+} cli_refusal;
+
 /* A row of the table of options. */
 typedef struct cli_option {
     const char *name;     /* without the dashes */
@@ -76,6 +101,9 @@ typedef struct cli_option {
     const char *fallback; /* the default as text; NULL: none */
     const char *choices;  /* CLI_CHOICE: "none|warn|critical" */
     const char *help;     /* a sentence or more, with units */
+    int64_t most;         /* CLI_COUNT, CLI_WHOLE */
+    const char *codes;    /* CLI_THRESHOLDS: "token_collapse|attention_sink" */
+    cli_refusal refusal;  /* `what` is NULL: nothing is refused */
 } cli_option;
 
 /* A row of the table of commands. */
@@ -87,7 +115,8 @@ typedef struct cli_command {
     const char *about;    /* paragraphs, separated by newlines */
     const char *examples; /* lines "command # what for" */
     const char *tables;   /* "a|b": tables that its result can have */
-    int (*run)(const cli_args *args);
+    void (*init)(cli_args *args); /* the command's settings */
+    rs_status (*ask)(rs_result **out, const cli_args *args, rs_error *err);
 } cli_command;
 
 extern const cli_option cli_options[];
@@ -96,41 +125,50 @@ extern const cli_command cli_commands[];
 extern const size_t cli_n_commands;
 
 /* Parses argv behind the command's name. RS_E_USAGE and RS_E_BAD_OPTION name the argument and the
- * nearest known option. */
+ * nearest known option. Lists of settings point into *args, which must not move. */
 rs_status cli_parse(cli_args *args, const cli_command *command, int argc, char **argv,
                     rs_error *err);
+/* values.c: reads an option's words into its place. */
+rs_status cli_store(cli_args *args, const cli_option *option, const char *words, rs_error *err);
+/* The number of a word among those of "a|b|c", -1 when it is none of them. */
+int cli_among(const char *choices, const char *word);
+
 const cli_command *cli_find_command(const char *name);
 /* The command whose name is closest, or NULL when none is close. */
 const char *cli_nearest_command(const char *name);
+/* How many letters must be changed, added or left out to make one name of the other. */
+int cli_distance(const char *a, const char *b);
+
 void cli_print_help(const cli_command *command); /* NULL: the program's own */
 void cli_print_man(void);
 /* Prints the completion for bash, zsh or fish; false when the shell is not known. */
 bool cli_print_completion(const char *shell);
 
-/* The inputs that probe, certify and paths were given. */
-rs_input_source cli_source(const cli_args *args);
-
-/* A code of --threshold and the place of its value. */
-typedef struct cli_threshold {
-    const char *code;
-    double *value;
-} cli_threshold;
-/* Reads "CODE=X[,CODE=X]", X >= 0, into the places of the known codes. */
-rs_status cli_parse_thresholds(const char *text, const cli_threshold *known, size_t n,
-                               rs_error *err);
+/* Fails upwards, as the library does within itself. */
+#define CLI_TRY(expression)                                                                        \
+    do {                                                                                           \
+        rs_status cli_try_status_ = (expression);                                                  \
+        if (cli_try_status_ != RS_OK) return cli_try_status_;                                      \
+    } while (0)
 
 /* ---- running ---- */
 
+/* Asks the library, writes the result where the options say and gives the exit code (0, 1, 2, 3,
+ * 130). */
+int cli_run(cli_args *args);
+
 /* Prints `rankscope: error: WHERE: WHAT; HINT` and returns the exit code. */
 int cli_fail(const rs_error *err);
-
-/* Prints to standard error what a terminal cannot act on: control characters, bidirectional
- * overrides and what is invisible are replaced, as on standard output. */
+/* Prints a line to standard error; where the locale is not UTF-8, ASCII only. */
 void cli_say(const char *format, ...) RS_PRINTF(1, 2);
+/* Whether the locale's characters are UTF-8. */
+bool cli_has_unicode(void);
 
-/* The context of a run: threads, seed, progress bar, interruption. */
-typedef struct cli_progress cli_progress;
-rs_context cli_context(const cli_args *args);
+/* echo.c: what the command line said, as a JSON object; the caller frees it. NULL: no memory. */
+char *cli_echo(const cli_args *args);
+
+/* Has a call of the library draw the progress bar, and end when a signal says so. */
+void cli_watch(cli_args *args);
 void cli_progress_done(void); /* wipes the bar */
 void cli_install_signals(void);
 bool cli_interrupted(void);
@@ -148,43 +186,7 @@ rs_status cli_check_outputs(const cli_args *args, rs_error *err);
 /* Whether the path (may be NULL) is standard output: "-", /dev/stdout, /dev/fd/1. */
 bool cli_is_stdout(const char *path);
 
-/* What a command does once its options are understood. */
-typedef struct cli_job cli_job;
-struct cli_job {
-    const cli_args *args;
-    const void *request; /* in the command's own type */
-    /* Fills a result that has its meta args, machine and started. */
-    rs_status (*work)(rs_result *result, cli_job *job, const rs_context *context, rs_error *err);
-    /* Tables that are shown without --table; NULL: the default. `work` may set it. */
-    const char *tables;
-    /* Files never to overwrite, which `work` fills in; cli_run sets the outputs that appear
-     * together, and closes it. */
-    rs_input_files inputs;
-};
-
-/* Makes a result, does the work, writes the result where the options say and gives the exit code
- * (0, 1, 2, 3, 130). */
-int cli_run(cli_job *job);
-
-/* Sets meta machine (again, of a result that cli_run made) with the measured rate. */
-rs_status cli_set_machine(rs_result *result, const cli_args *args, double gflops, rs_error *err);
-
-int cli_scan(const cli_args *args);
-int cli_probe(const cli_args *args);
-int cli_certify(const cli_args *args);
-int cli_paths(const cli_args *args);
-int cli_doctor(const cli_args *args);
-int cli_tokenize(const cli_args *args);
-int cli_lab(const cli_args *args);
-
-/* ---- BLAS kernel ---- */
-
-/* The kernel that fits this processor better than the one OpenBLAS chose; NULL when the choice is
- * fine or the user made it. */
-const char *cli_better_blas_core(void);
 /* Re-executes the program once with OPENBLAS_CORETYPE set when that helps; returns otherwise. */
 void cli_rescue_blas(char **argv);
-/* The kernel that the rescue set, or NULL. */
-const char *cli_rescued_core(void);
 
 #endif

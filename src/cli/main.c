@@ -1,8 +1,6 @@
 /* main.c: finds the command and runs it. */
 #include "cli/cli.h"
 
-#include "base/mapping.h"
-
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,7 +50,7 @@ static int run_command(const cli_command *command, int argc, char **argv)
     cli_rescue_blas(argv);
     rs_guard_install();
     cli_install_signals();
-    return command->run(&args);
+    return cli_run(&args);
 }
 
 int main(int argc, char **argv)

@@ -1,11 +1,8 @@
 /* outputs.c: no two outputs of a command may be one file: the second would replace the first. */
 #include "cli/cli.h"
 
-#include "report/output.h"
-
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct output {
     const char *option, *path;
@@ -18,7 +15,7 @@ static bool to_a_file(const output *o)
 
 bool cli_is_stdout(const char *path)
 {
-    return path && (strcmp(path, "-") == 0 || rs_output_descriptor(path) == STDOUT_FILENO);
+    return path && (strcmp(path, "-") == 0 || rs_output_same(path, "/dev/stdout"));
 }
 
 static rs_status refuse_output(const output *o, const char *other, rs_error *err)
@@ -30,11 +27,10 @@ static rs_status refuse_output(const output *o, const char *other, rs_error *err
 /* --csv writes DIR/TABLE.csv for each table of the command. */
 static rs_status check_tables(const output *o, const cli_args *args, rs_error *err)
 {
-    const cli_command *command = cli_find_command(args->command);
     char path[4096];
-    for (const char *p = command->tables; p && *p;) {
+    for (const char *p = args->command->tables; p && *p;) {
         int length = (int)strcspn(p, "|");
-        int n = snprintf(path, sizeof path, "%s/%.*s.csv", args->csv, length, p);
+        int n = snprintf(path, sizeof path, "%s/%.*s.csv", args->output.csv, length, p);
         if (n > 0 && (size_t)n < sizeof path && rs_output_same(o->path, path))
             return refuse_output(o, "--csv", err);
         p += length;
@@ -45,23 +41,25 @@ static rs_status check_tables(const output *o, const cli_args *args, rs_error *e
 
 rs_status cli_check_outputs(const cli_args *args, rs_error *err)
 {
-    const output outputs[] = {{"--csv", args->csv},
-                              {"--output", args->output},
-                              {"--taps", args->taps},
-                              {"--json", args->json},
-                              {"--html", args->html}};
-    if (args->csv_safe && !args->csv)
+    const rs_output_settings *o = &args->output;
+    bool probes = args->command->bit == CLI_PROBE;
+    const output outputs[] = {{"--csv", o->csv},
+                              {"--output", probes ? args->probe.output : NULL},
+                              {"--taps", probes ? args->probe.taps : NULL},
+                              {"--json", o->json},
+                              {"--html", o->html}};
+    if (o->csv_safe && !o->csv)
         return rs_fail(err, RS_E_BAD_OPTION, "--csv-safe", "add --csv DIR", "there is no --csv");
-    if (cli_is_stdout(args->json) && cli_is_stdout(args->html))
+    if (cli_is_stdout(o->json) && cli_is_stdout(o->html))
         return rs_fail(err, RS_E_BAD_OPTION, "--html", "write one of them to a file",
                        "standard output carries one result, and --json has it");
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
-        const output *o = &outputs[i];
-        if (!to_a_file(o)) continue;
+        const output *this = &outputs[i];
+        if (!to_a_file(this)) continue;
         for (size_t k = 0; k < i; k++)
-            if (to_a_file(&outputs[k]) && rs_output_same(o->path, outputs[k].path))
-                return refuse_output(o, outputs[k].option, err);
-        if (args->csv && i > 0) RS_TRY(check_tables(o, args, err));
+            if (to_a_file(&outputs[k]) && rs_output_same(this->path, outputs[k].path))
+                return refuse_output(this, outputs[k].option, err);
+        if (outputs[0].path && i > 0) CLI_TRY(check_tables(this, args, err));
     }
     return RS_OK;
 }

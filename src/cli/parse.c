@@ -1,13 +1,44 @@
-/* parse.c: the words of a command line, by the tables of options.c. */
+/* parse.c: the words of a command line, by the tables of options.c and commands.c. */
 #include "cli/cli.h"
 
-#include "base/text.h"
-
-#include <errno.h>
-#include <float.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+/* ---- names ---- */
+
+int cli_distance(const char *a, const char *b)
+{
+    enum { LONGEST = 64 };
+    int row[LONGEST + 1];
+    size_t na = strnlen(a, LONGEST), nb = strnlen(b, LONGEST);
+    for (size_t j = 0; j <= nb; j++)
+        row[j] = (int)j;
+    for (size_t i = 1; i <= na; i++) {
+        int diagonal = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= nb; j++) {
+            int replace = diagonal + (a[i - 1] != b[j - 1]);
+            int least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = replace < least ? replace : least;
+        }
+    }
+    return row[nb];
+}
+
+const cli_command *cli_find_command(const char *name)
+{
+    for (size_t i = 0; i < cli_n_commands; i++)
+        if (strcmp(cli_commands[i].name, name) == 0) return &cli_commands[i];
+    return NULL;
+}
+
+const char *cli_nearest_command(const char *name)
+{
+    for (size_t i = 0; i < cli_n_commands; i++)
+        if (cli_distance(name, cli_commands[i].name) <= 2) return cli_commands[i].name;
+    return NULL;
+}
 
 static const cli_option *find_option(const cli_command *command, const char *name, size_t length)
 {
@@ -33,7 +64,7 @@ static const cli_option *nearest_option(const cli_command *command, const char *
     const cli_option *nearest = NULL;
     int best = 4;
     for (size_t i = 0; i < cli_n_options; i++) {
-        int distance = rs_edit_distance(name, cli_options[i].name);
+        int distance = cli_distance(name, cli_options[i].name);
         if ((cli_options[i].commands & command->bit) && distance < best &&
             2 * distance < (int)strlen(name)) {
             best = distance;
@@ -60,70 +91,23 @@ static rs_status unknown_option(const cli_command *command, const char *argument
     return rs_fail(err, RS_E_BAD_OPTION, argument, hint, "no such option");
 }
 
-/* Is `value` one of the words of "a|b|c"? */
-static bool among(const char *choices, const char *value)
-{
-    size_t length = strlen(value);
-    for (const char *p = choices; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
-        if (strcspn(p, "|") == length && memcmp(p, value, length) == 0) return true;
-    return false;
-}
+/* ---- options ---- */
 
-static rs_status parse_number(uint64_t *out, const char *name, const char *value, rs_error *err)
+static rs_status check_refusal(const cli_option *option, const char *words, rs_error *err)
 {
-    char *end;
-    errno = 0;
-    unsigned long long number = strtoull(value, &end, 10);
-    if (value[0] < '0' || value[0] > '9' || *end || errno == ERANGE || number > INT64_MAX)
-        return rs_fail(err, RS_E_BAD_OPTION, name, "give a whole number",
-                       "'%s' is not a whole number", value);
-    *out = number;
-    return RS_OK;
-}
-
-enum { MOST_COUNT = 1 << 30 };
-
-static rs_status parse_count(uint64_t *out, const char *name, const char *value, rs_error *err)
-{
-    RS_TRY(parse_number(out, name, value, err));
-    if (*out == 0)
-        return rs_fail(err, RS_E_BAD_OPTION, name, "give a whole number from 1",
-                       "0 leaves nothing to do");
-    if (*out > MOST_COUNT)
-        return rs_fail(err, RS_E_BAD_OPTION, name, "give a smaller number", "%llu is more than %d",
-                       (unsigned long long)*out, (int)MOST_COUNT);
-    return RS_OK;
-}
-
-static rs_status store(cli_args *args, const cli_option *option, const char *value, rs_error *err)
-{
-    char *field = (char *)args + option->offset, name[64];
+    const cli_refusal *r = &option->refusal;
+    char name[64];
+    if (!r->what || (r->values && cli_among(r->values, words) < 0)) return RS_OK;
     snprintf(name, sizeof name, "--%s", option->name);
-    switch (option->kind) {
-    case CLI_FLAG:
-        *(bool *)(void *)field = true;
-        return RS_OK;
-    case CLI_CHOICE:
-        if (!among(option->choices, value))
-            return rs_fail(err, RS_E_BAD_OPTION, name, "choose one of them",
-                           "'%s' is not one of %s", value, option->choices);
-        *(const char **)(void *)field = value;
-        return RS_OK;
-    case CLI_TEXT:
-        *(const char **)(void *)field = value;
-        return RS_OK;
-    case CLI_NUMBER:
-        return parse_number((uint64_t *)(void *)field, name, value, err);
-    case CLI_COUNT:
-        return parse_count((uint64_t *)(void *)field, name, value, err);
-    case CLI_EDIT:
-        if (args->n_edits == CLI_MOST_EDITS)
-            return rs_fail(err, RS_E_BAD_OPTION, name, NULL, "at most %d interventions",
-                           CLI_MOST_EDITS);
-        args->edits[args->n_edits++] = (cli_edit){option->name, value};
-        return RS_OK;
-    }
-    return RS_OK;
+    return rs_fail(err, RS_E_UNSUPPORTED, name, r->hint, "%s", r->what);
+}
+
+static rs_status take_option(cli_args *args, const cli_option *option, const char *words,
+                             rs_error *err)
+{
+    CLI_TRY(check_refusal(option, words, err));
+    args->given[option - cli_options] = words;
+    return cli_store(args, option, words, err);
 }
 
 static rs_status parse_option(cli_args *args, const cli_command *command, int argc, char **argv,
@@ -143,7 +127,7 @@ static rs_status parse_option(cli_args *args, const cli_command *command, int ar
                            option->name, option->argument);
         value = argv[++*i];
     }
-    return store(args, option, value, err);
+    return take_option(args, option, flag ? "" : value, err);
 }
 
 /* Are the names of --table among those that the command can have? Whether a result has them is seen
@@ -155,46 +139,11 @@ static rs_status check_tables(const cli_command *command, const char *names, rs_
         char name[64];
         size_t length = strcspn(p, ",");
         snprintf(name, sizeof name, "%.*s", (int)(length < 60 ? length : 60), p);
-        if (!among(command->tables, name))
+        if (cli_among(command->tables, name) < 0)
             return rs_fail(err, RS_E_BAD_OPTION, "--table", "separate names by commas, or say all",
                            "no table '%s' among %s", name, command->tables);
         if (!p[length]) return RS_OK;
         p += length + 1;
-    }
-}
-
-rs_input_source cli_source(const cli_args *args)
-{
-    return (rs_input_source){.text = args->text,
-                             .tokens = args->tokens,
-                             .images = args->images,
-                             .random = (int64_t)args->random,
-                             .encoder_states = args->encoder_states,
-                             .seq_len = (int64_t)args->seq_len,
-                             .samples = (int64_t)args->samples};
-}
-
-rs_status cli_parse_thresholds(const char *text, const cli_threshold *known, size_t n,
-                               rs_error *err)
-{
-    for (const char *p = text;;) {
-        size_t length = strcspn(p, "=,"), i = 0;
-        while (i < n && (strlen(known[i].code) != length || memcmp(known[i].code, p, length) != 0))
-            i++;
-        char *end = NULL;
-        double value = i < n && p[length] == '=' ? strtod(p + length + 1, &end) : -1;
-        bool read = end && end != p + length + 1 && (*end == 0 || *end == ',');
-        if (!read || !(value >= 0 && value <= DBL_MAX)) {
-            char hint[300];
-            int used = snprintf(hint, sizeof hint, "give CODE=X with X >= 0 and CODE one of");
-            for (size_t k = 0; k < n && used < (int)sizeof hint; k++)
-                used += snprintf(hint + used, sizeof hint - (size_t)used, "%s %s", k ? "," : "",
-                                 known[k].code);
-            return rs_fail(err, RS_E_BAD_OPTION, "--threshold", hint, "cannot read '%s'", text);
-        }
-        *known[i].value = value;
-        if (!*end) return RS_OK;
-        p = end + 1;
     }
 }
 
@@ -222,13 +171,13 @@ static rs_status parse_words(cli_args *args, const cli_command *command, int arg
         const char *word = argv[i];
         bool dashed = !only_input && word[0] == '-' && word[1];
         if (!dashed)
-            RS_TRY(take_input(args, command, word, err));
+            CLI_TRY(take_input(args, command, word, err));
         else if (strcmp(word, "--") == 0)
             only_input = true;
         else if (strcmp(word, "-h") == 0)
             args->help = true;
         else if (word[1] == '-')
-            RS_TRY(parse_option(args, command, argc, argv, &i, err));
+            CLI_TRY(parse_option(args, command, argc, argv, &i, err));
         else
             return rs_fail(err, RS_E_BAD_OPTION, word, "options begin with two dashes",
                            "no such option");
@@ -237,15 +186,11 @@ static rs_status parse_words(cli_args *args, const cli_command *command, int arg
 }
 
 /* What no option can see by itself. */
-static rs_status check_together(cli_args *args, const cli_command *command, rs_error *err)
+static rs_status check_together(const cli_args *args, rs_error *err)
 {
-    RS_TRY(check_tables(command, args->tables, err));
-    if (args->threads == 0 || args->threads > 4096)
-        return rs_fail(err, RS_E_BAD_OPTION, "--threads", NULL, "give a number from 1 to 4096");
-    if (args->memory && !rs_memory_parse(&args->memory_bytes, args->memory))
-        return rs_fail(err, RS_E_BAD_OPTION, "--memory", "write 512M, 1.5G or a number of bytes",
-                       "'%s' is no size", args->memory);
+    const cli_command *command = args->command;
     char hint[64];
+    CLI_TRY(check_tables(command, args->output.tables, err));
     snprintf(hint, sizeof hint, "'rankscope %s --help' shows how", command->name);
     if (command->input && !args->input && !args->help && !args->version)
         return rs_fail(err, RS_E_USAGE, command->name, hint, "needs an input: %s", command->input);
@@ -255,10 +200,10 @@ static rs_status check_together(cli_args *args, const cli_command *command, rs_e
 rs_status cli_parse(cli_args *args, const cli_command *command, int argc, char **argv,
                     rs_error *err)
 {
-    *args = (cli_args){.command = command->name, .threads = -1};
-    for (size_t i = 0; i < cli_n_options; i++) /* choices always have a value */
-        if (cli_options[i].kind == CLI_CHOICE && (cli_options[i].commands & command->bit))
-            RS_TRY(store(args, &cli_options[i], cli_options[i].fallback, err));
-    RS_TRY(parse_words(args, command, argc, argv, err));
-    return check_together(args, command, err);
+    memset(args, 0, sizeof *args);
+    args->command = command;
+    rs_output_settings_init(&args->output, sizeof args->output);
+    command->init(args);
+    CLI_TRY(parse_words(args, command, argc, argv, err));
+    return check_together(args, err);
 }

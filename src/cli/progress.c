@@ -1,13 +1,11 @@
 /* progress.c: interruption, the clock, and the progress bar on standard error. */
 #include "cli/cli.h"
 
-#include "base/clock.h"
-#include "linalg/threads.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupted;
@@ -84,8 +82,10 @@ void cli_open_standard(void)
 
 /* ---- the bar ---- */
 
+enum { AUTO, ALWAYS }; /* of --progress */
+
 static struct {
-    bool enabled, always, shown;
+    bool always, shown;
     double begun, last;
     char phase[32];
 } bar;
@@ -105,13 +105,20 @@ static void draw(const char *phase, uint64_t done, uint64_t total, const char *u
     bar.shown = true;
 }
 
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 /* At most six times a second, and only once two seconds of work have passed unless --progress
  * always. */
 static void on_progress(void *user, const char *phase, uint64_t done, uint64_t total,
                         const char *unit)
 {
     (void)user;
-    double now = rs_seconds();
+    double now = seconds_now();
     if (strcmp(bar.phase, phase) != 0) {
         snprintf(bar.phase, sizeof bar.phase, "%s", phase);
         bar.begun = now;
@@ -129,14 +136,12 @@ void cli_progress_done(void)
     bar.shown = false;
 }
 
-rs_context cli_context(const cli_args *args)
+void cli_watch(cli_args *args)
 {
-    bar.always = strcmp(args->progress, "always") == 0;
-    bar.enabled = !args->quiet &&
-                  (bar.always || (strcmp(args->progress, "auto") == 0 && isatty(STDERR_FILENO)));
-    return (rs_context){.threads = args->threads > 0 ? (int)args->threads : rs_default_threads(),
-                        .seed = args->seed,
-                        .progress = bar.enabled ? on_progress : NULL,
-                        .cancel = &interrupted,
-                        .memory = rs_memory_bound_of(args->memory_bytes)};
+    rs_call_settings *call = &args->common.call;
+    bar.always = args->progress == ALWAYS;
+    bool shown = !args->quiet && (bar.always || (args->progress == AUTO && isatty(STDERR_FILENO)));
+    call->progress = shown ? on_progress : NULL;
+    call->stop = &interrupted;
+    args->output.stop = &interrupted;
 }

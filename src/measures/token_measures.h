@@ -7,6 +7,9 @@
  * differences, so they keep their digits down to the last bit of the input instead of stopping at
  * the square root of the rounding unit.
  *
+ * The residual measures subtract a centre, rs_centre (docs/theory/tokens.md, 1): the paper's theorem
+ * speaks of the minimiser of its own norm, its experiments subtract the mean.
+ *
  * Notation: x the centre (a row vector), R = X − 1x, x̄ the column mean, u_i = X_i/‖X_i‖ over the m
  * non-zero rows, σ the singular values of X (not centred) in descending order, k = min(n, d).
  */
@@ -14,17 +17,6 @@
 #define RS_MEASURES_TOKEN_MEASURES_H
 
 #include "base/error.h"
-
-/*
- * The centre that residual_fro, relative_residual, residual_1inf and relative_residual_1inf
- * subtract (docs/theory/tokens.md, 1). The paper's theorem speaks of the minimiser of its own norm,
- * its experiments subtract the mean.
- */
-typedef enum rs_centre {
-    RS_CENTRE_MEAN,   /* column means: the minimiser of the Frobenius norm (published figures) */
-    RS_CENTRE_MEDIAN, /* column medians (of an even count: the midpoint): minimises ‖R‖₁ */
-    RS_CENTRE_LP      /* centre of the smallest ℓ1 ball around the rows: minimises ‖R‖∞ */
-} rs_centre;
 
 /* The measures of one matrix. NaN where undefined: a zero matrix has no ratio, n = 1 no cosine. */
 typedef struct rs_token_measures {

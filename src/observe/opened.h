@@ -12,7 +12,8 @@
 /* A model that is open already, and stays so. */
 typedef struct rs_lent_model {
     rs_checkpoint *checkpoint;
-    rs_network *network;
+    const rs_model *model; /* as scan understands the checkpoint */
+    rs_network *network;   /* NULL: no pass is asked for */
 } rs_lent_model;
 
 /* What a command wants opened. */

@@ -6,11 +6,6 @@
 #include "checkpoint/safetensors_write.h"
 #include "observe/measure.h"
 
-/* A head whose attention matrices are wanted. */
-typedef struct rs_map_choice {
-    int32_t layer, head;
-} rs_map_choice;
-
 /* A safetensors file that is written while the network runs. */
 typedef struct rs_store {
     rs_tap tap;

@@ -138,12 +138,6 @@ rs_status rs_rank1_distance_of(rs_rank1_distance *out, const double *p, int64_t 
 
 /* ---- all samples ---- */
 
-/* What a path is. */
-typedef enum rs_path_semantics {
-    RS_PATHS_THEOREM, /* it has the full pass's mixing matrices and norms: the identity holds */
-    RS_PATHS_CODE     /* as in the published code, a network of its own with one head a layer */
-} rs_path_semantics;
-
 /* What to compute and say. */
 typedef struct rs_paths_options {
     rs_input_source source;

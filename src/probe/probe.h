@@ -30,7 +30,7 @@ typedef struct rs_probe_options {
     rs_edit edit;               /* edits of all variants */
     bool edited;                /* `edit` changes something */
     const char *variants;       /* text of --variants; NULL: the network with `edit` alone */
-    rs_map_choice *maps;        /* [n_maps] heads of --attention-maps, borrowed */
+    const rs_map_choice *maps;  /* [n_maps] heads of --attention-maps, borrowed */
     size_t n_maps;
     const char *taps, *output; /* safetensors files to write; or NULL */
     int64_t generate;          /* tokens to continue each sample by; 0: none */

@@ -326,7 +326,6 @@ rs_status rs_outputs_place(rs_outputs *outputs, rs_error *err)
     rs_status status = place_files(outputs, err);
     for (rs_output *o = outputs->first; o && status == RS_OK; o = o->next) {
         int code = o->direct ? write_directly(o) : 0;
-        if (code == EPIPE) outputs->broken_pipe = true;
         if (code) status = rs_place_fail(err, o->path, "write", code);
     }
     return status;
@@ -340,8 +339,7 @@ static void close_set(rs_outputs *outputs)
     }
     rs_live_release(outputs->folder_slot - 1);
     rs_free(outputs->folder);
-    *outputs = (rs_outputs){
-        .cancel = outputs->cancel, .broken_pipe = outputs->broken_pipe, .kept = outputs->kept};
+    *outputs = (rs_outputs){.cancel = outputs->cancel, .kept = outputs->kept};
 }
 
 void rs_outputs_keep(rs_outputs *outputs)

@@ -16,12 +16,6 @@
 #define RS_MARK_HTML "<meta name=\"generator\" content=\"rankscope\">"
 #define RS_MARK_SAFETENSORS "{\"__metadata__\":{\"format\":\"pt\",\"rankscope\":\""
 
-/* Whether writing to both paths would leave one file: the same name in the same folder, however it
- * is spelled, one file by two names, or one descriptor. False for devices and pipes, which keep
- * what they get. */
-bool rs_output_same(const char *a, const char *b);
-/* The descriptor of this process that the path names (/dev/stdout, /dev/fd/3), or -1. */
-int rs_output_descriptor(const char *path);
 /* Writes *left bytes to a descriptor: 0 or errno; *left is what it did not take. EINTR: *cancel
  * (may be NULL) was set while a pipe or terminal took nothing. */
 int rs_output_descriptor_write(int fd, const char *bytes, size_t *left,
@@ -34,7 +28,6 @@ typedef struct rs_outputs {
     struct rs_output *first, *last;
     size_t n;
     const volatile sig_atomic_t *cancel; /* may be NULL */
-    bool broken_pipe;                    /* the reader of an output went away */
     bool kept;                           /* rs_outputs_keep was called */
     int folder_slot; /* 1 + the slot (output_live.h) of a folder that was made */
     char *folder;

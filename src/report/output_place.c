@@ -24,7 +24,8 @@ rs_status rs_place_fail(rs_error *err, const char *path, const char *action, int
     else if (code == EBADF)
         hint = "open it for writing, as in 3>FILE";
     if (code == EINTR) return rs_fail(err, RS_E_INTERRUPTED, path, NULL, "interrupted");
-    return rs_fail(err, RS_E_WRITE, path, hint, "cannot %s: %s", action, strerror(code));
+    rs_status status = code == EPIPE ? RS_E_BROKEN_PIPE : RS_E_WRITE;
+    return rs_fail(err, status, path, hint, "cannot %s: %s", action, strerror(code));
 }
 
 size_t rs_place_folder(const char *path)
@@ -243,7 +244,7 @@ bool rs_output_same(const char *a, const char *b)
 {
     rs_place p, q;
     char first[RS_PATH_SIZE], second[RS_PATH_SIZE];
-    if (!find_plain(&p, a) || !find_plain(&q, b)) return false;
+    if (!a || !b || !find_plain(&p, a) || !find_plain(&q, b)) return false;
     if (p.descriptor >= 0 || q.descriptor >= 0) return p.descriptor == q.descriptor;
     if (p.exists && q.exists)
         return same_file(&p.file, &q.file) && (S_ISREG(p.file.st_mode) || S_ISDIR(p.file.st_mode));
@@ -251,12 +252,6 @@ bool rs_output_same(const char *a, const char *b)
     real_folder(second, q.target);
     return !p.exists && !q.exists && strcmp(first, second) == 0 &&
            strcmp(p.target + rs_place_folder(p.target), q.target + rs_place_folder(q.target)) == 0;
-}
-
-int rs_output_descriptor(const char *path)
-{
-    rs_place place;
-    return rs_place_find(&place, path, NULL, NULL) == RS_OK ? place.descriptor : -1;
 }
 
 rs_status rs_input_files_model(rs_input_files *files, const char *path, rs_error *err)

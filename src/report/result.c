@@ -1,6 +1,7 @@
 /* result.c: the result object: meta, tables, figures, findings. */
 #include "report/result.h"
 
+#include "report/output.h"
 #include "report/table.h"
 
 #include <math.h>
@@ -21,8 +22,11 @@ struct rs_result {
     size_t n_figures, figures_capacity;
     rs_finding *findings;
     size_t n_findings, findings_capacity;
-    int64_t failures; /* rs_memory_failures when it was made */
-    bool damaged;     /* sticky: a request has failed since, while it was filled */
+    const char *shown; /* tables shown unasked, or NULL */
+    rs_input_files files;
+    rs_outputs outputs; /* those of files */
+    int64_t failures;   /* rs_memory_failures when it was made */
+    bool damaged;       /* sticky: a request has failed since, while it was filled */
 };
 
 rs_result *rs_result_new(const char *command)
@@ -31,6 +35,7 @@ rs_result *rs_result_new(const char *command)
     rs_result *result = rs_calloc(1, sizeof *result);
     if (!result) return NULL;
     result->failures = rs_memory_failures();
+    result->files.outputs = &result->outputs;
     result->strings.arena = rs_arena_new();
     if (result->strings.arena) result->command = rs_strings_intern(&result->strings, command);
     result->meta = json_object();
@@ -44,9 +49,28 @@ rs_arena *rs_result_arena(rs_result *result)
     return result->strings.arena;
 }
 
+void rs_result_show(rs_result *result, const char *tables)
+{
+    result->shown = tables;
+}
+
+const char *rs_result_shown(const rs_result *result)
+{
+    return result->shown;
+}
+
+rs_input_files *rs_result_files(rs_result *result)
+{
+    return &result->files;
+}
+
 void rs_result_free(rs_result *result)
 {
+    char what[512];
     if (!result) return;
+    if (result->outputs.first || result->outputs.folder)
+        rs_outputs_undo(&result->outputs, what, sizeof what);
+    rs_input_files_free(&result->files);
     for (size_t i = 0; i < result->n_tables; i++)
         rs_table_free(result->tables[i]);
     for (size_t i = 0; i < result->n_figures; i++)

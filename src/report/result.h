@@ -148,9 +148,16 @@ rs_status rs_result_seal(rs_result *result, rs_error *err);
 
 /* An arena that lives as long as the result, for names that a table borrows. */
 rs_arena *rs_result_arena(rs_result *result);
+/* Names, joined by commas, the tables that the text for people shows unasked (NULL, as at first:
+ * the summary). Borrowed: a literal. */
+void rs_result_show(rs_result *result, const char *tables);
+/* The files that the result was made from, and its outputs that wait for the others; what still
+ * waits when the result is freed is taken back. */
+struct rs_input_files *rs_result_files(rs_result *result);
 
 /* ---- reading ---- */
 const char *rs_result_command(const rs_result *result);
+const char *rs_result_shown(const rs_result *result);
 const rs_table *rs_result_table_at(const rs_result *result, size_t index);
 const rs_table *rs_result_table(const rs_result *result, const char *name); /* NULL when absent */
 const char *rs_table_name(const rs_table *table);
@@ -186,7 +193,7 @@ typedef struct rs_terminal {
     int width;          /* columns; 80 when it is no terminal */
     bool color;         /* it shows ANSI colours */
     bool unicode;       /* it shows box and block characters; else plain ASCII is written */
-    const char *tables; /* names joined by commas, or "all"; NULL: summary and findings only */
+    const char *tables; /* names joined by commas, or "all"; NULL: those of rs_result_show */
 } rs_terminal;
 rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_terminal *terminal,
                             rs_error *err);
@@ -217,10 +224,4 @@ void rs_input_files_free(rs_input_files *files);
  * RS_E_WRITE (full disk, no permission), RS_E_OVERWRITES_INPUT. files may be NULL. */
 rs_status rs_output_write(const char *path, const char *bytes, size_t length,
                           const rs_input_files *files, rs_error *err);
-/* Removes what unfinished outputs have left so far. Safe in a signal handler; meant for one that is
- * about to end the process. False, and nothing done, while files are just being put in place: then
- * the handler is to return. (A program that wants RS_E_WRITE rather than a signal when a size limit
- * or a closed pipe stops a write ignores SIGXFSZ and SIGPIPE.) */
-bool rs_output_abandon(void);
-
 #endif

@@ -252,9 +252,10 @@ rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_te
     int left = MOST_FINDINGS;
     int64_t failures = rs_memory_failures();
     RS_TRY(rs_result_complete(result, err));
-    RS_TRY(check_list(result, terminal->tables, err));
+    const char *asked = terminal->tables ? terminal->tables : rs_result_shown(result);
+    RS_TRY(check_list(result, asked, err));
     header(&term, result);
-    RS_TRY(tables(&term, result, terminal->tables, err));
+    RS_TRY(tables(&term, result, asked, err));
     for (int severity = RS_CRITICAL; severity >= RS_INFO; severity--)
         findings_of(&term, result, (rs_severity)severity, &left);
     if (rs_result_finding_count(result) == 0)

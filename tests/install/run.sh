@@ -50,7 +50,7 @@ int main(int argc, char **argv)
     rs_error err;
     rs_result *result;
     rs_scan_settings settings;
-    rs_scan_settings_init(&settings);
+    rs_scan_settings_init(&settings, sizeof settings);
     if (rs_scan_checkpoint(&result, argv[1], &settings, &err) != RS_OK) {
         printf("%s: %s: %s\n", rs_status_name(err.status), err.where, err.what);
         return rs_status_exit_code(err.status);
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
     rs_result_free(result);
 
     rs_probe_settings probe;
-    rs_probe_settings_init(&probe);
+    rs_probe_settings_init(&probe, sizeof probe);
     probe.run.random = 2;
     probe.run.seq_len = 4;
     probe.variants = "full,san";
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
     rs_result_free(result);
 
     rs_certify_settings certify;
-    rs_certify_settings_init(&certify);
+    rs_certify_settings_init(&certify, sizeof certify);
     certify.run = probe.run;
     certify.rigorous = true;
     certify.variant = "mine=no-mlp,lambda:2";
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
     if (rs_certify_checkpoint(&result, argv[1], &certify, &err) != RS_E_BAD_OPTION || result) return 1;
 
     rs_paths_settings paths;
-    rs_paths_settings_init(&paths);
+    rs_paths_settings_init(&paths, sizeof paths);
     paths.run = probe.run;
     paths.paths = 3;
     paths.sources = true;

@@ -31,19 +31,9 @@
 int rankscope_main(int argc, char **argv);
 
 /* The program would start itself anew to change OpenBLAS's kernel (blas_rescue.c). */
-const char *cli_better_blas_core(void)
-{
-    return NULL;
-}
-
 void cli_rescue_blas(char **argv)
 {
     (void)argv;
-}
-
-const char *cli_rescued_core(void)
-{
-    return NULL;
 }
 
 /* ---- FLINT: it ends the process where it gets no memory, and so must never ask for any ---- */

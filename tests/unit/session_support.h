@@ -73,7 +73,7 @@ static inline rs_session *open_session(int threads, const held *h)
     rs_session *session;
     rs_error err;
     rs_session_settings_init(&settings, sizeof settings);
-    settings.threads = threads;
+    settings.call.threads = threads;
     assert_int_equal(rs_session_open(&session, &settings, &err), RS_OK);
     if (rs_session_tensors(session, h->tensors, h->n, h->config, NULL, &err) != RS_OK)
         fail_msg("%s: %s", err.where, err.what);

@@ -104,38 +104,6 @@ static void what_was_asked_for_comes_first(void **state)
     assert_false(bound.asked);
 }
 
-static void sizes(void **state)
-{
-    static const struct {
-        const char *text;
-        uint64_t bytes; /* 0: refused */
-    } rows[] = {{"1", 1},
-                {"4096", 4096},
-                {"1K", 1024},
-                {"1kB", 1024},
-                {"1.5M", 1572864},
-                {"2GiB", (uint64_t)2 << 30},
-                {"3t", (uint64_t)3 << 40},
-                {"7b", 7},
-                {"", 0},
-                {"0", 0},
-                {"-1", 0},
-                {" 1", 0},
-                {"1 G", 0},
-                {"1iB", 0},
-                {"1Q", 0},
-                {"1GBx", 0},
-                {"inf", 0},
-                {"1e30", 0}};
-    (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        uint64_t bytes = 0;
-        bool read = rs_memory_parse(&bytes, rows[i].text);
-        if (read != (rows[i].bytes > 0) || bytes != rows[i].bytes)
-            fail_msg("\"%s\": %llu", rows[i].text, (unsigned long long)bytes);
-    }
-}
-
 static void sums_and_what_is_said(void **state)
 {
     (void)state;
@@ -180,7 +148,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_smaller_of_machine_and_groups, make_root, remove_root),
         cmocka_unit_test(what_was_asked_for_comes_first),
-        cmocka_unit_test(sizes),
         cmocka_unit_test(sums_and_what_is_said),
         cmocka_unit_test(threads_share_half_of_the_bound),
     };

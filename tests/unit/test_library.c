@@ -9,6 +9,7 @@
 #include "rankscope.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,24 +25,24 @@ typedef union settings {
 
 static void init_scan(settings *s)
 {
-    rs_scan_settings_init(s ? &s->scan : NULL);
+    rs_scan_settings_init(s ? &s->scan : NULL, sizeof s->scan);
 }
 
 static void init_probe(settings *s)
 {
-    rs_probe_settings_init(s ? &s->probe : NULL);
+    rs_probe_settings_init(s ? &s->probe : NULL, sizeof s->probe);
     if (s) s->probe.run.random = 2;
 }
 
 static void init_certify(settings *s)
 {
-    rs_certify_settings_init(s ? &s->certify : NULL);
+    rs_certify_settings_init(s ? &s->certify : NULL, sizeof s->certify);
     if (s) s->certify.run.random = 2;
 }
 
 static void init_paths(settings *s)
 {
-    rs_paths_settings_init(s ? &s->paths : NULL);
+    rs_paths_settings_init(s ? &s->paths : NULL, sizeof s->paths);
     if (s) s->paths.run.random = 2;
 }
 
@@ -87,10 +88,10 @@ static const struct {
         command, name, offsetof(type, field), sizeof(int64_t), value                               \
     }
 #define RUN(command, type)                                                                         \
-    INT(command, type, run.threads, "threads", -1),                                                \
-        INT(command, type, run.threads, "threads", 1 << 30),                                       \
-        INT(command, type, run.threads, "threads", 4097),                                          \
-        INT(command, type, run.threads, "threads", INT_MIN),                                       \
+    INT(command, type, call.threads, "threads", -1),                                               \
+        INT(command, type, call.threads, "threads", 1 << 30),                                      \
+        INT(command, type, call.threads, "threads", 4097),                                         \
+        INT(command, type, call.threads, "threads", INT_MIN),                                      \
         LONG(command, type, run.random, "random", -1),                                             \
         LONG(command, type, run.random, "random", ((int64_t)1 << 30) + 1),                         \
         LONG(command, type, run.random, "random", INT64_MAX),                                      \
@@ -109,9 +110,9 @@ static const struct {
     size_t offset, size;
     int64_t value;
 } wrong[] = {
-    INT(SCAN, rs_scan_settings, threads, "threads", -1),
-    INT(SCAN, rs_scan_settings, threads, "threads", 1 << 30),
-    INT(SCAN, rs_scan_settings, threads, "threads", INT_MAX),
+    INT(SCAN, rs_scan_settings, call.threads, "threads", -1),
+    INT(SCAN, rs_scan_settings, call.threads, "threads", 1 << 30),
+    INT(SCAN, rs_scan_settings, call.threads, "threads", INT_MAX),
     INT(SCAN, rs_scan_settings, first_layer, "first_layer", -1),
     INT(SCAN, rs_scan_settings, first_layer, "first_layer", INT_MIN),
     INT(SCAN, rs_scan_settings, last_layer, "last_layer", -2),
@@ -126,6 +127,10 @@ static const struct {
     LONG(PROBE, rs_probe_settings, generate, "generate", -1),
     LONG(PROBE, rs_probe_settings, generate, "generate", 4097),
     LONG(PROBE, rs_probe_settings, generate, "generate", INT64_MAX),
+    INT(PROBE, rs_probe_settings, centre, "centre", 3),
+    INT(PROBE, rs_probe_settings, centre, "centre", -1),
+    INT(PATHS, rs_paths_settings, semantics, "semantics", 2),
+    INT(PATHS, rs_paths_settings, semantics, "semantics", -1),
     LONG(PATHS, rs_paths_settings, max_length, "max_length", -2),
     LONG(PATHS, rs_paths_settings, max_length, "max_length", INT64_MAX),
     LONG(PATHS, rs_paths_settings, paths, "paths", -1),
@@ -166,6 +171,228 @@ static void kept_is_a_fraction(void **state)
         assert_int_equal(run_certify(&result, MODEL, &s, &err), RS_E_BAD_OPTION);
         assert_string_equal(err.where, "kept");
         assert_null(result);
+    }
+}
+
+/* ---- lists ---- */
+
+static void refuses(int command, const settings *s, rs_status status, const char *where)
+{
+    rs_error err = {0};
+    rs_result *result = (rs_result *)(void *)&err;
+    rs_status got = commands[command].run(&result, MODEL, s, &err);
+    if (got != status || strcmp(err.where, where) != 0)
+        fail_msg("%s: %s: %s: %s, not %s: %s", commands[command].name, rs_status_name(got),
+                 err.where, err.what, rs_status_name(status), where);
+    assert_null(result);
+}
+
+static void lists_are_checked(void **state)
+{
+    static const double energies[] = {0.9, 0.95}, zero[] = {0.5, 0}, above[] = {1.5},
+                        many[17] = {.5, .5, .5, .5, .5, .5, .5, .5, .5,
+                                    .5, .5, .5, .5, .5, .5, .5, .5};
+    static const rs_threshold fine = {"dead_head", 0}, unknown = {"no_such_code", 1},
+                              negative = {"dead_head", -1}, nameless = {NULL, 1},
+                              of_probe = {"token_collapse", 1};
+    static const rs_map_choice before = {-1, 0}, choices[65];
+    static const rs_intervention no_name = {NULL, "1"};
+    (void)state;
+    settings s;
+    init_scan(&s);
+    s.scan.n_energies = 1;
+    refuses(SCAN, &s, RS_E_USAGE, "energies");
+    s.scan.energies = zero;
+    s.scan.n_energies = 2;
+    refuses(SCAN, &s, RS_E_BAD_OPTION, "energies");
+    s.scan.energies = above;
+    s.scan.n_energies = 1;
+    refuses(SCAN, &s, RS_E_BAD_OPTION, "energies");
+    s.scan.energies = many;
+    s.scan.n_energies = 17;
+    refuses(SCAN, &s, RS_E_BAD_OPTION, "energies");
+    s.scan.energies = energies;
+    s.scan.n_energies = 2;
+    s.scan.n_thresholds = 1;
+    refuses(SCAN, &s, RS_E_USAGE, "thresholds");
+    const rs_threshold *wrong_ones[] = {&unknown, &negative, &of_probe};
+    for (size_t i = 0; i < 3; i++) {
+        s.scan.thresholds = wrong_ones[i];
+        refuses(SCAN, &s, RS_E_BAD_OPTION, "thresholds");
+    }
+    s.scan.thresholds = &nameless;
+    refuses(SCAN, &s, RS_E_USAGE, "thresholds");
+    s.scan.thresholds = &fine;
+    rs_result *result;
+    assert_int_equal(run_scan(&result, MODEL, &s, NULL), RS_OK);
+    rs_result_free(result);
+
+    init_probe(&s);
+    s.probe.n_maps = 1;
+    refuses(PROBE, &s, RS_E_USAGE, "maps");
+    s.probe.maps = &before;
+    refuses(PROBE, &s, RS_E_BAD_OPTION, "maps");
+    s.probe.maps = choices;
+    s.probe.n_maps = 65;
+    refuses(PROBE, &s, RS_E_BAD_OPTION, "maps");
+    s.probe.n_maps = 0;
+    s.probe.run.n_edits = 1;
+    refuses(PROBE, &s, RS_E_USAGE, "edits");
+    s.probe.run.edits = &no_name;
+    refuses(PROBE, &s, RS_E_USAGE, "edits");
+    s.probe.run.n_edits = 0;
+    s.probe.compat = "nobody";
+    refuses(PROBE, &s, RS_E_BAD_OPTION, "compat");
+    s.probe.compat = NULL;
+    s.probe.rigorous = true;
+    refuses(PROBE, &s, RS_E_USAGE, "rigorous");
+}
+
+static void tolerances_are_checked(void **state)
+{
+    static const double values[] = {-2, -0.5, HUGE_VAL, -HUGE_VAL};
+    (void)state;
+    settings s;
+    for (size_t i = 0; i <= sizeof values / sizeof *values; i++) {
+        init_scan(&s);
+        s.scan.tolerance = i < sizeof values / sizeof *values ? values[i] : strtod("nan", NULL);
+        refuses(SCAN, &s, RS_E_BAD_OPTION, "tolerance");
+    }
+}
+
+/* ---- sizes ---- */
+
+static void what_is_larger_than_the_library_knows_is_refused(void **state)
+{
+    static const size_t sizes[] = {0, 1, sizeof(size_t) - 1};
+    (void)state;
+    for (int c = 0; c < COMMANDS; c++) {
+        settings s;
+        commands[c].init(&s);
+        size_t whole = s.scan.size; /* where every command has it */
+        s.scan.size = whole + 1;
+        refuses(c, &s, RS_E_USAGE, "size");
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            s.scan.size = sizes[i];
+            refuses(c, &s, RS_E_USAGE, "size");
+        }
+        s.scan.size = SIZE_MAX;
+        refuses(c, &s, RS_E_USAGE, "size");
+        commands[c].init(&s);
+        s.scan.call.reserved[3] = 1;
+        refuses(c, &s, RS_E_USAGE, "reserved");
+        if (c == SCAN) continue;
+        commands[c].init(&s);
+        s.probe.run.reserved[7] = 1;
+        refuses(c, &s, RS_E_USAGE, "reserved");
+    }
+}
+
+static size_t count(const rs_result *result, const char *table)
+{
+    size_t i = 0;
+    while (rs_result_table_name(result, i) && strcmp(rs_result_table_name(result, i), table) != 0)
+        i++;
+    return rs_result_table_name(result, i) ? 1 : 0;
+}
+
+/* A caller of an earlier header: what stands behind its struct is not read, and is as by default. */
+static void an_earlier_struct_is_taken(void **state)
+{
+    static const double energies[] = {0.9};
+    (void)state;
+    settings s;
+    rs_result *result;
+    memset(&s, 0x55, sizeof s);
+    rs_scan_settings_init(&s.scan, offsetof(rs_scan_settings, energies));
+    assert_int_equal(s.scan.last_layer, -1);
+    assert_true(s.scan.tolerance == -1);
+    assert_int_equal(*(unsigned char *)&s.scan.energies, 0x55); /* init keeps to its size, too */
+    assert_int_equal(run_scan(&result, MODEL, &s, NULL), RS_OK);
+    assert_int_equal(count(result, "energy"), 0);
+    rs_result_free(result);
+    s.scan.size = sizeof s.scan;
+    s.scan.energies = energies;
+    s.scan.n_energies = 1;
+    s.scan.thresholds = NULL;
+    s.scan.n_thresholds = 0;
+    assert_int_equal(run_scan(&result, MODEL, &s, NULL), RS_OK);
+    assert_int_equal(count(result, "energy"), 1);
+    rs_result_free(result);
+
+    memset(&s, 0x55, sizeof s); /* before `kept`, whose default is not 0 */
+    rs_certify_settings_init(&s.certify, offsetof(rs_certify_settings, kept));
+    s.certify.run.random = 2;
+    assert_int_equal(run_certify(&result, MODEL, &s, NULL), RS_OK);
+    rs_result_free(result);
+}
+
+/* One of a later header: init clears what it does not know. */
+static void init_clears_all_that_the_caller_has(void **state)
+{
+    (void)state;
+    unsigned char bytes[sizeof(rs_paths_settings) + 24];
+    rs_paths_settings head;
+    memset(bytes, 0x55, sizeof bytes);
+    rs_paths_settings_init((rs_paths_settings *)(void *)bytes, sizeof bytes - 8);
+    memcpy(&head, bytes, sizeof head);
+    assert_int_equal(head.size, sizeof bytes - 8);
+    assert_int_equal(head.max_length, -1);
+    for (size_t i = sizeof head; i < sizeof bytes; i++)
+        assert_int_equal(bytes[i], i < sizeof bytes - 8 ? 0 : 0x55);
+    memset(bytes, 0x55, sizeof bytes);
+    rs_paths_settings_init((rs_paths_settings *)(void *)bytes, sizeof(size_t) - 1);
+    assert_int_equal(bytes[0], 0x55);
+}
+
+/* ---- whom a call tells ---- */
+
+typedef struct heard {
+    int progress, asked, until;
+} heard;
+
+static void count_progress(void *user, const char *phase, uint64_t done, uint64_t total,
+                           const char *unit)
+{
+    heard *h = user;
+    assert_true(phase && unit && done <= total);
+    h->progress++;
+}
+
+static bool stop_later(void *user)
+{
+    heard *h = user;
+    return h->asked++ >= h->until;
+}
+
+static void every_command_tells_and_stops(void **state)
+{
+    static const volatile sig_atomic_t stopped = 1, not_stopped = 0;
+    (void)state;
+    for (int c = 0; c < COMMANDS; c++) {
+        settings s;
+        rs_result *result;
+        heard h = {.until = 1 << 30};
+        commands[c].init(&s);
+        rs_call_settings *call = &s.scan.call; /* where every command has it */
+        call->progress = count_progress;
+        call->user = &h;
+        call->stop = &not_stopped;
+        assert_int_equal(commands[c].run(&result, MODEL, &s, NULL), RS_OK);
+        rs_result_free(result);
+        assert_true(h.progress > 0);
+        call->cancel = stop_later;
+        assert_int_equal(commands[c].run(&result, MODEL, &s, NULL), RS_OK);
+        rs_result_free(result);
+        h.until = h.asked = 0;
+        assert_int_equal(commands[c].run(&result, MODEL, &s, NULL), RS_E_INTERRUPTED);
+        assert_null(result);
+        assert_int_equal(h.asked, 1);
+        call->stop = &stopped; /* the callback need not be asked any more */
+        h.until = 1 << 30;
+        assert_int_equal(commands[c].run(&result, MODEL, &s, NULL), RS_E_INTERRUPTED);
+        call->cancel = NULL;
+        assert_int_equal(commands[c].run(&result, MODEL, &s, NULL), RS_E_INTERRUPTED);
     }
 }
 
@@ -264,6 +491,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_and_enums_are_checked),
         cmocka_unit_test(kept_is_a_fraction),
+        cmocka_unit_test(lists_are_checked),
+        cmocka_unit_test(tolerances_are_checked),
+        cmocka_unit_test(what_is_larger_than_the_library_knows_is_refused),
+        cmocka_unit_test(an_earlier_struct_is_taken),
+        cmocka_unit_test(init_clears_all_that_the_caller_has),
+        cmocka_unit_test(every_command_tells_and_stops),
         cmocka_unit_test(the_commands_take_no_null),
         cmocka_unit_test(the_readers_of_results_take_no_null),
         cmocka_unit_test(two_outputs_are_two_files),

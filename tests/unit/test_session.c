@@ -19,7 +19,7 @@ static rs_result *scan(rs_session *session)
     rs_scan_settings settings;
     rs_result *result;
     rs_error err;
-    rs_scan_settings_init(&settings);
+    rs_scan_settings_init(&settings, sizeof settings);
     settings.spectra = true;
     if (rs_session_scan(&result, session, &settings, &err) != RS_OK)
         fail_msg("%s: %s", err.where, err.what);
@@ -83,8 +83,8 @@ static void gives_what_a_scan_of_the_files_gives(void **state)
         held h = hold(models[m]);
         rs_session *session = open_session(2, &h);
         snprintf(path, sizeof path, RS_TEST_DATA "/%s", models[m]);
-        rs_scan_settings_init(&settings);
-        settings.threads = 1;
+        rs_scan_settings_init(&settings, sizeof settings);
+        settings.call.threads = 1;
         settings.spectra = true;
         assert_int_equal(rs_scan_checkpoint(&from_file, path, &settings, &err), RS_OK);
         for (int again = 0; again < 2; again++) {
@@ -116,7 +116,6 @@ static void give_ids(rs_run_settings *run)
     run->ids = ids;
     run->ids_samples = 2;
     run->ids_length = 6;
-    run->threads = 1;
 }
 
 static void runs_what_the_files_run(void **state)
@@ -129,12 +128,13 @@ static void runs_what_the_files_run(void **state)
     rs_probe_settings probe;
     rs_certify_settings certify;
     rs_paths_settings paths;
-    rs_probe_settings_init(&probe);
-    rs_certify_settings_init(&certify);
-    rs_paths_settings_init(&paths);
+    rs_probe_settings_init(&probe, sizeof probe);
+    rs_certify_settings_init(&certify, sizeof certify);
+    rs_paths_settings_init(&paths, sizeof paths);
     give_ids(&probe.run);
     give_ids(&certify.run);
     give_ids(&paths.run);
+    probe.call.threads = certify.call.threads = paths.call.threads = 1;
     probe.variants = "dong";
     for (int again = 0; again < 2; again++) {
         rs_result *a[3] = {0}, *b[3] = {0};
@@ -160,7 +160,7 @@ static double last_residual(rs_session *session)
     rs_column_data column;
     rs_result *result;
     rs_error err;
-    rs_probe_settings_init(&probe);
+    rs_probe_settings_init(&probe, sizeof probe);
     give_ids(&probe.run);
     assert_int_equal(rs_session_probe(&result, session, &probe, &err), RS_OK);
     assert_int_equal(rs_result_column(&column, result, "tokens", "relative_residual", &err), RS_OK);
@@ -197,7 +197,7 @@ static void what_memory_does_not_have_is_refused(void **state)
     rs_probe_settings probe;
     rs_result *result;
     rs_error err;
-    rs_probe_settings_init(&probe);
+    rs_probe_settings_init(&probe, sizeof probe);
     assert_int_equal(rs_session_probe(&result, session, &probe, &err), RS_E_USAGE); /* no input */
     give_ids(&probe.run);
     probe.run.init = "default";
@@ -309,10 +309,10 @@ static void progress_is_told_and_can_end_the_call(void **state)
     rs_error err;
     heard ears = {.until = 1};
     rs_session_settings_init(&settings, sizeof settings);
-    settings.progress = count_progress;
-    settings.cancel = stop_later;
-    settings.user = &ears;
-    rs_scan_settings_init(&how);
+    settings.call.progress = count_progress;
+    settings.call.cancel = stop_later;
+    settings.call.user = &ears;
+    rs_scan_settings_init(&how, sizeof how);
     assert_int_equal(rs_session_open(&session, &settings, &err), RS_OK);
     assert_int_equal(rs_session_tensors(session, h.tensors, h.n, h.config, NULL, &err), RS_OK);
     assert_int_equal(rs_session_scan(&result, session, &how, &err), RS_E_INTERRUPTED);
@@ -342,10 +342,10 @@ static void wrong_settings_are_refused(void **state)
     settings.size = 0;
     assert_int_equal(rs_session_open(&session, &settings, &err), RS_E_USAGE);
     rs_session_settings_init(&settings, sizeof settings);
-    settings.threads = -1;
+    settings.call.threads = -1;
     assert_int_equal(rs_session_open(&session, &settings, &err), RS_E_BAD_OPTION);
     assert_string_equal(err.where, "threads");
-    settings.threads = 1 << 30;
+    settings.call.threads = 1 << 30;
     settings.size = sizeof settings.size; /* an earlier header: threads are not looked at */
     assert_int_equal(rs_session_open(&session, &settings, &err), RS_OK);
     rs_session_close(session);
@@ -381,7 +381,7 @@ static void wrong_tensors_are_refused(void **state)
     rs_session *session;
     rs_result *result;
     rs_scan_settings how;
-    rs_scan_settings_init(&how);
+    rs_scan_settings_init(&how, sizeof how);
     assert_int_equal(rs_session_open(&session, NULL, &err), RS_OK);
     assert_int_equal(rs_session_scan(&result, session, &how, &err), RS_E_USAGE);
     assert_int_equal(rs_session_tensors(session, NULL, 1, NULL, NULL, &err), RS_E_USAGE);

@@ -1,6 +1,5 @@
-/* cmd_doctor.c: `rankscope doctor`: is this machine set up so that timings mean something? */
-#include "cli/cli.h"
-
+/* doctor.c: rs_doctor: is this machine set up so that timings mean something? */
+#include "api/command.h"
 #include "base/cpu.h"
 #include "engine/kernels.h"
 #include "linalg/blas.h"
@@ -12,6 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* Set in the environment by a program that followed rs_better_blas_core. */
+static const char RESCUED[] = "RANKSCOPE_BLAS_RESCUED";
+
+const char *rs_better_blas_core(void)
+{
+    if (getenv("OPENBLAS_CORETYPE")) return NULL;
+    return rs_blas_better_core(rs_blas_core(), rs_cpu_vector_level(), rs_cpu_is_amd());
+}
 
 static const rs_column fact_columns[] = {{.name = "fact", .type = RS_COLUMN_TEXT},
                                          {.name = "value", .type = RS_COLUMN_TEXT}};
@@ -52,7 +60,7 @@ static rs_status add_facts(rs_result *result, const rs_context *context, rs_erro
     double page = (double)sysconf(_SC_PAGESIZE);
     snprintf(memory, sizeof memory, "%.1f GiB",
              page * (double)sysconf(_SC_PHYS_PAGES) / 1073741824.0);
-    const char *rescued = cli_rescued_core(), *forced = getenv("OPENBLAS_CORETYPE");
+    const char *rescued = getenv(RESCUED), *forced = getenv("OPENBLAS_CORETYPE");
     const char *chosen_by = rescued  ? "set by rankscope: OpenBLAS had chosen a slower one"
                             : forced ? "set by OPENBLAS_CORETYPE"
                                      : "chosen by OpenBLAS";
@@ -137,7 +145,7 @@ static rs_status add_findings(rs_result *result, const rates *measured, rs_error
                           .threshold = NAN,
                           .table = "speed"};
     char message[300], hint[200];
-    const char *better = cli_better_blas_core();
+    const char *better = rs_better_blas_core();
     if (better) {
         snprintf(message, sizeof message,
                  "OpenBLAS uses its %s kernel where this processor runs %s", rs_blas_core(),
@@ -170,17 +178,25 @@ static rs_status add_findings(rs_result *result, const rates *measured, rs_error
     return rs_result_add_finding(result, &finding, err);
 }
 
-static rs_status examine(rs_result *result, cli_job *job, const rs_context *context, rs_error *err)
+static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
 {
     rates measured = {0};
-    RS_TRY(add_facts(result, context, err));
-    RS_TRY(measure_rates(&measured, result, context, err));
+    rs_result_show(result, "machine,speed");
+    RS_TRY(add_facts(result, task->context, err));
+    RS_TRY(measure_rates(&measured, result, task->context, err));
     RS_TRY(add_findings(result, &measured, err));
-    return cli_set_machine(result, job->args, measured.best, err);
+    return rs_set_machine(result, task->context->threads, measured.best, err);
 }
 
-int cli_doctor(const cli_args *args)
+static const rs_command command = {
+    .name = "doctor", .size = sizeof(rs_doctor_settings), .fill = fill};
+
+void rs_doctor_settings_init(rs_doctor_settings *settings, size_t size)
 {
-    cli_job job = {.args = args, .work = examine, .tables = "machine,speed"};
-    return cli_run(&job);
+    rs_settings_init(settings, size, &command);
+}
+
+rs_status rs_doctor(rs_result **out, const rs_doctor_settings *settings, rs_error *err)
+{
+    return rs_answer_path(out, &command, NULL, settings, err);
 }

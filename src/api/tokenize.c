@@ -1,13 +1,16 @@
-/* cmd_tokenize.c: `rankscope tokenize`. */
-#include "cli/cli.h"
-
+/* tokenize.c: rs_tokenize. */
+#include "api/check.h"
+#include "api/command.h"
 #include "base/mapping.h"
+#include "base/memory.h"
 #include "text/tokenizer.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+
+/* ---- tables ---- */
 
 static const rs_column id_columns[] = {
     {.name = "position", .type = RS_COLUMN_INT, .formula = "place in the sequence, from 0"},
@@ -102,59 +105,84 @@ static rs_status add_beginning(rs_result *result, const rs_tokenizer *tokenizer,
     return rs_result_add_finding(result, &finding, err);
 }
 
-static rs_status encode(rs_result *result, const rs_tokenizer *tokenizer, const rs_mapping *mapping,
-                        cli_job *job, rs_error *err)
+/* ---- encoding ---- */
+
+static rs_status encode(rs_result *result, const rs_tokenizer *tokenizer, const char *bytes,
+                        size_t n, bool special, rs_error *err)
 {
     rs_token_ids ids;
-    bool special = !job->args->no_special;
-    RS_TRY(rs_tokenizer_encode(&ids, tokenizer, (const char *)mapping->data, mapping->size, special,
-                               err));
-    rs_status status = rs_mapping_verify(mapping, NULL, err);
-    if (status == RS_OK) status = add_summary(result, tokenizer, &ids, mapping->size, special, err);
+    RS_TRY(rs_tokenizer_encode(&ids, tokenizer, bytes, n, special, err));
+    rs_status status = add_summary(result, tokenizer, &ids, n, special, err);
     if (status == RS_OK) status = add_ids(result, tokenizer, &ids, err);
     if (status == RS_OK && ids.n > MOST_SHOWN) status = add_beginning(result, tokenizer, &ids, err);
     /* A short table is shown unasked: it is what this command is for. */
-    if (ids.n <= MOST_SHOWN) job->tables = "ids";
+    if (ids.n <= MOST_SHOWN) rs_result_show(result, "ids");
     rs_token_ids_free(&ids);
     return status;
 }
 
-/* The text and the tokenizer's file by identity, so that no output replaces them. */
-static rs_status note_inputs(cli_job *job, const rs_mapping *text, rs_error *err)
+/* The text (NULL: it is no file) and the tokenizer's file by identity, so that no output replaces
+ * them. */
+static rs_status note_inputs(rs_result *result, const char *path, const rs_mapping *text,
+                             rs_error *err)
 {
     struct stat info;
-    const char *path = job->args->input;
-    rs_input_files *inputs = &job->inputs;
+    rs_input_files *inputs = rs_result_files(result);
     inputs->ids = rs_calloc(2, sizeof *inputs->ids);
     if (!inputs->ids) return rs_fail_memory(err, "input files", 2 * sizeof *inputs->ids);
-    inputs->ids[inputs->n++] = (rs_file_id){text->device, text->inode};
+    if (text) inputs->ids[inputs->n++] = (rs_file_id){text->device, text->inode};
     if (stat(path, &info) == 0)
         inputs->ids[inputs->n++] = (rs_file_id){(uint64_t)info.st_dev, (uint64_t)info.st_ino};
     return rs_input_files_model(inputs, path, err);
 }
 
-static rs_status tokenize(rs_result *result, cli_job *job, const rs_context *context, rs_error *err)
+static rs_status encode_file(rs_result *result, const rs_tokenizer *tokenizer, const char *path,
+                             const rs_tokenize_settings *s, rs_error *err)
 {
-    rs_tokenizer *tokenizer;
     rs_mapping *text;
-    RS_TRY(rs_tokenizer_open(&tokenizer, job->args->input, err));
-    rs_tokenizer_watch(tokenizer, context);
-    rs_status status = rs_mapping_open(&text, job->args->text, err);
-    if (status == RS_OK) {
-        status = note_inputs(job, text, err);
-        if (status == RS_OK) status = encode(result, tokenizer, text, job, err);
-        rs_mapping_close(text);
-    }
+    RS_TRY(rs_mapping_open(&text, s->text, err));
+    rs_status status = note_inputs(result, path, text, err);
+    if (status == RS_OK)
+        status =
+            encode(result, tokenizer, (const char *)text->data, text->size, !s->no_special, err);
+    if (status == RS_OK) status = rs_mapping_verify(text, NULL, err);
+    rs_mapping_close(text);
+    return status;
+}
+
+static rs_status encode_bytes(rs_result *result, const rs_tokenizer *tokenizer, const char *path,
+                              const rs_tokenize_settings *s, rs_error *err)
+{
+    RS_TRY(note_inputs(result, path, NULL, err));
+    return encode(result, tokenizer, s->bytes, s->n_bytes, !s->no_special, err);
+}
+
+static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
+{
+    const rs_tokenize_settings *s = &task->settings->tokenize;
+    rs_tokenizer *tokenizer;
+    if (!s->text == !s->bytes)
+        return rs_fail(err, RS_E_USAGE, "text", "'rankscope tokenize --help' shows how",
+                       s->text ? "one text is enough"
+                               : "name the file whose text is to be tokenised");
+    RS_TRY(rs_tokenizer_open(&tokenizer, task->subject.path, err));
+    rs_tokenizer_watch(tokenizer, task->context);
+    rs_status status =
+        (s->text ? encode_file : encode_bytes)(result, tokenizer, task->subject.path, s, err);
     rs_tokenizer_close(tokenizer);
     return status;
 }
 
-int cli_tokenize(const cli_args *args)
+static const rs_command command = {
+    .name = "tokenize", .size = sizeof(rs_tokenize_settings), .opens = true, .fill = fill};
+
+void rs_tokenize_settings_init(rs_tokenize_settings *settings, size_t size)
 {
-    cli_job job = {.args = args, .work = tokenize};
-    if (args->text) return cli_run(&job);
-    rs_error err;
-    rs_fail(&err, RS_E_USAGE, "--text", "'rankscope tokenize --help' shows how",
-            "name the file whose text is to be tokenised");
-    return cli_fail(&err);
+    rs_settings_init(settings, size, &command);
+}
+
+rs_status rs_tokenize(rs_result **out, const char *path, const rs_tokenize_settings *settings,
+                      rs_error *err)
+{
+    return rs_answer_path(out, &command, path, settings, err);
 }

@@ -1,0 +1,107 @@
+/* check.c: see check.h. */
+#include "api/check.h"
+
+#include "report/output.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+rs_status rs_check_pointer(const void *pointer, const char *name, rs_error *err)
+{
+    if (pointer) return RS_OK;
+    return rs_fail(err, RS_E_USAGE, name, "rankscope.h says what each argument is", "is NULL");
+}
+
+rs_status rs_check_array(const void *array, size_t n, const char *name, rs_error *err)
+{
+    return n == 0 ? RS_OK : rs_check_pointer(array, name, err);
+}
+
+rs_status rs_check_ranges(const rs_range *ranges, size_t n, rs_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
+            return rs_fail(err, RS_E_BAD_OPTION, ranges[i].name,
+                           "*_settings_init gives a setting that is fine",
+                           "%lld is not among %lld to %lld", (long long)ranges[i].value,
+                           (long long)ranges[i].least, (long long)ranges[i].most);
+    return RS_OK;
+}
+
+/* What a later header may have put there, this library would not do. */
+static rs_status check_reserved(const uint64_t *reserved, size_t n, rs_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (reserved[i])
+            return rs_fail(err, RS_E_USAGE, "reserved",
+                           "*_settings_init clears it; a library older than its header refuses "
+                           "what it does not know",
+                           "is not 0");
+    return RS_OK;
+}
+
+#define CHECK_RESERVED(reserved, err)                                                              \
+    check_reserved((reserved), sizeof(reserved) / sizeof *(reserved), (err))
+
+rs_status rs_check_call(const rs_call_settings *call, rs_error *err)
+{
+    const rs_range ranges[] = {{"threads", call->threads, 0, RS_MOST_THREADS}};
+    RS_TRY(CHECK_RESERVED(call->reserved, err));
+    return RS_CHECK_RANGES(ranges, err);
+}
+
+rs_status rs_check_run(const rs_run_settings *run, rs_error *err)
+{
+    const rs_range ranges[] = {
+        {"random", run->random, 0, RS_MOST_COUNT},
+        {"seq_len", run->seq_len, 0, RS_MOST_COUNT},
+        {"samples", run->samples, 0, RS_MOST_COUNT},
+        {"batch", run->batch, 0, RS_MOST_COUNT},
+        {"ids_samples", run->ids_samples, 0, RS_MOST_COUNT},
+        {"ids_length", run->ids_length, 0, RS_MOST_COUNT},
+    };
+    RS_TRY(CHECK_RESERVED(run->reserved, err));
+    RS_TRY(RS_CHECK_RANGES(ranges, err));
+    RS_TRY(rs_check_array(run->edits, run->n_edits, "edits", err));
+    for (size_t i = 0; i < run->n_edits; i++)
+        RS_TRY(rs_check_pointer(run->edits[i].name, "edits", err));
+    return RS_OK;
+}
+
+static rs_status bad_threshold(const rs_known_threshold *known, size_t n, const char *what,
+                               rs_error *err)
+{
+    char hint[300];
+    int used = snprintf(hint, sizeof hint, "give X >= 0 for one of");
+    for (size_t k = 0; k < n && used < (int)sizeof hint; k++)
+        used +=
+            snprintf(hint + used, sizeof hint - (size_t)used, "%s %s", k ? "," : "", known[k].code);
+    return rs_fail(err, RS_E_BAD_OPTION, "thresholds", hint, "%s", what);
+}
+
+rs_status rs_take_thresholds(const rs_known_threshold *known, size_t n_known,
+                             const rs_threshold *thresholds, size_t n, rs_error *err)
+{
+    RS_TRY(rs_check_array(thresholds, n, "thresholds", err));
+    for (size_t i = 0; i < n; i++) {
+        const char *code = thresholds[i].code;
+        size_t k = 0;
+        RS_TRY(rs_check_pointer(code, "thresholds", err));
+        while (k < n_known && strcmp(known[k].code, code) != 0)
+            k++;
+        if (k == n_known) return bad_threshold(known, n_known, "there is no such code", err);
+        if (!isfinite(thresholds[i].value) || thresholds[i].value < 0)
+            return bad_threshold(known, n_known, "is no threshold", err);
+        *known[k].value = thresholds[i].value;
+    }
+    return RS_OK;
+}
+
+rs_status rs_check_two_files(const char *path, const char *other, const char *name,
+                             const char *other_name, rs_error *err)
+{
+    if (!path || !other || !rs_output_same(path, other)) return RS_OK;
+    return rs_fail(err, RS_E_BAD_OPTION, other_name, "choose another name",
+                   "%s is to be written as %s already", other, name);
+}

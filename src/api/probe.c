@@ -1,0 +1,121 @@
+/* probe.c: rs_probe_checkpoint and rs_session_probe. */
+#include "probe/probe.h"
+#include "api/check.h"
+#include "api/command.h"
+#include "api/probe_path.h"
+
+#include <string.h>
+
+enum {
+    MOST_MAPS = 64,
+    MOST_GENERATED = 4096 /* each token is a pass over all before it */
+};
+
+static rs_status check(const rs_probe_settings *s, rs_error *err)
+{
+    const rs_range ranges[] = {
+        {"precision", (int)s->precision, RS_PRECISION_F32, RS_PRECISION_RESIDUAL},
+        {"centre", (int)s->centre, RS_CENTRE_MEAN, RS_CENTRE_LP},
+        {"generate", s->generate, 0, MOST_GENERATED},
+    };
+    RS_TRY(RS_CHECK_RANGES(ranges, err));
+    RS_TRY(rs_check_array(s->maps, s->n_maps, "maps", err));
+    if (s->n_maps > MOST_MAPS)
+        return rs_fail(err, RS_E_BAD_OPTION, "maps", NULL, "at most %d heads", MOST_MAPS);
+    for (size_t i = 0; i < s->n_maps; i++)
+        if (s->maps[i].layer < 0 || s->maps[i].head < 0)
+            return rs_fail(err, RS_E_BAD_OPTION, "maps", "layers and heads count from 0",
+                           "there is no head %d of layer %d", (int)s->maps[i].head,
+                           (int)s->maps[i].layer);
+    if (s->rigorous && !s->certify)
+        return rs_fail(err, RS_E_USAGE, "rigorous", "ask for certify too",
+                       "there is nothing to certify without it");
+    return rs_check_two_files(s->output, s->taps, "output", "taps", err);
+}
+
+static rs_status take_compat(rs_edit *edit, const char *name, rs_error *err)
+{
+    if (!name) return RS_OK;
+    if (strcmp(name, "dong2021-code") != 0)
+        return rs_fail(err, RS_E_BAD_OPTION, "compat", "dong2021-code is the one that there is",
+                       "no definitions are known as '%s'", name);
+    edit->dong2021_code = true;
+    return RS_OK;
+}
+
+static rs_status take_edits(rs_probe_options *o, const rs_probe_settings *s, rs_arena *arena,
+                            rs_error *err)
+{
+    RS_TRY(rs_edit_of(&o->edit, NULL, &s->run, NULL, arena, err));
+    /* Reading all states together changes none of them. */
+    for (size_t i = 0; i < s->run.n_edits; i++)
+        o->edited |= strcmp(s->run.edits[i].name, "fusion") != 0;
+    return take_compat(&o->edit, s->compat, err);
+}
+
+static rs_status take_thresholds(rs_probe_thresholds *t, const rs_probe_settings *s, rs_error *err)
+{
+    const rs_known_threshold known[] = {{"token_collapse", &t->token_collapse},
+                                        {"attention_sink", &t->attention_sink},
+                                        {"uniform_attention", &t->uniform_attention},
+                                        {"condensed_attention", &t->condensed_attention}};
+    return rs_take_thresholds(known, sizeof known / sizeof *known, s->thresholds, s->n_thresholds,
+                              err);
+}
+
+static rs_status options_of(rs_probe_options *o, const rs_probe_settings *s, rs_arena *arena,
+                            rs_error *err)
+{
+    RS_TRY(check(s, err));
+    rs_probe_defaults(o);
+    o->source = rs_source_of(&s->run);
+    o->measure.precision = s->precision;
+    o->measure.spectral = !s->no_spectral;
+    o->measure.attention = !s->no_attention;
+    o->measure.loss = !s->no_loss && s->run.random == 0;
+    o->measure.centre = s->centre;
+    o->measure.batch = s->run.batch;
+    o->variants = s->variants;
+    o->maps = s->maps;
+    o->n_maps = s->n_maps;
+    o->generate = s->generate;
+    o->output = s->output;
+    o->taps = s->taps;
+    RS_TRY(take_edits(o, s, arena, err));
+    return take_thresholds(&o->thresholds, s, err);
+}
+
+static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
+{
+    const rs_probe_settings *s = &task->settings->probe;
+    rs_probe_request request = {.lent = task->subject.lent,
+                                .path = task->subject.path,
+                                .init = s->run.init,
+                                .lenient = s->run.lenient,
+                                .scan = s->scan,
+                                .certify = s->certify,
+                                .rigorous = s->rigorous};
+    RS_TRY(options_of(&request.options, s, task->arena, err));
+    RS_TRY(rs_probe_path(result, rs_result_files(result), &request, task->context, err));
+    return s->hold ? RS_OK : rs_place_outputs(result, err);
+}
+
+static const rs_command command = {
+    .name = "probe", .opens = true, .size = sizeof(rs_probe_settings), .runs = true, .fill = fill};
+
+void rs_probe_settings_init(rs_probe_settings *settings, size_t size)
+{
+    rs_settings_init(settings, size, &command);
+}
+
+rs_status rs_probe_checkpoint(rs_result **out, const char *path, const rs_probe_settings *settings,
+                              rs_error *err)
+{
+    return rs_answer_path(out, &command, path, settings, err);
+}
+
+rs_status rs_session_probe(rs_result **out, rs_session *session, const rs_probe_settings *settings,
+                           rs_error *err)
+{
+    return rs_answer_session(out, &command, session, settings, err);
+}

@@ -1,0 +1,99 @@
+/* scan.c: rs_scan_checkpoint and rs_session_scan. */
+#include "scan/scan.h"
+#include "api/check.h"
+#include "api/command.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+static void defaults(rs_any_settings *settings)
+{
+    settings->scan.last_layer = -1;
+    settings->scan.tolerance = -1;
+}
+
+static rs_status check_tolerance(const rs_scan_settings *s, rs_error *err)
+{
+    if (s->tolerance == -1 || (isfinite(s->tolerance) && s->tolerance >= 0)) return RS_OK;
+    return rs_fail(err, RS_E_BAD_OPTION, "tolerance", "give a number such as 1e-6, or -1",
+                   "%g is no tolerance", s->tolerance);
+}
+
+static rs_status take_energies(rs_scan_options *options, const rs_scan_settings *s, rs_error *err)
+{
+    RS_TRY(rs_check_array(s->energies, s->n_energies, "energies", err));
+    if (s->n_energies > RS_MAX_ENERGIES)
+        return rs_fail(err, RS_E_BAD_OPTION, "energies", NULL, "at most %d fractions",
+                       RS_MAX_ENERGIES);
+    for (size_t i = 0; i < s->n_energies; i++)
+        if (!(s->energies[i] > 0 && s->energies[i] <= 1))
+            return rs_fail(err, RS_E_BAD_OPTION, "energies", "give fractions such as 0.9",
+                           "%g is no fraction above 0 and up to 1", s->energies[i]);
+    if (s->n_energies) memcpy(options->energies, s->energies, s->n_energies * sizeof *s->energies);
+    options->n_energies = s->n_energies;
+    return RS_OK;
+}
+
+static rs_status take_thresholds(rs_scan_options *options, const rs_scan_settings *s, rs_error *err)
+{
+    rs_scan_thresholds *t = &options->thresholds;
+    const rs_known_threshold known[] = {{"qk_low_rank", &t->qk_low_rank},
+                                        {"ov_low_rank", &t->ov_low_rank},
+                                        {"dead_head", &t->dead_head},
+                                        {"decay_equilibrium", &t->decay_equilibrium}};
+    return rs_take_thresholds(known, sizeof known / sizeof *known, s->thresholds, s->n_thresholds,
+                              err);
+}
+
+static rs_status options_of(rs_scan_options *options, const rs_scan_settings *s, rs_error *err)
+{
+    const rs_range ranges[] = {{"first_layer", s->first_layer, 0, INT_MAX},
+                               {"last_layer", s->last_layer, -1, INT_MAX}};
+    RS_TRY(RS_CHECK_RANGES(ranges, err));
+    RS_TRY(check_tolerance(s, err));
+    rs_scan_defaults(options);
+    options->heads.fold = (rs_fold){.norms = s->fold_norms, .biases = s->with_bias};
+    options->heads.first_layer = s->first_layer;
+    if (s->last_layer >= 0) options->heads.last_layer = s->last_layer;
+    if (s->tolerance >= 0) options->heads.tolerance = s->tolerance;
+    options->spectra = s->spectra;
+    options->matrices = s->matrices;
+    RS_TRY(take_energies(options, s, err));
+    return take_thresholds(options, s, err);
+}
+
+static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
+{
+    const rs_scan_settings *s = &task->settings->scan;
+    const rs_subject *subject = &task->subject;
+    rs_scan_request request = {.path = subject->path, .map = s->map, .lenient = s->lenient};
+    RS_TRY(options_of(&request.options, s, err));
+    request.options.heads.nulls = subject->nulls;
+    if (subject->lent)
+        return rs_scan(result, subject->lent->model, &request.options, task->context, err);
+    return rs_scan_path(result, rs_result_files(result), &request, task->context, err);
+}
+
+static const rs_command command = {.name = "scan",
+                                   .opens = true,
+                                   .size = sizeof(rs_scan_settings),
+                                   .defaults = defaults,
+                                   .fill = fill};
+
+void rs_scan_settings_init(rs_scan_settings *settings, size_t size)
+{
+    rs_settings_init(settings, size, &command);
+}
+
+rs_status rs_scan_checkpoint(rs_result **out, const char *path, const rs_scan_settings *settings,
+                             rs_error *err)
+{
+    return rs_answer_path(out, &command, path, settings, err);
+}
+
+rs_status rs_session_scan(rs_result **out, rs_session *session, const rs_scan_settings *settings,
+                          rs_error *err)
+{
+    return rs_answer_session(out, &command, session, settings, err);
+}

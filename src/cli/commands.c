@@ -1,0 +1,218 @@
+/* commands.c: the commands of the program, as data: what help says of them, and which function of
+ * the library each is. */
+#include "cli/cli.h"
+
+#include <string.h>
+
+/* ---- what each command is to the library ---- */
+
+static void init_scan(cli_args *args)
+{
+    rs_scan_settings_init(&args->scan, sizeof args->scan);
+}
+
+static rs_status ask_scan(rs_result **out, const cli_args *args, rs_error *err)
+{
+    return rs_scan_checkpoint(out, args->input, &args->scan, err);
+}
+
+/* Its files appear with the result's (cli_run). */
+static void init_probe(cli_args *args)
+{
+    rs_probe_settings_init(&args->probe, sizeof args->probe);
+    args->probe.hold = true;
+}
+
+static rs_status ask_probe(rs_result **out, const cli_args *args, rs_error *err)
+{
+    return rs_probe_checkpoint(out, args->input, &args->probe, err);
+}
+
+static void init_certify(cli_args *args)
+{
+    rs_certify_settings_init(&args->certify, sizeof args->certify);
+}
+
+static rs_status ask_certify(rs_result **out, const cli_args *args, rs_error *err)
+{
+    return rs_certify_checkpoint(out, args->input, &args->certify, err);
+}
+
+static void init_paths(cli_args *args)
+{
+    rs_paths_settings_init(&args->paths, sizeof args->paths);
+}
+
+static rs_status ask_paths(rs_result **out, const cli_args *args, rs_error *err)
+{
+    return rs_paths_checkpoint(out, args->input, &args->paths, err);
+}
+
+static void init_tokenize(cli_args *args)
+{
+    rs_tokenize_settings_init(&args->tokenize, sizeof args->tokenize);
+}
+
+static rs_status ask_tokenize(rs_result **out, const cli_args *args, rs_error *err)
+{
+    return rs_tokenize(out, args->input, &args->tokenize, err);
+}
+
+static void init_lab(cli_args *args)
+{
+    rs_lab_settings_init(&args->lab, sizeof args->lab);
+}
+
+/* "list", or "run" and the name of an experiment. */
+static rs_status ask_lab(rs_result **out, const cli_args *args, rs_error *err)
+{
+    static const char usage[] =
+        "'rankscope lab list' shows the experiments, 'rankscope lab run ID' "
+        "does one, 'rankscope lab run all' all";
+    bool list = strcmp(args->input, "list") == 0, run = strcmp(args->input, "run") == 0;
+    if (!list && !run) return rs_fail(err, RS_E_USAGE, args->input, usage, "lab can list and run");
+    if (run && !args->second)
+        return rs_fail(err, RS_E_USAGE, "lab run", usage, "needs the name of an experiment");
+    if (list && args->second)
+        return rs_fail(err, RS_E_USAGE, args->second, usage, "lab list takes no name");
+    rs_lab_settings settings = args->lab;
+    settings.experiment = args->second;
+    return rs_lab(out, &settings, err);
+}
+
+static void init_doctor(cli_args *args)
+{
+    rs_doctor_settings_init(&args->doctor, sizeof args->doctor);
+}
+
+static rs_status ask_doctor(rs_result **out, const cli_args *args, rs_error *err)
+{
+    return rs_doctor(out, &args->doctor, err);
+}
+
+/* ---- the table ---- */
+
+const cli_command cli_commands[] = {
+    {"scan", CLI_SCAN, "PATH",
+     "rank health of a checkpoint's weights: every head's QK and OV spectrum",
+     "Reads a checkpoint and gives, for every layer and head, the singular values of the query-key "
+     "product W_Q W_K^T and of the "
+     "value-output product W_V W_O (state-space layers: C B^T and in-out), the rank measures that "
+     "follow, how balanced the two "
+     "factors are (weight decay drives them to balance and then acts as a nuclear-norm penalty), "
+     "and what random weights of the "
+     "same shape would give.\n"
+     "PATH is a Hugging Face directory (config.json with model.safetensors, whole or sharded), one "
+     ".safetensors file beside its "
+     "config.json, or a .gguf file (any part of a split one). Nothing is loaded whole: files are "
+     "mapped and decoded tile by tile.\n"
+     "Tables: summary, layers, heads, groups (grouped queries), planes (RoPE), energy and "
+     "energy_totals "
+     "(--energy), matrices (--matrices), tensors, "
+     "and the data of the figures: spectra, balance.",
+     "rankscope scan ~/models/llama --html report.html # a report to read and share\n"
+     "rankscope scan model.gguf --table layers # mean, least and largest of every measure by "
+     "layer\n"
+     "rankscope scan . --json - | jq '.tables.heads[].effective_rank' # for scripts\n"
+     "rankscope scan ckpt --fail-on warn --quiet # exit code 3 when heads have lost rank\n"
+     "rankscope scan . --matrices all --csv out # every weight, beside WeightWatcher's columns",
+     "summary|layers|heads|groups|planes|energy|energy_totals|matrices|tensors|spectra|balance",
+     init_scan, ask_scan},
+    {"probe", CLI_PROBE, "PATH",
+     "run a model and watch its tokens: do they collapse, where, what holds them apart",
+     "Runs a model forward over a text, token ids, images or random inputs and measures, state by "
+     "state, how far apart the tokens still are, and for each head how its attention mixes them. "
+     "Takes parts of the model away (skips, MLPs, norms, masks) or changes them, and compares the "
+     "variants over the same inputs.\n"
+     "PATH is a Hugging Face directory, one .safetensors file beside its config.json, or a .gguf "
+     "file; with --init also a config.json or an architecture file, whose weights are then drawn "
+     "at random.\n"
+     "Tables: summary, tokens, attention, loss (language models on --text or --tokens), generate, "
+     "attention_maps; with --scan those of scan, its summary as weights. Layers and heads count "
+     "from 0; in table tokens, layer 0 is what enters the first block.",
+     "rankscope probe minilm/ --text page.txt --variants dong --html report.html # what holds the "
+     "tokens apart?\n"
+     "rankscope probe model.gguf --text page.txt --table loss # perplexity, and the tokens by "
+     "layer\n"
+     "rankscope probe config.json --init default --random 8 --variants all # a model before "
+     "training\n"
+     "rankscope probe . --tokens ids.npy --output out.safetensors # compare with a reference\n"
+     "rankscope probe . --text page.txt --variants full,half=lambda:0.5 --json - # for scripts",
+     ""
+     ""
+     "summary|tokens|attention|loss|generate|attention_maps|weights|layers|heads|groups|planes|"
+     "tensors|spectra|balance|certificate|bounds|chains|lambda|intervals",
+     init_probe, ask_probe},
+    {"certify", CLI_CERTIFY, "PATH",
+     "prove what a model's layers do to these tokens: collapse, or staying apart",
+     "Runs a model forward in float64 over a text, token ids, images or random inputs and proves, "
+     "for each sample and layer, upper and lower bounds of how far apart the tokens are behind it; "
+     "from the input and from every measured state on (measure until small, then certify). Beside "
+     "them stand the published bounds with the hypothesis that fails, the leading-order prediction "
+     "of the next residual matrix, the law by which the tokens collapse, and the skip strengths "
+     "that would keep them apart.\n"
+     "PATH is what 'rankscope probe' takes; options that edit the model work as there, for the one "
+     "model that is certified.\n"
+     "Tables: summary, one row a layer; bounds and lambda, one row a sample and layer; chains; "
+     "intervals of lambda. "
+     "Every column says whether it is measured, predicted, certified or published. Layers count "
+     "from 0. docs/certificates.md derives every certified statement.",
+     "rankscope certify ~/models/minilm --text page.txt # which layers provably stay apart?\n"
+     "rankscope certify minilm/ --text page.txt --rigorous --html report.html # nothing that "
+     "hangs on a condition\n"
+     "rankscope certify config.json --init default --random 1 --no-skip --no-mlp # proves doubly "
+     "exponential collapse: see table chains\n"
+     "rankscope certify . --tokens ids.npy --json - | jq '.tables.lambda[]' # for scripts",
+     "summary|bounds|chains|lambda|intervals", init_certify, ask_certify},
+    {"paths", CLI_PATHS, "PATH",
+     "the output as a sum over paths through the heads: which lengths make it",
+     "Every path takes, at each attention, one head or the skip; its length is the number of "
+     "heads. "
+     "With the attention matrices and norm scales of the full pass, the last state is exactly the "
+     "sum over all paths of P_path X W_path and of what MLP outputs and biases become on their way "
+     "up; that is checked on every run to 1e-10. The sums over all paths of a length come from "
+     "dynamic programming over the layers.\n"
+     "PATH is a Hugging Face directory, one .safetensors file beside its config.json, or a .gguf "
+     "file; with --init also a config.json or an architecture file.\n"
+     "Tables: summary, lengths (what each length adds), truncated (the model with short paths "
+     "alone: loss and agreement), paths (single paths), sources (--sources), combined (--semantics "
+     "code).",
+     "rankscope paths ~/models/minilm --text page.txt --samples 4 # which path lengths matter?\n"
+     "rankscope paths model.gguf --text page.txt --samples 1 --table truncated # loss against "
+     "length\n"
+     "rankscope paths . --tokens ids.npy --max-length 6 --paths 100 --csv out # error bars\n"
+     "rankscope paths . --text page.txt --semantics code # as the published code evaluates paths",
+     "summary|lengths|truncated|paths|sources|combined", init_paths, ask_paths},
+    {"tokenize", CLI_TOKENIZE, "PATH", "the token ids that a model sees for a text",
+     "Cuts a text into the tokens that the model was trained on: the same ids as the model's own "
+     "library gives, each with the "
+     "bytes of the text that it stands for.\n"
+     "PATH is a directory with tokenizer.json, such a file, or a .gguf file with a tokenizer. The "
+     "sections truncation and padding of "
+     "a tokenizer.json are not applied: a text is never cut or filled up.\n"
+     "Tables: ids, summary.",
+     "rankscope tokenize ~/models/llama --text page.txt # a table of tokens\n"
+     "rankscope tokenize . --text page.txt --json - | jq '[.tables.ids[].id]' # for scripts",
+     "ids|summary", init_tokenize, ask_tokenize},
+    {"lab", CLI_LAB, "list|run ID",
+     "published figures and tables done again: claimed, measured, verdict",
+     "'lab list' shows the experiments; 'lab run ID' does one, 'lab run all' all of them. Each "
+     "sets "
+     "what a paper printed beside what an independent calculation expects and what this run "
+     "measures. A verdict is pass, differs_from_paper (as expected, but not as published), or "
+     "fail.\n"
+     "Tables: claims, one row a claim, and for each experiment its own data; experiments (lab "
+     "list).",
+     "rankscope lab list # what there is\n"
+     "rankscope lab run dong-depth-init --html report.html # BERT at initialisation, a minute\n"
+     "rankscope lab run dong-paths # the path decomposition\n"
+     "rankscope lab run all --quick --fail-on critical # exit code 3 when a claim fails",
+     "claims|experiments|dong_depth_init|dong_paths", init_lab, ask_lab},
+    {"doctor", CLI_DOCTOR, NULL,
+     "check this machine: CPU, BLAS kernel and its speed, threads, memory",
+     "Shows which vector instructions the processor offers, which kernel OpenBLAS chose, and how "
+     "fast matrix multiplication runs beside the measured peak of fused multiply-add. Says what to "
+     "do when something is off.",
+     "rankscope doctor # before timing anything", "machine|speed", init_doctor, ask_doctor},
+};
+const size_t cli_n_commands = sizeof cli_commands / sizeof *cli_commands;

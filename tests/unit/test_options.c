@@ -1,0 +1,528 @@
+/*
+ * test_options.c: what the command line says reaches the library: for each row of its table and each
+ * command that has it, the program with the option gives the JSON that a call with the settings
+ * filled by hand gives, and another one than without it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "cli/cli.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+#define MODEL RS_TEST_DATA "/forward/bert"
+#define DECODER RS_TEST_DATA "/forward/llama_bias_tied"
+#define TOKENIZER RS_TEST_DATA "/tokenizer/bert.json"
+#define TEXT RS_TEST_DATA "/forward/bert/config.json"
+
+/* ---- the settings by hand ---- */
+
+static const rs_intervention edits[] = {
+    {"no-skip", NULL},
+    {"no-mlp", NULL},
+    {"no-mlp-branch", NULL},
+    {"no-norm", NULL},
+    {"no-mask", NULL},
+    {"no-gate", NULL},
+    {"lambda", "mixer:0.5"},
+    {"residual-scale", "1/sqrt(L)"},
+    {"center-attention", NULL},
+    {"remove-gap", NULL},
+    {"uniform-attention", NULL},
+    {"shaped", "0.1,0.7,0.2"},
+    {"attention-rescale", "0.5"},
+    {"temperature", "2"},
+    {"depth", "3"},
+    {"fusion", "max"},
+};
+
+static void set_edit(cli_args *s, const char *name)
+{
+    size_t i = 0;
+    while (strcmp(edits[i].name, name) != 0)
+        i++;
+    s->common.run.edits = &edits[i];
+    s->common.run.n_edits = 1;
+}
+
+static const double energies[] = {0.5, 0.9};
+static const rs_threshold dead_heads[] = {{"dead_head", 1.5}, {"qk_low_rank", 1}},
+                          sinks[] = {{"attention_sink", 0}, {"token_collapse", 0.99}};
+static const rs_map_choice maps[] = {{0, 1}, {1, 0}};
+
+/* What an option does to the result. */
+enum {
+    SHOWS,     /* it differs from the result without the option */
+    UNSEEN,    /* it is the same: the option is about the run, or changes nothing in this model */
+    OWN_INPUTS /* the option brings the inputs; the result without it is another */
+};
+
+/* Each: a name, commands, option, words ("": a flag), what it does, the settings by hand in s. */
+#define CASES(X)                                                                                   \
+    X(threads, CLI_ALL & ~CLI_DOCTOR, "threads", "1", UNSEEN, s->common.call.threads = 1)          \
+    X(memory, CLI_SCAN | CLI_RUNS, "memory", "64MiB", UNSEEN,                                      \
+      s->common.call.memory = (uint64_t)64 << 20)                                                  \
+    X(too_little, CLI_SCAN | CLI_RUNS, "memory", "1K", SHOWS, s->common.call.memory = 1024)        \
+    X(seed, CLI_SCAN | CLI_RUNS | CLI_LAB, "seed", "7", SHOWS, s->common.call.seed = 7)            \
+    X(no_seed, CLI_TOKENIZE, "seed", "7", UNSEEN, s->common.call.seed = 7)                         \
+    X(spectra, CLI_SCAN, "spectra", "", SHOWS, s->scan.spectra = true)                             \
+    X(matrices, CLI_SCAN, "matrices", "all", SHOWS, s->scan.matrices = "all")                      \
+    X(pattern, CLI_SCAN, "matrices", "query", SHOWS, s->scan.matrices = "query")                   \
+    X(attention, CLI_SCAN, "matrices", "attention", UNSEEN, s->scan.matrices = NULL)               \
+    X(layers, CLI_SCAN, "layers", "0-0", SHOWS, s->scan.last_layer = 0)                            \
+    X(layer, CLI_SCAN, "layers", "1", SHOWS, (s->scan.first_layer = 1, s->scan.last_layer = 1))    \
+    X(tol, CLI_SCAN, "tol", "0.5", SHOWS, s->scan.tolerance = 0.5)                                 \
+    X(energy, CLI_SCAN, "energy", "0.5,0.9", SHOWS,                                                \
+      (s->scan.energies = energies, s->scan.n_energies = 2))                                       \
+    X(fold_norms, CLI_SCAN, "fold-norms", "", SHOWS, s->scan.fold_norms = true)                    \
+    X(with_bias, CLI_SCAN, "with-bias", "", SHOWS, s->scan.with_bias = true)                       \
+    X(map, CLI_SCAN, "map", "map.json", SHOWS, s->scan.map = "map.json")                           \
+    X(lenient, CLI_SCAN, "lenient", "", UNSEEN, s->scan.lenient = true)                            \
+    X(threshold, CLI_SCAN, "threshold", "dead_head=1.5,qk_low_rank=1", SHOWS,                      \
+      (s->scan.thresholds = dead_heads, s->scan.n_thresholds = 2))                                 \
+    X(text, CLI_RUNS, "text", TEXT, OWN_INPUTS, s->common.run.text = TEXT)                         \
+    X(tokens, CLI_RUNS, "tokens", "ids.json", OWN_INPUTS, s->common.run.tokens = "ids.json")       \
+    X(images, CLI_RUNS, "images", "no.npy", OWN_INPUTS, s->common.run.images = "no.npy")           \
+    X(random, CLI_RUNS, "random", "3", OWN_INPUTS, s->common.run.random = 3)                       \
+    X(seq_len, CLI_RUNS, "seq-len", "4", SHOWS, s->common.run.seq_len = 4)                         \
+    X(samples, CLI_RUNS, "samples", "1", UNSEEN, s->common.run.samples = 1)                        \
+    X(batch, CLI_PROBE, "batch", "1", SHOWS, s->common.run.batch = 1)                              \
+    X(own_batch, CLI_CERTIFY, "batch", "1", UNSEEN, s->common.run.batch = 1)                       \
+    X(encoder_states, CLI_RUNS, "encoder-states", "no.npy", SHOWS,                                 \
+      s->common.run.encoder_states = "no.npy")                                                     \
+    X(init, CLI_RUNS, "init", "xavier", SHOWS, s->common.run.init = "xavier")                      \
+    X(run_lenient, CLI_RUNS, "lenient", "", UNSEEN, s->common.run.lenient = true)                  \
+    X(no_skip, CLI_RUNS, "no-skip", "", SHOWS, set_edit(s, "no-skip"))                             \
+    X(no_mlp, CLI_RUNS, "no-mlp", "", SHOWS, set_edit(s, "no-mlp"))                                \
+    X(no_mlp_branch, CLI_RUNS, "no-mlp-branch", "", SHOWS, set_edit(s, "no-mlp-branch"))           \
+    X(no_norm, CLI_RUNS, "no-norm", "", SHOWS, set_edit(s, "no-norm"))                             \
+    X(no_mask, CLI_RUNS, "no-mask", "", SHOWS, set_edit(s, "no-mask"))                             \
+    X(no_gate, CLI_RUNS, "no-gate", "", SHOWS, set_edit(s, "no-gate"))                             \
+    X(lambda, CLI_RUNS, "lambda", "mixer:0.5", SHOWS, set_edit(s, "lambda"))                       \
+    X(residual_scale, CLI_RUNS, "residual-scale", "1/sqrt(L)", SHOWS,                              \
+      set_edit(s, "residual-scale"))                                                               \
+    X(center, CLI_RUNS, "center-attention", "", SHOWS, set_edit(s, "center-attention"))            \
+    X(remove_gap, CLI_RUNS, "remove-gap", "", SHOWS, set_edit(s, "remove-gap"))                    \
+    X(uniform, CLI_RUNS, "uniform-attention", "", SHOWS, set_edit(s, "uniform-attention"))         \
+    X(shaped, CLI_RUNS, "shaped", "0.1,0.7,0.2", SHOWS, set_edit(s, "shaped"))                     \
+    X(rescale, CLI_RUNS, "attention-rescale", "0.5", SHOWS, set_edit(s, "attention-rescale"))      \
+    X(temperature, CLI_RUNS, "temperature", "2", SHOWS, set_edit(s, "temperature"))                \
+    X(depth, CLI_RUNS, "depth", "3", SHOWS, set_edit(s, "depth"))                                  \
+    X(fusion, CLI_PROBE, "fusion", "max", SHOWS, set_edit(s, "fusion"))                            \
+    X(variants, CLI_PROBE, "variants", "full,san", SHOWS, s->probe.variants = "full,san")          \
+    X(compat, CLI_PROBE, "compat", "dong2021-code", SHOWS, s->probe.compat = "dong2021-code")      \
+    X(centre, CLI_PROBE, "residual-centre", "lp", SHOWS, s->probe.centre = RS_CENTRE_LP)           \
+    X(median, CLI_PROBE, "residual-centre", "median", SHOWS, s->probe.centre = RS_CENTRE_MEDIAN)   \
+    X(attention_maps, CLI_PROBE, "attention-maps", "0:1,1:0", SHOWS,                               \
+      (s->probe.maps = maps, s->probe.n_maps = 2))                                                 \
+    X(taps, CLI_PROBE, "taps", "taps.safetensors", UNSEEN, s->probe.taps = "taps.safetensors")     \
+    X(output, CLI_PROBE, "output", "out.safetensors", SHOWS, s->probe.output = "out.safetensors")  \
+    X(generate, CLI_PROBE, "generate", "2", SHOWS, s->probe.generate = 2)                          \
+    X(no_spectral, CLI_PROBE, "no-spectral", "", SHOWS, s->probe.no_spectral = true)               \
+    X(no_attention, CLI_PROBE, "no-attention", "", SHOWS, s->probe.no_attention = true)            \
+    X(no_loss, CLI_PROBE, "no-loss", "", UNSEEN, s->probe.no_loss = true)                          \
+    X(paths_no_loss, CLI_PATHS, "no-loss", "", SHOWS, s->paths.no_loss = true)                     \
+    X(scan, CLI_PROBE, "scan", "", SHOWS, s->probe.scan = true)                                    \
+    X(certify, CLI_PROBE, "certify", "", SHOWS, s->probe.certify = true)                           \
+    X(probe_rigorous, CLI_PROBE, "rigorous", "", SHOWS, s->probe.rigorous = true)                  \
+    X(probe_threshold, CLI_PROBE, "threshold", "attention_sink=0,token_collapse=0.99", SHOWS,      \
+      (s->probe.thresholds = sinks, s->probe.n_thresholds = 2))                                    \
+    X(precision, CLI_PROBE, "precision", "f64", SHOWS, s->probe.precision = RS_PRECISION_F64)      \
+    X(residual, CLI_PROBE, "precision", "residual", SHOWS,                                         \
+      s->probe.precision = RS_PRECISION_RESIDUAL)                                                  \
+    X(max_length, CLI_PATHS, "max-length", "1", SHOWS, s->paths.max_length = 1)                    \
+    X(no_length, CLI_PATHS, "max-length", "0", SHOWS, s->paths.max_length = 0)                     \
+    X(paths, CLI_PATHS, "paths", "3", SHOWS, s->paths.paths = 3)                                   \
+    X(no_paths, CLI_PATHS, "paths", "0", SHOWS, s->paths.paths = 0)                                \
+    X(semantics, CLI_PATHS, "semantics", "code", SHOWS, s->paths.semantics = RS_PATHS_CODE)        \
+    X(sources, CLI_PATHS, "sources", "", SHOWS, s->paths.sources = true)                           \
+    X(rigorous, CLI_CERTIFY, "rigorous", "", SHOWS, s->certify.rigorous = true)                    \
+    X(kept, CLI_CERTIFY, "kept", "0.25", SHOWS, s->certify.kept = 0.25)                            \
+    X(text_of, CLI_TOKENIZE, "text", TEXT, SHOWS, s->tokenize.text = TEXT)                         \
+    X(no_special, CLI_TOKENIZE, "no-special", "", SHOWS, s->tokenize.no_special = true)            \
+    X(quick, CLI_LAB, "quick", "", SHOWS, s->lab.quick = true)
+
+#define SETTER(name, commands, option, words, does, by_hand)                                       \
+    static void set_##name(cli_args *s)                                                            \
+    {                                                                                              \
+        by_hand;                                                                                   \
+    }
+CASES(SETTER)
+
+#define ROW(name, commands, option, words, does, by_hand)                                          \
+    {commands, option, words, does, set_##name},
+static const struct option_case {
+    unsigned commands;
+    const char *option, *words;
+    int does;
+    void (*set)(cli_args *s);
+} cases[] = {CASES(ROW)};
+enum { N_CASES = sizeof cases / sizeof *cases };
+
+/* What a command is asked beside the option: its input, and what makes it quick. */
+static const struct {
+    unsigned bit;
+    const char *input, *second;
+} inputs[] = {{CLI_SCAN, DECODER, NULL},       {CLI_PROBE, MODEL, NULL},
+              {CLI_CERTIFY, MODEL, NULL},      {CLI_PATHS, MODEL, NULL},
+              {CLI_TOKENIZE, TOKENIZER, NULL}, {CLI_LAB, "run", "dong-layernorm"}};
+enum { N_INPUTS = sizeof inputs / sizeof *inputs };
+
+/* ---- both ways ---- */
+
+/* What was given: a result's JSON without what names the run or hangs on its threads; or a
+ * status. */
+typedef struct answer {
+    json_t *result; /* NULL: it failed */
+    rs_error err;
+} answer;
+
+static void strip(json_t *result)
+{
+    static const char *const names[] = {"args", "started", "seconds", "machine"},
+                             *const of_run[] = {"pass_seconds", "peak_activation_bytes",
+                                                "measure_bytes"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        json_object_del(result, names[i]);
+    for (size_t i = 0; i < sizeof of_run / sizeof *of_run; i++)
+        json_object_del(json_object_get(result, "run"), of_run[i]);
+}
+
+static answer ask_library(int at, const struct option_case *c)
+{
+    static cli_args args; /* its settings alone are used */
+    const cli_command *command = NULL;
+    answer a = {0};
+    rs_result *result;
+    char *text;
+    for (size_t i = 0; i < cli_n_commands; i++)
+        if (cli_commands[i].bit == inputs[at].bit) command = &cli_commands[i];
+    memset(&args, 0, sizeof args);
+    args.input = inputs[at].input;
+    args.second = inputs[at].second;
+    command->init(&args);
+    if ((inputs[at].bit & CLI_RUNS) && !(c && c->does == OWN_INPUTS)) args.common.run.random = 2;
+    if (inputs[at].bit == CLI_TOKENIZE) args.tokenize.text = TOKENIZER;
+    if (inputs[at].bit == CLI_PROBE) args.probe.hold = false;
+    if (c) c->set(&args);
+    if (command->ask(&result, &args, &a.err) != RS_OK) return a;
+    assert_int_equal(rs_result_text(&text, NULL, result, RS_FORM_JSON, NULL), RS_OK);
+    a.result = json_loads(text, 0, NULL);
+    assert_non_null(a.result);
+    strip(a.result);
+    rs_text_free(text);
+    rs_result_free(result);
+    return a;
+}
+
+static int run_program(const char **words)
+{
+    posix_spawn_file_actions_t files;
+    pid_t pid;
+    int status;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 1, "program.out", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_addopen(&files, 2, "program.err", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_int_equal(posix_spawn(&pid, words[0], &files, NULL, (char **)(uintptr_t)words, environ),
+                     0);
+    posix_spawn_file_actions_destroy(&files);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* The program's own words: "rankscope: error: WHERE: WHAT [status]; HINT". */
+static void read_error(rs_error *err)
+{
+    char text[4096];
+    FILE *file = fopen("program.err", "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    char *name = strrchr(text, '[');
+    assert_non_null(name);
+    size_t length = strcspn(name + 1, "]");
+#define IF_NAMED(status_, number, code, name_)                                                     \
+    if (strlen(name_) == length && memcmp(name + 1, name_, length) == 0) err->status = status_;
+    RS_STATUS_LIST(IF_NAMED)
+    *name = 0;
+    snprintf(err->what, sizeof err->what, "%.1000s", text);
+}
+
+static answer ask_program(int at, const struct option_case *c)
+{
+    const char *words[16] = {RS_PROGRAM, NULL};
+    char option[600];
+    int n = 1;
+    answer a = {0};
+    for (size_t i = 0; i < cli_n_commands; i++)
+        if (cli_commands[i].bit == inputs[at].bit) words[n++] = cli_commands[i].name;
+    words[n++] = inputs[at].input;
+    if (inputs[at].second) words[n++] = inputs[at].second;
+    if ((inputs[at].bit & CLI_RUNS) && !(c && c->does == OWN_INPUTS)) words[n++] = "--random=2";
+    if (inputs[at].bit == CLI_TOKENIZE) words[n++] = "--text=" TOKENIZER;
+    words[n++] = "--quiet";
+    words[n++] = "--json=program.json";
+    if (c) {
+        snprintf(option, sizeof option, "--%s%s%s", c->option, c->words[0] ? "=" : "", c->words);
+        words[n++] = option;
+    }
+    unlink("program.json");
+    int code = run_program(words);
+    if (code != 0) {
+        read_error(&a.err);
+        assert_int_equal(code, rs_status_exit_code(a.err.status));
+        return a;
+    }
+    a.result = json_load_file("program.json", 0, NULL);
+    assert_non_null(a.result);
+    strip(a.result);
+    return a;
+}
+
+static bool same(const answer *a, const answer *b)
+{
+    if (!a->result || !b->result) return !a->result && !b->result && a->err.status == b->err.status;
+    return json_equal(a->result, b->result);
+}
+
+static void forget(answer *a)
+{
+    json_decref(a->result);
+    a->result = NULL;
+}
+
+static void write_inputs(void)
+{
+    static const struct {
+        const char *name, *text;
+    } files[] = {{"ids.json", "[[3, 1, 4, 1, 5], [2, 6]]"}, {"map.json", "{\"nothing\": 1}"}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        FILE *file = fopen(files[i].name, "w");
+        assert_true(file && fputs(files[i].text, file) >= 0 && fclose(file) == 0);
+    }
+}
+
+static void every_option_reaches_the_library(void **state)
+{
+    (void)state;
+    int wrong = 0;
+    write_inputs();
+    for (int at = 0; at < N_INPUTS; at++) {
+        answer plain = ask_library(at, NULL);
+        if (!plain.result) fail_msg("%s: %s", plain.err.where, plain.err.what);
+        for (int i = 0; i < N_CASES; i++) {
+            if (!(cases[i].commands & inputs[at].bit)) continue;
+            answer by_hand = ask_library(at, &cases[i]), said = ask_program(at, &cases[i]);
+            if (!same(&by_hand, &said))
+                fail_msg("%s --%s %s: the library: %s, the program: %s", inputs[at].input,
+                         cases[i].option, cases[i].words,
+                         by_hand.result ? "a result" : by_hand.err.what,
+                         said.result ? "another result" : said.err.what);
+            if (!said.result && !strstr(said.err.what, by_hand.err.what))
+                fail_msg("--%s: %s | %s", cases[i].option, said.err.what, by_hand.err.what);
+            if (same(&by_hand, &plain) != (cases[i].does == UNSEEN)) {
+                print_error("%s --%s %s: the result is %sthe same without it\n", inputs[at].input,
+                            cases[i].option, cases[i].words, cases[i].does == UNSEEN ? "not " : "");
+                wrong++;
+            }
+            forget(&by_hand);
+            forget(&said);
+        }
+        forget(&plain);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+/* ---- the table ---- */
+
+/* Options that are about the program: what is written where, and what is shown meanwhile. */
+static bool is_of_the_settings(const cli_option *option)
+{
+    return option->offset >= offsetof(cli_args, common) &&
+           option->offset < offsetof(cli_args, edits);
+}
+
+static void no_option_is_left_out(void **state)
+{
+    (void)state;
+    unsigned bits = CLI_ALL & ~(unsigned)CLI_DOCTOR; /* its results are timings */
+    for (size_t i = 0; i < cli_n_options; i++) {
+        unsigned seen = 0;
+        for (int k = 0; k < N_CASES; k++)
+            if (strcmp(cases[k].option, cli_options[i].name) == 0) seen |= cases[k].commands;
+        if (is_of_the_settings(&cli_options[i]) && (cli_options[i].commands & bits & ~seen))
+            fail_msg("no case for --%s", cli_options[i].name);
+    }
+}
+
+/* ---- words that are no value ---- */
+
+static rs_status parse(cli_args *args, const char *command, const char *word, rs_error *err)
+{
+    char copy[600], input[] = "model", *words[] = {input, copy};
+    snprintf(copy, sizeof copy, "%s", word);
+    return cli_parse(args, cli_find_command(command), 2, words, err);
+}
+
+static void sizes_of_memory(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t bytes; /* 0: refused */
+    } rows[] = {{"1", 1},
+                {"4096", 4096},
+                {"1K", 1024},
+                {"1kB", 1024},
+                {"1.5M", 1572864},
+                {"2GiB", (uint64_t)2 << 30},
+                {"3t", (uint64_t)3 << 40},
+                {"7b", 7},
+                {"", 0},
+                {"0", 0},
+                {"-1", 0},
+                {" 1", 0},
+                {"1 G", 0},
+                {"1iB", 0},
+                {"1Q", 0},
+                {"1GBx", 0},
+                {"inf", 0},
+                {"1e30", 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        static cli_args args;
+        rs_error err;
+        char word[64];
+        snprintf(word, sizeof word, "--memory=%s", rows[i].text);
+        rs_status status = parse(&args, "scan", word, &err);
+        if ((status == RS_OK) != (rows[i].bytes > 0) || args.common.call.memory != rows[i].bytes)
+            fail_msg("\"%s\": %llu", rows[i].text, (unsigned long long)args.common.call.memory);
+        if (status != RS_OK) assert_string_equal(err.where, "--memory");
+    }
+}
+
+static void wrong_words_are_refused(void **state)
+{
+    static const char *const rows[][2] = {{"scan", "--layers="},
+                                          {"scan", "--layers=1-"},
+                                          {"scan", "--layers=-1"},
+                                          {"scan", "--layers=2-1"},
+                                          {"scan", "--layers=1-2x"},
+                                          {"scan", "--layers=99999999999"},
+                                          {"scan", "--layers=+1"},
+                                          {"scan", "--tol=nan"},
+                                          {"scan", "--tol=-1"},
+                                          {"scan", "--tol=1x"},
+                                          {"scan", "--energy=0"},
+                                          {"scan", "--energy=0.5,"},
+                                          {"scan", "--energy=,0.5"},
+                                          {"scan", "--energy=inf"},
+                                          {"scan", "--threshold=dead_head=inf"},
+                                          {"scan", "--threshold=dead_head=-1"},
+                                          {"scan", "--threshold=token_collapse=1"},
+                                          {"scan", "--threshold=dead_head"},
+                                          {"probe", "--threshold=dead_head=1"},
+                                          {"probe", "--attention-maps="},
+                                          {"probe", "--attention-maps=1:"},
+                                          {"probe", "--attention-maps=1:2,"},
+                                          {"probe", "--attention-maps=-1:2"},
+                                          {"probe", "--attention-maps=1:99999999999"},
+                                          {"probe", "--generate=4097"},
+                                          {"probe", "--generate=0"},
+                                          {"probe", "--residual-centre="},
+                                          {"probe", "--precision=f"},
+                                          {"probe", "--random=1073741825"},
+                                          {"certify", "--kept=1"},
+                                          {"certify", "--kept=0"},
+                                          {"certify", "--kept=nan"},
+                                          {"certify", "--precision=f32"},
+                                          {"paths", "--max-length=-1"},
+                                          {"paths", "--paths=1048577"},
+                                          {"scan", "--threads=0"},
+                                          {"scan", "--threads=4097"},
+                                          {"scan", "--seed=-1"},
+                                          {"scan", "--seed=9223372036854775808"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        static cli_args args;
+        rs_error err;
+        rs_status status = parse(&args, rows[i][0], rows[i][1], &err);
+        if (status != RS_E_BAD_OPTION || strncmp(err.where, rows[i][1], strlen(err.where)) != 0)
+            fail_msg("%s %s: %s, %s", rows[i][0], rows[i][1], rs_status_name(status), err.where);
+    }
+}
+
+/* A list longer than its place is refused, not cut. */
+static void lists_have_an_end(void **state)
+{
+    static const struct {
+        const char *command, *option, *item;
+        int most;
+    } rows[] = {{"scan", "--energy=", "0.5", CLI_MOST_ENERGIES},
+                {"scan", "--threshold=", "dead_head=1", CLI_MOST_THRESHOLDS},
+                {"probe", "--attention-maps=", "1:2", CLI_MOST_MAPS}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int extra = 0; extra < 2; extra++) {
+            static cli_args args;
+            rs_error err;
+            char word[600];
+            int n = snprintf(word, sizeof word, "%s", rows[i].option);
+            for (int k = 0; k < rows[i].most + extra; k++)
+                n +=
+                    snprintf(word + n, sizeof word - (size_t)n, "%s%s", k ? "," : "", rows[i].item);
+            rs_status status = parse(&args, rows[i].command, word, &err);
+            assert_int_equal(status, extra ? RS_E_BAD_OPTION : RS_OK);
+        }
+}
+
+/* ---- what the result remembers of it ---- */
+
+static void words_are_echoed(void **state)
+{
+    static char word[][40] = {"mod\"el\\\x01", "--lambda=mixer:0.5", "--no-skip", "--lambda=2",
+                              "--random=3",    "--text=\xff",        "--seed=9",  "--threads=2"};
+    (void)state;
+    static cli_args args;
+    rs_error err;
+    char *words[sizeof word / sizeof *word];
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
+        words[i] = word[i];
+    assert_int_equal(cli_parse(&args, cli_find_command("probe"),
+                               (int)(sizeof words / sizeof *words), words, &err),
+                     RS_OK);
+    char *text = cli_echo(&args);
+    json_t *echoed = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    json_t *wanted =
+        json_pack("{s:s, s:[s, s], s:b, s:i, s:i, s:i}", "input", "mod\"el\\\x01", "lambda",
+                  "mixer:0.5", "2", "no-skip", 1, "random", 3, "seed", 9, "threads", 2);
+    if (!json_equal(echoed, wanted)) fail_msg("%s", text);
+    json_decref(echoed);
+    json_decref(wanted);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_option_is_left_out),
+        cmocka_unit_test(sizes_of_memory),
+        cmocka_unit_test(wrong_words_are_refused),
+        cmocka_unit_test(lists_have_an_end),
+        cmocka_unit_test(words_are_echoed),
+        cmocka_unit_test(every_option_reaches_the_library),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
