@@ -115,6 +115,8 @@ rs_status rs_tensor_check(const rs_checkpoint *checkpoint, const rs_tensor *tens
  */
 void rs_tensor_decode_f32(float *out, const rs_tensor *tensor, int64_t first, int64_t count);
 void rs_tensor_decode_f64(double *out, const rs_tensor *tensor, int64_t first, int64_t count);
+/* Has the memory of elements fetched that will be decoded soon; count > 0. */
+void rs_tensor_expect(const rs_tensor *tensor, int64_t first, int64_t count);
 
 /* ---- readers, one file each; used by checkpoint.c, tests and fuzz targets ---- */
 

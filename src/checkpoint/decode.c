@@ -76,3 +76,14 @@ void rs_tensor_decode_f64(double *out, const rs_tensor *tensor, int64_t first, i
         done += n;
     }
 }
+
+void rs_tensor_expect(const rs_tensor *tensor, int64_t first, int64_t count)
+{
+    enum { LINE = 64 };
+    const rs_dtype_traits *traits = rs_dtype_info(tensor->dtype);
+    int64_t bytes = traits->bits / 8;
+    const uint8_t *next = tensor->data + first / traits->block * bytes,
+                  *end = tensor->data + (first + count - 1) / traits->block * bytes;
+    for (; next <= end; next += LINE)
+        __builtin_prefetch(next);
+}

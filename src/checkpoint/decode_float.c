@@ -222,7 +222,7 @@ void rs_decode_f64(double *out, const uint8_t *source, size_t n)
     memcpy(out, source, n * sizeof *out);
 }
 
-#define INTEGER(name, stored, result)                                                              \
+#define CONVERTED(name, stored, result)                                                            \
     void rs_decode_##name(result *out, const uint8_t *source, size_t n)                            \
     {                                                                                              \
         for (size_t i = 0; i < n; i++) {                                                           \
@@ -232,11 +232,12 @@ void rs_decode_f64(double *out, const uint8_t *source, size_t n)
         }                                                                                          \
     }
 
-INTEGER(u8, uint8_t, float)
-INTEGER(i8, int8_t, float)
-INTEGER(i16, int16_t, float)
-INTEGER(u16, uint16_t, float)
-INTEGER(i32, int32_t, double)
-INTEGER(u32, uint32_t, double)
-INTEGER(i64, int64_t, double)
-INTEGER(u64, uint64_t, double)
+CONVERTED(f32_f64, float, double)
+CONVERTED(u8, uint8_t, float)
+CONVERTED(i8, int8_t, float)
+CONVERTED(i16, int16_t, float)
+CONVERTED(u16, uint16_t, float)
+CONVERTED(i32, int32_t, double)
+CONVERTED(u32, uint32_t, double)
+CONVERTED(i64, int64_t, double)
+CONVERTED(u64, uint64_t, double)

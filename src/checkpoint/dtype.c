@@ -29,7 +29,7 @@ static const rs_dtype_traits table[RS_DTYPE_COUNT] = {
     [RS_BF16] = {.name = "BF16", PLAIN(16, rs_decode_bf16)},
     [RS_I32] = {.name = "I32", PLAIN64(32, rs_decode_i32)},
     [RS_U32] = {.name = "U32", PLAIN64(32, rs_decode_u32)},
-    [RS_F32] = {.name = "F32", PLAIN(32, rs_decode_f32)},
+    [RS_F32] = {.name = "F32", PLAIN(32, rs_decode_f32), .decode_f64 = rs_decode_f32_f64},
     [RS_C64] = {.name = "C64", .block = 1, .bits = 64},
     [RS_F64] = {.name = "F64", PLAIN64(64, rs_decode_f64)},
     [RS_I64] = {.name = "I64", PLAIN64(64, rs_decode_i64)},

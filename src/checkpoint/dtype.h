@@ -78,7 +78,8 @@ typedef struct rs_dtype_traits {
     /* Decodes n_blocks whole blocks at `source` (any alignment) to n_blocks*block floats; NULL:
      * decode_f64 does, or nothing. */
     void (*decode_f32)(float *out, const uint8_t *source, size_t n_blocks);
-    /* Decodes to doubles where float32 would lose bits (F64, I64, U64, I32, U32); else NULL. */
+    /* Decodes to doubles: where float32 would lose bits (F64, I64, U64, I32, U32), and F32, which
+     * need not be copied first; else NULL, by way of float32. */
     void (*decode_f64)(double *out, const uint8_t *source, size_t n_blocks);
     /* Mean over a block of step², step being the spacing of the codes' values; NULL: no steps. */
     double (*step_squared)(const uint8_t *block);
@@ -114,6 +115,7 @@ void rs_decode_f16(float *out, const uint8_t *source, size_t n);
 void rs_decode_f16_plain(float *out, const uint8_t *source, size_t n); /* its twin without F16C */
 void rs_decode_bf16(float *out, const uint8_t *source, size_t n);
 void rs_decode_f32(float *out, const uint8_t *source, size_t n);
+void rs_decode_f32_f64(double *out, const uint8_t *source, size_t n);
 void rs_decode_i32(double *out, const uint8_t *source, size_t n);
 void rs_decode_u32(double *out, const uint8_t *source, size_t n);
 void rs_decode_f64(double *out, const uint8_t *source, size_t n);

@@ -14,7 +14,6 @@
 
 #include "base/memory.h"
 #include "linalg/blas.h"
-#include "linalg/gram.h"
 
 #include <float.h>
 #include <math.h>
@@ -90,18 +89,40 @@ static rs_status jacobi(double *sigma, double *matrix, int64_t rows, int64_t col
     return status;
 }
 
-size_t rs_eigenvalue_work(int64_t r)
-{
-    return (size_t)(34 * r + 1);
-}
-
 size_t rs_gram_work(int64_t r)
 {
     return (size_t)(4 * r * r + 64 * r + 64); /* covers r² + r + rs_eigenvalue_work(r), too */
 }
 
+/* The largest magnitude; four running maxima, for one alone would wait for itself. */
+static double largest_of(const double *x, size_t n)
+{
+    double largest[4] = {0};
+    for (size_t i = 0; i < n; i++)
+        if (fabs(x[i]) > largest[i % 4]) largest[i % 4] = fabs(x[i]);
+    return fmax(fmax(largest[0], largest[1]), fmax(largest[2], largest[3]));
+}
+
+/* Singular values of an r×r matrix (overwritten), descending: what dgesvd does without vectors, less
+ * its search for the largest entry element by element. Where that entry is so small or large that
+ * dgesvd rescales, it is asked. work: rs_gram_work(r) − 3r² doubles. */
+static lapack_int singular_values(double *sigma, double *matrix, int64_t r, double *work)
+{
+    lapack_int n = (lapack_int)r, size = (lapack_int)(r * r + 64 * r + 64);
+    double largest = largest_of(matrix, (size_t)(r * r)), least = sqrt(DBL_MIN) / DBL_EPSILON;
+    if (!(largest >= least && largest <= 1 / least))
+        return LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'N', 'N', n, n, matrix, n, sigma, NULL, 1,
+                                   NULL, 1, work, size);
+    double *above = work, *tau_q = above + r, *tau_p = tau_q + r, *rest = tau_p + r;
+    lapack_int info = LAPACKE_dgebrd_work(LAPACK_COL_MAJOR, n, n, matrix, n, sigma, above, tau_q,
+                                          tau_p, rest, size - 3 * n);
+    if (info != 0) return info;
+    return LAPACKE_dbdsqr_work(LAPACK_COL_MAJOR, 'U', n, 0, 0, 0, sigma, above, NULL, 1, NULL, 1,
+                               NULL, 1, rest);
+}
+
 rs_status rs_gram_spectrum(double *sigma, bool *trusted, const double *x, const double *y,
-                           int64_t r, double *work, rs_error *err)
+                           double trace_xy, int64_t r, double *work, rs_error *err)
 {
     *trusted = true;
     size_t square = (size_t)(r * r);
@@ -116,53 +137,59 @@ rs_status rs_gram_spectrum(double *sigma, bool *trusted, const double *x, const 
     }
     /* X = UᵀU, so A = Q_A U and A Bᵀ = Q_A (U_X U_Yᵀ) Q_Bᵀ:
      * the product below is upper times lower. */
-    memcpy(product, ux, square * sizeof *x);
     cblas_dtrmm(CblasRowMajor, CblasRight, CblasUpper, CblasTrans, CblasNonUnit, (blasint)r,
-                (blasint)r, 1.0, uy, (blasint)r, product, (blasint)r);
-    memcpy(ux, product, square * sizeof *x); /* kept: dgesvd destroys its input */
-    lapack_int info = LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'N', 'N', (lapack_int)r, (lapack_int)r,
-                                          product, (lapack_int)r, sigma, NULL, 1, NULL, 1, lapack,
-                                          (lapack_int)(r * r + 64 * r + 64));
+                (blasint)r, 1.0, uy, (blasint)r, ux, (blasint)r);
+    memcpy(product, ux, square * sizeof *x); /* the other is kept for Jacobi */
+    lapack_int info = singular_values(sigma, product, r, lapack);
     if (info != 0)
         return rs_fail(err, RS_E_LAPACK, "singular values", NULL, "dgesvd gave up (info %d)",
                        (int)info);
     if (sigma[r - 1] < LEAST_RATIO * sigma[0]) RS_TRY(jacobi(sigma, ux, r, r, err));
-    double trace = 0, sum = 0;
-    for (size_t i = 0; i < square; i++)
-        trace += x[i] * y[i];
+    double sum = 0;
     for (int64_t i = 0; i < r; i++)
         sum += sigma[i] * sigma[i];
-    *trusted = fabs(trace - sum) <= CHECK * trace;
+    *trusted = fabs(trace_xy - sum) <= CHECK * trace_xy;
     return RS_OK;
+}
+
+size_t rs_tridiagonalise_work(int64_t r)
+{
+    /* With less than n·32 dsytrd falls back to its unblocked form, at half the speed. */
+    return (size_t)(33 * r);
+}
+
+rs_status rs_tridiagonalise(const rs_tridiagonal *out, double *x, double *work, rs_error *err)
+{
+    lapack_int n = (lapack_int)out->n, info = 0;
+    if (n > 0)
+        info = LAPACKE_dsytrd_work(LAPACK_COL_MAJOR, 'L', n, x, n, out->d, out->e, work, work + n,
+                                   32 * n);
+    if (info == 0) return RS_OK;
+    return rs_fail(err, RS_E_LAPACK, "eigenvalues", NULL, "dsytrd gave up (info %d)", (int)info);
+}
+
+size_t rs_eigenvalue_work(int64_t r)
+{
+    return (size_t)r + rs_tridiagonalise_work(r) + rs_tridiagonal_work(0);
 }
 
 rs_status rs_symmetric_eigenvalues(double *eigenvalues, double *x, int64_t r, double *work,
                                    rs_error *err)
 {
-    lapack_int n = (lapack_int)r, info = 0;
-    double *off_diagonal = work, *tau = work + r, *lapack = tau + r;
-    if (n > 0) {
-        /* With less than n·32 of workspace dsytrd falls back to its unblocked form, at half the
-         * speed. */
-        info = LAPACKE_dsytrd_work(LAPACK_COL_MAJOR, 'L', n, x, n, eigenvalues, off_diagonal, tau,
-                                   lapack, 32 * n);
-        if (info == 0) info = LAPACKE_dsterf_work(n, eigenvalues, off_diagonal);
-    }
-    if (info == 0) return RS_OK;
-    return rs_fail(err, RS_E_LAPACK, "eigenvalues", NULL, "dsterf gave up (info %d)", (int)info);
+    rs_tridiagonal t = {.n = r, .d = eigenvalues, .e = work};
+    RS_TRY(rs_tridiagonalise(&t, x, work + r, err));
+    return rs_tridiagonal_eigenvalues(&t, 1, work + r, err);
 }
 
-rs_status rs_gap_bracket(double bracket[2], double *q, int64_t r, double half_norm,
-                         double nuclear_norm, double *work, rs_error *err)
+void rs_gap_bracket(double bracket[2], const double *eigenvalues, int64_t r, double half_norm,
+                    double nuclear_norm)
 {
     double nuclear_q = 0;
-    RS_TRY(rs_symmetric_eigenvalues(work, q, r, work + r, err));
     for (int64_t i = 0; i < r; i++)
-        nuclear_q += fabs(work[i]);
+        nuclear_q += fabs(eigenvalues[i]);
     double sum = half_norm + nuclear_norm;
     bracket[0] = sum > 0 ? nuclear_q * nuclear_q / (4.0 * sum) : 0.0;
     bracket[1] = 0.5 * nuclear_q;
-    return RS_OK;
 }
 
 /* ---- the careful route ---- */

@@ -5,18 +5,19 @@
 
 #include "base/context.h"
 #include "base/error.h"
+#include "linalg/tridiagonal.h"
 
 #include <stdint.h>
 
 /*
  * Singular values of A Bᵀ from the two Grams X = AᵀA and Y = BᵀB (r×r, row-major, both triangles
  * filled), by Cholesky X = L_X L_Xᵀ, Y = L_Y L_Yᵀ and σ(L_Xᵀ L_Y) (docs/theory/products.md, 6,
- * route ii-b). sigma: r values, descending. work: rs_gram_work(r) doubles. X and Y are not changed.
- * *trusted is false when a pivot or the check tr(XY) = Σσ² says that the Grams lost the small
+ * route ii-b). trace_xy: tr(XY), the sum of the products of their entries. sigma: r values,
+ * descending. work: rs_gram_work(r) doubles. X and Y are not changed. *trusted is false when a pivot or the check tr(XY) = Σσ² says that the Grams lost the small
  * values: the caller then uses rs_factor_spectrum on the factors themselves.
  */
 rs_status rs_gram_spectrum(double *sigma, bool *trusted, const double *x, const double *y,
-                           int64_t r, double *work, rs_error *err);
+                           double trace_xy, int64_t r, double *work, rs_error *err);
 size_t rs_gram_work(int64_t r);
 
 /* Finds all r eigenvalues, ascending, of a symmetric r×r matrix (overwritten). work:
@@ -24,15 +25,20 @@ size_t rs_gram_work(int64_t r);
 size_t rs_eigenvalue_work(int64_t r);
 rs_status rs_symmetric_eigenvalues(double *eigenvalues, double *x, int64_t r, double *work,
                                    rs_error *err);
+/* The first half of it, for callers with several matrices: fills out->d and out->e, where the caller
+ * has put memory, so that they have the eigenvalues of x (out->n squared, overwritten). work:
+ * rs_tridiagonalise_work(r) doubles. */
+rs_status rs_tridiagonalise(const rs_tridiagonal *out, double *x, double *work, rs_error *err);
+size_t rs_tridiagonalise_work(int64_t r);
 
 /*
  * The two-sided bracket of gap = H − F (docs/theory/products.md, 2), where F is the nuclear norm of
- * ABᵀ and H half the factors' squared norms: with N the nuclear norm of Q = X − Y (r×r, row-major,
- * overwritten), bracket[0] = N² / (4(H + F)) and bracket[1] = N/2. Exact inequalities, evaluated in
- * float64 (computed, not certified). work: rs_gram_work(r) doubles.
+ * ABᵀ and H half the factors' squared norms: with N the nuclear norm of Q = X − Y, the sum of its r
+ * eigenvalues' magnitudes, bracket[0] = N² / (4(H + F)) and bracket[1] = N/2. Exact inequalities,
+ * evaluated in float64 (computed, not certified).
  */
-rs_status rs_gap_bracket(double bracket[2], double *q, int64_t r, double half_norm,
-                         double nuclear_norm, double *work, rs_error *err);
+void rs_gap_bracket(double bracket[2], const double *eigenvalues, int64_t r, double half_norm,
+                    double nuclear_norm);
 
 /* Finds the singular values of A Bᵀ with care: a (m×r) and b (n×r), row-major, both overwritten.
  * Pivoted QR of b, QR of a and one-sided Jacobi (dgejsv): every singular value to a relative error

@@ -16,7 +16,8 @@
 enum {
     TILE_DOUBLES = 32768, /* 256 KiB */
     TILE_STEP = 256,      /* features at a time: whole blocks of every quantised type */
-    BUNDLE_WIDTH = 512    /* columns decoded together */
+    BUNDLE_WIDTH = 512,   /* columns decoded together */
+    AHEAD = 16            /* tensor rows between the one that is decoded and the one fetched */
 };
 
 int64_t rs_factor_features(const rs_factor *factor, rs_fold fold)
@@ -113,6 +114,13 @@ static void decode(double *out, const rs_factor *factor, int64_t row, int64_t co
     if (factor->scale) apply_scale(out, factor, row, col, n);
 }
 
+/* Has the same elements fetched, which will be decoded soon: rows are too short and too far apart
+ * for the processor to see where the next one will be. */
+static void expect(const rs_factor *factor, int64_t row, int64_t col, int64_t n)
+{
+    rs_tensor_expect(factor->tensor, row * factor->cols + col, n);
+}
+
 /* ---- Grams ---- */
 
 /* What is collected beside the Gram while tiles stream by; each r long, for one factor. */
@@ -137,6 +145,7 @@ static void stream_rows(double *gram, sums *s, const rs_factor *f, const side *n
         int64_t n = f->features - k < step ? f->features - k : step;
         for (int64_t i = 0; i < f->inner; i++) {
             double *row = tile + i * n;
+            if (i + 1 < f->inner) expect(f, f->first + i + 1, k, n);
             decode(row, f, f->first + i, k, n);
             if (norm->shift) gather_row(s, i, row, norm->shift + k, n);
             if (norm->gain)
@@ -160,6 +169,7 @@ static void stream_cols(double *const *grams, sums *s, const rs_factor *const *f
         int64_t n = f->features - k < step ? f->features - k : step;
         for (int64_t i = 0; i < n; i++) {
             double *row = tile + i * width;
+            if (k + i + AHEAD < f->features) expect(f, k + i + AHEAD, f->first, width);
             decode(row, f, k + i, f->first, width);
             if (norm->shift)
                 for (int64_t j = 0; j < width; j++)
@@ -198,30 +208,43 @@ static bool finish_gram(double *x, const rs_factor *f, rs_fold fold, const side 
                         const double *mean, const double *shift)
 {
     int64_t r = f->inner;
-    bool fragile = false, biased = rs_factor_features(f, fold) > f->features;
+    bool fragile = false, biased = rs_factor_features(f, fold) > f->features,
+         gained = fold.norms && f->inner_gain;
     for (int64_t i = 0; i < r; i++) {
-        double gain_i = fold.norms && f->inner_gain ? inner_gain(f, i) : 1.0;
+        double gain_i = gained ? inner_gain(f, i) : 1.0;
         double bias_i = biased ? bias_entry(f, i, shift[i]) : 0.0;
-        for (int64_t j = i; j < r; j++) {
+        int64_t end = norm->centred || biased || gained ? r : i + 1; /* else nothing is applied */
+        for (int64_t j = i; j < end; j++) {
             double *entry = x + i * r + j, before = *entry;
             if (norm->centred) *entry -= mean[i] * mean[j] / (double)f->features;
             if (i == j && !(*entry >= 1e-6 * before)) fragile = true;
             if (biased) *entry += bias_i * bias_entry(f, j, shift[j]);
-            if (fold.norms && f->inner_gain) *entry *= gain_i * inner_gain(f, j);
+            if (gained) *entry *= gain_i * inner_gain(f, j);
         }
     }
     rs_gram_symmetrise(x, r);
     return fragile;
 }
 
-static int64_t tile_step(int64_t width)
+static int64_t tile_step(int64_t width, int64_t features)
 {
     int64_t step = TILE_DOUBLES / (width > 0 ? width : 1) / TILE_STEP * TILE_STEP;
-    return step > 0 ? step : TILE_STEP;
+    if (step == 0) step = TILE_STEP;
+    return step > features && features > 0 ? features : step;
+}
+
+/* Makes room for n numbers, whose old values are not kept. */
+static rs_status reserve_tile(rs_tile *tile, size_t n, const char *where, rs_error *err)
+{
+    if (tile->values && n <= tile->capacity) return RS_OK;
+    rs_free(tile->values);
+    tile->values = rs_malloc(n, sizeof *tile->values);
+    tile->capacity = tile->values ? n : 0;
+    return tile->values ? RS_OK : rs_fail_memory(err, where, n * sizeof *tile->values);
 }
 
 rs_status rs_factor_grams(double *const *grams, bool *fragile, const rs_factor *const *factors,
-                          size_t n, rs_fold fold, rs_error *err)
+                          size_t n, rs_fold fold, rs_tile *tile, rs_error *err)
 {
     const rs_factor *first = factors[0];
     int64_t width = 0;
@@ -230,30 +253,22 @@ rs_status rs_factor_grams(double *const *grams, bool *fragile, const rs_factor *
         memset(grams[g], 0, r * r * sizeof(double));
         width += factors[g]->inner;
     }
-    int64_t step = tile_step(width);
-    if (step > first->features && first->features > 0) step = first->features;
+    int64_t step = tile_step(width, first->features);
+    size_t tiled = (size_t)(step * width), w = (size_t)width;
     side norm;
+    RS_TRY(reserve_tile(tile, tiled + 2 * w, first->tensor->name, err));
     RS_TRY(side_read(&norm, first, fold, err));
-    double *tile = rs_malloc((size_t)(step * width), sizeof *tile);
-    double *both = rs_calloc((size_t)width, 2 * sizeof *both);
-    if (!tile || !both) {
-        rs_free(tile);
-        rs_free(both);
-        side_free(&norm);
-        return rs_fail_memory(err, first->tensor->name, (size_t)(step * width) * sizeof *tile);
-    }
-    sums s = {.mean = both, .shift = both + width};
+    sums s = {.mean = tile->values + tiled, .shift = tile->values + tiled + w};
+    memset(s.mean, 0, 2 * w * sizeof *s.mean);
     if (first->vector_is_row)
-        stream_rows(grams[0], &s, first, &norm, tile, step);
+        stream_rows(grams[0], &s, first, &norm, tile->values, step);
     else
-        stream_cols(grams, &s, factors, n, &norm, tile, step, width);
+        stream_cols(grams, &s, factors, n, &norm, tile->values, step, width);
     for (size_t g = 0; g < n; g++) {
         int64_t offset = factors[g]->first - first->first;
         fragile[g] =
             finish_gram(grams[g], factors[g], fold, &norm, s.mean + offset, s.shift + offset);
     }
-    rs_free(tile);
-    rs_free(both);
     side_free(&norm);
     return RS_OK;
 }

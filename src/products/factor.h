@@ -16,14 +16,21 @@ int64_t rs_factor_features(const rs_factor *factor, rs_fold fold);
 /* True when both factors hold the same vectors, as grouped keys and values do. */
 bool rs_factor_same(const rs_factor *a, const rs_factor *b);
 
+/* The memory that Grams are computed in, kept from one call to the next: grows as needed. Starts as
+ * zero; rs_free(values) at the end. */
+typedef struct rs_tile {
+    double *values;
+    size_t capacity;
+} rs_tile;
+
 /*
  * X = AᵀA of up to `n` factors at once (grams[i]: r_i×r_i, row-major, both triangles), in float64
  * from the stored rows. Factors taken as columns of one tensor are given together so that a tile of
  * rows is decoded once. *fragile (per factor) tells that a correction cancelled most of an entry,
- * so that the Gram should not be trusted. Allocates its tile.
+ * so that the Gram should not be trusted.
  */
 rs_status rs_factor_grams(double *const *grams, bool *fragile, const rs_factor *const *factors,
-                          size_t n, rs_fold fold, rs_error *err);
+                          size_t n, rs_fold fold, rs_tile *tile, rs_error *err);
 
 /* Writes the whole factor as a row-major matrix [rs_factor_features, inner], corrections applied
  * exactly. */

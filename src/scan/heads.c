@@ -1,9 +1,10 @@
 /*
  * heads.c: from a list of products to their measures.
  *
- * Products are taken a layer at a time. The distinct factors of a layer (grouped keys recur) are
- * turned into Grams in parallel, one task a factor or a bundle of neighbouring columns; then every
- * product becomes one small SVD, again in parallel. BLAS runs single-threaded inside.
+ * Products are taken some layers at a time, as many as their Grams have room in a cache. The
+ * distinct factors of a layer (grouped keys recur) are turned into Grams in parallel, one task a
+ * factor or a bundle of neighbouring columns; then every product becomes one small SVD, again in
+ * parallel. BLAS runs single-threaded inside.
  */
 #include "scan/heads.h"
 
@@ -15,13 +16,16 @@
 #include <omp.h>
 #include <string.h>
 
+/* Numbers in the Grams of a batch that takes more than one layer: 32 MiB. */
+static const double MOST_NUMBERS = 1 << 22;
+
 /* ---- the factors of a batch ---- */
 
-static size_t slot_of(rs_heads_batch *b, const rs_factor *factor)
+static size_t slot_of(rs_heads_batch *b, const rs_factor *factor, int32_t layer)
 {
-    for (size_t i = b->n_slots; i-- > 0;)
+    for (size_t i = b->n_slots; i-- > b->layer_slots;)
         if (rs_factor_same(b->slots[i].factor, factor)) return i;
-    b->slots[b->n_slots] = (rs_factor_slot){.factor = factor};
+    b->slots[b->n_slots] = (rs_factor_slot){.factor = factor, .layer = layer};
     return b->n_slots++;
 }
 
@@ -91,6 +95,20 @@ static rs_status judge_slot(rs_factor_slot *s, rs_error *err)
     return RS_OK;
 }
 
+/* The Grams of the slots [i, i + n), which are a bundle. */
+static rs_status fill_bundle(rs_heads_batch *b, size_t i, size_t n, rs_tile *tile, rs_error *err)
+{
+    RS_TRY(rs_factor_grams(b->grams + i, b->fragile + i, b->factors + i, n, b->options->fold, tile,
+                           err));
+    for (size_t j = i; j < i + n; j++) {
+        rs_factor_slot *s = &b->slots[j];
+        s->fragile = b->fragile[j];
+        s->step_squared = rs_factor_step_squared(s->factor);
+        RS_TRY(judge_slot(s, err));
+    }
+    return RS_OK;
+}
+
 static rs_status fill_grams(rs_heads_batch *b, const rs_context *context, rs_error *err)
 {
     size_t *starts = rs_malloc(b->n_slots + 1, sizeof *starts), n_tasks = 0;
@@ -102,52 +120,53 @@ static rs_status fill_grams(rs_heads_batch *b, const rs_context *context, rs_err
     starts[n_tasks] = b->n_slots;
     rs_status kept = RS_OK;
     rs_error kept_error = {0};
-#pragma omp parallel for schedule(dynamic) num_threads(context->threads)
-    for (size_t t = 0; t < n_tasks; t++) {
-        if (rs_cancelled(context)) continue;
-        size_t i = starts[t], n = starts[t + 1] - i;
-        rs_error error;
-        rs_status status = rs_factor_grams(b->grams + i, b->fragile + i, b->factors + i, n,
-                                           b->options->fold, &error);
-        for (size_t j = i; j < i + n; j++) {
-            rs_factor_slot *s = &b->slots[j];
-            s->fragile = b->fragile[j];
-            if (status == RS_OK) status = judge_slot(s, &error);
-            s->step_squared = rs_factor_step_squared(s->factor);
+#pragma omp parallel num_threads(context->threads)
+    {
+        rs_tile tile = {0};
+#pragma omp for schedule(dynamic)
+        for (size_t t = 0; t < n_tasks; t++) {
+            if (rs_cancelled(context)) continue;
+            rs_error error;
+            rs_status status = fill_bundle(b, starts[t], starts[t + 1] - starts[t], &tile, &error);
+            rs_keep_first(&kept, &kept_error, status, &error);
         }
-        rs_keep_first(&kept, &kept_error, status, &error);
+        rs_free(tile.values);
     }
     rs_free(starts);
     if (kept != RS_OK && err) *err = kept_error;
     return kept;
 }
 
+static rs_status reserve_scratch(rs_scratch *s, const rs_heads_batch *b, rs_error *err)
+{
+    size_t square = b->largest * b->largest, work = rs_gram_work((int64_t)b->largest),
+           tridiagonals = RS_PAIRS_AT_ONCE * 2 * b->largest,
+           doubles = 2 * square + work + tridiagonals;
+    s->q = rs_malloc(doubles, sizeof(double));
+    s->members = rs_malloc(b->n_slots, sizeof *s->members);
+    if (!s->q || !s->members) return rs_fail_memory(err, "head products", doubles * sizeof(double));
+    s->x = s->q + square;
+    s->work = s->x + square;
+    s->tridiagonals = s->work + work;
+    return RS_OK;
+}
+
 static rs_status measure_all(rs_heads_batch *b, const rs_context *context, rs_error *err)
 {
     rs_status kept = RS_OK;
     rs_error kept_error = {0};
-    size_t square = b->largest * b->largest;
 #pragma omp parallel num_threads(context->threads)
     {
         rs_scratch s = {0};
-        size_t work = rs_gram_work((int64_t)b->largest);
-        s.q = rs_malloc(2 * square + work, sizeof(double));
-        s.members = rs_malloc(b->n_slots, sizeof *s.members);
-        bool ready = s.q && s.members;
-        if (ready) {
-            s.x = s.q + square;
-            s.work = s.x + square;
-        } else {
-            rs_error error;
-            rs_status status =
-                rs_fail_memory(&error, "head products", (2 * square + work) * sizeof(double));
-            rs_keep_first(&kept, &kept_error, status, &error);
-        }
+        rs_error error;
+        rs_status ready = reserve_scratch(&s, b, &error);
+        rs_keep_first(&kept, &kept_error, ready, &error);
 #pragma omp for schedule(dynamic)
-        for (size_t i = 0; i < b->n_pairs; i++) {
-            if (!ready || rs_cancelled(context)) continue;
-            rs_error error;
-            rs_status status = rs_measure_pair(b, &b->pairs[i], &s, &error);
+        for (size_t i = 0; i < b->n_pairs; i += RS_PAIRS_AT_ONCE) {
+            if (ready != RS_OK || rs_cancelled(context)) continue;
+            size_t left = b->n_pairs - i;
+            rs_status status = rs_measure_pairs(
+                b, &b->pairs[i], left < RS_PAIRS_AT_ONCE ? left : RS_PAIRS_AT_ONCE, &s, &error);
             rs_keep_first(&kept, &kept_error, status, &error);
         }
         rs_free(s.q);
@@ -159,8 +178,7 @@ static rs_status measure_all(rs_heads_batch *b, const rs_context *context, rs_er
 
 /* ---- collecting ---- */
 
-static rs_status note_nonfinite(rs_heads *heads, const rs_factor_slot *s, int32_t layer,
-                                rs_error *err)
+static rs_status note_nonfinite(rs_heads *heads, const rs_factor_slot *s, rs_error *err)
 {
     rs_factor_census census;
     RS_TRY(rs_factor_examine(&census, s->factor, err));
@@ -177,7 +195,7 @@ static rs_status note_nonfinite(rs_heads *heads, const rs_factor_slot *s, int32_
                                                             .row = census.row,
                                                             .col = census.col,
                                                             .largest = census.largest,
-                                                            .layer = layer};
+                                                            .layer = s->layer};
     return RS_OK;
 }
 
@@ -227,15 +245,23 @@ static size_t group_of(const rs_product *first, const rs_product *end)
     return n;
 }
 
+static rs_pairing pairing_of(rs_heads_batch *b, rs_head *head, size_t count)
+{
+    const rs_product *p = head->product;
+    size_t x = slot_of(b, &p->a, p->layer), y = slot_of(b, &p->b, p->layer);
+    return (rs_pairing){.head = head, .a = x, .b = y, .count = count};
+}
+
+/* The products of one layer. */
 static rs_status add_pairs(rs_heads_batch *b, rs_heads *heads, const rs_product *begin,
                            const rs_product *end, uint64_t seed, rs_error *err)
 {
+    b->layer_slots = b->n_slots;
     for (const rs_product *p = begin; p < end; p++) {
         rs_head *head = &heads->items[heads->n];
         RS_TRY(new_head(head, heads, p, false, 1, b->options, seed, err));
         heads->n++;
-        b->pairs[b->n_pairs++] =
-            (rs_pairing){.head = head, .a = slot_of(b, &p->a), .b = slot_of(b, &p->b), .count = 1};
+        b->pairs[b->n_pairs++] = pairing_of(b, head, 1);
     }
     for (const rs_product *p = begin; p < end;) {
         size_t n = group_of(p, end);
@@ -243,22 +269,32 @@ static rs_status add_pairs(rs_heads_batch *b, rs_heads *heads, const rs_product 
             rs_head *head = &heads->groups[heads->n_groups];
             RS_TRY(new_head(head, heads, p, true, (int64_t)n, b->options, seed, err));
             heads->n_groups++;
-            b->pairs[b->n_pairs++] = (rs_pairing){
-                .head = head, .a = slot_of(b, &p->a), .b = slot_of(b, &p->b), .count = n};
+            b->pairs[b->n_pairs++] = pairing_of(b, head, n);
         }
         p += n;
     }
     return RS_OK;
 }
 
-/* One layer: [begin, end) of the products. */
-static rs_status measure_layer(rs_heads *heads, const rs_model *model, const rs_product *begin,
+static const rs_product *layer_end(const rs_product *p, const rs_product *end)
+{
+    const rs_product *next = p + 1;
+    while (next < end && same_layer(next, p))
+        next++;
+    return next;
+}
+
+/* Whole layers: [begin, end) of the products. */
+static rs_status measure_batch(rs_heads *heads, const rs_model *model, const rs_product *begin,
                                const rs_product *end, const rs_heads_options *options,
                                const rs_context *context, rs_error *err)
 {
     rs_heads_batch b = {.options = options};
     rs_status status = reserve_batch(&b, (size_t)(end - begin), err);
-    if (status == RS_OK) status = add_pairs(&b, heads, begin, end, context->seed, err);
+    for (const rs_product *p = begin, *next; p < end && status == RS_OK; p = next) {
+        next = layer_end(p, end);
+        status = add_pairs(&b, heads, p, next, context->seed, err);
+    }
     if (status == RS_OK) status = place_grams(&b, context, err);
     if (status == RS_OK) status = fill_grams(&b, context, err);
     for (size_t i = 0; i < b.n_slots && status == RS_OK; i++)
@@ -266,7 +302,7 @@ static rs_status measure_layer(rs_heads *heads, const rs_model *model, const rs_
     if (status == RS_OK) status = rs_check_cancelled(context, err);
     if (status == RS_OK) status = measure_all(&b, context, err);
     for (size_t i = 0; i < b.n_slots && status == RS_OK; i++)
-        if (!b.slots[i].usable) status = note_nonfinite(heads, &b.slots[i], begin->layer, err);
+        if (!b.slots[i].usable) status = note_nonfinite(heads, &b.slots[i], err);
     release_batch(&b);
     return status;
 }
@@ -274,6 +310,24 @@ static rs_status measure_layer(rs_heads *heads, const rs_model *model, const rs_
 static bool chosen(const rs_product *p, const rs_heads_options *options)
 {
     return p->layer >= options->first_layer && p->layer <= options->last_layer;
+}
+
+/* The end of the batch that begins with the layer of `begin`: each barrier between two of them
+ * leaves threads waiting, so it takes as many layers as it may hold Grams of. */
+static const rs_product *batch_end(const rs_product *begin, const rs_product *end,
+                                   const rs_heads_options *options, const rs_context *context)
+{
+    double most = MOST_NUMBERS, given = (double)context->memory.bytes / (2 * sizeof(double)), n = 0;
+    if (given > 0 && given < most) most = given;
+    const rs_product *p = begin;
+    while (p < end && chosen(p, options)) {
+        const rs_product *next = layer_end(p, end);
+        for (const rs_product *q = p; q < next; q++)
+            n += 2 * (double)q->a.inner * (double)q->a.inner;
+        if (p > begin && n > most) break;
+        p = next;
+    }
+    return p;
 }
 
 static rs_status measure_layers(rs_heads *heads, const rs_model *model,
@@ -284,16 +338,12 @@ static rs_status measure_layers(rs_heads *heads, const rs_model *model,
     uint64_t total = 0;
     for (const rs_product *p = model->products; p < end; p++)
         total += chosen(p, options);
-    for (const rs_product *p = model->products; p < end;) {
-        const rs_product *next = p + 1;
-        while (next < end && same_layer(next, p))
-            next++;
-        if (chosen(p, options)) {
-            RS_TRY(measure_layer(heads, model, p, next, options, context, err));
-            RS_TRY(rs_check_cancelled(context, err));
-            rs_progress(context, "spectra", heads->n, total, "head products");
-        }
-        p = next;
+    for (const rs_product *p = model->products, *next; p < end; p = next) {
+        next = chosen(p, options) ? batch_end(p, end, options, context) : layer_end(p, end);
+        if (!chosen(p, options)) continue;
+        RS_TRY(measure_batch(heads, model, p, next, options, context, err));
+        rs_progress(context, "spectra", heads->n, total, "head products");
+        RS_TRY(rs_check_cancelled(context, err));
     }
     return RS_OK;
 }

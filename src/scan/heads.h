@@ -61,8 +61,8 @@ typedef struct rs_heads {
     rs_arena *arena;
 } rs_heads;
 
-/* Measures every product of the model in the chosen layers. Beside the result it holds a few r×r
- * matrices for each factor of a layer. */
+/* Measures every product of the model in the chosen layers. Beside the result it holds an r×r matrix
+ * for each factor of a layer, or of as many layers as fit into 32 MiB. */
 rs_status rs_heads_measure(rs_heads **out, const rs_model *model, const rs_heads_options *options,
                            const rs_context *context, rs_error *err);
 void rs_heads_free(rs_heads *heads);

@@ -105,22 +105,29 @@ static double tolerance_of(const rs_head *head, const rs_heads_options *options)
     return (double)(head->rows > head->cols ? head->rows : head->cols) * (ea > eb ? ea : eb);
 }
 
-/* All columns that follow from the spectrum and the Grams. q: r×r scratch. */
-static rs_status finish_head(rs_head *head, const double *x, const double *y,
-                             const rs_heads_options *options, double *q, double *work,
+/* All columns that follow from the spectrum and the Grams but the gap, for whose bracket X − Y is
+ * left as a tridiagonal matrix. */
+static rs_status finish_head(rs_head *head, const rs_tridiagonal *difference, const double *x,
+                             const double *y, const rs_heads_options *options, const rs_scratch *s,
                              rs_error *err)
 {
     int64_t r = head->inner;
     rs_measures_of(&head->measures, head->sigma, head->k, r, tolerance_of(head, options));
     const rs_gram_pair *pair = &head->pair;
-    double sum = 0, bracket[2];
+    double sum = 0;
     for (int64_t i = 0; i < head->k; i++)
         sum += head->sigma[i] * head->sigma[i];
     head->self_check = fabs(pair->trace_xy - sum) / (pair->norm_x * pair->norm_y);
     for (int64_t i = 0; i < r * r; i++)
-        q[i] = x[i] - y[i];
-    double half = pair->half_norm, nuclear = head->measures.nuclear_norm;
-    RS_TRY(rs_gap_bracket(bracket, q, r, half, nuclear, work, err));
+        s->q[i] = x[i] - y[i];
+    return rs_tridiagonalise(difference, s->q, s->work, err);
+}
+
+/* eigenvalues: those of X − Y. */
+static void finish_gap(rs_head *head, const double *eigenvalues)
+{
+    double half = head->pair.half_norm, nuclear = head->measures.nuclear_norm, bracket[2];
+    rs_gap_bracket(bracket, eigenvalues, head->inner, half, nuclear);
     head->gap_low = bracket[0];
     head->gap_high = bracket[1];
     /* H − F cancels near balance; the bracket is exact there, so rounding is not allowed to leave
@@ -131,7 +138,6 @@ static rs_status finish_head(rs_head *head, const double *x, const double *y,
     if (head->gap > head->gap_high && head->gap - head->gap_high < 1e-12 * half)
         head->gap = head->gap_high;
     head->nuclear_excess = head->gap / half;
-    return RS_OK;
 }
 
 /* X (or Y) of a stacked row is the sum over its query heads. */
@@ -182,13 +188,16 @@ static void keep_norms(rs_head *head, const double *x, const double *y)
     }
 }
 
-rs_status rs_measure_pair(const rs_heads_batch *b, const rs_pairing *p, rs_scratch *s,
-                          rs_error *err)
+/* All but the gap of a product; *difference is left for it, with n = 0 where the weights are not
+ * usable. */
+static rs_status measure_pair(const rs_heads_batch *b, const rs_pairing *p,
+                              rs_tridiagonal *difference, rs_scratch *s, rs_error *err)
 {
     rs_head *head = p->head;
     const rs_factor_slot *a = &b->slots[p->a], *c = &b->slots[p->b];
     int64_t r = head->inner;
     const double *x, *y;
+    difference->n = 0;
     grams_of(&x, &y, b, p, s);
     if (!all_usable(b, p, s)) {
         head->sigma = NULL;
@@ -198,7 +207,7 @@ rs_status rs_measure_pair(const rs_heads_batch *b, const rs_pairing *p, rs_scrat
     keep_norms(head, x, y);
     bool trusted = false, fits = r <= head->rows && r <= head->cols;
     if (fits && !a->fragile && !c->fragile)
-        RS_TRY(rs_gram_spectrum(head->sigma, &trusted, x, y, r, s->work, err));
+        RS_TRY(rs_gram_spectrum(head->sigma, &trusted, x, y, head->pair.trace_xy, r, s->work, err));
     if (!trusted) {
         head->by_factors = true;
         RS_TRY(careful_spectrum(head, p, b->options->fold, err));
@@ -210,5 +219,21 @@ rs_status rs_measure_pair(const rs_heads_batch *b, const rs_pairing *p, rs_scrat
         RS_TRY(spectral_norms(spectral, x, y, r, s->work, err));
         noise(head, a, c, spectral);
     }
-    return finish_head(head, x, y, b->options, s->q, s->work, err);
+    difference->n = r;
+    return finish_head(head, difference, x, y, b->options, s, err);
+}
+
+rs_status rs_measure_pairs(const rs_heads_batch *b, const rs_pairing *pairs, size_t n,
+                           rs_scratch *s, rs_error *err)
+{
+    rs_tridiagonal differences[RS_PAIRS_AT_ONCE] = {{0}};
+    for (size_t i = 0; i < n; i++) {
+        double *memory = s->tridiagonals + i * 2 * b->largest;
+        differences[i] = (rs_tridiagonal){.d = memory, .e = memory + b->largest};
+        RS_TRY(measure_pair(b, &pairs[i], &differences[i], s, err));
+    }
+    RS_TRY(rs_tridiagonal_eigenvalues(differences, n, s->work, err));
+    for (size_t i = 0; i < n; i++)
+        if (pairs[i].head->sigma) finish_gap(pairs[i].head, differences[i].d);
+    return RS_OK;
 }

@@ -213,9 +213,12 @@ static rs_status by_gram(item *it, bool *enough, rs_error *err)
     double *gram = rs_malloc(k * k, sizeof *gram),
            *work = rs_malloc(k + rs_eigenvalue_work(it->k), sizeof *work);
     const rs_factor *view = &it->view;
+    rs_tile tile = {0};
     bool fragile;
-    rs_status status = gram && work ? rs_factor_grams(&gram, &fragile, &view, 1, (rs_fold){0}, err)
-                                    : rs_fail_memory(err, it->tensor->name, k * k * sizeof *gram);
+    rs_status status = gram && work
+                           ? rs_factor_grams(&gram, &fragile, &view, 1, (rs_fold){0}, &tile, err)
+                           : rs_fail_memory(err, it->tensor->name, k * k * sizeof *gram);
+    rs_free(tile.values);
     if (status == RS_OK && !rs_gram_finite(gram, it->k)) {
         /* Squares of finite float64 weights may leave the range: then the SVD, which rescales,
          * decides. */

@@ -1,0 +1,156 @@
+/* test_tridiagonal.c: eigenvalues of tridiagonal matrices, several at once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "linalg/blas.h"
+#include "linalg/tridiagonal.h"
+#include "property.h"
+
+#include <float.h>
+#include <string.h>
+
+enum { MOST_ROWS = 96, MOST = 9 };
+
+typedef struct matrices {
+    size_t count;
+    rs_tridiagonal items[MOST];
+    double d[MOST][MOST_ROWS], e[MOST][MOST_ROWS];
+} matrices;
+
+static double work[4 * (2 * MOST_ROWS + 2)];
+
+/* ---- instances ---- */
+
+/* An entry of row i: of one size, graded downwards or upwards, often zero, or equal to others. */
+static double entry(rs_random *random, int kind, int64_t i)
+{
+    double x = rs_random_normal(random);
+    switch (kind) {
+    case 0:
+        return x;
+    case 1:
+        return x * exp(-0.4 * (double)i);
+    case 2:
+        return x * exp(0.4 * (double)i);
+    case 3:
+        return x > 0.7 ? 0 : x;
+    case 4:
+        return 1 + (double)i;
+    default:
+        return x * 1e-130; /* too small to be squared: dsterf rescales */
+    }
+}
+
+static void draw(matrices *m, rs_random *random)
+{
+    m->count = 1 + (size_t)(rs_random_uniform(random) * MOST);
+    for (size_t k = 0; k < m->count; k++) {
+        int kind = (int)(rs_random_uniform(random) * 6);
+        int64_t n = (int64_t)(rs_random_uniform(random) * MOST_ROWS);
+        m->items[k] = (rs_tridiagonal){.n = n, .d = m->d[k], .e = m->e[k]};
+        for (int64_t i = 0; i < n; i++) {
+            m->d[k][i] = entry(random, kind, i);
+            m->e[k][i] = kind == 4 ? 1 : entry(random, kind, i);
+        }
+    }
+}
+
+static void copy(matrices *out, const matrices *m)
+{
+    *out = *m;
+    for (size_t k = 0; k < m->count; k++) {
+        out->items[k].d = out->d[k];
+        out->items[k].e = out->e[k];
+    }
+}
+
+/* ---- properties ---- */
+
+static double largest(const double *x, int64_t n)
+{
+    double most = 0;
+    for (int64_t i = 0; i < n; i++)
+        most = fmax(most, fabs(x[i]));
+    return most;
+}
+
+/* LAPACK's dsterf, in units of n ε ‖T‖; bit for bit where its compiler fuses nothing either. */
+static void gives_what_lapack_gives(void **state)
+{
+    (void)state;
+    static matrices ours, theirs;
+    rs_error err;
+    for (int t = property_start(400, 17); property_next(&t);) {
+        rs_random random = property_random();
+        draw(&ours, &random);
+        copy(&theirs, &ours);
+        assert_int_equal(rs_tridiagonal_eigenvalues(ours.items, ours.count, work, &err), RS_OK);
+        for (size_t k = 0; k < ours.count; k++) {
+            int64_t n = ours.items[k].n;
+            double scale = largest(theirs.d[k], n) + 2 * largest(theirs.e[k], n - 1);
+            assert_int_equal(LAPACKE_dsterf_work((lapack_int)n, theirs.d[k], theirs.e[k]), 0);
+#if defined(__x86_64__)
+            assert_memory_equal(ours.d[k], theirs.d[k], (size_t)n * sizeof(double));
+#endif
+            for (int64_t i = 0; i < n; i++)
+                property_worst(fabs(ours.d[k][i] - theirs.d[k][i]) /
+                               ((double)n * DBL_EPSILON * scale));
+        }
+    }
+    property_holds(1);
+}
+
+/* A matrix has the same eigenvalues whoever is swept beside it. */
+static void company_changes_nothing(void **state)
+{
+    (void)state;
+    static matrices together, alone;
+    rs_error err;
+    for (int t = property_start(100, 71); property_next(&t);) {
+        rs_random random = property_random();
+        draw(&together, &random);
+        copy(&alone, &together);
+        assert_int_equal(rs_tridiagonal_eigenvalues(together.items, together.count, work, &err),
+                         RS_OK);
+        for (size_t k = 0; k < alone.count; k++) {
+            assert_int_equal(rs_tridiagonal_eigenvalues(&alone.items[k], 1, work, &err), RS_OK);
+            assert_memory_equal(together.d[k], alone.d[k],
+                                (size_t)alone.items[k].n * sizeof(double));
+        }
+    }
+}
+
+/* The second difference: 2 − 2 cos(kπ/(n + 1)). */
+static void second_difference(void **state)
+{
+    (void)state;
+    static matrices m;
+    rs_error err;
+    const double pi = 3.14159265358979323846;
+    int64_t n = MOST_ROWS;
+    m.items[0] = (rs_tridiagonal){.n = n, .d = m.d[0], .e = m.e[0]};
+    for (int64_t i = 0; i < n; i++) {
+        m.d[0][i] = 2;
+        m.e[0][i] = -1;
+    }
+    assert_int_equal(rs_tridiagonal_eigenvalues(m.items, 1, work, &err), RS_OK);
+    for (int64_t i = 0; i < n; i++) {
+        double expected = 2 - 2 * cos((double)(i + 1) * pi / (double)(n + 1));
+        assert_true(fabs(m.d[0][i] - expected) < (double)n * DBL_EPSILON);
+    }
+}
+
+int main(void)
+{
+    assert_int_equal(sizeof work, rs_tridiagonal_work(MOST_ROWS) * sizeof *work);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gives_what_lapack_gives),
+        cmocka_unit_test(company_changes_nothing),
+        cmocka_unit_test(second_difference),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
