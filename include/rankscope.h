@@ -6,8 +6,8 @@
  * installed under share/doc/rankscope. Conventions:
  *
  *  - Every fallible function returns an rs_status; RS_OK is 0. On failure the rs_error that was
- *    passed in (it may be NULL) says where, what, and what to do. The library never prints and
- *    never exits.
+ *    passed in (it may be NULL) says where, what, and what to do. The library never exits, and
+ *    prints only where rs_output_settings ask for standard output.
  *  - A pointer that must not be NULL but is gives RS_E_USAGE (functions without a status do
  *    nothing, or return 0); a size or an enumeration outside its range gives RS_E_BAD_OPTION, whose
  *    `where` is the field. What a function hands out is NULL whenever it fails.
@@ -230,12 +230,12 @@ typedef struct rs_output_settings {
     size_t size;             /* see "settings" below */
     const char *json, *html; /* a file, or "-" for standard output; NULL: none */
     const char *csv;         /* a folder, made if it is not there, for TABLE.csv; NULL: none */
-    bool csv_safe;       /* text that a spreadsheet would take for a formula gets a ' before it */
-    bool text;           /* a text for people is printed to standard output, last */
-    const char *tables;  /* tables that it shows: "heads,layers" or "all"; NULL: the summary, or
-                                what the command is for */
-    int width;           /* its columns, at least 32 */
-    bool color, unicode; /* it has ANSI colours; more than ASCII */
+    bool csv_safe; /* text that a spreadsheet would take for a formula gets a ' before it */
+    bool text;     /* text for people is printed to standard output, last; not beside JSON there */
+    /* Tables that it shows: "heads,layers", "all"; NULL: the summary, or what the command is for. */
+    const char *tables;
+    int width;                         /* its columns, at least 32 */
+    bool color, unicode;               /* it has ANSI colours; more than ASCII */
     const volatile sig_atomic_t *stop; /* as in rs_call_settings: ends a wait for a pipe, too */
 } rs_output_settings;
 
@@ -245,7 +245,7 @@ void rs_output_settings_init(rs_output_settings *settings, size_t size);
 /*
  * Writes a result. All files appear together, with those that its command held back
  * (rs_probe_settings.hold), or none does: then what was there before is back. What is no regular
- * file (a pipe, /dev/stdout, /dev/fd/N) is written as it is, once the files have their names. A file
+ * file (a pipe, /dev/stdout, /dev/fd/N) is written as it is once the files have their names. A file
  * that the result was made from is never replaced, and in the model's folder nothing but what
  * rankscope wrote. Errors, whose hint says what could not be taken back: RS_E_WRITE,
  * RS_E_BROKEN_PIPE (the reader went away; where it read the text, the files stay),
@@ -352,21 +352,24 @@ typedef struct rs_threshold {
 typedef struct rs_scan_settings {
     size_t size;
     rs_call_settings call;
-    const char *map;        /* a --map file (docs/map.md), or NULL */
-    bool lenient;           /* bytes behind a safetensors file's last tensor are accepted */
-    int first_layer;        /* first layer that is scanned, from 0 */
-    int last_layer;         /* last layer that is scanned; -1: the model's last */
-    double tolerance;       /* numerical_rank counts singular values above it times the largest; -1:
-                          max(rows, cols) times the epsilon of the stored type */
-    bool spectra;           /* tables hold every singular value */
-    bool fold_norms;        /* gains of the norms are multiplied into the weights behind them, with
-                          LayerNorm's centring and the gains of QK-norm */
-    bool with_bias;         /* biases count as one more input feature */
-    const char *matrices;   /* other tensors to scan: "all", an extended regular expression on their
-                               names, or NULL: none */
-    const double *energies; /* [n_energies] fractions of the squared singular values, above 0 and up
-                               to 1, for table energy */
-    size_t n_energies;      /* at most 16 */
+    const char *map; /* a --map file (docs/map.md), or NULL */
+    bool lenient;    /* bytes behind a safetensors file's last tensor are accepted */
+    int first_layer; /* first layer that is scanned, from 0 */
+    int last_layer;  /* last layer that is scanned; -1: the model's last */
+    /* numerical_rank counts singular values above it times the largest; -1: max(rows, cols) times
+     * the epsilon of the stored type. */
+    double tolerance;
+    bool spectra; /* tables hold every singular value */
+    /* Gains of the norms are multiplied into the weights behind them, with LayerNorm's centring and
+     * the gains of QK-norm. */
+    bool fold_norms;
+    bool with_bias; /* biases count as one more input feature */
+    /* Other tensors to scan: "all", an extended regular expression on their names; NULL: none. */
+    const char *matrices;
+    /* [n_energies], at most 16: fractions of the squared singular values, above 0 and up to 1, for
+     * table energy. */
+    const double *energies;
+    size_t n_energies;
     /* [n_thresholds] of qk_low_rank, ov_low_rank, dead_head, decay_equilibrium (docs/scan.md). */
     const rs_threshold *thresholds;
     size_t n_thresholds;
@@ -442,8 +445,8 @@ typedef struct rs_probe_settings {
     rs_run_settings run;
     rs_precision precision;
     rs_centre centre;
-    const char *variants;      /* variants to run, as --variants names them:
-                             "full,san,mine=no-norm,lambda:0.5"; NULL: full */
+    /* Variants to run, as --variants names them: "full,san,mine=no-norm,lambda:0.5"; NULL: full. */
+    const char *variants;
     const char *compat;        /* a paper's own definitions: "dong2021-code", or NULL */
     const rs_map_choice *maps; /* [n_maps] heads for table attention_maps and for `taps` */
     size_t n_maps;             /* at most 64 */

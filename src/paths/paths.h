@@ -165,7 +165,7 @@ typedef struct rs_paths_request {
     rs_paths_options options;
 } rs_paths_request;
 
-/* Opens, computes and closes. inputs: receives the files that outputs must not replace; the caller
+/* Opens, computes and closes. inputs receives the files that outputs must not replace; the caller
  * frees its `ids`. */
 rs_status rs_paths_path(rs_result *result, rs_input_files *inputs, const rs_paths_request *request,
                         const rs_context *context, rs_error *err);

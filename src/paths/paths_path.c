@@ -1,5 +1,4 @@
 /* paths_path.c: from a path to a filled result. */
-#include "base/memory.h"
 #include "paths/paths.h"
 
 static rs_status trace_opened(rs_opened *o, rs_result *result, rs_input_files *files,
@@ -21,10 +20,8 @@ static rs_status trace_opened(rs_opened *o, rs_result *result, rs_input_files *f
 rs_status rs_paths_path(rs_result *result, rs_input_files *inputs, const rs_paths_request *request,
                         const rs_context *context, rs_error *err)
 {
-    rs_input_files own = {0};
     rs_opened o = {0};
-    rs_status status = trace_opened(&o, result, inputs ? inputs : &own, request, context, err);
+    rs_status status = trace_opened(&o, result, inputs, request, context, err);
     rs_opened_close(&o);
-    rs_input_files_free(&own);
     return status;
 }

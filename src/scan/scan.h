@@ -42,8 +42,7 @@ typedef struct rs_scan_request {
     rs_scan_options options;
 } rs_scan_request;
 
-/* scan_path.c: opens, scans and closes. inputs (may be NULL) is filled as soon as the checkpoint is
- * open. */
+/* scan_path.c: opens, scans and closes. inputs is filled as soon as the checkpoint is open. */
 rs_status rs_scan_path(rs_result *result, rs_input_files *inputs, const rs_scan_request *request,
                        const rs_context *context, rs_error *err);
 

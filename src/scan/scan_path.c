@@ -94,7 +94,7 @@ static rs_status scan_open(rs_result *result, rs_input_files *inputs,
                            const rs_context *context, rs_error *err)
 {
     json_t *map;
-    if (inputs) RS_TRY(note_inputs(inputs, checkpoint, request, err));
+    RS_TRY(note_inputs(inputs, checkpoint, request, err));
     rs_status status = read_map(&map, request->map, err);
     if (status == RS_OK) status = scan_mapped(result, checkpoint, map, request, context, err);
     if (status == RS_OK) status = rs_verify_checkpoint(result, checkpoint, err);

@@ -113,6 +113,17 @@ model=$(dirname "$0")/../golden/families/llama
 "$prefix/bin/rankscope" certify "$model" --random 2 --seq-len 4 --rigorous --no-mlp --lambda 2 --quiet --csv "$root/certified"
 heads() { sed -n '/"heads":\[/,/\]/p' "$1"; }
 
+# The README's example is a program, and does what it says.
+# shellcheck disable=SC2016 # backquotes of Markdown
+sed -n '/^```c$/,/^```$/p' "$(dirname "$0")/../../README.md" | sed '1d;$d' >"$root/readme.c"
+eval "cc -std=c17 -Wall -Wextra -Werror -o \"$root/readme\" \"$root/readme.c\" $(pkg-config --cflags --libs rankscope) -Wl,-rpath,\"$libraries\"" ||
+    fail "the README's example cannot be built"
+"$root/readme" "$model" "$root/readme.json" || fail "the README's example fails"
+"$prefix/bin/rankscope" probe "$model" --random 4 --lambda mixer:0.5 --no-mlp --residual-centre lp --quiet --json "$root/probed.json"
+tokens() { sed -n '/"tokens":\[/,/\]/p' "$1"; }
+[ -n "$(tokens "$root/readme.json")" ] || fail "the README's example writes no table tokens"
+[ "$(tokens "$root/readme.json")" = "$(tokens "$root/probed.json")" ] || fail "the README's example and the program differ"
+
 # compile FLAGS: pkg-config escapes the space of the prefix, as a shell reads it.
 compile() {
     eval "cc -std=c17 -Wall -Wextra -Werror -o \"$root/user\" \"$root/user.c\" $1" || fail "no program can be built with $1"

@@ -304,6 +304,22 @@ static void forget(answer *a)
     a->result = NULL;
 }
 
+static char folder[] = "options_XXXXXX";
+
+static int enter_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
+}
+
+static int leave_folder(void **state)
+{
+    char command[64];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return chdir("..") == 0 ? system(command) : -1;
+}
+
 static void write_inputs(void)
 {
     static const struct {
@@ -524,5 +540,5 @@ int main(void)
         cmocka_unit_test(words_are_echoed),
         cmocka_unit_test(every_option_reaches_the_library),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests_name("options", tests, enter_folder, leave_folder);
 }
