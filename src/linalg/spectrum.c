@@ -91,7 +91,7 @@ static rs_status jacobi(double *sigma, double *matrix, int64_t rows, int64_t col
 
 size_t rs_gram_work(int64_t r)
 {
-    return (size_t)(4 * r * r + 64 * r + 64); /* covers r² + r + rs_eigenvalue_work(r), too */
+    return (size_t)(3 * r * r + 64 * r + 64); /* covers r² + r + rs_eigenvalue_work(r), too */
 }
 
 /* The largest magnitude; four running maxima, for one alone would wait for itself. */
@@ -103,48 +103,62 @@ static double largest_of(const double *x, size_t n)
     return fmax(fmax(largest[0], largest[1]), fmax(largest[2], largest[3]));
 }
 
-/* Singular values of an r×r matrix (overwritten), descending: what dgesvd does without vectors, less
- * its search for the largest entry element by element. Where that entry is so small or large that
- * dgesvd rescales, it is asked. work: rs_gram_work(r) − 3r² doubles. */
-static lapack_int singular_values(double *sigma, double *matrix, int64_t r, double *work)
+/* U_X U_Yᵀ of X = U_XᵀU_X and Y = U_YᵀU_Y: with A = Q_A U_X and B = Q_B U_Y it has the singular
+ * values of A Bᵀ. False where a Gram is not safely positive definite. uy: [r, r] scratch. */
+static bool small_product(double *product, const double *x, const double *y, int64_t r, double *uy)
 {
-    lapack_int n = (lapack_int)r, size = (lapack_int)(r * r + 64 * r + 64);
-    double largest = largest_of(matrix, (size_t)(r * r)), least = sqrt(DBL_MIN) / DBL_EPSILON;
-    if (!(largest >= least && largest <= 1 / least))
-        return LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'N', 'N', n, n, matrix, n, sigma, NULL, 1,
-                                   NULL, 1, work, size);
-    double *above = work, *tau_q = above + r, *tau_p = tau_q + r, *rest = tau_p + r;
-    lapack_int info = LAPACKE_dgebrd_work(LAPACK_COL_MAJOR, n, n, matrix, n, sigma, above, tau_q,
-                                          tau_p, rest, size - 3 * n);
-    if (info != 0) return info;
-    return LAPACKE_dbdsqr_work(LAPACK_COL_MAJOR, 'U', n, 0, 0, 0, sigma, above, NULL, 1, NULL, 1,
-                               NULL, 1, rest);
+    size_t square = (size_t)(r * r);
+    memcpy(product, x, square * sizeof *x);
+    memcpy(uy, y, square * sizeof *y);
+    if (!cholesky(product, x, r) || !cholesky(uy, y, r)) return false;
+    /* upper times lower */
+    cblas_dtrmm(CblasRowMajor, CblasRight, CblasUpper, CblasTrans, CblasNonUnit, (blasint)r,
+                (blasint)r, 1.0, uy, (blasint)r, product, (blasint)r);
+    return true;
 }
 
-rs_status rs_gram_spectrum(double *sigma, bool *trusted, const double *x, const double *y,
-                           double trace_xy, int64_t r, double *work, rs_error *err)
+/* Fills out->d and out->e from an r×r matrix (overwritten): dgesvd's first half. Where the largest
+ * entry is so small or large that dgesvd would rescale, it does all of it, and *out is empty. */
+static lapack_int bidiagonalise(rs_bidiagonal *out, double *matrix, double *work, lapack_int size)
 {
+    int64_t r = out->n;
+    lapack_int n = (lapack_int)r;
+    double largest = largest_of(matrix, (size_t)(r * r)), least = sqrt(DBL_MIN) / DBL_EPSILON;
+    if (largest >= least && largest <= 1 / least)
+        return LAPACKE_dgebrd_work(LAPACK_COL_MAJOR, n, n, matrix, n, out->d, out->e, work,
+                                   work + r, work + 2 * r, size - 2 * n);
+    out->n = 0;
+    return LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'N', 'N', n, n, matrix, n, out->d, NULL, 1, NULL,
+                               1, work, size);
+}
+
+rs_status rs_gram_bidiagonal(rs_bidiagonal *out, bool *trusted, const double *x, const double *y,
+                             double *work, rs_error *err)
+{
+    int64_t r = out->n;
+    double *product = work, *uy = product + r * r, *lapack = uy + r * r;
     *trusted = true;
-    size_t square = (size_t)(r * r);
-    memset(sigma, 0, (size_t)r * sizeof *sigma);
-    if (r == 0 || is_zero(x, r * r) || is_zero(y, r * r)) return RS_OK;
-    double *ux = work, *uy = ux + square, *product = uy + square, *lapack = product + square;
-    memcpy(ux, x, square * sizeof *x);
-    memcpy(uy, y, square * sizeof *y);
-    if (!cholesky(ux, x, r) || !cholesky(uy, y, r)) {
-        *trusted = false;
+    if (is_zero(x, r * r) || is_zero(y, r * r)) {
+        memset(out->d, 0, (size_t)r * sizeof *out->d);
+        out->n = 0;
         return RS_OK;
     }
-    /* X = UᵀU, so A = Q_A U and A Bᵀ = Q_A (U_X U_Yᵀ) Q_Bᵀ:
-     * the product below is upper times lower. */
-    cblas_dtrmm(CblasRowMajor, CblasRight, CblasUpper, CblasTrans, CblasNonUnit, (blasint)r,
-                (blasint)r, 1.0, uy, (blasint)r, ux, (blasint)r);
-    memcpy(product, ux, square * sizeof *x); /* the other is kept for Jacobi */
-    lapack_int info = singular_values(sigma, product, r, lapack);
-    if (info != 0)
-        return rs_fail(err, RS_E_LAPACK, "singular values", NULL, "dgesvd gave up (info %d)",
-                       (int)info);
-    if (sigma[r - 1] < LEAST_RATIO * sigma[0]) RS_TRY(jacobi(sigma, ux, r, r, err));
+    *trusted = small_product(product, x, y, r, uy);
+    if (!*trusted) out->n = 0;
+    lapack_int size = (lapack_int)(r * r + 64 * r + 64);
+    lapack_int info = *trusted ? bidiagonalise(out, product, lapack, size) : 0;
+    if (info == 0) return RS_OK;
+    return rs_fail(err, RS_E_LAPACK, "singular values", NULL, "dgebrd gave up (info %d)",
+                   (int)info);
+}
+
+rs_status rs_gram_refine(double *sigma, bool *trusted, const double *x, const double *y,
+                         double trace_xy, int64_t r, double *work, rs_error *err)
+{
+    if (r > 0 && sigma[r - 1] < LEAST_RATIO * sigma[0]) {
+        small_product(work, x, y, r, work + r * r);
+        RS_TRY(jacobi(sigma, work, r, r, err));
+    }
     double sum = 0;
     for (int64_t i = 0; i < r; i++)
         sum += sigma[i] * sigma[i];

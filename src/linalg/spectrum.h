@@ -5,6 +5,7 @@
 
 #include "base/context.h"
 #include "base/error.h"
+#include "linalg/bidiagonal.h"
 #include "linalg/tridiagonal.h"
 
 #include <stdint.h>
@@ -12,12 +13,22 @@
 /*
  * Singular values of A Bᵀ from the two Grams X = AᵀA and Y = BᵀB (r×r, row-major, both triangles
  * filled), by Cholesky X = L_X L_Xᵀ, Y = L_Y L_Yᵀ and σ(L_Xᵀ L_Y) (docs/theory/products.md, 6,
- * route ii-b). trace_xy: tr(XY), the sum of the products of their entries. sigma: r values,
- * descending. work: rs_gram_work(r) doubles. X and Y are not changed. *trusted is false when a pivot or the check tr(XY) = Σσ² says that the Grams lost the small
- * values: the caller then uses rs_factor_spectrum on the factors themselves.
+ * route ii-b), in three steps, so that several products can share the second:
+ *
+ *     rs_gram_bidiagonal      reduces L_Xᵀ L_Y to *out, where the caller has put n = r and memory
+ *                             for r numbers in d and in e; n = 0 where d has the values already
+ *     rs_bidiagonal_values    turns d into the r values, descending
+ *     rs_gram_refine          finds them again where small ones need more digits, and checks them
+ *
+ * trace_xy: tr(XY), the sum of the products of their entries. work: rs_gram_work(r) doubles. X and
+ * Y are not changed. *trusted is false when a pivot (first step: then the others have nothing to
+ * do) or tr(XY) = Σσ² (last step) says that the Grams lost the small values: the caller then uses
+ * rs_factor_spectrum on the factors themselves.
  */
-rs_status rs_gram_spectrum(double *sigma, bool *trusted, const double *x, const double *y,
-                           double trace_xy, int64_t r, double *work, rs_error *err);
+rs_status rs_gram_bidiagonal(rs_bidiagonal *out, bool *trusted, const double *x, const double *y,
+                             double *work, rs_error *err);
+rs_status rs_gram_refine(double *sigma, bool *trusted, const double *x, const double *y,
+                         double trace_xy, int64_t r, double *work, rs_error *err);
 size_t rs_gram_work(int64_t r);
 
 /* Finds all r eigenvalues, ascending, of a symmetric r×r matrix (overwritten). work:

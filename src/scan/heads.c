@@ -140,14 +140,13 @@ static rs_status fill_grams(rs_heads_batch *b, const rs_context *context, rs_err
 static rs_status reserve_scratch(rs_scratch *s, const rs_heads_batch *b, rs_error *err)
 {
     size_t square = b->largest * b->largest, work = rs_gram_work((int64_t)b->largest),
-           tridiagonals = RS_PAIRS_AT_ONCE * 2 * b->largest,
-           doubles = 2 * square + work + tridiagonals;
+           vectors = RS_PAIRS_AT_ONCE * 3 * b->largest, doubles = 2 * square + work + vectors;
     s->q = rs_malloc(doubles, sizeof(double));
     s->members = rs_malloc(b->n_slots, sizeof *s->members);
     if (!s->q || !s->members) return rs_fail_memory(err, "head products", doubles * sizeof(double));
     s->x = s->q + square;
     s->work = s->x + square;
-    s->tridiagonals = s->work + work;
+    s->vectors = s->work + work;
     return RS_OK;
 }
 

@@ -41,8 +41,8 @@ typedef struct rs_heads_batch {
 /* What one thread needs to measure products. */
 typedef struct rs_scratch {
     double *q, *x, *work;
-    double *tridiagonals; /* [RS_PAIRS_AT_ONCE, 2 largest] */
-    size_t *members;      /* numbers of a stack's slots */
+    double *vectors; /* [RS_PAIRS_AT_ONCE, 3 largest] */
+    size_t *members; /* numbers of a stack's slots */
 } rs_scratch;
 
 /* heads_measure.c: fills pairing->head of n ≤ RS_PAIRS_AT_ONCE pairings from the Grams of their

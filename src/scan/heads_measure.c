@@ -105,22 +105,14 @@ static double tolerance_of(const rs_head *head, const rs_heads_options *options)
     return (double)(head->rows > head->cols ? head->rows : head->cols) * (ea > eb ? ea : eb);
 }
 
-/* All columns that follow from the spectrum and the Grams but the gap, for whose bracket X − Y is
- * left as a tridiagonal matrix. */
-static rs_status finish_head(rs_head *head, const rs_tridiagonal *difference, const double *x,
-                             const double *y, const rs_heads_options *options, const rs_scratch *s,
-                             rs_error *err)
+/* All columns that follow from the spectrum and the Grams but the gap. */
+static void finish_head(rs_head *head, const rs_heads_options *options)
 {
-    int64_t r = head->inner;
-    rs_measures_of(&head->measures, head->sigma, head->k, r, tolerance_of(head, options));
-    const rs_gram_pair *pair = &head->pair;
+    rs_measures_of(&head->measures, head->sigma, head->k, head->inner, tolerance_of(head, options));
     double sum = 0;
     for (int64_t i = 0; i < head->k; i++)
         sum += head->sigma[i] * head->sigma[i];
-    head->self_check = fabs(pair->trace_xy - sum) / (pair->norm_x * pair->norm_y);
-    for (int64_t i = 0; i < r * r; i++)
-        s->q[i] = x[i] - y[i];
-    return rs_tridiagonalise(difference, s->q, s->work, err);
+    head->self_check = fabs(head->pair.trace_xy - sum) / (head->pair.norm_x * head->pair.norm_y);
 }
 
 /* eigenvalues: those of X − Y. */
@@ -188,16 +180,23 @@ static void keep_norms(rs_head *head, const double *x, const double *y)
     }
 }
 
-/* All but the gap of a product; *difference is left for it, with n = 0 where the weights are not
- * usable. */
-static rs_status measure_pair(const rs_heads_batch *b, const rs_pairing *p,
-                              rs_tridiagonal *difference, rs_scratch *s, rs_error *err)
+/* A product between two steps. */
+typedef struct unfinished {
+    rs_bidiagonal product;     /* of the Grams' Cholesky factors; n = 0 where there is none */
+    rs_tridiagonal difference; /* X − Y; n = 0 where the weights are not usable */
+    bool rounded;              /* the weights are, by steps that are known */
+    double spectral[2];        /* then: norms of both factors */
+    bool trusted;              /* the Grams carry the spectrum */
+} unfinished;
+
+/* What needs the Grams alone. */
+static rs_status reduce(unfinished *u, const rs_heads_batch *b, const rs_pairing *p, rs_scratch *s,
+                        rs_error *err)
 {
     rs_head *head = p->head;
     const rs_factor_slot *a = &b->slots[p->a], *c = &b->slots[p->b];
     int64_t r = head->inner;
     const double *x, *y;
-    difference->n = 0;
     grams_of(&x, &y, b, p, s);
     if (!all_usable(b, p, s)) {
         head->sigma = NULL;
@@ -205,33 +204,60 @@ static rs_status measure_pair(const rs_heads_batch *b, const rs_pairing *p,
     }
     rs_gram_compare(&head->pair, x, y, r);
     keep_norms(head, x, y);
-    bool trusted = false, fits = r <= head->rows && r <= head->cols;
-    if (fits && !a->fragile && !c->fragile)
-        RS_TRY(rs_gram_spectrum(head->sigma, &trusted, x, y, head->pair.trace_xy, r, s->work, err));
-    if (!trusted) {
+    if (r <= head->rows && r <= head->cols && !a->fragile && !c->fragile) {
+        u->product.n = r;
+        RS_TRY(rs_gram_bidiagonal(&u->product, &u->trusted, x, y, s->work, err));
+    }
+    /* Folding rescales the steps entry by entry, which the estimate does not follow. */
+    u->rounded =
+        !head->stacked && !b->options->fold.norms && (a->step_squared > 0 || c->step_squared > 0);
+    if (u->rounded) RS_TRY(spectral_norms(u->spectral, x, y, r, s->work, err));
+    for (int64_t i = 0; i < r * r; i++)
+        s->q[i] = x[i] - y[i];
+    u->difference.n = r;
+    return rs_tridiagonalise(&u->difference, s->q, s->work, err);
+}
+
+/* What needs the singular values, too. */
+static rs_status measure(unfinished *u, const rs_heads_batch *b, const rs_pairing *p, rs_scratch *s,
+                         rs_error *err)
+{
+    rs_head *head = p->head;
+    if (!head->sigma) return RS_OK;
+    if (u->trusted) {
+        const double *x, *y;
+        grams_of(&x, &y, b, p, s);
+        RS_TRY(rs_gram_refine(head->sigma, &u->trusted, x, y, head->pair.trace_xy, head->inner,
+                              s->work, err));
+    }
+    if (!u->trusted) {
         head->by_factors = true;
         RS_TRY(careful_spectrum(head, p, b->options->fold, err));
     }
-    /* Folding rescales the steps entry by entry, which the estimate does not follow. */
-    bool raw = !head->stacked && !b->options->fold.norms;
-    if (raw && (a->step_squared > 0 || c->step_squared > 0)) {
-        double spectral[2];
-        RS_TRY(spectral_norms(spectral, x, y, r, s->work, err));
-        noise(head, a, c, spectral);
-    }
-    difference->n = r;
-    return finish_head(head, difference, x, y, b->options, s, err);
+    if (u->rounded) noise(head, &b->slots[p->a], &b->slots[p->b], u->spectral);
+    finish_head(head, b->options);
+    return RS_OK;
 }
 
 rs_status rs_measure_pairs(const rs_heads_batch *b, const rs_pairing *pairs, size_t n,
                            rs_scratch *s, rs_error *err)
 {
+    unfinished all[RS_PAIRS_AT_ONCE];
+    rs_bidiagonal products[RS_PAIRS_AT_ONCE] = {{0}};
     rs_tridiagonal differences[RS_PAIRS_AT_ONCE] = {{0}};
     for (size_t i = 0; i < n; i++) {
-        double *memory = s->tridiagonals + i * 2 * b->largest;
-        differences[i] = (rs_tridiagonal){.d = memory, .e = memory + b->largest};
-        RS_TRY(measure_pair(b, &pairs[i], &differences[i], s, err));
+        double *memory = s->vectors + i * 3 * b->largest;
+        all[i] = (unfinished){
+            .product = {.d = pairs[i].head->sigma, .e = memory},
+            .difference = {.d = memory + b->largest, .e = memory + 2 * b->largest},
+        };
+        RS_TRY(reduce(&all[i], b, &pairs[i], s, err));
+        products[i] = all[i].product;
+        differences[i] = all[i].difference;
     }
+    RS_TRY(rs_bidiagonal_values(products, n, s->work, err));
+    for (size_t i = 0; i < n; i++)
+        RS_TRY(measure(&all[i], b, &pairs[i], s, err));
     RS_TRY(rs_tridiagonal_eigenvalues(differences, n, s->work, err));
     for (size_t i = 0; i < n; i++)
         if (pairs[i].head->sigma) finish_gap(pairs[i].head, differences[i].d);

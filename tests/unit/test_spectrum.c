@@ -148,11 +148,16 @@ static void grams(double *x, double *y, const double *a, int64_t m, const double
 static void spectrum_by_grams(double *sigma, bool *trusted, const double *x, const double *y,
                               int64_t r)
 {
-    double *work = test_malloc(rs_gram_work(r) * sizeof *work);
+    double *work = test_malloc((rs_gram_work(r) + (size_t)r) * sizeof *work);
+    rs_bidiagonal product = {.n = r, .d = sigma, .e = work + rs_gram_work(r)};
     rs_gram_pair pair;
     rs_error err;
     rs_gram_compare(&pair, x, y, r);
-    assert_int_equal(rs_gram_spectrum(sigma, trusted, x, y, pair.trace_xy, r, work, &err), RS_OK);
+    assert_int_equal(rs_gram_bidiagonal(&product, trusted, x, y, work, &err), RS_OK);
+    if (*trusted) {
+        assert_int_equal(rs_bidiagonal_values(&product, 1, work, &err), RS_OK);
+        assert_int_equal(rs_gram_refine(sigma, trusted, x, y, pair.trace_xy, r, work, &err), RS_OK);
+    }
     test_free(work);
 }
 

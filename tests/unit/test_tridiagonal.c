@@ -25,7 +25,7 @@ static double work[4 * (2 * MOST_ROWS + 2)];
 
 /* ---- instances ---- */
 
-/* An entry of row i: of one size, graded downwards or upwards, often zero, or equal to others. */
+/* An entry of row i: of one size, graded downwards or upwards, often zero, whole. */
 static double entry(rs_random *random, int kind, int64_t i)
 {
     double x = rs_random_normal(random);
@@ -40,6 +40,8 @@ static double entry(rs_random *random, int kind, int64_t i)
         return x > 0.7 ? 0 : x;
     case 4:
         return 1 + (double)i;
+    case 5:
+        return rint(x);
     default:
         return x * 1e-130; /* too small to be squared: dsterf rescales */
     }
@@ -49,7 +51,7 @@ static void draw(matrices *m, rs_random *random)
 {
     m->count = 1 + (size_t)(rs_random_uniform(random) * MOST);
     for (size_t k = 0; k < m->count; k++) {
-        int kind = (int)(rs_random_uniform(random) * 6);
+        int kind = (int)(rs_random_uniform(random) * 7);
         int64_t n = (int64_t)(rs_random_uniform(random) * MOST_ROWS);
         m->items[k] = (rs_tridiagonal){.n = n, .d = m->d[k], .e = m->e[k]};
         for (int64_t i = 0; i < n; i++) {
@@ -94,11 +96,12 @@ static void gives_what_lapack_gives(void **state)
             double scale = largest(theirs.d[k], n) + 2 * largest(theirs.e[k], n - 1);
             assert_int_equal(LAPACKE_dsterf_work((lapack_int)n, theirs.d[k], theirs.e[k]), 0);
 #if defined(__x86_64__)
-            assert_memory_equal(ours.d[k], theirs.d[k], (size_t)n * sizeof(double));
+            for (int64_t i = 0; i < n; i++)
+                assert_true(ours.d[k][i] == theirs.d[k][i]); /* zeros of either sign */
 #endif
             for (int64_t i = 0; i < n; i++)
                 property_worst(fabs(ours.d[k][i] - theirs.d[k][i]) /
-                               ((double)n * DBL_EPSILON * scale));
+                               ((double)n * DBL_EPSILON * scale + DBL_MIN));
         }
     }
     property_holds(1);

@@ -1,0 +1,152 @@
+/* test_bidiagonal.c: singular values of bidiagonal matrices, several at once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "linalg/bidiagonal.h"
+#include "linalg/blas.h"
+#include "property.h"
+
+#include <float.h>
+#include <string.h>
+
+enum { MOST_ROWS = 96, MOST = 9 };
+
+typedef struct matrices {
+    size_t count;
+    rs_bidiagonal items[MOST];
+    double d[MOST][MOST_ROWS], e[MOST][MOST_ROWS];
+} matrices;
+
+static double work[4 * (4 * MOST_ROWS + 8)];
+
+/* ---- instances ---- */
+
+/* An entry of row i: of one size, graded downwards or upwards, often zero, whole. */
+static double entry(rs_random *random, int kind, int64_t i)
+{
+    double x = rs_random_normal(random);
+    switch (kind) {
+    case 0:
+        return x;
+    case 1:
+        return x * exp(-0.4 * (double)i);
+    case 2:
+        return x * exp(0.4 * (double)i);
+    case 3:
+        return x > 0.7 ? 0 : x;
+    case 4:
+        return 1 + (double)i;
+    case 5:
+        return rint(x);
+    default:
+        return x * 1e-145; /* near the end of the range */
+    }
+}
+
+static void draw(matrices *m, rs_random *random)
+{
+    m->count = 1 + (size_t)(rs_random_uniform(random) * MOST);
+    for (size_t k = 0; k < m->count; k++) {
+        int kind = (int)(rs_random_uniform(random) * 7);
+        int64_t n = (int64_t)(rs_random_uniform(random) * MOST_ROWS);
+        m->items[k] = (rs_bidiagonal){.n = n, .d = m->d[k], .e = m->e[k]};
+        for (int64_t i = 0; i < n; i++) {
+            m->d[k][i] = entry(random, kind, i);
+            m->e[k][i] = kind == 4 ? 1 : entry(random, kind, i);
+        }
+    }
+}
+
+static void copy(matrices *out, const matrices *m)
+{
+    *out = *m;
+    for (size_t k = 0; k < m->count; k++) {
+        out->items[k].d = out->d[k];
+        out->items[k].e = out->e[k];
+    }
+}
+
+/* ---- properties ---- */
+
+/* LAPACK's dbdsqr, in units of n ε σ_i; bit for bit where its compiler fuses nothing either. */
+static void gives_what_lapack_gives(void **state)
+{
+    (void)state;
+    static matrices ours, theirs;
+    rs_error err;
+    for (int t = property_start(400, 17); property_next(&t);) {
+        rs_random random = property_random();
+        draw(&ours, &random);
+        copy(&theirs, &ours);
+        assert_int_equal(rs_bidiagonal_values(ours.items, ours.count, work, &err), RS_OK);
+        for (size_t k = 0; k < ours.count; k++) {
+            int64_t n = ours.items[k].n;
+            if (n > 0)
+                assert_int_equal(LAPACKE_dbdsqr_work(LAPACK_COL_MAJOR, 'U', (lapack_int)n, 0, 0, 0,
+                                                     theirs.d[k], theirs.e[k], NULL, 1, NULL, 1,
+                                                     NULL, 1, work),
+                                 0);
+#if defined(__x86_64__)
+            for (int64_t i = 0; i < n; i++)
+                assert_true(ours.d[k][i] == theirs.d[k][i]); /* zeros of either sign */
+#endif
+            for (int64_t i = 0; i < n; i++)
+                property_worst(fabs(ours.d[k][i] - theirs.d[k][i]) /
+                               ((double)n * DBL_EPSILON * theirs.d[k][i] + DBL_MIN));
+        }
+    }
+    property_holds(1);
+}
+
+/* A matrix has the same eigenvalues whoever is swept beside it. */
+static void company_changes_nothing(void **state)
+{
+    (void)state;
+    static matrices together, alone;
+    rs_error err;
+    for (int t = property_start(100, 71); property_next(&t);) {
+        rs_random random = property_random();
+        draw(&together, &random);
+        copy(&alone, &together);
+        assert_int_equal(rs_bidiagonal_values(together.items, together.count, work, &err), RS_OK);
+        for (size_t k = 0; k < alone.count; k++) {
+            assert_int_equal(rs_bidiagonal_values(&alone.items[k], 1, work, &err), RS_OK);
+            assert_memory_equal(together.d[k], alone.d[k],
+                                (size_t)alone.items[k].n * sizeof(double));
+        }
+    }
+}
+
+/* Ones on and above the diagonal: B Bᵀ is a second difference but for its last row, and its values
+ * are 2 cos((2k − 1)π / (4n + 2)). */
+static void ones(void **state)
+{
+    (void)state;
+    static matrices m;
+    rs_error err;
+    const double pi = 3.14159265358979323846;
+    int64_t n = MOST_ROWS;
+    m.items[0] = (rs_bidiagonal){.n = n, .d = m.d[0], .e = m.e[0]};
+    for (int64_t i = 0; i < n; i++)
+        m.d[0][i] = m.e[0][i] = 1;
+    assert_int_equal(rs_bidiagonal_values(m.items, 1, work, &err), RS_OK);
+    for (int64_t k = 1; k <= n; k++) {
+        double expected = 2 * sin((double)(2 * (n - k) + 1) * pi / (double)(4 * n + 2));
+        assert_true(fabs(m.d[0][k - 1] - expected) < 8 * DBL_EPSILON * expected);
+    }
+}
+
+int main(void)
+{
+    assert_int_equal(sizeof work, rs_bidiagonal_work(MOST_ROWS) * sizeof *work);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gives_what_lapack_gives),
+        cmocka_unit_test(company_changes_nothing),
+        cmocka_unit_test(ones),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
