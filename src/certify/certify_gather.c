@@ -6,7 +6,7 @@
 #include "engine/dense_matrix.h"
 #include "linalg/vector.h"
 #include "network/op_traits.h"
-#include "observe/measure.h"
+#include "observe/pass.h"
 
 #include <float.h>
 #include <math.h>
@@ -326,7 +326,7 @@ static rs_status open_gather(rs_certify_gather *g, rs_error *err)
     for (size_t t = 0; t < threads; t++)
         if (!(g->workspaces[t] = rs_malloc(1, bytes)))
             return rs_fail_memory(err, "certificates", bytes);
-    return rs_input_batch_open(&g->batch, g->capacity, err);
+    return RS_OK;
 }
 
 static void close_gather(rs_certify_gather *g)
@@ -346,29 +346,34 @@ static void close_gather(rs_certify_gather *g)
     rs_free(g->branch.data);
     rs_free(g->eigenvalues.data);
     rs_free(g->value_matrix.data);
-    rs_input_batch_close(&g->batch);
 }
 
-static rs_status run_batches(rs_certify_gather *g, rs_runner *runner, rs_error *err)
+static rs_status begin_batch(void *user, const rs_input_batch *batch, rs_error *err)
 {
-    rs_tap tap = {.user = g,
-                  .sites = 1u << RS_SITE_BLOCK_OUT,
-                  .state = state,
-                  .branch = told_branch,
-                  .wants_logits = true,
-                  .attention = rs_certify_attention};
-    const rs_tap *taps[] = {&tap};
-    int64_t samples = g->inputs->samples;
-    uint64_t total = (uint64_t)g->inputs->begin[samples];
-    for (int64_t first = 0; first < samples; first += g->capacity) {
-        int64_t left = samples - first;
-        RS_TRY(rs_check_cancelled(g->context, err));
-        rs_progress(g->context, "certify", (uint64_t)g->inputs->begin[first], total, "tokens");
-        rs_input_batch_set(&g->batch, g->inputs, first, left < g->capacity ? left : g->capacity);
-        if (g->batch.batch.begin[g->batch.batch.samples] == 0) continue;
-        RS_TRY(rs_runner_run(runner, &g->batch.batch, taps, 1, err));
-    }
+    rs_certify_gather *g = user;
+    (void)err;
+    g->batch = *batch;
     return RS_OK;
+}
+
+static rs_status run_pass(rs_certify_gather *g, rs_error *err)
+{
+    rs_listener listener = {.tap = {.user = g,
+                                    .sites = 1u << RS_SITE_BLOCK_OUT,
+                                    .state = state,
+                                    .moments = 1u << RS_MOMENT_IN | 1u << RS_MOMENT_OP_IN |
+                                               1u << RS_MOMENT_OP_OUT | 1u << RS_MOMENT_OUT,
+                                    .branch = told_branch,
+                                    .wants_logits = true,
+                                    .attention = rs_certify_attention},
+                            .begin = begin_batch};
+    rs_listener *listeners[] = {&listener};
+    const rs_pass_plan plan = {.network = g->network,
+                               .inputs = g->inputs,
+                               .precision = RS_PRECISION_F64,
+                               .capacity = g->capacity,
+                               .phase = "certify"};
+    return rs_observe_pass(NULL, &plan, listeners, 1, g->context, err);
 }
 
 rs_status rs_certify_gather_pass(rs_certify_pass **out, const rs_network *network,
@@ -382,21 +387,11 @@ rs_status rs_certify_gather_pass(rs_certify_pass **out, const rs_network *networ
                            .context = context,
                            .options = options,
                            .lambda = lambda};
-    int64_t batch = options->batch;
-    rs_weights *weights = NULL;
-    rs_runner *runner = NULL;
-    g.capacity =
-        batch > 0 ? batch : rs_default_batch(network, RS_PRECISION_F64, inputs->longest, context);
-    if (g.capacity > inputs->samples) g.capacity = inputs->samples;
+    g.capacity = rs_pass_capacity(network, RS_PRECISION_F64, inputs, options->batch, context);
     rs_status status = open_pass(&g.pass, network, inputs, err);
     if (status == RS_OK) status = open_gather(&g, err);
-    if (status == RS_OK)
-        status = rs_weights_open(&weights, RS_PRECISION_F64, rs_weight_limit(context), err);
-    if (status == RS_OK) status = rs_runner_open(&runner, network, weights, context, err);
-    if (status == RS_OK) status = run_batches(&g, runner, err);
+    if (status == RS_OK) status = run_pass(&g, err);
     if (status == RS_OK) status = rs_certify_mark_floor(g.pass, err);
-    if (runner) rs_runner_close(runner);
-    if (weights) rs_weights_close(weights);
     close_gather(&g);
     if (status == RS_OK)
         *out = g.pass;

@@ -116,23 +116,20 @@ static rs_status open_stores(work *w, rs_error *err)
 
 static rs_status run_variant(work *w, size_t v, rs_error *err)
 {
-    const rs_tap *taps[3];
-    size_t n_taps = 0;
+    rs_listener *listeners[3];
+    size_t n = 0;
     rs_measure_options options = w->options->measure;
     uint64_t rows = (uint64_t)w->inputs->begin[w->inputs->samples];
     options.phase = w->variants[v].name;
     options.fusion = w->variants[v].edit.fusion;
     options.done = v * rows;
     options.total = w->n * rows;
-    if (w->keepers[v]) taps[n_taps++] = &w->keepers[v]->tap;
+    if (w->keepers[v]) listeners[n++] = &w->keepers[v]->listener;
     rs_store *stores[] = {w->output, w->taps};
     for (size_t i = 0; i < 2 && v == w->main; i++)
-        if (stores[i]) {
-            taps[n_taps++] = &stores[i]->tap;
-            options.first_sample[i] = &stores[i]->first;
-        }
+        if (stores[i]) listeners[n++] = &stores[i]->listener;
     return rs_measure_network(&w->probed[v].measured, w->networks[v], w->weights, w->inputs,
-                              &options, taps, n_taps, w->context, err);
+                              &options, listeners, n, w->context, err);
 }
 
 static rs_status run_all(work *w, rs_error *err)
