@@ -206,6 +206,18 @@ void rs_certify_listeners(rs_listener *out[RS_CERTIFY_LISTENERS], const rs_certi
     out[2] = rs_certify_lambda_listener(w->lambda);
 }
 
+rs_status rs_certify_run(const rs_certifying *w, rs_error *err)
+{
+    rs_listener *listeners[RS_CERTIFY_LISTENERS];
+    const rs_pass_plan plan = {.network = w->network,
+                               .inputs = w->scene.inputs,
+                               .precision = RS_PRECISION_F64,
+                               .capacity = w->scene.capacity,
+                               .phase = "certify"};
+    rs_certify_listeners(listeners, w);
+    return rs_observe_pass(NULL, &plan, listeners, RS_CERTIFY_LISTENERS, w->scene.context, err);
+}
+
 rs_status rs_certify_finish(rs_result *result, rs_certifying *w, rs_error *err)
 {
     const rs_inputs *inputs = w->scene.inputs;
@@ -249,16 +261,9 @@ void rs_certify_close(rs_certifying *w)
 rs_status rs_certify(rs_result *result, const rs_network *network, const rs_inputs *inputs,
                      const rs_certify_options *options, const rs_context *context, rs_error *err)
 {
-    rs_listener *listeners[RS_CERTIFY_LISTENERS];
     rs_certifying *w;
     RS_TRY(rs_certify_open(&w, network, inputs, options, context, err));
-    const rs_pass_plan plan = {.network = w->network,
-                               .inputs = inputs,
-                               .precision = RS_PRECISION_F64,
-                               .capacity = w->scene.capacity,
-                               .phase = "certify"};
-    rs_certify_listeners(listeners, w);
-    rs_status status = rs_observe_pass(NULL, &plan, listeners, RS_CERTIFY_LISTENERS, context, err);
+    rs_status status = rs_certify_run(w, err);
     if (status == RS_OK) status = rs_certify_finish(result, w, err);
     rs_certify_close(w);
     return status;

@@ -241,6 +241,9 @@ typedef struct rs_certify_options {
 void rs_certify_defaults(rs_certify_options *options);
 /* certify_needs.c: adds up the memory of a run with these options. */
 rs_run_need rs_certify_need;
+/* Adds up what it keeps beside the pass, which may be another's. */
+void rs_certify_need_kept(rs_budget *budget, const rs_network *network, rs_run_shape shape,
+                          const rs_edit *edit);
 
 /* A certification that hears a pass: opened before it, finished behind it. */
 typedef struct rs_certifying rs_certifying;
@@ -252,6 +255,8 @@ rs_status rs_certify_open(rs_certifying **out, const rs_network *network, const 
                           const rs_certify_options *options, const rs_context *context,
                           rs_error *err);
 void rs_certify_listeners(rs_listener *out[RS_CERTIFY_LISTENERS], const rs_certifying *certifying);
+/* Runs such a pass for the listeners alone. */
+rs_status rs_certify_run(const rs_certifying *certifying, rs_error *err);
 /* Fills `result` with the tables, figures and findings of docs/contract.md, certify. */
 rs_status rs_certify_finish(rs_result *result, rs_certifying *certifying, rs_error *err);
 void rs_certify_close(rs_certifying *certifying); /* NULL is fine */

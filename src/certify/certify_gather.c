@@ -283,7 +283,9 @@ static void close_pass(rs_certify_pass *p)
 static rs_status begin_batch(void *user, const rs_input_batch *batch, rs_error *err)
 {
     rs_certify_gather *g = user;
-    (void)err;
+    if (batch->batch.samples > g->scene->capacity)
+        return rs_fail(err, RS_E_INTERNAL, "certificates", NULL, "batches of %lld samples",
+                       (long long)batch->batch.samples);
     g->batch = batch;
     return RS_OK;
 }

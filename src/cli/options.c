@@ -157,9 +157,9 @@ const cli_option cli_options[] = {
      "Analyse the weights too, as 'rankscope scan' does, into the same result; its summary is "
      "table weights."},
     {"certify", NULL, CLI_FLAG, AT(certify_too), CLI_PROBE, NULL, NULL,
-     "Prove bounds too, as 'rankscope certify' does, for the same samples and into the same "
-     "result; "
-     "its summary is table certificate. --rigorous leaves out what hangs on a condition."},
+     "Prove bounds too, as 'rankscope certify' does, for the same samples, from the same pass (a "
+     "float64 one: f32 gives way) and into the same result; its summary is table certificate. "
+     "--rigorous leaves out what hangs on a condition."},
     {"grad", NULL, CLI_FLAG, AT(grad), CLI_PROBE, NULL, NULL,
      "Gradients of the query and key weights; there is no backward pass yet, so it is refused."},
     {"lenient", NULL, CLI_FLAG, AT(lenient), CLI_RUNS, NULL, NULL,
