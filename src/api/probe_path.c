@@ -11,13 +11,9 @@ static rs_status scan_too(rs_result *result, const rs_opened *o, const rs_contex
                           rs_error *err)
 {
     rs_scan_options options;
-    rs_model *model;
     rs_scan_defaults(&options);
     options.summary = "weights";
-    RS_TRY(rs_model_open(&model, o->checkpoint, NULL, NULL, err));
-    rs_status status = rs_scan(result, model, &options, context, err);
-    rs_model_close(model);
-    return status;
+    return rs_scan(result, o->model, &options, context, err);
 }
 
 /* The certificates hear the pass that probe makes of the model, where that is a float64 one and
@@ -74,6 +70,7 @@ static rs_status probe_opened(rs_opened *o, rs_result *result, rs_input_files *f
                             .path = request->path,
                             .init = request->init,
                             .lenient = request->lenient,
+                            .wants_model = request->scan,
                             .wants_tokenizer = options->generate > 0,
                             .source = options->source,
                             .need = need_of,

@@ -152,7 +152,7 @@ static rs_status open_network(rs_lent_model *lent, rs_session *session, const rs
         return rs_fail(err, RS_E_USAGE, "init", "leave it NULL",
                        "the session's tensors are the weights");
     if (!session->network) RS_TRY(rs_network_open(&session->network, session->checkpoint, err));
-    *lent = (rs_lent_model){session->checkpoint, session->network};
+    *lent = (rs_lent_model){session->checkpoint, session->model, session->network};
     return RS_OK;
 }
 
