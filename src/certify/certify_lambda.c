@@ -63,18 +63,18 @@ static rs_status branch_error(double *error, rs_lambda_row *row, const rs_certif
 
 /* Row of sample s of the batch, of which `layer` has all but the error of the branch. */
 static rs_status fill_row(rs_lambda_row *row, rs_certify_lambda *lambda, rs_lambda_layer *layer,
-                          int64_t s, int32_t l, int32_t b, rs_error *err)
+                          const double *sum, int64_t s, int32_t l, int32_t b, rs_error *err)
 {
     RS_TRY(branch_error(&layer->branch_error, row, lambda, s, l, b, err));
-    RS_TRY(rs_lambda_row_fill(row, lambda->scene, &lambda->gains, layer, l,
+    RS_TRY(rs_lambda_row_fill(row, lambda->scene, &lambda->gains, layer, sum, l,
                               &lambda->tools[omp_get_thread_num()], err));
     RS_TRY(rs_consensus_row(row, &lambda->consensus, layer, s, l, err));
     if (row->condition && lambda->scene->options->rigorous) rs_lambda_row_leave_out(row);
     return RS_OK;
 }
 
-static rs_status sample_row(rs_certify_lambda *lambda, rs_lambda_layer *layer, int64_t s, int32_t l,
-                            int32_t b, rs_error *err)
+static rs_status sample_row(rs_certify_lambda *lambda, rs_lambda_layer *layer, const double *sum,
+                            int64_t s, int32_t l, int32_t b, rs_error *err)
 {
     const rs_network *network = lambda->scene->network;
     const rs_branch *mixer = &network->layers[l].branches[b];
@@ -89,7 +89,7 @@ static rs_status sample_row(rs_certify_lambda *lambda, rs_lambda_layer *layer, i
         rs_lambda_row_unproved(row, unproved, &lambda->gains.mlps[l]);
         return RS_OK;
     }
-    rs_status status = fill_row(row, lambda, layer, s, l, b, err);
+    rs_status status = fill_row(row, lambda, layer, sum, s, l, b, err);
     if (status != RS_E_INPUT_FORMAT) return status;
     /* A branch that is not finite: no row, and the findings of the pass say where. */
     rs_lambda_row_clear(row, mixer->skip);
@@ -97,42 +97,29 @@ static rs_status sample_row(rs_certify_lambda *lambda, rs_lambda_layer *layer, i
     return RS_OK;
 }
 
-/* What the branch adds, its scale included. */
-static rs_status scaled(const double **out, rs_certify_lambda *lambda, const rs_state_view *added,
-                        double scale, rs_error *err)
-{
-    *out = added->data;
-    if (scale == 1) return RS_OK;
-    RS_TRY(rs_certify_room_for(&lambda->branch, added->rows, added->cols, err));
-    for (int64_t i = 0; i < added->rows * added->cols; i++)
-        lambda->branch.data[i] = (*out)[i] * scale;
-    *out = lambda->branch.data;
-    return RS_OK;
-}
-
-static rs_status told_added(rs_certify_lambda *lambda, int32_t l, int32_t b,
-                            const rs_state_view *added, rs_error *err)
+/* sum: what the skip and the branch make together. */
+static rs_status told_sum(rs_certify_lambda *lambda, int32_t l, int32_t b, const rs_state_view *sum,
+                          rs_error *err)
 {
     const rs_branch *mixer = &lambda->scene->network->layers[l].branches[b];
-    int64_t d = added->cols;
-    const double *branch;
+    int64_t d = sum->cols;
     RS_TRY(rs_certify_room_for(&lambda->norm, 2, d, err));
     rs_lambda_norm norm = norm_of(&mixer->after, lambda->norm.data, lambda->norm.data + d);
-    RS_TRY(scaled(&branch, lambda, added, mixer->scale, err));
     rs_status kept = RS_OK;
     rs_error kept_error = {0};
 #pragma omp parallel for num_threads(lambda->scene->context->threads) schedule(dynamic)
-    for (int32_t s = 0; s < added->batch->samples; s++) {
-        int64_t from = added->batch->begin[s] * d;
+    for (int32_t s = 0; s < sum->batch->samples; s++) {
+        int64_t from = sum->batch->begin[s] * d;
         rs_error error = {0};
         rs_lambda_layer layer = {.input = lambda->input.data + from,
-                                 .branch = branch + from,
+                                 .branch = lambda->branch.data + from,
                                  .n = rs_batch_rows(lambda->batch, s),
                                  .d = d,
                                  .input_ld = d,
                                  .branch_ld = d,
                                  .norm = norm};
-        rs_status status = sample_row(lambda, &layer, s, l, b, &error);
+        rs_status status =
+            sample_row(lambda, &layer, (const double *)sum->data + from, s, l, b, &error);
         if (status != RS_OK) rs_keep_first(&kept, &kept_error, status, &error);
     }
     if (kept != RS_OK && err) *err = kept_error;
@@ -149,6 +136,16 @@ static rs_status told_in(rs_certify_lambda *lambda, int32_t l, int32_t b, const 
     return rs_consensus_begin(&lambda->consensus, l, b, err);
 }
 
+static rs_status told_added(rs_certify_lambda *lambda, double scale, const rs_state_view *added,
+                            rs_error *err)
+{
+    const double *rows = added->data;
+    RS_TRY(rs_certify_room_for(&lambda->branch, added->rows, added->cols, err));
+    for (int64_t i = 0; i < added->rows * added->cols; i++)
+        lambda->branch.data[i] = scale * rows[i];
+    return RS_OK;
+}
+
 static rs_status on_branch(void *user, int32_t l, int32_t b, rs_moment moment,
                            const rs_state_view *view, rs_error *err)
 {
@@ -156,8 +153,14 @@ static rs_status on_branch(void *user, int32_t l, int32_t b, rs_moment moment,
     const rs_layer *layer = &lambda->scene->network->layers[l];
     const rs_branch *mixer = &layer->branches[b];
     if (mixer != rs_layer_mixer(layer) || mixer->scale == 0) return RS_OK;
-    return moment == RS_MOMENT_IN ? told_in(lambda, l, b, view, err)
-                                  : told_added(lambda, l, b, view, err);
+    switch (moment) {
+    case RS_MOMENT_IN:
+        return told_in(lambda, l, b, view, err);
+    case RS_MOMENT_ADDED:
+        return told_added(lambda, mixer->scale, view, err);
+    default:
+        return told_sum(lambda, l, b, view, err);
+    }
 }
 
 static bool wants_attention(void *user, int32_t layer, int32_t branch, int32_t head)
@@ -189,12 +192,13 @@ static rs_status open_lambda(rs_certify_lambda *lambda, rs_error *err)
 {
     const rs_certify_scene *scene = lambda->scene;
     size_t n = (size_t)scene->widest, threads = (size_t)scene->context->threads, rows;
-    lambda->listener = (rs_listener){.tap = {.user = lambda,
-                                             .moments = 1u << RS_MOMENT_IN | 1u << RS_MOMENT_ADDED,
-                                             .branch = on_branch,
-                                             .wants_attention = wants_attention,
-                                             .attention = on_attention},
-                                     .begin = begin_batch};
+    lambda->listener = (rs_listener){
+        .tap = {.user = lambda,
+                .moments = 1u << RS_MOMENT_IN | 1u << RS_MOMENT_ADDED | 1u << RS_MOMENT_SUM,
+                .branch = on_branch,
+                .wants_attention = wants_attention,
+                .attention = on_attention},
+        .begin = begin_batch};
     if (!rs_size_mul((size_t)scene->inputs->samples, (size_t)scene->network->n_layers, &rows) ||
         !rs_size_mul(n, n * sizeof(double), &lambda->listener.scratch_bytes))
         return rs_fail_memory(err, "table lambda", SIZE_MAX);

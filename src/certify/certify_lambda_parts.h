@@ -21,7 +21,7 @@ typedef struct rs_certify_gains {
 rs_status rs_certify_gains_open(rs_certify_gains *gains, const rs_network *network,
                                 const rs_weight_norms *norms, rs_error *err);
 void rs_certify_gains_close(rs_certify_gains *gains);
-/* The mixer of layer l as theorems take it; read: its head norms have the norm folded in. */
+/* The mixer of layer l as theorems take it, the gain of the norm before it in its heads' norms. */
 rs_lambda_attention_weights rs_certify_attention_weights(const rs_certify_gains *gains,
                                                          const rs_network *network, int32_t l);
 /* Why the rows of a mixer are not bounded by its weights alone; NULL: they are (L12). */
@@ -39,10 +39,11 @@ typedef struct rs_lambda_tools {
 
 /* certify_lambda_row.c: a row that says nothing, of a mixer whose skip is λ. */
 void rs_lambda_row_clear(rs_lambda_row *row, double lambda);
-/* Fills a cleared row: layer l on one sample. */
+/* Fills a cleared row: layer l on one sample. sum: [n, d], λX + O at the model's own λ, as the pass
+ * has it. */
 rs_status rs_lambda_row_fill(rs_lambda_row *row, const rs_certify_scene *scene,
-                             const rs_certify_gains *gains, const rs_lambda_layer *layer, int32_t l,
-                             rs_lambda_tools *tools, rs_error *err);
+                             const rs_certify_gains *gains, const rs_lambda_layer *layer,
+                             const double *sum, int32_t l, rs_lambda_tools *tools, rs_error *err);
 /* --rigorous: what hangs on the row's condition is left out, for that reason. */
 void rs_lambda_row_leave_out(rs_lambda_row *row);
 /* Fills a cleared row of a mixer whose kind has no theorem, for the reason `why`: nothing is

@@ -225,7 +225,7 @@ static void without_norm(rs_lambda_row *row, const rs_lambda_quadratic *q)
 
 /* μ(λX + O)/μ(X) from the sum itself, where the polynomial of λ would cancel. Its error: R is a
  * projection, so it lengthens no error of the sum, of X, or of their column means. */
-static void kept_by_sum(rs_lambda_row *row, const rs_lambda_layer *layer)
+static void kept_by_sum(rs_lambda_row *row, const rs_lambda_layer *layer, const double *sum)
 {
     double before = 0, after = 0, inputs = 0, branches = 0;
     double roundoff = rs_gamma((double)layer->n + 8);
@@ -234,12 +234,11 @@ static void kept_by_sum(rs_lambda_row *row, const rs_lambda_layer *layer)
         for (int64_t i = 0; i < layer->n; i++) {
             double x = layer->input[i * layer->input_ld + j];
             mean_x += x / (double)layer->n;
-            mean_y +=
-                (row->lambda * x + layer->branch[i * layer->branch_ld + j]) / (double)layer->n;
+            mean_y += sum[i * layer->d + j] / (double)layer->n;
         }
         for (int64_t i = 0; i < layer->n; i++) {
             double x = layer->input[i * layer->input_ld + j];
-            double o = layer->branch[i * layer->branch_ld + j], y = row->lambda * x + o - mean_y;
+            double o = layer->branch[i * layer->branch_ld + j], y = sum[i * layer->d + j] - mean_y;
             before += (x - mean_x) * (x - mean_x);
             after += y * y;
             inputs += x * x;
@@ -291,8 +290,8 @@ static void set_gains(rs_lambda_row *row, const rs_certify_scene *scene,
 }
 
 rs_status rs_lambda_row_fill(rs_lambda_row *row, const rs_certify_scene *scene,
-                             const rs_certify_gains *gains, const rs_lambda_layer *layer, int32_t l,
-                             rs_lambda_tools *tools, rs_error *err)
+                             const rs_certify_gains *gains, const rs_lambda_layer *layer,
+                             const double *sum, int32_t l, rs_lambda_tools *tools, rs_error *err)
 {
     const rs_branch *mixer = rs_layer_mixer(&scene->network->layers[l]);
     rs_lambda_attention_weights weights = rs_certify_attention_weights(gains, scene->network, l);
@@ -314,7 +313,7 @@ rs_status rs_lambda_row_fill(rs_lambda_row *row, const rs_certify_scene *scene,
     theorems(row, &facts, mixer, &weights, kept);
     if (layer->norm.kind == RS_LAMBDA_NO_NORM) {
         without_norm(row, &quadratic);
-        kept_by_sum(row, layer);
+        kept_by_sum(row, layer, sum);
         return exact_partition(row, &quadratic, err);
     }
     RS_TRY(rs_lambda_arcs_set(tools->arcs, layer, err));
