@@ -1,7 +1,8 @@
 /*
  * test_certify_listeners.c: what `certify` keeps of a pass is about the rows that the engine has:
  * lengths and stds lie on the safe side of those of the moments told, in long double, and close to
- * them; and its listeners say the same beside others as alone.
+ * them; skip strengths are of what the pass adds and sums; and its listeners say the same beside
+ * others as alone.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -186,6 +187,131 @@ static void what_is_kept_is_of_the_engines_rows(void **state)
     property_holds(1); /* 1e-12 of the number */
 }
 
+/* ---- skip strengths ---- */
+
+/* What the mixer of the running layer reads, adds (its scale included) and sums up to. */
+typedef struct mixer_rows {
+    rs_listener listener;
+    const rs_network *network;
+    const rs_input_batch *batch;
+    double x[SAMPLES][LAYERS][6 * D], added[SAMPLES][LAYERS][6 * D], sum[SAMPLES][LAYERS][6 * D];
+} mixer_rows;
+
+static rs_status on_mixer(void *user, int32_t l, int32_t b, rs_moment moment,
+                          const rs_state_view *view, rs_error *err)
+{
+    mixer_rows *m = user;
+    (void)err;
+    if (!rs_is_mixer(m->network, l, b)) return RS_OK;
+    for (int32_t s = 0; s < view->batch->samples; s++) {
+        int64_t at = m->batch->first + s, n = rs_batch_rows(m->batch, s);
+        double *to = moment == RS_MOMENT_IN      ? m->x[at][l]
+                     : moment == RS_MOMENT_ADDED ? m->added[at][l]
+                                                 : m->sum[at][l];
+        memcpy(to, (const double *)view->data + view->batch->begin[s] * D,
+               (size_t)(n * D) * sizeof *to);
+    }
+    return RS_OK;
+}
+
+static rs_status begin_mixer(void *user, const rs_input_batch *batch, rs_error *err)
+{
+    (void)err;
+    ((mixer_rows *)user)->batch = batch;
+    return RS_OK;
+}
+
+/* Of the rows less their mean: a·b, summed. */
+static long double centred_product(const double *a, const double *b, int64_t n)
+{
+    long double sum = 0;
+    for (int k = 0; k < D; k++) {
+        long double mean_a = 0, mean_b = 0;
+        for (int64_t i = 0; i < n; i++) {
+            mean_a += (long double)a[i * D + k] / n;
+            mean_b += (long double)b[i * D + k] / n;
+        }
+        for (int64_t i = 0; i < n; i++)
+            sum += (a[i * D + k] - mean_a) * (b[i * D + k] - mean_b);
+    }
+    return sum;
+}
+
+static void check_row(const rs_lambda_row *row, const mixer_rows *m, int64_t s, int32_t l)
+{
+    const rs_branch *mixer = rs_layer_mixer(&m->network->layers[l]);
+    const double *x = m->x[s][l], *added = m->added[s][l];
+    int64_t n = lengths[s];
+    if (!row->told) return;
+    long double alpha = centred_product(x, x, n);
+    if (!(alpha > 0 && centred_product(added, added, n) > 0)) return;
+    long double worst = -mixer->scale * centred_product(x, added, n) / alpha;
+    long double of_input = 0, of_added = 0; /* with their means, which cancel */
+    for (int64_t k = 0; k < n * D; k++) {
+        of_input += (long double)x[k] * x[k];
+        of_added += (long double)added[k] * added[k];
+    }
+    long double size = fabs(mixer->scale) * sqrtl(of_input) / alpha * sqrtl(of_added);
+    property_worst((double)(fabsl(row->worst - worst) / size * 1e11L));
+    if (mixer->after.kind != RS_NORM_NONE || isnan(row->kept_now)) return;
+    long double kept = sqrtl(centred_product(m->sum[s][l], m->sum[s][l], n) / alpha);
+    property_worst((double)(fabsl(row->kept_now - kept) / (row->kept_now_error + 1e-300L)));
+}
+
+static void skip_strengths_are_of_what_the_pass_adds(void **state)
+{
+    (void)state;
+    static mixer_rows m;
+    int told = 0;
+    for (int i = property_start(128, 0); property_next(&i);) {
+        scene s;
+        rs_certify_gather *gather;
+        rs_certify_lambda *lambda;
+        rs_certify_options options;
+        rs_weight_norms *norms;
+        const rs_context context = {.threads = 2};
+        open_scene(&s, property_seed());
+        rs_certify_defaults(&options);
+        assert_int_equal(rs_weight_norms_open(&norms, s.network, &context, NULL), RS_OK);
+        const rs_certify_scene at = {.network = s.network,
+                                     .norms = norms,
+                                     .inputs = &s.inputs,
+                                     .options = &options,
+                                     .context = &context,
+                                     .capacity = 2,
+                                     .widest = s.inputs.longest};
+        assert_int_equal(rs_certify_gather_open(&gather, &at, NULL), RS_OK);
+        assert_int_equal(rs_certify_lambda_open(&lambda, &at, rs_certify_gather_pass(gather), NULL),
+                         RS_OK);
+        m = (mixer_rows){.network = s.network};
+        m.listener = (rs_listener){
+            .tap = {.user = &m,
+                    .moments = 1u << RS_MOMENT_IN | 1u << RS_MOMENT_ADDED | 1u << RS_MOMENT_SUM,
+                    .branch = on_mixer},
+            .begin = begin_mixer};
+        rs_listener *listeners[] = {rs_certify_gather_listener(gather),
+                                    rs_certify_lambda_listener(lambda), &m.listener};
+        const rs_pass_plan plan = {.network = s.network,
+                                   .inputs = &s.inputs,
+                                   .precision = RS_PRECISION_F64,
+                                   .capacity = 2,
+                                   .phase = "test"};
+        assert_int_equal(rs_observe_pass(NULL, &plan, listeners, 3, &context, NULL), RS_OK);
+        for (int64_t k = 0; k < SAMPLES; k++)
+            for (int32_t l = 0; l < LAYERS; l++) {
+                const rs_lambda_row *row = rs_certify_lambda_row(lambda, k, l);
+                check_row(row, &m, k, l);
+                told += row->told;
+            }
+        rs_certify_lambda_close(lambda);
+        rs_certify_gather_close(gather);
+        rs_weight_norms_close(norms);
+        close_scene(&s);
+    }
+    assert_true(told > 128);
+    property_holds(1);
+}
+
 /* ---- beside others ---- */
 
 /* The result as text. */
@@ -242,6 +368,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_kept_is_of_the_engines_rows),
+        cmocka_unit_test(skip_strengths_are_of_what_the_pass_adds),
         cmocka_unit_test(listeners_beside_others_say_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
