@@ -2,7 +2,7 @@
 #include "certify/certify.h"
 
 #include "base/memory.h"
-#include "certify/certify_lambda.h"
+#include "certify/certify_gather.h"
 #include "certify/certify_parts.h"
 #include "network/op_traits.h"
 
@@ -15,13 +15,14 @@ void rs_certify_defaults(rs_certify_options *options)
     rs_edit_init(&options->edit);
 }
 
-typedef struct work {
-    const rs_certify_options *options;
-    const rs_context *context;
+struct rs_certifying {
+    rs_certify_scene scene;
     rs_network *network; /* edited copy */
     rs_weight_norms *norms;
+    rs_certify_gather *gather;
+    rs_certify_predict *predict;
     rs_certify_lambda *lambda;
-    rs_certify_pass *pass;
+    rs_certify_pass *pass; /* the gatherer's */
     rs_certified certified;
     /* workspace */
     rs_head_bound *heads;
@@ -29,7 +30,7 @@ typedef struct work {
     double *slack, *chains_before;
     rs_certify_layer *layers;
     rs_published_row *published;
-} work;
+};
 
 static size_t most_heads(const rs_network *network)
 {
@@ -43,7 +44,7 @@ static size_t most_heads(const rs_network *network)
     return most;
 }
 
-static rs_status open_rows(work *w, int64_t samples, rs_error *err)
+static rs_status open_rows(rs_certifying *w, int64_t samples, rs_error *err)
 {
     size_t heads = most_heads(w->network), layers = (size_t)w->network->n_layers;
     rs_certified *c = &w->certified;
@@ -63,7 +64,7 @@ static rs_status open_rows(work *w, int64_t samples, rs_error *err)
         c->chains[i] = c->weight_chains[i] = NAN;
     c->network = w->network;
     c->samples = samples;
-    c->options = w->options;
+    c->options = w->scene.options;
     return RS_OK;
 }
 
@@ -83,7 +84,7 @@ static double largest_tau(const rs_certify_pass *pass, int64_t s, int32_t l)
 
 /* Tokens twice as far apart as was proved are so by rounding: a norm behind a sum that cancels can
  * lift it above the floor of a state. True: there are some that were not marked yet. */
-static bool mark_refuted(work *w, int64_t s)
+static bool mark_refuted(rs_certifying *w, int64_t s)
 {
     bool any = false;
     for (int32_t l = 0; l < w->network->n_layers; l++) {
@@ -96,7 +97,7 @@ static bool mark_refuted(work *w, int64_t s)
     return any;
 }
 
-static void certify_sample(work *w, int64_t s, const rs_chain_options *options)
+static void certify_sample(rs_certifying *w, int64_t s, const rs_chain_options *options)
 {
     size_t bytes = (size_t)w->network->n_layers * (size_t)w->network->n_layers * sizeof(double);
     double *chains = w->certified.chains;
@@ -107,12 +108,12 @@ static void certify_sample(work *w, int64_t s, const rs_chain_options *options)
     rs_certify_chains(w->layers, chains, w->pass, w->norms, s, options, w->heads, w->slack);
 }
 
-static void fill_sample(work *w, int64_t s)
+static void fill_sample(rs_certifying *w, int64_t s)
 {
     rs_certified *c = &w->certified;
     int32_t layers = w->network->n_layers;
-    const rs_chain_options chain = {w->options->rigorous, false, rs_bounds_exact};
-    const rs_chain_options weights = {w->options->rigorous, true, rs_bounds_exact};
+    const rs_chain_options chain = {w->scene.options->rigorous, false, rs_bounds_exact};
+    const rs_chain_options weights = {w->scene.options->rigorous, true, rs_bounds_exact};
     if (w->pass->tokens[s] == 0) return;
     certify_sample(w, s, &chain);
     rs_certify_chains(NULL, c->weight_chains, w->pass, w->norms, s, &weights, w->heads, w->slack);
@@ -126,24 +127,25 @@ static void fill_sample(work *w, int64_t s)
             .out = rs_pass_state(w->pass, s, l + 1),
             .certificate = w->layers[l],
             .published = w->published[l],
-            .predicted = w->pass->predictions[s * layers + l],
-            .rate = rs_certify_rate(w->pass, s, l),
+            .predicted = *rs_certify_predict_row(w->predict, s, l),
+            .rate = rs_certify_rate(w->pass, rs_certify_predict_row(w->predict, s, l), s, l),
             .equal_input = rs_pass_state(w->pass, s, 0)->equal,
             .tau = largest_tau(w->pass, s, l),
         };
 }
 
-static rs_status fill_rows(work *w, int64_t samples, rs_error *err)
+static rs_status fill_rows(rs_certifying *w, int64_t samples, rs_error *err)
 {
     RS_TRY(open_rows(w, samples, err));
     for (int64_t s = 0; s < samples; s++) {
-        RS_TRY(rs_check_cancelled(w->context, err));
+        RS_TRY(rs_check_cancelled(w->scene.context, err));
         fill_sample(w, s);
     }
     return RS_OK;
 }
 
-static rs_status set_meta(rs_result *result, const work *w, const rs_inputs *inputs, rs_error *err)
+static rs_status set_meta(rs_result *result, const rs_certifying *w, const rs_inputs *inputs,
+                          rs_error *err)
 {
     json_t *inputs_meta =
         json_pack("{s:s, s:I, s:I, s:I, s:I}", "kind", inputs->kind, "samples",
@@ -151,28 +153,83 @@ static rs_status set_meta(rs_result *result, const work *w, const rs_inputs *inp
                   "longest", (json_int_t)inputs->longest, "shortest", (json_int_t)inputs->shortest);
     RS_TRY(rs_result_set_meta(result, "inputs", inputs_meta, err));
     json_t *run = json_pack("{s:s, s:b, s:s}", "precision", "f64", "rigorous",
-                            w->options->rigorous ? 1 : 0, "margin", "proved error bounds");
+                            w->scene.options->rigorous ? 1 : 0, "margin", "proved error bounds");
     return rs_result_set_meta(result, "run", run, err);
 }
 
-static rs_status certify_network(work *w, rs_result *result, const rs_network *network,
-                                 const rs_inputs *inputs, rs_error *err)
+/* Tokens or keys of a mixing matrix, at most. */
+static int64_t widest_matrix(const rs_inputs *inputs)
+{
+    int64_t most = inputs->longest;
+    for (int64_t s = 0; inputs->memory_begin && s < inputs->samples; s++) {
+        int64_t keys = inputs->memory_begin[s + 1] - inputs->memory_begin[s];
+        if (keys > most) most = keys;
+    }
+    return most;
+}
+
+static rs_status open_certifying(rs_certifying *w, const rs_network *network, rs_error *err)
 {
     RS_TRY(rs_network_copy(&w->network, network, err));
-    RS_TRY(rs_edit_apply(w->network, &w->options->edit, err));
-    RS_TRY(rs_weight_norms_open(&w->norms, w->network, w->context, err));
-    RS_TRY(rs_certify_lambda_open(&w->lambda, w->network, w->norms, inputs, w->options,
-                                  w->context->threads, err));
-    RS_TRY(rs_certify_gather_pass(&w->pass, w->network, w->norms, inputs, w->options, w->lambda,
-                                  w->context, err));
+    RS_TRY(rs_edit_apply(w->network, &w->scene.options->edit, err));
+    RS_TRY(rs_weight_norms_open(&w->norms, w->network, w->scene.context, err));
+    w->scene.network = w->network;
+    w->scene.norms = w->norms;
+    w->scene.capacity = rs_pass_capacity(w->network, RS_PRECISION_F64, w->scene.inputs,
+                                         w->scene.options->batch, w->scene.context);
+    RS_TRY(rs_certify_gather_open(&w->gather, &w->scene, err));
+    w->pass = rs_certify_gather_pass(w->gather);
+    RS_TRY(rs_certify_predict_open(&w->predict, &w->scene, w->pass, err));
+    return rs_certify_lambda_open(&w->lambda, &w->scene, w->pass, err);
+}
+
+rs_status rs_certify_open(rs_certifying **out, const rs_network *network, const rs_inputs *inputs,
+                          const rs_certify_options *options, const rs_context *context,
+                          rs_error *err)
+{
+    rs_certifying *w = rs_calloc(1, sizeof *w);
+    *out = w;
+    if (!w) return rs_fail_memory(err, "certificates", sizeof *w);
+    w->scene = (rs_certify_scene){
+        .inputs = inputs, .options = options, .context = context, .widest = widest_matrix(inputs)};
+    rs_status status = open_certifying(w, network, err);
+    if (status == RS_OK) return RS_OK;
+    rs_certify_close(w);
+    *out = NULL;
+    return status;
+}
+
+void rs_certify_listeners(rs_listener *out[RS_CERTIFY_LISTENERS], const rs_certifying *w)
+{
+    out[0] = rs_certify_gather_listener(w->gather);
+    out[1] = rs_certify_predict_listener(w->predict);
+    out[2] = rs_certify_lambda_listener(w->lambda);
+}
+
+rs_status rs_certify_run(const rs_certifying *w, rs_error *err)
+{
+    rs_listener *listeners[RS_CERTIFY_LISTENERS];
+    const rs_pass_plan plan = {.network = w->network,
+                               .inputs = w->scene.inputs,
+                               .precision = RS_PRECISION_F64,
+                               .capacity = w->scene.capacity,
+                               .phase = "certify"};
+    rs_certify_listeners(listeners, w);
+    return rs_observe_pass(NULL, &plan, listeners, RS_CERTIFY_LISTENERS, w->scene.context, err);
+}
+
+rs_status rs_certify_finish(rs_result *result, rs_certifying *w, rs_error *err)
+{
+    const rs_inputs *inputs = w->scene.inputs;
+    RS_TRY(rs_certify_mark_floor(w->pass, err));
     RS_TRY(fill_rows(w, inputs->samples, err));
-    RS_TRY(rs_certify_lambda_finish(w->lambda, w->pass, err));
-    if (!w->options->beside) RS_TRY(set_meta(result, w, inputs, err));
+    RS_TRY(rs_certify_lambda_finish(w->lambda, err));
+    if (!w->scene.options->beside) RS_TRY(set_meta(result, w, inputs, err));
     RS_TRY(rs_certify_tables(result, &w->certified, err));
     RS_TRY(rs_certify_lambda_table(result, w->lambda, err));
     RS_TRY(rs_certify_findings(result, &w->certified, err));
     RS_TRY(rs_certify_lambda_findings(result, w->lambda, err));
-    if (!w->options->beside) {
+    if (!w->scene.options->beside) {
         RS_TRY(rs_result_add_notes(result, &inputs->notes, err));
         RS_TRY(rs_result_add_notes(result, &w->network->notes, err));
     }
@@ -181,8 +238,9 @@ static rs_status certify_network(work *w, rs_result *result, const rs_network *n
     return RS_OK;
 }
 
-static void close_work(work *w)
+void rs_certify_close(rs_certifying *w)
 {
+    if (!w) return;
     rs_free(w->heads);
     rs_free(w->sums);
     rs_free(w->slack);
@@ -192,18 +250,22 @@ static void close_work(work *w)
     rs_free(w->certified.rows);
     rs_free(w->certified.chains);
     rs_free(w->certified.weight_chains);
-    rs_certify_pass_close(w->pass);
     rs_certify_lambda_close(w->lambda);
+    rs_certify_predict_close(w->predict);
+    rs_certify_gather_close(w->gather);
     rs_weight_norms_close(w->norms);
     rs_network_close(w->network);
+    rs_free(w);
 }
 
 rs_status rs_certify(rs_result *result, const rs_network *network, const rs_inputs *inputs,
                      const rs_certify_options *options, const rs_context *context, rs_error *err)
 {
-    work w = {.options = options, .context = context};
-    rs_status status = certify_network(&w, result, network, inputs, err);
-    close_work(&w);
+    rs_certifying *w;
+    RS_TRY(rs_certify_open(&w, network, inputs, options, context, err));
+    rs_status status = rs_certify_run(w, err);
+    if (status == RS_OK) status = rs_certify_finish(result, w, err);
+    rs_certify_close(w);
     return status;
 }
 

@@ -2,11 +2,13 @@
  * certify.h: `rankscope certify`: what can be proved, for these inputs, about how a network's
  * layers draw the tokens together or keep them apart (docs/certify.md, docs/certificates.md).
  *
- * From below: certify_weights.c bounds the norms of every layer's weights once; certify_gather.c
- * listens to one float64 pass and keeps a few numbers for each sample, branch and head;
- * certify_chain.c turns them into certificates, certify_published.c into the published bounds,
- * certify_predict.c into the leading-order prediction; certify_tables.c and certify_findings.c say
- * it. rs_certify does all of that for one network, rs_certify_path opens a path first.
+ * From below: certify_weights.c bounds the norms of every layer's weights once; three listeners
+ * hear one float64 pass (certify_gather.h): certify_gather.c keeps a few numbers for each sample,
+ * branch and head, certify_predict.c follows the leading-order law, certify_lambda.c weighs skip
+ * strengths; certify_chain.c turns what was kept into certificates, certify_published.c into the
+ * published bounds; certify_tables.c and certify_findings.c say it. rs_certify_open and
+ * rs_certify_finish stand before and behind a pass that others may hear too, rs_certify runs one of
+ * its own, rs_certify_path opens a path first.
  */
 #ifndef RS_CERTIFY_CERTIFY_H
 #define RS_CERTIFY_CERTIFY_H
@@ -16,6 +18,7 @@
 #include "measures/token_measures.h"
 #include "network/edit.h"
 #include "observe/opened.h"
+#include "observe/pass.h"
 #include "proof/bounds.h"
 
 /* ---- weights: certified upper bounds, once a layer (certify_weights.c) ---- */
@@ -103,12 +106,11 @@ typedef struct rs_certify_lambda rs_certify_lambda;
 typedef struct rs_certify_pass {
     const rs_network *network;
     int64_t samples;
-    int64_t *tokens;                    /* [samples] */
-    rs_certify_state *states;           /* [samples, layers+1] */
-    rs_certify_branch *branches;        /* [samples, layers, RS_BRANCHES_MAX] */
-    rs_certify_head *heads;             /* [samples, n_heads of all branches] */
-    size_t *head_at;                    /* [layers*RS_BRANCHES_MAX + 1] */
-    rs_certify_prediction *predictions; /* [samples, layers] */
+    int64_t *tokens;             /* [samples] */
+    rs_certify_state *states;    /* [samples, layers+1] */
+    rs_certify_branch *branches; /* [samples, layers, RS_BRANCHES_MAX] */
+    rs_certify_head *heads;      /* [samples, n_heads of all branches] */
+    size_t *head_at;             /* [layers*RS_BRANCHES_MAX + 1] */
 } rs_certify_pass;
 
 static inline const rs_certify_state *rs_pass_state(const rs_certify_pass *p, int64_t s, int64_t l)
@@ -239,8 +241,27 @@ typedef struct rs_certify_options {
 void rs_certify_defaults(rs_certify_options *options);
 /* certify_needs.c: adds up the memory of a run with these options. */
 rs_run_need rs_certify_need;
+/* Adds up what it keeps beside the pass, which may be another's. */
+void rs_certify_need_kept(rs_budget *budget, const rs_network *network, rs_run_shape shape,
+                          const rs_edit *edit);
 
+/* A certification that hears a pass: opened before it, finished behind it. */
+typedef struct rs_certifying rs_certifying;
+enum { RS_CERTIFY_LISTENERS = 3 };
+/* Bounds the norms of the weights and opens the listeners. They must hear, in their order, a
+ * float64 pass of the network with options->edit over `inputs`, in batches as rs_pass_capacity says
+ * for that network and options->batch; network, inputs, options and context outlive it. */
+rs_status rs_certify_open(rs_certifying **out, const rs_network *network, const rs_inputs *inputs,
+                          const rs_certify_options *options, const rs_context *context,
+                          rs_error *err);
+void rs_certify_listeners(rs_listener *out[RS_CERTIFY_LISTENERS], const rs_certifying *certifying);
+/* Runs such a pass for the listeners alone. */
+rs_status rs_certify_run(const rs_certifying *certifying, rs_error *err);
 /* Fills `result` with the tables, figures and findings of docs/contract.md, certify. */
+rs_status rs_certify_finish(rs_result *result, rs_certifying *certifying, rs_error *err);
+void rs_certify_close(rs_certifying *certifying); /* NULL is fine */
+
+/* Does all of that, with a pass of its own. */
 rs_status rs_certify(rs_result *result, const rs_network *network, const rs_inputs *inputs,
                      const rs_certify_options *options, const rs_context *context, rs_error *err);
 

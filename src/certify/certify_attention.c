@@ -52,23 +52,35 @@ static bool wants_second(const rs_branch *branch)
             op->relative.r.weight || op->distance_bias);
 }
 
-/* Ranges of E_ij = A_ij − mean_i A_ij − what row i shares: about the mean token, E = R W_QK Rᵀ. */
+void rs_certify_mean_logits(double *mean, const rs_attention_view *view)
+{
+    int64_t n = view->n, keys = view->keys;
+    memset(mean, 0, (size_t)keys * sizeof *mean);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < keys; j++)
+            mean[j] += ((const double *)view->logits)[i * view->ld + j];
+    for (int64_t j = 0; j < keys; j++)
+        mean[j] /= (double)n;
+}
+
+static double largest_logit(const rs_attention_view *view)
+{
+    double largest = 0;
+    for (int64_t i = 0; i < view->n; i++)
+        for (int64_t j = 0; j < view->keys; j++)
+            largest = fmax(largest, fabs(((const double *)view->logits)[i * view->ld + j]));
+    return largest;
+}
+
+/* Ranges of E_ij = A_ij − mean_i A_ij − what row i shares: about the mean token, E = R W_QK Rᵀ.
+ * mean: workspace of the keys, as many as queries. */
 static void ranges(rs_certify_head *head, double *mean, const rs_attention_view *view)
 {
     int64_t n = view->n;
-    memset(mean, 0, (size_t)n * sizeof *mean);
-    double largest = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double *row = (const double *)view->logits + i * view->ld;
-        for (int64_t j = 0; j < n; j++) {
-            mean[j] += row[j];
-            largest = fmax(largest, fabs(row[j]));
-        }
-    }
-    for (int64_t j = 0; j < n; j++)
-        mean[j] /= (double)n;
+    rs_certify_mean_logits(mean, view);
     head->range = head->sum_ranges = 0;
-    head->range_error = 4 * rs_gamma((double)n + 8) * largest; /* of two entries less their means */
+    /* of two entries less their means */
+    head->range_error = 4 * rs_gamma((double)n + 8) * largest_logit(view);
     for (int64_t i = 0; i < n; i++) {
         const double *row = (const double *)view->logits + i * view->ld;
         double low = row[0] - mean[0], high = low;
@@ -108,36 +120,28 @@ static bool bilinear_unmasked(const rs_branch *branch)
     return !rs_branch_traits(&bare)->not_bilinear(&bare);
 }
 
-rs_status rs_certify_attention(void *user, const rs_attention_view *view, rs_error *err)
+/* Three rows of keys, and what the eigenvalues need behind them. */
+size_t rs_certify_head_bytes(int64_t n)
 {
-    rs_certify_gather *g = user;
-    int32_t b = view->branch;
-    const rs_branch *branch = &g->network->layers[view->layer].branches[b];
+    return 3 * (size_t)n * sizeof(double) + 64 + eigen_bytes(n);
+}
+
+void rs_certify_head_of(rs_certify_head *out, int64_t *empty_rows, const rs_branch *branch,
+                        const rs_attention_view *view, double *room)
+{
     int64_t most = view->n > view->keys ? view->n : view->keys;
-    size_t bytes = wants_second(branch) ? eigen_bytes(most) : 0;
-    rs_certify_room *room = &g->scratch[view->thread];
-    int64_t extra = (int64_t)(bytes / sizeof(double)) + 64;
-    if (extra < most * most) extra = most * most;
-    RS_TRY(rs_certify_room_for(room, 1, 3 * most + extra, err));
-    double *distance = room->data, *mean = distance + most, *row = mean + most, *work = row + most;
-    rs_certify_head *head =
-        rs_pass_heads(g->pass, g->batch.first + view->sample, view->layer, b) + view->head;
+    double *distance = room, *mean = distance + most, *row = mean + most, *work = row + most;
     rs_mixing_contraction found;
     rs_mixing_contraction_of(&found, view->mixing, view->probabilities, view->n, view->keys,
                              view->ld, distance, mean);
-    *head = (rs_certify_head){.tau = found.tau,
-                              .range = NAN,
-                              .sum_ranges = NAN,
-                              .second = NAN,
-                              .centred = centred_norm(view, mean)};
-    if (found.empty_rows) {
-#pragma omp atomic
-        rs_batch_branch(g, view->sample, view->layer, b)->empty_rows += found.empty_rows;
-    }
+    *empty_rows = found.empty_rows;
+    *out = (rs_certify_head){.tau = found.tau,
+                             .range = NAN,
+                             .sum_ranges = NAN,
+                             .second = NAN,
+                             .centred = centred_norm(view, mean)};
     if (view->n > 0 && view->n == view->keys && view->logits && bilinear_unmasked(branch))
-        ranges(head, row, view);
-    if (bytes)
-        head->second = second_eigenvalue(view, (double *)(((uintptr_t)work + 63) & ~(uintptr_t)63));
-    RS_TRY(rs_consensus_mixing(g, view, work, err));
-    return rs_predict_attention(g, view, row, head->range, work, err);
+        ranges(out, row, view);
+    if (wants_second(branch))
+        out->second = second_eigenvalue(view, (double *)(((uintptr_t)work + 63) & ~(uintptr_t)63));
 }

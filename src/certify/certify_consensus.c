@@ -2,6 +2,7 @@
  * W (lambda.h). */
 #include "certify/certify_gather.h"
 
+#include "base/memory.h"
 #include "engine/dense_matrix.h"
 #include "linalg/blas.h"
 #include "network/op_traits.h"
@@ -13,30 +14,30 @@
 enum { MOST_EIGENVALUES = 512 };
 
 /* Why the multiplier is not asked for; NULL: it is. */
-static const char *consensus_fails(const rs_certify_gather *g, int32_t l, const rs_branch *mixer)
+static const char *consensus_fails(const rs_certify_scene *at, int32_t l, const rs_branch *mixer)
 {
     const rs_attention_op *op = rs_branch_attention(mixer);
     if (!op) return "a plain self-attention";
     const rs_branch_norms *norms =
-        &g->norms->layers[l].branches[mixer - g->network->layers[l].branches];
+        &at->norms->layers[l].branches[mixer - at->network->layers[l].branches];
     if (op->heads != 1) return "one head";
     if (mixer->after.kind == RS_NORM_NONE || mixer->before.kind != RS_NORM_NONE) return "post-norm";
     if (mixer->inside.kind != RS_NORM_NONE || op->cross) return "a plain self-attention";
     if (!(fabs(rs_branch_traits(mixer)->row_sum(mixer) - 1) <= 1e-12))
         return "rows of P that sum to 1";
     if (norms->o_bias > 0 || norms->heads[0].v_bias > 0) return "no biases of values and outputs";
-    if (g->inputs->longest > MOST_EIGENVALUES || g->network->d_model > MOST_EIGENVALUES)
+    if (at->inputs->longest > MOST_EIGENVALUES || at->network->d_model > MOST_EIGENVALUES)
         return "at most 512 tokens and features";
     return NULL;
 }
 
 /* W = W_V W_O as a map of row vectors, its branch's scale included: [d, d]. */
-static rs_status read_values(rs_certify_gather *g, const rs_branch *mixer, rs_error *err)
+static rs_status read_values(rs_certify_consensus *c, const rs_branch *mixer, rs_error *err)
 {
     const rs_attention_op *op = rs_branch_attention(mixer);
-    int64_t d = g->network->d_model, inner = op->value_dim;
-    RS_TRY(rs_certify_room_for(&g->value_matrix, d + 2 * inner, d, err));
-    double *w = g->value_matrix.data, *v = w + d * d, *o = v + inner * d;
+    int64_t d = c->scene->network->d_model, inner = op->value_dim;
+    RS_TRY(rs_certify_room_for(&c->value_matrix, d + 2 * inner, d, err));
+    double *w = c->value_matrix.data, *v = w + d * d, *o = v + inner * d;
     RS_TRY(rs_dense_rows(v, NULL, &op->v, 0, inner, err));
     if (op->o.weight) RS_TRY(rs_dense_rows(o, NULL, &op->o, 0, d, err));
     for (int64_t i = 0; i < d; i++)
@@ -49,25 +50,28 @@ static rs_status read_values(rs_certify_gather *g, const rs_branch *mixer, rs_er
     return RS_OK;
 }
 
-rs_status rs_consensus_begin(rs_certify_gather *g, int32_t l, int32_t b, rs_error *err)
+rs_status rs_consensus_begin(rs_certify_consensus *c, int32_t l, int32_t b, rs_error *err)
 {
-    const rs_branch *mixer = &g->network->layers[l].branches[b];
-    if (!g->lambda || mixer != rs_layer_mixer(&g->network->layers[l]) || mixer->scale == 0 ||
-        consensus_fails(g, l, mixer))
-        return RS_OK;
-    RS_TRY(rs_certify_room_for(&g->eigenvalues, g->capacity, 2 * g->inputs->longest, err));
-    return read_values(g, mixer, err);
+    const rs_certify_scene *scene = c->scene;
+    const rs_branch *mixer = &scene->network->layers[l].branches[b];
+    if (consensus_fails(scene, l, mixer)) return RS_OK;
+    RS_TRY(rs_certify_room_for(&c->eigenvalues, scene->capacity, 2 * scene->inputs->longest, err));
+    return read_values(c, mixer, err);
 }
 
-rs_status rs_consensus_mixing(rs_certify_gather *g, const rs_attention_view *view, double *work,
-                              rs_error *err)
+/* Real parts of the eigenvalues of sample s; the imaginary ones stand `longest` behind. */
+static double *eigenvalues_of(const rs_certify_consensus *c, int64_t s)
 {
-    const rs_branch *mixer = &g->network->layers[view->layer].branches[view->branch];
+    return c->eigenvalues.data + s * 2 * c->scene->inputs->longest;
+}
+
+rs_status rs_consensus_mixing(const rs_certify_consensus *c, const rs_attention_view *view,
+                              double *work, rs_error *err)
+{
+    const rs_branch *mixer = &c->scene->network->layers[view->layer].branches[view->branch];
     int64_t n = view->n;
-    if (!g->lambda || !rs_is_mixer(g->network, view->layer, view->branch) ||
-        consensus_fails(g, view->layer, mixer))
-        return RS_OK;
-    double *real = g->eigenvalues.data + view->sample * 2 * g->inputs->longest;
+    if (consensus_fails(c->scene, view->layer, mixer)) return RS_OK;
+    double *real = eigenvalues_of(c, view->sample);
     for (int64_t i = 0; i < n; i++)
         memcpy(work + i * n, (const double *)view->mixing + i * view->ld, (size_t)n * sizeof *work);
     for (int64_t i = 0; i < n * n; i++)
@@ -77,24 +81,24 @@ rs_status rs_consensus_mixing(rs_certify_gather *g, const rs_attention_view *vie
         }
     /* the transpose has the same eigenvalues */
     if (LAPACKE_dgeev(LAPACK_COL_MAJOR, 'N', 'N', (lapack_int)n, work, (lapack_int)n, real,
-                      real + g->inputs->longest, NULL, 1, NULL, 1) != 0)
+                      real + c->scene->inputs->longest, NULL, 1, NULL, 1) != 0)
         return rs_fail(err, RS_E_LAPACK, "consensus", NULL,
                        "eigenvalues of a mixing matrix of %lld tokens were not found",
                        (long long)n);
     return RS_OK;
 }
 
-rs_status rs_consensus_row(rs_lambda_row *row, const rs_certify_gather *g,
-                           const rs_lambda_layer *layer, const rs_branch *mixer, int64_t s,
-                           int32_t l, rs_error *err)
+rs_status rs_consensus_row(rs_lambda_row *row, const rs_certify_consensus *c,
+                           const rs_lambda_layer *layer, int64_t s, int32_t l, rs_error *err)
 {
-    row->failed_consensus = consensus_fails(g, l, mixer);
+    const rs_branch *mixer = rs_layer_mixer(&c->scene->network->layers[l]);
+    row->failed_consensus = consensus_fails(c->scene, l, mixer);
     if (row->failed_consensus) return RS_OK;
-    const double *real = g->eigenvalues.data + s * 2 * g->inputs->longest;
+    const double *real = eigenvalues_of(c, s);
     rs_lambda_consensus given = {.mixing_real = real,
-                                 .mixing_imaginary = real + g->inputs->longest,
+                                 .mixing_imaginary = real + c->scene->inputs->longest,
                                  .n = layer->n,
-                                 .value_matrix = g->value_matrix.data,
+                                 .value_matrix = c->value_matrix.data,
                                  .d = layer->d,
                                  .lambda = mixer->skip,
                                  .heads = 1,
@@ -105,4 +109,10 @@ rs_status rs_consensus_row(rs_lambda_row *row, const rs_certify_gather *g,
     row->consensus = found.value;
     row->failed_consensus = found.valid ? NULL : found.failed_hypothesis;
     return RS_OK;
+}
+
+void rs_consensus_close(rs_certify_consensus *c)
+{
+    rs_free(c->eigenvalues.data);
+    rs_free(c->value_matrix.data);
 }

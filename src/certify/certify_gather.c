@@ -1,17 +1,23 @@
-/* certify_gather.c: one float64 pass over all inputs, and the few numbers that certificates need of
- * it. */
+/* certify_gather.c: the few numbers that certificates need of a float64 pass: of each state, branch
+ * and head. */
 #include "certify/certify_gather.h"
 
 #include "base/memory.h"
-#include "engine/dense_matrix.h"
 #include "linalg/vector.h"
 #include "network/op_traits.h"
-#include "observe/measure.h"
 
 #include <float.h>
 #include <math.h>
 #include <omp.h>
 #include <string.h>
+
+struct rs_certify_gather {
+    rs_listener listener;
+    const rs_certify_scene *scene;
+    rs_certify_pass *pass;
+    const rs_input_batch *batch; /* the one that runs */
+    rs_token_measures *measures; /* [capacity] */
+};
 
 static const double U = DBL_EPSILON / 2;
 
@@ -79,23 +85,23 @@ static bool all_equal(const double *x, int64_t rows, int64_t d)
 
 static void keep_state(rs_certify_gather *g, int64_t s, int32_t l, const double *x)
 {
-    int64_t rows = rs_batch_rows(g, s), d = g->network->d_model;
-    rs_certify_state *out = &g->pass->states[(g->batch.first + s) * (g->network->n_layers + 1) + l];
+    const rs_network *network = g->scene->network;
+    int64_t rows = rs_batch_rows(g->batch, s), d = network->d_model;
     const rs_token_measures *m = &g->measures[s];
-    if (rows == 0) return;
-    *out = (rs_certify_state){.diameter = m->diameter,
-                              .residual_1inf = m->residual_1inf,
-                              .residual_fro = m->residual_fro,
-                              .relative_residual = m->relative_residual,
-                              .norm_fro = m->norm_fro,
-                              .longest = longest_row(x, rows, d),
-                              .at_floor = m->at_floor,
-                              .equal = all_equal(x, rows, d),
-                              .finite = m->first_nonfinite < 0};
+    g->pass->states[(g->batch->first + s) * (network->n_layers + 1) + l] =
+        (rs_certify_state){.diameter = m->diameter,
+                           .residual_1inf = m->residual_1inf,
+                           .residual_fro = m->residual_fro,
+                           .relative_residual = m->relative_residual,
+                           .norm_fro = m->norm_fro,
+                           .longest = longest_row(x, rows, d),
+                           .at_floor = m->at_floor,
+                           .equal = all_equal(x, rows, d),
+                           .finite = m->first_nonfinite < 0};
 }
 
-static rs_status state(void *user, rs_site site, int32_t layer, const rs_state_view *view,
-                       rs_error *err)
+static rs_status on_state(void *user, rs_site site, int32_t layer, const rs_state_view *view,
+                          rs_error *err)
 {
     rs_certify_gather *g = user;
     rs_status kept = RS_OK;
@@ -103,14 +109,14 @@ static rs_status state(void *user, rs_site site, int32_t layer, const rs_state_v
     rs_token_options options = {.epsilon = U};
     int64_t d = view->cols;
     (void)site;
-#pragma omp parallel for num_threads(g->context->threads) schedule(dynamic)
-    for (int32_t s = 0; s < g->batch.batch.samples; s++) {
-        int64_t rows = rs_batch_rows(g, s);
-        const double *x = (const double *)view->data + g->batch.batch.begin[s] * d;
+#pragma omp parallel for num_threads(g->scene->context->threads) schedule(dynamic)
+    for (int32_t s = 0; s < view->batch->samples; s++) {
+        int64_t rows = rs_batch_rows(g->batch, s);
+        const double *x = (const double *)view->data + view->batch->begin[s] * d;
         rs_error error = {0};
         if (rows == 0) continue;
         rs_status status = rs_token_measure_f64(&g->measures[s], x, rows, d, d, &options,
-                                                g->workspaces[omp_get_thread_num()], &error);
+                                                g->listener.scratch[omp_get_thread_num()], &error);
         if (status != RS_OK) rs_keep_first(&kept, &kept_error, status, &error);
         keep_state(g, s, layer, x);
     }
@@ -120,121 +126,86 @@ static rs_status state(void *user, rs_site site, int32_t layer, const rs_state_v
 
 /* ---- branches ---- */
 
-/* X before the branch; what its own norm and those of branches that join it will read. */
-static rs_status branch_in(rs_certify_gather *g, int32_t l, int32_t b, const rs_state_view *view,
-                           rs_error *err)
+/* The rows of one sample at one moment of a branch. */
+typedef struct sample_rows {
+    const double *x;
+    int64_t n, d;
+} sample_rows;
+
+static rs_certify_branch *branch_of(rs_certify_gather *g, int64_t s, int32_t l, int32_t b)
 {
-    const rs_layer *layer = &g->network->layers[l];
-    int64_t d = view->cols;
-    RS_TRY(rs_certify_room_for(&g->state, view->rows, d, err));
-    memcpy(g->state.data, view->data, (size_t)(view->rows * d) * sizeof(double));
-#pragma omp parallel for num_threads(g->context->threads) schedule(dynamic)
-    for (int32_t s = 0; s < g->batch.batch.samples; s++) {
-        int64_t rows = rs_batch_rows(g, s);
-        const double *x = g->state.data + g->batch.batch.begin[s] * d;
-        rs_certify_branch *own = rs_batch_branch(g, s, l, b);
-        own->longest_in = longest_row(x, rows, d);
-        for (int32_t other = b; other < layer->n_branches; other++) {
-            const rs_branch *reader = &layer->branches[other];
-            bool reads = other == b ? !reader->joins || b == 0 : b == 0 && reader->joins;
-            rs_certify_branch *to = rs_batch_branch(g, s, l, other);
-            if (reads && reader->before.kind != RS_NORM_NONE)
-                to->before_std = least_std(&to->longest_read, x, rows, d, &reader->before);
-        }
+    return rs_pass_branch(g->pass, g->batch->first + s, l, b);
+}
+
+static void measure_norm(double *std, double *longest, const sample_rows *r, const rs_norm_op *norm)
+{
+    if (norm->kind != RS_NORM_NONE) *std = least_std(longest, r->x, r->n, r->d, norm);
+}
+
+/* X before the branch: what its own norm and those of branches that join it will read. */
+static void branch_in(rs_certify_gather *g, int32_t l, int32_t b, int64_t s, const sample_rows *r)
+{
+    const rs_layer *layer = &g->scene->network->layers[l];
+    branch_of(g, s, l, b)->longest_in = longest_row(r->x, r->n, r->d);
+    for (int32_t other = b; other < layer->n_branches; other++) {
+        const rs_branch *reader = &layer->branches[other];
+        bool reads = other == b ? !reader->joins || b == 0 : b == 0 && reader->joins;
+        rs_certify_branch *to = branch_of(g, s, l, other);
+        if (reads) measure_norm(&to->before_std, &to->longest_read, r, &reader->before);
     }
-    return RS_OK;
 }
 
-static void branch_op_in(rs_certify_gather *g, int32_t l, int32_t b, const rs_state_view *view)
+static void sample_told(rs_certify_gather *g, int32_t l, int32_t b, rs_moment moment, int64_t s,
+                        const sample_rows *r)
 {
-#pragma omp parallel for num_threads(g->context->threads) schedule(dynamic)
-    for (int32_t s = 0; s < g->batch.batch.samples; s++)
-        rs_batch_branch(g, s, l, b)->longest_op_in =
-            longest_row((const double *)view->data + g->batch.batch.begin[s] * view->cols,
-                        rs_batch_rows(g, s), view->cols);
-}
-
-/* row = norm(row), in float64: only to see what a second norm behind it will read. */
-static void norm_row(double *row, const double *gain, const double *bias, const rs_norm_op *norm)
-{
-    int64_t d = norm->dim;
-    double mean = norm->kind == RS_NORM_LAYERNORM ? rs_sum(row, d) / (double)d : 0, square = 0;
-    for (int64_t k = 0; k < d; k++)
-        square += (row[k] - mean) * (row[k] - mean);
-    double factor = 1 / sqrt(square / (double)d + norm->eps);
-    for (int64_t k = 0; k < d; k++)
-        row[k] = (row[k] - mean) * factor * gain[k] + bias[k];
-}
-
-static rs_status branch_op_out(rs_certify_gather *g, int32_t l, int32_t b,
-                               const rs_state_view *view, rs_error *err)
-{
-    const rs_branch *branch = &g->network->layers[l].branches[b];
-    int64_t d = view->cols;
-    bool inside = branch->inside.kind != RS_NORM_NONE;
-    RS_TRY(rs_certify_room_for(&g->branch, view->rows, d, err));
-    RS_TRY(rs_certify_room_for(&g->summed, view->rows + 2, d, err));
-    double *gain = g->summed.data + view->rows * d, *bias = gain + d;
-    if (inside) rs_norm_vectors(gain, bias, &branch->inside);
-#pragma omp parallel for num_threads(g->context->threads) schedule(dynamic)
-    for (int32_t s = 0; s < g->batch.batch.samples; s++) {
-        int64_t rows = rs_batch_rows(g, s), from = g->batch.batch.begin[s] * d;
-        rs_certify_branch *own = rs_batch_branch(g, s, l, b);
-        const double *y = (const double *)view->data + from;
-        double *added = g->branch.data + from;
-        memcpy(added, y, (size_t)(rows * d) * sizeof *added);
-        own->longest_op_out = longest_row(y, rows, d);
-        if (!inside) continue;
-        double longest;
-        own->inside_std = least_std(&longest, y, rows, d, &branch->inside);
-        for (int64_t i = 0; i < rows; i++)
-            norm_row(added + i * d, gain, bias, &branch->inside);
-    }
-    return RS_OK;
-}
-
-/* The sum that the norm behind the branch reads. */
-static rs_status branch_sum(rs_certify_gather *g, int32_t l, int32_t b, rs_error *err)
-{
-    const rs_branch *branch = &g->network->layers[l].branches[b];
-    int64_t d = g->network->d_model, all = g->batch.batch.begin[g->batch.batch.samples];
-    if (branch->after.kind == RS_NORM_NONE) return RS_OK;
-    RS_TRY(rs_certify_room_for(&g->summed, all + 2, d, err));
-#pragma omp parallel for num_threads(g->context->threads) schedule(dynamic)
-    for (int32_t s = 0; s < g->batch.batch.samples; s++) {
-        int64_t rows = rs_batch_rows(g, s), from = g->batch.batch.begin[s] * d;
-        double *sum = g->summed.data + from;
-        const double *x = g->state.data + from;
-        for (int64_t i = 0; i < rows * d; i++) {
-            double kept = branch->skip == 0 ? 0 : branch->skip * x[i];
-            sum[i] = branch->scale == 0 ? kept : kept + branch->scale * g->branch.data[from + i];
-        }
-        rs_certify_branch *own = rs_batch_branch(g, s, l, b);
-        own->after_std = least_std(&own->longest_sum, sum, rows, d, &branch->after);
-    }
-    return RS_OK;
-}
-
-static rs_status told_branch(void *user, int32_t l, int32_t b, rs_moment moment,
-                             const rs_state_view *view, rs_error *err)
-{
-    rs_certify_gather *g = user;
+    const rs_branch *branch = &g->scene->network->layers[l].branches[b];
+    rs_certify_branch *own = branch_of(g, s, l, b);
+    double longest;
     switch (moment) {
     case RS_MOMENT_IN:
-        RS_TRY(branch_in(g, l, b, view, err));
-        return b == 0 ? rs_predict_begin_layer(g, l, view->data, err) : RS_OK;
+        branch_in(g, l, b, s, r);
+        break;
     case RS_MOMENT_OP_IN:
-        branch_op_in(g, l, b, view);
-        RS_TRY(rs_consensus_begin(g, l, b, err));
-        return rs_predict_op_in(g, l, b, view->data, err);
+        own->longest_op_in = longest_row(r->x, r->n, r->d);
+        break;
     case RS_MOMENT_OP_OUT:
-        RS_TRY(branch_op_out(g, l, b, view, err));
-        return rs_predict_op_out(g, l, b, err);
+        own->longest_op_out = longest_row(r->x, r->n, r->d);
+        measure_norm(&own->inside_std, &longest, r, &branch->inside);
+        break;
     default:
-        RS_TRY(branch_sum(g, l, b, err));
-        RS_TRY(rs_certify_lambda_branch(g, l, b, err));
-        return rs_predict_out(g, l, b, view->data, err);
+        measure_norm(&own->after_std, &own->longest_sum, r, &branch->after);
     }
+}
+
+static rs_status on_branch(void *user, int32_t l, int32_t b, rs_moment moment,
+                           const rs_state_view *view, rs_error *err)
+{
+    rs_certify_gather *g = user;
+    (void)err;
+#pragma omp parallel for num_threads(g->scene->context->threads) schedule(dynamic)
+    for (int32_t s = 0; s < view->batch->samples; s++) {
+        const sample_rows r = {(const double *)view->data + view->batch->begin[s] * view->cols,
+                               rs_batch_rows(g->batch, s), view->cols};
+        sample_told(g, l, b, moment, s, &r);
+    }
+    return RS_OK;
+}
+
+/* Worker threads call it. */
+static rs_status on_attention(void *user, const rs_attention_view *view, rs_error *err)
+{
+    rs_certify_gather *g = user;
+    int32_t l = view->layer, b = view->branch;
+    int64_t empty_rows = 0;
+    (void)err;
+    rs_certify_head_of(rs_pass_heads(g->pass, g->batch->first + view->sample, l, b) + view->head,
+                       &empty_rows, &g->scene->network->layers[l].branches[b], view,
+                       g->listener.scratch[view->thread]);
+    if (empty_rows) {
+#pragma omp atomic
+        branch_of(g, view->sample, l, b)->empty_rows += empty_rows;
+    }
+    return RS_OK;
 }
 
 /* ---- the pass ---- */
@@ -289,9 +260,8 @@ static rs_status open_pass(rs_certify_pass **out, const rs_network *network,
         return rs_fail_memory(err, "certificates", SIZE_MAX);
     p->states = rs_calloc(cells, sizeof *p->states);
     p->branches = rs_calloc(cells * RS_BRANCHES_MAX, sizeof *p->branches);
-    p->predictions = rs_calloc(cells, sizeof *p->predictions);
     p->heads = rs_calloc(heads, sizeof *p->heads);
-    if (!p->states || !p->branches || !p->predictions || !p->heads)
+    if (!p->states || !p->branches || !p->heads)
         return rs_fail_memory(err, "certificates", heads * sizeof *p->heads);
     for (int64_t s = 0; s < inputs->samples; s++)
         p->tokens[s] = inputs->begin[s + 1] - inputs->begin[s];
@@ -299,108 +269,72 @@ static rs_status open_pass(rs_certify_pass **out, const rs_network *network,
     return RS_OK;
 }
 
-void rs_certify_pass_close(rs_certify_pass *p)
+static void close_pass(rs_certify_pass *p)
 {
     if (!p) return;
     rs_free(p->tokens);
     rs_free(p->head_at);
     rs_free(p->states);
     rs_free(p->branches);
-    rs_free(p->predictions);
     rs_free(p->heads);
     rs_free(p);
 }
 
-static rs_status open_gather(rs_certify_gather *g, rs_error *err)
+static rs_status begin_batch(void *user, const rs_input_batch *batch, rs_error *err)
 {
-    size_t threads = (size_t)g->context->threads;
-    rs_token_options options = {.epsilon = U};
-    size_t bytes = rs_token_workspace(g->inputs->longest, g->network->d_model, &options);
-    g->workspaces = rs_calloc(threads, sizeof *g->workspaces);
-    g->scratch = rs_calloc(threads, sizeof *g->scratch);
-    g->measures = rs_calloc((size_t)g->capacity, sizeof *g->measures);
-    g->sample_predicts = rs_calloc((size_t)g->capacity, sizeof *g->sample_predicts);
-    g->reasons = rs_calloc((size_t)g->capacity, sizeof *g->reasons);
-    if (!g->workspaces || !g->scratch || !g->measures || !g->sample_predicts || !g->reasons)
-        return rs_fail_memory(err, "certificates", 0);
-    for (size_t t = 0; t < threads; t++)
-        if (!(g->workspaces[t] = rs_malloc(1, bytes)))
-            return rs_fail_memory(err, "certificates", bytes);
-    return rs_input_batch_open(&g->batch, g->capacity, err);
-}
-
-static void close_gather(rs_certify_gather *g)
-{
-    for (int t = 0; t < g->context->threads; t++) {
-        if (g->workspaces) rs_free(g->workspaces[t]);
-        if (g->scratch) rs_free(g->scratch[t].data);
-    }
-    rs_predict_close(g);
-    rs_free(g->workspaces);
-    rs_free(g->scratch);
-    rs_free(g->measures);
-    rs_free(g->sample_predicts);
-    rs_free(g->reasons);
-    rs_free(g->state.data);
-    rs_free(g->summed.data);
-    rs_free(g->branch.data);
-    rs_free(g->eigenvalues.data);
-    rs_free(g->value_matrix.data);
-    rs_input_batch_close(&g->batch);
-}
-
-static rs_status run_batches(rs_certify_gather *g, rs_runner *runner, rs_error *err)
-{
-    rs_tap tap = {.user = g,
-                  .sites = 1u << RS_SITE_BLOCK_OUT,
-                  .state = state,
-                  .branch = told_branch,
-                  .wants_logits = true,
-                  .attention = rs_certify_attention};
-    const rs_tap *taps[] = {&tap};
-    int64_t samples = g->inputs->samples;
-    uint64_t total = (uint64_t)g->inputs->begin[samples];
-    for (int64_t first = 0; first < samples; first += g->capacity) {
-        int64_t left = samples - first;
-        RS_TRY(rs_check_cancelled(g->context, err));
-        rs_progress(g->context, "certify", (uint64_t)g->inputs->begin[first], total, "tokens");
-        rs_input_batch_set(&g->batch, g->inputs, first, left < g->capacity ? left : g->capacity);
-        if (g->batch.batch.begin[g->batch.batch.samples] == 0) continue;
-        RS_TRY(rs_runner_run(runner, &g->batch.batch, taps, 1, err));
-    }
+    rs_certify_gather *g = user;
+    if (batch->batch.samples > g->scene->capacity)
+        return rs_fail(err, RS_E_INTERNAL, "certificates", NULL, "batches of %lld samples",
+                       (long long)batch->batch.samples);
+    g->batch = batch;
     return RS_OK;
 }
 
-rs_status rs_certify_gather_pass(rs_certify_pass **out, const rs_network *network,
-                                 const rs_weight_norms *norms, const rs_inputs *inputs,
-                                 const rs_certify_options *options, rs_certify_lambda *lambda,
-                                 const rs_context *context, rs_error *err)
+static rs_status open_gather(rs_certify_gather *g, rs_error *err)
 {
-    rs_certify_gather g = {.network = network,
-                           .inputs = inputs,
-                           .norms = norms,
-                           .context = context,
-                           .options = options,
-                           .lambda = lambda};
-    int64_t batch = options->batch;
-    rs_weights *weights = NULL;
-    rs_runner *runner = NULL;
-    g.capacity =
-        batch > 0 ? batch : rs_default_batch(network, RS_PRECISION_F64, inputs->longest, context);
-    if (g.capacity > inputs->samples) g.capacity = inputs->samples;
-    rs_status status = open_pass(&g.pass, network, inputs, err);
-    if (status == RS_OK) status = open_gather(&g, err);
-    if (status == RS_OK)
-        status = rs_weights_open(&weights, RS_PRECISION_F64, rs_weight_limit(context), err);
-    if (status == RS_OK) status = rs_runner_open(&runner, network, weights, context, err);
-    if (status == RS_OK) status = run_batches(&g, runner, err);
-    if (status == RS_OK) status = rs_certify_mark_floor(g.pass, err);
-    if (runner) rs_runner_close(runner);
-    if (weights) rs_weights_close(weights);
-    close_gather(&g);
-    if (status == RS_OK)
-        *out = g.pass;
-    else
-        rs_certify_pass_close(g.pass);
-    return status;
+    const rs_certify_scene *scene = g->scene;
+    const rs_token_options options = {.epsilon = U};
+    size_t states = rs_token_workspace(scene->inputs->longest, scene->network->d_model, &options);
+    size_t heads = rs_certify_head_bytes(scene->widest);
+    g->listener = (rs_listener){.tap = {.user = g,
+                                        .sites = 1u << RS_SITE_BLOCK_OUT,
+                                        .state = on_state,
+                                        .moments = 1u << RS_MOMENT_IN | 1u << RS_MOMENT_OP_IN |
+                                                   1u << RS_MOMENT_OP_OUT | 1u << RS_MOMENT_SUM,
+                                        .branch = on_branch,
+                                        .wants_logits = true,
+                                        .attention = on_attention},
+                                .begin = begin_batch,
+                                .scratch_bytes = states > heads ? states : heads};
+    g->measures = rs_calloc((size_t)scene->capacity, sizeof *g->measures);
+    if (!g->measures) return rs_fail_memory(err, "certificates", 0);
+    return open_pass(&g->pass, scene->network, scene->inputs, err);
+}
+
+rs_status rs_certify_gather_open(rs_certify_gather **out, const rs_certify_scene *scene,
+                                 rs_error *err)
+{
+    rs_certify_gather *g = rs_calloc(1, sizeof *g);
+    *out = g;
+    if (!g) return rs_fail_memory(err, "certificates", sizeof *g);
+    g->scene = scene;
+    return open_gather(g, err);
+}
+
+rs_listener *rs_certify_gather_listener(rs_certify_gather *g)
+{
+    return &g->listener;
+}
+
+rs_certify_pass *rs_certify_gather_pass(rs_certify_gather *g)
+{
+    return g->pass;
+}
+
+void rs_certify_gather_close(rs_certify_gather *g)
+{
+    if (!g) return;
+    close_pass(g->pass);
+    rs_free(g->measures);
+    rs_free(g);
 }

@@ -30,28 +30,11 @@ typedef struct rs_lambda_row {
     size_t n_intervals;
 } rs_lambda_row;
 
-rs_status rs_certify_lambda_open(rs_certify_lambda **out, const rs_network *network,
-                                 const rs_weight_norms *norms, const rs_inputs *inputs,
-                                 const rs_certify_options *options, int threads, rs_error *err);
-void rs_certify_lambda_close(rs_certify_lambda *lambda); /* NULL is fine */
-/* Fills in what needs the whole layer: the over-smoothing factor. */
-rs_status rs_certify_lambda_finish(rs_certify_lambda *lambda, const rs_certify_pass *pass,
-                                   rs_error *err);
 /* certify_smoothing.c: fills what row says of the over-smoothing factor; work: three numbers a
  * head. */
 void rs_certify_smoothing(rs_lambda_row *row, const rs_weight_norms *norms,
                           const rs_certify_pass *pass, int64_t s, int32_t l, double *work);
-/* The norm through which branch b of layer l reads the tokens; NULL: none. Its output is what the
- * branch sees, unless an unnormed skip carries something past it. */
-const rs_norm_op *rs_certify_reads_through(const rs_network *network, int32_t l, int32_t b);
-/* certify_lambda_weights.c: c with ‖o_i‖ ≤ c√d for what the layer's MLP adds (L13); scratch: d
- * doubles. */
-rs_lambda_number rs_certify_mlp_gain(const rs_network *network, const rs_weight_norms *norms,
-                                     int32_t l, double *scratch);
-/* Fills what row says of every input of n tokens (L19); head_norms: [heads] ‖W_V W_O‖₂, from above.
- */
-void rs_certify_any_input(rs_lambda_row *row, const rs_branch *mixer, const double *head_norms,
-                          int64_t n, double kept);
+/* certify_lambda.c: what the table shows. */
 int64_t rs_certify_lambda_samples(const rs_certify_lambda *lambda);
 const rs_lambda_row *rs_certify_lambda_row(const rs_certify_lambda *lambda, int64_t s, int32_t l);
 const rs_network *rs_certify_lambda_network(const rs_certify_lambda *lambda);

@@ -1,11 +1,31 @@
 /* certify_lambda_weights.c: what the weights alone say of a layer, whatever it reads: how long the
- * rows of its MLP can be (L13), and how much a skip beside unnormed attention leaves (L19). */
-#include "certify/certify_lambda.h"
+ * rows of its mixer and of its MLP can be (L12, L13), and how much a skip beside unnormed attention
+ * leaves (L19). */
+#include "certify/certify_lambda_parts.h"
 
+#include "base/memory.h"
 #include "network/op_traits.h"
 #include "proof/lambda_span.h"
 
 #include <math.h>
+
+/* The norm through which branch b of layer l reads the tokens; NULL: none. Its output is what the
+ * branch sees, unless an unnormed skip carries something past it. */
+static const rs_norm_op *reads_through(const rs_network *network, int32_t l, int32_t b)
+{
+    const rs_branch *branch = &network->layers[l].branches[b];
+    const rs_norm_op *norm = NULL;
+    if (branch->before.kind != RS_NORM_NONE) return &branch->before;
+    if (b > 0 && !branch->joins)
+        norm = &network->layers[l].branches[b - 1].after;
+    else if (l > 0)
+        norm = &network->layers[l - 1].branches[network->layers[l - 1].n_branches - 1].after;
+    else if (!network->embedding.projection.weight)
+        norm = &network->embedding.norm;
+    return norm && norm->kind != RS_NORM_NONE ? norm : NULL;
+}
+
+/* ---- MLPs ---- */
 
 /* |φ(x)| ≤ |x| for every x. */
 static bool bounded_by_identity(rs_activation activation)
@@ -40,13 +60,14 @@ static int32_t only_mlp(const rs_layer *layer)
     return count == 1 ? found : -1;
 }
 
-rs_lambda_number rs_certify_mlp_gain(const rs_network *network, const rs_weight_norms *norms,
-                                     int32_t l, double *scratch)
+/* c with ‖o_i‖ ≤ c√d for what the layer's MLP adds; scratch: d doubles. */
+static rs_lambda_number mlp_gain(const rs_network *network, const rs_weight_norms *norms, int32_t l,
+                                 double *scratch)
 {
     int32_t b = only_mlp(&network->layers[l]);
     if (b < 0) return no_number("one MLP in the layer");
     const rs_branch *mlp = &network->layers[l].branches[b];
-    const rs_norm_op *norm = rs_certify_reads_through(network, l, b);
+    const rs_norm_op *norm = reads_through(network, l, b);
     if (!norm) return no_number("a norm before the MLP: else what it reads has no known length");
     if (mlp->inside.kind != RS_NORM_NONE) return no_number("no norm inside the branch");
     if (mlp->scale == 0) return (rs_lambda_number){0, true, NULL};
@@ -64,6 +85,114 @@ rs_lambda_number rs_certify_mlp_gain(const rs_network *network, const rs_weight_
         .bounded_by_identity = bounded_by_identity(mlp->mlp.activation)};
     return rs_lambda_gain_mlp(&weights, network->d_model, mlp->scale);
 }
+
+/* ---- mixers ---- */
+
+static rs_lambda_attention_weights weights_of(const rs_branch *mixer, const double *head_norm,
+                                              double bias)
+{
+    const rs_attention_op *op = rs_branch_attention(mixer);
+    return (rs_lambda_attention_weights){.head_norm = head_norm,
+                                         .heads = op->heads,
+                                         .kv_heads = op->kv_heads,
+                                         .stacked_norm = NAN,
+                                         .value_norm = NAN,
+                                         .output_norm = NAN,
+                                         .bias_norm = bias};
+}
+
+rs_lambda_attention_weights rs_certify_attention_weights(const rs_certify_gains *gains,
+                                                         const rs_network *network, int32_t l)
+{
+    return weights_of(rs_layer_mixer(&network->layers[l]), gains->read + gains->head_at[l], 0);
+}
+
+const char *rs_certify_gain_fails(const rs_network *network, int32_t l, const rs_branch *mixer)
+{
+    if (!rs_branch_attention(mixer)) return "attention: the bound is on its weights";
+    if (!reads_through(network, l, (int32_t)(mixer - network->layers[l].branches)))
+        return "a norm before the branch: else what it reads has no known length";
+    if (rs_branch_traits(mixer)->not_stochastic(mixer))
+        return "attention that is not edited: its rows are no distributions";
+    return mixer->inside.kind == RS_NORM_NONE ? NULL : "no norm inside the branch";
+}
+
+/* The gain of layer l's mixer and the norms of its heads, gains of the norm before folded in: ‖W
+ * diag γ‖ ≤ ‖W‖ max|γ|. vector: d doubles. */
+static void measure_mixer(rs_certify_gains *gains, const rs_network *network,
+                          const rs_weight_norms *all, int32_t l, double *vector)
+{
+    const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
+    if (!mixer || mixer->scale == 0 || !rs_branch_attention(mixer)) return;
+    int32_t b = (int32_t)(mixer - network->layers[l].branches);
+    const rs_branch_norms *norms = &all->layers[l].branches[b];
+    const rs_norm_op *norm = reads_through(network, l, b);
+    double largest = 1, bias = 0, carried = norms->o_bias;
+    double *plain = gains->plain + gains->head_at[l], *read = gains->read + gains->head_at[l];
+    if (norm) {
+        rs_gain_norms gain;
+        rs_gain_norms_of(&gain, vector, norm);
+        largest = gain.largest, bias = gain.bias;
+    }
+    for (int32_t h = 0; h < norms->n_heads; h++) {
+        plain[h] = norms->heads[h].w.two;
+        read[h] = rs_times_up(norms->heads[h].w.two, largest);
+        carried += rs_times_up(norms->heads[h].w.two, bias) +
+                   rs_times_up(norms->heads[h].w.right_two, norms->heads[h].v_bias);
+    }
+    if (rs_certify_gain_fails(network, l, mixer)) return;
+    /* 1e-12: two roundings a head (docs/certificates.md, C10) */
+    rs_lambda_attention_weights w = weights_of(mixer, read, carried * (1 + 1e-12));
+    gains->mixers[l] = rs_lambda_gain_attention(&w, network->d_model, fabs(mixer->scale)).value;
+}
+
+/* Where the heads of each layer's mixer begin; returns how many there are, and one. */
+static size_t place_heads(rs_certify_gains *gains, const rs_network *network)
+{
+    size_t n = 0;
+    for (int32_t l = 0; l < network->n_layers; l++) {
+        const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
+        gains->head_at[l] = n;
+        if (mixer) n += (size_t)rs_branch_traits(mixer)->matrices(mixer);
+    }
+    return n + 1;
+}
+
+rs_status rs_certify_gains_open(rs_certify_gains *gains, const rs_network *network,
+                                const rs_weight_norms *norms, rs_error *err)
+{
+    size_t layers = (size_t)network->n_layers;
+    gains->head_at = rs_calloc(layers, sizeof *gains->head_at);
+    if (!gains->head_at) return rs_fail_memory(err, "table lambda", layers);
+    gains->heads = place_heads(gains, network);
+    gains->mixers = rs_calloc(layers, sizeof *gains->mixers);
+    gains->mlps = rs_calloc(layers, sizeof *gains->mlps);
+    gains->plain = rs_calloc(gains->heads, sizeof *gains->plain);
+    gains->read = rs_calloc(gains->heads, sizeof *gains->read);
+    double *vector = rs_calloc((size_t)network->d_model, sizeof *vector);
+    if (!vector || !gains->mixers || !gains->mlps || !gains->plain || !gains->read) {
+        rs_free(vector);
+        return rs_fail_memory(err, "table lambda", gains->heads * sizeof *gains->plain);
+    }
+    for (int32_t l = 0; l < network->n_layers; l++) {
+        gains->mixers[l] = NAN;
+        gains->mlps[l] = mlp_gain(network, norms, l, vector);
+        measure_mixer(gains, network, norms, l, vector);
+    }
+    rs_free(vector);
+    return RS_OK;
+}
+
+void rs_certify_gains_close(rs_certify_gains *gains)
+{
+    rs_free(gains->mixers);
+    rs_free(gains->mlps);
+    rs_free(gains->head_at);
+    rs_free(gains->plain);
+    rs_free(gains->read);
+}
+
+/* ---- every input ---- */
 
 static const char *any_input_fails(const rs_branch *mixer)
 {

@@ -3,14 +3,7 @@
 #define RS_CERTIFY_CERTIFY_PARTS_H
 
 #include "certify/certify.h"
-#include "certify/certify_gather.h"
 
-/* certify_gather.c: runs a float64 pass over all inputs. */
-rs_status rs_certify_gather_pass(rs_certify_pass **out, const rs_network *network,
-                                 const rs_weight_norms *norms, const rs_inputs *inputs,
-                                 const rs_certify_options *options, rs_certify_lambda *lambda,
-                                 const rs_context *context, rs_error *err);
-void rs_certify_pass_close(rs_certify_pass *pass); /* NULL is fine */
 /* certify_floor.c: marks states that are rounding, and those that carry on what was. */
 rs_status rs_certify_mark_floor(rs_certify_pass *pass, rs_error *err);
 
@@ -35,7 +28,8 @@ typedef struct rs_rate {
     double law;        /* |λ₂| that a linear law names; NaN: there is no such law */
     const char *evidence;
 } rs_rate;
-rs_rate rs_certify_rate(const rs_certify_pass *pass, int64_t s, int32_t l);
+rs_rate rs_certify_rate(const rs_certify_pass *pass, const rs_certify_prediction *predicted,
+                        int64_t s, int32_t l);
 
 /* All that is known of one sample and layer, a row of table bounds. */
 typedef struct rs_certify_row {

@@ -1,254 +1,181 @@
-/*
- * certify_predict.c: the leading-order law of one layer (docs/theory/collapse.md, 9 and 10), as a
- * matrix.
- *
- * About the mean token the logits are r_j + E_ij with E of second order in the residual R, so that
- * with p = softmax(r) the mixer turns R into Σ_h Δ_h R W_h, Δ_ij = p_j (E_ij − Σ_k p_k E_ik): a
- * cubic law. Under a causal mask the rows' own base distributions differ and the law is linear: Σ_h
- * P_h R W_h, P_ij = softmax over j ≤ i of r. Norms and MLPs behind it are linearised about their
- * mean token. Nothing here is certified.
- */
+/* certify_predict.c: the listener that follows the law of collapse (certify_law.h) through each layer
+ * and holds what it gives against what the pass gave. */
 #include "certify/certify_gather.h"
 
 #include "base/memory.h"
+#include "certify/certify_law.h"
 #include "engine/dense_matrix.h"
-#include "network/op_traits.h"
 
 #include <cblas.h>
-#include <float.h>
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
-static bool causal_law(const rs_attention_op *op)
+struct rs_certify_predict {
+    rs_listener listener;
+    const rs_certify_scene *scene;
+    const rs_certify_pass *pass;
+    rs_certify_prediction *rows; /* [samples, layers] */
+    const rs_input_batch *batch; /* the one that runs */
+    bool following;              /* the law is followed in this layer, */
+    bool *follows;               /* [capacity] and on this sample */
+    /* [rows of the batch + 1, d] residual rows of the law so far, and a mean token behind them */
+    rs_certify_room predicted;
+    rs_certify_room means; /* [capacity, d] of the tokens before the MLP that runs */
+    rs_certify_room gain;  /* [d] of the norm at hand */
+    rs_certify_room values, mixed, weights, read, wide, gates;
+};
+
+static rs_certify_prediction *slot(const rs_certify_predict *p, int64_t s, int32_t l)
 {
-    return op->causal && op->window == 0;
+    return &p->rows[(p->batch->first + s) * p->scene->network->n_layers + l];
 }
 
-/* Why the law says nothing about this layer; NULL: it does. */
-static const char *layer_reason(const rs_layer *layer)
+static bool still(const rs_certify_predict *p)
 {
-    const rs_branch *mixer = &layer->branches[0];
-    if (layer->n_branches == 0 || !rs_branch_attention(mixer) || mixer->scale == 0)
-        return "no attention in this layer";
-    rs_branch bare = *mixer;
-    if (causal_law(&bare.attention)) bare.attention.causal = false;
-    const char *why = rs_branch_traits(&bare)->not_bilinear(&bare);
-    if (!why) why = rs_branch_traits(&bare)->not_stochastic(&bare);
-    if (why) return why;
-    for (int32_t b = 0; b < layer->n_branches; b++) {
-        const rs_branch *branch = &layer->branches[b];
-        const rs_mlp_op *mlp = rs_branch_mlp(branch);
-        if (b > 0 && !mlp) return "a second attention in this layer";
-        if (b > 0 && branch->joins) return "a parallel block";
-        if (branch->inside.kind != RS_NORM_NONE) return "a norm inside the branch";
-        if (mlp && mlp->activation == RS_ACT_RELU2) return "squared ReLU";
-    }
-    return NULL;
-}
-
-static rs_certify_prediction *slot(rs_certify_gather *g, int64_t s, int32_t l)
-{
-    return &g->pass->predictions[(g->batch.first + s) * g->network->n_layers + l];
-}
-
-/* rows less their mean. */
-static void centre(double *out, double *mean, const double *x, int64_t rows, int64_t d)
-{
-    memset(mean, 0, (size_t)d * sizeof *mean);
-    for (int64_t i = 0; i < rows; i++) /* differences from the first row: nothing cancels */
-        for (int64_t k = 0; k < d; k++)
-            mean[k] += (x[i * d + k] - x[k]) / (double)rows;
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t k = 0; k < d; k++)
-            out[i * d + k] = (x[i * d + k] - x[k]) - mean[k];
-    for (int64_t k = 0; k < d; k++)
-        mean[k] += x[k];
-}
-
-static bool still(const rs_certify_gather *g)
-{
-    for (int64_t s = 0; s < g->batch.batch.samples; s++)
-        if (g->sample_predicts[s]) return true;
+    for (int64_t s = 0; s < p->batch->batch.samples; s++)
+        if (p->follows[s]) return true;
     return false;
 }
 
-rs_status rs_predict_begin_layer(rs_certify_gather *g, int32_t l, const double *x, rs_error *err)
+/* The rows of all samples of the batch. */
+static int64_t all_rows(const rs_certify_predict *p)
 {
-    const char *why = layer_reason(&g->network->layers[l]);
-    int64_t d = g->network->d_model, rows = g->batch.batch.begin[g->batch.batch.samples];
-    g->predicting = why == NULL;
-    for (int64_t s = 0; s < g->batch.batch.samples; s++) {
-        const rs_certify_state *in = rs_pass_state(g->pass, g->batch.first + s, l);
-        g->reasons[s] = why                              ? why
-                        : rs_batch_rows(g, s) < 2        ? "one token"
-                        : !in->finite                    ? "not finite"
-                        : in->equal || in->diameter == 0 ? "the tokens are equal"
-                        : in->at_floor                   ? "the entering residual is rounding"
-                                                         : NULL;
-        g->sample_predicts[s] = g->reasons[s] == NULL;
-        *slot(g, s, l) = (rs_certify_prediction){NAN, NAN, NAN, g->reasons[s]};
-    }
-    g->predicting = g->predicting && still(g);
-    if (!g->predicting) return RS_OK;
-    RS_TRY(rs_certify_room_for(&g->predicted, rows + 4, d, err));
-    double *mean = g->predicted.data + rows * d;
-    for (int64_t s = 0; s < g->batch.batch.samples; s++) {
-        int64_t from = g->batch.batch.begin[s] * d;
-        if (g->sample_predicts[s])
-            centre(g->predicted.data + from, mean, x + from, rs_batch_rows(g, s), d);
-    }
-    return RS_OK;
+    return p->batch->batch.begin[p->batch->batch.samples];
 }
 
-/* ---- norms, linearised (docs/theory/collapse.md, 14.4) ---- */
-
-/* Residual rows r about a mean token x, through the norm. */
-static void through_norm(double *r, int64_t rows, const double *x, const double *gain,
-                         const rs_norm_op *norm)
+/* Room for a mean token, behind the rows of the law. */
+static double *spare_row(const rs_certify_predict *p)
 {
-    int64_t d = norm->dim;
-    bool centred = norm->kind == RS_NORM_LAYERNORM;
-    double mean = 0, square = 0;
-    for (int64_t k = 0; k < d && centred; k++)
-        mean += x[k] / (double)d;
-    for (int64_t k = 0; k < d; k++)
-        square += (x[k] - mean) * (x[k] - mean);
-    double variance = square / (double)d + norm->eps, factor = 1 / sqrt(variance);
-    for (int64_t i = 0; i < rows; i++) {
-        double *row = r + i * d, own = 0, along = 0;
-        for (int64_t k = 0; k < d && centred; k++)
-            own += row[k] / (double)d;
-        for (int64_t k = 0; k < d; k++)
-            along += (row[k] - own) * (x[k] - mean);
-        along /= (double)d * variance;
-        for (int64_t k = 0; k < d; k++)
-            row[k] = gain[k] * factor * ((row[k] - own) - along * (x[k] - mean));
+    return p->predicted.data + all_rows(p) * p->scene->network->d_model;
+}
+
+/* Why sample s is not followed in layer l; NULL: it is. */
+static const char *sample_reason(const rs_certify_predict *p, int64_t s, int32_t l)
+{
+    const rs_certify_state *in = rs_pass_state(p->pass, p->batch->first + s, l);
+    if (rs_batch_rows(p->batch, s) < 2) return "one token";
+    if (!in->finite) return "not finite";
+    if (in->equal || in->diameter == 0) return "the tokens are equal";
+    return in->at_floor ? "the entering residual is rounding" : NULL;
+}
+
+/* x: what enters layer l. */
+static rs_status begin_layer(rs_certify_predict *p, int32_t l, const double *x, rs_error *err)
+{
+    const char *why = rs_law_fails(&p->scene->network->layers[l]);
+    int64_t d = p->scene->network->d_model;
+    for (int64_t s = 0; s < p->batch->batch.samples; s++) {
+        const char *reason = why ? why : sample_reason(p, s, l);
+        p->follows[s] = reason == NULL;
+        *slot(p, s, l) = (rs_certify_prediction){NAN, NAN, NAN, reason};
     }
+    p->following = !why && still(p);
+    if (!p->following) return RS_OK;
+    RS_TRY(rs_certify_room_for(&p->predicted, all_rows(p) + 1, d, err));
+    RS_TRY(rs_certify_room_for(&p->gain, 1, d, err));
+    for (int64_t s = 0; s < p->batch->batch.samples; s++) {
+        int64_t from = p->batch->batch.begin[s] * d;
+        if (p->follows[s])
+            rs_law_centre(p->predicted.data + from, spare_row(p), x + from,
+                          rs_batch_rows(p->batch, s), d);
+    }
+    return RS_OK;
 }
 
 /* ---- attention ---- */
 
-static rs_status attention_in(rs_certify_gather *g, const rs_attention_op *op, const double *x,
+static rs_status attention_in(rs_certify_predict *p, const rs_attention_op *op, const double *x,
                               rs_error *err)
 {
-    int64_t d = op->v.in, rows = g->batch.batch.begin[g->batch.batch.samples];
-    RS_TRY(rs_certify_room_for(&g->more, rows + 1, d, err));
-    RS_TRY(rs_certify_room_for(&g->values, rows, op->v.out, err));
-    RS_TRY(rs_certify_room_for(&g->mixed, rows, op->heads * op->value_dim, err));
-    RS_TRY(rs_certify_room_for(&g->weights, op->v.out, d, err));
-    RS_TRY(rs_dense_rows(g->weights.data, NULL, &op->v, 0, op->v.out, err));
-    for (int64_t s = 0; s < g->batch.batch.samples; s++) {
-        int64_t n = rs_batch_rows(g, s), from = g->batch.batch.begin[s];
-        if (!g->sample_predicts[s]) continue;
-        centre(g->more.data + from * d, g->more.data + rows * d, x + from * d, n, d);
+    int64_t d = op->v.in, rows = all_rows(p);
+    RS_TRY(rs_certify_room_for(&p->read, rows + 1, d, err));
+    RS_TRY(rs_certify_room_for(&p->values, rows, op->v.out, err));
+    RS_TRY(rs_certify_room_for(&p->mixed, rows, op->heads * op->value_dim, err));
+    RS_TRY(rs_certify_room_for(&p->weights, op->v.out, d, err));
+    RS_TRY(rs_dense_rows(p->weights.data, NULL, &op->v, 0, op->v.out, err));
+    for (int64_t s = 0; s < p->batch->batch.samples; s++) {
+        int64_t n = rs_batch_rows(p->batch, s), from = p->batch->batch.begin[s];
+        if (!p->follows[s]) continue;
+        rs_law_centre(p->read.data + from * d, p->read.data + rows * d, x + from * d, n, d);
         cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)n, (blasint)op->v.out,
-                    (blasint)d, 1, g->more.data + from * d, (blasint)d, g->weights.data, (blasint)d,
-                    0, g->values.data + from * op->v.out, (blasint)op->v.out);
+                    (blasint)d, 1, p->read.data + from * d, (blasint)d, p->weights.data, (blasint)d,
+                    0, p->values.data + from * op->v.out, (blasint)op->v.out);
     }
     return RS_OK;
 }
 
-/* delta [n, n]: what multiplies the residual. */
-static void cubic_rows(double *delta, const rs_attention_view *view, const double *mean, double *p)
+/* Worker threads call it. The scratch holds the mean logits, p and what multiplies the residual. */
+static rs_status on_attention(void *user, const rs_attention_view *view, rs_error *err)
 {
-    int64_t n = view->n;
-    double most = mean[0], sum = 0;
-    for (int64_t j = 1; j < n; j++)
-        most = fmax(most, mean[j]);
-    for (int64_t j = 0; j < n; j++)
-        sum += p[j] = exp(mean[j] - most);
-    for (int64_t j = 0; j < n; j++)
-        p[j] /= sum;
-    for (int64_t i = 0; i < n; i++) {
-        const double *row = (const double *)view->logits + i * view->ld;
-        double average = 0;
-        for (int64_t j = 0; j < n; j++)
-            average += p[j] * (row[j] - mean[j]);
-        for (int64_t j = 0; j < n; j++)
-            delta[i * n + j] = p[j] * ((row[j] - mean[j]) - average);
-    }
-}
-
-static void causal_rows(double *delta, int64_t n, const double *mean)
-{
-    for (int64_t i = 0; i < n; i++) {
-        double most = mean[0], sum = 0, *row = delta + i * n;
-        for (int64_t j = 1; j <= i; j++)
-            most = fmax(most, mean[j]);
-        for (int64_t j = 0; j < n; j++) {
-            row[j] = j <= i ? exp(mean[j] - most) : 0;
-            sum += row[j];
-        }
-        for (int64_t j = 0; j <= i; j++)
-            row[j] /= sum;
-    }
-}
-
-rs_status rs_predict_attention(rs_certify_gather *g, const rs_attention_view *view,
-                               const double *mean_logits, double range, double *work, rs_error *err)
-{
-    (void)err;
-    /* a layer whose first branch is another mixer, or has a second one, is not predicted */
-    if (!g->predicting || view->branch != 0) return RS_OK;
+    rs_certify_predict *p = user;
     const rs_attention_op *op =
-        rs_branch_attention(&g->network->layers[view->layer].branches[view->branch]);
-    int64_t n = view->n, dim = op->value_dim, from = g->batch.batch.begin[view->sample];
+        rs_branch_attention(&p->scene->network->layers[view->layer].branches[view->branch]);
+    int64_t n = view->n, dim = op->value_dim, from = p->batch->batch.begin[view->sample];
+    const rs_certify_head *head =
+        rs_pass_heads(p->pass, p->batch->first + view->sample, view->layer, 0) + view->head;
+    (void)err;
     /* Beyond the published hypothesis on the range a leading order says nothing. */
-    if (!(range <= rs_bounds_exact.published_range)) return RS_OK;
-    if (!g->sample_predicts[view->sample]) return RS_OK;
-    /* E is what the mean's rows leave: its row mean serves as p's workspace. */
-    double *delta = work;
-    if (causal_law(op)) {
-        causal_rows(delta, n, mean_logits);
-    } else {
-        rs_certify_room *room = &g->scratch[view->thread];
-        cubic_rows(delta, view, mean_logits, room->data); /* the distances are not needed again */
-    }
+    if (!(head->range <= rs_bounds_exact.published_range)) return RS_OK;
+    if (!p->follows[view->sample]) return RS_OK;
+    double *mean = p->listener.scratch[view->thread], *weight = mean + n, *delta = weight + n;
+    rs_certify_mean_logits(mean, view);
+    if (rs_law_causal(op))
+        rs_law_causal_rows(delta, n, mean);
+    else
+        rs_law_cubic_rows(delta, view, mean, weight);
     int64_t wide = op->heads * dim, values = op->v.out;
     int64_t kv = view->head / (op->heads / op->kv_heads);
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)n, (blasint)dim, (blasint)n, 1,
-                delta, (blasint)n, g->values.data + from * values + kv * dim, (blasint)values, 0,
-                g->mixed.data + from * wide + view->head * dim, (blasint)wide);
+                delta, (blasint)n, p->values.data + from * values + kv * dim, (blasint)values, 0,
+                p->mixed.data + from * wide + view->head * dim, (blasint)wide);
     return RS_OK;
 }
 
-/* Samples of which a head's logits are too far apart drop out. */
-static void drop_wide(rs_certify_gather *g, int32_t l)
+/* A layer whose first branch is another mixer, or that has a second one, is not followed. */
+static bool wants_attention(void *user, int32_t layer, int32_t branch, int32_t head)
 {
-    const rs_attention_op *op = &g->network->layers[l].branches[0].attention;
-    for (int64_t s = 0; s < g->batch.batch.samples; s++) {
-        const rs_certify_head *heads = rs_pass_heads(g->pass, g->batch.first + s, l, 0);
-        for (int32_t h = 0; h < op->heads && g->sample_predicts[s]; h++)
-            if (!(heads[h].range <= rs_bounds_exact.published_range)) {
-                g->sample_predicts[s] = false;
-                slot(g, s, l)->reason = "logits range beyond leading order (over 1.256)";
-            }
-    }
-    g->predicting = still(g);
+    const rs_certify_predict *p = user;
+    (void)layer;
+    (void)head;
+    return p->following && branch == 0;
 }
 
-static rs_status attention_out(rs_certify_gather *g, int32_t l, rs_error *err)
+/* Samples of which a head's logits are too far apart drop out. */
+static void drop_wide(rs_certify_predict *p, int32_t l)
 {
-    const rs_branch *branch = &g->network->layers[l].branches[0];
-    const rs_attention_op *op = &branch->attention;
-    int64_t d = g->network->d_model, wide = op->heads * op->value_dim;
-    drop_wide(g, l);
-    if (!g->predicting) return RS_OK;
-    int64_t longest = g->inputs->longest;
-    RS_TRY(rs_certify_room_for(&g->wide, longest, d, err));
-    if (op->o.weight) {
-        RS_TRY(rs_certify_room_for(&g->weights, d, wide, err));
-        RS_TRY(rs_dense_rows(g->weights.data, NULL, &op->o, 0, d, err));
+    const rs_attention_op *op = &p->scene->network->layers[l].branches[0].attention;
+    for (int64_t s = 0; s < p->batch->batch.samples; s++) {
+        const rs_certify_head *heads = rs_pass_heads(p->pass, p->batch->first + s, l, 0);
+        for (int32_t h = 0; h < op->heads && p->follows[s]; h++)
+            if (!(heads[h].range <= rs_bounds_exact.published_range)) {
+                p->follows[s] = false;
+                slot(p, s, l)->reason = "logits range beyond leading order (over 1.256)";
+            }
     }
-    for (int64_t s = 0; s < g->batch.batch.samples; s++) {
-        int64_t n = rs_batch_rows(g, s), from = g->batch.batch.begin[s];
-        const double *mixed = g->mixed.data + from * wide;
-        double *out = g->wide.data, *r = g->predicted.data + from * d;
-        if (!g->sample_predicts[s]) continue;
+    p->following = still(p);
+}
+
+static rs_status attention_out(rs_certify_predict *p, int32_t l, rs_error *err)
+{
+    const rs_branch *branch = &p->scene->network->layers[l].branches[0];
+    const rs_attention_op *op = &branch->attention;
+    int64_t d = p->scene->network->d_model, wide = op->heads * op->value_dim;
+    drop_wide(p, l);
+    if (!p->following) return RS_OK;
+    int64_t longest = p->scene->inputs->longest;
+    RS_TRY(rs_certify_room_for(&p->wide, longest, d, err));
+    if (op->o.weight) {
+        RS_TRY(rs_certify_room_for(&p->weights, d, wide, err));
+        RS_TRY(rs_dense_rows(p->weights.data, NULL, &op->o, 0, d, err));
+    }
+    for (int64_t s = 0; s < p->batch->batch.samples; s++) {
+        int64_t n = rs_batch_rows(p->batch, s), from = p->batch->batch.begin[s];
+        const double *mixed = p->mixed.data + from * wide;
+        double *out = p->wide.data, *r = p->predicted.data + from * d;
+        if (!p->follows[s]) continue;
         if (op->o.weight) {
             cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)n, (blasint)d,
-                        (blasint)wide, 1, mixed, (blasint)wide, g->weights.data, (blasint)wide, 0,
+                        (blasint)wide, 1, mixed, (blasint)wide, p->weights.data, (blasint)wide, 0,
                         out, (blasint)d);
         } else {
             memset(out, 0, (size_t)(n * d) * sizeof *out);
@@ -264,153 +191,136 @@ static rs_status attention_out(rs_certify_gather *g, int32_t l, rs_error *err)
 
 /* ---- MLP, linearised ---- */
 
-static double activation(double x, rs_activation a)
-{
-    switch (a) {
-    case RS_ACT_RELU:
-        return x > 0 ? x : 0;
-    case RS_ACT_GELU:
-        return 0.5 * x * erfc(-x * M_SQRT1_2);
-    case RS_ACT_GELU_TANH:
-        return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-    case RS_ACT_QUICK_GELU:
-        return x / (1 + exp(-1.702 * x));
-    case RS_ACT_SILU:
-        return x / (1 + exp(-x));
-    case RS_ACT_TANH:
-        return tanh(x);
-    default:
-        return x;
-    }
-}
-
-static double slope(double x, rs_activation a)
-{
-    double s, t;
-    switch (a) {
-    case RS_ACT_RELU:
-        return x > 0 ? 1 : 0;
-    case RS_ACT_GELU:
-        return 0.5 * erfc(-x * M_SQRT1_2) + x * exp(-0.5 * x * x) / sqrt(2 * M_PI);
-    case RS_ACT_GELU_TANH:
-        t = tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
-        return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
-    case RS_ACT_QUICK_GELU:
-        s = 1 / (1 + exp(-1.702 * x));
-        return s + 1.702 * x * s * (1 - s);
-    case RS_ACT_SILU:
-        s = 1 / (1 + exp(-x));
-        return s + x * s * (1 - s);
-    case RS_ACT_TANH:
-        t = tanh(x);
-        return 1 - t * t;
-    default:
-        return 1;
-    }
-}
-
 /* y [n, out] = x [n, in] Wᵀ; base [out] = W mean + bias. */
-static rs_status apply(rs_certify_gather *g, rs_certify_room *y, const rs_dense *dense,
+static rs_status apply(rs_certify_predict *p, rs_certify_room *y, const rs_dense *dense,
                        const double *x, int64_t n, const double *mean, rs_error *err)
 {
     int64_t in = dense->in, out = dense->out;
-    RS_TRY(rs_certify_room_for(&g->weights, out + 1, in > out ? in : out, err));
+    RS_TRY(rs_certify_room_for(&p->weights, out + 1, in > out ? in : out, err));
     RS_TRY(rs_certify_room_for(y, n + 1, out, err));
     double *base = y->data + n * out;
-    RS_TRY(rs_dense_rows(g->weights.data, base, dense, 0, out, err));
+    RS_TRY(rs_dense_rows(p->weights.data, base, dense, 0, out, err));
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)n, (blasint)out, (blasint)in, 1,
-                x, (blasint)in, g->weights.data, (blasint)in, 0, y->data, (blasint)out);
+                x, (blasint)in, p->weights.data, (blasint)in, 0, y->data, (blasint)out);
     if (mean)
-        cblas_dgemv(CblasRowMajor, CblasNoTrans, (blasint)out, (blasint)in, 1, g->weights.data,
+        cblas_dgemv(CblasRowMajor, CblasNoTrans, (blasint)out, (blasint)in, 1, p->weights.data,
                     (blasint)in, mean, 1, 1, base, 1);
     return RS_OK;
 }
 
-static rs_status mlp_sample(rs_certify_gather *g, const rs_branch *branch, double *r, int64_t n,
+static rs_status mlp_sample(rs_certify_predict *p, const rs_branch *branch, double *r, int64_t n,
                             const double *read, const double *mean, rs_error *err)
 {
     const rs_mlp_op *op = &branch->mlp;
-    int64_t d = g->network->d_model, width = op->up.out;
-    RS_TRY(apply(g, &g->values, &op->up, read, n, mean, err));
-    double *up = g->values.data, *up_base = up + n * width;
+    int64_t d = p->scene->network->d_model, width = op->up.out;
+    RS_TRY(apply(p, &p->values, &op->up, read, n, mean, err));
+    double *up = p->values.data, *up_base = up + n * width;
     if (op->gate.weight) {
-        RS_TRY(apply(g, &g->gates, &op->gate, read, n, mean, err));
-        double *gate = g->gates.data, *gate_base = gate + n * width;
+        RS_TRY(apply(p, &p->gates, &op->gate, read, n, mean, err));
+        double *gate = p->gates.data, *gate_base = gate + n * width;
         for (int64_t i = 0; i < n * width; i++) {
             double x = gate_base[i % width];
-            up[i] = activation(x, op->activation) * up[i] +
-                    slope(x, op->activation) * up_base[i % width] * gate[i];
+            up[i] = rs_law_activation(x, op->activation) * up[i] +
+                    rs_law_slope(x, op->activation) * up_base[i % width] * gate[i];
         }
     } else {
         for (int64_t i = 0; i < n * width; i++)
-            up[i] *= slope(up_base[i % width], op->activation);
+            up[i] *= rs_law_slope(up_base[i % width], op->activation);
     }
-    RS_TRY(apply(g, &g->mixed, &op->down, up, n, NULL, err));
+    RS_TRY(apply(p, &p->mixed, &op->down, up, n, NULL, err));
     for (int64_t i = 0; i < n * d; i++)
-        r[i] = (branch->skip == 0 ? 0 : branch->skip * r[i]) + branch->scale * g->mixed.data[i];
+        r[i] = (branch->skip == 0 ? 0 : branch->skip * r[i]) + branch->scale * p->mixed.data[i];
     return RS_OK;
 }
 
-static rs_status mlp_in(rs_certify_gather *g, const rs_branch *branch, const double *x,
+/* The means of the tokens x before branch b, which its norm is linearised about. */
+static rs_status keep_means(rs_certify_predict *p, const double *x, rs_error *err)
+{
+    int64_t d = p->scene->network->d_model;
+    RS_TRY(rs_certify_room_for(&p->means, p->scene->capacity, d, err));
+    for (int64_t s = 0; s < p->batch->batch.samples; s++)
+        if (p->follows[s])
+            rs_law_mean(p->means.data + s * d, x + p->batch->batch.begin[s] * d,
+                        rs_batch_rows(p->batch, s), d);
+    return RS_OK;
+}
+
+/* x: what the MLP reads. */
+static rs_status mlp_in(rs_certify_predict *p, const rs_branch *branch, const double *x,
                         rs_error *err)
 {
-    int64_t d = g->network->d_model, all = g->batch.batch.begin[g->batch.batch.samples];
-    double *mean = g->predicted.data + all * d, *gain = mean + d;
-    RS_TRY(rs_certify_room_for(&g->more, g->inputs->longest, d, err));
-    if (branch->before.kind != RS_NORM_NONE) rs_norm_vectors(gain, NULL, &branch->before);
-    for (int64_t s = 0; s < g->batch.batch.samples; s++) {
-        int64_t n = rs_batch_rows(g, s), from = g->batch.batch.begin[s] * d;
-        double *r = g->predicted.data + from, *read = g->more.data;
-        if (!g->sample_predicts[s]) continue;
-        if (branch->before.kind != RS_NORM_NONE) {
-            centre(read, mean, g->state.data + from, n, d);
-            memcpy(read, r, (size_t)(n * d) * sizeof *r);
-            through_norm(read, n, mean, gain, &branch->before);
-        } else {
-            memcpy(read, r, (size_t)(n * d) * sizeof *r);
-        }
-        double *scratch = g->predicted.data + (all + 2) * d; /* mean of what the MLP reads */
-        RS_TRY(rs_certify_room_for(&g->wide, n, d, err));
-        centre(g->wide.data, scratch, x + from, n, d);
-        RS_TRY(mlp_sample(g, branch, r, n, read, scratch, err));
+    int64_t d = p->scene->network->d_model;
+    bool normed = branch->before.kind != RS_NORM_NONE;
+    RS_TRY(rs_certify_room_for(&p->read, p->scene->inputs->longest, d, err));
+    if (normed) rs_norm_vectors(p->gain.data, NULL, &branch->before);
+    for (int64_t s = 0; s < p->batch->batch.samples; s++) {
+        int64_t n = rs_batch_rows(p->batch, s), from = p->batch->batch.begin[s] * d;
+        double *r = p->predicted.data + from, *mean = spare_row(p);
+        if (!p->follows[s]) continue;
+        memcpy(p->read.data, r, (size_t)(n * d) * sizeof *r);
+        if (normed)
+            rs_law_through_norm(p->read.data, n, p->means.data + s * d, p->gain.data,
+                                &branch->before);
+        rs_law_mean(mean, x + from, n, d);
+        RS_TRY(mlp_sample(p, branch, r, n, p->read.data, mean, err));
     }
     return RS_OK;
 }
 
 /* ---- what the pass tells ---- */
 
-rs_status rs_predict_op_in(rs_certify_gather *g, int32_t l, int32_t b, const double *x,
-                           rs_error *err)
+static rs_status told_in(rs_certify_predict *p, int32_t l, int32_t b, const double *x,
+                         rs_error *err)
 {
-    const rs_branch *branch = &g->network->layers[l].branches[b];
-    if (!g->predicting) return RS_OK;
+    const rs_branch *branch = &p->scene->network->layers[l].branches[b];
+    if (b == 0) return begin_layer(p, l, x, err);
+    if (!p->following || branch->before.kind == RS_NORM_NONE) return RS_OK;
+    return keep_means(p, x, err);
+}
+
+static rs_status told_op_in(rs_certify_predict *p, const rs_branch *branch, const double *x,
+                            rs_error *err)
+{
     switch (branch->kind) {
     case RS_BRANCH_ATTENTION:
-        return attention_in(g, &branch->attention, x, err);
+        return attention_in(p, &branch->attention, x, err);
     case RS_BRANCH_MLP:
-        return mlp_in(g, branch, x, err);
+        return mlp_in(p, branch, x, err);
     }
-    return RS_OK; /* layer_reason lets no other kind in */
+    return RS_OK; /* rs_law_fails lets no other kind in */
 }
 
-rs_status rs_predict_op_out(rs_certify_gather *g, int32_t l, int32_t b, rs_error *err)
+/* sum: skip and branch added up, before the norm behind them. */
+static void told_sum(rs_certify_predict *p, const rs_branch *branch, const double *sum)
 {
-    return g->predicting && b == 0 ? attention_out(g, l, err) : RS_OK;
+    int64_t d = p->scene->network->d_model;
+    if (branch->scale == 0)
+        for (int64_t i = 0; i < all_rows(p) * d; i++)
+            p->predicted.data[i] *= branch->skip;
+    if (branch->after.kind == RS_NORM_NONE) return;
+    rs_norm_vectors(p->gain.data, NULL, &branch->after);
+    for (int64_t s = 0; s < p->batch->batch.samples; s++) {
+        int64_t n = rs_batch_rows(p->batch, s), from = p->batch->batch.begin[s] * d;
+        if (!p->follows[s]) continue;
+        rs_law_mean(spare_row(p), sum + from, n, d);
+        rs_law_through_norm(p->predicted.data + from, n, spare_row(p), p->gain.data,
+                            &branch->after);
+    }
 }
 
-static void compare_prediction(rs_certify_gather *g, int64_t s, int32_t l, const double *x)
+/* x: the rows of sample s behind layer l. */
+static void compare_prediction(rs_certify_predict *p, int64_t s, int32_t l, const double *x)
 {
-    int64_t n = rs_batch_rows(g, s), d = g->network->d_model;
-    int64_t all = g->batch.batch.begin[g->batch.batch.samples];
-    const double *r = g->predicted.data + g->batch.batch.begin[s] * d;
-    double *mean = g->predicted.data + all * d, error = 0, norm = 0, own = 0, most = 0;
-    rs_certify_prediction *out = slot(g, s, l);
-    centre(g->wide.data, mean, x + g->batch.batch.begin[s] * d, n, d);
+    int64_t n = rs_batch_rows(p->batch, s), d = p->scene->network->d_model;
+    const double *r = p->predicted.data + p->batch->batch.begin[s] * d;
+    double *mean = spare_row(p), error = 0, norm = 0, own = 0, most = 0;
+    rs_certify_prediction *out = slot(p, s, l);
+    rs_law_centre(p->wide.data, mean, x, n, d);
     memset(mean, 0, (size_t)d * sizeof *mean); /* the law's own mean: a constant of all rows */
     for (int64_t i = 0; i < n * d; i++)
         mean[i % d] += r[i] / (double)n;
     for (int64_t i = 0; i < n * d; i++) {
-        double expected = r[i] - mean[i % d], found = g->wide.data[i];
+        double expected = r[i] - mean[i % d], found = p->wide.data[i];
         error += (expected - found) * (expected - found);
         norm += found * found;
         own += expected * expected;
@@ -428,34 +338,97 @@ static void compare_prediction(rs_certify_gather *g, int64_t s, int32_t l, const
     out->reason = NULL;
 }
 
-rs_status rs_predict_out(rs_certify_gather *g, int32_t l, int32_t b, const double *x, rs_error *err)
+static rs_status told_out(rs_certify_predict *p, int32_t l, const double *x, rs_error *err)
 {
-    const rs_layer *layer = &g->network->layers[l];
-    const rs_branch *branch = &layer->branches[b];
-    int64_t d = g->network->d_model, all = g->batch.batch.begin[g->batch.batch.samples];
-    if (!g->predicting) return RS_OK;
-    RS_TRY(rs_certify_room_for(&g->wide, g->inputs->longest, d, err));
-    double *mean = g->predicted.data + all * d, *gain = mean + d;
-    if (branch->scale == 0)
-        for (int64_t i = 0; i < all * d; i++)
-            g->predicted.data[i] *= branch->skip;
-    if (branch->after.kind != RS_NORM_NONE) rs_norm_vectors(gain, NULL, &branch->after);
-    for (int64_t s = 0; s < g->batch.batch.samples; s++) {
-        int64_t n = rs_batch_rows(g, s), from = g->batch.batch.begin[s] * d;
-        if (!g->sample_predicts[s]) continue;
-        if (branch->after.kind != RS_NORM_NONE) {
-            centre(g->wide.data, mean, g->summed.data + from, n, d);
-            through_norm(g->predicted.data + from, n, mean, gain, &branch->after);
-        }
-        if (b == layer->n_branches - 1) compare_prediction(g, s, l, x);
-    }
+    int64_t d = p->scene->network->d_model;
+    RS_TRY(rs_certify_room_for(&p->wide, p->scene->inputs->longest, d, err));
+    for (int64_t s = 0; s < p->batch->batch.samples; s++)
+        if (p->follows[s]) compare_prediction(p, s, l, x + p->batch->batch.begin[s] * d);
     return RS_OK;
 }
 
-void rs_predict_close(rs_certify_gather *g)
+static rs_status on_branch(void *user, int32_t l, int32_t b, rs_moment moment,
+                           const rs_state_view *view, rs_error *err)
 {
-    rs_certify_room *const rooms[] = {&g->predicted, &g->values, &g->mixed, &g->weights,
-                                      &g->more,      &g->wide,   &g->gates};
+    rs_certify_predict *p = user;
+    const rs_layer *layer = &p->scene->network->layers[l];
+    if (moment == RS_MOMENT_IN) return told_in(p, l, b, view->data, err);
+    if (!p->following) return RS_OK;
+    switch (moment) {
+    case RS_MOMENT_OP_IN:
+        return told_op_in(p, &layer->branches[b], view->data, err);
+    case RS_MOMENT_OP_OUT:
+        return b == 0 ? attention_out(p, l, err) : RS_OK;
+    case RS_MOMENT_SUM:
+        told_sum(p, &layer->branches[b], view->data);
+        return RS_OK;
+    default:
+        return b == layer->n_branches - 1 ? told_out(p, l, view->data, err) : RS_OK;
+    }
+}
+
+/* ---- opening and closing ---- */
+
+static rs_status begin_batch(void *user, const rs_input_batch *batch, rs_error *err)
+{
+    rs_certify_predict *p = user;
+    (void)err;
+    p->batch = batch;
+    p->following = false;
+    return RS_OK;
+}
+
+static rs_status open_predict(rs_certify_predict *p, rs_error *err)
+{
+    const rs_certify_scene *scene = p->scene;
+    size_t cells, n = (size_t)scene->inputs->longest;
+    p->listener = (rs_listener){.tap = {.user = p,
+                                        .moments = 1u << RS_MOMENT_IN | 1u << RS_MOMENT_OP_IN |
+                                                   1u << RS_MOMENT_OP_OUT | 1u << RS_MOMENT_SUM |
+                                                   1u << RS_MOMENT_OUT,
+                                        .branch = on_branch,
+                                        .wants_attention = wants_attention,
+                                        .wants_logits = true,
+                                        .attention = on_attention},
+                                .begin = begin_batch};
+    if (!rs_size_mul((size_t)scene->inputs->samples, (size_t)scene->network->n_layers, &cells) ||
+        !rs_size_mul(n + 2, n * sizeof(double), &p->listener.scratch_bytes))
+        return rs_fail_memory(err, "predictions", SIZE_MAX);
+    p->rows = rs_calloc(cells, sizeof *p->rows);
+    p->follows = rs_calloc((size_t)scene->capacity, sizeof *p->follows);
+    return p->rows && p->follows ? RS_OK : rs_fail_memory(err, "predictions", cells);
+}
+
+rs_status rs_certify_predict_open(rs_certify_predict **out, const rs_certify_scene *scene,
+                                  const rs_certify_pass *pass, rs_error *err)
+{
+    rs_certify_predict *p = rs_calloc(1, sizeof *p);
+    *out = p;
+    if (!p) return rs_fail_memory(err, "predictions", sizeof *p);
+    p->scene = scene;
+    p->pass = pass;
+    return open_predict(p, err);
+}
+
+rs_listener *rs_certify_predict_listener(rs_certify_predict *p)
+{
+    return &p->listener;
+}
+
+const rs_certify_prediction *rs_certify_predict_row(const rs_certify_predict *p, int64_t s,
+                                                    int32_t l)
+{
+    return &p->rows[s * p->scene->network->n_layers + l];
+}
+
+void rs_certify_predict_close(rs_certify_predict *p)
+{
+    if (!p) return;
+    rs_certify_room *const rooms[] = {&p->predicted, &p->means, &p->gain, &p->values, &p->mixed,
+                                      &p->weights,   &p->read,  &p->wide, &p->gates};
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++)
         rs_free(rooms[i]->data);
+    rs_free(p->rows);
+    rs_free(p->follows);
+    rs_free(p);
 }

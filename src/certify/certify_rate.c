@@ -58,11 +58,11 @@ static rs_rate linear(const rs_certify_pass *pass, int64_t s, int32_t l, rs_rate
     return rate;
 }
 
-rs_rate rs_certify_rate(const rs_certify_pass *pass, int64_t s, int32_t l)
+rs_rate rs_certify_rate(const rs_certify_pass *pass, const rs_certify_prediction *predicted,
+                        int64_t s, int32_t l)
 {
     const rs_layer *layer = &pass->network->layers[l];
     const rs_certify_state *in = rs_pass_state(pass, s, l), *out = rs_pass_state(pass, s, l + 1);
-    const rs_certify_prediction *predicted = &pass->predictions[s * pass->network->n_layers + l];
     rs_rate rate = {.class = "none",
                     .measured = out->relative_residual / in->relative_residual,
                     .predicted = predicted->residual / out->norm_fro / in->relative_residual,

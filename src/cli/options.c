@@ -201,9 +201,9 @@ const cli_option cli_options[] = {
          "table weights."},
     {"certify", NULL, CLI_FLAG, AT(probe.certify), CLI_PROBE, NULL, NULL,
      .help =
-         "Prove bounds too, as 'rankscope certify' does, for the same samples and into the same "
-         "result; "
-         "its summary is table certificate. --rigorous leaves out what hangs on a condition."},
+         "Prove bounds too, as 'rankscope certify' does, for the same samples, from the same pass "
+         "(a float64 one: f32 gives way) and into the same result; its summary is table "
+         "certificate. --rigorous leaves out what hangs on a condition."},
     {"grad", NULL, CLI_FLAG, AT(no_choice), CLI_PROBE, NULL, NULL,
      .help =
          "Gradients of the query and key weights; there is no backward pass yet, so it is refused.",

@@ -93,25 +93,36 @@ static rs_status tell(rs_runner *run, rs_site site, int32_t layer, const rs_stat
     return RS_OK;
 }
 
+static unsigned moments_of(const rs_tap *tap)
+{
+    return tap->branch ? tap->moments : 0;
+}
+
+static bool wants_moment(const rs_runner *run, rs_moment moment)
+{
+    return run->moments >> moment & 1u;
+}
+
 static rs_status tell_branch(rs_runner *run, int32_t branch, rs_moment moment,
                              const rs_state *state, rs_error *err)
 {
     rs_state_view view;
-    bool made = false;
+    if (!wants_moment(run, moment)) return RS_OK;
+    const rs_branch *at = &run->network->layers[run->layer].branches[branch];
+    bool normed = moment == RS_MOMENT_ADDED && at->inside.kind != RS_NORM_NONE;
+    RS_TRY((normed ? run->ops->view_added : run->ops->view)(run, &view, state, err));
     for (size_t i = 0; i < run->n_taps; i++) {
         const rs_tap *tap = run->taps[i];
-        if (!tap->branch) continue;
-        if (!made) RS_TRY(run->ops->view(run, &view, state, err));
-        made = true;
-        RS_TRY(tap->branch(tap->user, run->layer, branch, moment, &view, err));
+        if (moments_of(tap) >> moment & 1u)
+            RS_TRY(tap->branch(tap->user, run->layer, branch, moment, &view, err));
     }
     return RS_OK;
 }
 
 static bool wants_matrix(const rs_runner *run, const rs_tap *tap, int32_t head)
 {
-    return tap->attention &&
-           (!tap->wants_attention || tap->wants_attention(tap->user, run->layer, head));
+    return tap->attention && (!tap->wants_attention ||
+                              tap->wants_attention(tap->user, run->layer, run->branch, head));
 }
 
 bool rs_run_wants_matrix(const rs_runner *run, int32_t head)
@@ -178,6 +189,27 @@ static rs_status run_op(rs_runner *run, const rs_layer *layer, int32_t b, const 
     return tell_branch(run, b, RS_MOMENT_OP_OUT, &run->branch_out, err);
 }
 
+/* The steps behind the op at once, but where somebody asks for what is between them. out NULL: the
+ * branch adds nothing. */
+static rs_status combine_branch(rs_runner *run, const rs_branch *branch, int32_t b, rs_state *out,
+                                rs_error *err)
+{
+    unsigned steps = RS_COMBINE_ALL;
+    if (out && wants_moment(run, RS_MOMENT_ADDED)) {
+        RS_TRY(run->ops->combine(run, &run->x, out, branch, RS_COMBINE_INSIDE, err));
+        RS_TRY(tell_branch(run, b, RS_MOMENT_ADDED, out, err));
+        steps &= ~(unsigned)RS_COMBINE_INSIDE;
+    }
+    if (wants_moment(run, RS_MOMENT_SUM)) {
+        RS_TRY(
+            run->ops->combine(run, &run->x, out, branch, steps & ~(unsigned)RS_COMBINE_AFTER, err));
+        RS_TRY(tell_branch(run, b, RS_MOMENT_SUM, &run->x, err));
+        steps = RS_COMBINE_AFTER;
+    }
+    RS_TRY(run->ops->combine(run, &run->x, out, branch, steps, err));
+    return tell_branch(run, b, RS_MOMENT_OUT, &run->x, err);
+}
+
 /* Whether a file of weights was cut short while they were read. */
 static rs_status check_files(const rs_network *network, rs_error *err)
 {
@@ -201,8 +233,7 @@ static rs_status run_layer(rs_runner *run, const rs_layer *layer, rs_error *err)
             RS_TRY(run_op(run, layer, b, branch->joins && b > 0 ? &run->joined : &run->x, err));
             if (branch == mixer) RS_TRY(tell(run, RS_SITE_MIXER_OUT, run->layer + 1, out, err));
         }
-        RS_TRY(run->ops->combine(run, &run->x, out, branch, err));
-        RS_TRY(tell_branch(run, b, RS_MOMENT_OUT, &run->x, err));
+        RS_TRY(combine_branch(run, branch, b, out, err));
     }
     return check_files(run->network, err);
 }
@@ -242,6 +273,9 @@ rs_status rs_runner_run(rs_runner *runner, const rs_batch *batch, const rs_tap *
     runner->batch = batch;
     runner->taps = taps;
     runner->n_taps = n_taps;
+    runner->moments = 0;
+    for (size_t i = 0; i < n_taps; i++)
+        runner->moments |= moments_of(taps[i]);
     runner->flops = 0;
     runner->rows = batch->begin[batch->samples];
     runner->longest = 0;

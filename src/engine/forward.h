@@ -38,11 +38,13 @@ typedef enum rs_site {
 } rs_site;
 
 /* Where in a branch X <- after(skip X + scale inside(op(before(X)))) a state is. A branch of scale
- * 0 has no OP_IN and OP_OUT. */
+ * 0 has no OP_IN, OP_OUT and ADDED. */
 typedef enum rs_moment {
     RS_MOMENT_IN,     /* the running X before the branch */
     RS_MOMENT_OP_IN,  /* before(X), or before() of what the layer's first branch read (joins) */
     RS_MOMENT_OP_OUT, /* op's result, before inside, scale and skip */
+    RS_MOMENT_ADDED,  /* inside(op's result), before scale and skip */
+    RS_MOMENT_SUM,    /* skip X + scale ADDED, which the norm `after` reads */
     RS_MOMENT_OUT,    /* the running X after the branch, its norm included */
     RS_MOMENT_COUNT
 } rs_moment;
@@ -79,18 +81,22 @@ typedef struct rs_attention_view {
     int64_t window;
 } rs_attention_view;
 
-/* A listener. Any function may be NULL. A status other than RS_OK ends the pass with it. */
+/* A listener. Any function may be NULL. A status other than RS_OK ends the pass with it. What nobody
+ * asks for is neither formed nor told; which states and moments are told changes no number of the
+ * pass. A view's data are the engine's own: a listener copies what it needs beyond the call. */
 typedef struct rs_tap {
     void *user;
     unsigned sites; /* bits 1u << RS_SITE_...: the states that `state` is told */
     rs_status (*state)(void *user, rs_site site, int32_t layer, const rs_state_view *view,
                        rs_error *err);
-    /* All moments of branch `branch` (from 0) of layer `layer` (from 0), in the order above; the
+    unsigned moments; /* bits 1u << RS_MOMENT_...: the moments that `branch` is told */
+    /* Moments of branch `branch` (from 0) of layer `layer` (from 0), in the order above; the
      * attention matrices of that branch come between OP_IN and OP_OUT. */
     rs_status (*branch)(void *user, int32_t layer, int32_t branch, rs_moment moment,
                         const rs_state_view *view, rs_error *err);
-    /* Which heads (layer, head from 0): the engine forms the matrix only for those. NULL: all. */
-    bool (*wants_attention)(void *user, int32_t layer, int32_t head);
+    /* Which heads (layer, branch, head from 0): the engine forms the matrix only for those. NULL:
+     * all. */
+    bool (*wants_attention)(void *user, int32_t layer, int32_t branch, int32_t head);
     bool wants_logits;
     rs_status (*attention)(void *user, const rs_attention_view *view, rs_error *err);
     /* Head's logits for rows [first_row, first_row + view->rows): in order, in pieces, so that

@@ -60,6 +60,15 @@ enum { RS_ROTATIONS = 4 };
 
 typedef struct rs_ops rs_ops;
 
+/* The parts of a branch behind its op. Whether they are done at once or one by one, the numbers are
+ * the same bit for bit. */
+typedef enum rs_combine_step {
+    RS_COMBINE_INSIDE = 1, /* y = inside(y) */
+    RS_COMBINE_SUM = 2,    /* x = skip x + scale y */
+    RS_COMBINE_AFTER = 4,  /* x = after(x) */
+    RS_COMBINE_ALL = 7
+} rs_combine_step;
+
 /* A runner: the pass over one batch, and what is kept between passes. */
 struct rs_runner {
     const rs_ops *ops;
@@ -71,6 +80,7 @@ struct rs_runner {
     const rs_batch *batch;
     const rs_tap *const *taps;
     size_t n_taps;
+    unsigned moments;      /* that some tap asks for */
     int64_t rows, longest; /* rows of all samples, and of the longest */
     int32_t layer, branch; /* the branch that is being run */
     int64_t head_from;     /* first row whose logits are wanted */
@@ -96,14 +106,17 @@ struct rs_ops {
     /* out = op(in), without the branch's norms, scale and skip */
     rs_status (*branch[RS_BRANCH_KINDS])(rs_runner *run, rs_state *out, const rs_state *in,
                                          const rs_branch *branch, rs_error *err);
-    /* x = after(skip x + scale inside(y)); y is used up; NULL: x = after(skip x) */
+    /* x = after(skip x + scale inside(y)), or the steps of it that are named (RS_COMBINE_...), which
+     * must come in order. y is used up; NULL: x = after(skip x). */
     rs_status (*combine)(rs_runner *run, rs_state *x, rs_state *y, const rs_branch *branch,
-                         rs_error *err);
+                         unsigned steps, rs_error *err);
     rs_status (*copy)(rs_runner *run, rs_state *out, const rs_state *in, rs_error *err);
     /* tells the taps the logits of rows head_from .. */
     rs_status (*head)(rs_runner *run, const rs_state *in, rs_error *err);
     /* the state as plain numbers */
     rs_status (*view)(rs_runner *run, rs_state_view *out, const rs_state *in, rs_error *err);
+    /* the same of y behind a norm in step INSIDE alone, which may leave it in no form to be told */
+    rs_status (*view_added)(rs_runner *run, rs_state_view *out, const rs_state *y, rs_error *err);
 };
 
 extern const rs_ops rs_ops_f32, rs_ops_f64, rs_ops_residual;

@@ -48,4 +48,5 @@ const rs_ops rs_ops_residual = {
     .copy = copy_pair,
     .head = head_pair,
     .view = view_pair,
+    .view_added = view_added_pair,
 };

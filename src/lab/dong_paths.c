@@ -290,13 +290,9 @@ static rs_status run_bert(products *all, rs_lab_bert *bert, const rs_context *co
 {
     const rs_batch batch = {.samples = 1, .begin = bert->begin, .ids = bert->ids};
     const rs_tap tap = {.user = all, .attention = keep};
-    const rs_tap *taps[] = {&tap};
     rs_weights *weights = NULL;
-    rs_runner *runner = NULL;
     RS_TRY(rs_weights_open(&weights, RS_PRECISION_F64, rs_weight_limit(context), err));
-    rs_status status = rs_runner_open(&runner, bert->network, weights, context, err);
-    if (status == RS_OK) status = rs_runner_run(runner, &batch, taps, 1, err);
-    if (runner) rs_runner_close(runner);
+    rs_status status = rs_observe_batch(bert->network, weights, &batch, &tap, context, err);
     rs_weights_close(weights);
     return status;
 }

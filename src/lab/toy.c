@@ -2,6 +2,7 @@
 #include "lab/toy.h"
 
 #include "base/memory.h"
+#include "observe/pass.h"
 
 #include <string.h>
 
@@ -28,7 +29,6 @@ rs_status rs_toy_open(rs_toy *toy, json_t *arch, uint64_t seed, const rs_context
 
 void rs_toy_close(rs_toy *toy)
 {
-    rs_runner_close(toy->runner);
     rs_weights_close(toy->weights);
     rs_network_close(toy->network);
     rs_init_close(toy->init);
@@ -134,8 +134,8 @@ static rs_status pass(rs_toy_trace *trace, rs_toy *toy, const double *x, rs_erro
                         .sites = 1U << RS_SITE_BLOCK_OUT,
                         .state = keep_state,
                         .attention = trace->mixing ? keep_mixing : NULL};
-    const rs_tap *taps[] = {&tap};
-    rs_status status = rs_runner_run(toy->runner, &batch, taps, 1, err);
+    rs_status status =
+        rs_observe_batch(toy->network, toy->weights, &batch, &tap, &toy->context, err);
     rs_free(begin);
     return status;
 }
@@ -149,8 +149,6 @@ rs_status rs_toy_run(rs_toy_trace *trace, rs_toy *toy, const double *x, int64_t 
                             .n = n,
                             .d = toy->network->d_model};
     RS_TRY(rs_check_cancelled(&toy->context, err));
-    if (!toy->runner)
-        RS_TRY(rs_runner_open(&toy->runner, toy->network, toy->weights, &toy->context, err));
     size_t rows = (size_t)(samples * n), layers = (size_t)trace->layers;
     trace->states = rs_calloc((layers + 1) * rows * (size_t)trace->d, sizeof *trace->states);
     bool residual = toy->precision == RS_PRECISION_RESIDUAL;

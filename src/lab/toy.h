@@ -14,12 +14,11 @@
 
 /* ---- networks ---- */
 
-/* A small network and its runner. */
+/* A small network and its weights. */
 typedef struct rs_toy {
     rs_init *init;
     rs_network *network; /* may be edited between runs */
     rs_weights *weights;
-    rs_runner *runner;
     rs_precision precision;
     rs_context context; /* of one thread: toys are too small to share */
 } rs_toy;

@@ -218,6 +218,10 @@ typedef struct rs_network {
  * RS_E_CONFIG_*, RS_E_TENSOR_*). The checkpoint must outlive the network.
  */
 rs_status rs_network_open(rs_network **out, const rs_checkpoint *checkpoint, rs_error *err);
+/* Opens it and what rs_model_open makes of the checkpoint, which is recognised once for both. model
+ * may be NULL. */
+rs_status rs_network_open_with_model(rs_network **out, rs_model **model,
+                                     const rs_checkpoint *checkpoint, rs_error *err);
 
 /* The network of a configuration without weights: config is a parsed Hugging Face config.json
  * (`path` for messages); every tensor is drawn by `init` (which must outlive the network). */

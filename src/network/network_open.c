@@ -310,8 +310,9 @@ static rs_status build_network(rs_net_builder *nb)
     return status;
 }
 
-static rs_status open_network(rs_network **out, const rs_checkpoint *checkpoint, rs_init *init,
-                              rs_error *err)
+/* model: NULL where it is not asked for. */
+static rs_status open_network(rs_network **out, rs_model **model, const rs_checkpoint *checkpoint,
+                              rs_init *init, rs_error *err)
 {
     rs_net_builder nb = {.init = init, .err = err, .gguf = checkpoint->format == RS_FORMAT_GGUF};
     *out = NULL;
@@ -322,7 +323,10 @@ static rs_status open_network(rs_network **out, const rs_checkpoint *checkpoint,
     if (!nb.network || !nb.network->arena) status = rs_fail_memory(err, "network", 0);
     if (status == RS_OK) status = build_network(&nb);
     rs_buffer_free(&nb.missing);
-    rs_model_close(rs_builder_close(nb.b));
+    if (status == RS_OK && model)
+        status = rs_builder_model(model, nb.b, err);
+    else
+        rs_model_close(rs_builder_close(nb.b));
     if (status != RS_OK) {
         rs_network_close(nb.network);
         return status;
@@ -333,11 +337,18 @@ static rs_status open_network(rs_network **out, const rs_checkpoint *checkpoint,
 
 rs_status rs_network_open(rs_network **out, const rs_checkpoint *checkpoint, rs_error *err)
 {
+    return rs_network_open_with_model(out, NULL, checkpoint, err);
+}
+
+rs_status rs_network_open_with_model(rs_network **out, rs_model **model,
+                                     const rs_checkpoint *checkpoint, rs_error *err)
+{
     *out = NULL;
+    if (model) *model = NULL;
     if (!checkpoint->config)
         return rs_fail(err, RS_E_CONFIG_MISSING, checkpoint->path, "put its config.json beside it",
                        "there is no config.json, and tensors alone do not tell how they are used");
-    RS_TRY(open_network(out, checkpoint, NULL, err));
+    RS_TRY(open_network(out, model, checkpoint, NULL, err));
     (*out)->checkpoint = checkpoint;
     return RS_OK;
 }
@@ -353,9 +364,9 @@ rs_status rs_network_from_config(rs_network **out, const json_t *config, const c
     rs_network *plan = NULL;
     *out = NULL;
     rs_init_plan(init);
-    RS_TRY(open_network(&plan, &bare, init, err));
+    RS_TRY(open_network(&plan, NULL, &bare, init, err));
     rs_status status = rs_init_start(init, plan, err);
     rs_network_close(plan);
     RS_TRY(status);
-    return open_network(out, &bare, init, err);
+    return open_network(out, NULL, &bare, init, err);
 }

@@ -1,4 +1,4 @@
-/* gather.h: a listener to forward passes (rs_tap) that gathers measures over samples; shared by
+/* gather.h: the listener (pass.h) that gathers measures over samples; shared by
  * measure.c and gather_*.c. */
 #ifndef RS_OBSERVE_GATHER_H
 #define RS_OBSERVE_GATHER_H
@@ -24,6 +24,7 @@ void rs_measure_means(void *measures, const rs_column *columns, size_t n, const 
 
 /* The listener, with one part for each kind of measure. */
 typedef struct rs_gather {
+    rs_listener listener;
     const rs_network *network;
     const rs_inputs *inputs;
     const rs_measure_options *options;
@@ -32,8 +33,6 @@ typedef struct rs_gather {
     const rs_input_batch *batch; /* the batch that runs now */
     int64_t capacity;            /* samples of a batch, at most */
     rs_measured *out;
-    void **workspaces; /* [threads] */
-    size_t workspace_bytes;
 
     /* tokens */
     rs_sums tokens;           /* sums for the rows of out->tokens */

@@ -46,7 +46,7 @@ rs_status rs_gather_attention_open(rs_gather *g, rs_error *err)
     if (!g->heads || !g->seen || !g->most_entropy)
         return rs_fail_memory(err, "measures of attention", places * sizeof *g->heads);
     size_t bytes = rs_attention_workspace(g->inputs->longest);
-    if (bytes > g->workspace_bytes) g->workspace_bytes = bytes;
+    if (bytes > g->listener.scratch_bytes) g->listener.scratch_bytes = bytes;
     return rs_sums_open(&g->attention, g->out->n_attention, SUM_COLUMNS, err);
 }
 
@@ -72,7 +72,7 @@ rs_status rs_gather_attention(void *user, const rs_attention_view *v, rs_error *
     RS_TRY(rs_check_cancelled(g->context, err));
     size_t place =
         (g->head_row[v->layer] + (size_t)v->head) * (size_t)g->capacity + (size_t)v->sample;
-    void *workspace = g->workspaces[v->thread];
+    void *workspace = g->listener.scratch[v->thread];
     g->seen[place] = true;
     g->most_entropy[place] = most_entropy(v);
     if (v->precision == RS_PRECISION_F32)

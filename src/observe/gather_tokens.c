@@ -151,7 +151,7 @@ rs_status rs_gather_tokens_open(rs_gather *g, rs_error *err)
     size_t bytes = g->precision == RS_PRECISION_RESIDUAL
                        ? rs_token_residual_workspace(g->inputs->longest, width, &options)
                        : rs_token_workspace(g->inputs->longest, width, &options);
-    if (bytes > g->workspace_bytes) g->workspace_bytes = bytes;
+    if (bytes > g->listener.scratch_bytes) g->listener.scratch_bytes = bytes;
     return rs_sums_open(&g->tokens, rows, RS_TOKEN_REALS + RS_TOKEN_LOGS, err);
 }
 
@@ -175,8 +175,8 @@ static rs_status measure_pair(rs_gather *g, int64_t s, const rs_state_view *view
                                  .plain = (const double *)view->data + first,
                                  .n = view->batch->begin[s + 1] - view->batch->begin[s],
                                  .d = view->cols};
-    return rs_token_measure_residual(&g->slots[s], &x, options, g->workspaces[omp_get_thread_num()],
-                                     err);
+    return rs_token_measure_residual(&g->slots[s], &x, options,
+                                     g->listener.scratch[omp_get_thread_num()], err);
 }
 
 static rs_status measure_sample(rs_gather *g, int64_t s, matrix x, rs_error *err)
@@ -186,7 +186,7 @@ static rs_status measure_sample(rs_gather *g, int64_t s, matrix x, rs_error *err
     const rs_token_options options = {.spectral = g->options->spectral,
                                       .centre = g->options->centre,
                                       .epsilon = rs_precision_roundoff(g->precision)};
-    void *workspace = g->workspaces[omp_get_thread_num()];
+    void *workspace = g->listener.scratch[omp_get_thread_num()];
     if (x.pair) return measure_pair(g, s, x.pair, &options, err);
     if (x.precision == RS_PRECISION_F32)
         return rs_token_measure_f32(&g->slots[s], (const float *)x.data + first, n, x.width,

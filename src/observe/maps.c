@@ -12,8 +12,9 @@ static rs_kept_map *find_map(rs_map_keeper *keeper, int32_t layer, int32_t head)
     return NULL;
 }
 
-static bool wants(void *user, int32_t layer, int32_t head)
+static bool wants(void *user, int32_t layer, int32_t branch, int32_t head)
 {
+    (void)branch;
     return find_map(user, layer, head) != NULL;
 }
 
@@ -67,7 +68,8 @@ rs_status rs_map_keeper_open(rs_map_keeper **out, const rs_map_choice *choices, 
     rs_map_keeper *keeper = rs_calloc(1, sizeof *keeper);
     if (!keeper) return rs_fail_memory(err, "--attention-maps", sizeof *keeper);
     *keeper = (rs_map_keeper){.network = network, .choices = choices, .n = n};
-    keeper->tap = (rs_tap){.user = keeper, .wants_attention = wants, .attention = take_map};
+    keeper->listener.tap =
+        (rs_tap){.user = keeper, .wants_attention = wants, .attention = take_map};
     keeper->maps = rs_calloc(n, sizeof *keeper->maps);
     *out = keeper;
     if (keeper->maps) return RS_OK;

@@ -8,7 +8,7 @@
 #include "measures/attention_measures.h"
 #include "measures/token_measures.h"
 #include "network/edit.h"
-#include "observe/inputs.h"
+#include "observe/pass.h"
 
 /* A quantity over samples; samples where it is undefined (NaN) do not count. */
 typedef struct rs_spread {
@@ -89,34 +89,27 @@ typedef struct rs_measure_options {
     bool attention;         /* table attention is measured */
     bool loss;              /* the next-token loss is, where the head predicts the next token */
     rs_centre centre;
-    rs_fusion fusion;         /* adds a row on the states of all layers read together */
-    int64_t batch;            /* samples that are run at once; 0: as memory allows */
-    const char *phase;        /* name for the progress bar; NULL: "probe" */
-    int64_t *first_sample[2]; /* set to the first sample of each batch, for taps; or NULL */
-    uint64_t done, total;     /* tokens done so far and in all; total 0: this network's alone */
+    rs_fusion fusion;     /* adds a row on the states of all layers read together */
+    int64_t batch;        /* samples that are run at once; 0: as memory allows */
+    const char *phase;    /* name for the progress bar; NULL: "probe" */
+    uint64_t done, total; /* tokens done so far and in all; total 0: this network's alone */
 } rs_measure_options;
 /* Sets everything but the loss to be measured, with the mean as centre. */
 void rs_measure_defaults(rs_measure_options *options);
 
 /*
- * Runs `network` over all inputs and measures it. taps (n_taps, may be 0) listen too, before the
- * measures. A NaN in the states is no failure (rows say where).
+ * Runs `network` over all inputs and measures it. Other listeners (n, may be 0; RS_MEASURE_GUESTS at
+ * most) listen too, before the measures. A NaN in the states is no failure (rows say where).
  */
+enum { RS_MEASURE_GUESTS = 6 };
 rs_status rs_measure_network(rs_measured **out, const rs_network *network, rs_weights *weights,
                              const rs_inputs *inputs, const rs_measure_options *options,
-                             const rs_tap *const *taps, size_t n_taps, const rs_context *context,
+                             rs_listener *const *listeners, size_t n, const rs_context *context,
                              rs_error *err);
 void rs_measured_free(rs_measured *measured); /* NULL is fine */
 
 /* The row of a state; NULL: it was not measured. */
 const rs_token_row *rs_measured_row(const rs_measured *measured, rs_token_site site, int32_t layer);
-
-/* How much decoded weight rs_weights_open may keep on this machine: half of its memory. */
-uint64_t rs_weight_limit(const rs_context *context);
-/* Samples of `longest` tokens that one pass takes when nobody says: as many as 4096 tokens hold,
- * fewer where their activations would take more than a sixteenth of the memory, at least one. */
-int64_t rs_default_batch(const rs_network *network, rs_precision precision, int64_t longest,
-                         const rs_context *context);
 
 /* columns.c: the columns of rs_token_measures, its logarithms last, and of rs_attention_measures. */
 extern const rs_column rs_token_columns[RS_TOKEN_REALS + RS_TOKEN_LOGS];

@@ -173,12 +173,16 @@ static rs_status open_network(rs_opened *o, const rs_context *context, rs_error 
         o->lent = true;
         o->checkpoint = lent->checkpoint;
         o->network = lent->network;
+        o->model = lent->model;
         return RS_OK;
     }
     if (o->request->init || ends_with(path, ".json")) return draw_network(o, context, err);
     rs_checkpoint_options how = {.lenient = o->request->lenient};
     RS_TRY(rs_checkpoint_open(&o->checkpoint, path, &how, err));
-    return rs_network_open(&o->network, o->checkpoint, err);
+    rs_model **model = o->request->wants_model ? &o->own_model : NULL;
+    RS_TRY(rs_network_open_with_model(&o->network, model, o->checkpoint, err));
+    o->model = o->own_model;
+    return RS_OK;
 }
 
 /* ---- the tokenizer: in the folder of the model, or in its GGUF file ---- */
@@ -263,6 +267,7 @@ void rs_opened_close(rs_opened *o)
     rs_inputs_close(o->inputs);
     rs_tokenizer_close(o->tokenizer);
     if (!o->lent) rs_network_close(o->network);
+    rs_model_close(o->own_model);
     if (o->arch) rs_arch_close(o->arch);
     rs_init_close(o->init);
     if (!o->lent) rs_checkpoint_close(o->checkpoint);

@@ -22,6 +22,7 @@ typedef struct rs_open_request {
     const char *path;          /* a checkpoint; with init also ARCH.json or config.json */
     const char *init; /* law of --init that weights are drawn by; NULL: a checkpoint's own */
     bool lenient;
+    bool wants_model;     /* as scan reads it; of a checkpoint alone */
     bool wants_tokenizer; /* although the inputs are no text; that there is none is no error then */
     rs_input_source source;
     rs_run_need *need;   /* adds up what the command will hold; NULL: not known */
@@ -39,6 +40,8 @@ typedef struct rs_opened {
     rs_arch *arch;
     rs_init *init;
     rs_checkpoint *checkpoint; /* NULL: the weights are drawn */
+    const rs_model *model;     /* NULL: not wanted, or the weights are drawn */
+    rs_model *own_model;       /* to be closed */
     rs_network *network;
     rs_tokenizer *tokenizer; /* NULL: none */
     rs_inputs *inputs;

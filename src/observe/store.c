@@ -217,6 +217,14 @@ static rs_status take_logits(void *user, int64_t first_row, const rs_state_view 
     return put_rows(store, store->logits, first_row, view, err);
 }
 
+static rs_status begin_batch(void *user, const rs_input_batch *batch, rs_error *err)
+{
+    rs_store *store = user;
+    (void)err;
+    store->first = batch->first;
+    return RS_OK;
+}
+
 static int find_map(const rs_store *store, int32_t layer, int32_t head)
 {
     for (size_t m = 0; m < store->n_maps; m++)
@@ -224,8 +232,9 @@ static int find_map(const rs_store *store, int32_t layer, int32_t head)
     return -1;
 }
 
-static bool wants(void *user, int32_t layer, int32_t head)
+static bool wants(void *user, int32_t layer, int32_t branch, int32_t head)
 {
+    (void)branch;
     return find_map(user, layer, head) >= 0;
 }
 
@@ -273,7 +282,8 @@ static rs_status new_store(rs_store **out, const rs_network *network, const rs_i
                         .n = inputs->longest,
                         .d = network->d_model,
                         .vocabulary = network->head.decoder.out};
-    store->tap.user = store;
+    store->listener.tap.user = store;
+    store->listener.begin = begin_batch;
     store->pooled = rs_malloc((size_t)store->d, sizeof *store->pooled);
     store->row = rs_malloc((size_t)store->d, sizeof(float));
     return store->pooled && store->row ? RS_OK
@@ -305,9 +315,9 @@ static rs_status open_output(rs_store *store, const char *path, const rs_input_f
         status = open_writer(store, path, &p, files, err);
     }
     close_plans(&p);
-    store->tap.sites = 1u << RS_SITE_FINAL;
-    store->tap.state = take_state;
-    if (store->logits >= 0) store->tap.logits = take_logits;
+    store->listener.tap.sites = 1u << RS_SITE_FINAL;
+    store->listener.tap.state = take_state;
+    if (store->logits >= 0) store->listener.tap.logits = take_logits;
     return status;
 }
 
@@ -333,11 +343,11 @@ static rs_status open_taps(rs_store *store, const char *path, const rs_input_fil
         status = open_writer(store, path, &p, files, err);
     }
     close_plans(&p);
-    store->tap.sites = 1u << RS_SITE_BLOCK_OUT | 1u << RS_SITE_MIXER_OUT;
-    store->tap.state = take_state;
+    store->listener.tap.sites = 1u << RS_SITE_BLOCK_OUT | 1u << RS_SITE_MIXER_OUT;
+    store->listener.tap.state = take_state;
     if (store->n_maps) {
-        store->tap.wants_attention = wants;
-        store->tap.attention = take_attention;
+        store->listener.tap.wants_attention = wants;
+        store->listener.tap.attention = take_attention;
     }
     return status;
 }

@@ -1,4 +1,4 @@
-/* store.h: listeners (rs_tap) that keep what a pass computes as it is: for --output, --taps and
+/* store.h: listeners (pass.h) that keep what a pass computes as it is: for --output, --taps and
  * --attention-maps. */
 #ifndef RS_OBSERVE_STORE_H
 #define RS_OBSERVE_STORE_H
@@ -8,7 +8,7 @@
 
 /* A safetensors file that is written while the network runs. */
 typedef struct rs_store {
-    rs_tap tap;
+    rs_listener listener;
     rs_st_writer *writer;
     const rs_network *network;
     const rs_inputs *inputs;
@@ -18,7 +18,7 @@ typedef struct rs_store {
     int64_t n, d, vocabulary; /* n: tokens of the longest sample */
     /* The tensors' numbers in the file; -1: it has none of that kind. */
     int hidden, logits, sentence, mask, first_state, first_map;
-    int64_t first; /* first sample of the running batch (rs_measure_options.first_sample) */
+    int64_t first; /* first sample of the running batch */
     double *pooled;
     void *row; /* one sentence embedding in the file's type */
 } rs_store;
@@ -45,7 +45,7 @@ typedef struct rs_kept_map {
     double *weight; /* [n, n] */
 } rs_kept_map;
 struct rs_map_keeper {
-    rs_tap tap;
+    rs_listener listener;
     const rs_network *network;
     const rs_map_choice *choices;
     rs_kept_map *maps; /* [n] one for each choice */

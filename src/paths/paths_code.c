@@ -77,16 +77,17 @@ static rs_status on_branch(void *user, int32_t layer, int32_t branch, rs_moment 
     chains *c = user;
     (void)layer;
     (void)branch;
+    (void)moment;
     (void)err;
-    if (moment == RS_MOMENT_OP_IN)
-        memcpy(c->op_in, view->data, (size_t)(view->rows * view->cols) * sizeof(double));
+    memcpy(c->op_in, view->data, (size_t)(view->rows * view->cols) * sizeof(double));
     return RS_OK;
 }
 
-static bool wants(void *user, int32_t layer, int32_t head)
+static bool wants(void *user, int32_t layer, int32_t branch, int32_t head)
 {
     const chains *c = user;
     (void)layer;
+    (void)branch;
     return c->wanted[head];
 }
 
@@ -107,23 +108,21 @@ static rs_status on_attention(void *user, const rs_attention_view *view, rs_erro
 /* The layer as a network of its own: this attention with its norm before it, nothing else. */
 static rs_status attend(chains *c, const rs_branch *branch, rs_error *err)
 {
-    rs_runner *runner;
     rs_network *network;
     const rs_batch batch = {.samples = c->n_active, .begin = c->begin, .states = c->states};
-    const rs_tap tap = {
-        .user = c, .branch = on_branch, .wants_attention = wants, .attention = on_attention};
-    const rs_tap *taps[] = {&tap};
+    const rs_tap tap = {.user = c,
+                        .moments = 1u << RS_MOMENT_OP_IN,
+                        .branch = on_branch,
+                        .wants_attention = wants,
+                        .attention = on_attention};
     RS_TRY(rs_network_copy(&network, c->run->network, err));
     rs_layer layer = {.n_branches = 1};
     layer.branches[0] = *branch;
     network->layers[0] = layer;
     network->n_layers = 1;
     network->final_norm.kind = RS_NORM_NONE;
-    rs_status status = rs_runner_open(&runner, network, c->run->weights, c->run->context, err);
-    if (status == RS_OK) {
-        status = rs_runner_run(runner, &batch, taps, 1, err);
-        rs_runner_close(runner);
-    }
+    rs_status status =
+        rs_observe_batch(network, c->run->weights, &batch, &tap, c->run->context, err);
     rs_network_close(network);
     return status;
 }
@@ -227,13 +226,8 @@ static void close_chains(chains *c)
 /* The network's own first and last state. */
 static rs_status run_full(chains *c, const rs_batch *batch, rs_error *err)
 {
-    rs_runner *runner;
     const rs_tap tap = {.user = c, .sites = 1u << RS_SITE_BLOCK_OUT, .state = on_start};
-    const rs_tap *taps[] = {&tap};
-    RS_TRY(rs_runner_open(&runner, c->run->network, c->run->weights, c->run->context, err));
-    rs_status status = rs_runner_run(runner, batch, taps, 1, err);
-    rs_runner_close(runner);
-    return status;
+    return rs_observe_batch(c->run->network, c->run->weights, batch, &tap, c->run->context, err);
 }
 
 /* The normed sum of each length's paths, measured and put through the head. */

@@ -235,21 +235,17 @@ static rs_status prepare_outcomes(outcomes *o, const double *states, rs_error *e
 static rs_status run_tail(outcomes *o, rs_weights *weights, rs_error *err)
 {
     rs_network *tail;
-    rs_runner *runner = NULL;
     bool has_head = o->logits && o->network->head.decoder.weight != NULL;
     const rs_batch batch = {.samples = (int32_t)o->n, .begin = o->begin, .states = o->states};
     const rs_tap tap = {.user = o,
                         .sites = 1u << RS_SITE_FINAL,
                         .state = on_final,
                         .logits = has_head ? on_logits : NULL};
-    const rs_tap *taps[] = {&tap};
     RS_TRY(rs_network_copy(&tail, o->network, err));
     tail->n_layers = 0;
     tail->embedding = (rs_embedding_op){.width = o->d, .scale = 1}; /* fed states, of any length */
     tail->max_positions = 0;
-    rs_status status = rs_runner_open(&runner, tail, weights, o->context, err);
-    if (status == RS_OK) status = rs_runner_run(runner, &batch, taps, 1, err);
-    rs_runner_close(runner);
+    rs_status status = rs_observe_batch(tail, weights, &batch, &tap, o->context, err);
     rs_network_close(tail);
     RS_TRY(status);
     sum_rows(o, has_head);

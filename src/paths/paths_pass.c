@@ -414,15 +414,12 @@ static rs_status run_pass(pass *p, rs_weights *weights, const rs_batch *batch, b
     const rs_tap tap = {.user = p,
                         .sites = 1u << RS_SITE_BLOCK_OUT,
                         .state = on_state,
+                        .moments =
+                            1u << RS_MOMENT_IN | 1u << RS_MOMENT_OP_OUT | 1u << RS_MOMENT_OUT,
                         .branch = on_branch,
                         .attention = on_attention};
-    const rs_tap *taps[] = {&tap};
-    rs_runner *runner;
     RS_TRY(open_pass(p, by_layer, err));
-    RS_TRY(rs_runner_open(&runner, p->network, weights, p->context, err));
-    rs_status status = rs_runner_run(runner, batch, taps, 1, err);
-    rs_runner_close(runner);
-    RS_TRY(status);
+    RS_TRY(rs_observe_batch(p->network, weights, batch, &tap, p->context, err));
     finish_paths(p);
     p->sums->identity = rs_path_identity_of(p->sums);
     return RS_OK;

@@ -39,6 +39,7 @@ typedef struct work {
     const rs_tokenizer *tokenizer;
     const rs_probe_options *options;
     const rs_input_files *files;
+    rs_probe_guests *guests; /* or NULL */
     const rs_context *context;
     rs_weights *weights;
     rs_arena *arena;
@@ -114,25 +115,39 @@ static rs_status open_stores(work *w, rs_error *err)
     return RS_OK;
 }
 
+/* Whether variant v is the model with the edits of all variants alone. */
+static bool is_base(const work *w, size_t v)
+{
+    return !w->options->variants || rs_probe_is_itself(w->variants[v].name);
+}
+
+/* Whoever listens to variant v beside the measures. */
+static size_t listeners_of(rs_listener *listeners[RS_MEASURE_GUESTS], const work *w, size_t v)
+{
+    size_t n = 0;
+    rs_store *stores[] = {w->output, w->taps};
+    if (w->keepers[v]) listeners[n++] = &w->keepers[v]->listener;
+    for (size_t i = 0; i < 2 && v == w->main; i++)
+        if (stores[i]) listeners[n++] = &stores[i]->listener;
+    for (size_t i = 0; w->guests && is_base(w, v) && i < w->guests->n; i++)
+        listeners[n++] = w->guests->listeners[i];
+    return n;
+}
+
 static rs_status run_variant(work *w, size_t v, rs_error *err)
 {
-    const rs_tap *taps[3];
-    size_t n_taps = 0;
+    rs_listener *listeners[RS_MEASURE_GUESTS];
+    size_t n = listeners_of(listeners, w, v);
     rs_measure_options options = w->options->measure;
     uint64_t rows = (uint64_t)w->inputs->begin[w->inputs->samples];
     options.phase = w->variants[v].name;
     options.fusion = w->variants[v].edit.fusion;
     options.done = v * rows;
     options.total = w->n * rows;
-    if (w->keepers[v]) taps[n_taps++] = &w->keepers[v]->tap;
-    rs_store *stores[] = {w->output, w->taps};
-    for (size_t i = 0; i < 2 && v == w->main; i++)
-        if (stores[i]) {
-            taps[n_taps++] = &stores[i]->tap;
-            options.first_sample[i] = &stores[i]->first;
-        }
-    return rs_measure_network(&w->probed[v].measured, w->networks[v], w->weights, w->inputs,
-                              &options, taps, n_taps, w->context, err);
+    RS_TRY(rs_measure_network(&w->probed[v].measured, w->networks[v], w->weights, w->inputs,
+                              &options, listeners, n, w->context, err));
+    if (w->guests && is_base(w, v)) w->guests->heard = true;
+    return RS_OK;
 }
 
 static rs_status run_all(work *w, rs_error *err)
@@ -268,7 +283,8 @@ static void close_work(work *w)
 
 rs_status rs_probe(rs_result *result, const rs_network *network, const rs_inputs *inputs,
                    const rs_tokenizer *tokenizer, const rs_probe_options *options,
-                   const rs_input_files *files, const rs_context *context, rs_error *err)
+                   const rs_input_files *files, rs_probe_guests *guests, const rs_context *context,
+                   rs_error *err)
 {
     work w = {.result = result,
               .network = network,
@@ -276,6 +292,7 @@ rs_status rs_probe(rs_result *result, const rs_network *network, const rs_inputs
               .tokenizer = tokenizer,
               .options = options,
               .files = files,
+              .guests = guests,
               .context = context};
     rs_status status = run_probe(&w, err);
     close_work(&w);

@@ -41,14 +41,25 @@ void rs_probe_defaults(rs_probe_options *options);
 /* probe_needs.c: adds up the memory of a run with these options. */
 rs_run_need rs_probe_need;
 
+/* Listeners from outside to the pass of the model with options->edit and nothing else: variant
+ * "full", or the one that runs where none are listed. `heard` is set when they have heard it; a list
+ * without "full" has no such pass. */
+typedef struct rs_probe_guests {
+    rs_listener *const *listeners; /* [n] */
+    size_t n;                      /* RS_PROBE_GUESTS at most */
+    bool heard;
+} rs_probe_guests;
+enum { RS_PROBE_GUESTS = 3 };
+
 /*
  * Fills `result` with the tables, figures and findings of docs/contract.md, probe, and its meta
  * "inputs" and "run". tokenizer may be NULL (ids have no text then). files: inputs never to
- * overwrite.
+ * overwrite. guests: NULL, nobody.
  */
 rs_status rs_probe(rs_result *result, const rs_network *network, const rs_inputs *inputs,
                    const rs_tokenizer *tokenizer, const rs_probe_options *options,
-                   const rs_input_files *files, const rs_context *context, rs_error *err);
+                   const rs_input_files *files, rs_probe_guests *guests, const rs_context *context,
+                   rs_error *err);
 
 /* ---- parts, one file each ---- */
 

@@ -24,18 +24,19 @@ static const rs_column columns[] = {
 typedef struct generation {
     rs_result *result;
     rs_table *table;
+    const rs_inputs *inputs;
     const rs_tokenizer *tokenizer;
-    int32_t *ids; /* [n] */
-    double *reals;
+    double *reals; /* [n] */
     int64_t n;
 } generation;
 
-static rs_status say_generated(generation *g, int64_t sample, const char *text, rs_error *err)
+static rs_status say_generated(generation *g, int64_t sample, const int32_t *ids, const char *text,
+                               rs_error *err)
 {
     rs_buffer message = {0};
     rs_buffer_printf(&message, "sample %lld continues with", (long long)sample);
     for (int64_t i = 0; i < g->n; i++)
-        rs_buffer_printf(&message, " %d", (int)g->ids[i]);
+        rs_buffer_printf(&message, " %d", (int)ids[i]);
     if (text) rs_buffer_printf(&message, ": \"%s\"", text);
     rs_finding f = {.severity = RS_INFO,
                     .code = "generated",
@@ -51,28 +52,20 @@ static rs_status say_generated(generation *g, int64_t sample, const char *text, 
     return status;
 }
 
-static rs_status add_row(generation *g, int64_t sample, int64_t prompt, rs_error *err)
+static rs_status add_row(void *user, int64_t sample, const int32_t *ids, rs_error *err)
 {
+    generation *g = user;
+    int64_t prompt = g->inputs->begin[sample + 1] - g->inputs->begin[sample];
     char *text = NULL;
     for (int64_t i = 0; i < g->n; i++)
-        g->reals[i] = g->ids[i];
+        g->reals[i] = ids[i];
     if (g->tokenizer)
-        RS_TRY(rs_tokenizer_decode(&text, g->tokenizer, g->ids, (size_t)g->n, true, err));
+        RS_TRY(rs_tokenizer_decode(&text, g->tokenizer, ids, (size_t)g->n, true, err));
     const generate_cells cells = {sample, prompt, {g->reals, (size_t)g->n}, text};
     rs_status status = rs_table_append(g->table, &cells, err);
-    if (status == RS_OK) status = say_generated(g, sample, text, err);
+    if (status == RS_OK) status = say_generated(g, sample, ids, text, err);
     rs_free(text);
     return status;
-}
-
-static rs_status continue_sample(generation *g, rs_runner *runner, rs_input_batch *prompt,
-                                 const rs_inputs *inputs, int64_t sample, rs_error *err)
-{
-    int64_t n = inputs->begin[sample + 1] - inputs->begin[sample];
-    if (n == 0) return RS_OK;
-    rs_input_batch_set(prompt, inputs, sample, 1);
-    RS_TRY(rs_generate(g->ids, runner, &prompt->batch, g->n, err));
-    return add_row(g, sample, n, err);
 }
 
 /* The windows of a text continue each other: only the first is a prompt. */
@@ -100,39 +93,20 @@ rs_status rs_probe_check_generate(const rs_network *network, const rs_inputs *in
     return RS_OK;
 }
 
-static rs_status generate_texts(generation *g, rs_runner *runner, const rs_inputs *inputs,
-                                const rs_context *context, rs_error *err)
-{
-    int64_t samples = prompts(inputs);
-    rs_input_batch prompt;
-    RS_TRY(rs_input_batch_open(&prompt, 1, err));
-    rs_status status = RS_OK;
-    for (int64_t s = 0; s < samples && status == RS_OK; s++) {
-        status = rs_check_cancelled(context, err);
-        rs_progress(context, "generate", (uint64_t)s, (uint64_t)samples, "samples");
-        if (status == RS_OK) status = continue_sample(g, runner, &prompt, inputs, s, err);
-    }
-    rs_input_batch_close(&prompt);
-    return status;
-}
-
 rs_status rs_probe_generate(rs_result *result, const rs_network *network, rs_weights *weights,
                             const rs_inputs *inputs, const rs_tokenizer *tokenizer,
                             const rs_probe_options *options, const rs_context *context,
                             rs_error *err)
 {
-    generation g = {.result = result, .tokenizer = tokenizer, .n = options->generate};
-    rs_runner *runner = NULL;
+    generation g = {
+        .result = result, .inputs = inputs, .tokenizer = tokenizer, .n = options->generate};
     RS_TRY(rs_result_add_table(result, "generate", "Continuations",
                                "What the model writes on, the most likely token each time", columns,
                                sizeof columns / sizeof *columns, &g.table, err));
-    g.ids = rs_malloc((size_t)g.n, sizeof *g.ids);
     g.reals = rs_malloc((size_t)g.n, sizeof *g.reals);
-    rs_status status = g.ids && g.reals ? rs_runner_open(&runner, network, weights, context, err)
-                                        : rs_fail_memory(err, "generate", (size_t)g.n * 8);
-    if (status == RS_OK) status = generate_texts(&g, runner, inputs, context, err);
-    if (runner) rs_runner_close(runner);
-    rs_free(g.ids);
+    if (!g.reals) return rs_fail_memory(err, "generate", (size_t)g.n * sizeof *g.reals);
+    rs_status status = rs_observe_continuations(network, weights, inputs, prompts(inputs), g.n,
+                                                add_row, &g, context, err);
     rs_free(g.reals);
     return status;
 }

@@ -100,6 +100,9 @@ typedef struct rs_builder {
 rs_status rs_builder_open(rs_builder **out, const rs_checkpoint *checkpoint, rs_error *err);
 rs_status rs_builder_roles(rs_builder *b); /* room for a role for each tensor */
 rs_model *rs_builder_close(rs_builder *b); /* hands out the model; the caller closes it */
+/* Closes a builder whose tensors were matched and cut into blocks for a network, and hands out what
+ * rs_model_open makes of the checkpoint. */
+rs_status rs_builder_model(rs_model **out, rs_builder *b, rs_error *err);
 bool rs_type_listed(const char *types, const char *type);          /* types: separated by blanks */
 const char *rs_stack_name(const rs_family *family, unsigned slot); /* for column `stack` */
 /* Sets b->family from the configuration's model_type or GGUF's architecture, which *type becomes;

@@ -63,12 +63,19 @@ rs_status rs_family_choose(rs_builder *b, const char **type)
     return RS_OK;
 }
 
-rs_status rs_family_match(rs_builder *b)
+/* Points the fields at the family's spellings. */
+static rs_status read_as_family(rs_builder *b)
 {
     b->fields.dialect = b->family->dialect;
     b->fields.defaults = b->family->defaults;
     if (b->family->facts & RS_FACT_SHARED_LAYERS)
-        RS_TRY(rs_fields_need(&b->fields, RS_FIELD_INNER_GROUP, -1, &b->inner_group, b->err));
+        return rs_fields_need(&b->fields, RS_FIELD_INNER_GROUP, -1, &b->inner_group, b->err);
+    return RS_OK;
+}
+
+rs_status rs_family_match(rs_builder *b)
+{
+    RS_TRY(read_as_family(b));
     return rs_match_all(b);
 }
 
@@ -102,6 +109,19 @@ static rs_status no_product(rs_builder *b)
     return status;
 }
 
+/* The model of tensors that are matched and cut into blocks. */
+static rs_status build_matched(rs_builder *b)
+{
+    b->model->family = b->family->name;
+    RS_TRY(rs_layers_build(b));
+    if (b->partial)
+        RS_TRY(rs_notes_say(&b->model->notes, b->err, RS_WARN, "partial_checkpoint",
+                            "open the directory to scan the whole model",
+                            "%s is one of several files; only the layers in it were read",
+                            b->checkpoint->files[0].name));
+    return rs_rope_note(b);
+}
+
 static rs_status build_from_config(rs_builder *b)
 {
     const rs_checkpoint *checkpoint = b->checkpoint;
@@ -113,15 +133,14 @@ static rs_status build_from_config(rs_builder *b)
     rs_fields_open(&b->fields, checkpoint);
     b->partial = is_lone_shard(checkpoint);
     RS_TRY(find_family(b));
-    b->model->family = b->family->name;
     RS_TRY(rs_blocks_make(b));
-    RS_TRY(rs_layers_build(b));
-    if (b->partial)
-        RS_TRY(rs_notes_say(&b->model->notes, b->err, RS_WARN, "partial_checkpoint",
-                            "open the directory to scan the whole model",
-                            "%s is one of several files; only the layers in it were read",
-                            checkpoint->files[0].name));
-    return rs_rope_note(b);
+    return build_matched(b);
+}
+
+static rs_status describe_model(rs_builder *b)
+{
+    if (!b->model->n_products) return no_product(b);
+    return rs_tensors_describe(b);
 }
 
 static rs_status build_model(rs_builder *b, const json_t *map, const char *map_path)
@@ -135,8 +154,7 @@ static rs_status build_model(rs_builder *b, const json_t *map, const char *map_p
     } else {
         RS_TRY(build_from_config(b));
     }
-    if (!b->model->n_products) return no_product(b);
-    return rs_tensors_describe(b);
+    return describe_model(b);
 }
 
 rs_status rs_builder_open(rs_builder **out, const rs_checkpoint *checkpoint, rs_error *err)
@@ -196,6 +214,33 @@ rs_status rs_model_open(rs_model **out, const rs_checkpoint *checkpoint, const j
     }
     *out = model;
     return RS_OK;
+}
+
+/* *same: the configuration itself names the family that was matched; a network's, with what it
+ * leaves to defaults, may name another. */
+static rs_status model_of_matches(rs_builder *b, bool *same)
+{
+    const rs_family *matched = b->family;
+    const char *type;
+    rs_fields_open(&b->fields, b->checkpoint);
+    b->partial = is_lone_shard(b->checkpoint);
+    RS_TRY(rs_family_choose(b, &type));
+    *same = b->family == matched;
+    if (!*same) return RS_OK;
+    RS_TRY(read_as_family(b));
+    RS_TRY(build_matched(b));
+    return describe_model(b);
+}
+
+rs_status rs_builder_model(rs_model **out, rs_builder *b, rs_error *err)
+{
+    const rs_checkpoint *checkpoint = b->checkpoint;
+    bool same = true;
+    rs_status status = model_of_matches(b, &same);
+    rs_model *model = rs_builder_close(b);
+    *out = status == RS_OK && same ? model : NULL;
+    if (!*out) rs_model_close(model);
+    return same ? status : rs_model_open(out, checkpoint, NULL, NULL, err);
 }
 
 void rs_model_close(rs_model *model)

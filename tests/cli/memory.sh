@@ -25,6 +25,7 @@ echo '[[5, 2, 9, 1, 7], [4, 8, 3]]' >ids.json
 
 walk scan "$golden/forward/llama" --matrices all --spectra --fold-norms --quiet --html page.html --json page.json --csv tables -- page.html page.json tables/heads.csv
 walk probe spoken --init default --text text.txt --seq-len 6 --variants full,san --quiet --json result.json --csv probed -- result.json probed/tokens.csv
+walk probe "$golden/forward/llama" --tokens ids.json --certify --scan --variants full,san --generate 2 --quiet --json both.json -- both.json
 walk certify "$golden/forward/llama" --tokens ids.json --rigorous --table all --
 walk paths "$golden/forward/gpt2" --tokens ids.json --sources --json - --
 walk tokenize spoken --text text.txt --json - --

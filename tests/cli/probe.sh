@@ -68,6 +68,26 @@ assert "variant" in both["summary"][0]
 END
 refused usage "nothing to certify" "$model" --tokens ids.json --rigorous
 
+# One float64 pass serves both; a list without "full" and --precision residual have one for the certificates alone.
+expect 0 "$RANKSCOPE" probe "$model" --tokens ids.json --precision f64 --json f64.json --quiet
+for more in "" "--precision f32" "--variants full,san" "--variants san" "--precision residual"; do
+    # shellcheck disable=SC2086
+    expect 0 "$RANKSCOPE" probe "$model" --tokens ids.json $more --certify --rigorous --json both.json --progress always
+    case $more in
+    "--variants san" | *residual) says err certify ;;
+    *) ! grep -q certify err || note_failure "probe --certify $more: a pass of its own" ;;
+    esac
+    python3 - "$more" <<'END' || note_failure "probe --certify $more: other numbers"
+import json, sys
+both, f64, alone = (json.load(open(name + ".json")) for name in ("both", "f64", "alone"))
+b, f, a = both["tables"], f64["tables"], alone["tables"]
+assert b["certificate"] == a["summary"] and all(b[name] == a[name] for name in ("bounds", "lambda", "chains", "intervals"))
+assert both["run"]["precision"] == ("residual" if "residual" in sys.argv[1] else "f64"), both["run"]
+if sys.argv[1] in ("", "--precision f32"):
+    assert all(b[name] == f[name] for name in ("summary", "tokens", "attention", "loss"))
+END
+done
+
 # ---- bad inputs ----
 refused not-found "nowhere.json" "$model" --tokens nowhere.json
 : >empty.txt

@@ -71,9 +71,9 @@ static rs_status on_logits(void *user, int64_t first, const rs_state_view *view,
     return RS_OK;
 }
 
-static bool wants(void *user, int32_t layer, int32_t head)
+static bool wants(void *user, int32_t layer, int32_t branch, int32_t head)
 {
-    (void)user, (void)layer, (void)head;
+    (void)user, (void)layer, (void)branch, (void)head;
     return true;
 }
 

@@ -146,7 +146,7 @@ static void one_case(const char *name, int *maps, int *combined, int *wrong)
                           .memory = memory,
                           .memory_begin = memory_begin};
         moments m = {.network = network};
-        rs_tap tap = {.user = &m, .branch = on_branch};
+        rs_tap tap = {.user = &m, .moments = (1u << RS_MOMENT_COUNT) - 1, .branch = on_branch};
         const rs_tap *taps[] = {&tap};
         assert_int_equal(rs_weights_open(&weights, RS_PRECISION_F64, 1 << 20, &err), RS_OK);
         assert_int_equal(rs_runner_open(&runner, network, weights, &context, &err), RS_OK);

@@ -107,9 +107,10 @@ static rs_status tap_attention(void *user, const rs_attention_view *view, rs_err
     return RS_OK;
 }
 
-static bool tap_wants(void *user, int32_t layer, int32_t head)
+static bool tap_wants(void *user, int32_t layer, int32_t branch, int32_t head)
 {
     (void)layer;
+    (void)branch;
     return !((told *)user)->only_even_heads || head % 2 == 0;
 }
 

@@ -1,0 +1,53 @@
+/*
+ * certify_lambda_parts.h: how table lambda is made, one way: what the weights alone say
+ * (certify_lambda_weights.c), from it and one layer on one sample a row (certify_lambda_row.c), all
+ * rows by the listener (certify_lambda.c), then certify_lambda_table.c.
+ */
+#ifndef RS_CERTIFY_CERTIFY_LAMBDA_PARTS_H
+#define RS_CERTIFY_CERTIFY_LAMBDA_PARTS_H
+
+#include "certify/certify_gather.h"
+#include "proof/lambda.h"
+
+/* What the weights alone say of each layer. */
+typedef struct rs_certify_gains {
+    double *mixers;         /* [layers] gain of the mixer's rows (L12); NaN: none */
+    rs_lambda_number *mlps; /* [layers] the same of the MLP (L13) */
+    size_t *head_at;        /* [layers] first head of the layer's mixer in the two lists below */
+    /* [heads] ‖W_V W_O‖₂, from above; read: with the gain of the norm before it folded in */
+    double *plain, *read;
+    size_t heads; /* of all layers, and one */
+} rs_certify_gains;
+rs_status rs_certify_gains_open(rs_certify_gains *gains, const rs_network *network,
+                                const rs_weight_norms *norms, rs_error *err);
+void rs_certify_gains_close(rs_certify_gains *gains);
+/* The mixer of layer l as theorems take it, the gain of the norm before it in its heads' norms. */
+rs_lambda_attention_weights rs_certify_attention_weights(const rs_certify_gains *gains,
+                                                         const rs_network *network, int32_t l);
+/* Why the rows of a mixer are not bounded by its weights alone; NULL: they are (L12). */
+const char *rs_certify_gain_fails(const rs_network *network, int32_t l, const rs_branch *mixer);
+/* Fills what row says of every input of n tokens (L19); head_norms: [heads] ‖W_V W_O‖₂, from above.
+ */
+void rs_certify_any_input(rs_lambda_row *row, const rs_branch *mixer, const double *head_norms,
+                          int64_t n, double kept);
+
+/* Workspaces of one thread. */
+typedef struct rs_lambda_tools {
+    rs_lambda_arcs *arcs;
+    rs_lambda_set set;
+} rs_lambda_tools;
+
+/* certify_lambda_row.c: a row that says nothing, of a mixer whose skip is λ. */
+void rs_lambda_row_clear(rs_lambda_row *row, double lambda);
+/* Fills a cleared row: layer l on one sample. sum: [n, d], λX + O at the model's own λ, as the pass
+ * has it. */
+rs_status rs_lambda_row_fill(rs_lambda_row *row, const rs_certify_scene *scene,
+                             const rs_certify_gains *gains, const rs_lambda_layer *layer,
+                             const double *sum, int32_t l, rs_lambda_tools *tools, rs_error *err);
+/* --rigorous: what hangs on the row's condition is left out, for that reason. */
+void rs_lambda_row_leave_out(rs_lambda_row *row);
+/* Fills a cleared row of a mixer whose kind has no theorem, for the reason `why`: nothing is
+ * certain but what the layer's MLP may add, and each column says why. */
+void rs_lambda_row_unproved(rs_lambda_row *row, const char *why, const rs_lambda_number *mlp);
+
+#endif
