@@ -16,6 +16,7 @@ static void tell(void *user, const char *phase, uint64_t done, uint64_t total, c
 {
     rs_ears *ears = user;
     const rs_call_settings *call = ears->call;
+    if (__atomic_load_n(&ears->stop, __ATOMIC_RELAXED)) return; /* the call is about to end */
     if (call->progress) call->progress(call->user, phase, done, total, unit);
     bool stop = call->stop && *call->stop;
     if (call->cancel && (stop || call->cancel(call->user)))
