@@ -232,7 +232,7 @@ typedef struct rs_output_settings {
     const char *csv;         /* a folder, made if it is not there, for TABLE.csv; NULL: none */
     bool csv_safe; /* text that a spreadsheet would take for a formula gets a ' before it */
     bool text;     /* text for people is printed to standard output, last; not beside JSON there */
-    /* Tables that it shows: "heads,layers", "all"; NULL: the summary, or what the command is for. */
+    /* Tables that it shows: "heads,layers", "all"; NULL: the summary or what the command is for. */
     const char *tables;
     int width;                         /* its columns, at least 32 */
     bool color, unicode;               /* it has ANSI colours; more than ASCII */

@@ -18,7 +18,7 @@ static void tell(void *user, const char *phase, uint64_t done, uint64_t total, c
     const rs_call_settings *call = ears->call;
     if (__atomic_load_n(&ears->stop, __ATOMIC_RELAXED)) return; /* the call is about to end */
     if (call->progress) call->progress(call->user, phase, done, total, unit);
-    bool stop = call->stop && *call->stop;
+    bool stop = call->stop && __atomic_load_n(call->stop, __ATOMIC_RELAXED);
     if (call->cancel && (stop || call->cancel(call->user)))
         __atomic_store_n(&ears->stop, 1, __ATOMIC_RELAXED);
 }

@@ -121,7 +121,7 @@ static rs_status emit_all(rs_result *result, const rs_output_settings *s, rs_err
     RS_TRY(emit_file(result, s->json, rs_write_json, err));
     RS_TRY(emit_file(result, s->html, rs_write_html, err));
     RS_TRY(emit_tables(result, s, err));
-    if (s->stop && *s->stop)
+    if (s->stop && __atomic_load_n(s->stop, __ATOMIC_RELAXED))
         return rs_fail(err, RS_E_INTERRUPTED, "rankscope", NULL, "interrupted");
     RS_TRY(rs_outputs_place(outputs, err));
     return emit_text(result, s, err);
