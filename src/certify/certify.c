@@ -273,7 +273,6 @@ rs_status rs_certify_path(rs_result *result, rs_input_files *inputs,
                           const rs_certify_request *request, const rs_context *context,
                           rs_error *err)
 {
-    rs_input_files own = {0};
     rs_opened o = {0};
     rs_open_request open = {.lent = request->lent,
                             .path = request->path,
@@ -282,11 +281,10 @@ rs_status rs_certify_path(rs_result *result, rs_input_files *inputs,
                             .source = request->options.source,
                             .need = rs_certify_need,
                             .options = &request->options};
-    rs_status status = rs_opened_open(&o, result, inputs ? inputs : &own, &open, context, err);
+    rs_status status = rs_opened_open(&o, result, inputs, &open, context, err);
     if (status == RS_OK)
         status = rs_certify(result, o.network, o.inputs, &request->options, context, err);
     if (status == RS_OK) status = rs_verify_checkpoint(result, o.checkpoint, err);
     rs_opened_close(&o);
-    rs_input_files_free(&own);
     return status;
 }

@@ -273,7 +273,7 @@ typedef struct rs_certify_request {
     bool lenient;
     rs_certify_options options;
 } rs_certify_request;
-/* Opens, certifies and closes. inputs (may be NULL) receives the files never to overwrite. */
+/* Opens, certifies and closes. inputs receives the files never to overwrite. */
 rs_status rs_certify_path(rs_result *result, rs_input_files *inputs,
                           const rs_certify_request *request, const rs_context *context,
                           rs_error *err);

@@ -340,11 +340,12 @@ static rs_status measure_layers(rs_heads *heads, const rs_model *model,
     for (const rs_product *p = model->products, *next; p < end; p = next) {
         next = chosen(p, options) ? batch_end(p, end, options, context) : layer_end(p, end);
         if (!chosen(p, options)) continue;
-        RS_TRY(measure_batch(heads, model, p, next, options, context, err));
         rs_progress(context, "spectra", heads->n, total, "head products");
         RS_TRY(rs_check_cancelled(context, err));
+        RS_TRY(measure_batch(heads, model, p, next, options, context, err));
     }
-    return RS_OK;
+    rs_progress(context, "spectra", heads->n, total, "head products");
+    return rs_check_cancelled(context, err);
 }
 
 static void summarise(rs_heads *heads)

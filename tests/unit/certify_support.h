@@ -37,7 +37,7 @@ static inline rs_status try(rs_result **result, const rs_certify_request *reques
     rs_context context = {.threads = threads, .seed = 5};
     *result = rs_result_new("certify");
     if (!*result) return RS_E_NO_MEMORY;
-    rs_status status = rs_certify_path(*result, NULL, request, &context, err);
+    rs_status status = rs_certify_path(*result, rs_result_files(*result), request, &context, err);
     if (status != RS_OK) {
         rs_result_free(*result);
         *result = NULL;

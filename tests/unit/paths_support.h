@@ -132,7 +132,7 @@ static inline rs_result *run_paths(const char *name, const rs_paths_options *opt
     snprintf(path, sizeof path, RS_TEST_DATA "/forward/%s", name);
     rs_paths_request request = {.path = path, .options = *options};
     request.options.source.tokens = tokens_path;
-    if (rs_paths_path(result, NULL, &request, &context, &err) != RS_OK)
+    if (rs_paths_path(result, rs_result_files(result), &request, &context, &err) != RS_OK)
         fail_msg("%s: %s", err.where, err.what);
     return result;
 }

@@ -297,7 +297,8 @@ static void survives_without_memory(void **state)
             request.options.semantics = (rs_path_semantics)semantics;
             request.options.paths = 2;
             rs_memory_fail_at(at);
-            rs_status status = rs_paths_path(result, NULL, &request, &context, &err);
+            rs_status status =
+                rs_paths_path(result, rs_result_files(result), &request, &context, &err);
             rs_memory_fail_at(0);
             done = status == RS_OK;
             if (!done && status != RS_E_NO_MEMORY)

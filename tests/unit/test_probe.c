@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "api/command.h"
 #include "api/probe_path.h"
 #include "base/memory.h"
 
@@ -44,7 +45,8 @@ static rs_result *run(const rs_probe_request *request, int threads)
     rs_error err = {0};
     rs_context context = {.threads = threads};
     rs_result *result = rs_result_new("probe");
-    if (rs_probe_path(result, NULL, request, &context, &err) != RS_OK)
+    if (rs_probe_path(result, rs_result_files(result), request, &context, &err) != RS_OK ||
+        rs_place_outputs(result, &err) != RS_OK)
         fail_msg("%s: %s", err.where, err.what);
     return result;
 }
@@ -365,7 +367,8 @@ static void refuse(const char *text, rs_status status, const char *what)
     fclose(f);
     rs_probe_request request = request_for("bert", path, sizeof path);
     rs_result *result = rs_result_new("probe");
-    assert_int_equal(rs_probe_path(result, NULL, &request, &context, &err), status);
+    assert_int_equal(rs_probe_path(result, rs_result_files(result), &request, &context, &err),
+                     status);
     if (!strstr(err.what, what)) fail_msg("'%s' does not say '%s'", err.what, what);
     rs_result_free(result);
 }
@@ -404,7 +407,7 @@ static void test_memory(void **state)
     for (int64_t n = 1;; n += n < 60 ? 1 : 17) {
         rs_result *result = rs_result_new("probe");
         rs_memory_fail_at(n);
-        rs_status status = rs_probe_path(result, NULL, &request, &context, &err);
+        rs_status status = rs_probe_path(result, rs_result_files(result), &request, &context, &err);
         rs_memory_fail_at(0);
         rs_result_free(result);
         if (status == RS_OK) break;

@@ -31,7 +31,7 @@ static rs_result *probe(const char *name, const char *ids, int64_t generate)
     request.options.source.tokens = tokens_path;
     request.options.generate = generate;
     rs_result *result = rs_result_new("probe");
-    if (rs_probe_path(result, NULL, &request, &context, &err) != RS_OK)
+    if (rs_probe_path(result, rs_result_files(result), &request, &context, &err) != RS_OK)
         fail_msg("%s: %s: %s", name, err.where, err.what);
     return result;
 }
