@@ -45,6 +45,7 @@ typedef enum rs_room {
     RS_ROOM_GATES,
     RS_ROOM_WIDE,
     RS_ROOM_EXPONENTS,
+    RS_ROOM_LEVEL,
     RS_ROOMS
 } rs_room;
 

@@ -1,8 +1,14 @@
-/* residual.c: splitting, settling, adding and norming of X = 1xᵀ + 2^e M. */
+/* residual.c: splitting, settling, levelling, adding and norming of X = c xᵀ + 2^e M. */
 #include "engine/residual.h"
 
 #include <math.h>
 #include <string.h>
+
+/* NULL: all are 1. */
+static double *coefficients(const rs_residual *r)
+{
+    return r->uneven && *r->uneven ? r->c : NULL;
+}
 
 double rs_power_of_two(int64_t e)
 {
@@ -100,11 +106,79 @@ void rs_residual_split(const rs_residual *out, const double *rows, double *scrat
     normalise_rows(out);
 }
 
+/* The same against c: rows -= c (first + offset)ᵀ, `first` from the row with the largest c. False
+ * where all of c is 0. */
+static bool project_rows(double *rows, const double *c, int64_t n, int64_t d, double *first,
+                         double *offset)
+{
+    int64_t most = 0;
+    double square = 0;
+    for (int64_t i = 1; i < n; i++)
+        if (fabs(c[i]) > fabs(c[most])) most = i;
+    if (c[most] == 0) return false;
+    for (int64_t i = 0; i < n; i++)
+        square += c[i] / c[most] * (c[i] / c[most]);
+    for (int64_t k = 0; k < d; k++)
+        first[k] = rows[most * d + k] / c[most];
+    memset(offset, 0, (size_t)d * sizeof *offset);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < d; k++)
+            offset[k] += c[i] / c[most] * (i == most ? 0 : rows[i * d + k] - c[i] * first[k]);
+    for (int64_t k = 0; k < d; k++)
+        offset[k] /= square * c[most];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < d; k++)
+            rows[i * d + k] =
+                (i == most ? 0 : rows[i * d + k] - c[i] * first[k]) - c[i] * offset[k];
+    return true;
+}
+
+static bool all_the_same(const double *c, int64_t n)
+{
+    for (int64_t i = 1; i < n; i++)
+        if (c[i] != c[0]) return false;
+    return true;
+}
+
+/* The mean of c less c_0, which is exact where coefficients are nearly equal. */
+static double mean_beyond_first(const double *c, int64_t n)
+{
+    double offset = 0;
+    for (int64_t i = 1; i < n; i++)
+        offset += c[i] - c[0];
+    return offset / (double)n;
+}
+
+void rs_residual_level(const rs_residual *r, double *scratch)
+{
+    const double *c = coefficients(r);
+    if (!c || r->n == 0) return;
+    double offset = mean_beyond_first(c, r->n);
+    if (!all_the_same(c, r->n)) {
+        int64_t e = *r->e > 0 ? *r->e : 0;
+        double down = rs_power_of_two(-e);
+        scale_by(r->m, r->n * r->d, *r->e - e);
+        for (int64_t i = 0; i < r->n; i++)
+            for (int64_t k = 0; k < r->d; k++)
+                r->m[i * r->d + k] += ((c[i] - c[0]) - offset) * down * r->x[k];
+        *r->e = e;
+    }
+    for (int64_t k = 0; k < r->d; k++)
+        r->x[k] *= c[0] + offset;
+    *r->uneven = 0;
+    rs_residual_settle(r, scratch);
+}
+
 void rs_residual_settle(const rs_residual *r, double *scratch)
 {
     double *first = scratch, *offset = scratch + r->d;
     if (r->n == 0) return;
-    centre_rows(r->m, r->n, r->d, first, offset);
+    const double *c = coefficients(r);
+    if (c && (all_the_same(c, r->n) || !project_rows(r->m, c, r->n, r->d, first, offset))) {
+        rs_residual_level(r, scratch);
+        return;
+    }
+    if (!c) centre_rows(r->m, r->n, r->d, first, offset);
     double power = rs_power_of_two(*r->e);
     for (int64_t k = 0; k < r->d && power != 0; k++) {
         double mean = first[k] + offset[k];
@@ -116,9 +190,13 @@ void rs_residual_settle(const rs_residual *r, double *scratch)
 void rs_residual_plain(double *rows, const rs_residual *r)
 {
     double half = rs_power_of_two(*r->e / 2), rest = rs_power_of_two(*r->e - *r->e / 2);
-    for (int64_t i = 0; i < r->n; i++)
+    const double *c = coefficients(r);
+    for (int64_t i = 0; i < r->n && !c; i++)
         for (int64_t k = 0; k < r->d; k++)
             rows[i * r->d + k] = r->x[k] + r->m[i * r->d + k] * half * rest;
+    for (int64_t i = 0; i < r->n && c; i++)
+        for (int64_t k = 0; k < r->d; k++)
+            rows[i * r->d + k] = c[i] * r->x[k] + r->m[i * r->d + k] * half * rest;
 }
 
 /* ---- skip and branch ---- */
@@ -205,6 +283,7 @@ static double mean_square(const double *a, int64_t count)
     return ((square[0] + square[1]) + (square[2] + square[3])) / (double)count;
 }
 
+/* The row's base is s->centred. */
 static void norm_row(const stretch *s, double *m)
 {
     int64_t dim = s->op->dim;
@@ -256,6 +335,43 @@ static void norm_stretch(const rs_residual *r, stretch *s, int64_t at)
     }
 }
 
+/* Row i's share of the direction is c_i x̃, which fills s->centred for norm_row. */
+static void norm_shared_row(stretch *s, const double *centred, double c, double *m)
+{
+    for (int64_t k = 0; k < s->op->dim; k++)
+        s->centred[k] = c * centred[k];
+    norm_row(s, m);
+}
+
+/*
+ * With coefficients, over whole rows. True when it is done; false when the tokens must be levelled
+ * first.
+ */
+static bool norm_directions(const rs_residual *r, stretch *s, double *c)
+{
+    int64_t dim = s->op->dim;
+    s->scale = 1;
+    s->eps = s->op->eps;
+    subtract_mean(s->centred, r->x, s);
+    double length = sqrt(mean_square(s->centred, dim));
+    if (!isfinite(length) || length == 0) return false;
+    for (int64_t i = 0; i < r->n; i++) {
+        double square = c[i] * length * c[i] * length + s->eps;
+        if (square == 0 || !isfinite(square)) return false;
+    }
+    memcpy(r->x, s->centred, (size_t)dim * sizeof *r->x);
+    for (int64_t i = 0; i < r->n; i++) {
+        double own = fabs(c[i]) * length;
+        s->s0 = sqrt(own * own + s->eps);
+        norm_shared_row(s, r->x, c[i], r->m + i * dim);
+        /* c / s0 · length, in which a small eps does not round */
+        c[i] = own == 0 ? 0 : copysign(1 / sqrt(1 + s->eps / own / own), c[i]);
+    }
+    for (int64_t k = 0; k < dim; k++)
+        r->x[k] = gain_of(s, k) * (r->x[k] / length);
+    return true;
+}
+
 void rs_residual_norm(const rs_residual *r, const rs_norm_op *op, const double *gain,
                       const double *bias, double *scratch)
 {
@@ -269,6 +385,10 @@ void rs_residual_norm(const rs_residual *r, const rs_norm_op *op, const double *
                  .power = rs_power_of_two(*r->e),
                  .inverse = 1};
     bool whole = op->dim == r->d;
+    double *c = coefficients(r);
+    if (c && whole && !bias && norm_directions(r, &s, c)) return;
+    if (c) rs_residual_level(r, scratch);
+    s.power = rs_power_of_two(*r->e);
     if (!whole) s.inverse = rs_power_of_two(-*r->e);
     for (int64_t at = 0; at < r->d; at += op->dim)
         norm_stretch(r, &s, at);

@@ -1,11 +1,16 @@
 /*
- * residual.h: tokens as X = 1xᵀ + 2^e M: what they share, and what tells them apart with an
+ * residual.h: tokens as X = c xᵀ + 2^e M: what they share, and what tells them apart with an
  * exponent of its own (docs/theory/collapse.md, 14). Pure functions on one sample, for
  * ops_residual.c.
  *
- * M is a matrix of doubles with max|M| in [1/2, 1) and columns of mean zero, e an int64. So the
- * part in which tokens differ keeps 53 bits however small it is, where plain numbers leave
- * rounding. M = 0 is exact: the tokens are equal.
+ * M is a matrix of doubles with max|M| in [1/2, 1) and Mᵀc = 0, e an int64. So the part in which
+ * tokens differ keeps 53 bits however small it is, where plain numbers leave rounding. M = 0 is
+ * exact: the tokens are multiples of one.
+ *
+ * c is 1 for all tokens, and nothing is stored for it, unless something mixed them by rows of
+ * different sums: then the tokens share a direction, not a vector, and c says how much of it each
+ * has. What c cannot pass (a bias, an activation, another state) first levels the tokens: c xᵀ
+ * less its mean becomes part of M.
  */
 #ifndef RS_ENGINE_RESIDUAL_H
 #define RS_ENGINE_RESIDUAL_H
@@ -25,6 +30,8 @@ typedef struct rs_residual {
     double *m; /* [n, d] */
     int64_t *e;
     int64_t n, d;
+    double *c;       /* [n], where *uneven */
+    int64_t *uneven; /* whether c is not 1 for all; NULL: it is 1 */
 } rs_residual;
 
 /* 2^e; 0 or infinity where no double is. */
@@ -38,11 +45,15 @@ int64_t rs_exponent_of(double most);
 
 /* Sets x, M and e so that X = rows [n, d]. scratch: [2 d]. */
 void rs_residual_split(const rs_residual *out, const double *rows, double *scratch);
-/* Moves the mean of M's rows into x, and brings max|M| back into [1/2, 1). scratch: [2 d]. */
+/* Moves M's part along c into x (for c = 1 the mean of its rows), and brings max|M| back into
+ * [1/2, 1). scratch: [2 d]. */
 void rs_residual_settle(const rs_residual *r, double *scratch);
-/* rows [n, d] = x + 2^e M. */
+/* The same tokens with c = 1, settled: x becomes their mean. Where c is 1 nothing is done. scratch:
+ * [2 d]. */
+void rs_residual_level(const rs_residual *r, double *scratch);
+/* rows [n, d] = c xᵀ + 2^e M. */
 void rs_residual_plain(double *rows, const rs_residual *r);
-/* x = skip x + scale y, not settled; y NULL: x = skip x. */
+/* x = skip x + scale y, not settled; y NULL: x = skip x. Both have the same c. */
 void rs_residual_combine(const rs_residual *x, const rs_residual *y, double skip, double scale);
 
 /*
@@ -53,7 +64,10 @@ void rs_residual_combine(const rs_residual *x, const rs_residual *y, double skip
  *     2^e M'_i = g (2^e M̃_i / s_i + x̃ (1/s_i - 1/s0)),
  *     1/s_i - 1/s0 = -2^e q_i / (s0 s_i (s0 + s_i)),   q_i = <M̃_i, x̃ + X̃_i> / d,
  *
- * in which nothing nearly equal is subtracted. scratch: [2 dim].
+ * in which nothing nearly equal is subtracted. With coefficients every row has its own s0, c_i
+ * taking part in it, and keeps its direction: c'_i = c_i s / s0_i and x' = g x̃ / s, s the root mean
+ * square of x̃; where a bias, a stretch or a row of length 0 forbids that, the tokens are levelled.
+ * scratch: [2 d].
  */
 void rs_residual_norm(const rs_residual *r, const rs_norm_op *op, const double *gain,
                       const double *bias, double *scratch);

@@ -23,6 +23,17 @@ typedef int64_t mask __attribute__((vector_size(2 * sizeof(int64_t))));
 static const double TOLERANCE = 100 * DBL_EPSILON;
 static const double NEGLIGIBLE = (100 * DBL_EPSILON) * (100 * DBL_EPSILON);
 
+/* fmin and fmax are calls, for the sake of NaN. */
+static inline double lesser(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static inline double greater(double a, double b)
+{
+    return a > b ? a : b;
+}
+
 /* Least d of a transform: of all rows, without the last one, without the last two; and the last
  * three d. */
 typedef struct minima {
@@ -56,10 +67,10 @@ static verdict load(lane *t, const rs_bidiagonal *item)
     *t = (lane){.item = item, .whole = z, .z = z, .n = n, .end = n};
     if (n < 3) return GIVE_UP;
     for (int64_t i = 0; i < n; i++)
-        t->largest = fmax(t->largest, fabs(item->d[i]));
+        t->largest = greater(t->largest, fabs(item->d[i]));
     for (int64_t i = 0; i + 1 < n; i++)
-        beside = fmax(beside, fabs(item->e[i]));
-    t->largest = fmax(t->largest, beside);
+        beside = greater(beside, fabs(item->e[i]));
+    t->largest = greater(t->largest, beside);
     if (!(beside > 0 && t->largest > 1e-140 && t->largest < 1e140)) return GIVE_UP;
     t->scale = sqrt(DBL_EPSILON / DBL_MIN);
     double factor = t->scale / t->largest;
@@ -111,17 +122,17 @@ static verdict open_block(lane *t)
     t->q_most = q_least;
     for (; i >= 8 && z[i - 5] > 0; i -= 4) {
         if (q_least >= 4 * e_most) {
-            q_least = fmin(q_least, z[i - 3]);
-            e_most = fmax(e_most, z[i - 5]);
+            q_least = lesser(q_least, z[i - 3]);
+            e_most = greater(e_most, z[i - 5]);
         }
-        t->q_most = fmax(t->q_most, z[i - 7] + z[i - 5]);
+        t->q_most = greater(t->q_most, z[i - 7] + z[i - 5]);
     }
     t->above = i / 4 - 1;
     t->end = last - t->above;
     t->z = z += 4 * t->above;
     t->pp = 0;
     t->tries = TRANSFORMS_A_ROW * t->end;
-    t->d.all = -fmax(0, q_least - 2 * sqrt(q_least) * sqrt(e_most));
+    t->d.all = -greater(0, q_least - 2 * sqrt(q_least) * sqrt(e_most));
     if (t->end < 3) return TRANSFORM;
     double d = z[1], least = d;
     int64_t row = 1;
@@ -189,7 +200,7 @@ static bool add_products(double *sum, double ratio, const double *z, int64_t i, 
         if (z[i] > z[i - 2]) return false;
         ratio *= z[i] / z[i - 2];
         *sum += ratio;
-        if (100 * fmax(ratio, before) < *sum || most < *sum) return true;
+        if (100 * greater(ratio, before) < *sum || most < *sum) return true;
     }
     return true;
 }
@@ -214,10 +225,10 @@ static double shift_at_end(lane *t, const double *z, int64_t i)
         double gap1 =
             gap2 > 0 && gap2 > b2 ? a2 - d->last - (b2 / gap2) * b2 : a2 - d->last - (b1 + b2);
         t->kind = gap1 > 0 && gap1 > b1 ? -2 : -3;
-        if (t->kind == -2) return fmax(d->last - (b1 / gap1) * b1, 0.5 * d->all);
+        if (t->kind == -2) return greater(d->last - (b1 / gap1) * b1, 0.5 * d->all);
         double s = d->last > b1 ? d->last - b1 : 0;
-        if (a2 > b1 + b2) s = fmin(s, a2 - (b1 + b2));
-        return fmax(s, 0.333 * d->all);
+        if (a2 > b1 + b2) s = lesser(s, a2 - (b1 + b2));
+        return greater(s, 0.333 * d->all);
     }
     t->kind = -4;
     double s = 0.25 * d->all, sum = 0, gamma = d->last;
@@ -275,9 +286,9 @@ static double shift_after_one(lane *t, const double *z, int64_t i)
     double ratio = z[i - 5] / z[i - 7], sum = ratio;
     if (!add_products(&sum, ratio, z, i - 9, t->pp, INFINITY, true)) return t->tau;
     double b = sqrt(1.05 * sum), a = d->but_one / (1 + b * b), gap = 0.5 * d->but_two - a;
-    if (gap > 0 && gap > b * a) return fmax(s, a * (1 - 1.01 * a * (b / gap) * b));
+    if (gap > 0 && gap > b * a) return greater(s, a * (1 - 1.01 * a * (b / gap) * b));
     t->kind = -8;
-    return fmax(s, a * (1 - 1.01 * b));
+    return greater(s, a * (1 - 1.01 * b));
 }
 
 /* Two rows have just converged. */
@@ -295,8 +306,8 @@ static double shift_after_two(lane *t, const double *z, int64_t i)
     if (!add_products(&sum, ratio, z, i - 9, t->pp, INFINITY, false)) return t->tau;
     double b = sqrt(1.05 * sum), a = d->but_two / (1 + b * b);
     double gap = z[i - 7] + z[i - 9] - sqrt(z[i - 11]) * sqrt(z[i - 9]) - a;
-    if (gap > 0 && gap > b * a) return fmax(s, a * (1 - 1.01 * a * (b / gap) * b));
-    return fmax(s, a * (1 - 1.01 * b));
+    if (gap > 0 && gap > b * a) return greater(s, a * (1 - 1.01 * a * (b / gap) * b));
+    return greater(s, a * (1 - 1.01 * b));
 }
 
 static double shift(lane *t)
@@ -356,9 +367,9 @@ static void finish_transform(const transform *now, int j, lane *t)
     d->last_but_two = w->d[j % 2];
     d->but_two = w->d_least[j % 2];
     d->last_but_one = row_alone(t, i, d->last_but_two);
-    d->but_one = fmin(d->but_two, d->last_but_one);
+    d->but_one = lesser(d->but_two, d->last_but_one);
     d->last = row_alone(t, i + 4, d->last_but_one);
-    d->all = fmin(d->but_one, d->last);
+    d->all = lesser(d->but_one, d->last);
     t->z[i + 6] = d->last;
     t->z[4 * t->end - t->pp] = w->e_least[j % 2];
 }
@@ -418,9 +429,9 @@ static void split(lane *t)
             z[i - 1] = -t->sigma;
             rows = i / 4;
         }
-        t->q_most = negligible ? 0 : fmax(t->q_most, z[i + 1]);
-        e_least = negligible ? z[i + 3] : fmin(e_least, z[i - 1]);
-        e_before = negligible ? z[i + 4] : fmin(e_before, z[i]);
+        t->q_most = negligible ? 0 : greater(t->q_most, z[i + 1]);
+        e_least = negligible ? z[i + 3] : lesser(e_least, z[i - 1]);
+        e_before = negligible ? z[i + 4] : lesser(e_before, z[i]);
     }
     last[-1] = e_least;
     last[0] = e_before;

@@ -80,7 +80,7 @@ static verdict open_block(lane *t)
         t->next = m + 1;
         largest = 0;
         for (int64_t i = 2 * t->lo; i <= 2 * m; i++)
-            largest = fmax(largest, fabs(z[i]));
+            if (fabs(z[i]) > largest) largest = fabs(z[i]);
     } while (t->hi == t->lo || largest == 0);
     if (!(largest >= least && largest <= most)) return GIVE_UP;
     for (int64_t i = t->lo; i < t->hi; i++)
@@ -119,7 +119,7 @@ static void two_by_two(double *first, double *second, double a, double b, double
 /* √(x² + 1) */
 static double hypotenuse(double x)
 {
-    double large = fmax(fabs(x), 1), small = fmin(fabs(x), 1);
+    double a = fabs(x), large = a > 1 ? a : 1, small = a > 1 ? 1 : a;
     return small == 0 ? large : large * sqrt(1 + (small / large) * (small / large));
 }
 

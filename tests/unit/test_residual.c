@@ -367,7 +367,7 @@ static void norms_and_sums(void **state)
     (void)state;
     double x[2] = {0, 0}, m[6] = {.5, -.25, .25, .5, -.75, -.25}, scratch[4];
     int64_t e = -100000;
-    rs_residual r = {x, m, &e, 3, 2};
+    rs_residual r = {.x = x, .m = m, .e = &e, .n = 3, .d = 2};
     rs_norm_op op = {.kind = RS_NORM_RMSNORM, .dim = 2};
     /* nothing shared and eps 0: the direction is all there is */
     rs_residual_norm(&r, &op, NULL, NULL, scratch);
@@ -378,7 +378,8 @@ static void norms_and_sums(void **state)
     /* λ of any size: the products never leave the range */
     double bx[2] = {1, 2}, bm[4] = {.5, .75, -.5, -.75}, cx[2] = {3, 4}, cm[4] = {.5, 0, -.5, 0};
     int64_t be = -3, ce = -5000;
-    rs_residual b = {bx, bm, &be, 2, 2}, c = {cx, cm, &ce, 2, 2};
+    rs_residual b = {.x = bx, .m = bm, .e = &be, .n = 2, .d = 2};
+    rs_residual c = {.x = cx, .m = cm, .e = &ce, .n = 2, .d = 2};
     rs_residual_combine(&b, &c, 0, -1e300);
     rs_residual_settle(&b, scratch);
     assert_true(bx[0] == -3e300 && be == -5000 + 996 && bm[0] == -.5 * ldexp(1e300, -996));
@@ -386,7 +387,7 @@ static void norms_and_sums(void **state)
     assert_true(rs_all_zero(bm, 4) && rs_all_zero(bx, 2) && be == 0);
     double zero[4] = {0}, dx[2] = {1, 1};
     int64_t de = 0;
-    rs_residual d = {dx, zero, &de, 2, 2};
+    rs_residual d = {.x = dx, .m = zero, .e = &de, .n = 2, .d = 2};
     rs_residual_combine(&d, &c, 1, 1); /* equal tokens plus others */
     rs_residual_settle(&d, scratch);
     assert_true(de == -5000 && zero[0] == .5 && dx[0] == 4);
