@@ -390,7 +390,8 @@ def case_session(quick):
     us = json.loads(run([ours, str(THREADS), "7" if quick else "31"])[1])
     them = json.loads(run([PYTHON, peer, str(THREADS), "2" if quick else "6"])[1])
     print(f"BERT-base shape in memory, 288 head products, float32, {THREADS} threads, each call after the first")
-    line("  rs_session_scan", us["scan"], us["floor"], "Grams, Cholesky and dgesdd alone")
+    line("  rs_session_scan", us["scan"], us["floor"], "Grams, Cholesky and dgesdd alone, in float64")
+    line("  rs_session_scan", us["scan"], us["floor_in_cache"], "the same of one product, in cache, 288 times")
     line("  rs_session_scan", us["scan"], 288 * them["seconds"], f"torch {them['torch']} svdvals, one product x 288")
 
 
