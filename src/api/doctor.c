@@ -21,32 +21,34 @@ const char *rs_better_blas_core(void)
     return rs_blas_better_core(rs_blas_core(), rs_cpu_vector_level(), rs_cpu_is_amd());
 }
 
-static const rs_column fact_columns[] = {{.name = "fact", .type = RS_COLUMN_TEXT},
-                                         {.name = "value", .type = RS_COLUMN_TEXT}};
+/* A row of table machine. */
+typedef struct fact {
+    const char *name, *value;
+} fact;
+static const rs_column fact_columns[] = {{.name = "fact", RS_CELL(fact, name)},
+                                         {.name = "value", RS_CELL(fact, value)}};
 
+/* A row of table rates. */
+typedef struct rate_row {
+    const char *operation;
+    int32_t threads;
+    double gflops, peak, percent;
+} rate_row;
 static const rs_column rate_columns[] = {
-    {.name = "operation", .type = RS_COLUMN_TEXT},
-    {.name = "threads", .type = RS_COLUMN_INT},
+    {.name = "operation", RS_CELL(rate_row, operation)},
+    {.name = "threads", RS_CELL(rate_row, threads)},
     {.name = "gflops",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(rate_row, gflops),
      .unit = "GFLOP/s",
      .formula =
          "2 m n k / seconds, best of three; m = n = k = 1024 where no shape is named; a shape is "
          "tokens x outputs x inputs"},
     {.name = "peak",
-     .type = RS_COLUMN_REAL,
+     RS_CELL(rate_row, peak),
      .unit = "GFLOP/s",
      .formula = "measured fused multiply-add from registers"},
-    {.name = "percent", .type = RS_COLUMN_REAL, .unit = "%", .formula = "100 · gflops / peak"},
+    {.name = "percent", RS_CELL(rate_row, percent), .unit = "%", .formula = "100 · gflops / peak"},
 };
-
-static rs_status add_fact(rs_table *table, const char *fact, const char *value, rs_error *err)
-{
-    size_t row;
-    RS_TRY(rs_table_add_row(table, &row, err));
-    RS_TRY(rs_table_set_text(table, row, 0, fact, err));
-    return rs_table_set_text(table, row, 1, value, err);
-}
 
 static rs_status add_facts(rs_result *result, const rs_context *context, rs_error *err)
 {
@@ -64,31 +66,25 @@ static rs_status add_facts(rs_result *result, const rs_context *context, rs_erro
     const char *chosen_by = rescued  ? "set by rankscope: OpenBLAS had chosen a slower one"
                             : forced ? "set by OPENBLAS_CORETYPE"
                                      : "chosen by OpenBLAS";
-    const char *facts[][2] = {{"rankscope", rs_version()},
-                              {"processor", cpu},
-                              {"vector instructions", rs_cpu_level_name(rs_cpu_vector_level())},
-                              {"BLAS", rs_blas_config()},
-                              {"BLAS kernel", rs_blas_core()},
-                              {"kernel", chosen_by},
-                              {"forward kernels", rs_kernels_f32_here()->level},
-                              {"threads", threads},
-                              {"memory", memory}};
+    const fact facts[] = {{"rankscope", rs_version()},
+                          {"processor", cpu},
+                          {"vector instructions", rs_cpu_level_name(rs_cpu_vector_level())},
+                          {"BLAS", rs_blas_config()},
+                          {"BLAS kernel", rs_blas_core()},
+                          {"kernel", chosen_by},
+                          {"forward kernels", rs_kernels_f32_here()->level},
+                          {"threads", threads},
+                          {"memory", memory}};
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
-        RS_TRY(add_fact(table, facts[i][0], facts[i][1], err));
+        RS_TRY(rs_table_append(table, &facts[i], err));
     return RS_OK;
 }
 
 static rs_status add_rate(rs_table *table, const char *operation, int threads, double gflops,
                           double peak, rs_error *err)
 {
-    size_t row;
-    RS_TRY(rs_table_add_row(table, &row, err));
-    RS_TRY(rs_table_set_text(table, row, 0, operation, err));
-    rs_table_set_int(table, row, 1, threads);
-    rs_table_set_real(table, row, 2, gflops);
-    rs_table_set_real(table, row, 3, peak);
-    rs_table_set_real(table, row, 4, 100.0 * gflops / peak);
-    return RS_OK;
+    const rate_row row = {operation, threads, gflops, peak, 100.0 * gflops / peak};
+    return rs_table_append(table, &row, err);
 }
 
 typedef struct rates {

@@ -12,45 +12,53 @@
 
 /* ---- tables ---- */
 
+/* A row of table ids. */
+typedef struct id_row {
+    int64_t position;
+    int32_t id;
+    const char *token;
+    int64_t begin, end;
+} id_row;
 static const rs_column id_columns[] = {
-    {.name = "position", .type = RS_COLUMN_INT, .formula = "place in the sequence, from 0"},
-    {.name = "id", .type = RS_COLUMN_INT},
-    {.name = "token", .type = RS_COLUMN_TEXT, .formula = "as the vocabulary spells it"},
+    {.name = "position", RS_CELL(id_row, position), .formula = "place in the sequence, from 0"},
+    {.name = "id", RS_CELL(id_row, id)},
+    {.name = "token", RS_CELL(id_row, token), .formula = "as the vocabulary spells it"},
     {.name = "begin",
-     .type = RS_COLUMN_INT,
+     RS_CELL(id_row, begin),
      .unit = "bytes",
      .formula = "where its part of the text begins"},
     {.name = "end",
-     .type = RS_COLUMN_INT,
+     RS_CELL(id_row, end),
      .unit = "bytes",
      .formula = "behind its last byte; begin = end for tokens that were added"},
 };
-enum { POSITION, ID, TOKEN, BEGIN, END, N_ID_COLUMNS };
 
+/* The row of table summary. */
+typedef struct summary_row {
+    int64_t tokens, added, bytes;
+    double bytes_per_token;
+    int64_t vocabulary;
+} summary_row;
 static const rs_column summary_columns[] = {
-    {.name = "tokens", .type = RS_COLUMN_INT},
-    {.name = "added", .type = RS_COLUMN_INT, .formula = "special tokens around the text"},
-    {.name = "bytes", .type = RS_COLUMN_INT, .unit = "bytes"},
-    {.name = "bytes_per_token", .type = RS_COLUMN_REAL, .formula = "bytes / (tokens - added)"},
-    {.name = "vocabulary", .type = RS_COLUMN_INT, .formula = "largest id + 1"},
+    {.name = "tokens", RS_CELL(summary_row, tokens)},
+    {.name = "added", RS_CELL(summary_row, added), .formula = "special tokens around the text"},
+    {.name = "bytes", RS_CELL(summary_row, bytes), .unit = "bytes"},
+    {.name = "bytes_per_token",
+     RS_CELL(summary_row, bytes_per_token),
+     .formula = "bytes / (tokens - added)"},
+    {.name = "vocabulary", RS_CELL(summary_row, vocabulary), .formula = "largest id + 1"},
 };
-enum { TOKENS, ADDED, BYTES, BYTES_PER_TOKEN, VOCABULARY, N_SUMMARY_COLUMNS };
 
 static rs_status add_ids(rs_result *result, const rs_tokenizer *tokenizer, const rs_token_ids *ids,
                          rs_error *err)
 {
     rs_table *table;
     RS_TRY(rs_result_add_table(result, "ids", "Token ids", "The sequence that the model sees",
-                               id_columns, N_ID_COLUMNS, &table, err));
+                               id_columns, sizeof id_columns / sizeof *id_columns, &table, err));
     for (size_t i = 0; i < ids->n; i++) {
-        size_t row;
-        RS_TRY(rs_table_add_row(table, &row, err));
-        rs_table_set_int(table, row, POSITION, (int64_t)i);
-        rs_table_set_int(table, row, ID, ids->ids[i]);
-        RS_TRY(
-            rs_table_set_text(table, row, TOKEN, rs_tokenizer_token(tokenizer, ids->ids[i]), err));
-        rs_table_set_int(table, row, BEGIN, (int64_t)ids->begin[i]);
-        rs_table_set_int(table, row, END, (int64_t)ids->end[i]);
+        const id_row row = {(int64_t)i, ids->ids[i], rs_tokenizer_token(tokenizer, ids->ids[i]),
+                            (int64_t)ids->begin[i], (int64_t)ids->end[i]};
+        RS_TRY(rs_table_append(table, &row, err));
     }
     return RS_OK;
 }
@@ -59,20 +67,17 @@ static rs_status add_summary(rs_result *result, const rs_tokenizer *tokenizer,
                              const rs_token_ids *ids, size_t bytes, bool special, rs_error *err)
 {
     rs_table *table;
-    size_t row, before, after;
+    size_t before, after;
     const int32_t *first, *last;
     rs_tokenizer_specials(tokenizer, &first, &before, &last, &after);
     size_t added = special ? before + after : 0;
     RS_TRY(rs_result_add_table(result, "summary", "Summary", "The text and its tokens",
-                               summary_columns, N_SUMMARY_COLUMNS, &table, err));
-    RS_TRY(rs_table_add_row(table, &row, err));
-    rs_table_set_int(table, row, TOKENS, (int64_t)ids->n);
-    rs_table_set_int(table, row, ADDED, (int64_t)added);
-    rs_table_set_int(table, row, BYTES, (int64_t)bytes);
-    rs_table_set_real(table, row, BYTES_PER_TOKEN,
-                      ids->n > added ? (double)bytes / (double)(ids->n - added) : NAN);
-    rs_table_set_int(table, row, VOCABULARY, rs_tokenizer_vocabulary(tokenizer));
-    return RS_OK;
+                               summary_columns, sizeof summary_columns / sizeof *summary_columns,
+                               &table, err));
+    const summary_row row = {(int64_t)ids->n, (int64_t)added, (int64_t)bytes,
+                             ids->n > added ? (double)bytes / (double)(ids->n - added) : NAN,
+                             rs_tokenizer_vocabulary(tokenizer)};
+    return rs_table_append(table, &row, err);
 }
 
 /* The terminal shows a table of so many tokens unasked; of a longer text,
