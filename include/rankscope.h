@@ -566,9 +566,10 @@ const char *rs_better_blas_core(void);
 /*
  * ---- a session: opened once, asked again and again, such as at every step of a training run ----
  *
- * It keeps what does not change between calls: how the tensors are understood, and the random
- * baselines. Results are those of the functions above, bit for bit. A session
- * serves one thread at a time; several may be open, each in a thread of its own.
+ * It keeps what does not change between calls: how the tensors are understood, the random
+ * baselines, and the memory that a call worked in, no more than the largest one needed. Results are
+ * those of the functions above, bit for bit. A session serves one thread at a time; several may be
+ * open, each in a thread of its own.
  */
 typedef struct rs_session rs_session;
 

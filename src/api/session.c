@@ -10,6 +10,7 @@ struct rs_session {
     rs_ears ears;
     rs_context context;
     rs_null_cache nulls;
+    rs_kept_memory kept;
     rs_checkpoint *checkpoint; /* NULL: no model */
     rs_model *model;           /* as scan understands it */
     rs_network *network;       /* as a pass runs it; NULL until one is asked for */
@@ -38,6 +39,7 @@ rs_status rs_session_open(rs_session **out, const rs_session_settings *settings,
     if (!session) return rs_fail_memory(err, "session", sizeof *session);
     session->settings = taken.session;
     session->context = rs_context_of(&session->ears, &session->settings.call);
+    session->context.kept = &session->kept;
     *out = session;
     return RS_OK;
 }
@@ -57,6 +59,7 @@ void rs_session_close(rs_session *session)
     if (!session) return;
     drop_model(session);
     rs_null_cache_close(&session->nulls);
+    rs_kept_close(&session->kept);
     rs_free(session);
 }
 

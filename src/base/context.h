@@ -5,6 +5,7 @@
 
 #include "base/budget.h"
 #include "base/error.h"
+#include "base/kept_memory.h"
 
 #include <signal.h>
 #include <stdint.h>
@@ -17,6 +18,7 @@ typedef struct rs_context {
     void *progress_user;
     const volatile sig_atomic_t *cancel; /* may be NULL; non-zero means: stop soon */
     rs_memory_bound memory;              /* what the run may take; zero: looked up when needed */
+    rs_kept_memory *kept;                /* memory that a session keeps between calls; NULL: none */
 } rs_context;
 
 static inline bool rs_cancelled(const rs_context *context)

@@ -12,9 +12,9 @@ rs_status rs_run_grow(rs_runner *run, rs_work_buffer *store, size_t n, size_t si
     size_t bytes;
     if (!rs_size_mul(n, size, &bytes)) return rs_fail_memory(err, what, SIZE_MAX);
     if (store->data && bytes <= store->bytes) return RS_OK;
-    rs_free(store->data);
+    rs_kept_give(run->context->kept, store->data);
     run->held -= store->bytes;
-    *store = (rs_work_buffer){.data = rs_malloc(bytes, 1)};
+    *store = (rs_work_buffer){.data = rs_kept_take(run->context->kept, bytes)};
     if (!store->data) return rs_fail_memory(err, what, bytes);
     store->bytes = bytes;
     run->held += bytes;
@@ -100,14 +100,15 @@ rs_status rs_run_rotation(rs_runner *run, const rs_rotation **out, const rs_rope
 void rs_run_release(rs_runner *run)
 {
     rs_state *states[] = {&run->x, &run->normed, &run->branch_out, &run->joined};
+    rs_kept_memory *memory = run->context->kept;
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
-        rs_free(states[i]->store.data);
+        rs_kept_give(memory, states[i]->store.data);
     for (int i = 0; i < RS_ROOMS; i++)
-        rs_free(run->rooms[i].data);
+        rs_kept_give(memory, run->rooms[i].data);
     for (int i = 0; run->thread_rooms && i < run->threads; i++)
-        rs_free(run->thread_rooms[i].data);
+        rs_kept_give(memory, run->thread_rooms[i].data);
     rs_free(run->thread_rooms);
     for (int i = 0; i < RS_ROTATIONS; i++)
-        rs_free(run->rotations[i].store.data);
+        rs_kept_give(memory, run->rotations[i].store.data);
     rs_free(run);
 }

@@ -42,14 +42,14 @@ static rs_status reserve_batch(rs_heads_batch *b, size_t n_products, rs_error *e
     return RS_OK;
 }
 
-static void release_batch(rs_heads_batch *b)
+static void release_batch(rs_heads_batch *b, const rs_context *context)
 {
     rs_free(b->slots);
     rs_free(b->factors);
     rs_free(b->grams);
     rs_free(b->fragile);
     rs_free(b->pairs);
-    rs_free(b->memory);
+    rs_kept_give(context->kept, b->memory);
 }
 
 static rs_status place_grams(rs_heads_batch *b, const rs_context *context, rs_error *err)
@@ -66,8 +66,10 @@ static rs_status place_grams(rs_heads_batch *b, const rs_context *context, rs_er
     rs_budget_add(&budget, "Gram matrices", (double)total * sizeof *b->memory);
     RS_TRY(rs_budget_check(&budget, context->memory, "heads of a layer",
                            "say how much it may take: --memory SIZE", err));
-    b->memory = rs_malloc(total, sizeof *b->memory);
-    if (!b->memory) return rs_fail_memory(err, "Gram matrices", total * sizeof *b->memory);
+    size_t bytes = SIZE_MAX;
+    if (rs_size_mul(total, sizeof *b->memory, &bytes))
+        b->memory = rs_kept_take(context->kept, bytes);
+    if (!b->memory) return rs_fail_memory(err, "Gram matrices", bytes);
     double *next = b->memory;
     for (size_t i = 0; i < b->n_slots; i++) {
         rs_factor_slot *s = &b->slots[i];
@@ -302,7 +304,7 @@ static rs_status measure_batch(rs_heads *heads, const rs_model *model, const rs_
     if (status == RS_OK) status = measure_all(&b, context, err);
     for (size_t i = 0; i < b.n_slots && status == RS_OK; i++)
         if (!b.slots[i].usable) status = note_nonfinite(heads, &b.slots[i], err);
-    release_batch(&b);
+    release_batch(&b, context);
     return status;
 }
 
