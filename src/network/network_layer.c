@@ -163,11 +163,15 @@ static rs_status describe_attention(rs_net_builder *nb, int32_t stored, int32_t 
     RS_TRY(is_sliding(nb, applied, &sliding));
     RS_TRY(mask(nb, sliding, op));
     RS_TRY(score_scale(nb, at, applied, op));
+    /* XLNet's tensors know neither groups of heads nor values of another width */
+    bool relative = nb->forward->facts & RS_W_RELATIVE;
+    int64_t kv_heads = relative ? at->heads : at->kv_heads;
+    int64_t value_dim = relative ? at->head_dim : at->value_dim;
     op->q = rs_net_map(nb, RS_ROLE_Q, d, at->heads * at->head_dim);
-    op->k = rs_net_map(nb, RS_ROLE_K, d, at->kv_heads * at->head_dim);
-    op->v = rs_net_map(nb, RS_ROLE_V, d, at->kv_heads * at->value_dim);
-    op->o = rs_net_map(nb, RS_ROLE_O, at->heads * at->value_dim, d);
-    if (nb->forward->facts & RS_W_RELATIVE) return relative_positions(nb, op);
+    op->k = rs_net_map(nb, RS_ROLE_K, d, kv_heads * at->head_dim);
+    op->v = rs_net_map(nb, RS_ROLE_V, d, kv_heads * value_dim);
+    op->o = rs_net_map(nb, RS_ROLE_O, at->heads * value_dim, d);
+    if (relative) return relative_positions(nb, op);
     describe_qk_norms(nb, at, op);
     RS_TRY(rs_net_rope(nb, at, sliding, &op->rope));
     return stores_qkv(nb, stored) ? fits_qkv(nb, at) : RS_OK;
