@@ -186,6 +186,10 @@ int rs_status_exit_code(rs_status status);
 rs_status rs_fail(rs_error *err, rs_status status, const char *where, const char *hint,
                   const char *what_format, ...) RS_PRINTF(5, 6);
 
+/* How many letters must be changed, added or left out to make one short name of the other
+ * (Levenshtein; the first 64 bytes count), for "did you mean". */
+int rs_edit_distance(const char *a, const char *b);
+
 /* The version of the library that is linked, such as "0.1.0". */
 const char *rs_version(void);
 

@@ -244,6 +244,7 @@ void rs_text_clean(char *text)
 
 int rs_edit_distance(const char *a, const char *b)
 {
+    if (!a || !b) return 0;
     enum { LONGEST = 64 };
     int row[LONGEST + 1];
     size_t na = strnlen(a, LONGEST), nb = strnlen(b, LONGEST);

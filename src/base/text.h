@@ -56,8 +56,6 @@ bool rs_point_is_dangerous(uint32_t point);
  * and for bytes that are not UTF-8. */
 void rs_text_clean(char *text);
 
-/* The edit distance of two short names (Levenshtein, cut at 64 characters), for "did you mean". */
-int rs_edit_distance(const char *a, const char *b);
 /* The known name nearest to `name`; known ends with NULL and holds at least one name. */
 const char *rs_nearest_name(const char *name, const char *const *known);
 

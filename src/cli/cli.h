@@ -136,8 +136,6 @@ int cli_among(const char *choices, const char *word);
 const cli_command *cli_find_command(const char *name);
 /* The command whose name is closest, or NULL when none is close. */
 const char *cli_nearest_command(const char *name);
-/* How many letters must be changed, added or left out to make one name of the other. */
-int cli_distance(const char *a, const char *b);
 
 void cli_print_help(const cli_command *command); /* NULL: the program's own */
 void cli_print_man(void);

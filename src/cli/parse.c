@@ -6,26 +6,6 @@
 
 /* ---- names ---- */
 
-int cli_distance(const char *a, const char *b)
-{
-    enum { LONGEST = 64 };
-    int row[LONGEST + 1];
-    size_t na = strnlen(a, LONGEST), nb = strnlen(b, LONGEST);
-    for (size_t j = 0; j <= nb; j++)
-        row[j] = (int)j;
-    for (size_t i = 1; i <= na; i++) {
-        int diagonal = row[0];
-        row[0] = (int)i;
-        for (size_t j = 1; j <= nb; j++) {
-            int replace = diagonal + (a[i - 1] != b[j - 1]);
-            int least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = replace < least ? replace : least;
-        }
-    }
-    return row[nb];
-}
-
 const cli_command *cli_find_command(const char *name)
 {
     for (size_t i = 0; i < cli_n_commands; i++)
@@ -36,7 +16,7 @@ const cli_command *cli_find_command(const char *name)
 const char *cli_nearest_command(const char *name)
 {
     for (size_t i = 0; i < cli_n_commands; i++)
-        if (cli_distance(name, cli_commands[i].name) <= 2) return cli_commands[i].name;
+        if (rs_edit_distance(name, cli_commands[i].name) <= 2) return cli_commands[i].name;
     return NULL;
 }
 
@@ -64,7 +44,7 @@ static const cli_option *nearest_option(const cli_command *command, const char *
     const cli_option *nearest = NULL;
     int best = 4;
     for (size_t i = 0; i < cli_n_options; i++) {
-        int distance = cli_distance(name, cli_options[i].name);
+        int distance = rs_edit_distance(name, cli_options[i].name);
         if ((cli_options[i].commands & command->bit) && distance < best &&
             2 * distance < (int)strlen(name)) {
             best = distance;
