@@ -268,8 +268,23 @@ bool rs_output_same(const char *a, const char *b);
  * in place: then the handler is to return. */
 bool rs_output_abandon(void);
 
-/* The number of findings at least as severe as least_severity: 0 info, 1 warn, 2 critical. */
+/* The answer to the question that a command asks, in one sentence, and what it rests on. */
+typedef struct rs_verdict {
+    const char *answer; /* "10 of 72 query-key products have lost rank: all of layers 12 and 14." */
+    const char *code;   /* what a script compares, "lost_rank": docs/contract.md lists them */
+    int severity;       /* 0 info, 1 warn, 2 critical */
+    double value;       /* the number in it; NaN: none */
+    double threshold;   /* what that was compared with; NaN: nothing */
+    const char *next;   /* what to do next, a command where there is one; or NULL */
+} rs_verdict;
+
+/* The result's verdict, which belongs to it; NULL where it has none. */
+const rs_verdict *rs_result_verdict(const rs_result *result);
+/* The number of findings, one a code, at least as severe as least_severity: 0 info, 1 warn, 2
+ * critical. Table `findings` has the cases of each. */
 size_t rs_result_count_findings(const rs_result *result, int least_severity);
+/* The severity of the worst finding or of the verdict, whichever is worse. */
+int rs_result_severity(const rs_result *result);
 
 /* ---- a result's tables as typed arrays ---- */
 

@@ -59,7 +59,18 @@ void rs_text_free(char *text)
 size_t rs_result_count_findings(const rs_result *result, int least_severity)
 {
     size_t count = 0;
-    for (size_t i = 0; result && i < rs_result_finding_count(result); i++)
-        count += (int)rs_result_finding_at(result, i)->severity >= least_severity;
+    for (size_t i = 0; result && i < rs_result_group_count(result); i++)
+        count += (int)rs_result_group_at(result, i)->worst->severity >= least_severity;
     return count;
+}
+
+int rs_result_severity(const rs_result *result)
+{
+    const rs_verdict *verdict = rs_result_verdict(result);
+    int severity = verdict ? verdict->severity : RS_INFO;
+    for (size_t i = 0; result && i < rs_result_group_count(result); i++) {
+        int of_group = (int)rs_result_group_at(result, i)->worst->severity;
+        if (of_group > severity) severity = of_group;
+    }
+    return severity;
 }

@@ -175,7 +175,8 @@ rs_status rs_result_write(rs_result *result, const rs_output_settings *settings,
 
 static bool is_taken(const rs_result *result, const char *key)
 {
-    static const char *const keys[] = {"rankscope", "command", "tables", "figures", "findings"};
+    static const char *const keys[] = {"rankscope", "command", "verdict",
+                                       "tables",    "figures", "findings"};
     bool taken = json_object_get(rs_result_meta(result), key) != NULL;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         taken |= strcmp(key, keys[i]) == 0;

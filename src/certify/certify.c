@@ -234,7 +234,6 @@ rs_status rs_certify_finish(rs_result *result, rs_certifying *w, rs_error *err)
         RS_TRY(rs_result_add_notes(result, &w->network->notes, err));
     }
     RS_TRY(rs_certify_figures(result, &w->certified, err));
-    rs_result_sort_findings(result);
     return RS_OK;
 }
 

@@ -143,7 +143,7 @@ static rs_status ask_and_write(rs_result **result, const cli_args *args, rs_erro
 /* fail_on: 0 none, 1 warn, 2 critical, as severities count. */
 static bool reached(const rs_result *result, int fail_on)
 {
-    return fail_on > 0 && rs_result_count_findings(result, fail_on) > 0;
+    return fail_on > 0 && rs_result_severity(result) >= fail_on;
 }
 
 int cli_run(cli_args *args)

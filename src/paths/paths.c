@@ -393,7 +393,6 @@ static rs_status run_all(rs_paths_run *run, rs_error *err)
     RS_TRY(rs_paths_tables(run, err));
     RS_TRY(rs_paths_words(run, err));
     RS_TRY(add_notes(run, err));
-    rs_result_sort_findings(run->result);
     return rs_paths_figures(run, err);
 }
 

@@ -240,7 +240,6 @@ static rs_status report_probe(work *w, rs_error *err)
     RS_TRY(rs_probe_findings(w->result, w->probed, w->n, o, err));
     RS_TRY(add_notes(w, err));
     RS_TRY(note_compat(w, err));
-    rs_result_sort_findings(w->result);
     return rs_probe_figures(w->result, w->probed, w->n, o, err);
 }
 

@@ -1,6 +1,7 @@
 /* result.c: the result object: meta, tables, figures, findings. */
 #include "report/result.h"
 
+#include "report/findings.h"
 #include "report/output.h"
 #include "report/table.h"
 
@@ -22,7 +23,10 @@ struct rs_result {
     size_t n_figures, figures_capacity;
     rs_finding *findings;
     size_t n_findings, findings_capacity;
-    const char *shown; /* tables shown unasked, or NULL */
+    rs_finding_group *groups;
+    size_t n_groups;
+    rs_verdict verdict; /* answer NULL: there is none */
+    const char *shown;  /* tables shown unasked, or NULL */
     rs_input_files files;
     rs_outputs outputs; /* those of files */
     int64_t failures;   /* rs_memory_failures when it was made */
@@ -78,6 +82,7 @@ void rs_result_free(rs_result *result)
     rs_free(result->tables);
     rs_free(result->figures);
     rs_free(result->findings);
+    rs_free(result->groups);
     json_decref(result->meta);
     rs_strmap_free(&result->strings.map);
     rs_arena_free(result->strings.arena);
@@ -100,6 +105,7 @@ static rs_status whole(rs_result *result, const char *name, rs_error *err)
 
 rs_status rs_result_seal(rs_result *result, rs_error *err)
 {
+    RS_TRY(rs_result_group_findings(result, err));
     return whole(result, "result", err);
 }
 
@@ -115,7 +121,8 @@ rs_status rs_result_set_meta(rs_result *result, const char *key, json_t *value, 
     if (!value) return rs_fail_memory(err, key, 0); /* the caller's json_pack ran out of it */
     rs_status status = whole(result, key, err);
     if (status != RS_OK) return refused(value, status);
-    static const char *const taken[] = {"rankscope", "command", "tables", "figures", "findings"};
+    static const char *const taken[] = {"rankscope", "command",  "tables",
+                                        "figures",   "findings", "verdict"};
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
         if (strcmp(key, taken[i]) == 0)
             return refused(value, rs_fail(err, RS_E_INTERNAL, key, "please report this",
@@ -170,7 +177,8 @@ rs_status rs_result_add_finding(rs_result *result, const rs_finding *finding, rs
     if (!added.code) added.code = "note";
     if (!added.message) added.message = added.code;
     const char **texts[] = {&added.code,    &added.message, &added.hint,      &added.table,
-                            &added.product, &added.stack,   &added.attention, &added.variant};
+                            &added.product, &added.stack,   &added.attention, &added.variant,
+                            &added.cases,   &added.worst};
     bool kept = true;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (*texts[i]) kept &= keep(result, texts[i]);
@@ -209,32 +217,32 @@ rs_status rs_result_add_notes(rs_result *result, const rs_notes *notes, rs_error
     return RS_OK;
 }
 
-/* Needs no memory but quadratic time: for when memory is out. */
-static void insert_in_order(rs_finding *findings, size_t n)
+rs_status rs_result_group_findings(rs_result *result, rs_error *err)
 {
-    for (size_t i = 1; i < n; i++) {
-        rs_finding moved = findings[i];
-        size_t j = i;
-        for (; j > 0 && findings[j - 1].severity < moved.severity; j--)
-            findings[j] = findings[j - 1];
-        findings[j] = moved;
-    }
+    rs_table *table;
+    if (result->groups) return RS_OK;
+    rs_findings_sort(result->findings, result->n_findings);
+    result->groups = rs_calloc(result->n_findings + 1, sizeof *result->groups);
+    if (!result->groups) return rs_fail_memory(err, "findings", 0);
+    RS_TRY(rs_findings_group(result->groups, &result->n_groups, result->findings,
+                             result->n_findings, result->strings.arena, err));
+    RS_TRY(rs_result_add_table(result, "findings", "Findings, case by case",
+                               "Every case of every finding: the severest first, and of these the "
+                               "furthest beyond its threshold.",
+                               rs_findings_columns, RS_FINDINGS_COLUMNS, &table, err));
+    return rs_findings_list(table, result->findings, result->n_findings, err);
 }
 
-void rs_result_sort_findings(rs_result *result)
+rs_status rs_result_set_verdict(rs_result *result, const rs_verdict *verdict, rs_error *err)
 {
-    size_t n = result->n_findings;
-    rs_finding *sorted = rs_malloc(n, sizeof *sorted);
-    if (!sorted) {
-        insert_in_order(result->findings, n);
-        return;
-    }
-    size_t at = 0;
-    for (int severity = RS_CRITICAL; severity >= RS_INFO; severity--)
-        for (size_t i = 0; i < n; i++)
-            if ((int)result->findings[i].severity == severity) sorted[at++] = result->findings[i];
-    if (n) memcpy(result->findings, sorted, n * sizeof *sorted);
-    rs_free(sorted);
+    rs_verdict set = *verdict;
+    if (result->verdict.answer || !set.answer || !set.code)
+        return rs_fail(err, RS_E_INTERNAL, "verdict", "please report this",
+                       "a result has one verdict, with an answer and a code");
+    bool kept = keep(result, &set.answer) && keep(result, &set.code);
+    if (!kept || (set.next && !keep(result, &set.next))) return rs_fail_memory(err, "verdict", 0);
+    result->verdict = set;
+    return RS_OK;
 }
 
 /* ---- reading ---- */
@@ -299,4 +307,19 @@ size_t rs_result_finding_count(const rs_result *result)
 const rs_finding *rs_result_finding_at(const rs_result *result, size_t index)
 {
     return index < result->n_findings ? &result->findings[index] : NULL;
+}
+
+size_t rs_result_group_count(const rs_result *result)
+{
+    return result->n_groups;
+}
+
+const rs_finding_group *rs_result_group_at(const rs_result *result, size_t index)
+{
+    return index < result->n_groups ? &result->groups[index] : NULL;
+}
+
+const rs_verdict *rs_result_verdict(const rs_result *result)
+{
+    return result && result->verdict.answer ? &result->verdict : NULL;
 }

@@ -82,8 +82,9 @@ void rs_columns_clear(const rs_column *columns, size_t n, void *row);
 
 typedef struct rs_table rs_table;
 
-/* What stands out in a result. layer, head: RS_NULL_INT when it has none. value, threshold: NaN
- * when it has none. Strings are copied. */
+/* A case that stands out in a result. layer, head: RS_NULL_INT when it has none. value, threshold:
+ * NaN when it has none. Strings are copied. The cases of one code make one finding for people
+ * (rs_result_seal): "174 of 270 heads; strongest layer 18, head 8 (0.99994)". */
 typedef struct rs_finding {
     rs_severity severity;
     const char *code;
@@ -95,7 +96,18 @@ typedef struct rs_finding {
     const char *product; /* column `product` of its row there; or NULL */
     const char *stack, *attention;
     const char *variant; /* column `variant` of its row there; or NULL */
+    const char *cases;   /* what is counted, "heads"; NULL: "cases" */
+    const char *worst;   /* what the case furthest beyond its threshold is, "strongest"; or NULL */
+    int64_t of;          /* of how many that were looked at; 0: not known */
 } rs_finding;
+
+/* The cases of one code as people read them: what makes one finding of the JSON. */
+typedef struct rs_finding_group {
+    const rs_finding *worst; /* of the severest cases the one furthest beyond its threshold */
+    size_t count;            /* cases of this code */
+    const char *message;     /* the worst case's own where it is the only one */
+    bool housekeeping;       /* shown on a terminal only when everything is asked for */
+} rs_finding_group;
 
 /* ---- building ---- */
 rs_result *rs_result_new(const char *command); /* NULL when out of memory */
@@ -134,8 +146,12 @@ rs_status rs_result_add_figure(rs_result *result, const char *name, const char *
 rs_status rs_result_add_finding(rs_result *result, const rs_finding *finding, rs_error *err);
 /* Makes all notes findings of their severity, but for those that a finding says already. */
 rs_status rs_result_add_notes(rs_result *result, const rs_notes *notes, rs_error *err);
-/* Sorts the findings: critical first, then warn, then info; stable otherwise. */
-void rs_result_sort_findings(rs_result *result);
+/* Sets the sentence that answers the command's question; its texts are copied. RS_E_INTERNAL where
+ * there is one already or a text is missing. */
+rs_status rs_result_set_verdict(rs_result *result, const rs_verdict *verdict, rs_error *err);
+/* Sorts the cases (critical, warn, info; then the furthest beyond their thresholds), makes groups of
+ * them, and adds table `findings` with all of them. Once; rs_result_seal does it. */
+rs_status rs_result_group_findings(rs_result *result, rs_error *err);
 
 /*
  * Fails, for good, with RS_E_NO_MEMORY once a request for memory has failed (base/memory.h) between
@@ -143,7 +159,8 @@ void rs_result_sort_findings(rs_result *result);
  * Every writer refuses such a result. A result is filled by one thread.
  */
 rs_status rs_result_complete(const rs_result *result, rs_error *err);
-/* Says that the result is filled; RS_E_NO_MEMORY where a request for memory has failed. */
+/* Says that the result is filled, and groups its findings; RS_E_NO_MEMORY where a request for
+ * memory has failed. */
 rs_status rs_result_seal(rs_result *result, rs_error *err);
 
 /* An arena that lives as long as the result, for names that a table borrows. */
@@ -179,7 +196,9 @@ const char *rs_result_figure_title(const rs_result *result, size_t index);
 const char *rs_result_figure_about(const rs_result *result, size_t index);
 const json_t *rs_result_figure_spec(const rs_result *result, size_t index);
 size_t rs_result_finding_count(const rs_result *result);
-const rs_finding *rs_result_finding_at(const rs_result *result, size_t index);
+const rs_finding *rs_result_finding_at(const rs_result *result, size_t index); /* a case */
+size_t rs_result_group_count(const rs_result *result); /* 0 before rs_result_group_findings */
+const rs_finding_group *rs_result_group_at(const rs_result *result, size_t index);
 
 /* ---- writing (write_*.c). Each gives bytes; output.c puts them on disk. ---- */
 rs_status rs_write_json(rs_buffer *out, const rs_result *result, rs_error *err);
@@ -193,6 +212,7 @@ typedef struct rs_terminal {
     int width;          /* columns; 80 when it is no terminal */
     bool color;         /* it shows ANSI colours */
     bool unicode;       /* it shows box and block characters; else plain ASCII is written */
+    bool verbose;       /* it is to show housekeeping, and what to do about notes */
     const char *tables; /* names joined by commas, or "all"; NULL: those of rs_result_show */
 } rs_terminal;
 rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_terminal *terminal,

@@ -79,14 +79,17 @@ static void write_optional(rs_buffer *out, const char *key, const char *text, bo
     rs_emit_string(out, text);
 }
 
-static void write_finding(rs_buffer *out, const rs_finding *finding)
+static void write_finding(rs_buffer *out, const rs_finding_group *group)
 {
+    const rs_finding *finding = group->worst;
     bool first = true;
     rs_buffer_puts(out, "{");
     rs_emit_key(out, "severity", &first);
     rs_emit_string(out, rs_severity_name(finding->severity));
     rs_emit_key(out, "code", &first);
     rs_emit_string(out, finding->code);
+    rs_emit_key(out, "count", &first);
+    rs_emit_integer(out, (int64_t)group->count);
     rs_emit_key(out, "layer", &first);
     rs_emit_integer(out, finding->layer);
     rs_emit_key(out, "head", &first);
@@ -96,7 +99,7 @@ static void write_finding(rs_buffer *out, const rs_finding *finding)
     rs_emit_key(out, "threshold", &first);
     rs_emit_real(out, finding->threshold);
     rs_emit_key(out, "message", &first);
-    rs_emit_string(out, finding->message);
+    rs_emit_string(out, group->message);
     rs_emit_key(out, "hint", &first);
     rs_emit_string(out, finding->hint);
     write_optional(out, "table", finding->table, &first);
@@ -104,6 +107,33 @@ static void write_finding(rs_buffer *out, const rs_finding *finding)
     write_optional(out, "stack", finding->stack, &first);
     write_optional(out, "attention", finding->attention, &first);
     write_optional(out, "variant", finding->variant, &first);
+    if (group->housekeeping) {
+        rs_emit_key(out, "housekeeping", &first);
+        rs_buffer_puts(out, "true");
+    }
+    rs_buffer_puts(out, "}");
+}
+
+static void write_verdict(rs_buffer *out, const rs_verdict *verdict)
+{
+    bool first = true;
+    if (!verdict) {
+        rs_buffer_puts(out, "null");
+        return;
+    }
+    rs_buffer_puts(out, "{");
+    rs_emit_key(out, "answer", &first);
+    rs_emit_string(out, verdict->answer);
+    rs_emit_key(out, "code", &first);
+    rs_emit_string(out, verdict->code);
+    rs_emit_key(out, "severity", &first);
+    rs_emit_string(out, rs_severity_name((rs_severity)verdict->severity));
+    rs_emit_key(out, "value", &first);
+    rs_emit_real(out, verdict->value);
+    rs_emit_key(out, "threshold", &first);
+    rs_emit_real(out, verdict->threshold);
+    rs_emit_key(out, "next", &first);
+    rs_emit_string(out, verdict->next);
     rs_buffer_puts(out, "}");
 }
 
@@ -147,10 +177,12 @@ rs_status rs_write_json(rs_buffer *out, const rs_result *result, rs_error *err)
     RS_TRY(write_tables(out, result, err));
     rs_buffer_puts(out, ",\n\"figures\":");
     RS_TRY(write_figures(out, result, err));
+    rs_buffer_puts(out, ",\n\"verdict\":");
+    write_verdict(out, rs_result_verdict(result));
     rs_buffer_puts(out, ",\n\"findings\":[");
-    for (size_t i = 0; i < rs_result_finding_count(result); i++) {
+    for (size_t i = 0; i < rs_result_group_count(result); i++) {
         rs_buffer_puts(out, i ? ",\n" : "\n");
-        write_finding(out, rs_result_finding_at(result, i));
+        write_finding(out, rs_result_group_at(result, i));
     }
     rs_buffer_puts(out, "]}\n");
     if (out->failed) return rs_fail_memory(err, "JSON result", out->length);

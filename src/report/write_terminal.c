@@ -3,11 +3,12 @@
 #include "report/number.h"
 #include "report/terminal.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { NARROWEST = 32, MOST_FINDINGS = 12, MOST_OF_A_CODE = 3 };
+enum { NARROWEST = 32, MOST_FINDINGS = 12 };
 
 /* ---- what was looked at ---- */
 
@@ -185,45 +186,49 @@ static const struct {
     [RS_CRITICAL] = {RS_RED, "\xE2\x9C\x96", "X", "critical finding", "critical findings"},
 };
 
-static void show_finding(const rs_term *term, const rs_finding *f, bool with_hint)
+static void mark(const rs_term *term, int severity, const char *before)
+{
+    rs_term_style(term, severities[severity].style);
+    rs_buffer_printf(term->out, "%s%s ", before,
+                     term->unicode ? severities[severity].mark : severities[severity].ascii);
+    rs_term_style(term, RS_PLAIN);
+}
+
+/* What to do, below what is said. */
+static void next_step(const rs_term *term, const char *text, int indent)
+{
+    rs_buffer line = {0};
+    rs_buffer_printf(&line, "-> %s", text);
+    rs_term_style(term, RS_DIM);
+    rs_term_spaces(term, indent);
+    if (!line.failed) rs_term_wrap(term, line.data, indent, indent + 3);
+    if (term->color && term->out->length) term->out->length--; /* the text ends with a newline */
+    rs_term_style(term, RS_PLAIN);
+    if (term->color) rs_buffer_puts(term->out, "\n");
+    term->out->failed |= line.failed;
+    rs_buffer_free(&line);
+}
+
+static void show_finding(const rs_term *term, const rs_finding_group *group, bool with_hint)
 {
     rs_buffer text = {0};
-    rs_term_style(term, severities[f->severity].style);
-    rs_buffer_printf(term->out, "  %s ",
-                     term->unicode ? severities[f->severity].mark : severities[f->severity].ascii);
-    rs_term_style(term, RS_PLAIN);
-    rs_buffer_printf(&text, "%s: %s", f->code, f->message);
+    mark(term, (int)group->worst->severity, "  ");
+    rs_buffer_printf(&text, "%s: %s", group->worst->code, group->message);
     if (!text.failed) rs_term_wrap(term, text.data, 4, 4);
-    if (with_hint && f->hint && !text.failed) {
-        text.length = 0;
-        rs_buffer_printf(&text, "-> %s", f->hint);
-        rs_term_style(term, RS_DIM);
-        rs_term_spaces(term, 4);
-        if (!text.failed) rs_term_wrap(term, text.data, 4, 7);
-        rs_term_style(term, RS_PLAIN);
-    }
     term->out->failed |= text.failed;
     rs_buffer_free(&text);
+    if (with_hint && group->worst->hint) next_step(term, group->worst->hint, 4);
 }
 
-/* Of each code only the first few: a hundred alike must not hide the one that differs. */
-static size_t earlier_of_code(const rs_result *result, size_t index)
-{
-    const rs_finding *f = rs_result_finding_at(result, index);
-    size_t count = 0;
-    for (size_t i = 0; i < index && count <= MOST_OF_A_CODE; i++) {
-        const rs_finding *other = rs_result_finding_at(result, i);
-        count += other->severity == f->severity && strcmp(other->code, f->code) == 0;
-    }
-    return count;
-}
-
+/* The hint of a note is for those who ask for everything: a note asks for nothing. */
 static void findings_of(const rs_term *term, const rs_result *result, rs_severity severity,
-                        int *left)
+                        bool verbose, int *left)
 {
-    size_t total = 0, shown = 0, n = rs_result_finding_count(result);
-    for (size_t i = 0; i < n; i++)
-        total += rs_result_finding_at(result, i)->severity == severity;
+    size_t total = 0, shown = 0, n = rs_result_group_count(result);
+    for (size_t i = 0; i < n; i++) {
+        const rs_finding_group *group = rs_result_group_at(result, i);
+        total += group->worst->severity == severity && (verbose || !group->housekeeping);
+    }
     if (!total) return;
     rs_term_style(term, severities[severity].style);
     rs_buffer_printf(term->out, "%zu %s", total,
@@ -231,15 +236,24 @@ static void findings_of(const rs_term *term, const rs_result *result, rs_severit
     rs_term_style(term, RS_PLAIN);
     rs_buffer_puts(term->out, "\n");
     for (size_t i = 0; i<n && * left> 0; i++) {
-        const rs_finding *f = rs_result_finding_at(result, i);
-        if (f->severity != severity) continue;
-        size_t earlier = earlier_of_code(result, i);
-        if (earlier >= MOST_OF_A_CODE) continue;
-        show_finding(term, f, earlier == 0);
+        const rs_finding_group *group = rs_result_group_at(result, i);
+        if (group->worst->severity != severity || (group->housekeeping && !verbose)) continue;
+        show_finding(term, group, verbose || severity > RS_INFO);
         shown++;
         --*left;
     }
     if (shown < total) rs_buffer_printf(term->out, "    and %zu more: --json\n", total - shown);
+}
+
+/* The command's question answered, before anything else. */
+static void verdict(const rs_term *term, const rs_verdict *v)
+{
+    if (!v) return;
+    if (v->severity > RS_INFO) mark(term, v->severity, "");
+    rs_term_style(term, RS_BOLD);
+    rs_term_wrap(term, v->answer, v->severity > RS_INFO ? 2 : 0, v->severity > RS_INFO ? 2 : 0);
+    rs_term_style(term, RS_PLAIN);
+    if (v->next) next_step(term, v->next, v->severity > RS_INFO ? 2 : 0);
 }
 
 rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_terminal *terminal,
@@ -249,16 +263,17 @@ rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_te
                     .width = terminal->width < NARROWEST ? NARROWEST : terminal->width,
                     .color = terminal->color,
                     .unicode = terminal->unicode};
-    int left = MOST_FINDINGS;
+    int left = terminal->verbose ? INT_MAX : MOST_FINDINGS;
     int64_t failures = rs_memory_failures();
     RS_TRY(rs_result_complete(result, err));
     const char *asked = terminal->tables ? terminal->tables : rs_result_shown(result);
     RS_TRY(check_list(result, asked, err));
+    verdict(&term, rs_result_verdict(result));
     header(&term, result);
     RS_TRY(tables(&term, result, asked, err));
     for (int severity = RS_CRITICAL; severity >= RS_INFO; severity--)
-        findings_of(&term, result, (rs_severity)severity, &left);
-    if (rs_result_finding_count(result) == 0)
+        findings_of(&term, result, (rs_severity)severity, terminal->verbose, &left);
+    if (rs_result_group_count(result) == 0 && !rs_result_verdict(result))
         rs_term_wrap(&term, "Nothing to report: no finding.", 0, 2);
     if (out->failed) return rs_fail_memory(err, "terminal output", out->length);
     return rs_memory_check(failures, "terminal output", err);

@@ -70,7 +70,6 @@ static rs_status fill_result(rs_result *result, const rs_model *model, const rs_
     RS_TRY(rs_scan_findings(result, model, heads, options, err));
     RS_TRY(rs_result_add_notes(result, &model->checkpoint->notes, err));
     RS_TRY(rs_result_add_notes(result, &model->notes, err));
-    rs_result_sort_findings(result);
     return rs_scan_figures(result, heads, err);
 }
 

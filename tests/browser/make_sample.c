@@ -308,7 +308,6 @@ static void add_findings(rs_result *r, int layers, rs_error *err)
                   : "Tensor <script>alert(1)</script> has no known role \xE2\x80\xA8 here.";
         stop_on(rs_result_add_finding(r, &dead, err), err);
     }
-    rs_result_sort_findings(r);
 }
 
 static void add_meta(rs_result *r, int layers, int heads, rs_error *err)

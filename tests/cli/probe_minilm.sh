@@ -30,7 +30,7 @@ says err "longer than the model's 512 positions"
 # What the published experiment found, on this model: without skips and MLPs its tokens become one.
 expect 0 "$RANKSCOPE" probe "$model" --text "$RS_SOURCE_DIR/share/page.txt" --variants dong --scan --json c.json --html c.html
 says out "the skip around the mixer holds the tokens apart"
-says out "rounding floor of f32"
+says c.json "rounding floor of f32"
 python3 - <<'END' || failures=$((failures + 1))
 import json
 result = json.load(open("c.json"))

@@ -70,8 +70,14 @@ static rs_status sample_findings(rs_result *r, rs_error *err)
                               .product = i % 3 ? "qk" : NULL};
         RS_TRY(rs_result_add_finding(r, &f, err));
     }
-    rs_result_sort_findings(r);
-    return RS_OK;
+    const rs_verdict verdict = {.answer = "Something happened.",
+                                .code = "sample",
+                                .severity = RS_WARN,
+                                .value = 0.25,
+                                .threshold = NAN,
+                                .next = "look at it"};
+    RS_TRY(rs_result_set_verdict(r, &verdict, err));
+    return rs_result_group_findings(r, err);
 }
 
 /* Figures over the sample's table: one of each builder. */

@@ -138,6 +138,7 @@ static rs_status list_and_claim(rs_error *err)
     rs_status status = rs_lab_list(result, err);
     if (status == RS_OK) status = rs_lab_open_claims(&report, err);
     if (status == RS_OK) status = rs_lab_add_claim(&report, &claim, err);
+    if (status == RS_OK) status = rs_result_group_findings(result, err);
     if (status == RS_OK) {
         assert_string_equal(rs_table_text(report.claims, 0, 7), "fail");
         assert_int_equal(rs_result_count_findings(result, 2), 1);

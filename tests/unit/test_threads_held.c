@@ -273,6 +273,8 @@ static void read_result(host *h)
     EXPECT(h, rs_result_csv(&text, NULL, h->result, "heads", NULL) != RS_E_INTERNAL);
     rs_text_free(text);
     EXPECT(h, rs_result_count_findings(h->result, 3) == 0);
+    EXPECT(h, rs_result_severity(h->result) >= 0);
+    EXPECT(h, rs_result_verdict(NULL) == NULL);
     rs_output_settings output;
     rs_output_settings_init(&output, sizeof output);
     output.json = "/dev/null";
@@ -308,7 +310,7 @@ static const struct step {
      session_scan, true, false},
     {"rs_session_probe rs_session_certify rs_session_paths", session_runs, true, false},
     {"rs_result_text rs_result_csv rs_text_free rs_result_count_findings rs_result_free "
-     "rs_output_settings_init rs_result_note rs_result_write",
+     "rs_result_severity rs_result_verdict rs_output_settings_init rs_result_note rs_result_write",
      NULL, false, false},
     {"rs_result_table_count rs_result_table_name rs_result_column_count rs_result_column_name "
      "rs_result_column",

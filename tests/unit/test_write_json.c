@@ -26,14 +26,14 @@ static json_t *written(rs_buffer *out)
 static void members_are_in_the_order_of_the_contract(void **state)
 {
     (void)state;
-    static const char *const order[] = {"rankscope", "command", "args",    "model",
-                                        "extra",     "tables",  "figures", "findings"};
+    static const char *const order[] = {"rankscope", "command", "args",    "model",   "extra",
+                                        "tables",    "figures", "verdict", "findings"};
     rs_buffer out = {0};
     json_t *root = written(&out);
     size_t n = 0;
     for (void *i = json_object_iter(root); i; i = json_object_iter_next(root, i))
         assert_string_equal(json_object_iter_key(i), order[n++]);
-    assert_int_equal(n, 8);
+    assert_int_equal(n, 9);
     json_decref(root);
     rs_buffer_free(&out);
 }
@@ -74,13 +74,22 @@ static void findings_have_their_members(void **state)
     (void)state;
     rs_buffer out = {0};
     json_t *root = written(&out), *findings = json_object_get(root, "findings");
-    assert_int_equal(json_array_size(findings), 30);
-    const json_t *first = json_array_get(findings, 0), *last = json_array_get(findings, 29);
+    assert_int_equal(json_array_size(findings), 2); /* one a code */
+    const json_t *first = json_array_get(findings, 0), *last = json_array_get(findings, 1);
     assert_string_equal(json_string_value(json_object_get(first, "severity")), "critical");
     assert_string_equal(json_string_value(json_object_get(first, "table")), "heads");
+    assert_string_equal(json_string_value(json_object_get(first, "code")), "even_code");
+    assert_int_equal(json_integer_value(json_object_get(first, "count")), 15);
     assert_true(json_is_null(json_object_get(first, "threshold")));
-    assert_true(json_is_null(json_object_get(last, "layer")));
-    assert_null(json_object_get(last, "product"));
+    assert_string_equal(json_string_value(json_object_get(last, "code")), "odd_code");
+    const json_t *cases = json_object_get(json_object_get(root, "tables"), "findings");
+    assert_int_equal(json_array_size(cases), 30);
+    const json_t *mildest = json_array_get(cases, 29);
+    assert_true(json_is_null(json_object_get(mildest, "layer")));
+    assert_true(json_is_null(json_object_get(mildest, "product")));
+    const json_t *verdict = json_object_get(root, "verdict");
+    assert_string_equal(json_string_value(json_object_get(verdict, "code")), "sample");
+    assert_true(json_is_null(json_object_get(verdict, "threshold")));
     const json_t *map = json_object_get(json_object_get(root, "figures"), "map");
     assert_string_equal(json_string_value(json_object_get(json_object_get(map, "data"), "name")),
                         "heads");

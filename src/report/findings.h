@@ -1,0 +1,22 @@
+/* findings.h: how result.c puts findings in order, in groups and in a table; others use result.h. */
+#ifndef RS_REPORT_FINDINGS_H
+#define RS_REPORT_FINDINGS_H
+
+#include "report/result.h"
+
+enum { RS_FINDINGS_COLUMNS = 13 };
+extern const rs_column rs_findings_columns[RS_FINDINGS_COLUMNS];
+
+/* How far a case is beyond its threshold: the larger of both numbers over the smaller, infinite
+ * where only one of them is 0 or their signs differ; NaN where it has no number or threshold. */
+double rs_finding_beyond(const rs_finding *finding);
+/* Sorts by severity, critical first, then by rs_finding_beyond; stable otherwise. */
+void rs_findings_sort(rs_finding *findings, size_t n);
+/* Makes one group a code of n sorted findings, in the order of their worst cases. groups: room for
+ * n. The texts live in the arena. */
+rs_status rs_findings_group(rs_finding_group *groups, size_t *n_groups, const rs_finding *findings,
+                            size_t n, rs_arena *arena, rs_error *err);
+/* Appends a row for each finding to a table of rs_findings_columns. */
+rs_status rs_findings_list(rs_table *table, const rs_finding *findings, size_t n, rs_error *err);
+
+#endif
