@@ -35,7 +35,8 @@ static double sums_flops(const bench_request *r)
 static rs_status time_all(const bench_request *r, const rs_network *network, rs_weights *weights,
                           const rs_batch *batch, rs_error *err)
 {
-    double seconds[2][MOST_REPEATS], rate = 0, pass_flops = 0, worst = 0;
+    double seconds[2][MOST_REPEATS], pass_flops = 0, worst = 0;
+    rs_rate rate = {0};
     rs_context context = {.threads = (int)r->threads};
     rs_runner *runner = NULL;
     rs_path_plan *plan = NULL;
@@ -66,7 +67,8 @@ static rs_status time_all(const bench_request *r, const rs_network *network, rs_
                "\"dgemm_gflops\": %.2f, \"floor_seconds\": %.4f, \"identity_error\": %.2g}\n",
                (long long)r->tokens, (long long)r->layers, (long long)r->paths,
                (long long)r->threads, seconds[0][r->repeat / 2], seconds[0][0],
-               seconds[1][r->repeat / 2], flops * 1e-9, rate, flops * 1e-9 / rate, worst);
+               seconds[1][r->repeat / 2], flops * 1e-9, rate.gflops, flops * 1e-9 / rate.gflops,
+               worst);
     }
     rs_path_set_close(set);
     rs_path_plan_close(plan);

@@ -32,7 +32,7 @@ static const rs_column fact_columns[] = {{.name = "fact", RS_CELL(fact, name)},
 typedef struct rate_row {
     const char *operation;
     int32_t threads;
-    double gflops, peak, percent;
+    double gflops, peak, percent, spread;
 } rate_row;
 static const rs_column rate_columns[] = {
     {.name = "operation", RS_CELL(rate_row, operation)},
@@ -48,6 +48,11 @@ static const rs_column rate_columns[] = {
      .unit = "GFLOP/s",
      .formula = "measured fused multiply-add from registers"},
     {.name = "percent", RS_CELL(rate_row, percent), .unit = "%", .formula = "100 · gflops / peak"},
+    {.name = "spread",
+     RS_CELL(rate_row, spread),
+     .unit = "%",
+     .formula = "how far the slowest of the three runs was below the fastest; a machine at rest "
+                "stays within a few percent"},
 };
 
 static rs_status add_facts(rs_result *result, const rs_context *context, rs_error *err)
@@ -80,20 +85,33 @@ static rs_status add_facts(rs_result *result, const rs_context *context, rs_erro
     return RS_OK;
 }
 
-static rs_status add_rate(rs_table *table, const char *operation, int threads, double gflops,
-                          double peak, rs_error *err)
+/* What the table of rates comes to. */
+typedef struct rates {
+    double best;          /* dgemm with all threads, GFLOP/s */
+    double percent;       /* single-threaded sgemm of its peak */
+    double spread;        /* largest disagreement of repeats, % */
+    double above;         /* largest percent of a peak */
+    const char *disagree; /* the operations these two were of */
+    const char *too_fast;
+} rates;
+
+/* Figures beyond these say that something else had the processor meanwhile: the repeats disagree, or
+ * the peak was measured at a worse moment than the product. */
+enum { MOST_SPREAD = 25, MOST_PERCENT = 105, LEAST_PERCENT = 50 };
+
+static rs_status add_rate(rs_table *table, rates *all, const char *operation, int threads,
+                          rs_rate rate, double peak, rs_error *err)
 {
-    const rate_row row = {operation, threads, gflops, peak, 100.0 * gflops / peak};
+    const rate_row row = {
+        operation, threads, rate.gflops, peak, 100.0 * rate.gflops / peak, 100.0 * rate.spread};
+    if (row.spread > all->spread) all->spread = row.spread, all->disagree = operation;
+    if (row.percent > all->above) all->above = row.percent, all->too_fast = operation;
     return rs_table_append(table, &row, err);
 }
 
-typedef struct rates {
-    double best;    /* dgemm with all threads */
-    double percent; /* single-threaded sgemm of its peak */
-} rates;
-
 /* The products of a forward pass of BERT-base's shape, 1024 tokens, on all threads. */
-static rs_status add_layer_rates(rs_table *table, const rs_context *context, rs_error *err)
+static rs_status add_layer_rates(rs_table *table, rates *all, const rs_context *context,
+                                 rs_error *err)
 {
     static const struct {
         const char *name;
@@ -101,12 +119,13 @@ static rs_status add_layer_rates(rs_table *table, const rs_context *context, rs_
     } shapes[] = {{"sgemm 1024x768x768 (attention of BERT-base)", 768, 768},
                   {"sgemm 1024x3072x768 (MLP up)", 3072, 768},
                   {"sgemm 1024x768x3072 (MLP down)", 768, 3072}};
-    double peak = rs_peak_fma_f32(context->threads), rate;
+    double peak = rs_peak_fma_f32(context->threads);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        rs_rate rate;
         RS_TRY(rs_check_cancelled(context, err));
         RS_TRY(rs_rate_gemm_shape(&rate, 1024, shapes[i].outputs, shapes[i].inputs,
                                   context->threads, err));
-        RS_TRY(add_rate(table, shapes[i].name, context->threads, rate, peak, err));
+        RS_TRY(add_rate(table, all, shapes[i].name, context->threads, rate, peak, err));
     }
     return RS_OK;
 }
@@ -120,58 +139,102 @@ static rs_status measure_rates(rates *out, rs_result *result, const rs_context *
                                sizeof rate_columns / sizeof *rate_columns, &table, err));
     int counts[2] = {1, context->threads};
     for (int i = 0; i < (context->threads > 1 ? 2 : 1); i++) {
-        double single, twice, peak32 = rs_peak_fma_f32(counts[i]),
-                              peak64 = rs_peak_fma_f64(counts[i]);
+        rs_rate single, twice;
+        double peak32 = rs_peak_fma_f32(counts[i]), peak64 = rs_peak_fma_f64(counts[i]);
         RS_TRY(rs_check_cancelled(context, err));
         RS_TRY(rs_rate_sgemm(&single, 1024, counts[i], err));
         RS_TRY(rs_rate_dgemm(&twice, 1024, counts[i], err));
-        RS_TRY(add_rate(table, "sgemm", counts[i], single, peak32, err));
-        RS_TRY(add_rate(table, "dgemm", counts[i], twice, peak64, err));
-        if (i == 0) out->percent = 100.0 * single / peak32;
-        out->best = twice;
+        RS_TRY(add_rate(table, out, "sgemm", counts[i], single, peak32, err));
+        RS_TRY(add_rate(table, out, "dgemm", counts[i], twice, peak64, err));
+        if (i == 0) out->percent = 100.0 * single.gflops / peak32;
+        out->best = twice.gflops;
     }
-    return add_layer_rates(table, context, err);
+    return add_layer_rates(table, out, context, err);
 }
 
-static rs_status add_findings(rs_result *result, const rates *measured, rs_error *err)
+/* ---- what they say ---- */
+
+/* Text and verdict in one: the finding repeats the answer beside the numbers it rests on. */
+typedef struct diagnosis {
+    char answer[300], next[200];
+    rs_verdict verdict;
+} diagnosis;
+
+static void say_busy(diagnosis *d, const rates *r)
 {
-    rs_finding finding = {.layer = RS_NULL_INT,
-                          .head = RS_NULL_INT,
-                          .value = NAN,
-                          .threshold = NAN,
-                          .table = "speed"};
-    char message[300], hint[200];
+    bool disagree = r->spread > MOST_SPREAD;
+    if (disagree)
+        snprintf(d->answer, sizeof d->answer,
+                 "This machine is busy: three runs of %s differ by %.0f %%, so no figure here says "
+                 "much.",
+                 r->disagree, r->spread);
+    else
+        snprintf(d->answer, sizeof d->answer,
+                 "This machine is busy: %s ran at %.0f %% of the peak that was measured just "
+                 "before, so no figure here says much.",
+                 r->too_fast, r->above);
+    snprintf(d->next, sizeof d->next, "measure again when nothing else runs");
+    d->verdict = (rs_verdict){.code = "machine_busy",
+                              .severity = RS_WARN,
+                              .value = disagree ? r->spread : r->above,
+                              .threshold = disagree ? MOST_SPREAD : MOST_PERCENT};
+}
+
+static void say_kernel(diagnosis *d, const rates *r, const char *better)
+{
+    snprintf(d->answer, sizeof d->answer,
+             "No: OpenBLAS uses its %s kernel where this processor runs %s.", rs_blas_core(),
+             better);
+    snprintf(d->next, sizeof d->next, "set OPENBLAS_CORETYPE=%s", better);
+    d->verdict = (rs_verdict){.code = "blas_kernel",
+                              .severity = RS_WARN,
+                              .value = r->percent,
+                              .threshold = LEAST_PERCENT};
+}
+
+static void say_rate(diagnosis *d, const rates *r)
+{
+    bool slow = r->percent < LEAST_PERCENT;
+    snprintf(d->answer, sizeof d->answer,
+             "%s: sgemm reaches %.0f %% of this processor's peak with the %s kernel.",
+             slow ? "No" : "This machine is set up well", r->percent, rs_blas_core());
+    if (slow) snprintf(d->next, sizeof d->next, "try OPENBLAS_CORETYPE=Haswell, Zen or SkylakeX");
+    d->verdict = (rs_verdict){.code = slow ? "blas_slow" : "blas_ok",
+                              .severity = slow ? RS_WARN : RS_INFO,
+                              .value = r->percent,
+                              .threshold = LEAST_PERCENT};
+}
+
+/* What a busy machine measured is called neither fine nor slow; a kernel is old all the same. */
+static void diagnose(diagnosis *d, const rates *r)
+{
     const char *better = rs_better_blas_core();
-    if (better) {
-        snprintf(message, sizeof message,
-                 "OpenBLAS uses its %s kernel where this processor runs %s", rs_blas_core(),
-                 better);
-        snprintf(hint, sizeof hint, "set OPENBLAS_CORETYPE=%s", better);
-        finding.severity = RS_WARN;
-        finding.code = "blas_kernel";
-    } else if (measured->percent < 50) {
-        snprintf(message, sizeof message,
-                 "sgemm reaches %.0f %% of the processor's peak with the %s kernel",
-                 measured->percent, rs_blas_core());
-        snprintf(hint, sizeof hint,
-                 "try OPENBLAS_CORETYPE=Haswell, Zen or SkylakeX; on a busy machine measure again");
-        finding.severity = RS_WARN;
-        finding.code = "blas_slow";
-        finding.value = measured->percent;
-        finding.threshold = 50;
-    } else {
-        snprintf(message, sizeof message,
-                 "sgemm reaches %.0f %% of the processor's peak with the %s kernel",
-                 measured->percent, rs_blas_core());
-        snprintf(hint, sizeof hint, "nothing to do");
-        finding.severity = RS_INFO;
-        finding.code = "blas_ok";
-        finding.value = measured->percent;
-        finding.threshold = 50;
-    }
-    finding.message = message;
-    finding.hint = hint;
-    return rs_result_add_finding(result, &finding, err);
+    *d = (diagnosis){.next = ""};
+    if (better)
+        say_kernel(d, r, better);
+    else if (r->spread > MOST_SPREAD || r->above > MOST_PERCENT)
+        say_busy(d, r);
+    else
+        say_rate(d, r);
+    d->verdict.answer = d->answer;
+    d->verdict.next = d->next[0] ? d->next : NULL;
+}
+
+static rs_status answer(rs_result *result, const rates *measured, rs_error *err)
+{
+    diagnosis d;
+    diagnose(&d, measured);
+    const rs_finding finding = {.severity = (rs_severity)d.verdict.severity,
+                                .code = d.verdict.code,
+                                .layer = RS_NULL_INT,
+                                .head = RS_NULL_INT,
+                                .value = d.verdict.value,
+                                .threshold = d.verdict.threshold,
+                                .message = d.answer,
+                                .hint = d.verdict.next,
+                                .table = "speed"};
+    RS_TRY(rs_result_set_verdict(result, &d.verdict, err));
+    return d.verdict.severity > RS_INFO ? rs_result_add_finding(result, &finding, err) : RS_OK;
 }
 
 static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
@@ -180,7 +243,7 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
     rs_result_show(result, "machine,speed");
     RS_TRY(add_facts(result, task->context, err));
     RS_TRY(measure_rates(&measured, result, task->context, err));
-    RS_TRY(add_findings(result, &measured, err));
+    RS_TRY(answer(result, &measured, err));
     return rs_set_machine(result, task->context->threads, measured.best, err);
 }
 

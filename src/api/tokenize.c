@@ -110,6 +110,22 @@ static rs_status add_beginning(rs_result *result, const rs_tokenizer *tokenizer,
     return rs_result_add_finding(result, &finding, err);
 }
 
+static rs_status answer(rs_result *result, const rs_tokenizer *tokenizer, const rs_token_ids *ids,
+                        size_t bytes, rs_error *err)
+{
+    char text[200];
+    snprintf(text, sizeof text, "%zu byte%s are %zu token%s of a vocabulary of %lld.", bytes,
+             bytes == 1 ? "" : "s", ids->n, ids->n == 1 ? "" : "s",
+             (long long)rs_tokenizer_vocabulary(tokenizer));
+    const rs_verdict verdict = {.answer = text,
+                                .code = "tokens",
+                                .severity = RS_INFO,
+                                .value = (double)ids->n,
+                                .threshold = NAN,
+                                .next = NULL};
+    return rs_result_set_verdict(result, &verdict, err);
+}
+
 /* ---- encoding ---- */
 
 static rs_status encode(rs_result *result, const rs_tokenizer *tokenizer, const char *bytes,
@@ -119,6 +135,7 @@ static rs_status encode(rs_result *result, const rs_tokenizer *tokenizer, const 
     RS_TRY(rs_tokenizer_encode(&ids, tokenizer, bytes, n, special, err));
     rs_status status = add_summary(result, tokenizer, &ids, n, special, err);
     if (status == RS_OK) status = add_ids(result, tokenizer, &ids, err);
+    if (status == RS_OK) status = answer(result, tokenizer, &ids, n, err);
     if (status == RS_OK && ids.n > MOST_SHOWN) status = add_beginning(result, tokenizer, &ids, err);
     /* A short table is shown unasked: it is what this command is for. */
     if (ids.n <= MOST_SHOWN) rs_result_show(result, "ids");

@@ -88,7 +88,8 @@ static rs_status add_finding(rs_lab_report *report, const rs_lab_claim *claim, c
                           .hint = failed ? "report this with --json: the program or this machine's "
                                            "arithmetic is wrong"
                                          : "the experiment's page in docs/lab.md says why",
-                          .table = "claims"};
+                          .table = "claims",
+                          .cases = "claims"};
     return rs_result_add_finding(report->result, &finding, err);
 }
 
@@ -160,6 +161,57 @@ rs_status rs_lab_add_claim(rs_lab_report *report, const rs_lab_claim *claim, rs_
     return strcmp(verdict, "pass") == 0 ? RS_OK : add_finding(report, claim, verdict, err);
 }
 
+/* ---- the verdict ---- */
+
+/* Counts of table claims by verdict. */
+typedef struct tally {
+    size_t claims, fail, differ;
+    const char *failed; /* the first claim that failed */
+} tally;
+
+static tally count_claims(const rs_table *claims)
+{
+    tally t = {.claims = rs_table_rows(claims)};
+    size_t verdict = (size_t)rs_table_find_column(claims, "verdict");
+    size_t claim = (size_t)rs_table_find_column(claims, "claim");
+    for (size_t i = 0; i < t.claims; i++) {
+        const char *text = rs_table_text(claims, i, verdict);
+        bool fails = strcmp(text, "fail") == 0;
+        if (fails && !t.failed) t.failed = rs_table_text(claims, i, claim);
+        t.fail += fails;
+        t.differ += strcmp(text, "differs_from_paper") == 0;
+    }
+    return t;
+}
+
+static rs_status answer(const rs_lab_report *report, rs_error *err)
+{
+    char text[400], more[300] = "";
+    tally t = count_claims(report->claims);
+    if (t.fail)
+        snprintf(more, sizeof more, "; %zu fail%s, the first: %s", t.fail, t.fail == 1 ? "s" : "",
+                 t.failed);
+    size_t used = strlen(more);
+    if (t.differ)
+        snprintf(more + used, sizeof more - used, "; %zu differ%s from the paper, as expected",
+                 t.differ, t.differ == 1 ? "s" : "");
+    snprintf(text, sizeof text, "%zu of %zu claim%s hold%s%s.", t.claims - t.fail - t.differ,
+             t.claims, t.claims == 1 ? "" : "s", t.claims == 1 ? "s" : "", more);
+    const rs_verdict verdict = {
+        .answer = text,
+        .code = t.fail     ? "claims_fail"
+                : t.differ ? "claims_differ"
+                           : "claims_hold",
+        .severity = t.fail ? RS_CRITICAL : RS_INFO,
+        .value = (double)(t.claims - t.fail - t.differ),
+        .threshold = (double)t.claims,
+        .next = t.fail
+                    ? "report this with --json: the program or this machine's arithmetic is "
+                      "wrong"
+                    : "--html FILE draws the figures; docs/lab.md says what each claim is about"};
+    return rs_result_set_verdict(report->result, &verdict, err);
+}
+
 /* ---- running ---- */
 
 static rs_status unknown(const char *id, rs_error *err)
@@ -187,7 +239,7 @@ rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *op
         RS_TRY(experiment->run(&report, options, context, err));
         RS_TRY(rs_lab_statement(&report, NULL, err));
     }
-    return found ? RS_OK : unknown(id, err);
+    return found ? answer(&report, err) : unknown(id, err);
 }
 
 rs_status rs_lab_list(rs_result *result, rs_error *err)
@@ -204,5 +256,14 @@ rs_status rs_lab_list(rs_result *result, rs_error *err)
                                sizeof columns / sizeof *columns, &table, err));
     for (size_t i = 0; i < rs_lab_n_experiments; i++)
         RS_TRY(rs_table_append(table, rs_lab_experiments[i], err));
-    return RS_OK;
+    char text[100];
+    snprintf(text, sizeof text, "%zu experiments can be run here.", rs_lab_n_experiments);
+    const rs_verdict verdict = {
+        .answer = text,
+        .code = "experiments",
+        .severity = RS_INFO,
+        .value = (double)rs_lab_n_experiments,
+        .threshold = NAN,
+        .next = "rankscope lab run ID runs one, rankscope lab run all --quick all in short"};
+    return rs_result_set_verdict(result, &verdict, err);
 }

@@ -209,6 +209,14 @@ static void next_step(const rs_term *term, const char *text, int indent)
     rs_buffer_free(&line);
 }
 
+/* Whether a person is to read it: the verdict is not said twice, housekeeping on demand. */
+static bool is_shown(const rs_result *result, const rs_finding_group *group, bool verbose)
+{
+    const rs_verdict *v = rs_result_verdict(result);
+    if (v && strcmp(v->answer, group->message) == 0) return false;
+    return verbose || !group->housekeeping;
+}
+
 static void show_finding(const rs_term *term, const rs_finding_group *group, bool with_hint)
 {
     rs_buffer text = {0};
@@ -227,7 +235,7 @@ static void findings_of(const rs_term *term, const rs_result *result, rs_severit
     size_t total = 0, shown = 0, n = rs_result_group_count(result);
     for (size_t i = 0; i < n; i++) {
         const rs_finding_group *group = rs_result_group_at(result, i);
-        total += group->worst->severity == severity && (verbose || !group->housekeeping);
+        total += group->worst->severity == severity && is_shown(result, group, verbose);
     }
     if (!total) return;
     rs_term_style(term, severities[severity].style);
@@ -237,7 +245,7 @@ static void findings_of(const rs_term *term, const rs_result *result, rs_severit
     rs_buffer_puts(term->out, "\n");
     for (size_t i = 0; i<n && * left> 0; i++) {
         const rs_finding_group *group = rs_result_group_at(result, i);
-        if (group->worst->severity != severity || (group->housekeeping && !verbose)) continue;
+        if (group->worst->severity != severity || !is_shown(result, group, verbose)) continue;
         show_finding(term, group, verbose || severity > RS_INFO);
         shown++;
         --*left;

@@ -68,6 +68,7 @@ static rs_status fill_result(rs_result *result, const rs_model *model, const rs_
     RS_TRY(rs_scan_energy(result, model, heads, options, context, err));
     RS_TRY(weights_and_tensors(result, model, heads, options, context, err));
     RS_TRY(rs_scan_findings(result, model, heads, options, err));
+    if (!options->summary) RS_TRY(rs_scan_verdict(result, heads, options, err));
     RS_TRY(rs_result_add_notes(result, &model->checkpoint->notes, err));
     RS_TRY(rs_result_add_notes(result, &model->notes, err));
     return rs_scan_figures(result, heads, err);

@@ -74,6 +74,13 @@ rs_status rs_scan_matrices(rs_result *result, bool *used, const rs_model *model,
                            const rs_scan_options *options, const rs_context *context,
                            rs_error *err);
 /* scan_findings.c */
+rs_status rs_scan_verdict(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
+                          rs_error *err);
+/* True where a query-key or value-output product has less than the asked share of chance's effective
+ * rank. */
+bool rs_scan_lost_rank(const rs_head *head, const rs_scan_thresholds *thresholds);
+/* The number of products of this kind that have a spectrum. */
+size_t rs_scan_measured(const rs_heads *heads, const rs_product *kind);
 rs_status rs_scan_findings(rs_result *result, const rs_model *model, const rs_heads *heads,
                            const rs_scan_options *options, rs_error *err);
 /* scan_figures.c */

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static rs_finding finding_for(const rs_product *p, rs_severity severity, const char *code)
@@ -54,27 +55,40 @@ static const char *remedy(char *text, size_t size, const rs_model *model, const 
     return text;
 }
 
-static rs_status low_rank(rs_result *result, const rs_model *model, const rs_head *head,
-                          const rs_scan_options *options, rs_error *err)
+/* A share in percent, with digits enough to be below `least` as it is printed. */
+static const char *percent_below(char text[32], double share, double least)
 {
+    int digits = share < 0.1 ? 1 : 2;
+    do
+        snprintf(text, 32, "%.*g", digits, 100 * share);
+    while (strtod(text, NULL) >= 100 * least && ++digits < 17);
+    return text;
+}
+
+static rs_status low_rank(rs_result *result, const rs_model *model, const rs_heads *heads,
+                          const rs_head *head, const rs_scan_options *options, rs_error *err)
+{
+    if (!rs_scan_lost_rank(head, &options->thresholds)) return RS_OK;
     const rs_scan_thresholds *thresholds = &options->thresholds;
     rs_product_kind kind = head->product->kind;
-    if ((kind != RS_PRODUCT_QK && kind != RS_PRODUCT_OV) || !head->sigma) return RS_OK;
     double least = kind == RS_PRODUCT_QK ? thresholds->qk_low_rank : thresholds->ov_low_rank;
     double rank = head->measures.effective_rank, chance = head->null->effective_rank;
-    if (!(rank < least * chance)) return RS_OK;
-    char message[400], where[96], hint[512];
+    char message[400], where[96], hint[512], share[32];
     snprintf(message, sizeof message,
              "%s: the %s product has effective rank %.3g where random weights of this shape have "
-             "%.3g (%.0f %%); %lld of %lld "
+             "%.3g (%s %%); %lld of %lld "
              "directions carry 95 %% of its energy",
              place(where, sizeof where, head->product, true),
              kind == RS_PRODUCT_QK ? "query-key" : "value-output", rank, chance,
-             100 * rank / chance, (long long)head->measures.energy_rank, (long long)head->k);
+             percent_below(share, rank / chance, least), (long long)head->measures.energy_rank,
+             (long long)head->k);
     rs_finding f =
         finding_for(head->product, RS_WARN, kind == RS_PRODUCT_QK ? "qk_low_rank" : "ov_low_rank");
     f.value = rank;
     f.threshold = least * chance;
+    f.cases = kind == RS_PRODUCT_QK ? "query-key products" : "value-output products";
+    f.worst = "lowest";
+    f.of = (int64_t)rs_scan_measured(heads, head->product);
     f.message = message;
     f.hint = remedy(hint, sizeof hint, model, head, options->heads.fold);
     return rs_result_add_finding(result, &f, err);
@@ -110,6 +124,8 @@ static rs_status dead_heads(rs_result *result, cell c, const rs_scan_thresholds 
         rs_finding f = finding_for(head->product, RS_WARN, "dead_head");
         f.value = head->measures.frobenius_norm;
         f.threshold = thresholds->dead_head * median;
+        f.cases = "products";
+        f.worst = "weakest";
         f.message = message;
         f.hint = "the head contributes next to nothing here: prune it, or in training look whether "
                  "its gradients vanish";
@@ -142,6 +158,8 @@ static rs_status equilibrium(rs_result *result, cell c, const rs_scan_thresholds
     f.head = RS_NULL_INT;
     f.value = least;
     f.threshold = thresholds->decay_equilibrium;
+    f.cases = "layers' products";
+    f.worst = "most balanced";
     f.message = message;
     f.hint = "if the effective rank falls as well, exclude the attention matrices from weight "
              "decay or lower it there";
@@ -275,7 +293,7 @@ rs_status rs_scan_findings(rs_result *result, const rs_model *model, const rs_he
         while (i + c.n < heads->n && rs_same_cell(c.heads->product, heads->items[i + c.n].product))
             c.n++;
         for (size_t h = 0; h < c.n && status == RS_OK; h++)
-            status = low_rank(result, model, &c.heads[h], options, err);
+            status = low_rank(result, model, heads, &c.heads[h], options, err);
         if (status == RS_OK) status = dead_heads(result, c, &options->thresholds, scratch, err);
         if (status == RS_OK) status = equilibrium(result, c, &options->thresholds, err);
         i += c.n;

@@ -232,7 +232,7 @@ typedef struct summary_cells {
     rs_scan_keys keys;
     int64_t heads;
     double effective_rank, by_chance, ratio, lowest, stable_rank, balance_score;
-    const char *at;
+    int64_t lowest_layer, lowest_head;
 } summary_cells;
 
 static const rs_column summary_columns[] = {
@@ -251,7 +251,12 @@ static const rs_column summary_columns[] = {
      RS_CELL(summary_cells, ratio),
      .formula = "mean of effective_rank / effective_rank_null"},
     {.name = "lowest", RS_CELL(summary_cells, lowest), .formula = "lowest such ratio"},
-    {.name = "at", RS_CELL(summary_cells, at), .formula = "layer.head of the lowest ratio"},
+    {.name = "lowest_layer",
+     RS_CELL(summary_cells, lowest_layer),
+     .formula = "layer of the lowest ratio"},
+    {.name = "lowest_head",
+     RS_CELL(summary_cells, lowest_head),
+     .formula = "head of the lowest ratio"},
     {.name = "stable_rank", RS_CELL(summary_cells, stable_rank), .formula = "mean over heads"},
     {.name = "balance_score", RS_CELL(summary_cells, balance_score), .formula = "mean over heads"},
 };
@@ -266,7 +271,6 @@ static rs_status add_summary_row(rs_table *table, const rs_heads *heads, const r
 {
     summary_cells sums = {.keys = rs_scan_keys_of(kind, kind->head), .lowest = INFINITY};
     const rs_product *at = NULL;
-    char place[32];
     for (size_t i = 0; i < heads->n; i++) {
         const rs_head *h = &heads->items[i];
         if (!rs_same_kind(h->product, kind) || !h->sigma || isnan(h->measures.effective_rank))
@@ -284,10 +288,8 @@ static rs_status add_summary_row(rs_table *table, const rs_heads *heads, const r
                              &sums.balance_score};
     for (size_t i = 0; i < COUNT(means); i++)
         *means[i] = at ? *means[i] / (double)sums.heads : NAN;
-    if (at) {
-        snprintf(place, sizeof place, "%d.%d", (int)at->layer, (int)at->head);
-        sums.at = place;
-    }
+    sums.lowest_layer = at ? at->layer : RS_NULL_INT;
+    sums.lowest_head = at ? at->head : RS_NULL_INT;
     return rs_table_append(table, &sums, err);
 }
 

@@ -53,8 +53,8 @@ def aggregates(tables):
         for key, measure in (("effective_rank", "effective_rank"), ("by_chance", "effective_rank_null"), ("stable_rank", "stable_rank"),
                              ("balance_score", "balance_score")):
             check(f"summary {key}", row[key], sum(head[measure] for head in heads) / len(heads))
-        if row["at"] != f"{worst['layer']}.{worst['head']}":
-            print(f"summary at: {row['at']}")
+        if (row["lowest_layer"], row["lowest_head"]) != (worst["layer"], worst["head"]):
+            print(f"summary lowest: {row['lowest_layer']}, {row['lowest_head']}")
             bad += 1
     return bad + len(cells) + len(kinds)
 

@@ -357,8 +357,18 @@ static void low_rank_and_dead_heads(void **state)
     rs_scan_defaults(&options);
     rs_finding found = {0};
     rs_result *result = scan(&f, &options);
+    const rs_verdict *verdict = rs_result_verdict(result);
+    assert_string_equal(verdict->code, "lost_rank");
+    assert_int_equal(verdict->severity, RS_WARN);
+    assert_memory_equal(verdict->answer,
+                        "1 of 5 query-key products has lost rank: one in layer 0. 2 products are "
+                        "dead: ",
+                        78);
+    assert_near(verdict->value, cell(result, "heads", 1, "effective_rank") /
+                                    cell(result, "heads", 1, "effective_rank_null"));
     assert_int_equal(findings(result, "qk_low_rank", &found), 1);
     assert_int_equal(found.head, 1);
+    assert_int_equal(found.of, 5);
     assert_near(found.value, cell(result, "heads", 1, "effective_rank"));
     assert_near(found.threshold, 0.5 * cell(result, "heads", 1, "effective_rank_null"));
     assert_int_equal(findings(result, "ov_low_rank", NULL), 0);
@@ -374,6 +384,7 @@ static void low_rank_and_dead_heads(void **state)
     options.thresholds.dead_head = 0.001;
     options.thresholds.qk_low_rank = 0.0;
     result = scan(&f, &options);
+    assert_string_equal(rs_result_verdict(result)->code, "dead_heads");
     assert_int_equal(findings(result, "dead_head", NULL), 1);
     assert_int_equal(findings(result, "qk_low_rank", NULL), 0);
     rs_result_free(result);
@@ -399,6 +410,8 @@ static void decay_equilibrium_needs_every_head(void **state)
     rs_scan_defaults(&options);
     rs_finding found = {0};
     rs_result *result = scan(&f, &options);
+    assert_string_equal(rs_result_verdict(result)->code, "full_rank");
+    assert_int_equal(rs_result_verdict(result)->severity, RS_INFO);
     assert_int_equal(findings(result, "decay_equilibrium", &found), 1);
     assert_near(found.value, 1.0);
     assert_true(found.head == RS_NULL_INT);
