@@ -58,6 +58,7 @@ int main(int argc, char **argv)
     int layers = atoi(argv[1]), passes = atoi(argv[2]);
     rs_context context = {.threads = 1};
     rs_toy toy;
+    rs_runner *runner = NULL;
     rs_toy_trace trace;
     rs_error err;
     double x[TOKENS * WIDTH], seconds, most = 0;
@@ -65,7 +66,8 @@ int main(int argc, char **argv)
     if (rs_toy_open(&toy, architecture(layers), 1, &context, &err) != RS_OK ||
         rs_toy_precision(&toy, RS_PRECISION_RESIDUAL, &err) != RS_OK ||
         rs_toy_run(&trace, &toy, x, 1, TOKENS, false, &err) != RS_OK ||
-        time_passes(&seconds, toy.runner, x, passes) != RS_OK)
+        rs_runner_open(&runner, toy.network, toy.weights, &toy.context, &err) != RS_OK ||
+        time_passes(&seconds, runner, x, passes) != RS_OK)
         return 1;
     const double *r = rs_toy_state(&trace, layers, 0);
     for (int i = 0; i < TOKENS * WIDTH; i++)
@@ -73,6 +75,7 @@ int main(int argc, char **argv)
     printf("{\"seconds\": %.4g, \"log10\": %.6g}\n", seconds,
            log10(most) + (double)trace.exponents[layers] * log10(2));
     rs_toy_trace_free(&trace);
+    rs_runner_close(runner);
     rs_toy_close(&toy);
     return 0;
 }
