@@ -8,7 +8,8 @@
 /* A terminal that text is written for. */
 typedef struct rs_term {
     rs_buffer *out;
-    int width; /* columns of the widest line */
+    int width;  /* columns of the widest line */
+    int height; /* lines of a screen */
     bool color, unicode;
     bool wide, verbose; /* as in rs_terminal */
 } rs_term;

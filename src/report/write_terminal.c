@@ -203,7 +203,7 @@ static rs_status tables(const rs_term *term, const rs_result *result, const rs_t
     RS_TRY(read_shape(&shape, result, terminal, list, err));
     if (summary && rs_table_rows(summary))
         RS_TRY(show_table(term, summary, is_shaped(summary, terminal, list) ? &shape : NULL, err));
-    if (heads) {
+    if (heads && !terminal->tables) {
         size_t before = term->out->length;
         RS_TRY(rs_term_strips(term, heads, err));
         if (term->out->length > before) rs_buffer_puts(term->out, "\n");
@@ -302,6 +302,7 @@ rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_te
 {
     rs_term term = {.out = out,
                     .width = terminal->width < NARROWEST ? NARROWEST : terminal->width,
+                    .height = terminal->height > 0 ? terminal->height : 24,
                     .color = terminal->color,
                     .unicode = terminal->unicode,
                     .wide = terminal->wide,
