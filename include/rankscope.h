@@ -241,6 +241,16 @@ typedef struct rs_output_settings {
     int width;                         /* its columns, at least 32 */
     bool color, unicode;               /* it has ANSI colours; more than ASCII */
     const volatile sig_atomic_t *stop; /* as in rs_call_settings: ends a wait for a pipe, too */
+    /* What the text shows of its tables (files are whole whatever is said here). A column that no
+     * shown table has, or a text that stands in none of its rows, is RS_E_BAD_OPTION with the
+     * nearest. */
+    const char *columns; /* "layer,head,effective_rank", in this order; NULL: those that matter */
+    const char *sort;    /* "effective_rank", largest first, or "effective_rank:asc"; NULL: as is */
+    const char *where;   /* "layer=12,product=qk": = != < > <= >=, all to be met; NULL: all rows */
+    int64_t top;         /* the first rows of each table, once sorted; 0: all */
+    bool wide;           /* all columns, on lines as long as they need */
+    bool verbose;        /* what a reader seldom needs, too: columns and findings left out */
+    int height;          /* lines of the screen, which pictures leave room on; 0: 24 */
 } rs_output_settings;
 
 /* Sets no output, and a plain text of 80 columns. */

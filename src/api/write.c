@@ -103,8 +103,17 @@ static rs_status to_stdout(const rs_buffer *bytes, rs_outputs *outputs, rs_error
 
 static rs_status emit_text(rs_result *result, const rs_output_settings *s, rs_error *err)
 {
-    const rs_terminal terminal = {
-        .width = s->width, .color = s->color, .unicode = s->unicode, .tables = s->tables};
+    const rs_terminal terminal = {.width = s->width,
+                                  .color = s->color,
+                                  .unicode = s->unicode,
+                                  .tables = s->tables,
+                                  .columns = s->columns,
+                                  .sort = s->sort,
+                                  .where = s->where,
+                                  .top = s->top,
+                                  .wide = s->wide,
+                                  .verbose = s->verbose,
+                                  .height = s->height};
     rs_buffer bytes = {0};
     if (!s->text) return RS_OK;
     rs_status status = rs_write_terminal(&bytes, result, &terminal, err);

@@ -187,6 +187,9 @@ rs_status rs_certify_lambda_table(rs_result *result, const rs_certify_lambda *la
                             "the wanted fraction of μ(X) = ‖X − 1x̄ᵀ‖_F, and what the theorems "
                             "would demand",
                             columns, sizeof columns / sizeof *columns, &t, err));
+    rs_table_show_first(t,
+                        "sample,layer,lambda,kept_now,worst_kept,lambda_certified,lambda_exact_low,"
+                        "lambda_exact_high");
     for (int64_t s = 0; s < rs_certify_lambda_samples(lambda); s++)
         for (int32_t l = 0; l < rs_certify_lambda_network(lambda)->n_layers; l++) {
             const rs_lambda_row *row = rs_certify_lambda_row(lambda, s, l);

@@ -211,6 +211,8 @@ static rs_status bounds(rs_result *result, const rs_certified *c, rs_error *err)
                                "How far apart the tokens of each sample are behind each layer: "
                                "measured, proved, published and predicted",
                                bound_columns, COUNT(bound_columns), &t, err));
+    rs_table_show_first(t, "sample,layer,measured_diameter,certified_at_least,certified_diameter,"
+                           "log10_certified,predicted,published_valid,rate_class");
     for (int64_t i = 0; i < c->samples * c->network->n_layers; i++)
         if (c->rows[i].tokens) RS_TRY(add_row(t, &c->rows[i], err));
     return RS_OK;

@@ -16,7 +16,7 @@ enum {
     CLI_MOST_ENERGIES = 16,
     CLI_MOST_MAPS = 64,
     CLI_MOST_THRESHOLDS = 16,
-    CLI_MOST_OPTIONS = 96
+    CLI_MOST_OPTIONS = 128
 };
 
 typedef struct cli_args {
@@ -104,6 +104,7 @@ typedef struct cli_option {
     int64_t most;         /* CLI_COUNT, CLI_WHOLE */
     const char *codes;    /* CLI_THRESHOLDS: "token_collapse|attention_sink" */
     cli_refusal refusal;  /* `what` is NULL: nothing is refused */
+    char letter;          /* 'j' for -j; 0: it has none */
 } cli_option;
 
 /* A row of the table of commands. */
@@ -132,6 +133,9 @@ rs_status cli_parse(cli_args *args, const cli_command *command, int argc, char *
 rs_status cli_store(cli_args *args, const cli_option *option, const char *words, rs_error *err);
 /* The number of a word among those of "a|b|c", -1 when it is none of them. */
 int cli_among(const char *choices, const char *word);
+/* A hint that names the nearest of "a|b|c" where one is near, else `otherwise`; in `hint`. */
+const char *cli_did_you_mean(char hint[160], const char *choices, const char *word,
+                             const char *otherwise);
 
 const cli_command *cli_find_command(const char *name);
 /* The command whose name is closest, or NULL when none is close. */
@@ -178,6 +182,12 @@ void cli_die_of_signal(void);
 /* Opens those of the first three descriptors that are closed, so that no file gets their
  * numbers. */
 void cli_open_standard(void);
+
+/* stdin.c: the standard input that '--text -' names becomes a file that the library can map: its name
+ * takes the place of '-'. RS_E_USAGE where something else reads it, too. */
+rs_status cli_take_stdin(cli_args *args, rs_error *err);
+/* Calls that file "standard input" in an error. */
+void cli_name_stdin(rs_error *err);
 
 /* outputs.c: refuses two outputs that would be one file. */
 rs_status cli_check_outputs(const cli_args *args, rs_error *err);

@@ -55,8 +55,13 @@ static void fit_terminal(rs_output_settings *output, int color)
 {
     bool tty = isatty(STDOUT_FILENO);
     struct winsize size;
-    if (tty && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40)
+    if (tty && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) {
         output->width = size.ws_col;
+        output->height = size.ws_row;
+    }
+    const char *columns = getenv("COLUMNS");
+    long wanted = columns ? strtol(columns, NULL, 10) : 0;
+    if (wanted >= 40 && wanted <= 10000) output->width = (int)wanted;
     const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
     bool dumb = !term || strcmp(term, "dumb") == 0;
     output->color =
@@ -85,31 +90,6 @@ static const char *present_tables(const rs_result *result, const char *names, ch
     return kept[0] ? kept : NULL;
 }
 
-static rs_status write_result(rs_result *result, const cli_args *args, rs_error *err)
-{
-    rs_output_settings output = args->output;
-    char kept[512];
-    output.text = !args->quiet && !cli_is_stdout(output.json) && !cli_is_stdout(output.html);
-    if (output.text) {
-        fit_terminal(&output, args->color);
-        output.tables = present_tables(result, output.tables, kept, sizeof kept);
-    }
-    return rs_result_write(result, &output, err);
-}
-
-/* ---- running ---- */
-
-static rs_status note_words(rs_result *result, const cli_args *args, rs_error *err)
-{
-    char *words = cli_echo(args);
-    if (!words)
-        return rs_fail(err, RS_E_NO_MEMORY, "args", "free memory or use a machine with more",
-                       "out of memory");
-    rs_status status = rs_result_note(result, "args", words, err);
-    free(words);
-    return status;
-}
-
 /* A failure that names a field of the settings names the option that fills it. */
 static void name_option(rs_error *err, const cli_args *args)
 {
@@ -126,12 +106,40 @@ static void name_option(rs_error *err, const cli_args *args)
         }
 }
 
+static rs_status write_result(rs_result *result, const cli_args *args, rs_error *err)
+{
+    rs_output_settings output = args->output;
+    char kept[512];
+    output.text = !args->quiet && !cli_is_stdout(output.json) && !cli_is_stdout(output.html);
+    if (output.text) {
+        fit_terminal(&output, args->color);
+        output.tables = present_tables(result, output.tables, kept, sizeof kept);
+    }
+    rs_status status = rs_result_write(result, &output, err);
+    if (status != RS_OK) name_option(err, args);
+    return status;
+}
+
+/* ---- running ---- */
+
+static rs_status note_words(rs_result *result, const cli_args *args, rs_error *err)
+{
+    char *words = cli_echo(args);
+    if (!words)
+        return rs_fail(err, RS_E_NO_MEMORY, "args", "free memory or use a machine with more",
+                       "out of memory");
+    rs_status status = rs_result_note(result, "args", words, err);
+    free(words);
+    return status;
+}
+
 static rs_status ask_and_write(rs_result **result, const cli_args *args, rs_error *err)
 {
     CLI_TRY(cli_check_outputs(args, err));
     rs_status status = args->command->ask(result, args, err);
     if (status != RS_OK) {
         name_option(err, args);
+        cli_name_stdin(err);
         return status;
     }
     if (cli_interrupted()) return rs_fail(err, RS_E_INTERRUPTED, "rankscope", NULL, "interrupted");
@@ -151,7 +159,8 @@ int cli_run(cli_args *args)
     rs_error err;
     rs_result *result = NULL;
     cli_watch(args);
-    rs_status status = ask_and_write(&result, args, &err);
+    rs_status status = cli_take_stdin(args, &err);
+    if (status == RS_OK) status = ask_and_write(&result, args, &err);
     bool met = status == RS_OK && reached(result, args->fail_on);
     rs_result_free(result);
     if (status == RS_E_BROKEN_PIPE) cli_die_of_broken_pipe();

@@ -39,7 +39,11 @@ static void wrapped(const char *text, int indent)
 
 static void print_option(const cli_option *option)
 {
-    printf("  --%s%s%s\n", option->name, option->argument ? " " : "",
+    if (option->letter)
+        printf("  -%c, ", option->letter);
+    else
+        printf("  ");
+    printf("--%s%s%s\n", option->name, option->argument ? " " : "",
            option->argument ? option->argument : "");
     wrapped(option->help, INDENT);
     if (option->fallback) {
@@ -126,7 +130,9 @@ static void roff(const char *text)
 
 static void man_option(const cli_option *option)
 {
-    printf(".TP\n\\fB\\-\\-");
+    printf(".TP\n\\fB");
+    if (option->letter) printf("\\-%c\\fR, \\fB", option->letter);
+    printf("\\-\\-");
     roff(option->name);
     printf("\\fR");
     if (option->argument) {
@@ -289,6 +295,7 @@ static void fish_completion(void)
             if (!(option->commands & cli_commands[c].bit)) continue;
             printf("complete -c rankscope -n '__fish_seen_subcommand_from %s' -l %s%s",
                    cli_commands[c].name, option->name, option->argument ? " -r" : "");
+            if (option->letter) printf(" -s %c", option->letter);
             if (option->choices) {
                 printf(" -f -a '");
                 for (const char *p = option->choices; *p; p++)

@@ -15,7 +15,7 @@ static int fail_usage(const char *where, const char *what, const char *hint)
 /* Options of the program itself; -1 when argv[1] is none of them. */
 static int run_program_option(int argc, char **argv)
 {
-    if (strcmp(argv[1], "--version") == 0) {
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
         printf("rankscope %s\n", rs_version());
         return 0;
     }

@@ -12,7 +12,8 @@
 const cli_option cli_options[] = {
     {"json", "FILE|-", CLI_TEXT, AT(output.json), CLI_ALL, NULL, NULL,
      .help = "Write the whole result as JSON; '-' is standard output, which then carries nothing "
-             "else."},
+             "else.",
+     .letter = 'j'},
     {"csv", "DIR", CLI_TEXT, AT(output.csv), CLI_ALL, NULL, NULL,
      .help = "Write every table as DIR/TABLE.csv; the directory is made if it is not there."},
     {"csv-safe", NULL, CLI_FLAG, AT(output.csv_safe), CLI_ALL, NULL, NULL,
@@ -23,10 +24,29 @@ const cli_option cli_options[] = {
              "of --html does so whenever it saves a table."},
     {"html", "FILE|-", CLI_TEXT, AT(output.html), CLI_ALL, NULL, NULL,
      .help =
-         "Write a report that opens in any browser without a network: figures, findings, tables."},
+         "Write a report that opens in any browser without a network: figures, findings, tables.",
+     .letter = 'o'},
     {"table", "NAME[,NAME]", CLI_TEXT, AT(output.tables), CLI_ALL, NULL, NULL,
      .help =
          "Show these tables in the terminal ('all' for every one) instead of the summary alone."},
+    {"columns", "COL[,COL]", CLI_TEXT, AT(output.columns), CLI_ALL, NULL, NULL,
+     .help = "Show these columns of the tables in the terminal, in this order; without it, those "
+             "that matter most of what fits. Like --sort, --top, --where and --wide it shapes the "
+             "tables of --table, or the summary; files hold everything."},
+    {"sort", "COL[:asc]", CLI_TEXT, AT(output.sort), CLI_ALL, NULL, NULL,
+     .help = "Show rows sorted by this column, the largest first, or with ':asc' the least; rows "
+             "without a value come last."},
+    {"top", "N", CLI_COUNT, AT(output.top), CLI_ALL, "all", NULL,
+     .help = "Show the first N rows of each table, once sorted."},
+    {"where", "COND[,COND]", CLI_TEXT, AT(output.where), CLI_ALL, NULL, NULL,
+     .help = "Show the rows that meet all conditions, such as 'layer=12,product=qk' or "
+             "'effective_rank<8': = != < > <= >= on numbers, = and != on texts, yes and no; '-' is "
+             "a cell without a value."},
+    {"wide", NULL, CLI_FLAG, AT(output.wide), CLI_ALL, NULL, NULL,
+     .help = "Show all columns, on lines as long as they need."},
+    {"verbose", NULL, CLI_FLAG, AT(output.verbose), CLI_ALL, NULL, NULL,
+     .help = "Say what is left out otherwise: columns that are the same in every row, findings "
+             "that are about the run rather than the model."},
     {"spectra", NULL, CLI_FLAG, AT(scan.spectra), CLI_SCAN, NULL, NULL,
      .help = "Add every singular value: column singular_values in tables heads and groups, "
              "plane_norms in "
@@ -72,9 +92,10 @@ const cli_option cli_options[] = {
          "that of random weights of the same shape; dead_head where the norm is below X times the "
          "layer's median; decay_equilibrium where every head's balance_score is above X.",
      .codes = "qk_low_rank|ov_low_rank|dead_head|decay_equilibrium"},
-    {"text", "FILE", CLI_TEXT, RUN(text), CLI_RUNS, NULL, NULL,
+    {"text", "FILE|-", CLI_TEXT, RUN(text), CLI_RUNS, NULL, NULL,
      .help =
-         "Feed this text: tokenised once and cut into consecutive windows of --seq-len tokens, "
+         "Feed this text ('-' is standard input): tokenised once and cut into consecutive windows "
+         "of --seq-len tokens, "
          "with "
          "the model's special tokens in each. All whole windows are used, or the one window that a "
          "shorter text leaves."},
@@ -244,9 +265,9 @@ const cli_option cli_options[] = {
      .help =
          "Also what the sources of each layer (MLP, biases, cross-attention) become at the output: "
          "table sources."},
-    {"text", "FILE", CLI_TEXT, AT(tokenize.text), CLI_TOKENIZE, NULL, NULL,
-     .help =
-         "The text to tokenise. Bytes that are not UTF-8 become U+FFFD, one for each broken part."},
+    {"text", "FILE|-", CLI_TEXT, AT(tokenize.text), CLI_TOKENIZE, NULL, NULL,
+     .help = "The text to tokenise; '-' is standard input. Bytes that are not UTF-8 become U+FFFD, "
+             "one for each broken part."},
     {"no-special", NULL, CLI_FLAG, AT(tokenize.no_special), CLI_TOKENIZE, NULL, NULL,
      .help = "Leave out the tokens that the model puts around a text ([CLS], <bos>); those that "
              "the text "
@@ -308,9 +329,11 @@ const cli_option cli_options[] = {
      .help = "Exit with 3 when a finding is at least that severe: for scripts that watch a "
              "training run."},
     {"quiet", NULL, CLI_FLAG, AT(quiet), CLI_ALL, NULL, NULL,
-     .help = "Print no table and no progress; files are still written."},
-    {"help", NULL, CLI_FLAG, AT(help), CLI_ALL, NULL, NULL, .help = "Show this text."},
-    {"version", NULL, CLI_FLAG, AT(version), CLI_ALL, NULL, NULL, .help = "Show the version."},
+     .help = "Print no table and no progress; files are still written.", .letter = 'q'},
+    {"help", NULL, CLI_FLAG, AT(help), CLI_ALL, NULL, NULL, .help = "Show this text.",
+     .letter = 'h'},
+    {"version", NULL, CLI_FLAG, AT(version), CLI_ALL, NULL, NULL, .help = "Show the version.",
+     .letter = 'V'},
 };
 const size_t cli_n_options = sizeof cli_options / sizeof *cli_options;
 _Static_assert(sizeof cli_options / sizeof *cli_options <= CLI_MOST_OPTIONS,

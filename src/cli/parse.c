@@ -90,6 +90,26 @@ static rs_status take_option(cli_args *args, const cli_option *option, const cha
     return cli_store(args, option, words, err);
 }
 
+/* Takes the option's value: what stands behind it (NULL: nothing), or the next word. */
+static rs_status take_value(cli_args *args, const cli_option *option, const char *value, int argc,
+                            char **argv, int *i, rs_error *err)
+{
+    const char *argument = argv[*i];
+    if (!option->argument) {
+        if (value)
+            return rs_fail(err, RS_E_BAD_OPTION, argument, NULL, "--%s takes no value",
+                           option->name);
+        return take_option(args, option, "", err);
+    }
+    if (!value) {
+        if (*i + 1 >= argc)
+            return rs_fail(err, RS_E_BAD_OPTION, argument, NULL, "--%s needs a value: %s",
+                           option->name, option->argument);
+        value = argv[++*i];
+    }
+    return take_option(args, option, value, err);
+}
+
 static rs_status parse_option(cli_args *args, const cli_command *command, int argc, char **argv,
                               int *i, rs_error *err)
 {
@@ -97,17 +117,35 @@ static rs_status parse_option(cli_args *args, const cli_command *command, int ar
     size_t length = strcspn(name, "=");
     const cli_option *option = find_option(command, name, length);
     if (!option) return unknown_option(command, argument, err);
-    const char *value = name[length] == '=' ? name + length + 1 : NULL;
-    bool flag = option->argument == NULL;
-    if (flag && value)
-        return rs_fail(err, RS_E_BAD_OPTION, argument, NULL, "--%s takes no value", option->name);
-    if (!flag && !value) {
-        if (*i + 1 >= argc)
-            return rs_fail(err, RS_E_BAD_OPTION, argument, NULL, "--%s needs a value: %s",
-                           option->name, option->argument);
-        value = argv[++*i];
+    return take_value(args, option, name[length] == '=' ? name + length + 1 : NULL, argc, argv, i,
+                      err);
+}
+
+static const cli_option *option_of(const cli_command *command, char letter)
+{
+    for (size_t i = 0; i < cli_n_options; i++)
+        if (letter && cli_options[i].letter == letter && (cli_options[i].commands & command->bit))
+            return &cli_options[i];
+    return NULL;
+}
+
+/* "-q", "-j FILE", "-jFILE", "-qj FILE". */
+static rs_status parse_letters(cli_args *args, const cli_command *command, int argc, char **argv,
+                               int *i, rs_error *err)
+{
+    const char *argument = argv[*i];
+    for (const char *letter = argument + 1; *letter; letter++) {
+        const cli_option *option = option_of(command, *letter);
+        if (!option)
+            return rs_fail(err, RS_E_BAD_OPTION, argument,
+                           "short ones are -j (--json), -o (--html), -q, -V and -h; all others "
+                           "begin with two dashes",
+                           "no such option");
+        if (option->argument)
+            return take_value(args, option, letter[1] ? letter + 1 : NULL, argc, argv, i, err);
+        CLI_TRY(take_option(args, option, "", err));
     }
-    return take_option(args, option, flag ? "" : value, err);
+    return RS_OK;
 }
 
 /* Are the names of --table among those that the command can have? Whether a result has them is seen
@@ -119,8 +157,11 @@ static rs_status check_tables(const cli_command *command, const char *names, rs_
         char name[64];
         size_t length = strcspn(p, ",");
         snprintf(name, sizeof name, "%.*s", (int)(length < 60 ? length : 60), p);
+        char hint[160];
         if (cli_among(command->tables, name) < 0)
-            return rs_fail(err, RS_E_BAD_OPTION, "--table", "separate names by commas, or say all",
+            return rs_fail(err, RS_E_BAD_OPTION, "--table",
+                           cli_did_you_mean(hint, command->tables, name,
+                                            "separate names by commas, or say all"),
                            "no table '%s' among %s", name, command->tables);
         if (!p[length]) return RS_OK;
         p += length + 1;
@@ -154,13 +195,10 @@ static rs_status parse_words(cli_args *args, const cli_command *command, int arg
             CLI_TRY(take_input(args, command, word, err));
         else if (strcmp(word, "--") == 0)
             only_input = true;
-        else if (strcmp(word, "-h") == 0)
-            args->help = true;
         else if (word[1] == '-')
             CLI_TRY(parse_option(args, command, argc, argv, &i, err));
         else
-            return rs_fail(err, RS_E_BAD_OPTION, word, "options begin with two dashes",
-                           "no such option");
+            CLI_TRY(parse_letters(args, command, argc, argv, &i, err));
     }
     return RS_OK;
 }

@@ -33,6 +33,22 @@ int cli_among(const char *choices, const char *word)
     return -1;
 }
 
+const char *cli_did_you_mean(char hint[160], const char *choices, const char *word,
+                             const char *otherwise)
+{
+    char name[64], nearest[64] = "";
+    int least = 4;
+    for (const char *c = choices; c; c = strchr(c, '|'), c += c != NULL) {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(c, "|"), c);
+        int distance = rs_edit_distance(word, name);
+        if (distance >= least || 2 * distance > (int)strlen(name)) continue;
+        least = distance;
+        memcpy(nearest, name, sizeof name);
+    }
+    snprintf(hint, 160, nearest[0] ? "did you mean '%s'?" : "%s", nearest[0] ? nearest : otherwise);
+    return hint;
+}
+
 static rs_status refuse(const place *p, const char *hint, const char *what, const char *words,
                         rs_error *err)
 {
@@ -63,9 +79,11 @@ _Static_assert(sizeof(rs_precision) == sizeof(int) && sizeof(rs_centre) == sizeo
 static rs_status read_choice(const place *p, const char *words, rs_error *err)
 {
     int number = cli_among(p->option->choices, words);
+    char hint[160];
     if (number < 0)
-        return rs_fail(err, RS_E_BAD_OPTION, p->name, "choose one of them", "'%s' is not one of %s",
-                       words, p->option->choices);
+        return rs_fail(err, RS_E_BAD_OPTION, p->name,
+                       cli_did_you_mean(hint, p->option->choices, words, "choose one of them"),
+                       "'%s' is not one of %s", words, p->option->choices);
     memcpy(p->at, &number, sizeof number);
     return RS_OK;
 }

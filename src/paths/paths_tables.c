@@ -197,6 +197,8 @@ static rs_status lengths(const rs_paths_run *run, rs_error *err)
                                "What all paths of a length add to the state that leaves the last "
                                "layer, one row a sample and length.",
                                length_columns, COUNT(length_columns), &table, err));
+    rs_table_show_first(
+        table, "sample,length,count,share,contribution_fro,cumulative_error,residual_ratio");
     for (size_t i = 0; i < run->n_samples; i++)
         for (int32_t k = 0; k <= run->plan->longest; k++)
             RS_TRY(length_row(table, run, &run->samples[i], k, err));
@@ -246,6 +248,8 @@ static rs_status sampled(const rs_paths_run *run, rs_error *err)
                                "Paths drawn uniformly among those of a length, each measured by "
                                "itself.",
                                path_columns, COUNT(path_columns), &table, err));
+    rs_table_show_first(table, "sample,length,paths,contribution_fro,residual_ratio,rank1_distance,"
+                               "rank1_distance_se");
     for (size_t i = 0; i < run->n_samples; i++)
         for (int32_t k = 0; k <= run->plan->longest; k++) {
             path_cells cells = {.sample = run->samples[i].sample,
@@ -334,6 +338,8 @@ static rs_status outcomes(const rs_paths_run *run, rs_error *err)
                                    "Everything of length at most k (embedding and sources) put "
                                    "through the model's final norm and head.",
                                    truncated_columns, COUNT(truncated_columns), &table, err));
+    rs_table_show_first(table,
+                        "sample,max_length,state_rel_error,perplexity,top1_agreement,state_cosine");
     for (int32_t k = -1; k <= run->plan->longest; k++)
         RS_TRY(outcome_rows(table, run, k, err));
     return RS_OK;

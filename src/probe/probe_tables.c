@@ -91,6 +91,9 @@ static rs_status token_table(rs_result *result, const rs_probed *variants, size_
                                "the samples. Layer 0 is what enters the first block; the last "
                                "state is before the final norm",
                                columns, (size_t)(end - columns), &table, err));
+    rs_table_show_first(table,
+                        "variant,layer,site,relative_residual,log10_relative_residual,mean_cosine,"
+                        "effective_rank,at_floor");
     for (size_t v = 0; v < n; v++)
         for (size_t i = 0; i < variants[v].measured->n_tokens; i++)
             if (variants[v].measured->tokens[i].samples)
@@ -140,6 +143,9 @@ static rs_status attention_table(rs_result *result, const rs_probed *variants, s
                                "The matrix that each head applies to its values, mean over the "
                                "samples. Layers and heads count from 0",
                                columns, COUNT(columns), &table, err));
+    rs_table_show_first(
+        table, "variant,layer,head,entropy_ratio,first_token_weight,self_weight,spectral_gap,"
+               "lambda2,logit_variance");
     for (size_t v = 0; v < n; v++)
         for (size_t i = 0; i < variants[v].measured->n_attention; i++) {
             const attention_cells cells = {variants[v].name, variants[v].measured->attention[i]};

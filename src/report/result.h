@@ -122,6 +122,9 @@ const json_t *rs_result_meta(const rs_result *result); /* object of all meta */
 rs_status rs_result_add_table(rs_result *result, const char *name, const char *title,
                               const char *about, const rs_column *columns, size_t n_columns,
                               rs_table **out, rs_error *err);
+/* Names, joined by commas, the columns that a terminal shows first where not all have room. Borrowed:
+ * a literal. */
+void rs_table_show_first(rs_table *table, const char *columns);
 /* Appends what a row's struct holds: every column's cell, by RS_CELL; texts and lists are copied.
  * RS_E_INTERNAL where a column has no member. */
 rs_status rs_table_append(rs_table *table, const void *row, rs_error *err);
@@ -180,6 +183,7 @@ const rs_table *rs_result_table(const rs_result *result, const char *name); /* N
 const char *rs_table_name(const rs_table *table);
 const char *rs_table_title(const rs_table *table);
 const char *rs_table_about(const rs_table *table);
+const char *rs_table_first(const rs_table *table); /* columns to show first; NULL: as they stand */
 size_t rs_table_rows(const rs_table *table);
 size_t rs_table_columns(const rs_table *table);
 const rs_column *rs_table_column(const rs_table *table, size_t column);
@@ -214,6 +218,11 @@ typedef struct rs_terminal {
     bool unicode;       /* it shows box and block characters; else plain ASCII is written */
     bool verbose;       /* it is to show housekeeping, and what to do about notes */
     const char *tables; /* names joined by commas, or "all"; NULL: those of rs_result_show */
+    /* what they show, as rs_output_settings has it */
+    const char *columns, *sort, *where;
+    int64_t top;
+    bool wide;
+    int height; /* lines that a screen has; 0: 24 */
 } rs_terminal;
 rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_terminal *terminal,
                             rs_error *err);

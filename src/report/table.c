@@ -14,7 +14,7 @@ typedef union cells {
 
 struct rs_table {
     rs_strings *strings;
-    const char *name, *title, *about;
+    const char *name, *title, *about, *first;
     rs_column *columns;
     cells *cells;
     size_t n_columns, n_rows, capacity;
@@ -181,6 +181,16 @@ const char *rs_table_title(const rs_table *table)
 const char *rs_table_about(const rs_table *table)
 {
     return table->about;
+}
+
+const char *rs_table_first(const rs_table *table)
+{
+    return table->first;
+}
+
+void rs_table_show_first(rs_table *table, const char *columns)
+{
+    table->first = columns;
 }
 
 size_t rs_table_rows(const rs_table *table)

@@ -59,21 +59,6 @@ void rs_term_spaces(const rs_term *term, int n)
         rs_buffer_append(term->out, " ", 1);
 }
 
-/* The bytes of text that fit into `width` columns, and their width. */
-static size_t fitting(const char *text, size_t length, int width, int *used)
-{
-    size_t at = 0;
-    *used = 0;
-    while (at < length) {
-        uint32_t point;
-        size_t size = rs_utf8_next(text + at, length - at, &point);
-        if (*used + rs_width_of(point) > width) break;
-        *used += rs_width_of(point);
-        at += size;
-    }
-    return at;
-}
-
 static void new_line(const rs_term *term, int indent)
 {
     rs_buffer_append(term->out, "\n", 1);
@@ -99,18 +84,8 @@ void rs_term_wrap(const rs_term *term, const char *text, int column, int indent)
             rs_buffer_append(term->out, " ", 1);
             column++;
         }
-        while (n > 0) {
-            int used;
-            size_t part = fitting(word, n, term->width - column, &used);
-            if (part == 0 && column == indent) part = n; /* narrower than one character */
-            rs_buffer_append(term->out, word, part);
-            word += part;
-            n -= part;
-            column += used;
-            if (n == 0) break;
-            new_line(term, indent);
-            column = indent;
-        }
+        rs_buffer_append(term->out, word, n);
+        column += width;
         fresh = false;
     }
     rs_buffer_append(term->out, "\n", 1);
@@ -118,35 +93,35 @@ void rs_term_wrap(const rs_term *term, const char *text, int column, int indent)
     rs_buffer_free(&clean);
 }
 
-/* The last bytes of text that fit into `width` columns begin at the returned offset. */
-static size_t fitting_end(const char *text, size_t length, int width, int *used)
+size_t rs_term_line(const char *clean, size_t length, int width, size_t *next)
 {
-    *used = rs_text_width(text, length);
-    size_t at = 0;
-    while (at<length && * used> width) {
-        uint32_t point;
-        at += rs_utf8_next(text + at, length - at, &point);
-        *used -= rs_width_of(point);
+    size_t end = 0, at = 0;
+    while (at < length) {
+        size_t word = at;
+        while (word < length && clean[word] == ' ')
+            word++;
+        while (word < length && clean[word] != ' ')
+            word++;
+        if (end > 0 && rs_text_width(clean, word) > width) break;
+        at = end = word;
     }
-    return at;
+    while (at < length && clean[at] == ' ')
+        at++;
+    if (next) *next = at;
+    return end;
 }
 
-void rs_term_field(const rs_term *term, const char *clean, int width, bool right)
+void rs_term_pad(const rs_term *term, const char *clean, size_t length, int width, bool right)
 {
-    size_t length = strlen(clean);
-    int full = rs_text_width(clean, length);
-    if (full <= width) {
-        if (right) rs_term_spaces(term, width - full);
-        rs_buffer_append(term->out, clean, length);
-        if (!right) rs_term_spaces(term, width - full);
-        return;
-    }
-    const char *dots = term->unicode ? "\xE2\x80\xA6" : width >= 5 ? ".." : "~";
-    int dots_width = term->unicode || width < 5 ? 1 : 2, head_width, tail_width;
-    size_t head = fitting(clean, length, (width - dots_width + 1) / 2, &head_width);
-    size_t tail = fitting_end(clean, length, width - dots_width - head_width, &tail_width);
-    rs_buffer_append(term->out, clean, head);
-    rs_buffer_puts(term->out, dots);
-    rs_buffer_append(term->out, clean + tail, length - tail);
-    rs_term_spaces(term, width - head_width - dots_width - tail_width);
+    int blanks = width - rs_text_width(clean, length);
+    if (right) rs_term_spaces(term, blanks);
+    rs_buffer_append(term->out, clean, length);
+    if (!right) rs_term_spaces(term, blanks);
+}
+
+void rs_term_end_line(const rs_term *term)
+{
+    while (term->out->length && term->out->data[term->out->length - 1] == ' ')
+        term->out->length--;
+    rs_buffer_append(term->out, "\n", 1);
 }

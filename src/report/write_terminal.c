@@ -58,6 +58,9 @@ static void model_line(const rs_term *term, const json_t *model)
         bool depth = strcmp(model_words[i].key, "depth") == 0;
         if (depth && json_equal(json_object_get(model, "depth"), json_object_get(model, "layers")))
             continue;
+        bool kv = strcmp(model_words[i].key, "kv_heads") == 0;
+        if (kv && json_equal(json_object_get(model, "kv_heads"), json_object_get(model, "heads")))
+            continue;
         value.length = 0;
         if (!scalar_text(&value, json_object_get(model, model_words[i].key))) continue;
         if (line.length) rs_buffer_puts(&line, term->unicode ? " \xC2\xB7 " : ", ");
@@ -95,19 +98,32 @@ static void header(const rs_term *term, const rs_result *result)
 
 /* ---- tables ---- */
 
-static rs_status show_table(const rs_term *term, const rs_table *table, rs_error *err)
+static rs_status show_view(const rs_term *term, const rs_view *view, rs_error *err)
 {
     rs_buffer title = {0};
-    rs_buffer_printf(&title, "%s (%s, %zu row%s)", rs_table_title(table), rs_table_name(table),
-                     rs_table_rows(table), rs_table_rows(table) == 1 ? "" : "s");
+    size_t rows = rs_table_rows(view->table);
+    rs_buffer_printf(&title, "%s (%s, ", rs_table_title(view->table), rs_table_name(view->table));
+    if (view->n_rows < rows) rs_buffer_printf(&title, "%zu of ", view->n_rows);
+    rs_buffer_printf(&title, "%zu row%s)", rows, rows == 1 ? "" : "s");
     rs_term_style(term, RS_BOLD);
     if (!title.failed) rs_term_wrap(term, title.data, 0, 2);
     rs_term_style(term, RS_PLAIN);
     term->out->failed |= title.failed;
     rs_buffer_free(&title);
-    RS_TRY(rs_term_table(term, table, err));
+    bool claims = rs_term_is_claims(view->table) && !view->n_columns && !term->wide;
+    RS_TRY((claims ? rs_term_claims : rs_term_table)(term, view, err));
     rs_buffer_puts(term->out, "\n");
     return RS_OK;
+}
+
+static rs_status show_table(const rs_term *term, const rs_table *table, const rs_shape *shape,
+                            rs_error *err)
+{
+    rs_view view;
+    rs_status status = rs_view_make(&view, table, shape, err);
+    if (status == RS_OK) status = show_view(term, &view, err);
+    rs_view_free(&view);
+    return status;
 }
 
 static rs_status unknown_table(const rs_result *result, const char *name, rs_error *err)
@@ -156,13 +172,38 @@ static rs_status check_list(const rs_result *result, const char *list, rs_error 
     return RS_OK;
 }
 
-static rs_status tables(const rs_term *term, const rs_result *result, const char *list,
-                        rs_error *err)
+/* Whether the options shape the table: those that were asked for, else all that is shown. */
+static bool is_shaped(const rs_table *table, const rs_terminal *terminal, const char *list)
+{
+    const char *name = rs_table_name(table);
+    return is_asked(list, name) || (!terminal->tables && strcmp(name, "summary") == 0);
+}
+
+static rs_status read_shape(rs_shape *shape, const rs_result *result, const rs_terminal *terminal,
+                            const char *list, rs_error *err)
+{
+    size_t most = rs_result_table_count(result), n = 0;
+    RS_TRY(rs_shape_read(shape, terminal, err));
+    const rs_table **shaped = rs_malloc(most, sizeof(const rs_table *));
+    if (!shaped) return rs_fail_memory(err, "tables", most);
+    for (size_t i = 0; i < most; i++)
+        if (is_shaped(rs_result_table_at(result, i), terminal, list))
+            shaped[n++] = rs_result_table_at(result, i);
+    rs_status status = rs_shape_check(shape, result, shaped, n, err);
+    rs_free(shaped);
+    return status;
+}
+
+static rs_status tables(const rs_term *term, const rs_result *result, const rs_terminal *terminal,
+                        const char *list, rs_error *err)
 {
     const rs_table *summary = rs_result_table(result, "summary");
     const rs_table *heads = rs_result_table(result, "heads");
-    if (summary && rs_table_rows(summary)) RS_TRY(show_table(term, summary, err));
-    if (heads) {
+    rs_shape shape;
+    RS_TRY(read_shape(&shape, result, terminal, list, err));
+    if (summary && rs_table_rows(summary))
+        RS_TRY(show_table(term, summary, is_shaped(summary, terminal, list) ? &shape : NULL, err));
+    if (heads && !terminal->tables) {
         size_t before = term->out->length;
         RS_TRY(rs_term_strips(term, heads, err));
         if (term->out->length > before) rs_buffer_puts(term->out, "\n");
@@ -170,7 +211,7 @@ static rs_status tables(const rs_term *term, const rs_result *result, const char
     for (size_t i = 0; i < rs_result_table_count(result); i++) {
         const rs_table *table = rs_result_table_at(result, i);
         if (table != summary && is_asked(list, rs_table_name(table)))
-            RS_TRY(show_table(term, table, err));
+            RS_TRY(show_table(term, table, &shape, err));
     }
     return RS_OK;
 }
@@ -269,8 +310,11 @@ rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_te
 {
     rs_term term = {.out = out,
                     .width = terminal->width < NARROWEST ? NARROWEST : terminal->width,
+                    .height = terminal->height > 0 ? terminal->height : 24,
                     .color = terminal->color,
-                    .unicode = terminal->unicode};
+                    .unicode = terminal->unicode,
+                    .wide = terminal->wide,
+                    .verbose = terminal->verbose};
     int left = terminal->verbose ? INT_MAX : MOST_FINDINGS;
     int64_t failures = rs_memory_failures();
     RS_TRY(rs_result_complete(result, err));
@@ -278,7 +322,7 @@ rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_te
     RS_TRY(check_list(result, asked, err));
     verdict(&term, rs_result_verdict(result));
     header(&term, result);
-    RS_TRY(tables(&term, result, asked, err));
+    RS_TRY(tables(&term, result, terminal, asked, err));
     for (int severity = RS_CRITICAL; severity >= RS_INFO; severity--)
         findings_of(&term, result, (rs_severity)severity, terminal->verbose, &left);
     if (rs_result_group_count(result) == 0 && !rs_result_verdict(result))

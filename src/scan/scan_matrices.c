@@ -388,6 +388,8 @@ static rs_status fill_table(rs_result *result, const item *items, size_t n, rs_e
         result, "matrices", "Matrices",
         "Every chosen 2-D weight; the columns from alpha on by WeightWatcher's definitions",
         columns, sizeof columns / sizeof *columns, &table, err));
+    rs_table_show_first(table,
+                        "tensor,layer,role,rows,cols,effective_rank,stable_rank,alpha,log_norm");
     for (size_t i = 0; i < n; i++) {
         RS_TRY(add_row(table, &items[i], err));
         if (!items[i].sigma) RS_TRY(nonfinite_finding(result, &items[i], err));

@@ -115,6 +115,9 @@ static rs_status head_table(rs_result *result, const char *name, const char *tit
     rs_table *table;
     RS_TRY(rs_result_add_table(result, name, title, about, columns, (size_t)(end - columns), &table,
                                err));
+    rs_table_show_first(table,
+                        "stack,attention,layer,head,product,effective_rank,effective_rank_null,"
+                        "stable_rank,pseudo_rank,nuclear_excess,balance_score");
     for (size_t i = 0; i < n; i++)
         RS_TRY(add_head_row(table, &heads[i], options, err));
     return RS_OK;
@@ -199,6 +202,10 @@ static rs_status layer_table(rs_result *result, const rs_heads *heads, rs_error 
     RS_TRY(rs_result_add_table(result, "layers", "Layers",
                                "Each layer and product: mean, least and largest over its heads",
                                columns, COUNT(columns), &table, err));
+    rs_table_show_first(
+        table, "stack,attention,layer,product,heads,effective_rank_mean,effective_rank_min,"
+               "effective_rank_null_mean,stable_rank_mean,pseudo_rank_mean,nuclear_excess_mean,"
+               "balance_score_mean");
     for (size_t i = 0; i < heads->n;) {
         size_t n = 1;
         while (i + n < heads->n &&
@@ -374,6 +381,7 @@ rs_status rs_scan_tensors(rs_result *result, const rs_model *model, const bool *
     RS_TRY(rs_result_add_table(result, "tensors", "Tensors",
                                "Every tensor of the checkpoint and what was done with it",
                                tensor_columns, COUNT(tensor_columns), &table, err));
+    rs_table_show_first(table, "tensor,dtype,shape,role,status,reason");
     for (size_t i = 0; i < checkpoint->n_tensors; i++) {
         const rs_tensor *tensor = &checkpoint->tensors[i];
         const rs_tensor_role *role = &model->roles[i];

@@ -14,6 +14,16 @@ says out 'tokens'
 silent err
 expect 0 "$RANKSCOPE" tokenize model/tokenizer.json --text text.txt --json a.json --csv out_dir --html a.html --quiet
 silent out
+# Standard input, from a pipe and from a file, and for one purpose only.
+expect 0 "$RANKSCOPE" tokenize model --text text.txt --csv by_name --quiet
+sed "" text.txt | "$RANKSCOPE" tokenize model --text - --csv piped --quiet || note_failure "--text - cannot read a pipe"
+"$RANKSCOPE" tokenize model --text - --csv redirected --quiet <text.txt || note_failure "--text - cannot read a file"
+cmp -s by_name/ids.csv piped/ids.csv || note_failure "a pipe's ids differ from the file's"
+cmp -s by_name/ids.csv redirected/ids.csv || note_failure "a redirected file's ids differ from the file's"
+expect 2 "$RANKSCOPE" tokenize /dev/stdin --text -
+silent out
+says err "standard input can be read once"
+
 # A spreadsheet takes text that begins so for a formula.
 printf '= + - @ a\n' >formula.txt
 expect 0 "$RANKSCOPE" tokenize model --text formula.txt --no-special --json f.json --csv as_is --quiet

@@ -22,6 +22,10 @@ refused "it is one of 'rankscope probe'" scan model --text page.txt
 refused "'rankscope scan --help' lists the options" scan model --xyzzy
 refused "needs an input" scan --
 refused "no such option" scan model -x
+refused "short ones are -j" scan model -qx
+refused "needs a value" scan model -j
+refused "did you mean 'always'?" scan model --color alway
+refused "did you mean 'heads'?" scan model --table haeds
 refused "needs a value" scan model --json
 refused "takes no value" scan model --quiet=yes
 refused "is not one of none|warn|critical" scan model --fail-on maybe
@@ -51,6 +55,18 @@ for command in probe certify paths; do # before anything is opened: model has no
 done
 expect 0 "$RANKSCOPE" scan model --json - --precision f32
 expect 0 "$RANKSCOPE" scan -- model
+# Short options, alone and together.
+expect 0 "$RANKSCOPE" scan model -q -j short.json -o short.html
+silent out
+says short.json '"command":"scan"'
+says short.html '<html'
+expect 0 "$RANKSCOPE" scan model -qjtogether.json
+silent out
+says together.json '"command":"scan"'
+expect 0 "$RANKSCOPE" scan -V
+says out "rankscope 0."
+expect 0 "$RANKSCOPE" -V
+says out "rankscope 0."
 
 # A name that is hostile to terminals: CSI of the second range, a right-to-left override, a tag, a lone byte.
 expect 2 env LC_ALL=C.UTF-8 "$RANKSCOPE" scan "$(printf 'no\302\233\342\200\256\363\240\201\201\233\303\251')"
@@ -85,7 +101,7 @@ says out "rankscope 0."
 expect 0 "$RANKSCOPE" --help
 says out "scan"
 expect 0 "$RANKSCOPE" scan --help
-for option in json csv csv-safe html table threads seed precision progress color quiet fail-on spectra matrices layers tol energy \
+for option in json csv csv-safe html table columns sort top where wide verbose threads seed precision progress color quiet fail-on spectra matrices layers tol energy \
     fold-norms with-bias map lenient threshold help version; do
     says out "--$option"
 done

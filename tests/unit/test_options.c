@@ -384,6 +384,102 @@ static void no_option_is_left_out(void **state)
     }
 }
 
+/* ---- what the text shows ---- */
+
+/* Each: option, words, and the settings by hand in s. */
+#define SHOWN(X)                                                                                   \
+    X(table, "table", "heads,layers", s->tables = "heads,layers")                                  \
+    X(columns, "columns", "head,product,stable_rank", s->columns = "head,product,stable_rank")     \
+    X(sort, "sort", "effective_rank:asc", s->sort = "effective_rank:asc")                          \
+    X(where, "where", "product=qk,layer<1", s->where = "product=qk,layer<1")                       \
+    X(top, "top", "2", s->top = 2)                                                                 \
+    X(wide, "wide", "", s->wide = true)                                                            \
+    X(verbose, "verbose", "", s->verbose = true)
+
+#define SHOWN_SETTER(name, option, words, by_hand)                                                 \
+    static void show_##name(rs_output_settings *s)                                                 \
+    {                                                                                              \
+        by_hand;                                                                                   \
+    }
+SHOWN(SHOWN_SETTER)
+#define SHOWN_ROW(name, option, words, by_hand) {option, words, show_##name},
+static const struct {
+    const char *option, *words;
+    void (*set)(rs_output_settings *s);
+} shown[] = {SHOWN(SHOWN_ROW)};
+
+/* The text behind its first line, which names the input where the program wrote it. */
+static void read_text(char *text, size_t size, const char *path)
+{
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    for (int c = getc(file); c != '\n' && c != EOF;)
+        c = getc(file);
+    text[fread(text, 1, size - 1, file)] = 0;
+    fclose(file);
+}
+
+static void write_by_hand(const rs_result *result, void (*set)(rs_output_settings *s))
+{
+    rs_output_settings settings;
+    rs_error err;
+    rs_output_settings_init(&settings, sizeof settings);
+    settings.text = true;
+    settings.tables = "heads";
+    if (set) set(&settings);
+    fflush(stdout);
+    int keep = dup(STDOUT_FILENO), file = open("hand.out", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(keep >= 0 && file >= 0 && dup2(file, STDOUT_FILENO) >= 0);
+    rs_status status = rs_result_write((rs_result *)(uintptr_t)result, &settings, &err);
+    assert_true(dup2(keep, STDOUT_FILENO) >= 0);
+    close(keep);
+    close(file);
+    if (status != RS_OK) fail_msg("%s: %s", err.where, err.what);
+}
+
+static void the_text_is_what_the_library_shows(void **state)
+{
+    static char plain[1 << 18], by_hand[1 << 18], said[1 << 18];
+    char option[200];
+    rs_scan_settings settings;
+    rs_result *result;
+    (void)state;
+    setenv("LC_ALL", "C", 1);
+    unsetenv("COLUMNS");
+    rs_scan_settings_init(&settings, sizeof settings);
+    assert_int_equal(rs_scan_checkpoint(&result, DECODER, &settings, NULL), RS_OK);
+    write_by_hand(result, NULL);
+    read_text(plain, sizeof plain, "hand.out");
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+        snprintf(option, sizeof option, "--%s%s%s", shown[i].option, shown[i].words[0] ? "=" : "",
+                 shown[i].words);
+        const char *words[] = {RS_PROGRAM, "scan", DECODER, "--table=heads", option, NULL};
+        write_by_hand(result, shown[i].set);
+        read_text(by_hand, sizeof by_hand, "hand.out");
+        assert_int_equal(run_program(words), 0);
+        read_text(said, sizeof said, "program.out");
+        assert_string_equal(by_hand, said);
+        if (strcmp(by_hand, plain) == 0) fail_msg("--%s changes nothing", shown[i].option);
+    }
+    rs_result_free(result);
+}
+
+/* Every option of how the text is shaped has a row above. */
+static void no_shape_is_left_out(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < cli_n_options; i++) {
+        size_t at = cli_options[i].offset, k = 0;
+        bool shapes =
+            at == offsetof(cli_args, output.tables) ||
+            (at >= offsetof(cli_args, output.columns) && at < offsetof(cli_args, output.height));
+        while (k < sizeof shown / sizeof *shown && strcmp(shown[k].option, cli_options[i].name))
+            k++;
+        if (shapes && k == sizeof shown / sizeof *shown)
+            fail_msg("no case for --%s", cli_options[i].name);
+    }
+}
+
 /* ---- words that are no value ---- */
 
 static rs_status parse(cli_args *args, const char *command, const char *word, rs_error *err)
@@ -534,6 +630,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_option_is_left_out),
+        cmocka_unit_test(the_text_is_what_the_library_shows),
+        cmocka_unit_test(no_shape_is_left_out),
         cmocka_unit_test(sizes_of_memory),
         cmocka_unit_test(wrong_words_are_refused),
         cmocka_unit_test(lists_have_an_end),
