@@ -31,6 +31,10 @@ void rs_term_cell(const rs_term *term, rs_buffer *text, const rs_table *table, s
                   size_t column);
 /* Writes a whole table, folded into blocks that repeat its key columns. */
 rs_status rs_term_table(const rs_term *term, const rs_table *table, rs_error *err);
+/* Writes a table's rows as the entries of a dictionary (rs_table_as_entries). `said` stands above
+ * them: what it holds is not said again. */
+rs_status rs_term_entries(const rs_term *term, const rs_table *table, const char *said,
+                          rs_error *err);
 /* Writes one strip of characters for each kind of product of table `heads`; nothing when the table
  * has no such columns. */
 rs_status rs_term_strips(const rs_term *term, const rs_table *heads, rs_error *err);
