@@ -8,6 +8,7 @@
 #include "report/words.h"
 #include "scan/scan.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +27,8 @@ static const rs_table_kind *const kinds[] = {
     &rs_tokenize_summary_kind, &rs_tokenize_ids_kind,    &rs_lab_experiments_kind,
     &rs_lab_claims_kind,       &rs_lab_verdicts_kind,    &rs_lab_depth_kind,
     &rs_lab_paths_kind,        &rs_lab_curves_kind,      &rs_doctor_machine_kind,
-    &rs_doctor_speed_kind,     &rs_explain_words_kind,   &rs_explain_names_kind};
+    &rs_doctor_speed_kind,     &rs_findings_kind,        &rs_explain_words_kind,
+    &rs_explain_names_kind};
 
 /* A column by the name that a table shows. */
 typedef struct shown_column {
@@ -105,14 +107,21 @@ typedef struct search {
     bool failed; /* out of memory */
 } search;
 
-/* "a|b" as "a, b", behind a colon: "scan: heads, groups". */
-static const char *place_of(search *s, const rs_table_kind *kind)
+/* Places are of commands in turn: "scan: heads, groups; probe: tokens". Adds a table to them. */
+static const char *with_place(search *s, const char *places, const rs_table_kind *kind)
 {
-    char text[160];
-    size_t used = (size_t)snprintf(text, sizeof text, "%s: ", kind->command);
-    for (const char *p = kind->name; *p && used + 3 < sizeof text; p++)
-        used += (size_t)snprintf(text + used, sizeof text - used, *p == '|' ? ", " : "%c", *p);
-    return rs_arena_printf(s->arena, "%s", text);
+    char tables[96];
+    size_t used = 0;
+    tables[0] = 0;
+    for (const char *p = kind->name; *p && used + 3 < sizeof tables; p++)
+        used += (size_t)snprintf(tables + used, sizeof tables - used, *p == '|' ? ", " : "%c", *p);
+    const char *last = strrchr(places, ';');
+    last = last ? last + 2 : places;
+    size_t length = strlen(kind->command);
+    bool same = strncmp(last, kind->command, length) == 0 && last[length] == ':';
+    return same ? rs_arena_printf(s->arena, "%s, %s", places, tables)
+                : rs_arena_printf(s->arena, "%s%s%s: %s", places, places[0] ? "; " : "",
+                                  kind->command, tables);
 }
 
 static bool same_text(const char *a, const char *b)
@@ -137,12 +146,11 @@ static bool take_column(void *user, const shown_column *shown)
     search *s = user;
     if (s->asked && !rs_word_matches(shown->name, s->asked)) return true;
     const rs_column *column = shown->column;
-    const char *place = place_of(s, shown->kind);
     entry *known = known_entry(s, shown);
+    const char *place = with_place(s, known ? known->where : "", shown->kind);
+    s->failed |= !place;
     if (known) {
-        if (place && !strstr(known->where, place))
-            known->where = rs_arena_printf(s->arena, "%s; %s", known->where, place);
-        s->failed |= !place || !known->where;
+        known->where = place;
         return !s->failed;
     }
     const char *provenance = column->provenance;
@@ -155,7 +163,7 @@ static bool take_column(void *user, const shown_column *shown)
         .rule = column->formula,
         .unit = column->unit,
         .where = place};
-    s->failed |= !place || !s->found[s->n - 1].name || !s->found[s->n - 1].what;
+    s->failed |= !s->found[s->n - 1].name || !s->found[s->n - 1].what;
     return !s->failed;
 }
 
@@ -233,6 +241,34 @@ static bool count_column(void *user, const shown_column *shown)
     return true;
 }
 
+static rs_status say_all(rs_result *result, size_t n, rs_error *err)
+{
+    char answer[160];
+    snprintf(answer, sizeof answer, "rankscope has %zu words, codes and columns to explain.", n);
+    const rs_verdict verdict = {.answer = answer,
+                                .code = "listed",
+                                .value = (double)n,
+                                .threshold = NAN,
+                                .next = "rankscope explain WORD"};
+    return rs_result_set_verdict(result, &verdict, err);
+}
+
+/* The first meaning, and how many more there are. */
+static rs_status set_verdict(rs_result *result, const search *s, rs_error *err)
+{
+    const entry *first = &s->found[0];
+    const char *says = first->meaning ? first->meaning : first->rule;
+    char answer[1024], more[64] = "";
+    size_t others = s->n - 1;
+    if (others)
+        snprintf(more, sizeof more, " It has %zu other meaning%s.", others, others > 1 ? "s" : "");
+    snprintf(answer, sizeof answer, "%s: %s%s%s", first->name, says ? says : first->what,
+             says && says[strlen(says) - 1] == '.' ? "" : ".", more);
+    const rs_verdict verdict = {
+        .answer = answer, .code = "explained", .value = (double)s->n, .threshold = NAN};
+    return rs_result_set_verdict(result, &verdict, err);
+}
+
 static rs_status explain_word(rs_result *result, const char *asked, rs_error *err)
 {
     search s = {.asked = strcmp(asked, "all") == 0 ? NULL : asked,
@@ -254,7 +290,7 @@ static rs_status explain_word(rs_result *result, const char *asked, rs_error *er
     rs_result_show(result, "words");
     for (size_t i = 0; i < s.n; i++)
         RS_TRY(rs_table_append(table, &s.found[i], err));
-    return RS_OK;
+    return s.asked ? set_verdict(result, &s, err) : say_all(result, s.n, err);
 }
 
 /* ---- all names ---- */
@@ -303,6 +339,7 @@ static rs_status list_all(rs_result *result, rs_error *err)
                                          [RS_WORD_VERDICT] = "verdicts"};
     rs_table *table;
     const rs_word *word;
+    size_t names = 0;
     RS_TRY(rs_result_add_table(result, "names", "Names",
                                "What 'rankscope explain WORD' knows: words of the house, codes, "
                                "columns of tables",
@@ -314,11 +351,14 @@ static rs_status list_all(rs_result *result, rs_error *err)
         listing list = {0};
         for (size_t i = 0; (word = rs_word_at(i)); i++)
             if ((int)word->kind == kind) list_name(&list, word->name);
+        names += (size_t)list.count;
         RS_TRY(add_names(table, titles[kind], &list, err));
     }
     listing columns = {0};
     each_column(list_column, &columns);
-    return add_names(table, "columns", &columns, err);
+    names += (size_t)columns.count;
+    RS_TRY(add_names(table, "columns", &columns, err));
+    return say_all(result, names, err);
 }
 
 /* ---- the command ---- */

@@ -19,4 +19,10 @@ static const rs_word claims[] = {
             "measured agrees with expected, not with published", "docs/lab.md says why"),
 };
 
-const rs_word_list rs_words_of_verdicts[] = {RS_WORDS(claims), {NULL, 0}};
+static const rs_word explained[] = {
+    VERDICT("explained", "explain", "docs/words.md",
+            "A word was found; the number counts meanings.", NULL, NULL),
+    VERDICT("listed", "explain", "docs/words.md", "All names, and how many there are.", NULL, NULL),
+};
+
+const rs_word_list rs_words_of_verdicts[] = {RS_WORDS(claims), RS_WORDS(explained), {NULL, 0}};

@@ -81,6 +81,10 @@ static bool in_headings(const rs_word *word, const rs_result *result)
 static bool is_used(const rs_word *word, const rs_result *result)
 {
     bool code = word->kind == RS_WORD_FINDING || word->kind == RS_WORD_VERDICT;
+    const rs_verdict *verdict = rs_result_verdict(result);
+    if (verdict &&
+        (code ? strcmp(verdict->code, word->name) == 0 : rs_word_stands_in(word, verdict->answer)))
+        return true;
     for (size_t i = 0; i < rs_result_finding_count(result); i++) {
         const rs_finding *finding = rs_result_finding_at(result, i);
         if (code ? strcmp(finding->code, word->name) == 0

@@ -99,7 +99,8 @@ static rs_status show_table(const rs_term *term, const rs_table *table, const rs
                             rs_error *err)
 {
     rs_buffer title = {0};
-    if (rs_table_is_entries(table)) return rs_term_entries(term, table, verdict ? verdict->answer : "", err);
+    if (rs_table_is_entries(table))
+        return rs_term_entries(term, table, verdict ? verdict->answer : "", err);
     rs_buffer_printf(&title, "%s (%s, %zu row%s)", rs_table_title(table), rs_table_name(table),
                      rs_table_rows(table), rs_table_rows(table) == 1 ? "" : "s");
     rs_term_style(term, RS_BOLD);
@@ -163,7 +164,8 @@ static rs_status tables(const rs_term *term, const rs_result *result, const char
 {
     const rs_table *summary = rs_result_table(result, "summary");
     const rs_table *heads = rs_result_table(result, "heads");
-    if (summary && rs_table_rows(summary)) RS_TRY(show_table(term, summary, rs_result_verdict(result), err));
+    if (summary && rs_table_rows(summary))
+        RS_TRY(show_table(term, summary, rs_result_verdict(result), err));
     if (heads) {
         size_t before = term->out->length;
         RS_TRY(rs_term_strips(term, heads, err));
