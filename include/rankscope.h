@@ -578,6 +578,18 @@ void rs_lab_settings_init(rs_lab_settings *settings, size_t size);
 /* RS_E_NOT_FOUND names the experiment that is nearest. */
 rs_status rs_lab(rs_result **out, const rs_lab_settings *settings, rs_error *err);
 
+/* explain: what a word of the house, the code of a finding or a verdict, or a column of a table
+ * means. */
+typedef struct rs_explain_settings {
+    size_t size;
+    rs_call_settings call;
+    const char *word; /* "all": each of them; NULL: the result lists their names */
+} rs_explain_settings;
+void rs_explain_settings_init(rs_explain_settings *settings, size_t size);
+
+/* Table words: an entry for each meaning. RS_E_NOT_FOUND names the word that is nearest. */
+rs_status rs_explain(rs_result **out, const rs_explain_settings *settings, rs_error *err);
+
 /* doctor: what this machine's processor and BLAS can do, measured for a second or two. */
 typedef struct rs_doctor_settings {
     size_t size;

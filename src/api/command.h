@@ -21,6 +21,7 @@ typedef union rs_any_settings {
     rs_tokenize_settings tokenize;
     rs_lab_settings lab;
     rs_doctor_settings doctor;
+    rs_explain_settings explain;
     rs_session_settings session;
     rs_output_settings output; /* it has no `call` */
 } rs_any_settings;
@@ -96,5 +97,11 @@ void rs_undo_outputs(rs_result *result, rs_status status, rs_error *err);
 /* The same of a session's model. */
 rs_status rs_answer_session(rs_result **out, const rs_command *command, rs_session *session,
                             const void *settings, rs_error *err);
+
+/* ---- explain.c ---- */
+
+/* What tables of commands that have no room of their own can have. */
+extern const rs_table_kind rs_tokenize_ids_kind, rs_tokenize_summary_kind, rs_doctor_machine_kind,
+    rs_doctor_speed_kind, rs_explain_words_kind, rs_explain_names_kind;
 
 #endif

@@ -27,6 +27,7 @@ typedef struct fact {
 } fact;
 static const rs_column fact_columns[] = {{.name = "fact", RS_CELL(fact, name)},
                                          {.name = "value", RS_CELL(fact, value)}};
+const rs_table_kind rs_doctor_machine_kind = {"doctor", "machine", {RS_PART(fact_columns)}};
 
 /* A row of table rates. */
 typedef struct rate_row {
@@ -54,6 +55,7 @@ static const rs_column rate_columns[] = {
      .formula = "how far the slowest of the three runs was below the fastest; a machine at rest "
                 "stays within a few percent"},
 };
+const rs_table_kind rs_doctor_speed_kind = {"doctor", "speed", {RS_PART(rate_columns)}};
 
 static rs_status add_facts(rs_result *result, const rs_context *context, rs_error *err)
 {

@@ -20,6 +20,7 @@ RUNS_ALIKE(rs_paths_settings);
 BEGINS_ALIKE(rs_tokenize_settings);
 BEGINS_ALIKE(rs_lab_settings);
 BEGINS_ALIKE(rs_doctor_settings);
+BEGINS_ALIKE(rs_explain_settings);
 BEGINS_ALIKE(rs_session_settings);
 
 static void set_defaults(rs_any_settings *settings, const rs_command *command)

@@ -32,6 +32,7 @@ static const rs_column id_columns[] = {
      .unit = "bytes",
      .formula = "behind its last byte; begin = end for tokens that were added"},
 };
+const rs_table_kind rs_tokenize_ids_kind = {"tokenize", "ids", {RS_PART(id_columns)}};
 
 /* The row of table summary. */
 typedef struct summary_row {
@@ -48,6 +49,7 @@ static const rs_column summary_columns[] = {
      .formula = "bytes / (tokens - added)"},
     {.name = "vocabulary", RS_CELL(summary_row, vocabulary), .formula = "largest id + 1"},
 };
+const rs_table_kind rs_tokenize_summary_kind = {"tokenize", "summary", {RS_PART(summary_columns)}};
 
 static rs_status add_ids(rs_result *result, const rs_tokenizer *tokenizer, const rs_token_ids *ids,
                          rs_error *err)

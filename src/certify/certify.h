@@ -278,4 +278,8 @@ rs_status rs_certify_path(rs_result *result, rs_input_files *inputs,
                           const rs_certify_request *request, const rs_context *context,
                           rs_error *err);
 
+/* What its tables can have, for rs_explain. */
+extern const rs_table_kind rs_certify_summary_kind, rs_certify_bounds_kind, rs_certify_chains_kind,
+    rs_certify_lambda_kind, rs_certify_intervals_kind;
+
 #endif

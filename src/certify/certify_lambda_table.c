@@ -120,6 +120,7 @@ static const rs_column columns[] = {
            "model's own λ (L10)"),
     COLUMN(failed_eq7_input, "eq7_input_failed", "published", "why there is no b: what fails here"),
 };
+const rs_table_kind rs_certify_lambda_kind = {"certify", "lambda", {RS_PART(columns)}};
 
 /* ---- intervals ---- */
 
@@ -143,6 +144,8 @@ static const rs_column interval_columns[] = {
     RS_CERTIFY_COLUMN(interval_cells, conditional, "answer_conditional", "certified",
                       TWIN_FORMULA("answer")),
 };
+const rs_table_kind rs_certify_intervals_kind = {
+    "certify", "intervals", {RS_PART(interval_columns)}};
 
 static rs_status add_intervals(rs_table *t, int64_t s, int32_t l, const rs_lambda_row *r,
                                rs_error *err)

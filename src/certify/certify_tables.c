@@ -122,6 +122,7 @@ static const rs_column bound_columns[] = {
            "|λ₂| of the mixing matrices, the largest over heads"),
     COLUMN(of.rate.evidence, "rate_evidence", "measured", NULL),
 };
+const rs_table_kind rs_certify_bounds_kind = {"certify", "bounds", {RS_PART(bound_columns)}};
 
 /* A bound by its logarithm. */
 static void set_log(logged *bound, double log_value)
@@ -247,6 +248,7 @@ static const rs_column summary_columns[] = {
     SUMMARY(tau, "tau", "measured", "mixing_contraction, the largest over the samples"),
     SUMMARY(rate, "rate", "measured", "rate_class of most samples"),
 };
+const rs_table_kind rs_certify_summary_kind = {"certify", "summary", {RS_PART(summary_columns)}};
 
 static const char *common_rate(const rs_certified *c, int32_t l)
 {
@@ -333,6 +335,7 @@ static const rs_column chain_columns[] = {
           "the same with the mixings bounded from the weights, tanh(scale·‖W_QK‖₂δ²/4), where the "
           "logits are bilinear"),
 };
+const rs_table_kind rs_certify_chains_kind = {"certify", "chains", {RS_PART(chain_columns)}};
 
 static rs_status chains(rs_result *result, const rs_certified *c, rs_error *err)
 {

@@ -43,6 +43,7 @@ typedef struct cli_args {
         rs_tokenize_settings tokenize;
         rs_lab_settings lab;
         rs_doctor_settings doctor;
+        rs_explain_settings explain;
     };
     /* what the lists of the settings point to */
     rs_intervention edits[CLI_MOST_EDITS];
@@ -81,8 +82,9 @@ enum {
     CLI_LAB = 16,
     CLI_CERTIFY = 32,
     CLI_PATHS = 64,
+    CLI_EXPLAIN = 128,
     CLI_RUNS = CLI_PROBE | CLI_CERTIFY | CLI_PATHS, /* those that run a model over inputs */
-    CLI_ALL = 127
+    CLI_ALL = 255
 };
 
 /* What is understood and refused all the same (RS_E_UNSUPPORTED). */
@@ -111,7 +113,8 @@ typedef struct cli_option {
 typedef struct cli_command {
     const char *name;
     unsigned bit;
-    const char *input;    /* what it takes: "PATH"; with a blank: two at most; NULL: nothing */
+    const char *input;    /* what it takes: "PATH"; with a blank: two at most; in brackets: or
+                             nothing; NULL: nothing */
     const char *brief;    /* one line */
     const char *about;    /* paragraphs, separated by newlines */
     const char *examples; /* lines "command # what for" */

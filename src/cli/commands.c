@@ -90,6 +90,18 @@ static rs_status ask_doctor(rs_result **out, const cli_args *args, rs_error *err
     return rs_doctor(out, &args->doctor, err);
 }
 
+static void init_explain(cli_args *args)
+{
+    rs_explain_settings_init(&args->explain, sizeof args->explain);
+}
+
+static rs_status ask_explain(rs_result **out, const cli_args *args, rs_error *err)
+{
+    rs_explain_settings settings = args->explain;
+    settings.word = args->input;
+    return rs_explain(out, &settings, err);
+}
+
 /* ---- the table ---- */
 
 const cli_command cli_commands[] = {
@@ -214,5 +226,18 @@ const cli_command cli_commands[] = {
      "fast matrix multiplication runs beside the measured peak of fused multiply-add. Says what to "
      "do when something is off.",
      "rankscope doctor # before timing anything", "machine|speed", init_doctor, ask_doctor},
+    {"explain", CLI_EXPLAIN, "[WORD]", "what a word, a finding's code or a column of a table means",
+     "WORD is a word of the house (state, mixer, null, floor), the name of a variant, the code of "
+     "a "
+     "finding or a verdict, or a column of any table; quote it where it has blanks. Says what it "
+     "means, the rule or formula that gives it with the option that sets it, which commands and "
+     "tables have it, and what to do about it. Without WORD: the names of all; 'all': every "
+     "entry.\n"
+     "Needs no model and no network. Tables: words, or names (without WORD).",
+     "rankscope explain # all names\n"
+     "rankscope explain 'relative residual' # a word of the house\n"
+     "rankscope explain dead_head # a finding: its rule, and what to do\n"
+     "rankscope explain effective_rank --json - # a column, in every table that has it",
+     "words|names", init_explain, ask_explain},
 };
 const size_t cli_n_commands = sizeof cli_commands / sizeof *cli_commands;

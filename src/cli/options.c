@@ -353,3 +353,4 @@ SAME_RUN(paths);
 SAME_CALL(tokenize);
 SAME_CALL(lab);
 SAME_CALL(doctor);
+SAME_CALL(explain);

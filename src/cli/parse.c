@@ -176,7 +176,7 @@ static rs_status take_input(cli_args *args, const cli_command *command, const ch
                             : strchr(command->input, ' ') && !args->second ? &args->second
                                                                            : NULL;
     if (!free_one)
-        return rs_fail(err, RS_E_USAGE, argument, "quote a path that has blanks in it",
+        return rs_fail(err, RS_E_USAGE, argument, "quote what has blanks in it",
                        !command->input ? "this command takes no input"
                        : !args->second ? "one input is enough"
                                        : "two words are enough");
@@ -210,7 +210,8 @@ static rs_status check_together(const cli_args *args, rs_error *err)
     char hint[64];
     CLI_TRY(check_tables(command, args->output.tables, err));
     snprintf(hint, sizeof hint, "'rankscope %s --help' shows how", command->name);
-    if (command->input && !args->input && !args->help && !args->version)
+    bool needed = command->input && command->input[0] != '[';
+    if (needed && !args->input && !args->help && !args->version)
         return rs_fail(err, RS_E_USAGE, command->name, hint, "needs an input: %s", command->input);
     return RS_OK;
 }

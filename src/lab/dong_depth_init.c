@@ -154,28 +154,31 @@ typedef struct depth_cells {
     double published;
 } depth_cells;
 
+static const rs_column depth_columns[] = {
+    RS_COLUMN(depth_cells, precision, "precision", "precision", NULL, NULL, NULL),
+    RS_COLUMN(depth_cells, variant, "variant", "variant", NULL, NULL, NULL),
+    RS_COLUMN(depth_cells, layer, "layer", "state", NULL, "0 enters the first block", NULL),
+    RS_COLUMN(depth_cells, of.mean, "relative_residual_1inf", "relative residual", NULL,
+              "|X - 1x|/|X| in the composite norm, mean over the random networks", "measured"),
+    RS_COLUMN(depth_cells, of.std, "std", "standard deviation", NULL, "over the random networks",
+              "measured"),
+    RS_COLUMN(depth_cells, of.min, "min", "least", NULL, NULL, "measured"),
+    RS_COLUMN(depth_cells, of.max, "max", "largest", NULL, NULL, "measured"),
+    RS_COLUMN(depth_cells, published, "published", "published", NULL, "mean in the paper's figure",
+              "published"),
+};
+const rs_table_kind rs_lab_depth_kind = {"lab", "dong_depth_init", {RS_PART(depth_columns)}};
+
 static rs_status add_table(rs_lab_report *report, const curves *all, rs_error *err)
 {
-    static const rs_column columns[] = {
-        RS_COLUMN(depth_cells, precision, "precision", "precision", NULL, NULL, NULL),
-        RS_COLUMN(depth_cells, variant, "variant", "variant", NULL, NULL, NULL),
-        RS_COLUMN(depth_cells, layer, "layer", "state", NULL, "0 enters the first block", NULL),
-        RS_COLUMN(depth_cells, of.mean, "relative_residual_1inf", "relative residual", NULL,
-                  "|X - 1x|/|X| in the composite norm, mean over the random networks", "measured"),
-        RS_COLUMN(depth_cells, of.std, "std", "standard deviation", NULL,
-                  "over the random networks", "measured"),
-        RS_COLUMN(depth_cells, of.min, "min", "least", NULL, NULL, "measured"),
-        RS_COLUMN(depth_cells, of.max, "max", "largest", NULL, NULL, "measured"),
-        RS_COLUMN(depth_cells, published, "published", "published", NULL,
-                  "mean in the paper's figure", "published"),
-    };
     rs_table *table = NULL;
     char about[200];
     snprintf(about, sizeof about,
              "Relative residual by state, over %d random networks with %d tokens each.",
              (int)all->repetitions, (int)RS_LAB_BERT_TOKENS);
     RS_TRY(rs_result_add_table(report->result, "dong_depth_init", "BERT at initialisation", about,
-                               columns, sizeof columns / sizeof *columns, &table, err));
+                               depth_columns, sizeof depth_columns / sizeof *depth_columns, &table,
+                               err));
     for (int p = 0; p < PRECISIONS; p++)
         for (int v = 0; v < VARIANTS; v++)
             for (int l = 0; all->has[p][v] && l < STATES; l++) {

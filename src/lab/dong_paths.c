@@ -323,27 +323,30 @@ typedef struct path_cells {
     double published_init, published_trained;
 } path_cells;
 
+static const rs_column path_columns[] = {
+    RS_COLUMN(path_cells, order, "order", "order", NULL,
+              "decomposition: P^k ... P^1; notebook: P^1 ... P^k", NULL),
+    RS_COLUMN(path_cells, length, "length", "matrices", NULL, NULL, NULL),
+    RS_COLUMN(path_cells, of.median, "median", "median", NULL,
+              "|P - SVD_1(P)| / |P| in the composite norm, over random paths", "measured"),
+    RS_COLUMN(path_cells, of.min, "min", "least", NULL, NULL, "measured"),
+    RS_COLUMN(path_cells, of.max, "max", "largest", NULL, NULL, "measured"),
+    RS_COLUMN(path_cells, published_init, "published_init", "published, at initialisation", NULL,
+              "median by eye; from 4 on float32 rounding", "published"),
+    RS_COLUMN(path_cells, published_trained, "published_pretrained", "published, pretrained", NULL,
+              "median by eye; not measured here", "published"),
+};
+const rs_table_kind rs_lab_paths_kind = {"lab", "dong_paths", {RS_PART(path_columns)}};
+
 static rs_status add_table(rs_lab_report *report, rs_spread spreads[ORDERS][LAYERS], rs_error *err)
 {
-    static const rs_column columns[] = {
-        RS_COLUMN(path_cells, order, "order", "order", NULL,
-                  "decomposition: P^k ... P^1; notebook: P^1 ... P^k", NULL),
-        RS_COLUMN(path_cells, length, "length", "matrices", NULL, NULL, NULL),
-        RS_COLUMN(path_cells, of.median, "median", "median", NULL,
-                  "|P - SVD_1(P)| / |P| in the composite norm, over random paths", "measured"),
-        RS_COLUMN(path_cells, of.min, "min", "least", NULL, NULL, "measured"),
-        RS_COLUMN(path_cells, of.max, "max", "largest", NULL, NULL, "measured"),
-        RS_COLUMN(path_cells, published_init, "published_init", "published, at initialisation",
-                  NULL, "median by eye; from 4 on float32 rounding", "published"),
-        RS_COLUMN(path_cells, published_trained, "published_pretrained", "published, pretrained",
-                  NULL, "median by eye; not measured here", "published"),
-    };
     static const char *const orders[ORDERS] = {"decomposition", "notebook"};
     rs_table *table = NULL;
     RS_TRY(rs_result_add_table(report->result, "dong_paths", "Attention along random paths",
                                "How far products of attention matrices of a random BERT-base are "
                                "from rank one.",
-                               columns, sizeof columns / sizeof *columns, &table, err));
+                               path_columns, sizeof path_columns / sizeof *path_columns, &table,
+                               err));
     for (int order = 0; order < ORDERS; order++)
         for (int k = 0; k < LAYERS; k++) {
             const path_cells cells = {orders[order], k + 1, spreads[order][k], published_init[k],

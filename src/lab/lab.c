@@ -40,6 +40,7 @@ static const rs_column claim_columns[] = {
     RS_COLUMN(claim_cells, verdict, "verdict", "verdict", NULL,
               "fail: not as expected; differs_from_paper: as expected, but not as published", NULL),
 };
+const rs_table_kind rs_lab_claims_kind = {"lab", "claims", {RS_PART(claim_columns)}};
 rs_status rs_lab_open_claims(rs_lab_report *report, rs_error *err)
 {
     return rs_result_add_table(report->result, "claims", "Claims",
@@ -101,24 +102,25 @@ typedef struct verdict_cells {
     int64_t claims;
 } verdict_cells;
 
+static const rs_column verdict_columns[] = {
+    RS_COLUMN(verdict_cells, statement, "statement", "statement", NULL, NULL, NULL),
+    RS_COLUMN(verdict_cells, status, "status", "status", NULL,
+              "correct: all claims about it pass; false: one differs from the paper; open: one "
+              "fails, "
+              "or none ran",
+              NULL),
+    RS_COLUMN(verdict_cells, claims, "claims", "claims", NULL, "about it, in table claims", NULL),
+    RS_COLUMN(verdict_cells, shown_by, "shown_by", "shown by", NULL, NULL, NULL),
+};
+const rs_table_kind rs_lab_verdicts_kind = {"lab", "dong_verdicts", {RS_PART(verdict_columns)}};
+
 static rs_status open_verdicts(rs_lab_report *report, rs_error *err)
 {
-    static const rs_column columns[] = {
-        RS_COLUMN(verdict_cells, statement, "statement", "statement", NULL, NULL, NULL),
-        RS_COLUMN(verdict_cells, status, "status", "status", NULL,
-                  "correct: all claims about it pass; false: one differs from the paper; open: one "
-                  "fails, "
-                  "or none ran",
-                  NULL),
-        RS_COLUMN(verdict_cells, claims, "claims", "claims", NULL, "about it, in table claims",
-                  NULL),
-        RS_COLUMN(verdict_cells, shown_by, "shown_by", "shown by", NULL, NULL, NULL),
-    };
-    return rs_result_add_table(report->result, "dong_verdicts",
-                               "Dong, Cordonnier, Loukas 2021, statement by statement",
-                               "What stands of each statement that the experiments of this run are "
-                               "about: it follows from their claims.",
-                               columns, sizeof columns / sizeof *columns, &report->verdicts, err);
+    return rs_result_add_table(
+        report->result, "dong_verdicts", "Dong, Cordonnier, Loukas 2021, statement by statement",
+        "What stands of each statement that the experiments of this run are "
+        "about: it follows from their claims.",
+        verdict_columns, sizeof verdict_columns / sizeof *verdict_columns, &report->verdicts, err);
 }
 
 static void count_claim(rs_lab_report *report, const char *verdict)
@@ -242,18 +244,20 @@ rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *op
     return found ? answer(&report, err) : unknown(id, err);
 }
 
+static const rs_column experiment_columns[] = {
+    RS_COLUMN(rs_lab_experiment, id, "id", "id", NULL, NULL, NULL),
+    RS_COLUMN(rs_lab_experiment, title, "title", "title", NULL, NULL, NULL),
+    RS_COLUMN(rs_lab_experiment, source, "source", "source", NULL, NULL, NULL),
+    RS_COLUMN(rs_lab_experiment, about, "about", "about", NULL, NULL, NULL),
+};
+const rs_table_kind rs_lab_experiments_kind = {"lab", "experiments", {RS_PART(experiment_columns)}};
+
 rs_status rs_lab_list(rs_result *result, rs_error *err)
 {
-    static const rs_column columns[] = {
-        RS_COLUMN(rs_lab_experiment, id, "id", "id", NULL, NULL, NULL),
-        RS_COLUMN(rs_lab_experiment, title, "title", "title", NULL, NULL, NULL),
-        RS_COLUMN(rs_lab_experiment, source, "source", "source", NULL, NULL, NULL),
-        RS_COLUMN(rs_lab_experiment, about, "about", "about", NULL, NULL, NULL),
-    };
     rs_table *table = NULL;
-    RS_TRY(rs_result_add_table(result, "experiments", "Experiments",
-                               "Run one with 'rankscope lab run ID'.", columns,
-                               sizeof columns / sizeof *columns, &table, err));
+    RS_TRY(rs_result_add_table(
+        result, "experiments", "Experiments", "Run one with 'rankscope lab run ID'.",
+        experiment_columns, sizeof experiment_columns / sizeof *experiment_columns, &table, err));
     for (size_t i = 0; i < rs_lab_n_experiments; i++)
         RS_TRY(rs_table_append(table, rs_lab_experiments[i], err));
     char text[100];

@@ -88,4 +88,8 @@ extern const rs_lab_experiment rs_lab_dong_mlp;
 extern const rs_lab_experiment rs_lab_dong_bounds;
 extern const rs_lab_experiment rs_lab_dong_doubly_exponential;
 
+/* What its tables can have, for rs_explain. */
+extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_verdicts_kind,
+    rs_lab_paths_kind, rs_lab_depth_kind, rs_lab_curves_kind;
+
 #endif

@@ -65,15 +65,23 @@ static json_t *figure(const rs_lab_curves *curves)
                                        .y_floor = curves->y_floor});
 }
 
+/* Beside them a table of curves has its own x and y, which its figure names. */
+static const rs_column curve_columns[] = {
+    RS_COLUMN(curve_cells, series, "series", "series", NULL, "which curve of the figure", NULL),
+    RS_COLUMN(curve_cells, origin, "origin", "origin", NULL,
+              "measured, computed by a formula, or published", NULL),
+};
+const rs_table_kind rs_lab_curves_kind = {
+    "lab", "every table of a figure", {RS_PART(curve_columns)}};
+
 rs_status rs_lab_curves_open(rs_table **out, rs_lab_report *report, const rs_lab_curves *curves,
                              rs_error *err)
 {
     rs_column columns[] = {
-        RS_COLUMN(curve_cells, series, "series", "series", NULL, NULL, NULL),
+        curve_columns[0],
         RS_COLUMN(curve_cells, x, curves->x.field, curves->x.title, NULL, NULL, NULL),
         RS_COLUMN(curve_cells, y, curves->y.field, curves->y.title, NULL, NULL, "as origin says"),
-        RS_COLUMN(curve_cells, origin, "origin", "origin", NULL,
-                  "measured, computed by a formula, or published", NULL),
+        curve_columns[1],
     };
     if (curves->x_whole) columns[1].type = RS_COLUMN_INT;
     RS_TRY(rs_result_add_table(report->result, curves->name, curves->title, curves->about, columns,

@@ -170,4 +170,8 @@ typedef struct rs_paths_request {
 rs_status rs_paths_path(rs_result *result, rs_input_files *inputs, const rs_paths_request *request,
                         const rs_context *context, rs_error *err);
 
+/* What its tables can have, for rs_explain. */
+extern const rs_table_kind rs_paths_summary_kind, rs_paths_lengths_kind, rs_paths_paths_kind,
+    rs_paths_truncated_kind, rs_paths_combined_kind, rs_paths_sources_kind;
+
 #endif

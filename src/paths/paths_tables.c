@@ -167,6 +167,7 @@ static const rs_column length_columns[] = {
     RS_COLUMN(length_cells, rank1.error, "rank1_distance_se", "standard error", NULL,
               "of that mean", "measured"),
 };
+const rs_table_kind rs_paths_lengths_kind = {"paths", "lengths", {RS_PART(length_columns)}};
 
 static rs_status length_row(rs_table *table, const rs_paths_run *run, const rs_path_sample *s,
                             int32_t k, rs_error *err)
@@ -239,6 +240,7 @@ static const rs_column path_columns[] = {
     SPREAD(3, "rank1_distance_1inf", "rank-1 distance, composite norm",
            "|P - SVD_1(P)| / |P| in sqrt(|.|_1 |.|_inf)"),
 };
+const rs_table_kind rs_paths_paths_kind = {"paths", "paths", {RS_PART(path_columns)}};
 
 static rs_status sampled(const rs_paths_run *run, rs_error *err)
 {
@@ -293,7 +295,9 @@ typedef struct outcome_cells {
                 "|logits - model's|_F / |model's|_F")
 
 static const rs_column truncated_columns[] = {OUTCOME_COLUMNS("max_length", "paths up to")};
+const rs_table_kind rs_paths_truncated_kind = {"paths", "truncated", {RS_PART(truncated_columns)}};
 static const rs_column combined_columns[] = {OUTCOME_COLUMNS("length", "length")};
+const rs_table_kind rs_paths_combined_kind = {"paths", "combined", {RS_PART(combined_columns)}};
 
 /* length -1: the network's own state. */
 static rs_status outcome_rows(rs_table *table, const rs_paths_run *run, int32_t length,
@@ -364,6 +368,7 @@ static const rs_column source_columns[] = {
     RS_COLUMN(source_cells, projection, "projection", "projection", NULL, "<that, X> / |X|^2",
               "measured"),
 };
+const rs_table_kind rs_paths_sources_kind = {"paths", "sources", {RS_PART(source_columns)}};
 
 static rs_status sources(const rs_paths_run *run, rs_error *err)
 {
@@ -421,6 +426,8 @@ static const rs_column code_summary_columns[] = {
     RS_COLUMN(summary_cells, of.top1, "top1_agreement", "top-1", NULL, "with the model", NULL),
     RS_COLUMN(summary_cells, of.nll, "nll", "loss", "nats", NULL, NULL),
 };
+const rs_table_kind rs_paths_summary_kind = {
+    "paths", "summary", {RS_PART(summary_columns), RS_PART(code_summary_columns)}};
 
 /* All lengths of a model that is not deep; of a deep one 0 .. 8 and then ever fewer. */
 static bool summarised(const rs_paths_run *run, int32_t k)

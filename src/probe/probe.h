@@ -98,4 +98,8 @@ rs_status rs_probe_verdict(rs_result *result, const rs_probed *variants, size_t 
 rs_status rs_probe_figures(rs_result *result, const rs_probed *variants, size_t n,
                            const rs_probe_options *options, rs_error *err);
 
+/* What its tables can have, for rs_explain. */
+extern const rs_table_kind rs_probe_tokens_kind, rs_probe_attention_kind, rs_probe_loss_kind,
+    rs_probe_maps_kind, rs_probe_summary_kind, rs_probe_generate_kind;
+
 #endif

@@ -19,6 +19,7 @@ static const rs_column columns[] = {
     {.name = "ids", RS_CELL(generate_cells, ids), .formula = "the most likely next token, N times"},
     {.name = "text", RS_CELL(generate_cells, text)},
 };
+const rs_table_kind rs_probe_generate_kind = {"probe", "generate", {RS_PART(columns)}};
 
 /* Continued samples, and the places they are put in. */
 typedef struct generation {

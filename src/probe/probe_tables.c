@@ -61,6 +61,10 @@ static const rs_column log_tail[] = {
      RS_CELL(token_cells, of.log10_residual.max),
      .formula = "largest over the samples"},
 };
+const rs_table_kind rs_probe_tokens_kind = {
+    "probe",
+    "tokens",
+    {RS_PART(token_keys), RS_PART(rs_token_columns), RS_PART(token_tail), RS_PART(log_tail)}};
 
 static rs_status add_token_row(rs_table *table, const char *variant, const rs_token_row *r,
                                rs_error *err)
@@ -129,6 +133,10 @@ static const rs_column attention_tail[] = {
      RS_CELL(attention_cells, of.gap_geomean),
      .formula = "geometric mean of spectral_gap over the samples"},
 };
+const rs_table_kind rs_probe_attention_kind = {
+    "probe",
+    "attention",
+    {RS_PART(attention_keys), RS_PART(rs_attention_columns), RS_PART(attention_tail)}};
 
 static rs_status attention_table(rs_result *result, const rs_probed *variants, size_t n,
                                  rs_error *err)
@@ -172,6 +180,7 @@ static const rs_column loss_columns[] = {
      .formula = "mean of −ln p(next token | the tokens before it in its window)"},
     {.name = "perplexity", RS_CELL(loss_cells, perplexity), .formula = "exp(nll)"},
 };
+const rs_table_kind rs_probe_loss_kind = {"probe", "loss", {RS_PART(loss_columns)}};
 
 static rs_status loss_table(rs_result *result, const rs_probed *variants, size_t n, rs_error *err)
 {
@@ -209,6 +218,7 @@ static const rs_column map_columns[] = {
     {.name = "key", RS_CELL(map_cells, key), .formula = "position of the token it takes from"},
     {.name = "weight", RS_CELL(map_cells, weight), .formula = "A_ij, applied to the values"},
 };
+const rs_table_kind rs_probe_maps_kind = {"probe", "attention_maps", {RS_PART(map_columns)}};
 
 static rs_status add_map(rs_table *table, const char *variant, const rs_map_choice *choice,
                          const rs_kept_map *map, rs_error *err)
@@ -285,6 +295,7 @@ static const rs_column summary_columns[] = {
      RS_CELL(summary_cells, decay.log10_worst),
      .formula = "least difference of the logarithms of two states in a row"},
 };
+const rs_table_kind rs_probe_summary_kind = {"probe", "summary", {RS_PART(summary_columns)}};
 enum { SUMMARY_LOGS = 4 };
 
 double rs_probe_log10(const rs_token_row *row)

@@ -195,6 +195,9 @@ const rs_column rs_findings_columns[RS_FINDINGS_COLUMNS] = {
     RS_COLUMN(finding_row, message, "message", "message", NULL, NULL, NULL),
 };
 
+const rs_table_kind rs_findings_kind = {
+    "every command", "findings", {RS_PART(rs_findings_columns)}};
+
 rs_status rs_findings_list(rs_table *table, const rs_finding *findings, size_t n, rs_error *err)
 {
     for (size_t i = 0; i < n; i++) {

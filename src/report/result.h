@@ -80,6 +80,23 @@ rs_column *rs_columns_within(rs_column *out, const rs_column *columns, size_t n,
 /* Makes the members of a row's struct that the columns name null (a bool: false). */
 void rs_columns_clear(const rs_column *columns, size_t n, void *row);
 
+/* Columns that a table can have, for whoever asks what one means while there is no result
+ * ('rankscope explain'): the arrays that the table is made of, and no others. */
+typedef struct rs_column_part {
+    const rs_column *columns;
+    size_t n;
+    const char *endings; /* "_mean|_min": there is one of each name and ending; NULL: as they are */
+} rs_column_part;
+typedef struct rs_table_kind {
+    const char *command, *name; /* of the command and the table; several: "heads|groups" */
+    rs_column_part parts[5];
+} rs_table_kind;
+extern const rs_table_kind rs_findings_kind; /* of the table that every result has */
+#define RS_PART(array)                                                                             \
+    {                                                                                              \
+        array, sizeof(array) / sizeof *(array), NULL                                               \
+    }
+
 typedef struct rs_table rs_table;
 
 /* A case that stands out in a result. layer, head: RS_NULL_INT when it has none. value, threshold:
@@ -140,6 +157,11 @@ void rs_table_set_real(rs_table *table, size_t row, size_t column, double value)
 void rs_table_set_bool(rs_table *table, size_t row, size_t column, bool value);
 rs_status rs_table_set_vector(rs_table *table, size_t row, size_t column, const double *values,
                               size_t n, rs_error *err);
+
+/* Has the text for people show the rows of a table as the entries of a dictionary: its first column
+ * is the head word, the second what kind it is, and what follows is text. */
+void rs_table_as_entries(rs_table *table);
+bool rs_table_is_entries(const rs_table *table);
 
 /* Adds a figure: a Vega-Lite v6 specification (taken over) whose data is {"name": TABLE}; the JSON
  * writer keeps the reference by name, the HTML page supplies the values from the embedded

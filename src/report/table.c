@@ -18,9 +18,20 @@ struct rs_table {
     rs_column *columns;
     cells *cells;
     size_t n_columns, n_rows, capacity;
+    bool entries; /* see rs_table_as_entries */
     bool misused; /* see rs_table_check */
     size_t misused_column;
 };
+
+void rs_table_as_entries(rs_table *table)
+{
+    table->entries = true;
+}
+
+bool rs_table_is_entries(const rs_table *table)
+{
+    return table->entries;
+}
 
 static const size_t cell_size[] = {
     [RS_COLUMN_TEXT] = sizeof(const char *), [RS_COLUMN_INT] = sizeof(int64_t),

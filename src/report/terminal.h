@@ -12,6 +12,7 @@ typedef struct rs_term {
     int height; /* lines of a screen */
     bool color, unicode;
     bool wide, verbose; /* as in rs_terminal */
+    const char *said;   /* the verdict, which stands above: entries do not say it again */
 } rs_term;
 
 /* How text stands out. */
@@ -87,6 +88,8 @@ rs_status rs_term_table(const rs_term *term, const rs_view *view, rs_error *err)
  * claim, measured against expected. */
 bool rs_term_is_claims(const rs_table *table);
 rs_status rs_term_claims(const rs_term *term, const rs_view *view, rs_error *err);
+/* Writes a view's rows as the entries of a dictionary (rs_table_as_entries). */
+rs_status rs_term_entries(const rs_term *term, const rs_view *view, rs_error *err);
 /* Writes one strip of characters for each kind of product of table `heads`; nothing when the table
  * has no such columns. */
 rs_status rs_term_strips(const rs_term *term, const rs_table *heads, rs_error *err);

@@ -7,6 +7,7 @@
  */
 #include "report/emit.h"
 #include "report/page.h"
+#include "report/words.h"
 
 #include <string.h>
 
@@ -55,7 +56,66 @@ static void about_table(rs_buffer *out, const rs_table *table)
     rs_buffer_puts(out, "]}");
 }
 
-/* {"tables": {NAME: {title, about, columns}}, "figures": {NAME: {title, about}}} */
+/* ---- the words that this result uses, for tooltips ---- */
+
+/* Where a page shows words: of its tables and figures. */
+static bool in_headings(const rs_word *word, const rs_result *result)
+{
+    for (size_t i = 0; i < rs_result_figure_count(result); i++)
+        if (rs_word_stands_in(word, rs_result_figure_title(result, i)) ||
+            rs_word_stands_in(word, rs_result_figure_about(result, i)))
+            return true;
+    for (size_t i = 0; i < rs_result_table_count(result); i++) {
+        const rs_table *table = rs_result_table_at(result, i);
+        if (rs_word_stands_in(word, rs_table_title(table)) ||
+            rs_word_stands_in(word, rs_table_about(table)))
+            return true;
+        for (size_t c = 0; c < rs_table_columns(table); c++) {
+            const rs_column *column = rs_table_column(table, c);
+            if (rs_word_stands_in(word, column->title ? column->title : column->name)) return true;
+        }
+    }
+    return false;
+}
+
+static bool is_used(const rs_word *word, const rs_result *result)
+{
+    bool code = word->kind == RS_WORD_FINDING || word->kind == RS_WORD_VERDICT;
+    const rs_verdict *verdict = rs_result_verdict(result);
+    if (verdict &&
+        (code ? strcmp(verdict->code, word->name) == 0 : rs_word_stands_in(word, verdict->answer)))
+        return true;
+    for (size_t i = 0; i < rs_result_finding_count(result); i++) {
+        const rs_finding *finding = rs_result_finding_at(result, i);
+        if (code ? strcmp(finding->code, word->name) == 0
+                 : rs_word_stands_in(word, finding->message))
+            return true;
+    }
+    return !code && in_headings(word, result);
+}
+
+/* {NAME: {kind, also, meaning, rule, todo}} */
+static void glossary(rs_buffer *out, const rs_result *result)
+{
+    bool first = true;
+    const rs_word *word;
+    rs_buffer_puts(out, "{");
+    for (size_t i = 0; (word = rs_word_at(i)); i++) {
+        bool own = true;
+        if (!is_used(word, result)) continue;
+        rs_emit_key(out, word->name, &first);
+        rs_buffer_puts(out, "{");
+        member(out, "kind", rs_word_kind_name(word->kind), &own);
+        member(out, "also", word->also, &own);
+        member(out, "meaning", word->meaning, &own);
+        member(out, "rule", word->rule, &own);
+        member(out, "todo", word->todo, &own);
+        rs_buffer_puts(out, "}");
+    }
+    rs_buffer_puts(out, "}");
+}
+
+/* {"tables": {NAME: {title, about, columns}}, "figures": {NAME: {title, about}}, "words": ...} */
 static void about(rs_buffer *out, const rs_result *result)
 {
     bool first = true;
@@ -75,7 +135,9 @@ static void about(rs_buffer *out, const rs_result *result)
         member(out, "about", rs_result_figure_about(result, i), &own);
         rs_buffer_puts(out, "}");
     }
-    rs_buffer_puts(out, "}}");
+    rs_buffer_puts(out, "},\"words\":");
+    glossary(out, result);
+    rs_buffer_puts(out, "}");
 }
 
 /* Copies the page up to the mark; *from moves behind it. */

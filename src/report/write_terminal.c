@@ -102,6 +102,8 @@ static rs_status show_view(const rs_term *term, const rs_view *view, rs_error *e
 {
     rs_buffer title = {0};
     size_t rows = rs_table_rows(view->table);
+    if (rs_table_is_entries(view->table) && !view->n_columns)
+        return rs_term_entries(term, view, err);
     rs_buffer_printf(&title, "%s (%s, ", rs_table_title(view->table), rs_table_name(view->table));
     if (view->n_rows < rows) rs_buffer_printf(&title, "%zu of ", view->n_rows);
     rs_buffer_printf(&title, "%zu row%s)", rows, rows == 1 ? "" : "s");
@@ -314,7 +316,8 @@ rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_te
                     .color = terminal->color,
                     .unicode = terminal->unicode,
                     .wide = terminal->wide,
-                    .verbose = terminal->verbose};
+                    .verbose = terminal->verbose,
+                    .said = rs_result_verdict(result) ? rs_result_verdict(result)->answer : ""};
     int left = terminal->verbose ? INT_MAX : MOST_FINDINGS;
     int64_t failures = rs_memory_failures();
     RS_TRY(rs_result_complete(result, err));

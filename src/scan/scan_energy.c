@@ -56,6 +56,7 @@ static const rs_column columns[] = {
                 "nothing else acts between its factors; null: unknown"},
     {.name = "reason", RS_CELL(energy_cells, reason), .formula = "why it is feasible or not"},
 };
+const rs_table_kind rs_scan_energy_kind = {"scan", "energy", {RS_PART(columns)}};
 
 /* A row of table energy_totals. */
 typedef struct total_cells {
@@ -77,6 +78,8 @@ static const rs_column total_columns[] = {
     {.name = "parameters_saved", RS_CELL(total_cells, saved), .formula = "sum over table energy"},
     {.name = "share", RS_CELL(total_cells, share), .formula = "parameters_saved / parameters"},
 };
+const rs_table_kind rs_scan_energy_totals_kind = {
+    "scan", "energy_totals", {RS_PART(total_columns)}};
 
 typedef struct sums {
     int64_t stored, by_matrices, by_products;

@@ -45,6 +45,7 @@ static const rs_column spectra_columns[] = {
      .provenance = "predicted",
      .formula = "95 % quantile of the same"},
 };
+const rs_table_kind rs_scan_spectra_kind = {"scan", "spectra", {RS_PART(spectra_columns)}};
 
 /* The band has null->k points (fewer than k beyond 512): the one at the same relative place. */
 static double band_at(const rs_null_model *null, const double *band, int64_t i, int64_t k)
@@ -138,6 +139,7 @@ static const rs_column balance_columns[] = {
      .provenance = "predicted",
      .formula = "norm_a (1 + 1.96 sqrt(2/rows + 2/cols))"},
 };
+const rs_table_kind rs_scan_balance_kind = {"scan", "balance", {RS_PART(balance_columns)}};
 
 static rs_status add_unit(rs_table *table, const rs_head *head, int64_t unit, rs_error *err)
 {

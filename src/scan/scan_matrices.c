@@ -110,6 +110,7 @@ static const rs_column columns[] = {
      RS_CELL(matrix_cells, ww.warning),
      .formula = "WeightWatcher: over-trained (alpha < 2) or under-trained (alpha > 6)"},
 };
+const rs_table_kind rs_scan_matrices_kind = {"scan", "matrices", {RS_PART(columns)}};
 
 /* ---- choosing ---- */
 

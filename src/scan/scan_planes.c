@@ -65,6 +65,7 @@ static const rs_column columns[] = {
      RS_CELL(plane_cells, norms),
      .formula = "σ_j by frequency, fastest first"},
 };
+const rs_table_kind rs_scan_planes_kind = {"scan", "planes", {RS_PART(columns)}};
 
 static int descending(const void *a, const void *b)
 {

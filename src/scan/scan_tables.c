@@ -60,6 +60,8 @@ static const rs_column head_tail[] = {
      .title = "singular values",
      .formula = "σ, descending"},
 };
+const rs_table_kind rs_scan_heads_kind = {
+    "scan", "heads|groups", {RS_PART(head_keys), RS_PART(rs_measure_columns), RS_PART(head_tail)}};
 
 /* What the options did to this product, behind what the model said. */
 static const char *corrections_of(const rs_head *head, rs_fold fold, char *text, size_t size)
@@ -184,21 +186,24 @@ static rs_status add_layer_row(rs_table *table, const rs_head *heads, size_t n, 
     return rs_table_append(table, &cells, err);
 }
 
+static const rs_column layer_keys[] = {
+    {.name = "stack", RS_CELL(layer_cells, keys.stack)},
+    {.name = "attention", RS_CELL(layer_cells, keys.attention)},
+    {.name = "layer", RS_CELL(layer_cells, keys.layer)},
+    {.name = "product", RS_CELL(layer_cells, keys.product)},
+    {.name = "heads", RS_CELL(layer_cells, heads), .formula = "rows of table heads in this cell"},
+};
+const rs_table_kind rs_scan_layers_kind = {
+    "scan",
+    "layers",
+    {RS_PART(layer_keys), {rs_measure_columns, RS_HEAD_MEASURES, "_mean|_min|_max"}}};
+
 static rs_status layer_table(rs_result *result, const rs_heads *heads, rs_error *err)
 {
-    static const rs_column keys[] = {
-        {.name = "stack", RS_CELL(layer_cells, keys.stack)},
-        {.name = "attention", RS_CELL(layer_cells, keys.attention)},
-        {.name = "layer", RS_CELL(layer_cells, keys.layer)},
-        {.name = "product", RS_CELL(layer_cells, keys.product)},
-        {.name = "heads",
-         RS_CELL(layer_cells, heads),
-         .formula = "rows of table heads in this cell"},
-    };
-    rs_column columns[COUNT(keys) + 3 * RS_HEAD_MEASURES];
+    rs_column columns[COUNT(layer_keys) + 3 * RS_HEAD_MEASURES];
     rs_table *table;
-    memcpy(columns, keys, sizeof keys);
-    RS_TRY(layer_columns(columns + COUNT(keys), rs_result_arena(result), err));
+    memcpy(columns, layer_keys, sizeof layer_keys);
+    RS_TRY(layer_columns(columns + COUNT(layer_keys), rs_result_arena(result), err));
     RS_TRY(rs_result_add_table(result, "layers", "Layers",
                                "Each layer and product: mean, least and largest over its heads",
                                columns, COUNT(columns), &table, err));
@@ -267,6 +272,7 @@ static const rs_column summary_columns[] = {
     {.name = "stable_rank", RS_CELL(summary_cells, stable_rank), .formula = "mean over heads"},
     {.name = "balance_score", RS_CELL(summary_cells, balance_score), .formula = "mean over heads"},
 };
+const rs_table_kind rs_scan_summary_kind = {"scan", "summary", {RS_PART(summary_columns)}};
 
 bool rs_same_kind(const rs_product *a, const rs_product *b)
 {
@@ -335,6 +341,7 @@ static const rs_column tensor_columns[] = {
      .formula = "analysed, decoded only, or refused"},
     {.name = "reason", RS_CELL(tensor_cells, reason)},
 };
+const rs_table_kind rs_scan_tensors_kind = {"scan", "tensors", {RS_PART(tensor_columns)}};
 
 static void shape_text(char *text, size_t size, const rs_tensor *tensor)
 {

@@ -29,4 +29,6 @@ walk probe "$golden/forward/llama" --tokens ids.json --certify --scan --variants
 walk certify "$golden/forward/llama" --tokens ids.json --rigorous --table all --
 walk paths "$golden/forward/gpt2" --tokens ids.json --sources --json - --
 walk tokenize spoken --text text.txt --json - --
+walk explain entropy --
+walk explain --json - --
 finish

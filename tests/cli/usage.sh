@@ -75,7 +75,7 @@ expect 2 env LC_ALL=C "$RANKSCOPE" scan "$(printf 'no\302\233\303\251')"
 says err "rankscope: error: no??: "
 
 # Help fits a terminal of 80 columns.
-for help in --help 'scan --help' 'probe --help' 'certify --help' 'paths --help' 'tokenize --help' 'lab --help' 'doctor --help'; do
+for help in --help 'scan --help' 'probe --help' 'certify --help' 'paths --help' 'tokenize --help' 'lab --help' 'doctor --help' 'explain --help'; do
     # shellcheck disable=SC2086 # words on purpose
     expect 0 "$RANKSCOPE" $help
     awk 'length($0) > 80 { exit 1 }' out || note_failure "$help is wider than 80 columns: $(awk 'length($0) > 80' out)"
@@ -105,7 +105,7 @@ for option in json csv csv-safe html table columns sort top where wide verbose t
     fold-norms with-bias map lenient threshold help version; do
     says out "--$option"
 done
-for command in scan probe certify paths tokenize lab doctor; do
+for command in scan probe certify paths tokenize lab doctor explain; do
     expect 0 "$RANKSCOPE" $command --help
     awk 'length($0) > 80 { exit 1 }' out || note_failure "$command --help has lines over 80 columns"
 done

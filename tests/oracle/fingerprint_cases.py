@@ -374,7 +374,7 @@ def other_cases(experiments):
     yield Case("lab/list/list", ("lab", "list"), ALL_OUTPUTS)
     for name, words in REFUSED.items():
         yield Case(f"refused/{words[0]}/{name}", tuple(words), ("summary",))
-    for command in ("", "scan", "probe", "certify", "paths", "tokenize", "lab", "doctor"):
+    for command in ("", "scan", "probe", "certify", "paths", "tokenize", "lab", "doctor", "explain"):
         yield Case(f"help/{command or 'rankscope'}/help", (*([command] if command else []), "--help"), ("summary",), threaded=False)
     for shell in ("bash", "zsh", "fish"):
         yield Case(f"help/completion/{shell}", ("--completion", shell), ("summary",), threaded=False)

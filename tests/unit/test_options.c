@@ -77,7 +77,7 @@ enum {
       s->common.call.memory = (uint64_t)64 << 20)                                                  \
     X(too_little, CLI_SCAN | CLI_RUNS, "memory", "1K", SHOWS, s->common.call.memory = 1024)        \
     X(seed, CLI_SCAN | CLI_RUNS | CLI_LAB, "seed", "7", SHOWS, s->common.call.seed = 7)            \
-    X(no_seed, CLI_TOKENIZE, "seed", "7", UNSEEN, s->common.call.seed = 7)                         \
+    X(no_seed, CLI_TOKENIZE | CLI_EXPLAIN, "seed", "7", UNSEEN, s->common.call.seed = 7)           \
     X(spectra, CLI_SCAN, "spectra", "", SHOWS, s->scan.spectra = true)                             \
     X(matrices, CLI_SCAN, "matrices", "all", SHOWS, s->scan.matrices = "all")                      \
     X(pattern, CLI_SCAN, "matrices", "query", SHOWS, s->scan.matrices = "query")                   \
@@ -178,7 +178,8 @@ static const struct {
     const char *input, *second;
 } inputs[] = {{CLI_SCAN, DECODER, NULL},       {CLI_PROBE, MODEL, NULL},
               {CLI_CERTIFY, MODEL, NULL},      {CLI_PATHS, MODEL, NULL},
-              {CLI_TOKENIZE, TOKENIZER, NULL}, {CLI_LAB, "run", "dong-layernorm"}};
+              {CLI_TOKENIZE, TOKENIZER, NULL}, {CLI_LAB, "run", "dong-layernorm"},
+              {CLI_EXPLAIN, "dead_head", NULL}};
 enum { N_INPUTS = sizeof inputs / sizeof *inputs };
 
 /* ---- both ways ---- */

@@ -380,6 +380,18 @@ static void the_lab_lists_and_runs(void **state)
     s.call.threads = -1;
     assert_int_equal(rs_lab(&result, &s, &err), RS_E_BAD_OPTION);
     assert_int_equal(rs_lab(&result, NULL, &err), RS_E_USAGE);
+    rs_explain_settings explain;
+    rs_explain_settings_init(&explain, sizeof explain);
+    explain.word = "stabel rank";
+    assert_int_equal(rs_explain(&result, &explain, &err), RS_E_NOT_FOUND);
+    assert_non_null(strstr(err.hint, "stable rank"));
+    explain.word = "σ"; /* another spelling */
+    assert_int_equal(rs_explain(&result, &explain, &err), RS_OK);
+    rs_column_data name;
+    assert_int_equal(rs_result_column(&name, result, "words", "name", &err), RS_OK);
+    assert_string_equal(name.text[0], "singular values");
+    rs_result_free(result);
+    assert_int_equal(rs_explain(&result, NULL, &err), RS_E_USAGE);
     assert_int_equal(rs_doctor(&result, NULL, &err), RS_E_USAGE);
     assert_int_equal(rs_doctor(NULL, NULL, NULL), RS_E_USAGE);
 }

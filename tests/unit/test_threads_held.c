@@ -189,6 +189,16 @@ static void runs_lab(host *h)
     EXPECT(h, rs_lab(&h->result, &s, NULL) == RS_OK);
 }
 
+static void explains(host *h)
+{
+    rs_explain_settings s;
+    rs_explain_settings_init(&s, sizeof s);
+    EXPECT(h, rs_explain(&h->result, &s, NULL) == RS_OK);
+    rs_result_free(h->result);
+    s.word = "dead_head";
+    EXPECT(h, rs_explain(&h->result, &s, NULL) == RS_OK);
+}
+
 static void examines(host *h)
 {
     rs_doctor_settings s;
@@ -304,6 +314,7 @@ static const struct step {
     {"rs_paths_checkpoint", paths_fail, false, false},
     {"rs_tokenize_settings_init rs_tokenize", tokenizes, true, true},
     {"rs_lab_settings_init rs_lab", runs_lab, true, true},
+    {"rs_explain_settings_init rs_explain", explains, false, true},
     {"rs_doctor_settings_init rs_doctor rs_better_blas_core", examines, true, true},
     {"rs_session_settings_init rs_session_open rs_session_tensors rs_session_scan "
      "rs_session_close",

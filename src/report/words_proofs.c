@@ -1,0 +1,102 @@
+/* words_proofs.c: the codes of findings of certify, paths, lab, tokenize and doctor. */
+#include "report/words_lists.h"
+
+#define CERTIFY(code, severity, meaning, rule, todo)                                               \
+    RS_FINDING(code, "certify", severity, "docs/certify.md", meaning, rule, todo)
+#define PATHS(code, severity, meaning, rule, todo)                                                 \
+    RS_FINDING(code, "paths", severity, "docs/paths.md", meaning, rule, todo)
+#define LAB(code, severity, meaning, rule, todo)                                                   \
+    RS_FINDING(code, "lab", severity, "docs/lab.md", meaning, rule, todo)
+#define DOCTOR(code, severity, meaning, rule, todo)                                                \
+    RS_FINDING(code, "doctor", severity, "docs/design.md", meaning, rule, todo)
+
+static const rs_word bounds[] = {
+    CERTIFY("apart_summary", "info",
+            "layers behind which the tokens are proved to be apart, and how far; or that there is "
+            "none",
+            "the lower bound is positive in every sample", NULL),
+    CERTIFY("certified_collapse", "warn",
+            "the tokens are proved to come together: from which layer on, and to what",
+            "in every sample the upper bound is below a tenth of what its tokens entered apart",
+            "table lambda has the skip strengths that provably keep them apart"),
+    CERTIFY("conditional_collapse", "info",
+            "what would follow of collapse if the condition held on which the bound hangs", NULL,
+            NULL),
+    CERTIFY("conditional", "info", "which numbers hang on a condition, and on which", NULL,
+            "--rigorous leaves them out"),
+    CERTIFY("bound_vacuous", "info",
+            "layers where the upper bound says no more than the tokens' lengths do: spectral norms "
+            "of trained models are large",
+            NULL, NULL),
+    CERTIFY("no_certificate", "info", "layers where nothing is proved, and why", NULL, NULL),
+    CERTIFY("collapse_rate", "info", "layers whose residual follows a law, and which", NULL, NULL),
+    CERTIFY("hypothesis_violated", "info", "why the published theorem does not apply here", NULL,
+            NULL),
+    CERTIFY("zero_residual", "info", "one token, equal tokens, or tokens equal in float64", NULL,
+            NULL),
+    CERTIFY("lambda_summary", "info",
+            "the skip strength that is proved enough for all layers and samples",
+            "every |λ| from there on keeps the share A of the spread (--kept A, 0.9)", NULL),
+    CERTIFY("lambda_conditional", "info", "how many cases of table lambda hang on a condition",
+            NULL, NULL),
+    CERTIFY("bound_overflow", "info",
+            "bounds that leave the range of float64: their logarithms "
+            "stand beside the nulls",
+            NULL, NULL),
+};
+
+static const rs_word paths[] = {
+    PATHS("path_identity", "info", "all paths together are the output, and to which error",
+          "always", NULL),
+    PATHS("shortest_path_dominance", "info",
+          "short paths make the output: the least length whose paths make the last state to a "
+          "tenth, and that it is below half of the attentions",
+          "cumulative_error ≤ 0.1 at a length < half of the attentions", NULL),
+    PATHS("short_paths", "info",
+          "the same least length where it is no less than half of the attentions", NULL, NULL),
+    PATHS("sources_share", "info", "how much of the output comes from MLPs and biases", NULL, NULL),
+    PATHS("path_residuals", "info", "how far apart long paths alone leave the tokens", NULL, NULL),
+    PATHS("truncated_model", "info", "the least length whose model agrees with the whole one",
+          "90 % top-1 agreement", NULL),
+    PATHS("code_semantics", "info", "--semantics code: what came of the published code's paths",
+          NULL, NULL),
+    PATHS("no_attention", "info", "the model has no attention: there are no paths", NULL, NULL),
+    PATHS("no_path", "info", "a branch without skip cuts the embedding off", NULL, NULL),
+    PATHS("zero_output", "warn", "the last state is zero: no share of it exists", NULL, NULL),
+    PATHS("no_tokens", "warn", "no sample has a token", NULL, NULL),
+    PATHS("cancelling_terms", "warn",
+          "the terms are much larger than their sum: numbers relative to it have lost as many "
+          "digits",
+          "terms more than 10⁸ times the output", NULL),
+    PATHS("vanished_paths", "info",
+          "single paths whose mixing matrices multiply to exactly zero, as centred attention does "
+          "where attention is uniform: they have no rank1_distance",
+          NULL, NULL),
+};
+
+static const rs_word others[] = {
+    LAB("claim_failed", "critical",
+        "a claim is not as expected: this program, or its expectation, is wrong",
+        "measured and expected differ by more than the tolerance", "report it with the JSON"),
+    LAB("differs_from_paper", "warn",
+        "a claim is as an independent calculation has it, and not as published",
+        "measured agrees with expected, not with published", "docs/lab.md says why"),
+    LAB("quick", "info", "--quick: what was left out", NULL, "run without --quick"),
+    LAB("not_measured", "info", "a published number that this run does not measure, and why", NULL,
+        NULL),
+    RS_FINDING("long_text", "tokenize", "info", "docs/tokenize.md",
+               "a text of more than 100 tokens: how it begins", NULL, "--table ids shows them all"),
+    DOCTOR("blas_ok", "info", "matrix products run as fast as they should",
+           "single-threaded sgemm reaches at least 50 % of the processor's peak", NULL),
+    DOCTOR("blas_slow", "warn", "matrix products are slow on this machine",
+           "single-threaded sgemm reaches less than 50 % of the processor's peak",
+           "try OPENBLAS_CORETYPE=Haswell, Zen or SkylakeX; on a busy machine measure again"),
+    DOCTOR("blas_kernel", "warn",
+           "OpenBLAS runs an older processor's kernel; the variable to set is named", NULL,
+           "set OPENBLAS_CORETYPE as the finding says"),
+    RS_FINDING("note", "scan|probe|certify|paths", "info, warn", "docs/scan.md",
+               "what a reader of a file had to say and has no code of its own", NULL, NULL),
+};
+
+const rs_word_list rs_words_of_proofs[] = {
+    RS_WORDS(bounds), RS_WORDS(paths), RS_WORDS(others), {NULL, 0}};

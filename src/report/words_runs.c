@@ -1,0 +1,138 @@
+/* words_runs.c: variants, and the codes of findings about a model that runs. */
+#include "report/words_lists.h"
+
+static const char probe_page[] = "docs/probe.md";
+#define VARIANT(name_, meaning_, rule_)                                                            \
+    {                                                                                              \
+        .name = name_, .kind = RS_WORD_VARIANT, .commands = "probe|certify|paths",                 \
+        .see = probe_page, .meaning = meaning_, .rule = rule_                                      \
+    }
+#define PROBE(code, severity, meaning, rule, todo)                                                 \
+    RS_FINDING(code, "probe", severity, probe_page, meaning, rule, todo)
+/* What any command that runs a model can find. */
+#define RUNS(code, severity, meaning, rule, todo)                                                  \
+    RS_FINDING(code, "probe|certify|paths", severity, probe_page, meaning, rule, todo)
+
+static const rs_word variants[] = {
+    VARIANT("full", "The model as it is.", NULL),
+    VARIANT("san",
+            "Self-attention alone: no skip around the mixer and no MLP block (its norm goes with "
+            "it); the mixer's norm stays. The network that Dong et al. 2021 measured.",
+            "X ← norm(mixer(X))"),
+    VARIANT("san+mlp", "san with the MLP block and its own skip.", NULL),
+    VARIANT("san+skip", "san with the skip around the mixer.", "X ← norm(X + mixer(X))"),
+    VARIANT("pure",
+            "The bare map of the theorem: no skip, no MLP, no norm. Only here does the doubly "
+            "exponential law speak of the model itself.",
+            "X ← Σ_h P_h X W_h + 1bᵀ"),
+    VARIANT("dong",
+            "--variants dong runs full, san, san+mlp and san+skip: together they say which "
+            "part holds the tokens apart.",
+            NULL),
+};
+
+static const rs_word tokens[] = {
+    PROBE("residual_summary", "info", "a sentence a variant: which layer loses how much", "always",
+          NULL),
+    PROBE("component_summary", "info",
+          "which part holds the tokens apart, with the numbers: the variants that differ in one "
+          "component against each other",
+          "two variants that differ in one component were run", NULL),
+    PROBE("variant_summary", "info", "a variant of your own beside full", "one was run", NULL),
+    PROBE("one_variant", "info",
+          "a single variant was run: what holds the tokens apart was not asked", NULL,
+          "run --variants dong"),
+    PROBE("token_collapse", "warn, critical, info",
+          "the tokens are nearly equal: less than a tenth of their size tells them apart; critical "
+          "for the model as it is below 1e-3 or at the floor, a note for variants",
+          "a state's relative_residual < 0.1 (--threshold token_collapse=X)",
+          "--variants dong says what would hold them apart; 'rankscope certify' which skip "
+          "provably does"),
+    PROBE("attention_sink", "info",
+          "a head gives the first token much of its weight: it parks there what it has nothing to "
+          "do with, and such a token often carries very large activations",
+          "first_token_weight > 0.5 (--threshold attention_sink=X)",
+          "usual in trained models; keep the first token at high precision when you quantise"),
+    PROBE("uniform_attention", "warn",
+          "a head attends to all tokens alike: it averages them and pulls them together",
+          "entropy_ratio > 0.98 (--threshold uniform_attention=X)",
+          "look whether its query and key weights have decayed: 'rankscope scan'; --temperature "
+          "below 1 shows what larger logits do"),
+    PROBE("condensed_attention", "info",
+          "a head puts nearly all weight of each query on one key: in training it has almost no "
+          "gradient through its softmax",
+          "entropy_ratio < 0.05 (--threshold condensed_attention=X)",
+          "in training, watch the scale of its logits"),
+    RUNS("nonfinite_activation", "critical",
+         "a state holds NaN or infinity: where it first appears, and which weight of that layer "
+         "brings it",
+         NULL, "look at that weight, or run with --precision f64"),
+    PROBE("lp_centre_open", "warn",
+          "--residual-centre lp: a search stopped before its bounds met: worst layer, sample, and "
+          "how far apart they are",
+          NULL, NULL),
+    PROBE("zero_state", "warn",
+          "a state's entries are all zero in some samples: no ratio exists there", NULL, NULL),
+    PROBE("residual_exactly_zero", "info",
+          "--precision residual: the tokens of some samples are exactly equal from this state on",
+          NULL, NULL),
+    PROBE("residual_beyond_exponents", "info",
+          "--precision residual: the residual is not zero, and too small to be counted", NULL,
+          "go on from the last state that has a logarithm: it triples from layer to layer"),
+    PROBE("undefined_columns", "info",
+          "columns that these inputs cannot fill: one-token samples, one sample, --no-spectral",
+          NULL, NULL),
+    RUNS("cross_attention", "info",
+         "the model has cross-attention, whose matrices are not measured", NULL, NULL),
+    PROBE("unconverged", "warn",
+          "an eigenvalue iteration failed; its values are left out of the means", NULL, NULL),
+    PROBE("generated", "info", "--generate: the ids and their text, a sample each", NULL, NULL),
+};
+
+static const rs_word inputs[] = {
+    RUNS("beyond_trained_length", "warn",
+         "rotary positions: the longest sample (with what is to be generated) is longer than the "
+         "configuration's length",
+         NULL, "--seq-len cuts the text into shorter windows"),
+    RUNS("padding_id", "info",
+         "--tokens has ids equal to pad_token_id where transformers counts no position for it "
+         "(RoBERTa, XLM-R, CamemBERT)",
+         NULL, NULL),
+    RUNS("empty_sample", "warn", "samples without tokens are left out of all means", NULL, NULL),
+    RUNS("text_left_out", "info", "what of a text fell behind the last whole window", NULL,
+         "--seq-len sets the window"),
+    RUNS("both_ways", "info",
+         "a decoder whose attention is bidirectional: no loss, nothing to generate", NULL, NULL),
+    RUNS("no_head", "info", "the checkpoint has no output layer: no logits", NULL, NULL),
+    RUNS("untied_head", "warn",
+         "the configuration ties the output layer to the embedding, and both are stored and "
+         "differ: which one serves",
+         NULL, NULL),
+    RUNS("unused_tensor", "warn", "tensors that play no part in the forward pass", NULL, NULL),
+    RUNS("dense_module", "warn",
+         "modules.json has a Dense module, which is not applied: there is no sentence_embedding",
+         NULL, NULL),
+    RUNS("pooling_unknown", "warn",
+         "modules.json has a pooling other than mean, first token and maximum: there is no "
+         "sentence_embedding",
+         NULL, NULL),
+    RUNS("unread_setting", "info", "a setting that transformers does not compute with", NULL, NULL),
+    RUNS("gelu_by_tanh", "info", "Gemma's \"gelu\" means its approximation by tanh", NULL, NULL),
+    RUNS("sinusoidal_positions", "info", "DistilBERT's positions are sinusoids", NULL, NULL),
+    RUNS("padding_outside_vocabulary", "warn",
+         "pad_token_id is no id of the vocabulary: no row of the embedding is for padding, and "
+         "transformers refuses the model",
+         NULL, "correct config.json"),
+    RUNS("no_mask", "info", "--no-mask finds nothing to change", NULL, NULL),
+    RUNS("no_norm", "info",
+         "--no-norm finds nothing to change, or leaves the norms of queries and keys, which are "
+         "part of the attention",
+         NULL, NULL),
+    RUNS("dong2021_code", "info",
+         "--compat dong2021-code: what the published code left of ALBERT's MLP, or that it changes "
+         "nothing for this model",
+         NULL, NULL),
+};
+
+const rs_word_list rs_words_of_runs[] = {
+    RS_WORDS(variants), RS_WORDS(tokens), RS_WORDS(inputs), {NULL, 0}};

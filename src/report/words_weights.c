@@ -1,0 +1,104 @@
+/* words_weights.c: the codes of findings about files and weights. */
+#include "report/words_lists.h"
+
+static const char scan_page[] = "docs/scan.md";
+#define SCAN(code, severity, meaning, rule, todo)                                                  \
+    RS_FINDING(code, "scan", severity, scan_page, meaning, rule, todo)
+/* What whoever opens a checkpoint can find. */
+#define FILES(code, severity, meaning, rule, todo)                                                 \
+    RS_FINDING(code, "scan|probe|certify|paths", severity, scan_page, meaning, rule, todo)
+
+static const rs_word heads[] = {
+    SCAN("qk_low_rank", "warn",
+         "a head's query-key product uses few directions: what it can look for has become poor",
+         "effective_rank < 0.5 · effective_rank_null (--threshold qk_low_rank=X)",
+         "in training, take the attention matrices out of weight decay or lower it there; for "
+         "compression, --energy 0.9,0.99 shows how far each matrix can be factorised"),
+    SCAN("ov_low_rank", "warn",
+         "a head's value-output product uses few directions: what it can move has become poor",
+         "effective_rank < 0.5 · effective_rank_null (--threshold ov_low_rank=X)",
+         "as for qk_low_rank; this product may take the place of its two factors"),
+    SCAN("dead_head", "warn", "the product is so small that the head does next to nothing",
+         "frobenius_norm < 0.05 · the layer's median, or 0; not for qk under QK-norm, where scale "
+         "means nothing (--threshold dead_head=X)",
+         "prune the head, or in training look whether its gradients vanish"),
+    SCAN("decay_equilibrium", "info",
+         "a whole layer sits where weight decay holds it: from there on decay acts as a "
+         "nuclear-norm penalty on the product, and its rank goes on falling",
+         "balance_score > 0.9 in every head of a layer (--threshold decay_equilibrium=X)",
+         "where the effective rank falls too, lower the weight decay of the attention matrices"),
+    FILES("nonfinite_weights", "critical",
+          "NaN or infinity in a weight; names the tensor and the first place",
+          "an entry that is no finite number",
+          "the checkpoint is damaged or training diverged: go back to an earlier one"),
+    SCAN("weights_out_of_range", "critical",
+         "float64 weights whose products leave the range of float64: the rows are left empty",
+         "largest entry beyond 1e±70", "look at how these weights came to be"),
+    SCAN("self_check_failed", "critical",
+         "a spectrum misses the trace of its Gram matrices: a defect of this program",
+         "tr(XY) ≠ Σσ² beyond 1e-10", "do not use the row; report the checkpoint"),
+    SCAN("rank_summary", "info",
+         "where the model stands as a whole, one sentence a kind of product", "always", NULL),
+};
+
+static const rs_word names[] = {
+    FILES("guessed_family", "warn",
+          "the model's type is unknown and its tensor names are not: its heads are cut out as "
+          "that family's are. Names do not tell what turns, what norms multiply by, what stands "
+          "between W_V and W_O, and by what scores are scaled",
+          "model_type is none of those known",
+          "compare with the model's own code, or name its "
+          "tensors with --map"),
+    FILES("other_stack", "warn",
+          "a guess: behind other prefixes stand tensors that look like attention, too; they were "
+          "not read",
+          NULL, "name them with --map"),
+    FILES("layer_left_out", "warn",
+          "layers whose shapes are not those that the configuration asks for; the others are "
+          "scanned (table tensors has the reason). An error where no layer fits",
+          NULL, "look whether config.json belongs to these weights"),
+    FILES("unknown_tensor", "info", "tensors that the family has no name for", NULL, NULL),
+    FILES("missing_tensor", "info", "tensors of products that are absent", NULL, NULL),
+    FILES("product_not_formed", "warn",
+          "one side of a product has no tensor, or the model computes no such product (DiffLlama's "
+          "OV), so that it is left out everywhere",
+          NULL, NULL),
+    FILES("extra_layers", "info, warn",
+          "the checkpoint holds more layers than the configuration counts: they are not run, as in "
+          "transformers",
+          NULL, "look whether config.json belongs to these weights"),
+    FILES("shared_layers", "info", "blocks that several layers share are reported once", NULL,
+          NULL),
+    FILES("partial_checkpoint", "warn",
+          "the file is one part of a checkpoint: what its own tensors give", NULL,
+          "give the folder, or the index file's parts all together"),
+    FILES("single_shard", "warn", "one shard of a checkpoint was named: what its own tensors give",
+          NULL, "give the folder"),
+    FILES("unlisted_tensor", "warn", "a shard holds tensors that the index does not list", NULL,
+          "write the checkpoint anew, or look whether the index is older than the shards"),
+    FILES("ambiguous_checkpoint", "warn",
+          "the folder has the weights both whole and in parts; the whole file is read", NULL,
+          "remove those that are not meant"),
+    FILES("incomplete_download", "warn", "leavings of a download that did not finish", NULL,
+          "run the download again"),
+    FILES("skipped_file", "info, warn", "files of the folder that were passed over, and why", NULL,
+          NULL),
+    FILES("trailing_bytes", "info, warn", "bytes behind the last tensor belong to none", NULL,
+          NULL),
+    FILES("file_touched", "warn",
+          "a weight file's time of change moved while it was read, its size and time of "
+          "modification did not (a new hard link, chmod); if those move, or another file takes its "
+          "name, the run ends with changed-while-read, exit code 1",
+          NULL, NULL),
+    FILES("custom_map", "info", "tensors were named by --map", NULL, NULL),
+    FILES("rope_form", "info",
+          "where the base of rotary positions stands in the configuration: at the top "
+          "(rope_theta), in rope_parameters, in both, in neither",
+          NULL, NULL),
+    FILES("whole_head_rotates", "info",
+          "partial_rotary_factor is below 1 in a family whose module does not read it: all of a "
+          "head rotates",
+          NULL, NULL),
+};
+
+const rs_word_list rs_words_of_weights[] = {RS_WORDS(heads), RS_WORDS(names), {NULL, 0}};
