@@ -12,9 +12,11 @@
  */
 #include "report/number.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -255,4 +257,15 @@ size_t rs_number_brief(char out[RS_NUMBER_SIZE], double value, int digits)
     }
     out[at] = 0;
     return at;
+}
+
+size_t rs_number_outward(char out[RS_NUMBER_SIZE], double value, int digits, bool up)
+{
+    char text[RS_NUMBER_SIZE + 16];
+    if (!isfinite(value)) return rs_number_brief(out, value, digits);
+    snprintf(text, sizeof text, "%.*e", digits - 1, value);
+    double printed = strtod(text, NULL);
+    int last = atoi(strchr(text, 'e') + 1) - (digits - 1); /* power of ten of the last digit */
+    if (up ? printed < value : printed > value) printed += (up ? 1 : -1) * pow(10, last);
+    return rs_number_brief(out, printed, digits);
 }

@@ -2,6 +2,7 @@
 #ifndef RS_REPORT_NUMBER_H
 #define RS_REPORT_NUMBER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,5 +17,8 @@ size_t rs_integer_format(char out[RS_NUMBER_SIZE], int64_t value);
 /* Writes a number for people: `digits` significant digits (1 to 17) as printf's %g does, with a '.'
  * in every locale. */
 size_t rs_number_brief(char out[RS_NUMBER_SIZE], double value, int digits);
+/* The same, rounded up (or down) and not to the nearest: for a bound, whose digits must not claim
+ * more than is proved. Equal where the value's double is the one nearest to those digits. */
+size_t rs_number_outward(char out[RS_NUMBER_SIZE], double value, int digits, bool up);
 
 #endif

@@ -6,11 +6,13 @@
 
 #include <cmocka.h>
 
+#include "base/random.h"
 #include "property.h"
 #include "report/number.h"
 #include "report/table.h"
 #include "report_sample.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +156,48 @@ static void mistakes_of_the_program_are_errors(void **state)
     rs_result_free(r);
 }
 
+/* Of four digits the nearest on the asked side: the next number of four digits towards the value is
+ * on its other side. */
+static void bounds_are_printed_outward(void **state)
+{
+    (void)state;
+    char text[RS_NUMBER_SIZE];
+    static const struct {
+        double value;
+        bool up;
+        const char *text;
+    } known[] = {{0.9900253722582558, true, "0.9901"},
+                 {0.9900253722582558, false, "0.99"},
+                 {16.858, true, "16.86"},
+                 {16.858, false, "16.85"},
+                 {9999.5, true, "1e+04"},
+                 {9999.5, false, "9999"},
+                 {-0.12345, true, "-0.1234"},
+                 {-0.12345, false, "-0.1235"},
+                 {0.25, true, "0.25"},
+                 {0, true, "0"},
+                 {(double)INFINITY, true, "inf"},
+                 {1.00001e-300, true, "1.001e-300"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        rs_number_outward(text, known[i].value, 4, known[i].up);
+        assert_string_equal(text, known[i].text);
+    }
+    rs_random random = rs_random_new(5, 0);
+    for (int i = 0; i < 20000; i++) {
+        double g[2];
+        rs_draw_gaussian(g, 2, 1, &random);
+        double value = g[0] * pow(10, 40 * g[1]);
+        for (int up = 0; up < 2; up++) {
+            rs_number_outward(text, value, 1 + i % 9, up);
+            double printed = strtod(text, NULL);
+            if (up ? printed < value : printed > value) fail_msg("%.17g, %d: %s", value, up, text);
+            double unit = pow(10, floor(log10(fabs(value))) - i % 9);
+            if (fabs(printed - value) > 1.0000001 * unit)
+                fail_msg("%.17g, %d: %s is no neighbour", value, up, text);
+        }
+    }
+}
+
 /* The texts are the shortest that strtod reads back, found by trying 15, 16 and 17 digits. */
 static void numbers_are_the_shortest_that_read_back(void **state)
 {
@@ -263,6 +307,7 @@ int main(void)
         cmocka_unit_test(cells_are_members_of_a_row),
         cmocka_unit_test(columns_move_with_their_struct),
         cmocka_unit_test(findings_are_in_order),
+        cmocka_unit_test(bounds_are_printed_outward),
         cmocka_unit_test(mistakes_of_the_program_are_errors),
         cmocka_unit_test(numbers_are_the_shortest_that_read_back),
         cmocka_unit_test(every_allocation_may_fail),
