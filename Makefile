@@ -56,7 +56,9 @@ bench: deps ##    measure speed against the alternatives
 	@scripts/build.sh release
 	@bench/run.sh
 
-install: all ##   install under PREFIX=/usr/local (DESTDIR= is honoured)
+install: ##       install under PREFIX=/usr/local (DESTDIR= is honoured)
+	@scripts/deps.sh --check build
+	@scripts/build.sh release --only installed
 	@cmake --install build --prefix "$(PREFIX)" >build/install.log
 	@scripts/install_record.sh
 	@echo "rankscope is installed under $(DESTDIR)$(PREFIX)"

@@ -21,15 +21,30 @@ install(FILES ${CMAKE_SOURCE_DIR}/share/page.txt DESTINATION ${CMAKE_INSTALL_DAT
 file(RELATIVE_PATH RS_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" RS_PC_PREFIX ${RS_PC_PREFIX})
 list(JOIN OpenMP_C_FLAGS " " RS_PC_OPENMP)
-# A program that links the static library finds the same OpenBLAS as ours.
-get_filename_component(folder ${OPENBLAS_LIBRARY} DIRECTORY)
-set(RS_PC_RPATH "")
-if(NOT folder IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
-    set(RS_PC_RPATH "-Wl,-rpath,${folder}")
-endif()
+# What a program with the static library links, by name: where it lies is for the machine to say on which that is done.
+function(rs_link_name out library)
+    get_filename_component(file "${library}" NAME)
+    string(REGEX REPLACE "^lib(.*)\\.(a|so|dylib|tbd)$" "-l\\1" name "${file}")
+    if(file MATCHES "\\.a$" AND NOT APPLE)
+        set(name "-l:${file}") # not the shared one beside it: Debian's LAPACKE would bring another BLAS
+    endif()
+    set(${out} "${name}" PARENT_SCOPE)
+endfunction()
+set(RS_PC_LIBS "")
+foreach(library ${LAPACKE_LIBRARY} ${OPENBLAS_LIBRARY} ${ARB_LIBRARY} ${FLINT_LIBRARY})
+    rs_link_name(name "${library}")
+    list(APPEND RS_PC_LIBS "${name}")
+endforeach()
+list(REMOVE_DUPLICATES RS_PC_LIBS)
+list(JOIN RS_PC_LIBS " " RS_PC_LIBS)
 configure_file(${CMAKE_SOURCE_DIR}/cmake/rankscope.pc.in ${CMAKE_BINARY_DIR}/rankscope.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/rankscope.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+# 'cmake --build build --target installed' builds what is installed, and no test or fuzzer.
+add_custom_target(installed DEPENDS rankscope rankscope_lib)
+if(TARGET rankscope_shared)
+    add_dependencies(installed rankscope_shared)
+endif()
 if(NOT CMAKE_CROSSCOMPILING AND NOT RS_SANITIZE AND NOT RS_FUZZ)
     set(pages ${CMAKE_BINARY_DIR}/pages)
     add_custom_command(OUTPUT ${pages}/rankscope.1 ${pages}/rankscope.bash ${pages}/_rankscope ${pages}/rankscope.fish
@@ -42,6 +57,7 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT RS_SANITIZE AND NOT RS_FUZZ)
         COMMENT "Writing the manual page and the completions"
         VERBATIM)
     add_custom_target(pages ALL DEPENDS ${pages}/rankscope.1)
+    add_dependencies(installed pages)
     install(FILES ${pages}/rankscope.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
     install(FILES ${pages}/rankscope.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
         RENAME rankscope)

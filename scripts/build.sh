@@ -1,9 +1,15 @@
 #!/bin/sh
-# build.sh PRESET [--configure] [CMAKE-ARGUMENT...]: configures the preset's folder when that is needed or asked for, then builds it.
+# build.sh PRESET [--only TARGET] [--configure] [CMAKE-ARGUMENT...]: configures the preset's folder when that is needed or asked for, then
+# builds it, or TARGET alone.
 set -eu
 cd "$(dirname "$0")/.."
 preset=$1
 shift
+target=all
+if [ "${1:-}" = --only ]; then
+    target=$2
+    shift 2
+fi
 case $preset in
 release) dir=build ;;
 *) dir=build-$preset ;;
@@ -45,4 +51,4 @@ if [ $fresh = yes ] || [ $# -gt 0 ]; then
         exit 1
     fi
 fi
-cmake --build "$dir" --parallel "$(getconf _NPROCESSORS_ONLN)"
+cmake --build "$dir" --target "$target" --parallel "$(getconf _NPROCESSORS_ONLN)"

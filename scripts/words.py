@@ -26,6 +26,9 @@ def table(words, kind, commands):
     if kind == "finding":
         lines = ["| code | severity | it means | raised when | what to do |", "|---|---|---|---|---|"]
         keys = ("severity", "meaning", "rule", "todo")
+    elif kind == "verdict":
+        lines = ["| code | command | severity | it means | rule | what to do |", "|---|---|---|---|---|---|"]
+        keys = ("where", "severity", "meaning", "rule", "todo")
     else:
         lines = [f"| {kind} | it means | definition |", "|---|---|---|"]
         keys = ("meaning", "rule")

@@ -94,6 +94,10 @@ static const rs_word others[] = {
     DOCTOR("blas_kernel", "warn",
            "OpenBLAS runs an older processor's kernel; the variable to set is named", NULL,
            "set OPENBLAS_CORETYPE as the finding says"),
+    DOCTOR("machine_busy", "warn", "what was measured contradicts itself: something else runs",
+           "runs of one product differ by more than 25 %, or a figure is above 105 % of the "
+           "measured peak",
+           "measure again when nothing else runs"),
     RS_FINDING("note", "scan|probe|certify|paths", "info, warn", "docs/scan.md",
                "what a reader of a file had to say and has no code of its own", NULL, NULL),
 };

@@ -105,6 +105,15 @@ int main(int argc, char **argv)
 }
 END
 config=$(find "$prefix" -name rankscope.pc)
+# Another machine reads it: no path of this one, only such as begin with its own prefix.
+if sed 's/#.*//' "$config" | grep -nE '(^|[ =:,]|-[LI])/' ; then fail "rankscope.pc has a path of the machine that built it"; fi
+for page in docs/tutorial.md docs/words.md docs/theory/claims.md; do
+    [ -s "$prefix/share/doc/rankscope/${page#docs/}" ] || fail "$page is not installed"
+done
+# What is installed has a target of its own, which builds no test.
+if [ -f "$build/build.ninja" ] && ninja -C "$build" -t commands installed | grep -E ' (../)?(tests|fuzz)/|-o (tests|fuzz)/'; then
+    fail "'make install' builds tests"
+fi
 PKG_CONFIG_PATH=$(dirname "$config")
 export PKG_CONFIG_PATH
 libraries=$(dirname "$PKG_CONFIG_PATH")
@@ -146,9 +155,12 @@ check_user() {
     command -v ldd >/dev/null 2>&1 || return 0
     ldd "$root/user" >"$root/loaded"
     [ "$(grep -Ec 'blas|lapack' "$root/loaded")" = 1 ] || fail "a program with the $1 library loads not one BLAS: $(cat "$root/loaded")"
-    [ "$(awk '/openblas/ { print $3 }' "$root/loaded")" = "$ours" ] || fail "a program with the $1 library loads another OpenBLAS than ours"
     case $1 in
-    shared) grep -q 'librankscope\.so\.0 =>' "$root/loaded" || fail "a program with the shared library does not load librankscope.so.0" ;;
+    shared)
+        [ "$(awk '/openblas/ { print $3 }' "$root/loaded")" = "$ours" ] ||
+            fail "a program with the shared library loads another OpenBLAS than ours"
+        grep -q 'librankscope\.so\.0 =>' "$root/loaded" || fail "a program with the shared library does not load librankscope.so.0"
+        ;;
     static) ! grep -q librankscope "$root/loaded" || fail "a program with the static library loads the shared one" ;;
     esac
 }
