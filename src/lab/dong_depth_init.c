@@ -301,9 +301,13 @@ static rs_status run_dong_depth_init(rs_lab_report *report, const rs_lab_options
 }
 
 const rs_lab_experiment rs_lab_dong_depth_init = {
-    "dong-depth-init", "BERT at random, layer by layer", "Dong et al. 2021, BERT at init",
+    "dong-depth-init",
+    "BERT at random, layer by layer",
+    "Dong et al. 2021, BERT at init",
     "BERT-base with random weights and 128 tokens by Zipf's law: the relative residual after every "
     "layer, for self-attention alone, with MLPs, with skips, and whole; in float32 and float64. "
     "After the figure on BERT, ALBERT and XLNet, panel BERT at initialization, of Dong, "
     "Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404).",
-    run_dong_depth_init};
+    run_dong_depth_init,
+    "10 s",
+    "2 s"};

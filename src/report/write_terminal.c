@@ -38,7 +38,7 @@ static bool scalar_text(rs_buffer *text, const json_t *value)
         bool billions = json_integer_value(value) >= 1000000000;
         double scaled = (double)json_integer_value(value) / (billions ? 1e9 : 1e6);
         rs_buffer_append(text, number, rs_number_brief(number, scaled, 3));
-        rs_buffer_puts(text, billions ? " billion" : " million");
+        rs_buffer_puts(text, billions ? " B" : " M");
     } else if (json_is_integer(value)) {
         rs_buffer_append(text, number, rs_integer_format(number, json_integer_value(value)));
     } else if (json_is_real(value)) {
