@@ -204,6 +204,15 @@ static rs_status add_figure(rs_lab_report *report, rs_error *err)
                       .keys = {keys, 2},
                       .log_y = true,
                       .y_floor = 1e-17};
+    rs_result_show_curve(report->result, &(rs_curve){.table = "dong_depth_init",
+                                                     .title = "Relative residual, float64",
+                                                     .x = "layer",
+                                                     .x_title = "state",
+                                                     .y = {{"relative_residual_1inf", NULL}},
+                                                     .series = "variant",
+                                                     .only = "precision",
+                                                     .only_text = "f64",
+                                                     .floor = 1e-17});
     return rs_result_add_figure(
         report->result, "dong_depth_init", "BERT at initialisation: what holds tokens apart",
         "Relative residual by state for self-attention alone (san), with MLPs, with skips, and the "

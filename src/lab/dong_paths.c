@@ -371,6 +371,13 @@ static rs_status add_figure(rs_lab_report *report, rs_error *err)
                             .keys = {keys, 1},
                             .log_y = true,
                             .y_floor = 1e-17};
+    rs_result_show_curve(report->result, &(rs_curve){.table = "dong_paths",
+                                                     .title = "Distance from rank one, median",
+                                                     .x = "length",
+                                                     .x_title = "attention matrices in the product",
+                                                     .y = {{"median", NULL}},
+                                                     .series = "order",
+                                                     .floor = 1e-17});
     return rs_result_add_figure(report->result, "dong_paths",
                                 "Long paths average everything: products of attention matrices",
                                 "Median over random paths of a random BERT-base; the band reaches "

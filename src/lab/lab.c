@@ -233,6 +233,7 @@ rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *op
     bool all = strcmp(id, "all") == 0, found = false;
     rs_lab_report report = {.result = result};
     RS_TRY(rs_lab_open_claims(&report, err));
+    if (all) rs_result_show_curve(result, NULL); /* one experiment's curves would stand for all */
     for (size_t i = 0; i < rs_lab_n_experiments; i++) {
         const rs_lab_experiment *experiment = rs_lab_experiments[i];
         if (!all && strcmp(id, experiment->id) != 0) continue;

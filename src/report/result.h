@@ -201,7 +201,8 @@ typedef struct rs_curve {
     } y[RS_CURVE_COLUMNS];
     const char *series;           /* NULL: the columns are the lines */
     const char *only, *only_text; /* rows whose column `only` has that text; NULL: all */
-    double floor;                 /* on a logarithmic axis, what is not above it is not drawn */
+    bool log_x;
+    double floor; /* on a logarithmic axis, what is not above it is not drawn */
 } rs_curve;
 /* Says which, once: what was said first stays; curve NULL takes it back, for good. */
 void rs_result_show_curve(rs_result *result, const rs_curve *curve);
