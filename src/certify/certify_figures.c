@@ -18,6 +18,14 @@ rs_status rs_certify_figures(rs_result *result, const rs_certified *c, rs_error 
                       .x_whole = true,
                       .keys = {keys, 1}};
     if (c->network->n_layers == 0) return RS_OK;
+    if (!c->options->beside)
+        rs_result_show_curve(result, &(rs_curve){.table = "summary",
+                                                 .title = "Diameter of the tokens",
+                                                 .x = "layer",
+                                                 .x_title = "layer",
+                                                 .y = {{"at_most", "at most"},
+                                                       {"measured", "measured"},
+                                                       {"at_least", "at least"}}});
     return add_figure(
         result, "chains", "Measure until small, then certify",
         "Each line starts from the measured tokens that enter one layer and carries the "

@@ -216,7 +216,7 @@ const cli_command cli_commands[] = {
      "Tables: claims, one row a claim, and for each experiment its own data; experiments (lab "
      "list).",
      "rankscope lab list # what there is\n"
-     "rankscope lab run dong-depth-init --html report.html # BERT at initialisation, a minute\n"
+     "rankscope lab run dong-depth-init --html report.html # BERT at initialisation\n"
      "rankscope lab run dong-paths # the path decomposition\n"
      "rankscope lab run all --quick --fail-on critical # exit code 3 when a claim fails",
      "claims|experiments|dong_depth_init|dong_paths", init_lab, ask_lab},

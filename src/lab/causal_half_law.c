@@ -116,10 +116,13 @@ static rs_status run_causal_half_law(rs_lab_report *report, const rs_lab_options
 }
 
 const rs_lab_experiment rs_lab_causal_half_law = {
-    "causal-half-law", "Causal attention: 1/2 a layer",
+    "causal-half-law",
+    "Causal attention: 1/2 a layer",
     "Karagodin et al. 2024; docs/theory/collapse.md, 10",
     "Random causal attention without skips, 34 layers: tokens approach the first one by one half a "
     "layer, token i at distance proportional to i - 1, whatever the weights; without the mask the "
     "same weights collapse doubly exponentially. The class of collapse of Karagodin, Polyanskiy, "
     "Rigollet 2024 (arXiv 2411.04990), with the exact rate.",
-    run_causal_half_law};
+    run_causal_half_law,
+    "< 1 s",
+    "< 1 s"};

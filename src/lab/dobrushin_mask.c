@@ -280,10 +280,14 @@ static rs_status run_dobrushin_mask(rs_lab_report *report, const rs_lab_options 
 }
 
 const rs_lab_experiment rs_lab_dobrushin_mask = {
-    "dobrushin-mask", "Masks as graphs", "Wu et al. 2024",
+    "dobrushin-mask",
+    "Masks as graphs",
+    "Wu et al. 2024",
     "Attention without skips under five masks: in how many steps a token reaches all others, the "
     "bound 1 - e^r on r layers, and the exact Dobrushin coefficient of the product of all "
     "attention "
     "matrices; sparser masks collapse more slowly. After Wu, Ajorlou, Wang, Jegelka, Jadbabaie, "
     "NeurIPS 2024 (arXiv 2405.18781).",
-    run_dobrushin_mask};
+    run_dobrushin_mask,
+    "< 1 s",
+    "< 1 s"};

@@ -204,6 +204,15 @@ static rs_status add_figure(rs_lab_report *report, rs_error *err)
                       .keys = {keys, 2},
                       .log_y = true,
                       .y_floor = 1e-17};
+    rs_result_show_curve(report->result, &(rs_curve){.table = "dong_depth_init",
+                                                     .title = "Relative residual, float64",
+                                                     .x = "layer",
+                                                     .x_title = "state",
+                                                     .y = {{"relative_residual_1inf", NULL}},
+                                                     .series = "variant",
+                                                     .only = "precision",
+                                                     .only_text = "f64",
+                                                     .floor = 1e-17});
     return rs_result_add_figure(
         report->result, "dong_depth_init", "BERT at initialisation: what holds tokens apart",
         "Relative residual by state for self-attention alone (san), with MLPs, with skips, and the "
@@ -301,9 +310,13 @@ static rs_status run_dong_depth_init(rs_lab_report *report, const rs_lab_options
 }
 
 const rs_lab_experiment rs_lab_dong_depth_init = {
-    "dong-depth-init", "BERT at random, layer by layer", "Dong et al. 2021, BERT at init",
+    "dong-depth-init",
+    "BERT at random, layer by layer",
+    "Dong et al. 2021, BERT at init",
     "BERT-base with random weights and 128 tokens by Zipf's law: the relative residual after every "
     "layer, for self-attention alone, with MLPs, with skips, and whole; in float32 and float64. "
     "After the figure on BERT, ALBERT and XLNet, panel BERT at initialization, of Dong, "
     "Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404).",
-    run_dong_depth_init};
+    run_dong_depth_init,
+    "10 s",
+    "2 s"};

@@ -313,10 +313,14 @@ static rs_status run_dong_layernorm(rs_lab_report *report, const rs_lab_options 
 }
 
 const rs_lab_experiment rs_lab_dong_layernorm = {
-    "dong-layernorm", "LayerNorm is not a column map", "Dong et al. 2021, LayerNorm",
+    "dong-layernorm",
+    "LayerNorm is not a column map",
+    "Dong et al. 2021, LayerNorm",
     "LayerNorm of nearly equal tokens: how much of it a map of columns explains, the local law "
     "that "
     "does hold, the bound on distances, and tokens on a line and on a ray, whose affine rank it "
     "changes. After Dong, Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404) and Cirrincione 2026 "
     "(arXiv 2604.23681).",
-    run_dong_layernorm};
+    run_dong_layernorm,
+    "2 s",
+    "< 1 s"};

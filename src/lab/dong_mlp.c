@@ -344,8 +344,12 @@ static rs_status run_dong_mlp(rs_lab_report *report, const rs_lab_options *optio
 }
 
 const rs_lab_experiment rs_lab_dong_mlp = {
-    "dong-mlp", "MLPs at initialisation", "Dong et al. 2021, MLPs",
+    "dong-mlp",
+    "MLPs at initialisation",
+    "Dong et al. 2021, MLPs",
     "The first states of BERT-base at random with and without MLPs; the largest slopes of "
     "activations, found by maximisation; and the bound that they give on how far an MLP moves "
     "tokens apart. After Dong, Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404), on MLPs.",
-    run_dong_mlp};
+    run_dong_mlp,
+    "10 s",
+    "3 s"};

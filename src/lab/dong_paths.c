@@ -371,6 +371,13 @@ static rs_status add_figure(rs_lab_report *report, rs_error *err)
                             .keys = {keys, 1},
                             .log_y = true,
                             .y_floor = 1e-17};
+    rs_result_show_curve(report->result, &(rs_curve){.table = "dong_paths",
+                                                     .title = "Distance from rank one, median",
+                                                     .x = "length",
+                                                     .x_title = "attention matrices in the product",
+                                                     .y = {{"median", NULL}},
+                                                     .series = "order",
+                                                     .floor = 1e-17});
     return rs_result_add_figure(report->result, "dong_paths",
                                 "Long paths average everything: products of attention matrices",
                                 "Median over random paths of a random BERT-base; the band reaches "
@@ -453,9 +460,13 @@ static rs_status run_dong_paths(rs_lab_report *report, const rs_lab_options *opt
 }
 
 const rs_lab_experiment rs_lab_dong_paths = {
-    "dong-paths", "Paths through the heads", "Dong et al. 2021, section 2.3",
+    "dong-paths",
+    "Paths through the heads",
+    "Dong et al. 2021, section 2.3",
     "The output as a sum over paths on random networks; how many paths there are of each length in "
     "nine published models; the repository's toy model of path strength; and products of attention "
     "matrices along random paths of a BERT-base with random weights, in both orders of "
     "multiplication. After Dong, Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404).",
-    run_dong_paths};
+    run_dong_paths,
+    "25 s",
+    "25 s"};

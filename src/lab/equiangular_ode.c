@@ -152,10 +152,14 @@ static rs_status run_equiangular_ode(rs_lab_report *report, const rs_lab_options
 }
 
 const rs_lab_experiment rs_lab_equiangular_ode = {
-    "equiangular-ode", "Tokens on a sphere", "Geshkovski et al. 2023",
+    "equiangular-ode",
+    "Tokens on a sphere",
+    "Geshkovski et al. 2023",
     "Six tokens on a sphere under attention with skip and norm in thousands of small steps, "
     "against "
     "the equation in one variable for the cosine between them; the late rate is 2. After "
     "Geshkovski, Letrouit, Polyanskiy, Rigollet, A mathematical perspective on Transformers (arXiv "
     "2312.10794).",
-    run_equiangular_ode};
+    run_equiangular_ode,
+    "< 1 s",
+    "< 1 s"};

@@ -233,6 +233,7 @@ rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *op
     bool all = strcmp(id, "all") == 0, found = false;
     rs_lab_report report = {.result = result};
     RS_TRY(rs_lab_open_claims(&report, err));
+    if (all) rs_result_show_curve(result, NULL); /* one experiment's curves would stand for all */
     for (size_t i = 0; i < rs_lab_n_experiments; i++) {
         const rs_lab_experiment *experiment = rs_lab_experiments[i];
         if (!all && strcmp(id, experiment->id) != 0) continue;
@@ -249,6 +250,10 @@ static const rs_column experiment_columns[] = {
     RS_COLUMN(rs_lab_experiment, title, "title", "title", NULL, NULL, NULL),
     RS_COLUMN(rs_lab_experiment, source, "source", "source", NULL, NULL, NULL),
     RS_COLUMN(rs_lab_experiment, about, "about", "about", NULL, NULL, NULL),
+    RS_COLUMN(rs_lab_experiment, takes, "takes", "takes about", NULL,
+              "how long it takes, on two cores", NULL),
+    RS_COLUMN(rs_lab_experiment, takes_quick, "quick", "with --quick", NULL,
+              "how long it takes with --quick, on two cores", NULL),
 };
 const rs_table_kind rs_lab_experiments_kind = {"lab", "experiments", {RS_PART(experiment_columns)}};
 
@@ -258,6 +263,7 @@ rs_status rs_lab_list(rs_result *result, rs_error *err)
     RS_TRY(rs_result_add_table(
         result, "experiments", "Experiments", "Run one with 'rankscope lab run ID'.",
         experiment_columns, sizeof experiment_columns / sizeof *experiment_columns, &table, err));
+    rs_table_show_first(table, "id,takes,quick,title,source");
     for (size_t i = 0; i < rs_lab_n_experiments; i++)
         RS_TRY(rs_table_append(table, rs_lab_experiments[i], err));
     char text[100];

@@ -36,6 +36,8 @@ typedef struct rs_lab_experiment {
     const char *about;  /* what is done, in a sentence or two */
     rs_status (*run)(rs_lab_report *report, const rs_lab_options *options,
                      const rs_context *context, rs_error *err);
+    /* About how long it takes on two cores, as it is and with --quick: measured, "12 s". */
+    const char *takes, *takes_quick;
 } rs_lab_experiment;
 
 /* All experiments, in the order of `lab list`. */
@@ -45,7 +47,7 @@ extern const size_t rs_lab_n_experiments;
 /* Runs the experiment `id`, or "all". RS_E_NOT_FOUND names the nearest id. */
 rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *options,
                      const rs_context *context, rs_error *err);
-/* Writes table `experiments`: id, title, source, about. */
+/* Writes table `experiments`: id, title, source, about, and about how long each takes. */
 rs_status rs_lab_list(rs_result *result, rs_error *err);
 
 /*

@@ -369,9 +369,13 @@ static rs_status run_lambda_attention(rs_lab_report *report, const rs_lab_option
 }
 
 const rs_lab_experiment rs_lab_lambda_attention = {
-    "lambda-attention", "Skip strength of attention", "Arangath Joseph et al. 2025",
+    "lambda-attention",
+    "Skip strength of attention",
+    "Arangath Joseph et al. 2025",
     "64 layers of causal attention with post-norm, random weights, skip strengths from -20 to 20, "
     "for three kinds of value matrices; and the local criterion that says which strengths repel "
     "from tokens that are all alike. A stand-in for the figures of Arangath Joseph, Sieber, "
     "Zeilinger, Amo Alonso, ICLR 2025 (arXiv 2410.10609).",
-    run_lambda_attention};
+    run_lambda_attention,
+    "20 s",
+    "4 s"};

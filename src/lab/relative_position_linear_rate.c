@@ -146,7 +146,8 @@ static rs_status run_relative_position_linear_rate(rs_lab_report *report,
 }
 
 const rs_lab_experiment rs_lab_relative_position_linear_rate = {
-    "relative-position-linear-rate", "Positions: |lambda_2| a layer",
+    "relative-position-linear-rate",
+    "Positions: |lambda_2| a layer",
     "Dong et al. 2021, XLNet; docs/theory/collapse.md, 10",
     "Random attention without skips, 40 layers, with a bias that falls with distance, a random "
     "bias "
@@ -154,4 +155,6 @@ const rs_lab_experiment rs_lab_relative_position_linear_rate = {
     "by |lambda_2| of the attention matrix that is left at consensus. Why XLNet at initialization "
     "falls by a factor a layer in the figure of Dong, Cordonnier, Loukas, ICML 2021 (arXiv "
     "2103.03404).",
-    run_relative_position_linear_rate};
+    run_relative_position_linear_rate,
+    "< 1 s",
+    "< 1 s"};

@@ -84,6 +84,14 @@ rs_status rs_lab_curves_open(rs_table **out, rs_lab_report *report, const rs_lab
         curve_columns[1],
     };
     if (curves->x_whole) columns[1].type = RS_COLUMN_INT;
+    rs_result_show_curve(report->result, &(rs_curve){.table = curves->name,
+                                                     .title = curves->y.title,
+                                                     .x = curves->x.field,
+                                                     .x_title = curves->x.title,
+                                                     .y = {{curves->y.field, NULL}},
+                                                     .series = "series",
+                                                     .log_x = curves->log_x,
+                                                     .floor = curves->y_floor});
     RS_TRY(rs_result_add_table(report->result, curves->name, curves->title, curves->about, columns,
                                sizeof columns / sizeof *columns, out, err));
     return rs_result_add_figure(report->result, curves->name, curves->title, curves->about,

@@ -10,6 +10,20 @@
 static const char *const token_keys[] = {"variant", "site"};
 static const char *const head_keys[] = {"variant", "layer", "head"};
 
+/* The terminal's curves: the states behind whole blocks. */
+static void show_curve(rs_result *result, const char *column, const char *title, double floor)
+{
+    rs_result_show_curve(result, &(rs_curve){.table = "tokens",
+                                             .title = title,
+                                             .x = "layer",
+                                             .x_title = "state (0 enters the first block)",
+                                             .y = {{column, NULL}},
+                                             .series = "variant",
+                                             .only = "site",
+                                             .only_text = "block_out",
+                                             .floor = floor});
+}
+
 /* Where there is no floor the logarithms are drawn: they go where no double does. */
 static rs_status logarithms(rs_result *result, rs_error *err)
 {
@@ -25,6 +39,7 @@ static rs_status logarithms(rs_result *result, rs_error *err)
                       .x_whole = true,
                       .facets = {facets, COUNT(facets)},
                       .keys = {token_keys, COUNT(token_keys)}};
+    show_curve(result, "log10_relative_residual", "log10 of the relative residual", 0);
     return rs_result_add_figure(
         result, "residual", "How the tokens draw together, layer by layer",
         "log10 of the tokens' relative residual, mean over the samples; the band reaches from the "
@@ -52,6 +67,7 @@ static rs_status residuals(rs_result *result, double floor, rs_error *err)
                       .y_floor = floor / 100,
                       .y_rule = floor,
                       .y_rule_label = "rounding floor"};
+    show_curve(result, "relative_residual", "Relative residual of the tokens", floor / 100);
     return rs_result_add_figure(
         result, "residual", "How the tokens draw together, layer by layer",
         "Relative residual of the tokens, mean over the samples; the band reaches from the least "

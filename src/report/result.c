@@ -27,6 +27,8 @@ struct rs_result {
     size_t n_groups;
     rs_verdict verdict; /* answer NULL: there is none */
     const char *shown;  /* tables shown unasked, or NULL */
+    rs_curve curve;     /* table NULL: there is none */
+    bool has_curve;     /* which it is, is said */
     rs_input_files files;
     rs_outputs outputs; /* those of files */
     int64_t failures;   /* rs_memory_failures when it was made */
@@ -56,6 +58,20 @@ rs_arena *rs_result_arena(rs_result *result)
 void rs_result_show(rs_result *result, const char *tables)
 {
     result->shown = tables;
+}
+
+void rs_result_show_curve(rs_result *result, const rs_curve *curve)
+{
+    if (!curve)
+        result->curve = (rs_curve){0};
+    else if (!result->has_curve)
+        result->curve = *curve;
+    result->has_curve = true;
+}
+
+const rs_curve *rs_result_curve(const rs_result *result)
+{
+    return result->curve.table ? &result->curve : NULL;
 }
 
 const char *rs_result_shown(const rs_result *result)

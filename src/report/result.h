@@ -188,6 +188,27 @@ rs_status rs_result_complete(const rs_result *result, rs_error *err);
  * memory has failed. */
 rs_status rs_result_seal(rs_result *result, rs_error *err);
 
+/* The most columns that a curve in a terminal has a line of. */
+enum { RS_CURVE_COLUMNS = 4 };
+
+/* The curves that a terminal draws of a result: a line for each column of y, or one column and a
+ * line for each text of `series`. Strings are borrowed: literals, or of the result's arena. */
+typedef struct rs_curve {
+    const char *table, *title; /* title: "relative residual by state" */
+    const char *x, *x_title;
+    struct {
+        const char *column, *label;
+    } y[RS_CURVE_COLUMNS];
+    const char *series;           /* NULL: the columns are the lines */
+    const char *only, *only_text; /* rows whose column `only` has that text; NULL: all */
+    bool log_x;
+    double floor; /* on a logarithmic axis, what is not above it is not drawn */
+} rs_curve;
+/* Says which, once: what was said first stays; curve NULL takes it back, for good. */
+void rs_result_show_curve(rs_result *result, const rs_curve *curve);
+/* NULL: none. */
+const rs_curve *rs_result_curve(const rs_result *result);
+
 /* An arena that lives as long as the result, for names that a table borrows. */
 rs_arena *rs_result_arena(rs_result *result);
 /* Names, joined by commas, the tables that the text for people shows unasked (NULL, as at first:

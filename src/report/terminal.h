@@ -90,6 +90,10 @@ bool rs_term_is_claims(const rs_table *table);
 rs_status rs_term_claims(const rs_term *term, const rs_view *view, rs_error *err);
 /* Writes a view's rows as the entries of a dictionary (rs_table_as_entries). */
 rs_status rs_term_entries(const rs_term *term, const rs_view *view, rs_error *err);
+/* Writes the curves, `rows` lines high beside their title and axis; nothing where there are no two
+ * points. */
+rs_status rs_term_curve(const rs_term *term, const rs_result *result, const rs_curve *curve,
+                        int rows, rs_error *err);
 /* Writes one strip of characters for each kind of product of table `heads`; nothing when the table
  * has no such columns. */
 rs_status rs_term_strips(const rs_term *term, const rs_table *heads, rs_error *err);

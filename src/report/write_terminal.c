@@ -38,7 +38,7 @@ static bool scalar_text(rs_buffer *text, const json_t *value)
         bool billions = json_integer_value(value) >= 1000000000;
         double scaled = (double)json_integer_value(value) / (billions ? 1e9 : 1e6);
         rs_buffer_append(text, number, rs_number_brief(number, scaled, 3));
-        rs_buffer_puts(text, billions ? " billion" : " million");
+        rs_buffer_puts(text, billions ? " B" : " M");
     } else if (json_is_integer(value)) {
         rs_buffer_append(text, number, rs_integer_format(number, json_integer_value(value)));
     } else if (json_is_real(value)) {
@@ -98,7 +98,7 @@ static void header(const rs_term *term, const rs_result *result)
 
 /* ---- tables ---- */
 
-static rs_status show_view(const rs_term *term, const rs_view *view, rs_error *err)
+static void table_title(const rs_term *term, const rs_view *view)
 {
     rs_buffer title = {0};
     size_t rows = rs_table_rows(view->table);
@@ -112,18 +112,19 @@ static rs_status show_view(const rs_term *term, const rs_view *view, rs_error *e
     rs_term_style(term, RS_PLAIN);
     term->out->failed |= title.failed;
     rs_buffer_free(&title);
-    bool claims = rs_term_is_claims(view->table) && !view->n_columns && !term->wide;
-    RS_TRY((claims ? rs_term_claims : rs_term_table)(term, view, err));
-    rs_buffer_puts(term->out, "\n");
-    return RS_OK;
 }
 
 static rs_status show_table(const rs_term *term, const rs_table *table, const rs_shape *shape,
-                            rs_error *err)
+                            bool titled, rs_error *err)
 {
     rs_view view;
     rs_status status = rs_view_make(&view, table, shape, err);
-    if (status == RS_OK) status = show_view(term, &view, err);
+    if (status == RS_OK) {
+        bool claims = rs_term_is_claims(table) && !view.n_columns && !term->wide;
+        if (titled || view.n_rows < rs_table_rows(table)) table_title(term, &view);
+        status = (claims ? rs_term_claims : rs_term_table)(term, &view, err);
+        rs_buffer_puts(term->out, "\n");
+    }
     rs_view_free(&view);
     return status;
 }
@@ -196,24 +197,42 @@ static rs_status read_shape(rs_shape *shape, const rs_result *result, const rs_t
     return status;
 }
 
+/* As high as the screen has room for behind what is above it and before the findings. */
+static int curve_rows(const rs_term *term)
+{
+    enum { BELOW = 9, FEWEST = 4, MOST = 10 };
+    int used = 0;
+    for (size_t i = 0; i < term->out->length; i++)
+        used += term->out->data[i] == '\n';
+    int rows = term->height - used - BELOW;
+    return rows < FEWEST ? FEWEST : rows > MOST ? MOST : rows;
+}
+
+static rs_status pictures(const rs_term *term, const rs_result *result, rs_error *err)
+{
+    const rs_table *heads = rs_result_table(result, "heads");
+    const rs_curve *curve = rs_result_curve(result);
+    size_t before = term->out->length;
+    if (curve) RS_TRY(rs_term_curve(term, result, curve, curve_rows(term), err));
+    if (heads && !curve) RS_TRY(rs_term_strips(term, heads, err));
+    if (term->out->length > before) rs_buffer_puts(term->out, "\n");
+    return RS_OK;
+}
+
 static rs_status tables(const rs_term *term, const rs_result *result, const rs_terminal *terminal,
                         const char *list, rs_error *err)
 {
     const rs_table *summary = rs_result_table(result, "summary");
-    const rs_table *heads = rs_result_table(result, "heads");
     rs_shape shape;
     RS_TRY(read_shape(&shape, result, terminal, list, err));
     if (summary && rs_table_rows(summary))
-        RS_TRY(show_table(term, summary, is_shaped(summary, terminal, list) ? &shape : NULL, err));
-    if (heads && !terminal->tables) {
-        size_t before = term->out->length;
-        RS_TRY(rs_term_strips(term, heads, err));
-        if (term->out->length > before) rs_buffer_puts(term->out, "\n");
-    }
+        RS_TRY(show_table(term, summary, is_shaped(summary, terminal, list) ? &shape : NULL,
+                          terminal->tables, err));
+    if (!terminal->tables) RS_TRY(pictures(term, result, err));
     for (size_t i = 0; i < rs_result_table_count(result); i++) {
         const rs_table *table = rs_result_table_at(result, i);
         if (table != summary && is_asked(list, rs_table_name(table)))
-            RS_TRY(show_table(term, table, &shape, err));
+            RS_TRY(show_table(term, table, &shape, true, err));
     }
     return RS_OK;
 }

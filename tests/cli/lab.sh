@@ -4,6 +4,10 @@
 
 expect 0 "$RANKSCOPE" lab list
 says out "dong-depth-init"
+# A line of names and times and a line of words for each, none wider than 80 columns.
+[ "$(grep -c '^[a-z].* [0-9]* s$' out)" = 14 ] || note_failure "lab list has no line an experiment"
+says out "    Causal attention: 1/2 a layer; Karagodin et al. 2024;"
+awk 'length($0) > 80 { exit 1 }' out || note_failure "lab list is wider than 80 columns"
 for words in "" "show" "run" "list all" "run dong-depth-init twice"; do
     # shellcheck disable=SC2086  # several words
     expect 2 "$RANKSCOPE" lab $words

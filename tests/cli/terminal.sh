@@ -57,6 +57,23 @@ expect 0 "$RANKSCOPE" scan model --table heads --wide
 expect 0 env LC_ALL=C COLUMNS=60 "$RANKSCOPE" scan model --table layers --top 1
 grep -q '^effective_rank_mean  ' out || note_failure "no line a value"
 
+# Pictures: a curve each, in braille or ASCII, no line wider than the terminal; none beside tables that were asked for.
+for command in probe certify paths; do
+    for width in 60 80 120; do
+        expect 0 env LC_ALL=C TERM=dumb NO_COLOR=1 "COLUMNS=$width" "$RANKSCOPE" $command model --random 2 --seq-len 16
+        grep -Eq '^ *[0-9.e+-]+ \|' out || note_failure "$command draws no curve at $width columns"
+        awk -v w="$width" 'length($0) > w { exit 1 }' out || note_failure "$command is wider than $width columns"
+        LC_ALL=C grep -q '[^ -~]' out && note_failure "$command writes more than ASCII"
+    done
+    expect 0 env LC_ALL=C.UTF-8 "$RANKSCOPE" $command model --random 2 --seq-len 16
+    grep -Eq '^ *[0-9.e+-]+ │' out || note_failure "$command draws no curve with Unicode"
+    if grep -q "$(printf '\033')" out; then note_failure "$command colours a pipe"; fi
+    expect 0 env LC_ALL=C "$RANKSCOPE" $command model --random 2 --seq-len 16 --table summary
+    if grep -Eq '^ *[0-9.e+-]+ \|' out; then note_failure "$command draws beside --table"; fi
+done
+expect 0 env LC_ALL=C "$RANKSCOPE" scan model
+says out "Effective rank against chance"
+
 # Claims: the verdict before its claim, the numbers beside it, and how many hold.
 expect 0 env LC_ALL=C "$RANKSCOPE" lab run causal-half-law
 grep -Eq '^pass causal, W_V orthogonal: the same ratio \(law: 1/2\) +0\.5  0\.5 \+- 0\.0001$' out || note_failure "no claim on a line: $(cat out)"
