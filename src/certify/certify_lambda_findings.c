@@ -1,6 +1,7 @@
 /* certify_lambda_findings.c: table lambda in words. What hangs on a condition is counted apart and
  * never called proved. */
 #include "certify/certify_lambda.h"
+#include "report/number.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -70,18 +71,20 @@ static rs_status say_conditional(rs_result *result, const tally *t, rs_error *er
 
 static rs_status say_summary(rs_result *result, const tally *t, double kept, rs_error *err)
 {
-    char message[600];
+    char message[600], worst[RS_NUMBER_SIZE], least[RS_NUMBER_SIZE], error[RS_NUMBER_SIZE];
     int64_t cases = t->rows - t->conditional;
     bool some = t->worst_layer >= 0;
     int used = snprintf(message, sizeof message,
                         "to keep %.3g of the tokens' spread in every mixer, ", kept);
+    rs_number_outward(worst, t->worst, 4, true);
+    rs_number_outward(error, t->least_error, 1, true);
+    rs_number_brief(least, t->least_kept, 3);
     if (some)
-        used += snprintf(
-            message + used, sizeof message - (size_t)used,
-            "a skip of λ >= %.4g is proved enough for every layer and sample%s (layer "
-            "%d needs most)",
-            t->worst, t->unknown || t->conditional || t->rounding ? " for which one was found" : "",
-            (int)t->worst_layer);
+        used += snprintf(message + used, sizeof message - (size_t)used,
+                         "a skip of λ >= %s is proved enough for every layer and sample%s%s (layer "
+                         "%d needs most)",
+                         worst, t->unknown || t->conditional ? " for which one was found" : "",
+                         t->rounding ? " that is not left out" : "", (int)t->worst_layer);
     else
         used += snprintf(message + used, sizeof message - (size_t)used,
                          "no skip strength was found that is proved enough");
@@ -90,11 +93,11 @@ static rs_status say_summary(rs_result *result, const tally *t, double kept, rs_
                      (long long)t->enough, (long long)cases);
     if (t->short_layer >= 0)
         used += snprintf(message + used, sizeof message - (size_t)used,
-                         ", and layer %d keeps least as measured: %.3g, known to %.1g",
-                         (int)t->short_layer, t->least_kept, t->least_error);
+                         ", and layer %d keeps least as measured: %s, known to %s",
+                         (int)t->short_layer, least, error);
     if (t->rounding)
         snprintf(message + used, sizeof message - (size_t)used,
-                 "; left out: %lld more, whose tokens enter differing by rounding alone",
+                 "; left out (at_floor): %lld more, whose tokens enter differing by rounding alone",
                  (long long)t->rounding);
     return say_finding(result, "lambda_summary", some ? t->worst_layer : RS_NULL_INT,
                        some ? t->worst : (double)NAN, message,

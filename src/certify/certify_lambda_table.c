@@ -55,6 +55,8 @@ static const rs_column columns[] = {
     TWIN_OF(kept_now_error, conditional, "kept_now_error"),
     COLUMN(failed_kept, "kept_now_failed", "certified",
            "why kept_now and kept_now_error are not known"),
+    COLUMN(at_floor, "at_floor", "measured",
+           "the tokens that enter differ by rounding alone: lambda_summary leaves the row out"),
     COLUMN(theorem_a, "demanded_by_theorem_a", "certified", "|λ| from there on suffices (L6)"),
     TWIN_OF(theorem_a, conditional, "demanded_by_theorem_a"),
     COLUMN(failed_a, "theorem_a_failed", "certified", "hypothesis that fails here"),
