@@ -105,6 +105,17 @@ message = next(f["message"] for f in json.load(open("two.json"))["findings"] if 
 assert "for every layer and sample for which one was found" in message, message
 END
 
+# The digits of a skip that is called proved claim no more than the number behind them.
+for kept in 0.5 0.6 0.7 0.8 0.85 0.9 0.93 0.95 0.97 0.99; do
+    expect 0 "$RANKSCOPE" certify "$RS_SOURCE_DIR/tests/golden/forward/bert" --random 2 --seq-len 5 --kept $kept --json skip.json --quiet
+    python3 - <<'END' || note_failure "--kept $kept: the skip is printed below what is proved"
+import json, re
+finding = next(f for f in json.load(open("skip.json"))["findings"] if f["code"] == "lambda_summary")
+printed = float(re.search(r"a skip of λ >= (\S+) is", finding["message"]).group(1))
+assert finding["value"] <= printed <= 1.001 * finding["value"], finding
+END
+done
+
 # ---- what hangs on a condition is marked, named for its true reason, and never called proved ----
 model=$RS_SOURCE_DIR/tests/golden/forward
 echo '[[5,2,9,1],[4,8]]' >ids.json
