@@ -102,8 +102,6 @@ static void table_title(const rs_term *term, const rs_view *view)
 {
     rs_buffer title = {0};
     size_t rows = rs_table_rows(view->table);
-    if (rs_table_is_entries(view->table) && !view->n_columns)
-        return rs_term_entries(term, view, err);
     rs_buffer_printf(&title, "%s (%s, ", rs_table_title(view->table), rs_table_name(view->table));
     if (view->n_rows < rows) rs_buffer_printf(&title, "%zu of ", view->n_rows);
     rs_buffer_printf(&title, "%zu row%s)", rows, rows == 1 ? "" : "s");
@@ -120,9 +118,12 @@ static rs_status show_table(const rs_term *term, const rs_table *table, const rs
     rs_view view;
     rs_status status = rs_view_make(&view, table, shape, err);
     if (status == RS_OK) {
-        bool claims = rs_term_is_claims(table) && !view.n_columns && !term->wide;
-        if (titled || view.n_rows < rs_table_rows(table)) table_title(term, &view);
-        status = (claims ? rs_term_claims : rs_term_table)(term, &view, err);
+        bool plain = view.n_columns || term->wide, entries = rs_table_is_entries(table) && !plain;
+        bool claims = rs_term_is_claims(table) && !plain;
+        if (!entries && (titled || view.n_rows < rs_table_rows(table))) table_title(term, &view);
+        status = (entries  ? rs_term_entries
+                  : claims ? rs_term_claims
+                           : rs_term_table)(term, &view, err);
         rs_buffer_puts(term->out, "\n");
     }
     rs_view_free(&view);
