@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-    FEW_ROWS = 3,   /* so many are shown as blocks */
+    FEW_LINES = 14, /* blocks that take so many in all read better than a row without its end */
     ALIKE_ROWS = 3, /* numbers that are the same in so many rows tell nothing */
     FEWEST_FIELDS = 2
 };
@@ -120,7 +120,7 @@ static rs_status as_lines(const rs_term *term, const rs_view *view, const plan *
 
 static rs_status choose_form(const rs_term *term, const rs_view *view, plan *p, rs_error *err)
 {
-    bool asked = view->n_columns > 0, few = view->n_rows <= FEW_ROWS;
+    bool asked = view->n_columns > 0;
     if (term->wide) {
         rs_fields_name(p->fields, p->n, false);
         return as_lines(term, view, p, err);
@@ -133,6 +133,7 @@ static rs_status choose_form(const rs_term *term, const rs_view *view, plan *p, 
         if (fits(term, p)) return as_lines(term, view, p, err);
     }
     if (has_entries(term, p)) return rs_fields_entries(term, view, p->fields, p->n, err);
+    bool few = view->n_rows == 1 || view->n_rows * (p->n + 1) <= FEW_LINES;
     if (few) return rs_fields_records(term, view, p->fields, p->n, err);
     if (asked) {
         rs_fields_name(p->fields, p->n, true);

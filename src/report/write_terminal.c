@@ -117,12 +117,13 @@ static rs_status show_table(const rs_term *term, const rs_table *table, const rs
 {
     rs_view view;
     rs_status status = rs_view_make(&view, table, shape, err);
-    if (status == RS_OK && rs_table_is_entries(table) && !view.n_columns) {
-        status = rs_term_entries(term, &view, err);
-    } else if (status == RS_OK) {
-        bool claims = rs_term_is_claims(table) && !view.n_columns && !term->wide;
-        if (titled || view.n_rows < rs_table_rows(table)) table_title(term, &view);
-        status = (claims ? rs_term_claims : rs_term_table)(term, &view, err);
+    if (status == RS_OK) {
+        bool plain = view.n_columns || term->wide, entries = rs_table_is_entries(table) && !plain;
+        bool claims = rs_term_is_claims(table) && !plain;
+        if (!entries && (titled || view.n_rows < rs_table_rows(table))) table_title(term, &view);
+        status = (entries  ? rs_term_entries
+                  : claims ? rs_term_claims
+                           : rs_term_table)(term, &view, err);
         rs_buffer_puts(term->out, "\n");
     }
     rs_view_free(&view);
