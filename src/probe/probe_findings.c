@@ -87,90 +87,6 @@ static rs_status token_collapse(rs_result *result, const rs_probed *v,
     return rs_result_add_finding(result, &f, err);
 }
 
-/* ---- heads ---- */
-
-typedef struct head_rule {
-    const char *code;
-    rs_severity severity;
-    bool above;
-    const char *message; /* variant, layer, head, two numbers */
-    const char *hint;
-} head_rule;
-
-static const head_rule head_rules[] = {
-    {"attention_sink", RS_INFO, true,
-     "%s: layer %d, head %d gives %.3g of its weight to the first token (entropy %.3g nats)",
-     "usual in trained models: a head with nothing to add parks its weight there; such tokens "
-     "often carry very large activations"},
-    {"uniform_attention", RS_WARN, true,
-     "%s: layer %d, head %d attends to all tokens alike: its entropy is %.4g of the most possible, "
-     "distance to uniform %.3g; it averages the tokens and pulls them together",
-     "raise the logits (lower --temperature shows what that does), or look whether the query and "
-     "key weights have decayed: rankscope scan"},
-    {"condensed_attention", RS_INFO, false,
-     "%s: layer %d, head %d puts nearly all weight of each query on one key: entropy %.3g of the "
-     "most possible, logit variance %.3g",
-     "in training, such a head has almost no gradient through its softmax: watch the scale of its "
-     "logits"},
-};
-
-static double second_number(const rs_attention_row *row, size_t rule)
-{
-    const double numbers[] = {row->mean.entropy, row->mean.distance_to_uniform,
-                              row->mean.logit_variance};
-    return numbers[rule];
-}
-
-static rs_status check_head(rs_result *result, const char *variant, const rs_attention_row *row,
-                            const rs_probe_thresholds *t, rs_error *err)
-{
-    const double limits[] = {t->attention_sink, t->uniform_attention, t->condensed_attention};
-    const double values[] = {row->mean.first_token_weight, row->entropy_ratio, row->entropy_ratio};
-    for (size_t i = 0; i < sizeof head_rules / sizeof *head_rules; i++) {
-        const head_rule *rule = &head_rules[i];
-        if (!(rule->above ? values[i] > limits[i] : values[i] < limits[i])) continue;
-        char message[400];
-        snprintf(message, sizeof message, rule->message, variant, (int)row->layer, (int)row->head,
-                 values[i], second_number(row, i));
-        rs_finding f = finding_of(rule->code, variant, rule->severity);
-        f.layer = row->layer;
-        f.head = row->head;
-        f.value = values[i];
-        f.threshold = limits[i];
-        f.message = message;
-        f.hint = rule->hint;
-        f.table = "attention";
-        RS_TRY(rs_result_add_finding(result, &f, err));
-    }
-    return RS_OK;
-}
-
-/* Of the first variant alone: the others are experiments with it. With a handful of tokens every
- * head looks uniform or condensed. */
-static rs_status heads(rs_result *result, const rs_probed *v, const rs_probe_options *options,
-                       rs_error *err)
-{
-    enum { LEAST_TOKENS = 8 };
-    const rs_measured *m = v->measured;
-    if (m->rows < LEAST_TOKENS * m->samples) return RS_OK;
-    int64_t unconverged = 0;
-    for (size_t i = 0; i < m->n_attention; i++) {
-        RS_TRY(check_head(result, v->name, &m->attention[i], &options->thresholds, err));
-        unconverged += m->attention[i].unconverged;
-    }
-    if (!unconverged) return RS_OK;
-    char message[200];
-    snprintf(message, sizeof message,
-             "%s: an eigenvalue iteration failed on %lld attention matrices; their values are left "
-             "out of the means",
-             v->name, (long long)unconverged);
-    rs_finding f = finding_of("unconverged", v->name, RS_WARN);
-    f.value = (double)unconverged;
-    f.message = message;
-    f.table = "attention";
-    return rs_result_add_finding(result, &f, err);
-}
-
 rs_status rs_probe_findings(rs_result *result, const rs_probed *variants, size_t n,
                             const rs_probe_options *options, rs_error *err)
 {
@@ -183,7 +99,8 @@ rs_status rs_probe_findings(rs_result *result, const rs_probed *variants, size_t
         RS_TRY(token_collapse(result, &variants[v], options, err));
         RS_TRY(rs_probe_residual_findings(result, &variants[v], err));
     }
+    /* Of the first variant alone: the others are experiments with it. */
     return options->measure.attention
-               ? heads(result, &variants[rs_probe_main_variant(variants, n)], options, err)
+               ? rs_probe_heads(result, &variants[rs_probe_main_variant(variants, n)], options, err)
                : RS_OK;
 }

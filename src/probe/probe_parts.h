@@ -10,6 +10,11 @@ bool rs_probe_is_itself(const char *variant); /* whether it is "full", the model
  * which weight brings it. */
 rs_status rs_probe_nonfinite(rs_result *result, const rs_probed *variant, rs_error *err);
 
+/* probe_heads.c: adds findings attention_sink, uniform_attention, condensed_attention of heads that
+ * do what drawn weights would not, untrained_attention of the others, and unconverged. */
+rs_status rs_probe_heads(rs_result *result, const rs_probed *v, const rs_probe_options *options,
+                         rs_error *err);
+
 /* probe_centre.c: adds finding lp_centre_open: samples whose LP centre is less exact than it should
  * be. */
 rs_status rs_probe_centre(rs_result *result, const rs_probed *variant, rs_error *err);

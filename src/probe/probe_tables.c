@@ -130,15 +130,19 @@ static const rs_column attention_tail[] = {
 static rs_status attention_table(rs_result *result, const rs_probed *variants, size_t n,
                                  rs_error *err)
 {
-    rs_column columns[COUNT(attention_keys) + RS_ATTENTION_REALS + COUNT(attention_tail)],
+    rs_column columns[COUNT(attention_keys) + RS_ATTENTION_REALS + COUNT(attention_tail) +
+                      RS_ATTENTION_NULLS],
         *end = rs_columns_within(columns, attention_keys, COUNT(attention_keys), 0);
     end = rs_columns_within(end, rs_attention_columns, RS_ATTENTION_REALS,
                             offsetof(attention_cells, of.mean));
-    rs_columns_within(end, attention_tail, COUNT(attention_tail), 0);
+    end = rs_columns_within(end, attention_tail, COUNT(attention_tail), 0);
+    rs_columns_within(end, rs_attention_null_columns, RS_ATTENTION_NULLS,
+                      offsetof(attention_cells, of.null));
     rs_table *table;
     RS_TRY(rs_result_add_table(result, "attention", "Attention heads",
                                "The matrix that each head applies to its values, mean over the "
-                               "samples. Layers and heads count from 0",
+                               "samples; ..._null: what attention that tells no key from another "
+                               "gives. Layers and heads count from 0",
                                columns, COUNT(columns), &table, err));
     for (size_t v = 0; v < n; v++)
         for (size_t i = 0; i < variants[v].measured->n_attention; i++) {
