@@ -122,7 +122,10 @@ static rs_status check_head(heads *h, const rs_attention_row *row, int which)
                     .threshold = j.limit,
                     .message = message,
                     .hint = rule->hint,
-                    .table = "attention"};
+                    .table = "attention",
+                    .cases = "heads",
+                    .worst = rule->worst,
+                    .of = h->total};
     return rs_result_add_finding(h->result, &f, h->err);
 }
 

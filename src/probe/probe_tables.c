@@ -242,6 +242,7 @@ static rs_status map_table(rs_result *result, const rs_probed *variants, size_t 
 typedef struct summary_cells {
     const char *variant;
     rs_decay decay;
+    int32_t worst_layer;
     double enters, leaves, mean_cosine, effective_rank, log10_enters, log10_leaves;
 } summary_cells;
 
@@ -259,16 +260,19 @@ static const rs_column summary_columns[] = {
     {.name = "worst",
      RS_CELL(summary_cells, decay.worst),
      .formula = "least ratio of the relative residuals of two states in a row"},
-    {.name = "at", RS_CELL(summary_cells, decay.worst_at), .formula = "the state it leads to"},
+    {.name = "worst_layer",
+     RS_CELL(summary_cells, worst_layer),
+     .formula = "the layer that loses so much, from 0"},
     {.name = "mean_cosine",
      RS_CELL(summary_cells, mean_cosine),
      .formula = "between the tokens that leave the last block"},
     {.name = "effective_rank",
      RS_CELL(summary_cells, effective_rank),
      .formula = "of what leaves the last block"},
-    {.name = "floor_from",
+    {.name = "equal_after",
      RS_CELL(summary_cells, decay.floor_from),
-     .formula = "first state at the rounding floor; null: none"},
+     .formula = "layers after which the tokens are equal as far as the precision can tell: their "
+                "relative residual is rounding; null: never"},
     /* the residual precision's */
     {.name = "log10_enters",
      RS_CELL(summary_cells, log10_enters),
@@ -333,6 +337,7 @@ static rs_status add_summary(rs_table *table, const rs_probed *v, rs_error *err)
         const rs_token_row *last =
             rs_measured_row(v->measured, RS_TOKEN_SITE_BLOCK_OUT, v->network->n_layers);
         cells.decay = decay;
+        cells.worst_layer = decay.worst_at - 1;
         cells.enters = decay.first->residual.mean;
         cells.leaves = last->residual.mean;
         cells.mean_cosine = last->mean.mean_cosine;
