@@ -479,8 +479,8 @@ typedef struct rs_probe_settings {
     const char *compat;        /* a paper's own definitions: "dong2021-code", or NULL */
     const rs_map_choice *maps; /* [n_maps] heads for table attention_maps and for `taps` */
     size_t n_maps;             /* at most 64 */
-    /* [n_thresholds] of token_collapse, attention_sink, uniform_attention, condensed_attention
-     * (docs/probe.md). */
+    /* [n_thresholds] of token_collapse, slow_collapse, attention_sink, uniform_attention,
+     * condensed_attention (docs/probe.md). */
     const rs_threshold *thresholds;
     size_t n_thresholds;
     bool no_spectral;   /* ranks of the tokens are left out */

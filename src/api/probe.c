@@ -56,6 +56,7 @@ static rs_status take_edits(rs_probe_options *o, const rs_probe_settings *s, rs_
 static rs_status take_thresholds(rs_probe_thresholds *t, const rs_probe_settings *s, rs_error *err)
 {
     const rs_known_threshold known[] = {{"token_collapse", &t->token_collapse},
+                                        {"slow_collapse", &t->slow_collapse},
                                         {"attention_sink", &t->attention_sink},
                                         {"uniform_attention", &t->uniform_attention},
                                         {"condensed_attention", &t->condensed_attention}};

@@ -235,13 +235,15 @@ const cli_option cli_options[] = {
      .help = "Accept a safetensors file with bytes behind its last tensor (a warning instead of an "
              "error)."},
     {"threshold", "CODE=X[,CODE=X]", CLI_THRESHOLDS, AT(probe.thresholds), CLI_PROBE,
-     "0.1, 0.5, 0.98 and 0.05 in the order below", NULL,
+     "0.1, 0.5, 0.5, 0.98 and 0.05 in the order below", NULL,
      .help =
          "When a finding is raised: token_collapse where a state's relative residual is below X; "
+         "slow_collapse (the verdict) where less than X of what entered leaves the last layer; "
          "attention_sink where the first token gets more than X of a head's weight; "
          "uniform_attention "
          "and condensed_attention where a head's entropy is above or below X of the most possible.",
-     .codes = "token_collapse|attention_sink|uniform_attention|condensed_attention"},
+     .codes = "token_collapse|slow_collapse|attention_sink|uniform_attention|"
+              "condensed_attention"},
     {"max-length", "K", CLI_WHOLE, AT(paths.max_length), CLI_PATHS, "all", NULL,
      .help = "Tell paths of 0 to K heads apart; longer ones are summed together (the identity is "
              "checked "

@@ -242,6 +242,7 @@ static rs_status build_network(build *b)
     const rs_arch *arch = b->arch;
     rs_network *network = b->network;
     network->family = "arch";
+    network->init_std = NAN;
     network->d_model = arch->d_model;
     network->n_layers = (int32_t)arch->depth;
     RS_TRY(rs_init_expect_layers(b->init, arch->depth, sizeof(rs_layer), b->err));

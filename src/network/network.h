@@ -205,6 +205,8 @@ typedef struct rs_network {
     const char *pooling_file; /* the configuration that named the pooling; NULL: none was read */
     const rs_checkpoint *checkpoint; /* whose mapped tensors the weights are: a pass looks whether
                                         its files still have their pages; NULL: all are drawn */
+    double init_std; /* standard deviation that the model's library draws attention and MLP by; NaN:
+                         an architecture file, which has a law for each */
     rs_stored stored; /* of the checkpoint; drawn weights: those that the network uses, tied and
                          shared ones once, all F32 */
     rs_notes notes;   /* what a user should know: assumed, ignored, differing */

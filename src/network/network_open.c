@@ -256,11 +256,24 @@ static rs_status note_rope(rs_net_builder *nb)
 
 /* ---- opening ---- */
 
+/* A checkpoint's weights are not drawn: what its configuration says of drawing them is good for a
+ * comparison, and no reason to refuse it. */
+static double stated_std(rs_net_builder *nb)
+{
+    double std = 0.02;
+    rs_error ignored = {0};
+    bool found;
+    rs_status status = rs_fields_real(&nb->b->fields, "initializer_range", &std, &found, &ignored);
+    return status == RS_OK && std > 0 && std < 1e6 ? std : (double)NAN;
+}
+
 /* What transformers draws: normal(0, initializer_range); GPT-2's residual outputs smaller by
  * sqrt(2 layers), one factor for the two branches of each layer. */
 static rs_status set_default(rs_net_builder *nb)
 {
     double std = 0.02;
+    nb->network->init_std = stated_std(nb);
+    if (!nb->init) return RS_OK;
     RS_TRY(rs_net_real(nb, "initializer_range", &std));
     if (!(std >= 0 && std < 1e6))
         return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, RS_CONFIG_HINT,
@@ -276,7 +289,7 @@ static rs_status build_parts(rs_net_builder *nb)
     rs_builder *b = nb->b;
     RS_TRY(read_sizes(nb));
     RS_TRY(refuse_others(nb));
-    if (nb->init) RS_TRY(set_default(nb));
+    RS_TRY(set_default(nb));
     RS_TRY(rs_net_embedding(nb));
     RS_TRY(build_layers(nb));
     if (nb->forward->facts & RS_W_FINAL)

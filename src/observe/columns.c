@@ -9,6 +9,9 @@
               "mean over the samples of log10 " #name_, NULL)
 #define ATTENTION(name_, title_, formula_)                                                         \
     RS_COLUMN(rs_attention_measures, name_, #name_, title_, NULL, formula_, NULL)
+/* What a number is compared with. */
+#define ATTENTION_NULL(name_, formula_)                                                            \
+    RS_COLUMN(rs_attention_null, name_, #name_ "_null", NULL, NULL, formula_, "predicted")
 
 const rs_column rs_token_columns[] = {
     TOKENS(norm_fro, "norm", "‖X‖_F, X the tokens of one sample (n×d)"),
@@ -62,6 +65,20 @@ const rs_column rs_attention_columns[] = {
               "squared norm of (I − 11ᵀ/n)A: below 1 the head pulls tokens together"),
 };
 
+const rs_column rs_attention_null_columns[] = {
+    ATTENTION_NULL(entropy, "mean over rows of ln(visible keys)"),
+    ATTENTION_NULL(logit_variance,
+                   "what query and key weights drawn by the model's default law would give on the "
+                   "tokens that enter the layer; null where that law is not known"),
+    ATTENTION_NULL(spectral_gap,
+                   "1 without a mask, 1/2 under a causal one (eigenvalues 1/i); null for windows "
+                   "that look both ways"),
+    ATTENTION_NULL(dobrushin, "the same of uniform attention over the visible keys"),
+    ATTENTION_NULL(self_weight, "mean over rows of 1/(visible keys)"),
+    ATTENTION_NULL(first_token_weight,
+                   "mean of 1/(visible keys) over the rows that see the first token"),
+};
+
 void rs_measure_values(double *values, const rs_column *columns, size_t n, const void *measures)
 {
     for (size_t c = 0; c < n; c++)
@@ -71,8 +88,14 @@ void rs_measure_values(double *values, const rs_column *columns, size_t n, const
 void rs_measure_means(void *measures, const rs_column *columns, size_t n, const rs_sums *sums,
                       size_t row)
 {
+    rs_measure_means_from(measures, columns, n, sums, row, 0);
+}
+
+void rs_measure_means_from(void *measures, const rs_column *columns, size_t n, const rs_sums *sums,
+                           size_t row, size_t first)
+{
     for (size_t c = 0; c < n; c++)
-        *(double *)(void *)((char *)measures + columns[c].at) = rs_sums_mean(sums, row, c);
+        *(double *)(void *)((char *)measures + columns[c].at) = rs_sums_mean(sums, row, first + c);
 }
 
 const char *rs_token_site_name(rs_token_site site)

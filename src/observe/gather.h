@@ -21,6 +21,9 @@ void rs_sums_close(rs_sums *sums);
 void rs_measure_values(double *values, const rs_column *columns, size_t n, const void *measures);
 void rs_measure_means(void *measures, const rs_column *columns, size_t n, const rs_sums *sums,
                       size_t row);
+/* The same of the columns of the sums from `first` on. */
+void rs_measure_means_from(void *measures, const rs_column *columns, size_t n, const rs_sums *sums,
+                           size_t row, size_t first);
 
 /* The listener, with one part for each kind of measure. */
 typedef struct rs_gather {
@@ -45,10 +48,10 @@ typedef struct rs_gather {
     int32_t fused_layers; /* states that are in `fused` so far */
 
     /* attention: thread by thread, so that no two write to one place */
-    rs_sums attention;            /* sums for the rows of out->attention, with two columns more */
+    rs_sums attention;            /* sums for the rows of out->attention, with columns more */
     rs_attention_measures *heads; /* [n_attention, capacity]; samples -1: no value */
     bool *seen;                   /* [n_attention, capacity] the sample was measured */
-    double *most_entropy;         /* [n_attention, capacity] mean of ln of the visible keys */
+    rs_attention_null *nulls;     /* [n_attention, capacity] what uniform attention would measure */
     size_t *head_row;             /* [layers+1] first row of each layer */
 
     /* loss */
@@ -78,6 +81,12 @@ rs_status rs_gather_attention(void *gather, const rs_attention_view *view, rs_er
 void rs_gather_attention_end_batch(rs_gather *gather);
 void rs_gather_attention_finish(rs_gather *gather);
 void rs_gather_attention_close(rs_gather *gather);
+
+/* drawn.c: the variance that a row's logits would have over many keys, if the layer's query and key
+ * maps were drawn by the model's default law and read the tokens that were measured to enter; NaN:
+ * the law is not known, or nothing was measured. */
+double rs_logit_variance_drawn(const rs_network *network, const rs_measured *measured,
+                               int32_t layer);
 
 /* gather_loss.c. rs_nll_*: −ln softmax(x)_target for a row x of n logits. */
 double rs_nll_f32(const float *x, int64_t n, int32_t target);

@@ -8,8 +8,14 @@
 
 #include <math.h>
 
-/* Behind the columns that the table shows: sums of ln(spectral_gap) and of the entropy's ratio. */
-enum { LOG_GAP = RS_ATTENTION_REALS, ENTROPY_RATIO, SUM_COLUMNS };
+/* Behind the columns that the table shows: sums of ln(spectral_gap), of the entropy's ratio, and of
+ * what uniform attention would measure. */
+enum {
+    LOG_GAP = RS_ATTENTION_REALS,
+    ENTROPY_RATIO,
+    NULLS,
+    SUM_COLUMNS = NULLS + RS_ATTENTION_NULLS
+};
 
 static rs_status open_rows(rs_gather *g, rs_error *err)
 {
@@ -42,27 +48,12 @@ rs_status rs_gather_attention_open(rs_gather *g, rs_error *err)
         return rs_fail_memory(err, "measures of attention", SIZE_MAX);
     g->heads = rs_calloc(places, sizeof *g->heads);
     g->seen = rs_calloc(places, sizeof *g->seen);
-    g->most_entropy = rs_calloc(places, sizeof *g->most_entropy);
-    if (!g->heads || !g->seen || !g->most_entropy)
+    g->nulls = rs_calloc(places, sizeof *g->nulls);
+    if (!g->heads || !g->seen || !g->nulls)
         return rs_fail_memory(err, "measures of attention", places * sizeof *g->heads);
     size_t bytes = rs_attention_workspace(g->inputs->longest);
     if (bytes > g->listener.scratch_bytes) g->listener.scratch_bytes = bytes;
     return rs_sums_open(&g->attention, g->out->n_attention, SUM_COLUMNS, err);
-}
-
-/* Mean over the rows of the logarithm of how many keys they see:
- * what the entropy can be at most. */
-static double most_entropy(const rs_attention_view *v)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < v->n; i++) {
-        int64_t first = v->window > 0 && i - v->window + 1 > 0 ? i - v->window + 1 : 0;
-        int64_t last = v->causal                                       ? i
-                       : v->window > 0 && i + v->window - 1 < v->n - 1 ? i + v->window - 1
-                                                                       : v->n - 1;
-        sum += log((double)(last - first + 1));
-    }
-    return sum / (double)v->n;
 }
 
 rs_status rs_gather_attention(void *user, const rs_attention_view *v, rs_error *err)
@@ -74,7 +65,7 @@ rs_status rs_gather_attention(void *user, const rs_attention_view *v, rs_error *
         (g->head_row[v->layer] + (size_t)v->head) * (size_t)g->capacity + (size_t)v->sample;
     void *workspace = g->listener.scratch[v->thread];
     g->seen[place] = true;
-    g->most_entropy[place] = most_entropy(v);
+    rs_attention_null_of(&g->nulls[place], v->n, v->causal, v->window);
     if (v->precision == RS_PRECISION_F32)
         return rs_attention_measure_f32(&g->heads[place], v->mixing, v->probabilities, v->logits,
                                         v->n, v->ld, v->causal, v->window, workspace, err);
@@ -86,10 +77,12 @@ static void add_head(rs_gather *g, size_t row, size_t place)
 {
     rs_attention_row *out = &g->out->attention[row];
     const rs_attention_measures *m = &g->heads[place];
+    const rs_attention_null *null = &g->nulls[place];
     double values[SUM_COLUMNS];
     rs_measure_values(values, rs_attention_columns, RS_ATTENTION_REALS, m);
     values[LOG_GAP] = log(m->spectral_gap); /* NaN where an edited matrix has |λ₂| > 1 */
-    values[ENTROPY_RATIO] = g->most_entropy[place] > 0 ? m->entropy / g->most_entropy[place] : NAN;
+    values[ENTROPY_RATIO] = null->entropy > 0 ? m->entropy / null->entropy : NAN;
+    rs_measure_values(values + NULLS, rs_attention_null_columns, RS_ATTENTION_NULLS, null);
     rs_sums_add(&g->attention, row, values);
     out->samples++;
     out->unconverged += !m->converged && !isnan(m->entropy);
@@ -113,6 +106,9 @@ void rs_gather_attention_finish(rs_gather *g)
         rs_measure_means(&out->mean, rs_attention_columns, RS_ATTENTION_REALS, &g->attention, row);
         out->gap_geomean = exp(rs_sums_mean(&g->attention, row, LOG_GAP));
         out->entropy_ratio = rs_sums_mean(&g->attention, row, ENTROPY_RATIO);
+        rs_measure_means_from(&out->null, rs_attention_null_columns, RS_ATTENTION_NULLS,
+                              &g->attention, row, NULLS);
+        out->null.logit_variance *= rs_logit_variance_drawn(g->network, g->out, out->layer);
     }
 }
 
@@ -121,6 +117,6 @@ void rs_gather_attention_close(rs_gather *g)
     rs_sums_close(&g->attention);
     rs_free(g->heads);
     rs_free(g->seen);
-    rs_free(g->most_entropy);
+    rs_free(g->nulls);
     rs_free(g->head_row);
 }

@@ -6,6 +6,7 @@
 #define RS_OBSERVE_MEASURE_H
 
 #include "measures/attention_measures.h"
+#include "measures/attention_null.h"
 #include "measures/token_measures.h"
 #include "network/edit.h"
 #include "observe/pass.h"
@@ -19,8 +20,8 @@ typedef struct rs_spread {
 /* The spread of n values, which it reorders. */
 rs_spread rs_spread_of(double *values, int64_t n);
 
-/* The numbers of columns: of tokens, of their logarithms behind those, of attention. */
-enum { RS_TOKEN_REALS = 14, RS_TOKEN_LOGS = 6, RS_ATTENTION_REALS = 11 };
+/* The numbers of columns: of tokens, of their logarithms behind those, of attention, of its null. */
+enum { RS_TOKEN_REALS = 14, RS_TOKEN_LOGS = 6, RS_ATTENTION_REALS = 11, RS_ATTENTION_NULLS = 6 };
 
 /* What a row of table tokens is measured on. */
 typedef enum rs_token_site {
@@ -58,8 +59,10 @@ typedef struct rs_attention_row {
     rs_attention_measures mean;  /* means of what rs_attention_columns names */
     double gap_geomean, gap_min; /* geometric mean and least of the spectral gap */
     double entropy_ratio;        /* entropy over the mean of ln of the visible keys */
-    int64_t samples;             /* measured samples; empty ones are not counted */
-    int64_t unconverged;         /* samples where an eigenvalue iteration failed */
+    rs_attention_null null; /* means of what uniform attention measures; logit_variance: of drawn
+                               query and key weights, see rs_attention_null_columns */
+    int64_t samples;        /* measured samples; empty ones are not counted */
+    int64_t unconverged;    /* samples where an eigenvalue iteration failed */
 } rs_attention_row;
 
 /* What a network did to its inputs. */
@@ -114,5 +117,7 @@ const rs_token_row *rs_measured_row(const rs_measured *measured, rs_token_site s
 /* columns.c: the columns of rs_token_measures, its logarithms last, and of rs_attention_measures. */
 extern const rs_column rs_token_columns[RS_TOKEN_REALS + RS_TOKEN_LOGS];
 extern const rs_column rs_attention_columns[RS_ATTENTION_REALS];
+/* The columns ..._null, of rs_attention_null. */
+extern const rs_column rs_attention_null_columns[RS_ATTENTION_NULLS];
 
 #endif

@@ -10,6 +10,7 @@
 void rs_probe_defaults(rs_probe_options *options)
 {
     *options = (rs_probe_options){.thresholds = {.token_collapse = 0.1,
+                                                 .slow_collapse = 0.5,
                                                  .attention_sink = 0.5,
                                                  .uniform_attention = 0.98,
                                                  .condensed_attention = 0.05}};
@@ -236,6 +237,8 @@ static rs_status report_probe(work *w, rs_error *err)
     RS_TRY(set_run(w, err));
     RS_TRY(rs_probe_tables(w->result, w->probed, w->n, o, err));
     RS_TRY(rs_probe_verdict(w->result, w->probed, w->n, o, err));
+    RS_TRY(rs_probe_components(w->result, w->probed, w->n, o, err));
+    RS_TRY(rs_probe_summary(w->result, w->probed, w->n, o, err));
     RS_TRY(rs_input_findings(w->result, w->network, w->inputs, o->generate, err));
     RS_TRY(rs_probe_findings(w->result, w->probed, w->n, o, err));
     RS_TRY(add_notes(w, err));

@@ -18,7 +18,8 @@
 /* Thresholds of the findings; each can be set by --threshold CODE=VALUE. */
 typedef struct rs_probe_thresholds {
     double token_collapse;      /* found when a state's relative_residual is below this */
-    double attention_sink;      /* found when first_token_weight is above this */
+    double slow_collapse;       /* the verdict when less than this share of it is left */
+    double attention_sink;      /* found when first_token_weight is above this, beyond its null */
     double uniform_attention;   /* found when entropy over its maximum is above this */
     double condensed_attention; /* found when entropy over its maximum is below this */
 } rs_probe_thresholds;
@@ -89,10 +90,10 @@ double rs_probe_log10(const rs_token_row *row);
 /* probe_tables.c */
 rs_status rs_probe_tables(rs_result *result, const rs_probed *variants, size_t n,
                           const rs_probe_options *options, rs_error *err);
-/* probe_findings.c, probe_verdict.c */
+/* probe_findings.c, probe_summary.c */
 rs_status rs_probe_findings(rs_result *result, const rs_probed *variants, size_t n,
                             const rs_probe_options *options, rs_error *err);
-rs_status rs_probe_verdict(rs_result *result, const rs_probed *variants, size_t n,
+rs_status rs_probe_summary(rs_result *result, const rs_probed *variants, size_t n,
                            const rs_probe_options *options, rs_error *err);
 /* probe_figures.c */
 rs_status rs_probe_figures(rs_result *result, const rs_probed *variants, size_t n,

@@ -8,7 +8,7 @@ rs_status rs_probe_centre(rs_result *result, const rs_probed *v, rs_error *err)
 {
     const rs_token_row *worst = NULL;
     int64_t samples = 0, rows = 0;
-    char message[600];
+    char message[600], place[RS_PROBE_PLACE];
     for (size_t i = 0; i < v->measured->n_tokens; i++) {
         const rs_token_row *row = &v->measured->tokens[i];
         if (row->open_centres == 0) continue;
@@ -20,11 +20,11 @@ rs_status rs_probe_centre(rs_result *result, const rs_probed *v, rs_error *err)
     snprintf(
         message, sizeof message,
         "%s: the search for the smallest l1 ball stopped early for %lld token %s in %lld %s of "
-        "table tokens; worst at state %d (%s), sample %lld: the ball used there is at most "
+        "table tokens; worst %s, sample %lld: the ball used there is at most "
         "%.2g %% larger than the smallest, and the numbers are of its centre",
         v->name, (long long)samples, samples == 1 ? "matrix" : "matrices", (long long)rows,
-        rows == 1 ? "row" : "rows", (int)worst->layer, rs_token_site_name(worst->site),
-        (long long)worst->open_sample, 100 * worst->open_gap / (1 - worst->open_gap));
+        rows == 1 ? "row" : "rows", rs_probe_place(place, worst), (long long)worst->open_sample,
+        100 * worst->open_gap / (1 - worst->open_gap));
     rs_finding f = {.severity = RS_WARN,
                     .code = "lp_centre_open",
                     .variant = v->name,

@@ -29,7 +29,7 @@ static rs_status logarithms(rs_result *result, rs_error *err)
 {
     static const char *const facets[] = {"site"};
     rs_lines lines = {.table = "tokens",
-                      .x = {"layer", "state (0 enters the first block)"},
+                      .x = {"layer", "layers passed"},
                       .y = {"log10_relative_residual", "log10 of the relative residual"},
                       .low = {"log10_relative_residual_min", NULL},
                       .high = {"log10_relative_residual_max", NULL},
@@ -53,7 +53,7 @@ static rs_status residuals(rs_result *result, double floor, rs_error *err)
     static const char *const facets[] = {"site"};
     if (isnan(floor)) return logarithms(result, err);
     rs_lines lines = {.table = "tokens",
-                      .x = {"layer", "state (0 enters the first block)"},
+                      .x = {"layer", "layers passed"},
                       .y = {"relative_residual", "relative residual"},
                       .low = {"relative_residual_min", NULL},
                       .high = {"relative_residual_max", NULL},

@@ -24,11 +24,24 @@ bool rs_probe_is_itself(const char *variant)
 
 /* ---- tokens ---- */
 
-/* A collapse of a model as it is deserves attention; one of a variant is what was looked for. */
-static rs_severity how_bad(const rs_probed *v, double residual, bool at_floor)
+const rs_token_row *rs_probe_lowest(const rs_probed *v)
 {
-    if (!rs_probe_is_itself(v->name)) return RS_INFO;
-    return at_floor || residual < 1e-3 ? RS_CRITICAL : RS_WARN;
+    const rs_token_row *lowest = NULL;
+    for (int32_t l = 0; l <= v->network->n_layers; l++) {
+        const rs_token_row *state = rs_measured_row(v->measured, RS_TOKEN_SITE_BLOCK_OUT, l);
+        if (!state || isnan(state->residual.mean)) continue;
+        if (state->at_floor) return state;
+        if (!lowest || state->residual.mean < lowest->residual.mean) lowest = state;
+    }
+    return lowest;
+}
+
+/* A collapse of a model as it is deserves attention; one of a variant is what was looked for. */
+rs_severity rs_probe_how_bad(const rs_probed *v)
+{
+    const rs_token_row *lowest = rs_probe_lowest(v);
+    if (!rs_probe_is_itself(v->name) || !lowest) return RS_INFO;
+    return lowest->at_floor || lowest->residual.mean < 1e-3 ? RS_CRITICAL : RS_WARN;
 }
 
 static const char *percent(char text[RS_PROBE_POWER], const rs_token_row *row)
@@ -39,42 +52,48 @@ static const char *percent(char text[RS_PROBE_POWER], const rs_token_row *row)
     return text;
 }
 
+const rs_token_row *rs_probe_collapsed(const rs_probed *v, const rs_probe_options *options)
+{
+    const rs_measured *m = v->measured;
+    if (m->rows < 2 * m->samples) return NULL; /* one token is always equal to itself */
+    for (int32_t l = 0; l <= v->network->n_layers; l++) {
+        const rs_token_row *state = rs_measured_row(m, RS_TOKEN_SITE_BLOCK_OUT, l);
+        if (state && state->residual.mean < options->thresholds.token_collapse) return state;
+    }
+    return NULL;
+}
+
 static rs_status token_collapse(rs_result *result, const rs_probed *v,
                                 const rs_probe_options *options, rs_error *err)
 {
     const rs_measured *m = v->measured;
-    const rs_token_row *row = NULL;
-    for (int32_t l = 0; l <= v->network->n_layers && !row; l++) {
-        const rs_token_row *state = rs_measured_row(m, RS_TOKEN_SITE_BLOCK_OUT, l);
-        if (state && state->residual.mean < options->thresholds.token_collapse) row = state;
-    }
-    /* One token is always equal to itself. */
-    if (!row || m->rows < 2 * m->samples) return RS_OK;
+    const rs_token_row *row = rs_probe_collapsed(v, options);
+    if (!row) return RS_OK;
     rs_decay d = rs_probe_decay(m, v->network->n_layers);
     char number[RS_PROBE_POWER];
-    char message[500], end[160], what[200], from[64] = "what enters the first block";
-    if (row->layer > 0)
-        snprintf(from, sizeof from, "state %d (of %d)", (int)row->layer, (int)v->network->n_layers);
-    if (d.floor_from >= 0)
-        snprintf(end, sizeof end, "from state %d on it is at or below the rounding floor of %s",
-                 (int)d.floor_from, rs_probe_precision_name(options->measure.precision));
+    char message[500], end[160], what[200], place[RS_PROBE_PLACE];
+    const rs_token_row *floor =
+        d.floor_from < 0 ? NULL : rs_measured_row(m, RS_TOKEN_SITE_BLOCK_OUT, d.floor_from);
+    if (floor)
+        snprintf(end, sizeof end, "%s and from there on it is at or below the rounding floor of %s",
+                 rs_probe_place(place, floor), rs_probe_precision_name(options->measure.precision));
     else
-        snprintf(end, sizeof end, "%s is left at state %d (of %d)",
+        snprintf(end, sizeof end, "%s is left %s",
                  rs_probe_power(number, d.last->residual.mean, rs_probe_log10(d.last)),
-                 (int)d.last->layer, (int)v->network->n_layers);
+                 rs_probe_place(place, d.last));
+    rs_probe_place(place, row);
     if (row->at_floor)
-        snprintf(what, sizeof what, "equal at %s as far as %s can tell: their relative residual is",
-                 from, rs_probe_precision_name(options->measure.precision));
+        snprintf(what, sizeof what, "equal %s as far as %s can tell: their relative residual is",
+                 place, rs_probe_precision_name(options->measure.precision));
     else
         snprintf(what, sizeof what,
-                 "close to equal at %s, %s %% of their size tells them apart: the relative "
-                 "residual is",
-                 from, percent(number, row));
+                 "close to equal %s, %s %% of their size tells them apart: the relative residual "
+                 "is",
+                 place, percent(number, row));
     snprintf(message, sizeof message, "%s: the tokens are %s %s, below the threshold %.3g; %s",
              v->name, what, rs_probe_power(number, row->residual.mean, rs_probe_log10(row)),
              options->thresholds.token_collapse, end);
-    rs_finding f =
-        finding_of("token_collapse", v->name, how_bad(v, row->residual.mean, row->at_floor));
+    rs_finding f = finding_of("token_collapse", v->name, rs_probe_how_bad(v));
     if (row->layer > 0) f.layer = row->layer - 1;
     f.value = row->residual.mean;
     f.threshold = options->thresholds.token_collapse;
@@ -84,90 +103,7 @@ static rs_status token_collapse(rs_result *result, const rs_probed *v,
                    "--center-attention may keep the tokens apart"
                  : NULL;
     f.table = "summary";
-    return rs_result_add_finding(result, &f, err);
-}
-
-/* ---- heads ---- */
-
-typedef struct head_rule {
-    const char *code;
-    rs_severity severity;
-    bool above;
-    const char *message; /* variant, layer, head, two numbers */
-    const char *hint;
-} head_rule;
-
-static const head_rule head_rules[] = {
-    {"attention_sink", RS_INFO, true,
-     "%s: layer %d, head %d gives %.3g of its weight to the first token (entropy %.3g nats)",
-     "usual in trained models: a head with nothing to add parks its weight there; such tokens "
-     "often carry very large activations"},
-    {"uniform_attention", RS_WARN, true,
-     "%s: layer %d, head %d attends to all tokens alike: its entropy is %.4g of the most possible, "
-     "distance to uniform %.3g; it averages the tokens and pulls them together",
-     "raise the logits (lower --temperature shows what that does), or look whether the query and "
-     "key weights have decayed: rankscope scan"},
-    {"condensed_attention", RS_INFO, false,
-     "%s: layer %d, head %d puts nearly all weight of each query on one key: entropy %.3g of the "
-     "most possible, logit variance %.3g",
-     "in training, such a head has almost no gradient through its softmax: watch the scale of its "
-     "logits"},
-};
-
-static double second_number(const rs_attention_row *row, size_t rule)
-{
-    const double numbers[] = {row->mean.entropy, row->mean.distance_to_uniform,
-                              row->mean.logit_variance};
-    return numbers[rule];
-}
-
-static rs_status check_head(rs_result *result, const char *variant, const rs_attention_row *row,
-                            const rs_probe_thresholds *t, rs_error *err)
-{
-    const double limits[] = {t->attention_sink, t->uniform_attention, t->condensed_attention};
-    const double values[] = {row->mean.first_token_weight, row->entropy_ratio, row->entropy_ratio};
-    for (size_t i = 0; i < sizeof head_rules / sizeof *head_rules; i++) {
-        const head_rule *rule = &head_rules[i];
-        if (!(rule->above ? values[i] > limits[i] : values[i] < limits[i])) continue;
-        char message[400];
-        snprintf(message, sizeof message, rule->message, variant, (int)row->layer, (int)row->head,
-                 values[i], second_number(row, i));
-        rs_finding f = finding_of(rule->code, variant, rule->severity);
-        f.layer = row->layer;
-        f.head = row->head;
-        f.value = values[i];
-        f.threshold = limits[i];
-        f.message = message;
-        f.hint = rule->hint;
-        f.table = "attention";
-        RS_TRY(rs_result_add_finding(result, &f, err));
-    }
-    return RS_OK;
-}
-
-/* Of the first variant alone: the others are experiments with it. With a handful of tokens every
- * head looks uniform or condensed. */
-static rs_status heads(rs_result *result, const rs_probed *v, const rs_probe_options *options,
-                       rs_error *err)
-{
-    enum { LEAST_TOKENS = 8 };
-    const rs_measured *m = v->measured;
-    if (m->rows < LEAST_TOKENS * m->samples) return RS_OK;
-    int64_t unconverged = 0;
-    for (size_t i = 0; i < m->n_attention; i++) {
-        RS_TRY(check_head(result, v->name, &m->attention[i], &options->thresholds, err));
-        unconverged += m->attention[i].unconverged;
-    }
-    if (!unconverged) return RS_OK;
-    char message[200];
-    snprintf(message, sizeof message,
-             "%s: an eigenvalue iteration failed on %lld attention matrices; their values are left "
-             "out of the means",
-             v->name, (long long)unconverged);
-    rs_finding f = finding_of("unconverged", v->name, RS_WARN);
-    f.value = (double)unconverged;
-    f.message = message;
-    f.table = "attention";
+    f.cases = "variants";
     return rs_result_add_finding(result, &f, err);
 }
 
@@ -183,7 +119,8 @@ rs_status rs_probe_findings(rs_result *result, const rs_probed *variants, size_t
         RS_TRY(token_collapse(result, &variants[v], options, err));
         RS_TRY(rs_probe_residual_findings(result, &variants[v], err));
     }
+    /* Of the first variant alone: the others are experiments with it. */
     return options->measure.attention
-               ? heads(result, &variants[rs_probe_main_variant(variants, n)], options, err)
+               ? rs_probe_heads(result, &variants[rs_probe_main_variant(variants, n)], options, err)
                : RS_OK;
 }

@@ -44,7 +44,7 @@ static const rs_tensor *bad_in_state(const rs_network *network, int32_t state)
 }
 
 /* In the order of the pass: the mixer's output comes before the state behind it. */
-static const rs_token_row *first_bad(const rs_measured *m)
+const rs_token_row *rs_probe_first_bad(const rs_measured *m)
 {
     const rs_token_row *first = NULL;
     for (size_t i = 0; i < m->n_tokens; i++) {
@@ -59,7 +59,7 @@ static const rs_token_row *first_bad(const rs_measured *m)
 
 rs_status rs_probe_nonfinite(rs_result *result, const rs_probed *v, rs_error *err)
 {
-    const rs_token_row *row = first_bad(v->measured);
+    const rs_token_row *row = rs_probe_first_bad(v->measured);
     if (!row) return RS_OK;
     const rs_tensor *tensor = bad_in_state(v->network, row->layer);
     char message[900], place[64] = "the embedding", cause[400];

@@ -141,15 +141,19 @@ const rs_table_kind rs_probe_attention_kind = {
 static rs_status attention_table(rs_result *result, const rs_probed *variants, size_t n,
                                  rs_error *err)
 {
-    rs_column columns[COUNT(attention_keys) + RS_ATTENTION_REALS + COUNT(attention_tail)],
+    rs_column columns[COUNT(attention_keys) + RS_ATTENTION_REALS + COUNT(attention_tail) +
+                      RS_ATTENTION_NULLS],
         *end = rs_columns_within(columns, attention_keys, COUNT(attention_keys), 0);
     end = rs_columns_within(end, rs_attention_columns, RS_ATTENTION_REALS,
                             offsetof(attention_cells, of.mean));
-    rs_columns_within(end, attention_tail, COUNT(attention_tail), 0);
+    end = rs_columns_within(end, attention_tail, COUNT(attention_tail), 0);
+    rs_columns_within(end, rs_attention_null_columns, RS_ATTENTION_NULLS,
+                      offsetof(attention_cells, of.null));
     rs_table *table;
     RS_TRY(rs_result_add_table(result, "attention", "Attention heads",
                                "The matrix that each head applies to its values, mean over the "
-                               "samples. Layers and heads count from 0",
+                               "samples; ..._null: what attention that tells no key from another "
+                               "gives. Layers and heads count from 0",
                                columns, COUNT(columns), &table, err));
     rs_table_show_first(
         table, "variant,layer,head,entropy_ratio,first_token_weight,self_weight,spectral_gap,"
@@ -254,6 +258,7 @@ static rs_status map_table(rs_result *result, const rs_probed *variants, size_t 
 typedef struct summary_cells {
     const char *variant;
     rs_decay decay;
+    int32_t worst_layer;
     double enters, leaves, mean_cosine, effective_rank, log10_enters, log10_leaves;
 } summary_cells;
 
@@ -271,16 +276,19 @@ static const rs_column summary_columns[] = {
     {.name = "worst",
      RS_CELL(summary_cells, decay.worst),
      .formula = "least ratio of the relative residuals of two states in a row"},
-    {.name = "at", RS_CELL(summary_cells, decay.worst_at), .formula = "the state it leads to"},
+    {.name = "worst_layer",
+     RS_CELL(summary_cells, worst_layer),
+     .formula = "the layer that loses so much, from 0"},
     {.name = "mean_cosine",
      RS_CELL(summary_cells, mean_cosine),
      .formula = "between the tokens that leave the last block"},
     {.name = "effective_rank",
      RS_CELL(summary_cells, effective_rank),
      .formula = "of what leaves the last block"},
-    {.name = "floor_from",
+    {.name = "equal_after",
      RS_CELL(summary_cells, decay.floor_from),
-     .formula = "first state at the rounding floor; null: none"},
+     .formula = "layers after which the tokens are equal as far as the precision can tell: their "
+                "relative residual is rounding; null: never"},
     /* the residual precision's */
     {.name = "log10_enters",
      RS_CELL(summary_cells, log10_enters),
@@ -346,6 +354,7 @@ static rs_status add_summary(rs_table *table, const rs_probed *v, rs_error *err)
         const rs_token_row *last =
             rs_measured_row(v->measured, RS_TOKEN_SITE_BLOCK_OUT, v->network->n_layers);
         cells.decay = decay;
+        cells.worst_layer = decay.worst_at - 1;
         cells.enters = decay.first->residual.mean;
         cells.leaves = last->residual.mean;
         cells.mean_cosine = last->mean.mean_cosine;

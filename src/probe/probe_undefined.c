@@ -32,7 +32,7 @@ static rs_status zero_states(rs_result *result, const rs_probed *v, rs_error *er
     const rs_measured *m = v->measured;
     const rs_token_row *first = NULL;
     size_t rows = 0;
-    char message[600], more[64] = "";
+    char message[600], more[64] = "", place[RS_PROBE_PLACE];
     for (size_t i = 0; i < m->n_tokens; i++) {
         if (m->tokens[i].zero == 0) continue;
         if (sooner(&m->tokens[i], first)) first = &m->tokens[i];
@@ -41,9 +41,9 @@ static rs_status zero_states(rs_result *result, const rs_probed *v, rs_error *er
     if (!first) return RS_OK;
     if (rows > 1) snprintf(more, sizeof more, ", and so it is in %zu more rows", rows - 1);
     snprintf(message, sizeof message,
-             "%s: every entry of state %d (%s) is zero in %lld of %lld samples%s: nothing divided "
-             "by its size is defined there; %s",
-             v->name, (int)first->layer, rs_token_site_name(first->site), (long long)first->zero,
+             "%s: every entry %s is zero in %lld of %lld samples%s: nothing divided by its size is "
+             "defined there; %s",
+             v->name, rs_probe_place(place, first), (long long)first->zero,
              (long long)first->samples, more,
              first->zero < first->samples ? "the means are over the other samples"
                                           : "relative residual, cosine and ranks are null");

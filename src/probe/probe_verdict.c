@@ -1,206 +1,223 @@
-/* probe_verdict.c: the probe in words: which layer loses how much, and which component holds the
- * tokens apart. */
+/* probe_verdict.c: do the tokens collapse? One sentence, and the rule that gives it
+ * (docs/probe.md, Verdict). */
 #include "probe/probe_parts.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static rs_status add_finding(rs_result *result, const char *code, const char *variant,
-                             int64_t layer, double value, const char *message, const char *hint,
-                             rs_error *err)
+enum { ANSWER = 700 };
+
+typedef struct question {
+    const rs_probed *variants;
+    size_t n;
+    const rs_probed *main;
+    const rs_probe_options *options;
+    rs_decay decay;
+    rs_leaving leaves;
+    double share; /* of the relative residual that entered, what leaves; NaN: unknown */
+} question;
+
+typedef struct answer {
+    char text[ANSWER];
+    rs_verdict verdict;
+} answer;
+
+/* A share in percent, with digits enough that what is short of all does not print as all, nor what
+ * is more than none as none. */
+static const char *percent(char text[RS_PROBE_POWER], double share)
 {
-    rs_finding f = {.severity = RS_INFO,
-                    .code = code,
-                    .variant = variant,
-                    .layer = layer,
-                    .head = RS_NULL_INT,
-                    .value = value,
-                    .threshold = NAN,
-                    .message = message,
-                    .hint = hint,
-                    .table = "summary"};
-    return rs_result_add_finding(result, &f, err);
-}
-
-/* ---- one variant: how its tokens fare ---- */
-
-static const char *power_of(char text[RS_PROBE_POWER], const rs_token_row *row)
-{
-    return rs_probe_power(text, row->residual.mean, rs_probe_log10(row));
-}
-
-/* "layer 3 loses most (0.5 to 0.01, factor 0.02)" */
-static void describe_worst(char *text, size_t size, const rs_decay *d, const rs_measured *m)
-{
-    char from[RS_PROBE_POWER], to[RS_PROBE_POWER], factor[RS_PROBE_POWER];
-    const rs_token_row *before = rs_measured_row(m, RS_TOKEN_SITE_BLOCK_OUT, d->worst_at - 1);
-    const rs_token_row *after = rs_measured_row(m, RS_TOKEN_SITE_BLOCK_OUT, d->worst_at);
-    if (after->at_floor)
-        rs_probe_power(to, m->floor, NAN);
-    else
-        power_of(to, after);
-    snprintf(text, size, "layer %d loses most (%s to %s%s, factor %s)", (int)d->worst_at - 1,
-             power_of(from, before), after->at_floor ? "at most " : "", to,
-             rs_probe_power(factor, d->worst, d->log10_worst));
-}
-
-static void describe_end(char *text, size_t size, const rs_decay *d, const rs_measured *m,
-                         const rs_probe_options *options)
-{
-    char number[RS_PROBE_POWER];
-    if (d->floor_from >= 0)
-        snprintf(text, size, "reaches the rounding floor of %s (%.2g) at state %d",
-                 rs_probe_precision_name(options->measure.precision), m->floor, (int)d->floor_from);
-    else
-        snprintf(text, size, "is %s after %d layers", power_of(number, d->last),
-                 (int)d->last->layer);
-}
-
-static rs_status describe(rs_result *result, const rs_probed *v, const rs_probe_options *options,
-                          rs_error *err)
-{
-    const rs_measured *m = v->measured;
-    rs_decay d = rs_probe_decay(m, v->network->n_layers);
-    if (!d.first || isnan(d.first->residual.mean) || d.steps == 0) return RS_OK;
-    char enters[RS_PROBE_POWER], factor[RS_PROBE_POWER];
-    char message[500], end[128], loss[160] = "no layer loses any of it";
-    describe_end(end, sizeof end, &d, m, options);
-    if (d.worst < 1) describe_worst(loss, sizeof loss, &d, m);
-    snprintf(message, sizeof message,
-             "variant %s: the tokens' relative residual enters with %s and %s, a factor %s a "
-             "layer; %s",
-             v->name, power_of(enters, d.first), end,
-             rs_probe_power(factor, d.per_layer, d.log10_per_layer), loss);
-    return add_finding(result, "residual_summary", v->name,
-                       d.worst_at >= 0 ? d.worst_at - 1 : RS_NULL_INT, d.per_layer, message, NULL,
-                       err);
-}
-
-/* ---- the variants against each other ---- */
-
-static const rs_probed *find_variant(const rs_probed *variants, size_t n, const char *name)
-{
-    for (size_t v = 0; v < n; v++)
-        if (strcmp(variants[v].name, name) == 0) return &variants[v];
-    return NULL;
-}
-
-/* What leaves the last block, and its logarithm; NaN: unknown. Where it is rounding, the most that
- * it can be. */
-typedef struct leaving {
-    double value, log10;
-} leaving;
-
-static leaving leaves(const rs_probed *v)
-{
-    if (!v) return (leaving){NAN, NAN};
-    rs_decay d = rs_probe_decay(v->measured, v->network->n_layers);
-    if (!d.last || d.last->layer != v->network->n_layers) return (leaving){NAN, NAN};
-    double floor = v->measured->floor; /* NaN: fmax takes the other */
-    return (leaving){fmax(d.last->residual.mean, floor),
-                     fmax(rs_probe_log10(d.last), log10(floor))};
-}
-
-/* Each row: with the component, without it, and its name. */
-static const struct {
-    const char *with, *without, *component;
-} comparisons[] = {
-    {"san+skip", "san", "the skip around the mixer"},
-    {"san+mlp", "san", "the MLP with its own skip"},
-    {"san", "pure", "the norm"},
-};
-
-static bool leaves_rounding(const rs_probed *v)
-{
-    const rs_token_row *last =
-        rs_measured_row(v->measured, RS_TOKEN_SITE_BLOCK_OUT, v->network->n_layers);
-    return last && last->at_floor;
-}
-
-/* "0.51", or "at most 4.8e-07 (rounding)". */
-static const char *shown(char *text, size_t size, leaving x, const rs_probed *v)
-{
-    char number[RS_PROBE_POWER];
-    bool rounding = leaves_rounding(v);
-    snprintf(text, size, "%s%s%s", rounding ? "at most " : "",
-             rs_probe_power(number, x.value, x.log10), rounding ? " (rounding)" : "");
+    double value = 100 * share;
+    int digits = 2;
+    do
+        snprintf(text, RS_PROBE_POWER, "%.*g", digits, value);
+    while (digits++ < 6 && value != 100 && strcmp(text, "1e+02") == 0);
+    if (strcmp(text, "1e+02") == 0) snprintf(text, RS_PROBE_POWER, "100");
+    if (value > 100) snprintf(text, RS_PROBE_POWER, "%.0f", value);
     return text;
 }
 
-static rs_status compare_variants(rs_result *result, const rs_probed *variants, size_t n,
-                                  rs_error *err)
+/* A relative residual with two digits, or more where two would hide what it is compared with. */
+static const char *brief(char text[RS_PROBE_POWER], const rs_token_row *row, double threshold)
 {
-    enum { ROWS = sizeof comparisons / sizeof *comparisons };
-    char list[600] = "", text[900], with_text[64], without_text[64], times[RS_PROBE_POWER];
-    size_t used = 0;
-    int best = -1;
-    double most = 0; /* a logarithm */
-    bool at_floor = false;
-    for (int i = 0; i < ROWS; i++) {
-        const rs_probed *with = find_variant(variants, n, comparisons[i].with);
-        const rs_probed *without = find_variant(variants, n, comparisons[i].without);
-        leaving a = leaves(with), b = leaves(without);
-        if (isnan(a.log10) || isnan(b.log10)) continue;
-        /* Of two roundings neither is more than the other. */
-        if (a.log10 - b.log10 > most && !leaves_rounding(with))
-            most = a.log10 - b.log10, best = i, at_floor = leaves_rounding(without);
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s: %s with, %s without",
-                                 used ? "; " : "", comparisons[i].component,
-                                 shown(with_text, sizeof with_text, a, with),
-                                 shown(without_text, sizeof without_text, b, without));
+    double value = row->residual.mean, log10 = rs_probe_log10(row);
+    if (isfinite(log10) && fabs(log10) > 300) return rs_probe_power(text, value, log10);
+    for (int digits = 2; digits <= 17; digits++) {
+        snprintf(text, RS_PROBE_POWER, "%.*g", digits, value);
+        if ((strtod(text, NULL) < threshold) == (value < threshold)) break;
     }
-    if (!used) return RS_OK;
-    if (best >= 0)
-        snprintf(text, sizeof text,
-                 "%s holds the tokens apart: %s%s times the relative residual leaves the last "
-                 "block (%s)",
-                 comparisons[best].component, at_floor ? "at least " : "",
-                 rs_probe_power(times, pow(10, most), most), list);
-    else
-        snprintf(text, sizeof text,
-                 "no component alone keeps the tokens further apart (relative residual that leaves "
-                 "the last block; %s)",
-                 list);
-    return add_finding(result, "component_summary", NULL, RS_NULL_INT, pow(10, most), text, NULL,
-                       err);
+    return text;
 }
 
-/* An intervention of the user's own, against the model as it is. */
-static rs_status compare_with_full(rs_result *result, const rs_probed *variants, size_t n,
-                                   rs_error *err)
+static void set(answer *a, rs_severity severity, const char *code, double value, double threshold,
+                const char *next)
 {
-    static const char *const named = " full san san+mlp san+skip pure ";
-    leaving full = leaves(find_variant(variants, n, "full"));
-    for (size_t v = 0; v < n && !isnan(full.log10); v++) {
-        char spaced[80], message[300], text[64], other[RS_PROBE_POWER];
-        leaving x = leaves(&variants[v]);
-        snprintf(spaced, sizeof spaced, " %.70s ", variants[v].name);
-        if (strstr(named, spaced) || isnan(x.log10)) continue;
-        snprintf(message, sizeof message,
-                 "variant %.80s: a relative residual of %s leaves the last block, against %s for "
-                 "the model as it is",
-                 variants[v].name, shown(text, sizeof text, x, &variants[v]),
-                 rs_probe_power(other, full.value, full.log10));
-        RS_TRY(add_finding(result, "variant_summary", variants[v].name, RS_NULL_INT,
-                           pow(10, x.log10 - full.log10), message, NULL, err));
+    a->verdict = (rs_verdict){.answer = a->text,
+                              .code = code,
+                              .severity = (int)severity,
+                              .value = value,
+                              .threshold = threshold,
+                              .next = next};
+}
+
+static const char *const compare_next =
+    "add --variants dong: the model without skip, without MLP and without both shows which of them "
+    "holds the tokens apart";
+
+static bool compared(const question *q)
+{
+    return rs_probe_find(q->variants, q->n, "san") != NULL;
+}
+
+/* ---- the answers, in the order in which they are tried ---- */
+
+static bool nonfinite(answer *a, const question *q)
+{
+    char place[RS_PROBE_PLACE];
+    const rs_token_row *bad = rs_probe_first_bad(q->main->measured);
+    if (!bad) return false;
+    snprintf(a->text, ANSWER,
+             "Not known: the pass is not finite. NaN or infinite values first appear %s, in %lld "
+             "of %lld samples.",
+             rs_probe_place(place, bad), (long long)bad->nonfinite,
+             (long long)q->main->measured->samples);
+    set(a, RS_CRITICAL, "nonfinite", (double)bad->nonfinite, 0,
+        "finding nonfinite_activation names the weight; --precision f64 tells whether it is "
+        "overflow");
+    return true;
+}
+
+static bool undefined(answer *a, const question *q)
+{
+    const rs_measured *m = q->main->measured;
+    const char *why = NULL;
+    if (m->samples == 0)
+        why = "no sample has a token";
+    else if (m->singles == m->samples)
+        why = "every sample is one token, which has no other to be equal to";
+    else if (!q->decay.first || isnan(q->decay.first->residual.mean) || q->decay.steps == 0 ||
+             isnan(q->share))
+        why = "no relative residual exists: states are zero, or too close to equal to be counted";
+    if (!why) return false;
+    snprintf(a->text, ANSWER, "Not known: %s.", why);
+    set(a, RS_INFO, "undefined", NAN, NAN, "give samples of at least two different tokens");
+    return true;
+}
+
+/* Full, where one of the list is it, else nobody is the model: they are compared with one another. */
+static bool among_variants(answer *a, const question *q)
+{
+    const rs_probed *most = NULL, *least = NULL;
+    char best[RS_PROBE_POWER], worst[RS_PROBE_POWER];
+    if (q->n < 2 || rs_probe_is_itself(q->main->name)) return false;
+    for (size_t v = 0; v < q->n; v++) {
+        double leaves = rs_probe_leaves(&q->variants[v]).log10;
+        if (isnan(leaves)) continue;
+        if (!most || leaves > rs_probe_leaves(most).log10) most = &q->variants[v];
+        if (!least || leaves < rs_probe_leaves(least).log10) least = &q->variants[v];
     }
-    return RS_OK;
+    if (!most) return false;
+    rs_leaving high = rs_probe_leaves(most), low = rs_probe_leaves(least);
+    snprintf(a->text, ANSWER,
+             "Of %zu variants %s keeps the tokens furthest apart: a relative residual of %s%s "
+             "leaves it, and %s%s leaves %s.",
+             q->n, most->name, high.rounding ? "at most " : "",
+             rs_probe_power(best, high.value, high.log10), low.rounding ? "at most " : "",
+             rs_probe_power(worst, low.value, low.log10), least->name);
+    set(a, RS_INFO, "compared", high.value, NAN, "add full to the list: the model as it is");
+    return true;
+}
+
+static void say_floor(char *text, size_t size, const question *q)
+{
+    if (q->decay.floor_from == 0)
+        snprintf(text, size, "the tokens are equal before the first layer");
+    else
+        snprintf(text, size, "after %d of %d layers the tokens are equal as far as %s can tell",
+                 (int)q->decay.floor_from, (int)q->main->network->n_layers,
+                 rs_probe_precision_name(q->options->measure.precision));
+}
+
+static bool collapse(answer *a, const question *q)
+{
+    const rs_token_row *row = rs_probe_collapsed(q->main, q->options);
+    double limit = q->options->thresholds.token_collapse;
+    char what[200], enters[RS_PROBE_POWER], reached[RS_PROBE_POWER], leaves[RS_PROBE_POWER];
+    bool again = q->decay.last->residual.mean >= limit && q->decay.floor_from < 0;
+    if (!row) return false;
+    brief(enters, q->decay.first, limit);
+    brief(reached, row, limit);
+    brief(leaves, q->decay.last, limit);
+    int layers = (int)q->main->network->n_layers;
+    if (q->decay.floor_from >= 0)
+        say_floor(what, sizeof what, q);
+    else if (again)
+        snprintf(what, sizeof what,
+                 "after %d of %d layers their relative residual is %s, though %s leaves the last",
+                 (int)row->layer, layers, reached, leaves);
+    else if (row->layer == 0)
+        snprintf(what, sizeof what,
+                 "their relative residual is %s before the first layer, and %s after %d", reached,
+                 leaves, layers);
+    else
+        snprintf(
+            what, sizeof what,
+            "their relative residual falls from %s to %s after %d layer%s, and %s after all %d",
+            enters, reached, (int)row->layer, row->layer == 1 ? "" : "s", leaves, layers);
+    snprintf(a->text, ANSWER, "Yes: %s.", what);
+    set(a, rs_probe_how_bad(q->main), "collapse", rs_probe_lowest(q->main)->residual.mean, limit,
+        compared(q) ? "stronger skips (--lambda 2) or --center-attention may keep them apart"
+                    : compare_next);
+    return true;
+}
+
+static bool slow(answer *a, const question *q)
+{
+    double limit = q->options->thresholds.slow_collapse;
+    char enters[RS_PROBE_POWER], leaves[RS_PROBE_POWER], cosine[64] = "", keeper[300];
+    const rs_token_row *last = q->decay.last;
+    if (!(q->share < limit)) return false;
+    rs_probe_keeper(keeper, sizeof keeper, q->variants, q->n, q->options);
+    if (!isnan(last->mean.mean_cosine))
+        snprintf(cosine, sizeof cosine, ", mean cosine %.2g", last->mean.mean_cosine);
+    snprintf(a->text, ANSWER, "Slowly: %s \xe2\x86\x92 %s in %d layers%s%s.",
+             brief(enters, q->decay.first, q->options->thresholds.token_collapse),
+             brief(leaves, last, q->options->thresholds.token_collapse), (int)last->layer, cosine,
+             keeper);
+    set(a, RS_INFO, "slow", q->share, limit,
+        compared(q) ? "table tokens has every layer; --residual-scale and --lambda try other sums"
+                    : compare_next);
+    return true;
+}
+
+static bool healthy(answer *a, const question *q)
+{
+    char share[RS_PROBE_POWER], keeper[300];
+    int layers = (int)q->decay.last->layer;
+    rs_probe_keeper(keeper, sizeof keeper, q->variants, q->n, q->options);
+    snprintf(a->text, ANSWER, "No. After %d layer%s %s %% of the spread is left%s.", layers,
+             layers == 1 ? "" : "s", percent(share, q->share), keeper);
+    set(a, RS_INFO, "healthy", q->share, q->options->thresholds.slow_collapse,
+        compared(q) ? NULL : compare_next);
+    return true;
 }
 
 rs_status rs_probe_verdict(rs_result *result, const rs_probed *variants, size_t n,
                            const rs_probe_options *options, rs_error *err)
 {
+    static bool (*const answers[])(answer *, const question *) = {
+        nonfinite, undefined, among_variants, collapse, slow, healthy};
     if (!options->measure.tokens) return RS_OK;
-    RS_TRY(compare_variants(result, variants, n, err));
-    size_t first = rs_probe_main_variant(variants, n);
-    RS_TRY(describe(result, &variants[first], options, err));
-    for (size_t v = 0; v < n; v++)
-        if (v != first) RS_TRY(describe(result, &variants[v], options, err));
-    RS_TRY(compare_with_full(result, variants, n, err));
-    if (n > 1) return RS_OK;
-    return add_finding(
-        result, "one_variant", NULL, RS_NULL_INT, NAN,
-        "one variant was run, so nothing tells which component holds the tokens apart",
-        "run --variants dong: the model without skips, without MLP, without both", err);
+    const rs_probed *main = &variants[rs_probe_main_variant(variants, n)];
+    question q = {.variants = variants, .n = n, .main = main, .options = options};
+    answer a;
+    q.decay = rs_probe_decay(main->measured, main->network->n_layers);
+    q.leaves = rs_probe_leaves(main);
+    q.share = q.decay.first ? q.leaves.value / q.decay.first->residual.mean : (double)NAN;
+    if (options->measure.precision == RS_PRECISION_RESIDUAL && q.decay.first)
+        q.share = pow(10, q.leaves.log10 - rs_probe_log10(q.decay.first));
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
+        if (answers[i](&a, &q)) return rs_result_set_verdict(result, &a.verdict, err);
+    return RS_OK;
 }

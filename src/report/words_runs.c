@@ -35,9 +35,8 @@ static const rs_word tokens[] = {
     PROBE("residual_summary", "info", "a sentence a variant: which layer loses how much", "always",
           NULL),
     PROBE("component_summary", "info",
-          "which part holds the tokens apart, with the numbers: the variants that differ in one "
-          "component against each other",
-          "two variants that differ in one component were run", NULL),
+          "which part holds the tokens apart, in a sentence; table components has the numbers",
+          "san was run, and san+skip or san+mlp", NULL),
     PROBE("variant_summary", "info", "a variant of your own beside full", "one was run", NULL),
     PROBE("one_variant", "info",
           "a single variant was run: what holds the tokens apart was not asked", NULL,
@@ -51,18 +50,26 @@ static const rs_word tokens[] = {
     PROBE("attention_sink", "info",
           "a head gives the first token much of its weight: it parks there what it has nothing to "
           "do with, and such a token often carries very large activations",
-          "first_token_weight > 0.5 (--threshold attention_sink=X)",
+          "first_token_weight > w + 0.5 (1 - w), w what uniform attention gives (--threshold "
+          "attention_sink=X)",
           "usual in trained models; keep the first token at high precision when you quantise"),
     PROBE("uniform_attention", "warn",
           "a head attends to all tokens alike: it averages them and pulls them together",
-          "entropy_ratio > 0.98 (--threshold uniform_attention=X)",
+          "entropy_ratio > 0.98 (--threshold uniform_attention=X), and logit_variance below a "
+          "quarter of what drawn weights give, or there is no such null",
           "look whether its query and key weights have decayed: 'rankscope scan'; --temperature "
           "below 1 shows what larger logits do"),
     PROBE("condensed_attention", "info",
           "a head puts nearly all weight of each query on one key: in training it has almost no "
           "gradient through its softmax",
-          "entropy_ratio < 0.05 (--threshold condensed_attention=X)",
+          "entropy_ratio < 0.05 (--threshold condensed_attention=X), and logit_variance above four "
+          "times what drawn weights give",
           "in training, watch the scale of its logits"),
+    PROBE(
+        "untrained_attention", "info",
+        "heads that go beyond those limits and do what drawn weights do: nothing was learnt there, "
+        "and nothing is wrong",
+        "of weights that --init drew, all such heads", NULL),
     RUNS("nonfinite_activation", "critical",
          "a state holds NaN or infinity: where it first appears, and which weight of that layer "
          "brings it",

@@ -30,6 +30,28 @@ static const rs_word scan[] = {
     SCAN("no_spectrum", "info", "no product could be measured", NULL, NULL),
 };
 
+#define PROBE(code, severity, meaning, rule, todo)                                                 \
+    VERDICT(code, "probe", severity, "docs/probe.md", meaning, rule, todo)
+static const rs_word probe[] = {
+    PROBE("nonfinite", "critical", "the run is not to be used", "a state holds NaN or infinity",
+          "finding nonfinite_activation names the layer and the weight"),
+    PROBE("undefined", "info", "nothing can be said of these inputs",
+          "no relative residual exists: no two tokens, states of zeros", NULL),
+    PROBE("compared", "info", "which variant leaves the tokens furthest apart",
+          "several variants were run and none is full", NULL),
+    PROBE(
+        "collapse", "warn, critical, info",
+        "the tokens become nearly equal; critical below 1e-3 or at the rounding floor, a note for "
+        "an edited model",
+        "a state's relative residual is below 0.1 (--threshold token_collapse=X)",
+        "--variants dong says what would hold them apart"),
+    PROBE("slow", "info", "the tokens draw together over the depth, and are still apart",
+          "what leaves the last layer is less than 0.5 of what enters the first (--threshold "
+          "slow_collapse=X)",
+          NULL),
+    PROBE("healthy", "info", "the tokens stay apart", "none of these", NULL),
+};
+
 static const rs_word lab[] = {
     LAB("claims_fail", "critical", "claims are not as expected", "a claim's verdict is fail",
         "report them with --json"),
@@ -72,5 +94,5 @@ static const rs_word machine[] = {
             "always, without a word", NULL),
 };
 
-const rs_word_list rs_words_of_verdicts[] = {
-    RS_WORDS(scan), RS_WORDS(lab), RS_WORDS(claims), RS_WORDS(machine), {NULL, 0}};
+const rs_word_list rs_words_of_verdicts[] = {RS_WORDS(scan),   RS_WORDS(probe),   RS_WORDS(lab),
+                                             RS_WORDS(claims), RS_WORDS(machine), {NULL, 0}};

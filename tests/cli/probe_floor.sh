@@ -48,7 +48,7 @@ assert $1, (rows[0], found)" || failures=$((failures + 1))
 echo '[[7,7,7]]' >ids.json
 expect 0 "$RANKSCOPE" probe zero --tokens ids.json --json a.json
 check "len(rows) == 5 and rows[0]['layer'] == 0 and rows[0]['relative_residual'] is None and rows[0]['at_floor'] is None"
-check "'every entry of state 0 (block_out) is zero in 1 of 1 samples' in found['zero_state']['message']"
+check "'every entry before layer 0 is zero in 1 of 1 samples' in found['zero_state']['message']"
 check "'relative_residual_std' in found['undefined_columns']['message']"
 echo '[[7,7,7],[5,2,9],[4]]' >ids.json
 expect 0 "$RANKSCOPE" probe zero --tokens ids.json --json a.json

@@ -29,14 +29,16 @@ says err "longer than the model's 512 positions"
 
 # What the published experiment found, on this model: without skips and MLPs its tokens become one.
 expect 0 "$RANKSCOPE" probe "$model" --text "$RS_SOURCE_DIR/share/page.txt" --variants dong --scan --json c.json --html c.html
-says out "the skip around the mixer holds the tokens apart"
+head -2 out | tr '\n' ' ' >first
+says first "No. After 6 layers 95 % of the spread is left; the skip keeps it: without it the tokens are equal after 6 layers."
+says out "The skip holds the tokens apart: without it they are"
 says c.json "rounding floor of f32"
 python3 - <<'END' || failures=$((failures + 1))
 import json
 result = json.load(open("c.json"))
 summary = {r["variant"]: r for r in result["tables"]["summary"]}
 assert set(summary) == {"san", "san+mlp", "san+skip", "full"}, summary
-assert summary["san"]["floor_from"] is not None and summary["full"]["floor_from"] is None
+assert summary["san"]["equal_after"] is not None and summary["full"]["equal_after"] is None
 assert summary["full"]["leaves"] > summary["san+skip"]["leaves"] > 0.1
 assert {"heads", "layers", "weights", "tokens", "attention"} <= set(result["tables"])
 assert {"residual", "attention", "heads", "spectra"} <= set(result["figures"])

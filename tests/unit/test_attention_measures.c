@@ -181,7 +181,7 @@ static void agrees_with_golden(void **state)
 
 /* ---- published vectors and closed forms ---- */
 
-/* docs/theory/attention.md, 7. */
+/* docs/theory/attention.md, 8. */
 static void published_vector(void **state)
 {
     (void)state;

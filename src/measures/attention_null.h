@@ -1,0 +1,27 @@
+/*
+ * attention_null.h: what a head that tells no key from another measures: attention uniform over the
+ * keys that its mask shows, in closed form (docs/theory/attention.md, 7).
+ */
+#ifndef RS_MEASURES_ATTENTION_NULL_H
+#define RS_MEASURES_ATTENTION_NULL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The measures of rs_attention_measures for the matrix U, U_ij = 1/v_i over the v_i visible keys. */
+typedef struct rs_attention_null {
+    double entropy; /* mean of ln v_i */
+    /* 1 − |λ₂|: 1 without a mask; with a causal one the eigenvalues are 1/v_i, 1/2 the second. NaN
+     * for windows that look both ways and are shorter than the text: no closed form. */
+    double spectral_gap;
+    double dobrushin;   /* of the two rows that share least */
+    double self_weight; /* mean of 1/v_i */
+    double first_token_weight;
+    double logit_variance; /* mean of 1 − 1/v_i: what is left, in v_i numbers of variance 1, about
+                              their own mean */
+} rs_attention_null;
+
+/* n ≥ 1 tokens; causal and window as in rs_attention_measure_f64. */
+void rs_attention_null_of(rs_attention_null *out, int64_t n, bool causal, int64_t window);
+
+#endif
