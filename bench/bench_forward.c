@@ -43,7 +43,7 @@ static rs_status layer_rate(double *gflops, const rs_network *network, int64_t r
         const rs_branch *branch = &layer->branches[b];
         const rs_weight_list *weights = &rs_branch_traits(branch)->weights;
         for (size_t i = 0; i < weights->n; i++) {
-            rs_rate rate;
+            rs_gemm_rate rate;
             const rs_dense *map = rs_weight_map(&weights->rows[i], branch);
             if (!map) continue;
             RS_TRY(rs_rate_gemm_shape(&rate, rows, map->out, map->in, threads, err));

@@ -36,7 +36,7 @@ static rs_status time_all(const bench_request *r, const rs_network *network, rs_
                           const rs_batch *batch, rs_error *err)
 {
     double seconds[2][MOST_REPEATS], pass_flops = 0, worst = 0;
-    rs_rate rate = {0};
+    rs_gemm_rate rate = {0};
     rs_context context = {.threads = (int)r->threads};
     rs_runner *runner = NULL;
     rs_path_plan *plan = NULL;

@@ -102,7 +102,7 @@ typedef struct rates {
 enum { MOST_SPREAD = 25, MOST_PERCENT = 105, LEAST_PERCENT = 50 };
 
 static rs_status add_rate(rs_table *table, rates *all, const char *operation, int threads,
-                          rs_rate rate, double peak, rs_error *err)
+                          rs_gemm_rate rate, double peak, rs_error *err)
 {
     const rate_row row = {
         operation, threads, rate.gflops, peak, 100.0 * rate.gflops / peak, 100.0 * rate.spread};
@@ -123,7 +123,7 @@ static rs_status add_layer_rates(rs_table *table, rates *all, const rs_context *
                   {"sgemm 1024x768x3072 (MLP down)", 768, 3072}};
     double peak = rs_peak_fma_f32(context->threads);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        rs_rate rate;
+        rs_gemm_rate rate;
         RS_TRY(rs_check_cancelled(context, err));
         RS_TRY(rs_rate_gemm_shape(&rate, 1024, shapes[i].outputs, shapes[i].inputs,
                                   context->threads, err));
@@ -141,7 +141,7 @@ static rs_status measure_rates(rates *out, rs_result *result, const rs_context *
                                sizeof rate_columns / sizeof *rate_columns, &table, err));
     int counts[2] = {1, context->threads};
     for (int i = 0; i < (context->threads > 1 ? 2 : 1); i++) {
-        rs_rate single, twice;
+        rs_gemm_rate single, twice;
         double peak32 = rs_peak_fma_f32(counts[i]), peak64 = rs_peak_fma_f64(counts[i]);
         RS_TRY(rs_check_cancelled(context, err));
         RS_TRY(rs_rate_sgemm(&single, 1024, counts[i], err));

@@ -118,7 +118,7 @@ double rs_peak_fma_f64(int threads)
 }
 
 /* The rate of one more run joins those before; the first run of all warms up and is not told. */
-static void take_run(rs_rate *rate, double gflops)
+static void take_run(rs_gemm_rate *rate, double gflops)
 {
     double worst = rate->gflops > 0 ? rate->gflops * (1 - rate->spread) : gflops;
     if (gflops > rate->gflops) rate->gflops = gflops;
@@ -128,7 +128,7 @@ static void take_run(rs_rate *rate, double gflops)
 
 /* One template for both precisions. */
 #define RATE(name, type, gemm)                                                                     \
-    rs_status name(rs_rate *rate, int n, int threads, rs_error *err)                               \
+    rs_status name(rs_gemm_rate *rate, int n, int threads, rs_error *err)                          \
     {                                                                                              \
         size_t count = (size_t)n * (size_t)n;                                                      \
         type *a = rs_malloc(3 * count, sizeof *a), *b, *c;                                         \
@@ -137,7 +137,7 @@ static void take_run(rs_rate *rate, double gflops)
         for (size_t i = 0; i < 3 * count; i++)                                                     \
             a[i] = (type)((double)((i * 2654435761u) % 1000) * 1e-3 - 0.5);                        \
         rs_thread_counts before = rs_threads_lend(threads);                                        \
-        *rate = (rs_rate){0, 0};                                                                   \
+        *rate = (rs_gemm_rate){0, 0};                                                              \
         for (int repeat = 0; repeat <= REPEATS; repeat++) {                                        \
             double begin = rs_seconds();                                                           \
             gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, a, n, b, n, 0, c, n);      \
@@ -152,7 +152,7 @@ static void take_run(rs_rate *rate, double gflops)
 RATE(rs_rate_sgemm, float, cblas_sgemm)
 RATE(rs_rate_dgemm, double, cblas_dgemm)
 
-rs_status rs_rate_gemm_shape(rs_rate *rate, int64_t m, int64_t n, int64_t k, int threads,
+rs_status rs_rate_gemm_shape(rs_gemm_rate *rate, int64_t m, int64_t n, int64_t k, int threads,
                              rs_error *err)
 {
     size_t count = (size_t)(m * k + n * k + m * n);
@@ -162,7 +162,7 @@ rs_status rs_rate_gemm_shape(rs_rate *rate, int64_t m, int64_t n, int64_t k, int
     for (size_t i = 0; i < count; i++)
         a[i] = (float)((double)((i * 2654435761u) % 1000) * 1e-3 - 0.5);
     rs_thread_counts before = rs_threads_lend(threads);
-    *rate = (rs_rate){0, 0};
+    *rate = (rs_gemm_rate){0, 0};
     for (int repeat = 0; repeat <= REPEATS; repeat++) {
         double begin = rs_seconds();
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)m, (blasint)n, (blasint)k, 1,
