@@ -213,6 +213,10 @@ static rs_status pictures(const rs_term *term, const rs_result *result, rs_error
 {
     const rs_table *heads = rs_result_table(result, "heads");
     const rs_curve *curve = rs_result_curve(result);
+    enum { ROOMY = 30 };
+    rs_buffer *out = term->out; /* a low screen has no line for a blank one above the title */
+    if (curve && term->height < ROOMY && out->length > 1 && out->data[out->length - 2] == '\n')
+        out->length--;
     size_t before = term->out->length;
     if (curve) RS_TRY(rs_term_curve(term, result, curve, curve_rows(term), err));
     if (heads && !curve) RS_TRY(rs_term_strips(term, heads, err));
