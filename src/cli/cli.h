@@ -87,6 +87,15 @@ enum {
     CLI_ALL = 255
 };
 
+/* Names that the words of an option are made of, separated by commas. */
+typedef enum cli_names {
+    CLI_NO_NAMES,
+    CLI_TABLES,   /* of the command */
+    CLI_COLUMNS,  /* of the command's tables */
+    CLI_VARIANTS, /* of a model */
+    CLI_EXPERIMENTS
+} cli_names;
+
 /* What is understood and refused all the same (RS_E_UNSUPPORTED). */
 typedef struct cli_refusal {
     const char *values; /* "a|b"; NULL: all */
@@ -107,6 +116,7 @@ typedef struct cli_option {
     const char *codes;    /* CLI_THRESHOLDS: "token_collapse|attention_sink" */
     cli_refusal refusal;  /* `what` is NULL: nothing is refused */
     char letter;          /* 'j' for -j; 0: it has none */
+    cli_names names;
 } cli_option;
 
 /* A row of the table of commands. */
@@ -140,13 +150,19 @@ int cli_among(const char *choices, const char *word);
 const char *cli_did_you_mean(char hint[160], const char *choices, const char *word,
                              const char *otherwise);
 
+/* names.c: the names as "a|b|c"; free() it. NULL: no memory. */
+char *cli_list_names(cli_names names, const cli_command *command);
+/* Refuses columns of --columns, --sort and --where that no table of the command has, before any work
+ * is done. RS_E_BAD_OPTION names the nearest. */
+rs_status cli_check_columns(const cli_args *args, rs_error *err);
+
 const cli_command *cli_find_command(const char *name);
 /* The command whose name is closest, or NULL when none is close. */
 const char *cli_nearest_command(const char *name);
 
 void cli_print_help(const cli_command *command); /* NULL: the program's own */
 void cli_print_man(void);
-/* Prints the completion for bash, zsh or fish; false when the shell is not known. */
+/* completion.c: prints the completion for bash, zsh or fish; false when the shell is not known. */
 bool cli_print_completion(const char *shell);
 
 /* Fails upwards, as the library does within itself. */

@@ -28,20 +28,24 @@ const cli_option cli_options[] = {
      .letter = 'o'},
     {"table", "NAME[,NAME]", CLI_TEXT, AT(output.tables), CLI_ALL, NULL, NULL,
      .help =
-         "Show these tables in the terminal ('all' for every one) instead of the summary alone."},
+         "Show these tables in the terminal ('all' for every one) instead of the summary alone.",
+     .names = CLI_TABLES},
     {"columns", "COL[,COL]", CLI_TEXT, AT(output.columns), CLI_ALL, NULL, NULL,
      .help = "Show these columns of the tables in the terminal, in this order; without it, those "
              "that matter most of what fits. Like --sort, --top, --where and --wide it shapes the "
-             "tables of --table, or the summary; files hold everything."},
+             "tables of --table, or the summary; files hold everything.",
+     .names = CLI_COLUMNS},
     {"sort", "COL[:asc]", CLI_TEXT, AT(output.sort), CLI_ALL, NULL, NULL,
      .help = "Show rows sorted by this column, the largest first, or with ':asc' the least; rows "
-             "without a value come last."},
+             "without a value come last.",
+     .names = CLI_COLUMNS},
     {"top", "N", CLI_COUNT, AT(output.top), CLI_ALL, "all", NULL,
      .help = "Show the first N rows of each table, once sorted."},
     {"where", "COND[,COND]", CLI_TEXT, AT(output.where), CLI_ALL, NULL, NULL,
      .help = "Show the rows that meet all conditions, such as 'layer=12,product=qk' or "
              "'effective_rank<8': = != < > <= >= on numbers, = and != on texts, yes and no; '-' is "
-             "a cell without a value."},
+             "a cell without a value.",
+     .names = CLI_COLUMNS},
     {"wide", NULL, CLI_FLAG, AT(output.wide), CLI_ALL, NULL, NULL,
      .help = "Show all columns, on lines as long as they need."},
     {"verbose", NULL, CLI_FLAG, AT(output.verbose), CLI_ALL, NULL, NULL,
@@ -135,7 +139,8 @@ const cli_option cli_options[] = {
          "around the mixer and no MLP block; san+mlp, san+skip; pure no skip, no MLP, no norm; "
          "dong "
          "for the first four; all; or NAME=option,option with options of this list without dashes "
-         "(NAME=no-norm,lambda:0.5)."},
+         "(NAME=no-norm,lambda:0.5).",
+     .names = CLI_VARIANTS},
     {"no-skip", NULL, CLI_EDIT, RUN(edits), CLI_RUNS, NULL, NULL,
      .help = "Take every skip connection away."},
     {"no-mlp", NULL, CLI_EDIT, RUN(edits), CLI_RUNS, NULL, NULL,

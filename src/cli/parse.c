@@ -209,6 +209,7 @@ static rs_status check_together(const cli_args *args, rs_error *err)
     const cli_command *command = args->command;
     char hint[64];
     CLI_TRY(check_tables(command, args->output.tables, err));
+    CLI_TRY(cli_check_columns(args, err));
     snprintf(hint, sizeof hint, "'rankscope %s --help' shows how", command->name);
     bool needed = command->input && command->input[0] != '[';
     if (needed && !args->input && !args->help && !args->version)

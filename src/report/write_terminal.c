@@ -112,18 +112,34 @@ static void table_title(const rs_term *term, const rs_view *view)
     rs_buffer_free(&title);
 }
 
+/* Unasked, a summary of a row a layer does not push what it sums up off the screen. */
+enum { FIRST_ROWS = 12, ROWS_TO_SPARE = 4 };
+
+static size_t leave_rows_out(rs_view *view)
+{
+    size_t most = FIRST_ROWS, left = view->n_rows > most + ROWS_TO_SPARE ? view->n_rows - most : 0;
+    view->n_rows -= left;
+    return left;
+}
+
+/* unasked: the command's own summary, nothing of which was asked for. */
 static rs_status show_table(const rs_term *term, const rs_table *table, const rs_shape *shape,
-                            bool titled, rs_error *err)
+                            bool unasked, rs_error *err)
 {
     rs_view view;
     rs_status status = rs_view_make(&view, table, shape, err);
     if (status == RS_OK) {
         bool plain = view.n_columns || term->wide, entries = rs_table_is_entries(table) && !plain;
         bool claims = rs_term_is_claims(table) && !plain;
-        if (!entries && (titled || view.n_rows < rs_table_rows(table))) table_title(term, &view);
+        bool shaped = plain || view.n_rows < rs_table_rows(table);
+        size_t left = unasked && !shaped && !term->verbose ? leave_rows_out(&view) : 0;
+        if (!entries && (!unasked || shaped)) table_title(term, &view);
         status = (entries  ? rs_term_entries
                   : claims ? rs_term_claims
                            : rs_term_table)(term, &view, err);
+        if (left)
+            rs_buffer_printf(term->out, "and %zu more rows: --table %s\n", left,
+                             rs_table_name(table));
         rs_buffer_puts(term->out, "\n");
     }
     rs_view_free(&view);
@@ -213,6 +229,10 @@ static rs_status pictures(const rs_term *term, const rs_result *result, rs_error
 {
     const rs_table *heads = rs_result_table(result, "heads");
     const rs_curve *curve = rs_result_curve(result);
+    enum { ROOMY = 30 };
+    rs_buffer *out = term->out; /* a low screen has no line for a blank one above the title */
+    if (curve && term->height < ROOMY && out->length > 1 && out->data[out->length - 2] == '\n')
+        out->length--;
     size_t before = term->out->length;
     if (curve) RS_TRY(rs_term_curve(term, result, curve, curve_rows(term), err));
     if (heads && !curve) RS_TRY(rs_term_strips(term, heads, err));
@@ -228,12 +248,12 @@ static rs_status tables(const rs_term *term, const rs_result *result, const rs_t
     RS_TRY(read_shape(&shape, result, terminal, list, err));
     if (summary && rs_table_rows(summary))
         RS_TRY(show_table(term, summary, is_shaped(summary, terminal, list) ? &shape : NULL,
-                          terminal->tables, err));
+                          !terminal->tables, err));
     if (!terminal->tables) RS_TRY(pictures(term, result, err));
     for (size_t i = 0; i < rs_result_table_count(result); i++) {
         const rs_table *table = rs_result_table_at(result, i);
         if (table != summary && is_asked(list, rs_table_name(table)))
-            RS_TRY(show_table(term, table, &shape, true, err));
+            RS_TRY(show_table(term, table, &shape, false, err));
     }
     return RS_OK;
 }

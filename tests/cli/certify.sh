@@ -35,7 +35,7 @@ refused usage "a configuration has no weights" "$model/config.json" --tokens ids
 
 # ---- results ----
 expect 0 "$RANKSCOPE" certify "$encoder" --tokens ids.json
-says out "How far apart the tokens are, and must be"
+says out "layer  measured"
 says out "hypothesis_violated"
 silent err
 python3 -c "import sys; sys.exit(max(len(line.rstrip('\n')) for line in open('out', encoding='utf-8')) > 80)" || note_failure "the summary is wider than 80 columns"

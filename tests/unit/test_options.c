@@ -409,13 +409,14 @@ static const struct {
     void (*set)(rs_output_settings *s);
 } shown[] = {SHOWN(SHOWN_ROW)};
 
-/* The text behind its first line, which names the input where the program wrote it. */
+/* The text behind the line that names the input where the program wrote it. */
 static void read_text(char *text, size_t size, const char *path)
 {
     FILE *file = fopen(path, "r");
     assert_non_null(file);
-    for (int c = getc(file); c != '\n' && c != EOF;)
-        c = getc(file);
+    do
+        assert_non_null(fgets(text, (int)size, file));
+    while (strncmp(text, "rankscope scan", 14) != 0);
     text[fread(text, 1, size - 1, file)] = 0;
     fclose(file);
 }

@@ -219,6 +219,36 @@ static void the_first_columns_are_those_of_the_table(void **state)
     rs_result_free(r);
 }
 
+/* A summary of 40 rows shows its first, and says how many there are besides; asked for, all. */
+static void a_long_summary_is_shortened(void **state)
+{
+    rs_table *t;
+    rs_result *r = rs_result_new("certify");
+    (void)state;
+    assert_int_equal(rs_result_add_table(r, "summary", "Rows", NULL, columns, 4, &t, &err), RS_OK);
+    for (int i = 0; i < 40; i++)
+        assert_int_equal(rs_table_append(t, &(cells){.kind = "qk", .layer = i, .rank = i}, &err),
+                         RS_OK);
+    rs_terminal how = {.width = 80};
+    out.length = 0;
+    assert_int_equal(rs_write_terminal(&out, r, &how, &err), RS_OK);
+    assert_string_equal(layers(), "0 1 2 3 4 5 6 7 8 9 10 11 ");
+    assert_non_null(strstr(out.data, "\nand 28 more rows: --table summary\n"));
+    const rs_terminal all[] = {{.width = 80, .tables = "summary"}, {.width = 80, .verbose = true}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        out.length = 0;
+        assert_int_equal(rs_write_terminal(&out, r, &all[i], &err), RS_OK);
+        assert_null(strstr(out.data, "more rows"));
+        assert_non_null(strstr(out.data, "\n   39 "));
+    }
+    how.where = "layer>20"; /* rows that were asked for are shown, all of them */
+    out.length = 0;
+    assert_int_equal(rs_write_terminal(&out, r, &how, &err), RS_OK);
+    assert_non_null(strstr(out.data, "(summary, 19 of 40 rows)"));
+    assert_non_null(strstr(out.data, "\n   39 "));
+    rs_result_free(r);
+}
+
 /* ---- claims ---- */
 
 typedef struct claim {
@@ -281,6 +311,7 @@ int main(void)
         cmocka_unit_test(columns_that_tell_nothing_are_left_out),
         cmocka_unit_test(rows_are_whole_at_every_width),
         cmocka_unit_test(the_first_columns_are_those_of_the_table),
+        cmocka_unit_test(a_long_summary_is_shortened),
         cmocka_unit_test(claims_stand_beside_their_verdicts),
     };
     int failed = cmocka_run_group_tests_name("terminal_tables", tests, NULL, NULL);

@@ -1,0 +1,64 @@
+#!/bin/sh
+# completion.sh: the shells' completions know what the program knows: commands, options, choices, tables, columns, variants,
+# experiments.
+. "$RS_SOURCE_DIR/tests/cli/lib.sh"
+command -v bash >/dev/null 2>&1 || { echo "no bash"; exit 77; }
+rm -rf model && tiny_model model
+expect 0 "$RANKSCOPE" --completion bash
+cp out completion.bash
+cat >complete.bash <<'END'
+. ./completion.bash
+COMP_WORDS=(rankscope "$@") COMP_CWORD=$# COMPREPLY=()
+_rankscope
+printf '%s\n' "${COMPREPLY[@]}"
+END
+
+# offers WANTED WORDS...: completing the last of the words offers WANTED (words separated by blanks, and nothing else).
+offers() {
+    wanted=$1
+    shift
+    got=$(bash complete.bash "$@" | tr '\n' ' ')
+    [ "$got" = "$wanted " ] || note_failure "'$*' is completed by '$got', not '$wanted'"
+}
+offers "scan" sc
+offers "--wide --with-bias" scan model --wi
+offers "auto always" scan model --color a
+offers "heads" scan model --table he
+offers "layers,heads" scan model --table layers,he
+offers "layer,corrections" scan model --columns layer,corr
+offers "relative_residual_geomean" probe model --sort relative_residual_g
+offers "first_token_weight" probe model --where first_
+offers "full,san full,san+mlp full,san+skip" probe model --variants full,san
+offers "list" lab l
+offers "dong-perturbation-lemma dong-paths" lab run dong-p
+
+# Each experiment, and each column of real results, is offered.
+"$RANKSCOPE" lab list --csv list >/dev/null
+bash complete.bash lab run '' | sort >offered.txt
+{ cut -d, -f1 list/experiments.csv | tail -n +2; echo all; } | sort >wanted.txt
+cmp -s offered.txt wanted.txt || note_failure "experiments: $(diff offered.txt wanted.txt)"
+all_columns() { # COMMAND ARGUMENTS...
+    rm -rf tables
+    expect 0 "$RANKSCOPE" "$@" --csv tables --quiet
+    bash complete.bash "$1" model --columns '' | sort >offered.txt
+    head -q -n 1 tables/*.csv | tr ',' '\n' | sort -u | grep . >wanted.txt
+    comm -13 offered.txt wanted.txt >missing.txt
+    [ ! -s missing.txt ] || note_failure "columns of $1 that are not offered: $(tr '\n' ' ' <missing.txt)"
+    # None of them is refused before there is a result.
+    "$RANKSCOPE" "$@" --quiet --columns "$(paste -s -d , wanted.txt)" 2>err || note_failure "$1 refuses a column that it has: $(cat err)"
+}
+all_columns scan model --spectra --matrices all --energy 0.9
+all_columns probe model --random 1 --seq-len 8 --scan --certify
+all_columns certify model --random 1 --seq-len 8
+all_columns paths model --random 1 --seq-len 8 --sources
+
+# The other shells: their own programs judge, where they are there.
+expect 0 "$RANKSCOPE" --completion zsh
+says out "_values -s , name summary layers heads"
+says out "3:experiment:(dong-depth-init"
+if command -v zsh >/dev/null 2>&1; then zsh -n out || note_failure "the zsh completion is no zsh"; fi
+expect 0 "$RANKSCOPE" --completion fish
+says out "-l table -r -f -a '(__fish_append , summary layers heads"
+says out "-a 'dong-depth-init"
+if command -v fish >/dev/null 2>&1; then fish -n out || note_failure "the fish completion is no fish"; fi
+finish
