@@ -7,6 +7,13 @@ MODEL=$(sh "$RS_SOURCE_DIR/scripts/fetch_model.sh" minilm 2>err) || { echo "skip
 TEXT=$RS_SOURCE_DIR/share/page.txt
 export MODEL TEXT
 python3 "$RS_SOURCE_DIR/tests/cli/pages.py" "$RS_SOURCE_DIR/docs/tutorial.md" all || note_failure "docs/tutorial.md"
-python3 "$RS_SOURCE_DIR/tests/cli/pages.py" "$RS_SOURCE_DIR/README.md" || note_failure "README.md"
+if gguf=$(sh "$RS_SOURCE_DIR/scripts/fetch_model.sh" gemma3-270m 2>err); then # the README's three commands, as they stand there
+    ln -sf "$gguf" gemma-3-270m-Q4_K_M.gguf
+    ln -sfn "$MODEL" all-MiniLM-L6-v2
+    cp "$TEXT" page.txt
+    python3 "$RS_SOURCE_DIR/tests/cli/pages.py" "$RS_SOURCE_DIR/README.md" || note_failure "README.md"
+else
+    echo "the README's answers are skipped: $(cat err)"
+fi
 [ -s report.html ] || note_failure "no report.html"
 finish
