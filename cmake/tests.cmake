@@ -33,10 +33,14 @@ if(NOT RS_FUZZ)
 endif()
 
 # ---- the command line: each tests/cli/NAME.sh in a folder of its own; lib*.sh are what they share ----
-file(GLOB cli_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cli/*.sh)
+# tests/cli/users/ has the tasks of the people whom README names.
+file(GLOB cli_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cli/*.sh ${CMAKE_SOURCE_DIR}/tests/cli/users/*.sh)
 list(FILTER cli_tests EXCLUDE REGEX "/lib[^/]*$")
 foreach(script ${cli_tests})
     get_filename_component(name ${script} NAME_WE)
+    if(script MATCHES "/users/")
+        set(name user_${name})
+    endif()
     file(STRINGS ${script} shebang LIMIT_COUNT 1)
     set(shell sh)
     if(shebang MATCHES bash)

@@ -7,6 +7,6 @@ code='"[a-z][a-z0-9_]*"'
 severity='RS_(INFO|WARN|CRITICAL)'
 raises='(finding_of|finding_for|note|note_group|add_finding|say_finding|say|tell|raise|each_reason|verdict_of|rs_verdict_say)'
 pattern="$severity\s*,\s*([^;\",]*\?\s*)?$code(\s*:\s*$code)?|$code\s*,\s*$severity\b"
-pattern="$pattern|(?<![a-z_])code(\[\])?\s*=\s*([^;\",]*\?\s*)?$code(\s*:\s*$code)?"
+pattern="$pattern|(?<![a-z_])code(\[\])?\s*=\s*([^;\",]*\?\s*$code\s*:\s*)*([^;\",]*\?\s*)?$code(\s*:\s*$code)?"
 pattern="$pattern|\b$raises\s*\((?:[^\";()]|\([^()]*\))*$code(\s*:\s*$code)?"
 grep -rhozP --include='*.c' --include='*.inc' "$pattern" src | tr '\0' '\n' | grep -oE "$code" | tr -d '"' | sort -u

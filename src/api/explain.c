@@ -15,20 +15,20 @@
 /* ---- the tables of all commands ---- */
 
 static const rs_table_kind *const kinds[] = {
-    &rs_scan_summary_kind,     &rs_scan_layers_kind,     &rs_scan_heads_kind,
-    &rs_scan_planes_kind,      &rs_scan_energy_kind,     &rs_scan_energy_totals_kind,
-    &rs_scan_matrices_kind,    &rs_scan_tensors_kind,    &rs_scan_spectra_kind,
-    &rs_scan_balance_kind,     &rs_probe_summary_kind,   &rs_probe_tokens_kind,
-    &rs_probe_attention_kind,  &rs_probe_loss_kind,      &rs_probe_generate_kind,
-    &rs_probe_maps_kind,       &rs_certify_summary_kind, &rs_certify_bounds_kind,
-    &rs_certify_chains_kind,   &rs_certify_lambda_kind,  &rs_certify_intervals_kind,
-    &rs_paths_summary_kind,    &rs_paths_lengths_kind,   &rs_paths_truncated_kind,
-    &rs_paths_combined_kind,   &rs_paths_paths_kind,     &rs_paths_sources_kind,
-    &rs_tokenize_summary_kind, &rs_tokenize_ids_kind,    &rs_lab_experiments_kind,
-    &rs_lab_claims_kind,       &rs_lab_verdicts_kind,    &rs_lab_depth_kind,
-    &rs_lab_paths_kind,        &rs_lab_curves_kind,      &rs_doctor_machine_kind,
-    &rs_doctor_speed_kind,     &rs_findings_kind,        &rs_explain_words_kind,
-    &rs_explain_names_kind};
+    &rs_scan_summary_kind,      &rs_scan_layers_kind,      &rs_scan_heads_kind,
+    &rs_scan_planes_kind,       &rs_scan_energy_kind,      &rs_scan_energy_totals_kind,
+    &rs_scan_matrices_kind,     &rs_scan_tensors_kind,     &rs_scan_spectra_kind,
+    &rs_scan_balance_kind,      &rs_probe_summary_kind,    &rs_probe_tokens_kind,
+    &rs_probe_attention_kind,   &rs_probe_loss_kind,       &rs_probe_generate_kind,
+    &rs_probe_components_kind,  &rs_probe_maps_kind,       &rs_certify_summary_kind,
+    &rs_certify_bounds_kind,    &rs_certify_chains_kind,   &rs_certify_lambda_kind,
+    &rs_certify_intervals_kind, &rs_paths_summary_kind,    &rs_paths_lengths_kind,
+    &rs_paths_truncated_kind,   &rs_paths_combined_kind,   &rs_paths_paths_kind,
+    &rs_paths_sources_kind,     &rs_tokenize_summary_kind, &rs_tokenize_ids_kind,
+    &rs_lab_experiments_kind,   &rs_lab_claims_kind,       &rs_lab_verdicts_kind,
+    &rs_lab_depth_kind,         &rs_lab_paths_kind,        &rs_lab_curves_kind,
+    &rs_doctor_machine_kind,    &rs_doctor_speed_kind,     &rs_findings_kind,
+    &rs_explain_words_kind,     &rs_explain_names_kind};
 
 /* A column by the name that a table shows. */
 typedef struct shown_column {

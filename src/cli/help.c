@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { WIDTH = 80, INDENT = 6 };
-#define BRIEF "measure, predict, prove and prevent rank collapse in sequence models"
+#define BRIEF "measure rank collapse in sequence models, and prove what keeps it away"
 
 /* Prints text wrapped at WIDTH, from `column` on; '\n' begins a new paragraph line. */
 static void wrapped_from(int column, const char *text, int indent)

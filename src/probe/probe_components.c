@@ -158,6 +158,7 @@ static const rs_column columns[] = {
     CELL(log_with, "log10_with_mlp", NULL),
     CELL(log_without, "log10_without_mlp", NULL),
 };
+const rs_table_kind rs_probe_components_kind = {"probe", "components", {RS_PART(columns)}};
 enum { COMPONENT_LOGS = 2 };
 
 static rs_status add_row(rs_table *table, const char *skip, const fare *with, const fare *without,
