@@ -101,6 +101,6 @@ rs_status rs_probe_figures(rs_result *result, const rs_probed *variants, size_t 
 
 /* What its tables can have, for rs_explain. */
 extern const rs_table_kind rs_probe_tokens_kind, rs_probe_attention_kind, rs_probe_loss_kind,
-    rs_probe_maps_kind, rs_probe_summary_kind, rs_probe_generate_kind;
+    rs_probe_maps_kind, rs_probe_summary_kind, rs_probe_generate_kind, rs_probe_components_kind;
 
 #endif

@@ -136,7 +136,8 @@ static const rs_column attention_tail[] = {
 const rs_table_kind rs_probe_attention_kind = {
     "probe",
     "attention",
-    {RS_PART(attention_keys), RS_PART(rs_attention_columns), RS_PART(attention_tail)}};
+    {RS_PART(attention_keys), RS_PART(rs_attention_columns), RS_PART(attention_tail),
+     RS_PART(rs_attention_null_columns)}};
 
 static rs_status attention_table(rs_result *result, const rs_probed *variants, size_t n,
                                  rs_error *err)

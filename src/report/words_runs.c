@@ -38,9 +38,6 @@ static const rs_word tokens[] = {
           "which part holds the tokens apart, in a sentence; table components has the numbers",
           "san was run, and san+skip or san+mlp", NULL),
     PROBE("variant_summary", "info", "a variant of your own beside full", "one was run", NULL),
-    PROBE("one_variant", "info",
-          "a single variant was run: what holds the tokens apart was not asked", NULL,
-          "run --variants dong"),
     PROBE("token_collapse", "warn, critical, info",
           "the tokens are nearly equal: less than a tenth of their size tells them apart; critical "
           "for the model as it is below 1e-3 or at the floor, a note for variants",
