@@ -489,12 +489,13 @@ typedef struct rs_probe_settings {
     bool scan;          /* the tables of a scan by its defaults stand beside these; not of weights
                            that `init` draws (RS_E_USAGE) */
     bool certify;       /* the tables of certify for the model with `run.edits`, too */
-    bool rigorous;      /* with certify: what hangs on a condition is left out, with its reason */
+    bool rigorous;      /* with certify: as in rs_certify_settings */
     int64_t generate;   /* tokens that each sample is continued by, at most 4096; 0: none */
     const char *output; /* safetensors file to write the last states and logits to, or NULL */
     const char *taps;   /* safetensors file to write every state to, or NULL */
     bool hold;          /* both appear with what rs_result_write writes, not before;
                            rs_result_free takes back what waits */
+    bool fast;          /* with certify: as in rs_certify_settings */
 } rs_probe_settings;
 
 /* certify: what can be proved about these inputs in this model (docs/certify.md). */
@@ -505,7 +506,9 @@ typedef struct rs_certify_settings {
     const char *variant; /* the variant to run: "san", "mine=no-mlp,lambda:0.5"; NULL: full */
     double kept;         /* fraction of the tokens' spread that each mixer is to leave, between 0
                             and 1 */
-    bool rigorous;       /* what hangs on a condition is left out, with its reason */
+    bool rigorous;       /* what hangs on a condition is left out, with its reason: so it is anyway,
+                            and nobody turns it off */
+    bool fast;           /* it is shown, and columns ..._conditional mark it; not with rigorous */
 } rs_certify_settings;
 
 /* What a path is (docs/paths.md). */

@@ -15,11 +15,14 @@ static rs_status options_of(rs_certify_options *o, const rs_certify_settings *s,
     if (!(s->kept > 0 && s->kept < 1))
         return rs_fail(err, RS_E_BAD_OPTION, "kept", "give a fraction between 0 and 1, such as 0.9",
                        "cannot take %g", s->kept);
+    if (s->rigorous && s->fast)
+        return rs_fail(err, RS_E_USAGE, "fast", "give one of the two",
+                       "rigorous leaves out what fast shows");
     rs_certify_defaults(o);
     o->source = rs_source_of(&s->run);
     o->batch = s->run.batch;
     o->kept = s->kept;
-    o->rigorous = s->rigorous;
+    o->rigorous = !s->fast;
     return rs_edit_of(&o->edit, &o->edited, &s->run, s->variant, arena, err);
 }
 

@@ -27,9 +27,12 @@ static rs_status check(const rs_probe_settings *s, rs_error *err)
             return rs_fail(err, RS_E_BAD_OPTION, "maps", "layers and heads count from 0",
                            "there is no head %d of layer %d", (int)s->maps[i].head,
                            (int)s->maps[i].layer);
-    if (s->rigorous && !s->certify)
-        return rs_fail(err, RS_E_USAGE, "rigorous", "ask for certify too",
+    if ((s->rigorous || s->fast) && !s->certify)
+        return rs_fail(err, RS_E_USAGE, s->fast ? "fast" : "rigorous", "ask for certify too",
                        "there is nothing to certify without it");
+    if (s->rigorous && s->fast)
+        return rs_fail(err, RS_E_USAGE, "fast", "give one of the two",
+                       "rigorous leaves out what fast shows");
     return rs_check_two_files(s->output, s->taps, "output", "taps", err);
 }
 
@@ -95,7 +98,7 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
                                 .lenient = s->run.lenient,
                                 .scan = s->scan,
                                 .certify = s->certify,
-                                .rigorous = s->rigorous};
+                                .rigorous = !s->fast};
     RS_TRY(options_of(&request.options, s, task->arena, err));
     RS_TRY(rs_probe_path(result, rs_result_files(result), &request, task->context, err));
     return s->hold ? RS_OK : rs_place_outputs(result, err);

@@ -10,13 +10,13 @@ static rs_status add_figure(rs_result *result, const char *name, const char *tit
 
 rs_status rs_certify_figures(rs_result *result, const rs_certified *c, rs_error *err)
 {
-    static const char *const keys[] = {"source_layer"};
-    rs_lines lines = {.table = "chains",
+    rs_lines lines = {.table = c->options->beside ? "certificate" : "summary",
                       .x = {"layer", "layer"},
-                      .y = {"log10_certified", "log10 of the certified diameter"},
-                      .colour = {"source_layer", "starts at layer"},
+                      .y = {"measured", "token diameter"},
+                      .low = {"at_least", NULL},
+                      .high = {"at_most", NULL},
                       .x_whole = true,
-                      .keys = {keys, 1}};
+                      .log_y = true};
     if (c->network->n_layers == 0) return RS_OK;
     if (!c->options->beside)
         rs_result_show_curve(result, &(rs_curve){.table = "summary",
@@ -27,10 +27,9 @@ rs_status rs_certify_figures(rs_result *result, const rs_certified *c, rs_error 
                                                        {"measured", "measured"},
                                                        {"at_least", "at least"}}});
     return add_figure(
-        result, "chains", "Measure until small, then certify",
-        "Each line starts from the measured tokens that enter one layer and carries the "
-        "proved bound of their diameter through the layers behind it (the worst sample). A "
-        "line that bends down proves doubly exponential collapse; one that rises proves "
-        "nothing.",
+        result, "bounds", "How far apart the tokens are, and must be",
+        "Token diameter behind each layer. The line is what was measured, the largest "
+        "over the samples; the band reaches from what is proved to be left at least "
+        "to what is proved at most, and is missing where nothing is proved.",
         &lines, err);
 }

@@ -170,8 +170,8 @@ const cli_command cli_commands[] = {
      "Every column says whether it is measured, predicted, certified or published. Layers count "
      "from 0. docs/certificates.md derives every certified statement.",
      "rankscope certify ~/models/minilm --text page.txt # which layers provably stay apart?\n"
-     "rankscope certify minilm/ --text page.txt --rigorous --html report.html # nothing that "
-     "hangs on a condition\n"
+     "rankscope certify minilm/ --text page.txt --fast --html report.html # what hangs on a "
+     "condition, too\n"
      "rankscope certify config.json --init default --random 1 --no-skip --no-mlp # proves doubly "
      "exponential collapse: see table chains\n"
      "rankscope certify . --tokens ids.npy --json - | jq '.tables.lambda[]' # for scripts",

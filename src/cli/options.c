@@ -229,7 +229,7 @@ const cli_option cli_options[] = {
      .help =
          "Prove bounds too, as 'rankscope certify' does, for the same samples, from the same pass "
          "(a float64 one: f32 gives way) and into the same result; its summary is table "
-         "certificate. --rigorous leaves out what hangs on a condition."},
+         "certificate."},
     {"grad", NULL, CLI_FLAG, AT(no_choice), CLI_PROBE, NULL, NULL,
      .help =
          "Gradients of the query and key weights; there is no backward pass yet, so it is refused.",
@@ -279,16 +279,20 @@ const cli_option cli_options[] = {
      .help = "Leave out the tokens that the model puts around a text ([CLS], <bos>); those that "
              "the text "
              "spells out are still recognised."},
-    {"rigorous", NULL, CLI_FLAG, AT(certify.rigorous), CLI_CERTIFY, NULL, NULL,
+    {"rigorous", NULL, CLI_FLAG, AT(certify.rigorous), CLI_CERTIFY, "on", NULL,
      .help = "Leave out, null with its reason, every number that hangs on a condition (columns "
-             "..._conditional). Rounding is bounded with or without it: proved error bounds for "
-             "matrices, "
-             "ball arithmetic for what follows from them."},
-    {"rigorous", NULL, CLI_FLAG, AT(probe.rigorous), CLI_PROBE, NULL, NULL,
+             "..._conditional). It costs nothing and is on unless --fast is given; given, nobody "
+             "turns it off."},
+    {"fast", NULL, CLI_FLAG, AT(certify.fast), CLI_CERTIFY, NULL, NULL,
+     .help = "Show what hangs on a condition, too, and mark it (columns ..._conditional): such "
+             "numbers are not proved. Rounding is bounded with or without it."},
+    {"rigorous", NULL, CLI_FLAG, AT(probe.rigorous), CLI_PROBE, "on", NULL,
      .help = "Leave out, null with its reason, every number that hangs on a condition (columns "
-             "..._conditional). Rounding is bounded with or without it: proved error bounds for "
-             "matrices, "
-             "ball arithmetic for what follows from them."},
+             "..._conditional). It costs nothing and is on unless --fast is given; given, nobody "
+             "turns it off."},
+    {"fast", NULL, CLI_FLAG, AT(probe.fast), CLI_PROBE, NULL, NULL,
+     .help = "Show what hangs on a condition, too, and mark it (columns ..._conditional): such "
+             "numbers are not proved. Rounding is bounded with or without it."},
     {"kept", "A", CLI_FRACTION, AT(certify.kept), CLI_CERTIFY, "0.9", NULL,
      .help = "Table lambda: the fraction (0 < A < 1) of the tokens' spread ||X - mean||_F that "
              "each mixer "

@@ -172,6 +172,19 @@ rs_status rs_paths_tables(const rs_paths_run *run, rs_error *err);
 rs_status rs_paths_words(const rs_paths_run *run, rs_error *err);
 rs_status rs_paths_figures(const rs_paths_run *run, rs_error *err);
 
+/* paths_words.c: the sum of short paths is the output "but for a tenth" at a relative error of this.
+ */
+#define RS_PATH_CLOSE 0.1
+/* The least k whose paths make the output but for a tenth; -1: none. */
+int32_t rs_paths_enough(const rs_paths_run *run);
+/* Of all paths, the share that has at most `length` heads, as a logarithm to base 10. */
+double rs_paths_log10_share(const rs_path_plan *plan, int32_t length);
+/* Writes a share: "0.762%", or "10^-5.6". */
+const char *rs_paths_power(char *text, size_t size, double log10_value);
+
+/* paths_verdict.c: sets the verdict: which paths make the output. */
+rs_status rs_paths_verdict(const rs_paths_run *run, rs_error *err);
+
 /* Means over the samples of what tables say of length k (-1: of the network's own state, outcomes
  * alone); NaN where undefined everywhere. */
 typedef struct rs_path_means {

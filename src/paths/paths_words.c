@@ -5,8 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The sum of short paths is the output "but for a tenth" at a relative error of this. */
-#define CLOSE 0.1
+#define CLOSE RS_PATH_CLOSE
 
 /* Terms so much larger than the output have lost half of the digits of a double in it. */
 #define CANCELS 1e8
@@ -29,8 +28,7 @@ static rs_status tell(rs_result *result, rs_severity severity, const char *code,
 
 /* ---- numbers ---- */
 
-/* Of all paths, the share that has at most `length` heads, as a logarithm to base 10. */
-static double log10_share(const rs_path_plan *plan, int32_t length)
+double rs_paths_log10_share(const rs_path_plan *plan, int32_t length)
 {
     double sum = 0;
     for (int32_t k = 0; k <= length; k++)
@@ -49,7 +47,7 @@ static double mean_length(const rs_path_plan *plan)
     return sum;
 }
 
-static const char *power(char *text, size_t size, double log10_value)
+const char *rs_paths_power(char *text, size_t size, double log10_value)
 {
     if (log10_value == -INFINITY)
         snprintf(text, size, "none");
@@ -89,8 +87,7 @@ static rs_status cancelling(const rs_paths_run *run, rs_error *err)
                 message, "shares are relative to the terms, and keep theirs", err);
 }
 
-/* The least k whose paths make the output but for a tenth; -1: none. */
-static int32_t enough(const rs_paths_run *run)
+int32_t rs_paths_enough(const rs_paths_run *run)
 {
     for (int32_t k = 0; k <= run->plan->longest; k++)
         if (rs_paths_mean(run, k).cumulative_error <= CLOSE) return k;
@@ -100,7 +97,7 @@ static int32_t enough(const rs_paths_run *run)
 static rs_status dominance(const rs_paths_run *run, rs_error *err)
 {
     char message[500], share[32], typical[96] = "";
-    int32_t k = enough(run), deepest = run->plan->deepest;
+    int32_t k = rs_paths_enough(run), deepest = run->plan->deepest;
     double mean = mean_length(run->plan);
     if (deepest == 0)
         return tell(run->result, RS_INFO, "no_attention", 0, NAN, NULL,
@@ -126,7 +123,7 @@ static rs_status dominance(const rs_paths_run *run, rs_error *err)
              "everything that goes through at most %d of %d heads makes the last state to %.2g "
              "(relative error); by number these are %s of the embedding's paths%s",
              (int)k, (int)deepest, rs_paths_mean(run, k).cumulative_error,
-             power(share, sizeof share, log10_share(run->plan, k)), typical);
+             rs_paths_power(share, sizeof share, rs_paths_log10_share(run->plan, k)), typical);
     return tell(run->result, RS_INFO, 2 * k < deepest ? "shortest_path_dominance" : "short_paths",
                 rs_paths_mean(run, k).cumulative_error, CLOSE, "lengths", message, NULL, err);
 }
@@ -251,6 +248,7 @@ static rs_status combined(const rs_paths_run *run, rs_error *err)
 
 rs_status rs_paths_words(const rs_paths_run *run, rs_error *err)
 {
+    RS_TRY(rs_paths_verdict(run, err));
     if (run->n_samples == 0)
         return tell(run->result, RS_WARN, "no_tokens", 0, NAN, NULL, "no sample has a token", NULL,
                     err);

@@ -155,8 +155,8 @@ static const rs_column columns[] = {
          "layers after which the tokens are equal as far as the precision can tell; null: never"),
     CELL(equal_without, "equal_after_without_mlp", "the same without the MLP"),
     /* the residual precision's */
-    CELL(log_with, "log10_with_mlp", NULL),
-    CELL(log_without, "log10_without_mlp", NULL),
+    CELL(log_with, "log10_with_mlp", "log10 of with_mlp"),
+    CELL(log_without, "log10_without_mlp", "log10 of without_mlp"),
 };
 const rs_table_kind rs_probe_components_kind = {"probe", "components", {RS_PART(columns)}};
 enum { COMPONENT_LOGS = 2 };

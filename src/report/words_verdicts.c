@@ -13,6 +13,13 @@
 #define DOCTOR(code, severity, meaning, rule, todo)                                                \
     VERDICT(code, "doctor", severity, "docs/design.md", meaning, rule, todo)
 
+#define PROBE(code, severity, meaning, rule, todo)                                                 \
+    VERDICT(code, "probe", severity, "docs/probe.md", meaning, rule, todo)
+#define CERTIFY(code, severity, meaning, rule, todo)                                               \
+    VERDICT(code, "certify", severity, "docs/certify.md", meaning, rule, todo)
+#define PATHS(code, severity, meaning, rule, todo)                                                 \
+    VERDICT(code, "paths", severity, "docs/paths.md", meaning, rule, todo)
+
 static const rs_word scan[] = {
     SCAN("nonfinite_weights", "critical", "weights hold NaN or infinity",
          "there is a finding of that code", "go back to an earlier checkpoint"),
@@ -30,26 +37,65 @@ static const rs_word scan[] = {
     SCAN("no_spectrum", "info", "no product could be measured", NULL, NULL),
 };
 
-#define PROBE(code, severity, meaning, rule, todo)                                                 \
-    VERDICT(code, "probe", severity, "docs/probe.md", meaning, rule, todo)
+/* In the order in which they are tried. */
 static const rs_word probe[] = {
-    PROBE("nonfinite", "critical", "the run is not to be used", "a state holds NaN or infinity",
-          "finding nonfinite_activation names the layer and the weight"),
-    PROBE("undefined", "info", "nothing can be said of these inputs",
-          "no relative residual exists: no two tokens, states of zeros", NULL),
-    PROBE("compared", "info", "which variant leaves the tokens furthest apart",
-          "several variants were run and none is full", NULL),
+    PROBE("nonfinite", "critical", "the pass holds NaN or infinity", "a state is not finite",
+          "finding nonfinite_activation names the weight"),
+    PROBE("undefined", "info", "nothing can be said of the tokens",
+          "no relative residual exists: no two tokens, states of zeros",
+          "give samples of at least two different tokens"),
+    PROBE("compared", "info", "which of several variants leaves the tokens furthest apart",
+          "variants without full", "add full: the model as it is"),
     PROBE(
         "collapse", "warn, critical, info",
         "the tokens become nearly equal; critical below 1e-3 or at the rounding floor, a note for "
         "an edited model",
-        "a state's relative residual is below 0.1 (--threshold token_collapse=X)",
-        "--variants dong says what would hold them apart"),
-    PROBE("slow", "info", "the tokens draw together over the depth, and are still apart",
-          "what leaves the last layer is less than 0.5 of what enters the first (--threshold "
-          "slow_collapse=X)",
-          NULL),
-    PROBE("healthy", "info", "the tokens stay apart", "none of these", NULL),
+        "a state's relative_residual < 0.1 (--threshold token_collapse=X)",
+        "--variants dong shows what would hold them apart"),
+    PROBE("slow", "info", "the tokens draw together, but do not become nearly equal",
+          "leaves / enters < 0.5 (--threshold slow_collapse=X)",
+          "--variants dong shows what holds them apart"),
+    PROBE("healthy", "info", "the tokens do not collapse", "none of these",
+          "--variants dong shows what holds them apart"),
+};
+
+static const rs_word certify[] = {
+    CERTIFY("nonfinite", "critical", "the pass holds NaN or infinity: nothing is proved",
+            "tokens that leave a layer are not finite", "'rankscope probe' names the weight"),
+    CERTIFY("undefined", "info", "there is nothing to prove",
+            "no sample has two tokens that differ as they enter", NULL),
+    CERTIFY("collapse", "warn", "the tokens provably draw together",
+            "behind the last layer those of every sample are proved to be within a tenth of what "
+            "entered",
+            "table lambda has the skip that keeps them apart"),
+    CERTIFY("partly_apart", "info", "some layers provably keep the tokens apart",
+            "certified_at_least > 0 in every sample, in some layers", NULL),
+    CERTIFY("apart", "info", "every layer provably keeps the tokens apart",
+            "the same in every layer, and behind the last at least a tenth of the diameter that "
+            "entered the first is left",
+            NULL),
+    CERTIFY("distinct", "info", "the tokens provably stay different, but little is left",
+            "the same in every layer, and less than a tenth is left",
+            "'rankscope probe --variants dong' shows what draws them together"),
+    CERTIFY("not_proved", "info", "no layer is proved to keep the tokens apart", "none of these",
+            "table lambda has the skip that would be enough"),
+};
+
+static const rs_word paths[] = {
+    PATHS("undefined", "warn, info", "there is no output to share out among paths",
+          "no tokens, or a last state of zeros", "'rankscope probe' shows where states vanish"),
+    PATHS("code", "info", "--semantics code: the length whose paths come nearest to the model",
+          NULL, NULL),
+    PATHS("no_attention", "info", "no self-attention runs", NULL, NULL),
+    PATHS("no_path", "info", "no path leads from the embedding to the output", NULL, NULL),
+    PATHS("short", "info", "short paths make the output",
+          "the least length whose cumulative_error is at most 0.1 is below half of the attentions",
+          "--table truncated: what the model loses with them alone"),
+    PATHS("middle", "info", "paths of middle length are needed",
+          "that length is half of the attentions or more", NULL),
+    PATHS("long", "info", "paths of all lengths are needed", "it is all of the attentions", NULL),
+    PATHS("beyond", "info", "the paths that were told apart do not make the output",
+          "no such length up to --max-length", "a larger --max-length"),
 };
 
 static const rs_word lab[] = {
@@ -94,5 +140,6 @@ static const rs_word machine[] = {
             "always, without a word", NULL),
 };
 
-const rs_word_list rs_words_of_verdicts[] = {RS_WORDS(scan),   RS_WORDS(probe),   RS_WORDS(lab),
-                                             RS_WORDS(claims), RS_WORDS(machine), {NULL, 0}};
+const rs_word_list rs_words_of_verdicts[] = {RS_WORDS(scan),    RS_WORDS(probe), RS_WORDS(certify),
+                                             RS_WORDS(paths),   RS_WORDS(lab),   RS_WORDS(claims),
+                                             RS_WORDS(machine), {NULL, 0}};

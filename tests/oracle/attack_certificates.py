@@ -71,7 +71,7 @@ def one(inst, seed, tally, folder, keep, notes, rigorous):
                 if keep:
                     target = pathlib.Path(keep) / f"{name}.{mode}.{str(seed).replace(' ', '_')}"
                     shutil.copytree(folder, target, dirs_exist_ok=True)
-                    command = ["rankscope", "certify", inst.path(), *inst.arguments(), "--kept", repr(inst.kept), *(["--rigorous"] if mode == "rigorous" else [])]
+                    command = ["rankscope", "certify", inst.path(), *inst.arguments(), "--kept", repr(inst.kept), *([] if mode == "rigorous" else ["--fast"])]
                     (target / "violation.json").write_text(json.dumps({"command": command, "column": name, "ratio": ratio, **what}, indent=1))
     return out
 

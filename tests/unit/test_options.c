@@ -138,6 +138,7 @@ enum {
     X(scan, CLI_PROBE, "scan", "", SHOWS, s->probe.scan = true)                                    \
     X(certify, CLI_PROBE, "certify", "", SHOWS, s->probe.certify = true)                           \
     X(probe_rigorous, CLI_PROBE, "rigorous", "", SHOWS, s->probe.rigorous = true)                  \
+    X(probe_fast, CLI_PROBE, "fast", "", SHOWS, s->probe.fast = true)                              \
     X(probe_threshold, CLI_PROBE, "threshold", "attention_sink=0,token_collapse=0.99", SHOWS,      \
       (s->probe.thresholds = sinks, s->probe.n_thresholds = 2))                                    \
     X(precision, CLI_PROBE, "precision", "f64", SHOWS, s->probe.precision = RS_PRECISION_F64)      \
@@ -149,7 +150,8 @@ enum {
     X(no_paths, CLI_PATHS, "paths", "0", SHOWS, s->paths.paths = 0)                                \
     X(semantics, CLI_PATHS, "semantics", "code", SHOWS, s->paths.semantics = RS_PATHS_CODE)        \
     X(sources, CLI_PATHS, "sources", "", SHOWS, s->paths.sources = true)                           \
-    X(rigorous, CLI_CERTIFY, "rigorous", "", SHOWS, s->certify.rigorous = true)                    \
+    X(rigorous, CLI_CERTIFY, "rigorous", "", UNSEEN, s->certify.rigorous = true)                   \
+    X(fast, CLI_CERTIFY, "fast", "", SHOWS, s->certify.fast = true)                                \
     X(kept, CLI_CERTIFY, "kept", "0.25", SHOWS, s->certify.kept = 0.25)                            \
     X(text_of, CLI_TOKENIZE, "text", TEXT, SHOWS, s->tokenize.text = TEXT)                         \
     X(no_special, CLI_TOKENIZE, "no-special", "", SHOWS, s->tokenize.no_special = true)            \
