@@ -55,14 +55,19 @@ const has = (value) => value !== null && value !== undefined && value !== '';
 
 // onselect(finding) shows what the finding is about.
 export class Findings {
-  constructor(findings, rows, onselect) {
-    this.groups = grouped(findings, rows);
+  constructor(findings, rows, words, onselect) {
+    const all = grouped(findings, rows);
+    this.groups = all.filter((g) => !g.finding.housekeeping);
+    this.house = all.filter((g) => g.finding.housekeeping);
+    this.words = words ?? {};
     this.onselect = onselect;
     this.off = new Set();
     this.number = 0;
     this.list = element('ol', { class: 'findings' });
     this.items = this.groups.map((group) => this.item(group));
-    this.root = element('div', {}, this.filters(), this.list);
+    const house = this.house.map((group) => this.item(group));
+    this.root = element('div', {}, this.groups.length ? this.filters() : null, this.list,
+      house.length ? element('details', { class: 'house' }, element('summary', {}, `Housekeeping (${plural(house.length, 'note')})`), element('ol', { class: 'findings' }, house)) : null);
     this.render();
   }
 
@@ -108,7 +113,7 @@ export class Findings {
   item({ finding, cases }) {
     const n = finding.count ?? cases.length;
     return element('li', { class: finding.severity },
-      element('p', { class: 'finding-head' }, badge(finding.severity), element('code', {}, finding.code), this.place(finding), n > 1 ? element('span', { class: 'count' }, plural(n, 'case')) : null, this.numbers(finding)),
+      element('p', { class: 'finding-head' }, badge(finding.severity), element('code', { title: this.words[finding.code]?.meaning }, finding.code), this.place(finding), n > 1 ? element('span', { class: 'count' }, plural(n, 'case')) : null, this.numbers(finding)),
       element('p', { class: 'message' }, finding.message),
       finding.hint ? element('p', { class: 'hint' }, element('span', { 'aria-hidden': 'true' }, '→ '), finding.hint) : null,
       cases.length > 1 ? this.unfolding(finding, cases) : null);

@@ -86,12 +86,19 @@ function layOut() {
   headline();
   for (const [name, spec] of Object.entries(result.figures)) figures.push(new Figure(name, spec, about.figures[name], result.tables, select));
   if (figures.length) section('figures', 'Figures', figures.map((f) => f.root));
-  if (result.findings.length) section('findings', 'Findings', new Findings(result.findings, result.tables.findings, selectFinding).root);
+  if (result.findings.length) section('findings', 'Findings', new Findings(result.findings, result.tables.findings, about.words, selectFinding).root);
   for (const [name, rows] of Object.entries(result.tables)) tables.set(name, new Table(name, rows, about.tables[name]));
   if (tables.size) section('tables', 'Tables', contents([...tables.values()]), [...tables.values()].map((t) => t.root));
+  if (Object.keys(about.words ?? {}).length) section('words', 'Words', glossary(about.words));
   const known = new Set(['rankscope', 'command', 'tables', 'figures', 'findings', 'model', 'verdict']);
   section('run', 'This run', facts([...Object.entries(result.model ?? {}), ['command', result.command], ['rankscope', result.rankscope],
     ...flat(Object.fromEntries(Object.entries(result).filter(([k]) => !known.has(k))))]));
+}
+
+// What the words of this page mean; `rankscope explain` says the same.
+function glossary(meanings) {
+  return element('details', { class: 'definitions' }, element('summary', {}, `What ${plural(Object.keys(meanings).length, 'word')} of this page mean`),
+    element('dl', {}, Object.entries(meanings).flatMap(([name, word]) => [element('dt', {}, element('code', {}, name)), element('dd', {}, [word.meaning, word.rule, word.todo].filter(Boolean).join(' '))])));
 }
 
 function contents(list) {

@@ -198,7 +198,7 @@ static rs_status add_figure(rs_lab_report *report, rs_error *err)
                       .low = {"min", NULL},
                       .high = {"max", NULL},
                       .colour = {"variant", "variant"},
-                      .more = {{"published", "published (float32)", true}},
+                      .more = {{"published", "published (float32)", true, NULL}},
                       .x_whole = true,
                       .facets = {facets, 1},
                       .keys = {keys, 2},

@@ -6,8 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-/* More curves than that cannot be told from each other; an even choice is drawn. */
-enum { MOST_CURVES = 8 };
+/* More curves than that cannot be told from each other; an even choice is drawn. Of panels the
+ * first are. */
+enum { MOST_CURVES = 8, MOST_PANELS = 128 };
 
 double rs_cell_number(const rs_table *table, size_t row, int column)
 {
@@ -129,7 +130,7 @@ static void find_lines(sorter *s, const rs_lines *l)
     s->colour = column_of(s->d, l->colour.field);
     s->colour_title = l->colour.title ? l->colour.title : l->colour.field;
     s->origin = column_of(s->d, l->origin);
-    s->y_of[0] = (rs_figure_curve){l->y.field, l->first, false};
+    s->y_of[0] = (rs_figure_curve){l->y.field, l->first, false, NULL};
     s->n_y = 1;
     for (size_t i = 0; i < RS_MOST_CURVES; i++)
         if (column_of(s->d, l->more[i].field) >= 0) s->y_of[s->n_y++] = l->more[i];
@@ -210,7 +211,8 @@ static rs_status add_mark(sorter *s, size_t row, size_t which, rs_error *err)
                     .high = which ? (double)NAN : rs_cell_number(d->table, row, s->high),
                     .value = rs_cell_number(d->table, row, s->value)};
     if (!is_drawn(d->plot, mark.x, mark.y)) return RS_OK;
-    mark.panel = panel_of(s, row);
+    if (rs_cell_number(d->table, row, column_of(d, s->y_of[which].unless)) > 0) return RS_OK;
+    if ((mark.panel = panel_of(s, row)) >= MOST_PANELS && mark.panel != SIZE_MAX) return RS_OK;
     mark.curve = curve_of(s, row, which);
     if (mark.panel == SIZE_MAX || mark.curve == SIZE_MAX ||
         !RS_GROW(d->marks, d->n_marks, s->marks_room))
@@ -251,7 +253,7 @@ static rs_status choose_curves(sorter *s, rs_error *err)
     for (size_t i = 0; i < n; i++) {
         size_t from = n > 1 ? i * (all - 1) / (n - 1) : 0;
         place[from] = i;
-        d->curves[i] = (rs_curve){s->names[from], 0, s->published[from]};
+        d->curves[i] = (rs_drawn_curve){s->names[from], 0, s->published[from]};
     }
     size_t kept = 0;
     for (size_t i = 0; i < d->n_marks; i++) {
@@ -375,6 +377,8 @@ static rs_status make(rs_drawing *d, const rs_result *result, rs_error *err)
     rs_free(s.names);
     rs_free(s.published);
     RS_TRY(status);
+    d->panels_left_out = d->n_panels > MOST_PANELS ? d->n_panels - MOST_PANELS : 0;
+    d->n_panels -= d->panels_left_out;
     flag_cells(d, result);
     give_sizes(d);
     rs_drawing_scales(d);

@@ -24,11 +24,11 @@ double rs_axis_place(const rs_axis *axis, double value);
 /* The text of a tick: "0.5", "1e-7". */
 void rs_axis_text(char out[RS_TICK_SIZE], const rs_axis *axis, double tick);
 
-typedef struct rs_curve {
+typedef struct rs_drawn_curve {
     const char *name;
     int look; /* of rs_looks */
     bool published;
-} rs_curve;
+} rs_drawn_curve;
 
 /* A row as a cell, or as the point of a curve; scatter: a point, with curve 0. */
 typedef struct rs_mark {
@@ -51,8 +51,8 @@ typedef struct rs_drawing {
     const rs_table *table;
     const char *name, *title, *about;
     const char **panels; /* [n_panels] their words; a single panel has "" */
-    size_t n_panels;
-    rs_curve *curves; /* [n_curves], at least one */
+    size_t n_panels, panels_left_out;
+    rs_drawn_curve *curves; /* [n_curves], at least one */
     size_t n_curves, curves_left_out;
     rs_mark *marks; /* [n_marks], of a curve in the order of the rows */
     size_t n_marks;

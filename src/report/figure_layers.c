@@ -94,19 +94,19 @@ static json_t *curve_names(const rs_drawing *d)
     return names;
 }
 
-typedef json_t *look_part(const rs_curve *curve);
+typedef json_t *look_part(const rs_drawn_curve *curve);
 
-static json_t *colour_of(const rs_curve *curve)
+static json_t *colour_of(const rs_drawn_curve *curve)
 {
     return json_string(rs_looks[curve->look].light);
 }
 
-static json_t *marker_of(const rs_curve *curve)
+static json_t *marker_of(const rs_drawn_curve *curve)
 {
     return json_string(rs_marker_name(rs_looks[curve->look].marker));
 }
 
-static json_t *dash_of(const rs_curve *curve)
+static json_t *dash_of(const rs_drawn_curve *curve)
 {
     const double *dash = curve->published ? rs_published_dash : rs_looks[curve->look].dash;
     size_t n = 0;

@@ -25,6 +25,10 @@ size_t rs_drawing_notes(const char *out[RS_MOST_NOTES], const rs_drawing *d)
         out[n++] = rs_arena_printf(
             d->arena, "An even choice of %zu of %zu lines is drawn; the table has all.",
             d->n_curves, d->n_curves + d->curves_left_out);
+    if (d->panels_left_out)
+        out[n++] =
+            rs_arena_printf(d->arena, "The first %zu of %zu panels are drawn; the table has all.",
+                            d->n_panels, d->n_panels + d->panels_left_out);
     return n;
 }
 

@@ -43,6 +43,7 @@ enum { RS_MOST_CURVES = 3 };
 typedef struct rs_figure_curve {
     const char *field, *title; /* field NULL: there is none */
     bool published;
+    const char *unless; /* column: where it is true the curve has no point; or NULL */
 } rs_figure_curve;
 
 /* A figure with one line for each value of `colour` in each panel; each row is a point. */

@@ -145,7 +145,7 @@ static void curve_legend(rs_canvas *c, const rs_layout *l)
 {
     double x = l->left;
     for (size_t i = 0; i < l->d->n_curves; i++) {
-        const rs_curve *curve = &l->d->curves[i];
+        const rs_drawn_curve *curve = &l->d->curves[i];
         const rs_point ends[] = {{x, 42}, {x + 30, 42}};
         const rs_pen pen = rs_picture_pen(curve);
         c->path(c, ends, 2, false, &pen);

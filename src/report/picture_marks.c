@@ -53,7 +53,7 @@ static void cell_marks(rs_canvas *c, const rs_drawing *d, size_t panel, rs_box b
 
 /* ---- curves ---- */
 
-rs_pen rs_picture_pen(const rs_curve *curve)
+rs_pen rs_picture_pen(const rs_drawn_curve *curve)
 {
     const rs_look *look = &rs_looks[curve->look];
     return (rs_pen){.stroke = look->light,
@@ -85,7 +85,7 @@ static const struct {
     [RS_MARKER_DOWN] = {3, {{0, 1.2}, {1.1, -.8}, {-1.1, -.8}}},
 };
 
-void rs_picture_marker(rs_canvas *c, const rs_curve *curve, rs_point at, double size)
+void rs_picture_marker(rs_canvas *c, const rs_drawn_curve *curve, rs_point at, double size)
 {
     const rs_look *look = &rs_looks[curve->look];
     const rs_pen pen = {

@@ -32,8 +32,8 @@ rs_point rs_on_panel(const rs_drawing *d, rs_box box, double x, double y);
 rs_status rs_picture_marks(rs_canvas *c, const rs_drawing *d, size_t panel, rs_box box,
                            rs_error *err);
 /* The marker of a curve. */
-void rs_picture_marker(rs_canvas *c, const rs_curve *curve, rs_point at, double size);
+void rs_picture_marker(rs_canvas *c, const rs_drawn_curve *curve, rs_point at, double size);
 /* The pen of a curve's line. */
-rs_pen rs_picture_pen(const rs_curve *curve);
+rs_pen rs_picture_pen(const rs_drawn_curve *curve);
 
 #endif

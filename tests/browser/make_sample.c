@@ -246,7 +246,7 @@ static void add_state_figure(rs_result *r, rs_error *err)
                             .low = {"least", NULL},
                             .high = {"most", NULL},
                             .colour = {"variant", NULL},
-                            .more = {{"published", "published", true}},
+                            .more = {{"published", "published", true, NULL}},
                             .facets = {&keys[1], 1},
                             .keys = {keys, 2},
                             .x_whole = true,
