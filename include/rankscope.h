@@ -251,6 +251,9 @@ typedef struct rs_output_settings {
     bool wide;           /* all columns, on lines as long as they need */
     bool verbose;        /* what a reader seldom needs, too: columns and findings left out */
     int height;          /* lines of the screen, which pictures leave room on; 0: 24 */
+    /* Folders, made if they are not there, for FIGURE.svg and FIGURE.png; NULL: none. PNG is drawn
+     * by Cairo: RS_E_BAD_OPTION where there is none. */
+    const char *svg, *png;
 } rs_output_settings;
 
 /* Sets no output, and a plain text of 80 columns. */
@@ -273,6 +276,8 @@ rs_status rs_result_write(rs_result *result, const rs_output_settings *settings,
  * is spelled, one file by two names, or one descriptor (/dev/stdout, /dev/fd/1). False for devices
  * and pipes, which keep what they get, and where one is NULL. */
 bool rs_output_same(const char *a, const char *b);
+/* Whether rs_output_settings.png can be met here: RS_E_BAD_OPTION says what is missing. */
+rs_status rs_output_png_ready(rs_error *err);
 /* Removes what unfinished outputs of this process have left so far. Safe in a signal handler; meant
  * for one that is about to end the process. False, and nothing done, while files are just being put
  * in place: then the handler is to return. */

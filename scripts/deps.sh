@@ -19,6 +19,7 @@ build - libpcre2-dev pcre2
 build - libutf8proc-dev utf8proc
 build - librandom123-dev -
 build - libflint-arb-dev flint
+build - libcairo2-dev cairo
 build node|nodejs nodejs node
 build npm npm -
 demo python3 python3 python
@@ -26,6 +27,7 @@ demo pip3 python3-pip -
 demo - ca-certificates -
 test - libcmocka-dev cmocka
 browser chromium|chromium-browser|google-chrome chromium -
+browser pdftoppm poppler-utils poppler
 lint clang-format clang-format clang-format
 lint shellcheck shellcheck shellcheck
 clang clang clang llvm

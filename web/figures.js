@@ -1,4 +1,4 @@
-// Charts: Vega-Lite specifications of the result, drawn over its tables.
+// Charts: the result's Vega-Lite specifications, which carry their data.
 import embed from 'vega-embed';
 import { brief, element, words } from './format.js';
 
@@ -18,57 +18,80 @@ function config(dark) {
     legend: { ...titles, gradientThickness: 12 },
     header: { ...titles, labelFontSize: 12, labelFontWeight: 600 },
     title: { color: text, font: FONT },
-    line: { strokeCap: 'round' },
+    text: { font: FONT },
     rect: { stroke: null },
   };
 }
 
-// A deep copy in which one measure takes the place of another, also in titles and tests.
-function withMeasure(spec, from, to) {
+// A deep copy in which texts (colours of curves) and one measure's name are exchanged.
+function exchanged(spec, texts, from, to) {
   const visit = (value) => {
     if (Array.isArray(value)) return value.map(visit);
+    if (typeof value === 'string') return texts[value] ?? value;
     if (value === null || typeof value !== 'object') return value;
     const copy = {};
     for (const [key, member] of Object.entries(value)) copy[key] = key === 'usermeta' ? member : visit(member);
-    if (copy.field === from.field) {
+    if (to && copy.field === from.field) {
       copy.field = to.field;
       if ('title' in copy) copy.title = to.title;
+      if (copy.scale?.domain) copy.scale = { ...copy.scale, domain: to.domain };
+      if (copy.legend) delete copy.legend.values;
     }
     return copy;
   };
   return visit(spec);
 }
 
-// Panels no wider than the page, and as many side by side as fit.
-function fit(spec, available) {
-  const margin = 150; // axis, legend, menu
+// The whole width of the page, as many panels side by side as it takes. `label` is the room that names
+// at the ends of curves need.
+function fit(spec, available, label, panels) {
   const panel = spec.spec ?? spec;
-  if (typeof panel.width !== 'number') return;
-  const room = Math.max(220, available - margin);
-  panel.width = Math.min(panel.width, room);
-  if (spec.spec && spec.columns) spec.columns = Math.max(1, Math.min(spec.columns, Math.floor((room + 40) / (panel.width + 40))));
+  const text = JSON.stringify(panel.layer), cells = text.includes('"rect"'), legend = text.includes('"legend":{"format"');
+  const axis = 76, room = Math.max(200, available - axis - (legend ? 96 : 0));
+  if (cells) {
+    const cell = panel.width < 760 ? 1.5 : 1; // cells may be wider than high where there is room
+    const columns = Math.min(panels, spec.columns ?? 1);
+    panel.width = Math.floor(Math.min(Math.max(panel.width, Math.min(panel.width * cell, (room + 20) / columns - 20)), room));
+    if (spec.spec) spec.columns = Math.max(1, Math.min(panels, Math.floor((room + 20) / (panel.width + 20))));
+    return;
+  }
+  const small = spec.spec && panel.width < 200;
+  const least = small ? 128 : 300 + label, gap = small ? spec.spacing : 24;
+  const columns = spec.spec ? Math.max(1, Math.min(panels, small ? 12 : 2, Math.floor((room + gap) / (least + gap)))) : 1;
+  if (spec.spec) spec.columns = columns;
+  panel.width = Math.max(120, Math.floor((room + gap) / columns - gap - label));
 }
 
-// Only the columns that a figure mentions, as objects of its own: Vega writes into its rows.
-function rowsFor(spec, rows) {
-  const text = JSON.stringify(spec);
-  const names = Object.keys(rows[0] ?? {}).filter((n) => text.includes(`"${n}"`) || text.includes(`'${n}'`));
-  return rows.map((row) => {
-    const copy = {};
-    for (const name of names) copy[name] = row[name];
-    return copy;
-  });
+// On paper curves have the colours of a light page, whichever they were drawn in.
+const onPaper = new Set();
+function rulesForPaper(dark) {
+  for (const [light, now] of Object.entries({ ...dark, '#ffffff': '#1b2027' })) onPaper.add(`.plot svg.marks .role-mark [stroke="${now}"] { stroke: ${light}; } .plot svg.marks .role-mark [fill="${now}"] { fill: ${light}; }`);
+  let style = document.getElementById('on-paper');
+  if (!style) document.head.append(style = element('style', { id: 'on-paper', media: 'print' }));
+  style.textContent = [...onPaper].join('\n');
+}
+
+// The scale of a measure, with 0.
+function extent(rows, field) {
+  let low = 0, high = 0;
+  for (const row of rows) {
+    low = Math.min(low, row[field] ?? 0);
+    high = Math.max(high, row[field] ?? 0);
+  }
+  return low < high ? [low, high] : [0, 1];
 }
 
 export class Figure {
   // onpick(table, keys) is called when the reader asks for the row behind a mark.
   constructor(name, spec, about, tables, onpick) {
     this.name = name;
-    this.spec = spec;
+    const { data, title, description, ...rest } = spec; // the page has its own title
+    this.spec = { ...rest, data: { name: 'rows' } };
     this.about = about ?? {};
-    this.table = spec.data?.name;
-    this.rows = rowsFor(spec, tables[this.table] ?? []);
     this.own = spec.usermeta?.rankscope ?? {};
+    this.table = this.own.table;
+    this.rows = data?.values ?? [];
+    this.source = tables[this.table] ?? [];
     this.measure = this.own.measures?.find((m) => m.field === this.own.field);
     this.selection = null;
     this.onpick = onpick;
@@ -84,6 +107,7 @@ export class Figure {
       element('div', { class: 'figure-head' },
         element('h3', { id: `${id}-title` }, this.about.title ?? words(this.name)), this.chooser(id)),
       this.plot, this.picked,
+      (this.own.notes ?? []).map((note) => element('p', { class: 'note' }, note)),
       this.about.about ? element('figcaption', {}, this.about.about) : null);
   }
 
@@ -108,13 +132,22 @@ export class Figure {
 
   async drawNow() {
     const first = this.own.measures?.find((m) => m.field === this.own.field);
-    const spec = first && this.measure !== first ? withMeasure(this.spec, first, this.measure) : structuredClone(this.spec);
-    fit(spec, this.plot.clientWidth || 900);
     const dark = document.documentElement.dataset.theme === 'dark';
+    if (dark) rulesForPaper(this.own.dark);
+    const texts = dark ? { ...this.own.dark, '#ffffff': '#1b2027' } : {};
+    const rows = this.drawnRows();
+    const spec = exchanged(this.spec, texts, first, this.measure === first ? null : { ...this.measure, domain: extent(rows, this.measure?.field) });
+    if (!rows.length) {
+      this.plot.dataset.drawn = 'empty';
+      this.plot.dataset.theme = dark ? 'dark' : 'light';
+      return;
+    }
+    const label = this.own.label ? Math.round(this.own.label * 6.1) + 14 : 0;
+    fit(spec, this.plot.clientWidth || 900, label, new Set(rows.map((r) => r.panel)).size);
     this.result?.finalize();
     this.result = await embed(this.plot, spec, {
       config: config(dark),
-      renderer: this.rows.length > (/"mark":"line"/.test(JSON.stringify(spec)) ? MANY_ON_LINES : MANY) ? 'canvas' : 'svg',
+      renderer: this.rows.length > (/"type":"line"/.test(JSON.stringify(spec)) ? MANY_ON_LINES : MANY) ? 'canvas' : 'svg',
       actions: { export: { svg: true, png: true }, source: false, compiled: false, editor: false },
       downloadFileName: `rankscope-${this.name}`,
       scaleFactor: { png: 2, svg: 1 },
@@ -122,8 +155,8 @@ export class Figure {
       mode: 'vega-lite',
       // Rows go into the compiled specification: the Vega-Lite compiler would copy them again and again.
       patch: (compiled) => {
-        const source = compiled.data.find((d) => d.name === this.table);
-        if (source) source.values = this.rows;
+        const source = compiled.data.find((d) => d.name === 'rows');
+        if (source) source.values = rows;
         return compiled;
       },
     });
@@ -135,6 +168,12 @@ export class Figure {
     if (menu) menu.setAttribute('aria-label', `Save ${this.about.title ?? this.name} as SVG or PNG`);
     this.plot.dataset.drawn = this.measure?.field ?? 'yes';
     this.plot.dataset.theme = dark ? 'dark' : 'light';
+  }
+
+  // The rows with the chosen measure, as objects of their own: Vega writes into its rows.
+  drawnRows() {
+    const field = this.measure && this.measure.field !== this.own.field ? this.measure.field : null;
+    return this.rows.map((row) => (field ? { ...row, [field]: this.source[row.row]?.[field] ?? null } : { ...row }));
   }
 
   // ---- the row that stands out ----
@@ -159,7 +198,7 @@ export class Figure {
     const names = (this.own.keys ?? []).filter((k) => datum && datum[k] !== undefined && datum[k] !== null);
     if (names.length === 0) return;
     const keys = Object.fromEntries(names.map((k) => [k, datum[k]]));
-    const value = this.measure ? `, ${this.measure.title} ${brief(datum[this.measure.field])}` : '';
+    const value = this.measure ? `, ${this.measure.title} ${brief(this.source[datum.row]?.[this.measure.field])}` : '';
     this.picked.replaceChildren(`${names.map((k) => `${k} ${keys[k]}`).join(', ')}${value} `,
       element('button', { type: 'button', class: 'link', onclick: () => this.onpick(this.table, keys, true) }, 'show its row'));
     this.onpick(this.table, keys, false);

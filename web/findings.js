@@ -1,7 +1,7 @@
-// Findings: the verdict in words, and the list with its filter.
+// The answer, and the findings: one a code, with the cases behind it.
 import { brief, count, element, plural, words } from './format.js';
 
-const PAGE = 15;
+const PAGE = 25;
 export const SEVERITIES = {
   critical: { label: 'Critical', one: 'critical finding', many: 'critical findings', path: 'M5 1h6l4 4v6l-4 4H5l-4-4V5zM5 5l6 6M11 5l-6 6' },
   warn: { label: 'Warning', one: 'warning', many: 'warnings', path: 'M8 1.5 15 14H1zM8 6v4M8 11.8v.4' },
@@ -21,98 +21,117 @@ export function badge(severity, text = SEVERITIES[severity].label) {
   return element('span', { class: `badge ${severity}` }, icon(severity), ' ', text);
 }
 
-// "0, 3-5, 9"
-function ranges(numbers) {
-  const sorted = [...new Set(numbers)].sort((a, b) => a - b), parts = [];
-  for (let i = 0; i < sorted.length; i++) {
-    const first = sorted[i];
-    while (sorted[i + 1] === sorted[i] + 1) i++;
-    parts.push(first === sorted[i] ? `${first}` : `${first}–${sorted[i]}`);
+const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}` : '');
+
+// The headline is the verdict's sentence. A result without one says what the command says of the whole, or counts.
+export function answer(result) {
+  const { verdict, findings } = result;
+  const worst = Object.keys(SEVERITIES).find((s) => findings.some((f) => f.severity === s)) ?? 'good';
+  if (verdict?.answer) {
+    return [element('h1', { class: `verdict ${verdict.severity ?? worst}` }, verdict.answer),
+      verdict.next ? element('p', { class: 'next' }, element('span', { 'aria-hidden': 'true' }, '→ '), verdict.next) : null].filter(Boolean);
   }
-  return parts.length > 12 ? `${parts.slice(0, 12).join(', ')} …` : parts.join(', ');
+  const whole = findings.find((f) => f.code.endsWith('_summary'));
+  const numbers = Object.entries(SEVERITIES).map(([s, w]) => [findings.filter((f) => f.severity === s).length, w]).filter(([n]) => n).map(([n, w]) => plural(n, w.one, w.many));
+  const counted = numbers.length ? `${numbers.length > 1 ? `${numbers.slice(0, -1).join(', ')} and ${numbers.at(-1)}` : numbers[0]}.` : 'Nothing was found that asks for attention.';
+  return [element('h1', { class: `verdict ${worst}` }, whole ? sentence(whole.message) : counted), whole ? element('p', { class: 'next' }, counted) : null].filter(Boolean);
 }
 
-export function verdict(findings) {
-  const of = (s) => findings.filter((f) => f.severity === s).length;
-  const numbers = Object.entries(SEVERITIES).filter(([s]) => of(s)).map(([s, w]) => plural(of(s), w.one, w.many));
-  if (numbers.length === 0) return element('p', { class: 'verdict good' }, 'Nothing was found that asks for attention.');
-  const worst = Object.keys(SEVERITIES).find((s) => of(s));
-  const sentence = `${numbers.length > 1 ? `${numbers.slice(0, -1).join(', ')} and ${numbers.at(-1)}` : numbers[0]}.`;
-  // What a command says of the whole comes as sentences, what it says more than once as counts.
-  const whole = findings.filter((f) => f.code.endsWith('_summary'));
+// The cases of each code, worst first: rows of table findings; without that table, the findings themselves.
+function grouped(findings, rows) {
   const groups = new Map();
-  for (const f of findings.filter((g) => !whole.includes(g))) {
-    const key = `${f.severity} ${f.code}`;
-    groups.set(key, [...(groups.get(key) ?? []), f]);
+  for (const finding of findings) {
+    const key = `${finding.severity} ${finding.code}`;
+    const group = groups.get(key) ?? { finding, cases: [] };
+    group.cases.push(finding);
+    groups.set(key, group);
   }
-  const lines = [...groups.values()].slice(0, 8).map((list) => {
-    if (list.length === 1) return element('li', {}, badge(list[0].severity), ' ', element('strong', {}, words(list[0].code)), `: ${list[0].message}`);
-    const layers = list.map((f) => f.layer).filter((l) => l !== null);
-    const where = layers.length ? ` in ${new Set(layers).size === 1 ? 'layer' : 'layers'} ${ranges(layers)}` : '';
-    return element('li', {}, badge(list[0].severity), ' ', element('strong', {}, words(list[0].code)), `: ${plural(list.length, 'case')}${where}`);
-  });
-  const sentences = whole.slice(0, 8).map((f) => element('p', { class: 'whole' }, `${f.message[0].toUpperCase()}${f.message.slice(1)}.`));
-  return element('div', { class: `verdict ${worst}` }, element('p', {}, sentence), sentences, lines.length ? element('ul', {}, lines) : null);
+  const own = new Set((rows ?? []).map((row) => row.code));
+  return [...groups.values()].map((group) => ({ ...group,
+    cases: own.has(group.finding.code) ? rows.filter((row) => row.code === group.finding.code && (row.severity ?? group.finding.severity) === group.finding.severity) : group.cases }));
 }
+
+const has = (value) => value !== null && value !== undefined && value !== '';
 
 // onselect(finding) shows what the finding is about.
 export class Findings {
-  constructor(findings, onselect) {
-    this.findings = findings;
+  constructor(findings, rows, words, onselect) {
+    const all = grouped(findings, rows);
+    this.groups = all.filter((g) => !g.finding.housekeeping);
+    this.house = all.filter((g) => g.finding.housekeeping);
+    this.words = words ?? {};
     this.onselect = onselect;
     this.off = new Set();
-    this.limit = PAGE;
+    this.number = 0;
     this.list = element('ol', { class: 'findings' });
-    this.more = element('button', { type: 'button', class: 'more', onclick: () => {
-      this.limit += PAGE;
-      this.render();
-    } });
-    this.root = element('div', {}, this.filters(), this.list, this.more);
+    this.items = this.groups.map((group) => this.item(group));
+    const house = this.house.map((group) => this.item(group));
+    this.root = element('div', {}, this.groups.length ? this.filters() : null, this.list,
+      house.length ? element('details', { class: 'house' }, element('summary', {}, `Housekeeping (${plural(house.length, 'note')})`), element('ol', { class: 'findings' }, house)) : null);
     this.render();
   }
 
   filters() {
-    const buttons = Object.entries(SEVERITIES).map(([severity, w]) => {
-      const n = this.findings.filter((f) => f.severity === severity).length;
+    return element('div', { class: 'filters', role: 'group', 'aria-label': 'Show findings by severity' }, Object.entries(SEVERITIES).map(([severity, w]) => {
+      const n = this.groups.filter((g) => g.finding.severity === severity).length;
       const button = element('button', { type: 'button', class: `toggle ${severity}`, 'aria-pressed': 'true', disabled: n === 0, onclick: () => {
         const show = this.off.has(severity);
         if (show) this.off.delete(severity);
         else this.off.add(severity);
         button.setAttribute('aria-pressed', String(show));
-        this.limit = PAGE;
         this.render();
       } }, icon(severity), ` ${w.label} `, element('span', { class: 'count' }, count(n)));
       return button;
-    });
-    return element('div', { class: 'filters', role: 'group', 'aria-label': 'Show findings by severity' }, buttons);
+    }));
   }
 
   render() {
-    const shown = this.findings.filter((f) => !this.off.has(f.severity));
-    this.list.replaceChildren(...shown.slice(0, this.limit).map((f) => this.item(f)));
-    const left = shown.length - this.limit;
-    this.more.hidden = left <= 0;
-    this.more.textContent = `Show ${Math.min(left, PAGE)} more (${count(left)} left)`;
+    this.list.replaceChildren(...this.items.filter((_, i) => !this.off.has(this.groups[i].finding.severity)));
   }
 
-  item(finding) {
-    const place = [];
-    if (finding.stack) place.push(finding.stack);
-    if (finding.layer !== null) place.push(`layer ${finding.layer}`);
-    if (finding.head !== null) place.push(`head ${finding.head}`);
-    if (finding.product) place.push(finding.product);
-    const number = this.findings.indexOf(finding);
-    const link = place.length
-      ? element('a', { href: `#finding-${number}`, class: 'place', onclick: (event) => {
-        event.preventDefault();
-        history.replaceState(null, '', `#finding-${number}`);
-        this.onselect(finding);
-      } }, place.join(' · ')) : null;
-    const numbers = finding.value === null ? null
-      : element('span', { class: 'numbers', title: String(finding.value) }, finding.threshold === null ? brief(finding.value) : `${brief(finding.value)} against ${brief(finding.threshold)}`);
-    return element('li', { class: finding.severity, id: `finding-${number}` },
-      element('p', { class: 'finding-head' }, badge(finding.severity), element('code', {}, finding.code), link, numbers),
+  place(one) {
+    const parts = [];
+    if (has(one.variant)) parts.push(one.variant);
+    if (has(one.stack)) parts.push(one.stack);
+    if (has(one.layer)) parts.push(`layer ${one.layer}`);
+    if (has(one.head)) parts.push(`head ${one.head}`);
+    if (has(one.product)) parts.push(one.product);
+    if (!parts.length) return null;
+    const id = `finding-${this.number++}`;
+    return element('a', { href: `#${id}`, id, class: 'place', onclick: (event) => {
+      event.preventDefault();
+      history.replaceState(null, '', `#${id}`);
+      this.onselect(one);
+    } }, parts.join(' · '));
+  }
+
+  numbers(one) {
+    if (!has(one.value)) return null;
+    return element('span', { class: 'numbers', title: String(one.value) }, has(one.threshold) ? `${brief(one.value)} against ${brief(one.threshold)}` : brief(one.value));
+  }
+
+  item({ finding, cases }) {
+    const n = finding.count ?? cases.length;
+    return element('li', { class: finding.severity },
+      element('p', { class: 'finding-head' }, badge(finding.severity), element('code', { title: this.words[finding.code]?.meaning }, finding.code), this.place(finding), n > 1 ? element('span', { class: 'count' }, plural(n, 'case')) : null, this.numbers(finding)),
       element('p', { class: 'message' }, finding.message),
-      finding.hint ? element('p', { class: 'hint' }, element('span', { 'aria-hidden': 'true' }, '→ '), finding.hint) : null);
+      finding.hint ? element('p', { class: 'hint' }, element('span', { 'aria-hidden': 'true' }, '→ '), finding.hint) : null,
+      cases.length > 1 ? this.unfolding(finding, cases) : null);
+  }
+
+  // Cases are made when they are asked for: there may be hundreds.
+  unfolding(finding, cases) {
+    const list = element('ol', { class: 'cases' });
+    let shown = 0;
+    const more = element('button', { type: 'button', class: 'more', onclick: () => grow() });
+    const grow = () => {
+      list.append(...cases.slice(shown, shown + PAGE).map((one) => element('li', {}, this.place(one), this.numbers(one),
+        has(one.message) && one.message !== finding.message ? element('span', {}, one.message) : null)));
+      shown += PAGE;
+      more.hidden = shown >= cases.length;
+      more.textContent = `Show ${Math.min(cases.length - shown, PAGE)} more (${count(cases.length - shown)} left)`;
+    };
+    return element('details', { class: 'all', ontoggle: (event) => { if (event.target.open && shown === 0) grow(); } },
+      element('summary', {}, `All ${plural(cases.length, 'case')}`), list, more);
   }
 }

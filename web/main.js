@@ -1,6 +1,6 @@
 // The report: reads the result embedded in this file and lays it out.
 import { Figure } from './figures.js';
-import { Findings, verdict } from './findings.js';
+import { Findings, answer } from './findings.js';
 import { announce, brief, download, element, full, plural, words } from './format.js';
 import { Table } from './tables.js';
 
@@ -71,30 +71,34 @@ function flat(object, prefix = '') {
     ? flat(v, `${prefix}${k} `) : [[`${prefix}${k}`, Array.isArray(v) ? v.filter((x) => typeof x !== 'object').join(', ') : v]]));
 }
 
-function overview() {
+// What was looked at, the answer, and what to do next.
+function headline() {
   const model = result.model ?? {}, args = result.args ?? {};
   const input = args.path ?? args.input ?? args.checkpoint ?? null;
-  const name = input ? String(input).replace(/\/+$/, '').split('/').pop() : model.family ?? result.command;
+  const name = input ? String(input).replace(/\/+$/, '').split('/').pop() : model.family ?? args.experiment ?? result.command;
   document.title = `${name} · rankscope ${result.command}`;
   document.getElementById('brand').textContent = `rankscope ${result.command}`;
-  main.append(element('h1', {}, name));
-  if (input && input !== name) main.append(element('p', { class: 'path' }, element('code', {}, input)));
-  const summary = result.tables.summary?.length ? new Table('summary', result.tables.summary, about.tables.summary) : null;
-  if (summary) tables.set('summary', summary);
-  section('overview', 'Overview', verdict(result.findings), facts(Object.entries(model)), summary?.root);
+  const size = [model.layers && plural(model.layers, 'layer'), model.heads && plural(model.heads, 'head'), model.d_model && `width ${model.d_model}`, model.dtype];
+  main.append(element('p', { class: 'path' }, element('strong', {}, name), ` ${size.filter(Boolean).join(', ')}`), ...answer(result));
 }
 
 function layOut() {
-  overview();
-  if (result.findings.length) section('findings', 'Findings', new Findings(result.findings, selectFinding).root);
+  headline();
   for (const [name, spec] of Object.entries(result.figures)) figures.push(new Figure(name, spec, about.figures[name], result.tables, select));
   if (figures.length) section('figures', 'Figures', figures.map((f) => f.root));
-  for (const [name, rows] of Object.entries(result.tables)) if (name !== 'summary') tables.set(name, new Table(name, rows, about.tables[name]));
-  const others = [...tables.values()].filter((t) => t.name !== 'summary');
-  if (others.length) section('tables', 'Tables', contents(others), others.map((t) => t.root));
-  const known = new Set(['rankscope', 'command', 'tables', 'figures', 'findings', 'model']);
-  section('run', 'This run', facts([['command', result.command], ['rankscope', result.rankscope],
+  if (result.findings.length) section('findings', 'Findings', new Findings(result.findings, result.tables.findings, about.words, selectFinding).root);
+  for (const [name, rows] of Object.entries(result.tables)) tables.set(name, new Table(name, rows, about.tables[name]));
+  if (tables.size) section('tables', 'Tables', contents([...tables.values()]), [...tables.values()].map((t) => t.root));
+  if (Object.keys(about.words ?? {}).length) section('words', 'Words', glossary(about.words));
+  const known = new Set(['rankscope', 'command', 'tables', 'figures', 'findings', 'model', 'verdict']);
+  section('run', 'This run', facts([...Object.entries(result.model ?? {}), ['command', result.command], ['rankscope', result.rankscope],
     ...flat(Object.fromEntries(Object.entries(result).filter(([k]) => !known.has(k))))]));
+}
+
+// What the words of this page mean; `rankscope explain` says the same.
+function glossary(meanings) {
+  return element('details', { class: 'definitions' }, element('summary', {}, `What ${plural(Object.keys(meanings).length, 'word')} of this page mean`),
+    element('dl', {}, Object.entries(meanings).flatMap(([name, word]) => [element('dt', {}, element('code', {}, name)), element('dd', {}, [word.meaning, word.rule, word.todo].filter(Boolean).join(' '))])));
 }
 
 function contents(list) {
@@ -152,10 +156,22 @@ layOut();
 foot();
 buttons();
 performance.mark('laid out');
-// The text and the tables appear before the charts are drawn.
-new Promise((resolve) => { requestAnimationFrame(() => setTimeout(resolve)); }).then(() => setTheme(chosen())).then(() => {
+// The words and the tables appear before the charts are drawn, and each chart before the next is.
+const frame = () => new Promise((resolve) => { requestAnimationFrame(() => setTimeout(resolve)); });
+async function drawAll() {
+  await frame();
+  document.documentElement.dataset.theme = chosen();
+  document.getElementById('theme-name').textContent = chosen() === 'dark' ? 'Dark' : 'Light';
+  for (const figure of figures) {
+    await figure.draw();
+    if (figure === figures[0]) performance.mark('first figure');
+    await frame();
+  }
+  performance.mark('all figures');
+}
+drawAll().then(() => {
   followWidth();
-  const linked = /^#finding-(\d+)$/.exec(location.hash);
-  if (linked && result.findings[linked[1]]) selectFinding(result.findings[linked[1]]);
+  const linked = document.getElementById(location.hash.slice(1));
+  if (linked?.classList.contains('place')) linked.click();
   document.documentElement.dataset.ready = 'yes';
 });

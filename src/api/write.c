@@ -3,7 +3,9 @@
 #include "api/command.h"
 #include "base/memory.h"
 #include "checkpoint/json_text.h"
+#include "report/canvas.h"
 #include "report/output.h"
+#include "report/picture.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -84,6 +86,34 @@ static rs_status emit_tables(rs_result *result, const rs_output_settings *s, rs_
     return RS_OK;
 }
 
+typedef rs_status rs_figure_writer(rs_buffer *out, const rs_result *result, size_t figure,
+                                   rs_error *err);
+
+static rs_status emit_figure(rs_result *result, const char *folder, const char *kind, size_t figure,
+                             rs_figure_writer *write, rs_error *err)
+{
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%s/%s.%s", folder, rs_result_figure_name(result, figure),
+                     kind);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return rs_fail(err, RS_E_BAD_OPTION, kind, NULL, "the path is too long");
+    rs_buffer bytes = {0};
+    rs_status status = write(&bytes, result, figure, err);
+    if (status == RS_OK) status = write_bytes(result, path, &bytes, err);
+    rs_buffer_free(&bytes);
+    return status;
+}
+
+static rs_status emit_figures(rs_result *result, const char *folder, const char *kind,
+                              rs_figure_writer *write, rs_error *err)
+{
+    if (!folder) return RS_OK;
+    RS_TRY(rs_outputs_make_folder(rs_result_files(result)->outputs, folder, err));
+    for (size_t i = 0; i < rs_result_figure_count(result); i++)
+        RS_TRY(emit_figure(result, folder, kind, i, write, err));
+    return RS_OK;
+}
+
 /* Text for people. A reader that has seen enough of it takes nothing from the files. */
 static rs_status to_stdout(const rs_buffer *bytes, rs_outputs *outputs, rs_error *err)
 {
@@ -130,6 +160,8 @@ static rs_status emit_all(rs_result *result, const rs_output_settings *s, rs_err
     RS_TRY(emit_file(result, s->json, rs_write_json, err));
     RS_TRY(emit_file(result, s->html, rs_write_html, err));
     RS_TRY(emit_tables(result, s, err));
+    RS_TRY(emit_figures(result, s->svg, "svg", rs_write_svg, err));
+    RS_TRY(emit_figures(result, s->png, "png", rs_write_png, err));
     if (s->stop && __atomic_load_n(s->stop, __ATOMIC_RELAXED))
         return rs_fail(err, RS_E_INTERRUPTED, "rankscope", NULL, "interrupted");
     RS_TRY(rs_outputs_place(outputs, err));
@@ -151,6 +183,11 @@ void rs_output_settings_init(rs_output_settings *settings, size_t size)
     rs_settings_init(settings, size, &writing);
 }
 
+rs_status rs_output_png_ready(rs_error *err)
+{
+    return rs_canvas_png_ready(err);
+}
+
 /* What one output would take from another. */
 static rs_status check_outputs(const rs_output_settings *s, rs_error *err)
 {
@@ -158,6 +195,11 @@ static rs_status check_outputs(const rs_output_settings *s, rs_error *err)
     RS_TRY(rs_check_two_files(json, html, "json", "html", err));
     RS_TRY(rs_check_two_files(s->csv, json, "csv", "json", err));
     RS_TRY(rs_check_two_files(s->csv, html, "csv", "html", err));
+    for (int i = 0; i < 2; i++) {
+        RS_TRY(rs_check_two_files(i ? s->png : s->svg, json, i ? "png" : "svg", "json", err));
+        RS_TRY(rs_check_two_files(i ? s->png : s->svg, html, i ? "png" : "svg", "html", err));
+    }
+    if (s->png) RS_TRY(rs_canvas_png_ready(err));
     if (!s->text) return RS_OK;
     RS_TRY(rs_check_two_files(json, "/dev/stdout", "json", "text", err));
     return rs_check_two_files(html, "/dev/stdout", "html", "text", err);

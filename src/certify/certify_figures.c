@@ -8,6 +8,30 @@ static rs_status add_figure(rs_result *result, const char *name, const char *tit
     return rs_result_add_figure(result, name, title, about, rs_figure_lines(lines), err);
 }
 
+/* One panel a sample: what is proved on both sides of what was measured. */
+static rs_status diameters(rs_result *result, rs_error *err)
+{
+    static const char *const facets[] = {"sample"}, *const keys[] = {"sample", "layer"};
+    rs_lines lines = {
+        .table = "bounds",
+        .x = {"layer", "behind layer"},
+        .y = {"log10_measured", "log10 of the largest distance of two tokens"},
+        .first = "measured",
+        .more = {{"log10_certified", "proved: at most", false, "certified_diameter_conditional"},
+                 {"log10_certified_at_least", "proved: at least", false,
+                  "certified_at_least_conditional"}},
+        .x_whole = true,
+        .small = true,
+        .facets = {facets, 1},
+        .keys = {keys, 2}};
+    return add_figure(
+        result, "diameters", "Measured, at least, at most",
+        "The largest distance between two tokens behind each layer, from the measured "
+        "tokens that enter it: as measured, and the bounds that are proved for it. "
+        "Where the two bounds lie apart, what is proved says little.",
+        &lines, err);
+}
+
 rs_status rs_certify_figures(rs_result *result, const rs_certified *c, rs_error *err)
 {
     rs_lines lines = {.table = c->options->beside ? "certificate" : "summary",
@@ -18,6 +42,7 @@ rs_status rs_certify_figures(rs_result *result, const rs_certified *c, rs_error 
                       .x_whole = true,
                       .log_y = true};
     if (c->network->n_layers == 0) return RS_OK;
+    RS_TRY(diameters(result, err));
     if (!c->options->beside)
         rs_result_show_curve(result, &(rs_curve){.table = "summary",
                                                  .title = "Diameter of the tokens",

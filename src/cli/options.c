@@ -26,6 +26,13 @@ const cli_option cli_options[] = {
      .help =
          "Write a report that opens in any browser without a network: figures, findings, tables.",
      .letter = 'o'},
+    {"svg", "DIR", CLI_TEXT, AT(output.svg), CLI_ALL, NULL, NULL,
+     .help =
+         "Write every figure as DIR/FIGURE.svg, for papers and browsers; the directory is made if "
+         "it is not there."},
+    {"png", "DIR", CLI_TEXT, AT(output.png), CLI_ALL, NULL, NULL,
+     .help = "Write every figure as DIR/FIGURE.png. No display and no browser is needed, but Cairo "
+             "(libcairo2)."},
     {"table", "NAME[,NAME]", CLI_TEXT, AT(output.tables), CLI_ALL, NULL, NULL,
      .help =
          "Show these tables in the terminal ('all' for every one) instead of the summary alone.",

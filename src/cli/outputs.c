@@ -43,13 +43,17 @@ rs_status cli_check_outputs(const cli_args *args, rs_error *err)
 {
     const rs_output_settings *o = &args->output;
     bool probes = args->command->bit == CLI_PROBE;
+    enum { FOLDERS = 3 }; /* which may be one: what is in them has different names */
     const output outputs[] = {{"--csv", o->csv},
+                              {"--svg", o->svg},
+                              {"--png", o->png},
                               {"--output", probes ? args->probe.output : NULL},
                               {"--taps", probes ? args->probe.taps : NULL},
                               {"--json", o->json},
                               {"--html", o->html}};
     if (o->csv_safe && !o->csv)
         return rs_fail(err, RS_E_BAD_OPTION, "--csv-safe", "add --csv DIR", "there is no --csv");
+    if (o->png) CLI_TRY(rs_output_png_ready(err));
     if (cli_is_stdout(o->json) && cli_is_stdout(o->html))
         return rs_fail(err, RS_E_BAD_OPTION, "--html", "write one of them to a file",
                        "standard output carries one result, and --json has it");
@@ -57,9 +61,10 @@ rs_status cli_check_outputs(const cli_args *args, rs_error *err)
         const output *this = &outputs[i];
         if (!to_a_file(this)) continue;
         for (size_t k = 0; k < i; k++)
-            if (to_a_file(&outputs[k]) && rs_output_same(this->path, outputs[k].path))
+            if (to_a_file(&outputs[k]) && i >= FOLDERS &&
+                rs_output_same(this->path, outputs[k].path))
                 return refuse_output(this, outputs[k].option, err);
-        if (outputs[0].path && i > 0) CLI_TRY(check_tables(this, args, err));
+        if (outputs[0].path && i >= FOLDERS) CLI_TRY(check_tables(this, args, err));
     }
     return RS_OK;
 }

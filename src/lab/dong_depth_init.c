@@ -198,8 +198,8 @@ static rs_status add_figure(rs_lab_report *report, rs_error *err)
                       .low = {"min", NULL},
                       .high = {"max", NULL},
                       .colour = {"variant", "variant"},
-                      .colour_is_category = true,
-                      .band_of_each = true,
+                      .more = {{"published", "published (float32)", true, NULL}},
+                      .x_whole = true,
                       .facets = {facets, 1},
                       .keys = {keys, 2},
                       .log_y = true,
@@ -216,7 +216,9 @@ static rs_status add_figure(rs_lab_report *report, rs_error *err)
     return rs_result_add_figure(
         report->result, "dong_depth_init", "BERT at initialisation: what holds tokens apart",
         "Relative residual by state for self-attention alone (san), with MLPs, with skips, and the "
-        "whole network; the band reaches from the least random network to the largest. In float32 "
+        "whole network; the band reaches from the least random network to the largest. Dotted, "
+        "with "
+        "hollow marks: the paper's means. In float32 "
         "the plateau of san is rounding; float64 shows that the curve goes on falling.",
         rs_figure_lines(&lines), err);
 }

@@ -48,14 +48,14 @@ typedef struct curve_cells {
     double x, y;
 } curve_cells;
 
-static json_t *figure(const rs_lab_curves *curves)
+static rs_plot figure(const rs_lab_curves *curves)
 {
     static const char *const keys[] = {"series"};
     return rs_figure_lines(&(rs_lines){.table = curves->name,
                                        .x = curves->x,
                                        .y = curves->y,
                                        .colour = {"series", "series"},
-                                       .colour_is_category = true,
+                                       .origin = "origin",
                                        .keys = {keys, 1},
                                        .x_whole = curves->x_whole,
                                        .log_x = curves->log_x,

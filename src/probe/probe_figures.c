@@ -34,8 +34,6 @@ static rs_status logarithms(rs_result *result, rs_error *err)
                       .low = {"log10_relative_residual_min", NULL},
                       .high = {"log10_relative_residual_max", NULL},
                       .colour = {"variant", "variant"},
-                      .colour_is_category = true,
-                      .band_of_each = true,
                       .x_whole = true,
                       .facets = {facets, COUNT(facets)},
                       .keys = {token_keys, COUNT(token_keys)}};
@@ -54,12 +52,10 @@ static rs_status residuals(rs_result *result, double floor, rs_error *err)
     if (isnan(floor)) return logarithms(result, err);
     rs_lines lines = {.table = "tokens",
                       .x = {"layer", "layers passed"},
-                      .y = {"relative_residual", "relative residual"},
+                      .y = {"relative_residual", "relative residual ‖R‖/‖X‖ (0: all tokens equal)"},
                       .low = {"relative_residual_min", NULL},
                       .high = {"relative_residual_max", NULL},
                       .colour = {"variant", "variant"},
-                      .colour_is_category = true,
-                      .band_of_each = true,
                       .x_whole = true,
                       .facets = {facets, COUNT(facets)},
                       .keys = {token_keys, COUNT(token_keys)},

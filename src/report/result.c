@@ -10,7 +10,7 @@
 
 typedef struct figure {
     const char *name, *title, *about;
-    json_t *spec;
+    rs_plot plot;
 } figure;
 
 struct rs_result {
@@ -93,8 +93,6 @@ void rs_result_free(rs_result *result)
     rs_input_files_free(&result->files);
     for (size_t i = 0; i < result->n_tables; i++)
         rs_table_free(result->tables[i]);
-    for (size_t i = 0; i < result->n_figures; i++)
-        json_decref(result->figures[i].spec);
     rs_free(result->tables);
     rs_free(result->figures);
     rs_free(result->findings);
@@ -165,17 +163,17 @@ rs_status rs_result_add_table(rs_result *result, const char *name, const char *t
 }
 
 rs_status rs_result_add_figure(rs_result *result, const char *name, const char *title,
-                               const char *about, json_t *spec, rs_error *err)
+                               const char *about, rs_plot plot, rs_error *err)
 {
     figure added = {
         .name = rs_strings_intern(&result->strings, name),
         .title = rs_strings_intern(&result->strings, title ? title : name),
         .about = rs_strings_intern(&result->strings, about ? about : ""),
-        .spec = spec,
+        .plot = plot,
     };
-    if (whole(result, name, NULL) != RS_OK || !spec || !added.name || !added.title ||
-        !added.about || !RS_GROW(result->figures, result->n_figures, result->figures_capacity))
-        return refused(spec, rs_fail_memory(err, name, 0));
+    if (whole(result, name, NULL) != RS_OK || !added.name || !added.title || !added.about ||
+        !RS_GROW(result->figures, result->n_figures, result->figures_capacity))
+        return rs_fail_memory(err, name, 0);
     result->figures[result->n_figures++] = added;
     return RS_OK;
 }
@@ -310,9 +308,9 @@ const char *rs_result_figure_about(const rs_result *result, size_t index)
     return index < result->n_figures ? result->figures[index].about : NULL;
 }
 
-const json_t *rs_result_figure_spec(const rs_result *result, size_t index)
+const rs_plot *rs_result_figure_plot(const rs_result *result, size_t index)
 {
-    return index < result->n_figures ? result->figures[index].spec : NULL;
+    return index < result->n_figures ? &result->figures[index].plot : NULL;
 }
 
 size_t rs_result_finding_count(const rs_result *result)

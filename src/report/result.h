@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/notes.h"
 #include "base/text.h"
+#include "report/figures.h"
 
 #include <jansson.h>
 #include <stddef.h>
@@ -163,11 +164,9 @@ rs_status rs_table_set_vector(rs_table *table, size_t row, size_t column, const 
 void rs_table_as_entries(rs_table *table);
 bool rs_table_is_entries(const rs_table *table);
 
-/* Adds a figure: a Vega-Lite v6 specification (taken over) whose data is {"name": TABLE}; the JSON
- * writer keeps the reference by name, the HTML page supplies the values from the embedded
- * tables. */
+/* Adds a figure over a table, which may be filled later: the writers draw what it then has. */
 rs_status rs_result_add_figure(rs_result *result, const char *name, const char *title,
-                               const char *about, json_t *spec, rs_error *err);
+                               const char *about, rs_plot plot, rs_error *err);
 rs_status rs_result_add_finding(rs_result *result, const rs_finding *finding, rs_error *err);
 /* Makes all notes findings of their severity, but for those that a finding says already. */
 rs_status rs_result_add_notes(rs_result *result, const rs_notes *notes, rs_error *err);
@@ -241,7 +240,7 @@ size_t rs_result_figure_count(const rs_result *result);
 const char *rs_result_figure_name(const rs_result *result, size_t index);
 const char *rs_result_figure_title(const rs_result *result, size_t index);
 const char *rs_result_figure_about(const rs_result *result, size_t index);
-const json_t *rs_result_figure_spec(const rs_result *result, size_t index);
+const rs_plot *rs_result_figure_plot(const rs_result *result, size_t index);
 size_t rs_result_finding_count(const rs_result *result);
 const rs_finding *rs_result_finding_at(const rs_result *result, size_t index); /* a case */
 size_t rs_result_group_count(const rs_result *result); /* 0 before rs_result_group_findings */

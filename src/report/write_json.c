@@ -1,5 +1,6 @@
 /* write_json.c: the result as JSON (docs/contract.md, "The JSON result"). */
 #include "report/emit.h"
+#include "report/figure_spec.h"
 #include "report/output.h"
 #include "report/table.h"
 
@@ -156,8 +157,9 @@ static rs_status write_figures(rs_buffer *out, const rs_result *result, rs_error
     bool first = true;
     rs_buffer_puts(out, "{");
     for (size_t i = 0; i < rs_result_figure_count(result); i++) {
+        rs_buffer_puts(out, first ? "\n" : "");
         rs_emit_key(out, rs_result_figure_name(result, i), &first);
-        RS_TRY(rs_emit_json(out, rs_result_figure_spec(result, i), err));
+        RS_TRY(rs_figure_write(out, result, i, err));
     }
     rs_buffer_puts(out, "}");
     return RS_OK;

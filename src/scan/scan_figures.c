@@ -217,20 +217,18 @@ static rs_status heatmap(rs_result *result, const rs_heads *heads, rs_error *err
 
 static rs_status curves(rs_result *result, rs_error *err)
 {
-    rs_lines lines = {.table = "spectra",
-                      .x = {"index", "i"},
-                      .y = {"sigma_normalised", "σ_i / σ₁, mean over heads"},
-                      .low = {"null_low", "chance, 5 %"},
-                      .high = {"null_high", "chance, 95 %"},
-                      .colour = {"layer", "layer"},
-                      .facets = {kind_facets, COUNT(kind_facets)},
-                      .keys = {cell_keys, COUNT(cell_keys)},
-                      .log_y = true};
+    static const char *const layers[] = {"stack", "attention", "layer"};
+    rs_plot plot = rs_figure_spectrum_curves("spectra", (rs_figure_names){layers, COUNT(layers)},
+                                             (rs_figure_names){cell_keys, COUNT(cell_keys)},
+                                             (rs_figure_field){"product", "product"});
+    plot.of.lines.y.title = "σ_i / σ₁, mean over heads";
+    plot.of.lines.y_floor = 0;
     return rs_result_add_figure(result, "spectra", "Singular values by layer",
-                                "Relative to the largest, mean over the layer's heads. The band is "
-                                "what random weights of the same "
-                                "shape give; a curve that falls away below it has lost directions.",
-                                rs_figure_lines(&lines), err);
+                                "One panel a layer, one line a product: singular values relative "
+                                "to the largest, mean over the layer's heads. The grey bands are "
+                                "what random weights of the same shapes give; a curve that falls "
+                                "away below its band has lost directions.",
+                                plot, err);
 }
 
 static rs_status scatter(rs_result *result, rs_error *err)
@@ -240,6 +238,7 @@ static rs_status scatter(rs_result *result, rs_error *err)
                          .y = {"norm_b", "‖b_i‖² (key or output unit)"},
                          .low = {"null_low", "chance, 2.5 %"},
                          .high = {"null_high", "chance, 97.5 %"},
+                         .band_label = "chance, 95 % of units",
                          .colour = {"layer", "layer"},
                          .facets = {kind_facets, COUNT(kind_facets)},
                          .keys = {head_keys, COUNT(head_keys)},

@@ -204,6 +204,60 @@ static void add_balance(rs_result *r, int layers, int heads, rs_error *err)
         }
 }
 
+enum { STATES = 13, VARIANTS = 4 };
+
+/* Four curves and the published one of each; in two panels. */
+static void add_states(rs_result *r, rs_error *err)
+{
+    static const rs_column columns[] = {
+        {.name = "variant", .type = RS_COLUMN_TEXT},
+        {.name = "precision", .type = RS_COLUMN_TEXT},
+        {.name = "layer", .type = RS_COLUMN_INT},
+        {.name = "residual", .type = RS_COLUMN_REAL},
+        {.name = "least", .type = RS_COLUMN_REAL},
+        {.name = "most", .type = RS_COLUMN_REAL},
+        {.name = "published", .type = RS_COLUMN_REAL, .provenance = "published"},
+    };
+    static const char *const variants[VARIANTS] = {"san", "san+mlp", "san+skip", "full"};
+    static const char *const precisions[] = {"f32", "f64"};
+    rs_table *t;
+    stop_on(rs_result_add_table(r, "states", "States", NULL, columns, 7, &t, err), err);
+    for (int k = 0; k < 2 * VARIANTS * STATES; k++) {
+        int layer = k % STATES, variant = k / STATES % VARIANTS, precision = k / STATES / VARIANTS;
+        double y = pow(10, -layer * (0.05 + 0.11 * (VARIANTS - variant) + 0.1 * precision));
+        size_t row;
+        stop_on(rs_table_add_row(t, &row, err), err);
+        stop_on(rs_table_set_text(t, row, 0, variants[variant], err), err);
+        stop_on(rs_table_set_text(t, row, 1, precisions[precision], err), err);
+        rs_table_set_int(t, row, 2, layer);
+        rs_table_set_real(t, row, 3, y);
+        rs_table_set_real(t, row, 4, 0.8 * y);
+        rs_table_set_real(t, row, 5, 1.2 * y);
+        rs_table_set_real(t, row, 6, y * pow(10, 0.04 * layer));
+    }
+}
+
+static void add_state_figure(rs_result *r, rs_error *err)
+{
+    static const char *const keys[] = {"variant", "precision"};
+    const rs_lines lines = {.table = "states",
+                            .x = {"layer", "state (0 enters the first block)"},
+                            .y = {"residual", "relative residual"},
+                            .low = {"least", NULL},
+                            .high = {"most", NULL},
+                            .colour = {"variant", NULL},
+                            .more = {{"published", "published", true, NULL}},
+                            .facets = {&keys[1], 1},
+                            .keys = {keys, 2},
+                            .x_whole = true,
+                            .log_y = true,
+                            .y_rule = 1e-4,
+                            .y_rule_label = "rounding floor"};
+    stop_on(rs_result_add_figure(r, "states", "How tokens draw together", "Made up.",
+                                 rs_figure_lines(&lines), err),
+            err);
+}
+
 static void add_summary(rs_result *r, int layers, rs_error *err)
 {
     static const rs_column columns[] = {
@@ -265,8 +319,9 @@ static void add_figures(rs_result *r, int layers, int heads, rs_error *err)
         rs_result_add_figure(r, "spectra", "Singular values",
                              "Singular values of every head divided by the largest. The grey band "
                              "is where random factors of this shape lie (5 to 95 %).",
-                             rs_figure_spectrum_curves("curves", (rs_figure_names){&keys[4], 1},
-                                                       (rs_figure_names){curve_keys, 3}),
+                             rs_figure_spectrum_curves("curves", (rs_figure_names){curve_keys, 2},
+                                                       (rs_figure_names){curve_keys, 3},
+                                                       (rs_figure_field){"product", "product"}),
                              err),
         err);
     stop_on(rs_result_add_figure(r, "balance", "Balance of query and key",
@@ -353,6 +408,8 @@ int main(int argc, char **argv)
     add_heads(r, layers, heads, &err);
     add_curves(r, layers, heads, &err);
     add_balance(r, layers, heads, &err);
+    add_states(r, &err);
+    add_state_figure(r, &err);
     add_figures(r, layers, heads, &err);
     add_findings(r, layers, &err);
     rs_buffer html = {0}, json = {0};

@@ -23,7 +23,7 @@ chmod u+w spoken/tokenizer.json
 printf 'A lighthouse that nobody needs has 300 steps.' >text.txt
 echo '[[5, 2, 9, 1, 7], [4, 8, 3]]' >ids.json
 
-walk scan "$golden/forward/llama" --matrices all --spectra --fold-norms --quiet --html page.html --json page.json --csv tables -- page.html page.json tables/heads.csv
+walk scan "$golden/forward/llama" --matrices all --spectra --fold-norms --quiet --html page.html --json page.json --csv tables --svg drawn -- page.html page.json tables/heads.csv drawn/heads.svg
 walk probe spoken --init default --text text.txt --seq-len 6 --variants full,san --quiet --json result.json --csv probed -- result.json probed/tokens.csv
 walk probe "$golden/forward/llama" --tokens ids.json --certify --scan --variants full,san --generate 2 --quiet --json both.json -- both.json
 walk certify "$golden/forward/llama" --tokens ids.json --rigorous --table all --

@@ -99,15 +99,23 @@ static rs_status sample_figures(rs_result *r, rs_error *err)
     const rs_scatter scatter = {.table = "heads",
                                 .x = {"layer", NULL},
                                 .y = {"head", NULL},
-                                .colour = {"product", NULL},
-                                .colour_is_category = true,
+                                .colour = {"head", NULL},
                                 .keys = names,
                                 .diagonal = true,
                                 .log_x = true};
+    const rs_lines lines = {.table = "heads",
+                            .x = {"layer", NULL},
+                            .y = {"effective_rank", NULL},
+                            .low = {"effective_rank_null", NULL},
+                            .high = {"effective_rank", NULL},
+                            .colour = {"head", NULL},
+                            .facets = panels,
+                            .keys = names,
+                            .y_rule = 2,
+                            .y_rule_label = "two"};
     RS_TRY(rs_result_add_figure(r, "map", "A map", "about", rs_figure_heatmap(&map), err));
     RS_TRY(rs_result_add_figure(r, "points", NULL, NULL, rs_figure_scatter(&scatter), err));
-    return rs_result_add_figure(r, "curves", NULL, NULL,
-                                rs_figure_spectrum_curves("heads", panels, names), err);
+    return rs_result_add_figure(r, "curves", NULL, NULL, rs_figure_lines(&lines), err);
 }
 
 /* The whole sample; *out is to be freed whatever is returned. */

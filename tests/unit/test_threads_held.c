@@ -76,6 +76,7 @@ static void statuses(host *h)
     EXPECT(h, rs_fail(&err, RS_E_USAGE, "here", NULL, "%d", 5) == RS_E_USAGE);
     EXPECT(h, strcmp(err.what, "5") == 0);
     EXPECT(h, rs_output_same("here", "./here"));
+    rs_output_png_ready(&err);
     EXPECT(h, rs_edit_distance("seqlen", "seq-len") == 1);
     EXPECT(h, strcmp(rs_status_name(RS_OK), "ok") == 0);
     EXPECT(h, rs_status_exit_code(RS_E_USAGE) == 2);
@@ -302,6 +303,7 @@ static const struct step {
     bool alone; /* it works on one thread, or on as many as its own settings say */
 } steps[] = {
     {"rs_status_name rs_status_exit_code rs_version rs_guard_install rs_fail rs_output_same "
+     "rs_output_png_ready "
      "rs_edit_distance",
      statuses, false, false},
     {"rs_scan_settings_init rs_scan_checkpoint", scan, true, false},

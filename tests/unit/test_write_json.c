@@ -91,8 +91,14 @@ static void findings_have_their_members(void **state)
     assert_string_equal(json_string_value(json_object_get(verdict, "code")), "sample");
     assert_true(json_is_null(json_object_get(verdict, "threshold")));
     const json_t *map = json_object_get(json_object_get(root, "figures"), "map");
-    assert_string_equal(json_string_value(json_object_get(json_object_get(map, "data"), "name")),
-                        "heads");
+    const json_t *rows = json_object_get(json_object_get(map, "data"), "values");
+    const json_t *table = json_object_get(json_object_get(root, "tables"), "heads");
+    /* It carries its data: every row but the one without a layer, which has no place. */
+    assert_int_equal(json_array_size(rows), json_array_size(table) - 1);
+    const char *const taken[] = {"layer", "head", "product", "effective_rank"};
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        assert_non_null(json_object_get(json_array_get(rows, 1), taken[i]));
+    assert_null(json_object_get(json_array_get(rows, 1), "alive")); /* and no more than it draws */
     json_decref(root);
     rs_buffer_free(&out);
 }
