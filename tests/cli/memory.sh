@@ -24,6 +24,8 @@ printf 'A lighthouse that nobody needs has 300 steps.' >text.txt
 echo '[[5, 2, 9, 1, 7], [4, 8, 3]]' >ids.json
 
 walk scan "$golden/forward/llama" --matrices all --spectra --fold-norms --quiet --html page.html --json page.json --csv tables --svg drawn -- page.html page.json tables/heads.csv drawn/heads.svg
+walk scan "$golden/forward/llama" --table heads,layers --sort effective_rank --where product=qk --top 3 --
+walk certify "$golden/forward/llama" --tokens ids.json --
 walk probe spoken --init default --text text.txt --seq-len 6 --variants full,san --quiet --json result.json --csv probed -- result.json probed/tokens.csv
 walk probe "$golden/forward/llama" --tokens ids.json --certify --scan --variants full,san --generate 2 --quiet --json both.json -- both.json
 walk certify "$golden/forward/llama" --tokens ids.json --rigorous --table all --
