@@ -114,6 +114,6 @@ import json, re, sys
 page = open(sys.argv[1], encoding="utf-8").read()
 words = next(x["words"] for x in map(json.loads, re.findall(r'<script[^>]*application/json[^>]*>(.*?)</script>', page, re.S)) if "words" in x)
 assert "0 when all" in words["relative residual"]["meaning"], words
-assert words["untrained_attention"]["kind"] == "finding" and "dead_head" not in words and "claim" not in words, sorted(words)
+assert words["residual_summary"]["kind"] == "finding" and "dead_head" not in words and "claim" not in words, sorted(words)
 END
 finish
