@@ -501,6 +501,9 @@ typedef struct rs_probe_settings {
     bool hold;          /* both appear with what rs_result_write writes, not before;
                            rs_result_free takes back what waits */
     bool fast;          /* with certify: as in rs_certify_settings */
+    /* "random": columns ..._null of table attention are those of an untrained twin, which runs over
+     * the same inputs; NULL: closed forms. A model in memory or in a GGUF file has none. */
+    const char *null;
 } rs_probe_settings;
 
 /* certify: what can be proved about these inputs in this model (docs/certify.md). */

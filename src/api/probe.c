@@ -27,6 +27,12 @@ static rs_status check(const rs_probe_settings *s, rs_error *err)
             return rs_fail(err, RS_E_BAD_OPTION, "maps", "layers and heads count from 0",
                            "there is no head %d of layer %d", (int)s->maps[i].head,
                            (int)s->maps[i].layer);
+    if (s->null && strcmp(s->null, "random") != 0)
+        return rs_fail(err, RS_E_BAD_OPTION, "null", "random is the one that there is",
+                       "there is no null '%s'", s->null);
+    if (s->null && s->no_attention)
+        return rs_fail(err, RS_E_USAGE, "null", "leave out --no-attention",
+                       "the null is that of table attention, which is left out");
     if ((s->rigorous || s->fast) && !s->certify)
         return rs_fail(err, RS_E_USAGE, s->fast ? "fast" : "rigorous", "ask for certify too",
                        "there is nothing to certify without it");
@@ -98,6 +104,7 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
                                 .lenient = s->run.lenient,
                                 .scan = s->scan,
                                 .certify = s->certify,
+                                .twin = s->null != NULL,
                                 .rigorous = !s->fast};
     RS_TRY(options_of(&request.options, s, task->arena, err));
     RS_TRY(rs_probe_path(result, rs_result_files(result), &request, task->context, err));

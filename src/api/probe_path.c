@@ -69,11 +69,13 @@ static rs_status probe_opened(rs_opened *o, rs_result *result, rs_input_files *f
                             .init = request->init,
                             .lenient = request->lenient,
                             .wants_model = request->scan,
+                            .wants_twin = request->twin,
                             .wants_tokenizer = options->generate > 0,
                             .source = options->source,
                             .need = need_of,
                             .options = &need};
     RS_TRY(rs_opened_open(o, result, files, &open, context, err));
+    own.twin = o->twin;
     if (request->scan && !o->checkpoint)
         return rs_fail(err, RS_E_USAGE, "--scan", "leave it out",
                        "weights that were just drawn are not worth a scan");

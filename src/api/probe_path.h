@@ -13,6 +13,7 @@ typedef struct rs_probe_request {
     bool lenient;
     bool scan;              /* the tables of `scan`, by its defaults, stand beside these */
     bool certify, rigorous; /* those of `certify` do, for the network with options.edit */
+    bool twin;              /* --null random */
     rs_probe_options options;
 } rs_probe_request;
 

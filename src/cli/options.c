@@ -222,6 +222,10 @@ const cli_option cli_options[] = {
          "Leave out the columns of table tokens that need singular values (the ranks): faster."},
     {"no-attention", NULL, CLI_FLAG, AT(probe.no_attention), CLI_PROBE, NULL, NULL,
      .help = "Leave out table attention, which needs every attention matrix: faster."},
+    {"null", "random", CLI_TEXT, AT(probe.null), CLI_PROBE, "closed forms", NULL,
+     .help = "What heads are compared with (columns ..._null of table attention): 'random' runs an "
+             "untrained twin, drawn as the model's library draws it (--seed), over the same "
+             "inputs. PATH needs a config.json or is ARCH.json."},
     {"no-loss", NULL, CLI_FLAG, AT(paths.no_loss), CLI_PATHS, NULL, NULL,
      .help = "Do not put the model with short paths alone through its head: no loss and no top-1 "
              "agreement "

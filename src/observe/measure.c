@@ -17,6 +17,20 @@ void rs_measured_free(rs_measured *measured)
     rs_free(measured);
 }
 
+void rs_measured_take_null(rs_measured *measured, const rs_measured *twin)
+{
+    for (size_t i = 0; i < measured->n_attention && i < twin->n_attention; i++) {
+        const rs_attention_measures *m = &twin->attention[i].mean;
+        measured->attention[i].null =
+            (rs_attention_null){.entropy = m->entropy,
+                                .spectral_gap = m->spectral_gap,
+                                .dobrushin = m->dobrushin,
+                                .self_weight = m->self_weight,
+                                .first_token_weight = m->first_token_weight,
+                                .logit_variance = m->logit_variance};
+    }
+}
+
 const rs_token_row *rs_measured_row(const rs_measured *measured, rs_token_site site, int32_t layer)
 {
     for (size_t i = 0; i < measured->n_tokens; i++)

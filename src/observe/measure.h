@@ -109,6 +109,8 @@ rs_status rs_measure_network(rs_measured **out, const rs_network *network, rs_we
                              const rs_inputs *inputs, const rs_measure_options *options,
                              rs_listener *const *listeners, size_t n, const rs_context *context,
                              rs_error *err);
+/* Takes for the null of each head what that head of `twin`, a network of the same shape, measured. */
+void rs_measured_take_null(rs_measured *measured, const rs_measured *twin);
 void rs_measured_free(rs_measured *measured); /* NULL is fine */
 
 /* The row of a state; NULL: it was not measured. */

@@ -185,6 +185,27 @@ static rs_status open_network(rs_opened *o, const rs_context *context, rs_error 
     return RS_OK;
 }
 
+/* The untrained twin needs a description: a model in memory has none, nor has a GGUF file. */
+static rs_status draw_twin(rs_opened *o, const rs_context *context, rs_error *err)
+{
+    const char *path = o->request->path;
+    if (!o->request->wants_twin) return RS_OK;
+    if (o->request->lent || ends_with(path, ".gguf"))
+        return rs_fail(
+            err, RS_E_UNSUPPORTED, "null",
+            "give a folder with config.json; without --null random the null is a closed "
+            "form",
+            "a model in memory or in a GGUF file has no config.json to draw an untrained "
+            "twin from");
+    if (!o->config) RS_TRY(read_config(o, err));
+    RS_TRY(rs_init_open(&o->twin_init, "default", context->seed, err));
+    rs_init_set_threads(o->twin_init, context->threads);
+    rs_init_set_memory(o->twin_init, context->memory, NULL, NULL);
+    return is_architecture(o->config)
+               ? rs_network_from_arch(&o->twin, o->config, o->config_path, o->twin_init, err)
+               : rs_network_from_config(&o->twin, o->config, o->config_path, o->twin_init, err);
+}
+
 /* ---- the tokenizer: in the folder of the model, or in its GGUF file ---- */
 
 static rs_status open_tokenizer(rs_opened *o, const rs_context *context, rs_error *err)
@@ -251,6 +272,7 @@ rs_status rs_opened_open(rs_opened *o, rs_result *result, rs_input_files *files,
     *o = (rs_opened){.request = request, .files = files};
     RS_TRY(rs_input_source_check(&request->source, err));
     RS_TRY(open_network(o, context, err));
+    RS_TRY(draw_twin(o, context, err));
     RS_TRY(note_files(o, err));
     RS_TRY(open_tokenizer(o, context, err));
     RS_TRY(check_memory(o, expected_shape(&request->source), context, err));
@@ -270,6 +292,8 @@ void rs_opened_close(rs_opened *o)
     rs_model_close(o->own_model);
     if (o->arch) rs_arch_close(o->arch);
     rs_init_close(o->init);
+    rs_network_close(o->twin);
+    rs_init_close(o->twin_init);
     if (!o->lent) rs_checkpoint_close(o->checkpoint);
     json_decref(o->config);
     rs_free(o->config_path);

@@ -23,6 +23,7 @@ typedef struct rs_open_request {
     const char *init; /* law of --init that weights are drawn by; NULL: a checkpoint's own */
     bool lenient;
     bool wants_model;     /* as scan reads it; of a checkpoint alone */
+    bool wants_twin;      /* the same model with weights drawn by default */
     bool wants_tokenizer; /* although the inputs are no text; that there is none is no error then */
     rs_input_source source;
     rs_run_need *need;   /* adds up what the command will hold; NULL: not known */
@@ -43,6 +44,8 @@ typedef struct rs_opened {
     const rs_model *model;     /* NULL: not wanted, or the weights are drawn */
     rs_model *own_model;       /* to be closed */
     rs_network *network;
+    rs_init *twin_init;
+    rs_network *twin;        /* NULL: not wanted */
     rs_tokenizer *tokenizer; /* NULL: none */
     rs_inputs *inputs;
 } rs_opened;

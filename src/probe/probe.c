@@ -151,12 +151,37 @@ static rs_status run_variant(work *w, size_t v, rs_error *err)
     return RS_OK;
 }
 
+/* The untrained twin of a variant, over the same inputs. */
+static rs_status run_twin(work *w, size_t v, rs_error *err)
+{
+    rs_network *twin = NULL;
+    rs_measured *measured = NULL;
+    rs_weights *weights = NULL;
+    rs_measure_options options = w->options->measure;
+    options.phase = "untrained twin";
+    options.tokens = options.loss = false;
+    rs_status status = rs_network_copy(&twin, w->options->twin, err);
+    if (status == RS_OK) status = rs_edit_apply(twin, &w->variants[v].edit, err);
+    if (status == RS_OK)
+        status = rs_weights_open(&weights, options.precision, rs_weight_limit(w->context), err);
+    if (status == RS_OK)
+        status = rs_measure_network(&measured, twin, weights, w->inputs, &options, NULL, 0,
+                                    w->context, err);
+    if (status == RS_OK) rs_measured_take_null(w->probed[v].measured, measured);
+    rs_measured_free(measured);
+    rs_weights_close(weights);
+    rs_network_close(twin);
+    return status;
+}
+
 static rs_status run_all(work *w, rs_error *err)
 {
     RS_TRY(rs_weights_open(&w->weights, w->options->measure.precision, rs_weight_limit(w->context),
                            err));
     for (size_t v = 0; v < w->n; v++)
         RS_TRY(run_variant(w, v, err));
+    for (size_t v = 0; v < w->n && w->options->twin; v++)
+        RS_TRY(run_twin(w, v, err));
     if (!w->options->generate) return RS_OK;
     return rs_probe_generate(w->result, w->networks[w->main], w->weights, w->inputs, w->tokenizer,
                              w->options, w->context, err);

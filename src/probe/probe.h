@@ -34,6 +34,7 @@ typedef struct rs_probe_options {
     const rs_map_choice *maps;  /* [n_maps] heads of --attention-maps, borrowed */
     size_t n_maps;
     const char *taps, *output; /* safetensors files to write; or NULL */
+    const rs_network *twin;    /* the same untrained, for the null of table attention; or NULL */
     int64_t generate;          /* tokens to continue each sample by; 0: none */
     rs_probe_thresholds thresholds;
 } rs_probe_options;

@@ -180,4 +180,31 @@ done
 
 expect 2 "$RANKSCOPE" paths "$model" --tokens ids.json --json ids.json
 says err "[would-overwrite-input]"
+# ---- the first line answers: the least length whose paths make the output but for a tenth ----
+verdict_of() {
+    expect 0 "$RANKSCOPE" paths "$@" --json v.json
+    python3 - <<'END' || note_failure "verdict of paths $*"
+import json
+r = json.load(open("v.json"))
+v = r["verdict"]
+assert " ".join(open("out").read().split()).startswith(v["answer"]), v
+rows = {}
+for x in r["tables"]["lengths"]:
+    rows.setdefault(x["length"], []).append(x["cumulative_error"])
+enough = [k for k in sorted(rows) if sum(rows[k]) / len(rows[k]) <= 0.1]
+most = r["model"]["layers"]
+code = "beyond" if not enough else "long" if enough[0] == most else "short" if 2 * enough[0] < most else "middle"
+assert v["code"] == code and v["severity"] == "info", (v, enough, most)
+assert code == "beyond" or v["value"] == enough[0], v
+END
+}
+verdict_of "$model" --tokens ids.json
+verdict_of "$encoder" --tokens ids.json
+verdict_of "$model" --tokens ids.json --max-length 0
+echo '{"depth": 8, "d_model": 32, "heads": 2, "seq_len": 12, "norm": "pre", "mlp": "gelu", "branch_mixer": 0.2}' >short.json
+verdict_of short.json --random 2
+says v.json '"code":"short"'
+echo '{"depth": 2, "d_model": 8, "heads": 1, "seq_len": 6, "norm": "none", "mlp": "none"}' >skip.json
+expect 0 "$RANKSCOPE" paths skip.json --random 1 --semantics code --json v.json
+says v.json '"verdict":{"answer":"The published code'
 finish

@@ -76,4 +76,17 @@ check drawn.json '"uniform_attention" not in f and "untrained_attention" in f'
 expect 3 "$RANKSCOPE" probe decayed --random 4 --seq-len 64 --json decayed.json --quiet --fail-on warn
 check decayed.json '{x["layer"] for x in f["uniform_attention"]} == {1} and f["uniform_attention"][0]["severity"] == "warn"'
 
+# the untrained twin is what --init default draws with the same seed, over the same inputs
+echo '[[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], [11, 12, 13, 14, 15, 16, 17, 18, 19, 20]]' >ids.json
+expect 0 "$RANKSCOPE" probe decayed --tokens ids.json --seed 5 --null random --json twin.json --quiet
+expect 0 "$RANKSCOPE" probe drawn --init default --tokens ids.json --seed 5 --json own.json --quiet
+python3 - <<'END' || note_failure "--null random"
+import json
+twin, own = (json.load(open(p))["tables"]["attention"] for p in ("twin.json", "own.json"))
+for a, b in zip(twin, own):
+    for name in ("entropy", "logit_variance", "spectral_gap", "dobrushin", "self_weight", "first_token_weight"):
+        assert a[name + "_null"] == b[name], (name, a, b)
+END
+refused_by probe usage "leave out --no-attention" decayed --tokens ids.json --null random --no-attention
+refused_by probe bad-option "there is no null" decayed --tokens ids.json --null other
 finish

@@ -138,6 +138,7 @@ enum {
     X(scan, CLI_PROBE, "scan", "", SHOWS, s->probe.scan = true)                                    \
     X(certify, CLI_PROBE, "certify", "", SHOWS, s->probe.certify = true)                           \
     X(probe_rigorous, CLI_PROBE, "rigorous", "", SHOWS, s->probe.rigorous = true)                  \
+    X(null_twin, CLI_PROBE, "null", "random", SHOWS, s->probe.null = "random")                     \
     X(probe_fast, CLI_PROBE, "fast", "", SHOWS, s->probe.fast = true)                              \
     X(probe_threshold, CLI_PROBE, "threshold", "attention_sink=0,token_collapse=0.99", SHOWS,      \
       (s->probe.thresholds = sinks, s->probe.n_thresholds = 2))                                    \
