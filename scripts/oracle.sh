@@ -16,6 +16,8 @@ done
 if [ -x build/rankscope ]; then
     echo tests/oracle/attack_certificates.py
     .venv/bin/python tests/oracle/attack_certificates.py --quick
+    echo tests/oracle/open_figures.py
+    .venv/bin/python tests/oracle/open_figures.py --program build/rankscope
 fi
 # The tables of Unicode are C: they get the shape of the other files where the tool is here.
 scripts/format.sh || [ $? = 77 ]

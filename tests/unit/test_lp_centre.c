@@ -118,7 +118,7 @@ static void open_bracket_is_a_finding(void **state)
     assert_int_equal(f->layer, 1);
     assert_true(f->value == 3e-4);
     assert_non_null(strstr(f->message, "3 token matrices in 2 rows"));
-    assert_non_null(strstr(f->message, "state 2 (block_out), sample 5"));
+    assert_non_null(strstr(f->message, "after layer 1, sample 5"));
     assert_non_null(strstr(f->message, "0.03 %"));
     rs_result_free(result);
 }
