@@ -80,4 +80,20 @@ grep -Eq '^pass causal, W_V orthogonal: the same ratio \(law: 1/2\) +0\.5  0\.5 
 says out "pass 4 of 4 claims hold"
 expect 0 env LC_ALL=C.UTF-8 "$RANKSCOPE" lab run causal-half-law
 says out "✓ 4 of 4 claims hold"
+
+# Every table that a result has can be asked for by name.
+named() {
+    expect 0 "$RANKSCOPE" "$@" --quiet --json named.json
+    python3 -c "import json; print(','.join(json.load(open('named.json'))['tables']))" >names
+    expect 0 "$RANKSCOPE" "$@" --table "$(cat names)"
+}
+named scan model --energy 0.9 --matrices all --spectra
+named probe model --random 2 --seq-len 9 --variants dong --scan --certify --attention-maps 0:0
+named certify model --random 2 --seq-len 9
+named paths model --random 2 --seq-len 9 --paths 5
+named lab list
+named lab run all --quick
+named doctor
+named explain layer
+named explain
 finish
