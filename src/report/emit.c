@@ -25,7 +25,11 @@ static void escape(rs_buffer *out, uint32_t point)
         }
     }
     if (point < 0x80 || point == 0x2028 || point == 0x2029) {
-        rs_buffer_printf(out, "\\u%04x", (unsigned)point);
+        static const char hex[] = "0123456789abcdef";
+        const char text[6] = {
+            '\\',           'u', hex[point >> 12], hex[point >> 8 & 15], hex[point >> 4 & 15],
+            hex[point & 15]};
+        rs_buffer_append(out, text, sizeof text);
         return;
     }
     char bytes[4];

@@ -145,8 +145,12 @@ static void put_number(row_writer *w, const char *name, double value)
         rs_buffer_puts(w->out, "null");
         return;
     }
-    snprintf(digits, sizeof digits, "%.6e",
-             value); /* both in the host's locale; seven digits are more than a pixel */
+    if (fabs(value) < 1e6 && value == trunc(value)) { /* most are layers, heads and rows */
+        rs_emit_real(w->out, value);
+        return;
+    }
+    /* Both in the host's locale; seven digits are more than a pixel. */
+    snprintf(digits, sizeof digits, "%.6e", value);
     rs_emit_real(w->out, strtod(digits, NULL));
 }
 

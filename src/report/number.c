@@ -54,21 +54,24 @@ static int floor_log2_pow10(int x)
     return floor_scaled((int64_t)x * 14267572527, 32);
 }
 
-/* The top 126 bits of a big number (limbs from the lowest), plus one. */
+/* 32 bits of a big number (limbs from the lowest) from bit `at` on; around the number are zeros. */
+static uint64_t bits_at(const uint32_t *limbs, int at)
+{
+    int limb = (at + 32 * LIMBS) / 32 - LIMBS; /* down, for negative ones too */
+    uint64_t low = limb >= 0 && limb < LIMBS ? limbs[limb] : 0;
+    uint64_t high = limb + 1 >= 0 && limb + 1 < LIMBS ? limbs[limb + 1] : 0;
+    return (high << 32 | low) >> (at - 32 * limb) & 0xFFFFFFFFu;
+}
+
+/* The top 126 bits of a big number, plus one. A small one is filled with zeros. */
 static u128 top_bits(const uint32_t *limbs)
 {
     int top = LIMBS - 1;
     while (limbs[top] == 0)
         top--;
-    int bits = 32 * top + 32 - __builtin_clz(limbs[top]);
-    int shift = bits - 126; /* negative for small numbers: filled with zeros */
-    u128 value = {0, 0};
-    for (int i = 125; i >= 0; i--) {
-        int at = shift + i;
-        uint64_t bit = at < 0 ? 0 : (limbs[at / 32] >> (at % 32)) & 1;
-        value.high = value.high << 1 | value.low >> 63;
-        value.low = value.low << 1 | bit;
-    }
+    int shift = 32 * top + 32 - __builtin_clz(limbs[top]) - 126;
+    u128 value = {bits_at(limbs, shift + 64) | bits_at(limbs, shift + 96) << 32,
+                  bits_at(limbs, shift) | bits_at(limbs, shift + 32) << 32};
     value.low++;
     value.high += value.low == 0;
     return value;
