@@ -214,8 +214,22 @@ static size_t put_decimal(char *out, const char *digits, size_t n, int point)
     return n + 1;
 }
 
-size_t rs_number_format(char out[RS_NUMBER_SIZE], double value)
+/* At most `most` digits: rounded to the nearest, ties to even. */
+static void round_digits(uint64_t *digits, int *exponent, int most)
 {
+    uint64_t limit = 1, cut = 1;
+    for (int i = 0; i < most; i++)
+        limit *= 10;
+    for (; *digits / cut >= limit; ++*exponent)
+        cut *= 10;
+    uint64_t rest = *digits % cut, half = cut / 2;
+    *digits /= cut;
+    *digits += rest > half || (rest == half && cut > 1 && (*digits & 1));
+}
+
+size_t rs_number_rounded(char out[RS_NUMBER_SIZE], double value, int most)
+{
+    enum { ALL = 17 };
     size_t at = 0;
     if (value < 0) {
         out[at++] = '-';
@@ -229,6 +243,7 @@ size_t rs_number_format(char out[RS_NUMBER_SIZE], double value)
     uint64_t number;
     int exponent;
     shortest(value, &number, &exponent);
+    if (most < ALL) round_digits(&number, &exponent, most);
     while (number % 10 == 0) {
         number /= 10;
         exponent++;
@@ -242,6 +257,13 @@ size_t rs_number_format(char out[RS_NUMBER_SIZE], double value)
         at += put_scientific(out + at, digits, n, point);
     out[at] = 0;
     return at;
+}
+
+size_t rs_number_format(char out[RS_NUMBER_SIZE], double value)
+{
+    /* Most numbers of a table are small and whole. */
+    if (fabs(value) < 1e6 && value == trunc(value)) return rs_integer_format(out, (int64_t)value);
+    return rs_number_rounded(out, value, 17);
 }
 
 size_t rs_number_brief(char out[RS_NUMBER_SIZE], double value, int digits)
