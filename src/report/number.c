@@ -220,7 +220,7 @@ static void round_digits(uint64_t *digits, int *exponent, int most)
     uint64_t limit = 1, cut = 1;
     for (int i = 0; i < most; i++)
         limit *= 10;
-    for (; *digits / cut >= limit; ++*exponent)
+    for (; *digits >= limit; limit *= 10, ++*exponent)
         cut *= 10;
     uint64_t rest = *digits % cut, half = cut / 2;
     *digits /= cut;

@@ -101,34 +101,42 @@ static void refuse_by_system(int64_t n)
     refused_call = n ? system_calls + n : 0;
 }
 
-/* Escapes stand on all places where the text of a token grows. */
+typedef void refuser(int64_t n);
+
+static void refuse_each(refuser *refuse, const char *text, size_t length)
+{
+    rs_status status;
+    int64_t n = 0, blocks = rs_memory_blocks();
+    do {
+        json_t *config;
+        rs_error err = {0};
+        refuse(++n);
+        status = rs_config_parse(&config, "config.json", text, length, &err);
+        refuse(0);
+        assert_true(status == RS_OK || status == RS_E_NO_MEMORY);
+        assert_true((config != NULL) == (status == RS_OK));
+        json_decref(config);
+        assert_int_equal(rs_memory_blocks(), blocks);
+    } while (status != RS_OK);
+    assert_true(n > 8); /* as many as there are to refuse, and one */
+}
+
+/* Escapes stand on all places where the text of a token grows. A short one ends in the piece of
+ * text that the parser has already, a long one does not. */
 static void long_tokens_survive_lack_of_memory(void **state)
 {
-    static void (*const refuse[])(int64_t) = {rs_memory_fail_at, rs_memory_fail_once,
-                                              refuse_by_system};
     (void)state;
     char escapes[3 * 250 + 1], text[2500];
     for (size_t i = 0; i < sizeof escapes - 1; i++)
         escapes[i] = "\\nq"[i % 3];
     escapes[sizeof escapes - 1] = 0;
-    int length =
-        snprintf(text, sizeof text, "{\"x%s\": [1%0300de-290, \"%s\\u00e9\"], \"%.99s\": 7}",
-                 escapes, 0, escapes, escapes);
-    for (size_t how = 0; how < sizeof refuse / sizeof *refuse; how++) {
-        rs_status status;
-        int64_t n = 0, blocks = rs_memory_blocks();
-        do {
-            json_t *config;
-            rs_error err = {0};
-            refuse[how](++n);
-            status = rs_config_parse(&config, "config.json", text, (size_t)length, &err);
-            refuse[how](0);
-            assert_true(status == RS_OK || status == RS_E_NO_MEMORY);
-            assert_true((config != NULL) == (status == RS_OK));
-            json_decref(config);
-            assert_int_equal(rs_memory_blocks(), blocks);
-        } while (status != RS_OK);
-        assert_true(n > 12); /* as many as there are to refuse, and one */
+    for (int most = 18; most < 800; most += most / 2 / 3 * 3) {
+        int length = snprintf(text, sizeof text,
+                              "{\"x%.*s\": [1%0300de-290, \"%.*s\\u00e9\"], \"%.99s\": 7}", most,
+                              escapes, 0, most, escapes, escapes);
+        refuse_each(rs_memory_fail_at, text, (size_t)length);
+        refuse_each(rs_memory_fail_once, text, (size_t)length);
+        refuse_each(refuse_by_system, text, (size_t)length);
     }
 }
 
