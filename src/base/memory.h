@@ -35,8 +35,8 @@ int64_t rs_memory_blocks(void);
 /*
  * The sticky flag: how many requests of this thread have failed since it began, whoever made them:
  * rankscope, PCRE2 (text/pattern.c) or jansson (once rs_memory_watch_json has run). jansson does
- * not report every failure of its own: text that a key could not grow by is cut off, a member that
- * could not be added is absent. So whoever finishes a piece of work compares the number with what
+ * not report every failure of its own: a member that could not be added is absent (for its parser
+ * see json_parse.h). So whoever finishes a piece of work compares the number with what
  * it was before: rs_memory_check is RS_E_NO_MEMORY where it has grown.
  */
 int64_t rs_memory_failures(void);

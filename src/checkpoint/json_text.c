@@ -1,6 +1,7 @@
 /* json_text.c: strict JSON through jansson (see json_text.h). */
 #include "checkpoint/json_text.h"
 
+#include "base/json_parse.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "checkpoint/open.h"
@@ -135,12 +136,11 @@ static rs_status parse(json_t **out, const char *path, const char *original, siz
     bool changed = rewritten->data != NULL;
     int64_t failures = rs_memory_failures();
     json_error_t error = {.text = ""};
-    rs_memory_watch_json();
-    *out = json_loadb(changed ? rewritten->data : original,
-                      changed ? rewritten->length : original_length, flags, &error);
+    *out = rs_json_parse(changed ? rewritten->data : original,
+                         changed ? rewritten->length : original_length, flags, &error);
     rs_status kept = rs_memory_check(failures, path, NULL);
     if (kept == RS_OK && *out) return RS_OK;
-    json_decref(*out); /* a key whose text could not grow is cut off, and the parser goes on */
+    json_decref(*out);
     *out = NULL;
     if (kept != RS_OK || !error.text[0] || json_error_code(&error) == json_error_out_of_memory)
         return rs_fail_memory(err, path, 0);

@@ -8,6 +8,7 @@
 #include "lab/lab.h"
 #include "lab/random_bert.h"
 
+#include "base/json_parse.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "linalg/blas.h"
@@ -88,7 +89,7 @@ static rs_status draw_and_sum(double *error, const char *text, uint64_t seed,
 {
     rs_init *init = NULL;
     rs_network *network = NULL;
-    json_t *arch = json_loads(text, 0, NULL);
+    json_t *arch = rs_json_parse(text, strlen(text), 0, NULL);
     if (!arch) return rs_fail_memory(err, "an architecture", 1);
     rs_status status = rs_init_open(&init, NULL, seed, err);
     if (status == RS_OK) status = rs_network_from_arch(&network, arch, "dong-paths", init, err);

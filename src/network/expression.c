@@ -1,4 +1,5 @@
 /* expression.c: formulas such as "1/sqrt(L)" of architecture files and of the command line. */
+#include "base/json_parse.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "network/init.h"
@@ -78,8 +79,7 @@ static rs_status number(double *value, formula *f)
         digits[n++] = '0';
     }
     int64_t failures = rs_memory_failures();
-    rs_memory_watch_json();
-    json_t *json = json_loadb(digits, n, JSON_DECODE_ANY, NULL);
+    json_t *json = rs_json_parse(digits, n, JSON_DECODE_ANY, NULL);
     rs_status kept = rs_memory_check(failures, f->where, f->err);
     if (kept != RS_OK) json_decref(json);
     RS_TRY(kept);

@@ -62,16 +62,23 @@ static bool is_constant(const rs_drawing *d, int column)
 static void put_word(rs_buffer *out, const rs_drawing *d, size_t row, int column, const char *title)
 {
     const char *between = out->length ? ", " : "";
+    char digits[RS_NUMBER_SIZE];
     if (is_text(d, column)) {
         const char *text = rs_table_text(d->table, row, (size_t)column);
-        if (text) rs_buffer_printf(out, "%s%s", between, text);
+        rs_buffer_puts(out, text ? between : "");
+        rs_buffer_puts(out, text ? text : "");
         return;
     }
     double number = rs_cell_number(d->table, row, column);
-    char digits[RS_NUMBER_SIZE];
     if (isnan(number)) return;
-    rs_number_brief(digits, number, 6);
-    rs_buffer_printf(out, "%s%s %s", between, title, digits);
+    if (fabs(number) < 1e6 && number == trunc(number))
+        rs_integer_format(digits, (int64_t)number); /* layers and heads: what brief gives too */
+    else
+        rs_number_brief(digits, number, 6);
+    rs_buffer_puts(out, between);
+    rs_buffer_puts(out, title);
+    rs_buffer_puts(out, " ");
+    rs_buffer_puts(out, digits);
 }
 
 /* The place of a text in a list that grows; SIZE_MAX: no memory. */

@@ -25,11 +25,29 @@ static void escape(rs_buffer *out, uint32_t point)
         }
     }
     if (point < 0x80 || point == 0x2028 || point == 0x2029) {
-        rs_buffer_printf(out, "\\u%04x", (unsigned)point);
+        static const char hex[] = "0123456789abcdef";
+        const char text[6] = {
+            '\\',           'u', hex[point >> 12], hex[point >> 8 & 15], hex[point >> 4 & 15],
+            hex[point & 15]};
+        rs_buffer_append(out, text, sizeof text);
         return;
     }
     char bytes[4];
     rs_buffer_append(out, bytes, rs_utf8_put(bytes, point));
+}
+
+/* Most strings are short names: one request to the buffer. */
+static bool emit_short(rs_buffer *out, const char *text, size_t length)
+{
+    char quoted[40];
+    if (length + 2 > sizeof quoted) return false;
+    for (size_t i = 0; i < length; i++) {
+        if (!is_plain((unsigned char)text[i])) return false;
+        quoted[i + 1] = text[i];
+    }
+    quoted[0] = quoted[length + 1] = '"';
+    rs_buffer_append(out, quoted, length + 2);
+    return true;
 }
 
 void rs_emit_string(rs_buffer *out, const char *text)
@@ -39,6 +57,7 @@ void rs_emit_string(rs_buffer *out, const char *text)
         return;
     }
     size_t length = strlen(text);
+    if (emit_short(out, text, length)) return;
     rs_buffer_append(out, "\"", 1);
     for (size_t i = 0; i < length;) {
         size_t run = i;

@@ -2,10 +2,10 @@
 #include "report/figure_spec.h"
 
 #include "report/emit.h"
+#include "report/number.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SCHEMA "https://vega.github.io/schema/vega-lite/v6.json"
@@ -131,23 +131,23 @@ typedef struct row_writer {
 static bool is_done(row_writer *w, const char *name)
 {
     for (size_t i = 0; i < w->n_done; i++)
-        if (strcmp(w->done[i], name) == 0) return true;
+        if (w->done[i][0] == name[0] && strcmp(w->done[i], name) == 0) return true;
     if (w->n_done < sizeof w->done / sizeof *w->done) w->done[w->n_done++] = name;
     return false;
 }
 
+/* Seven digits are more than a pixel. */
 static void put_number(row_writer *w, const char *name, double value)
 {
-    char digits[40];
+    char digits[RS_NUMBER_SIZE];
     if (is_done(w, name)) return;
     rs_emit_key(w->out, name, &w->first);
-    if (!isfinite(value)) {
+    if (!isfinite(value))
         rs_buffer_puts(w->out, "null");
-        return;
-    }
-    snprintf(digits, sizeof digits, "%.6e",
-             value); /* both in the host's locale; seven digits are more than a pixel */
-    rs_emit_real(w->out, strtod(digits, NULL));
+    else if (fabs(value) < 1e6 && value == trunc(value)) /* layers, heads, rows */
+        rs_emit_real(w->out, value);
+    else
+        rs_buffer_append(w->out, digits, rs_number_rounded(digits, value, 7));
 }
 
 static void put_text(row_writer *w, const char *name, const char *text)

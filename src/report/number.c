@@ -54,21 +54,24 @@ static int floor_log2_pow10(int x)
     return floor_scaled((int64_t)x * 14267572527, 32);
 }
 
-/* The top 126 bits of a big number (limbs from the lowest), plus one. */
+/* 32 bits of a big number (limbs from the lowest) from bit `at` on; around the number are zeros. */
+static uint64_t bits_at(const uint32_t *limbs, int at)
+{
+    int limb = (at + 32 * LIMBS) / 32 - LIMBS; /* down, for negative ones too */
+    uint64_t low = limb >= 0 && limb < LIMBS ? limbs[limb] : 0;
+    uint64_t high = limb + 1 >= 0 && limb + 1 < LIMBS ? limbs[limb + 1] : 0;
+    return (high << 32 | low) >> (at - 32 * limb) & 0xFFFFFFFFu;
+}
+
+/* The top 126 bits of a big number, plus one. A small one is filled with zeros. */
 static u128 top_bits(const uint32_t *limbs)
 {
     int top = LIMBS - 1;
     while (limbs[top] == 0)
         top--;
-    int bits = 32 * top + 32 - __builtin_clz(limbs[top]);
-    int shift = bits - 126; /* negative for small numbers: filled with zeros */
-    u128 value = {0, 0};
-    for (int i = 125; i >= 0; i--) {
-        int at = shift + i;
-        uint64_t bit = at < 0 ? 0 : (limbs[at / 32] >> (at % 32)) & 1;
-        value.high = value.high << 1 | value.low >> 63;
-        value.low = value.low << 1 | bit;
-    }
+    int shift = 32 * top + 32 - __builtin_clz(limbs[top]) - 126;
+    u128 value = {bits_at(limbs, shift + 64) | bits_at(limbs, shift + 96) << 32,
+                  bits_at(limbs, shift) | bits_at(limbs, shift + 32) << 32};
     value.low++;
     value.high += value.low == 0;
     return value;
@@ -211,8 +214,22 @@ static size_t put_decimal(char *out, const char *digits, size_t n, int point)
     return n + 1;
 }
 
-size_t rs_number_format(char out[RS_NUMBER_SIZE], double value)
+/* At most `most` digits: rounded to the nearest, ties to even. */
+static void round_digits(uint64_t *digits, int *exponent, int most)
 {
+    uint64_t limit = 1, cut = 1;
+    for (int i = 0; i < most; i++)
+        limit *= 10;
+    for (; *digits >= limit; limit *= 10, ++*exponent)
+        cut *= 10;
+    uint64_t rest = *digits % cut, half = cut / 2;
+    *digits /= cut;
+    *digits += rest > half || (rest == half && cut > 1 && (*digits & 1));
+}
+
+size_t rs_number_rounded(char out[RS_NUMBER_SIZE], double value, int most)
+{
+    enum { ALL = 17 };
     size_t at = 0;
     if (value < 0) {
         out[at++] = '-';
@@ -226,6 +243,7 @@ size_t rs_number_format(char out[RS_NUMBER_SIZE], double value)
     uint64_t number;
     int exponent;
     shortest(value, &number, &exponent);
+    if (most < ALL) round_digits(&number, &exponent, most);
     while (number % 10 == 0) {
         number /= 10;
         exponent++;
@@ -239,6 +257,13 @@ size_t rs_number_format(char out[RS_NUMBER_SIZE], double value)
         at += put_scientific(out + at, digits, n, point);
     out[at] = 0;
     return at;
+}
+
+size_t rs_number_format(char out[RS_NUMBER_SIZE], double value)
+{
+    /* Most numbers of a table are small and whole. */
+    if (fabs(value) < 1e6 && value == trunc(value)) return rs_integer_format(out, (int64_t)value);
+    return rs_number_rounded(out, value, 17);
 }
 
 size_t rs_number_brief(char out[RS_NUMBER_SIZE], double value, int digits)

@@ -12,6 +12,8 @@
  * to it), as a JSON number ("0.1", "-3", "6.02e23"), and a NUL. The value must be finite. Returns
  * the length. Independent of the locale. */
 size_t rs_number_format(char out[RS_NUMBER_SIZE], double value);
+/* The same of at most `most` digits (1 to 17), from which the number no longer comes back. */
+size_t rs_number_rounded(char out[RS_NUMBER_SIZE], double value, int most);
 size_t rs_integer_format(char out[RS_NUMBER_SIZE], int64_t value);
 
 /* Writes a number for people: `digits` significant digits (1 to 17) as printf's %g does, with a '.'

@@ -85,14 +85,71 @@ static void survives_lack_of_memory(void **state)
     json_decref(config);
 }
 
+/* ---- long tokens: jansson does not see that one could not grow, aborts, or reads past its end ---- */
+
+static int64_t system_calls,
+    refused_call; /* of malloc by jansson; that one and the next get NULL */
+
+static void *refusing(size_t bytes)
+{
+    int64_t behind = ++system_calls - refused_call;
+    return refused_call && (behind == 0 || behind == 1) ? NULL : malloc(bytes);
+}
+
+static void refuse_by_system(int64_t n)
+{
+    refused_call = n ? system_calls + n : 0;
+}
+
+typedef void refuser(int64_t n);
+
+static void refuse_each(refuser *refuse, const char *text, size_t length)
+{
+    rs_status status;
+    int64_t n = 0, blocks = rs_memory_blocks();
+    do {
+        json_t *config;
+        rs_error err = {0};
+        refuse(++n);
+        status = rs_config_parse(&config, "config.json", text, length, &err);
+        refuse(0);
+        assert_true(status == RS_OK || status == RS_E_NO_MEMORY);
+        assert_true((config != NULL) == (status == RS_OK));
+        json_decref(config);
+        assert_int_equal(rs_memory_blocks(), blocks);
+    } while (status != RS_OK);
+    assert_true(n > 8); /* as many as there are to refuse, and one */
+}
+
+/* Escapes stand on all places where the text of a token grows. A short one ends in the piece of
+ * text that the parser has already, a long one does not. */
+static void long_tokens_survive_lack_of_memory(void **state)
+{
+    (void)state;
+    char escapes[3 * 250 + 1], text[2500];
+    for (size_t i = 0; i < sizeof escapes - 1; i++)
+        escapes[i] = "\\nq"[i % 3];
+    escapes[sizeof escapes - 1] = 0;
+    for (int most = 18; most < 800; most += most / 2 / 3 * 3) {
+        int length = snprintf(text, sizeof text,
+                              "{\"x%.*s\": [1%0300de-290, \"%.*s\\u00e9\"], \"%.99s\": 7}", most,
+                              escapes, 0, most, escapes, escapes);
+        refuse_each(rs_memory_fail_at, text, (size_t)length);
+        refuse_each(rs_memory_fail_once, text, (size_t)length);
+        refuse_each(refuse_by_system, text, (size_t)length);
+    }
+}
+
 int main(void)
 {
     static case_file cases[100];
-    static struct CMUnitTest tests[103];
+    static struct CMUnitTest tests[104];
+    json_set_alloc_funcs(refusing, free); /* before anything is parsed */
     size_t n = add_case_tests(tests, cases, read_cases(cases, 100, "config"), config_case);
     if (n < 30) return 1;
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(messages_name_line_and_column);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(a_text_of_over_100_mb_is_refused);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(survives_lack_of_memory);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(long_tokens_survive_lack_of_memory);
     return _cmocka_run_group_tests("config", tests, n, NULL, NULL);
 }
