@@ -25,7 +25,7 @@ static rs_status diameters(rs_result *result, rs_error *err)
         .facets = {facets, 1},
         .keys = {keys, 2}};
     return add_figure(
-        result, "diameters", "Measured, at least, at most",
+        result, "diameters", "Measured, at least, at most, sample by sample",
         "The largest distance between two tokens behind each layer, from the measured "
         "tokens that enter it: as measured, and the bounds that are proved for it. "
         "Where the two bounds lie apart, what is proved says little.",
@@ -42,7 +42,6 @@ rs_status rs_certify_figures(rs_result *result, const rs_certified *c, rs_error 
                       .x_whole = true,
                       .log_y = true};
     if (c->network->n_layers == 0) return RS_OK;
-    RS_TRY(diameters(result, err));
     if (!c->options->beside)
         rs_result_show_curve(result, &(rs_curve){.table = "summary",
                                                  .title = "Diameter of the tokens",
@@ -51,10 +50,11 @@ rs_status rs_certify_figures(rs_result *result, const rs_certified *c, rs_error 
                                                  .y = {{"at_most", "at most"},
                                                        {"measured", "measured"},
                                                        {"at_least", "at least"}}});
-    return add_figure(
+    RS_TRY(add_figure(
         result, "bounds", "How far apart the tokens are, and must be",
         "Token diameter behind each layer. The line is what was measured, the largest "
         "over the samples; the band reaches from what is proved to be left at least "
         "to what is proved at most, and is missing where nothing is proved.",
-        &lines, err);
+        &lines, err));
+    return diameters(result, err);
 }
