@@ -50,11 +50,11 @@ rs_status rs_certify_figures(rs_result *result, const rs_certified *c, rs_error 
                                                  .y = {{"at_most", "at most"},
                                                        {"measured", "measured"},
                                                        {"at_least", "at least"}}});
-    RS_TRY(add_figure(
-        result, "bounds", "How far apart the tokens are, and must be",
-        "Token diameter behind each layer. The line is what was measured, the largest "
-        "over the samples; the band reaches from what is proved to be left at least "
-        "to what is proved at most, and is missing where nothing is proved.",
-        &lines, err));
+    RS_TRY(
+        add_figure(result, "bounds", "How far apart the tokens are, and must be",
+                   "Token diameter behind each layer. The line is what was measured, the largest "
+                   "over the samples; the band reaches from what is proved to be left at least "
+                   "to what is proved at most, and is missing where nothing is proved.",
+                   &lines, err));
     return diameters(result, err);
 }
