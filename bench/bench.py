@@ -395,9 +395,30 @@ def case_session(quick):
     line("  rs_session_scan", us["scan"], 288 * them["seconds"], f"torch {them['torch']} svdvals, one product x 288")
 
 
+def case_report(quick):
+    """The report of a model of 48 layers of 64 heads in a headless Chromium: when its figures are drawn, beside what a reader waits for."""
+    chromium = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
+    if not chromium or not shutil.which("node"):
+        print("report: skipped: no Chromium or no Node found; make deps-test installs them")
+        return
+    model, sample = os.path.join(WORK, "report-48x64"), os.path.join(WORK, "sample.html")
+    if not os.path.exists(os.path.join(model, "model.safetensors.index.json")):
+        run([PYTHON, os.path.join(ROOT, "bench", "make_llama_shape.py"), model, "--layers", "48", "--d", "1024", "--heads", "64"])
+    scanned = os.path.join(WORK, "scan.html")
+    scan(model, "--html", scanned)
+    run(["cmake", "--build", os.path.join(ROOT, "build"), "--target", "make_sample"])
+    run([os.path.join(ROOT, "build", "tests", "make_sample"), sample, "48", "64"])
+    page = json.loads(run(["node", os.path.join(ROOT, "bench", "report_page.mjs"), chromium, "3" if quick else "9", scanned, sample])[1])
+    print(f"reports of 48 layers of 64 heads, {page['browser']}, headless")
+    for name, path, times in zip(("scan", "sample"), (scanned, sample), page["reports"]):
+        print(f"  {name}: {os.path.getsize(path) / 1e6:.1f} MB, laid out after {times['laid out'] / 1e3:.2f} s")
+        line(f"  {name}, first figure", times["first figure"] / 1e3, 2, "the wait allowed")
+        line(f"  {name}, all figures", times["all figures"] / 1e3, 6, "the wait allowed")
+
+
 CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers, "bert": case_bert, "tables": case_tables,
          "prefill": case_prefill, "startup": case_startup, "memory": case_memory, "measures": case_measures, "san": case_san,
-         "residual": case_residual, "session": case_session}
+         "residual": case_residual, "session": case_session, "report": case_report}
 
 
 def main():

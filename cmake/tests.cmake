@@ -1,11 +1,12 @@
 # tests.cmake: every test that is not a unit test. Exit 77 means "skipped, for the reason printed".
 # Labels: unit, cli, fuzz, page, install, style ('ctest -L unit' runs one kind).
 
-# ---- what a sanitized program is told; nothing is suppressed (CONTRIBUTING.md says why these settings) ----
+# ---- what a sanitized program is told (CONTRIBUTING.md says why) ----
 set(RS_SANITIZER_ENV "")
 if(RS_SANITIZE MATCHES address)
     list(APPEND RS_SANITIZER_ENV
         "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1:allocator_may_return_null=1"
+        "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0"
         "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1")
 elseif(RS_SANITIZE MATCHES thread)
     list(APPEND RS_SANITIZER_ENV

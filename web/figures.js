@@ -56,10 +56,12 @@ function fit(spec, available, label, panels) {
     return;
   }
   const small = spec.spec && panel.width < 200;
-  const least = small ? 128 : 300 + label, gap = small ? spec.spacing : 24;
-  const columns = spec.spec ? Math.max(1, Math.min(panels, small ? 12 : 2, Math.floor((room + gap) / (least + gap)))) : 1;
+  const least = small ? 128 : 220 + label, gap = small ? spec.spacing : 24;
+  const most = small ? 12 : panels % 3 ? 2 : 3; // no panel is left alone in its row
+  const columns = spec.spec ? Math.max(1, Math.min(panels, most, Math.floor((room + gap) / (least + gap)))) : 1;
   if (spec.spec) spec.columns = columns;
   panel.width = Math.max(120, Math.floor((room + gap) / columns - gap - label));
+  if (!small) panel.height = Math.max(panel.height, Math.min(400, Math.round(panel.width * 0.4))); // not flat
 }
 
 // On paper curves have the colours of a light page, whichever they were drawn in.

@@ -37,18 +37,14 @@ export function answer(result) {
   return [element('h1', { class: `verdict ${worst}` }, whole ? sentence(whole.message) : counted), whole ? element('p', { class: 'next' }, counted) : null].filter(Boolean);
 }
 
-// The cases of each code, worst first: rows of table findings; without that table, the findings themselves.
+// The cases of each code, worst first: rows of table findings, which count milder ones with the code's severest.
 function grouped(findings, rows) {
-  const groups = new Map();
-  for (const finding of findings) {
-    const key = `${finding.severity} ${finding.code}`;
-    const group = groups.get(key) ?? { finding, cases: [] };
-    group.cases.push(finding);
-    groups.set(key, group);
+  const cases = new Map();
+  for (const row of rows ?? []) {
+    if (!cases.has(row.code)) cases.set(row.code, []);
+    cases.get(row.code).push(row);
   }
-  const own = new Set((rows ?? []).map((row) => row.code));
-  return [...groups.values()].map((group) => ({ ...group,
-    cases: own.has(group.finding.code) ? rows.filter((row) => row.code === group.finding.code && (row.severity ?? group.finding.severity) === group.finding.severity) : group.cases }));
+  return findings.map((finding) => ({ finding, cases: cases.get(finding.code) ?? [finding] }));
 }
 
 const has = (value) => value !== null && value !== undefined && value !== '';

@@ -37,7 +37,7 @@ export class Table {
       type: 'search', id: `${id}-filter`, placeholder: 'text, or layer=3 effective_rank<4', spellcheck: 'false',
       autocomplete: 'off', oninput: () => this.update(),
     });
-    this.scroller = element('div', { class: 'scroller', tabindex: '0', role: 'region', 'aria-label': `Table ${this.name}` },
+    this.scroller = element('div', { class: this.rows.length > PAGE / 2 ? 'scroller long' : 'scroller', tabindex: '0', role: 'region', 'aria-label': `Table ${this.name}` },
       element('table', {}, element('caption', { class: 'visually-hidden' }, this.about.title ?? words(this.name)),
         element('thead', {}, this.head), this.body));
     const small = this.rows.length <= FEW;

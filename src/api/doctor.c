@@ -4,6 +4,7 @@
 #include "engine/kernels.h"
 #include "linalg/blas.h"
 #include "linalg/peak.h"
+#include "report/canvas.h"
 
 #include <math.h>
 #include <omp.h>
@@ -62,13 +63,16 @@ static rs_status add_facts(rs_result *result, const rs_context *context, rs_erro
     rs_table *table;
     RS_TRY(rs_result_add_table(result, "machine", "Machine", "What rankscope found", fact_columns,
                                2, &table, err));
-    char cpu[64], threads[96], memory[96];
+    char cpu[64], threads[96], memory[96], pictures[96];
     rs_cpu_name(cpu, sizeof cpu);
     snprintf(threads, sizeof threads, "%d used, %d processors available", context->threads,
              omp_get_num_procs());
     double page = (double)sysconf(_SC_PAGESIZE);
     snprintf(memory, sizeof memory, "%.1f GiB",
              page * (double)sysconf(_SC_PHYS_PAGES) / 1073741824.0);
+    const char *cairo = rs_canvas_png_version();
+    snprintf(pictures, sizeof pictures, "%s%s",
+             cairo ? "drawn by Cairo " : "no Cairo here: --png is refused", cairo ? cairo : "");
     const char *rescued = getenv(RESCUED), *forced = getenv("OPENBLAS_CORETYPE");
     const char *chosen_by = rescued  ? "set by rankscope: OpenBLAS had chosen a slower one"
                             : forced ? "set by OPENBLAS_CORETYPE"
@@ -81,7 +85,8 @@ static rs_status add_facts(rs_result *result, const rs_context *context, rs_erro
                           {"kernel", chosen_by},
                           {"forward kernels", rs_kernels_f32_here()->level},
                           {"threads", threads},
-                          {"memory", memory}};
+                          {"memory", memory},
+                          {"PNG pictures", pictures}};
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
         RS_TRY(rs_table_append(table, &facts[i], err));
     return RS_OK;

@@ -54,5 +54,7 @@ rs_status rs_canvas_png(rs_canvas *canvas, rs_buffer *out, double width, double 
 rs_status rs_canvas_png_end(rs_canvas *canvas, rs_error *err);
 /* Whether PNG can be drawn: RS_E_BAD_OPTION says why not. */
 rs_status rs_canvas_png_ready(rs_error *err);
+/* The version of the Cairo that draws PNG, NULL where there is none. */
+const char *rs_canvas_png_version(void);
 
 #endif

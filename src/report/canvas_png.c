@@ -19,6 +19,11 @@ rs_status rs_canvas_png_ready(rs_error *err)
                    "this rankscope was built without Cairo, which draws PNG");
 }
 
+const char *rs_canvas_png_version(void)
+{
+    return NULL;
+}
+
 rs_status rs_canvas_png(rs_canvas *canvas, rs_buffer *out, double width, double height,
                         double scale, rs_error *err)
 {
@@ -69,7 +74,8 @@ rs_status rs_canvas_png_end(rs_canvas *canvas, rs_error *err)
     X(cairo_restore)                                                                               \
     X(cairo_translate)                                                                             \
     X(cairo_rotate)                                                                                \
-    X(cairo_get_target)
+    X(cairo_get_target)                                                                            \
+    X(cairo_version_string)
 
 #define MEMBER(name) __typeof__(name) *name;
 static struct {
@@ -106,6 +112,11 @@ rs_status rs_canvas_png_ready(rs_error *err)
     if (cairo.loaded) return RS_OK;
     return rs_fail(err, RS_E_BAD_OPTION, "--png", HINT_SVG "; or install libcairo2",
                    "Cairo, which draws PNG, cannot be loaded: %s", cairo.why);
+}
+
+const char *rs_canvas_png_version(void)
+{
+    return rs_canvas_png_ready(NULL) == RS_OK ? cairo.cairo_version_string() : NULL;
 }
 
 static void set_colour(cairo_t *to, const char *colour, double opacity)

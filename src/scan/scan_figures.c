@@ -221,7 +221,7 @@ static rs_status curves(rs_result *result, rs_error *err)
     rs_plot plot = rs_figure_spectrum_curves("spectra", (rs_figure_names){layers, COUNT(layers)},
                                              (rs_figure_names){cell_keys, COUNT(cell_keys)},
                                              (rs_figure_field){"product", "product"});
-    plot.of.lines.y.title = "σ_i / σ₁, mean over heads";
+    plot.of.lines.y.title = "σ_i / σ₁"; /* of all heads: the text below says so */
     plot.of.lines.y_floor = 0;
     return rs_result_add_figure(result, "spectra", "Singular values by layer",
                                 "One panel a layer, one line a product: singular values relative "

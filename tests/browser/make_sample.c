@@ -350,7 +350,7 @@ static void add_findings(rs_result *r, int layers, rs_error *err)
     stop_on(rs_result_add_finding(r, &low, err), err);
     for (int i = 0; i < 60; i++) {
         rs_finding dead = low;
-        dead.severity = i < 6 ? RS_WARN : RS_INFO;
+        dead.severity = i < 5 ? RS_WARN : RS_INFO;
         dead.code = i < 6 ? "dead_head" : "unknown_tensor";
         dead.layer = i < 6 ? i % layers : RS_NULL_INT;
         dead.head = i < 6 ? i : RS_NULL_INT;
@@ -412,6 +412,7 @@ int main(int argc, char **argv)
     add_state_figure(r, &err);
     add_figures(r, layers, heads, &err);
     add_findings(r, layers, &err);
+    stop_on(rs_result_group_findings(r, &err), &err);
     rs_buffer html = {0}, json = {0};
     save(argv[1], rs_write_html(&html, r, &err), &html, &err);
     if (argc > 4) save(argv[4], rs_write_json(&json, r, &err), &json, &err);

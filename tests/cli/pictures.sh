@@ -37,6 +37,7 @@ for name in names:
 END
 }
 
+rm -rf one two probed certified pathed labs both taken png again # of an earlier run
 expect 0 "$RANKSCOPE" scan model --json scan.json --svg one --quiet
 silent out
 figures_of scan.json one svg
@@ -61,13 +62,16 @@ mkdir taken taken/heads.svg
 expect 1 "$RANKSCOPE" scan model --svg taken --json gone.json --quiet
 [ ! -e gone.json ] && [ ! -e taken/spectra.svg ] || note_failure "half of the outputs appeared"
 
-# PNG, where Cairo is: refused before the work where it is not.
+# PNG, where Cairo is: refused before the work where it is not. doctor says which.
+expect 0 "$RANKSCOPE" doctor --json machine.json --quiet
 if "$RANKSCOPE" scan model --png png --quiet 2>refusal; then
     figures_of scan.json png png
     expect 0 "$RANKSCOPE" scan model --png again --quiet
     diff -r png again || note_failure "two runs drew different PNG"
+    says machine.json '"drawn by Cairo '
 else
     says refusal "Cairo"
+    says machine.json "no Cairo here: --png is refused"
     expect 2 "$RANKSCOPE" scan model --png png --quiet
     [ ! -e png ] || note_failure "a refused run left a folder"
 fi

@@ -316,7 +316,7 @@ static const struct step {
     {"rs_paths_checkpoint", paths_fail, false, false},
     {"rs_tokenize_settings_init rs_tokenize", tokenizes, true, true},
     {"rs_lab_settings_init rs_lab", runs_lab, true, true},
-    {"rs_explain_settings_init rs_explain", explains, false, true},
+    {"rs_explain_settings_init rs_explain", explains, true, true},
     {"rs_doctor_settings_init rs_doctor rs_better_blas_core", examines, true, true},
     {"rs_session_settings_init rs_session_open rs_session_tensors rs_session_scan "
      "rs_session_close",
