@@ -43,7 +43,7 @@ answers apart info 'list(r["figures"]) == ["bounds"] and {x["curve"] for x in r[
 # beside a probe the probe answers
 expect 0 "$RANKSCOPE" probe skips.json --random 2 --certify --json p.json --quiet
 python3 -c "import json; r = json.load(open('p.json')); assert r['verdict']['code'] == 'healthy' and 'certificate' in r['tables']" || note_failure "probe --certify"
-refuses_both() { refused_by "$1" usage "give one of the two" skips.json --random 1 --fast --rigorous ${2-}; }
+refuses_both() { refused_by "$1" usage "give one of the two" skips.json --random 1 --fast --rigorous ${2:+"$2"}; }
 refuses_both certify
 refuses_both probe --certify
 finish

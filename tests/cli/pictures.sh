@@ -55,12 +55,12 @@ grep -q "san, published" labs/dong_mlp.svg || note_failure "the published curve 
 
 # One folder for tables and pictures is fine; a picture in the place of another output is not.
 expect 0 "$RANKSCOPE" scan model --csv both --svg both --quiet
-[ -s both/heads.svg ] && [ -s both/heads.csv ] || note_failure "one folder does not hold tables and figures"
+{ [ -s both/heads.svg ] && [ -s both/heads.csv ]; } || note_failure "one folder does not hold tables and figures"
 expect 2 "$RANKSCOPE" scan model --svg clash --json clash --quiet
 [ ! -e clash ] || note_failure "a refused run left something"
 mkdir taken taken/heads.svg
 expect 1 "$RANKSCOPE" scan model --svg taken --json gone.json --quiet
-[ ! -e gone.json ] && [ ! -e taken/spectra.svg ] || note_failure "half of the outputs appeared"
+{ [ ! -e gone.json ] && [ ! -e taken/spectra.svg ]; } || note_failure "half of the outputs appeared"
 
 # PNG, where Cairo is: refused before the work where it is not. doctor says which.
 expect 0 "$RANKSCOPE" doctor --json machine.json --quiet
