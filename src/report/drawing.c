@@ -1,6 +1,7 @@
 /* drawing.c: rows into marks: see drawing.h. */
 #include "report/drawing.h"
 
+#include "report/findings.h"
 #include "report/number.h"
 
 #include <math.h>
@@ -309,7 +310,7 @@ static bool same_cell(const rs_drawing *d, size_t row, const rs_finding *f)
 
 static void flag(rs_drawing *d, const rs_finding *f)
 {
-    if (f->layer == RS_NULL_INT || f->head == RS_NULL_INT) return;
+    if (f->layer == RS_NULL_INT || f->head == RS_NULL_INT || rs_finding_is_housekeeping(f)) return;
     if (f->table && strcmp(f->table, rs_table_name(d->table)) != 0) return;
     for (size_t i = 0; i < d->n_marks; i++)
         if (!d->marks[i].flagged) d->marks[i].flagged = same_cell(d, d->marks[i].row, f);
@@ -335,7 +336,8 @@ static void flag_cells(rs_drawing *d, const rs_result *result)
     const rs_table *cases = rs_result_table(result, "findings");
     if (d->plot->kind != RS_PLOT_HEATMAP || column_of(d, "head") < 0) return;
     for (size_t i = 0; cases && i < rs_table_rows(cases); i++) {
-        const rs_finding f = {.layer = whole_in(cases, i, "layer"),
+        const rs_finding f = {.code = text_in(cases, i, "code"),
+                              .layer = whole_in(cases, i, "layer"),
                               .head = whole_in(cases, i, "head"),
                               .table = text_in(cases, i, "table"),
                               .product = text_in(cases, i, "product"),

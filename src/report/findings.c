@@ -76,7 +76,7 @@ static const char *const housekeeping[] = {
     "bound_overflow",    "rank_summary", "residual_summary",   "not_measured",
 };
 
-static bool is_housekeeping(const rs_finding *f)
+bool rs_finding_is_housekeeping(const rs_finding *f)
 {
     bool found = false;
     for (size_t i = 0; i < sizeof housekeeping / sizeof *housekeeping; i++)
@@ -155,7 +155,7 @@ rs_status rs_findings_group(rs_finding_group *groups, size_t *n_groups, const rs
         rs_finding_group *group = &groups[(*n_groups)++];
         size_t milder = 0;
         *group = (rs_finding_group){.worst = &findings[i],
-                                    .housekeeping = is_housekeeping(&findings[i])};
+                                    .housekeeping = rs_finding_is_housekeeping(&findings[i])};
         for (size_t j = i; j < n; j++) {
             if (strcmp(findings[j].code, findings[i].code) != 0) continue;
             group->count++;

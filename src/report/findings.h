@@ -10,6 +10,8 @@ extern const rs_column rs_findings_columns[RS_FINDINGS_COLUMNS];
 /* How far a case is beyond its threshold: the larger of both numbers over the smaller, infinite
  * where only one of them is 0 or their signs differ; NaN where it has no number or threshold. */
 double rs_finding_beyond(const rs_finding *finding);
+/* Whether it is about the run rather than the model: shown where everything is asked for. */
+bool rs_finding_is_housekeeping(const rs_finding *finding);
 /* Sorts by severity, critical first, then by rs_finding_beyond; stable otherwise. */
 void rs_findings_sort(rs_finding *findings, size_t n);
 /* Makes one group a code of n sorted findings, in the order of their worst cases. groups: room for
