@@ -8,7 +8,7 @@ expect 0 "${bare[@]}" "$RANKSCOPE" probe "$model" --random 2 --seq-len 12 --vari
 cp out log
 LC_ALL=C grep -q '[^ -~]' log && note_failure "the log has more than plain ASCII: $(LC_ALL=C grep -m1 '[^ -~]' log)"
 awk 'length($0) > 80 { exit 1 }' log || note_failure "the log is wider than 80 columns"
-[ -s report.html ] && [ -s tables/tokens.csv ] || note_failure "the files are not there"
+if ! { [ -s report.html ] && [ -s tables/tokens.csv ]; }; then note_failure "the files are not there"; fi
 sed -n 1p log | grep -q '[a-z].*[.;0-9a-z]$' || note_failure "the first line is no sentence: $(sed -n 1p log)"
 expect 0 env TERM=dumb NO_COLOR=1 "$RANKSCOPE" probe "$model" --random 2 --seq-len 12 --color auto
 grep -q "$(printf '\033')" out && note_failure "colour where there is to be none"
