@@ -336,7 +336,8 @@ static void flag_cells(rs_drawing *d, const rs_result *result)
     const rs_table *cases = rs_result_table(result, "findings");
     if (d->plot->kind != RS_PLOT_HEATMAP || column_of(d, "head") < 0) return;
     for (size_t i = 0; cases && i < rs_table_rows(cases); i++) {
-        const rs_finding f = {.code = text_in(cases, i, "code"),
+        const char *code = text_in(cases, i, "code");
+        const rs_finding f = {.code = code,
                               .layer = whole_in(cases, i, "layer"),
                               .head = whole_in(cases, i, "head"),
                               .table = text_in(cases, i, "table"),

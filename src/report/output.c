@@ -337,8 +337,10 @@ static void close_set(rs_outputs *outputs)
         next = o->next;
         free_output(o);
     }
-    rs_live_release(outputs->folder_slot - 1);
-    rs_free(outputs->folder);
+    for (size_t i = 0; i < outputs->n_folders; i++) {
+        rs_live_release(outputs->folders[i].slot);
+        rs_free(outputs->folders[i].path);
+    }
     *outputs = (rs_outputs){.cancel = outputs->cancel, .kept = outputs->kept};
 }
 
@@ -370,22 +372,31 @@ void rs_outputs_undo(rs_outputs *outputs, char *what, size_t size)
         if (!o->direct) take_back(o);
         if (o->kept) append_path(what, size, o->path);
     }
-    if (outputs->folder) rmdir(outputs->folder);
+    for (size_t i = outputs->n_folders; i > 0; i--)
+        rmdir(outputs->folders[i - 1].path);
     close_set(outputs);
     rs_live_leave();
     size_t used = strlen(what);
     snprintf(what + used, size - used, used ? " could not be taken back" : "nothing was written");
 }
 
+/* Remembers a folder that was just made. */
+static rs_status own_folder(rs_outputs *outputs, const char *folder, rs_error *err)
+{
+    char *path = outputs->n_folders < RS_MOST_FOLDERS ? rs_strdup(folder) : NULL;
+    if (!path) {
+        rmdir(folder);
+        return rs_fail_memory(err, folder, 0);
+    }
+    int slot = rs_live_claim();
+    if (slot >= 0 && strlen(folder) < RS_PATH_SIZE) rs_live_set(slot, RS_LIVE_FOLDER, folder, NULL);
+    outputs->folders[outputs->n_folders++] = (struct rs_made_folder){slot, path};
+    return RS_OK;
+}
+
 rs_status rs_outputs_make_folder(rs_outputs *outputs, const char *folder, rs_error *err)
 {
-    if (mkdir(folder, 0777) == 0) {
-        outputs->folder = rs_strdup(folder);
-        outputs->folder_slot = rs_live_claim() + 1;
-        if (outputs->folder_slot && strlen(folder) < RS_PATH_SIZE)
-            rs_live_set(outputs->folder_slot - 1, RS_LIVE_FOLDER, folder, NULL);
-        return RS_OK;
-    }
+    if (mkdir(folder, 0777) == 0) return own_folder(outputs, folder, err);
     struct stat st;
     int code = errno;
     if (code == EEXIST && stat(folder, &st) == 0 && !S_ISDIR(st.st_mode)) code = ENOTDIR;

@@ -23,14 +23,20 @@ int rs_output_descriptor_write(int fd, const char *bytes, size_t *left,
 
 /* ---- several outputs that appear together ---- */
 
+/* One folder for each kind of file that is written by the folder. */
+enum { RS_MOST_FOLDERS = 4 };
+
 /* Outputs that wait for each other. Zero-initialise. */
 typedef struct rs_outputs {
     struct rs_output *first, *last;
     size_t n;
     const volatile sig_atomic_t *cancel; /* may be NULL */
     bool kept;                           /* rs_outputs_keep was called */
-    int folder_slot; /* 1 + the slot (output_live.h) of a folder that was made */
-    char *folder;
+    struct rs_made_folder {
+        int slot; /* output_live.h; negative: none */
+        char *path;
+    } folders[RS_MOST_FOLDERS]; /* that were made for them, one within another in this order */
+    size_t n_folders;
 } rs_outputs;
 
 /* Makes a folder unless it is there; it is removed again with the outputs. */

@@ -72,7 +72,7 @@ bool rs_output_abandon(void)
         if (kind == RS_LIVE_TEMPORARY || kind == RS_LIVE_NEW) unlink(live[i].name);
         if (kind == RS_LIVE_REPLACED) rename(live[i].name, live[i].target);
     }
-    for (int i = 0; i < SLOTS; i++)
+    for (int i = SLOTS - 1; i >= 0; i--) /* one within another: the inner was made later */
         if (atomic_load(&live[i].kind) == RS_LIVE_FOLDER) rmdir(live[i].name);
     errno = kept;
     return true;

@@ -88,7 +88,7 @@ void rs_result_free(rs_result *result)
 {
     char what[512];
     if (!result) return;
-    if (result->outputs.first || result->outputs.folder)
+    if (result->outputs.first || result->outputs.n_folders)
         rs_outputs_undo(&result->outputs, what, sizeof what);
     rs_input_files_free(&result->files);
     for (size_t i = 0; i < result->n_tables; i++)

@@ -366,13 +366,12 @@ static void warnings_of(const rs_term *term, const rs_result *result, rs_severit
     if (shown < total) rs_buffer_printf(term->out, "    and %zu more: --verbose\n", total - shown);
 }
 
-/* Notes ask for nothing: those are written out that leave the answer on the screen, the others are
- * named. */
-static void notes(const rs_term *term, const rs_result *result, bool asked)
+/* Notes ask for nothing: on a screen those are written out that leave the answer on it, and the
+ * others are named. screen: its lines; 0: it is none (a pipe, a file), and has room for all. */
+static void notes(const rs_term *term, const rs_result *result, size_t screen, bool asked)
 {
     size_t total = count_shown(result, RS_INFO, false), used = lines_of(term->out) + 3;
-    size_t screen = (size_t)term->height;
-    size_t room = asked ? screen / 2 : used < screen ? screen - used : 0;
+    size_t room = !screen ? SIZE_MAX : asked ? screen / 2 : used < screen ? screen - used : 0;
     rs_buffer names = {0};
     if (!total) return;
     heading(term, total, RS_INFO);
@@ -380,7 +379,7 @@ static void notes(const rs_term *term, const rs_result *result, bool asked)
         const rs_finding_group *group = rs_result_group_at(result, i);
         if (group->worst->severity != RS_INFO || !is_shown(result, group, false)) continue;
         size_t before = lines_of(term->out);
-        if (!names.length && show_note(term, group, room))
+        if (show_note(term, group, room))
             room -= lines_of(term->out) - before;
         else
             rs_buffer_printf(&names, "%s%s", names.length ? ", " : "", group->worst->code);
@@ -428,7 +427,8 @@ rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_te
     if (terminal->verbose)
         warnings_of(&term, result, RS_INFO);
     else
-        notes(&term, result, terminal->tables != NULL);
+        notes(&term, result, terminal->height > 0 ? (size_t)terminal->height : 0,
+              terminal->tables != NULL);
     if (rs_result_group_count(result) == 0 && !rs_result_verdict(result))
         rs_term_wrap(&term, "Nothing to report: no finding.", 0, 2);
     if (out->failed) return rs_fail_memory(err, "terminal output", out->length);

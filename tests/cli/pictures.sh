@@ -75,4 +75,8 @@ else
     expect 2 "$RANKSCOPE" scan model --png png --quiet
     [ ! -e png ] || note_failure "a refused run left a folder"
 fi
+
+# Folders that were made for one run go with it, however many they are.
+expect 1 "$RANKSCOPE" scan "$RS_SOURCE_DIR/tests/golden/forward/bert" --quiet --csv many --svg many/svg --png /proc/nowhere
+if [ -e many ]; then note_failure "folders are left: $(find many)"; fi
 finish
