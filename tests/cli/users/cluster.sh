@@ -3,7 +3,7 @@
 # shellcheck source=tests/cli/lib_users.sh
 . "$RS_SOURCE_DIR/tests/cli/lib_users.sh"
 model=$RS_SOURCE_DIR/tests/golden/forward/bert
-bare=(env -i "PATH=$PATH" LC_ALL=C "OMP_NUM_THREADS=2")
+bare=(env -i "PATH=$PATH" LC_ALL=C "OMP_NUM_THREADS=2" "LSAN_OPTIONS=${LSAN_OPTIONS-}")
 expect 0 "${bare[@]}" "$RANKSCOPE" probe "$model" --random 2 --seq-len 12 --variants dong --html report.html --csv tables
 cp out log
 LC_ALL=C grep -q '[^ -~]' log && note_failure "the log has more than plain ASCII: $(LC_ALL=C grep -m1 '[^ -~]' log)"
