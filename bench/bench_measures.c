@@ -82,11 +82,11 @@ int main(int argc, char **argv)
     const char *what = argv[1];
     bool median = strcmp(what, "median") == 0, lp = strcmp(what, "lp") == 0;
     job j = {.attention = strcmp(what, "attention") == 0,
-             .options = {median || lp || strcmp(what, "spectral") == 0,
-                         lp       ? RS_CENTRE_LP
-                         : median ? RS_CENTRE_MEDIAN
-                                  : RS_CENTRE_MEAN,
-                         FLT_EPSILON / 2},
+             .options = {.spectral = median || lp || strcmp(what, "spectral") == 0,
+                         .centre = lp       ? RS_CENTRE_LP
+                                   : median ? RS_CENTRE_MEDIAN
+                                            : RS_CENTRE_MEAN,
+                         .epsilon = FLT_EPSILON / 2},
              .rows = atoll(argv[3]),
              .columns = atoll(argv[4]),
              .threads = atoi(argv[5])};
