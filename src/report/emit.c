@@ -36,17 +36,23 @@ static void escape(rs_buffer *out, uint32_t point)
     rs_buffer_append(out, bytes, rs_utf8_put(bytes, point));
 }
 
-/* Most strings are short names: one request to the buffer. */
-static bool emit_short(rs_buffer *out, const char *text, size_t length)
+/* Most strings are short names: one request to the buffer. `before` and `after` are texts of at
+ * most one byte. */
+static bool emit_short(rs_buffer *out, const char *before, const char *text, size_t length,
+                       const char *after)
 {
-    char quoted[40];
-    if (length + 2 > sizeof quoted) return false;
+    char quoted[48];
+    size_t at = 0;
+    if (length + 4 > sizeof quoted) return false;
+    if (*before) quoted[at++] = *before;
+    quoted[at++] = '"';
     for (size_t i = 0; i < length; i++) {
         if (!is_plain((unsigned char)text[i])) return false;
-        quoted[i + 1] = text[i];
+        quoted[at++] = text[i];
     }
-    quoted[0] = quoted[length + 1] = '"';
-    rs_buffer_append(out, quoted, length + 2);
+    quoted[at++] = '"';
+    if (*after) quoted[at++] = *after;
+    rs_buffer_append(out, quoted, at);
     return true;
 }
 
@@ -57,7 +63,7 @@ void rs_emit_string(rs_buffer *out, const char *text)
         return;
     }
     size_t length = strlen(text);
-    if (emit_short(out, text, length)) return;
+    if (emit_short(out, "", text, length, "")) return;
     rs_buffer_append(out, "\"", 1);
     for (size_t i = 0; i < length;) {
         size_t run = i;
@@ -93,8 +99,10 @@ void rs_emit_integer(rs_buffer *out, int64_t value)
 
 void rs_emit_key(rs_buffer *out, const char *key, bool *first)
 {
-    if (!*first) rs_buffer_append(out, ",", 1);
+    const char *comma = *first ? "" : ",";
     *first = false;
+    if (emit_short(out, comma, key, strlen(key), ":")) return;
+    rs_buffer_puts(out, comma);
     rs_emit_string(out, key);
     rs_buffer_append(out, ":", 1);
 }

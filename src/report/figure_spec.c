@@ -3,6 +3,7 @@
 
 #include "report/emit.h"
 #include "report/number.h"
+#include "report/table.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -119,10 +120,20 @@ static json_t *frame(const rs_drawing *d)
 
 /* ---- data ---- */
 
+enum { MOST_KEYS = 16 };
+
+/* A column that names the table's rows. */
+typedef struct key_column {
+    const char *name;
+    size_t column;
+} key_column;
+
 /* Fields of a row, each once. */
 typedef struct row_writer {
     rs_buffer *out;
     const rs_drawing *d;
+    const key_column *keys; /* [n_keys] */
+    size_t n_keys;
     bool first;
     const char *done[16];
     size_t n_done;
@@ -163,14 +174,15 @@ static void put_true(row_writer *w, const char *name)
     rs_buffer_puts(w->out, "true");
 }
 
+/* Keys that the row has: one that is null names nothing. */
 static void put_keys(row_writer *w, const rs_mark *m)
 {
-    rs_figure_names keys = rs_plot_keys(w->d->plot);
-    for (size_t i = 0; i < keys.n; i++) {
-        int column = rs_table_find_column(w->d->table, keys.names[i]);
-        if (column < 0 || is_done(w, keys.names[i])) continue;
-        rs_emit_key(w->out, keys.names[i], &w->first);
-        rs_emit_cell(w->out, w->d->table, m->row, (size_t)column);
+    const rs_table *table = w->d->table;
+    for (size_t i = 0; i < w->n_keys; i++) {
+        const key_column *key = &w->keys[i];
+        if (rs_table_is_null(table, m->row, key->column) || is_done(w, key->name)) continue;
+        rs_emit_key(w->out, key->name, &w->first);
+        rs_emit_cell(w->out, table, m->row, key->column);
     }
 }
 
@@ -211,6 +223,7 @@ static void put_mark(row_writer *w, const rs_mark *m)
         put_axes(w, m, h->x.field, h->y.field);
         put_number(w, h->measures[0].field, m->value);
         if (m->flagged) put_true(w, "flag");
+        put_number(w, "row", (double)m->row); /* the page reads the other measures there */
     }
     if (plot->kind == RS_PLOT_SCATTER) {
         const rs_scatter *s = &plot->of.scatter;
@@ -220,14 +233,26 @@ static void put_mark(row_writer *w, const rs_mark *m)
     }
     if (m->note) put_text(w, "note", m->note);
     put_keys(w, m);
-    put_number(w, "row", (double)m->row);
+}
+
+static size_t find_keys(key_column out[MOST_KEYS], const rs_drawing *d)
+{
+    rs_figure_names keys = rs_plot_keys(d->plot);
+    size_t n = 0;
+    for (size_t i = 0; i < keys.n && n < MOST_KEYS; i++) {
+        int column = rs_table_find_column(d->table, keys.names[i]);
+        if (column >= 0) out[n++] = (key_column){keys.names[i], (size_t)column};
+    }
+    return n;
 }
 
 static void put_data(rs_buffer *out, const rs_drawing *d)
 {
+    key_column keys[MOST_KEYS];
+    size_t n_keys = find_keys(keys, d);
     rs_buffer_puts(out, ",\"data\":{\"values\":[");
     for (size_t i = 0; i < d->n_marks; i++) {
-        row_writer w = {.out = out, .d = d, .first = true};
+        row_writer w = {.out = out, .d = d, .keys = keys, .n_keys = n_keys, .first = true};
         rs_buffer_puts(out, i ? ",\n{" : "\n{");
         put_mark(&w, &d->marks[i]);
         rs_buffer_puts(out, "}");

@@ -98,11 +98,13 @@ static void make_powers(void)
     }
 }
 
+/* The product of two 64-bit numbers; gcc and clang have it on every 64-bit machine. */
+__extension__ typedef unsigned __int128 wide;
+
 static u128 multiply(uint64_t a, uint64_t b)
 {
-    uint64_t al = a & 0xFFFFFFFFu, ah = a >> 32, bl = b & 0xFFFFFFFFu, bh = b >> 32;
-    uint64_t low = al * bl, one = ah * bl + (low >> 32), two = al * bh + (one & 0xFFFFFFFFu);
-    return (u128){ah * bh + (one >> 32) + (two >> 32), two << 32 | (low & 0xFFFFFFFFu)};
+    wide product = (wide)a * b;
+    return (u128){(uint64_t)(product >> 64), (uint64_t)product};
 }
 
 /* floor(g x / 2^127), its last bit set when anything was cut off ("round to odd"). */
@@ -150,16 +152,45 @@ static void shortest(double value, uint64_t *digits, int *exponent)
     *exponent = k;
 }
 
+/* 10^0 to 10^19. */
+static const uint64_t tens[] = {1u,
+                                10u,
+                                100u,
+                                1000u,
+                                10000u,
+                                100000u,
+                                1000000u,
+                                10000000u,
+                                100000000u,
+                                1000000000u,
+                                10000000000u,
+                                100000000000u,
+                                1000000000000u,
+                                10000000000000u,
+                                100000000000000u,
+                                1000000000000000u,
+                                10000000000000000u,
+                                100000000000000000u,
+                                1000000000000000000u,
+                                10000000000000000000u};
+
+/* How many digits the number has; 1 for 0. */
+static size_t count_digits(uint64_t value)
+{
+    /* 1233/4096 is just above log10 2: the product is the count, or one less. */
+    size_t n = (size_t)(64 - __builtin_clzll(value | 1)) * 1233 >> 12;
+    return n + (value >= tens[n] || value == 0);
+}
+
 static size_t put_digits(char *out, uint64_t value)
 {
-    char reversed[20];
-    size_t n = 0;
-    do {
-        reversed[n++] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value);
-    for (size_t i = 0; i < n; i++)
-        out[i] = reversed[n - 1 - i];
+    size_t n = count_digits(value), at = n;
+    for (; value >= 10; value /= 100) {
+        unsigned two = (unsigned)(value % 100);
+        out[--at] = (char)('0' + two % 10);
+        out[--at] = (char)('0' + two / 10);
+    }
+    if (at) out[0] = (char)('0' + value);
     return n;
 }
 
@@ -217,14 +248,13 @@ static size_t put_decimal(char *out, const char *digits, size_t n, int point)
 /* At most `most` digits: rounded to the nearest, ties to even. */
 static void round_digits(uint64_t *digits, int *exponent, int most)
 {
-    uint64_t limit = 1, cut = 1;
-    for (int i = 0; i < most; i++)
-        limit *= 10;
-    for (; *digits >= limit; limit *= 10, ++*exponent)
-        cut *= 10;
+    int extra = (int)count_digits(*digits) - most;
+    if (extra <= 0) return;
+    *exponent += extra;
+    uint64_t cut = tens[extra];
     uint64_t rest = *digits % cut, half = cut / 2;
     *digits /= cut;
-    *digits += rest > half || (rest == half && cut > 1 && (*digits & 1));
+    *digits += rest > half || (rest == half && (*digits & 1));
 }
 
 size_t rs_number_rounded(char out[RS_NUMBER_SIZE], double value, int most)

@@ -30,7 +30,9 @@ says err "longer than the model's 512 positions"
 # What the published experiment found, on this model: without skips and MLPs its tokens become one.
 expect 0 "$RANKSCOPE" probe "$model" --text "$RS_SOURCE_DIR/share/page.txt" --variants dong --scan --json c.json --html c.html
 head -2 out | tr '\n' ' ' >first
-says first "No. After 6 layers 95 % of the spread is left; the skip keeps it: without it the tokens are equal after 6 layers."
+says first "No. After 6 layers 95 % of the spread is left; the skip keeps it: without it the tokens are equal after"
+# The fifth layer leaves 1.8e-12 in exact arithmetic: float32's rounding of it is at the floor on one BLAS kernel, just above on another.
+grep -qE "equal after [56] layers" first || note_failure "neither after 5 layers nor after 6: $(cat first)"
 says out "The skip holds the tokens apart: without it they are"
 says c.json "rounding floor of f32"
 python3 - <<'END' || failures=$((failures + 1))
