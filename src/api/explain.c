@@ -26,7 +26,6 @@ static const rs_table_kind *const kinds[] = {
     &rs_paths_truncated_kind,   &rs_paths_combined_kind,   &rs_paths_paths_kind,
     &rs_paths_sources_kind,     &rs_tokenize_summary_kind, &rs_tokenize_ids_kind,
     &rs_lab_experiments_kind,   &rs_lab_claims_kind,       &rs_lab_verdicts_kind,
-    &rs_lab_depth_kind,         &rs_lab_paths_kind,        &rs_lab_curves_kind,
     &rs_doctor_machine_kind,    &rs_doctor_speed_kind,     &rs_findings_kind,
     &rs_explain_words_kind,     &rs_explain_names_kind};
 
@@ -37,23 +36,33 @@ typedef struct shown_column {
     char name[96];
 } shown_column;
 
-/* Calls tell(user, ...) for every column of every table until it says no; false then. */
+/* Calls tell(user, ...) for every column of the kind until it says no; false then. */
+static bool each_column_of(const rs_table_kind *kind,
+                           bool (*tell)(void *user, const shown_column *shown), void *user)
+{
+    for (const rs_column_part *part = kind->parts; part->n; part++)
+        for (size_t c = 0; c < part->n; c++) {
+            const char *ending = part->endings ? part->endings : "";
+            for (bool more = true; more;) {
+                shown_column shown = {.kind = kind, .column = &part->columns[c]};
+                size_t length = strcspn(ending, "|");
+                snprintf(shown.name, sizeof shown.name, "%s%.*s", shown.column->name, (int)length,
+                         ending);
+                if (!tell(user, &shown)) return false;
+                more = ending[length] != 0;
+                ending += length + more;
+            }
+        }
+    return true;
+}
+
+/* The same for every column of every table, those of the laboratory's experiments last. */
 static bool each_column(bool (*tell)(void *user, const shown_column *shown), void *user)
 {
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-        for (const rs_column_part *part = kinds[k]->parts; part->n; part++)
-            for (size_t c = 0; c < part->n; c++) {
-                const char *ending = part->endings ? part->endings : "";
-                for (bool more = true; more;) {
-                    shown_column shown = {.kind = kinds[k], .column = &part->columns[c]};
-                    size_t length = strcspn(ending, "|");
-                    snprintf(shown.name, sizeof shown.name, "%s%.*s", shown.column->name,
-                             (int)length, ending);
-                    if (!tell(user, &shown)) return false;
-                    more = ending[length] != 0;
-                    ending += length + more;
-                }
-            }
+        if (!each_column_of(kinds[k], tell, user)) return false;
+    for (size_t e = 0; e < rs_lab_n_experiments; e++)
+        if (!each_column_of(rs_lab_experiments[e]->table, tell, user)) return false;
     return true;
 }
 

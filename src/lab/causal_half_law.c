@@ -73,15 +73,18 @@ static rs_status measure_half_law(half_law *out, int model, const rs_context *co
     return RS_OK;
 }
 
+static const rs_column point_columns[] =
+    RS_LAB_POINTS(RS_LAB_X_STATE,
+                  RS_LAB_Y("residual", "residual, Frobenius norm",
+                           "|X - 1 X_1|_F, X_1 the first token; without a mask of the mean token"));
+static const rs_table_kind table_kind = {"lab", "causal_half_law", {RS_PART(point_columns)}};
 static const rs_lab_curves curves = {
-    .name = "causal_half_law",
+    .kind = &table_kind,
     .title = "Causal attention collapses by one half a layer",
     .about = "Distance of all tokens from the first one (without a mask: from their mean) by "
              "state, in float64. A causal mask makes the fall linear on this scale, 1/2 a layer; "
-             "without it the same weights fall doubly exponentially, into rounding.",
-    .x = {"layer", "state (0 enters the first layer)"},
-    .y = {"residual", "residual, Frobenius norm"},
-    .x_whole = true,
+             "without it the same weights fall doubly exponentially, into rounding. The law is the "
+             "straight line of slope 1/2 that ends where W_V = I does.",
     .log_y = true,
     .y_floor = 1e-17,
 };
@@ -93,6 +96,9 @@ static rs_status write_up(rs_lab_report *report, const half_law *h, rs_error *er
     for (int m = 0; m < MODELS; m++)
         for (int l = 0; l <= LAYERS; l++)
             RS_TRY(rs_lab_curves_add(table, model_names[m], l, h->residual[m][l], err));
+    for (int l = 0; l <= LAYERS; l++)
+        RS_TRY(rs_lab_curves_compute(table, "law, 1/2 a layer", l,
+                                     ldexp(h->residual[CAUSAL][LAYERS], LAYERS - l), err));
     RS_TRY(rs_lab_expect(report, "causal, W_V = I: residual of state 34 over that of state 33",
                          0.500003, h->residual[CAUSAL][LAYERS] / h->residual[CAUSAL][LAYERS - 1],
                          1e-4, err));
@@ -125,4 +131,5 @@ const rs_lab_experiment rs_lab_causal_half_law = {
     "Rigollet 2024 (arXiv 2411.04990), with the exact rate.",
     run_causal_half_law,
     "< 1 s",
-    "< 1 s"};
+    "< 1 s",
+    &table_kind};

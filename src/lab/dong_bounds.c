@@ -194,18 +194,19 @@ static rs_status leading_order(bound_findings *f, rs_random *random, const rs_co
 
 /* ---- what came out ---- */
 
+static const rs_column point_columns[] = RS_LAB_POINTS(
+    RS_LAB_X("size", "output features (two heads), tokens (one head)", "what grows"),
+    RS_LAB_Y("ratio", "residual over bound",
+             "true residual over the published bound, gamma = 1, both in the composite norm"));
+static const rs_table_kind table_kind = {"lab", "dong_bounds", {RS_PART(point_columns)}};
 static const rs_lab_curves curves = {
-    .name = "dong_bounds",
+    .kind = &table_kind,
     .title = "Where two published bounds end",
     .about = "True residual over the published bound (gamma = 1) for two instances that grow: two "
              "heads, by output features; one head whose logits change by more than 1.256, by "
              "tokens. Above 1 the bound is false.",
-    .x = {"size", "output features (two heads), tokens (one head)"},
-    .y = {"ratio", "residual over bound"},
     .log_x = true,
     .log_y = true,
-    .y_rule = 1,
-    .y_rule_label = "the bound",
 };
 
 static rs_status add_curves(rs_lab_report *report, rs_error *err)
@@ -214,10 +215,12 @@ static rs_status add_curves(rs_lab_report *report, rs_error *err)
     RS_TRY(rs_lab_curves_open(&table, report, &curves, err));
     for (int e = 2; e <= 16; e++) {
         double size = pow(10, e / 2.0);
-        RS_TRY(rs_lab_curves_add_from(table, "computed", "two heads", size,
-                                      rs_bound_two_heads(size), err));
-        RS_TRY(rs_lab_curves_add_from(table, "computed", "one head, large changes", size,
-                                      rs_bound_no_range(size), err));
+        RS_TRY(rs_lab_curves_compute(table, "two heads", size, rs_bound_two_heads(size), err));
+        RS_TRY(rs_lab_curves_compute(table, "one head, large changes", size,
+                                     rs_bound_no_range(size), err));
+        RS_TRY(rs_lab_curves_publish(table,
+                                     "Dong et al. 2021, theorems 2.2 and 2.3, gamma = 1: at most 1",
+                                     "published: at most 1", size, 1, err));
     }
     return RS_OK;
 }
@@ -377,4 +380,5 @@ const rs_lab_experiment rs_lab_dong_bounds = {
     "2103.03404), theorems 2.2 and 2.3.",
     run_dong_bounds,
     "15 s",
-    "6 s"};
+    "6 s",
+    &table_kind};

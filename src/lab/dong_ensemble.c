@@ -88,16 +88,17 @@ static double slope(const ensemble *e, int state)
     return xy / xx;
 }
 
+static const rs_column point_columns[] = RS_LAB_POINTS(
+    RS_LAB_X_STATE, RS_LAB_Y("relative_residual", "relative residual",
+                             "|X - 1x|_F/|X|_F, x the mean token: a quantile over the networks"));
+static const rs_table_kind table_kind = {"lab", "dong_ensemble", {RS_PART(point_columns)}};
 static const rs_lab_curves curves = {
-    .name = "dong_ensemble",
+    .kind = &table_kind,
     .title = "Collapse over random networks",
     .about =
         "Relative residual (Frobenius) by state over random networks of four heads, 32 tokens and "
         "32 features, in float64: median, and the 5 % and 95 % quantiles. Without skips all fall "
         "doubly exponentially into rounding.",
-    .x = {"layer", "state (0 enters the first layer)"},
-    .y = {"relative_residual", "relative residual"},
-    .x_whole = true,
     .log_y = true,
     .y_floor = 1e-17,
 };
@@ -169,4 +170,5 @@ const rs_lab_experiment rs_lab_dong_ensemble = {
     "tokens become equal, by how much networks differ, and the cubic law read off them.",
     run_dong_ensemble,
     "1 s",
-    "< 1 s"};
+    "< 1 s",
+    &table_kind};

@@ -239,14 +239,17 @@ static rs_status lines_and_rays(ln_findings *f, rs_random *random, const rs_cont
 
 /* ---- what came out ---- */
 
+static const rs_column point_columns[] = RS_LAB_POINTS(
+    RS_LAB_X("size", "size of the residual's entries",
+             "standard deviation of what tells tokens apart"),
+    RS_LAB_Y("error", "relative error", "of the residual after LayerNorm, Frobenius norm"));
+static const rs_table_kind table_kind = {"lab", "dong_layernorm", {RS_PART(point_columns)}};
 static const rs_lab_curves curves = {
-    .name = "dong_layernorm",
+    .kind = &table_kind,
     .title = "LayerNorm near equal tokens is linear",
     .about = "Relative error of the local law, by how far six tokens are from each other: it "
              "shrinks in proportion, so the law is the first-order one. Columns scaled one by one, "
              "as in the paper's argument, leave a fixed share unexplained at any size.",
-    .x = {"size", "size of the residual's entries"},
-    .y = {"error", "relative error"},
     .log_x = true,
     .log_y = true,
 };
@@ -323,4 +326,5 @@ const rs_lab_experiment rs_lab_dong_layernorm = {
     "(arXiv 2604.23681).",
     run_dong_layernorm,
     "2 s",
-    "< 1 s"};
+    "< 1 s",
+    &table_kind};

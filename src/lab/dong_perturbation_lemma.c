@@ -238,14 +238,19 @@ static double extremal_variation(double range)
 
 /* ---- what came out ---- */
 
+static const rs_column point_columns[] =
+    RS_LAB_POINTS(RS_LAB_X("range", "range D of the change of a row of logits",
+                           "largest less smallest entry of the change"),
+                  RS_LAB_Y("ratio", "largest P/p",
+                           "an entry of the softmax after the change over the same before"));
+static const rs_table_kind table_kind = {
+    "lab", "dong_perturbation_lemma", {RS_PART(point_columns)}};
 static const rs_lab_curves curves = {
-    .name = "dong_perturbation_lemma",
+    .kind = &table_kind,
     .title = "How much a probability can grow when logits change",
     .about = "Largest ratio P/p of an entry after and before a change of the logits of range D: as "
              "drawn, by range; e^D, which nothing exceeds; and 1 + 2D of the lemma, which is above "
              "e^D up to D* = 1.2564 and below it from there on.",
-    .x = {"range", "range D of the change of a row of logits"},
-    .y = {"ratio", "largest P/p"},
 };
 
 static rs_status add_curves(rs_lab_report *report, const findings *f, rs_error *err)
@@ -257,9 +262,9 @@ static rs_status add_curves(rs_lab_report *report, const findings *f, rs_error *
                                  f->largest[b], err));
     for (int b = 0; b <= 30; b++) {
         double range = 0.05 * b;
-        RS_TRY(
-            rs_lab_curves_add_from(table, "computed", "1 + 2D (lemma)", range, 1 + 2 * range, err));
-        RS_TRY(rs_lab_curves_add_from(table, "computed", "e^D (sharp)", range, exp(range), err));
+        RS_TRY(rs_lab_curves_publish(table, "Dong et al. 2021, lemma of the appendix: its formula",
+                                     "1 + 2D (published lemma)", range, 1 + 2 * range, err));
+        RS_TRY(rs_lab_curves_compute(table, "e^D (sharp)", range, exp(range), err));
     }
     return RS_OK;
 }
@@ -364,4 +369,5 @@ const rs_lab_experiment rs_lab_dong_perturbation_lemma = {
     "Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404).",
     run_dong_perturbation_lemma,
     "< 1 s",
-    "< 1 s"};
+    "< 1 s",
+    &table_kind};

@@ -223,14 +223,15 @@ static rs_status interval(skip_findings *f, const rs_context *context, rs_error 
 
 /* ---- what came out ---- */
 
+static const rs_column point_columns[] =
+    RS_LAB_POINTS(RS_LAB_X_STATE, RS_LAB_Y("diameter", "largest distance between tokens",
+                                           "Euclidean, over all pairs"));
+static const rs_table_kind table_kind = {"lab", "dong_skip_lower_bound", {RS_PART(point_columns)}};
 static const rs_lab_curves curves = {
-    .name = "dong_skip_lower_bound",
+    .kind = &table_kind,
     .title = "Skips that keep tokens apart, and skips that do not",
     .about = "Token diameter by state: two tokens with skip strength 1 whose 29th layer makes them "
              "equal; random layers with skip strength 0.01, which lose two decades each.",
-    .x = {"layer", "state (0 enters the first layer)"},
-    .y = {"diameter", "largest distance between tokens"},
-    .x_whole = true,
     .log_y = true,
     .y_floor = 1e-14,
 };
@@ -319,4 +320,5 @@ const rs_lab_experiment rs_lab_dong_skip_lower_bound = {
     "(arXiv 2103.03404), on skip connections.",
     run_dong_skip_lower_bound,
     "< 1 s",
-    "< 1 s"};
+    "< 1 s",
+    &table_kind};

@@ -100,14 +100,17 @@ static void solve_flow(flow *f)
 
 /* ---- what came out ---- */
 
+static const rs_column point_columns[] = RS_LAB_POINTS(
+    RS_LAB_X("time", "depth (steps times step size)", "layers times the step of each"),
+    RS_LAB_Y("one_minus_cosine", "1 - cosine between tokens", "mean over all pairs"));
+static const rs_table_kind table_kind = {"lab", "equiangular_ode", {RS_PART(point_columns)}};
 static const rs_lab_curves curves = {
-    .name = "equiangular_ode",
+    .kind = &table_kind,
     .title = "Six tokens that begin at right angles",
     .about = "1 - cosine between tokens over depth (time), six tokens in 40 features, temperature "
-             "1/2: the engine's layers of small step, and the equation in one variable. At the end "
+             "1/2: the engine's layers of small step, and the published equation in one variable. "
+             "At the end "
              "both fall by e^-2 a unit: with a skip collapse is linear on this scale.",
-    .x = {"time", "depth (steps times step size)"},
-    .y = {"one_minus_cosine", "1 - cosine between tokens"},
     .log_y = true,
 };
 
@@ -119,7 +122,8 @@ static rs_status write_up(rs_lab_report *report, const flow *f, rs_error *err)
     for (int s = 0; s <= AT_END; s++) {
         double time = (double)s / SAMPLES_A_UNIT;
         RS_TRY(rs_lab_curves_add(table, "tokens", time, 1 - f->cosine[s], err));
-        RS_TRY(rs_lab_curves_add_from(table, "computed", "equation", time, 1 - f->ode[s], err));
+        RS_TRY(rs_lab_curves_publish(table, "Geshkovski et al. 2023: their equation, solved here",
+                                     "equation, published", time, 1 - f->ode[s], err));
     }
     double last = 1 - f->cosine[AT_END], before = 1 - f->cosine[AT_END - SAMPLES_A_UNIT];
     double step = 1.0 / (double)f->steps;
@@ -162,4 +166,5 @@ const rs_lab_experiment rs_lab_equiangular_ode = {
     "2312.10794).",
     run_equiangular_ode,
     "< 1 s",
-    "< 1 s"};
+    "< 1 s",
+    &table_kind};

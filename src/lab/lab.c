@@ -26,8 +26,9 @@ typedef struct claim_cells {
 } claim_cells;
 
 static const rs_column claim_columns[] = {
-    RS_COLUMN(claim_cells, experiment, "experiment", "experiment", NULL, NULL, NULL),
-    RS_COLUMN(claim_cells, of.text, "claim", "claim", NULL, NULL, NULL),
+    RS_COLUMN(claim_cells, experiment, "experiment", "experiment", NULL, "its id in lab list",
+              NULL),
+    RS_COLUMN(claim_cells, of.text, "claim", "claim", NULL, "what is said of a number", NULL),
     RS_COLUMN(claim_cells, of.published, "published", "published", NULL,
               "the number in the paper's figure or table", "published"),
     RS_COLUMN(claim_cells, of.expected, "expected", "expected", NULL,
@@ -103,14 +104,15 @@ typedef struct verdict_cells {
 } verdict_cells;
 
 static const rs_column verdict_columns[] = {
-    RS_COLUMN(verdict_cells, statement, "statement", "statement", NULL, NULL, NULL),
+    RS_COLUMN(verdict_cells, statement, "statement", "statement", NULL, "of the paper", NULL),
     RS_COLUMN(verdict_cells, status, "status", "status", NULL,
               "correct: all claims about it pass; false: one differs from the paper; open: one "
               "fails, "
               "or none ran",
               NULL),
     RS_COLUMN(verdict_cells, claims, "claims", "claims", NULL, "about it, in table claims", NULL),
-    RS_COLUMN(verdict_cells, shown_by, "shown_by", "shown by", NULL, NULL, NULL),
+    RS_COLUMN(verdict_cells, shown_by, "shown_by", "shown by", NULL,
+              "the experiment whose claims are counted", NULL),
 };
 const rs_table_kind rs_lab_verdicts_kind = {"lab", "dong_verdicts", {RS_PART(verdict_columns)}};
 
@@ -246,10 +248,13 @@ rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *op
 }
 
 static const rs_column experiment_columns[] = {
-    RS_COLUMN(rs_lab_experiment, id, "id", "id", NULL, NULL, NULL),
-    RS_COLUMN(rs_lab_experiment, title, "title", "title", NULL, NULL, NULL),
-    RS_COLUMN(rs_lab_experiment, source, "source", "source", NULL, NULL, NULL),
-    RS_COLUMN(rs_lab_experiment, about, "about", "about", NULL, NULL, NULL),
+    RS_COLUMN(rs_lab_experiment, id, "id", "id", NULL, "what lab run is given", NULL),
+    RS_COLUMN(rs_lab_experiment, title, "title", "title", NULL, "what it is about, in a few words",
+              NULL),
+    RS_COLUMN(rs_lab_experiment, source, "source", "source", NULL,
+              "the paper, and its figure or statement", NULL),
+    RS_COLUMN(rs_lab_experiment, about, "about", "about", NULL,
+              "what is done, in a sentence or two", NULL),
     RS_COLUMN(rs_lab_experiment, takes, "takes", "takes about", NULL,
               "how long it takes, on two cores", NULL),
     RS_COLUMN(rs_lab_experiment, takes_quick, "quick", "with --quick", NULL,

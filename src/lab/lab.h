@@ -38,6 +38,7 @@ typedef struct rs_lab_experiment {
                      const rs_context *context, rs_error *err);
     /* About how long it takes on two cores, as it is and with --quick: measured, "12 s". */
     const char *takes, *takes_quick;
+    const rs_table_kind *table; /* the table of its own, for rs_explain */
 } rs_lab_experiment;
 
 /* All experiments, in the order of `lab list`. */
@@ -90,8 +91,7 @@ extern const rs_lab_experiment rs_lab_dong_mlp;
 extern const rs_lab_experiment rs_lab_dong_bounds;
 extern const rs_lab_experiment rs_lab_dong_doubly_exponential;
 
-/* What its tables can have, for rs_explain. */
-extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_verdicts_kind,
-    rs_lab_paths_kind, rs_lab_depth_kind, rs_lab_curves_kind;
+/* What the tables that all share can have, for rs_explain. */
+extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_verdicts_kind;
 
 #endif

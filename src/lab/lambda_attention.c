@@ -281,16 +281,19 @@ static rs_status local_criterion(left *out, const rs_context *context, rs_error 
 
 /* ---- what came out ---- */
 
+static const rs_column point_columns[] = RS_LAB_POINTS(
+    RS_LAB_X("skip_strength", "skip strength", "lambda in Y <- RMSNorm(lambda Y + P Y W)"),
+    RS_LAB_Y("relative_residual", "residual over norm after 64 layers",
+             "|X - 1x|_F/|X|_F, x the mean token; geometric mean over draws"));
+static const rs_table_kind table_kind = {"lab", "lambda_attention", {RS_PART(point_columns)}};
 static const rs_lab_curves curves = {
-    .name = "lambda_attention",
+    .kind = &table_kind,
     .title = "What skip strength keeps causal attention apart",
     .about = "Residual over norm after 64 layers of causal attention with post-norm, random "
              "weights, 64 tokens of width 64, by skip strength (geometric means over draws, "
              "residual arithmetic): strong skips of either sign keep tokens apart; a negative one "
              "does with much less, because it cancels the common mean that a positive one adds "
              "again.",
-    .x = {"skip_strength", "skip strength"},
-    .y = {"relative_residual", "residual over norm after 64 layers"},
     .log_y = true,
 };
 
@@ -378,4 +381,5 @@ const rs_lab_experiment rs_lab_lambda_attention = {
     "Zeilinger, Amo Alonso, ICLR 2025 (arXiv 2410.10609).",
     run_lambda_attention,
     "20 s",
-    "4 s"};
+    "4 s",
+    &table_kind};

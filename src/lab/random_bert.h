@@ -30,4 +30,10 @@ rs_status rs_lab_bert_open(rs_lab_bert *bert, int32_t layers, uint64_t seed,
                            const rs_context *context, rs_error *err);
 void rs_lab_bert_close(rs_lab_bert *bert);
 
+/* The published means of the relative residual, composite norm, of such a network with 32 texts in
+ * float32: by variant (san, san+mlp, san+skip, full) and state, read from the paper's vector figure
+ * (docs/theory/collapse.md, 13). */
+enum { RS_LAB_BERT_VARIANTS = 4, RS_LAB_BERT_STATES = 13 };
+extern const double rs_lab_bert_published[RS_LAB_BERT_VARIANTS][RS_LAB_BERT_STATES];
+
 #endif

@@ -97,24 +97,62 @@ rs_status rs_lab_say_quick(rs_lab_report *report, const char *what, rs_error *er
 
 /* ---- curves: one table, one figure ---- */
 
+/* A point of a curve: a row of a table of curves. */
+typedef struct rs_lab_point {
+    const char *series;
+    double x, y;
+    const char *origin, *source;
+} rs_lab_point;
+
+/* A column of x or y, whose numbers may be whole. */
+#define RS_LAB_NUMBER(member_, type_, name_, title_, formula_, provenance_)                        \
+    {                                                                                              \
+        .name = name_, .type = type_, .member = RS_MEMBER_REAL,                                    \
+        .at = offsetof(rs_lab_point, member_), .title = title_, .formula = formula_,               \
+        .provenance = provenance_                                                                  \
+    }
+#define RS_LAB_X(name_, title_, formula_)                                                          \
+    RS_LAB_NUMBER(x, RS_COLUMN_REAL, name_, title_, formula_, NULL)
+#define RS_LAB_X_WHOLE(name_, title_, formula_)                                                    \
+    RS_LAB_NUMBER(x, RS_COLUMN_INT, name_, title_, formula_, NULL)
+#define RS_LAB_X_STATE                                                                             \
+    RS_LAB_X_WHOLE("layer", "state (0 enters the first layer)",                                    \
+                   "layers that the tokens have passed")
+#define RS_LAB_Y(name_, title_, formula_)                                                          \
+    RS_LAB_NUMBER(y, RS_COLUMN_REAL, name_, title_, formula_, "as origin says")
+
+/* The columns of a table of curves: an array that its kind names, for rs_explain. */
+#define RS_LAB_POINTS(x_, y_)                                                                      \
+    {                                                                                              \
+        RS_COLUMN(rs_lab_point, series, "series", "series", NULL, "which curve of the figure",     \
+                  NULL),                                                                           \
+            x_, y_,                                                                                \
+            RS_COLUMN(rs_lab_point, origin, "origin", "origin", NULL,                              \
+                      "measured, computed by a formula, or published", NULL),                      \
+            RS_COLUMN(rs_lab_point, source, "source", "source", NULL,                              \
+                      "of what was published: the paper, and how its numbers were had", NULL),     \
+    }
+
 /* What a table of curves and its figure show. */
 typedef struct rs_lab_curves {
-    const char *name, *title, *about;
-    rs_figure_field x, y;
-    bool x_whole; /* x is whole, an integer column */
+    const rs_table_kind *kind; /* the experiment's; its columns are RS_LAB_POINTS */
+    const char *title, *about;
     bool log_x, log_y;
     double y_floor; /* with log_y, nothing below this is drawn: it is rounding */
-    double y_rule;  /* height of a dashed line across; 0: there is none */
-    const char *y_rule_label;
 } rs_lab_curves;
 
-/* Adds a table with columns series, x, y, origin, and its figure. Strings are borrowed:
+/* Adds a table with columns series, x, y, origin, source, and its figure. Strings are borrowed:
  * literals. */
 rs_status rs_lab_curves_open(rs_table **out, rs_lab_report *report, const rs_lab_curves *curves,
                              rs_error *err);
 rs_status rs_lab_curves_add(rs_table *table, const char *series, double x, double y, rs_error *err);
-/* Adds a point that was not measured: `origin` is "computed" or "published". */
-rs_status rs_lab_curves_add_from(rs_table *table, const char *origin, const char *series, double x,
-                                 double y, rs_error *err);
+/* Adds a point that a formula of ours gave. */
+rs_status rs_lab_curves_compute(rs_table *table, const char *series, double x, double y,
+                                rs_error *err);
+/* Adds a point of a published curve: a number of the paper, or its law with numbers put in. source
+ * says which ("Dong et al. 2021, figure, read from its vector form"). The rows of a published curve
+ * stand behind those of the curve that it is about, whose colour it then has, lighter. */
+rs_status rs_lab_curves_publish(rs_table *table, const char *source, const char *series, double x,
+                                double y, rs_error *err);
 
 #endif

@@ -69,8 +69,12 @@ done
 ask tokenize "$models/tokenizer/bert.json" --text page.txt
 ask doctor
 ask lab list
-ask lab run dong-paths --quick
-ask lab run dong-layernorm --quick
+ids=$(python3 -c 'import json; print(*(row["id"] for row in json.load(open("result-'$run'.json"))["tables"]["experiments"]))')
+[ "$(echo "$ids" | wc -w)" = 14 ] || note_failure "lab list has the experiments $ids"
+for id in $ids; do
+    ask lab run "$id" --quick
+done
+"$RANKSCOPE" lab run causal-half-law --quiet --html lab.html || note_failure "no page of an experiment"
 ask explain
 python3 - <<'END' || note_failure "explain does not know all that results have"
 import glob, json, sys
@@ -78,12 +82,15 @@ known = json.load(open("all.json"))["tables"]["words"]
 codes = {w["name"] for w in known if w["kind"] == "finding"}
 verdicts = {w["name"] for w in known if w["kind"] == "verdict"}
 columns = {}
+bare = set()  # columns that are named and not explained
 for w in known:
     if w["kind"].startswith("column"):
         for place in w["where"].split("; "):
             command, tables = place.split(": ")
             for table in tables.split(", "):
                 columns.setdefault((command, table), set()).add(w["name"])
+                if not (w["meaning"] or w["rule"]):
+                    bare.add((command, table, w["name"]))
 wrong = set()
 raised = set(open("codes").read().split())
 wrong |= {f"src/ raises {code}, which no row of src/report/words_*.c explains" for code in raised - codes - verdicts}
@@ -97,14 +104,26 @@ for path in glob.glob("result-*.json") + glob.glob("family-*.json"):
             wrong.add(f"finding {finding['code']} of {path}")
     for table, rows in result["tables"].items():
         has = columns.get(("every command" if table == "findings" else command, table))
-        if has is None and command == "lab":
-            continue  # a figure's own data: series, x, y, origin
         for name in rows[0] if rows else ():
             seen += 1
             if not has or name not in has:
                 wrong.add(f"column {name} of {command}'s table {table}")
+            if command == "lab" and (command, table, name) in bare:
+                wrong.add(f"column {name} of lab's table {table} has no explanation")
 print("\n".join(sorted(wrong)))
 sys.exit(bool(wrong) or seen < 500)
+END
+
+# The page of an experiment says of each column of its tables what it is.
+python3 - lab.html <<'END' || note_failure "columns of the page of an experiment"
+import json, re, sys
+page = open(sys.argv[1], encoding="utf-8").read()
+data = re.findall(r'<script[^>]*application/json[^>]*>(.*?)</script>', page, re.S)
+tables = next(x["tables"] for x in map(json.loads, data) if "words" in x)
+columns = [c for name in ("claims", "causal_half_law") for c in tables[name]["columns"]]
+assert {"claim", "layer", "residual", "origin", "source"} <= {c["name"] for c in columns}, columns
+bare = [c["name"] for c in columns if not c.get("formula")]
+assert not bare, bare
 END
 
 # A report brings the meaning of the words and codes that it uses, and of no others.

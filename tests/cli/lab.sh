@@ -20,7 +20,7 @@ expect 2 "$RANKSCOPE" scan --quick
 says err "no such option"
 
 # Of all experiments every claim holds or is known to differ from the paper; none fails.
-expect 0 "$RANKSCOPE" lab run all --quick --fail-on critical --json result.json --html page.html --csv tables
+expect 0 "$RANKSCOPE" lab run all --quick --fail-on critical --json result.json --html page.html --csv tables --svg pictures
 says out "differs_from_paper"
 says out "SAN: relative residual of state 2"
 says result.json "share of layers where PR"
@@ -36,6 +36,9 @@ for id in dong-depth-init dong-perturbation-lemma causal-half-law relative-posit
     says page.html "\"$table\""
 done
 [ -s page.html ] || note_failure "no page was written"
+# What is published is drawn beside ours, with the papers' numbers, and docs/lab.md says where there is none.
+python3 "$RS_SOURCE_DIR/tests/cli/published_curves.py" result.json pictures "$RS_SOURCE_DIR/docs/lab.md" ||
+    note_failure "the published curves"
 
 expect 0 "$RANKSCOPE" lab run dong-paths --quick --fail-on warn --json paths.json
 says out "toy model of path strength"

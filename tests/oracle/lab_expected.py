@@ -60,6 +60,26 @@ def ensembles():
             print("dong-ensemble: slope %.4f, its error %.4f" % (fit[0], rest.std() / residual[:, 2].std() / math.sqrt(4000)))
 
 
+def where_theorems_are_silent():
+    """Why two figures have no published curve: what the theorems ask for, beside what the experiments have."""
+    # lambda-skip, theorem 4.1: both its conditions for a rate a of 64 layers, C_M = sqrt(64) for attention, S = 1, tokens without a common part
+    c, a = 8.0, 1 - np.logspace(-6, -0.01, 200000)
+    p = a ** 64
+    least = ((p * a + 1) * c + np.sqrt(((p * a + 1) * c) ** 2 + p ** 2 * a * (1 - a) * c * c)) / (p * (1 - a))
+    print("lambda-attention: the theorem asks for a skip strength of %.0f at least" % least.min())
+    # Dong et al. 2021, theorem 2.3: the bound falls where 4 beta H/sqrt(d_qk) |R|^2 < 1
+    random, bases = np.random.default_rng(1), []
+    for _ in range(100):
+        x, beta = random.standard_normal((32, 32)), 0
+        wq, wk, wv, wo = (random.standard_normal((32, 32)) / math.sqrt(32) for _ in range(4))
+        for part in (slice(8 * h, 8 * h + 8) for h in range(4)):
+            qk, both = wq[:, part] @ wk[:, part].T, wv[:, part] @ wo[part]
+            beta = max(beta, np.linalg.norm(qk, 1) * math.sqrt(np.linalg.norm(both, 1) * np.linalg.norm(both, np.inf)))
+        rest = x - x.mean(0)
+        bases.append(4 * beta * 4 / math.sqrt(8) * np.linalg.norm(rest, 1) * np.linalg.norm(rest, np.inf))
+    print("dong-ensemble: theorem 2.3 begins with %.2g to %.2g, median %.2g" % (min(bases), max(bases), np.median(bases)))
+
+
 def masks(n):
     i, j = np.indices((n, n))
     return {
@@ -282,3 +302,4 @@ if __name__ == "__main__":
     dong_doubly_exponential()
     dong_bounds()
     ensembles()
+    where_theorems_are_silent()
