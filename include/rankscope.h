@@ -431,7 +431,7 @@ typedef struct rs_intervention {
 
 /* The inputs that a model is run on, and the weights that it is run with. */
 typedef struct rs_run_settings {
-    /* Counts are at most 2^30. The inputs: exactly one of the first four, or of ids
+    /* Counts are at most 2^30. The inputs: exactly one of the first four, or of texts or ids
      * (docs/probe.md has their formats). */
     const char *text;           /* file of text, or NULL */
     const char *tokens;         /* .npy or JSON file of token ids, or NULL */
@@ -439,7 +439,7 @@ typedef struct rs_run_settings {
     int64_t random;             /* number of samples drawn at random; 0: none */
     const char *encoder_states; /* .npy file that cross-attention reads, or NULL */
     int64_t seq_len;            /* tokens of a window; 0: 128, or fewer where the positions end */
-    int64_t samples;            /* samples that are used, at most; 0: all */
+    int64_t samples;            /* samples that are used (of each text), at most; 0: all */
     int64_t batch;              /* samples that are run at once; 0: as memory allows */
     const char *init; /* law that random weights are drawn by (--init); NULL: a checkpoint's own */
     bool lenient;     /* bytes behind a safetensors file's last tensor are accepted */
@@ -448,7 +448,11 @@ typedef struct rs_run_settings {
     int64_t ids_samples, ids_length;
     const rs_intervention *edits; /* [n_edits] made in this order, in every variant */
     size_t n_edits;
-    uint64_t reserved[8];
+    /* [n_texts] several files of text, instead of one: each is cut into samples of its own, in this
+     * order (table `texts` of the result). */
+    const char *const *texts;
+    size_t n_texts;
+    uint64_t reserved[6];
 } rs_run_settings;
 
 /* The arithmetic of a forward pass. RESIDUAL: doubles, with what tells the tokens of a sample apart
@@ -560,8 +564,8 @@ rs_status rs_paths_checkpoint(rs_result **out, const char *path, const rs_paths_
 
 /* ---- what needs no model that runs: tokenize, lab, doctor ---- */
 
-/* tokenize: the token ids that a model sees for a text (docs/tokenize.md). Exactly one of text and
- * bytes is given. */
+/* tokenize: the token ids that a model sees for a text (docs/tokenize.md). Exactly one of text,
+ * texts and bytes is given. */
 typedef struct rs_tokenize_settings {
     size_t size;
     rs_call_settings call;
@@ -569,6 +573,9 @@ typedef struct rs_tokenize_settings {
     const char *bytes; /* [n_bytes] the text itself, or NULL */
     size_t n_bytes;
     bool no_special; /* tokens that the model puts around a text are left out */
+    /* [n_texts] files, instead of one: the tables have the rows of each, in this order. */
+    const char *const *texts;
+    size_t n_texts;
 } rs_tokenize_settings;
 void rs_tokenize_settings_init(rs_tokenize_settings *settings, size_t size);
 

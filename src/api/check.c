@@ -51,6 +51,19 @@ rs_status rs_check_call(const rs_call_settings *call, rs_error *err)
     return RS_CHECK_RANGES(ranges, err);
 }
 
+rs_status rs_check_texts(const char *text, const char *const *texts, size_t n, rs_error *err)
+{
+    const rs_range ranges[] = {
+        {"n_texts", n > RS_MOST_COUNT ? INT64_MAX : (int64_t)n, 0, RS_MOST_COUNT}};
+    RS_TRY(RS_CHECK_RANGES(ranges, err));
+    RS_TRY(rs_check_array(texts, n, "texts", err));
+    for (size_t i = 0; i < n; i++)
+        RS_TRY(rs_check_pointer(texts[i], "texts", err));
+    if (!text || n == 0) return RS_OK;
+    return rs_fail(err, RS_E_USAGE, "texts", "put it among the texts",
+                   "there is one text beside them");
+}
+
 rs_status rs_check_run(const rs_run_settings *run, rs_error *err)
 {
     const rs_range ranges[] = {
@@ -63,6 +76,7 @@ rs_status rs_check_run(const rs_run_settings *run, rs_error *err)
     };
     RS_TRY(CHECK_RESERVED(run->reserved, err));
     RS_TRY(RS_CHECK_RANGES(ranges, err));
+    RS_TRY(rs_check_texts(run->text, run->texts, run->n_texts, err));
     RS_TRY(rs_check_array(run->edits, run->n_edits, "edits", err));
     for (size_t i = 0; i < run->n_edits; i++)
         RS_TRY(rs_check_pointer(run->edits[i].name, "edits", err));

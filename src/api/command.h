@@ -59,7 +59,7 @@ void rs_settings_init(void *settings, size_t size, const rs_command *command);
 rs_status rs_settings_take(rs_any_settings *out, const rs_command *command, const void *given,
                            rs_error *err);
 
-/* The inputs that `run` says; text is borrowed. */
+/* The inputs that `run` says; all is borrowed, `run` itself too. */
 rs_input_source rs_source_of(const rs_run_settings *run);
 /* Takes in the edits of `run`, and on top of them the one variant that the text describes (NULL:
  * none); *edited (may be NULL): whether there are any. */

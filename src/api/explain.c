@@ -27,7 +27,8 @@ static const rs_table_kind *const kinds[] = {
     &rs_paths_sources_kind,     &rs_tokenize_summary_kind, &rs_tokenize_ids_kind,
     &rs_lab_experiments_kind,   &rs_lab_claims_kind,       &rs_lab_verdicts_kind,
     &rs_doctor_machine_kind,    &rs_doctor_speed_kind,     &rs_findings_kind,
-    &rs_explain_words_kind,     &rs_explain_names_kind};
+    &rs_explain_words_kind,     &rs_explain_names_kind,    &rs_probe_texts_kind,
+    &rs_certify_texts_kind,     &rs_paths_texts_kind};
 
 /* A column by the name that a table shows. */
 typedef struct shown_column {

@@ -57,7 +57,8 @@ rs_status rs_settings_take(rs_any_settings *out, const rs_command *command, cons
 
 rs_input_source rs_source_of(const rs_run_settings *run)
 {
-    return (rs_input_source){.text = run->text,
+    return (rs_input_source){.texts = run->text ? &run->text : run->texts,
+                             .n_texts = run->text ? 1 : run->n_texts,
                              .tokens = run->tokens,
                              .ids = run->ids,
                              .n_ids = run->ids_samples,

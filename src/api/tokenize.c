@@ -14,7 +14,7 @@
 
 /* A row of table ids. */
 typedef struct id_row {
-    int64_t position;
+    int64_t text, position;
     int32_t id;
     const char *token;
     int64_t begin, end;
@@ -32,10 +32,17 @@ static const rs_column id_columns[] = {
      .unit = "bytes",
      .formula = "behind its last byte; begin = end for tokens that were added"},
 };
-const rs_table_kind rs_tokenize_ids_kind = {"tokenize", "ids", {RS_PART(id_columns)}};
+/* In front of them where there are several texts. */
+static const rs_column text_of_id[] = {
+    {.name = "text", RS_CELL(id_row, text), .formula = RS_TEXT_NUMBER},
+};
+const rs_table_kind rs_tokenize_ids_kind = {
+    "tokenize", "ids", {RS_PART(text_of_id), RS_PART(id_columns)}};
 
-/* The row of table summary. */
+/* A row of table summary: a text. */
 typedef struct summary_row {
+    int64_t text;
+    const char *file;
     int64_t tokens, added, bytes;
     double bytes_per_token;
     int64_t vocabulary;
@@ -49,50 +56,90 @@ static const rs_column summary_columns[] = {
      .formula = "bytes / (tokens - added)"},
     {.name = "vocabulary", RS_CELL(summary_row, vocabulary), .formula = "largest id + 1"},
 };
-const rs_table_kind rs_tokenize_summary_kind = {"tokenize", "summary", {RS_PART(summary_columns)}};
-
-static rs_status add_ids(rs_result *result, const rs_tokenizer *tokenizer, const rs_token_ids *ids,
-                         rs_error *err)
-{
-    rs_table *table;
-    RS_TRY(rs_result_add_table(result, "ids", "Token ids", "The sequence that the model sees",
-                               id_columns, sizeof id_columns / sizeof *id_columns, &table, err));
-    for (size_t i = 0; i < ids->n; i++) {
-        const id_row row = {(int64_t)i, ids->ids[i], rs_tokenizer_token(tokenizer, ids->ids[i]),
-                            (int64_t)ids->begin[i], (int64_t)ids->end[i]};
-        RS_TRY(rs_table_append(table, &row, err));
-    }
-    return RS_OK;
-}
-
-static rs_status add_summary(rs_result *result, const rs_tokenizer *tokenizer,
-                             const rs_token_ids *ids, size_t bytes, bool special, rs_error *err)
-{
-    rs_table *table;
-    size_t before, after;
-    const int32_t *first, *last;
-    rs_tokenizer_specials(tokenizer, &first, &before, &last, &after);
-    size_t added = special ? before + after : 0;
-    RS_TRY(rs_result_add_table(result, "summary", "Summary", "The text and its tokens",
-                               summary_columns, sizeof summary_columns / sizeof *summary_columns,
-                               &table, err));
-    const summary_row row = {(int64_t)ids->n, (int64_t)added, (int64_t)bytes,
-                             ids->n > added ? (double)bytes / (double)(ids->n - added) : NAN,
-                             rs_tokenizer_vocabulary(tokenizer)};
-    return rs_table_append(table, &row, err);
-}
+static const rs_column text_of_summary[] = {
+    {.name = "text", RS_CELL(summary_row, text), .formula = RS_TEXT_NUMBER},
+    {.name = "file", RS_CELL(summary_row, file), .formula = RS_TEXT_FILE},
+};
+const rs_table_kind rs_tokenize_summary_kind = {
+    "tokenize", "summary", {RS_PART(text_of_summary), RS_PART(summary_columns)}};
 
 /* The terminal shows a table of so many tokens unasked; of a longer text,
  * the beginning in words. */
 enum { MOST_SHOWN = 100, FIRST_SHOWN = 24, LONGEST_SHOWN = 40 };
 
-static rs_status add_beginning(rs_result *result, const rs_tokenizer *tokenizer,
-                               const rs_token_ids *ids, rs_error *err)
+/* The texts that were tokenised so far, and the tables that have them. */
+typedef struct filling {
+    rs_result *result;
+    const rs_tokenizer *tokenizer;
+    bool special;
+    size_t n_texts, done; /* texts in all, and in the tables */
+    rs_table *ids, *summary;
+    size_t tokens, bytes;
+    int32_t first[FIRST_SHOWN]; /* [n_first] the beginning of the first text */
+    size_t n_first;
+} filling;
+
+/* The first columns stand where there are several texts. */
+static rs_status add_table(filling *f, const char *name, const char *title, const char *about,
+                           const rs_table_kind *kind, rs_table **out, rs_error *err)
 {
-    char message[512];
-    int used = snprintf(message, sizeof message, "%zu tokens, which begin:", ids->n);
-    for (size_t i = 0; i < FIRST_SHOWN && i < ids->n && used < (int)sizeof message - 64; i++) {
-        const char *token = rs_tokenizer_token(tokenizer, ids->ids[i]);
+    rs_column columns[16];
+    size_t n = 0;
+    for (size_t p = f->n_texts > 1 ? 0 : 1; p < 2; p++)
+        for (size_t c = 0; c < kind->parts[p].n; c++)
+            columns[n++] = kind->parts[p].columns[c];
+    return rs_result_add_table(f->result, name, title, about, columns, n, out, err);
+}
+
+static rs_status add_tables(filling *f, rs_error *err)
+{
+    RS_TRY(add_table(f, "summary", "Summary", "The text and its tokens", &rs_tokenize_summary_kind,
+                     &f->summary, err));
+    return add_table(f, "ids", "Token ids", "The sequence that the model sees",
+                     &rs_tokenize_ids_kind, &f->ids, err);
+}
+
+static rs_status append_ids(const filling *f, const rs_token_ids *ids, rs_error *err)
+{
+    for (size_t i = 0; i < ids->n; i++) {
+        const id_row row = {(int64_t)f->done,
+                            (int64_t)i,
+                            ids->ids[i],
+                            rs_tokenizer_token(f->tokenizer, ids->ids[i]),
+                            (int64_t)ids->begin[i],
+                            (int64_t)ids->end[i]};
+        RS_TRY(rs_table_append(f->ids, &row, err));
+    }
+    return RS_OK;
+}
+
+static rs_status append_summary(const filling *f, const char *file, const rs_token_ids *ids,
+                                size_t bytes, rs_error *err)
+{
+    size_t before, after;
+    const int32_t *first, *last;
+    rs_tokenizer_specials(f->tokenizer, &first, &before, &last, &after);
+    size_t added = f->special ? before + after : 0;
+    const summary_row row = {(int64_t)f->done,
+                             file,
+                             (int64_t)ids->n,
+                             (int64_t)added,
+                             (int64_t)bytes,
+                             ids->n > added ? (double)bytes / (double)(ids->n - added) : NAN,
+                             rs_tokenizer_vocabulary(f->tokenizer)};
+    return rs_table_append(f->summary, &row, err);
+}
+
+/* ---- what is said of them ---- */
+
+static rs_status add_beginning(const filling *f, rs_error *err)
+{
+    char message[512], count[64] = "tokens, which begin";
+    if (f->n_texts > 1)
+        snprintf(count, sizeof count, "tokens of %zu texts; the first begins", f->n_texts);
+    int used = snprintf(message, sizeof message, "%zu %s:", f->tokens, count);
+    for (size_t i = 0; i < f->n_first && used < (int)sizeof message - 64; i++) {
+        const char *token = rs_tokenizer_token(f->tokenizer, f->first[i]);
         if (!token) token = "(no such token)";
         size_t length = strnlen(token, LONGEST_SHOWN);
         while (length > 0 && ((unsigned char)token[length] & 0xC0) == 0x80)
@@ -109,90 +156,110 @@ static rs_status add_beginning(rs_result *result, const rs_tokenizer *tokenizer,
                                 .message = message,
                                 .hint = "--table ids shows them all",
                                 .table = "ids"};
-    return rs_result_add_finding(result, &finding, err);
+    return rs_result_add_finding(f->result, &finding, err);
 }
 
-static rs_status answer(rs_result *result, const rs_tokenizer *tokenizer, const rs_token_ids *ids,
-                        size_t bytes, rs_error *err)
+static rs_status answer(const filling *f, rs_error *err)
 {
-    char text[200];
-    snprintf(text, sizeof text, "%zu byte%s are %zu token%s of a vocabulary of %lld.", bytes,
-             bytes == 1 ? "" : "s", ids->n, ids->n == 1 ? "" : "s",
-             (long long)rs_tokenizer_vocabulary(tokenizer));
+    char text[200], of[48] = "";
+    if (f->n_texts > 1) snprintf(of, sizeof of, " in %zu texts", f->n_texts);
+    snprintf(text, sizeof text, "%zu byte%s%s are %zu token%s of a vocabulary of %lld.", f->bytes,
+             f->bytes == 1 ? "" : "s", of, f->tokens, f->tokens == 1 ? "" : "s",
+             (long long)rs_tokenizer_vocabulary(f->tokenizer));
     const rs_verdict verdict = {.answer = text,
                                 .code = "tokens",
                                 .severity = RS_INFO,
-                                .value = (double)ids->n,
+                                .value = (double)f->tokens,
                                 .threshold = NAN,
                                 .next = NULL};
-    return rs_result_set_verdict(result, &verdict, err);
+    return rs_result_set_verdict(f->result, &verdict, err);
+}
+
+static rs_status finish(const filling *f, rs_error *err)
+{
+    RS_TRY(answer(f, err));
+    if (f->tokens > MOST_SHOWN) return add_beginning(f, err);
+    /* A short table is shown unasked: it is what this command is for. */
+    rs_result_show(f->result, "ids");
+    return RS_OK;
 }
 
 /* ---- encoding ---- */
 
-static rs_status encode(rs_result *result, const rs_tokenizer *tokenizer, const char *bytes,
-                        size_t n, bool special, rs_error *err)
+static rs_status append(filling *f, const char *file, const rs_token_ids *ids, size_t bytes,
+                        rs_error *err)
+{
+    RS_TRY(append_summary(f, file, ids, bytes, err));
+    RS_TRY(append_ids(f, ids, err));
+    f->tokens += ids->n;
+    f->bytes += bytes;
+    if (f->done++ > 0) return RS_OK;
+    f->n_first = ids->n < FIRST_SHOWN ? ids->n : FIRST_SHOWN;
+    if (f->n_first) memcpy(f->first, ids->ids, f->n_first * sizeof *f->first);
+    return RS_OK;
+}
+
+static rs_status encode(filling *f, const char *file, const char *bytes, size_t n, rs_error *err)
 {
     rs_token_ids ids;
-    RS_TRY(rs_tokenizer_encode(&ids, tokenizer, bytes, n, special, err));
-    rs_status status = add_summary(result, tokenizer, &ids, n, special, err);
-    if (status == RS_OK) status = add_ids(result, tokenizer, &ids, err);
-    if (status == RS_OK) status = answer(result, tokenizer, &ids, n, err);
-    if (status == RS_OK && ids.n > MOST_SHOWN) status = add_beginning(result, tokenizer, &ids, err);
-    /* A short table is shown unasked: it is what this command is for. */
-    if (ids.n <= MOST_SHOWN) rs_result_show(result, "ids");
+    RS_TRY(rs_tokenizer_encode(&ids, f->tokenizer, bytes, n, f->special, err));
+    rs_status status = append(f, file, &ids, n, err);
     rs_token_ids_free(&ids);
     return status;
 }
 
-/* The text (NULL: it is no file) and the tokenizer's file by identity, so that no output replaces
+/* The tokenizer's file by identity, and room for those of the texts, so that no output replaces
  * them. */
-static rs_status note_inputs(rs_result *result, const char *path, const rs_mapping *text,
-                             rs_error *err)
+static rs_status note_inputs(rs_result *result, const char *path, size_t n_texts, rs_error *err)
 {
     struct stat info;
     rs_input_files *inputs = rs_result_files(result);
-    inputs->ids = rs_calloc(2, sizeof *inputs->ids);
-    if (!inputs->ids) return rs_fail_memory(err, "input files", 2 * sizeof *inputs->ids);
-    if (text) inputs->ids[inputs->n++] = (rs_file_id){text->device, text->inode};
+    inputs->ids = rs_calloc(n_texts + 1, sizeof *inputs->ids);
+    if (!inputs->ids)
+        return rs_fail_memory(err, "input files", (n_texts + 1) * sizeof *inputs->ids);
     if (stat(path, &info) == 0)
         inputs->ids[inputs->n++] = (rs_file_id){(uint64_t)info.st_dev, (uint64_t)info.st_ino};
     return rs_input_files_model(inputs, path, err);
 }
 
-static rs_status encode_file(rs_result *result, const rs_tokenizer *tokenizer, const char *path,
-                             const rs_tokenize_settings *s, rs_error *err)
+static rs_status encode_file(filling *f, const char *file, rs_error *err)
 {
     rs_mapping *text;
-    RS_TRY(rs_mapping_open(&text, s->text, err));
-    rs_status status = note_inputs(result, path, text, err);
-    if (status == RS_OK)
-        status =
-            encode(result, tokenizer, (const char *)text->data, text->size, !s->no_special, err);
+    rs_input_files *inputs = rs_result_files(f->result);
+    RS_TRY(rs_mapping_open(&text, file, err));
+    inputs->ids[inputs->n++] = (rs_file_id){text->device, text->inode};
+    rs_status status = encode(f, file, (const char *)text->data, text->size, err);
     if (status == RS_OK) status = rs_mapping_verify(text, NULL, err);
     rs_mapping_close(text);
     return status;
 }
 
-static rs_status encode_bytes(rs_result *result, const rs_tokenizer *tokenizer, const char *path,
-                              const rs_tokenize_settings *s, rs_error *err)
+static rs_status encode_all(filling *f, const char *const *files, const rs_tokenize_settings *s,
+                            rs_error *err)
 {
-    RS_TRY(note_inputs(result, path, NULL, err));
-    return encode(result, tokenizer, s->bytes, s->n_bytes, !s->no_special, err);
+    RS_TRY(add_tables(f, err));
+    if (s->bytes) RS_TRY(encode(f, NULL, s->bytes, s->n_bytes, err));
+    for (size_t i = 0; i < f->n_texts; i++)
+        RS_TRY(encode_file(f, files[i], err));
+    return finish(f, err);
 }
 
 static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
 {
     const rs_tokenize_settings *s = &task->settings->tokenize;
+    const char *path = task->subject.path;
     rs_tokenizer *tokenizer;
-    if (!s->text == !s->bytes)
+    RS_TRY(rs_check_texts(s->text, s->texts, s->n_texts, err));
+    filling f = {.result = result, .special = !s->no_special, .n_texts = s->text ? 1 : s->n_texts};
+    if (!f.n_texts == !s->bytes)
         return rs_fail(err, RS_E_USAGE, "text", "'rankscope tokenize --help' shows how",
-                       s->text ? "one text is enough"
-                               : "name the file whose text is to be tokenised");
-    RS_TRY(rs_tokenizer_open(&tokenizer, task->subject.path, err));
+                       s->bytes ? "a file or bytes are enough"
+                                : "name the file whose text is to be tokenised");
+    RS_TRY(rs_tokenizer_open(&tokenizer, path, err));
     rs_tokenizer_watch(tokenizer, task->context);
-    rs_status status =
-        (s->text ? encode_file : encode_bytes)(result, tokenizer, task->subject.path, s, err);
+    f.tokenizer = tokenizer;
+    rs_status status = note_inputs(result, path, f.n_texts, err);
+    if (status == RS_OK) status = encode_all(&f, s->text ? &s->text : s->texts, s, err);
     rs_tokenizer_close(tokenizer);
     return status;
 }

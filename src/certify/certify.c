@@ -234,6 +234,7 @@ rs_status rs_certify_finish(rs_result *result, rs_certifying *w, rs_error *err)
     RS_TRY(rs_certify_findings(result, &w->certified, err));
     RS_TRY(rs_certify_lambda_findings(result, w->lambda, err));
     if (!w->scene.options->beside) {
+        RS_TRY(rs_input_texts_table(result, inputs, err));
         RS_TRY(rs_result_add_notes(result, &inputs->notes, err));
         RS_TRY(rs_result_add_notes(result, &w->network->notes, err));
     }

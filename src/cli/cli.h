@@ -16,6 +16,7 @@ enum {
     CLI_MOST_ENERGIES = 16,
     CLI_MOST_MAPS = 64,
     CLI_MOST_THRESHOLDS = 16,
+    CLI_MOST_TEXTS = 1024,
     CLI_MOST_OPTIONS = 128
 };
 
@@ -47,6 +48,7 @@ typedef struct cli_args {
     };
     /* what the lists of the settings point to */
     rs_intervention edits[CLI_MOST_EDITS];
+    const char *texts[CLI_MOST_TEXTS];
     double energies[CLI_MOST_ENERGIES];
     rs_map_choice maps[CLI_MOST_MAPS];
     rs_threshold thresholds[CLI_MOST_THRESHOLDS];
@@ -67,6 +69,7 @@ typedef enum cli_kind {
     CLI_FRACTION,   /* double between 0 and 1 */
     CLI_CHOICE,     /* an enumeration: the number among `choices` */
     CLI_LAYERS,     /* int first, last */
+    CLI_TEXTS,      /* list of const char *, which grows */
     CLI_EDIT,       /* list of rs_intervention, which grows; without an argument a flag */
     CLI_ENERGIES,   /* list of double */
     CLI_THRESHOLDS, /* list of rs_threshold, of `codes` */
@@ -117,6 +120,7 @@ typedef struct cli_option {
     cli_refusal refusal;  /* `what` is NULL: nothing is refused */
     char letter;          /* 'j' for -j; 0: it has none */
     cli_names names;
+    const char *once; /* what to do instead of giving it twice; NULL: the last one holds */
 } cli_option;
 
 /* A row of the table of commands. */
@@ -207,6 +211,10 @@ void cli_open_standard(void);
 rs_status cli_take_stdin(cli_args *args, rs_error *err);
 /* Calls that file "standard input" in an error. */
 void cli_name_stdin(rs_error *err);
+/* What the command line said for a text: "-" for that file. */
+const char *cli_text_said(const char *text);
+/* The texts of the command's settings, in args->texts, and how many there are. */
+size_t cli_count_texts(const cli_args *args);
 
 /* outputs.c: refuses two outputs that would be one file. */
 rs_status cli_check_outputs(const cli_args *args, rs_error *err);

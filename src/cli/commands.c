@@ -141,7 +141,8 @@ const cli_command cli_commands[] = {
      "file; with --init also a config.json or an architecture file, whose weights are then drawn "
      "at random.\n"
      "Tables: summary, tokens, attention, loss (language models on --text or --tokens), generate, "
-     "attention_maps; with --scan those of scan, its summary as weights. Layers and heads count "
+     "attention_maps, texts (of several --text); with --scan those of scan, its summary as "
+     "weights. Layers and heads count "
      "from 0; in table tokens, layer 0 is what enters the first block.",
      "rankscope probe minilm/ --text page.txt --variants dong --html report.html # what holds the "
      "tokens apart?\n"
@@ -153,7 +154,8 @@ const cli_command cli_commands[] = {
      "rankscope probe . --text page.txt --variants full,half=lambda:0.5 --json - # for scripts",
      ""
      ""
-     "summary|components|tokens|attention|loss|generate|attention_maps|weights|layers|heads|groups|"
+     "summary|components|tokens|attention|loss|generate|attention_maps|texts|weights|layers|heads|"
+     "groups|"
      "planes|"
      "tensors|spectra|balance|certificate|bounds|chains|lambda|intervals|findings",
      init_probe, ask_probe},
@@ -168,7 +170,7 @@ const cli_command cli_commands[] = {
      "PATH is what 'rankscope probe' takes; options that edit the model work as there, for the one "
      "model that is certified.\n"
      "Tables: summary, one row a layer; bounds and lambda, one row a sample and layer; chains; "
-     "intervals of lambda. "
+     "intervals of lambda; texts (of several --text: whose samples are which). "
      "Every column says whether it is measured, predicted, certified or published. Layers count "
      "from 0. docs/certificates.md derives every certified statement.",
      "rankscope certify ~/models/minilm --text page.txt # which layers provably stay apart?\n"
@@ -177,7 +179,7 @@ const cli_command cli_commands[] = {
      "rankscope certify config.json --init default --random 1 --no-skip --no-mlp # proves doubly "
      "exponential collapse: see table chains\n"
      "rankscope certify . --tokens ids.npy --json - | jq '.tables.lambda[]' # for scripts",
-     "summary|bounds|chains|lambda|intervals|findings", init_certify, ask_certify},
+     "summary|bounds|chains|lambda|intervals|texts|findings", init_certify, ask_certify},
     {"paths", CLI_PATHS, "PATH",
      "the output as a sum over paths through the heads: which lengths make it",
      "Every path takes, at each attention, one head or the skip; its length is the number of "
@@ -190,13 +192,13 @@ const cli_command cli_commands[] = {
      "file; with --init also a config.json or an architecture file.\n"
      "Tables: summary, lengths (what each length adds), truncated (the model with short paths "
      "alone: loss and agreement), paths (single paths), sources (--sources), combined (--semantics "
-     "code).",
+     "code), texts (of several --text).",
      "rankscope paths ~/models/minilm --text page.txt --samples 4 # which path lengths matter?\n"
      "rankscope paths model.gguf --text page.txt --samples 1 --table truncated # loss against "
      "length\n"
      "rankscope paths . --tokens ids.npy --max-length 6 --paths 100 --csv out # error bars\n"
      "rankscope paths . --text page.txt --semantics code # as the published code evaluates paths",
-     "summary|lengths|truncated|paths|sources|combined|findings", init_paths, ask_paths},
+     "summary|lengths|truncated|paths|sources|combined|texts|findings", init_paths, ask_paths},
     {"tokenize", CLI_TOKENIZE, "PATH", "the token ids that a model sees for a text",
      "Cuts a text into the tokens that the model was trained on: the same ids as the model's own "
      "library gives, each with the "

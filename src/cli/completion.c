@@ -87,9 +87,15 @@ static bool names_a_file(const cli_option *option)
     return strstr(option->argument, "FILE") || strstr(option->argument, "DIR");
 }
 
+/* Whether it may be repeated with another value. */
+static bool grows(const cli_option *option)
+{
+    return option->kind == CLI_TEXTS || (option->kind == CLI_EDIT && option->argument);
+}
+
 static void zsh_option(const cli_command *command, const cli_option *option)
 {
-    printf(" \\\n        '");
+    printf(" \\\n        '%s", grows(option) ? "*" : "");
     if (option->letter)
         printf("(-%c --%s)'{-%c,--%s}'", option->letter, option->name, option->letter,
                option->name);

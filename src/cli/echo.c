@@ -82,6 +82,7 @@ static void add_option(echo *e, const cli_option *option, const char *words)
         if (strcmp(words, option->fallback) != 0) add_text(e, option->name, words);
         break;
     case CLI_EDIT: /* below */
+    case CLI_TEXTS:
     case CLI_SEED:
     case CLI_THREADS:
         break;
@@ -128,6 +129,24 @@ static void add_edits_like(echo *e, const rs_run_settings *run, size_t i)
     if (list) fputc(']', e->out);
 }
 
+/* One text as it was said, or a list of several; null for what is no text. */
+static void add_texts(echo *e, const cli_args *args)
+{
+    size_t n = cli_count_texts(args);
+    if (n == 1) add_text(e, "text", cli_text_said(args->texts[0]));
+    if (n < 2) return;
+    put_key(e, "text");
+    for (size_t i = 0; i < n; i++) {
+        const char *said = cli_text_said(args->texts[i]);
+        fputs(i ? ", " : "[", e->out);
+        if (is_text(said))
+            put_string(e, said);
+        else
+            fputs("null", e->out);
+    }
+    fputc(']', e->out);
+}
+
 static void add_all(echo *e, const cli_args *args)
 {
     const rs_call_settings *call = &args->common.call;
@@ -137,6 +156,7 @@ static void add_all(echo *e, const cli_args *args)
     add_text(e, "experiment", args->second);
     for (size_t i = 0; i < cli_n_options; i++)
         if (args->given[i]) add_option(e, &cli_options[i], args->given[i]);
+    add_texts(e, args);
     for (size_t i = 0; runs && i < run->n_edits; i++)
         add_edits_like(e, run, i);
     if (call->threads > 0) {

@@ -103,21 +103,22 @@ const cli_option cli_options[] = {
          "that of random weights of the same shape; dead_head where the norm is below X times the "
          "layer's median; decay_equilibrium where every head's balance_score is above X.",
      .codes = "qk_low_rank|ov_low_rank|dead_head|decay_equilibrium"},
-    {"text", "FILE|-", CLI_TEXT, RUN(text), CLI_RUNS, NULL, NULL,
+    {"text", "FILE|-", CLI_TEXTS, RUN(texts), CLI_RUNS, NULL, NULL,
      .help =
          "Feed this text ('-' is standard input): tokenised once and cut into consecutive windows "
-         "of --seq-len tokens, "
-         "with "
-         "the model's special tokens in each. All whole windows are used, or the one window that a "
-         "shorter text leaves."},
+         "of --seq-len tokens, with the model's special tokens in each. All whole windows are "
+         "used, or the one window that a shorter text leaves. May be repeated: each text has "
+         "windows of its own, one text behind the other, and table texts says whose they are."},
     {"tokens", "FILE", CLI_TEXT, RUN(tokens), CLI_RUNS, NULL, NULL,
      .help = "Feed these token ids: .npy of int32 or int64 [samples, n], or JSON [[id, ...], ...] "
              "whose "
-             "rows may differ in length. No id is taken as padding."},
+             "rows may differ in length. No id is taken as padding.",
+     .once = "put all rows into one file; --text may be repeated"},
     {"images", "FILE.npy", CLI_TEXT, RUN(images), CLI_RUNS, NULL, NULL,
      .help = "Feed these images: float32 [samples, channels, height, width], normalised as the "
              "model wants "
-             "them."},
+             "them.",
+     .once = "put all images into one file; --text may be repeated"},
     {"random", "SAMPLES", CLI_COUNT, RUN(random), CLI_RUNS, NULL, NULL,
      .help = "Feed samples drawn at random: ids by Zipf's law (the i-th of the vocabulary, the "
              "padding id "
@@ -126,7 +127,8 @@ const cli_option cli_options[] = {
     {"seq-len", "N", CLI_COUNT, RUN(seq_len), CLI_RUNS, "128", NULL,
      .help = "Tokens of a window or of a random sample, special tokens included."},
     {"samples", "N", CLI_COUNT, RUN(samples), CLI_RUNS, "all", NULL,
-     .help = "Use the first N rows of --tokens or --images, or the first N windows of --text."},
+     .help = "Use the first N rows of --tokens or --images, or the first N windows of each "
+             "--text."},
     {"batch", "N", CLI_COUNT, RUN(batch), CLI_PROBE | CLI_CERTIFY,
      "as many samples as 4096 tokens hold", NULL,
      .help = "Samples in one pass; fewer by default where their activations would take more than a "
@@ -283,9 +285,10 @@ const cli_option cli_options[] = {
      .help =
          "Also what the sources of each layer (MLP, biases, cross-attention) become at the output: "
          "table sources."},
-    {"text", "FILE|-", CLI_TEXT, AT(tokenize.text), CLI_TOKENIZE, NULL, NULL,
+    {"text", "FILE|-", CLI_TEXTS, AT(tokenize.texts), CLI_TOKENIZE, NULL, NULL,
      .help = "The text to tokenise; '-' is standard input. Bytes that are not UTF-8 become U+FFFD, "
-             "one for each broken part."},
+             "one for each broken part. May be repeated: the tables then say in column text which "
+             "text a row is of."},
     {"no-special", NULL, CLI_FLAG, AT(tokenize.no_special), CLI_TOKENIZE, NULL, NULL,
      .help = "Leave out the tokens that the model puts around a text ([CLS], <bos>); those that "
              "the text "

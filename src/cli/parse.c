@@ -82,10 +82,20 @@ static rs_status check_refusal(const cli_option *option, const char *words, rs_e
     return rs_fail(err, RS_E_UNSUPPORTED, name, r->hint, "%s", r->what);
 }
 
+static rs_status check_once(const cli_args *args, const cli_option *option, rs_error *err)
+{
+    char name[64];
+    const char *before = args->given[option - cli_options];
+    if (!option->once || !before) return RS_OK;
+    snprintf(name, sizeof name, "--%s", option->name);
+    return rs_fail(err, RS_E_USAGE, name, option->once, "is given twice, '%s' before", before);
+}
+
 static rs_status take_option(cli_args *args, const cli_option *option, const char *words,
                              rs_error *err)
 {
     CLI_TRY(check_refusal(option, words, err));
+    CLI_TRY(check_once(args, option, err));
     args->given[option - cli_options] = words;
     return cli_store(args, option, words, err);
 }
@@ -168,6 +178,22 @@ static rs_status check_tables(const cli_command *command, const char *names, rs_
     }
 }
 
+/* What a checkpoint too many is taken for: the next of several, a text without its --text, or half
+ * of a name with blanks. */
+static rs_status second_path(const cli_args *args, const cli_command *command, const char *argument,
+                             rs_error *err)
+{
+    char hint[400], text[120] = "";
+    if (cli_count_texts(args) > 0)
+        snprintf(text, sizeof text, "each text needs a --text of its own (--text A --text B); ");
+    snprintf(hint, sizeof hint,
+             "%sfor several checkpoints: for path in A B; do rankscope %s \"$path\"; done; quote a "
+             "name that has blanks",
+             text, command->name);
+    return rs_fail(err, RS_E_USAGE, argument, hint,
+                   "is a second PATH behind '%s': one checkpoint is taken at a time", args->input);
+}
+
 static rs_status take_input(cli_args *args, const cli_command *command, const char *argument,
                             rs_error *err)
 {
@@ -175,6 +201,8 @@ static rs_status take_input(cli_args *args, const cli_command *command, const ch
                             : !args->input                                 ? &args->input
                             : strchr(command->input, ' ') && !args->second ? &args->second
                                                                            : NULL;
+    if (!free_one && command->input && strcmp(command->input, "PATH") == 0)
+        return second_path(args, command, argument, err);
     if (!free_one)
         return rs_fail(err, RS_E_USAGE, argument, "quote what has blanks in it",
                        !command->input ? "this command takes no input"

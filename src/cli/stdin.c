@@ -7,13 +7,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of the nameless file: "/dev/fd/5". */
-static char name[32];
+/* The nameless file takes the place of standard input, so that results can name it. */
+static const char name[] = "/dev/stdin";
+static bool taken;
 
-static const char **text_of(cli_args *args)
+size_t cli_count_texts(const cli_args *args)
 {
-    if (args->command->bit == CLI_TOKENIZE) return &args->tokenize.text;
-    return args->command->bit & CLI_RUNS ? &args->common.run.text : NULL;
+    if (args->command->bit == CLI_TOKENIZE) return args->tokenize.n_texts;
+    return args->command->bit & CLI_RUNS ? args->common.run.n_texts : 0;
+}
+
+const char *cli_text_said(const char *text)
+{
+    return text == name ? "-" : text;
 }
 
 static bool is_stdin(const char *path)
@@ -22,8 +28,13 @@ static bool is_stdin(const char *path)
 }
 
 /* What else is read and could be the same stream. */
-static rs_status check_others(const cli_args *args, rs_error *err)
+static rs_status check_others(const cli_args *args, size_t own, rs_error *err)
 {
+    for (size_t i = 0; i < cli_count_texts(args); i++)
+        if (i != own && is_stdin(args->texts[i]))
+            return rs_fail(err, RS_E_USAGE, "--text", "put one of them into a file",
+                           "standard input can be read once, and two texts are '%s' and '%s'",
+                           args->texts[own], args->texts[i]);
     const bool runs = (args->command->bit & CLI_RUNS) != 0;
     const struct {
         const char *what, *path;
@@ -60,25 +71,28 @@ static rs_status copy_all(FILE *file, rs_error *err)
 
 rs_status cli_take_stdin(cli_args *args, rs_error *err)
 {
-    const char **text = text_of(args);
-    if (!text || !*text || strcmp(*text, "-") != 0) return RS_OK;
-    CLI_TRY(check_others(args, err));
+    size_t own = 0, n = cli_count_texts(args);
+    while (own < n && strcmp(args->texts[own], "-") != 0)
+        own++;
+    if (own == n) return RS_OK;
+    CLI_TRY(check_others(args, own, err));
     FILE *file = tmpfile(); /* gone when the program ends */
     if (!file)
         return rs_fail(err, RS_E_WRITE, "standard input", "name a file",
                        "no temporary file can be made: %s", strerror(errno));
     rs_status status = copy_all(file, err);
-    if (status != RS_OK) {
-        fclose(file);
-        return status;
-    }
-    snprintf(name, sizeof name, "/dev/fd/%d", fileno(file));
-    *text = name;
+    if (status == RS_OK && dup2(fileno(file), STDIN_FILENO) < 0)
+        status = rs_fail(err, RS_E_WRITE, "standard input", "name a file",
+                         "a temporary file cannot take its place: %s", strerror(errno));
+    fclose(file);
+    if (status != RS_OK) return status;
+    args->texts[own] = name;
+    taken = true;
     return RS_OK;
 }
 
 void cli_name_stdin(rs_error *err)
 {
-    if (name[0] && strcmp(err->where, name) == 0)
+    if (taken && strcmp(err->where, name) == 0)
         snprintf(err->where, sizeof err->where, "standard input");
 }

@@ -239,6 +239,8 @@ static rs_status read_layers(const place *p, const char *words, rs_error *err)
     _Static_assert(offsetof(type, count) == offsetof(type, items) + sizeof(void *),                \
                    #items " has its count behind it")
 A_LIST(rs_run_settings, edits, n_edits);
+A_LIST(rs_run_settings, texts, n_texts);
+A_LIST(rs_tokenize_settings, texts, n_texts);
 A_LIST(rs_scan_settings, energies, n_energies);
 A_LIST(rs_scan_settings, thresholds, n_thresholds);
 A_LIST(rs_probe_settings, thresholds, n_thresholds);
@@ -248,6 +250,17 @@ static void set_list(const place *p, const void *items, size_t n)
 {
     memcpy(p->at, &items, sizeof items);
     memcpy((char *)p->at + sizeof items, &n, sizeof n);
+}
+
+static rs_status read_texts(const place *p, const char *words, rs_error *err)
+{
+    size_t n = cli_count_texts(p->args);
+    if (n == CLI_MOST_TEXTS)
+        return rs_fail(err, RS_E_BAD_OPTION, p->name, "join some of the files", "at most %d texts",
+                       CLI_MOST_TEXTS);
+    p->args->texts[n] = words;
+    set_list(p, p->args->texts, n + 1);
+    return RS_OK;
 }
 
 static rs_status read_edit(const place *p, const char *words, rs_error *err)
@@ -354,7 +367,7 @@ static reader *const readers[] = {
     [CLI_FRACTION] = read_fraction, [CLI_CHOICE] = read_choice,
     [CLI_LAYERS] = read_layers,     [CLI_EDIT] = read_edit,
     [CLI_ENERGIES] = read_energies, [CLI_THRESHOLDS] = read_thresholds,
-    [CLI_MAPS] = read_maps,
+    [CLI_MAPS] = read_maps,         [CLI_TEXTS] = read_texts,
 };
 
 rs_status cli_store(cli_args *args, const cli_option *option, const char *words, rs_error *err)

@@ -9,6 +9,7 @@
 void rs_inputs_close(rs_inputs *inputs)
 {
     if (!inputs) return;
+    rs_free(inputs->texts);
     rs_free(inputs->begin);
     rs_free(inputs->ids);
     rs_free(inputs->images);
@@ -304,8 +305,8 @@ static rs_status check_lengths(rs_inputs *in, const rs_network *network, const c
 
 rs_status rs_input_source_check(const rs_input_source *source, rs_error *err)
 {
-    int asked =
-        !!source->text + !!source->tokens + !!source->ids + !!source->images + (source->random > 0);
+    int asked = (source->n_texts > 0) + !!source->tokens + !!source->ids + !!source->images +
+                (source->random > 0);
     if (asked == 1) return RS_OK;
     return rs_fail(err, RS_E_USAGE, "input",
                    "give one of --text FILE, --tokens FILE, --images FILE, --random SAMPLES",
@@ -318,9 +319,9 @@ static rs_status open_kind(rs_inputs *in, const rs_input_source *source, const r
     RS_TRY(rs_input_source_check(source, err));
     if (source->images) return in->kind = "images", open_images(in, source, network, err);
     if (source->random > 0) return in->kind = "random", open_random(in, source, network, seed, err);
-    in->kind = source->text ? "text" : "tokens";
-    RS_TRY(need_tokens(network, source->text ? "--text" : "--tokens", err));
-    if (source->text) return rs_input_text(in, source, network, tokenizer, err);
+    in->kind = source->n_texts ? "text" : "tokens";
+    RS_TRY(need_tokens(network, source->n_texts ? "--text" : "--tokens", err));
+    if (source->n_texts) return rs_input_texts(in, source, network, tokenizer, err);
     if (source->ids) return rs_input_ids(in, source, network, err);
     return rs_input_tokens(in, source, network, err);
 }
@@ -332,7 +333,7 @@ rs_status rs_inputs_open(rs_inputs **out, const rs_input_source *source, const r
     rs_inputs *in = rs_calloc(1, sizeof *in);
     if (!in) return rs_fail_memory(err, "inputs", sizeof *in);
     in->d_model = network->d_model;
-    const char *where = source->text     ? source->text
+    const char *where = source->n_texts  ? source->texts[0]
                         : source->tokens ? source->tokens
                         : source->ids    ? "ids"
                         : source->images ? source->images
@@ -346,6 +347,16 @@ rs_status rs_inputs_open(rs_inputs **out, const rs_input_source *source, const r
     else
         rs_inputs_close(in);
     return status;
+}
+
+int64_t rs_inputs_prompts(const rs_inputs *inputs)
+{
+    return inputs->n_texts ? (int64_t)inputs->n_texts : inputs->samples;
+}
+
+int64_t rs_inputs_prompt(const rs_inputs *inputs, int64_t index)
+{
+    return inputs->n_texts ? inputs->texts[index].first : index;
 }
 
 /* ---- batches ---- */

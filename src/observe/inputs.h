@@ -15,9 +15,11 @@
 
 enum { RS_DEFAULT_SEQ_LEN = 128 }; /* tokens of a sample when nobody says */
 
-/* Where the samples come from: exactly one of text, tokens, ids, images, random. */
+/* Where the samples come from: exactly one of texts, tokens, ids, images, random. */
 typedef struct rs_input_source {
-    const char *text;   /* file: tokenised once, cut into windows of seq_len */
+    const char *const
+        *texts; /* [n_texts] files: each tokenised once, cut into windows of seq_len */
+    size_t n_texts;
     const char *tokens; /* .npy int32/int64 [samples, n], or JSON [[...], ...] */
     const int32_t *ids; /* [n_ids, id_length] in memory; NULL: none */
     int64_t n_ids, id_length;
@@ -25,9 +27,16 @@ typedef struct rs_input_source {
     int64_t random;             /* number of samples drawn; 0: not asked for */
     const char *encoder_states; /* .npy float32/float64 [samples, m, d], for cross-attention */
     int64_t seq_len;     /* 0: RS_DEFAULT_SEQ_LEN, or fewer where the model's positions end */
-    int64_t samples;     /* samples that are used, at most; 0: all */
+    int64_t samples;     /* samples that are used, at most (of each text); 0: all */
     const rs_arch *arch; /* description whose law draws states, without vocabulary; or NULL */
 } rs_input_source;
+
+/* A text, and the samples that were cut from it. */
+typedef struct rs_input_text {
+    const char *file; /* borrowed from the source */
+    int64_t first, samples;
+    int64_t tokens; /* of the whole text before it was cut, without special ones */
+} rs_input_text;
 
 /* The samples of a run. */
 typedef struct rs_inputs {
@@ -43,8 +52,10 @@ typedef struct rs_inputs {
     int64_t d_model;
     int64_t longest, shortest; /* rows of the longest sample, and of the shortest that has any */
     int64_t empty;             /* number of samples without tokens */
-    int64_t tokens_in_text;    /* tokens of the whole text before it was cut; 0 otherwise */
-    rs_notes notes;            /* what was left out, cut, or is empty */
+    int64_t tokens_in_text;    /* tokens of all texts before they were cut; 0 otherwise */
+    rs_input_text *texts;      /* [n_texts] in the order of their samples; NULL: it is no text */
+    size_t n_texts;
+    rs_notes notes; /* what was left out, cut, or is empty */
 } rs_inputs;
 
 /* RS_E_USAGE unless exactly one kind of input is asked for. */
@@ -59,6 +70,18 @@ rs_status rs_input_source_check(const rs_input_source *source, rs_error *err);
 rs_status rs_inputs_open(rs_inputs **out, const rs_input_source *source, const rs_network *network,
                          const rs_tokenizer *tokenizer, uint64_t seed, rs_error *err);
 void rs_inputs_close(rs_inputs *inputs); /* NULL is fine */
+
+/* The samples that a continuation begins with: the windows of a text continue each other, so of
+ * each text the first; of other inputs every sample. */
+int64_t rs_inputs_prompts(const rs_inputs *inputs);
+int64_t rs_inputs_prompt(const rs_inputs *inputs, int64_t index); /* number of the sample */
+
+/* What tables say of a text's number and file. */
+#define RS_TEXT_NUMBER "place among the texts that were given, from 0"
+#define RS_TEXT_FILE "as it was given"
+/* inputs_texts.c: adds table texts where there are several: which samples come from which. */
+rs_status rs_input_texts_table(rs_result *result, const rs_inputs *inputs, rs_error *err);
+extern const rs_table_kind rs_probe_texts_kind, rs_certify_texts_kind, rs_paths_texts_kind;
 
 /* inputs_findings.c: adds findings about inputs that the model was not made for: longer than it was
  * trained for (with `generate` more tokens), or ids that transformers would take for padding. */

@@ -20,16 +20,18 @@ rs_status rs_input_length(int64_t *n, const rs_input_source *source, const rs_ne
 /* Maps and parses an .npy file; the caller closes *file. */
 rs_status rs_input_npy(rs_npy *array, rs_mapping **file, const char *path, rs_error *err);
 
-/* inputs_tokens.c: samples from token ids in a file or in memory, or from a text. */
+/* inputs_tokens.c: samples from token ids in a file or in memory. */
 rs_status rs_input_tokens(rs_inputs *in, const rs_input_source *source, const rs_network *network,
                           rs_error *err);
 rs_status rs_input_ids(rs_inputs *in, const rs_input_source *source, const rs_network *network,
                        rs_error *err);
-rs_status rs_input_text(rs_inputs *in, const rs_input_source *source, const rs_network *network,
-                        const rs_tokenizer *tokenizer, rs_error *err);
 /* Reads samples from a JSON text [[id, ...], ...]; fuzzing begins here. */
 rs_status rs_input_json(rs_inputs *in, const char *path, const char *text, size_t length,
                         const rs_input_source *source, const rs_network *network, rs_error *err);
+
+/* inputs_texts.c: samples from texts. */
+rs_status rs_input_texts(rs_inputs *in, const rs_input_source *source, const rs_network *network,
+                         const rs_tokenizer *tokenizer, rs_error *err);
 
 /* inputs_random.c: fills images [samples, size] with independent N(0, 1). */
 void rs_input_draw_pixels(float *images, int64_t samples, int64_t size, uint64_t seed);

@@ -1,4 +1,4 @@
-/* inputs_tokens.c: samples of token ids, from a file of ids or from a text. */
+/* inputs_tokens.c: samples of token ids, from a file or from memory. */
 #include "base/memory.h"
 #include "checkpoint/json_text.h"
 #include "observe/inputs_parts.h"
@@ -112,84 +112,6 @@ rs_status rs_input_tokens(rs_inputs *in, const rs_input_source *source, const rs
         if (status == RS_OK) status = take_npy(in, &array, source, network, err);
     }
     if (status == RS_OK) status = rs_mapping_verify(file, NULL, err);
-    rs_mapping_close(file);
-    return status;
-}
-
-/* ---- text ---- */
-
-/* What surrounds each window. */
-typedef struct frame {
-    const int32_t *before, *after;
-    size_t n_before, n_after;
-} frame;
-
-/* Windows of `body` tokens each: all whole ones, or the one that a short text leaves. */
-static rs_status cut(rs_inputs *in, const rs_token_ids *text, int64_t body, frame f,
-                     const rs_input_source *source, const rs_network *network, rs_error *err)
-{
-    int64_t total = (int64_t)text->n, whole = total / body;
-    if (whole == 0) whole = 1, body = total;
-    int64_t n = body + (int64_t)(f.n_before + f.n_after), at = 0;
-    int64_t samples = rs_input_wanted_samples(source, whole);
-    RS_TRY(rs_input_rows(in, samples, n, source->text, err));
-    in->ids = rs_malloc((size_t)(samples * n), sizeof *in->ids);
-    if (!in->ids) return rs_fail_memory(err, source->text, (size_t)(samples * n) * 4);
-    for (int64_t s = 0; s < samples; s++) {
-        const struct {
-            const int32_t *ids;
-            size_t n;
-        } parts[] = {
-            {f.before, f.n_before}, {text->ids + s * body, (size_t)body}, {f.after, f.n_after}};
-        for (size_t p = 0; p < 3; p++)
-            for (size_t i = 0; i < parts[p].n; i++, at++)
-                RS_TRY(rs_input_id(&in->ids[at], parts[p].ids[i], s, at % n, network, source->text,
-                                   err));
-    }
-    in->tokens_in_text = total;
-    if (samples * body < total &&
-        !rs_notes_add(
-            &in->notes, RS_INFO, "text_left_out", NULL,
-            "%lld of the text's %lld tokens were used: %lld whole windows of %lld (%zu of "
-            "them special tokens)",
-            (long long)(samples * body), (long long)total, (long long)samples, (long long)n,
-            f.n_before + f.n_after))
-        return rs_fail_memory(err, "notes", 0);
-    return RS_OK;
-}
-
-static rs_status take_text(rs_inputs *in, const rs_token_ids *text, const rs_input_source *source,
-                           const rs_network *network, const rs_tokenizer *tokenizer, rs_error *err)
-{
-    frame f;
-    int64_t n;
-    if (text->n == 0)
-        return rs_fail(err, RS_E_INPUT_FORMAT, source->text, "give a text with words in it",
-                       "the text is empty");
-    rs_tokenizer_specials(tokenizer, &f.before, &f.n_before, &f.after, &f.n_after);
-    RS_TRY(rs_input_length(&n, source, network, "--seq-len", err));
-    int64_t body = n - (int64_t)(f.n_before + f.n_after);
-    if (body < 1)
-        return rs_fail(err, RS_E_BAD_OPTION, "--seq-len", "raise it",
-                       "windows of %lld tokens have no room beside the model's %zu special tokens",
-                       (long long)n, f.n_before + f.n_after);
-    return cut(in, text, body, f, source, network, err);
-}
-
-rs_status rs_input_text(rs_inputs *in, const rs_input_source *source, const rs_network *network,
-                        const rs_tokenizer *tokenizer, rs_error *err)
-{
-    rs_mapping *file;
-    if (!tokenizer)
-        return rs_fail(err, RS_E_UNSUPPORTED, "--text", "give --tokens FILE or --random SAMPLES",
-                       "this model comes without a tokenizer");
-    RS_TRY(rs_mapping_open(&file, source->text, err));
-    rs_token_ids text = {0};
-    rs_status status =
-        rs_tokenizer_encode(&text, tokenizer, (const char *)file->data, file->size, false, err);
-    if (status == RS_OK) status = rs_mapping_verify(file, NULL, err);
-    if (status == RS_OK) status = take_text(in, &text, source, network, tokenizer, err);
-    rs_token_ids_free(&text);
     rs_mapping_close(file);
     return status;
 }

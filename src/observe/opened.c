@@ -47,8 +47,10 @@ static rs_status note_files(rs_opened *o, rs_error *err)
 {
     if (o->request->lent) return RS_OK;
     const rs_input_source *source = &o->request->source;
-    const char *paths[] = {source->text,           source->tokens, source->images,
-                           source->encoder_states, o->config_path, o->request->path};
+    const char *paths[] = {source->tokens, source->images, source->encoder_states, o->config_path,
+                           o->request->path};
+    for (size_t i = 0; i < source->n_texts; i++)
+        RS_TRY(add_path(o, source->texts[i], err));
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         RS_TRY(add_path(o, paths[i], err));
     RS_TRY(add_path(o, o->network->pooling_file, err));
@@ -211,7 +213,8 @@ static rs_status draw_twin(rs_opened *o, const rs_context *context, rs_error *er
 static rs_status open_tokenizer(rs_opened *o, const rs_context *context, rs_error *err)
 {
     const char *path = o->request->path;
-    const char *text = o->request->source.text;
+    const rs_input_source *source = &o->request->source;
+    const char *text = source->n_texts ? source->texts[0] : NULL;
     char folder[4096];
     if (!text && !o->request->wants_tokenizer) return RS_OK;
     if (o->request->lent)

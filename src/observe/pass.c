@@ -226,20 +226,20 @@ static rs_status continue_sample(continuation *c, int64_t sample, rs_error *err)
 }
 
 rs_status rs_observe_continuations(const rs_network *network, rs_weights *weights,
-                                   const rs_inputs *inputs, int64_t prompts, int64_t n_new,
-                                   rs_continued *tell, void *user, const rs_context *context,
-                                   rs_error *err)
+                                   const rs_inputs *inputs, int64_t n_new, rs_continued *tell,
+                                   void *user, const rs_context *context, rs_error *err)
 {
+    int64_t prompts = rs_inputs_prompts(inputs);
     continuation c = {.inputs = inputs, .n_new = n_new, .tell = tell, .user = user};
     c.ids = rs_malloc((size_t)n_new, sizeof *c.ids);
     if (!c.ids) return rs_fail_memory(err, "generate", (size_t)n_new * sizeof *c.ids);
     rs_status status = rs_input_batch_open(&c.prompt, 1, err);
     if (status == RS_OK) status = rs_runner_open(&c.runner, network, weights, context, err);
-    for (int64_t s = 0; s < prompts && status == RS_OK; s++) {
+    for (int64_t i = 0; i < prompts && status == RS_OK; i++) {
         status = rs_check_cancelled(context, err);
         if (status != RS_OK) break;
-        rs_progress(context, "generate", (uint64_t)s, (uint64_t)prompts, "samples");
-        status = continue_sample(&c, s, err);
+        rs_progress(context, "generate", (uint64_t)i, (uint64_t)prompts, "samples");
+        status = continue_sample(&c, rs_inputs_prompt(inputs, i), err);
     }
     rs_runner_close(c.runner);
     rs_input_batch_close(&c.prompt);

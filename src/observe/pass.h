@@ -55,12 +55,11 @@ rs_status rs_observe_batch(const rs_network *network, rs_weights *weights, const
 
 /* Is handed the ids [n_new] that continue a sample. */
 typedef rs_status rs_continued(void *user, int64_t sample, const int32_t *ids, rs_error *err);
-/* Continues each of the first `prompts` samples that have a token greedily by n_new ids
- * (rs_generate), in order. */
+/* Continues each prompt (rs_inputs_prompts) that has a token greedily by n_new ids (rs_generate), in
+ * order. */
 rs_status rs_observe_continuations(const rs_network *network, rs_weights *weights,
-                                   const rs_inputs *inputs, int64_t prompts, int64_t n_new,
-                                   rs_continued *tell, void *user, const rs_context *context,
-                                   rs_error *err);
+                                   const rs_inputs *inputs, int64_t n_new, rs_continued *tell,
+                                   void *user, const rs_context *context, rs_error *err);
 
 /* How much decoded weight rs_weights_open may keep on this machine: half of its memory. */
 uint64_t rs_weight_limit(const rs_context *context);

@@ -391,6 +391,7 @@ static rs_status run_all(rs_paths_run *run, rs_error *err)
     RS_TRY(run_samples(run, err));
     RS_TRY(set_meta(run, err));
     RS_TRY(rs_paths_tables(run, err));
+    RS_TRY(rs_input_texts_table(run->result, run->inputs, err));
     RS_TRY(rs_paths_words(run, err));
     RS_TRY(add_notes(run, err));
     return rs_paths_figures(run, err);

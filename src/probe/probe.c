@@ -261,6 +261,7 @@ static rs_status report_probe(work *w, rs_error *err)
     RS_TRY(set_inputs(w, err));
     RS_TRY(set_run(w, err));
     RS_TRY(rs_probe_tables(w->result, w->probed, w->n, o, err));
+    RS_TRY(rs_input_texts_table(w->result, w->inputs, err));
     RS_TRY(rs_probe_verdict(w->result, w->probed, w->n, o, err));
     RS_TRY(rs_probe_components(w->result, w->probed, w->n, o, err));
     RS_TRY(rs_probe_summary(w->result, w->probed, w->n, o, err));

@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 /* A row of table generate. */
 typedef struct generate_cells {
@@ -69,12 +68,6 @@ static rs_status add_row(void *user, int64_t sample, const int32_t *ids, rs_erro
     return status;
 }
 
-/* The windows of a text continue each other: only the first is a prompt. */
-static int64_t prompts(const rs_inputs *inputs)
-{
-    return strcmp(inputs->kind, "text") == 0 ? 1 : inputs->samples;
-}
-
 rs_status rs_probe_check_generate(const rs_network *network, const rs_inputs *inputs, int64_t n_new,
                                   rs_error *err)
 {
@@ -82,7 +75,8 @@ rs_status rs_probe_check_generate(const rs_network *network, const rs_inputs *in
     if (!network->head.decoder.weight || !network->head.next_token || !inputs->ids)
         return rs_fail(err, RS_E_UNSUPPORTED, "--generate", "leave it out",
                        "this model (%s) predicts no next token", network->family);
-    for (int64_t s = 0; s < prompts(inputs) && limit > 0; s++) {
+    for (int64_t i = 0; i < rs_inputs_prompts(inputs) && limit > 0; i++) {
+        int64_t s = rs_inputs_prompt(inputs, i);
         int64_t n = inputs->begin[s + 1] - inputs->begin[s];
         if (n > 0 && n_new > limit - n)
             return rs_fail(err, RS_E_TOO_LONG, "--generate",
@@ -106,8 +100,8 @@ rs_status rs_probe_generate(rs_result *result, const rs_network *network, rs_wei
                                sizeof columns / sizeof *columns, &g.table, err));
     g.reals = rs_malloc((size_t)g.n, sizeof *g.reals);
     if (!g.reals) return rs_fail_memory(err, "generate", (size_t)g.n * sizeof *g.reals);
-    rs_status status = rs_observe_continuations(network, weights, inputs, prompts(inputs), g.n,
-                                                add_row, &g, context, err);
+    rs_status status =
+        rs_observe_continuations(network, weights, inputs, g.n, add_row, &g, context, err);
     rs_free(g.reals);
     return status;
 }

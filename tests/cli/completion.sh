@@ -27,7 +27,7 @@ offers "heads" scan model --table he
 offers "layers,heads" scan model --table layers,he
 offers "layer,corrections" scan model --columns layer,corr
 offers "relative_residual_geomean" probe model --sort relative_residual_g
-offers "first_token_weight first_token_weight_null" probe model --where first_
+offers "first_token_weight first_token_weight_null first_sample" probe model --where first_
 offers "full,san full,san+mlp full,san+skip" probe model --variants full,san
 offers "list" lab l
 offers "dong-perturbation-lemma dong-paths" lab run dong-p
@@ -56,6 +56,7 @@ all_columns paths model --random 1 --seq-len 8 --sources
 expect 0 "$RANKSCOPE" --completion zsh
 says out "_values -s , name summary layers heads"
 says out "3:experiment:(dong-depth-init"
+says out "'*--text[Feed this text" # may be repeated
 if command -v zsh >/dev/null 2>&1; then zsh -n out || note_failure "the zsh completion is no zsh"; fi
 expect 0 "$RANKSCOPE" --completion fish
 says out "-l table -r -f -a '(__fish_append , summary layers heads"

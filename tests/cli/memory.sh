@@ -21,6 +21,7 @@ END
 cp "$golden/tokenizer/llama3.json" spoken/tokenizer.json
 chmod u+w spoken/tokenizer.json
 printf 'A lighthouse that nobody needs has 300 steps.' >text.txt
+printf 'Its keeper counts.' >other.txt
 echo '[[5, 2, 9, 1, 7], [4, 8, 3]]' >ids.json
 
 walk scan "$golden/forward/llama" --matrices all --spectra --fold-norms --quiet --html page.html --json page.json --csv tables --svg drawn -- page.html page.json tables/heads.csv drawn/heads.svg
@@ -30,7 +31,8 @@ walk probe spoken --init default --text text.txt --seq-len 6 --variants full,san
 walk probe "$golden/forward/llama" --tokens ids.json --certify --scan --variants full,san --generate 2 --quiet --json both.json -- both.json
 walk certify "$golden/forward/llama" --tokens ids.json --rigorous --table all --
 walk paths "$golden/forward/gpt2" --tokens ids.json --sources --json - --
-walk tokenize spoken --text text.txt --json - --
+walk tokenize spoken --text text.txt --text text.txt --json - --
+walk certify spoken --init default --text text.txt --text other.txt --seq-len 6 --json - --
 walk explain entropy --
 walk explain --json - --
 finish

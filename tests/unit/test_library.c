@@ -10,8 +10,10 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MODEL RS_TEST_DATA "/forward/llama"
 
@@ -248,6 +250,125 @@ static void lists_are_checked(void **state)
     refuses(PROBE, &s, RS_E_USAGE, "rigorous");
 }
 
+static void texts_are_checked(void **state)
+{
+    static const char *const two[] = {"a", "b"}, *const hole[] = {"a", NULL};
+    (void)state;
+    settings s;
+    const int runs[] = {PROBE, CERTIFY, PATHS};
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        commands[runs[i]].init(&s);
+        rs_run_settings *run = &s.probe.run; /* where all of them have it */
+        run->n_texts = 2;
+        refuses(runs[i], &s, RS_E_USAGE, "texts");
+        run->texts = hole;
+        refuses(runs[i], &s, RS_E_USAGE, "texts");
+        run->texts = two;
+        refuses(runs[i], &s, RS_E_USAGE, "input"); /* init asks for random samples */
+        run->random = 0;
+        refuses(runs[i], &s, RS_E_TOKENIZER_MISSING, MODEL);
+        run->text = "c";
+        refuses(runs[i], &s, RS_E_USAGE, "texts");
+        run->n_texts = SIZE_MAX;
+        refuses(runs[i], &s, RS_E_BAD_OPTION, "n_texts");
+    }
+}
+
+/* ---- several texts ---- */
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_true(file && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* A model whose weights are drawn, with a tokenizer. */
+static void speak(char folder[])
+{
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(symlink(RS_TEST_DATA "/tokenizer/llama3.json", "tokenizer.json"), 0);
+    write_file("config.json",
+               "{\"model_type\": \"llama\", \"hidden_size\": 12, \"vocab_size\": 1000,"
+               "\"intermediate_size\": 18, \"num_hidden_layers\": 2, "
+               "\"num_attention_heads\": 2, \"max_position_embeddings\": 32}");
+    write_file("a.txt", "A lighthouse that nobody needs has 300 steps.");
+    write_file("b.txt", "Its keeper counts.");
+}
+
+static void forget(char folder[])
+{
+    static const char *const names[] = {"tokenizer.json", "config.json", "a.txt", "b.txt"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_int_equal(unlink(names[i]), 0);
+    assert_int_equal(chdir(".."), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static rs_result *certify_texts(const char *text, const char *const *texts, size_t n)
+{
+    rs_certify_settings s;
+    rs_result *result;
+    rs_error err;
+    rs_certify_settings_init(&s, sizeof s);
+    s.run.init = "default";
+    s.run.seq_len = 6;
+    s.run.batch = 1;
+    s.run.text = text;
+    s.run.texts = texts;
+    s.run.n_texts = n;
+    if (rs_certify_checkpoint(&result, ".", &s, &err) != RS_OK)
+        fail_msg("%s: %s", err.where, err.what);
+    return result;
+}
+
+static rs_column_data column_of(const rs_result *result, const char *table, const char *column)
+{
+    rs_column_data data;
+    assert_int_equal(rs_result_column(&data, result, table, column, NULL), RS_OK);
+    return data;
+}
+
+/* Rows of the whole's table bounds from `row` on are the rows of the part. */
+static size_t follows(const rs_result *whole, size_t row, const rs_result *part, int64_t first)
+{
+    rs_column_data all = column_of(whole, "bounds", "certified_diameter"),
+                   some = column_of(part, "bounds", "certified_diameter"),
+                   sample = column_of(whole, "bounds", "sample"),
+                   own = column_of(part, "bounds", "sample");
+    assert_true(some.rows > 0 && row + some.rows <= all.rows);
+    assert_memory_equal(all.real + row, some.real, some.rows * sizeof(double));
+    for (size_t i = 0; i < some.rows; i++)
+        assert_int_equal(sample.integer[row + i], own.integer[i] + first);
+    return row + some.rows;
+}
+
+static void several_texts_are_their_samples_in_turn(void **state)
+{
+    static const char *const two[] = {"a.txt", "b.txt"}, *const one[] = {"b.txt"};
+    char folder[] = "texts_XXXXXX";
+    (void)state;
+    speak(folder);
+    rs_result *whole = certify_texts(NULL, two, 2), *a = certify_texts("a.txt", NULL, 0),
+              *b = certify_texts("b.txt", NULL, 0), *listed = certify_texts(NULL, one, 1);
+    rs_column_data first = column_of(whole, "texts", "first_sample"),
+                   samples = column_of(whole, "texts", "samples"),
+                   file = column_of(whole, "texts", "file");
+    assert_int_equal(first.rows, 2);
+    assert_string_equal(file.text[1], "b.txt");
+    assert_int_equal(first.integer[0], 0);
+    assert_int_equal(first.integer[1], samples.integer[0]);
+    assert_true(samples.integer[0] > 1 && samples.integer[1] > 0);
+    size_t row = follows(whole, 0, a, 0);
+    row = follows(whole, row, b, first.integer[1]);
+    assert_int_equal(row, column_of(whole, "bounds", "sample").rows);
+    assert_int_equal(follows(listed, 0, b, 0), column_of(b, "bounds", "sample").rows);
+    rs_result *const all[] = {whole, a, b, listed};
+    for (size_t i = 0; i < 4; i++)
+        rs_result_free(all[i]);
+    forget(folder);
+}
+
 static void tolerances_are_checked(void **state)
 {
     static const double values[] = {-2, -0.5, HUGE_VAL, -HUGE_VAL};
@@ -283,7 +404,7 @@ static void what_is_larger_than_the_library_knows_is_refused(void **state)
         refuses(c, &s, RS_E_USAGE, "reserved");
         if (c == SCAN) continue;
         commands[c].init(&s);
-        s.probe.run.reserved[7] = 1;
+        s.probe.run.reserved[5] = 1;
         refuses(c, &s, RS_E_USAGE, "reserved");
     }
 }
@@ -492,6 +613,8 @@ int main(void)
         cmocka_unit_test(sizes_and_enums_are_checked),
         cmocka_unit_test(kept_is_a_fraction),
         cmocka_unit_test(lists_are_checked),
+        cmocka_unit_test(texts_are_checked),
+        cmocka_unit_test(several_texts_are_their_samples_in_turn),
         cmocka_unit_test(tolerances_are_checked),
         cmocka_unit_test(what_is_larger_than_the_library_knows_is_refused),
         cmocka_unit_test(an_earlier_struct_is_taken),

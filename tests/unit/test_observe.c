@@ -296,13 +296,17 @@ static void continuations_follow_their_prompts(void **state)
     rs_weights *weights;
     rs_runner *runner;
     const rs_context context = {.threads = 1};
+    /* Texts whose first windows are samples 0 to 3. */
+    rs_input_text texts[4] = {{.first = 0}, {.first = 1}, {.first = 2}, {.first = 3}};
     open_scene(&s);
+    s.inputs.texts = texts;
+    s.inputs.n_texts = 4;
     if (!s.network->head.next_token) fail_msg("the test's network predicts nothing");
     assert_int_equal(rs_weights_open(&weights, RS_PRECISION_F64, 1 << 20, NULL), RS_OK);
-    assert_int_equal(rs_observe_continuations(s.network, weights, &s.inputs, SAMPLES - 1, NEW,
-                                              on_ids, &c, &context, NULL),
-                     RS_OK);
-    assert_int_equal(c.n, 3); /* 0, 2 and 3 have tokens; 6 is no prompt */
+    assert_int_equal(
+        rs_observe_continuations(s.network, weights, &s.inputs, NEW, on_ids, &c, &context, NULL),
+        RS_OK);
+    assert_int_equal(c.n, 3); /* 0, 2 and 3 have tokens; the others are no prompts */
     assert_int_equal(rs_runner_open(&runner, s.network, weights, &context, NULL), RS_OK);
     for (int i = 0; i < c.n; i++) {
         int32_t expected[NEW];

@@ -27,6 +27,7 @@ extern char **environ;
 #define DECODER RS_TEST_DATA "/forward/llama_bias_tied"
 #define TOKENIZER RS_TEST_DATA "/tokenizer/bert.json"
 #define TEXT RS_TEST_DATA "/forward/bert/config.json"
+static const char *const several[] = {TEXT, TOKENIZER};
 
 /* ---- the settings by hand ---- */
 
@@ -71,7 +72,7 @@ enum {
     OWN_INPUTS /* the option brings the inputs; the result without it is another */
 };
 
-/* Each: a name, commands, option, words ("": a flag), what it does, the settings by hand in s. */
+/* Each: a name, commands, option, words ("": a flag; the option is given for each line), what it does, the settings by hand in s. */
 #define CASES(X)                                                                                   \
     X(threads, CLI_ALL & ~CLI_DOCTOR, "threads", "1", UNSEEN, s->common.call.threads = 1)          \
     X(memory, CLI_SCAN | CLI_RUNS, "memory", "64MiB", UNSEEN,                                      \
@@ -95,6 +96,8 @@ enum {
     X(threshold, CLI_SCAN, "threshold", "dead_head=1.5,qk_low_rank=1", SHOWS,                      \
       (s->scan.thresholds = dead_heads, s->scan.n_thresholds = 2))                                 \
     X(text, CLI_RUNS, "text", TEXT, OWN_INPUTS, s->common.run.text = TEXT)                         \
+    X(texts, CLI_RUNS, "text", TEXT "\n" TOKENIZER, OWN_INPUTS,                                    \
+      (s->common.run.texts = several, s->common.run.n_texts = 2))                                  \
     X(tokens, CLI_RUNS, "tokens", "ids.json", OWN_INPUTS, s->common.run.tokens = "ids.json")       \
     X(images, CLI_RUNS, "images", "no.npy", OWN_INPUTS, s->common.run.images = "no.npy")           \
     X(random, CLI_RUNS, "random", "3", OWN_INPUTS, s->common.run.random = 3)                       \
@@ -155,7 +158,9 @@ enum {
     X(rigorous, CLI_CERTIFY, "rigorous", "", UNSEEN, s->certify.rigorous = true)                   \
     X(fast, CLI_CERTIFY, "fast", "", SHOWS, s->certify.fast = true)                                \
     X(kept, CLI_CERTIFY, "kept", "0.25", SHOWS, s->certify.kept = 0.25)                            \
-    X(text_of, CLI_TOKENIZE, "text", TEXT, SHOWS, s->tokenize.text = TEXT)                         \
+    X(text_of, CLI_TOKENIZE, "text", TEXT, OWN_INPUTS, s->tokenize.text = TEXT)                    \
+    X(texts_of, CLI_TOKENIZE, "text", TEXT "\n" TOKENIZER, OWN_INPUTS,                             \
+      (s->tokenize.texts = several, s->tokenize.n_texts = 2))                                      \
     X(no_special, CLI_TOKENIZE, "no-special", "", SHOWS, s->tokenize.no_special = true)            \
     X(quick, CLI_LAB, "quick", "", SHOWS, s->lab.quick = true)
 
@@ -219,8 +224,9 @@ static answer ask_library(int at, const struct option_case *c)
     args.input = inputs[at].input;
     args.second = inputs[at].second;
     command->init(&args);
-    if ((inputs[at].bit & CLI_RUNS) && !(c && c->does == OWN_INPUTS)) args.common.run.random = 2;
-    if (inputs[at].bit == CLI_TOKENIZE) args.tokenize.text = TOKENIZER;
+    bool bare = c && c->does == OWN_INPUTS;
+    if ((inputs[at].bit & CLI_RUNS) && !bare) args.common.run.random = 2;
+    if (inputs[at].bit == CLI_TOKENIZE && !bare) args.tokenize.text = TOKENIZER;
     if (inputs[at].bit == CLI_PROBE) args.probe.hold = false;
     if (c) c->set(&args);
     if (command->ask(&result, &args, &a.err) != RS_OK) return a;
@@ -269,20 +275,24 @@ static void read_error(rs_error *err)
 static answer ask_program(int at, const struct option_case *c)
 {
     const char *words[16] = {RS_PROGRAM, NULL};
-    char option[600];
-    int n = 1;
+    char option[4][600];
+    int n = 1, given = 0;
+    bool bare = c && c->does == OWN_INPUTS;
     answer a = {0};
     for (size_t i = 0; i < cli_n_commands; i++)
         if (cli_commands[i].bit == inputs[at].bit) words[n++] = cli_commands[i].name;
     words[n++] = inputs[at].input;
     if (inputs[at].second) words[n++] = inputs[at].second;
-    if ((inputs[at].bit & CLI_RUNS) && !(c && c->does == OWN_INPUTS)) words[n++] = "--random=2";
-    if (inputs[at].bit == CLI_TOKENIZE) words[n++] = "--text=" TOKENIZER;
+    if ((inputs[at].bit & CLI_RUNS) && !bare) words[n++] = "--random=2";
+    if (inputs[at].bit == CLI_TOKENIZE && !bare) words[n++] = "--text=" TOKENIZER;
     words[n++] = "--quiet";
     words[n++] = "--json=program.json";
-    if (c) {
-        snprintf(option, sizeof option, "--%s%s%s", c->option, c->words[0] ? "=" : "", c->words);
-        words[n++] = option;
+    for (const char *line = c ? c->words : NULL; line && given < 4;) {
+        int length = (int)strcspn(line, "\n");
+        snprintf(option[given], sizeof option[given], "--%s%s%.*s", c->option, length ? "=" : "",
+                 length, line);
+        words[n++] = option[given++];
+        line = line[length] ? line + length + 1 : NULL;
     }
     unlink("program.json");
     int code = run_program(words);
