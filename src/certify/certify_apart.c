@@ -181,7 +181,13 @@ rs_status rs_words_apart(words *w)
 
 /* ---- the verdict ---- */
 
-/* The last layer of the marked ones, and the sample of which least is proved behind it. */
+/* The share of the diameter that entered the model that is proved to be left behind a row's layer. */
+static double share_left(const words *w, const rs_certify_row *r)
+{
+    return r->certificate.one_step.lower / rs_words_row(w, r->sample, 0)->in->diameter;
+}
+
+/* The last layer of the marked ones, and the sample of which the least share is proved behind it. */
 static const rs_certify_row *last_proved(const words *w)
 {
     const rs_certify_row *least = NULL;
@@ -189,8 +195,7 @@ static const rs_certify_row *last_proved(const words *w)
         for (int64_t s = 0; w->marked[l] && s < w->c->samples; s++) {
             const rs_certify_row *r = rs_words_row(w, s, l);
             if (!counts(r)) continue;
-            if (!least || r->certificate.one_step.lower < least->certificate.one_step.lower)
-                least = r;
+            if (!least || share_left(w, r) < share_left(w, least)) least = r;
         }
     return least;
 }
@@ -254,7 +259,7 @@ static rs_status answer_apart(words *w, const rs_certify_row *r)
 {
     char text[700], layers[240], rest[280] = "", least[32];
     double entered = rs_words_row(w, r->sample, 0)->in->diameter;
-    double share = r->certificate.one_step.lower / entered;
+    double share = share_left(w, r);
     int32_t proved = rs_words_count(w->marked, w->layers);
     bool all = proved == w->layers, much = share >= 0.1;
     rs_words_layers(layers, sizeof layers, w->marked, w->layers);

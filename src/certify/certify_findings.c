@@ -102,7 +102,8 @@ static rs_status vacuous(words *w)
 
 /* Each reason once, with the layers where it is given. */
 static rs_status each_reason(words *w, const char *(*reason)(const rs_certify_row *row),
-                             const char *code, const char *what, const char *hint)
+                             rs_severity severity, const char *code, const char *what,
+                             const char *hint)
 {
     for (int32_t l = 0; l < w->layers; l++)
         for (int64_t s = 0; s < w->c->samples; s++) {
@@ -127,7 +128,7 @@ static rs_status each_reason(words *w, const char *(*reason)(const rs_certify_ro
             }
             rs_words_layers(layers, sizeof layers, w->marked, w->layers);
             snprintf(message, sizeof message, "%s: %s: %s", layers, what, why);
-            RS_TRY(rs_words_say(w, RS_INFO, code, RS_NULL_INT, NAN, message, hint));
+            RS_TRY(rs_words_say(w, severity, code, RS_NULL_INT, NAN, message, hint));
         }
     return RS_OK;
 }
@@ -228,19 +229,19 @@ static rs_status all(words *w)
 {
     RS_TRY(rs_words_apart(w));
     RS_TRY(rs_words_collapse(w));
-    RS_TRY(each_reason(w, certificate_reason, "no_certificate", "no certificate", NULL));
-    RS_TRY(each_reason(w, condition_reason, "conditional",
+    RS_TRY(each_reason(w, certificate_reason, RS_INFO, "no_certificate", "no certificate", NULL));
+    RS_TRY(each_reason(w, condition_reason, RS_INFO, "conditional",
                        "not proved, but true if the exact layers apply the mixing matrices that "
                        "the float64 pass met",
                        "columns ..._conditional mark such numbers; without --fast they are left "
                        "out"));
     RS_TRY(vacuous(w));
     RS_TRY(rates(w));
-    RS_TRY(each_reason(w, published_reason, "hypothesis_violated",
+    RS_TRY(each_reason(w, published_reason, RS_INFO, "hypothesis_violated",
                        "outside the published theorem, on which nothing here rests",
                        "columns published... show its number for comparison"));
-    RS_TRY(each_reason(w, zero_reason, "zero_residual", "no residual", NULL));
-    RS_TRY(each_reason(w, finite_reason, "nonfinite_activation", "no numbers", NULL));
+    RS_TRY(each_reason(w, zero_reason, RS_INFO, "zero_residual", "no residual", NULL));
+    RS_TRY(each_reason(w, finite_reason, RS_CRITICAL, "nonfinite_activation", "no numbers", NULL));
     RS_TRY(overflow(w));
     return w->c->options->beside ? RS_OK : rs_words_verdict(w);
 }

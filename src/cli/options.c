@@ -257,9 +257,9 @@ const cli_option cli_options[] = {
      .help =
          "When a finding is raised: token_collapse where a state's relative residual is below X; "
          "slow_collapse (the verdict) where less than X of what entered leaves the last layer; "
-         "attention_sink where the first token gets more than X of a head's weight; "
-         "uniform_attention "
-         "and condensed_attention where a head's entropy is above or below X of the most possible.",
+         "attention_sink where the first token gets more than its share of uniform attention and X "
+         "of the rest of a head's weight; uniform_attention and condensed_attention where a head's "
+         "entropy is above or below X of the most possible.",
      .codes = "token_collapse|slow_collapse|attention_sink|uniform_attention|"
               "condensed_attention"},
     {"max-length", "K", CLI_WHOLE, AT(paths.max_length), CLI_PATHS, "all", NULL,

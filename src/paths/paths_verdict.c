@@ -35,14 +35,14 @@ static rs_status answer_length(const rs_paths_run *run, int32_t k, rs_error *err
     rs_paths_power(share, sizeof share, rs_paths_log10_share(run->plan, k));
     if (all)
         snprintf(text, sizeof text,
-                 "Only the long paths complete the output: all lengths up to %d heads are needed.",
-                 (int)deepest);
+                 "Only the long paths complete the output: all lengths up to %d head%s are needed.",
+                 (int)deepest, deepest == 1 ? "" : "s");
     else
         snprintf(text, sizeof text,
-                 "%s: those through at most %d of %d heads, %s of all by number, give it but for "
+                 "%s: those through at most %d of %d head%s, %s of all by number, give it but for "
                  "%s %%.",
                  few ? "Short paths make the output" : "Paths of middle length make the output",
-                 (int)k, (int)deepest, share, percent(left, error));
+                 (int)k, (int)deepest, deepest == 1 ? "" : "s", share, percent(left, error));
     return answer(run, RS_INFO,
                   all   ? "long"
                   : few ? "short"
@@ -100,9 +100,10 @@ rs_status rs_paths_verdict(const rs_paths_run *run, rs_error *err)
     if (k >= 0) return answer_length(run, k, err);
     double error = rs_paths_mean(run, run->plan->longest).cumulative_error;
     snprintf(text, sizeof text,
-             "Longer paths than were told apart: those through at most %d of %d heads leave the "
+             "Longer paths than were told apart: those through at most %d of %d head%s leave the "
              "output by %.2g (relative).",
-             (int)run->plan->longest, (int)run->plan->deepest, error);
+             (int)run->plan->longest, (int)run->plan->deepest, run->plan->deepest == 1 ? "" : "s",
+             error);
     return answer(run, RS_INFO, "beyond", error, RS_PATH_CLOSE, text,
                   "a larger --max-length tells more lengths apart", err);
 }

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define CLOSE RS_PATH_CLOSE
 
@@ -28,6 +29,11 @@ static rs_status tell(rs_result *result, rs_severity severity, const char *code,
 
 /* ---- numbers ---- */
 
+static const char *plural(double count)
+{
+    return count == 1 ? "" : "s";
+}
+
 double rs_paths_log10_share(const rs_path_plan *plan, int32_t length)
 {
     double sum = 0;
@@ -51,9 +57,13 @@ const char *rs_paths_power(char *text, size_t size, double log10_value)
 {
     if (log10_value == -INFINITY)
         snprintf(text, size, "none");
-    else if (log10_value > -4)
-        snprintf(text, size, "%.3g%%", 100 * pow(10, log10_value));
-    else
+    else if (log10_value > -4) {
+        double percent = 100 * pow(10, log10_value);
+        int digits = 3; /* more where fewer would print what is short of all as all */
+        do
+            snprintf(text, size, "%.*g%%", digits, percent);
+        while (digits++ < 12 && percent < 100 && strncmp(text, "100", 3) == 0);
+    } else
         snprintf(text, size, "10^%.1f", log10_value);
     return text;
 }
@@ -108,21 +118,21 @@ static rs_status dominance(const rs_paths_run *run, rs_error *err)
                     "no head; all of the output comes from sources",
                     NULL, err);
     if (!isnan(mean))
-        snprintf(typical, sizeof typical, "; a path drawn among all takes %.3g heads on average",
-                 mean);
+        snprintf(typical, sizeof typical, "; a path drawn among all takes %.3g head%s on average",
+                 mean, plural(mean));
     if (k < 0) {
         snprintf(message, sizeof message,
-                 "everything with at most %d heads leaves the output by %.2g (relative)%s",
-                 (int)run->plan->longest, rs_paths_mean(run, run->plan->longest).cumulative_error,
-                 typical);
+                 "everything with at most %d head%s leaves the output by %.2g (relative)%s",
+                 (int)run->plan->longest, plural(run->plan->longest),
+                 rs_paths_mean(run, run->plan->longest).cumulative_error, typical);
         return tell(run->result, RS_INFO, "short_paths",
                     rs_paths_mean(run, run->plan->longest).cumulative_error, CLOSE, "lengths",
                     message, "a larger --max-length tells more lengths apart", err);
     }
     snprintf(message, sizeof message,
-             "everything that goes through at most %d of %d heads makes the last state to %.2g "
+             "everything that goes through at most %d of %d head%s makes the last state to %.2g "
              "(relative error); by number these are %s of the embedding's paths%s",
-             (int)k, (int)deepest, rs_paths_mean(run, k).cumulative_error,
+             (int)k, (int)deepest, plural(deepest), rs_paths_mean(run, k).cumulative_error,
              rs_paths_power(share, sizeof share, rs_paths_log10_share(run->plan, k)), typical);
     return tell(run->result, RS_INFO, 2 * k < deepest ? "shortest_path_dominance" : "short_paths",
                 rs_paths_mean(run, k).cumulative_error, CLOSE, "lengths", message, NULL, err);
@@ -147,7 +157,8 @@ static rs_status shares(const rs_paths_run *run, rs_error *err)
                              100 * embedding, 100 * source, projected, source_projected);
     if (run->plan->longest < run->plan->deepest)
         snprintf(message + used, sizeof message - used,
-                 "; the rest goes through more than %d heads", (int)run->plan->longest);
+                 "; the rest goes through more than %d head%s", (int)run->plan->longest,
+                 plural(run->plan->longest));
     return tell(run->result, RS_INFO, "sources_share", source, NAN, "lengths", message, NULL, err);
 }
 
@@ -180,9 +191,9 @@ static rs_status truncated(const rs_paths_run *run, rs_error *err)
         k++;
     rs_path_means own = rs_paths_mean(run, -1), m = rs_paths_mean(run, k);
     size_t used = (size_t)snprintf(message, sizeof message,
-                                   "with everything of at most %d heads the most likely output is "
+                                   "with everything of at most %d head%s the most likely output is "
                                    "the model's for %.0f%% of the tokens",
-                                   (int)k, 100 * m.top1);
+                                   (int)k, plural(k), 100 * m.top1);
     if (!isnan(own.nll))
         snprintf(message + used, sizeof message - used,
                  "; the loss is then %.3f, the model's %.3f, without any head %.3f", m.nll, own.nll,
@@ -210,10 +221,10 @@ static rs_status vanished(const rs_paths_run *run, rs_error *err)
         }
     if (none == 0) return RS_OK;
     snprintf(message, sizeof message,
-             "%lld of %lld single paths (the shortest has %d heads, the longest %d) have no "
+             "%lld of %lld single paths (the shortest has %d head%s, the longest %d) have no "
              "distance from rank one: their mixing matrices multiply to exactly zero in float64; "
              "means and medians leave them out, and are null where none is left",
-             (long long)none, (long long)all, (int)first, (int)last);
+             (long long)none, (long long)all, (int)first, plural(first), (int)last);
     return tell(run->result, RS_INFO, "vanished_paths", (double)none, 0, "paths", message,
                 "centred attention is zero wherever attention is uniform, and on a single token; "
                 "norms of states far above 1 divide by more than a double holds",

@@ -57,9 +57,9 @@ static const char *told(char text[WORDS], const fare *f)
     else if (f->equal_after == 0)
         snprintf(text, WORDS, "equal from the start");
     else
-        snprintf(text, WORDS, "at %s (relative residual) after %d layers",
+        snprintf(text, WORDS, "at %s (relative residual) after %d layer%s",
                  rs_probe_power(number, f->leaves.value, f->leaves.log10),
-                 (int)f->of->network->n_layers);
+                 (int)f->of->network->n_layers, f->of->network->n_layers == 1 ? "" : "s");
     return text;
 }
 

@@ -74,7 +74,10 @@ static rs_status token_collapse(rs_result *result, const rs_probed *v,
     char message[500], end[160], what[200], place[RS_PROBE_PLACE];
     const rs_token_row *floor =
         d.floor_from < 0 ? NULL : rs_measured_row(m, RS_TOKEN_SITE_BLOCK_OUT, d.floor_from);
-    if (floor)
+    bool exact = row->equal == row->samples && row->residual.mean == 0;
+    if (exact)
+        snprintf(end, sizeof end, "no layer can part them again");
+    else if (floor)
         snprintf(end, sizeof end, "%s and from there on it is at or below the rounding floor of %s",
                  rs_probe_place(place, floor), rs_probe_precision_name(options->measure.precision));
     else
@@ -82,7 +85,9 @@ static rs_status token_collapse(rs_result *result, const rs_probed *v,
                  rs_probe_power(number, d.last->residual.mean, rs_probe_log10(d.last)),
                  rs_probe_place(place, d.last));
     rs_probe_place(place, row);
-    if (row->at_floor)
+    if (exact)
+        snprintf(what, sizeof what, "exactly equal %s: their relative residual is", place);
+    else if (row->at_floor)
         snprintf(what, sizeof what, "equal %s as far as %s can tell: their relative residual is",
                  place, rs_probe_precision_name(options->measure.precision));
     else
@@ -98,7 +103,9 @@ static rs_status token_collapse(rs_result *result, const rs_probed *v,
     f.value = row->residual.mean;
     f.threshold = options->thresholds.token_collapse;
     f.message = message;
-    f.hint = rs_probe_is_itself(v->name)
+    f.hint = row->layer == 0 && (exact || row->at_floor)
+                 ? "no layer does this: give samples of different tokens, or look at the embedding"
+             : rs_probe_is_itself(v->name)
                  ? "run --variants dong to see which component fails; stronger skips (--lambda) or "
                    "--center-attention may keep the tokens apart"
                  : NULL;

@@ -50,7 +50,8 @@ static const head_rule rules[RULES] = {
 
 /* The heads that a rule names, but that a drawn network shows as well. */
 typedef struct untrained {
-    int64_t uniform, condensed;
+    int64_t sinks, uniform, condensed;
+    double most_weight;             /* of the sinks */
     double least_ratio, most_ratio; /* of the uniform ones; of the condensed ones */
     double least_variance, most_variance, least_drawn, most_drawn;
 } untrained;
@@ -68,8 +69,8 @@ typedef struct heads {
  * their own reference, and trained ones have none. */
 static bool as_drawn(const heads *h, const rs_attention_row *row, int rule)
 {
-    if (!rules[rule].logits) return false;
     if (!h->of->network->checkpoint) return true;
+    if (!rules[rule].logits) return false;
     double drawn = row->null.logit_variance, own = row->mean.logit_variance;
     if (isnan(drawn) || isnan(own)) return false;
     return rule == UNIFORM ? own * LIKE_DRAWN >= drawn : own <= LIKE_DRAWN * drawn;
@@ -77,6 +78,8 @@ static bool as_drawn(const heads *h, const rs_attention_row *row, int rule)
 
 static void count_untrained(untrained *u, const rs_attention_row *row, int rule)
 {
+    if (rule == SINK)
+        u->sinks++, u->most_weight = fmax(u->most_weight, row->mean.first_token_weight);
     if (rule == UNIFORM) u->uniform++, u->least_ratio = fmin(u->least_ratio, row->entropy_ratio);
     if (rule == CONDENSED) u->condensed++, u->most_ratio = fmax(u->most_ratio, row->entropy_ratio);
     u->least_variance = fmin(u->least_variance, row->mean.logit_variance);
@@ -101,10 +104,21 @@ static judged judge(const heads *h, const rs_attention_row *row, int rule)
     return (judged){row->entropy_ratio, limit, row->mean.logit_variance, row->null.logit_variance};
 }
 
+/* Whether the matrix that meets the values is the softmax: the entries of an edited one (P - U, say)
+ * are no shares of a head's weight. */
+static bool is_softmax(const heads *h, const rs_attention_row *row)
+{
+    const rs_branch *mixer = rs_layer_mixer(&h->of->network->layers[row->layer]);
+    if (!mixer || mixer->kind != RS_BRANCH_ATTENTION) return false;
+    const rs_attention_op *op = &mixer->attention;
+    return op->mix_identity == 0 && op->mix_softmax == 1 && op->mix_uniform == 0;
+}
+
 static rs_status check_head(heads *h, const rs_attention_row *row, int which)
 {
     const head_rule *rule = &rules[which];
     judged j = judge(h, row, which);
+    if (which == SINK && !is_softmax(h, row)) return RS_OK;
     if (!(rule->above ? j.value > j.limit : j.value < j.limit)) return RS_OK;
     if (as_drawn(h, row, which)) {
         count_untrained(&h->untrained, row, which);
@@ -147,22 +161,33 @@ static rs_status say(const heads *h, rs_severity severity, const char *code, dou
     return rs_result_add_finding(h->result, &f, h->err);
 }
 
+/* The heads of the largest kind: one head may be of two. */
+static double most_heads(const untrained *u)
+{
+    return fmax((double)(u->uniform + u->condensed), (double)u->sinks);
+}
+
 static rs_status say_untrained(const heads *h)
 {
     const untrained *u = &h->untrained;
-    char what[200] = "", message[600], drawn[120] = "";
+    char what[340] = "", message[740], drawn[120] = "";
     size_t used = 0;
-    if (!u->uniform && !u->condensed) return RS_OK;
+    if (!u->uniform && !u->condensed && !u->sinks) return RS_OK;
     if (u->uniform)
         used = (size_t)snprintf(what, sizeof what,
                                 "%lld of %lld heads attend to all tokens alike (entropy at least "
                                 "%.4g of the most possible)",
                                 (long long)u->uniform, (long long)h->total, u->least_ratio);
     if (u->condensed)
+        used += (size_t)snprintf(what + used, sizeof what - used,
+                                 "%s%lld of %lld heads attend to one key each (entropy at most "
+                                 "%.3g of the most possible)",
+                                 used ? ", " : "", (long long)u->condensed, (long long)h->total,
+                                 u->most_ratio);
+    if (u->sinks)
         snprintf(what + used, sizeof what - used,
-                 "%s%lld of %lld heads attend to one key each (entropy at most %.3g of the most "
-                 "possible)",
-                 used ? ", " : "", (long long)u->condensed, (long long)h->total, u->most_ratio);
+                 "%s%lld of %lld heads give the first token much of their weight (at most %.3g)",
+                 used ? ", " : "", (long long)u->sinks, (long long)h->total, u->most_weight);
     if (isfinite(u->most_drawn))
         snprintf(drawn, sizeof drawn, ", where drawn weights give %.2g to %.2g", u->least_drawn,
                  u->most_drawn);
@@ -170,7 +195,7 @@ static rs_status say_untrained(const heads *h)
              "%s: %s, as in any network of this shape at initialisation: logit variance %.2g to "
              "%.2g%s",
              h->of->name, what, u->least_variance, u->most_variance, drawn);
-    return say(h, RS_INFO, "untrained_attention", (double)(u->uniform + u->condensed), message,
+    return say(h, RS_INFO, "untrained_attention", most_heads(u), message,
                h->of->network->checkpoint ? "columns ..._null of table attention have the "
                                             "reference; --null random runs an untrained twin"
                                           : NULL);
@@ -199,6 +224,7 @@ rs_status rs_probe_heads(rs_result *result, const rs_probed *v, const rs_probe_o
                .thresholds = &options->thresholds,
                .untrained = {.least_ratio = INFINITY,
                              .most_ratio = -INFINITY,
+                             .most_weight = -INFINITY,
                              .least_variance = INFINITY,
                              .most_variance = -INFINITY,
                              .least_drawn = INFINITY,

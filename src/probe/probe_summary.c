@@ -53,8 +53,8 @@ static void describe_end(char *text, size_t size, const rs_decay *d, const rs_me
                  rs_probe_precision_name(options->measure.precision), m->floor,
                  rs_probe_place(place, rs_measured_row(m, RS_TOKEN_SITE_BLOCK_OUT, d->floor_from)));
     else
-        snprintf(text, size, "is %s after %d layers", power_of(number, d->last),
-                 (int)d->last->layer);
+        snprintf(text, size, "is %s after %d layer%s", power_of(number, d->last),
+                 (int)d->last->layer, d->last->layer == 1 ? "" : "s");
 }
 
 static rs_status describe(rs_result *result, const rs_probed *v, const rs_probe_options *options,
@@ -112,15 +112,14 @@ static rs_status compare_with_full(rs_result *result, const rs_probed *variants,
     static const char *const named = " full san san+mlp san+skip pure ";
     rs_leaving full = rs_probe_leaves(rs_probe_find(variants, n, "full"));
     for (size_t v = 0; v < n && !isnan(full.log10); v++) {
-        char spaced[80], message[300], text[64], other[RS_PROBE_POWER];
+        char spaced[80], message[300], text[64], other[64];
         rs_leaving x = rs_probe_leaves(&variants[v]);
         snprintf(spaced, sizeof spaced, " %.70s ", variants[v].name);
         if (strstr(named, spaced) || isnan(x.log10)) continue;
         snprintf(message, sizeof message,
                  "variant %.80s: a relative residual of %s leaves the last block, against %s for "
                  "the model as it is",
-                 variants[v].name, shown(text, sizeof text, x),
-                 rs_probe_power(other, full.value, full.log10));
+                 variants[v].name, shown(text, sizeof text, x), shown(other, sizeof other, full));
         RS_TRY(add_finding(result, "variant_summary", variants[v].name, RS_NULL_INT,
                            pow(10, x.log10 - full.log10), message, NULL, err));
     }

@@ -88,87 +88,152 @@ static bool nonfinite(answer *a, const question *q)
     return true;
 }
 
-static bool undefined(answer *a, const question *q)
+static bool not_known(answer *a, const char *why, const char *next)
+{
+    snprintf(a->text, ANSWER, "Not known: %s.", why);
+    set(a, RS_INFO, "undefined", NAN, NAN, next);
+    return true;
+}
+
+/* Samples that have no two tokens. */
+static bool alone(answer *a, const question *q)
 {
     const rs_measured *m = q->main->measured;
-    const char *why = NULL;
-    if (m->samples == 0)
-        why = "no sample has a token";
-    else if (m->singles == m->samples)
-        why = "every sample is one token, which has no other to be equal to";
-    else if (!q->decay.first || isnan(q->decay.first->residual.mean) || q->decay.steps == 0 ||
-             isnan(q->share))
-        why = "no relative residual exists: states are zero, or too close to equal to be counted";
-    if (!why) return false;
-    snprintf(a->text, ANSWER, "Not known: %s.", why);
-    set(a, RS_INFO, "undefined", NAN, NAN, "give samples of at least two different tokens");
-    return true;
+    if (m->samples > 0 && m->singles < m->samples) return false;
+    return not_known(a,
+                     m->samples == 0
+                         ? "no sample has a token"
+                         : "every sample is one token, which has no other to be equal to",
+                     "give samples of at least two different tokens");
+}
+
+/* What no ratio can be formed of, behind the states that collapsed: those have an answer. */
+static bool undefined(answer *a, const question *q)
+{
+    if (isfinite(q->share)) return false;
+    return not_known(a, "no share of what entered is left: states are zero, or none entered",
+                     "table tokens, and finding zero_state, say where");
+}
+
+/* Whether more is left of the tokens behind a than behind b: of rounding nothing is. */
+static bool further(rs_leaving a, rs_leaving b)
+{
+    if (a.rounding || b.rounding) return !a.rounding && b.rounding;
+    return a.log10 > b.log10;
 }
 
 /* Full, where one of the list is it, else nobody is the model: they are compared with one another. */
 static bool among_variants(answer *a, const question *q)
 {
-    const rs_probed *most = NULL, *least = NULL;
+    rs_leaving high = {NAN, NAN, false}, low = high;
+    const char *most = NULL, *least = NULL;
     char best[RS_PROBE_POWER], worst[RS_PROBE_POWER];
+    size_t known = 0;
     if (q->n < 2 || rs_probe_is_itself(q->main->name)) return false;
     for (size_t v = 0; v < q->n; v++) {
-        double leaves = rs_probe_leaves(&q->variants[v]).log10;
-        if (isnan(leaves)) continue;
-        if (!most || leaves > rs_probe_leaves(most).log10) most = &q->variants[v];
-        if (!least || leaves < rs_probe_leaves(least).log10) least = &q->variants[v];
+        rs_leaving leaves = rs_probe_leaves(&q->variants[v]);
+        if (isnan(leaves.log10)) continue;
+        if (!known || further(leaves, high)) high = leaves, most = q->variants[v].name;
+        if (!known || further(low, leaves)) low = leaves, least = q->variants[v].name;
+        known++;
     }
-    if (!most) return false;
-    rs_leaving high = rs_probe_leaves(most), low = rs_probe_leaves(least);
-    snprintf(a->text, ANSWER,
-             "Of %zu variants %s keeps the tokens furthest apart: a relative residual of %s%s "
-             "leaves it, and %s%s leaves %s.",
-             q->n, most->name, high.rounding ? "at most " : "",
-             rs_probe_power(best, high.value, high.log10), low.rounding ? "at most " : "",
-             rs_probe_power(worst, low.value, low.log10), least->name);
+    if (!known) return false;
+    rs_probe_power(best, high.value, high.log10);
+    rs_probe_power(worst, low.value, low.log10);
+    if (known == 1)
+        snprintf(a->text, ANSWER,
+                 "Of %zu variants a relative residual leaves %s alone: %s%s; behind the others "
+                 "none exists.",
+                 q->n, most, high.rounding ? "at most " : "", best);
+    else if (!further(high, low))
+        snprintf(a->text, ANSWER,
+                 "Of %zu variants none keeps the tokens further apart than another: a relative "
+                 "residual of %s%s leaves each%s.",
+                 q->n, high.rounding ? "at most " : "", best, known < q->n ? " that has one" : "");
+    else
+        snprintf(a->text, ANSWER,
+                 "Of %zu variants %s keeps the tokens furthest apart: a relative residual of %s "
+                 "leaves it, and %s%s leaves %s.",
+                 q->n, most, best, low.rounding ? "at most " : "", worst, least);
     set(a, RS_INFO, "compared", high.value, NAN, "add full to the list: the model as it is");
     return true;
 }
 
-static void say_floor(char *text, size_t size, const question *q)
+/* "the tokens are equal before the first layer"; exact: not even rounding tells them apart. */
+static void say_equal(char *text, size_t size, const question *q, int layer, bool exact)
 {
-    if (q->decay.floor_from == 0)
+    int layers = (int)q->main->network->n_layers;
+    if (layer == 0)
         snprintf(text, size, "the tokens are equal before the first layer");
+    else if (exact)
+        snprintf(text, size, "after %d of %d layers the tokens are exactly equal", layer, layers);
     else
         snprintf(text, size, "after %d of %d layers the tokens are equal as far as %s can tell",
-                 (int)q->decay.floor_from, (int)q->main->network->n_layers,
-                 rs_probe_precision_name(q->options->measure.precision));
+                 layer, layers, rs_probe_precision_name(q->options->measure.precision));
+}
+
+/* ", and 0.02 after all 12"; or where states behind the last residual have none, why. */
+static void say_end(char *text, size_t size, const question *q, const rs_token_row *row)
+{
+    const rs_token_row *last = q->decay.last;
+    char number[RS_PROBE_POWER];
+    int layers = (int)q->main->network->n_layers, layer = (int)last->layer;
+    double limit = q->options->thresholds.token_collapse;
+    const char *joint = last->residual.mean >= limit ? "though" : "and";
+    size_t used = 0;
+    text[0] = 0;
+    brief(number, last, limit);
+    if (last != row && layer == layers && layers == 1)
+        used = (size_t)snprintf(text, size, ", %s %s after it", joint, number);
+    else if (last != row && layer == layers)
+        used = (size_t)snprintf(text, size, ", %s %s after all %d", joint, number, layers);
+    else if (last != row)
+        used = (size_t)snprintf(text, size, ", %s %s after %d", joint, number, layer);
+    if (layer == layers) return;
+    const rs_token_row *next =
+        rs_measured_row(q->main->measured, RS_TOKEN_SITE_BLOCK_OUT, layer + 1);
+    snprintf(text + used, size - used, "; behind that %s",
+             next->beyond  ? "it is too small to be counted"
+             : next->equal ? "the tokens are exactly equal"
+                           : "the states are zero");
+}
+
+static void say_fall(char *text, size_t size, const question *q, const rs_token_row *row)
+{
+    double limit = q->options->thresholds.token_collapse;
+    char enters[RS_PROBE_POWER], reached[RS_PROBE_POWER], end[120];
+    brief(enters, q->decay.first, limit);
+    brief(reached, row, limit);
+    say_end(end, sizeof end, q, row);
+    if (isnan(q->decay.first->residual.mean))
+        snprintf(text, size, "their relative residual is %s after %d layer%s%s", reached,
+                 (int)row->layer, row->layer == 1 ? "" : "s", end);
+    else if (row->layer == 0)
+        snprintf(text, size, "their relative residual is %s before the first layer%s", reached,
+                 end);
+    else
+        snprintf(text, size, "their relative residual falls from %s to %s after %d layer%s%s",
+                 enters, reached, (int)row->layer, row->layer == 1 ? "" : "s", end);
 }
 
 static bool collapse(answer *a, const question *q)
 {
     const rs_token_row *row = rs_probe_collapsed(q->main, q->options);
-    double limit = q->options->thresholds.token_collapse;
-    char what[200], enters[RS_PROBE_POWER], reached[RS_PROBE_POWER], leaves[RS_PROBE_POWER];
-    bool again = q->decay.last->residual.mean >= limit && q->decay.floor_from < 0;
+    char what[300];
     if (!row) return false;
-    brief(enters, q->decay.first, limit);
-    brief(reached, row, limit);
-    brief(leaves, q->decay.last, limit);
-    int layers = (int)q->main->network->n_layers;
-    if (q->decay.floor_from >= 0)
-        say_floor(what, sizeof what, q);
-    else if (again)
-        snprintf(what, sizeof what,
-                 "after %d of %d layers their relative residual is %s, though %s leaves the last",
-                 (int)row->layer, layers, reached, leaves);
-    else if (row->layer == 0)
-        snprintf(what, sizeof what,
-                 "their relative residual is %s before the first layer, and %s after %d", reached,
-                 leaves, layers);
+    bool exact = row->equal == row->samples && row->residual.mean == 0;
+    int equal_from = exact ? (int)row->layer : (int)q->decay.floor_from;
+    if (q->decay.floor_from >= 0 || exact)
+        say_equal(what, sizeof what, q, equal_from, exact);
     else
-        snprintf(
-            what, sizeof what,
-            "their relative residual falls from %s to %s after %d layer%s, and %s after all %d",
-            enters, reached, (int)row->layer, row->layer == 1 ? "" : "s", leaves, layers);
+        say_fall(what, sizeof what, q, row);
     snprintf(a->text, ANSWER, "Yes: %s.", what);
-    set(a, rs_probe_how_bad(q->main), "collapse", rs_probe_lowest(q->main)->residual.mean, limit,
-        compared(q) ? "stronger skips (--lambda 2) or --center-attention may keep them apart"
-                    : compare_next);
+    set(a, rs_probe_how_bad(q->main), "collapse", rs_probe_lowest(q->main)->residual.mean,
+        q->options->thresholds.token_collapse,
+        equal_from == 0
+            ? "no layer does this: give samples of different tokens, or look at the embedding"
+        : compared(q) ? "stronger skips (--lambda 2) or --center-attention may keep them apart"
+                      : compare_next);
     return true;
 }
 
@@ -207,7 +272,7 @@ rs_status rs_probe_verdict(rs_result *result, const rs_probed *variants, size_t 
                            const rs_probe_options *options, rs_error *err)
 {
     static bool (*const answers[])(answer *, const question *) = {
-        nonfinite, undefined, among_variants, collapse, slow, healthy};
+        nonfinite, alone, among_variants, collapse, undefined, slow, healthy};
     if (!options->measure.tokens) return RS_OK;
     const rs_probed *main = &variants[rs_probe_main_variant(variants, n)];
     question q = {.variants = variants, .n = n, .main = main, .options = options};

@@ -48,7 +48,7 @@ static const rs_word tokens[] = {
           "a head gives the first token much of its weight: it parks there what it has nothing to "
           "do with, and such a token often carries very large activations",
           "first_token_weight > w + 0.5 (1 - w), w what uniform attention gives (--threshold "
-          "attention_sink=X)",
+          "attention_sink=X); not of weights that --init drew, nor of a matrix that was edited",
           "usual in trained models; keep the first token at high precision when you quantise"),
     PROBE("uniform_attention", "warn",
           "a head attends to all tokens alike: it averages them and pulls them together",

@@ -26,7 +26,8 @@ static const rs_word scan[] = {
     SCAN("self_check_failed", "critical", "a spectrum is not to be trusted",
          "there is a finding of that code", "report the checkpoint"),
     SCAN("lost_rank", "warn",
-         "products have lost rank: how many, and where; the number is the lowest ratio of all",
+         "products have lost rank: how many, and where; the numbers are the ratio of the one that "
+         "lost most, and its threshold",
          "a query-key or value-output product has effective_rank < 0.5 · effective_rank_null "
          "(--threshold qk_low_rank=X,ov_low_rank=X)",
          "--table findings lists them; --energy 0.9,0.99 says what factorising them saves"),
@@ -42,7 +43,8 @@ static const rs_word probe[] = {
     PROBE("nonfinite", "critical", "the pass holds NaN or infinity", "a state is not finite",
           "finding nonfinite_activation names the weight"),
     PROBE("undefined", "info", "nothing can be said of the tokens",
-          "no relative residual exists: no two tokens, states of zeros",
+          "no two tokens; or no state collapsed, and leaves / enters does not exist (states of "
+          "zeros)",
           "give samples of at least two different tokens"),
     PROBE("compared", "info", "which of several variants leaves the tokens furthest apart",
           "variants without full", "add full: the model as it is"),
@@ -72,7 +74,7 @@ static const rs_word certify[] = {
             "certified_at_least > 0 in every sample, in some layers", NULL),
     CERTIFY("apart", "info", "every layer provably keeps the tokens apart",
             "the same in every layer, and behind the last at least a tenth of the diameter that "
-            "entered the first is left",
+            "entered the first is left, in every sample",
             NULL),
     CERTIFY("distinct", "info", "the tokens provably stay different, but little is left",
             "the same in every layer, and less than a tenth is left",

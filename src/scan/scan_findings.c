@@ -258,11 +258,10 @@ static rs_status rank_summary(rs_result *result, const rs_heads *heads, const rs
     bool plain = !kind->attention || strcmp(kind->attention, "self") == 0;
     snprintf(message, sizeof message,
              "%s%s%s%s%s products: effective rank is %.0f %% of what random weights of the same "
-             "shape have, on average over %.0f heads; the "
-             "lowest, %.0f %%, at %s",
+             "shape have, on average over %.0f head%s; the lowest, %.0f %%, at %s",
              kind->stack ? kind->stack : "", kind->stack ? " " : "", plain ? "" : kind->attention,
-             plain ? "" : " ", rs_product_title(kind->kind), 100 * sum / count, count, 100 * lowest,
-             place(where, sizeof where, at, true));
+             plain ? "" : " ", rs_product_title(kind->kind), 100 * sum / count, count,
+             count == 1 ? "" : "s", 100 * lowest, place(where, sizeof where, at, true));
     rs_finding f = finding_for(at, RS_INFO, "rank_summary");
     f.value = sum / count;
     f.message = message;

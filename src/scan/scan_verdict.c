@@ -1,4 +1,5 @@
 /* scan_verdict.c: the answer to a scan's question, whether products of heads have lost rank. */
+#include "report/findings.h"
 #include "scan/scan.h"
 
 #include <math.h>
@@ -153,6 +154,23 @@ static size_t say_lost(rs_buffer *text, const rs_heads *heads, const rs_scan_thr
     return total;
 }
 
+/* Of the products that lost rank the one that lost most, by its own threshold: sets the ratio to
+ * chance and that threshold. */
+static void most_lost(rs_verdict *v, const rs_heads *heads, const rs_scan_thresholds *thresholds)
+{
+    double least = INFINITY;
+    for (size_t i = 0; i < heads->n; i++) {
+        const rs_head *head = &heads->items[i];
+        if (!rs_scan_lost_rank(head, thresholds)) continue;
+        bool qk = head->product->kind == RS_PRODUCT_QK;
+        double threshold = qk ? thresholds->qk_low_rank : thresholds->ov_low_rank;
+        double ratio = head->measures.effective_rank / head->null->effective_rank;
+        if (ratio / threshold >= least) continue;
+        least = ratio / threshold;
+        v->value = ratio, v->threshold = threshold;
+    }
+}
+
 /* All measured products beside chance. */
 typedef struct overall {
     double sum, lowest;
@@ -185,18 +203,18 @@ static void say_kept(rs_buffer *text, const overall *all)
 
 /* ---- the verdict ---- */
 
-/* The first finding of this code; NULL where there is none. */
+/* The worst finding of this code, furthest beyond its threshold; NULL where there is none. */
 static const rs_finding *finding_of(const rs_result *result, const char *code, size_t *count)
 {
-    const rs_finding *first = NULL;
+    const rs_finding *worst = NULL;
     *count = 0;
     for (size_t i = 0; i < rs_result_finding_count(result); i++) {
         const rs_finding *f = rs_result_finding_at(result, i);
         if (strcmp(f->code, code) != 0) continue;
-        if (!first) first = f;
+        if (!worst || rs_finding_beyond(f) > rs_finding_beyond(worst)) worst = f;
         ++*count;
     }
-    return first;
+    return worst;
 }
 
 /* What makes the ranks meaningless comes before them. */
@@ -230,18 +248,19 @@ static void say_ranks(rs_buffer *text, rs_verdict *v, const rs_result *result,
                       const rs_heads *heads, const rs_scan_thresholds *thresholds)
 {
     size_t dead, lost = say_lost(text, heads, thresholds);
-    const rs_finding *first_dead = finding_of(result, "dead_head", &dead);
+    const rs_finding *weakest = finding_of(result, "dead_head", &dead);
     overall all = beside_chance(heads);
     *v = (rs_verdict){.value = all.n ? all.lowest : NAN,
                       .threshold = thresholds->qk_low_rank,
                       .severity = lost || dead ? RS_WARN : RS_INFO};
     if (lost) {
         v->code = "lost_rank";
+        most_lost(v, heads, thresholds);
         v->next = "--table findings lists them; --energy 0.9,0.99 says what factorising them saves";
     } else if (dead) {
         v->code = "dead_heads";
-        v->value = first_dead->value;
-        v->threshold = first_dead->threshold;
+        v->value = weakest->value;
+        v->threshold = weakest->threshold;
         v->next = "--table findings lists them";
     } else {
         v->code = all.n ? "full_rank" : "no_spectrum";
@@ -249,7 +268,7 @@ static void say_ranks(rs_buffer *text, rs_verdict *v, const rs_result *result,
     }
     if (dead)
         rs_buffer_printf(text, "%s%zu product%s dead: %s.", lost ? " " : "", dead,
-                         dead == 1 ? " is" : "s are", first_dead->message);
+                         dead == 1 ? " is" : "s are", weakest->message);
     else if (!lost && all.n)
         say_kept(text, &all);
     else if (!lost)

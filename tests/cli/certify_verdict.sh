@@ -23,8 +23,10 @@ assert not any("proves nothing" in x or "does not apply" in x for x in f.values(
 # what is printed as proved is no more than what is
 told = re.search(r"behind layer (\d+) at least ([0-9.e+-]+) of", v["answer"])
 if told:
-    proved = min(x["certified_at_least"] for x in b if x["layer"] == int(told[1]))
+    entered = {x["sample"]: x["entering_diameter"] for x in b if x["layer"] == 0}
+    share, proved = min((x["certified_at_least"] / entered[x["sample"]], x["certified_at_least"]) for x in b if x["layer"] == int(told[1]))
     assert proved * 0.998 <= float(told[2]) <= proved, (told[0], proved)
+    assert abs(v["value"] / share - 1) < 1e-12, (v, share)
 assert eval(sys.argv[3]), (v, f)
 END
 }
@@ -38,6 +40,13 @@ answers apart info 'v["answer"].startswith("Layers 0-3 provably keep") and v["va
 answers collapse warn '"certified_collapse" in f and r["run"]["rigorous"]' none.json --random 2
 expect 3 "$RANKSCOPE" certify none.json --random 2 --fail-on warn
 answers distinct info '"from being equal" in v["answer"] and v["value"] < 0.1' near.json --random 2
+# the sample of which the least share is left, which need not be the one whose tokens are nearest
+for seed in 1 2 3 4; do
+    answers apart info 'True' skips.json --random 4 --seed $seed
+done
+# as docs/probe.md has it
+sed 's/normal(0, 1\/fan_in)/normal(0, 1e300)/' skips.json >wild.json
+answers nonfinite critical 'all(x["severity"] == "critical" for x in r["tables"]["findings"] if x["code"] == "nonfinite_activation") and "nonfinite_activation" in f' wild.json --random 1
 # one figure: the table of the summary
 answers apart info 'list(r["figures"]) == ["bounds"] and {x["curve"] for x in r["figures"]["bounds"]["data"]["values"]} == {"measured", "proved: at most", "proved: at least"}' skips.json --random 1
 # beside a probe the probe answers

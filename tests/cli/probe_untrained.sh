@@ -87,6 +87,12 @@ for a, b in zip(twin, own):
     for name in ("entropy", "logit_variance", "spectral_gap", "dobrushin", "self_weight", "first_token_weight"):
         assert a[name + "_null"] == b[name], (name, a, b)
 END
+# sharp logits of drawn weights give much to the first token by chance: that is no sink, and no entry of P - U is a share of a head's weight
+echo '{"depth": 2, "d_model": 64, "heads": 8, "seq_len": 16, "mask": "sliding:3", "temperature": 0.01}' >sharp.json
+expect 0 "$RANKSCOPE" probe sharp.json --init default --random 1 --json sharp_r.json --quiet
+check sharp_r.json '"attention_sink" not in f and "give the first token much of their weight" in f["untrained_attention"][0]["message"]'
+expect 0 "$RANKSCOPE" probe untrained --random 1 --seq-len 64 --attention-rescale 500 --json rescaled.json --quiet
+check rescaled.json 'any(x["first_token_weight"] > 1 for x in a) and "attention_sink" not in f'
 refused_by probe usage "leave out --no-attention" decayed --tokens ids.json --null random --no-attention
 refused_by probe bad-option "there is no null" decayed --tokens ids.json --null other
 finish

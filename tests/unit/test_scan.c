@@ -388,6 +388,28 @@ static void low_rank_and_dead_heads(void **state)
     assert_int_equal(findings(result, "dead_head", NULL), 1);
     assert_int_equal(findings(result, "qk_low_rank", NULL), 0);
     rs_result_free(result);
+
+    /* The verdict names the weakest of the dead ones, not the first. */
+    rs_scan_defaults(&options);
+    options.thresholds.qk_low_rank = 0.0;
+    result = scan(&f, &options);
+    assert_near(rs_result_verdict(result)->value, 0.0);
+    assert_non_null(strstr(rs_result_verdict(result)->answer, "layer 0, head 4"));
+    rs_result_free(result);
+
+    /* Its numbers are those of a product that lost rank, though another kind's has less. */
+    f.products[0].kind = RS_PRODUCT_OV;
+    options.thresholds.qk_low_rank = 0.01;
+    options.thresholds.ov_low_rank = 10;
+    result = scan(&f, &options);
+    verdict = rs_result_verdict(result);
+    assert_string_equal(verdict->code, "lost_rank");
+    assert_near(verdict->threshold, 10.0);
+    assert_near(verdict->value, cell(result, "heads", 0, "effective_rank") /
+                                    cell(result, "heads", 0, "effective_rank_null"));
+    rs_result_free(result);
+    f.products[0].kind = RS_PRODUCT_QK;
+
     for (int h = 0; h < 5; h++)
         f.products[h].qk_norm = true;
     rs_scan_defaults(&options);
