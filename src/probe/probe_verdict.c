@@ -246,10 +246,10 @@ static bool slow(answer *a, const question *q)
     rs_probe_keeper(keeper, sizeof keeper, q->variants, q->n, q->options);
     if (!isnan(last->mean.mean_cosine))
         snprintf(cosine, sizeof cosine, ", mean cosine %.2g", last->mean.mean_cosine);
-    snprintf(a->text, ANSWER, "Slowly: %s \xe2\x86\x92 %s in %d layers%s%s.",
+    snprintf(a->text, ANSWER, "Slowly: %s \xe2\x86\x92 %s in %d layer%s%s%s.",
              brief(enters, q->decay.first, q->options->thresholds.token_collapse),
-             brief(leaves, last, q->options->thresholds.token_collapse), (int)last->layer, cosine,
-             keeper);
+             brief(leaves, last, q->options->thresholds.token_collapse), (int)last->layer,
+             last->layer == 1 ? "" : "s", cosine, keeper);
     set(a, RS_INFO, "slow", q->share, limit,
         compared(q) ? "table tokens has every layer; --residual-scale and --lambda try other sums"
                     : compare_next);

@@ -59,6 +59,7 @@ done
 # the same state is not told twice, and one layer is no "layers"
 echo '{"depth": 1, "d_model": 16, "heads": 2, "seq_len": 8}' >arch1.json
 answers collapse warn '"after 1 layer." in v["answer"]' arch1.json --random 2 --threshold token_collapse=0.9
+answers slow info '"in 1 layer," in v["answer"]' arch1.json --random 2 --threshold slow_collapse=0.99
 answers healthy info 'not any("1 layers" in x["message"] for x in r["tables"]["findings"])' arch1.json --random 2 --variants dong
 # variants: none is compared with itself, and of rounding none keeps more
 answers compared info '"none keeps" in v["answer"]' arch4.json --random 2 --variants a=no-mask,b=no-mask
