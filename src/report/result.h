@@ -119,6 +119,9 @@ typedef struct rs_finding {
     int64_t of;          /* of how many that were looked at; 0: not known */
 } rs_finding;
 
+/* A finding that has nothing but these two: whoever makes one sets what else it has. */
+rs_finding rs_finding_of(rs_severity severity, const char *code);
+
 /* The cases of one code as people read them: what makes one finding of the JSON. */
 typedef struct rs_finding_group {
     const rs_finding *worst; /* of the severest cases the one furthest beyond its threshold */
