@@ -89,7 +89,7 @@ typedef struct rs_column_part {
     const char *endings; /* "_mean|_min": there is one of each name and ending; NULL: as they are */
 } rs_column_part;
 typedef struct rs_table_kind {
-    const char *command, *name; /* of the command and the table; several: "heads|groups" */
+    const char *command, *name; /* of the command and the table */
     rs_column_part parts[5];
 } rs_table_kind;
 extern const rs_table_kind rs_findings_kind; /* of the table that every result has */

@@ -32,11 +32,19 @@ offers "full,san full,san+mlp full,san+skip" probe model --variants full,san
 offers "list" lab l
 offers "dong-perturbation-lemma dong-paths" lab run dong-p
 
-# Each experiment, and each column of real results, is offered.
+# Each experiment, and each table and column of real results, is offered.
 "$RANKSCOPE" lab list --csv list >/dev/null
 bash complete.bash lab run '' | sort >offered.txt
 { cut -d, -f1 list/experiments.csv | tail -n +2; echo all; } | sort >wanted.txt
 cmp -s offered.txt wanted.txt || note_failure "experiments: $(diff offered.txt wanted.txt)"
+all_tables() { # COMMAND: those of folder tables
+    bash complete.bash "$1" model --table '' | sort >offered.txt
+    for table in tables/*.csv; do basename "$table" .csv; done | sort >held.txt
+    comm -13 offered.txt held.txt >missing.txt
+    [ ! -s missing.txt ] || note_failure "tables of $1 that are not offered: $(tr '\n' ' ' <missing.txt)"
+    "$RANKSCOPE" explain --quiet --table "$(paste -s -d , held.txt)" >/dev/null 2>err && [ "$1" != explain ] &&
+        note_failure "explain takes tables of $1"
+}
 all_columns() { # COMMAND ARGUMENTS...
     rm -rf tables
     expect 0 "$RANKSCOPE" "$@" --csv tables --quiet
@@ -44,6 +52,7 @@ all_columns() { # COMMAND ARGUMENTS...
     head -q -n 1 tables/*.csv | tr ',' '\n' | sort -u | grep . >wanted.txt
     comm -13 offered.txt wanted.txt >missing.txt
     [ ! -s missing.txt ] || note_failure "columns of $1 that are not offered: $(tr '\n' ' ' <missing.txt)"
+    all_tables "$1"
     # None of them is refused before there is a result.
     "$RANKSCOPE" "$@" --quiet --columns "$(paste -s -d , wanted.txt)" 2>err || note_failure "$1 refuses a column that it has: $(cat err)"
 }
@@ -51,6 +60,18 @@ all_columns scan model --spectra --matrices all --energy 0.9
 all_columns probe model --random 1 --seq-len 8 --scan --certify
 all_columns certify model --random 1 --seq-len 8
 all_columns paths model --random 1 --seq-len 8 --sources
+all_columns paths model --random 1 --seq-len 8 --semantics code
+echo 'one text' >text.txt
+all_columns tokenize "$RS_SOURCE_DIR/tests/golden/tokenizer/bert.json" --text text.txt
+all_columns explain
+# What each experiment adds beside the claims; those that take long are left to the tests of the lab.
+for experiment in dong-perturbation-lemma causal-half-law relative-position-linear-rate equiangular-ode dobrushin-mask dong-skip-lower-bound \
+    dong-layernorm; do
+    rm -rf tables
+    expect 0 "$RANKSCOPE" lab run "$experiment" --quick --csv tables --quiet
+    [ "$(find tables -name '*.csv' | wc -l)" -gt 2 ] || note_failure "$experiment has no table of its own"
+    all_tables lab
+done
 
 # The other shells: their own programs judge, where they are there.
 expect 0 "$RANKSCOPE" --completion zsh
