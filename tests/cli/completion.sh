@@ -73,13 +73,46 @@ for experiment in dong-perturbation-lemma causal-half-law relative-position-line
     all_tables lab
 done
 
-# The other shells: their own programs judge, where they are there.
+# The other shells complete the same lines, each by itself, where they are there.
 expect 0 "$RANKSCOPE" --completion zsh
-says out "_values -s , name summary layers heads"
-says out "3:experiment:(dong-depth-init"
-if command -v zsh >/dev/null 2>&1; then zsh -n out || note_failure "the zsh completion is no zsh"; fi
+mv out _rankscope
+says _rankscope "_values -s , name summary layers heads"
+says _rankscope "3:experiment:(dong-depth-init"
 expect 0 "$RANKSCOPE" --completion fish
-says out "-l table -r -f -a '(__fish_append , summary layers heads"
-says out "-a 'dong-depth-init"
-if command -v fish >/dev/null 2>&1; then fish -n out || note_failure "the fish completion is no fish"; fi
+mv out rankscope.fish
+says rankscope.fish "-l table -r -f -a '(__fish_append , summary layers heads"
+says rankscope.fish "-a 'dong-depth-init"
+cat >complete.fish <<'END'
+function rankscope; end
+source rankscope.fish
+while read line
+    string join -- ' ' (complete -C $line | string split -f 1 \t | LC_ALL=C sort -u)
+end
+END
+# The lines, and what is offered for each. zsh gives the last word of a list alone, fish and bash the list.
+cat >lines.txt <<'END'
+rankscope sc|scan
+rankscope scan model --wi|--wide --with-bias
+rankscope scan model --color a|always auto
+rankscope scan model --table he|heads
+rankscope scan model --table layers,he|layers,heads
+rankscope scan model --columns layer,corr|layer,corrections
+rankscope probe model --sort relative_residual_g|relative_residual_geomean
+rankscope probe model --table cert|certificate
+rankscope probe model --variants full,san|full,san full,san+mlp full,san+skip
+rankscope lab l|list
+rankscope lab run dong-p|dong-paths dong-perturbation-lemma
+rankscope lab run dong-paths --table dobr|dobrushin_mask
+END
+cut -d'|' -f2 lines.txt >lists.txt
+sed -E 's/(^| )[a-z]+,/\1/g' lists.txt >words.txt
+others() { # SHELL WANTED COMMAND...: completes the lines, where that shell is here
+    shell=$1 wanted=$2
+    shift 2
+    command -v "$shell" >/dev/null 2>&1 || { echo "no $shell: its completion is not tried"; return; }
+    cut -d'|' -f1 lines.txt | HOME=$PWD XDG_CONFIG_HOME=$PWD XDG_DATA_HOME=$PWD TERM=xterm "$@" 2>err | sed 's/ *$//' >got.txt
+    cmp -s "$wanted" got.txt || note_failure "$shell completes: $(diff "$wanted" got.txt; cat err)"
+}
+others fish lists.txt fish --no-config complete.fish
+others zsh words.txt zsh -f "$RS_SOURCE_DIR/tests/cli/complete.zsh"
 finish
