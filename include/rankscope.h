@@ -301,6 +301,11 @@ size_t rs_result_count_findings(const rs_result *result, int least_severity);
 /* The severity of the worst finding or of the verdict, whichever is worse. */
 int rs_result_severity(const rs_result *result);
 
+/* Writes the names of the tables that a result of a command can have, "summary|lengths" of "paths",
+ * with a 0 behind them: as many bytes as `size` has room for. Returns strlen of all of them, 0 where
+ * there is no such command. text may be NULL where size is 0. */
+size_t rs_command_tables(char *text, size_t size, const char *command);
+
 /* ---- a result's tables as typed arrays ---- */
 
 typedef enum rs_column_type {

@@ -97,6 +97,7 @@ export class Figure {
     this.measure = this.own.measures?.find((m) => m.field === this.own.field);
     this.selection = null;
     this.onpick = onpick;
+    this.printing = false;
     this.drawing = Promise.resolve();
     this.root = this.build();
   }
@@ -132,9 +133,19 @@ export class Figure {
     return this.drawing;
   }
 
+  // A canvas holds the colours that it was drawn in, so that a dark one is drawn anew for paper, and again
+  // behind it. The browser prints once the handlers of its event and the promises that they set off are
+  // through; drawing awaits nothing else (no timer, no frame), so that it is done by then.
+  print(begins) {
+    const dark = document.documentElement.dataset.theme === 'dark' && this.plot.querySelector('canvas');
+    if (!(begins ? dark : this.printing)) return;
+    this.printing = begins;
+    this.draw();
+  }
+
   async drawNow() {
     const first = this.own.measures?.find((m) => m.field === this.own.field);
-    const dark = document.documentElement.dataset.theme === 'dark';
+    const dark = document.documentElement.dataset.theme === 'dark' && !this.printing;
     if (dark) rulesForPaper(this.own.dark);
     const texts = dark ? { ...this.own.dark, '#ffffff': '#1b2027' } : {};
     const rows = this.drawnRows();

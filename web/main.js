@@ -151,10 +151,16 @@ function followWidth() {
   }).observe(main);
 }
 
+function followPrinter() {
+  for (const [event, begins] of [['beforeprint', true], ['afterprint', false]])
+    addEventListener(event, () => { for (const figure of figures) figure.print(begins); });
+}
+
 document.documentElement.dataset.theme = chosen();
 layOut();
 foot();
 buttons();
+followPrinter();
 performance.mark('laid out');
 // The words and the tables appear before the charts are drawn, and each chart before the next is.
 const frame = () => new Promise((resolve) => { requestAnimationFrame(() => setTimeout(resolve)); });

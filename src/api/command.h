@@ -98,7 +98,10 @@ void rs_undo_outputs(rs_result *result, rs_status status, rs_error *err);
 rs_status rs_answer_session(rs_result **out, const rs_command *command, rs_session *session,
                             const void *settings, rs_error *err);
 
-/* ---- explain.c ---- */
+/* ---- tables.c ---- */
+
+/* The tables of all commands; NULL behind the last. */
+const rs_table_kind *rs_table_kind_at(size_t index);
 
 /* What tables of commands that have no room of their own can have. */
 extern const rs_table_kind rs_tokenize_ids_kind, rs_tokenize_summary_kind, rs_doctor_machine_kind,

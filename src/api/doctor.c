@@ -6,7 +6,6 @@
 #include "linalg/peak.h"
 #include "report/canvas.h"
 
-#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,15 +230,12 @@ static rs_status answer(rs_result *result, const rates *measured, rs_error *err)
 {
     diagnosis d;
     diagnose(&d, measured);
-    const rs_finding finding = {.severity = (rs_severity)d.verdict.severity,
-                                .code = d.verdict.code,
-                                .layer = RS_NULL_INT,
-                                .head = RS_NULL_INT,
-                                .value = d.verdict.value,
-                                .threshold = d.verdict.threshold,
-                                .message = d.answer,
-                                .hint = d.verdict.next,
-                                .table = "speed"};
+    rs_finding finding = rs_finding_of((rs_severity)d.verdict.severity, d.verdict.code);
+    finding.value = d.verdict.value;
+    finding.threshold = d.verdict.threshold;
+    finding.message = d.answer;
+    finding.hint = d.verdict.next;
+    finding.table = "speed";
     RS_TRY(rs_result_set_verdict(result, &d.verdict, err));
     return d.verdict.severity > RS_INFO ? rs_result_add_finding(result, &finding, err) : RS_OK;
 }

@@ -1,34 +1,13 @@
 /* explain.c: rs_explain: what words, codes and columns mean, from where each is defined: the words
  * of the house and the codes in report/words.h, columns where their tables are made. */
 #include "api/command.h"
-#include "certify/certify.h"
-#include "lab/lab.h"
-#include "paths/paths.h"
-#include "probe/probe.h"
 #include "report/words.h"
-#include "scan/scan.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the tables of all commands ---- */
-
-static const rs_table_kind *const kinds[] = {
-    &rs_scan_summary_kind,      &rs_scan_layers_kind,      &rs_scan_heads_kind,
-    &rs_scan_planes_kind,       &rs_scan_energy_kind,      &rs_scan_energy_totals_kind,
-    &rs_scan_matrices_kind,     &rs_scan_tensors_kind,     &rs_scan_spectra_kind,
-    &rs_scan_balance_kind,      &rs_probe_summary_kind,    &rs_probe_tokens_kind,
-    &rs_probe_attention_kind,   &rs_probe_loss_kind,       &rs_probe_generate_kind,
-    &rs_probe_components_kind,  &rs_probe_maps_kind,       &rs_certify_summary_kind,
-    &rs_certify_bounds_kind,    &rs_certify_chains_kind,   &rs_certify_lambda_kind,
-    &rs_certify_intervals_kind, &rs_paths_summary_kind,    &rs_paths_lengths_kind,
-    &rs_paths_truncated_kind,   &rs_paths_combined_kind,   &rs_paths_paths_kind,
-    &rs_paths_sources_kind,     &rs_tokenize_summary_kind, &rs_tokenize_ids_kind,
-    &rs_lab_experiments_kind,   &rs_lab_claims_kind,       &rs_lab_verdicts_kind,
-    &rs_doctor_machine_kind,    &rs_doctor_speed_kind,     &rs_findings_kind,
-    &rs_explain_words_kind,     &rs_explain_names_kind,    &rs_probe_texts_kind,
-    &rs_certify_texts_kind,     &rs_paths_texts_kind};
+/* ---- the columns of all tables ---- */
 
 /* A column by the name that a table shows. */
 typedef struct shown_column {
@@ -57,13 +36,12 @@ static bool each_column_of(const rs_table_kind *kind,
     return true;
 }
 
-/* The same for every column of every table, those of the laboratory's experiments last. */
+/* The same for every column of every table. */
 static bool each_column(bool (*tell)(void *user, const shown_column *shown), void *user)
 {
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-        if (!each_column_of(kinds[k], tell, user)) return false;
-    for (size_t e = 0; e < rs_lab_n_experiments; e++)
-        if (!each_column_of(rs_lab_experiments[e]->table, tell, user)) return false;
+    const rs_table_kind *kind;
+    for (size_t k = 0; (kind = rs_table_kind_at(k)); k++)
+        if (!each_column_of(kind, tell, user)) return false;
     return true;
 }
 
@@ -120,18 +98,13 @@ typedef struct search {
 /* Places are of commands in turn: "scan: heads, groups; probe: tokens". Adds a table to them. */
 static const char *with_place(search *s, const char *places, const rs_table_kind *kind)
 {
-    char tables[96];
-    size_t used = 0;
-    tables[0] = 0;
-    for (const char *p = kind->name; *p && used + 3 < sizeof tables; p++)
-        used += (size_t)snprintf(tables + used, sizeof tables - used, *p == '|' ? ", " : "%c", *p);
     const char *last = strrchr(places, ';');
     last = last ? last + 2 : places;
     size_t length = strlen(kind->command);
     bool same = strncmp(last, kind->command, length) == 0 && last[length] == ':';
-    return same ? rs_arena_printf(s->arena, "%s, %s", places, tables)
+    return same ? rs_arena_printf(s->arena, "%s, %s", places, kind->name)
                 : rs_arena_printf(s->arena, "%s%s%s: %s", places, places[0] ? "; " : "",
-                                  kind->command, tables);
+                                  kind->command, kind->name);
 }
 
 static bool same_text(const char *a, const char *b)

@@ -147,15 +147,10 @@ static rs_status add_beginning(const filling *f, rs_error *err)
         used +=
             snprintf(message + used, sizeof message - (size_t)used, " %.*s", (int)length, token);
     }
-    const rs_finding finding = {.severity = RS_INFO,
-                                .code = "long_text",
-                                .layer = RS_NULL_INT,
-                                .head = RS_NULL_INT,
-                                .value = NAN,
-                                .threshold = NAN,
-                                .message = message,
-                                .hint = "--table ids shows them all",
-                                .table = "ids"};
+    rs_finding finding = rs_finding_of(RS_INFO, "long_text");
+    finding.message = message;
+    finding.hint = "--table ids shows them all";
+    finding.table = "ids";
     return rs_result_add_finding(f->result, &finding, err);
 }
 

@@ -54,15 +54,12 @@ const rs_certify_row *rs_words_row(const words *w, int64_t s, int32_t l)
 rs_status rs_words_say(words *w, rs_severity severity, const char *code, int64_t layer,
                        double value, const char *message, const char *hint)
 {
-    rs_finding f = {.severity = severity,
-                    .code = code,
-                    .layer = layer,
-                    .head = RS_NULL_INT,
-                    .value = value,
-                    .threshold = NAN,
-                    .message = message,
-                    .hint = hint,
-                    .table = "bounds"};
+    rs_finding f = rs_finding_of(severity, code);
+    f.layer = layer;
+    f.value = value;
+    f.message = message;
+    f.hint = hint;
+    f.table = "bounds";
     return rs_result_add_finding(w->result, &f, w->err);
 }
 

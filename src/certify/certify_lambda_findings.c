@@ -10,15 +10,12 @@
 static rs_status say_finding(rs_result *result, const char *code, int64_t layer, double value,
                              const char *message, const char *hint, rs_error *err)
 {
-    rs_finding f = {.severity = RS_INFO,
-                    .code = code,
-                    .layer = layer,
-                    .head = RS_NULL_INT,
-                    .value = value,
-                    .threshold = NAN,
-                    .message = message,
-                    .hint = hint,
-                    .table = "lambda"};
+    rs_finding f = rs_finding_of(RS_INFO, code);
+    f.layer = layer;
+    f.value = value;
+    f.message = message;
+    f.hint = hint;
+    f.table = "lambda";
     return rs_result_add_finding(result, &f, err);
 }
 

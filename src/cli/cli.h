@@ -132,7 +132,6 @@ typedef struct cli_command {
     const char *brief;    /* one line */
     const char *about;    /* paragraphs, separated by newlines */
     const char *examples; /* lines "command # what for" */
-    const char *tables;   /* "a|b": tables that its result can have */
     void (*init)(cli_args *args); /* the command's settings */
     rs_status (*ask)(rs_result **out, const cli_args *args, rs_error *err);
 } cli_command;
@@ -156,6 +155,8 @@ const char *cli_did_you_mean(char hint[160], const char *choices, const char *wo
 
 /* names.c: the names as "a|b|c"; free() it. NULL: no memory. */
 char *cli_list_names(cli_names names, const cli_command *command);
+/* Says that there was no memory for them. */
+rs_status cli_no_names(const char *what, rs_error *err);
 /* Refuses columns of --columns, --sort and --where that no table of the command has, before any work
  * is done. RS_E_BAD_OPTION names the nearest. */
 rs_status cli_check_columns(const cli_args *args, rs_error *err);

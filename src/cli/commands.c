@@ -128,8 +128,6 @@ const cli_command cli_commands[] = {
      "rankscope scan . --json - | jq '.tables.heads[].effective_rank' # for scripts\n"
      "rankscope scan ckpt --fail-on warn --quiet # exit code 3 when heads have lost rank\n"
      "rankscope scan . --matrices all --csv out # every weight, beside WeightWatcher's columns",
-     "summary|layers|heads|groups|planes|energy|energy_totals|matrices|tensors|spectra|balance|"
-     "findings",
      init_scan, ask_scan},
     {"probe", CLI_PROBE, "PATH",
      "run a model and watch its tokens: do they collapse, where, what holds them apart",
@@ -152,12 +150,6 @@ const cli_command cli_commands[] = {
      "training\n"
      "rankscope probe . --tokens ids.npy --output out.safetensors # compare with a reference\n"
      "rankscope probe . --text page.txt --variants full,half=lambda:0.5 --json - # for scripts",
-     ""
-     ""
-     "summary|components|tokens|attention|loss|generate|attention_maps|texts|weights|layers|heads|"
-     "groups|"
-     "planes|"
-     "tensors|spectra|balance|certificate|bounds|chains|lambda|intervals|findings",
      init_probe, ask_probe},
     {"certify", CLI_CERTIFY, "PATH",
      "prove what a model's layers do to these tokens: collapse, or staying apart",
@@ -179,7 +171,7 @@ const cli_command cli_commands[] = {
      "rankscope certify config.json --init default --random 1 --no-skip --no-mlp # proves doubly "
      "exponential collapse: see table chains\n"
      "rankscope certify . --tokens ids.npy --json - | jq '.tables.lambda[]' # for scripts",
-     "summary|bounds|chains|lambda|intervals|texts|findings", init_certify, ask_certify},
+     init_certify, ask_certify},
     {"paths", CLI_PATHS, "PATH",
      "the output as a sum over paths through the heads: which lengths make it",
      "Every path takes, at each attention, one head or the skip; its length is the number of "
@@ -198,7 +190,7 @@ const cli_command cli_commands[] = {
      "length\n"
      "rankscope paths . --tokens ids.npy --max-length 6 --paths 100 --csv out # error bars\n"
      "rankscope paths . --text page.txt --semantics code # as the published code evaluates paths",
-     "summary|lengths|truncated|paths|sources|combined|texts|findings", init_paths, ask_paths},
+     init_paths, ask_paths},
     {"tokenize", CLI_TOKENIZE, "PATH", "the token ids that a model sees for a text",
      "Cuts a text into the tokens that the model was trained on: the same ids as the model's own "
      "library gives, each with the "
@@ -209,7 +201,7 @@ const cli_command cli_commands[] = {
      "Tables: ids, summary.",
      "rankscope tokenize ~/models/llama --text page.txt # a table of tokens\n"
      "rankscope tokenize . --text page.txt --json - | jq '[.tables.ids[].id]' # for scripts",
-     "ids|summary|findings", init_tokenize, ask_tokenize},
+     init_tokenize, ask_tokenize},
     {"lab", CLI_LAB, "list|run ID",
      "published figures and tables done again: claimed, measured, verdict",
      "'lab list' shows the experiments; 'lab run ID' does one, 'lab run all' all of them. Each "
@@ -223,18 +215,13 @@ const cli_command cli_commands[] = {
      "rankscope lab run dong-depth-init --html report.html # BERT at initialisation\n"
      "rankscope lab run dong-paths # the path decomposition\n"
      "rankscope lab run all --quick --fail-on critical # exit code 3 when a claim fails",
-     "experiments|claims|dong_depth_init|dong_perturbation_lemma|dong_verdicts|causal_half_law|"
-     "relative_position_linear_rate|equiangular_ode|dobrushin_mask|lambda_attention|dong_skip_"
-     "lower_bound|dong_layernorm|dong_mlp|dong_bounds|dong_doubly_exponential|dong_paths|dong_"
-     "ensemble|findings",
      init_lab, ask_lab},
     {"doctor", CLI_DOCTOR, NULL,
      "check this machine: CPU, BLAS kernel and its speed, threads, memory",
      "Shows which vector instructions the processor offers, which kernel OpenBLAS chose, and how "
      "fast matrix multiplication runs beside the measured peak of fused multiply-add. Says what to "
      "do when something is off.",
-     "rankscope doctor # before timing anything", "machine|speed|findings", init_doctor,
-     ask_doctor},
+     "rankscope doctor # before timing anything", init_doctor, ask_doctor},
     {"explain", CLI_EXPLAIN, "[WORD]", "what a word, a finding's code or a column of a table means",
      "WORD is a word of the house (state, mixer, null, floor), the name of a variant, the code of "
      "a "
@@ -247,6 +234,6 @@ const cli_command cli_commands[] = {
      "rankscope explain 'relative residual' # a word of the house\n"
      "rankscope explain dead_head # a finding: its rule, and what to do\n"
      "rankscope explain effective_rank --json - # a column, in every table that has it",
-     "words|names|findings", init_explain, ask_explain},
+     init_explain, ask_explain},
 };
 const size_t cli_n_commands = sizeof cli_commands / sizeof *cli_commands;

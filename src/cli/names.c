@@ -56,6 +56,15 @@ static const char *const *texts(const rs_result *result, const char *table, cons
     return data.text;
 }
 
+static void tables(list *names, const char *command)
+{
+    size_t length = rs_command_tables(NULL, 0, command);
+    char *text = malloc(length + 1);
+    if (text) rs_command_tables(text, length + 1, command);
+    free(names->text);
+    *names = (list){.text = text, .length = length, .room = length + 1};
+}
+
 /* Whether the command's result can have that column: probe's has tables of scan (--scan) and certify
  * (--certify), too. */
 static bool is_of(const char *where, const cli_command *command)
@@ -103,8 +112,7 @@ char *cli_list_names(cli_names which, const cli_command *command)
     case CLI_NO_NAMES:
         break;
     case CLI_TABLES:
-        for (const char *p = command->tables; *p; p += strcspn(p, "|"), p += *p == '|')
-            add_name(&names, p, strcspn(p, "|"));
+        tables(&names, command->name);
         break;
     case CLI_COLUMNS:
         explained(&names, "column", command);
@@ -118,6 +126,12 @@ char *cli_list_names(cli_names which, const cli_command *command)
         break;
     }
     return names.text;
+}
+
+rs_status cli_no_names(const char *what, rs_error *err)
+{
+    return rs_fail(err, RS_E_NO_MEMORY, what, "free memory or use a machine with more",
+                   "out of memory");
 }
 
 /* ---- columns that nothing has ---- */
@@ -148,8 +162,7 @@ rs_status cli_check_columns(const cli_args *args, rs_error *err)
     char *known = cli_list_names(CLI_COLUMNS, args->command);
     if (!known || !known[0]) {
         free(known);
-        return rs_fail(err, RS_E_NO_MEMORY, "columns", "free memory or use a machine with more",
-                       "out of memory");
+        return cli_no_names("columns", err);
     }
     rs_status status = check_list("--columns", o->columns, ",", known, args->command, err);
     if (status == RS_OK) status = check_list("--sort", o->sort, ":,", known, args->command, err);

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct output {
@@ -27,16 +28,20 @@ static rs_status refuse_output(const output *o, const char *other, rs_error *err
 /* --csv writes DIR/TABLE.csv for each table of the command. */
 static rs_status check_tables(const output *o, const cli_args *args, rs_error *err)
 {
-    char path[4096];
-    for (const char *p = args->command->tables; p && *p;) {
+    char path[4096], *tables = cli_list_names(CLI_TABLES, args->command);
+    bool same = false;
+    for (const char *p = tables; p && *p && !same;) {
         int length = (int)strcspn(p, "|");
         int n = snprintf(path, sizeof path, "%s/%.*s.csv", args->output.csv, length, p);
-        if (n > 0 && (size_t)n < sizeof path && rs_output_same(o->path, path))
-            return refuse_output(o, "--csv", err);
+        same = n > 0 && (size_t)n < sizeof path && rs_output_same(o->path, path);
         p += length;
         p += *p == '|';
     }
-    return RS_OK;
+    rs_status status = !tables ? cli_no_names(o->option, err)
+                       : same  ? refuse_output(o, "--csv", err)
+                               : RS_OK;
+    free(tables);
+    return status;
 }
 
 rs_status cli_check_outputs(const cli_args *args, rs_error *err)

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- names ---- */
@@ -158,21 +159,18 @@ static rs_status parse_letters(cli_args *args, const cli_command *command, int a
     return RS_OK;
 }
 
-/* Are the names of --table among those that the command can have? Whether a result has them is seen
- * later. */
-static rs_status check_tables(const cli_command *command, const char *names, rs_error *err)
+static rs_status check_names(const char *tables, const char *names, rs_error *err)
 {
-    if (!names || strcmp(names, "all") == 0) return RS_OK;
     for (const char *p = names;;) {
         char name[64];
         size_t length = strcspn(p, ",");
         snprintf(name, sizeof name, "%.*s", (int)(length < 60 ? length : 60), p);
         char hint[160];
-        if (cli_among(command->tables, name) < 0)
-            return rs_fail(err, RS_E_BAD_OPTION, "--table",
-                           cli_did_you_mean(hint, command->tables, name,
-                                            "separate names by commas, or say all"),
-                           "no table '%s' among %s", name, command->tables);
+        if (cli_among(tables, name) < 0)
+            return rs_fail(
+                err, RS_E_BAD_OPTION, "--table",
+                cli_did_you_mean(hint, tables, name, "separate names by commas, or say all"),
+                "no table '%s' among %s", name, tables);
         if (!p[length]) return RS_OK;
         p += length + 1;
     }
@@ -192,6 +190,17 @@ static rs_status second_path(const cli_args *args, const cli_command *command, c
              text, command->name);
     return rs_fail(err, RS_E_USAGE, argument, hint,
                    "is a second PATH behind '%s': one checkpoint is taken at a time", args->input);
+}
+
+/* Are the names of --table among those that the command can have? Whether a result has them is seen
+ * later. */
+static rs_status check_tables(const cli_command *command, const char *names, rs_error *err)
+{
+    if (!names || strcmp(names, "all") == 0) return RS_OK;
+    char *tables = cli_list_names(CLI_TABLES, command);
+    rs_status status = tables ? check_names(tables, names, err) : cli_no_names("--table", err);
+    free(tables);
+    return status;
 }
 
 static rs_status take_input(cli_args *args, const cli_command *command, const char *argument,

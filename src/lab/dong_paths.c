@@ -426,15 +426,10 @@ static rs_status say_left_out(rs_lab_report *report, bool quick, rs_error *err)
              "convex hull and memorization are not measured again: they need pretrained weights "
              "and training%s",
              report->experiment, quick ? "; --quick took 20 paths a length instead of 100" : "");
-    const rs_finding finding = {.severity = RS_INFO,
-                                .code = "not_measured",
-                                .layer = RS_NULL_INT,
-                                .head = RS_NULL_INT,
-                                .value = NAN,
-                                .threshold = NAN,
-                                .message = message,
-                                .hint = "'rankscope paths MODEL --text FILE' measures the "
-                                        "decomposition of a trained model"};
+    rs_finding finding = rs_finding_of(RS_INFO, "not_measured");
+    finding.message = message;
+    finding.hint = "'rankscope paths MODEL --text FILE' measures the decomposition of a trained "
+                   "model";
     return rs_result_add_finding(report->result, &finding, err);
 }
 

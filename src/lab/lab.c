@@ -80,18 +80,16 @@ static rs_status add_finding(rs_lab_report *report, const rs_lab_claim *claim, c
              : failed                 ? claim->expected
                                       : claim->published,
              claim->tolerance);
-    rs_finding finding = {.severity = failed ? RS_CRITICAL : RS_WARN,
-                          .code = failed ? "claim_failed" : "differs_from_paper",
-                          .layer = RS_NULL_INT,
-                          .head = RS_NULL_INT,
-                          .value = claim->measured,
-                          .threshold = claim->tolerance,
-                          .message = message,
-                          .hint = failed ? "report this with --json: the program or this machine's "
-                                           "arithmetic is wrong"
-                                         : "the experiment's page in docs/lab.md says why",
-                          .table = "claims",
-                          .cases = "claims"};
+    rs_finding finding = rs_finding_of(failed ? RS_CRITICAL : RS_WARN,
+                                       failed ? "claim_failed" : "differs_from_paper");
+    finding.value = claim->measured;
+    finding.threshold = claim->tolerance;
+    finding.message = message;
+    finding.hint = failed ? "report this with --json: the program or this machine's "
+                            "arithmetic is wrong"
+                          : "the experiment's page in docs/lab.md says why";
+    finding.table = "claims";
+    finding.cases = "claims";
     return rs_result_add_finding(report->result, &finding, err);
 }
 

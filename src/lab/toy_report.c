@@ -29,14 +29,9 @@ rs_status rs_lab_say_quick(rs_lab_report *report, const char *what, rs_error *er
 {
     char message[240];
     snprintf(message, sizeof message, "%s: --quick ran %s", report->experiment, what);
-    rs_finding finding = {.severity = RS_INFO,
-                          .code = "quick",
-                          .layer = RS_NULL_INT,
-                          .head = RS_NULL_INT,
-                          .value = NAN,
-                          .threshold = NAN,
-                          .message = message,
-                          .hint = "leave out --quick for the experiment as it is meant"};
+    rs_finding finding = rs_finding_of(RS_INFO, "quick");
+    finding.message = message;
+    finding.hint = "leave out --quick for the experiment as it is meant";
     return rs_result_add_finding(report->result, &finding, err);
 }
 

@@ -9,14 +9,11 @@ static rs_status add_finding(rs_result *result, rs_severity severity, const char
                              int64_t value, int64_t threshold, const char *message,
                              const char *hint, rs_error *err)
 {
-    const rs_finding f = {.severity = severity,
-                          .code = code,
-                          .layer = RS_NULL_INT,
-                          .head = RS_NULL_INT,
-                          .value = (double)value,
-                          .threshold = threshold >= 0 ? (double)threshold : NAN,
-                          .message = message,
-                          .hint = hint};
+    rs_finding f = rs_finding_of(severity, code);
+    f.value = (double)value;
+    f.threshold = threshold >= 0 ? (double)threshold : NAN;
+    f.message = message;
+    f.hint = hint;
     return rs_result_add_finding(result, &f, err);
 }
 

@@ -15,15 +15,12 @@ static rs_status tell(rs_result *result, rs_severity severity, const char *code,
                       double threshold, const char *table, const char *message, const char *hint,
                       rs_error *err)
 {
-    const rs_finding f = {.severity = severity,
-                          .code = code,
-                          .layer = RS_NULL_INT,
-                          .head = RS_NULL_INT,
-                          .value = value,
-                          .threshold = threshold,
-                          .message = message,
-                          .hint = hint,
-                          .table = table};
+    rs_finding f = rs_finding_of(severity, code);
+    f.value = value;
+    f.threshold = threshold;
+    f.message = message;
+    f.hint = hint;
+    f.table = table;
     return rs_result_add_finding(result, &f, err);
 }
 

@@ -1,7 +1,6 @@
 /* probe_centre.c: where the search for an LP centre stopped before its bounds met. */
 #include "probe/probe_parts.h"
 
-#include <math.h>
 #include <stdio.h>
 
 rs_status rs_probe_centre(rs_result *result, const rs_probed *v, rs_error *err)
@@ -25,15 +24,12 @@ rs_status rs_probe_centre(rs_result *result, const rs_probed *v, rs_error *err)
         v->name, (long long)samples, samples == 1 ? "matrix" : "matrices", (long long)rows,
         rows == 1 ? "row" : "rows", rs_probe_place(place, worst), (long long)worst->open_sample,
         100 * worst->open_gap / (1 - worst->open_gap));
-    rs_finding f = {.severity = RS_WARN,
-                    .code = "lp_centre_open",
-                    .variant = v->name,
-                    .layer = worst->layer > 0 ? worst->layer - 1 : RS_NULL_INT,
-                    .head = RS_NULL_INT,
-                    .value = worst->open_gap,
-                    .threshold = NAN,
-                    .message = message,
-                    .hint = "--residual-centre mean or median needs no search",
-                    .table = "tokens"};
+    rs_finding f = rs_finding_of(RS_WARN, "lp_centre_open");
+    f.variant = v->name;
+    f.layer = worst->layer > 0 ? worst->layer - 1 : RS_NULL_INT;
+    f.value = worst->open_gap;
+    f.message = message;
+    f.hint = "--residual-centre mean or median needs no search";
+    f.table = "tokens";
     return rs_result_add_finding(result, &f, err);
 }

@@ -198,14 +198,10 @@ rs_status rs_probe_components(rs_result *result, const rs_probed *variants, size
     }
     say_quartet(text, sizeof text, &q);
     if (!text[0]) return RS_OK;
-    rs_finding f = {.severity = RS_INFO,
-                    .code = "component_summary",
-                    .layer = RS_NULL_INT,
-                    .head = RS_NULL_INT,
-                    .value = NAN,
-                    .threshold = options->thresholds.token_collapse,
-                    .message = text,
-                    .table = "components"};
+    rs_finding f = rs_finding_of(RS_INFO, "component_summary");
+    f.threshold = options->thresholds.token_collapse;
+    f.message = text;
+    f.table = "components";
     if (!rs_result_table(result, "components")) f.table = "summary";
     return rs_result_add_finding(result, &f, err);
 }

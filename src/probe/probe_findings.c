@@ -6,17 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static rs_finding finding_of(const char *code, const char *variant, rs_severity severity)
-{
-    return (rs_finding){.severity = severity,
-                        .code = code,
-                        .variant = variant,
-                        .layer = RS_NULL_INT,
-                        .head = RS_NULL_INT,
-                        .value = NAN,
-                        .threshold = NAN};
-}
-
 bool rs_probe_is_itself(const char *variant)
 {
     return strcmp(variant, "full") == 0;
@@ -98,7 +87,8 @@ static rs_status token_collapse(rs_result *result, const rs_probed *v,
     snprintf(message, sizeof message, "%s: the tokens are %s %s, below the threshold %.3g; %s",
              v->name, what, rs_probe_power(number, row->residual.mean, rs_probe_log10(row)),
              options->thresholds.token_collapse, end);
-    rs_finding f = finding_of("token_collapse", v->name, rs_probe_how_bad(v));
+    rs_finding f = rs_finding_of(rs_probe_how_bad(v), "token_collapse");
+    f.variant = v->name;
     if (row->layer > 0) f.layer = row->layer - 1;
     f.value = row->residual.mean;
     f.threshold = options->thresholds.token_collapse;

@@ -2,7 +2,6 @@
 #include "base/memory.h"
 #include "probe/probe_parts.h"
 
-#include <math.h>
 #include <stdio.h>
 
 /* A row of table generate. */
@@ -38,14 +37,9 @@ static rs_status say_generated(generation *g, int64_t sample, const int32_t *ids
     for (int64_t i = 0; i < g->n; i++)
         rs_buffer_printf(&message, " %d", (int)ids[i]);
     if (text) rs_buffer_printf(&message, ": \"%s\"", text);
-    rs_finding f = {.severity = RS_INFO,
-                    .code = "generated",
-                    .layer = RS_NULL_INT,
-                    .head = RS_NULL_INT,
-                    .value = NAN,
-                    .threshold = NAN,
-                    .message = message.data,
-                    .table = "generate"};
+    rs_finding f = rs_finding_of(RS_INFO, "generated");
+    f.message = message.data;
+    f.table = "generate";
     rs_status status = message.failed ? rs_fail_memory(err, "generate", 0)
                                       : rs_result_add_finding(g->result, &f, err);
     rs_buffer_free(&message);

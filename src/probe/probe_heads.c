@@ -127,19 +127,18 @@ static rs_status check_head(heads *h, const rs_attention_row *row, int which)
     char message[400];
     snprintf(message, sizeof message, rule->message, h->of->name, (int)row->layer, (int)row->head,
              j.value, j.second, j.third);
-    rs_finding f = {.severity = rule->severity,
-                    .code = rule->code,
-                    .variant = h->of->name,
-                    .layer = row->layer,
-                    .head = row->head,
-                    .value = j.value,
-                    .threshold = j.limit,
-                    .message = message,
-                    .hint = rule->hint,
-                    .table = "attention",
-                    .cases = "heads",
-                    .worst = rule->worst,
-                    .of = h->total};
+    rs_finding f = rs_finding_of(rule->severity, rule->code);
+    f.variant = h->of->name;
+    f.layer = row->layer;
+    f.head = row->head;
+    f.value = j.value;
+    f.threshold = j.limit;
+    f.message = message;
+    f.hint = rule->hint;
+    f.table = "attention";
+    f.cases = "heads";
+    f.worst = rule->worst;
+    f.of = h->total;
     return rs_result_add_finding(h->result, &f, h->err);
 }
 
@@ -148,16 +147,12 @@ static rs_status check_head(heads *h, const rs_attention_row *row, int which)
 static rs_status say(const heads *h, rs_severity severity, const char *code, double value,
                      const char *message, const char *hint)
 {
-    rs_finding f = {.severity = severity,
-                    .code = code,
-                    .variant = h->of->name,
-                    .layer = RS_NULL_INT,
-                    .head = RS_NULL_INT,
-                    .value = value,
-                    .threshold = NAN,
-                    .message = message,
-                    .hint = hint,
-                    .table = "attention"};
+    rs_finding f = rs_finding_of(severity, code);
+    f.variant = h->of->name;
+    f.value = value;
+    f.message = message;
+    f.hint = hint;
+    f.table = "attention";
     return rs_result_add_finding(h->result, &f, h->err);
 }
 

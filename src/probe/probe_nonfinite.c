@@ -78,18 +78,16 @@ rs_status rs_probe_nonfinite(rs_result *result, const rs_probed *v, rs_error *er
              "the means leave such samples out, and are null where none is left",
              v->name, place, (long long)row->nonfinite, (long long)v->measured->samples,
              (long long)row->first_sample, (long long)row->first_token, cause);
-    rs_finding f = {.severity = RS_CRITICAL,
-                    .code = "nonfinite_activation",
-                    .variant = v->name,
-                    .layer = row->layer > 0 ? row->layer - 1 : RS_NULL_INT,
-                    .head = RS_NULL_INT,
-                    .value = (double)row->nonfinite,
-                    .threshold = 0,
-                    .message = message,
-                    .hint = tensor ? "the checkpoint is damaged or training diverged: go back to "
-                                     "an earlier one"
-                                   : "try --precision f64: if it is finite there, float32 "
-                                     "overflows",
-                    .table = "summary"};
+    rs_finding f = rs_finding_of(RS_CRITICAL, "nonfinite_activation");
+    f.variant = v->name;
+    f.layer = row->layer > 0 ? row->layer - 1 : RS_NULL_INT;
+    f.value = (double)row->nonfinite;
+    f.threshold = 0;
+    f.message = message;
+    f.hint = tensor ? "the checkpoint is damaged or training diverged: go back to "
+                      "an earlier one"
+                    : "try --precision f64: if it is finite there, float32 "
+                      "overflows";
+    f.table = "summary";
     return rs_result_add_finding(result, &f, err);
 }

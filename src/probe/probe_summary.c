@@ -9,16 +9,13 @@ static rs_status add_finding(rs_result *result, const char *code, const char *va
                              int64_t layer, double value, const char *message, const char *hint,
                              rs_error *err)
 {
-    rs_finding f = {.severity = RS_INFO,
-                    .code = code,
-                    .variant = variant,
-                    .layer = layer,
-                    .head = RS_NULL_INT,
-                    .value = value,
-                    .threshold = NAN,
-                    .message = message,
-                    .hint = hint,
-                    .table = "summary"};
+    rs_finding f = rs_finding_of(RS_INFO, code);
+    f.variant = variant;
+    f.layer = layer;
+    f.value = value;
+    f.message = message;
+    f.hint = hint;
+    f.table = "summary";
     return rs_result_add_finding(result, &f, err);
 }
 

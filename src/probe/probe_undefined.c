@@ -2,20 +2,15 @@
  * token no cosine, one sample no standard deviation. */
 #include "probe/probe_parts.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 static rs_finding note(const char *code, rs_severity severity, const char *variant)
 {
-    return (rs_finding){.severity = severity,
-                        .code = code,
-                        .variant = variant,
-                        .layer = RS_NULL_INT,
-                        .head = RS_NULL_INT,
-                        .value = NAN,
-                        .threshold = NAN,
-                        .table = "tokens"};
+    rs_finding f = rs_finding_of(severity, code);
+    f.variant = variant;
+    f.table = "tokens";
+    return f;
 }
 
 /* ---- states that are zero ---- */

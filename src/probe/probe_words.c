@@ -33,16 +33,13 @@ static rs_status add_finding(rs_result *result, const char *code, const rs_probe
                              const rs_token_row *row, double value, const char *message,
                              const char *hint, rs_error *err)
 {
-    rs_finding f = {.severity = RS_INFO,
-                    .code = code,
-                    .variant = v->name,
-                    .layer = row->layer > 0 ? row->layer - 1 : RS_NULL_INT,
-                    .head = RS_NULL_INT,
-                    .value = value,
-                    .threshold = NAN,
-                    .message = message,
-                    .hint = hint,
-                    .table = "tokens"};
+    rs_finding f = rs_finding_of(RS_INFO, code);
+    f.variant = v->name;
+    f.layer = row->layer > 0 ? row->layer - 1 : RS_NULL_INT;
+    f.value = value;
+    f.message = message;
+    f.hint = hint;
+    f.table = "tokens";
     return rs_result_add_finding(result, &f, err);
 }
 

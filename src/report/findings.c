@@ -7,6 +7,16 @@
 #include <math.h>
 #include <string.h>
 
+rs_finding rs_finding_of(rs_severity severity, const char *code)
+{
+    return (rs_finding){.severity = severity,
+                        .code = code,
+                        .layer = RS_NULL_INT,
+                        .head = RS_NULL_INT,
+                        .value = NAN,
+                        .threshold = NAN};
+}
+
 /* ---- order ---- */
 
 double rs_finding_beyond(const rs_finding *f)

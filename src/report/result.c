@@ -5,7 +5,6 @@
 #include "report/output.h"
 #include "report/table.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef struct figure {
@@ -216,16 +215,9 @@ rs_status rs_result_add_notes(rs_result *result, const rs_notes *notes, rs_error
     for (size_t i = 0; i < notes->n; i++) {
         const rs_note *note = &notes->items[i];
         if (says(result, note)) continue;
-        rs_finding finding = {
-            .severity = note->severity,
-            .code = note->code,
-            .layer = RS_NULL_INT,
-            .head = RS_NULL_INT,
-            .value = NAN,
-            .threshold = NAN,
-            .message = note->message,
-            .hint = note->hint,
-        };
+        rs_finding finding = rs_finding_of(note->severity, note->code);
+        finding.message = note->message;
+        finding.hint = note->hint;
         RS_TRY(rs_result_add_finding(result, &finding, err));
     }
     return RS_OK;

@@ -89,7 +89,7 @@ typedef struct rs_column_part {
     const char *endings; /* "_mean|_min": there is one of each name and ending; NULL: as they are */
 } rs_column_part;
 typedef struct rs_table_kind {
-    const char *command, *name; /* of the command and the table; several: "heads|groups" */
+    const char *command, *name; /* of the command and the table */
     rs_column_part parts[5];
 } rs_table_kind;
 extern const rs_table_kind rs_findings_kind; /* of the table that every result has */
@@ -118,6 +118,9 @@ typedef struct rs_finding {
     const char *worst;   /* what the case furthest beyond its threshold is, "strongest"; or NULL */
     int64_t of;          /* of how many that were looked at; 0: not known */
 } rs_finding;
+
+/* A finding that has nothing but these two: whoever makes one sets what else it has. */
+rs_finding rs_finding_of(rs_severity severity, const char *code);
 
 /* The cases of one code as people read them: what makes one finding of the JSON. */
 typedef struct rs_finding_group {

@@ -9,12 +9,25 @@
         array, sizeof(array) / sizeof *(array)                                                     \
     }
 
-/* A finding's code in one line, in the order in which docs/ show it. */
-#define RS_FINDING(code_, commands_, severity_, see_, meaning_, rule_, todo_)                      \
+/* A code in one line: its name, severity, meaning, rule and what to do, in the order in which docs/
+ * show them. A file has codes of one kind, findings' or verdicts', and says which: RS_CODES. */
+#define RS_CODE(commands_, see_, name_, severity_, meaning_, rule_, todo_)                         \
     {                                                                                              \
-        .name = code_, .kind = RS_WORD_FINDING, .commands = commands_, .severity = severity_,      \
+        .name = name_, .kind = RS_CODES, .commands = commands_, .severity = severity_,             \
         .see = see_, .meaning = meaning_, .rule = rule_, .todo = todo_                             \
     }
+
+/* A code of one command, or of all that open a checkpoint (FILES) or run a model (RUNS). */
+#define SCAN(...) RS_CODE("scan", "docs/scan.md", __VA_ARGS__)
+#define FILES(...) RS_CODE("scan|probe|certify|paths", "docs/scan.md", __VA_ARGS__)
+#define PROBE(...) RS_CODE("probe", "docs/probe.md", __VA_ARGS__)
+#define RUNS(...) RS_CODE("probe|certify|paths", "docs/probe.md", __VA_ARGS__)
+#define CERTIFY(...) RS_CODE("certify", "docs/certify.md", __VA_ARGS__)
+#define PATHS(...) RS_CODE("paths", "docs/paths.md", __VA_ARGS__)
+#define TOKENIZE(...) RS_CODE("tokenize", "docs/tokenize.md", __VA_ARGS__)
+#define LAB(...) RS_CODE("lab", "docs/lab.md", __VA_ARGS__)
+#define DOCTOR(...) RS_CODE("doctor", "docs/design.md", __VA_ARGS__)
+#define EXPLAIN(...) RS_CODE("explain", "docs/words.md", __VA_ARGS__)
 
 /* Each ends with an empty list. */
 extern const rs_word_list rs_words_of_the_house[], rs_words_of_weights[], rs_words_of_runs[],

@@ -1,14 +1,7 @@
 /* words_proofs.c: the codes of findings of certify, paths, lab, tokenize and doctor. */
 #include "report/words_lists.h"
 
-#define CERTIFY(code, severity, meaning, rule, todo)                                               \
-    RS_FINDING(code, "certify", severity, "docs/certify.md", meaning, rule, todo)
-#define PATHS(code, severity, meaning, rule, todo)                                                 \
-    RS_FINDING(code, "paths", severity, "docs/paths.md", meaning, rule, todo)
-#define LAB(code, severity, meaning, rule, todo)                                                   \
-    RS_FINDING(code, "lab", severity, "docs/lab.md", meaning, rule, todo)
-#define DOCTOR(code, severity, meaning, rule, todo)                                                \
-    RS_FINDING(code, "doctor", severity, "docs/design.md", meaning, rule, todo)
+#define RS_CODES RS_WORD_FINDING
 
 static const rs_word bounds[] = {
     CERTIFY("apart_summary", "info",
@@ -85,8 +78,8 @@ static const rs_word others[] = {
     LAB("quick", "info", "--quick: what was left out", NULL, "run without --quick"),
     LAB("not_measured", "info", "a published number that this run does not measure, and why", NULL,
         NULL),
-    RS_FINDING("long_text", "tokenize", "info", "docs/tokenize.md",
-               "a text of more than 100 tokens: how it begins", NULL, "--table ids shows them all"),
+    TOKENIZE("long_text", "info", "a text of more than 100 tokens: how it begins", NULL,
+             "--table ids shows them all"),
     DOCTOR("blas_ok", "info", "matrix products run as fast as they should",
            "single-threaded sgemm reaches at least 50 % of the processor's peak", NULL),
     DOCTOR("blas_slow", "warn", "matrix products are slow on this machine",
@@ -99,8 +92,8 @@ static const rs_word others[] = {
            "runs of one product differ by more than 25 %, or a figure is above 105 % of the "
            "measured peak",
            "measure again when nothing else runs"),
-    RS_FINDING("note", "scan|probe|certify|paths", "info, warn", "docs/scan.md",
-               "what a reader of a file had to say and has no code of its own", NULL, NULL),
+    FILES("note", "info, warn", "what a reader of a file had to say and has no code of its own",
+          NULL, NULL),
 };
 
 const rs_word_list rs_words_of_proofs[] = {

@@ -1,17 +1,13 @@
 /* words_runs.c: variants, and the codes of findings about a model that runs. */
 #include "report/words_lists.h"
 
-static const char probe_page[] = "docs/probe.md";
+#define RS_CODES RS_WORD_FINDING
+
 #define VARIANT(name_, meaning_, rule_)                                                            \
     {                                                                                              \
         .name = name_, .kind = RS_WORD_VARIANT, .commands = "probe|certify|paths",                 \
-        .see = probe_page, .meaning = meaning_, .rule = rule_                                      \
+        .see = "docs/probe.md", .meaning = meaning_, .rule = rule_                                 \
     }
-#define PROBE(code, severity, meaning, rule, todo)                                                 \
-    RS_FINDING(code, "probe", severity, probe_page, meaning, rule, todo)
-/* What any command that runs a model can find. */
-#define RUNS(code, severity, meaning, rule, todo)                                                  \
-    RS_FINDING(code, "probe|certify|paths", severity, probe_page, meaning, rule, todo)
 
 static const rs_word variants[] = {
     VARIANT("full", "The model as it is.", NULL),

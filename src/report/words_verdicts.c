@@ -1,24 +1,7 @@
 /* words_verdicts.c: the words that rows and whole results say as their verdict. */
 #include "report/words_lists.h"
 
-#define VERDICT(name_, commands_, severity_, see_, meaning_, rule_, todo_)                         \
-    {                                                                                              \
-        .name = name_, .kind = RS_WORD_VERDICT, .commands = commands_, .severity = severity_,      \
-        .see = see_, .meaning = meaning_, .rule = rule_, .todo = todo_                             \
-    }
-#define SCAN(code, severity, meaning, rule, todo)                                                  \
-    VERDICT(code, "scan", severity, "docs/scan.md", meaning, rule, todo)
-#define LAB(code, severity, meaning, rule, todo)                                                   \
-    VERDICT(code, "lab", severity, "docs/lab.md", meaning, rule, todo)
-#define DOCTOR(code, severity, meaning, rule, todo)                                                \
-    VERDICT(code, "doctor", severity, "docs/design.md", meaning, rule, todo)
-
-#define PROBE(code, severity, meaning, rule, todo)                                                 \
-    VERDICT(code, "probe", severity, "docs/probe.md", meaning, rule, todo)
-#define CERTIFY(code, severity, meaning, rule, todo)                                               \
-    VERDICT(code, "certify", severity, "docs/certify.md", meaning, rule, todo)
-#define PATHS(code, severity, meaning, rule, todo)                                                 \
-    VERDICT(code, "paths", severity, "docs/paths.md", meaning, rule, todo)
+#define RS_CODES RS_WORD_VERDICT
 
 static const rs_word scan[] = {
     SCAN("nonfinite_weights", "critical", "weights hold NaN or infinity",
@@ -134,12 +117,11 @@ static const rs_word machine[] = {
            "one thread's sgemm is below 50 % of the peak",
            "try OPENBLAS_CORETYPE=Haswell, Zen or SkylakeX"),
     DOCTOR("blas_ok", "info", "matrix products run as fast as they should", "none of these", NULL),
-    VERDICT("tokens", "tokenize", "info", "docs/tokenize.md",
-            "how many tokens the text has, and which special ones are among them", "always", NULL),
-    VERDICT("explained", "explain", "info", "docs/words.md",
-            "a word was found; the number counts meanings", "always, with a word", NULL),
-    VERDICT("listed", "explain", "info", "docs/words.md", "all names, and how many there are",
-            "always, without a word", NULL),
+    TOKENIZE("tokens", "info",
+             "how many tokens the text has, and which special ones are among them", "always", NULL),
+    EXPLAIN("explained", "info", "a word was found; the number counts meanings",
+            "always, with a word", NULL),
+    EXPLAIN("listed", "info", "all names, and how many there are", "always, without a word", NULL),
 };
 
 const rs_word_list rs_words_of_verdicts[] = {RS_WORDS(scan),    RS_WORDS(probe), RS_WORDS(certify),

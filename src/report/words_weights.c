@@ -1,12 +1,7 @@
 /* words_weights.c: the codes of findings about files and weights. */
 #include "report/words_lists.h"
 
-static const char scan_page[] = "docs/scan.md";
-#define SCAN(code, severity, meaning, rule, todo)                                                  \
-    RS_FINDING(code, "scan", severity, scan_page, meaning, rule, todo)
-/* What whoever opens a checkpoint can find. */
-#define FILES(code, severity, meaning, rule, todo)                                                 \
-    RS_FINDING(code, "scan|probe|certify|paths", severity, scan_page, meaning, rule, todo)
+#define RS_CODES RS_WORD_FINDING
 
 static const rs_word heads[] = {
     SCAN("qk_low_rank", "warn",

@@ -108,8 +108,8 @@ bool rs_same_kind(const rs_product *a, const rs_product *b);
 double rs_median(double *values, size_t n);
 
 /* What its tables can have, for rs_explain. */
-extern const rs_table_kind rs_scan_heads_kind, rs_scan_layers_kind, rs_scan_summary_kind,
-    rs_scan_tensors_kind, rs_scan_energy_kind, rs_scan_energy_totals_kind, rs_scan_matrices_kind,
-    rs_scan_planes_kind, rs_scan_spectra_kind, rs_scan_balance_kind;
+extern const rs_table_kind rs_scan_heads_kind, rs_scan_groups_kind, rs_scan_layers_kind,
+    rs_scan_summary_kind, rs_scan_tensors_kind, rs_scan_energy_kind, rs_scan_energy_totals_kind,
+    rs_scan_matrices_kind, rs_scan_planes_kind, rs_scan_spectra_kind, rs_scan_balance_kind;
 
 #endif

@@ -9,16 +9,14 @@
 
 static rs_finding finding_for(const rs_product *p, rs_severity severity, const char *code)
 {
-    return (rs_finding){.severity = severity,
-                        .code = code,
-                        .layer = p->layer,
-                        .head = p->head,
-                        .value = NAN,
-                        .threshold = NAN,
-                        .table = "heads",
-                        .product = rs_product_name(p->kind),
-                        .stack = p->stack,
-                        .attention = p->attention};
+    rs_finding f = rs_finding_of(severity, code);
+    f.layer = p->layer;
+    f.head = p->head;
+    f.table = "heads";
+    f.product = rs_product_name(p->kind);
+    f.stack = p->stack;
+    f.attention = p->attention;
+    return f;
 }
 
 /* "layer 3, head 5", with the stack and the kind of attention where they tell something. */
@@ -182,16 +180,13 @@ static rs_status unusable(rs_result *result, const rs_heads *heads, rs_error *er
         const rs_nonfinite *bad = &heads->nonfinite[i];
         if (bad->count && already_said(result, bad->tensor->name)) continue;
         char message[900];
-        rs_finding f = {
-            .severity = RS_CRITICAL,
-            .code = "nonfinite_weights",
-            .layer = bad->layer,
-            .head = RS_NULL_INT,
-            .value = (double)bad->count,
-            .threshold = 0,
-            .message = message,
-            .hint = "the checkpoint is damaged or training diverged: go back to an earlier one",
-            .table = "tensors"};
+        rs_finding f = rs_finding_of(RS_CRITICAL, "nonfinite_weights");
+        f.layer = bad->layer;
+        f.value = (double)bad->count;
+        f.threshold = 0;
+        f.message = message;
+        f.hint = "the checkpoint is damaged or training diverged: go back to an earlier one";
+        f.table = "tensors";
         if (bad->count) {
             snprintf(message, sizeof message,
                      "tensor %.300s: %lld entries are NaN or infinite, the first at row %lld, "

@@ -369,16 +369,13 @@ static rs_status nonfinite_finding(rs_result *result, const item *it, rs_error *
              "tensor %.300s: %lld entries are NaN or infinite, the first at row %lld, column %lld",
              it->tensor->name, (long long)census->nonfinite, (long long)census->row,
              (long long)census->col);
-    rs_finding finding = {
-        .severity = RS_CRITICAL,
-        .code = "nonfinite_weights",
-        .layer = it->role->layer >= 0 ? it->role->layer : RS_NULL_INT,
-        .head = RS_NULL_INT,
-        .value = (double)census->nonfinite,
-        .threshold = 0,
-        .message = message,
-        .hint = "the checkpoint is damaged or training diverged: go back to an earlier one",
-        .table = "matrices"};
+    rs_finding finding = rs_finding_of(RS_CRITICAL, "nonfinite_weights");
+    finding.layer = it->role->layer >= 0 ? it->role->layer : RS_NULL_INT;
+    finding.value = (double)census->nonfinite;
+    finding.threshold = 0;
+    finding.message = message;
+    finding.hint = "the checkpoint is damaged or training diverged: go back to an earlier one";
+    finding.table = "matrices";
     return rs_result_add_finding(result, &finding, err);
 }
 

@@ -1,7 +1,6 @@
 /* scan_path.c: from a path to a filled result: opening, understanding, scanning, closing. */
 #include "scan/scan.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -51,15 +50,10 @@ static rs_status add_touched(rs_result *result, const char *name, rs_error *err)
              "%.200s was touched while it was read: its size and its time of modification stayed, "
              "its time of change did not",
              name);
-    const rs_finding finding = {.severity = RS_WARN,
-                                .code = "file_touched",
-                                .layer = RS_NULL_INT,
-                                .head = RS_NULL_INT,
-                                .value = NAN,
-                                .threshold = NAN,
-                                .message = message,
-                                .hint = "a new hard link or chmod does that and harms nothing; if "
-                                        "something may have written to it, run again"};
+    rs_finding finding = rs_finding_of(RS_WARN, "file_touched");
+    finding.message = message;
+    finding.hint = "a new hard link or chmod does that and harms nothing; if something may have "
+                   "written to it, run again";
     return rs_result_add_finding(result, &finding, err);
 }
 

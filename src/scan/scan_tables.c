@@ -60,8 +60,12 @@ static const rs_column head_tail[] = {
      .title = "singular values",
      .formula = "σ, descending"},
 };
-const rs_table_kind rs_scan_heads_kind = {
-    "scan", "heads|groups", {RS_PART(head_keys), RS_PART(rs_measure_columns), RS_PART(head_tail)}};
+#define HEAD_PARTS                                                                                 \
+    {                                                                                              \
+        RS_PART(head_keys), RS_PART(rs_measure_columns), RS_PART(head_tail)                        \
+    }
+const rs_table_kind rs_scan_heads_kind = {"scan", "heads", HEAD_PARTS},
+                    rs_scan_groups_kind = {"scan", "groups", HEAD_PARTS};
 
 /* What the options did to this product, behind what the model said. */
 static const char *corrections_of(const rs_head *head, rs_fold fold, char *text, size_t size)

@@ -286,6 +286,27 @@ await check('2048 heads in 32 layers: drawn, sorted and filtered', async () => {
   await large.close();
 });
 
+await check('a dark page prints its figures, canvas and SVG, as a light one does, and is dark again behind it', async () => {
+  if (!canInk) return console.log('        skipped: no pdftoppm found; make deps-test installs it');
+  const print = async (dark) => {
+    const paper = await Page.open(browser, address, { dark });
+    holds(await paper.value("document.querySelector('#figure-heatmap canvas') !== null"), 'the heat map is not on a canvas');
+    const { data } = await paper.send('Page.printToPDF', { preferCSSPageSize: true, printBackground: true });
+    const counts = ink(Buffer.from(data, 'base64'), ['#1b2027', '#d7dce2', '#ffffff']);
+    if (pictures) writeFileSync(join(pictures, `print-canvas-${dark ? 'dark' : 'light'}.pdf`), Buffer.from(data, 'base64'));
+    await paper.until(`document.querySelector('#figure-heatmap-plot').dataset.theme === '${dark ? 'dark' : 'light'}'`);
+    const corner = "[...document.querySelector('#figure-heatmap canvas').getContext('2d').getImageData(2, 2, 1, 1).data].slice(0, 3)";
+    equal(await paper.value(corner), dark ? [27, 32, 39] : [255, 255, 255], 'the ground on the screen');
+    equal(paper.problems, []);
+    await paper.close();
+    return counts;
+  };
+  const [light, dark] = [await print(false), await print(true)];
+  for (const colour of ['#1b2027', '#d7dce2'])
+    holds(dark.get(colour) < light.get(colour) + 500, `${dark.get(colour)} pixels of ${colour} from a dark page, ${light.get(colour)} from a light one`);
+  holds(dark.get('#ffffff') > 0.98 * light.get('#ffffff'), `${dark.get('#ffffff')} white pixels from a dark page, ${light.get('#ffffff')} from a light one`);
+});
+
 await browser.close();
 rmSync(folder, { recursive: true, force: true });
 console.log(`${passed} passed, ${failed} failed`);

@@ -7,9 +7,9 @@ root = sys.argv[1]
 text = "".join(open(p, encoding="utf-8").read() for p in glob.glob(root + "/docs/*.md") + [root + "/README.md"])
 word, severity = r'"([a-z0-9_]+)"', r"RS_(?:INFO|WARN|CRITICAL)"
 # Where codes are written: behind a severity (notes; the rules' helpers have it the other way), as .code, and as an argument of
-# the helpers of findings that have a severity of their own.
+# what makes a finding, whose severity may be reckoned, and of helpers that have a severity of their own.
 places = [severity + r", ?" + word, r"\bcode = " + word, r"\bcode = [^;,]*?\? " + word + " : " + word, r"\{" + word + ", " + severity,
-          r"\b(?:finding_of|note)\((?:e, )?" + word, r"\bfinding_for\([^;]*?" + word + "(?: : " + word + ")?", r"\badd(?:_finding)?\(result, " + word]
+          r"\bnote\((?:e, )?" + word, r"\b(?:rs_finding_of|finding_for)\([^;]*?" + word + "(?: : " + word + ")?", r"\badd(?:_finding)?\(result, " + word]
 # A code that is handed on by one of these helpers is a literal where the helper is called.
 handed_on = {"code", "d.verdict.code", "rule->code", "note->code", "kept.code", "f->code"}
 codes, failures = {}, []
@@ -21,6 +21,7 @@ for path in sorted(glob.glob(root + "/src/**/*.c", recursive=True)):
             for code in filter(None, match.groups()):
                 codes.setdefault(code, path)
     calls = re.findall(r"\b(?:rs_notes_say|rs_notes_add|note_group)\([^;{]*?" + severity + r", ?([^,]+),", source)
+    calls += re.findall(r"= rs_finding_of\([^;]*?, ([^,;]+)\);", source)
     for written in calls + re.findall(r"\.code = ([^,;}]+)[,;}]", source):
         if not re.search(word, written) and written not in handed_on:
             failures.append(f"{path}: the code {written} is not written where it is raised")

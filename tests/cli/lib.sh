@@ -44,6 +44,45 @@ tiny_model() {
     chmod -R u+w "$1"
 }
 
+# arch NAME MEMBERS: NAME.json, a small model whose weights are drawn at random.
+arch() {
+    echo "{\"d_model\": 32, \"heads\": 2, $2}" >"$1.json"
+}
+
+# breaks_weight DIR TENSOR VALUE: the first number of an F32 tensor in DIR/model.safetensors becomes VALUE (nan, inf).
+breaks_weight() {
+    python3 - "$@" <<'END'
+import json, struct, sys
+path = f"{sys.argv[1]}/model.safetensors"
+with open(path, "r+b") as f:
+    size = struct.unpack("<Q", f.read(8))[0]
+    tensor = json.loads(f.read(size))[sys.argv[2]]
+    assert tensor["dtype"] == "F32", tensor
+    f.seek(8 + size + tensor["data_offsets"][0])
+    f.write(struct.pack("<f", float(sys.argv[3])))
+END
+}
+
+# answers COMMAND CODE SEVERITY PYTHON ARGUMENTS...: the verdict of a run, with which its text begins, and what else holds of the result r
+# (left in r.json), its verdict v and its findings' messages f by code. $always: Python that is asked of every run before.
+always=
+answers() {
+    command=$1 code=$2 severity=$3 also=$4
+    shift 4
+    expect 0 "$RANKSCOPE" "$command" "$@" --json r.json
+    python3 - "$code" "$severity" "$also" "$always" <<'END' || note_failure "$command $*: $code, $severity, $also"
+import json, re, sys
+r = json.load(open("r.json"))
+v = r["verdict"]
+f = {x["code"]: x["message"] for x in r["findings"]}
+text = " ".join(open("out").read().split())
+assert text.startswith(v["answer"]) or text[2:].startswith(v["answer"]), text[:300]
+assert (v["code"], v["severity"]) == (sys.argv[1], sys.argv[2]), (v, f)
+exec(sys.argv[4])
+assert eval(sys.argv[3]), (v, f)
+END
+}
+
 # big_model DIR LAYERS: sparse zeros in the shape of a large llama: takes time to scan and no disk.
 big_model() {
     python3 - "$1" "$2" <<'END'

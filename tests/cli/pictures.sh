@@ -76,6 +76,44 @@ else
     [ ! -e png ] || note_failure "a refused run left a folder"
 fi
 
+# Where Cairo is not: the loader finds every library but that one.
+cat >shim.c <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+void *dlopen(const char *name, int flags)
+{
+    void *(*real)(const char *, int);
+    void *found = dlsym(RTLD_NEXT, "dlopen");
+    memcpy(&real, &found, sizeof found);
+    return name && strstr(name, "libcairo") ? real("/absent/libcairo.so.2", flags) : real(name, flags);
+}
+END
+without_cairo() { # STATUS ARGUMENTS...
+    wanted=$1
+    shift
+    expect "$wanted" env LD_PRELOAD="$PWD/shim.so" "$RANKSCOPE" "$@"
+}
+rm -rf bare bare.json drawn kept && mkdir kept && echo mine >kept/file
+if [ "$(uname -s)" != Linux ] || [ -n "${ASAN_OPTIONS:-}${TSAN_OPTIONS:-}" ] || ! cc -shared -fPIC -o shim.so shim.c -ldl; then
+    echo "no Cairo is not tried: the shim needs Linux, a C compiler and no sanitizer, whose runtime must be loaded first"
+else
+    without_cairo 2 scan model --png bare --json bare.json --csv bare --quiet
+    silent out
+    says err "[bad-option]"
+    says err "--png: Cairo, which draws PNG, cannot be loaded"
+    says err "use --svg"
+    if [ -e bare ] || [ -e bare.json ]; then note_failure "a refused run wrote something"; fi
+    without_cairo 2 scan model --png kept --quiet
+    [ "$(ls kept)" = file ] || note_failure "a refused run wrote into a folder that was there: $(ls kept)"
+    without_cairo 2 lab run dong-mlp --png bare --svg drawn --quiet # before the work
+    [ ! -e drawn ] || note_failure "half of the outputs appeared"
+    without_cairo 0 scan model --svg drawn --quiet
+    diff -r one drawn || note_failure "without Cairo the SVG are others"
+    without_cairo 0 doctor --json machine.json --quiet
+    says machine.json "no Cairo here: --png is refused"
+fi
+
 # Folders that were made for one run go with it, however many they are.
 expect 1 "$RANKSCOPE" scan "$RS_SOURCE_DIR/tests/golden/forward/bert" --quiet --csv many --svg many/svg --png /proc/nowhere
 if [ -e many ]; then note_failure "folders are left: $(find many)"; fi

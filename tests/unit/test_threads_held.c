@@ -195,6 +195,7 @@ static void explains(host *h)
     rs_explain_settings s;
     rs_explain_settings_init(&s, sizeof s);
     EXPECT(h, rs_explain(&h->result, &s, NULL) == RS_OK);
+    EXPECT(h, rs_command_tables(NULL, 0, "explain") > 0);
     rs_result_free(h->result);
     s.word = "dead_head";
     EXPECT(h, rs_explain(&h->result, &s, NULL) == RS_OK);
@@ -316,7 +317,7 @@ static const struct step {
     {"rs_paths_checkpoint", paths_fail, false, false},
     {"rs_tokenize_settings_init rs_tokenize", tokenizes, true, true},
     {"rs_lab_settings_init rs_lab", runs_lab, true, true},
-    {"rs_explain_settings_init rs_explain", explains, true, true},
+    {"rs_explain_settings_init rs_explain rs_command_tables", explains, true, true},
     {"rs_doctor_settings_init rs_doctor rs_better_blas_core", examines, true, true},
     {"rs_session_settings_init rs_session_open rs_session_tensors rs_session_scan "
      "rs_session_close",

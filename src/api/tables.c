@@ -1,0 +1,83 @@
+/* tables.c: the tables of all commands: what 'rankscope explain' tells of, and what --table can name. */
+#include "api/command.h"
+#include "certify/certify.h"
+#include "lab/lab.h"
+#include "paths/paths.h"
+#include "probe/probe.h"
+#include "scan/scan.h"
+
+#include <string.h>
+
+/* In the order in which commands show them; those of the laboratory's experiments follow. What
+ * probe's result has of another command, by --scan and --certify, it has under the name `beside`. */
+static const struct {
+    const rs_table_kind *kind;
+    const char *beside; /* NULL: probe has no such table */
+} tables[] = {{&rs_scan_summary_kind, "weights"},  {&rs_scan_layers_kind, "layers"},
+              {&rs_scan_heads_kind, "heads"},      {&rs_scan_groups_kind, "groups"},
+              {&rs_scan_planes_kind, "planes"},    {&rs_scan_energy_kind, NULL},
+              {&rs_scan_energy_totals_kind, NULL}, {&rs_scan_matrices_kind, NULL},
+              {&rs_scan_tensors_kind, "tensors"},  {&rs_scan_spectra_kind, "spectra"},
+              {&rs_scan_balance_kind, "balance"},  {&rs_probe_summary_kind, NULL},
+              {&rs_probe_components_kind, NULL},   {&rs_probe_tokens_kind, NULL},
+              {&rs_probe_attention_kind, NULL},    {&rs_probe_loss_kind, NULL},
+              {&rs_probe_generate_kind, NULL},     {&rs_probe_maps_kind, NULL},
+              {&rs_probe_texts_kind, NULL},        {&rs_certify_summary_kind, "certificate"},
+              {&rs_certify_bounds_kind, "bounds"}, {&rs_certify_chains_kind, "chains"},
+              {&rs_certify_lambda_kind, "lambda"}, {&rs_certify_intervals_kind, "intervals"},
+              {&rs_certify_texts_kind, NULL},      {&rs_paths_summary_kind, NULL},
+              {&rs_paths_lengths_kind, NULL},      {&rs_paths_truncated_kind, NULL},
+              {&rs_paths_paths_kind, NULL},        {&rs_paths_sources_kind, NULL},
+              {&rs_paths_combined_kind, NULL},     {&rs_paths_texts_kind, NULL},
+              {&rs_tokenize_ids_kind, NULL},       {&rs_tokenize_summary_kind, NULL},
+              {&rs_lab_experiments_kind, NULL},    {&rs_lab_claims_kind, NULL},
+              {&rs_lab_verdicts_kind, NULL},       {&rs_doctor_machine_kind, NULL},
+              {&rs_doctor_speed_kind, NULL},       {&rs_explain_words_kind, NULL},
+              {&rs_explain_names_kind, NULL},      {&rs_findings_kind, NULL}};
+
+enum { TABLES = sizeof tables / sizeof *tables };
+
+const rs_table_kind *rs_table_kind_at(size_t index)
+{
+    if (index < TABLES) return tables[index].kind;
+    index -= TABLES;
+    return index < rs_lab_n_experiments ? rs_lab_experiments[index]->table : NULL;
+}
+
+/* ---- by name ---- */
+
+/* Names that are counted whether there is room for them or not. */
+typedef struct list {
+    char *text;
+    size_t size, length;
+} list;
+
+static void add_letter(list *names, char letter)
+{
+    if (names->length + 1 < names->size) {
+        names->text[names->length] = letter;
+        names->text[names->length + 1] = 0;
+    }
+    names->length++;
+}
+
+static void add_name(list *names, const char *name)
+{
+    if (names->length) add_letter(names, '|');
+    for (; *name; name++)
+        add_letter(names, *name);
+}
+
+size_t rs_command_tables(char *text, size_t size, const char *command)
+{
+    list names = {text, size, 0};
+    const rs_table_kind *kind;
+    if (size) text[0] = 0;
+    if (!command) return 0;
+    for (size_t i = 0; (kind = rs_table_kind_at(i)); i++)
+        if (strcmp(kind->command, command) == 0) add_name(&names, kind->name);
+    for (size_t i = 0; strcmp(command, "probe") == 0 && i < TABLES; i++)
+        if (tables[i].beside) add_name(&names, tables[i].beside);
+    if (names.length) add_name(&names, rs_findings_kind.name);
+    return names.length;
+}
