@@ -232,7 +232,20 @@ static rs_status say_all(rs_result *result, size_t n, rs_error *err)
                                 .code = "listed",
                                 .value = (double)n,
                                 .threshold = NAN,
-                                .next = "rankscope explain WORD"};
+                                .next = "rankscope explain WORD; 'explain findings' lists a whole "
+                                        "group, --verbose all"};
+    return rs_result_set_verdict(result, &verdict, err);
+}
+
+static rs_status say_group(rs_result *result, const char *group, size_t n, rs_error *err)
+{
+    char answer[160];
+    snprintf(answer, sizeof answer, "rankscope has %zu %s to explain.", n, group);
+    const rs_verdict verdict = {.answer = answer,
+                                .code = "listed",
+                                .value = (double)n,
+                                .threshold = NAN,
+                                .next = "rankscope explain NAME"};
     return rs_result_set_verdict(result, &verdict, err);
 }
 
@@ -314,12 +327,23 @@ static rs_status add_names(rs_table *table, const char *kind, listing *list, rs_
     return status;
 }
 
-static rs_status list_all(rs_result *result, rs_error *err)
+/* What lists the names of one kind: as a word it is none. */
+static const char *const groups[] = {[RS_WORD_TERM] = "words",
+                                     [RS_WORD_VARIANT] = "variants",
+                                     [RS_WORD_FINDING] = "findings",
+                                     [RS_WORD_VERDICT] = "verdicts"};
+static const char COLUMNS[] = "columns";
+
+static bool is_group(const char *word)
 {
-    static const char *const titles[] = {[RS_WORD_TERM] = "words",
-                                         [RS_WORD_VARIANT] = "variants",
-                                         [RS_WORD_FINDING] = "findings",
-                                         [RS_WORD_VERDICT] = "verdicts"};
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (strcmp(groups[i], word) == 0) return true;
+    return strcmp(word, COLUMNS) == 0;
+}
+
+/* The names of all kinds, of which few are shown, or of one (group), all of them. */
+static rs_status list_names(rs_result *result, const char *group, rs_error *err)
+{
     rs_table *table;
     const rs_word *word;
     size_t names = 0;
@@ -330,18 +354,22 @@ static rs_status list_all(rs_result *result, rs_error *err)
                                err));
     rs_table_as_entries(table);
     rs_result_show(result, "names");
+    if (!group) rs_table_show_few(table, 2);
     for (int kind = RS_WORD_TERM; kind <= RS_WORD_VERDICT; kind++) {
         listing list = {0};
+        if (group && strcmp(group, groups[kind]) != 0) continue;
         for (size_t i = 0; (word = rs_word_at(i)); i++)
             if ((int)word->kind == kind) list_name(&list, word->name);
         names += (size_t)list.count;
-        RS_TRY(add_names(table, titles[kind], &list, err));
+        RS_TRY(add_names(table, groups[kind], &list, err));
     }
-    listing columns = {0};
-    each_column(list_column, &columns);
-    names += (size_t)columns.count;
-    RS_TRY(add_names(table, "columns", &columns, err));
-    return say_all(result, names, err);
+    if (!group || strcmp(group, COLUMNS) == 0) {
+        listing columns = {0};
+        each_column(list_column, &columns);
+        names += (size_t)columns.count;
+        RS_TRY(add_names(table, COLUMNS, &columns, err));
+    }
+    return group ? say_group(result, group, names, err) : say_all(result, names, err);
 }
 
 /* ---- the command ---- */
@@ -349,7 +377,8 @@ static rs_status list_all(rs_result *result, rs_error *err)
 static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
 {
     const char *word = task->settings->explain.word;
-    return word ? explain_word(result, word, err) : list_all(result, err);
+    if (!word || is_group(word)) return list_names(result, word, err);
+    return explain_word(result, word, err);
 }
 
 static const rs_command command = {

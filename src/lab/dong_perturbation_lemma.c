@@ -359,7 +359,7 @@ static rs_status run_dong_perturbation_lemma(rs_lab_report *report, const rs_lab
 
 const rs_lab_experiment rs_lab_dong_perturbation_lemma = {
     "dong-perturbation-lemma",
-    "Changed logits, and the step that fails",
+    "Changed logits; a step that fails",
     "Dong et al. 2021, lemma",
     "Random rows of logits and random attention layers: the lemma on changed logits and the "
     "largest "

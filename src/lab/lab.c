@@ -266,7 +266,7 @@ rs_status rs_lab_list(rs_result *result, rs_error *err)
     RS_TRY(rs_result_add_table(
         result, "experiments", "Experiments", "Run one with 'rankscope lab run ID'.",
         experiment_columns, sizeof experiment_columns / sizeof *experiment_columns, &table, err));
-    rs_table_show_first(table, "id,takes,quick,title,source");
+    rs_table_show_first(table, "id,takes,quick,title");
     for (size_t i = 0; i < rs_lab_n_experiments; i++)
         RS_TRY(rs_table_append(table, rs_lab_experiments[i], err));
     char text[100];

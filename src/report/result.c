@@ -26,6 +26,7 @@ struct rs_result {
     size_t n_groups;
     rs_verdict verdict; /* answer NULL: there is none */
     const char *shown;  /* tables shown unasked, or NULL */
+    const char *more;   /* see rs_result_show_more */
     rs_curve curve;     /* table NULL: there is none */
     bool has_curve;     /* which it is, is said */
     rs_input_files files;
@@ -59,6 +60,11 @@ void rs_result_show(rs_result *result, const char *tables)
     result->shown = tables;
 }
 
+void rs_result_show_more(rs_result *result, const char *table)
+{
+    result->more = table;
+}
+
 void rs_result_show_curve(rs_result *result, const rs_curve *curve)
 {
     if (!curve)
@@ -71,6 +77,11 @@ void rs_result_show_curve(rs_result *result, const rs_curve *curve)
 const rs_curve *rs_result_curve(const rs_result *result)
 {
     return result->curve.table ? &result->curve : NULL;
+}
+
+const char *rs_result_shown_more(const rs_result *result)
+{
+    return result->more;
 }
 
 const char *rs_result_shown(const rs_result *result)

@@ -146,6 +146,10 @@ rs_status rs_result_add_table(rs_result *result, const char *name, const char *t
 /* Names, joined by commas, the columns that a terminal shows first where not all have room. Borrowed:
  * a literal. */
 void rs_table_show_first(rs_table *table, const char *columns);
+/* Says how many of its rows (of entries: how many lines of a text) the text for people shows where
+ * nobody asked for the table by name: its first ones, with --verbose all. 0, as at first: all, of
+ * the summary a dozen. */
+void rs_table_show_few(rs_table *table, size_t most);
 /* Appends what a row's struct holds: every column's cell, by RS_CELL; texts and lists are copied.
  * RS_E_INTERNAL where a column has no member. */
 rs_status rs_table_append(rs_table *table, const void *row, rs_error *err);
@@ -216,6 +220,8 @@ rs_arena *rs_result_arena(rs_result *result);
 /* Names, joined by commas, the tables that the text for people shows unasked (NULL, as at first:
  * the summary). Borrowed: a literal. */
 void rs_result_show(rs_result *result, const char *tables);
+/* Names a table that --verbose shows beside them, and that a line tells of otherwise. Borrowed. */
+void rs_result_show_more(rs_result *result, const char *table);
 /* The files that the result was made from, and its outputs that wait for the others; what still
  * waits when the result is freed is taken back. */
 struct rs_input_files *rs_result_files(rs_result *result);
@@ -223,12 +229,14 @@ struct rs_input_files *rs_result_files(rs_result *result);
 /* ---- reading ---- */
 const char *rs_result_command(const rs_result *result);
 const char *rs_result_shown(const rs_result *result);
+const char *rs_result_shown_more(const rs_result *result); /* NULL: none */
 const rs_table *rs_result_table_at(const rs_result *result, size_t index);
 const rs_table *rs_result_table(const rs_result *result, const char *name); /* NULL when absent */
 const char *rs_table_name(const rs_table *table);
 const char *rs_table_title(const rs_table *table);
 const char *rs_table_about(const rs_table *table);
 const char *rs_table_first(const rs_table *table); /* columns to show first; NULL: as they stand */
+size_t rs_table_few(const rs_table *table);        /* rs_table_show_few */
 size_t rs_table_rows(const rs_table *table);
 size_t rs_table_columns(const rs_table *table);
 const rs_column *rs_table_column(const rs_table *table, size_t column);

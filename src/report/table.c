@@ -18,6 +18,7 @@ struct rs_table {
     rs_column *columns;
     cells *cells;
     size_t n_columns, n_rows, capacity;
+    size_t few;   /* see rs_table_show_few */
     bool entries; /* see rs_table_as_entries */
     bool misused; /* see rs_table_check */
     size_t misused_column;
@@ -202,6 +203,16 @@ const char *rs_table_first(const rs_table *table)
 void rs_table_show_first(rs_table *table, const char *columns)
 {
     table->first = columns;
+}
+
+size_t rs_table_few(const rs_table *table)
+{
+    return table->few;
+}
+
+void rs_table_show_few(rs_table *table, size_t most)
+{
+    table->few = most;
 }
 
 size_t rs_table_rows(const rs_table *table)

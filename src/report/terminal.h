@@ -10,6 +10,7 @@ typedef struct rs_term {
     rs_buffer *out;
     int width;  /* columns of the widest line */
     int height; /* lines of a screen */
+    int room;   /* lines that all down to the last table may take unasked; 0: as many as it needs */
     bool color, unicode;
     bool wide, verbose; /* as in rs_terminal */
     const char *said;   /* the verdict, which stands above: entries do not say it again */
@@ -41,8 +42,9 @@ void rs_term_end_line(const rs_term *term);
 /* The rows of a table that are shown, in their order, and the columns that were asked for. */
 typedef struct rs_view {
     const rs_table *table;
-    size_t *rows, n_rows;
+    size_t *rows, n_rows, n_left; /* [n_rows] shown, then n_left that have no room */
     size_t *columns, n_columns; /* 0: whoever writes it chooses */
+    size_t most_lines;          /* of a text of an entry; 0: all */
 } rs_view;
 
 enum { RS_MOST_CONDITIONS = 16, RS_MOST_NAME = 96 };
@@ -88,6 +90,8 @@ rs_status rs_term_table(const rs_term *term, const rs_view *view, rs_error *err)
  * claim, measured against expected. */
 bool rs_term_is_claims(const rs_table *table);
 rs_status rs_term_claims(const rs_term *term, const rs_view *view, rs_error *err);
+/* Moves the last n claims that hold behind all others of the view, where what has no room stands. */
+void rs_term_claims_defer(rs_view *view, size_t n);
 /* Writes a view's rows as the entries of a dictionary (rs_table_as_entries). */
 rs_status rs_term_entries(const rs_term *term, const rs_view *view, rs_error *err);
 /* Writes the curves, `rows` lines high beside their title and axis; nothing where there are no two

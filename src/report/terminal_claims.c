@@ -64,6 +64,20 @@ static const char *mark_of(const rs_term *term, int verdict)
     return term->unicode ? verdicts[verdict].mark : verdicts[verdict].ascii;
 }
 
+void rs_term_claims_defer(rs_view *view, size_t n)
+{
+    columns c;
+    size_t end = view->n_rows;
+    if (!find_columns(&c, view->table)) return;
+    for (size_t i = end; i-- > 0 && n > 0;) {
+        size_t row = view->rows[i];
+        if (verdict_of(view->table, row, &c) != 0) continue;
+        memmove(&view->rows[i], &view->rows[i + 1], (--end - i) * sizeof *view->rows);
+        view->rows[end] = row;
+        n--;
+    }
+}
+
 /* ---- the lines ---- */
 
 typedef struct claim_line {
@@ -206,16 +220,25 @@ static void put_count(const rs_term *term, const size_t counts[VERDICTS], size_t
     rs_buffer_free(&text);
 }
 
+/* Whether the claims are of several experiments, shown or not. */
+static bool are_several(const rs_view *view, size_t column)
+{
+    const char *first = rs_table_text(view->table, view->rows[0], column);
+    for (size_t r = 1; first && r < view->n_rows + view->n_left; r++) {
+        const char *other = rs_table_text(view->table, view->rows[r], column);
+        if (other && strcmp(first, other) != 0) return true;
+    }
+    return false;
+}
+
 /* The experiment's name above its claims, where there are several. */
 static void put_experiment(const rs_term *term, const rs_view *view, size_t row, const columns *c)
 {
-    if (c->experiment < 0) return;
+    if (c->experiment < 0 || !are_several(view, (size_t)c->experiment)) return;
     size_t column = (size_t)c->experiment;
-    const char *first = rs_table_text(view->table, view->rows[0], column);
-    const char *last = rs_table_text(view->table, view->rows[view->n_rows - 1], column);
     const char *this = rs_table_text(view->table, view->rows[row], column);
     const char *before = row ? rs_table_text(view->table, view->rows[row - 1], column) : NULL;
-    if (!first || !last || !this || strcmp(first, last) == 0) return;
+    if (!this) return;
     if (before && strcmp(before, this) == 0) return;
     rs_term_style(term, RS_BOLD);
     rs_term_wrap(term, this, 0, 0);
@@ -239,7 +262,9 @@ rs_status rs_term_claims(const rs_term *term, const rs_view *view, rs_error *err
         put_experiment(term, view, r, &c);
         if (!term->out->failed) put_line(term, &w, &line, verdict);
     }
-    put_count(term, counts, view->n_rows);
+    for (size_t r = view->n_rows; r < view->n_rows + view->n_left; r++)
+        counts[verdict_of(view->table, view->rows[r], &c)]++;
+    put_count(term, counts, view->n_rows + view->n_left);
     rs_buffer_free(&line.claim);
     rs_buffer_free(&line.measured);
     rs_buffer_free(&line.against);

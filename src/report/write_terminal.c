@@ -102,7 +102,7 @@ static void table_title(const rs_term *term, const rs_view *view)
     rs_buffer title = {0};
     size_t rows = rs_table_rows(view->table);
     rs_buffer_printf(&title, "%s (%s, ", rs_table_title(view->table), rs_table_name(view->table));
-    if (view->n_rows < rows) rs_buffer_printf(&title, "%zu of ", view->n_rows);
+    if (view->n_rows + view->n_left < rows) rs_buffer_printf(&title, "%zu of ", view->n_rows);
     rs_buffer_printf(&title, "%zu row%s)", rows, rows == 1 ? "" : "s");
     rs_term_style(term, RS_BOLD);
     if (!title.failed) rs_term_wrap(term, title.data, 0, 2);
@@ -114,32 +114,91 @@ static void table_title(const rs_term *term, const rs_view *view)
 /* Unasked, a summary of a row a layer does not push what it sums up off the screen. */
 enum { FIRST_ROWS = 12, ROWS_TO_SPARE = 4 };
 
-static size_t leave_rows_out(rs_view *view)
+static void leave_rows_out(rs_view *view, size_t left)
 {
-    size_t most = FIRST_ROWS, left = view->n_rows > most + ROWS_TO_SPARE ? view->n_rows - most : 0;
+    if (rs_term_is_claims(view->table)) rs_term_claims_defer(view, left);
     view->n_rows -= left;
-    return left;
+    view->n_left += left;
 }
 
-/* unasked: the command's own summary, nothing of which was asked for. */
+/* What is not shown on any screen, nor in a pipe. */
+static void shorten(rs_view *view, bool summary)
+{
+    size_t few = rs_table_few(view->table), rows = view->n_rows;
+    if (rs_table_is_entries(view->table))
+        view->most_lines = few;
+    else if (few && rows > few)
+        leave_rows_out(view, rows - few);
+    else if (!few && summary && rows > FIRST_ROWS + ROWS_TO_SPARE)
+        leave_rows_out(view, rows - FIRST_ROWS);
+}
+
+static size_t lines_of(const rs_buffer *text)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text->length; i++)
+        n += text->data[i] == '\n';
+    return n;
+}
+
+static rs_status write_view(const rs_term *term, const rs_view *view, rs_error *err)
+{
+    bool plain = view->n_columns || term->wide;
+    if (rs_table_is_entries(view->table) && !plain) return rs_term_entries(term, view, err);
+    if (rs_term_is_claims(view->table) && !plain) return rs_term_claims(term, view, err);
+    return rs_term_table(term, view, err);
+}
+
+/* Writes the view without the rows that a screen has no room for, but never without all of them:
+ * lines: how many it may take. */
+static rs_status write_fitting(const rs_term *term, rs_view *view, size_t lines, rs_error *err)
+{
+    enum { FEWEST = 3 };
+    rs_buffer text = {0};
+    rs_term aside = *term;
+    aside.out = &text;
+    rs_status status = write_view(&aside, view, err);
+    while (status == RS_OK && view->n_rows > FEWEST && lines_of(&text) > lines) {
+        /* rows are not equally high: what would be enough of them is come near to, then met */
+        size_t rows = view->n_rows, near = 2 * rows * lines / lines_of(&text);
+        leave_rows_out(view, near < rows && near > FEWEST ? rows - near : 1);
+        text.length = 0;
+        status = write_view(&aside, view, err);
+    }
+    rs_buffer_append(term->out, text.data ? text.data : "", text.length);
+    term->out->failed |= text.failed;
+    rs_buffer_free(&text);
+    return status;
+}
+
+/* The lines that are left for the rows of a table whose title stands. */
+static size_t room_left(const rs_term *term)
+{
+    enum { LINES_BELOW = 2 }; /* how many rows are not shown, and a blank one */
+    size_t used = lines_of(term->out) + LINES_BELOW, room = (size_t)term->room;
+    return !term->room ? SIZE_MAX : used < room ? room - used : 0;
+}
+
+/* summary: it is the command's own, and needs no title. asked: the table was named. */
 static rs_status show_table(const rs_term *term, const rs_table *table, const rs_shape *shape,
-                            bool unasked, rs_error *err)
+                            bool summary, bool asked, rs_error *err)
 {
     rs_view view;
     rs_status status = rs_view_make(&view, table, shape, err);
     if (status == RS_OK) {
         bool plain = view.n_columns || term->wide, entries = rs_table_is_entries(table) && !plain;
-        bool claims = rs_term_is_claims(table) && !plain;
         bool shaped = plain || view.n_rows < rs_table_rows(table);
-        size_t left = unasked && !shaped && !term->verbose ? leave_rows_out(&view) : 0;
-        if (!entries && (!unasked || shaped)) table_title(term, &view);
-        status = (entries  ? rs_term_entries
-                  : claims ? rs_term_claims
-                           : rs_term_table)(term, &view, err);
-        if (left)
-            rs_buffer_printf(term->out, "and %zu more rows: --table %s\n", left,
+        bool whole = asked || shaped || term->verbose;
+        if (!whole) shorten(&view, summary);
+        if (!entries && (!summary || asked || shaped)) table_title(term, &view);
+        status = write_fitting(term, &view, whole ? SIZE_MAX : room_left(term), err);
+        if (view.n_left)
+            rs_buffer_printf(term->out, "and %zu more%s: --table %s\n", view.n_left,
+                             entries            ? ""
+                             : view.n_left == 1 ? " row"
+                                                : " rows",
                              rs_table_name(table));
-        rs_buffer_puts(term->out, "\n");
+        if (!entries || view.n_left) rs_buffer_puts(term->out, "\n");
     }
     rs_view_free(&view);
     return status;
@@ -217,11 +276,16 @@ static rs_status read_shape(rs_shape *shape, const rs_result *result, const rs_t
 static int curve_rows(const rs_term *term)
 {
     enum { BELOW = 9, FEWEST = 4, MOST = 10 };
-    int used = 0;
-    for (size_t i = 0; i < term->out->length; i++)
-        used += term->out->data[i] == '\n';
-    int rows = term->height - used - BELOW;
+    int rows = term->height - (int)lines_of(term->out) - BELOW;
     return rows < FEWEST ? FEWEST : rows > MOST ? MOST : rows;
+}
+
+/* Takes the blank line at the end of the text away. */
+static void close_up(rs_buffer *out)
+{
+    if (out->length > 1 && out->data[out->length - 1] == '\n' &&
+        out->data[out->length - 2] == '\n')
+        out->length--;
 }
 
 static rs_status pictures(const rs_term *term, const rs_result *result, rs_error *err)
@@ -229,14 +293,29 @@ static rs_status pictures(const rs_term *term, const rs_result *result, rs_error
     const rs_table *heads = rs_result_table(result, "heads");
     const rs_curve *curve = rs_result_curve(result);
     enum { ROOMY = 30 };
-    rs_buffer *out = term->out; /* a low screen has no line for a blank one above the title */
-    if (curve && term->height < ROOMY && out->length > 1 && out->data[out->length - 2] == '\n')
-        out->length--;
+    /* a low screen has no line for a blank one above the title */
+    if (curve && term->height < ROOMY) close_up(term->out);
     size_t before = term->out->length;
     if (curve) RS_TRY(rs_term_curve(term, result, curve, curve_rows(term), err));
     if (heads && !curve) RS_TRY(rs_term_strips(term, heads, err));
     if (term->out->length > before) rs_buffer_puts(term->out, "\n");
     return RS_OK;
+}
+
+/* "not shown: components (What holds the tokens apart?): --table or --verbose", below the summary. */
+static void tell_more(const rs_term *term, const rs_table *table)
+{
+    rs_buffer line = {0};
+    if (!table) return;
+    rs_buffer_printf(&line, "not shown: %s (%s): --table or --verbose", rs_table_name(table),
+                     rs_table_title(table));
+    close_up(term->out);
+    rs_term_style(term, RS_DIM);
+    if (!line.failed) rs_term_wrap(term, line.data, 0, 2);
+    rs_term_style(term, RS_PLAIN);
+    rs_buffer_puts(term->out, "\n");
+    term->out->failed |= line.failed;
+    rs_buffer_free(&line);
 }
 
 static rs_status tables(const rs_term *term, const rs_result *result, const rs_terminal *terminal,
@@ -245,14 +324,18 @@ static rs_status tables(const rs_term *term, const rs_result *result, const rs_t
     const rs_table *summary = rs_result_table(result, "summary");
     rs_shape shape;
     RS_TRY(read_shape(&shape, result, terminal, list, err));
+    bool asked = terminal->tables != NULL;
+    const char *more = asked ? NULL : rs_result_shown_more(result);
     if (summary && rs_table_rows(summary))
-        RS_TRY(show_table(term, summary, is_shaped(summary, terminal, list) ? &shape : NULL,
-                          !terminal->tables, err));
-    if (!terminal->tables) RS_TRY(pictures(term, result, err));
+        RS_TRY(show_table(term, summary, is_shaped(summary, terminal, list) ? &shape : NULL, true,
+                          asked, err));
+    if (more && !term->verbose) tell_more(term, rs_result_table(result, more));
+    if (!asked) RS_TRY(pictures(term, result, err));
     for (size_t i = 0; i < rs_result_table_count(result); i++) {
         const rs_table *table = rs_result_table_at(result, i);
-        if (table != summary && is_asked(list, rs_table_name(table)))
-            RS_TRY(show_table(term, table, &shape, false, err));
+        const char *name = rs_table_name(table);
+        bool shown = is_asked(list, name) || (more && term->verbose && strcmp(more, name) == 0);
+        if (table != summary && shown) RS_TRY(show_table(term, table, &shape, false, asked, err));
     }
     return RS_OK;
 }
@@ -310,14 +393,6 @@ static void show_finding(const rs_term *term, const rs_finding_group *group, boo
     if (with_hint && group->worst->hint) next_step(term, group->worst->hint, 4);
 }
 
-static size_t lines_of(const rs_buffer *text)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < text->length; i++)
-        n += text->data[i] == '\n';
-    return n;
-}
-
 /* Shows a note where it still stands on the screen; false where it does not. */
 static bool show_note(const rs_term *term, const rs_finding_group *group, size_t room)
 {
@@ -366,6 +441,15 @@ static void warnings_of(const rs_term *term, const rs_result *result, rs_severit
     if (shown < total) rs_buffer_printf(term->out, "    and %zu more: --verbose\n", total - shown);
 }
 
+/* Whether the name still stands on the line of the notes that are not written out. */
+static bool has_room(const rs_term *term, const rs_buffer *names, const char *name)
+{
+    enum { INDENT = 4 };
+    size_t behind = strlen(", ") + strlen(" and 99 more: --verbose");
+    return !names->length ||
+           INDENT + names->length + strlen(name) + behind <= (size_t)term->width;
+}
+
 /* Notes ask for nothing: on a screen those are written out that leave the answer on it, and the
  * others are named. screen: its lines; 0: it is none (a pipe, a file), and has room for all. */
 static void notes(const rs_term *term, const rs_result *result, size_t screen, bool asked)
@@ -373,6 +457,7 @@ static void notes(const rs_term *term, const rs_result *result, size_t screen, b
     size_t total = count_shown(result, RS_INFO, false), used = lines_of(term->out) + 3;
     size_t room = !screen ? SIZE_MAX : asked ? screen / 2 : used < screen ? screen - used : 0;
     rs_buffer names = {0};
+    size_t unnamed = 0;
     if (!total) return;
     heading(term, total, RS_INFO);
     for (size_t i = 0; i < rs_result_group_count(result); i++) {
@@ -381,16 +466,28 @@ static void notes(const rs_term *term, const rs_result *result, size_t screen, b
         size_t before = lines_of(term->out);
         if (show_note(term, group, room))
             room -= lines_of(term->out) - before;
-        else
+        else if (!unnamed && has_room(term, &names, group->worst->code))
             rs_buffer_printf(&names, "%s%s", names.length ? ", " : "", group->worst->code);
+        else
+            unnamed++;
     }
     if (names.length) {
+        if (unnamed) rs_buffer_printf(&names, " and %zu more", unnamed);
         rs_buffer_puts(&names, ": --verbose");
         rs_term_spaces(term, 4);
         rs_term_wrap(term, names.data ? names.data : "", 4, 4);
     }
     term->out->failed |= names.failed;
     rs_buffer_free(&names);
+}
+
+/* The lines of a screen that tables may take: behind them the warnings stand, a line that counts the
+ * notes and one that names them, and the prompt. */
+static int room_above(const rs_term *term, const rs_result *result, size_t warnings)
+{
+    enum { PROMPT = 1, NOTES = 2 };
+    int below = (int)warnings + PROMPT + (count_shown(result, RS_INFO, false) ? NOTES : 0);
+    return term->height > below ? term->height - below : 1;
 }
 
 /* The command's question answered, before anything else. */
@@ -419,11 +516,20 @@ rs_status rs_write_terminal(rs_buffer *out, const rs_result *result, const rs_te
     RS_TRY(rs_result_complete(result, err));
     const char *asked = terminal->tables ? terminal->tables : rs_result_shown(result);
     RS_TRY(check_list(result, asked, err));
+    rs_buffer below = {0};
+    rs_term aside = term;
+    aside.out = &below;
+    warnings_of(&aside, result, RS_CRITICAL);
+    warnings_of(&aside, result, RS_WARN);
+    if (terminal->height > 0 && !terminal->tables)
+        term.room = room_above(&term, result, lines_of(&below));
     verdict(&term, rs_result_verdict(result));
     header(&term, result);
-    RS_TRY(tables(&term, result, terminal, asked, err));
-    warnings_of(&term, result, RS_CRITICAL);
-    warnings_of(&term, result, RS_WARN);
+    rs_status status = tables(&term, result, terminal, asked, err);
+    rs_buffer_append(out, below.data ? below.data : "", below.length);
+    out->failed |= below.failed;
+    rs_buffer_free(&below);
+    RS_TRY(status);
     if (terminal->verbose)
         warnings_of(&term, result, RS_INFO);
     else
