@@ -20,9 +20,9 @@ rs_status rs_certify_figures(rs_result *result, const rs_certified *c, rs_error 
                                                  .title = "Diameter of the tokens",
                                                  .x = "layer",
                                                  .x_title = "layer",
-                                                 .y = {{"at_most", "at most"},
-                                                       {"measured", "measured"},
-                                                       {"at_least", "at least"}}});
+                                                 .y = {{"at_most", "at most", true},
+                                                       {"measured", "measured", false},
+                                                       {"at_least", "at least", false}}});
     return rs_result_add_figure(result, "bounds", "Measured, at least, at most",
                                 fast ? "The largest distance between two tokens behind each layer. "
                                        "Between the bounds of --fast "

@@ -12,6 +12,9 @@ typedef struct lambda_cells {
 
 #define COLUMN(member, name, kind, formula)                                                        \
     RS_CERTIFY_COLUMN(lambda_cells, of.member, name, kind, formula)
+/* UPPER: λ from there on suffice, so that a larger one does too. */
+#define BOUND(member, name, side, formula)                                                         \
+    RS_CERTIFY_BOUND(lambda_cells, of.member, name, side, formula)
 #define TWIN_FORMULA(name)                                                                         \
     name " holds if the exact layer applies the mixing matrices that the float64 pass met, and "   \
          "is not proved"
@@ -25,13 +28,13 @@ typedef struct lambda_cells {
 static const rs_column columns[] = {
     {.name = "sample", RS_CELL(lambda_cells, sample), .formula = "from 0"},
     {.name = "layer", RS_CELL(lambda_cells, layer), .formula = "block, from 0; its mixer"},
-    COLUMN(exact_low, "lambda_exact_low", "certified",
-           "without the norm of the sum: every λ ≤ this keeps the wanted fraction of "
-           "μ(X); null with lambda_exact_high and no reason beside them: every λ "
-           "does (L1)"),
+    BOUND(exact_low, "lambda_exact_low", LOWER,
+          "without the norm of the sum: every λ ≤ this keeps the wanted fraction of "
+          "μ(X); null with lambda_exact_high and no reason beside them: every λ "
+          "does (L1)"),
     /* null without a reason is an answer, too: every λ */
     TWIN(conditional, "lambda_exact_low"),
-    COLUMN(exact_high, "lambda_exact_high", "certified", "and every λ ≥ this"),
+    BOUND(exact_high, "lambda_exact_high", UPPER, "and every λ ≥ this"),
     TWIN(conditional, "lambda_exact_high"),
     COLUMN(worst, "lambda_worst", "measured",
            "−β/α: the λ at which the sum, before any norm, keeps least of μ(X)"),
@@ -40,38 +43,38 @@ static const rs_column columns[] = {
            "hypothesis that fails here: behind a norm of the sum lambda_exact_low and "
            "_high speak of the sum that enters it, not of the layer; or why "
            "nothing is known"),
-    COLUMN(certified, "lambda_certified", "certified",
-           "with the norm of the sum: every λ ≥ this keeps the wanted fraction (L3); "
-           "models without one: lambda_exact_high"),
+    BOUND(certified, "lambda_certified", UPPER,
+          "with the norm of the sum: every λ ≥ this keeps the wanted fraction (L3); "
+          "models without one: lambda_exact_high"),
     TWIN_OF(certified, conditional, "lambda_certified"),
-    COLUMN(certified_negative, "lambda_certified_negative", "certified", "and every λ ≤ this"),
+    BOUND(certified_negative, "lambda_certified_negative", LOWER, "and every λ ≤ this"),
     TWIN_OF(certified_negative, conditional, "lambda_certified_negative"),
     COLUMN(failed_certified, "lambda_certified_failed", "certified",
            "why there is no lambda_certified"),
     COLUMN(lambda, "lambda", "measured", "the skip strength that the model has"),
     COLUMN(kept_now, "kept_now", "measured",
            "μ behind the mixer over μ before it, at the model's own λ"),
-    COLUMN(kept_now_error, "kept_now_error", "certified", "|kept_now − truth| is at most this"),
+    BOUND(kept_now_error, "kept_now_error", UPPER, "|kept_now − truth| is at most this"),
     TWIN_OF(kept_now_error, conditional, "kept_now_error"),
     COLUMN(failed_kept, "kept_now_failed", "certified",
            "why kept_now and kept_now_error are not known"),
     COLUMN(at_floor, "at_floor", "measured",
            "the tokens that enter differ by rounding alone: lambda_summary leaves the row out"),
-    COLUMN(theorem_a, "demanded_by_theorem_a", "certified", "|λ| from there on suffices (L6)"),
+    BOUND(theorem_a, "demanded_by_theorem_a", UPPER, "|λ| from there on suffices (L6)"),
     TWIN_OF(theorem_a, conditional, "demanded_by_theorem_a"),
     COLUMN(failed_a, "theorem_a_failed", "certified", "hypothesis that fails here"),
-    COLUMN(
-        theorem_a_layer, "demanded_by_theorem_a_layer", "certified",
+    BOUND(
+        theorem_a_layer, "demanded_by_theorem_a_layer", UPPER,
         "with any gain, bias and epsilon, for one layer: every λ of at least this size keeps A of "
         "μ(X) (L7)"),
     TWIN_OF(theorem_a_layer, conditional, "demanded_by_theorem_a_layer"),
     COLUMN(failed_a_layer, "theorem_a_layer_failed", "certified", "hypothesis that fails here"),
-    COLUMN(theorem_b, "demanded_by_theorem_b", "certified", "L8"),
+    BOUND(theorem_b, "demanded_by_theorem_b", UPPER, "L8"),
     TWIN_OF(theorem_b, conditional, "demanded_by_theorem_b"),
     COLUMN(failed_b, "theorem_b_failed", "certified", "hypothesis that fails here"),
-    COLUMN(theorem_d, "demanded_by_theorem_d", "certified",
-           "pre-norm blocks: of the row-normalised μ, at every depth of a stack whose "
-           "branches are no longer than this one on this input (L9)"),
+    BOUND(theorem_d, "demanded_by_theorem_d", UPPER,
+          "pre-norm blocks: of the row-normalised μ, at every depth of a stack whose "
+          "branches are no longer than this one on this input (L9)"),
     TWIN_OF(theorem_d, conditional, "demanded_by_theorem_d"),
     COLUMN(failed_d, "theorem_d_failed", "certified", "hypothesis that fails here"),
     COLUMN(published_both, "demanded_by_eq7_and_input", "published",
@@ -79,40 +82,40 @@ static const rs_column columns[] = {
     COLUMN(eq7, "demanded_by_eq7", "published",
            "|λ| > S C_M (a + √a)/(1 − a) as published; not enough alone"),
     COLUMN(failed_eq7, "eq7_failed", "published", "hypothesis that fails here"),
-    COLUMN(gain, "weights_only_gain", "certified",
-           "c: ‖o_i‖ ≤ c√d for every input, from the weights alone (L12)"),
+    BOUND(gain, "weights_only_gain", UPPER,
+          "c: ‖o_i‖ ≤ c√d for every input, from the weights alone (L12)"),
     TWIN_OF(gain, unconditional, "weights_only_gain"),
     COLUMN(failed_gain, "weights_only_gain_failed", "certified", "hypothesis that fails here"),
     COLUMN(consensus, "consensus_multiplier", "predicted",
            "below 1 collapse attracts locally (L17)"),
     COLUMN(failed_consensus, "consensus_failed", "predicted", "hypothesis that fails here"),
-    COLUMN(smoothing, "over_smoothing_v", "certified",
-           "μ behind the block ≤ v μ before it, with gains, Lipschitz constant and "
-           "scales as they are (L18)"),
+    BOUND(smoothing, "over_smoothing_v", UPPER,
+          "μ behind the block ≤ v μ before it, with gains, Lipschitz constant and "
+          "scales as they are (L18)"),
     TWIN_OF(smoothing, unconditional, "over_smoothing_v"),
     COLUMN(smoothing_published, "over_smoothing_published", "published",
            "v as published: ReLU, gains and skips 1"),
     COLUMN(failed_smoothing, "over_smoothing_failed", "certified", "hypothesis that fails here"),
-    COLUMN(mlp_gain, "mlp_weights_only_gain", "certified",
-           "c: what the layer's MLP adds has ‖o_i‖ ≤ c√d for every input, "
-           "from the weights alone (L13)"),
+    BOUND(mlp_gain, "mlp_weights_only_gain", UPPER,
+          "c: what the layer's MLP adds has ‖o_i‖ ≤ c√d for every input, "
+          "from the weights alone (L13)"),
     TWIN_OF(mlp_gain, unconditional, "mlp_weights_only_gain"),
     COLUMN(failed_mlp_gain, "mlp_weights_only_gain_failed", "certified",
            "hypothesis that fails here"),
-    COLUMN(any_demand, "demanded_for_any_input", "certified",
-           "without norms: every λ of at least this size keeps the wanted "
-           "fraction of μ(X), whatever the sample's number of tokens holds "
-           "and whatever the attention weights are (L19)"),
+    BOUND(any_demand, "demanded_for_any_input", UPPER,
+          "without norms: every λ of at least this size keeps the wanted "
+          "fraction of μ(X), whatever the sample's number of tokens holds "
+          "and whatever the attention weights are (L19)"),
     TWIN_OF(any_demand, unconditional, "demanded_for_any_input"),
-    COLUMN(any_kept, "kept_for_any_input", "certified",
-           "and the fraction that the model's own λ keeps, at least; 0: "
-           "nothing is known (L19)"),
+    BOUND(any_kept, "kept_for_any_input", LOWER,
+          "and the fraction that the model's own λ keeps, at least; 0: "
+          "nothing is known (L19)"),
     TWIN_OF(any_kept, unconditional, "kept_for_any_input"),
     COLUMN(failed_any, "any_input_failed", "certified", "hypothesis that fails here"),
-    COLUMN(theorem_d_kept, "theorem_d_kept", "certified",
-           "pre-norm blocks: the fraction of the row-normalised μ that the "
-           "model's own λ leaves, at least, at every depth of a stack whose "
-           "branches are no longer than this one on this input (L9)"),
+    BOUND(theorem_d_kept, "theorem_d_kept", LOWER,
+          "pre-norm blocks: the fraction of the row-normalised μ that the "
+          "model's own λ leaves, at least, at every depth of a stack whose "
+          "branches are no longer than this one on this input (L9)"),
     TWIN_OF(theorem_d_kept, conditional, "theorem_d_kept"),
     COLUMN(theorem_d_published, "theorem_d_kept_published", "published",
            "the same with √2 for the chord, as printed"),
@@ -138,8 +141,9 @@ typedef struct interval_cells {
 static const rs_column interval_columns[] = {
     {.name = "sample", RS_CELL(interval_cells, sample), .formula = "from 0"},
     {.name = "layer", RS_CELL(interval_cells, layer), .formula = "block, from 0; its mixer"},
-    RS_CERTIFY_COLUMN(interval_cells, low, "low", "certified", "lower end of the λ; null: no end"),
-    RS_CERTIFY_COLUMN(interval_cells, high, "high", "certified", "upper end; null: no end"),
+    /* inwards: what is decided is decided of every λ between the ends that are shown */
+    RS_CERTIFY_BOUND(interval_cells, low, "low", UPPER, "lower end of the λ; null: no end"),
+    RS_CERTIFY_BOUND(interval_cells, high, "high", LOWER, "upper end; null: no end"),
     RS_CERTIFY_COLUMN(interval_cells, answer, "answer", "certified",
                       "yes: every λ of the interval keeps the wanted fraction; no: none does; "
                       "unknown: rounding or a limit on the search left it open (L1, L3 to L5)"),

@@ -60,6 +60,12 @@ typedef struct rs_certified {
     {                                                                                              \
         .name = n, RS_CELL(type_, member_), .provenance = p, .formula = f                          \
     }
+/* The same of numbers that bound the truth from above (UPPER) or below (LOWER). */
+#define RS_CERTIFY_BOUND(type_, member_, n, side_, f)                                              \
+    {                                                                                              \
+        .name = n, RS_CELL(type_, member_), .provenance = "certified", .bound = RS_BOUND_##side_,  \
+        .formula = f                                                                               \
+    }
 /* The same, null where `number` is. */
 #define RS_CERTIFY_TWIN(type_, member_, number, n, p, f)                                           \
     {                                                                                              \

@@ -29,6 +29,8 @@ typedef struct bound_cells {
 
 #define COLUMN(member, name, kind, formula)                                                        \
     RS_CERTIFY_COLUMN(bound_cells, member, name, kind, formula)
+#define BOUND(member, name, side, formula)                                                         \
+    RS_CERTIFY_BOUND(bound_cells, member, name, side, formula)
 #define TWIN(member, name)                                                                         \
     COLUMN(member.conditional, name "_conditional", "certified",                                   \
            name " holds if the exact layers apply the mixing matrices that the float64 pass met, " \
@@ -40,10 +42,10 @@ static const rs_column bound_columns[] = {
     COLUMN(out.diameter, "measured_diameter", "measured",
            "max ‖X_i − X_j‖₂ of the tokens that leave the layer, float64 pass"),
     COLUMN(log_measured, "log10_measured", "measured", "log10 of measured_diameter"),
-    COLUMN(certified.plain, "certified_diameter", "certified",
-           "least of the proved upper bounds of the diameter that leaves the layer, over "
-           "all measured states to start from (docs/certificates.md, C3 to C6)"),
-    COLUMN(certified.log, "log10_certified", "certified", "log10 of certified_diameter"),
+    BOUND(certified.plain, "certified_diameter", UPPER,
+          "least of the proved upper bounds of the diameter that leaves the layer, over "
+          "all measured states to start from (docs/certificates.md, C3 to C6)"),
+    BOUND(certified.log, "log10_certified", UPPER, "log10 of certified_diameter"),
     COLUMN(published.plain, "published", "published",
            "bound of ‖R‖₁,∞ behind the layer as published, from the input: "
            "(4γβHλ/√d)^((3^l−1)/2) ‖R‖^(3^l), γ the least that this input allows (P2)"),
@@ -63,18 +65,18 @@ static const rs_column bound_columns[] = {
     TWIN(certified, "certified_diameter"),
     COLUMN(vacuous, "vacuous", "certified",
            "certified_diameter says no more than the lengths of the tokens do"),
-    COLUMN(one_step.plain, "certified_one_layer", "certified",
-           "bound from the measured state that enters this very layer"),
-    COLUMN(one_step.log, "log10_certified_one_layer", "certified", NULL),
+    BOUND(one_step.plain, "certified_one_layer", UPPER,
+          "bound from the measured state that enters this very layer"),
+    BOUND(one_step.log, "log10_certified_one_layer", UPPER, NULL),
     TWIN(one_step, "certified_one_layer"),
-    COLUMN(from_input.plain, "certified_from_input", "certified",
-           "bound from the measured state that enters layer 0"),
-    COLUMN(from_input.log, "log10_certified_from_input", "certified", NULL),
+    BOUND(from_input.plain, "certified_from_input", UPPER,
+          "bound from the measured state that enters layer 0"),
+    BOUND(from_input.log, "log10_certified_from_input", UPPER, NULL),
     TWIN(from_input, "certified_from_input"),
-    COLUMN(lower.plain, "certified_at_least", "certified",
-           "proved lower bound of the diameter, from the measured state that enters this "
-           "layer: the tokens stay at least that far apart"),
-    COLUMN(lower.log, "log10_certified_at_least", "certified", NULL),
+    BOUND(lower.plain, "certified_at_least", LOWER,
+          "proved lower bound of the diameter, from the measured state that enters this "
+          "layer: the tokens stay at least that far apart"),
+    BOUND(lower.log, "log10_certified_at_least", LOWER, NULL),
     TWIN(lower, "certified_at_least"),
     COLUMN(lower_by, "at_least_by", "certified",
            "skip: C6; enclosure: the float64 pass with all its rounding bounded"),
@@ -92,15 +94,14 @@ static const rs_column bound_columns[] = {
            "the published bound of this layer alone, from the measured residual "
            "that enters it: 4γβHλ/√d ‖R‖³ (P1)"),
     COLUMN(published_layer.log, "log10_published_one_layer", "published", NULL),
-    COLUMN(
-        recursion.plain, "recursion", "certified",
-        "corrected composite-norm recursion from the input, about the mean (C7, C8), rounded up"),
-    COLUMN(recursion.log, "log10_recursion", "certified", NULL),
+    BOUND(recursion.plain, "recursion", UPPER,
+          "corrected composite-norm recursion from the input, about the mean (C7, C8), rounded up"),
+    BOUND(recursion.log, "log10_recursion", UPPER, NULL),
     TWIN(recursion, "recursion"),
-    COLUMN(recursion_layer.plain, "recursion_one_layer", "certified",
-           "the same for this layer alone, with the measured logit ranges and what "
-           "rounding may hide of them"),
-    COLUMN(recursion_layer.log, "log10_recursion_one_layer", "certified", NULL),
+    BOUND(recursion_layer.plain, "recursion_one_layer", UPPER,
+          "the same for this layer alone, with the measured logit ranges and what "
+          "rounding may hide of them"),
+    BOUND(recursion_layer.log, "log10_recursion_one_layer", UPPER, NULL),
     TWIN(recursion_layer, "recursion_one_layer"),
     COLUMN(recursion_failed, "recursion_failed", "certified", "why the recursion does not apply"),
     COLUMN(of.published.gamma_min, "gamma_min", "measured",
@@ -231,6 +232,8 @@ typedef struct summary_cells {
 
 #define SUMMARY(member, name, kind, formula)                                                       \
     RS_CERTIFY_COLUMN(summary_cells, member, name, kind, formula)
+#define SUMMARY_BOUND(member, name, side, formula)                                                 \
+    RS_CERTIFY_BOUND(summary_cells, member, name, side, formula)
 
 static const rs_column summary_columns[] = {
     {.name = "layer", RS_CELL(summary_cells, layer), .formula = "block, from 0"},
@@ -239,12 +242,13 @@ static const rs_column summary_columns[] = {
     SUMMARY(at_floor, "at_floor", "measured",
             "what was measured is rounding in the sample with the largest diameter: the proved "
             "bounds may lie below it"),
-    SUMMARY(at_most, "at_most", "certified",
-            "certified_diameter, the largest over the samples; null where one has none, or one "
-            "that hangs on a condition"),
-    SUMMARY(log_at_most, "log10_at_most", "certified", "log10 of at_most"),
-    SUMMARY(at_least, "at_least", "certified",
-            "certified_at_least, the least over the samples; null likewise"),
+    SUMMARY_BOUND(
+        at_most, "at_most", UPPER,
+        "certified_diameter, the largest over the samples; null where one has none, or one "
+        "that hangs on a condition"),
+    SUMMARY_BOUND(log_at_most, "log10_at_most", UPPER, "log10 of at_most"),
+    SUMMARY_BOUND(at_least, "at_least", LOWER,
+                  "certified_at_least, the least over the samples; null likewise"),
     SUMMARY(tau, "tau", "measured", "mixing_contraction, the largest over the samples"),
     SUMMARY(rate, "rate", "measured", "rate_class of most samples"),
 };
@@ -320,8 +324,7 @@ typedef struct chain_cells {
     double weights_only;
 } chain_cells;
 
-#define CHAIN(member, name, formula)                                                               \
-    RS_CERTIFY_COLUMN(chain_cells, member, name, "certified", formula)
+#define CHAIN(member, name, formula) RS_CERTIFY_BOUND(chain_cells, member, name, UPPER, formula)
 
 static const rs_column chain_columns[] = {
     {.name = "source_layer",

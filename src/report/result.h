@@ -34,6 +34,14 @@ typedef enum rs_member {
     RS_MEMBER_LIST
 } rs_member;
 
+/* What the numbers of a column bound: text for people rounds them so that they claim no more than
+ * the bound does. */
+typedef enum rs_bound {
+    RS_BOUND_NONE, /* they bound nothing: rounded to the nearest */
+    RS_BOUND_UPPER,
+    RS_BOUND_LOWER
+} rs_bound;
+
 /* A column of a table: a literal, {.name = "layer", RS_CELL(struct, member), .formula = ...}. */
 typedef struct rs_column {
     const char *name;
@@ -42,9 +50,10 @@ typedef struct rs_column {
     const char *unit;       /* "nats"; or NULL */
     const char *formula;    /* the definition on one line, for tooltips and docs; or NULL */
     const char *provenance; /* "measured" (NULL), "predicted", "certified" or "published" */
-    rs_member member;       /* the cells of a row that rs_table_append adds: what they are */
-    size_t at;              /* and where in the row's struct */
-    size_t with;            /* RS_WITH: 1 + where in it the number is without which there is none */
+    rs_bound bound;
+    rs_member member; /* the cells of a row that rs_table_append adds: what they are */
+    size_t at;        /* and where in the row's struct */
+    size_t with;      /* RS_WITH: 1 + where in it the number is without which there is none */
 } rs_column;
 
 /* Which column and member a member of a struct makes. */
@@ -204,6 +213,8 @@ typedef struct rs_curve {
     const char *x, *x_title;
     struct {
         const char *column, *label;
+        bool upper; /* a bound from above: where it lies far above all else, it says nothing, and
+                       the axis is not stretched for it */
     } y[RS_CURVE_COLUMNS];
     const char *series;           /* NULL: the columns are the lines */
     const char *only, *only_text; /* rows whose column `only` has that text; NULL: all */

@@ -43,8 +43,8 @@ void rs_term_end_line(const rs_term *term);
 typedef struct rs_view {
     const rs_table *table;
     size_t *rows, n_rows, n_left; /* [n_rows] shown, then n_left that have no room */
-    size_t *columns, n_columns; /* 0: whoever writes it chooses */
-    size_t most_lines;          /* of a text of an entry; 0: all */
+    size_t *columns, n_columns;   /* 0: whoever writes it chooses */
+    size_t most_lines;            /* of a text of an entry; 0: all */
 } rs_view;
 
 enum { RS_MOST_CONDITIONS = 16, RS_MOST_NAME = 96 };
@@ -80,7 +80,8 @@ bool rs_where_holds(const rs_shape *shape, const rs_table *table, size_t row);
 
 /* ---- how it is shown ---- */
 
-/* Appends a cell as people read it: cleaned, numbers with 4 significant digits. */
+/* Appends a cell as people read it: cleaned, numbers with 4 significant digits (bounds rounded as
+ * their column says). */
 void rs_term_cell(const rs_term *term, rs_buffer *text, const rs_table *table, size_t row,
                   size_t column);
 /* Writes a view as a table; where it is too wide, without its last columns (which are named), or as

@@ -1,7 +1,8 @@
 /*
  * terminal_curve.c: curves in a terminal: dots of braille between points, a letter at each point,
  * and the curve's name where it ends. Without Unicode the dots are full stops. The height is
- * logarithmic where the values reach so far that the small ones could not be told apart.
+ * logarithmic where the values reach so far that the small ones could not be told apart. An upper
+ * bound that lies far above all else is drawn along the top edge, as ^, and the title says so.
  */
 #include "report/number.h"
 #include "report/table.h"
@@ -14,15 +15,20 @@
 
 enum { MOST_CURVES = 8, DOTS_X = 2, DOTS_Y = 4 };
 #define WIDE_RANGE 50.0
+/* An upper bound that is above the others' largest value by this factor tells nothing of them. */
+#define FAR_ABOVE 10.0
 
-static const char letters[MOST_CURVES + 1] = "ox+*#%@&";
+static const char letters[MOST_CURVES + 1] = "ox+*#%@&", BEYOND = '^';
 
 /* A curve: its points are the rows of the table that are its own. */
 typedef struct line {
     const char *label; /* of the series or the column */
     int column;
     bool of_series;
-    double last; /* the value where it ends; NaN: it has no point */
+    bool upper;   /* a bound from above */
+    double last;  /* the value where it ends; NaN: it has no point */
+    double above; /* the largest value beyond the axis; 0: none is */
+    bool ends_above;
 } line;
 
 typedef struct drawing {
@@ -35,6 +41,7 @@ typedef struct drawing {
     int x, series, only;
     double x_low, x_high, low, high; /* of what is drawn; low, high as scaled */
     bool logarithmic;
+    double most;         /* values of upper bounds above it are beyond the axis */
     int columns, rows;   /* characters */
     unsigned char *dots; /* [rows, columns] bits of a braille character */
     char *marks;         /* [rows, columns] letters; 0: none */
@@ -103,7 +110,10 @@ static void find_columns(drawing *d)
 {
     for (int i = 0; i < RS_CURVE_COLUMNS && d->curve->y[i].column; i++) {
         int column = rs_table_find_column(d->table, d->curve->y[i].column);
-        if (column >= 0) add_line(d, (line){.label = d->curve->y[i].label, .column = column});
+        if (column >= 0)
+            add_line(d, (line){.label = d->curve->y[i].label,
+                               .column = column,
+                               .upper = d->curve->y[i].upper});
     }
 }
 
@@ -114,11 +124,27 @@ static double scaled(const drawing *d, double y)
     return d->logarithmic ? log10(y) : y;
 }
 
+/* Above which value upper bounds tell nothing: far above all that is no such bound. */
+static double find_most(const drawing *d)
+{
+    double x, y, highest = -INFINITY;
+    for (int i = 0; i < d->n; i++)
+        for (size_t r = 0; !d->lines[i].upper && r < rs_table_rows(d->table); r++)
+            if (point(d, &d->lines[i], r, &x, &y)) highest = fmax(highest, y);
+    return highest > 0 ? FAR_ABOVE * highest : (double)INFINITY;
+}
+
+static bool is_above(const drawing *d, const line *l, double y)
+{
+    return l->upper && y > d->most;
+}
+
 /* The range of all points; the number of them. */
 static size_t find_range(drawing *d)
 {
     size_t points = 0;
     double x, y;
+    d->most = find_most(d);
     d->low = d->x_low = INFINITY;
     d->high = d->x_high = -INFINITY;
     for (int i = 0; i < d->n; i++)
@@ -127,6 +153,10 @@ static size_t find_range(drawing *d)
             points++;
             d->x_low = fmin(d->x_low, x);
             d->x_high = fmax(d->x_high, x);
+            if (is_above(d, &d->lines[i], y)) {
+                d->lines[i].above = fmax(d->lines[i].above, y);
+                continue;
+            }
             d->low = fmin(d->low, scaled(d, y));
             d->high = fmax(d->high, scaled(d, y));
         }
@@ -146,6 +176,17 @@ static size_t choose_scale(drawing *d)
     points = find_range(d);
     if (points && d->low > 0) d->low = 0; /* what hardly changes is to look so */
     return points;
+}
+
+/* What is beyond the axis has a row of its own above the largest value on it. */
+static void leave_headroom(drawing *d)
+{
+    bool above = false;
+    double share = (DOTS_Y + 0.5) / (d->rows * DOTS_Y - 1);
+    for (int i = 0; i < d->n; i++)
+        above |= d->lines[i].above > 0;
+    if (above && share < 1)
+        d->high += share / (1 - share) * (d->high > d->low ? d->high - d->low : 1);
 }
 
 /* ---- drawing ---- */
@@ -184,21 +225,26 @@ static void draw_line(drawing *d, int i)
     enum { APART = 6 };
     line *l = &d->lines[i];
     int before_x = -1, before_y = 0, marked = -APART, points = 0;
+    bool above = false;
     double x, y;
     l->last = NAN;
     for (size_t r = 0; r < rs_table_rows(d->table); r++) {
         if (!point(d, l, r, &x, &y)) continue;
-        int at_x = cell_x(d, x), at_y = cell_y(d, y), column = at_x / DOTS_X;
-        if (before_x >= 0) put_segment(d, before_x, before_y, at_x, at_y);
-        put_dot(d, at_x, at_y);
+        bool both_above = above && is_above(d, l, y);
+        above = is_above(d, l, y);
+        int at_x = cell_x(d, x), at_y = above ? 0 : cell_y(d, y), column = at_x / DOTS_X;
+        if (before_x >= 0 && !both_above) put_segment(d, before_x, before_y, at_x, at_y);
+        if (!above) put_dot(d, at_x, at_y);
         if (column - marked >= APART || column < marked) {
             char *mark = &d->marks[(at_y / DOTS_Y) * d->columns + column];
-            if (!*mark || (points++ + i) % 2) *mark = letters[i]; /* those that meet take turns */
+            if (!*mark || (points++ + i) % 2) /* those that meet take turns */
+                *mark = above ? BEYOND : letters[i];
             marked = column;
         }
         before_x = at_x;
         before_y = at_y;
         l->last = y;
+        l->ends_above = above;
     }
 }
 
@@ -219,7 +265,8 @@ static void place_labels(const drawing *d, int *at)
         order[k] = i;
     }
     for (int k = 0; k < n; k++) {
-        row[k] = cell_y(d, d->lines[order[k]].last) / DOTS_Y;
+        const line *l = &d->lines[order[k]];
+        row[k] = l->ends_above ? 0 : cell_y(d, l->last) / DOTS_Y;
         if (k > 0 && row[k] <= row[k - 1]) row[k] = row[k - 1] + 1;
     }
     for (int k = n - 1, below = d->rows; k >= 0; k--) {
@@ -274,7 +321,8 @@ static void put_rows(const drawing *d, const int *labels)
         if (labels[row] >= 0) {
             rs_buffer clean = {0};
             rs_term_clean(d->term, &clean, d->lines[labels[row]].label);
-            rs_buffer_printf(d->term->out, " %c %s", letters[labels[row]],
+            rs_buffer_printf(d->term->out, " %c %s",
+                             d->lines[labels[row]].ends_above ? BEYOND : letters[labels[row]],
                              clean.data ? clean.data : "");
             rs_buffer_free(&clean);
         }
@@ -312,6 +360,13 @@ static void put_title(const drawing *d)
     rs_buffer title = {0};
     rs_buffer_printf(&title, "%s%s", d->curve->title, d->logarithmic ? " (logarithmic)" : "");
     if (d->left_out) rs_buffer_printf(&title, "; the first %d", d->n);
+    for (int i = 0; i < d->n; i++) {
+        char number[RS_NUMBER_SIZE];
+        if (!(d->lines[i].above > 0)) continue;
+        rs_number_outward(number, d->lines[i].above, 3, true);
+        rs_buffer_printf(&title, "; %c %s: beyond the axis, up to %s", BEYOND, d->lines[i].label,
+                         number);
+    }
     rs_term_style(d->term, RS_BOLD);
     if (!title.failed) rs_term_wrap(d->term, title.data, 0, 2);
     rs_term_style(d->term, RS_PLAIN);
@@ -373,5 +428,6 @@ rs_status rs_term_curve(const rs_term *term, const rs_result *result, const rs_c
         find_columns(&d);
     if (d.rows < d.n) d.rows = d.n; /* a line for each name */
     if (choose_scale(&d) < 2 || !(d.x_high > d.x_low)) return RS_OK;
+    leave_headroom(&d);
     return draw(&d, err);
 }

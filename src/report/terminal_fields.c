@@ -11,10 +11,15 @@ enum { NARROW_TEXT = 20 };
 
 /* ---- cells ---- */
 
-static void put_brief(rs_buffer *text, double value)
+/* A bound is rounded away from what it bounds, as a cell is a claim too. */
+static void put_brief(rs_buffer *text, double value, rs_bound bound)
 {
+    enum { DIGITS = 4 };
     char number[RS_NUMBER_SIZE];
-    rs_buffer_append(text, number, rs_number_brief(number, value, 4));
+    size_t n = bound == RS_BOUND_NONE
+                   ? rs_number_brief(number, value, DIGITS)
+                   : rs_number_outward(number, value, DIGITS, bound == RS_BOUND_UPPER);
+    rs_buffer_append(text, number, n);
 }
 
 void rs_term_cell(const rs_term *term, rs_buffer *text, const rs_table *table, size_t row,
@@ -26,6 +31,7 @@ void rs_term_cell(const rs_term *term, rs_buffer *text, const rs_table *table, s
         rs_buffer_puts(text, "-");
         return;
     }
+    rs_bound bound = rs_table_column(table, column)->bound;
     switch (rs_table_column(table, column)->type) {
     case RS_COLUMN_TEXT:
         rs_term_clean(term, text, rs_table_text(table, row, column));
@@ -37,14 +43,14 @@ void rs_term_cell(const rs_term *term, rs_buffer *text, const rs_table *table, s
         rs_buffer_puts(text, rs_table_int(table, row, column) ? "yes" : "no");
         break;
     case RS_COLUMN_REAL:
-        put_brief(text, rs_table_real(table, row, column));
+        put_brief(text, rs_table_real(table, row, column), bound);
         break;
     case RS_COLUMN_VECTOR: {
         const double *values = rs_table_vector(table, row, column, &n);
-        if (n) put_brief(text, values[0]);
+        if (n) put_brief(text, values[0], bound);
         if (n > 1) {
             rs_buffer_puts(text, "..");
-            put_brief(text, values[n - 1]);
+            put_brief(text, values[n - 1], bound);
         }
         rs_buffer_printf(text, " (%zu)", n);
         break;

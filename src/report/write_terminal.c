@@ -283,8 +283,7 @@ static int curve_rows(const rs_term *term)
 /* Takes the blank line at the end of the text away. */
 static void close_up(rs_buffer *out)
 {
-    if (out->length > 1 && out->data[out->length - 1] == '\n' &&
-        out->data[out->length - 2] == '\n')
+    if (out->length > 1 && out->data[out->length - 1] == '\n' && out->data[out->length - 2] == '\n')
         out->length--;
 }
 
@@ -446,8 +445,7 @@ static bool has_room(const rs_term *term, const rs_buffer *names, const char *na
 {
     enum { INDENT = 4 };
     size_t behind = strlen(", ") + strlen(" and 99 more: --verbose");
-    return !names->length ||
-           INDENT + names->length + strlen(name) + behind <= (size_t)term->width;
+    return !names->length || INDENT + names->length + strlen(name) + behind <= (size_t)term->width;
 }
 
 /* Notes ask for nothing: on a screen those are written out that leave the answer on it, and the

@@ -12,30 +12,35 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct cells {
     const char *series, *site;
     int64_t x;
-    double up, down, far;
+    double up, down, far, bound;
 } cells;
 
 static const rs_column columns[] = {
     {.name = "series", RS_CELL(cells, series)}, {.name = "site", RS_CELL(cells, site)},
     {.name = "x", RS_CELL(cells, x)},           {.name = "up", RS_CELL(cells, up)},
     {.name = "down", RS_CELL(cells, down)},     {.name = "far", RS_CELL(cells, far)},
+    {.name = "bound", RS_CELL(cells, bound)},
 };
+enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static rs_error err;
 static rs_buffer out;
 
-/* Series 0 to n - 1 at 11 places: up = x + series, down = 20 - up, far = 10^-(x + series). */
+/* Series 0 to n - 1 at 11 places: up = x + series, down = 20 - up, far = 10^-(x + series), bound = far
+ * above all from the middle on. */
 static rs_result *make(int n)
 {
     static char names[32][16];
     rs_table *t;
     rs_result *r = rs_result_new("probe");
-    assert_int_equal(rs_result_add_table(r, "points", NULL, NULL, columns, 6, &t, &err), RS_OK);
+    assert_int_equal(rs_result_add_table(r, "points", NULL, NULL, columns, COLUMNS, &t, &err),
+                     RS_OK);
     for (int s = 0; s < n; s++)
         for (int i = 0; i < 22; i++) {
             int x = i / 2;
@@ -45,7 +50,8 @@ static rs_result *make(int n)
                                .x = x,
                                .up = i % 2 ? 1000 : x + s,
                                .down = 20 - x - s,
-                               .far = pow(10, -x - s)};
+                               .far = pow(10, -x - s),
+                               .bound = x < 5 ? x + 1 : 1.2341e30 * x};
             assert_int_equal(rs_table_append(t, &row, &err), RS_OK);
         }
     return r;
@@ -151,6 +157,42 @@ static void a_linear_axis_begins_at_nothing(void **state)
     assert_null(strstr(out.data, "none"));
 }
 
+/* A bound that says nothing leaves the axis to the others: it goes along the top, marked and said. */
+static void a_vacuous_bound_does_not_stretch_the_axis(void **state)
+{
+    rs_curve both = {.table = "points",
+                     .title = "Height",
+                     .x = "x",
+                     .y = {{"bound", "at most", true}, {"up", "measured", false}},
+                     .only = "site",
+                     .only_text = "here"};
+    (void)state;
+    for (int rows = 4; rows <= 10; rows++) {
+        draw(1, &both, 80, false, rows);
+        assert_string_equal(lines[0], "Height; ^ at most: beyond the axis, up to 1.24e+31");
+        assert_true(strtod(lines[1], NULL) < 20); /* the others reach 10 */
+        assert_non_null(strchr(strchr(lines[1], '|'), '^'));
+        assert_non_null(strstr(lines[1], " ^ at most"));
+        assert_null(strchr(lines[1], 'x')); /* what is measured has its own rows */
+        bool drawn = false; /* where it says something */
+        for (int row = 2; row <= rows; row++) {
+            assert_null(strchr(lines[row], '^'));
+            drawn |= strchr(strchr(lines[row], '|'), 'o') != NULL;
+        }
+        assert_true(drawn);
+    }
+    both.y[0].upper = false;
+    draw(1, &both, 80, false, 6);
+    assert_string_equal(lines[0], "Height");
+    assert_non_null(strstr(lines[1], "1.23e+31 |"));
+    /* A bound near to what is measured is drawn as it is. */
+    both.y[0].column = "down";
+    both.y[0].upper = true;
+    draw(1, &both, 80, false, 6);
+    assert_string_equal(lines[0], "Height");
+    assert_non_null(strstr(lines[1], "20 |o"));
+}
+
 /* Each curve's name is there once, in the order in which the curves end. */
 static void every_curve_is_named(void **state)
 {
@@ -209,6 +251,7 @@ int main(void)
         cmocka_unit_test(only_the_rows_that_are_meant),
         cmocka_unit_test(far_values_get_logarithms),
         cmocka_unit_test(a_linear_axis_begins_at_nothing),
+        cmocka_unit_test(a_vacuous_bound_does_not_stretch_the_axis),
         cmocka_unit_test(every_curve_is_named),
         cmocka_unit_test(nothing_is_wider_than_the_terminal),
         cmocka_unit_test(no_points_no_picture),
