@@ -101,20 +101,24 @@ static bool whole_number(int64_t *number, const char *words)
     return true;
 }
 
-static rs_status read_whole_number(int64_t *number, const place *p, const char *words,
+/* least: the least that is allowed, for whoever gives what is no such number. */
+static rs_status read_whole_number(int64_t *number, const place *p, const char *words, int least,
                                    rs_error *err)
 {
-    return whole_number(number, words)
-               ? RS_OK
-               : refuse(p, "give a whole number", "is not a whole number", words, err);
+    char hint[64];
+    if (whole_number(number, words)) return RS_OK;
+    bool digits = words[0] && words[strspn(words, "0123456789")] == 0;
+    snprintf(hint, sizeof hint, "give a whole number of at least %d", least);
+    return refuse(p, digits ? "give a smaller number" : hint,
+                  digits ? "is too large" : "is not allowed", words, err);
 }
 
 static rs_status read_count(const place *p, const char *words, rs_error *err)
 {
     int64_t number = 0, most = p->option->most ? p->option->most : 1 << 30;
-    CLI_TRY(read_whole_number(&number, p, words, err));
+    CLI_TRY(read_whole_number(&number, p, words, 1, err));
     if (number == 0)
-        return rs_fail(err, RS_E_BAD_OPTION, p->name, "give a whole number from 1",
+        return rs_fail(err, RS_E_BAD_OPTION, p->name, "give a whole number of at least 1",
                        "0 leaves nothing to do");
     if (number > most)
         return rs_fail(err, RS_E_BAD_OPTION, p->name, "give a smaller number",
@@ -136,7 +140,7 @@ static rs_status read_whole(const place *p, const char *words, rs_error *err)
 static rs_status read_seed(const place *p, const char *words, rs_error *err)
 {
     int64_t number = 0;
-    CLI_TRY(read_whole_number(&number, p, words, err));
+    CLI_TRY(read_whole_number(&number, p, words, 0, err));
     *(uint64_t *)p->at = (uint64_t)number;
     return RS_OK;
 }
@@ -144,7 +148,7 @@ static rs_status read_seed(const place *p, const char *words, rs_error *err)
 static rs_status read_threads(const place *p, const char *words, rs_error *err)
 {
     int64_t number = 0;
-    CLI_TRY(read_whole_number(&number, p, words, err));
+    CLI_TRY(read_whole_number(&number, p, words, 1, err));
     if (number == 0 || number > 4096)
         return rs_fail(err, RS_E_BAD_OPTION, p->name, NULL, "give a number from 1 to 4096");
     *(int *)p->at = (int)number;

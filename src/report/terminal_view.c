@@ -18,6 +18,9 @@ static rs_status read_sort(rs_shape *shape, const char *text, rs_error *err)
     if (!shape->ascending && strcmp(order, "desc") != 0)
         return rs_fail(err, RS_E_BAD_OPTION, "sort", "write COLUMN:asc or COLUMN:desc",
                        "'%.40s' is no order", order);
+    if (memchr(text, ',', length))
+        return rs_fail(err, RS_E_BAD_OPTION, "sort", "name one column, as in effective_rank:asc",
+                       "'%.80s' names several columns", text);
     if (length == 0 || length >= sizeof shape->sort)
         return rs_fail(err, RS_E_BAD_OPTION, "sort", "write COLUMN or COLUMN:asc",
                        "'%.80s' names no column", text);
@@ -118,8 +121,13 @@ rs_status rs_shape_check(const rs_shape *shape, const rs_result *result,
                          const rs_table *const *tables, size_t n, rs_error *err)
 {
     char name[RS_MOST_NAME];
-    for (const char *list = shape->columns; next_name(&list, name);)
+    for (const char *list = shape->columns; next_name(&list, name);) {
+        if (!name[0])
+            return rs_fail(err, RS_E_BAD_OPTION, "columns",
+                           "write names with one comma between them: layer,head",
+                           "'%.80s' has an empty name in it", shape->columns);
         RS_TRY(check_column(result, tables, n, "columns", name, err));
+    }
     if (shape->sort[0]) {
         RS_TRY(check_column(result, tables, n, "sort", shape->sort, err));
         RS_TRY(check_sort(shape, tables, n, err));

@@ -45,11 +45,18 @@ rs_status rs_where_read(rs_shape *shape, const char *text, rs_error *err)
         if (shape->n_conditions == RS_MOST_CONDITIONS)
             return rs_fail(err, RS_E_BAD_OPTION, "where", NULL, "more than %d conditions",
                            RS_MOST_CONDITIONS);
+        if (length == 0)
+            return rs_fail(err, RS_E_BAD_OPTION, "where",
+                           "write conditions with one comma between them: layer=12,product=qk",
+                           "'%.80s' has an empty condition in it", text);
         if (!read_condition(&shape->conditions[shape->n_conditions++], p, length))
             return rs_fail(err, RS_E_BAD_OPTION, "where",
                            "write COLUMN=VALUE, or != < > <= >=, separated by commas: "
                            "layer=12,product=qk",
                            "'%.*s' is no condition", (int)(length < 80 ? length : 80), p);
+        if (shape->conditions[shape->n_conditions - 1].value[0] == '=')
+            return rs_fail(err, RS_E_BAD_OPTION, "where", "write one '=', as in layer=12",
+                           "'%.*s' has two signs", (int)(length < 80 ? length : 80), p);
         p = p[length] ? p + length + 1 : NULL;
     }
     return RS_OK;

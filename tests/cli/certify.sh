@@ -29,7 +29,7 @@ refused not-found "nowhere.json" "$model" --tokens nowhere.json
 echo '[[1],[2,99]]' >range.json
 refused token-out-of-range "sample 1, position 1: id 99" "$model" --tokens range.json
 for count in --samples --batch --seq-len; do
-    refused bad-option "give a whole number from 1" "$model" --tokens ids.json $count 0
+    refused bad-option "give a whole number of at least 1" "$model" --tokens ids.json $count 0
 done
 refused usage "a configuration has no weights" "$model/config.json" --tokens ids.json
 

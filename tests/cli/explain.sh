@@ -21,9 +21,23 @@ expect 0 "$RANKSCOPE" explain effective_rank_mean
 says out "scan: layers"
 expect 0 "$RANKSCOPE" explain san
 says out "(variant)"
+# Few names of each group, how many there are, and all of them by the group or --verbose.
 expect 0 "$RANKSCOPE" explain
-says out "stable rank"
+says out "rank collapse"
 says out "qk_low_rank"
+grep -q ' and [0-9]* more$' out || note_failure "explain does not say how many names it leaves out"
+expect 0 "$RANKSCOPE" explain --verbose
+says out "stable rank"
+cp out everything
+for group in words variants findings verdicts columns; do
+    expect 0 "$RANKSCOPE" explain "$group"
+    sed -n '/^[a-z]* ([0-9]*)$/,$p' out | sed '/^$/,$d' >group.txt
+    awk -v g="$group" 'index($0, g " (") == 1 { on = 1 } on && /^$/ { exit } on' everything >wanted.txt
+    [ -s wanted.txt ] && cmp -s group.txt wanted.txt || note_failure "explain $group is not the whole group"
+    count=$(sed -n 's/^[a-z]* (\([0-9]*\))$/\1/p' group.txt)
+    [ "$(tail -n +2 group.txt | tr '\n' ' ' | awk -F', ' '{ print NF }')" = "$count" ] || note_failure "explain $group does not list $count names"
+done
+expect 0 "$RANKSCOPE" explain
 awk 'length($0) > 80 { exit 1 }' out || note_failure "the list is wider than 80 columns"
 
 # What is not known: the nearest.

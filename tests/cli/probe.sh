@@ -27,7 +27,7 @@ refused bad-option "cannot read" "$model" --tokens ids.json --threshold dead_hea
 refused bad-option "nonsense" "$model" --tokens ids.json --variants nonsense
 refused bad-option "no definitions are known" "$model" --tokens ids.json --compat nonsense
 for count in --samples --batch --seq-len --generate; do
-    refused bad-option "give a whole number from 1" "$model" --tokens ids.json $count 0
+    refused bad-option "give a whole number of at least 1" "$model" --tokens ids.json $count 0
 done
 refused bad-option "a variant without any option" "$model" --tokens ids.json --variants a=
 refused bad-option "is to be written by --output already" "$model" --tokens ids.json --output a.st --taps a.st

@@ -34,7 +34,15 @@ answered "holds texts" --where 'product<qk'
 answered "is no condition" --where layer~1
 answered "'down' is no order" --sort layer:down
 answered "did you mean 'heads'?" --table haeds
-answered "from 1" --top 0
+answered "at least 1" --top 0
+answered "'-1' is not allowed" --top -1
+answered "at least 1" --top -1
+answered "at least 1" --top 1.5
+answered "is too large" --top 99999999999999999999
+answered "several columns" --sort layer,head
+answered "an empty name" --columns layer,,head
+answered "an empty condition" --where layer=1,
+answered "one '='" --where layer==1
 expect 2 "$RANKSCOPE" scan model --columns pseudo_rank
 says err "--table heads has it"
 

@@ -174,7 +174,7 @@ static void a_vacuous_bound_does_not_stretch_the_axis(void **state)
         assert_non_null(strchr(strchr(lines[1], '|'), '^'));
         assert_non_null(strstr(lines[1], " ^ at most"));
         assert_null(strchr(lines[1], 'x')); /* what is measured has its own rows */
-        bool drawn = false; /* where it says something */
+        bool drawn = false;                 /* where it says something */
         for (int row = 2; row <= rows; row++) {
             assert_null(strchr(lines[row], '^'));
             drawn |= strchr(strchr(lines[row], '|'), 'o') != NULL;

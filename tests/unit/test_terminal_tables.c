@@ -11,6 +11,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LONG_NAME                                                                                  \
@@ -134,7 +135,7 @@ static void what_is_not_there_is_refused_by_name(void **state)
         {{.where = "layer=two"}, "where", "holds numbers", "number"},
         {{.where = "alive=perhaps"}, "where", "yes and no", "yes or no"},
         {{.where = "layer"}, "where", "'layer' is no condition", "COLUMN=VALUE"},
-        {{.where = "layer=1,"}, "where", "'' is no condition", "COLUMN=VALUE"},
+        {{.where = "layer=1,"}, "where", "'layer=1,' has an empty condition", "one comma"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -303,6 +304,63 @@ static void claims_stand_beside_their_verdicts(void **state)
     rs_result_free(r);
 }
 
+/* A row of a table of bounds: one number thrice, of which cells claim different things. */
+typedef struct bound_cells {
+    double above, below, nearest;
+} bound_cells;
+
+static const rs_column bound_columns[] = {
+    {.name = "above", RS_CELL(bound_cells, above), .bound = RS_BOUND_UPPER},
+    {.name = "below", RS_CELL(bound_cells, below), .bound = RS_BOUND_LOWER},
+    {.name = "nearest", RS_CELL(bound_cells, nearest)},
+};
+
+/* Doubles of all sizes and both signs, some of them with few digits. */
+static double random_value(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    double size = pow(10, (double)(*state >> 58) * 9 - 290);
+    double value = (double)(*state >> 11) / 9007199254740992.0 * size;
+    if (*state & 4096) value = strtod("0.1", NULL) * (double)(*state >> 54);
+    return *state & 8192 ? -value : value;
+}
+
+/* Cells of bounds claim no more than the bound: what is printed of an upper one is not below it, of a
+ * lower one not above it, and neither is a digit off. */
+static void bounds_are_rounded_outward(void **state)
+{
+    enum { VALUES = 4000 };
+    static double values[VALUES];
+    uint64_t random = 1;
+    size_t rounded = 0;
+    rs_table *t;
+    rs_result *r = rs_result_new("certify");
+    (void)state;
+    assert_int_equal(rs_result_add_table(r, "bounds", NULL, NULL, bound_columns, 3, &t, &err),
+                     RS_OK);
+    for (int i = 0; i < VALUES; i++) {
+        values[i] = random_value(&random);
+        const bound_cells row = {values[i], values[i], values[i]};
+        assert_int_equal(rs_table_append(t, &row, &err), RS_OK);
+    }
+    const rs_terminal how = {.width = 80, .tables = "bounds"};
+    out.length = 0;
+    assert_int_equal(rs_write_terminal(&out, r, &how, &err), RS_OK);
+    const char *line = strchr(strstr(out.data, "nearest"), '\n') + 1;
+    for (int i = 0; i < VALUES; i++) {
+        char *end = NULL;
+        double above = strtod(line, &end), below = strtod(end, &end), near = strtod(end, &end);
+        if (*end != '\n') fail_msg("row %d is no row: %.60s", i, line);
+        if (above < values[i] || below > values[i])
+            fail_msg("%.17g is printed as at most %.17g, at least %.17g", values[i], above, below);
+        assert_true(fabs(above - below) <= 1.0001e-3 * fabs(values[i]));
+        rounded += above > near || below < near;
+        line = end + 1;
+    }
+    assert_true(rounded > VALUES / 2);
+    rs_result_free(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,6 +371,7 @@ int main(void)
         cmocka_unit_test(the_first_columns_are_those_of_the_table),
         cmocka_unit_test(a_long_summary_is_shortened),
         cmocka_unit_test(claims_stand_beside_their_verdicts),
+        cmocka_unit_test(bounds_are_rounded_outward),
     };
     int failed = cmocka_run_group_tests_name("terminal_tables", tests, NULL, NULL);
     rs_buffer_free(&out);
