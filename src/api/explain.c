@@ -213,7 +213,8 @@ static rs_status unknown_word(const char *asked, rs_error *err)
         }
     }
     each_column(compare_column, &best);
-    snprintf(hint, sizeof hint, "nearest is '%s'; 'rankscope explain' lists all names", best.name);
+    snprintf(hint, sizeof hint, "nearest is '%s'; 'rankscope explain' shows what there is",
+             best.name);
     return rs_fail(err, RS_E_NOT_FOUND, asked, hint, "no such word, code or column");
 }
 

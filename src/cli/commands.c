@@ -227,10 +227,12 @@ const cli_command cli_commands[] = {
      "a "
      "finding or a verdict, or a column of any table; quote it where it has blanks. Says what it "
      "means, the rule or formula that gives it with the option that sets it, which commands and "
-     "tables have it, and what to do about it. Without WORD: the names of all; 'all': every "
-     "entry.\n"
+     "tables have it, and what to do about it. Without WORD: some "
+     "names of each group and how many it has; words, variants, findings, verdicts or columns: "
+     "every name of that group; 'all': every entry.\n"
      "Needs no model and no network. Tables: words, or names (without WORD).",
-     "rankscope explain # all names\n"
+     "rankscope explain # what there is to ask for\n"
+     "rankscope explain findings # the codes of all findings\n"
      "rankscope explain 'relative residual' # a word of the house\n"
      "rankscope explain dead_head # a finding: its rule, and what to do\n"
      "rankscope explain effective_rank --json - # a column, in every table that has it",

@@ -194,7 +194,7 @@ rs_status rs_probe_components(rs_result *result, const rs_probed *variants, size
     bool logs = options->measure.precision == RS_PRECISION_RESIDUAL;
     if (known(&q.both) && known(&q.skip) && known(&q.mlp) && known(&q.none)) {
         RS_TRY(add_components(result, &q, logs, err));
-        rs_result_show_more(result, "components"); /* the summary's last column, in another order */
+        rs_result_show_more(result, "components"); /* of numbers that the summary has */
     }
     say_quartet(text, sizeof text, &q);
     if (!text[0]) return RS_OK;

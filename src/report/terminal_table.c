@@ -80,11 +80,15 @@ static void keep_first(plan *p, const char *first)
 
 /* ---- does it fit ---- */
 
-static bool fits(const rs_term *term, plan *p)
+static bool fits_unbroken(const rs_term *term, plan *p)
 {
     return rs_fields_name(p->fields, p->n, false) <= term->width ||
-           rs_fields_name(p->fields, p->n, true) <= term->width ||
-           rs_fields_narrow(p->fields, p->n, term->width);
+           rs_fields_name(p->fields, p->n, true) <= term->width;
+}
+
+static bool fits(const rs_term *term, plan *p)
+{
+    return fits_unbroken(term, p) || rs_fields_narrow(p->fields, p->n, term->width);
 }
 
 static bool drop_last(const rs_term *term, plan *p)
@@ -126,9 +130,10 @@ static rs_status choose_form(const rs_term *term, const rs_view *view, plan *p, 
         return as_lines(term, view, p, err);
     }
     if (!asked) leave_out_idle(p, view);
-    if (fits(term, p)) return as_lines(term, view, p, err);
-    const char *first = rs_table_first(view->table);
-    if (!asked && first) {
+    const char *first = asked ? NULL : rs_table_first(view->table);
+    /* a line a row of the first columns, before all columns with texts of many lines */
+    if (first ? fits_unbroken(term, p) : fits(term, p)) return as_lines(term, view, p, err);
+    if (first) {
         keep_first(p, first);
         if (fits(term, p)) return as_lines(term, view, p, err);
     }

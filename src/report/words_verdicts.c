@@ -121,7 +121,8 @@ static const rs_word machine[] = {
              "how many tokens the text has, and which special ones are among them", "always", NULL),
     EXPLAIN("explained", "info", "a word was found; the number counts meanings",
             "always, with a word", NULL),
-    EXPLAIN("listed", "info", "all names, and how many there are", "always, without a word", NULL),
+    EXPLAIN("listed", "info", "what there is to explain, and how much", "always, without a word",
+            NULL),
 };
 
 const rs_word_list rs_words_of_verdicts[] = {RS_WORDS(scan),    RS_WORDS(probe), RS_WORDS(certify),

@@ -153,7 +153,7 @@ static rs_status write_view(const rs_term *term, const rs_view *view, rs_error *
  * lines: how many it may take. */
 static rs_status write_fitting(const rs_term *term, rs_view *view, size_t lines, rs_error *err)
 {
-    enum { FEWEST = 3 };
+    enum { FEWEST = 1 };
     rs_buffer text = {0};
     rs_term aside = *term;
     aside.out = &text;
@@ -272,11 +272,15 @@ static rs_status read_shape(rs_shape *shape, const rs_result *result, const rs_t
     return status;
 }
 
-/* As high as the screen has room for behind what is above it and before the findings. */
-static int curve_rows(const rs_term *term)
+/* As high as the screen has room for behind what is above it and before the findings, and before the
+ * first rows of a table where one follows; 0: it has no room beside them. */
+static int curve_rows(const rs_term *term, bool table_follows)
 {
-    enum { BELOW = 9, FEWEST = 4, MOST = 10 };
-    int rows = term->height - (int)lines_of(term->out) - BELOW;
+    enum { BELOW = 9, TABLE = 12, FEWEST = 4, MOST = 10 };
+    bool shared = table_follows && term->room;
+    int screen = shared ? term->room - TABLE : term->height - BELOW;
+    int rows = screen - (int)lines_of(term->out);
+    if (shared && rows < FEWEST) return 0;
     return rows < FEWEST ? FEWEST : rows > MOST ? MOST : rows;
 }
 
@@ -295,7 +299,8 @@ static rs_status pictures(const rs_term *term, const rs_result *result, rs_error
     /* a low screen has no line for a blank one above the title */
     if (curve && term->height < ROOMY) close_up(term->out);
     size_t before = term->out->length;
-    if (curve) RS_TRY(rs_term_curve(term, result, curve, curve_rows(term), err));
+    int rows = curve_rows(term, rs_result_shown(result) != NULL);
+    if (curve && rows) RS_TRY(rs_term_curve(term, result, curve, rows, err));
     if (heads && !curve) RS_TRY(rs_term_strips(term, heads, err));
     if (term->out->length > before) rs_buffer_puts(term->out, "\n");
     return RS_OK;

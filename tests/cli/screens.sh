@@ -4,8 +4,9 @@
 command -v python3 >/dev/null 2>&1 || { echo "python3 is not here"; exit 77; }
 rm -rf model && tiny_model model
 minilm=$("$RS_SOURCE_DIR/scripts/fetch_model.sh" minilm 2>err) || minilm=
+echo "The tokens stay apart." >short.txt
 cat >screens.py <<'END'
-import fcntl, os, pty, re, struct, subprocess, sys, termios, unicodedata
+import fcntl, json, os, pty, re, struct, subprocess, sys, termios, unicodedata
 program, sources, minilm = sys.argv[1], sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else ""
 wrong = []
 
@@ -62,16 +63,48 @@ for words in commands:
     piped = subprocess.run([program] + words, capture_output=True, text=True, env=env, check=True).stdout
     check(f"{name} in a pipe", piped, 80, False, False)
 
-# The picture and all that stands above it leave room for the findings.
+# The first screen of every command: all that it writes unasked, and the prompt below, fits the terminal.
+model = minilm or "model"
+page = ["--text", sources + "/share/page.txt"] if minilm else run
+first = [["scan", model], ["probe", model, *page], ["probe", model, *page, "--variants", "dong"],
+         ["certify", model, *page, "--samples", "2"], ["paths", model, *page, "--samples", "1"],
+         ["lab", "list"], ["lab", "run", "causal-half-law", "--quick"], ["lab", "run", "lambda-attention", "--quick"],
+         ["lab", "run", "dong-perturbation-lemma", "--quick"], ["doctor"], ["explain"], ["explain", "layer"],
+         ["explain", "effective_rank"], ["explain", "blas_ok"]]
 if minilm:
-    page = ["--text", sources + "/share/page.txt"]
-    for words in ["scan", minilm], ["probe", minilm, *page], ["probe", minilm, *page, "--variants", "dong"], \
-            ["certify", minilm, *page, "--samples", "2"], ["paths", minilm, *page, "--samples", "1"]:
-        text = check(" ".join(words), screen(words, 80, 24), 80, True, False)
-        above = re.split(r"\n\d+ (?:note|warning|critical finding)s?\n", text)[0].count("\n") + 1
-        # a comparison of variants has a table of its own at the end, which may begin the next screen
-        if above > (26 if "dong" in words else 21):
-            wrong.append(f"{words[0]}: {above} lines above the findings of a screen of 24:\n{text}")
+    first += [["tokenize", model, *page], ["tokenize", model, "--text", "short.txt"]]
+kinds = ({}, True, False), ({"TERM": "dumb"}, False, False), ({"NO_COLOR": "1"}, False, False), ({"LC_ALL": "C"}, True, True)
+for words in first:
+    name = "rankscope " + " ".join(words)
+    for columns, lines in (80, 24), (120, 40):
+        # what takes long is looked at once a size
+        for environment, colour, ascii in kinds[: 1 if words[0] in ("certify", "paths", "lab", "doctor") else None]:
+            text = check(f"{name} at {columns}x{lines} {environment}", screen(words, columns, lines, **environment), columns,
+                         colour, ascii)
+            if text.count("\n") + 1 > lines:
+                wrong.append(f"{name}: {text.count(chr(10))} lines and a prompt on a screen of {lines}:\n{text}")
+
+# What has no room is counted or named, and --verbose or --table has it.
+def pieces(text, pattern):
+    return [int(n) for n in re.findall(pattern, text)]
+for words, table in (["lab", "run", "lambda-attention", "--quick"], "claims"), (["explain", "layer"], "words"):
+    small, whole = screen(words, 80, 24), screen(words + ["--table", table], 80, 24)
+    left = pieces(small, rf"and (\d+) more(?: rows)?: --table {table}")
+    rows = [len(re.findall(r"(?m)^(?:\x1b\[0m)?(?:✓|~|✗|\x1b\[1m[^\n(]*\x1b\[0m \()", t)) for t in (small, whole)]
+    if len(left) != 1 or rows[1] - rows[0] != left[0]:
+        wrong.append(f"{words}: {rows[0]} of {rows[1]} rows, and it says that {left} are left out")
+with open("claims.json", "w") as out:
+    subprocess.run([program, "lab", "run", "dong-perturbation-lemma", "--quick", "--json", "-"], stdout=out, check=True)
+missed = [c["claim"] for c in json.load(open("claims.json"))["tables"]["claims"] if c["verdict"] != "pass"]
+small = re.sub(r"\s+", "", screen(["lab", "run", "dong-perturbation-lemma", "--quick"], 80, 24, NO_COLOR="1"))
+for claim in missed:
+    if re.sub(r"\s+", "", claim)[:30] not in small:
+        wrong.append(f"a claim that does not hold is left out: {claim}")
+if not missed:
+    wrong.append("every claim holds: the test of those that do not says nothing")
+small, whole = (screen(["probe", model, *page, "--variants", "dong", *more], 80, 24) for more in ([], ["--verbose"]))
+if "not shown: components" not in small or "(components, 2 rows)" not in whole or "(components, 2 rows)" in small:
+    wrong.append("the table of components is not shown by --verbose, or not named without it")
 print("\n".join(wrong))
 sys.exit(bool(wrong))
 END
