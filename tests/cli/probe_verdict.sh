@@ -44,21 +44,21 @@ expect 3 "$RANKSCOPE" probe arch64.json --random 2 --fail-on critical
 
 # a collapse that goes beyond every exponent, states that vanish, tokens that are equal as they enter: each has an answer, and not "not known"
 echo '{"depth": 45, "d_model": 16, "heads": 1, "seq_len": 8, "norm": "none", "mlp": "none", "skip_mixer": 0}' >pure.json
-answers collapse critical '"behind that it is too small to be counted" in v["answer"] and "after all" not in v["answer"]' \
+answers probe collapse critical '"behind that it is too small to be counted" in v["answer"] and "after all" not in v["answer"]' \
     pure.json --random 2 --precision residual
 echo '{"depth": 2, "d_model": 16, "heads": 2, "seq_len": 8, "input": {"rho": 1}}' >same.json
 for precision in f32 residual; do
-    answers collapse critical 'v["answer"] == "Yes: the tokens are equal before the first layer." and "embedding" in v["next"]' \
+    answers probe collapse critical 'v["answer"] == "Yes: the tokens are equal before the first layer." and "embedding" in v["next"]' \
         same.json --random 2 --precision $precision
 done
 # the same state is not told twice, and one layer is no "layers"
 echo '{"depth": 1, "d_model": 16, "heads": 2, "seq_len": 8}' >arch1.json
-answers collapse warn '"after 1 layer." in v["answer"]' arch1.json --random 2 --threshold token_collapse=0.9
-answers slow info '"in 1 layer," in v["answer"]' arch1.json --random 2 --threshold slow_collapse=0.99
-answers healthy info 'not any("1 layers" in x["message"] for x in r["tables"]["findings"])' arch1.json --random 2 --variants dong
+answers probe collapse warn '"after 1 layer." in v["answer"]' arch1.json --random 2 --threshold token_collapse=0.9
+answers probe slow info '"in 1 layer," in v["answer"]' arch1.json --random 2 --threshold slow_collapse=0.99
+answers probe healthy info 'not any("1 layers" in x["message"] for x in r["tables"]["findings"])' arch1.json --random 2 --variants dong
 # variants: none is compared with itself, and of rounding none keeps more
-answers compared info '"none keeps" in v["answer"]' arch4.json --random 2 --variants a=no-mask,b=no-mask
-answers compared info '"none keeps" in v["answer"] and "at most" in v["answer"]' arch64.json --random 2 --variants a=no-skip,b=no-skip
+answers probe compared info '"none keeps" in v["answer"]' arch4.json --random 2 --variants a=no-mask,b=no-mask
+answers probe compared info '"none keeps" in v["answer"] and "at most" in v["answer"]' arch64.json --random 2 --variants a=no-skip,b=no-skip
 sed 's/"skip_mixer"/"init": {"wv": "zero"}, "skip_mixer"/' arch4.json >zero.json
-answers compared info '"san+skip alone" in v["answer"]' zero.json --random 2 --variants san,san+skip
+answers probe compared info '"san+skip alone" in v["answer"]' zero.json --random 2 --variants san,san+skip
 finish
