@@ -242,14 +242,19 @@ static bool slow(answer *a, const question *q)
     double limit = q->options->thresholds.slow_collapse;
     char enters[RS_PROBE_POWER], leaves[RS_PROBE_POWER], cosine[64] = "", keeper[300];
     const rs_token_row *last = q->decay.last;
+    bool rounding = q->leaves.rounding; /* a --threshold below the floor is not known to be met */
     if (!(q->share < limit)) return false;
     rs_probe_keeper(keeper, sizeof keeper, q->variants, q->n, q->options);
     if (!isnan(last->mean.mean_cosine))
         snprintf(cosine, sizeof cosine, ", mean cosine %.2g", last->mean.mean_cosine);
-    snprintf(a->text, ANSWER, "Slowly: %s \xe2\x86\x92 %s in %d layer%s%s%s.",
+    if (rounding)
+        rs_probe_power(leaves, q->leaves.value, q->leaves.log10);
+    else
+        brief(leaves, last, q->options->thresholds.token_collapse);
+    snprintf(a->text, ANSWER, "Slowly: %s \xe2\x86\x92 %s%s in %d layer%s%s%s.",
              brief(enters, q->decay.first, q->options->thresholds.token_collapse),
-             brief(leaves, last, q->options->thresholds.token_collapse), (int)last->layer,
-             last->layer == 1 ? "" : "s", cosine, keeper);
+             rounding ? "at most " : "", leaves, (int)last->layer, last->layer == 1 ? "" : "s",
+             cosine, keeper);
     set(a, RS_INFO, "slow", q->share, limit,
         compared(q) ? "table tokens has every layer; --residual-scale and --lambda try other sums"
                     : compare_next);

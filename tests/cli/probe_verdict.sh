@@ -19,6 +19,8 @@ answers probe slow info 'v["threshold"] == 0.9999 and v["answer"].startswith("Sl
 answers probe collapse warn 'v["answer"].startswith("Yes: ")' arch4.json --random 2 --threshold token_collapse=0.97
 # a collapse to rounding is critical of the model, what was looked for of an edited one
 answers probe collapse critical 's[0]["equal_after"] is not None and "after %d of 64 layers" % s[0]["equal_after"] in v["answer"]' arch64.json --random 2
+# a threshold below the floor: what is left is rounding, which is told as no more than the floor
+answers probe slow info '"at most 4.77e-07 in 64 layers" in v["answer"] and abs(v["value"] * s[0]["enters"] / 8 / 2**-24 - 1) < 1e-9' arch64.json --random 2 --threshold token_collapse=1e-9
 answers probe collapse info '"Yes: " in v["answer"]' arch4.json --random 2 --no-skip --no-mlp --depth 40
 # a variant that collapses is no warning about the model
 answers probe healthy info '"components" in r["tables"] and [x["skip"] for x in r["tables"]["components"]] == ["with the skip", "without the skip"]' \

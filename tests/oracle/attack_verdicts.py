@@ -38,6 +38,7 @@ DEFAULTS = {"token_collapse": 0.1, "slow_collapse": 0.5, "attention_sink": 0.5, 
             "condensed_attention": 0.05, "qk_low_rank": 0.5, "ov_low_rank": 0.5, "dead_head": 0.05,
             "decay_equilibrium": 0.9}
 EPS = 1e-9
+FLOOR = {"f32": 8 * 2.0**-24, "f64": 8 * 2.0**-53}
 
 
 class Case:
@@ -265,7 +266,11 @@ def check_probe(case):
     elif None in (values[0], values[-1]) or not values[0]:
         want = severity = None
     else:
-        ratio = values[-1] / values[0]
+        # what is rounding is known to be no more than the floor
+        least = max(values[-1], FLOOR.get(result["run"]["precision"], 0)) if rows[-1]["at_floor"] else values[-1]
+        ratio = least / values[0]
+        if rows[-1]["at_floor"]:
+            case.check("at most" in verdict["answer"], f"rounding is told as a number: {verdict['answer']}")
         want, severity = ("slow" if ratio < slow else "healthy"), "info"
         if not logs:
             case.check(same(verdict["value"], ratio), f"{want}: value {verdict['value']}, ratio {ratio}")
@@ -328,8 +333,9 @@ def check_compared(case):
         case.check(verdict["code"] in ("nonfinite", "undefined"), "variants without full: code " + verdict["code"])
         return
     answer = verdict["answer"]
-    match = re.match(rf"Of (\d+) variants (\S+) keeps the tokens furthest apart: a relative residual of (at most )?({NUMBER}) "
-                     rf"leaves it, and (at most )?({NUMBER}) leaves (\S+?)\.$", answer)
+    size = rf"(?:10\^)?{NUMBER}" # as a power of ten where no double holds it
+    match = re.match(rf"Of (\d+) variants (\S+) keeps the tokens furthest apart: a relative residual of (at most )?({size}) "
+                     rf"leaves it, and (at most )?({size}) leaves (\S+?)\.$", answer)
     summary = {r["variant"]: r for r in result["tables"]["summary"]}
     if not match:
         known = [r["leaves"] for r in summary.values() if r["leaves"] is not None]
