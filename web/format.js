@@ -2,18 +2,27 @@
 
 export const words = (name) => String(name).replaceAll('_', ' ');
 
-// Four significant digits; the full value belongs in a title.
-export function brief(value) {
+// Four significant digits: the nearest, or those on the safe side of a bound ('upper', 'lower'), which claim no more than it does.
+function fourDigits(value, bound) {
+  const near = Number(value.toPrecision(4));
+  if (!bound || value === 0 || (bound === 'upper' ? near >= value : near <= value)) return near;
+  const last = 10 ** (Number(value.toExponential().split('e')[1]) - 3);
+  return Number((near + (bound === 'upper' ? last : -last)).toPrecision(4));
+}
+
+// What a cell says of a value; the full one belongs in a title.
+export function brief(value, bound) {
   if (value === null || value === undefined) return '–';
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   if (Array.isArray(value)) {
     if (value.length === 0) return '(0)';
-    return `${brief(value[0])} … ${brief(value[value.length - 1])} (${value.length})`;
+    return `${brief(value[0], bound)} … ${brief(value[value.length - 1], bound)} (${value.length})`;
   }
   if (typeof value !== 'number') return String(value);
   if (Number.isInteger(value) && Math.abs(value) < 1e7) return String(value);
   const size = Math.abs(value);
-  return size >= 1e-4 && size < 1e6 ? String(Number(value.toPrecision(4))) : value.toExponential(3).replace(/\.?0+e/, 'e').replace('e+', 'e');
+  const digits = fourDigits(value, bound);
+  return size >= 1e-4 && size < 1e6 ? String(digits) : digits.toExponential(3).replace(/\.?0+e/, 'e').replace('e+', 'e');
 }
 
 export function full(value) {

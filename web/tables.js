@@ -175,7 +175,7 @@ export class Table {
     for (const column of shown) {
       const cell = document.createElement('td');
       const value = data[column.name];
-      cell.textContent = brief(value);
+      cell.textContent = brief(value, column.bound);
       if (column.type !== 'text') cell.className = 'number';
       if (typeof value === 'number' || Array.isArray(value) || (typeof value === 'string' && value.length > 40)) cell.title = full(value);
       row.append(cell);

@@ -28,6 +28,10 @@ static void member(rs_buffer *out, const char *key, const char *text, bool *firs
     rs_emit_string(out, text);
 }
 
+/* What a column's numbers bound, as the page rounds them. */
+static const char *const bounds[] = {
+    [RS_BOUND_NONE] = NULL, [RS_BOUND_UPPER] = "upper", [RS_BOUND_LOWER] = "lower"};
+
 static void about_column(rs_buffer *out, const rs_column *column)
 {
     bool first = true;
@@ -38,6 +42,7 @@ static void about_column(rs_buffer *out, const rs_column *column)
     member(out, "unit", column->unit, &first);
     member(out, "formula", column->formula, &first);
     member(out, "provenance", column->provenance, &first);
+    member(out, "bound", bounds[column->bound], &first);
     rs_buffer_puts(out, "}");
 }
 

@@ -145,8 +145,14 @@ static void add_curves(rs_result *r, int layers, int heads, rs_error *err)
         {.name = "sigma_normalised",
          .type = RS_COLUMN_REAL,
          .formula = "\xCF\x83\xE1\xB5\xA2 / \xCF\x83\xE2\x82\x81"},
-        {.name = "null_low", .type = RS_COLUMN_REAL, .provenance = "predicted"},
-        {.name = "null_high", .type = RS_COLUMN_REAL, .provenance = "predicted"},
+        {.name = "null_low",
+         .type = RS_COLUMN_REAL,
+         .bound = RS_BOUND_LOWER,
+         .provenance = "predicted"},
+        {.name = "null_high",
+         .type = RS_COLUMN_REAL,
+         .bound = RS_BOUND_UPPER,
+         .provenance = "predicted"},
     };
     rs_table *t;
     stop_on(rs_result_add_table(r, "curves", "Singular value curves", NULL, columns, 7, &t, err),
@@ -182,8 +188,14 @@ static void add_balance(rs_result *r, int layers, int heads, rs_error *err)
         {.name = "k_norm2",
          .type = RS_COLUMN_REAL,
          .formula = "\xE2\x80\x96k\xE1\xB5\xA2\xE2\x80\x96\xC2\xB2"},
-        {.name = "null_low", .type = RS_COLUMN_REAL, .provenance = "predicted"},
-        {.name = "null_high", .type = RS_COLUMN_REAL, .provenance = "predicted"},
+        {.name = "null_low",
+         .type = RS_COLUMN_REAL,
+         .bound = RS_BOUND_LOWER,
+         .provenance = "predicted"},
+        {.name = "null_high",
+         .type = RS_COLUMN_REAL,
+         .bound = RS_BOUND_UPPER,
+         .provenance = "predicted"},
     };
     rs_table *t;
     stop_on(rs_result_add_table(r, "balance", "Balance of the factors", NULL, columns, 7, &t, err),

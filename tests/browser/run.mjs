@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { csv } from '../../web/format.js';
+import { brief, csv } from '../../web/format.js';
 import { Browser, Page } from './browser.mjs';
 
 const [chromium, makeSample, pictures] = process.argv.slice(2);
@@ -53,6 +53,20 @@ const ascending = expected.tables.heads.map((r) => r.effective_rank).sort((a, b)
 await check('the embedded result is the JSON result', async () => {
   const embedded = JSON.parse(await page.value("document.getElementById('rankscope-result').textContent"));
   equal(JSON.stringify(embedded) === JSON.stringify(expected), true, 'equality');
+});
+await check('what a bound shows claims no more than it does', async () => {
+  for (let i = 0; i < 20000; i++) {
+    const value = (Math.random() - 0.5) * 10 ** Math.floor(Math.random() * 16 - 8);
+    const near = Math.abs(Number(brief(value)) / value - 1), [low, high] = ['lower', 'upper'].map((bound) => Number(brief(value, bound)));
+    holds(near <= 5.01e-4 && low <= value && value <= high && (high - low) <= 1.001e-3 * Math.abs(value), `${value}: ${low} to ${high}`);
+  }
+  const shown = (name) => page.value(`(() => { const t = document.querySelector('#table-curves'), c = [...t.querySelectorAll('thead button')].findIndex((b) => b.dataset.column === '${name}');
+    return [...t.querySelectorAll('tbody tr')].map((r) => [Number(r.children[c].textContent), Number(r.children[c].title)]); })()`);
+  for (const [name, holdsOf] of [['null_low', ([cell, full]) => cell <= full], ['null_high', ([cell, full]) => cell >= full]]) {
+    const pairs = await shown(name);
+    holds(pairs.length > 5 && pairs.every(holdsOf), `${name}: ${JSON.stringify(pairs.find((p) => !holdsOf(p)))}`);
+    holds(pairs.some(([, full]) => !holdsOf([Number(full.toPrecision(4)), full])), `${name}: no value tells the nearest from the bound`);
+  }
 });
 await check('the title names the model, the headline counts where there is no verdict', async () => {
   equal(await page.value('document.title'), 'all-MiniLM-L6-v2 · rankscope scan');
