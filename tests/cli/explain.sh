@@ -33,7 +33,7 @@ for group in words variants findings verdicts columns; do
     expect 0 "$RANKSCOPE" explain "$group"
     sed -n '/^[a-z]* ([0-9]*)$/,$p' out | sed '/^$/,$d' >group.txt
     awk -v g="$group" 'index($0, g " (") == 1 { on = 1 } on && /^$/ { exit } on' everything >wanted.txt
-    [ -s wanted.txt ] && cmp -s group.txt wanted.txt || note_failure "explain $group is not the whole group"
+    if [ ! -s wanted.txt ] || ! cmp -s group.txt wanted.txt; then note_failure "explain $group is not the whole group"; fi
     count=$(sed -n 's/^[a-z]* (\([0-9]*\))$/\1/p' group.txt)
     [ "$(tail -n +2 group.txt | tr '\n' ' ' | awk -F', ' '{ print NF }')" = "$count" ] || note_failure "explain $group does not list $count names"
 done

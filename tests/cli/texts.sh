@@ -122,12 +122,12 @@ says csv/texts.csv "0,a.txt,0,"
 
 # What is wrong is named, before anything is run.
 for command in probe certify paths; do
-    refused_by $command not-found "nowhere.txt" spoken --init default --text a.txt --text nowhere.txt --json made.json
-    refused_by $command input-format "empty.txt: the text is empty" spoken --init default --text a.txt --text empty.txt --json made.json
-    refused_by $command usage "one kind of input is enough" spoken --text a.txt --text b.txt --tokens ids.json
-    refused_by $command usage "standard input can be read once, and two texts are '-' and '-'" spoken --text - --text a.txt --text -
-    refused_by $command usage "two texts are '-' and '/dev/stdin'" spoken --text /dev/stdin --text -
-    refused_by $command usage "--images: is given twice" spoken --images a.npy --images b.npy
+    refused_by "$command" not-found "nowhere.txt" spoken --init default --text a.txt --text nowhere.txt --json made.json
+    refused_by "$command" input-format "empty.txt: the text is empty" spoken --init default --text a.txt --text empty.txt --json made.json
+    refused_by "$command" usage "one kind of input is enough" spoken --text a.txt --text b.txt --tokens ids.json
+    refused_by "$command" usage "standard input can be read once, and two texts are '-' and '-'" spoken --text - --text a.txt --text -
+    refused_by "$command" usage "two texts are '-' and '/dev/stdin'" spoken --text /dev/stdin --text -
+    refused_by "$command" usage "--images: is given twice" spoken --images a.npy --images b.npy
 done
 refused_by tokenize usage "two texts are '-' and '-'" spoken --text - --text -
 refused_by tokenize not-found "nowhere.txt" spoken --text a.txt --text nowhere.txt

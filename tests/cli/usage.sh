@@ -16,7 +16,7 @@ refused "did you mean 'scan'?" scna
 refused "no such command" frobnicate
 refused "needs an input" scan
 refused "other: is a second PATH behind 'model': one checkpoint is taken at a time" scan model other
-says err 'for path in A B; do rankscope scan "$path"; done'
+says err "for path in A B; do rankscope scan \"\$path\"; done"
 says err "quote a name that has blanks"
 refused "b.txt: is a second PATH behind 'model'" probe model --text a.txt b.txt
 says err "each text needs a --text of its own"
@@ -35,7 +35,7 @@ refused "did you mean 'heads'?" scan model --table haeds
 refused "needs a value" scan model --json
 refused "takes no value" scan model --quiet=yes
 refused "is not one of none|warn|critical" scan model --fail-on maybe
-refused "not a whole number" scan model --threads two
+refused "whole number of at least 1" scan model --threads two
 refused "from 1 to 4096" scan model --threads 0
 refused "no range of layers" scan model --layers 3-1
 refused "no layer in the chosen range" scan model --layers 7
@@ -52,7 +52,7 @@ refused "no table ''" scan model --table heads,
 refused "cannot read" scan model --threshold ''
 refused "cannot read" scan model --threshold dead_head=1,
 refused "carries one result" scan model --json - --html -
-refused "not a whole number" scan model --seed 18446744073709551615
+refused "is too large" scan model --seed 18446744073709551615
 refused "[not-found]" scan nowhere
 refused "[not-found]" scan model --map nowhere.json
 for command in probe certify paths; do # before anything is opened: model has no tokenizer
