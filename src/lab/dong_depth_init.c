@@ -199,7 +199,7 @@ static rs_status add_figure(rs_lab_report *report, rs_error *err)
                                                      .title = "Relative residual, float64",
                                                      .x = "layer",
                                                      .x_title = "state",
-                                                     .y = {{"relative_residual_1inf", NULL}},
+                                                     .y = {{.column = "relative_residual_1inf"}},
                                                      .series = "variant",
                                                      .only = "precision",
                                                      .only_text = "f64",

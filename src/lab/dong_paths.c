@@ -381,7 +381,7 @@ static rs_status add_figure(rs_lab_report *report, rs_error *err)
                                                      .title = "Distance from rank one, median",
                                                      .x = "length",
                                                      .x_title = "attention matrices in the product",
-                                                     .y = {{"median", NULL}},
+                                                     .y = {{.column = "median"}},
                                                      .series = "order",
                                                      .floor = 1e-17});
     return rs_result_add_figure(report->result, "dong_paths",

@@ -74,7 +74,7 @@ rs_status rs_lab_curves_open(rs_table **out, rs_lab_report *report, const rs_lab
                                                      .title = columns[Y].title,
                                                      .x = columns[X].name,
                                                      .x_title = columns[X].title,
-                                                     .y = {{columns[Y].name, NULL}},
+                                                     .y = {{.column = columns[Y].name}},
                                                      .series = "series",
                                                      .log_x = curves->log_x,
                                                      .floor = curves->y_floor});

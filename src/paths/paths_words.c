@@ -298,12 +298,12 @@ rs_status rs_paths_figures(const rs_paths_run *run, rs_error *err)
 {
     if (run->n_samples == 0) return RS_OK;
     if (run->options->semantics != RS_PATHS_CODE)
-        rs_result_show_curve(
-            run->result, &(rs_curve){.table = "summary",
-                                     .title = "Share of the last state",
-                                     .x = "length",
-                                     .x_title = "length of the path (heads)",
-                                     .y = {{"share", "all paths"}, {"source_share", "sources"}}});
+        rs_result_show_curve(run->result, &(rs_curve){.table = "summary",
+                                                      .title = "Share of the last state",
+                                                      .x = "length",
+                                                      .x_title = "length of the path (heads)",
+                                                      .y = {{"share", "all paths", false},
+                                                            {"source_share", "sources", false}}});
     if (run->options->semantics == RS_PATHS_CODE)
         return line_figure(run, "combined", "The sampled paths of each length as a model",
                            "Relative error of the state behind the final norm.", "combined",

@@ -61,7 +61,7 @@ static const rs_curve by_series = {.table = "points",
                                    .title = "Height",
                                    .x = "x",
                                    .x_title = "place",
-                                   .y = {{"up", NULL}},
+                                   .y = {{.column = "up"}},
                                    .series = "series",
                                    .only = "site",
                                    .only_text = "here"};
@@ -142,12 +142,13 @@ static void far_values_get_logarithms(void **state)
 /* What hardly changes looks so: a linear axis begins at 0. */
 static void a_linear_axis_begins_at_nothing(void **state)
 {
-    const rs_curve down = {.table = "points",
-                           .title = "Depth",
-                           .x = "x",
-                           .y = {{"down", "falls"}, {"up", "rises"}, {"absent", "none"}},
-                           .only = "site",
-                           .only_text = "here"};
+    const rs_curve down = {
+        .table = "points",
+        .title = "Depth",
+        .x = "x",
+        .y = {{"down", "falls", false}, {"up", "rises", false}, {"absent", "none", false}},
+        .only = "site",
+        .only_text = "here"};
     (void)state;
     draw(1, &down, 80, false, 7);
     assert_non_null(strstr(lines[1], "20 |o"));
