@@ -9,16 +9,33 @@ rs_random rs_random_new(uint64_t seed, uint64_t stream)
     return (rs_random){.seed = seed, .stream = stream};
 }
 
-/* 53 bits centred in their cells, so that neither 0 nor 1 occurs. */
-double rs_random_uniform(rs_random *random)
+/* The 53 random bits of a place in the stream. */
+static inline uint64_t bits_at(const rs_random *random, uint64_t at)
 {
-    philox4x32_ctr_t counter = {{(uint32_t)random->counter, (uint32_t)(random->counter >> 32),
-                                 (uint32_t)random->stream, (uint32_t)(random->stream >> 32)}};
+    philox4x32_ctr_t counter = {{(uint32_t)at, (uint32_t)(at >> 32), (uint32_t)random->stream,
+                                 (uint32_t)(random->stream >> 32)}};
     philox4x32_key_t key = {{(uint32_t)random->seed, (uint32_t)(random->seed >> 32)}};
     philox4x32_ctr_t draw = philox4x32(counter, key);
-    random->counter++;
-    uint64_t bits = ((uint64_t)draw.v[0] << 32 | draw.v[1]) >> 11;
-    return ((double)bits + 0.5) * 0x1p-53;
+    return ((uint64_t)draw.v[0] << 32 | draw.v[1]) >> 11;
+}
+
+/* Centred in its cell, so that neither 0 nor 1 occurs. */
+static inline double centred(uint64_t bits)
+{
+    return ((double)(int64_t)bits + 0.5) * 0x1p-53;
+}
+
+double rs_random_uniform(rs_random *random)
+{
+    return centred(bits_at(random, random->counter++));
+}
+
+/* Box and Muller: two normals of two uniforms. */
+static inline double box_muller(double first, double second, double *other)
+{
+    double radius = sqrt(-2.0 * log(first)), angle = 6.283185307179586476925286766559 * second;
+    *other = radius * sin(angle);
+    return radius * cos(angle);
 }
 
 double rs_random_normal(rs_random *random)
@@ -27,11 +44,30 @@ double rs_random_normal(rs_random *random)
         random->has_spare = 0;
         return random->spare;
     }
-    double radius = sqrt(-2.0 * log(rs_random_uniform(random)));
-    double angle = 6.283185307179586476925286766559 * rs_random_uniform(random);
-    random->spare = radius * sin(angle);
+    double first = rs_random_uniform(random), second = rs_random_uniform(random);
     random->has_spare = 1;
-    return radius * cos(angle);
+    return box_muller(first, second, &random->spare);
+}
+
+/* The loop over places has nothing in it but Philox, so that compilers do several at once; it runs
+ * over whole groups of them, some of which may go unused. */
+void rs_random_normals(rs_random *random, double *out, size_t n)
+{
+    enum { GROUP = 4, BLOCK = 16 * GROUP };
+    uint64_t bits[BLOCK];
+    if (n > 0 && random->has_spare) *out++ = rs_random_normal(random), n--;
+    while (n > 1) {
+        size_t some = n < BLOCK ? n & ~(size_t)1 : BLOCK;
+        const rs_random from = *random;
+        size_t groups = (some + GROUP - 1) / GROUP;
+        for (size_t i = 0; i < GROUP * groups; i++)
+            bits[i] = bits_at(&from, from.counter + i);
+        for (size_t i = 0; i < some; i += 2)
+            out[i] = box_muller(centred(bits[i]), centred(bits[i + 1]), &out[i + 1]);
+        random->counter += some;
+        out += some, n -= some;
+    }
+    if (n > 0) *out = rs_random_normal(random);
 }
 
 /* Gamma(dof/2) by Marsaglia & Tsang 2000; below shape 1 through Gamma(shape + 1)·U^(1/shape). */

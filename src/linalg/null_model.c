@@ -28,8 +28,7 @@ static void bartlett(double *u, int64_t k, double dof, rs_random *random)
     for (int64_t i = 0; i < k; i++) {
         memset(u + i * k, 0, (size_t)i * sizeof *u);
         u[i * k + i] = rs_random_chi(random, dof - (double)i);
-        for (int64_t j = i + 1; j < k; j++)
-            u[i * k + j] = rs_random_normal(random);
+        rs_random_normals(random, u + i * k + i + 1, (size_t)(k - i - 1));
     }
 }
 

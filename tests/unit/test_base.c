@@ -270,6 +270,18 @@ static void random_numbers(void **state)
     rs_random random = rs_random_new(0, 0);
     double expected = ((double)((0x6627e8d5e169c58du) >> 11) + 0.5) * 0x1p-53;
     assert_true(rs_random_uniform(&random) == expected);
+    /* many at once are the same ones, whatever was drawn before and how many */
+    for (size_t n = 0; n < 200; n++) {
+        rs_random one = rs_random_new(n, 3), all = one;
+        double out[200];
+        for (size_t i = 0; i < n % 3; i++)
+            assert_true(rs_random_normal(&one) == rs_random_normal(&all));
+        rs_random_normals(&all, out, n);
+        for (size_t i = 0; i < n; i++)
+            assert_true(rs_random_normal(&one) == out[i]);
+        assert_true(rs_random_normal(&one) == rs_random_normal(&all));
+        assert_true(rs_random_uniform(&one) == rs_random_uniform(&all));
+    }
     enum { N = 200000 };
     double sum = 0, square = 0, cube = 0, chi = 0, small = 0;
     for (int i = 0; i < N; i++) {
