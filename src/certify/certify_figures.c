@@ -10,8 +10,10 @@ rs_status rs_certify_figures(rs_result *result, const rs_certified *c, rs_error 
         .x = {"layer", "behind layer"},
         .y = {"measured", "largest distance of two tokens"},
         .first = "measured",
-        .more = {{"at_most", fast ? "at most (--fast)" : "proved: at most", false, NULL},
-                 {"at_least", fast ? "at least (--fast)" : "proved: at least", false, NULL}},
+        .more = {{.field = "at_most",
+                  .title = fast ? "at most (--fast)" : "proved: at most",
+                  .upper = true},
+                 {.field = "at_least", .title = fast ? "at least (--fast)" : "proved: at least"}},
         .x_whole = true,
         .log_y = true};
     if (c->network->n_layers == 0) return RS_OK;

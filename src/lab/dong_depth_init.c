@@ -183,18 +183,19 @@ static rs_status add_table(rs_lab_report *report, const curves *all, rs_error *e
 static rs_status add_figure(rs_lab_report *report, rs_error *err)
 {
     static const char *const keys[] = {"variant", "precision"}, *const facets[] = {"precision"};
-    rs_lines lines = {.table = "dong_depth_init",
-                      .x = {"layer", "state (0 enters the first block)"},
-                      .y = {"relative_residual_1inf", "relative residual, composite norm"},
-                      .low = {"min", NULL},
-                      .high = {"max", NULL},
-                      .colour = {"variant", "variant"},
-                      .more = {{"published", "published (float32)", true, NULL}},
-                      .x_whole = true,
-                      .facets = {facets, 1},
-                      .keys = {keys, 2},
-                      .log_y = true,
-                      .y_floor = 1e-17};
+    rs_lines lines = {
+        .table = "dong_depth_init",
+        .x = {"layer", "state (0 enters the first block)"},
+        .y = {"relative_residual_1inf", "relative residual, composite norm"},
+        .low = {"min", NULL},
+        .high = {"max", NULL},
+        .colour = {"variant", "variant"},
+        .more = {{.field = "published", .title = "published (float32)", .published = true}},
+        .x_whole = true,
+        .facets = {facets, 1},
+        .keys = {keys, 2},
+        .log_y = true,
+        .y_floor = 1e-17};
     rs_result_show_curve(report->result, &(rs_curve){.table = "dong_depth_init",
                                                      .title = "Relative residual, float64",
                                                      .x = "layer",

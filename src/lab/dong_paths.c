@@ -366,17 +366,18 @@ static rs_status add_table(rs_lab_report *report, rs_spread spreads[ORDERS][LAYE
 static rs_status add_figure(rs_lab_report *report, rs_error *err)
 {
     static const char *const keys[] = {"order"};
-    const rs_lines lines = {.table = "dong_paths",
-                            .x = {"length", "attention matrices in the product"},
-                            .y = {"median", "distance from rank one, composite norm"},
-                            .low = {"min", NULL},
-                            .high = {"max", NULL},
-                            .colour = {"order", "order"},
-                            .more = {{"published_init", "published, by eye", true, NULL}},
-                            .x_whole = true,
-                            .keys = {keys, 1},
-                            .log_y = true,
-                            .y_floor = 1e-17};
+    const rs_lines lines = {
+        .table = "dong_paths",
+        .x = {"length", "attention matrices in the product"},
+        .y = {"median", "distance from rank one, composite norm"},
+        .low = {"min", NULL},
+        .high = {"max", NULL},
+        .colour = {"order", "order"},
+        .more = {{.field = "published_init", .title = "published, by eye", .published = true}},
+        .x_whole = true,
+        .keys = {keys, 1},
+        .log_y = true,
+        .y_floor = 1e-17};
     rs_result_show_curve(report->result, &(rs_curve){.table = "dong_paths",
                                                      .title = "Distance from rank one, median",
                                                      .x = "length",

@@ -10,6 +10,8 @@
 /* More curves than that cannot be told from each other; an even choice is drawn. Of panels the
  * first are. */
 enum { MOST_CURVES = 8, MOST_PANELS = 128 };
+/* A bound from above that is above all other curves by this factor tells nothing of them. */
+#define FAR_ABOVE 100.0
 
 double rs_cell_number(const rs_table *table, size_t row, int column)
 {
@@ -138,7 +140,7 @@ static void find_lines(sorter *s, const rs_lines *l)
     s->colour = column_of(s->d, l->colour.field);
     s->colour_title = l->colour.title ? l->colour.title : l->colour.field;
     s->origin = column_of(s->d, l->origin);
-    s->y_of[0] = (rs_figure_curve){l->y.field, l->first, false, NULL};
+    s->y_of[0] = (rs_figure_curve){.field = l->y.field, .title = l->first};
     s->n_y = 1;
     for (size_t i = 0; i < RS_MOST_CURVES; i++)
         if (column_of(s->d, l->more[i].field) >= 0) s->y_of[s->n_y++] = l->more[i];
@@ -217,7 +219,8 @@ static rs_status add_mark(sorter *s, size_t row, size_t which, rs_error *err)
                     .y = rs_cell_number(d->table, row, s->y[which]),
                     .low = which ? (double)NAN : rs_cell_number(d->table, row, s->low),
                     .high = which ? (double)NAN : rs_cell_number(d->table, row, s->high),
-                    .value = rs_cell_number(d->table, row, s->value)};
+                    .value = rs_cell_number(d->table, row, s->value),
+                    .upper = s->y_of[which].upper};
     if (!is_drawn(d->plot, mark.x, mark.y)) return RS_OK;
     if (rs_cell_number(d->table, row, column_of(d, s->y_of[which].unless)) > 0) return RS_OK;
     if ((mark.panel = panel_of(s, row)) >= MOST_PANELS && mark.panel != SIZE_MAX) return RS_OK;
@@ -277,12 +280,30 @@ static rs_status choose_curves(sorter *s, rs_error *err)
     return RS_OK;
 }
 
+/* Leaves out what a bound from above says nothing with, and would stretch the axis for. */
+static void leave_out_vacuous(rs_drawing *d, const sorter *s)
+{
+    size_t kept = 0;
+    double highest = 0;
+    for (size_t i = 0; i < d->n_marks; i++)
+        if (!d->marks[i].upper) highest = fmax(highest, d->marks[i].y);
+    for (size_t i = 0; i < d->n_marks; i++) {
+        const rs_mark *m = &d->marks[i];
+        bool vacuous = m->upper && highest > 0 && m->y > FAR_ABOVE * highest;
+        if (vacuous) d->vacuous = s->names[m->curve];
+        if (!vacuous) d->marks[kept++] = *m;
+    }
+    d->points_left_out = d->n_marks - kept;
+    d->n_marks = kept;
+}
+
 static rs_status sort_rows(sorter *s, rs_error *err)
 {
     find_columns(s);
     for (size_t row = 0; row < rs_table_rows(s->d->table); row++)
         for (size_t which = 0; which < s->n_y; which++)
             RS_TRY(add_mark(s, row, which, err));
+    leave_out_vacuous(s->d, s);
     return choose_curves(s, err);
 }
 

@@ -42,6 +42,7 @@ typedef struct rs_mark {
     const char *label; /* the curve's name, at its end; or NULL */
     double label_y;    /* as a value of the axis */
     const char *note;  /* what the band is called; or NULL */
+    bool upper;        /* of a bound from above */
 } rs_mark;
 
 /* rs_drawing_free. */
@@ -54,7 +55,9 @@ typedef struct rs_drawing {
     size_t n_panels, panels_left_out;
     rs_drawn_curve *curves; /* [n_curves], at least one */
     size_t n_curves, curves_left_out;
-    rs_mark *marks; /* [n_marks], of a curve in the order of the rows */
+    size_t points_left_out; /* of a bound from above that lie far above all else */
+    const char *vacuous;    /* what that bound is called; NULL: no point is left out so */
+    rs_mark *marks;         /* [n_marks], of a curve in the order of the rows */
     size_t n_marks;
     rs_axis x, y, colour;
     double width, height; /* of a panel, in pixels of a page */

@@ -24,12 +24,13 @@ static double value_at(const rs_axis *axis, double place)
 void rs_axis_text(char out[RS_TICK_SIZE], const rs_axis *axis, double tick)
 {
     char digits[RS_NUMBER_SIZE];
-    bool plain = !axis->log || (tick >= 1e-3 && tick < 1e5);
+    double power = axis->log ? floor(log10(tick) + 1e-9) : 0, mantissa = tick / pow(10, power);
+    bool plain =
+        !axis->log || (tick >= 1e-3 && tick < 1e5) || fabs(mantissa - round(mantissa)) > 1e-6;
     if (plain)
         rs_number_brief(digits, fabs(tick) < 1e-12 * (axis->high - axis->low) ? 0 : tick, 6);
     else
-        snprintf(digits, sizeof digits, "%.0fe%d", tick / pow(10, floor(log10(tick) + 1e-9)),
-                 (int)floor(log10(tick) + 1e-9));
+        snprintf(digits, sizeof digits, "%.0fe%d", mantissa, (int)power);
     snprintf(out, RS_TICK_SIZE, "%.*s", RS_TICK_SIZE - 1, digits);
 }
 
@@ -66,6 +67,9 @@ static void log_ticks(rs_axis *axis, double wanted)
         for (int e = first; e <= last; e++)
             for (size_t i = 0; i < 3; i++)
                 add_tick(axis, within[i] * pow(10, e));
+        if (axis->n_ticks > 2) return;
+        axis->n_ticks = 0;
+        linear_ticks(axis, wanted, false);
         return;
     }
     int step = (int)nice_step(ceil(fmax((last - first) / wanted, 1)));

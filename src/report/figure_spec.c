@@ -26,6 +26,12 @@ size_t rs_drawing_notes(const char *out[RS_MOST_NOTES], const rs_drawing *d)
         out[n++] = rs_arena_printf(
             d->arena, "An even choice of %zu of %zu lines is drawn; the table has all.",
             d->n_curves, d->n_curves + d->curves_left_out);
+    if (d->vacuous)
+        out[n++] = rs_arena_printf(
+            d->arena,
+            "Not drawn: %zu point%s of '%s', more than a hundred times above all else here, where "
+            "the bound says nothing; the table has all.",
+            d->points_left_out, d->points_left_out == 1 ? "" : "s", d->vacuous);
     if (d->panels_left_out)
         out[n++] =
             rs_arena_printf(d->arena, "The first %zu of %zu panels are drawn; the table has all.",

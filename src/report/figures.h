@@ -44,6 +44,8 @@ typedef struct rs_figure_curve {
     const char *field, *title; /* field NULL: there is none */
     bool published;
     const char *unless; /* column: where it is true the curve has no point; or NULL */
+    bool upper; /* a bound from above: a point that lies far above all other curves says nothing,
+                   and is left out */
 } rs_figure_curve;
 
 /* A figure with one line for each value of `colour` in each panel; each row is a point. */

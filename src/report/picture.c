@@ -53,6 +53,8 @@ static rs_layout layout(const rs_drawing *d)
     l.width =
         fmax(right + (ramp > 0 ? ramp + 24 : 0), width_of(d->title, RS_TITLE_WORDS) + MARGIN) +
         MARGIN;
+    for (size_t i = 0; i < n_notes; i++)
+        if (notes[i]) l.width = fmax(l.width, width_of(notes[i], RS_SMALL_WORDS) + 2 * MARGIN);
     l.height = l.top + (double)(l.rows - 1) * l.step_y + l.panel_height + AXIS_BOTTOM +
                16 * (double)n_notes + MARGIN;
     l.width = ceil(l.width);

@@ -13,6 +13,15 @@ if told:
     share, proved = min((x["certified_at_least"] / entered[x["sample"]], x["certified_at_least"]) for x in b if x["layer"] == int(told[1]))
     assert proved * 0.998 <= float(told[2]) <= proved, (told[0], proved)
     assert abs(v["value"] / share - 1) < 1e-12, (v, share)
+# a bound that says nothing does not stretch the axis of the figure, which says what it leaves out
+if r["figures"]:
+    points = r["figures"]["bounds"]["data"]["values"]
+    most = 100 * max((x["measured"] for x in points if x["curve"] != "proved: at most"), default=float("inf"))
+    drawn = [x["layer"] for x in points if x["curve"] == "proved: at most"]
+    meant = [x["layer"] for x in r["tables"]["summary"] if x["at_most"] is not None and x["at_most"] <= most]
+    notes = "".join(r["figures"]["bounds"]["usermeta"]["rankscope"].get("notes", []))
+    left = sum(x["at_most"] is not None and x["at_most"] > most for x in r["tables"]["summary"])
+    assert drawn == meant and ("Not drawn: %d point" % left in notes) == (left > 0), (drawn, meant, notes)
 apart = {l: all((x["certified_at_least"] or 0) > 0 for x in b if x["layer"] == l) for l in {x["layer"] for x in b}}
 '
 # network NAME DEPTH NORM SKIP LAW MORE...: no MLP; the law is that of the values.
@@ -36,6 +45,7 @@ answers certify distinct info '"from being equal" in v["answer"] and v["value"] 
 sharp partly "normal(0, 1e7)"
 answers certify partly_apart info '0 < sum(apart.values()) < 4 and "of the other %d it is not proved" % (4 - sum(apart.values())) in v["answer"]' \
     partly.json --random 2
+answers certify apart info 'left == 2' "$RS_SOURCE_DIR/tests/golden/families/llama" --random 2 --seq-len 8
 # none is, and neither do they collapse
 sharp unknown "normal(0, 1e12)"
 answers certify not_proved info 'not any(apart.values()) and v["value"] is None and "certified_collapse" not in f' unknown.json --random 2
