@@ -105,8 +105,7 @@ static rs_status ask_explain(rs_result **out, const cli_args *args, rs_error *er
 /* ---- the table ---- */
 
 const cli_command cli_commands[] = {
-    {"scan", CLI_SCAN, "PATH",
-     "rank health of a checkpoint's weights: every head's QK and OV spectrum",
+    {"scan", CLI_SCAN, "PATH", "rank health of the weights: every head's QK and OV spectrum",
      "Reads a checkpoint and gives, for every layer and head, the singular values of the query-key "
      "product W_Q W_K^T and of the "
      "value-output product W_V W_O (state-space layers: C B^T and in-out), the rank measures that "
@@ -129,8 +128,7 @@ const cli_command cli_commands[] = {
      "rankscope scan ckpt --fail-on warn --quiet # exit code 3 when heads have lost rank\n"
      "rankscope scan . --matrices all --csv out # every weight, beside WeightWatcher's columns",
      init_scan, ask_scan},
-    {"probe", CLI_PROBE, "PATH",
-     "run a model and watch its tokens: do they collapse, where, what holds them apart",
+    {"probe", CLI_PROBE, "PATH", "do a model's tokens collapse? where, and what holds them apart",
      "Runs a model forward over a text, token ids, images or random inputs and measures, state by "
      "state, how far apart the tokens still are, and for each head how its attention mixes them. "
      "Takes parts of the model away (skips, MLPs, norms, masks) or changes them, and compares the "
@@ -152,7 +150,7 @@ const cli_command cli_commands[] = {
      "rankscope probe . --text page.txt --variants full,half=lambda:0.5 --json - # for scripts",
      init_probe, ask_probe},
     {"certify", CLI_CERTIFY, "PATH",
-     "prove what a model's layers do to these tokens: collapse, or staying apart",
+     "prove what layers do to these tokens: collapse, or staying apart",
      "Runs a model forward in float64 over a text, token ids, images or random inputs and proves, "
      "for each sample and layer, upper and lower bounds of how far apart the tokens are behind it; "
      "from the input and from every measured state on (measure until small, then certify). Beside "
@@ -172,8 +170,7 @@ const cli_command cli_commands[] = {
      "exponential collapse: see table chains\n"
      "rankscope certify . --tokens ids.npy --json - | jq '.tables.lambda[]' # for scripts",
      init_certify, ask_certify},
-    {"paths", CLI_PATHS, "PATH",
-     "the output as a sum over paths through the heads: which lengths make it",
+    {"paths", CLI_PATHS, "PATH", "the output as a sum over paths through the heads, by length",
      "Every path takes, at each attention, one head or the skip; its length is the number of "
      "heads. "
      "With the attention matrices and norm scales of the full pass, the last state is exactly the "

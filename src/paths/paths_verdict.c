@@ -28,21 +28,25 @@ static const char *percent(char text[32], double error)
 
 static rs_status answer_length(const rs_paths_run *run, int32_t k, rs_error *err)
 {
-    char text[400], left[32], share[32];
+    char text[400], left[32], share[32], number[96];
     int32_t deepest = run->plan->deepest;
     double error = rs_paths_mean(run, k).cumulative_error;
     bool few = 2 * k < deepest, all = k == deepest;
-    rs_paths_power(share, sizeof share, rs_paths_log10_share(run->plan, k));
+    double log10_share = rs_paths_log10_share(run->plan, k);
+    rs_paths_power(share, sizeof share, log10_share);
+    snprintf(number, sizeof number, "%s of all by number", share);
+    if (log10_share == -INFINITY)
+        snprintf(number, sizeof number, "all from MLPs and biases, none from the embedding");
     if (all)
         snprintf(text, sizeof text,
                  "Only the long paths complete the output: all lengths up to %d head%s are needed.",
                  (int)deepest, deepest == 1 ? "" : "s");
     else
         snprintf(text, sizeof text,
-                 "%s: those through at most %d of %d head%s, %s of all by number, give it but for "
+                 "%s: those through at most %d of %d head%s, %s, give it but for "
                  "%s %%.",
                  few ? "Short paths make the output" : "Paths of middle length make the output",
-                 (int)k, (int)deepest, deepest == 1 ? "" : "s", share, percent(left, error));
+                 (int)k, (int)deepest, deepest == 1 ? "" : "s", number, percent(left, error));
     return answer(run, RS_INFO,
                   all   ? "long"
                   : few ? "short"

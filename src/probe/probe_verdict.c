@@ -137,10 +137,14 @@ static bool among_variants(answer *a, const question *q)
         if (!known || further(low, leaves)) low = leaves, least = q->variants[v].name;
         known++;
     }
-    if (!known) return false;
     rs_probe_power(best, high.value, high.log10);
     rs_probe_power(worst, low.value, low.log10);
-    if (known == 1)
+    if (known == 0)
+        snprintf(a->text, ANSWER,
+                 "Of %zu variants none can be told from another: behind the last layer the tokens "
+                 "of each have no relative residual; table tokens has where it ends.",
+                 q->n);
+    else if (known == 1)
         snprintf(a->text, ANSWER,
                  "Of %zu variants a relative residual leaves %s alone: %s%s; behind the others "
                  "none exists.",
@@ -230,7 +234,7 @@ static bool collapse(answer *a, const question *q)
     snprintf(a->text, ANSWER, "Yes: %s.", what);
     set(a, rs_probe_how_bad(q->main), "collapse", rs_probe_lowest(q->main)->residual.mean,
         q->options->thresholds.token_collapse,
-        equal_from == 0
+        equal_from == 0 || (equal_from < 0 && row->layer == 0)
             ? "no layer does this: give samples of different tokens, or look at the embedding"
         : compared(q) ? "stronger skips (--lambda 2) or --center-attention may keep them apart"
                       : compare_next);

@@ -114,11 +114,12 @@ static rs_status dead_heads(rs_result *result, cell c, const rs_scan_thresholds 
         bool small = !scale_free && head->sigma &&
                      head->measures.frobenius_norm < thresholds->dead_head * median;
         if (!small && !zero) continue;
-        char message[300], where[96];
+        char message[300], where[96], than[64] = "";
+        if (!zero) snprintf(than, sizeof than, ", less than %g of", thresholds->dead_head);
         snprintf(
-            message, sizeof message, "%s: the %s product has norm %.3g, %s the layer's median %.3g",
+            message, sizeof message, "%s: the %s product has norm %.3g%s the layer's median%s %.3g",
             place(where, sizeof where, head->product, true), rs_product_name(head->product->kind),
-            head->measures.frobenius_norm, zero ? "nothing at all;" : "far below", median);
+            head->measures.frobenius_norm, zero ? ";" : than, zero ? " is" : "", median);
         rs_finding f = finding_for(head->product, RS_WARN, "dead_head");
         f.value = head->measures.frobenius_norm;
         f.threshold = thresholds->dead_head * median;

@@ -80,7 +80,9 @@ says err "rankscope: error: no????$(printf '\303\251'): "
 expect 2 env LC_ALL=C "$RANKSCOPE" scan "$(printf 'no\302\233\303\251')"
 says err "rankscope: error: no??: "
 
-# Help fits a terminal of 80 columns.
+# Help fits a terminal of 80 columns, and that of the program one of 24 lines.
+expect 0 "$RANKSCOPE" --help
+[ "$(wc -l <out)" -le 23 ] || note_failure "--help is $(wc -l <out) lines"
 for help in --help 'scan --help' 'probe --help' 'certify --help' 'paths --help' 'tokenize --help' 'lab --help' 'doctor --help' 'explain --help'; do
     # shellcheck disable=SC2086 # words on purpose
     expect 0 "$RANKSCOPE" $help
