@@ -122,21 +122,38 @@ static bool further(rs_leaving a, rs_leaving b)
     return a.log10 > b.log10;
 }
 
+/* "san", or of those behind which as much is left "san and san+skip"; how many. */
+static size_t name_equals(char *text, size_t size, const question *q, rs_leaving high)
+{
+    size_t n = 0, used = 0;
+    text[0] = 0;
+    for (size_t v = 0; v < q->n; v++) {
+        rs_leaving leaves = rs_probe_leaves(&q->variants[v]);
+        if (isnan(leaves.log10) || further(high, leaves)) continue;
+        if (used < size)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", n ? " and " : "",
+                                     q->variants[v].name);
+        n++;
+    }
+    return n;
+}
+
 /* Full, where one of the list is it, else nobody is the model: they are compared with one another. */
 static bool among_variants(answer *a, const question *q)
 {
     rs_leaving high = {NAN, NAN, false}, low = high;
-    const char *most = NULL, *least = NULL;
-    char best[RS_PROBE_POWER], worst[RS_PROBE_POWER];
+    const char *least = NULL;
+    char best[RS_PROBE_POWER], worst[RS_PROBE_POWER], most[300];
     size_t known = 0;
     if (q->n < 2 || rs_probe_is_itself(q->main->name)) return false;
     for (size_t v = 0; v < q->n; v++) {
         rs_leaving leaves = rs_probe_leaves(&q->variants[v]);
         if (isnan(leaves.log10)) continue;
-        if (!known || further(leaves, high)) high = leaves, most = q->variants[v].name;
+        if (!known || further(leaves, high)) high = leaves;
         if (!known || further(low, leaves)) low = leaves, least = q->variants[v].name;
         known++;
     }
+    size_t equals = name_equals(most, sizeof most, q, high);
     rs_probe_power(best, high.value, high.log10);
     rs_probe_power(worst, low.value, low.log10);
     if (known == 0)
@@ -156,9 +173,10 @@ static bool among_variants(answer *a, const question *q)
                  q->n, high.rounding ? "at most " : "", best, known < q->n ? " that has one" : "");
     else
         snprintf(a->text, ANSWER,
-                 "Of %zu variants %s keeps the tokens furthest apart: a relative residual of %s "
-                 "leaves it, and %s%s leaves %s.",
-                 q->n, most, best, low.rounding ? "at most " : "", worst, least);
+                 "Of %zu variants %s keep%s the tokens furthest apart: a relative residual of %s "
+                 "leaves %s, and %s%s leaves %s.",
+                 q->n, most, equals == 1 ? "s" : "", best, equals == 1 ? "it" : "each",
+                 low.rounding ? "at most " : "", worst, least);
     set(a, RS_INFO, "compared", high.value, NAN, "add full to the list: the model as it is");
     return true;
 }

@@ -63,6 +63,10 @@ answers probe compared info '"none keeps" in v["answer"]' arch4.json --random 2 
 answers probe compared info '"none keeps" in v["answer"] and "at most" in v["answer"]' arch64.json --random 2 --variants a=no-skip,b=no-skip
 sed 's/"skip_mixer"/"init": {"wv": "zero"}, "skip_mixer"/' arch4.json >zero.json
 answers probe compared info '"san+skip alone" in v["answer"]' zero.json --random 2 --variants san,san+skip
+# those of which as much is left are named together
+echo '{"depth": 2, "d_model": 16, "heads": 2, "seq_len": 8, "mlp": "none"}' >bare.json
+answers probe compared info '"Of 3 variants san+skip and a keep the tokens furthest apart" in v["answer"] and "leaves each, and" in v["answer"]' \
+    bare.json --random 2 --variants san,san+skip,a=no-mlp
 # and where nothing is left of any, they are still variants that are compared, not a model that collapsed
 answers probe compared info '"none can be told from another" in v["answer"] and v["value"] is None' zero.json --random 2 --variants san,pure
 answers probe compared info '"none can be told from another" in v["answer"] and v["value"] is None' pure.json --random 2 --precision residual --variants san,pure
