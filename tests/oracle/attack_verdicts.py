@@ -8,6 +8,9 @@ after src/, the verdict (code, severity, value, threshold, and the numbers in it
 many, the worst, their severity), the nulls of table attention, and whether JSON, text, HTML and exit code agree.
 Every violation is printed with its command, which can be run again in the folder that it names.
 
+`families` plants defects in checkpoints under tests/golden, `laws` recomputes what the laws of --init give, `twin` the
+nulls of --null random by a second run.
+
     tests/oracle/attack_verdicts.py build/rankscope --instances 300 --seed 1
     tests/oracle/attack_verdicts.py build/rankscope --seconds 120 --only probe,planted
 
@@ -27,7 +30,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from verdicts import draws, planted  # noqa: E402
+from verdicts import draws, families, laws, planted, twin  # noqa: E402
 from verdicts.case import NUMBER, Case, check_common, check_outputs  # noqa: E402
 from verdicts.certify import check_certify  # noqa: E402
 from verdicts.paths import check_paths  # noqa: E402
@@ -35,14 +38,23 @@ from verdicts.probe import check_probe  # noqa: E402
 from verdicts.scan import check_scan  # noqa: E402
 
 CHECKS = {"probe": check_probe, "scan": check_scan, "certify": check_certify, "paths": check_paths}
+PLANS = {"families": families, "laws": laws, "twin": twin}
+
+
+def result_of(program, args, folder):
+    """The JSON result of a run (None where it was refused), its exit code, and the beginning of what it said."""
+    run = subprocess.run([program] + args + ["--json", "-", "--fail-on", "warn"], cwd=folder, capture_output=True, text=True)
+    return (json.loads(run.stdout) if run.returncode in (0, 3) else None), run.returncode, run.stderr[:200]
 
 
 def attack(program, command, seed, scratch, keep):
     rng = random.Random(f"{command}/{seed}")
     folder = Path(scratch) / f"{command}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
-    defect = None
-    if command == "planted":
+    defect = plan = None
+    if command in PLANS:
+        args, plan = PLANS[command].draw(rng, folder)
+    elif command == "planted":
         kind, layer, head, n = planted.plant(rng, folder)
         defect = kind, layer, head
         weights = kind in ("low_rank", "low_rank_ov", "dead")
@@ -50,17 +62,18 @@ def attack(program, command, seed, scratch, keep):
     else:
         args = draws.draw(rng, command, folder)
     case = Case(command, folder, args)
-    run = subprocess.run([program] + args + ["--json", "-", "--fail-on", "warn"], cwd=folder, capture_output=True, text=True)
-    case.rc = run.returncode
-    if run.returncode not in (0, 3):
-        case.check(run.returncode in (1, 2), f"exit {run.returncode}: {run.stderr[:200]}")
+    case.result, case.rc, complaint = result_of(program, args, folder)
+    if case.result is None:
+        case.check(case.rc in (1, 2), f"exit {case.rc}: {complaint}")
+        case.check(command not in ("families", "laws"), f"refused: {complaint}")
     else:
-        case.result = json.loads(run.stdout)
         check_common(case)
         if defect:
             planted.check_planted(case, *defect)
         try:
             CHECKS[args[0]](case)
+            if plan:
+                PLANS[command].check(case, plan, lambda other: result_of(program, other, folder)[0])
         except (TypeError, KeyError, ValueError, ZeroDivisionError) as error:
             line = error.__traceback__.tb_next
             while line.tb_next:
@@ -79,7 +92,7 @@ def main():
     parser.add_argument("--instances", type=int, default=200, help="runs of each kind")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after so long")
     parser.add_argument("--seed", type=int, default=0, help="the first instance's number")
-    parser.add_argument("--only", default="probe,scan,certify,paths,planted")
+    parser.add_argument("--only", default="probe,scan,certify,paths,planted,families,laws,twin")
     parser.add_argument("--keep", help="a folder that keeps the instances")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
