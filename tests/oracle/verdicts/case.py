@@ -66,7 +66,7 @@ def check_common(case):
     case.check(case.rc == (3 if worst >= 1 else 0), f"--fail-on warn: exit {case.rc}, worst severity {worst}")
     texts = [verdict["answer"]] + [r["message"] for r in rows]
     for text in texts:
-        for plural in re.finditer(r"\b1 (layers|heads|samples|tokens|paths|cases|products|rows|states|bounds)\b", text):
+        for plural in re.finditer(r"\b1 (?:more |other |further )?(layers|heads|samples|tokens|paths|cases|products|rows|states|bounds)\b", text):
             before = text[:plural.start()]
             if not re.search(r"[\d.,]$|(of|to|all|-) $", before):
                 case.check(False, f"plural: {text[max(0, plural.start() - 40):plural.end()]!r}")
