@@ -272,7 +272,7 @@ static rs_status open_network(rs_network **out, const rs_arch *arch, rs_init *in
     rs_network *network = rs_calloc(1, sizeof *network);
     if (!network) return rs_fail_memory(err, "a network", sizeof *network);
     network->arena = rs_arena_new();
-    network->padding_id = -1;
+    network->padding_id = network->padding_row = -1;
     build b = {arch, init, network, -1, err};
     rs_status status =
         network->arena ? build_network(&b) : rs_fail_memory(err, "a network", sizeof *network);

@@ -197,11 +197,12 @@ typedef struct rs_network {
     int64_t max_positions;     /* longest text; 0: no limit by construction */
     int64_t trained_positions; /* rotary positions: the length that the configuration was made for,
                                   no limit; 0: not said */
-    int64_t padding_id; /* transformers takes this id for padding wherever it stands, and counts no
+    int64_t padding_id;  /* transformers takes this id for padding wherever it stands, and counts no
                            position for it (RoBERTa); here ids given are never padding; -1: none */
-    rs_pooling pooling; /* sentence-transformers' modules.json beside the model; MEAN counts real
+    int64_t padding_row; /* the configuration's pad_token_id, which no text has; -1: none */
+    rs_pooling pooling;  /* sentence-transformers' modules.json beside the model; MEAN counts real
                            tokens only */
-    bool normalize;     /* and a Normalize module behind it */
+    bool normalize;      /* and a Normalize module behind it */
     const char *pooling_file; /* the configuration that named the pooling; NULL: none was read */
     const rs_checkpoint *checkpoint; /* whose mapped tensors the weights are: a pass looks whether
                                         its files still have their pages; NULL: all are drawn */

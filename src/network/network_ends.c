@@ -72,6 +72,7 @@ static rs_status token_table(rs_net_builder *nb, rs_embedding_op *e)
     RS_TRY(rows(nb, old, RS_ROLE_EMBED_TOKEN, &e->vocabulary));
     int64_t shape[2] = {e->vocabulary, e->width};
     RS_TRY(rs_net_tensor(nb, RS_ROLE_EMBED_TOKEN, RS_PART_WEIGHT, -1, 2, shape, &e->tokens));
+    RS_TRY(padding_row(nb, e->vocabulary, &nb->network->padding_row));
     if (!(nb->forward->facts & RS_W_PAD_ROW)) return RS_OK;
     RS_TRY(check_padding(nb, e->vocabulary));
     return zero_padding(nb, e->tokens);

@@ -111,7 +111,7 @@ static rs_status read_sizes(rs_net_builder *nb)
         return rs_fail(nb->err, RS_E_CONFIG_SIZE, b->fields.path, RS_CONFIG_HINT,
                        "%s is %g; it cannot be negative", forward->eps, nb->eps);
     nb->network->d_model = nb->d_model;
-    nb->network->padding_id = -1;
+    nb->network->padding_id = nb->network->padding_row = -1;
     nb->network->family = b->family->name;
     nb->network->dong2021_code = forward->facts & RS_W_DONG2021_CODE;
     RS_TRY(rs_net_activation(nb, forward->activation, &nb->activation));

@@ -171,7 +171,7 @@ static rs_status random_ids(rs_inputs *in, int64_t n, const rs_network *network,
     in->ids = rs_malloc(rows, sizeof *in->ids);
     if (!in->ids) return rs_fail_memory(err, "--random", rows * sizeof *in->ids);
     return rs_input_draw_ids(in->ids, in->samples, n, network->embedding.vocabulary,
-                             network->padding_id, seed, err);
+                             network->padding_row, seed, err);
 }
 
 /* What ARCH.json's "input" says. */

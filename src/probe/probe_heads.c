@@ -18,7 +18,9 @@ typedef struct head_rule {
     rs_severity severity;
     bool above;
     bool logits;         /* logits as drawn ones explain it */
-    const char *message; /* variant, layer, head, three numbers */
+    const char *message; /* variant, layer, head, two numbers */
+    const char *beside;  /* a third, where there is one */
+    const char *end;     /* NULL: none */
     const char *hint;
     const char *worst;
 } head_rule;
@@ -27,22 +29,24 @@ enum { SINK, UNIFORM, CONDENSED, RULES };
 static const head_rule rules[RULES] = {
     [SINK] = {"attention_sink", RS_INFO, true, false,
               "%s: layer %d, head %d gives %.3g of its weight to the first token, where all keys "
-              "alike would give %.3g (entropy %.3g nats)",
+              "alike would give %.3g",
+              " (entropy %.3g nats)", NULL,
               "usual in trained models: a head with nothing to add parks its weight there; such "
               "tokens often carry very large activations",
               "strongest"},
     [UNIFORM] =
         {"uniform_attention", RS_WARN, true, true,
          "%s: layer %d, head %d attends to all tokens alike: its entropy is %.4g of the most "
-         "possible, logit variance %.3g where drawn weights give %.3g; it averages the tokens and "
-         "pulls them together",
+         "possible, logit variance %.3g",
+         " where drawn weights give %.3g", "; it averages the tokens and pulls them together",
          "raise the logits (lower --temperature shows what that does), or look whether the query "
          "and key weights have decayed: rankscope scan",
          "most uniform"},
     [CONDENSED] =
         {"condensed_attention", RS_INFO, false, true,
          "%s: layer %d, head %d puts nearly all weight of each query on one key: entropy %.3g of "
-         "the most possible, logit variance %.3g where drawn weights give %.3g",
+         "the most possible, logit variance %.3g",
+         " where drawn weights give %.3g", NULL,
          "in training, such a head has almost no gradient through its softmax: watch the scale of "
          "its logits",
          "most condensed"},
@@ -125,8 +129,13 @@ static rs_status check_head(heads *h, const rs_attention_row *row, int which)
         return RS_OK;
     }
     char message[400];
-    snprintf(message, sizeof message, rule->message, h->of->name, (int)row->layer, (int)row->head,
-             j.value, j.second, j.third);
+    /* Without a third number (weights of zeros draw no null) the clause that names it goes. */
+    size_t used = (size_t)snprintf(message, sizeof message, rule->message, h->of->name,
+                                   (int)row->layer, (int)row->head, j.value, j.second);
+    if (!isnan(j.third) && used < sizeof message)
+        used += (size_t)snprintf(message + used, sizeof message - used, rule->beside, j.third);
+    if (rule->end && used < sizeof message)
+        snprintf(message + used, sizeof message - used, "%s", rule->end);
     rs_finding f = rs_finding_of(rule->severity, rule->code);
     f.variant = h->of->name;
     f.layer = row->layer;

@@ -327,14 +327,15 @@ rs_decay rs_probe_decay(const rs_measured *m, int32_t layers)
     for (int32_t l = 1; first && l <= layers; l++) {
         const rs_token_row *row = rs_measured_row(m, RS_TOKEN_SITE_BLOCK_OUT, l);
         double ratio = rs_probe_log10(row) - rs_probe_log10(before);
-        if (isnan(rs_probe_log10(row))) break;
+        if (isnan(rs_probe_log10(row))) continue; /* zero, or beyond; a later bias may end that */
         d.last = row;
         if (d.floor_from < 0 && row->at_floor) d.floor_from = l;
         /* NaN: both are zero. */
         if (!isnan(ratio) && (d.floor_from < 0 || d.floor_from == l)) {
             d.steps = l;
             d.log10_per_layer = (rs_probe_log10(row) - rs_probe_log10(first)) / l;
-            if (isnan(d.log10_worst) || ratio < d.log10_worst)
+            bool next = before->layer == l - 1; /* no state without a residual lies between */
+            if (next && (isnan(d.log10_worst) || ratio < d.log10_worst))
                 d.log10_worst = ratio, d.worst_at = l;
         }
         before = row;

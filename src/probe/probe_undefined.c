@@ -34,7 +34,9 @@ static rs_status zero_states(rs_result *result, const rs_probed *v, rs_error *er
         rows++;
     }
     if (!first) return RS_OK;
-    if (rows > 1) snprintf(more, sizeof more, ", and so it is in %zu more rows", rows - 1);
+    if (rows > 1)
+        snprintf(more, sizeof more, ", and so it is in %zu more row%s", rows - 1,
+                 rows == 2 ? "" : "s");
     snprintf(message, sizeof message,
              "%s: every entry %s is zero in %lld of %lld samples%s: nothing divided by its size is "
              "defined there; %s",

@@ -4,7 +4,7 @@
 #define RS_CODES RS_WORD_VERDICT
 
 static const rs_word scan[] = {
-    SCAN("nonfinite_weights", "critical", "weights hold NaN or infinity",
+    SCAN("nonfinite_weights", "critical", "weights of the products hold NaN or infinity",
          "there is a finding of that code", "go back to an earlier checkpoint"),
     SCAN("self_check_failed", "critical", "a spectrum is not to be trusted",
          "there is a finding of that code", "report the checkpoint"),

@@ -14,8 +14,8 @@ static const rs_word heads[] = {
          "effective_rank < 0.5 · effective_rank_null (--threshold ov_low_rank=X)",
          "as for qk_low_rank; this product may take the place of its two factors"),
     SCAN("dead_head", "warn", "the product is so small that the head does next to nothing",
-         "frobenius_norm < 0.05 · the layer's median, or 0; not for qk under QK-norm, where scale "
-         "means nothing (--threshold dead_head=X)",
+         "frobenius_norm < 0.05 · the layer's median (not for qk under QK-norm, where scale "
+         "means nothing), or 0 (--threshold dead_head=X)",
          "prune the head, or in training look whether its gradients vanish"),
     SCAN("decay_equilibrium", "info",
          "a whole layer sits where weight decay holds it: from there on decay acts as a "
@@ -23,7 +23,8 @@ static const rs_word heads[] = {
          "balance_score > 0.9 in every head of a layer (--threshold decay_equilibrium=X)",
          "where the effective rank falls too, lower the weight decay of the attention matrices"),
     FILES("nonfinite_weights", "critical",
-          "NaN or infinity in a weight; names the tensor and the first place",
+          "NaN or infinity in a weight that the run reads (scan reads those of the products, all "
+          "with --matrices all); names the tensor and the first place",
           "an entry that is no finite number",
           "the checkpoint is damaged or training diverged: go back to an earlier one"),
     SCAN("weights_out_of_range", "critical",

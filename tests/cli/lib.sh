@@ -63,6 +63,18 @@ with open(path, "r+b") as f:
 END
 }
 
+# silences_weight DIR TENSOR: all of its entries (F32) are zero.
+silences_weight() {
+    python3 - "$@" <<'END'
+import json, struct, sys
+with open(f"{sys.argv[1]}/model.safetensors", "r+b") as f:
+    size = struct.unpack("<Q", f.read(8))[0]
+    begin, end = json.loads(f.read(size))[sys.argv[2]]["data_offsets"]
+    f.seek(8 + size + begin)
+    f.write(bytes(end - begin))
+END
+}
+
 # answers COMMAND CODE SEVERITY PYTHON ARGUMENTS...: the verdict of a run, with which its text begins, and what else holds of the result r
 # (left in r.json), its verdict v and its findings' messages f by code. $always: Python that is asked of every run before.
 always=

@@ -58,6 +58,17 @@ echo '{"depth": 1, "d_model": 16, "heads": 2, "seq_len": 8}' >arch1.json
 answers probe collapse warn '"after 1 layer." in v["answer"]' arch1.json --random 2 --threshold token_collapse=0.9
 answers probe slow info '"in 1 layer," in v["answer"]' arch1.json --random 2 --threshold slow_collapse=0.99
 answers probe healthy info 'not any("1 layers" in x["message"] for x in r["tables"]["findings"])' arch1.json --random 2 --variants dong
+# a norm without gain and bias makes all states zero, which the next layer's biases end: they are equal behind that one, and no number is told
+# where there is none
+rm -rf silenced && cp -r "$RS_SOURCE_DIR/tests/golden/families/bert" silenced && chmod -R u+w silenced
+silences_weight silenced bert.encoder.layer.0.output.LayerNorm.weight
+silences_weight silenced bert.encoder.layer.0.output.LayerNorm.bias
+answers probe collapse critical '"after 2 of 2 layers" in v["answer"] and s[0]["equal_after"] == 2 and s[0]["worst"] is None and not any("nan" in x.split() for x in f.values())' \
+    silenced --random 3 --seq-len 8
+# nothing drawn at random is padding: of two ids one is left
+echo '{"model_type": "llama", "vocab_size": 2, "num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 32,
+    "max_position_embeddings": 64, "pad_token_id": 0}' >padded.json
+answers probe collapse critical '"equal before the first layer" in v["answer"] and "zero_state" not in f' padded.json --init default --random 8 --seq-len 64
 # variants: none is compared with itself, and of rounding none keeps more
 answers probe compared info '"none keeps" in v["answer"]' arch4.json --random 2 --variants a=no-mask,b=no-mask
 answers probe compared info '"none keeps" in v["answer"] and "at most" in v["answer"]' arch64.json --random 2 --variants a=no-skip,b=no-skip
