@@ -18,8 +18,8 @@ typedef struct head_rule {
     rs_severity severity;
     bool above;
     bool logits;         /* logits as drawn ones explain it */
-    const char *message; /* variant, layer, head, two numbers */
-    const char *beside;  /* a third, where there is one */
+    const char *message; /* variant, layer, head, a number */
+    const char *more[2]; /* a second and a third, while there are any */
     const char *end;     /* NULL: none */
     const char *hint;
     const char *worst;
@@ -27,26 +27,37 @@ typedef struct head_rule {
 
 enum { SINK, UNIFORM, CONDENSED, RULES };
 static const head_rule rules[RULES] = {
-    [SINK] = {"attention_sink", RS_INFO, true, false,
-              "%s: layer %d, head %d gives %.3g of its weight to the first token, where all keys "
-              "alike would give %.3g",
-              " (entropy %.3g nats)", NULL,
+    [SINK] = {"attention_sink",
+              RS_INFO,
+              true,
+              false,
+              "%s: layer %d, head %d gives %.3g of its weight to the first token",
+              {", where all keys alike would give %.3g", " (entropy %.3g nats)"},
+              NULL,
               "usual in trained models: a head with nothing to add parks its weight there; such "
               "tokens often carry very large activations",
               "strongest"},
     [UNIFORM] =
-        {"uniform_attention", RS_WARN, true, true,
+        {"uniform_attention",
+         RS_WARN,
+         true,
+         true,
          "%s: layer %d, head %d attends to all tokens alike: its entropy is %.4g of the most "
-         "possible, logit variance %.3g",
-         " where drawn weights give %.3g", "; it averages the tokens and pulls them together",
+         "possible",
+         {", logit variance %.3g", " where drawn weights give %.3g"},
+         "; it averages the tokens and pulls them together",
          "raise the logits (lower --temperature shows what that does), or look whether the query "
          "and key weights have decayed: rankscope scan",
          "most uniform"},
     [CONDENSED] =
-        {"condensed_attention", RS_INFO, false, true,
+        {"condensed_attention",
+         RS_INFO,
+         false,
+         true,
          "%s: layer %d, head %d puts nearly all weight of each query on one key: entropy %.3g of "
-         "the most possible, logit variance %.3g",
-         " where drawn weights give %.3g", NULL,
+         "the most possible",
+         {", logit variance %.3g", " where drawn weights give %.3g"},
+         NULL,
          "in training, such a head has almost no gradient through its softmax: watch the scale of "
          "its logits",
          "most condensed"},
@@ -129,11 +140,12 @@ static rs_status check_head(heads *h, const rs_attention_row *row, int which)
         return RS_OK;
     }
     char message[400];
-    /* Without a third number (weights of zeros draw no null) the clause that names it goes. */
+    /* Logits may overflow, and weights of zeros draw no null: what is no number is not told. */
+    const double more[2] = {j.second, j.third};
     size_t used = (size_t)snprintf(message, sizeof message, rule->message, h->of->name,
-                                   (int)row->layer, (int)row->head, j.value, j.second);
-    if (!isnan(j.third) && used < sizeof message)
-        used += (size_t)snprintf(message + used, sizeof message - used, rule->beside, j.third);
+                                   (int)row->layer, (int)row->head, j.value);
+    for (int i = 0; i < 2 && isfinite(more[i]) && used < sizeof message; i++)
+        used += (size_t)snprintf(message + used, sizeof message - used, rule->more[i], more[i]);
     if (rule->end && used < sizeof message)
         snprintf(message + used, sizeof message - used, "%s", rule->end);
     rs_finding f = rs_finding_of(rule->severity, rule->code);
@@ -174,7 +186,7 @@ static double most_heads(const untrained *u)
 static rs_status say_untrained(const heads *h)
 {
     const untrained *u = &h->untrained;
-    char what[340] = "", message[740], drawn[120] = "";
+    char what[340] = "", message[740], drawn[120] = "", variance[80] = "";
     size_t used = 0;
     if (!u->uniform && !u->condensed && !u->sinks) return RS_OK;
     if (u->uniform)
@@ -195,10 +207,12 @@ static rs_status say_untrained(const heads *h)
     if (isfinite(u->most_drawn))
         snprintf(drawn, sizeof drawn, ", where drawn weights give %.2g to %.2g", u->least_drawn,
                  u->most_drawn);
+    if (isfinite(u->most_variance))
+        snprintf(variance, sizeof variance, ": logit variance %.2g to %.2g", u->least_variance,
+                 u->most_variance);
     snprintf(message, sizeof message,
-             "%s: %s, as in any network of this shape at initialisation: logit variance %.2g to "
-             "%.2g%s",
-             h->of->name, what, u->least_variance, u->most_variance, drawn);
+             "%s: %s, as in any network of this shape at initialisation%s%s", h->of->name, what,
+             variance, variance[0] ? drawn : "");
     return say(h, RS_INFO, "untrained_attention", most_heads(u), message,
                h->of->network->checkpoint ? "columns ..._null of table attention have the "
                                             "reference; --null random runs an untrained twin"

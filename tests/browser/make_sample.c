@@ -252,19 +252,20 @@ static void add_states(rs_result *r, rs_error *err)
 static void add_state_figure(rs_result *r, rs_error *err)
 {
     static const char *const keys[] = {"variant", "precision"};
-    const rs_lines lines = {.table = "states",
-                            .x = {"layer", "state (0 enters the first block)"},
-                            .y = {"residual", "relative residual"},
-                            .low = {"least", NULL},
-                            .high = {"most", NULL},
-                            .colour = {"variant", NULL},
-                            .more = {{"published", "published", true, NULL}},
-                            .facets = {&keys[1], 1},
-                            .keys = {keys, 2},
-                            .x_whole = true,
-                            .log_y = true,
-                            .y_rule = 1e-4,
-                            .y_rule_label = "rounding floor"};
+    const rs_lines lines = {
+        .table = "states",
+        .x = {"layer", "state (0 enters the first block)"},
+        .y = {"residual", "relative residual"},
+        .low = {"least", NULL},
+        .high = {"most", NULL},
+        .colour = {"variant", NULL},
+        .more = {{.field = "published", .title = "published", .published = true}},
+        .facets = {&keys[1], 1},
+        .keys = {keys, 2},
+        .x_whole = true,
+        .log_y = true,
+        .y_rule = 1e-4,
+        .y_rule_label = "rounding floor"};
     stop_on(rs_result_add_figure(r, "states", "How tokens draw together", "Made up.",
                                  rs_figure_lines(&lines), err),
             err);

@@ -18,8 +18,8 @@ def attention_limits(case, row):
         found["attention_sink"] = first > limit * (1 + 1e-12) + 1e-15
     if ratio is not None:
         beyond_uniform, beyond_condensed = ratio > case.threshold("uniform_attention"), ratio < case.threshold("condensed_attention")
-        found["uniform_attention"] = beyond_uniform and (null is None or variance < null / 4)
-        found["condensed_attention"] = beyond_condensed and (null is None or variance > 4 * null)
+        found["uniform_attention"] = beyond_uniform and (None in (null, variance) or variance < null / 4)
+        found["condensed_attention"] = beyond_condensed and (None in (null, variance) or variance > 4 * null)
         found["beyond"] = beyond_uniform or beyond_condensed
     return found
 
