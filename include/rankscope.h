@@ -83,6 +83,7 @@ extern "C" {
     X(RS_E_TENSOR_SHAPE, 48, 2, "tensor-shape")                                                    \
     X(RS_E_TENSOR_DTYPE, 49, 2, "tensor-dtype")                                                    \
     X(RS_E_TOO_MANY_TENSORS, 50, 2, "too-many-tensors")                                            \
+    X(RS_E_TENSOR_VALUE, 51, 2, "tensor-value")                                                    \
     /* safetensors */                                                                              \
     X(RS_E_ST_HEADER_TOO_SMALL, 60, 2, "safetensors-header-too-small")                             \
     X(RS_E_ST_HEADER_TOO_LARGE, 61, 2, "safetensors-header-too-large")                             \

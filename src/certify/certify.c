@@ -38,7 +38,7 @@ static size_t most_heads(const rs_network *network)
     for (int32_t l = 0; l < network->n_layers; l++)
         for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
             const rs_branch *branch = &network->layers[l].branches[b];
-            size_t matrices = (size_t)rs_branch_traits(branch)->matrices(branch);
+            size_t matrices = (size_t)rs_branch_proved_heads(branch);
             if (matrices > most) most = matrices;
         }
     return most;
@@ -76,7 +76,7 @@ static double largest_tau(const rs_certify_pass *pass, int64_t s, int32_t l)
         const rs_branch *branch = &layer->branches[b];
         if (branch->scale == 0) continue;
         const rs_certify_head *heads = rs_pass_heads(pass, s, l, b);
-        for (int32_t h = 0; h < rs_branch_traits(branch)->matrices(branch); h++)
+        for (int32_t h = 0; h < rs_branch_proved_heads(branch); h++)
             most = fmax(most, heads[h].tau);
     }
     return most;

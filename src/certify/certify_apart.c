@@ -1,5 +1,6 @@
 /* certify_apart.c: whether the tokens stay apart or draw together, as far as it is proved. */
 #include "certify/certify_words.h"
+#include "network/op_traits.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -213,6 +214,17 @@ static bool not_finite(const rs_certify_row *r)
 }
 
 /* Why one row is not proved to keep its tokens apart. */
+/* No skip is known to be enough for a kind of mixer that no theorem is about. */
+static const char *next_step(const words *w, const char *step)
+{
+    for (int32_t l = 0; l < w->c->network->n_layers; l++) {
+        const rs_branch *mixer = rs_layer_mixer(&w->c->network->layers[l]);
+        if (mixer && rs_branch_traits(mixer)->unproved)
+            return "'rankscope probe' measures what is not proved";
+    }
+    return step;
+}
+
 static const char *why_not(const words *w)
 {
     for (int64_t i = 0; i < w->c->samples * w->layers; i++) {
@@ -278,7 +290,7 @@ static rs_status answer_apart(words *w, const rs_certify_row *r)
                   : much ? "apart"
                          : "distinct",
                   share, 0.1, text,
-                  !all    ? "table lambda has the skip that would be enough"
+                  !all    ? next_step(w, "table lambda has the skip that would be enough")
                   : !much ? "'rankscope probe --variants dong' shows what draws them together"
                           : NULL);
 }
@@ -303,5 +315,6 @@ rs_status rs_words_verdict(words *w)
              "(%s).",
              why_not(w));
     return answer(w, RS_INFO, "not_proved", NAN, NAN, text,
-                  "table lambda has the skip that would be enough; --lambda X tries it");
+                  next_step(w, "table lambda has the skip that would be enough; --lambda X tries "
+                               "it"));
 }

@@ -152,6 +152,9 @@ static void run_op(chain *c, const rs_exact_branch *at, const rs_certify_head *h
     case RS_BRANCH_MLP:
         mlp(c, at, deviation);
         break;
+    case RS_BRANCH_SSD:
+    case RS_BRANCH_S6:
+        break;
     }
 }
 

@@ -192,6 +192,13 @@ static rs_status on_branch(void *user, int32_t l, int32_t b, rs_moment moment,
 }
 
 /* Worker threads call it. */
+static bool wants_attention(void *user, int32_t layer, int32_t branch, int32_t head)
+{
+    const rs_certify_gather *g = user;
+    (void)head;
+    return rs_branch_proved_heads(&g->pass->network->layers[layer].branches[branch]) > 0;
+}
+
 static rs_status on_attention(void *user, const rs_attention_view *view, rs_error *err)
 {
     rs_certify_gather *g = user;
@@ -218,7 +225,7 @@ static size_t count_heads(rs_certify_pass *p)
             const rs_layer *layer = &p->network->layers[l];
             p->head_at[l * RS_BRANCHES_MAX + b] = n;
             if (b >= layer->n_branches || layer->branches[b].scale == 0) continue;
-            n += (size_t)rs_branch_traits(&layer->branches[b])->matrices(&layer->branches[b]);
+            n += (size_t)rs_branch_proved_heads(&layer->branches[b]);
         }
     return p->head_at[(size_t)p->network->n_layers * RS_BRANCHES_MAX] = n;
 }
@@ -303,6 +310,7 @@ static rs_status open_gather(rs_certify_gather *g, rs_error *err)
                                                    1u << RS_MOMENT_OP_OUT | 1u << RS_MOMENT_SUM,
                                         .branch = on_branch,
                                         .wants_logits = true,
+                                        .wants_attention = wants_attention,
                                         .attention = on_attention},
                                 .begin = begin_batch,
                                 .scratch_bytes = states > heads ? states : heads};

@@ -153,7 +153,7 @@ static size_t place_heads(rs_certify_gains *gains, const rs_network *network)
     for (int32_t l = 0; l < network->n_layers; l++) {
         const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
         gains->head_at[l] = n;
-        if (mixer) n += (size_t)rs_branch_traits(mixer)->matrices(mixer);
+        if (mixer) n += (size_t)rs_branch_proved_heads(mixer);
     }
     return n + 1;
 }

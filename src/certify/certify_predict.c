@@ -286,6 +286,9 @@ static rs_status told_op_in(rs_certify_predict *p, const rs_branch *branch, cons
         return attention_in(p, &branch->attention, x, err);
     case RS_BRANCH_MLP:
         return mlp_in(p, branch, x, err);
+    case RS_BRANCH_SSD:
+    case RS_BRANCH_S6:
+        break;
     }
     return RS_OK; /* rs_law_fails lets no other kind in */
 }

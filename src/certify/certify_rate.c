@@ -15,7 +15,7 @@ static double largest_second(const rs_certify_pass *pass, int64_t s, int32_t l)
     const rs_layer *layer = &pass->network->layers[l];
     double most = NAN;
     const rs_certify_head *heads = rs_pass_heads(pass, s, l, mixer - layer->branches);
-    for (int32_t h = 0; h < rs_branch_traits(mixer)->matrices(mixer); h++)
+    for (int32_t h = 0; h < rs_branch_proved_heads(mixer); h++)
         most = fmax(most, heads[h].second);
     return most;
 }

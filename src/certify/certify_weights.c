@@ -223,6 +223,9 @@ static rs_status one_branch(rs_branch_norms *out, const rs_branch *branch, int64
         return attention(out, &branch->attention, err);
     case RS_BRANCH_MLP:
         return mlp(out, &branch->mlp, err);
+    case RS_BRANCH_SSD:
+    case RS_BRANCH_S6:
+        break;
     }
     return RS_OK;
 }

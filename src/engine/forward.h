@@ -74,7 +74,8 @@ typedef struct rs_attention_view {
     int64_t n, keys;           /* numbers of queries and keys */
     int64_t ld;                /* leading dimension of all three */
     const void *mixing;        /* [n, keys] what is applied to the values */
-    const void *probabilities; /* [n, keys] the softmax; mixing itself unless edited */
+    const void *probabilities; /* [n, keys] the softmax; mixing itself unless edited; NULL: the
+                                  mixer has none */
     const void *logits;        /* [n, keys] with scale, cap and temperature, without the mask; NULL
                                   unless wants_logits */
     bool causal, cross;

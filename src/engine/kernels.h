@@ -41,6 +41,12 @@
         /* out [m, n] = in [m, k] w, w [k, n] */                                                   \
         void (*columns)(real * out, int64_t ldo, const real *in, int64_t ldi, int64_t m,           \
                         const real *w, int64_t ldw, int64_t n, int64_t k);                         \
+        /* x [n] = log(1 + exp(x)) */                                                              \
+        void (*softplus)(real * x, int64_t n);                                                     \
+        /* One token of n channels of Mamba: h = exp(step rate) h + step u b, y = h c + d u; */    \
+        /* h, rate: [states, n]; y, u, step, d: [n]; b, c: [states] */                             \
+        void (*select)(real * y, real *h, const real *u, const real *step, const real *rate,       \
+                       const real *b, const real *c, const real *d, int64_t n, int64_t states);    \
     } name
 
 RS_KERNEL_TABLE(float, rs_kernels_f32);

@@ -99,6 +99,8 @@ static bool probability_measure(rs_attention_measures *out, const source *x, con
                                 double *row)
 {
     average entropy = {0};
+    out->entropy = NAN;
+    if (!x->probabilities) return true;
     for (int64_t i = 0; i < x->n; i++) {
         const double *p = x->probabilities == x->mixing ? a + i * x->n : row;
         if (p == row && !load_row(row, x, x->probabilities, i)) return false;

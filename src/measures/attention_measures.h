@@ -52,7 +52,8 @@ typedef struct rs_attention_measures {
 size_t rs_attention_workspace(int64_t n);
 
 /*
- * Measure one matrix. mixing: A; probabilities: P (the same pointer when nothing was edited);
+ * Measure one matrix. mixing: A; probabilities: P (the same pointer when nothing was edited;
+ * NULL: A was made of no probabilities, and has no entropy);
  * logits: before masking and softmax, or NULL; all n×n, row-major with leading dimension ld ≥ n, n
  * ≥ 1. causal: A is lower triangular (what lies above the diagonal is not read). window: > 0 when
  * only that many keys are visible, 0 otherwise. Rows that are all zero (a fully masked query) are

@@ -25,6 +25,11 @@ static double largest_distance(int64_t n, bool causal, int64_t window)
     return 2 * window > n ? (double)(n - window) / (double)window : 1;
 }
 
+void rs_attention_no_null(rs_attention_null *out)
+{
+    *out = (rs_attention_null){NAN, NAN, NAN, NAN, NAN, NAN};
+}
+
 void rs_attention_null_of(rs_attention_null *out, int64_t n, bool causal, int64_t window)
 {
     double logarithms = 0, weights = 0, first = 0;

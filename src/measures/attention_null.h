@@ -21,6 +21,8 @@ typedef struct rs_attention_null {
                               their own mean */
 } rs_attention_null;
 
+/* NaN throughout: a mixer that makes no distributions has no such null. */
+void rs_attention_no_null(rs_attention_null *out);
 /* n ≥ 1 tokens; causal and window as in rs_attention_measure_f64. */
 void rs_attention_null_of(rs_attention_null *out, int64_t n, bool causal, int64_t window);
 

@@ -1,6 +1,7 @@
 /* init.c: laws of random weights, and the tensors drawn from them. */
 #include "network/network.h"
 
+#include "base/random.h"
 #include "linalg/orthonormal.h"
 #include "network/draw.h"
 
@@ -74,7 +75,8 @@ struct rs_init {
 /* What a role is to a law. */
 static bool is_norm(rs_role role)
 {
-    return (role >= RS_ROLE_Q_NORM && role <= RS_ROLE_NORM_HEAD) || role == RS_ROLE_SSM_NORM;
+    return (role >= RS_ROLE_Q_NORM && role <= RS_ROLE_NORM_HEAD) ||
+           (role >= RS_ROLE_SSM_NORM && role <= RS_ROLE_SSM_C_NORM);
 }
 
 static bool is_bias(rs_role role)
@@ -523,4 +525,15 @@ rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, boo
 float *rs_init_numbers(const rs_init *init, const rs_tensor *tensor)
 {
     return init->planning ? NULL : (float *)(uintptr_t)tensor->data;
+}
+
+/* Streams of their own, away from those of the weights: a hash of the name (FNV-1a). */
+double rs_init_uniform(const rs_init *init, const rs_tensor *tensor, int64_t i)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (const char *c = tensor->name; *c; c++)
+        hash = (hash ^ (uint8_t)*c) * 0x100000001b3u;
+    rs_random random = rs_random_new(init->seed, hash);
+    random.counter = (uint64_t)i;
+    return rs_random_uniform(&random);
 }

@@ -64,6 +64,8 @@ rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, boo
 /* The numbers of a tensor that this init drew, for what no law says: a padding token's row of
  * zeros, sinusoids. NULL between rs_init_plan and rs_init_start. */
 float *rs_init_numbers(const rs_init *init, const rs_tensor *tensor);
+/* Number i, uniform in (0, 1), of a stream of that tensor's own, for such numbers. */
+double rs_init_uniform(const rs_init *init, const rs_tensor *tensor, int64_t i);
 
 /* Sets how many threads draw (unasked: one); the numbers do not depend on it. */
 void rs_init_set_threads(rs_init *init, int threads);

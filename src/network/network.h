@@ -123,9 +123,68 @@ typedef struct rs_mlp_op {
     int64_t width;
 } rs_mlp_op;
 
+/* A causal convolution of each channel by itself: y_t = bias + sum_j w_j x_(t - width + 1 + j), x = 0
+ * before the first token of a sample. */
+typedef struct rs_conv_op {
+    int64_t channels, width;
+    const rs_tensor *weight; /* [channels, 1, width] */
+    const rs_tensor *bias;   /* [channels]; NULL: 0 */
+} rs_conv_op;
+
+/* Where a state-space mixer's gate z stands. */
+typedef enum rs_gate_place {
+    RS_GATE_BEFORE_NORM, /* norm(y * silu(z)) */
+    RS_GATE_AFTER_NORM,  /* norm(y) * silu(z) */
+    RS_GATE_NONE         /* norm(y) */
+} rs_gate_place;
+
+/* Mamba-2's mixer (state-space duality, docs/theory/ssm.md, 3): of a head with P values x_t and of
+ * its group's n-vectors B_t, C_t, all behind a convolution and SiLU,
+ *     S_t = exp(step_t a) S_(t-1) + step_t B_t x_tᵀ,  y_t = S_tᵀ C_t + d x_t,
+ * step = clamp(softplus(dt + dt_bias)), a = -exp(a_log); then the gate, the norm and the output
+ * map. Its mixing matrix is M_ij = C_i·B_j exp(a (step_(j+1) + ... + step_i)) step_j + d [i = j],
+ * j <= i, applied to the values x. */
+typedef struct rs_ssd_op {
+    int32_t heads, groups; /* head h reads B and C of group h / (heads/groups) */
+    int64_t head_dim, state;
+    rs_dense in; /* to z (heads*head_dim), x (the same), B and C (groups*state each), dt (heads) */
+    rs_conv_op conv;                      /* of x, B and C */
+    const rs_tensor *dt_bias, *a_log, *d; /* [heads]; dt_bias, d NULL: 0 */
+    bool a_stored;                        /* a_log holds a itself (GGUF) */
+    double step_least, step_most;
+    rs_gate_place gate;
+    rs_norm_op norm;     /* of heads*head_dim, in equal stretches: one a group of the norm */
+    int64_t norm_groups; /* at least 1 */
+    rs_dense o;
+} rs_ssd_op;
+
+/* Mamba's mixer (S6, docs/theory/ssm.md, 2): every channel c has `state` numbers of its own,
+ *     h_s <- exp(step a_s) h_s + step B_s u,  y = sum_s C_s h_s + d u,
+ * u the channel behind convolution and SiLU, step = softplus(dt), B, C and dt read from all channels
+ * of u; then the gate and the output map. The mixing matrix of channel c is M_ij = sum_s C_i,s B_j,s
+ * exp(a_s (step_(j+1) + ... + step_i)) step_j + d [i = j], j <= i. */
+typedef struct rs_s6_op {
+    int64_t inner, state, rank;
+    rs_dense in;                        /* to u and z, inner each */
+    rs_dense x;                         /* from u to dt (rank), B and C (state each) */
+    rs_dense step;                      /* from dt to inner */
+    rs_norm_op dt_norm, b_norm, c_norm; /* of what x gives; NONE: absent */
+    rs_conv_op conv;                    /* of u */
+    const rs_tensor *a_log;             /* [inner, state] */
+    const rs_tensor *d;                 /* [inner]; NULL: 0 */
+    bool a_stored;                      /* a_log holds a itself (GGUF) */
+    bool gated;                         /* y * silu(z) */
+    rs_dense o;
+} rs_s6_op;
+
 /* What a branch's op is (op_traits.h says what each kind can do). */
-typedef enum rs_branch_kind { RS_BRANCH_ATTENTION, RS_BRANCH_MLP } rs_branch_kind;
-enum { RS_BRANCH_KINDS = RS_BRANCH_MLP + 1 }; /* no kind: a switch has no case for it */
+typedef enum rs_branch_kind {
+    RS_BRANCH_ATTENTION,
+    RS_BRANCH_MLP,
+    RS_BRANCH_SSD,
+    RS_BRANCH_S6
+} rs_branch_kind;
+enum { RS_BRANCH_KINDS = RS_BRANCH_S6 + 1 }; /* no kind: a switch has no case for it */
 
 typedef struct rs_branch {
     rs_branch_kind kind;
@@ -136,6 +195,8 @@ typedef struct rs_branch {
     union {     /* the one that `kind` says: no other may be read (op_traits.h) */
         rs_attention_op attention;
         rs_mlp_op mlp;
+        rs_ssd_op ssd;
+        rs_s6_op s6;
     };
 } rs_branch;
 

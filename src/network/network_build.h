@@ -47,6 +47,9 @@ rs_status rs_net_translate(json_t **out, const rs_builder *b, const rs_forward *
  * collected, and rs_net_missing reports all at once. */
 const rs_module_pattern *rs_net_pattern(const rs_net_builder *nb, rs_role role);
 bool rs_net_has(const rs_net_builder *nb, rs_role role, int32_t layer);
+/* NULL: there is none, or tensors are drawn. */
+const rs_tensor *rs_net_stored_tensor(const rs_net_builder *nb, rs_role role, rs_part part,
+                                      int32_t layer);
 typedef enum rs_net_bias { RS_BIAS_NO, RS_BIAS_YES, RS_BIAS_IF_THERE } rs_net_bias;
 rs_net_bias rs_net_bias_of(const rs_net_builder *nb, const char *field);
 /* Describes a map from `in` to `out` units and a norm as the family has them; then finds or draws
@@ -71,6 +74,13 @@ rs_status rs_net_rope(rs_net_builder *nb, const rs_attention *at, bool sliding, 
 
 /* network_tensors.c: counts what is stored or drawn, and notes tensors that no operation uses. */
 rs_status rs_net_account(rs_net_builder *nb);
+
+/* network_ssm.c: a state-space mixer before it has its weights, and those that its list of weights
+ * does not describe. */
+rs_status rs_net_describe_ssd(rs_net_builder *nb, int32_t stored, rs_ssd_op *op);
+rs_status rs_net_describe_s6(rs_net_builder *nb, int32_t stored, rs_s6_op *op);
+rs_status rs_net_s6_numbers(rs_net_builder *nb, int32_t stored, rs_s6_op *op);
+rs_status rs_net_ssd_numbers(rs_net_builder *nb, int32_t stored, rs_ssd_op *op);
 
 /* network_layer.c, network_ends.c, network_pooling.c */
 /* The stored layer whose weights the applied layer of that number runs. */

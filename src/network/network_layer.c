@@ -213,6 +213,13 @@ static rs_net_bias bias_of(const rs_net_builder *nb, rs_role role)
     const rs_forward *forward = nb->forward;
     bool mlp = role >= RS_ROLE_MLP_UP && role <= RS_ROLE_MLP_DOWN;
     bool output = role == RS_ROLE_O || role == RS_ROLE_CROSS_O;
+    if (role == RS_ROLE_SSM_DT) return RS_BIAS_YES;
+    if (role == RS_ROLE_SSM_X) return RS_BIAS_NO;
+    bool ssm = role == RS_ROLE_SSM_IN || role == RS_ROLE_SSM_OUT;
+    if (ssm && !nb->init) return RS_BIAS_IF_THERE; /* flags have said what files did not hold */
+    if (ssm)
+        return rs_net_bias_of(nb, role == RS_ROLE_SSM_IN ? forward->ssm->in_bias
+                                                         : forward->ssm->o_bias);
     return rs_net_bias_of(nb, mlp      ? forward->mlp_bias
                               : output ? forward->o_bias
                                        : forward->qkv_bias);
@@ -231,8 +238,12 @@ static rs_role fused_role(const rs_net_builder *nb, int32_t stored, const rs_bra
         return stores_qkv(nb, stored) ? RS_ROLE_QKV : RS_ROLE_UNKNOWN;
     case RS_BRANCH_MLP:
         if (branch->mlp.gate.out == 0) break;
-        if (rs_net_pattern(nb, RS_ROLE_MLP_GATE_UP)) return RS_ROLE_MLP_GATE_UP;
+        if (rs_net_pattern(nb, RS_ROLE_MLP_GATE_UP) && !rs_net_has(nb, RS_ROLE_MLP_GATE, stored))
+            return RS_ROLE_MLP_GATE_UP;
         if (nb->gguf && !rs_net_has(nb, RS_ROLE_MLP_GATE, stored)) return RS_ROLE_MLP_UP;
+        break;
+    case RS_BRANCH_SSD:
+    case RS_BRANCH_S6:
         break;
     }
     return RS_ROLE_UNKNOWN;
@@ -378,6 +389,13 @@ int32_t rs_net_stored(const rs_net_builder *nb, int32_t applied)
 
 static rs_status refuse_experts(rs_net_builder *nb, int32_t stored)
 {
+    bool found;
+    int64_t experts = 1; /* of Jamba's configuration, where no tensor says */
+    if (nb->forward->ssm) RS_TRY(rs_net_size(nb, "num_experts", -1, &experts, &found));
+    if (nb->init && experts > 1)
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, RS_CONFIG_HINT,
+                       "num_experts is %lld: mixtures of experts are not run here",
+                       (long long)experts);
     if (nb->init ||
         !(rs_net_has(nb, RS_ROLE_MOE_EXPERT, stored) || rs_net_has(nb, RS_ROLE_MOE_ROUTER, stored)))
         return RS_OK;
@@ -385,30 +403,53 @@ static rs_status refuse_experts(rs_net_builder *nb, int32_t stored)
                    "layer %d is a mixture of experts, which is not run here", (int)stored);
 }
 
-rs_status rs_net_layer(rs_net_builder *nb, int32_t applied, int32_t stored, rs_layer *layer)
+/* Whether the mixer of that layer is a state-space one: its tensors say, or the configuration of
+ * what is drawn. */
+static bool is_ssm_layer(const rs_net_builder *nb, int32_t stored)
+{
+    if (!nb->forward->ssm) return false;
+    return nb->init ? rs_layer_is_ssm(nb->b, stored) : rs_net_has(nb, RS_ROLE_SSM_IN, stored);
+}
+
+static rs_status ssm_branch(rs_net_builder *nb, int32_t stored, rs_branch *branch)
+{
+    bool s6 = nb->b->family->ssm == RS_SSM_S6;
+    branch->kind = s6 ? RS_BRANCH_S6 : RS_BRANCH_SSD;
+    RS_TRY(norms_around(nb, stored, RS_ROLE_NORM_MIXER, RS_ROLE_UNKNOWN, branch));
+    RS_TRY(s6 ? rs_net_describe_s6(nb, stored, &branch->s6)
+              : rs_net_describe_ssd(nb, stored, &branch->ssd));
+    RS_TRY(take_weights(nb, stored, branch));
+    return s6 ? rs_net_s6_numbers(nb, stored, &branch->s6)
+              : rs_net_ssd_numbers(nb, stored, &branch->ssd);
+}
+
+/* The attention of a layer, and the cross-attention behind it where there is one. */
+static rs_status attention_branches(rs_net_builder *nb, int32_t applied, int32_t stored,
+                                    rs_layer *layer)
 {
     unsigned facts = nb->forward->facts;
-    rs_attention at;
-    bool shared;
-    *layer = (rs_layer){.n_branches = 2, .stored = stored};
-    RS_TRY(refuse_experts(nb, stored));
     rs_block block = {.layer = stored, .slot = RS_SLOT_MAIN};
-    RS_TRY(rs_attention_sizes(nb->b, &block, &at));
+    rs_attention at;
     rs_branch *branch = layer->branches;
+    RS_TRY(rs_attention_sizes(nb->b, &block, &at));
     branch->kind = RS_BRANCH_ATTENTION;
     RS_TRY(norms_around(nb, stored, RS_ROLE_NORM_MIXER, RS_ROLE_NORM_MIXER_OUT, branch));
     RS_TRY(describe_attention(nb, stored, applied, &at, &branch->attention));
     RS_TRY(take_weights(nb, stored, branch));
     if (facts & RS_W_RELATIVE) RS_TRY(relative_biases(nb, stored, &branch->attention));
-    if (facts & RS_W_DECODER && rs_fields_true(&nb->b->fields, "add_cross_attention")) {
-        layer->n_branches = 3;
-        branch++;
-        branch->kind = RS_BRANCH_ATTENTION;
-        RS_TRY(norms_around(nb, stored, RS_ROLE_NORM_CROSS, RS_ROLE_UNKNOWN, branch));
-        RS_TRY(describe_cross_attention(nb, applied, &at, &branch->attention));
-        RS_TRY(take_weights(nb, stored, branch));
-    }
-    branch++;
+    if (!(facts & RS_W_DECODER) || !rs_fields_true(&nb->b->fields, "add_cross_attention"))
+        return RS_OK;
+    branch = &layer->branches[layer->n_branches++];
+    branch->kind = RS_BRANCH_ATTENTION;
+    RS_TRY(norms_around(nb, stored, RS_ROLE_NORM_CROSS, RS_ROLE_UNKNOWN, branch));
+    RS_TRY(describe_cross_attention(nb, applied, &at, &branch->attention));
+    return take_weights(nb, stored, branch);
+}
+
+static rs_status mlp_branch(rs_net_builder *nb, int32_t stored, rs_layer *layer)
+{
+    bool shared;
+    rs_branch *branch = &layer->branches[layer->n_branches++];
     branch->kind = RS_BRANCH_MLP;
     branch->joins = rs_net_flag(nb, nb->forward->parallel);
     RS_TRY(one_norm_for_both(nb, &shared));
@@ -417,4 +458,13 @@ rs_status rs_net_layer(rs_net_builder *nb, int32_t applied, int32_t stored, rs_l
     if (shared) branch->before = layer->branches[0].before;
     RS_TRY(describe_mlp(nb, stored, &branch->mlp));
     return take_weights(nb, stored, branch);
+}
+
+rs_status rs_net_layer(rs_net_builder *nb, int32_t applied, int32_t stored, rs_layer *layer)
+{
+    *layer = (rs_layer){.n_branches = 1, .stored = stored};
+    RS_TRY(refuse_experts(nb, stored));
+    RS_TRY(is_ssm_layer(nb, stored) ? ssm_branch(nb, stored, layer->branches)
+                                    : attention_branches(nb, applied, stored, layer));
+    return nb->forward->mlp_width ? mlp_branch(nb, stored, layer) : RS_OK;
 }

@@ -39,6 +39,13 @@ bool rs_net_has(const rs_net_builder *nb, rs_role role, int32_t layer)
            rs_block_find(&block, role, RS_PART_PACKED);
 }
 
+const rs_tensor *rs_net_stored_tensor(const rs_net_builder *nb, rs_role role, rs_part part,
+                                      int32_t layer)
+{
+    rs_block block = block_of(nb, layer);
+    return nb->init ? NULL : rs_block_tensor(nb->b, &block, role, part);
+}
+
 rs_net_bias rs_net_bias_of(const rs_net_builder *nb, const char *field)
 {
     if (nb->gguf) return RS_BIAS_IF_THERE; /* its metadata does not say */
@@ -51,6 +58,8 @@ static void note_missing(rs_net_builder *nb, rs_role role, bool bias, int32_t la
     if (nb->n_missing++ >= RS_NET_SHOWN) return;
     bool known = rs_expected_name(nb->b, RS_SLOT_MAIN, role, layer, name);
     char *ending = strrchr(name, '.');
+    bool plain = role == RS_ROLE_SSM_A || role == RS_ROLE_SSM_D || role == RS_ROLE_SSM_DT_BIAS;
+    if (known && plain && ending && strcmp(ending, ".weight") == 0) *ending = 0; /* no modules */
     if (known && bias && ending && strcmp(ending, ".weight") == 0)
         snprintf(ending, sizeof name - (size_t)(ending - name), ".bias");
     if (known)
@@ -190,7 +199,10 @@ rs_norm_op rs_net_norm_of(const rs_net_builder *nb, int64_t dim)
 
 rs_status rs_net_fill_norm(rs_net_builder *nb, rs_role role, int32_t layer, rs_norm_op *norm)
 {
+    const rs_ssm_forward *ssm = nb->forward->ssm;
     if (nb->b->family->facts & RS_FACT_BARE_NORM) return RS_OK;
+    if (ssm && ssm->bare_inner_norms && role >= RS_ROLE_SSM_DT_NORM && role <= RS_ROLE_SSM_C_NORM)
+        return RS_OK;
     /* Gains are drawn as 1, and 1 + w is drawn as w = 0: the same map. */
     if (nb->init && norm->kind == RS_NORM_RMSNORM_PLUS_ONE) norm->kind = RS_NORM_RMSNORM;
     RS_TRY(rs_net_tensor(nb, role, RS_PART_WEIGHT, layer, 1, &norm->dim, &norm->gain));

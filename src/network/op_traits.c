@@ -8,6 +8,10 @@ const rs_op_traits *rs_op_traits_of(rs_branch_kind kind)
         return &rs_traits_attention;
     case RS_BRANCH_MLP:
         return &rs_traits_mlp;
+    case RS_BRANCH_SSD:
+        return &rs_traits_ssd;
+    case RS_BRANCH_S6:
+        return &rs_traits_s6;
     }
     return NULL;
 }
@@ -18,6 +22,8 @@ const rs_attention_op *rs_branch_attention(const rs_branch *branch)
     case RS_BRANCH_ATTENTION:
         return &branch->attention;
     case RS_BRANCH_MLP:
+    case RS_BRANCH_SSD:
+    case RS_BRANCH_S6:
         return NULL;
     }
     return NULL;
@@ -29,9 +35,23 @@ const rs_mlp_op *rs_branch_mlp(const rs_branch *branch)
     case RS_BRANCH_MLP:
         return &branch->mlp;
     case RS_BRANCH_ATTENTION:
+    case RS_BRANCH_SSD:
+    case RS_BRANCH_S6:
         return NULL;
     }
     return NULL;
+}
+
+int32_t rs_branch_proved_heads(const rs_branch *branch)
+{
+    const rs_op_traits *traits = rs_branch_traits(branch);
+    return traits->unproved ? 0 : traits->matrices(branch);
+}
+
+int32_t rs_branch_heads(const rs_branch *branch)
+{
+    const rs_op_traits *traits = rs_branch_traits(branch);
+    return traits->by_channel ? 0 : traits->matrices(branch);
 }
 
 const rs_branch *rs_layer_mixer(const rs_layer *layer)

@@ -83,6 +83,8 @@ typedef struct rs_op_traits {
     rs_weight_list weights; /* offsets in rs_branch; the norms around the op are not among them */
     /* The mixing matrices that a listener may ask for: one a head, numbered from 0. */
     int32_t (*matrices)(const rs_branch *branch);
+    /* There is a matrix for each channel: too many to be measured unasked. */
+    bool by_channel;
     rs_op_width (*width)(const rs_branch *branch);
     /* No token depends on a later one. */
     bool (*causal)(const rs_branch *branch);
@@ -103,13 +105,18 @@ typedef struct rs_op_traits {
 } rs_op_traits;
 
 /* The rows, each in a file of its own (op_*.c). */
-extern const rs_op_traits rs_traits_attention, rs_traits_mlp;
+extern const rs_op_traits rs_traits_attention, rs_traits_mlp, rs_traits_ssd, rs_traits_s6;
 
 const rs_op_traits *rs_op_traits_of(rs_branch_kind kind);
 static inline const rs_op_traits *rs_branch_traits(const rs_branch *branch)
 {
     return rs_op_traits_of(branch->kind);
 }
+
+/* The number of its matrices that certificates read: none where there is no theorem. */
+int32_t rs_branch_proved_heads(const rs_branch *branch);
+/* The number of the branch's matrices that are measured unasked. */
+int32_t rs_branch_heads(const rs_branch *branch);
 
 /* Some branch reads the batch's memory. */
 bool rs_network_reads_memory(const rs_network *network);

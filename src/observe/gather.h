@@ -78,6 +78,8 @@ void rs_floor_marks(bool *marks, const double *residuals, size_t stride, const r
 /* gather_attention.c */
 rs_status rs_gather_attention_open(rs_gather *gather, rs_error *err);
 rs_status rs_gather_attention(void *gather, const rs_attention_view *view, rs_error *err);
+/* Those that have a row: the matrices of a layer's mixer, unless each channel has one. */
+bool rs_gather_wants_attention(void *gather, int32_t layer, int32_t branch, int32_t head);
 void rs_gather_attention_end_batch(rs_gather *gather);
 void rs_gather_attention_finish(rs_gather *gather);
 void rs_gather_attention_close(rs_gather *gather);

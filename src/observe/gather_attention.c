@@ -26,7 +26,7 @@ static rs_status open_rows(rs_gather *g, rs_error *err)
     for (int32_t l = 0; l < network->n_layers; l++) {
         const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
         g->head_row[l] = rows;
-        rows += mixer ? (size_t)rs_branch_traits(mixer)->matrices(mixer) : 0;
+        rows += mixer ? (size_t)rs_branch_heads(mixer) : 0;
     }
     g->head_row[network->n_layers] = rows;
     g->out->attention = rs_calloc(rows, sizeof *g->out->attention);
@@ -56,6 +56,14 @@ rs_status rs_gather_attention_open(rs_gather *g, rs_error *err)
     return rs_sums_open(&g->attention, g->out->n_attention, SUM_COLUMNS, err);
 }
 
+bool rs_gather_wants_attention(void *user, int32_t layer, int32_t branch, int32_t head)
+{
+    const rs_gather *g = user;
+    (void)head;
+    return rs_is_mixer(g->network, layer, branch) &&
+           rs_branch_heads(&g->network->layers[layer].branches[branch]) > 0;
+}
+
 rs_status rs_gather_attention(void *user, const rs_attention_view *v, rs_error *err)
 {
     rs_gather *g = user;
@@ -65,7 +73,11 @@ rs_status rs_gather_attention(void *user, const rs_attention_view *v, rs_error *
         (g->head_row[v->layer] + (size_t)v->head) * (size_t)g->capacity + (size_t)v->sample;
     void *workspace = g->listener.scratch[v->thread];
     g->seen[place] = true;
-    rs_attention_null_of(&g->nulls[place], v->n, v->causal, v->window);
+    /* Uniform weights are the null of a softmax. */
+    if (v->probabilities)
+        rs_attention_null_of(&g->nulls[place], v->n, v->causal, v->window);
+    else
+        rs_attention_no_null(&g->nulls[place]);
     if (v->precision == RS_PRECISION_F32)
         return rs_attention_measure_f32(&g->heads[place], v->mixing, v->probabilities, v->logits,
                                         v->n, v->ld, v->causal, v->window, workspace, err);

@@ -76,6 +76,7 @@ static rs_status open_gather(rs_gather *g, rs_error *err)
     if (g->options->attention) {
         RS_TRY(rs_gather_attention_open(g, err));
         tap->attention = rs_gather_attention;
+        tap->wants_attention = rs_gather_wants_attention;
         tap->wants_logits = true;
     }
     if (g->options->loss && can_score(g->network, g->inputs)) {

@@ -11,7 +11,7 @@ rs_need_stack rs_need_stack_of(const rs_network *network, const rs_edit *edit)
     rs_need_stack s = {.layers = network->n_layers, .d = network->d_model};
     for (int32_t l = 0; l < network->n_layers; l++) {
         const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
-        double heads = mixer ? rs_branch_traits(mixer)->matrices(mixer) : 0;
+        double heads = mixer ? rs_branch_heads(mixer) : 0;
         s.heads = fmax(s.heads, heads);
         s.all_heads += heads;
     }

@@ -243,17 +243,21 @@ static json_t *file_names(const rs_opened *o)
 static rs_status set_model(rs_result *result, const rs_opened *o, rs_error *err)
 {
     const rs_network *n = o->network;
-    const rs_branch *mixer = NULL;
-    for (int32_t l = 0; l < n->n_layers && !mixer; l++)
-        mixer = rs_layer_mixer(&n->layers[l]);
-    rs_attention_op none = {0};
+    const rs_branch *mixer = NULL; /* the first attention, or the first mixer where there is none */
+    for (int32_t l = 0; l < n->n_layers; l++) {
+        const rs_branch *own = rs_layer_mixer(&n->layers[l]);
+        if (own && (!mixer || (rs_branch_attention(own) && !rs_branch_attention(mixer))))
+            mixer = own;
+    }
     const rs_attention_op *attention = mixer ? rs_branch_attention(mixer) : NULL;
-    const rs_attention_op *a = attention ? attention : &none;
+    int heads = mixer ? (int)rs_branch_traits(mixer)->matrices(mixer) : 0;
+    int64_t dim = heads ? rs_branch_traits(mixer)->width(mixer).inner / heads : 0;
+    int kv_heads = attention ? (int)attention->kv_heads : heads;
+    if (attention) dim = attention->head_dim;
     json_t *object = json_pack(
         "{s:s?, s:i, s:I, s:i, s:i, s:I, s:I, s:s, s:s?, s:s, s:o}", "family", n->family, "layers",
-        (int)n->n_layers, "d_model", (json_int_t)n->d_model, "heads",
-        mixer ? (int)rs_branch_traits(mixer)->matrices(mixer) : 0, "kv_heads", (int)a->kv_heads,
-        "d_head", (json_int_t)a->head_dim, "parameters", (json_int_t)n->stored.parameters, "dtype",
+        (int)n->n_layers, "d_model", (json_int_t)n->d_model, "heads", heads, "kv_heads", kv_heads,
+        "d_head", (json_int_t)dim, "parameters", (json_int_t)n->stored.parameters, "dtype",
         n->stored.dtype, "file_type", n->stored.file_type, "weights",
         o->checkpoint ? "checkpoint" : "random", "files", file_names(o));
     return rs_result_set_meta(result, "model", object, err);

@@ -179,6 +179,13 @@ rs_status rs_ssm_build(rs_builder *b, const rs_block *block);
 /* turning.c: what the configuration says of single layers. */
 bool rs_layer_windowed(const rs_builder *b, int32_t layer);
 bool rs_layer_turns(const rs_builder *b, int32_t layer);
+/* layers.c: whether the configuration gives that layer a state-space mixer. */
+bool rs_layer_is_ssm(const rs_builder *b, int32_t layer);
+/* ssm.c: a state-space mixer's sizes from config fields; groups 0: they do not say. */
+typedef struct rs_ssm_sizes {
+    int64_t width, inner, state, rank, heads, head_dim, groups;
+} rs_ssm_sizes;
+rs_status rs_ssm_sizes_of(rs_builder *b, const rs_block *block, rs_ssm_sizes *sizes);
 /* sizes.c: an attention from config fields. */
 rs_status rs_attention_sizes(rs_builder *b, const rs_block *block, rs_attention *attention);
 rs_status rs_rope_note(rs_builder *b);

@@ -301,6 +301,77 @@ const rs_forward rs_forward_gemma3 = {SANDWICH_FORWARD("gemma3_text gemma3", gem
                                                RS_W_ROPE_BY_KIND | RS_W_PERIOD_FIELD |
                                                RS_W_BIDIRECTIONAL};
 
+/* ---- state spaces ---- */
+
+/* Sizes have no defaults here: the state-spaces repository's configurations name them otherwise. */
+static const rs_setting mamba2[] = {NUMBER("vocab_size", 32768),
+                                    NUMBER("conv_kernel", 4),
+                                    NUMBER("layer_norm_epsilon", 1e-5),
+                                    NUMBER("initializer_range", 0.1),
+                                    TEXT("hidden_act", "silu"),
+                                    TEXT("use_bias", "false"),
+                                    TEXT("use_conv_bias", "true"),
+                                    PAD(1),
+                                    UNTIED};
+#define MAMBA_SETTINGS                                                                             \
+    NUMBER("vocab_size", 50280), NUMBER("conv_kernel", 4), NUMBER("layer_norm_epsilon", 1e-5),     \
+        NUMBER("initializer_range", 0.1), SILU, TEXT("use_bias", "false"),                         \
+        TEXT("use_conv_bias", "true"), PAD(0), TIED
+static const rs_setting mamba[] = {MAMBA_SETTINGS};
+static const rs_setting falcon_mamba[] = {NUMBER("mixer_rms_eps", 1e-6), MAMBA_SETTINGS};
+static const rs_ssm_forward mamba_mixer = {.kernel = "conv_kernel",
+                                           .in_bias = "use_bias",
+                                           .o_bias = "use_bias",
+                                           .conv_bias = "use_conv_bias"};
+static const rs_ssm_forward falcon_mamba_mixer = {.kernel = "conv_kernel",
+                                                  .in_bias = "use_bias",
+                                                  .o_bias = "use_bias",
+                                                  .conv_bias = "use_conv_bias",
+                                                  .bare_inner_norms = true,
+                                                  .inner_eps = "mixer_rms_eps"};
+#define MAMBA_FORWARD(types_, settings_, mixer_)                                                   \
+    .types = (types_), .settings = (settings_), .eps = "layer_norm_epsilon",                       \
+    .activation = "hidden_act", .ssm = &(mixer_), .facts = RS_W_BEFORE | RS_W_FINAL | RS_W_CAUSAL
+const rs_forward rs_forward_mamba = {MAMBA_FORWARD("mamba", mamba, mamba_mixer)};
+const rs_forward rs_forward_falcon_mamba = {
+    MAMBA_FORWARD("falcon_mamba", falcon_mamba, falcon_mamba_mixer)};
+
+static const rs_ssm_forward mamba2_mixer = {.kernel = "conv_kernel",
+                                            .in_bias = "use_bias",
+                                            .o_bias = "use_bias",
+                                            .conv_bias = "use_conv_bias",
+                                            .step_limit = "time_step_limit",
+                                            .groups = 8};
+const rs_forward rs_forward_mamba2 = {MAMBA_FORWARD("mamba2", mamba2, mamba2_mixer)};
+
+/* Hybrids: each layer has one mixer of either kind, and an MLP. */
+#define HYBRID_SETTINGS(vocabulary_, state_)                                                       \
+    DECODER(vocabulary_, 262144), SIZES(4096, 32, 32, 14336), NUMBER("num_key_value_heads", 8),    \
+        NUMBER("mamba_d_state", state_), NUMBER("mamba_d_conv", 4), NUMBER("mamba_expand", 2),     \
+        TEXT("mamba_conv_bias", "true"), TEXT("mamba_proj_bias", "false"), SILU, PAD(0), UNTIED
+static const rs_setting bamba[] = {
+    NUMBER("mamba_n_heads", 128), NUMBER("mamba_n_groups", 1), EPS(1e-5), NO_ATTENTION_BIAS,
+    TEXT("mlp_bias", "false"),    HYBRID_SETTINGS(128000, 256)};
+static const rs_setting jamba[] = {NUMBER("num_experts", 16), NUMBER("attn_layer_period", 8),
+                                   NUMBER("attn_layer_offset", 4), EPS(1e-6),
+                                   HYBRID_SETTINGS(65536, 16)};
+static const rs_ssm_forward bamba_mixer = {.kernel = "mamba_d_conv",
+                                           .in_bias = "mamba_proj_bias",
+                                           .o_bias = "mamba_proj_bias",
+                                           .conv_bias = "mamba_conv_bias",
+                                           .step_limit = "time_step_limit",
+                                           .groups = 1};
+static const rs_ssm_forward jamba_mixer = {.kernel = "mamba_d_conv",
+                                           .in_bias = "mamba_proj_bias",
+                                           .o_bias = "mamba_proj_bias",
+                                           .conv_bias = "mamba_conv_bias",
+                                           .inner_eps = "rms_norm_eps"};
+const rs_forward rs_forward_bamba = {RMS_FORWARD("bamba", bamba), .qkv_bias = "attention_bias",
+                                     .o_bias = "attention_bias",  .mlp_bias = "mlp_bias",
+                                     .ssm = &bamba_mixer,         .facts = PRE_NORM};
+const rs_forward rs_forward_jamba = {RMS_FORWARD("jamba", jamba), .ssm = &jamba_mixer,
+                                     .facts = PRE_NORM};
+
 /* ---- images ---- */
 
 static const rs_setting vit[] = {

@@ -54,9 +54,9 @@ const rs_field_row rs_dialect_hybrid[] = {
         {at "A_log", RS_ROLE_SSM_A, RS_SLOT_MAIN, (flags)},                                        \
         {at "D", RS_ROLE_SSM_D, RS_SLOT_MAIN, (flags)},                                            \
         {at "norm", RS_ROLE_SSM_NORM, RS_SLOT_MAIN, RS_P_OPTIONAL},                                \
-        {at "dt_layernorm", RS_ROLE_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},                           \
-        {at "b_layernorm", RS_ROLE_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},                            \
-        {at "c_layernorm", RS_ROLE_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL},                            \
+        {at "dt_layernorm", RS_ROLE_SSM_DT_NORM, RS_SLOT_MAIN, RS_P_OPTIONAL},                     \
+        {at "b_layernorm", RS_ROLE_SSM_B_NORM, RS_SLOT_MAIN, RS_P_OPTIONAL},                       \
+        {at "c_layernorm", RS_ROLE_SSM_C_NORM, RS_SLOT_MAIN, RS_P_OPTIONAL},                       \
     {                                                                                              \
         at "out_proj", RS_ROLE_SSM_OUT, RS_SLOT_MAIN, (flags)                                      \
     }
@@ -150,7 +150,8 @@ const rs_family rs_families_ssm[] = {
      .prefixes = mamba_prefixes,
      .norm = RS_NORM_RMSNORM,
      .ssm = RS_SSM_S6,
-     .facts = RS_FACT_PRE_NORM},
+     .facts = RS_FACT_PRE_NORM,
+     .forward = &rs_forward_mamba},
     {.name = "falcon_mamba",
      .types = "falcon_mamba",
      .dialect = rs_dialect_mamba,
@@ -159,7 +160,8 @@ const rs_family rs_families_ssm[] = {
      .prefixes = mamba_prefixes,
      .norm = RS_NORM_RMSNORM,
      .ssm = RS_SSM_S6,
-     .facts = RS_FACT_PRE_NORM},
+     .facts = RS_FACT_PRE_NORM,
+     .forward = &rs_forward_falcon_mamba},
     {.name = "mamba2",
      .types = "mamba2",
      .dialect = rs_dialect_mamba,
@@ -168,11 +170,13 @@ const rs_family rs_families_ssm[] = {
      .prefixes = mamba_prefixes,
      .norm = RS_NORM_RMSNORM,
      .ssm = RS_SSM_SSD,
-     .facts = RS_FACT_PRE_NORM},
-    {HYBRID("jamba", "jamba", RS_SSM_S6), .defaults = jamba_defaults,
+     .facts = RS_FACT_PRE_NORM,
+     .forward = &rs_forward_mamba2},
+    {HYBRID("jamba", "jamba", RS_SSM_S6), .defaults = jamba_defaults, .forward = &rs_forward_jamba,
      .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID},
-    {HYBRID("bamba", "bamba", RS_SSM_SSD), .defaults = hybrid_defaults, .rope = RS_ROPE_HALF_SPLIT,
-     .rope_fraction = 0.5, .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID | RS_FACT_PARTIAL_ROPE},
+    {HYBRID("bamba", "bamba", RS_SSM_SSD), .defaults = hybrid_defaults,
+     .forward = &rs_forward_bamba, .rope = RS_ROPE_HALF_SPLIT, .rope_fraction = 0.5,
+     .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID | RS_FACT_PARTIAL_ROPE},
     {HYBRID("granitemoehybrid", "granitemoehybrid", RS_SSM_SSD), .defaults = hybrid_defaults,
      .rope = RS_ROPE_HALF_SPLIT, .rope_if = "position_embedding_type",
      .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID},

@@ -187,6 +187,17 @@ enum {
 
 #define RS_ALWAYS "" /* a bias that is always there */
 
+/* How a family's state-space mixers are run: fields of the configuration, and what no field says. */
+typedef struct rs_ssm_forward {
+    const char *kernel;           /* field with the width of the convolution */
+    const char *in_bias, *o_bias; /* as biases of rs_forward; files have the last word */
+    const char *conv_bias;
+    const char *step_limit; /* field with the least and the most step; NULL: none */
+    bool bare_inner_norms;  /* norms of B, C, dt have no weights */
+    const char *inner_eps;  /* field with the eps of norms of B, C, dt; NULL: there are none */
+    int64_t groups;         /* where neither configuration nor tensors say */
+} rs_ssm_forward;
+
 /* How the models of a family are run. Biases: RS_ALWAYS, NULL for never, or a boolean field. */
 typedef struct rs_forward {
     const char *types; /* model types that run so; the family's others are refused */
@@ -197,12 +208,13 @@ typedef struct rs_forward {
     const char *mlp_width;     /* field; null there means four times the width */
     const char *max_positions; /* field with the number of positions */
     const char *qkv_bias, *o_bias, *mlp_bias;
-    const char *parallel; /* boolean field: the MLP stands beside attention */
-    int window_period;    /* layers with windows: 0 none, 1 all, n all but each n-th */
-    double local_theta;   /* RoPE's base in layers with windows (RS_W_ROPE_BY_KIND) */
-    double theta;         /* RoPE's base where the configuration is silent */
-    int odd_scale_layers; /* a model of so many layers divides its scores by sqrt(width/heads)
+    const char *parallel;      /* boolean field: the MLP stands beside attention */
+    int window_period;         /* layers with windows: 0 none, 1 all, n all but each n-th */
+    double local_theta;        /* RoPE's base in layers with windows (RS_W_ROPE_BY_KIND) */
+    double theta;              /* RoPE's base where the configuration is silent */
+    int odd_scale_layers;      /* a model of so many layers divides its scores by sqrt(width/heads)
                              (RS_W_KEY_SCALE) */
+    const rs_ssm_forward *ssm; /* NULL: it has no state-space mixers that are run */
     unsigned facts;
 } rs_forward;
 
@@ -210,7 +222,8 @@ extern const rs_forward rs_forward_bert, rs_forward_roberta, rs_forward_distilbe
     rs_forward_albert, rs_forward_xlnet, rs_forward_gpt2, rs_forward_gpt_neox, rs_forward_llama,
     rs_forward_mistral, rs_forward_qwen2, rs_forward_qwen3, rs_forward_granite, rs_forward_gemma,
     rs_forward_gemma2, rs_forward_gemma3, rs_forward_phi3, rs_forward_olmo, rs_forward_olmo2,
-    rs_forward_falcon, rs_forward_vit;
+    rs_forward_falcon, rs_forward_vit, rs_forward_mamba2, rs_forward_mamba, rs_forward_falcon_mamba,
+    rs_forward_bamba, rs_forward_jamba;
 
 /* All that is known of the models of one family. */
 typedef struct rs_family {

@@ -62,6 +62,11 @@ static int kind_of_layer(const rs_builder *b, int32_t layer)
     return b->family->ssm ? SSM : ATTENTION;
 }
 
+bool rs_layer_is_ssm(const rs_builder *b, int32_t layer)
+{
+    return kind_of_layer(b, layer) == SSM;
+}
+
 static int kind_of_tensors(const rs_block *block)
 {
     static const rs_role attention[] = {RS_ROLE_QKV, RS_ROLE_Q, RS_ROLE_K, RS_ROLE_V, RS_ROLE_O};

@@ -7,10 +7,6 @@
  */
 #include "recognise/builder.h"
 
-typedef struct sizes {
-    int64_t width, inner, state, rank, heads, head_dim, groups;
-} sizes;
-
 /* a·c, refused long before sums of it could overflow. */
 static rs_status times(rs_builder *b, int64_t a, int64_t c, int64_t *product)
 {
@@ -21,7 +17,7 @@ static rs_status times(rs_builder *b, int64_t a, int64_t c, int64_t *product)
                    (long long)a, (long long)c);
 }
 
-static rs_status inner_width(rs_builder *b, int64_t layer, sizes *s)
+static rs_status inner_width(rs_builder *b, int64_t layer, rs_ssm_sizes *s)
 {
     bool found;
     int64_t expand;
@@ -31,7 +27,7 @@ static rs_status inner_width(rs_builder *b, int64_t layer, sizes *s)
     return times(b, expand, s->width, &s->inner);
 }
 
-static rs_status s6_sizes(rs_builder *b, int64_t layer, sizes *s)
+static rs_status s6_sizes(rs_builder *b, int64_t layer, rs_ssm_sizes *s)
 {
     bool found;
     RS_TRY(inner_width(b, layer, s));
@@ -46,7 +42,7 @@ static rs_status not_dividing(rs_builder *b, const char *what, int64_t a, const 
                    "%s (%lld) is no multiple of %s (%lld)", what, (long long)a, by, (long long)c);
 }
 
-static rs_status ssd_sizes(rs_builder *b, int64_t layer, sizes *s)
+static rs_status ssd_sizes(rs_builder *b, int64_t layer, rs_ssm_sizes *s)
 {
     bool heads, head_dim, inner, groups;
     const rs_fields *f = &b->fields;
@@ -139,7 +135,7 @@ static rs_status add_product(rs_builder *b, const rs_block *block, rs_product_ki
 
 #define IO_TEXT "conv, SiLU, gate, D and the scan left out"
 
-static rs_status build_s6(rs_builder *b, const rs_block *block, const sizes *s, mixer *m)
+static rs_status build_s6(rs_builder *b, const rs_block *block, const rs_ssm_sizes *s, mixer *m)
 {
     int64_t in[2] = {2 * s->inner, s->width}, x[2] = {s->rank + 2 * s->state, s->inner};
     int64_t out[2] = {s->width, s->inner};
@@ -158,7 +154,7 @@ static rs_status build_s6(rs_builder *b, const rs_block *block, const sizes *s, 
                        rs_factor_make(&m->out, false, 0, s->inner), IO_TEXT);
 }
 
-static rs_status check_ssd(rs_builder *b, sizes *s, mixer *m)
+static rs_status check_ssd(rs_builder *b, rs_ssm_sizes *s, mixer *m)
 {
     int64_t fixed = 2 * s->inner + s->heads,
             found = m->in.tensor->rank ? m->in.tensor->shape[0] : 0;
@@ -178,7 +174,7 @@ static rs_status check_ssd(rs_builder *b, sizes *s, mixer *m)
     return RS_OK;
 }
 
-static rs_status build_ssd(rs_builder *b, const rs_block *block, sizes *s, mixer *m)
+static rs_status build_ssd(rs_builder *b, const rs_block *block, rs_ssm_sizes *s, mixer *m)
 {
     RS_TRY(check_ssd(b, s, m));
     int64_t share = s->heads / s->groups, keys = 2 * s->inner;
@@ -200,19 +196,22 @@ static rs_status build_ssd(rs_builder *b, const rs_block *block, sizes *s, mixer
     return RS_OK;
 }
 
+rs_status rs_ssm_sizes_of(rs_builder *b, const rs_block *block, rs_ssm_sizes *s)
+{
+    *s = (rs_ssm_sizes){0};
+    RS_TRY(rs_fields_need(&b->fields, RS_FIELD_WIDTH, block->layer, &s->width, b->err));
+    RS_TRY(rs_fields_need(&b->fields, RS_FIELD_SSM_STATE, block->layer, &s->state, b->err));
+    return b->family->ssm == RS_SSM_S6 ? s6_sizes(b, block->layer, s)
+                                       : ssd_sizes(b, block->layer, s);
+}
+
 rs_status rs_ssm_build(rs_builder *b, const rs_block *block)
 {
-    sizes s = {0};
+    rs_ssm_sizes s;
     mixer m = {0};
     bool complete;
     RS_TRY(find_mixer(b, block, &m, &complete));
     if (!complete) return RS_OK;
-    RS_TRY(rs_fields_need(&b->fields, RS_FIELD_WIDTH, block->layer, &s.width, b->err));
-    RS_TRY(rs_fields_need(&b->fields, RS_FIELD_SSM_STATE, block->layer, &s.state, b->err));
-    if (b->family->ssm == RS_SSM_S6) {
-        RS_TRY(s6_sizes(b, block->layer, &s));
-        return build_s6(b, block, &s, &m);
-    }
-    RS_TRY(ssd_sizes(b, block->layer, &s));
-    return build_ssd(b, block, &s, &m);
+    RS_TRY(rs_ssm_sizes_of(b, block, &s));
+    return b->family->ssm == RS_SSM_S6 ? build_s6(b, block, &s, &m) : build_ssd(b, block, &s, &m);
 }

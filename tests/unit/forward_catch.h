@@ -81,7 +81,7 @@ static rs_status on_attention(void *user, const rs_attention_view *view, rs_erro
 {
     (void)err;
     char name[64];
-    if (view->sample) return RS_OK;
+    if (view->sample || !view->probabilities) return RS_OK;
     snprintf(name, sizeof name, "%s.%d.%d", view->cross ? "cross" : "attention", (int)view->layer,
              (int)view->head);
     found *item = slot(user, name, view->n * view->keys);

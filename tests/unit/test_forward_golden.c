@@ -53,6 +53,17 @@ static int continued(const char *name, const rs_network *network, const input *i
     return wrong;
 }
 
+/* Some branch is a state-space mixer. */
+static bool has_states(const rs_network *network)
+{
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
+            rs_branch_kind kind = network->layers[l].branches[b].kind;
+            if (kind == RS_BRANCH_SSD || kind == RS_BRANCH_S6) return true;
+        }
+    return false;
+}
+
 static int one_case(const char *name)
 {
     static catch all;
@@ -83,11 +94,14 @@ static int one_case(const char *name)
         forget(&all);
         run(network, RS_PRECISION_F64, &in, &all);
         wrong += compare(name, golden, "double.", &all, 1e-10);
-        wrong += compare(name, golden, "shipped64.", &all, 2e-6);
+        /* transformers' scans cast what they read to float32, also in a double model */
+        wrong += compare(name, golden, "shipped64.", &all, has_states(network) ? 1e-5 : 2e-6);
         forget(&all);
-        run(network, RS_PRECISION_RESIDUAL, &in, &all);
-        wrong += compare(name, golden, "double.", &all, 1e-10);
-        forget(&all);
+        if (!has_states(network)) { /* which the residual precision does not run */
+            run(network, RS_PRECISION_RESIDUAL, &in, &all);
+            wrong += compare(name, golden, "double.", &all, 1e-10);
+            forget(&all);
+        }
         wrong += continued(name, network, &in, golden);
         free(in.ids);
         free(in.images);

@@ -18,7 +18,7 @@ static void lies_are_named(void **state)
 {
     (void)state;
     static const trial trials[] = {
-        {"llama", "{\"model_type\":\"mamba\"}", RS_E_UNSUPPORTED, "state-space"},
+        {"llama", "{\"model_type\":\"nemotron_h\"}", RS_E_UNSUPPORTED, "state-space"},
         {"llama", "{\"model_type\":\"mixtral\"}", RS_E_UNSUPPORTED, "mixtures of experts"},
         {"llama", "{\"model_type\":\"qwen3_moe\"}", RS_E_UNSUPPORTED, "mixtures of experts"},
         {"llama", "{\"model_type\":\"deepseek_v3\"}", RS_E_UNSUPPORTED, "latent attention"},

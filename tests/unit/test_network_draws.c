@@ -387,7 +387,7 @@ static void bare_configurations(void **state)
          RS_E_MEMORY_LIMIT, "GiB"},
         {"", "{\"model_type\":\"bert\",\"initializer_range\":-1}", RS_E_CONFIG_SIZE,
          "initializer_range"},
-        {"", "{\"model_type\":\"mamba2\"}", RS_E_UNSUPPORTED, "state-space"},
+        {"", "{\"model_type\":\"nemotron_h\"}", RS_E_UNSUPPORTED, "state-space"},
     };
     for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
         json_t *config = json_loads(trials[i].change, 0, NULL);

@@ -1,0 +1,124 @@
+/* op_s6.c: the row of op_traits.h of Mamba's mixer. */
+#include "network/op_check.h"
+
+#include <math.h>
+
+#define AT(member) offsetof(rs_branch, s6.member)
+
+/* ---- weights ---- */
+
+static int64_t entries_of_states(const void *owner)
+{
+    const rs_s6_op *op = &((const rs_branch *)owner)->s6;
+    return op->inner * op->state;
+}
+
+static int64_t entries_of_kernel(const void *owner)
+{
+    const rs_conv_op *conv = &((const rs_branch *)owner)->s6.conv;
+    return conv->channels * conv->width;
+}
+
+static int64_t entries_of_channels(const void *owner)
+{
+    return ((const rs_branch *)owner)->s6.inner;
+}
+
+static const rs_weight_row rows[] = {
+    {"in", RS_WEIGHT_MAP, AT(in), RS_ROLE_SSM_IN, NULL},
+    {"conv", RS_WEIGHT_NUMBERS, AT(conv.weight), RS_ROLE_SSM_CONV, entries_of_kernel},
+    {"conv bias", RS_WEIGHT_NUMBERS, AT(conv.bias), RS_ROLE_SSM_CONV, entries_of_channels},
+    {"x", RS_WEIGHT_MAP, AT(x), RS_ROLE_SSM_X, NULL},
+    {"dt norm", RS_WEIGHT_NORM, AT(dt_norm), RS_ROLE_SSM_DT_NORM, NULL},
+    {"B norm", RS_WEIGHT_NORM, AT(b_norm), RS_ROLE_SSM_B_NORM, NULL},
+    {"C norm", RS_WEIGHT_NORM, AT(c_norm), RS_ROLE_SSM_C_NORM, NULL},
+    {"dt", RS_WEIGHT_MAP, AT(step), RS_ROLE_SSM_DT, NULL},
+    {"A_log", RS_WEIGHT_NUMBERS, AT(a_log), RS_ROLE_SSM_A, entries_of_states},
+    {"D", RS_WEIGHT_NUMBERS, AT(d), RS_ROLE_SSM_D, entries_of_channels},
+    {"out", RS_WEIGHT_MAP, AT(o), RS_ROLE_SSM_OUT, NULL},
+};
+
+/* ---- what it is ---- */
+
+static int32_t matrices(const rs_branch *branch)
+{
+    return (int32_t)branch->s6.inner; /* a matrix for each channel */
+}
+
+static rs_op_width width(const rs_branch *branch)
+{
+    const rs_s6_op *op = &branch->s6;
+    return (rs_op_width){.projected = op->in.out + op->x.out + 2 * op->inner, .inner = op->o.in};
+}
+
+static bool causal(const rs_branch *branch)
+{
+    (void)branch;
+    return true;
+}
+
+static bool reads_memory(const rs_branch *branch)
+{
+    (void)branch;
+    return false;
+}
+
+static double row_sum(const rs_branch *branch)
+{
+    (void)branch;
+    return NAN;
+}
+
+static const char *not_stochastic(const rs_branch *branch)
+{
+    (void)branch;
+    return "a state-space mixer, whose rows are no distributions";
+}
+
+static const char *not_bilinear(const rs_branch *branch)
+{
+    (void)branch;
+    return "a state-space mixer, which has no logits";
+}
+
+/* ---- check ---- */
+
+static rs_status check(const rs_branch *branch, int64_t d, const char *where, rs_error *err)
+{
+    const rs_s6_op *op = &branch->s6;
+    if (!rs_counts(op->inner) || !rs_counts(op->state) || !rs_counts(op->rank) ||
+        !rs_counts(op->inner * op->state) || op->conv.channels != op->inner ||
+        !rs_counts(op->conv.width))
+        return rs_fail(err, RS_E_CONFIG_SIZE, where, NULL,
+                       "%lld state-space channels of state %lld, steps of rank %lld, a convolution "
+                       "of %lld channels and width %lld",
+                       (long long)op->inner, (long long)op->state, (long long)op->rank,
+                       (long long)op->conv.channels, (long long)op->conv.width);
+    if (!op->conv.weight || !op->a_log)
+        return rs_fail(err, RS_E_INTERNAL, where, "please report this",
+                       "a state-space mixer without its convolution or its decay");
+    RS_TRY(rs_check_dense(&op->in, d, 2 * op->inner, where, err));
+    RS_TRY(rs_check_dense(&op->x, op->inner, op->rank + 2 * op->state, where, err));
+    RS_TRY(rs_check_dense(&op->step, op->rank, op->inner, where, err));
+    RS_TRY(rs_check_dense(&op->o, op->inner, d, where, err));
+    RS_TRY(rs_check_norm(&op->dt_norm, op->rank, where, err));
+    RS_TRY(rs_check_norm(&op->b_norm, op->state, where, err));
+    RS_TRY(rs_check_norm(&op->c_norm, op->state, where, err));
+    return rs_check_numbers(&rs_traits_s6.weights, branch, err);
+}
+
+const rs_op_traits rs_traits_s6 = {
+    .name = "Mamba",
+    .mixes = true,
+    .weights = RS_WEIGHT_LIST(rows),
+    .matrices = matrices,
+    .by_channel = true,
+    .width = width,
+    .causal = causal,
+    .reads_memory = reads_memory,
+    .row_sum = row_sum,
+    .not_stochastic = not_stochastic,
+    .not_bilinear = not_bilinear,
+    .unproved = "no theorem here is about state-space mixers yet",
+    .check = check,
+};
