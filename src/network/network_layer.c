@@ -389,13 +389,12 @@ int32_t rs_net_stored(const rs_net_builder *nb, int32_t applied)
 
 static rs_status refuse_experts(rs_net_builder *nb, int32_t stored)
 {
-    bool found;
-    int64_t experts = 1; /* of Jamba's configuration, where no tensor says */
-    if (nb->forward->ssm) RS_TRY(rs_net_size(nb, "num_experts", -1, &experts, &found));
-    if (nb->init && experts > 1)
-        return rs_fail(nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, RS_CONFIG_HINT,
-                       "num_experts is %lld: mixtures of experts are not run here",
-                       (long long)experts);
+    double experts = nb->forward->no_experts; /* of what is drawn: no tensor says */
+    if (nb->init && nb->forward->experts) RS_TRY(rs_net_real(nb, nb->forward->experts, &experts));
+    if (experts > nb->forward->no_experts)
+        return rs_fail(
+            nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, "a configuration without experts is run",
+            "%s is %g: mixtures of experts are not run here", nb->forward->experts, experts);
     if (nb->init ||
         !(rs_net_has(nb, RS_ROLE_MOE_EXPERT, stored) || rs_net_has(nb, RS_ROLE_MOE_ROUTER, stored)))
         return RS_OK;

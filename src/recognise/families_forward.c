@@ -370,7 +370,35 @@ const rs_forward rs_forward_bamba = {RMS_FORWARD("bamba", bamba), .qkv_bias = "a
                                      .o_bias = "attention_bias",  .mlp_bias = "mlp_bias",
                                      .ssm = &bamba_mixer,         .facts = PRE_NORM};
 const rs_forward rs_forward_jamba = {RMS_FORWARD("jamba", jamba), .ssm = &jamba_mixer,
-                                     .facts = PRE_NORM};
+                                     .experts = "num_experts", .no_experts = 1, .facts = PRE_NORM};
+
+static const rs_setting granite_hybrid[] = {NUMBER("mamba_n_heads", 128),
+                                            NUMBER("mamba_n_groups", 1),
+                                            NUMBER("mamba_d_state", 256),
+                                            NUMBER("mamba_d_conv", 4),
+                                            NUMBER("mamba_expand", 2),
+                                            TEXT("mamba_conv_bias", "true"),
+                                            TEXT("mamba_proj_bias", "false"),
+                                            NUMBER("num_local_experts", 8),
+                                            NUMBER("shared_intermediate_size", 1024),
+                                            NUMBER("embedding_multiplier", 1),
+                                            NUMBER("logits_scaling", 1),
+                                            NUMBER("residual_multiplier", 1),
+                                            NUMBER("attention_multiplier", 1),
+                                            LLAMA_SETTINGS,
+                                            UNTIED};
+const rs_forward rs_forward_granite_hybrid = {.types = "granitemoehybrid",
+                                              .settings = granite_hybrid,
+                                              .eps = "rms_norm_eps",
+                                              .activation = "hidden_act",
+                                              .mlp_width = "shared_intermediate_size",
+                                              .max_positions = "max_position_embeddings",
+                                              .theta = 10000,
+                                              .qkv_bias = "attention_bias",
+                                              .o_bias = "attention_bias",
+                                              .ssm = &bamba_mixer,
+                                              .experts = "num_local_experts",
+                                              .facts = PRE_NORM | RS_W_GRANITE};
 
 /* ---- images ---- */
 

@@ -214,6 +214,8 @@ typedef struct rs_forward {
     double theta;              /* RoPE's base where the configuration is silent */
     int odd_scale_layers;      /* a model of so many layers divides its scores by sqrt(width/heads)
                              (RS_W_KEY_SCALE) */
+    const char *experts;       /* field with the number of experts; NULL: its models have none */
+    int no_experts;            /* the number that means none */
     const rs_ssm_forward *ssm; /* NULL: it has no state-space mixers that are run */
     unsigned facts;
 } rs_forward;
@@ -223,7 +225,7 @@ extern const rs_forward rs_forward_bert, rs_forward_roberta, rs_forward_distilbe
     rs_forward_mistral, rs_forward_qwen2, rs_forward_qwen3, rs_forward_granite, rs_forward_gemma,
     rs_forward_gemma2, rs_forward_gemma3, rs_forward_phi3, rs_forward_olmo, rs_forward_olmo2,
     rs_forward_falcon, rs_forward_vit, rs_forward_mamba2, rs_forward_mamba, rs_forward_falcon_mamba,
-    rs_forward_bamba, rs_forward_jamba;
+    rs_forward_bamba, rs_forward_jamba, rs_forward_granite_hybrid;
 
 /* All that is known of the models of one family. */
 typedef struct rs_family {

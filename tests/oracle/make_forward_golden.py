@@ -32,9 +32,9 @@ BLOCKS = {"BertLayer", "RobertaLayer", "XLMRobertaLayer", "CamembertLayer", "Tra
           "Qwen3DecoderLayer", "GemmaDecoderLayer", "Gemma2DecoderLayer", "Gemma3DecoderLayer", "ViTLayer",
           "Phi3DecoderLayer", "OlmoDecoderLayer", "Olmo2DecoderLayer", "FalconDecoderLayer", "GraniteDecoderLayer",
           "MinistralDecoderLayer", "MambaBlock", "Mamba2Block", "FalconMambaBlock",
-          "BambaDecoderLayer", "JambaAttentionDecoderLayer", "JambaMambaDecoderLayer"}
+          "BambaDecoderLayer", "JambaAttentionDecoderLayer", "JambaMambaDecoderLayer", "GraniteMoeHybridDecoderLayer"}
 STATE_SPACES = {"mamba", "mamba2", "falcon_mamba"}
-HYBRIDS = {"bamba", "jamba"}
+HYBRIDS = {"bamba", "jamba", "granitemoehybrid"}
 
 
 @contextlib.contextmanager
@@ -538,6 +538,13 @@ def hybrids():
     case("jamba", T.JambaForCausalLM,
          T.JambaConfig(**{k: v for k, v in decoder(hidden_size=16, num_hidden_layers=3, **own).items() if k != "head_dim"},
                        mamba_dt_rank=3, num_experts=1, attn_layer_period=2, attn_layer_offset=1, use_mamba_kernels=False))
+    granite = dict({k: v for k, v in decoder(hidden_size=16, num_hidden_layers=3, **own).items() if k != "head_dim"},
+                   mamba_n_heads=4, mamba_d_head=8, mamba_n_groups=2, num_local_experts=0, shared_intermediate_size=10,
+                   layer_types=["linear_attention", "full_attention", "linear_attention"], embedding_multiplier=3.0,
+                   logits_scaling=2.0, residual_multiplier=0.4, attention_multiplier=0.3)
+    case("granite_hybrid", T.GraniteMoeHybridForCausalLM, T.GraniteMoeHybridConfig(**granite))
+    case("granite_hybrid_rope", T.GraniteMoeHybridForCausalLM,
+         T.GraniteMoeHybridConfig(**granite, position_embedding_type="rope"), (5, 3))
 
 
 def from_gguf():
