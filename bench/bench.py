@@ -237,16 +237,15 @@ def case_measures(quick):
 
 
 class Peer:
-    """bench/peers/forward_peer.py, kept running so that its passes can alternate with ours."""
+    """A script of bench/peers, kept running so that its passes can alternate with ours."""
 
-    def __init__(self, model):
-        self.process = subprocess.Popen([PYTHON, os.path.join(ROOT, "bench", "peers", "forward_peer.py"), model, "--threads",
-                                         str(THREADS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                        text=True)
+    def __init__(self, model, script="forward_peer.py", threads=THREADS):
+        self.process = subprocess.Popen([PYTHON, os.path.join(ROOT, "bench", "peers", script), model, "--threads", str(threads)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.about = json.loads(self.process.stdout.readline())
 
-    def seconds(self, samples, tokens):
-        print(samples, tokens, file=self.process.stdin, flush=True)
+    def seconds(self, *sizes):
+        print(*sizes, file=self.process.stdin, flush=True)
         return json.loads(self.process.stdout.readline())
 
     def close(self):
@@ -254,18 +253,18 @@ class Peer:
         self.process.wait()
 
 
-def forward(model, samples, tokens, *options):
+def forward(model, samples, tokens, *options, threads=THREADS):
     """What bench_forward says of one pass (after one to warm up)."""
     out = run([os.path.join(ROOT, "build", "bench", "bench_forward"), model, "--samples", str(samples), "--tokens", str(tokens),
-               "--repeat", "1", "--threads", str(THREADS), *options])[1]
+               "--repeat", "1", "--threads", str(threads), *options])[1]
     return json.loads(out)
 
 
-def forward_model(kind):
+def forward_model(kind, script="forward_peer.py"):
     run(["cmake", "--build", os.path.join(ROOT, "build"), "--target", "bench_forward"])
     model = os.path.join(WORK, f"{kind}-forward")
     if not os.path.exists(os.path.join(model, "config.json")):
-        run([PYTHON, os.path.join(ROOT, "bench", "peers", "forward_peer.py"), "--make", kind, model])
+        run([PYTHON, os.path.join(ROOT, "bench", "peers", script), "--make", kind, model])
     return model
 
 
@@ -331,6 +330,29 @@ def case_prefill(quick):
         ours = forward(model, 1, tokens)
         print(f"  {tokens:5d} tokens {1e3 * ours['seconds'] / tokens:9.3f} ms a token  {ours['gflops']:7.1f} GFLOP/s  activations "
               f"{ours['peak_mib']:7.1f} MiB", flush=True)
+
+
+def case_states(quick):
+    """Mamba and Mamba-2 of the 130M shapes: a pass against sgemm of its maps alone, transformers and a tuned torch layer.
+
+    The best of the rounds counts on every side, as the maps' own rate is a best one."""
+    rounds, longest = (1, 4096) if quick else (3, 65536)
+    for kind in ("mamba", "mamba2"):
+        model = forward_model(kind, "states_peer.py")
+        for threads in (THREADS, 1):
+            peer = Peer(model, "states_peer.py", threads)
+            for tokens in (2048, 512):
+                runs = [(forward(model, 1, tokens, threads=threads), peer.seconds(tokens)) for _ in range(rounds)]
+                ours, maps = (min(r[0][name] for r in runs) for name in ("seconds", "maps"))
+                print(f"{kind}, {tokens} tokens, {threads} threads; our OpenBLAS kernel {runs[0][0]['core']}; PyTorch "
+                      f"{peer.about['torch']}, transformers {peer.about['transformers']}")
+                line("", ours, maps, "sgemm of the maps alone")
+                for name in runs[0][1]:
+                    line("", ours, min(r[1][name] for r in runs), name)
+            peer.close()
+        few, many = (forward(model, 1, tokens) for tokens in (1024, longest))
+        print(f"{kind}, a token at {longest} tokens {1e3 * many['seconds'] / longest:.3f} ms, at 1024 "
+              f"{1e3 * few['seconds'] / 1024:.3f} ms; activations {many['peak_mib']:.0f} MiB", flush=True)
 
 
 def case_startup(quick):
@@ -417,7 +439,7 @@ def case_report(quick):
 
 
 CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers, "bert": case_bert, "tables": case_tables,
-         "prefill": case_prefill, "startup": case_startup, "memory": case_memory, "measures": case_measures, "san": case_san,
+         "prefill": case_prefill, "states": case_states, "startup": case_startup, "memory": case_memory, "measures": case_measures, "san": case_san,
          "residual": case_residual, "session": case_session, "report": case_report}
 
 

@@ -2,13 +2,14 @@
  * bench_forward.c: times passes over a checkpoint, and single GEMMs of its shapes beside them.
  *
  *   bench_forward PATH [--samples S] [--tokens N,N,...] [--repeat R] [--threads T] [--f64]
- *                 [--start]
+ *                 [--mixing] [--start]
  *
  * One JSON object a line: for each length the least and the median seconds of a pass without taps
  * and those of the first one, which meets cold memory, the operations of its products, the peak of
  * activations, and for comparison the rate of one large GEMM of the shapes of the first layer, on
- * the same threads. --start ends behind the first layer of a text of 8 tokens and prints nothing:
- * its caller times the process.
+ * the same threads, and how long all layers' maps take at it. --start ends behind the first layer
+ * of a text of 8 tokens and prints nothing: its caller times the process. --mixing times passes
+ * whose mixing matrices are listened to.
  */
 #include "base/clock.h"
 #include "base/memory.h"
@@ -29,16 +30,18 @@ typedef struct bench_request {
     const char *tokens;
     int32_t samples;
     int repeat, threads;
-    bool start;
+    bool start, mixing;
     rs_precision precision;
 } bench_request;
 
-/* Rate over the products of one layer at `rows` rows, as plain calls of GEMM. */
-static rs_status layer_rate(double *gflops, const rs_network *network, int64_t rows, int threads,
-                            rs_error *err)
+/* Rate over the products of the first layer at `rows` rows, as plain calls of GEMM, and the seconds
+ * that they take. */
+static rs_status layer_rate(double *gflops, double *seconds, const rs_network *network,
+                            int64_t rows, int threads, rs_error *err)
 {
-    double flops = 0, seconds = 0;
+    double flops = 0;
     const rs_layer *layer = &network->layers[0];
+    *seconds = 0;
     for (int32_t b = 0; b < layer->n_branches; b++) {
         const rs_branch *branch = &layer->branches[b];
         const rs_weight_list *weights = &rs_branch_traits(branch)->weights;
@@ -49,10 +52,18 @@ static rs_status layer_rate(double *gflops, const rs_network *network, int64_t r
             RS_TRY(rs_rate_gemm_shape(&rate, rows, map->out, map->in, threads, err));
             double work = 2e-9 * (double)rows * (double)map->out * (double)map->in;
             flops += work;
-            seconds += work / rate.gflops;
+            *seconds += work / rate.gflops;
         }
     }
-    *gflops = flops / seconds;
+    *gflops = flops / *seconds;
+    return RS_OK;
+}
+
+static rs_status hear_mixing(void *user, const rs_mixing_view *view, rs_error *err)
+{
+    (void)user;
+    (void)view;
+    (void)err;
     return RS_OK;
 }
 
@@ -63,7 +74,8 @@ static rs_status time_length(const bench_request *request, rs_runner *runner,
     int64_t rows = request->samples * n;
     int64_t *begin = rs_malloc((size_t)request->samples + 1, sizeof *begin);
     int32_t *ids = rs_malloc((size_t)rows, sizeof *ids);
-    double *seconds = rs_malloc((size_t)request->repeat, sizeof *seconds), rate = 0, first = 0;
+    double *seconds = rs_malloc((size_t)request->repeat, sizeof *seconds), rate = 0, first = 0,
+           layer = 0;
     rs_status status = begin && ids && seconds ? RS_OK : rs_fail_memory(err, "bench", 0);
     for (int32_t s = 0; status == RS_OK && s <= request->samples; s++)
         begin[s] = s * n;
@@ -71,22 +83,23 @@ static rs_status time_length(const bench_request *request, rs_runner *runner,
         ids[i] =
             (int32_t)(rs_random_uniform(&random) * (double)(network->embedding.vocabulary - 1));
     rs_batch batch = {.samples = request->samples, .begin = begin, .ids = ids};
+    const rs_tap tap = {.mixing = hear_mixing}, *taps[] = {&tap};
     for (int r = -1; status == RS_OK && r < request->repeat; r++) {
         double start = rs_seconds();
-        status = rs_runner_run(runner, &batch, NULL, 0, err);
+        status = rs_runner_run(runner, &batch, taps, request->mixing ? 1 : 0, err);
         *(r < 0 ? &first : &seconds[r]) = rs_seconds() - start;
     }
-    if (status == RS_OK) status = layer_rate(&rate, network, rows, request->threads, err);
+    if (status == RS_OK) status = layer_rate(&rate, &layer, network, rows, request->threads, err);
     if (status == RS_OK) {
         rs_sort_doubles(seconds, request->repeat);
         double median = seconds[request->repeat / 2], flops = rs_runner_flops(runner);
-        printf(
-            "{\"tokens\": %lld, \"samples\": %d, \"seconds\": %.6f, \"first\": %.6f, \"least\": "
-            "%.6f, "
-            "\"gflop\": %.3f, \"gflops\": %.2f, \"layer_gemm_gflops\": %.2f, \"peak_mib\": %.2f, "
-            "\"core\": \"%s\"}\n",
-            (long long)n, request->samples, median, first, seconds[0], flops * 1e-9,
-            flops * 1e-9 / median, rate, (double)rs_runner_peak(runner) / 1048576, rs_blas_core());
+        printf("{\"tokens\": %lld, \"samples\": %d, \"seconds\": %.6f, \"first\": %.6f, \"least\": "
+               "%.6f, "
+               "\"gflop\": %.3f, \"gflops\": %.2f, \"layer_gemm_gflops\": %.2f, \"maps\": %.6f, "
+               "\"peak_mib\": %.2f, \"core\": \"%s\"}\n",
+               (long long)n, request->samples, median, first, seconds[0], flops * 1e-9,
+               flops * 1e-9 / median, rate, layer * network->n_layers,
+               (double)rs_runner_peak(runner) / 1048576, rs_blas_core());
         fflush(stdout);
     }
     rs_free(begin);
@@ -155,6 +168,10 @@ int main(int argc, char **argv)
         }
         if (strcmp(argv[i], "--f64") == 0) {
             request.precision = RS_PRECISION_F64;
+            continue;
+        }
+        if (strcmp(argv[i], "--mixing") == 0) {
+            request.mixing = true;
             continue;
         }
         if (strcmp(argv[i], "--start") == 0) {

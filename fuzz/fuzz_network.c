@@ -92,7 +92,7 @@ static void check(const rs_network *network)
     if (network->n_layers < 1 || network->d_model < 1) abort();
     for (int32_t l = 0; l < network->n_layers; l++) {
         const rs_layer *layer = &network->layers[l];
-        if (layer->n_branches < 1 || !rs_layer_mixer(layer)) abort();
+        if (layer->n_branches < 1) abort();
         for (int32_t i = 0; i < layer->n_branches; i++) {
             const rs_branch *branch = &layer->branches[i];
             const rs_attention_op *op = rs_branch_attention(branch);

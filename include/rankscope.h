@@ -474,7 +474,8 @@ typedef enum rs_precision {
 typedef enum rs_centre {
     RS_CENTRE_MEAN,   /* column means: the minimiser of the Frobenius norm (published figures) */
     RS_CENTRE_MEDIAN, /* column medians (of an even count: the midpoint): minimises ‖R‖₁ */
-    RS_CENTRE_LP      /* centre of the smallest ℓ1 ball around the rows: minimises ‖R‖∞ */
+    RS_CENTRE_LP,     /* centre of the smallest ℓ1 ball around the rows: minimises ‖R‖∞ */
+    RS_CENTRE_GRAPH /* multiples of a graph's own right vector u, R = X − u uᵀX/‖u‖² (docs/probe.md) */
 } rs_centre;
 
 /* A head whose attention matrices are kept; both from 0. */
@@ -491,7 +492,7 @@ typedef struct rs_probe_settings {
     rs_centre centre;
     /* Variants to run, as --variants names them: "full,san,mine=no-norm,lambda:0.5"; NULL: full. */
     const char *variants;
-    const char *compat;        /* a paper's own definitions: "dong2021-code", or NULL */
+    const char *compat;        /* "dong2021-code", "mamba2-ungrouped", or NULL */
     const rs_map_choice *maps; /* [n_maps] heads for table attention_maps and for `taps` */
     size_t n_maps;             /* at most 64 */
     /* [n_thresholds] of token_collapse, slow_collapse, attention_sink, uniform_attention,

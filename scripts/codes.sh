@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 code='"[a-z][a-z0-9_]*"'
 severity='RS_(INFO|WARN|CRITICAL)'
-raises='(rs_finding_of|finding_for|note|note_group|add_finding|say_finding|say|tell|raise|each_reason|verdict_of|rs_verdict_say)'
+raises='(rs_finding_of|rs_edition_note|finding_for|note|note_group|add_finding|say_finding|say|tell|raise|each_reason|verdict_of|rs_verdict_say)'
 pattern="$severity\s*,\s*([^;\",]*\?\s*)?$code(\s*:\s*$code)?|$code\s*,\s*$severity\b"
 pattern="$pattern|(?<![a-z_])code(\[\])?\s*=\s*([^;\",]*\?\s*$code\s*:\s*)*([^;\",]*\?\s*)?$code(\s*:\s*$code)?"
 pattern="$pattern|\b$raises\s*\((?:[^\";()]|\([^()]*\))*$code(\s*:\s*$code)?"

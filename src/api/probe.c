@@ -15,7 +15,7 @@ static rs_status check(const rs_probe_settings *s, rs_error *err)
 {
     const rs_range ranges[] = {
         {"precision", (int)s->precision, RS_PRECISION_F32, RS_PRECISION_RESIDUAL},
-        {"centre", (int)s->centre, RS_CENTRE_MEAN, RS_CENTRE_LP},
+        {"centre", (int)s->centre, RS_CENTRE_MEAN, RS_CENTRE_GRAPH},
         {"generate", s->generate, 0, MOST_GENERATED},
     };
     RS_TRY(RS_CHECK_RANGES(ranges, err));
@@ -45,11 +45,11 @@ static rs_status check(const rs_probe_settings *s, rs_error *err)
 static rs_status take_compat(rs_edit *edit, const char *name, rs_error *err)
 {
     if (!name) return RS_OK;
-    if (strcmp(name, "dong2021-code") != 0)
-        return rs_fail(err, RS_E_BAD_OPTION, "compat", "dong2021-code is the one that there is",
-                       "no definitions are known as '%s'", name);
-    edit->dong2021_code = true;
-    return RS_OK;
+    edit->dong2021_code = strcmp(name, "dong2021-code") == 0;
+    edit->mamba2_ungrouped = strcmp(name, "mamba2-ungrouped") == 0;
+    if (edit->dong2021_code || edit->mamba2_ungrouped) return RS_OK;
+    return rs_fail(err, RS_E_BAD_OPTION, "compat", "there are dong2021-code and mamba2-ungrouped",
+                   "no definitions are known as '%s'", name);
 }
 
 static rs_status take_edits(rs_probe_options *o, const rs_probe_settings *s, rs_arena *arena,

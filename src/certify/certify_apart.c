@@ -218,8 +218,7 @@ static bool not_finite(const rs_certify_row *r)
 static const char *next_step(const words *w, const char *step)
 {
     for (int32_t l = 0; l < w->c->network->n_layers; l++) {
-        const rs_branch *mixer = rs_layer_mixer(&w->c->network->layers[l]);
-        if (mixer && rs_branch_traits(mixer)->unproved)
+        if (rs_layer_unproved(&w->c->network->layers[l]))
             return "'rankscope probe' measures what is not proved";
     }
     return step;

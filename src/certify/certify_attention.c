@@ -46,7 +46,7 @@ static size_t eigen_bytes(int64_t n)
  * tokens alone. */
 static bool wants_second(const rs_branch *branch)
 {
-    const rs_attention_op *op = rs_branch_attention(branch);
+    const rs_attention_op *op = rs_branch_plain_attention(branch);
     return op && branch->skip == 0 && !op->cross &&
            (op->causal || op->window > 0 || op->rope.kind != RS_ROPE_NONE ||
             op->relative.r.weight || op->distance_bias);
@@ -114,7 +114,7 @@ static double centred_norm(const rs_attention_view *view, double *mean)
 static bool bilinear_unmasked(const rs_branch *branch)
 {
     rs_branch bare = *branch;
-    if (!rs_branch_attention(branch)) return false;
+    if (!rs_branch_plain_attention(branch)) return false;
     bare.attention.causal = false;
     bare.attention.window = 0;
     return !rs_branch_traits(&bare)->not_bilinear(&bare);

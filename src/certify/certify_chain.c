@@ -137,25 +137,16 @@ static void add_skip(chain *c, const rs_branch *branch, bool joined)
     rs_ball_keep_upper(c->hi);
 }
 
-/* The theorem of the op's own kind; a kind that has none fails the chain with its reason. */
+/* The theorem of the op's own kind; an op that has none fails the chain with its reason. */
 static void run_op(chain *c, const rs_exact_branch *at, const rs_certify_head *heads,
                    double *deviation)
 {
-    const char *unproved = rs_branch_traits(at->branch)->unproved;
-    if (unproved) c->failed = unproved;
-    switch (at->branch->kind) {
-    case RS_BRANCH_ATTENTION:
-        if (at->branch->attention.cross) c->failed = "cross-attention reads other tokens";
-        if (at->seen->empty_rows) c->failed = "tokens that see no key";
-        attention(c, at, heads, deviation);
-        break;
-    case RS_BRANCH_MLP:
-        mlp(c, at, deviation);
-        break;
-    case RS_BRANCH_SSD:
-    case RS_BRANCH_S6:
-        break;
-    }
+    if (!c->failed) c->failed = rs_branch_unproved(at->branch);
+    if (rs_branch_mlp(at->branch)) mlp(c, at, deviation);
+    if (!rs_branch_plain_attention(at->branch)) return;
+    if (at->branch->attention.cross) c->failed = "cross-attention reads other tokens";
+    if (at->seen->empty_rows) c->failed = "tokens that see no key";
+    attention(c, at, heads, deviation);
 }
 
 static void run_branch(chain *c, int32_t l, int32_t b)
@@ -250,6 +241,7 @@ static void run_layer(chain *c, int32_t l)
     const rs_layer *layer = &c->pass->network->layers[l];
     arb_set(c->read, c->hi);
     c->read_deviation = c->deviation;
+    if (!c->failed) c->failed = rs_layer_unproved(layer);
     for (int32_t b = 0; b < layer->n_branches; b++)
         run_branch(c, l, b);
     const rs_certify_state *out = rs_pass_state(c->pass, c->sample, l + 1);

@@ -16,7 +16,7 @@ enum { MOST_EIGENVALUES = 512 };
 /* Why the multiplier is not asked for; NULL: it is. */
 static const char *consensus_fails(const rs_certify_scene *at, int32_t l, const rs_branch *mixer)
 {
-    const rs_attention_op *op = rs_branch_attention(mixer);
+    const rs_attention_op *op = rs_branch_plain_attention(mixer);
     if (!op) return "a plain self-attention";
     const rs_branch_norms *norms =
         &at->norms->layers[l].branches[mixer - at->network->layers[l].branches];
@@ -34,7 +34,7 @@ static const char *consensus_fails(const rs_certify_scene *at, int32_t l, const 
 /* W = W_V W_O as a map of row vectors, its branch's scale included: [d, d]. */
 static rs_status read_values(rs_certify_consensus *c, const rs_branch *mixer, rs_error *err)
 {
-    const rs_attention_op *op = rs_branch_attention(mixer);
+    const rs_attention_op *op = rs_branch_plain_attention(mixer);
     int64_t d = c->scene->network->d_model, inner = op->value_dim;
     RS_TRY(rs_certify_room_for(&c->value_matrix, d + 2 * inner, d, err));
     double *w = c->value_matrix.data, *v = w + d * d, *o = v + inner * d;

@@ -19,9 +19,9 @@ double rs_exact_norm(double *low, const rs_norm_op *norm, const rs_gain_norms *g
 double rs_exact_attention(double *slack, const char **condition, const rs_exact_branch *at,
                           double diameter, double deviation)
 {
-    const rs_attention_op *op = rs_branch_attention(at->branch);
+    const rs_attention_op *op = rs_branch_plain_attention(at->branch);
     if (!op) { /* the theorem is attention's */
-        if (!*condition) *condition = rs_branch_traits(at->branch)->unproved;
+        if (!*condition) *condition = rs_branch_unproved(at->branch);
         return INFINITY;
     }
     const char *why = rs_mixing_unbounded(op, at->seen->turn);

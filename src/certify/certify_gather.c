@@ -237,7 +237,8 @@ static void set_turns(rs_certify_pass *p)
     static const double OWN = 64, YARN_GAIN = 512; /* units of roundoff */
     for (int64_t l = 0; l < p->network->n_layers; l++)
         for (int32_t b = 0; b < p->network->layers[l].n_branches; b++) {
-            const rs_attention_op *op = rs_branch_attention(&p->network->layers[l].branches[b]);
+            const rs_attention_op *op =
+                rs_branch_plain_attention(&p->network->layers[l].branches[b]);
             if (!op || op->rope.kind == RS_ROPE_NONE) continue;
             const rs_rope_op *rope = &op->rope;
             double rate = rs_rope_angle_rate(rope, 0);

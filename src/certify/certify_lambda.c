@@ -78,7 +78,7 @@ static rs_status sample_row(rs_certify_lambda *lambda, rs_lambda_layer *layer, c
 {
     const rs_network *network = lambda->scene->network;
     const rs_branch *mixer = &network->layers[l].branches[b];
-    const char *unproved = rs_branch_traits(mixer)->unproved;
+    const char *unproved = rs_layer_unproved(&network->layers[l]);
     int64_t sample = lambda->batch->first + s;
     const rs_certify_state *in = rs_pass_state(lambda->pass, sample, l);
     rs_lambda_row *row = &lambda->rows[sample * network->n_layers + l];

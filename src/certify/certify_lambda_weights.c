@@ -16,10 +16,13 @@ static const rs_norm_op *reads_through(const rs_network *network, int32_t l, int
     const rs_branch *branch = &network->layers[l].branches[b];
     const rs_norm_op *norm = NULL;
     if (branch->before.kind != RS_NORM_NONE) return &branch->before;
+    int32_t above = l - 1; /* the last layer before that has a branch */
+    while (above >= 0 && network->layers[above].n_branches == 0)
+        above--;
     if (b > 0 && !branch->joins)
         norm = &network->layers[l].branches[b - 1].after;
-    else if (l > 0)
-        norm = &network->layers[l - 1].branches[network->layers[l - 1].n_branches - 1].after;
+    else if (above >= 0)
+        norm = &network->layers[above].branches[network->layers[above].n_branches - 1].after;
     else if (!network->embedding.projection.weight)
         norm = &network->embedding.norm;
     return norm && norm->kind != RS_NORM_NONE ? norm : NULL;
@@ -70,6 +73,7 @@ static rs_lambda_number mlp_gain(const rs_network *network, const rs_weight_norm
     const rs_norm_op *norm = reads_through(network, l, b);
     if (!norm) return no_number("a norm before the MLP: else what it reads has no known length");
     if (mlp->inside.kind != RS_NORM_NONE) return no_number("no norm inside the branch");
+    if (rs_branch_unproved(mlp)) return no_number("no multipliers of the MLP's weights");
     if (mlp->scale == 0) return (rs_lambda_number){0, true, NULL};
     const rs_branch_norms *m = &norms->layers[l].branches[b];
     rs_gain_norms gain;
@@ -91,7 +95,7 @@ static rs_lambda_number mlp_gain(const rs_network *network, const rs_weight_norm
 static rs_lambda_attention_weights weights_of(const rs_branch *mixer, const double *head_norm,
                                               double bias)
 {
-    const rs_attention_op *op = rs_branch_attention(mixer);
+    const rs_attention_op *op = rs_branch_plain_attention(mixer);
     return (rs_lambda_attention_weights){.head_norm = head_norm,
                                          .heads = op->heads,
                                          .kv_heads = op->kv_heads,
@@ -109,7 +113,7 @@ rs_lambda_attention_weights rs_certify_attention_weights(const rs_certify_gains 
 
 const char *rs_certify_gain_fails(const rs_network *network, int32_t l, const rs_branch *mixer)
 {
-    if (!rs_branch_attention(mixer)) return "attention: the bound is on its weights";
+    if (!rs_branch_plain_attention(mixer)) return "attention: the bound is on its weights";
     if (!reads_through(network, l, (int32_t)(mixer - network->layers[l].branches)))
         return "a norm before the branch: else what it reads has no known length";
     if (rs_branch_traits(mixer)->not_stochastic(mixer))
@@ -123,7 +127,7 @@ static void measure_mixer(rs_certify_gains *gains, const rs_network *network,
                           const rs_weight_norms *all, int32_t l, double *vector)
 {
     const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
-    if (!mixer || mixer->scale == 0 || !rs_branch_attention(mixer)) return;
+    if (!mixer || mixer->scale == 0 || !rs_branch_plain_attention(mixer)) return;
     int32_t b = (int32_t)(mixer - network->layers[l].branches);
     const rs_branch_norms *norms = &all->layers[l].branches[b];
     const rs_norm_op *norm = reads_through(network, l, b);
@@ -196,7 +200,7 @@ void rs_certify_gains_close(rs_certify_gains *gains)
 
 static const char *any_input_fails(const rs_branch *mixer)
 {
-    const rs_attention_op *op = rs_branch_attention(mixer);
+    const rs_attention_op *op = rs_branch_plain_attention(mixer);
     bool bare = mixer->before.kind == RS_NORM_NONE && mixer->inside.kind == RS_NORM_NONE &&
                 mixer->after.kind == RS_NORM_NONE && !mixer->joins;
     if (!op) return "attention: the bound is on its weights";

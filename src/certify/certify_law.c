@@ -16,7 +16,7 @@ bool rs_law_causal(const rs_attention_op *op)
 const char *rs_law_fails(const rs_layer *layer)
 {
     const rs_branch *mixer = &layer->branches[0];
-    if (layer->n_branches == 0 || !rs_branch_attention(mixer) || mixer->scale == 0)
+    if (layer->n_branches == 0 || !rs_branch_plain_attention(mixer) || mixer->scale == 0)
         return "no attention in this layer";
     rs_branch bare = *mixer;
     if (rs_law_causal(&bare.attention)) bare.attention.causal = false;
@@ -26,7 +26,7 @@ const char *rs_law_fails(const rs_layer *layer)
     for (int32_t b = 0; b < layer->n_branches; b++) {
         const rs_branch *branch = &layer->branches[b];
         const rs_mlp_op *mlp = rs_branch_mlp(branch);
-        if (b > 0 && !mlp) return "a second attention in this layer";
+        if (b > 0 && !mlp) return "a second mixer in this layer";
         if (b > 0 && branch->joins) return "a parallel block";
         if (branch->inside.kind != RS_NORM_NONE) return "a norm inside the branch";
         if (mlp && mlp->activation == RS_ACT_RELU2) return "squared ReLU";

@@ -109,7 +109,7 @@ static rs_status on_attention(void *user, const rs_attention_view *view, rs_erro
 {
     rs_certify_predict *p = user;
     const rs_attention_op *op =
-        rs_branch_attention(&p->scene->network->layers[view->layer].branches[view->branch]);
+        rs_branch_plain_attention(&p->scene->network->layers[view->layer].branches[view->branch]);
     int64_t n = view->n, dim = op->value_dim, from = p->batch->batch.begin[view->sample];
     const rs_certify_head *head =
         rs_pass_heads(p->pass, p->batch->first + view->sample, view->layer, 0) + view->head;
@@ -281,16 +281,10 @@ static rs_status told_in(rs_certify_predict *p, int32_t l, int32_t b, const doub
 static rs_status told_op_in(rs_certify_predict *p, const rs_branch *branch, const double *x,
                             rs_error *err)
 {
-    switch (branch->kind) {
-    case RS_BRANCH_ATTENTION:
-        return attention_in(p, &branch->attention, x, err);
-    case RS_BRANCH_MLP:
-        return mlp_in(p, branch, x, err);
-    case RS_BRANCH_SSD:
-    case RS_BRANCH_S6:
-        break;
-    }
-    return RS_OK; /* rs_law_fails lets no other kind in */
+    const rs_attention_op *attention = rs_branch_plain_attention(branch);
+    if (attention) return attention_in(p, attention, x, err);
+    /* rs_law_fails lets no other kind in */
+    return rs_branch_mlp(branch) ? mlp_in(p, branch, x, err) : RS_OK;
 }
 
 /* sum: skip and branch added up, before the norm behind them. */

@@ -26,7 +26,7 @@ static bool has_norm(const rs_layer *layer)
 static const char *shape_fails(const rs_layer *layer)
 {
     const rs_branch *mixer = rs_layer_mixer(layer);
-    if (!mixer || !rs_branch_attention(mixer)) return "no attention in this layer";
+    if (!mixer || !rs_branch_plain_attention(mixer)) return "no attention in this layer";
     const char *why = rs_branch_traits(mixer)->not_bilinear(mixer);
     if (!why) why = rs_branch_traits(mixer)->not_stochastic(mixer);
     if (why) return why;
@@ -34,7 +34,7 @@ static const char *shape_fails(const rs_layer *layer)
     for (int32_t b = 0; b < layer->n_branches; b++) {
         const rs_branch *branch = &layer->branches[b];
         if (rs_branch_traits(branch)->mixes && branch != mixer)
-            return "a second attention in the layer";
+            return "a second mixer in the layer";
         if (branch->joins && b > 0) return "a parallel block";
         const rs_mlp_op *mlp = rs_branch_mlp(branch);
         if (mlp && branch->scale != 0 && (mlp->gate.weight || mlp->activation == RS_ACT_RELU2))
@@ -90,7 +90,7 @@ static layer_numbers numbers_of(const rs_certify_pass *pass, const rs_weight_nor
     mlp_factors(&out, layer, &norms->layers[l], c);
     out.step = (rs_recursion_step){
         .heads = heads, .skip = 1, .mlp_one = out.mlp_one, .mlp_inf = out.mlp_inf};
-    const rs_attention_op *op = mixer ? rs_branch_attention(mixer) : NULL;
+    const rs_attention_op *op = mixer ? rs_branch_plain_attention(mixer) : NULL;
     if (!op || mixer->scale == 0) return out;
     int32_t b = (int32_t)(mixer - layer->branches);
     const rs_branch_norms *n = &norms->layers[l].branches[b];

@@ -78,8 +78,10 @@ rs_rate rs_certify_rate(const rs_certify_pass *pass, const rs_certify_prediction
     } else if (in->at_floor) {
         rate.measured = rate.predicted = NAN;
         rate.evidence = "the entering residual is rounding";
-    } else if (!mixer || !rs_branch_attention(mixer) || mixer->scale == 0) {
+    } else if (!mixer || !rs_branch_plain_attention(mixer) || mixer->scale == 0) {
         rate.evidence = "no attention in this layer";
+    } else if (rs_layer_unproved(layer)) {
+        rate.evidence = rs_layer_unproved(layer);
     } else if (mixer->skip != 0) {
         rate.evidence = rate.measured < SHRINKS
                             ? "the skip carries the residual; it shrinks beside "

@@ -38,7 +38,7 @@ void rs_certify_smoothing(rs_lambda_row *row, const rs_weight_norms *norms,
     const rs_layer *layer = &pass->network->layers[l];
     const rs_branch *mixer = &layer->branches[0], *mlp = &layer->branches[1];
     row->failed_smoothing = "no block of one attention and one MLP";
-    if (layer->n_branches != 2 || !rs_branch_attention(mixer) || !rs_branch_mlp(mlp)) return;
+    if (layer->n_branches != 2 || !rs_branch_plain_attention(mixer) || !rs_branch_mlp(mlp)) return;
     const rs_branch_norms *a = &norms->layers[l].branches[0];
     const rs_branch_norms *m = &norms->layers[l].branches[1];
     const rs_certify_head *heads = rs_pass_heads(pass, s, l, 0);

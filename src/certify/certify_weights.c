@@ -206,7 +206,7 @@ static rs_status mlp(rs_branch_norms *out, const rs_mlp_op *op, rs_error *err)
 static rs_status one_branch(rs_branch_norms *out, const rs_branch *branch, int64_t d, rs_error *err)
 {
     double *scratch;
-    const rs_attention_op *op = rs_branch_attention(branch);
+    const rs_attention_op *op = rs_branch_plain_attention(branch);
     int64_t widest = d > 0 ? d : 1;
     if (op && op->q_norm.dim > widest) widest = op->q_norm.dim;
     if (op && op->k_norm.dim > widest) widest = op->k_norm.dim;
@@ -218,16 +218,8 @@ static rs_status one_branch(rs_branch_norms *out, const rs_branch *branch, int64
     if (op) rs_gain_norms_of(&out->k_norm, scratch, &op->k_norm);
     rs_free(scratch);
     if (branch->scale == 0) return RS_OK;
-    switch (branch->kind) {
-    case RS_BRANCH_ATTENTION:
-        return attention(out, &branch->attention, err);
-    case RS_BRANCH_MLP:
-        return mlp(out, &branch->mlp, err);
-    case RS_BRANCH_SSD:
-    case RS_BRANCH_S6:
-        break;
-    }
-    return RS_OK;
+    if (op) return attention(out, op, err);
+    return rs_branch_mlp(branch) ? mlp(out, &branch->mlp, err) : RS_OK;
 }
 
 /* An earlier layer with the same weights, or -1: ALBERT's layers, --depth beyond the stack. */
@@ -248,7 +240,7 @@ static int32_t twin_of(const rs_network *network, int32_t l)
 
 static int32_t heads_of(const rs_branch *branch)
 {
-    const rs_attention_op *op = rs_branch_attention(branch);
+    const rs_attention_op *op = rs_branch_plain_attention(branch);
     return op && branch->scale != 0 ? op->heads : 0;
 }
 

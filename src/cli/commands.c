@@ -117,7 +117,8 @@ const cli_command cli_commands[] = {
      ".safetensors file beside its "
      "config.json, or a .gguf file (any part of a split one). Nothing is loaded whole: files are "
      "mapped and decoded tile by tile.\n"
-     "Tables: summary, layers, heads, groups (grouped queries), planes (RoPE), energy and "
+     "Tables: summary, layers, heads, groups (grouped queries), planes (RoPE), ssm (state-space), "
+     "energy and "
      "energy_totals "
      "(--energy), matrices (--matrices), tensors, "
      "and the data of the figures: spectra, balance.",

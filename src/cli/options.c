@@ -162,6 +162,13 @@ const cli_option cli_options[] = {
      .help = "Every token sees all: causal and sliding masks go."},
     {"no-gate", NULL, CLI_EDIT, RUN(edits), CLI_RUNS, NULL, NULL,
      .help = "Take the gates of gated mixers away; refused for a model without any."},
+    {"no-inner-norm", NULL, CLI_EDIT, RUN(edits), CLI_RUNS, NULL, NULL,
+     .help =
+         "Take the norms inside of mixers away: Mamba-2's beside its gate, those of dt, B and C, "
+         "of queries and keys; refused for a model without any."},
+    {"norm-placement", "pre|post", CLI_EDIT, RUN(edits), CLI_RUNS, "as the model has it", NULL,
+     .help = "Move the norms of blocks: post puts each behind the sum of skip and branch, as the "
+             "theory of skip strengths has it; pre before the branch."},
     {"lambda", "[mixer:|mlp:]X[,X...]", CLI_EDIT, RUN(edits), CLI_RUNS, "as the model has it", NULL,
      .help =
          "Skip strength: the state becomes X times itself plus the branch; for all skips, or those "
@@ -191,11 +198,14 @@ const cli_option cli_options[] = {
     {"compat", "NAME", CLI_TEXT, AT(probe.compat), CLI_PROBE, NULL, NULL,
      .help = "A paper's own definitions: dong2021-code leaves in the ALBERT variants without MLP "
              "what the "
-             "published code left there, LN(gelu(a) + a)."},
-    {"residual-centre", "mean|median|lp", CLI_CHOICE, AT(probe.centre), CLI_PROBE, "mean",
-     "mean|median|lp",
+             "published code left there, LN(gelu(a) + a); mamba2-ungrouped norms Mamba-2's gated "
+             "values over all groups at once, as transformers did once."},
+    {"residual-centre", "mean|median|lp|graph", CLI_CHOICE, AT(probe.centre), CLI_PROBE, "mean",
+     "mean|median|lp|graph",
      .help = "What the residual subtracts from every token: the mean (Frobenius norm, as published "
-             "experiments do), or the minimiser of the 1-norm or of the infinity-norm."},
+             "experiments do), or the minimiser of the 1-norm or of the infinity-norm; graph: the "
+             "multiple of its node's entry in the right vector of the mixing matrix (the root of "
+             "degrees of a symmetric graph), which message passing leaves."},
     {"attention-maps", "L:H[,L:H...]", CLI_MAPS, AT(probe.maps), CLI_PROBE, NULL, NULL,
      .help =
          "Keep the attention matrices of these layers and heads: table and figure attention_maps "

@@ -54,12 +54,19 @@ rs_status rs_dense_rows(double *w, double *bias, const rs_dense *dense, int64_t 
                        (long long)dense->out);
     for (int64_t u = 0; bias && u < count; u++) {
         bias[u] = 0;
-        if (dense->bias)
-            rs_tensor_decode_f64(bias + u, dense->bias, vector_of(dense, first + u), 1);
+        if (!dense->bias) continue;
+        rs_tensor_decode_f64(bias + u, dense->bias, vector_of(dense, first + u), 1);
+        bias[u] *= rs_dense_factor_of(dense, first + u).bias;
     }
-    if (!dense->out_is_row) return columns(w, dense, first, count, err);
-    for (int64_t u = 0; u < count; u++)
-        decode_stretch(w + u * dense->in, dense, vector_of(dense, first + u), 0, dense->in);
+    if (!dense->out_is_row) RS_TRY(columns(w, dense, first, count, err));
+    for (int64_t u = 0; u < count; u++) {
+        double *row = w + u * dense->in;
+        if (dense->out_is_row)
+            decode_stretch(row, dense, vector_of(dense, first + u), 0, dense->in);
+        double factor = rs_dense_factor_of(dense, first + u).weight;
+        for (int64_t i = 0; i < dense->in && factor != 1; i++)
+            row[i] *= factor;
+    }
     return RS_OK;
 }
 

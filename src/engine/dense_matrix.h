@@ -8,8 +8,9 @@
 /*
  * Reads weights. w [count, in]: row u - first is the weight vector of output unit u (y_u = <row, x>
  * + bias_u), for the `count` units from `first` on (for one head: head * head_dim, head_dim),
- * quantised weights decoded, FP8 scales applied; every element is the stored number exactly. bias
- * [count], zeros when the map has none; may be NULL. Serial.
+ * quantised weights decoded, FP8 scales applied; every element is the stored number exactly, or
+ * rounded once where the map has factors, which are applied. bias [count], zeros when the map has
+ * none; may be NULL. Serial.
  */
 rs_status rs_dense_rows(double *w, double *bias, const rs_dense *dense, int64_t first,
                         int64_t count, rs_error *err);

@@ -23,16 +23,29 @@ double rs_precision_roundoff(rs_precision precision)
     return rows[precision]->roundoff;
 }
 
+/* NULL: the precision does not run it. */
+static rs_op_run *op_of(const rs_ops *ops, const rs_branch *branch)
+{
+    if (ops->branch[branch->kind]) return ops->branch[branch->kind];
+    return rs_ops_f64.branch[branch->kind] ? ops->any : NULL;
+}
+
 /* Not every precision need have every kind of op. */
 static rs_status check_ops(const rs_network *network, const rs_ops *ops, rs_error *err)
 {
     for (int32_t l = 0; l < network->n_layers; l++)
         for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
             const rs_branch *branch = &network->layers[l].branches[b];
-            if (branch->scale != 0 && !ops->branch[branch->kind])
+            if (branch->scale != 0 && !op_of(ops, branch))
                 return rs_fail(err, RS_E_UNSUPPORTED, "--precision", "take --precision f64",
                                "layer %d has an op of kind %s, which this precision does not run",
                                (int)l, rs_branch_traits(branch)->name);
+            const rs_attention_op *op = rs_branch_attention(branch);
+            if (op && op->gate.weight && branch->scale != 0 && !ops->gated_attention)
+                return rs_fail(err, RS_E_UNSUPPORTED, "--precision", "take --precision f64",
+                               "layer %d has an attention with gates, which this precision does "
+                               "not run",
+                               (int)l);
         }
     return RS_OK;
 }
@@ -147,6 +160,35 @@ rs_status rs_run_tell_matrix(const rs_runner *run, const rs_attention_view *matr
     return RS_OK;
 }
 
+static bool wants_mixing(const rs_runner *run, const rs_tap *tap)
+{
+    return tap->mixing &&
+           (!tap->wants_mixing || tap->wants_mixing(tap->user, run->layer, run->branch));
+}
+
+bool rs_run_wants_mixing(const rs_runner *run)
+{
+    for (size_t i = 0; i < run->n_taps; i++)
+        if (wants_mixing(run, run->taps[i])) return true;
+    return false;
+}
+
+rs_status rs_run_tell_mixing(const rs_runner *run, const rs_mixing_numbers *of, int32_t matrices,
+                             rs_error *err)
+{
+    const int64_t *begin = run->batch->begin;
+    rs_mixing_view view = {.layer = run->layer, .branch = run->branch, .matrices = matrices};
+    for (int32_t s = 0; s < run->batch->samples; s++) {
+        view.sample = s;
+        view.n = begin[s + 1] - begin[s];
+        view.of = of + (int64_t)s * matrices;
+        for (size_t i = 0; view.n > 0 && i < run->n_taps; i++)
+            if (wants_mixing(run, run->taps[i]))
+                RS_TRY(run->taps[i]->mixing(run->taps[i]->user, &view, err));
+    }
+    return RS_OK;
+}
+
 static bool wants_logits(const rs_runner *run)
 {
     for (size_t i = 0; i < run->n_taps; i++)
@@ -185,7 +227,7 @@ static rs_status run_op(rs_runner *run, const rs_layer *layer, int32_t b, const 
         in = &run->normed;
     }
     RS_TRY(tell_branch(run, b, RS_MOMENT_OP_IN, in, err));
-    RS_TRY(run->ops->branch[branch->kind](run, &run->branch_out, in, branch, err));
+    RS_TRY(op_of(run->ops, branch)(run, &run->branch_out, in, branch, err));
     return tell_branch(run, b, RS_MOMENT_OP_OUT, &run->branch_out, err);
 }
 
@@ -219,9 +261,45 @@ static rs_status check_files(const rs_network *network, rs_error *err)
     return RS_OK;
 }
 
+/* Whether some tap asks for what the mixers of a layer give. */
+static bool wants_mixed(const rs_runner *run)
+{
+    for (size_t i = 0; i < run->n_taps; i++)
+        if (run->taps[i]->state && run->taps[i]->sites >> RS_SITE_MIXER_OUT & 1u) return true;
+    return false;
+}
+
+/* Branches of the layer that mix the same tokens and are run; *last: the last of them. */
+static int32_t mixers_run(const rs_layer *layer, int32_t *last)
+{
+    int32_t n = 0;
+    for (int32_t b = 0; b < layer->n_branches; b++)
+        if (layer->branches[b].scale != 0 && rs_layer_mixes_with(layer, b)) *last = b, n++;
+    return n;
+}
+
+/* Tells what the mixers of a layer give: of several, which share a skip, the sum, each with its
+ * scale relative to the first one's. out: of branch b. */
+static rs_status tell_mixed(rs_runner *run, const rs_layer *layer, int32_t b, const rs_state *out,
+                            rs_error *err)
+{
+    int32_t last = 0, first = 0, n = mixers_run(layer, &last);
+    if (!rs_layer_mixes_with(layer, b) || !wants_mixed(run)) return RS_OK;
+    if (n == 1) return tell(run, RS_SITE_MIXER_OUT, run->layer + 1, out, err);
+    while (layer->branches[first].scale == 0 || !rs_layer_mixes_with(layer, first))
+        first++;
+    const rs_branch sum = {.skip = 1,
+                           .scale = layer->branches[b].scale / layer->branches[first].scale};
+    if (b == first)
+        RS_TRY(run->ops->copy(run, &run->mixed, out, err));
+    else
+        RS_TRY(run->ops->combine(run, &run->mixed, &run->branch_out, &sum, RS_COMBINE_SUM, err));
+    if (b < last) return RS_OK;
+    return tell(run, RS_SITE_MIXER_OUT, run->layer + 1, &run->mixed, err);
+}
+
 static rs_status run_layer(rs_runner *run, const rs_layer *layer, rs_error *err)
 {
-    const rs_branch *mixer = rs_layer_mixer(layer);
     if (layer_joins(layer)) RS_TRY(run->ops->copy(run, &run->joined, &run->x, err));
     for (int32_t b = run->branch = 0; b < layer->n_branches; run->branch = ++b) {
         const rs_branch *branch = &layer->branches[b];
@@ -231,7 +309,7 @@ static rs_status run_layer(rs_runner *run, const rs_layer *layer, rs_error *err)
         if (branch->scale != 0) {
             out = &run->branch_out;
             RS_TRY(run_op(run, layer, b, branch->joins && b > 0 ? &run->joined : &run->x, err));
-            if (branch == mixer) RS_TRY(tell(run, RS_SITE_MIXER_OUT, run->layer + 1, out, err));
+            RS_TRY(tell_mixed(run, layer, b, out, err));
         }
         RS_TRY(combine_branch(run, branch, b, out, err));
     }

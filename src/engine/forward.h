@@ -32,7 +32,8 @@ typedef struct rs_batch {
 /* Where in a network a state is; l counts layers from 1. */
 typedef enum rs_site {
     RS_SITE_BLOCK_OUT, /* behind layer l, before any final norm; l = 0: what enters layer 1 */
-    RS_SITE_MIXER_OUT, /* what the mixer of layer l gives, before norm, scale and skip */
+    RS_SITE_MIXER_OUT, /* what the mixer of layer l gives, before norm, scale and skip; of several
+                          side by side the sum; not told of a layer without */
     RS_SITE_FINAL,     /* after the final norm; l = number of layers */
     RS_SITE_COUNT
 } rs_site;
@@ -55,13 +56,16 @@ typedef struct rs_state_view {
     const void *data; /* [rows, cols] float (F32) or double, leading dimension cols */
     int64_t rows, cols;
     const rs_batch *batch;
-    /* RESIDUAL: row i of sample s is base_s + 2^exponent_s residual_i, of which `data` are plain
-     * numbers: the columns of a sample's residual have mean zero and its largest entry is in [1/2,
-     * 1), or all of it is 0. An exponent of RS_EXPONENT_LEAST (residual.h) was below what is
-     * counted. NULL for logits and other precisions. */
+    /* RESIDUAL: row i of sample s is 2^scale_s (base_s + 2^exponent_s residual_i), of which `data`
+     * are plain numbers: the columns of a sample's residual have mean zero and its largest entry is
+     * in [1/2, 1), or all of it is 0. An exponent of RS_EXPONENT_LEAST (residual.h) was below what
+     * is counted. A scale other than 0 is that of tokens near the ends of the doubles' range, where
+     * `data` may be infinite or 0. NULL for logits and other precisions. */
     const double *base;      /* [samples, cols] */
     const double *residual;  /* [rows, cols] */
     const int64_t *exponent; /* [samples] */
+    const int64_t *scale;    /* [samples] */
+    const double *rounding;  /* [samples] share of the residual that may be rounding: residual.h */
 } rs_state_view;
 
 /* The attention matrices of one head on one sample. Taps are told of them by worker threads,
@@ -82,6 +86,27 @@ typedef struct rs_attention_view {
     int64_t window;
 } rs_attention_view;
 
+/* What one mixing matrix M [n, n] of a sample says of itself, from recurrences linear in n
+ * (docs/theory/ssm.md, 10). NaN: the mixer has no such number. */
+typedef struct rs_mixing_numbers {
+    double square;       /* ‖M‖_F² */
+    double mixed_square; /* ‖M − d I‖_F²: without the skip d inside the mixer */
+    double skip;         /* d */
+    double row_sum_least, row_sum_most; /* of the n row sums */
+    double
+        log_decay; /* mean over tokens, and over states that differ, of the logarithm of the factor
+                         by which what is kept decays at a token */
+    double step;   /* mean step */
+} rs_mixing_numbers;
+
+/* All matrices of a branch on one sample of n tokens. */
+typedef struct rs_mixing_view {
+    int32_t layer, branch, sample; /* from 0 */
+    int64_t n;
+    int32_t matrices;
+    const rs_mixing_numbers *of; /* [matrices] */
+} rs_mixing_view;
+
 /* A listener. Any function may be NULL. A status other than RS_OK ends the pass with it. What nobody
  * asks for is neither formed nor told; which states and moments are told changes no number of the
  * pass. A view's data are the engine's own: a listener copies what it needs beyond the call. */
@@ -100,6 +125,11 @@ typedef struct rs_tap {
     bool (*wants_attention)(void *user, int32_t layer, int32_t branch, int32_t head);
     bool wants_logits;
     rs_status (*attention)(void *user, const rs_attention_view *view, rs_error *err);
+    /* Branches (layer, branch from 0) whose mixing matrices are to be told in numbers, without being
+     * formed; attention has none of this kind. NULL: all. `mixing` is told behind the op, a sample a
+     * call, in order. */
+    bool (*wants_mixing)(void *user, int32_t layer, int32_t branch);
+    rs_status (*mixing)(void *user, const rs_mixing_view *view, rs_error *err);
     /* Head's logits for rows [first_row, first_row + view->rows): in order, in pieces, so that
      * [rows, vocabulary] never exists whole. */
     rs_status (*logits)(void *user, int64_t first_row, const rs_state_view *view, rs_error *err);

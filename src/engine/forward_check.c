@@ -156,9 +156,37 @@ static rs_status check_image_rows(const rs_network *network, const rs_batch *bat
     return RS_OK;
 }
 
+/* Samples without tokens run through everything. */
+static rs_status check_lengths(const rs_branch *branch, int32_t layer, const rs_batch *batch,
+                               rs_error *err)
+{
+    const rs_op_traits *traits = rs_branch_traits(branch);
+    int64_t wanted = traits->tokens && branch->scale != 0 ? traits->tokens(branch) : 0;
+    for (int32_t s = 0; s < batch->samples && wanted > 0; s++) {
+        int64_t n = batch->begin[s + 1] - batch->begin[s];
+        char where[64];
+        snprintf(where, sizeof where, "sample %d", s);
+        if (n != 0 && n != wanted)
+            return rs_fail(err, RS_E_INPUT_SHAPE, where,
+                           "a sample has one token for each node of the graph",
+                           "%lld tokens; the mixing matrix of layer %d is given, %lld x %lld",
+                           (long long)n, layer, (long long)wanted, (long long)wanted);
+    }
+    return RS_OK;
+}
+
+static rs_status check_all_lengths(const rs_network *network, const rs_batch *batch, rs_error *err)
+{
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t b = 0; b < network->layers[l].n_branches; b++)
+            RS_TRY(check_lengths(&network->layers[l].branches[b], l, batch, err));
+    return RS_OK;
+}
+
 rs_status rs_batch_check(const rs_network *network, const rs_batch *batch, rs_error *err)
 {
     RS_TRY(check_spans(batch->begin, batch->samples, "batch", err));
+    RS_TRY(check_all_lengths(network, batch, err));
     if (rs_network_reads_memory(network)) {
         if (!batch->memory)
             return rs_fail(err, RS_E_INPUT_SHAPE, "batch", NULL,

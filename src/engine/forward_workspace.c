@@ -99,7 +99,7 @@ rs_status rs_run_rotation(rs_runner *run, const rs_rotation **out, const rs_rope
 
 void rs_run_release(rs_runner *run)
 {
-    rs_state *states[] = {&run->x, &run->normed, &run->branch_out, &run->joined};
+    rs_state *states[] = {&run->x, &run->normed, &run->branch_out, &run->joined, &run->mixed};
     rs_kept_memory *memory = run->context->kept;
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
         rs_kept_give(memory, states[i]->store.data);

@@ -12,41 +12,49 @@
 #include "network/network.h"
 
 /* Declares the table of one element type. x, y and the like are rows [n]. */
-#define RS_KERNEL_TABLE(real, name)                                                                \
-    typedef struct name {                                                                          \
-        const char *level;                                                                         \
-        /* out [n] = norm of x [n]; gain, bias may be NULL; out may be x */                        \
-        void (*norm)(real * out, const real *x, int64_t n, rs_norm_kind kind, double eps,          \
-                     const real *gain, const real *bias);                                          \
-        /* x = skip x + scale y */                                                                 \
-        void (*combine)(real * x, const real *y, int64_t n, double skip, double scale);            \
-        /* x = act(x + bias); bias may be NULL */                                                  \
-        void (*activate)(real * x, const real *bias, int64_t n, rs_activation activation);         \
-        /* up = act(gate + gate_bias) * (up + up_bias) */                                          \
-        void (*gate)(real * up, const real *up_bias, const real *gate, const real *gate_bias,      \
-                     int64_t n, rs_activation activation);                                         \
-        /* One head's vector: pair t is (t, t + pairs), or (2t, 2t + 1) when interleaved */        \
-        void (*rotate)(real * x, const real *cosine, const real *sine, int64_t pairs,              \
-                       bool interleaved);                                                          \
-        /* x = cap tanh(x / cap) */                                                                \
-        void (*cap)(real * x, int64_t n, double cap);                                              \
-        /* Softmax of a row that comes in pieces: x = exp(x - m), m the largest so far. */         \
-        /* *largest starts at -infinity, *sum at 0; returns the factor of earlier pieces. */       \
-        double (*softmax)(real * x, int64_t n, double *largest, double *sum);                      \
-        /* x = a x */                                                                              \
-        void (*scale)(real * x, int64_t n, double a);                                              \
-        /* out [m, n] = in [m, k] wᵀ, w [n, k] */                                                \
-        void (*dots)(real * out, int64_t ldo, const real *in, int64_t ldi, int64_t m,              \
-                     const real *w, int64_t ldw, int64_t n, int64_t k);                            \
-        /* out [m, n] = in [m, k] w, w [k, n] */                                                   \
-        void (*columns)(real * out, int64_t ldo, const real *in, int64_t ldi, int64_t m,           \
-                        const real *w, int64_t ldw, int64_t n, int64_t k);                         \
-        /* x [n] = log(1 + exp(x)) */                                                              \
-        void (*softplus)(real * x, int64_t n);                                                     \
-        /* One token of n channels of Mamba: h = exp(step rate) h + step u b, y = h c + d u; */    \
-        /* h, rate: [states, n]; y, u, step, d: [n]; b, c: [states] */                             \
-        void (*select)(real * y, real *h, const real *u, const real *step, const real *rate,       \
-                       const real *b, const real *c, const real *d, int64_t n, int64_t states);    \
+#define RS_KERNEL_TABLE(real, name)                                                                   \
+    typedef struct name {                                                                             \
+        const char *level;                                                                            \
+        /* out [n] = norm of x [n]; gain, bias may be NULL; out may be x */                           \
+        void (*norm)(real * out, const real *x, int64_t n, rs_norm_kind kind, double eps,             \
+                     const real *gain, const real *bias);                                             \
+        /* x = skip x + scale y */                                                                    \
+        void (*combine)(real * x, const real *y, int64_t n, double skip, double scale);               \
+        /* x = act(x + bias); bias may be NULL */                                                     \
+        void (*activate)(real * x, const real *bias, int64_t n, rs_activation activation);            \
+        /* up = act(gate + gate_bias) * (up + up_bias) */                                             \
+        void (*gate)(real * up, const real *up_bias, const real *gate, const real *gate_bias,         \
+                     int64_t n, rs_activation activation);                                            \
+        /* One head's vector: pair t is (step t, step t + gap) */                                     \
+        void (*rotate)(real * x, const real *cosine, const real *sine, int64_t pairs,                 \
+                       rs_rope_pairing at);                                                           \
+        /* x = cap tanh(x / cap) */                                                                   \
+        void (*cap)(real * x, int64_t n, double cap);                                                 \
+        /* Softmax of a row that comes in pieces: x = exp(x - m), m the largest so far. */            \
+        /* *largest starts at -infinity, *sum at 0; returns the factor of earlier pieces. */          \
+        double (*softmax)(real * x, int64_t n, double *largest, double *sum);                         \
+        /* x = a x */                                                                                 \
+        void (*scale)(real * x, int64_t n, double a);                                                 \
+        /* out [m, n] = in [m, k] wᵀ, w [n, k] */                                                   \
+        void (*dots)(real * out, int64_t ldo, const real *in, int64_t ldi, int64_t m,                 \
+                     const real *w, int64_t ldw, int64_t n, int64_t k);                               \
+        /* out [m, n] = in [m, k] w, w [k, n] */                                                      \
+        void (*columns)(real * out, int64_t ldo, const real *in, int64_t ldi, int64_t m,              \
+                        const real *w, int64_t ldw, int64_t n, int64_t k);                            \
+        /* x [n] = log(1 + exp(x)) */                                                                 \
+        void (*softplus)(real * x, int64_t n);                                                        \
+        /* One token of n channels of Mamba: h = exp(step rate) h + step u b, y = h c + d u; */       \
+        /* h, rate: [states, n]; y, u, step, d: [n]; b, c: [states] */                                \
+        void (*select)(real * y, real *h, const real *u, const real *step, const real *rate,          \
+                       const real *b, const real *c, const real *d, int64_t n, int64_t states);       \
+        /* One token of the same mixing matrices, without d: square = sum over pairs of states of */  \
+        /* c_s c_t p_st and sum = c z, behind p_st = a_s a_t p_st + (step b_s)(step b_t) and z = a */ \
+        /* z + step b, a = exp(step rate). p: [states (states + 1) / 2, n], row s (s + 1) / 2 + t */  \
+        /* for t <= s; z, rate: [states, n]; square, sum, step: [n]; work: [2 states, n], n 8 or */   \
+        /* more */                                                                                    \
+        void (*pair)(real * square, real *sum, real *p, real *z, const real *step,                    \
+                     const real *rate, const real *b, const real *c, int64_t n, int64_t states,       \
+                     real *work);                                                                     \
     } name
 
 RS_KERNEL_TABLE(float, rs_kernels_f32);

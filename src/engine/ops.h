@@ -10,6 +10,7 @@
 
 #include "engine/forward.h"
 #include "engine/weights.h"
+#include "network/graph.h"
 
 /* Memory that grows and is kept from call to call. */
 typedef struct rs_work_buffer {
@@ -37,6 +38,8 @@ typedef enum rs_room {
     RS_ROOM_TASKS,
     RS_ROOM_HEAD,
     RS_ROOM_EMBED,
+    RS_ROOM_MIXING,
+    RS_ROOM_PAIRS,
     /* of the residual precision */
     RS_ROOM_VIEW,
     RS_ROOM_PAIR_Q,
@@ -46,6 +49,10 @@ typedef enum rs_room {
     RS_ROOM_WIDE,
     RS_ROOM_EXPONENTS,
     RS_ROOM_LEVEL,
+    RS_ROOM_OWN,
+    RS_ROOM_NEAR,
+    RS_ROOM_SHAKEN,
+    RS_ROOM_FAR,
     RS_ROOMS
 } rs_room;
 
@@ -87,7 +94,7 @@ struct rs_runner {
     int64_t head_from;     /* first row whose logits are wanted */
     double flops;
     /* kept */
-    rs_state x, normed, branch_out, joined;
+    rs_state x, normed, branch_out, joined, mixed;
     rs_work_buffer rooms[RS_ROOMS];
     rs_work_buffer *thread_rooms; /* [threads] */
     rs_rotation rotations[RS_ROTATIONS];
@@ -96,17 +103,23 @@ struct rs_runner {
     uint64_t held, peak;
 };
 
+typedef rs_status rs_op_run(rs_runner *run, rs_state *out, const rs_state *in,
+                            const rs_branch *branch, rs_error *err);
+
 /* The operations of one precision. */
 struct rs_ops {
     rs_precision precision;
     size_t size; /* bytes of an element of a view */
     double roundoff;
+    bool gated_attention; /* it runs attention whose heads have gates */
     rs_status (*embed)(rs_runner *run, rs_state *out, rs_error *err);
     rs_status (*norm)(rs_runner *run, rs_state *out, const rs_state *in, const rs_norm_op *norm,
                       rs_error *err);
     /* out = op(in), without the branch's norms, scale and skip */
-    rs_status (*branch[RS_BRANCH_KINDS])(rs_runner *run, rs_state *out, const rs_state *in,
-                                         const rs_branch *branch, rs_error *err);
+    rs_op_run *branch[RS_BRANCH_KINDS];
+    /* the same for every kind that `branch` has nothing for, by float64's; NULL: such a network is
+     * refused */
+    rs_op_run *any;
     /* x = after(skip x + scale inside(y)), or the steps of it that are named (RS_COMBINE_...), which
      * must come in order. y is used up; NULL: x = after(skip x). */
     rs_status (*combine)(rs_runner *run, rs_state *x, rs_state *y, const rs_branch *branch,
@@ -141,6 +154,12 @@ bool rs_run_wants_matrix(const rs_runner *run, int32_t head);
 /* Tells a mixing matrix to the taps that listen, from any thread. The op fills in all but layer,
  * branch and thread, which are the runner's. */
 rs_status rs_run_tell_matrix(const rs_runner *run, const rs_attention_view *matrix, rs_error *err);
+
+/* forward.c: whether a tap listens to the numbers of the mixing matrices of the branch that is being
+ * run; and tells them, `of` being [samples, matrices]. Samples without tokens are not told. */
+bool rs_run_wants_mixing(const rs_runner *run);
+rs_status rs_run_tell_mixing(const rs_runner *run, const rs_mixing_numbers *of, int32_t matrices,
+                             rs_error *err);
 
 /* forward_check.c: fails where a description does not fit together, or a batch not the network. */
 rs_status rs_network_check(const rs_network *network, rs_error *err);

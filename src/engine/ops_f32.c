@@ -13,6 +13,8 @@
 #define KERNELS rs_kernels_f32
 #define KERNELS_HERE rs_kernels_f32_here
 #define GEMM cblas_sgemm
+#define GEMV cblas_sgemv
+#define SYRK cblas_ssyrk
 #define DECODE rs_tensor_decode_f32
 #define PRECISION RS_PRECISION_F32
 #define ROUNDOFF 0x1p-24

@@ -13,6 +13,8 @@
 #define KERNELS rs_kernels_f64
 #define KERNELS_HERE rs_kernels_f64_here
 #define GEMM cblas_dgemm
+#define GEMV cblas_dgemv
+#define SYRK cblas_dsyrk
 #define DECODE rs_tensor_decode_f64
 #define PRECISION RS_PRECISION_F64
 #define ROUNDOFF 0x1p-53

@@ -1,9 +1,10 @@
 /*
- * ops_residual.c: the operations of a forward pass on X = 1xᵀ + 2^e M (residual.h), each sample
- * with an exponent of its own.
+ * ops_residual.c: the operations of a forward pass on X = 2^s (1xᵀ + 2^e M) (residual.h), each sample
+ * with exponents of its own.
  *
+ * An op that has no form of its own here is worked out in float64 (ops_residual_plain.inc).
  * The embedding, the logits and everything that needs plain numbers are those of float64, which are
- * compiled into this file for it. A state keeps M, x and e one behind the other in its store.
+ * compiled into this file for it. A state keeps M, x and the rest one behind the other in its store.
  */
 #include "engine/kernels.h"
 #include "engine/ops.h"
@@ -11,6 +12,7 @@
 
 #include "base/memory.h"
 #include "linalg/blas.h"
+#include "network/op_traits.h"
 
 #include <math.h>
 #include <omp.h>
@@ -20,6 +22,8 @@
 #define KERNELS rs_kernels_f64
 #define KERNELS_HERE rs_kernels_f64_here
 #define GEMM cblas_dgemm
+#define GEMV cblas_dgemv
+#define SYRK cblas_dsyrk
 #define DECODE rs_tensor_decode_f64
 #define PRECISION RS_PRECISION_F64
 #define ROUNDOFF 0x1p-53
@@ -37,6 +41,8 @@ static const rs_ops plain = OPS;
 
 #include "engine/ops_residual_attention.inc"
 
+#include "engine/ops_residual_plain.inc"
+
 const rs_ops rs_ops_residual = {
     .precision = RS_PRECISION_RESIDUAL,
     .size = sizeof(double),
@@ -44,6 +50,7 @@ const rs_ops rs_ops_residual = {
     .embed = embed_pair,
     .norm = norm_state,
     .branch = {[RS_BRANCH_ATTENTION] = attention_pair, [RS_BRANCH_MLP] = mlp_pair},
+    .any = plain_pair,
     .combine = combine_pair,
     .copy = copy_pair,
     .head = head_pair,

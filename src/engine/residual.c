@@ -1,4 +1,4 @@
-/* residual.c: splitting, settling, levelling, adding and norming of X = c xᵀ + 2^e M. */
+/* residual.c: splitting, settling, levelling, adding and norming of X = 2^s (c xᵀ + 2^e M). */
 #include "engine/residual.h"
 
 #include <math.h>
@@ -48,20 +48,6 @@ int64_t rs_exponent_of(double most)
     return k;
 }
 
-static void scale_by(double *a, int64_t count, int64_t e)
-{
-    /* in two steps: 2^e alone may be no double where 2^e a is one */
-    double half = rs_power_of_two(e / 2), rest = rs_power_of_two(e - e / 2);
-    for (int64_t i = 0; i < count; i++)
-        a[i] = a[i] * half * rest;
-}
-
-/* Weights raise a residual by less than 2^40 in any number of layers there can be. */
-static void clamp(int64_t *e)
-{
-    if (*e < RS_EXPONENT_LEAST + ((int64_t)1 << 40)) *e = RS_EXPONENT_LEAST;
-}
-
 /* Brings max|M| into [1/2, 1). */
 static void normalise_rows(const rs_residual *r)
 {
@@ -72,10 +58,10 @@ static void normalise_rows(const rs_residual *r)
     }
     int64_t k = rs_exponent_of(rs_largest(r->m, count));
     if (k != 0) {
-        scale_by(r->m, count, -k);
+        rs_scale_by(r->m, count, -k);
         *r->e += k;
     }
-    clamp(r->e);
+    rs_residual_clamp(r);
 }
 
 /* rows -= their mean, which is first + offset: the differences from the first row are exact where
@@ -103,7 +89,11 @@ void rs_residual_split(const rs_residual *out, const double *rows, double *scrat
     for (int64_t k = 0; k < out->d; k++)
         out->x[k] = first[k] + offset[k];
     *out->e = 0;
+    if (out->uneven) *out->uneven = 0;
+    if (out->scale) *out->scale = 0;
+    if (out->rounding) *out->rounding = 0;
     normalise_rows(out);
+    rs_residual_rescale(out);
 }
 
 /* The same against c: rows -= c (first + offset)ᵀ, `first` from the row with the largest c. False
@@ -149,6 +139,34 @@ static double mean_beyond_first(const double *c, int64_t n)
     return offset / (double)n;
 }
 
+/* ---- how much of it is rounding ---- */
+
+static double frobenius(const double *a, int64_t count)
+{
+    double square = 0;
+    for (int64_t i = 0; i < count; i++)
+        square += a[i] * a[i];
+    return sqrt(square);
+}
+
+/* How much of factor 2^up M, in the Frobenius norm, may be rounding; of M = 0, what rounding of the
+ * tokens that share x would be, times 2^-e. */
+static double rounding_of(const rs_residual *r, double factor, double aligned, int64_t e)
+{
+    int64_t count = r->n * r->d;
+    if (!r->rounding || *r->rounding == 0 || factor == 0) return 0;
+    if (!rs_all_zero(r->m, count)) return *r->rounding * fabs(aligned) * frobenius(r->m, count);
+    return 0x1p-53 * sqrt((double)r->n) * frobenius(r->x, r->d) * fabs(factor) *
+           rs_power_of_two(-e);
+}
+
+static void share_rounding(const rs_residual *r, double rounding)
+{
+    if (!r->rounding) return;
+    double size = rounding > 0 ? frobenius(r->m, r->n * r->d) : 0;
+    *r->rounding = rounding == 0 ? 0 : rounding < size ? rounding / size : 1;
+}
+
 void rs_residual_level(const rs_residual *r, double *scratch)
 {
     const double *c = coefficients(r);
@@ -157,11 +175,13 @@ void rs_residual_level(const rs_residual *r, double *scratch)
     if (!all_the_same(c, r->n)) {
         int64_t e = *r->e > 0 ? *r->e : 0;
         double down = rs_power_of_two(-e);
-        scale_by(r->m, r->n * r->d, *r->e - e);
+        double rounding = rounding_of(r, 1, rs_power_of_two(*r->e - e), e);
+        rs_scale_by(r->m, r->n * r->d, *r->e - e);
         for (int64_t i = 0; i < r->n; i++)
             for (int64_t k = 0; k < r->d; k++)
                 r->m[i * r->d + k] += ((c[i] - c[0]) - offset) * down * r->x[k];
         *r->e = e;
+        share_rounding(r, rounding);
     }
     for (int64_t k = 0; k < r->d; k++)
         r->x[k] *= c[0] + offset;
@@ -185,9 +205,10 @@ void rs_residual_settle(const rs_residual *r, double *scratch)
         if (mean != 0) r->x[k] += power * mean;
     }
     normalise_rows(r);
+    rs_residual_rescale(r);
 }
 
-void rs_residual_plain(double *rows, const rs_residual *r)
+void rs_residual_plain(double *rows, const rs_residual *r, int64_t up)
 {
     double half = rs_power_of_two(*r->e / 2), rest = rs_power_of_two(*r->e - *r->e / 2);
     const double *c = coefficients(r);
@@ -197,6 +218,8 @@ void rs_residual_plain(double *rows, const rs_residual *r)
     for (int64_t i = 0; i < r->n && c; i++)
         for (int64_t k = 0; k < r->d; k++)
             rows[i * r->d + k] = c[i] * r->x[k] + r->m[i * r->d + k] * half * rest;
+    if (r->scale) up += *r->scale;
+    if (up != 0) rs_scale_by(rows, r->n * r->d, up);
 }
 
 /* ---- skip and branch ---- */
@@ -216,30 +239,32 @@ static void scale_base(double *x, int64_t d, double factor)
         x[k] = factor == 0 ? 0 : factor * x[k];
 }
 
-void rs_residual_combine(const rs_residual *x, const rs_residual *y, double skip, double scale)
+/* x = skip x + scale y where the two have one s. */
+static void add_residuals(const rs_residual *x, const rs_residual *y, double skip, double scale)
 {
     int64_t count = x->n * x->d, ex = *x->e, ey = y ? *y->e : 0;
     bool no_x = skip == 0 || rs_all_zero(x->m, count);
     bool no_y = !y || scale == 0 || rs_all_zero(y->m, count);
     double a = no_x ? 0 : part_of(skip, &ex), b = no_y ? 0 : part_of(scale, &ey);
+    int64_t e = no_x && no_y ? 0 : no_x ? ey : no_y || ex > ey ? ex : ey;
+    a *= rs_power_of_two(ex - e);
+    b *= rs_power_of_two(ey - e);
+    double rounding = rounding_of(x, skip, a, e) + (y ? rounding_of(y, scale, b, e) : 0);
     scale_base(x->x, x->d, skip);
     for (int64_t k = 0; k < x->d && y; k++)
         x->x[k] += scale * y->x[k];
-    int64_t e = no_x ? ey : no_y || ex > ey ? ex : ey;
-    *x->e = no_x && no_y ? 0 : e;
-    if (no_x && no_y) {
-        memset(x->m, 0, (size_t)count * sizeof *x->m);
-        return;
-    }
-    a *= rs_power_of_two(ex - e);
-    b *= rs_power_of_two(ey - e);
-    if (no_y) {
-        for (int64_t i = 0; i < count; i++)
-            x->m[i] *= a;
-        return;
-    }
-    for (int64_t i = 0; i < count; i++)
+    *x->e = e;
+    for (int64_t i = 0; i < count && no_y; i++)
+        x->m[i] = no_x ? 0 : a * x->m[i];
+    for (int64_t i = 0; i < count && !no_y; i++)
         x->m[i] = (no_x ? 0 : a * x->m[i]) + b * y->m[i];
+    share_rounding(x, rounding);
+}
+
+void rs_residual_combine(const rs_residual *x, const rs_residual *y, double skip, double scale)
+{
+    if (y) rs_residual_meet(x, y, skip, scale);
+    add_residuals(x, y, skip, scale);
 }
 
 /* ---- norms ---- */
@@ -260,7 +285,10 @@ typedef struct stretch {
     double *row;           /* [dim] M̃_i */
     double power, inverse; /* 2^e, and 2^-e for a base without length */
     double s0;
+    double own_eps;    /* of tokens 2^s times as small */
     double scale, eps; /* of x̃ and M̃ where their squares would leave the range, and of ε then */
+    double down;       /* what the tokens are still to be multiplied by before the bias is added */
+    double lost;       /* Σ (u s0 / s_i)² over rows that are nearly nothing beside the base */
 } stretch;
 
 static double gain_of(const stretch *s, int64_t k)
@@ -283,8 +311,9 @@ static double mean_square(const double *a, int64_t count)
     return ((square[0] + square[1]) + (square[2] + square[3])) / (double)count;
 }
 
-/* The row's base is s->centred. */
-static void norm_row(const stretch *s, double *m)
+/* The row's base is s->centred. A row that is nearly nothing beside it is a difference of two numbers,
+ * of which the norm shows how they were rounded. */
+static void norm_row(stretch *s, double *m)
 {
     int64_t dim = s->op->dim;
     double length[4] = {0}, product[4] = {0};
@@ -296,13 +325,15 @@ static void norm_row(const stretch *s, double *m)
     }
     double square = ((length[0] + length[1]) + (length[2] + length[3])) / (double)dim;
     double q = ((product[0] + product[1]) + (product[2] + product[3])) / (double)dim;
-    double si = sqrt(square + s->eps), turn = q / (si * (s->s0 + si)) / s->s0;
+    double si = sqrt(square + s->eps);
+    if (si < 0x1p-10 * s->s0) s->lost += 0x1p-106 * (s->s0 / si) * (s->s0 / si);
+    double turn = q / (si * (s->s0 + si)) / s->s0;
     for (int64_t k = 0; k < dim; k++)
         m[k] = gain_of(s, k) * (s->row[k] / si - s->centred[k] * turn);
 }
 
 /* The base has no length, and eps is 0: what is left of a row is its direction. */
-static void norm_row_alone(const stretch *s, double *m)
+static void norm_row_alone(stretch *s, double *m)
 {
     int64_t dim = s->op->dim;
     double square = 0;
@@ -325,13 +356,13 @@ static void norm_stretch(const rs_residual *r, stretch *s, int64_t at)
         subtract_mean(s->centred, r->x + at, s);
         mean = mean_square(s->centred, dim);
     }
-    s->eps = s->scale * s->scale * s->op->eps;
+    s->eps = s->scale * s->scale * s->own_eps;
     s->s0 = sqrt(mean + s->eps);
     for (int64_t i = 0; i < r->n; i++)
         (s->s0 == 0 ? norm_row_alone : norm_row)(s, r->m + i * r->d + at);
     for (int64_t k = 0; k < dim; k++) {
         double y = s->s0 == 0 ? 0 : gain_of(s, k) * (s->centred[k] / s->s0);
-        r->x[at + k] = s->bias ? y + s->bias[k] : y;
+        r->x[at + k] = s->bias ? y * s->down + s->bias[k] : y;
     }
 }
 
@@ -351,7 +382,7 @@ static bool norm_directions(const rs_residual *r, stretch *s, double *c)
 {
     int64_t dim = s->op->dim;
     s->scale = 1;
-    s->eps = s->op->eps;
+    s->eps = s->own_eps;
     subtract_mean(s->centred, r->x, s);
     double length = sqrt(mean_square(s->centred, dim));
     if (!isfinite(length) || length == 0) return false;
@@ -372,6 +403,21 @@ static bool norm_directions(const rs_residual *r, stretch *s, double *c)
     return true;
 }
 
+/*
+ * Tokens 2^s times as large have an eps 2^-2s times as large. Where nothing but eps is left under
+ * the root, the norm divides by its square root, whatever s: returns how many powers of two are left
+ * to multiply the result by (14.7).
+ */
+static int64_t scale_of_norm(const rs_residual *r, stretch *s)
+{
+    enum { FAR = 70 };
+    int64_t scale = r->scale ? *r->scale : 0, least = rs_exponent_of(s->op->eps) / 2 - FAR;
+    int64_t left = s->op->eps > 0 && scale < least ? scale - least : 0;
+    scale -= left;
+    s->own_eps = s->op->eps * rs_power_of_two(-scale) * rs_power_of_two(-scale);
+    return left;
+}
+
 void rs_residual_norm(const rs_residual *r, const rs_norm_op *op, const double *gain,
                       const double *bias, double *scratch)
 {
@@ -383,14 +429,29 @@ void rs_residual_norm(const rs_residual *r, const rs_norm_op *op, const double *
                  .centred = scratch,
                  .row = scratch + op->dim,
                  .power = rs_power_of_two(*r->e),
-                 .inverse = 1};
+                 .inverse = 1,
+                 .down = 1};
     bool whole = op->dim == r->d;
     double *c = coefficients(r);
-    if (c && whole && !bias && norm_directions(r, &s, c)) return;
-    if (c) rs_residual_level(r, scratch);
+    int64_t left = scale_of_norm(r, &s);
+    if (c && whole && !bias && norm_directions(r, &s, c)) {
+        if (r->scale) *r->scale = left;
+        return;
+    }
+    if (c) {
+        rs_residual_level(r, scratch);
+        left = scale_of_norm(r, &s);
+    }
     s.power = rs_power_of_two(*r->e);
     if (!whole) s.inverse = rs_power_of_two(-*r->e);
+    if (bias) s.down = rs_power_of_two(left);
     for (int64_t at = 0; at < r->d; at += op->dim)
         norm_stretch(r, &s, at);
     if (whole && s.s0 == 0) *r->e = 0;
+    if (s.lost > 0 && r->rounding) {
+        double size = frobenius(r->m, r->n * r->d), own = sqrt(s.lost * (double)op->dim);
+        share_rounding(r, *r->rounding * size + own * rs_power_of_two(-*r->e));
+    }
+    if (bias) *r->e += left, left = 0;
+    if (r->scale) *r->scale = left;
 }

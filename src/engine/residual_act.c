@@ -242,6 +242,24 @@ static void relu_row(double *out, const double *dy, const double *y, int64_t n, 
     }
 }
 
+/* max(0, y)² has no slope at its corner to speak of, and |y| may be as small as 2^e |dy|: in units of
+ * 2^e, b² - a² = (b - a)(b + a), a and b being max(0, t) before and behind the step. */
+static void relu2_row(double *out, const double *dy, const double *y, int64_t n, int64_t e)
+{
+    double power = rs_power_of_two(e), inverse = rs_power_of_two(-e);
+    for (int64_t k = 0; k < n; k++) {
+        double t = y[k] == 0 ? 0 : y[k] * inverse, step = dy[k];
+        double a = t > 0 ? t : 0, b = t + step > 0 ? t + step : 0;
+        if (t <= 0 || t + step <= 0) step = b - a;
+        if (isnan(t) || isnan(step))
+            out[k] = t + dy[k];
+        else if (fabs(t) >= ldexp(1, LEADING))
+            out[k] = dy[k] * relu2_slope(y[k]);
+        else
+            out[k] = power * step * (b + a);
+    }
+}
+
 static double largest_of(const double *a, int64_t n)
 {
     double most = 0;
@@ -257,6 +275,8 @@ void rs_act_difference(double *difference, const double *dy, const rs_act_base *
     bool leading = power * largest_of(dy, n) < ldexp(1, -LEADING);
     if (activation == RS_ACT_RELU) {
         relu_row(difference, dy, base->y, n, e);
+    } else if (activation == RS_ACT_RELU2) {
+        relu2_row(difference, dy, base->y, n, e);
     } else if (leading) {
         /* at a corner the slope is that of its side */
         for (int64_t k = 0; k < n; k++)

@@ -15,6 +15,7 @@
 /* What identifies a decoded piece: the stored vectors it takes, and how. */
 typedef struct weight_key {
     const rs_tensor *tensor, *scale;
+    const rs_dense_factor *factors;
     int64_t first, run, stride, out;
     int64_t vector; /* 1: entries of a vector */
 } weight_key;
@@ -99,10 +100,10 @@ static entry **slot_of(rs_weights *weights, const weight_key *key)
 static entry *find_entry(rs_weights *weights, const weight_key *key)
 {
     entry *e = *slot_of(weights, key);
-    while (e &&
-           (e->key.tensor != key->tensor || e->key.scale != key->scale ||
-            e->key.first != key->first || e->key.run != key->run || e->key.stride != key->stride ||
-            e->key.out != key->out || e->key.vector != key->vector))
+    while (e && (e->key.tensor != key->tensor || e->key.scale != key->scale ||
+                 e->key.factors != key->factors || e->key.first != key->first ||
+                 e->key.run != key->run || e->key.stride != key->stride || e->key.out != key->out ||
+                 e->key.vector != key->vector))
         e = e->next;
     return e;
 }
@@ -155,6 +156,16 @@ static int64_t vector_of(const rs_dense *dense, int64_t u)
     return dense->first + u / dense->run * dense->stride + u % dense->run;
 }
 
+static void multiply(const rs_weights *weights, void *out, int64_t at, int64_t count, double factor)
+{
+    for (int64_t i = at; i < at + count; i++) {
+        if (weights->precision == RS_PRECISION_F32)
+            ((float *)out)[i] = (float)((double)((float *)out)[i] * factor);
+        else
+            ((double *)out)[i] *= factor;
+    }
+}
+
 /* Elements [at, at+count) of the result, which are view element (row, col) and those behind it,
  * times the scales of their blocks. */
 static void apply_scale(const rs_weights *weights, void *out, int64_t at, const rs_dense *dense,
@@ -168,12 +179,7 @@ static void apply_scale(const rs_weights *weights, void *out, int64_t at, const 
         if (n > count) n = count;
         rs_tensor_decode_f64(&scale, dense->scale, row / dense->scale_block_rows * per_row + block,
                              1);
-        for (int64_t i = at; i < at + n; i++) {
-            if (weights->precision == RS_PRECISION_F32)
-                ((float *)out)[i] = (float)((double)((float *)out)[i] * scale);
-            else
-                ((double *)out)[i] *= scale;
-        }
+        multiply(weights, out, at, n, scale);
         at += n, col += n, count -= n;
     }
 }
@@ -183,6 +189,19 @@ static void decode_stretch(const rs_weights *weights, void *out, int64_t at, con
 {
     decode(weights, out, at, dense->weight, row * dense->cols + col, count);
     if (dense->scale) apply_scale(weights, out, at, dense, row, col, count);
+}
+
+/* A row of the result of decode_map times what the configuration multiplies outputs by. */
+static void apply_factors(const rs_weights *weights, void *out, int64_t r, const rs_dense *dense)
+{
+    if (!dense->factors) return;
+    if (dense->out_is_row) {
+        multiply(weights, out, r * dense->in, dense->in, rs_dense_factor_of(dense, r).weight);
+        return;
+    }
+    int64_t at = r * dense->out;
+    for (int32_t i = 0; i < dense->n_factors; at += dense->factors[i++].units)
+        multiply(weights, out, at, dense->factors[i].units, dense->factors[i].weight);
 }
 
 /* [out, in] when out_is_row, else [in, out]; rows of the result in parallel. One map may take
@@ -197,6 +216,7 @@ static rs_status decode_map(const rs_weights *weights, void *out, const rs_dense
         if (rs_cancelled(context)) continue;
         if (dense->out_is_row) {
             decode_stretch(weights, out, r * dense->in, dense, vector_of(dense, r), 0, dense->in);
+            apply_factors(weights, out, r, dense);
             continue;
         }
         for (int64_t u = 0; u < dense->out;) {
@@ -205,6 +225,7 @@ static rs_status decode_map(const rs_weights *weights, void *out, const rs_dense
             decode_stretch(weights, out, r * dense->out + u, dense, r, vector_of(dense, u), n);
             u += n;
         }
+        apply_factors(weights, out, r, dense);
     }
     return rs_check_cancelled(context, err);
 }
@@ -225,16 +246,19 @@ static rs_status map_bias(rs_dense_map *map, rs_weights *weights, const rs_dense
                           rs_error *err)
 {
     if (!dense->bias) return RS_OK;
-    if (dense->run >= dense->out && in_place(weights, dense->bias)) {
+    if (!dense->factors && dense->run >= dense->out && in_place(weights, dense->bias)) {
         map->bias = dense->bias->data + (size_t)dense->first * weights->size;
         return RS_OK;
     }
-    weight_key key = {dense->bias, NULL, dense->first, dense->run, dense->stride, dense->out, 1};
+    weight_key key = {dense->bias, NULL,          dense->factors, dense->first,
+                      dense->run,  dense->stride, dense->out,     1};
     entry *e = find_entry(weights, &key);
     if (!e) {
         RS_TRY(add_entry(&e, weights, &key, (size_t)dense->out * weights->size, err));
-        for (int64_t u = 0; u < dense->out; u++)
+        for (int64_t u = 0; u < dense->out; u++) {
             decode(weights, e->data, u, dense->bias, vector_of(dense, u), 1);
+            if (dense->factors) multiply(weights, e->data, u, 1, rs_dense_factor_of(dense, u).bias);
+        }
     }
     map->bias = e->data;
     return RS_OK;
@@ -251,7 +275,7 @@ rs_status rs_weights_map(rs_dense_map *map, rs_weights *weights, const rs_dense 
                           .run = dense->run,
                           .stride = dense->stride};
     RS_TRY(map_bias(map, weights, dense, err));
-    if (!dense->scale && in_place(weights, dense->weight)) {
+    if (!dense->scale && !dense->factors && in_place(weights, dense->weight)) {
         map->data = dense->weight->data;
         return RS_OK;
     }
@@ -259,8 +283,8 @@ rs_status rs_weights_map(rs_dense_map *map, rs_weights *weights, const rs_dense 
     map->ld = dense->out_is_row ? dense->in : dense->out;
     map->first = 0;
     map->run = map->stride = dense->out;
-    weight_key key = {
-        dense->weight, dense->scale, dense->first, dense->run, dense->stride, dense->out, 0};
+    weight_key key = {dense->weight, dense->scale,  dense->factors, dense->first,
+                      dense->run,    dense->stride, dense->out,     0};
     entry *e = find_entry(weights, &key);
     if (e) {
         map->data = e->data;
@@ -294,7 +318,7 @@ rs_status rs_weights_vector(const void **out, rs_weights *weights, const rs_tens
         *out = tensor->data;
         return RS_OK;
     }
-    weight_key key = {tensor, NULL, 0, count, count, count, 1};
+    weight_key key = {tensor, NULL, NULL, 0, count, count, count, 1};
     entry *e = find_entry(weights, &key);
     if (!e) {
         RS_TRY(add_entry(&e, weights, &key, (size_t)count * weights->size, err));

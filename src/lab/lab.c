@@ -6,13 +6,24 @@
 #include <string.h>
 
 const rs_lab_experiment *const rs_lab_experiments[] = {
-    &rs_lab_dong_depth_init,  &rs_lab_dong_perturbation_lemma,
-    &rs_lab_causal_half_law,  &rs_lab_relative_position_linear_rate,
-    &rs_lab_equiangular_ode,  &rs_lab_dobrushin_mask,
-    &rs_lab_lambda_attention, &rs_lab_dong_skip_lower_bound,
-    &rs_lab_dong_layernorm,   &rs_lab_dong_mlp,
-    &rs_lab_dong_bounds,      &rs_lab_dong_doubly_exponential,
-    &rs_lab_dong_paths,       &rs_lab_dong_ensemble,
+    &rs_lab_dong_depth_init,
+    &rs_lab_dong_perturbation_lemma,
+    &rs_lab_causal_half_law,
+    &rs_lab_relative_position_linear_rate,
+    &rs_lab_equiangular_ode,
+    &rs_lab_dobrushin_mask,
+    &rs_lab_lambda_attention,
+    &rs_lab_dong_skip_lower_bound,
+    &rs_lab_dong_layernorm,
+    &rs_lab_dong_mlp,
+    &rs_lab_dong_bounds,
+    &rs_lab_dong_doubly_exponential,
+    &rs_lab_dong_paths,
+    &rs_lab_dong_ensemble,
+    &rs_lab_graph_oversmoothing,
+    &rs_lab_ssm_homogeneity,
+    &rs_lab_ssm_rank_one_without_mu,
+    &rs_lab_one_layer_collapse,
 };
 const size_t rs_lab_n_experiments = sizeof rs_lab_experiments / sizeof *rs_lab_experiments;
 

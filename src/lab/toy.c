@@ -2,6 +2,7 @@
 #include "lab/toy.h"
 
 #include "base/memory.h"
+#include "network/op_traits.h"
 #include "observe/pass.h"
 
 #include <string.h>
@@ -82,6 +83,47 @@ rs_status rs_toy_set(rs_toy *toy, rs_dense *dense, const double *w, const double
     return b ? rs_toy_tensor(&dense->bias, toy, b, 1, dense->out, err) : RS_OK;
 }
 
+/* ---- given matrices ---- */
+
+typedef struct square {
+    const double *a; /* [n, n] */
+    int64_t n;
+} square;
+
+static rs_status read_row(void *user, double *row, int64_t i, rs_error *err)
+{
+    const square *from = user;
+    (void)err;
+    memcpy(row, from->a + i * from->n, (size_t)from->n * sizeof *row);
+    return RS_OK;
+}
+
+rs_status rs_toy_mix(rs_toy *toy, const double *a, int64_t n, rs_graph_form form, rs_error *err)
+{
+    square from = {a, n};
+    const rs_graph_source source = {
+        .name = "given", .nodes = n, .read_row = read_row, .user = &from};
+    const rs_graph *graph;
+    RS_TRY(rs_graph_build(&graph, toy->network->arena, NULL, &source, form, err));
+    for (int32_t l = 0; l < toy->network->n_layers; l++) {
+        rs_branch *branch = &toy->network->layers[l].branches[0];
+        rs_dense values = branch->attention.v;
+        branch->kind = RS_BRANCH_GRAPH;
+        branch->graph = (rs_graph_op){.graph = graph,
+                                      .matrix = graph->matrix,
+                                      .heads = 1,
+                                      .value_heads = 1,
+                                      .value_dim = toy->network->d_model,
+                                      .v = values};
+    }
+    return RS_OK;
+}
+
+rs_dense *rs_toy_values(rs_toy *toy, int32_t layer)
+{
+    return &toy->network->layers[layer].branches[0].graph.v;
+}
+
 /* ---- running ---- */
 
 double *rs_toy_state(const rs_toy_trace *trace, int32_t layer, int64_t sample)
@@ -104,8 +146,8 @@ static rs_status keep_state(void *user, rs_site site, int32_t layer, const rs_st
     const void *from = trace->exponents ? (const void *)view->residual : view->data;
     memcpy(rs_toy_state(trace, layer, 0), from, (size_t)(view->rows * view->cols) * sizeof(double));
     if (!trace->exponents) return RS_OK;
-    memcpy(trace->exponents + layer * trace->samples, view->exponent,
-           (size_t)trace->samples * sizeof *trace->exponents);
+    for (int64_t s = 0; s < trace->samples; s++)
+        trace->exponents[layer * trace->samples + s] = view->exponent[s] + view->scale[s];
     for (int64_t s = 0; s < trace->samples; s++)
         trace->norms[layer * trace->samples + s] = rs_norm_frobenius(
             (const double *)view->data + s * trace->n * trace->d, trace->n, trace->d);
@@ -143,8 +185,9 @@ static rs_status pass(rs_toy_trace *trace, rs_toy *toy, const double *x, rs_erro
 rs_status rs_toy_run(rs_toy_trace *trace, rs_toy *toy, const double *x, int64_t samples, int64_t n,
                      bool attention, rs_error *err)
 {
+    const rs_branch *first = &toy->network->layers[0].branches[0];
     *trace = (rs_toy_trace){.layers = toy->network->n_layers,
-                            .heads = rs_toy_attention(toy, 0)->heads,
+                            .heads = rs_branch_traits(first)->matrices(first),
                             .samples = samples,
                             .n = n,
                             .d = toy->network->d_model};

@@ -10,7 +10,8 @@
  * The residual measures subtract a centre, rs_centre (docs/theory/tokens.md, 1): the paper's theorem
  * speaks of the minimiser of its own norm, its experiments subtract the mean.
  *
- * Notation: x the centre (a row vector), R = X − 1x, x̄ the column mean, u_i = X_i/‖X_i‖ over the m
+ * Notation: x the centre (a row vector), R = X − 1x (RS_CENTRE_GRAPH: X − ux, u a vector of the
+ * tokens), x̄ the column mean, u_i = X_i/‖X_i‖ over the m
  * non-zero rows, σ the singular values of X (not centred) in descending order, k = min(n, d).
  */
 #ifndef RS_MEASURES_TOKEN_MEASURES_H
@@ -66,7 +67,7 @@ typedef struct rs_token_measures {
     /* ‖X‖_{1,∞}, and Σσ when the spectrum was asked for; no table has them. */
     double norm_1inf, nuclear_norm;
     /* Logarithms in the residual precision; NaN in others, where `equal`, and where `beyond`. */
-    double log10_residual_fro, log10_relative_residual, log10_residual_1inf,
+    double log10_norm_fro, log10_residual_fro, log10_relative_residual, log10_residual_1inf,
         log10_relative_residual_1inf, log10_one_minus_cosine, log10_diameter;
     bool equal;  /* the residual is exactly zero */
     bool beyond; /* the residual's exponent is below what is counted */
@@ -87,6 +88,8 @@ typedef struct rs_token_options {
     double epsilon;
     /* numerical_rank counts singular values above this; 0: above what is described there. */
     double threshold;
+    /* [n] u of RS_CENTRE_GRAPH, not zero: token i is compared with u_i c, c = Xᵀu/‖u‖². */
+    const double *right;
 } rs_token_options;
 
 /*
@@ -121,16 +124,20 @@ rs_status rs_token_measure_f64(rs_token_measures *out, const double *x, int64_t 
 /* Sets every measure to NaN or false, and the floor. */
 void rs_token_measures_clear(rs_token_measures *out, double floor);
 
-/* A sample of the residual precision: X = 1 baseᵀ + 2^exponent residual (engine/residual.h). */
+/* A sample of the residual precision: X = 2^scale (1 baseᵀ + 2^exponent residual)
+ * (engine/residual.h). */
 typedef struct rs_token_residual {
     const double *base, *residual; /* [d], [n, d] */
-    int64_t exponent;
-    const double *plain; /* [n, d] X as plain numbers */
+    int64_t exponent, scale;
+    double rounding;     /* share of the residual that may be rounding */
+    const double *plain; /* [n, d] X as plain numbers; not read where scale is not 0 */
     int64_t n, d;
 } rs_token_residual;
 
 /* token_residual.c: measures such a sample, what vanishes with the residual from base and residual,
- * with its logarithm. There is no floor: at_floor is false. */
+ * with its logarithm. The floor is the sample's own: at_floor is whether `rounding` says that the
+ * residual is no more than RS_TOKEN_FLOOR times what rounding would leave; a residual of 0 is `equal`
+ * only where it is not. */
 size_t rs_token_residual_workspace(int64_t n, int64_t d, const rs_token_options *options);
 rs_status rs_token_measure_residual(rs_token_measures *out, const rs_token_residual *x,
                                     const rs_token_options *options, void *workspace,

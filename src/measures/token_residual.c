@@ -1,6 +1,7 @@
 /*
- * token_residual.c: the measures of X = 1xᵀ + 2^e M (engine/residual.h), whose size may be far
- * below every double. Whatever vanishes with the residual is worked out from M and e; beside its
+ * token_residual.c: the measures of X = 2^s (1xᵀ + 2^e M) (engine/residual.h), whose size, and that
+ * of its residual, may be far below every double. X is measured at s = 0, and what has its size is
+ * given that of X in the end. Whatever vanishes with the residual is worked out from M and e; beside its
  * plain value, which is 0 below the range, it has a logarithm.
  *
  * Two more things come from the differences:
@@ -29,6 +30,7 @@
 typedef struct rooms {
     double *x, *m;   /* [d], [n, d] a copy */
     double *base;    /* [d] the base, scaled */
+    double *plain;   /* [n, d] X at s = 0 */
     double *scratch; /* [2 d] */
     int64_t e;
     void *inner; /* of rs_token_measure_f64 */
@@ -41,6 +43,7 @@ static void take_rooms(rooms *r, int64_t n, int64_t d, const rs_token_options *o
     r->base = rs_workspace_doubles(space, d);
     r->scratch = rs_workspace_doubles(space, 2 * d);
     r->m = rs_workspace_take(space, (size_t)n, (size_t)d * sizeof *r->m);
+    r->plain = rs_workspace_take(space, (size_t)n, (size_t)d * sizeof *r->plain);
     r->inner = rs_workspace_take(space, 1, rs_token_workspace(n, d, options));
 }
 
@@ -207,6 +210,7 @@ static rs_status without_base(rs_token_measures *out, const rs_token_measures *o
 {
     RS_TRY(of_plain(out, x->residual, x, options, r, err));
     double relative = out->relative_residual, other = out->relative_residual_1inf;
+    out->log10_norm_fro = log10_of(out->norm_fro, x->exponent);
     out->norm_fro = scaled(out->norm_fro, x->exponent);
     out->norm_1inf = scaled(out->norm_1inf, x->exponent);
     residual_parts(out, own, x->exponent);
@@ -243,23 +247,22 @@ static void give_back(rs_token_measures *out, int64_t shift)
 {
     double *sizes[] = {&out->norm_fro, &out->norm_1inf, &out->residual_fro, &out->residual_1inf,
                        &out->diameter};
-    double *logs[] = {&out->log10_residual_fro, &out->log10_residual_1inf, &out->log10_diameter};
+    double *logs[] = {&out->log10_norm_fro, &out->log10_residual_fro, &out->log10_residual_1inf,
+                      &out->log10_diameter};
     for (size_t i = 0; shift && i < sizeof sizes / sizeof *sizes; i++)
         *sizes[i] = scaled(*sizes[i], shift);
     for (size_t i = 0; shift && i < sizeof logs / sizeof *logs; i++)
         *logs[i] += (double)shift * 0.30102999566398119521;
 }
 
-rs_status rs_token_measure_residual(rs_token_measures *out, const rs_token_residual *x,
-                                    const rs_token_options *options, void *workspace, rs_error *err)
+/* X at s = 0. */
+static rs_status measure_unscaled(rs_token_measures *out, rooms *r, const rs_token_residual *x,
+                                  const rs_token_options *options, rs_error *err)
 {
-    rooms r;
-    rs_workspace space = {.base = workspace};
     rs_token_measures own;
     rs_token_options centre = *options;
     centre.spectral = false;
-    take_rooms(&r, x->n, x->d, options, &space);
-    RS_TRY(of_plain(&own, x->residual, x, &centre, &r, err));
+    RS_TRY(of_plain(&own, x->residual, x, &centre, r, err));
     bool finite = isfinite(rs_sum_absolute(x->base, x->d)) && own.first_nonfinite < 0;
     if (finite && own.norm_fro > 0 && base_is_lost(x)) {
         rs_token_measures_clear(out, NAN);
@@ -268,23 +271,46 @@ rs_status rs_token_measure_residual(rs_token_measures *out, const rs_token_resid
         return RS_OK;
     }
     if (finite && rs_all_zero(x->base, x->d) && own.norm_fro > 0)
-        return without_base(out, &own, x, options, &r, err);
+        return without_base(out, &own, x, options, r, err);
     rs_token_residual y;
-    int64_t shift = another_scale(&y, r.base, x);
+    int64_t shift = another_scale(&y, r->base, x);
     double near = finite && !rs_all_zero(x->base, x->d) ? nearness(&y) : (double)INFINITY;
     if (!(near < NEAR)) {
-        RS_TRY(of_plain(out, x->plain, x, options, &r, err));
+        RS_TRY(of_plain(out, x->plain, x, options, r, err));
         if (out->first_nonfinite >= 0) return RS_OK;
         residual_parts(out, &own, x->exponent);
+        out->log10_norm_fro = log10_of(out->norm_fro, 0);
         out->log10_one_minus_cosine = log10_of(out->one_minus_cosine, 0);
-        if (near < SOMEWHAT_NEAR) directions(out, &r, &y);
+        if (near < SOMEWHAT_NEAR) directions(out, r, &y);
         return RS_OK;
     }
     rs_token_measures_clear(out, NAN);
-    norms(out, x, shift, r.scratch);
+    norms(out, x, shift, r->scratch);
+    out->log10_norm_fro = log10_of(out->norm_fro, 0);
     residual_parts(out, &own, y.exponent);
-    directions(out, &r, &y);
-    if (options->spectral) RS_TRY(ranks(out, &r, &y, options, err));
+    directions(out, r, &y);
+    if (options->spectral) RS_TRY(ranks(out, r, &y, options, err));
     give_back(out, shift);
+    return RS_OK;
+}
+
+rs_status rs_token_measure_residual(rs_token_measures *out, const rs_token_residual *x,
+                                    const rs_token_options *options, void *workspace, rs_error *err)
+{
+    rooms r;
+    rs_workspace space = {.base = workspace};
+    rs_token_residual unscaled = *x;
+    take_rooms(&r, x->n, x->d, options, &space);
+    if (x->scale != 0) {
+        int64_t e = x->exponent;
+        const rs_residual rows = {
+            .x = (double *)x->base, .m = (double *)x->residual, .e = &e, .n = x->n, .d = x->d};
+        rs_residual_plain(r.plain, &rows, 0);
+        unscaled.plain = r.plain;
+    }
+    RS_TRY(measure_unscaled(out, &r, &unscaled, options, err));
+    give_back(out, x->scale);
+    out->at_floor = x->rounding * RS_TOKEN_FLOOR >= 1;
+    if (out->at_floor) out->equal = false;
     return RS_OK;
 }

@@ -1,5 +1,5 @@
 /* arch.c: an architecture as a network. */
-#include "network/arch.h"
+#include "network/arch_build.h"
 
 #include "network/op_traits.h"
 
@@ -9,14 +9,6 @@
 
 static const double norm_epsilon = 1e-5;
 static const double rope_theta = 10000;
-
-typedef struct build {
-    const rs_arch *arch;
-    rs_init *init;
-    rs_network *network;
-    int32_t layer; /* -1: outside of layers */
-    rs_error *err;
-} build;
 
 static const rs_role weight_roles[RS_ARCH_WEIGHTS] = {
     [RS_ARCH_WQ] = RS_ROLE_Q,
@@ -30,10 +22,24 @@ static const rs_role weight_roles[RS_ARCH_WEIGHTS] = {
     [RS_ARCH_POSITION] = RS_ROLE_EMBED_POSITION,
     [RS_ARCH_RELATIVE] = RS_ROLE_POSITION_BIAS,
     [RS_ARCH_HEAD] = RS_ROLE_LM_HEAD,
+    [RS_ARCH_WIN] = RS_ROLE_SSM_IN,
+    [RS_ARCH_WX] = RS_ROLE_SSM_X,
+    [RS_ARCH_WDT] = RS_ROLE_SSM_DT,
+    [RS_ARCH_CONV] = RS_ROLE_SSM_CONV,
+};
+/* Roles that a name of "init" stands for beside its own. */
+static const struct {
+    rs_arch_weight weight;
+    rs_role role;
+} more_roles[] = {
+    {RS_ARCH_WO, RS_ROLE_SSM_OUT},  {RS_ARCH_WIN, RS_ROLE_DELTA_Q}, {RS_ARCH_WIN, RS_ROLE_DELTA_K},
+    {RS_ARCH_WIN, RS_ROLE_DELTA_V}, {RS_ARCH_WIN, RS_ROLE_DELTA_Z}, {RS_ARCH_WIN, RS_ROLE_DELTA_B},
+    {RS_ARCH_WIN, RS_ROLE_DELTA_A},
 };
 static const char *const weight_names[RS_ARCH_WEIGHTS] = {
-    "init.wq", "init.wk",        "init.wv",       "init.wo",       "init.w1",  "init.wg",
-    "init.w2", "init.embedding", "init.position", "init.relative", "init.head"};
+    "init.wq",   "init.wk",  "init.wv",        "init.wo",       "init.w1",
+    "init.wg",   "init.w2",  "init.embedding", "init.position", "init.relative",
+    "init.head", "init.win", "init.wx",        "init.wdt",      "init.conv"};
 
 static const rs_activation activations[] = {
     [RS_ARCH_MLP_NONE] = RS_ACT_LINEAR,         [RS_ARCH_MLP_LINEAR] = RS_ACT_LINEAR,
@@ -43,8 +49,8 @@ static const rs_activation activations[] = {
 
 /* ---- pieces ---- */
 
-static rs_status new_matrix(const rs_tensor **out, const build *b, rs_role role, int64_t rows,
-                            int64_t cols)
+rs_status rs_arch_matrix(const rs_tensor **out, const rs_arch_build *b, rs_role role, int64_t rows,
+                         int64_t cols)
 {
     const int64_t shape[] = {rows, cols};
     RS_TRY(rs_init_tensor(out, b->init, role, false, b->layer, 2, shape, true, b->err));
@@ -53,8 +59,7 @@ static rs_status new_matrix(const rs_tensor **out, const build *b, rs_role role,
     return RS_OK;
 }
 
-/* A map whose matrix is still to be drawn. */
-static rs_dense map_of(int64_t out, int64_t in)
+rs_dense rs_arch_map(int64_t out, int64_t in)
 {
     return (rs_dense){.rows = out,
                       .cols = in,
@@ -65,25 +70,32 @@ static rs_dense map_of(int64_t out, int64_t in)
                       .stride = out};
 }
 
-/* Draws the matrices of the maps that an op was given, in the order of its list of weights. */
-static rs_status draw_maps(rs_branch *branch, const build *b)
+rs_status rs_arch_draw(rs_branch *branch, const rs_arch_build *b)
 {
     const rs_weight_list *weights = &rs_branch_traits(branch)->weights;
     for (size_t i = 0; i < weights->n; i++) {
-        rs_dense *map = rs_weight_map_to_fill(&weights->rows[i], branch);
+        const rs_weight_row *row = &weights->rows[i];
+        rs_dense *map = rs_weight_map_to_fill(row, branch);
+        rs_conv_op *conv = rs_weight_conv_to_fill(row, branch);
         if (map && map->out > 0)
-            RS_TRY(new_matrix(&map->weight, b, weights->rows[i].role, map->rows, map->cols));
+            RS_TRY(rs_arch_matrix(&map->weight, b, row->role, map->rows, map->cols));
+        if (conv && conv->channels > 0)
+            RS_TRY(rs_arch_matrix(&conv->weight, b, row->role, conv->channels, conv->width));
     }
     return RS_OK;
 }
 
-/* Gains 1 and biases 0 are what an absent gain and bias mean. */
-static rs_norm_op new_norm(const build *b)
+rs_norm_op rs_arch_norm_of(rs_norm_kind kind, int64_t dim)
 {
-    return (rs_norm_op){.kind = b->arch->norm_kind, .dim = b->arch->d_model, .eps = norm_epsilon};
+    return (rs_norm_op){.kind = kind, .dim = dim, .eps = norm_epsilon};
 }
 
-static void add_norms(rs_branch *branch, const build *b)
+static rs_norm_op new_norm(const rs_arch_build *b)
+{
+    return rs_arch_norm_of(b->arch->norm_kind, b->arch->d_model);
+}
+
+static void add_norms(rs_branch *branch, const rs_arch_build *b)
 {
     rs_arch_norm norm = b->arch->norm;
     if (norm == RS_ARCH_NORM_PRE || norm == RS_ARCH_NORM_SANDWICH) branch->before = new_norm(b);
@@ -104,7 +116,7 @@ static double alibi_slope(int64_t head, int64_t heads)
     return exp2(-4.0 * (double)(2 * (head - power) + 1) / (double)power);
 }
 
-static rs_status alibi(const rs_tensor **out, const build *b, int64_t reach)
+static rs_status alibi(const rs_tensor **out, const rs_arch_build *b, int64_t reach)
 {
     int64_t heads = b->arch->heads, width = 2 * reach + 1;
     RS_TRY(rs_init_expect(b->init, (double)heads * (double)width, b->err));
@@ -131,8 +143,7 @@ static rs_status alibi(const rs_tensor **out, const build *b, int64_t reach)
     return RS_OK;
 }
 
-static rs_status add_positions(rs_attention_op *attention, const build *b,
-                               const rs_tensor *shared_alibi)
+static rs_status add_positions(rs_attention_op *attention, const rs_arch_build *b)
 {
     const rs_arch *arch = b->arch;
     int64_t reach = arch->seq_len - 1;
@@ -149,27 +160,23 @@ static rs_status add_positions(rs_attention_op *attention, const build *b,
                                        .attention_factor = 1};
         return RS_OK;
     case RS_ARCH_POSITIONS_ALIBI:
-        attention->distance_bias = shared_alibi;
+        attention->distance_bias = b->alibi;
         attention->distance_reach = reach;
         return RS_OK;
     case RS_ARCH_POSITIONS_RELATIVE:
         attention->distance_reach = reach;
-        return new_matrix(&attention->distance_bias, b, weight_roles[RS_ARCH_RELATIVE], arch->heads,
-                          2 * reach + 1);
+        return rs_arch_matrix(&attention->distance_bias, b, weight_roles[RS_ARCH_RELATIVE],
+                              arch->heads, 2 * reach + 1);
     }
     return RS_OK;
 }
 
 /* ---- branches ---- */
 
-static rs_status add_mixer(rs_layer *layer, const build *b, const rs_tensor *shared_alibi)
+rs_status rs_arch_attention(rs_branch *branch, const rs_arch_build *b)
 {
     const rs_arch *arch = b->arch;
-    rs_branch *branch = &layer->branches[layer->n_branches++];
-    *branch = (rs_branch){.kind = RS_BRANCH_ATTENTION,
-                          .skip = arch->skip_mixer[b->layer],
-                          .scale = arch->branch_mixer[b->layer]};
-    add_norms(branch, b);
+    branch->kind = RS_BRANCH_ATTENTION;
     rs_attention_op *attention = &branch->attention;
     attention->heads = (int32_t)arch->heads;
     attention->kv_heads = (int32_t)arch->kv_heads;
@@ -183,15 +190,25 @@ static rs_status add_mixer(rs_layer *layer, const build *b, const rs_tensor *sha
     attention->mix_softmax = arch->mix_softmax;
     attention->mix_uniform = arch->mix_uniform;
     int64_t d = arch->d_model, queries = arch->heads * arch->d_head;
-    attention->q = map_of(queries, d);
-    attention->k = map_of(arch->kv_heads * arch->d_head, d);
-    attention->v = map_of(arch->kv_heads * attention->value_dim, d);
-    if (!arch->merged_output) attention->o = map_of(d, queries);
-    RS_TRY(draw_maps(branch, b));
-    return add_positions(attention, b, shared_alibi);
+    attention->q = rs_arch_map(queries, d);
+    attention->k = rs_arch_map(arch->kv_heads * arch->d_head, d);
+    attention->v = rs_arch_map(arch->kv_heads * attention->value_dim, d);
+    if (!arch->merged_output) attention->o = rs_arch_map(d, queries);
+    RS_TRY(rs_arch_draw(branch, b));
+    return add_positions(attention, b);
 }
 
-static rs_status add_mlp(rs_layer *layer, const build *b)
+static rs_status add_mixer(rs_layer *layer, const rs_arch_build *b)
+{
+    const rs_arch *arch = b->arch;
+    rs_branch *branch = &layer->branches[layer->n_branches++];
+    *branch =
+        (rs_branch){.skip = arch->skip_mixer[b->layer], .scale = arch->branch_mixer[b->layer]};
+    add_norms(branch, b);
+    return rs_arch_mixers[arch->mixer[b->layer]].add(branch, b);
+}
+
+static rs_status add_mlp(rs_layer *layer, const rs_arch_build *b)
 {
     const rs_arch *arch = b->arch;
     if (arch->mlp == RS_ARCH_MLP_NONE) return RS_OK;
@@ -203,15 +220,26 @@ static rs_status add_mlp(rs_layer *layer, const build *b)
     rs_mlp_op *mlp = &branch->mlp;
     mlp->width = arch->mlp_width;
     mlp->activation = activations[arch->mlp];
-    mlp->up = map_of(mlp->width, arch->d_model);
-    if (arch->mlp == RS_ARCH_MLP_SWIGLU) mlp->gate = map_of(mlp->width, arch->d_model);
-    mlp->down = map_of(arch->d_model, mlp->width);
-    return draw_maps(branch, b);
+    mlp->up = rs_arch_map(mlp->width, arch->d_model);
+    if (arch->mlp == RS_ARCH_MLP_SWIGLU) mlp->gate = rs_arch_map(mlp->width, arch->d_model);
+    mlp->down = rs_arch_map(arch->d_model, mlp->width);
+    return rs_arch_draw(branch, b);
 }
 
 /* ---- the network ---- */
 
-static rs_status add_ends(build *b)
+/* No token depends on a later one. */
+static bool is_causal(const rs_network *network)
+{
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t i = 0; i < network->layers[l].n_branches; i++) {
+            const rs_branch *branch = &network->layers[l].branches[i];
+            if (!rs_branch_traits(branch)->causal(branch)) return false;
+        }
+    return true;
+}
+
+static rs_status add_ends(rs_arch_build *b)
 {
     const rs_arch *arch = b->arch;
     rs_network *network = b->network;
@@ -224,25 +252,54 @@ static rs_status add_ends(build *b)
     if (!arch->vocab) return RS_OK;
     rs_embedding_op *embedding = &network->embedding;
     embedding->vocabulary = arch->vocab;
-    RS_TRY(new_matrix(&embedding->tokens, b, RS_ROLE_EMBED_TOKEN, arch->vocab, arch->d_model));
+    RS_TRY(rs_arch_matrix(&embedding->tokens, b, RS_ROLE_EMBED_TOKEN, arch->vocab, arch->d_model));
     if (arch->positions == RS_ARCH_POSITIONS_LEARNED) {
         embedding->n_positions = network->max_positions = arch->seq_len;
-        RS_TRY(new_matrix(&embedding->positions, b, RS_ROLE_EMBED_POSITION, arch->seq_len,
-                          arch->d_model));
+        RS_TRY(rs_arch_matrix(&embedding->positions, b, RS_ROLE_EMBED_POSITION, arch->seq_len,
+                              arch->d_model));
     }
     rs_dense *decoder = &network->head.decoder;
-    *decoder = map_of(arch->vocab, arch->d_model);
-    RS_TRY(new_matrix(&decoder->weight, b, RS_ROLE_LM_HEAD, arch->vocab, arch->d_model));
-    network->head.next_token = arch->causal;
+    *decoder = rs_arch_map(arch->vocab, arch->d_model);
+    RS_TRY(rs_arch_matrix(&decoder->weight, b, RS_ROLE_LM_HEAD, arch->vocab, arch->d_model));
+    network->head.next_token = is_causal(network);
     return RS_OK;
 }
 
-static rs_status build_network(build *b)
+/* Layer l as the first one, with its own strengths. */
+static void repeat_layer(rs_network *network, const rs_arch *arch, int32_t l)
+{
+    rs_layer *layer = &network->layers[l];
+    *layer = network->layers[0];
+    layer->branches[0].skip = arch->skip_mixer[l];
+    layer->branches[0].scale = arch->branch_mixer[l];
+    if (layer->n_branches == 1) return;
+    layer->branches[1].skip = arch->skip_mlp[l];
+    layer->branches[1].scale = arch->branch_mlp[l];
+}
+
+static rs_status add_layers(rs_arch_build *b)
+{
+    rs_network *network = b->network;
+    for (int32_t l = 0; l < network->n_layers; l++) {
+        b->layer = l;
+        if (l > 0 && b->arch->share_layers) {
+            repeat_layer(network, b->arch, l);
+            continue;
+        }
+        network->layers[l].stored = l;
+        RS_TRY(add_mixer(&network->layers[l], b));
+        RS_TRY(add_mlp(&network->layers[l], b));
+    }
+    return RS_OK;
+}
+
+static rs_status build_network(rs_arch_build *b)
 {
     const rs_arch *arch = b->arch;
     rs_network *network = b->network;
     network->family = "arch";
     network->init_std = NAN;
+    network->stored.dtype = rs_dtype_info(RS_F32)->name; /* as drawn; a graph may need no weights */
     network->d_model = arch->d_model;
     network->n_layers = (int32_t)arch->depth;
     RS_TRY(rs_init_expect_layers(b->init, arch->depth, sizeof(rs_layer), b->err));
@@ -254,16 +311,12 @@ static rs_status build_network(build *b)
         char where[160];
         snprintf(where, sizeof where, "%.100s, \"%s\"", arch->path, weight_names[w]);
         RS_TRY(rs_init_set_role(b->init, weight_roles[w], arch->init[w], where, b->err));
+        for (size_t i = 0; i < sizeof more_roles / sizeof *more_roles; i++)
+            if ((int)more_roles[i].weight == w)
+                RS_TRY(rs_init_set_role(b->init, more_roles[i].role, arch->init[w], where, b->err));
     }
-    const rs_tensor *shared_alibi = NULL;
-    if (arch->positions == RS_ARCH_POSITIONS_ALIBI)
-        RS_TRY(alibi(&shared_alibi, b, arch->seq_len - 1));
-    for (int32_t l = 0; l < network->n_layers; l++) {
-        b->layer = l;
-        network->layers[l].stored = l;
-        RS_TRY(add_mixer(&network->layers[l], b, shared_alibi));
-        RS_TRY(add_mlp(&network->layers[l], b));
-    }
+    if (arch->positions == RS_ARCH_POSITIONS_ALIBI) RS_TRY(alibi(&b->alibi, b, arch->seq_len - 1));
+    RS_TRY(add_layers(b));
     return add_ends(b);
 }
 
@@ -273,7 +326,7 @@ static rs_status open_network(rs_network **out, const rs_arch *arch, rs_init *in
     if (!network) return rs_fail_memory(err, "a network", sizeof *network);
     network->arena = rs_arena_new();
     network->padding_id = network->padding_row = -1;
-    build b = {arch, init, network, -1, err};
+    rs_arch_build b = {.arch = arch, .init = init, .network = network, .layer = -1, .err = err};
     rs_status status =
         network->arena ? build_network(&b) : rs_fail_memory(err, "a network", sizeof *network);
     if (status != RS_OK) {

@@ -11,7 +11,10 @@
  * seq_len        16                          tokens of a sample (the longest text with learned
  *                                            positions)
  * vocab          null                        null: the network is fed states drawn by `input`
- * mixer          "attention"                 the only one that can be built today
+ * mixer          "attention"                 mamba, mamba2, linear_attention, s4d,
+ *                                            gated_recurrence, gated_delta, short_conv, graph; a
+ *                                            list gives one a layer
+ * share_layers   false                       true: one layer's weights in every layer
  * attention      "softmax"                   uniform, centred (P - C), shaped (aI + bP - cC),
  *                                            rescaled ((1+w)P - wC)
  * shaped         [1, 1, 1]                   a, b, c of shaped
@@ -28,16 +31,38 @@
  * branch_mlp     1                           likewise
  * mlp            "gelu"                      none, linear, relu, gelu_tanh, swiglu
  * mlp_width      4 d_model
+ * state          16                          numbers that a state has for each channel (gated_delta:
+ *                                            width of a key)
+ * groups         1                           groups of heads that share B and C (mamba2)
+ * conv           4                           width of the convolution before a state-space mixer
+ * gate           "before"                    where its gate stands: before or after the inner norm,
+ *                gated_delta: "after"        or none
+ *                linear_attention: "none"
+ * inner_norm     mamba2, gated_delta: true   a norm behind the states (mamba2; of each head:
+ *                others: false               gated_delta, linear_attention), of dt, B and C (mamba)
+ * decay          1                           of linear_attention: a number from 0 to 1, a list with
+ *                                            one a head, or "retnet" (1 - 2^(-5-h))
+ * value_map      "free"                      identity: no W_V, values are the tokens
+ *                                            (linear_attention, graph)
+ * feature_map    "identity"                  elu: elu + 1, of its queries and keys
+ * normalised     false                       true: its matrices are divided by their row sums
+ * without_self   false                       true: its tokens do not see their own keys
+ * dt_init        [0.001, 0.1]                least and largest step drawn, uniform in its logarithm
+ * graph          null                        {"file": FILE.npy, "form": row | symmetric | attention
+ *                                            | given} of mixer graph; seq_len is then the file's
  * init           {}                          laws by weight: wq wk wv wo w1 wg w2 embedding
- *                                            position relative head; default normal(0, 1/fan_in),
- *                                            2/fan_in for w1 of relu, normal(0, 1) for embedding,
- *                                            position; "wo": "none" merges W_O into W_V
+ *                                            position relative head win wx wdt conv; default
+ *                                            normal(0, 1/fan_in), 2/fan_in for w1 of relu,
+ *                                            normal(0, 1) for embedding, position, uniform(-b, b)
+ *                                            for wdt and conv, b = 1/sqrt(fan_in); "wo": "none"
+ *                                            merges attention's W_O into W_V
  * input          {"law": "gaussian",         norm2: squared norm of every token, a formula of d, n
  *                 "rho": 0, "norm2": "d"}    and L; rho: correlation between tokens, 0 to 1
  */
 #ifndef RS_NETWORK_ARCH_H
 #define RS_NETWORK_ARCH_H
 
+#include "network/graph.h"
 #include "network/network.h"
 
 /* Where a layer has norms. */
@@ -67,6 +92,20 @@ typedef enum rs_arch_mlp {
     RS_ARCH_MLP_SWIGLU
 } rs_arch_mlp;
 
+/* Mixers by their words, in the order of rs_arch_mixers (arch_mixers.c). */
+typedef enum rs_arch_mixer {
+    RS_ARCH_ATTENTION,
+    RS_ARCH_LINEAR_ATTENTION,
+    RS_ARCH_S4D,
+    RS_ARCH_MAMBA,
+    RS_ARCH_MAMBA2,
+    RS_ARCH_GATED_RECURRENCE,
+    RS_ARCH_GATED_DELTA,
+    RS_ARCH_SHORT_CONV,
+    RS_ARCH_GRAPH,
+    RS_ARCH_MIXERS
+} rs_arch_mixer;
+
 /* The weights that "init" names. */
 typedef enum rs_arch_weight {
     RS_ARCH_WQ,
@@ -80,6 +119,10 @@ typedef enum rs_arch_weight {
     RS_ARCH_POSITION,
     RS_ARCH_RELATIVE,
     RS_ARCH_HEAD,
+    RS_ARCH_WIN,
+    RS_ARCH_WX,
+    RS_ARCH_WDT,
+    RS_ARCH_CONV,
     RS_ARCH_WEIGHTS
 } rs_arch_weight;
 
@@ -87,7 +130,17 @@ typedef enum rs_arch_weight {
 typedef struct rs_arch {
     const char *path;
     int64_t depth, d_model, heads, kv_heads, d_head, seq_len, mlp_width;
-    int64_t vocab; /* 0: the file says null */
+    int64_t vocab;        /* 0: the file says null */
+    rs_arch_mixer *mixer; /* [depth] */
+    bool share_layers;
+    int64_t state, groups, conv;
+    rs_gate_place gate;
+    bool gate_given; /* the file says where the gate stands */
+    int inner_norm;  /* -1: the file does not say */
+    double *decay;   /* [heads] of linear attention; NULL: 1 */
+    rs_feature_map feature_map;
+    bool normalised, without_self;
+    double dt_init[2];
     double mix_identity, mix_softmax, mix_uniform;
     bool causal;
     int64_t window; /* 0: there is none */
@@ -99,15 +152,18 @@ typedef struct rs_arch {
     rs_arch_mlp mlp;
     const char *init[RS_ARCH_WEIGHTS]; /* laws of the weights */
     bool merged_output;                /* the file says "wo": "none" */
+    bool identity_values;              /* the file says "value_map": "identity" */
+    struct rs_arch_graph *graph;       /* what "graph" names (arch_graph.c), or NULL */
     double input_rho, input_norm2;
     rs_arena *arena;
 } rs_arch;
 
 /* Reads and checks an architecture file; `path` is for messages. RS_E_ARCH_SCHEMA (unknown field or
- * value, bad size, list of the wrong length), RS_E_EXPRESSION, RS_E_UNSUPPORTED (a mixer that
- * cannot be built yet). */
+ * value, bad size, list of the wrong length), RS_E_EXPRESSION; and what opening a graph's file gives. */
 rs_status rs_arch_read(rs_arch **out, const json_t *json, const char *path, rs_error *err);
 void rs_arch_close(rs_arch *arch);
+/* The path of the file that "graph" names; NULL: there is none. */
+const char *rs_arch_graph_path(const rs_arch *arch);
 
 /*
  * Draws one sample of the input law: states [seq_len, d_model], where seq_len is the file's. Every

@@ -1,5 +1,6 @@
 /* arch_read.c: ARCH.json as a description; tables say which words there are. */
-#include "network/arch.h"
+#include "network/arch_read.h"
+#include "network/arch_build.h"
 
 #include "base/memory.h"
 
@@ -8,62 +9,47 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sizes beyond these are slips of the pen, and would be asked of memory before anything else is
- * checked. */
-#define MOST_LAYERS 65536
-#define LARGEST ((int64_t)1 << 24)
-
-typedef struct reader {
-    rs_arch *arch;
-    const json_t *json;
-    rs_error *err;
-} reader;
-
-typedef struct word {
-    const char *name;
-    int value;
-} word; /* lists end with name NULL */
-
 static const char *const field_names[] = {
-    "depth",     "d_model",   "heads",      "kv_heads", "d_head",       "seq_len",     "vocab",
-    "mixer",     "attention", "shaped",     "rescale",  "mask",         "temperature", "positions",
-    "norm",      "norm_kind", "skip_mixer", "skip_mlp", "branch_mixer", "branch_mlp",  "mlp",
-    "mlp_width", "init",      "input",      NULL};
+    "depth",        "d_model",    "heads",     "kv_heads",    "d_head",     "seq_len",
+    "vocab",        "mixer",      "attention", "shaped",      "rescale",    "mask",
+    "temperature",  "positions",  "norm",      "norm_kind",   "skip_mixer", "skip_mlp",
+    "branch_mixer", "branch_mlp", "mlp",       "mlp_width",   "init",       "input",
+    "state",        "groups",     "conv",      "gate",        "inner_norm", "dt_init",
+    "share_layers", "decay",      "value_map", "feature_map", "normalised", "without_self",
+    "graph",        NULL};
 static const char *const init_names[] = {"wq", "wk",        "wv",       "wo",       "w1",   "wg",
-                                         "w2", "embedding", "position", "relative", "head", NULL};
+                                         "w2", "embedding", "position", "relative", "head", "win",
+                                         "wx", "wdt",       "conv",     NULL};
 static const char *const input_names[] = {"law", "rho", "norm2", NULL};
 
-static const word mixer_words[] = {
-    {"attention", 1}, {"linear_attention", 0}, {"s4d", 0}, {"mamba", 0},
-    {"mamba2", 0},    {"gated_recurrence", 0}, {NULL, 0}};
 enum { SOFTMAX, UNIFORM, CENTRED, SHAPED, RESCALED };
-static const word attention_words[] = {{"softmax", SOFTMAX},   {"uniform", UNIFORM},
-                                       {"centred", CENTRED},   {"shaped", SHAPED},
-                                       {"rescaled", RESCALED}, {NULL, 0}};
-static const word position_words[] = {
+static const rs_arch_word attention_words[] = {{"softmax", SOFTMAX},   {"uniform", UNIFORM},
+                                               {"centred", CENTRED},   {"shaped", SHAPED},
+                                               {"rescaled", RESCALED}, {NULL, 0}};
+static const rs_arch_word position_words[] = {
     {"none", RS_ARCH_POSITIONS_NONE},         {"learned", RS_ARCH_POSITIONS_LEARNED},
     {"rope", RS_ARCH_POSITIONS_ROPE},         {"alibi", RS_ARCH_POSITIONS_ALIBI},
     {"relative", RS_ARCH_POSITIONS_RELATIVE}, {NULL, 0}};
-static const word norm_words[] = {{"none", RS_ARCH_NORM_NONE},
-                                  {"pre", RS_ARCH_NORM_PRE},
-                                  {"post", RS_ARCH_NORM_POST},
-                                  {"sandwich", RS_ARCH_NORM_SANDWICH},
-                                  {NULL, 0}};
-static const word kind_words[] = {
+static const rs_arch_word norm_words[] = {{"none", RS_ARCH_NORM_NONE},
+                                          {"pre", RS_ARCH_NORM_PRE},
+                                          {"post", RS_ARCH_NORM_POST},
+                                          {"sandwich", RS_ARCH_NORM_SANDWICH},
+                                          {NULL, 0}};
+static const rs_arch_word kind_words[] = {
     {"layernorm", RS_NORM_LAYERNORM}, {"rmsnorm", RS_NORM_RMSNORM}, {NULL, 0}};
-static const word mlp_words[] = {{"none", RS_ARCH_MLP_NONE},
-                                 {"linear", RS_ARCH_MLP_LINEAR},
-                                 {"relu", RS_ARCH_MLP_RELU},
-                                 {"gelu", RS_ARCH_MLP_GELU},
-                                 {"gelu_tanh", RS_ARCH_MLP_GELU_TANH},
-                                 {"swiglu", RS_ARCH_MLP_SWIGLU},
-                                 {NULL, 0}};
-static const word law_words[] = {{"gaussian", 0}, {NULL, 0}};
+static const rs_arch_word mlp_words[] = {{"none", RS_ARCH_MLP_NONE},
+                                         {"linear", RS_ARCH_MLP_LINEAR},
+                                         {"relu", RS_ARCH_MLP_RELU},
+                                         {"gelu", RS_ARCH_MLP_GELU},
+                                         {"gelu_tanh", RS_ARCH_MLP_GELU_TANH},
+                                         {"swiglu", RS_ARCH_MLP_SWIGLU},
+                                         {NULL, 0}};
+static const rs_arch_word law_words[] = {{"gaussian", 0}, {NULL, 0}};
 
 /* ---- refusals ---- */
 
-static rs_status bad_value(const reader *r, const char *field, const char *wanted,
-                           const json_t *value)
+rs_status rs_arch_bad_value(const rs_arch_reader *r, const char *field, const char *wanted,
+                            const json_t *value)
 {
     bool whole = !json_is_array(value) && !json_is_object(value);
     char *text = whole ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
@@ -77,8 +63,8 @@ static rs_status bad_value(const reader *r, const char *field, const char *wante
     return status;
 }
 
-static rs_status check_names(const reader *r, const json_t *object, const char *const *known,
-                             const char *inside)
+static rs_status check_names(const rs_arch_reader *r, const json_t *object,
+                             const char *const *known, const char *inside)
 {
     const char *name;
     json_t *value;
@@ -96,8 +82,8 @@ static rs_status check_names(const reader *r, const json_t *object, const char *
     return RS_OK;
 }
 
-static rs_status find_word(int *value, const reader *r, const char *field, const char *text,
-                           const word *words)
+rs_status rs_arch_find_word(int *value, const rs_arch_reader *r, const char *field,
+                            const char *text, const rs_arch_word *words)
 {
     const char *known[16];
     size_t n = 0;
@@ -110,7 +96,7 @@ static rs_status find_word(int *value, const reader *r, const char *field, const
     known[n] = NULL;
     char hint[96], list[160] = "";
     size_t used = 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", known[i]);
     snprintf(hint, sizeof hint, "did you mean \"%s\"?", rs_nearest_name(text, known));
     return rs_fail(r->err, RS_E_ARCH_SCHEMA, r->arch->path, hint,
@@ -119,64 +105,70 @@ static rs_status find_word(int *value, const reader *r, const char *field, const
 
 /* ---- one field ---- */
 
-static const json_t *field_of(const json_t *object, const char *name)
+rs_status rs_arch_read_word(int *value, const rs_arch_reader *r, const char *field,
+                            const rs_arch_word *words)
 {
-    return json_object_get(object, name);
-}
-
-static rs_status read_word(int *value, const reader *r, const char *field, const word *words)
-{
-    const json_t *json = field_of(r->json, field);
+    const json_t *json = json_object_get(r->json, field);
     if (!json) return RS_OK;
-    if (!json_is_string(json)) return bad_value(r, field, "a text", json);
-    return find_word(value, r, field, json_string_value(json), words);
+    if (!json_is_string(json)) return rs_arch_bad_value(r, field, "a text", json);
+    return rs_arch_find_word(value, r, field, json_string_value(json), words);
 }
 
-static rs_status read_size(int64_t *value, const reader *r, const char *field, int64_t most)
+rs_status rs_arch_read_size(int64_t *value, const rs_arch_reader *r, const char *field,
+                            int64_t most)
 {
-    const json_t *json = field_of(r->json, field);
+    const json_t *json = json_object_get(r->json, field);
     if (!json) return RS_OK;
     double number = json_is_number(json) ? json_number_value(json) : 0;
     if (!(number >= 1 && number <= (double)most) || number != floor(number)) {
         char wanted[64];
         snprintf(wanted, sizeof wanted, "a whole number from 1 to %lld", (long long)most);
-        return bad_value(r, field, wanted, json);
+        return rs_arch_bad_value(r, field, wanted, json);
     }
     *value = (int64_t)number;
     return RS_OK;
 }
 
-static rs_status read_formula(double *value, const reader *r, const char *field, const json_t *json,
-                              const char *const *names, const double *values)
+static rs_status read_formula(double *value, const rs_arch_reader *r, const char *field,
+                              const json_t *json, const char *const *names, const double *values)
 {
     if (json_is_number(json) && isfinite(json_number_value(json))) {
         *value = json_number_value(json);
         return RS_OK;
     }
-    if (!json_is_string(json)) return bad_value(r, field, "a number or a formula", json);
+    if (!json_is_string(json)) return rs_arch_bad_value(r, field, "a number or a formula", json);
     char where[160];
     snprintf(where, sizeof where, "%.100s, \"%s\"", r->arch->path, field);
     return rs_expression(value, json_string_value(json), names, values, where, r->err);
 }
 
-static rs_status read_number(double *value, const reader *r, const char *field)
+static rs_status read_number(double *value, const rs_arch_reader *r, const char *field)
 {
-    const json_t *json = field_of(r->json, field);
+    const json_t *json = json_object_get(r->json, field);
     if (!json) return RS_OK;
     if (!json_is_number(json) || !isfinite(json_number_value(json)))
-        return bad_value(r, field, "a number", json);
+        return rs_arch_bad_value(r, field, "a number", json);
     *value = json_number_value(json);
     return RS_OK;
 }
 
+rs_status rs_arch_read_flag(bool *value, const rs_arch_reader *r, const char *field)
+{
+    const json_t *json = json_object_get(r->json, field);
+    if (!json) return RS_OK;
+    if (!json_is_boolean(json)) return rs_arch_bad_value(r, field, "true or false", json);
+    *value = json_is_true(json);
+    return RS_OK;
+}
+
 /* A number or formula for all layers, or a list with one for each. */
-static rs_status read_strength(double **out, const reader *r, const char *field)
+static rs_status read_strength(double **out, const rs_arch_reader *r, const char *field)
 {
     static const char *const names[] = {"L", "l", NULL};
     rs_arch *arch = r->arch;
     double *list = *out = rs_arena_alloc(arch->arena, (size_t)arch->depth, sizeof *list);
     if (!list) return rs_fail_memory(r->err, field, (size_t)arch->depth * sizeof *list);
-    const json_t *json = field_of(r->json, field);
+    const json_t *json = json_object_get(r->json, field);
     if (json_is_array(json) && (int64_t)json_array_size(json) != arch->depth)
         return rs_fail(r->err, RS_E_ARCH_SCHEMA, arch->path, "give one entry a layer",
                        "\"%s\" lists %zu layers; \"depth\" is %lld", field, json_array_size(json),
@@ -192,20 +184,21 @@ static rs_status read_strength(double **out, const reader *r, const char *field)
 
 /* ---- groups of fields ---- */
 
-static rs_status read_sizes(const reader *r)
+static rs_status read_sizes(const rs_arch_reader *r)
 {
     rs_arch *arch = r->arch;
-    RS_TRY(read_size(&arch->depth, r, "depth", MOST_LAYERS));
-    RS_TRY(read_size(&arch->d_model, r, "d_model", LARGEST));
-    RS_TRY(read_size(&arch->heads, r, "heads", MOST_LAYERS));
+    RS_TRY(rs_arch_read_size(&arch->depth, r, "depth", RS_ARCH_MOST_LAYERS));
+    RS_TRY(rs_arch_read_size(&arch->d_model, r, "d_model", RS_ARCH_LARGEST));
+    RS_TRY(rs_arch_read_size(&arch->heads, r, "heads", RS_ARCH_MOST_LAYERS));
     arch->kv_heads = arch->heads;
-    RS_TRY(read_size(&arch->kv_heads, r, "kv_heads", MOST_LAYERS));
-    RS_TRY(read_size(&arch->seq_len, r, "seq_len", LARGEST));
-    RS_TRY(read_size(&arch->d_head, r, "d_head", LARGEST));
-    const json_t *vocab = field_of(r->json, "vocab");
-    if (vocab && !json_is_null(vocab)) RS_TRY(read_size(&arch->vocab, r, "vocab", INT32_MAX));
+    RS_TRY(rs_arch_read_size(&arch->kv_heads, r, "kv_heads", RS_ARCH_MOST_LAYERS));
+    RS_TRY(rs_arch_read_size(&arch->seq_len, r, "seq_len", RS_ARCH_LARGEST));
+    RS_TRY(rs_arch_read_size(&arch->d_head, r, "d_head", RS_ARCH_LARGEST));
+    const json_t *vocab = json_object_get(r->json, "vocab");
+    if (vocab && !json_is_null(vocab))
+        RS_TRY(rs_arch_read_size(&arch->vocab, r, "vocab", INT32_MAX));
     arch->mlp_width = 4 * arch->d_model;
-    RS_TRY(read_size(&arch->mlp_width, r, "mlp_width", 4 * LARGEST));
+    RS_TRY(rs_arch_read_size(&arch->mlp_width, r, "mlp_width", 4 * RS_ARCH_LARGEST));
     if (arch->heads % arch->kv_heads != 0)
         return rs_fail(r->err, RS_E_ARCH_SCHEMA, arch->path, NULL,
                        "\"heads\" %lld is no multiple of \"kv_heads\" %lld", (long long)arch->heads,
@@ -219,40 +212,15 @@ static rs_status read_sizes(const reader *r)
     return RS_OK;
 }
 
-static rs_status check_mixer(const reader *r, const json_t *json)
-{
-    int available = 0;
-    if (!json_is_string(json)) return bad_value(r, "mixer", "a text or a list of texts", json);
-    const char *name = json_string_value(json);
-    RS_TRY(find_word(&available, r, "mixer", name, mixer_words));
-    if (available) return RS_OK;
-    return rs_fail(r->err, RS_E_UNSUPPORTED, r->arch->path, "use \"attention\"",
-                   "the mixer \"%s\" is not available yet", name);
-}
-
-static rs_status read_mixer(const reader *r)
-{
-    const json_t *json = field_of(r->json, "mixer");
-    if (!json) return RS_OK;
-    if (!json_is_array(json)) return check_mixer(r, json);
-    if ((int64_t)json_array_size(json) != r->arch->depth)
-        return rs_fail(r->err, RS_E_ARCH_SCHEMA, r->arch->path, "give one entry a layer",
-                       "\"mixer\" lists %zu layers; \"depth\" is %lld", json_array_size(json),
-                       (long long)r->arch->depth);
-    for (size_t i = 0; i < json_array_size(json); i++)
-        RS_TRY(check_mixer(r, json_array_get(json, i)));
-    return RS_OK;
-}
-
-static rs_status read_attention(const reader *r)
+static rs_status read_attention(const rs_arch_reader *r)
 {
     rs_arch *arch = r->arch;
     int kind = SOFTMAX;
-    RS_TRY(read_word(&kind, r, "attention", attention_words));
+    RS_TRY(rs_arch_read_word(&kind, r, "attention", attention_words));
     double shaped[3] = {1, 1, 1}, w = 1;
-    const json_t *json = field_of(r->json, "shaped");
+    const json_t *json = json_object_get(r->json, "shaped");
     if (json && json_array_size(json) != 3)
-        return bad_value(r, "shaped", "a list of three numbers", json);
+        return rs_arch_bad_value(r, "shaped", "a list of three numbers", json);
     for (size_t i = 0; json && i < 3; i++)
         RS_TRY(read_formula(&shaped[i], r, "shaped", json_array_get(json, i), NULL, shaped));
     RS_TRY(read_number(&w, r, "rescale"));
@@ -266,46 +234,48 @@ static rs_status read_attention(const reader *r)
     arch->mix_uniform = mixes[kind][2];
     RS_TRY(read_number(&arch->temperature, r, "temperature"));
     if (!(arch->temperature > 0))
-        return bad_value(r, "temperature", "a number above 0", field_of(r->json, "temperature"));
+        return rs_arch_bad_value(r, "temperature", "a number above 0",
+                                 json_object_get(r->json, "temperature"));
     return RS_OK;
 }
 
-static rs_status read_mask(const reader *r)
+static rs_status read_mask(const rs_arch_reader *r)
 {
-    static const word words[] = {{"none", 0}, {"causal", 1}, {"sliding:W", 2}, {NULL, 0}};
-    const json_t *json = field_of(r->json, "mask");
+    static const rs_arch_word words[] = {{"none", 0}, {"causal", 1}, {"sliding:W", 2}, {NULL, 0}};
+    const json_t *json = json_object_get(r->json, "mask");
     if (!json) return RS_OK;
-    if (!json_is_string(json)) return bad_value(r, "mask", "a text", json);
+    if (!json_is_string(json)) return rs_arch_bad_value(r, "mask", "a text", json);
     const char *text = json_string_value(json);
     static const char sliding[] = "sliding:";
     if (strncmp(text, sliding, sizeof sliding - 1) == 0) {
         const char *digits = text + sizeof sliding - 1;
         size_t n = strspn(digits, "0123456789");
         int64_t width = 0;
-        for (size_t i = 0; i < n && width <= LARGEST; i++)
+        for (size_t i = 0; i < n && width <= RS_ARCH_LARGEST; i++)
             width = 10 * width + (digits[i] - '0');
-        if (digits[n] || width < 1 || width > LARGEST)
-            return bad_value(r, "mask", "sliding:W with W a whole number of tokens", json);
+        if (digits[n] || width < 1 || width > RS_ARCH_LARGEST)
+            return rs_arch_bad_value(r, "mask", "sliding:W with W a whole number of tokens", json);
         r->arch->window = width;
         r->arch->causal = true;
         return RS_OK;
     }
     int causal = 0;
-    RS_TRY(find_word(&causal, r, "mask", text, words));
-    if (causal == 2) return bad_value(r, "mask", "sliding:W with W a whole number of tokens", json);
+    RS_TRY(rs_arch_find_word(&causal, r, "mask", text, words));
+    if (causal == 2)
+        return rs_arch_bad_value(r, "mask", "sliding:W with W a whole number of tokens", json);
     r->arch->causal = causal == 1;
     return RS_OK;
 }
 
-static rs_status read_block(const reader *r)
+static rs_status read_block(const rs_arch_reader *r)
 {
     rs_arch *arch = r->arch;
     int positions = RS_ARCH_POSITIONS_NONE, norm = RS_ARCH_NORM_PRE, kind = RS_NORM_LAYERNORM,
         mlp = RS_ARCH_MLP_GELU;
-    RS_TRY(read_word(&positions, r, "positions", position_words));
-    RS_TRY(read_word(&norm, r, "norm", norm_words));
-    RS_TRY(read_word(&kind, r, "norm_kind", kind_words));
-    RS_TRY(read_word(&mlp, r, "mlp", mlp_words));
+    RS_TRY(rs_arch_read_word(&positions, r, "positions", position_words));
+    RS_TRY(rs_arch_read_word(&norm, r, "norm", norm_words));
+    RS_TRY(rs_arch_read_word(&kind, r, "norm_kind", kind_words));
+    RS_TRY(rs_arch_read_word(&mlp, r, "mlp", mlp_words));
     arch->positions = (rs_arch_positions)positions;
     arch->norm = (rs_arch_norm)norm;
     arch->norm_kind = (rs_norm_kind)kind;
@@ -324,21 +294,23 @@ static rs_status read_block(const reader *r)
     return RS_OK;
 }
 
-static rs_status read_init(const reader *r)
+static rs_status read_init(const rs_arch_reader *r)
 {
     rs_arch *arch = r->arch;
     for (int w = 0; w < RS_ARCH_WEIGHTS; w++)
         arch->init[w] = "normal(0, 1/fan_in)";
     if (arch->mlp == RS_ARCH_MLP_RELU) arch->init[RS_ARCH_W1] = "normal(0, 2/fan_in)";
     arch->init[RS_ARCH_EMBEDDING] = arch->init[RS_ARCH_POSITION] = "normal(0, 1)";
-    const json_t *json = field_of(r->json, "init");
+    arch->init[RS_ARCH_WDT] = arch->init[RS_ARCH_CONV] = "uniform(-1/sqrt(fan_in), 1/sqrt(fan_in))";
+    const json_t *json = json_object_get(r->json, "init");
     if (!json) return RS_OK;
-    if (!json_is_object(json)) return bad_value(r, "init", "an object of laws", json);
+    if (!json_is_object(json)) return rs_arch_bad_value(r, "init", "an object of laws", json);
     RS_TRY(check_names(r, json, init_names, " in \"init\""));
     for (int w = 0; w < RS_ARCH_WEIGHTS; w++) {
-        const json_t *law = field_of(json, init_names[w]);
+        const json_t *law = json_object_get(json, init_names[w]);
         if (!law) continue;
-        if (!json_is_string(law)) return bad_value(r, init_names[w], "the text of a law", law);
+        if (!json_is_string(law))
+            return rs_arch_bad_value(r, init_names[w], "the text of a law", law);
         if (w == RS_ARCH_WO && strcmp(json_string_value(law), "none") == 0) {
             arch->merged_output = true;
             continue;
@@ -349,42 +321,46 @@ static rs_status read_init(const reader *r)
     return RS_OK;
 }
 
-static rs_status read_input(const reader *r)
+static rs_status read_input(const rs_arch_reader *r)
 {
     static const char *const names[] = {"d", "n", "L", NULL};
     rs_arch *arch = r->arch;
     const double values[] = {(double)arch->d_model, (double)arch->seq_len, (double)arch->depth};
     arch->input_norm2 = (double)arch->d_model;
-    const json_t *json = field_of(r->json, "input");
+    const json_t *json = json_object_get(r->json, "input");
     if (!json) return RS_OK;
-    if (!json_is_object(json)) return bad_value(r, "input", "an object", json);
+    if (!json_is_object(json)) return rs_arch_bad_value(r, "input", "an object", json);
     RS_TRY(check_names(r, json, input_names, " in \"input\""));
-    reader inner = {arch, json, r->err};
+    rs_arch_reader inner = {arch, json, r->err};
     int law = 0;
-    RS_TRY(read_word(&law, &inner, "law", law_words));
-    const json_t *rho = field_of(json, "rho"), *norm2 = field_of(json, "norm2");
+    RS_TRY(rs_arch_read_word(&law, &inner, "law", law_words));
+    const json_t *rho = json_object_get(json, "rho"), *norm2 = json_object_get(json, "norm2");
     if (rho) RS_TRY(read_formula(&arch->input_rho, r, "rho", rho, names, values));
     if (!(arch->input_rho >= 0 && arch->input_rho <= 1))
-        return bad_value(r, "rho", "a correlation from 0 to 1", rho);
+        return rs_arch_bad_value(r, "rho", "a correlation from 0 to 1", rho);
     if (arch->d_model == 1 && arch->input_rho > 0 && arch->input_rho < 1)
-        return bad_value(r, "rho", "0 or 1 for \"d_model\" 1", rho);
+        return rs_arch_bad_value(r, "rho", "0 or 1 for \"d_model\" 1", rho);
     if (norm2) RS_TRY(read_formula(&arch->input_norm2, r, "norm2", norm2, names, values));
-    if (!(arch->input_norm2 > 0)) return bad_value(r, "norm2", "a squared norm above 0", norm2);
+    if (!(arch->input_norm2 > 0))
+        return rs_arch_bad_value(r, "norm2", "a squared norm above 0", norm2);
     return RS_OK;
 }
 
-static rs_status read_all(const reader *r)
+static rs_status read_all(const rs_arch_reader *r)
 {
     if (!json_is_object(r->json))
         return rs_fail(r->err, RS_E_ARCH_SCHEMA, r->arch->path, NULL,
                        "an architecture file is a JSON object");
     RS_TRY(check_names(r, r->json, field_names, ""));
     RS_TRY(read_sizes(r));
-    RS_TRY(read_mixer(r));
+    RS_TRY(rs_arch_read_mixer(r));
+    RS_TRY(rs_arch_read_states(r));
     RS_TRY(read_attention(r));
     RS_TRY(read_mask(r));
+    RS_TRY(rs_arch_read_linear(r));
     RS_TRY(read_block(r));
     RS_TRY(read_init(r));
+    RS_TRY(rs_arch_read_graph(r->arch, r->json, r->err));
     return read_input(r);
 }
 
@@ -396,7 +372,7 @@ rs_status rs_arch_read(rs_arch **out, const json_t *json, const char *path, rs_e
     *arch = (rs_arch){.depth = 12, .d_model = 64, .heads = 1, .seq_len = 16, .temperature = 1};
     arch->arena = rs_arena_new();
     arch->path = arch->arena ? rs_arena_strdup(arch->arena, path) : NULL;
-    reader r = {arch, json, err};
+    rs_arch_reader r = {arch, json, err};
     rs_status status =
         arch->path ? read_all(&r) : rs_fail_memory(err, "an architecture", sizeof *arch);
     if (status != RS_OK) {
@@ -410,6 +386,7 @@ rs_status rs_arch_read(rs_arch **out, const json_t *json, const char *path, rs_e
 void rs_arch_close(rs_arch *arch)
 {
     if (!arch) return;
+    rs_arch_graph_close(arch);
     rs_arena_free(arch->arena);
     rs_free(arch);
 }

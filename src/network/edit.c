@@ -192,6 +192,16 @@ static rs_status set_fusion(rs_edit *edit, const char *value, size_t offset, con
     return bad_value(where, value, "concat, max, gate or none", err);
 }
 
+static rs_status set_placement(rs_edit *edit, const char *value, size_t offset, const char *where,
+                               rs_error *err)
+{
+    (void)offset;
+    bool pre = strcmp(value, "pre") == 0;
+    if (!pre && strcmp(value, "post") != 0) return bad_value(where, value, "pre or post", err);
+    edit->placement = pre ? RS_PLACEMENT_PRE : RS_PLACEMENT_POST;
+    return RS_OK;
+}
+
 /* ---- the table of options ---- */
 
 typedef struct option_row {
@@ -213,6 +223,8 @@ static const option_row option_rows[] = {
     FLAG("no-norm", no_norm),
     FLAG("no-mask", no_mask),
     FLAG("no-gate", no_gate),
+    FLAG("no-inner-norm", no_inner_norm),
+    {"norm-placement", set_placement, 0, true},
     {"center-attention", set_centred, 0, false},
     {"centre-attention", set_centred, 0, false},
     {"remove-gap", set_gap, 0, false},

@@ -1,5 +1,5 @@
 /* edit_apply.c: interventions become numbers of the description. */
-#include "network/edit.h"
+#include "network/edit_parts.h"
 
 #include "network/op_traits.h"
 
@@ -7,31 +7,26 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct edition {
-    rs_network *network;
-    const rs_edit *edit;
-    rs_error *err;
-} edition;
-
-static rs_status refuse_edit(const edition *e, const char *option, const char *hint,
-                             const char *what)
+rs_status rs_edition_refuse(const rs_edition *e, const char *option, const char *hint,
+                            const char *what)
 {
     return rs_fail(e->err, RS_E_BAD_OPTION, option, hint, "%s", what);
 }
 
-static rs_status note(const edition *e, const char *code, const char *message)
+rs_status rs_edition_note(const rs_edition *e, const char *code, const char *message)
 {
     return rs_notes_say(&e->network->notes, e->err, RS_INFO, code, NULL, "%s", message);
 }
 
 /* ---- depth ---- */
 
-static rs_status change_depth(const edition *e)
+static rs_status change_depth(const rs_edition *e)
 {
     rs_network *network = e->network;
     int32_t from = network->n_layers, to = e->edit->depth;
     if (to == 0 || to == from) return RS_OK;
-    if (from == 0) return refuse_edit(e, "--depth", NULL, "this network has no layer to repeat");
+    if (from == 0)
+        return rs_edition_refuse(e, "--depth", NULL, "this network has no layer to repeat");
     if (to > from) {
         rs_layer *layers = rs_arena_alloc(network->arena, (size_t)to, sizeof *layers);
         if (!layers) return rs_fail_memory(e->err, "repeated layers", (size_t)to * sizeof *layers);
@@ -54,7 +49,7 @@ static size_t count_pieces(const char *text)
     return n;
 }
 
-static rs_status strength(double *value, const edition *e, const char *list, int32_t layer,
+static rs_status strength(double *value, const rs_edition *e, const char *list, int32_t layer,
                           const char *option)
 {
     static const char *const names[] = {"L", "l", NULL};
@@ -69,7 +64,7 @@ static rs_status strength(double *value, const edition *e, const char *list, int
     return rs_expression(value, piece, names, values, option, e->err);
 }
 
-static rs_status check_list(const edition *e, const char *list, const char *option)
+static rs_status check_list(const rs_edition *e, const char *list, const char *option)
 {
     size_t n = count_pieces(list);
     if (n == 1 || n == (size_t)e->network->n_layers) return RS_OK;
@@ -79,7 +74,7 @@ static rs_status check_list(const edition *e, const char *list, const char *opti
 
 /* λ of the branches that mix tokens, or of those that do not. A joining branch has no skip of its
  * own: what it is added to is the running sum. */
-static rs_status set_skips(const edition *e, bool mixers, const char *list)
+static rs_status set_skips(const rs_edition *e, bool mixers, const char *list)
 {
     if (!list) return RS_OK;
     RS_TRY(check_list(e, list, "--lambda"));
@@ -95,14 +90,14 @@ static rs_status set_skips(const edition *e, bool mixers, const char *list)
     }
     bool for_all = e->edit->mixer_lambda == e->edit->mlp_lambda;
     if (found || for_all) return RS_OK;
-    return refuse_edit(
+    return rs_edition_refuse(
         e, "--lambda", "use --lambda X or --lambda mixer:X",
         mixers ? "this network has no mixer with a skip"
                : "no MLP of this network has a skip of its own (parallel blocks have one "
                  "skip for both branches)");
 }
 
-static rs_status scale_branches(const edition *e)
+static rs_status scale_branches(const rs_edition *e)
 {
     const char *list = e->edit->residual_scale;
     if (!list) return RS_OK;
@@ -115,7 +110,7 @@ static rs_status scale_branches(const edition *e)
     return RS_OK;
 }
 
-static void drop_skips(const edition *e)
+static void drop_skips(const rs_edition *e)
 {
     const rs_edit *edit = e->edit;
     for (int32_t l = 0; l < e->network->n_layers; l++) {
@@ -136,7 +131,7 @@ static void set_if(double *target, double value)
     if (!isnan(value)) *target = value;
 }
 
-static rs_status edit_attention(const edition *e)
+static rs_status edit_attention(const rs_edition *e)
 {
     const rs_edit *edit = e->edit;
     bool masks = false, causal = false, any = false;
@@ -161,23 +156,24 @@ static rs_status edit_attention(const edition *e)
     }
     bool mixes = !isnan(edit->mix_softmax) || edit->temperature != 1;
     if (mixes && !any)
-        return refuse_edit(e, "attention", NULL, "this network has no self-attention to edit");
+        return rs_edition_refuse(e, "attention", NULL,
+                                 "this network has no self-attention to edit");
     if (edit->remove_gap && causal && !edit->no_mask)
-        return refuse_edit(
+        return rs_edition_refuse(
             e, "--remove-gap", "use --center-attention, which subtracts 1/i, or --no-mask",
             "attention is causal here, and subtracting 11'/n would show each token what "
             "follows it");
     if (edit->no_mask && causal) e->network->head.next_token = false;
     if (edit->no_mask && !masks)
-        return note(e, "no_mask",
-                    "--no-mask changes nothing: no attention of this model is masked");
+        return rs_edition_note(e, "no_mask",
+                               "--no-mask changes nothing: no attention of this model is masked");
     return RS_OK;
 }
 
 /* ---- MLPs ---- */
 
 /* x -> x as a stored map. */
-static rs_status identity_map(rs_dense *out, const edition *e)
+static rs_status identity_map(rs_dense *out, const rs_edition *e)
 {
     rs_network *network = e->network;
     int64_t d = network->d_model;
@@ -213,13 +209,13 @@ static rs_status identity_map(rs_dense *out, const edition *e)
 
 /* The released code of Dong et al. replaced ALBERT's two linear maps by the identity and left the
  * activation, the skip and the norm: LN(gelu_new(a) + a) (docs/theory/collapse.md, 13). */
-static bool leaves_activation(const edition *e)
+static bool leaves_activation(const rs_edition *e)
 {
     bool asked = e->edit->dong2021_code && !e->edit->no_skip; /* `pure` is not theirs */
     return asked && e->network->dong2021_code;
 }
 
-static rs_status leave_activation(const edition *e)
+static rs_status leave_activation(const rs_edition *e)
 {
     rs_dense identity;
     RS_TRY(identity_map(&identity, e));
@@ -233,9 +229,10 @@ static rs_status leave_activation(const edition *e)
             mlp->width = e->network->d_model;
         }
     }
-    return note(e, "dong2021_code",
-                "as in the released code of Dong et al. 2021, ALBERT without its MLP keeps "
-                "LN(gelu(a) + a)");
+    return rs_edition_note(
+        e, "dong2021_code",
+        "as in the released code of Dong et al. 2021, ALBERT without its MLP keeps "
+        "LN(gelu(a) + a)");
 }
 
 static void drop_mlps(rs_layer *layer)
@@ -247,7 +244,7 @@ static void drop_mlps(rs_layer *layer)
     layer->branches[0].joins = false; /* nothing is left that it could join */
 }
 
-static rs_status edit_mlps(const edition *e)
+static rs_status edit_mlps(const rs_edition *e)
 {
     const rs_edit *edit = e->edit;
     if (edit->no_mlp && leaves_activation(e)) return leave_activation(e);
@@ -262,7 +259,7 @@ static rs_status edit_mlps(const edition *e)
 
 /* ---- norms ---- */
 
-static rs_status drop_norms(const edition *e)
+static rs_status drop_norms(const rs_edition *e)
 {
     const rs_norm_op none = {.kind = RS_NORM_NONE};
     bool any = false, inner = false;
@@ -278,24 +275,25 @@ static rs_status drop_norms(const edition *e)
         }
     }
     if (inner)
-        RS_TRY(
-            note(e, "no_norm", "norms of queries and keys stay: they are part of the attention"));
+        RS_TRY(rs_edition_note(
+            e, "no_norm",
+            "norms of queries and keys stay: they are part of the attention (--no-inner-norm)"));
     if (any) return RS_OK;
-    return note(e, "no_norm", "--no-norm changes nothing: no block of this model has a norm");
+    return rs_edition_note(e, "no_norm",
+                           "--no-norm changes nothing: no block of this model has a norm");
 }
 
 rs_status rs_edit_apply(rs_network *network, const rs_edit *edit, rs_error *err)
 {
-    edition e = {network, edit, err};
-    if (edit->no_gate)
-        return refuse_edit(&e, "--no-gate", NULL,
-                           "this model has no gated mixer (gates of MLPs stay)");
+    rs_edition e = {network, edit, err};
     RS_TRY(change_depth(&e));
     RS_TRY(set_skips(&e, true, edit->mixer_lambda));
     RS_TRY(set_skips(&e, false, edit->mlp_lambda));
     RS_TRY(scale_branches(&e));
     drop_skips(&e);
     RS_TRY(edit_attention(&e));
+    RS_TRY(rs_edit_mixers(&e));
     RS_TRY(edit_mlps(&e));
-    return drop_norms(&e);
+    RS_TRY(drop_norms(&e));
+    return rs_edit_placement(&e);
 }

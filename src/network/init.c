@@ -105,11 +105,18 @@ static bool is_bias(rs_role role)
     return false;
 }
 
-/* Weights of attention and MLP: what a law other than default is for. */
+/* Maps of mixers and MLP: what a law other than default is for. */
 static bool is_branch_weight(rs_role role)
 {
     return (role >= RS_ROLE_Q && role <= RS_ROLE_R) ||
-           (role >= RS_ROLE_MLP_UP && role <= RS_ROLE_MLP_DOWN);
+           (role >= RS_ROLE_MLP_UP && role <= RS_ROLE_MLP_DOWN) || role == RS_ROLE_Q_GATE ||
+           role == RS_ROLE_SSM_IN || role == RS_ROLE_SSM_X || role == RS_ROLE_SSM_OUT ||
+           (role >= RS_ROLE_DELTA_Q && role <= RS_ROLE_DELTA_BA);
+}
+
+bool rs_init_is_default(const rs_init *init)
+{
+    return init->general.kind == LAW_DEFAULT;
 }
 
 /* ---- laws ---- */

@@ -16,8 +16,8 @@ typedef struct rs_init rs_init;
 /* Opens a source of weights. law: "default" or NULL (what the model's own library does at
  * initialisation: see rs_init_set_default), "xavier" (normal of variance 2/(fan_in + fan_out)),
  * "orthogonal", or "normal(0, VARIANCE)" where VARIANCE is an expression of fan_in, fan_out, d and
- * L ("1/fan_in", "0.02^2"). Any other text is refused. A law other than default is for the weights
- * of attention and MLP; embeddings and heads keep the default, biases are 0 and gains 1 under every
+ * L ("1/fan_in", "0.02^2"). Any other text is refused. A law other than default is for the maps of
+ * mixers and MLP; embeddings and heads keep the default, biases are 0 and gains 1 under every
  * law. */
 rs_status rs_init_open(rs_init **out, const char *law, uint64_t seed, rs_error *err);
 void rs_init_close(rs_init *init);
@@ -66,6 +66,26 @@ rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, boo
 float *rs_init_numbers(const rs_init *init, const rs_tensor *tensor);
 /* Number i, uniform in (0, 1), of a stream of that tensor's own, for such numbers. */
 double rs_init_uniform(const rs_init *init, const rs_tensor *tensor, int64_t i);
+
+/* The law that rs_init_open was given is "default". */
+bool rs_init_is_default(const rs_init *init);
+
+/* These overwrite a drawn tensor (init_numbers.c): with numbers uniform in (-bound, bound); with
+ * one value; with the logarithms of 1, 2, ..., n again and again (rates of S4D's real part); with
+ * logarithms of numbers uniform in (low, high); with the numbers whose softplus is a step between low and high, uniform in its logarithm, and no less
+ * than `least`. The first two do nothing where tensor is NULL. */
+void rs_init_fill_uniform(const rs_init *init, const rs_tensor *tensor, double bound);
+void rs_init_fill(const rs_init *init, const rs_tensor *tensor, double value);
+void rs_init_fill_rates(const rs_init *init, const rs_tensor *tensor, int64_t n);
+void rs_init_fill_logs(const rs_init *init, const rs_tensor *tensor, double low, double high);
+void rs_init_fill_steps(const rs_init *init, const rs_tensor *tensor, double low, double high,
+                        double least);
+
+/* The same for S4D: with logarithms of steps between low and high, uniform in them; with pi 0, pi 1,
+ * ..., pi (n - 1) again and again. The last multiplies what was drawn. */
+void rs_init_fill_log_steps(const rs_init *init, const rs_tensor *tensor, double low, double high);
+void rs_init_fill_frequencies(const rs_init *init, const rs_tensor *tensor, int64_t n);
+void rs_init_scale(const rs_init *init, const rs_tensor *tensor, double factor);
 
 /* Sets how many threads draw (unasked: one); the numbers do not depend on it. */
 void rs_init_set_threads(rs_init *init, int threads);

@@ -3,6 +3,13 @@
 
 #include <string.h>
 
+rs_dense_factor rs_dense_factor_of(const rs_dense *dense, int64_t u)
+{
+    for (int32_t i = 0; i < dense->n_factors; u -= dense->factors[i++].units)
+        if (u < dense->factors[i].units) return dense->factors[i];
+    return (rs_dense_factor){.weight = 1, .bias = 1};
+}
+
 rs_status rs_network_copy(rs_network **out, const rs_network *from, rs_error *err)
 {
     *out = NULL;

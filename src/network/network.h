@@ -21,6 +21,12 @@
 #include "network/init.h"
 #include "recognise/model.h"
 
+/* What the configuration multiplies a stretch of a map's outputs by, beside what is stored. */
+typedef struct rs_dense_factor {
+    int64_t units; /* so many outputs, behind those of the factor before */
+    double weight, bias;
+} rs_dense_factor;
+
 /*
  * A linear map y = W x + b as it is stored. The matrix view is rows×cols, row-major. Output unit u
  * is stored vector v(u) = first + (u / run) * stride + u % run: matrix row v when out_is_row
@@ -38,7 +44,13 @@ typedef struct rs_dense {
      * scale_block_cols]; or NULL */
     const rs_tensor *scale;
     int64_t scale_block_rows, scale_block_cols;
+    /* [n_factors], for all outputs in their order; NULL: 1. Whoever asks for numbers of the map gets
+     * the product. */
+    const rs_dense_factor *factors;
+    int32_t n_factors;
 } rs_dense;
+/* Those of output u. */
+rs_dense_factor rs_dense_factor_of(const rs_dense *dense, int64_t u);
 
 /* Norm over the last dimension. kind NONE is the identity. LayerNorm: (x - mean)/sqrt(var + eps) *
  * gain + bias; RMSNorm: x/sqrt(mean(x²) + eps) * gain; PLUS_ONE: gain is 1 + the stored one. gain,
@@ -98,6 +110,8 @@ typedef struct rs_attention_op {
                             heads*value_dim. o.weight NULL: W_O is merged into W_V (the theory
                             papers' one matrix): value_dim is d_model, and the op's result is the
                             plain sum over heads of mixing_h X W_V,h (+ its bias) */
+    rs_dense gate;       /* to heads*value_dim: what heads write, before o, is multiplied by
+                            sigmoid(gate x); weight NULL: there is none */
     bool cross;          /* k and v read the batch's memory instead of the tokens */
     rs_norm_op q_norm, k_norm; /* before the rotation; dim = head_dim, or all heads at once when dim
                                   is the map's whole output */
@@ -127,8 +141,10 @@ typedef struct rs_mlp_op {
  * before the first token of a sample. */
 typedef struct rs_conv_op {
     int64_t channels, width;
-    const rs_tensor *weight; /* [channels, 1, width] */
-    const rs_tensor *bias;   /* [channels]; NULL: 0 */
+    const rs_tensor *weight;  /* [channels, 1, width] */
+    const rs_tensor *bias;    /* [channels]; NULL: 0 */
+    const rs_tensor *more[2]; /* with the weights of the channels behind those that `weight` holds;
+                                 NULL: there are none */
 } rs_conv_op;
 
 /* Where a state-space mixer's gate z stands. */
@@ -177,14 +193,123 @@ typedef struct rs_s6_op {
     rs_dense o;
 } rs_s6_op;
 
+/* What is applied to queries and keys of linear attention, entry by entry. */
+typedef enum rs_feature_map {
+    RS_FEATURE_IDENTITY,
+    RS_FEATURE_ELU /* elu(x) + 1 */
+} rs_feature_map;
+
+/* Linear attention (docs/theory/ssm.md, 5): of a head, with features f of queries and keys,
+ *     M_ij = f(q_i)·f(k_j) decay^(i-j) / temperature
+ * over the keys that i sees (j <= i when causal, all otherwise), divided by its row sum where
+ * `normalised`, applied to the values; then the norm of each head, the gate and the output map. */
+typedef struct rs_linear_op {
+    int32_t heads, kv_heads; /* head h uses key head h / (heads/kv_heads) */
+    int64_t head_dim, value_dim;
+    rs_dense q, k; /* heads*head_dim, kv_heads*head_dim */
+    rs_dense v;    /* kv_heads*value_dim; weight NULL: values are the tokens, value_dim = d_model */
+    rs_dense gate; /* heads*value_dim; weight NULL: there is none */
+    rs_dense o;    /* weight NULL: the sum over heads, value_dim = d_model */
+    rs_feature_map feature_map;
+    double temperature;
+    const rs_tensor *decay; /* [heads], 0 to 1; NULL: 1. Needs `causal` */
+    bool causal;
+    bool normalised;     /* a row that sums to 0 is taken for 0 */
+    bool without_self;   /* a token does not see its own key */
+    rs_gate_place place; /* of the gate, where there is one */
+    rs_norm_op norm;     /* of heads*value_dim, a head by itself; NONE: absent */
+} rs_linear_op;
+
+/* S4D (docs/theory/ssm.md, 6): every channel c has `pairs` complex numbers of its own,
+ *     h_s <- exp(step a_s) h_s + u,  y = 2 Re sum_s C_s (exp(step a_s) - 1)/a_s h_s + d u,
+ * step = exp(log_step), a = -exp(log_decay) + i frequency; then GELU and (o y) * sigmoid(gate y). Its
+ * mixing matrix is Toeplitz, one a channel, and does not depend on the input. */
+typedef struct rs_s4d_op {
+    int64_t channels, pairs;
+    const rs_tensor *log_step;              /* [channels] */
+    const rs_tensor *log_decay, *frequency; /* [channels, pairs] */
+    const rs_tensor *c;                     /* [channels, pairs, 2] */
+    const rs_tensor *d;                     /* [channels]; NULL: 0 */
+    rs_dense o, gate;                       /* from channels to d_model */
+} rs_s4d_op;
+
+/* A gated linear recurrence (qLSTM, docs/theory/ssm.md, 7): of each channel x behind a convolution,
+ *     h <- sigmoid(forget) h + sigmoid(in) x,  y = sigmoid(out) h,
+ * forget, in and out maps of all channels of x; then y * gelu(gate) and the output map. The mixing
+ * matrix of a channel is M_ij = sigmoid(out_i) sigmoid(forget_(j+1)) ... sigmoid(forget_i)
+ * sigmoid(in_j). */
+typedef struct rs_recurrence_op {
+    int64_t inner;
+    rs_dense in;     /* to the gate and x, inner each */
+    rs_conv_op conv; /* of x */
+    rs_dense gates;  /* from inner to forget, in and out, inner each */
+    bool gated;      /* y * gelu(gate) */
+    rs_dense o;
+} rs_recurrence_op;
+
+/* The gated delta rule (docs/theory/ssm.md, 8): of a head with values v_t and of its group's keys
+ * k_t and queries q_t, all behind a convolution and its activation, keys and queries then divided by
+ * their lengths and queries by sqrt(key_dim),
+ *     S <- decay_t S,  S <- S + strength_t k_t (v_t - Sᵀk_t)ᵀ,  y_t = Sᵀq_t,
+ * decay = exp(-exp(a_log) softplus(a + dt_bias)), strength = strength_most sigmoid(b); then the norm
+ * of each head, the gate and the output map. */
+typedef struct rs_delta_op {
+    int32_t heads, key_heads; /* head h reads q and k of h / (heads/key_heads) */
+    int64_t key_dim, value_dim;
+    rs_dense q, k;            /* key_heads*key_dim each */
+    rs_dense v, z;            /* heads*value_dim each; z.weight NULL: there is no gate */
+    rs_dense b, a;            /* heads each */
+    rs_conv_op conv;          /* of q, k and v, in this order */
+    rs_activation activation; /* behind it */
+    const rs_tensor *a_log;   /* [heads] */
+    const rs_tensor *dt_bias; /* [heads]; NULL: 0 */
+    double strength_most;     /* 1; 2 lets a state change its sign */
+    rs_gate_place gate;
+    rs_norm_op norm; /* of value_dim: one gain for all heads */
+    rs_dense o;
+} rs_delta_op;
+
+/* LFM2's gated short convolution (docs/theory/ssm.md, 9): b, c, x of each channel from `in`,
+ *     y_t = c_t (bias + sum_j w_j (b x)_(t - width + 1 + j)),
+ * and the output map. The mixing matrix of a channel is M_ij = c_i w_(width - 1 - i + j) b_j, applied
+ * to x; the convolution's bias adds c_i bias behind it. */
+typedef struct rs_short_conv_op {
+    rs_dense in; /* to b, c and x, conv.channels each */
+    rs_conv_op conv;
+    rs_dense o;
+} rs_short_conv_op;
+
+/* A mixer whose matrix is given: V -> M V W_O, V the tokens' values, M made from the numbers of a
+ * file (graph.h, docs/theory/graph.md), or the softmax of attention over a graph's edges alone. */
+typedef struct rs_graph rs_graph;
+typedef struct rs_graph_op {
+    const rs_graph *graph;   /* its form, nodes and edges: samples have as many tokens as nodes */
+    const rs_tensor *matrix; /* the numbers of M; NULL: attention */
+    int32_t heads;           /* matrices; 1 unless attention */
+    /* head h uses key head h / (heads/key_heads) and value head h / (heads/value_heads) */
+    int32_t key_heads, value_heads;
+    int64_t head_dim, value_dim;
+    rs_dense q, k; /* attention alone */
+    rs_dense v;    /* weight NULL: values are the tokens themselves, in value_heads stretches */
+    rs_dense o;    /* weight NULL: the heads' results are added up; value_dim is d_model */
+    double scale;  /* of q·k */
+    double temperature; /* logits are divided by it */
+} rs_graph_op;
+
 /* What a branch's op is (op_traits.h says what each kind can do). */
 typedef enum rs_branch_kind {
     RS_BRANCH_ATTENTION,
     RS_BRANCH_MLP,
     RS_BRANCH_SSD,
-    RS_BRANCH_S6
+    RS_BRANCH_S6,
+    RS_BRANCH_LINEAR,
+    RS_BRANCH_S4D,
+    RS_BRANCH_RECURRENCE,
+    RS_BRANCH_DELTA,
+    RS_BRANCH_SHORT_CONV,
+    RS_BRANCH_GRAPH
 } rs_branch_kind;
-enum { RS_BRANCH_KINDS = RS_BRANCH_S6 + 1 }; /* no kind: a switch has no case for it */
+enum { RS_BRANCH_KINDS = RS_BRANCH_GRAPH + 1 }; /* no kind: a switch has no case for it */
 
 typedef struct rs_branch {
     rs_branch_kind kind;
@@ -197,6 +322,12 @@ typedef struct rs_branch {
         rs_mlp_op mlp;
         rs_ssd_op ssd;
         rs_s6_op s6;
+        rs_linear_op linear;
+        rs_s4d_op s4d;
+        rs_recurrence_op recurrence;
+        rs_delta_op delta;
+        rs_short_conv_op short_conv;
+        rs_graph_op graph;
     };
 } rs_branch;
 
@@ -303,10 +434,16 @@ void rs_network_close(rs_network *network); /* NULL is fine */
 /* The branch's op where it is of that kind, else NULL (op_traits.c). */
 const rs_attention_op *rs_branch_attention(const rs_branch *branch);
 const rs_mlp_op *rs_branch_mlp(const rs_branch *branch);
+/* The branch's op where it is an attention that is linear in its values once its matrices are
+ * known, which a gate of its own would change; else NULL. */
+const rs_attention_op *rs_branch_plain_attention(const rs_branch *branch);
 
 /* The first branch of a layer that mixes its tokens and reads nothing else, such as the
  * self-attention; or NULL. */
 const rs_branch *rs_layer_mixer(const rs_layer *layer);
+/* Whether that branch is its layer's mixer, or mixes the same tokens beside it: what all of these
+ * give is added up. */
+bool rs_layer_mixes_with(const rs_layer *layer, int32_t branch);
 /* Whether that branch is its layer's mixer. */
 bool rs_is_mixer(const rs_network *network, int32_t layer, int32_t branch);
 

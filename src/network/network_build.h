@@ -25,6 +25,7 @@ typedef struct rs_net_builder {
     int32_t stored; /* number of layers that are stored */
     double eps;
     rs_activation activation;
+    bool unread_steps; /* limits of steps that the family's modules do not read */
     rs_buffer missing;
     size_t n_missing;
 } rs_net_builder;
@@ -50,6 +51,8 @@ bool rs_net_has(const rs_net_builder *nb, rs_role role, int32_t layer);
 /* NULL: there is none, or tensors are drawn. */
 const rs_tensor *rs_net_stored_tensor(const rs_net_builder *nb, rs_role role, rs_part part,
                                       int32_t layer);
+/* The gain of a norm that a GGUF file stores, whatever its family has; NULL: none. */
+const rs_tensor *rs_net_stored_gain(const rs_net_builder *nb, rs_role role, int32_t layer);
 typedef enum rs_net_bias { RS_BIAS_NO, RS_BIAS_YES, RS_BIAS_IF_THERE } rs_net_bias;
 rs_net_bias rs_net_bias_of(const rs_net_builder *nb, const char *field);
 /* Describes a map from `in` to `out` units and a norm as the family has them; then finds or draws
@@ -77,10 +80,27 @@ rs_status rs_net_account(rs_net_builder *nb);
 
 /* network_ssm.c: a state-space mixer before it has its weights, and those that its list of weights
  * does not describe. */
+enum { RS_NET_STRETCHES = 5 };
 rs_status rs_net_describe_ssd(rs_net_builder *nb, int32_t stored, rs_ssd_op *op);
+/* How many outputs of its first map are z, x, B, C and dt. */
+int32_t rs_net_ssd_stretches(int64_t units[RS_NET_STRETCHES], const rs_ssd_op *op);
 rs_status rs_net_describe_s6(rs_net_builder *nb, int32_t stored, rs_s6_op *op);
 rs_status rs_net_s6_numbers(rs_net_builder *nb, int32_t stored, rs_s6_op *op);
 rs_status rs_net_ssd_numbers(rs_net_builder *nb, int32_t stored, rs_ssd_op *op);
+
+/* network_multipliers.c: by what the configuration multiplies that map of a branch. */
+rs_status rs_net_multiply(rs_net_builder *nb, rs_role role, const rs_branch *branch, rs_dense *map);
+
+/* network_parts.c: what that layer has, a sum of rs_layer_parts' values; refuses experts. */
+rs_status rs_net_parts(rs_net_builder *nb, int32_t stored, int *parts);
+rs_status rs_net_conv_numbers(rs_net_builder *nb, int32_t stored, rs_conv_op *conv);
+
+/* network_delta.c: the same of gated delta rules and short convolutions. */
+rs_status rs_net_describe_delta(rs_net_builder *nb, int32_t stored, rs_delta_op *op);
+/* Takes the maps that the checkpoint keeps in one tensor. */
+rs_status rs_net_take_delta(rs_net_builder *nb, int32_t stored, rs_delta_op *op);
+rs_status rs_net_delta_numbers(rs_net_builder *nb, int32_t stored, rs_delta_op *op);
+rs_status rs_net_describe_short_conv(rs_net_builder *nb, int32_t stored, rs_short_conv_op *op);
 
 /* network_layer.c, network_ends.c, network_pooling.c */
 /* The stored layer whose weights the applied layer of that number runs. */

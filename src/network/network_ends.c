@@ -187,7 +187,8 @@ rs_status rs_net_embedding(rs_net_builder *nb)
     if (facts & RS_W_IMAGES) return images(nb, e);
     RS_TRY(token_table(nb, e));
     if (facts & RS_W_EMBED_SQRT) e->scale = sqrt((double)nb->d_model);
-    if (facts & RS_W_GRANITE) RS_TRY(rs_net_real(nb, "embedding_multiplier", &e->scale));
+    if (nb->forward->embedding_multiplier)
+        RS_TRY(rs_net_real(nb, nb->forward->embedding_multiplier, &e->scale));
     if (facts & RS_W_POSITIONS) RS_TRY(positions(nb, e));
     if (facts & RS_W_TYPES) RS_TRY(token_types(nb, e));
     if (facts & RS_W_EMBED_NORM)
@@ -241,6 +242,8 @@ static bool says_tied(const rs_net_builder *nb, bool stored)
 {
     const rs_fields *fields = &nb->b->fields;
     const json_t *top = json_object_get(fields->root, "tie_word_embeddings");
+    const char *old = nb->forward->old_tied;
+    if (old && json_is_boolean(rs_fields_key(fields, old))) return rs_net_flag(nb, old);
     if (fields->root == fields->object || !json_is_boolean(top) || (json_is_false(top) && !stored))
         return rs_net_flag(nb, "tie_word_embeddings");
     return json_is_true(top);
@@ -334,6 +337,8 @@ rs_status rs_net_head(rs_net_builder *nb)
         return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, RS_CONFIG_HINT,
                        "logits cannot be divided by %g and capped at %g", scaling, head->softcap);
     head->scale = 1 / scaling;
+    if (nb->forward->logits_multiplier)
+        RS_TRY(rs_net_real(nb, nb->forward->logits_multiplier, &head->scale));
     RS_TRY(decoder(nb));
     head->next_token = head->decoder.weight != NULL && sees_behind_only(nb->network);
     return RS_OK;

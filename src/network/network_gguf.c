@@ -4,33 +4,39 @@
  */
 #include "network/network_build.h"
 
+#include <math.h>
 #include <string.h>
+
+/* Which models cannot be without a key. */
+typedef enum need { NOBODY, ATTENTION, ALL } need;
 
 static const struct {
     const char *key, *field;
-    bool needed;
+    need need;
 } keys[] = {
-    {"embedding_length", "hidden_size", true},
-    {"block_count", "num_hidden_layers", true},
-    {"attention.head_count", "num_attention_heads", true},
-    {"attention.head_count_kv", "num_key_value_heads", false},
-    {"attention.key_length", "head_dim", false},
-    {"attention.value_length", "value_dim", false},
-    {"attention.causal", "is_causal", false},
-    {"attention.sliding_window", "sliding_window", false},
-    {"attention.sliding_window_pattern", "sliding_window_pattern", false},
-    {"attention.scale", "attention_multiplier", false},
-    {"feed_forward_length", "intermediate_size", true},
-    {"context_length", "max_position_embeddings", false},
-    {"rope.freq_base", "rope_theta", false},
-    {"rope.freq_base_swa", "rope_local_base_freq", false},
-    {"rope.dimension_count", "rotary_dim", false},
-    {"attn_logit_softcapping", "attn_logit_softcapping", false},
-    {"final_logit_softcapping", "final_logit_softcapping", false},
-    {"embedding_scale", "embedding_multiplier", false},
-    {"residual_scale", "residual_multiplier", false},
-    {"logit_scale", "logits_scaling", false},
-    {"use_parallel_residual", "use_parallel_residual", false},
+    {"embedding_length", "hidden_size", ALL},
+    {"block_count", "num_hidden_layers", ALL},
+    {"attention.head_count", "num_attention_heads", ATTENTION},
+    {"attention.head_count_kv", "num_key_value_heads", NOBODY},
+    {"attention.key_length", "head_dim", NOBODY},
+    {"attention.value_length", "value_dim", NOBODY},
+    {"attention.causal", "is_causal", NOBODY},
+    {"attention.sliding_window", "sliding_window", NOBODY},
+    {"attention.sliding_window_pattern", "sliding_window_pattern", NOBODY},
+    {"attention.scale", "attention_multiplier", NOBODY},
+    {"feed_forward_length", "intermediate_size", ATTENTION},
+    {"context_length", "max_position_embeddings", NOBODY},
+    {"rope.freq_base", "rope_theta", NOBODY},
+    {"rope.freq_base_swa", "rope_local_base_freq", NOBODY},
+    {"rope.dimension_count", "rotary_dim", NOBODY},
+    {"rope.scaling.finetuned", "rope_finetuned", NOBODY},
+    {"attn_logit_softcapping", "attn_logit_softcapping", NOBODY},
+    {"final_logit_softcapping", "final_logit_softcapping", NOBODY},
+    {"embedding_scale", "embedding_multiplier", NOBODY},
+    {"residual_scale", "residual_multiplier", NOBODY},
+    {"logit_scale", "logits_scaling", NOBODY},
+    {"use_parallel_residual", "use_parallel_residual", NOBODY},
+    {"ssm.dt_b_c_rms", "ssm_dt_b_c_rms", NOBODY},
 };
 
 static const struct {
@@ -88,31 +94,86 @@ static bool scaling(json_t *object, const rs_builder *b)
     return done;
 }
 
+/* Hybrids that are no Granite (Bamba) have no attention.scale: theirs is 1/sqrt(key_length), and not
+ * the 1 of Granite's class. */
+static bool granite_scale(json_t *object, const rs_builder *b, const rs_forward *forward)
+{
+    if (!(forward->facts & RS_W_GRANITE) || !forward->ssm) return true;
+    json_int_t width = json_integer_value(json_object_get(object, "hidden_size"));
+    json_int_t heads = json_integer_value(json_object_get(object, "num_attention_heads"));
+    json_int_t key = json_integer_value(json_object_get(object, "head_dim"));
+    if (key <= 0 && heads > 0) key = width / heads;
+    if (key <= 0 || rs_fields_key(&b->fields, "attention.scale")) return true;
+    double scale = 1 / sqrt((double)key);
+    return json_object_set_new(object, "attention_multiplier", json_real(scale)) == 0;
+}
+
+static rs_status lacks(const rs_builder *b, const char *key, rs_error *err)
+{
+    return rs_fail(err, RS_E_CONFIG_SCHEMA, b->fields.path, RS_CONFIG_HINT, "has no %s%s",
+                   b->fields.prefix, key);
+}
+
+static const char *translated_name(rs_field field)
+{
+    for (const rs_field_row *row = rs_dialect_translated; row->key; row++)
+        if (row->field == field) return row->key;
+    return NULL;
+}
+
+/* Sizes of state-space mixers: the family's own spelling says what time_step_rank is, dt's rank or
+ * the number of heads. in_proj's height tells groups that no key does. */
+static rs_status mixer_sizes(json_t *object, const rs_builder *b, const rs_forward *forward,
+                             bool *done, rs_error *err)
+{
+    if (!forward->ssm) return RS_OK;
+    const json_t *kernel = rs_fields_key(&b->fields, "ssm.conv_kernel");
+    if (!kernel) return lacks(b, "ssm.conv_kernel", err);
+    *done = *done && put(object, forward->ssm->kernel, kernel);
+    for (const rs_field_row *row = b->family->dialect; row->key && *done; row++) {
+        if (row->field < RS_FIELD_SSM_INNER || row->field > RS_FIELD_SSM_GROUPS) continue;
+        const json_t *value = rs_fields_key(&b->fields, row->key);
+        if (!value && row->field == RS_FIELD_SSM_GROUPS) continue;
+        if (!value) return lacks(b, row->key, err);
+        *done = put(object, translated_name(row->field), value);
+    }
+    return RS_OK;
+}
+
+static rs_status plain_keys(json_t *object, const rs_builder *b, const rs_forward *forward,
+                            bool *done, rs_error *err)
+{
+    bool attention = !b->family->ssm || b->family->facts & RS_FACT_HYBRID;
+    for (size_t i = 0; *done && i < sizeof keys / sizeof *keys; i++) {
+        const json_t *value = rs_fields_key(&b->fields, keys[i].key);
+        const char *field = keys[i].field;
+        if (!value && (keys[i].need == ALL || (keys[i].need == ATTENTION && attention)))
+            return lacks(b, keys[i].key, err);
+        if (!value) continue;
+        *done = put(object, field, value);
+        /* the family reads this size under a name of its own */
+        if (*done && forward->mlp_width && strcmp(field, "intermediate_size") == 0)
+            *done = put(object, forward->mlp_width, value);
+        if (*done && forward->max_positions && strcmp(field, "max_position_embeddings") == 0)
+            *done = put(object, forward->max_positions, value);
+    }
+    return RS_OK;
+}
+
 rs_status rs_net_translate(json_t **out, const rs_builder *b, const rs_forward *forward,
                            rs_error *err)
 {
-    json_t *object = *out = json_object();
+    json_t *object = json_object();
     bool done = object != NULL;
-    for (size_t i = 0; done && i < sizeof keys / sizeof *keys; i++) {
-        const json_t *value = rs_fields_key(&b->fields, keys[i].key);
-        if (!value && keys[i].needed) {
-            json_decref(object);
-            *out = NULL;
-            return rs_fail(err, RS_E_CONFIG_SCHEMA, b->fields.path, RS_CONFIG_HINT, "has no %s%s",
-                           b->fields.prefix, keys[i].key);
-        }
-        if (!value) continue;
-        done = put(object, keys[i].field, value);
-        /* the family reads this size under a name of its own */
-        if (done && forward->mlp_width && strcmp(keys[i].field, "intermediate_size") == 0)
-            done = put(object, forward->mlp_width, value);
-        if (done && forward->max_positions && strcmp(keys[i].field, "max_position_embeddings") == 0)
-            done = put(object, forward->max_positions, value);
-    }
-    done =
-        done && epsilon(object, b, forward) && query_scale(object, forward) && scaling(object, b);
-    if (done) return RS_OK;
-    json_decref(object);
     *out = NULL;
-    return rs_fail_memory(err, "configuration", 0);
+    rs_status status = plain_keys(object, b, forward, &done, err);
+    if (status == RS_OK) status = mixer_sizes(object, b, forward, &done, err);
+    done = done && epsilon(object, b, forward) && query_scale(object, forward) &&
+           granite_scale(object, b, forward) && scaling(object, b);
+    if (status == RS_OK && !done) status = rs_fail_memory(err, "configuration", 0);
+    if (status == RS_OK)
+        *out = object;
+    else
+        json_decref(object);
+    return status;
 }

@@ -171,6 +171,14 @@ static rs_status describe_attention(rs_net_builder *nb, int32_t stored, int32_t 
     op->k = rs_net_map(nb, RS_ROLE_K, d, kv_heads * at->head_dim);
     op->v = rs_net_map(nb, RS_ROLE_V, d, kv_heads * value_dim);
     op->o = rs_net_map(nb, RS_ROLE_O, at->heads * value_dim, d);
+    const rs_module_pattern *query = rs_net_pattern(nb, RS_ROLE_Q);
+    if (query && query->flags & RS_P_GATED) {
+        if (at->value_dim != at->head_dim)
+            return rs_fail(nb->err, RS_E_CONFIG_HEADS, nb->b->fields.path, RS_CONFIG_HINT,
+                           "values of width %lld for gates of width %lld", (long long)at->value_dim,
+                           (long long)at->head_dim);
+        op->gate = rs_net_map(nb, RS_ROLE_Q_GATE, d, at->heads * at->value_dim);
+    }
     if (relative) return relative_positions(nb, op);
     describe_qk_norms(nb, at, op);
     RS_TRY(rs_net_rope(nb, at, sliding, &op->rope));
@@ -193,12 +201,37 @@ static rs_status describe_cross_attention(rs_net_builder *nb, int32_t applied,
 
 /* ---- MLP ---- */
 
+/* LFM2 takes two thirds of the width that is stated, times a factor, and up to a multiple of a block;
+ * without a factor that is all. */
+static rs_status adjust_width(rs_net_builder *nb, int64_t *width)
+{
+    int64_t block = 256;
+    double factor = NAN;
+    bool found;
+    if (!nb->forward->mlp_adjusted || !rs_net_flag(nb, nb->forward->mlp_adjusted)) return RS_OK;
+    *width = (int64_t)((double)(2 * *width) / 3);
+    RS_TRY(rs_net_real(nb, "block_ffn_dim_multiplier", &factor));
+    RS_TRY(rs_net_size(nb, "block_multiple_of", -1, &block, &found));
+    if (!isnan(factor)) {
+        double wide = factor * (double)*width;
+        if (!(wide >= 1 && wide <= INT32_MAX))
+            return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, RS_CONFIG_HINT,
+                           "block_ffn_dim_multiplier %g makes an MLP of width %g", factor, wide);
+        *width = ((int64_t)wide + block - 1) / block * block;
+    }
+    if (*width >= 1 && *width <= INT32_MAX) return RS_OK;
+    return rs_fail(nb->err, RS_E_CONFIG_SIZE, nb->b->fields.path, RS_CONFIG_HINT,
+                   "the MLP's adjusted width is %lld", (long long)*width);
+}
+
 static rs_status describe_mlp(rs_net_builder *nb, int32_t stored, rs_mlp_op *op)
 {
     int64_t d = nb->d_model, width = 0;
     bool found;
-    RS_TRY(rs_net_size(nb, nb->forward->mlp_width, stored, &width, &found));
+    RS_TRY(rs_net_size(nb, nb->forward->old_mlp_width, stored, &width, &found));
+    if (!found) RS_TRY(rs_net_size(nb, nb->forward->mlp_width, stored, &width, &found));
     if (!found) width = 4 * d;
+    RS_TRY(adjust_width(nb, &width));
     *op = (rs_mlp_op){.activation = nb->activation, .width = width};
     op->up = rs_net_map(nb, RS_ROLE_MLP_UP, d, width);
     op->down = rs_net_map(nb, RS_ROLE_MLP_DOWN, width, d);
@@ -215,6 +248,7 @@ static rs_net_bias bias_of(const rs_net_builder *nb, rs_role role)
     bool output = role == RS_ROLE_O || role == RS_ROLE_CROSS_O;
     if (role == RS_ROLE_SSM_DT) return RS_BIAS_YES;
     if (role == RS_ROLE_SSM_X) return RS_BIAS_NO;
+    if (role >= RS_ROLE_DELTA_Q && role <= RS_ROLE_DELTA_BA) return RS_BIAS_NO;
     bool ssm = role == RS_ROLE_SSM_IN || role == RS_ROLE_SSM_OUT;
     if (ssm && !nb->init) return RS_BIAS_IF_THERE; /* flags have said what files did not hold */
     if (ssm)
@@ -231,22 +265,16 @@ static rs_net_bias bias_of(const rs_net_builder *nb, rs_role role)
 static rs_role fused_role(const rs_net_builder *nb, int32_t stored, const rs_branch *branch)
 {
     if (nb->init) return RS_ROLE_UNKNOWN;
-    switch (branch->kind) {
-    case RS_BRANCH_ATTENTION:
-        if (branch->attention.cross)
-            return rs_net_pattern(nb, RS_ROLE_CROSS_KV) ? RS_ROLE_CROSS_KV : RS_ROLE_UNKNOWN;
-        return stores_qkv(nb, stored) ? RS_ROLE_QKV : RS_ROLE_UNKNOWN;
-    case RS_BRANCH_MLP:
-        if (branch->mlp.gate.out == 0) break;
-        if (rs_net_pattern(nb, RS_ROLE_MLP_GATE_UP) && !rs_net_has(nb, RS_ROLE_MLP_GATE, stored))
-            return RS_ROLE_MLP_GATE_UP;
-        if (nb->gguf && !rs_net_has(nb, RS_ROLE_MLP_GATE, stored)) return RS_ROLE_MLP_UP;
-        break;
-    case RS_BRANCH_SSD:
-    case RS_BRANCH_S6:
-        break;
-    }
-    return RS_ROLE_UNKNOWN;
+    const rs_attention_op *attention = rs_branch_attention(branch);
+    const rs_mlp_op *mlp = rs_branch_mlp(branch);
+    if (attention && attention->cross)
+        return rs_net_pattern(nb, RS_ROLE_CROSS_KV) ? RS_ROLE_CROSS_KV : RS_ROLE_UNKNOWN;
+    if (attention && attention->gate.out) return RS_ROLE_Q;
+    if (attention) return stores_qkv(nb, stored) ? RS_ROLE_QKV : RS_ROLE_UNKNOWN;
+    if (!mlp || mlp->gate.out == 0 || rs_net_has(nb, RS_ROLE_MLP_GATE, stored))
+        return RS_ROLE_UNKNOWN;
+    if (rs_net_pattern(nb, RS_ROLE_MLP_GATE_UP)) return RS_ROLE_MLP_GATE_UP;
+    return nb->gguf ? RS_ROLE_MLP_UP : RS_ROLE_UNKNOWN;
 }
 
 /* Which units of a fused qkv belong to whom: the table over attention.c in terms of rs_dense. */
@@ -282,20 +310,35 @@ static void split_pair(rs_dense *first, rs_dense *second, const rs_dense *both)
     second->first = units;
 }
 
-/* Takes the maps that a fused tensor holds: q, k and v; k and v; gate and up (gate first, Phi-3). */
+/* Each head's query in front of the gate of what it writes. */
+static void split_gated(rs_attention_op *op, const rs_dense *both)
+{
+    op->q = *both;
+    op->q.out = both->out / 2;
+    op->q.run = op->head_dim;
+    op->q.stride = 2 * op->head_dim;
+    op->gate = op->q;
+    op->gate.first = op->head_dim;
+}
+
+/* Takes the maps that a fused tensor holds: q, k and v; q and its gate; k and v; gate and up (gate
+ * first, Phi-3). */
 static rs_status take_fused(rs_net_builder *nb, rs_role role, int32_t stored, rs_branch *branch)
 {
     const rs_attention_op *op = &branch->attention;
     bool mlp = branch->kind == RS_BRANCH_MLP, cross = !mlp && op->cross;
-    int64_t units = mlp     ? 2 * branch->mlp.width
-                    : cross ? op->k.out + op->v.out
-                            : op->q.out + op->k.out + op->v.out;
+    int64_t units = mlp                 ? 2 * branch->mlp.width
+                    : cross             ? op->k.out + op->v.out
+                    : role == RS_ROLE_Q ? op->q.out + op->gate.out
+                                        : op->q.out + op->k.out + op->v.out;
     rs_dense whole;
     RS_TRY(rs_net_dense(nb, role, stored, nb->d_model, units, bias_of(nb, role), &whole));
     if (mlp)
         split_pair(&branch->mlp.gate, &branch->mlp.up, &whole);
     else if (cross)
         split_pair(&branch->attention.k, &branch->attention.v, &whole);
+    else if (role == RS_ROLE_Q)
+        split_gated(&branch->attention, &whole);
     else
         split_qkv(&branch->attention, &whole, rs_net_pattern(nb, role)->flags);
     return RS_OK;
@@ -306,6 +349,8 @@ static bool is_fused(rs_role fused, rs_role role)
     switch (fused) {
     case RS_ROLE_QKV:
         return role == RS_ROLE_Q || role == RS_ROLE_K || role == RS_ROLE_V;
+    case RS_ROLE_Q:
+        return role == RS_ROLE_Q || role == RS_ROLE_Q_GATE;
     case RS_ROLE_CROSS_KV:
         return role == RS_ROLE_K || role == RS_ROLE_V;
     case RS_ROLE_MLP_GATE_UP:
@@ -341,9 +386,10 @@ static rs_status take_weights(rs_net_builder *nb, int32_t stored, rs_branch *bra
         rs_role role = attention && attention->cross ? cross_role(row->role) : row->role;
         rs_dense *map = rs_weight_map_to_fill(row, branch);
         rs_norm_op *norm = rs_weight_norm_to_fill(row, branch);
-        if (map && map->out > 0 && !is_fused(fused, row->role))
+        if (map && map->out > 0 && !map->weight && !is_fused(fused, row->role))
             RS_TRY(rs_net_fill_map(nb, role, stored, attention ? attention->heads : 1,
                                    bias_of(nb, role), map));
+        if (map && map->out > 0) RS_TRY(rs_net_multiply(nb, role, branch, map));
         if (norm && norm->kind != RS_NORM_NONE) RS_TRY(rs_net_fill_norm(nb, role, stored, norm));
     }
     return RS_OK;
@@ -351,18 +397,25 @@ static rs_status take_weights(rs_net_builder *nb, int32_t stored, rs_branch *bra
 
 /* ---- the layer ---- */
 
-static rs_status norms_around(rs_net_builder *nb, int32_t stored, rs_role around, rs_role inside,
-                              rs_branch *branch)
+/* facts: RS_W_BEFORE, RS_W_INSIDE, RS_W_AFTER: where this branch has norms. */
+static rs_status norms_at(rs_net_builder *nb, int32_t stored, rs_role around, rs_role inside,
+                          unsigned facts, rs_branch *branch)
 {
-    unsigned facts = nb->forward->facts;
     branch->skip = branch->scale = 1;
-    if (facts & RS_W_GRANITE) RS_TRY(rs_net_real(nb, "residual_multiplier", &branch->scale));
+    if (nb->forward->facts & RS_W_GRANITE)
+        RS_TRY(rs_net_real(nb, "residual_multiplier", &branch->scale));
     if (facts & RS_W_BEFORE && around != RS_ROLE_UNKNOWN)
         RS_TRY(rs_net_norm(nb, around, stored, nb->d_model, &branch->before));
     if (facts & RS_W_INSIDE && inside != RS_ROLE_UNKNOWN)
         RS_TRY(rs_net_norm(nb, inside, stored, nb->d_model, &branch->inside));
     if (facts & RS_W_AFTER) RS_TRY(rs_net_norm(nb, around, stored, nb->d_model, &branch->after));
     return RS_OK;
+}
+
+static rs_status norms_around(rs_net_builder *nb, int32_t stored, rs_role around, rs_role inside,
+                              rs_branch *branch)
+{
+    return norms_at(nb, stored, around, inside, nb->forward->facts, branch);
 }
 
 /* Falcon's parallel block has one norm for both branches or one for each. */
@@ -387,34 +440,33 @@ int32_t rs_net_stored(const rs_net_builder *nb, int32_t applied)
     return (int32_t)(group * inner + applied % inner);
 }
 
-static rs_status refuse_experts(rs_net_builder *nb, int32_t stored)
+/* ---- branches ---- */
+
+/* A mixer whose kind the family's row for runs names, not its products. */
+static rs_status named_branch(rs_net_builder *nb, int32_t stored, rs_branch *branch)
 {
-    double experts = nb->forward->no_experts; /* of what is drawn: no tensor says */
-    if (nb->init && nb->forward->experts) RS_TRY(rs_net_real(nb, nb->forward->experts, &experts));
-    if (experts > nb->forward->no_experts)
-        return rs_fail(
-            nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, "a configuration without experts is run",
-            "%s is %g: mixtures of experts are not run here", nb->forward->experts, experts);
-    if (nb->init ||
-        !(rs_net_has(nb, RS_ROLE_MOE_EXPERT, stored) || rs_net_has(nb, RS_ROLE_MOE_ROUTER, stored)))
-        return RS_OK;
-    return rs_fail(nb->err, RS_E_UNSUPPORTED, nb->b->checkpoint->path, "scan reads its weights",
-                   "layer %d is a mixture of experts, which is not run here", (int)stored);
+    bool delta = nb->forward->ssm->kind == RS_SSM_DELTA;
+    branch->kind = delta ? RS_BRANCH_DELTA : RS_BRANCH_SHORT_CONV;
+    RS_TRY(norms_at(nb, stored, RS_ROLE_NORM_MIXER, RS_ROLE_UNKNOWN, RS_W_BEFORE, branch));
+    RS_TRY(delta ? rs_net_describe_delta(nb, stored, &branch->delta)
+                 : rs_net_describe_short_conv(nb, stored, &branch->short_conv));
+    if (delta) RS_TRY(rs_net_take_delta(nb, stored, &branch->delta));
+    RS_TRY(take_weights(nb, stored, branch));
+    return delta ? rs_net_delta_numbers(nb, stored, &branch->delta)
+                 : rs_net_conv_numbers(nb, stored, &branch->short_conv.conv);
 }
 
-/* Whether the mixer of that layer is a state-space one: its tensors say, or the configuration of
- * what is drawn. */
-static bool is_ssm_layer(const rs_net_builder *nb, int32_t stored)
-{
-    if (!nb->forward->ssm) return false;
-    return nb->init ? rs_layer_is_ssm(nb->b, stored) : rs_net_has(nb, RS_ROLE_SSM_IN, stored);
-}
-
-static rs_status ssm_branch(rs_net_builder *nb, int32_t stored, rs_branch *branch)
+/* One beside an attention reads what that reads. */
+static rs_status ssm_branch(rs_net_builder *nb, int32_t stored, rs_layer *layer)
 {
     bool s6 = nb->b->family->ssm == RS_SSM_S6;
+    rs_branch *branch = &layer->branches[layer->n_branches++];
+    if (nb->forward->ssm->kind != RS_SSM_NONE) return named_branch(nb, stored, branch);
     branch->kind = s6 ? RS_BRANCH_S6 : RS_BRANCH_SSD;
-    RS_TRY(norms_around(nb, stored, RS_ROLE_NORM_MIXER, RS_ROLE_UNKNOWN, branch));
+    branch->joins = layer->n_branches > 1;
+    RS_TRY(norms_around(nb, stored, branch->joins ? RS_ROLE_UNKNOWN : RS_ROLE_NORM_MIXER,
+                        RS_ROLE_UNKNOWN, branch));
+    if (branch->joins) branch->before = layer->branches[0].before;
     RS_TRY(s6 ? rs_net_describe_s6(nb, stored, &branch->s6)
               : rs_net_describe_ssd(nb, stored, &branch->ssd));
     RS_TRY(take_weights(nb, stored, branch));
@@ -429,7 +481,7 @@ static rs_status attention_branches(rs_net_builder *nb, int32_t applied, int32_t
     unsigned facts = nb->forward->facts;
     rs_block block = {.layer = stored, .slot = RS_SLOT_MAIN};
     rs_attention at;
-    rs_branch *branch = layer->branches;
+    rs_branch *branch = &layer->branches[layer->n_branches++];
     RS_TRY(rs_attention_sizes(nb->b, &block, &at));
     branch->kind = RS_BRANCH_ATTENTION;
     RS_TRY(norms_around(nb, stored, RS_ROLE_NORM_MIXER, RS_ROLE_NORM_MIXER_OUT, branch));
@@ -447,13 +499,17 @@ static rs_status attention_branches(rs_net_builder *nb, int32_t applied, int32_t
 
 static rs_status mlp_branch(rs_net_builder *nb, int32_t stored, rs_layer *layer)
 {
-    bool shared;
+    bool shared, alone = nb->forward->one_branch;
+    rs_role around = alone ? RS_ROLE_NORM_MIXER : RS_ROLE_NORM_MLP;
     rs_branch *branch = &layer->branches[layer->n_branches++];
     branch->kind = RS_BRANCH_MLP;
     branch->joins = rs_net_flag(nb, nb->forward->parallel);
     RS_TRY(one_norm_for_both(nb, &shared));
-    RS_TRY(norms_around(nb, stored, shared ? RS_ROLE_UNKNOWN : RS_ROLE_NORM_MLP,
-                        RS_ROLE_NORM_MLP_OUT, branch));
+    if (nb->forward->ssm && nb->forward->ssm->before && !rs_branch_attention(layer->branches))
+        RS_TRY(norms_at(nb, stored, RS_ROLE_NORM_MIXER_OUT, RS_ROLE_UNKNOWN, RS_W_BEFORE, branch));
+    else
+        RS_TRY(norms_around(nb, stored, shared ? RS_ROLE_UNKNOWN : around, RS_ROLE_NORM_MLP_OUT,
+                            branch));
     if (shared) branch->before = layer->branches[0].before;
     RS_TRY(describe_mlp(nb, stored, &branch->mlp));
     return take_weights(nb, stored, branch);
@@ -461,9 +517,12 @@ static rs_status mlp_branch(rs_net_builder *nb, int32_t stored, rs_layer *layer)
 
 rs_status rs_net_layer(rs_net_builder *nb, int32_t applied, int32_t stored, rs_layer *layer)
 {
-    *layer = (rs_layer){.n_branches = 1, .stored = stored};
-    RS_TRY(refuse_experts(nb, stored));
-    RS_TRY(is_ssm_layer(nb, stored) ? ssm_branch(nb, stored, layer->branches)
-                                    : attention_branches(nb, applied, stored, layer));
-    return nb->forward->mlp_width ? mlp_branch(nb, stored, layer) : RS_OK;
+    int parts;
+    bool alone = nb->forward->one_branch;
+    *layer = (rs_layer){.stored = stored};
+    RS_TRY(rs_net_parts(nb, stored, &parts));
+    if (parts & RS_LAYER_ATTENTION) RS_TRY(attention_branches(nb, applied, stored, layer));
+    if (parts & RS_LAYER_SSM) RS_TRY(ssm_branch(nb, stored, layer));
+    bool mlp = alone ? layer->n_branches == 0 : nb->forward->mlp_width != NULL;
+    return mlp ? mlp_branch(nb, stored, layer) : RS_OK;
 }

@@ -1,6 +1,7 @@
 /* network_open.c: a checkpoint or a configuration becomes a network: family, settings, weights,
  * remarks. */
 #include "network/network_build.h"
+#include "network/op_traits.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,21 +10,17 @@ enum { MOST_LAYERS = 10000 };
 
 /* ---- which family ---- */
 
-static rs_status unknown_family(rs_net_builder *nb, const char *type)
-{
-    return rs_fail(nb->err, RS_E_FAMILY_UNKNOWN, nb->b->fields.path,
-                   "known are BERT, RoBERTa, DistilBERT, ALBERT, XLNet, GPT-2, GPT-NeoX, LLaMA, "
-                   "Mistral, Qwen2, Qwen3, Gemma, Gemma 2, Gemma 3, Phi-3, OLMo, Granite, Falcon "
-                   "and ViT",
-                   "no forward pass is known for model type %.80s", type ? type : "(none)");
-}
-
-/* What a forward pass of a family that scan knows would need. */
+/* What a forward pass of a type that is not run would need; NULL: that is not known. */
 static const char *missing_part(const char *type)
 {
     static const struct {
         const char *in_type, *part;
     } parts[] = {
+        {"zamba", "an attention that several layers share, and that reads the embedding beside the "
+                  "state, is not built"},
+        {"rwkv", "its time mixing (WKV) is not built"},
+        {"xlstm", "its mLSTM and sLSTM cells are not built"},
+        {"kimi", "its delta attention, its latent attention and mixtures of experts are not built"},
         {"moe", "mixtures of experts are not built"},
         {"mixtral", "mixtures of experts are not built"},
         {"deepseek", "latent attention is not built"},
@@ -31,9 +28,23 @@ static const char *missing_part(const char *type)
         {"deit", "its distillation token is not built"},
         {"olmo3", "its layers' two kinds of rotary positions are not described"},
     };
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    for (size_t i = 0; type && i < sizeof parts / sizeof *parts; i++)
         if (strstr(type, parts[i].in_type)) return parts[i].part;
-    return "how its layers are wired is not described";
+    return NULL;
+}
+
+static rs_status unknown_family(rs_net_builder *nb, const char *type)
+{
+    const char *part = missing_part(type);
+    const char *known = "known are BERT, RoBERTa, DistilBERT, ALBERT, XLNet, GPT-2, GPT-NeoX, "
+                        "LLaMA, Mistral, Qwen2, Qwen3, Gemma, Gemma 2, Gemma 3, Phi-3, OLMo, "
+                        "Granite, Falcon, ViT, Mamba, Mamba-2, Falcon-Mamba, Jamba, Bamba, Granite "
+                        "hybrid, Falcon-H1 and Nemotron-H";
+    if (part)
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, known,
+                       "%.80s cannot be run: %s", type, part);
+    return rs_fail(nb->err, RS_E_FAMILY_UNKNOWN, nb->b->fields.path, known,
+                   "no forward pass is known for model type %.80s", type ? type : "(none)");
 }
 
 static rs_status choose_family(rs_net_builder *nb, const char **type)
@@ -42,12 +53,12 @@ static rs_status choose_family(rs_net_builder *nb, const char **type)
     RS_TRY(rs_family_choose(b, type));
     if (!b->family) return unknown_family(nb, *type);
     const rs_forward *forward = nb->forward = b->family->forward;
+    const char *part = missing_part(*type);
     bool experts = strstr(*type, "moe") != NULL;
     if (forward && (nb->gguf ? !experts : rs_type_listed(forward->types, *type))) return RS_OK;
     return rs_fail(nb->err, RS_E_UNSUPPORTED, b->fields.path, "scan reads its weights",
                    "%.80s cannot be run: %s", *type,
-                   b->family->ssm ? "state-space layers are scanned, not run"
-                                  : missing_part(*type));
+                   part ? part : "how its layers are wired is not described");
 }
 
 /* Points the fields at the settings: what the configuration says over what it leaves to
@@ -207,6 +218,11 @@ static rs_status note_unread(rs_net_builder *nb)
 {
     unsigned facts = nb->forward->facts;
     double cap = 0;
+    if (nb->unread_steps)
+        RS_TRY(rs_notes_say(&nb->network->notes, nb->err, RS_INFO, "unread_setting", NULL,
+                            "%s is set: steps of this family are bounded by %s alone, as "
+                            "transformers computes them",
+                            nb->forward->ssm->step_limit, nb->forward->ssm->step_least));
     RS_TRY(rs_net_real(nb, "attn_logit_softcapping", &cap));
     if (cap != 0 && !(facts & RS_W_SCORE_CAP))
         RS_TRY(
@@ -228,6 +244,23 @@ static rs_status note_both_ways(rs_net_builder *nb)
         "attention is bidirectional (use_bidirectional_attention, or attention.causal "
         "in GGUF): tokens see the next one, so there is no next-token loss and "
         "nothing to generate");
+}
+
+/* Of several mixers in a layer, the matrices of the first one are what tables are about. */
+static rs_status note_two_mixers(rs_net_builder *nb)
+{
+    const rs_network *network = nb->network;
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
+            const rs_branch *branch = &network->layers[l].branches[b];
+            if (rs_is_mixer(network, l, b) || !rs_layer_mixes_with(&network->layers[l], b))
+                continue;
+            return rs_notes_say(&nb->network->notes, nb->err, RS_INFO, "two_mixers", NULL,
+                                "layers have a %s mixer beside their attention: mixer_out is the "
+                                "sum of both, mixing matrices are the attention's alone",
+                                rs_branch_traits(branch)->name);
+        }
+    return RS_OK;
 }
 
 /* The length that rotary positions were trained for: a text may be longer, and should be told. */
@@ -300,6 +333,7 @@ static rs_status build_parts(rs_net_builder *nb)
     RS_TRY(read_trained_length(nb));
     RS_TRY(note_unread(nb));
     RS_TRY(note_both_ways(nb));
+    RS_TRY(note_two_mixers(nb));
     RS_TRY(note_rope(nb));
     RS_TRY(rs_net_pooling(nb));
     return rs_net_account(nb);

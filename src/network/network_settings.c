@@ -55,7 +55,9 @@ static rs_status check_flags(const rs_forward *forward, const rs_fields *fields,
                                          "new_decoder_architecture",
                                          "sinusoidal_pos_embds",
                                          "attention_bias",
-                                         "mlp_bias"};
+                                         "mlp_bias",
+                                         "rope_finetuned",
+                                         "ssm_dt_b_c_rms"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         RS_TRY(check_flag(fields, others[i], err));
     for (const rs_setting *row = forward->settings; row && row->key; row++)
@@ -64,19 +66,37 @@ static rs_status check_flags(const rs_forward *forward, const rs_fields *fields,
     return RS_OK;
 }
 
+/* Gives fields under older names those of today. */
+static bool rename_fields(json_t *settings, const rs_old_name *rows)
+{
+    for (const rs_old_name *row = rows; row && row->key; row++) {
+        json_t *value = json_object_get(settings, row->old);
+        if (value && json_object_set(settings, row->key, value) != 0) return false;
+    }
+    return true;
+}
+
 /* A copy of `config` (an object inside the configuration's file) that also has what it leaves
  * out. */
 rs_status rs_net_settings(json_t **out, const rs_forward *forward, const rs_fields *fields,
                           const json_t *config, rs_error *err)
 {
     int64_t failures = rs_memory_failures();
-    *out = NULL;
-    RS_TRY(check_flags(forward, fields, err));
     *out = json_copy((json_t *)config);     /* jansson's copy does not change its source */
     if (rs_memory_failures() != failures) { /* the copy lacks what it had no memory for */
         json_decref(*out);
         *out = NULL;
         return rs_fail_memory(err, "configuration", 0);
+    }
+    bool renamed = rename_fields(*out, forward->old_names);
+    rs_fields under_new_names = *fields;
+    under_new_names.object = *out;
+    rs_status status = renamed ? check_flags(forward, &under_new_names, err)
+                               : rs_fail_memory(err, "configuration", 0);
+    if (status != RS_OK) {
+        json_decref(*out);
+        *out = NULL;
+        return status;
     }
     for (const rs_setting *row = forward->settings; row && row->key; row++) {
         if (json_object_get(*out, row->key) || other_spelling(fields, *out, row->key)) continue;

@@ -197,15 +197,31 @@ rs_norm_op rs_net_norm_of(const rs_net_builder *nb, int64_t dim)
     return (rs_norm_op){.kind = nb->b->family->norm, .dim = dim, .eps = nb->eps};
 }
 
+const rs_tensor *rs_net_stored_gain(const rs_net_builder *nb, rs_role role, int32_t layer)
+{
+    return nb->gguf ? rs_net_stored_tensor(nb, role, RS_PART_WEIGHT, layer) : NULL;
+}
+
+/* A gain of all heads; GGUF stores it in rows, one a group. */
+static rs_status fill_gain(rs_net_builder *nb, rs_role role, int32_t layer, rs_norm_op *norm)
+{
+    const rs_tensor *gain = rs_net_stored_gain(nb, role, layer);
+    int64_t rows = gain && gain->rank == 2 && role == RS_ROLE_SSM_NORM ? gain->shape[0] : 0;
+    int64_t shape[2] = {norm->dim, 1};
+    if (rows > 0 && norm->dim % rows == 0) shape[0] = rows, shape[1] = norm->dim / rows;
+    return rs_net_tensor(nb, role, RS_PART_WEIGHT, layer, shape[1] > 1 ? 2 : 1, shape, &norm->gain);
+}
+
 rs_status rs_net_fill_norm(rs_net_builder *nb, rs_role role, int32_t layer, rs_norm_op *norm)
 {
     const rs_ssm_forward *ssm = nb->forward->ssm;
     if (nb->b->family->facts & RS_FACT_BARE_NORM) return RS_OK;
-    if (ssm && ssm->bare_inner_norms && role >= RS_ROLE_SSM_DT_NORM && role <= RS_ROLE_SSM_C_NORM)
+    if (ssm && ssm->bare_inner_norms && role >= RS_ROLE_SSM_DT_NORM && role <= RS_ROLE_SSM_C_NORM &&
+        !rs_net_stored_gain(nb, role, layer))
         return RS_OK;
     /* Gains are drawn as 1, and 1 + w is drawn as w = 0: the same map. */
     if (nb->init && norm->kind == RS_NORM_RMSNORM_PLUS_ONE) norm->kind = RS_NORM_RMSNORM;
-    RS_TRY(rs_net_tensor(nb, role, RS_PART_WEIGHT, layer, 1, &norm->dim, &norm->gain));
+    RS_TRY(fill_gain(nb, role, layer, norm));
     if (norm->kind != RS_NORM_LAYERNORM) return RS_OK;
     return rs_net_tensor(nb, role, RS_PART_BIAS, layer, 1, &norm->dim, &norm->bias);
 }

@@ -32,6 +32,7 @@ static const rs_weight_row rows[] = {
     {"k", RS_WEIGHT_MAP, AT(k), RS_ROLE_K, NULL},
     {"v", RS_WEIGHT_MAP, AT(v), RS_ROLE_V, NULL},
     {"o", RS_WEIGHT_MAP, AT(o), RS_ROLE_O, NULL},
+    {"gate", RS_WEIGHT_MAP, AT(gate), RS_ROLE_Q_GATE, NULL},
     {"q_norm", RS_WEIGHT_NORM, AT(q_norm), RS_ROLE_Q_NORM, NULL},
     {"k_norm", RS_WEIGHT_NORM, AT(k_norm), RS_ROLE_K_NORM, NULL},
     {"rope.divisors", RS_WEIGHT_NUMBERS, AT(rope.divisors), RS_ROLE_ROPE_DIVISORS,
@@ -59,7 +60,9 @@ static int32_t matrices(const rs_branch *branch)
 static rs_op_width width(const rs_branch *branch)
 {
     const rs_attention_op *op = &branch->attention;
-    return (rs_op_width){.projected = op->q.out + op->k.out + op->v.out, .inner = op->v.out};
+    int64_t gates = op->gate.weight ? op->gate.out : 0;
+    return (rs_op_width){.projected = op->q.out + op->k.out + op->v.out + gates,
+                         .inner = op->v.out};
 }
 
 static bool causal(const rs_branch *branch)
@@ -99,6 +102,19 @@ static const char *not_bilinear(const rs_branch *branch)
     return NULL;
 }
 
+/* ---- what can be taken away ---- */
+
+static bool drop_gate(rs_branch *branch)
+{
+    return rs_op_drop_map(&branch->attention.gate);
+}
+
+static bool drop_inner_norms(rs_branch *branch)
+{
+    bool queries = rs_op_drop_norm(&branch->attention.q_norm);
+    return rs_op_drop_norm(&branch->attention.k_norm) || queries;
+}
+
 /* ---- check ---- */
 
 static rs_status check_relative(const rs_attention_op *op, rs_error *err)
@@ -130,6 +146,8 @@ static rs_status check(const rs_branch *branch, int64_t d, const char *where, rs
     RS_TRY(rs_check_dense(&op->k, source, op->kv_heads * op->head_dim, where, err));
     RS_TRY(rs_check_dense(&op->v, source, op->kv_heads * op->value_dim, where, err));
     if (op->o.weight) RS_TRY(rs_check_dense(&op->o, op->heads * op->value_dim, d, where, err));
+    if (op->gate.weight)
+        RS_TRY(rs_check_dense(&op->gate, d, op->heads * op->value_dim, where, err));
     if (!op->o.weight && op->value_dim != d)
         return rs_fail(err, RS_E_CONFIG_HEADS, where, NULL,
                        "values of %lld numbers are added to a state of %lld",
@@ -139,7 +157,8 @@ static rs_status check(const rs_branch *branch, int64_t d, const char *where, rs
     RS_TRY(rs_check_norm(&op->k_norm, op->k_norm.dim == op->k.out ? op->k.out : op->head_dim, where,
                          err));
     if (op->rope.kind != RS_ROPE_NONE &&
-        (op->rope.dims < 0 || op->rope.dims % 2 || op->rope.dims > op->head_dim))
+        (op->rope.dims < 0 || op->rope.dims % 2 ||
+         op->rope.dims > op->head_dim / (op->rope.kind == RS_ROPE_SPREAD ? 2 : 1)))
         return rs_fail(err, RS_E_CONFIG_HEADS, where, NULL,
                        "%d of %lld dimensions of a head rotate", op->rope.dims,
                        (long long)op->head_dim);
@@ -161,5 +180,7 @@ const rs_op_traits rs_traits_attention = {
     .row_sum = row_sum,
     .not_stochastic = not_stochastic,
     .not_bilinear = not_bilinear,
+    .drop_gate = drop_gate,
+    .drop_inner_norms = drop_inner_norms,
     .check = check,
 };

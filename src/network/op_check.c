@@ -2,6 +2,8 @@
  * of networks. */
 #include "network/op_check.h"
 
+#include <math.h>
+
 bool rs_counts(int64_t n)
 {
     return n > 0 && n <= INT32_MAX;
@@ -25,6 +27,22 @@ static rs_status check_scale(const rs_dense *dense, rs_error *err)
                    "%lld",
                    (long long)dense->scale->count, (long long)dense->rows, (long long)dense->cols,
                    (long long)rows, (long long)cols);
+}
+
+/* Factors cover all outputs, once each. */
+static rs_status check_factors(const rs_dense *dense, rs_error *err)
+{
+    int64_t units = 0;
+    for (int32_t i = 0; i < dense->n_factors; i++) {
+        const rs_dense_factor *f = &dense->factors[i];
+        bool some = rs_counts(f->units) && units <= dense->out - f->units;
+        if (!some || !isfinite(f->weight) || !isfinite(f->bias)) break;
+        units += f->units;
+    }
+    if (!dense->factors || units == dense->out) return RS_OK;
+    return rs_fail(err, RS_E_INTERNAL, dense->weight->name, "please report this",
+                   "factors of %lld outputs, and there are %lld", (long long)units,
+                   (long long)dense->out);
 }
 
 rs_status rs_check_dense(const rs_dense *dense, int64_t in, int64_t out, const char *where,
@@ -53,6 +71,7 @@ rs_status rs_check_dense(const rs_dense *dense, int64_t in, int64_t out, const c
         return rs_fail(err, RS_E_TENSOR_SHAPE, dense->bias->name, NULL,
                        "holds %lld numbers, too few for %lld outputs",
                        (long long)dense->bias->count, (long long)out);
+    RS_TRY(check_factors(dense, err));
     return check_scale(dense, err);
 }
 
@@ -73,6 +92,30 @@ rs_status rs_check_norm(const rs_norm_op *norm, int64_t dim, const char *where, 
     return rs_check_vector(norm->bias, dim, err);
 }
 
+rs_status rs_check_conv(const rs_conv_op *conv, int64_t channels, const char *where, rs_error *err)
+{
+    if (conv->channels != channels || !rs_counts(conv->width) ||
+        !rs_counts(conv->channels * conv->width))
+        return rs_fail(err, RS_E_CONFIG_SIZE, where, NULL,
+                       "a convolution of %lld channels and width %lld for %lld channels",
+                       (long long)conv->channels, (long long)conv->width, (long long)channels);
+    if (!conv->weight)
+        return rs_fail(err, RS_E_INTERNAL, where, "please report this",
+                       "a mixer without its convolution");
+    int64_t held = conv->weight->count;
+    for (int i = 0; i < 2 && conv->more[i]; i++) {
+        if (held % conv->width)
+            return rs_fail(err, RS_E_TENSOR_SHAPE, conv->weight->name, NULL,
+                           "holds parts of kernels of width %lld", (long long)conv->width);
+        held += conv->more[i]->count;
+    }
+    if (held < conv->channels * conv->width)
+        return rs_fail(err, RS_E_TENSOR_SHAPE, conv->weight->name, NULL,
+                       "holds %lld numbers, not %lld", (long long)held,
+                       (long long)(conv->channels * conv->width));
+    return rs_check_vector(conv->bias, conv->channels, err);
+}
+
 rs_status rs_check_numbers(const rs_weight_list *list, const void *owner, rs_error *err)
 {
     for (size_t i = 0; i < list->n; i++) {
@@ -81,4 +124,50 @@ rs_status rs_check_numbers(const rs_weight_list *list, const void *owner, rs_err
         if (tensor) RS_TRY(rs_check_vector(tensor, row->count(owner), err));
     }
     return RS_OK;
+}
+
+/* ---- answers ---- */
+
+bool rs_op_always(const rs_branch *branch)
+{
+    (void)branch;
+    return true;
+}
+
+bool rs_op_never(const rs_branch *branch)
+{
+    (void)branch;
+    return false;
+}
+
+double rs_op_no_row_sum(const rs_branch *branch)
+{
+    (void)branch;
+    return NAN;
+}
+
+const char *rs_op_no_distribution(const rs_branch *branch)
+{
+    (void)branch;
+    return "a mixer without a softmax, whose rows are no distributions";
+}
+
+const char *rs_op_no_logits(const rs_branch *branch)
+{
+    (void)branch;
+    return "a mixer without a softmax, which has no logits";
+}
+
+bool rs_op_drop_norm(rs_norm_op *norm)
+{
+    bool there = norm->kind != RS_NORM_NONE;
+    *norm = (rs_norm_op){.kind = RS_NORM_NONE};
+    return there;
+}
+
+bool rs_op_drop_map(rs_dense *map)
+{
+    bool there = map->weight != NULL;
+    *map = (rs_dense){0};
+    return there;
 }

@@ -1,8 +1,6 @@
 /* op_mlp.c: the MLP's row of op_traits.h: each token alone. */
 #include "network/op_check.h"
 
-#include <math.h>
-
 #define AT(member) offsetof(rs_branch, mlp.member)
 
 static const rs_weight_row rows[] = {
@@ -22,22 +20,15 @@ static rs_op_width width(const rs_branch *branch)
     return (rs_op_width){.projected = branch->mlp.width, .inner = branch->mlp.width};
 }
 
-static bool causal(const rs_branch *branch)
+/* Without biases, behind what is a power of a positive number. */
+static int32_t degree(const rs_branch *branch)
 {
-    (void)branch;
-    return true;
-}
-
-static bool reads_memory(const rs_branch *branch)
-{
-    (void)branch;
-    return false;
-}
-
-static double row_sum(const rs_branch *branch)
-{
-    (void)branch;
-    return NAN;
+    const rs_mlp_op *op = &branch->mlp;
+    bool biased = op->up.bias || op->down.bias || (op->gate.weight && op->gate.bias);
+    bool power = op->activation == RS_ACT_LINEAR || op->activation == RS_ACT_RELU ||
+                 op->activation == RS_ACT_RELU2;
+    if (biased || !power) return 0;
+    return (op->activation == RS_ACT_RELU2 ? 2 : 1) + (op->gate.weight != NULL);
 }
 
 static const char *no_mixing(const rs_branch *branch)
@@ -59,9 +50,10 @@ const rs_op_traits rs_traits_mlp = {
     .weights = RS_WEIGHT_LIST(rows),
     .matrices = matrices,
     .width = width,
-    .causal = causal,
-    .reads_memory = reads_memory,
-    .row_sum = row_sum,
+    .causal = rs_op_always,
+    .reads_memory = rs_op_never,
+    .row_sum = rs_op_no_row_sum,
+    .degree = degree,
     .not_stochastic = no_mixing,
     .not_bilinear = no_mixing,
     .check = check,

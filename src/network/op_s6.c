@@ -1,8 +1,6 @@
 /* op_s6.c: the row of op_traits.h of Mamba's mixer. */
 #include "network/op_check.h"
 
-#include <math.h>
-
 #define AT(member) offsetof(rs_branch, s6.member)
 
 /* ---- weights ---- */
@@ -13,12 +11,6 @@ static int64_t entries_of_states(const void *owner)
     return op->inner * op->state;
 }
 
-static int64_t entries_of_kernel(const void *owner)
-{
-    const rs_conv_op *conv = &((const rs_branch *)owner)->s6.conv;
-    return conv->channels * conv->width;
-}
-
 static int64_t entries_of_channels(const void *owner)
 {
     return ((const rs_branch *)owner)->s6.inner;
@@ -26,8 +18,7 @@ static int64_t entries_of_channels(const void *owner)
 
 static const rs_weight_row rows[] = {
     {"in", RS_WEIGHT_MAP, AT(in), RS_ROLE_SSM_IN, NULL},
-    {"conv", RS_WEIGHT_NUMBERS, AT(conv.weight), RS_ROLE_SSM_CONV, entries_of_kernel},
-    {"conv bias", RS_WEIGHT_NUMBERS, AT(conv.bias), RS_ROLE_SSM_CONV, entries_of_channels},
+    {"conv", RS_WEIGHT_CONV, AT(conv), RS_ROLE_SSM_CONV, NULL},
     {"x", RS_WEIGHT_MAP, AT(x), RS_ROLE_SSM_X, NULL},
     {"dt norm", RS_WEIGHT_NORM, AT(dt_norm), RS_ROLE_SSM_DT_NORM, NULL},
     {"B norm", RS_WEIGHT_NORM, AT(b_norm), RS_ROLE_SSM_B_NORM, NULL},
@@ -51,34 +42,20 @@ static rs_op_width width(const rs_branch *branch)
     return (rs_op_width){.projected = op->in.out + op->x.out + 2 * op->inner, .inner = op->o.in};
 }
 
-static bool causal(const rs_branch *branch)
+/* ---- what can be taken away ---- */
+
+static bool drop_gate(rs_branch *branch)
 {
-    (void)branch;
-    return true;
+    bool gated = branch->s6.gated;
+    branch->s6.gated = false;
+    return gated;
 }
 
-static bool reads_memory(const rs_branch *branch)
+static bool drop_inner_norms(rs_branch *branch)
 {
-    (void)branch;
-    return false;
-}
-
-static double row_sum(const rs_branch *branch)
-{
-    (void)branch;
-    return NAN;
-}
-
-static const char *not_stochastic(const rs_branch *branch)
-{
-    (void)branch;
-    return "a state-space mixer, whose rows are no distributions";
-}
-
-static const char *not_bilinear(const rs_branch *branch)
-{
-    (void)branch;
-    return "a state-space mixer, which has no logits";
+    bool dt = rs_op_drop_norm(&branch->s6.dt_norm);
+    bool b = rs_op_drop_norm(&branch->s6.b_norm);
+    return rs_op_drop_norm(&branch->s6.c_norm) || b || dt;
 }
 
 /* ---- check ---- */
@@ -87,16 +64,14 @@ static rs_status check(const rs_branch *branch, int64_t d, const char *where, rs
 {
     const rs_s6_op *op = &branch->s6;
     if (!rs_counts(op->inner) || !rs_counts(op->state) || !rs_counts(op->rank) ||
-        !rs_counts(op->inner * op->state) || op->conv.channels != op->inner ||
-        !rs_counts(op->conv.width))
+        !rs_counts(op->inner * op->state))
         return rs_fail(err, RS_E_CONFIG_SIZE, where, NULL,
-                       "%lld state-space channels of state %lld, steps of rank %lld, a convolution "
-                       "of %lld channels and width %lld",
-                       (long long)op->inner, (long long)op->state, (long long)op->rank,
-                       (long long)op->conv.channels, (long long)op->conv.width);
-    if (!op->conv.weight || !op->a_log)
+                       "%lld state-space channels of state %lld, steps of rank %lld",
+                       (long long)op->inner, (long long)op->state, (long long)op->rank);
+    if (!op->a_log)
         return rs_fail(err, RS_E_INTERNAL, where, "please report this",
-                       "a state-space mixer without its convolution or its decay");
+                       "a state-space mixer without its decay");
+    RS_TRY(rs_check_conv(&op->conv, op->inner, where, err));
     RS_TRY(rs_check_dense(&op->in, d, 2 * op->inner, where, err));
     RS_TRY(rs_check_dense(&op->x, op->inner, op->rank + 2 * op->state, where, err));
     RS_TRY(rs_check_dense(&op->step, op->rank, op->inner, where, err));
@@ -114,11 +89,13 @@ const rs_op_traits rs_traits_s6 = {
     .matrices = matrices,
     .by_channel = true,
     .width = width,
-    .causal = causal,
-    .reads_memory = reads_memory,
-    .row_sum = row_sum,
-    .not_stochastic = not_stochastic,
-    .not_bilinear = not_bilinear,
-    .unproved = "no theorem here is about state-space mixers yet",
+    .causal = rs_op_always,
+    .reads_memory = rs_op_never,
+    .row_sum = rs_op_no_row_sum,
+    .not_stochastic = rs_op_no_distribution,
+    .not_bilinear = rs_op_no_logits,
+    .unproved = RS_UNPROVED_MIXER,
+    .drop_gate = drop_gate,
+    .drop_inner_norms = drop_inner_norms,
     .check = check,
 };

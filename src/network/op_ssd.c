@@ -1,8 +1,6 @@
 /* op_ssd.c: the row of op_traits.h of Mamba-2's mixer. */
 #include "network/op_check.h"
 
-#include <math.h>
-
 #define AT(member) offsetof(rs_branch, ssd.member)
 
 /* ---- weights ---- */
@@ -12,21 +10,9 @@ static int64_t entries_of_heads(const void *owner)
     return ((const rs_branch *)owner)->ssd.heads;
 }
 
-static int64_t entries_of_kernel(const void *owner)
-{
-    const rs_conv_op *conv = &((const rs_branch *)owner)->ssd.conv;
-    return conv->channels * conv->width;
-}
-
-static int64_t entries_of_channels(const void *owner)
-{
-    return ((const rs_branch *)owner)->ssd.conv.channels;
-}
-
 static const rs_weight_row rows[] = {
     {"in", RS_WEIGHT_MAP, AT(in), RS_ROLE_SSM_IN, NULL},
-    {"conv", RS_WEIGHT_NUMBERS, AT(conv.weight), RS_ROLE_SSM_CONV, entries_of_kernel},
-    {"conv bias", RS_WEIGHT_NUMBERS, AT(conv.bias), RS_ROLE_SSM_CONV, entries_of_channels},
+    {"conv", RS_WEIGHT_CONV, AT(conv), RS_ROLE_SSM_CONV, NULL},
     {"dt_bias", RS_WEIGHT_NUMBERS, AT(dt_bias), RS_ROLE_SSM_DT_BIAS, entries_of_heads},
     {"A_log", RS_WEIGHT_NUMBERS, AT(a_log), RS_ROLE_SSM_A, entries_of_heads},
     {"D", RS_WEIGHT_NUMBERS, AT(d), RS_ROLE_SSM_D, entries_of_heads},
@@ -47,44 +33,21 @@ static rs_op_width width(const rs_branch *branch)
     return (rs_op_width){.projected = op->in.out + op->conv.channels, .inner = op->o.in};
 }
 
-static bool causal(const rs_branch *branch)
+/* ---- what can be taken away ---- */
+
+static bool drop_gate(rs_branch *branch)
 {
-    (void)branch;
-    return true;
+    bool gated = branch->ssd.gate != RS_GATE_NONE;
+    branch->ssd.gate = RS_GATE_NONE;
+    return gated;
 }
 
-static bool reads_memory(const rs_branch *branch)
+static bool drop_inner_norms(rs_branch *branch)
 {
-    (void)branch;
-    return false;
-}
-
-static double row_sum(const rs_branch *branch)
-{
-    (void)branch;
-    return NAN;
-}
-
-static const char *not_stochastic(const rs_branch *branch)
-{
-    (void)branch;
-    return "a state-space mixer, whose rows are no distributions";
-}
-
-static const char *not_bilinear(const rs_branch *branch)
-{
-    (void)branch;
-    return "a state-space mixer, which has no logits";
+    return rs_op_drop_norm(&branch->ssd.norm);
 }
 
 /* ---- check ---- */
-
-static rs_status check_numbers(const rs_ssd_op *op, const char *where, rs_error *err)
-{
-    if (op->conv.weight && op->a_log) return RS_OK;
-    return rs_fail(err, RS_E_INTERNAL, where, "please report this",
-                   "a state-space mixer without its convolution or its decay");
-}
 
 static rs_status check(const rs_branch *branch, int64_t d, const char *where, rs_error *err)
 {
@@ -96,14 +59,14 @@ static rs_status check(const rs_branch *branch, int64_t d, const char *where, rs
                        "%d state-space heads of width %lld over %d groups of state %lld",
                        (int)op->heads, (long long)op->head_dim, (int)op->groups,
                        (long long)op->state);
-    if (op->conv.channels != inner + 2 * keys || !rs_counts(op->conv.width) ||
-        op->norm_groups < 1 || inner % op->norm_groups)
+    if (op->norm_groups < 1 || inner % op->norm_groups)
         return rs_fail(err, RS_E_CONFIG_SIZE, where, NULL,
-                       "a convolution of %lld channels and width %lld, a norm in %lld stretches, "
-                       "for an inner width of %lld",
-                       (long long)op->conv.channels, (long long)op->conv.width,
+                       "a norm in %lld stretches for an inner width of %lld",
                        (long long)op->norm_groups, (long long)inner);
-    RS_TRY(check_numbers(op, where, err));
+    if (!op->a_log)
+        return rs_fail(err, RS_E_INTERNAL, where, "please report this",
+                       "a state-space mixer without its decay");
+    RS_TRY(rs_check_conv(&op->conv, inner + 2 * keys, where, err));
     RS_TRY(rs_check_dense(&op->in, d, 2 * inner + 2 * keys + op->heads, where, err));
     RS_TRY(rs_check_dense(&op->o, inner, d, where, err));
     RS_TRY(rs_check_norm(&op->norm, inner, where, err));
@@ -116,11 +79,13 @@ const rs_op_traits rs_traits_ssd = {
     .weights = RS_WEIGHT_LIST(rows),
     .matrices = matrices,
     .width = width,
-    .causal = causal,
-    .reads_memory = reads_memory,
-    .row_sum = row_sum,
-    .not_stochastic = not_stochastic,
-    .not_bilinear = not_bilinear,
-    .unproved = "no theorem here is about state-space mixers yet",
+    .causal = rs_op_always,
+    .reads_memory = rs_op_never,
+    .row_sum = rs_op_no_row_sum,
+    .not_stochastic = rs_op_no_distribution,
+    .not_bilinear = rs_op_no_logits,
+    .unproved = RS_UNPROVED_MIXER,
+    .drop_gate = drop_gate,
+    .drop_inner_norms = drop_inner_norms,
     .check = check,
 };

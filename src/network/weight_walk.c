@@ -73,6 +73,11 @@ rs_norm_op *rs_weight_norm_to_fill(const rs_weight_row *row, void *owner)
     return member_to_fill(row, RS_WEIGHT_NORM, owner);
 }
 
+rs_conv_op *rs_weight_conv_to_fill(const rs_weight_row *row, void *owner)
+{
+    return member_to_fill(row, RS_WEIGHT_CONV, owner);
+}
+
 const rs_tensor *rs_weight_numbers(const rs_weight_row *row, const void *owner)
 {
     if (row->form != RS_WEIGHT_NUMBERS) return NULL;
@@ -97,6 +102,12 @@ static bool walk_norm(const rs_norm_op *norm, rs_tensor_visit *visit, void *user
     return tell(visit, user, norm->gain) || tell(visit, user, norm->bias);
 }
 
+static bool walk_conv(const rs_conv_op *conv, rs_tensor_visit *visit, void *user)
+{
+    return tell(visit, user, conv->weight) || tell(visit, user, conv->more[0]) ||
+           tell(visit, user, conv->more[1]) || tell(visit, user, conv->bias);
+}
+
 static bool walk_row(const rs_weight_row *row, const void *owner, rs_tensor_visit *visit,
                      void *user)
 {
@@ -105,6 +116,8 @@ static bool walk_row(const rs_weight_row *row, const void *owner, rs_tensor_visi
         return walk_map(member_of(row, owner), visit, user);
     case RS_WEIGHT_NORM:
         return walk_norm(member_of(row, owner), visit, user);
+    case RS_WEIGHT_CONV:
+        return walk_conv(member_of(row, owner), visit, user);
     case RS_WEIGHT_NUMBERS:
         return tell(visit, user, rs_weight_numbers(row, owner));
     }

@@ -34,6 +34,7 @@ const rs_column rs_token_columns[] = {
     TOKENS(numerical_rank, "numerical rank", "number of σ > max(n, d)·ε·σ₁, ε of the precision"),
 
     /* in the residual precision */
+    LOG(norm_fro, "norm"),
     LOG(residual_fro, "residual"),
     LOG(relative_residual, "relative residual"),
     LOG(residual_1inf, "residual, 1-∞ norm"),

@@ -25,7 +25,7 @@ static double square_length(const rs_branch *mixer, const rs_measured *m,
 /*
  * q = x W_Q and k = y W_K with entries of variance v: E Var_j(scale·q·k_j) over the draw is
  * scale²·d_head·(|x|² v)(|y − ȳ|² v), and |y − ȳ|² is on average the square of the relative residual
- * times |y|². Position terms of the logits are not counted.
+ * times |y|². Multipliers of W_Q and W_K multiply. Position terms of the logits are not counted.
  */
 double rs_logit_variance_drawn(const rs_network *network, const rs_measured *m, int32_t layer)
 {
@@ -37,6 +37,8 @@ double rs_logit_variance_drawn(const rs_network *network, const rs_measured *m, 
     double scale = op->scale / op->temperature, entries = (double)op->head_dim;
     double common = scale * scale * entries * spread;
     if (normed(op)) return common;
+    double factor = rs_dense_factor_of(&op->q, 0).weight * rs_dense_factor_of(&op->k, 0).weight;
+    common *= factor * factor;
     double mapped = square_length(mixer, m, enters) * network->init_std * network->init_std;
     return common * mapped * mapped;
 }

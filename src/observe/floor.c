@@ -36,9 +36,15 @@ static bool carried(mark from, double residual, double floor)
 }
 
 /* P − U maps equal tokens to zero: what is left of them is rounding whatever its relative size. */
-static bool cancels(const rs_branch *mixer)
+static bool cancels(const rs_layer *layer)
 {
-    return fabs(rs_branch_traits(mixer)->row_sum(mixer)) < 1e-12;
+    bool all = rs_layer_mixer(layer) != NULL;
+    for (int32_t b = 0; b < layer->n_branches; b++) {
+        const rs_branch *branch = &layer->branches[b];
+        if (rs_layer_mixes_with(layer, b) && branch->scale != 0)
+            all = all && fabs(rs_branch_traits(branch)->row_sum(branch)) < 1e-12;
+    }
+    return all;
 }
 
 /* Nothing but the mixer's output goes on to the end of the layer. */
@@ -50,8 +56,7 @@ static bool mixer_alone(const rs_layer *layer, const rs_branch *mixer)
 
 static mark after_mixer(const rs_layer *layer, mark before, double residual, double floor)
 {
-    const rs_branch *mixer = rs_layer_mixer(layer);
-    bool nothing = mixer && cancels(mixer) && before.rounding && !isnan(residual);
+    bool nothing = cancels(layer) && before.rounding && !isnan(residual);
     return (mark){residual, residual <= floor || nothing || carried(before, residual, floor)};
 }
 

@@ -39,6 +39,7 @@ typedef struct rs_gather {
 
     /* tokens */
     rs_sums tokens;           /* sums for the rows of out->tokens */
+    const double *right;      /* the network's right vector, where the centre is made of it */
     double *residuals;        /* [rows of tokens, samples] relative residuals */
     double *logarithms;       /* [rows of tokens, samples] their logarithms to base 10 */
     bool *marks;              /* [rows of tokens, samples] the residual is rounding */

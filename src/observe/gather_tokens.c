@@ -4,6 +4,7 @@
 
 #include "base/sort.h"
 #include "linalg/lp_centre.h"
+#include "network/graph.h"
 
 #include <math.h>
 #include <omp.h>
@@ -124,8 +125,21 @@ static rs_status open_fusion(rs_gather *g, rs_error *err)
     return RS_OK;
 }
 
+/* The vector that RS_CENTRE_GRAPH asks for. */
+static rs_status find_right(rs_gather *g, rs_error *err)
+{
+    const char *why;
+    int64_t nodes;
+    if (g->options->centre != RS_CENTRE_GRAPH) return RS_OK;
+    g->right = rs_network_right_vector(g->network, &nodes, &why);
+    if (g->right) return RS_OK;
+    return rs_fail(err, RS_E_UNSUPPORTED, "--residual-centre graph", "use --residual-centre mean",
+                   "this model has no right vector: %s", why);
+}
+
 rs_status rs_gather_tokens_open(rs_gather *g, rs_error *err)
 {
+    RS_TRY(find_right(g, err));
     rs_fusion fusion = g->options->fusion;
     size_t rows = 2 * (size_t)g->network->n_layers + 1 + (fusion != RS_FUSION_NONE), cells;
     g->out->tokens = rs_calloc(rows, sizeof *g->out->tokens);
@@ -172,6 +186,8 @@ static rs_status measure_pair(rs_gather *g, int64_t s, const rs_state_view *view
     const rs_token_residual x = {.base = view->base + s * view->cols,
                                  .residual = view->residual + first,
                                  .exponent = view->exponent[s],
+                                 .scale = view->scale[s],
+                                 .rounding = view->rounding[s],
                                  .plain = (const double *)view->data + first,
                                  .n = view->batch->begin[s + 1] - view->batch->begin[s],
                                  .d = view->cols};
@@ -185,6 +201,7 @@ static rs_status measure_sample(rs_gather *g, int64_t s, matrix x, rs_error *err
     int64_t n = begin[s + 1] - begin[s], first = begin[s] * x.width;
     const rs_token_options options = {.spectral = g->options->spectral,
                                       .centre = g->options->centre,
+                                      .right = g->right,
                                       .epsilon = rs_precision_roundoff(g->precision)};
     void *workspace = g->listener.scratch[omp_get_thread_num()];
     if (x.pair) return measure_pair(g, s, x.pair, &options, err);
@@ -216,10 +233,12 @@ static void add_sample(rs_gather *g, size_t row, int64_t s)
     size_t cell = row * (size_t)g->inputs->samples + (size_t)sample;
     g->residuals[cell] = m->relative_residual;
     g->logarithms[cell] = m->log10_relative_residual;
+    g->marks[cell] = m->at_floor;
     out->equal += m->equal;
     out->beyond += m->beyond;
+    out->outside += isfinite(m->log10_norm_fro) && !(m->norm_fro > 0 && isfinite(m->norm_fro));
     out->samples++;
-    out->zero += m->first_nonfinite < 0 && !(m->norm_fro > 0);
+    out->zero += m->first_nonfinite < 0 && !(m->norm_fro > 0) && isnan(m->log10_norm_fro);
     note_centre(out, m->centre_gap, rs_precision_roundoff(g->precision), sample);
     if (m->first_nonfinite < 0) return;
     if (out->nonfinite++ == 0) {
@@ -315,7 +334,8 @@ void rs_gather_tokens_finish(rs_gather *g)
 {
     size_t samples = (size_t)g->inputs->samples;
     g->out->floor = rs_residual_floor(g->precision);
-    for (size_t s = 0; s < samples; s++)
+    /* the residual precision knows of each state what of it is rounding */
+    for (size_t s = 0; s < samples && !isnan(g->out->floor); s++)
         rs_floor_marks(g->marks + s, g->residuals + s, samples, g->network, g->out->floor);
     for (size_t row = 0; row < g->out->n_tokens; row++) {
         rs_token_row *out = &g->out->tokens[row];

@@ -21,7 +21,7 @@ typedef struct rs_spread {
 rs_spread rs_spread_of(double *values, int64_t n);
 
 /* The numbers of columns: of tokens, of their logarithms behind those, of attention, of its null. */
-enum { RS_TOKEN_REALS = 14, RS_TOKEN_LOGS = 6, RS_ATTENTION_REALS = 11, RS_ATTENTION_NULLS = 6 };
+enum { RS_TOKEN_REALS = 14, RS_TOKEN_LOGS = 7, RS_ATTENTION_REALS = 11, RS_ATTENTION_NULLS = 6 };
 
 /* What a row of table tokens is measured on. */
 typedef enum rs_token_site {
@@ -51,6 +51,7 @@ typedef struct rs_token_row {
     int64_t open_sample;               /* sample with that gap */
     int64_t equal;                     /* residual precision: samples whose residual is exactly 0 */
     int64_t beyond;                    /* residual precision: samples below all exponents */
+    int64_t outside;                   /* residual precision: samples whose size is no double */
 } rs_token_row;
 
 /* One row of table attention: a head, over all samples. */

@@ -33,10 +33,12 @@ void rs_need_pass(rs_budget *budget, const rs_network *network, double tokens,
                   rs_precision precision)
 {
     double widest = 0;
-    for (int32_t l = 0; l < network->n_layers; l++) {
-        const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
-        if (mixer) widest = fmax(widest, (double)rs_branch_traits(mixer)->width(mixer).projected);
-    }
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
+            const rs_branch *branch = &network->layers[l].branches[b];
+            if (rs_layer_mixes_with(&network->layers[l], b))
+                widest = fmax(widest, (double)rs_branch_traits(branch)->width(branch).projected);
+        }
     rs_budget_add(budget, "activations",
                   tokens * (3.0 * (double)network->d_model + widest) *
                       (double)rs_precision_size(precision));

@@ -54,6 +54,7 @@ static rs_status note_files(rs_opened *o, rs_error *err)
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         RS_TRY(add_path(o, paths[i], err));
     RS_TRY(add_path(o, o->network->pooling_file, err));
+    if (o->arch) RS_TRY(add_path(o, rs_arch_graph_path(o->arch), err));
     if (!o->arch) RS_TRY(rs_input_files_model(o->files, o->request->path, err));
     if (!o->checkpoint) return RS_OK;
     for (size_t i = 0; i < o->checkpoint->n_files; i++) {

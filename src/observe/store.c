@@ -75,7 +75,7 @@ static void plan_output(plans *p, rs_store *store)
 }
 
 /* Tensors of a state: its plain numbers; in the residual precision also what they are made of. */
-enum { PLAIN, BASE, RESIDUAL, EXPONENT, PARTS };
+enum { PLAIN, BASE, RESIDUAL, EXPONENT, SCALE, PARTS };
 
 static int parts_of(const rs_store *store)
 {
@@ -84,18 +84,33 @@ static int parts_of(const rs_store *store)
 
 static void plan_state(plans *p, const rs_store *store, int32_t layer, int site)
 {
-    static const char *const endings[PARTS] = {"", ".base", ".residual", ".exponent"};
+    static const char *const endings[PARTS] = {"", ".base", ".residual", ".exponent", ".scale"};
     int64_t samples = store->inputs->samples;
     for (int part = 0; part < parts_of(store); part++) {
         snprintf(p->names[p->n], NAME_SIZE, "layer.%d.%s%s", (int)layer,
                  site ? "block_out" : "mixer_out", endings[part]);
         if (part == BASE)
             plan(p, RS_F64, samples, store->d, 0);
-        else if (part == EXPONENT)
+        else if (part == EXPONENT || part == SCALE)
             plan(p, RS_I64, samples, 0, 0);
         else
             plan(p, type_of(store), samples, store->n, store->d);
     }
+}
+
+/* A layer that is an MLP alone has no mixer's output. */
+static bool has_mixed(const rs_network *network, int32_t layer)
+{
+    return layer > 0 && rs_layer_mixer(&network->layers[layer - 1]);
+}
+
+/* The first tensor of a state. */
+static int place_of(const rs_store *store, int32_t layer, bool mixed)
+{
+    int states = layer;
+    for (int32_t l = 1; l <= layer; l++)
+        states += has_mixed(store->network, l);
+    return store->first_state + parts_of(store) * (states - mixed);
 }
 
 static void plan_taps(plans *p, rs_store *store)
@@ -105,7 +120,7 @@ static void plan_taps(plans *p, rs_store *store)
     store->hidden = store->logits = store->sentence = store->first_map = -1;
     store->first_state = (int)p->n;
     for (int32_t l = 0; l <= store->network->n_layers; l++)
-        for (int site = l == 0; site < 2; site++)
+        for (int site = !has_mixed(store->network, l); site < 2; site++)
             plan_state(p, store, l, site);
     store->first_map = (int)p->n;
     for (size_t m = 0; m < store->n_maps; m++) {
@@ -192,8 +207,10 @@ static rs_status put_parts(rs_store *store, int tensor, const rs_state_view *vie
     RS_TRY(put_rows(store, tensor + RESIDUAL, 0, &residual, err));
     RS_TRY(rs_st_writer_put(store->writer, (size_t)(tensor + BASE), store->first * store->d,
                             view->base, samples * store->d, err));
-    return rs_st_writer_put(store->writer, (size_t)(tensor + EXPONENT), store->first,
-                            view->exponent, samples, err);
+    RS_TRY(rs_st_writer_put(store->writer, (size_t)(tensor + EXPONENT), store->first,
+                            view->exponent, samples, err));
+    return rs_st_writer_put(store->writer, (size_t)(tensor + SCALE), store->first, view->scale,
+                            samples, err);
 }
 
 static rs_status take_state(void *user, rs_site site, int32_t layer, const rs_state_view *view,
@@ -204,10 +221,9 @@ static rs_status take_state(void *user, rs_site site, int32_t layer, const rs_st
         RS_TRY(put_rows(store, store->hidden, 0, view, err));
         return store->sentence >= 0 ? put_sentences(store, view, err) : RS_OK;
     }
-    int parts = parts_of(store);
-    int tensor = store->first_state + parts * (2 * layer - (site == RS_SITE_MIXER_OUT));
+    int tensor = place_of(store, layer, site == RS_SITE_MIXER_OUT);
     RS_TRY(put_rows(store, tensor, 0, view, err));
-    return parts > 1 ? put_parts(store, tensor, view, err) : RS_OK;
+    return parts_of(store) > 1 ? put_parts(store, tensor, view, err) : RS_OK;
 }
 
 static rs_status take_logits(void *user, int64_t first_row, const rs_state_view *view,
@@ -234,8 +250,8 @@ static int find_map(const rs_store *store, int32_t layer, int32_t head)
 
 static bool wants(void *user, int32_t layer, int32_t branch, int32_t head)
 {
-    (void)branch;
-    return find_map(user, layer, head) >= 0;
+    const rs_store *store = user;
+    return rs_is_mixer(store->network, layer, branch) && find_map(store, layer, head) >= 0;
 }
 
 /* From several threads at once: each writes a stretch of its own. */

@@ -145,7 +145,7 @@ static rs_status step_layer(chains *c, const rs_branch *branch, rs_error *err)
 {
     int64_t count = c->n * c->d;
     c->n_active = 0;
-    memset(c->wanted, 0, (size_t)rs_branch_attention(branch)->heads * sizeof *c->wanted);
+    memset(c->wanted, 0, (size_t)rs_branch_plain_attention(branch)->heads * sizeof *c->wanted);
     for (size_t i = 0; i < c->set->n; i++) {
         if (choice_of(c, i) < 0) continue;
         c->wanted[choice_of(c, i)] = true;
@@ -180,7 +180,7 @@ static rs_status open_chains(chains *c, rs_error *err)
         const rs_path_hop *hop = &c->run->plan->hops[i];
         if (hop->heads == 0) continue;
         const rs_attention_op *op =
-            rs_branch_attention(&c->run->network->layers[hop->layer].branches[hop->branch]);
+            rs_branch_plain_attention(&c->run->network->layers[hop->layer].branches[hop->branch]);
         rs_frozen_branch like = c->f;
         like.heads = op->heads;
         like.kv_heads = op->kv_heads;

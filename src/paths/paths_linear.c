@@ -20,7 +20,7 @@ rs_status rs_frozen_open(rs_frozen_branch *f, const rs_network *network, int64_t
     *f = (rs_frozen_branch){.n = n, .d = d};
     for (int32_t l = 0; l < network->n_layers; l++)
         for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
-            const rs_attention_op *op = rs_branch_attention(&network->layers[l].branches[b]);
+            const rs_attention_op *op = rs_branch_plain_attention(&network->layers[l].branches[b]);
             if (!op || op->cross) continue;
             v = greater(v, op->v.out);
             if (op->o.weight) o = greater(o, op->heads * op->value_dim);
@@ -66,7 +66,7 @@ rs_status rs_frozen_load(rs_frozen_branch *f, const rs_branch *branch, bool atte
     f->skip = branch->skip;
     f->scale = branch->scale;
     f->heads = 0;
-    const rs_attention_op *op = attends ? rs_branch_attention(branch) : NULL;
+    const rs_attention_op *op = attends ? rs_branch_plain_attention(branch) : NULL;
     if (!op) return RS_OK;
     f->heads = op->heads;
     f->kv_heads = op->kv_heads;

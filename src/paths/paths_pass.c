@@ -328,7 +328,7 @@ static void widest(const pass *p, size_t *scratch, int64_t *heads)
         const rs_path_hop *hop = &p->plan->hops[i];
         if (hop->heads == 0) continue;
         const rs_attention_op *op =
-            rs_branch_attention(&p->network->layers[hop->layer].branches[hop->branch]);
+            rs_branch_plain_attention(&p->network->layers[hop->layer].branches[hop->branch]);
         rs_frozen_branch like = p->f;
         like.heads = op->heads;
         like.kv_heads = op->kv_heads;

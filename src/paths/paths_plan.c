@@ -27,7 +27,7 @@ static rs_status list_hops(rs_path_plan *plan, const rs_network *network, rs_err
     for (int32_t l = 0; l < network->n_layers; l++)
         for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
             const rs_branch *branch = &network->layers[l].branches[b];
-            const rs_attention_op *op = rs_branch_attention(branch);
+            const rs_attention_op *op = rs_branch_plain_attention(branch);
             bool attends = op && !op->cross && branch->scale != 0;
             if (attends && b > 0 && branch->joins)
                 return rs_fail(err, RS_E_UNSUPPORTED, "paths", NULL,

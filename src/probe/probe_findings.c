@@ -110,10 +110,12 @@ rs_status rs_probe_findings(rs_result *result, const rs_probed *variants, size_t
     for (size_t v = 0; v < n; v++) {
         RS_TRY(rs_probe_nonfinite(result, &variants[v], err));
         RS_TRY(rs_probe_centre(result, &variants[v], err));
+        RS_TRY(rs_probe_graph(result, &variants[v], options->measure.centre, err));
     }
     if (options->measure.tokens) RS_TRY(rs_probe_undefined(result, variants, n, options, err));
     for (size_t v = 0; v < n && options->measure.tokens; v++) {
         RS_TRY(token_collapse(result, &variants[v], options, err));
+        RS_TRY(rs_probe_norms(result, &variants[v], options, err));
         RS_TRY(rs_probe_residual_findings(result, &variants[v], err));
     }
     /* Of the first variant alone: the others are experiments with it. */

@@ -50,6 +50,13 @@ rs_status rs_probe_heads(rs_result *result, const rs_probed *v, const rs_probe_o
 /* probe_centre.c: adds finding lp_centre_open: samples whose LP centre is less exact than it should
  * be. */
 rs_status rs_probe_centre(rs_result *result, const rs_probed *variant, rs_error *err);
+/* What the collapse of a graph's tokens leaves, and whether the centre sees it. */
+rs_status rs_probe_graph(rs_result *result, const rs_probed *variant, rs_centre centre,
+                         rs_error *err);
+
+/* probe_norms.c: adds finding norm_decay_only: the spread falls with the norms alone. */
+rs_status rs_probe_norms(rs_result *result, const rs_probed *variant,
+                         const rs_probe_options *options, rs_error *err);
 
 /* probe_undefined.c: adds findings zero_state and undefined_columns. */
 rs_status rs_probe_undefined(rs_result *result, const rs_probed *variants, size_t n,
@@ -62,7 +69,7 @@ const char *rs_probe_power(char text[RS_PROBE_POWER], double value, double log10
  * the mixer of layer 4 gives". */
 enum { RS_PROBE_PLACE = 64 };
 const char *rs_probe_place(char text[RS_PROBE_PLACE], const rs_token_row *row);
-/* Adds findings residual_exactly_zero and residual_beyond_exponents. */
+/* Adds findings size_beyond_doubles, residual_exactly_zero and residual_beyond_exponents. */
 rs_status rs_probe_residual_findings(rs_result *result, const rs_probed *v, rs_error *err);
 
 /* probe.c */

@@ -32,7 +32,9 @@ static void describe_worst(char *text, size_t size, const rs_decay *d, const rs_
     char from[RS_PROBE_POWER], to[RS_PROBE_POWER], factor[RS_PROBE_POWER];
     const rs_token_row *before = rs_measured_row(m, RS_TOKEN_SITE_BLOCK_OUT, d->worst_at - 1);
     const rs_token_row *after = rs_measured_row(m, RS_TOKEN_SITE_BLOCK_OUT, d->worst_at);
-    if (after->at_floor)
+    bool floor =
+        after->at_floor && !isnan(m->floor); /* the residual precision's is a state's own */
+    if (floor)
         rs_probe_power(to, m->floor, NAN);
     else
         power_of(to, after);
@@ -45,7 +47,10 @@ static void describe_end(char *text, size_t size, const rs_decay *d, const rs_me
                          const rs_probe_options *options)
 {
     char number[RS_PROBE_POWER], place[RS_PROBE_PLACE];
-    if (d->floor_from >= 0)
+    if (d->floor_from >= 0 && isnan(m->floor))
+        snprintf(text, size, "is no more than rounding of a mixer in plain numbers %s",
+                 rs_probe_place(place, rs_measured_row(m, RS_TOKEN_SITE_BLOCK_OUT, d->floor_from)));
+    else if (d->floor_from >= 0)
         snprintf(text, size, "reaches the rounding floor of %s (%.2g) %s",
                  rs_probe_precision_name(options->measure.precision), m->floor,
                  rs_probe_place(place, rs_measured_row(m, RS_TOKEN_SITE_BLOCK_OUT, d->floor_from)));

@@ -34,7 +34,8 @@ static const rs_column token_tail[] = {
      .formula =
          "relative_residual is rounding: no more than the floor of the precision (8 units of "
          "roundoff), or what later layers made of such a residual (until one layer "
-         "multiplies it by more than 16); of the mean, or of every sample"},
+         "multiplies it by more than 16); of the mean, or of every sample; --precision residual: "
+         "an eighth of it or more may be rounding of a mixer worked out in plain numbers"},
     {.name = "relative_residual_std",
      RS_CELL(token_cells, of.residual.std),
      .formula = "standard deviation over the samples (n − 1)"},

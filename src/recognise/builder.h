@@ -81,7 +81,7 @@ typedef struct rs_builder {
     rs_match *matches; /* sorted by order, layer, slot, role, part */
     size_t n_matches, matches_capacity;
     rs_block *blocks;
-    size_t n_blocks, blocks_capacity, products_capacity;
+    size_t n_blocks, blocks_capacity, products_capacity, rests_capacity;
     bool guessing;                         /* the family is guessed from the tensors' names */
     bool partial;                          /* the file is one shard of several, opened alone */
     bool seen[RS_SLOT_MAP][RS_ROLE_COUNT]; /* some layer has a weight of this slot and role */
@@ -133,6 +133,9 @@ rs_status rs_fields_need(const rs_fields *fields, rs_field field, int64_t layer,
 /* Looks up a finite number; RS_E_CONFIG_SIZE when the field is there but holds none. */
 rs_status rs_fields_real(const rs_fields *fields, const char *key, double *value, bool *found,
                          rs_error *err);
+/* Looks [least, most] up, where "Infinity" may stand for a number; 0 and infinity when absent. */
+rs_status rs_fields_limits(const rs_fields *fields, const char *key, double *least, double *most,
+                           rs_error *err);
 rs_status rs_json_size(const json_t *value, const char *where, const char *key, int64_t *size,
                        rs_error *err);
 
@@ -179,13 +182,22 @@ rs_status rs_ssm_build(rs_builder *b, const rs_block *block);
 /* turning.c: what the configuration says of single layers. */
 bool rs_layer_windowed(const rs_builder *b, int32_t layer);
 bool rs_layer_turns(const rs_builder *b, int32_t layer);
-/* layers.c: whether the configuration gives that layer a state-space mixer. */
-bool rs_layer_is_ssm(const rs_builder *b, int32_t layer);
+/* layers.c: what the configuration says that a layer has, a sum of these; 0: it says nothing.
+ * *field: which of its fields does; NULL: none, all layers of the family are alike. */
+enum {
+    RS_LAYER_ATTENTION = 1,
+    RS_LAYER_SSM = 2,
+    RS_LAYER_NEITHER = 4, /* an MLP alone */
+    RS_LAYER_EXPERTS = 8  /* which is a mixture of experts */
+};
+int rs_layer_parts(const rs_builder *b, int32_t layer, const char **field);
 /* ssm.c: a state-space mixer's sizes from config fields; groups 0: they do not say. */
 typedef struct rs_ssm_sizes {
     int64_t width, inner, state, rank, heads, head_dim, groups;
 } rs_ssm_sizes;
 rs_status rs_ssm_sizes_of(rs_builder *b, const rs_block *block, rs_ssm_sizes *sizes);
+/* ssm_rest.c: notes down the tensors that decide a mixer's decay at rest. */
+rs_status rs_ssm_rest_add(rs_builder *b, const rs_block *block, const rs_ssm_sizes *sizes);
 /* sizes.c: an attention from config fields. */
 rs_status rs_attention_sizes(rs_builder *b, const rs_block *block, rs_attention *attention);
 rs_status rs_rope_note(rs_builder *b);

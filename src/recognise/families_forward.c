@@ -25,11 +25,19 @@
         NUMBER("num_attention_heads", heads_), NUMBER("intermediate_size", mlp_)
 
 /* Sizes under the names that network_gguf.c gives to GGUF's keys. */
-const rs_field_row rs_dialect_translated[] = {
-    {RS_FIELD_WIDTH, "hidden_size"},         {RS_FIELD_LAYERS, "num_hidden_layers"},
-    {RS_FIELD_HEADS, "num_attention_heads"}, {RS_FIELD_KV_HEADS, "num_key_value_heads"},
-    {RS_FIELD_HEAD_DIM, "head_dim"},         {RS_FIELD_VALUE_DIM, "value_dim"},
-    {RS_FIELD_ROPE_DIMS, "rotary_dim"},      {RS_FIELD_COUNT, NULL}};
+const rs_field_row rs_dialect_translated[] = {{RS_FIELD_WIDTH, "hidden_size"},
+                                              {RS_FIELD_LAYERS, "num_hidden_layers"},
+                                              {RS_FIELD_HEADS, "num_attention_heads"},
+                                              {RS_FIELD_KV_HEADS, "num_key_value_heads"},
+                                              {RS_FIELD_HEAD_DIM, "head_dim"},
+                                              {RS_FIELD_VALUE_DIM, "value_dim"},
+                                              {RS_FIELD_ROPE_DIMS, "rotary_dim"},
+                                              {RS_FIELD_SSM_INNER, "ssm_inner_size"},
+                                              {RS_FIELD_SSM_STATE, "ssm_state_size"},
+                                              {RS_FIELD_SSM_RANK, "ssm_time_step_rank"},
+                                              {RS_FIELD_SSM_HEADS, "ssm_head_count"},
+                                              {RS_FIELD_SSM_GROUPS, "ssm_group_count"},
+                                              {RS_FIELD_COUNT, NULL}};
 
 /* ---- encoders with the norm behind ---- */
 
@@ -249,8 +257,11 @@ const rs_forward rs_forward_qwen3 = {RMS_FORWARD("qwen3", qwen3), .qkv_bias = "a
                                      .o_bias = "attention_bias",
                                      .facts = PRE_NORM | RS_W_WINDOW_BEYOND | RS_W_QK_NORM};
 const rs_forward rs_forward_granite = {RMS_FORWARD("granite", granite),
-                                       .qkv_bias = "attention_bias", .o_bias = "attention_bias",
-                                       .mlp_bias = "mlp_bias", .facts = PRE_NORM | RS_W_GRANITE};
+                                       .qkv_bias = "attention_bias",
+                                       .o_bias = "attention_bias",
+                                       .mlp_bias = "mlp_bias",
+                                       .embedding_multiplier = "embedding_multiplier",
+                                       .facts = PRE_NORM | RS_W_GRANITE};
 const rs_forward rs_forward_phi3 = {RMS_FORWARD("phi3", phi3), .window_period = 1,
                                     .facts = PRE_NORM | RS_W_PLAIN_ROPE};
 const rs_forward rs_forward_olmo = {DECODER_FORWARD("olmo", olmo), .fixed_eps = 1e-5,
@@ -322,13 +333,21 @@ static const rs_setting falcon_mamba[] = {NUMBER("mixer_rms_eps", 1e-6), MAMBA_S
 static const rs_ssm_forward mamba_mixer = {.kernel = "conv_kernel",
                                            .in_bias = "use_bias",
                                            .o_bias = "use_bias",
-                                           .conv_bias = "use_conv_bias"};
+                                           .conv_bias = "use_conv_bias",
+                                           .activation = "hidden_act",
+                                           .draws_steps = true,
+                                           .draws_maps = true,
+                                           .rescaled = "rescale_prenorm_residual"};
 static const rs_ssm_forward falcon_mamba_mixer = {.kernel = "conv_kernel",
                                                   .in_bias = "use_bias",
                                                   .o_bias = "use_bias",
                                                   .conv_bias = "use_conv_bias",
                                                   .bare_inner_norms = true,
-                                                  .inner_eps = "mixer_rms_eps"};
+                                                  .inner_eps = "mixer_rms_eps",
+                                                  .activation = "hidden_act",
+                                                  .draws_steps = true,
+                                                  .draws_maps = true,
+                                                  .rescaled = "rescale_prenorm_residual"};
 #define MAMBA_FORWARD(types_, settings_, mixer_)                                                   \
     .types = (types_), .settings = (settings_), .eps = "layer_norm_epsilon",                       \
     .activation = "hidden_act", .ssm = &(mixer_), .facts = RS_W_BEFORE | RS_W_FINAL | RS_W_CAUSAL
@@ -341,7 +360,11 @@ static const rs_ssm_forward mamba2_mixer = {.kernel = "conv_kernel",
                                             .o_bias = "use_bias",
                                             .conv_bias = "use_conv_bias",
                                             .step_limit = "time_step_limit",
-                                            .groups = 8};
+                                            .groups = 8,
+                                            .activation = "hidden_act",
+                                            .draws_steps = true,
+                                            .draws_maps = true,
+                                            .rescaled = "rescale_prenorm_residual"};
 const rs_forward rs_forward_mamba2 = {MAMBA_FORWARD("mamba2", mamba2, mamba2_mixer)};
 
 /* Hybrids: each layer has one mixer of either kind, and an MLP. */
@@ -360,12 +383,14 @@ static const rs_ssm_forward bamba_mixer = {.kernel = "mamba_d_conv",
                                            .o_bias = "mamba_proj_bias",
                                            .conv_bias = "mamba_conv_bias",
                                            .step_limit = "time_step_limit",
-                                           .groups = 1};
+                                           .groups = 1,
+                                           .activation = "hidden_act"};
 static const rs_ssm_forward jamba_mixer = {.kernel = "mamba_d_conv",
                                            .in_bias = "mamba_proj_bias",
                                            .o_bias = "mamba_proj_bias",
                                            .conv_bias = "mamba_conv_bias",
-                                           .inner_eps = "rms_norm_eps"};
+                                           .inner_eps = "rms_norm_eps",
+                                           .activation = "hidden_act"};
 const rs_forward rs_forward_bamba = {RMS_FORWARD("bamba", bamba), .qkv_bias = "attention_bias",
                                      .o_bias = "attention_bias",  .mlp_bias = "mlp_bias",
                                      .ssm = &bamba_mixer,         .facts = PRE_NORM};
@@ -398,7 +423,180 @@ const rs_forward rs_forward_granite_hybrid = {.types = "granitemoehybrid",
                                               .o_bias = "attention_bias",
                                               .ssm = &bamba_mixer,
                                               .experts = "num_local_experts",
+                                              .embedding_multiplier = "embedding_multiplier",
                                               .facts = PRE_NORM | RS_W_GRANITE};
+
+/* Falcon-H1: attention and Mamba-2 side by side, then an MLP; numbers beside most maps. */
+static const rs_setting falcon_h1[] = {DECODER(128000, 8192),
+                                       SIZES(4096, 32, 32, 14336),
+                                       NUMBER("num_key_value_heads", 8),
+                                       NUMBER("mamba_d_ssm", 1024),
+                                       NUMBER("mamba_n_heads", 128),
+                                       NUMBER("mamba_n_groups", 1),
+                                       NUMBER("mamba_d_state", 256),
+                                       NUMBER("mamba_d_conv", 4),
+                                       NUMBER("mamba_expand", 2),
+                                       TEXT("mamba_conv_bias", "true"),
+                                       TEXT("mamba_proj_bias", "false"),
+                                       TEXT("projectors_bias", "false"),
+                                       TEXT("mamba_rms_norm", "false"),
+                                       TEXT("mamba_norm_before_gate", "true"),
+                                       TEXT("mlp_bias", "false"),
+                                       NO_ATTENTION_BIAS,
+                                       SILU,
+                                       EPS(1e-5),
+                                       PAD(0),
+                                       UNTIED};
+static const rs_multiplier falcon_h1_multipliers[] = {
+    {.role = RS_ROLE_Q, .field = "attention_in_multiplier", .input = true},
+    {.role = RS_ROLE_K, .field = "attention_in_multiplier", .input = true},
+    {.role = RS_ROLE_K, .field = "key_multiplier"},
+    {.role = RS_ROLE_V, .field = "attention_in_multiplier", .input = true},
+    {.role = RS_ROLE_O, .field = "attention_out_multiplier"},
+    {.role = RS_ROLE_SSM_IN, .field = "ssm_in_multiplier", .input = true},
+    {.role = RS_ROLE_SSM_IN, .field = "ssm_multipliers", .count = 5, .each = true},
+    {.role = RS_ROLE_SSM_OUT, .field = "ssm_out_multiplier"},
+    {.role = RS_ROLE_MLP_GATE, .field = "mlp_multipliers", .count = 2, .entry = 0},
+    {.role = RS_ROLE_MLP_DOWN, .field = "mlp_multipliers", .count = 2, .entry = 1},
+    {.field = NULL}};
+static const rs_ssm_forward falcon_h1_mixer = {.kernel = "mamba_d_conv",
+                                               .in_bias = "mamba_proj_bias",
+                                               .o_bias = "projectors_bias",
+                                               .conv_bias = "mamba_conv_bias",
+                                               .activation = "hidden_act",
+                                               .step_limit = "time_step_limit",
+                                               .gated_norm = "mamba_rms_norm",
+                                               .norm_first = "mamba_norm_before_gate",
+                                               .groups = 1};
+const rs_forward rs_forward_falcon_h1 = {RMS_FORWARD("falcon_h1", falcon_h1),
+                                         .qkv_bias = "attention_bias",
+                                         .o_bias = "attention_bias",
+                                         .mlp_bias = "mlp_bias",
+                                         .ssm = &falcon_h1_mixer,
+                                         .multipliers = falcon_h1_multipliers,
+                                         .embedding_multiplier = "embedding_multiplier",
+                                         .logits_multiplier = "lm_head_multiplier",
+                                         .facts = PRE_NORM};
+
+/* Nemotron-H: a layer is Mamba-2, attention without positions, or an MLP without a gate. */
+static const rs_setting nemotron_h[] = {NUMBER("vocab_size", 131072),
+                                        NUMBER("hidden_size", 4096),
+                                        NUMBER("num_attention_heads", 32),
+                                        NUMBER("num_key_value_heads", 8),
+                                        NUMBER("head_dim", 128),
+                                        NUMBER("intermediate_size", 21504),
+                                        NUMBER("max_position_embeddings", 4096),
+                                        NUMBER("ssm_state_size", 128),
+                                        NUMBER("mamba_num_heads", 128),
+                                        NUMBER("mamba_head_dim", 64),
+                                        NUMBER("n_groups", 8),
+                                        NUMBER("conv_kernel", 4),
+                                        NUMBER("time_step_min", 0.001),
+                                        NUMBER("time_step_max", 0.1),
+                                        NUMBER("time_step_floor", 1e-4),
+                                        NUMBER("layer_norm_epsilon", 1e-5),
+                                        NUMBER("initializer_range", 0.02),
+                                        TEXT("mlp_hidden_act", "relu2"),
+                                        TEXT("mamba_hidden_act", "silu"),
+                                        TEXT("use_bias", "false"),
+                                        TEXT("use_conv_bias", "true"),
+                                        TEXT("mlp_bias", "false"),
+                                        TEXT("rescale_prenorm_residual", "true"),
+                                        UNTIED};
+static const rs_old_name nemotron_h_old_names[] = {
+    {"n_groups", "mamba_n_groups"},        {"conv_kernel", "mamba_d_conv"},
+    {"time_step_min", "mamba_dt_min"},     {"time_step_max", "mamba_dt_max"},
+    {"time_step_limit", "mamba_dt_limit"}, {"time_step_floor", "mamba_dt_init_floor"},
+    {"use_conv_bias", "mamba_conv_bias"},  {NULL, NULL}};
+static const rs_ssm_forward nemotron_h_mixer = {.kernel = "conv_kernel",
+                                                .in_bias = "use_bias",
+                                                .o_bias = "use_bias",
+                                                .conv_bias = "use_conv_bias",
+                                                .activation = "mamba_hidden_act",
+                                                .step_limit = "time_step_limit",
+                                                .step_least = "time_step_min",
+                                                .groups = 8,
+                                                .draws_steps = true,
+                                                .rescaled = "rescale_prenorm_residual"};
+const rs_forward rs_forward_nemotron_h = {.types = "nemotron_h",
+                                          .settings = nemotron_h,
+                                          .eps = "layer_norm_epsilon",
+                                          .activation = "mlp_hidden_act",
+                                          .mlp_width = "intermediate_size",
+                                          .mlp_bias = "mlp_bias",
+                                          .max_positions = "max_position_embeddings",
+                                          .ssm = &nemotron_h_mixer,
+                                          .old_names = nemotron_h_old_names,
+                                          .one_branch = true,
+                                          .facts = RS_W_BEFORE | RS_W_FINAL | RS_W_CAUSAL};
+
+/* ---- short convolutions and delta rules beside attention ---- */
+
+static const rs_setting lfm2[] = {DECODER(65536, 128000),
+                                  SIZES(2560, 32, 32, 12288),
+                                  NUMBER("num_key_value_heads", 8),
+                                  NUMBER("norm_eps", 1e-5),
+                                  NUMBER("conv_L_cache", 3),
+                                  TEXT("conv_bias", "false"),
+                                  NUMBER("block_multiple_of", 256),
+                                  NUMBER("block_ffn_dim_multiplier", 1),
+                                  TEXT("block_auto_adjust_ff_dim", "true"),
+                                  SILU,
+                                  PAD(0),
+                                  TIED};
+static const rs_ssm_forward lfm2_mixer = {.kernel = "conv_L_cache",
+                                          .in_bias = "conv_bias",
+                                          .o_bias = "conv_bias",
+                                          .conv_bias = "conv_bias",
+                                          .kind = RS_SSM_SHORT_CONV};
+const rs_forward rs_forward_lfm2 = {.types = "lfm2",
+                                    .settings = lfm2,
+                                    .activation = "hidden_act",
+                                    .mlp_width = "intermediate_size",
+                                    .max_positions = "max_position_embeddings",
+                                    .theta = 1e6,
+                                    .eps = "norm_eps",
+                                    .mlp_adjusted = "block_auto_adjust_ff_dim",
+                                    .old_mlp_width = "block_ff_dim",
+                                    .old_tied = "tie_embedding",
+                                    .ssm = &lfm2_mixer,
+                                    .facts = PRE_NORM | RS_W_QK_NORM};
+
+#define DELTA_SETTINGS(interval_)                                                                  \
+    NUMBER("full_attention_interval", interval_), NUMBER("linear_conv_kernel_dim", 4), SILU,       \
+        EPS(1e-6), NO_ATTENTION_BIAS
+#define QWEN_DELTA_SETTINGS                                                                        \
+    DELTA_SETTINGS(4), NUMBER("linear_key_head_dim", 128), NUMBER("linear_value_head_dim", 128),   \
+        NUMBER("linear_num_key_heads", 16), NUMBER("linear_num_value_heads", 32),                  \
+        NUMBER("head_dim", 256), UNTIED
+static const rs_setting qwen3_5[] = {DECODER(248320, 32768), SIZES(4096, 32, 16, 12288),
+                                     NUMBER("num_key_value_heads", 4), QWEN_DELTA_SETTINGS};
+static const rs_setting qwen3_next[] = {DECODER(151936, 32768), SIZES(2048, 48, 16, 5632),
+                                        NUMBER("num_key_value_heads", 2),
+                                        NUMBER("num_experts", 512), QWEN_DELTA_SETTINGS};
+static const rs_setting olmo_hybrid[] = {DECODER(100352, 65536),
+                                         SIZES(3840, 32, 30, 11008),
+                                         PAD(100277),
+                                         TEXT("linear_allow_neg_eigval", "true"),
+                                         DELTA_SETTINGS(4),
+                                         UNTIED};
+static const rs_ssm_forward qwen_delta = {.kernel = "linear_conv_kernel_dim", .kind = RS_SSM_DELTA};
+static const rs_ssm_forward olmo_delta = {.kernel = "linear_conv_kernel_dim",
+                                          .kind = RS_SSM_DELTA,
+                                          .doubled = "linear_allow_neg_eigval",
+                                          .norm_eps = 1e-5,
+                                          .before = true,
+                                          .draws_steps = true};
+#define QWEN_DELTA(types_, settings_)                                                              \
+    RMS_FORWARD(types_, settings_), .qkv_bias = "attention_bias", .o_bias = "attention_bias",      \
+                                    .ssm = &qwen_delta, .facts = PRE_NORM | RS_W_QK_NORM
+const rs_forward rs_forward_qwen3_5 = {QWEN_DELTA("qwen3_5_text qwen3_5", qwen3_5)};
+const rs_forward rs_forward_qwen3_next = {QWEN_DELTA("qwen3_next", qwen3_next),
+                                          .experts = "num_experts"};
+const rs_forward rs_forward_olmo_hybrid = {RMS_FORWARD("olmo_hybrid", olmo_hybrid),
+                                           .qkv_bias = "attention_bias", .o_bias = "attention_bias",
+                                           .ssm = &olmo_delta,
+                                           .facts = RS_W_INSIDE | DECODER_FACTS | RS_W_QK_NORM};
 
 /* ---- images ---- */
 

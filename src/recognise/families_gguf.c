@@ -66,9 +66,9 @@ static const rs_module_pattern names[] = {
     {"blk.#.ssm_a", RS_ROLE_SSM_A, OPT},
     {"blk.#.ssm_d", RS_ROLE_SSM_D, OPT},
     {"blk.#.ssm_norm", RS_ROLE_SSM_NORM, OPT},
-    {"blk.#.ssm_dt_norm", RS_ROLE_OTHER, OPT},
-    {"blk.#.ssm_b_norm", RS_ROLE_OTHER, OPT},
-    {"blk.#.ssm_c_norm", RS_ROLE_OTHER, OPT},
+    {"blk.#.ssm_dt_norm", RS_ROLE_SSM_DT_NORM, OPT},
+    {"blk.#.ssm_b_norm", RS_ROLE_SSM_B_NORM, OPT},
+    {"blk.#.ssm_c_norm", RS_ROLE_SSM_C_NORM, OPT},
     {"blk.#.ssm_out", RS_ROLE_SSM_OUT, OPT},
     {"blk.#.attn_q_a", RS_ROLE_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL | RS_P_MLA},
     {"blk.#.attn_q_b", RS_ROLE_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL | RS_P_MLA},
@@ -78,12 +78,19 @@ static const rs_module_pattern names[] = {
     {"blk.#.attn_v_b", RS_ROLE_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL | RS_P_MLA},
     {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
+/* Mamba-2 adds its bias of dt to what in_proj gives: it belongs to no map, as Mamba's does. */
+static const rs_module_pattern dt_bias[] = {{"blk.#.ssm_dt.bias", RS_ROLE_SSM_DT_BIAS, OPT},
+                                            {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
+
 #define GGUF(name_, types_, norm_, rope_)                                                          \
     .name = (name_), .types = (types_), .dialect = rs_dialect_gguf, .patterns = {names},           \
     .norm = (norm_), .rope = (rope_)
-#define GGUF_SSM(name_, types_, ssm_, dialect_)                                                    \
-    .name = (name_), .types = (types_), .dialect = (dialect_), .patterns = {names},                \
-    .norm = RS_NORM_RMSNORM, .ssm = (ssm_)
+#define GGUF_S6(name_, types_)                                                                     \
+    .name = (name_), .types = (types_), .dialect = rs_dialect_gguf, .patterns = {names},           \
+    .norm = RS_NORM_RMSNORM, .ssm = RS_SSM_S6
+#define GGUF_SSD(name_, types_)                                                                    \
+    .name = (name_), .types = (types_), .dialect = rs_dialect_gguf_mamba2,                         \
+    .patterns = {dt_bias, names}, .norm = RS_NORM_RMSNORM, .ssm = RS_SSM_SSD
 
 const rs_family rs_families_gguf[] = {
     {GGUF("llama", "llama", RS_NORM_RMSNORM, RS_ROPE_INTERLEAVED),
@@ -101,7 +108,7 @@ const rs_family rs_families_gguf[] = {
     {GGUF("phi3", "phi3", RS_NORM_RMSNORM, RS_ROPE_HALF_SPLIT), .facts = RS_FACT_PRE_NORM,
      .forward = &rs_forward_phi3},
     {GGUF("granite", "granite granitemoe", RS_NORM_RMSNORM, RS_ROPE_INTERLEAVED),
-     .facts = RS_FACT_PRE_NORM, .forward = &rs_forward_granite},
+     .facts = RS_FACT_PRE_NORM | RS_FACT_ROPE_SWITCH, .forward = &rs_forward_granite},
     {GGUF("olmo", "olmo", RS_NORM_LAYERNORM, RS_ROPE_INTERLEAVED),
      .facts = RS_FACT_PRE_NORM | RS_FACT_BARE_NORM},
     {GGUF("olmo2", "olmo2", RS_NORM_RMSNORM, RS_ROPE_HALF_SPLIT), .facts = RS_FACT_QK_NORM_FULL,
@@ -112,12 +119,14 @@ const rs_family rs_families_gguf[] = {
      .forward = &rs_forward_gpt_neox},
     {GGUF("falcon", "falcon", RS_NORM_LAYERNORM, RS_ROPE_HALF_SPLIT), .facts = RS_FACT_PRE_NORM},
     {GGUF("bert", "bert", RS_NORM_LAYERNORM, RS_ROPE_NONE), .forward = &rs_forward_bert},
-    {GGUF_SSM("mamba", "mamba", RS_SSM_S6, rs_dialect_gguf), .facts = RS_FACT_PRE_NORM},
-    {GGUF_SSM("mamba2", "mamba2", RS_SSM_SSD, rs_dialect_gguf_mamba2), .facts = RS_FACT_PRE_NORM},
-    {GGUF_SSM("jamba", "jamba", RS_SSM_S6, rs_dialect_gguf),
-     .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID},
-    {GGUF_SSM("granitemoehybrid", "granitehybrid", RS_SSM_SSD, rs_dialect_gguf_mamba2),
-     .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID},
-    {GGUF_SSM("nemotron_h", "nemotron_h", RS_SSM_SSD, rs_dialect_gguf_mamba2),
-     .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID},
+    {GGUF_S6("falcon_mamba", "mamba"), .when = "ssm.dt_b_c_rms", .facts = RS_FACT_PRE_NORM,
+     .forward = &rs_forward_falcon_mamba},
+    {GGUF_S6("mamba", "mamba"), .facts = RS_FACT_PRE_NORM, .forward = &rs_forward_mamba},
+    {GGUF_SSD("mamba2", "mamba2"), .facts = RS_FACT_PRE_NORM, .forward = &rs_forward_mamba2},
+    {GGUF_S6("jamba", "jamba"), .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID,
+     .forward = &rs_forward_jamba},
+    {GGUF_SSD("granitemoehybrid", "granitehybrid"), .rope = RS_ROPE_INTERLEAVED,
+     .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID | RS_FACT_ROPE_SWITCH | RS_FACT_ROPE_SPREAD,
+     .forward = &rs_forward_granite_hybrid},
+    {GGUF_SSD("nemotron_h", "nemotron_h"), .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID},
     {.name = NULL}};

@@ -76,6 +76,9 @@ static const rs_module_pattern apertus[] = {
 static const rs_module_pattern lfm2[] = {
     {"layers.#.operator_norm", RS_ROLE_NORM_MIXER, RS_SLOT_MAIN, 0},
     {"layers.#.ffn_norm", RS_ROLE_NORM_MLP, RS_SLOT_MAIN, 0},
+    ROW("layers.#.conv.in_proj", RS_ROLE_SSM_IN),
+    ROW("layers.#.conv.conv", RS_ROLE_SSM_CONV),
+    ROW("layers.#.conv.out_proj", RS_ROLE_SSM_OUT),
     ROW("layers.#.conv.*", RS_ROLE_OTHER),
     ROW("layers.#.feed_forward.w1", RS_ROLE_MLP_GATE),
     ROW("layers.#.feed_forward.w3", RS_ROLE_MLP_UP),
@@ -94,6 +97,11 @@ static const rs_module_pattern gemma3n[] = {
     ROW("per_layer_*", RS_ROLE_OTHER),
     ROW("embed_tokens_per_layer", RS_ROLE_EMBED_OTHER),
     END};
+#define DELTA "layers.#.linear_attn."
+#define DELTA_NUMBERS                                                                              \
+    ROW(DELTA "conv1d", RS_ROLE_SSM_CONV), ROW(DELTA "A_log", RS_ROLE_SSM_A),                      \
+        ROW(DELTA "dt_bias", RS_ROLE_SSM_DT_BIAS)
+
 /* Qwen3-Next: each head's query is followed by a gate for what the head writes. */
 static const rs_module_pattern gated[] = {
     {"embed_tokens", RS_ROLE_EMBED_TOKEN, RS_SLOT_MAIN, 0},
@@ -105,6 +113,35 @@ static const rs_module_pattern gated[] = {
     ROW("layers.#.self_attn.k_norm", RS_ROLE_K_NORM),
     ROW("lm_head", RS_ROLE_LM_HEAD),
     ROW("mtp.*", RS_ROLE_OTHER),
+    ROW(DELTA "in_proj_qkvz", RS_ROLE_DELTA_QKVZ),
+    ROW(DELTA "in_proj_ba", RS_ROLE_DELTA_BA),
+    ROW(DELTA "in_proj_qkv", RS_ROLE_DELTA_QKV),
+    ROW(DELTA "in_proj_z", RS_ROLE_DELTA_Z),
+    ROW(DELTA "in_proj_b", RS_ROLE_DELTA_B),
+    ROW(DELTA "in_proj_a", RS_ROLE_DELTA_A),
+    ROW(DELTA "norm", RS_ROLE_SSM_NORM),
+    ROW(DELTA "out_proj", RS_ROLE_SSM_OUT),
+    DELTA_NUMBERS,
+    END};
+/* OLMo Hybrid: attention with norms behind, delta rules with norms before. */
+static const rs_module_pattern olmo_hybrid[] = {
+    {"layers.#.post_attention_layernorm", RS_ROLE_NORM_MIXER_OUT, RS_SLOT_MAIN, 0},
+    ROW("layers.#.post_feedforward_layernorm", RS_ROLE_NORM_MLP_OUT),
+    ROW("layers.#.feedforward_layer_norm", RS_ROLE_NORM_MIXER_OUT), /* as transformers writes it */
+    ROW("layers.#.input_layernorm", RS_ROLE_NORM_MIXER),
+    ROW("layers.#.attention_layer_norm", RS_ROLE_NORM_MIXER),
+    ROW(DELTA "q_conv1d", RS_ROLE_SSM_CONV),
+    ROW(DELTA "k_conv1d", RS_ROLE_DELTA_CONV_K),
+    ROW(DELTA "v_conv1d", RS_ROLE_DELTA_CONV_V),
+    ROW(DELTA "q_proj", RS_ROLE_DELTA_Q),
+    ROW(DELTA "k_proj", RS_ROLE_DELTA_K),
+    ROW(DELTA "v_proj", RS_ROLE_DELTA_V),
+    ROW(DELTA "g_proj", RS_ROLE_DELTA_Z),
+    ROW(DELTA "b_proj", RS_ROLE_DELTA_B),
+    ROW(DELTA "a_proj", RS_ROLE_DELTA_A),
+    ROW(DELTA "o_norm", RS_ROLE_SSM_NORM),
+    ROW(DELTA "o_proj", RS_ROLE_SSM_OUT),
+    DELTA_NUMBERS,
     END};
 
 static const rs_field_row values_apart[] = {
@@ -122,6 +159,11 @@ static const rs_field_default mimo[] = {
     .name = (name_), .types = (types_), .dialect = rs_dialect_common,                              \
     .patterns = {rs_patterns_llama, (norms_), more, rs_patterns_moe, rs_patterns_other},           \
     .prefixes = rs_prefixes_decoder, .norm = (norm_), .rope = (rope_)
+#define GATED(name_, types_)                                                                       \
+    .name = (name_), .types = (types_), .dialect = rs_dialect_common, .defaults = c256,            \
+    .patterns = {gated, before, more, rs_patterns_moe, rs_patterns_other},                         \
+    .prefixes = rs_prefixes_decoder, .norm = RS_NORM_RMSNORM_PLUS_ONE, .rope = RS_ROPE_HALF_SPLIT, \
+    .rope_fraction = 0.25, .facts = RS_FACT_PRE_NORM | RS_FACT_PARTIAL_ROPE | RS_FACT_HYBRID
 #define RMS RS_NORM_RMSNORM
 #define LAYER RS_NORM_LAYERNORM
 #define HALF RS_ROPE_HALF_SPLIT
@@ -168,17 +210,14 @@ const rs_family rs_families_kin[] = {
      .facts = PART | RS_FACT_QK_NORM_FULL},
     {KIN("glm4_moe", "glm4_moe", before, RMS, HALF), .rope_fraction = 0.5, .facts = PART},
     {KIN("apertus", "apertus", apertus, RMS, HALF), .facts = PRE},
-    {KIN("lfm2", "lfm2", lfm2, RMS, HALF), .facts = PRE | RS_FACT_HYBRID},
-    {.name = "qwen3_next",
-     .types = "qwen3_next qwen3_5_text qwen3_5 qwen3_5_moe_text qwen3_5_moe",
-     .dialect = rs_dialect_common,
-     .defaults = c256,
-     .patterns = {gated, before, more, rs_patterns_moe, rs_patterns_other},
-     .prefixes = rs_prefixes_decoder,
-     .norm = RS_NORM_RMSNORM_PLUS_ONE,
-     .rope = HALF,
-     .rope_fraction = 0.25,
-     .facts = PART | RS_FACT_HYBRID},
+    {KIN("lfm2", "lfm2", lfm2, RMS, HALF), .facts = PRE | RS_FACT_HYBRID,
+     .forward = &rs_forward_lfm2},
+    {GATED("qwen3_5", "qwen3_5_text qwen3_5"), .forward = &rs_forward_qwen3_5},
+    {GATED("qwen3_next", "qwen3_next qwen3_5_moe_text qwen3_5_moe"),
+     .forward = &rs_forward_qwen3_next},
+    {KIN("olmo_hybrid", "olmo_hybrid", olmo_hybrid, RMS, HALF),
+     .facts = RS_FACT_QK_NORM_FULL | RS_FACT_HYBRID | RS_FACT_NULL_ROPE,
+     .forward = &rs_forward_olmo_hybrid},
     /* other scores, other values */
     {.name = "gemma3n",
      .types = "gemma3n_text gemma3n",

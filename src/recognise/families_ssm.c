@@ -45,6 +45,23 @@ const rs_field_row rs_dialect_hybrid[] = {
     {RS_FIELD_SSM_GROUPS, "mamba_n_groups"},   {RS_FIELD_SSM_GROUPS, "mamba_ngroups"},
     {RS_FIELD_SSM_GROUPS, "n_groups"},         {RS_FIELD_COUNT, NULL}};
 
+/* Layers are counted by their list, whatever num_hidden_layers says (transformers 5.23). */
+const rs_field_row rs_dialect_nemotron[] = {{RS_FIELD_WIDTH, "hidden_size"},
+                                            {RS_FIELD_LAYERS, "layers_block_type"},
+                                            {RS_FIELD_LAYERS, "layer_types"},
+                                            {RS_FIELD_LAYERS, "hybrid_override_pattern"},
+                                            {RS_FIELD_LAYERS, "num_hidden_layers"},
+                                            {RS_FIELD_HEADS, "num_attention_heads"},
+                                            {RS_FIELD_KV_HEADS, "num_key_value_heads"},
+                                            {RS_FIELD_HEAD_DIM, "head_dim"},
+                                            {RS_FIELD_HEAD_DIM, "attention_head_dim"},
+                                            {RS_FIELD_SSM_STATE, "ssm_state_size"},
+                                            {RS_FIELD_SSM_HEADS, "mamba_num_heads"},
+                                            {RS_FIELD_SSM_HEAD_DIM, "mamba_head_dim"},
+                                            {RS_FIELD_SSM_GROUPS, "mamba_n_groups"},
+                                            {RS_FIELD_SSM_GROUPS, "n_groups"},
+                                            {RS_FIELD_COUNT, NULL}};
+
 #define MIXER(at, flags)                                                                           \
     {at "in_proj", RS_ROLE_SSM_IN, RS_SLOT_MAIN, (flags)},                                         \
         {at "x_proj", RS_ROLE_SSM_X, RS_SLOT_MAIN, RS_P_OPTIONAL},                                 \
@@ -121,6 +138,7 @@ static const rs_module_pattern nemotron_h[] = {
     {"layers.#.mixer.shared_experts.*", RS_ROLE_MOE_EXPERT, RS_SLOT_MAIN, RS_P_OPTIONAL},
     {"norm_f", RS_ROLE_NORM_FINAL, RS_SLOT_MAIN, 0},
     {"lm_head", RS_ROLE_LM_HEAD, RS_SLOT_MAIN, RS_P_OPTIONAL},
+    {"mtp.*", RS_ROLE_OTHER, RS_SLOT_MAIN, RS_P_OPTIONAL}, /* guesses of tokens further on */
     {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
 static const rs_field_default mamba_defaults[] = {
@@ -181,7 +199,8 @@ const rs_family rs_families_ssm[] = {
      .forward = &rs_forward_granite_hybrid, .rope = RS_ROPE_HALF_SPLIT,
      .rope_if = "position_embedding_type", .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID},
     {HYBRID("falcon_h1", "falcon_h1", RS_SSM_SSD), .defaults = hybrid_defaults,
-     .rope = RS_ROPE_HALF_SPLIT, .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID | RS_FACT_BOTH},
+     .forward = &rs_forward_falcon_h1, .rope = RS_ROPE_HALF_SPLIT,
+     .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID | RS_FACT_BOTH},
     {.name = "zamba2",
      .types = "zamba2",
      .dialect = rs_dialect_hybrid,
@@ -193,15 +212,16 @@ const rs_family rs_families_ssm[] = {
      .rope_if = "use_mem_rope",
      .ssm = RS_SSM_SSD,
      .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID | RS_FACT_TIED_ATTENTION | RS_FACT_WIDE_INPUT |
-              RS_FACT_HALF_SCALE},
+              RS_FACT_HALF_SCALE | RS_FACT_STEP_FROM_MIN},
     {.name = "nemotron_h",
      .types = "nemotron_h",
-     .dialect = rs_dialect_hybrid,
+     .dialect = rs_dialect_nemotron,
+     .forward = &rs_forward_nemotron_h,
      .patterns = {nemotron_h},
      .prefixes = nemotron_prefixes,
      .norm = RS_NORM_RMSNORM,
      .ssm = RS_SSM_SSD,
-     .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID},
+     .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID | RS_FACT_STEP_FROM_MIN},
     {.name = "zamba",
      .types = "zamba",
      .dialect = rs_dialect_hybrid,

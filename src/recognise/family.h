@@ -96,8 +96,10 @@ typedef struct rs_field_default {
 /* The kinds of state-space mixers whose weights are known. */
 typedef enum rs_ssm_kind {
     RS_SSM_NONE,
-    RS_SSM_S6, /* Mamba: x_proj gives dt|B|C from the inner width */
-    RS_SSM_SSD /* Mamba-2: in_proj gives z|x|B|C|dt */
+    RS_SSM_S6,        /* Mamba: x_proj gives dt|B|C from the inner width */
+    RS_SSM_SSD,       /* Mamba-2: in_proj gives z|x|B|C|dt */
+    RS_SSM_DELTA,     /* the gated delta rule: run, no products formed */
+    RS_SSM_SHORT_CONV /* LFM2's short convolution: run, no products formed */
 } rs_ssm_kind;
 
 /* Facts about a family that are neither names nor sizes. */
@@ -123,7 +125,12 @@ enum {
     RS_FACT_VALUE_NORM = 1u << 18,     /* values are normalised, without weights */
     RS_FACT_SHARED_KV = 1u << 19,      /* late layers read keys and values of earlier ones */
     RS_FACT_PAIRED_VALUES = 1u << 20,  /* o reads no head's values alone: there is no OV */
-    RS_FACT_WINDOWS_DOUBLE_KV = 1u << 21 /* layers with windows have twice the kv heads */
+    RS_FACT_WINDOWS_DOUBLE_KV = 1u << 21, /* layers with windows have twice the kv heads */
+    RS_FACT_ROPE_SWITCH = 1u << 22,       /* GGUF: no RoPE where rope.scaling.finetuned is false */
+    RS_FACT_ROPE_SPREAD = 1u << 23, /* GGUF: rows of q and k are interleaved over a whole head, also
+                                       where a part of it rotates */
+    RS_FACT_STEP_FROM_MIN = 1u << 24, /* steps are at least time_step_min, without a most */
+    RS_FACT_NULL_ROPE = 1u << 25      /* nothing rotates where rope_theta is null */
 };
 
 /* Which layers have RoPE, where not all do. */
@@ -187,15 +194,46 @@ enum {
 
 #define RS_ALWAYS "" /* a bias that is always there */
 
+/* A field with a number that a map's output, or what it reads, is multiplied by. Lists of them end
+ * with field NULL. */
+typedef struct rs_multiplier {
+    rs_role role;
+    const char *field;
+    int entry; /* of a list of numbers */
+    int count; /* how many numbers the list has; 0: the field is one number */
+    bool each; /* a number of the list for each stretch of the map's outputs, from entry 0 on */
+    bool input;
+} rs_multiplier;
+
+/* A field under the name that older files give it, which counts where it is there. Lists end with
+ * key NULL. */
+typedef struct rs_old_name {
+    const char *key, *old;
+} rs_old_name;
+
 /* How a family's state-space mixers are run: fields of the configuration, and what no field says. */
 typedef struct rs_ssm_forward {
     const char *kernel;           /* field with the width of the convolution */
     const char *in_bias, *o_bias; /* as biases of rs_forward; files have the last word */
     const char *conv_bias;
+    const char *activation; /* field with the convolution's; NULL: SiLU, the only one that is run */
     const char *step_limit; /* field with the least and the most step; NULL: none */
+    const char *step_least; /* field with the least step; NULL: step_limit says */
     bool bare_inner_norms;  /* norms of B, C, dt have no weights */
     const char *inner_eps;  /* field with the eps of norms of B, C, dt; NULL: there are none */
+    const char *gated_norm; /* boolean field: there is a norm beside the gate; NULL: always */
+    const char *norm_first; /* boolean field: the norm stands before the gate; NULL: never */
     int64_t groups;         /* where neither configuration nor tensors say */
+    /* Of what is drawn: steps between the configuration's bounds (else a bias of 1, or what every
+     * map has), and uniform convolution and output map (else as every map). */
+    bool draws_steps, draws_maps;
+    const char *rescaled; /* boolean field: the output map is uniform, and smaller by the root of
+                             the number of layers; NULL: never */
+    rs_ssm_kind kind;     /* NONE: the kind whose products are formed */
+    const char *doubled;  /* boolean field: a delta rule's strengths go up to 2; NULL: to 1 */
+    double norm_eps;      /* of a delta rule's norm; 0: that of the other norms */
+    bool before;          /* a norm before the mixer and one before its MLP, which is
+                               NORM_MIXER_OUT, wherever layers with attention have theirs */
 } rs_ssm_forward;
 
 /* How the models of a family are run. Biases: RS_ALWAYS, NULL for never, or a boolean field. */
@@ -206,6 +244,9 @@ typedef struct rs_forward {
     double fixed_eps;
     const char *activation;    /* field with its name */
     const char *mlp_width;     /* field; null there means four times the width */
+    const char *mlp_adjusted;  /* boolean field: that width is made smaller and round (LFM2) */
+    const char *old_mlp_width; /* the field's older name, which counts where it is there; or NULL */
+    const char *old_tied;      /* the same of tie_word_embeddings */
     const char *max_positions; /* field with the number of positions */
     const char *qkv_bias, *o_bias, *mlp_bias;
     const char *parallel;      /* boolean field: the MLP stands beside attention */
@@ -217,6 +258,10 @@ typedef struct rs_forward {
     const char *experts;       /* field with the number of experts; NULL: its models have none */
     int no_experts;            /* the number that means none */
     const rs_ssm_forward *ssm; /* NULL: it has no state-space mixers that are run */
+    const rs_multiplier *multipliers;                     /* NULL: none */
+    const char *embedding_multiplier, *logits_multiplier; /* fields; NULL: none */
+    const rs_old_name *old_names;                         /* NULL: none */
+    bool one_branch; /* a layer is a mixer or an MLP, behind NORM_MIXER */
     unsigned facts;
 } rs_forward;
 
@@ -225,7 +270,12 @@ extern const rs_forward rs_forward_bert, rs_forward_roberta, rs_forward_distilbe
     rs_forward_mistral, rs_forward_qwen2, rs_forward_qwen3, rs_forward_granite, rs_forward_gemma,
     rs_forward_gemma2, rs_forward_gemma3, rs_forward_phi3, rs_forward_olmo, rs_forward_olmo2,
     rs_forward_falcon, rs_forward_vit, rs_forward_mamba2, rs_forward_mamba, rs_forward_falcon_mamba,
-    rs_forward_bamba, rs_forward_jamba, rs_forward_granite_hybrid;
+    rs_forward_bamba, rs_forward_jamba, rs_forward_granite_hybrid, rs_forward_falcon_h1,
+    rs_forward_nemotron_h;
+extern const rs_forward rs_forward_lfm2;
+extern const rs_forward rs_forward_qwen3_5;
+extern const rs_forward rs_forward_qwen3_next;
+extern const rs_forward rs_forward_olmo_hybrid;
 
 /* All that is known of the models of one family. */
 typedef struct rs_family {
@@ -255,7 +305,8 @@ extern const rs_family rs_families_bert[], rs_families_decoder[], rs_families_ki
 
 /* Lists that several families share. */
 extern const rs_field_row rs_dialect_common[], rs_dialect_mamba[], rs_dialect_hybrid[],
-    rs_dialect_whisper[], rs_dialect_gguf[], rs_dialect_gguf_mamba2[], rs_dialect_translated[];
+    rs_dialect_nemotron[], rs_dialect_whisper[], rs_dialect_gguf[], rs_dialect_gguf_mamba2[],
+    rs_dialect_translated[];
 extern const rs_module_pattern rs_patterns_llama[], rs_patterns_llama_mlp[], rs_patterns_sandwich[],
     rs_patterns_olmo2[], rs_patterns_moe[], rs_patterns_other[];
 extern const char *const rs_prefixes_decoder[];

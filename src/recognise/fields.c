@@ -126,10 +126,16 @@ rs_status rs_fields_find(const rs_fields *fields, rs_field field, int64_t layer,
             *value = (int64_t)json_array_size(json);
             return RS_OK;
         }
+        if (json_is_string(json) && strcmp(row->key, "hybrid_override_pattern") == 0) {
+            /* a letter for each layer */
+            *value = (int64_t)json_string_length(json);
+            return RS_OK;
+        }
         if (json_is_array(json)) return from_list(fields, field, row->key, json, layer, value, err);
-        /* Mamba's rank of dt may be left to the rule ceil(width / 16). */
-        if (field == RS_FIELD_SSM_RANK && json_is_string(json) &&
-            strcmp(json_string_value(json), "auto") == 0)
+        /* Mamba's rank of dt may be left to the rule ceil(width / 16), a head's width to the
+         * number of heads. */
+        if ((field == RS_FIELD_SSM_RANK || field == RS_FIELD_SSM_HEAD_DIM) &&
+            json_is_string(json) && strcmp(json_string_value(json), "auto") == 0)
             continue;
         return rs_json_size(json, fields->path, row->key, value, err);
     }
@@ -170,4 +176,30 @@ rs_status rs_fields_real(const rs_fields *fields, const char *key, double *value
         return rs_fail(err, RS_E_CONFIG_SIZE, fields->path, NULL, "%s is no finite number", key);
     *value = json_number_value(json);
     return RS_OK;
+}
+
+/* A number, or one of the words that stand for those that JSON lacks. */
+static bool limit_of(const json_t *value, double *out)
+{
+    const char *word = json_is_string(value)
+                           ? json_string_value(value)
+                           : json_string_value(json_object_get(value, "__float__"));
+    if (json_is_number(value)) *out = json_number_value(value);
+    if (word && (strcmp(word, "Infinity") == 0 || strcmp(word, "inf") == 0)) *out = INFINITY;
+    return json_is_number(value) || (word && *out == INFINITY);
+}
+
+rs_status rs_fields_limits(const rs_fields *fields, const char *key, double *least, double *most,
+                           rs_error *err)
+{
+    const json_t *pair = key ? rs_fields_key(fields, key) : NULL;
+    *least = 0;
+    *most = INFINITY;
+    if (!pair || json_is_null(pair)) return RS_OK;
+    if (json_array_size(pair) == 2 && limit_of(json_array_get(pair, 0), least) &&
+        limit_of(json_array_get(pair, 1), most) && *least <= *most)
+        return RS_OK;
+    return rs_fail(err, RS_E_CONFIG_SCHEMA, fields->path,
+                   "correct the configuration, or download it again",
+                   "%s must be two numbers, the least and the most step", key);
 }

@@ -3,7 +3,13 @@
 
 #include <string.h>
 
-enum { ATTENTION = 1, SSM = 2, NEITHER = 4, MOST_LAYERS = 100000, MOST_LISTED = 4096 };
+enum { MOST_LAYERS = 100000, MOST_LISTED = 4096 };
+enum {
+    ATTENTION = RS_LAYER_ATTENTION,
+    SSM = RS_LAYER_SSM,
+    NEITHER = RS_LAYER_NEITHER,
+    EXPERTS = RS_LAYER_EXPERTS
+};
 
 /* ---- what the config says of a layer ---- */
 
@@ -18,53 +24,99 @@ static int kind_of_word(const char *word)
                  {"mamba", SSM},
                  {"mamba2", SSM},
                  {"linear_attention", SSM}, /* what transformers 5 calls Mamba layers */
+                 {"conv", SSM},
                  {"hybrid", ATTENTION | SSM},
                  {"mlp", NEITHER},
-                 {"moe", NEITHER}};
+                 {"moe", NEITHER | EXPERTS}};
     for (size_t i = 0; word && i < sizeof words / sizeof *words; i++)
         if (strcmp(word, words[i].word) == 0) return words[i].kind;
     return 0;
 }
 
-/* Hybrids say which layer is which in half a dozen ways; 0 when none of them does. */
-static int kind_in_config(const rs_builder *b, int32_t layer)
+/* Letters of hybrid_override_pattern. */
+static int kind_of_letter(char letter)
 {
-    const rs_fields *f = &b->fields;
-    const json_t *list = rs_fields_key(f, "layers_block_type");
-    if (!list) list = rs_fields_key(f, "layer_types");
-    if (json_is_array(list))
-        return kind_of_word(json_string_value(json_array_get(list, (size_t)layer)));
-    const char *pattern = rs_fields_text(f, "hybrid_override_pattern");
-    if (pattern && strnlen(pattern, (size_t)layer + 1) > (size_t)layer)
-        return pattern[layer] == 'M' ? SSM : pattern[layer] == '*' ? ATTENTION : NEITHER;
-    list = rs_fields_key(f, "attn_layer_indices");
-    if (json_is_array(list) && json_array_size(list) <= MOST_LISTED) {
-        for (size_t i = 0; i < json_array_size(list); i++)
-            if (json_integer_value(json_array_get(list, i)) == layer) return ATTENTION;
+    switch (letter) {
+    case 'M':
         return SSM;
+    case '*':
+        return ATTENTION;
+    case '-':
+        return NEITHER;
+    case 'E':
+        return NEITHER | EXPERTS;
+    default:
+        return 0;
     }
-    json_int_t period = json_integer_value(rs_fields_key(f, "attn_layer_period"));
-    json_int_t offset = json_integer_value(rs_fields_key(f, "attn_layer_offset"));
-    if (period > 0) return layer % period == offset ? ATTENTION : SSM;
-    list = f->prefix ? rs_fields_key(f, "attention.head_count_kv") : NULL;
-    /* Without key/value heads a layer has no attention; whether it has a mixer its tensors say. */
-    return json_integer_value(json_array_get(list, (size_t)layer)) > 0 ? ATTENTION : 0;
 }
 
-static int kind_of_layer(const rs_builder *b, int32_t layer)
+/* What a field says of a layer. */
+typedef struct said {
+    int kind;
+    const char *field;
+} said;
+
+static said by_indices(const json_t *list, const char *field, int32_t layer)
+{
+    said all = {SSM, field};
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (json_integer_value(json_array_get(list, i)) == layer) all.kind = ATTENTION;
+    return all;
+}
+
+/* Hybrids say which layer is which in half a dozen ways; kind 0 when none of them does. */
+static said kind_in_config(const rs_builder *b, int32_t layer)
+{
+    static const char *const lists[] = {"layers_block_type", "layer_types"};
+    const rs_fields *f = &b->fields;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        const json_t *list = rs_fields_key(f, lists[i]);
+        if (!json_is_array(list)) continue;
+        const char *word = json_string_value(json_array_get(list, (size_t)layer));
+        return (said){kind_of_word(word), lists[i]};
+    }
+    const char *pattern = rs_fields_text(f, "hybrid_override_pattern");
+    if (pattern && strnlen(pattern, (size_t)layer + 1) > (size_t)layer)
+        return (said){kind_of_letter(pattern[layer]), "hybrid_override_pattern"};
+    static const char *const indices[] = {"attn_layer_indices", "full_attn_idxs"};
+    for (size_t i = 0; i < sizeof indices / sizeof *indices; i++) {
+        const json_t *list = rs_fields_key(f, indices[i]);
+        if (json_is_array(list) && json_array_size(list) <= MOST_LISTED)
+            return by_indices(list, indices[i], layer);
+    }
+    /* GGUF: without key/value heads a layer has no attention; whether it has a mixer its tensors
+     * say. */
+    const json_t *list =
+        rs_fields_key(f, f->prefix ? "attention.head_count_kv" : "num_key_value_heads");
+    bool heads = json_integer_value(json_array_get(list, (size_t)layer)) > 0;
+    if (json_is_array(list)) return (said){heads ? ATTENTION : 0, "attention.head_count_kv"};
+    json_int_t period = json_integer_value(rs_fields_key(f, "attn_layer_period"));
+    json_int_t offset = json_integer_value(rs_fields_key(f, "attn_layer_offset"));
+    if (period > 0) return (said){layer % period == offset ? ATTENTION : SSM, "attn_layer_period"};
+    period = json_integer_value(rs_fields_key(f, "full_attention_interval"));
+    if (period > 0)
+        return (said){(layer + 1) % period == 0 ? ATTENTION : SSM, "full_attention_interval"};
+    return (said){0, "layer_types"}; /* none of them */
+}
+
+int rs_layer_parts(const rs_builder *b, int32_t layer, const char **field)
 {
     unsigned facts = b->family->facts;
+    *field = NULL;
     if (facts & RS_FACT_BOTH) return ATTENTION | SSM;
     if (facts & RS_FACT_HYBRID) {
-        int kind = kind_in_config(b, layer);
-        return kind == SSM && !b->family->ssm ? NEITHER : kind; /* linear attention */
+        said all = kind_in_config(b, layer);
+        *field = all.field;
+        return all.kind;
     }
     return b->family->ssm ? SSM : ATTENTION;
 }
 
-bool rs_layer_is_ssm(const rs_builder *b, int32_t layer)
+static int kind_of_layer(const rs_builder *b, int32_t layer)
 {
-    return kind_of_layer(b, layer) == SSM;
+    const char *field;
+    int kind = rs_layer_parts(b, layer, &field);
+    return kind == SSM && !b->family->ssm ? NEITHER : kind; /* no products are formed of it */
 }
 
 static int kind_of_tensors(const rs_block *block)

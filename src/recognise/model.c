@@ -248,6 +248,7 @@ void rs_model_close(rs_model *model)
     if (!model) return;
     rs_notes_free(&model->notes);
     rs_free(model->products);
+    rs_free(model->rests);
     rs_arena_free(model->arena);
     rs_free(model);
 }

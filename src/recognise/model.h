@@ -85,12 +85,25 @@ typedef enum rs_role {
     RS_ROLE_SSM_B_NORM,
     RS_ROLE_SSM_C_NORM,
     RS_ROLE_SSM_OUT,
+    RS_ROLE_DELTA_Q, /* the maps of a gated delta rule */
+    RS_ROLE_DELTA_K,
+    RS_ROLE_DELTA_V,
+    RS_ROLE_DELTA_Z,
+    RS_ROLE_DELTA_B,
+    RS_ROLE_DELTA_A,
+    RS_ROLE_DELTA_QKV,
+    RS_ROLE_DELTA_QKVZ,
+    RS_ROLE_DELTA_BA,
+    RS_ROLE_DELTA_CONV_K, /* convolutions of k and v where files keep three */
+    RS_ROLE_DELTA_CONV_V,
     RS_ROLE_LAYER_SCALE,
     RS_ROLE_ROPE_TABLE,
     RS_ROLE_ROPE_DIVISORS,
     RS_ROLE_BUFFER,
     RS_ROLE_QUANT_SCALE,
     RS_ROLE_OTHER,
+    /* Draws hang on a role's number: new ones go here. */
+    RS_ROLE_Q_GATE, /* of what a head of attention writes; stored with the queries */
     RS_ROLE_COUNT
 } rs_role;
 
@@ -104,8 +117,23 @@ typedef enum rs_norm_kind {
     RS_NORM_RMSNORM_PLUS_ONE,
     RS_NORM_LAYERNORM_PLUS_ONE /* scan folds it; no forward pass has it */
 } rs_norm_kind;
-/* How RoPE pairs the entries of a head: t with t + half, or neighbours. */
-typedef enum rs_rope_kind { RS_ROPE_NONE, RS_ROPE_HALF_SPLIT, RS_ROPE_INTERLEAVED } rs_rope_kind;
+/* How RoPE pairs the entries of a head, of which the first `dims` rotate where none is left out:
+ * pair t is (step t, step t + gap). */
+typedef enum rs_rope_kind {
+    RS_ROPE_NONE,
+    RS_ROPE_HALF_SPLIT,  /* (t, t + dims/2) */
+    RS_ROPE_INTERLEAVED, /* (2t, 2t + 1) */
+    RS_ROPE_SPREAD       /* (2t, 2t + dims): half-split, then a whole head of which at most half
+                            rotates was interleaved (Bamba in GGUF) */
+} rs_rope_kind;
+typedef struct rs_rope_pairing {
+    int64_t step, gap;
+} rs_rope_pairing;
+static inline rs_rope_pairing rs_rope_pairs(rs_rope_kind kind, int64_t dims)
+{
+    bool half = kind == RS_ROPE_HALF_SPLIT, spread = kind == RS_ROPE_SPREAD;
+    return (rs_rope_pairing){half ? 1 : 2, half ? dims / 2 : spread ? dims : 1};
+}
 /* The products that are measured. */
 typedef enum rs_product_kind {
     RS_PRODUCT_QK, /* query and key weights of a head */
@@ -165,6 +193,25 @@ typedef struct rs_product {
     const char *corrections;
 } rs_product;
 
+/* How Mamba's code draws a step, log-uniform from low to high and at least `floor`, and the limits
+ * of every step (docs/theory/ssm.md, 3 and 4); NaN: the configuration has no such number. */
+typedef struct rs_step_law {
+    double low, high, floor;
+    double least, most;
+} rs_step_law;
+
+/* The tensors of a state-space mixer that say how its states decay while no token says otherwise,
+ * and its direct path D; NULL: absent. */
+typedef struct rs_ssm_rest {
+    int32_t layer;
+    bool by_head;     /* Mamba-2: a channel below is a head */
+    int64_t channels; /* each with a step and an entry of D of its own */
+    int64_t states;   /* rates of a channel: 1 by head */
+    const rs_tensor *a, *dt_bias, *d;
+    bool
+        a_stored; /* `a` holds the rates themselves (GGUF), not the logarithms of their negatives */
+} rs_ssm_rest;
+
 /* What became of a tensor, one row of table `tensors`. */
 typedef struct rs_tensor_role {
     rs_role role;
@@ -194,6 +241,9 @@ typedef struct rs_model {
     rs_stored stored;
     rs_product *products; /* sorted by layer, then kind, then head */
     size_t n_products;
+    rs_ssm_rest *rests; /* of the state-space mixers that form products, by layer */
+    size_t n_rests;
+    rs_step_law steps;
     rs_tensor_role *roles; /* one for each of checkpoint->tensors */
     rs_notes notes; /* what was guessed, missing or unknown, and which form of RoPE is used */
     rs_arena *arena;

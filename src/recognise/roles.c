@@ -9,6 +9,8 @@
 #define HEAD_REASON "output layer: not part of a head product"
 #define SSM_REASON "state-space parameter outside the cb and io products"
 
+#define DELTA_REASON "weight of a gated delta rule: not part of a head product"
+
 static const struct {
     const char *name;
     const char *reason;
@@ -22,6 +24,7 @@ static const struct {
     [RS_ROLE_O] = {"o", "its layer forms no product", false, RS_ROLE_O_BIAS},
     [RS_ROLE_QKV] = {"qkv", "its layer forms no product", false, RS_ROLE_QKV_BIAS},
     [RS_ROLE_KV] = {"kv", "its layer forms no product", false, 0},
+    [RS_ROLE_Q_GATE] = {"q_gate", "gate of an attention: not part of a head product", false, 0},
     [RS_ROLE_R] = {"r", "its layer forms no product", false, 0},
     [RS_ROLE_CROSS_Q] = {"cross_q", CROSS_REASON, false, 0},
     [RS_ROLE_CROSS_K] = {"cross_k", CROSS_REASON, false, 0},
@@ -90,6 +93,17 @@ static const struct {
     [RS_ROLE_SSM_B_NORM] = {"ssm_b_norm", SSM_REASON, false, 0},
     [RS_ROLE_SSM_C_NORM] = {"ssm_c_norm", SSM_REASON, false, 0},
     [RS_ROLE_SSM_OUT] = {"ssm_out", "its layer forms no product", false, 0},
+    [RS_ROLE_DELTA_Q] = {"delta_q", DELTA_REASON, false, 0},
+    [RS_ROLE_DELTA_K] = {"delta_k", DELTA_REASON, false, 0},
+    [RS_ROLE_DELTA_V] = {"delta_v", DELTA_REASON, false, 0},
+    [RS_ROLE_DELTA_Z] = {"delta_z", DELTA_REASON, false, 0},
+    [RS_ROLE_DELTA_B] = {"delta_b", DELTA_REASON, false, 0},
+    [RS_ROLE_DELTA_A] = {"delta_a", DELTA_REASON, false, 0},
+    [RS_ROLE_DELTA_QKV] = {"delta_qkv", DELTA_REASON, false, 0},
+    [RS_ROLE_DELTA_QKVZ] = {"delta_qkvz", DELTA_REASON, false, 0},
+    [RS_ROLE_DELTA_BA] = {"delta_ba", DELTA_REASON, false, 0},
+    [RS_ROLE_DELTA_CONV_K] = {"delta_conv_k", DELTA_REASON, false, 0},
+    [RS_ROLE_DELTA_CONV_V] = {"delta_conv_v", DELTA_REASON, false, 0},
     [RS_ROLE_LAYER_SCALE] = {"layer_scale", "scale of a branch: not part of a head product", false,
                              0},
     [RS_ROLE_ROPE_TABLE] = {"rope_table", "table of rotary frequencies, no weight", true, 0},

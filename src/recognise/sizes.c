@@ -79,6 +79,12 @@ rs_status rs_rope_whole(rs_notes *notes, const rs_attention *at, rs_error *err)
                         (int)at->rope_asked, (long long)at->head_dim);
 }
 
+/* A base that is said to be none; one that is not said has a default. */
+static bool theta_is_null(const rs_fields *fields)
+{
+    return json_is_null(json_object_get(rs_fields_key(fields, "rope_parameters"), "rope_theta"));
+}
+
 /* Which share of each head rotates. */
 static rs_status rope(rs_builder *b, int32_t layer, rs_attention *at)
 {
@@ -90,6 +96,10 @@ static rs_status rope(rs_builder *b, int32_t layer, rs_attention *at)
     bool on = !family->rope_if || rs_fields_true(&b->fields, family->rope_if) ||
               (text && strcmp(text, "rope") == 0);
     if (rs_fields_true(&b->fields, "alibi")) on = false; /* Falcon has either */
+    const char *tuned = b->fields.prefix ? "rope.scaling.finetuned" : "rope_finetuned";
+    if (family->facts & RS_FACT_ROPE_SWITCH && json_is_false(rs_fields_key(&b->fields, tuned)))
+        on = false;
+    if (family->facts & RS_FACT_NULL_ROPE && theta_is_null(&b->fields)) on = false;
     on = on && rs_layer_turns(b, layer);
     at->rope = on ? family->rope : RS_ROPE_NONE;
     if (at->rope == RS_ROPE_NONE) return RS_OK;
@@ -111,6 +121,14 @@ static rs_status rope(rs_builder *b, int32_t layer, rs_attention *at)
                        "%lld rotary dimensions are more than the head's %lld", (long long)dims,
                        (long long)at->head_dim);
     at->rope_asked = (int32_t)dims;
+    if (family->facts & RS_FACT_ROPE_SPREAD && dims < at->head_dim) {
+        if (2 * dims > at->head_dim)
+            return rs_fail(b->err, RS_E_UNSUPPORTED, b->fields.path, NULL,
+                           "%lld of a head's %lld entries rotate: how GGUF pairs them is known "
+                           "for at most half of a head",
+                           (long long)dims, (long long)at->head_dim);
+        at->rope = RS_ROPE_SPREAD;
+    }
     return share(b, at);
 }
 

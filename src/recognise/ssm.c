@@ -213,5 +213,6 @@ rs_status rs_ssm_build(rs_builder *b, const rs_block *block)
     RS_TRY(find_mixer(b, block, &m, &complete));
     if (!complete) return RS_OK;
     RS_TRY(rs_ssm_sizes_of(b, block, &s));
-    return b->family->ssm == RS_SSM_S6 ? build_s6(b, block, &s, &m) : build_ssd(b, block, &s, &m);
+    RS_TRY(b->family->ssm == RS_SSM_S6 ? build_s6(b, block, &s, &m) : build_ssd(b, block, &s, &m));
+    return rs_ssm_rest_add(b, block, &s);
 }

@@ -71,14 +71,29 @@ static const rs_word tokens[] = {
           "--residual-centre lp: a search stopped before its bounds met: worst layer, sample, and "
           "how far apart they are",
           NULL, NULL),
+    PROBE("graph_centre", "warn",
+          "tokens of a graph in symmetric form collapse to multiples of its right vector u, not to "
+          "equal tokens (info where --residual-centre graph measures the distance from them)",
+          "u = D^½1 is not constant; its value is ‖u − ū‖/‖u‖, what a complete collapse leaves of "
+          "the relative residual about the mean",
+          "--residual-centre graph"),
     PROBE("zero_state", "warn",
           "a state's entries are all zero in some samples: no ratio exists there", NULL, NULL),
+    PROBE("norm_decay_only", "info",
+          "the tokens' spread residual_fro falls only because their norms do: they do not draw "
+          "together",
+          "least residual_fro behind a layer at most 0.1 of what entered, where relative_residual, "
+          "row_normalised_mu and rank1_residual each keep 0.5 of it (--threshold slow_collapse=X)",
+          "judge by the three ratios: no scale changes them"),
     PROBE("residual_exactly_zero", "info",
           "--precision residual: the tokens of some samples are exactly equal from this state on",
           NULL, NULL),
     PROBE("residual_beyond_exponents", "info",
           "--precision residual: the residual is not zero, and too small to be counted", NULL,
           "go on from the last state that has a logarithm: it triples from layer to layer"),
+    PROBE("size_beyond_doubles", "info",
+          "--precision residual: the tokens' own size leaves the range of doubles; it is carried",
+          NULL, "read the log10 columns: of the others those that have the tokens' size are null"),
     PROBE("undefined_columns", "info",
           "columns that these inputs cannot fill: one-token samples, one sample, --no-spectral",
           NULL, NULL),
@@ -103,6 +118,14 @@ static const rs_word inputs[] = {
          "--seq-len sets the window"),
     RUNS("both_ways", "info",
          "a decoder whose attention is bidirectional: no loss, nothing to generate", NULL, NULL),
+    RUNS("two_mixers", "info",
+         "layers have a state-space mixer beside their attention (Falcon-H1): mixer_out is the sum "
+         "of both, mixing matrices are the attention's alone",
+         NULL, NULL),
+    RUNS("gated_norm", "warn",
+         "the configuration says that state-space mixers have no norm beside their gate, and one "
+         "is stored: it is run",
+         NULL, "set mamba_rms_norm to true in config.json"),
     RUNS("no_head", "info", "the checkpoint has no output layer: no logits", NULL, NULL),
     RUNS("untied_head", "warn",
          "the configuration ties the output layer to the embedding, and both are stored and "
@@ -118,6 +141,8 @@ static const rs_word inputs[] = {
          NULL, NULL),
     RUNS("unread_setting", "info", "a setting that transformers does not compute with", NULL, NULL),
     RUNS("gelu_by_tanh", "info", "Gemma's \"gelu\" means its approximation by tanh", NULL, NULL),
+    RUNS("inner_norm_eps", "info",
+         "a GGUF file does not say the epsilon of Falcon-Mamba's norms of dt, B and C", NULL, NULL),
     RUNS("sinusoidal_positions", "info", "DistilBERT's positions are sinusoids", NULL, NULL),
     RUNS("padding_outside_vocabulary", "warn",
          "pad_token_id is no id of the vocabulary: no row of the embedding is for padding, and "
@@ -128,6 +153,11 @@ static const rs_word inputs[] = {
          "--no-norm finds nothing to change, or leaves the norms of queries and keys, which are "
          "part of the attention",
          NULL, NULL),
+    RUNS("norm_placement", "info",
+         "--norm-placement finds no norm of a block that stands elsewhere", NULL, NULL),
+    RUNS("mamba2_ungrouped", "info",
+         "--compat mamba2-ungrouped finds no gated norm of several groups to run as one", NULL,
+         NULL),
     RUNS("dong2021_code", "info",
          "--compat dong2021-code: what the published code left of ALBERT's MLP, or that it changes "
          "nothing for this model",

@@ -118,7 +118,8 @@ static const rs_word tokens[] = {
          "‖X − 1x̄ᵀ‖_F / ‖X‖_F"),
     TERM("centre", NULL, "docs/probe.md",
          "What a residual subtracts from every token: the mean, or by --residual-centre the "
-         "medians of the columns or the centre of the smallest ℓ1 ball around the tokens.",
+         "medians of the columns, the centre of the smallest ℓ1 ball around the tokens, or the "
+         "multiples of a graph's own right vector.",
          NULL),
     TERM("spread", "μ|mu", "docs/certify.md",
          "The size of the residual, not divided by that of the tokens: what a mixer is to keep.",
@@ -131,7 +132,8 @@ static const rs_word tokens[] = {
          "mean of cos(X_i, X_j) over pairs i ≠ j"),
     TERM("floor", "rounding floor|at floor", "docs/probe.md",
          "Where a number is rounding and no measurement: float32 cannot tell tokens apart below "
-         "about 1e-7 of their size, float64 below 1e-15. --precision residual goes on.",
+         "about 1e-7 of their size, float64 below 1e-15. --precision residual goes on, but for "
+         "what a state-space mixer gives.",
          "8 units of roundoff of the precision"),
     TERM("residual precision", "precision residual", "docs/probe.md",
          "An arithmetic that carries the residual by itself, with an exponent of its own, so that "

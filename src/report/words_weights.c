@@ -30,6 +30,14 @@ static const rs_word heads[] = {
     SCAN("weights_out_of_range", "critical",
          "float64 weights whose products leave the range of float64: the rows are left empty",
          "largest entry beyond 1e±70", "look at how these weights came to be"),
+    SCAN("rate_overflow", "critical",
+         "exp of entries of A_log overflows: the rates at which states decay are infinite, the "
+         "cells of table ssm that need them are null, and no forward pass runs the layer",
+         "-exp(A_log) beyond float64", "go back to an earlier checkpoint"),
+    SCAN("rest_unknown", "warn",
+         "a tensor or a field that a mixer's decay at rest needs is absent or not what it should "
+         "be: cells of table ssm are null",
+         NULL, "look whether the checkpoint is whole and its config.json its own"),
     SCAN("self_check_failed", "critical",
          "a spectrum misses the trace of its Gram matrices: a defect of this program",
          "tr(XY) ≠ Σσ² beyond 1e-10", "do not use the row; report the checkpoint"),

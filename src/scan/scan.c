@@ -50,6 +50,7 @@ static rs_status weights_and_tensors(rs_result *result, const rs_model *model,
     bool *used = rs_calloc(model->checkpoint->n_tensors, sizeof *used);
     if (!used) return rs_fail_memory(err, "tensors", model->checkpoint->n_tensors);
     rs_scan_mark_used(used, model, heads, options->heads.fold);
+    rs_scan_mark_rests(used, model, options);
     rs_status status = RS_OK;
     if (options->matrices) status = rs_scan_matrices(result, used, model, options, context, err);
     if (status == RS_OK) status = rs_scan_tensors(result, model, used, err);
@@ -67,6 +68,7 @@ static rs_status fill_result(rs_result *result, const rs_model *model, const rs_
     RS_TRY(rs_scan_planes(result, heads, options, err));
     RS_TRY(rs_scan_energy(result, model, heads, options, context, err));
     RS_TRY(weights_and_tensors(result, model, heads, options, context, err));
+    RS_TRY(rs_scan_ssm(result, model, options, err));
     RS_TRY(rs_scan_findings(result, model, heads, options, err));
     if (!options->summary) RS_TRY(rs_scan_verdict(result, heads, options, err));
     RS_TRY(rs_result_add_notes(result, &model->checkpoint->notes, err));

@@ -66,6 +66,13 @@ void rs_scan_mark_used(bool *used, const rs_model *model, const rs_heads *heads,
 /* scan_planes.c */
 rs_status rs_scan_planes(rs_result *result, const rs_heads *heads, const rs_scan_options *options,
                          rs_error *err);
+/* scan_ssm.c: table ssm and its findings, where the model has state-space mixers. */
+rs_status rs_scan_ssm(rs_result *result, const rs_model *model, const rs_scan_options *options,
+                      rs_error *err);
+void rs_scan_mark_rests(bool *used, const rs_model *model, const rs_scan_options *options);
+/* ssm_null.c: the expected value, over steps drawn by the law, of exp(-rate · step) or (rate 0) of
+ * the step itself, where the step is the least or the greatest of n independent ones (n = 1: any). */
+double rs_ssm_expected(const rs_step_law *law, double rate, double n, bool greatest);
 /* scan_energy.c */
 rs_status rs_scan_energy(rs_result *result, const rs_model *model, const rs_heads *heads,
                          const rs_scan_options *options, const rs_context *context, rs_error *err);
@@ -81,6 +88,8 @@ rs_status rs_scan_verdict(rs_result *result, const rs_heads *heads, const rs_sca
 bool rs_scan_lost_rank(const rs_head *head, const rs_scan_thresholds *thresholds);
 /* The number of products of this kind that have a spectrum. */
 size_t rs_scan_measured(const rs_heads *heads, const rs_product *kind);
+/* Whether a finding of non-finite weights names that tensor already. */
+bool rs_scan_already_said(const rs_result *result, const char *tensor);
 rs_status rs_scan_findings(rs_result *result, const rs_model *model, const rs_heads *heads,
                            const rs_scan_options *options, rs_error *err);
 /* scan_figures.c */
@@ -110,6 +119,7 @@ double rs_median(double *values, size_t n);
 /* What its tables can have, for rs_explain. */
 extern const rs_table_kind rs_scan_heads_kind, rs_scan_groups_kind, rs_scan_layers_kind,
     rs_scan_summary_kind, rs_scan_tensors_kind, rs_scan_energy_kind, rs_scan_energy_totals_kind,
-    rs_scan_matrices_kind, rs_scan_planes_kind, rs_scan_spectra_kind, rs_scan_balance_kind;
+    rs_scan_matrices_kind, rs_scan_planes_kind, rs_scan_ssm_kind, rs_scan_spectra_kind,
+    rs_scan_balance_kind;
 
 #endif

@@ -166,7 +166,7 @@ static rs_status equilibrium(rs_result *result, cell c, const rs_scan_thresholds
 }
 
 /* Has table matrices, which comes first, spoken of this tensor already? */
-static bool already_said(const rs_result *result, const char *tensor)
+bool rs_scan_already_said(const rs_result *result, const char *tensor)
 {
     for (size_t i = 0; i < rs_result_finding_count(result); i++) {
         const rs_finding *f = rs_result_finding_at(result, i);
@@ -179,7 +179,7 @@ static rs_status unusable(rs_result *result, const rs_heads *heads, rs_error *er
 {
     for (size_t i = 0; i < heads->n_nonfinite; i++) {
         const rs_nonfinite *bad = &heads->nonfinite[i];
-        if (bad->count && already_said(result, bad->tensor->name)) continue;
+        if (bad->count && rs_scan_already_said(result, bad->tensor->name)) continue;
         char message[900];
         rs_finding f = rs_finding_of(RS_CRITICAL, "nonfinite_weights");
         f.layer = bad->layer;

@@ -76,9 +76,9 @@ static int descending(const void *a, const void *b)
 /* The two rows of plane j. */
 static void plane_rows(int64_t rows[2], const rs_product *p, int64_t j)
 {
-    bool half = p->rope == RS_ROPE_HALF_SPLIT;
-    rows[0] = half ? j : 2 * j;
-    rows[1] = half ? j + p->rope_dims / 2 : 2 * j + 1;
+    const rs_rope_pairing at = rs_rope_pairs(p->rope, p->rope_dims);
+    rows[0] = at.step * j;
+    rows[1] = rows[0] + at.gap;
 }
 
 typedef struct planes {
@@ -104,12 +104,17 @@ static void measure_planes(planes *out, const rs_head *head)
     qsort(out->sorted, (size_t)out->n, sizeof *out->sorted, descending);
 }
 
+static const char *const pairings[] = {[RS_ROPE_NONE] = "none",
+                                       [RS_ROPE_HALF_SPLIT] = "half-split",
+                                       [RS_ROPE_INTERLEAVED] = "interleaved",
+                                       [RS_ROPE_SPREAD] = "spread"};
+
 static rs_status add_row(rs_table *table, const rs_product *p, const planes *plane, rs_error *err)
 {
     plane_cells cells = {
         .keys = rs_scan_keys_of(p, p->kv_head),
         .planes = plane->n,
-        .pairing = p->rope == RS_ROPE_HALF_SPLIT ? "half-split" : "interleaved",
+        .pairing = pairings[p->rope],
         .half_norm = plane->half_norm,
         .imbalance = plane->imbalance,
         .norms = {plane->sigma, (size_t)plane->n},

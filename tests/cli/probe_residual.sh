@@ -35,7 +35,7 @@ check "outs[12]['log10_relative_residual_min'] <= outs[12]['log10_relative_resid
 check "outs[12]['log10_one_minus_cosine'] < 2 * outs[12]['log10_relative_residual'] + 10 and outs[12]['mean_cosine'] == 1"
 
 # ---- every family of the goldens: the same numbers as float64 while there is no collapse ----
-for family in bert llama gpt2 xlnet gemma3 olmo2 falcon; do
+for family in bert llama gpt2 xlnet gemma3 olmo2 falcon mamba falcon_mamba mamba2 bamba jamba granite_hybrid; do
     for precision in f64 residual; do
         expect 0 "$RANKSCOPE" probe "$forward/$family" --random 3 --seq-len 8 --precision $precision --json $precision.json
     done
@@ -82,6 +82,28 @@ check "outs[20]['log10_residual_fro'] is not None and outs[25]['log10_residual_f
 # shellcheck disable=SC2086  # words
 expect 0 "$RANKSCOPE" probe "$forward/llama" --tokens same.json $pure --json r.json
 check "'residual_beyond_exponents' not in found and found['residual_exactly_zero']['value'] == 1"
+
+# ---- tokens whose size leaves the doubles: a skip of 20 around a mixer that norms what it reads ----
+expect 0 "$RANKSCOPE" probe "$forward/mamba2" --random 2 --seq-len 8 --precision residual --no-attention --lambda 20 --depth 64 --json r.json
+check "83 < outs[64]['log10_norm_fro'] < 85 and abs(math.log10(outs[64]['norm_fro']) - outs[64]['log10_norm_fro']) < .1"
+check "'size_beyond_doubles' not in found and not any(r['at_floor'] for r in rows)"
+expect 0 "$RANKSCOPE" probe "$forward/mamba2" --random 2 --seq-len 8 --precision residual --no-attention --lambda 20 --depth 300 --json r.json \
+    --taps t.safetensors
+check "found['size_beyond_doubles']['layer'] in (234, 235, 236, 237) and 'nonfinite_activation' not in found"
+check "all(abs(b['log10_norm_fro'] - a['log10_norm_fro'] - math.log10(20)) < 1e-6 for a, b in zip(outs[20:], outs[21:]))"
+check "outs[300]['norm_fro'] is None and abs(outs[300]['relative_residual'] - outs[100]['relative_residual']) < 1e-12"
+python3 - <<'END' || note_failure "the scale is not in the taps"
+import json, struct, sys
+data = open("t.safetensors", "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + size])
+def scale(state):
+    begin, end = header["layer.%d.block_out.scale" % state]["data_offsets"]
+    return struct.unpack("<2q", data[8 + size + begin:8 + size + end])
+sys.exit(not (scale(100) == (0, 0) and all(1290 < s < 1310 for s in scale(300))))
+END
+expect 0 "$RANKSCOPE" probe "$forward/mamba" --random 2 --seq-len 8 --precision residual --no-attention --variants pure --depth 300 --json r.json
+check "outs[300]['norm_fro'] == 0 and -500 < outs[300]['log10_norm_fro'] < -330 and 0.9 < outs[300]['relative_residual'] < 1"
 
 # ---- a state and what it is made of ----
 expect 0 "$RANKSCOPE" probe "$forward/bert" --random 3 --seq-len 8 --precision residual --no-attention --taps t.safetensors --output o.safetensors
@@ -150,5 +172,19 @@ grep -q "residual_exactly_zero" out && note_failure "a residual below every doub
 echo '[[1,2,3,4,5],[2,2,2,2,2],[3]]' >deep.json
 expect 0 "$RANKSCOPE" probe "$RS_SOURCE_DIR/tests/golden/forward/llama" --tokens deep.json --depth 200 --no-skip --no-mlp --no-norm \
     --precision residual --quiet --json deep_out.json
+
+# ---- plain linear attention of the tokens themselves: tokens s times as large leave layer l s^(3^l) times as large ----
+for s in 1 4; do
+    cat >linear.json <<END
+{"depth": 9, "d_model": 8, "heads": 1, "seq_len": 6, "mixer": "linear_attention", "value_map": "identity", "mask": "causal",
+ "mlp": "none", "norm": "none", "skip_mixer": 0, "init": {"wo": "none"}, "input": {"norm2": "d*$s"}}
+END
+    expect 0 "$RANKSCOPE" probe linear.json --init default --random 1 --precision residual --quiet --json r.json
+    [ "$s" = 1 ] && mv r.json ones.json
+done
+check "[abs((a['log10_norm_fro'] - b['log10_norm_fro']) / (math.log10(2) * 3 ** a['layer']) - 1) < 1e-12 and \
+abs(a['relative_residual'] / b['relative_residual'] - 1) < 1e-12 and b['relative_residual'] > 0.5 for a, b in zip(outs, \
+[r for r in json.load(open('ones.json'))['tables']['tokens'] if r['site'] == 'block_out'])] == [True] * 10"
+check "outs[9]['log10_norm_fro'] > 9000"
 
 finish

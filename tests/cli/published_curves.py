@@ -106,6 +106,10 @@ PUBLISHED = {
                                 "BERT-base, published (float32)": table([-math.log10(v) for v in SAN])},
     "dong_paths": {"notebook, published, by eye": boxes},
     "dong_ensemble": {},
+    "graph_oversmoothing": {},
+    "ssm_homogeneity": {},
+    "ssm_rank_one_without_mu": {},
+    "one_layer_collapse": {},
 }
 wrong = []
 

@@ -65,7 +65,7 @@ for words in commands:
 
 # The first screen of every command: all that it writes unasked, and the prompt below, fits the terminal.
 model = minilm or "model"
-page = ["--text", sources + "/share/page.txt"] if minilm else run
+page = ["--text", sources + "/share/page.txt"] if minilm else ["--random", "2", "--seq-len", "8"]
 first = [["scan", model], ["probe", model, *page], ["probe", model, *page, "--variants", "dong"],
          ["certify", model, *page, "--samples", "2"], ["paths", model, *page, "--samples", "1"],
          ["lab", "list"], ["lab", "run", "causal-half-law", "--quick"], ["lab", "run", "lambda-attention", "--quick"],

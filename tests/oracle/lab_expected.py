@@ -295,6 +295,143 @@ def dong_bounds():
         print("dong-bounds: two heads, %d features %s" % (m, mp.nstr(two_heads(m), 13)))
 
 
+def hashed(tag, shape):
+    """rs_lab_hash of src/lab/toy_matrix.c as numbers in [-1, 1)."""
+    out = np.empty(int(np.prod(shape)))
+    for k in range(out.size):
+        h = ((k + 1) * 2654435761 + tag * 2246822519) & 0xFFFFFFFF
+        for shift, factor in ((15, 2246822519), (13, 3266489917), (16, 1)):
+            h = ((h ^ h >> shift) * factor) & 0xFFFFFFFF
+        out[k] = h / 2147483648 - 1
+    return out.reshape(shape)
+
+
+def graphs(n=12):
+    """The graphs of graph-oversmoothing: with loops but for the last."""
+    ring = np.zeros((n, n))
+    for i in range(n):
+        ring[i, (i + 1) % n] = ring[(i + 1) % n, i] = 1
+    chords = ring.copy()
+    for i, j in ((0, 4), (2, 9), (5, 11)):
+        chords[i, j] = chords[j, i] = 1
+    star = np.zeros((n, n))
+    star[0, 1:] = star[1:, 0] = 1
+    cliques = np.zeros((n, n))
+    cliques[:6, :6] = cliques[6:, 6:] = 1
+    cliques[5, 6] = cliques[6, 5] = 1
+    random = np.triu(hashed(60, (n, n)) < -0.4, 1).astype(float)
+    random += random.T
+    eye = np.eye(n)
+    return (("ring with chords", chords + eye), ("star", star + eye), ("two cliques", np.maximum(cliques, eye)), ("random", random + eye), ("ring without loops", ring))
+
+
+def graph_oversmoothing(layers=30):
+    x0 = hashed(61, (12, 5))
+    for name, a in graphs():
+        u = np.sqrt(a.sum(1))
+        m = a / np.outer(u, u)
+        w = np.sort(np.linalg.eigvalsh(m))
+        rate = max(w[-2], -w[0])
+
+        def run(matrix, skip):
+            x, rests = x0.copy(), []
+            for _ in range(layers + 1):
+                rests.append((np.linalg.norm(x - np.outer(u, u @ x) / (u @ u)), np.linalg.norm(x - x.mean(0)), np.linalg.norm(x)))
+                x = skip * x + matrix @ x
+            return np.array(rests)
+        plain, skipped, walk = run(m, 0), run(m, 1), run(a / a.sum(1)[:, None], 0)
+        away = run(m, -1)
+        print("graph-oversmoothing: %-20s lambda %.15f, fall of the last layer %.15f, log10 about u %.12f, about the mean %.15f (limit %.15f), "
+              "skip 1 log10 about u %.12f, skip -1 about u %.15f, row form log10 about the mean %.12f" %
+              (name, rate, plain[-1, 0] / plain[-2, 0], math.log10(plain[-1, 0] / plain[-1, 2]), plain[-1, 1] / plain[-1, 2],
+               np.linalg.norm(u - u.mean()) / np.linalg.norm(u), math.log10(skipped[-1, 0] / skipped[-1, 2]), away[-1, 0] / away[-1, 2],
+               math.log10(walk[-1, 1] / walk[-1, 2])))
+
+
+def three_numbers(y):
+    """mu/|Y|, mu(rn(Y))/sqrt(N) and the rank-1 residual of an mpmath matrix."""
+    n, d = y.rows, y.cols
+
+    def spread(z):
+        means = [mp.fsum(z[i, k] for i in range(n)) / n for k in range(d)]
+        return mp.sqrt(mp.fsum((z[i, k] - means[k]) ** 2 for i in range(n) for k in range(d)))
+    units = mp.matrix(n, d)
+    for i in range(n):
+        length = mp.sqrt(mp.fsum(y[i, k] ** 2 for k in range(d)))
+        for k in range(d):
+            units[i, k] = y[i, k] / length
+    s = sorted((abs(v) for v in mp.svd_r(y, compute_uv=False)), reverse=True)
+    total = mp.sqrt(mp.fsum(v ** 2 for v in s))
+    return spread(y) / total, spread(units) / mp.sqrt(n), mp.sqrt(mp.fsum(v ** 2 for v in s[1:])) / total
+
+
+def ssm_rank_one_without_mu():
+    mp.mp.dps = 60
+    n, d, decay = 4, 3, mp.mpf("0.7")
+    y0 = mp.matrix((np.abs(hashed(62, (n, d))) + 0.1).tolist())
+    for layers in (10, 50, 200):
+        # M = (I - 0.7 S)^-1, S the shift: M^K = sum_m binomial(K + m - 1, m) 0.7^m S^m
+        power = mp.matrix(n, n)
+        for i in range(n):
+            for j in range(i + 1):
+                power[i, j] = mp.binomial(layers + i - j - 1, i - j) * decay ** (i - j)
+        print("ssm-rank-one-without-mu: K = %d: mu/|Y| %s, mu(rn(Y))/sqrt(N) %s, rank-1 residual %s" %
+              ((layers,) + tuple(mp.nstr(v, 15) for v in three_numbers(power * y0))))
+    print("ssm-rank-one-without-mu: limit sqrt(1 - 1/N) %s, rate with norms 1/(1 + 0.7) %s" % (mp.nstr(mp.sqrt(1 - mp.mpf(1) / n), 15), mp.nstr(1 / (1 + decay), 15)))
+
+
+def one_layer_collapse():
+    mp.mp.dps = 50
+    w = mp.matrix([[0, 1, 0], [-1, 0, 0], [0, 0, mp.mpf(1) / 2]])
+    u = mp.matrix([[mp.mpf(6) / 10, 0, mp.mpf(8) / 10]])
+
+    def rows(z, eps):
+        out = mp.matrix(z.rows, 3)
+        for i in range(z.rows):
+            size = mp.sqrt(mp.fsum(z[i, k] ** 2 for k in range(3)) / 3 + eps)
+            for k in range(3):
+                out[i, k] = z[i, k] / size
+        return out
+
+    def mu(y):
+        return mp.sqrt(mp.fsum((y[0, k] - y[1, k]) ** 2 for k in range(3)) / 2)
+    for skip in (4, 64, 1024):
+        y = mp.matrix(2, 3)
+        for i, m in enumerate((1, -1)):
+            row = u * (skip * mp.eye(3) + m * w) ** -1
+            for k in range(3):
+                y[i, k] = row[0, k]
+        y = rows(y, 0)
+        after = mp.matrix(2, 3)
+        for i, m in enumerate((1, -1)):
+            row = skip * y[i, :] + m * (y[i, :] * w)
+            for k in range(3):
+                after[i, k] = row[0, k]
+        same = rows(skip * y + y * w, 0)
+        c = max(mp.sqrt(mp.fsum((y[i, :] * w)[0, k] ** 2 for k in range(3)) / 3) for i in range(2))
+        kappa = 2 * mp.sin(mp.asin(c / skip) / 2)
+        print("one-layer-collapse: skip %d: mu before %s, after with eps 0 %s, with eps 1e-5 %s, with M = I %s, theorem A at least %s" %
+              (skip, mp.nstr(mu(y), 15), mp.nstr(mu(rows(after, 0)), 5), mp.nstr(mu(rows(after, mp.mpf(10) ** -5)), 15), mp.nstr(mu(same), 15),
+               mp.nstr(mu(y) - kappa * mp.sqrt(6), 15)))
+
+
+def ssm_homogeneity(layers=4):
+    mp.mp.dps = 60
+    n, d, decay = 6, 4, mp.mpf("0.9")
+    for scale in (1, 10):
+        y = mp.matrix((hashed(63, (n, d)) / 5).tolist()) * scale
+        for k in range(layers + 1):
+            relative, units, rest = three_numbers(y)
+            size = mp.sqrt(mp.fsum(y[i, c] ** 2 for i in range(n) for c in range(d)))
+            print("ssm-homogeneity: scale %d, state %d: log10 |Y| %s, mu/|Y| %s, mu(rn(Y))/sqrt(N) %s, rank-1 residual %s" %
+                  (scale, k, mp.nstr(mp.log10(size), 15), mp.nstr(relative, 15), mp.nstr(units, 15), mp.nstr(rest, 15)))
+            gram = y * y.T
+            for i in range(n):
+                for j in range(n):
+                    gram[i, j] = gram[i, j] * decay ** (i - j) if j <= i else 0
+            y = gram * y
+
+
 if __name__ == "__main__":
     equiangular_ode()
     dobrushin_mask()
@@ -303,3 +440,7 @@ if __name__ == "__main__":
     dong_bounds()
     ensembles()
     where_theorems_are_silent()
+    graph_oversmoothing()
+    ssm_rank_one_without_mu()
+    one_layer_collapse()
+    ssm_homogeneity()

@@ -21,6 +21,7 @@ import pathlib
 import shutil
 
 import gguf
+import gguf_states
 import numpy as np
 import torch
 import transformers as T
@@ -32,9 +33,12 @@ BLOCKS = {"BertLayer", "RobertaLayer", "XLMRobertaLayer", "CamembertLayer", "Tra
           "Qwen3DecoderLayer", "GemmaDecoderLayer", "Gemma2DecoderLayer", "Gemma3DecoderLayer", "ViTLayer",
           "Phi3DecoderLayer", "OlmoDecoderLayer", "Olmo2DecoderLayer", "FalconDecoderLayer", "GraniteDecoderLayer",
           "MinistralDecoderLayer", "MambaBlock", "Mamba2Block", "FalconMambaBlock",
-          "BambaDecoderLayer", "JambaAttentionDecoderLayer", "JambaMambaDecoderLayer", "GraniteMoeHybridDecoderLayer"}
+          "BambaDecoderLayer", "JambaAttentionDecoderLayer", "JambaMambaDecoderLayer", "GraniteMoeHybridDecoderLayer",
+          "FalconH1DecoderLayer", "NemotronHBlock",
+          "Lfm2DecoderLayer", "Qwen3_5DecoderLayer", "Qwen3NextDecoderLayer", "OlmoHybridAttentionDecoderLayer",
+          "OlmoHybridLinearAttentionDecoderLayer"}
 STATE_SPACES = {"mamba", "mamba2", "falcon_mamba"}
-HYBRIDS = {"bamba", "jamba", "granitemoehybrid"}
+HYBRIDS = {"bamba", "jamba", "granitemoehybrid", "falcon_h1", "nemotron_h", "lfm2", "qwen3_5_text", "qwen3_next", "olmo_hybrid"}
 
 
 @contextlib.contextmanager
@@ -110,7 +114,8 @@ def run(model, batch, lengths, xlnet):
             continue
         last = len(maps) - 1
         hybrid = model.config.model_type in HYBRIDS  # whose list has the layers with attention alone
-        at = [i for i, t in enumerate(model.config.layers_block_type) if t in ("attention", "full_attention")] if hybrid else range(len(maps))
+        types = getattr(model.config, "layers_block_type", None) or getattr(model.config, "layer_types", None)
+        at = [i for i, t in enumerate(types) if t in ("attention", "full_attention", "hybrid")] if hybrid else range(len(maps))
         for layer, head in {(0, 0), (last, maps[last].shape[1] - 1)}:
             keys = n if kind == "attention" else int(batch["encoder_attention_mask"][0].sum())
             got[f"{kind}.{at[layer]}.{head}"] = arr(maps[layer])[0, head, :n, :keys]
@@ -364,6 +369,21 @@ def gguf_case(name, arch, cls, config, quantise=False, lengths=(7, 1, 4), seed=1
     golden(folder, cls, config, held, list(lengths), seed=seed, inverse=inverse)
 
 
+def gguf_states_case(name, cls, config, quantise=False, lengths=(7, 1, 4)):
+    """model.gguf, and config.json and model.safetensors with the same numbers: its twin."""
+    folder = fresh(name)
+    torch.manual_seed(0)
+    for key in gguf_states.SINGLE:
+        if hasattr(config, key):
+            setattr(config, key, float(np.float32(getattr(config, key))))
+    model = cls(config)
+    randomise(model, 1)
+    held = gguf_states.write(folder, config, {k: v.clone() for k, v in model.state_dict().items()}, quantise)
+    config.architectures = [cls.__name__]
+    config.save_pretrained(folder)
+    golden(folder, cls, config, held, list(lengths))
+
+
 # ---- the cases ----
 
 def old_rope(written):
@@ -530,6 +550,19 @@ def state_spaces():
     case("falcon_mamba", T.FalconMambaForCausalLM, T.FalconMambaConfig(**s6, time_step_rank=2, mixer_rms_eps=1e-3), (70, 1, 4))
 
 
+def auto_head(config):
+    config["mamba_d_head"] = "auto"
+
+
+def old_nemotron(config):
+    """What the releases before transformers 5 wrote."""
+    config["hybrid_override_pattern"] = "-M*M"
+    for key, old in (("n_groups", "mamba_n_groups"), ("conv_kernel", "mamba_d_conv"), ("time_step_min", "mamba_dt_min"),
+                     ("use_conv_bias", "mamba_conv_bias")):
+        config[old] = config.pop(key)
+    del config["layers_block_type"]
+
+
 def hybrids():
     own = dict(mamba_d_state=5, mamba_d_conv=4, mamba_expand=2)
     case("bamba", T.BambaForCausalLM,
@@ -545,6 +578,97 @@ def hybrids():
     case("granite_hybrid", T.GraniteMoeHybridForCausalLM, T.GraniteMoeHybridConfig(**granite))
     case("granite_hybrid_rope", T.GraniteMoeHybridForCausalLM,
          T.GraniteMoeHybridConfig(**granite, position_embedding_type="rope"), (5, 3))
+    falcon = dict({k: v for k, v in decoder(hidden_size=16, num_hidden_layers=2).items() if k != "head_dim"}, mamba_d_ssm=24,
+                  mamba_n_heads=4, mamba_d_head=6, mamba_n_groups=2, mamba_d_state=5, mamba_d_conv=4, mamba_chunk_size=8)
+    scaled = dict(embedding_multiplier=1.7, lm_head_multiplier=0.6, key_multiplier=0.8, attention_in_multiplier=1.3,
+                  attention_out_multiplier=0.7, ssm_in_multiplier=1.2, ssm_out_multiplier=0.45, mlp_multipliers=[1.4, 0.55],
+                  ssm_multipliers=[0.9, 1.1, 1.35, 0.65, 0.75])
+    rope = dict(rope_parameters=dict(rope_theta=1e5, rope_type="default"))
+    case("falcon_h1", T.FalconH1ForCausalLM, T.FalconH1Config(**falcon, **scaled, **rope), (18, 1, 4))
+    case("falcon_h1_norm", T.FalconH1ForCausalLM,
+         T.FalconH1Config(**dict(falcon, mamba_n_groups=1), **scaled, mamba_rms_norm=True, time_step_limit=(0.2, 0.9)), (9, 3))
+    case("falcon_h1_gate_first", T.FalconH1ForCausalLM,
+         T.FalconH1Config(**dict(falcon, mamba_conv_bias=False), mamba_rms_norm=True, mamba_norm_before_gate=False), (9, 3))
+    case("falcon_h1_biased", T.FalconH1ForCausalLM,
+         T.FalconH1Config(**dict(falcon, tie_word_embeddings=True), **scaled, attention_bias=True, mlp_bias=True, mamba_proj_bias=True, projectors_bias=True,
+                          mamba_rms_norm=True), (9, 3), edit=auto_head)
+    nemotron = dict(decoder(hidden_size=16, head_dim=6), mamba_num_heads=4, mamba_head_dim=5, ssm_state_size=5, n_groups=2, conv_kernel=4,
+                    chunk_size=8, layer_norm_epsilon=1e-5)
+    case("nemotron_h", T.NemotronHForCausalLM,
+         T.NemotronHConfig(**nemotron, layers_block_type=["linear_attention", "mlp", "full_attention", "mlp", "linear_attention"]),
+         (18, 1, 4))
+    case("nemotron_h_steps", T.NemotronHForCausalLM,
+         T.NemotronHConfig(**dict(nemotron, n_groups=1), hybrid_override_pattern="-M*M", time_step_min=0.3, use_bias=True, mlp_bias=True,
+                           use_conv_bias=False, time_step_limit=(0.0, 0.5)), (9, 3), edit=old_nemotron)
+
+
+def states_from_gguf():
+    def s6(d):
+        return dict(vocab_size=23, hidden_size=d, num_hidden_layers=2, state_size=5, conv_kernel=4, time_step_rank=3, pad_token_id=0,
+                    bos_token_id=0, eos_token_id=0)
+
+    def hybrid(d, **k):
+        own = decoder(hidden_size=d, num_hidden_layers=3, mamba_d_state=5, mamba_d_conv=4, mamba_expand=2, **k)
+        return {key: value for key, value in own.items() if key != "head_dim"}
+
+    def ssd(d):
+        return dict(mamba_n_heads=4, mamba_d_head=d // 2, mamba_n_groups=2)
+
+    def granite(d, f):
+        return hybrid(d, **ssd(d), intermediate_size=f, shared_intermediate_size=f, num_local_experts=0, embedding_multiplier=3.0,
+                      layer_types=["linear_attention", "full_attention", "linear_attention"], logits_scaling=2.0,
+                      residual_multiplier=0.4, attention_multiplier=0.3, position_embedding_type="nope")
+
+    gguf_states_case("mamba_gguf", T.MambaForCausalLM, T.MambaConfig(**s6(12)))
+    gguf_states_case("mamba_q8_0", T.MambaForCausalLM, T.MambaConfig(**s6(32), use_bias=True), True)
+    gguf_states_case("falcon_mamba_gguf", T.FalconMambaForCausalLM, T.FalconMambaConfig(**s6(12)))
+    two = {k: v for k, v in s6(12).items() if k != "time_step_rank"}
+    gguf_states_case("mamba2_gguf", T.Mamba2ForCausalLM,
+                     T.Mamba2Config(**two, num_heads=6, head_dim=4, n_groups=2, expand=2, chunk_size=8))
+    gguf_states_case("jamba_gguf", T.JambaForCausalLM,
+                     T.JambaConfig(**hybrid(16), mamba_dt_rank=3, num_experts=1, attn_layer_period=2, attn_layer_offset=1,
+                                   use_mamba_kernels=False))
+    for name, share in (("bamba_gguf", 1.0), ("bamba_part_gguf", 0.5)):
+        gguf_states_case(name, T.BambaForCausalLM,
+                         T.BambaConfig(**hybrid(16, num_attention_heads=2, num_key_value_heads=1), **ssd(16), attn_layer_indices=[1],
+                                       rope_parameters=dict(rope_theta=500.0, rope_type="default", partial_rotary_factor=share)))
+    gguf_states_case("granite_hybrid_gguf", T.GraniteMoeHybridForCausalLM, T.GraniteMoeHybridConfig(**granite(16, 10)))
+    gguf_states_case("granite_hybrid_q8_0", T.GraniteMoeHybridForCausalLM, T.GraniteMoeHybridConfig(**granite(32, 32)), True, (5, 2))
+
+
+def short_convolutions():
+    own = {k: v for k, v in decoder(hidden_size=16, num_hidden_layers=3).items() if k not in ("head_dim", "intermediate_size", "rms_norm_eps")}
+    lfm2 = dict(own, norm_eps=1e-5, rope_parameters=dict(rope_type="default", rope_theta=5000.0), block_multiple_of=4)
+    case("lfm2", T.Lfm2ForCausalLM, T.Lfm2Config(**lfm2, intermediate_size=21, block_ffn_dim_multiplier=1.3, conv_L_cache=3,
+                                                 layer_types=["conv", "full_attention", "conv"]), (30, 1, 4))
+    case("lfm2_biased", T.Lfm2ForCausalLM, T.Lfm2Config(**dict(lfm2, tie_word_embeddings=False), intermediate_size=10, conv_bias=True,
+                                                        block_auto_adjust_ff_dim=False, conv_L_cache=6, full_attn_idxs=[1]), (5, 3))
+
+    def older(written):  # the names of the first release
+        written["block_ff_dim"] = written.pop("intermediate_size")
+        written["tie_embedding"] = written.pop("tie_word_embeddings")
+        written.pop("layer_types", None)
+        written["full_attn_idxs"] = [2]
+        written["rope_theta"] = written.pop("rope_parameters")["rope_theta"]
+
+    case("lfm2_older", T.Lfm2ForCausalLM, T.Lfm2Config(**dict(lfm2, tie_word_embeddings=False), intermediate_size=21,
+                                                       full_attn_idxs=[2]), (5, 3), edit=older)
+
+
+def delta_nets():
+    linear = dict(linear_conv_kernel_dim=4, linear_key_head_dim=5, linear_value_head_dim=6, linear_num_key_heads=2,
+                  linear_num_value_heads=4)
+    layers = dict(num_hidden_layers=3, layer_types=["linear_attention", "full_attention", "linear_attention"])
+    base = decoder(hidden_size=16, head_dim=8, **layers, **linear)
+    rope = dict(rope_type="default", rope_theta=5000.0, partial_rotary_factor=0.5)
+    case("qwen3_5", T.Qwen3_5ForCausalLM, T.Qwen3_5TextConfig(**dict(base, rope_parameters=rope)), (66, 1, 4), seed=8)  # others amplify float32 by lengths of keys near 0
+    case("qwen3_next", T.Qwen3NextForCausalLM,
+         T.Qwen3NextConfig(**dict(base, rope_parameters=rope, attention_bias=True, linear_conv_kernel_dim=2), num_experts=0), (9, 3))
+    olmo = {k: v for k, v in base.items() if k != "head_dim"}
+    case("olmo_hybrid", T.OlmoHybridForCausalLM, T.OlmoHybridConfig(**dict(olmo, rope_parameters=dict(rope_type="default", rope_theta=None))), (66, 1, 4))
+    case("olmo_hybrid_rope", T.OlmoHybridForCausalLM,
+         T.OlmoHybridConfig(**dict(olmo, rope_parameters=dict(rope_type="default", rope_theta=5000.0), attention_bias=True),
+                            linear_allow_neg_eigval=False), (5, 3))
 
 
 def from_gguf():
@@ -586,5 +710,8 @@ if __name__ == "__main__":
     decoders()
     state_spaces()
     hybrids()
+    short_convolutions()
+    delta_nets()
     from_gguf()
+    states_from_gguf()
     print(sum(f.stat().st_size for f in OUT.rglob("*")) // 1024, "kB in", len(list(OUT.iterdir())), "cases")

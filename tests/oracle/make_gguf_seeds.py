@@ -34,6 +34,13 @@ def main(folder):
     for kind in (np.float32, np.float16, np.float64, np.int8, np.int16, np.int32, np.int64):
         writer.add_tensor(np.dtype(kind).name, np.ones((2, 1), kind))
     write(writer)
+    writer = gguf.GGUFWriter(folder / "states", "mamba2")  # what a converter writes of state spaces
+    writer.add_ssm_time_step_rank(2)
+    writer.add_head_count_kv([0, 1])
+    writer.add_ssm_dt_b_c_rms(True)
+    for name, shape in (("ssm_a", (2, 1)), ("ssm_norm.weight", (2, 2)), ("ssm_dt.bias", (2,)), ("ssm_conv1d.weight", (4, 2))):
+        writer.add_tensor("blk.0." + name, -np.ones(shape, np.float32))
+    write(writer)
     unknown = b"GGUF" + struct.pack("<Iqq", 3, 2, 0)
     for name, kind, offset in ((b"u", 4, 0), (b"v", 42, 32)):
         unknown += text(name) + struct.pack("<IqIQ", 1, 3, kind, offset)

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 from scipy.special import erf
 
 HERE = pathlib.Path(__file__).resolve().parent.parent / "golden"
-MODELS = ["bert", "albert", "xlnet", "gpt2", "llama", "gpt_neox", "gemma3"]
+MODELS = ["bert", "albert", "xlnet", "gpt2", "llama", "gpt_neox", "gemma3", "mamba2"]
 
 
 class Change:
@@ -30,6 +30,8 @@ class Change:
         self.temperature = 1.0
         self.mix = (0.0, 1.0, 0.0)
         self.depth = None
+        self.moved = False  # norms of blocks stand on the other side: behind the sum, or before the branch
+        self.gate = self.inner_norm = self.grouped = True
         self.__dict__.update(k)
 
     def skip(self, which, layer):
@@ -103,6 +105,8 @@ def norm_if(change, f):
 
 
 def post_norm_block(x, layer, change, mixer, mlp, norm1, norm2, activation):
+    if change.moved:
+        return pre_norm_block(x, layer, Change(), mixer, mlp, norm1, norm2)
     norm1, norm2 = norm_if(change, norm1), norm_if(change, norm2)
     x = norm1(change.skip("mixer_skip", layer) * x + change.alpha * mixer(x))
     if change.mlp:
@@ -114,6 +118,8 @@ def post_norm_block(x, layer, change, mixer, mlp, norm1, norm2, activation):
 
 
 def pre_norm_block(x, layer, change, mixer, mlp, norm1, norm2):
+    if change.moved:
+        return post_norm_block(x, layer, Change(), mixer, mlp, norm1, norm2, None)
     norm1, norm2 = norm_if(change, norm1), norm_if(change, norm2)
     x = change.skip("mixer_skip", layer) * x + change.alpha * mixer(norm1(x))
     if change.mlp:
@@ -267,6 +273,8 @@ def gemma3(w, c, x, stored, layer, change):
     theta, eps = c["rope_parameters"][kind]["rope_theta"], c["rms_norm_eps"]
 
     def rms(name, y):
+        if name.startswith("self_attn") and not change.inner_norm:
+            return y
         return rms_norm(y, 1 + w[p + name + ".weight"], eps)
 
     def block_norm(name, y):
@@ -285,11 +293,48 @@ def gemma3(w, c, x, stored, layer, change):
         z = gelu_new(linear(w, p + "mlp.gate_proj", y)) * linear(w, p + "mlp.up_proj", y)
         return block_norm("post_feedforward_layernorm", linear(w, p + "mlp.down_proj", z))
 
+    if change.moved:
+        x = rms("input_layernorm", x + mixer(x))
+        return rms("pre_feedforward_layernorm", x + mlp(x))
     x = change.skip("mixer_skip", layer) * x + change.alpha * mixer(block_norm("input_layernorm", x))
     if change.mlp:
         branch = change.alpha * mlp(block_norm("pre_feedforward_layernorm", x)) if change.mlp_branch else 0.0
         x = change.skip("mlp_skip", layer) * x + branch
     return x
+
+
+def mamba2(w, c, x, stored, layer, change):
+    """The recurrence, token by token; gate, then the norm of each group."""
+    p, heads, dim, groups, state = f"backbone.layers.{stored}.", c["num_heads"], c["head_dim"], c["n_groups"], c["state_size"]
+    m, inner, keys, width, eps = p + "mixer.", heads * dim, groups * state, c["conv_kernel"], c["layer_norm_epsilon"]
+
+    def convolve(y):
+        taps, padded = w[m + "conv1d.weight"][:, 0], np.vstack([np.zeros((width - 1, y.shape[1])), y])
+        return silu(sum(padded[j:j + len(y)] * taps[:, j] for j in range(width)) + w[m + "conv1d.bias"])
+
+    def mixer(y):
+        z, u, dt = np.split(linear(w, m + "in_proj", y), [inner, 2 * inner + 2 * keys], -1)
+        u, b, k = np.split(convolve(u), [inner, inner + keys], -1)
+        step, rate = np.log1p(np.exp(dt + w[m + "dt_bias"])), -np.exp(w[m + "A_log"])
+        out = np.zeros_like(u)
+        for h in range(heads):
+            at, g = slice(h * dim, (h + 1) * dim), slice(h * groups // heads * state, (h * groups // heads + 1) * state)
+            s = np.zeros((dim, state))
+            for t in range(len(y)):
+                s = np.exp(step[t, h] * rate[h]) * s + step[t, h] * np.outer(u[t, at], b[t, g])
+                out[t, at] = s @ k[t, g] + w[m + "D"][h] * u[t, at]
+        out = out * silu(z) if change.gate else out
+        if change.inner_norm:
+            parts = out.reshape(len(y), groups if change.grouped else 1, -1)
+            out = (parts / np.sqrt((parts**2).mean(-1, keepdims=True) + eps)).reshape(len(y), inner) * w[m + "norm.weight"]
+        return linear(w, m + "out_proj", out)
+
+    def norm(y):
+        return rms_norm(y, w[p + "norm.weight"], eps) if change.norm else y
+
+    if change.moved:
+        return norm(change.skip("mixer_skip", layer) * x + mixer(x))
+    return change.skip("mixer_skip", layer) * x + change.alpha * mixer(norm(x))
 
 
 # ---- cases ----
@@ -299,6 +344,19 @@ def cases(model, layers):
     """Variant as the command line has it, and the same in this file's words."""
     root = layers**-0.5
     yield "full", Change()
+    if model in ("bert", "gpt2", "llama", "gemma3", "mamba2"):
+        yield "x=norm-placement:" + ("pre" if model == "bert" else "post"), Change(moved=True)
+    if model == "mamba2":
+        yield "x=no-gate", Change(gate=False)
+        yield "x=no-inner-norm", Change(inner_norm=False)
+        yield "x=no-gate,no-inner-norm,no-norm", Change(gate=False, inner_norm=False, norm=False)
+        yield "x=norm-placement:post,lambda:mixer:-3,no-gate", Change(moved=True, gate=False, mixer_skip=-3.0)
+        yield "compat:full", Change(grouped=False)
+        yield "x=lambda:mixer:0.5", Change(mixer_skip=0.5)
+        yield "x=residual-scale:1/sqrt(L)", Change(alpha=root)
+        return
+    if model == "gemma3":
+        yield "x=no-inner-norm", Change(inner_norm=False)
     yield "san", Change(mixer_skip=0.0, mlp=False)
     yield "san+mlp", Change(mixer_skip=0.0)
     yield "san+skip", Change(mlp=False)

@@ -5,7 +5,8 @@ Nothing here knows the split X = 1x + R: the pass is the textbook one (mpmath), 
 tokens is taken off at the end. The digits are more than the residual's smallness eats. Weights are
 random doubles, stored beside a description that tests/unit/test_residual_golden.c turns into a
 network. Each state is stored as base (the mean), residual and exponent: R = 2^exponent residual with
-max|residual| in [1/2, 1), each entry rounded once, and the largest |logit| of the pass.
+max|residual| in [1/2, 1), each entry rounded once, and the largest |logit| of the pass. States whose size doubles do
+not hold are stored 2^-scale times as large.
 
 Run: python3 make_residual_golden.py [NAME...] (writes tests/golden/residual/NAME.safetensors)
 """
@@ -76,6 +77,26 @@ ACTS = {
     'tanh': mp.tanh,
     'relu2': lambda v: max(v, mp.mpf(0)) ** 2,
 }
+
+
+def softplus(v):
+    """With torch's threshold: what the program and transformers have beyond 20."""
+    return v if v > 20 else mp.log1p(mp.exp(v))
+
+
+def convolve(x, t, name):
+    """Causal, each channel by itself, and SiLU."""
+    w = np.asarray(t[name + '.weight'])
+    bias = exact(t[name + '.bias'])[0] if name + '.bias' in t else [mp.mpf(0)] * w.shape[0]
+    out = []
+    for i in range(len(x)):
+        row = []
+        for c in range(w.shape[0]):
+            y = bias[c] + mp.fsum(mp.mpf(float(w[c, 0, j])) * x[i - w.shape[2] + 1 + j][c]
+                                  for j in range(w.shape[2]) if i - w.shape[2] + 1 + j >= 0)
+            row.append(ACTS['silu'](y))
+        out.append(row)
+    return out
 
 
 def rotate(x, heads, dim, rope):
@@ -215,6 +236,62 @@ class Pass:
             logits = [v + bias[max(-r, min(r, i - j)) + r] for j, v in enumerate(logits)]
         return [v / mp.mpf(a['temperature']) for v in logits]
 
+    def ssd(self, x, a, name):
+        """docs/theory/ssm.md, 3, token by token."""
+        t, heads, dim, groups, state = self.t, a['heads'], a['head_dim'], a['groups'], a['state']
+        inner = heads * dim
+        rows = linear(x, t, name + '.in')
+        mixed = convolve([row[inner:len(row) - heads] for row in rows], t, name + '.conv')
+        rate = [-mp.exp(v) for v in exact(t[name + '.a_log'])[0]]
+        bias = exact(t[name + '.dt_bias'])[0]
+        skip = exact(t[name + '.d'])[0] if name + '.d' in t else [mp.mpf(0)] * heads
+        out = [[] for _ in x]
+        for h in range(heads):
+            g = h // (heads // groups)
+            s = [[mp.mpf(0)] * dim for _ in range(state)]
+            for i, row in enumerate(mixed):
+                u = row[h * dim:(h + 1) * dim]
+                b = row[inner + g * state:inner + (g + 1) * state]
+                c = row[inner + (groups + g) * state:inner + (groups + g + 1) * state]
+                step = softplus(rows[i][len(rows[i]) - heads + h] + bias[h])
+                decay = mp.exp(rate[h] * step)
+                s = [[decay * v + step * b[k] * w for v, w in zip(s[k], u)] for k in range(state)]
+                out[i] += [mp.fsum(c[k] * s[k][p] for k in range(state)) + skip[h] * u[p] for p in range(dim)]
+        return linear([self.gated(y, row[:inner], a, name) for y, row in zip(out, rows)], t, name + '.o')
+
+    def gated(self, y, z, a, name):
+        gates = [ACTS['silu'](v) for v in z]
+        if a['gate'] == 'before':
+            y = [v * g for v, g in zip(y, gates)]
+        if a['norm'] != 'none':
+            gain, size = exact(self.t[name + '.norm.gain'])[0], len(y) // a['groups']
+            roots = [mp.sqrt(mp.fsum(v * v for v in y[at:at + size]) / size + mp.mpf(1e-5))
+                     for at in range(0, len(y), size)]
+            y = [w * v / roots[k // size] for k, (w, v) in enumerate(zip(gain, y))]
+        return [v * g for v, g in zip(y, gates)] if a['gate'] == 'after' else y
+
+    def s6(self, x, a, name):
+        """docs/theory/ssm.md, 2, token by token."""
+        t, inner, state, rank = self.t, a['inner'], a['state'], a['rank']
+        rows = linear(x, t, name + '.in')
+        u = convolve([row[:inner] for row in rows], t, name + '.conv')
+        read = linear(u, t, name + '.x')
+        steps = [[softplus(v) for v in row] for row in linear([row[:rank] for row in read], t, name + '.step')]
+        rate = [[-mp.exp(v) for v in row] for row in exact(t[name + '.a_log'])]
+        skip = exact(t[name + '.d'])[0] if name + '.d' in t else [mp.mpf(0)] * inner
+        h = [[mp.mpf(0)] * state for _ in range(inner)]
+        out = []
+        for i, row in enumerate(read):
+            b, c = row[rank:rank + state], row[rank + state:]
+            y = []
+            for k in range(inner):
+                h[k] = [mp.exp(r * steps[i][k]) * v + steps[i][k] * w * u[i][k] for r, v, w in zip(rate[k], h[k], b)]
+                y.append(mp.fdot(c, h[k]) + skip[k] * u[i][k])
+            if a['gated']:
+                y = [v * ACTS['silu'](z) for v, z in zip(y, rows[i][inner:])]
+            out.append(y)
+        return linear(out, t, name + '.o')
+
     def mlp(self, x, m, name):
         act = ACTS[m['act']]
         up = linear(x, self.t, name + '.up')
@@ -233,8 +310,8 @@ class Pass:
                 name = 'l%d.b%d' % (l, b)
                 y = joined if branch['joins'] else x
                 y = norm(y, branch['before'], self.t, name + '.before')
-                op = self.attention if branch['kind'] == 'attention' else self.mlp
-                y = op(y, branch, name)
+                op = {'attention': self.attention, 'ssd': self.ssd, 's6': self.s6, 'mlp': self.mlp}
+                y = op[branch['kind']](y, branch, name)
                 y = norm(y, branch['inside'], self.t, name + '.inside')
                 x = [[mp.mpf(branch['skip']) * p + mp.mpf(branch['scale']) * o for p, o in zip(r, s)]
                      for r, s in zip(x, y)]
@@ -260,9 +337,24 @@ def attention(**kw):
 
 def mlp(act, gated=False, **kw):
     m = dict(kind='mlp', before='none', inside='none', after='none', skip=0.0, scale=1.0, joins=False, act=act,
-             gated=gated, width=10)
+             gated=gated, width=10, bias=True)
     m.update(kw)
     return m
+
+
+def ssd(**kw):
+    a = dict(kind='ssd', before='none', inside='none', after='none', skip=0.0, scale=1.0, joins=False, heads=2,
+             head_dim=3, groups=1, state=2, conv=3, conv_bias=True, bias=False, gate='before', norm='rmsnorm', own=True,
+             std=1.0)
+    a.update(kw)
+    return a
+
+
+def s6(**kw):
+    a = dict(kind='s6', before='none', inside='none', after='none', skip=0.0, scale=1.0, joins=False, inner=5, state=2,
+             rank=2, conv=3, conv_bias=True, bias=False, gated=True, own=True, std=1.0)
+    a.update(kw)
+    return a
 
 
 def repeat(layers, *branches):
@@ -271,7 +363,7 @@ def repeat(layers, *branches):
 
 ROPE = dict(dims=4, theta=100.0, interleaved=False)
 CASES = {
-    # name: (seed, tokens, d, residual of the input, digits, layers)
+    # name: (seed, tokens, d, residual of the input, digits, layers), and what the input is multiplied by
     'one_head': (1, 5, 4, 0.3, 1800, repeat(6, attention(merged=True, value_dim=4, bias=False))),
     'one_head_eight_layers': (2, 5, 4, 0.5, 9000, repeat(8, attention(merged=True, value_dim=4))),
     'heads_biases': (3, 6, 8, 0.5, 1500, repeat(6, attention(heads=4))),
@@ -329,6 +421,37 @@ CASES = {
     'extreme': (247, 6, 4, 0.5, 6000, repeat(1, attention(merged=True, value_dim=4, std=4.0, bias_std=300.0))),
     'extreme_heads': (39, 6, 6, 0.5, 6000, repeat(2, attention(heads=2, head_dim=3, bias_std=100.0))),
     'extreme_causal': (256, 5, 4, 0.5, 6000, repeat(1, attention(heads=1, causal=True, std=4.0, bias_std=200.0))),
+    # state-space mixers, worked out in plain numbers: O(1) residuals whatever enters
+    'mamba2': (50, 6, 4, 0.5, 60, repeat(4, ssd(before='rmsnorm', skip=1.0))),
+    'mamba2_no_norm': (51, 6, 4, 0.5, 60, repeat(4, ssd(groups=2, skip=1.0))),
+    'mamba2_gate_after': (52, 6, 4, 0.5, 60, repeat(3, ssd(before='layernorm', skip=1.0, gate='after', bias=True))),
+    'mamba2_equal_tokens': (53, 6, 4, 0.0, 60, repeat(3, ssd(before='rmsnorm', skip=1.0))),
+    'mamba2_lambda': (54, 6, 4, 0.5, 60, repeat(36, ssd(before='rmsnorm', skip=20.0))),
+    'mamba2_lambda_small': (55, 6, 4, 0.5, 60, repeat(4, ssd(before='rmsnorm', skip=0.3))),
+    'mamba': (56, 6, 4, 0.5, 60, repeat(4, s6(before='rmsnorm', skip=1.0))),
+    'mamba_no_norm': (57, 6, 4, 0.5, 60, repeat(3, s6(skip=1.0))),
+    'mamba_equal_tokens': (58, 6, 4, 0.0, 60, repeat(3, s6(before='layernorm', skip=1.0))),
+    'hybrid': (59, 6, 4, 0.5, 200, [[attention(heads=2, head_dim=2, before='rmsnorm')],
+                                    [ssd(before='rmsnorm', skip=1.0), mlp('silu', gated=True, skip=1.0)],
+                                    [attention(heads=2, head_dim=2, causal=True)],
+                                    [s6(before='rmsnorm', skip=1.0)]]),
+    # tokens whose size leaves the doubles: products of 3, 2 and 4 small factors, and of 5 large
+    # (docs/theory/collapse.md, 14.7)
+    'scale_cubic': (60, 6, 4, 0.5, 60, repeat(9, ssd(conv_bias=False, gate='none', norm='none', own=False))),
+    'scale_cubic_mamba': (61, 6, 4, 0.5, 60, repeat(9, s6(conv_bias=False, gated=False, own=False))),
+    'scale_square_mamba': (62, 6, 4, 0.2, 60, repeat(12, s6(conv_bias=False, std=0.5))),
+    'scale_fourth': (63, 6, 4, 0.1, 60, repeat(8, ssd(conv_bias=False, own=False, std=0.3))),
+    'scale_linear': (64, 6, 4, 0.5, 60, repeat(38, s6(conv_bias=True, std=1e-8))),
+    'scale_large': (65, 6, 4, 0.5, 60, repeat(1, ssd(gate='before', norm='none', conv_bias=True, bias=True)), 1e30),
+    'scale_large_lambda': (66, 6, 4, 0.5, 60, repeat(16, ssd(before='rmsnorm', skip=-3e24))),
+    'scale_small_lambda': (67, 6, 4, 0.5, 60, repeat(12, ssd(skip=1e-40, scale=1e-45, conv_bias=False),
+                                                     attention(heads=2, head_dim=2, bias=False, skip=1.0))),
+    'scale_mlp_small': (68, 6, 4, 0.5, 60, repeat(9, mlp('relu2', gated=True, bias=False)), 1e-9),
+    'scale_mlp_large': (69, 6, 4, 0.5, 60, repeat(9, mlp('relu2', gated=True, bias=False, skip=0.5)), 1e9),
+    'scale_bias_small': (71, 6, 4, 0.5, 900, repeat(2, attention(heads=2, head_dim=2, skip=1.0)), 1e-290),
+    'scale_bias_large': (72, 6, 4, 0.5, 60, repeat(4, attention(heads=2, head_dim=2, skip=1e40, q_norm='rmsnorm',
+                                                                k_norm='rmsnorm', causal=True)), 1e200),
+    'scale_eps': (70, 6, 4, 0.5, 60, repeat(5, ssd(conv_bias=False, own=False, before='rmsnorm')), 1e-300),
     'two_tokens': (36, 2, 5, 0.5, 900, repeat(5, attention(heads=2, head_dim=3))),
     'one_feature': (37, 7, 1, 0.5, 900, repeat(5, attention(heads=3, head_dim=1))),
 }
@@ -349,16 +472,40 @@ def tensors_of(case, rng, d):
         if kind == 'layernorm':
             t[name + '.bias'] = 0.2 * rng.standard_normal(dim)
 
+    def state_space(name, br):
+        inner = br['heads'] * br['head_dim'] if br['kind'] == 'ssd' else br['inner']
+        keys, heads = br.get('groups', 0) * br['state'], br.get('heads', 0)
+        channels = inner + 2 * keys
+        weight(name + '.in', inner + channels + heads if heads else 2 * inner, d, br['std'], br['bias'])
+        t[name + '.conv.weight'] = rng.standard_normal((channels, 1, br['conv'])) / np.sqrt(br['conv'])
+        if br['conv_bias']:
+            t[name + '.conv.bias'] = 0.3 * rng.standard_normal(channels)
+        if heads:
+            t[name + '.dt_bias'] = rng.standard_normal(heads) - 1
+            t[name + '.a_log'] = 0.5 * rng.standard_normal(heads)
+        else:
+            weight(name + '.x', br['rank'] + 2 * br['state'], inner, bias=False)
+            weight(name + '.step', inner, br['rank'])
+            t[name + '.a_log'] = 0.5 * rng.standard_normal((inner, br['state']))
+        if br['own']:
+            t[name + '.d'] = rng.standard_normal(heads or inner)
+        if br.get('norm', 'none') != 'none':
+            t[name + '.norm.gain'] = 1 + 0.2 * rng.standard_normal(inner)
+        weight(name + '.o', d, inner, 1.0, br['bias'])
+
     for l, layer in enumerate(case['layers']):
         for b, br in enumerate(layer):
             name = 'l%d.b%d' % (l, b)
             for place in ('before', 'inside', 'after'):
                 gains(name + '.' + place, br[place], d)
             if br['kind'] == 'mlp':
-                weight(name + '.up', br['width'], d)
+                weight(name + '.up', br['width'], d, bias=br['bias'])
                 if br['gated']:
-                    weight(name + '.gate', br['width'], d)
-                weight(name + '.down', d, br['width'])
+                    weight(name + '.gate', br['width'], d, bias=br['bias'])
+                weight(name + '.down', d, br['width'], bias=br['bias'])
+                continue
+            if br['kind'] in ('ssd', 's6'):
+                state_space(name, br)
                 continue
             q, kv = br['heads'] * br['head_dim'], br['kv_heads'] * br['head_dim']
             weight(name + '.q', q, d, br['std'], br['bias'], br['bias_std'])
@@ -382,14 +529,18 @@ def tensors_of(case, rng, d):
 
 
 def split(x):
-    """base, residual, exponent of the state, each number rounded once."""
+    """base, residual, exponent and scale of the state, each number rounded once."""
     n, d = len(x), len(x[0])
     base = [mp.fsum(x[i][k] for i in range(n)) / n for k in range(d)]
     r = [[x[i][k] - base[k] for k in range(d)] for i in range(n)]
+    size = max(abs(v) for row in x for v in row)
+    scale = int(mp.frexp(size)[1]) if size else 0
+    scale = scale if abs(scale) > 400 else 0
     top = max(abs(v) for row in r for v in row)
-    e = int(mp.frexp(top)[1]) if top else 0
+    e = int(mp.frexp(top)[1]) if top else scale
     m = np.array([[float(mp.ldexp(v, -e)) for v in row] for row in r])
-    return np.array([float(v) for v in base]), m, np.array([e], dtype=np.int64)
+    return (np.array([float(mp.ldexp(v, -scale)) for v in base]), m, np.array([e - scale], dtype=np.int64),
+            np.array([scale], dtype=np.int64))
 
 
 def describe(case):
@@ -397,7 +548,8 @@ def describe(case):
     for layer in case['layers']:
         branches = []
         for br in layer:
-            b = {k: v for k, v in br.items() if k not in ('std', 'bias_std', 'flat', 'scale_qk', 'norm_whole', 'bias')}
+            b = {k: v for k, v in br.items()
+                 if k not in ('std', 'bias_std', 'flat', 'scale_qk', 'norm_whole', 'bias', 'conv_bias', 'own')}
             if br['kind'] == 'attention':
                 b['qk_scale'] = br['scale_qk']
             branches.append(b)
@@ -406,17 +558,19 @@ def describe(case):
 
 
 def make(name):
-    seed, n, d, spread, digits, layers = CASES[name]
+    seed, n, d, spread, digits, layers, times_input = (CASES[name] + (1.0,))[:7]
     rng = np.random.default_rng(seed)
     case = {'layers': layers}
     t = tensors_of(case, rng, d)
-    x0 = rng.standard_normal(d) + rng.standard_normal((n, d)) * spread
+    x0 = (rng.standard_normal(d) + rng.standard_normal((n, d)) * spread) * times_input
     mp.mp.dps = digits
     p = Pass(case, t)
     states = p.run(exact(x0))
     t['input'] = x0
     for l, x in enumerate(states):
-        base, m, e = split(x)
+        base, m, e, scale = split(x)
+        if scale[0]:
+            t['state.%d.scale' % l] = scale
         t['state.%d.base' % l], t['state.%d.residual' % l], t['state.%d.exponent' % l] = base, m, e
     t['largest_logit'] = np.array([float(p.top)])
     text = json.dumps({'d': d, 'layers': describe(case)})

@@ -22,6 +22,7 @@ PERTURBATION, HALF, POSITION = "dong_perturbation_lemma", "causal_half_law", "re
 ODE, MASK, LAMBDA, SKIP = "equiangular_ode", "dobrushin_mask", "lambda_attention", "dong_skip_lower_bound"
 NORM, MLP, BOUNDS, DEEP = "dong_layernorm", "dong_mlp", "dong_bounds", "dong_doubly_exponential"
 PATHS, ENSEMBLE = "dong_paths", "dong_ensemble"
+GRAPHS, HOMOGENEOUS, RANK_ONE, ONE_LAYER = "graph_oversmoothing", "ssm_homogeneity", "ssm_rank_one_without_mu", "one_layer_collapse"
 RATIOS, INSTANCES, LAYER, MATRIX = "dong_bounds_ratios", "dong_bounds_instances", "one_layer", "toy_matrix"
 
 # experiment, file of src/lab (without .c), text as it stands (its first occurrence), mutated text
@@ -248,6 +249,44 @@ MUTATIONS = [
     (ENSEMBLE, ENSEMBLE, "xy += (a - x) * (b - y)", "xy += 1.1 * (a - x) * (b - y)"),
     (ENSEMBLE, ENSEMBLE, "k == SKIP ? 1 : 0", "k == SKIP ? 1.05 : 0"),
     (ENSEMBLE, ENSEMBLE, "k == SKIP ? 1 : 0", "k == SKIP ? 1 : 0.05"),
+    (GRAPHS, GRAPHS, "{{0, 4}, {2, 9}, {5, 11}}", "{{0, 5}, {2, 9}, {5, 11}}"),
+    (GRAPHS, GRAPHS, "if (graph != BARE_RING) join(a, i, i)", "join(a, i, i)"),
+    (GRAPHS, GRAPHS, "if (i / 6 == j / 6)", "if (i / 5 == j / 5)"),
+    (GRAPHS, GRAPHS, "< 0.3 * 4294967296.0", "< 0.33 * 4294967296.0"),
+    (GRAPHS, GRAPHS, "join(a, 5, 6)", "join(a, 4, 6)"),
+    (GRAPHS, GRAPHS, "u[i] = sqrt(u[i])", "u[i] = u[i]"),
+    (GRAPHS, GRAPHS, "rs_lab_hash(61, i)", "rs_lab_hash(64, i)"),
+    (GRAPHS, GRAPHS, "/ 2147483648.0 - 1;", "/ 2147483648.0 - 1.05;"),
+    (GRAPHS, GRAPHS, "u[i] * x[i * WIDTH + k] / square", "1.05 * u[i] * x[i * WIDTH + k] / square"),
+    (GRAPHS, GRAPHS, "x[i * WIDTH + k] - u[i] * along", "x[i * WIDTH + k] + u[i] * along"),
+    (GRAPHS, GRAPHS, "w[NODES - 2] >= -w[0]", "w[NODES - 2] >= w[0]"),
+    (GRAPHS, GRAPHS, "RS_GRAPH_SYMMETRIC, 1, context", "RS_GRAPH_SYMMETRIC, 1.05, context"),
+    (GRAPHS, GRAPHS, "RS_GRAPH_SYMMETRIC, -1, context", "RS_GRAPH_SYMMETRIC, -0.95, context"),
+    (GRAPHS, GRAPHS, "RS_GRAPH_ROW, 0, context", "RS_GRAPH_SYMMETRIC, 0, context"),
+    (GRAPHS, GRAPHS, "(lambda * rs_norm_spectral", "(0.95 * lambda * rs_norm_spectral"),
+    (GRAPHS, GRAPHS, "sqrt(1 - own[LAYERS] * own[LAYERS])", "sqrt(1 + own[LAYERS] * own[LAYERS])"),
+    (HOMOGENEOUS, HOMOGENEOUS, "scales[SCALES] = {1, 10}", "scales[SCALES] = {1.05, 10}"),
+    (HOMOGENEOUS, HOMOGENEOUS, "decay = 0.9", "decay = 0.91"),
+    (HOMOGENEOUS, HOMOGENEOUS, '"value_map", "identity"', '"value_map", "free"'),
+    (HOMOGENEOUS, HOMOGENEOUS, '"wk", "identity"', '"wk", "orthogonal"'),
+    (HOMOGENEOUS, HOMOGENEOUS, "rs_lab_hash(63, i) / 2147483648.0 - 1", "rs_lab_hash(63, i) / 2147483648.0 + 1"),
+    (HOMOGENEOUS, HOMOGENEOUS, "pow(3, l)", "pow(2, l)"),
+    (RANK_ONE, RANK_ONE, "decay = 0.7", "decay = 0.71"),
+    (RANK_ONE, RANK_ONE, "i % TOKENS > i / TOKENS ? 0", "i % TOKENS >= i / TOKENS ? 0"),
+    (RANK_ONE, RANK_ONE, "- 1) + 0.1", "- 1) + 0.11"),
+    (RANK_ONE, RANK_ONE, 'way == NORMED ? "post" : "none"', 'way != NORMED ? "post" : "none"'),
+    (RANK_ONE, RANK_ONE, '"skip_mixer", 0.0', '"skip_mixer", 0.05'),
+    (RANK_ONE, RANK_ONE, "sqrt(1 - 1.0 / TOKENS)", "sqrt(1 - 0.9 / TOKENS)"),
+    (RANK_ONE, RANK_ONE, "1 / (1 + decay)", "1 / (1.02 + decay)"),
+    (ONE_LAYER, ONE_LAYER, "signs[TOKENS] = {1, -1}", "signs[TOKENS] = {1, -1.05}"),
+    (ONE_LAYER, ONE_LAYER, "{0.6, 0, 0.8}", "{0.63, 0, 0.8}"),
+    (ONE_LAYER, ONE_LAYER, "{0, 1, 0, -1, 0, 0, 0, 0, 0.5}", "{0, 1, 0, -1, 0, 0, 0, 0, 0.55}"),
+    (ONE_LAYER, ONE_LAYER, "usual_eps = 1e-5", "usual_eps = 1.05e-5"),
+    (ONE_LAYER, ONE_LAYER, "sign * -direction[1]", "sign * direction[2]"),
+    (ONE_LAYER, ONE_LAYER, "skip * direction[1] - sign * direction[0]", "skip * direction[1] + sign * direction[0]"),
+    (ONE_LAYER, ONE_LAYER, "skip + sign * 0.5", "skip + sign * 0.55"),
+    (ONE_LAYER, ONE_LAYER, "2 * sin(asin(most / skip) / 2)", "1.9 * sin(asin(most / skip) / 2)"),
+    (ONE_LAYER, ONE_LAYER, "skip, signs[0], 0, context", "skip, signs[1], 0, context"),
 ]
 
 

@@ -18,7 +18,8 @@ typedef struct built {
     rs_tensor tensors[BUILT_TENSORS];
     int64_t shapes[BUILT_TENSORS];
     void *blocks[BUILT_TENSORS];
-    int n_tensors;
+    rs_dense_factor factors[3 * BUILT_TENSORS];
+    int n_tensors, n_factors;
     rs_dtype dtype; /* of the weights */
     rs_batch batch;
     int64_t begin[8], memory_begin[8];
@@ -104,6 +105,22 @@ static inline const rs_tensor *tensor(built *b, rs_dtype dtype, int64_t count, d
     return t;
 }
 
+/* Numbers that stretches of the outputs are multiplied by. */
+static inline void draw_factors(built *b, rs_dense *dense)
+{
+    int64_t left = dense->out;
+    dense->factors = b->factors + b->n_factors;
+    while (left > 0) {
+        int64_t units = dense->n_factors == 2 ? left : draw(b, 1, left);
+        b->factors[b->n_factors++] =
+            (rs_dense_factor){.units = units,
+                              .weight = 2 * rs_random_uniform(&b->random) - 0.5,
+                              .bias = 2 * rs_random_uniform(&b->random) - 0.5};
+        dense->n_factors++;
+        left -= units;
+    }
+}
+
 static inline rs_dense dense_of(built *b, int64_t in, int64_t out, bool bias)
 {
     rs_dense dense = {
@@ -131,6 +148,7 @@ static inline rs_dense dense_of(built *b, int64_t in, int64_t out, bool bias)
         int64_t across = (dense.cols + dense.scale_block_cols - 1) / dense.scale_block_cols;
         dense.scale = tensor(b, RS_F32, down * across, 0, std);
     }
+    if (chance(b, 0.15)) draw_factors(b, &dense);
     return dense;
 }
 
@@ -159,11 +177,12 @@ static inline void draw_edits(built *b, rs_attention_op *op)
 static inline void draw_positions(built *b, rs_attention_op *op, int64_t d)
 {
     int64_t all = op->heads * op->head_dim;
-    int64_t what = draw(b, 0, 5);
-    if (what <= 1 && op->head_dim >= 2)
-        op->rope = (rs_rope_op){.kind = what ? RS_ROPE_INTERLEAVED : RS_ROPE_HALF_SPLIT,
+    static const rs_rope_kind kinds[] = {RS_ROPE_HALF_SPLIT, RS_ROPE_INTERLEAVED, RS_ROPE_SPREAD};
+    int64_t what = draw(b, 0, 6), most = what == 6 ? op->head_dim / 4 : op->head_dim / 2;
+    if ((what <= 1 || what == 6) && most >= 1)
+        op->rope = (rs_rope_op){.kind = kinds[what == 6 ? 2 : what],
                                 .law = RS_ROPE_PLAIN,
-                                .dims = (int32_t)(2 * draw(b, 1, op->head_dim / 2)),
+                                .dims = (int32_t)(2 * draw(b, 1, most)),
                                 .theta = 10000,
                                 .factor = 1,
                                 .attention_factor = 1};

@@ -20,14 +20,22 @@ static inline double *ref_numbers(const rs_tensor *tensor)
     return out;
 }
 
-/* y[out] = W x + b */
+/* y[out] = W x + b, times the map's factors */
 static inline void ref_dense(double *y, const double *x, const rs_dense *dense)
 {
     double *w = ref_numbers(dense->weight), *b = ref_numbers(dense->bias);
     double *s = ref_numbers(dense->scale);
     for (int64_t u = 0; u < dense->out; u++) {
         int64_t v = dense->first + u / dense->run * dense->stride + u % dense->run;
-        double sum = b ? b[v] : 0;
+        double sum = 0, weight = 1, bias = 1;
+        int64_t end = 0;
+        for (int32_t f = 0; f < dense->n_factors; f++) {
+            end += dense->factors[f].units;
+            if (u >= end) continue;
+            weight = dense->factors[f].weight;
+            bias = dense->factors[f].bias;
+            break;
+        }
         for (int64_t i = 0; i < dense->in; i++) {
             int64_t row = dense->out_is_row ? v : i, col = dense->out_is_row ? i : v;
             double entry = w[row * dense->cols + col];
@@ -38,7 +46,7 @@ static inline void ref_dense(double *y, const double *x, const rs_dense *dense)
             }
             sum += entry * x[i];
         }
-        y[u] = sum;
+        y[u] = weight * sum + (b ? bias * b[v] : 0);
     }
     free(w);
     free(b);
@@ -108,8 +116,10 @@ static inline void ref_rotate(double *x, int64_t position, const rs_rope_op *rop
 {
     int32_t pairs = rope->dims / 2;
     for (int32_t t = 0; t < pairs; t++) {
-        int32_t a = rope->kind == RS_ROPE_INTERLEAVED ? 2 * t : t;
-        int32_t b = rope->kind == RS_ROPE_INTERLEAVED ? 2 * t + 1 : t + pairs;
+        int32_t a = rope->kind == RS_ROPE_HALF_SPLIT ? t : 2 * t;
+        int32_t b = rope->kind == RS_ROPE_HALF_SPLIT    ? t + pairs
+                    : rope->kind == RS_ROPE_INTERLEAVED ? 2 * t + 1
+                                                        : 2 * t + 2 * pairs;
         double u = x[a], v = x[b], angle = (double)position * inverse[t];
         x[a] = (u * cos(angle) - v * sin(angle)) * factor;
         x[b] = (u * sin(angle) + v * cos(angle)) * factor;

@@ -151,6 +151,34 @@ static void all_families(void **state)
     assert_true(met >= 48);
 }
 
+/* Of layers with a state-space mixer nothing is proved, nor of an attention beside one; of a
+ * hybrid's other layers what holds of them. */
+static void hybrids(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bool some;
+    } cases[] = {{"falcon_h1", false}, {"falcon_h1_gate_first", false}, {"nemotron_h", true}};
+    static const char *const numbers[] = {"lambda_exact_low", "lambda_certified", "kept_now",
+                                          "demanded_by_theorem_d", "weights_only_gain"};
+    put(tokens_path, "[[1,2,3,4,5,6,7],[5,3],[7],[2,2,2,2]]");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[512];
+        snprintf(path, sizeof path, RS_TEST_DATA "/forward/%s", cases[i].name);
+        rs_certify_request request = request_for(path);
+        rs_result *result = run(&request);
+        assert_int_equal(check_bounds(result, cases[i].name) > 0, cases[i].some);
+        check_conditions(result, false);
+        assert_non_null(strstr(finding(result, "no_certificate")->message, "no theorem"));
+        const rs_table *lambda = rs_result_table(result, "lambda");
+        for (size_t row = 0; row < rs_table_rows(lambda); row++)
+            for (size_t c = 0; c < sizeof numbers / sizeof *numbers && !cases[i].some; c++)
+                assert_true(isnan(cell(lambda, row, numbers[c])));
+        rs_result_free(result);
+    }
+}
+
 static void edits(void **state)
 {
     (void)state;
@@ -584,6 +612,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_families),
+        cmocka_unit_test(hybrids),
         cmocka_unit_test(edits),
         cmocka_unit_test(pure_attention),
         cmocka_unit_test(causal_half),

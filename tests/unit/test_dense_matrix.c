@@ -113,7 +113,8 @@ static rs_status on_branch(void *user, int32_t layer, int32_t branch, rs_moment 
     memcpy(m->states[moment], view->data, (size_t)(view->rows * view->cols) * sizeof(double));
     if (moment != RS_MOMENT_OUT) return RS_OK;
     const rs_branch *b = &m->network->layers[layer].branches[branch];
-    if (b->kind == RS_BRANCH_ATTENTION) check_attention(m, &b->attention);
+    const rs_attention_op *plain = rs_branch_plain_attention(b);
+    if (plain) check_attention(m, plain);
     check_combine(m, b);
     return RS_OK;
 }

@@ -418,6 +418,8 @@ static void networks_refuse_what_they_cannot_mean(void **state)
         {"residual-scale 1,2,3,4", "4 numbers given", RS_E_BAD_OPTION},
         {"residual-scale 1/l", "a division by zero", RS_E_EXPRESSION},
         {"no-gate", "no gated mixer", RS_E_BAD_OPTION},
+        {"no-inner-norm", "no norm inside of a mixer", RS_E_BAD_OPTION},
+        {"norm-placement behind", "pre or post is needed", RS_E_BAD_OPTION},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         subject s = make("pre", "none", false);

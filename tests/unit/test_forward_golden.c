@@ -59,7 +59,7 @@ static bool has_states(const rs_network *network)
     for (int32_t l = 0; l < network->n_layers; l++)
         for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
             rs_branch_kind kind = network->layers[l].branches[b].kind;
-            if (kind == RS_BRANCH_SSD || kind == RS_BRANCH_S6) return true;
+            if (kind != RS_BRANCH_ATTENTION && kind != RS_BRANCH_MLP) return true;
         }
     return false;
 }

@@ -121,12 +121,14 @@ static void check_rows(const rs_kernels_f32 *table)
         rs_kernels_f32_plain.scale(c, n, 1.5);
         for (int64_t i = 0; i <= MOST; i++)
             assert_near(a[i], c[i], 6, 1, "cap", (double)x[i]);
-        for (int interleaved = 0; interleaved < 2; interleaved++) {
-            table->rotate(a, y, g, n / 2, interleaved);
-            rs_kernels_f32_plain.rotate(c, y, g, n / 2, interleaved);
+        for (rs_rope_kind kind = RS_ROPE_HALF_SPLIT; kind <= RS_ROPE_SPREAD; kind++) {
+            int64_t pairs = kind == RS_ROPE_SPREAD ? n / 4 : n / 2;
+            memcpy(a, x, sizeof a), memcpy(c, x, sizeof c);
+            table->rotate(a, y, g, pairs, rs_rope_pairs(kind, 2 * pairs));
+            rs_kernels_f32_plain.rotate(c, y, g, pairs, rs_rope_pairs(kind, 2 * pairs));
+            for (int64_t i = 0; i <= MOST; i++)
+                assert_near(a[i], c[i], 20, 1, "rotate", (double)x[i]);
         }
-        for (int64_t i = 0; i <= MOST; i++)
-            assert_near(a[i], c[i], 20, 1, "rotate", (double)x[i]);
     }
 }
 
@@ -218,12 +220,50 @@ static void test_products(void **state)
     for_each(check_products);
 }
 
+/* The pairs of states of some tokens, with channels that fill no vector. */
+static void check_pairs(const rs_kernels_f32 *table)
+{
+    enum { STATES = 5, CHANNELS = 19, PAIRS = STATES * (STATES + 1) / 2 };
+    float p[2][PAIRS * CHANNELS] = {{0}}, z[2][STATES * CHANNELS] = {{0}};
+    float square[2][CHANNELS], sum[2][CHANNELS], work[2 * STATES * CHANNELS];
+    float step[CHANNELS], rate[STATES * CHANNELS], b[STATES], c[STATES];
+    const rs_kernels_f32 *tables[] = {table, &rs_kernels_f32_plain};
+    rs_random random = rs_random_new(5, 0);
+    for (int64_t n = 1; n <= CHANNELS; n++) {
+        memset(p, 0, sizeof p);
+        memset(z, 0, sizeof z);
+        for (int64_t i = 0; i < STATES * n; i++)
+            rate[i] = -(float)(5 * rs_random_uniform(&random));
+        for (int token = 0; token < 7; token++) {
+            for (int64_t i = 0; i < n; i++)
+                step[i] = (float)rs_random_uniform(&random);
+            for (int64_t s = 0; s < STATES; s++) {
+                b[s] = (float)rs_random_normal(&random);
+                c[s] = (float)rs_random_normal(&random);
+            }
+            for (int k = 0; k < 2; k++)
+                tables[k]->pair(square[k], sum[k], p[k], z[k], step, rate, b, c, n, STATES, work);
+            for (int64_t i = 0; i < n; i++) {
+                assert_true(fabsf(square[0][i] - square[1][i]) <= 1e-4f);
+                assert_true(fabsf(sum[0][i] - sum[1][i]) <= 1e-4f);
+            }
+        }
+    }
+}
+
+static void test_pairs(void **state)
+{
+    (void)state;
+    for_each(check_pairs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_activations), cmocka_unit_test(test_special),
         cmocka_unit_test(test_rows),        cmocka_unit_test(test_norm),
         cmocka_unit_test(test_softmax),     cmocka_unit_test(test_products),
+        cmocka_unit_test(test_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

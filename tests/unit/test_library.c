@@ -129,7 +129,7 @@ static const struct {
     LONG(PROBE, rs_probe_settings, generate, "generate", -1),
     LONG(PROBE, rs_probe_settings, generate, "generate", 4097),
     LONG(PROBE, rs_probe_settings, generate, "generate", INT64_MAX),
-    INT(PROBE, rs_probe_settings, centre, "centre", 3),
+    INT(PROBE, rs_probe_settings, centre, "centre", 4),
     INT(PROBE, rs_probe_settings, centre, "centre", -1),
     INT(PATHS, rs_paths_settings, semantics, "semantics", 2),
     INT(PATHS, rs_paths_settings, semantics, "semantics", -1),

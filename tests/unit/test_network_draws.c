@@ -29,6 +29,11 @@ static void same_dense(const rs_dense *a, const rs_dense *b)
     assert_true(a->first == b->first && a->run == b->run && a->stride == b->stride);
     assert_true(a->scale == b->scale && a->scale_block_rows == b->scale_block_rows &&
                 a->scale_block_cols == b->scale_block_cols);
+    assert_int_equal(a->n_factors, b->n_factors);
+    for (int32_t i = 0; i < a->n_factors; i++)
+        assert_true(a->factors[i].units == b->factors[i].units &&
+                    a->factors[i].weight == b->factors[i].weight &&
+                    a->factors[i].bias == b->factors[i].bias);
 }
 
 static void same_norm(const rs_norm_op *a, const rs_norm_op *b)
@@ -51,6 +56,16 @@ static void same_rope(const rs_rope_op *a, const rs_rope_op *b)
     assert_true(a->truncate == b->truncate && a->divisors == b->divisors);
 }
 
+static void same_ssd(const rs_ssd_op *a, const rs_ssd_op *b)
+{
+    assert_true(a->heads == b->heads && a->groups == b->groups && a->head_dim == b->head_dim);
+    assert_true(a->state == b->state && a->conv.width == b->conv.width);
+    assert_true(!a->conv.bias == !b->conv.bias && !a->dt_bias == !b->dt_bias && !a->d == !b->d);
+    assert_true(a->step_least == b->step_least && a->step_most == b->step_most);
+    assert_true(a->gate == b->gate && a->norm_groups == b->norm_groups);
+    same_norm(&a->norm, &b->norm);
+}
+
 static void same_branch(const rs_branch *a, const rs_branch *b)
 {
     assert_int_equal(a->kind, b->kind);
@@ -65,6 +80,7 @@ static void same_branch(const rs_branch *a, const rs_branch *b)
         assert_true(!left == !right);
         if (left) same_dense(left, right);
     }
+    if (a->kind == RS_BRANCH_SSD) same_ssd(&a->ssd, &b->ssd);
     const rs_attention_op *p = rs_branch_attention(a), *q = rs_branch_attention(b);
     if (!p) return;
     assert_true(!p->relative.content_bias == !q->relative.content_bias);
@@ -95,7 +111,10 @@ static void check_draws(const rs_network *network)
                 if (norms[k]->bias) assert_true(all_equal(norms[k]->bias, 0));
             }
             const rs_attention_op *op = rs_branch_attention(branch);
-            const rs_dense *map = op ? &op->v : &branch->mlp.down;
+            const rs_weight_list *weights = &rs_branch_traits(branch)->weights;
+            const rs_dense *map =
+                op ? &op->v : rs_weight_map(&weights->rows[weights->n - 1], branch);
+            assert_non_null(map); /* the output's, last of every list */
             assert_false(all_equal(map->weight, 0));
             if (map->bias) assert_true(all_equal(map->bias, 0));
             const rs_tensor *r = op ? op->relative.content_bias : NULL;
@@ -139,12 +158,44 @@ static void one_drawn(const char *name)
 static void drawn_networks_are_wired_like_stored_ones(void **state)
 {
     (void)state;
-    static const char *const names[] = {
-        "bert",       "bert_cross", "roberta",        "distilbert", "albert", "albert_inner",
-        "xlnet",      "gpt2",       "gpt2_cross",     "gpt_neox",   "llama",  "llama_yarn",
-        "mistral",    "qwen2",      "qwen3",          "gemma",      "gemma2", "gemma3",
-        "phi3",       "olmo",       "olmo2",          "granite",    "falcon", "falcon_new",
-        "falcon_old", "vit",        "gpt_neox_serial"};
+    static const char *const names[] = {"bert",
+                                        "bert_cross",
+                                        "roberta",
+                                        "distilbert",
+                                        "albert",
+                                        "albert_inner",
+                                        "xlnet",
+                                        "gpt2",
+                                        "gpt2_cross",
+                                        "gpt_neox",
+                                        "llama",
+                                        "llama_yarn",
+                                        "mistral",
+                                        "qwen2",
+                                        "qwen3",
+                                        "gemma",
+                                        "gemma2",
+                                        "gemma3",
+                                        "phi3",
+                                        "olmo",
+                                        "olmo2",
+                                        "granite",
+                                        "falcon",
+                                        "falcon_new",
+                                        "falcon_old",
+                                        "vit",
+                                        "gpt_neox_serial",
+                                        "mamba",
+                                        "mamba2",
+                                        "mamba2_limits",
+                                        "jamba",
+                                        "bamba",
+                                        "granite_hybrid",
+                                        "falcon_h1",
+                                        "nemotron_h",
+                                        "falcon_h1_norm",
+                                        "falcon_h1_biased",
+                                        "falcon_h1_gate_first"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         one_drawn(names[i]);
 }
@@ -387,7 +438,11 @@ static void bare_configurations(void **state)
          RS_E_MEMORY_LIMIT, "GiB"},
         {"", "{\"model_type\":\"bert\",\"initializer_range\":-1}", RS_E_CONFIG_SIZE,
          "initializer_range"},
-        {"", "{\"model_type\":\"nemotron_h\"}", RS_E_UNSUPPORTED, "state-space"},
+        {"", "{\"model_type\":\"zamba2\"}", RS_E_UNSUPPORTED, "layers share"},
+        {"", "{\"model_type\":\"nemotron_h\",\"num_hidden_layers\":2}", RS_E_CONFIG_LAYERS,
+         "layer 0"},
+        {"", "{\"model_type\":\"nemotron_h\",\"hybrid_override_pattern\":\"ME\"}", RS_E_UNSUPPORTED,
+         "makes layer 1 a mixture of experts"},
     };
     for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
         json_t *config = json_loads(trials[i].change, 0, NULL);

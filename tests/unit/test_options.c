@@ -38,6 +38,8 @@ static const rs_intervention edits[] = {
     {"no-norm", NULL},
     {"no-mask", NULL},
     {"no-gate", NULL},
+    {"no-inner-norm", NULL},
+    {"norm-placement", "post"},
     {"lambda", "mixer:0.5"},
     {"residual-scale", "1/sqrt(L)"},
     {"center-attention", NULL},
@@ -115,6 +117,8 @@ enum {
     X(no_norm, CLI_RUNS, "no-norm", "", SHOWS, set_edit(s, "no-norm"))                             \
     X(no_mask, CLI_RUNS, "no-mask", "", SHOWS, set_edit(s, "no-mask"))                             \
     X(no_gate, CLI_RUNS, "no-gate", "", SHOWS, set_edit(s, "no-gate"))                             \
+    X(no_inner_norm, CLI_RUNS, "no-inner-norm", "", SHOWS, set_edit(s, "no-inner-norm"))           \
+    X(norm_placement, CLI_RUNS, "norm-placement", "post", SHOWS, set_edit(s, "norm-placement"))    \
     X(lambda, CLI_RUNS, "lambda", "mixer:0.5", SHOWS, set_edit(s, "lambda"))                       \
     X(residual_scale, CLI_RUNS, "residual-scale", "1/sqrt(L)", SHOWS,                              \
       set_edit(s, "residual-scale"))                                                               \

@@ -373,7 +373,7 @@ static void norms_and_sums(void **state)
     rs_residual_norm(&r, &op, NULL, NULL, scratch);
     rs_residual_settle(&r, scratch);
     double row[6];
-    rs_residual_plain(row, &r);
+    rs_residual_plain(row, &r, 0);
     assert_true(fabs(row[0] - sqrt(2) * .5 / sqrt(.3125)) < 1e-15 && e < 3);
     /* λ of any size: the products never leave the range */
     double bx[2] = {1, 2}, bm[4] = {.5, .75, -.5, -.75}, cx[2] = {3, 4}, cm[4] = {.5, 0, -.5, 0};

@@ -20,7 +20,7 @@
 static rs_token_measures measure(const double *x, int64_t n, int64_t d, bool single,
                                  rs_centre centre)
 {
-    rs_token_options options = {true, centre, single ? U32 : U64, 0};
+    rs_token_options options = {true, centre, single ? U32 : U64, 0, NULL};
     int64_t ld = d + 3;
     float *narrow = malloc((size_t)(n * ld) * sizeof *narrow);
     double *wide = malloc((size_t)(n * ld) * sizeof *wide);
@@ -359,7 +359,7 @@ static void floor_lies_between_the_published_values(void **state)
         /* Tokens ±relative around 1: the relative residual is `relative`. */
         for (int i = 0; i < 64 * 8; i++)
             x[i] = 1 + (i / 8 % 2 ? cases[c].relative : -cases[c].relative);
-        rs_token_options options = {false, RS_CENTRE_MEAN, U32, 0};
+        rs_token_options options = {false, RS_CENTRE_MEAN, U32, 0, NULL};
         rs_token_measures m;
         void *workspace = malloc(rs_token_workspace(64, 8, &options));
         assert_non_null(workspace);
@@ -416,7 +416,7 @@ static void diameter_of_many_tokens(void **state)
 static void senseless_sizes_are_refused(void **state)
 {
     (void)state;
-    rs_token_options options = {true, RS_CENTRE_LP, U64, 0};
+    rs_token_options options = {true, RS_CENTRE_LP, U64, 0, NULL};
     rs_token_measures m;
     const double x[4] = {0};
     static const int64_t sizes[][3] = {{0, 1, 1}, {1, 0, 1}, {1, 2, 1}, {-1, 2, 2}};

@@ -146,40 +146,94 @@ static void other_centres_scale(void **state)
     }
 }
 
+/* n tokens of two features, at s = 0 and without rounding. */
+static rs_token_residual tokens(const double *base, const double *m, int64_t exponent, int64_t n)
+{
+    return (rs_token_residual){.base = base, .residual = m, .exponent = exponent, .n = n, .d = 2};
+}
+
+static rs_token_measures of(rs_token_residual x)
+{
+    return measure(&x, RS_CENTRE_MEAN);
+}
+
 /* Nothing shared, nothing apart, nothing counted, one token, NaN. */
 static void corners(void **state)
 {
     (void)state;
     static const double zero[2] = {0}, x[2] = {3, 4}, bad[2] = {NAN, 1};
     static const double m[4] = {.5, -.75, -.5, .75}, none[4] = {0};
-    rs_token_measures r = measure(&(rs_token_residual){zero, m, -50, NULL, 2, 2}, RS_CENTRE_MEAN);
+    rs_token_measures r = of(tokens(zero, m, -50, 2));
     assert_true(r.relative_residual == 1 && r.mean_cosine == -1 && r.rank1_residual < 1e-15);
     assert_true(fabs(r.norm_fro / ldexp(sqrt(2 * .8125), -50) - 1) < 1e-15);
     assert_true(fabs(r.log10_residual_fro - log10(r.norm_fro)) < 1e-14);
     assert_true(r.log10_relative_residual == 0);
     /* the base too may be below every double: what is beside it is not known */
-    r = measure(&(rs_token_residual){zero, m, -5000, NULL, 2, 2}, RS_CENTRE_MEAN);
+    r = of(tokens(zero, m, -5000, 2));
     assert_true(isnan(r.relative_residual) && isnan(r.log10_relative_residual) && r.norm_fro == 0);
     assert_true(fabs(r.log10_residual_fro + 5000 * log10(2) - log10(sqrt(2 * .8125))) < 1e-9);
-    r = measure(&(rs_token_residual){x, none, 0, NULL, 2, 2}, RS_CENTRE_MEAN);
+    r = of(tokens(x, none, 0, 2));
     assert_true(r.equal && !r.beyond && r.residual_fro == 0 && r.relative_residual == 0);
     assert_true(isnan(r.log10_residual_fro) && r.norm_fro == sqrt(50) && r.diameter == 0);
     assert_true(r.effective_rank == 1 && r.numerical_rank == 1 && isnan(r.log10_one_minus_cosine));
-    r = measure(&(rs_token_residual){zero, none, 0, NULL, 2, 2}, RS_CENTRE_MEAN);
+    r = of(tokens(zero, none, 0, 2));
     assert_true(r.equal && r.norm_fro == 0 && isnan(r.relative_residual));
-    r = measure(&(rs_token_residual){x, m, RS_EXPONENT_LEAST, NULL, 2, 2}, RS_CENTRE_MEAN);
+    r = of(tokens(x, m, RS_EXPONENT_LEAST, 2));
     assert_true(r.beyond && !r.equal && r.residual_fro == 0 && isnan(r.log10_relative_residual));
     assert_true(isnan(r.log10_one_minus_cosine) && r.mean_cosine == 1);
-    r = measure(&(rs_token_residual){x, none, 0, NULL, 1, 2}, RS_CENTRE_MEAN);
+    r = of(tokens(x, none, 0, 1));
     assert_true(r.equal && isnan(r.mean_cosine) && r.norm_fro == 5);
-    r = measure(&(rs_token_residual){bad, none, 0, NULL, 1, 2}, RS_CENTRE_MEAN);
+    r = of(tokens(bad, none, 0, 1));
     assert_true(r.first_nonfinite == 0 && isnan(r.relative_residual));
+}
+
+/* A scale of X moves what has its size, by its logarithm beyond the doubles, and nothing else. */
+static void scales(void **state)
+{
+    (void)state;
+    static const double x[2] = {.75, -.5}, zero[2] = {0};
+    static const double m[8] = {.5, -.75, -.25, .75, -.5, .25, .25, -.25};
+    static const int64_t exponents[] = {0, -3, -40, -4000}, by[] = {-3, 700, 5000, -5000};
+    for (int bare = 0; bare < 2; bare++)
+        for (int i = 0; i < 4; i++)
+            for (int k = 0; k < 4; k++) {
+                rs_token_residual here = tokens(bare ? zero : x, m, bare ? 0 : exponents[i], 4);
+                rs_token_residual there = here;
+                there.scale = by[k];
+                rs_token_measures a = of(here), b = of(there);
+                double up = (double)by[k] * log10(2);
+                assert_true(a.relative_residual == b.relative_residual);
+                assert_true(a.mean_cosine == b.mean_cosine && a.effective_rank == b.effective_rank);
+                assert_true(a.row_normalised_mu == b.row_normalised_mu);
+                assert_true(fabs(b.log10_norm_fro - log10(a.norm_fro) - up) < 1e-11);
+                assert_true(fabs(b.log10_residual_fro - a.log10_residual_fro - up) < 1e-11);
+                assert_true(fabs(b.log10_diameter - a.log10_diameter - up) < 1e-11);
+                assert_true(b.norm_fro == ldexp(a.norm_fro, (int)by[k]));
+                assert_true(a.log10_relative_residual == b.log10_relative_residual);
+            }
+}
+
+/* A residual of which an eighth may be rounding is at the floor, and one of 0 is none that equal
+ * tokens prove. */
+static void floors(void **state)
+{
+    (void)state;
+    static const double x[2] = {3, 4}, none[4] = {0}, m[4] = {.5, -.75, -.5, .75};
+    rs_token_residual some = tokens(x, m, -50, 2), nothing = tokens(x, none, 0, 2);
+    assert_false(of(some).at_floor);
+    some.rounding = 0.12;
+    assert_false(of(some).at_floor);
+    some.rounding = 0.13;
+    assert_true(of(some).at_floor);
+    assert_true(of(nothing).equal);
+    nothing.rounding = 1;
+    assert_true(of(nothing).at_floor && !of(nothing).equal);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(agrees_with_definitions),
-                                       cmocka_unit_test(other_centres_scale),
-                                       cmocka_unit_test(corners)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(agrees_with_definitions), cmocka_unit_test(other_centres_scale),
+        cmocka_unit_test(scales), cmocka_unit_test(floors), cmocka_unit_test(corners)};
     return cmocka_run_group_tests_name("token_residual", tests, NULL, NULL);
 }

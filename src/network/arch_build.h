@@ -1,0 +1,43 @@
+/* arch_build.h: an architecture on its way to a network: what arch.c and arch_mixers.c share. */
+#ifndef RS_NETWORK_ARCH_BUILD_H
+#define RS_NETWORK_ARCH_BUILD_H
+
+#include "network/arch.h"
+
+/* A network in the making. */
+typedef struct rs_arch_build {
+    const rs_arch *arch;
+    rs_init *init;
+    rs_network *network;
+    int32_t layer;          /* -1: outside of layers */
+    const rs_tensor *alibi; /* the biases that all layers share, or NULL */
+    rs_error *err;
+} rs_arch_build;
+
+/* A map whose matrix is still to be drawn. */
+rs_dense rs_arch_map(int64_t out, int64_t in);
+/* A norm of `dim` numbers: gains 1 and biases 0 are what an absent gain and bias mean. */
+rs_norm_op rs_arch_norm_of(rs_norm_kind kind, int64_t dim);
+/* Draws a tensor of `rows` x `cols` numbers by the law of its role, and counts its parameters. */
+rs_status rs_arch_matrix(const rs_tensor **out, const rs_arch_build *b, rs_role role, int64_t rows,
+                         int64_t cols);
+/* Draws the maps and convolutions that a branch was given, in the order of its list of weights. */
+rs_status rs_arch_draw(rs_branch *branch, const rs_arch_build *b);
+
+/* One word of "mixer", and what fills a branch, whose kind is not set yet, with such a mixer of the
+ * layer `b->layer` and draws its weights. */
+typedef struct rs_arch_mixer_row {
+    const char *name;
+    rs_status (*add)(rs_branch *branch, const rs_arch_build *b);
+} rs_arch_mixer_row;
+extern const rs_arch_mixer_row rs_arch_mixers[RS_ARCH_MIXERS];
+
+/* arch_graph.c: reads the field "graph", and checks what else the file says against it; the entry of
+ * mixers with a given matrix. */
+rs_status rs_arch_read_graph(rs_arch *arch, const json_t *json, rs_error *err);
+void rs_arch_graph_close(rs_arch *arch);
+rs_status rs_arch_add_graph(rs_branch *branch, const rs_arch_build *b);
+/* arch.c: attention's entry of that table. */
+rs_status rs_arch_attention(rs_branch *branch, const rs_arch_build *b);
+
+#endif

@@ -1,0 +1,58 @@
+/* op_recurrence.c: the row of op_traits.h of the gated linear recurrence. */
+#include "network/op_check.h"
+
+#define AT(member) offsetof(rs_branch, recurrence.member)
+
+static const rs_weight_row rows[] = {
+    {"in", RS_WEIGHT_MAP, AT(in), RS_ROLE_SSM_IN, NULL},
+    {"conv", RS_WEIGHT_CONV, AT(conv), RS_ROLE_SSM_CONV, NULL},
+    {"gates", RS_WEIGHT_MAP, AT(gates), RS_ROLE_SSM_X, NULL},
+    {"out", RS_WEIGHT_MAP, AT(o), RS_ROLE_SSM_OUT, NULL},
+};
+
+static int32_t matrices(const rs_branch *branch)
+{
+    return (int32_t)branch->recurrence.inner; /* a matrix for each channel */
+}
+
+static rs_op_width width(const rs_branch *branch)
+{
+    const rs_recurrence_op *op = &branch->recurrence;
+    return (rs_op_width){.projected = op->in.out + op->gates.out + op->inner, .inner = op->inner};
+}
+
+static bool drop_gate(rs_branch *branch)
+{
+    bool gated = branch->recurrence.gated;
+    branch->recurrence.gated = false;
+    return gated;
+}
+
+static rs_status check(const rs_branch *branch, int64_t d, const char *where, rs_error *err)
+{
+    const rs_recurrence_op *op = &branch->recurrence;
+    if (!rs_counts(op->inner) || !rs_counts(3 * op->inner))
+        return rs_fail(err, RS_E_CONFIG_SIZE, where, NULL, "%lld channels of a recurrence",
+                       (long long)op->inner);
+    RS_TRY(rs_check_conv(&op->conv, op->inner, where, err));
+    RS_TRY(rs_check_dense(&op->in, d, 2 * op->inner, where, err));
+    RS_TRY(rs_check_dense(&op->gates, op->inner, 3 * op->inner, where, err));
+    return rs_check_dense(&op->o, op->inner, d, where, err);
+}
+
+const rs_op_traits rs_traits_recurrence = {
+    .name = "gated recurrence",
+    .mixes = true,
+    .weights = RS_WEIGHT_LIST(rows),
+    .matrices = matrices,
+    .by_channel = true,
+    .width = width,
+    .causal = rs_op_always,
+    .reads_memory = rs_op_never,
+    .row_sum = rs_op_no_row_sum,
+    .not_stochastic = rs_op_no_distribution,
+    .not_bilinear = rs_op_no_logits,
+    .unproved = RS_UNPROVED_MIXER,
+    .drop_gate = drop_gate,
+    .check = check,
+};

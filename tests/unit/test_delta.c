@@ -1,0 +1,402 @@
+/* test_delta.c: the gated delta rule and the gated short convolution against their definitions
+ * (docs/theory/ssm.md, 8 and 9), written as plain loops, and against a published vector. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "mixer_support.h"
+
+#include "base/memory.h"
+#include "network/op_traits.h"
+
+/* ---- drawn mixers ---- */
+
+static rs_branch delta_of(built *b, int64_t d)
+{
+    rs_branch branch = around_of(b, d, RS_BRANCH_DELTA);
+    rs_delta_op *op = &branch.delta;
+    op->key_heads = (int32_t)draw(b, 1, 3);
+    op->heads = op->key_heads * (int32_t)draw(b, 1, 3);
+    op->key_dim = chance(b, 0.1) ? 70 : draw(b, 1, 9);
+    op->value_dim = chance(b, 0.1) ? 65 : draw(b, 1, 9);
+    int64_t keys = op->key_heads * op->key_dim, values = op->heads * op->value_dim;
+    op->q = dense_of(b, d, keys, chance(b, 0.3));
+    op->k = dense_of(b, d, keys, chance(b, 0.3));
+    op->v = dense_of(b, d, values, chance(b, 0.3));
+    op->b = dense_of(b, d, op->heads, chance(b, 0.3));
+    op->a = dense_of(b, d, op->heads, chance(b, 0.3));
+    if (chance(b, 0.8)) op->z = dense_of(b, d, values, chance(b, 0.3));
+    op->conv = conv_of(b, 2 * keys + values);
+    op->activation = chance(b, 0.8) ? RS_ACT_SILU : RS_ACT_LINEAR;
+    op->a_log = tensor(b, RS_F32, op->heads, 0, 1.5);
+    if (chance(b, 0.7)) op->dt_bias = tensor(b, RS_F32, op->heads, -1, 2);
+    op->strength_most = chance(b, 0.5) ? 1 : 2;
+    op->gate = (rs_gate_place)draw(b, RS_GATE_BEFORE_NORM, RS_GATE_NONE);
+    op->norm = inner_norm(b, chance(b, 0.8), op->value_dim);
+    op->o = dense_of(b, values, d, chance(b, 0.3));
+    return branch;
+}
+
+static rs_branch short_conv_of(built *b, int64_t d)
+{
+    rs_branch branch = around_of(b, d, RS_BRANCH_SHORT_CONV);
+    rs_short_conv_op *op = &branch.short_conv;
+    int64_t channels = chance(b, 0.1) ? 130 : draw(b, 1, 20);
+    op->in = dense_of(b, d, 3 * channels, chance(b, 0.5));
+    op->conv = conv_of(b, channels);
+    op->o = dense_of(b, channels, d, chance(b, 0.5));
+    return branch;
+}
+
+static rs_branch mixer_of(built *b, int64_t d)
+{
+    return chance(b, 0.6) ? delta_of(b, d) : short_conv_of(b, d);
+}
+
+/* ---- the definitions ---- */
+
+/* M = tril(QKᵀ∘Γ) (I + stril(diag β (KKᵀ∘Γ)))⁻¹ diag β of one head, by forward substitution: the
+ * rows of the inverse times diag β first, then the product. g: [n] logarithms of decays. */
+static void ref_delta_matrix(double *m, const double *q, const double *k, const double *g,
+                             const double *strength, int64_t n, int64_t dk)
+{
+    double *w = calloc((size_t)(n * n + 1), sizeof *w);
+    for (int64_t i = 0; i < n; i++) {
+        w[i * n + i] = strength[i];
+        double decay = 0;
+        for (int64_t l = i - 1; l >= 0; l--) {
+            double dot = 0;
+            decay += g[l + 1];
+            for (int64_t s = 0; s < dk; s++)
+                dot += k[i * dk + s] * k[l * dk + s];
+            for (int64_t j = 0; j <= l; j++)
+                w[i * n + j] -= strength[i] * dot * exp(decay) * w[l * n + j];
+        }
+    }
+    memset(m, 0, (size_t)(n * n) * sizeof *m);
+    for (int64_t i = 0; i < n; i++) {
+        double decay = 0;
+        for (int64_t l = i; l >= 0; l--) {
+            double dot = 0;
+            for (int64_t s = 0; s < dk; s++)
+                dot += q[i * dk + s] * k[l * dk + s];
+            for (int64_t j = 0; j <= l; j++)
+                m[i * n + j] += dot * exp(decay) * w[l * n + j];
+            decay += g[l];
+        }
+    }
+    free(w);
+}
+
+/* out: [n, dim] of `from` [n, width], columns first .. first+dim-1, each row over its length. */
+static void ref_units(double *out, const double *from, int64_t n, int64_t width, int64_t first,
+                      int64_t dim, double scale)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double square = 1e-6;
+        for (int64_t c = 0; c < dim; c++)
+            square += pow(from[i * width + first + c], 2);
+        for (int64_t c = 0; c < dim; c++)
+            out[i * dim + c] = scale * from[i * width + first + c] / sqrt(square);
+    }
+}
+
+/* Puts rows of `cols` numbers into columns first .. of rows of `width` numbers. */
+static int64_t put_columns(double *out, int64_t width, int64_t first, const double *x, int64_t n,
+                           const rs_dense *map)
+{
+    double *rows = ref_dense_rows(x, n, map);
+    for (int64_t i = 0; i < n; i++)
+        memcpy(out + i * width + first, rows + i * map->out, (size_t)map->out * sizeof *out);
+    free(rows);
+    return first + map->out;
+}
+
+/* row: [values], behind its heads; z: [values], or NULL. */
+static void ref_delta_leave(double *row, const rs_delta_op *op, const double *z)
+{
+    int64_t values = op->heads * op->value_dim;
+    for (int64_t c = 0; z && op->gate == RS_GATE_BEFORE_NORM && c < values; c++)
+        row[c] *= silu(z[c]);
+    for (int32_t h = 0; h < op->heads; h++)
+        ref_norm(row + h * op->value_dim, &op->norm);
+    for (int64_t c = 0; z && op->gate == RS_GATE_AFTER_NORM && c < values; c++)
+        row[c] *= silu(z[c]);
+}
+
+static void ref_delta(double *y, const rs_delta_op *op, const double *x, int64_t n,
+                      hear_matrix *hear, void *user)
+{
+    int64_t dk = op->key_dim, dv = op->value_dim, keys = op->key_heads * dk;
+    int64_t values = op->heads * dv, width = op->conv.channels;
+    double *p = malloc((size_t)(n * width + 1) * sizeof *p), *m = malloc((size_t)(n * n + 1) * 8);
+    put_columns(p, width,
+                put_columns(p, width, put_columns(p, width, 0, x, n, &op->q), x, n, &op->k), x, n,
+                &op->v);
+    double *u = ref_conv(p, n, width, 0, &op->conv, op->activation == RS_ACT_SILU);
+    double *b = ref_dense_rows(x, n, &op->b), *a = ref_dense_rows(x, n, &op->a);
+    double *z = op->z.weight ? ref_dense_rows(x, n, &op->z) : NULL;
+    double *rate = ref_numbers(op->a_log), *bias = ref_numbers(op->dt_bias);
+    double *q = malloc((size_t)(n * dk + 1) * 8), *k = malloc((size_t)(n * dk + 1) * 8);
+    double *g = malloc((size_t)(n + 1) * 8), *strength = malloc((size_t)(n + 1) * 8);
+    double *v = calloc((size_t)(n * values + 1), 8);
+    for (int32_t h = 0; h < op->heads; h++) {
+        int64_t first = h / (op->heads / op->key_heads) * dk;
+        ref_units(q, u, n, width, first, dk, 1 / sqrt((double)dk));
+        ref_units(k, u, n, width, keys + first, dk, 1);
+        for (int64_t t = 0; t < n; t++) {
+            g[t] = -exp(rate[h]) * softplus(a[t * op->heads + h] + (bias ? bias[h] : 0));
+            strength[t] = op->strength_most / (1 + exp(-b[t * op->heads + h]));
+        }
+        ref_delta_matrix(m, q, k, g, strength, n, dk);
+        if (hear) hear(user, h, m, n);
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = 0; j <= i; j++)
+                for (int64_t c = 0; c < dv; c++)
+                    v[i * values + h * dv + c] +=
+                        m[i * n + j] * u[j * width + 2 * keys + h * dv + c];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        ref_delta_leave(v + i * values, op, z ? z + i * values : NULL);
+        ref_dense(y + i * op->o.out, v + i * values, &op->o);
+    }
+    void *used[] = {p, m, u, b, a, z, rate, bias, q, k, g, strength, v};
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++)
+        free(used[i]);
+}
+
+/* y: [n, d]. The output is formed from the matrices, so that they and the engine's states agree. */
+static void ref_short_conv(double *y, const rs_short_conv_op *op, const double *x, int64_t n,
+                           hear_matrix *hear, void *user)
+{
+    int64_t channels = op->conv.channels, width = op->conv.width;
+    double *p = ref_dense_rows(x, n, &op->in), *w = ref_kernels(&op->conv);
+    double *bias = ref_numbers(op->conv.bias), *m = malloc((size_t)(n * n + 1) * sizeof *m);
+    double *v = calloc((size_t)(n * channels + 1), sizeof *v);
+    for (int64_t c = 0; c < channels; c++) {
+        for (int64_t i = 0; i < n; i++) {
+            const double *row = p + i * 3 * channels;
+            if (bias) v[i * channels + c] = row[channels + c] * bias[c];
+            for (int64_t j = 0; j < n; j++) {
+                bool seen = j <= i && i - j < width;
+                m[i * n + j] = seen ? row[channels + c] * w[c * width + width - 1 - (i - j)] *
+                                          p[j * 3 * channels + c]
+                                    : 0;
+                v[i * channels + c] += m[i * n + j] * p[j * 3 * channels + 2 * channels + c];
+            }
+        }
+        if (hear) hear(user, (int32_t)c, m, n);
+    }
+    for (int64_t i = 0; i < n; i++)
+        ref_dense(y + i * op->o.out, v + i * channels, &op->o);
+    void *used[] = {p, w, bias, m, v};
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++)
+        free(used[i]);
+}
+
+static void ref_mixer(double *y, const rs_branch *branch, const double *x, int64_t n,
+                      hear_matrix *hear, void *user)
+{
+    if (branch->kind == RS_BRANCH_DELTA)
+        ref_delta(y, &branch->delta, x, n, hear, user);
+    else
+        ref_short_conv(y, &branch->short_conv, x, n, hear, user);
+}
+
+/* ---- comparing ---- */
+
+static void drawn_mixers(void **state)
+{
+    (void)state;
+    check_drawn(mixer_of, ref_mixer, 150);
+}
+
+static void long_texts(void **state)
+{
+    (void)state;
+    check_long(mixer_of, 12);
+}
+
+/* ---- a published vector ---- */
+
+/* Rows first .. first+out-1 of the identity of d. */
+static rs_dense pick(built *b, int64_t d, int64_t first, int64_t out)
+{
+    rs_dense map = generated_map(b, 0, d, out, 0);
+    double *numbers = (double *)(uintptr_t)map.weight->data;
+    for (int64_t i = 0; i < out; i++)
+        numbers[i * d + first + i] = 1;
+    return map;
+}
+
+/* A state of queries, keys, values, a and b side by side, and a mixer that only runs the rule on it:
+ * the vector's q, k, v are those behind the convolution. */
+static void delta_vector(void **state)
+{
+    (void)state;
+    enum { N = 5, DK = 3, DV = 2, D = 2 * DK + DV + 2 };
+    static const double first[] = {-.000712990897, -.001777769674};
+    static const double last[] = {-.119208947536, -.127208088670};
+    static const double row[] = {.033047558586, .008437540855, -.047749681240, -.033027897890,
+                                 .180153762114};
+    static const int64_t widths[] = {DK, DK, DV, 1, 1};
+    built *b = vector_new(0, D, 0, RS_BRANCH_DELTA);
+    b->layers[0].branches[0].before = (rs_norm_op){0};
+    b->begin[1] = N;
+    for (int t = 0, at = 0; t < 5; at += (int)widths[t++])
+        for (int64_t i = 0; i < N * widths[t]; i++)
+            b->states[i / widths[t] * D + at + i % widths[t]] =
+                generated((uint32_t)(60 + t), (uint32_t)i);
+    rs_delta_op *op = &b->layers[0].branches[0].delta;
+    *op = (rs_delta_op){.heads = 1,
+                        .key_heads = 1,
+                        .key_dim = DK,
+                        .value_dim = DV,
+                        .strength_most = 1,
+                        .activation = RS_ACT_LINEAR,
+                        .gate = RS_GATE_NONE};
+    op->q = pick(b, D, 0, DK);
+    op->k = pick(b, D, DK, DK);
+    op->v = pick(b, D, 2 * DK, DV);
+    op->a = pick(b, D, 2 * DK + DV, 1);
+    op->b = pick(b, D, 2 * DK + DV + 1, 1);
+    op->conv = (rs_conv_op){2 * DK + DV, 1, generate(b, 0, 2 * DK + DV, 0, 1), NULL, {0}};
+    op->a_log = generate(b, 0, 1, 0, 0);
+    op->o = generated_map(b, 0, DV, D, 0);
+    for (int i = 0; i < DV; i++)
+        ((double *)(uintptr_t)op->o.weight->data)[i * DV + i] = 1;
+    heard h;
+    run_engine(&h, b, RS_PRECISION_F64, 1, true);
+    are(h.states[1], first, DV);
+    are(h.states[1] + (N - 1) * D, last, DV);
+    are(h.matrices[0][0][0] + (N - 1) * N, row, N);
+    heard_free(&h);
+    built_free(b);
+}
+
+/* ---- what a checkpoint may hold ---- */
+
+/* One mixer on n states of width d, drawn. */
+static built *alone_new(draw_mixer *mixer, uint64_t seed, int64_t d, int64_t n)
+{
+    built *b = calloc(1, sizeof *b);
+    b->random = rs_random_new(seed, 7);
+    b->dtype = RS_F32;
+    b->network = (rs_network){.family = "drawn", .d_model = d, .layers = b->layers, .n_layers = 1};
+    b->network.embedding.width = d;
+    b->layers[0].n_branches = 1;
+    b->layers[0].branches[0] = mixer(b, d);
+    b->begin[1] = n;
+    b->states = malloc((size_t)(n * d) * sizeof *b->states);
+    for (int64_t i = 0; i < n * d; i++)
+        b->states[i] = rs_random_normal(&b->random);
+    b->batch = (rs_batch){.samples = 1, .begin = b->begin, .states = b->states};
+    return b;
+}
+
+/* A rate that overflows is named, where 0 times infinity would be NaN. */
+static void rates_that_overflow(void **state)
+{
+    (void)state;
+    built *b = alone_new(delta_of, 7, 3, 2);
+    rs_delta_op *op = &b->layers[0].branches[0].delta;
+    op->a_log = tensor(b, RS_F32, op->heads, 5000, 0);
+    rs_weights *weights;
+    rs_runner *runner;
+    rs_error err = {0};
+    rs_context context = {.threads = 1};
+    assert_int_equal(rs_weights_open(&weights, RS_PRECISION_F32, 1 << 20, &err), RS_OK);
+    assert_int_equal(rs_runner_open(&runner, &b->network, weights, &context, &err), RS_OK);
+    assert_int_equal(rs_runner_run(runner, &b->batch, NULL, 0, &err), RS_E_TENSOR_VALUE);
+    assert_string_equal(err.where, "drawn");
+    rs_runner_close(runner);
+    rs_weights_close(weights);
+    built_free(b);
+}
+
+/* Strengths of exactly 0, 1 and 2, keys of zeros, decays that underflow and rates of 0. */
+static void extreme_states(void **state)
+{
+    (void)state;
+    static const double bias[] = {-1e30, 1e30, 0}, rate[] = {-200, 80, 0};
+    for (int t = 0; t < 36; t++) {
+        built *b = alone_new(delta_of, (uint64_t)t, 4, 30);
+        rs_delta_op *op = &b->layers[0].branches[0].delta;
+        op->b = dense_of(b, 4, op->heads, false);
+        op->b.bias = tensor(b, RS_F32, 4096, bias[t % 3], 0);
+        op->a_log = tensor(b, RS_F32, op->heads, rate[t / 3 % 3], 0);
+        int64_t kernels = op->conv.channels * op->conv.width;
+        if (t / 9 % 2) op->conv = (rs_conv_op){op->conv.channels, op->conv.width, NULL, NULL, {0}};
+        if (t / 9 % 2) op->conv.weight = tensor(b, RS_F32, kernels, 0, 0);
+        heard h;
+        run_engine(&h, b, RS_PRECISION_F64, 1, true);
+        compare_all(&h, b, ref_mixer, 1e-11, (uint64_t)t);
+        heard_free(&h);
+        run_engine(&h, b, RS_PRECISION_F32, 1, true);
+        compare_all(&h, b, ref_mixer, 3e-4, (uint64_t)t);
+        heard_free(&h);
+        built_free(b);
+    }
+}
+
+/* An attention with gates is nobody's plain attention: certificates and paths must not take its heads
+ * for linear in their values, and the residual precision does not run it. */
+static void gated_attention(void **state)
+{
+    (void)state;
+    enum { D = 4 };
+    built *b = vector_new(3, D, 1, RS_BRANCH_ATTENTION);
+    rs_branch *branch = &b->layers[0].branches[0];
+    branch->attention = (rs_attention_op){.heads = 2,
+                                          .kv_heads = 1,
+                                          .head_dim = 2,
+                                          .value_dim = 2,
+                                          .scale = 1,
+                                          .causal = true,
+                                          .temperature = 1,
+                                          .mix_softmax = 1};
+    rs_attention_op *op = &branch->attention;
+    op->q = generated_map(b, 2, D, 4, 1);
+    op->k = generated_map(b, 3, D, 2, 1);
+    op->v = generated_map(b, 4, D, 2, 1);
+    op->o = generated_map(b, 5, 4, D, 1);
+    assert_ptr_equal(rs_branch_plain_attention(branch), op);
+    assert_null(rs_branch_unproved(branch));
+    assert_int_equal(rs_branch_proved_heads(branch), 2);
+    heard open, shut;
+    run_engine(&open, b, RS_PRECISION_F64, 1, false);
+    op->gate = generated_map(b, 6, D, 4, 0);
+    op->gate.bias = generate(b, 0, 4, 0, log(3));
+    run_engine(&shut, b, RS_PRECISION_F64, 1, false);
+    for (int i = 0; i < TOKENS * D; i++) /* sigmoid(log 3) = 3/4 of everything */
+        assert_true(fabs(shut.states[1][i] - 0.75 * open.states[1][i]) < 1e-14);
+    heard_free(&open);
+    heard_free(&shut);
+    assert_null(rs_branch_plain_attention(branch));
+    assert_ptr_equal(rs_branch_attention(branch), op);
+    assert_non_null(rs_branch_unproved(branch));
+    assert_int_equal(rs_branch_proved_heads(branch), 0);
+    rs_weights *weights;
+    rs_runner *runner;
+    rs_error err = {0};
+    rs_context context = {.threads = 1};
+    assert_int_equal(rs_weights_open(&weights, RS_PRECISION_RESIDUAL, 1 << 20, &err), RS_OK);
+    assert_int_equal(rs_runner_open(&runner, &b->network, weights, &context, &err),
+                     RS_E_UNSUPPORTED);
+    assert_non_null(strstr(err.what, "gates"));
+    rs_weights_close(weights);
+    built_free(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(delta_vector),   cmocka_unit_test(drawn_mixers),
+        cmocka_unit_test(long_texts),     cmocka_unit_test(rates_that_overflow),
+        cmocka_unit_test(extreme_states), cmocka_unit_test(gated_attention),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,392 @@
+/* test_linear.c: linear attention, S4D and the gated recurrence of the engine against their
+ * definitions (docs/theory/ssm.md, 5 to 7), written as plain loops over M_ij. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "mixer_support.h"
+
+#include <complex.h>
+
+/* ---- drawn mixers ---- */
+
+static rs_tensor *decays_of(built *b, int32_t heads)
+{
+    static const double some[] = {0, 1, 0.5, 0.97, 1e-20, 1 - 0x1p-5};
+    rs_tensor *t = (rs_tensor *)(uintptr_t)tensor(b, RS_F64, heads, 0, 0);
+    for (int32_t h = 0; h < heads; h++)
+        ((double *)(uintptr_t)t->data)[h] = some[draw(b, 0, 5)];
+    return t;
+}
+
+static void linear_of(built *b, rs_linear_op *op, int64_t d)
+{
+    bool identity = chance(b, 0.3), merged = chance(b, 0.3);
+    op->kv_heads = (int32_t)draw(b, 1, 2);
+    op->heads = op->kv_heads * (int32_t)draw(b, 1, 2);
+    op->head_dim = draw(b, 1, 9);
+    op->value_dim = identity || merged ? d : draw(b, 1, 9);
+    int64_t inner = op->heads * op->value_dim;
+    op->q = dense_of(b, d, op->heads * op->head_dim, chance(b, 0.3));
+    op->k = dense_of(b, d, op->kv_heads * op->head_dim, chance(b, 0.3));
+    if (!identity) op->v = dense_of(b, d, op->kv_heads * op->value_dim, chance(b, 0.3));
+    if (chance(b, 0.3)) op->gate = dense_of(b, d, inner, false);
+    op->place = chance(b, 0.5) ? RS_GATE_BEFORE_NORM : RS_GATE_AFTER_NORM;
+    if (!merged) op->o = dense_of(b, inner, d, chance(b, 0.3));
+    if (chance(b, 0.3)) op->norm = (rs_norm_op){RS_NORM_RMSNORM, inner, 1e-5, NULL, NULL};
+    op->temperature = chance(b, 0.3) ? 1.7 : 1;
+    op->causal = chance(b, 0.6);
+    op->without_self = chance(b, 0.4);
+    op->normalised = chance(b, 0.4); /* by sums of numbers above 0: nothing cancels */
+    op->feature_map = op->normalised || chance(b, 0.3) ? RS_FEATURE_ELU : RS_FEATURE_IDENTITY;
+    if (op->causal && chance(b, 0.7)) op->decay = decays_of(b, op->heads);
+}
+
+static void s4d_of(built *b, rs_s4d_op *op, int64_t d)
+{
+    op->channels = d;
+    op->pairs = draw(b, 1, 5);
+    op->log_step = tensor(b, RS_F32, d, -3, 2);
+    op->log_decay = tensor(b, RS_F32, d * op->pairs, -0.7, 1);
+    op->frequency = tensor(b, RS_F32, d * op->pairs, 0, 4);
+    op->c = tensor(b, RS_F32, 2 * d * op->pairs, 0, 1);
+    if (chance(b, 0.7)) op->d = tensor(b, RS_F32, d, 0, 1);
+    op->o = dense_of(b, d, d, chance(b, 0.5));
+    op->gate = dense_of(b, d, d, chance(b, 0.5));
+}
+
+static void recurrence_of(built *b, rs_recurrence_op *op, int64_t d)
+{
+    op->inner = chance(b, 0.2) ? 70 : draw(b, 1, 20);
+    op->in = dense_of(b, d, 2 * op->inner, chance(b, 0.3));
+    op->conv = conv_of(b, op->inner);
+    op->gates = dense_of(b, op->inner, 3 * op->inner, chance(b, 0.7));
+    op->gated = chance(b, 0.7);
+    op->o = dense_of(b, op->inner, d, chance(b, 0.3));
+}
+
+static rs_branch mixer_of(built *b, int64_t d)
+{
+    static const rs_branch_kind kinds[] = {RS_BRANCH_LINEAR, RS_BRANCH_S4D, RS_BRANCH_RECURRENCE};
+    rs_branch branch = around_of(b, d, kinds[draw(b, 0, 2)]);
+    if (branch.kind == RS_BRANCH_LINEAR) linear_of(b, &branch.linear, d);
+    if (branch.kind == RS_BRANCH_S4D) s4d_of(b, &branch.s4d, d);
+    if (branch.kind == RS_BRANCH_RECURRENCE) recurrence_of(b, &branch.recurrence, d);
+    return branch;
+}
+
+/* ---- the definitions ---- */
+
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static double feature(double x, rs_feature_map map)
+{
+    return map == RS_FEATURE_IDENTITY ? x : x > 0 ? x + 1 : exp(x);
+}
+
+static void apply(double *y, int64_t ldy, const double *m, const double *v, int64_t ldv, int64_t n,
+                  int64_t dim)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < dim; c++) {
+            y[i * ldy + c] = 0;
+            for (int64_t j = 0; j < n; j++)
+                y[i * ldy + c] += m[i * n + j] * v[j * ldv + c];
+        }
+}
+
+/* m: [heads, n, n]. */
+static void linear_matrices(double *m, const rs_linear_op *op, const double *x, int64_t n)
+{
+    double *q = ref_dense_rows(x, n, &op->q), *k = ref_dense_rows(x, n, &op->k);
+    double *decay = ref_numbers(op->decay);
+    for (int32_t h = 0; h < op->heads; h++)
+        for (int64_t i = 0; i < n; i++) {
+            double *row = m + (h * n + i) * n, sum = 0;
+            for (int64_t j = 0; j < n; j++) {
+                bool seen = (j <= i || !op->causal) && !(op->without_self && i == j);
+                const double *a = q + i * op->q.out + h * op->head_dim;
+                const double *b = k + j * op->k.out + h / (op->heads / op->kv_heads) * op->head_dim;
+                row[j] = 0;
+                for (int64_t s = 0; seen && s < op->head_dim; s++)
+                    row[j] += feature(a[s], op->feature_map) * feature(b[s], op->feature_map);
+                row[j] *= (decay && seen ? pow(decay[h], (double)(i - j)) : 1) / op->temperature;
+                sum += row[j];
+            }
+            for (int64_t j = 0; op->normalised && j < n; j++)
+                row[j] = sum == 0 ? 0 : row[j] / sum;
+        }
+    free(q);
+    free(k);
+    free(decay);
+}
+
+static void ref_linear(double *y, const rs_linear_op *op, const double *m, const double *x,
+                       int64_t n)
+{
+    int64_t dim = op->value_dim, inner = op->heads * dim, d = op->q.in;
+    double *v = op->v.weight ? ref_dense_rows(x, n, &op->v) : NULL;
+    double *z = op->gate.weight ? ref_dense_rows(x, n, &op->gate) : NULL;
+    double *mixed = malloc((size_t)(n * inner + 1) * sizeof *mixed);
+    rs_norm_op norm = op->norm;
+    norm.dim = dim;
+    for (int32_t h = 0; h < op->heads; h++)
+        apply(mixed + h * dim, inner, m + h * n * n,
+              v ? v + h / (op->heads / op->kv_heads) * dim : x, v ? op->v.out : d, n, dim);
+    for (int64_t i = 0; i < n; i++) {
+        double *row = mixed + i * inner;
+        for (int64_t c = 0; z && op->place == RS_GATE_BEFORE_NORM && c < inner; c++)
+            row[c] *= silu(z[i * inner + c]);
+        ref_norm_rows(row, 1, inner, &norm);
+        for (int64_t c = 0; z && op->place == RS_GATE_AFTER_NORM && c < inner; c++)
+            row[c] *= silu(z[i * inner + c]);
+        if (op->o.weight) ref_dense(y + i * d, row, &op->o);
+        for (int64_t c = 0; !op->o.weight && c < dim; c++) {
+            y[i * d + c] = 0;
+            for (int32_t h = 0; h < op->heads; h++)
+                y[i * d + c] += row[h * dim + c];
+        }
+    }
+    free(v);
+    free(z);
+    free(mixed);
+}
+
+static void s4d_matrices(double *m, const rs_s4d_op *op, int64_t n)
+{
+    double *step = ref_numbers(op->log_step), *rate = ref_numbers(op->log_decay);
+    double *w = ref_numbers(op->frequency), *c = ref_numbers(op->c), *d = ref_numbers(op->d);
+    for (int64_t h = 0; h < op->channels; h++)
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = 0; j < n; j++) {
+                double sum = 0;
+                for (int64_t s = h * op->pairs; s < (h + 1) * op->pairs && j <= i; s++) {
+                    double complex a = -exp(rate[s]) + I * w[s], z = a * exp(step[h]);
+                    double complex both = c[2 * s] + I * c[2 * s + 1];
+                    sum += 2 * creal(both * (cexp(z) - 1) / a * cexp((double)(i - j) * z));
+                }
+                m[(h * n + i) * n + j] = sum + (i == j && d ? d[h] : 0);
+            }
+    void *used[] = {step, rate, w, c, d};
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++)
+        free(used[i]);
+}
+
+static void ref_s4d(double *y, const rs_s4d_op *op, const double *m, const double *x, int64_t n)
+{
+    int64_t d = op->channels;
+    double *u = malloc((size_t)(n * d + 1) * sizeof *u), *z = malloc((size_t)d * sizeof *z);
+    for (int64_t h = 0; h < d; h++)
+        apply(u + h, d, m + h * n * n, x + h, d, n, 1);
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t c = 0; c < d; c++)
+            u[i * d + c] = ref_act(u[i * d + c], RS_ACT_GELU);
+        ref_dense(y + i * d, u + i * d, &op->o);
+        ref_dense(z, u + i * d, &op->gate);
+        for (int64_t c = 0; c < d; c++)
+            y[i * d + c] *= sigmoid(z[c]);
+    }
+    free(u);
+    free(z);
+}
+
+static void ref_recurrence(double *y, double *m, const rs_recurrence_op *op, const double *x,
+                           int64_t n)
+{
+    int64_t inner = op->inner;
+    double *p = ref_dense_rows(x, n, &op->in);
+    double *u = ref_conv(p, n, 2 * inner, inner, &op->conv, false);
+    double *g = ref_dense_rows(u, n, &op->gates);
+    double *v = malloc((size_t)(n * inner + 1) * sizeof *v);
+    for (int64_t c = 0; c < inner; c++) {
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = 0; j < n; j++) {
+                double entry = sigmoid(g[i * 3 * inner + 2 * inner + c]) *
+                               sigmoid(g[j * 3 * inner + inner + c]);
+                for (int64_t t = j + 1; t <= i; t++)
+                    entry *= sigmoid(g[t * 3 * inner + c]);
+                m[(c * n + i) * n + j] = j <= i ? entry : 0;
+            }
+        apply(v + c, inner, m + c * n * n, u + c, inner, n, 1);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t c = 0; c < inner && op->gated; c++)
+            v[i * inner + c] *= ref_act(p[i * 2 * inner + c], RS_ACT_GELU);
+        ref_dense(y + i * op->o.out, v + i * inner, &op->o);
+    }
+    free(p);
+    free(u);
+    free(g);
+    free(v);
+}
+
+static void ref_mixer(double *y, const rs_branch *branch, const double *x, int64_t n,
+                      hear_matrix *hear, void *user)
+{
+    int32_t heads = rs_branch_traits(branch)->matrices(branch);
+    double *m = malloc((size_t)(heads * n * n + 1) * sizeof *m);
+    if (branch->kind == RS_BRANCH_LINEAR) {
+        linear_matrices(m, &branch->linear, x, n);
+        ref_linear(y, &branch->linear, m, x, n);
+    } else if (branch->kind == RS_BRANCH_S4D) {
+        s4d_matrices(m, &branch->s4d, n);
+        ref_s4d(y, &branch->s4d, m, x, n);
+    } else {
+        ref_recurrence(y, m, &branch->recurrence, x, n);
+    }
+    for (int32_t i = 0; i < heads && hear; i++)
+        hear(user, i, m + i * n * n, n);
+    free(m);
+}
+
+/* ---- comparing ---- */
+
+static void drawn_mixers(void **state)
+{
+    (void)state;
+    check_drawn(mixer_of, ref_mixer, 150);
+}
+
+static void long_texts(void **state)
+{
+    (void)state;
+    check_long(mixer_of, 12);
+}
+
+/* ---- vectors ---- */
+
+/* lambda_skip_ssm, 7.2: the kernel of S4D and what it makes of the states before GELU. */
+static void s4d_vector(void **state)
+{
+    (void)state;
+    built *b = calloc(1, sizeof *b);
+    b->dtype = RS_F64;
+    b->network = (rs_network){.family = "vector", .d_model = 2, .layers = b->layers, .n_layers = 1};
+    b->network.embedding.width = 2;
+    b->layers[0].n_branches = 1;
+    b->layers[0].branches[0] = (rs_branch){.kind = RS_BRANCH_S4D, .scale = 1};
+    rs_s4d_op *op = &b->layers[0].branches[0].s4d;
+    rs_tensor *step = generate(b, 0, 2, 0, 0), *w = generate(b, 0, 6, 0, 0);
+    rs_tensor *c = generate(b, 0, 12, 0, 0);
+    ((double *)(uintptr_t)step->data)[0] = log(0.1);
+    ((double *)(uintptr_t)step->data)[1] = log(0.05);
+    for (uint32_t i = 0; i < 6; i++) {
+        ((double *)(uintptr_t)w->data)[i] = M_PI * (i % 3);
+        ((double *)(uintptr_t)c->data)[2 * i] = generated(50, i);
+        ((double *)(uintptr_t)c->data)[2 * i + 1] = generated(51, i);
+    }
+    *op = (rs_s4d_op){.channels = 2, .pairs = 3, .log_step = step, .frequency = w, .c = c};
+    op->log_decay = generate(b, 0, 6, 0, log(0.5));
+    op->d = generate(b, 52, 2, 1, 0);
+    op->o = generated_map(b, 1, 2, 2, 0.5);
+    op->gate = generated_map(b, 2, 2, 2, 0.5);
+    b->begin[1] = 5;
+    b->states = malloc(10 * sizeof *b->states);
+    for (uint32_t i = 0; i < 10; i++)
+        b->states[i] = generated(3, i);
+    b->batch = (rs_batch){.samples = 1, .begin = b->begin, .states = b->states};
+    static const double kernel[2][5] = {
+        {-0.145943828891, -0.048829556432, 0.029031626991, 0.059675103683, 0.040730047974},
+        {-0.071953325469, -0.043844244093, -0.020500101498, -0.003315818044, 0.006904489583}};
+    static const double last[] = {-0.317619822262, -0.493337010485};
+    heard h;
+    run_engine(&h, b, RS_PRECISION_F64, 1, true);
+    for (int i = 0; i < 2; i++) {
+        double y = 0, found[5];
+        for (int j = 0; j < 5; j++) {
+            found[4 - j] = h.matrices[0][0][i][20 + j];
+            y += found[4 - j] * b->states[2 * j + i];
+        }
+        found[0] -= generated(52, (uint32_t)i);
+        are(found, kernel[i], 5);
+        are(&y, &last[i], 1);
+    }
+    compare_all(&h, b, ref_mixer, 1e-12, 0);
+    heard_free(&h);
+    built_free(b);
+}
+
+/* ---- laws ---- */
+
+/* One head of width 3 on states of that width: identity values, no output map. */
+static built *bare_new(const double *states, int64_t n)
+{
+    built *b = calloc(1, sizeof *b);
+    b->dtype = RS_F64;
+    b->network = (rs_network){.family = "bare", .d_model = 3, .layers = b->layers, .n_layers = 1};
+    b->network.embedding.width = 3;
+    b->layers[0].n_branches = 1;
+    b->layers[0].branches[0] = (rs_branch){.kind = RS_BRANCH_LINEAR, .scale = 1};
+    b->layers[0].branches[0].linear = (rs_linear_op){.heads = 1,
+                                                     .kv_heads = 1,
+                                                     .head_dim = 3,
+                                                     .value_dim = 3,
+                                                     .q = generated_map(b, 1, 3, 3, 1),
+                                                     .k = generated_map(b, 2, 3, 3, 1),
+                                                     .temperature = 1,
+                                                     .causal = true};
+    b->begin[1] = n;
+    b->states = malloc((size_t)(3 * n) * sizeof *b->states);
+    for (int64_t i = 0; i < 3 * n; i++)
+        b->states[i] = states ? states[i] : generated(4, (uint32_t)i);
+    b->batch = (rs_batch){.samples = 1, .begin = b->begin, .states = b->states};
+    return b;
+}
+
+/* lambda_skip_ssm, 3.6: M is quadratic in the tokens, so that M V is of degree 3. */
+static void degree_three(void **state)
+{
+    (void)state;
+    built *b = bare_new(NULL, 100);
+    heard once, scaled;
+    run_engine(&once, b, RS_PRECISION_F64, 1, false);
+    for (int i = 0; i < 300; i++)
+        b->states[i] *= 3;
+    run_engine(&scaled, b, RS_PRECISION_F64, 1, false);
+    for (int i = 0; i < 300; i++)
+        once.states[1][i] *= 27;
+    is_near(scaled.states[1], once.states[1], 300, 1e-13, 0, "degree");
+    heard_free(&once);
+    heard_free(&scaled);
+    built_free(b);
+}
+
+/* A token that sees nothing leaves as 0, divided by its row sum or not; so does a row of numbers
+ * that cancel. */
+static void rows_of_nothing(void **state)
+{
+    (void)state;
+    static const double tokens[] = {1, 0, 0, -1, 0, 0, 1, 0, 0};
+    for (int both = 0; both < 2; both++)
+        for (int normalised = 0; normalised < 2; normalised++) {
+            built *b = bare_new(tokens, both ? 1 : 3);
+            rs_linear_op *op = &b->layers[0].branches[0].linear;
+            op->causal = !both;
+            op->without_self = true;
+            op->normalised = normalised;
+            heard h;
+            run_engine(&h, b, RS_PRECISION_F64, 1, true);
+            for (int c = 0; c < 3; c++)
+                assert_true(h.states[1][c] == 0 && h.matrices[0][0][0][0] == 0);
+            for (int c = 6; c < 9 && normalised && !both; c++) /* keys 1 and -1 sum to 0 */
+                assert_true(h.states[1][c] == 0);
+            heard_free(&h);
+            built_free(b);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(drawn_mixers),    cmocka_unit_test(long_texts),
+        cmocka_unit_test(s4d_vector),      cmocka_unit_test(degree_three),
+        cmocka_unit_test(rows_of_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
