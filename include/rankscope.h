@@ -515,6 +515,8 @@ typedef struct rs_probe_settings {
     /* "random": columns ..._null of table attention are those of an untrained twin, which runs over
      * the same inputs; NULL: closed forms. A model in memory or in a GGUF file has none. */
     const char *null;
+    bool mixing;    /* table mixing has the heads of softmax attention, too, whatever else */
+    bool no_mixing; /* it is left out; not with mixing */
 } rs_probe_settings;
 
 /* certify: what can be proved about these inputs in this model (docs/certify.md). */

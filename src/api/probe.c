@@ -30,6 +30,9 @@ static rs_status check(const rs_probe_settings *s, rs_error *err)
     if (s->null && strcmp(s->null, "random") != 0)
         return rs_fail(err, RS_E_BAD_OPTION, "null", "random is the one that there is",
                        "there is no null '%s'", s->null);
+    if (s->mixing && s->no_mixing)
+        return rs_fail(err, RS_E_USAGE, "mixing", "give one of the two",
+                       "no-mixing leaves out what mixing asks for");
     if (s->null && s->no_attention)
         return rs_fail(err, RS_E_USAGE, "null", "leave out --no-attention",
                        "the null is that of table attention, which is left out");
@@ -82,6 +85,7 @@ static rs_status options_of(rs_probe_options *o, const rs_probe_settings *s, rs_
     o->measure.precision = s->precision;
     o->measure.spectral = !s->no_spectral;
     o->measure.attention = !s->no_attention;
+    if (s->mixing || s->no_mixing) o->measure.mixing = s->mixing ? RS_MIXING_ALL : RS_MIXING_NONE;
     o->measure.loss = !s->no_loss && s->run.random == 0;
     o->measure.centre = s->centre;
     o->measure.batch = s->run.batch;

@@ -234,6 +234,11 @@ const cli_option cli_options[] = {
          "Leave out the columns of table tokens that need singular values (the ranks): faster."},
     {"no-attention", NULL, CLI_FLAG, AT(probe.no_attention), CLI_PROBE, NULL, NULL,
      .help = "Leave out table attention, which needs every attention matrix: faster."},
+    {"mixing", NULL, CLI_FLAG, AT(probe.mixing), CLI_PROBE, NULL, NULL,
+     .help = "Write table mixing of every mixer, softmax attention included. Without it, a model "
+             "of such attention alone has no table mixing."},
+    {"no-mixing", NULL, CLI_FLAG, AT(probe.no_mixing), CLI_PROBE, NULL, NULL,
+     .help = "Leave out table mixing: faster."},
     {"null", "random", CLI_TEXT, AT(probe.null), CLI_PROBE, "closed forms", NULL,
      .help = "What heads are compared with (columns ..._null of table attention): 'random' runs an "
              "untrained twin, drawn as the model's library draws it (--seed), over the same "

@@ -257,7 +257,8 @@ static rs_status note_two_mixers(rs_net_builder *nb)
                 continue;
             return rs_notes_say(&nb->network->notes, nb->err, RS_INFO, "two_mixers", NULL,
                                 "layers have a %s mixer beside their attention: mixer_out is the "
-                                "sum of both, mixing matrices are the attention's alone",
+                                "sum of both, table mixing has each, other tables the matrices "
+                                "of the attention alone",
                                 rs_branch_traits(branch)->name);
         }
     return RS_OK;

@@ -171,6 +171,7 @@ static rs_status check(const rs_branch *branch, int64_t d, const char *where, rs
 
 const rs_op_traits rs_traits_attention = {
     .name = "attention",
+    .word = "attention",
     .mixes = true,
     .weights = RS_WEIGHT_LIST(rows),
     .matrices = matrices,

@@ -81,6 +81,7 @@ static rs_status check(const rs_branch *branch, int64_t d, const char *where, rs
 
 const rs_op_traits rs_traits_delta = {
     .name = "the gated delta rule",
+    .word = "gated_delta",
     .mixes = true,
     .weights = RS_WEIGHT_LIST(rows),
     .matrices = matrices,

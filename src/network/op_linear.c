@@ -102,6 +102,7 @@ static rs_status check(const rs_branch *branch, int64_t d, const char *where, rs
 
 const rs_op_traits rs_traits_linear = {
     .name = "linear attention",
+    .word = "linear_attention",
     .mixes = true,
     .weights = RS_WEIGHT_LIST(rows),
     .matrices = matrices,

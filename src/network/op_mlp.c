@@ -47,6 +47,7 @@ static rs_status check(const rs_branch *branch, int64_t d, const char *where, rs
 
 const rs_op_traits rs_traits_mlp = {
     .name = "MLP",
+    .word = "mlp",
     .weights = RS_WEIGHT_LIST(rows),
     .matrices = matrices,
     .width = width,

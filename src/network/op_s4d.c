@@ -64,6 +64,7 @@ static rs_status check(const rs_branch *branch, int64_t d, const char *where, rs
 
 const rs_op_traits rs_traits_s4d = {
     .name = "S4D",
+    .word = "s4d",
     .mixes = true,
     .weights = RS_WEIGHT_LIST(rows),
     .matrices = matrices,

@@ -34,6 +34,7 @@ static rs_status check(const rs_branch *branch, int64_t d, const char *where, rs
 
 const rs_op_traits rs_traits_short_conv = {
     .name = "a gated short convolution",
+    .word = "short_conv",
     .mixes = true,
     .weights = RS_WEIGHT_LIST(rows),
     .matrices = matrices,

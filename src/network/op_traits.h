@@ -80,6 +80,7 @@ typedef struct rs_op_width {
  * tokens says so in the answer. */
 typedef struct rs_op_traits {
     const char *name;       /* as messages have it: "attention", "MLP" */
+    const char *word;       /* as ARCH.json and tables have it: "linear_attention" */
     bool mixes;             /* a token's output depends on other tokens */
     rs_weight_list weights; /* offsets in rs_branch; the norms around the op are not among them */
     /* The mixing matrices that a listener may ask for: one a head, numbered from 0. */

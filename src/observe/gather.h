@@ -55,6 +55,11 @@ typedef struct rs_gather {
     rs_attention_null *nulls;     /* [n_attention, capacity] what uniform attention would measure */
     size_t *head_row;             /* [layers+1] first row of each layer */
 
+    /* mixing */
+    rs_sums mixing;         /* sums for the rows of out->mixing */
+    struct rs_mixed *mixed; /* [n_mixing, capacity] */
+    size_t *mixing_first;   /* [layers+1] first row of each layer */
+
     /* loss */
     int32_t *targets; /* [rows of the batch] next tokens; -1: none */
     double *nll;      /* [rows of the batch] −ln of their probabilities */
@@ -84,6 +89,20 @@ bool rs_gather_wants_attention(void *gather, int32_t layer, int32_t branch, int3
 void rs_gather_attention_end_batch(rs_gather *gather);
 void rs_gather_attention_finish(rs_gather *gather);
 void rs_gather_attention_close(rs_gather *gather);
+
+/* gather_mixing.c. What one sample's matrices measured. */
+typedef struct rs_mixed {
+    rs_mixing_measures of;
+    bool seen;
+} rs_mixed;
+rs_status rs_gather_mixing_open(rs_gather *gather, rs_error *err);
+bool rs_gather_wants_mixing(void *gather, int32_t layer, int32_t branch);
+rs_status rs_gather_mixing(void *gather, const rs_mixing_view *view, rs_error *err);
+/* The same of a matrix that is there: of softmax attention, which tells nothing otherwise. */
+void rs_gather_mixing_matrix(rs_gather *gather, const rs_attention_view *view);
+void rs_gather_mixing_end_batch(rs_gather *gather);
+void rs_gather_mixing_finish(rs_gather *gather);
+void rs_gather_mixing_close(rs_gather *gather);
 
 /* drawn.c: the variance that a row's logits would have over many keys, if the layer's query and key
  * maps were drawn by the model's default law and read the tokens that were measured to enter; NaN:

@@ -1,6 +1,8 @@
 /* measure.c: the measures as a listener, and a pass over all inputs with it. */
 #include "observe/gather.h"
 
+#include "network/op_traits.h"
+
 #include <math.h>
 
 void rs_measure_defaults(rs_measure_options *options)
@@ -14,6 +16,7 @@ void rs_measured_free(rs_measured *measured)
     if (!measured) return;
     rs_free(measured->tokens);
     rs_free(measured->attention);
+    rs_free(measured->mixing);
     rs_free(measured);
 }
 
@@ -60,8 +63,24 @@ static rs_status end_batch(void *user, rs_error *err)
     rs_gather *g = user;
     if (g->options->tokens) RS_TRY(rs_gather_tokens_end_batch(g, err));
     if (g->options->attention) rs_gather_attention_end_batch(g);
+    if (g->out->mixing) rs_gather_mixing_end_batch(g);
     if (g->targets) rs_gather_loss_end_batch(g);
     return RS_OK;
+}
+
+static bool wants_matrix(void *user, int32_t layer, int32_t branch, int32_t head)
+{
+    const rs_gather *g = user;
+    if (g->options->attention && rs_gather_wants_attention(user, layer, branch, head)) return true;
+    return g->out->mixing && rs_branch_attention(&g->network->layers[layer].branches[branch]) &&
+           rs_gather_wants_mixing(user, layer, branch);
+}
+
+static rs_status hear_matrix(void *user, const rs_attention_view *view, rs_error *err)
+{
+    rs_gather *g = user;
+    if (g->out->mixing) rs_gather_mixing_matrix(g, view);
+    return g->options->attention ? rs_gather_attention(user, view, err) : RS_OK;
 }
 
 static rs_status open_gather(rs_gather *g, rs_error *err)
@@ -75,9 +94,16 @@ static rs_status open_gather(rs_gather *g, rs_error *err)
     }
     if (g->options->attention) {
         RS_TRY(rs_gather_attention_open(g, err));
-        tap->attention = rs_gather_attention;
-        tap->wants_attention = rs_gather_wants_attention;
         tap->wants_logits = true;
+    }
+    if (rs_mixing_is_asked(g->network, g->options)) {
+        RS_TRY(rs_gather_mixing_open(g, err));
+        tap->mixing = rs_gather_mixing;
+        tap->wants_mixing = rs_gather_wants_mixing;
+    }
+    if (g->options->attention || g->out->mixing) {
+        tap->attention = hear_matrix;
+        tap->wants_attention = wants_matrix;
     }
     if (g->options->loss && can_score(g->network, g->inputs)) {
         RS_TRY(rs_gather_loss_open(g, err));
@@ -102,12 +128,14 @@ static void finish_gather(rs_gather *g, const rs_pass_account *account)
     out->nll = out->scored ? g->nll_sum / (double)out->scored : NAN;
     if (g->options->tokens) rs_gather_tokens_finish(g);
     if (g->options->attention) rs_gather_attention_finish(g);
+    if (out->mixing) rs_gather_mixing_finish(g);
 }
 
 static void close_gather(rs_gather *g)
 {
     rs_gather_tokens_close(g);
     rs_gather_attention_close(g);
+    rs_gather_mixing_close(g);
     rs_gather_loss_close(g);
 }
 

@@ -7,6 +7,7 @@
 
 #include "measures/attention_measures.h"
 #include "measures/attention_null.h"
+#include "measures/mixing_measures.h"
 #include "measures/token_measures.h"
 #include "network/edit.h"
 #include "observe/pass.h"
@@ -66,12 +67,23 @@ typedef struct rs_attention_row {
     int64_t unconverged;    /* samples where an eigenvalue iteration failed */
 } rs_attention_row;
 
+/* One row of table mixing: a head, or all channels of a mixer that has a matrix for each. */
+typedef struct rs_mixing_row {
+    int32_t layer, branch;   /* from 0 */
+    int32_t head;            /* from 0; -1: the channels' root mean square, range and mean */
+    const char *mixer;       /* as ARCH.json calls its kind */
+    rs_mixing_measures mean; /* means; row sums: least and largest over the samples */
+    int64_t samples;         /* measured samples; empty ones are not counted */
+} rs_mixing_row;
+
 /* What a network did to its inputs. */
 typedef struct rs_measured {
     rs_token_row *tokens; /* [n_tokens] sorted by layer, then site */
     size_t n_tokens;
     rs_attention_row *attention; /* [n_attention] sorted by layer, then head */
     size_t n_attention;
+    rs_mixing_row *mixing; /* [n_mixing] sorted by layer, branch, then head */
+    size_t n_mixing;
     int64_t samples;        /* samples that have tokens */
     int64_t singles;        /* samples of one token */
     int64_t rows;           /* tokens of all samples */
@@ -85,20 +97,33 @@ typedef struct rs_measured {
     int64_t batch;          /* samples that were run at once */
 } rs_measured;
 
+/* Which mixing matrices have a row in table mixing. */
+typedef enum rs_mixing_choice {
+    RS_MIXING_NONE, /* none */
+    RS_MIXING_TOLD, /* none of a network of softmax attention alone; else all that are formed anyway
+                       or need not be */
+    RS_MIXING_ALL   /* all */
+} rs_mixing_choice;
+
 /* What to measure. */
 typedef struct rs_measure_options {
     rs_precision precision; /* precision of the weights given */
     bool tokens;            /* table tokens is measured */
     bool spectral;          /* its rank columns are, too */
     bool attention;         /* table attention is measured */
-    bool loss;              /* the next-token loss is, where the head predicts the next token */
+    rs_mixing_choice mixing;
+    bool loss; /* the next-token loss is, where the head predicts the next token */
     rs_centre centre;
     rs_fusion fusion;     /* adds a row on the states of all layers read together */
     int64_t batch;        /* samples that are run at once; 0: as memory allows */
     const char *phase;    /* name for the progress bar; NULL: "probe" */
     uint64_t done, total; /* tokens done so far and in all; total 0: this network's alone */
 } rs_measure_options;
-/* Sets everything but the loss to be measured, with the mean as centre. */
+/* gather_mixing.c: whether table mixing is wanted of this network, and the rows that it would have. */
+bool rs_mixing_is_asked(const rs_network *network, const rs_measure_options *options);
+size_t rs_mixing_rows(const rs_network *network, const rs_measure_options *options);
+
+/* Sets everything but mixing and the loss to be measured, with the mean as centre. */
 void rs_measure_defaults(rs_measure_options *options);
 
 /*

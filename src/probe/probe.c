@@ -15,6 +15,7 @@ void rs_probe_defaults(rs_probe_options *options)
                                                  .uniform_attention = 0.98,
                                                  .condensed_attention = 0.05}};
     rs_measure_defaults(&options->measure);
+    options->measure.mixing = RS_MIXING_TOLD;
     rs_edit_init(&options->edit);
 }
 
@@ -160,6 +161,7 @@ static rs_status run_twin(work *w, size_t v, rs_error *err)
     rs_measure_options options = w->options->measure;
     options.phase = "untrained twin";
     options.tokens = options.loss = false;
+    options.mixing = RS_MIXING_NONE;
     rs_status status = rs_network_copy(&twin, w->options->twin, err);
     if (status == RS_OK) status = rs_edit_apply(twin, &w->variants[v].edit, err);
     if (status == RS_OK)

@@ -91,6 +91,8 @@ double rs_probe_log10(const rs_token_row *row);
 /* probe_tables.c */
 rs_status rs_probe_tables(rs_result *result, const rs_probed *variants, size_t n,
                           const rs_probe_options *options, rs_error *err);
+/* probe_mixing.c: table mixing, where it has a row. */
+rs_status rs_probe_mixing(rs_result *result, const rs_probed *variants, size_t n, rs_error *err);
 /* probe_findings.c, probe_summary.c */
 rs_status rs_probe_findings(rs_result *result, const rs_probed *variants, size_t n,
                             const rs_probe_options *options, rs_error *err);
@@ -102,6 +104,7 @@ rs_status rs_probe_figures(rs_result *result, const rs_probed *variants, size_t 
 
 /* What its tables can have, for rs_explain. */
 extern const rs_table_kind rs_probe_tokens_kind, rs_probe_attention_kind, rs_probe_loss_kind,
-    rs_probe_maps_kind, rs_probe_summary_kind, rs_probe_generate_kind, rs_probe_components_kind;
+    rs_probe_maps_kind, rs_probe_summary_kind, rs_probe_generate_kind, rs_probe_components_kind,
+    rs_probe_mixing_kind;
 
 #endif

@@ -1,6 +1,8 @@
 /* probe_needs.c: the memory of a run of `rankscope probe`. */
 #include "probe/probe.h"
 
+#include <math.h>
+
 void rs_probe_need(rs_budget *budget, const rs_network *network, rs_run_shape shape,
                    const void *options, const rs_context *context)
 {
@@ -17,6 +19,10 @@ void rs_probe_need(rs_budget *budget, const rs_network *network, rs_run_shape sh
                           (double)shape.samples * (2 * sizeof(double) + sizeof(bool))));
     if (m->loss && network->head.next_token && shape.longest > 1)
         rs_need_logits(budget, network, at_once * (double)shape.longest, 0, m->precision);
+    if (rs_mixing_is_asked(network, m))
+        rs_budget_add(budget, "measures of mixing",
+                      (double)rs_mixing_rows(network, m) * s.layers / fmax(1, network->n_layers) *
+                          (sizeof(rs_mixing_row) + at_once * sizeof(rs_mixing_measures)));
     if (!m->attention) return;
     rs_budget_add(budget, "measures of attention",
                   s.all_heads * (sizeof(rs_attention_row) +

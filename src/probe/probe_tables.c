@@ -391,6 +391,7 @@ rs_status rs_probe_tables(rs_result *result, const rs_probed *variants, size_t n
         RS_TRY(token_table(result, variants, n, logs, err));
     }
     if (options->measure.attention) RS_TRY(attention_table(result, variants, n, err));
+    RS_TRY(rs_probe_mixing(result, variants, n, err));
     RS_TRY(loss_table(result, variants, n, err));
     return map_table(result, variants, n, err);
 }

@@ -120,7 +120,7 @@ static const rs_word inputs[] = {
          "a decoder whose attention is bidirectional: no loss, nothing to generate", NULL, NULL),
     RUNS("two_mixers", "info",
          "layers have a state-space mixer beside their attention (Falcon-H1): mixer_out is the sum "
-         "of both, mixing matrices are the attention's alone",
+         "of both, table mixing has each, other tables the matrices of the attention alone",
          NULL, NULL),
     RUNS("gated_norm", "warn",
          "the configuration says that state-space mixers have no norm beside their gate, and one "

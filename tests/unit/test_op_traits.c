@@ -10,6 +10,7 @@
 #include "forward_builder.h"
 
 #include "engine/ops.h"
+#include "network/arch_build.h"
 #include "network/op_traits.h"
 
 static size_t form_size(rs_weight_form form)
@@ -45,6 +46,15 @@ static void check_list(const rs_weight_list *list, size_t from, size_t size)
     }
 }
 
+/* The words of kinds that mix are those of architecture files. */
+static void check_word(const rs_op_traits *t)
+{
+    int known = 0;
+    for (int i = 0; i < RS_ARCH_MIXERS; i++)
+        known += strcmp(rs_arch_mixers[i].name, t->word) == 0;
+    assert_int_equal(known, t->mixes ? 1 : 0);
+}
+
 static void test_rows(void **state)
 {
     (void)state;
@@ -56,6 +66,7 @@ static void test_rows(void **state)
             assert_string_not_equal(t->name, rs_op_traits_of((rs_branch_kind)other)->name);
         assert_true(t->matrices && t->width && t->causal && t->reads_memory && t->row_sum);
         assert_true(t->not_stochastic && t->not_bilinear && t->check);
+        check_word(t);
         check_list(&t->weights, offsetof(rs_branch, attention), sizeof(rs_branch));
         const rs_branch branch = {.kind = (rs_branch_kind)kind};
         assert_true((rs_branch_attention(&branch) != NULL) == (kind == RS_BRANCH_ATTENTION));

@@ -141,6 +141,8 @@ enum {
     X(generate, CLI_PROBE, "generate", "2", SHOWS, s->probe.generate = 2)                          \
     X(no_spectral, CLI_PROBE, "no-spectral", "", SHOWS, s->probe.no_spectral = true)               \
     X(no_attention, CLI_PROBE, "no-attention", "", SHOWS, s->probe.no_attention = true)            \
+    X(mixing, CLI_PROBE, "mixing", "", SHOWS, s->probe.mixing = true)                              \
+    X(no_mixing, CLI_PROBE, "no-mixing", "", UNSEEN, s->probe.no_mixing = true)                    \
     X(no_loss, CLI_PROBE, "no-loss", "", UNSEEN, s->probe.no_loss = true)                          \
     X(paths_no_loss, CLI_PATHS, "no-loss", "", SHOWS, s->paths.no_loss = true)                     \
     X(scan, CLI_PROBE, "scan", "", SHOWS, s->probe.scan = true)                                    \

@@ -1,0 +1,73 @@
+#!/bin/sh
+# mixing.sh: table `mixing` against NumPy's entry by entry matrices, which models have it, and who leaves it out.
+. "$RS_SOURCE_DIR/tests/cli/lib.sh"
+command -v python3 >/dev/null 2>&1 || { echo "python3 is not here"; exit 77; }
+cat >mixing.py <<'END'
+import json, subprocess, sys
+program, golden = sys.argv[1], sys.argv[2] + "/tests/golden"
+wrong = []
+
+def probe(path, *options):
+    run = subprocess.run([program, "probe", path, "--json", "-", *options], capture_output=True)
+    if run.returncode:
+        wrong.append(f"{path} {options}: {run.stderr.decode()}")
+        return {}
+    return json.loads(run.stdout)["tables"]
+
+def compare(what, got, want, near):
+    if len(got) != len(want):
+        wrong.append(f"{what}: {len(got)} rows, not {len(want)}")
+    for g, w in zip(got, want):
+        for key, value in w.items():
+            if value is None or isinstance(value, (str, int)):
+                same = g[key] == value
+            else:
+                size = max(abs(value), w["frobenius"] if key.startswith("row_sum") else 0)
+                same = g[key] is not None and abs(g[key] - value) <= near * size
+            if not same:
+                wrong.append(f"{what}, layer {w['layer']} {w['mixer']} {w['head']}: {key} is {g[key]}, not {value}")
+
+for case in json.load(open(f"{golden}/mixing.json")):
+    json.dump(case["ids"], open("ids.json", "w"))
+    path, tokens = f"{golden}/forward/{case['model']}", ("--tokens", "ids.json")
+    for precision, near in (("f64", 1e-12), ("f32", 1e-4), ("residual", 1e-12)):
+        rows = probe(path, *tokens, "--precision", precision)["mixing"]
+        compare(f"{case['model']} in {precision}", rows, case["rows"], near)
+        if [probe(path, *tokens, "--precision", precision, "--threads", t)["mixing"] for t in ("1", "3")] != [rows, rows]:
+            wrong.append(f"{case['model']} in {precision}: threads change the table")
+        compare(f"{case['model']} one by one", probe(path, *tokens, "--precision", precision, "--batch", "1")["mixing"], case["rows"], near)
+    # What need not be formed stays where attention's matrices are not.
+    alone = probe(path, *tokens, "--precision", "f64", "--no-attention")["mixing"]
+    compare(f"{case['model']} without attention", alone, [r for r in case["rows"] if r["mixer"] != "attention"], 1e-12)
+    both = probe(path, *tokens, "--precision", "f64", "--no-attention", "--mixing")["mixing"]
+    compare(f"{case['model']} with all", both, case["rows"], 1e-12)
+    if "mixing" in probe(path, *tokens, "--no-mixing"):
+        wrong.append(f"{case['model']}: --no-mixing has a table")
+
+# A model of softmax attention alone has the table when it is asked for; a head's rows sum to what its weights do.
+path, tokens = f"{golden}/forward/llama", ("--random", "2", "--seq-len", "9", "--seed", "3")
+if "mixing" in probe(path, *tokens):
+    wrong.append("attention alone has a table unasked")
+tables = probe(path, *tokens, "--mixing", "--variants", "full,shifted=attention-rescale:0.5")
+for row in tables["mixing"]:
+    if not (abs(row["row_sum_min"] - 1) < 1e-6 and row["decay"] is row["half_life"] is row["delta_mean"] is row["share_of_d"] is None):
+        if row["variant"] == "full":
+            wrong.append(f"attention: {row}")
+if {r["variant"] for r in tables["mixing"]} != {"full", "shifted"}:
+    wrong.append("not every variant has rows")
+maps = probe(path, "--random", "1", "--seq-len", "9", "--mixing", "--precision", "f64", "--attention-maps", "0:1")
+entries = [r["weight"] for r in maps["attention_maps"]]
+told = next(r for r in maps["mixing"] if r["layer"] == 0 and r["head"] == 1)["frobenius"]
+if abs(told - sum(e * e for e in entries) ** 0.5) > 1e-12:
+    wrong.append(f"attention's norm is {told}")
+print("\n".join(wrong))
+sys.exit(bool(wrong))
+END
+python3 mixing.py "$RANKSCOPE" "$RS_SOURCE_DIR" >why || { note_failure "table mixing"; head -20 why; }
+refused_by probe usage "give one of the two" "$RS_SOURCE_DIR/tests/golden/forward/mamba" --random 1 --mixing --no-mixing
+for family in mamba bamba; do
+    COLUMNS=80 "$RANKSCOPE" probe "$RS_SOURCE_DIR/tests/golden/forward/$family" --random 1 --table mixing >shown 2>&1 || note_failure "$family"
+    grep -q "^Mixers" shown || note_failure "$family has no table"
+    sed -n "/^Mixers/,\$p" shown | awk "length > 80 { exit 1 }" || note_failure "$family is wider than 80 columns"
+done
+finish
