@@ -82,6 +82,7 @@ typedef struct rs_attention_view {
                                   mixer has none */
     const void *logits;        /* [n, keys] with scale, cap and temperature, without the mask; NULL
                                   unless wants_logits */
+    double skip; /* d of the d I that a skip inside the mixer adds to `mixing`; 0: it has none */
     bool causal, cross;
     int64_t window;
 } rs_attention_view;

@@ -128,6 +128,14 @@ static void plan_taps(plans *p, rs_store *store)
                  (int)store->maps[m].head);
         plan(p, type_of(store), samples, store->n, store->n);
     }
+    for (size_t m = 0; m < store->n_maps; m++) {
+        const rs_branch *mixer = rs_layer_mixer(&store->network->layers[store->maps[m].layer]);
+        store->skips[m] = -1;
+        if (!mixer || rs_branch_attention(mixer)) continue;
+        snprintf(p->names[p->n], NAME_SIZE, "layer.%d.skip.%d", (int)store->maps[m].layer + 1,
+                 (int)store->maps[m].head);
+        store->skips[m] = plan(p, type_of(store), samples, 0, 0);
+    }
 }
 
 /* ---- writing ---- */
@@ -266,7 +274,12 @@ static rs_status take_attention(void *user, const rs_attention_view *view, rs_er
                                 ((store->first + view->sample) * store->n + i) * store->n,
                                 (const char *)view->mixing + (size_t)(i * view->ld) * size,
                                 view->keys, err));
-    return RS_OK;
+    if (store->skips[map] < 0) return RS_OK;
+    const float narrow = (float)view->skip;
+    return rs_st_writer_put(store->writer, (size_t)store->skips[map], store->first + view->sample,
+                            view->precision == RS_PRECISION_F32 ? (const void *)&narrow
+                                                                : (const void *)&view->skip,
+                            1, err);
 }
 
 /* ---- opening and closing ---- */
@@ -350,10 +363,11 @@ static rs_status open_taps(rs_store *store, const char *path, const rs_input_fil
                            rs_error *err)
 {
     plans p;
-    rs_status status = open_plans(
-        &p,
-        (size_t)parts_of(store) * (2 * (size_t)store->network->n_layers + 1) + 1 + store->n_maps,
-        err);
+    rs_status status =
+        open_plans(&p,
+                   (size_t)parts_of(store) * (2 * (size_t)store->network->n_layers + 1) + 1 +
+                       2 * store->n_maps,
+                   err);
     if (status == RS_OK) {
         plan_taps(&p, store);
         status = open_writer(store, path, &p, files, err);

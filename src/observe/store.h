@@ -6,6 +6,8 @@
 #include "checkpoint/safetensors_write.h"
 #include "observe/measure.h"
 
+enum { RS_STORE_MAPS = 64 }; /* heads of --attention-maps, at most */
+
 /* A safetensors file that is written while the network runs. */
 typedef struct rs_store {
     rs_listener listener;
@@ -18,7 +20,9 @@ typedef struct rs_store {
     int64_t n, d, vocabulary; /* n: tokens of the longest sample */
     /* The tensors' numbers in the file; -1: it has none of that kind. */
     int hidden, logits, sentence, mask, first_state, first_map;
-    int64_t first; /* first sample of the running batch */
+    int skips
+        [RS_STORE_MAPS]; /* of each map's matrix, see rs_attention_view; -1: it is of softmax attention */
+    int64_t first;       /* first sample of the running batch */
     double *pooled;
     void *row; /* one sentence embedding in the file's type */
 } rs_store;

@@ -3,7 +3,7 @@
 . "$RS_SOURCE_DIR/tests/cli/lib.sh"
 command -v python3 >/dev/null 2>&1 || { echo "python3 is not here"; exit 77; }
 cat >mixing.py <<'END'
-import json, subprocess, sys
+import json, struct, subprocess, sys
 program, golden = sys.argv[1], sys.argv[2] + "/tests/golden"
 wrong = []
 
@@ -60,6 +60,28 @@ entries = [r["weight"] for r in maps["attention_maps"]]
 told = next(r for r in maps["mixing"] if r["layer"] == 0 and r["head"] == 1)["frobenius"]
 if abs(told - sum(e * e for e in entries) ** 0.5) > 1e-12:
     wrong.append(f"attention's norm is {told}")
+# A tapped matrix holds the skip inside the mixer, which the file has beside it: without it, M is what the table's share tells.
+def tensors(path):
+    data = open(path, "rb").read()
+    length = struct.unpack("<Q", data[:8])[0]
+    found = json.loads(data[8:8 + length])
+    found.pop("__metadata__", None)
+    return {k: struct.unpack(f"<{(v['data_offsets'][1] - v['data_offsets'][0]) // (8 if v['dtype'] == 'F64' else 4)}"
+                             f"{'d' if v['dtype'] == 'F64' else 'f'}", data[8 + length + v["data_offsets"][0]:8 + length + v["data_offsets"][1]])
+            for k, v in found.items()}
+
+path, n = f"{golden}/forward/bamba", 11
+tables = probe(path, "--random", "1", "--seq-len", str(n), "--precision", "f64", "--attention-maps", "0:2,1:0", "--taps", "taps.safetensors")
+taps, stored = tensors("taps.safetensors"), tensors(f"{path}/model.safetensors")
+row = next(r for r in tables["mixing"] if r["layer"] == 0 and r["head"] == 2)
+matrix, (d,) = taps["layer.1.attention.2"], taps["layer.1.skip.2"]
+if d != stored["model.layers.0.mamba.D"][2] or "layer.2.skip.0" in taps:
+    wrong.append(f"the tapped skip is {d}")
+without = sum((e - d * (k // n == k % n)) ** 2 for k, e in enumerate(matrix))
+if abs(row["frobenius"] ** 2 - sum(e * e for e in matrix)) > 1e-12 * row["frobenius"] ** 2:
+    wrong.append("the tapped matrix has another norm")
+if abs(row["share_of_d"] - n * d * d / (n * d * d + without)) > 1e-12:
+    wrong.append("the tapped matrix without its skip has another share")
 print("\n".join(wrong))
 sys.exit(bool(wrong))
 END
