@@ -20,6 +20,9 @@
  * LARGEST_SCALE keeps the factor finite. */
 enum { SAFE_EXPONENT = 200, LARGEST_SCALE = 1000 };
 
+/* A row whose sum of squares is below this may have lost entries to underflow. */
+static const double small_square = 0x1p-900;
+
 void rs_token_matrix_row(double *row, const rs_token_matrix *x, int64_t i)
 {
     if (x->single) {
@@ -33,6 +36,9 @@ void rs_token_matrix_row(double *row, const rs_token_matrix *x, int64_t i)
         row[k] = from[k] * x->scale;
 }
 
+/* The place of 1/‖X_i‖ of a row that takes its direction from unit_row. */
+#define SMALL_ROW (-1.0)
+
 /* Everything that the two sweeps add up. */
 typedef struct sweep {
     double *first;   /* [d] row 0 */
@@ -44,7 +50,7 @@ typedef struct sweep {
     double *work;    /* [d] a row of R */
     double *spread;  /* [d] a row of U − ū */
     double *ignored; /* [d] takes the place of `rest` for a zero row */
-    double *inverse; /* [n] 1/‖X_i‖, 0 for a zero row */
+    double *inverse; /* [n] 1/‖X_i‖, 0 for a zero row, SMALL_ROW for one whose square underflows */
     double *norms;   /* [n] ‖X_i − centre‖ */
     double energy;   /* ‖X‖_F² */
     double norm_1, norm_inf;
@@ -73,6 +79,43 @@ static double largest(const double *a, int64_t n)
     return best;
 }
 
+/* Sets unit [d] to a row scaled to length 1, whatever its size; false: the row is zero. */
+static bool unit_row(double *unit, const double *row, int64_t d)
+{
+    double top = 0, length;
+    for (int64_t k = 0; k < d; k++)
+        top = fmax(top, fabs(row[k]));
+    if (top == 0) return false;
+    int exponent = ilogb(top);
+    for (int64_t k = 0; k < d; k++)
+        unit[k] = scalbn(row[k], -exponent);
+    length = sqrt(rs_dot(unit, unit, d));
+    for (int64_t k = 0; k < d; k++)
+        unit[k] /= length;
+    return true;
+}
+
+/* The factor that scales s->row to length 1, 0 for a zero row. A row of a small square gives s->unit
+ * its direction here. */
+static double first_unit(sweep *s, double square, int64_t d)
+{
+    if (square >= small_square) return 1 / sqrt(square);
+    if (!unit_row(s->spread, s->row, d)) return 0;
+    for (int64_t k = 0; k < d; k++)
+        s->unit[k] += s->spread[k];
+    return SMALL_ROW;
+}
+
+/* Makes s->spread that of s->row, which has a small square, and adds it to s->rest. */
+static void second_unit(sweep *s, int64_t d)
+{
+    unit_row(s->spread, s->row, d);
+    for (int64_t k = 0; k < d; k++) {
+        s->spread[k] -= s->unit[k];
+        s->rest[k] += s->spread[k];
+    }
+}
+
 static void first_sweep(sweep *s, const rs_token_matrix *x)
 {
     int64_t n = x->n, d = x->d;
@@ -83,11 +126,11 @@ static void first_sweep(sweep *s, const rs_token_matrix *x)
     for (int64_t i = 0; i < n; i++) {
         rs_token_matrix_row(s->row, x, i);
         double square = rs_dot(s->row, s->row, d);
-        s->inverse[i] = square > 0 ? 1 / sqrt(square) : 0;
-        s->nonzero += square > 0;
+        s->inverse[i] = first_unit(s, square, d);
+        s->nonzero += s->inverse[i] != 0;
         s->energy += square;
         s->norm_inf = fmax(s->norm_inf, rs_sum_absolute(s->row, d));
-        rs_row_sums(s->column, s->offset, s->unit, s->row, s->first, s->inverse[i], d);
+        rs_row_sums(s->column, s->offset, s->unit, s->row, s->first, fmax(s->inverse[i], 0), d);
     }
     s->norm_1 = largest(s->column, d);
     for (int64_t k = 0; k < d; k++) {
@@ -106,14 +149,15 @@ static void second_sweep(sweep *s, const rs_token_matrix *x)
     for (int64_t i = 0; i < n; i++) {
         rs_token_matrix_row(s->row, x, i);
         /* A zero row has no direction: with factor 0 its spread is −unit, which does not count. */
-        centres.factor = s->inverse[i];
+        centres.factor = fmax(s->inverse[i], 0);
         double *left = s->inverse[i] > 0 ? s->rest : s->ignored;
         rs_row_rests(s->work, s->column, s->spread, left, s->row, &centres, d);
         double square = rs_dot(s->work, s->work, d);
         s->norms[i] = sqrt(square);
         s->residual_energy += square;
         s->residual_inf = fmax(s->residual_inf, rs_sum_absolute(s->work, d));
-        if (s->inverse[i] > 0) s->unit_energy += rs_dot(s->spread, s->spread, d);
+        if (s->inverse[i] == SMALL_ROW) second_unit(s, d);
+        if (s->inverse[i] != 0) s->unit_energy += rs_dot(s->spread, s->spread, d);
     }
     s->residual_1 = largest(s->column, d);
     /* Σ‖u_i − c‖² is least at the mean; c differs from it by rest/m. */

@@ -40,14 +40,17 @@ TOKENS = [
     (6, 8, "equal", 20, "f64"), (6, 8, "equal", 44, "f64"), (6, 8, "unequal", 44, "f64"), (8, 6, "unequal", 30, "f64"),
     (6, 8, "unequal", 21, "f32"), (6, 8, "equal", 21, "f32"), (5, 8, "signs", 40, "f64"), (8, 5, "signs", 6, "f32"),
     (40, 64, "equal", 1, "f32"), (64, 40, "unequal", 3, "f64"), (33, 17, "none", 0, "f64"), (128, 24, "equal", 5, "f32"),
-    (300, 20, "none", 0, "f32"),
+    (300, 20, "none", 0, "f32"), (4, 6, "sizes", 345, "f64"), (3, 5, "sizes", 530, "f64"), (5, 4, "sizes", 140, "f64"),
 ]
 
 
 def tokens(n, d, law, exponent, kind, seed):
-    """X_ik = a_i c_k + 2^-e r_ik, rounded to the type; c, a and r come from the generator in this order."""
+    """X_ik = a_i c_k + 2^-e r_ik, rounded to the type; c, a and r come from the generator in this order. Law `sizes`:
+    row i is 2^-(i e) r_i, whose square no double holds from some row on."""
     numbers = entries(d + n + n * d, seed)
     c, a, r = numbers[:d], numbers[d:d + n], numbers[d + n:].reshape(n, d)
+    if law == "sizes":
+        return np.ldexp(r, -exponent * np.arange(n)[:, None])
     a = {"equal": np.ones(n), "none": np.zeros(n), "unequal": a + 1.0, "signs": np.where(a < 0, -1.0, 1.0)}[law]
     x = a[:, None] * c[None, :] + 2.0**-exponent * r
     return x.astype(np.float32).astype(np.float64) if kind == "f32" else x

@@ -47,7 +47,7 @@ static rs_token_measures measure(const double *x, int64_t n, int64_t d, bool sin
     return out;
 }
 
-/* X_ik = a_i c_k + 2^−e r_ik. */
+/* X_ik = a_i c_k + 2^−e r_ik; law "sizes": 2^(−i e) r_ik. */
 static double *tokens(const json_t *item)
 {
     int64_t n = integer_of(item, "n"), d = integer_of(item, "d");
@@ -65,6 +65,8 @@ static double *tokens(const json_t *item)
         for (int64_t k = 0; k < d; k++) {
             double common = weight * c[k], own = spread * r[i * d + k];
             x[i * d + k] = common + own;
+            if (strcmp(law, "sizes") == 0)
+                x[i * d + k] = ldexp(r[i * d + k], (int)(-i * integer_of(item, "exponent")));
         }
     }
     free(numbers);
