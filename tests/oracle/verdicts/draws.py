@@ -32,6 +32,13 @@ def draw_architecture(rng, deepest=96):
     if rng.random() < 0.15:
         arch["init"] = {rng.choice(["wq", "wk", "wv", "wo"]):
                         rng.choice(["orthogonal", "normal(0, 25/fan_in)", "uniform(-0.1, 0.1)", "zero"])}
+    if rng.random() < 0.1:  # the spread falls with the norms, unless something draws the tokens together
+        arch |= {"norm": "none", "mlp": "none", "skip_mixer": rng.choice([0.1, 0.3, -0.2])}
+        arch["init"] = {"wo": rng.choice(["zero", "normal(0, 0.01/fan_in)"])}
+    if rng.random() < 0.2:
+        for field in "attention", "positions", "mask", "kv_heads", "temperature":
+            arch.pop(field, None)
+        arch["mixer"] = rng.choice(["mamba", "mamba2", "linear_attention", "s4d", "gated_recurrence", "gated_delta", "short_conv"])
     return arch
 
 

@@ -35,6 +35,7 @@ def check_probe(case):
     check_attention(case)
     check_summary(case)
     check_components(case)
+    check_norms(case)
     variant = main_variant(result)
     if variant is None:
         check_compared(case)
@@ -145,7 +146,9 @@ def check_compared(case):
     if result["run"]["precision"] == "residual":
         return
     case.check(not match[3], "the best is at the floor, and nothing tells which is best: " + answer)
-    best = max((r["leaves"] for r in summary.values() if r["leaves"] is not None and r["equal_after"] is None), default=None)
+    # state-space mixers part equal tokens again: what counts is the last state
+    equal = {n for n in summary if states(result, n)[-1]["at_floor"]}
+    best = max((r["leaves"] for n, r in summary.items() if r["leaves"] is not None and n not in equal), default=None)
     case.check(named == [n for n, r in summary.items() if r["leaves"] == best], "not the best: " + answer)
 
 
@@ -166,6 +169,52 @@ def check_summary(case):
         ratios = [b / a for a, b in zip(values, values[1:])]
         case.check(abs(row["worst"] - min(ratios)) < 1e-9 and abs(ratios[row["worst_layer"]] - row["worst"]) < 1e-9,
                    "summary: worst")
+
+
+def log_spread(row):
+    """log10 of residual_fro, None where the row has none."""
+    if row.get("log10_residual_fro") is not None:
+        return row["log10_residual_fro"]
+    return math.log10(row["residual_fro"]) if row["residual_fro"] else None
+
+
+def norm_decay(rows, share):
+    """Finding norm_decay_only of a variant's states by its rule: (layer, share of the spread), or None; "?" where it
+    hangs on the last bits."""
+    ratios = "relative_residual", "row_normalised_mu", "rank1_residual"
+    behind = [r for r in rows if r["layer"] > 0 and log_spread(r) is not None and r["relative_residual"] is not None]
+    first = next((r for r in rows if r["layer"] == 0), None)
+    if not first or not behind or not first["relative_residual"] or log_spread(first) is None:
+        return None
+    least = min(behind, key=log_spread)
+    fall = log_spread(least) - log_spread(first)
+    kept = [(least[k], share * first[k]) for k in ratios if first[k] is not None and least[k] is not None]
+    close_calls = [abs(fall + 1) < 1e-9] + [abs(now - limit) <= 1e-9 * limit for now, limit in kept]
+    close_calls += [r is not least and log_spread(r) - log_spread(least) < 1e-9 for r in behind]
+    if any(close_calls):
+        return "?"
+    if fall > -1 or any(now < limit for now, limit in kept):
+        return None
+    return least["layer"] - 1, 10.0 ** fall
+
+
+def check_norms(case):
+    """The spread falls to a tenth, and none of the ratios that know no scale falls with it."""
+    found = {}
+    for row in case.result["tables"]["findings"]:
+        if row["code"] == "norm_decay_only":
+            case.check(row["variant"] not in found, f"norm_decay_only twice of {row['variant']}")
+            case.check(row["severity"] == "info" and row["threshold"] == 0.1, "norm_decay_only: severity, threshold")
+            found[row["variant"]] = row["layer"], row["value"]
+    for name in {r["variant"] for r in case.result["tables"]["summary"]}:
+        want, got = norm_decay(states(case.result, name), case.threshold("slow_collapse")), found.get(name)
+        if want == "?":
+            continue
+        case.check((want is None) == (got is None), f"norm_decay_only of {name}: {got}, by the rule {want}")
+        if want and got:
+            case.check(got[0] == want[0], f"norm_decay_only of {name}: layer {got[0]}, by the rule {want[0]}")
+            case.check(want[1] < 1e-300 or abs(got[1] / want[1] - 1) < 1e-6,
+                       f"norm_decay_only of {name}: value {got[1]}, by the rule {want[1]}")
 
 
 def check_components(case):
