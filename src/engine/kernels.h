@@ -11,6 +11,9 @@
 
 #include "network/network.h"
 
+/* The most channels that `turn` takes at once. */
+enum { RS_TURN_MOST = 32 };
+
 /* Declares the table of one element type. x, y and the like are rows [n]. */
 #define RS_KERNEL_TABLE(real, name)                                                                   \
     typedef struct name {                                                                             \
@@ -55,6 +58,11 @@
         void (*pair)(real * square, real *sum, real *p, real *z, const real *step,                    \
                      const real *rate, const real *b, const real *c, int64_t n, int64_t states,       \
                      real *work);                                                                     \
+        /* One token of n channels of S4D: h = decay h + u, y = d u + Re sum of weight h; */          \
+        /* h, decay, weight: [2, pairs, n] real parts, then imaginary ones; y, u, d: [n], n up to */  \
+        /* RS_TURN_MOST */                                                                            \
+        void (*turn)(real * y, const real *u, const real *d, double *h, const double *decay,          \
+                     const double *weight, int64_t n, int64_t pairs);                                 \
     } name
 
 RS_KERNEL_TABLE(float, rs_kernels_f32);

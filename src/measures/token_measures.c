@@ -51,8 +51,8 @@ typedef struct sweep {
     double *spread;  /* [d] a row of U − ū */
     double *ignored; /* [d] takes the place of `rest` for a zero row */
     double *inverse; /* [n] 1/‖X_i‖, 0 for a zero row, SMALL_ROW for one whose square underflows */
-    double *norms;   /* [n] ‖X_i − centre‖ */
-    double energy;   /* ‖X‖_F² */
+    double *norms; /* [n] ‖X_i − centre‖ */
+    double energy; /* ‖X‖_F² */
     double norm_1, norm_inf;
     int64_t nonzero;        /* rows that are not zero */
     double residual_energy; /* ‖R‖_F² */

@@ -257,13 +257,48 @@ static void test_pairs(void **state)
     for_each(check_pairs);
 }
 
+/* States of S4D over some tokens: doubles in both tables, so that they differ by the last bits. */
+static void check_turns(const rs_kernels_f32 *table)
+{
+    enum { PAIRS = 3, NUMBERS = 2 * PAIRS * RS_TURN_MOST };
+    double h[2][NUMBERS], decay[NUMBERS], weight[NUMBERS];
+    float u[RS_TURN_MOST], d[RS_TURN_MOST], y[2][RS_TURN_MOST];
+    const rs_kernels_f32 *tables[] = {table, &rs_kernels_f32_plain};
+    rs_random random = rs_random_new(6, 0);
+    for (int64_t n = 1; n <= RS_TURN_MOST; n++) {
+        memset(h, 0, sizeof h);
+        for (int64_t i = 0; i < 2 * PAIRS * n; i++) {
+            decay[i] = rs_random_uniform(&random) - 0.5;
+            weight[i] = rs_random_normal(&random);
+        }
+        for (int token = 0; token < 7; token++) {
+            for (int64_t i = 0; i < n; i++) {
+                u[i] = (float)rs_random_normal(&random);
+                d[i] = (float)rs_random_normal(&random);
+            }
+            for (int k = 0; k < 2; k++)
+                tables[k]->turn(y[k], u, d, h[k], decay, weight, n, PAIRS);
+            for (int64_t i = 0; i < n; i++)
+                assert_true(fabsf(y[0][i] - y[1][i]) <= 1e-6f * (1 + fabsf(y[1][i])));
+            for (int64_t i = 0; i < 2 * PAIRS * n; i++)
+                assert_true(fabs(h[0][i] - h[1][i]) <= 1e-14 * (1 + fabs(h[1][i])));
+        }
+    }
+}
+
+static void test_turns(void **state)
+{
+    (void)state;
+    for_each(check_turns);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_activations), cmocka_unit_test(test_special),
         cmocka_unit_test(test_rows),        cmocka_unit_test(test_norm),
         cmocka_unit_test(test_softmax),     cmocka_unit_test(test_products),
-        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_pairs),       cmocka_unit_test(test_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
