@@ -184,9 +184,10 @@ static bool limit_of(const json_t *value, double *out)
     const char *word = json_is_string(value)
                            ? json_string_value(value)
                            : json_string_value(json_object_get(value, "__float__"));
+    bool infinite = word && (strcmp(word, "Infinity") == 0 || strcmp(word, "inf") == 0);
     if (json_is_number(value)) *out = json_number_value(value);
-    if (word && (strcmp(word, "Infinity") == 0 || strcmp(word, "inf") == 0)) *out = INFINITY;
-    return json_is_number(value) || (word && *out == INFINITY);
+    if (infinite) *out = INFINITY;
+    return json_is_number(value) || infinite;
 }
 
 rs_status rs_fields_limits(const rs_fields *fields, const char *key, double *least, double *most,

@@ -282,6 +282,34 @@ static inline rs_dense generated_map(built *b, uint32_t tag, int64_t in, int64_t
                       .stride = out};
 }
 
+/* ---- maps that only pass on ---- */
+
+/* Rows first .. first+out-1 of the identity of `in`. */
+static inline rs_dense pick(built *b, int64_t in, int64_t first, int64_t out)
+{
+    rs_dense map = generated_map(b, 0, in, out, 0);
+    double *numbers = (double *)(uintptr_t)map.weight->data;
+    for (int64_t i = 0; i < out; i++)
+        numbers[i * in + first + i] = 1;
+    return map;
+}
+
+/* The identity into the first of `out` numbers, the others 0. */
+static inline rs_dense place(built *b, int64_t in, int64_t out)
+{
+    rs_dense map = generated_map(b, 0, in, out, 0);
+    double *numbers = (double *)(uintptr_t)map.weight->data;
+    for (int64_t i = 0; i < in; i++)
+        numbers[i * in + i] = 1;
+    return map;
+}
+
+/* A convolution that hands on the token itself. */
+static inline rs_conv_op no_conv(built *b, int64_t channels)
+{
+    return (rs_conv_op){channels, 1, generate(b, 0, channels, 0, 1), NULL, {0}};
+}
+
 static inline built *vector_new(uint32_t tag, int64_t d, uint32_t norm_tag, rs_branch_kind kind)
 {
     built *b = calloc(1, sizeof *b);

@@ -222,16 +222,6 @@ static void long_texts(void **state)
 
 /* ---- a published vector ---- */
 
-/* Rows first .. first+out-1 of the identity of d. */
-static rs_dense pick(built *b, int64_t d, int64_t first, int64_t out)
-{
-    rs_dense map = generated_map(b, 0, d, out, 0);
-    double *numbers = (double *)(uintptr_t)map.weight->data;
-    for (int64_t i = 0; i < out; i++)
-        numbers[i * d + first + i] = 1;
-    return map;
-}
-
 /* A state of queries, keys, values, a and b side by side, and a mixer that only runs the rule on it:
  * the vector's q, k, v are those behind the convolution. */
 static void delta_vector(void **state)

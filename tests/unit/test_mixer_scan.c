@@ -13,32 +13,6 @@
 
 /* ---- mixers whose maps only pick ---- */
 
-/* Rows first .. first+out-1 of the identity of `in`. */
-static rs_dense pick(built *b, int64_t in, int64_t first, int64_t out)
-{
-    rs_dense map = generated_map(b, 0, in, out, 0);
-    double *numbers = (double *)(uintptr_t)map.weight->data;
-    for (int64_t i = 0; i < out; i++)
-        numbers[i * in + first + i] = 1;
-    return map;
-}
-
-/* The identity into the first of `out` numbers, the others 0. */
-static rs_dense place(built *b, int64_t in, int64_t out)
-{
-    rs_dense map = generated_map(b, 0, in, out, 0);
-    double *numbers = (double *)(uintptr_t)map.weight->data;
-    for (int64_t i = 0; i < in; i++)
-        numbers[i * in + i] = 1;
-    return map;
-}
-
-/* A convolution that hands on the token itself. */
-static rs_conv_op no_conv(built *b, int64_t channels)
-{
-    return (rs_conv_op){channels, 1, generate(b, 0, channels, 0, 1), NULL, {0}};
-}
-
 /* How long a memory is; a text that repeats one token rounds the same way at each. */
 typedef enum recall { SHORT_MEMORY, LONG_MEMORY, LONG_MEMORY_OF_ONE_TOKEN, RECALLS } recall;
 
