@@ -121,6 +121,12 @@ static void lies_are_named(void **state)
         {"falcon_h1", "{\"mamba_d_head\":\"auto\"}", RS_OK, NULL},
         {"falcon_h1", "{\"time_step_limit\":[0.5,0.1]}", RS_E_CONFIG_SCHEMA, "time_step_limit"},
         {"falcon_h1", "{\"time_step_limit\":[0,\"inf\"]}", RS_OK, NULL},
+        {"falcon_h1", "{\"time_step_limit\":[0,\"nan\"]}", RS_E_CONFIG_SCHEMA, "time_step_limit"},
+        {"falcon_h1", "{\"time_step_limit\":[0,\"1e400\"]}", RS_E_CONFIG_SCHEMA, "time_step_limit"},
+        {"falcon_h1", "{\"time_step_limit\":[\"a\",1]}", RS_E_CONFIG_SCHEMA, "time_step_limit"},
+        {"falcon_h1", "{\"time_step_limit\":[0]}", RS_E_CONFIG_SCHEMA, "time_step_limit"},
+        {"falcon_h1", "{\"time_step_limit\":[0,null]}", RS_E_CONFIG_SCHEMA, "time_step_limit"},
+        {"falcon_h1", "{\"time_step_limit\":0.5}", RS_E_CONFIG_SCHEMA, "time_step_limit"},
         {"falcon_h1", "{\"time_step_limit\":null}", RS_OK, NULL},
         {"nemotron_h",
          "{\"layers_block_type\":[\"mamba\",\"attention\",\"attention\",\"mlp\","
