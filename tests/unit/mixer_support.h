@@ -282,6 +282,31 @@ static inline rs_dense generated_map(built *b, uint32_t tag, int64_t in, int64_t
                       .stride = out};
 }
 
+/* Numbers of one sample, infinite ones too, change no other: the states of the others are, bit for
+ * bit, those beside an ordinary sample, and as many as those alone. */
+static inline void check_ragged(draw_mixer *mixer, int instances)
+{
+    static const double poison[] = {NAN, INFINITY, 1e300, -1e30};
+    for (int t = property_start(instances, 3000); property_next(&t);) {
+        uint64_t seed = property_seed();
+        built *b = mixers_new(seed, seed % 4 ? 70 : 2200, mixer);
+        int64_t d = b->network.d_model, from = b->begin[1], all = b->begin[b->batch.samples];
+        heard before, after;
+        run_engine(&before, b, RS_PRECISION_F64, 2, false);
+        for (int64_t i = 0; i < from * d; i++)
+            b->states[i] = poison[seed % 4];
+        run_engine(&after, b, RS_PRECISION_F64, 2, false);
+        for (int32_t l = 0; l <= b->network.n_layers; l++)
+            if (memcmp(before.states[l] + from * d, after.states[l] + from * d,
+                       (size_t)((all - from) * d) * sizeof(double)) != 0)
+                fail_msg("seed %d: a sample leaks into another behind layer %d", (int)seed, (int)l);
+        heard_free(&before);
+        heard_free(&after);
+        built_free(b);
+    }
+    property_holds(1);
+}
+
 /* ---- maps that only pass on ---- */
 
 /* Rows first .. first+out-1 of the identity of `in`. */

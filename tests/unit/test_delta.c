@@ -214,6 +214,12 @@ static void drawn_mixers(void **state)
     check_drawn(mixer_of, ref_mixer, 150);
 }
 
+static void ragged_batches(void **state)
+{
+    (void)state;
+    check_ragged(mixer_of, 60);
+}
+
 static void long_texts(void **state)
 {
     (void)state;
@@ -384,9 +390,10 @@ static void gated_attention(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(delta_vector),   cmocka_unit_test(drawn_mixers),
-        cmocka_unit_test(long_texts),     cmocka_unit_test(rates_that_overflow),
-        cmocka_unit_test(extreme_states), cmocka_unit_test(gated_attention),
+        cmocka_unit_test(delta_vector),        cmocka_unit_test(drawn_mixers),
+        cmocka_unit_test(long_texts),          cmocka_unit_test(ragged_batches),
+        cmocka_unit_test(rates_that_overflow), cmocka_unit_test(extreme_states),
+        cmocka_unit_test(gated_attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -253,6 +253,12 @@ static void drawn_mixers(void **state)
     check_drawn(mixer_of, ref_mixer, 150);
 }
 
+static void ragged_batches(void **state)
+{
+    (void)state;
+    check_ragged(mixer_of, 60);
+}
+
 static void long_texts(void **state)
 {
     (void)state;
@@ -384,9 +390,9 @@ static void rows_of_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drawn_mixers),    cmocka_unit_test(long_texts),
-        cmocka_unit_test(s4d_vector),      cmocka_unit_test(degree_three),
-        cmocka_unit_test(rows_of_nothing),
+        cmocka_unit_test(drawn_mixers),   cmocka_unit_test(long_texts),
+        cmocka_unit_test(ragged_batches), cmocka_unit_test(s4d_vector),
+        cmocka_unit_test(degree_three),   cmocka_unit_test(rows_of_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

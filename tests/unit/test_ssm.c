@@ -135,6 +135,44 @@ static void drawn_mixers(void **state)
     check_drawn(mixer_of, ref_mixer, 150);
 }
 
+/* One head or channel of one number with a state of one, a convolution of one tap or of more than
+ * most texts have tokens. */
+static rs_branch least_of(built *b, int64_t d)
+{
+    rs_branch branch = mixer_of(b, d);
+    int64_t width = chance(b, 0.5) ? 1 : 60;
+    if (branch.kind == RS_BRANCH_SSD) {
+        rs_ssd_op *op = &branch.ssd;
+        op->heads = op->groups = 1, op->head_dim = op->state = 1, op->norm_groups = 1;
+        op->conv = (rs_conv_op){3, width, tensor(b, RS_F32, 3 * width, 0, 0.7), NULL, {0}};
+        op->in = dense_of(b, d, 5, chance(b, 0.5));
+        op->o = dense_of(b, 1, d, chance(b, 0.5));
+        op->norm.dim = 1;
+        return branch;
+    }
+    rs_s6_op *op = &branch.s6;
+    op->inner = op->state = op->rank = 1;
+    op->conv = (rs_conv_op){1, width, tensor(b, RS_F32, width, 0, 0.7), NULL, {0}};
+    op->in = dense_of(b, d, 2, chance(b, 0.5));
+    op->x = dense_of(b, 1, 3, false);
+    op->step = dense_of(b, 1, 1, true);
+    op->o = dense_of(b, 1, d, chance(b, 0.5));
+    op->dt_norm = op->b_norm = op->c_norm = (rs_norm_op){0};
+    return branch;
+}
+
+static void least_sizes(void **state)
+{
+    (void)state;
+    check_drawn(least_of, ref_mixer, 80);
+}
+
+static void ragged_batches(void **state)
+{
+    (void)state;
+    check_ragged(mixer_of, 60);
+}
+
 static void long_texts(void **state)
 {
     (void)state;
@@ -271,6 +309,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mamba_vector),        cmocka_unit_test(mamba2_vector),
         cmocka_unit_test(drawn_mixers),        cmocka_unit_test(long_texts),
+        cmocka_unit_test(ragged_batches),      cmocka_unit_test(least_sizes),
         cmocka_unit_test(rates_that_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
