@@ -39,7 +39,7 @@ static inline double *ref_conv(const double *rows, int64_t n, int64_t width, int
                                const rs_conv_op *conv, bool activated)
 {
     double *w = ref_kernels(conv), *bias = ref_numbers(conv->bias);
-    double *u = malloc((size_t)(n * conv->channels + 1) * sizeof *u);
+    double *u = calloc((size_t)(n * conv->channels + 1), sizeof *u);
     for (int64_t t = 0; t < n; t++)
         for (int64_t c = 0; c < conv->channels; c++) {
             double sum = bias ? bias[c] : 0;
