@@ -44,7 +44,8 @@ static void dense(const char *prefix, const char *field, const rs_dense *map)
     for (int64_t u = 0; u < map->out; u++) {
         int64_t v = map->first + u / map->run * map->stride + u % map->run;
         for (int64_t i = 0; i < map->in; i++)
-            x[u * map->in + i] = number(map->weight, map->out_is_row ? v * map->cols + i : i * map->cols + v);
+            x[u * map->in + i] =
+                number(map->weight, map->out_is_row ? v * map->cols + i : i * map->cols + v);
     }
     put(prefix, field, map->out, map->in, x);
     char name[64];
@@ -73,43 +74,57 @@ static void mixer(const char *p, const rs_branch *b)
 {
     switch (b->kind) {
     case RS_BRANCH_ATTENTION:
-        dense(p, "q", &b->attention.q), dense(p, "k", &b->attention.k), dense(p, "v", &b->attention.v), dense(p, "o", &b->attention.o);
+        dense(p, "q", &b->attention.q), dense(p, "k", &b->attention.k),
+            dense(p, "v", &b->attention.v), dense(p, "o", &b->attention.o);
         vector(p, "distance", b->attention.distance_bias);
         break;
     case RS_BRANCH_MLP:
         dense(p, "up", &b->mlp.up), dense(p, "gate", &b->mlp.gate), dense(p, "down", &b->mlp.down);
         break;
     case RS_BRANCH_SSD:
-        dense(p, "in", &b->ssd.in), dense(p, "o", &b->ssd.o), conv(p, &b->ssd.conv), norm(p, "norm", &b->ssd.norm);
-        vector(p, "dt_bias", b->ssd.dt_bias), vector(p, "a_log", b->ssd.a_log), vector(p, "d", b->ssd.d);
+        dense(p, "in", &b->ssd.in), dense(p, "o", &b->ssd.o), conv(p, &b->ssd.conv),
+            norm(p, "norm", &b->ssd.norm);
+        vector(p, "dt_bias", b->ssd.dt_bias), vector(p, "a_log", b->ssd.a_log),
+            vector(p, "d", b->ssd.d);
         break;
     case RS_BRANCH_S6:
-        dense(p, "in", &b->s6.in), dense(p, "x", &b->s6.x), dense(p, "step", &b->s6.step), dense(p, "o", &b->s6.o);
+        dense(p, "in", &b->s6.in), dense(p, "x", &b->s6.x), dense(p, "step", &b->s6.step),
+            dense(p, "o", &b->s6.o);
         conv(p, &b->s6.conv), vector(p, "a_log", b->s6.a_log), vector(p, "d", b->s6.d);
-        norm(p, "dt_norm", &b->s6.dt_norm), norm(p, "b_norm", &b->s6.b_norm), norm(p, "c_norm", &b->s6.c_norm);
+        norm(p, "dt_norm", &b->s6.dt_norm), norm(p, "b_norm", &b->s6.b_norm),
+            norm(p, "c_norm", &b->s6.c_norm);
         break;
     case RS_BRANCH_LINEAR:
-        dense(p, "q", &b->linear.q), dense(p, "k", &b->linear.k), dense(p, "v", &b->linear.v), dense(p, "o", &b->linear.o);
+        dense(p, "q", &b->linear.q), dense(p, "k", &b->linear.k), dense(p, "v", &b->linear.v),
+            dense(p, "o", &b->linear.o);
         dense(p, "gate", &b->linear.gate), norm(p, "norm", &b->linear.norm);
         break;
     case RS_BRANCH_S4D:
-        dense(p, "o", &b->s4d.o), dense(p, "gate", &b->s4d.gate), vector(p, "log_step", b->s4d.log_step), vector(p, "c", b->s4d.c);
-        vector(p, "log_decay", b->s4d.log_decay), vector(p, "frequency", b->s4d.frequency), vector(p, "d", b->s4d.d);
+        dense(p, "o", &b->s4d.o), dense(p, "gate", &b->s4d.gate),
+            vector(p, "log_step", b->s4d.log_step), vector(p, "c", b->s4d.c);
+        vector(p, "log_decay", b->s4d.log_decay), vector(p, "frequency", b->s4d.frequency),
+            vector(p, "d", b->s4d.d);
         break;
     case RS_BRANCH_RECURRENCE:
-        dense(p, "in", &b->recurrence.in), dense(p, "gates", &b->recurrence.gates), dense(p, "o", &b->recurrence.o);
+        dense(p, "in", &b->recurrence.in), dense(p, "gates", &b->recurrence.gates),
+            dense(p, "o", &b->recurrence.o);
         conv(p, &b->recurrence.conv);
         break;
     case RS_BRANCH_DELTA:
-        dense(p, "q", &b->delta.q), dense(p, "k", &b->delta.k), dense(p, "v", &b->delta.v), dense(p, "z", &b->delta.z);
-        dense(p, "b", &b->delta.b), dense(p, "a", &b->delta.a), dense(p, "o", &b->delta.o), conv(p, &b->delta.conv);
-        vector(p, "a_log", b->delta.a_log), vector(p, "dt_bias", b->delta.dt_bias), norm(p, "norm", &b->delta.norm);
+        dense(p, "q", &b->delta.q), dense(p, "k", &b->delta.k), dense(p, "v", &b->delta.v),
+            dense(p, "z", &b->delta.z);
+        dense(p, "b", &b->delta.b), dense(p, "a", &b->delta.a), dense(p, "o", &b->delta.o),
+            conv(p, &b->delta.conv);
+        vector(p, "a_log", b->delta.a_log), vector(p, "dt_bias", b->delta.dt_bias),
+            norm(p, "norm", &b->delta.norm);
         break;
     case RS_BRANCH_SHORT_CONV:
-        dense(p, "in", &b->short_conv.in), dense(p, "o", &b->short_conv.o), conv(p, &b->short_conv.conv);
+        dense(p, "in", &b->short_conv.in), dense(p, "o", &b->short_conv.o),
+            conv(p, &b->short_conv.conv);
         break;
     case RS_BRANCH_GRAPH:
-        dense(p, "q", &b->graph.q), dense(p, "k", &b->graph.k), dense(p, "v", &b->graph.v), dense(p, "o", &b->graph.o);
+        dense(p, "q", &b->graph.q), dense(p, "k", &b->graph.k), dense(p, "v", &b->graph.v),
+            dense(p, "o", &b->graph.o);
         break;
     }
 }
@@ -131,7 +146,8 @@ int main(int argc, char **argv)
     if (!file) return 2;
     size_t length = fread(text, 1, sizeof text, file);
     fclose(file);
-    if (rs_json_load(&json, argv[1], text, length, &(rs_json_rules){.max_depth = 64}, &err)) return told(&err);
+    if (rs_json_load(&json, argv[1], text, length, &(rs_json_rules){.max_depth = 64}, &err))
+        return told(&err);
     if (rs_init_open(&init, argv[2], strtoull(argv[3], NULL, 10), &err)) return told(&err);
     if (rs_network_from_arch(&network, json, argv[1], init, &err)) return told(&err);
     vector("", "embedding", network->embedding.tokens);
@@ -144,7 +160,8 @@ int main(int argc, char **argv)
             const rs_branch *branch = &network->layers[l].branches[b];
             snprintf(prefix, sizeof prefix, "%d.%d.", (int)l, (int)b);
             mixer(prefix, branch);
-            norm(prefix, "before", &branch->before), norm(prefix, "inside", &branch->inside), norm(prefix, "after", &branch->after);
+            norm(prefix, "before", &branch->before), norm(prefix, "inside", &branch->inside),
+                norm(prefix, "after", &branch->after);
         }
     return 0;
 }
