@@ -293,7 +293,7 @@ def finite(run):
 
 def compare_states(it, weights, precision, limit):
     """States, branches and final states of both; returns the definition's runs."""
-    taps, out, result = it.probe(precision)
+    taps, out, result = it.probe(precision, more=["--mixing"])
     dtypes = {"f64": (np.float64, np.longdouble), "f32": (np.float32, np.float64)}[precision]
     lengths = [len(t) for t in it.texts] if it.texts else [taps["layer.0.block_out"].shape[1]] * taps["layer.0.block_out"].shape[0]
     runs, wrong = [], []
@@ -463,6 +463,12 @@ def check_tables(it, taps, result, lengths, runs):
     for row in rows:
         x = [taps[f"layer.{row['layer']}.{row['site']}"][s, :lengths[s]].astype(np.float64) for s in samples]
         wrong += S.compare_tokens(row, x, WORST, COUNT)
+    for row in result["tables"].get("mixing", []):
+        mixer = it.spec["mixer"][row["layer"] % it.spec["depth"]]
+        if not runs[0][2][row["layer"]]:
+            continue
+        wrong += [f"mixer is {row['mixer']}, not {mixer}"] if row["mixer"] != mixer else []
+        wrong += S.compare_mixing(row, [run[2][row["layer"]] for run in runs], [run[4][row["layer"]] for run in runs], WORST, COUNT)
     wrong += S.norm_decay(rows, result["findings"], it.spec["layers"])
     for row in result["tables"].get("attention", []):
         mixer = it.spec["mixer"][row["layer"] % it.spec["depth"]]
@@ -484,8 +490,11 @@ def check_residual(it, weights):
     mpmath.mp.dps = 60
     sample, count = 0, len(it.texts[0]) if it.texts else n
     start = plain_of(taps, 0, sample, count)
-    states = D.Layers(it.spec, weights, D.Kind(mp=mpmath), it.matrix).run(start)[0]
-    plain = set(it.spec["mixer"]) != {"attention"}
+    states, outs = D.Layers(it.spec, weights, D.Kind(mp=mpmath), it.matrix).run(start)[:2]
+    with np.errstate(all="ignore"):
+        rounded = D.Layers(it.spec, weights, D.Kind(np.float64), it.matrix).run(start.astype(np.float64))[0]
+    plain, loose = set(it.spec["mixer"]) != {"attention"}, 0.0
+    gone = False
     for l in range(1, layers + 1):
         found = plain_of(taps, l, sample, count)
         scale = max(abs(v) for v in states[l].reshape(-1))
@@ -497,7 +506,10 @@ def check_residual(it, weights):
         if spread < scale * mpmath.mpf("1e-50"):  # equal, but for the rounding of 60 digits
             continue
         row = next(r for r in result["tables"]["tokens"] if r["layer"] == l and r["site"] == "block_out")
-        limit = 1e-10 if not plain else 1e-9
+        loose = max(loose, float(max(abs(v) for v in (rounded[l] - states[l]).reshape(-1)) / scale))
+        # a token of zeros is rounding there, which norms multiply by up to 1/sqrt(epsilon) each (docs/probe.md, Corners)
+        gone |= any(not any(v != 0 for v in token) for part in (states[l], outs[l - 1]) for token in part)
+        limit = max(1e-6 if gone else 1e-10, 100 * loose)
         COUNT["residual states"] += 1
         if error > limit:
             wrong.append(f"residual state {l}: {error:.3g}")
@@ -510,14 +522,15 @@ def check_residual(it, weights):
                 if abs(told - float(exact)) > max(0.06 if plain else 1e-9, 1e-15 * abs(told)):
                     wrong.append(f"residual {l}: log10_residual_fro {told}, not {float(exact)}")
                 COUNT["log10_residual_fro"] += 1
-            wrong += [f"residual {l} {why}" for why in S.compare_residual(row, states[l], plain, mpmath, WORST, COUNT)]
+            wrong += [f"residual {l} {why}" for why in S.compare_residual(row, states[l], plain or gone or loose > 1e-12, mpmath, WORST, COUNT)]
             if plain and miss > 0.125:
                 wrong.append(f"residual {l}: spread misses {miss:.3g}, not at_floor")
             if not plain:
-                WORST["residual attention spread"] = max(WORST["residual attention spread"], miss)
-                if miss > 1e-9:
+                if not gone and loose < 1e-12:
+                    WORST["residual attention spread"] = max(WORST["residual attention spread"], miss)
+                if miss > max(1e-5 if gone else 1e-9, 1000 * loose):
                     wrong.append(f"residual {l}: spread misses {miss:.3g}")
-        WORST["residual states"] = max(WORST["residual states"], error if error <= limit else 0)
+        WORST["residual states"] = max(WORST["residual states"], error if error <= 1e-10 else 0)
         if wrong:
             return wrong
     return wrong

@@ -4,7 +4,7 @@ float32, float64, long double, or mpmath's (arrays of objects)."""
 import math
 
 import numpy as np
-from scipy.special import erf
+from scipy.special import erfc
 
 EPSILON = 1e-5
 
@@ -17,7 +17,7 @@ class Kind:
         of = (lambda name, _: np.vectorize(getattr(mp, name), otypes=[object])) if mp else (lambda _, f: f)
         self.exp, self.sqrt, self.log1p = of("exp", np.exp), of("sqrt", np.sqrt), of("log1p", np.log1p)
         self.tanh, self.cos, self.sin = of("tanh", np.tanh), of("cos", np.cos), of("sin", np.sin)
-        self.erf = of("erf", lambda x: erf(x.astype(np.float64)).astype(self.dtype))
+        self.erfc = of("erfc", lambda x: erfc(x.astype(np.float64)).astype(self.dtype))
 
     def array(self, x):
         x = np.asarray(x)
@@ -38,7 +38,7 @@ class Kind:
         return x / (1 + self.exp(-x))
 
     def gelu(self, x):
-        return x * (1 + self.erf(x / self.sqrt(self.array([2.0])))) / 2
+        return x * self.erfc(-x / self.sqrt(self.array([2.0]))) / 2
 
     def gelu_tanh(self, x):
         inner = self.sqrt(self.array([2 / math.pi]) if not self.mp else self.array([2]) / self.mp.pi) * (x + self.one(0.044715) * x ** 3)
@@ -55,6 +55,11 @@ class Layers:
     def __init__(self, spec, weights, kind, graph=None):
         self.s, self.k, self.graph = spec, kind, graph
         self.w = {name: kind.array(x) for name, x in weights.items()}
+
+    # ---- what table mixing says beside the matrices: logarithms of decays, steps and skips, by head or channel ----
+
+    def note(self, logs=None, steps=None, d=None):
+        self.noted = {"logs": logs, "steps": steps, "d": d}
 
     # ---- parts ----
 
@@ -106,6 +111,7 @@ class Layers:
         steps = k.softplus(self.map(dt, p + "step"))
         a, d = -k.exp(self.w[p + "a_log"].reshape(inner, n)), self.w[p + "d"].reshape(-1)
         ms = [k.zeros(len(x), len(x)) for _ in range(inner)]
+        self.note([steps[:, [c]] * a[c] for c in range(inner)], [steps[:, c] for c in range(inner)], d)
         for i in range(len(x)):
             for j, time in self.backwards(steps, i):
                 e = k.exp(a * time[:, None])
@@ -128,6 +134,7 @@ class Layers:
         steps = k.softplus(dt + self.w[p + "dt_bias"].reshape(-1))
         a, d = -k.exp(self.w[p + "a_log"].reshape(-1)), self.w[p + "d"].reshape(-1)
         ms, values = [], []
+        self.note([steps[:, h] * a[h] for h in range(heads)], [steps[:, h] for h in range(heads)], d)
         for h in range(heads):
             g = h // (heads // groups)
             own = slice(g * n, (g + 1) * n)
@@ -161,6 +168,8 @@ class Layers:
         q, keys = ([self.features(part) for part in self.heads_of(x, p + name, heads)] for name in "qk")
         values = self.heads_of(x, p + "v", heads) if p + "v" in self.w else [x] * heads
         ms = []
+        if s["mask"] == "causal" and any(v != 1 for v in s["decay_of"]):
+            self.note([np.log(np.full(len(x), float(v))) if v else np.full(len(x), -np.inf) for v in s["decay_of"]])
         for h in range(heads):
             decay = k.one(s["decay_of"][h])
             m = k.zeros(len(x), len(x))
@@ -182,6 +191,10 @@ class Layers:
         channels, pairs = w["log_decay"].shape[0], w["log_decay"].reshape(len(w["log_decay"]), -1).shape[1]
         c = w["c"].reshape(channels, pairs, 2)
         ms = []
+        if not k.mp:
+            steps = np.exp(w["log_step"].reshape(-1))
+            self.note([-steps[c] * np.exp(w["log_decay"].reshape(channels, -1)[c]) for c in range(channels)], [steps[[c]] for c in range(channels)],
+                      w["d"].reshape(-1))
         for channel in range(channels):
             step = k.exp(w["log_step"].reshape(-1)[[channel]])[0]
             re, im = -k.exp(w["log_decay"].reshape(channels, -1)[channel]), w["frequency"].reshape(channels, -1)[channel]
@@ -208,6 +221,8 @@ class Layers:
         u = self.conv(both[:, inner:], p)
         forget, into, out = np.split(k.sigmoid(self.map(u, p + "gates")), 3, 1)
         ms = []
+        if not k.mp:
+            self.note([np.log(forget[:, c]) for c in range(inner)])
         for channel in range(inner):
             m = k.zeros(len(x), len(x))
             for i in range(len(x)):
@@ -230,6 +245,7 @@ class Layers:
         g = -k.exp(self.w[p + "a_log"].reshape(-1)) * k.softplus(self.map(x, p + "a") + self.w[p + "dt_bias"].reshape(-1))
         beta = k.sigmoid(self.map(x, p + "b"))
         ms, values = [], []
+        self.note([g[:, h] for h in range(heads)])
         for h in range(heads):
             own = slice(h // (heads // keys) * dim, (h // (heads // keys) + 1) * dim)
             qh, kh = (part[:, own] / k.sqrt((part[:, own] ** 2).sum(1, keepdims=True) + k.one(1e-6)) for part in (q, key))
@@ -371,6 +387,7 @@ class Layers:
         s = self.s
         x = self.k.array(x)
         states, outs, matrices = [x], [], []
+        self.notes = []
         for l in range(s["layers"]):
             stored = l % s["depth"]
             name = s["mixer"][stored]
@@ -378,13 +395,15 @@ class Layers:
             own = {"gate": s["gate_of"][name], "inner_norm": s["inner_norm_of"][name]}
             self.s = dict(s, **own)
             p = f"{stored}."
+            self.note()
             out, x, more = self.block(x, s["skip_mixer"][stored], s["branch_mixer"][stored], s["norm"], lambda v: op(v, p + "0."))
             outs.append(out)
             matrices.append(more[0])
+            self.notes.append(self.noted)
             if s["mlp"] != "none":
                 gives = (lambda v: (self.mlp(v, p + "1."),)) if not s.get("no_mlp_branch") else None
                 x = self.block(x, s["skip_mlp"][stored], s["branch_mlp"][stored], s["mlp_norm"], gives)[1]
             states.append(x)
             self.s = s
         final = self.norm(x) if s["final_norm"] else x
-        return states, outs, matrices, final
+        return states, outs, matrices, final, self.notes

@@ -25,7 +25,7 @@ def token_numbers(x):
         s = np.linalg.svd(x, compute_uv=False)
         p = s[s > 0] / s.sum()
         out.update(rank1_residual=np.sqrt((s[1:] ** 2).sum()) / np.sqrt((s ** 2).sum()), effective_rank=np.exp(-(p * np.log(p)).sum()),
-                   stable_rank=(s ** 2).sum() / s[0] ** 2, stable_rank_gram=(s ** 4).sum() / s[0] ** 4)
+                   stable_rank=((s / s[0]) ** 2).sum(), stable_rank_gram=((s / s[0]) ** 4).sum())
     return out
 
 
@@ -140,6 +140,7 @@ def compare_matrices(row, ms, spec, mixer, worst, count):
             continue
         want, got = float(np.mean(values)), row[name]
         size = max(abs(want), float(np.mean([np.abs(m).max() for m in ms])), 1e-300)
+        size = max(size, 1.0) if mixer == "attention" else size  # sums of matrices of size 1
         error = abs(got - want) / (size ** 2 if name == "centred_norm_squared" and size > 1 else size)
         count["table attention"] += 1
         limit = 1e-6 if name in ("lambda2", "spectral_gap") and not causal else 1e-9
@@ -147,4 +148,48 @@ def compare_matrices(row, ms, spec, mixer, worst, count):
             worst["table attention " + name] = max(worst["table attention " + name], error)
         else:
             wrong.append(f"attention {mixer} {row['layer']}:{row['head']} {name}: {got}, not {want}")
+    return wrong
+
+
+def compare_mixing(row, matrices, notes, worst, count):
+    """A row of table mixing: matrices and notes of each sample; head null: all channels."""
+    pick = range(len(matrices[0])) if row["head"] is None else [row["head"]]
+    norms, sums, shares, logs, steps = [], [], [], [], []
+    for ms, note in zip(matrices, notes):
+        own = [np.asarray(ms[h], dtype=np.float64) for h in pick]
+        n = len(own[0])
+        norms.append(np.sqrt(np.mean([(m * m).sum() for m in own])))
+        sums += [total for m in own for total in m.sum(1)]
+        if note["d"] is not None:
+            d = [float(note["d"][h]) for h in pick]
+            kept = sum(n * v * v for v in d)
+            rest = sum(((m - v * np.eye(n)) ** 2).sum() for m, v in zip(own, d))
+            shares.append(kept / (kept + rest))
+        if note["logs"] is not None:
+            logs.append(np.mean([np.asarray(note["logs"][h], dtype=np.float64).mean() for h in pick]))
+        if note["steps"] is not None:
+            steps.append(np.mean([np.asarray(note["steps"][h], dtype=np.float64).mean() for h in pick]))
+    want = {"frobenius": np.mean(norms), "row_sum_min": min(sums), "row_sum_max": max(sums), "share_of_d": np.mean(shares) if shares else None,
+            "delta_mean": np.mean(steps) if steps else None}
+    if logs:
+        mean = np.mean(logs)
+        want.update(decay=np.exp(mean), half_life=-np.log(2) / mean if mean else None)
+    else:
+        want.update(decay=None, half_life=None)
+    wrong = []
+    for name, value in want.items():
+        got = row[name]
+        count["table mixing"] += 1
+        if (got is None) != (value is None):
+            wrong.append(f"mixing {row['mixer']} {row['layer']}:{row['head']} {name}: {got}, not {value}")
+            continue
+        if value is None:
+            continue
+        size = max(abs(value), want["frobenius"]) if name.startswith("row") else abs(value)
+        size = max(size, 1.0) if row["mixer"] == "attention" and name[:3] in ("fro", "row") else size  # as above
+        error = abs(got - value) / size if size else abs(got)
+        if error <= 1e-10:
+            worst["table mixing " + name] = max(worst["table mixing " + name], error)
+        else:
+            wrong.append(f"mixing {row['mixer']} {row['layer']}:{row['head']} {name}: {got}, not {value}")
     return wrong
