@@ -448,6 +448,11 @@ def check_matrices(it, runs, lengths):
         n = lengths[0]
         error = differ(taps[name][0, :n, :n], runs[0][2][l][h])
         mixer = it.spec["mixer"][l % it.spec["depth"]]
+        skips = runs[0][4][l]["d"]
+        if mixer != "attention":
+            skip = float(taps[f"layer.{l + 1}.skip.{h}"][0])
+            if skip != (0.0 if skips is None else float(skips[h])):
+                wrong.append(f"layer.{l + 1}.skip.{h} ({mixer}): {skip}")
         COUNT[f"matrix {mixer}"] += 1
         if error <= 1e-10:
             WORST[f"matrix {mixer}"] = max(WORST[f"matrix {mixer}"], error)
