@@ -170,6 +170,7 @@ static void unit_measures(rs_token_measures *out, const sweep *s, const rs_token
 {
     double m = (double)s->nonzero, n = (double)x->n;
     double mean = rs_dot(s->unit, s->unit, x->d);
+    if (s->nonzero == 0) return;
     /* Zero rows pull the mean of all n rows towards 0: the spread between the two groups. */
     out->row_normalised_mu = sqrt((s->unit_energy + m * (n - m) / n * mean) / n);
     if (s->nonzero < 2) return;

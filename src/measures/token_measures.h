@@ -34,7 +34,7 @@ typedef struct rs_token_measures {
     /* ‖R‖_{1,∞}/‖X‖_{1,∞}; may exceed 1 (at most 2(1−1/n) for the mean). */
     double relative_residual_1inf;
     /* μ(rn(X))/√n, rn scales every row to length 1, zero rows stay zero: in [0, 1]
-     * (docs/theory/tokens.md, 4). Invariant under any scaling of single rows. */
+     * (docs/theory/tokens.md, 4). Invariant under any scaling of single rows. NaN for X = 0. */
     double row_normalised_mu;
     /* sqrt(Σ_{i≥2} σ_i²)/‖σ‖: in [0, 1), 0 exactly when X has rank one (docs/theory/tokens.md,
      * 4). */

@@ -26,6 +26,8 @@
 #define NEAR 1e-5
 /* Directions are worked out from the differences as long as no row can be 0. */
 #define SOMEWHAT_NEAR 0.25
+/* A row that small beside the sample's largest entry is its rounding. */
+#define NOTHING (64 * DBL_EPSILON / 2)
 
 typedef struct rooms {
     double *x, *m;   /* [d], [n, d] a copy */
@@ -255,6 +257,23 @@ static void give_back(rs_token_measures *out, int64_t shift)
         *logs[i] += (double)shift * 0.30102999566398119521;
 }
 
+/* X at s = 0, with zeros for rows that the sample's rounding cannot tell from them: such a row has no
+ * direction (docs/theory/tokens.md, 4). */
+static const double *told_rows(rooms *r, const rs_token_residual *x)
+{
+    double top = 0;
+    for (int64_t i = 0; i < x->n * x->d; i++)
+        top = fmax(top, fabs(x->base[i % x->d]) + fabs(scaled(x->residual[i], x->exponent)));
+    memmove(r->plain, x->plain, (size_t)(x->n * x->d) * sizeof *r->plain);
+    for (int64_t i = 0; i < x->n; i++) {
+        double *row = r->plain + i * x->d, own = 0;
+        for (int64_t k = 0; k < x->d; k++)
+            own = fmax(own, fabs(row[k]));
+        if (own <= NOTHING * top) memset(row, 0, (size_t)x->d * sizeof *row);
+    }
+    return r->plain;
+}
+
 /* X at s = 0. */
 static rs_status measure_unscaled(rs_token_measures *out, rooms *r, const rs_token_residual *x,
                                   const rs_token_options *options, rs_error *err)
@@ -276,7 +295,7 @@ static rs_status measure_unscaled(rs_token_measures *out, rooms *r, const rs_tok
     int64_t shift = another_scale(&y, r->base, x);
     double near = finite && !rs_all_zero(x->base, x->d) ? nearness(&y) : (double)INFINITY;
     if (!(near < NEAR)) {
-        RS_TRY(of_plain(out, x->plain, x, options, r, err));
+        RS_TRY(of_plain(out, finite ? told_rows(r, x) : x->plain, x, options, r, err));
         if (out->first_nonfinite >= 0) return RS_OK;
         residual_parts(out, &own, x->exponent);
         out->log10_norm_fro = log10_of(out->norm_fro, 0);

@@ -562,13 +562,11 @@ const rs_forward rs_forward_lfm2 = {.types = "lfm2",
                                     .ssm = &lfm2_mixer,
                                     .facts = PRE_NORM | RS_W_QK_NORM};
 
-#define DELTA_SETTINGS(interval_)                                                                  \
-    NUMBER("full_attention_interval", interval_), NUMBER("linear_conv_kernel_dim", 4), SILU,       \
-        EPS(1e-6), NO_ATTENTION_BIAS
+#define DELTA_SETTINGS NUMBER("linear_conv_kernel_dim", 4), SILU, EPS(1e-6), NO_ATTENTION_BIAS
 #define QWEN_DELTA_SETTINGS                                                                        \
-    DELTA_SETTINGS(4), NUMBER("linear_key_head_dim", 128), NUMBER("linear_value_head_dim", 128),   \
-        NUMBER("linear_num_key_heads", 16), NUMBER("linear_num_value_heads", 32),                  \
-        NUMBER("head_dim", 256), UNTIED
+    DELTA_SETTINGS, NUMBER("full_attention_interval", 4), NUMBER("linear_key_head_dim", 128),      \
+        NUMBER("linear_value_head_dim", 128), NUMBER("linear_num_key_heads", 16),                  \
+        NUMBER("linear_num_value_heads", 32), NUMBER("head_dim", 256), UNTIED
 static const rs_setting qwen3_5[] = {DECODER(248320, 32768), SIZES(4096, 32, 16, 12288),
                                      NUMBER("num_key_value_heads", 4), QWEN_DELTA_SETTINGS};
 static const rs_setting qwen3_next[] = {DECODER(151936, 32768), SIZES(2048, 48, 16, 5632),
@@ -578,7 +576,7 @@ static const rs_setting olmo_hybrid[] = {DECODER(100352, 65536),
                                          SIZES(3840, 32, 30, 11008),
                                          PAD(100277),
                                          TEXT("linear_allow_neg_eigval", "true"),
-                                         DELTA_SETTINGS(4),
+                                         DELTA_SETTINGS,
                                          UNTIED};
 static const rs_ssm_forward qwen_delta = {.kernel = "linear_conv_kernel_dim", .kind = RS_SSM_DELTA};
 static const rs_ssm_forward olmo_delta = {.kernel = "linear_conv_kernel_dim",

@@ -216,7 +216,7 @@ const rs_family rs_families_kin[] = {
     {GATED("qwen3_next", "qwen3_next qwen3_5_moe_text qwen3_5_moe"),
      .forward = &rs_forward_qwen3_next},
     {KIN("olmo_hybrid", "olmo_hybrid", olmo_hybrid, RMS, HALF),
-     .facts = RS_FACT_QK_NORM_FULL | RS_FACT_HYBRID | RS_FACT_NULL_ROPE,
+     .facts = RS_FACT_QK_NORM_FULL | RS_FACT_HYBRID | RS_FACT_NULL_ROPE | RS_FACT_LAST_ATTENDS,
      .forward = &rs_forward_olmo_hybrid},
     /* other scores, other values */
     {.name = "gemma3n",

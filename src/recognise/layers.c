@@ -64,6 +64,17 @@ static said by_indices(const json_t *list, const char *field, int32_t layer)
     return all;
 }
 
+/* Of a family whose files may leave the list out (OLMo Hybrid). */
+static said by_fours(const rs_builder *b, int32_t layer)
+{
+    bool found = false;
+    int64_t layers = 0;
+    bool known =
+        rs_fields_find(&b->fields, RS_FIELD_LAYERS, -1, &layers, &found, &(rs_error){0}) == RS_OK;
+    bool last = known && found && layers < 4 && layer == layers - 1;
+    return (said){layer % 4 == 3 || last ? ATTENTION : SSM, "num_hidden_layers"};
+}
+
 /* Hybrids say which layer is which in half a dozen ways; kind 0 when none of them does. */
 static said kind_in_config(const rs_builder *b, int32_t layer)
 {
@@ -75,6 +86,7 @@ static said kind_in_config(const rs_builder *b, int32_t layer)
         const char *word = json_string_value(json_array_get(list, (size_t)layer));
         return (said){kind_of_word(word), lists[i]};
     }
+    if (b->family->facts & RS_FACT_LAST_ATTENDS) return by_fours(b, layer);
     const char *pattern = rs_fields_text(f, "hybrid_override_pattern");
     if (pattern && strnlen(pattern, (size_t)layer + 1) > (size_t)layer)
         return (said){kind_of_letter(pattern[layer]), "hybrid_override_pattern"};

@@ -3,13 +3,23 @@
 #include "recognise/builder.h"
 
 #include <math.h>
+#include <string.h>
+
+/* The field's older name where the file has that, which counts; else `key`. */
+static const char *name_of(const rs_builder *b, const char *key)
+{
+    const rs_forward *forward = b->family->forward;
+    for (const rs_old_name *row = forward ? forward->old_names : NULL; row && row->key; row++)
+        if (strcmp(row->key, key) == 0 && rs_fields_key(&b->fields, row->old)) return row->old;
+    return key;
+}
 
 /* The field, or what the reference's configuration class has where the file is silent. */
 static rs_status real_or(const rs_builder *b, const char *key, double silent, double *value)
 {
     bool found;
     *value = silent;
-    return rs_fields_real(&b->fields, key, value, &found, b->err);
+    return rs_fields_real(&b->fields, name_of(b, key), value, &found, b->err);
 }
 
 static rs_status read_steps(rs_builder *b, rs_step_law *law)

@@ -101,6 +101,16 @@ told(result, "rest_unknown", "time_step_limit")
 if any(r["decay_min"] is not None or r["delta_rest_null"] is not None for r in result["tables"]["ssm"]):
     wrong.append("limits that cannot be read hide steps and decays")
 
+# Nemotron-H's older names count where they are there.
+names = {"time_step_min": "mamba_dt_min", "time_step_max": "mamba_dt_max", "time_step_floor": "mamba_dt_init_floor"}
+change = {"time_step_min": 0.3, "time_step_max": 0.9, "time_step_floor": 0.35}
+copy("nemotron_h", change)
+today = scan("model")["tables"]["ssm"]
+copy("nemotron_h", {"time_step_min": 0.001, "time_step_max": 0.1} | {names[k]: v for k, v in change.items()})
+compare("older names", scan("model")["tables"]["ssm"], today)
+if not today or today[0]["delta_rest_null"] < 0.35:
+    wrong.append("the fields do not count")
+
 # What the run read is analysed; --layers chooses.
 copy("mamba2")
 result = scan("model", "--layers", "1")

@@ -364,6 +364,35 @@ static void drawn_mixers(void **state)
     }
 }
 
+/* OLMo Hybrid without a list: every fourth layer has attention, of fewer the last, and no other field
+ * says which (OlmoHybridConfig of transformers 5.23). */
+static void olmo_hybrid_without_a_list(void **state)
+{
+    (void)state;
+    static const char *const expected[] = {"da", "dda", "ddda", "dddad", "dddaddda"};
+    for (size_t t = 0; t < sizeof expected / sizeof *expected; t++) {
+        rs_checkpoint *checkpoint = open_case("olmo_hybrid");
+        json_t *config = json_deep_copy(checkpoint->config);
+        rs_network *network;
+        rs_init *init;
+        rs_error err = {0};
+        size_t layers = strlen(expected[t]);
+        json_object_del(config, "layer_types");
+        json_object_set_new(config, "full_attention_interval", json_integer(2));
+        json_object_set_new(config, "num_hidden_layers", json_integer((json_int_t)layers));
+        assert_int_equal(rs_init_open(&init, NULL, 3, &err), RS_OK);
+        assert_int_equal(rs_network_from_config(&network, config, "c", init, &err), RS_OK);
+        assert_int_equal(network->n_layers, layers);
+        for (size_t l = 0; l < layers; l++)
+            assert_int_equal(network->layers[l].branches[0].kind,
+                             expected[t][l] == 'a' ? RS_BRANCH_ATTENTION : RS_BRANCH_DELTA);
+        rs_network_close(network);
+        rs_init_close(init);
+        rs_checkpoint_close(checkpoint);
+        json_decref(config);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -375,6 +404,7 @@ int main(void)
         cmocka_unit_test(a_stored_norm_is_run),
         cmocka_unit_test(limits_of_steps),
         cmocka_unit_test(drawn_mixers),
+        cmocka_unit_test(olmo_hybrid_without_a_list),
     };
     return cmocka_run_group_tests_name("hybrid", tests, NULL, NULL);
 }

@@ -301,6 +301,7 @@ static void undefined_is_nan(void **state)
     assert_true(isnan(m.relative_residual) && isnan(m.relative_residual_1inf));
     assert_true(isnan(m.mean_cosine) && isnan(m.effective_rank) && isnan(m.stable_rank));
     assert_true(isnan(m.rank1_residual) && isnan(m.numerical_rank) && !m.at_floor);
+    assert_true(isnan(m.row_normalised_mu) && isnan(m.one_minus_cosine));
     const double one[] = {3, 4};
     m = measure(one, 1, 2, false, RS_CENTRE_MEAN);
     assert_true(m.relative_residual == 0 && m.at_floor && isnan(m.mean_cosine));
