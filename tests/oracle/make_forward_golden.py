@@ -634,6 +634,11 @@ def states_from_gguf():
                                        rope_parameters=dict(rope_theta=500.0, rope_type="default", partial_rotary_factor=share)))
     gguf_states_case("granite_hybrid_gguf", T.GraniteMoeHybridForCausalLM, T.GraniteMoeHybridConfig(**granite(16, 10)))
     gguf_states_case("granite_hybrid_q8_0", T.GraniteMoeHybridForCausalLM, T.GraniteMoeHybridConfig(**granite(32, 32)), True, (5, 2))
+    for kind, d, f, quantise in (("gguf", 16, 10, False), ("q8_0", 32, 32, True)):
+        nemotron = dict(decoder(hidden_size=d, head_dim=8, intermediate_size=f), mamba_num_heads=4, mamba_head_dim=d // 4 + 1 - quantise, ssm_state_size=5,
+                        n_groups=2, conv_kernel=4, chunk_size=8, layer_norm_epsilon=1e-5)
+        gguf_states_case(f"nemotron_h_{kind}", T.NemotronHForCausalLM,
+                         T.NemotronHConfig(**nemotron, layers_block_type=["linear_attention", "mlp", "full_attention"]), quantise)
 
 
 def short_convolutions():
