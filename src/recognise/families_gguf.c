@@ -128,6 +128,8 @@ const rs_family rs_families_gguf[] = {
     {GGUF_SSD("granitemoehybrid", "granitehybrid"), .rope = RS_ROPE_INTERLEAVED,
      .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID | RS_FACT_ROPE_SWITCH | RS_FACT_ROPE_SPREAD,
      .forward = &rs_forward_granite_hybrid},
+    {GGUF_SSD("falcon_h1", "falcon-h1"), .rope = RS_ROPE_HALF_SPLIT,
+     .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID | RS_FACT_BOTH, .forward = &rs_forward_falcon_h1},
     {GGUF_SSD("nemotron_h", "nemotron_h nemotron_h_moe"),
      .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID | RS_FACT_STEP_FROM_MIN,
      .forward = &rs_forward_nemotron_h},

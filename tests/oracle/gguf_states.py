@@ -67,8 +67,9 @@ def attention_keys(w, config, eps, kv=None):
 
 
 def head_keys(w, config):
-    w.add_key_length(config.head_dim)
-    w.add_value_length(config.head_dim)
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    w.add_key_length(head)
+    w.add_value_length(head)
 
 
 def jamba_keys(w, config):
@@ -209,7 +210,7 @@ def falcon_factor(name, config):
     """Of the maps that Falcon-H1 multiplies, the converter multiplies the weights."""
     inner, keys = config.mamba_d_ssm, config.mamba_n_groups * config.mamba_d_state
     heads = inner // config.mamba_d_head
-    rows = np.repeat(np.array(config.ssm_multipliers, np.float32), [inner, inner, keys, keys, heads])[:, None]
+    rows = np.repeat(np.array(config.ssm_multipliers), [inner, inner, keys, keys, heads])[:, None]
     factors = {"down_proj": config.mlp_multipliers[1], "gate_proj": config.mlp_multipliers[0],
                "k_proj": config.key_multiplier * config.attention_in_multiplier, "q_proj": config.attention_in_multiplier,
                "v_proj": config.attention_in_multiplier, "o_proj": config.attention_out_multiplier,

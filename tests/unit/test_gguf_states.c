@@ -153,7 +153,7 @@ static void twins_are_one_network(void **state)
         pairs++;
     }
     closedir(folder);
-    assert_true(pairs >= 11);
+    assert_true(pairs >= 13);
     assert_int_equal(wrong, 0);
 }
 
@@ -209,6 +209,15 @@ static void lies_are_named(void **state)
          "blk.0.ssm_in"},
         {"nemotron_h_gguf", "{\"nemotron_h.ssm.conv_kernel\":null}", RS_E_CONFIG_SCHEMA,
          "nemotron_h.ssm.conv_kernel"},
+        {"falcon_h1_gguf", "{\"falcon-h1.ssm.group_count\":4}", RS_E_TENSOR_SHAPE, "blk.0.ssm_in"},
+        {"falcon_h1_gguf", "{\"falcon-h1.ssm.time_step_rank\":null}", RS_E_CONFIG_SCHEMA,
+         "falcon-h1.ssm.time_step_rank"},
+        {"falcon_h1_gguf", "{\"falcon-h1.attention.head_count\":null}", RS_E_CONFIG_SCHEMA,
+         "falcon-h1.attention.head_count"},
+        {"falcon_h1_gguf", "{\"falcon-h1.attention.head_count_kv\":[2,2,2]}", RS_E_CONFIG_LAYERS,
+         "has 3 entries for 2 blocks"},
+        {"falcon_h1_gguf", "{\"falcon-h1.feed_forward_length\":11}", RS_E_TENSOR_SHAPE,
+         "blk.0.ffn"},
     };
     for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
         rs_checkpoint *checkpoint = open_case(trials[i].name);
@@ -367,6 +376,30 @@ static void rates_above_zero_are_named(void **state)
         }
 }
 
+/* What a file leaves to its reader is said, once. */
+static void what_is_not_stored_is_told(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {{"nemotron_h_gguf", "time_step_min): 0.001"},
+                                           {"falcon_h1_gguf", "mamba_norm_before_gate"},
+                                           {"mamba2_gguf", NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rs_checkpoint *checkpoint = open_case(cases[i][0]);
+        rs_network *network;
+        int told = 0;
+        assert_int_equal(rs_network_open(&network, checkpoint, NULL), RS_OK);
+        for (size_t n = 0; n < network->notes.n; n++) {
+            const rs_note *note = &network->notes.items[n];
+            if (strcmp(note->code, "unstored_setting") != 0) continue;
+            assert_non_null(strstr(note->message, cases[i][1]));
+            told++;
+        }
+        assert_int_equal(told, cases[i][1] != NULL);
+        rs_network_close(network);
+        rs_checkpoint_close(checkpoint);
+    }
+}
+
 /* Mixtures of experts are read, not run; what llama.cpp has no architecture for is not known. */
 static void other_architectures_are_named(void **state)
 {
@@ -398,6 +431,7 @@ int main(void)
                                        cmocka_unit_test(granite_multiplies),
                                        cmocka_unit_test(stored_gains_count),
                                        cmocka_unit_test(rates_above_zero_are_named),
+                                       cmocka_unit_test(what_is_not_stored_is_told),
                                        cmocka_unit_test(other_architectures_are_named)};
     return cmocka_run_group_tests_name("gguf_states", tests, NULL, NULL);
 }
