@@ -138,9 +138,24 @@ static rs_status read_sizes(rs_net_builder *nb)
 
 /* ---- layers ---- */
 
+/* Keys of GGUF that llama.cpp's hybrids may have and that are not run here. */
+static rs_status refuse_keys(rs_net_builder *nb)
+{
+    const rs_fields *fields = &nb->b->fields;
+    if (!nb->gguf || !nb->forward->ssm) return RS_OK;
+    if (json_is_false(rs_fields_key(fields, "is_causal")))
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, RS_NOT_RUN_HINT,
+                       "attention.causal is false: hybrids that look ahead are not run");
+    if (json_number_value(rs_fields_key(fields, "sliding_window")) > 0)
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, RS_NOT_RUN_HINT,
+                       "attention.sliding_window is set: hybrids with windows are not run");
+    return RS_OK;
+}
+
 static rs_status refuse_others(rs_net_builder *nb)
 {
     const rs_fields *fields = &nb->b->fields;
+    RS_TRY(refuse_keys(nb));
     if (nb->forward->facts & RS_W_FALCON && rs_fields_true(fields, "alibi"))
         return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, RS_NOT_RUN_HINT,
                        "alibi is true: Falcon with linear biases instead of rotary positions is "

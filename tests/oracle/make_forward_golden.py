@@ -641,6 +641,11 @@ def states_from_gguf():
                         n_groups=2, conv_kernel=4, chunk_size=8, layer_norm_epsilon=1e-5)
         gguf_states_case(f"nemotron_h_{kind}", T.NemotronHForCausalLM,
                          T.NemotronHConfig(**nemotron, layers_block_type=["linear_attention", "mlp", "full_attention"]), quantise)
+        lfm2 = {k: v for k, v in decoder(hidden_size=d, num_hidden_layers=3).items() if k not in ("head_dim", "intermediate_size", "rms_norm_eps")}
+        gguf_states_case(f"lfm2_{kind}", T.Lfm2ForCausalLM,
+                         T.Lfm2Config(**lfm2, norm_eps=1e-5, rope_parameters=dict(rope_type="default", rope_theta=5000.0), block_multiple_of=4,
+                                      intermediate_size=21 + f // 2, block_ffn_dim_multiplier=1.3, conv_L_cache=3,
+                                      layer_types=["conv", "full_attention", "conv"]), quantise)
         falcon = dict({k: v for k, v in decoder(hidden_size=d, intermediate_size=f, num_hidden_layers=2 - quantise).items() if k != "head_dim"},
                       mamba_d_ssm=24, mamba_n_heads=4, mamba_d_head=6, mamba_n_groups=2, mamba_d_state=5, mamba_d_conv=4, mamba_chunk_size=8)
         gguf_states_case(f"falcon_h1_{kind}", T.FalconH1ForCausalLM,

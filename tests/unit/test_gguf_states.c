@@ -153,7 +153,7 @@ static void twins_are_one_network(void **state)
         pairs++;
     }
     closedir(folder);
-    assert_true(pairs >= 13);
+    assert_true(pairs >= 15);
     assert_int_equal(wrong, 0);
 }
 
@@ -209,6 +209,20 @@ static void lies_are_named(void **state)
          "blk.0.ssm_in"},
         {"nemotron_h_gguf", "{\"nemotron_h.ssm.conv_kernel\":null}", RS_E_CONFIG_SCHEMA,
          "nemotron_h.ssm.conv_kernel"},
+        {"lfm2_gguf", "{\"lfm2.shortconv.l_cache\":null}", RS_E_CONFIG_SCHEMA,
+         "lfm2.shortconv.l_cache"},
+        {"lfm2_gguf", "{\"lfm2.shortconv.l_cache\":4}", RS_E_TENSOR_SHAPE, "blk.0.shortconv.conv"},
+        {"lfm2_gguf", "{\"lfm2.attention.head_count_kv\":[0,2,0,0]}", RS_E_CONFIG_LAYERS,
+         "lfm2.attention.head_count_kv has 4 entries for 3 blocks"},
+        {"lfm2_gguf", "{\"lfm2.attention.head_count_kv\":[2,2,0]}", RS_E_CONFIG_LAYERS,
+         "layer 0 has attention"},
+        {"lfm2_gguf", "{\"lfm2.attention.head_count_kv\":[0,0,0]}", RS_E_CONFIG_SIZE, "layer 1"},
+        {"lfm2_gguf", "{\"lfm2.attention.sliding_window\":8}", RS_E_UNSUPPORTED,
+         "attention.sliding_window"},
+        {"lfm2_gguf", "{\"lfm2.attention.causal\":false}", RS_E_UNSUPPORTED, "attention.causal"},
+        {"lfm2_gguf", "{\"lfm2.feed_forward_length\":23}", RS_E_TENSOR_SHAPE, "blk.0.ffn"},
+        {"lfm2_gguf", "{\"lfm2.embedding_length\":null}", RS_E_CONFIG_SCHEMA,
+         "lfm2.embedding_length"},
         {"falcon_h1_gguf", "{\"falcon-h1.ssm.group_count\":4}", RS_E_TENSOR_SHAPE, "blk.0.ssm_in"},
         {"falcon_h1_gguf", "{\"falcon-h1.ssm.time_step_rank\":null}", RS_E_CONFIG_SCHEMA,
          "falcon-h1.ssm.time_step_rank"},
@@ -410,6 +424,7 @@ static void other_architectures_are_named(void **state)
     } trials[] = {
         {"nemotron_h_gguf", "nemotron_h_moe", "mixtures of experts are not built",
          RS_E_UNSUPPORTED},
+        {"lfm2_gguf", "lfm2moe", "mixtures of experts are not built", RS_E_UNSUPPORTED},
         {"nemotron_h_gguf", "olmo_hybrid", "architecture olmo_hybrid", RS_E_FAMILY_UNKNOWN},
     };
     for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
