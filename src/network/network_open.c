@@ -40,6 +40,11 @@ static rs_status unknown_family(rs_net_builder *nb, const char *type)
                         "LLaMA, Mistral, Qwen2, Qwen3, Gemma, Gemma 2, Gemma 3, Phi-3, OLMo, "
                         "Granite, Falcon, ViT, Mamba, Mamba-2, Falcon-Mamba, Jamba, Bamba, Granite "
                         "hybrid, Falcon-H1, Nemotron-H, LFM2, Qwen3.5, Qwen3-Next and OLMo Hybrid";
+    if (nb->gguf)
+        known =
+            "known are llama, qwen2, qwen3, qwen35, gemma, gemma2, gemma3, phi3, granite, olmo2, "
+            "gpt2, gptneox, bert, mamba, mamba2, jamba, granitehybrid, falcon-h1, nemotron_h and "
+            "lfm2";
     if (part)
         return rs_fail(nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, known,
                        "%.80s cannot be run: %s", type, part);

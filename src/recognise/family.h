@@ -130,7 +130,8 @@ enum {
     RS_FACT_ROPE_SPREAD = 1u << 23, /* GGUF: rows of q and k are interleaved over a whole head, also
                                        where a part of it rotates */
     RS_FACT_STEP_FROM_MIN = 1u << 24, /* steps are at least time_step_min, without a most */
-    RS_FACT_NULL_ROPE = 1u << 25      /* nothing rotates where rope_theta is null */
+    RS_FACT_NULL_ROPE = 1u << 25,     /* nothing rotates where rope_theta is null */
+    RS_FACT_TILED_HEADS = 1u << 26    /* GGUF: neighbouring value heads have different keys */
 };
 
 /* Which layers have RoPE, where not all do. */

@@ -646,6 +646,11 @@ def states_from_gguf():
                          T.Lfm2Config(**lfm2, norm_eps=1e-5, rope_parameters=dict(rope_type="default", rope_theta=5000.0), block_multiple_of=4,
                                       intermediate_size=21 + f // 2, block_ffn_dim_multiplier=1.3, conv_L_cache=3,
                                       layer_types=["conv", "full_attention", "conv"]), quantise)
+        linear = dict(linear_conv_kernel_dim=4, linear_key_head_dim=5, linear_value_head_dim=6, linear_num_key_heads=2, linear_num_value_heads=4)
+        delta = dict(decoder(hidden_size=d, head_dim=8, intermediate_size=f), num_hidden_layers=3, **linear,
+                     layer_types=["linear_attention", "full_attention", "linear_attention"],
+                     rope_parameters=dict(rope_type="default", rope_theta=5000.0, partial_rotary_factor=0.5))
+        gguf_states_case(f"qwen3_5_{kind}", T.Qwen3_5ForCausalLM, T.Qwen3_5TextConfig(**delta), quantise)
         falcon = dict({k: v for k, v in decoder(hidden_size=d, intermediate_size=f, num_hidden_layers=2 - quantise).items() if k != "head_dim"},
                       mamba_d_ssm=24, mamba_n_heads=4, mamba_d_head=6, mamba_n_groups=2, mamba_d_state=5, mamba_d_conv=4, mamba_chunk_size=8)
         gguf_states_case(f"falcon_h1_{kind}", T.FalconH1ForCausalLM,

@@ -153,7 +153,7 @@ static void twins_are_one_network(void **state)
         pairs++;
     }
     closedir(folder);
-    assert_true(pairs >= 15);
+    assert_true(pairs >= 17);
     assert_int_equal(wrong, 0);
 }
 
@@ -223,6 +223,34 @@ static void lies_are_named(void **state)
         {"lfm2_gguf", "{\"lfm2.feed_forward_length\":23}", RS_E_TENSOR_SHAPE, "blk.0.ffn"},
         {"lfm2_gguf", "{\"lfm2.embedding_length\":null}", RS_E_CONFIG_SCHEMA,
          "lfm2.embedding_length"},
+        {"qwen3_5_gguf", "{\"qwen35.ssm.inner_size\":null}", RS_E_CONFIG_SCHEMA,
+         "qwen35.ssm.inner_size"},
+        {"qwen3_5_gguf", "{\"qwen35.ssm.state_size\":null}", RS_E_CONFIG_SCHEMA,
+         "qwen35.ssm.state_size"},
+        {"qwen3_5_gguf", "{\"qwen35.ssm.inner_size\":25}", RS_E_CONFIG_HEADS,
+         "ssm.inner_size (25) is no multiple"},
+        {"qwen3_5_gguf", "{\"qwen35.ssm.inner_size\":28}", RS_E_TENSOR_SHAPE, "blk.0.attn_qkv"},
+        {"qwen3_5_gguf", "{\"qwen35.ssm.group_count\":3}", RS_E_CONFIG_HEADS, "over 3 key heads"},
+        {"qwen3_5_gguf", "{\"qwen35.ssm.group_count\":1}", RS_E_TENSOR_SHAPE, "blk.0.attn_qkv"},
+        {"qwen3_5_gguf", "{\"qwen35.ssm.time_step_rank\":\"4\"}", RS_E_CONFIG_SIZE,
+         "ssm.time_step_rank"},
+        {"qwen3_5_gguf", "{\"qwen35.full_attention_interval\":3}", RS_E_CONFIG_LAYERS,
+         "full_attention_interval says that layer 1 has a state-space mixer"},
+        {"qwen3_5_gguf", "{\"qwen35.full_attention_interval\":null}", RS_E_CONFIG_LAYERS,
+         "layer 1"}, /* each 4th, as llama.cpp has it */
+        {"qwen3_5_gguf", "{\"qwen35.attention.recurrent_layers\":[true,false,true]}", RS_OK, NULL},
+        {"qwen3_5_gguf", "{\"qwen35.attention.recurrent_layers\":[true,true,true]}",
+         RS_E_CONFIG_LAYERS, "attention.recurrent_layers says that layer 1"},
+        {"qwen3_5_gguf", "{\"qwen35.attention.recurrent_layers\":[true]}", RS_E_CONFIG_LAYERS,
+         "qwen35.attention.recurrent_layers has 1 entries for 3 blocks"},
+        {"qwen3_5_gguf", "{\"qwen35.nextn_predict_layers\":1}", RS_OK, NULL},
+        {"qwen3_5_gguf", "{\"qwen35.nextn_predict_layers\":0}", RS_OK, NULL},
+        {"qwen3_5_gguf", "{\"qwen35.nextn_predict_layers\":3}", RS_E_CONFIG_LAYERS,
+         "nextn_predict_layers is 3"},
+        {"qwen3_5_gguf", "{\"qwen35.nextn_predict_layers\":-1}", RS_E_CONFIG_SIZE,
+         "nextn_predict_layers"},
+        {"qwen3_5_gguf", "{\"qwen35.attention.key_length\":6}", RS_E_CONFIG_HEADS, "gates"},
+        {"qwen3_5_gguf", "{\"qwen35.rope.dimension_count\":16}", RS_E_CONFIG_SIZE, "rotary"},
         {"falcon_h1_gguf", "{\"falcon-h1.ssm.group_count\":4}", RS_E_TENSOR_SHAPE, "blk.0.ssm_in"},
         {"falcon_h1_gguf", "{\"falcon-h1.ssm.time_step_rank\":null}", RS_E_CONFIG_SCHEMA,
          "falcon-h1.ssm.time_step_rank"},
@@ -330,7 +358,7 @@ static void stored_gains_count(void **state)
 
 /* ---- rates ---- */
 
-/* Runs the case with that number as the first of ssm_a in layer 1; says where it fails. */
+/* Runs the case with that number as the first of ssm_a in layer 0; says where it fails. */
 static rs_status with_rate(const char *name, float rate, rs_error *err)
 {
     static const int32_t ids[] = {1, 2, 3};
@@ -344,7 +372,7 @@ static rs_status with_rate(const char *name, float rate, rs_error *err)
     unsigned char *copy = NULL;
     for (size_t t = 0; t < checkpoint->n_tensors; t++) {
         rs_tensor *tensor = &checkpoint->tensors[t];
-        if (strcmp(tensor->name, "blk.1.ssm_a") != 0) continue;
+        if (strcmp(tensor->name, "blk.0.ssm_a") != 0) continue;
         copy = malloc(tensor->bytes);
         assert_non_null(copy);
         memcpy(copy, tensor->data, tensor->bytes);
@@ -368,7 +396,7 @@ static rs_status with_rate(const char *name, float rate, rs_error *err)
 static void rates_above_zero_are_named(void **state)
 {
     (void)state;
-    static const char *const names[] = {"mamba_gguf", "mamba2_gguf"};
+    static const char *const names[] = {"mamba_gguf", "mamba2_gguf", "qwen3_5_gguf"};
     static const struct {
         float rate;
         rs_status status;
@@ -380,13 +408,13 @@ static void rates_above_zero_are_named(void **state)
                  {-0.0F, RS_OK},
                  {-1e30F, RS_OK},
                  {1e-30F, RS_E_TENSOR_VALUE}};
-    for (size_t n = 0; n < 2; n++)
+    for (size_t n = 0; n < 3; n++)
         for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
             rs_error err = {0};
             rs_status status = with_rate(names[n], rates[i].rate, &err);
             if (status != rates[i].status)
                 fail_msg("%s with %g: %s", names[n], (double)rates[i].rate, rs_status_name(status));
-            if (status != RS_OK) assert_string_equal(err.where, "blk.1.ssm_a");
+            if (status != RS_OK) assert_string_equal(err.where, "blk.0.ssm_a");
         }
 }
 
@@ -414,6 +442,28 @@ static void what_is_not_stored_is_told(void **state)
     }
 }
 
+/* Blocks that guess tokens further on are neither run nor scanned. */
+static void blocks_that_guess_are_left(void **state)
+{
+    (void)state;
+    rs_checkpoint *checkpoint = open_case("qwen3_5_gguf");
+    rs_network *network;
+    rs_model *model;
+    bool told = false;
+    overlay(checkpoint->config, "{\"qwen35.nextn_predict_layers\":1}");
+    assert_int_equal(rs_network_open(&network, checkpoint, NULL), RS_OK);
+    assert_int_equal(network->n_layers, 2);
+    for (size_t n = 0; n < network->notes.n; n++)
+        told = told || (strcmp(network->notes.items[n].code, "extra_layers") == 0 &&
+                        network->notes.items[n].severity == RS_INFO);
+    assert_true(told);
+    assert_int_equal(rs_model_open(&model, checkpoint, NULL, NULL, NULL), RS_OK);
+    assert_int_equal(model->layers, 2);
+    rs_model_close(model);
+    rs_network_close(network);
+    rs_checkpoint_close(checkpoint);
+}
+
 /* Mixtures of experts are read, not run; what llama.cpp has no architecture for is not known. */
 static void other_architectures_are_named(void **state)
 {
@@ -424,6 +474,7 @@ static void other_architectures_are_named(void **state)
     } trials[] = {
         {"nemotron_h_gguf", "nemotron_h_moe", "mixtures of experts are not built",
          RS_E_UNSUPPORTED},
+        {"qwen3_5_gguf", "qwen35moe", "mixtures of experts are not built", RS_E_UNSUPPORTED},
         {"lfm2_gguf", "lfm2moe", "mixtures of experts are not built", RS_E_UNSUPPORTED},
         {"nemotron_h_gguf", "olmo_hybrid", "architecture olmo_hybrid", RS_E_FAMILY_UNKNOWN},
     };
@@ -447,6 +498,7 @@ int main(void)
                                        cmocka_unit_test(stored_gains_count),
                                        cmocka_unit_test(rates_above_zero_are_named),
                                        cmocka_unit_test(what_is_not_stored_is_told),
+                                       cmocka_unit_test(blocks_that_guess_are_left),
                                        cmocka_unit_test(other_architectures_are_named)};
     return cmocka_run_group_tests_name("gguf_states", tests, NULL, NULL);
 }
