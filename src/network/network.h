@@ -254,7 +254,9 @@ typedef struct rs_recurrence_op {
  * decay = exp(-exp(a_log) softplus(a + dt_bias)), strength = strength_most sigmoid(b); then the norm
  * of each head, the gate and the output map. */
 typedef struct rs_delta_op {
-    int32_t heads, key_heads; /* head h reads q and k of h / (heads/key_heads) */
+    int32_t heads, key_heads;
+    bool tiled;    /* head h reads q and k of h % key_heads, not of h / (heads/key_heads) */
+    bool a_stored; /* a_log holds minus its exponential (GGUF) */
     int64_t key_dim, value_dim;
     rs_dense q, k;            /* key_heads*key_dim each */
     rs_dense v, z;            /* heads*value_dim each; z.weight NULL: there is no gate */

@@ -26,6 +26,9 @@ typedef struct rs_net_builder {
     double eps;
     rs_activation activation;
     bool unread_steps; /* limits of steps that the family's modules do not read */
+    bool unstated_steps,
+        unstated_place; /* what GGUF does not store: the least step, and whether the
+                                            gate of a state-space mixer comes before its norm */
     rs_buffer missing;
     size_t n_missing;
 } rs_net_builder;

@@ -59,6 +59,8 @@ rs_status rs_net_describe_delta(rs_net_builder *nb, int32_t stored, rs_delta_op 
                         .key_heads = (int32_t)s.key_heads,
                         .key_dim = s.key_dim,
                         .value_dim = s.value_dim,
+                        .tiled = nb->b->family->facts & RS_FACT_TILED_HEADS,
+                        .a_stored = nb->gguf && !nb->init,
                         .conv = {.channels = 2 * keys + values},
                         .activation = nb->activation,
                         .strength_most = rs_net_flag(nb, forward->doubled) ? 2 : 1,

@@ -37,7 +37,13 @@ static const struct {
     {"logit_scale", "logits_scaling", NOBODY},
     {"use_parallel_residual", "use_parallel_residual", NOBODY},
     {"ssm.dt_b_c_rms", "ssm_dt_b_c_rms", NOBODY},
+    {"nextn_predict_layers", "num_nextn_predict_layers", NOBODY},
+    {"attention.recurrent_layers", "recurrent_layers", NOBODY},
+    {"full_attention_interval", "full_attention_interval", NOBODY},
 };
+
+/* What a family's class has otherwise: widths are written as they are, gates come before norms. */
+static const char *const switched_off[] = {"block_auto_adjust_ff_dim", "mamba_norm_before_gate"};
 
 static const struct {
     const char *key, *field;
@@ -52,6 +58,30 @@ static const struct {
 static bool put(json_t *object, const char *field, const json_t *value)
 {
     return json_object_set(object, field, (json_t *)value) == 0; /* takes a reference */
+}
+
+static bool switch_off(json_t *object)
+{
+    bool done = true;
+    for (size_t i = 0; done && i < sizeof switched_off / sizeof *switched_off; i++)
+        done = json_object_set_new(object, switched_off[i], json_false()) == 0;
+    return done;
+}
+
+/* Lists have an entry for each block. */
+static rs_status check_lists(const rs_builder *b, rs_error *err)
+{
+    static const char *const lists[] = {"attention.head_count", "attention.head_count_kv",
+                                        "feed_forward_length", "attention.recurrent_layers"};
+    json_int_t blocks = json_integer_value(rs_fields_key(&b->fields, "block_count"));
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        const json_t *list = rs_fields_key(&b->fields, lists[i]);
+        if (!json_is_array(list) || (json_int_t)json_array_size(list) == blocks) continue;
+        return rs_fail(err, RS_E_CONFIG_LAYERS, b->fields.path, RS_CONFIG_HINT,
+                       "%s%s has %zu entries for %lld blocks", b->fields.prefix, lists[i],
+                       json_array_size(list), (long long)blocks);
+    }
+    return RS_OK;
 }
 
 /* The norm's epsilon has two keys here and a name of its own in each family. */
@@ -121,12 +151,56 @@ static const char *translated_name(rs_field field)
     return NULL;
 }
 
+/* Sizes of mixers whose kind the family's row for runs names. */
+static const struct {
+    rs_ssm_kind kind;
+    const char *key, *field;
+} named[] = {
+    {RS_SSM_SHORT_CONV, "shortconv.l_cache", "conv_L_cache"},
+    {RS_SSM_DELTA, "ssm.conv_kernel", "linear_conv_kernel_dim"},
+    {RS_SSM_DELTA, "ssm.state_size", "linear_key_head_dim"},
+    {RS_SSM_DELTA, "ssm.group_count", "linear_num_key_heads"},
+    {RS_SSM_DELTA, "ssm.time_step_rank", "linear_num_value_heads"},
+};
+
+/* The width of a value head is what all of them have together over their number. */
+static rs_status value_width(json_t *object, const rs_builder *b, bool *done, rs_error *err)
+{
+    int64_t inner, heads;
+    const json_t *value = rs_fields_key(&b->fields, "ssm.inner_size");
+    if (!value) return lacks(b, "ssm.inner_size", err);
+    RS_TRY(rs_json_size(value, b->fields.path, "ssm.inner_size", &inner, err));
+    value = rs_fields_key(&b->fields, "ssm.time_step_rank");
+    RS_TRY(rs_json_size(value, b->fields.path, "ssm.time_step_rank", &heads, err));
+    if (inner % heads)
+        return rs_fail(err, RS_E_CONFIG_HEADS, b->fields.path, RS_CONFIG_HINT,
+                       "ssm.inner_size (%lld) is no multiple of ssm.time_step_rank (%lld), the "
+                       "number of value heads",
+                       (long long)inner, (long long)heads);
+    *done = json_object_set_new(object, "linear_value_head_dim", json_integer(inner / heads)) == 0;
+    return RS_OK;
+}
+
+static rs_status named_sizes(json_t *object, const rs_builder *b, const rs_forward *forward,
+                             bool *done, rs_error *err)
+{
+    for (size_t i = 0; *done && i < sizeof named / sizeof *named; i++) {
+        if (named[i].kind != forward->ssm->kind) continue;
+        const json_t *value = rs_fields_key(&b->fields, named[i].key);
+        if (!value) return lacks(b, named[i].key, err);
+        *done = put(object, named[i].field, value);
+    }
+    if (!*done || forward->ssm->kind != RS_SSM_DELTA) return RS_OK;
+    return value_width(object, b, done, err);
+}
+
 /* Sizes of state-space mixers: the family's own spelling says what time_step_rank is, dt's rank or
  * the number of heads. in_proj's height tells groups that no key does. */
 static rs_status mixer_sizes(json_t *object, const rs_builder *b, const rs_forward *forward,
                              bool *done, rs_error *err)
 {
     if (!forward->ssm) return RS_OK;
+    if (forward->ssm->kind != RS_SSM_NONE) return named_sizes(object, b, forward, done, err);
     const json_t *kernel = rs_fields_key(&b->fields, "ssm.conv_kernel");
     if (!kernel) return lacks(b, "ssm.conv_kernel", err);
     *done = *done && put(object, forward->ssm->kernel, kernel);
@@ -166,10 +240,11 @@ rs_status rs_net_translate(json_t **out, const rs_builder *b, const rs_forward *
     json_t *object = json_object();
     bool done = object != NULL;
     *out = NULL;
-    rs_status status = plain_keys(object, b, forward, &done, err);
+    rs_status status = check_lists(b, err);
+    if (status == RS_OK) status = plain_keys(object, b, forward, &done, err);
     if (status == RS_OK) status = mixer_sizes(object, b, forward, &done, err);
     done = done && epsilon(object, b, forward) && query_scale(object, forward) &&
-           granite_scale(object, b, forward) && scaling(object, b);
+           granite_scale(object, b, forward) && scaling(object, b) && switch_off(object);
     if (status == RS_OK && !done) status = rs_fail_memory(err, "configuration", 0);
     if (status == RS_OK)
         *out = object;

@@ -39,12 +39,18 @@ static rs_status unknown_family(rs_net_builder *nb, const char *type)
     const char *known = "known are BERT, RoBERTa, DistilBERT, ALBERT, XLNet, GPT-2, GPT-NeoX, "
                         "LLaMA, Mistral, Qwen2, Qwen3, Gemma, Gemma 2, Gemma 3, Phi-3, OLMo, "
                         "Granite, Falcon, ViT, Mamba, Mamba-2, Falcon-Mamba, Jamba, Bamba, Granite "
-                        "hybrid, Falcon-H1 and Nemotron-H";
+                        "hybrid, Falcon-H1, Nemotron-H, LFM2, Qwen3.5, Qwen3-Next and OLMo Hybrid";
+    if (nb->gguf)
+        known =
+            "known are llama, qwen2, qwen3, qwen35, gemma, gemma2, gemma3, phi3, granite, olmo2, "
+            "gpt2, gptneox, bert, mamba, mamba2, jamba, granitehybrid, falcon-h1, nemotron_h and "
+            "lfm2";
     if (part)
         return rs_fail(nb->err, RS_E_UNSUPPORTED, nb->b->fields.path, known,
                        "%.80s cannot be run: %s", type, part);
     return rs_fail(nb->err, RS_E_FAMILY_UNKNOWN, nb->b->fields.path, known,
-                   "no forward pass is known for model type %.80s", type ? type : "(none)");
+                   "no forward pass is known for %s %.80s",
+                   nb->gguf ? "GGUF architecture" : "model type", type ? type : "(none)");
 }
 
 static rs_status choose_family(rs_net_builder *nb, const char **type)
@@ -95,6 +101,7 @@ static rs_status read_sizes(rs_net_builder *nb)
     int64_t layers, groups = 0;
     RS_TRY(rs_fields_need(&b->fields, RS_FIELD_WIDTH, -1, &nb->d_model, nb->err));
     RS_TRY(rs_fields_need(&b->fields, RS_FIELD_LAYERS, -1, &layers, nb->err));
+    if (nb->gguf) RS_TRY(rs_fields_layers(&b->fields, &layers, nb->err));
     int64_t stored = layers, depth = layers;
     if (b->family->facts & RS_FACT_SHARED_LAYERS) {
         RS_TRY(rs_fields_need(&b->fields, RS_FIELD_LAYER_GROUPS, -1, &groups, nb->err));
@@ -136,9 +143,24 @@ static rs_status read_sizes(rs_net_builder *nb)
 
 /* ---- layers ---- */
 
+/* Keys of GGUF that llama.cpp's hybrids may have and that are not run here. */
+static rs_status refuse_keys(rs_net_builder *nb)
+{
+    const rs_fields *fields = &nb->b->fields;
+    if (!nb->gguf || !nb->forward->ssm) return RS_OK;
+    if (json_is_false(rs_fields_key(fields, "is_causal")))
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, RS_NOT_RUN_HINT,
+                       "attention.causal is false: hybrids that look ahead are not run");
+    if (json_number_value(rs_fields_key(fields, "sliding_window")) > 0)
+        return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, RS_NOT_RUN_HINT,
+                       "attention.sliding_window is set: hybrids with windows are not run");
+    return RS_OK;
+}
+
 static rs_status refuse_others(rs_net_builder *nb)
 {
     const rs_fields *fields = &nb->b->fields;
+    RS_TRY(refuse_keys(nb));
     if (nb->forward->facts & RS_W_FALCON && rs_fields_true(fields, "alibi"))
         return rs_fail(nb->err, RS_E_UNSUPPORTED, fields->path, RS_NOT_RUN_HINT,
                        "alibi is true: Falcon with linear biases instead of rotary positions is "
@@ -206,6 +228,13 @@ static rs_status note_extra_layers(rs_net_builder *nb)
         if (b->blocks[i].slot == RS_SLOT_MAIN && b->blocks[i].layer > last)
             last = b->blocks[i].layer;
     if (last < nb->stored) return RS_OK;
+    double ahead = 0;
+    if (nb->gguf) RS_TRY(rs_net_real(nb, "num_nextn_predict_layers", &ahead));
+    if (last < nb->stored + ahead)
+        return rs_notes_say(&nb->network->notes, nb->err, RS_INFO, "extra_layers", NULL,
+                            "%d of the blocks guess tokens further on (nextn_predict_layers): the "
+                            "first %d are run",
+                            (int)ahead, (int)nb->stored);
     return rs_notes_say(&nb->network->notes, nb->err, RS_WARN, "extra_layers", NULL,
                         "the configuration names %d layers, the checkpoint has tensors up to layer "
                         "%d: the first %d are run",
@@ -217,12 +246,24 @@ static rs_status note_extra_layers(rs_net_builder *nb)
 static rs_status note_unread(rs_net_builder *nb)
 {
     unsigned facts = nb->forward->facts;
-    double cap = 0;
+    double cap = 0, least = 0;
     if (nb->unread_steps)
         RS_TRY(rs_notes_say(&nb->network->notes, nb->err, RS_INFO, "unread_setting", NULL,
                             "%s is set: steps of this family are bounded by %s alone, as "
                             "transformers computes them",
                             nb->forward->ssm->step_limit, nb->forward->ssm->step_least));
+    if (nb->unstated_steps) {
+        RS_TRY(rs_net_real(nb, nb->forward->ssm->step_least, &least));
+        RS_TRY(rs_notes_say(&nb->network->notes, nb->err, RS_INFO, "unstored_setting", NULL,
+                            "GGUF has no key for the least step (%s): %g, as transformers has it, "
+                            "is used",
+                            nb->forward->ssm->step_least, least));
+    }
+    if (nb->unstated_place)
+        RS_TRY(rs_notes_say(&nb->network->notes, nb->err, RS_INFO, "unstored_setting", NULL,
+                            "GGUF has no key that says whether a gate comes before its norm (%s): "
+                            "it does, as llama.cpp computes it",
+                            nb->forward->ssm->norm_first));
     RS_TRY(rs_net_real(nb, "attn_logit_softcapping", &cap));
     if (cap != 0 && !(facts & RS_W_SCORE_CAP))
         RS_TRY(

@@ -16,6 +16,7 @@ static rs_status step_limits(rs_net_builder *nb, rs_ssd_op *op)
     nb->unread_steps = op->step_least > 0 || op->step_most < INFINITY;
     op->step_least = 0;
     op->step_most = INFINITY;
+    nb->unstated_steps = nb->gguf;
     return rs_net_real(nb, forward->step_least, &op->step_least);
 }
 
@@ -58,15 +59,18 @@ static rs_status sizes_of(rs_net_builder *nb, int32_t stored, rs_ssm_sizes *s)
                    (long long)s->inner);
 }
 
-/* Whether there is a norm, its tensor says, and of what is drawn the configuration; which comes
- * first, norm or gate, the configuration alone. */
+/* Whether there is a norm, its tensor says (in GGUF, one of the first layer means that all layers have
+ * one), and of what is drawn the configuration; which comes first, norm or gate, the configuration
+ * alone. */
 static rs_status gated_norm(rs_net_builder *nb, int32_t stored, rs_ssd_op *op)
 {
     const rs_ssm_forward *forward = nb->forward->ssm;
-    bool stated = !forward->gated_norm || rs_net_flag(nb, forward->gated_norm);
     bool there = !nb->init && rs_net_has(nb, RS_ROLE_SSM_NORM, stored);
+    bool stated = !forward->gated_norm || (nb->gguf ? there || rs_net_has(nb, RS_ROLE_SSM_NORM, 0)
+                                                    : rs_net_flag(nb, forward->gated_norm));
     if (!stated && !there) return RS_OK;
     op->norm = rs_net_norm_of(nb, op->heads * op->head_dim);
+    if (nb->gguf && forward->norm_first) nb->unstated_place = true;
     if (rs_net_flag(nb, forward->norm_first)) op->gate = RS_GATE_AFTER_NORM;
     if (stated) return RS_OK;
     return rs_notes_say(&nb->network->notes, nb->err, RS_WARN, "gated_norm",

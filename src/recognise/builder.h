@@ -136,6 +136,8 @@ rs_status rs_fields_real(const rs_fields *fields, const char *key, double *value
 /* Looks [least, most] up, where "Infinity" may stand for a number; 0 and infinity when absent. */
 rs_status rs_fields_limits(const rs_fields *fields, const char *key, double *least, double *most,
                            rs_error *err);
+/* Takes the blocks of a GGUF file that guess tokens further on away from *layers. */
+rs_status rs_fields_layers(const rs_fields *fields, int64_t *layers, rs_error *err);
 rs_status rs_json_size(const json_t *value, const char *where, const char *key, int64_t *size,
                        rs_error *err);
 

@@ -82,6 +82,26 @@ static const rs_module_pattern names[] = {
 static const rs_module_pattern dt_bias[] = {{"blk.#.ssm_dt.bias", RS_ROLE_SSM_DT_BIAS, OPT},
                                             {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
 
+/* LFM2: the norm behind the last layer has the name of one behind the embedding. */
+static const rs_module_pattern lfm2[] = {{"token_embd_norm", RS_ROLE_NORM_FINAL, OPT},
+                                         {"blk.#.shortconv.in_proj", RS_ROLE_SSM_IN, OPT},
+                                         {"blk.#.shortconv.conv", RS_ROLE_SSM_CONV, OPT},
+                                         {"blk.#.shortconv.out_proj", RS_ROLE_SSM_OUT, OPT},
+                                         {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
+
+/* Qwen3-Next and Qwen3.5: each head's query is followed by a gate for what the head writes. */
+static const rs_module_pattern delta[] = {
+    {"blk.#.attn_q", RS_ROLE_Q, RS_SLOT_MAIN, RS_P_OPTIONAL | RS_P_GATED},
+    {"blk.#.post_attention_norm", RS_ROLE_NORM_MLP, OPT},
+    {"blk.#.attn_qkv", RS_ROLE_DELTA_QKV, OPT},
+    {"blk.#.attn_gate", RS_ROLE_DELTA_Z, OPT},
+    {"blk.#.ssm_beta", RS_ROLE_DELTA_B, OPT},
+    {"blk.#.ssm_alpha", RS_ROLE_DELTA_A, OPT},
+    {"blk.#.ssm_ba", RS_ROLE_DELTA_BA, OPT},
+    {"blk.#.ssm_in", RS_ROLE_DELTA_QKVZ, OPT}, /* as the first files had it */
+    {"blk.#.nextn.*", RS_ROLE_OTHER, OPT},     /* guesses of tokens further on */
+    {NULL, RS_ROLE_UNKNOWN, RS_SLOT_MAIN, 0}};
+
 #define GGUF(name_, types_, norm_, rope_)                                                          \
     .name = (name_), .types = (types_), .dialect = rs_dialect_gguf, .patterns = {names},           \
     .norm = (norm_), .rope = (rope_)
@@ -91,6 +111,11 @@ static const rs_module_pattern dt_bias[] = {{"blk.#.ssm_dt.bias", RS_ROLE_SSM_DT
 #define GGUF_SSD(name_, types_)                                                                    \
     .name = (name_), .types = (types_), .dialect = rs_dialect_gguf_mamba2,                         \
     .patterns = {dt_bias, names}, .norm = RS_NORM_RMSNORM, .ssm = RS_SSM_SSD
+
+/* What such a model has of its own comes first. */
+#define GGUF_OWN(name_, types_, own_)                                                              \
+    .name = (name_), .types = (types_), .dialect = rs_dialect_gguf,                                \
+    .patterns = {own_, dt_bias, names}, .norm = RS_NORM_RMSNORM, .rope = RS_ROPE_HALF_SPLIT
 
 const rs_family rs_families_gguf[] = {
     {GGUF("llama", "llama", RS_NORM_RMSNORM, RS_ROPE_INTERLEAVED),
@@ -128,5 +153,16 @@ const rs_family rs_families_gguf[] = {
     {GGUF_SSD("granitemoehybrid", "granitehybrid"), .rope = RS_ROPE_INTERLEAVED,
      .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID | RS_FACT_ROPE_SWITCH | RS_FACT_ROPE_SPREAD,
      .forward = &rs_forward_granite_hybrid},
-    {GGUF_SSD("nemotron_h", "nemotron_h"), .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID},
+    {GGUF_OWN("lfm2", "lfm2 lfm2moe", lfm2), .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID,
+     .forward = &rs_forward_lfm2},
+    {GGUF_OWN("qwen3_5", "qwen35 qwen35moe", delta),
+     .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID | RS_FACT_TILED_HEADS,
+     .forward = &rs_forward_qwen3_5},
+    {GGUF_OWN("qwen3_next", "qwen3next", delta), .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID,
+     .forward = &rs_forward_qwen3_next},
+    {GGUF_SSD("falcon_h1", "falcon-h1"), .rope = RS_ROPE_HALF_SPLIT,
+     .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID | RS_FACT_BOTH, .forward = &rs_forward_falcon_h1},
+    {GGUF_SSD("nemotron_h", "nemotron_h nemotron_h_moe"),
+     .facts = RS_FACT_PRE_NORM | RS_FACT_HYBRID | RS_FACT_STEP_FROM_MIN,
+     .forward = &rs_forward_nemotron_h},
     {.name = NULL}};

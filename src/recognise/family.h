@@ -131,8 +131,9 @@ enum {
                                        where a part of it rotates */
     RS_FACT_STEP_FROM_MIN = 1u << 24, /* steps are at least time_step_min, without a most */
     RS_FACT_NULL_ROPE = 1u << 25,     /* nothing rotates where rope_theta is null */
-    RS_FACT_LAST_ATTENDS = 1u << 26   /* without a list every fourth layer has attention, of fewer
+    RS_FACT_LAST_ATTENDS = 1u << 26,  /* without a list every fourth layer has attention, of fewer
                                          the last; no other field says which */
+    RS_FACT_TILED_HEADS = 1u << 27    /* GGUF: neighbouring value heads have different keys */
 };
 
 /* Which layers have RoPE, where not all do. */

@@ -114,6 +114,23 @@ static rs_status from_list(const rs_fields *fields, rs_field field, const char *
     return rs_json_size(entry, fields->path, key, size, err);
 }
 
+/* The first blocks are the layers; GGUF counts those behind that guess tokens further on, too. */
+rs_status rs_fields_layers(const rs_fields *fields, int64_t *layers, rs_error *err)
+{
+    const char *key = fields->prefix ? "nextn_predict_layers" : "num_nextn_predict_layers";
+    const json_t *json = rs_fields_key(fields, key);
+    int64_t ahead = 0;
+    if (!json || (json_is_integer(json) && json_integer_value(json) == 0)) return RS_OK;
+    RS_TRY(rs_json_size(json, fields->path, key, &ahead, err));
+    if (ahead >= *layers)
+        return rs_fail(err, RS_E_CONFIG_LAYERS, fields->path,
+                       "correct the configuration, or download it again",
+                       "%s is %lld, and there are %lld blocks in all", key, (long long)ahead,
+                       (long long)*layers);
+    *layers -= ahead;
+    return RS_OK;
+}
+
 rs_status rs_fields_find(const rs_fields *fields, rs_field field, int64_t layer, int64_t *value,
                          bool *found, rs_error *err)
 {
@@ -137,7 +154,9 @@ rs_status rs_fields_find(const rs_fields *fields, rs_field field, int64_t layer,
         if ((field == RS_FIELD_SSM_RANK || field == RS_FIELD_SSM_HEAD_DIM) &&
             json_is_string(json) && strcmp(json_string_value(json), "auto") == 0)
             continue;
-        return rs_json_size(json, fields->path, row->key, value, err);
+        RS_TRY(rs_json_size(json, fields->path, row->key, value, err));
+        bool blocks = field == RS_FIELD_LAYERS && fields->prefix;
+        return blocks ? rs_fields_layers(fields, value, err) : RS_OK;
     }
     for (const rs_field_default *row = fields->defaults; row && row->value; row++)
         if (row->field == field) {

@@ -75,6 +75,33 @@ static said by_fours(const rs_builder *b, int32_t layer)
     return (said){layer % 4 == 3 || last ? ATTENTION : SSM, "num_hidden_layers"};
 }
 
+/* GGUF: whether a layer is recurrent, or how many key/value heads it has and how wide its MLP is.
+ * Without such heads a layer has no attention; whether it has a mixer its tensors say, but for a
+ * family whose layers are an MLP or a mixer. */
+static said by_gguf_lists(const rs_builder *b, int32_t layer)
+{
+    static const char *const keys[][2] = {
+        {"attention.recurrent_layers", "recurrent_layers"},
+        {"attention.head_count_kv", "num_key_value_heads"},
+        {"feed_forward_length", "intermediate_size"},
+    };
+    const rs_fields *f = &b->fields;
+    const json_t *entries[3];
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *list = rs_fields_key(f, keys[i][f->prefix ? 0 : 1]);
+        entries[i] = json_array_get(list, (size_t)layer);
+    }
+    if (entries[0]) {
+        bool recurrent = json_is_true(entries[0]) || json_integer_value(entries[0]) == 1;
+        return (said){recurrent ? SSM : ATTENTION, keys[0][0]};
+    }
+    if (!entries[1]) return (said){0, NULL};
+    bool heads = json_integer_value(entries[1]) > 0, mlp = json_integer_value(entries[2]) > 0;
+    if (!b->family->forward || !b->family->forward->one_branch || !entries[2])
+        return (said){heads ? ATTENTION : 0, keys[1][0]};
+    return (said){heads ? ATTENTION : mlp ? NEITHER : SSM, keys[mlp && !heads ? 2 : 1][0]};
+}
+
 /* Hybrids say which layer is which in half a dozen ways; kind 0 when none of them does. */
 static said kind_in_config(const rs_builder *b, int32_t layer)
 {
@@ -96,12 +123,8 @@ static said kind_in_config(const rs_builder *b, int32_t layer)
         if (json_is_array(list) && json_array_size(list) <= MOST_LISTED)
             return by_indices(list, indices[i], layer);
     }
-    /* GGUF: without key/value heads a layer has no attention; whether it has a mixer its tensors
-     * say. */
-    const json_t *list =
-        rs_fields_key(f, f->prefix ? "attention.head_count_kv" : "num_key_value_heads");
-    bool heads = json_integer_value(json_array_get(list, (size_t)layer)) > 0;
-    if (json_is_array(list)) return (said){heads ? ATTENTION : 0, "attention.head_count_kv"};
+    said listed = by_gguf_lists(b, layer);
+    if (listed.field) return listed;
     json_int_t period = json_integer_value(rs_fields_key(f, "attn_layer_period"));
     json_int_t offset = json_integer_value(rs_fields_key(f, "attn_layer_offset"));
     if (period > 0) return (said){layer % period == offset ? ATTENTION : SSM, "attn_layer_period"};

@@ -143,6 +143,9 @@ static const rs_word inputs[] = {
     RUNS("gelu_by_tanh", "info", "Gemma's \"gelu\" means its approximation by tanh", NULL, NULL),
     RUNS("inner_norm_eps", "info",
          "a GGUF file does not say the epsilon of Falcon-Mamba's norms of dt, B and C", NULL, NULL),
+    RUNS("unstored_setting", "info",
+         "a GGUF file does not say a setting that its model needs: the one named is used", NULL,
+         NULL),
     RUNS("sinusoidal_positions", "info", "DistilBERT's positions are sinusoids", NULL, NULL),
     RUNS("padding_outside_vocabulary", "warn",
          "pad_token_id is no id of the vocabulary: no row of the embedding is for padding, and "

@@ -563,6 +563,11 @@ def old_nemotron(config):
     del config["layers_block_type"]
 
 
+SCALED = dict(embedding_multiplier=1.7, lm_head_multiplier=0.6, key_multiplier=0.8, attention_in_multiplier=1.3,
+              attention_out_multiplier=0.7, ssm_in_multiplier=1.2, ssm_out_multiplier=0.45, mlp_multipliers=[1.4, 0.55],
+              ssm_multipliers=[0.9, 1.1, 1.35, 0.65, 0.75])  # of Falcon-H1
+
+
 def hybrids():
     own = dict(mamba_d_state=5, mamba_d_conv=4, mamba_expand=2)
     case("bamba", T.BambaForCausalLM,
@@ -580,17 +585,14 @@ def hybrids():
          T.GraniteMoeHybridConfig(**granite, position_embedding_type="rope"), (5, 3))
     falcon = dict({k: v for k, v in decoder(hidden_size=16, num_hidden_layers=2).items() if k != "head_dim"}, mamba_d_ssm=24,
                   mamba_n_heads=4, mamba_d_head=6, mamba_n_groups=2, mamba_d_state=5, mamba_d_conv=4, mamba_chunk_size=8)
-    scaled = dict(embedding_multiplier=1.7, lm_head_multiplier=0.6, key_multiplier=0.8, attention_in_multiplier=1.3,
-                  attention_out_multiplier=0.7, ssm_in_multiplier=1.2, ssm_out_multiplier=0.45, mlp_multipliers=[1.4, 0.55],
-                  ssm_multipliers=[0.9, 1.1, 1.35, 0.65, 0.75])
     rope = dict(rope_parameters=dict(rope_theta=1e5, rope_type="default"))
-    case("falcon_h1", T.FalconH1ForCausalLM, T.FalconH1Config(**falcon, **scaled, **rope), (18, 1, 4))
+    case("falcon_h1", T.FalconH1ForCausalLM, T.FalconH1Config(**falcon, **SCALED, **rope), (18, 1, 4))
     case("falcon_h1_norm", T.FalconH1ForCausalLM,
-         T.FalconH1Config(**dict(falcon, mamba_n_groups=1), **scaled, mamba_rms_norm=True, time_step_limit=(0.2, 0.9)), (9, 3))
+         T.FalconH1Config(**dict(falcon, mamba_n_groups=1), **SCALED, mamba_rms_norm=True, time_step_limit=(0.2, 0.9)), (9, 3))
     case("falcon_h1_gate_first", T.FalconH1ForCausalLM,
          T.FalconH1Config(**dict(falcon, mamba_conv_bias=False), mamba_rms_norm=True, mamba_norm_before_gate=False), (9, 3))
     case("falcon_h1_biased", T.FalconH1ForCausalLM,
-         T.FalconH1Config(**dict(falcon, tie_word_embeddings=True), **scaled, attention_bias=True, mlp_bias=True, mamba_proj_bias=True, projectors_bias=True,
+         T.FalconH1Config(**dict(falcon, tie_word_embeddings=True), **SCALED, attention_bias=True, mlp_bias=True, mamba_proj_bias=True, projectors_bias=True,
                           mamba_rms_norm=True), (9, 3), edit=auto_head)
     nemotron = dict(decoder(hidden_size=16, head_dim=6), mamba_num_heads=4, mamba_head_dim=5, ssm_state_size=5, n_groups=2, conv_kernel=4,
                     chunk_size=8, layer_norm_epsilon=1e-5)
@@ -634,6 +636,26 @@ def states_from_gguf():
                                        rope_parameters=dict(rope_theta=500.0, rope_type="default", partial_rotary_factor=share)))
     gguf_states_case("granite_hybrid_gguf", T.GraniteMoeHybridForCausalLM, T.GraniteMoeHybridConfig(**granite(16, 10)))
     gguf_states_case("granite_hybrid_q8_0", T.GraniteMoeHybridForCausalLM, T.GraniteMoeHybridConfig(**granite(32, 32)), True, (5, 2))
+    for kind, d, f, quantise in (("gguf", 16, 10, False), ("q8_0", 32, 32, True)):
+        nemotron = dict(decoder(hidden_size=d, head_dim=8, intermediate_size=f), mamba_num_heads=4, mamba_head_dim=5, ssm_state_size=5,
+                        n_groups=2, conv_kernel=4, chunk_size=8, layer_norm_epsilon=1e-5)
+        gguf_states_case(f"nemotron_h_{kind}", T.NemotronHForCausalLM,
+                         T.NemotronHConfig(**nemotron, layers_block_type=["linear_attention", "mlp", "full_attention"]), quantise)
+        lfm2 = {k: v for k, v in decoder(hidden_size=d, num_hidden_layers=3).items() if k not in ("head_dim", "intermediate_size", "rms_norm_eps")}
+        gguf_states_case(f"lfm2_{kind}", T.Lfm2ForCausalLM,
+                         T.Lfm2Config(**lfm2, norm_eps=1e-5, rope_parameters=dict(rope_type="default", rope_theta=5000.0), block_multiple_of=4,
+                                      intermediate_size=21 + f // 2, block_ffn_dim_multiplier=1.3, conv_L_cache=3,
+                                      layer_types=["conv", "full_attention", "conv"]), quantise)
+        linear = dict(linear_conv_kernel_dim=4, linear_key_head_dim=5, linear_value_head_dim=6, linear_num_key_heads=2, linear_num_value_heads=4)
+        delta = dict(decoder(hidden_size=d, head_dim=8, intermediate_size=f), num_hidden_layers=3, **linear,
+                     layer_types=["linear_attention", "full_attention", "linear_attention"],
+                     rope_parameters=dict(rope_type="default", rope_theta=5000.0, partial_rotary_factor=0.5))
+        gguf_states_case(f"qwen3_5_{kind}", T.Qwen3_5ForCausalLM, T.Qwen3_5TextConfig(**delta), quantise)
+        falcon = dict({k: v for k, v in decoder(hidden_size=d, intermediate_size=f, num_hidden_layers=2 - quantise).items() if k != "head_dim"},
+                      mamba_d_ssm=24, mamba_n_heads=4, mamba_d_head=6, mamba_n_groups=2, mamba_d_state=5, mamba_d_conv=4, mamba_chunk_size=8)
+        gguf_states_case(f"falcon_h1_{kind}", T.FalconH1ForCausalLM,
+                         T.FalconH1Config(**falcon, **SCALED, rope_parameters=dict(rope_theta=1e5, rope_type="default"),
+                                          mamba_rms_norm=not quantise, mamba_norm_before_gate=False), quantise, (9, 1, 4))
 
 
 def short_convolutions():

@@ -41,6 +41,17 @@ def main(folder):
     for name, shape in (("ssm_a", (2, 1)), ("ssm_norm.weight", (2, 2)), ("ssm_dt.bias", (2,)), ("ssm_conv1d.weight", (4, 2))):
         writer.add_tensor("blk.0." + name, -np.ones(shape, np.float32))
     write(writer)
+    writer = gguf.GGUFWriter(folder / "hybrid", "qwen35")  # lists with an entry a block, and blocks behind the layers
+    writer.add_block_count(3)
+    writer.add_nextn_predict_layers(1)
+    writer.add_full_attention_interval(2)
+    writer.add_feed_forward_length([4, 0, 4])
+    writer.add_array("qwen35.attention.recurrent_layers", [True, False, False])
+    writer.add_rope_dimension_sections([1, 1, 0, 0])
+    writer.add_shortconv_l_cache(3)
+    for name, shape in (("shortconv.conv.weight", (4, 3)), ("ffn_norm", (4,)), ("ssm_beta.weight", (2, 4)), ("attn_gate.weight", (4, 4))):
+        writer.add_tensor("blk.0." + name, np.ones(shape, np.float16))
+    write(writer)
     unknown = b"GGUF" + struct.pack("<Iqq", 3, 2, 0)
     for name, kind, offset in ((b"u", 4, 0), (b"v", 42, 32)):
         unknown += text(name) + struct.pack("<IqIQ", 1, 3, kind, offset)
