@@ -86,6 +86,7 @@ static rs_status options_of(rs_probe_options *o, const rs_probe_settings *s, rs_
     o->measure.spectral = !s->no_spectral;
     o->measure.attention = !s->no_attention;
     if (s->mixing || s->no_mixing) o->measure.mixing = s->mixing ? RS_MIXING_ALL : RS_MIXING_NONE;
+    o->measure.quadratic = s->quadratic;
     o->measure.loss = !s->no_loss && s->run.random == 0;
     o->measure.centre = s->centre;
     o->measure.batch = s->run.batch;

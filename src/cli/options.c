@@ -239,6 +239,10 @@ const cli_option cli_options[] = {
              "of such attention alone has no table mixing."},
     {"no-mixing", NULL, CLI_FLAG, AT(probe.no_mixing), CLI_PROBE, NULL, NULL,
      .help = "Leave out table mixing: faster."},
+    {"quadratic", NULL, CLI_FLAG, AT(probe.quadratic), CLI_PROBE, NULL, NULL,
+     .help = "Measure what costs the square of a sample's length whatever that is: the column "
+             "diameter, table attention, and softmax attention in table mixing, which leave out "
+             "samples of more than 8192 tokens."},
     {"null", "random", CLI_TEXT, AT(probe.null), CLI_PROBE, "closed forms", NULL,
      .help = "What heads are compared with (columns ..._null of table attention): 'random' runs an "
              "untrained twin, drawn as the model's library draws it (--seed), over the same "

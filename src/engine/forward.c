@@ -132,17 +132,30 @@ static rs_status tell_branch(rs_runner *run, int32_t branch, rs_moment moment,
     return RS_OK;
 }
 
-static bool wants_matrix(const rs_runner *run, const rs_tap *tap, int32_t head)
+static bool wants_matrix(const rs_runner *run, const rs_tap *tap, int32_t sample, int32_t head)
 {
-    return tap->attention && (!tap->wants_attention ||
-                              tap->wants_attention(tap->user, run->layer, run->branch, head));
+    return tap->attention && (!tap->wants_sample || tap->wants_sample(tap->user, sample)) &&
+           (!tap->wants_attention ||
+            tap->wants_attention(tap->user, run->layer, run->branch, head));
 }
 
-bool rs_run_wants_matrix(const rs_runner *run, int32_t head)
+bool rs_run_wants_matrix(const rs_runner *run, int32_t sample, int32_t head)
 {
     for (size_t i = 0; i < run->n_taps; i++)
-        if (wants_matrix(run, run->taps[i], head)) return true;
+        if (wants_matrix(run, run->taps[i], sample, head)) return true;
     return false;
+}
+
+int64_t rs_run_longest_matrix(const rs_runner *run, int32_t heads)
+{
+    const int64_t *begin = run->batch->begin;
+    int64_t longest = 0;
+    for (int32_t s = 0; s < run->batch->samples; s++) {
+        int64_t n = begin[s + 1] - begin[s];
+        for (int32_t h = 0; h < heads && n > longest; h++)
+            if (rs_run_wants_matrix(run, s, h)) longest = n;
+    }
+    return longest;
 }
 
 rs_status rs_run_tell_matrix(const rs_runner *run, const rs_attention_view *matrix, rs_error *err)
@@ -153,7 +166,7 @@ rs_status rs_run_tell_matrix(const rs_runner *run, const rs_attention_view *matr
     view.thread = omp_get_thread_num();
     for (size_t i = 0; i < run->n_taps; i++) {
         const rs_tap *tap = run->taps[i];
-        if (!wants_matrix(run, tap, view.head)) continue;
+        if (!wants_matrix(run, tap, view.sample, view.head)) continue;
         view.logits = tap->wants_logits ? matrix->logits : NULL;
         RS_TRY(tap->attention(tap->user, &view, err));
     }

@@ -124,6 +124,7 @@ typedef struct rs_tap {
     /* Which heads (layer, branch, head from 0): the engine forms the matrix only for those. NULL:
      * all. */
     bool (*wants_attention)(void *user, int32_t layer, int32_t branch, int32_t head);
+    bool (*wants_sample)(void *user, int32_t sample); /* and for which samples; NULL: all */
     bool wants_logits;
     rs_status (*attention)(void *user, const rs_attention_view *view, rs_error *err);
     /* Branches (layer, branch from 0) whose mixing matrices are to be told in numbers, without being

@@ -149,8 +149,10 @@ rs_status rs_run_rotation(rs_runner *run, const rs_rotation **out, const rs_rope
                           int64_t length, int64_t n, rs_error *err);
 void rs_run_release(rs_runner *run);
 
-/* forward.c: whether a tap listens to that head's mixing matrix in the branch that is being run. */
-bool rs_run_wants_matrix(const rs_runner *run, int32_t head);
+/* forward.c: whether a tap listens to a sample's mixing matrix of that head in the branch that is
+ * being run; how many tokens the longest sample has of which it listens to any; 0: to none. */
+bool rs_run_wants_matrix(const rs_runner *run, int32_t sample, int32_t head);
+int64_t rs_run_longest_matrix(const rs_runner *run, int32_t heads);
 /* Tells a mixing matrix to the taps that listen, from any thread. The op fills in all but layer,
  * branch and thread, which are the runner's. */
 rs_status rs_run_tell_matrix(const rs_runner *run, const rs_attention_view *matrix, rs_error *err);

@@ -244,7 +244,7 @@ static void take_all(sweep *s, int64_t n, int64_t d, const rs_token_options *opt
 {
     take_sweep(s, n, d, space);
     size_t mark = space->used, most = mark;
-    rs_token_diameter_space(n, d, space);
+    if (!options->no_diameter) rs_token_diameter_space(n, d, space);
     most = space->used > most ? space->used : most;
     space->used = mark;
     if (options->spectral) rs_token_spectrum_space(n, d, space);
@@ -379,9 +379,11 @@ static rs_status measure_tokens(rs_token_measures *out, rs_token_matrix *x,
     if (options->centre == RS_CENTRE_GRAPH) right_residuals(&s, x, options->right);
     residual_measures(out, &s, x->scale);
     unit_measures(out, &s, x);
-    rs_workspace rest = space;
-    rs_token_diameter(&out->diameter, x, &(rs_token_centre){s.first, s.offset}, s.norms, &rest);
-    out->diameter /= x->scale;
+    if (!options->no_diameter) {
+        rs_workspace rest = space;
+        rs_token_diameter(&out->diameter, x, &(rs_token_centre){s.first, s.offset}, s.norms, &rest);
+        out->diameter /= x->scale;
+    }
     if (!options->spectral || !(s.energy > 0)) return RS_OK;
     return rs_token_spectrum(out, x, options, &space, err);
 }

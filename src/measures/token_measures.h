@@ -90,6 +90,8 @@ typedef struct rs_token_options {
     double threshold;
     /* [n] u of RS_CENTRE_GRAPH, not zero: token i is compared with u_i c, c = Xᵀu/‖u‖². */
     const double *right;
+    /* diameter, alone in its price of n² d, stays NaN. */
+    bool no_diameter;
 } rs_token_options;
 
 /*

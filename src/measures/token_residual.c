@@ -164,6 +164,7 @@ static rs_status ranks(rs_token_measures *out, rooms *r, const rs_token_residual
     /* 0 asks for the matrix's own threshold; 2^e so small that no threshold is too large */
     inner.threshold = fmax(scaled(sides * 2 * options->epsilon * first, -x->exponent), 1e-300);
     inner.centre = RS_CENTRE_MEAN;
+    inner.no_diameter = true;
     RS_TRY(rs_token_measure_f64(&rest, r->m, x->n, x->d, x->d, &inner, r->inner, err));
     double fro = rest.norm_fro / first, sum = rest.norm_fro > 0 ? rest.nuclear_norm / first : 0;
     double s = scaled(sum, x->exponent);

@@ -66,6 +66,9 @@ typedef struct rs_gather {
     double nll_sum;   /* over all samples so far */
 } rs_gather;
 
+/* measure.c: the longest sample of which pairs of tokens are measured; 0: there is none. */
+int64_t rs_gather_longest_pairs(const rs_gather *gather);
+
 /* gather_tokens.c */
 rs_status rs_gather_tokens_open(rs_gather *gather, rs_error *err);
 rs_status rs_gather_state(void *gather, rs_site site, int32_t layer, const rs_state_view *view,
@@ -86,6 +89,8 @@ rs_status rs_gather_attention_open(rs_gather *gather, rs_error *err);
 rs_status rs_gather_attention(void *gather, const rs_attention_view *view, rs_error *err);
 /* Those that have a row: the matrices of a layer's mixer, unless each channel has one. */
 bool rs_gather_wants_attention(void *gather, int32_t layer, int32_t branch, int32_t head);
+/* Those of the batch that are not too long. */
+bool rs_gather_wants_sample(void *gather, int32_t sample);
 void rs_gather_attention_end_batch(rs_gather *gather);
 void rs_gather_attention_finish(rs_gather *gather);
 void rs_gather_attention_close(rs_gather *gather);

@@ -51,7 +51,7 @@ rs_status rs_gather_attention_open(rs_gather *g, rs_error *err)
     g->nulls = rs_calloc(places, sizeof *g->nulls);
     if (!g->heads || !g->seen || !g->nulls)
         return rs_fail_memory(err, "measures of attention", places * sizeof *g->heads);
-    size_t bytes = rs_attention_workspace(g->inputs->longest);
+    size_t bytes = rs_attention_workspace(rs_gather_longest_pairs(g));
     if (bytes > g->listener.scratch_bytes) g->listener.scratch_bytes = bytes;
     return rs_sums_open(&g->attention, g->out->n_attention, SUM_COLUMNS, err);
 }
@@ -62,6 +62,13 @@ bool rs_gather_wants_attention(void *user, int32_t layer, int32_t branch, int32_
     (void)head;
     return rs_is_mixer(g->network, layer, branch) &&
            rs_branch_heads(&g->network->layers[layer].branches[branch]) > 0;
+}
+
+bool rs_gather_wants_sample(void *user, int32_t sample)
+{
+    const rs_gather *g = user;
+    const int64_t *begin = g->batch->batch.begin;
+    return rs_measures_pairs(g->options, begin[sample + 1] - begin[sample]);
 }
 
 rs_status rs_gather_attention(void *user, const rs_attention_view *v, rs_error *err)

@@ -137,6 +137,17 @@ static rs_status find_right(rs_gather *g, rs_error *err)
                    "this model has no right vector: %s", why);
 }
 
+static void take_scratch(rs_gather *g, int64_t longest, bool no_diameter)
+{
+    const rs_token_options options = {
+        .spectral = g->options->spectral, .centre = g->options->centre, .no_diameter = no_diameter};
+    int64_t width = g->fused_width > g->network->d_model ? g->fused_width : g->network->d_model;
+    size_t bytes = g->precision == RS_PRECISION_RESIDUAL
+                       ? rs_token_residual_workspace(longest, width, &options)
+                       : rs_token_workspace(longest, width, &options);
+    if (bytes > g->listener.scratch_bytes) g->listener.scratch_bytes = bytes;
+}
+
 rs_status rs_gather_tokens_open(rs_gather *g, rs_error *err)
 {
     RS_TRY(find_right(g, err));
@@ -160,12 +171,8 @@ rs_status rs_gather_tokens_open(rs_gather *g, rs_error *err)
         name_row(g, RS_TOKEN_SITE_MIXER_OUT, l);
     }
     if (fusion != RS_FUSION_NONE) RS_TRY(open_fusion(g, err));
-    rs_token_options options = {.spectral = g->options->spectral, .centre = g->options->centre};
-    int64_t width = g->fused_width > g->network->d_model ? g->fused_width : g->network->d_model;
-    size_t bytes = g->precision == RS_PRECISION_RESIDUAL
-                       ? rs_token_residual_workspace(g->inputs->longest, width, &options)
-                       : rs_token_workspace(g->inputs->longest, width, &options);
-    if (bytes > g->listener.scratch_bytes) g->listener.scratch_bytes = bytes;
+    take_scratch(g, rs_gather_longest_pairs(g), false);
+    take_scratch(g, g->inputs->longest, true);
     return rs_sums_open(&g->tokens, rows, RS_TOKEN_REALS + RS_TOKEN_LOGS, err);
 }
 
@@ -202,6 +209,7 @@ static rs_status measure_sample(rs_gather *g, int64_t s, matrix x, rs_error *err
     const rs_token_options options = {.spectral = g->options->spectral,
                                       .centre = g->options->centre,
                                       .right = g->right,
+                                      .no_diameter = !rs_measures_pairs(g->options, n),
                                       .epsilon = rs_precision_roundoff(g->precision)};
     void *workspace = g->listener.scratch[omp_get_thread_num()];
     if (x.pair) return measure_pair(g, s, x.pair, &options, err);

@@ -11,6 +11,11 @@ void rs_measure_defaults(rs_measure_options *options)
         .tokens = true, .spectral = true, .attention = true, .centre = RS_CENTRE_MEAN};
 }
 
+bool rs_measures_pairs(const rs_measure_options *options, int64_t n)
+{
+    return options->quadratic || n <= RS_QUADRATIC_TOKENS;
+}
+
 void rs_measured_free(rs_measured *measured)
 {
     if (!measured) return;
@@ -104,6 +109,7 @@ static rs_status open_gather(rs_gather *g, rs_error *err)
     if (g->options->attention || g->out->mixing) {
         tap->attention = hear_matrix;
         tap->wants_attention = wants_matrix;
+        tap->wants_sample = rs_gather_wants_sample;
     }
     if (g->options->loss && can_score(g->network, g->inputs)) {
         RS_TRY(rs_gather_loss_open(g, err));
@@ -118,8 +124,11 @@ static void finish_gather(rs_gather *g, const rs_pass_account *account)
     rs_measured *out = g->out;
     out->samples = g->inputs->samples - g->inputs->empty;
     out->rows = g->inputs->begin[g->inputs->samples];
-    for (int64_t s = 0; s < g->inputs->samples; s++)
-        out->singles += g->inputs->begin[s + 1] - g->inputs->begin[s] == 1;
+    for (int64_t s = 0; s < g->inputs->samples; s++) {
+        int64_t n = g->inputs->begin[s + 1] - g->inputs->begin[s];
+        out->singles += n == 1;
+        out->left_out += !rs_measures_pairs(g->options, n);
+    }
     out->batch = g->capacity;
     out->peak_bytes = account->peak_bytes;
     out->flops = account->flops;
@@ -129,6 +138,16 @@ static void finish_gather(rs_gather *g, const rs_pass_account *account)
     if (g->options->tokens) rs_gather_tokens_finish(g);
     if (g->options->attention) rs_gather_attention_finish(g);
     if (out->mixing) rs_gather_mixing_finish(g);
+}
+
+int64_t rs_gather_longest_pairs(const rs_gather *g)
+{
+    int64_t longest = 0;
+    for (int64_t s = 0; s < g->inputs->samples; s++) {
+        int64_t n = g->inputs->begin[s + 1] - g->inputs->begin[s];
+        if (n > longest && rs_measures_pairs(g->options, n)) longest = n;
+    }
+    return longest;
 }
 
 static void close_gather(rs_gather *g)

@@ -86,6 +86,7 @@ typedef struct rs_measured {
     size_t n_mixing;
     int64_t samples;        /* samples that have tokens */
     int64_t singles;        /* samples of one token */
+    int64_t left_out;       /* samples too long for what costs the square of their length */
     int64_t rows;           /* tokens of all samples */
     int64_t scored;         /* next tokens that the loss is over; 0: no loss was asked for */
     double nll;             /* mean negative log-likelihood of those tokens, nats */
@@ -112,7 +113,8 @@ typedef struct rs_measure_options {
     bool spectral;          /* its rank columns are, too */
     bool attention;         /* table attention is measured */
     rs_mixing_choice mixing;
-    bool loss; /* the next-token loss is, where the head predicts the next token */
+    bool loss;      /* the next-token loss is, where the head predicts the next token */
+    bool quadratic; /* what costs the square of a sample's length, also of long ones */
     rs_centre centre;
     rs_fusion fusion;     /* adds a row on the states of all layers read together */
     int64_t batch;        /* samples that are run at once; 0: as memory allows */
@@ -125,6 +127,10 @@ size_t rs_mixing_rows(const rs_network *network, const rs_measure_options *optio
 
 /* Sets everything but mixing and the loss to be measured, with the mean as centre. */
 void rs_measure_defaults(rs_measure_options *options);
+/* Of samples of more tokens, the diameter and the mixing matrices are left out, whose price is the
+ * square of the length, unless `quadratic` asks for them. */
+enum { RS_QUADRATIC_TOKENS = 8192 };
+bool rs_measures_pairs(const rs_measure_options *options, int64_t n);
 
 /*
  * Runs `network` over all inputs and measures it. Other listeners (n, may be 0; RS_MEASURE_GUESTS at

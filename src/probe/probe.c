@@ -183,7 +183,8 @@ static rs_status run_all(work *w, rs_error *err)
     for (size_t v = 0; v < w->n; v++)
         RS_TRY(run_variant(w, v, err));
     for (size_t v = 0; v < w->n && w->options->twin; v++)
-        RS_TRY(run_twin(w, v, err));
+        if (w->probed[v].measured->left_out < w->probed[v].measured->samples)
+            RS_TRY(run_twin(w, v, err)); /* of no matrix there is no null */
     if (!w->options->generate) return RS_OK;
     return rs_probe_generate(w->result, w->networks[w->main], w->weights, w->inputs, w->tokenizer,
                              w->options, w->context, err);

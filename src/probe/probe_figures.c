@@ -141,7 +141,8 @@ rs_status rs_probe_figures(rs_result *result, const rs_probed *variants, size_t 
                            const rs_probe_options *options, rs_error *err)
 {
     if (options->measure.tokens) RS_TRY(residuals(result, variants[0].measured->floor, err));
-    if (options->measure.attention) RS_TRY(head_map(result, variants, n, err));
+    const rs_table *heads = rs_result_table(result, "attention");
+    if (heads && rs_table_rows(heads) > 0) RS_TRY(head_map(result, variants, n, err));
     const rs_table *table = rs_result_table(result, "attention_maps");
     return table ? matrices(result, table, err) : RS_OK;
 }

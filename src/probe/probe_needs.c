@@ -11,6 +11,8 @@ void rs_probe_need(rs_budget *budget, const rs_network *network, rs_run_shape sh
     rs_need_stack s = rs_need_stack_of(network, &o->edit);
     int64_t batch = rs_need_samples(network, shape, m->batch, m->precision, context);
     double rows = 2 * s.layers + 1, at_once = (double)batch;
+    /* where the longest is left out nothing is known of the others */
+    int64_t pairs = rs_measures_pairs(m, shape.longest) ? shape.longest : 0;
     rs_need_copies(budget, 1, s);
     rs_need_pass(budget, network, at_once * (double)shape.longest, m->precision);
     rs_budget_add(budget, "measures of tokens",
@@ -27,5 +29,5 @@ void rs_probe_need(rs_budget *budget, const rs_network *network, rs_run_shape sh
     rs_budget_add(budget, "measures of attention",
                   s.all_heads * (sizeof(rs_attention_row) +
                                  at_once * (sizeof(rs_attention_measures) + sizeof(double))) +
-                      context->threads * (double)rs_attention_workspace(shape.longest));
+                      context->threads * (double)rs_attention_workspace(pairs));
 }

@@ -58,7 +58,7 @@ rs_status rs_probe_graph(rs_result *result, const rs_probed *variant, rs_centre 
 rs_status rs_probe_norms(rs_result *result, const rs_probed *variant,
                          const rs_probe_options *options, rs_error *err);
 
-/* probe_undefined.c: adds findings zero_state and undefined_columns. */
+/* probe_undefined.c: adds findings zero_state, undefined_columns and quadratic_left_out. */
 rs_status rs_probe_undefined(rs_result *result, const rs_probed *variants, size_t n,
                              const rs_probe_options *options, rs_error *err);
 

@@ -1,6 +1,8 @@
 /* probe_undefined.c: why a column is null or leaves samples out: a zero state has no ratios, one
- * token no cosine, one sample no standard deviation. */
+ * token no cosine, one sample no standard deviation, a long sample no measures of pairs of tokens. */
 #include "probe/probe_parts.h"
+
+#include "network/op_traits.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -90,10 +92,55 @@ static rs_status columns(rs_result *result, const rs_measured *m, const rs_probe
     return rs_result_add_finding(result, &f, err);
 }
 
+/* ---- what costs the square of a sample's length ---- */
+
+/* Whether softmax attention has rows in table mixing, which are read off its matrices. */
+static bool mixes_by_softmax(const rs_probed *v)
+{
+    for (size_t i = 0; i < v->measured->n_mixing; i++) {
+        const rs_mixing_row *row = &v->measured->mixing[i];
+        if (rs_branch_attention(&v->network->layers[row->layer].branches[row->branch])) return true;
+    }
+    return false;
+}
+
+static rs_status quadratic(rs_result *result, const rs_probed *v, const rs_probe_options *options,
+                           rs_error *err)
+{
+    const rs_measured *m = v->measured;
+    char message[600], who[100];
+    bool all = m->left_out == m->samples;
+    bool logs = options->measure.precision == RS_PRECISION_RESIDUAL;
+    if (!m->left_out) return RS_OK;
+    snprintf(who, sizeof who, "%lld of %lld samples have", (long long)m->left_out,
+             (long long)m->samples);
+    snprintf(message, sizeof message,
+             "%s more than %d tokens, and what costs the square of that number is left out: "
+             "diameter%s %s",
+             m->samples == 1 ? "the sample has" : who, (int)RS_QUADRATIC_TOKENS,
+             logs ? " and log10_diameter" : "",
+             all    ? logs ? "are null" : "is null"
+             : logs ? "are over the other samples"
+                    : "is over the other samples");
+    if (m->n_attention)
+        append_part(message, sizeof message,
+                    all ? "table attention has no row" : "so is table attention");
+    if (mixes_by_softmax(v))
+        append_part(message, sizeof message,
+                    all ? "softmax attention has no row in table mixing"
+                        : "so is softmax attention in table mixing");
+    append_part(message, sizeof message, "--quadratic measures all of it");
+    rs_finding f = note("quadratic_left_out", RS_INFO, NULL);
+    f.value = (double)m->left_out;
+    f.message = message;
+    return rs_result_add_finding(result, &f, err);
+}
+
 rs_status rs_probe_undefined(rs_result *result, const rs_probed *variants, size_t n,
                              const rs_probe_options *options, rs_error *err)
 {
     for (size_t v = 0; v < n; v++)
         RS_TRY(zero_states(result, &variants[v], err));
+    RS_TRY(quadratic(result, &variants[0], options, err));
     return columns(result, variants[0].measured, options, err);
 }

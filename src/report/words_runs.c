@@ -97,6 +97,10 @@ static const rs_word tokens[] = {
     PROBE("undefined_columns", "info",
           "columns that these inputs cannot fill: one-token samples, one sample, --no-spectral",
           NULL, NULL),
+    PROBE("quadratic_left_out", "info",
+          "what costs the square of a sample's length is left out of long ones: column diameter, "
+          "table attention, softmax attention in table mixing",
+          "a sample has more than 8192 tokens", "--quadratic measures them whatever the length"),
     RUNS("cross_attention", "info",
          "the model has cross-attention, whose matrices are not measured", NULL, NULL),
     PROBE("unconverged", "warn",

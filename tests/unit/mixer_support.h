@@ -63,7 +63,6 @@ typedef struct heard {
     double *states[3];           /* behind layer l, as double */
     double *matrices[2][4][210]; /* [layer][sample][head] */
     rs_precision precision;
-    bool matrices_wanted;
 } heard;
 
 static inline double *as_double(const void *data, bool f32, size_t count)
@@ -98,8 +97,15 @@ static inline rs_status on_matrix(void *user, const rs_attention_view *view, rs_
     return RS_OK;
 }
 
-static inline void run_engine(heard *h, const built *b, rs_precision precision, int threads,
-                              bool matrices)
+static inline bool is_odd(void *user, int32_t sample)
+{
+    (void)user;
+    return sample % 2 == 1;
+}
+
+/* samples: whose matrices are asked for; NULL: those of all. */
+static inline void run_engine_for(heard *h, const built *b, rs_precision precision, int threads,
+                                  bool matrices, bool (*samples)(void *, int32_t))
 {
     rs_weights *weights;
     rs_runner *runner;
@@ -108,6 +114,7 @@ static inline void run_engine(heard *h, const built *b, rs_precision precision, 
     rs_context context = {.threads = threads};
     rs_tap tap = {.user = h, .sites = 1u << RS_SITE_BLOCK_OUT, .state = on_state};
     if (matrices) tap.attention = on_matrix;
+    tap.wants_sample = samples;
     const rs_tap *taps[] = {&tap};
     assert_int_equal(rs_weights_open(&weights, precision, 1 << 28, &err), RS_OK);
     if (rs_runner_open(&runner, &b->network, weights, &context, &err) != RS_OK)
@@ -115,6 +122,12 @@ static inline void run_engine(heard *h, const built *b, rs_precision precision, 
     if (rs_runner_run(runner, &b->batch, taps, 1, &err) != RS_OK) fail_msg("%s", err.what);
     rs_runner_close(runner);
     rs_weights_close(weights);
+}
+
+static inline void run_engine(heard *h, const built *b, rs_precision precision, int threads,
+                              bool matrices)
+{
+    run_engine_for(h, b, precision, threads, matrices, NULL);
 }
 
 static inline void heard_free(heard *h)
@@ -125,6 +138,38 @@ static inline void heard_free(heard *h)
         for (int s = 0; s < 4; s++)
             for (int i = 0; i < 210; i++)
                 free(h->matrices[l][s][i]);
+}
+
+/* Whoever asks for some samples alone is told their matrices, the same ones, and no other; the states
+ * stay what they are. */
+static inline void check_odd_samples(int count, draw_mixer *mixer)
+{
+    int64_t told = 0;
+    for (int t = property_start(count, 7100); property_next(&t);) {
+        static heard all, odd;
+        uint64_t seed = property_seed();
+        rs_precision precision = seed % 2 ? RS_PRECISION_F32 : RS_PRECISION_F64;
+        built *b = mixers_new(seed, 90, mixer);
+        run_engine_for(&all, b, precision, 2, true, NULL);
+        run_engine_for(&odd, b, precision, 2, true, is_odd);
+        assert_memory_equal(all.states[b->network.n_layers], odd.states[b->network.n_layers],
+                            (size_t)(b->begin[b->batch.samples] * b->network.d_model) *
+                                sizeof(double));
+        for (int l = 0; l < 2; l++)
+            for (int s = 0; s < 4; s++)
+                for (int h = 0; h < 210; h++) {
+                    const double *whole = all.matrices[l][s][h], *own = odd.matrices[l][s][h];
+                    int64_t n = s < b->batch.samples ? b->begin[s + 1] - b->begin[s] : 0;
+                    assert_true((own != NULL) == (whole && s % 2 == 1));
+                    if (own) assert_memory_equal(whole, own, (size_t)(n * n) * sizeof *own);
+                    told += own != NULL;
+                }
+        heard_free(&all);
+        heard_free(&odd);
+        built_free(b);
+    }
+    property_holds(1);
+    assert_true(told > 0);
 }
 
 /* ---- comparing ---- */

@@ -237,13 +237,19 @@ static void gated_attention(void **state)
     built_free(b);
 }
 
+static void matrices_of_some_samples(void **state)
+{
+    (void)state;
+    check_odd_samples(40, mixer_of);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(delta_vector),        cmocka_unit_test(drawn_mixers),
         cmocka_unit_test(long_texts),          cmocka_unit_test(ragged_batches),
         cmocka_unit_test(rates_that_overflow), cmocka_unit_test(extreme_states),
-        cmocka_unit_test(gated_attention),
+        cmocka_unit_test(gated_attention),     cmocka_unit_test(matrices_of_some_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -218,12 +218,22 @@ static void rows_of_nothing(void **state)
         }
 }
 
+static void matrices_of_some_samples(void **state)
+{
+    (void)state;
+    check_odd_samples(40, mixer_of);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drawn_mixers),   cmocka_unit_test(long_texts),
-        cmocka_unit_test(ragged_batches), cmocka_unit_test(s4d_vector),
-        cmocka_unit_test(degree_three),   cmocka_unit_test(rows_of_nothing),
+        cmocka_unit_test(drawn_mixers),
+        cmocka_unit_test(long_texts),
+        cmocka_unit_test(ragged_batches),
+        cmocka_unit_test(s4d_vector),
+        cmocka_unit_test(degree_three),
+        cmocka_unit_test(rows_of_nothing),
+        cmocka_unit_test(matrices_of_some_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

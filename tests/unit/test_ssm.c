@@ -196,13 +196,19 @@ static void rates_that_overflow(void **state)
     }
 }
 
+static void matrices_of_some_samples(void **state)
+{
+    (void)state;
+    check_odd_samples(40, mixer_of);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mamba_vector),        cmocka_unit_test(mamba2_vector),
         cmocka_unit_test(drawn_mixers),        cmocka_unit_test(long_texts),
         cmocka_unit_test(ragged_batches),      cmocka_unit_test(least_sizes),
-        cmocka_unit_test(rates_that_overflow),
+        cmocka_unit_test(rates_that_overflow), cmocka_unit_test(matrices_of_some_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

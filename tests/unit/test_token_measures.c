@@ -20,7 +20,7 @@
 static rs_token_measures measure(const double *x, int64_t n, int64_t d, bool single,
                                  rs_centre centre)
 {
-    rs_token_options options = {true, centre, single ? U32 : U64, 0, NULL};
+    rs_token_options options = {true, centre, single ? U32 : U64, 0, NULL, false};
     int64_t ld = d + 3;
     float *narrow = malloc((size_t)(n * ld) * sizeof *narrow);
     double *wide = malloc((size_t)(n * ld) * sizeof *wide);
@@ -362,7 +362,7 @@ static void floor_lies_between_the_published_values(void **state)
         /* Tokens ±relative around 1: the relative residual is `relative`. */
         for (int i = 0; i < 64 * 8; i++)
             x[i] = 1 + (i / 8 % 2 ? cases[c].relative : -cases[c].relative);
-        rs_token_options options = {false, RS_CENTRE_MEAN, U32, 0, NULL};
+        rs_token_options options = {false, RS_CENTRE_MEAN, U32, 0, NULL, false};
         rs_token_measures m;
         void *workspace = malloc(rs_token_workspace(64, 8, &options));
         assert_non_null(workspace);
@@ -416,10 +416,32 @@ static void diameter_of_many_tokens(void **state)
     free(x);
 }
 
+/* Left out, the diameter is undefined, needs no room, and changes no other measure. */
+static void diameter_left_out(void **state)
+{
+    (void)state;
+    enum { N = 300, D = 7 };
+    double *x = entries(N * D, 6);
+    for (int centre = RS_CENTRE_MEAN; centre <= RS_CENTRE_LP; centre++) {
+        rs_token_measures whole = measure(x, N, D, false, (rs_centre)centre), m;
+        rs_token_options options = {true, (rs_centre)centre, U64, 0, NULL, true};
+        void *workspace = malloc(rs_token_workspace(N, D, &options));
+        assert_non_null(workspace);
+        assert_int_equal(rs_token_measure_f64(&m, x, N, D, D, &options, workspace, NULL), RS_OK);
+        assert_true(isnan(m.diameter) && whole.diameter > 0);
+        assert_true(m.residual_fro == whole.residual_fro && m.residual_1inf == whole.residual_1inf);
+        assert_true(m.one_minus_cosine == whole.one_minus_cosine);
+        assert_true(m.effective_rank == whole.effective_rank);
+        assert_true(m.rank1_residual == whole.rank1_residual);
+        free(workspace);
+    }
+    free(x);
+}
+
 static void senseless_sizes_are_refused(void **state)
 {
     (void)state;
-    rs_token_options options = {true, RS_CENTRE_LP, U64, 0, NULL};
+    rs_token_options options = {true, RS_CENTRE_LP, U64, 0, NULL, false};
     rs_token_measures m;
     const double x[4] = {0};
     static const int64_t sizes[][3] = {{0, 1, 1}, {1, 0, 1}, {1, 2, 1}, {-1, 2, 2}};
@@ -453,6 +475,7 @@ int main(void)
         cmocka_unit_test(floor_lies_between_the_published_values),
         cmocka_unit_test(numerical_rank_beside_its_threshold),
         cmocka_unit_test(diameter_of_many_tokens),
+        cmocka_unit_test(diameter_left_out),
         cmocka_unit_test(senseless_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
