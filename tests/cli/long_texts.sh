@@ -73,7 +73,7 @@ for precision in f32 f64 residual; do
     for ids in all short; do
         expect 0 "$RANKSCOPE" probe "$RS_SOURCE_DIR/tests/golden/families/mamba2" --tokens $ids.json --batch 1 --precision $precision --json $ids.out
     done
-    python3 - $precision <<'END' || note_failure "means over the short samples, $1"
+    python3 - $precision <<'END' || note_failure "means over the short samples, $precision"
 import json, sys
 logs = sys.argv[1] == "residual"
 whole, short = (json.load(open(name)) for name in ("all.out", "short.out"))
@@ -84,7 +84,7 @@ for a, b in zip(whole["tables"]["tokens"], short["tables"]["tokens"], strict=Tru
 assert whole["tables"]["attention"] == short["tables"]["attention"] and len(whole["tables"]["attention"]) == 8
 (found,) = [f for f in whole["findings"] if f["code"] == "quadratic_left_out"]
 assert found["message"].startswith("2 of 5 samples have more than 8192 tokens") and found["value"] == 2, found
-assert ("log10_diameter" in found["message"]) == logs and "and so is table attention" in found["message"], found
+assert ("log10_diameter" in found["message"]) == logs and "; so is table attention" in found["message"], found
 assert not [f for f in short["findings"] if f["code"] == "quadratic_left_out"]
 END
 done
