@@ -11,33 +11,15 @@
 
 #include <cmocka.h>
 
-#include "forward_builder.h"
-#include "property.h"
-
-#include "base/memory.h"
-#include "engine/residual.h"
-
-#include <stdio.h>
-
-enum { KEPT = 1 << 16, LONGEST = 21 };
+#include "residual_support.h"
 
 /* All numbers that a pass tells, one behind the other. */
 typedef struct told {
-    double values[KEPT], sizes[KEPT]; /* sizes: the largest of the matrix it belongs to */
-    size_t n;
+    kept_numbers kept;
     bool settled; /* every residual is centred and in [1/2, 1), or 0 */
     bool equal;   /* every residual is 0 */
     int64_t least;
 } told;
-
-static void add(told *t, const double *values, int64_t n)
-{
-    double most = 0;
-    for (int64_t i = 0; i < n; i++)
-        most = fmax(most, fabs(values[i]));
-    for (int64_t i = 0; i < n && t->n < KEPT; i++, t->n++)
-        t->values[t->n] = values[i], t->sizes[t->n] = most;
-}
 
 static void check_sample(told *t, const rs_state_view *view, int32_t s)
 {
@@ -63,47 +45,30 @@ static rs_status on_state(void *user, rs_site site, int32_t layer, const rs_stat
 {
     (void)site, (void)layer, (void)err;
     told *t = user;
-    add(t, view->data, view->rows * view->cols);
+    keep_numbers(&t->kept, view->data, view->rows * view->cols);
     for (int32_t s = 0; s < view->batch->samples && view->base; s++)
         check_sample(t, view, s);
-    return RS_OK;
-}
-
-static rs_status on_attention(void *user, const rs_attention_view *view, rs_error *err)
-{
-    (void)err;
-    if (view->thread != 0) return RS_OK;
-    add(user, view->mixing, view->n * view->keys);
     return RS_OK;
 }
 
 static rs_status on_logits(void *user, int64_t first, const rs_state_view *view, rs_error *err)
 {
     (void)first, (void)err;
-    add(user, view->data, view->rows * view->cols);
+    keep_numbers(&((told *)user)->kept, view->data, view->rows * view->cols);
     return RS_OK;
 }
 
 static rs_status pass(told *t, const built *b, rs_precision precision, int threads, bool attention,
                       rs_error *err)
 {
-    rs_context context = {.threads = threads};
-    rs_weights *weights = NULL;
-    rs_runner *runner = NULL;
     rs_tap tap = {.user = t,
                   .sites = 1u << RS_SITE_BLOCK_OUT | 1u << RS_SITE_MIXER_OUT | 1u << RS_SITE_FINAL,
                   .state = on_state,
                   .wants_logits = attention,
-                  .attention = attention ? on_attention : NULL,
+                  .attention = attention ? keep_matrix : NULL,
                   .logits = b->network.head.decoder.weight ? on_logits : NULL};
-    const rs_tap *taps[] = {&tap};
-    t->n = 0, t->settled = t->equal = true, t->least = 0;
-    rs_status status = rs_weights_open(&weights, precision, UINT64_MAX, err);
-    if (status == RS_OK) status = rs_runner_open(&runner, &b->network, weights, &context, err);
-    if (status == RS_OK) status = rs_runner_run(runner, &b->batch, taps, 1, err);
-    rs_runner_close(runner);
-    rs_weights_close(weights);
-    return status;
+    t->kept.n = 0, t->settled = t->equal = true, t->least = 0;
+    return pass_with(&tap, b, precision, threads, err);
 }
 
 static told first, second;
@@ -126,11 +91,13 @@ static void agrees_with_float64(void **state)
         run(&first, b, RS_PRECISION_F64, 1, true);
         run(&second, b, RS_PRECISION_RESIDUAL, 1, true);
         assert_true(second.settled);
-        assert_int_equal(first.n, second.n);
-        for (size_t i = 0; i < first.n; i++) {
-            double error = fabs(first.values[i] - second.values[i]) / fmax(first.sizes[i], 1e-3);
+        assert_int_equal(first.kept.n, second.kept.n);
+        for (size_t i = 0; i < first.kept.n; i++) {
+            double error = fabs(first.kept.values[i] - second.kept.values[i]) /
+                           fmax(first.kept.sizes[i], 1e-3);
             worst = fmax(worst, error);
-            if (!(error < 1e-9)) fail_msg("%.17g and %.17g", first.values[i], second.values[i]);
+            if (!(error < 1e-9))
+                fail_msg("%.17g and %.17g", first.kept.values[i], second.kept.values[i]);
         }
         built_free(b);
     }
@@ -145,8 +112,9 @@ static void threads_change_nothing(void **state)
         built *b = built_new(seed, LONGEST);
         run(&first, b, RS_PRECISION_RESIDUAL, 1, false);
         run(&second, b, RS_PRECISION_RESIDUAL, 3, false);
-        assert_int_equal(first.n, second.n);
-        assert_memory_equal(first.values, second.values, first.n * sizeof *first.values);
+        assert_int_equal(first.kept.n, second.kept.n);
+        assert_memory_equal(first.kept.values, second.kept.values,
+                            first.kept.n * sizeof *first.kept.values);
         built_free(b);
     }
 }
@@ -188,7 +156,8 @@ static void survives_lack_of_memory(void **state)
             assert_int_equal(status, RS_E_NO_MEMORY);
             assert_true(n < 200);
         }
-        assert_memory_equal(first.values, second.values, first.n * sizeof *first.values);
+        assert_memory_equal(first.kept.values, second.kept.values,
+                            first.kept.n * sizeof *first.kept.values);
         built_free(b);
     }
 }
@@ -212,7 +181,7 @@ static void carries_what_is_no_number(void **state)
             run(&second, b, RS_PRECISION_RESIDUAL, 1, seed % 2);
             bool finite = true;
             for (size_t i = 0; i < (size_t)count; i++)
-                finite &= isfinite(second.values[i]);
+                finite &= isfinite(second.kept.values[i]);
             assert_true(finite == (seed % 3 == 2));
         }
         built_free(b);

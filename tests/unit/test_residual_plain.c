@@ -11,32 +11,17 @@
 #include <cmocka.h>
 
 #include "mixer_builder.h"
-#include "property.h"
+#include "residual_support.h"
 
-#include "base/memory.h"
-#include "engine/residual.h"
-
-#include <stdio.h>
-
-enum { KEPT = 1 << 17, LONGEST = 21, STATES = 400 };
+enum { STATES = 400 };
 
 /* What a pass tells: plain numbers beside the largest of their sample, and each state's size. */
 typedef struct told {
-    double values[KEPT], sizes[KEPT];
-    size_t n;
+    kept_numbers kept;
     double log_size[STATES], rounding[STATES]; /* of the first sample */
     bool zero[STATES];                         /* its residual is 0 */
     int states;
 } told;
-
-static void add(told *t, const double *values, int64_t n)
-{
-    double most = 0;
-    for (int64_t i = 0; i < n; i++)
-        most = fmax(most, fabs(values[i]));
-    for (int64_t i = 0; i < n && t->n < KEPT; i++, t->n++)
-        t->values[t->n] = values[i], t->sizes[t->n] = most;
-}
 
 /* log2 of the largest number of x and 2^e M, 2^s times. */
 static double log_size(const rs_state_view *view)
@@ -54,8 +39,8 @@ static rs_status on_state(void *user, rs_site site, int32_t layer, const rs_stat
     told *t = user;
     const int64_t *begin = view->batch->begin;
     for (int32_t s = 0; s < view->batch->samples; s++)
-        add(t, (const double *)view->data + begin[s] * view->cols,
-            (begin[s + 1] - begin[s]) * view->cols);
+        keep_numbers(&t->kept, (const double *)view->data + begin[s] * view->cols,
+                     (begin[s + 1] - begin[s]) * view->cols);
     if (!view->base || t->states == STATES) return RS_OK;
     t->log_size[t->states] = log_size(view);
     t->zero[t->states] = rs_all_zero(view->residual, begin[1] * view->cols);
@@ -63,31 +48,15 @@ static rs_status on_state(void *user, rs_site site, int32_t layer, const rs_stat
     return RS_OK;
 }
 
-static rs_status on_matrix(void *user, const rs_attention_view *view, rs_error *err)
-{
-    (void)err;
-    if (view->thread == 0) add(user, view->mixing, view->n * view->keys);
-    return RS_OK;
-}
-
 static rs_status pass(told *t, const built *b, rs_precision precision, int threads, bool matrices,
                       rs_error *err)
 {
-    rs_context context = {.threads = threads};
-    rs_weights *weights = NULL;
-    rs_runner *runner = NULL;
     rs_tap tap = {.user = t,
                   .sites = 1u << RS_SITE_BLOCK_OUT | 1u << RS_SITE_MIXER_OUT,
                   .state = on_state,
-                  .attention = matrices ? on_matrix : NULL};
-    const rs_tap *taps[] = {&tap};
-    t->n = 0, t->states = 0;
-    rs_status status = rs_weights_open(&weights, precision, UINT64_MAX, err);
-    if (status == RS_OK) status = rs_runner_open(&runner, &b->network, weights, &context, err);
-    if (status == RS_OK) status = rs_runner_run(runner, &b->batch, taps, 1, err);
-    rs_runner_close(runner);
-    rs_weights_close(weights);
-    return status;
+                  .attention = matrices ? keep_matrix : NULL};
+    t->kept.n = 0, t->states = 0;
+    return pass_with(&tap, b, precision, threads, err);
 }
 
 static told first, second;
@@ -110,10 +79,11 @@ static void scale_states(const built *b, double by)
 static double difference(const told *a, const told *b)
 {
     double worst = 0;
-    assert_int_equal(a->n, b->n);
-    for (size_t i = 0; i < a->n; i++)
-        if (a->values[i] != b->values[i])
-            worst = fmax(worst, fabs(a->values[i] - b->values[i]) / fmax(a->sizes[i], 1e-300));
+    assert_int_equal(a->kept.n, b->kept.n);
+    for (size_t i = 0; i < a->kept.n; i++)
+        if (a->kept.values[i] != b->kept.values[i])
+            worst = fmax(worst, fabs(a->kept.values[i] - b->kept.values[i]) /
+                                    fmax(a->kept.sizes[i], 1e-300));
     return worst;
 }
 
@@ -172,8 +142,8 @@ static void agrees_at_the_ends(void **state)
         run(&first, b, RS_PRECISION_F64, 1, false);
         run(&second, b, RS_PRECISION_RESIDUAL, 1, false);
         bool finite = true;
-        for (size_t i = 0; i < first.n; i++)
-            finite = finite && isfinite(first.values[i]);
+        for (size_t i = 0; i < first.kept.n; i++)
+            finite = finite && isfinite(first.kept.values[i]);
         double error = finite ? difference(&first, &second) : 0;
         worst = fmax(worst, error);
         seen += finite;
@@ -191,8 +161,9 @@ static void threads_change_nothing(void **state)
         built *b = stack_new(property_seed());
         run(&first, b, RS_PRECISION_RESIDUAL, 1, false);
         run(&second, b, RS_PRECISION_RESIDUAL, 3, false);
-        assert_int_equal(first.n, second.n);
-        assert_memory_equal(first.values, second.values, first.n * sizeof *first.values);
+        assert_int_equal(first.kept.n, second.kept.n);
+        assert_memory_equal(first.kept.values, second.kept.values,
+                            first.kept.n * sizeof *first.kept.values);
         built_free(b);
     }
 }
@@ -213,7 +184,8 @@ static void survives_lack_of_memory(void **state)
             assert_int_equal(status, RS_E_NO_MEMORY);
             assert_true(n < 300);
         }
-        assert_memory_equal(first.values, second.values, first.n * sizeof *first.values);
+        assert_memory_equal(first.kept.values, second.kept.values,
+                            first.kept.n * sizeof *first.kept.values);
         built_free(b);
     }
 }
@@ -383,8 +355,9 @@ static void carries_growth(void **state)
     assert_int_equal(second.states, 400 < 641 ? 400 : 641);
     b->network.n_layers = 190;
     run(&first, b, RS_PRECISION_F64, 1, false);
-    for (size_t i = 0; i < first.n; i++)
-        assert_true(fabs(first.values[i] - second.values[i]) <= 1e-12 * first.sizes[i]);
+    for (size_t i = 0; i < first.kept.n; i++)
+        assert_true(fabs(first.kept.values[i] - second.kept.values[i]) <=
+                    1e-12 * first.kept.sizes[i]);
     b->network.n_layers = 320;
     double grown = 0;
     for (int i = 62; i + 2 < second.states; i += 2) {
@@ -416,8 +389,9 @@ static void carries_decay(void **state)
     assert_true(first.log_size[240] < -1e4);
     b->network.n_layers = 6; /* 1e-180 is a double */
     run(&second, b, RS_PRECISION_F64, 1, false);
-    for (size_t i = 0; i < second.n; i++)
-        assert_true(fabs(first.values[i] - second.values[i]) <= 1e-12 * second.sizes[i]);
+    for (size_t i = 0; i < second.kept.n; i++)
+        assert_true(fabs(first.kept.values[i] - second.kept.values[i]) <=
+                    1e-12 * second.kept.sizes[i]);
     chain_free(b);
 }
 
