@@ -29,7 +29,6 @@ for row in json.load(open('result.json'))['tables']['tokens']:
 }
 
 states open none
-number=0
 for text in null '[0.0, Infinity]' '[0, "Infinity"]' '[0.0, {"__float__": "Infinity"}]' '[0.0, "inf"]'; do
     states spelled "$text"
     cmp -s spelled open || note_failure "$text is no limit, and changes the states"
