@@ -240,8 +240,8 @@ rs_status rs_net_translate(json_t **out, const rs_builder *b, const rs_forward *
     json_t *object = json_object();
     bool done = object != NULL;
     *out = NULL;
-    rs_status status = check_lists(b, err);
-    if (status == RS_OK) status = plain_keys(object, b, forward, &done, err);
+    rs_status status = plain_keys(object, b, forward, &done, err);
+    if (status == RS_OK) status = check_lists(b, err);
     if (status == RS_OK) status = mixer_sizes(object, b, forward, &done, err);
     done = done && epsilon(object, b, forward) && query_scale(object, forward) &&
            granite_scale(object, b, forward) && scaling(object, b) && switch_off(object);

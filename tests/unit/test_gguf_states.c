@@ -221,6 +221,7 @@ static void lies_are_named(void **state)
          "attention.sliding_window"},
         {"lfm2_gguf", "{\"lfm2.attention.causal\":false}", RS_E_UNSUPPORTED, "attention.causal"},
         {"lfm2_gguf", "{\"lfm2.feed_forward_length\":23}", RS_E_TENSOR_SHAPE, "blk.0.ffn"},
+        {"lfm2_gguf", "{\"lfm2.block_count\":null}", RS_E_CONFIG_SCHEMA, "lfm2.block_count"},
         {"lfm2_gguf", "{\"lfm2.embedding_length\":null}", RS_E_CONFIG_SCHEMA,
          "lfm2.embedding_length"},
         {"qwen3_5_gguf", "{\"qwen35.ssm.inner_size\":null}", RS_E_CONFIG_SCHEMA,
