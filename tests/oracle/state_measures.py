@@ -11,7 +11,8 @@ def token_numbers(x):
     out["relative_residual"] = out["residual_fro"] / whole if whole else None
     out["relative_residual_1inf"] = out["residual_1inf"] / one_inf(x) if whole else None
     out["diameter"] = max(np.linalg.norm(a - b) for a in x for b in x)
-    lengths = np.linalg.norm(x, axis=1)
+    tops = np.abs(x).max(1)
+    lengths = tops * np.linalg.norm(x / np.where(tops > 0, tops, 1)[:, None], axis=1)
     if whole:
         u = x / np.where(lengths > 0, lengths, 1)[:, None]  # a token of zeros stays one
         out["row_normalised_mu"] = np.linalg.norm(u - u.mean(0)) / np.sqrt(n)

@@ -311,6 +311,13 @@ static void undefined_is_nan(void **state)
     m = measure(gap, 3, 2, false, RS_CENTRE_MEAN);
     assert_near("cosine", m.mean_cosine, 0, 0, 1e-16);
     assert_near("mu", m.row_normalised_mu, sqrt((2. - 2. / 3) / 3), 1e-15, 0);
+    /* Squares of a row may be below the doubles: it has its direction. */
+    for (int k = -150; k >= -200; k -= 10) {
+        const double faint[] = {3e-11, -4e-11, 3 * pow(10, k), -4 * pow(10, k)};
+        m = measure(faint, 2, 2, false, RS_CENTRE_MEAN);
+        assert_near("cosine", m.mean_cosine, 1, 1e-14, 0);
+        assert_near("mu", m.row_normalised_mu, 0, 0, 1e-14);
+    }
 }
 
 static void nonfinite_is_located(void **state)
