@@ -100,6 +100,13 @@ typedef struct rs_mixing_numbers {
     double step;   /* mean step */
 } rs_mixing_numbers;
 
+/* Whether a branch that is run has such numbers: every mixer but attention. */
+bool rs_mixing_is_told(const rs_branch *branch);
+/* The bytes of workspace that telling them takes beside a pass of up to `samples` texts of up to
+ * `longest` tokens. */
+double rs_mixing_bytes(const rs_network *network, rs_precision precision, int64_t samples,
+                       int64_t longest, int threads);
+
 /* All matrices of a branch on one sample of n tokens. */
 typedef struct rs_mixing_view {
     int32_t layer, branch, sample; /* from 0 */

@@ -14,59 +14,83 @@
 /* The most channels that `turn` takes at once. */
 enum { RS_TURN_MOST = 32 };
 
-/* Declares the table of one element type. x, y and the like are rows [n]. */
-#define RS_KERNEL_TABLE(real, name)                                                                   \
-    typedef struct name {                                                                             \
-        const char *level;                                                                            \
-        /* out [n] = norm of x [n]; gain, bias may be NULL; out may be x */                           \
-        void (*norm)(real * out, const real *x, int64_t n, rs_norm_kind kind, double eps,             \
-                     const real *gain, const real *bias);                                             \
-        /* x = skip x + scale y */                                                                    \
-        void (*combine)(real * x, const real *y, int64_t n, double skip, double scale);               \
-        /* x = act(x + bias); bias may be NULL */                                                     \
-        void (*activate)(real * x, const real *bias, int64_t n, rs_activation activation);            \
-        /* up = act(gate + gate_bias) * (up + up_bias) */                                             \
-        void (*gate)(real * up, const real *up_bias, const real *gate, const real *gate_bias,         \
-                     int64_t n, rs_activation activation);                                            \
-        /* One head's vector: pair t is (step t, step t + gap) */                                     \
-        void (*rotate)(real * x, const real *cosine, const real *sine, int64_t pairs,                 \
-                       rs_rope_pairing at);                                                           \
-        /* x = cap tanh(x / cap) */                                                                   \
-        void (*cap)(real * x, int64_t n, double cap);                                                 \
-        /* Softmax of a row that comes in pieces: x = exp(x - m), m the largest so far. */            \
-        /* *largest starts at -infinity, *sum at 0; returns the factor of earlier pieces. */          \
-        double (*softmax)(real * x, int64_t n, double *largest, double *sum);                         \
-        /* x = a x */                                                                                 \
-        void (*scale)(real * x, int64_t n, double a);                                                 \
-        /* out [m, n] = in [m, k] wᵀ, w [n, k] */                                                   \
-        void (*dots)(real * out, int64_t ldo, const real *in, int64_t ldi, int64_t m,                 \
-                     const real *w, int64_t ldw, int64_t n, int64_t k);                               \
-        /* out [m, n] = in [m, k] w, w [k, n] */                                                      \
-        void (*columns)(real * out, int64_t ldo, const real *in, int64_t ldi, int64_t m,              \
-                        const real *w, int64_t ldw, int64_t n, int64_t k);                            \
-        /* x [n] = log(1 + exp(x)) */                                                                 \
-        void (*softplus)(real * x, int64_t n);                                                        \
-        /* One token of n channels of Mamba: h = exp(step rate) h + step u b, y = h c + d u; */       \
-        /* h, rate: [states, n]; y, u, step, d: [n]; b, c: [states] */                                \
-        void (*select)(real * y, real *h, const real *u, const real *step, const real *rate,          \
-                       const real *b, const real *c, const real *d, int64_t n, int64_t states);       \
-        /* One token of the same mixing matrices, without d: square = sum over pairs of states of */  \
-        /* c_s c_t p_st and sum = c z, behind p_st = a_s a_t p_st + (step b_s)(step b_t) and z = a */ \
-        /* z + step b, a = exp(step rate). p: [states (states + 1) / 2, n], row s (s + 1) / 2 + t */  \
-        /* for t <= s; z, rate: [states, n]; square, sum, step: [n]; work: [2 states, n], n 8 or */   \
-        /* more */                                                                                    \
-        void (*pair)(real * square, real *sum, real *p, real *z, const real *step,                    \
-                     const real *rate, const real *b, const real *c, int64_t n, int64_t states,       \
-                     real *work);                                                                     \
-        /* One token of n channels of S4D: h = decay h + u, y = d u + Re sum of weight h; */          \
-        /* h, decay, weight: [2, pairs, n] real parts, then imaginary ones; y, u, d: [n], n up to */  \
-        /* RS_TURN_MOST */                                                                            \
-        void (*turn)(real * y, const real *u, const real *d, double *h, const double *decay,          \
-                     const double *weight, int64_t n, int64_t pairs);                                 \
+/* Tokens that the mixing matrices of Mamba's channels take at once, at most; and the room that these
+ * need a state. */
+enum { RS_PAIR_TOKENS = 4, RS_PAIR_WORK = 9 * 8 };
+
+/* Declares what `pair` of one element type takes. It adds rows of n channels' mixing matrices to their
+ * sums: token t has a = decay_t, and, with p_st carried from state s and t and z from state s,
+ *     others = sum over pairs of states of c_s c_t (a_s a_t p_st),  p = a a p + (step b)(step b)
+ *     sum = c·z,  z = a z + step b,  diagonal = step b·c,
+ * without d, which goes to `square` (others + (diagonal + d)^2), `least` and `most` (sum + d) alone.
+ */
+#define RS_KERNEL_PAIRS(real, name)                                                                \
+    typedef struct name {                                                                          \
+        int64_t n, states, tokens; /* tokens: RS_PAIR_TOKENS at most */                            \
+        const real *decay;         /* [tokens, states, n] exp(step rate) */                        \
+        const real *step;          /* [tokens, n] with leading dimension ld_step */                \
+        const real *b, *c;         /* [tokens, states] with leading dimension ld */                \
+        const real *d;             /* [n] */                                                       \
+        int64_t ld_step, ld;                                                                       \
+        real *p, *z;                /* [states (states + 1) / 2, n], row s (s + 1) / 2 + t for */  \
+                                    /* t <= s; [states, n] */                                      \
+        real *square, *mixed;       /* [n] sums of squares with d and without */                   \
+        real *least, *most, *steps; /* [n] of the row sums; sum of steps */                        \
+        real *work;                 /* [RS_PAIR_WORK states] */                                    \
     } name
 
-RS_KERNEL_TABLE(float, rs_kernels_f32);
-RS_KERNEL_TABLE(double, rs_kernels_f64);
+RS_KERNEL_PAIRS(float, rs_pairs_f32);
+RS_KERNEL_PAIRS(double, rs_pairs_f64);
+
+/* Declares the table of one element type. x, y and the like are rows [n]. */
+#define RS_KERNEL_TABLE(real, name, pairs)                                                           \
+    typedef struct name {                                                                            \
+        const char *level;                                                                           \
+        /* out [n] = norm of x [n]; gain, bias may be NULL; out may be x */                          \
+        void (*norm)(real * out, const real *x, int64_t n, rs_norm_kind kind, double eps,            \
+                     const real *gain, const real *bias);                                            \
+        /* x = skip x + scale y */                                                                   \
+        void (*combine)(real * x, const real *y, int64_t n, double skip, double scale);              \
+        /* x = act(x + bias); bias may be NULL */                                                    \
+        void (*activate)(real * x, const real *bias, int64_t n, rs_activation activation);           \
+        /* up = act(gate + gate_bias) * (up + up_bias) */                                            \
+        void (*gate)(real * up, const real *up_bias, const real *gate, const real *gate_bias,        \
+                     int64_t n, rs_activation activation);                                           \
+        /* One head's vector: pair t is (step t, step t + gap) */                                    \
+        void (*rotate)(real * x, const real *cosine, const real *sine, int64_t pairs,                \
+                       rs_rope_pairing at);                                                          \
+        /* x = cap tanh(x / cap) */                                                                  \
+        void (*cap)(real * x, int64_t n, double cap);                                                \
+        /* Softmax of a row that comes in pieces: x = exp(x - m), m the largest so far. */           \
+        /* *largest starts at -infinity, *sum at 0; returns the factor of earlier pieces. */         \
+        double (*softmax)(real * x, int64_t n, double *largest, double *sum);                        \
+        /* x = a x */                                                                                \
+        void (*scale)(real * x, int64_t n, double a);                                                \
+        /* out [m, n] = in [m, k] wᵀ, w [n, k] */                                                  \
+        void (*dots)(real * out, int64_t ldo, const real *in, int64_t ldi, int64_t m,                \
+                     const real *w, int64_t ldw, int64_t n, int64_t k);                              \
+        /* out [m, n] = in [m, k] w, w [k, n] */                                                     \
+        void (*columns)(real * out, int64_t ldo, const real *in, int64_t ldi, int64_t m,             \
+                        const real *w, int64_t ldw, int64_t n, int64_t k);                           \
+        /* x [n] = log(1 + exp(x)) */                                                                \
+        void (*softplus)(real * x, int64_t n);                                                       \
+        /* One token of n channels of Mamba: h = exp(step rate) h + step u b, y = h c + d u; */      \
+        /* h, rate: [states, n]; y, u, step, d: [n]; b, c: [states]; decay [states, n] becomes */    \
+        /* exp(step rate), or NULL */                                                                \
+        void (*select)(real * y, real *h, const real *u, const real *step, const real *rate,         \
+                       const real *b, const real *c, const real *d, int64_t n, int64_t states,       \
+                       real *decay);                                                                 \
+        /* Some tokens of the mixing matrices of the same channels */                                \
+        void (*pair)(const pairs *of);                                                               \
+        /* One token of n channels of S4D: h = decay h + u, y = d u + Re sum of weight h; */         \
+        /* h, decay, weight: [2, pairs, n] real parts, then imaginary ones; y, u, d: [n], n up to */ \
+        /* RS_TURN_MOST */                                                                           \
+        void (*turn)(real * y, const real *u, const real *d, double *h, const double *decay,         \
+                     const double *weight, int64_t n, int64_t pairs);                                \
+    } name
+
+RS_KERNEL_TABLE(float, rs_kernels_f32, rs_pairs_f32);
+RS_KERNEL_TABLE(double, rs_kernels_f64, rs_pairs_f64);
 
 extern const rs_kernels_f32 rs_kernels_f32_plain, rs_kernels_f32_vector;
 #if defined(__x86_64__)

@@ -66,6 +66,12 @@ typedef struct rs_rotation {
 
 enum { RS_ROTATIONS = 4 };
 
+enum {
+    RS_SCAN_CHUNK = 64, /* tokens that a chunked scan takes at once */
+    RS_MIXED_CHANNELS =
+        16 /* channels whose mixing matrices are told together, where each has one */
+};
+
 typedef struct rs_ops rs_ops;
 
 /* The parts of a branch behind its op. Whether they are done at once or one by one, the numbers are
@@ -162,6 +168,15 @@ rs_status rs_run_tell_matrix(const rs_runner *run, const rs_attention_view *matr
 bool rs_run_wants_mixing(const rs_runner *run);
 rs_status rs_run_tell_mixing(const rs_runner *run, const rs_mixing_numbers *of, int32_t matrices,
                              rs_error *err);
+
+/* mixing_size.c: what the numbers of the mixing matrices of one branch take: `carried` bytes that
+ * pass from panel to panel, and `thread` bytes of each thread; size: of a number of the precision.
+ * longest: tokens of the longest text. No matrices: the kind has no such numbers. */
+typedef struct rs_mixing_size {
+    int32_t matrices;
+    size_t carried, thread;
+} rs_mixing_size;
+rs_mixing_size rs_mixing_size_of(const rs_branch *branch, size_t size, int64_t longest);
 
 /* forward_check.c: fails where a description does not fit together, or a batch not the network. */
 rs_status rs_network_check(const rs_network *network, rs_error *err);

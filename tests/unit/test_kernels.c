@@ -220,33 +220,61 @@ static void test_products(void **state)
     for_each(check_products);
 }
 
-/* The pairs of states of some tokens, with channels that fill no vector. */
+/* The mixing matrices of some tokens, with channels that fill no vector, by as many tokens as come. */
 static void check_pairs(const rs_kernels_f32 *table)
 {
-    enum { STATES = 5, CHANNELS = 19, PAIRS = STATES * (STATES + 1) / 2 };
-    float p[2][PAIRS * CHANNELS] = {{0}}, z[2][STATES * CHANNELS] = {{0}};
-    float square[2][CHANNELS], sum[2][CHANNELS], work[2 * STATES * CHANNELS];
-    float step[CHANNELS], rate[STATES * CHANNELS], b[STATES], c[STATES];
+    enum { STATES = 5, CHANNELS = 19, PAIRS = STATES * (STATES + 1) / 2, CALLS = 7 };
+    enum { TOKENS = RS_PAIR_TOKENS };
+    static float p[2][PAIRS * CHANNELS], z[2][STATES * CHANNELS], sums[2][5][CHANNELS];
+    static float work[RS_PAIR_WORK * STATES], decay[TOKENS * STATES * CHANNELS];
+    float step[TOKENS * CHANNELS], b[TOKENS * STATES], c[TOKENS * STATES], d[CHANNELS];
     const rs_kernels_f32 *tables[] = {table, &rs_kernels_f32_plain};
     rs_random random = rs_random_new(5, 0);
     for (int64_t n = 1; n <= CHANNELS; n++) {
         memset(p, 0, sizeof p);
         memset(z, 0, sizeof z);
-        for (int64_t i = 0; i < STATES * n; i++)
-            rate[i] = -(float)(5 * rs_random_uniform(&random));
-        for (int token = 0; token < 7; token++) {
-            for (int64_t i = 0; i < n; i++)
+        memset(sums, 0, sizeof sums);
+        for (int64_t i = 0; i < n; i++) {
+            d[i] = (float)rs_random_normal(&random);
+            for (int k = 0; k < 2; k++)
+                sums[k][3][i] = INFINITY, sums[k][4][i] = -INFINITY;
+        }
+        for (int call = 0; call < CALLS; call++) {
+            for (int64_t i = 0; i < TOKENS * STATES * n; i++)
+                decay[i] = (float)exp(-5 * pow(rs_random_uniform(&random), 2));
+            for (int64_t i = 0; i < TOKENS * n; i++)
                 step[i] = (float)rs_random_uniform(&random);
-            for (int64_t s = 0; s < STATES; s++) {
-                b[s] = (float)rs_random_normal(&random);
-                c[s] = (float)rs_random_normal(&random);
+            for (int64_t i = 0; i < TOKENS * STATES; i++) {
+                b[i] = (float)rs_random_normal(&random);
+                c[i] = (float)rs_random_normal(&random);
             }
             for (int k = 0; k < 2; k++)
-                tables[k]->pair(square[k], sum[k], p[k], z[k], step, rate, b, c, n, STATES, work);
-            for (int64_t i = 0; i < n; i++) {
-                assert_true(fabsf(square[0][i] - square[1][i]) <= 1e-4f);
-                assert_true(fabsf(sum[0][i] - sum[1][i]) <= 1e-4f);
-            }
+                tables[k]->pair(&(rs_pairs_f32){.n = n,
+                                                .states = STATES,
+                                                .tokens = call < 2 ? TOKENS : 1 + call % TOKENS,
+                                                .decay = decay,
+                                                .step = step,
+                                                .b = b,
+                                                .c = c,
+                                                .d = d,
+                                                .ld_step = n,
+                                                .ld = STATES,
+                                                .p = p[k],
+                                                .z = z[k],
+                                                .square = sums[k][0],
+                                                .mixed = sums[k][1],
+                                                .steps = sums[k][2],
+                                                .least = sums[k][3],
+                                                .most = sums[k][4],
+                                                .work = work});
+            for (int which = 0; which < 5; which++)
+                for (int64_t i = 0; i < n; i++)
+                    assert_true(fabsf(sums[0][which][i] - sums[1][which][i]) <=
+                                2e-6f * (10 + fabsf(sums[1][which][i])));
+            for (int64_t i = 0; i < PAIRS * n; i++)
+                assert_true(fabsf(p[0][i] - p[1][i]) <= 1e-5f);
+            for (int64_t i = 0; i < STATES * n; i++)
+                assert_true(fabsf(z[0][i] - z[1][i]) <= 1e-5f);
         }
     }
 }
