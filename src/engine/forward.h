@@ -96,14 +96,12 @@ typedef struct rs_mixing_numbers {
     double row_sum_least, row_sum_most; /* of the n row sums */
     double
         log_decay; /* mean over tokens, and over states that differ, of the logarithm of the factor
-                         by which what is kept decays at a token */
+                         by which what is kept decays at a token; -infinity where that is 0 */
     double step;   /* mean step */
 } rs_mixing_numbers;
 
-/* Whether a branch that is run has such numbers: every mixer but attention. */
-bool rs_mixing_is_told(const rs_branch *branch);
-/* The bytes of workspace that telling them takes beside a pass of up to `samples` texts of up to
- * `longest` tokens. */
+/* The bytes of workspace that telling them, of every mixer but attention, takes beside a pass over up
+ * to `samples` texts of up to `longest` tokens. */
 double rs_mixing_bytes(const rs_network *network, rs_precision precision, int64_t samples,
                        int64_t longest, int threads);
 

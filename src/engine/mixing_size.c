@@ -108,11 +108,6 @@ rs_mixing_size rs_mixing_size_of(const rs_branch *branch, size_t size, int64_t l
                             .thread = bytes_of(counts.doubles, counts.reals, size)};
 }
 
-bool rs_mixing_is_told(const rs_branch *branch)
-{
-    return branch->scale != 0 && counts_of[branch->kind];
-}
-
 double rs_mixing_bytes(const rs_network *network, rs_precision precision, int64_t samples,
                        int64_t longest, int threads)
 {
@@ -121,7 +116,7 @@ double rs_mixing_bytes(const rs_network *network, rs_precision precision, int64_
     for (int32_t l = 0; l < network->n_layers; l++)
         for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
             const rs_branch *branch = &network->layers[l].branches[b];
-            if (!rs_mixing_is_told(branch)) continue;
+            if (branch->scale == 0) continue;
             rs_mixing_size size = rs_mixing_size_of(branch, real, longest);
             if (size.matrices > matrices) matrices = size.matrices;
             if ((double)size.carried > carried) carried = (double)size.carried;

@@ -22,9 +22,11 @@ void rs_probe_need(rs_budget *budget, const rs_network *network, rs_run_shape sh
     if (m->loss && network->head.next_token && shape.longest > 1)
         rs_need_logits(budget, network, at_once * (double)shape.longest, 0, m->precision);
     if (rs_mixing_is_asked(network, m))
-        rs_budget_add(budget, "measures of mixing",
-                      (double)rs_mixing_rows(network, m) * s.layers / fmax(1, network->n_layers) *
-                          (sizeof(rs_mixing_row) + at_once * sizeof(rs_mixing_measures)));
+        rs_budget_add(
+            budget, "measures of mixing",
+            (double)rs_mixing_rows(network, m) * s.layers / fmax(1, network->n_layers) *
+                    (sizeof(rs_mixing_row) + at_once * sizeof(rs_mixing_measures)) +
+                rs_mixing_bytes(network, m->precision, batch, shape.longest, context->threads));
     if (!m->attention) return;
     rs_budget_add(budget, "measures of attention",
                   s.all_heads * (sizeof(rs_attention_row) +

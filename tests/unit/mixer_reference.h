@@ -129,6 +129,13 @@ static inline void ref_apply(double *y, int64_t ldy, const double *m, const doub
         }
 }
 
+/* Whether a row's own decay, which all of its entries have, goes out where the row is divided by its
+ * sum. */
+static inline bool own_decay_cancels(const rs_linear_op *op, double decay)
+{
+    return op->normalised && op->without_self && decay > 0;
+}
+
 /* m: [heads, n, n]. */
 static inline void linear_matrices(double *m, const rs_linear_op *op, const double *x, int64_t n)
 {
@@ -144,7 +151,8 @@ static inline void linear_matrices(double *m, const rs_linear_op *op, const doub
                 row[j] = 0;
                 for (int64_t s = 0; seen && s < op->head_dim; s++)
                     row[j] += feature(a[s], op->feature_map) * feature(b[s], op->feature_map);
-                row[j] *= (decay && seen ? pow(decay[h], (double)(i - j)) : 1) / op->temperature;
+                int64_t apart = i - j - (decay && own_decay_cancels(op, decay[h]));
+                row[j] *= (decay && seen ? pow(decay[h], (double)apart) : 1) / op->temperature;
                 sum += row[j];
             }
             for (int64_t j = 0; op->normalised && j < n; j++)

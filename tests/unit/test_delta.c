@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "mixer_reference.h"
+#include "delta_builder.h"
 
 #include "base/memory.h"
 #include "network/op_traits.h"

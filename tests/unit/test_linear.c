@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "mixer_reference.h"
+#include "linear_builder.h"
 
 /* ---- comparing ---- */
 
@@ -157,16 +157,54 @@ static void matrices_of_some_samples(void **state)
     check_odd_samples(40, mixer_of);
 }
 
+/* Rows without their own key whose sums underflow, with every decay that a token has passed, but not
+ * the quotient: the nearest key's share is 1 or nearly so. A decay of 0 leaves nothing. */
+static void far_keys(void **state)
+{
+    (void)state;
+    static const double decays[] = {1e-310, 1e-300, 1e-60, 1e-40, 1e-3, 0.5, 0};
+    enum { N = 150 };
+    for (int t = 0; t < 14; t++) {
+        bool wide = t % 2;
+        double decay = decays[t / 2];
+        built *b = bare_new(NULL, N);
+        rs_linear_op *op = &b->layers[0].branches[0].linear;
+        op->without_self = op->normalised = true;
+        op->feature_map = RS_FEATURE_ELU;
+        op->decay = generate(b, 0, 1, 0, decay);
+        double *q = ref_dense_rows(b->states, N, &op->q), *k = ref_dense_rows(b->states, N, &op->k);
+        double *m = calloc(N * N, sizeof *m), *y = malloc(3 * N * sizeof *y);
+        for (int i = 1; i < N && decay > 0; i++) {
+            double sum = 0;
+            for (int j = 0; j < i; j++) {
+                for (int s = 0; s < 3; s++)
+                    m[i * N + j] += feature(q[3 * i + s], RS_FEATURE_ELU) *
+                                    feature(k[3 * j + s], RS_FEATURE_ELU);
+                sum += m[i * N + j] *= pow(decay, i - 1 - j);
+            }
+            for (int j = 0; j < i; j++)
+                m[i * N + j] /= sum;
+        }
+        ref_apply(y, 3, m, b->states, 3, N, 3);
+        heard h;
+        run_engine(&h, b, wide ? RS_PRECISION_F64 : RS_PRECISION_F32, 1, true);
+        is_near(h.matrices[0][0][0], m, N * N, wide ? 1e-13 : 1e-6, (uint64_t)t, "far matrix");
+        is_near(h.states[1], y, 3 * N, wide ? 1e-13 : 1e-6, (uint64_t)t, "far state");
+        heard_free(&h);
+        built_free(b);
+        double *used[] = {q, k, m, y};
+        for (size_t i = 0; i < sizeof used / sizeof *used; i++)
+            free(used[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drawn_mixers),
-        cmocka_unit_test(long_texts),
-        cmocka_unit_test(ragged_batches),
-        cmocka_unit_test(s4d_vector),
-        cmocka_unit_test(degree_three),
-        cmocka_unit_test(rows_of_nothing),
-        cmocka_unit_test(matrices_of_some_samples),
+        cmocka_unit_test(drawn_mixers),   cmocka_unit_test(long_texts),
+        cmocka_unit_test(ragged_batches), cmocka_unit_test(s4d_vector),
+        cmocka_unit_test(degree_three),   cmocka_unit_test(rows_of_nothing),
+        cmocka_unit_test(far_keys),       cmocka_unit_test(matrices_of_some_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
+#include "mixer_reference.h"
 #include "mixing_support.h"
-#include "ssm_reference.h"
 
 static void ssd_decays(double *log_decay, double *step, const rs_ssd_op *op, const double *x,
                        int64_t n)

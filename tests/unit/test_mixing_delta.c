@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "delta_reference.h"
+#include "delta_builder.h"
 #include "mixing_support.h"
 
 static void decays_of(double *log_decay, double *step, const rs_branch *branch, const double *x,

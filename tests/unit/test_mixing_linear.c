@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "linear_reference.h"
+#include "linear_builder.h"
 #include "mixing_support.h"
 
 static void linear_decays(double *log_decay, double *step, const rs_linear_op *op)

@@ -1,11 +1,9 @@
-/* delta_reference.h: the gated delta rule and the gated short convolution drawn at random, and their
- * definitions (docs/theory/ssm.md, 8 and 9), written as plain loops. Include behind cmocka.h. */
-#ifndef RS_TEST_DELTA_REFERENCE_H
-#define RS_TEST_DELTA_REFERENCE_H
+/* delta_builder.h: the gated delta rule and the gated short convolution drawn at random. Include
+ * behind cmocka.h. */
+#ifndef RS_TEST_DELTA_BUILDER_H
+#define RS_TEST_DELTA_BUILDER_H
 
-#include "mixer_support.h"
-
-#include "network/op_traits.h"
+#include "mixer_reference.h"
 
 /* ---- drawn mixers ---- */
 

@@ -1,20 +1,18 @@
-/* linear_reference.h: linear attention, S4D and gated recurrences drawn at random, and their
- * definitions (docs/theory/ssm.md, 5 to 7), written as plain loops over M_ij. Include behind cmocka.h. */
-#ifndef RS_TEST_LINEAR_REFERENCE_H
-#define RS_TEST_LINEAR_REFERENCE_H
+/* linear_builder.h: linear attention, S4D and gated recurrences drawn at random. Include behind cmocka.h. */
+#ifndef RS_TEST_LINEAR_BUILDER_H
+#define RS_TEST_LINEAR_BUILDER_H
 
-#include "mixer_support.h"
-
-#include <complex.h>
+#include "mixer_reference.h"
 
 /* ---- drawn mixers ---- */
 
-static inline rs_tensor *decays_of(built *b, int32_t heads)
+/* The last two are there where the quotient by a row's sum is all that the precision can hold. */
+static inline rs_tensor *decays_of(built *b, const rs_linear_op *op)
 {
-    static const double some[] = {0, 1, 0.5, 0.97, 1e-20, 1 - 0x1p-5};
-    rs_tensor *t = (rs_tensor *)(uintptr_t)tensor(b, RS_F64, heads, 0, 0);
-    for (int32_t h = 0; h < heads; h++)
-        ((double *)(uintptr_t)t->data)[h] = some[draw(b, 0, 5)];
+    static const double some[] = {0, 1, 0.5, 0.97, 1e-20, 1 - 0x1p-5, 1e-60, 1e-310};
+    rs_tensor *t = (rs_tensor *)(uintptr_t)tensor(b, RS_F64, op->heads, 0, 0);
+    for (int32_t h = 0; h < op->heads; h++)
+        ((double *)(uintptr_t)t->data)[h] = some[draw(b, 0, own_decay_cancels(op, 1) ? 7 : 5)];
     return t;
 }
 
@@ -38,7 +36,7 @@ static inline void linear_of(built *b, rs_linear_op *op, int64_t d)
     op->without_self = chance(b, 0.4);
     op->normalised = chance(b, 0.4); /* by sums of numbers above 0: nothing cancels */
     op->feature_map = op->normalised || chance(b, 0.3) ? RS_FEATURE_ELU : RS_FEATURE_IDENTITY;
-    if (op->causal && chance(b, 0.7)) op->decay = decays_of(b, op->heads);
+    if (op->causal && chance(b, 0.7)) op->decay = decays_of(b, op);
 }
 
 static inline void s4d_of(built *b, rs_s4d_op *op, int64_t d)
