@@ -71,7 +71,7 @@ static void drawn_lengths(void **state)
 static void cut_texts(void **state)
 {
     (void)state;
-    check_cut(state_space_of, 6);
+    check_cut(state_space_of, 9);
 }
 
 int main(void)

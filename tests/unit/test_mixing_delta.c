@@ -40,7 +40,7 @@ static void drawn_lengths(void **state)
 static void cut_texts(void **state)
 {
     (void)state;
-    check_cut(mixer_of, 8);
+    check_cut(mixer_of, 24);
 }
 
 int main(void)
