@@ -73,7 +73,8 @@ static rs_ssd_op *ssd_on(built *b, int64_t dim)
 
 static rs_token_measures measure(const double *x, int64_t n, int64_t d)
 {
-    rs_token_options options = {true, RS_CENTRE_MEAN, DBL_EPSILON / 2, 0, NULL};
+    rs_token_options options = {
+        .spectral = true, .centre = RS_CENTRE_MEAN, .epsilon = DBL_EPSILON / 2};
     rs_token_measures out;
     void *workspace = malloc(rs_token_workspace(n, d, &options));
     assert_int_equal(rs_token_measure_f64(&out, x, n, d, d, &options, workspace, NULL), RS_OK);
