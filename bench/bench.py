@@ -350,6 +350,8 @@ def case_states(quick):
                 for name in runs[0][1]:
                     line("", ours, min(r[1][name] for r in runs), name)
             peer.close()
+        pairs = [(forward(model, 1, 2048, "--mixing"), forward(model, 1, 2048)) for _ in range(rounds)]
+        line("", *(min(r[i]["seconds"] for r in pairs) for i in (0, 1)), "the same pass, table mixing not asked for")
         few, many = (forward(model, 1, tokens) for tokens in (1024, longest))
         print(f"{kind}, a token at {longest} tokens {1e3 * many['seconds'] / longest:.3f} ms, at 1024 "
               f"{1e3 * few['seconds'] / 1024:.3f} ms; activations {many['peak_mib']:.0f} MiB", flush=True)
