@@ -242,10 +242,11 @@ class Layers:
         whole = np.concatenate([self.map(x, p + name) for name in "qkv"], 1)
         whole = k.silu(self.conv(whole, p))
         q, key, v = np.split(whole, [keys * dim, 2 * keys * dim], 1)
-        g = -k.exp(self.w[p + "a_log"].reshape(-1)) * k.softplus(self.map(x, p + "a") + self.w[p + "dt_bias"].reshape(-1))
+        steps = k.softplus(self.map(x, p + "a") + self.w[p + "dt_bias"].reshape(-1))
+        g = -k.exp(self.w[p + "a_log"].reshape(-1)) * steps
         beta = k.sigmoid(self.map(x, p + "b"))
         ms, values = [], []
-        self.note([g[:, h] for h in range(heads)])
+        self.note([g[:, h] for h in range(heads)], [steps[:, h] for h in range(heads)])
         for h in range(heads):
             own = slice(h // (heads // keys) * dim, (h // (heads // keys) + 1) * dim)
             qh, kh = (part[:, own] / k.sqrt((part[:, own] ** 2).sum(1, keepdims=True) + k.one(1e-6)) for part in (q, key))

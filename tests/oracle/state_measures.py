@@ -152,7 +152,7 @@ def compare_matrices(row, ms, spec, mixer, worst, count):
     return wrong
 
 
-def compare_mixing(row, matrices, notes, worst, count):
+def compare_mixing(row, matrices, notes, worst, count, limit):
     """A row of table mixing: matrices and notes of each sample; head null: all channels."""
     pick = range(len(matrices[0])) if row["head"] is None else [row["head"]]
     norms, sums, shares, logs, steps = [], [], [], [], []
@@ -189,7 +189,7 @@ def compare_mixing(row, matrices, notes, worst, count):
         size = max(abs(value), want["frobenius"]) if name.startswith("row") else abs(value)
         size = max(size, 1.0) if row["mixer"] == "attention" and name[:3] in ("fro", "row") else size  # as above
         error = abs(got - value) / size if size else abs(got)
-        if error <= 1e-10:
+        if error <= limit:
             worst["table mixing " + name] = max(worst["table mixing " + name], error)
         else:
             wrong.append(f"mixing {row['mixer']} {row['layer']}:{row['head']} {name}: {got}, not {value}")
