@@ -13,11 +13,18 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Eight bytes that may be of any type. */
+typedef uint64_t __attribute__((may_alias)) tsan_word;
+
 static inline void *tsan_copy(void *to, const void *from, size_t bytes)
 {
     unsigned char *out = to;
     const unsigned char *in = from;
-    for (size_t i = 0; i < bytes; i++)
+    size_t i = 0;
+    if (((uintptr_t)to | (uintptr_t)from) % sizeof(tsan_word) == 0)
+        for (; i + sizeof(tsan_word) <= bytes; i += sizeof(tsan_word))
+            *(tsan_word *)(void *)(out + i) = *(const tsan_word *)(const void *)(in + i);
+    for (; i < bytes; i++)
         out[i] = in[i];
     return to;
 }
@@ -35,7 +42,12 @@ static inline void *tsan_move(void *to, const void *from, size_t bytes)
 static inline void *tsan_set(void *to, int byte, size_t bytes)
 {
     unsigned char *out = to;
-    for (size_t i = 0; i < bytes; i++)
+    const tsan_word all = (unsigned char)byte * (uint64_t)0x0101010101010101;
+    size_t i = 0;
+    if ((uintptr_t)to % sizeof(tsan_word) == 0)
+        for (; i + sizeof(tsan_word) <= bytes; i += sizeof(tsan_word))
+            *(tsan_word *)(void *)(out + i) = all;
+    for (; i < bytes; i++)
         out[i] = (unsigned char)byte;
     return to;
 }
