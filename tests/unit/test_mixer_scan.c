@@ -13,13 +13,13 @@
 
 /* ---- chunked = recurrent ---- */
 
-/* Of the largest entry. Mamba's kernel rounds a decay once a token to float32, equal tokens all the
- * same way. */
+/* Of the largest entry. Mamba's and the delta rule's states are rounded to float32 at each token (the
+ * latter's twice where the compiler makes no fused operations), equal tokens all the same way. */
 static double tolerance_of(const struct kind *kind, recall memory, int64_t n, bool single)
 {
-    bool adds_up = kind->recur == s6_recur && memory == LONG_MEMORY_OF_ONE_TOKEN;
+    double each = kind->recur == s6_recur ? 0x1p-24 : kind->recur == delta_recur ? 0x1p-23 : 0;
     if (!single) return 1e-12;
-    return adds_up ? fmax(1e-5, (double)n * 0x1p-24) : 1e-5;
+    return memory == LONG_MEMORY_OF_ONE_TOKEN ? fmax(1e-5, (double)n * each) : 1e-5;
 }
 
 static double run_length(built *b, const struct kind *kind, const long double *out, int64_t n,
