@@ -1,6 +1,6 @@
 /*
  * tsan.h: memcpy, memmove and memset as loops that ThreadSanitizer watches; its build includes this
- * file first everywhere.
+ * file first in all of src/engine.
  *
  * The sanitizer's own versions of the three report nothing under ignore_noninstrumented_modules,
  * without which OpenMP's runtime looks like a race (CONTRIBUTING.md): a race between two copies of
