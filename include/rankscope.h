@@ -517,9 +517,8 @@ typedef struct rs_probe_settings {
     const char *null;
     bool mixing;    /* table mixing has the heads of softmax attention, too, whatever else */
     bool no_mixing; /* it is left out; not with mixing */
-    bool
-        quadratic; /* what costs the square of a sample's length (diameter, table attention, softmax
-                       attention in table mixing) has samples of more than 8192 tokens, too */
+    bool quadratic; /* samples of more than 8192 tokens have what costs the square of their length
+                       (diameter, matrices of tables attention and mixing), too */
 } rs_probe_settings;
 
 /* certify: what can be proved about these inputs in this model (docs/certify.md). */

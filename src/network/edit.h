@@ -33,8 +33,7 @@ typedef struct rs_edit {
     bool no_gate;       /* gates of gated mixers go; refused for a model that has none */
     bool no_inner_norm; /* norms inside of mixers go; refused for a model that has none */
     rs_placement placement;
-    bool
-        mamba2_ungrouped; /* one norm over all groups (transformers before its pull request 40861) */
+    bool mamba2_ungrouped; /* one norm over all groups (transformers before its pull 40861) */
     bool remove_gap; /* P becomes P - 11ᵀ/n; refused for causal attention, where it would leak */
     /* "X" or "X,X,..." one a layer, each a number or a formula of L and l; a colon may stand for a
      * comma. NULL: as it is. The same pointer in both: a λ for all skips. */
@@ -53,7 +52,8 @@ void rs_edit_init(rs_edit *edit);
  * "no-skip", "lambda" "mixer:0.5,0.9", "residual-scale" "1/sqrt(L)", "center-attention",
  * "remove-gap", "uniform-attention", "shaped" "A,B,C", "attention-rescale" "W" ((1+w)P - wC),
  * "temperature" "2", "depth" "24", "no-mlp", "no-mlp-branch", "no-norm", "no-mask", "no-gate",
- * "no-inner-norm", "norm-placement" "pre" or "post", "fusion" "max". Text is borrowed. An unknown name is refused with the nearest known one. */
+ * "no-inner-norm", "norm-placement" "pre" or "post", "fusion" "max". Text is borrowed. An unknown
+ * name is refused with the nearest known one. */
 rs_status rs_edit_option(rs_edit *edit, const char *name, const char *value, rs_error *err);
 /* Whether rs_edit_option knows the name. */
 bool rs_edit_is_option(const char *name);
