@@ -6,8 +6,9 @@
  *
  * One JSON object a line: for each length the least and the median seconds of a pass without taps
  * and those of the first one, which meets cold memory, the operations of its products, the peak of
- * activations, and for comparison the rate of one large GEMM of the shapes of the first layer, on
- * the same threads, and how long all layers' maps take at it. --start ends behind the first layer
+ * activations, and for comparison, on the same threads, the rate of one large GEMM of the shapes of
+ * the first layer, and how long all maps of all layers take alone, one GEMM each, one after the
+ * other, with the model's own weights: the least of as many rounds as there are passes. --start ends behind the first layer
  * of a text of 8 tokens and prints nothing: its caller times the process. --mixing times passes
  * whose mixing matrices are listened to.
  */
@@ -16,11 +17,13 @@
 #include "base/random.h"
 #include "base/sort.h"
 #include "engine/forward.h"
+#include "engine/weights.h"
 #include "linalg/blas.h"
 #include "linalg/peak.h"
 #include "linalg/threads.h"
 #include "network/op_traits.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,29 +37,99 @@ typedef struct bench_request {
     rs_precision precision;
 } bench_request;
 
-/* Rate over the products of the first layer at `rows` rows, as plain calls of GEMM, and the seconds
- * that they take. */
-static rs_status layer_rate(double *gflops, double *seconds, const rs_network *network,
-                            int64_t rows, int threads, rs_error *err)
+/* What is done with each map of a layer. */
+typedef rs_status map_visit(void *user, const rs_dense *map, rs_error *err);
+
+static rs_status each_map(const rs_layer *layer, map_visit *visit, void *user, rs_error *err)
 {
-    double flops = 0;
-    const rs_layer *layer = &network->layers[0];
-    *seconds = 0;
     for (int32_t b = 0; b < layer->n_branches; b++) {
         const rs_branch *branch = &layer->branches[b];
         const rs_weight_list *weights = &rs_branch_traits(branch)->weights;
         for (size_t i = 0; i < weights->n; i++) {
-            rs_gemm_rate rate;
             const rs_dense *map = rs_weight_map(&weights->rows[i], branch);
-            if (!map) continue;
-            RS_TRY(rs_rate_gemm_shape(&rate, rows, map->out, map->in, threads, err));
-            double work = 2e-9 * (double)rows * (double)map->out * (double)map->in;
-            flops += work;
-            *seconds += work / rate.gflops;
+            if (map) RS_TRY(visit(user, map, err));
         }
     }
-    *gflops = flops / *seconds;
     return RS_OK;
+}
+
+/* The products of the first layer at `rows` rows, as plain calls of GEMM. */
+typedef struct layer_rate {
+    int64_t rows;
+    int threads;
+    double gflop, seconds;
+} layer_rate;
+
+static rs_status rate_map(void *user, const rs_dense *map, rs_error *err)
+{
+    layer_rate *layer = user;
+    rs_gemm_rate rate;
+    double gflop = 2e-9 * (double)layer->rows * (double)map->out * (double)map->in;
+    RS_TRY(rs_rate_gemm_shape(&rate, layer->rows, map->out, map->in, layer->threads, err));
+    layer->gflop += gflop;
+    layer->seconds += gflop / rate.gflops;
+    return RS_OK;
+}
+
+/* All maps of a model, one after the other: in and out are [rows, most], most the widest. */
+typedef struct maps_alone {
+    rs_weights *weights;
+    const rs_context *context;
+    int64_t rows, most;
+    float *in, *out;
+} maps_alone;
+
+static rs_status widest_map(void *user, const rs_dense *map, rs_error *err)
+{
+    maps_alone *all = user;
+    (void)err;
+    if (map->in > all->most) all->most = map->in;
+    if (map->out > all->most) all->most = map->out;
+    return RS_OK;
+}
+
+static rs_status multiply_map(void *user, const rs_dense *dense, rs_error *err)
+{
+    const maps_alone *all = user;
+    rs_dense_map map;
+    RS_TRY(rs_weights_map(&map, all->weights, dense, 0, all->context, err));
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, map.out_is_row ? CblasTrans : CblasNoTrans,
+                (blasint)all->rows, (blasint)map.out, (blasint)map.in, 1, all->in, (blasint)map.in,
+                map.data, (blasint)map.ld, 0, all->out, (blasint)map.out);
+    return RS_OK;
+}
+
+static rs_status each_layer(const rs_network *network, map_visit *visit, maps_alone *all,
+                            rs_error *err)
+{
+    for (int32_t layer = 0; layer < network->n_layers; layer++)
+        RS_TRY(each_map(&network->layers[layer], visit, all, err));
+    return RS_OK;
+}
+
+static rs_status maps_open(maps_alone *all, const rs_network *network, rs_error *err)
+{
+    RS_TRY(each_layer(network, widest_map, all, err));
+    size_t count = (size_t)(all->rows * all->most);
+    all->in = rs_malloc(2 * count, sizeof *all->in);
+    if (!all->in) return rs_fail_memory(err, "bench", 2 * count * sizeof *all->in);
+    all->out = all->in + count;
+    for (size_t i = 0; i < 2 * count; i++)
+        all->in[i] = (float)((double)((i * 2654435761u) % 1000) * 1e-3 - 0.5);
+    return RS_OK;
+}
+
+/* The seconds of one round, where they are less than *least. */
+static rs_status maps_round(double *least, maps_alone *all, const rs_network *network,
+                            rs_error *err)
+{
+    rs_thread_counts before = rs_threads_lend(all->context->threads);
+    double begin = rs_seconds();
+    rs_status status = each_layer(network, multiply_map, all, err);
+    double seconds = rs_seconds() - begin;
+    rs_threads_restore(before);
+    if (seconds < *least) *least = seconds;
+    return status;
 }
 
 static rs_status hear_mixing(void *user, const rs_mixing_view *view, rs_error *err)
@@ -67,44 +140,92 @@ static rs_status hear_mixing(void *user, const rs_mixing_view *view, rs_error *e
     return RS_OK;
 }
 
-static rs_status time_length(const bench_request *request, rs_runner *runner,
-                             const rs_network *network, int64_t n, rs_error *err)
+/* The texts of a length. */
+typedef struct bench_texts {
+    int64_t *begin;
+    int32_t *ids;
+    rs_batch batch;
+} bench_texts;
+
+static rs_status texts_open(bench_texts *texts, int32_t samples, int64_t n,
+                            const rs_network *network, rs_error *err)
 {
     rs_random random = rs_random_new(0, 0);
-    int64_t rows = request->samples * n;
-    int64_t *begin = rs_malloc((size_t)request->samples + 1, sizeof *begin);
-    int32_t *ids = rs_malloc((size_t)rows, sizeof *ids);
-    double *seconds = rs_malloc((size_t)request->repeat, sizeof *seconds), rate = 0, first = 0,
-           layer = 0;
-    rs_status status = begin && ids && seconds ? RS_OK : rs_fail_memory(err, "bench", 0);
-    for (int32_t s = 0; status == RS_OK && s <= request->samples; s++)
-        begin[s] = s * n;
-    for (int64_t i = 0; status == RS_OK && i < rows; i++)
-        ids[i] =
+    texts->begin = rs_malloc((size_t)samples + 1, sizeof *texts->begin);
+    texts->ids = rs_malloc((size_t)(samples * n), sizeof *texts->ids);
+    if (!texts->begin || !texts->ids) return rs_fail_memory(err, "bench", 0);
+    for (int32_t s = 0; s <= samples; s++)
+        texts->begin[s] = s * n;
+    for (int64_t i = 0; i < samples * n; i++)
+        texts->ids[i] =
             (int32_t)(rs_random_uniform(&random) * (double)(network->embedding.vocabulary - 1));
-    rs_batch batch = {.samples = request->samples, .begin = begin, .ids = ids};
+    texts->batch = (rs_batch){.samples = samples, .begin = texts->begin, .ids = texts->ids};
+    return RS_OK;
+}
+
+static void texts_close(bench_texts *texts)
+{
+    rs_free(texts->begin);
+    rs_free(texts->ids);
+}
+
+/* What passes of one length took. */
+typedef struct pass_times {
+    double first, *seconds; /* [repeat], sorted */
+    maps_alone maps;
+    double maps_seconds;
+    layer_rate layer;
+} pass_times;
+
+/* Passes and rounds of the maps take turns, so that both meet the same machine. */
+static rs_status time_passes(pass_times *times, const bench_request *request, rs_runner *runner,
+                             const rs_network *network, const rs_batch *batch, rs_error *err)
+{
     const rs_tap tap = {.mixing = hear_mixing}, *taps[] = {&tap};
-    for (int r = -1; status == RS_OK && r < request->repeat; r++) {
+    bool maps = request->precision == RS_PRECISION_F32;
+    if (maps) RS_TRY(maps_open(&times->maps, network, err));
+    for (int r = -1; r < request->repeat; r++) {
         double start = rs_seconds();
-        status = rs_runner_run(runner, &batch, taps, request->mixing ? 1 : 0, err);
-        *(r < 0 ? &first : &seconds[r]) = rs_seconds() - start;
+        RS_TRY(rs_runner_run(runner, batch, taps, request->mixing ? 1 : 0, err));
+        *(r < 0 ? &times->first : &times->seconds[r]) = rs_seconds() - start;
+        if (maps && r >= 0) RS_TRY(maps_round(&times->maps_seconds, &times->maps, network, err));
     }
-    if (status == RS_OK) status = layer_rate(&rate, &layer, network, rows, request->threads, err);
-    if (status == RS_OK) {
-        rs_sort_doubles(seconds, request->repeat);
-        double median = seconds[request->repeat / 2], flops = rs_runner_flops(runner);
-        printf("{\"tokens\": %lld, \"samples\": %d, \"seconds\": %.6f, \"first\": %.6f, \"least\": "
-               "%.6f, "
-               "\"gflop\": %.3f, \"gflops\": %.2f, \"layer_gemm_gflops\": %.2f, \"maps\": %.6f, "
-               "\"peak_mib\": %.2f, \"core\": \"%s\"}\n",
-               (long long)n, request->samples, median, first, seconds[0], flops * 1e-9,
-               flops * 1e-9 / median, rate, layer * network->n_layers,
-               (double)rs_runner_peak(runner) / 1048576, rs_blas_core());
-        fflush(stdout);
-    }
-    rs_free(begin);
-    rs_free(ids);
-    rs_free(seconds);
+    rs_sort_doubles(times->seconds, request->repeat);
+    return each_map(&network->layers[0], rate_map, &times->layer, err);
+}
+
+static void print_times(const pass_times *times, const bench_request *request, int64_t n,
+                        const rs_runner *runner)
+{
+    double median = times->seconds[request->repeat / 2], gflop = rs_runner_flops(runner) * 1e-9;
+    printf("{\"tokens\": %lld, \"samples\": %d, \"seconds\": %.6f, \"first\": %.6f, \"least\": "
+           "%.6f, "
+           "\"gflop\": %.3f, \"gflops\": %.2f, \"layer_gemm_gflops\": %.2f, ",
+           (long long)n, request->samples, median, times->first, times->seconds[0], gflop,
+           gflop / median, times->layer.gflop / times->layer.seconds);
+    if (isfinite(times->maps_seconds)) printf("\"maps\": %.6f, ", times->maps_seconds);
+    printf("\"peak_mib\": %.2f, \"core\": \"%s\"}\n", (double)rs_runner_peak(runner) / 1048576,
+           rs_blas_core());
+    fflush(stdout);
+}
+
+static rs_status time_length(const bench_request *request, rs_runner *runner, rs_weights *weights,
+                             const rs_context *context, const rs_network *network, int64_t n,
+                             rs_error *err)
+{
+    int64_t rows = request->samples * n;
+    bench_texts texts = {0};
+    pass_times times = {.seconds = rs_malloc((size_t)request->repeat, sizeof *times.seconds),
+                        .maps = {.weights = weights, .context = context, .rows = rows},
+                        .maps_seconds = (double)INFINITY,
+                        .layer = {.rows = rows, .threads = request->threads}};
+    rs_status status = times.seconds ? RS_OK : rs_fail_memory(err, "bench", 0);
+    if (status == RS_OK) status = texts_open(&texts, request->samples, n, network, err);
+    if (status == RS_OK) status = time_passes(&times, request, runner, network, &texts.batch, err);
+    if (status == RS_OK) print_times(&times, request, n, runner);
+    texts_close(&texts);
+    rs_free(times.maps.in);
+    rs_free(times.seconds);
     return status;
 }
 
@@ -146,7 +267,8 @@ static rs_status bench(const bench_request *request, rs_error *err)
     } else
         for (const char *at = request->tokens; status == RS_OK && at; at = strchr(at, ',')) {
             if (*at == ',') at++;
-            status = time_length(request, runner, network, strtoll(at, NULL, 10), err);
+            status = time_length(request, runner, weights, &context, network, strtoll(at, NULL, 10),
+                                 err);
         }
     rs_runner_close(runner);
     rs_weights_close(weights);
