@@ -11,8 +11,8 @@
 
 #include "network/network.h"
 
-/* The most channels that `turn` takes at once. */
-enum { RS_TURN_MOST = 32 };
+/* The most channels that `turn` takes at once, and the most taps of `convolve`. */
+enum { RS_TURN_MOST = 32, RS_CONV_TAPS = 4 };
 
 /* Tokens that the mixing matrices of Mamba's channels take at once, at most; and the room that these
  * need a state. */
@@ -42,8 +42,44 @@ enum { RS_PAIR_TOKENS = 4, RS_PAIR_WORK = 9 * 8 };
 RS_KERNEL_PAIRS(float, rs_pairs_f32);
 RS_KERNEL_PAIRS(double, rs_pairs_f64);
 
+/* Tokens that the scan of Mamba's channels takes at once, at most: as many as `pair`. */
+enum { RS_SELECT_TOKENS = RS_PAIR_TOKENS };
+
+/* Declares what `select` of one element type takes: token after token of n channels of Mamba,
+ *     h = exp(step rate) h + step u b,  y = h c + d u.  No step is below 0, no rate above. */
+#define RS_KERNEL_SELECT(real, name)                                                               \
+    typedef struct name {                                                                          \
+        int64_t n, states, tokens; /* tokens: RS_SELECT_TOKENS at most */                          \
+        real *y;                   /* [tokens, n], with leading dimension ld as u and step */      \
+        const real *u, *step;      /* [tokens, n] */                                               \
+        const real *b, *c;         /* [tokens, states] with leading dimension ld_read */           \
+        const real *rate, *d;      /* [states, n], [n] */                                          \
+        real *h;                   /* [states, n] */                                               \
+        real *decay;               /* [tokens, states, n] becomes exp(step rate), or NULL */       \
+        int64_t ld, ld_read;                                                                       \
+    } name
+
+RS_KERNEL_SELECT(float, rs_select_f32);
+RS_KERNEL_SELECT(double, rs_select_f64);
+
+/* Declares a product of small matrices of one element type: out = factor out + a b, row by row, where
+ * out is not read if its factor is 0. */
+#define RS_KERNEL_PRODUCT(real, name)                                                              \
+    typedef struct name {                                                                          \
+        int64_t m, n, k;                                                                           \
+        real *out;          /* [m, n] with leading dimension ldo */                                \
+        const real *factor; /* [m]: of row i at i*factor_step */                                   \
+        const real *a;      /* [m, k]: entry i, t at i*a_row + t*a_col */                          \
+        const real *b;      /* [k, n] with leading dimension ldb */                                \
+        int64_t ldo, factor_step, a_row, a_col, ldb;                                               \
+        bool lower; /* row i of `a` is 0 behind entry i, which need not be read */                 \
+    } name
+
+RS_KERNEL_PRODUCT(float, rs_product_f32);
+RS_KERNEL_PRODUCT(double, rs_product_f64);
+
 /* Declares the table of one element type. x, y and the like are rows [n]. */
-#define RS_KERNEL_TABLE(real, name, pairs)                                                           \
+#define RS_KERNEL_TABLE(real, name, pairs, selected, products)                                       \
     typedef struct name {                                                                            \
         const char *level;                                                                           \
         /* out [n] = norm of x [n]; gain, bias may be NULL; out may be x */                          \
@@ -74,12 +110,13 @@ RS_KERNEL_PAIRS(double, rs_pairs_f64);
                         const real *w, int64_t ldw, int64_t n, int64_t k);                           \
         /* x [n] = log(1 + exp(x)) */                                                                \
         void (*softplus)(real * x, int64_t n);                                                       \
-        /* One token of n channels of Mamba: h = exp(step rate) h + step u b, y = h c + d u; */      \
-        /* h, rate: [states, n]; y, u, step, d: [n]; b, c: [states]; decay [states, n] becomes */    \
-        /* exp(step rate), or NULL */                                                                \
-        void (*select)(real * y, real *h, const real *u, const real *step, const real *rate,         \
-                       const real *b, const real *c, const real *d, int64_t n, int64_t states,       \
-                       real *decay);                                                                 \
+        /* out [n] = sum over taps of weight in, at most RS_CONV_TAPS of them; or out += it */       \
+        void (*convolve)(real * out, const real *const *in, const real *const *weight, int taps,     \
+                         int64_t n, bool adds);                                                      \
+        /* NULL: BLAS is better at it, also where it copies what it multiplies */                    \
+        void (*product)(const products *of);                                                         \
+        /* Some tokens of some channels of Mamba */                                                  \
+        void (*select)(const selected *of);                                                          \
         /* Some tokens of the mixing matrices of the same channels */                                \
         void (*pair)(const pairs *of);                                                               \
         /* One token of n channels of S4D: h = decay h + u, y = d u + Re sum of weight h; */         \
@@ -89,8 +126,8 @@ RS_KERNEL_PAIRS(double, rs_pairs_f64);
                      const double *weight, int64_t n, int64_t pairs);                                \
     } name
 
-RS_KERNEL_TABLE(float, rs_kernels_f32, rs_pairs_f32);
-RS_KERNEL_TABLE(double, rs_kernels_f64, rs_pairs_f64);
+RS_KERNEL_TABLE(float, rs_kernels_f32, rs_pairs_f32, rs_select_f32, rs_product_f32);
+RS_KERNEL_TABLE(double, rs_kernels_f64, rs_pairs_f64, rs_select_f64, rs_product_f64);
 
 extern const rs_kernels_f32 rs_kernels_f32_plain, rs_kernels_f32_vector;
 #if defined(__x86_64__)

@@ -6,5 +6,6 @@
 #define REAL float
 #define KERNELS rs_kernels_f32
 #define PAIRS rs_pairs_f32
+#define SELECTED rs_select_f32
 #define TABLE rs_kernels_f32_plain
 #include "engine/kernels_plain.inc"

@@ -6,5 +6,6 @@
 #define REAL double
 #define KERNELS rs_kernels_f64
 #define PAIRS rs_pairs_f64
+#define SELECTED rs_select_f64
 #define TABLE rs_kernels_f64_plain
 #include "engine/kernels_plain.inc"

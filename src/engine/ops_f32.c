@@ -12,6 +12,8 @@
 #define REAL float
 #define KERNELS rs_kernels_f32
 #define PAIRS rs_pairs_f32
+#define SELECTED rs_select_f32
+#define PRODUCT rs_product_f32
 #define KERNELS_HERE rs_kernels_f32_here
 #define GEMM cblas_sgemm
 #define GEMV cblas_sgemv

@@ -12,6 +12,8 @@
 #define REAL double
 #define KERNELS rs_kernels_f64
 #define PAIRS rs_pairs_f64
+#define SELECTED rs_select_f64
+#define PRODUCT rs_product_f64
 #define KERNELS_HERE rs_kernels_f64_here
 #define GEMM cblas_dgemm
 #define GEMV cblas_dgemv
