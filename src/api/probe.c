@@ -3,6 +3,7 @@
 #include "api/check.h"
 #include "api/command.h"
 #include "api/probe_path.h"
+#include "probe/probe_sweep.h"
 
 #include <string.h>
 
@@ -42,6 +43,8 @@ static rs_status check(const rs_probe_settings *s, rs_error *err)
     if (s->rigorous && s->fast)
         return rs_fail(err, RS_E_USAGE, "fast", "give one of the two",
                        "rigorous leaves out what fast shows");
+    rs_sweep_spec sweep;
+    if (s->sweep) RS_TRY(rs_sweep_parse(&sweep, s->sweep, err));
     return rs_check_two_files(s->output, s->taps, "output", "taps", err);
 }
 
@@ -91,6 +94,7 @@ static rs_status options_of(rs_probe_options *o, const rs_probe_settings *s, rs_
     o->measure.centre = s->centre;
     o->measure.batch = s->run.batch;
     o->variants = s->variants;
+    o->sweep = s->sweep;
     o->maps = s->maps;
     o->n_maps = s->n_maps;
     o->generate = s->generate;

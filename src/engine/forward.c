@@ -251,17 +251,16 @@ static rs_status combine_branch(rs_runner *run, const rs_branch *branch, int32_t
 {
     unsigned steps = RS_COMBINE_ALL;
     if (out && wants_moment(run, RS_MOMENT_ADDED)) {
-        RS_TRY(run->ops->combine(run, &run->x, out, branch, RS_COMBINE_INSIDE, err));
+        RS_TRY(rs_run_combine(run, out, branch, RS_COMBINE_INSIDE, err));
         RS_TRY(tell_branch(run, b, RS_MOMENT_ADDED, out, err));
         steps &= ~(unsigned)RS_COMBINE_INSIDE;
     }
     if (wants_moment(run, RS_MOMENT_SUM)) {
-        RS_TRY(
-            run->ops->combine(run, &run->x, out, branch, steps & ~(unsigned)RS_COMBINE_AFTER, err));
+        RS_TRY(rs_run_combine(run, out, branch, steps & ~(unsigned)RS_COMBINE_AFTER, err));
         RS_TRY(tell_branch(run, b, RS_MOMENT_SUM, &run->x, err));
         steps = RS_COMBINE_AFTER;
     }
-    RS_TRY(run->ops->combine(run, &run->x, out, branch, steps, err));
+    RS_TRY(rs_run_combine(run, out, branch, steps, err));
     return tell_branch(run, b, RS_MOMENT_OUT, &run->x, err);
 }
 
@@ -336,6 +335,7 @@ static rs_status run_network(rs_runner *run, rs_error *err)
     RS_TRY(tell(run, RS_SITE_BLOCK_OUT, 0, &run->x, err));
     for (run->layer = 0; run->layer < network->n_layers; run->layer++) {
         RS_TRY(run_layer(run, &network->layers[run->layer], err));
+        run->passed += network->layers[run->layer].n_branches;
         RS_TRY(tell(run, RS_SITE_BLOCK_OUT, run->layer + 1, &run->x, err));
     }
     if (network->final_norm.kind != RS_NORM_NONE)
@@ -361,7 +361,9 @@ rs_status rs_runner_run(rs_runner *runner, const rs_batch *batch, const rs_tap *
                         size_t n_taps, rs_error *err)
 {
     RS_TRY(rs_batch_check(runner->network, batch, err));
+    if (batch->points) RS_TRY(rs_points_check(runner, batch, err));
     runner->batch = batch;
+    runner->passed = 0;
     runner->taps = taps;
     runner->n_taps = n_taps;
     runner->moments = 0;

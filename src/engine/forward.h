@@ -18,6 +18,14 @@ enum { RS_PRECISIONS = RS_PRECISION_RESIDUAL + 1 };
 size_t rs_precision_size(rs_precision precision);
 double rs_precision_roundoff(rs_precision precision);
 
+/* Points of a sweep that run side by side in one pass: they differ in the branches' skips alone.
+ * The samples go through the first op once; behind it the state is repeated for each point, and from
+ * there on the batch that taps are told has points x samples samples, those of point 0 first. */
+typedef struct rs_points {
+    int32_t n;
+    const double *skip; /* [branches of all layers, n], the first layer's first */
+} rs_points;
+
 /* Samples that run together, packed one behind the other. One of ids, images, states is given. */
 typedef struct rs_batch {
     int32_t samples;
@@ -27,6 +35,7 @@ typedef struct rs_batch {
     const double *states; /* [rows, d_model] what enters the first layer as it is; or NULL */
     const double *memory; /* [memory_begin[samples], d_model] for cross-attention; or NULL */
     const int64_t *memory_begin; /* [samples+1] first row of each sample in `memory` */
+    const rs_points *points;     /* not with memory, nor in the residual precision; or NULL */
 } rs_batch;
 
 /* Where in a network a state is; l counts layers from 1. */

@@ -99,10 +99,12 @@ rs_status rs_run_rotation(rs_runner *run, const rs_rotation **out, const rs_rope
 
 void rs_run_release(rs_runner *run)
 {
-    rs_state *states[] = {&run->x, &run->normed, &run->branch_out, &run->joined, &run->mixed};
+    rs_state *states[] = {&run->x,      &run->normed, &run->branch_out,
+                          &run->joined, &run->mixed,  &run->wide};
     rs_kept_memory *memory = run->context->kept;
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
         rs_kept_give(memory, states[i]->store.data);
+    rs_kept_give(memory, run->spread_begin.data);
     for (int i = 0; i < RS_ROOMS; i++)
         rs_kept_give(memory, run->rooms[i].data);
     for (int i = 0; run->thread_rooms && i < run->threads; i++)

@@ -98,9 +98,12 @@ struct rs_runner {
     int64_t rows, longest; /* rows of all samples, and of the longest */
     int32_t layer, branch; /* the branch that is being run */
     int64_t head_from;     /* first row whose logits are wanted */
+    int64_t passed;        /* branches of the layers before */
+    rs_batch spread;       /* the batch behind the place where points part */
     double flops;
     /* kept */
-    rs_state x, normed, branch_out, joined, mixed;
+    rs_state x, normed, branch_out, joined, mixed, wide;
+    rs_work_buffer spread_begin;
     rs_work_buffer rooms[RS_ROOMS];
     rs_work_buffer *thread_rooms; /* [threads] */
     rs_rotation rotations[RS_ROTATIONS];
@@ -168,6 +171,13 @@ rs_status rs_run_tell_matrix(const rs_runner *run, const rs_attention_view *matr
 bool rs_run_wants_mixing(const rs_runner *run);
 rs_status rs_run_tell_mixing(const rs_runner *run, const rs_mixing_numbers *of, int32_t matrices,
                              rs_error *err);
+
+/* forward_points.c: `combine` of the running state with what a branch gives (NULL: nothing), of each
+ * point with its own skip, where the batch has points. */
+rs_status rs_run_combine(rs_runner *run, rs_state *out, const rs_branch *branch, unsigned steps,
+                         rs_error *err);
+/* Fails where the batch's points cannot be run. */
+rs_status rs_points_check(const rs_runner *run, const rs_batch *batch, rs_error *err);
 
 /* mixing_size.c: what the numbers of the mixing matrices of one branch take: `carried` bytes that
  * pass from panel to panel, and `thread` bytes of each thread; size: of a number of the precision.

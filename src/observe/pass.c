@@ -43,11 +43,23 @@ static int64_t widest(const rs_network *network)
     return most + 6 * network->d_model;
 }
 
+/* Tokens whose activations take a sixteenth of the memory. */
+static double tokens_at_once(const rs_network *network, rs_precision precision,
+                             const rs_context *context)
+{
+    double token = (double)widest(network) * (double)rs_precision_size(precision);
+    return (double)steady_memory(context) / 16 / fmax(token, 1);
+}
+
+int64_t rs_pass_tokens(const rs_network *network, rs_precision precision, const rs_context *context)
+{
+    return (int64_t)fmin(tokens_at_once(network, precision, context), 0x1p62);
+}
+
 int64_t rs_default_batch(const rs_network *network, rs_precision precision, int64_t longest,
                          const rs_context *context)
 {
-    double token = (double)widest(network) * (double)rs_precision_size(precision);
-    double tokens = fmin(4096, (double)steady_memory(context) / 16 / fmax(token, 1));
+    double tokens = fmin(4096, tokens_at_once(network, precision, context));
     int64_t samples = (int64_t)(tokens / (double)(longest > 0 ? longest : 1));
     return samples > 1 ? samples : 1;
 }
@@ -90,9 +102,11 @@ static void show_progress(const pass *p, int64_t rows, int32_t layer)
 static rs_status layer_done(void *user, rs_site site, int32_t layer, const rs_state_view *view,
                             rs_error *err)
 {
+    const pass *p = user;
     (void)site;
+    (void)view;
     (void)err;
-    show_progress(user, view->rows, layer);
+    show_progress(p, p->batch.batch.begin[p->batch.batch.samples], layer);
     return RS_OK;
 }
 
@@ -154,6 +168,7 @@ static rs_status run_batch(pass *p, int64_t first, rs_error *err)
     int64_t left = p->plan->inputs->samples - first, capacity = p->plan->capacity;
     rs_input_batch_set(&p->batch, p->plan->inputs, first, left < capacity ? left : capacity);
     if (p->batch.batch.begin[p->batch.batch.samples] == 0) return RS_OK; /* nobody has a token */
+    p->batch.batch.points = p->plan->points;
     for (size_t i = 0; i < p->n; i++) {
         const rs_listener *l = p->listeners[i];
         if (l->begin) RS_TRY(l->begin(l->tap.user, &p->batch, err));

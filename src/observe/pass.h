@@ -25,10 +25,11 @@ typedef struct rs_pass_plan {
     const rs_network *network;
     const rs_inputs *inputs;
     rs_precision precision;
-    rs_weights *weights;  /* of that precision; NULL: the pass opens its own */
-    int64_t capacity;     /* samples of a batch, see rs_pass_capacity */
-    const char *phase;    /* name for the progress bar */
-    uint64_t done, total; /* tokens done before and in all; total 0: this pass alone */
+    rs_weights *weights;     /* of that precision; NULL: the pass opens its own */
+    int64_t capacity;        /* samples of a batch, see rs_pass_capacity */
+    const rs_points *points; /* of a sweep, see rs_batch; NULL: none */
+    const char *phase;       /* name for the progress bar */
+    uint64_t done, total;    /* tokens done before and in all; total 0: this pass alone */
 } rs_pass_plan;
 
 /* What a pass took. */
@@ -63,6 +64,9 @@ rs_status rs_observe_continuations(const rs_network *network, rs_weights *weight
 
 /* How much decoded weight rs_weights_open may keep on this machine: half of its memory. */
 uint64_t rs_weight_limit(const rs_context *context);
+/* Tokens whose activations would take a sixteenth of the memory. */
+int64_t rs_pass_tokens(const rs_network *network, rs_precision precision,
+                       const rs_context *context);
 /* Samples of `longest` tokens that one pass takes when nobody says: as many as 4096 tokens hold,
  * fewer where their activations would take more than a sixteenth of the memory, at least one. */
 int64_t rs_default_batch(const rs_network *network, rs_precision precision, int64_t longest,

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "observe/store.h"
 #include "probe/probe_parts.h"
+#include "probe/probe_sweep.h"
 
 #include <string.h>
 
@@ -272,6 +273,8 @@ static rs_status report_probe(work *w, rs_error *err)
     RS_TRY(rs_probe_findings(w->result, w->probed, w->n, o, err));
     RS_TRY(add_notes(w, err));
     RS_TRY(note_compat(w, err));
+    if (o->sweep) /* before the figures: the first curve is the one that a terminal shows */
+        RS_TRY(rs_probe_sweep(w->result, w->network, w->weights, w->inputs, o, w->context, err));
     return rs_probe_figures(w->result, w->probed, w->n, o, err);
 }
 

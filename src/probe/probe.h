@@ -31,6 +31,7 @@ typedef struct rs_probe_options {
     rs_edit edit;               /* edits of all variants */
     bool edited;                /* `edit` changes something */
     const char *variants;       /* text of --variants; NULL: the network with `edit` alone */
+    const char *sweep;          /* text of --sweep; NULL: none */
     const rs_map_choice *maps;  /* [n_maps] heads of --attention-maps, borrowed */
     size_t n_maps;
     const char *taps, *output; /* safetensors files to write; or NULL */
@@ -105,6 +106,6 @@ rs_status rs_probe_figures(rs_result *result, const rs_probed *variants, size_t 
 /* What its tables can have, for rs_explain. */
 extern const rs_table_kind rs_probe_tokens_kind, rs_probe_attention_kind, rs_probe_loss_kind,
     rs_probe_maps_kind, rs_probe_summary_kind, rs_probe_generate_kind, rs_probe_components_kind,
-    rs_probe_mixing_kind;
+    rs_probe_mixing_kind, rs_probe_sweep_kind, rs_probe_sweep_ends_kind;
 
 #endif

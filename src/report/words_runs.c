@@ -40,6 +40,11 @@ static const rs_word tokens[] = {
           "a state's relative_residual < 0.1 (--threshold token_collapse=X)",
           "--variants dong says what would hold them apart; 'rankscope certify' which skip "
           "provably does"),
+    PROBE("sweep_precision", "info",
+          "points of a sweep that needed more than the precision asked for: a state grows like the "
+          "product of |λ| over the layers, and 20 to the power of 64 is beyond float32",
+          "that product, or a model without norms, leaves what float32 or float64 holds",
+          "column precision of table sweep_ends says which points"),
     PROBE("attention_sink", "info",
           "a head gives the first token much of its weight: it parks there what it has nothing to "
           "do with, and such a token often carries very large activations",

@@ -29,6 +29,7 @@ walk scan "$golden/forward/llama" --table heads,layers --sort effective_rank --w
 walk certify "$golden/forward/llama" --tokens ids.json --
 walk probe spoken --init default --text text.txt --seq-len 6 --variants full,san --quiet --json result.json --csv probed -- result.json probed/tokens.csv
 walk probe "$golden/forward/llama" --tokens ids.json --certify --scan --variants full,san --generate 2 --quiet --json both.json -- both.json
+walk probe "$golden/forward/mamba2" --tokens ids.json --sweep lambda=-1:1:3,gate=both --quiet --json swept.json -- swept.json
 walk certify "$golden/forward/llama" --tokens ids.json --rigorous --table all --
 walk paths "$golden/forward/gpt2" --tokens ids.json --sources --json - --
 walk tokenize spoken --text text.txt --text text.txt --json - --

@@ -1,0 +1,39 @@
+/*
+ * probe_sweep.h: skip strengths one after another: what --sweep asks for, as points.
+ */
+#ifndef RS_PROBE_PROBE_SWEEP_H
+#define RS_PROBE_PROBE_SWEEP_H
+
+#include "probe/probe.h"
+
+/* Which states of a switch a sweep runs. */
+typedef enum rs_sweep_switch {
+    RS_SWEEP_ON = 1,
+    RS_SWEEP_OFF = 2,
+    RS_SWEEP_BOTH = 3
+} rs_sweep_switch;
+
+/* The most points that one sweep has. */
+enum { RS_SWEEP_MOST = 100000 };
+
+/* A sweep as it was asked for. */
+typedef struct rs_sweep_spec {
+    const char *of; /* "", "mixer:" or "mlp:": whose skips */
+    double low, high;
+    int32_t n; /* points from low to high, both included */
+    rs_sweep_switch gate, norm;
+} rs_sweep_spec;
+
+/* Parses "lambda=[mixer:|mlp:]LOW:HIGH:POINTS[,gate=on|off|both,norm=on|off|both]"; one number stands
+ * for a sweep of one point. RS_E_BAD_OPTION says what is wrong. */
+rs_status rs_sweep_parse(rs_sweep_spec *spec, const char *text, rs_error *err);
+/* Point i, from 0: low + i (high - low)/(n - 1), the ends exact, and 0 where the middle is meant. */
+double rs_sweep_lambda(const rs_sweep_spec *spec, int32_t i);
+
+/* probe_sweep.c: runs the points over all inputs, and adds tables sweep and sweep_ends and their
+ * figure. network: with the edits of all variants; weights: of options->measure.precision. */
+rs_status rs_probe_sweep(rs_result *result, const rs_network *network, rs_weights *weights,
+                         const rs_inputs *inputs, const rs_probe_options *options,
+                         const rs_context *context, rs_error *err);
+
+#endif
