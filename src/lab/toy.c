@@ -98,16 +98,17 @@ static rs_status read_row(void *user, double *row, int64_t i, rs_error *err)
     return RS_OK;
 }
 
-rs_status rs_toy_mix(rs_toy *toy, const double *a, int64_t n, rs_graph_form form, rs_error *err)
+rs_status rs_toy_mix_some(rs_toy *toy, int32_t first, int32_t step, const double *a, int64_t n,
+                          rs_graph_form form, rs_error *err)
 {
     square from = {a, n};
     const rs_graph_source source = {
         .name = "given", .nodes = n, .read_row = read_row, .user = &from};
     const rs_graph *graph;
     RS_TRY(rs_graph_build(&graph, toy->network->arena, NULL, &source, form, err));
-    for (int32_t l = 0; l < toy->network->n_layers; l++) {
+    for (int32_t l = first; l < toy->network->n_layers; l += step) {
         rs_branch *branch = &toy->network->layers[l].branches[0];
-        rs_dense values = branch->attention.v;
+        rs_dense values = branch->kind == RS_BRANCH_GRAPH ? branch->graph.v : branch->attention.v;
         branch->kind = RS_BRANCH_GRAPH;
         branch->graph = (rs_graph_op){.graph = graph,
                                       .matrix = graph->matrix,
@@ -117,6 +118,11 @@ rs_status rs_toy_mix(rs_toy *toy, const double *a, int64_t n, rs_graph_form form
                                       .v = values};
     }
     return RS_OK;
+}
+
+rs_status rs_toy_mix(rs_toy *toy, const double *a, int64_t n, rs_graph_form form, rs_error *err)
+{
+    return rs_toy_mix_some(toy, 0, 1, a, n, form, err);
 }
 
 rs_dense *rs_toy_values(rs_toy *toy, int32_t layer)

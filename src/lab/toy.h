@@ -36,6 +36,9 @@ rs_attention_op *rs_toy_attention(rs_toy *toy, int32_t layer);
 /* Gives every layer the mixer X -> M X W_V in place of its attention, of one head without W_O, whose
  * W_V it keeps: M from a [n, n] by its form (not attention). rs_toy_values is that map. */
 rs_status rs_toy_mix(rs_toy *toy, const double *a, int64_t n, rs_graph_form form, rs_error *err);
+/* The same for layers first, first + step, ...; may be called again. */
+rs_status rs_toy_mix_some(rs_toy *toy, int32_t first, int32_t step, const double *a, int64_t n,
+                          rs_graph_form form, rs_error *err);
 rs_dense *rs_toy_values(rs_toy *toy, int32_t layer);
 /* Sets the weights of a map: Y = X w, w [dense->in, dense->out] row-major, as theory writes it
  * (dense is one of the toy's). With b (may be NULL) [dense->out]: Y = X w + 1 b. Copied. */

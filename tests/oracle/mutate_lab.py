@@ -14,6 +14,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -23,6 +24,7 @@ ODE, MASK, LAMBDA, SKIP = "equiangular_ode", "dobrushin_mask", "lambda_attention
 NORM, MLP, BOUNDS, DEEP = "dong_layernorm", "dong_mlp", "dong_bounds", "dong_doubly_exponential"
 PATHS, ENSEMBLE = "dong_paths", "dong_ensemble"
 GRAPHS, HOMOGENEOUS, RANK_ONE, ONE_LAYER = "graph_oversmoothing", "ssm_homogeneity", "ssm_rank_one_without_mu", "one_layer_collapse"
+THREE_HALVES, POST_NORM = "lambda_minus_three_halves", "post_norm"
 RATIOS, INSTANCES, LAYER, MATRIX = "dong_bounds_ratios", "dong_bounds_instances", "one_layer", "toy_matrix"
 
 # experiment, file of src/lab (without .c), text as it stands (its first occurrence), mutated text
@@ -287,6 +289,24 @@ MUTATIONS = [
     (ONE_LAYER, ONE_LAYER, "skip + sign * 0.5", "skip + sign * 0.55"),
     (ONE_LAYER, ONE_LAYER, "2 * sin(asin(most / skip) / 2)", "1.9 * sin(asin(most / skip) / 2)"),
     (ONE_LAYER, ONE_LAYER, "skip, signs[0], 0, context", "skip, signs[1], 0, context"),
+    (THREE_HALVES, THREE_HALVES, "steps_of_one = 20", "steps_of_one = 21"),
+    (THREE_HALVES, THREE_HALVES, "sqrt(2) * 0.5", "sqrt(2) * 0.525"),
+    (THREE_HALVES, THREE_HALVES, "(1 + skip) / (2 + skip)", "(1 + skip) / (2.1 + skip)"),
+    (THREE_HALVES, THREE_HALVES, "(1 + skip) / (2 + skip)", "(1 - skip) / (2 + skip)"),
+    (THREE_HALVES, THREE_HALVES, "near_equal[4] = {1, 0, 1, 1}", "near_equal[4] = {1, 0, 1.2, 1}"),
+    (THREE_HALVES, THREE_HALVES, "rs_lab_hash(70, i)", "(i % 5) + 0 * rs_lab_hash(70, i)"),
+    (THREE_HALVES, THREE_HALVES, "2 * sqrt(apart * along)", "1.9 * sqrt(apart * along)"),
+    (THREE_HALVES, THREE_HALVES, "(along - apart)", "(along + apart)"),
+    (THREE_HALVES, THREE_HALVES, "> first)", "> 1.05 * first)"),
+    (THREE_HALVES, THREE_HALVES, "mixed[TOKENS * TOKENS] = {0.6, 0, 0.1, 1.1}", "mixed[TOKENS * TOKENS] = {0.8, 0, 0.1, 1.1}"),
+    (THREE_HALVES, THREE_HALVES, "mixed_skip = -0.75", "mixed_skip = -0.55"),
+    (THREE_HALVES, THREE_HALVES, "c = 2 * fabs(across)", "c = 1.9 * fabs(across)"),
+    (THREE_HALVES, THREE_HALVES, "sqrt(1 - c * c)", "sqrt(1 + c * c)"),
+    (THREE_HALVES, POST_NORM, '"temperature", (double)width', '"temperature", 1.05 * (double)width'),
+    (THREE_HALVES, POST_NORM, "eps = 0;", "eps = 1e-5;"),
+    (THREE_HALVES, POST_NORM, "if (lines && along < 0)", "if (lines && along > 0)"),
+    (THREE_HALVES, POST_NORM, "< 0 ? RS_ENDS_UP_TO_SIGN", "> 0 ? RS_ENDS_UP_TO_SIGN"),
+    (THREE_HALVES, POST_NORM, "skip, w) > 1)", "skip, w) > 1.1)"),
 ]
 
 
@@ -298,9 +318,14 @@ def run(words, **more):
     return subprocess.run(words, capture_output=True, text=True, errors="replace", check=False, **more)
 
 
+def name_of(experiment):
+    """lambda_theorem_4_1 is lambda-theorem-4.1."""
+    return re.sub(r"-(\d)-(\d)$", r"-\1.\2", experiment.replace("_", "-"))
+
+
 def verdicts(program, experiment):
     """[(claim, verdict)] of a --quick run, or None where it does not end well."""
-    ran = run([program, "lab", "run", experiment.replace("_", "-"), "--quick", "--quiet", "--threads", "1", "--json", "-"])
+    ran = run([program, "lab", "run", name_of(experiment), "--quick", "--quiet", "--threads", "1", "--json", "-"])
     if ran.returncode:
         return None
     return [(row["claim"], row["verdict"]) for row in json.loads(ran.stdout)["tables"]["claims"]]
@@ -354,7 +379,7 @@ def found_by(scratch, number, name, text, experiment, before, commands):
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    scratch, wanted = pathlib.Path(sys.argv[1]).resolve(), {name.replace("-", "_") for name in sys.argv[2:]}
+    scratch, wanted = pathlib.Path(sys.argv[1]).resolve(), {name.replace("-", "_").replace(".", "_") for name in sys.argv[2:]}
     scratch.mkdir(parents=True, exist_ok=True)
     chosen = [m for m in MUTATIONS if not wanted or m[0] in wanted]
     commands = build_commands()
