@@ -25,6 +25,7 @@ const rs_lab_experiment *const rs_lab_experiments[] = {
     &rs_lab_ssm_rank_one_without_mu,
     &rs_lab_one_layer_collapse,
     &rs_lab_lambda_minus_three_halves,
+    &rs_lab_consensus_threshold,
 };
 const size_t rs_lab_n_experiments = sizeof rs_lab_experiments / sizeof *rs_lab_experiments;
 

@@ -121,6 +121,7 @@ PUBLISHED = {
     "ssm_rank_one_without_mu": {},
     "one_layer_collapse": {},
     "lambda_minus_three_halves": {},
+    "consensus_threshold": {},
 }
 wrong = []
 

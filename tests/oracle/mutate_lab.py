@@ -25,6 +25,7 @@ NORM, MLP, BOUNDS, DEEP = "dong_layernorm", "dong_mlp", "dong_bounds", "dong_dou
 PATHS, ENSEMBLE = "dong_paths", "dong_ensemble"
 GRAPHS, HOMOGENEOUS, RANK_ONE, ONE_LAYER = "graph_oversmoothing", "ssm_homogeneity", "ssm_rank_one_without_mu", "one_layer_collapse"
 THREE_HALVES, POST_NORM = "lambda_minus_three_halves", "post_norm"
+CONSENSUS, GIVEN = "consensus_threshold", "consensus_given"
 RATIOS, INSTANCES, LAYER, MATRIX = "dong_bounds_ratios", "dong_bounds_instances", "one_layer", "toy_matrix"
 
 # experiment, file of src/lab (without .c), text as it stands (its first occurrence), mutated text
@@ -307,6 +308,21 @@ MUTATIONS = [
     (THREE_HALVES, POST_NORM, "if (lines && along < 0)", "if (lines && along > 0)"),
     (THREE_HALVES, POST_NORM, "< 0 ? RS_ENDS_UP_TO_SIGN", "> 0 ? RS_ENDS_UP_TO_SIGN"),
     (THREE_HALVES, POST_NORM, "skip, w) > 1)", "skip, w) > 1.1)"),
+    (CONSENSUS, POST_NORM, "(skip + w * m[i * n + i]) /", "(skip + 1.1 * w * m[i * n + i]) /"),
+    (CONSENSUS, POST_NORM, "/ (skip + w * row_sum(m, n, i));", "/ (skip + 1.1 * w * row_sum(m, n, i));"),
+    (CONSENSUS, POST_NORM, "if ((scale < 0) != (first < 0)) sign = -1", "if ((scale < 0) == (first < 0)) sign = -1"),
+    (CONSENSUS, CONSENSUS, "0 : pow(decay, i / n - i % n)", "0 : pow(decay, i / n + i % n)"),
+    (CONSENSUS, CONSENSUS, "decays[RS_CONSENSUS_DECAYS] = {0.5,", "decays[RS_CONSENSUS_DECAYS] = {0.55,"),
+    (CONSENSUS, CONSENSUS, "-(1 + decay / 2), f->", "-(1 + decay / 1.9), f->"),
+    (CONSENSUS, CONSENSUS, "-(1 + 1.0 / n) / 2", "-(1 + 1.0 / n) / 1.9"),
+    (CONSENSUS, GIVEN, "pow(all / half, 2.0 / RATE_LAYERS)", "pow(all / half, 1.6 / RATE_LAYERS)"),
+    (CONSENSUS, GIVEN, "(own + sum) / 2", "(own + sum) / 2.1"),
+    (CONSENSUS, GIVEN, "(own + sum) / 2", "(own - sum) / 2"),
+    (CONSENSUS, GIVEN, "2 * 0.9 - 1, 2 * 0.1 - 1", "2 * 0.95 - 1, 2 * 0.1 - 1"),
+    (CONSENSUS, GIVEN, "2 * 0.1 - 1, 2 * 0.9 - 1", "2 * 0.9 - 1, 2 * 0.1 - 1"),
+    (CONSENSUS, GIVEN, "0.5, 0, 0, -10, 10.1, 0.2", "0.5, 0, 0, -10, 10.1, 0.21"),
+    (CONSENSUS, GIVEN, "(i == j)) / sum", "(i == j)) / (1.05 * sum)"),
+    (CONSENSUS, GIVEN, "1e-7 * direction[i / WIDTH]", "1e-7 * i"),
 ]
 
 
