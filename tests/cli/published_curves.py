@@ -122,6 +122,7 @@ PUBLISHED = {
     "one_layer_collapse": {},
     "lambda_minus_three_halves": {},
     "consensus_threshold": {},
+    "gate_reinjects": {},
 }
 wrong = []
 

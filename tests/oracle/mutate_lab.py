@@ -26,6 +26,7 @@ PATHS, ENSEMBLE = "dong_paths", "dong_ensemble"
 GRAPHS, HOMOGENEOUS, RANK_ONE, ONE_LAYER = "graph_oversmoothing", "ssm_homogeneity", "ssm_rank_one_without_mu", "one_layer_collapse"
 THREE_HALVES, POST_NORM = "lambda_minus_three_halves", "post_norm"
 CONSENSUS, GIVEN = "consensus_threshold", "consensus_given"
+GATE = "gate_reinjects"
 RATIOS, INSTANCES, LAYER, MATRIX = "dong_bounds_ratios", "dong_bounds_instances", "one_layer", "toy_matrix"
 
 # experiment, file of src/lab (without .c), text as it stands (its first occurrence), mutated text
@@ -323,6 +324,16 @@ MUTATIONS = [
     (CONSENSUS, GIVEN, "0.5, 0, 0, -10, 10.1, 0.2", "0.5, 0, 0, -10, 10.1, 0.21"),
     (CONSENSUS, GIVEN, "(i == j)) / sum", "(i == j)) / (1.05 * sum)"),
     (CONSENSUS, GIVEN, "1e-7 * direction[i / WIDTH]", "1e-7 * i"),
+    (GATE, GATE, "return x / (1 + exp(-x))", "return x / (1 + exp(x))"),
+    (GATE, GATE, "return x / (1 + exp(-x))", "return x / (1.05 + exp(-x))"),
+    (GATE, GATE, "/ 2147483648.0 - 1)", "/ 2147483648.0 - 1.05)"),
+    (GATE, GATE, '"normalised", 1', '"normalised", 0'),
+    (GATE, GATE, '"wq", "zero"', '"wq", "identity"'),
+    (GATE, GATE, "TAG_GATE + 10 * l, MATRIX, 2 * gate_scale", "TAG_GATE + 10 * l, MATRIX, 2.1 * gate_scale"),
+    (GATE, GATE, "TAG_VALUES + 10 * l, MATRIX, 1)", "TAG_VALUES + 10 * l, MATRIX, 1.05)"),
+    (GATE, GATE, "TAG_KEYS + 10 * l, MATRIX, 1)", "TAG_KEYS + 10 * l, MATRIX, 1.05)"),
+    (GATE, GATE, "silu(out[i]) * c[i % WIDTH]", "silu(out[i]) * c[0]"),
+    (GATE, GATE, "x[i] = x[i % WIDTH]", "x[i] = x[i % WIDTH] + 0.05 * i"),
 ]
 
 
