@@ -123,6 +123,7 @@ PUBLISHED = {
     "lambda_minus_three_halves": {},
     "consensus_threshold": {},
     "gate_reinjects": {},
+    "lti_with_and_without_norm": {},
 }
 wrong = []
 

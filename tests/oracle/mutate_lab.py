@@ -27,6 +27,7 @@ GRAPHS, HOMOGENEOUS, RANK_ONE, ONE_LAYER = "graph_oversmoothing", "ssm_homogenei
 THREE_HALVES, POST_NORM = "lambda_minus_three_halves", "post_norm"
 CONSENSUS, GIVEN = "consensus_threshold", "consensus_given"
 GATE = "gate_reinjects"
+LTI = "lti_with_and_without_norm"
 RATIOS, INSTANCES, LAYER, MATRIX = "dong_bounds_ratios", "dong_bounds_instances", "one_layer", "toy_matrix"
 
 # experiment, file of src/lab (without .c), text as it stands (its first occurrence), mutated text
@@ -334,6 +335,16 @@ MUTATIONS = [
     (GATE, GATE, "TAG_KEYS + 10 * l, MATRIX, 1)", "TAG_KEYS + 10 * l, MATRIX, 1.05)"),
     (GATE, GATE, "silu(out[i]) * c[i % WIDTH]", "silu(out[i]) * c[0]"),
     (GATE, GATE, "x[i] = x[i % WIDTH]", "x[i] = x[i % WIDTH] + 0.05 * i"),
+    (LTI, LTI, "decay = 0.7", "decay = 0.71"),
+    (LTI, LTI, "0 : kernel[i / TOKENS - i % TOKENS]", "0 : kernel[0]"),
+    (LTI, LTI, "l + 1 < layers", "l + 2 < layers"),
+    (LTI, LTI, "y[WIDTH + k] - along / square * y[k]", "y[WIDTH + k] + along / square * y[k]"),
+    (LTI, LTI, "kernel[0] / kernel[1]", "1.05 * kernel[0] / kernel[1]"),
+    (LTI, LTI, "(TOKENS * TOKENS - 1) / 12.0", "(TOKENS * TOKENS + 1) / 12.0"),
+    (LTI, LTI, "- 1) + 0.1;\n}", "- 1) + 0.11;\n}"),
+    (LTI, LTI, "log2(f->end[LAYERS] / f->end[LAYERS / 2])", "log2(f->end[LAYERS] / f->end[LAYERS / 4])"),
+    (LTI, LTI, "1.0 / (RATE_TO - RATE_FROM)", "1.0 / (RATE_TO - RATE_FROM + 1)"),
+    (LTI, POST_NORM, "(skip + w * m[i * n + i]) /", "(skip + 1.1 * w * m[i * n + i]) /"),
 ]
 
 
