@@ -28,6 +28,7 @@ THREE_HALVES, POST_NORM = "lambda_minus_three_halves", "post_norm"
 CONSENSUS, GIVEN = "consensus_threshold", "consensus_given"
 GATE = "gate_reinjects"
 LTI = "lti_with_and_without_norm"
+THEOREM_43 = "lambda_theorem_4_3"
 RATIOS, INSTANCES, LAYER, MATRIX = "dong_bounds_ratios", "dong_bounds_instances", "one_layer", "toy_matrix"
 
 # experiment, file of src/lab (without .c), text as it stands (its first occurrence), mutated text
@@ -345,6 +346,18 @@ MUTATIONS = [
     (LTI, LTI, "log2(f->end[LAYERS] / f->end[LAYERS / 2])", "log2(f->end[LAYERS] / f->end[LAYERS / 4])"),
     (LTI, LTI, "1.0 / (RATE_TO - RATE_FROM)", "1.0 / (RATE_TO - RATE_FROM + 1)"),
     (LTI, POST_NORM, "(skip + w * m[i * n + i]) /", "(skip + 1.1 * w * m[i * n + i]) /"),
+    (THEOREM_43, THEOREM_43, "sizes[SIZES] = {1, 1.75, 7}", "sizes[SIZES] = {1, 1.85, 7}"),
+    (THEOREM_43, THEOREM_43, "hashed_decay = 0.9", "hashed_decay = 0.91"),
+    (THEOREM_43, THEOREM_43, "pow(decay, n - 1) * least", "pow(decay, n) * least"),
+    (THEOREM_43, THEOREM_43, "(1 - decay) / (1 - pow(decay, n))", "(1 + decay) / (1 - pow(decay, n))"),
+    (THEOREM_43, THEOREM_43, "sqrt(2 * (n - 1) * (1 - first))", "sqrt(1.9 * (n - 1) * (1 - first))"),
+    (THEOREM_43, THEOREM_43, "pow(1 - p, layers / 2.0)", "pow(1 - p, layers / 1.9)"),
+    (THEOREM_43, THEOREM_43, "1 - least * least * weight", "1 - least * weight"),
+    (THEOREM_43, THEOREM_43, "pow(decay, 2 * n)", "pow(decay, 1.9 * n)"),
+    (THEOREM_43, THEOREM_43, "if (j == 0) *first", "if (j == 1) *first"),
+    (THEOREM_43, THEOREM_43, "rs_lab_hash(71, i) / 2147483648.0 - 1) + 0.3", "rs_lab_hash(71, i) / 2147483648.0 - 1) + 0.31"),
+    (THEOREM_43, THEOREM_43, "y[4] = {sqrt(2), 0, -sqrt(2), 0}", "y[4] = {sqrt(2), 0, -sqrt(2), 0.1}"),
+    (THEOREM_43, POST_NORM, '"temperature", (double)width', '"temperature", -(double)width'),
 ]
 
 
