@@ -29,6 +29,7 @@ const rs_lab_experiment *const rs_lab_experiments[] = {
     &rs_lab_gate_reinjects,
     &rs_lab_lti_with_and_without_norm,
     &rs_lab_lambda_theorem_4_3,
+    &rs_lab_lambda_theorem_4_1,
 };
 const size_t rs_lab_n_experiments = sizeof rs_lab_experiments / sizeof *rs_lab_experiments;
 

@@ -99,6 +99,7 @@ extern const rs_lab_experiment rs_lab_consensus_threshold;
 extern const rs_lab_experiment rs_lab_gate_reinjects;
 extern const rs_lab_experiment rs_lab_lti_with_and_without_norm;
 extern const rs_lab_experiment rs_lab_lambda_theorem_4_3;
+extern const rs_lab_experiment rs_lab_lambda_theorem_4_1;
 
 /* What the tables that all share can have, for rs_explain. */
 extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_verdicts_kind;

@@ -125,6 +125,7 @@ PUBLISHED = {
     "gate_reinjects": {},
     "lti_with_and_without_norm": {},
     "lambda_theorem_4_3": {"quoted, W = I": quoted(1), "quoted, W = 1.75 I": quoted(1.75)},
+    "lambda_theorem_4_1": {},
 }
 wrong = []
 

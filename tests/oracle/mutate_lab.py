@@ -29,6 +29,7 @@ CONSENSUS, GIVEN = "consensus_threshold", "consensus_given"
 GATE = "gate_reinjects"
 LTI = "lti_with_and_without_norm"
 THEOREM_43 = "lambda_theorem_4_3"
+THEOREM_41, DEMANDS = "lambda_theorem_4_1", "theorem_4_1_table"
 RATIOS, INSTANCES, LAYER, MATRIX = "dong_bounds_ratios", "dong_bounds_instances", "one_layer", "toy_matrix"
 
 # experiment, file of src/lab (without .c), text as it stands (its first occurrence), mutated text
@@ -358,6 +359,19 @@ MUTATIONS = [
     (THEOREM_43, THEOREM_43, "rs_lab_hash(71, i) / 2147483648.0 - 1) + 0.3", "rs_lab_hash(71, i) / 2147483648.0 - 1) + 0.31"),
     (THEOREM_43, THEOREM_43, "y[4] = {sqrt(2), 0, -sqrt(2), 0}", "y[4] = {sqrt(2), 0, -sqrt(2), 0.1}"),
     (THEOREM_43, POST_NORM, '"temperature", (double)width', '"temperature", -(double)width'),
+    (THEOREM_41, DEMANDS, "decay = 0.9;", "decay = 0.91;"),
+    (THEOREM_41, DEMANDS, "sqrt(-2 * log(radius))", "sqrt(-1.9 * log(radius))"),
+    (THEOREM_41, DEMANDS, "w[i] /= size;", "w[i] /= 1.05 * size;"),
+    (THEOREM_41, DEMANDS, "(pow(row->rate, row->layers) * before * before)", "(pow(row->rate, row->layers) * before)"),
+    (THEOREM_41, DEMANDS, '"temperature", (double)STATES', '"temperature", 1.05 * (double)STATES'),
+    (THEOREM_41, DEMANDS, "PROBE = 10", "PROBE = 11"),
+    (THEOREM_41, DEMANDS, "norm = sqrt(row->tokens)", "norm = 1.05 * sqrt(row->tokens)"),
+    (THEOREM_41, DEMANDS, ".kept = sqrt(row->rate)", ".kept = row->rate"),
+    (THEOREM_41, DEMANDS, "hashed_normal(w, tag + 1, count, 1 / sqrt(d));", "hashed_normal(w, tag, count, 1 / sqrt(d));"),
+    (THEOREM_41, THEOREM_41, "m[4] = {0, 0, 0, 2}", "m[4] = {0, 0, 0, 2.1}"),
+    (THEOREM_41, THEOREM_41, "ratio = pow(shapes[shape].rate, layers) *", "ratio = 1.2 *"),
+    (THEOREM_41, THEOREM_41, "published = sqrt(128)", "published = sqrt(129)"),
+    (THEOREM_41, THEOREM_41, "pow(0.9, 1.0 / 12)", "pow(0.9, 1.0 / 11)"),
 ]
 
 
