@@ -65,7 +65,7 @@ static void draw_selective(selective *s, rs_post_norm_end wanted, rs_random *ran
     do {
         s->n = 2 + (int)(rs_random_uniform(random) * (MOST - 1));
         s->decay = 0.2 + 0.8 * rs_random_uniform(random);
-        s->skip = -4 + 6 * rs_random_uniform(random);
+        s->skip = -2.2 + 2.4 * rs_random_uniform(random); /* about the thresholds */
         equal_matrix(m, s->n, s->decay);
         rate = rs_post_norm_multipliers(g, m, s->n, s->skip, 1);
         s->predicted = rs_post_norm_predict(m, s->n, s->skip, 1);
