@@ -33,6 +33,11 @@ if(NOT RS_FUZZ)
     target_link_libraries(memory_walk PRIVATE rankscope_lib)
 endif()
 
+# ---- what architecture files draw, for scripts of tests/oracle (built when they ask for it) ----
+add_executable(arch_weights EXCLUDE_FROM_ALL tests/oracle/arch_weights.c)
+set_target_properties(arch_weights PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+target_link_libraries(arch_weights PRIVATE rankscope_lib)
+
 # ---- the command line: each tests/cli/NAME.sh in a folder of its own; lib*.sh are what they share ----
 # tests/cli/users/ has the tasks of the people whom README names.
 file(GLOB cli_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cli/*.sh ${CMAKE_SOURCE_DIR}/tests/cli/users/*.sh)

@@ -1,5 +1,6 @@
 #!/bin/sh
-# mixing.sh: table `mixing` against NumPy's entry by entry matrices, which models have it, and who leaves it out.
+# mixing.sh: table `mixing` against NumPy's entry by entry matrices, of models and of architecture files; which models have it, and who
+# leaves it out.
 . "$RS_SOURCE_DIR/tests/cli/lib.sh"
 command -v python3 >/dev/null 2>&1 || { echo "python3 is not here"; exit 77; }
 cat >mixing.py <<'END'
@@ -27,22 +28,47 @@ def compare(what, got, want, near):
             if not same:
                 wrong.append(f"{what}, layer {w['layer']} {w['mixer']} {w['head']}: {key} is {g[key]}, not {value}")
 
+NEAR = {"f64": 1e-12, "f32": 1e-4, "residual": 1e-12}
+
+def check_case(name, rows, path, *options, shuffled=NEAR):
+    """shuffled: the precisions in which neither threads nor batches may change a number."""
+    for precision, near in NEAR.items():
+        told = probe(path, *options, "--precision", precision)["mixing"]
+        compare(f"{name} in {precision}", told, rows, near)
+        if precision not in shuffled:
+            continue
+        if [probe(path, *options, "--precision", precision, "--threads", t)["mixing"] for t in ("1", "3")] != [told, told]:
+            wrong.append(f"{name} in {precision}: threads change the table")
+        compare(f"{name} one by one", probe(path, *options, "--precision", precision, "--batch", "1")["mixing"], rows, near)
+
+def check_options(name, rows, path, *options):
+    # What need not be formed stays where attention's matrices are not.
+    alone = probe(path, *options, "--precision", "f64", "--no-attention")["mixing"]
+    compare(f"{name} without attention", alone, [r for r in rows if r["mixer"] != "attention"], 1e-12)
+    both = probe(path, *options, "--precision", "f64", "--no-attention", "--mixing")["mixing"]
+    compare(f"{name} with all", both, rows, 1e-12)
+    if "mixing" in probe(path, *options, "--no-mixing"):
+        wrong.append(f"{name}: --no-mixing has a table")
+
 for case in json.load(open(f"{golden}/mixing.json")):
     json.dump(case["ids"], open("ids.json", "w"))
-    path, tokens = f"{golden}/forward/{case['model']}", ("--tokens", "ids.json")
-    for precision, near in (("f64", 1e-12), ("f32", 1e-4), ("residual", 1e-12)):
-        rows = probe(path, *tokens, "--precision", precision)["mixing"]
-        compare(f"{case['model']} in {precision}", rows, case["rows"], near)
-        if [probe(path, *tokens, "--precision", precision, "--threads", t)["mixing"] for t in ("1", "3")] != [rows, rows]:
-            wrong.append(f"{case['model']} in {precision}: threads change the table")
-        compare(f"{case['model']} one by one", probe(path, *tokens, "--precision", precision, "--batch", "1")["mixing"], case["rows"], near)
-    # What need not be formed stays where attention's matrices are not.
-    alone = probe(path, *tokens, "--precision", "f64", "--no-attention")["mixing"]
-    compare(f"{case['model']} without attention", alone, [r for r in case["rows"] if r["mixer"] != "attention"], 1e-12)
-    both = probe(path, *tokens, "--precision", "f64", "--no-attention", "--mixing")["mixing"]
-    compare(f"{case['model']} with all", both, case["rows"], 1e-12)
-    if "mixing" in probe(path, *tokens, "--no-mixing"):
-        wrong.append(f"{case['model']}: --no-mixing has a table")
+    for check in (check_case, check_options):
+        check(case["model"], case["rows"], f"{golden}/forward/{case['model']}", "--tokens", "ids.json")
+
+def save_matrix(path, rows):
+    """As numpy.save has it."""
+    head = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({len(rows)}, {len(rows[0])}), }}"
+    head += " " * (-(len(head) + 11) % 64) + "\n"
+    with open(path, "wb") as out:
+        out.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head.encode() + b"".join(struct.pack(f"<{len(r)}d", *r) for r in rows))
+
+for case in json.load(open(f"{golden}/mixing_arch.json")):
+    json.dump(case["ids"], open("ids.json", "w"))
+    json.dump(case["arch"], open("arch.json", "w"))
+    if "graph" in case:
+        save_matrix("graph.npy", case["graph"])
+    check_case(json.dumps(case["arch"]), case["rows"], "arch.json", "--init", "default", "--seed", str(case["seed"]), "--tokens", "ids.json",
+               shuffled=("f64",))
 
 # A model of softmax attention alone has the table when it is asked for; a head's rows sum to what its weights do.
 path, tokens = f"{golden}/forward/llama", ("--random", "2", "--seq-len", "9", "--seed", "3")

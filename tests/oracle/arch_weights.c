@@ -1,4 +1,4 @@
-/* arch_weights.c: for attack_mixers.py. ARCH.json LAW SEED: writes to standard output the weights that `probe ARCH.json --init
+/* arch_weights.c: for arch_files.py. ARCH.json LAW SEED: writes to standard output the weights that `probe ARCH.json --init
  * LAW --seed SEED` draws, each as a line "NAME ROWS COLUMNS" and ROWS*COLUMNS doubles: maps as y = W x with W [out, in], of
  * layer L as L.B.FIELD, B its branch. */
 #include "checkpoint/json_text.h"

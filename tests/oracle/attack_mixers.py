@@ -3,9 +3,8 @@
 
 attack_mixers.py build/rankscope ARCH_WEIGHTS [--instances N] [--seed S] [--only MIXER,MIXER] [--keep DIR] [--mp]
 
-ARCH_WEIGHTS is tests/oracle/arch_weights.c, which writes what the program draws:
-  cc -O1 -Iinclude -Isrc -D_GNU_SOURCE tests/oracle/arch_weights.c build/librankscope.a -o arch_weights \\
-     $(pkg-config --libs jansson libpcre2-8 libutf8proc) -llapacke -lopenblas -lflint-arb -lflint -fopenmp -lm
+ARCH_WEIGHTS is tests/oracle/arch_weights.c, which writes what the program draws; scripts/build.sh release --only arch_weights
+makes build/tests/arch_weights.
 
 Each instance draws ARCH.json, ids or states, and edits of the command line; mixer_definitions.py says what the states, the
 branches and the matrices are. In float64 all must agree to 1e-10 of the largest entry, in float32 to 1e-4; an instance whose
@@ -16,7 +15,6 @@ agree with mpmath. Prints what differs with the command that repeats it, and the
 """
 import argparse
 import json
-import math
 import os
 import random
 import shutil
@@ -32,8 +30,8 @@ from safetensors.numpy import load_file
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import mixer_definitions as D  # noqa: E402
 import state_measures as S  # noqa: E402
+from arch_files import MIXERS, drawn_weights, meaning  # noqa: E402
 
-MIXERS = ("attention", "linear_attention", "s4d", "mamba", "mamba2", "gated_recurrence", "gated_delta", "short_conv", "graph")
 BY_CHANNEL = ("s4d", "mamba", "gated_recurrence", "short_conv")
 WORST = defaultdict(float)
 COUNT = defaultdict(int)
@@ -152,37 +150,7 @@ def draw_graph(r, a):
     return m
 
 
-# ---- what the file means ----
-
-def formula(value, depth, l):
-    if isinstance(value, list):
-        return float(value[l])
-    if isinstance(value, str):
-        return eval(value, {"L": depth, "l": l, "sqrt": math.sqrt})
-    return float(value)
-
-
-def meaning(a):
-    """The file with its defaults, as mixer_definitions.py reads it."""
-    depth, heads = a["depth"], a["heads"]
-    s = {"norm": "pre", "norm_kind": "layernorm", "mlp": "gelu", "mask": "none", "temperature": 1, "feature_map": "identity",
-         "normalised": False, "without_self": False, "state": 16, "groups": 1, "positions": "none", "kv_heads": heads,
-         "d_head": a["d_model"] // heads, "attention": "softmax", "layers": depth, **a}
-    s["mixer"] = a["mixer"] if isinstance(a["mixer"], list) else [a["mixer"]] * depth
-    for name in ("skip_mixer", "skip_mlp", "branch_mixer", "branch_mlp"):
-        s[name] = [formula(a.get(name, 1), depth, l) for l in range(depth)]
-    gates = {"gated_delta": "after", "linear_attention": "none"}
-    s["gate_of"] = {m: a.get("gate", gates.get(m, "before")) for m in MIXERS}
-    s["inner_norm_of"] = {m: a.get("inner_norm", m in ("mamba2", "gated_delta")) for m in MIXERS}
-    decay = a.get("decay", 1)
-    s["decay_of"] = decay if isinstance(decay, list) else [1 - 2.0 ** (-5 - h) if decay == "retnet" else decay for h in range(heads)]
-    s["mlp_norm"], s["final_norm"] = s["norm"], s["norm"] in ("pre", "sandwich")
-    w = a.get("rescale", 1)
-    mixes = {"softmax": (0, 1, 0), "uniform": (0, 0, -1), "centred": (0, 1, 1), "rescaled": (0, 1 + w, w)}
-    s["mix"] = mixes.get(s["attention"]) or tuple(a.get("shaped", [1, 1, 1]))
-    s["form"] = a.get("graph", {}).get("form")
-    return s
-
+# ---- edits of the command line ----
 
 def place_norms(s, post):
     """--norm-placement: blocks' norms behind the sum, or before the branch; those inside of a branch stay."""
@@ -265,17 +233,10 @@ class Instance:
         return load_file(self.at("taps")), load_file(self.at("out")), json.loads(done.stdout)
 
     def weights(self):
-        done = subprocess.run([self.args.weights, self.at("arch.json"), "default", str(self.seed)], capture_output=True)
-        if done.returncode:
-            raise Refused("weights: " + done.stderr.decode())
-        data, at, found = done.stdout, 0, {}
-        while at < len(data):
-            end = data.index(b"\n", at)
-            name, rows, cols = data[at:end].decode().split()
-            count = int(rows) * int(cols)
-            found[name] = np.frombuffer(data, np.float64, count, end + 1).reshape(int(rows), int(cols))
-            at = end + 1 + 8 * count
-        return found
+        try:
+            return drawn_weights(self.args.weights, self.at("arch.json"), self.seed)
+        except RuntimeError as why:
+            raise Refused(f"weights: {why}")
 
 
 def differ(found, wanted):

@@ -152,9 +152,9 @@ def compare_matrices(row, ms, spec, mixer, worst, count):
     return wrong
 
 
-def compare_mixing(row, matrices, notes, worst, count, limit):
-    """A row of table mixing: matrices and notes of each sample; head null: all channels."""
-    pick = range(len(matrices[0])) if row["head"] is None else [row["head"]]
+def mixing_numbers(matrices, notes, head):
+    """A row of table mixing but for its names: matrices and notes (mixer_definitions.py) of each sample; head None: all channels."""
+    pick = range(len(matrices[0])) if head is None else [head]
     norms, sums, shares, logs, steps = [], [], [], [], []
     for ms, note in zip(matrices, notes):
         own = [np.asarray(ms[h], dtype=np.float64) for h in pick]
@@ -170,14 +170,15 @@ def compare_mixing(row, matrices, notes, worst, count, limit):
             logs.append(np.mean([np.asarray(note["logs"][h], dtype=np.float64).mean() for h in pick]))
         if note["steps"] is not None:
             steps.append(np.mean([np.asarray(note["steps"][h], dtype=np.float64).mean() for h in pick]))
-    want = {"frobenius": np.mean(norms), "row_sum_min": min(sums), "row_sum_max": max(sums), "share_of_d": np.mean(shares) if shares else None,
-            "delta_mean": np.mean(steps) if steps else None}
-    if logs:
-        mean = np.mean(logs)
-        want.update(decay=np.exp(mean), half_life=-np.log(2) / mean if mean else None)
-    else:
-        want.update(decay=None, half_life=None)
-    wrong = []
+    mean = np.mean(logs) if logs else None
+    return {"frobenius": np.mean(norms), "row_sum_min": min(sums), "row_sum_max": max(sums),
+            "decay": np.exp(mean) if logs else None, "half_life": -np.log(2) / mean if logs and mean else None,
+            "delta_mean": np.mean(steps) if steps else None, "share_of_d": np.mean(shares) if shares else None}
+
+
+def compare_mixing(row, matrices, notes, worst, count, limit):
+    """A row of table mixing: matrices and notes of each sample; head null: all channels."""
+    want, wrong = mixing_numbers(matrices, notes, row["head"]), []
     for name, value in want.items():
         got = row[name]
         count["table mixing"] += 1
