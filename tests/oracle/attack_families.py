@@ -27,7 +27,7 @@ from safetensors.numpy import load_file
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import draw_hybrids  # noqa: E402
-from make_forward_golden import all_double, randomise  # noqa: E402
+from double_models import all_double, randomise  # noqa: E402
 
 TOLERANCE, SHIPPED, CONTINUED = 1e-9, 1e-4, 3
 VOCABULARY = 23

@@ -28,7 +28,7 @@ from scipy.special import exp1
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import attack_families as F  # noqa: E402
-from make_forward_golden import randomise  # noqa: E402
+from double_models import randomise  # noqa: E402
 
 WORST = defaultdict(float)
 

@@ -1,5 +1,5 @@
 """State-space models and hybrids as GGUF files: keys, names and changes are those of llama.cpp's converter
-(docs/formats.md, 8), names by the table of the Python package gguf. Used by make_forward_golden.py.
+(docs/formats.md, 8), names by the table of the Python package gguf. Used by forward_cases.py.
 
 Each file has a twin beside it, a model of transformers with the same numbers: what is quantised is stored there
 as the numbers that it stands for, and A_log, of which GGUF keeps -exp(A_log) in float32, as the float64

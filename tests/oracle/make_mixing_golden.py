@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers as T
-from make_forward_golden import all_double
+from double_models import all_double
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 MODELS = ("mamba", "falcon_mamba", "jamba", "mamba2", "mamba2_limits", "bamba", "falcon_h1", "falcon_h1_norm")

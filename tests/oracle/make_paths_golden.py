@@ -18,7 +18,7 @@ import numpy as np
 import torch
 import transformers as T
 
-from make_forward_golden import all_double
+from double_models import all_double
 
 GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
 OUT = GOLDEN / "paths"
