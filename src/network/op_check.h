@@ -31,6 +31,11 @@ double rs_op_no_row_sum(const rs_branch *branch);
 /* Why the rows of a mixer without a softmax are no distributions, and why it has no logits. */
 const char *rs_op_no_distribution(const rs_branch *branch);
 const char *rs_op_no_logits(const rs_branch *branch);
+/* What the rows of mixers without a softmax have in common. */
+#define RS_OP_NO_SOFTMAX                                                                           \
+    .mixes = true, .reads_memory = rs_op_never, .row_sum = rs_op_no_row_sum,                       \
+    .not_stochastic = rs_op_no_distribution, .not_bilinear = rs_op_no_logits,                      \
+    .unproved = RS_UNPROVED_MIXER
 
 /* Take a norm or a map away; false: there was none. */
 bool rs_op_drop_norm(rs_norm_op *norm);

@@ -43,17 +43,12 @@ static rs_status check(const rs_branch *branch, int64_t d, const char *where, rs
 const rs_op_traits rs_traits_recurrence = {
     .name = "gated recurrence",
     .word = "gated_recurrence",
-    .mixes = true,
+    RS_OP_NO_SOFTMAX,
     .weights = RS_WEIGHT_LIST(rows),
     .matrices = matrices,
     .by_channel = true,
     .width = width,
     .causal = rs_op_always,
-    .reads_memory = rs_op_never,
-    .row_sum = rs_op_no_row_sum,
-    .not_stochastic = rs_op_no_distribution,
-    .not_bilinear = rs_op_no_logits,
-    .unproved = RS_UNPROVED_MIXER,
     .drop_gate = drop_gate,
     .check = check,
 };

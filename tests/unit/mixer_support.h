@@ -97,12 +97,6 @@ static inline rs_status on_matrix(void *user, const rs_attention_view *view, rs_
     return RS_OK;
 }
 
-static inline bool is_odd(void *user, int32_t sample)
-{
-    (void)user;
-    return sample % 2 == 1;
-}
-
 /* samples: whose matrices are asked for; NULL: those of all. */
 static inline void run_engine_for(heard *h, const built *b, rs_precision precision, int threads,
                                   bool matrices, bool (*samples)(void *, int32_t))
@@ -138,38 +132,6 @@ static inline void heard_free(heard *h)
         for (int s = 0; s < 4; s++)
             for (int i = 0; i < 210; i++)
                 free(h->matrices[l][s][i]);
-}
-
-/* Whoever asks for some samples alone is told their matrices, the same ones, and no other; the states
- * stay what they are. */
-static inline void check_odd_samples(int count, draw_mixer *mixer)
-{
-    int64_t told = 0;
-    for (int t = property_start(count, 7100); property_next(&t);) {
-        static heard all, odd;
-        uint64_t seed = property_seed();
-        rs_precision precision = seed % 2 ? RS_PRECISION_F32 : RS_PRECISION_F64;
-        built *b = mixers_new(seed, 90, mixer);
-        run_engine_for(&all, b, precision, 2, true, NULL);
-        run_engine_for(&odd, b, precision, 2, true, is_odd);
-        assert_memory_equal(all.states[b->network.n_layers], odd.states[b->network.n_layers],
-                            (size_t)(b->begin[b->batch.samples] * b->network.d_model) *
-                                sizeof(double));
-        for (int l = 0; l < 2; l++)
-            for (int s = 0; s < 4; s++)
-                for (int h = 0; h < 210; h++) {
-                    const double *whole = all.matrices[l][s][h], *own = odd.matrices[l][s][h];
-                    int64_t n = s < b->batch.samples ? b->begin[s + 1] - b->begin[s] : 0;
-                    assert_true((own != NULL) == (whole && s % 2 == 1));
-                    if (own) assert_memory_equal(whole, own, (size_t)(n * n) * sizeof *own);
-                    told += own != NULL;
-                }
-        heard_free(&all);
-        heard_free(&odd);
-        built_free(b);
-    }
-    property_holds(1);
-    assert_true(told > 0);
 }
 
 /* ---- comparing ---- */
@@ -239,57 +201,6 @@ static inline void is_same(const heard *a, const heard *b, const built *of, uint
             fail_msg("seed %d, layer %d", (int)seed, (int)l);
 }
 
-/* The engine against the plain loops in both precisions, and on three threads against one. */
-static inline void check_drawn(draw_mixer *mixer, reference_mixer *reference, int instances)
-{
-    for (int t = property_start(instances, 1000); property_next(&t);) {
-        uint64_t seed = property_seed();
-        built *b = mixers_new(seed, seed % 10 ? 40 : 200, mixer);
-        heard exact, single, threads;
-        run_engine(&exact, b, RS_PRECISION_F64, 1, true);
-        compare_all(&exact, b, reference, 1e-11, seed);
-        run_engine(&single, b, RS_PRECISION_F32, 1, seed % 2);
-        compare_all(&single, b, reference, 3e-4, seed);
-        run_engine(&threads, b, RS_PRECISION_F64, 3, seed % 2);
-        is_same(&exact, &threads, b, seed);
-        heard_free(&exact);
-        heard_free(&single);
-        heard_free(&threads);
-        built_free(b);
-    }
-    property_holds(1);
-}
-
-/* Texts longer than a panel, beside short ones: what is carried is what alone gives. */
-static inline void check_long(draw_mixer *mixer, int instances)
-{
-    for (int t = property_start(instances, 500); property_next(&t);) {
-        uint64_t seed = property_seed();
-        built *b = mixers_new(seed, 5000, mixer);
-        heard all, whole;
-        run_engine(&all, b, RS_PRECISION_F64, 2, false);
-        rs_batch together = b->batch;
-        for (int32_t s = 0; s < together.samples; s++) {
-            int64_t from = together.begin[s], n = together.begin[s + 1] - from,
-                    d = b->network.d_model;
-            b->batch = (rs_batch){.samples = 1, .begin = b->begin, .states = b->states + from * d};
-            int64_t begin[8];
-            memcpy(begin, b->begin, sizeof begin);
-            b->begin[0] = 0, b->begin[1] = n;
-            run_engine(&whole, b, RS_PRECISION_F64, 1, false);
-            for (int32_t l = 0; l <= b->network.n_layers && n; l++)
-                is_near(all.states[l] + from * d, whole.states[l], (size_t)(n * d), 1e-12, seed,
-                        "long");
-            memcpy(b->begin, begin, sizeof begin);
-            heard_free(&whole);
-        }
-        b->batch = together;
-        heard_free(&all);
-        built_free(b);
-    }
-    property_holds(1);
-}
-
 /* ---- vectors ---- */
 
 enum { TOKENS = 6 };
@@ -327,31 +238,6 @@ static inline rs_dense generated_map(built *b, uint32_t tag, int64_t in, int64_t
                       .stride = out};
 }
 
-/* Numbers of one sample, infinite ones too, change no other: the states of the others are, bit for
- * bit, those beside an ordinary sample, and as many as those alone. */
-static inline void check_ragged(draw_mixer *mixer, int instances)
-{
-    static const double poison[] = {NAN, INFINITY, 1e300, -1e30};
-    for (int t = property_start(instances, 3000); property_next(&t);) {
-        uint64_t seed = property_seed();
-        built *b = mixers_new(seed, seed % 4 ? 70 : 2200, mixer);
-        int64_t d = b->network.d_model, from = b->begin[1], all = b->begin[b->batch.samples];
-        heard before, after;
-        run_engine(&before, b, RS_PRECISION_F64, 2, false);
-        for (int64_t i = 0; i < from * d; i++)
-            b->states[i] = poison[seed % 4];
-        run_engine(&after, b, RS_PRECISION_F64, 2, false);
-        for (int32_t l = 0; l <= b->network.n_layers; l++)
-            if (memcmp(before.states[l] + from * d, after.states[l] + from * d,
-                       (size_t)((all - from) * d) * sizeof(double)) != 0)
-                fail_msg("seed %d: a sample leaks into another behind layer %d", (int)seed, (int)l);
-        heard_free(&before);
-        heard_free(&after);
-        built_free(b);
-    }
-    property_holds(1);
-}
-
 /* ---- maps that only pass on ---- */
 
 /* Rows first .. first+out-1 of the identity of `in`. */
@@ -380,22 +266,30 @@ static inline rs_conv_op no_conv(built *b, int64_t channels)
     return (rs_conv_op){channels, 1, generate(b, 0, channels, 0, 1), NULL, {0}};
 }
 
-static inline built *vector_new(uint32_t tag, int64_t d, uint32_t norm_tag, rs_branch_kind kind)
+/* One branch of that kind, its op still empty, without skip or norm, so that what leaves is the op's
+ * output; on n tokens of width d that `tag` generates. */
+static inline built *bare_new(uint32_t tag, int64_t d, int64_t n, rs_branch_kind kind)
 {
     built *b = calloc(1, sizeof *b);
     b->dtype = RS_F64;
-    b->network = (rs_network){.family = "vector", .d_model = d, .layers = b->layers, .n_layers = 1};
+    b->network = (rs_network){.family = "bare", .d_model = d, .layers = b->layers, .n_layers = 1};
     b->network.embedding.width = d;
     b->layers[0].n_branches = 1;
-    b->layers[0].branches[0] =
-        (rs_branch){.kind = kind,
-                    .scale = 1, /* no skip: what leaves is the mixer's output */
-                    .before = {RS_NORM_RMSNORM, d, 1e-5, generate(b, norm_tag, d, 0.2, 1), NULL}};
-    b->begin[1] = TOKENS;
-    b->states = malloc((size_t)(TOKENS * d) * sizeof *b->states);
-    for (int64_t i = 0; i < TOKENS * d; i++)
+    b->layers[0].branches[0] = (rs_branch){.kind = kind, .scale = 1};
+    b->begin[1] = n;
+    b->states = malloc((size_t)(n * d) * sizeof *b->states);
+    for (int64_t i = 0; i < n * d; i++)
         b->states[i] = generated(tag, (uint32_t)i);
     b->batch = (rs_batch){.samples = 1, .begin = b->begin, .states = b->states};
+    return b;
+}
+
+/* The same behind a norm. */
+static inline built *vector_new(uint32_t tag, int64_t d, uint32_t norm_tag, rs_branch_kind kind)
+{
+    built *b = bare_new(tag, d, TOKENS, kind);
+    b->layers[0].branches[0].before =
+        (rs_norm_op){RS_NORM_RMSNORM, d, 1e-5, generate(b, norm_tag, d, 0.2, 1), NULL};
     return b;
 }
 

@@ -51,4 +51,57 @@ static inline rs_status pass_with(const rs_tap *tap, const built *b, rs_precisio
     return status;
 }
 
+static inline void assert_same_numbers(const kept_numbers *a, const kept_numbers *b)
+{
+    assert_int_equal(a->n, b->n);
+    assert_memory_equal(a->values, b->values, a->n * sizeof *a->values);
+}
+
+/* ---- one branch, many times ---- */
+
+/* `layers` times the same branch on n tokens that differ by `spread`; free with chain_free. */
+static inline built *chain_new(rs_branch (*branch)(built *, int64_t), int32_t layers, double spread)
+{
+    enum { D = 4, N = 6 };
+    built *b = calloc(1, sizeof *b);
+    b->random = rs_random_new(11, 3);
+    b->dtype = RS_F64;
+    b->network = (rs_network){.family = "chain", .d_model = D, .n_layers = layers};
+    b->network.layers = calloc((size_t)layers, sizeof *b->network.layers);
+    rs_branch one = branch(b, D);
+    for (int32_t l = 0; l < layers; l++)
+        b->network.layers[l] = (rs_layer){.branches = {one}, .n_branches = 1};
+    b->batch = (rs_batch){.samples = 1, .begin = b->begin};
+    b->begin[1] = N;
+    b->states = malloc(N * D * sizeof *b->states);
+    for (int64_t i = 0; i < N * D; i++)
+        b->states[i] = sin(1 + (double)(i % D)) + spread * rs_random_normal(&b->random);
+    b->batch.states = b->states;
+    return b;
+}
+
+static inline void chain_free(built *b)
+{
+    free(b->network.layers);
+    built_free(b);
+}
+
+/* Attention without positions, whose residual is that of its tokens cubed. */
+static inline rs_branch bare_attention_of(built *b, int64_t d)
+{
+    rs_branch branch = {.kind = RS_BRANCH_ATTENTION, .scale = 1};
+    branch.attention = (rs_attention_op){.heads = 2,
+                                         .kv_heads = 2,
+                                         .head_dim = d / 2,
+                                         .value_dim = d / 2,
+                                         .q = dense_of(b, d, d, true),
+                                         .k = dense_of(b, d, d, true),
+                                         .v = dense_of(b, d, d, true),
+                                         .o = dense_of(b, d, d, true),
+                                         .scale = 0.6,
+                                         .temperature = 1,
+                                         .mix_softmax = 1};
+    return branch;
+}
+
 #endif

@@ -8,29 +8,10 @@
 #include <cmocka.h>
 
 #include "delta_builder.h"
+#include "mixer_tests.h"
 
 #include "base/memory.h"
 #include "network/op_traits.h"
-
-/* ---- comparing ---- */
-
-static void drawn_mixers(void **state)
-{
-    (void)state;
-    check_drawn(mixer_of, ref_mixer, 150);
-}
-
-static void ragged_batches(void **state)
-{
-    (void)state;
-    check_ragged(mixer_of, 60);
-}
-
-static void long_texts(void **state)
-{
-    (void)state;
-    check_long(mixer_of, 12);
-}
 
 /* ---- a published vector ---- */
 
@@ -45,9 +26,7 @@ static void delta_vector(void **state)
     static const double row[] = {.033047558586, .008437540855, -.047749681240, -.033027897890,
                                  .180153762114};
     static const int64_t widths[] = {DK, DK, DV, 1, 1};
-    built *b = vector_new(0, D, 0, RS_BRANCH_DELTA);
-    b->layers[0].branches[0].before = (rs_norm_op){0};
-    b->begin[1] = N;
+    built *b = bare_new(0, D, N, RS_BRANCH_DELTA);
     for (int t = 0, at = 0; t < 5; at += (int)widths[t++])
         for (int64_t i = 0; i < N * widths[t]; i++)
             b->states[i / widths[t] * D + at + i % widths[t]] =
@@ -81,42 +60,11 @@ static void delta_vector(void **state)
 
 /* ---- what a checkpoint may hold ---- */
 
-/* One mixer on n states of width d, drawn. */
-static built *alone_new(draw_mixer *mixer, uint64_t seed, int64_t d, int64_t n)
-{
-    built *b = calloc(1, sizeof *b);
-    b->random = rs_random_new(seed, 7);
-    b->dtype = RS_F32;
-    b->network = (rs_network){.family = "drawn", .d_model = d, .layers = b->layers, .n_layers = 1};
-    b->network.embedding.width = d;
-    b->layers[0].n_branches = 1;
-    b->layers[0].branches[0] = mixer(b, d);
-    b->begin[1] = n;
-    b->states = malloc((size_t)(n * d) * sizeof *b->states);
-    for (int64_t i = 0; i < n * d; i++)
-        b->states[i] = rs_random_normal(&b->random);
-    b->batch = (rs_batch){.samples = 1, .begin = b->begin, .states = b->states};
-    return b;
-}
-
-/* A rate that overflows is named, where 0 times infinity would be NaN. */
 static void rates_that_overflow(void **state)
 {
     (void)state;
     built *b = alone_new(delta_of, 7, 3, 2);
-    rs_delta_op *op = &b->layers[0].branches[0].delta;
-    op->a_log = tensor(b, RS_F32, op->heads, 5000, 0);
-    rs_weights *weights;
-    rs_runner *runner;
-    rs_error err = {0};
-    rs_context context = {.threads = 1};
-    assert_int_equal(rs_weights_open(&weights, RS_PRECISION_F32, 1 << 20, &err), RS_OK);
-    assert_int_equal(rs_runner_open(&runner, &b->network, weights, &context, &err), RS_OK);
-    assert_int_equal(rs_runner_run(runner, &b->batch, NULL, 0, &err), RS_E_TENSOR_VALUE);
-    assert_string_equal(err.where, "drawn");
-    rs_runner_close(runner);
-    rs_weights_close(weights);
-    built_free(b);
+    check_overflow(b, &b->layers[0].branches[0].delta.a_log);
 }
 
 /* Strengths of exactly 0, 1 and 2, keys of zeros, decays that underflow and rates of 0. */
@@ -193,19 +141,15 @@ static void gated_attention(void **state)
     built_free(b);
 }
 
-static void matrices_of_some_samples(void **state)
-{
-    (void)state;
-    check_odd_samples(40, mixer_of);
-}
-
 int main(void)
 {
+    static drawn_kind kind = {mixer_of};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(delta_vector),        cmocka_unit_test(drawn_mixers),
-        cmocka_unit_test(long_texts),          cmocka_unit_test(ragged_batches),
-        cmocka_unit_test(rates_that_overflow), cmocka_unit_test(extreme_states),
-        cmocka_unit_test(gated_attention),     cmocka_unit_test(matrices_of_some_samples),
+        MIXER_TESTS(&kind),
+        cmocka_unit_test(delta_vector),
+        cmocka_unit_test(rates_that_overflow),
+        cmocka_unit_test(extreme_states),
+        cmocka_unit_test(gated_attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

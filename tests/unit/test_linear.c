@@ -8,26 +8,7 @@
 #include <cmocka.h>
 
 #include "linear_builder.h"
-
-/* ---- comparing ---- */
-
-static void drawn_mixers(void **state)
-{
-    (void)state;
-    check_drawn(mixer_of, ref_mixer, 150);
-}
-
-static void ragged_batches(void **state)
-{
-    (void)state;
-    check_ragged(mixer_of, 60);
-}
-
-static void long_texts(void **state)
-{
-    (void)state;
-    check_long(mixer_of, 12);
-}
+#include "mixer_tests.h"
 
 /* ---- vectors ---- */
 
@@ -35,12 +16,7 @@ static void long_texts(void **state)
 static void s4d_vector(void **state)
 {
     (void)state;
-    built *b = calloc(1, sizeof *b);
-    b->dtype = RS_F64;
-    b->network = (rs_network){.family = "vector", .d_model = 2, .layers = b->layers, .n_layers = 1};
-    b->network.embedding.width = 2;
-    b->layers[0].n_branches = 1;
-    b->layers[0].branches[0] = (rs_branch){.kind = RS_BRANCH_S4D, .scale = 1};
+    built *b = bare_new(3, 2, 5, RS_BRANCH_S4D);
     rs_s4d_op *op = &b->layers[0].branches[0].s4d;
     rs_tensor *step = generate(b, 0, 2, 0, 0), *w = generate(b, 0, 6, 0, 0);
     rs_tensor *c = generate(b, 0, 12, 0, 0);
@@ -56,11 +32,6 @@ static void s4d_vector(void **state)
     op->d = generate(b, 52, 2, 1, 0);
     op->o = generated_map(b, 1, 2, 2, 0.5);
     op->gate = generated_map(b, 2, 2, 2, 0.5);
-    b->begin[1] = 5;
-    b->states = malloc(10 * sizeof *b->states);
-    for (uint32_t i = 0; i < 10; i++)
-        b->states[i] = generated(3, i);
-    b->batch = (rs_batch){.samples = 1, .begin = b->begin, .states = b->states};
     static const double kernel[2][5] = {
         {-0.145943828891, -0.048829556432, 0.029031626991, 0.059675103683, 0.040730047974},
         {-0.071953325469, -0.043844244093, -0.020500101498, -0.003315818044, 0.006904489583}};
@@ -85,14 +56,9 @@ static void s4d_vector(void **state)
 /* ---- laws ---- */
 
 /* One head of width 3 on states of that width: identity values, no output map. */
-static built *bare_new(const double *states, int64_t n)
+static built *head_new(const double *states, int64_t n)
 {
-    built *b = calloc(1, sizeof *b);
-    b->dtype = RS_F64;
-    b->network = (rs_network){.family = "bare", .d_model = 3, .layers = b->layers, .n_layers = 1};
-    b->network.embedding.width = 3;
-    b->layers[0].n_branches = 1;
-    b->layers[0].branches[0] = (rs_branch){.kind = RS_BRANCH_LINEAR, .scale = 1};
+    built *b = bare_new(4, 3, n, RS_BRANCH_LINEAR);
     b->layers[0].branches[0].linear = (rs_linear_op){.heads = 1,
                                                      .kv_heads = 1,
                                                      .head_dim = 3,
@@ -101,11 +67,7 @@ static built *bare_new(const double *states, int64_t n)
                                                      .k = generated_map(b, 2, 3, 3, 1),
                                                      .temperature = 1,
                                                      .causal = true};
-    b->begin[1] = n;
-    b->states = malloc((size_t)(3 * n) * sizeof *b->states);
-    for (int64_t i = 0; i < 3 * n; i++)
-        b->states[i] = states ? states[i] : generated(4, (uint32_t)i);
-    b->batch = (rs_batch){.samples = 1, .begin = b->begin, .states = b->states};
+    if (states) memcpy(b->states, states, (size_t)(3 * n) * sizeof *states);
     return b;
 }
 
@@ -113,7 +75,7 @@ static built *bare_new(const double *states, int64_t n)
 static void degree_three(void **state)
 {
     (void)state;
-    built *b = bare_new(NULL, 100);
+    built *b = head_new(NULL, 100);
     heard once, scaled;
     run_engine(&once, b, RS_PRECISION_F64, 1, false);
     for (int i = 0; i < 300; i++)
@@ -135,7 +97,7 @@ static void rows_of_nothing(void **state)
     static const double tokens[] = {1, 0, 0, -1, 0, 0, 1, 0, 0};
     for (int both = 0; both < 2; both++)
         for (int normalised = 0; normalised < 2; normalised++) {
-            built *b = bare_new(tokens, both ? 1 : 3);
+            built *b = head_new(tokens, both ? 1 : 3);
             rs_linear_op *op = &b->layers[0].branches[0].linear;
             op->causal = !both;
             op->without_self = true;
@@ -151,12 +113,6 @@ static void rows_of_nothing(void **state)
         }
 }
 
-static void matrices_of_some_samples(void **state)
-{
-    (void)state;
-    check_odd_samples(40, mixer_of);
-}
-
 /* Rows without their own key whose sums underflow, with every decay that a token has passed, but not
  * the quotient: the nearest key's share is 1 or nearly so. A decay of 0 leaves nothing. */
 static void far_keys(void **state)
@@ -167,7 +123,7 @@ static void far_keys(void **state)
     for (int t = 0; t < 14; t++) {
         bool wide = t % 2;
         double decay = decays[t / 2];
-        built *b = bare_new(NULL, N);
+        built *b = head_new(NULL, N);
         rs_linear_op *op = &b->layers[0].branches[0].linear;
         op->without_self = op->normalised = true;
         op->feature_map = RS_FEATURE_ELU;
@@ -200,11 +156,13 @@ static void far_keys(void **state)
 
 int main(void)
 {
+    static drawn_kind kind = {mixer_of};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drawn_mixers),   cmocka_unit_test(long_texts),
-        cmocka_unit_test(ragged_batches), cmocka_unit_test(s4d_vector),
-        cmocka_unit_test(degree_three),   cmocka_unit_test(rows_of_nothing),
-        cmocka_unit_test(far_keys),       cmocka_unit_test(matrices_of_some_samples),
+        MIXER_TESTS(&kind),
+        cmocka_unit_test(s4d_vector),
+        cmocka_unit_test(degree_three),
+        cmocka_unit_test(rows_of_nothing),
+        cmocka_unit_test(far_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

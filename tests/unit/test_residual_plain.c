@@ -161,9 +161,7 @@ static void threads_change_nothing(void **state)
         built *b = stack_new(property_seed());
         run(&first, b, RS_PRECISION_RESIDUAL, 1, false);
         run(&second, b, RS_PRECISION_RESIDUAL, 3, false);
-        assert_int_equal(first.kept.n, second.kept.n);
-        assert_memory_equal(first.kept.values, second.kept.values,
-                            first.kept.n * sizeof *first.kept.values);
+        assert_same_numbers(&first.kept, &second.kept);
         built_free(b);
     }
 }
@@ -184,40 +182,12 @@ static void survives_lack_of_memory(void **state)
             assert_int_equal(status, RS_E_NO_MEMORY);
             assert_true(n < 300);
         }
-        assert_memory_equal(first.kept.values, second.kept.values,
-                            first.kept.n * sizeof *first.kept.values);
+        assert_same_numbers(&first.kept, &second.kept);
         built_free(b);
     }
 }
 
 /* ---- one network, told in full ---- */
-
-/* `layers` times the same branch on n tokens that differ by `spread`; free with chain_free. */
-static built *chain_new(rs_branch (*branch)(built *, int64_t), int32_t layers, double spread)
-{
-    enum { D = 4, N = 6 };
-    built *b = calloc(1, sizeof *b);
-    b->random = rs_random_new(11, 3);
-    b->dtype = RS_F64;
-    b->network = (rs_network){.family = "chain", .d_model = D, .n_layers = layers};
-    b->network.layers = calloc((size_t)layers, sizeof *b->network.layers);
-    rs_branch one = branch(b, D);
-    for (int32_t l = 0; l < layers; l++)
-        b->network.layers[l] = (rs_layer){.branches = {one}, .n_branches = 1};
-    b->batch = (rs_batch){.samples = 1, .begin = b->begin};
-    b->begin[1] = N;
-    b->states = malloc(N * D * sizeof *b->states);
-    for (int64_t i = 0; i < N * D; i++)
-        b->states[i] = sin(1 + (double)(i % D)) + spread * rs_random_normal(&b->random);
-    b->batch.states = b->states;
-    return b;
-}
-
-static void chain_free(built *b)
-{
-    free(b->network.layers);
-    built_free(b);
-}
 
 /* A mixer of two heads whose tokens hardly hear one another: states decay by e^-400 a token, and
  * the convolution has one entry. So equal tokens leave it equal. */
@@ -243,26 +213,8 @@ static rs_branch deaf_of(built *b, int64_t d)
     return branch;
 }
 
-/* The second layer becomes attention without positions, whose residual is that of its tokens
- * cubed: of rounding it makes no collapse. */
-static void add_attention(built *b, double skip)
-{
-    rs_branch *branch = &b->network.layers[1].branches[0];
-    *branch = (rs_branch){.kind = RS_BRANCH_ATTENTION, .skip = skip, .scale = 1};
-    branch->attention = (rs_attention_op){.heads = 1,
-                                          .kv_heads = 1,
-                                          .head_dim = 4,
-                                          .value_dim = 4,
-                                          .q = dense_of(b, 4, 4, true),
-                                          .k = dense_of(b, 4, 4, true),
-                                          .v = dense_of(b, 4, 4, true),
-                                          .o = dense_of(b, 4, 4, true),
-                                          .scale = 0.5,
-                                          .temperature = 1,
-                                          .mix_softmax = 1};
-}
-
-/* States: 0, then mixer_out and block_out of each layer. */
+/* States: 0, then mixer_out and block_out of each layer. The second layer is attention: of rounding it makes
+ * no collapse. */
 static void says_what_is_rounding(void **state)
 {
     (void)state;
@@ -273,7 +225,9 @@ static void says_what_is_rounding(void **state)
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (int skip = 0; skip < 2; skip++) {
             built *b = chain_new(deaf_of, 2, cases[c].spread);
-            add_attention(b, skip);
+            rs_branch *second_layer = &b->network.layers[1].branches[0];
+            *second_layer = bare_attention_of(b, b->network.d_model);
+            second_layer->skip = skip;
             run(&first, b, RS_PRECISION_RESIDUAL, 1, false);
             assert_true(first.rounding[0] == 0);
             if (first.rounding[1] < cases[c].least || first.rounding[1] > cases[c].most)

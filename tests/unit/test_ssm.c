@@ -7,31 +7,17 @@
 
 #include <cmocka.h>
 
-#include "mixer_reference.h"
-#include "property.h"
+#include "mixer_tests.h"
 
 #include "base/memory.h"
 
-#include <omp.h>
-
-/* ---- comparing ---- */
-
-static rs_branch mixer_of(built *b, int64_t d)
-{
-    return chance(b, 0.5) ? ssd_of(b, d) : s6_of(b, d);
-}
-
-static void drawn_mixers(void **state)
-{
-    (void)state;
-    check_drawn(mixer_of, ref_mixer, 150);
-}
+/* ---- the least sizes ---- */
 
 /* One head or channel of one number with a state of one, a convolution of one tap or of more than
  * most texts have tokens. */
 static rs_branch least_of(built *b, int64_t d)
 {
-    rs_branch branch = mixer_of(b, d);
+    rs_branch branch = state_space_of(b, d);
     int64_t width = chance(b, 0.5) ? 1 : 60;
     if (branch.kind == RS_BRANCH_SSD) {
         rs_ssd_op *op = &branch.ssd;
@@ -56,19 +42,7 @@ static rs_branch least_of(built *b, int64_t d)
 static void least_sizes(void **state)
 {
     (void)state;
-    check_drawn(least_of, ref_mixer, 80);
-}
-
-static void ragged_batches(void **state)
-{
-    (void)state;
-    check_ragged(mixer_of, 60);
-}
-
-static void long_texts(void **state)
-{
-    (void)state;
-    check_long(mixer_of, 12);
+    check_drawn(least_of, 80);
 }
 
 /* ---- vectors ---- */
@@ -165,50 +139,24 @@ static void mamba2_vector(void **state)
 
 /* ---- what a checkpoint may hold ---- */
 
-/* A rate that overflows is named, where 0 times infinity would be NaN. */
 static void rates_that_overflow(void **state)
 {
     (void)state;
-    for (int kind = RS_BRANCH_SSD; kind <= RS_BRANCH_S6; kind++) {
-        built *b = calloc(1, sizeof *b);
-        b->random = rs_random_new(7, 7);
-        b->network =
-            (rs_network){.family = "drawn", .d_model = 3, .layers = b->layers, .n_layers = 1};
-        b->layers[0].n_branches = 1;
-        b->layers[0].branches[0] = kind == RS_BRANCH_SSD ? ssd_of(b, 3) : s6_of(b, 3);
-        rs_branch *branch = &b->layers[0].branches[0];
-        const rs_tensor **a = kind == RS_BRANCH_SSD ? &branch->ssd.a_log : &branch->s6.a_log;
-        *a = tensor(b, RS_F32, (*a)->count, 5000, 0);
-        b->begin[1] = 2;
-        b->states = calloc(6, sizeof *b->states);
-        b->batch = (rs_batch){.samples = 1, .begin = b->begin, .states = b->states};
-        rs_weights *weights;
-        rs_runner *runner;
-        rs_error err = {0};
-        rs_context context = {.threads = 1};
-        assert_int_equal(rs_weights_open(&weights, RS_PRECISION_F32, 1 << 20, &err), RS_OK);
-        assert_int_equal(rs_runner_open(&runner, &b->network, weights, &context, &err), RS_OK);
-        assert_int_equal(rs_runner_run(runner, &b->batch, NULL, 0, &err), RS_E_TENSOR_VALUE);
-        assert_string_equal(err.where, "drawn");
-        rs_runner_close(runner);
-        rs_weights_close(weights);
-        built_free(b);
-    }
-}
-
-static void matrices_of_some_samples(void **state)
-{
-    (void)state;
-    check_odd_samples(40, mixer_of);
+    built *b = alone_new(ssd_of, 7, 3, 2);
+    check_overflow(b, &b->layers[0].branches[0].ssd.a_log);
+    b = alone_new(s6_of, 7, 3, 2);
+    check_overflow(b, &b->layers[0].branches[0].s6.a_log);
 }
 
 int main(void)
 {
+    static drawn_kind kind = {state_space_of};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mamba_vector),        cmocka_unit_test(mamba2_vector),
-        cmocka_unit_test(drawn_mixers),        cmocka_unit_test(long_texts),
-        cmocka_unit_test(ragged_batches),      cmocka_unit_test(least_sizes),
-        cmocka_unit_test(rates_that_overflow), cmocka_unit_test(matrices_of_some_samples),
+        MIXER_TESTS(&kind),
+        cmocka_unit_test(mamba_vector),
+        cmocka_unit_test(mamba2_vector),
+        cmocka_unit_test(least_sizes),
+        cmocka_unit_test(rates_that_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
