@@ -14,20 +14,33 @@ static rs_kept_map *find_map(rs_map_keeper *keeper, int32_t layer, int32_t head)
 
 static bool wants(void *user, int32_t layer, int32_t branch, int32_t head)
 {
-    (void)branch;
-    return find_map(user, layer, head) != NULL;
+    const rs_map_keeper *keeper = user;
+    return rs_is_mixer(keeper->network, layer, branch) && find_map(user, layer, head);
 }
 
-/* Sample 0 of the first batch: batches come in order, and a head's matrix of one sample comes once,
- * so no two threads meet here. */
+static bool wants_sample(void *user, int32_t sample)
+{
+    return sample == ((const rs_map_keeper *)user)->sample;
+}
+
+/* The first batch that is run has a sample with tokens, and so all that is kept. */
+static rs_status begin_batch(void *user, const rs_input_batch *batch, rs_error *err)
+{
+    rs_map_keeper *keeper = user;
+    const int64_t *begin = batch->batch.begin;
+    (void)err;
+    keeper->sample = -1;
+    for (int32_t s = 0; s < batch->batch.samples && !keeper->done && keeper->sample < 0; s++)
+        if (begin[s + 1] > begin[s]) keeper->sample = s;
+    keeper->done = true;
+    return RS_OK;
+}
+
+/* A head's matrix of one sample comes once, so no two threads meet here. */
 static rs_status take_map(void *user, const rs_attention_view *view, rs_error *err)
 {
-    const rs_map_keeper *keeper = user;
     rs_kept_map *map = find_map(user, view->layer, view->head);
-    if (!map || view->sample != 0) return RS_OK;
-    if (!rs_is_mixer(keeper->network, view->layer, view->branch)) return RS_OK;
     int64_t n = view->n < RS_MAP_TOKENS ? view->n : RS_MAP_TOKENS;
-    if (map->weight) return RS_OK;
     map->weight = rs_malloc((size_t)(n * n), sizeof *map->weight);
     if (!map->weight)
         return rs_fail_memory(err, "--attention-maps", (size_t)(n * n) * sizeof *map->weight);
@@ -68,8 +81,11 @@ rs_status rs_map_keeper_open(rs_map_keeper **out, const rs_map_choice *choices, 
     rs_map_keeper *keeper = rs_calloc(1, sizeof *keeper);
     if (!keeper) return rs_fail_memory(err, "--attention-maps", sizeof *keeper);
     *keeper = (rs_map_keeper){.network = network, .choices = choices, .n = n};
-    keeper->listener.tap =
-        (rs_tap){.user = keeper, .wants_attention = wants, .attention = take_map};
+    keeper->listener = (rs_listener){.tap = {.user = keeper,
+                                             .wants_attention = wants,
+                                             .wants_sample = wants_sample,
+                                             .attention = take_map},
+                                     .begin = begin_batch};
     keeper->maps = rs_calloc(n, sizeof *keeper->maps);
     *out = keeper;
     if (keeper->maps) return RS_OK;

@@ -40,7 +40,7 @@ rs_status rs_store_commit(rs_store *store, rs_error *err); /* closes in any case
 void rs_store_discard(rs_store *store);                    /* NULL is fine */
 
 /* maps.c: keeps attention matrices of the first sample that has any for figures, at most
- * RS_MAP_TOKENS of its tokens. */
+ * RS_MAP_TOKENS of its tokens; asks for those of no other. */
 enum { RS_MAP_TOKENS = 64 };
 typedef struct rs_map_keeper rs_map_keeper;
 /* A head's attention matrix. */
@@ -54,6 +54,8 @@ struct rs_map_keeper {
     const rs_map_choice *choices;
     rs_kept_map *maps; /* [n] one for each choice */
     size_t n;
+    int32_t sample; /* of the running batch, whose matrices are kept; -1: none */
+    bool done;      /* a batch has begun */
 };
 rs_status rs_map_keeper_open(rs_map_keeper **out, const rs_map_choice *choices, size_t n,
                              const rs_network *network, rs_error *err);
