@@ -162,6 +162,12 @@ def theorem_4_3():
                 m[i, j] = decay ** (i - j) * cosines[i, j]
         y = units(m * y)
     print("lambda-theorem-4.3: states 0 to 40 above the bound as quoted:", above)
+    # two tokens, W = I: tan(theta) falls by 1/(1 + decay) a layer
+    decay, cosine = mp.mpf("0.95"), mp.mpf("0.9")
+    tangent, factor = mp.sqrt(1 - cosine ** 2) / cosine, 1 - cosine ** 2 * decay ** 4
+    spreads = [mp.sqrt(1 - mp.cos(mp.atan(tangent / (1 + decay) ** k))) for k in range(41)]
+    print("lambda-theorem-4.3: two tokens, states above the bound as quoted:", sum(s > mp.sqrt(2) * factor ** k for k, s in enumerate(spreads)))
+    show("lambda-theorem-4.3: two tokens, log10 of mu of state 40, factor as quoted", mp.log10(spreads[40]), factor)
     show("lambda-theorem-4.3: p of 3 tokens, decay 1/2, least product 1/2", mp.mpf(1) / 4 / 2 / 2 / (1 - mp.mpf(1) / 8))
 
 

@@ -355,6 +355,8 @@ MUTATIONS = [
     (THEOREM_43, THEOREM_43, "if (j == 0) *first", "if (j == 1) *first"),
     (THEOREM_43, THEOREM_43, "rs_lab_hash(71, i) / 2147483648.0 - 1) + 0.3", "rs_lab_hash(71, i) / 2147483648.0 - 1) + 0.31"),
     (THEOREM_43, THEOREM_43, "y[4] = {sqrt(2), 0, -sqrt(2), 0}", "y[4] = {sqrt(2), 0, sqrt(2), 1}"),
+    (THEOREM_43, THEOREM_43, "pair_decay = 0.95", "pair_decay = 0.9"),
+    (THEOREM_43, THEOREM_43, "cosine = 0.9;", "cosine = 0.85;"),
     (THEOREM_43, POST_NORM, '"temperature", (double)width', '"temperature", -(double)width'),
     (THEOREM_41, DEMANDS, "decay = 0.9;", "decay = 0.91;"),
     (THEOREM_41, DEMANDS, "sqrt(-2 * log(radius))", "sqrt(-1.9 * log(radius))"),
