@@ -73,6 +73,22 @@ static rs_status fill_row(rs_lambda_row *row, rs_certify_lambda *lambda, rs_lamb
     return RS_OK;
 }
 
+/* Row of a layer whose mixing has no theorem: what its weights say, whatever is mixed. */
+static rs_status unproved_row(rs_lambda_row *row, const rs_certify_lambda *lambda,
+                              const rs_lambda_layer *at, const char *why, int32_t l, rs_error *err)
+{
+    const rs_layer *layer = &lambda->scene->network->layers[l];
+    const rs_branch *mixer = rs_layer_mixer(layer);
+    const rs_lambda_number *gain = &lambda->gains.sums[l];
+    bool one_skip = true;
+    rs_lambda_row_unproved(row, why, gain, &lambda->gains.mlps[l]);
+    if (!gain->valid) return RS_OK;
+    for (const rs_branch *b = mixer + 1; b < layer->branches + layer->n_branches && b->joins; b++)
+        one_skip = one_skip && b->skip == 1;
+    return rs_lambda_row_by_gain(row, mixer, at, gain->value, one_skip,
+                                 lambda->scene->options->kept, err);
+}
+
 static rs_status sample_row(rs_certify_lambda *lambda, rs_lambda_layer *layer, const double *sum,
                             int64_t s, int32_t l, int32_t b, rs_error *err)
 {
@@ -85,11 +101,8 @@ static rs_status sample_row(rs_certify_lambda *lambda, rs_lambda_layer *layer, c
     rs_lambda_row_clear(row, mixer->skip);
     row->nonfinite = layer->n > 1 && !in->finite;
     if (layer->n < 2 || !in->finite || in->equal) return RS_OK;
-    if (unproved) {
-        rs_lambda_row_unproved(row, unproved, &lambda->gains.mlps[l]);
-        return RS_OK;
-    }
-    rs_status status = fill_row(row, lambda, layer, sum, s, l, b, err);
+    rs_status status = unproved ? unproved_row(row, lambda, layer, unproved, l, err)
+                                : fill_row(row, lambda, layer, sum, s, l, b, err);
     if (status != RS_E_INPUT_FORMAT) return status;
     /* A branch that is not finite: no row, and the findings of the pass say where. */
     rs_lambda_row_clear(row, mixer->skip);
@@ -208,7 +221,7 @@ static rs_status open_lambda(rs_certify_lambda *lambda, rs_error *err)
         return rs_fail_memory(err, "table lambda", rows * sizeof *lambda->rows);
     for (size_t t = 0; t < threads; t++)
         RS_TRY(rs_lambda_arcs_open(&lambda->tools[t].arcs, err));
-    return rs_certify_gains_open(&lambda->gains, scene->network, scene->norms, err);
+    return rs_certify_gains_open(&lambda->gains, scene, err);
 }
 
 rs_status rs_certify_lambda_open(rs_certify_lambda **out, const rs_certify_scene *scene,

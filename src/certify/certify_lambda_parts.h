@@ -13,19 +13,39 @@
 typedef struct rs_certify_gains {
     double *mixers;         /* [layers] gain of the mixer's rows (L12); NaN: none */
     rs_lambda_number *mlps; /* [layers] the same of the MLP (L13) */
-    size_t *head_at;        /* [layers] first head of the layer's mixer in the two lists below */
+    /* [layers] the same of all branches that share the mixer's skip, where one of them is no softmax
+     * attention (L21 to L24) */
+    rs_lambda_number *sums;
+    size_t *head_at; /* [layers] first head of the layer's mixer in the two lists below */
     /* [heads] ‖W_V W_O‖₂, from above; read: with the gain of the norm before it folded in */
     double *plain, *read;
     size_t heads; /* of all layers, and one */
 } rs_certify_gains;
-rs_status rs_certify_gains_open(rs_certify_gains *gains, const rs_network *network,
-                                const rs_weight_norms *norms, rs_error *err);
+rs_status rs_certify_gains_open(rs_certify_gains *gains, const rs_certify_scene *scene,
+                                rs_error *err);
 void rs_certify_gains_close(rs_certify_gains *gains);
 /* The mixer of layer l as theorems take it, the gain of the norm before it in its heads' norms. */
 rs_lambda_attention_weights rs_certify_attention_weights(const rs_certify_gains *gains,
                                                          const rs_network *network, int32_t l);
 /* Why the rows of a mixer are not bounded by its weights alone; NULL: they are (L12). */
 const char *rs_certify_gain_fails(const rs_network *network, int32_t l, const rs_branch *mixer);
+/* The norm through which branch b of layer l reads the tokens; NULL: none. Its output is what the
+ * branch sees, unless an unnormed skip carries something past it. */
+const rs_norm_op *rs_certify_reads_through(const rs_network *network, int32_t l, int32_t b);
+/* certify_mixer_gains.c: the gain of a branch that is no softmax attention, for inputs of at most so
+ * many tokens. */
+rs_status rs_certify_mixer_gain(rs_lambda_number *out, const rs_network *network, int32_t l,
+                                int32_t b, int64_t tokens, rs_error *err);
+/* certify_layer_gains.c: fills gains->sums; the rest of gains is there. */
+rs_status rs_certify_sum_gains(rs_certify_gains *gains, const rs_certify_scene *scene,
+                               rs_error *err);
+/* The gain of an MLP, branch b of layer l; scratch: d doubles. */
+rs_lambda_number rs_certify_mlp_gain(const rs_network *network, const rs_weight_norms *norms,
+                                     int32_t l, int32_t b, double *scratch);
+/* The same of an attention. plain, read: [heads], or NULL. */
+rs_lambda_number rs_certify_attention_gain(double *plain, double *read, const rs_network *network,
+                                           const rs_weight_norms *norms, int32_t l, int32_t b,
+                                           double *scratch);
 /* Fills what row says of every input of n tokens (L19); head_norms: [heads] ‖W_V W_O‖₂, from above.
  */
 void rs_certify_any_input(rs_lambda_row *row, const rs_branch *mixer, const double *head_norms,
@@ -47,7 +67,12 @@ rs_status rs_lambda_row_fill(rs_lambda_row *row, const rs_certify_scene *scene,
 /* --rigorous: what hangs on the row's condition is left out, for that reason. */
 void rs_lambda_row_leave_out(rs_lambda_row *row);
 /* Fills a cleared row of a mixer whose kind has no theorem, for the reason `why`: nothing is
- * certain but what the layer's MLP may add, and each column says why. */
-void rs_lambda_row_unproved(rs_lambda_row *row, const char *why, const rs_lambda_number *mlp);
+ * certain but how much the mixer and the layer's MLP may add, and each other column says why. */
+void rs_lambda_row_unproved(rs_lambda_row *row, const char *why, const rs_lambda_number *gain,
+                            const rs_lambda_number *mlp);
+/* What follows of that from the gain alone (L25). one_skip: no other skip acts on the same sum. */
+rs_status rs_lambda_row_by_gain(rs_lambda_row *row, const rs_branch *mixer,
+                                const rs_lambda_layer *layer, double gain, bool one_skip,
+                                double kept, rs_error *err);
 
 #endif

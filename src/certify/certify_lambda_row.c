@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "network/op_traits.h"
+#include "proof/lambda_scan.h"
 #include "proof/lambda_span.h"
 
 #include <float.h>
@@ -55,9 +56,9 @@ static double left_by(const rs_lambda_number *drift, const rs_lambda_facts *fact
     return fmax(0, rs_down(1 - share.high));
 }
 
-/* What the theorems say of the λ that the model has. */
-static void at_own_lambda(rs_lambda_row *row, const rs_lambda_facts *facts,
-                          const rs_lambda_wish *wish, const rs_branch *mixer)
+/* Theorem D at the λ that the model has. */
+static void depth_at_own_lambda(rs_lambda_row *row, const rs_lambda_facts *facts,
+                                const rs_branch *mixer)
 {
     double lambda = mixer->skip;
     rs_lambda_number drift = rs_lambda_theorem_d_drift(facts, facts->row_gain, lambda, false);
@@ -70,7 +71,14 @@ static void at_own_lambda(rs_lambda_row *row, const rs_lambda_facts *facts,
         row->failed_d_kept = "the tokens of the input differ";
     if (!row->failed_d_kept) row->theorem_d_kept = left_by(&drift, facts);
     row->theorem_d_published = left_by(&printed, facts);
-    row->eq7_input = rs_lambda_published_b(facts, wish, lambda);
+}
+
+/* What the theorems say of the λ that the model has. */
+static void at_own_lambda(rs_lambda_row *row, const rs_lambda_facts *facts,
+                          const rs_lambda_wish *wish, const rs_branch *mixer)
+{
+    depth_at_own_lambda(row, facts, mixer);
+    row->eq7_input = rs_lambda_published_b(facts, wish, mixer->skip);
     if (isnan(row->eq7_input))
         row->failed_eq7_input = "equation 7 at the model's own lambda";
     else if (isinf(row->eq7_input))
@@ -341,13 +349,40 @@ void rs_lambda_row_leave_out(rs_lambda_row *row)
     row->n_intervals = 1;
 }
 
-void rs_lambda_row_unproved(rs_lambda_row *row, const char *why, const rs_lambda_number *mlp)
+void rs_lambda_row_unproved(rs_lambda_row *row, const char *why, const rs_lambda_number *gain,
+                            const rs_lambda_number *mlp)
 {
     row->told = true;
     row->mlp_gain = mlp->value;
     row->failed_mlp_gain = mlp->failed_hypothesis;
     row->failed_any = row->failed_eq7_input = why;
-    row->condition = row->failed_gain = row->failed_eq7 = row->failed_consensus = why;
+    row->condition = row->failed_eq7 = row->failed_consensus = why;
     rs_lambda_row_leave_out(row);
     row->condition = NULL; /* no number is left that could hang on it */
+    row->gain = gain->value;
+    row->failed_gain = gain->failed_hypothesis;
+}
+
+rs_status rs_lambda_row_by_gain(rs_lambda_row *row, const rs_branch *mixer,
+                                const rs_lambda_layer *layer, double gain, bool one_skip,
+                                double kept, rs_error *err)
+{
+    rs_lambda_facts facts;
+    RS_TRY(rs_lambda_facts_by_gain(&facts, layer, gain, err));
+    row->failed_a = row->failed_a_layer = row->failed_d = row->failed_d_kept =
+        one_skip ? NULL : "one skip on the sum of all branches";
+    if (!one_skip) return RS_OK;
+    rs_lambda_wish wish = {.kept = kept, .layers = 1, .row_gain = gain, .lipschitz = NAN};
+    rs_lambda_number a = rs_lambda_theorem_a(&facts, &wish);
+    rs_lambda_number one = rs_lambda_theorem_a_layer(&facts, kept);
+    row->theorem_a = demand(&a, &row->failed_a);
+    row->theorem_a_layer = demand(&one, &row->failed_a_layer);
+    if (mixer->before.kind == RS_NORM_NONE) {
+        row->failed_d = row->failed_d_kept = "a norm before the branch (pre-norm)";
+        return RS_OK;
+    }
+    rs_lambda_number d = rs_lambda_theorem_d(&facts, &wish);
+    row->theorem_d = demand(&d, &row->failed_d);
+    depth_at_own_lambda(row, &facts, mixer);
+    return RS_OK;
 }

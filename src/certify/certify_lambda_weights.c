@@ -9,9 +9,7 @@
 
 #include <math.h>
 
-/* The norm through which branch b of layer l reads the tokens; NULL: none. Its output is what the
- * branch sees, unless an unnormed skip carries something past it. */
-static const rs_norm_op *reads_through(const rs_network *network, int32_t l, int32_t b)
+const rs_norm_op *rs_certify_reads_through(const rs_network *network, int32_t l, int32_t b)
 {
     const rs_branch *branch = &network->layers[l].branches[b];
     const rs_norm_op *norm = NULL;
@@ -63,14 +61,11 @@ static int32_t only_mlp(const rs_layer *layer)
     return count == 1 ? found : -1;
 }
 
-/* c with ‖o_i‖ ≤ c√d for what the layer's MLP adds; scratch: d doubles. */
-static rs_lambda_number mlp_gain(const rs_network *network, const rs_weight_norms *norms, int32_t l,
-                                 double *scratch)
+rs_lambda_number rs_certify_mlp_gain(const rs_network *network, const rs_weight_norms *norms,
+                                     int32_t l, int32_t b, double *scratch)
 {
-    int32_t b = only_mlp(&network->layers[l]);
-    if (b < 0) return no_number("one MLP in the layer");
     const rs_branch *mlp = &network->layers[l].branches[b];
-    const rs_norm_op *norm = reads_through(network, l, b);
+    const rs_norm_op *norm = rs_certify_reads_through(network, l, b);
     if (!norm) return no_number("a norm before the MLP: else what it reads has no known length");
     if (mlp->inside.kind != RS_NORM_NONE) return no_number("no norm inside the branch");
     if (rs_branch_unproved(mlp)) return no_number("no multipliers of the MLP's weights");
@@ -88,6 +83,15 @@ static rs_lambda_number mlp_gain(const rs_network *network, const rs_weight_norm
         .down_bias_norm = m->down_bias,
         .bounded_by_identity = bounded_by_identity(mlp->mlp.activation)};
     return rs_lambda_gain_mlp(&weights, network->d_model, mlp->scale);
+}
+
+/* c with ‖o_i‖ ≤ c√d for what the layer's MLP adds; scratch: d doubles. */
+static rs_lambda_number mlp_gain(const rs_network *network, const rs_weight_norms *norms, int32_t l,
+                                 double *scratch)
+{
+    int32_t b = only_mlp(&network->layers[l]);
+    if (b < 0) return no_number("one MLP in the layer");
+    return rs_certify_mlp_gain(network, norms, l, b, scratch);
 }
 
 /* ---- mixers ---- */
@@ -114,11 +118,37 @@ rs_lambda_attention_weights rs_certify_attention_weights(const rs_certify_gains 
 const char *rs_certify_gain_fails(const rs_network *network, int32_t l, const rs_branch *mixer)
 {
     if (!rs_branch_plain_attention(mixer)) return "attention: the bound is on its weights";
-    if (!reads_through(network, l, (int32_t)(mixer - network->layers[l].branches)))
+    if (!rs_certify_reads_through(network, l, (int32_t)(mixer - network->layers[l].branches)))
         return "a norm before the branch: else what it reads has no known length";
     if (rs_branch_traits(mixer)->not_stochastic(mixer))
         return "attention that is not edited: its rows are no distributions";
     return mixer->inside.kind == RS_NORM_NONE ? NULL : "no norm inside the branch";
+}
+
+rs_lambda_number rs_certify_attention_gain(double *plain, double *read, const rs_network *network,
+                                           const rs_weight_norms *norms, int32_t l, int32_t b,
+                                           double *scratch)
+{
+    const rs_branch *mixer = &network->layers[l].branches[b];
+    const rs_branch_norms *at = &norms->layers[l].branches[b];
+    const rs_norm_op *norm = rs_certify_reads_through(network, l, b);
+    const char *failed = rs_certify_gain_fails(network, l, mixer);
+    double largest = 1, bias = 0, carried = at->o_bias;
+    if (norm) {
+        rs_gain_norms gain;
+        rs_gain_norms_of(&gain, scratch, norm);
+        largest = gain.largest, bias = gain.bias;
+    }
+    for (int32_t h = 0; h < at->n_heads; h++) {
+        const rs_product_norms *w = &at->heads[h].w;
+        plain[h] = w->two;
+        read[h] = rs_times_up(w->two, largest);
+        carried += rs_times_up(w->two, bias) + rs_times_up(w->right_two, at->heads[h].v_bias);
+    }
+    if (failed) return no_number(failed);
+    /* 1e-12: two roundings a head (docs/certificates.md, C10) */
+    rs_lambda_attention_weights w = weights_of(mixer, read, carried * (1 + 1e-12));
+    return rs_lambda_gain_attention(&w, network->d_model, fabs(mixer->scale));
 }
 
 /* The gain of layer l's mixer and the norms of its heads, gains of the norm before folded in: ‖W
@@ -129,25 +159,10 @@ static void measure_mixer(rs_certify_gains *gains, const rs_network *network,
     const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
     if (!mixer || mixer->scale == 0 || !rs_branch_plain_attention(mixer)) return;
     int32_t b = (int32_t)(mixer - network->layers[l].branches);
-    const rs_branch_norms *norms = &all->layers[l].branches[b];
-    const rs_norm_op *norm = reads_through(network, l, b);
-    double largest = 1, bias = 0, carried = norms->o_bias;
-    double *plain = gains->plain + gains->head_at[l], *read = gains->read + gains->head_at[l];
-    if (norm) {
-        rs_gain_norms gain;
-        rs_gain_norms_of(&gain, vector, norm);
-        largest = gain.largest, bias = gain.bias;
-    }
-    for (int32_t h = 0; h < norms->n_heads; h++) {
-        plain[h] = norms->heads[h].w.two;
-        read[h] = rs_times_up(norms->heads[h].w.two, largest);
-        carried += rs_times_up(norms->heads[h].w.two, bias) +
-                   rs_times_up(norms->heads[h].w.right_two, norms->heads[h].v_bias);
-    }
-    if (rs_certify_gain_fails(network, l, mixer)) return;
-    /* 1e-12: two roundings a head (docs/certificates.md, C10) */
-    rs_lambda_attention_weights w = weights_of(mixer, read, carried * (1 + 1e-12));
-    gains->mixers[l] = rs_lambda_gain_attention(&w, network->d_model, fabs(mixer->scale)).value;
+    size_t at = gains->head_at[l];
+    gains->mixers[l] =
+        rs_certify_attention_gain(gains->plain + at, gains->read + at, network, all, l, b, vector)
+            .value;
 }
 
 /* Where the heads of each layer's mixer begin; returns how many there are, and one. */
@@ -162,19 +177,23 @@ static size_t place_heads(rs_certify_gains *gains, const rs_network *network)
     return n + 1;
 }
 
-rs_status rs_certify_gains_open(rs_certify_gains *gains, const rs_network *network,
-                                const rs_weight_norms *norms, rs_error *err)
+rs_status rs_certify_gains_open(rs_certify_gains *gains, const rs_certify_scene *scene,
+                                rs_error *err)
 {
+    const rs_network *network = scene->network;
+    const rs_weight_norms *norms = scene->norms;
     size_t layers = (size_t)network->n_layers;
     gains->head_at = rs_calloc(layers, sizeof *gains->head_at);
     if (!gains->head_at) return rs_fail_memory(err, "table lambda", layers);
     gains->heads = place_heads(gains, network);
     gains->mixers = rs_calloc(layers, sizeof *gains->mixers);
     gains->mlps = rs_calloc(layers, sizeof *gains->mlps);
+    gains->sums = rs_calloc(layers, sizeof *gains->sums);
     gains->plain = rs_calloc(gains->heads, sizeof *gains->plain);
     gains->read = rs_calloc(gains->heads, sizeof *gains->read);
     double *vector = rs_calloc((size_t)network->d_model, sizeof *vector);
-    if (!vector || !gains->mixers || !gains->mlps || !gains->plain || !gains->read) {
+    if (!vector || !gains->mixers || !gains->mlps || !gains->sums || !gains->plain ||
+        !gains->read) {
         rs_free(vector);
         return rs_fail_memory(err, "table lambda", gains->heads * sizeof *gains->plain);
     }
@@ -184,13 +203,14 @@ rs_status rs_certify_gains_open(rs_certify_gains *gains, const rs_network *netwo
         measure_mixer(gains, network, norms, l, vector);
     }
     rs_free(vector);
-    return RS_OK;
+    return rs_certify_sum_gains(gains, scene, err);
 }
 
 void rs_certify_gains_close(rs_certify_gains *gains)
 {
     rs_free(gains->mixers);
     rs_free(gains->mlps);
+    rs_free(gains->sums);
     rs_free(gains->head_at);
     rs_free(gains->plain);
     rs_free(gains->read);

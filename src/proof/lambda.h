@@ -331,6 +331,12 @@ double rs_lambda_demand_any_input(const rs_lambda_attention_weights *weights, in
     X(GAIN_ATTENTION)                                                                              \
     X(GAIN_MLP)                                                                                    \
     X(GAIN_GATED)                                                                                  \
+    X(ROW_SUM)                                                                                     \
+    X(CHANNEL_SUM)                                                                                 \
+    X(GAIN_ROWS)                                                                                   \
+    X(GAIN_NORMED)                                                                                 \
+    X(THEOREM_C_LIPSCHITZ)                                                                         \
+    X(THEOREM_C_STRETCH)                                                                           \
     X(VALUE_GAIN)                                                                                  \
     X(MIXING_BOUND)                                                                                \
     X(OVER_SMOOTHING)                                                                              \

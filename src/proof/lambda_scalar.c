@@ -1,0 +1,269 @@
+/* lambda_scalar.c: one mixing matrix and a scalar value map: theorem C and the consensus and sign
+ * rule (statements L26 and L27). */
+#include "proof/lambda_scalar.h"
+
+#include "base/memory.h"
+#include "linalg/norm_bounds.h"
+#include "proof/lambda_span.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+
+/* What underflows of a product or quotient, and of a sum of them. */
+static const double UNDERFLOW = 1e-300;
+
+/* D_i = λ + w s_i of signs ε (NULL: 1): λε_i + w Σ_j M_ij ε_j. */
+static rs_span denominator(const rs_lambda_scalar_layer *layer, int64_t i, const signed char *signs)
+{
+    const double *row = layer->mixing + i * layer->ld;
+    double sum = 0, size = 0;
+    for (int64_t j = 0; j < layer->n; j++) {
+        sum += signs && signs[j] < 0 ? -row[j] : row[j];
+        size += fabs(row[j]);
+    }
+    double own = signs && signs[i] < 0 ? -layer->lambda : layer->lambda;
+    double off = rs_gamma((double)layer->n + 4) * (fabs(own) + fabs(layer->value) * size);
+    double value = own + layer->value * sum;
+    return rs_span_widen(value - off - UNDERFLOW, value + off + UNDERFLOW);
+}
+
+static int sign_of(rs_span span)
+{
+    return span.low > 0 ? 1 : span.high < 0 ? -1 : 0;
+}
+
+/* ---- theorem C ---- */
+
+static rs_status check_finite(const rs_lambda_scalar_layer *layer, rs_error *err)
+{
+    size_t entries;
+    if (layer->n < 1 || layer->ld < layer->n ||
+        !rs_size_mul((size_t)layer->n, (size_t)layer->n, &entries))
+        return rs_fail(err, RS_E_INTERNAL, "theorem C", NULL, "a matrix of %" PRId64 " tokens",
+                       layer->n);
+    for (int64_t i = 0; i < layer->n; i++)
+        for (int64_t j = 0; j < layer->n; j++)
+            if (!isfinite(layer->mixing[i * layer->ld + j]))
+                return rs_fail(err, RS_E_INPUT_FORMAT, "mixing matrix", NULL,
+                               "entry %g at row %" PRId64 ", column %" PRId64,
+                               layer->mixing[i * layer->ld + j], i, j);
+    if (isfinite(layer->value) && isfinite(layer->lambda)) return RS_OK;
+    return rs_fail(err, RS_E_INPUT_FORMAT, "skip strength", NULL,
+                   "lambda %g beside values times %g", layer->lambda, layer->value);
+}
+
+static const char *fails(const rs_lambda_facts *facts)
+{
+    if (!facts->normed) return "a norm after the sum (post-norm)";
+    if (!facts->unit_gain) return "every norm gain is 1";
+    if (!facts->zero_bias) return "every norm bias is 0";
+    if (!facts->zero_epsilon) return "the norm's epsilon is 0";
+    if (!facts->unit_rows) return "every token of the input has norm sqrt(d)";
+    return facts->diversity > 0 ? NULL : "the tokens of the input differ";
+}
+
+/* Row i of Q − I as computed; returns how far it is from the exact one (1-norm), and its own
+ * 1-norm. (Q − I)_ii = −Σ_{j≠i} (Q − I)_ij, as the rows of Q sum to 1. */
+static double deviation_row(double *row, double *length, const rs_lambda_scalar_layer *layer,
+                            int64_t i, rs_span d)
+{
+    const double *m = layer->mixing + i * layer->ld;
+    double middle = d.low + (d.high - d.low) / 2, sum = 0, size = 0;
+    double least = fmin(fabs(d.low), fabs(d.high));
+    for (int64_t j = 0; j < layer->n; j++) {
+        row[j] = j == i ? 0 : layer->value * m[j] / middle;
+        sum += row[j];
+        size += fabs(row[j]);
+    }
+    row[i] = -sum;
+    double gamma = rs_gamma((double)layer->n + 8);
+    double relative = (d.high - d.low) / least * (1 + 1e-12) + gamma;
+    double off = (2 * relative * size + (double)layer->n * UNDERFLOW / least) * (1 + 1e-12);
+    *length = (size + fabs(sum)) * (1 + gamma) + off;
+    if (!isfinite(*length)) *length = (double)INFINITY;
+    return off;
+}
+
+/* Columns about their means; returns how far that is off (Frobenius). */
+static double centre_columns(double *k, int64_t n)
+{
+    double square = 0;
+    for (int64_t j = 0; j < n; j++) {
+        double mean = 0;
+        for (int64_t i = 0; i < n; i++) {
+            mean += k[i * n + j] / (double)n;
+            square += k[i * n + j] * k[i * n + j];
+        }
+        for (int64_t i = 0; i < n; i++)
+            k[i * n + j] -= mean;
+    }
+    /* the mean's rounding on n rows is γ of a column's length; subtracting adds twice u of it */
+    return 4 * rs_gamma((double)n + 8) * sqrt(square) * (1 + 1e-12) + (double)n * 1e-150;
+}
+
+static const char singular_text[] = "no row of lambda I + w M that sums to 0";
+
+/* Fills Q − I and c_Q; *off: how far the matrix is from the exact one (Frobenius). */
+static const char *read_deviation(rs_lambda_theorem_c *out, double *k, double *off,
+                                  const rs_lambda_scalar_layer *layer)
+{
+    int64_t n = layer->n;
+    int first = 0;
+    bool one_sign = true;
+    for (int64_t i = 0; i < n; i++) {
+        rs_span d = denominator(layer, i, NULL);
+        double length;
+        int sign = sign_of(d);
+        if (sign == 0) {
+            out->singular_row = i;
+            return singular_text;
+        }
+        if (i == 0) first = sign;
+        one_sign = one_sign && sign == first;
+        *off += deviation_row(k + i * n, &length, layer, i, d);
+        out->stretch = fmax(out->stretch, length);
+    }
+    return one_sign ? NULL : "rows of lambda I + w M whose sums have one sign";
+}
+
+/* (ν_Z/ν_Y − L'/√(1 − c'²))/(1 + c'): Z = √d rn(Y), and what Y misses of it joins the branch. */
+static double share_kept(const rs_lambda_theorem_c *c, const rs_lambda_facts *facts)
+{
+    rs_span one = rs_span_of(1), off = rs_span_of(facts->unit_off);
+    rs_span stretch = rs_span_mul(rs_span_of(c->stretch), rs_span_add(one, off));
+    stretch = rs_span_constant(rs_span_add(stretch, off), RS_LAMBDA_THEOREM_C_STRETCH);
+    rs_span rest = rs_span_sqrt(rs_span_sub(one, rs_span_square(stretch)));
+    if (!(stretch.high < 1) || !(rest.low > 0)) return NAN;
+    rs_span lost =
+        rs_span_add(rs_span_of(c->lipschitz), rs_span_div(off, rs_span_of(facts->diversity)));
+    lost = rs_span_constant(rs_span_div(lost, rest), RS_LAMBDA_THEOREM_C_LIPSCHITZ);
+    double ratio = 1;
+    if (facts->unit_off > 0) {
+        rs_span unit = rs_span_of(facts->unit_diversity);
+        ratio = rs_span_div(unit, rs_span_of(facts->diversity_most)).low;
+    }
+    rs_span left = rs_span_sub(rs_span_of(ratio), lost);
+    if (!(left.low > 0)) return left.low;
+    return rs_span_div(left, rs_span_add(one, stretch)).low;
+}
+
+rs_status rs_lambda_theorem_c_of(rs_lambda_theorem_c *out, const rs_lambda_scalar_layer *layer,
+                                 const rs_lambda_facts *facts, rs_error *err)
+{
+    *out = (rs_lambda_theorem_c){
+        .kept = {NAN, false, fails(facts)}, .lipschitz = NAN, .singular_row = -1};
+    RS_TRY(check_finite(layer, err));
+    int64_t n = layer->n;
+    double off = 0, *k = rs_malloc((size_t)n * (size_t)n, sizeof *k);
+    if (!k) return rs_fail_memory(err, "theorem C", (size_t)n * (size_t)n * sizeof *k);
+    const char *failed = read_deviation(out, k, &off, layer);
+    rs_status status = RS_OK;
+    if (failed) {
+        out->stretch = NAN;
+    } else {
+        off += centre_columns(k, n);
+        status = rs_spectral_bound(&out->lipschitz, k, n, n, err);
+        out->lipschitz = rs_up(out->lipschitz + off * (1 + 1e-12));
+    }
+    rs_free(k);
+    if (!out->kept.failed_hypothesis) out->kept.failed_hypothesis = failed;
+    if (status != RS_OK || out->kept.failed_hypothesis) return status;
+    out->kept.value = share_kept(out, facts);
+    out->kept.valid = isfinite(out->kept.value);
+    if (!out->kept.valid) out->kept.failed_hypothesis = "c_Q < 1";
+    return RS_OK;
+}
+
+/* ---- consensus ---- */
+
+const char *rs_lambda_outcome_name(rs_lambda_outcome outcome)
+{
+    static const char *const names[] = {[RS_LAMBDA_UNDECIDED] = "undecided",
+                                        [RS_LAMBDA_EQUAL] = "equal",
+                                        [RS_LAMBDA_EQUAL_UP_TO_SIGN] = "equal up to sign",
+                                        [RS_LAMBDA_REPELLED] = "repelled"};
+    return names[outcome];
+}
+
+static const char *no_rule(const rs_lambda_scalar_layer *layer, int64_t n)
+{
+    if (layer->n != n || n < 2) return "at least two tokens, the same in every layer";
+    if (!isfinite(layer->value) || !isfinite(layer->lambda)) return "numbers that are finite";
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double entry = layer->mixing[i * layer->ld + j];
+            if (!isfinite(entry)) return "numbers that are finite";
+            if (j > i && entry != 0) return "a causal mixer: M lower triangular";
+        }
+    return NULL;
+}
+
+/* Row i through one layer: its sign behind it, and the logarithm of its multiplier, added. */
+static bool follow_row(rs_lambda_sign_rule *out, signed char *next, double *log_rate,
+                       const rs_lambda_scalar_layer *layer, int64_t i, const signed char *signs,
+                       bool turns)
+{
+    rs_span d = denominator(layer, i, turns ? NULL : signs);
+    int sign = sign_of(d);
+    if (sign == 0) {
+        out->singular_row = i;
+        return false;
+    }
+    *next = (signed char)(turns ? sign * signs[i] : sign);
+    double own = layer->lambda + layer->value * layer->mixing[i * layer->ld + i];
+    *log_rate += log(fabs(own)) - log(fabs(d.low + (d.high - d.low) / 2));
+    return true;
+}
+
+/* log_rate [n], signs [2, n]: workspace. */
+static void follow(rs_lambda_sign_rule *out, const rs_lambda_scalar_layer *layers, int64_t count,
+                   bool turns, double *log_rate, signed char *signs)
+{
+    int64_t n = layers->n;
+    signed char *next = signs + n;
+    bool mixed = false;
+    for (int64_t i = 0; i < n; i++)
+        log_rate[i] = 0, signs[i] = 1;
+    for (int64_t k = 0; k < count; k++) {
+        for (int64_t i = 0; i < n; i++)
+            if (!follow_row(out, &next[i], &log_rate[i], &layers[k], i, signs, turns)) {
+                out->singular_layer = k;
+                out->failed_hypothesis = singular_text;
+                return;
+            }
+        for (int64_t i = 0; i < n; i++) {
+            signs[i] = next[i];
+            mixed = mixed || signs[i] != signs[0];
+        }
+    }
+    double most = -(double)INFINITY;
+    for (int64_t i = 1; i < n; i++)
+        if (i == 1 || log_rate[i] > most) most = log_rate[i], out->row = i;
+    out->rate = exp(most);
+    /* of 1, to rounding: neither */
+    if (fabs(most) > 1e-12)
+        out->outcome = most > 0 ? RS_LAMBDA_REPELLED
+                       : mixed  ? RS_LAMBDA_EQUAL_UP_TO_SIGN
+                                : RS_LAMBDA_EQUAL;
+}
+
+rs_status rs_lambda_sign_rule_of(rs_lambda_sign_rule *out, const rs_lambda_scalar_layer *layers,
+                                 int64_t count, bool turns, rs_error *err)
+{
+    *out = (rs_lambda_sign_rule){.rate = NAN, .row = -1, .singular_layer = -1, .singular_row = -1};
+    if (count < 1) out->failed_hypothesis = "at least one layer";
+    for (int64_t k = 0; k < count && !out->failed_hypothesis; k++)
+        out->failed_hypothesis = no_rule(&layers[k], layers->n);
+    if (out->failed_hypothesis) return RS_OK;
+    size_t n = (size_t)layers->n;
+    double *log_rate = rs_malloc(n, sizeof *log_rate);
+    signed char *signs = rs_malloc(n, 2);
+    rs_status status = RS_OK;
+    if (log_rate && signs)
+        follow(out, layers, count, turns, log_rate, signs);
+    else
+        status = rs_fail_memory(err, "the sign rule", n * sizeof *log_rate);
+    rs_free(signs);
+    rs_free(log_rate);
+    return status;
+}

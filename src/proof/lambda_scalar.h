@@ -1,0 +1,56 @@
+/*
+ * lambda_scalar.h: mixers of one matrix M, of any sign, whose value map is a number w: Y' = rn(λY +
+ * wMY) (docs/certificates_lambda.md, L26 and L27).
+ */
+#ifndef RS_PROOF_LAMBDA_SCALAR_H
+#define RS_PROOF_LAMBDA_SCALAR_H
+
+#include "proof/lambda.h"
+
+/* One layer. */
+typedef struct rs_lambda_scalar_layer {
+    const double *mixing; /* M: [n, n], leading dimension ld */
+    int64_t n, ld;
+    double value, lambda; /* w and λ */
+} rs_lambda_scalar_layer;
+
+/* ---- theorem C (L26) ---- */
+
+/* What theorem C makes of a layer. Row i of λY + wMY is D_i = λ + w s_i times row i of QY, s_i the
+ * sum of row i of M and Q1 = 1. */
+typedef struct rs_lambda_theorem_c {
+    rs_lambda_number kept; /* certified: μ(Y') ≥ kept·μ(Y); it may be negative, and says nothing */
+    double stretch;        /* c_Q = max_i Σ_j |(Q − I)_ij|, rounded up */
+    double lipschitz;      /* L_Q = ‖R(Q − I)R‖₂, from above */
+    int64_t singular_row; /* the first whose D_i may be 0; −1: none */
+} rs_lambda_theorem_c;
+/* facts: of Y, with the norm of the sum. Hypotheses: post-norm, gain 1, bias 0, ε = 0, rows of norm
+ * √d, D_i all above 0 or all below, c_Q < 1. Errors: RS_E_INPUT_FORMAT for what is not finite,
+ * RS_E_NO_MEMORY. */
+rs_status rs_lambda_theorem_c_of(rs_lambda_theorem_c *out, const rs_lambda_scalar_layer *layer,
+                                 const rs_lambda_facts *facts, rs_error *err);
+
+/* ---- where equal tokens go (L27; predicted, local) ---- */
+
+typedef enum rs_lambda_outcome {
+    RS_LAMBDA_UNDECIDED,
+    RS_LAMBDA_EQUAL,            /* tokens that are nearly equal become equal */
+    RS_LAMBDA_EQUAL_UP_TO_SIGN, /* they become ±one vector: rank one, and μ stays */
+    RS_LAMBDA_REPELLED          /* differences grow */
+} rs_lambda_outcome;
+const char *rs_lambda_outcome_name(rs_lambda_outcome outcome); /* "equal", "up to sign", … */
+
+typedef struct rs_lambda_sign_rule {
+    rs_lambda_outcome outcome;
+    double rate; /* max_{i ≥ 2} Π_k |λ + w m_ii|/|D_i| over the layers k */
+    int64_t row; /* that has it, from 0 */
+    int64_t singular_layer, singular_row; /* where D_i may be 0; −1: nowhere */
+    const char *failed_hypothesis;        /* NULL: none */
+} rs_lambda_sign_rule;
+/* layers [count], first to last, of one n. turns: M_ij changes its sign with token i and with token
+ * j (linear attention without features: M_ij = y_i·y_j …), and is given for equal tokens; else M is
+ * fixed. Hypotheses: every M lower triangular, n ≥ 2, no D_i that may be 0, all finite. Errors: RS_E_NO_MEMORY. */
+rs_status rs_lambda_sign_rule_of(rs_lambda_sign_rule *out, const rs_lambda_scalar_layer *layers,
+                                 int64_t count, bool turns, rs_error *err);
+
+#endif
