@@ -60,7 +60,10 @@ static const rs_column columns[] = {
            "why kept_now and kept_now_error are not known"),
     COLUMN(at_floor, "at_floor", "measured",
            "the tokens that enter differ by rounding alone: lambda_summary leaves the row out"),
-    BOUND(theorem_a, "demanded_by_theorem_a", UPPER, "|λ| from there on suffices (L6)"),
+    BOUND(
+        theorem_a, "demanded_by_theorem_a", UPPER,
+        "|λ| from there on suffices (L6; mixers without softmax: by weights_only_gain, here and in "
+        "the theorems below, L25)"),
     TWIN_OF(theorem_a, conditional, "demanded_by_theorem_a"),
     COLUMN(failed_a, "theorem_a_failed", "certified", "hypothesis that fails here"),
     BOUND(
@@ -82,8 +85,10 @@ static const rs_column columns[] = {
     COLUMN(eq7, "demanded_by_eq7", "published",
            "|λ| > S C_M (a + √a)/(1 − a) as published; not enough alone"),
     COLUMN(failed_eq7, "eq7_failed", "published", "hypothesis that fails here"),
-    BOUND(gain, "weights_only_gain", UPPER,
-          "c: ‖o_i‖ ≤ c√d for every input, from the weights alone (L12)"),
+    BOUND(
+        gain, "weights_only_gain", UPPER,
+        "c: ‖o_i‖ ≤ c√d for every input, from the weights alone (L12); mixers without softmax: of "
+        "as many tokens as the longest sample at most (L21 to L25)"),
     TWIN_OF(gain, unconditional, "weights_only_gain"),
     COLUMN(failed_gain, "weights_only_gain_failed", "certified", "hypothesis that fails here"),
     COLUMN(consensus, "consensus_multiplier", "predicted",

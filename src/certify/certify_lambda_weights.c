@@ -133,6 +133,8 @@ rs_lambda_number rs_certify_attention_gain(double *plain, double *read, const rs
     const rs_branch_norms *at = &norms->layers[l].branches[b];
     const rs_norm_op *norm = rs_certify_reads_through(network, l, b);
     const char *failed = rs_certify_gain_fails(network, l, mixer);
+    /* multipliers of its maps: two roundings of each entry of either factor (C10) */
+    double rounded = rs_branch_unproved(mixer) ? 0x1p-49 : 0;
     double largest = 1, bias = 0, carried = at->o_bias;
     if (norm) {
         rs_gain_norms gain;
@@ -142,8 +144,9 @@ rs_lambda_number rs_certify_attention_gain(double *plain, double *read, const rs
     for (int32_t h = 0; h < at->n_heads; h++) {
         const rs_product_norms *w = &at->heads[h].w;
         plain[h] = w->two;
-        read[h] = rs_times_up(w->two, largest);
-        carried += rs_times_up(w->two, bias) + rs_times_up(w->right_two, at->heads[h].v_bias);
+        if (rounded > 0) plain[h] = rs_up(w->two + rounded * w->left_fro * w->right_fro * 2);
+        read[h] = rs_times_up(plain[h], largest);
+        carried += rs_times_up(plain[h], bias) + rs_times_up(w->right_two, at->heads[h].v_bias);
     }
     if (failed) return no_number(failed);
     /* 1e-12: two roundings a head (docs/certificates.md, C10) */

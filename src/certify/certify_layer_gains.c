@@ -21,7 +21,7 @@ static rs_status attention_gain(rs_lambda_number *out, const rs_certify_scene *s
     const rs_branch *branch = &scene->network->layers[l].branches[b];
     size_t heads = (size_t)scene->norms->layers[l].branches[b].n_heads;
     *out = no_number(rs_branch_unproved(branch));
-    if (out->failed_hypothesis) return RS_OK;
+    if (!rs_branch_plain_attention(branch)) return RS_OK;
     double *read = rs_malloc(heads + 1, 2 * sizeof *read);
     if (!read) return rs_fail_memory(err, "table lambda", heads * sizeof *read);
     *out =

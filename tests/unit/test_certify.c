@@ -151,8 +151,8 @@ static void all_families(void **state)
     assert_true(met >= 48);
 }
 
-/* Of layers with a state-space mixer nothing is proved, nor of an attention beside one; of a
- * hybrid's other layers what holds of them. */
+/* Of layers with a state-space mixer nothing is proved but how much they may add, nor of an attention
+ * beside one; of a hybrid's other layers what holds of them. */
 static void hybrids(void **state)
 {
     (void)state;
@@ -161,7 +161,7 @@ static void hybrids(void **state)
         bool some;
     } cases[] = {{"falcon_h1", false}, {"falcon_h1_gate_first", false}, {"nemotron_h", true}};
     static const char *const numbers[] = {"lambda_exact_low", "lambda_certified", "kept_now",
-                                          "demanded_by_theorem_d", "weights_only_gain"};
+                                          "demanded_by_theorem_b", "kept_for_any_input"};
     put(tokens_path, "[[1,2,3,4,5,6,7],[5,3],[7],[2,2,2,2]]");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[512];
@@ -172,10 +172,90 @@ static void hybrids(void **state)
         check_conditions(result, false);
         assert_non_null(strstr(finding(result, "no_certificate")->message, "no theorem"));
         const rs_table *lambda = rs_result_table(result, "lambda");
-        for (size_t row = 0; row < rs_table_rows(lambda); row++)
+        for (size_t row = 0; row < rs_table_rows(lambda); row++) {
             for (size_t c = 0; c < sizeof numbers / sizeof *numbers && !cases[i].some; c++)
                 assert_true(isnan(cell(lambda, row, numbers[c])));
+            assert_true(cell(lambda, row, "weights_only_gain") > 0);
+            assert_true(cell(lambda, row, "demanded_by_theorem_d") > 1);
+        }
         rs_result_free(result);
+    }
+}
+
+/* ---- gains of mixers without softmax ---- */
+
+/* weights_only_gain of layer 0 and why it is null; theorem A for the layer, and theorem D. */
+typedef struct gain_row {
+    double gain, theorem_a, theorem_a_layer, theorem_d;
+    char failed[120];
+} gain_row;
+
+static gain_row gain_of(const char *mixer, const char *norm, const char *more)
+{
+    char arch[600];
+    snprintf(arch, sizeof arch,
+             "{\"depth\":1,\"d_model\":8,\"heads\":2,\"d_head\":4,\"state\":3,"
+             "\"mlp\":\"none\",\"norm_kind\":\"rmsnorm\",\"mixer\":\"%s\",\"norm\":\"%s\"%s}",
+             mixer, norm, more);
+    rs_result *result = theory(arch, true);
+    const rs_table *lambda = rs_result_table(result, "lambda");
+    assert_true(rs_table_rows(lambda) > 0);
+    gain_row row = {cell(lambda, 0, "weights_only_gain"),
+                    cell(lambda, 0, "demanded_by_theorem_a"),
+                    cell(lambda, 0, "demanded_by_theorem_a_layer"),
+                    cell(lambda, 0, "demanded_by_theorem_d"),
+                    {0}};
+    const char *failed = text(lambda, 0, "weights_only_gain_failed");
+    if (failed) snprintf(row.failed, sizeof row.failed, "%s", failed);
+    check_conditions(result, true);
+    rs_result_free(result);
+    return row;
+}
+
+/* Which mixers have a gain, and what follows from it: theorem D before a norm, theorem A behind
+ * one; where there is none, the reason. Orthogonal output maps make gains of 1 a norm's √(inner/d).
+ */
+static void gains_without_softmax(void **state)
+{
+    (void)state;
+    static const char orthogonal[] = ",\"init\":{\"wo\":\"orthogonal\"}";
+    gain_row row = gain_of("mamba2", "pre", orthogonal);
+    assert_true(row.gain >= 1 && row.gain < 1 + 1e-6);
+    assert_true(row.theorem_d > 1 && isnan(row.theorem_a_layer));
+    row = gain_of("mamba2", "none", orthogonal); /* the inner norm alone bounds it */
+    assert_true(row.gain >= 1 && row.gain < 1 + 1e-6 && isnan(row.theorem_d));
+    row = gain_of("mamba2", "post", orthogonal);
+    assert_true(row.gain >= 1 && isnan(row.theorem_d) && isnan(row.theorem_a));
+    assert_true(row.theorem_a_layer > 0 || isnan(row.theorem_a_layer));
+    row = gain_of("mamba2", "pre", ",\"gate\":\"after\",\"init\":{\"wo\":\"orthogonal\"}");
+    assert_true(row.gain > 0 && fabs(row.gain - 1) > 1e-3);
+    row = gain_of("mamba2", "none", ",\"gate\":\"after\"");
+    assert_non_null(strstr(row.failed, "a norm before the branch"));
+    assert_true(gain_of("mamba2", "pre", ",\"inner_norm\":false").gain > 1);
+    assert_non_null(
+        strstr(gain_of("mamba2", "none", ",\"inner_norm\":false").failed, "a norm before"));
+    assert_true(gain_of("mamba", "pre", "").gain > 0);
+    assert_true(gain_of("mamba", "pre", ",\"inner_norm\":true").gain > 0);
+    assert_non_null(strstr(gain_of("mamba", "none", "").failed, "a norm before the branch"));
+    assert_true(gain_of("gated_delta", "pre", "").gain > 0);
+    assert_non_null(strstr(gain_of("gated_delta", "pre", ",\"inner_norm\":false").failed, "delta"));
+    assert_true(gain_of("linear_attention", "pre", ",\"inner_norm\":true").gain > 0);
+    assert_non_null(strstr(gain_of("linear_attention", "pre", "").failed, "linear attention"));
+    assert_non_null(strstr(gain_of("short_conv", "pre", "").failed, "no theorem"));
+}
+
+/* A rate of 0 (docs/theory/corrections.md, 21): the bound grows with the tokens, and is there. */
+static void gains_grow_with_the_tokens(void **state)
+{
+    (void)state;
+    double last = 0;
+    for (int n = 2; n <= 32; n *= 4) {
+        char more[120];
+        snprintf(more, sizeof more, ",\"inner_norm\":false,\"dt_init\":[1e-6,1e-6],\"seq_len\":%d",
+                 n);
+        gain_row row = gain_of("mamba2", "pre", more);
+        assert_true(row.gain > last);
+        last = row.gain;
     }
 }
 
@@ -613,6 +693,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_families),
         cmocka_unit_test(hybrids),
+        cmocka_unit_test(gains_without_softmax),
+        cmocka_unit_test(gains_grow_with_the_tokens),
         cmocka_unit_test(edits),
         cmocka_unit_test(pure_attention),
         cmocka_unit_test(causal_half),
