@@ -76,6 +76,22 @@ rs_status rs_consensus_row(rs_lambda_row *row, const rs_certify_consensus *conse
                            const rs_lambda_layer *layer, int64_t s, int32_t l, rs_error *err);
 void rs_consensus_close(rs_certify_consensus *consensus);
 
+/* certify_scalar.c: the matrices of one branch, sample by sample of a batch, where theorem C and the
+ * sign rule can speak of them. */
+typedef struct rs_certify_scalar {
+    const rs_certify_scene *scene;
+    rs_certify_room mixing; /* [capacity, longest, longest] */
+} rs_certify_scalar;
+/* Whether they speak of mixer b of layer l. */
+bool rs_scalar_wants(const rs_certify_scalar *scalar, int32_t l, int32_t b);
+/* Called before its matrices, with each (by worker threads), and for the row of sample s of the
+ * batch. */
+rs_status rs_scalar_begin(rs_certify_scalar *scalar, int32_t l, int32_t b, rs_error *err);
+void rs_scalar_mixing(const rs_certify_scalar *scalar, const rs_attention_view *view);
+rs_status rs_scalar_row(rs_lambda_row *row, const rs_certify_scalar *scalar,
+                        const rs_lambda_layer *layer, int64_t s, int32_t l, rs_error *err);
+void rs_scalar_close(rs_certify_scalar *scalar);
+
 /* certify_lambda.c: the skip strengths. pass: the gatherer's. */
 rs_status rs_certify_lambda_open(rs_certify_lambda **out, const rs_certify_scene *scene,
                                  const rs_certify_pass *pass, rs_error *err);

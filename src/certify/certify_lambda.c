@@ -18,6 +18,7 @@ struct rs_certify_lambda {
     rs_lambda_row *rows; /* [samples, layers] */
     rs_certify_gains gains;
     rs_certify_consensus consensus;
+    rs_certify_scalar scalar;
     rs_lambda_tools *tools;      /* [threads] */
     const rs_input_batch *batch; /* the one that runs */
     rs_certify_room input;       /* [rows of the batch, d] X before the mixer */
@@ -75,13 +76,15 @@ static rs_status fill_row(rs_lambda_row *row, rs_certify_lambda *lambda, rs_lamb
 
 /* Row of a layer whose mixing has no theorem: what its weights say, whatever is mixed. */
 static rs_status unproved_row(rs_lambda_row *row, const rs_certify_lambda *lambda,
-                              const rs_lambda_layer *at, const char *why, int32_t l, rs_error *err)
+                              const rs_lambda_layer *at, const char *why, int64_t s, int32_t l,
+                              rs_error *err)
 {
     const rs_layer *layer = &lambda->scene->network->layers[l];
     const rs_branch *mixer = rs_layer_mixer(layer);
     const rs_lambda_number *gain = &lambda->gains.sums[l];
     bool one_skip = true;
     rs_lambda_row_unproved(row, why, gain, &lambda->gains.mlps[l]);
+    RS_TRY(rs_scalar_row(row, &lambda->scalar, at, s, l, err));
     if (!gain->valid) return RS_OK;
     for (const rs_branch *b = mixer + 1; b < layer->branches + layer->n_branches && b->joins; b++)
         one_skip = one_skip && b->skip == 1;
@@ -101,7 +104,7 @@ static rs_status sample_row(rs_certify_lambda *lambda, rs_lambda_layer *layer, c
     rs_lambda_row_clear(row, mixer->skip);
     row->nonfinite = layer->n > 1 && !in->finite;
     if (layer->n < 2 || !in->finite || in->equal) return RS_OK;
-    rs_status status = unproved ? unproved_row(row, lambda, layer, unproved, l, err)
+    rs_status status = unproved ? unproved_row(row, lambda, layer, unproved, s, l, err)
                                 : fill_row(row, lambda, layer, sum, s, l, b, err);
     if (status != RS_E_INPUT_FORMAT) return status;
     /* A branch that is not finite: no row, and the findings of the pass say where. */
@@ -146,6 +149,7 @@ static rs_status told_in(rs_certify_lambda *lambda, int32_t l, int32_t b, const 
 {
     RS_TRY(rs_certify_room_for(&lambda->input, x->rows, x->cols, err));
     memcpy(lambda->input.data, x->data, (size_t)(x->rows * x->cols) * sizeof(double));
+    RS_TRY(rs_scalar_begin(&lambda->scalar, l, b, err));
     return rs_consensus_begin(&lambda->consensus, l, b, err);
 }
 
@@ -180,13 +184,17 @@ static bool wants_attention(void *user, int32_t layer, int32_t branch, int32_t h
 {
     const rs_certify_lambda *lambda = user;
     (void)head;
-    return rs_is_mixer(lambda->scene->network, layer, branch);
+    const rs_branch *at = &lambda->scene->network->layers[layer].branches[branch];
+    bool told = rs_branch_plain_attention(at) || rs_scalar_wants(&lambda->scalar, layer, branch);
+    return told && rs_is_mixer(lambda->scene->network, layer, branch);
 }
 
 /* Worker threads call it. */
 static rs_status on_attention(void *user, const rs_attention_view *view, rs_error *err)
 {
     const rs_certify_lambda *lambda = user;
+    if (rs_scalar_wants(&lambda->scalar, view->layer, view->branch))
+        rs_scalar_mixing(&lambda->scalar, view);
     return rs_consensus_mixing(&lambda->consensus, view, lambda->listener.scratch[view->thread],
                                err);
 }
@@ -232,7 +240,7 @@ rs_status rs_certify_lambda_open(rs_certify_lambda **out, const rs_certify_scene
     if (!lambda) return rs_fail_memory(err, "table lambda", sizeof *lambda);
     lambda->scene = scene;
     lambda->pass = pass;
-    lambda->consensus.scene = scene;
+    lambda->consensus.scene = lambda->scalar.scene = scene;
     return open_lambda(lambda, err);
 }
 
@@ -253,6 +261,7 @@ void rs_certify_lambda_close(rs_certify_lambda *lambda)
     }
     rs_certify_gains_close(&lambda->gains);
     rs_consensus_close(&lambda->consensus);
+    rs_scalar_close(&lambda->scalar);
     rs_free(lambda->rows);
     rs_free(lambda->tools);
     rs_free(lambda->input.data);

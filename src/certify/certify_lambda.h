@@ -26,6 +26,9 @@ typedef struct rs_lambda_row {
     double theorem_d_kept, theorem_d_published; /* what is left at every depth, own λ */
     double eq7_input;                           /* b of the published condition μ² ≥ b */
     const char *failed_mlp_gain, *failed_any, *failed_d_kept, *failed_eq7_input;
+    double theorem_c;    /* what is kept of μ, with the matrices of the pass */
+    const char *outcome; /* where nearly equal tokens go; NULL: not known */
+    const char *failed_c;
     rs_lambda_interval *intervals; /* [n_intervals] that make up all λ, ascending */
     size_t n_intervals;
 } rs_lambda_row;

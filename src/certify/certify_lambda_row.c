@@ -36,7 +36,8 @@ void rs_lambda_row_clear(rs_lambda_row *row, double lambda)
                            .any_kept = NAN,
                            .theorem_d_kept = NAN,
                            .theorem_d_published = NAN,
-                           .eq7_input = NAN};
+                           .eq7_input = NAN,
+                           .theorem_c = NAN};
 }
 
 /* What is proved: nothing where a hypothesis fails. */
@@ -307,6 +308,7 @@ rs_status rs_lambda_row_fill(rs_lambda_row *row, const rs_certify_scene *scene,
     rs_lambda_facts facts;
     double kept = scene->options->kept;
     row->told = true;
+    row->failed_c = "linear attention of one head whose values are the tokens";
     set_gains(row, scene, gains, layer->n, l);
     RS_TRY(rs_lambda_facts_of(&facts, layer, err));
     RS_TRY(exact_set(&quadratic, layer, &facts, kept, err));

@@ -6,7 +6,8 @@
 typedef struct lambda_cells {
     int64_t sample;
     int32_t layer;
-    bool conditional, unconditional; /* the twin of what was measured; of what the weights give */
+    /* the twin of what was measured; of what the weights give; of what the pass's matrices give */
+    bool conditional, unconditional, given;
     rs_lambda_row of;
 } lambda_cells;
 
@@ -94,6 +95,15 @@ static const rs_column columns[] = {
     COLUMN(consensus, "consensus_multiplier", "predicted",
            "below 1 collapse attracts locally (L17)"),
     COLUMN(failed_consensus, "consensus_failed", "predicted", "hypothesis that fails here"),
+    COLUMN(
+        outcome, "consensus_outcome", "predicted",
+        "causal mixers with a number for value map: equal, equal up to sign (rank one, μ stays), "
+        "repelled: where nearly equal tokens go; undecided (L27)"),
+    BOUND(theorem_c, "theorem_c_kept", LOWER,
+          "mixers with a number for value map: the fraction of μ(X) that the model's own λ keeps "
+          "behind the mixer, at least; 0: nothing is known (theorem C, L26)"),
+    TWIN_OF(theorem_c, given, "theorem_c_kept"),
+    COLUMN(failed_c, "theorem_c_failed", "certified", "hypothesis that fails here"),
     BOUND(smoothing, "over_smoothing_v", UPPER,
           "μ behind the block ≤ v μ before it, with gains, Lipschitz constant and "
           "scales as they are (L18)"),
@@ -207,8 +217,11 @@ rs_status rs_certify_lambda_table(rs_result *result, const rs_certify_lambda *la
     for (int64_t s = 0; s < rs_certify_lambda_samples(lambda); s++)
         for (int32_t l = 0; l < rs_certify_lambda_network(lambda)->n_layers; l++) {
             const rs_lambda_row *row = rs_certify_lambda_row(lambda, s, l);
-            const lambda_cells cells = {
-                .sample = s, .layer = l, .conditional = row->condition != NULL, .of = *row};
+            const lambda_cells cells = {.sample = s,
+                                        .layer = l,
+                                        .conditional = row->condition != NULL,
+                                        .given = true,
+                                        .of = *row};
             if (row->told) RS_TRY(rs_table_append(t, &cells, err));
         }
     return intervals_table(result, lambda, err);

@@ -47,7 +47,9 @@ static rs_status check_finite(const rs_lambda_scalar_layer *layer, rs_error *err
                 return rs_fail(err, RS_E_INPUT_FORMAT, "mixing matrix", NULL,
                                "entry %g at row %" PRId64 ", column %" PRId64,
                                layer->mixing[i * layer->ld + j], i, j);
-    if (isfinite(layer->value) && isfinite(layer->lambda)) return RS_OK;
+    if (isfinite(layer->value) && isfinite(layer->lambda) && layer->epsilon >= 0 &&
+        isfinite(layer->epsilon))
+        return RS_OK;
     return rs_fail(err, RS_E_INPUT_FORMAT, "skip strength", NULL,
                    "lambda %g beside values times %g", layer->lambda, layer->value);
 }
@@ -57,8 +59,7 @@ static const char *fails(const rs_lambda_facts *facts)
     if (!facts->normed) return "a norm after the sum (post-norm)";
     if (!facts->unit_gain) return "every norm gain is 1";
     if (!facts->zero_bias) return "every norm bias is 0";
-    if (!facts->zero_epsilon) return "the norm's epsilon is 0";
-    if (!facts->unit_rows) return "every token of the input has norm sqrt(d)";
+    if (!(facts->smallest_row > 0)) return "no token of the input is zero";
     return facts->diversity > 0 ? NULL : "the tokens of the input differ";
 }
 
@@ -120,22 +121,61 @@ static const char *read_deviation(rs_lambda_theorem_c *out, double *k, double *o
         }
         if (i == 0) first = sign;
         one_sign = one_sign && sign == first;
+        out->least = fmin(out->least, fmin(fabs(d.low), fabs(d.high)));
+        out->most = fmax(out->most, fmax(fabs(d.low), fabs(d.high)));
         *off += deviation_row(k + i * n, &length, layer, i, d);
         out->stretch = fmax(out->stretch, length);
     }
     return one_sign ? NULL : "rows of lambda I + w M whose sums have one sign";
 }
 
+/* √ε/√(D² + ε), D ≥ 0. */
+static rs_span constant_part(rs_span epsilon, rs_span d)
+{
+    rs_span square = rs_span_add(rs_span_square(d), epsilon);
+    return rs_span_div(rs_span_sqrt(epsilon), rs_span_sqrt(square));
+}
+
+/* ½|a − b|, from above. */
+static rs_span half_apart(rs_span a, rs_span b)
+{
+    rs_span apart = rs_span_sub(a, b);
+    double most = fmax(fabs(apart.low), fabs(apart.high));
+    return (rs_span){0, rs_up(most / 2)};
+}
+
+/* What ε takes: it is one more coordinate, √(dε)/|D_i| of the branch, that is dropped behind the
+ * norm. *joins: by how much it raises μ(O)/μ(Y); *dropped: what it has of μ(Y') over μ(Y). */
+static void count_epsilon(rs_span *stretch, rs_span *joins, rs_span *dropped,
+                          const rs_lambda_theorem_c *c, double epsilon, double diversity)
+{
+    rs_span e = rs_span_of(epsilon), root = rs_span_sqrt(e), one = rs_span_of(1);
+    rs_span least = rs_span_of(c->least), most = rs_span_of(c->most);
+    rs_span near = rs_span_mul(least, rs_span_sub(one, *stretch));
+    rs_span far = rs_span_mul(most, rs_span_add(one, *stretch));
+    rs_span apart = half_apart(rs_span_div(root, least), rs_span_div(root, most));
+    *joins = rs_span_div(apart, rs_span_of(diversity));
+    near = (rs_span){fmax(0, near.low), near.high};
+    apart = half_apart(constant_part(e, near), constant_part(e, far));
+    *dropped = rs_span_div(apart, rs_span_of(diversity));
+    rs_span own = rs_span_square(rs_span_div(root, least));
+    *stretch = rs_span_sqrt(rs_span_add(rs_span_square(*stretch), own));
+}
+
 /* (ν_Z/ν_Y − L'/√(1 − c'²))/(1 + c'): Z = √d rn(Y), and what Y misses of it joins the branch. */
-static double share_kept(const rs_lambda_theorem_c *c, const rs_lambda_facts *facts)
+static double share_kept(const rs_lambda_theorem_c *c, const rs_lambda_facts *facts, double epsilon)
 {
     rs_span one = rs_span_of(1), off = rs_span_of(facts->unit_off);
     rs_span stretch = rs_span_mul(rs_span_of(c->stretch), rs_span_add(one, off));
+    rs_span joins = rs_span_of(0), dropped = rs_span_of(0);
     stretch = rs_span_constant(rs_span_add(stretch, off), RS_LAMBDA_THEOREM_C_STRETCH);
+    if (epsilon > 0 && stretch.high < 1)
+        count_epsilon(&stretch, &joins, &dropped, c, epsilon, facts->diversity);
     rs_span rest = rs_span_sqrt(rs_span_sub(one, rs_span_square(stretch)));
     if (!(stretch.high < 1) || !(rest.low > 0)) return NAN;
     rs_span lost =
         rs_span_add(rs_span_of(c->lipschitz), rs_span_div(off, rs_span_of(facts->diversity)));
+    if (epsilon > 0) lost = rs_span_add(lost, joins);
     lost = rs_span_constant(rs_span_div(lost, rest), RS_LAMBDA_THEOREM_C_LIPSCHITZ);
     double ratio = 1;
     if (facts->unit_off > 0) {
@@ -144,14 +184,17 @@ static double share_kept(const rs_lambda_theorem_c *c, const rs_lambda_facts *fa
     }
     rs_span left = rs_span_sub(rs_span_of(ratio), lost);
     if (!(left.low > 0)) return left.low;
-    return rs_span_div(left, rs_span_add(one, stretch)).low;
+    double kept = rs_span_div(left, rs_span_add(one, stretch)).low;
+    return epsilon > 0 ? rs_down(kept - dropped.high) : kept;
 }
 
 rs_status rs_lambda_theorem_c_of(rs_lambda_theorem_c *out, const rs_lambda_scalar_layer *layer,
                                  const rs_lambda_facts *facts, rs_error *err)
 {
-    *out = (rs_lambda_theorem_c){
-        .kept = {NAN, false, fails(facts)}, .lipschitz = NAN, .singular_row = -1};
+    *out = (rs_lambda_theorem_c){.kept = {NAN, false, fails(facts)},
+                                 .lipschitz = NAN,
+                                 .least = (double)INFINITY,
+                                 .singular_row = -1};
     RS_TRY(check_finite(layer, err));
     int64_t n = layer->n;
     double off = 0, *k = rs_malloc((size_t)n * (size_t)n, sizeof *k);
@@ -168,7 +211,7 @@ rs_status rs_lambda_theorem_c_of(rs_lambda_theorem_c *out, const rs_lambda_scala
     rs_free(k);
     if (!out->kept.failed_hypothesis) out->kept.failed_hypothesis = failed;
     if (status != RS_OK || out->kept.failed_hypothesis) return status;
-    out->kept.value = share_kept(out, facts);
+    out->kept.value = share_kept(out, facts, layer->epsilon);
     out->kept.valid = isfinite(out->kept.value);
     if (!out->kept.valid) out->kept.failed_hypothesis = "c_Q < 1";
     return RS_OK;

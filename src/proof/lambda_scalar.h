@@ -12,6 +12,7 @@ typedef struct rs_lambda_scalar_layer {
     const double *mixing; /* M: [n, n], leading dimension ld */
     int64_t n, ld;
     double value, lambda; /* w and λ */
+    double epsilon;       /* of the norm, under its root beside the mean of squares; ≥ 0 */
 } rs_lambda_scalar_layer;
 
 /* ---- theorem C (L26) ---- */
@@ -22,11 +23,12 @@ typedef struct rs_lambda_theorem_c {
     rs_lambda_number kept; /* certified: μ(Y') ≥ kept·μ(Y); it may be negative, and says nothing */
     double stretch;        /* c_Q = max_i Σ_j |(Q − I)_ij|, rounded up */
     double lipschitz;      /* L_Q = ‖R(Q − I)R‖₂, from above */
+    double least, most;   /* of |D_i|, outwards */
     int64_t singular_row; /* the first whose D_i may be 0; −1: none */
 } rs_lambda_theorem_c;
-/* facts: of Y, with the norm of the sum. Hypotheses: post-norm, gain 1, bias 0, ε = 0, rows of norm
- * √d, D_i all above 0 or all below, c_Q < 1. Errors: RS_E_INPUT_FORMAT for what is not finite,
- * RS_E_NO_MEMORY. */
+/* facts: of Y, with the norm of the sum. Hypotheses: post-norm, gain 1, bias 0, no row that is 0
+ * (what rows miss of norm √d is counted, and ε), D_i all above 0 or all below, c_Q < 1. Errors:
+ * RS_E_INPUT_FORMAT for what is not finite, RS_E_NO_MEMORY. */
 rs_status rs_lambda_theorem_c_of(rs_lambda_theorem_c *out, const rs_lambda_scalar_layer *layer,
                                  const rs_lambda_facts *facts, rs_error *err);
 

@@ -31,6 +31,8 @@ walk probe spoken --init default --text text.txt --seq-len 6 --variants full,san
 walk probe "$golden/forward/llama" --tokens ids.json --certify --scan --variants full,san --generate 2 --quiet --json both.json -- both.json
 walk probe "$golden/forward/mamba2" --tokens ids.json --sweep lambda=-1:1:3,gate=both --quiet --json swept.json -- swept.json
 walk certify "$golden/forward/llama" --tokens ids.json --rigorous --table all --
+walk certify "$golden/forward/jamba" --tokens ids.json --
+walk certify "$golden/forward/mamba2" --tokens ids.json --no-inner-norm --
 walk paths "$golden/forward/gpt2" --tokens ids.json --sources --json - --
 walk tokenize spoken --text text.txt --text text.txt --json - --
 walk certify spoken --init default --text text.txt --text other.txt --seq-len 6 --json - --

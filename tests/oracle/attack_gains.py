@@ -121,7 +121,7 @@ def ssd_of(w, get, config, normed):
         w["norm"] = w["norm"].reshape(-1)
     low, high = (real(x) for x in whole(config, "time_step_limit", default=[0.0, "Infinity"]))
     if config["model_type"] in ("zamba2", "nemotron_h"):
-        low, high = config.get("time_step_min", 0.0), math.inf
+        low, high = whole(config, "time_step_min", "mamba_dt_min", default=0.001), math.inf
     w["limit"] = (low, high)
     w["behind"] = bool(config.get("mamba_norm_before_gate"))
 

@@ -402,12 +402,12 @@ static void two_tokens_have_three_outcomes(void **state)
         {-1.6, RS_LAMBDA_REPELLED}, {-3, RS_LAMBDA_REPELLED}, {-1.5, RS_LAMBDA_UNDECIDED}};
     rs_lambda_sign_rule rule;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        rs_lambda_scalar_layer layer = {m, 2, 2, 1, cases[i].lambda};
+        rs_lambda_scalar_layer layer = {m, 2, 2, 1, cases[i].lambda, 0};
         OK(rs_lambda_sign_rule_of(&rule, &layer, 1, true, &err));
         assert_int_equal(rule.outcome, cases[i].outcome);
         is_near("rate", rule.rate, fabs((1 + cases[i].lambda) / (2 + cases[i].lambda)), 1e-12);
     }
-    rs_lambda_scalar_layer singular[2] = {{m, 2, 2, 1, 1}, {m, 2, 2, 1, -2}};
+    rs_lambda_scalar_layer singular[2] = {{m, 2, 2, 1, 1, 0}, {m, 2, 2, 1, -2, 0}};
     OK(rs_lambda_sign_rule_of(&rule, singular, 2, true, &err));
     assert_non_null(rule.failed_hypothesis);
     assert_int_equal(rule.singular_layer, 1);
@@ -421,7 +421,7 @@ static void hypotheses_are_named(void **state)
 {
     (void)state;
     const double m[4] = {0.1, 0.2, 0.1, 0.1};
-    rs_lambda_scalar_layer layer = {m, 2, 2, 1, 9};
+    rs_lambda_scalar_layer layer = {m, 2, 2, 1, 9, 0};
     rs_lambda_sign_rule rule;
     rs_lambda_theorem_c c;
     OK(rs_lambda_sign_rule_of(&rule, &layer, 1, false, &err));
@@ -429,9 +429,11 @@ static void hypotheses_are_named(void **state)
     rs_lambda_facts facts = plain_facts;
     OK(rs_lambda_theorem_c_of(&c, &layer, &facts, &err));
     assert_true(c.kept.valid);
-    facts.zero_epsilon = false;
+    double without = c.kept.value;
+    layer.epsilon = 1e-5;
     OK(rs_lambda_theorem_c_of(&c, &layer, &facts, &err));
-    assert_false(c.kept.valid);
+    assert_true(c.kept.valid && c.kept.value < without && c.kept.value > without - 1e-4);
+    layer.epsilon = 0;
     facts = plain_facts, facts.unit_gain = false;
     OK(rs_lambda_theorem_c_of(&c, &layer, &facts, &err));
     assert_string_equal(c.kept.failed_hypothesis, "every norm gain is 1");

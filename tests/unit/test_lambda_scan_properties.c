@@ -218,21 +218,24 @@ static double theorem_c_ratio(trial *t)
             y[i * d + j] = common[j] + (real)(spread * take(t));
         scale_to(y + i * d, d, sqrtl((real)d));
     }
+    real before = mu_of(y, n, d), spread_of = before / sqrtl((real)(n * d));
     rs_lambda_facts facts = {.n = n,
                              .d = d,
-                             .diversity = 1,
-                             .diversity_most = 1,
-                             .unit_diversity = 1,
+                             .diversity = (double)spread_of * (1 - 1e-15),
+                             .diversity_most = (double)spread_of * (1 + 1e-15),
+                             .unit_diversity = (double)spread_of * (1 - 1e-15),
+                             .smallest_row = 1,
                              .normed = true,
                              .unit_gain = true,
                              .zero_bias = true,
                              .zero_epsilon = true,
                              .unit_rows = true};
-    rs_lambda_scalar_layer layer = {m, n, n, value, lambda};
+    double epsilon = take(t) > 0 ? 0 : take_scale(t, 1e-12, 0.3);
+    rs_lambda_scalar_layer layer = {m, n, n, value, lambda, epsilon};
+    rs_lambda_norm norm = {.kind = RS_LAMBDA_RMSNORM, .epsilon = epsilon};
     rs_lambda_theorem_c found;
     rs_error error = {0};
     if (rs_lambda_theorem_c_of(&found, &layer, &facts, &error) != RS_OK) return NAN;
-    real before = mu_of(y, n, d);
     if (!found.kept.valid || !(found.kept.value > 1e-3) || before < 1e-4L) return NAN;
     for (int i = 0; i < n; i++) {
         for (int c = 0; c < d; c++) {
@@ -241,7 +244,9 @@ static double theorem_c_ratio(trial *t)
                 sum += (real)value * (real)m[i * n + j] * y[j * d + c];
             next[i * d + c] = sum;
         }
-        scale_to(next + i * d, d, sqrtl((real)d));
+        norm_row(next + i * d, d, &norm);
+        for (int c = 0; c < d; c++)
+            next[i * d + c] *= sqrtl((real)d);
     }
     return (double)((real)found.kept.value * before / mu_of(next, n, d)) - 1e-11;
 }
