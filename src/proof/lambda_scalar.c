@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 /* What underflows of a product or quotient, and of a sum of them. */
-static const double UNDERFLOW = 1e-300;
+static const double VANISHES = 1e-300;
 
 /* D_i = λ + w s_i of signs ε (NULL: 1): λε_i + w Σ_j M_ij ε_j. */
 static rs_span denominator(const rs_lambda_scalar_layer *layer, int64_t i, const signed char *signs)
@@ -24,7 +24,7 @@ static rs_span denominator(const rs_lambda_scalar_layer *layer, int64_t i, const
     double own = signs && signs[i] < 0 ? -layer->lambda : layer->lambda;
     double off = rs_gamma((double)layer->n + 4) * (fabs(own) + fabs(layer->value) * size);
     double value = own + layer->value * sum;
-    return rs_span_widen(value - off - UNDERFLOW, value + off + UNDERFLOW);
+    return rs_span_widen(value - off - VANISHES, value + off + VANISHES);
 }
 
 static int sign_of(rs_span span)
@@ -79,7 +79,7 @@ static double deviation_row(double *row, double *length, const rs_lambda_scalar_
     row[i] = -sum;
     double gamma = rs_gamma((double)layer->n + 8);
     double relative = (d.high - d.low) / least * (1 + 1e-12) + gamma;
-    double off = (2 * relative * size + (double)layer->n * UNDERFLOW / least) * (1 + 1e-12);
+    double off = (2 * relative * size + (double)layer->n * VANISHES / least) * (1 + 1e-12);
     *length = (size + fabs(sum)) * (1 + gamma) + off;
     if (!isfinite(*length)) *length = (double)INFINITY;
     return off;

@@ -12,6 +12,8 @@
 
 #include "certify_support.h"
 
+#include <jansson.h>
+
 /* A chain speaks of all samples: null where one has none, no smaller than any that has one. */
 static void check_chains(const rs_result *result, const char *name)
 {
@@ -275,6 +277,45 @@ static void a_scalar_value_map_has_theorem_c(void **state)
             check_conditions(result, rigorous);
             rs_result_free(result);
         }
+}
+
+/* Gains by their formulas, written down a second time (tests/oracle/make_lambda_gains_golden.py):
+ * biases, limits of steps, normed B, C and steps, multipliers, a gate behind the norm, no norm, no
+ * gate. What is claimed may be larger by rounding alone. */
+static void gains_have_their_values(void **state)
+{
+    (void)state;
+    json_error_t problem;
+    json_t *cases = json_load_file(RS_TEST_DATA "/lambda/gains.json", 0, &problem), *item;
+    size_t i, met = 0;
+    put(tokens_path, "[[1,2,3,4,5,6,7],[5,3]]");
+    json_array_foreach(cases, i, item)
+    {
+        char path[512];
+        rs_error error;
+        const char *edit = json_string_value(json_object_get(item, "edit"));
+        const char *model = json_string_value(json_object_get(item, "model"));
+        int64_t layer = json_integer_value(json_object_get(item, "layer"));
+        double wanted = json_real_value(json_object_get(item, "gain")), found = NAN;
+        snprintf(path, sizeof path, RS_TEST_DATA "/forward/%s", model);
+        rs_certify_request request = request_for(path);
+        if (edit && rs_edit_option(&request.options.edit, edit, NULL, &error) != RS_OK)
+            fail_msg("%s", error.what);
+        rs_error none = {0};
+        rs_result *result;
+        if (try(&result, &request, 2, &none) != RS_OK) continue; /* nothing to take away */
+        const rs_table *lambda = rs_result_table(result, "lambda");
+        for (size_t row = 0; row < rs_table_rows(lambda); row++)
+            if (whole(lambda, row, "layer") == layer)
+                found = cell(lambda, row, "weights_only_gain");
+        if (!(found >= wanted * (1 - 1e-12) && found <= wanted * (1 + 1e-9)))
+            fail_msg("%s --%s, layer %d: %.17g, formula %.17g", model, edit ? edit : "", (int)layer,
+                     found, wanted);
+        rs_result_free(result);
+        met++;
+    }
+    assert_true(met >= 44);
+    json_decref(cases);
 }
 
 /* A rate of 0 (docs/theory/corrections.md, 21): the bound grows with the tokens, and is there. */
@@ -727,6 +768,7 @@ int main(void)
         cmocka_unit_test(all_families),
         cmocka_unit_test(hybrids),
         cmocka_unit_test(gains_without_softmax),
+        cmocka_unit_test(gains_have_their_values),
         cmocka_unit_test(gains_grow_with_the_tokens),
         cmocka_unit_test(a_scalar_value_map_has_theorem_c),
         cmocka_unit_test(edits),
