@@ -46,8 +46,9 @@ def compare(path, lambdas, of, options, tolerance, switches="", edits=()):
 
 json.dump([[5, 3, 8, 1, 9, 2, 7], [4], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]], open("ids.json", "w"))
 ragged = ("--tokens", "ids.json")
+# Rows of a product are not rounded alike beside many others and beside few: float32 shows that, float64 compares.
 for model in ("llama", "bert", "gpt_neox", "mamba", "mamba2", "falcon_h1", "qwen3_5", "lfm2", "albert"):
-    for precision, tolerance in (("f64", 1e-12), ("f32", 4e-6)):
+    for precision, tolerance in (("f64", 1e-12), ("f32", 3e-5)):
         compare(f"{golden}/{model}", (-2, 2, 5), "", (*ragged, "--precision", precision), tolerance)
 compare(f"{golden}/llama", (-1, 1, 3), "mixer:", (*ragged, "--precision", "f64"), 1e-12)
 compare(f"{golden}/llama", (-1, 1, 3), "mlp:", (*ragged, "--precision", "f64"), 1e-12)

@@ -168,7 +168,7 @@ static double normed_ratio(trial *t)
 static double rows_ratio(trial *t)
 {
     int d = t->d;
-    real w[MAX_D * MAX_D], turned[MAX_D * MAX_D], x[MAX_D], o[MAX_D], bias[MAX_D];
+    real w[MAX_D * MAX_D], turned[MAX_D * MAX_D] = {0}, x[MAX_D], o[MAX_D], bias[MAX_D];
     bool biased = take(t) > 0;
     take_matrix(w, t, d, d);
     take_token(x, t, d);
