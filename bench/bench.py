@@ -460,4 +460,5 @@ def main():
         CASES[name](args.quick)
 
 
-main()
+if __name__ == "__main__":
+    main()
