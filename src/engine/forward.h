@@ -163,6 +163,8 @@ typedef struct rs_weights rs_weights;
 rs_status rs_weights_open(rs_weights **out, rs_precision precision, uint64_t limit_bytes,
                           rs_error *err);
 void rs_weights_close(rs_weights *weights);
+/* Bytes of numbers that decoding has made so far; what is used where it is mapped is not among them. */
+uint64_t rs_weights_decoded(const rs_weights *weights);
 /* Says that numbers of tensors that runners read through these weights are others now, or stand at
  * other addresses: what was decoded is forgotten, and the next pass reads all of them anew. Not
  * while a runner of these weights runs. */

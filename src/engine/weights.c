@@ -32,7 +32,7 @@ enum { SLOTS = 1024 };
 struct rs_weights {
     rs_precision precision;
     size_t size;
-    uint64_t limit, kept, changes;
+    uint64_t limit, kept, changes, decoded;
     entry *slots[SLOTS];
     struct {
         void *data;
@@ -68,6 +68,11 @@ void rs_weights_changed(rs_weights *weights)
 {
     forget_all(weights);
     weights->changes++;
+}
+
+uint64_t rs_weights_decoded(const rs_weights *weights)
+{
+    return weights->decoded;
 }
 
 uint64_t rs_weights_changes(const rs_weights *weights)
@@ -255,6 +260,7 @@ static rs_status map_bias(rs_dense_map *map, rs_weights *weights, const rs_dense
     entry *e = find_entry(weights, &key);
     if (!e) {
         RS_TRY(add_entry(&e, weights, &key, (size_t)dense->out * weights->size, err));
+        weights->decoded += e->bytes;
         for (int64_t u = 0; u < dense->out; u++) {
             decode(weights, e->data, u, dense->bias, vector_of(dense, u), 1);
             if (dense->factors) multiply(weights, e->data, u, 1, rs_dense_factor_of(dense, u).bias);
@@ -294,6 +300,7 @@ rs_status rs_weights_map(rs_dense_map *map, rs_weights *weights, const rs_dense 
     if (!rs_size_mul((size_t)dense->in, (size_t)dense->out, &count) ||
         !rs_size_mul(count, weights->size, &bytes))
         return rs_fail_memory(err, dense->weight->name, SIZE_MAX);
+    weights->decoded += bytes;
     if (bytes > weights->limit - weights->kept) {
         RS_TRY(grow_scratch(weights, slot, bytes, err));
         map->data = weights->scratch[slot].data;
@@ -322,6 +329,7 @@ rs_status rs_weights_vector(const void **out, rs_weights *weights, const rs_tens
     entry *e = find_entry(weights, &key);
     if (!e) {
         RS_TRY(add_entry(&e, weights, &key, (size_t)count * weights->size, err));
+        weights->decoded += e->bytes;
         decode(weights, e->data, 0, tensor, 0, count);
     }
     *out = e->data;

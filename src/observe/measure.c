@@ -130,9 +130,7 @@ static void finish_gather(rs_gather *g, const rs_pass_account *account)
         out->left_out += !rs_measures_pairs(g->options, n);
     }
     out->batch = g->capacity;
-    out->peak_bytes = account->peak_bytes;
-    out->flops = account->flops;
-    out->seconds = account->seconds;
+    out->account = *account;
     out->floor = rs_residual_floor(g->precision);
     out->nll = out->scored ? g->nll_sum / (double)out->scored : NAN;
     if (g->options->tokens) rs_gather_tokens_finish(g);

@@ -84,18 +84,16 @@ typedef struct rs_measured {
     size_t n_attention;
     rs_mixing_row *mixing; /* [n_mixing] sorted by layer, branch, then head */
     size_t n_mixing;
-    int64_t samples;        /* samples that have tokens */
-    int64_t singles;        /* samples of one token */
-    int64_t left_out;       /* samples too long for what costs the square of their length */
-    int64_t rows;           /* tokens of all samples */
-    int64_t scored;         /* next tokens that the loss is over; 0: no loss was asked for */
-    double nll;             /* mean negative log-likelihood of those tokens, nats */
-    double floor;           /* relative residual that is rounding at this precision; NaN: none is */
-    uint64_t peak_bytes;    /* most memory that activations and workspace took */
-    uint64_t measure_bytes; /* memory that the measures took */
-    double flops;           /* floating-point operations of all matrix products */
-    double seconds;         /* duration of all passes with their measures */
-    int64_t batch;          /* samples that were run at once */
+    int64_t samples;  /* samples that have tokens */
+    int64_t singles;  /* samples of one token */
+    int64_t left_out; /* samples too long for what costs the square of their length */
+    int64_t rows;     /* tokens of all samples */
+    int64_t scored;   /* next tokens that the loss is over; 0: no loss was asked for */
+    double nll;       /* mean negative log-likelihood of those tokens, nats */
+    double floor;     /* relative residual that is rounding at this precision; NaN: none is */
+    rs_pass_account account; /* of the pass with its measures */
+    uint64_t measure_bytes;  /* memory that the measures took */
+    int64_t batch;           /* samples that were run at once */
 } rs_measured;
 
 /* Which mixing matrices have a row in table mixing. */

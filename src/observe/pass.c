@@ -79,6 +79,8 @@ typedef struct pass {
     size_t n;
     const rs_context *context;
     rs_weights *own; /* NULL: the plan has weights */
+    rs_weights *weights;
+    uint64_t decoded; /* by the weights before the pass */
     rs_runner *runner;
     rs_input_batch batch;
     void **scratch; /* [threads], shared by the listeners: calls on a thread follow each other */
@@ -139,8 +141,9 @@ static rs_status open_pass(pass *p, rs_error *err)
     RS_TRY(rs_input_batch_open(&p->batch, plan->capacity, err));
     if (!plan->weights)
         RS_TRY(rs_weights_open(&p->own, plan->precision, rs_weight_limit(p->context), err));
-    rs_weights *weights = plan->weights ? plan->weights : p->own;
-    RS_TRY(rs_runner_open(&p->runner, plan->network, weights, p->context, err));
+    p->weights = plan->weights ? plan->weights : p->own;
+    p->decoded = rs_weights_decoded(p->weights);
+    RS_TRY(rs_runner_open(&p->runner, plan->network, p->weights, p->context, err));
     p->taps = rs_calloc(p->n + 1, sizeof *p->taps);
     if (!p->taps) return rs_fail_memory(err, "listeners", p->n * sizeof *p->taps);
     for (size_t i = 0; i < p->n; i++)
@@ -204,10 +207,19 @@ rs_status rs_observe_pass(rs_pass_account *account, const rs_pass_plan *plan,
     if (status == RS_OK) status = run_batches(&p, err);
     if (status == RS_OK && account)
         *account = (rs_pass_account){.peak_bytes = rs_runner_peak(p.runner),
+                                     .weight_bytes = rs_weights_decoded(p.weights) - p.decoded,
                                      .flops = p.flops,
                                      .seconds = rs_seconds() - began};
     close_pass(&p);
     return status;
+}
+
+void rs_pass_account_add(rs_pass_account *sum, const rs_pass_account *other)
+{
+    if (other->peak_bytes > sum->peak_bytes) sum->peak_bytes = other->peak_bytes;
+    sum->weight_bytes += other->weight_bytes;
+    sum->flops += other->flops;
+    sum->seconds += other->seconds;
 }
 
 /* ---- a batch, and prompts ---- */

@@ -34,10 +34,13 @@ typedef struct rs_pass_plan {
 
 /* What a pass took. */
 typedef struct rs_pass_account {
-    uint64_t peak_bytes; /* most memory that activations and workspace took */
-    double flops;        /* floating-point operations of all matrix products */
-    double seconds;      /* duration of all batches with their listeners */
+    uint64_t peak_bytes;   /* most memory that activations and workspace took */
+    uint64_t weight_bytes; /* of numbers that weights were decoded to */
+    double flops;          /* floating-point operations of all matrix products */
+    double seconds;        /* duration of all batches with their listeners */
 } rs_pass_account;
+/* Adds what another pass took. */
+void rs_pass_account_add(rs_pass_account *sum, const rs_pass_account *other);
 
 /* Samples that a pass runs at once: `batch`, or as rs_default_batch says where it is 0; no more
  * than there are. */

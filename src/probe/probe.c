@@ -52,6 +52,7 @@ typedef struct work {
     rs_probed *probed;
     size_t n, main;
     rs_store *output, *taps;
+    rs_pass_account swept; /* all passes of the sweep */
 } work;
 
 /* The model as it is comes first, in the tables and in the legends, wherever the list has it. */
@@ -209,21 +210,24 @@ static rs_status set_inputs(const work *w, rs_error *err)
 
 static rs_status set_run(const work *w, rs_error *err)
 {
-    uint64_t peak = 0, measures = 0;
-    double flops = 0, seconds = 0;
+    uint64_t measures = 0;
+    rs_pass_account all = {0};
     for (size_t v = 0; v < w->n; v++) {
         const rs_measured *m = w->probed[v].measured;
-        if (m->peak_bytes > peak) peak = m->peak_bytes;
         if (m->measure_bytes > measures) measures = m->measure_bytes;
-        flops += m->flops;
-        seconds += m->seconds;
+        rs_pass_account_add(&all, &m->account);
     }
-    json_t *object =
-        json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:s}", "precision",
-                  rs_probe_precision_name(w->options->measure.precision), "batch",
-                  (json_int_t)w->probed[0].measured->batch, "peak_activation_bytes",
-                  (json_int_t)peak, "measure_bytes", (json_int_t)measures, "matrix_flops", flops,
-                  "pass_seconds", seconds, "stored_variant", w->probed[w->main].name);
+    json_t *object = json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:s}", "precision",
+        rs_probe_precision_name(w->options->measure.precision), "batch",
+        (json_int_t)w->probed[0].measured->batch, "peak_activation_bytes",
+        (json_int_t)all.peak_bytes, "measure_bytes", (json_int_t)measures, "weight_bytes_decoded",
+        (json_int_t)(all.weight_bytes + w->swept.weight_bytes), "matrix_flops", all.flops,
+        "pass_seconds", all.seconds, "stored_variant", w->probed[w->main].name);
+    if (object && w->options->sweep) {
+        json_object_set_new(object, "sweep_matrix_flops", json_real(w->swept.flops));
+        json_object_set_new(object, "sweep_seconds", json_real(w->swept.seconds));
+    }
     return rs_result_set_meta(w->result, "run", object, err);
 }
 
@@ -263,7 +267,6 @@ static rs_status report_probe(work *w, rs_error *err)
 {
     const rs_probe_options *o = w->options;
     RS_TRY(set_inputs(w, err));
-    RS_TRY(set_run(w, err));
     RS_TRY(rs_probe_tables(w->result, w->probed, w->n, o, err));
     RS_TRY(rs_input_texts_table(w->result, w->inputs, err));
     RS_TRY(rs_probe_verdict(w->result, w->probed, w->n, o, err));
@@ -274,7 +277,9 @@ static rs_status report_probe(work *w, rs_error *err)
     RS_TRY(add_notes(w, err));
     RS_TRY(note_compat(w, err));
     if (o->sweep) /* before the figures: the first curve is the one that a terminal shows */
-        RS_TRY(rs_probe_sweep(w->result, w->network, w->weights, w->inputs, o, w->context, err));
+        RS_TRY(rs_probe_sweep(w->result, &w->swept, w->network, w->weights, w->inputs, o,
+                              w->context, err));
+    RS_TRY(set_run(w, err));
     return rs_probe_figures(w->result, w->probed, w->n, o, err);
 }
 

@@ -52,6 +52,7 @@ typedef struct sweeping {
     size_t n_settings, branches;
     int32_t layers;
     int64_t moved[RS_PRECISIONS]; /* points that run in each precision */
+    rs_pass_account account;
 } sweeping;
 
 /* ---- points ---- */
@@ -94,18 +95,19 @@ static rs_precision precision_of(const sweeping *w, const rs_network *network, b
     return precision;
 }
 
-/* Writes down the skips of point i, which every λ has where the edit puts it. */
+/* Writes down the skips of point i, which every λ has where the edit puts it. The setting has the
+ * network of the first. */
 static rs_status set_point(sweeping *w, setting *s, int32_t i, rs_error *err)
 {
-    rs_network *network = NULL;
+    rs_network *network = i == 0 ? s->network : NULL;
     point *p = &s->points[i];
     size_t at = 0;
     p->lambda = rs_sweep_lambda(&w->spec, i);
     p->gate = !s->edit.no_gate;
     p->norm = !s->edit.no_norm;
     p->states = rs_arena_alloc(w->arena, (size_t)w->layers + 1, sizeof *p->states);
-    rs_status status =
-        p->states ? network_at(&network, w, s, p->lambda, err) : rs_fail_memory(err, "sweep", 0);
+    rs_status status = p->states ? RS_OK : rs_fail_memory(err, "sweep", 0);
+    if (status == RS_OK && !network) status = network_at(&network, w, s, p->lambda, err);
     for (int32_t l = 0; status == RS_OK && l < w->layers; l++)
         for (int32_t b = 0; b < network->layers[l].n_branches; b++)
             s->skip[at++ * (size_t)w->spec.n + (size_t)i] = network->layers[l].branches[b].skip;
@@ -113,10 +115,7 @@ static rs_status set_point(sweeping *w, setting *s, int32_t i, rs_error *err)
         p->precision = precision_of(w, network, p->norm);
         w->moved[p->precision]++;
     }
-    if (i == 0 && status == RS_OK)
-        s->network = network;
-    else
-        rs_network_close(network);
+    if (network != s->network) rs_network_close(network);
     return status;
 }
 
@@ -132,23 +131,18 @@ static rs_status open_setting(sweeping *w, bool gate, bool norm, rs_error *err)
 {
     setting *s = &w->settings[w->n_settings];
     size_t cells;
-    rs_network *first = NULL;
     s->edit = w->options->edit;
     if (!gate) s->edit.no_gate = true;
     if (!norm) s->edit.no_norm = true;
-    rs_status status = network_at(&first, w, s, rs_sweep_lambda(&w->spec, 0), err);
-    if (status == RS_OK) {
-        w->layers = first->n_layers;
-        w->branches = branches_of(first);
-    }
-    rs_network_close(first);
-    RS_TRY(status);
+    w->n_settings++; /* rs_probe_sweep closes what it has */
+    RS_TRY(network_at(&s->network, w, s, rs_sweep_lambda(&w->spec, 0), err));
+    w->layers = s->network->n_layers;
+    w->branches = branches_of(s->network);
     s->points = rs_arena_alloc(w->arena, (size_t)w->spec.n, sizeof *s->points);
     s->skip = rs_size_mul(w->branches, (size_t)w->spec.n, &cells)
                   ? rs_arena_alloc(w->arena, cells, sizeof *s->skip)
                   : NULL;
     if (!s->points || !s->skip) return rs_fail_memory(err, "sweep", cells * sizeof *s->skip);
-    w->n_settings++;
     for (int32_t i = 0; i < w->spec.n; i++)
         RS_TRY(set_point(w, s, i, err));
     return RS_OK;
@@ -194,8 +188,10 @@ static rs_status run_side_by_side(sweeping *w, const setting *s, point *const *p
     rs_swept_state *out =
         rs_size_mul((size_t)n, states, &cells) ? rs_malloc(cells, sizeof *out) : NULL;
     if (!out) return rs_fail_memory(err, "sweep", cells * sizeof *out);
+    rs_pass_account account = {0};
     rs_status status =
-        rs_observe_sweep(out, NULL, &plan, w->options->measure.batch, w->context, err);
+        rs_observe_sweep(out, &account, &plan, w->options->measure.batch, w->context, err);
+    rs_pass_account_add(&w->account, &account);
     for (int32_t i = 0; status == RS_OK && i < n; i++)
         for (size_t l = 0; l < states; l++)
             points[i]->states[l] = out[(size_t)i * states + l];
@@ -230,6 +226,7 @@ static rs_status run_alone(sweeping *w, const setting *s, point *p, rs_error *er
                                         .log10_mu = row->mean.log10_residual_fro,
                                         .samples = row->samples};
     }
+    if (status == RS_OK) rs_pass_account_add(&w->account, &measured->account);
     rs_measured_free(measured);
     rs_weights_close(own);
     rs_network_close(network);
@@ -422,9 +419,9 @@ static rs_status sweep_all(sweeping *w, rs_error *err)
     return add_figure(w, err);
 }
 
-rs_status rs_probe_sweep(rs_result *result, const rs_network *network, rs_weights *weights,
-                         const rs_inputs *inputs, const rs_probe_options *options,
-                         const rs_context *context, rs_error *err)
+rs_status rs_probe_sweep(rs_result *result, rs_pass_account *account, const rs_network *network,
+                         rs_weights *weights, const rs_inputs *inputs,
+                         const rs_probe_options *options, const rs_context *context, rs_error *err)
 {
     sweeping w = {.result = result,
                   .network = network,
@@ -433,6 +430,7 @@ rs_status rs_probe_sweep(rs_result *result, const rs_network *network, rs_weight
                   .options = options,
                   .context = context};
     rs_status status = sweep_all(&w, err);
+    *account = w.account;
     for (size_t i = 0; i < w.n_settings; i++)
         rs_network_close(w.settings[i].network);
     rs_arena_free(w.arena);

@@ -31,9 +31,10 @@ rs_status rs_sweep_parse(rs_sweep_spec *spec, const char *text, rs_error *err);
 double rs_sweep_lambda(const rs_sweep_spec *spec, int32_t i);
 
 /* probe_sweep.c: runs the points over all inputs, and adds tables sweep and sweep_ends and their
- * figure. network: with the edits of all variants; weights: of options->measure.precision. */
-rs_status rs_probe_sweep(rs_result *result, const rs_network *network, rs_weights *weights,
-                         const rs_inputs *inputs, const rs_probe_options *options,
-                         const rs_context *context, rs_error *err);
+ * figure. account: what all its passes took. network: with the edits of all variants; weights: of
+ * options->measure.precision. */
+rs_status rs_probe_sweep(rs_result *result, rs_pass_account *account, const rs_network *network,
+                         rs_weights *weights, const rs_inputs *inputs,
+                         const rs_probe_options *options, const rs_context *context, rs_error *err);
 
 #endif

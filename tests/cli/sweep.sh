@@ -11,7 +11,7 @@ def probe(path, *options):
     run = subprocess.run([program, "probe", path, "--json", "-", "--no-attention", "--no-spectral", "--no-loss", *options], capture_output=True)
     if run.returncode:
         wrong.append(f"{path} {options}: {run.stderr.decode()}")
-        return {"tables": {"sweep": [], "tokens": [], "sweep_ends": []}, "findings": []}
+        return {"tables": {"sweep": [], "tokens": [], "sweep_ends": []}, "findings": [], "run": {}}
     return json.loads(run.stdout)
 
 # Each point against `--lambda X` with the same other options, at every state.
@@ -56,6 +56,13 @@ compare(f"{golden}/llama", (-1, 1, 3), "mixer:", (*ragged, "--precision", "f64",
 compare(f"{golden}/llama", (-1, 1, 3), "", (*ragged, "--precision", "f64", "--norm-placement", "post"), 1e-12)
 compare(f"{golden}/mamba2", (-1, 1, 3), "", (*ragged, "--precision", "f64"), 1e-12, ",gate=both,norm=both")
 compare(f"{golden}/mamba2", (-1, 1, 3), "", (*ragged, "--precision", "residual"), 1e-12)
+
+# A stored weight is decoded once, however many points there are: in the precision asked for, and once more in another one.
+for options, high in (((), 2), ((), 1e30), (("--precision", "f64"), 2)):
+    one, many = (probe(f"{golden}/mamba2", "--sweep", f"lambda={points}", *ragged, *options)["run"]["weight_bytes_decoded"]
+                 for points in (high, f"{high / 2}:{high}:9"))
+    if one != many or (one == 0) != (high == 2 and not options):
+        wrong.append(f"mamba2 {options} to {high}: {one} bytes of weights decoded for one point, {many} for nine")
 
 # Neither threads nor the batch change a point beyond rounding.
 text = ("--sweep", "lambda=-3:3:7", *ragged, "--precision", "f64")

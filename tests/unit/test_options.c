@@ -211,8 +211,8 @@ typedef struct answer {
 static void strip(json_t *result)
 {
     static const char *const names[] = {"args", "started", "seconds", "machine"},
-                             *const of_run[] = {"pass_seconds", "peak_activation_bytes",
-                                                "measure_bytes"};
+                             *const of_run[] = {"pass_seconds", "sweep_seconds",
+                                                "peak_activation_bytes", "measure_bytes"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         json_object_del(result, names[i]);
     for (size_t i = 0; i < sizeof of_run / sizeof *of_run; i++)
