@@ -1,7 +1,15 @@
 """Models of transformers with drawn parameters, and in double precision throughout."""
 import contextlib
+import math
 
 import torch
+
+
+def gelu(x, approximate="none"):
+    """GELU whose digits stay where x is far below 0: torch adds 1 and a number near -1 there, and a norm may divide by the result."""
+    if approximate == "tanh":
+        return x * torch.sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+    return 0.5 * x * torch.special.erfc(-x / math.sqrt(2))
 
 
 @contextlib.contextmanager
@@ -11,9 +19,11 @@ def all_double():
     torch.float32 = torch.float = torch.float64
     torch.Tensor.float = torch.Tensor.double
     torch.set_default_dtype(torch.float64)
+    own, torch.nn.functional.gelu = torch.nn.functional.gelu, gelu
     try:
         yield
     finally:
+        torch.nn.functional.gelu = own
         torch.float32, torch.float, torch.Tensor.float = saved
         torch.set_default_dtype(saved[0])
 
