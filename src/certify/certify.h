@@ -280,6 +280,6 @@ rs_status rs_certify_path(rs_result *result, rs_input_files *inputs,
 
 /* What its tables can have, for rs_explain. */
 extern const rs_table_kind rs_certify_summary_kind, rs_certify_bounds_kind, rs_certify_chains_kind,
-    rs_certify_lambda_kind, rs_certify_intervals_kind;
+    rs_certify_lambda_kind, rs_certify_intervals_kind, rs_certify_demands_kind;
 
 #endif

@@ -45,6 +45,9 @@ double rs_certify_lambda_kept(const rs_certify_lambda *lambda);
 /* certify_lambda_table.c */
 rs_status rs_certify_lambda_table(rs_result *result, const rs_certify_lambda *lambda,
                                   rs_error *err);
+/* certify_demands.c: what the statements ask for over all layers and samples. */
+rs_status rs_certify_demands_table(rs_result *result, const rs_certify_lambda *lambda,
+                                   rs_error *err);
 /* certify_lambda_findings.c */
 rs_status rs_certify_lambda_findings(rs_result *result, const rs_certify_lambda *lambda,
                                      rs_error *err);
