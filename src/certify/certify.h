@@ -75,6 +75,7 @@ typedef struct rs_certify_head {
     double range_error; /* what the evaluation of `range` may have lost */
     double second;  /* |λ₂| of the mixing matrix where a linear law may apply; NaN: not asked */
     double centred; /* ‖(I − 11ᵀ/n) P‖_F, rounded up: bounds the spectral norm */
+    double frobenius; /* ‖P‖_F, computed */
 } rs_certify_head;
 
 /* One branch on one sample. Lengths are of rows, 2-norm; stds are min over rows of √(var + ε), the

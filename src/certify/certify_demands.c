@@ -11,6 +11,8 @@ typedef struct demand_cells {
     const char *statement, *source;
     double published, certified; /* one of the two */
     bool conditional;
+    double bound; /* S C_M */
+    int64_t layers;
     double kept, least, most; /* least, most: |λ| of the model's mixers */
     rs_truth met;
     int64_t sample, layer, applies, of;
@@ -37,6 +39,13 @@ static const rs_column columns[] = {
     RS_CERTIFY_TWIN(demand_cells, conditional, certified, "certified_conditional", "certified",
                     "certified holds if the exact layers apply the mixing matrices that the "
                     "float64 pass met, and is not proved"),
+    COLUMN(bound, "s_c_m", "published",
+           "S C_M of equation 7, the largest: S what the value map stretches by, C_M = √n of "
+           "attention, in the rows _measured the largest ‖M‖_F that the pass met"),
+    {.name = "layers",
+     RS_CELL(demand_cells, layers),
+     .formula = "how many layers in a row the statement is about; rows of more than one count "
+                "samples for cases"},
     COLUMN(kept, "kept", NULL, "fraction of μ that each mixer is to keep (--kept)"),
     COLUMN(met, "met", NULL,
            "the λ of every mixer is as the row asks; it means something where the statement "
@@ -50,7 +59,8 @@ static const rs_column columns[] = {
      .formula = "cases in which every hypothesis of the statement holds"},
     {.name = "of",
      RS_CELL(demand_cells, of),
-     .formula = "cases: layers times samples, less those whose tokens are equal or differ by "
+     .formula = "cases: mixers times samples (samples, where layers is more than 1), less those "
+                "whose tokens are equal or differ by "
                 "rounding alone"},
     {.name = "failed",
      RS_CELL(demand_cells, failed),
@@ -64,15 +74,15 @@ typedef struct demand {
     double asked;       /* |λ|; NaN: nothing */
     const char *failed; /* hypothesis that fails; NULL: it applies */
     bool conditional;
+    double bound; /* S C_M; NaN: it plays no part */
 } demand;
 
 /* Of a row whose demand and reason are members of their own. hangs: on the row's condition. */
 #define ASKED_BY(name, member, reason, hangs)                                                      \
     static demand name(const rs_lambda_row *row)                                                   \
     {                                                                                              \
-        return (demand){row->member, row->reason, (hangs) && row->condition};                      \
+        return (demand){row->member, row->reason, (hangs) && row->condition, NAN};                 \
     }
-ASKED_BY(by_eq7, eq7, failed_eq7, false)
 ASKED_BY(by_theorem_a, theorem_a, failed_a, true)
 ASKED_BY(by_theorem_a_layer, theorem_a_layer, failed_a_layer, true)
 ASKED_BY(by_theorem_b, theorem_b, failed_b, true)
@@ -81,18 +91,24 @@ ASKED_BY(by_any_input, any_demand, failed_any, false)
 
 static const char equal_text[] = "the tokens of the input differ";
 
+static demand by_eq7(const rs_lambda_row *row)
+{
+    return (demand){row->eq7, row->failed_eq7, false, row->published};
+}
+
 /* The two conditions share their hypotheses; the one on the input asks for tokens that differ. */
 static demand by_eq7_and_input(const rs_lambda_row *row)
 {
     bool none = !row->failed_eq7 && isnan(row->published_both);
-    return (demand){row->published_both, none ? equal_text : row->failed_eq7, false};
+    return (demand){row->published_both, none ? equal_text : row->failed_eq7, false,
+                    row->published};
 }
 
 /* Half lines may begin on the other side of 0. */
 static demand by_certified_positive(const rs_lambda_row *row)
 {
     double asked = isnan(row->certified) ? (double)NAN : fmax(0, row->certified);
-    return (demand){asked, isnan(asked) ? row->failed_certified : NULL, row->condition};
+    return (demand){asked, isnan(asked) ? row->failed_certified : NULL, row->condition, NAN};
 }
 
 static demand by_certified_negative(const rs_lambda_row *row)
@@ -101,7 +117,7 @@ static demand by_certified_negative(const rs_lambda_row *row)
     const char *failed = row->failed_certified ? row->failed_certified
                                                : "a half line of negative λ that was found certain";
     return (demand){none ? (double)NAN : fmax(0, -row->certified_negative), none ? failed : NULL,
-                    row->condition};
+                    row->condition, NAN};
 }
 
 static demand by_certified(const rs_lambda_row *row)
@@ -113,27 +129,48 @@ static demand by_certified(const rs_lambda_row *row)
     return above;
 }
 
+/* ---- what it asks of the whole network on one sample ---- */
+
+static demand stack_both(const rs_stack_demand *of)
+{
+    return (demand){of->both, of->failed, false, of->bound};
+}
+
+static demand stack_eq7_measured(const rs_stack_demand *of)
+{
+    return (demand){of->eq7_measured, of->failed_measured, false, of->measured};
+}
+
+static demand stack_both_measured(const rs_stack_demand *of)
+{
+    return (demand){of->both_measured, of->failed_measured, false, of->measured};
+}
+
 /* Of which sign a λ has to be. */
 typedef enum sides { EITHER, POSITIVE, NEGATIVE } sides;
 
 typedef struct statement {
     const char *name, *source;
-    demand (*asks)(const rs_lambda_row *row);
+    demand (*asks)(const rs_lambda_row *row); /* NULL: */
+    demand (*of_stack)(const rs_stack_demand *of);
     sides side;
     bool published, beyond; /* beyond: what it asks for is not enough itself */
 } statement;
 
 static const statement statements[] = {
-    {"eq7", "L10", by_eq7, EITHER, true, true},
-    {"eq7_and_input", "L10", by_eq7_and_input, EITHER, true, false},
-    {"theorem_a", "L6", by_theorem_a, EITHER, false, false},
-    {"theorem_a_layer", "L7", by_theorem_a_layer, EITHER, false, false},
-    {"theorem_b", "L8", by_theorem_b, EITHER, false, false},
-    {"theorem_d", "L9", by_theorem_d, EITHER, false, false},
-    {"any_input", "L19", by_any_input, EITHER, false, false},
-    {"certified", "L1, L3", by_certified, EITHER, false, false},
-    {"certified_positive", "L1, L3", by_certified_positive, POSITIVE, false, false},
-    {"certified_negative", "L1, L3", by_certified_negative, NEGATIVE, false, false},
+    {"eq7", "L10", by_eq7, NULL, EITHER, true, true},
+    {"eq7_and_input", "L10", by_eq7_and_input, NULL, EITHER, true, false},
+    {"eq7_and_input_stack", "L10", NULL, stack_both, EITHER, true, false},
+    {"eq7_measured", "L10", NULL, stack_eq7_measured, EITHER, true, true},
+    {"eq7_and_input_measured", "L10", NULL, stack_both_measured, EITHER, true, false},
+    {"theorem_a", "L6", by_theorem_a, NULL, EITHER, false, false},
+    {"theorem_a_layer", "L7", by_theorem_a_layer, NULL, EITHER, false, false},
+    {"theorem_b", "L8", by_theorem_b, NULL, EITHER, false, false},
+    {"theorem_d", "L9", by_theorem_d, NULL, EITHER, false, false},
+    {"any_input", "L19", by_any_input, NULL, EITHER, false, false},
+    {"certified", "L1, L3", by_certified, NULL, EITHER, false, false},
+    {"certified_positive", "L1, L3", by_certified_positive, NULL, POSITIVE, false, false},
+    {"certified_negative", "L1, L3", by_certified_negative, NULL, NEGATIVE, false, false},
 };
 enum { STATEMENTS = sizeof statements / sizeof *statements };
 
@@ -170,8 +207,8 @@ static const char *commonest(const reasons *r)
 
 /* What one statement asks of all cases so far. */
 typedef struct tally {
-    double most;
-    int64_t sample, layer, applies, of;
+    double most, bound;
+    int64_t sample, layer, applies, of, layers;
     bool conditional, none; /* none: a case has no number */
     reasons failed;
 } tally;
@@ -185,6 +222,7 @@ static void count(tally *t, const demand *d, int64_t s, int64_t l)
         t->applies++;
     t->conditional = t->conditional || d->conditional;
     t->none = t->none || isnan(d->asked);
+    if (d->bound > t->bound) t->bound = d->bound;
     if (d->asked > t->most) t->most = d->asked, t->sample = s, t->layer = l;
 }
 
@@ -230,6 +268,8 @@ static demand_cells cells_of(const statement *of, const tally *t, const own_skip
                           .published = of->published ? asked : (double)NAN,
                           .certified = of->published ? (double)NAN : asked,
                           .conditional = t->conditional,
+                          .bound = t->of && !t->none && t->bound >= 0 ? t->bound : (double)NAN,
+                          .layers = t->layers,
                           .kept = kept,
                           .least = own->least,
                           .most = own->most,
@@ -247,9 +287,20 @@ static void tally_rows(tally *t, const statement *of, const rs_certify_lambda *l
         for (int32_t l = 0; l < rs_certify_lambda_network(lambda)->n_layers; l++) {
             const rs_lambda_row *row = rs_certify_lambda_row(lambda, s, l);
             if (!is_case(row)) continue;
-            demand asked = row->told ? of->asks(row) : (demand){NAN, nonfinite_text, false};
+            demand asked = row->told ? of->asks(row) : (demand){NAN, nonfinite_text, false, NAN};
             count(t, &asked, s, l);
         }
+}
+
+static void tally_samples(tally *t, const statement *of, const rs_certify_lambda *lambda)
+{
+    for (int64_t s = 0; s < rs_certify_lambda_samples(lambda); s++) {
+        rs_stack_demand stack;
+        if (!rs_certify_stack_demand(&stack, lambda, s)) continue;
+        demand asked = of->of_stack(&stack);
+        t->layers = stack.layers;
+        count(t, &asked, s, stack.layer);
+    }
 }
 
 rs_status rs_certify_demands_table(rs_result *result, const rs_certify_lambda *lambda,
@@ -266,8 +317,11 @@ rs_status rs_certify_demands_table(rs_result *result, const rs_certify_lambda *l
     rs_table_show_first(t,
                         "statement,published,certified,met,lambda_least,layer,applies,of,failed");
     for (int i = 0; i < STATEMENTS; i++) {
-        tally all = {.most = -1, .sample = RS_NULL_INT, .layer = RS_NULL_INT};
-        tally_rows(&all, &statements[i], lambda);
+        tally all = {.most = -1, .bound = -1, .layers = 1};
+        if (statements[i].asks)
+            tally_rows(&all, &statements[i], lambda);
+        else
+            tally_samples(&all, &statements[i], lambda);
         const demand_cells cells = cells_of(&statements[i], &all, &own, kept);
         RS_TRY(rs_table_append(t, &cells, err));
     }
