@@ -245,6 +245,9 @@ rs_run_need rs_certify_need;
 /* Adds up what it keeps beside the pass, which may be another's. */
 void rs_certify_need_kept(rs_budget *budget, const rs_network *network, rs_run_shape shape,
                           const rs_edit *edit);
+/* Adds up what the norms of mixing matrices take of a float64 pass in batches of so many samples. */
+void rs_certify_need_norms(rs_budget *budget, const rs_network *network, rs_run_shape shape,
+                           int64_t batch, const rs_context *context);
 
 /* A certification that hears a pass: opened before it, finished behind it. */
 typedef struct rs_certifying rs_certifying;

@@ -16,14 +16,20 @@ void rs_certify_need_kept(rs_budget *budget, const rs_network *network, rs_run_s
                       samples * s.all_heads * sizeof(rs_certify_head));
 }
 
+void rs_certify_need_norms(rs_budget *budget, const rs_network *network, rs_run_shape shape,
+                           int64_t batch, const rs_context *context)
+{
+    rs_budget_add(
+        budget, "norms of mixing matrices",
+        rs_mixing_bytes(network, RS_PRECISION_F64, batch, shape.longest, context->threads));
+}
+
 void rs_certify_need(rs_budget *budget, const rs_network *network, rs_run_shape shape,
                      const void *options, const rs_context *context)
 {
     const rs_certify_options *o = options;
     int64_t batch = rs_need_samples(network, shape, o->batch, RS_PRECISION_F64, context);
     rs_need_pass(budget, network, (double)batch * (double)shape.longest, RS_PRECISION_F64);
-    rs_budget_add(
-        budget, "norms of mixing matrices",
-        rs_mixing_bytes(network, RS_PRECISION_F64, batch, shape.longest, context->threads));
+    rs_certify_need_norms(budget, network, shape, batch, context);
     rs_certify_need_kept(budget, network, shape, &o->edit);
 }
