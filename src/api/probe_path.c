@@ -50,8 +50,13 @@ static void need_of(rs_budget *budget, const rs_network *network, rs_run_shape s
                     const void *user, const rs_context *context)
 {
     const needs *n = user;
+    const rs_measure_options *m = &n->options->measure;
     rs_probe_need(budget, network, shape, n->options, context);
-    if (n->certify) rs_certify_need_kept(budget, network, shape, &n->options->edit);
+    if (!n->certify) return;
+    int64_t batch = rs_need_samples(network, shape, m->batch, RS_PRECISION_F64, context);
+    rs_certify_need_kept(budget, network, shape, &n->options->edit);
+    if (!rs_mixing_is_asked(network, m))
+        rs_certify_need_norms(budget, network, shape, batch, context);
 }
 
 static rs_status probe_opened(rs_opened *o, rs_result *result, rs_input_files *files,

@@ -231,6 +231,7 @@ rs_status rs_certify_finish(rs_result *result, rs_certifying *w, rs_error *err)
     if (!w->scene.options->beside) RS_TRY(set_meta(result, w, inputs, err));
     RS_TRY(rs_certify_tables(result, &w->certified, err));
     RS_TRY(rs_certify_lambda_table(result, w->lambda, err));
+    RS_TRY(rs_certify_demands_table(result, w->lambda, err));
     RS_TRY(rs_certify_findings(result, &w->certified, err));
     RS_TRY(rs_certify_lambda_findings(result, w->lambda, err));
     if (!w->scene.options->beside) {

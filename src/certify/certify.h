@@ -75,6 +75,7 @@ typedef struct rs_certify_head {
     double range_error; /* what the evaluation of `range` may have lost */
     double second;  /* |λ₂| of the mixing matrix where a linear law may apply; NaN: not asked */
     double centred; /* ‖(I − 11ᵀ/n) P‖_F, rounded up: bounds the spectral norm */
+    double frobenius; /* ‖P‖_F, computed */
 } rs_certify_head;
 
 /* One branch on one sample. Lengths are of rows, 2-norm; stds are min over rows of √(var + ε), the
@@ -244,6 +245,9 @@ rs_run_need rs_certify_need;
 /* Adds up what it keeps beside the pass, which may be another's. */
 void rs_certify_need_kept(rs_budget *budget, const rs_network *network, rs_run_shape shape,
                           const rs_edit *edit);
+/* Adds up what the norms of mixing matrices take of a float64 pass in batches of so many samples. */
+void rs_certify_need_norms(rs_budget *budget, const rs_network *network, rs_run_shape shape,
+                           int64_t batch, const rs_context *context);
 
 /* A certification that hears a pass: opened before it, finished behind it. */
 typedef struct rs_certifying rs_certifying;
@@ -280,6 +284,6 @@ rs_status rs_certify_path(rs_result *result, rs_input_files *inputs,
 
 /* What its tables can have, for rs_explain. */
 extern const rs_table_kind rs_certify_summary_kind, rs_certify_bounds_kind, rs_certify_chains_kind,
-    rs_certify_lambda_kind, rs_certify_intervals_kind;
+    rs_certify_lambda_kind, rs_certify_intervals_kind, rs_certify_demands_kind;
 
 #endif

@@ -110,6 +110,16 @@ static double centred_norm(const rs_attention_view *view, double *mean)
            rs_gamma((double)view->n) * sqrt((double)view->keys);
 }
 
+static double frobenius(const rs_attention_view *view)
+{
+    double total = 0;
+    for (int64_t i = 0; i < view->n; i++) {
+        const double *row = (const double *)view->mixing + i * view->ld;
+        total += rs_dot(row, row, view->keys);
+    }
+    return sqrt(total);
+}
+
 /* Whether the logits are a bilinear form of the tokens but for which of them the mask shows. */
 static bool bilinear_unmasked(const rs_branch *branch)
 {
@@ -139,7 +149,8 @@ void rs_certify_head_of(rs_certify_head *out, int64_t *empty_rows, const rs_bran
                              .range = NAN,
                              .sum_ranges = NAN,
                              .second = NAN,
-                             .centred = centred_norm(view, mean)};
+                             .centred = centred_norm(view, mean),
+                             .frobenius = frobenius(view)};
     if (view->n > 0 && view->n == view->keys && view->logits && bilinear_unmasked(branch))
         ranges(out, row, view);
     if (wants_second(branch))

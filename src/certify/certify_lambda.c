@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "engine/dense_matrix.h"
 #include "network/op_traits.h"
+#include "proof/lambda_scan.h"
 
 #include <float.h>
 #include <math.h>
@@ -16,6 +17,7 @@ struct rs_certify_lambda {
     const rs_certify_scene *scene;
     const rs_certify_pass *pass;
     rs_lambda_row *rows; /* [samples, layers] */
+    double *told_norms;  /* [samples, layers] largest ‖M‖_F that a mixer told; NaN: none did */
     rs_certify_gains gains;
     rs_certify_consensus consensus;
     rs_certify_scalar scalar;
@@ -84,6 +86,7 @@ static rs_status unproved_row(rs_lambda_row *row, const rs_certify_lambda *lambd
     const rs_lambda_number *gain = &lambda->gains.sums[l];
     bool one_skip = true;
     rs_lambda_row_unproved(row, why, gain, &lambda->gains.mlps[l]);
+    RS_TRY(rs_lambda_facts_by_gain(&row->facts, at, 0, err));
     RS_TRY(rs_scalar_row(row, &lambda->scalar, at, s, l, err));
     if (!gain->valid) return RS_OK;
     for (const rs_branch *b = mixer + 1; b < layer->branches + layer->n_branches && b->joins; b++)
@@ -199,6 +202,28 @@ static rs_status on_attention(void *user, const rs_attention_view *view, rs_erro
                                err);
 }
 
+/* Attention has its matrices formed and tells nothing without. */
+static bool wants_mixing(void *user, int32_t layer, int32_t branch)
+{
+    const rs_certify_lambda *lambda = user;
+    const rs_layer *at = &lambda->scene->network->layers[layer];
+    return &at->branches[branch] == rs_layer_mixer(at) && !rs_branch_attention(rs_layer_mixer(at));
+}
+
+static rs_status on_mixing(void *user, const rs_mixing_view *view, rs_error *err)
+{
+    rs_certify_lambda *lambda = user;
+    int64_t s = lambda->batch->first + view->sample;
+    double *most = &lambda->told_norms[s * lambda->scene->network->n_layers + view->layer];
+    (void)err;
+    for (int32_t k = 0; k < view->matrices; k++) {
+        double norm = sqrt(view->of[k].square);
+        if (!(norm <= *most)) *most = norm; /* a NaN stays */
+        if (isnan(norm)) break;
+    }
+    return RS_OK;
+}
+
 static rs_status begin_batch(void *user, const rs_input_batch *batch, rs_error *err)
 {
     rs_certify_lambda *lambda = user;
@@ -218,15 +243,20 @@ static rs_status open_lambda(rs_certify_lambda *lambda, rs_error *err)
                 .moments = 1u << RS_MOMENT_IN | 1u << RS_MOMENT_ADDED | 1u << RS_MOMENT_SUM,
                 .branch = on_branch,
                 .wants_attention = wants_attention,
-                .attention = on_attention},
+                .attention = on_attention,
+                .wants_mixing = wants_mixing,
+                .mixing = on_mixing},
         .begin = begin_batch};
     if (!rs_size_mul((size_t)scene->inputs->samples, (size_t)scene->network->n_layers, &rows) ||
         !rs_size_mul(n, n * sizeof(double), &lambda->listener.scratch_bytes))
         return rs_fail_memory(err, "table lambda", SIZE_MAX);
     lambda->rows = rs_calloc(rows, sizeof *lambda->rows);
     lambda->tools = rs_calloc(threads, sizeof *lambda->tools);
-    if (!lambda->rows || !lambda->tools)
+    lambda->told_norms = rs_calloc(rows, sizeof *lambda->told_norms);
+    if (!lambda->rows || !lambda->tools || !lambda->told_norms)
         return rs_fail_memory(err, "table lambda", rows * sizeof *lambda->rows);
+    for (size_t i = 0; i < rows; i++)
+        lambda->told_norms[i] = NAN;
     for (size_t t = 0; t < threads; t++)
         RS_TRY(rs_lambda_arcs_open(&lambda->tools[t].arcs, err));
     return rs_certify_gains_open(&lambda->gains, scene, err);
@@ -264,6 +294,7 @@ void rs_certify_lambda_close(rs_certify_lambda *lambda)
     rs_scalar_close(&lambda->scalar);
     rs_free(lambda->rows);
     rs_free(lambda->tools);
+    rs_free(lambda->told_norms);
     rs_free(lambda->input.data);
     rs_free(lambda->branch.data);
     rs_free(lambda->norm.data);
@@ -308,4 +339,28 @@ const rs_network *rs_certify_lambda_network(const rs_certify_lambda *lambda)
 double rs_certify_lambda_kept(const rs_certify_lambda *lambda)
 {
     return lambda->scene->options->kept;
+}
+
+double rs_certify_lambda_stretch(const rs_certify_lambda *lambda, int32_t l)
+{
+    return lambda->gains.stretch[l];
+}
+
+double rs_certify_lambda_frobenius(const rs_certify_lambda *lambda, int64_t s, int32_t l)
+{
+    const rs_layer *layer = &lambda->scene->network->layers[l];
+    const rs_branch *mixer = rs_layer_mixer(layer);
+    double most = lambda->told_norms[s * lambda->scene->network->n_layers + l];
+    if (!mixer || mixer->scale == 0) return NAN;
+    const rs_certify_head *heads = rs_pass_heads(lambda->pass, s, l, mixer - layer->branches);
+    for (int32_t h = 0; h < rs_branch_proved_heads(mixer) && rs_branch_attention(mixer); h++) {
+        if (isnan(heads[h].frobenius)) return NAN;
+        if (!(heads[h].frobenius <= most)) most = heads[h].frobenius;
+    }
+    return most;
+}
+
+const char *rs_certify_lambda_adds_more(const rs_certify_lambda *lambda, int32_t l)
+{
+    return rs_certify_adds_more(lambda->scene->network, lambda->scene->norms, l);
 }

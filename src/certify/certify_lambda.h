@@ -29,6 +29,8 @@ typedef struct rs_lambda_row {
     double theorem_c;    /* what is kept of μ, with the matrices of the pass */
     const char *outcome; /* where nearly equal tokens go; NULL: not known */
     const char *failed_c;
+    double published;      /* S C_M of the published theorem, from the weights; NaN: none */
+    rs_lambda_facts facts; /* of what enters; of a mixer without a theorem, not of its branch */
     rs_lambda_interval *intervals; /* [n_intervals] that make up all λ, ascending */
     size_t n_intervals;
 } rs_lambda_row;
@@ -42,9 +44,33 @@ int64_t rs_certify_lambda_samples(const rs_certify_lambda *lambda);
 const rs_lambda_row *rs_certify_lambda_row(const rs_certify_lambda *lambda, int64_t s, int32_t l);
 const rs_network *rs_certify_lambda_network(const rs_certify_lambda *lambda);
 double rs_certify_lambda_kept(const rs_certify_lambda *lambda);
+/* S of the published theorem for the mixer of layer l: what its value map stretches by at most. NaN:
+ * not known. */
+double rs_certify_lambda_stretch(const rs_certify_lambda *lambda, int32_t l);
+/* The largest ‖M‖_F of its mixing matrices on sample s, as measured. NaN: the pass has none. */
+double rs_certify_lambda_frobenius(const rs_certify_lambda *lambda, int64_t s, int32_t l);
+/* Why the mixer of layer l is not what the published theorem is about, M X C_V alone; NULL: it
+ * is. */
+const char *rs_certify_lambda_adds_more(const rs_certify_lambda *lambda, int32_t l);
 /* certify_lambda_table.c */
 rs_status rs_certify_lambda_table(rs_result *result, const rs_certify_lambda *lambda,
                                   rs_error *err);
+/* certify_demands_stack.c: what the published theorem asks of the whole network on one sample. K:
+ * the number of its mixers. */
+typedef struct rs_stack_demand {
+    double bound, measured;      /* S C_M with C_M from the weights; with the measured ‖M‖_F */
+    double eq7_measured;         /* equation 7 of it */
+    double both, both_measured;  /* it and the condition on what enters the first layer */
+    int32_t layer;               /* the one with the largest ‖M‖_F */
+    int32_t layers;              /* K */
+    const char *failed;          /* hypothesis that fails; NULL: none does */
+    const char *failed_measured; /* the same, or why there is no number */
+} rs_stack_demand;
+/* False: the sample has no tokens that differ by more than rounding. */
+bool rs_certify_stack_demand(rs_stack_demand *out, const rs_certify_lambda *lambda, int64_t s);
+/* certify_demands.c: what the statements ask for over all layers and samples. */
+rs_status rs_certify_demands_table(rs_result *result, const rs_certify_lambda *lambda,
+                                   rs_error *err);
 /* certify_lambda_findings.c */
 rs_status rs_certify_lambda_findings(rs_result *result, const rs_certify_lambda *lambda,
                                      rs_error *err);

@@ -16,6 +16,7 @@ typedef struct rs_certify_gains {
     /* [layers] the same of all branches that share the mixer's skip, where one of them is no softmax
      * attention (L21 to L24) */
     rs_lambda_number *sums;
+    double *stretch; /* [layers] S of the published theorem, the branch's scale in it; NaN: none */
     size_t *head_at; /* [layers] first head of the layer's mixer in the two lists below */
     /* [heads] ‖W_V W_O‖₂, from above; read: with the gain of the norm before it folded in */
     double *plain, *read;
@@ -46,6 +47,13 @@ rs_lambda_number rs_certify_mlp_gain(const rs_network *network, const rs_weight_
 rs_lambda_number rs_certify_attention_gain(double *plain, double *read, const rs_network *network,
                                            const rs_weight_norms *norms, int32_t l, int32_t b,
                                            double *scratch);
+/* certify_stretch.c: S of the published theorem for layer l's mixer; gains has the norms of its
+ * heads. And why the mixer adds more than M X C_V to the skip, which the theorem is not about;
+ * NULL: it does not. */
+rs_status rs_certify_stretch(double *out, const rs_certify_gains *gains, const rs_network *network,
+                             int32_t l, rs_error *err);
+const char *rs_certify_adds_more(const rs_network *network, const rs_weight_norms *norms,
+                                 int32_t l);
 /* Fills what row says of every input of n tokens (L19); head_norms: [heads] ‖W_V W_O‖₂, from above.
  */
 void rs_certify_any_input(rs_lambda_row *row, const rs_branch *mixer, const double *head_norms,

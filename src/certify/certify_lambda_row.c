@@ -37,7 +37,8 @@ void rs_lambda_row_clear(rs_lambda_row *row, double lambda)
                            .theorem_d_kept = NAN,
                            .theorem_d_published = NAN,
                            .eq7_input = NAN,
-                           .theorem_c = NAN};
+                           .theorem_c = NAN,
+                           .published = NAN};
 }
 
 /* What is proved: nothing where a hypothesis fails. */
@@ -113,6 +114,7 @@ static void theorems(rs_lambda_row *row, const rs_lambda_facts *facts, const rs_
     row->eq7 = eq7.value;
     row->failed_eq7 = eq7.valid ? NULL : eq7.failed_hypothesis;
     row->published_both = both.value;
+    row->published = wish.published;
     at_own_lambda(row, facts, &wish, mixer);
 }
 
@@ -320,6 +322,7 @@ rs_status rs_lambda_row_fill(rs_lambda_row *row, const rs_certify_scene *scene,
         row->failed_exact = "no norm after the sum (pre-norm)";
     else if (isinf(quadratic.low) || isinf(quadratic.high))
         row->failed_exact = beyond_text;
+    row->facts = facts;
     theorems(row, &facts, mixer, &weights, kept);
     if (layer->norm.kind == RS_LAMBDA_NO_NORM) {
         without_norm(row, &quadratic);

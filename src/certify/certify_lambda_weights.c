@@ -192,11 +192,12 @@ rs_status rs_certify_gains_open(rs_certify_gains *gains, const rs_certify_scene 
     gains->mixers = rs_calloc(layers, sizeof *gains->mixers);
     gains->mlps = rs_calloc(layers, sizeof *gains->mlps);
     gains->sums = rs_calloc(layers, sizeof *gains->sums);
+    gains->stretch = rs_calloc(layers, sizeof *gains->stretch);
     gains->plain = rs_calloc(gains->heads, sizeof *gains->plain);
     gains->read = rs_calloc(gains->heads, sizeof *gains->read);
     double *vector = rs_calloc((size_t)network->d_model, sizeof *vector);
-    if (!vector || !gains->mixers || !gains->mlps || !gains->sums || !gains->plain ||
-        !gains->read) {
+    if (!vector || !gains->mixers || !gains->mlps || !gains->sums || !gains->stretch ||
+        !gains->plain || !gains->read) {
         rs_free(vector);
         return rs_fail_memory(err, "table lambda", gains->heads * sizeof *gains->plain);
     }
@@ -206,6 +207,8 @@ rs_status rs_certify_gains_open(rs_certify_gains *gains, const rs_certify_scene 
         measure_mixer(gains, network, norms, l, vector);
     }
     rs_free(vector);
+    for (int32_t l = 0; l < network->n_layers; l++)
+        RS_TRY(rs_certify_stretch(&gains->stretch[l], gains, network, l, err));
     return rs_certify_sum_gains(gains, scene, err);
 }
 
@@ -214,6 +217,7 @@ void rs_certify_gains_close(rs_certify_gains *gains)
     rs_free(gains->mixers);
     rs_free(gains->mlps);
     rs_free(gains->sums);
+    rs_free(gains->stretch);
     rs_free(gains->head_at);
     rs_free(gains->plain);
     rs_free(gains->read);

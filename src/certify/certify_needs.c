@@ -9,11 +9,19 @@ void rs_certify_need_kept(rs_budget *budget, const rs_network *network, rs_run_s
     double samples = (double)shape.samples, rows = samples * s.layers;
     enum { CHAINS = 3 }; /* of each pair of layers: certified, from weights alone, those before */
     rs_need_copies(budget, 1, s);
+    rs_budget_add(budget, "certificates",
+                  CHAINS * s.layers * s.layers * sizeof(double) +
+                      rows * (sizeof(rs_certify_row) + sizeof(rs_lambda_row) + sizeof(double) +
+                              sizeof(rs_certify_state)) +
+                      samples * s.all_heads * sizeof(rs_certify_head));
+}
+
+void rs_certify_need_norms(rs_budget *budget, const rs_network *network, rs_run_shape shape,
+                           int64_t batch, const rs_context *context)
+{
     rs_budget_add(
-        budget, "certificates",
-        CHAINS * s.layers * s.layers * sizeof(double) +
-            rows * (sizeof(rs_certify_row) + sizeof(rs_lambda_row) + sizeof(rs_certify_state)) +
-            samples * s.all_heads * sizeof(rs_certify_head));
+        budget, "norms of mixing matrices",
+        rs_mixing_bytes(network, RS_PRECISION_F64, batch, shape.longest, context->threads));
 }
 
 void rs_certify_need(rs_budget *budget, const rs_network *network, rs_run_shape shape,
@@ -22,5 +30,6 @@ void rs_certify_need(rs_budget *budget, const rs_network *network, rs_run_shape 
     const rs_certify_options *o = options;
     int64_t batch = rs_need_samples(network, shape, o->batch, RS_PRECISION_F64, context);
     rs_need_pass(budget, network, (double)batch * (double)shape.longest, RS_PRECISION_F64);
+    rs_certify_need_norms(budget, network, shape, batch, context);
     rs_certify_need_kept(budget, network, shape, &o->edit);
 }

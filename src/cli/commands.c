@@ -161,7 +161,8 @@ const cli_command cli_commands[] = {
      "PATH is what 'rankscope probe' takes; options that edit the model work as there, for the one "
      "model that is certified.\n"
      "Tables: summary, one row a layer; bounds and lambda, one row a sample and layer; chains; "
-     "intervals of lambda; texts (of several --text: whose samples are which). "
+     "intervals of lambda; demands, what each statement asks of the skip; texts (of several "
+     "--text: whose samples are which). "
      "Every column says whether it is measured, predicted, certified or published. Layers count "
      "from 0. docs/certificates.md derives every certified statement.",
      "rankscope certify ~/models/minilm --text page.txt # which layers provably stay apart?\n"

@@ -81,7 +81,7 @@ for more in "" "--precision f32" "--variants full,san" "--variants san" "--preci
 import json, sys
 both, f64, alone = (json.load(open(name + ".json")) for name in ("both", "f64", "alone"))
 b, f, a = both["tables"], f64["tables"], alone["tables"]
-assert b["certificate"] == a["summary"] and all(b[name] == a[name] for name in ("bounds", "lambda", "chains", "intervals"))
+assert b["certificate"] == a["summary"] and all(b[name] == a[name] for name in ("bounds", "lambda", "chains", "intervals", "demands"))
 assert both["run"]["precision"] == ("residual" if "residual" in sys.argv[1] else "f64"), both["run"]
 if sys.argv[1] in ("", "--precision f32"):
     assert all(b[name] == f[name] for name in ("summary", "tokens", "attention", "loss"))
