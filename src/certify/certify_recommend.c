@@ -28,7 +28,7 @@ const char *rs_recommend_kind_name(rs_recommend_kind kind)
 static void read_own(rs_recommending *w)
 {
     const rs_network *network = w->scene->network;
-    double sum = 0;
+    double sum = 0, least = INFINITY, most = -INFINITY;
     for (int32_t l = 0; l < w->layers; l++) {
         const rs_layer *layer = &network->layers[l];
         w->own[l] = NAN;
@@ -38,8 +38,10 @@ static void read_own(rs_recommending *w)
         if (isnan(w->own[l])) continue;
         w->mixers++;
         sum += w->own[l];
+        least = fmin(least, w->own[l]);
+        most = fmax(most, w->own[l]);
     }
-    w->centre = sum / (w->mixers ? w->mixers : 1);
+    w->centre = least == most ? least : sum / (w->mixers ? w->mixers : 1);
 }
 
 static rs_status refuse(const char *hint, const char *what, rs_error *err)
@@ -139,13 +141,12 @@ static rs_status price(rs_recommended *r, const rs_recommending *w, rs_error *er
 static rs_status measure_own(rs_recommending *w, rs_error *err)
 {
     rs_recommended *own = &w->of[RS_RECOMMEND_NONE];
-    bool one = true;
     own->tried = true;
+    own->lambda = w->centre;
     for (int32_t l = 0; l < w->layers; l++) {
         own->layers[l].lambda = w->own[l];
-        one = one && (isnan(w->own[l]) || w->own[l] == w->centre);
+        if (!isnan(w->own[l]) && w->own[l] != w->centre) own->lambda = NAN; /* they differ */
     }
-    if (one) own->lambda = w->centre;
     RS_TRY(rs_recommend_run(own, w, err));
     own->found = rs_recommend_enough(w, own->relative);
     if (w->scene->network->head.decoder.weight) own->logits = 0;

@@ -172,9 +172,10 @@ static void take_measures(rs_recommended *r, const rs_recommending *w, const rs_
 static rs_status run_network(rs_recommended *r, const rs_recommending *w, const rs_network *network,
                              rs_arena *arena, rs_error *err)
 {
+    /* as probe: ids drawn at random have no loss */
     const rs_measure_options options = {.precision = RS_PRECISION_F64,
                                         .tokens = true,
-                                        .loss = true,
+                                        .loss = w->scene->options->source.random == 0,
                                         .centre = RS_CENTRE_MEAN,
                                         .batch = w->scene->options->batch,
                                         .phase = "recommend"};

@@ -243,10 +243,10 @@ static rs_status say_words(rs_result *result, const rs_recommending *w, rs_error
              "no one λ of the search, up to |λ| = %s on either side, keeps %s of relative μ behind "
              "the last layer (as it is %s)",
              limit, kept, now);
-    return say(result, RS_WARN, "lambda_out_of_reach", own->relative, w, message,
-               "ask for less, or look at what enters: relative μ there bounds what a skip alone "
-               "can keep",
-               err);
+    return say(
+        result, RS_WARN, "lambda_out_of_reach", own->relative, w, message,
+        "ask for less: relative μ of what enters is state 0 of 'rankscope probe --table tokens'",
+        err);
 }
 
 rs_status rs_recommend_tables(rs_result *result, const rs_recommending *w, rs_error *err)
