@@ -3,7 +3,7 @@
  * search finds to leave more than KEPT of relative μ = ‖X − 1x̄ᵀ‖_F/‖X‖_F behind the last layer.
  *
  * From below: certify_recommend_run.c runs the network at given λ, in numbers and with their price,
- * certify_recommend_proof.c certifies its layers at them, certify_recommend_search.c looks for λ,
+ * certify_recommend_proof.c certifies its layers at them, certify_recommend_search.c looks for λ, certify_recommend_layers.c for one a layer,
  * certify_recommend.c does all in turn, certify_recommend_table.c says it. Nothing of the last
  * layer's relative μ is proved: it is what a float64 run measures.
  */
@@ -98,6 +98,9 @@ rs_status rs_recommend_prove(rs_recommended *r, const rs_recommending *w, rs_err
 bool rs_recommend_enough(const rs_recommending *w, double relative);
 /* One λ for all mixers, on both sides of the own one: sets found or failed, and layers[].lambda. */
 rs_status rs_recommend_one(rs_recommending *w, rs_error *err);
+
+/* ---- certify_recommend_layers.c ---- */
+
 /* A λ for each layer, from one λ that is enough. */
 rs_status rs_recommend_each(rs_recommending *w, const rs_recommended *one, rs_error *err);
 

@@ -10,7 +10,6 @@
 #include "observe/gather.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -21,7 +20,7 @@ enum {
     DIGITS = 4 /* of a change of λ */
 };
 #define NEAREST 1e-3   /* first step of the grid, times max(|own λ|, 1) */
-#define TOLERANCE 1e-2 /* of the change of one λ; of each layer's, of the change it starts with */
+#define TOLERANCE 1e-2 /* of the change */
 
 bool rs_recommend_enough(const rs_recommending *w, double relative)
 {
@@ -45,14 +44,6 @@ static double lambda_at(const rs_recommending *w, double side, double distance)
     double unit = pow(10, abs(places)), exact = side * (w->centre + side * distance);
     double steps = places >= 0 ? ceil(exact * unit) : ceil(exact / unit);
     return side * (places >= 0 ? steps / unit : steps * unit) + 0.0; /* never -0 */
-}
-
-/* The double nearest to a decimal number of few digits. */
-static double few_digits(double x)
-{
-    char text[40];
-    snprintf(text, sizeof text, "%.10g", x);
-    return strtod(text, NULL);
 }
 
 /* ---- one λ ---- */
@@ -187,91 +178,5 @@ rs_status rs_recommend_one(rs_recommending *w, rs_error *err)
         RS_TRY(narrow(&sides[s], &p, w, err));
         RS_TRY(settle(&sides[s], w, err));
     }
-    return RS_OK;
-}
-
-/* ---- a λ for each layer ---- */
-
-/* A layer, and what is left at the end when it alone goes back to its own λ. */
-typedef struct need {
-    int32_t layer;
-    double relative;
-} need;
-
-/* Those that need the change least come first. */
-static int by_need(const void *a, const void *b)
-{
-    const need *x = a, *y = b;
-    if (x->relative != y->relative) return x->relative > y->relative ? -1 : 1;
-    return x->layer < y->layer ? -1 : x->layer > y->layer;
-}
-
-/* n lists of λ like the candidate's, but for one layer. */
-static void copy_lists(probing *p, const rs_recommending *w, const rs_recommended *r, int32_t n)
-{
-    p->n = n;
-    for (int32_t i = 0; i < n; i++)
-        for (int32_t l = 0; l < w->layers; l++)
-            p->lambdas[(int64_t)i * w->layers + l] = r->layers[l].lambda;
-}
-
-static rs_status order_layers(need *needs, probing *p, const rs_recommending *w,
-                              const rs_recommended *r, rs_error *err)
-{
-    int32_t n = 0;
-    copy_lists(p, w, r, w->mixers);
-    for (int32_t l = 0; l < w->layers; l++)
-        if (!isnan(w->own[l])) {
-            p->lambdas[(int64_t)n * w->layers + l] = w->own[l];
-            needs[n++].layer = l;
-        }
-    RS_TRY(run_points(p, w, err));
-    for (int32_t i = 0; i < n; i++)
-        needs[i].relative = isnan(p->relative[i]) ? -1 : p->relative[i];
-    qsort(needs, (size_t)n, sizeof *needs, by_need);
-    return RS_OK;
-}
-
-/* Brings one layer as near to its own λ as the others allow, in tenths of the way and then in
- * hundredths. */
-static rs_status bring_back(rs_recommended *r, int32_t l, probing *p, const rs_recommending *w,
-                            rs_error *err)
-{
-    enum { TENTHS = 10 };
-    double far = r->layers[l].lambda, own = w->own[l], low = 0, step = 1.0 / TENTHS;
-    for (int round = 0; round < 2; round++, step /= TENTHS) {
-        copy_lists(p, w, r, TENTHS);
-        for (int32_t i = 0; i < TENTHS; i++)
-            p->lambdas[(int64_t)i * w->layers + l] =
-                few_digits(own + (low + i * step) * (far - own));
-        RS_TRY(run_points(p, w, err));
-        int32_t i = 0;
-        while (i < TENTHS && !rs_recommend_enough(w, p->relative[i]))
-            i++;
-        if (i < TENTHS) r->layers[l].lambda = p->lambdas[(int64_t)i * w->layers + l];
-        if (round == 0 && i == 0) break;
-        low += (i - 1) * step;
-    }
-    if (r->layers[l].lambda == few_digits(own)) r->layers[l].lambda = own;
-    return RS_OK;
-}
-
-rs_status rs_recommend_each(rs_recommending *w, const rs_recommended *one, rs_error *err)
-{
-    rs_recommended *r = &w->of[RS_RECOMMEND_LAYERS];
-    need *needs = rs_arena_alloc(w->arena, (size_t)w->mixers, sizeof *needs);
-    probing p = {0};
-    if (!needs) return rs_fail_memory(err, "recommendation", 0);
-    size_t points = w->mixers > MOST_POINTS ? (size_t)w->mixers : MOST_POINTS;
-    RS_TRY(open_probing(&p, w, points, err));
-    for (int32_t l = 0; l < w->layers; l++)
-        r->layers[l].lambda = one->layers[l].lambda;
-    RS_TRY(order_layers(needs, &p, w, r, err));
-    for (int32_t i = 0; i < w->mixers; i++)
-        RS_TRY(bring_back(r, needs[i].layer, &p, w, err));
-    RS_TRY(rs_recommend_run(r, w, err));
-    r->found = rs_recommend_enough(w, r->relative);
-    if (!r->found)
-        r->failed = "points of a sweep keep it and a run by itself does not: rounding decides";
     return RS_OK;
 }
