@@ -535,6 +535,9 @@ typedef struct rs_certify_settings {
     bool rigorous;       /* what hangs on a condition is left out, with its reason: so it is anyway,
                             and nobody turns it off */
     bool fast;           /* it is shown, and columns ..._conditional mark it; not with rigorous */
+    double recommend; /* share of relative μ, between 0 and 1, that is to be left behind the last
+                         layer: tables recommendation and recommendation_layers say which change of
+                         the skip strengths leaves it (docs/certify.md); 0: they are not made */
 } rs_certify_settings;
 
 /* What a path is (docs/paths.md). */

@@ -15,6 +15,10 @@ static rs_status options_of(rs_certify_options *o, const rs_certify_settings *s,
     if (!(s->kept > 0 && s->kept < 1))
         return rs_fail(err, RS_E_BAD_OPTION, "kept", "give a fraction between 0 and 1, such as 0.9",
                        "cannot take %g", s->kept);
+    if (s->recommend != 0 && !(s->recommend > 0 && s->recommend < 1))
+        return rs_fail(err, RS_E_BAD_OPTION, "recommend",
+                       "give a share of the tokens' size between 0 and 1, such as 0.5",
+                       "cannot take %g", s->recommend);
     if (s->rigorous && s->fast)
         return rs_fail(err, RS_E_USAGE, "fast", "give one of the two",
                        "rigorous leaves out what fast shows");
@@ -22,6 +26,7 @@ static rs_status options_of(rs_certify_options *o, const rs_certify_settings *s,
     o->source = rs_source_of(&s->run);
     o->batch = s->run.batch;
     o->kept = s->kept;
+    o->recommend = s->recommend;
     o->rigorous = !s->fast;
     return rs_edit_of(&o->edit, &o->edited, &s->run, s->variant, arena, err);
 }

@@ -42,6 +42,8 @@ static const struct {
               {&rs_certify_lambda_kind, "lambda"},
               {&rs_certify_intervals_kind, "intervals"},
               {&rs_certify_demands_kind, "demands"},
+              {&rs_certify_recommendation_kind, NULL},
+              {&rs_certify_recommendation_layers_kind, NULL},
               {&rs_certify_texts_kind, NULL},
               {&rs_paths_summary_kind, NULL},
               {&rs_paths_lengths_kind, NULL},

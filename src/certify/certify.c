@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "certify/certify_gather.h"
 #include "certify/certify_parts.h"
+#include "certify/certify_recommend.h"
 #include "network/op_traits.h"
 
 #include <math.h>
@@ -270,6 +271,8 @@ rs_status rs_certify(rs_result *result, const rs_network *network, const rs_inpu
     RS_TRY(rs_certify_open(&w, network, inputs, options, context, err));
     rs_status status = rs_certify_run(w, err);
     if (status == RS_OK) status = rs_certify_finish(result, w, err);
+    if (status == RS_OK && options->recommend > 0)
+        status = rs_certify_recommend(result, &w->scene, err);
     rs_certify_close(w);
     return status;
 }

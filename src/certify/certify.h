@@ -238,6 +238,8 @@ typedef struct rs_certify_options {
     bool beside;   /* the result is probe's: the summary is table "certificate", and inputs and run
                       are described already */
     double kept;   /* fraction of μ that a layer is to keep, for table lambda */
+    double recommend; /* relative μ that recommended λ are to leave behind the last layer; 0: no λ
+                         is recommended */
 } rs_certify_options;
 void rs_certify_defaults(rs_certify_options *options);
 /* certify_needs.c: adds up the memory of a run with these options. */
@@ -284,6 +286,7 @@ rs_status rs_certify_path(rs_result *result, rs_input_files *inputs,
 
 /* What its tables can have, for rs_explain. */
 extern const rs_table_kind rs_certify_summary_kind, rs_certify_bounds_kind, rs_certify_chains_kind,
-    rs_certify_lambda_kind, rs_certify_intervals_kind, rs_certify_demands_kind;
+    rs_certify_lambda_kind, rs_certify_intervals_kind, rs_certify_demands_kind,
+    rs_certify_recommendation_kind, rs_certify_recommendation_layers_kind;
 
 #endif

@@ -337,6 +337,12 @@ const cli_option cli_options[] = {
      .help = "Table lambda: the fraction (0 < A < 1) of the tokens' spread ||X - mean||_F that "
              "each mixer "
              "is to leave."},
+    {"recommend", "KEPT", CLI_FRACTION, AT(certify.recommend), CLI_CERTIFY, NULL, NULL,
+     .help =
+         "Search the smallest change of the mixers' skip strengths, of either sign (one for all, "
+         "then one a layer), that leaves at least KEPT (0 < KEPT < 1) of ||X - mean||_F/||X||_F "
+         "behind the last layer, check it by a run, and tell its price: tables recommendation, "
+         "recommendation_layers."},
     {"quick", NULL, CLI_FLAG, AT(lab.quick), CLI_LAB, NULL, NULL,
      .help = "Fewer repetitions and shorter runs; the result says what was left out."},
     {"threads", "N", CLI_THREADS, CALL(threads), CLI_ALL, "all cores, at most 64", NULL,

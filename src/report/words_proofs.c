@@ -33,6 +33,16 @@ static const rs_word bounds[] = {
             "every |λ| from there on keeps the share A of the spread (--kept A, 0.9)", NULL),
     CERTIFY("lambda_conditional", "info", "how many cases of table lambda hang on a condition",
             NULL, NULL),
+    CERTIFY(
+        "lambda_recommended", "info",
+        "the nearest skip strengths of the mixers that a search found to keep the tokens apart, "
+        "checked by a run, with their price; or that no change is needed",
+        "relative residual behind the last layer ≥ KEPT (--recommend KEPT)",
+        "table recommendation has the words for --lambda"),
+    CERTIFY("lambda_out_of_reach", "warn",
+            "no skip strength of the search keeps what --recommend asks for",
+            "relative residual behind the last layer < KEPT at each λ that was run",
+            "ask for less"),
     CERTIFY("bound_overflow", "info",
             "bounds that leave the range of float64: their logarithms "
             "stand beside the nulls",

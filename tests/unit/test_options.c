@@ -166,6 +166,7 @@ enum {
     X(rigorous, CLI_CERTIFY, "rigorous", "", UNSEEN, s->certify.rigorous = true)                   \
     X(fast, CLI_CERTIFY, "fast", "", SHOWS, s->certify.fast = true)                                \
     X(kept, CLI_CERTIFY, "kept", "0.25", SHOWS, s->certify.kept = 0.25)                            \
+    X(recommend, CLI_CERTIFY, "recommend", "0.25", SHOWS, s->certify.recommend = 0.25)             \
     X(text_of, CLI_TOKENIZE, "text", TEXT, OWN_INPUTS, s->tokenize.text = TEXT)                    \
     X(texts_of, CLI_TOKENIZE, "text", TEXT "\n" TOKENIZER, OWN_INPUTS,                             \
       (s->tokenize.texts = several, s->tokenize.n_texts = 2))                                      \
@@ -583,6 +584,9 @@ static void wrong_words_are_refused(void **state)
                                           {"certify", "--kept=1"},
                                           {"certify", "--kept=0"},
                                           {"certify", "--kept=nan"},
+                                          {"certify", "--recommend=1"},
+                                          {"certify", "--recommend=0"},
+                                          {"certify", "--recommend=nan"},
                                           {"certify", "--precision=f32"},
                                           {"paths", "--max-length=-1"},
                                           {"paths", "--paths=1048577"},
