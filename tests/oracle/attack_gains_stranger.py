@@ -4,7 +4,7 @@
 attack_gains_stranger.py build/rankscope ARCH_WEIGHTS [--instances N] [--seed S] [--only KIND,KIND] [--keep DIR] [--seconds T]
 
 ARCH_WEIGHTS is built from tests/oracle/arch_weights.c. Kinds are mixers of architecture files (arch_mamba, ...) and families of
-checkpoints, written here with wild weights (mamba, falcon_mamba, mamba2, jamba, falcon_h1, qwen3_5). Each mixer is worked out anew
+checkpoints, written here with wild weights (mamba, falcon_mamba, mamba2, jamba, falcon_h1, qwen3_5, nemotron_h). Each mixer is worked out anew
 from its definition (docs/theory/ssm.md); an instance whose branch does not agree with the program's own tap is reported as such, so
 that no attack runs on another function than the one the claim is about. Then inputs are climbed for weights_only_gain and
 mlp_weights_only_gain, branches for theorems A and D, states for theorem C, and small differences are followed for the consensus.
@@ -86,7 +86,7 @@ def finish(m, y, z, groups):
     if z is not None and m["gate"] == "before":
         y = y * silu(z)
     if m["norm"]:
-        y = by_stretch(y, groups, m.get("norm_g"), m["norm_eps"])
+        y = by_stretch(y, 1 if m.get("ungrouped") else groups, m.get("norm_g"), m["norm_eps"])
     if z is not None and m["gate"] == "after":
         y = y * silu(z)
     return linear(y, m["o"], m.get("o_b"))
@@ -176,7 +176,7 @@ def read(l, x):
 
 
 def mixer_rows(l, x):
-    return MIX[l["kind"]](l["m"], read(l, x))
+    return MIX[l["kind"]](l["m"], read(l, x)) * l.get("times", 1)
 
 
 def mlp_rows(l, x):
@@ -269,10 +269,11 @@ def climb_gain(rows_of, l, claimed, n, d, g, options, first):
         few = int(g.integers(1, n + 1)) if g.random() < 0.3 else n  # inputs of fewer tokens, too
         found = climb(score, starts(g, first, few, d, options.restarts), g, options.steps)
         total = max(total, found, key=lambda t: t[0])
-    if total[0] > 1 - 1e-9:
+    if total[0] > 1 - 1e-6:
         lw = wide(l)
-        x = total[1].astype(np.longdouble)[None]
-        return float(np.sqrt((rows_of(lw, x) ** 2).sum(-1)).max() / (np.sqrt(np.longdouble(d)) * np.longdouble(claimed))), total[1]
+        best = max((1.0, 1e30, 1e80), key=lambda far: score(total[1][None] * far)[0])  # epsilon counts for less far out
+        x = total[1] * best
+        return (np.sqrt((rows_of(lw, x.astype(np.longdouble)[None]) ** 2).sum(-1)).max() / (np.sqrt(np.longdouble(d)) * np.longdouble(claimed))), x
     return total
 
 
@@ -283,10 +284,10 @@ def spread(x):
 
 
 def own_norm(l, x):
-    """The norm behind the sum, gain 1."""
+    """The norm behind the sum, without its bias."""
     if l["norm_kind"] == "layernorm":
         x = x - x.mean(-1, keepdims=True)
-    return rms(x, l["eps"])
+    return rms(x, l["eps"]) * l.get("g", 1)
 
 
 def turned(x, o):
@@ -374,7 +375,7 @@ def draw_arch(r, kind):
         if a["mask"] == "causal" and some(r, 0.6):
             a["decay"] = r.choice((0, 0.5, 0.9, "retnet", 1))
         if some(r, 0.6):  # theorem C's
-            a.update(heads=1, kv_heads=1, value_map="identity", inner_norm=False, norm="post", norm_kind="rmsnorm", mlp=r.choice(("none", "none", "relu")))
+            a.update(heads=1, kv_heads=1, groups=1, value_map="identity", inner_norm=False, norm="post", norm_kind=r.choice(("rmsnorm", "rmsnorm", "layernorm")), mlp=r.choice(("none", "none", "relu")))
             a.pop("d_head"), a.pop("gate", None)
             a["init"] = {"wo": "none"}
             if some(r, 0.7):
@@ -588,6 +589,8 @@ class Checkpoint:
                            mamba_proj_bias=in_bias, projectors_bias=in_bias, mamba_rms_norm=norm, mamba_norm_before_gate=first, rms_norm_eps=self.eps,
                            hidden_act="silu", time_step_limit=list(limits), tie_word_embeddings=True, attention_bias=False, mlp_bias=False,
                            rope_theta=1e4, max_position_embeddings=64)
+        of = (lambda: r.choice((1.0, 0.3, 1.7, -0.6))) if some(r, 0.5) else (lambda: 1.0)
+        self.config.update(ssm_in_multiplier=of(), ssm_out_multiplier=of(), ssm_multipliers=[of() for _ in range(5)])
         self.embed, self.last = "model.embed_tokens.weight", "model.final_layernorm.weight"
         for l in range(self.depth):
             p = f"model.layers.{l}."
@@ -597,7 +600,35 @@ class Checkpoint:
             self.tensor(p + "self_attn.o_proj.weight", np.zeros((d, 2)))
             m = self.mamba2_core(p + "mamba.", heads, dim, n, groups, width, in_bias, in_bias, conv_bias, limits, norm)
             m["gate"] = "after" if norm and first else "before"
+            m = self.multiplied(m, heads, dim, groups, n)
             self.add("mamba2", m, g, mlp_g=self.gains(p + "pre_ff_layernorm.weight", d), mlp=self.swiglu(p + "feed_forward.", mlp))
+
+    def multiplied(self, m, heads, dim, groups, n):
+        """Falcon-H1's multipliers, folded into the maps."""
+        c, inner = self.config, heads * dim
+        parts = np.repeat(c["ssm_multipliers"], [inner, inner, groups * n, groups * n, heads])
+        m["in"] = m["in"] * (c["ssm_in_multiplier"] * parts[:, None])
+        m["o"] = m["o"] * c["ssm_out_multiplier"]
+        for name, by in (("in_b", parts), ("o_b", c["ssm_out_multiplier"])):
+            if m[name] is not None:
+                m[name] = m[name] * by
+        return m
+
+    def nemotron_h(self):
+        r, d = self.r, self.d
+        groups = r.choice((1, 1, 2))
+        heads, dim, n, width = groups * r.choice((1, 2)), r.randint(1, 3), r.choice((1, 2, 4)), r.randint(1, 4)
+        bias, conv_bias, low = some(r, 0.5), some(r, 0.5), r.choice((0.001, 0.3, 2.0))
+        self.config = dict(model_type="nemotron_h", vocab_size=self.vocab, hidden_size=d, num_hidden_layers=self.depth, mamba_num_heads=heads,
+                           mamba_head_dim=dim, ssm_state_size=n, n_groups=groups, conv_kernel=width, chunk_size=8, layer_norm_epsilon=self.eps,
+                           use_bias=bias, use_conv_bias=conv_bias, time_step_min=low, layers_block_type=["linear_attention"] * self.depth,
+                           num_attention_heads=1, num_key_value_heads=1, head_dim=2, intermediate_size=3, tie_word_embeddings=True,
+                           time_step_limit=[0.0, {"__float__": "Infinity"}], mlp_hidden_act="relu2", mamba_hidden_act="silu")
+        self.embed, self.last = "backbone.embeddings.weight", "backbone.norm_f.weight"
+        for l in range(self.depth):
+            p = f"backbone.layers.{l}."
+            g = self.gains(p + "norm.weight", d)
+            self.add("mamba2", self.mamba2_core(p + "mixer.", heads, dim, n, groups, width, bias, bias, conv_bias, (low, np.inf), True), g)
 
     def qwen3_5(self):
         r, d = self.r, self.d
@@ -627,7 +658,7 @@ class Checkpoint:
 
 
 ARCH = ("mamba", "mamba2", "gated_delta", "linear_attention")
-KINDS = [f"arch_{name}" for name in ARCH] + ["mamba", "falcon_mamba", "mamba2", "jamba", "falcon_h1", "qwen3_5"]
+KINDS = [f"arch_{name}" for name in ARCH] + ["mamba", "falcon_mamba", "mamba2", "jamba", "falcon_h1", "qwen3_5", "nemotron_h"]
 
 
 class Refused(Exception):
@@ -656,7 +687,7 @@ class Instance:
             os.makedirs(self.path)
             json.dump(model.config, open(os.path.join(self.path, "config.json"), "w"))
             save_file(model.w, os.path.join(self.path, "model.safetensors"))
-            texts = [[r.randrange(model.vocab) for _ in range(r.choice((1, 2, 3, 5, 8)))] for _ in range(r.choice((1, 2)))]
+            texts = [[r.randrange(model.vocab) for _ in range(r.choice((1, 2, 3, 5, 8, 30) if model.d < 4 else (1, 2, 3, 5, 8)))] for _ in range(r.choice((1, 2)))]
             json.dump(texts, open(os.path.join(folder, "ids.json"), "w"))
             self.input = ["--tokens", os.path.join(folder, "ids.json")]
             if some(r, 0.5):
@@ -664,6 +695,20 @@ class Instance:
                 self.edit = ["--lambda", f"mixer:{skip}"]
                 for layer in self.layers:
                     layer["skip"] = skip
+            self.change(r)
+            if some(r, 0.3):
+                self.edit += ["--norm-placement", "post"]
+                for layer in self.layers:
+                    layer.update(place="post", norm_kind="none")
+
+    def change(self, r):
+        """Edits of the command line that take parts of a mixer away."""
+        for edit, share, parts in (("--no-gate", 0.15, {"gate": "none"}), ("--no-inner-norm", 0.15, {"norm": False, "three_eps": None}),
+                                   ("--compat", 0.1, {"ungrouped": True})):
+            if some(r, share) and (edit != "--compat" or self.layers[0]["kind"] == "mamba2"):
+                self.edit += [edit] + (["mamba2-ungrouped"] if edit == "--compat" else [])
+                for layer in self.layers:
+                    layer["m"].update(parts)
 
     def run(self, command, *more):
         done = subprocess.run([self.options.program, command, self.path, *self.input, *self.edit, "--threads", "1", "--json", "-", *more],
@@ -735,6 +780,7 @@ class Attack:
                 done.add((l, "gain"))
                 self.gains(it, row, layer, longest, x.shape[1])
             if finite and n > 1 and spread(x) > 0:
+                self.reasons(it, loose, layer, x)
                 self.theorems(it, row, loose, layer, x, o)
 
     def conditions(self, it, row, loose):
@@ -757,29 +803,60 @@ class Attack:
             else:
                 self.nulls[base][f"{it.kind}: value, conditional {loose.get(base + '_conditional')}"] += 1
 
+    def reasons(self, it, row, layer, x):
+        """A hypothesis that is said to fail must fail."""
+        d, gain = x.shape[1], row["weights_only_gain"]
+        reason, holds = row["theorem_d_kept_failed"], False
+        if reason == "(|lambda| - 1) min|h_i| > B" and gain is not None:
+            room = (abs(layer["skip"]) - 1) * np.sqrt((x * x).sum(-1)).min()
+            self.note(it, "null theorem_d_kept, room/B", room / (gain * np.sqrt(d)) if gain else 0, f"room {room}, gain {gain}", row, 1 + 1e-9)
+        reason = row["theorem_a_layer_failed"]
+        if reason and "without the branch" in reason:
+            post = dict(layer, norm_kind=layer["post_kind"], eps=0.0)
+            self.note(it, "null theorem_a_layer, left/kept", spread(own_norm(post, x)) / (it.kept * spread(x)), "the norm leaves more", row, 1 + 1e-9)
+        for column, text, holds in (("theorem_d_failed", "a norm before the branch (pre-norm)", layer["place"] == "pre"),
+                                    ("theorem_a_layer_failed", "a norm after the sum (post-norm)", layer["place"] == "post"),
+                                    ("theorem_a_failed", "a norm after the sum (post-norm)", layer["place"] == "post"),
+                                    ("weights_only_gain_failed", "a norm before the branch: else what it reads has no known length",
+                                     layer["place"] in ("pre", "sandwich") or (layer["place"] == "post" and row["layer"] > 0)),
+                                    ("weights_only_gain_failed", "no norm inside the branch", layer["place"] != "sandwich"),
+                                    ("mlp_weights_only_gain_failed", "one MLP in the layer", "mlp" in layer),
+                                    ("mlp_weights_only_gain_failed", "no norm inside the branch", layer["place"] != "sandwich"),
+                                    ("consensus_failed", "a causal mixer: M lower triangular", layer["m"].get("causal")),
+                                    ("weights_only_gain_failed", "a norm of each head and an output map behind linear attention",
+                                     layer["m"].get("norm") and "o" in layer["m"])):
+            if row[column] == text and holds:
+                print(f"REASON THAT HOLDS {it.kind} {it.seed} layer {row['layer']}: {column} {text}; {layer['place']} {getattr(it, 'arch', '')}", flush=True)
+        reason = row["theorem_c_failed"]
+        if reason and "one sign" in reason and layer["kind"] == "linear_attention":
+            sums = layer["skip"] + layer["branch"] * linear_matrix(layer["m"], x[None])[0, 0].sum(1)
+            if (sums > 1e-9).all() or (sums < -1e-9).all():
+                print(f"REASON THAT HOLDS {it.kind} {it.seed} layer {row['layer']}: sums {sums}", flush=True)
+
     def gains(self, it, row, layer, n, d):
         claimed = row["weights_only_gain"]
         if claimed:
             # a post-norm layer reads what a norm gave: any vector of that kind; the first one reads anything
-            reads = dict(layer)
+            reads = dict(layer, times=layer["branch"])
             if layer["place"] == "post" and row["layer"] > 0:
-                reads.update(norm_kind=layer["post_kind"])
+                before = it.layers[row["layer"] - 1]
+                reads.update(norm_kind=layer["post_kind"], g=before["mlp_g" if "mlp" in before else "g"] if "g" in before else 1)
             ratio, x = climb_gain(mixer_rows, reads, claimed, n, d, it.g, self.options, first_rows(layer["m"]))
-            self.note(it, "weights_only_gain", ratio, f"claimed {claimed}, x {x.tolist() if x is not None and ratio > 1 else ''}", row)
+            self.note(it, "weights_only_gain", ratio, f"claimed {claimed}, x {x.tolist() if x is not None and ratio > 1 else ''}", row, 1 + 1e-15)
         elif claimed == 0:
             self.note(it, "weights_only_gain is 0", 0.0, "", row)
         claimed = row["mlp_weights_only_gain"]
         if claimed and "mlp" in layer:
             reads = dict(layer)
             if layer["place"] == "post":
-                reads.update(norm_kind=layer["post_kind"])
+                reads.update(norm_kind=layer["post_kind"], mlp_g=layer.get("g", 1))
             ratio, x = climb_gain(mlp_rows, reads, claimed, 1, d, it.g, self.options, layer["mlp"]["up"])
-            self.note(it, "mlp_weights_only_gain", ratio, f"claimed {claimed}, x {x.tolist() if x is not None and ratio > 1 else ''}", row)
+            self.note(it, "mlp_weights_only_gain", ratio, f"claimed {claimed}, x {x.tolist() if x is not None and ratio > 1 else ''}", row, 1 + 1e-14)
 
     def theorems(self, it, row, loose, layer, x, o):
         options, g, d = self.options, it.g, x.shape[1]
         gain = row["weights_only_gain"]
-        length = None if gain is None else gain * abs(layer["branch"]) * np.sqrt(d)
+        length = None if gain is None else gain * np.sqrt(d)
         post = dict(layer, norm_kind=layer["post_kind"])
         for column, layers in (("demanded_by_theorem_a_layer", 1), ("demanded_by_theorem_a", len(it.layers))):
             demanded = loose[column]
@@ -792,11 +869,13 @@ class Attack:
         demanded = loose["demanded_by_theorem_d"]
         if demanded is not None and length is not None and demanded < 1e100:
             for sign in (1, -1):
-                least = drift(x, sign * demanded, length, g, 60, layer["norm_kind"] == "layernorm")
+                least = drift(x, sign * demanded, length, g, 60, False)
                 self.note(it, "demanded_by_theorem_d", it.kept / least, f"kept {least} at {sign * demanded}", row, 1 + 1e-9)
+                if layer["norm_kind"] == "layernorm":  # the directions that LayerNorm reads; the statement is about the rows as they are
+                    self.note(it, "(theorem d, rows centred)", it.kept / drift(x, sign * demanded, length, g, 60, True), "", row, np.inf)
         kept = loose["theorem_d_kept"]
-        if kept is not None and length is not None:
-            least = drift(x, layer["skip"], length, g, 60, layer["norm_kind"] == "layernorm")
+        if kept and length is not None:
+            least = drift(x, layer["skip"], length, g, 60, False)
             self.note(it, "theorem_d_kept", kept / least, f"kept {kept}, found {least}", row, 1 + 1e-9)
         if layer["kind"] == "linear_attention":
             self.one_matrix(it, row, loose, layer, x)
@@ -813,9 +892,12 @@ class Attack:
         if kept is not None:
             y = own_norm(post, (skip * x + w * mix @ x).astype(np.longdouble))
             self.note(it, "theorem_c_kept (own X)", kept * float(spread(x.astype(np.longdouble))) / float(spread(y)), f"kept {kept}", row, 1 + 1e-9)
+            # what LayerNorm takes away before anything else is no part of the statement
+            x = x - x.mean(-1, keepdims=True) if layer["post_kind"] == "layernorm" else x
             lengths = np.sqrt((x * x).sum(-1, keepdims=True))
 
             def score(z):  # any states whose rows are as long and that differ as much: the epsilon is paid at this spread
+                z = z - z.mean(-1, keepdims=True) if layer["post_kind"] == "layernorm" else z
                 z = z / (np.sqrt((z * z).sum(-1, keepdims=True)) + 1e-300) * lengths
                 left = spread(own_norm(post, skip * z + w * (mix @ z))) / spread(z)
                 return np.where(spread(z) >= spread(x), kept / left, -1) if kept else spread(z) * 0
@@ -851,9 +933,9 @@ class Attack:
         self.outcomes[f"{loose['consensus_outcome']} / simulated {went}" + (f" at {lead:.3f}" if went == "undecided" else "")] += 1
 
     def show(self):
-        print(f"{'column':34} {'kind':22} {'checks':>7} {'largest':>18}  seed")
+        print(f"{'column':34} {'kind':22} {'checks':>7} {'largest':>24}  seed")
         for key in sorted(self.count):
-            print(f"{key[0]:34} {key[1]:22} {self.count[key]:7} {self.best[key]:18.13g}  {self.where.get(key, '')}")
+            print(f"{key[0]:34} {key[1]:22} {self.count[key]:7} {np.format_float_positional(self.best[key], 20, unique=False, trim='-') if 0.999999 < self.best[key] < 2 else f'{self.best[key]:.6g}':>24}  {self.where.get(key, '')}")
         for why, times in self.refused.most_common(12):
             print(f"refused {times}: {why}")
         for name, times in getattr(self, "outcomes", Counter()).most_common():
