@@ -86,7 +86,7 @@ def finish(m, y, z, groups):
     if z is not None and m["gate"] == "before":
         y = y * silu(z)
     if m["norm"]:
-        y = by_stretch(y, 1 if m.get("ungrouped") else groups, m.get("norm_g"), m["norm_eps"])
+        y = by_stretch(y, groups, m.get("norm_g"), m["norm_eps"])
     if z is not None and m["gate"] == "after":
         y = y * silu(z)
     return linear(y, m["o"], m.get("o_b"))
@@ -703,10 +703,9 @@ class Instance:
 
     def change(self, r):
         """Edits of the command line that take parts of a mixer away."""
-        for edit, share, parts in (("--no-gate", 0.15, {"gate": "none"}), ("--no-inner-norm", 0.15, {"norm": False, "three_eps": None}),
-                                   ("--compat", 0.1, {"ungrouped": True})):
-            if some(r, share) and (edit != "--compat" or self.layers[0]["kind"] == "mamba2"):
-                self.edit += [edit] + (["mamba2-ungrouped"] if edit == "--compat" else [])
+        for edit, parts in (("--no-gate", {"gate": "none"}), ("--no-inner-norm", {"norm": False, "three_eps": None})):
+            if some(r, 0.15):
+                self.edit.append(edit)
                 for layer in self.layers:
                     layer["m"].update(parts)
 
