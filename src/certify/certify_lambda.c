@@ -116,14 +116,26 @@ static rs_status sample_row(rs_certify_lambda *lambda, rs_lambda_layer *layer, c
     return RS_OK;
 }
 
+/* The norm of the sum that the mixer's skip enters: behind the last of the branches that share it,
+ * where theorems go by the length of their sum (L25). */
+static const rs_norm_op *norm_of_sum(const rs_layer *layer, const rs_branch *mixer)
+{
+    const rs_branch *last = mixer, *end = layer->branches + layer->n_branches;
+    if (!rs_layer_unproved(layer)) return &mixer->after;
+    while (last + 1 < end && last[1].joins)
+        last++;
+    return &last->after;
+}
+
 /* sum: what the skip and the branch make together. */
 static rs_status told_sum(rs_certify_lambda *lambda, int32_t l, int32_t b, const rs_state_view *sum,
                           rs_error *err)
 {
-    const rs_branch *mixer = &lambda->scene->network->layers[l].branches[b];
+    const rs_layer *at = &lambda->scene->network->layers[l];
     int64_t d = sum->cols;
     RS_TRY(rs_certify_room_for(&lambda->norm, 2, d, err));
-    rs_lambda_norm norm = norm_of(&mixer->after, lambda->norm.data, lambda->norm.data + d);
+    rs_lambda_norm norm =
+        norm_of(norm_of_sum(at, &at->branches[b]), lambda->norm.data, lambda->norm.data + d);
     rs_status kept = RS_OK;
     rs_error kept_error = {0};
 #pragma omp parallel for num_threads(lambda->scene->context->threads) schedule(dynamic)

@@ -366,6 +366,10 @@ void rs_lambda_row_unproved(rs_lambda_row *row, const char *why, const rs_lambda
     row->condition = NULL; /* no number is left that could hang on it */
     row->gain = gain->value;
     row->failed_gain = gain->failed_hypothesis;
+    if (gain->valid) return;
+    /* theorems A and D ask for nothing but the gain of such a mixer (L25) */
+    row->failed_a = row->failed_a_layer = row->failed_d = row->failed_d_kept =
+        gain->failed_hypothesis;
 }
 
 rs_status rs_lambda_row_by_gain(rs_lambda_row *row, const rs_branch *mixer,

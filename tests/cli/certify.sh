@@ -148,6 +148,16 @@ for rigorous in (["--fast"], ["--rigorous"]):
     print(rigorous, ends, short, own, row["kept_now_error"])
     assert not short and own <= row["kept_now_error"]
 END
+# Falcon-H1 with its norms behind the sums: layer 1's two mixers share a skip and a norm, which the last of them has. Where there
+# is no gain, that is what theorems A and D lack.
+expect 0 "$RANKSCOPE" certify "$RS_SOURCE_DIR/tests/golden/forward/falcon_h1" --random 1 --seq-len 6 --norm-placement post --quiet --json side.json
+python3 - <<'END' || note_failure "the norm behind branches side by side"
+import json
+first, second = json.load(open("side.json"))["tables"]["lambda"]
+assert first["theorem_a_layer_failed"] == first["weights_only_gain_failed"] != None and first["demanded_by_theorem_a_layer"] is None
+assert second["theorem_a_layer_failed"] is None and second["demanded_by_theorem_a_layer"] > 1
+assert second["theorem_d_failed"] and second["demanded_by_theorem_d"] is None
+END
 python3 swallowed.py "$RANKSCOPE" || note_failure "a printed λ loses what it was to keep, for the exact branch"
 
 finish
