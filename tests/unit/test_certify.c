@@ -112,7 +112,8 @@ static void check_conditions(const rs_result *result, bool rigorous)
     for (size_t i = 0; i < rs_result_finding_count(result); i++) {
         const rs_finding *f = rs_result_finding_at(result, i);
         bool denies = strstr(f->message, "not proved") || strstr(f->message, "is proved to keep") ||
-                      strcmp(f->code, "bound_vacuous") == 0;
+                      strcmp(f->code, "bound_vacuous") == 0 ||
+                      strcmp(f->code, "no_certificate") == 0;
         for (size_t k = 0; k < 2; k++)
             if (!denies && strstr(f->message, words[k])) fail_msg("%s: %s", f->code, f->message);
     }
@@ -153,8 +154,10 @@ static void all_families(void **state)
     assert_true(met >= 48);
 }
 
-/* Of layers with a state-space mixer nothing is proved but how much they may add, nor of an attention
- * beside one; of a hybrid's other layers what holds of them. */
+/* Of layers with a state-space mixer nothing is proved of how far tokens are apart, nor of an
+ * attention beside one; of a hybrid's other layers what holds of them. What a branch keeps hangs on
+ * its rounding where that has no bound, and is left out under --rigorous; what the weights say is
+ * not. */
 static void hybrids(void **state)
 {
     (void)state;
@@ -162,23 +165,26 @@ static void hybrids(void **state)
         const char *name;
         bool some;
     } cases[] = {{"falcon_h1", false}, {"falcon_h1_gate_first", false}, {"nemotron_h", true}};
-    static const char *const numbers[] = {"lambda_exact_low", "lambda_certified", "kept_now",
-                                          "demanded_by_theorem_b", "kept_for_any_input"};
     put(tokens_path, "[[1,2,3,4,5,6,7],[5,3],[7],[2,2,2,2]]");
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         char path[512];
-        snprintf(path, sizeof path, RS_TEST_DATA "/forward/%s", cases[i].name);
+        bool rigorous = i % 2, some = cases[i / 2].some;
+        snprintf(path, sizeof path, RS_TEST_DATA "/forward/%s", cases[i / 2].name);
         rs_certify_request request = request_for(path);
+        request.options.rigorous = rigorous;
         rs_result *result = run(&request);
-        assert_int_equal(check_bounds(result, cases[i].name) > 0, cases[i].some);
-        check_conditions(result, false);
+        assert_int_equal(check_bounds(result, cases[i / 2].name) > 0, some);
+        check_conditions(result, rigorous);
         assert_non_null(strstr(finding(result, "no_certificate")->message, "no theorem"));
         const rs_table *lambda = rs_result_table(result, "lambda");
         for (size_t row = 0; row < rs_table_rows(lambda); row++) {
-            for (size_t c = 0; c < sizeof numbers / sizeof *numbers && !cases[i].some; c++)
-                assert_true(isnan(cell(lambda, row, numbers[c])));
+            if (!some) assert_int_equal(isnan(cell(lambda, row, "kept_now")), rigorous);
+            if (!some) assert_true(isnan(cell(lambda, row, "kept_for_any_input")));
+            if (!some && !rigorous)
+                assert_int_equal(whole(lambda, row, "kept_now_error_conditional"), 1);
             assert_true(cell(lambda, row, "weights_only_gain") > 0);
             assert_true(cell(lambda, row, "demanded_by_theorem_d") > 1);
+            assert_int_equal(whole(lambda, row, "demanded_by_theorem_d_conditional"), 0);
         }
         rs_result_free(result);
     }
