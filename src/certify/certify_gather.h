@@ -77,7 +77,8 @@ rs_status rs_consensus_row(rs_lambda_row *row, const rs_certify_consensus *conse
 void rs_consensus_close(rs_certify_consensus *consensus);
 
 /* certify_scalar.c: the matrices of one branch, sample by sample of a batch, where theorem C and the
- * sign rule can speak of them. */
+ * sign rule, or the S-lemma, can speak of them; what the others lack. */
+extern const char rs_scalar_text[], rs_fixed_text[];
 typedef struct rs_certify_scalar {
     const rs_certify_scene *scene;
     rs_certify_room mixing; /* [capacity, longest, longest] */

@@ -32,7 +32,10 @@ typedef struct rs_lambda_row {
     double theorem_d_kept, theorem_d_published; /* what is left at every depth, own λ */
     double eq7_input;                           /* b of the published condition μ² ≥ b */
     const char *failed_mlp_gain, *failed_any, *failed_d_kept, *failed_eq7_input;
-    double theorem_c;    /* what is kept of μ, with the matrices of the pass */
+    double theorem_c;              /* what is kept of μ, with the matrices of the pass */
+    bool theorem_c_hangs;          /* those matrices are the tokens' own */
+    double fixed_kept, mean_share; /* what is kept by all X with no larger a share of √n‖x̄‖/μ(X) */
+    const char *failed_fixed;
     const char *outcome; /* where nearly equal tokens go; NULL: not known */
     const char *failed_c;
     double published;              /* S C_M of the published theorem, from the weights; NaN: none */

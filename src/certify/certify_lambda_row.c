@@ -38,6 +38,8 @@ void rs_lambda_row_clear(rs_lambda_row *row, double lambda)
                            .theorem_d_published = NAN,
                            .eq7_input = NAN,
                            .theorem_c = NAN,
+                           .fixed_kept = NAN,
+                           .mean_share = NAN,
                            .published = NAN};
 }
 
@@ -337,7 +339,8 @@ rs_status rs_lambda_row_fill(rs_lambda_row *row, const rs_certify_scene *scene,
     rs_lambda_attention_weights weights = rs_certify_attention_weights(gains, scene->network, l);
     double kept = scene->options->kept;
     row->told = true;
-    row->failed_c = "linear attention of one head whose values are the tokens";
+    row->failed_c = rs_scalar_text;
+    row->failed_fixed = rs_fixed_text;
     set_gains(row, scene, gains, layer->n, l);
     RS_TRY(rs_lambda_row_measure(row, layer, sum, kept, tools, err));
     theorems(row, &row->facts, mixer, &weights, kept);

@@ -6,9 +6,8 @@
 typedef struct lambda_cells {
     int64_t sample;
     int32_t layer;
-    /* the twin of what was measured; of what the weights give; of what the pass's matrices give */
-    bool conditional, unconditional, given;
-    rs_lambda_by_weights hangs; /* of theorems A and D */
+    bool conditional, unconditional; /* the twin of what was measured; of what the weights give */
+    rs_lambda_by_weights hangs;      /* of theorems A and D */
     rs_lambda_row of;
 } lambda_cells;
 
@@ -103,8 +102,16 @@ static const rs_column columns[] = {
     BOUND(theorem_c, "theorem_c_kept", LOWER,
           "mixers with a number for value map: the fraction of μ(X) that the model's own λ keeps "
           "behind the mixer, at least; 0: nothing is known (theorem C, L26)"),
-    TWIN_OF(theorem_c, given, "theorem_c_kept"),
+    TWIN_OF(theorem_c, of.theorem_c_hangs, "theorem_c_kept"),
     COLUMN(failed_c, "theorem_c_failed", "certified", "hypothesis that fails here"),
+    BOUND(
+        fixed_kept, "fixed_mixing_kept", LOWER,
+        "given matrices with a number for value map, without norms: the fraction of μ(X) that the "
+        "model's own λ keeps, at least, of every X whose mean token has no larger a share than "
+        "this one's (S-lemma, L28)"),
+    TWIN_OF(fixed_kept, unconditional, "fixed_mixing_kept"),
+    COLUMN(mean_share, "mean_share", "measured", "√n‖x̄‖/μ(X) of what enters, rounded up (L28)"),
+    COLUMN(failed_fixed, "fixed_mixing_failed", "certified", "hypothesis that fails here"),
     BOUND(smoothing, "over_smoothing_v", UPPER,
           "μ behind the block ≤ v μ before it, with gains, Lipschitz constant and "
           "scales as they are (L18)"),
@@ -223,7 +230,6 @@ rs_status rs_certify_lambda_table(rs_result *result, const rs_certify_lambda *la
             const lambda_cells cells = {.sample = s,
                                         .layer = l,
                                         .conditional = hangs,
-                                        .given = true,
                                         .hangs = {hangs && !by->a, hangs && !by->a_layer,
                                                   hangs && !by->d, hangs && !by->d_kept},
                                         .of = *row};

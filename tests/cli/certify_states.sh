@@ -159,6 +159,41 @@ for mixer in ("mamba", "mamba2", "linear_attention", "s4d", "gated_recurrence", 
         for strength in ("-3", "0.4"):
             norm = (kind, D("1e-5")) if place == "post" else None
             check("arch.json", None, "--init", "default", "--lambda", strength, norm=norm, kept="0.7")
+# A given matrix and the tokens for values, without norms: the S-lemma is about every X with no larger a share of the mean.
+def write_npy(path, rows):
+    head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (%d, %d), }" % (len(rows), len(rows[0]))
+    head += b" " * (63 - (10 + len(head)) % 64) + b"\n"
+    open(path, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + struct.pack(f"<{len(rows) * len(rows[0])}d", *sum(rows, [])))
+
+def tokens(n, d, share):
+    rows = [[D(draw.gauss(0, 1)) for _ in range(d)] for _ in range(n)]
+    if draw.random() < 0.5: rows = [[row[0]] * d for row in rows]
+    means = [sum(column) / n for column in zip(*rows)]
+    wanted = [D(draw.gauss(0, 1)) for _ in range(d)]
+    rows = [[x - m for x, m in zip(row, means)] for row in rows]
+    length = sum(w * w for w in wanted).sqrt()
+    scale = D(share) * mu(rows) / D(n).sqrt() / length * D(draw.random()) ** D("0.1")
+    return [[x + scale * w for x, w in zip(row, wanted)] for row in rows]
+
+graph = [[draw.gauss(0, 0.4) if j <= i else 0.0 for j in range(5)] for i in range(5)]
+write_npy("graph.npy", graph)
+for place, strength in (("none", -3.0), ("none", 0.9), ("post", 40.0), ("pre", 2.0)):
+    json.dump({"depth": 1, "d_model": 2, "mlp": "none", "seq_len": 5, "mixer": "graph", "norm": place, "norm_kind": "rmsnorm", "value_map": "identity",
+               "init": {"wo": "none"}, "graph": {"file": "graph.npy", "form": "given"}}, open("arch.json", "w"))
+    call("certify", "arch.json", "--init", "default", "--random", "1", "--lambda", str(strength), "--json", "certify.json", "--quiet")
+    r = json.load(open("certify.json"))["tables"]["lambda"][0]
+    expect((r["fixed_mixing_kept"] is None) == (place != "none") and (r["fixed_mixing_kept"] is None) == (r["fixed_mixing_failed"] is not None),
+           "the S-lemma speaks without norms alone", place, r["fixed_mixing_failed"])
+    expect((r["theorem_c_kept"] is None) == (place != "post"), "theorem C speaks behind a norm alone", place, r["theorem_c_failed"])
+    if place == "post": expect(r["theorem_c_kept_conditional"] is False and 0.9 < r["theorem_c_kept"] < 1, "a given matrix hangs on nothing", r["theorem_c_kept"])
+    if place != "none": continue
+    least = D(9)
+    for _ in range(300):
+        x = tokens(5, 2, r["mean_share"])
+        o = [[sum(D(a) * y for a, y in zip(row, column)) for column in zip(*x)] for row in graph]
+        least = min(least, Case(x, o, None).share(strength))
+    expect(D(r["fixed_mixing_kept"]) <= least and r["fixed_mixing_kept"] > 0.3 * float(least), "S-lemma", place, r["fixed_mixing_kept"], least)
+    expect(r["fixed_mixing_kept_conditional"] is False, "a given matrix hangs on nothing", place)
 for what in ("answer yes", "answer no", "exact end keeps", "inside the exact end fails", "kept_now", "certified", "certified_negative", "theorem D",
              "theorem A of a layer", "theorem D by the weights hangs on nothing", "left out when it hangs"):
     if not seen[what]: wrong.append((what, "was never tried"))
