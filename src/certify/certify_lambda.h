@@ -38,6 +38,9 @@ typedef struct rs_lambda_row {
     const char *failed_fixed;
     const char *outcome; /* where nearly equal tokens go; NULL: not known */
     const char *failed_c;
+    double stack_rate;         /* the consensus multiplier of the layers up to this one */
+    const char *stack_outcome; /* and where nearly equal tokens have gone by then */
+    const char *failed_stack;
     double published;              /* S C_M of the published theorem, from the weights; NaN: none */
     rs_lambda_facts facts;         /* of X and O */
     rs_lambda_interval *intervals; /* [n_intervals] that make up all λ, ascending */

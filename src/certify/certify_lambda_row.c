@@ -38,6 +38,7 @@ void rs_lambda_row_clear(rs_lambda_row *row, double lambda)
                            .theorem_d_published = NAN,
                            .eq7_input = NAN,
                            .theorem_c = NAN,
+                           .stack_rate = NAN,
                            .fixed_kept = NAN,
                            .mean_share = NAN,
                            .published = NAN};
@@ -340,6 +341,7 @@ rs_status rs_lambda_row_fill(rs_lambda_row *row, const rs_certify_scene *scene,
     double kept = scene->options->kept;
     row->told = true;
     row->failed_c = rs_scalar_text;
+    row->failed_stack = rs_scalar_text;
     row->failed_fixed = rs_fixed_text;
     set_gains(row, scene, gains, layer->n, l);
     RS_TRY(rs_lambda_row_measure(row, layer, sum, kept, tools, err));

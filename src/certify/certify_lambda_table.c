@@ -99,6 +99,12 @@ static const rs_column columns[] = {
         outcome, "consensus_outcome", "predicted",
         "causal mixers with a number for value map: equal, equal up to sign (rank one, μ stays), "
         "repelled: where nearly equal tokens go; undecided (L27)"),
+    COLUMN(stack_rate, "consensus_stack", "predicted",
+           "of the layers up to this one, all such mixers: the largest product of a token's "
+           "multipliers; below 1 collapse attracts (L27)"),
+    COLUMN(stack_outcome, "consensus_stack_outcome", "predicted",
+           "and where nearly equal tokens have gone by then"),
+    COLUMN(failed_stack, "consensus_stack_failed", "predicted", "hypothesis that fails here"),
     BOUND(theorem_c, "theorem_c_kept", LOWER,
           "mixers with a number for value map: the fraction of μ(X) that the model's own λ keeps "
           "behind the mixer, at least; 0: nothing is known (theorem C, L26)"),

@@ -74,7 +74,10 @@ rs_status rs_scalar_begin(rs_certify_scalar *scalar, int32_t l, int32_t b, rs_er
     const rs_certify_scene *scene = scalar->scene;
     int64_t n = scene->inputs->longest;
     if (!rs_scalar_wants(scalar, l, b)) return RS_OK;
-    return rs_certify_room_for(&scalar->mixing, scene->capacity * n, n, err);
+    RS_TRY(rs_certify_room_for(&scalar->mixing, scene->capacity * n, n, err));
+    RS_TRY(rs_certify_room_for(&scalar->walks, scene->capacity, 2 * n, err));
+    if (!scalar->walk) scalar->walk = rs_calloc((size_t)scene->capacity, sizeof *scalar->walk);
+    return scalar->walk ? RS_OK : rs_fail_memory(err, "table lambda", (size_t)scene->capacity);
 }
 
 /* The matrix of sample s of the batch. */
@@ -90,6 +93,23 @@ void rs_scalar_mixing(const rs_certify_scalar *scalar, const rs_attention_view *
     for (int64_t i = 0; i < view->n; i++)
         memcpy(to + i * view->n, (const double *)view->mixing + i * view->ld,
                (size_t)view->n * sizeof *to);
+}
+
+/* The sign rule from the first layer to this one: each must have been nothing but such a mixer. */
+static void follow_stack(rs_lambda_row *row, const rs_certify_scalar *scalar,
+                         const rs_lambda_scalar_layer *given, int64_t s, int32_t l)
+{
+    const rs_network *network = scalar->scene->network;
+    const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
+    rs_lambda_sign_walk *walk = &scalar->walk[s];
+    double *numbers = scalar->walks.data + 2 * s * scalar->scene->inputs->longest;
+    if (l == 0) rs_lambda_sign_begin(walk, given->n, numbers, (signed char *)(numbers + given->n));
+    row->failed_stack = "layers of such a mixer alone, from the first on";
+    if (walk->layers != l || network->layers[l].n_branches != 1) return;
+    rs_lambda_sign_step(walk, given, !is_fixed(mixer));
+    row->failed_stack = walk->rule.failed_hypothesis;
+    row->stack_rate = walk->rule.rate;
+    if (!row->failed_stack) row->stack_outcome = rs_lambda_outcome_name(walk->rule.outcome);
 }
 
 static rs_status fill_normed(rs_lambda_row *row, const rs_certify_scalar *scalar,
@@ -135,6 +155,7 @@ rs_status rs_scalar_row(rs_lambda_row *row, const rs_certify_scalar *scalar,
     const rs_branch *mixer = rs_layer_mixer(&scene->network->layers[l]);
     row->failed_c = normed_fails(scene, l, mixer);
     row->failed_fixed = fixed_fails(scene, l, mixer);
+    row->failed_stack = row->failed_c;
     if (scalar_fails(scene, l, mixer)) return RS_OK;
     rs_lambda_scalar_layer given = {.mixing = matrix_of(scalar, s),
                                     .n = layer->n,
@@ -142,11 +163,16 @@ rs_status rs_scalar_row(rs_lambda_row *row, const rs_certify_scalar *scalar,
                                     .value = mixer->scale,
                                     .lambda = mixer->skip,
                                     .epsilon = layer->norm.epsilon};
-    if (!row->failed_c) RS_TRY(fill_normed(row, scalar, &given, is_fixed(mixer), err));
+    if (!row->failed_c) {
+        follow_stack(row, scalar, &given, s, l);
+        RS_TRY(fill_normed(row, scalar, &given, is_fixed(mixer), err));
+    }
     return row->failed_fixed ? RS_OK : fill_fixed(row, layer, &given, err);
 }
 
 void rs_scalar_close(rs_certify_scalar *scalar)
 {
     rs_free(scalar->mixing.data);
+    rs_free(scalar->walks.data);
+    rs_free(scalar->walk);
 }

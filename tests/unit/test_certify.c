@@ -280,6 +280,20 @@ static void a_scalar_value_map_has_theorem_c(void **state)
             if (told) assert_int_equal(whole(lambda, 0, "theorem_c_kept_conditional"), 1);
             if (isnan(kept)) assert_non_null(text(lambda, 0, "theorem_c_failed"));
             assert_int_equal(text(lambda, 0, "consensus_outcome") != NULL, cases[i].outcome);
+            for (size_t row = 0; row < rs_table_rows(lambda); row++) {
+                double rate = cell(lambda, row, "consensus_stack");
+                const char *far = text(lambda, row, "consensus_stack_outcome");
+                assert_int_equal(!isnan(rate), cases[i].outcome);
+                assert_int_equal(far != NULL, cases[i].outcome);
+                assert_int_equal(text(lambda, row, "consensus_stack_failed") != NULL,
+                                 !cases[i].outcome);
+                /* one token's product is at most the product of the largest */
+                int64_t layer = whole(lambda, row, "layer");
+                double own = cell(lambda, row, "consensus_multiplier");
+                double before = layer ? cell(lambda, row - 1, "consensus_multiplier") : 1;
+                if (!isnan(rate)) assert_true(rate <= before * own * (1 + 1e-12) && rate > 0);
+                if (!isnan(rate) && !layer) assert_true(rate == own);
+            }
             check_conditions(result, rigorous);
             rs_result_free(result);
         }
