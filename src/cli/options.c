@@ -321,18 +321,22 @@ const cli_option cli_options[] = {
              "spells out are still recognised."},
     {"rigorous", NULL, CLI_FLAG, AT(certify.rigorous), CLI_CERTIFY, "on", NULL,
      .help = "Leave out, null with its reason, every number that hangs on a condition (columns "
-             "..._conditional). It costs nothing and is on unless --fast is given; given, nobody "
-             "turns it off."},
+             "..._conditional). Mamba and Mamba-2 are evaluated once more for it, the others cost "
+             "nothing. It is on unless --fast is given; given, nobody turns it off."},
     {"fast", NULL, CLI_FLAG, AT(certify.fast), CLI_CERTIFY, NULL, NULL,
-     .help = "Show what hangs on a condition, too, and mark it (columns ..._conditional): such "
-             "numbers are not proved. Rounding is bounded with or without it."},
+     .help =
+         "Show what hangs on a condition, too, and mark it (columns ..._conditional): such "
+         "numbers are not proved. Mamba and Mamba-2 are not evaluated once more; other rounding "
+         "is bounded with or without it."},
     {"rigorous", NULL, CLI_FLAG, AT(probe.rigorous), CLI_PROBE, "on", NULL,
      .help = "Leave out, null with its reason, every number that hangs on a condition (columns "
-             "..._conditional). It costs nothing and is on unless --fast is given; given, nobody "
-             "turns it off."},
+             "..._conditional). Mamba and Mamba-2 are evaluated once more for it, the others cost "
+             "nothing. It is on unless --fast is given; given, nobody turns it off."},
     {"fast", NULL, CLI_FLAG, AT(probe.fast), CLI_PROBE, NULL, NULL,
-     .help = "Show what hangs on a condition, too, and mark it (columns ..._conditional): such "
-             "numbers are not proved. Rounding is bounded with or without it."},
+     .help =
+         "Show what hangs on a condition, too, and mark it (columns ..._conditional): such "
+         "numbers are not proved. Mamba and Mamba-2 are not evaluated once more; other rounding "
+         "is bounded with or without it."},
     {"kept", "A", CLI_FRACTION, AT(certify.kept), CLI_CERTIFY, "0.9", NULL,
      .help = "Table lambda: the fraction (0 < A < 1) of the tokens' spread ||X - mean||_F that "
              "each mixer "

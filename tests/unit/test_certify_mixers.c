@@ -13,15 +13,17 @@
 
 /* Of layers with a state-space mixer nothing is proved of how far tokens are apart, nor of an
  * attention beside one; of a hybrid's other layers what holds of them. What a branch keeps hangs on
- * its rounding where that has no bound, and is left out under --rigorous; what the weights say is
- * not. */
+ * its rounding: without --fast that of a scan is bounded, that of multiplied maps is not and is left
+ * out; what the weights say hangs on nothing. */
 static void hybrids(void **state)
 {
     (void)state;
     static const struct {
         const char *name;
-        bool some;
-    } cases[] = {{"falcon_h1", false}, {"falcon_h1_gate_first", false}, {"nemotron_h", true}};
+        bool some, bounded; /* bounded: no multipliers of its attention's maps */
+    } cases[] = {{"falcon_h1", false, false},
+                 {"falcon_h1_gate_first", false, true},
+                 {"nemotron_h", true, true}};
     put(tokens_path, "[[1,2,3,4,5,6,7],[5,3],[7],[2,2,2,2]]");
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         char path[512];
@@ -35,7 +37,8 @@ static void hybrids(void **state)
         assert_non_null(strstr(finding(result, "no_certificate")->message, "no theorem"));
         const rs_table *lambda = rs_result_table(result, "lambda");
         for (size_t row = 0; row < rs_table_rows(lambda); row++) {
-            if (!some) assert_int_equal(isnan(cell(lambda, row, "kept_now")), rigorous);
+            bool left_out = rigorous && !cases[i / 2].bounded;
+            if (!some) assert_int_equal(isnan(cell(lambda, row, "kept_now")), left_out);
             if (!some) assert_true(isnan(cell(lambda, row, "kept_for_any_input")));
             if (!some && !rigorous)
                 assert_int_equal(whole(lambda, row, "kept_now_error_conditional"), 1);
