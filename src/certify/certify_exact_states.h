@@ -43,7 +43,7 @@ typedef struct rs_states_panel {
     rs_radius_map out; /* what the op gives */
 } rs_states_panel;
 
-enum { RS_STATES_CHUNK = 64, RS_STATES_PANEL = 512 };
+enum { RS_STATES_CHUNK = 64, RS_STATES_PANEL = 512 }; /* tokens */
 
 /* A kind: opened once a branch, then handed the panels in their order. What it asks for comes from
  * the panel's arena. */
