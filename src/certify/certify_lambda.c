@@ -408,3 +408,25 @@ const char *rs_certify_lambda_adds_more(const rs_certify_lambda *lambda, int32_t
 {
     return rs_certify_adds_more(lambda->scene->network, lambda->scene->norms, l);
 }
+
+bool rs_certify_least_by_mixer(rs_certify_least *out, const rs_certify_lambda *lambda, int64_t s,
+                               int32_t l)
+{
+    const rs_layer *layer = &lambda->scene->network->layers[l];
+    const rs_branch *mixer = rs_layer_mixer(layer), *end = layer->branches + layer->n_branches;
+    const rs_lambda_row *row = rs_certify_lambda_row(lambda, s, l);
+    if (!row->told || row->at_floor || isnan(row->kept_now) || mixer != layer->branches ||
+        rs_certify_last_on_skip(layer, mixer) + 1 != end)
+        return false;
+    /* of n tokens some two are at least √(2/(n − 1)) μ apart: squares of distances add up to nμ² */
+    rs_span n = rs_span_of((double)row->facts.n), d = rs_span_of((double)row->facts.d);
+    rs_span share = rs_span_sub(rs_span_of(row->kept_now), rs_span_of(row->kept_now_error));
+    rs_span before = rs_span_mul(rs_span_of(row->facts.diversity), rs_span_sqrt(rs_span_mul(n, d)));
+    rs_span two = rs_span_sqrt(rs_span_div(rs_span_of(2), rs_span_sub(n, rs_span_of(1))));
+    double lower = rs_span_mul(rs_span_mul(share, before), two).low;
+    if (!(lower > 0)) return false;
+    /* log10 is within a few units of the last place */
+    *out = (rs_certify_least){lower, log10(lower) - 1e-12 * (1 + fabs(log10(lower))), "mixer",
+                              row->condition, NULL};
+    return true;
+}

@@ -50,6 +50,36 @@ static void hybrids(void **state)
     }
 }
 
+/* Layers of one scan and no MLP: what the mixer keeps says how far tokens stay apart at least. With
+ * --fast that hangs on the rounding of the scan. */
+static void scans_keep_tokens_apart(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"mamba", "mamba2", "falcon_mamba"};
+    put(tokens_path, "[[1,2,3,4,5,6,7],[5,3],[7],[2,2,2,2]]");
+    for (size_t i = 0; i < 2 * sizeof models / sizeof *models; i++) {
+        char path[512];
+        bool rigorous = i % 2;
+        snprintf(path, sizeof path, RS_TEST_DATA "/forward/%s", models[i / 2]);
+        rs_certify_request request = request_for(path);
+        request.options.rigorous = rigorous;
+        rs_result *result = run(&request);
+        check_bounds(result, models[i / 2]);
+        check_conditions(result, rigorous);
+        const rs_table *bounds = rs_result_table(result, "bounds");
+        for (size_t row = 0; row < rs_table_rows(bounds); row++) {
+            double most = cell(bounds, row, "measured_diameter");
+            double least = cell(bounds, row, "certified_at_least");
+            if (!(cell(bounds, row, "entering_diameter") > 0)) continue;
+            if (!(least > 0.2 * most && least <= most))
+                fail_msg("%s, row %zu: %g of %g", models[i / 2], row, least, most);
+            assert_string_equal(text(bounds, row, "at_least_by"), "mixer");
+            assert_int_equal(whole(bounds, row, "certified_at_least_conditional"), !rigorous);
+        }
+        rs_result_free(result);
+    }
+}
+
 /* ---- gains of mixers without softmax ---- */
 
 /* weights_only_gain of layer 0 and why it is null; theorem A for the layer, and theorem D. */
@@ -217,6 +247,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hybrids),
+        cmocka_unit_test(scans_keep_tokens_apart),
         cmocka_unit_test(gains_without_softmax),
         cmocka_unit_test(a_scalar_value_map_has_theorem_c),
         cmocka_unit_test(gains_have_their_values),
