@@ -369,6 +369,31 @@ static void large_s6(built *b, rs_branch *branch)
     op->o = generated_map(b, 4, 600, 300, 0.1);
 }
 
+/* Each request for memory refused in turn is an error that is told, and leaves nothing behind. */
+static void refused_memory_is_told(void **state)
+{
+    const kind *of = *state;
+    built *b = instance(7, 20, of->draw);
+    pass p = pass_new(b);
+    rs_error err = {0};
+    rs_context context = {.threads = 2};
+    rs_exact_states at = {&b->layers[0].branches[0], p.in, p.added, &b->batch, &context};
+    double error[4];
+    int64_t blocks = rs_memory_blocks(), refused = 0;
+    rs_status status = RS_E_NO_MEMORY;
+    for (int64_t n = 1; status == RS_E_NO_MEMORY; n++) {
+        rs_memory_fail_at(n);
+        status = rs_exact_states_added(error, &at, &err);
+        rs_memory_fail_at(0);
+        refused += status == RS_E_NO_MEMORY;
+        assert_int_equal(rs_memory_blocks(), blocks);
+    }
+    assert_int_equal(status, RS_OK);
+    assert_true(refused > 3);
+    pass_free(&p);
+    built_free(b);
+}
+
 /* ---- radii far above rounding ---- */
 
 static const rs_states_kind *kind_of(const rs_branch *branch)
@@ -670,6 +695,7 @@ static void norms(void **state)
         cmocka_unit_test_prestate(a_wrong_pass_is_seen, of),                                       \
         cmocka_unit_test_prestate(nothing_known_is_infinite, of),                                  \
         cmocka_unit_test_prestate(the_batch_changes_nothing, of),                                  \
+        cmocka_unit_test_prestate(refused_memory_is_told, of),                                     \
         cmocka_unit_test_prestate(moved_tokens_stay_within_the_radii, of),                         \
         cmocka_unit_test_prestate(each_way_by_itself, of)
 
