@@ -290,4 +290,14 @@ static rs_status s6_run(void *mixer, rs_states_panel *panel, rs_error *err)
     return rs_radius_apply(&panel->out, &op->o, &mixed, p->context, err);
 }
 
-const rs_states_kind rs_states_s6 = {s6_open, s6_run};
+static double s6_size(const rs_branch *branch, double rows, int threads)
+{
+    const rs_s6_op *op = &branch->s6;
+    double inner = (double)op->inner, reads = (double)op->x.out;
+    (void)threads;
+    return rs_radius_map_size(rows, 2 * inner) + rs_radius_map_size(rows, reads) +
+           rs_radius_map_size(rows, inner) + rs_radius_conv_size(&op->conv, rows) +
+           inner * (4 * (double)op->state + 1) + rows * (4 * inner + reads + 3) + reads;
+}
+
+const rs_states_kind rs_states_s6 = {s6_open, s6_run, s6_size};

@@ -165,4 +165,15 @@ static rs_status ssd_run(void *mixer, rs_states_panel *panel, rs_error *err)
     return rs_radius_apply(&panel->out, &op->o, &mixed, p->context, err);
 }
 
-const rs_states_kind rs_states_ssd = {ssd_open, ssd_run};
+static double ssd_size(const rs_branch *branch, double rows, int threads)
+{
+    const rs_ssd_op *op = &branch->ssd;
+    double inner = (double)op->heads * (double)op->head_dim, heads = op->heads;
+    const rs_radius_scan scan = {
+        .heads = op->heads, .groups = op->groups, .dim = op->head_dim, .state = op->state};
+    return rs_radius_map_size(rows, (double)op->in.out) + rs_radius_conv_size(&op->conv, rows) +
+           rs_radius_scan_size(&scan, rows, threads) + inner + rows + 4 * heads +
+           threads * (heads + (double)op->norm_groups);
+}
+
+const rs_states_kind rs_states_ssd = {ssd_open, ssd_run, ssd_size};

@@ -151,3 +151,21 @@ rs_status rs_exact_states_added(double *error, const rs_exact_states *at, rs_err
     rs_arena_free(p.panel.arena);
     return status;
 }
+
+/* The op's first map, the widest that is applied but the last. */
+static const rs_dense *first_map(const rs_branch *branch)
+{
+    return branch->kind == RS_BRANCH_SSD ? &branch->ssd.in : &branch->s6.in;
+}
+
+double rs_exact_states_bytes(const rs_branch *branch, int64_t rows, int threads)
+{
+    const rs_dense *last = last_map(branch), *first = first_map(branch);
+    double most = (double)least(rows, RS_STATES_PANEL), d = (double)last->out;
+    double own = most * (d + 3) + rs_radius_map_size(most, d) + 4 * d;
+    double applied =
+        fmax(rs_radius_apply_size(first, most, threads), rs_radius_apply_size(last, most, threads));
+    double kept = kinds[branch->kind]->size(branch, most, threads);
+    /* the norm of the last map is found before the kind asks for its rooms */
+    return (own + fmax(kept + applied, rs_radius_map_norm_size(last))) * sizeof(double);
+}

@@ -28,6 +28,8 @@ const char *rs_exact_states_unbounded(const rs_branch *branch);
  * where nothing is known. Only where rs_exact_states_unbounded is NULL. Does not depend on the number
  * of threads. */
 rs_status rs_exact_states_added(double *error, const rs_exact_states *at, rs_error *err);
+/* The bytes that takes on a batch of so many rows, which hardly grow beyond one panel. */
+double rs_exact_states_bytes(const rs_branch *branch, int64_t rows, int threads);
 
 /* ---- what each kind of mixer does (private to certify_exact_*.c) ---- */
 
@@ -50,6 +52,8 @@ enum { RS_STATES_CHUNK = 64, RS_STATES_PANEL = 512 }; /* tokens */
 typedef struct rs_states_kind {
     rs_status (*open)(void **mixer, const rs_states_panel *panel, rs_error *err);
     rs_status (*run)(void *mixer, rs_states_panel *panel, rs_error *err);
+    /* How many doubles it asks for, maps that are being applied left out. */
+    double (*size)(const rs_branch *branch, double rows, int threads);
 } rs_states_kind;
 extern const rs_states_kind rs_states_ssd, rs_states_s6;
 

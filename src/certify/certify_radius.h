@@ -41,6 +41,10 @@ typedef struct rs_radius_map {
 } rs_radius_map;
 rs_status rs_radius_map_open(rs_radius_map *map, rs_arena *arena, int64_t rows, int64_t cols,
                              rs_error *err);
+/* How many doubles that takes; and, for a while, an application of the map or its norm. */
+double rs_radius_map_size(double rows, double cols);
+double rs_radius_apply_size(const rs_dense *dense, double rows, int threads);
+double rs_radius_map_norm_size(const rs_dense *dense);
 
 /* Rows whose exact ones are within a radius, row by row (2-norm). */
 typedef struct rs_radius_rows {
@@ -106,6 +110,8 @@ typedef struct rs_radius_conv {
 } rs_radius_conv;
 rs_status rs_radius_conv_open(rs_radius_conv *conv, rs_arena *arena, const rs_conv_op *op,
                               int64_t rows, rs_error *err);
+/* How many doubles that takes. */
+double rs_radius_conv_size(const rs_conv_op *op, double rows);
 /* Of columns first .. of a map's rows; parts follow one another. */
 void rs_radius_convolve(rs_radius_conv *conv, const rs_radius_map *map, int64_t first,
                         const rs_states_part *parts, int64_t n_parts, const rs_context *context);

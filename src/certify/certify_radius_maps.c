@@ -22,8 +22,25 @@ rs_status rs_radius_map_open(rs_radius_map *map, rs_arena *arena, int64_t rows, 
     return rs_radius_room(&map->own, arena, cols, 1, err);
 }
 
+double rs_radius_map_size(double rows, double cols)
+{
+    return rows * (cols + 2) + 2 * cols;
+}
+
 /* Outputs that a thread decodes at once, and entries that one product adds up. */
 enum { UNITS = 128, TERMS = 128 };
+
+double rs_radius_apply_size(const rs_dense *dense, double rows, int threads)
+{
+    return threads * UNITS * ((double)dense->in + 1 + rows);
+}
+
+/* The matrix; its product with itself, and a copy (norm_bounds.c). */
+double rs_radius_map_norm_size(const rs_dense *dense)
+{
+    double in = (double)dense->in, out = (double)dense->out, least = in < out ? in : out;
+    return in * out + 2 * least * least;
+}
 
 /* A thread's weights, and a product on its way. */
 typedef struct map_room {
@@ -154,6 +171,12 @@ rs_status rs_radius_conv_open(rs_radius_conv *conv, rs_arena *arena, const rs_co
     RS_TRY(rs_radius_room(&conv->x, arena, rows, op->channels, err));
     RS_TRY(rs_radius_room(&conv->radius, arena, rows, op->channels, err));
     return read_kernel(conv, arena, err);
+}
+
+double rs_radius_conv_size(const rs_conv_op *op, double rows)
+{
+    double channels = (double)op->channels;
+    return channels * (3 * (double)op->width + 1 + 2 * rows);
 }
 
 /* A row as the convolution reads it; x NULL: before the sample. */

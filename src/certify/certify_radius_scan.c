@@ -43,6 +43,13 @@ rs_status rs_radius_scan_open(rs_radius_scan *p, rs_arena *arena, int64_t rows, 
     return rs_radius_room(&p->y_radius, arena, rows, p->heads, err);
 }
 
+double rs_radius_scan_size(const rs_radius_scan *p, double rows, int threads)
+{
+    double heads = (double)p->heads, groups = (double)p->groups, dim = (double)p->dim;
+    double row = heads * (4 + 2 + dim + 1) + groups * (4 + CHUNK);
+    return rows * row + heads * (double)p->state * dim + threads * (double)work_size(p);
+}
+
 /* ---- products ---- */
 
 static const double *keys_at(const rs_radius_scan *p, int64_t i, int64_t g)

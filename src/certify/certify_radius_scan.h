@@ -54,6 +54,8 @@ typedef struct rs_radius_scan {
  * caller has them. */
 rs_status rs_radius_scan_open(rs_radius_scan *scan, rs_arena *arena, int64_t rows, int threads,
                               rs_error *err);
+/* How many doubles that takes; only the numbers of heads and so on are read. */
+double rs_radius_scan_size(const rs_radius_scan *scan, double rows, int threads);
 /* Mixes the rows of some parts, which follow one another; sizes and steps are there. */
 void rs_radius_scan_run(rs_radius_scan *scan, const rs_states_part *parts, int64_t n_parts,
                         const rs_context *context);

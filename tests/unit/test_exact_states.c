@@ -9,6 +9,10 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <malloc.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "states_exact.h"
 
@@ -146,6 +150,7 @@ typedef struct kind {
     draw_mixer *draw;
     double loose; /* the median of bound over distance is no more */
     void (*single)(struct single *of, int64_t unit);
+    void (*large)(built *b, rs_branch *branch);
     double tight[6]; /* of each unit by itself: the largest distance over radius is more */
 } kind;
 
@@ -287,6 +292,108 @@ static void the_batch_changes_nothing(void **state)
     property_holds(1e-2); /* BLAS rounds other numbers of rows in another way */
 }
 
+/* ---- memory ---- */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { LIMITED = 0 }; /* their shadows are larger than any limit */
+#else
+enum { LIMITED = 1 };
+#endif
+
+/* The status of the bound in a process that may take so many bytes more than it has. */
+static int status_within(double bytes, const built *b, const pass *p)
+{
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        unsigned long pages = 0;
+        FILE *file = fopen("/proc/self/statm", "r");
+        if (!file || fscanf(file, "%lu", &pages) != 1) _exit(99);
+        fclose(file);
+        rlim_t most = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (rlim_t)bytes;
+        setrlimit(RLIMIT_AS, &(struct rlimit){most, most});
+        rs_error err = {0};
+        rs_context context = {.threads = 1};
+        rs_exact_states at = {&b->layers[0].branches[0], p->in, p->added, &b->batch, &context};
+        double error;
+        _exit((int)rs_exact_states_added(&error, &at, &err));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* As much memory as is said is enough, and a third of it is not. */
+static void memory_is_what_is_said(void **state)
+{
+    const kind *of = *state;
+    if (!LIMITED) skip();
+    built *b = bare_new(1, 300, 400, of->number);
+    rs_branch *branch = &b->layers[0].branches[0];
+    b->random = rs_random_new(1, 1);
+    of->large(b, branch);
+    pass p = pass_new(b);
+    double error, bytes = rs_exact_states_bytes(branch, 400, 1);
+    bound_of(&error, b, &p, 1); /* BLAS has its own memory now */
+    assert_int_equal(status_within(1.1 * bytes + (1 << 20), b, &p), RS_OK);
+    assert_int_equal(status_within(bytes / 3, b, &p), RS_E_NO_MEMORY);
+    pass_free(&p);
+    built_free(b);
+}
+
+static void large_ssd(built *b, rs_branch *branch)
+{
+    rs_ssd_op *op = &branch->ssd;
+    *op = (rs_ssd_op){.heads = 20,
+                      .groups = 1,
+                      .head_dim = 30,
+                      .state = 64,
+                      .step_most = INFINITY,
+                      .norm_groups = 1};
+    op->in = generated_map(b, 1, 300, 1200 + 128 + 20, 0.1);
+    op->conv = no_conv(b, 600 + 128);
+    op->a_log = tensor(b, RS_F32, 20, 0, 1);
+    op->o = generated_map(b, 2, 600, 300, 0.1);
+}
+
+static void large_s6(built *b, rs_branch *branch)
+{
+    rs_s6_op *op = &branch->s6;
+    *op = (rs_s6_op){.inner = 600, .state = 16, .rank = 20, .gated = true};
+    op->in = generated_map(b, 1, 300, 1200, 0.1);
+    op->conv = no_conv(b, 600);
+    op->x = generated_map(b, 2, 600, 52, 0.1);
+    op->step = generated_map(b, 3, 20, 600, 0.1);
+    op->a_log = tensor(b, RS_F32, 600 * 16, 0, 1);
+    op->o = generated_map(b, 4, 600, 300, 0.1);
+}
+
+/* Each request for memory refused in turn is an error that is told, and leaves nothing behind. */
+static void refused_memory_is_told(void **state)
+{
+    const kind *of = *state;
+    built *b = instance(7, 20, of->draw);
+    pass p = pass_new(b);
+    rs_error err = {0};
+    rs_context context = {.threads = 2};
+    rs_exact_states at = {&b->layers[0].branches[0], p.in, p.added, &b->batch, &context};
+    double error[4];
+    int64_t blocks = rs_memory_blocks(), refused = 0;
+    rs_status status = RS_E_NO_MEMORY;
+    for (int64_t n = 1; status == RS_E_NO_MEMORY; n++) {
+        rs_memory_fail_at(n);
+        status = rs_exact_states_added(error, &at, &err);
+        rs_memory_fail_at(0);
+        refused += status == RS_E_NO_MEMORY;
+        assert_int_equal(rs_memory_blocks(), blocks);
+    }
+    assert_int_equal(status, RS_OK);
+    assert_true(refused > 3);
+    pass_free(&p);
+    built_free(b);
+}
+
 /* ---- radii far above rounding ---- */
 
 static const rs_states_kind *kind_of(const rs_branch *branch)
@@ -424,7 +531,7 @@ static void single_ssd(single *of, int64_t unit)
                       .state = 1,
                       .step_most = INFINITY,
                       .norm_groups = 1,
-                      .gate = unit == 0 ? RS_GATE_BEFORE_NORM : RS_GATE_NONE};
+                      .gate = unit == 0 || chance(of->b, 0.5) ? RS_GATE_BEFORE_NORM : RS_GATE_NONE};
     op->in = constants(of->b, 2, 5);
     for (int k = 0; k < 4; k++)
         numbers_of(op->in.bias)[k] = uniform(of->b, 2.3, 2.5);
@@ -435,7 +542,7 @@ static void single_ssd(single *of, int64_t unit)
         numbers_of(op->in.weight)[3] = 2.4 / pulse;
     }
     op->conv = delay(of->b, 3);
-    op->a_log = generate(of->b, 0, 1, 0, log(uniform(of->b, 1e-3, 0.3)));
+    op->a_log = generate(of->b, 0, 1, 0, uniform(of->b, log(1e-3), log(0.3)));
     op->o = place(of->b, 1, 2);
 }
 
@@ -444,7 +551,8 @@ static void single_ssd(single *of, int64_t unit)
 static void single_s6(single *of, int64_t unit)
 {
     rs_s6_op *op = &of->branch->s6;
-    *op = (rs_s6_op){.inner = 1, .state = 1, .rank = 1, .gated = unit == 1};
+    *op = (rs_s6_op){.inner = 1, .state = 1, .rank = 1};
+    op->gated = unit == 1 || chance(of->b, 0.5);
     op->in = constants(of->b, 2, 2);
     op->x = constants(of->b, 1, 3);
     numbers_of(op->in.bias)[0] = uniform(of->b, 2.3, 2.5);
@@ -453,17 +561,20 @@ static void single_s6(single *of, int64_t unit)
     for (int k = 0; k < 3; k++)
         numbers_of(op->x.bias)[k] = uniform(of->b, 2, 9);
     double weight = uniform(of->b, 2000, 3000);
+    double still = (double)exact_silu(numbers_of(op->in.bias)[0]);
     if (unit == DECAY) {
-        numbers_of(op->in.bias)[0] = 0;
-        numbers_of(op->in.weight)[1] = 2.4 / pulse;
+        numbers_of(op->in.weight)[1] = 1e-3;
         numbers_of(op->x.weight)[0] = weight;
+        numbers_of(op->x.bias)[0] -= weight * still;
+        numbers_of(op->x.weight)[1] = 1 / pulse;
+        numbers_of(op->x.bias)[1] = -still / pulse;
     } else if (unit > 1) {
         numbers_of(op->x.weight)[unit - 2] = weight;
-        numbers_of(op->x.bias)[unit - 2] -= weight * (double)exact_silu(numbers_of(op->in.bias)[0]);
+        numbers_of(op->x.bias)[unit - 2] -= weight * still;
     }
     op->step = place(of->b, 1, 1);
     op->conv = delay(of->b, 1);
-    op->a_log = generate(of->b, 0, 1, 0, log(uniform(of->b, 1e-3, 0.3)));
+    op->a_log = generate(of->b, 0, 1, 0, uniform(of->b, log(1e-3), log(0.3)));
     op->o = place(of->b, 1, 2);
 }
 
@@ -472,7 +583,8 @@ static void single_s6(single *of, int64_t unit)
 static double moved_ratio(const single *of, double size)
 {
     built *b = of->b;
-    int64_t n = b->begin[1], turn = draw(b, 0, n), cut = chance(b, 0.5) ? draw(b, 0, n) : 0;
+    int64_t n = b->begin[1], turn = draw(b, 0, chance(b, 0.5) ? n : 3),
+            cut = chance(b, 0.5) ? draw(b, 0, n) : 0;
     double worst, sign = chance(b, 0.5) ? 1 : -1;
     moved_rows rows;
     open_rows(&rows, of->branch, n, 2);
@@ -502,7 +614,7 @@ static void each_way_by_itself(void **state)
         if (unit == DECAY) one.b->states[1] = pulse;
         one.branch = &one.b->layers[0].branches[0];
         of->single(&one, unit);
-        double size = pow(10, uniform(one.b, unit == DECAY ? -7 : -10, -5)),
+        double size = pow(10, uniform(one.b, unit == DECAY ? -7 : -12, -5)),
                ratio = moved_ratio(&one, size);
         property_worst(ratio);
         if (n > 100) worst[unit] = fmax(worst[unit], ratio);
@@ -583,14 +695,20 @@ static void norms(void **state)
         cmocka_unit_test_prestate(a_wrong_pass_is_seen, of),                                       \
         cmocka_unit_test_prestate(nothing_known_is_infinite, of),                                  \
         cmocka_unit_test_prestate(the_batch_changes_nothing, of),                                  \
+        cmocka_unit_test_prestate(refused_memory_is_told, of),                                     \
         cmocka_unit_test_prestate(moved_tokens_stay_within_the_radii, of),                         \
         cmocka_unit_test_prestate(each_way_by_itself, of)
 
 int main(void)
 {
-    static kind ssd = {
-        RS_BRANCH_SSD, drawn_ssd, 1e5, single_ssd, {0.99, 0.99, 0.99, 0.99, 0.99, 0.99}};
-    static kind s6 = {RS_BRANCH_S6, drawn_s6, 1e5, single_s6, {0.99, 0.99, 0.99, 0.99, 0.99, 0.99}};
-    const struct CMUnitTest tests[] = {cmocka_unit_test(norms), KIND_TESTS(&ssd), KIND_TESTS(&s6)};
+    static kind ssd = {RS_BRANCH_SSD, drawn_ssd, 1e5,
+                       single_ssd,    large_ssd, {0.99, 0.99, 0.99, 0.99, 0.99, 0.99}};
+    static kind s6 = {RS_BRANCH_S6, drawn_s6, 1e5,
+                      single_s6,    large_s6, {0.99, 0.99, 0.99, 0.99, 0.99, 0.99}};
+    /* what is freed leaves the process, for the tests that limit its memory, which come first */
+    mallopt(M_MMAP_THRESHOLD, 1 << 15);
+    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(memory_is_what_is_said, &ssd),
+                                       cmocka_unit_test_prestate(memory_is_what_is_said, &s6),
+                                       cmocka_unit_test(norms), KIND_TESTS(&ssd), KIND_TESTS(&s6)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
