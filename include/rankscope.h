@@ -607,6 +607,8 @@ typedef struct rs_lab_settings {
     rs_call_settings call;
     const char *experiment; /* its id, or "all"; NULL: the result lists what there is */
     bool quick;             /* fewer repetitions and shorter runs, said in the result */
+    const char *model;      /* checkpoint, or an ARCH.json, that the experiments which take one run
+                             * on random token ids in place of random weights; NULL: none */
 } rs_lab_settings;
 void rs_lab_settings_init(rs_lab_settings *settings, size_t size);
 

@@ -20,7 +20,7 @@ enum {
     SIZE = 64, /* tokens, features and layers */
     SKIPS = 11,
     KINDS = 3,
-    DRAWS = 12,
+    DRAWS = 16,
     QUICK_DRAWS = 3,
     FEW = 8 /* features, and tokens, of the local criterion */
 };
@@ -367,7 +367,7 @@ static rs_status run_lambda_attention(rs_lab_report *report, const rs_lab_option
     if (status == RS_OK) status = write_up(report, l, err);
     rs_free(l);
     RS_TRY(status);
-    return options->quick ? rs_lab_say_quick(report, "3 draws of weights instead of 12", err)
+    return options->quick ? rs_lab_say_quick(report, "3 draws of weights instead of 16", err)
                           : RS_OK;
 }
 
@@ -382,4 +382,5 @@ const rs_lab_experiment rs_lab_lambda_attention = {
     run_lambda_attention,
     "20 s",
     "4 s",
-    &table_kind};
+    &table_kind,
+    false};
