@@ -4,7 +4,7 @@
 #include "observe/opened.h"
 #include "probe/probe.h"
 
-/* Windows that a model is run on; they are as long as those of probe --random. */
+/* Windows that a model is run on, at most; they are as long as probe's. */
 enum { WINDOWS = 32, QUICK_WINDOWS = 4 };
 
 static rs_status run_model(rs_result *result, rs_opened *o, const rs_lab_settings *s,
@@ -14,8 +14,11 @@ static rs_status run_model(rs_result *result, rs_opened *o, const rs_lab_setting
     rs_probe_defaults(&options);
     options.measure.attention = options.measure.loss = options.measure.spectral = false;
     options.measure.mixing = RS_MIXING_NONE;
+    const int64_t windows = s->quick ? QUICK_WINDOWS : WINDOWS;
+    const rs_input_source random = {.random = windows};
+    const rs_input_source text = {.texts = &s->text, .n_texts = 1, .samples = windows};
     const rs_open_request request = {.path = s->model,
-                                     .source = {.random = s->quick ? QUICK_WINDOWS : WINDOWS},
+                                     .source = s->text ? text : random,
                                      .need = rs_probe_need,
                                      .options = &options};
     RS_TRY(rs_opened_open(o, result, rs_result_files(result), &request, context, err));
@@ -32,6 +35,9 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
     const rs_lab_options options = {.quick = s->quick};
     rs_opened o = {0};
     rs_result_show(result, s->experiment ? "claims" : "experiments");
+    if (s->text && !s->model)
+        return rs_fail(err, RS_E_USAGE, "text", "name a model, too: --model PATH",
+                       "there is no model to read it");
     if (s->model && !s->experiment)
         return rs_fail(err, RS_E_USAGE, "model", "leave it out", "a list runs no model");
     if (!s->experiment) return rs_lab_list(result, err);

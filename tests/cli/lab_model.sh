@@ -16,6 +16,14 @@ done
 "$RANKSCOPE" probe "$golden/mamba2" --random 4 --seed 5 --sweep "lambda=-20:20:81,gate=off" --json sweep-2.json --quiet || note_failure "a sweep"
 "$RANKSCOPE" probe "$golden/mamba2" --random 4 --seed 5 --sweep "lambda=1,gate=both,norm=both" --json sweep-3.json --quiet || note_failure "a sweep"
 "$RANKSCOPE" probe "$golden/bert" --random 4 --sweep "lambda=-20:20:81" --json sweep-bert.json --quiet || note_failure "a sweep"
+# A text in place of random ids: its first 4 windows.
+mkdir -p spoken
+cp "$RS_SOURCE_DIR/tests/golden/tokenizer/bert.json" spoken/tokenizer.json
+vocabulary=$(python3 -c 'import json; print(len(json.load(open("spoken/tokenizer.json", encoding="utf-8"))["model"]["vocab"]))')
+echo "{\"depth\": 3, \"d_model\": 8, \"heads\": 2, \"seq_len\": 24, \"vocab\": $vocabulary}" >spoken/arch.json
+expect 0 "$RANKSCOPE" lab run lambda-figure-2 --quick --model spoken/arch.json --text "$RS_SOURCE_DIR/share/page.txt" --json text-2.json
+"$RANKSCOPE" probe spoken/arch.json --init default --text "$RS_SOURCE_DIR/share/page.txt" --samples 4 --sweep "lambda=-20:20:81" \
+    --json sweep-text.json --quiet || note_failure "a sweep of a text"
 
 cat >check.py <<'PY'
 import json, sys
@@ -64,7 +72,7 @@ def ends(name, gate="off"):
 swept, states = ends("sweep-2"), {}
 for row in read("sweep-2")["tables"]["sweep"]:
     states.setdefault(row["lambda"], {})[row["layer"]] = row["relative_residual"]
-for name, wanted in (("mamba2-2", swept), ("bert-2", ends("sweep-bert", "on"))):
+for name, wanted in (("mamba2-2", swept), ("bert-2", ends("sweep-bert", "on")), ("text-2", ends("sweep-text", "on"))):
     points = read(name)["tables"]["lambda_figure_2"]
     if len(points) != 13:
         wrong.append(f"{name}: {len(points)} strengths")
@@ -127,6 +135,8 @@ expect 2 "$RANKSCOPE" lab run dong-mlp --quick --model "$golden/mamba2"
 says err "lambda-figure-1, -2 and -3 run a model"
 silent out
 expect 2 "$RANKSCOPE" lab list --model "$golden/mamba2"
+expect 2 "$RANKSCOPE" lab run lambda-figure-1 --text check.py
+says err "name a model"
 expect 2 "$RANKSCOPE" lab run lambda-figure-1 --model ./nothing-here
 silent out
 expect 2 "$RANKSCOPE" lab run lambda-figur-1 --model ./nothing-here

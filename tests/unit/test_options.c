@@ -172,6 +172,7 @@ enum {
       (s->tokenize.texts = several, s->tokenize.n_texts = 2))                                      \
     X(no_special, CLI_TOKENIZE, "no-special", "", SHOWS, s->tokenize.no_special = true)            \
     X(model, CLI_LAB, "model", MODEL, SHOWS, s->lab.model = MODEL)                                 \
+    X(model_text, CLI_LAB, "text", TEXT, SHOWS, s->lab.text = TEXT)                                \
     X(quick, CLI_LAB, "quick", "", SHOWS, s->lab.quick = true)
 
 #define SETTER(name, commands, option, words, does, by_hand)                                       \
