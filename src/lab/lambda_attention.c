@@ -380,7 +380,7 @@ const rs_lab_experiment rs_lab_lambda_attention = {
     "from tokens that are all alike. A stand-in for the figures of Arangath Joseph, Sieber, "
     "Zeilinger, Amo Alonso, ICLR 2025 (arXiv 2410.10609).",
     run_lambda_attention,
-    "20 s",
-    "4 s",
+    "6 s",
+    "2 s",
     &table_kind,
     false};

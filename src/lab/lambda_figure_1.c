@@ -54,10 +54,11 @@ typedef struct curves_found {
     double tokens[SIZE * SIZE];
 } curves_found;
 
-static rs_lambda_states without_gates(void)
+/* The sweep of the figure; gates are off where there are any. */
+static rs_lambda_states strengths_of(rs_sweep_switch gate)
 {
-    return (rs_lambda_states){.spec = {.n = SKIPS, .lambdas = skips, .norm = RS_SWEEP_ON},
-                              .settings = 0};
+    return (rs_lambda_states){
+        .spec = {.n = SKIPS, .lambdas = skips, .gate = gate, .norm = RS_SWEEP_ON}};
 }
 
 /* ---- random weights ---- */
@@ -66,8 +67,7 @@ static rs_status run_stack(rs_lambda_states *found, curves_found *f, uint64_t se
                            const rs_context *context, rs_error *err)
 {
     rs_toy toy;
-    *found = without_gates();
-    found->spec.gate = RS_SWEEP_OFF;
+    *found = strengths_of(RS_SWEEP_OFF);
     RS_TRY(rs_lambda_mamba2(&toy, "pre", seed, context, err));
     rs_status status = hashed ? rs_lambda_hash_weights(&toy, err) : RS_OK;
     if (status == RS_OK) status = rs_lambda_run_toy(found, &toy, f->tokens, SIZE, err);
@@ -190,8 +190,8 @@ static rs_status run_model(rs_lab_report *report, rs_lambda_judge *judge, const 
                            const rs_context *context, rs_error *err)
 {
     rs_table *table = NULL;
-    rs_lambda_states found = without_gates();
-    found.spec.gate = rs_lambda_gated(model->network) ? RS_SWEEP_OFF : RS_SWEEP_ON;
+    rs_lambda_states found =
+        strengths_of(rs_lambda_gated(model->network) ? RS_SWEEP_OFF : RS_SWEEP_ON);
     RS_TRY(rs_lambda_run_model(&found, model, context, err));
     rs_status status = rs_lab_curves_open(&table, report, &curves, err);
     for (int s = 0; s < SKIPS; s++)

@@ -110,10 +110,12 @@ static bool has_point(int stack, int s)
     return stack < MAMBAS || skips[s] != singular;
 }
 
-static rs_lambda_states strengths_of(void)
+static rs_lambda_states strengths_of(bool gate)
 {
-    return (rs_lambda_states){
-        .spec = {.n = SKIPS, .lambdas = skips, .gate = RS_SWEEP_ON, .norm = RS_SWEEP_ON}};
+    return (rs_lambda_states){.spec = {.n = SKIPS,
+                                       .lambdas = skips,
+                                       .gate = gate ? RS_SWEEP_ON : RS_SWEEP_OFF,
+                                       .norm = RS_SWEEP_ON}};
 }
 
 /* ---- random weights ---- */
@@ -122,8 +124,7 @@ static rs_status run_mamba(rs_lambda_states *found, strengths_found *f, int stac
                            bool hashed, const rs_context *context, rs_error *err)
 {
     rs_toy toy;
-    *found = strengths_of();
-    if (stack == BARE) found->spec.gate = RS_SWEEP_OFF;
+    *found = strengths_of(stack != BARE);
     found->no_inner_norm = stack == BARE;
     RS_TRY(rs_lambda_mamba2(&toy, "post", seed, context, err));
     rs_status status = hashed ? rs_lambda_hash_weights(&toy, err) : RS_OK;
@@ -137,7 +138,7 @@ static rs_status run_selective(rs_lambda_states *found, strengths_found *f, int 
                                const rs_context *context, rs_error *err)
 {
     rs_toy toy;
-    *found = strengths_of();
+    *found = strengths_of(true);
     RS_TRY(rs_post_norm_selective(&toy, SIZE, NARROW, decays[stack], context, err));
     for (int32_t l = 0; l < SIZE; l++)
         toy.network->layers[l].branches[0].after.eps = selective_eps;
@@ -343,8 +344,7 @@ static rs_status run_model(rs_lab_report *report, rs_lambda_judge *judge, const 
                            const rs_context *context, rs_error *err)
 {
     rs_table *table = NULL;
-    rs_lambda_states found = strengths_of();
-    if (rs_lambda_gated(model->network)) found.spec.gate = RS_SWEEP_OFF;
+    rs_lambda_states found = strengths_of(!rs_lambda_gated(model->network));
     RS_TRY(rs_lambda_run_model(&found, model, context, err));
     rs_status status = rs_lab_curves_open(&table, report, &curves, err);
     for (int s = 0; s < SKIPS && status == RS_OK; s++)
