@@ -14,7 +14,7 @@ enum {
     RS_LAMBDA_SIZE = 64, /* layers, tokens and features of a stand-in */
     RS_LAMBDA_DRAWS = 16,
     RS_LAMBDA_QUICK_DRAWS = 8,
-    RS_LAMBDA_ORACLE_DRAWS = 256 /* of tests/oracle/lab_lambda_figures.py */
+    RS_LAMBDA_ORACLE_DRAWS = 256 /* at least: tests/oracle/lab_lambda_figures.py */
 };
 
 /* ---- random weights ---- */

@@ -191,6 +191,6 @@ def figure_3(draws):
 
 
 if __name__ == "__main__":
-    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 128
+    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 256
     for figure in (figure_2, figure_1, figure_3):
         figure(wanted)
