@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { SIZE = RS_LAMBDA_SIZE, SKIPS = 10, STATES = 4 };
+enum { SIZE = RS_STRENGTHS_SIZE, SKIPS = 10, STATES = 4 };
 static const double skips[SKIPS] = {-20, -10, -1, 0, 0.5, 1, 2, 5, 10, 20};
 static const char *const series[SKIPS] = {"skip -20", "skip -10", "skip -1", "skip 0",  "skip 0.5",
                                           "skip 1",   "skip 2",   "skip 5",  "skip 10", "skip 20"};
@@ -55,46 +55,46 @@ typedef struct curves_found {
 } curves_found;
 
 /* The sweep of the figure; gates are off where there are any. */
-static rs_lambda_states strengths_of(rs_sweep_switch gate)
+static rs_strengths_states strengths_of(rs_sweep_switch gate)
 {
-    return (rs_lambda_states){
+    return (rs_strengths_states){
         .spec = {.n = SKIPS, .lambdas = skips, .gate = gate, .norm = RS_SWEEP_ON}};
 }
 
 /* ---- random weights ---- */
 
-static rs_status run_stack(rs_lambda_states *found, curves_found *f, uint64_t seed, bool hashed,
+static rs_status run_stack(rs_strengths_states *found, curves_found *f, uint64_t seed, bool hashed,
                            const rs_context *context, rs_error *err)
 {
     rs_toy toy;
     *found = strengths_of(RS_SWEEP_OFF);
-    RS_TRY(rs_lambda_mamba2(&toy, "pre", seed, context, err));
-    rs_status status = hashed ? rs_lambda_hash_weights(&toy, err) : RS_OK;
-    if (status == RS_OK) status = rs_lambda_run_toy(found, &toy, f->tokens, SIZE, err);
+    RS_TRY(rs_strengths_mamba2(&toy, "pre", seed, context, err));
+    rs_status status = hashed ? rs_strengths_hash_weights(&toy, err) : RS_OK;
+    if (status == RS_OK) status = rs_strengths_run_toy(found, &toy, f->tokens, SIZE, err);
     rs_toy_close(&toy);
     return status;
 }
 
 static rs_status measure_draws(curves_found *f, const rs_context *context, rs_error *err)
 {
-    rs_lambda_states found;
+    rs_strengths_states found;
     for (int32_t i = 0; i < f->draws; i++) {
-        uint64_t seed = rs_lambda_seed(context, i);
+        uint64_t seed = rs_strengths_seed(context, i);
         rs_random random = rs_random_new(seed, 0x66696731);
         rs_progress(context, "lambda-figure-1", (uint64_t)i, (uint64_t)f->draws, "networks");
-        rs_lambda_tokens(f->tokens, &random);
+        rs_strengths_tokens(f->tokens, &random);
         RS_TRY(run_stack(&found, f, seed, false, context, err));
         for (int s = 0; s < SKIPS; s++)
             for (int32_t l = 0; l <= SIZE; l++)
-                f->sum[s][l] += rs_lambda_left(&found, 0, s, l);
-        rs_lambda_close(&found);
+                f->sum[s][l] += rs_strengths_left(&found, 0, s, l);
+        rs_strengths_close(&found);
     }
-    rs_lambda_hash_tokens(f->tokens);
+    rs_strengths_hash_tokens(f->tokens);
     RS_TRY(run_stack(&found, f, 0, true, context, err));
     for (int s = 0; s < SKIPS; s++)
         for (int k = 0; k < STATES; k++)
-            f->hashed[s][k] = rs_lambda_left(&found, 0, s, states_of[k]);
-    rs_lambda_close(&found);
+            f->hashed[s][k] = rs_strengths_left(&found, 0, s, states_of[k]);
+    rs_strengths_close(&found);
     return RS_OK;
 }
 
@@ -121,8 +121,8 @@ static rs_status claim_draws(rs_lab_report *report, const curves_found *f, rs_er
             char text[120];
             snprintf(text, sizeof text, "skip strength %g, layer %d: mean residual over norm",
                      skips[s], (int)states_of[k]);
-            RS_TRY(rs_lambda_expect(report, text, expected[s][k],
-                                    f->sum[s][states_of[k]] / f->draws, f->draws, 0, err));
+            RS_TRY(rs_strengths_expect(report, text, expected[s][k],
+                                       f->sum[s][states_of[k]] / f->draws, f->draws, 0, err));
             worst = fmax(worst, fabs(f->hashed[s][k] - expected_hashed[s][k]));
         }
     return rs_lab_at_most(report, "weights from a hash: largest error over all of these", worst,
@@ -138,33 +138,34 @@ static int32_t point_of(double skip)
 }
 
 /* The largest change since the first state. */
-static double change(const rs_lambda_states *found, int32_t point)
+static double change(const rs_strengths_states *found, int32_t point)
 {
     double most = 0;
     for (int32_t l = 1; l <= found->layers; l++) {
-        double step = fabs(rs_lambda_left(found, 0, point, l) - rs_lambda_left(found, 0, point, 0));
+        double step =
+            fabs(rs_strengths_left(found, 0, point, l) - rs_strengths_left(found, 0, point, 0));
         if (!(step <= most)) most = step; /* NaN stays */
     }
     return most;
 }
 
 /* found: NULL where nothing is there to be judged. */
-static rs_status claim_published(rs_lambda_judge *judge, const rs_lambda_states *found,
+static rs_status claim_published(rs_strengths_judge *judge, const rs_strengths_states *found,
                                  rs_error *err)
 {
     char text[120];
     for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
-        double last = found ? rs_lambda_left(found, 0, point_of(small[i]), found->layers) : NAN;
+        double last = found ? rs_strengths_left(found, 0, point_of(small[i]), found->layers) : NAN;
         snprintf(text, sizeof text, "trained, skip strength %g: residual over norm at the end",
                  small[i]);
-        RS_TRY(rs_lambda_published(judge, text, 0, last, 0.05, err));
+        RS_TRY(rs_strengths_published(judge, text, 0, last, 0.05, err));
     }
     for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
         double most = found ? change(found, point_of(large[i])) : NAN;
         snprintf(text, sizeof text,
                  "trained, skip strength %g: largest change of residual over norm over the layers",
                  large[i]);
-        RS_TRY(rs_lambda_published(judge, text, 0, most, 0.1, err));
+        RS_TRY(rs_strengths_published(judge, text, 0, most, 0.1, err));
     }
     return RS_OK;
 }
@@ -175,7 +176,7 @@ static rs_status run_draws(rs_lab_report *report, const rs_lab_options *options,
     rs_table *table = NULL;
     curves_found *f = rs_calloc(1, sizeof *f);
     if (!f) return rs_fail_memory(err, "an experiment", sizeof *f);
-    f->draws = options->quick ? RS_LAMBDA_QUICK_DRAWS : RS_LAMBDA_DRAWS;
+    f->draws = options->quick ? RS_STRENGTHS_QUICK_DRAWS : RS_STRENGTHS_DRAWS;
     rs_status status = measure_draws(f, context, err);
     if (status == RS_OK) status = rs_lab_curves_open(&table, report, &curves, err);
     for (int s = 0; s < SKIPS; s++)
@@ -186,33 +187,34 @@ static rs_status run_draws(rs_lab_report *report, const rs_lab_options *options,
     return status;
 }
 
-static rs_status run_model(rs_lab_report *report, rs_lambda_judge *judge, const rs_lab_model *model,
-                           const rs_context *context, rs_error *err)
+static rs_status run_model(rs_lab_report *report, rs_strengths_judge *judge,
+                           const rs_lab_model *model, const rs_context *context, rs_error *err)
 {
     rs_table *table = NULL;
-    rs_lambda_states found =
-        strengths_of(rs_lambda_gated(model->network) ? RS_SWEEP_OFF : RS_SWEEP_ON);
-    RS_TRY(rs_lambda_run_model(&found, model, context, err));
+    rs_strengths_states found =
+        strengths_of(rs_strengths_gated(model->network) ? RS_SWEEP_OFF : RS_SWEEP_ON);
+    RS_TRY(rs_strengths_run_model(&found, model, context, err));
     rs_status status = rs_lab_curves_open(&table, report, &curves, err);
     for (int s = 0; s < SKIPS; s++)
         for (int32_t l = 0; l <= found.layers && status == RS_OK; l++)
-            status = rs_lab_curves_add(table, series[s], l, rs_lambda_left(&found, 0, s, l), err);
+            status =
+                rs_lab_curves_add(table, series[s], l, rs_strengths_left(&found, 0, s, l), err);
     if (status == RS_OK) status = claim_published(judge, &found, err);
-    rs_lambda_close(&found);
+    rs_strengths_close(&found);
     return status;
 }
 
 static rs_status run_lambda_figure_1(rs_lab_report *report, const rs_lab_options *options,
                                      const rs_context *context, rs_error *err)
 {
-    rs_lambda_judge judge = rs_lambda_judge_of(report, options->model);
+    rs_strengths_judge judge = rs_strengths_judge_of(report, options->model);
     if (options->model) {
         RS_TRY(run_model(report, &judge, options->model, context, err));
     } else {
         RS_TRY(run_draws(report, options, context, err));
         RS_TRY(claim_published(&judge, NULL, err));
     }
-    return rs_lambda_say(&judge, options, err);
+    return rs_strengths_say(&judge, options, err);
 }
 
 const rs_lab_experiment rs_lab_lambda_figure_1 = {

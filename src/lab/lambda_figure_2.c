@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 enum {
-    SIZE = RS_LAMBDA_SIZE,
+    SIZE = RS_STRENGTHS_SIZE,
     SKIPS = 13,
     SURE = 16,  /* layers behind which the network from a hash is compared: then rounding grows */
     FEW = 32,   /* tokens of the selective layer */
@@ -110,31 +110,31 @@ static bool has_point(int stack, int s)
     return stack < MAMBAS || skips[s] != singular;
 }
 
-static rs_lambda_states strengths_of(bool gate)
+static rs_strengths_states strengths_of(bool gate)
 {
-    return (rs_lambda_states){.spec = {.n = SKIPS,
-                                       .lambdas = skips,
-                                       .gate = gate ? RS_SWEEP_ON : RS_SWEEP_OFF,
-                                       .norm = RS_SWEEP_ON}};
+    return (rs_strengths_states){.spec = {.n = SKIPS,
+                                          .lambdas = skips,
+                                          .gate = gate ? RS_SWEEP_ON : RS_SWEEP_OFF,
+                                          .norm = RS_SWEEP_ON}};
 }
 
 /* ---- random weights ---- */
 
-static rs_status run_mamba(rs_lambda_states *found, strengths_found *f, int stack, uint64_t seed,
+static rs_status run_mamba(rs_strengths_states *found, strengths_found *f, int stack, uint64_t seed,
                            bool hashed, const rs_context *context, rs_error *err)
 {
     rs_toy toy;
     *found = strengths_of(stack != BARE);
     found->no_inner_norm = stack == BARE;
-    RS_TRY(rs_lambda_mamba2(&toy, "post", seed, context, err));
-    rs_status status = hashed ? rs_lambda_hash_weights(&toy, err) : RS_OK;
+    RS_TRY(rs_strengths_mamba2(&toy, "post", seed, context, err));
+    rs_status status = hashed ? rs_strengths_hash_weights(&toy, err) : RS_OK;
     if (hashed) toy.network->n_layers = SURE;
-    if (status == RS_OK) status = rs_lambda_run_toy(found, &toy, f->tokens, SIZE, err);
+    if (status == RS_OK) status = rs_strengths_run_toy(found, &toy, f->tokens, SIZE, err);
     rs_toy_close(&toy);
     return status;
 }
 
-static rs_status run_selective(rs_lambda_states *found, strengths_found *f, int stack,
+static rs_status run_selective(rs_strengths_states *found, strengths_found *f, int stack,
                                const rs_context *context, rs_error *err)
 {
     rs_toy toy;
@@ -142,7 +142,7 @@ static rs_status run_selective(rs_lambda_states *found, strengths_found *f, int 
     RS_TRY(rs_post_norm_selective(&toy, SIZE, NARROW, decays[stack], context, err));
     for (int32_t l = 0; l < SIZE; l++)
         toy.network->layers[l].branches[0].after.eps = selective_eps;
-    rs_status status = rs_lambda_run_toy(found, &toy, f->tokens, FEW, err);
+    rs_status status = rs_strengths_run_toy(found, &toy, f->tokens, FEW, err);
     rs_toy_close(&toy);
     return status;
 }
@@ -160,23 +160,23 @@ static void draw_positive(double *x, rs_random *random)
 static rs_status one_draw(strengths_found *f, int stack, int32_t draw, const rs_context *context,
                           rs_error *err)
 {
-    rs_lambda_states found;
-    uint64_t seed = rs_lambda_seed(context, draw);
+    rs_strengths_states found;
+    uint64_t seed = rs_strengths_seed(context, draw);
     rs_random random = rs_random_new(seed, 0x66696732 + (uint64_t)stack);
     if (stack < MAMBAS) {
-        rs_lambda_tokens(f->tokens, &random);
+        rs_strengths_tokens(f->tokens, &random);
         RS_TRY(run_mamba(&found, f, stack, seed + (uint64_t)stack, false, context, err));
     } else {
         draw_positive(f->tokens, &random);
         RS_TRY(run_selective(&found, f, stack, context, err));
     }
     for (int s = 0; s < SKIPS; s++) {
-        double left = rs_lambda_left(&found, 0, s, SIZE);
+        double left = rs_strengths_left(&found, 0, s, SIZE);
         f->cells[stack][s].sum += left;
         f->cells[stack][s].squares += left * left;
         f->cells[stack][s].log10_sum += log10(left);
     }
-    rs_lambda_close(&found);
+    rs_strengths_close(&found);
     return RS_OK;
 }
 
@@ -188,13 +188,13 @@ static rs_status measure_draws(strengths_found *f, const rs_context *context, rs
                         (uint64_t)(STACKS * f->draws), "networks");
             RS_TRY(one_draw(f, stack, i, context, err));
         }
-    rs_lambda_hash_tokens(f->tokens);
+    rs_strengths_hash_tokens(f->tokens);
     for (int stack = 0; stack < MAMBAS; stack++) {
-        rs_lambda_states found;
+        rs_strengths_states found;
         RS_TRY(run_mamba(&found, f, stack, 0, true, context, err));
         for (int s = 0; s < SKIPS; s++)
-            f->hashed[stack][s] = rs_lambda_left(&found, 0, s, SURE);
-        rs_lambda_close(&found);
+            f->hashed[stack][s] = rs_strengths_left(&found, 0, s, SURE);
+        rs_strengths_close(&found);
     }
     return RS_OK;
 }
@@ -269,9 +269,9 @@ static rs_status claim_cell(rs_lab_report *report, const strengths_found *f, int
     snprintf(text, sizeof text, "%s, skip strength %g: mean %sresidual over norm", series[stack],
              skips[s], logs ? "log10 of " : "");
     /* down to 1e-13, where float64 states leave three digits of what tells them apart */
-    return rs_lambda_expect(report, text, expected[stack][s],
-                            (logs ? c->log10_sum : c->sum) / f->draws, f->draws, logs ? 1e-3 : 0,
-                            err);
+    return rs_strengths_expect(report, text, expected[stack][s],
+                               (logs ? c->log10_sum : c->sum) / f->draws, f->draws, logs ? 1e-3 : 0,
+                               err);
 }
 
 static rs_status claim_draws(rs_lab_report *report, const strengths_found *f, rs_error *err)
@@ -299,13 +299,13 @@ static int32_t point_of(double skip)
     return i;
 }
 
-static double last_of(const rs_lambda_states *found, double skip)
+static double last_of(const rs_strengths_states *found, double skip)
 {
-    return found ? rs_lambda_left(found, 0, point_of(skip), found->layers) : NAN;
+    return found ? rs_strengths_left(found, 0, point_of(skip), found->layers) : NAN;
 }
 
 /* found: NULL where nothing is there to be judged. */
-static rs_status claim_published(rs_lambda_judge *judge, const rs_lambda_states *found,
+static rs_status claim_published(rs_strengths_judge *judge, const rs_strengths_states *found,
                                  rs_error *err)
 {
     static const double pairs[] = {1, 2, 5, 10, 20};
@@ -314,15 +314,17 @@ static rs_status claim_published(rs_lambda_judge *judge, const rs_lambda_states 
         double excess = last_of(found, pairs[i]) - last_of(found, -pairs[i]);
         if (!(excess <= more)) more = excess; /* NaN stays */
     }
-    RS_TRY(rs_lambda_published(judge,
+    RS_TRY(
+        rs_strengths_published(judge,
                                "trained: by how much a positive strength leaves more of the norm "
                                "than the negative one, at most",
                                0, more, 0.02, err));
-    RS_TRY(rs_lambda_published(judge, "trained: flat between skip strengths 10 and 20: difference",
-                               0, last_of(found, 20) - last_of(found, 10), 0.05, err));
-    return rs_lambda_published(judge,
-                               "trained: flat between skip strengths -10 and -20: difference", 0,
-                               last_of(found, -20) - last_of(found, -10), 0.05, err);
+    RS_TRY(rs_strengths_published(judge,
+                                  "trained: flat between skip strengths 10 and 20: difference", 0,
+                                  last_of(found, 20) - last_of(found, 10), 0.05, err));
+    return rs_strengths_published(judge,
+                                  "trained: flat between skip strengths -10 and -20: difference", 0,
+                                  last_of(found, -20) - last_of(found, -10), 0.05, err);
 }
 
 static rs_status run_draws(rs_lab_report *report, const rs_lab_options *options,
@@ -331,7 +333,7 @@ static rs_status run_draws(rs_lab_report *report, const rs_lab_options *options,
     rs_table *table = NULL;
     strengths_found *f = rs_calloc(1, sizeof *f);
     if (!f) return rs_fail_memory(err, "an experiment", sizeof *f);
-    f->draws = options->quick ? RS_LAMBDA_QUICK_DRAWS : RS_LAMBDA_DRAWS;
+    f->draws = options->quick ? RS_STRENGTHS_QUICK_DRAWS : RS_STRENGTHS_DRAWS;
     rs_status status = measure_draws(f, context, err);
     if (status == RS_OK) status = rs_lab_curves_open(&table, report, &curves, err);
     if (status == RS_OK) status = add_cells(report, table, f, err);
@@ -340,32 +342,32 @@ static rs_status run_draws(rs_lab_report *report, const rs_lab_options *options,
     return status;
 }
 
-static rs_status run_model(rs_lab_report *report, rs_lambda_judge *judge, const rs_lab_model *model,
-                           const rs_context *context, rs_error *err)
+static rs_status run_model(rs_lab_report *report, rs_strengths_judge *judge,
+                           const rs_lab_model *model, const rs_context *context, rs_error *err)
 {
     rs_table *table = NULL;
-    rs_lambda_states found = strengths_of(!rs_lambda_gated(model->network));
-    RS_TRY(rs_lambda_run_model(&found, model, context, err));
+    rs_strengths_states found = strengths_of(!rs_strengths_gated(model->network));
+    RS_TRY(rs_strengths_run_model(&found, model, context, err));
     rs_status status = rs_lab_curves_open(&table, report, &curves, err);
     for (int s = 0; s < SKIPS && status == RS_OK; s++)
         status =
             rs_lab_curves_add(table, "model, no gate", skips[s], last_of(&found, skips[s]), err);
     if (status == RS_OK) status = claim_published(judge, &found, err);
-    rs_lambda_close(&found);
+    rs_strengths_close(&found);
     return status;
 }
 
 static rs_status run_lambda_figure_2(rs_lab_report *report, const rs_lab_options *options,
                                      const rs_context *context, rs_error *err)
 {
-    rs_lambda_judge judge = rs_lambda_judge_of(report, options->model);
+    rs_strengths_judge judge = rs_strengths_judge_of(report, options->model);
     if (options->model) {
         RS_TRY(run_model(report, &judge, options->model, context, err));
     } else {
         RS_TRY(run_draws(report, options, context, err));
         RS_TRY(claim_published(&judge, NULL, err));
     }
-    return rs_lambda_say(&judge, options, err);
+    return rs_strengths_say(&judge, options, err);
 }
 
 const rs_lab_experiment rs_lab_lambda_figure_2 = {

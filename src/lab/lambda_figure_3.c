@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { SIZE = RS_LAMBDA_SIZE, SETTINGS = 4, STATES = 4 };
+enum { SIZE = RS_STRENGTHS_SIZE, SETTINGS = 4, STATES = 4 };
 /* in the order of rs_sweep_states */
 enum { FULL, NO_NORM, NO_GATE, NEITHER };
 static const char *const series[SETTINGS] = {"gate and norm", "gate, no norm", "norm, no gate",
@@ -42,46 +42,46 @@ typedef struct ablations {
     double tokens[SIZE * SIZE];
 } ablations;
 
-static rs_lambda_states all_settings(void)
+static rs_strengths_states all_settings(void)
 {
-    return (rs_lambda_states){
+    return (rs_strengths_states){
         .spec = {.n = 1, .lambdas = skip_of_1, .gate = RS_SWEEP_BOTH, .norm = RS_SWEEP_BOTH}};
 }
 
 /* ---- random weights ---- */
 
-static rs_status run_stack(rs_lambda_states *found, ablations *f, uint64_t seed, bool hashed,
+static rs_status run_stack(rs_strengths_states *found, ablations *f, uint64_t seed, bool hashed,
                            const rs_context *context, rs_error *err)
 {
     rs_toy toy;
     *found = all_settings();
-    RS_TRY(rs_lambda_mamba2(&toy, "pre", seed, context, err));
-    rs_status status = hashed ? rs_lambda_hash_weights(&toy, err) : RS_OK;
-    if (status == RS_OK) status = rs_lambda_run_toy(found, &toy, f->tokens, SIZE, err);
+    RS_TRY(rs_strengths_mamba2(&toy, "pre", seed, context, err));
+    rs_status status = hashed ? rs_strengths_hash_weights(&toy, err) : RS_OK;
+    if (status == RS_OK) status = rs_strengths_run_toy(found, &toy, f->tokens, SIZE, err);
     rs_toy_close(&toy);
     return status;
 }
 
 static rs_status measure_draws(ablations *f, const rs_context *context, rs_error *err)
 {
-    rs_lambda_states found;
+    rs_strengths_states found;
     for (int32_t i = 0; i < f->draws; i++) {
-        uint64_t seed = rs_lambda_seed(context, i);
+        uint64_t seed = rs_strengths_seed(context, i);
         rs_random random = rs_random_new(seed, 0x66696733);
         rs_progress(context, "lambda-figure-3", (uint64_t)i, (uint64_t)f->draws, "networks");
-        rs_lambda_tokens(f->tokens, &random);
+        rs_strengths_tokens(f->tokens, &random);
         RS_TRY(run_stack(&found, f, seed, false, context, err));
         for (int s = 0; s < SETTINGS; s++)
             for (int32_t l = 0; l <= SIZE; l++)
-                f->sum[s][l] += rs_lambda_left(&found, s, 0, l);
-        rs_lambda_close(&found);
+                f->sum[s][l] += rs_strengths_left(&found, s, 0, l);
+        rs_strengths_close(&found);
     }
-    rs_lambda_hash_tokens(f->tokens);
+    rs_strengths_hash_tokens(f->tokens);
     RS_TRY(run_stack(&found, f, 0, true, context, err));
     for (int s = 0; s < SETTINGS; s++)
         for (int k = 0; k < STATES; k++)
-            f->hashed[s][k] = rs_lambda_left(&found, s, 0, states_of[k]);
-    rs_lambda_close(&found);
+            f->hashed[s][k] = rs_strengths_left(&found, s, 0, states_of[k]);
+    rs_strengths_close(&found);
     return RS_OK;
 }
 
@@ -108,8 +108,8 @@ static rs_status claim_draws(rs_lab_report *report, const ablations *f, rs_error
             char text[120];
             snprintf(text, sizeof text, "%s, layer %d: mean residual over norm", series[s],
                      (int)states_of[k]);
-            RS_TRY(rs_lambda_expect(report, text, expected[s][k],
-                                    f->sum[s][states_of[k]] / f->draws, f->draws, 0, err));
+            RS_TRY(rs_strengths_expect(report, text, expected[s][k],
+                                       f->sum[s][states_of[k]] / f->draws, f->draws, 0, err));
             worst = fmax(worst, fabs(f->hashed[s][k] - expected_hashed[s][k]));
         }
     return rs_lab_at_most(report, "weights from a hash: largest error over all of these", worst,
@@ -118,12 +118,12 @@ static rs_status claim_draws(rs_lab_report *report, const ablations *f, rs_error
 
 /* 1 where the last curve at least halves, and at least doubles from its lowest state to the end; NaN
  * where a state is not finite. */
-static double drops_and_grows(const rs_lambda_states *found)
+static double drops_and_grows(const rs_strengths_states *found)
 {
-    double first = rs_lambda_left(found, NEITHER, 0, 0), least = first;
-    double last = rs_lambda_left(found, NEITHER, 0, found->layers);
+    double first = rs_strengths_left(found, NEITHER, 0, 0), least = first;
+    double last = rs_strengths_left(found, NEITHER, 0, found->layers);
     for (int32_t l = 0; l <= found->layers; l++) {
-        double here = rs_lambda_left(found, NEITHER, 0, l);
+        double here = rs_strengths_left(found, NEITHER, 0, l);
         if (!isfinite(here)) return NAN;
         least = fmin(least, here);
     }
@@ -131,19 +131,20 @@ static double drops_and_grows(const rs_lambda_states *found)
 }
 
 /* found: NULL where nothing is there to be judged. */
-static rs_status claim_published(rs_lambda_judge *judge, const rs_lambda_states *found,
+static rs_status claim_published(rs_strengths_judge *judge, const rs_strengths_states *found,
                                  rs_error *err)
 {
-    double full = found ? rs_lambda_left(found, FULL, 0, found->layers) : NAN;
-    double bare = found ? rs_lambda_left(found, NO_GATE, 0, found->layers) : NAN;
-    RS_TRY(rs_lambda_published(judge, "trained, gate and norm: residual over norm at the end", 1,
-                               full, 0.1, err));
-    RS_TRY(rs_lambda_published(judge, "trained, norm and no gate: residual over norm at the end", 0,
-                               bare, 0.05, err));
-    return rs_lambda_published(judge,
-                               "trained, no gate, no norm: it drops to a half or less, and grows "
-                               "from there to twice that or more (1: so)",
-                               1, found ? drops_and_grows(found) : NAN, 0.5, err);
+    double full = found ? rs_strengths_left(found, FULL, 0, found->layers) : NAN;
+    double bare = found ? rs_strengths_left(found, NO_GATE, 0, found->layers) : NAN;
+    RS_TRY(rs_strengths_published(judge, "trained, gate and norm: residual over norm at the end", 1,
+                                  full, 0.1, err));
+    RS_TRY(rs_strengths_published(judge, "trained, norm and no gate: residual over norm at the end",
+                                  0, bare, 0.05, err));
+    return rs_strengths_published(
+        judge,
+        "trained, no gate, no norm: it drops to a half or less, and grows "
+        "from there to twice that or more (1: so)",
+        1, found ? drops_and_grows(found) : NAN, 0.5, err);
 }
 
 static rs_status run_draws(rs_lab_report *report, const rs_lab_options *options,
@@ -152,7 +153,7 @@ static rs_status run_draws(rs_lab_report *report, const rs_lab_options *options,
     rs_table *table = NULL;
     ablations *f = rs_calloc(1, sizeof *f);
     if (!f) return rs_fail_memory(err, "an experiment", sizeof *f);
-    f->draws = options->quick ? RS_LAMBDA_QUICK_DRAWS : RS_LAMBDA_DRAWS;
+    f->draws = options->quick ? RS_STRENGTHS_QUICK_DRAWS : RS_STRENGTHS_DRAWS;
     rs_status status = measure_draws(f, context, err);
     if (status == RS_OK) status = rs_lab_curves_open(&table, report, &curves, err);
     for (int s = 0; s < SETTINGS; s++)
@@ -164,35 +165,36 @@ static rs_status run_draws(rs_lab_report *report, const rs_lab_options *options,
 }
 
 /* A model without gates has the two curves with them; its claims are skipped. */
-static rs_status run_model(rs_lab_report *report, rs_lambda_judge *judge, const rs_lab_model *model,
-                           const rs_context *context, rs_error *err)
+static rs_status run_model(rs_lab_report *report, rs_strengths_judge *judge,
+                           const rs_lab_model *model, const rs_context *context, rs_error *err)
 {
     rs_table *table = NULL;
-    rs_lambda_states found = all_settings();
-    bool gated = rs_lambda_gated(model->network);
+    rs_strengths_states found = all_settings();
+    bool gated = rs_strengths_gated(model->network);
     if (!gated) found.spec.gate = RS_SWEEP_ON;
     if (!gated && !judge->reason) judge->reason = "the model has no gate that could be taken away";
-    RS_TRY(rs_lambda_run_model(&found, model, context, err));
+    RS_TRY(rs_strengths_run_model(&found, model, context, err));
     rs_status status = rs_lab_curves_open(&table, report, &curves, err);
     for (int32_t s = 0; s < found.settings; s++)
         for (int32_t l = 0; l <= found.layers && status == RS_OK; l++)
-            status = rs_lab_curves_add(table, series[s], l, rs_lambda_left(&found, s, 0, l), err);
+            status =
+                rs_lab_curves_add(table, series[s], l, rs_strengths_left(&found, s, 0, l), err);
     if (status == RS_OK) status = claim_published(judge, gated ? &found : NULL, err);
-    rs_lambda_close(&found);
+    rs_strengths_close(&found);
     return status;
 }
 
 static rs_status run_lambda_figure_3(rs_lab_report *report, const rs_lab_options *options,
                                      const rs_context *context, rs_error *err)
 {
-    rs_lambda_judge judge = rs_lambda_judge_of(report, options->model);
+    rs_strengths_judge judge = rs_strengths_judge_of(report, options->model);
     if (options->model) {
         RS_TRY(run_model(report, &judge, options->model, context, err));
     } else {
         RS_TRY(run_draws(report, options, context, err));
         RS_TRY(claim_published(&judge, NULL, err));
     }
-    return rs_lambda_say(&judge, options, err);
+    return rs_strengths_say(&judge, options, err);
 }
 
 const rs_lab_experiment rs_lab_lambda_figure_3 = {

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { SIZE = RS_LAMBDA_SIZE, HEADS = 8, STATE = 16, INNER = 2 * SIZE, TAPS = 4 };
+enum { SIZE = RS_STRENGTHS_SIZE, HEADS = 8, STATE = 16, INNER = 2 * SIZE, TAPS = 4 };
 enum { IN = 2 * INNER + 2 * STATE + HEADS, CHANNELS = INNER + 2 * STATE };
 enum { TAG_TOKENS = 1990, TAG_WEIGHTS = 2000 }; /* of a layer: + 10 layer */
 static const double exact_eps = 1e-12, common_share = 0.5;
@@ -28,8 +28,8 @@ static rs_status draw_rates(rs_toy *toy, uint64_t seed, rs_error *err)
     return RS_OK;
 }
 
-rs_status rs_lambda_mamba2(rs_toy *toy, const char *norm, uint64_t seed, const rs_context *context,
-                           rs_error *err)
+rs_status rs_strengths_mamba2(rs_toy *toy, const char *norm, uint64_t seed,
+                              const rs_context *context, rs_error *err)
 {
     static const char *const law = "uniform(-1/sqrt(fan_in), 1/sqrt(fan_in))";
     json_t *arch = json_pack("{s:i, s:i, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:s, s:{s:s, s:s}}",
@@ -71,7 +71,7 @@ static rs_status hash_layer(rs_toy *toy, int32_t layer, double *w, rs_error *err
     return rs_toy_set(toy, &op->o, w, NULL, err);
 }
 
-rs_status rs_lambda_hash_weights(rs_toy *toy, rs_error *err)
+rs_status rs_strengths_hash_weights(rs_toy *toy, rs_error *err)
 {
     rs_status status = RS_OK;
     double *w = rs_malloc((size_t)SIZE * IN, sizeof *w);
@@ -94,7 +94,7 @@ static void finish_tokens(double *x, const double *common)
     }
 }
 
-void rs_lambda_tokens(double *x, rs_random *random)
+void rs_strengths_tokens(double *x, rs_random *random)
 {
     double common[SIZE];
     rs_draw_gaussian(common, SIZE, common_share, random);
@@ -102,7 +102,7 @@ void rs_lambda_tokens(double *x, rs_random *random)
     finish_tokens(x, common);
 }
 
-void rs_lambda_hash_tokens(double *x)
+void rs_strengths_hash_tokens(double *x)
 {
     double common[SIZE];
     hashed(x, TAG_TOKENS, SIZE * SIZE, 1, 0);
@@ -110,15 +110,15 @@ void rs_lambda_hash_tokens(double *x)
     finish_tokens(x, common);
 }
 
-uint64_t rs_lambda_seed(const rs_context *context, int32_t draw)
+uint64_t rs_strengths_seed(const rs_context *context, int32_t draw)
 {
     return context->seed + ((uint64_t)(draw + 1) << 32);
 }
 
 /* ---- sweeps ---- */
 
-static rs_status run_sweep(rs_lambda_states *states, const rs_network *network, rs_weights *weights,
-                           const rs_inputs *inputs, rs_precision precision,
+static rs_status run_sweep(rs_strengths_states *states, const rs_network *network,
+                           rs_weights *weights, const rs_inputs *inputs, rs_precision precision,
                            const rs_context *context, rs_error *err)
 {
     rs_sweep_spec *spec = &states->spec;
@@ -136,12 +136,12 @@ static rs_status run_sweep(rs_lambda_states *states, const rs_network *network, 
     if (!states->states) return rs_fail_memory(err, "states", count * sizeof *states->states);
     rs_status status = rs_sweep_states(states->states, &states->account, network, weights, inputs,
                                        spec, &options, context, err);
-    if (status != RS_OK) rs_lambda_close(states);
+    if (status != RS_OK) rs_strengths_close(states);
     return status;
 }
 
-rs_status rs_lambda_run_toy(rs_lambda_states *states, rs_toy *toy, const double *x, int64_t tokens,
-                            rs_error *err)
+rs_status rs_strengths_run_toy(rs_strengths_states *states, rs_toy *toy, const double *x,
+                               int64_t tokens, rs_error *err)
 {
     int64_t begin[] = {0, tokens};
     double *rows = rs_malloc((size_t)(tokens * toy->network->d_model), sizeof *rows);
@@ -162,25 +162,26 @@ rs_status rs_lambda_run_toy(rs_lambda_states *states, rs_toy *toy, const double 
 }
 
 /* In the precision of `probe`, which the sweep leaves where |skip|^layers needs more. */
-rs_status rs_lambda_run_model(rs_lambda_states *states, const rs_lab_model *model,
-                              const rs_context *context, rs_error *err)
+rs_status rs_strengths_run_model(rs_strengths_states *states, const rs_lab_model *model,
+                                 const rs_context *context, rs_error *err)
 {
     return run_sweep(states, model->network, NULL, model->inputs, RS_PRECISION_F32, context, err);
 }
 
-void rs_lambda_close(rs_lambda_states *states)
+void rs_strengths_close(rs_strengths_states *states)
 {
     rs_free(states->states);
     states->states = NULL;
 }
 
-double rs_lambda_left(const rs_lambda_states *states, int32_t setting, int32_t point, int32_t layer)
+double rs_strengths_left(const rs_strengths_states *states, int32_t setting, int32_t point,
+                         int32_t layer)
 {
     int64_t at = (int64_t)setting * states->spec.n + point;
     return states->states[at * (states->layers + 1) + layer].relative;
 }
 
-bool rs_lambda_gated(const rs_network *network)
+bool rs_strengths_gated(const rs_network *network)
 {
     for (int32_t l = 0; l < network->n_layers; l++)
         for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
@@ -193,21 +194,21 @@ bool rs_lambda_gated(const rs_network *network)
 
 /* ---- claims ---- */
 
-rs_status rs_lambda_expect(rs_lab_report *report, const char *text, const double expected[2],
-                           double mean, int32_t draws, double rounding, rs_error *err)
+rs_status rs_strengths_expect(rs_lab_report *report, const char *text, const double expected[2],
+                              double mean, int32_t draws, double rounding, rs_error *err)
 {
-    double tolerance = 4 * expected[1] * sqrt(1.0 / draws + 1.0 / RS_LAMBDA_ORACLE_DRAWS);
+    double tolerance = 4 * expected[1] * sqrt(1.0 / draws + 1.0 / RS_STRENGTHS_ORACLE_DRAWS);
     return rs_lab_expect(report, text, expected[0], mean, tolerance + rounding, err);
 }
 
-rs_lambda_judge rs_lambda_judge_of(rs_lab_report *report, const rs_lab_model *model)
+rs_strengths_judge rs_strengths_judge_of(rs_lab_report *report, const rs_lab_model *model)
 {
     bool trained = model && model->trained;
-    return (rs_lambda_judge){.report = report, .reason = trained ? NULL : "random weights"};
+    return (rs_strengths_judge){.report = report, .reason = trained ? NULL : "random weights"};
 }
 
-rs_status rs_lambda_published(rs_lambda_judge *judge, const char *text, double published,
-                              double measured, double tolerance, rs_error *err)
+rs_status rs_strengths_published(rs_strengths_judge *judge, const char *text, double published,
+                                 double measured, double tolerance, rs_error *err)
 {
     const rs_lab_claim claim = {text, published, NAN, measured, tolerance, false, false};
     const char *reason = judge->reason;
@@ -217,7 +218,7 @@ rs_status rs_lambda_published(rs_lambda_judge *judge, const char *text, double p
     return rs_lab_skip_claim(judge->report, &claim, reason, err);
 }
 
-static rs_status say_skipped(const rs_lambda_judge *judge, rs_error *err)
+static rs_status say_skipped(const rs_strengths_judge *judge, rs_error *err)
 {
     char message[240];
     if (judge->skipped == 0) return RS_OK;
@@ -230,7 +231,7 @@ static rs_status say_skipped(const rs_lambda_judge *judge, rs_error *err)
     return rs_result_add_finding(judge->report->result, &finding, err);
 }
 
-rs_status rs_lambda_say(rs_lambda_judge *judge, const rs_lab_options *options, rs_error *err)
+rs_status rs_strengths_say(rs_strengths_judge *judge, const rs_lab_options *options, rs_error *err)
 {
     RS_TRY(say_skipped(judge, err));
     if (!options->quick) return RS_OK;
