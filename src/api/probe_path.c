@@ -43,7 +43,7 @@ static rs_status probe_certified(rs_opened *o, rs_result *result, rs_input_files
 /* What a run will hold. */
 typedef struct needs {
     const rs_probe_options *options;
-    bool certify;
+    bool certify, rigorous;
 } needs;
 
 static void need_of(rs_budget *budget, const rs_network *network, rs_run_shape shape,
@@ -57,6 +57,7 @@ static void need_of(rs_budget *budget, const rs_network *network, rs_run_shape s
     rs_certify_need_kept(budget, network, shape, &n->options->edit);
     if (!rs_mixing_is_asked(network, m))
         rs_certify_need_norms(budget, network, shape, batch, context);
+    if (n->rigorous) rs_certify_need_rounding(budget, network, shape, batch, context);
 }
 
 static rs_status probe_opened(rs_opened *o, rs_result *result, rs_input_files *files,
@@ -68,7 +69,7 @@ static rs_status probe_opened(rs_opened *o, rs_result *result, rs_input_files *f
     /* certificates are about a float64 pass: one serves both */
     if (request->certify && own.measure.precision == RS_PRECISION_F32)
         own.measure.precision = RS_PRECISION_F64;
-    const needs need = {options, request->certify};
+    const needs need = {options, request->certify, request->rigorous};
     rs_open_request open = {.lent = request->lent,
                             .path = request->path,
                             .init = request->init,

@@ -253,6 +253,10 @@ void rs_certify_need_kept(rs_budget *budget, const rs_network *network, rs_run_s
 /* Adds up what the norms of mixing matrices take of a float64 pass in batches of so many samples. */
 void rs_certify_need_norms(rs_budget *budget, const rs_network *network, rs_run_shape shape,
                            int64_t batch, const rs_context *context);
+/* The same of bounds on the rounding of state-space mixers, which are evaluated once more one at a
+ * time: without --fast. */
+void rs_certify_need_rounding(rs_budget *budget, const rs_network *network, rs_run_shape shape,
+                              int64_t batch, const rs_context *context);
 
 /* A certification that hears a pass: opened before it, finished behind it. */
 typedef struct rs_certifying rs_certifying;

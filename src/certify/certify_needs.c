@@ -1,6 +1,8 @@
 /* certify_needs.c: the memory of a run of `rankscope certify`. */
+#include "certify/certify_exact_states.h"
 #include "certify/certify_lambda.h"
 #include "certify/certify_parts.h"
+#include "network/op_traits.h"
 
 void rs_certify_need_kept(rs_budget *budget, const rs_network *network, rs_run_shape shape,
                           const rs_edit *edit)
@@ -24,6 +26,22 @@ void rs_certify_need_norms(rs_budget *budget, const rs_network *network, rs_run_
         rs_mixing_bytes(network, RS_PRECISION_F64, batch, shape.longest, context->threads));
 }
 
+void rs_certify_need_rounding(rs_budget *budget, const rs_network *network, rs_run_shape shape,
+                              int64_t batch, const rs_context *context)
+{
+    int64_t rows = batch * shape.longest;
+    double most = 0;
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
+            const rs_branch *branch = &network->layers[l].branches[b];
+            if (branch->scale == 0 || !rs_branch_unproved(branch) ||
+                rs_exact_states_unbounded(branch))
+                continue;
+            most = fmax(most, rs_exact_states_bytes(branch, rows, context->threads));
+        }
+    if (most > 0) rs_budget_add(budget, "rounding of mixers", most);
+}
+
 void rs_certify_need(rs_budget *budget, const rs_network *network, rs_run_shape shape,
                      const void *options, const rs_context *context)
 {
@@ -31,5 +49,6 @@ void rs_certify_need(rs_budget *budget, const rs_network *network, rs_run_shape 
     int64_t batch = rs_need_samples(network, shape, o->batch, RS_PRECISION_F64, context);
     rs_need_pass(budget, network, (double)batch * (double)shape.longest, RS_PRECISION_F64);
     rs_certify_need_norms(budget, network, shape, batch, context);
+    if (o->rigorous) rs_certify_need_rounding(budget, network, shape, batch, context);
     rs_certify_need_kept(budget, network, shape, &o->edit);
 }
