@@ -38,6 +38,19 @@ walk paths "$golden/forward/gpt2" --tokens ids.json --sources --json - --
 walk tokenize spoken --text text.txt --text text.txt --json - --
 walk certify spoken --init default --text text.txt --text other.txt --seq-len 6 --json - --
 walk lab run lambda-figure-3 --quick --model "$golden/forward/mamba2" --json model.json -- model.json
+# a given matrix: the S-lemma; linear attention behind a norm: theorem C and the sign rule
+echo '{"depth": 2, "d_model": 3, "heads": 1, "mlp": "none", "seq_len": 4, "mixer": "linear_attention", "mask": "causal", "norm": "post",
+ "norm_kind": "rmsnorm", "value_map": "identity", "init": {"wo": "none"}}' >scalar.json
+walk certify scalar.json --init default --random 2 --lambda 50 --fast --
+python3 - <<'END' && walk certify given.json --init default --random 2 --
+import json, struct
+head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (4, 4), }"
+head += b" " * (63 - (10 + len(head)) % 64) + b"\n"
+numbers = [0.3 if j < i else 0 for i in range(4) for j in range(4)]
+open("given.npy", "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + struct.pack("<16d", *numbers))
+json.dump({"depth": 1, "d_model": 3, "mlp": "none", "seq_len": 4, "mixer": "graph", "norm": "none", "value_map": "identity",
+           "init": {"wo": "none"}, "graph": {"file": "given.npy", "form": "given"}}, open("given.json", "w"))
+END
 walk explain entropy --
 walk explain --json - --
 finish
