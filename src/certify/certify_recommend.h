@@ -84,8 +84,8 @@ rs_status rs_recommend_network(rs_network **out, const rs_recommending *w, const
 rs_status rs_recommend_run(rs_recommended *r, const rs_recommending *w, rs_error *err);
 /* The change of the logits against the network as it is. */
 rs_status rs_recommend_logits(rs_recommended *r, const rs_recommending *w, rs_error *err);
-/* The most decades by which the skips make the state grow at these λ. */
-double rs_recommend_decades(const rs_recommending *w, const double *lambdas);
+/* The most decades by which the skips make the state grow at these λ. room: [branches]. */
+double rs_recommend_decades(const rs_recommending *w, const double *lambdas, double *room);
 
 /* ---- certify_recommend_proof.c ---- */
 

@@ -3,6 +3,7 @@
 
 #include "network/op_traits.h"
 #include "observe/measure.h"
+#include "observe/stack.h"
 #include "observe/sweep.h"
 
 #include <math.h>
@@ -68,19 +69,10 @@ rs_status rs_recommend_sweep(double *relative, const rs_recommending *w, const d
     return status;
 }
 
-double rs_recommend_decades(const rs_recommending *w, const double *lambdas)
+double rs_recommend_decades(const rs_recommending *w, const double *lambdas, double *room)
 {
-    const rs_network *network = w->scene->network;
-    double now = 0, most = 0;
-    for (int32_t l = 0; l < w->layers; l++)
-        for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
-            const rs_branch *branch = &network->layers[l].branches[b];
-            bool edited = rs_recommend_is_mixer(branch) && !isnan(lambdas[l]);
-            now += log10(fmax(fabs(edited ? lambdas[l] : branch->skip), 1e-300));
-            if (now < 0 || branch->after.kind != RS_NORM_NONE) now = 0;
-            if (now > most) most = now;
-        }
-    return most;
+    fill_skips(room, w, lambdas, 1);
+    return rs_stack_decades(w->scene->network, room, 1);
 }
 
 /* ---- one by itself ---- */
