@@ -63,7 +63,7 @@ static rs_lambda_left left_of(double reach, const rs_lambda_entering *entering, 
 static rs_status prove_point(rs_sweeping *w, const rs_sweep_setting *s, rs_sweep_point *p,
                              rs_lambda_stack *stack, double *reach, rs_error *err)
 {
-    const rs_lambda_entering *entering;
+    const rs_lambda_entering *entering = NULL;
     RS_TRY(entering_of(&entering, w, p->precision, err));
     rs_lambda_depth_reach(reach, stack);
     int64_t at = 0;

@@ -112,12 +112,17 @@ static const rs_column end_columns[] = {
 };
 const rs_table_kind rs_probe_sweep_ends_kind = {"probe", "sweep_ends", {RS_PART(end_columns)}};
 
+static const char *line_of(const rs_sweep_setting *s)
+{
+    static const char *const lines[] = {"no gate, no norm", "no gate", "no norm", "as it is"};
+    return lines[(s->edit.no_gate ? 0 : 1) + (s->edit.no_norm ? 0 : 2)];
+}
+
 static const char differ_text[] = "the tokens of the input differ";
 static const char reach_text[] = "branches that some λ is large enough for";
 
 static sweep_cells cells_of(const rs_sweep_setting *s, const rs_sweep_point *p, int32_t layer)
 {
-    static const char *const lines[] = {"no gate, no norm", "no gate", "no norm", "as it is"};
     const rs_swept_state *x = &p->states[layer];
     const rs_lambda_left *proved = &p->proved[layer];
     const char *failed = s->failed ? s->failed : isnan(proved->kept) ? differ_text : NULL;
@@ -140,7 +145,7 @@ static sweep_cells cells_of(const rs_sweep_setting *s, const rs_sweep_point *p, 
                          .eq7_from = s->eq7_from,
                          .eq7_failed = s->eq7_failed,
                          .precision = rs_probe_precision_name(p->precision),
-                         .line = lines[(p->gate ? 1 : 0) + (p->norm ? 2 : 0)]};
+                         .line = line_of(s)};
 }
 
 static rs_status add_rows(const rs_sweeping *w, rs_table *sweep, rs_table *ends, rs_error *err)
@@ -175,26 +180,100 @@ static rs_status add_tables(const rs_sweeping *w, rs_error *err)
     return add_rows(w, sweep, ends, err);
 }
 
-static rs_status add_figure(const rs_sweeping *w, rs_error *err)
+/* ---- figure and words ---- */
+
+/* The setting whose half line, or whose demand by equation 7, begins at the smallest size; NULL: none
+ * has one. */
+static const rs_sweep_setting *nearest(const rs_sweeping *w, bool proved)
+{
+    const rs_sweep_setting *best = NULL;
+    for (size_t i = 0; i < w->n_settings; i++) {
+        const rs_sweep_setting *s = &w->settings[i];
+        double size = proved ? s->from : s->eq7, least = !best    ? (double)NAN
+                                                         : proved ? best->from
+                                                                  : best->eq7;
+        if (!isnan(size) && !(size >= least)) best = s;
+    }
+    return best;
+}
+
+/* "every |λ| ≥ 37.13 is proved to keep 0.9 of …", or why nothing is; and equation 7's demand. */
+static void put_claims(char *out, size_t size, const rs_sweeping *w)
+{
+    const rs_sweep_setting *proved = nearest(w, true), *asked = nearest(w, false);
+    char from[RS_NUMBER_SIZE], kept[RS_NUMBER_SIZE], eq7[RS_NUMBER_SIZE];
+    double end = fmax(fabs(w->spec.low), fabs(w->spec.high));
+    int used;
+    rs_number_brief(kept, w->spec.kept, 6);
+    if (proved) {
+        rs_number_outward(from, proved->from, 6, true);
+        used = snprintf(out, size,
+                        "every |λ| ≥ %s%s is proved to keep %s of the relative residual that "
+                        "enters, behind the last layer, whatever lies between the points (%s)",
+                        from, proved->from > end ? ", beyond these points," : "", kept,
+                        line_of(proved));
+    } else {
+        const rs_sweep_setting *s = &w->settings[0];
+        used = snprintf(out, size, "no half line of λ is proved to keep %s of anything: %s%s", kept,
+                        s->failed ? "it takes " : "",
+                        s->failed ? s->failed : "the tokens or the weights allow none");
+    }
+    if (!asked || used < 0 || (size_t)used >= size) return;
+    rs_number_brief(eq7, asked->eq7, 6);
+    snprintf(out + used, size - (size_t)used, "; the published equation 7 asks for |λ| > %s%s", eq7,
+             asked->eq7 > end ? ", beyond these points" : "");
+}
+
+static rs_status add_figure(const rs_sweeping *w, const char *claims, rs_error *err)
 {
     static const char *const keys[] = {"lambda", "gate", "norm"};
+    const rs_sweep_setting *proved = nearest(w, true), *asked = nearest(w, false);
+    char about[1000], kept[RS_NUMBER_SIZE];
     rs_lines lines = {.table = "sweep_ends",
                       .x = {"lambda", "skip strength λ"},
                       .y = {"relative_residual", "relative residual ‖R‖/‖X‖ behind the last layer"},
                       .colour = {"line", "model"},
+                      .more = {{.field = "certified_residual", .title = "at least", .dots = true}},
+                      .x_rule = asked ? asked->eq7 : 0,
+                      .x_rule_label = "equation 7 (published)",
                       .keys = {keys, COUNT(keys)}};
     if (w->spec.n < 2) return RS_OK;
+    rs_number_brief(kept, w->spec.kept, 6);
+    if (proved) {
+        lines.x_shade = proved->from;
+        lines.x_shade_label = rs_arena_printf(rs_result_arena(w->result), "proved: %s kept%s%s",
+                                              kept, w->n_settings > 1 ? ", " : "",
+                                              w->n_settings > 1 ? line_of(proved) : "");
+        if (!lines.x_shade_label) return rs_fail_memory(err, "sweep", 0);
+    }
+    snprintf(
+        about, sizeof about,
+        "Relative residual behind the last layer against the skip strength λ: 0 where all "
+        "tokens are equal. Each point is one run, points without a line ('at least') are "
+        "certified lower bounds of it; between points nothing is known but what is shaded: %s.",
+        claims);
     rs_result_show_curve(w->result, &(rs_curve){.table = "sweep_ends",
                                                 .title = "Relative residual behind the last layer",
                                                 .x = "lambda",
                                                 .x_title = "skip strength",
                                                 .y = {{.column = "relative_residual"}},
                                                 .series = "line"});
-    return rs_result_add_figure(
-        w->result, "sweep", "What a skip strength keeps",
-        "Relative residual behind the last layer against the skip strength λ: 0 where all tokens "
-        "are equal. Each point is one run; between points nothing is known.",
-        rs_figure_lines(&lines), err);
+    return rs_result_add_figure(w->result, "sweep", "What a skip strength keeps", about,
+                                rs_figure_lines(&lines), err);
+}
+
+static rs_status say_claims(const rs_sweeping *w, const char *claims, rs_error *err)
+{
+    const rs_sweep_setting *proved = nearest(w, true);
+    rs_finding f = rs_finding_of(RS_INFO, "sweep_certified");
+    f.value = proved ? proved->from : (double)NAN;
+    f.threshold = w->spec.kept;
+    f.message = claims;
+    f.hint =
+        "columns certified_... of table sweep_ends say what each point keeps, or why nothing is "
+        "proved";
+    f.table = "sweep_ends";
+    return rs_result_add_finding(w->result, &f, err);
 }
 
 /* Points that ran in more than was asked for. */
@@ -219,7 +298,10 @@ static rs_status say_precision(const rs_sweeping *w, rs_error *err)
 
 rs_status rs_sweep_tables(const rs_sweeping *w, rs_error *err)
 {
+    char claims[600];
+    put_claims(claims, sizeof claims, w);
     RS_TRY(add_tables(w, err));
     RS_TRY(say_precision(w, err));
-    return add_figure(w, err);
+    RS_TRY(say_claims(w, claims, err));
+    return add_figure(w, claims, err);
 }

@@ -162,6 +162,55 @@ print("\n".join(wrong[:20]))
 sys.exit(bool(wrong))
 PY
 python3 proof.py "$RANKSCOPE" "$RS_SOURCE_DIR" || note_failure "what a sweep proves"
+# ---- the figure shades the half line and nothing else, and marks equation 7 ----
+model=$RS_SOURCE_DIR/tests/golden/forward/llama
+drawn() { # SWEEP ARGUMENT...: runs into drawn.json and folder drawn
+    text=$1
+    shift
+    rm -rf drawn
+    expect 0 "$RANKSCOPE" probe "$@" --sweep "$text" --json drawn.json --svg drawn --quiet
+}
+shades() { # COUNT: that many shaded stretches in drawn/sweep.svg
+    python3 - "$1" <<'END' || note_failure "shaded stretches of $text"
+import json, sys
+import xml.etree.ElementTree as tree
+svg, result = open("drawn/sweep.svg").read(), json.load(open("drawn.json"))
+ends, spec = result["tables"]["sweep_ends"], result["figures"]["sweep"]
+proved = min((r["certified_from"] for r in ends if r["certified_from"] is not None), default=None)
+# of either sign, both ends at the axis' own and at the half line's beginning
+axis = spec["layer"][-1]["encoding"]["x"]["scale"]["domain"]
+rects = [(l["encoding"]["x"]["datum"], l["encoding"]["x2"]["datum"]) for l in spec["layer"] if l["mark"]["type"] == "rect"]
+near = lambda a, b: abs(a - b) <= 1e-6 * abs(b)
+assert len(rects) == int(sys.argv[1]) == svg.count('fill-opacity="0.22"'), (rects, svg)
+assert all(near(low, axis[0]) and near(high, -proved) or near(low, proved) and near(high, axis[1]) for low, high in rects), (rects, proved, axis)
+dots = [r for r in spec["data"]["values"] if r.get("dots")]
+assert len(dots) == sum((r["certified_residual"] or 0) > 0 for r in ends) and all(r["marker"] for r in dots), len(dots)
+rules = [l["encoding"]["x"]["datum"] for l in spec["layer"] if l["mark"]["type"] == "rule"]
+asked = min((r["demanded_by_eq7"] for r in ends if r["demanded_by_eq7"] is not None), default=None)
+inside = [x for x in (-asked, asked) if axis[0] <= x <= axis[1]] if asked else []
+assert len(rules) == len(inside) and all(near(x, want) for x, want in zip(rules, inside)), (rules, asked)
+notes, words = spec["usermeta"]["rankscope"]["notes"], [t.text for t in tree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+assert any("equation 7" in n for n in notes) == (asked is not None and not inside), notes
+assert any("proved" in n for n in notes) == (proved is not None and not rects) and all(n in words for n in notes), (notes, words)
+(said,) = [f for f in result["findings"] if f["code"] == "sweep_certified"]
+assert (said["value"] is None) == (proved is None) and ("beyond" in said["message"]) == bool(notes), said
+END
+}
+drawn lambda=-600:600:13 "$model" --tokens ids.json
+shades 2
+drawn lambda=-20:20:5 "$model" --tokens ids.json
+shades 0
+drawn lambda=-20:20:5,kept=0.99995 "$model" --tokens ids.json # the published figure's a
+shades 0
+drawn lambda=-8000:2:5 "$model" --tokens ids.json
+shades 1
+drawn lambda=-2000:2000:5,gate=both,norm=both "$RS_SOURCE_DIR/tests/golden/forward/mamba2" --tokens ids.json
+shades 2
+drawn lambda=-2:2:5 "$RS_SOURCE_DIR/tests/golden/forward/bert" --tokens ids.json
+shades 0
+drawn lambda=0:2:3 swap.json --init default --random 3
+shades 0
+
 for bad in 0 1 x -0.5; do
     refused_by probe bad-option "--sweep" "$RS_SOURCE_DIR/tests/golden/forward/llama" --random 1 --sweep "lambda=0:1:3,kept=$bad"
 done
