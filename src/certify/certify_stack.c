@@ -86,18 +86,15 @@ static void add_layer(rs_stack_bounds *out, double **gain, const layer_bounds *o
         out->published = of->published;
 }
 
+/* failed: a hypothesis that fails for all of them. */
 static rs_status bound_layers(rs_stack_bounds *out, const rs_certify_scene *scene,
-                              layer_bounds *layers, rs_error *err)
+                              const char *failed, layer_bounds *layers, rs_error *err)
 {
     const rs_network *network = scene->network;
     rs_status kept = RS_OK;
     rs_error kept_error = {0};
-    const char *failed = NULL;
     double *gain = out->gains;
     bool mixes = false;
-    for (int32_t l = 0; l < network->n_layers; l++)
-        for (int32_t b = 0; b < network->layers[l].n_branches && !failed; b++)
-            failed = branch_fails(&network->layers[l].branches[b]);
 #pragma omp parallel for num_threads(scene->context->threads) schedule(dynamic)
     for (int32_t l = 0; l < network->n_layers; l++) {
         rs_error error = {0};
@@ -116,17 +113,37 @@ static rs_status bound_layers(rs_stack_bounds *out, const rs_certify_scene *scen
     return RS_OK;
 }
 
+/* The first hypothesis that fails of a branch. Where one does, the mixers of `lean` are all that is
+ * left to ask for, for equation 7: no other branch's weights are measured. */
+static const char *stack_fails(rs_network *lean)
+{
+    const char *failed = NULL;
+    for (int32_t l = 0; l < lean->n_layers; l++)
+        for (int32_t b = 0; b < lean->layers[l].n_branches && !failed; b++)
+            failed = branch_fails(&lean->layers[l].branches[b]);
+    for (int32_t l = 0; l < lean->n_layers && failed; l++)
+        for (int32_t b = 0; b < lean->layers[l].n_branches; b++) {
+            rs_branch *branch = &lean->layers[l].branches[b];
+            if (!rs_branch_traits(branch)->mixes) branch->scale = 0;
+        }
+    return failed;
+}
+
 rs_status rs_certify_stack(rs_stack_bounds *out, const rs_network *network, const rs_inputs *inputs,
                            const rs_context *context, rs_error *err)
 {
     rs_weight_norms *norms = NULL;
+    rs_network *lean = NULL;
     layer_bounds *layers = rs_calloc((size_t)network->n_layers + 1, sizeof *layers);
     if (!layers) return rs_fail_memory(err, "gains of branches", sizeof *layers);
-    rs_status status = rs_weight_norms_open(&norms, network, context, err);
+    rs_status status = rs_network_copy(&lean, network, err);
+    const char *failed = status == RS_OK ? stack_fails(lean) : NULL;
+    if (status == RS_OK) status = rs_weight_norms_open(&norms, lean, context, err);
     const rs_certify_scene scene = {
-        .network = network, .norms = norms, .inputs = inputs, .context = context};
-    if (status == RS_OK) status = bound_layers(out, &scene, layers, err);
+        .network = lean, .norms = norms, .inputs = inputs, .context = context};
+    if (status == RS_OK) status = bound_layers(out, &scene, failed, layers, err);
     rs_weight_norms_close(norms);
+    rs_network_close(lean);
     rs_free(layers);
     return status;
 }

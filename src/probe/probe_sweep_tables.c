@@ -98,9 +98,10 @@ static const rs_column end_columns[] = {
      RS_CELL(sweep_cells, from),
      .provenance = "certified",
      .bound = RS_BOUND_UPPER,
-     .formula = "a half line: every |λ| ≥ this, of either sign, is proved to keep kept=A of the "
-                "relative μ that enters, behind the last layer, on these samples and on every "
-                "input of no more tokens whose relative μ and ‖X‖_F/√n are no less"},
+     .formula =
+         "a half line: every |λ| ≥ this, of either sign, is proved to keep kept=A of the "
+         "relative μ that enters, behind the last layer, on these samples and on every "
+         "input of no more tokens whose relative μ and ‖X‖_F/√n are no less than a sample's"},
     {.name = "certified_from_failed",
      RS_CELL(sweep_cells, from_failed),
      .provenance = "certified",
