@@ -220,10 +220,13 @@ double rs_exact_norm(double *low, const rs_norm_op *norm, const rs_gain_norms *g
  * have to be taken as they are. slack as rs_deviation_attention. */
 double rs_exact_attention(double *slack, const char **condition, const rs_exact_branch *at,
                           double diameter, double deviation);
+/* The deviation behind an MLP; *lipschitz: of the MLP, on rows as long as these. */
+double rs_exact_mlp(const rs_exact_branch *at, double *lipschitz, const rs_bound_constants *c,
+                    double deviation);
 /* The longest row that the branch's scale multiplies. */
 double rs_exact_longest(const rs_exact_branch *at);
-/* The deviation behind before-norm, attention and inside norm, from a tapped state that is taken as
- * exact. */
+/* The deviation behind before-norm, attention or MLP, and inside norm, from a tapped state that is
+ * taken as exact. */
 double rs_exact_added(double *slack, const char **condition, const rs_exact_branch *at);
 
 /* ---- the command ---- */

@@ -96,15 +96,8 @@ static void attention(chain *c, const rs_exact_branch *at, const rs_certify_head
 
 static void mlp(chain *c, const rs_exact_branch *at, double *deviation)
 {
-    const rs_bound_constants *k = &c->options->constants;
-    double longest = at->seen->longest_op_in * (1 + 1e-9) + *deviation; /* of 2 (C10) */
-    double lipschitz = rs_mlp_lipschitz(&at->norms->mlp, longest, k);
-    rs_op_site site = {.longest = longest,
-                       .deviation = *deviation,
-                       .diameter = 2 * longest,
-                       .dim = at->branch->mlp.up.in,
-                       .tokens = at->tokens};
-    *deviation = rs_deviation_mlp(&at->branch->mlp, at->norms, &site, lipschitz, k);
+    double lipschitz;
+    *deviation = rs_exact_mlp(at, &lipschitz, &c->options->constants, *deviation);
     if (arb_is_zero(c->op)) return;
     rs_ball_set(c->other, lipschitz);
     arb_mul(c->op, c->op, c->other, RS_BALL_BITS);

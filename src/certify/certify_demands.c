@@ -37,8 +37,8 @@ static const rs_column columns[] = {
                      "each λ of at least this size is proved enough in every layer on every "
                      "sample; null where the statement does not apply to one of them"),
     RS_CERTIFY_TWIN(demand_cells, conditional, certified, "certified_conditional", "certified",
-                    "certified holds if the exact layers apply the mixing matrices that the "
-                    "float64 pass met, and is not proved"),
+                    "certified holds if the exact branches are as the float64 pass met them (of "
+                    "attention its mixing matrices), and is not proved"),
     COLUMN(bound, "s_c_m", "published",
            "S C_M of equation 7, the largest: S what the value map stretches by, C_M = √n of "
            "attention, in the rows _measured the largest ‖M‖_F that the pass met"),
@@ -83,10 +83,10 @@ typedef struct demand {
     {                                                                                              \
         return (demand){row->member, row->reason, (hangs) && row->condition, NAN};                 \
     }
-ASKED_BY(by_theorem_a, theorem_a, failed_a, true)
-ASKED_BY(by_theorem_a_layer, theorem_a_layer, failed_a_layer, true)
+ASKED_BY(by_theorem_a, theorem_a, failed_a, !row->by_weights.a)
+ASKED_BY(by_theorem_a_layer, theorem_a_layer, failed_a_layer, !row->by_weights.a_layer)
 ASKED_BY(by_theorem_b, theorem_b, failed_b, true)
-ASKED_BY(by_theorem_d, theorem_d, failed_d, true)
+ASKED_BY(by_theorem_d, theorem_d, failed_d, !row->by_weights.d)
 ASKED_BY(by_any_input, any_demand, failed_any, false)
 
 static const char equal_text[] = "the tokens of the input differ";

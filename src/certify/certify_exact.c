@@ -39,6 +39,19 @@ double rs_exact_attention(double *slack, const char **condition, const rs_exact_
     return at->seen->empty_rows ? (double)INFINITY : off;
 }
 
+double rs_exact_mlp(const rs_exact_branch *at, double *lipschitz, const rs_bound_constants *c,
+                    double deviation)
+{
+    double longest = at->seen->longest_op_in * (1 + 1e-9) + deviation; /* of 2 (C10) */
+    rs_op_site site = {.longest = longest,
+                       .deviation = deviation,
+                       .diameter = 2 * longest,
+                       .dim = at->branch->mlp.up.in,
+                       .tokens = at->tokens};
+    *lipschitz = rs_mlp_lipschitz(&at->norms->mlp, longest, c);
+    return rs_deviation_mlp(&at->branch->mlp, at->norms, &site, *lipschitz, c);
+}
+
 double rs_exact_longest(const rs_exact_branch *at)
 {
     const rs_norm_op *inside = &at->branch->inside;
@@ -52,9 +65,12 @@ double rs_exact_longest(const rs_exact_branch *at)
 double rs_exact_added(double *slack, const char **condition, const rs_exact_branch *at)
 {
     const rs_certify_branch *seen = at->seen;
-    double low, off = rs_exact_norm(&low, &at->branch->before, &at->norms->before, seen->before_std,
-                                    seen->longest_read, 0);
-    off = rs_exact_attention(slack, condition, at, 2 * seen->longest_op_in, off);
+    double low, slope,
+        off = rs_exact_norm(&low, &at->branch->before, &at->norms->before, seen->before_std,
+                            seen->longest_read, 0);
+    off = rs_branch_mlp(at->branch)
+              ? rs_exact_mlp(at, &slope, &rs_bounds_exact, off)
+              : rs_exact_attention(slack, condition, at, 2 * seen->longest_op_in, off);
     return rs_exact_norm(&low, &at->branch->inside, &at->norms->inside, seen->inside_std,
                          seen->longest_op_out, off);
 }

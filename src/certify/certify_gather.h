@@ -10,6 +10,7 @@
 #include "certify/certify_lambda.h"
 #include "linalg/workspace.h"
 #include "observe/pass.h"
+#include "proof/lambda_scalar.h"
 
 /* A buffer for a matrix, kept from call to call. */
 typedef struct rs_certify_room {
@@ -77,10 +78,13 @@ rs_status rs_consensus_row(rs_lambda_row *row, const rs_certify_consensus *conse
 void rs_consensus_close(rs_certify_consensus *consensus);
 
 /* certify_scalar.c: the matrices of one branch, sample by sample of a batch, where theorem C and the
- * sign rule can speak of them. */
+ * sign rule, or the S-lemma, can speak of them; what the others lack. */
+extern const char rs_scalar_text[], rs_fixed_text[];
 typedef struct rs_certify_scalar {
     const rs_certify_scene *scene;
     rs_certify_room mixing; /* [capacity, longest, longest] */
+    rs_certify_room walks;  /* [capacity, 2 longest] numbers, then signs, of each sample's walk */
+    rs_lambda_sign_walk *walk; /* [capacity] through the layers so far */
 } rs_certify_scalar;
 /* Whether they speak of mixer b of layer l. */
 bool rs_scalar_wants(const rs_certify_scalar *scalar, int32_t l, int32_t b);

@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "engine/dense_matrix.h"
 #include "network/op_traits.h"
-#include "proof/lambda_scan.h"
+#include "proof/lambda_span.h"
 
 #include <float.h>
 #include <math.h>
@@ -42,21 +42,26 @@ static rs_lambda_norm norm_of(const rs_norm_op *norm, double *gain, double *bias
     return out;
 }
 
-/* How far rows of the exact branch, its scale included, from the tapped state, may be from those of
- * the pass (C9). */
-static rs_status branch_error(double *error, rs_lambda_row *row, const rs_certify_lambda *lambda,
-                              int64_t s, int32_t l, int32_t b, rs_error *err)
+static const char unbounded_text[] = "how far rounding moves what the layer adds is not bounded";
+
+/* What of the exact branch b, its scale included, may be missing in the pass's (C9). */
+static rs_status one_error(double *error, rs_lambda_row *row, const rs_certify_lambda *lambda,
+                           int64_t s, int32_t l, int32_t b, rs_error *err)
 {
     const rs_branch *branch = &lambda->scene->network->layers[l].branches[b];
     const rs_branch_norms *norms = &lambda->scene->norms->layers[l].branches[b];
     rs_exact_branch at = {branch, norms,
                           rs_pass_branch(lambda->pass, lambda->batch->first + s, l, b),
                           rs_batch_rows(lambda->batch, s)};
-    double *slack = rs_malloc((size_t)norms->n_heads, sizeof *slack);
+    double *slack = rs_malloc((size_t)norms->n_heads + 1, sizeof *slack), off = 0;
     if (!slack) return rs_fail_memory(err, "table lambda", 0);
-    double off = rs_exact_added(slack, &row->condition, &at);
+    if (rs_branch_unproved(branch))
+        row->condition = row->condition ? row->condition : unbounded_text;
+    else
+        off = rs_exact_added(slack, &row->condition, &at);
     rs_free(slack);
-    /* the scale's own rounding in 4 DBL_EPSILON, that of this line in 8 (C10) */
+    /* the scale's own rounding and that of adding three branches in 4 DBL_EPSILON, that of this
+     * line in 8 (C10) */
     *error = fabs(branch->scale) * (off + 4 * DBL_EPSILON * rs_exact_longest(&at)) *
                  (1 + 8 * DBL_EPSILON) +
              1e-290; /* what underflows */
@@ -64,51 +69,52 @@ static rs_status branch_error(double *error, rs_lambda_row *row, const rs_certif
     return RS_OK;
 }
 
-/* Row of sample s of the batch, of which `layer` has all but the error of the branch. */
-static rs_status fill_row(rs_lambda_row *row, rs_certify_lambda *lambda, rs_lambda_layer *layer,
-                          const double *sum, int64_t s, int32_t l, int32_t b, rs_error *err)
+/* How far rows of the exact O from the tapped state may be from those of the pass: of all branches
+ * on the mixer's skip. */
+static rs_status branch_error(double *error, rs_lambda_row *row, const rs_certify_lambda *lambda,
+                              int64_t s, int32_t l, rs_error *err)
 {
-    RS_TRY(branch_error(&layer->branch_error, row, lambda, s, l, b, err));
-    RS_TRY(rs_lambda_row_fill(row, lambda->scene, &lambda->gains, layer, sum, l,
-                              &lambda->tools[omp_get_thread_num()], err));
-    RS_TRY(rs_consensus_row(row, &lambda->consensus, layer, s, l, err));
-    if (row->condition && lambda->scene->options->rigorous) rs_lambda_row_leave_out(row);
+    const rs_layer *layer = &lambda->scene->network->layers[l];
+    const rs_branch *mixer = rs_layer_mixer(layer), *last = rs_certify_last_on_skip(layer, mixer);
+    *error = 0;
+    for (const rs_branch *branch = mixer; branch <= last; branch++) {
+        double one = INFINITY;
+        if (branch->scale == 0) continue;
+        RS_TRY(one_error(&one, row, lambda, s, l, (int32_t)(branch - layer->branches), err));
+        *error = *error == 0 ? one : rs_up(*error + one);
+    }
     return RS_OK;
 }
 
-/* Row of a layer whose mixing has no theorem: what its weights say, whatever is mixed. */
-static rs_status unproved_row(rs_lambda_row *row, const rs_certify_lambda *lambda,
-                              const rs_lambda_layer *at, const char *why, int64_t s, int32_t l,
-                              rs_error *err)
+/* Row of sample s of the batch, of which `layer` has all but the error of the branch. */
+static rs_status fill_row(rs_lambda_row *row, rs_certify_lambda *lambda, rs_lambda_layer *layer,
+                          const double *sum, int64_t s, int32_t l, rs_error *err)
 {
-    const rs_layer *layer = &lambda->scene->network->layers[l];
-    const rs_branch *mixer = rs_layer_mixer(layer);
-    const rs_lambda_number *gain = &lambda->gains.sums[l];
-    bool one_skip = true;
-    rs_lambda_row_unproved(row, why, gain, &lambda->gains.mlps[l]);
-    RS_TRY(rs_lambda_facts_by_gain(&row->facts, at, 0, err));
-    RS_TRY(rs_scalar_row(row, &lambda->scalar, at, s, l, err));
-    if (!gain->valid) return RS_OK;
-    for (const rs_branch *b = mixer + 1; b < layer->branches + layer->n_branches && b->joins; b++)
-        one_skip = one_skip && b->skip == 1;
-    return rs_lambda_row_by_gain(row, mixer, at, gain->value, one_skip,
-                                 lambda->scene->options->kept, err);
+    const rs_certify_scene *scene = lambda->scene;
+    rs_lambda_tools *tools = &lambda->tools[omp_get_thread_num()];
+    RS_TRY(branch_error(&layer->branch_error, row, lambda, s, l, err));
+    if (rs_layer_unproved(&scene->network->layers[l])) {
+        RS_TRY(rs_lambda_row_unproved(row, scene, &lambda->gains, layer, sum, l, tools, err));
+        return rs_scalar_row(row, &lambda->scalar, layer, s, l, err);
+    }
+    RS_TRY(rs_lambda_row_fill(row, scene, &lambda->gains, layer, sum, l, tools, err));
+    RS_TRY(rs_consensus_row(row, &lambda->consensus, layer, s, l, err));
+    if (row->condition && scene->options->rigorous) rs_lambda_row_leave_out(row);
+    return RS_OK;
 }
 
 static rs_status sample_row(rs_certify_lambda *lambda, rs_lambda_layer *layer, const double *sum,
-                            int64_t s, int32_t l, int32_t b, rs_error *err)
+                            int64_t s, int32_t l, rs_error *err)
 {
     const rs_network *network = lambda->scene->network;
-    const rs_branch *mixer = &network->layers[l].branches[b];
-    const char *unproved = rs_layer_unproved(&network->layers[l]);
+    const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
     int64_t sample = lambda->batch->first + s;
     const rs_certify_state *in = rs_pass_state(lambda->pass, sample, l);
     rs_lambda_row *row = &lambda->rows[sample * network->n_layers + l];
     rs_lambda_row_clear(row, mixer->skip);
     row->nonfinite = layer->n > 1 && !in->finite;
     if (layer->n < 2 || !in->finite || in->equal) return RS_OK;
-    rs_status status = unproved ? unproved_row(row, lambda, layer, unproved, s, l, err)
-                                : fill_row(row, lambda, layer, sum, s, l, b, err);
+    rs_status status = fill_row(row, lambda, layer, sum, s, l, err);
     if (status != RS_E_INPUT_FORMAT) return status;
     /* A branch that is not finite: no row, and the findings of the pass say where. */
     rs_lambda_row_clear(row, mixer->skip);
@@ -116,26 +122,13 @@ static rs_status sample_row(rs_certify_lambda *lambda, rs_lambda_layer *layer, c
     return RS_OK;
 }
 
-/* The norm of the sum that the mixer's skip enters: behind the last of the branches that share it,
- * where theorems go by the length of their sum (L25). */
-static const rs_norm_op *norm_of_sum(const rs_layer *layer, const rs_branch *mixer)
+/* sum: what the skip and its branches make together; after: the norm behind it. */
+static rs_status told_sum(rs_certify_lambda *lambda, int32_t l, const rs_norm_op *after,
+                          const rs_state_view *sum, rs_error *err)
 {
-    const rs_branch *last = mixer, *end = layer->branches + layer->n_branches;
-    if (!rs_layer_unproved(layer)) return &mixer->after;
-    while (last + 1 < end && last[1].joins)
-        last++;
-    return &last->after;
-}
-
-/* sum: what the skip and the branch make together. */
-static rs_status told_sum(rs_certify_lambda *lambda, int32_t l, int32_t b, const rs_state_view *sum,
-                          rs_error *err)
-{
-    const rs_layer *at = &lambda->scene->network->layers[l];
     int64_t d = sum->cols;
     RS_TRY(rs_certify_room_for(&lambda->norm, 2, d, err));
-    rs_lambda_norm norm =
-        norm_of(norm_of_sum(at, &at->branches[b]), lambda->norm.data, lambda->norm.data + d);
+    rs_lambda_norm norm = norm_of(after, lambda->norm.data, lambda->norm.data + d);
     rs_status kept = RS_OK;
     rs_error kept_error = {0};
 #pragma omp parallel for num_threads(lambda->scene->context->threads) schedule(dynamic)
@@ -150,7 +143,7 @@ static rs_status told_sum(rs_certify_lambda *lambda, int32_t l, int32_t b, const
                                  .branch_ld = d,
                                  .norm = norm};
         rs_status status =
-            sample_row(lambda, &layer, (const double *)sum->data + from, s, l, b, &error);
+            sample_row(lambda, &layer, (const double *)sum->data + from, s, l, &error);
         if (status != RS_OK) rs_keep_first(&kept, &kept_error, status, &error);
     }
     if (kept != RS_OK && err) *err = kept_error;
@@ -168,13 +161,16 @@ static rs_status told_in(rs_certify_lambda *lambda, int32_t l, int32_t b, const 
     return rs_consensus_begin(&lambda->consensus, l, b, err);
 }
 
-static rs_status told_added(rs_certify_lambda *lambda, double scale, const rs_state_view *added,
-                            rs_error *err)
+/* first: of the branches on the mixer's skip. */
+static rs_status told_added(rs_certify_lambda *lambda, double scale, bool first,
+                            const rs_state_view *added, rs_error *err)
 {
     const double *rows = added->data;
+    double *branch;
     RS_TRY(rs_certify_room_for(&lambda->branch, added->rows, added->cols, err));
+    branch = lambda->branch.data;
     for (int64_t i = 0; i < added->rows * added->cols; i++)
-        lambda->branch.data[i] = scale * rows[i];
+        branch[i] = first ? scale * rows[i] : branch[i] + scale * rows[i];
     return RS_OK;
 }
 
@@ -183,15 +179,17 @@ static rs_status on_branch(void *user, int32_t l, int32_t b, rs_moment moment,
 {
     rs_certify_lambda *lambda = user;
     const rs_layer *layer = &lambda->scene->network->layers[l];
-    const rs_branch *mixer = &layer->branches[b];
-    if (mixer != rs_layer_mixer(layer) || mixer->scale == 0) return RS_OK;
+    const rs_branch *branch = &layer->branches[b], *mixer = rs_layer_mixer(layer);
+    if (!mixer || mixer->scale == 0 || branch < mixer) return RS_OK;
+    const rs_branch *last = rs_certify_last_on_skip(layer, mixer);
+    if (branch > last) return RS_OK;
     switch (moment) {
     case RS_MOMENT_IN:
-        return told_in(lambda, l, b, view, err);
+        return branch == mixer ? told_in(lambda, l, b, view, err) : RS_OK;
     case RS_MOMENT_ADDED:
-        return told_added(lambda, mixer->scale, view, err);
+        return told_added(lambda, branch->scale, branch == mixer, view, err);
     default:
-        return told_sum(lambda, l, b, view, err);
+        return branch == last ? told_sum(lambda, l, &last->after, view, err) : RS_OK;
     }
 }
 

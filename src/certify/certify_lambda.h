@@ -6,11 +6,17 @@
 #include "certify/certify.h"
 #include "proof/lambda.h"
 
+/* Which theorems have their number from the weights: it hangs on no rounding (L25). */
+typedef struct rs_lambda_by_weights {
+    bool a, a_layer, d, d_kept;
+} rs_lambda_by_weights;
+
 /* One mixer on one sample; NaN: nothing is known or it does not apply. */
 typedef struct rs_lambda_row {
-    bool told, at_floor;          /* at_floor: the spread that enters is rounding */
-    bool nonfinite;               /* no row: what enters or is added is not finite */
-    const char *condition;        /* why the pass's mixings are taken as they are; NULL: proved */
+    bool told, at_floor;   /* at_floor: the spread that enters is rounding */
+    bool nonfinite;        /* no row: what enters or is added is not finite */
+    const char *condition; /* why the pass's branch is taken as it is; NULL: that is proved */
+    rs_lambda_by_weights by_weights;
     double lambda;                /* the model's own λ */
     double exact_low, exact_high; /* all λ outside are certified for the sum, before any norm */
     double worst, worst_kept;     /* λ at which the sum keeps least of μ, and that fraction */
@@ -26,11 +32,17 @@ typedef struct rs_lambda_row {
     double theorem_d_kept, theorem_d_published; /* what is left at every depth, own λ */
     double eq7_input;                           /* b of the published condition μ² ≥ b */
     const char *failed_mlp_gain, *failed_any, *failed_d_kept, *failed_eq7_input;
-    double theorem_c;    /* what is kept of μ, with the matrices of the pass */
+    double theorem_c;              /* what is kept of μ, with the matrices of the pass */
+    bool theorem_c_hangs;          /* those matrices are the tokens' own */
+    double fixed_kept, mean_share; /* what is kept by all X with no larger a share of √n‖x̄‖/μ(X) */
+    const char *failed_fixed;
     const char *outcome; /* where nearly equal tokens go; NULL: not known */
     const char *failed_c;
-    double published;      /* S C_M of the published theorem, from the weights; NaN: none */
-    rs_lambda_facts facts; /* of what enters; of a mixer without a theorem, not of its branch */
+    double stack_rate;         /* the consensus multiplier of the layers up to this one */
+    const char *stack_outcome; /* and where nearly equal tokens have gone by then */
+    const char *failed_stack;
+    double published;              /* S C_M of the published theorem, from the weights; NaN: none */
+    rs_lambda_facts facts;         /* of X and O */
     rs_lambda_interval *intervals; /* [n_intervals] that make up all λ, ascending */
     size_t n_intervals;
 } rs_lambda_row;

@@ -60,7 +60,7 @@ static rs_status say_conditional(rs_result *result, const tally *t, rs_error *er
     char message[400];
     snprintf(message, sizeof message,
              "%lld of %lld cases hang on a condition (columns ..._conditional): that the exact "
-             "layer applies the mixing matrices which the float64 pass met. %s",
+             "branch is as the float64 pass met it, of attention its mixing matrices. %s",
              (long long)t->conditional, (long long)t->rows, t->condition);
     return say_finding(result, "lambda_conditional", RS_NULL_INT, (double)t->conditional, message,
                        "they count neither for nor against what lambda_summary says", err);

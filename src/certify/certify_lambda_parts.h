@@ -13,8 +13,8 @@
 typedef struct rs_certify_gains {
     double *mixers;         /* [layers] gain of the mixer's rows (L12); NaN: none */
     rs_lambda_number *mlps; /* [layers] the same of the MLP (L13) */
-    /* [layers] the same of all branches that share the mixer's skip, where one of them is no softmax
-     * attention (L21 to L24) */
+    /* [layers] the same of all branches that share the mixer's skip, where there are several or one
+     * of them is no softmax attention (L21 to L25) */
     rs_lambda_number *sums;
     double *stretch; /* [layers] S of the published theorem, the branch's scale in it; NaN: none */
     size_t *head_at; /* [layers] first head of the layer's mixer in the two lists below */
@@ -41,6 +41,10 @@ rs_status rs_certify_mixer_gain(rs_lambda_number *out, const rs_network *network
  * the longest input are read. scratch: d doubles. */
 rs_status rs_certify_branch_gain(rs_lambda_number *out, const rs_certify_scene *scene, int32_t l,
                                  int32_t b, double *scratch, rs_error *err);
+/* The last of the branches that add to the mixer's skip what they read of the same tokens, with no
+ * norm and no other strength of the skip in between: their sum is the O of λX + O. The mixer itself
+ * where it is alone. */
+const rs_branch *rs_certify_last_on_skip(const rs_layer *layer, const rs_branch *mixer);
 /* Fills gains->sums; the rest of gains is there. */
 rs_status rs_certify_sum_gains(rs_certify_gains *gains, const rs_certify_scene *scene,
                                rs_error *err);
@@ -78,13 +82,21 @@ rs_status rs_lambda_row_fill(rs_lambda_row *row, const rs_certify_scene *scene,
                              const double *sum, int32_t l, rs_lambda_tools *tools, rs_error *err);
 /* --rigorous: what hangs on the row's condition is left out, for that reason. */
 void rs_lambda_row_leave_out(rs_lambda_row *row);
-/* Fills a cleared row of a mixer whose kind has no theorem, for the reason `why`: nothing is
- * certain but how much the mixer and the layer's MLP may add, and each other column says why. */
-void rs_lambda_row_unproved(rs_lambda_row *row, const char *why, const rs_lambda_number *gain,
-                            const rs_lambda_number *mlp);
-/* What follows of that from the gain alone (L25). one_skip: no other skip acts on the same sum. */
-rs_status rs_lambda_row_by_gain(rs_lambda_row *row, const rs_branch *mixer,
-                                const rs_lambda_layer *layer, double gain, bool one_skip,
-                                double kept, rs_error *err);
+/* What the row says of X and O themselves: exact set, half lines, intervals, and what the model's
+ * own λ keeps. */
+rs_status rs_lambda_row_measure(rs_lambda_row *row, const rs_lambda_layer *layer, const double *sum,
+                                double kept, rs_lambda_tools *tools, rs_error *err);
+/* Theorem D at the λ that the model has, with rows of at most facts->row_gain; and the λ that a
+ * theorem asks for, NaN with the reason where it does not apply. */
+void rs_lambda_row_depth(rs_lambda_row *row, const rs_lambda_facts *facts, const rs_branch *mixer);
+double rs_lambda_demanded(const rs_lambda_number *asked, const char **failed);
+extern const char rs_lambda_pre_norm_text[];
+
+/* certify_lambda_unproved.c: fills a cleared row of a mixer whose kind has no theorem: what its X
+ * and O say, and theorems by the gain of its weights where that is more than they do. */
+rs_status rs_lambda_row_unproved(rs_lambda_row *row, const rs_certify_scene *scene,
+                                 const rs_certify_gains *gains, const rs_lambda_layer *layer,
+                                 const double *sum, int32_t l, rs_lambda_tools *tools,
+                                 rs_error *err);
 
 #endif

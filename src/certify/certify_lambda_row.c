@@ -38,11 +38,14 @@ void rs_lambda_row_clear(rs_lambda_row *row, double lambda)
                            .theorem_d_published = NAN,
                            .eq7_input = NAN,
                            .theorem_c = NAN,
+                           .stack_rate = NAN,
+                           .fixed_kept = NAN,
+                           .mean_share = NAN,
                            .published = NAN};
 }
 
 /* What is proved: nothing where a hypothesis fails. */
-static double demand(const rs_lambda_number *n, const char **failed)
+double rs_lambda_demanded(const rs_lambda_number *n, const char **failed)
 {
     if (n->valid && isfinite(n->value)) return n->value;
     *failed = n->valid ? "a branch that some λ is large enough for" : n->failed_hypothesis;
@@ -58,15 +61,15 @@ static double left_by(const rs_lambda_number *drift, const rs_lambda_facts *fact
     return fmax(0, rs_down(1 - share.high));
 }
 
-/* Theorem D at the λ that the model has. */
-static void depth_at_own_lambda(rs_lambda_row *row, const rs_lambda_facts *facts,
-                                const rs_branch *mixer)
+const char rs_lambda_pre_norm_text[] = "a norm before the branch (pre-norm)";
+
+void rs_lambda_row_depth(rs_lambda_row *row, const rs_lambda_facts *facts, const rs_branch *mixer)
 {
     double lambda = mixer->skip;
     rs_lambda_number drift = rs_lambda_theorem_d_drift(facts, facts->row_gain, lambda, false);
     rs_lambda_number printed = rs_lambda_theorem_d_drift(facts, facts->row_gain, lambda, true);
     if (mixer->before.kind == RS_NORM_NONE)
-        row->failed_d_kept = "a norm before the branch (pre-norm)";
+        row->failed_d_kept = rs_lambda_pre_norm_text;
     else if (!drift.valid)
         row->failed_d_kept = drift.failed_hypothesis;
     else if (!(facts->unit_diversity > 0))
@@ -79,7 +82,7 @@ static void depth_at_own_lambda(rs_lambda_row *row, const rs_lambda_facts *facts
 static void at_own_lambda(rs_lambda_row *row, const rs_lambda_facts *facts,
                           const rs_lambda_wish *wish, const rs_branch *mixer)
 {
-    depth_at_own_lambda(row, facts, mixer);
+    rs_lambda_row_depth(row, facts, mixer);
     row->eq7_input = rs_lambda_published_b(facts, wish, mixer->skip);
     if (isnan(row->eq7_input))
         row->failed_eq7_input = "equation 7 at the model's own lambda";
@@ -102,12 +105,12 @@ static void theorems(rs_lambda_row *row, const rs_lambda_facts *facts, const rs_
     rs_lambda_number fourth = rs_lambda_theorem_d(facts, &wish);
     rs_lambda_number eq7 = rs_lambda_published_eq7(facts, &wish);
     rs_lambda_number both = rs_lambda_published_both(facts, &wish);
-    row->theorem_a = demand(&a, &row->failed_a);
-    row->theorem_a_layer = demand(&layer, &row->failed_a_layer);
-    row->theorem_b = demand(&second, &row->failed_b);
-    row->theorem_d = demand(&fourth, &row->failed_d);
+    row->theorem_a = rs_lambda_demanded(&a, &row->failed_a);
+    row->theorem_a_layer = rs_lambda_demanded(&layer, &row->failed_a_layer);
+    row->theorem_b = rs_lambda_demanded(&second, &row->failed_b);
+    row->theorem_d = rs_lambda_demanded(&fourth, &row->failed_d);
     if (mixer->before.kind == RS_NORM_NONE) {
-        row->failed_d = "a norm before the branch (pre-norm)";
+        row->failed_d = rs_lambda_pre_norm_text;
         row->theorem_d = NAN;
     }
     /* published: the number, whether or not it applies */
@@ -286,34 +289,32 @@ static rs_status exact_set(rs_lambda_quadratic *out, const rs_lambda_layer *laye
     return RS_OK;
 }
 
-/* What the weights say of the layer. */
+/* What the weights say of the layer: of the mixer, or of all that share its skip. */
 static void set_gains(rs_lambda_row *row, const rs_certify_scene *scene,
                       const rs_certify_gains *gains, int64_t n, int32_t l)
 {
-    const rs_branch *mixer = rs_layer_mixer(&scene->network->layers[l]);
-    row->gain = gains->mixers[l];
-    row->failed_gain = rs_certify_gain_fails(scene->network, l, mixer);
-    if (!row->failed_gain && !isfinite(row->gain))
-        row->failed_gain = "norms of the weights that are doubles";
+    const rs_layer *layer = &scene->network->layers[l];
+    const rs_branch *mixer = rs_layer_mixer(layer);
+    bool alone = rs_certify_last_on_skip(layer, mixer) == mixer;
     row->mlp_gain = gains->mlps[l].value;
     row->failed_mlp_gain = gains->mlps[l].failed_hypothesis;
-    rs_certify_any_input(row, mixer, gains->plain + gains->head_at[l], n, scene->options->kept);
+    row->gain = alone ? gains->mixers[l] : gains->sums[l].value;
+    row->failed_gain =
+        alone ? rs_certify_gain_fails(scene->network, l, mixer) : gains->sums[l].failed_hypothesis;
+    if (!row->failed_gain && !isfinite(row->gain))
+        row->failed_gain = "norms of the weights that are doubles";
+    if (alone)
+        rs_certify_any_input(row, mixer, gains->plain + gains->head_at[l], n, scene->options->kept);
+    else
+        row->failed_any = "one branch on the sum";
 }
 
-rs_status rs_lambda_row_fill(rs_lambda_row *row, const rs_certify_scene *scene,
-                             const rs_certify_gains *gains, const rs_lambda_layer *layer,
-                             const double *sum, int32_t l, rs_lambda_tools *tools, rs_error *err)
+rs_status rs_lambda_row_measure(rs_lambda_row *row, const rs_lambda_layer *layer, const double *sum,
+                                double kept, rs_lambda_tools *tools, rs_error *err)
 {
-    const rs_branch *mixer = rs_layer_mixer(&scene->network->layers[l]);
-    rs_lambda_attention_weights weights = rs_certify_attention_weights(gains, scene->network, l);
     rs_lambda_quadratic quadratic;
-    rs_lambda_facts facts;
-    double kept = scene->options->kept;
-    row->told = true;
-    row->failed_c = "linear attention of one head whose values are the tokens";
-    set_gains(row, scene, gains, layer->n, l);
-    RS_TRY(rs_lambda_facts_of(&facts, layer, err));
-    RS_TRY(exact_set(&quadratic, layer, &facts, kept, err));
+    RS_TRY(rs_lambda_facts_of(&row->facts, layer, err));
+    RS_TRY(exact_set(&quadratic, layer, &row->facts, kept, err));
     row->exact_low = quadratic.low;
     row->exact_high = quadratic.high;
     row->worst = quadratic.worst;
@@ -322,8 +323,6 @@ rs_status rs_lambda_row_fill(rs_lambda_row *row, const rs_certify_scene *scene,
         row->failed_exact = "no norm after the sum (pre-norm)";
     else if (isinf(quadratic.low) || isinf(quadratic.high))
         row->failed_exact = beyond_text;
-    row->facts = facts;
-    theorems(row, &facts, mixer, &weights, kept);
     if (layer->norm.kind == RS_LAMBDA_NO_NORM) {
         without_norm(row, &quadratic);
         kept_by_sum(row, layer, sum);
@@ -333,65 +332,47 @@ rs_status rs_lambda_row_fill(rs_lambda_row *row, const rs_certify_scene *scene,
     return with_norm(row, tools->arcs, &tools->set, kept, err);
 }
 
+rs_status rs_lambda_row_fill(rs_lambda_row *row, const rs_certify_scene *scene,
+                             const rs_certify_gains *gains, const rs_lambda_layer *layer,
+                             const double *sum, int32_t l, rs_lambda_tools *tools, rs_error *err)
+{
+    const rs_branch *mixer = rs_layer_mixer(&scene->network->layers[l]);
+    rs_lambda_attention_weights weights = rs_certify_attention_weights(gains, scene->network, l);
+    double kept = scene->options->kept;
+    row->told = true;
+    row->failed_c = rs_scalar_text;
+    row->failed_stack = rs_scalar_text;
+    row->failed_fixed = rs_fixed_text;
+    set_gains(row, scene, gains, layer->n, l);
+    RS_TRY(rs_lambda_row_measure(row, layer, sum, kept, tools, err));
+    theorems(row, &row->facts, mixer, &weights, kept);
+    return RS_OK;
+}
+
 void rs_lambda_row_leave_out(rs_lambda_row *row)
 {
-    double *const values[] = {&row->exact_low, &row->exact_high,      &row->certified,
-                              &row->kept_now,  &row->kept_now_error,  &row->certified_negative,
-                              &row->theorem_a, &row->theorem_a_layer, &row->theorem_b,
-                              &row->theorem_d, &row->theorem_d_kept,  &row->theorem_d_published};
-    const char **const reasons[] = {&row->failed_exact,     &row->failed_a,     &row->failed_kept,
-                                    &row->failed_a_layer,   &row->failed_b,     &row->failed_d,
-                                    &row->failed_certified, &row->failed_d_kept};
+    double *const values[] = {&row->exact_low,          &row->exact_high, &row->certified,
+                              &row->certified_negative, &row->kept_now,   &row->kept_now_error};
+    struct {
+        double *value;
+        const char **failed;
+    } const theorems[] = {{&row->theorem_a, &row->failed_a},
+                          {&row->theorem_a_layer, &row->failed_a_layer},
+                          {&row->theorem_b, &row->failed_b},
+                          {&row->theorem_d, &row->failed_d},
+                          {&row->theorem_d_kept, &row->failed_d_kept}};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         *values[i] = NAN;
-    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
-        *reasons[i] = row->condition;
+    row->failed_exact = row->failed_certified = row->failed_kept = row->condition;
+    for (size_t i = 0; i < sizeof theorems / sizeof *theorems; i++) {
+        if (!isnan(*theorems[i].value)) *theorems[i].failed = row->condition;
+        *theorems[i].value = NAN;
+    }
+    row->theorem_d_published = NAN;
     for (size_t i = 0; i < row->n_intervals; i++)
         row->intervals[i].answer = RS_LAMBDA_UNKNOWN;
     if (!row->n_intervals) return;
     row->intervals[0] =
         (rs_lambda_interval){-(double)INFINITY, (double)INFINITY, RS_LAMBDA_UNKNOWN};
     row->n_intervals = 1;
-}
-
-void rs_lambda_row_unproved(rs_lambda_row *row, const char *why, const rs_lambda_number *gain,
-                            const rs_lambda_number *mlp)
-{
-    row->told = true;
-    row->mlp_gain = mlp->value;
-    row->failed_mlp_gain = mlp->failed_hypothesis;
-    row->failed_any = row->failed_eq7_input = why;
-    row->condition = row->failed_eq7 = row->failed_consensus = why;
-    rs_lambda_row_leave_out(row);
-    row->condition = NULL; /* no number is left that could hang on it */
-    row->gain = gain->value;
-    row->failed_gain = gain->failed_hypothesis;
-    if (gain->valid) return;
-    /* theorems A and D ask for nothing but the gain of such a mixer (L25) */
-    row->failed_a = row->failed_a_layer = row->failed_d = row->failed_d_kept =
-        gain->failed_hypothesis;
-}
-
-rs_status rs_lambda_row_by_gain(rs_lambda_row *row, const rs_branch *mixer,
-                                const rs_lambda_layer *layer, double gain, bool one_skip,
-                                double kept, rs_error *err)
-{
-    rs_lambda_facts facts;
-    RS_TRY(rs_lambda_facts_by_gain(&facts, layer, gain, err));
-    row->failed_a = row->failed_a_layer = row->failed_d = row->failed_d_kept =
-        one_skip ? NULL : "one skip on the sum of all branches";
-    if (!one_skip) return RS_OK;
-    rs_lambda_wish wish = {.kept = kept, .layers = 1, .row_gain = gain, .lipschitz = NAN};
-    rs_lambda_number a = rs_lambda_theorem_a(&facts, &wish);
-    rs_lambda_number one = rs_lambda_theorem_a_layer(&facts, kept);
-    row->theorem_a = demand(&a, &row->failed_a);
-    row->theorem_a_layer = demand(&one, &row->failed_a_layer);
-    if (mixer->before.kind == RS_NORM_NONE) {
-        row->failed_d = row->failed_d_kept = "a norm before the branch (pre-norm)";
-        return RS_OK;
-    }
-    rs_lambda_number d = rs_lambda_theorem_d(&facts, &wish);
-    row->theorem_d = demand(&d, &row->failed_d);
-    depth_at_own_lambda(row, &facts, mixer);
-    return RS_OK;
 }

@@ -6,8 +6,8 @@
 typedef struct lambda_cells {
     int64_t sample;
     int32_t layer;
-    /* the twin of what was measured; of what the weights give; of what the pass's matrices give */
-    bool conditional, unconditional, given;
+    bool conditional, unconditional; /* the twin of what was measured; of what the weights give */
+    rs_lambda_by_weights hangs;      /* of theorems A and D */
     rs_lambda_row of;
 } lambda_cells;
 
@@ -17,8 +17,8 @@ typedef struct lambda_cells {
 #define BOUND(member, name, side, formula)                                                         \
     RS_CERTIFY_BOUND(lambda_cells, of.member, name, side, formula)
 #define TWIN_FORMULA(name)                                                                         \
-    name " holds if the exact layer applies the mixing matrices that the float64 pass met, and "   \
-         "is not proved"
+    name " holds if the exact branch is as the float64 pass met it (of attention its mixing "      \
+         "matrices), and is not proved"
 #define TWIN(member, name)                                                                         \
     RS_CERTIFY_COLUMN(lambda_cells, member, name "_conditional", "certified", TWIN_FORMULA(name))
 /* Null where the number itself is. */
@@ -65,13 +65,13 @@ static const rs_column columns[] = {
         theorem_a, "demanded_by_theorem_a", UPPER,
         "|λ| from there on suffices (L6; mixers without softmax: by weights_only_gain, here and in "
         "the theorems below, L25)"),
-    TWIN_OF(theorem_a, conditional, "demanded_by_theorem_a"),
+    TWIN_OF(theorem_a, hangs.a, "demanded_by_theorem_a"),
     COLUMN(failed_a, "theorem_a_failed", "certified", "hypothesis that fails here"),
     BOUND(
         theorem_a_layer, "demanded_by_theorem_a_layer", UPPER,
         "with any gain, bias and epsilon, for one layer: every λ of at least this size keeps A of "
         "μ(X) (L7)"),
-    TWIN_OF(theorem_a_layer, conditional, "demanded_by_theorem_a_layer"),
+    TWIN_OF(theorem_a_layer, hangs.a_layer, "demanded_by_theorem_a_layer"),
     COLUMN(failed_a_layer, "theorem_a_layer_failed", "certified", "hypothesis that fails here"),
     BOUND(theorem_b, "demanded_by_theorem_b", UPPER, "L8"),
     TWIN_OF(theorem_b, conditional, "demanded_by_theorem_b"),
@@ -79,7 +79,7 @@ static const rs_column columns[] = {
     BOUND(theorem_d, "demanded_by_theorem_d", UPPER,
           "pre-norm blocks: of the row-normalised μ, at every depth of a stack whose "
           "branches are no longer than this one on this input (L9)"),
-    TWIN_OF(theorem_d, conditional, "demanded_by_theorem_d"),
+    TWIN_OF(theorem_d, hangs.d, "demanded_by_theorem_d"),
     COLUMN(failed_d, "theorem_d_failed", "certified", "hypothesis that fails here"),
     COLUMN(published_both, "demanded_by_eq7_and_input", "published",
            "equation 7 together with its condition on the input (L10)"),
@@ -99,11 +99,25 @@ static const rs_column columns[] = {
         outcome, "consensus_outcome", "predicted",
         "causal mixers with a number for value map: equal, equal up to sign (rank one, μ stays), "
         "repelled: where nearly equal tokens go; undecided (L27)"),
+    COLUMN(stack_rate, "consensus_stack", "predicted",
+           "of the layers up to this one, all such mixers: the largest product of a token's "
+           "multipliers; below 1 collapse attracts (L27)"),
+    COLUMN(stack_outcome, "consensus_stack_outcome", "predicted",
+           "and where nearly equal tokens have gone by then"),
+    COLUMN(failed_stack, "consensus_stack_failed", "predicted", "hypothesis that fails here"),
     BOUND(theorem_c, "theorem_c_kept", LOWER,
           "mixers with a number for value map: the fraction of μ(X) that the model's own λ keeps "
           "behind the mixer, at least; 0: nothing is known (theorem C, L26)"),
-    TWIN_OF(theorem_c, given, "theorem_c_kept"),
+    TWIN_OF(theorem_c, of.theorem_c_hangs, "theorem_c_kept"),
     COLUMN(failed_c, "theorem_c_failed", "certified", "hypothesis that fails here"),
+    BOUND(
+        fixed_kept, "fixed_mixing_kept", LOWER,
+        "given matrices with a number for value map, without norms: the fraction of μ(X) that the "
+        "model's own λ keeps, at least, of every X whose mean token has no larger a share than "
+        "this one's (S-lemma, L28)"),
+    TWIN_OF(fixed_kept, unconditional, "fixed_mixing_kept"),
+    COLUMN(mean_share, "mean_share", "measured", "√n‖x̄‖/μ(X) of what enters, rounded up (L28)"),
+    COLUMN(failed_fixed, "fixed_mixing_failed", "certified", "hypothesis that fails here"),
     BOUND(smoothing, "over_smoothing_v", UPPER,
           "μ behind the block ≤ v μ before it, with gains, Lipschitz constant and "
           "scales as they are (L18)"),
@@ -131,7 +145,7 @@ static const rs_column columns[] = {
           "pre-norm blocks: the fraction of the row-normalised μ that the "
           "model's own λ leaves, at least, at every depth of a stack whose "
           "branches are no longer than this one on this input (L9)"),
-    TWIN_OF(theorem_d_kept, conditional, "theorem_d_kept"),
+    TWIN_OF(theorem_d_kept, hangs.d_kept, "theorem_d_kept"),
     COLUMN(theorem_d_published, "theorem_d_kept_published", "published",
            "the same with √2 for the chord, as printed"),
     COLUMN(failed_d_kept, "theorem_d_kept_failed", "certified", "hypothesis that fails here"),
@@ -217,10 +231,13 @@ rs_status rs_certify_lambda_table(rs_result *result, const rs_certify_lambda *la
     for (int64_t s = 0; s < rs_certify_lambda_samples(lambda); s++)
         for (int32_t l = 0; l < rs_certify_lambda_network(lambda)->n_layers; l++) {
             const rs_lambda_row *row = rs_certify_lambda_row(lambda, s, l);
+            const rs_lambda_by_weights *by = &row->by_weights;
+            bool hangs = row->condition != NULL;
             const lambda_cells cells = {.sample = s,
                                         .layer = l,
-                                        .conditional = row->condition != NULL,
-                                        .given = true,
+                                        .conditional = hangs,
+                                        .hangs = {hangs && !by->a, hangs && !by->a_layer,
+                                                  hangs && !by->d, hangs && !by->d_kept},
                                         .of = *row};
             if (row->told) RS_TRY(rs_table_append(t, &cells, err));
         }

@@ -48,6 +48,14 @@ rs_status rs_certify_branch_gain(rs_lambda_number *out, const rs_certify_scene *
 
 /* ---- a layer ---- */
 
+const rs_branch *rs_certify_last_on_skip(const rs_layer *layer, const rs_branch *mixer)
+{
+    const rs_branch *last = mixer, *end = layer->branches + layer->n_branches;
+    while (last + 1 < end && last[1].joins && last[1].skip == 1 && last->after.kind == RS_NORM_NONE)
+        last++;
+    return last;
+}
+
 /* The mixer and those behind it that read the same tokens: X ← λX + o, then X ← λ'X + o' for each
  * that joins, so that what came before is multiplied by the later skips. */
 static rs_status sum_of(rs_lambda_number *out, const rs_certify_scene *scene, int32_t l,
@@ -90,7 +98,10 @@ rs_status rs_certify_sum_gains(rs_certify_gains *gains, const rs_certify_scene *
     for (int32_t l = 0; l < network->n_layers; l++) {
         rs_error error = {0};
         gains->sums[l] = no_number("a mixer without softmax");
-        if (!rs_layer_unproved(&network->layers[l])) continue;
+        const rs_layer *layer = &network->layers[l];
+        const rs_branch *mixer = rs_layer_mixer(layer);
+        bool alone = !mixer || rs_certify_last_on_skip(layer, mixer) == mixer;
+        if (alone && !rs_layer_unproved(layer)) continue;
         rs_status status = rs_check_cancelled(scene->context, &error);
         double *scratch = rs_malloc((size_t)network->d_model + 1, sizeof *scratch);
         if (status == RS_OK && !scratch) status = rs_fail_memory(&error, "table lambda", 0);

@@ -19,14 +19,7 @@ static void exact_stds(double *std1, double *std2, double *slack, const char **c
     off = rs_deviation_sum(mixer->skip, 0, first->longest_in, mixer->scale, off,
                            rs_exact_longest(&at));
     off = rs_exact_norm(std1, &mixer->after, &a->after, first->after_std, first->longest_sum, off);
-    double longest = second->longest_op_in * (1 + 1e-9) + off; /* of 2 roundings (C10) */
-    rs_op_site site = {.longest = longest,
-                       .deviation = off,
-                       .diameter = 2 * longest,
-                       .dim = mlp->mlp.up.in,
-                       .tokens = at.tokens};
-    double lipschitz = rs_mlp_lipschitz(&m->mlp, longest, &rs_bounds_exact);
-    double inner = rs_deviation_mlp(&mlp->mlp, m, &site, lipschitz, &rs_bounds_exact);
+    double lipschitz, inner = rs_exact_mlp(&last, &lipschitz, &rs_bounds_exact, off);
     off = rs_deviation_sum(mlp->skip, off, second->longest_in, mlp->scale, inner,
                            rs_exact_longest(&last));
     rs_exact_norm(std2, &mlp->after, &m->after, second->after_std, second->longest_sum, off);

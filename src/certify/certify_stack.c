@@ -1,5 +1,5 @@
 /* certify_stack.c: what the weights say of all branches of a network, for statements about the
- * whole of it (docs/certificates_lambda.md, L28 and L10). */
+ * whole of it (docs/certificates_lambda.md, L29 and L10). */
 #include "certify/certify_lambda_parts.h"
 
 #include "base/memory.h"
@@ -15,7 +15,7 @@ typedef struct layer_bounds {
     double stretch, published;
 } layer_bounds;
 
-/* The hypotheses of L28 that need no weights; NULL: they hold. */
+/* The hypotheses of L29 that need no weights; NULL: they hold. */
 static const char *branch_fails(const rs_branch *branch)
 {
     if (branch->after.kind != RS_NORM_NONE) return "no norm behind a sum (pre-norm)";

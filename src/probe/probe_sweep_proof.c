@@ -1,6 +1,6 @@
 /*
  * probe_sweep_proof.c: what is proved of a sweep's points and of half lines of λ
- * (docs/certificates_lambda.md, L28), and what the published equation 7 asks for (L10).
+ * (docs/certificates_lambda.md, L29), and what the published equation 7 asks for (L10).
  *
  * A stack is bounded by its weights once a setting of the switches. A point's own tokens enter only
  * through the state before the first layer, measured in the precision that the point runs in.

@@ -54,7 +54,7 @@ typedef struct sweep_cells {
 #define PROVED_COLUMNS                                                                              \
     CERTIFIED(residual, "certified_residual",                                                       \
               "a lower bound of relative_residual at this λ: the mean over the samples of what "   \
-              "the weights allow (docs/certificates_lambda.md, L28); of points, not of what lies "  \
+              "the weights allow (docs/certificates_lambda.md, L29); of points, not of what lies "  \
               "between them"),                                                                      \
         CERTIFIED(kept, "certified_kept",                                                           \
                   "the same over the relative μ that entered the first layer, of the sample that " \

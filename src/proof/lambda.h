@@ -338,6 +338,7 @@ double rs_lambda_demand_any_input(const rs_lambda_attention_weights *weights, in
     X(GAIN_NORMED)                                                                                 \
     X(THEOREM_C_LIPSCHITZ)                                                                         \
     X(THEOREM_C_STRETCH)                                                                           \
+    X(FIXED_MIXING)                                                                                \
     X(VALUE_GAIN)                                                                                  \
     X(MIXING_BOUND)                                                                                \
     X(OVER_SMOOTHING)                                                                              \

@@ -1,4 +1,4 @@
-/* lambda_depth.c: the tokens behind a stack of branches (lambda_depth.h, statement L28). */
+/* lambda_depth.c: the tokens behind a stack of branches (lambda_depth.h, statement L29). */
 #include "proof/lambda_depth.h"
 
 #include "base/memory.h"
@@ -98,7 +98,7 @@ static bool keeps(const rs_lambda_stack *stack, const rs_lambda_depth_wish *wish
     return any;
 }
 
-/* Only ever lowers `high` to what keeps() has proved: that a larger size keeps no less is L28, not
+/* Only ever lowers `high` to what keeps() has proved: that a larger size keeps no less is L29, not
  * a property of its rounding. */
 double rs_lambda_depth_demand(const rs_lambda_stack *stack, const rs_lambda_depth_wish *wish)
 {

@@ -1,6 +1,6 @@
 /*
  * lambda_depth.h: how far apart the tokens are behind a whole stack of branches, whatever the
- * branches do within their bounds (docs/certificates_lambda.md, L28).
+ * branches do within their bounds (docs/certificates_lambda.md, L29).
  *
  * A stack is X ← λ_k X + O_k for k = 1 … K, no norm behind a sum, every row of O_k no longer than
  * c_k√d. What is measured is relative μ = ‖RX‖_F/‖X‖_F, R = I − 11ᵀ/n: the sine of the angle
@@ -11,7 +11,7 @@
 
 #include "proof/lambda.h"
 
-/* What enters a stack: all that L28 needs of its tokens. */
+/* What enters a stack: all that L29 needs of its tokens. */
 typedef struct rs_lambda_entering {
     double relative; /* ‖RX‖_F/‖X‖_F, rounded down; 0 where tokens may be equal */
     double size;     /* ‖X‖_F/√(nd), rounded down */

@@ -258,54 +258,81 @@ static bool follow_row(rs_lambda_sign_rule *out, signed char *next, double *log_
     return true;
 }
 
-/* log_rate [n], signs [2, n]: workspace. */
-static void follow(rs_lambda_sign_rule *out, const rs_lambda_scalar_layer *layers, int64_t count,
-                   bool turns, double *log_rate, signed char *signs)
+void rs_lambda_sign_begin(rs_lambda_sign_walk *walk, int64_t n, double *log_rate,
+                          signed char *signs)
 {
-    int64_t n = layers->n;
-    signed char *next = signs + n;
-    bool mixed = false;
+    *walk = (rs_lambda_sign_walk){
+        .n = n,
+        .log_rate = log_rate,
+        .signs = signs,
+        .next = signs + n,
+        .rule = {.rate = NAN, .row = -1, .singular_layer = -1, .singular_row = -1}};
     for (int64_t i = 0; i < n; i++)
         log_rate[i] = 0, signs[i] = 1;
-    for (int64_t k = 0; k < count; k++) {
-        for (int64_t i = 0; i < n; i++)
-            if (!follow_row(out, &next[i], &log_rate[i], &layers[k], i, signs, turns)) {
-                out->singular_layer = k;
-                out->failed_hypothesis = singular_text;
-                return;
-            }
-        for (int64_t i = 0; i < n; i++) {
-            signs[i] = next[i];
-            mixed = mixed || signs[i] != signs[0];
-        }
-    }
+}
+
+/* What the rows have become so far. */
+static void judge(rs_lambda_sign_walk *walk)
+{
+    rs_lambda_sign_rule *rule = &walk->rule;
     double most = -(double)INFINITY;
-    for (int64_t i = 1; i < n; i++)
-        if (i == 1 || log_rate[i] > most) most = log_rate[i], out->row = i;
-    out->rate = exp(most);
+    for (int64_t i = 1; i < walk->n; i++)
+        if (i == 1 || walk->log_rate[i] > most) most = walk->log_rate[i], rule->row = i;
+    rule->rate = exp(most);
+    rule->outcome = RS_LAMBDA_UNDECIDED;
     /* of 1, to rounding: neither */
     if (fabs(most) > 1e-12)
-        out->outcome = most > 0 ? RS_LAMBDA_REPELLED
-                       : mixed  ? RS_LAMBDA_EQUAL_UP_TO_SIGN
-                                : RS_LAMBDA_EQUAL;
+        rule->outcome = most > 0      ? RS_LAMBDA_REPELLED
+                        : walk->mixed ? RS_LAMBDA_EQUAL_UP_TO_SIGN
+                                      : RS_LAMBDA_EQUAL;
+}
+
+static void forget(rs_lambda_sign_rule *rule, const char *why)
+{
+    rule->failed_hypothesis = why;
+    rule->rate = NAN;
+    rule->row = -1;
+    rule->outcome = RS_LAMBDA_UNDECIDED;
+}
+
+void rs_lambda_sign_step(rs_lambda_sign_walk *walk, const rs_lambda_scalar_layer *layer, bool turns)
+{
+    rs_lambda_sign_rule *rule = &walk->rule;
+    const char *why = rule->failed_hypothesis ? rule->failed_hypothesis : no_rule(layer, walk->n);
+    for (int64_t i = 0; i < walk->n && !why; i++)
+        if (!follow_row(rule, &walk->next[i], &walk->log_rate[i], layer, i, walk->signs, turns)) {
+            rule->singular_layer = walk->layers;
+            why = singular_text;
+        }
+    walk->layers++;
+    if (why) {
+        forget(rule, why);
+        return;
+    }
+    for (int64_t i = 0; i < walk->n; i++) {
+        walk->signs[i] = walk->next[i];
+        walk->mixed = walk->mixed || walk->signs[i] != walk->signs[0];
+    }
+    judge(walk);
 }
 
 rs_status rs_lambda_sign_rule_of(rs_lambda_sign_rule *out, const rs_lambda_scalar_layer *layers,
                                  int64_t count, bool turns, rs_error *err)
 {
-    *out = (rs_lambda_sign_rule){.rate = NAN, .row = -1, .singular_layer = -1, .singular_row = -1};
-    if (count < 1) out->failed_hypothesis = "at least one layer";
-    for (int64_t k = 0; k < count && !out->failed_hypothesis; k++)
-        out->failed_hypothesis = no_rule(&layers[k], layers->n);
-    if (out->failed_hypothesis) return RS_OK;
-    size_t n = (size_t)layers->n;
-    double *log_rate = rs_malloc(n, sizeof *log_rate);
-    signed char *signs = rs_malloc(n, 2);
+    int64_t n = count < 1 ? 0 : layers->n;
+    double *log_rate = rs_malloc((size_t)n + 1, sizeof *log_rate);
+    signed char *signs = rs_malloc((size_t)n + 1, 2);
     rs_status status = RS_OK;
-    if (log_rate && signs)
-        follow(out, layers, count, turns, log_rate, signs);
-    else
-        status = rs_fail_memory(err, "the sign rule", n * sizeof *log_rate);
+    if (log_rate && signs) {
+        rs_lambda_sign_walk walk;
+        rs_lambda_sign_begin(&walk, n, log_rate, signs);
+        if (count < 1) walk.rule.failed_hypothesis = "at least one layer";
+        for (int64_t k = 0; k < count; k++)
+            rs_lambda_sign_step(&walk, &layers[k], turns);
+        *out = walk.rule;
+    } else {
+        status = rs_fail_memory(err, "the sign rule", (size_t)n * sizeof *log_rate);
+    }
     rs_free(signs);
     rs_free(log_rate);
     return status;

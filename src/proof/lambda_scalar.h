@@ -49,9 +49,24 @@ typedef struct rs_lambda_sign_rule {
     int64_t singular_layer, singular_row; /* where D_i may be 0; −1: nowhere */
     const char *failed_hypothesis;        /* NULL: none */
 } rs_lambda_sign_rule;
-/* layers [count], first to last, of one n. turns: M_ij changes its sign with token i and with token
- * j (linear attention without features: M_ij = y_i·y_j …), and is given for equal tokens; else M is
- * fixed. Hypotheses: every M lower triangular, n ≥ 2, no D_i that may be 0, all finite. Errors: RS_E_NO_MEMORY. */
+/* Rows on their way through layers, first to last. */
+typedef struct rs_lambda_sign_walk {
+    int64_t n, layers;         /* tokens; layers so far */
+    double *log_rate;          /* [n] */
+    signed char *signs, *next; /* [n] each */
+    bool mixed;                /* signs differed behind some layer */
+    rs_lambda_sign_rule rule;  /* of the layers so far */
+} rs_lambda_sign_walk;
+/* Begins, with the caller's buffers: [n], and twice [n] in one. */
+void rs_lambda_sign_begin(rs_lambda_sign_walk *walk, int64_t n, double *log_rate,
+                          signed char *signs);
+/* One more layer. turns: M_ij changes its sign with token i and with token j (linear attention
+ * without features: M_ij = y_i·y_j …), and is given for equal tokens; else M is fixed. Hypotheses:
+ * every M lower triangular, n ≥ 2, no D_i that may be 0, all finite; once one fails the walk stays
+ * there. */
+void rs_lambda_sign_step(rs_lambda_sign_walk *walk, const rs_lambda_scalar_layer *layer,
+                         bool turns);
+/* The whole walk through layers [count] of one n. Errors: RS_E_NO_MEMORY. */
 rs_status rs_lambda_sign_rule_of(rs_lambda_sign_rule *out, const rs_lambda_scalar_layer *layers,
                                  int64_t count, bool turns, rs_error *err);
 

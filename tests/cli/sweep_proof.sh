@@ -1,5 +1,5 @@
 #!/bin/sh
-# sweep_proof.sh: what --sweep proves of its points (docs/certificates_lambda.md, L28) against the runs themselves, and by value from the
+# sweep_proof.sh: what --sweep proves of its points (docs/certificates_lambda.md, L29) against the runs themselves, and by value from the
 # weights; half lines; the published equation 7; what is null and why.
 . "$RS_SOURCE_DIR/tests/cli/lib.sh"
 command -v python3 >/dev/null 2>&1 || { echo "python3 is not here"; exit 77; }

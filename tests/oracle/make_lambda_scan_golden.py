@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Bounds of rows from weights alone, theorem C and the sign rule, by their formulas with 60 digits (mpmath) for
-test_lambda_scan.c.
+"""Bounds of rows from weights alone, theorem C, the sign rule and the S-lemma, by their formulas with 60 digits (mpmath) for
+test_lambda_scan.c and test_lambda_fixed.c.
 
 Numbers are stored as two doubles whose sum is the exact value to 32 digits; arguments are doubles.
 
@@ -129,10 +129,48 @@ def rules(r):
     return out
 
 
+def fixed(m, w, lam, kappa):
+    """Largest a with |R(lam + wM)x| >= a |Rx| for all x with |sum x| <= sqrt(n) kappa |Rx|: over tau >= 0 the largest
+    least eigenvalue of K1'(I - k0 k0'/(tau + k0'k0))K1 - tau kappa^2, which is concave in tau."""
+    n, w, lam = len(m), mpf(w), mpf(lam)
+    t = mpmath.matrix(n, n)
+    for i in range(n):
+        for j in range(n):
+            t[i, j] = w * mpf(m[i][j]) + (lam if i == j else 0)
+    v = mpmath.matrix(n, n - 1)  # Helmert's basis of what is orthogonal to the ones
+    for k in range(1, n):
+        for i in range(k):
+            v[i, k - 1] = 1 / mpmath.sqrt(k * (k + 1))
+        v[k, k - 1] = -k / mpmath.sqrt(k * (k + 1))
+    k0, k1 = v.T * t * mpmath.ones(n, 1) / mpmath.sqrt(n), v.T * t * v
+    square = mpmath.fsum(x * x for x in k0)
+
+    def value(tau):
+        s = k1.T * (mpmath.eye(n - 1) - k0 * k0.T / (tau + square)) * k1 if tau + square > 0 else k1.T * k1
+        return min(mpmath.eigsy(s, eigvals_only=True)) - tau * mpf(kappa) ** 2
+
+    low, high, golden = mpf(0), (1 + square) * mpf(10) ** 6, (mpmath.sqrt(5) - 1) / 2
+    for _ in range(200):
+        a, b = high - golden * (high - low), low + golden * (high - low)
+        low, high = (low, b) if value(a) > value(b) else (a, high)
+    best = max(value((low + high) / 2), value(mpf(0)))
+    return {"n": n, "m": sum(m, []), "value": float(w), "lambda": float(lam), "kappa": kappa, "kept": pair(mpmath.sqrt(max(best, 0)))}
+
+
+def fixed_cases(r):
+    out = [fixed([[0.0, 0.0], [1.0, 0.0]], 1.0, 2.0, 1.0), fixed([[0.0, 0.0], [1.0, 0.0]], 1.0, 2.0, 0.5)]  # T22: (3 - kappa)/2
+    with mpmath.workdps(40):
+        for _ in range(16):
+            n = r.randint(2, 6)
+            m = [[r.gauss(0, 1) if j <= i or n % 2 else 0.0 for j in range(n)] for i in range(n)]
+            out.append(fixed(m, r.gauss(0, 1), r.choice([-1, 1]) * 10.0 ** r.uniform(-0.3, 2), 10.0 ** r.uniform(-2, 1)))
+    return out
+
+
 def main():
     r = random.Random(15)
     out = {"row_sums": row_sums(r), "scalars": scalars(r), "channels": [channel(r) for _ in range(30)], "theorem_c": theorems(r),
-           "sign_rule": rules(r)}
+           "sign_rule": rules(r), "fixed": fixed_cases(r)}
     parts = [f'"{name}": [\n' + ",\n".join(json.dumps(c) for c in cases) + "\n]" for name, cases in out.items()]
     GOLDEN.write_text("{" + ",\n".join(parts) + "}\n")
 

@@ -220,10 +220,73 @@ static void the_swapped_pair_has_its_closed_forms(void **state)
     OK(rs_lambda_set_find(&found, arcs, &search, &err));
     is_near("T9", found.all_above, (4 + sqrt(7)) / 3, 1e-10);
     assert_true(found.all_above >= (4 + sqrt(7)) / 3);
+    /* T7: what the half line's chord leaves at λ = 5 */
+    half = rs_lambda_half_line_set(arcs, 1 - 2 * sqrt(2) * sin(atan(0.2) / 2), 1e-14);
+    is_near("T7", 1 - 2 * sqrt(2) * sin(atan(0.2) / 2), 0.721293528535, 1e-11);
+    is_near("T7", half.positive, 5, 1e-10);
     assert_int_equal(answer_at(&found, 1), RS_LAMBDA_NO);
     assert_int_equal(answer_at(&found, 1e300), RS_LAMBDA_YES);
     rs_lambda_set_free(&found);
     rs_lambda_arcs_close(arcs);
+}
+
+/* T32: rows of unequal length that are parallel. The norm makes them equal, though the spread times
+ * the least of its factors is .4714. */
+static void parallel_rows_become_equal(void **state)
+{
+    (void)state;
+    const double z[] = {1, 0, 3, 0}, zero[4] = {0};
+    rs_lambda_layer layer = layer_of(z, zero, 2, 2, RS_LAMBDA_RMSNORM);
+    rs_lambda_arcs *arcs = arcs_of(&layer);
+    is_near("T32", rs_lambda_input_value(arcs).value * sqrt(2) / 3, 0.471404520791, 1e-11);
+    rs_lambda_value now = rs_lambda_value_at(arcs, 1);
+    assert_true(now.value <= now.error && now.error < 1e-13);
+    rs_lambda_arcs_close(arcs);
+}
+
+/* y_i ∝ u(λI + m_iW)^−1 with m = (1, −1): one layer takes all of μ at whatever λ the tokens were made
+ * for (src/lab/one_layer_collapse.c). Nothing is certified to keep any of it there. */
+static void a_total_collapse_is_certified_by_nothing(void **state)
+{
+    (void)state;
+    for (double lambda = 3; lambda < 2000; lambda *= 4) {
+        double x[6], o[6], square = lambda * lambda + 1;
+        for (int i = 0; i < 2; i++) {
+            double m = i ? -1 : 1, *y = x + 3 * i, length = 0;
+            y[0] = 0.6 * lambda / square, y[1] = -0.6 * m / square, y[2] = 0.8 / (lambda + m / 2);
+            for (int j = 0; j < 3; j++)
+                length += y[j] * y[j] / 3;
+            for (int j = 0; j < 3; j++)
+                y[j] /= sqrt(length);
+            o[3 * i] = -m * y[1], o[3 * i + 1] = m * y[0], o[3 * i + 2] = m * y[2] / 2;
+        }
+        rs_lambda_layer layer = layer_of(x, o, 2, 3, RS_LAMBDA_RMSNORM);
+        rs_lambda_arcs *arcs = arcs_of(&layer);
+        rs_lambda_value before = rs_lambda_input_value(arcs),
+                        now = rs_lambda_value_at(arcs, lambda);
+        assert_true(before.value > 0.3 / lambda && now.value - now.error <= 0);
+        double target = 1e-6 * before.value;
+        rs_lambda_search search = {target, -INFINITY, INFINITY, 1e-3, 0, NAN};
+        rs_lambda_set found = {0};
+        OK(rs_lambda_set_find(&found, arcs, &search, &err));
+        assert_true(answer_at(&found, lambda) != RS_LAMBDA_YES);
+        assert_true(rs_lambda_half_line_set(arcs, target, 1e-9).positive > lambda);
+        rs_lambda_facts facts;
+        OK(rs_lambda_facts_of(&facts, &layer, &err));
+        rs_lambda_wish wish = {.kept = 1e-6,
+                               .layers = 1,
+                               .row_gain = facts.row_gain,
+                               .lipschitz = facts.branch_diversity / facts.diversity,
+                               .published = 1};
+        rs_lambda_number a = rs_lambda_theorem_a(&facts, &wish);
+        rs_lambda_number b = rs_lambda_theorem_b(&facts, &wish);
+        rs_lambda_number one = rs_lambda_theorem_a_layer(&facts, 1e-6);
+        assert_true(!a.valid || a.value > lambda);
+        assert_true(!b.valid || b.value > lambda);
+        assert_true(!one.valid || one.value > lambda);
+        rs_lambda_set_free(&found);
+        rs_lambda_arcs_close(arcs);
+    }
 }
 
 /* T19, T20: P = [[1, 0], [½, ½]], W = I, λ = 2. */
@@ -600,6 +663,8 @@ int main(void)
         cmocka_unit_test(a_causal_pair_has_its_closed_forms),
         cmocka_unit_test(a_row_that_nearly_cancels_is_not_lost),
         cmocka_unit_test(a_gain_can_collapse_without_a_branch),
+        cmocka_unit_test(parallel_rows_become_equal),
+        cmocka_unit_test(a_total_collapse_is_certified_by_nothing),
         cmocka_unit_test(degenerate_layers_have_an_answer),
         cmocka_unit_test(extreme_scales_are_survived),
         cmocka_unit_test(a_spread_that_drowns_in_rounding_refutes_nothing),

@@ -1,4 +1,4 @@
-/* test_lambda_depth.c: what stays of the tokens behind a whole stack of branches (L28), against
+/* test_lambda_depth.c: what stays of the tokens behind a whole stack of branches (L29), against
  * closed forms and, on random and hill-climbed instances, long double. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include "lambda_support.h"
 #include "proof/lambda_depth.h"
 
-/* ---- L28: a stack of branches ---- */
+/* ---- L29: a stack of branches ---- */
 
 /* Unit rows of the direction in which X, at the angle asin ρ from equal rows, gets closest to them
  * when it is moved by t of its length: sin(α − β) M − cos(α − β) D, M and D its mean part and its
@@ -157,7 +157,7 @@ static void stacks_have_their_closed_forms(void **state)
 }
 
 static const property properties[] = {
-    {"L28 stack of branches", depth_ratio, 360, 450, 0.999, RS_LAMBDA_DEPTH, 0.95},
+    {"L29 stack of branches", depth_ratio, 360, 450, 0.999, RS_LAMBDA_DEPTH, 0.95},
 };
 enum { PROPERTIES = sizeof properties / sizeof properties[0] };
 

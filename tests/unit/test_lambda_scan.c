@@ -65,6 +65,13 @@ static const double *numbers(double out[MOST], const json_t *item, const char *k
     return out;
 }
 
+/* T25: the bound for A = −1, Δ = ln 2, which T24's row sum .693 + .347 + … stays below. */
+static void the_row_sum_has_its_closed_form(void **state)
+{
+    (void)state;
+    is_near("T25", rs_lambda_row_sum(1, log(2), 0), 1.386294361120, 1e-12);
+}
+
 static void row_sums_are_rounded_up(void **state)
 {
     size_t i;
@@ -470,6 +477,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(row_sums_are_rounded_up),
+        cmocka_unit_test(the_row_sum_has_its_closed_form),
         cmocka_unit_test(scalars_are_rounded_to_the_safe_side),
         cmocka_unit_test(channels_are_rounded_up),
         cmocka_unit_test(theorem_c_is_rounded_to_the_safe_side),

@@ -1,5 +1,5 @@
 /* test_lambda_scan_properties.c: rows of state-space mixers and theorem C, attacked with drawn and
- * hill-climbed instances in long double (statements L21 to L24, L26). */
+ * hill-climbed instances in long double (statements L21 to L24, L26, L28). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +9,7 @@
 
 #include "lambda_matrices.h"
 #include "lambda_properties.h"
+#include "proof/lambda_fixed.h"
 #include "proof/lambda_scalar.h"
 #include "proof/lambda_scan.h"
 
@@ -251,6 +252,51 @@ static double theorem_c_ratio(trial *t)
     return (double)((real)found.kept.value * before / mu_of(next, n, d)) - 1e-11;
 }
 
+/* ---- L28 ---- */
+
+/* Columns of the tokens with a mean share of at most κ, all of one kind or each its own. */
+static double fixed_mixing_ratio(trial *t)
+{
+    int n = 2 + (int)take_between(t, 0, 3.999), d = take(t) > 0.5 ? 2 : 1;
+    double m[MAX_N * MAX_N], lambda = 3 * take(t), value = take_scale(t, 1e-3, 10);
+    bool causal = take(t) > 0;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            double entry = take(t);
+            m[i * n + j] = causal && j > i ? 0 : entry;
+        }
+    real x[MAX_N * 2], total = 0, spread = 0, after = 0;
+    for (int i = 0; i < n * d; i++)
+        x[i] = (real)take(t);
+    for (int c = 0; c < d; c++) {
+        real mean = 0;
+        for (int i = 0; i < n; i++)
+            mean += x[i * d + c] / n;
+        for (int i = 0; i < n; i++)
+            spread += (x[i * d + c] - mean) * (x[i * d + c] - mean);
+        total += n * mean * mean;
+    }
+    double kappa = (double)(sqrtl(total / spread) * (1 + 1e-15L));
+    rs_lambda_scalar_layer layer = {m, n, n, value, lambda, 0};
+    rs_lambda_number found;
+    rs_error error = {0};
+    if (!(spread > 1e-8L) || !(kappa < 1e3)) return NAN;
+    if (rs_lambda_fixed_kept(&found, &layer, kappa, &error) != RS_OK) return NAN;
+    if (!(found.value > 1e-4 * (fabs(lambda) + value))) return NAN;
+    for (int c = 0; c < d; c++) {
+        real y[MAX_N], mean = 0;
+        for (int i = 0; i < n; i++) {
+            y[i] = (real)lambda * x[i * d + c];
+            for (int j = 0; j < n; j++)
+                y[i] += (real)value * (real)m[i * n + j] * x[j * d + c];
+            mean += y[i] / n;
+        }
+        for (int i = 0; i < n; i++)
+            after += (y[i] - mean) * (y[i] - mean);
+    }
+    return (double)((real)found.value * sqrtl(spread / after)) - 1e-15;
+}
+
 static const property properties[] = {
     {"L21 row sum", row_sum_ratio, 160, 650, 0.999, RS_LAMBDA_ROW_SUM, 0.95},
     {"L22 channel", channel_ratio, 240, 450, 0.98, RS_LAMBDA_CHANNEL_SUM, 0.95},
@@ -258,6 +304,7 @@ static const property properties[] = {
     {"L24 rows", rows_ratio, 144, 700, 0.98, RS_LAMBDA_GAIN_ROWS, 0.95},
     /* both constants: by value, in test_lambda_scan.c */
     {"L26 theorem C", theorem_c_ratio, 300, 600, 0.9, 0, 0},
+    {"L28 S-lemma", fixed_mixing_ratio, 160, 650, 0.999, RS_LAMBDA_FIXED_MIXING, 1.05},
 };
 enum { PROPERTIES = sizeof properties / sizeof properties[0] };
 

@@ -63,7 +63,12 @@ class Truth:
         return self.keep(("composite", source, layer), lambda: model.composite(self.behind(source, layer)))
 
     def branch(self, layer):
-        return self.keep(("branch", layer), lambda: self.layers[layer].mixer.branch(self.exact[layer]))
+        """O: all that adds to the mixer's skip what it reads of the same tokens."""
+        def make():
+            one, x = self.layers[layer], self.exact[layer]
+            o = one.mixer.branch(x)
+            return o + one.mlp.branch(x) if one.parallel and one.mlp is not None else o
+        return self.keep(("branch", layer), make)
 
     def mixed(self, layer):
         def make():
