@@ -115,7 +115,7 @@ const rs_table_kind rs_probe_sweep_ends_kind = {"probe", "sweep_ends", {RS_PART(
 
 static const char *line_of(const rs_sweep_setting *s)
 {
-    static const char *const lines[] = {"no gate, no norm", "no gate", "no norm", "as it is"};
+    static const char *const lines[] = {"no gate, no norm", "no norm", "no gate", "as it is"};
     return lines[(s->edit.no_gate ? 0 : 1) + (s->edit.no_norm ? 0 : 2)];
 }
 

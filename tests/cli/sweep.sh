@@ -40,6 +40,9 @@ def compare(path, lambdas, of, options, tolerance, switches="", edits=()):
     last = {(r["lambda"], r["gate"], r["norm"]): r for r in out["sweep"]}
     for end in out["sweep_ends"]:
         row = last[end["lambda"], end["gate"], end["norm"]]
+        words = ["no gate"] * (end["gate"] == "off") + ["no norm"] * (end["norm"] == "off")
+        if end["line"] != (", ".join(words) or "as it is"):
+            wrong.append(f"{path}: a line of another name: {end}")
         if any(end[k] != row[k] for k in ("relative_residual", "mu", "log10_mu")):
             wrong.append(f"{path}: sweep_ends {end} is not {row}")
     return out
