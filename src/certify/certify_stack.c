@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "network/op_traits.h"
+#include "proof/lambda_span.h"
 
 #include <math.h>
 
@@ -19,8 +20,9 @@ typedef struct layer_bounds {
 static const char *branch_fails(const rs_branch *branch)
 {
     if (branch->after.kind != RS_NORM_NONE) return "no norm behind a sum (pre-norm)";
-    if (branch->scale != 0 && branch->before.kind == RS_NORM_NONE)
-        return "a norm before every branch (pre-norm)";
+    if (branch->scale != 0 && branch->before.kind == RS_NORM_NONE &&
+        branch->inside.kind == RS_NORM_NONE)
+        return "a norm before or inside every branch (pre-norm)";
     return NULL;
 }
 
@@ -49,6 +51,31 @@ static rs_status published_of(layer_bounds *out, const rs_certify_scene *scene, 
     return RS_OK;
 }
 
+/* L29: behind a norm inside the branch rows are no longer than √d before its gain γ and bias β, whatever
+ * the op gave: ‖o‖ ≤ |α|(√d max|γ| + ‖β‖). */
+static rs_lambda_number inside_gain(const rs_branch *branch, int64_t d, double *scratch)
+{
+    rs_gain_norms norm;
+    if (branch->inside.dim != d)
+        return (rs_lambda_number){NAN, false,
+                                  "a norm inside the branch of all its outputs at once"};
+    rs_gain_norms_of(&norm, scratch, &branch->inside);
+    double bias = rs_up(norm.bias / rs_down(sqrt((double)d)));
+    double gain = rs_times_up(rs_up(norm.largest + bias), fabs(branch->scale));
+    bool known = isfinite(gain);
+    return (rs_lambda_number){gain, known, known ? NULL : "norms of the weights that are doubles"};
+}
+
+static rs_status branch_gain(rs_lambda_number *out, const rs_certify_scene *scene, int32_t l,
+                             int32_t b, double *scratch, rs_error *err)
+{
+    const rs_branch *branch = &scene->network->layers[l].branches[b];
+    if (branch->scale == 0 || branch->inside.kind == RS_NORM_NONE)
+        return rs_certify_branch_gain(out, scene, l, b, scratch, err);
+    *out = inside_gain(branch, scene->network->d_model, scratch);
+    return RS_OK;
+}
+
 /* failed: the stack's hypotheses fail already, and no gain is wanted. */
 static rs_status bound_layer(layer_bounds *out, const rs_certify_scene *scene, int32_t l,
                              const char *failed, rs_error *err)
@@ -65,7 +92,7 @@ static rs_status bound_layer(layer_bounds *out, const rs_certify_scene *scene, i
     if (status == RS_OK) status = published_of(out, scene, l, room, room + 2 * heads, err);
     for (int32_t b = 0; b < layer->n_branches && status == RS_OK && !out->failed; b++) {
         rs_lambda_number gain;
-        status = rs_certify_branch_gain(&gain, scene, l, b, room, err);
+        status = branch_gain(&gain, scene, l, b, room, err);
         if (status == RS_OK && !gain.valid) out->failed = gain.failed_hypothesis;
         if (status == RS_OK) out->gains[b] = gain.value;
     }

@@ -4,7 +4,7 @@
 . "$RS_SOURCE_DIR/tests/cli/lib.sh"
 command -v python3 >/dev/null 2>&1 || { echo "python3 is not here"; exit 77; }
 cat >proof.py <<'PY'
-import json, math, struct, subprocess, sys
+import json, math, os, struct, subprocess, sys
 program, golden = sys.argv[1], sys.argv[2] + "/tests/golden/forward"
 wrong, tight = [], 0
 
@@ -48,7 +48,7 @@ ragged = ("--tokens", "ids.json", "--precision", "f64")
 
 # ---- golden models, at the size of lambda that their own half line begins at ----
 for model, of, more in (("llama", "", ()), ("llama", "mixer:", ("--lambda", "mlp:3")), ("llama", "mlp:", ("--lambda", "mixer:40")), ("mamba2", "", ()),
-                        ("mamba", "", ()), ("gpt2", "", ()), ("gpt_neox", "", ()), ("gemma", "", ()), ("llama", "", ("--depth", "5")),
+                        ("mamba", "", ()), ("gemma2", "", ()), ("gemma3", "mlp:", ()), ("olmo2", "", ()), ("gpt2", "", ()), ("gpt_neox", "", ()), ("gemma", "", ()), ("llama", "", ("--depth", "5")),
                         ("llama", "", ("--residual-scale", "0.1")), ("mamba2", "", ("--no-inner-norm",))):
     out = sweep(f"{golden}/{model}", f"lambda={of}-2:2:5", *ragged, *more)
     holds(out, model)
@@ -62,6 +62,18 @@ for model, of, more in (("llama", "", ()), ("llama", "mixer:", ("--lambda", "mlp
         said = holds(sweep(f"{golden}/{model}", f"lambda={of}{-size!r}:{size!r}:3", *ragged, *more), f"{model} {of}{size}")
         if factor >= 1 and not said:
             wrong.append(f"{model} {of} {more}: nothing is proved at {size}")
+
+# ---- and every other golden model that runs on random ids ----
+proved, ran = set(), 0
+for model in sorted(os.listdir(golden)):
+    run = subprocess.run([program, "probe", f"{golden}/{model}", "--json", "-", "--no-attention", "--no-spectral", "--no-loss", "--random", "2",
+                          "--seq-len", "8", "--precision", "f64", "--sweep", "lambda=-3000:3000:3"], capture_output=True)
+    if run.returncode == 0:
+        ran += 1
+        if holds(json.loads(run.stdout)["tables"], model):
+            proved.add(model)
+if ran < 90 or len(proved) < 45:
+    wrong.append(f"of {ran} golden models that ran {len(proved)} have a bound that says something: {sorted(proved)}")
 
 # ---- drawn models: norms, mixers, MLPs, depths, points that the residual precision runs ----
 base = {"d_model": 16, "heads": 2, "kv_heads": 1, "d_head": 8, "seq_len": 9}
@@ -79,7 +91,7 @@ if tight < 200:
 # ---- hypotheses that fail are named ----
 def reasons(path, text, *options):
     return {(r["certified_residual"], r["certified_from"], r["certified_failed"]) for r in sweep(path, text, *options)["sweep_ends"]}
-after, before = "no norm behind a sum (pre-norm)", "a norm before every branch (pre-norm)"
+after, before = "no norm behind a sum (pre-norm)", "a norm before or inside every branch (pre-norm)"
 for path, text, options, reason in ((f"{golden}/bert", "lambda=-2:2:3", ragged, after), (f"{golden}/llama", "lambda=-2:2:3,norm=off", ragged, before),
                                     (f"{golden}/llama", "lambda=-2:2:3", (*ragged, "--norm-placement", "post"), after)):
     if reasons(path, text, *options) != {(None, None, reason)}:
