@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef rs_certify_words words;
 
@@ -42,8 +43,8 @@ static bool counts(const rs_certify_row *r)
 
 static bool proved_apart(const rs_certify_row *r)
 {
-    const rs_certificate *one = &r->certificate.one_step;
-    return !one->failed && !one->condition && one->lower > 0 && !r->in->at_floor;
+    const rs_certify_least *apart = &r->apart;
+    return !apart->failed && !apart->condition && apart->lower > 0 && !r->in->at_floor;
 }
 
 /* Marks the layers that are proved to keep the tokens of every sample apart. */
@@ -75,13 +76,12 @@ static kept what_is_kept(const words *w)
     for (int32_t l = 0; l < w->layers; l++)
         for (int64_t s = 0; w->marked[l] && s < w->c->samples; s++) {
             const rs_certify_row *r = rs_words_row(w, s, l);
-            const rs_certificate *one = &r->certificate.one_step;
             k.some = k.some || (r->tokens > 0 && !counts(r));
             if (!counts(r)) continue;
-            k.enclosed = k.enclosed || one->enclosed;
-            k.least = fmin(k.least, one->lower);
-            if (one->lower / r->in->diameter < k.worst)
-                k.worst = one->lower / r->in->diameter, k.at = l;
+            k.enclosed = k.enclosed || strcmp(r->apart.by, "skip") != 0;
+            k.least = fmin(k.least, r->apart.lower);
+            if (r->apart.lower / r->in->diameter < k.worst)
+                k.worst = r->apart.lower / r->in->diameter, k.at = l;
         }
     return k;
 }
@@ -185,7 +185,7 @@ rs_status rs_words_apart(words *w)
 /* The share of the diameter that entered the model that is proved to be left behind a row's layer. */
 static double share_left(const words *w, const rs_certify_row *r)
 {
-    return r->certificate.one_step.lower / rs_words_row(w, r->sample, 0)->in->diameter;
+    return r->apart.lower / rs_words_row(w, r->sample, 0)->in->diameter;
 }
 
 /* The last layer of the marked ones, and the sample of which the least share is proved behind it. */
@@ -214,13 +214,12 @@ static bool not_finite(const rs_certify_row *r)
 }
 
 /* Why one row is not proved to keep its tokens apart. */
-/* No skip is known to be enough for a kind of mixer that no theorem is about. */
+/* Of a kind of mixer that no theorem is about table lambda may know nothing either. */
 static const char *next_step(const words *w, const char *step)
 {
-    for (int32_t l = 0; l < w->c->network->n_layers; l++) {
-        if (rs_layer_unproved(&w->c->network->layers[l]))
+    for (int32_t l = 0; l < w->layers; l++)
+        if (!w->marked[l] && rs_layer_unproved(&w->c->network->layers[l]))
             return "'rankscope probe' measures what is not proved";
-    }
     return step;
 }
 
@@ -228,10 +227,9 @@ static const char *why_not(const words *w)
 {
     for (int64_t i = 0; i < w->c->samples * w->layers; i++) {
         const rs_certify_row *r = &w->c->rows[i];
-        const rs_certificate *one = &r->certificate.one_step;
         if (!counts(r) || proved_apart(r)) continue;
-        if (one->failed) return one->failed;
-        if (one->condition) return one->condition;
+        if (r->apart.failed) return r->apart.failed;
+        if (r->apart.condition) return r->apart.condition;
         if (r->in->at_floor) return "the tokens that enter differ by rounding alone";
     }
     return "what the layers add may be as long as what their skips keep";
@@ -282,8 +280,7 @@ static rs_status answer_apart(words *w, const rs_certify_row *r)
              "%s provably keep%s the tokens %s: behind layer %d at least %s of the %.4g that "
              "entered is left (measured: %.4g)%s.",
              layers, proved == 1 ? "s" : "", much ? "apart" : "from being equal, little more",
-             (int)r->layer, shown_down(least, r->certificate.one_step.lower), entered,
-             r->out->diameter, rest);
+             (int)r->layer, shown_down(least, r->apart.lower), entered, r->out->diameter, rest);
     return answer(w, RS_INFO,
                   !all   ? "partly_apart"
                   : much ? "apart"

@@ -226,7 +226,7 @@ static rs_status all(words *w)
 {
     RS_TRY(rs_words_apart(w));
     RS_TRY(rs_words_collapse(w));
-    RS_TRY(each_reason(w, certificate_reason, RS_INFO, "no_certificate", "no certificate", NULL));
+    RS_TRY(each_reason(w, certificate_reason, RS_INFO, "no_certificate", "no upper bound", NULL));
     RS_TRY(each_reason(w, condition_reason, RS_INFO, "conditional",
                        "not proved, but true if the exact layers apply the mixing matrices that "
                        "the float64 pass met",

@@ -1,5 +1,6 @@
 /* certify_lambda.c: the listener to the mixer of every layer: what it reads and what it adds, on
  * every sample, become a row of table lambda. */
+#include "certify/certify_exact_states.h"
 #include "certify/certify_lambda_parts.h"
 
 #include "base/memory.h"
@@ -26,6 +27,7 @@ struct rs_certify_lambda {
     rs_certify_room input;       /* [rows of the batch, d] X before the mixer */
     rs_certify_room branch;      /* [rows of the batch, d] what it adds, its scale included */
     rs_certify_room norm;        /* [2, d] gain and bias of the norm behind it */
+    rs_certify_room rounding;    /* [branches, capacity] of what state-space mixers add (C11) */
 };
 
 /* ---- one layer ---- */
@@ -42,7 +44,19 @@ static rs_lambda_norm norm_of(const rs_norm_op *norm, double *gain, double *bias
     return out;
 }
 
-static const char unbounded_text[] = "how far rounding moves what the layer adds is not bounded";
+/* Why no bound is known of what rounding does to the branch; NULL: one is, of state-space mixers by a
+ * second evaluation that --fast leaves out. */
+static const char *unbounded(const rs_certify_lambda *lambda, const rs_layer *layer,
+                             const rs_branch *branch)
+{
+    if (!rs_branch_unproved(branch)) return NULL;
+    if (rs_exact_states_unbounded(branch) ||
+        (branch->joins && rs_layer_mixer(layer) != layer->branches))
+        return "how far rounding moves what the layer adds is not bounded";
+    return lambda->scene->options->rigorous
+               ? NULL
+               : "how far rounding moves what the layer adds is not bounded by --fast";
+}
 
 /* What of the exact branch b, its scale included, may be missing in the pass's (C9). */
 static rs_status one_error(double *error, rs_lambda_row *row, const rs_certify_lambda *lambda,
@@ -53,10 +67,13 @@ static rs_status one_error(double *error, rs_lambda_row *row, const rs_certify_l
     rs_exact_branch at = {branch, norms,
                           rs_pass_branch(lambda->pass, lambda->batch->first + s, l, b),
                           rs_batch_rows(lambda->batch, s)};
+    const char *why = unbounded(lambda, &lambda->scene->network->layers[l], branch);
     double *slack = rs_malloc((size_t)norms->n_heads + 1, sizeof *slack), off = 0;
     if (!slack) return rs_fail_memory(err, "table lambda", 0);
-    if (rs_branch_unproved(branch))
-        row->condition = row->condition ? row->condition : unbounded_text;
+    if (why)
+        row->condition = row->condition ? row->condition : why;
+    else if (rs_branch_unproved(branch))
+        off = lambda->rounding.data[b * lambda->scene->capacity + s];
     else
         off = rs_exact_added(slack, &row->condition, &at);
     rs_free(slack);
@@ -161,17 +178,33 @@ static rs_status told_in(rs_certify_lambda *lambda, int32_t l, int32_t b, const 
     return rs_consensus_begin(&lambda->consensus, l, b, err);
 }
 
-/* first: of the branches on the mixer's skip. */
-static rs_status told_added(rs_certify_lambda *lambda, double scale, bool first,
+/* What rounding did to a state-space mixer, of all samples. */
+static rs_status find_rounding(rs_certify_lambda *lambda, int32_t l, int32_t b,
+                               const rs_state_view *added, rs_error *err)
+{
+    const rs_certify_scene *scene = lambda->scene;
+    const rs_layer *layer = &scene->network->layers[l];
+    const rs_branch *branch = &layer->branches[b];
+    if (!rs_branch_unproved(branch) || unbounded(lambda, layer, branch)) return RS_OK;
+    const rs_exact_states at = {branch, lambda->input.data, added->data, added->batch,
+                                scene->context};
+    RS_TRY(rs_certify_room_for(&lambda->rounding, RS_BRANCHES_MAX, scene->capacity, err));
+    return rs_exact_states_added(lambda->rounding.data + b * scene->capacity, &at, err);
+}
+
+/* O so far: the first of the branches on the mixer's skip is the mixer. */
+static rs_status told_added(rs_certify_lambda *lambda, int32_t l, int32_t b,
                             const rs_state_view *added, rs_error *err)
 {
+    const rs_layer *layer = &lambda->scene->network->layers[l];
     const double *rows = added->data;
-    double *branch;
+    double scale = layer->branches[b].scale;
+    bool first = &layer->branches[b] == rs_layer_mixer(layer);
     RS_TRY(rs_certify_room_for(&lambda->branch, added->rows, added->cols, err));
-    branch = lambda->branch.data;
+    double *branch = lambda->branch.data;
     for (int64_t i = 0; i < added->rows * added->cols; i++)
         branch[i] = first ? scale * rows[i] : branch[i] + scale * rows[i];
-    return RS_OK;
+    return find_rounding(lambda, l, b, added, err);
 }
 
 static rs_status on_branch(void *user, int32_t l, int32_t b, rs_moment moment,
@@ -187,7 +220,7 @@ static rs_status on_branch(void *user, int32_t l, int32_t b, rs_moment moment,
     case RS_MOMENT_IN:
         return branch == mixer ? told_in(lambda, l, b, view, err) : RS_OK;
     case RS_MOMENT_ADDED:
-        return told_added(lambda, branch->scale, branch == mixer, view, err);
+        return told_added(lambda, l, b, view, err);
     default:
         return branch == last ? told_sum(lambda, l, &last->after, view, err) : RS_OK;
     }
@@ -308,6 +341,7 @@ void rs_certify_lambda_close(rs_certify_lambda *lambda)
     rs_free(lambda->input.data);
     rs_free(lambda->branch.data);
     rs_free(lambda->norm.data);
+    rs_free(lambda->rounding.data);
     rs_free(lambda);
 }
 
@@ -373,4 +407,26 @@ double rs_certify_lambda_frobenius(const rs_certify_lambda *lambda, int64_t s, i
 const char *rs_certify_lambda_adds_more(const rs_certify_lambda *lambda, int32_t l)
 {
     return rs_certify_adds_more(lambda->scene->network, lambda->scene->norms, l);
+}
+
+bool rs_certify_least_by_mixer(rs_certify_least *out, const rs_certify_lambda *lambda, int64_t s,
+                               int32_t l)
+{
+    const rs_layer *layer = &lambda->scene->network->layers[l];
+    const rs_branch *mixer = rs_layer_mixer(layer), *end = layer->branches + layer->n_branches;
+    const rs_lambda_row *row = rs_certify_lambda_row(lambda, s, l);
+    if (!row->told || row->at_floor || isnan(row->kept_now) || mixer != layer->branches ||
+        rs_certify_last_on_skip(layer, mixer) + 1 != end)
+        return false;
+    /* of n tokens some two are at least √(2/(n − 1)) μ apart: squares of distances add up to nμ² */
+    rs_span n = rs_span_of((double)row->facts.n), d = rs_span_of((double)row->facts.d);
+    rs_span share = rs_span_sub(rs_span_of(row->kept_now), rs_span_of(row->kept_now_error));
+    rs_span before = rs_span_mul(rs_span_of(row->facts.diversity), rs_span_sqrt(rs_span_mul(n, d)));
+    rs_span two = rs_span_sqrt(rs_span_div(rs_span_of(2), rs_span_sub(n, rs_span_of(1))));
+    double lower = rs_span_mul(rs_span_mul(share, before), two).low;
+    if (!(lower > 0)) return false;
+    /* log10 is within a few units of the last place */
+    *out = (rs_certify_least){lower, log10(lower) - 1e-12 * (1 + fabs(log10(lower))), "mixer",
+                              row->condition, NULL};
+    return true;
 }

@@ -47,6 +47,19 @@ typedef struct rs_lambda_row {
     size_t n_intervals;
 } rs_lambda_row;
 
+/* How far apart two tokens of every sample provably are, at least, behind a layer, from the measured
+ * state that enters it. */
+typedef struct rs_certify_least {
+    double lower, log_lower;
+    const char *by;        /* what it rests on, as column at_least_by has it; NULL: lower is 0 */
+    const char *condition; /* as that of a certificate */
+    const char *failed;    /* why there is none; NULL: there is one */
+} rs_certify_least;
+
+/* certify_lambda.c: the same by what the mixer keeps of μ, where nothing stands behind it in the
+ * layer; false: there is none. */
+bool rs_certify_least_by_mixer(rs_certify_least *out, const rs_certify_lambda *lambda, int64_t s,
+                               int32_t l);
 /* certify_smoothing.c: fills what row says of the over-smoothing factor; work: three numbers a
  * head. */
 void rs_certify_smoothing(rs_lambda_row *row, const rs_weight_norms *norms,

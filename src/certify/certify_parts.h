@@ -3,6 +3,7 @@
 #define RS_CERTIFY_CERTIFY_PARTS_H
 
 #include "certify/certify.h"
+#include "certify/certify_lambda.h"
 
 /* certify_floor.c: marks states that are rounding, and those that carry on what was. */
 rs_status rs_certify_mark_floor(rs_certify_pass *pass, rs_error *err);
@@ -37,6 +38,7 @@ typedef struct rs_certify_row {
     int32_t layer;
     const rs_certify_state *in, *out;
     rs_certify_layer certificate;
+    rs_certify_least apart;
     rs_published_row published;
     rs_certify_prediction predicted;
     rs_rate rate;

@@ -78,8 +78,10 @@ static const rs_column bound_columns[] = {
           "layer: the tokens stay at least that far apart"),
     BOUND(lower.log, "log10_certified_at_least", LOWER, NULL),
     TWIN(lower, "certified_at_least"),
-    COLUMN(lower_by, "at_least_by", "certified",
-           "skip: C6; enclosure: the float64 pass with all its rounding bounded"),
+    COLUMN(
+        lower_by, "at_least_by", "certified",
+        "skip: C6; enclosure: the float64 pass with all its rounding bounded; mixer: kept_now of "
+        "table lambda, in layers of mixers alone"),
     COLUMN(of.certificate.best.failed, "certified_failed", "certified",
            "why there is no certificate"),
     COLUMN(out.residual_1inf, "residual_1inf", "measured",
@@ -167,12 +169,13 @@ static void set_certificates(bound_cells *cells, const rs_certify_row *r)
     set_upper(&cells->certified, best);
     set_upper(&cells->one_step, one);
     set_upper(&cells->from_input, &r->certificate.from_input);
+    if (!r->apart.failed) {
+        cells->lower = (logged){r->apart.lower, r->apart.log_lower, r->apart.condition != NULL};
+        cells->lower_by = r->apart.by;
+    }
     if (best->failed) return;
     cells->source = best->source;
     cells->vacuous = vacuous(r);
-    if (one->failed) return;
-    cells->lower = (logged){one->lower, one->log_lower, one->condition != NULL};
-    if (one->lower > 0) cells->lower_by = one->enclosed ? "enclosure" : "skip";
 }
 
 static void set_published(bound_cells *cells, const rs_published_row *p)
@@ -280,11 +283,11 @@ static void set_summary(summary_cells *cells, const rs_certified *c, int32_t l)
         any = true;
         if (!(r->out->diameter <= measured)) rounding = r->out->at_floor;
         measured = fmax(measured, r->out->diameter);
-        const rs_certificate *best = &r->certificate.best, *one = &r->certificate.one_step;
+        const rs_certificate *best = &r->certificate.best;
         log_most = fmax(log_most, best->condition ? INFINITY : best->log_upper);
         most = fmax(most, best->condition ? INFINITY : best->upper);
-        if (one->condition || one->failed) kept = false;
-        least = fmin(least, one->lower);
+        if (r->apart.condition || r->apart.failed) kept = false;
+        least = fmin(least, r->apart.lower);
         tau = fmax(tau, r->tau);
     }
     if (!any) return;

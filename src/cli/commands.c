@@ -206,13 +206,14 @@ const cli_command cli_commands[] = {
      "'lab list' shows the experiments; 'lab run ID' does one, 'lab run all' all of them. Each "
      "sets "
      "what a paper printed beside what an independent calculation expects and what this run "
-     "measures. A verdict is pass, differs_from_paper (as expected, but not as published), or "
-     "fail.\n"
+     "measures. A verdict is pass, differs_from_paper (as expected, but not as published), fail, "
+     "or skipped (about trained weights, where there are none: --model).\n"
      "Tables: claims, one row a claim, and for each experiment its own data; experiments (lab "
      "list).",
      "rankscope lab list # what there is\n"
      "rankscope lab run dong-depth-init --html report.html # BERT at initialisation\n"
      "rankscope lab run dong-paths # the path decomposition\n"
+     "rankscope lab run lambda-figure-3 --model mamba2-2.7b # gates and norms of a trained model\n"
      "rankscope lab run all --quick --fail-on critical # exit code 3 when a claim fails",
      init_lab, ask_lab},
     {"doctor", CLI_DOCTOR, NULL,

@@ -69,25 +69,28 @@ static void fit_terminal(rs_output_settings *output, int color)
     output->unicode = cli_has_unicode();
 }
 
-/* The names of --table that this result has, NULL for none; those that it has not (no grouped
- * queries, no RoPE) are said. */
-static const char *present_tables(const rs_result *result, const char *names, char *kept,
-                                  size_t size)
+/* Keeps of the names of --table, in place, those that this result has; those that it has not (no grouped
+ * queries, no RoPE) are said. NULL where none is left. */
+static const char *present_tables(const rs_result *result, char *names)
 {
-    if (!names || strcmp(names, "all") == 0) return names;
-    kept[0] = 0;
+    char *kept = names;
+    if (strcmp(names, "all") == 0) return names;
     for (const char *p = names; *p;) {
         char name[64];
-        size_t length = strcspn(p, ","), used = strlen(kept);
+        size_t length = strcspn(p, ",");
+        const char *next = p + length + (p[length] == ',');
         snprintf(name, sizeof name, "%.*s", (int)(length < 60 ? length : 60), p);
-        if (rs_result_column_count(result, name) > 0)
-            snprintf(kept + used, size - used, "%s%s", used ? "," : "", name);
-        else
+        if (rs_result_column_count(result, name) > 0) {
+            if (kept > names) *kept++ = ',';
+            memmove(kept, p, length); /* behind what was read */
+            kept += length;
+        } else {
             cli_say("rankscope: note: this model has no table %s", name);
-        p += length;
-        p += *p == ',';
+        }
+        p = next;
     }
-    return kept[0] ? kept : NULL;
+    *kept = 0;
+    return kept > names ? names : NULL;
 }
 
 /* A failure that names a field of the settings names the option that fills it. */
@@ -109,13 +112,18 @@ static void name_option(rs_error *err, const cli_args *args)
 static rs_status write_result(rs_result *result, const cli_args *args, rs_error *err)
 {
     rs_output_settings output = args->output;
-    char kept[512];
+    char *tables = NULL;
     output.text = !args->quiet && !cli_is_stdout(output.json) && !cli_is_stdout(output.html);
     if (output.text) {
         fit_terminal(&output, args->color);
-        output.tables = present_tables(result, output.tables, kept, sizeof kept);
+        if (output.tables) {
+            tables = strdup(output.tables);
+            if (!tables) return cli_no_names("--table", err);
+            output.tables = present_tables(result, tables);
+        }
     }
     rs_status status = rs_result_write(result, &output, err);
+    free(tables);
     if (status != RS_OK) name_option(err, args);
     return status;
 }

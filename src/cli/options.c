@@ -324,18 +324,22 @@ const cli_option cli_options[] = {
              "spells out are still recognised."},
     {"rigorous", NULL, CLI_FLAG, AT(certify.rigorous), CLI_CERTIFY, "on", NULL,
      .help = "Leave out, null with its reason, every number that hangs on a condition (columns "
-             "..._conditional). It costs nothing and is on unless --fast is given; given, nobody "
-             "turns it off."},
+             "..._conditional). Mamba and Mamba-2 are evaluated once more for it, the others cost "
+             "nothing. It is on unless --fast is given; given, nobody turns it off."},
     {"fast", NULL, CLI_FLAG, AT(certify.fast), CLI_CERTIFY, NULL, NULL,
-     .help = "Show what hangs on a condition, too, and mark it (columns ..._conditional): such "
-             "numbers are not proved. Rounding is bounded with or without it."},
+     .help =
+         "Show what hangs on a condition, too, and mark it (columns ..._conditional): such "
+         "numbers are not proved. Mamba and Mamba-2 are not evaluated once more; other rounding "
+         "is bounded with or without it."},
     {"rigorous", NULL, CLI_FLAG, AT(probe.rigorous), CLI_PROBE, "on", NULL,
      .help = "Leave out, null with its reason, every number that hangs on a condition (columns "
-             "..._conditional). It costs nothing and is on unless --fast is given; given, nobody "
-             "turns it off."},
+             "..._conditional). Mamba and Mamba-2 are evaluated once more for it, the others cost "
+             "nothing. It is on unless --fast is given; given, nobody turns it off."},
     {"fast", NULL, CLI_FLAG, AT(probe.fast), CLI_PROBE, NULL, NULL,
-     .help = "Show what hangs on a condition, too, and mark it (columns ..._conditional): such "
-             "numbers are not proved. Rounding is bounded with or without it."},
+     .help =
+         "Show what hangs on a condition, too, and mark it (columns ..._conditional): such "
+         "numbers are not proved. Mamba and Mamba-2 are not evaluated once more; other rounding "
+         "is bounded with or without it."},
     {"kept", "A", CLI_FRACTION, AT(certify.kept), CLI_CERTIFY, "0.9", NULL,
      .help = "Table lambda: the fraction (0 < A < 1) of the tokens' spread ||X - mean||_F that "
              "each mixer "
@@ -346,6 +350,15 @@ const cli_option cli_options[] = {
          "then one a layer), that leaves at least KEPT (0 < KEPT < 1) of ||X - mean||_F/||X||_F "
          "behind the last layer, check it by a run, and tell its price: tables recommendation, "
          "recommendation_layers."},
+    {"model", "PATH", CLI_TEXT, AT(lab.model), CLI_LAB, NULL, NULL,
+     .help =
+         "The checkpoint (directory, .safetensors or .gguf file) that lambda-figure-1, -2 and -3 "
+         "run in place of random weights, on 32 windows of 128 random token ids (4 with "
+         "--quick), to judge what was published of trained models."},
+    {"text", "FILE", CLI_TEXT, AT(lab.text), CLI_LAB, NULL, NULL,
+     .help =
+         "With --model: run it on the first 32 windows (4 with --quick) of this text in place of "
+         "random token ids."},
     {"quick", NULL, CLI_FLAG, AT(lab.quick), CLI_LAB, NULL, NULL,
      .help = "Fewer repetitions and shorter runs; the result says what was left out."},
     {"threads", "N", CLI_THREADS, CALL(threads), CLI_ALL, "all cores, at most 64", NULL,

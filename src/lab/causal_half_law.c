@@ -132,4 +132,5 @@ const rs_lab_experiment rs_lab_causal_half_law = {
     run_causal_half_law,
     "< 1 s",
     "< 1 s",
-    &table_kind};
+    &table_kind,
+    false};

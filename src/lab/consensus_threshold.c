@@ -251,4 +251,5 @@ const rs_lab_experiment rs_lab_consensus_threshold = {
     run_consensus_threshold,
     "2 s",
     "< 1 s",
-    &table_kind};
+    &table_kind,
+    false};

@@ -326,4 +326,5 @@ const rs_lab_experiment rs_lab_dobrushin_mask = {
     run_dobrushin_mask,
     "< 1 s",
     "< 1 s",
-    &table_kind};
+    &table_kind,
+    false};

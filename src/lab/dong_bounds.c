@@ -381,4 +381,5 @@ const rs_lab_experiment rs_lab_dong_bounds = {
     run_dong_bounds,
     "15 s",
     "6 s",
-    &table_kind};
+    &table_kind,
+    false};

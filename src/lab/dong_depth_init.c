@@ -316,4 +316,5 @@ const rs_lab_experiment rs_lab_dong_depth_init = {
     run_dong_depth_init,
     "10 s",
     "2 s",
-    &table_kind};
+    &table_kind,
+    false};

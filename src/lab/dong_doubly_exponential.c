@@ -370,4 +370,5 @@ const rs_lab_experiment rs_lab_dong_doubly_exponential = {
     run_dong_doubly_exponential,
     "20 s",
     "8 s",
-    &table_kind};
+    &table_kind,
+    false};

@@ -171,4 +171,5 @@ const rs_lab_experiment rs_lab_dong_ensemble = {
     run_dong_ensemble,
     "1 s",
     "< 1 s",
-    &table_kind};
+    &table_kind,
+    false};

@@ -327,4 +327,5 @@ const rs_lab_experiment rs_lab_dong_layernorm = {
     run_dong_layernorm,
     "2 s",
     "< 1 s",
-    &table_kind};
+    &table_kind,
+    false};

@@ -356,4 +356,5 @@ const rs_lab_experiment rs_lab_dong_mlp = {
     run_dong_mlp,
     "10 s",
     "3 s",
-    &table_kind};
+    &table_kind,
+    false};

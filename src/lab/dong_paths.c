@@ -475,4 +475,5 @@ const rs_lab_experiment rs_lab_dong_paths = {
     run_dong_paths,
     "25 s",
     "25 s",
-    &table_kind};
+    &table_kind,
+    false};

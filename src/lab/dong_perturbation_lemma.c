@@ -370,4 +370,5 @@ const rs_lab_experiment rs_lab_dong_perturbation_lemma = {
     run_dong_perturbation_lemma,
     "< 1 s",
     "< 1 s",
-    &table_kind};
+    &table_kind,
+    false};

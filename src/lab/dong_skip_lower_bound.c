@@ -321,4 +321,5 @@ const rs_lab_experiment rs_lab_dong_skip_lower_bound = {
     run_dong_skip_lower_bound,
     "< 1 s",
     "< 1 s",
-    &table_kind};
+    &table_kind,
+    false};

@@ -167,4 +167,5 @@ const rs_lab_experiment rs_lab_equiangular_ode = {
     run_equiangular_ode,
     "< 1 s",
     "< 1 s",
-    &table_kind};
+    &table_kind,
+    false};

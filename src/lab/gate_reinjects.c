@@ -280,4 +280,5 @@ const rs_lab_experiment rs_lab_gate_reinjects = {
     run_gate_reinjects,
     "< 1 s",
     "< 1 s",
-    &table_kind};
+    &table_kind,
+    false};

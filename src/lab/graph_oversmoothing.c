@@ -340,4 +340,5 @@ const rs_lab_experiment rs_lab_graph_oversmoothing = {
     run_graph_oversmoothing,
     "< 1 s",
     "< 1 s",
-    &table_kind};
+    &table_kind,
+    false};

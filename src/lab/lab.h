@@ -11,11 +11,20 @@
 #define RS_LAB_LAB_H
 
 #include "base/context.h"
+#include "observe/inputs.h"
 #include "report/result.h"
+
+/* A model that an experiment runs in place of random weights, and what it is fed. */
+typedef struct rs_lab_model {
+    const rs_network *network;
+    const rs_inputs *inputs;
+    bool trained; /* its weights are a checkpoint's */
+} rs_lab_model;
 
 /* How an experiment is run. */
 typedef struct rs_lab_options {
-    bool quick; /* fewer repetitions, said in the result */
+    bool quick;                /* fewer repetitions, said in the result */
+    const rs_lab_model *model; /* for experiments that take one; NULL: random weights */
 } rs_lab_options;
 
 /* What an experiment writes to. */
@@ -39,13 +48,17 @@ typedef struct rs_lab_experiment {
     /* About how long it takes on two cores, as it is and with --quick: measured, "12 s". */
     const char *takes, *takes_quick;
     const rs_table_kind *table; /* the table of its own, for rs_explain */
+    bool takes_model;           /* it runs options->model where there is one */
 } rs_lab_experiment;
 
 /* All experiments, in the order of `lab list`. */
 extern const rs_lab_experiment *const rs_lab_experiments[];
 extern const size_t rs_lab_n_experiments;
 
-/* Runs the experiment `id`, or "all". RS_E_NOT_FOUND names the nearest id. */
+/* Fails where no experiment has the name `id`, or "all" (RS_E_NOT_FOUND names the nearest), and where
+ * one does not take the model that it is offered (RS_E_USAGE). */
+rs_status rs_lab_check(const char *id, bool model, rs_error *err);
+/* Runs the experiment `id`, or "all". Errors: those of rs_lab_check. */
 rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *options,
                      const rs_context *context, rs_error *err);
 /* Writes table `experiments`: id, title, source, about, and about how long each takes. */
@@ -69,6 +82,10 @@ rs_status rs_lab_open_claims(rs_lab_report *report, rs_error *err);
 const char *rs_lab_verdict(const rs_lab_claim *claim);
 /* Adds the row, and a finding unless it is a pass: fail is critical, a difference a warning. */
 rs_status rs_lab_add_claim(rs_lab_report *report, const rs_lab_claim *claim, rs_error *err);
+/* Adds the row of a claim that cannot be judged, and why: verdict `skipped`, nothing measured. Borrows
+ * the reason: a literal. */
+rs_status rs_lab_skip_claim(rs_lab_report *report, const rs_lab_claim *claim, const char *reason,
+                            rs_error *err);
 /*
  * Names a statement of Dong, Cordonnier, Loukas 2021 that the claims from here on are about, to the
  * next statement; NULL: about none. It is "correct" where all of them pass, "false" where one
@@ -100,8 +117,12 @@ extern const rs_lab_experiment rs_lab_gate_reinjects;
 extern const rs_lab_experiment rs_lab_lti_with_and_without_norm;
 extern const rs_lab_experiment rs_lab_lambda_theorem_4_3;
 extern const rs_lab_experiment rs_lab_lambda_theorem_4_1;
+extern const rs_lab_experiment rs_lab_lambda_figure_1;
+extern const rs_lab_experiment rs_lab_lambda_figure_2;
+extern const rs_lab_experiment rs_lab_lambda_figure_3;
 
 /* What the tables that all share can have, for rs_explain. */
-extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_verdicts_kind;
+extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_verdicts_kind,
+    rs_lab_lambda_cells_kind;
 
 #endif

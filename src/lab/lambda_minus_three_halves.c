@@ -351,4 +351,5 @@ const rs_lab_experiment rs_lab_lambda_minus_three_halves = {
     run_lambda_minus_three_halves,
     "< 1 s",
     "< 1 s",
-    &table_kind};
+    &table_kind,
+    false};

@@ -350,4 +350,5 @@ const rs_lab_experiment rs_lab_lambda_theorem_4_1 = {
     run_lambda_theorem_4_1,
     "10 s",
     "1 s",
-    &table_kind};
+    &table_kind,
+    false};

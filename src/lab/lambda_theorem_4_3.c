@@ -300,4 +300,5 @@ const rs_lab_experiment rs_lab_lambda_theorem_4_3 = {
     run_lambda_theorem_4_3,
     "1 s",
     "< 1 s",
-    &table_kind};
+    &table_kind,
+    false};

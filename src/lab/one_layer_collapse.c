@@ -182,4 +182,5 @@ const rs_lab_experiment rs_lab_one_layer_collapse = {
     run_one_layer_collapse,
     "< 1 s",
     "< 1 s",
-    &table_kind};
+    &table_kind,
+    false};

@@ -188,4 +188,5 @@ const rs_lab_experiment rs_lab_relative_position_linear_rate = {
     run_relative_position_linear_rate,
     "< 1 s",
     "< 1 s",
-    &table_kind};
+    &table_kind,
+    false};

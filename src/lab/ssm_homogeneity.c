@@ -154,4 +154,5 @@ const rs_lab_experiment rs_lab_ssm_homogeneity = {
     run_ssm_homogeneity,
     "< 1 s",
     "< 1 s",
-    &table_kind};
+    &table_kind,
+    false};

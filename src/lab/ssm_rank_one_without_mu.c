@@ -172,4 +172,5 @@ const rs_lab_experiment rs_lab_ssm_rank_one_without_mu = {
     run_ssm_rank_one,
     "< 1 s",
     "< 1 s",
-    &table_kind};
+    &table_kind,
+    false};

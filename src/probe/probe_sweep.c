@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
@@ -77,7 +78,7 @@ static rs_status open_setting(rs_sweeping *w, bool gate, bool norm, rs_error *er
     s->edit = w->options->edit;
     if (!gate) s->edit.no_gate = true;
     if (!norm) s->edit.no_norm = true;
-    w->n_settings++; /* rs_probe_sweep closes what it has */
+    w->n_settings++; /* close_sweep closes what it has */
     RS_TRY(rs_sweep_network(&s->network, w, s, rs_sweep_lambda(&w->spec, 0), err));
     w->layers = s->network->n_layers;
     w->branches = (size_t)rs_stack_branches(s->network);
@@ -209,13 +210,19 @@ static rs_status run_all(rs_sweeping *w, rs_error *err)
     return RS_OK;
 }
 
+/* ---- all of it ---- */
+
 static rs_status sweep_all(rs_sweeping *w, rs_error *err)
 {
-    RS_TRY(rs_sweep_parse(&w->spec, w->options->sweep, err));
     RS_TRY(open_settings(w, err));
-    RS_TRY(run_all(w, err));
-    RS_TRY(rs_sweep_prove(w, err));
-    return rs_sweep_tables(w, err);
+    return run_all(w, err);
+}
+
+static void close_sweep(rs_sweeping *w)
+{
+    for (size_t i = 0; i < w->n_settings; i++)
+        rs_network_close(w->settings[i].network);
+    rs_arena_free(w->arena);
 }
 
 rs_status rs_probe_sweep(rs_result *result, rs_pass_account *account, const rs_network *network,
@@ -230,10 +237,31 @@ rs_status rs_probe_sweep(rs_result *result, rs_pass_account *account, const rs_n
                      .options = options,
                      .own = own,
                      .context = context};
-    rs_status status = sweep_all(&w, err);
+    rs_status status = rs_sweep_parse(&w.spec, options->sweep, err);
+    if (status == RS_OK) status = sweep_all(&w, err);
+    if (status == RS_OK) status = rs_sweep_prove(&w, err);
+    if (status == RS_OK) status = rs_sweep_tables(&w, err);
     *account = w.account;
-    for (size_t i = 0; i < w.n_settings; i++)
-        rs_network_close(w.settings[i].network);
-    rs_arena_free(w.arena);
+    close_sweep(&w);
+    return status;
+}
+
+rs_status rs_sweep_states(rs_swept_state *out, rs_pass_account *account, const rs_network *network,
+                          rs_weights *weights, const rs_inputs *inputs, const rs_sweep_spec *spec,
+                          const rs_probe_options *options, const rs_context *context, rs_error *err)
+{
+    rs_sweeping w = {.network = network,
+                     .weights = weights,
+                     .inputs = inputs,
+                     .options = options,
+                     .context = context,
+                     .spec = *spec};
+    rs_status status = sweep_all(&w, err);
+    size_t states = (size_t)w.layers + 1;
+    for (size_t i = 0; status == RS_OK && i < w.n_settings; i++)
+        for (int32_t k = 0; k < spec->n; k++, out += states)
+            memcpy(out, w.settings[i].points[k].states, states * sizeof *out);
+    if (account) *account = w.account;
+    close_sweep(&w);
     return status;
 }

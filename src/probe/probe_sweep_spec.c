@@ -100,6 +100,7 @@ rs_status rs_sweep_parse(rs_sweep_spec *spec, const char *text, rs_error *err)
 double rs_sweep_lambda(const rs_sweep_spec *spec, int32_t i)
 {
     int32_t last = spec->n - 1;
+    if (spec->lambdas) return spec->lambdas[i];
     if (i == 0 || last == 0) return spec->low;
     if (i == last) return spec->high;
     /* both ends weighted: points of a symmetric range are symmetric, and its middle is 0 */

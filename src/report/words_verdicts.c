@@ -89,8 +89,11 @@ static const rs_word lab[] = {
     LAB("claims_differ", "info",
         "all claims are as expected, and some differ from the paper, as expected",
         "none fails, one differs_from_paper", NULL),
-    LAB("claims_hold", "info", "all claims hold; the number of them is the threshold",
-        "none fails, none differs", NULL),
+    LAB("claims_hold", "info",
+        "all claims that could be judged hold; the number of all is the threshold",
+        "none fails, none differs, not all are skipped", NULL),
+    LAB("claims_skipped", "info", "no claim could be judged: what they are about is not there",
+        "all are skipped", "column reason of table claims says what is missing"),
     LAB("experiments", "info", "lab list: what there is", "always", NULL),
 };
 
@@ -103,6 +106,10 @@ static const rs_word claims[] = {
     LAB("differs_from_paper", NULL,
         "a claim is as an independent calculation has it, and not as published",
         "measured agrees with expected, not with published", "docs/lab.md says why"),
+    LAB("skipped", NULL, "a claim that was not judged: what it is about is not there",
+        "a claim about trained weights, and those of the run are random; or what it needs is "
+        "missing",
+        "column reason says what; lab run --model PATH judges those about trained models"),
 };
 
 static const rs_word machine[] = {

@@ -116,8 +116,9 @@ def check_row(case, r, intervals, kept, where, hangs):
     if hangs and r["weights_only_gain"] is not None and r["demanded_by_theorem_d"] is not None:
         expect(r["demanded_by_theorem_d_conditional"] is False, "theorem D by the weights hangs on nothing", where)
 
-# hanging: layers whose numbers hang on how rounding may move a branch; None: every layer.
-def check(path, hanging, *options, norm=None, share=False, kept="0.9"):
+# hanging: layers whose numbers hang on how rounding may move a branch; None: every layer. bounded: under --fast alone, as
+# without it state-space mixers are evaluated once more.
+def check(path, hanging, *options, norm=None, share=False, kept="0.9", bounded=False):
     given = [path, *options, "--random", "2", "--quiet"]
     call("probe", *given, "--precision", "f64", "--taps", "taps.safetensors", "--no-spectral")
     taps = tensors("taps.safetensors")
@@ -127,7 +128,7 @@ def check(path, hanging, *options, norm=None, share=False, kept="0.9"):
         for r in tables["lambda"]:
             where = path.split("/")[-1], " ".join(options), kept, r["sample"], r["layer"]
             l = r["layer"]
-            hangs = hanging is None or l in hanging
+            hangs = (hanging is None or l in hanging) and (fast or not bounded)
             if not fast:
                 told = [r[n] for n in ("kept_now", "lambda_certified", "lambda_certified_negative", "lambda_exact_low", "lambda_exact_high")]
                 if hangs: expect(told == [None] * 5 and r["kept_now_failed"] is not None, "left out when it hangs", where)
@@ -143,8 +144,8 @@ def check(path, hanging, *options, norm=None, share=False, kept="0.9"):
 
 short = ("--seq-len", "6")
 for model in ("mamba", "mamba2"):
-    check(f"{golden}/{model}", None, *short)
-    check(f"{golden}/{model}", None, *short, "--lambda", "-0.3", kept="0.999")
+    check(f"{golden}/{model}", None, *short, bounded=True)
+    check(f"{golden}/{model}", None, *short, "--lambda", "-0.3", kept="0.999", bounded=True)
 check(f"{golden}/falcon_h1", None, *short, "--no-mlp", share=True)
 check(f"{golden}/qwen3_5", None, *short, "--no-mlp", "--lambda", "-0.5")
 check(f"{golden}/lfm2", (0, 2), *short, "--no-mlp", "--lambda", "0.25", share=True)
@@ -158,7 +159,8 @@ for mixer in ("mamba", "mamba2", "linear_attention", "s4d", "gated_recurrence", 
         open("arch.json", "w").write('{"mixer": "%s", "norm": "%s", %s}' % (mixer, place, small % kind))
         for strength in ("-3", "0.4"):
             norm = (kind, D("1e-5")) if place == "post" else None
-            check("arch.json", None, "--init", "default", "--lambda", strength, norm=norm, kept="0.7")
+            bounded = mixer in ("mamba", "mamba2")
+            check("arch.json", None, "--init", "default", "--lambda", strength, norm=norm, kept="0.7", bounded=bounded)
 # A given matrix and the tokens for values, without norms: the S-lemma is about every X with no larger a share of the mean.
 def write_npy(path, rows):
     head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (%d, %d), }" % (len(rows), len(rows[0]))

@@ -37,6 +37,7 @@ walk certify "$golden/forward/mamba2" --tokens ids.json --no-inner-norm --
 walk paths "$golden/forward/gpt2" --tokens ids.json --sources --json - --
 walk tokenize spoken --text text.txt --text text.txt --json - --
 walk certify spoken --init default --text text.txt --text other.txt --seq-len 6 --json - --
+walk lab run lambda-figure-3 --quick --model "$golden/forward/mamba2" --json model.json -- model.json
 walk explain entropy --
 walk explain --json - --
 finish

@@ -126,6 +126,9 @@ PUBLISHED = {
     "lti_with_and_without_norm": {},
     "lambda_theorem_4_3": {"quoted, W = I": quoted(1), "quoted, W = 1.75 I": quoted(1.75)},
     "lambda_theorem_4_1": {},
+    "lambda_figure_1": {},
+    "lambda_figure_2": {},
+    "lambda_figure_3": {},
 }
 wrong = []
 

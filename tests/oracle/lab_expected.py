@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Numbers that the laboratory's claims expect and that no page prints: computed here, in Python, from the statements
 alone.  Nothing reads this program's output; each line names the experiment in src/lab/ that holds its numbers
-(those on skip strengths are lab_lambda.py's and lab_lambda_attention.py's).
+(those on skip strengths are lab_lambda.py's, lab_lambda_attention.py's and lab_lambda_figures.py's).
 Needs mpmath, numpy and scipy (requirements.txt).  Run: python3 tests/oracle/lab_expected.py"""
 import math
 

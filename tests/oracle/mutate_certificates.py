@@ -18,6 +18,9 @@ PUBLISHED, NORMS = "src/certify/certify_published.c", "src/linalg/norm_bounds.c"
 QUADRATIC, ARCS, BRACKET = "src/proof/lambda_quadratic.c", "src/proof/lambda_arcs.c", "src/proof/lambda_bracket.c"
 THEOREMS, GAINS, FACTS = "src/proof/lambda_theorems.c", "src/proof/lambda_gains.c", "src/proof/lambda_facts.c"
 CONSENSUS, ROPE = "src/proof/lambda_consensus.c", "src/network/rope.c"
+RADIUS, MAPS, SCAN = "src/certify/certify_radius.c", "src/certify/certify_radius_maps.c", "src/certify/certify_radius_scan.c"
+STATES, SSD, S6 = "src/certify/certify_exact_states.c", "src/certify/certify_exact_ssd.c", "src/certify/certify_exact_s6.c"
+X = ["test_exact_states"]
 B, C, D, N, R = ["test_bounds"], ["test_certify", "test_certify_values"], ["test_deviation"], ["test_norm_bounds"], ["test_rope_error"]
 L = ["test_lambda", "test_lambda_theorems"]
 P = [*L, "test_lambda_properties", "test_lambda_gains"]
@@ -98,6 +101,38 @@ MUTATIONS = [
     ("C9", "epsilon under a norm", DEVIATION, "sqrt(site->epsilon))", "1.05 * sqrt(site->epsilon))", D),
     ("C9", "no further apart than their lengths", DEVIATION, "2 * site->largest_gain * root);", "1.9 * site->largest_gain * root);", D),
     ("C9", "enclosure, 2 of the deviation", DEVIATION, "2.000001 * deviation", "1.9 * deviation", D),
+    ("C11", "norm, the largest gain", RADIUS, "off = largest_of(gain, n) * off", "off = 0.95 * largest_of(gain, n) * off", X),
+    ("C11", "SiLU", RADIUS, "rs_bounds_exact.lipschitz[RS_ACT_SILU] * radius", "0.95 * rs_bounds_exact.lipschitz[RS_ACT_SILU] * radius", X),
+    ("C11", "softplus, its slope", RADIUS, "slope = e / (1 + e)", "slope = 0.95 * e / (1 + e)", X),
+    ("C11", "softplus, beyond the threshold", RADIUS, "r = *radius, slope = 1;", "r = *radius, slope = 0.95;", X),
+    ("C11", "softplus, the jump at the threshold", RADIUS, "jump = 2.0612e-9", "jump = 1.9581e-9", X),
+    ("C11", "decay", RADIUS, "value * (radius * (1 + radius)", "value * (0.95 * radius * (1 + radius)", X),
+    ("C11", "gate, radius of what it multiplies", RADIUS, "(*radius * most", "(0.95 * *radius * most", X),
+    ("C11", "gate, its own radius", RADIUS, "moved = x[k] * off", "moved = 0.95 * x[k] * off", X),
+    ("C11", "map, what is read", MAPS, "(rows->radius[i] + ", "(0.95 * rows->radius[i] + ", X),
+    ("C11", "convolution, what is read", MAPS, "(in.spread * share[c]", "(0.95 * in.spread * share[c]", X),
+    ("C11", "convolution, rows before the panel", MAPS, "conv->before_spread[at]}", "0.95 * conv->before_spread[at]}", X),
+    ("C11", "step, by the decay", SSD, "fabs(rate) * radius", "0.95 * fabs(rate) * radius", X),
+    ("C11", "worth, decayed", SCAN, "return off * (decay.value", "return 0.95 * off * (decay.value", X),
+    ("C11", "worth, by the decay", SCAN, "+ a * decay.radius", "+ 0.95 * a * decay.radius", X),
+    ("C11", "query times key", SCAN, "query.radius * w->key[j]", "0.95 * query.radius * w->key[j]", X),
+    ("C11", "key", SCAN, "w->key_off[j] = b.radius", "w->key_off[j] = 0.95 * b.radius", X),
+    ("C11", "product times worth", SCAN, "+ size * w->off[j]", "+ 0.95 * size * w->off[j]", X),
+    ("C11", "value", SCAN, "w->value_off[j] = x.radius", "w->value_off[j] = 0.95 * x.radius", X),
+    ("C11", "query times state", SCAN, "query.radius * (kept + lost)", "0.95 * query.radius * (kept + lost)", X),
+    ("C11", "state", SCAN, "query.length * (lost", "query.length * (0.95 * lost", X),
+    ("C11", "state, by the decays of the chunk", SCAN, "w->before.radius * (given", "0.95 * w->before.radius * (given", X),
+    ("C11", "state carried, by the decays", SCAN, "off += w->before.radius", "off += 0.95 * w->before.radius", X),
+    ("C11", "state carried, by the worths", SCAN, "off += w->off[j] * w->key[j]", "off += 0.95 * w->off[j] * w->key[j]", X),
+    ("C11", "state carried, by the keys", SCAN, "(b.radius * w->value[j]", "(0.95 * b.radius * w->value[j]", X),
+    ("C11", "state carried, by the values", SCAN, "b.length * w->value_off[j])", "0.95 * b.length * w->value_off[j])", X),
+    ("C11", "state, Mamba", S6, "double off = h_off[k] *", "double off = 0.95 * h_off[k] *", X),
+    ("C11", "decay, Mamba", S6, "fabs(h[k]) * decay_off", "0.95 * fabs(h[k]) * decay_off", X),
+    ("C11", "key, Mamba", S6, "fabs(t->given[k]) * key_off", "0.95 * fabs(t->given[k]) * key_off", X),
+    ("C11", "query, Mamba", S6, "query_off * (fabs(h[k])", "0.95 * query_off * (fabs(h[k])", X),
+    ("C11", "state in the sum, Mamba", S6, "query_size * h_off[k]", "0.95 * query_size * h_off[k]", X),
+    ("C11", "step times value, Mamba", S6, "off[k] * (fabs(u[k])", "0.95 * off[k] * (fabs(u[k])", X),
+    ("C11", "value, Mamba", S6, "+ step * u_off[k]", "+ 0.95 * step * u_off[k]", X),
     ("P1", "the 4", BOUNDS, ".published_factor = 4", ".published_factor = 3.8", B),
     ("P1", "1.256", BOUNDS, ".published_range = 1.256", ".published_range = 1.3188", B),
     ("P1", "gamma_min, 2", BOUNDS, "double below = 2 *", "double below = 1.9 *", B),

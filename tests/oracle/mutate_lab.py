@@ -30,6 +30,7 @@ GATE = "gate_reinjects"
 LTI = "lti_with_and_without_norm"
 THEOREM_43 = "lambda_theorem_4_3"
 THEOREM_41, DEMANDS = "lambda_theorem_4_1", "theorem_4_1_table"
+FIGURE_1, FIGURE_2, FIGURE_3, FIGURES = "lambda_figure_1", "lambda_figure_2", "lambda_figure_3", "lambda_figures"
 RATIOS, INSTANCES, LAYER, MATRIX = "dong_bounds_ratios", "dong_bounds_instances", "one_layer", "toy_matrix"
 
 # experiment, file of src/lab (without .c), text as it stands (its first occurrence), mutated text
@@ -371,6 +372,31 @@ MUTATIONS = [
     (THEOREM_41, THEOREM_41, "ratio = pow(shapes[shape].rate, layers) *", "ratio = 1.2 *"),
     (THEOREM_41, THEOREM_41, "published = sqrt(128)", "published = sqrt(129)"),
     (THEOREM_41, THEOREM_41, "pow(0.9, 1.0 / 12)", "pow(0.9, 1.0 / 11)"),
+    # what these three claim of a model is in tests/cli/lab_model.sh
+    (FIGURE_1, FIGURES, "common_share = 0.5", "common_share = 0.525"),
+    (FIGURE_1, FIGURES, "TAG_TOKENS = 1990", "TAG_TOKENS = 1980"),
+    (FIGURE_1, FIGURES, "SIZE * IN, 1 / sqrt(SIZE), 0", "SIZE * IN, 1.05 / sqrt(SIZE), 0"),
+    (FIGURE_1, FIGURES, "CHANNELS * TAPS, 0.5, 0", "CHANNELS * TAPS, 0.525, 0"),
+    (FIGURE_1, FIGURES, "tag + 2, HEADS, 1, -4", "tag + 2, HEADS, 1, -4.2"),
+    (FIGURE_1, FIGURES, "tag + 3, HEADS, 7.5, 8.5", "tag + 3, HEADS, 7.5, 8.9"),
+    (FIGURE_1, FIGURES, "w[h] = log(w[h])", "w[h] = log(1.05 * w[h])"),
+    (FIGURE_1, FIGURES, "INNER * SIZE, 1 / sqrt(INNER), 0", "INNER * SIZE, -1 / sqrt(INNER), 0"),
+    (FIGURE_1, FIGURE_1, "*found = strengths_of(RS_SWEEP_OFF)", "*found = strengths_of(RS_SWEEP_ON)"),
+    (FIGURE_1, FIGURE_1, '"pre", seed', '"post", seed'),
+    (FIGURE_1, FIGURE_1, "{-20, -10, -1, 0, 0.5, 1,", "{-20, -10, -1, 0, 0.5, 1.05,"),
+    (FIGURE_2, FIGURES, "exact_eps = 1e-12", "exact_eps = 1e-8"),
+    (FIGURE_2, FIGURES, "uniform(-1/sqrt(fan_in), 1/sqrt(fan_in))", "uniform(-9/sqrt(fan_in), 9/sqrt(fan_in))"),
+    (FIGURE_2, FIGURE_2, "found->no_inner_norm = stack == BARE", "found->no_inner_norm = stack != BARE"),
+    (FIGURE_2, FIGURE_2, "*found = strengths_of(stack != BARE)", "*found = strengths_of(stack == BARE)"),
+    (FIGURE_2, FIGURE_2, '"post", seed', '"pre", seed'),
+    (FIGURE_2, FIGURE_2, "NAN, NAN, 0.9, 0.5", "NAN, NAN, 0.91, 0.5"),
+    (FIGURE_2, FIGURE_2, "NAN, NAN, 0.9, 0.5", "NAN, NAN, 0.9, 0.51"),
+    (FIGURE_2, FIGURE_2, "x[k] = fabs(x[k]) / length", "x[k] = x[k] / length"),
+    (FIGURE_2, FIGURE_2, "skips[SKIPS] = {-20,", "skips[SKIPS] = {-21,"),
+    (FIGURE_2, FIGURE_2, "selective_eps = 1e-12", "selective_eps = 1e-2"),
+    (FIGURE_3, FIGURE_3, '"pre", seed', '"post", seed'),
+    (FIGURE_3, FIGURE_3, "skip_of_1[] = {1}", "skip_of_1[] = {1.05}"),
+    (FIGURE_3, FIGURE_3, ".gate = RS_SWEEP_BOTH, .norm = RS_SWEEP_BOTH", ".norm = RS_SWEEP_BOTH, .gate = RS_SWEEP_ON"),
 ]
 
 

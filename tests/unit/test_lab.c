@@ -129,6 +129,41 @@ static void statements_follow_from_claims(void **state)
     rs_result_free(result);
 }
 
+/* A claim that cannot be judged is neither held nor failed, and no finding. */
+static void a_skipped_claim_says_why(void **state)
+{
+    (void)state;
+    static const rs_lab_claim claim = {"of trained weights", 1, NAN, 1, 0.1, false, false};
+    rs_error err;
+    rs_result *result = rs_result_new("lab");
+    rs_lab_report report = {.result = result, .experiment = "walk"};
+    assert_int_equal(rs_lab_open_claims(&report, &err), RS_OK);
+    assert_int_equal(rs_lab_skip_claim(&report, &claim, "random weights", &err), RS_OK);
+    assert_string_equal(rs_table_text(report.claims, 0, 7), "skipped");
+    assert_string_equal(rs_table_text(report.claims, 0, 8), "random weights");
+    assert_true(isnan(rs_table_real(report.claims, 0, 4)));
+    assert_true(rs_table_real(report.claims, 0, 2) == 1);
+    assert_int_equal(rs_result_count_findings(result, RS_INFO), 0);
+    rs_result_free(result);
+}
+
+/* A model is refused by an experiment that has no use for it, and by none that has. */
+static void models_are_offered_where_they_are_taken(void **state)
+{
+    (void)state;
+    rs_error err;
+    size_t takers = 0;
+    assert_int_equal(rs_lab_check("all", true, &err), RS_OK);
+    assert_int_equal(rs_lab_check("lambda-figure-9", true, &err), RS_E_NOT_FOUND);
+    for (size_t i = 0; i < rs_lab_n_experiments; i++) {
+        const rs_lab_experiment *e = rs_lab_experiments[i];
+        assert_int_equal(rs_lab_check(e->id, false, &err), RS_OK);
+        assert_int_equal(rs_lab_check(e->id, true, &err), e->takes_model ? RS_OK : RS_E_USAGE);
+        takers += e->takes_model;
+    }
+    assert_int_equal(takers, 3);
+}
+
 static rs_status list_and_claim(rs_error *err)
 {
     rs_result *result = rs_result_new("lab");
@@ -170,6 +205,8 @@ int main(void)
         cmocka_unit_test(unknown_experiments_are_refused),
         cmocka_unit_test(an_interrupted_experiment_stops),
         cmocka_unit_test(statements_follow_from_claims),
+        cmocka_unit_test(a_skipped_claim_says_why),
+        cmocka_unit_test(models_are_offered_where_they_are_taken),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXPERIMENT, CLAIM, PUBLISHED, EXPECTED, MEASURED, COMPUTED, TOLERANCE, VERDICT };
+enum { EXPERIMENT, CLAIM, PUBLISHED, EXPECTED, MEASURED, COMPUTED, TOLERANCE, VERDICT, REASON };
 
 static const rs_lab_experiment *skipped(void)
 {
@@ -28,7 +28,8 @@ static const rs_lab_experiment *skipped(void)
 static bool large(const rs_lab_experiment *experiment)
 {
     return experiment == &rs_lab_dong_mlp || experiment == &rs_lab_dong_doubly_exponential ||
-           experiment == &rs_lab_lambda_attention;
+           experiment == &rs_lab_lambda_attention || experiment == &rs_lab_lambda_figure_1 ||
+           experiment == &rs_lab_lambda_figure_2 || experiment == &rs_lab_lambda_figure_3;
 }
 
 static rs_status run_one(rs_result **out, const char *id, int threads,
@@ -54,6 +55,15 @@ static const char *verdict_of(const rs_table *claims, size_t row, double measure
                                 isnan(published) && isnan(expected),
                                 false};
     return rs_lab_verdict(&claim);
+}
+
+/* Nothing is measured, and it says why; a claim that was judged gives no reason. */
+static bool was_skipped(const rs_table *claims, size_t row)
+{
+    bool skips = strcmp(rs_table_text(claims, row, VERDICT), "skipped") == 0;
+    assert_true(skips == (rs_table_text(claims, row, REASON) != NULL));
+    if (skips) assert_true(isnan(rs_table_real(claims, row, MEASURED)));
+    return skips;
 }
 
 /* Just outside of what the claim allows. */
@@ -109,7 +119,7 @@ static void claims_hold_and_can_fail(void **state)
                          rs_table_real(claims, row, EXPECTED),
                          rs_table_real(claims, row, TOLERANCE));
             assert_string_equal(rs_table_text(claims, row, EXPERIMENT), e->id);
-            can_fail(claims, row);
+            if (!was_skipped(claims, row)) can_fail(claims, row);
         }
         assert_int_equal(rs_result_count_findings(result, RS_CRITICAL), 0);
         /* its figure is over a table of its own that has rows */
@@ -127,7 +137,8 @@ static void claims_hold_and_can_fail(void **state)
 static void threads_change_nothing(void **state)
 {
     (void)state;
-    static const char *const ids[] = {"dong-bounds", "relative-position-linear-rate"};
+    static const char *const ids[] = {"dong-bounds", "relative-position-linear-rate",
+                                      "lambda-figure-3"};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         rs_result *one = NULL, *three = NULL;
         rs_error err;

@@ -171,6 +171,8 @@ enum {
     X(texts_of, CLI_TOKENIZE, "text", TEXT "\n" TOKENIZER, OWN_INPUTS,                             \
       (s->tokenize.texts = several, s->tokenize.n_texts = 2))                                      \
     X(no_special, CLI_TOKENIZE, "no-special", "", SHOWS, s->tokenize.no_special = true)            \
+    X(model, CLI_LAB, "model", MODEL, SHOWS, s->lab.model = MODEL)                                 \
+    X(model_text, CLI_LAB, "text", TEXT, SHOWS, s->lab.text = TEXT)                                \
     X(quick, CLI_LAB, "quick", "", SHOWS, s->lab.quick = true)
 
 #define SETTER(name, commands, option, words, does, by_hand)                                       \
