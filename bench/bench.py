@@ -357,6 +357,26 @@ def case_states(quick):
               f"{1e3 * few['seconds'] / 1024:.3f} ms; activations {many['peak_mib']:.0f} MiB", flush=True)
 
 
+def case_sweep(quick):
+    """41 skip strengths over 8 samples of 128 tokens, Mamba-2 130M's shape, beside the matrix products of as many passes at sgemm's rate.
+
+    Points whose growth float32 does not hold run in float64, at half that rate: how many do is said. The certificates are not part of the
+    passes."""
+    model, points = forward_model("mamba2", "states_peer.py"), 5 if quick else 41
+    rate = max(forward(model, 8, 128)["layer_gemm_gflops"] for _ in range(1 if quick else 3))
+    seconds, out = run([SCOPE, "probe", model, "--random", "8", "--seq-len", "128", "--threads", str(THREADS), "--no-spectral", "--no-loss",
+                        "--sweep", f"lambda=-20:20:{points}", "--quiet", "--json", "-"])
+    result = json.loads(out)
+    ran, ends = result["run"], result["tables"]["sweep_ends"]
+    wide, proved = sum(r["precision"] != "f32" for r in ends), sum(r["certified_residual"] is not None for r in ends)
+    gflop = ran["sweep_matrix_flops"] / 1e9
+    print(f"Mamba-2 130M's shape, {points} skip strengths side by side, 8 x 128 tokens, {THREADS} threads; {wide} points in float64")
+    line("  the sweep's passes", ran["sweep_seconds"], gflop / rate, f"floor: {points} passes' products at sgemm's rate")
+    print(f"    {gflop / ran['sweep_seconds']:.0f} GFLOP/s of {rate:.0f} that plain sgemm does on the shapes of a layer; weights decoded to "
+          f"{ran['weight_bytes_decoded'] / 2**20:.0f} MiB")
+    print(f"    the whole run {seconds:.1f} s, with a pass of its own and the certificates of {proved} points from the weights")
+
+
 def case_startup(quick):
     model = run([os.path.join(ROOT, "scripts", "fetch_model.sh"), "minilm"])[1].strip()
     forward_model("bert")
@@ -441,8 +461,8 @@ def case_report(quick):
 
 
 CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers, "bert": case_bert, "tables": case_tables,
-         "prefill": case_prefill, "states": case_states, "startup": case_startup, "memory": case_memory, "measures": case_measures, "san": case_san,
-         "residual": case_residual, "session": case_session, "report": case_report}
+         "prefill": case_prefill, "states": case_states, "sweep": case_sweep, "startup": case_startup, "memory": case_memory,
+         "measures": case_measures, "san": case_san, "residual": case_residual, "session": case_session, "report": case_report}
 
 
 def main():

@@ -519,8 +519,8 @@ typedef struct rs_probe_settings {
     bool no_mixing; /* it is left out; not with mixing */
     bool quadratic; /* samples of more than 8192 tokens have what costs the square of their length
                        (diameter, matrices of tables attention and mixing), too */
-    /* "lambda=-20:20:41,gate=both,norm=both": skip strengths, each run over the same inputs, as
-     * --sweep takes them (docs/probe.md): tables sweep and sweep_ends; NULL: none. */
+    /* "lambda=-20:20:41,gate=both,norm=both,kept=0.9": skip strengths, each run over the same
+     * inputs, as --sweep takes them (docs/probe.md): tables sweep and sweep_ends; NULL: none. */
     const char *sweep;
 } rs_probe_settings;
 

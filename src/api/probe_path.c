@@ -82,6 +82,7 @@ static rs_status probe_opened(rs_opened *o, rs_result *result, rs_input_files *f
                             .options = &need};
     RS_TRY(rs_opened_open(o, result, files, &open, context, err));
     own.twin = o->twin;
+    own.bounds = rs_certify_stack;
     if (request->scan && !o->checkpoint)
         return rs_fail(err, RS_E_USAGE, "--scan", "leave it out",
                        "weights that were just drawn are not worth a scan");

@@ -20,10 +20,7 @@ struct rs_certifying {
     rs_certify_scene scene;
     rs_network *network; /* edited copy */
     rs_weight_norms *norms;
-    rs_certify_gather *gather;
-    rs_certify_predict *predict;
-    rs_certify_lambda *lambda;
-    rs_certify_pass *pass; /* the gatherer's */
+    rs_certify_hearing heard;
     rs_certified certified;
     /* workspace */
     rs_head_bound *heads;
@@ -90,7 +87,7 @@ static bool mark_refuted(rs_certifying *w, int64_t s)
     bool any = false;
     for (int32_t l = 0; l < w->network->n_layers; l++) {
         const rs_certificate *best = &w->layers[l].best;
-        rs_certify_state *state = &w->pass->states[s * (w->network->n_layers + 1) + l + 1];
+        rs_certify_state *state = &w->heard.pass->states[s * (w->network->n_layers + 1) + l + 1];
         if (best->failed || best->condition || state->at_floor) continue;
         if (!(state->diameter > 2 * best->upper)) continue;
         any = state->at_floor = true;
@@ -103,10 +100,10 @@ static void certify_sample(rs_certifying *w, int64_t s, const rs_chain_options *
     size_t bytes = (size_t)w->network->n_layers * (size_t)w->network->n_layers * sizeof(double);
     double *chains = w->certified.chains;
     memcpy(w->chains_before, chains, bytes);
-    rs_certify_chains(w->layers, chains, w->pass, w->norms, s, options, w->heads, w->slack);
+    rs_certify_chains(w->layers, chains, w->heard.pass, w->norms, s, options, w->heads, w->slack);
     if (!mark_refuted(w, s)) return;
     memcpy(chains, w->chains_before, bytes); /* such states are none to start from */
-    rs_certify_chains(w->layers, chains, w->pass, w->norms, s, options, w->heads, w->slack);
+    rs_certify_chains(w->layers, chains, w->heard.pass, w->norms, s, options, w->heads, w->slack);
 }
 
 /* What the chain of one layer says; what its mixer keeps where that says nothing. */
@@ -115,7 +112,7 @@ static rs_certify_least least_apart(const rs_certifying *w, const rs_certificate
 {
     rs_certify_least least = {one->lower, one->log_lower, NULL, one->condition, one->failed}, other;
     if (one->lower > 0) least.by = one->enclosed ? "enclosure" : "skip";
-    if (!one->failed || !rs_certify_least_by_mixer(&other, w->lambda, s, l)) return least;
+    if (!one->failed || !rs_certify_least_by_mixer(&other, w->heard.lambda, s, l)) return least;
     return other;
 }
 
@@ -125,24 +122,26 @@ static void fill_sample(rs_certifying *w, int64_t s)
     int32_t layers = w->network->n_layers;
     const rs_chain_options chain = {w->scene.options->rigorous, false, rs_bounds_exact};
     const rs_chain_options weights = {w->scene.options->rigorous, true, rs_bounds_exact};
-    if (w->pass->tokens[s] == 0) return;
+    if (w->heard.pass->tokens[s] == 0) return;
     certify_sample(w, s, &chain);
-    rs_certify_chains(NULL, c->weight_chains, w->pass, w->norms, s, &weights, w->heads, w->slack);
-    rs_certify_published(w->published, w->pass, w->norms, s, w->sums, w->slack, &chain);
+    rs_certify_chains(NULL, c->weight_chains, w->heard.pass, w->norms, s, &weights, w->heads,
+                      w->slack);
+    rs_certify_published(w->published, w->heard.pass, w->norms, s, w->sums, w->slack, &chain);
     for (int32_t l = 0; l < layers; l++)
         c->rows[s * layers + l] = (rs_certify_row){
             .sample = s,
-            .tokens = w->pass->tokens[s],
+            .tokens = w->heard.pass->tokens[s],
             .layer = l,
-            .in = rs_pass_state(w->pass, s, l),
-            .out = rs_pass_state(w->pass, s, l + 1),
+            .in = rs_pass_state(w->heard.pass, s, l),
+            .out = rs_pass_state(w->heard.pass, s, l + 1),
             .certificate = w->layers[l],
             .apart = least_apart(w, &w->layers[l].one_step, s, l),
             .published = w->published[l],
-            .predicted = *rs_certify_predict_row(w->predict, s, l),
-            .rate = rs_certify_rate(w->pass, rs_certify_predict_row(w->predict, s, l), s, l),
-            .equal_input = rs_pass_state(w->pass, s, 0)->equal,
-            .tau = largest_tau(w->pass, s, l),
+            .predicted = *rs_certify_predict_row(w->heard.predict, s, l),
+            .rate = rs_certify_rate(w->heard.pass, rs_certify_predict_row(w->heard.predict, s, l),
+                                    s, l),
+            .equal_input = rs_pass_state(w->heard.pass, s, 0)->equal,
+            .tau = largest_tau(w->heard.pass, s, l),
         };
 }
 
@@ -193,10 +192,7 @@ static rs_status open_certifying(rs_certifying *w, const rs_network *network, rs
     w->scene.norms = w->norms;
     w->scene.capacity = rs_pass_capacity(w->network, RS_PRECISION_F64, w->scene.inputs,
                                          w->scene.options->batch, w->scene.context);
-    RS_TRY(rs_certify_gather_open(&w->gather, &w->scene, err));
-    w->pass = rs_certify_gather_pass(w->gather);
-    RS_TRY(rs_certify_predict_open(&w->predict, &w->scene, w->pass, err));
-    return rs_certify_lambda_open(&w->lambda, &w->scene, w->pass, err);
+    return rs_certify_hearing_open(&w->heard, &w->scene, true, err);
 }
 
 rs_status rs_certify_open(rs_certifying **out, const rs_network *network, const rs_inputs *inputs,
@@ -217,35 +213,26 @@ rs_status rs_certify_open(rs_certifying **out, const rs_network *network, const 
 
 void rs_certify_listeners(rs_listener *out[RS_CERTIFY_LISTENERS], const rs_certifying *w)
 {
-    out[0] = rs_certify_gather_listener(w->gather);
-    out[1] = rs_certify_predict_listener(w->predict);
-    out[2] = rs_certify_lambda_listener(w->lambda);
+    rs_certify_hearing_listeners(out, &w->heard);
 }
 
 rs_status rs_certify_run(const rs_certifying *w, rs_error *err)
 {
-    rs_listener *listeners[RS_CERTIFY_LISTENERS];
-    const rs_pass_plan plan = {.network = w->network,
-                               .inputs = w->scene.inputs,
-                               .precision = RS_PRECISION_F64,
-                               .capacity = w->scene.capacity,
-                               .phase = "certify"};
-    rs_certify_listeners(listeners, w);
-    return rs_observe_pass(NULL, &plan, listeners, RS_CERTIFY_LISTENERS, w->scene.context, err);
+    return rs_certify_hear(&w->heard, NULL, err);
 }
 
 rs_status rs_certify_finish(rs_result *result, rs_certifying *w, rs_error *err)
 {
     const rs_inputs *inputs = w->scene.inputs;
-    RS_TRY(rs_certify_mark_floor(w->pass, err));
-    RS_TRY(rs_certify_lambda_finish(w->lambda, err));
+    RS_TRY(rs_certify_mark_floor(w->heard.pass, err));
+    RS_TRY(rs_certify_lambda_finish(w->heard.lambda, err));
     RS_TRY(fill_rows(w, inputs->samples, err));
     if (!w->scene.options->beside) RS_TRY(set_meta(result, w, inputs, err));
     RS_TRY(rs_certify_tables(result, &w->certified, err));
-    RS_TRY(rs_certify_lambda_table(result, w->lambda, err));
-    RS_TRY(rs_certify_demands_table(result, w->lambda, err));
+    RS_TRY(rs_certify_lambda_table(result, w->heard.lambda, err));
+    RS_TRY(rs_certify_demands_table(result, w->heard.lambda, err));
     RS_TRY(rs_certify_findings(result, &w->certified, err));
-    RS_TRY(rs_certify_lambda_findings(result, w->lambda, err));
+    RS_TRY(rs_certify_lambda_findings(result, w->heard.lambda, err));
     if (!w->scene.options->beside) {
         RS_TRY(rs_input_texts_table(result, inputs, err));
         RS_TRY(rs_result_add_notes(result, &inputs->notes, err));
@@ -267,9 +254,7 @@ void rs_certify_close(rs_certifying *w)
     rs_free(w->certified.rows);
     rs_free(w->certified.chains);
     rs_free(w->certified.weight_chains);
-    rs_certify_lambda_close(w->lambda);
-    rs_certify_predict_close(w->predict);
-    rs_certify_gather_close(w->gather);
+    rs_certify_hearing_close(&w->heard);
     rs_weight_norms_close(w->norms);
     rs_network_close(w->network);
     rs_free(w);

@@ -18,7 +18,7 @@
 #include "measures/token_measures.h"
 #include "network/edit.h"
 #include "observe/opened.h"
-#include "observe/pass.h"
+#include "observe/stack.h"
 #include "proof/bounds.h"
 
 /* ---- weights: certified upper bounds, once a layer (certify_weights.c) ---- */
@@ -290,6 +290,10 @@ typedef struct rs_certify_request {
 rs_status rs_certify_path(rs_result *result, rs_input_files *inputs,
                           const rs_certify_request *request, const rs_context *context,
                           rs_error *err);
+
+/* certify_stack.c: what the weights of a network say of all its branches, for whoever proves something
+ * of the whole stack. */
+rs_stack_bounds_of rs_certify_stack;
 
 /* What its tables can have, for rs_explain. */
 extern const rs_table_kind rs_certify_summary_kind, rs_certify_bounds_kind, rs_certify_chains_kind,

@@ -104,4 +104,22 @@ rs_listener *rs_certify_lambda_listener(rs_certify_lambda *lambda);
 rs_status rs_certify_lambda_finish(rs_certify_lambda *lambda, rs_error *err);
 void rs_certify_lambda_close(rs_certify_lambda *lambda); /* NULL is fine */
 
+/* certify_hearing.c: all of them, of one pass. scene outlives it, and stays where it is. */
+typedef struct rs_certify_hearing {
+    const rs_certify_scene *scene;
+    rs_certify_gather *gather;
+    rs_certify_predict *predict; /* NULL: the law was not asked for */
+    rs_certify_lambda *lambda;
+    rs_certify_pass *pass; /* the gatherer's */
+} rs_certify_hearing;
+/* What it has opened when it fails, rs_certify_hearing_close closes. */
+rs_status rs_certify_hearing_open(rs_certify_hearing *out, const rs_certify_scene *scene, bool law,
+                                  rs_error *err);
+/* In the order in which they must hear; returns how many. */
+size_t rs_certify_hearing_listeners(rs_listener *out[RS_CERTIFY_LISTENERS],
+                                    const rs_certify_hearing *hearing);
+/* Runs the pass for them alone. weights: float64, or NULL. */
+rs_status rs_certify_hear(const rs_certify_hearing *hearing, rs_weights *weights, rs_error *err);
+void rs_certify_hearing_close(rs_certify_hearing *hearing);
+
 #endif

@@ -37,11 +37,15 @@ const rs_norm_op *rs_certify_reads_through(const rs_network *network, int32_t l,
  * many tokens. */
 rs_status rs_certify_mixer_gain(rs_lambda_number *out, const rs_network *network, int32_t l,
                                 int32_t b, int64_t tokens, rs_error *err);
-/* certify_layer_gains.c: the last of the branches that add to the mixer's skip what they read of the
- * same tokens, with no norm and no other strength of the skip in between: their sum is the O of λX +
- * O. The mixer itself where it is alone. */
+/* certify_layer_gains.c: the gain of any branch by itself; of the scene the network, its norms and
+ * the longest input are read. scratch: d doubles. */
+rs_status rs_certify_branch_gain(rs_lambda_number *out, const rs_certify_scene *scene, int32_t l,
+                                 int32_t b, double *scratch, rs_error *err);
+/* The last of the branches that add to the mixer's skip what they read of the same tokens, with no
+ * norm and no other strength of the skip in between: their sum is the O of λX + O. The mixer itself
+ * where it is alone. */
 const rs_branch *rs_certify_last_on_skip(const rs_layer *layer, const rs_branch *mixer);
-/* The same file: fills gains->sums; the rest of gains is there. */
+/* Fills gains->sums; the rest of gains is there. */
 rs_status rs_certify_sum_gains(rs_certify_gains *gains, const rs_certify_scene *scene,
                                rs_error *err);
 /* The gain of an MLP, branch b of layer l; scratch: d doubles. */

@@ -117,7 +117,9 @@ rs_lambda_attention_weights rs_certify_attention_weights(const rs_certify_gains 
 
 const char *rs_certify_gain_fails(const rs_network *network, int32_t l, const rs_branch *mixer)
 {
-    if (!rs_branch_plain_attention(mixer)) return "attention: the bound is on its weights";
+    const rs_attention_op *op = rs_branch_plain_attention(mixer);
+    if (!op) return "attention: the bound is on its weights";
+    if (op->cross) return "attention to the tokens themselves";
     if (!rs_certify_reads_through(network, l, (int32_t)(mixer - network->layers[l].branches)))
         return "a norm before the branch: else what it reads has no known length";
     if (rs_branch_traits(mixer)->not_stochastic(mixer))

@@ -30,9 +30,8 @@ static rs_status attention_gain(rs_lambda_number *out, const rs_certify_scene *s
     return RS_OK;
 }
 
-/* scratch: d doubles. */
-static rs_status branch_gain(rs_lambda_number *out, const rs_certify_scene *scene, int32_t l,
-                             int32_t b, double *scratch, rs_error *err)
+rs_status rs_certify_branch_gain(rs_lambda_number *out, const rs_certify_scene *scene, int32_t l,
+                                 int32_t b, double *scratch, rs_error *err)
 {
     const rs_network *network = scene->network;
     const rs_branch *branch = &network->layers[l].branches[b];
@@ -75,7 +74,7 @@ static rs_status sum_of(rs_lambda_number *out, const rs_certify_scene *scene, in
             *out = no_number("no norm between branches that share a skip");
             return RS_OK;
         }
-        RS_TRY(branch_gain(&one, scene, l, b, scratch, err));
+        RS_TRY(rs_certify_branch_gain(&one, scene, l, b, scratch, err));
         if (!one.valid) {
             *out = one;
             return RS_OK;

@@ -66,13 +66,14 @@ static rs_status check_scene(const rs_recommending *w, rs_error *err)
 static rs_status set_limit(rs_recommending *w, rs_error *err)
 {
     double *lambdas = rs_arena_alloc(w->arena, (size_t)w->layers, sizeof *lambdas);
-    if (!lambdas) return rs_fail_memory(err, "recommendation", 0);
+    double *room = rs_arena_alloc(w->arena, w->branches, sizeof *room);
+    if (!lambdas || !room) return rs_fail_memory(err, "recommendation", 0);
     w->limit = FURTHEST * 1.25;
     do {
         w->limit /= 1.25;
         for (int32_t l = 0; l < w->layers; l++)
             lambdas[l] = isnan(w->own[l]) ? (double)NAN : w->limit;
-    } while (w->limit > 1 && rs_recommend_decades(w, lambdas) > MOST_DECADES);
+    } while (w->limit > 1 && rs_recommend_decades(w, lambdas, room) > MOST_DECADES);
     return RS_OK;
 }
 

@@ -76,16 +76,17 @@ bool rs_recommend_is_mixer(const rs_branch *branch);
  * none. */
 rs_status rs_recommend_sweep(double *relative, const rs_recommending *w, const double *lambdas,
                              int32_t n, rs_error *err);
-/* A copy of the network with these λ [layers]; NaN leaves a layer's alone. */
-rs_status rs_recommend_network(rs_network **out, const rs_recommending *w, const double *lambdas,
-                               rs_error *err);
+/* The network of a candidate: of the model as it is nothing is changed, not even mixers of one layer
+ * that differ. */
+rs_status rs_recommend_candidate(rs_network **out, const rs_recommended *r,
+                                 const rs_recommending *w, rs_error *err);
 /* Runs the candidate's λ (layers[].lambda) as any run does: relative μ of all layers, norms, shares
  * and loss. */
 rs_status rs_recommend_run(rs_recommended *r, const rs_recommending *w, rs_error *err);
 /* The change of the logits against the network as it is. */
 rs_status rs_recommend_logits(rs_recommended *r, const rs_recommending *w, rs_error *err);
-/* The most decades by which the skips make the state grow at these λ. */
-double rs_recommend_decades(const rs_recommending *w, const double *lambdas);
+/* The most decades by which the skips make the state grow at these λ. room: [branches]. */
+double rs_recommend_decades(const rs_recommending *w, const double *lambdas, double *room);
 
 /* ---- certify_recommend_proof.c ---- */
 

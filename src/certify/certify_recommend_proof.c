@@ -41,49 +41,33 @@ static void take_layer(rs_recommended *r, int32_t l, const rs_certify_lambda *la
     if (!any) layer->unproved = "in no sample two tokens differ as they enter its mixer";
 }
 
-/* The listeners that table lambda needs, over a network of its own. */
+/* The listeners of a candidate's network. */
 typedef struct proving {
     rs_certify_scene scene;
     rs_network *network;
-    rs_certify_gather *gather;
-    rs_certify_lambda *lambda;
+    rs_certify_hearing heard;
 } proving;
 
 static rs_status hear_network(proving *p, const rs_recommended *r, const rs_recommending *w,
                               rs_error *err)
 {
-    double *lambdas = rs_arena_alloc(w->arena, (size_t)w->layers, sizeof *lambdas);
-    if (!lambdas) return rs_fail_memory(err, "recommendation", 0);
-    for (int32_t l = 0; l < w->layers; l++)
-        lambdas[l] = r->layers[l].lambda;
-    RS_TRY(rs_recommend_network(&p->network, w, lambdas, err));
+    RS_TRY(rs_recommend_candidate(&p->network, r, w, err));
     p->scene = *w->scene;
     p->scene.network = p->network; /* the norms are of weights alone */
-    RS_TRY(rs_certify_gather_open(&p->gather, &p->scene, err));
-    rs_certify_pass *pass = rs_certify_gather_pass(p->gather);
-    RS_TRY(rs_certify_lambda_open(&p->lambda, &p->scene, pass, err));
-    rs_listener *listeners[] = {rs_certify_gather_listener(p->gather),
-                                rs_certify_lambda_listener(p->lambda)};
-    const rs_pass_plan plan = {.network = p->network,
-                               .inputs = p->scene.inputs,
-                               .precision = RS_PRECISION_F64,
-                               .weights = w->weights,
-                               .capacity = p->scene.capacity,
-                               .phase = "certify"};
-    RS_TRY(rs_observe_pass(NULL, &plan, listeners, 2, p->scene.context, err));
-    RS_TRY(rs_certify_mark_floor(pass, err));
-    return rs_certify_lambda_finish(p->lambda, err);
+    RS_TRY(rs_certify_hearing_open(&p->heard, &p->scene, false, err));
+    RS_TRY(rs_certify_hear(&p->heard, w->weights, err));
+    RS_TRY(rs_certify_mark_floor(p->heard.pass, err));
+    return rs_certify_lambda_finish(p->heard.lambda, err);
 }
 
 rs_status rs_recommend_prove(rs_recommended *r, const rs_recommending *w, rs_error *err)
 {
-    proving p = {0};
+    proving p = {.network = NULL};
     rs_status status = hear_network(&p, r, w, err);
     r->cases = r->proved = 0;
     for (int32_t l = 0; status == RS_OK && l < w->layers; l++)
-        if (!isnan(w->own[l])) take_layer(r, l, p.lambda);
-    rs_certify_lambda_close(p.lambda);
-    rs_certify_gather_close(p.gather);
+        if (!isnan(w->own[l])) take_layer(r, l, p.heard.lambda);
+    rs_certify_hearing_close(&p.heard);
     rs_network_close(p.network);
     return status;
 }

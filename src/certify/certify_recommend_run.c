@@ -3,6 +3,7 @@
 
 #include "network/op_traits.h"
 #include "observe/measure.h"
+#include "observe/stack.h"
 #include "observe/sweep.h"
 
 #include <math.h>
@@ -68,34 +69,13 @@ rs_status rs_recommend_sweep(double *relative, const rs_recommending *w, const d
     return status;
 }
 
-double rs_recommend_decades(const rs_recommending *w, const double *lambdas)
+double rs_recommend_decades(const rs_recommending *w, const double *lambdas, double *room)
 {
-    const rs_network *network = w->scene->network;
-    double now = 0, most = 0;
-    for (int32_t l = 0; l < w->layers; l++)
-        for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
-            const rs_branch *branch = &network->layers[l].branches[b];
-            bool edited = rs_recommend_is_mixer(branch) && !isnan(lambdas[l]);
-            now += log10(fmax(fabs(edited ? lambdas[l] : branch->skip), 1e-300));
-            if (now < 0 || branch->after.kind != RS_NORM_NONE) now = 0;
-            if (now > most) most = now;
-        }
-    return most;
+    fill_skips(room, w, lambdas, 1);
+    return rs_stack_decades(w->scene->network, room, 1);
 }
 
 /* ---- one by itself ---- */
-
-rs_status rs_recommend_network(rs_network **out, const rs_recommending *w, const double *lambdas,
-                               rs_error *err)
-{
-    RS_TRY(rs_network_copy(out, w->scene->network, err));
-    for (int32_t l = 0; l < w->layers; l++)
-        for (int32_t b = 0; b < (*out)->layers[l].n_branches; b++) {
-            rs_branch *branch = &(*out)->layers[l].branches[b];
-            if (rs_recommend_is_mixer(branch) && !isnan(lambdas[l])) branch->skip = lambdas[l];
-        }
-    return RS_OK;
-}
 
 /* A listener: how much of the sum with the skip each mixer's branch is. */
 typedef struct shares {
@@ -198,33 +178,26 @@ static rs_status run_network(rs_recommended *r, const rs_recommending *w, const 
     return RS_OK;
 }
 
-/* The λ of a candidate, layer by layer. */
-static double *lambdas_of(rs_arena *arena, const rs_recommended *r, const rs_recommending *w)
+rs_status rs_recommend_candidate(rs_network **out, const rs_recommended *r,
+                                 const rs_recommending *w, rs_error *err)
 {
-    double *lambdas = rs_arena_alloc(arena, (size_t)w->layers, sizeof *lambdas);
-    for (int32_t l = 0; lambdas && l < w->layers; l++)
-        lambdas[l] = r->layers[l].lambda;
-    return lambdas;
-}
-
-/* The network of a candidate: of the model as it is nothing is changed, not even mixers of one layer
- * that differ. */
-static rs_status network_of(rs_network **out, const rs_recommended *r, const rs_recommending *w,
-                            rs_arena *arena, rs_error *err)
-{
-    double *lambdas = lambdas_of(arena, r, w);
-    if (!lambdas) return rs_fail_memory(err, "recommendation", 0);
-    for (int32_t l = 0; r == &w->of[RS_RECOMMEND_NONE] && l < w->layers; l++)
-        lambdas[l] = NAN;
-    return rs_recommend_network(out, w, lambdas, err);
+    RS_TRY(rs_network_copy(out, w->scene->network, err));
+    if (r == &w->of[RS_RECOMMEND_NONE]) return RS_OK;
+    for (int32_t l = 0; l < w->layers; l++)
+        for (int32_t b = 0; b < (*out)->layers[l].n_branches; b++) {
+            rs_branch *branch = &(*out)->layers[l].branches[b];
+            double lambda = r->layers[l].lambda;
+            if (rs_recommend_is_mixer(branch) && !isnan(lambda)) branch->skip = lambda;
+        }
+    return RS_OK;
 }
 
 rs_status rs_recommend_run(rs_recommended *r, const rs_recommending *w, rs_error *err)
 {
     rs_network *network = NULL;
     rs_arena *arena = rs_arena_new();
-    rs_status status =
-        arena ? network_of(&network, r, w, arena, err) : rs_fail_memory(err, "recommendation", 0);
+    rs_status status = arena ? rs_recommend_candidate(&network, r, w, err)
+                             : rs_fail_memory(err, "recommendation", 0);
     if (status == RS_OK) status = run_network(r, w, network, arena, err);
     rs_network_close(network);
     rs_arena_free(arena);
@@ -294,9 +267,7 @@ rs_status rs_recommend_logits(rs_recommended *r, const rs_recommending *w, rs_er
     if (!head->decoder.weight) return RS_OK;
     beside to = {.vocabulary = head->decoder.out};
     int64_t capacity = samples_beside(w, to.vocabulary);
-    rs_arena *arena = rs_arena_new();
-    rs_status status =
-        arena ? network_of(&network, r, w, arena, err) : rs_fail_memory(err, "recommendation", 0);
+    rs_status status = rs_recommend_candidate(&network, r, w, err);
     if (status == RS_OK) status = rs_input_batch_open(&batch, capacity, err);
     size_t rows = (size_t)capacity * (size_t)w->scene->inputs->longest;
     to.kept = rs_malloc(rows * (size_t)to.vocabulary, sizeof *to.kept);
@@ -307,6 +278,5 @@ rs_status rs_recommend_logits(rs_recommended *r, const rs_recommending *w, rs_er
     rs_free(to.kept);
     rs_input_batch_close(&batch);
     rs_network_close(network);
-    rs_arena_free(arena);
     return status;
 }

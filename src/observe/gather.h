@@ -98,6 +98,7 @@ void rs_gather_attention_close(rs_gather *gather);
 /* gather_mixing.c. What one sample's matrices measured. */
 typedef struct rs_mixed {
     rs_mixing_measures of;
+    double most; /* the largest ‖M‖_F of them */
     bool seen;
 } rs_mixed;
 rs_status rs_gather_mixing_open(rs_gather *gather, rs_error *err);

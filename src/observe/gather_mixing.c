@@ -70,7 +70,8 @@ static void name_rows(rs_gather *g)
                                     .branch = b,
                                     .head = rs_branch_traits(branch)->by_channel ? -1 : (int32_t)h,
                                     .mixer = rs_branch_traits(branch)->word,
-                                    .mean = rs_mixing_none()};
+                                    .mean = rs_mixing_none(),
+                                    .frobenius_most = NAN};
         }
     }
     g->mixing_first[g->network->n_layers] = g->out->n_mixing;
@@ -108,12 +109,13 @@ bool rs_gather_wants_mixing(void *user, int32_t layer, int32_t branch)
 /* ---- what mixers tell ---- */
 
 /* The mean over matrices in the sense of the root of the mean square, for what is a norm. */
-static rs_mixing_measures measures_of(const rs_mixing_numbers *of, int32_t matrices, int64_t n)
+static rs_mixed measures_of(const rs_mixing_numbers *of, int32_t matrices, int64_t n)
 {
     rs_mixing_measures m = rs_mixing_none();
-    double square = 0, mixed = 0, skips = 0, decay = 0, step = 0;
+    double square = 0, most = 0, mixed = 0, skips = 0, decay = 0, step = 0;
     for (int32_t k = 0; k < matrices; k++) {
         square += of[k].square;
+        if (!(of[k].square <= most) && !isnan(most)) most = of[k].square;
         mixed += of[k].mixed_square;
         skips += (double)n * of[k].skip * of[k].skip;
         decay += of[k].log_decay;
@@ -124,7 +126,7 @@ static rs_mixing_measures measures_of(const rs_mixing_numbers *of, int32_t matri
     m.log_decay = decay / matrices;
     m.delta_mean = step / matrices;
     m.share_of_d = skips / (skips + mixed);
-    return m;
+    return (rs_mixed){m, sqrt(most), true};
 }
 
 rs_status rs_gather_mixing(void *user, const rs_mixing_view *v, rs_error *err)
@@ -135,11 +137,11 @@ rs_status rs_gather_mixing(void *user, const rs_mixing_view *v, rs_error *err)
     (void)err;
     if (!place) return RS_OK;
     if (rs_branch_traits(branch)->by_channel) {
-        *place = (rs_mixed){measures_of(v->of, v->matrices, v->n), true};
+        *place = measures_of(v->of, v->matrices, v->n);
         return RS_OK;
     }
     for (int32_t h = 0; h < v->matrices; h++)
-        place[h * g->capacity] = (rs_mixed){measures_of(v->of + h, 1, v->n), true};
+        place[h * g->capacity] = measures_of(v->of + h, 1, v->n);
     return RS_OK;
 }
 
@@ -148,17 +150,21 @@ void rs_gather_mixing_matrix(rs_gather *g, const rs_attention_view *v)
     const rs_branch *branch = &g->network->layers[v->layer].branches[v->branch];
     rs_mixed *place = place_of(g, v->layer, v->branch, v->sample);
     if (!place || !rs_branch_attention(branch)) return;
-    place[v->head * g->capacity] = (rs_mixed){
-        rs_mixing_of_matrix(v->mixing, v->precision != RS_PRECISION_F32, v->n, v->ld, v->causal),
-        true};
+    rs_mixing_measures m =
+        rs_mixing_of_matrix(v->mixing, v->precision != RS_PRECISION_F32, v->n, v->ld, v->causal);
+    place[v->head * g->capacity] = (rs_mixed){m, m.frobenius, true};
 }
 
 /* ---- over the samples ---- */
 
-static void add_sample(rs_gather *g, size_t row, const rs_mixing_measures *m)
+static void add_sample(rs_gather *g, size_t row, const rs_mixed *sample)
 {
+    const rs_mixing_measures *m = &sample->of;
     rs_mixing_row *out = &g->out->mixing[row];
     double values[AVERAGES];
+    if (out->samples == 0) out->frobenius_most = sample->most;
+    if (!(sample->most <= out->frobenius_most) && !isnan(out->frobenius_most))
+        out->frobenius_most = sample->most;
     rs_measure_values(values, averaged, AVERAGES, m);
     rs_sums_add(&g->mixing, row, values);
     rs_mixing_widen(&out->mean, m->row_sum_min, m->row_sum_max);
@@ -170,7 +176,7 @@ void rs_gather_mixing_end_batch(rs_gather *g)
     for (size_t row = 0; row < g->out->n_mixing; row++)
         for (int64_t s = 0; s < g->capacity; s++) {
             rs_mixed *place = &g->mixed[row * (size_t)g->capacity + (size_t)s];
-            if (place->seen) add_sample(g, row, &place->of);
+            if (place->seen) add_sample(g, row, place);
             place->seen = false;
         }
 }

@@ -73,7 +73,8 @@ typedef struct rs_mixing_row {
     int32_t head;            /* from 0; -1: the channels' root mean square, range and mean */
     const char *mixer;       /* as ARCH.json calls its kind */
     rs_mixing_measures mean; /* means; row sums: least and largest over the samples */
-    int64_t samples;         /* measured samples; empty ones are not counted */
+    double frobenius_most; /* the largest ‖M‖_F of any sample and channel; NaN: there is none */
+    int64_t samples;       /* measured samples; empty ones are not counted */
 } rs_mixing_row;
 
 /* What a network did to its inputs. */

@@ -263,6 +263,14 @@ static rs_status note_compat(work *w, rs_error *err)
     return status;
 }
 
+/* What the model with the edits of all variants measured; NULL: it is not among them. */
+static const rs_measured *base_of(const work *w)
+{
+    for (size_t v = 0; v < w->n; v++)
+        if (is_base(w, v)) return w->probed[v].measured;
+    return NULL;
+}
+
 static rs_status report_probe(work *w, rs_error *err)
 {
     const rs_probe_options *o = w->options;
@@ -278,7 +286,7 @@ static rs_status report_probe(work *w, rs_error *err)
     RS_TRY(note_compat(w, err));
     if (o->sweep) /* before the figures: the first curve is the one that a terminal shows */
         RS_TRY(rs_probe_sweep(w->result, &w->swept, w->network, w->weights, w->inputs, o,
-                              w->context, err));
+                              base_of(w), w->context, err));
     RS_TRY(set_run(w, err));
     return rs_probe_figures(w->result, w->probed, w->n, o, err);
 }

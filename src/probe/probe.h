@@ -9,6 +9,7 @@
 #define RS_PROBE_PROBE_H
 
 #include "observe/needs.h"
+#include "observe/stack.h"
 #include "observe/store.h"
 #include "report/result.h"
 #include "text/tokenizer.h"
@@ -32,6 +33,7 @@ typedef struct rs_probe_options {
     bool edited;                /* `edit` changes something */
     const char *variants;       /* text of --variants; NULL: the network with `edit` alone */
     const char *sweep;          /* text of --sweep; NULL: none */
+    rs_stack_bounds_of *bounds; /* what the weights say, for what a sweep proves; NULL: nothing */
     const rs_map_choice *maps;  /* [n_maps] heads of --attention-maps, borrowed */
     size_t n_maps;
     const char *taps, *output; /* safetensors files to write; or NULL */

@@ -24,10 +24,11 @@ typedef struct rs_sweep_spec {
     int32_t n;             /* points from low to high, both included */
     const double *lambdas; /* [n] in place of points between low and high, borrowed; or NULL */
     rs_sweep_switch gate, norm;
+    double kept; /* fraction that a half line and equation 7 are to keep */
 } rs_sweep_spec;
 
-/* Parses "lambda=[mixer:|mlp:]LOW:HIGH:POINTS[,gate=on|off|both,norm=on|off|both]"; one number stands
- * for a sweep of one point. RS_E_BAD_OPTION says what is wrong. */
+/* Parses "lambda=[mixer:|mlp:]LOW:HIGH:POINTS[,gate=on|off|both,norm=on|off|both,kept=A]"; one number
+ * stands for a sweep of one point, A is 0.9 unless said. RS_E_BAD_OPTION says what is wrong. */
 rs_status rs_sweep_parse(rs_sweep_spec *spec, const char *text, rs_error *err);
 /* Point i, from 0: lambdas[i], or low + i (high - low)/(n - 1), the ends exact, and 0 where the middle
  * is meant. */
@@ -42,11 +43,12 @@ rs_status rs_sweep_states(rs_swept_state *out, rs_pass_account *account, const r
                           const rs_probe_options *options, const rs_context *context,
                           rs_error *err);
 
-/* probe_sweep.c: runs the points over all inputs, and adds tables sweep and sweep_ends and their
- * figure. account: what all its passes took. network: with the edits of all variants; weights: of
- * options->measure.precision. */
+/* The same, proves what it can of the points, and adds tables sweep and sweep_ends and their figure.
+ * account: what all its passes took. network: without the edits of options; weights: of
+ * options->measure.precision; own: what the model with those edits measured, or NULL. */
 rs_status rs_probe_sweep(rs_result *result, rs_pass_account *account, const rs_network *network,
                          rs_weights *weights, const rs_inputs *inputs,
-                         const rs_probe_options *options, const rs_context *context, rs_error *err);
+                         const rs_probe_options *options, const rs_measured *own,
+                         const rs_context *context, rs_error *err);
 
 #endif

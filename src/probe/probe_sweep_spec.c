@@ -63,9 +63,17 @@ static rs_status take_switch(rs_sweep_switch *out, const char *piece, size_t n, 
     return refuse("is none of on, off and both", piece, n, err);
 }
 
+static rs_status take_kept(rs_sweep_spec *spec, const char *piece, size_t n, rs_error *err)
+{
+    const char *at = piece, *stop = piece + n;
+    if (!take_number(&spec->kept, &at, stop) || at != stop || !(spec->kept > 0 && spec->kept < 1))
+        return refuse("is no fraction between 0 and 1", piece, n, err);
+    return RS_OK;
+}
+
 rs_status rs_sweep_parse(rs_sweep_spec *spec, const char *text, rs_error *err)
 {
-    *spec = (rs_sweep_spec){.of = "", .gate = RS_SWEEP_ON, .norm = RS_SWEEP_ON};
+    *spec = (rs_sweep_spec){.of = "", .gate = RS_SWEEP_ON, .norm = RS_SWEEP_ON, .kept = 0.9};
     for (const char *piece = text;;) {
         size_t n = strcspn(piece, ",");
         const char *equals = memchr(piece, '=', n);
@@ -77,8 +85,10 @@ rs_status rs_sweep_parse(rs_sweep_spec *spec, const char *text, rs_error *err)
             RS_TRY(take_switch(&spec->gate, equals + 1, rest, err));
         } else if (name == 4 && strncmp(piece, "norm", 4) == 0) {
             RS_TRY(take_switch(&spec->norm, equals + 1, rest, err));
+        } else if (name == 4 && strncmp(piece, "kept", 4) == 0) {
+            RS_TRY(take_kept(spec, equals + 1, rest, err));
         } else {
-            return refuse("is not lambda, gate or norm", piece, name, err);
+            return refuse("is not lambda, gate, norm or kept", piece, name, err);
         }
         if (!piece[n]) break;
         piece += n + 1;

@@ -328,6 +328,7 @@ double rs_lambda_demand_any_input(const rs_lambda_attention_weights *weights, in
     X(THEOREM_B_LIPSCHITZ)                                                                         \
     X(THEOREM_B_STRETCH)                                                                           \
     X(THEOREM_D)                                                                                   \
+    X(DEPTH)                                                                                       \
     X(GAIN_ATTENTION)                                                                              \
     X(GAIN_MLP)                                                                                    \
     X(GAIN_GATED)                                                                                  \

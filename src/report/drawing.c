@@ -116,8 +116,10 @@ typedef struct sorter {
     size_t n_y;
     rs_strmap panel_map, curve_map;
     const char **names; /* [n_names] of curves */
-    bool *published;    /* [n_names] */
-    size_t n_names, names_room, published_room, panels_room, marks_room;
+    struct {
+        bool published, dots;
+    } * kinds; /* [n_names] */
+    size_t n_names, names_room, kinds_room, panels_room, marks_room;
     rs_buffer text;
 } sorter;
 
@@ -191,9 +193,10 @@ static size_t curve_of(sorter *s, size_t row, size_t which)
     size_t place = place_of(s->d, &s->curve_map, &s->names, &s->n_names, &s->names_room,
                             s->text.length ? s->text.data : "");
     if (place == SIZE_MAX || place < before) return place;
-    if (!RS_GROW(s->published, place, s->published_room)) return SIZE_MAX;
+    if (!RS_GROW(s->kinds, place, s->kinds_room)) return SIZE_MAX;
     const char *origin = s->origin >= 0 ? rs_table_text(s->d->table, row, (size_t)s->origin) : NULL;
-    s->published[place] = of->published || (origin && strcmp(origin, "published") == 0);
+    s->kinds[place].published = of->published || (origin && strcmp(origin, "published") == 0);
+    s->kinds[place].dots = of->dots;
     return place;
 }
 
@@ -223,6 +226,7 @@ static rs_status add_mark(sorter *s, size_t row, size_t which, rs_error *err)
                     .upper = s->y_of[which].upper};
     if (!is_drawn(d->plot, mark.x, mark.y)) return RS_OK;
     if (rs_cell_number(d->table, row, column_of(d, s->y_of[which].unless)) > 0) return RS_OK;
+    if (s->y_of[which].dots && !(mark.y > 0)) return RS_OK;
     if ((mark.panel = panel_of(s, row)) >= MOST_PANELS && mark.panel != SIZE_MAX) return RS_OK;
     mark.curve = curve_of(s, row, which);
     if (mark.panel == SIZE_MAX || mark.curve == SIZE_MAX ||
@@ -232,14 +236,15 @@ static rs_status add_mark(sorter *s, size_t row, size_t which, rs_error *err)
     return RS_OK;
 }
 
-/* Gives each curve its look: a published one that of the curve before it, lighter. */
+/* Gives each curve its look: a published one, or dots beside a line, that of the curve before it,
+ * lighter. */
 static void give_looks(rs_drawing *d)
 {
     bool taken[RS_LOOKS] = {false};
     for (size_t i = 0; i < d->n_curves; i++) {
         int look = -1;
-        if (d->curves[i].published && i > 0 && !taken[d->curves[i - 1].look ^ 1])
-            look = d->curves[i - 1].look ^ 1;
+        bool twin = d->curves[i].published || d->curves[i].dots;
+        if (twin && i > 0 && !taken[d->curves[i - 1].look ^ 1]) look = d->curves[i - 1].look ^ 1;
         for (int k = 0; look < 0 && k < RS_LOOKS; k++)
             if (!taken[rs_look_order[k]]) look = rs_look_order[k];
         if (look < 0) look = 0;
@@ -264,7 +269,8 @@ static rs_status choose_curves(sorter *s, rs_error *err)
     for (size_t i = 0; i < n; i++) {
         size_t from = n > 1 ? i * (all - 1) / (n - 1) : 0;
         place[from] = i;
-        d->curves[i] = (rs_drawn_curve){s->names[from], 0, s->published[from]};
+        d->curves[i] =
+            (rs_drawn_curve){s->names[from], 0, s->kinds[from].published, s->kinds[from].dots};
     }
     size_t kept = 0;
     for (size_t i = 0; i < d->n_marks; i++) {
@@ -406,7 +412,7 @@ static rs_status make(rs_drawing *d, const rs_result *result, rs_error *err)
     rs_strmap_free(&s.curve_map);
     rs_buffer_free(&s.text);
     rs_free(s.names);
-    rs_free(s.published);
+    rs_free(s.kinds);
     RS_TRY(status);
     d->panels_left_out = d->n_panels > MOST_PANELS ? d->n_panels - MOST_PANELS : 0;
     d->n_panels -= d->panels_left_out;

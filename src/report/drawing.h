@@ -27,7 +27,7 @@ void rs_axis_text(char out[RS_TICK_SIZE], const rs_axis *axis, double tick);
 typedef struct rs_drawn_curve {
     const char *name;
     int look; /* of rs_looks */
-    bool published;
+    bool published, dots;
 } rs_drawn_curve;
 
 /* A row as a cell, or as the point of a curve; scatter: a point, with curve 0. */
@@ -69,6 +69,11 @@ typedef struct rs_drawing {
 /* Makes the drawing of a figure of the result. On failure there is nothing to free. */
 rs_status rs_drawing_make(rs_drawing *out, const rs_result *result, size_t figure, rs_error *err);
 void rs_drawing_free(rs_drawing *drawing);
+
+/* Where the ground of a figure of lines is shaded, from the left: pairs of values of x. */
+size_t rs_drawing_shades(double out[2][2], const rs_drawing *drawing);
+/* Where its upright rules stand. */
+size_t rs_drawing_uprights(double out[2], const rs_drawing *drawing);
 
 /* The number in a cell of any kind of column; NaN: there is none. */
 double rs_cell_number(const rs_table *table, size_t row, int column);

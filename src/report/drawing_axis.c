@@ -137,6 +137,26 @@ static void line_scales(rs_drawing *d)
         linear_ticks(&d->y, wanted, false);
 }
 
+size_t rs_drawing_shades(double out[2][2], const rs_drawing *d)
+{
+    const rs_lines *l = &d->plot->of.lines;
+    size_t n = 0;
+    if (!(l->x_shade > 0)) return 0;
+    if (-l->x_shade > d->x.low && !d->x.log)
+        out[n][0] = d->x.low, out[n++][1] = fmin(-l->x_shade, d->x.high);
+    if (l->x_shade < d->x.high) out[n][0] = fmax(l->x_shade, d->x.low), out[n++][1] = d->x.high;
+    return n;
+}
+
+size_t rs_drawing_uprights(double out[2], const rs_drawing *d)
+{
+    const double both[] = {-d->plot->of.lines.x_rule, d->plot->of.lines.x_rule};
+    size_t n = 0;
+    for (size_t i = 0; i < 2 && both[1] > 0; i++)
+        if (both[i] >= d->x.low && both[i] <= d->x.high) out[n++] = both[i];
+    return n;
+}
+
 /* The range of the marks' values. */
 static void colour_scale(rs_drawing *d, const char *title, bool with_zero)
 {
@@ -208,7 +228,7 @@ static void put_markers(rs_drawing *d, stretch *all)
         rs_mark *m = &d->marks[i];
         stretch *s = &all[m->panel * d->n_curves + m->curve];
         size_t every = (s->n + most - 1) / most, shift = every * m->curve / d->n_curves;
-        m->marker = s->seen++ % every == shift;
+        m->marker = d->curves[m->curve].dots || s->seen++ % every == shift;
     }
 }
 

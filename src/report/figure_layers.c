@@ -172,6 +172,60 @@ static void add_rule(json_t *layers, const rs_axis *axis, double y, const char *
                   y, "title", axis->title, "x", "value", 0, "text", "value", label));
 }
 
+static json_t *once(void)
+{
+    return json_pack("{s:[{s:i}]}", "values", "once", 1);
+}
+
+/* Words at x near the foot of the panel, where curves of what is kept do not run. */
+static void add_foot(json_t *layers, const rs_axis *axis, double x, const char *label, bool upwards)
+{
+    json_t *mark = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i}", "type", "text", "color",
+                             RS_COLOUR_RULE, "align", upwards ? "left" : "right", "baseline",
+                             "bottom", "dx", upwards ? 22 : -4, "dy", -4, "fontSize", 11);
+    if (upwards) json_object_set_new(mark, "angle", json_integer(270));
+    json_array_append_new(layers,
+                          json_pack("{s:o, s:o, s:{s:{s:f, s:s}, s:{s:s}, s:{s:s}}}", "data",
+                                    once(), "mark", mark, "encoding", "x", "datum", x, "title",
+                                    axis->title, "y", "value", "height", "text", "value", label));
+}
+
+/* A shaded stretch of the ground. */
+static void add_shade(json_t *layers, const rs_axis *axis, const double ends[2])
+{
+    json_array_append_new(
+        layers,
+        json_pack("{s:o, s:{s:s, s:s, s:f, s:b}, s:{s:{s:f, s:s}, s:{s:f}}}", "data", once(),
+                  "mark", "type", "rect", "color", RS_COLOUR_CHANCE, "opacity", 0.22, "tooltip", 0,
+                  "encoding", "x", "datum", ends[0], "title", axis->title, "x2", "datum", ends[1]));
+}
+
+/* An upright line. */
+static void add_upright(json_t *layers, const rs_axis *axis, double x)
+{
+    json_array_append_new(layers,
+                          json_pack("{s:o, s:{s:s, s:s, s:f, s:[i, i], s:b}, s:{s:{s:f, s:s}}}",
+                                    "data", once(), "mark", "type", "rule", "color", RS_COLOUR_RULE,
+                                    "strokeWidth", 1.2, "strokeDash", 2, 2, "tooltip", 0,
+                                    "encoding", "x", "datum", x, "title", axis->title));
+}
+
+/* What lies behind the curves. */
+static void add_ground(json_t *layers, const rs_drawing *d)
+{
+    const rs_lines *l = &d->plot->of.lines;
+    double shades[2][2], uprights[2];
+    size_t n = rs_drawing_shades(shades, d);
+    for (size_t i = 0; i < n; i++)
+        add_shade(layers, &d->x, shades[i]);
+    if (n) add_foot(layers, &d->x, shades[n - 1][1], l->x_shade_label, false);
+    n = rs_drawing_uprights(uprights, d);
+    for (size_t i = 0; i < n; i++)
+        add_upright(layers, &d->x, uprights[i]);
+    if (n) add_foot(layers, &d->x, uprights[n - 1], l->x_rule_label, true);
+    if (l->y_rule > 0) add_rule(layers, &d->y, l->y_rule, l->y_rule_label);
+}
+
 static json_t *words(const rs_drawing *d, const char *test, const char *x, const char *y,
                      const char *field, json_t *colour)
 {
@@ -184,6 +238,13 @@ static json_t *words(const rs_drawing *d, const char *test, const char *x, const
                      colour);
 }
 
+static bool has_dots(const rs_drawing *d)
+{
+    for (size_t i = 0; i < d->n_curves; i++)
+        if (d->curves[i].dots) return true;
+    return false;
+}
+
 static json_t *line_mark(const rs_drawing *d, const rs_lines *l)
 {
     json_t *encoding = json_pack(
@@ -191,7 +252,9 @@ static json_t *line_mark(const rs_drawing *d, const rs_lines *l)
         on_axis(&d->y, l->y.field), "color", coloured(d, true), "strokeDash",
         by_curve(d, dash_of, true), "strokeWidth", if_selected(l->keys, 4, 2, 2), "strokeOpacity",
         if_selected(l->keys, 1, 0.3, 1), "tooltip", tooltip(l->keys, l->x, l->y));
-    return json_pack("{s:{s:s}, s:o}", "mark", "type", "line", "encoding", encoding);
+    json_t *mark = json_pack("{s:{s:s}, s:o}", "mark", "type", "line", "encoding", encoding);
+    if (has_dots(d)) json_object_set_new(mark, "transform", filter("!datum.dots"));
+    return mark;
 }
 
 /* Markers of published curves are hollow: filled with the ground. */
@@ -237,7 +300,7 @@ static json_t *line_layers(const rs_drawing *d)
     const rs_lines *l = &d->plot->of.lines;
     json_t *layers = json_array();
     if (l->low.field) json_array_append_new(layers, band(d, l->x.field, l->band_label));
-    if (l->y_rule > 0) add_rule(layers, &d->y, l->y_rule, l->y_rule_label);
+    add_ground(layers, d);
     json_array_append_new(layers, line_mark(d, l));
     json_array_append_new(layers, marker_mark(d, l, false));
     if (has_published(d)) json_array_append_new(layers, marker_mark(d, l, true));

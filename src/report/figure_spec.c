@@ -13,9 +13,30 @@
 
 /* ---- usermeta and parameters ---- */
 
+/* Where the ground's stretches and upright lines are, when the axis does not reach them. */
+static size_t beyond_notes(const char **out, const rs_drawing *d)
+{
+    const rs_lines *l = &d->plot->of.lines;
+    char digits[RS_NUMBER_SIZE];
+    double shades[2][2], uprights[2];
+    size_t n = 0;
+    if (d->plot->kind != RS_PLOT_LINES) return 0;
+    if (l->x_shade > 0 && rs_drawing_shades(shades, d) == 0) {
+        rs_number_outward(digits, l->x_shade, 6, true);
+        out[n++] = rs_arena_printf(d->arena, "Beyond this axis: '%s', from |x| = %s on.",
+                                   l->x_shade_label, digits);
+    }
+    if (l->x_rule > 0 && rs_drawing_uprights(uprights, d) == 0) {
+        rs_number_brief(digits, l->x_rule, 6);
+        out[n++] = rs_arena_printf(d->arena, "Beyond this axis: '%s', at |x| = %s.",
+                                   l->x_rule_label, digits);
+    }
+    return n;
+}
+
 size_t rs_drawing_notes(const char *out[RS_MOST_NOTES], const rs_drawing *d)
 {
-    size_t n = 0;
+    size_t n = beyond_notes(out, d);
     bool flagged = false;
     for (size_t i = 0; i < d->n_marks; i++)
         flagged |= d->marks[i].flagged;
@@ -214,6 +235,7 @@ static void put_line(row_writer *w, const rs_mark *m)
     put_band(w, m);
     if (m->marker) put_true(w, "marker");
     if (w->d->curves[m->curve].published) put_true(w, "published");
+    if (w->d->curves[m->curve].dots) put_true(w, "dots");
     if (!m->label) return;
     put_text(w, "label", m->label);
     put_number(w, "label_y", m->label_y);

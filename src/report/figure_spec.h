@@ -24,7 +24,7 @@ rs_status rs_figure_write(rs_buffer *out, const rs_result *result, size_t figure
 /* Sentences that belong below the figure: what marks stand for, what was left out. Writes at most
  * RS_MOST_NOTES into out, texts of the drawing's arena; returns how many (a NULL one: no
  * memory). */
-enum { RS_MOST_NOTES = 5 };
+enum { RS_MOST_NOTES = 7 };
 size_t rs_drawing_notes(const char *out[RS_MOST_NOTES], const rs_drawing *d);
 
 /* figure_layers.c: the panel of each kind; NULL: no memory. */

@@ -46,6 +46,8 @@ typedef struct rs_figure_curve {
     const char *unless; /* column: where it is true the curve has no point; or NULL */
     bool upper; /* a bound from above: a point that lies far above all other curves says nothing,
                    and is left out */
+    bool dots;  /* a bound from below that holds of each point alone: a marker each, no line, and no
+                  point at 0, where it says nothing */
 } rs_figure_curve;
 
 /* A figure with one line for each value of `colour` in each panel; each row is a point. */
@@ -65,6 +67,10 @@ typedef struct rs_lines {
     bool small;        /* many small panels */
     double y_rule;     /* height of a line across; 0: there is none */
     const char *y_rule_label;
+    double x_rule; /* lines upright at x = ±this, where the axis has it; 0: there is none */
+    const char *x_rule_label;
+    double x_shade; /* the ground where |x| is at least this is shaded; 0: nothing is */
+    const char *x_shade_label;
     double y_floor; /* with log_y, rows of no more than this are left out: rounding would stretch
                        the axis */
 } rs_lines;

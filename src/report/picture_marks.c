@@ -123,21 +123,47 @@ static size_t points_of(rs_point *out, const rs_drawing *d, size_t panel, size_t
     return band && up < 2 ? 0 : n;
 }
 
+static void put_small(rs_canvas *c, const char *text, rs_point at, rs_anchor anchor, bool upwards)
+{
+    c->words(c, &(rs_words){text, at, RS_SMALL_WORDS, RS_COLOUR_RULE, anchor, false, upwards});
+}
+
+/* What the axis of x has on the ground: stretches and upright lines, each named where it is furthest
+ * to the right, at the foot, as curves of what is kept run along the top. */
+static void ground(rs_canvas *c, const rs_drawing *d, rs_box box)
+{
+    static const double dash[RS_DASHES] = {2, 2};
+    const rs_lines *l = &d->plot->of.lines;
+    double shades[2][2], uprights[2], foot = box.y + box.height;
+    size_t n = rs_drawing_shades(shades, d);
+    for (size_t i = 0; i < n; i++) {
+        double low = rs_on_panel(d, box, shades[i][0], d->y.low).x;
+        double high = rs_on_panel(d, box, shades[i][1], d->y.low).x;
+        rectangle(c, (rs_box){low, box.y, high - low, box.height},
+                  &(rs_pen){.fill = RS_COLOUR_CHANCE, .opacity = 0.22});
+        if (i + 1 == n)
+            put_small(c, l->x_shade_label, (rs_point){high - 4, foot - 6}, RS_ANCHOR_END, false);
+    }
+    n = rs_drawing_uprights(uprights, d);
+    for (size_t i = 0; i < n; i++) {
+        double x = rs_on_panel(d, box, uprights[i], d->y.low).x;
+        const rs_point ends[] = {{x, box.y}, {x, box.y + box.height}};
+        c->path(c, ends, 2, false, &(rs_pen){.stroke = RS_COLOUR_RULE, .width = 1.2, .dash = dash});
+        if (i + 1 == n)
+            put_small(c, l->x_rule_label, (rs_point){x - 4, foot - 22}, RS_ANCHOR_START, true);
+    }
+}
+
 static void rule(rs_canvas *c, const rs_drawing *d, rs_box box)
 {
     static const double dash[RS_DASHES] = {2, 2};
     const rs_lines *l = &d->plot->of.lines;
+    ground(c, d, box);
     if (!(l->y_rule > 0)) return;
     double y = rs_on_panel(d, box, d->x.low, l->y_rule).y;
     const rs_point ends[] = {{box.x, y}, {box.x + box.width, y}};
     c->path(c, ends, 2, false, &(rs_pen){.stroke = RS_COLOUR_RULE, .width = 1.2, .dash = dash});
-    c->words(c, &(rs_words){l->y_rule_label,
-                            {box.x + 4, y - 4},
-                            RS_SMALL_WORDS,
-                            RS_COLOUR_RULE,
-                            RS_ANCHOR_START,
-                            false,
-                            false});
+    put_small(c, l->y_rule_label, (rs_point){box.x + 4, y - 4}, RS_ANCHOR_START, false);
 }
 
 static void names(rs_canvas *c, const rs_drawing *d, size_t panel, rs_box box)
@@ -181,7 +207,7 @@ static void line_marks(rs_canvas *c, const rs_drawing *d, size_t panel, rs_box b
     for (size_t k = 0; k < d->n_curves; k++) {
         size_t n = points_of(room, d, panel, k, box, false);
         const rs_pen pen = rs_picture_pen(&d->curves[k]);
-        if (n > 1) c->path(c, room, n, false, &pen);
+        if (n > 1 && !d->curves[k].dots) c->path(c, room, n, false, &pen);
         for (size_t i = 0; i < d->n_marks; i++) {
             const rs_mark *m = &d->marks[i];
             if (m->panel != panel || m->curve != k || !m->marker) continue;

@@ -45,6 +45,12 @@ static const rs_word tokens[] = {
           "product of |λ| over the layers, and 20 to the power of 64 is beyond float32",
           "that product, or a model without norms, leaves what float32 or float64 holds",
           "column precision of table sweep_ends says which points"),
+    PROBE(
+        "sweep_certified", "info",
+        "what is proved of a sweep: from which |λ| on every λ keeps the share A of what enters, or "
+        "which hypothesis fails; and what the published equation 7 asks for",
+        "--sweep; A is its kept=A, 0.9",
+        "columns certified_residual and certified_from of table sweep_ends"),
     PROBE("attention_sink", "info",
           "a head gives the first token much of its weight: it parks there what it has nothing to "
           "do with, and such a token often carries very large activations",

@@ -271,6 +271,34 @@ static void add_state_figure(rs_result *r, rs_error *err)
             err);
 }
 
+/* A curve of nine points from -4 to 4, a bound from below under eight of them, 0 in the middle. */
+static void add_bounds(rs_result *r, rs_error *err)
+{
+    static const rs_column columns[] = {{.name = "x", .type = RS_COLUMN_REAL},
+                                        {.name = "y", .type = RS_COLUMN_REAL},
+                                        {.name = "least", .type = RS_COLUMN_REAL}};
+    const rs_lines lines = {.table = "bounds",
+                            .x = {"x", "x"},
+                            .y = {"y", "y"},
+                            .more = {{.field = "least", .title = "at least", .dots = true}},
+                            .x_rule = 3.5,
+                            .x_rule_label = "published demand",
+                            .x_shade = 2.5,
+                            .x_shade_label = "proved here"};
+    rs_table *t;
+    stop_on(rs_result_add_table(r, "bounds", "Bounds", NULL, columns, 3, &t, err), err);
+    for (int k = -4; k <= 4; k++) {
+        size_t row;
+        stop_on(rs_table_add_row(t, &row, err), err);
+        rs_table_set_real(t, row, 0, k);
+        rs_table_set_real(t, row, 1, 1 + 0.1 * k);
+        rs_table_set_real(t, row, 2, 0.1 * abs(k));
+    }
+    stop_on(rs_result_add_figure(r, "bounds", "What is proved", "Made up.", rs_figure_lines(&lines),
+                                 err),
+            err);
+}
+
 static void add_summary(rs_result *r, int layers, rs_error *err)
 {
     static const rs_column columns[] = {
@@ -423,6 +451,7 @@ int main(int argc, char **argv)
     add_balance(r, layers, heads, &err);
     add_states(r, &err);
     add_state_figure(r, &err);
+    add_bounds(r, &err);
     add_figures(r, layers, heads, &err);
     add_findings(r, layers, &err);
     stop_on(rs_result_group_findings(r, &err), &err);

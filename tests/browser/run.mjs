@@ -93,6 +93,11 @@ await check('every figure is drawn, with marks', async () => {
   holds(await page.value("[...document.querySelectorAll('#figure-spectra text')].some((t) => t.textContent === 'chance, 5 to 95 %')"), 'the null band has no name');
   holds(await page.value("[...document.querySelectorAll('#figure-states text')].filter((t) => t.textContent === 'rounding floor').length === 2"), 'the rule has no name');
   equal(await page.value("document.querySelectorAll('#figure-heatmap .mark-symbol.role-mark path').length"), 7, 'flagged cells');
+  const ground = "#figure-bounds", count = (what) => page.value(`document.querySelectorAll('${ground} ${what}').length`);
+  equal([await count('.mark-rect.role-mark path'), await count('.mark-rule.role-mark line'), await count('.mark-line.role-mark path')], [2, 2, 1], 'shaded stretches, upright lines and curves');
+  equal(await count('.mark-symbol.role-mark path'), 17, 'markers of nine points and of the eight bounds that say something');
+  for (const name of ['proved here', 'published demand'])
+    equal(await page.value(`[...document.querySelectorAll('${ground} text')].filter((t) => t.textContent === '${name}').length`), 1, name);
   equal(await page.value("document.querySelectorAll('figure .problem').length"), 0);
 });
 await check('figures offer SVG and PNG, and no editor', async () => {

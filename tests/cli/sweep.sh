@@ -40,6 +40,9 @@ def compare(path, lambdas, of, options, tolerance, switches="", edits=()):
     last = {(r["lambda"], r["gate"], r["norm"]): r for r in out["sweep"]}
     for end in out["sweep_ends"]:
         row = last[end["lambda"], end["gate"], end["norm"]]
+        words = ["no gate"] * (end["gate"] == "off") + ["no norm"] * (end["norm"] == "off")
+        if end["line"] != (", ".join(words) or "as it is"):
+            wrong.append(f"{path}: a line of another name: {end}")
         if any(end[k] != row[k] for k in ("relative_residual", "mu", "log10_mu")):
             wrong.append(f"{path}: sweep_ends {end} is not {row}")
     return out
@@ -120,5 +123,5 @@ refused_by probe bad-option "no gated mixer" "$model" --random 1 --sweep "lambda
 # Read in a terminal: the points, and the curve.
 expect 0 env COLUMNS=80 "$RANKSCOPE" probe "$model" --random 2 --seq-len 8 --sweep lambda=-2:2:5 --table sweep_ends
 says out "lambda"
-[ "$(awk '{ if (length($0) > 80) n++ } END { print n + 0 }' out)" = 0 ] || note_failure "lines beyond 80 columns"
+[ "$(LC_ALL=C.UTF-8 wc -L <out)" -le 80 ] || note_failure "lines beyond 80 columns"
 finish
