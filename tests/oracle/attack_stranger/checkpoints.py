@@ -45,14 +45,20 @@ class Checkpoint:
             x[self.g.integers(n)] *= 100
         if self.tight:
             x = np.abs(x)
-        self.tensor(name, x - less)
-        return self.w[name] + less
+        return self.tensor(name, x - less) + less
+
+    def one_more(self, name):
+        """A gain that is 1 + what the file stores, in long double."""
+        return lambda: self.w[name].astype(np.longdouble) + 1
 
     def rates(self, name, shape):
         x = self.g.uniform(-2, 2, shape) if some(self.r, 0.5) else self.g.choice((-60, -40, -20, -3, 0, 2, 5), shape).astype(float)
         if self.tight:
             x = x.reshape(-1)[0] * np.ones(shape)
         return np.exp(self.tensor(name, x))
+
+    def exact_rates(self, name):
+        return lambda: np.exp(self.w[name].astype(np.longdouble))
 
     def kernel(self, name, channels, width, bias):
         x = self.g.standard_normal((channels, 1, width)) * self.r.choice((0.3, 1, 5))
@@ -66,6 +72,7 @@ class Checkpoint:
         m["x"], _ = self.map(p + "x_proj", rank + 2 * n, inner)
         m["step"], m["step_b"] = self.map(p + "dt_proj", inner, rank, True)
         m["a"] = self.rates(p + "A_log", (inner, n))
+        m["exact"], m["o_name"] = {"a": self.exact_rates(p + "A_log")}, p + "out_proj.weight"
         m["d"] = self.vector(p + "D", inner, (0, 1, 10))
         m["o"], m["o_b"] = self.map(p + "out_proj", d, inner, use_bias)
         return m
@@ -125,6 +132,7 @@ class Checkpoint:
         m["in"], m["in_b"] = self.map(p + "in_proj", 2 * inner + 2 * groups * n + heads, self.d, in_bias)
         m["conv"], m["conv_b"] = self.kernel(p + "conv1d", inner + 2 * groups * n, width, conv_bias)
         m["a"] = self.rates(p + "A_log", (heads,))
+        m["exact"], m["o_name"] = {"a": self.exact_rates(p + "A_log")}, p + "out_proj.weight"
         m["d"] = self.vector(p + "D", heads, (0, 1, 10))
         m["dt_bias"] = self.vector(p + "dt_bias", heads, (1, 10))
         m["norm_g"] = self.gains(p + "norm.weight", inner) if norm else None
@@ -153,7 +161,7 @@ class Checkpoint:
             self.add("mamba", m, g, mlp_g=self.gains(p + "pre_ff_layernorm.weight", d), mlp=self.swiglu(p + "feed_forward.", mlp))
 
     def falcon_h1(self):
-        """Its attention's W_O is zero, so that the branch is the state-space mixer's."""
+        """Attention and scan beside each other on one skip."""
         r = self.r
         self.d = d = 2 * r.randint(1, 6)
         groups = r.choice((1, 1, 2))
@@ -167,28 +175,30 @@ class Checkpoint:
                            hidden_act="silu", time_step_limit=list(limits), tie_word_embeddings=True, attention_bias=False, mlp_bias=False,
                            rope_theta=1e4, max_position_embeddings=64)
         of = (lambda: r.choice((1.0, 0.3, 1.7, -0.6))) if some(r, 0.5) else (lambda: 1.0)
-        self.config.update(ssm_in_multiplier=of(), ssm_out_multiplier=of(), ssm_multipliers=[of() for _ in range(5)])
+        self.config.update(attention_out_multiplier=of(), key_multiplier=of(), ssm_in_multiplier=of(), ssm_out_multiplier=of(), ssm_multipliers=[of() for _ in range(5)])
         self.embed, self.last = "model.embed_tokens.weight", "model.final_layernorm.weight"
         for l in range(self.depth):
             p = f"model.layers.{l}."
             g = self.gains(p + "input_layernorm.weight", d)
-            for name in "qkv":
-                self.map(p + f"self_attn.{name}_proj", 2, d)
-            self.tensor(p + "self_attn.o_proj.weight", np.zeros((d, 2)))
+            beside = {"heads": 1, "kv_heads": 1, "turn": 2, "theta": 1e4, "times": self.config["attention_out_multiplier"],
+                      "key_times": self.config["key_multiplier"], "o_name": p + "self_attn.o_proj.weight"}
+            for name in "qkvo":
+                beside[name], _ = self.map(p + f"self_attn.{name}_proj", *((d, 2) if name == "o" else (2, d)))
             m = self.mamba2_core(p + "mamba.", heads, dim, n, groups, width, in_bias, in_bias, conv_bias, limits, norm)
             m["gate"] = "after" if norm and first else "before"
             m = self.multiplied(m, heads, dim, groups, n)
-            self.add("mamba2", m, g, mlp_g=self.gains(p + "pre_ff_layernorm.weight", d), mlp=self.swiglu(p + "feed_forward.", mlp))
+            self.add("mamba2", m, g, also=[{"kind": "attention", "m": beside}], mlp_g=self.gains(p + "pre_ff_layernorm.weight", d), mlp=self.swiglu(p + "feed_forward.", mlp))
 
     def multiplied(self, m, heads, dim, groups, n):
         """Falcon-H1's multipliers, folded into the maps."""
         c, inner = self.config, heads * dim
         parts = np.repeat(c["ssm_multipliers"], [inner, inner, groups * n, groups * n, heads])
-        m["in"] = m["in"] * (c["ssm_in_multiplier"] * parts[:, None])
-        m["o"] = m["o"] * c["ssm_out_multiplier"]
-        for name, by in (("in_b", parts), ("o_b", c["ssm_out_multiplier"])):
+        first = np.longdouble(c["ssm_in_multiplier"]) * parts.astype(np.longdouble)[:, None]
+        for name, by in (("in", first), ("o", np.longdouble(c["ssm_out_multiplier"])), ("in_b", parts), ("o_b", np.longdouble(c["ssm_out_multiplier"]))):
             if m[name] is not None:
-                m[name] = m[name] * by
+                raw = m[name]
+                m["exact"][name] = lambda raw=raw, by=by: raw.astype(np.longdouble) * by
+                m[name] = m["exact"][name]().astype(np.float64)
         return m
 
     def nemotron_h(self):
@@ -228,7 +238,36 @@ class Checkpoint:
             m["wa"], _ = self.map(q + "in_proj_a", heads, d)
             m["conv"], _ = self.kernel(q + "conv1d", 2 * keys * dim + inner, width, False)
             m["a"] = self.rates(q + "A_log", (heads,))
+            m["exact"], m["o_name"] = {"a": self.exact_rates(q + "A_log")}, q + "out_proj.weight"
             m["dt_bias"] = self.tensor(q + "dt_bias", self.g.standard_normal(heads))
             m["norm_g"] = np.tile(self.gains(q + "norm.weight", vdim), heads)
             m["o"], _ = self.map(q + "out_proj", d, inner)
-            self.add("gated_delta", m, g, mlp_g=self.gains(p + "post_attention_layernorm.weight", d, less=1), mlp=self.swiglu(p + "mlp.", mlp))
+            self.add("gated_delta", m, g, mlp_g=self.gains(p + "post_attention_layernorm.weight", d, less=1), mlp=self.swiglu(p + "mlp.", mlp),
+                     exact={"g": self.one_more(p + "input_layernorm.weight"), "mlp_g": self.one_more(p + "post_attention_layernorm.weight")})
+
+    def gpt_neox(self):
+        """Attention, and beside it on the same skip (or behind it) an MLP that reads through a norm of its own."""
+        r, heads = self.r, self.r.choice((1, 2))
+        width, beside, mlp = r.choice((2, 4)), some(r, 0.7), r.randint(1, 6)
+        self.d = d = heads * width
+        self.config = dict(model_type="gpt_neox", hidden_size=d, num_hidden_layers=self.depth, num_attention_heads=heads, intermediate_size=mlp,
+                           vocab_size=self.vocab, max_position_embeddings=64, layer_norm_eps=self.eps, hidden_act="gelu", attention_bias=True,
+                           rope_parameters=dict(rope_type="default", rope_theta=1e4, partial_rotary_factor=1.0), use_parallel_residual=beside,
+                           tie_word_embeddings=False)
+        self.embed, self.last = "gpt_neox.embed_in.weight", "gpt_neox.final_layer_norm.weight"
+        self.tensor("gpt_neox.final_layer_norm.bias", np.zeros(d))
+        for l in range(self.depth):
+            p = f"gpt_neox.layers.{l}."
+            g, mlp_g = self.gains(p + "input_layernorm.weight", d), self.gains(p + "post_attention_layernorm.weight", d)
+            b, mlp_b = self.vector(p + "input_layernorm.bias", d, (0.1, 10)), self.vector(p + "post_attention_layernorm.bias", d, (0.1, 10))
+            w, bias = self.map(p + "attention.query_key_value", 3 * d, d, True)
+            w, bias = w.reshape(heads, 3, width, d), bias.reshape(heads, 3, width)
+            m = {"heads": heads, "kv_heads": heads, "turn": width, "theta": 1e4, "o_name": p + "attention.dense.weight"}
+            for i, name in enumerate("qkv"):
+                m[name], m[name + "_b"] = np.ascontiguousarray(w[:, i]).reshape(d, d), np.ascontiguousarray(bias[:, i]).reshape(d)
+            m["o"], m["o_b"] = self.map(p + "attention.dense", d, d, True)
+            parts = {"form": "gelu"}
+            for name, part, size in (("up", "h_to_4h", (mlp, d)), ("down", "4h_to_h", (d, mlp))):
+                parts[name], parts[name + "_b"] = self.map(p + "mlp.dense_" + part, *size, True)
+            more = {"also": [{"kind": "mlp", "m": parts, "g": mlp_g, "b": mlp_b}]} if beside else {"mlp": parts, "mlp_g": mlp_g, "mlp_b": mlp_b}
+            self.add("attention", m, g, b=b, **{**more, "norm_kind": "layernorm", "post_kind": "layernorm"})

@@ -1,5 +1,7 @@
 """Mixers and MLPs by their definitions (docs/theory/ssm.md), on batches: tokens (batch, n, d), in float64 or long double."""
+import mpmath
 import numpy as np
+from scipy import special
 
 EPS = 1e-5
 
@@ -85,7 +87,7 @@ def gated_delta(m, x):
     q, k, v = np.split(silu(conv(linear(x, m["qkv"]), m["conv"])), [keys * dim, 2 * keys * dim], -1)
     q, k = (part.reshape(*x.shape[:2], keys, dim) for part in (q, k))
     q, k = (np.repeat(part / np.sqrt((part ** 2).sum(-1, keepdims=True) + 1e-6), heads // keys, 2) for part in (q, k))
-    q, v = q / np.sqrt(dim), v.reshape(*x.shape[:2], heads, -1)
+    q, v = q / np.sqrt(q.dtype.type(dim)), v.reshape(*x.shape[:2], heads, -1)
     decay = np.exp(-m["a"] * softplus(linear(x, m["wa"]) + m["dt_bias"]))
     beta = 1 / (1 + np.exp(-linear(x, m["wb"])))
     s, ys = np.zeros((len(x), heads, dim, v.shape[-1]), x.dtype), []
@@ -133,7 +135,53 @@ def linear_attention(m, x):
     return finish(m, y, linear(x, m["z"]) if "z" in m else None, heads)
 
 
-MIX = {"mamba": mamba, "mamba2": mamba2, "gated_delta": gated_delta, "linear_attention": linear_attention}
+def turned_by_position(y, turn, theta):
+    """Rotary positions: entry t of the first `turn` with t + turn/2; y (batch, n, heads, width)."""
+    half, n = turn // 2, y.shape[1]
+    if not half:
+        return y
+    number = y.dtype.type
+    angles = np.arange(n).astype(y.dtype)[:, None] * number(theta) ** (-np.arange(half).astype(y.dtype) / number(half))
+    cos, sin = np.cos(angles)[:, None], np.sin(angles)[:, None]
+    a, b = y[..., :half], y[..., half:turn]
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin, y[..., turn:]], -1)
+
+
+def attention(m, x):
+    """Causal softmax attention, rotary."""
+    heads, kv, n = m["heads"], m["kv_heads"], x.shape[1]
+    q, k, v = (linear(x, m[name], m.get(name + "_b")) for name in "qkv")
+    q = q.reshape(*x.shape[:2], heads, -1)
+    k, v = (np.repeat(part.reshape(*x.shape[:2], kv, -1), heads // kv, 2) for part in (k, v))
+    q, k = (turned_by_position(part, m["turn"], m["theta"]) for part in (q, k))
+    logits = np.einsum("bihe,bjhe->bhij", q, k) * m.get("key_times", 1) / np.sqrt(x.dtype.type(q.shape[-1]))
+    logits = np.where(np.arange(n)[None] <= np.arange(n)[:, None], logits, -np.inf)
+    e = np.exp(logits - logits.max(-1, keepdims=True))
+    y = np.einsum("bhij,bjhe->bihe", e / e.sum(-1, keepdims=True), v).reshape(*x.shape[:2], -1)
+    return linear(y, m["o"], m.get("o_b")) * m.get("times", 1)
+
+
+def erf(x):
+    if x.dtype != np.longdouble:
+        return special.erf(x)
+    mpmath.mp.prec = 90
+
+    def one(v):
+        high = float(v)
+        return np.longdouble(mpmath.nstr(mpmath.erf(mpmath.mpf(high) + mpmath.mpf(float(v - np.longdouble(high)))), 25)) if np.isfinite(high) else v
+    return np.array([one(v) for v in x.reshape(-1)], np.longdouble).reshape(x.shape)
+
+
+def mlp(m, x):
+    up = linear(x, m["up"], m.get("up_b"))
+    if m["form"] == "swiglu":
+        return linear(silu(linear(x, m["gate"], m.get("gate_b"))) * up, m["down"], m.get("down_b"))
+    act = {"linear": lambda v: v, "relu": lambda v: np.maximum(v, 0), "gelu": lambda v: v * (1 + erf(v / np.sqrt(v.dtype.type(2)))) / 2,
+           "gelu_tanh": lambda v: v * (1 + np.tanh(np.sqrt(2 / np.pi) * (v + 0.044715 * v ** 3))) / 2}
+    return linear(act[m["form"]](up), m["down"], m.get("down_b"))
+
+
+MIX = {"mamba": mamba, "mamba2": mamba2, "gated_delta": gated_delta, "linear_attention": linear_attention, "attention": attention, "mlp": mlp}
 
 
 def read(l, x):
@@ -146,22 +194,22 @@ def read(l, x):
 
 
 def mixer_rows(l, x):
-    return MIX[l["kind"]](l["m"], read(l, x)) * l.get("times", 1)
+    """What all branches of the skip add; those beside the mixer may read through a norm of their own gain and bias."""
+    rows = MIX[l["kind"]](l["m"], read(l, x))
+    for more in l.get("also", ()):
+        rows = rows + MIX[more["kind"]](more["m"], read({**l, **more}, x))
+    return rows * l.get("times", 1)
 
 
 def mlp_rows(l, x):
-    m = l["mlp"]
-    x = read(dict(l, g=l.get("mlp_g", 1), b=l.get("mlp_b", 0)), x)
-    up = linear(x, m["up"], m.get("up_b"))
-    if m["form"] == "swiglu":
-        return linear(silu(linear(x, m["gate"], m.get("gate_b"))) * up, m["down"], m.get("down_b"))
-    from scipy.special import erf
-    act = {"linear": lambda v: v, "relu": lambda v: np.maximum(v, 0), "gelu": lambda v: v * (1 + erf(np.float64(1) * v.astype(float) / np.sqrt(2))) / 2,
-           "gelu_tanh": lambda v: v * (1 + np.tanh(np.sqrt(2 / np.pi) * (v + 0.044715 * v ** 3))) / 2}
-    return linear(act[m["form"]](up), m["down"], m.get("down_b"))
+    return mlp(l["mlp"], read(dict(l, g=l.get("mlp_g", 1), b=l.get("mlp_b", 0)), x))
 
 
 def wide(x):
+    """In long double; what float64 had to round ("exact") is worked out anew."""
     if isinstance(x, dict):
-        return {k: wide(v) for k, v in x.items()}
+        out = {k: wide(v) for k, v in x.items() if k != "exact"}
+        return {**out, **{k: f() for k, f in x.get("exact", {}).items()}}
+    if isinstance(x, (list, tuple)):
+        return [wide(v) for v in x]
     return x.astype(np.longdouble) if isinstance(x, np.ndarray) and x.dtype == np.float64 else x

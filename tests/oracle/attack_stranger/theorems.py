@@ -22,7 +22,7 @@ def turned(x, o):
 
 
 def least_kept(l, x, skip, length, g, steps):
-    """The least mu(norm(skip x + O))/mu(x) over rows of O no longer than length."""
+    """The least mu(norm(skip x + O))/mu(x) over rows of O no longer than length (a number, or a column of them)."""
     def score(o):
         return -spread(own_norm(l, skip * x + length * turned(x, o))) / spread(x)
     n, d = x.shape
@@ -32,7 +32,7 @@ def least_kept(l, x, skip, length, g, steps):
     for lead in unit[:4]:
         across = lead - unit * (unit * lead).sum(-1, keepdims=True)
         across = across / (np.sqrt((across ** 2).sum(-1, keepdims=True)) + 1e-300)
-        t = min(1, length / (abs(skip) * np.sqrt((x * x).sum(-1)).min() + 1e-300))
+        t = min(1, np.max(length) / (abs(skip) * np.sqrt((x * x).sum(-1)).min() + 1e-300))
         begin.append(across * np.sqrt(1 - t * t) - unit * t)
     best, o = climb(score, np.array(begin), g, steps)
     return -best, o
