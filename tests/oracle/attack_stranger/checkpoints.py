@@ -175,7 +175,8 @@ class Checkpoint:
                            hidden_act="silu", time_step_limit=list(limits), tie_word_embeddings=True, attention_bias=False, mlp_bias=False,
                            rope_theta=1e4, max_position_embeddings=64)
         of = (lambda: r.choice((1.0, 0.3, 1.7, -0.6))) if some(r, 0.5) else (lambda: 1.0)
-        self.config.update(attention_out_multiplier=of(), key_multiplier=of(), ssm_in_multiplier=of(), ssm_out_multiplier=of(), ssm_multipliers=[of() for _ in range(5)])
+        self.config.update(attention_out_multiplier=of(), key_multiplier=of(), ssm_in_multiplier=of(), ssm_out_multiplier=of(),
+                           ssm_multipliers=[of() for _ in range(5)])
         self.embed, self.last = "model.embed_tokens.weight", "model.final_layernorm.weight"
         for l in range(self.depth):
             p = f"model.layers.{l}."
@@ -187,7 +188,8 @@ class Checkpoint:
             m = self.mamba2_core(p + "mamba.", heads, dim, n, groups, width, in_bias, in_bias, conv_bias, limits, norm)
             m["gate"] = "after" if norm and first else "before"
             m = self.multiplied(m, heads, dim, groups, n)
-            self.add("mamba2", m, g, also=[{"kind": "attention", "m": beside}], mlp_g=self.gains(p + "pre_ff_layernorm.weight", d), mlp=self.swiglu(p + "feed_forward.", mlp))
+            self.add("mamba2", m, g, also=[{"kind": "attention", "m": beside}], mlp_g=self.gains(p + "pre_ff_layernorm.weight", d),
+                     mlp=self.swiglu(p + "feed_forward.", mlp))
 
     def multiplied(self, m, heads, dim, groups, n):
         """Falcon-H1's multipliers, folded into the maps."""

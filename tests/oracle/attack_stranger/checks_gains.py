@@ -207,7 +207,8 @@ class Attack:
         skip, w, n = layer["skip"], layer["branch"], len(x)
         sums = skip + w * mix.sum(1)
         rates = np.abs((skip + w * np.diag(mix)) / sums)[1:]
-        self.note(it, "consensus_multiplier error", abs(rates.max() / lead - 1) if lead else float(rates.max()), f"claimed {lead}, found {rates.max()}", row, 1e-6)
+        wrong = abs(rates.max() / lead - 1) if lead else float(rates.max())
+        self.note(it, "consensus_multiplier error", wrong, f"claimed {lead}, found {rates.max()}", row, 1e-6)
         # small differences, followed through the linear part; tokens of sign sgn(D_i) are turned back, as M turns with its tokens
         d = x.shape[1]
         if d == 1 or lead > 1e6:

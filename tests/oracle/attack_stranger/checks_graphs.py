@@ -84,7 +84,8 @@ def check_fixed(layer, matrix, row, x, g, steps):
     noise = np.longdouble(2) ** -58 * np.sqrt((t ** 2).sum()) * np.sqrt(np.longdouble(n))
     _, own = share(t, x.astype(np.longdouble))
     off = np.longdouble(2) ** -55 * np.sqrt((x.astype(np.longdouble) ** 2).sum()) / spread(centred(x.astype(np.longdouble)))
-    yield "mean_share", False, own / np.longdouble(limit) if limit else (1.0 if own > 0 else 0.0), bool(own > np.longdouble(limit) * (1 + 1e-18) + off * own), f"{own!r}"
+    ratio = own / np.longdouble(limit) if limit else (1.0 if own > 0 else 0.0)
+    yield "mean_share", False, ratio, bool(own > np.longdouble(limit) * (1 + 1e-18) + off * own), f"{own!r}"
     for name, columns in (("fixed_mixing_kept, climbed", None), ("fixed_mixing_kept, own X", x), ("fixed_mixing_kept, drawn", None)):
         if name.endswith("drawn"):
             columns = g.standard_normal((n, 3))
@@ -93,7 +94,8 @@ def check_fixed(layer, matrix, row, x, g, steps):
         left, mean = climbed(t, limit, g, steps) if columns is None else share(t, columns)
         if name.endswith("own X") or mean <= np.longdouble(limit):
             fails = np.longdouble(claimed) > left + noise * (1 + mean)
-            yield name, False, float(claimed / left) if left > 0 else (np.inf if claimed > 0 else 1.0), bool(fails), f"claimed {claimed!r}, left {left!r}, mean {mean!r} of {limit!r}"
+            ratio = float(claimed / left) if left > 0 else (np.inf if claimed > 0 else 1.0)
+            yield name, False, ratio, bool(fails), f"claimed {claimed!r}, left {left!r}, mean {mean!r} of {limit!r}"
         else:
             yield name + " (outside)", False, 0.0, False, ""
 

@@ -1,7 +1,8 @@
 """Every claim of tables `lambda` and `intervals` about one input, against the branch worked out from the tapped state."""
 import numpy as np
 
-from .theorems import drift, least_kept, spread
+from .theorems import drift, least_kept
+from .truth import Truth
 
 FAR = np.array([0, 1e-15, 1e-12, 1e-7, 1e-3, 0.1, 1, 9, 1e3, 1e6, 1e12])
 
@@ -93,8 +94,8 @@ class Claims:
         worst, least = row["lambda_worst"], row["worst_kept"]
         if worst is not None and least is not None:
             value, off = self.t.left(np.longdouble(worst) * np.array([1, 1 - 1e-9, 1 + 1e-9, 0.9, 1.1]), True, True)
-            if (off < 1e-3 * value).all():
-                yield "(worst_kept: relative error)", True, abs(float(value[0] / self.t.mu / np.longdouble(least) - 1)) if least else float(value[0]), False, ""
+            if (off < 1e-12 * self.t.mu).all():
+                yield "(worst_kept, measured: its error)", True, abs(float(value[0] / self.t.mu - np.longdouble(least))), False, ""
         for column in ("kept_for_any_input", "theorem_c_kept"):
             if row[column] is not None:
                 yield from self.keeps(column, np.array([self.t.layer.skip], np.longdouble), self.conditional(column), share=row[column])
@@ -132,8 +133,8 @@ class Claims:
 
     def directions(self, length, x, calm, steps):
         row, t, g = self.row, self.t, self.g
-        unit = t.x / np.sqrt((t.x ** 2).sum(-1, keepdims=True))
-        before = spread(unit)
+        before, _ = Truth(t.layer, t.x, t.o * 0, 0).directions(1)
+        before = before[0]
         for column, at in (("demanded_by_theorem_d", None), ("theorem_d_kept", t.layer.skip)):
             given, conditional = row[column], self.conditional(column)
             if given is None or not np.isfinite(before) or (at is None and not given < 1e290):
@@ -146,7 +147,8 @@ class Claims:
                 if calm and abs(lams[0]) < 1e100 and before > 1e-6:
                     least = drift(x, float(lams[0]), length, g, self.depths, False)
                     fails = share > least * (1 + 1e-9)
-                    yield column + ", any branch as long", conditional, float(share / least) if least else np.inf if share else 0.0, bool(fails), f"{float(share)!r} left {least!r}"
+                    ratio = float(share / least) if least else np.inf if share else 0.0
+                    yield column + ", any branch as long", conditional, ratio, bool(fails), f"{float(share)!r} left {least!r}"
 
     def all(self, rows, steps):
         yield from self.intervals(rows)

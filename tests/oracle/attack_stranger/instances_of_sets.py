@@ -12,7 +12,6 @@ from .architectures import draw_arch, some
 from .checkpoints import Checkpoint
 from .instances import Instance, Refused
 from .mixers import MIX, erf, mixer_rows, read, wide
-from .theorems import own_norm
 
 ARCH = ("mamba", "mamba2", "gated_delta", "linear_attention", "s4d", "gated_recurrence", "short_conv", "attention", "graph", "hybrid")
 FAMILIES = ("mamba", "falcon_mamba", "mamba2", "jamba", "falcon_h1", "falcon_h1", "qwen3_5", "nemotron_h", "gpt_neox")
@@ -241,11 +240,3 @@ class SetInstance(Instance):
         json.dump(self.ids, open(os.path.join(self.folder, "ids.json"), "w"))
         self.input = ["--tokens", os.path.join(self.folder, "ids.json")]
         self.layers = [FamilyLayer(layer, self.model) for layer in self.model.layers]
-
-
-def behind(layer, y):
-    """The norm of the sum, without its bias."""
-    if layer.post is None:
-        return y
-    post = wide(layer.post) if y.dtype == np.longdouble else layer.post
-    return own_norm(post, y)

@@ -1,6 +1,7 @@
 """Runs instances, checks their claims in both modes, tallies, and climbs from some of them."""
 import json
 import os
+import random
 import shutil
 import tempfile
 from collections import Counter, defaultdict
@@ -140,7 +141,7 @@ class SetAttack:
             try:
                 it = SetInstance(self.options, seed, kind, folder)
                 found = self.measure(it)
-                if it.model and self.options.climb and seed % self.options.every == 0:
+                if it.model and self.options.climb and random.Random(seed).randrange(self.options.every) == 0:
                     self.climb(it, found)
             except Refused as why:
                 self.refused[f"{kind} {str(why).replace(folder, '')}"] += 1

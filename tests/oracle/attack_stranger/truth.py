@@ -1,7 +1,6 @@
 """What lambda X + O has of mu, for the mixer of one layer on one sample, in long double, and how far that number may be off."""
 import numpy as np
 
-from .instances_of_sets import behind
 from .theorems import spread
 
 
@@ -21,35 +20,40 @@ class Truth:
         self.mu = spread(self.centred[0])
         self.longest = np.sqrt((self.x ** 2).sum(-1)).max()
 
-    def sums(self, lam):
-        lam = np.atleast_1d(np.asarray(lam, np.longdouble))
-        return lam[:, None, None] * self.x + self.o, lam
-
     def left(self, lam, conditional=False, sum_alone=False):
         """(mu behind the mixer for each lambda, how far off it may be)"""
-        y, lam = self.sums(lam)
-        n = len(self.x)
-        row = self.off + (self.loose if conditional else 0) + np.longdouble(2) ** -61 * (np.abs(lam) * self.longest + np.sqrt((self.o ** 2).sum(-1)).max())
+        lam = np.atleast_1d(np.asarray(lam, np.longdouble))
         if sum_alone or self.layer.post is None:  # centred before they are added: tokens that are nearly equal keep their digits
             rx, ro = self.centred
             value = spread(lam[:, None, None] * rx + ro)
             own = self.off + (self.loose if conditional else 0)
-            return value, np.sqrt(np.longdouble(n)) * own + np.longdouble(2) ** -60 * (np.abs(lam) * self.mu + spread(ro) + value)
+            return value, np.sqrt(np.longdouble(len(self.x))) * own + np.longdouble(2) ** -60 * (np.abs(lam) * self.mu + spread(ro) + value)
         post = self.layer.post
-        centred = y - y.mean(-1, keepdims=True) if post["norm_kind"] == "layernorm" else y
-        length = np.sqrt((centred ** 2).mean(-1) + np.longdouble(post["eps"]))
-        gain = np.abs(np.asarray(post.get("g", 1))).max()
-        value = spread(behind(self.layer, y))
-        worst = np.minimum(2 * row[:, None] / np.where(length > 0, length, 1e-300), 2 * np.sqrt(np.longdouble(self.x.shape[1])))
-        return value, gain * (np.sqrt((worst ** 2).sum(-1)) + np.longdouble(2) ** -60 * np.sqrt(np.longdouble(self.x.size)))
+        return self.turned(lam, conditional, post["norm_kind"] == "layernorm", np.longdouble(post["eps"]), np.asarray(post.get("g", 1), np.longdouble), 1)
+
+    def turned(self, lam, conditional, middle, eps, gain, root):
+        """Rows over their lengths, by differences to the first row, so that rows that are nearly equal keep their digits; root: lengths are those
+        of root mean squares (1) or sums (0)."""
+        x, o = (part - part.mean(-1, keepdims=True) if middle else part for part in (self.x, self.o))
+        dx, do = (part - part[:1] for part in (self.x, self.o))
+        dx, do = (part - part.mean(-1, keepdims=True) if middle else part for part in (dx, do))
+        y, dy = lam[:, None, None] * x + o, lam[:, None, None] * dx + do
+        d = np.longdouble(x.shape[1] if root else 1)
+        length = np.sqrt((y * y).sum(-1, keepdims=True) / d + eps)
+        safe = np.where(length > 0, length, 1)
+        shorter = -(dy * (y + y[:, :1])).sum(-1, keepdims=True) / d / (safe * safe[:, :1] * (safe + safe[:, :1]))
+        rows = (dy / safe + y[:, :1] * shorter) * gain
+        value = spread(rows)
+        unit, least = np.longdouble(2) ** -59, np.where(length > 0, length, 1e-300).min((1, 2))
+        far = np.abs(lam) * self.longest + np.sqrt((self.o ** 2).sum(-1)).max()
+        known = unit * (np.abs(lam) * np.abs(dx).max() + np.abs(do).max() + far * np.abs(dy).max((1, 2)) / least) / least * np.sqrt(np.longdouble(x.size))
+        row = self.off + (self.loose if conditional else 0)
+        worst = np.minimum(2 * row / np.where(length > 0, length, 1e-300)[..., 0], 2 * np.sqrt(d))
+        return value, np.abs(gain).max() * (known + np.sqrt((worst ** 2).sum(-1))) + unit * value
 
     def directions(self, lam, conditional=False):
         """mu of the rows scaled to length 1, and how far off it may be."""
-        y, lam = self.sums(lam)
-        row = self.off + (self.loose if conditional else 0) + np.longdouble(2) ** -61 * (np.abs(lam) * self.longest + np.sqrt((self.o ** 2).sum(-1)).max())
-        length = np.sqrt((y ** 2).sum(-1))
-        unit = y / np.where(length > 0, length, 1)[..., None]
-        return spread(unit), np.sqrt((np.minimum(2 * row[:, None] / np.where(length > 0, length, 1e-300), 2) ** 2).sum(-1)) + np.longdouble(2) ** -58
+        return self.turned(np.atleast_1d(np.asarray(lam, np.longdouble)), conditional, False, np.longdouble(0), np.longdouble(1), 0)
 
 
 def branch(layer, x):
