@@ -153,6 +153,9 @@ class Attack:
         options, g, d = self.options, it.g, x.shape[1]
         gain = row["weights_only_gain"]
         length = None if gain is None else gain * np.sqrt(d)
+        # a number that is conditional is about the branch of this pass: attack_sets_stranger.py has it
+        loose = {**loose, **{name: None for name in ("demanded_by_theorem_a", "demanded_by_theorem_a_layer", "demanded_by_theorem_d", "theorem_d_kept")
+                             if loose.get(name + "_conditional")}}
         post = dict(layer, norm_kind=layer["post_kind"])
         for column, layers in (("demanded_by_theorem_a_layer", 1), ("demanded_by_theorem_a", len(it.layers))):
             demanded = loose[column]
