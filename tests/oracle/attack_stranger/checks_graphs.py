@@ -95,6 +95,8 @@ def check_fixed(layer, matrix, row, x, g, steps):
         if name.endswith("own X") or mean <= np.longdouble(limit):
             fails = np.longdouble(claimed) > left + noise * (1 + mean)
             ratio = float(claimed / left) if left > 0 else (np.inf if claimed > 0 else 1.0)
+            if claimed == 0 and left < 1e-7 * np.sqrt((t ** 2).sum()):
+                name += " (nothing is left)"
             yield name, False, ratio, bool(fails), f"claimed {claimed!r}, left {left!r}, mean {mean!r} of {limit!r}"
         else:
             yield name + " (outside)", False, 0.0, False, ""
