@@ -42,7 +42,7 @@ class Truth:
         length = np.sqrt((y * y).sum(-1, keepdims=True) / d + eps)
         safe = np.where(length > 0, length, 1)
         shorter = -(dy * (y + y[:, :1])).sum(-1, keepdims=True) / d / (safe * safe[:, :1] * (safe + safe[:, :1]))
-        rows = (dy / safe + y[:, :1] * shorter) * gain
+        rows = np.where(length > 0, dy / safe + y[:, :1] * shorter, -y[:, :1] / safe[:, :1]) * gain  # a row of zeros stays one
         value = spread(rows)
         unit, least = np.longdouble(2) ** -59, np.where(length > 0, length, 1e-300).min((1, 2))
         far = np.abs(lam) * self.longest + np.sqrt((self.o ** 2).sum(-1)).max()
