@@ -42,11 +42,16 @@ class Truth:
         length = np.sqrt((y * y).sum(-1, keepdims=True) / d + eps)
         safe = np.where(length > 0, length, 1)
         shorter = -(dy * (y + y[:, :1])).sum(-1, keepdims=True) / d / (safe * safe[:, :1] * (safe + safe[:, :1]))
-        rows = np.where(length > 0, dy / safe + y[:, :1] * shorter, -y[:, :1] / safe[:, :1]) * gain  # a row of zeros stays one
+        apart = np.sqrt((dy * dy).sum(-1, keepdims=True)) / np.sqrt(d)
+        near = (length > 0) & (apart < length)
+        rows = np.where(near, dy / safe + y[:, :1] * shorter, y / safe - y[:, :1] / safe[:, :1]) * gain
         value = spread(rows)
-        unit, least = np.longdouble(2) ** -59, np.where(length > 0, length, 1e-300).min((1, 2))
-        far = np.abs(lam) * self.longest + np.sqrt((self.o ** 2).sum(-1)).max()
-        known = unit * (np.abs(lam) * np.abs(dx).max() + np.abs(do).max() + far * np.abs(dy).max((1, 2)) / least) / least * np.sqrt(np.longdouble(x.size))
+        unit = np.longdouble(2) ** -59
+        far = (np.abs(lam)[:, None, None] * np.abs(x).max(-1, keepdims=True) + np.abs(o).max(-1, keepdims=True)) / safe
+        far = far + far[:, :1] + 1
+        known = unit * np.sqrt(np.longdouble(x.shape[1])) * far * np.where(near, (np.abs(lam)[:, None, None] * np.abs(dx).max(-1, keepdims=True)
+                                                                                 + np.abs(do).max(-1, keepdims=True) + apart) / safe, 1)
+        known = np.sqrt((known ** 2).sum((1, 2)))
         row = self.off + (self.loose if conditional else 0)
         worst = np.minimum(2 * row / np.where(length > 0, length, 1e-300)[..., 0], 2 * np.sqrt(d))
         return value, np.abs(gain).max() * (known + np.sqrt((worst ** 2).sum(-1))) + unit * value
