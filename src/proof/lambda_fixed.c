@@ -154,7 +154,8 @@ static double least_eigenvalue(const fixed *f, double tau)
     double scale = tau + f->corner, total = 0;
     for (int64_t k = 0; k < f->n - 1; k++)
         total += f->weight[k];
-    if (!(scale > 0) || total == 0) return f->poles[0];
+    if (total == 0) return f->poles[0];
+    if (!(scale > 0)) return -(double)INFINITY; /* c is rounding, where b is not */
     double high = f->poles[0], low = high - total / scale;
     for (int i = 0; i < 100; i++) {
         double middle = low + (high - low) / 2, sum = 0;
@@ -221,19 +222,23 @@ static bool has_factor(const fixed *f, double tau, double beta)
     return LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'L', (lapack_int)n, f->room, (lapack_int)n) == 0;
 }
 
-/* a² from below; 0: nothing was proved. */
+/* a² from below; 0: nothing was proved. Along 1/√n F is c + τ, which is rounding where T is nearly a
+ * multiple of I: τ grows with what is taken from a². */
 static double proved_square(const fixed *f)
 {
-    static const double less[] = {1e-13, 1e-12, 1e-11, 1e-9, 1e-7, 1e-5, 1e-3, 1e-1};
-    double tau = best_multiplier(f), square = least_eigenvalue(f, tau) - tau * f->kappa * f->kappa;
+    static const double less[] = {1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-9, 1e-7, 1e-5, 1e-3, 1e-1};
+    double best = best_multiplier(f), most = 0; /* what was proved so far */
     for (size_t i = 0; i < sizeof less / sizeof *less; i++) {
-        double tried = square - less[i] * f->trace, beta = tried + tau * f->kappa * f->kappa;
-        if (!has_factor(f, tau, beta)) continue;
+        double tau = best + less[i] * f->trace;
+        double beta = least_eigenvalue(f, tau) - less[i] * f->trace;
+        if (!isfinite(beta) || !has_factor(f, tau, beta)) continue;
         /* beta is what was proved: its own rounding is undone on the way back; 8u of three */
         double left = beta * (1 - 8 * U) - rs_up(rs_up(tau * f->kappa) * f->kappa);
-        return fmax(0, left - slack_of(f, tau, beta) - 8 * U * fabs(left));
+        double proved = left - slack_of(f, tau, beta) - 8 * U * fabs(left);
+        if (proved < most) break;
+        most = proved;
     }
-    return 0;
+    return most;
 }
 
 /* ---- the whole ---- */

@@ -76,6 +76,26 @@ static void a_swap_is_certified_by_nothing(void **state)
     is_near("opposed", kept_of(SWAP, 2, 1, -1, 0), 2, 1e-9);
 }
 
+/* λI + wM nearly a multiple of I: what it does to the mean is rounding, and most is proved anyway. */
+static void nearly_a_multiple_of_the_identity(void **state)
+{
+    (void)state;
+    enum { N = 8 };
+    double m[N * N];
+    for (int n = 2; n <= N; n += 2)
+        for (double e = 1e-13; e < 1e-3; e *= 10)
+            for (double kappa = 0; kappa < 200; kappa = 4 * kappa + 0.5) {
+                for (int i = 0; i < n * n; i++)
+                    m[i] = i % (n + 1) == 0;
+                m[1] += e;
+                is_near("I and a little", kept_of(m, n, 1, 2.3, kappa), 3.3,
+                        1e-6 + 3 * e * (1 + kappa));
+            }
+    const double shift[] = {0, 0, 1, 0};
+    is_near("a large skip", kept_of(shift, 2, 1, 1e6, 1), 1e6 - 1, 1e-6);
+    is_near("a large skip", kept_of(shift, 2, 1, -1e9, 3), 1e9, 1e-6);
+}
+
 static void what_is_not_finite_is_refused(void **state)
 {
     (void)state;
@@ -135,6 +155,7 @@ int main(void)
         cmocka_unit_test(shares_are_rounded_down),
         cmocka_unit_test(shares_have_their_closed_forms),
         cmocka_unit_test(a_swap_is_certified_by_nothing),
+        cmocka_unit_test(nearly_a_multiple_of_the_identity),
         cmocka_unit_test(what_is_not_finite_is_refused),
         cmocka_unit_test(tokens_keep_what_is_certified),
     };
