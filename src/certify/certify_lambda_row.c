@@ -259,7 +259,9 @@ static void kept_by_sum(rs_lambda_row *row, const rs_lambda_layer *layer, const 
             branches += o * o;
         }
     }
-    double kept = sqrt(after / before), own = roundoff * sqrt(inputs), least = sqrt(before) - own;
+    /* of squares the quotient may leave the doubles */
+    double kept = sqrt(after) / sqrt(before), own = roundoff * sqrt(inputs);
+    double least = sqrt(before) - own;
     double error = roundoff * (fabs(row->lambda) * sqrt(inputs) + sqrt(branches)) + kept * own;
     error += sqrt((double)layer->n) * layer->branch_error;
     error += 1e-150 * sqrt((double)(layer->n * layer->d)); /* squares of less underflow (C10) */

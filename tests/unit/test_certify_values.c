@@ -288,6 +288,27 @@ static void norms_again(void **state)
     rs_result_free(result);
 }
 
+/* The square of what is kept is no double here, though what is kept is one: λ = 0, a branch of 1e-217
+ * beside tokens of 1e100. */
+static void a_share_whose_square_vanishes(void **state)
+{
+    (void)state;
+    static const char form[] =
+        "{\"depth\":1,\"d_model\":8,\"heads\":1,\"seq_len\":6,\"norm\":\"none\",\"mask\":"
+        "\"causal\","
+        "\"attention\":\"uniform\",\"skip_mixer\":0,\"branch_mixer\":%s,\"mlp\":\"none\","
+        "\"input\":{\"norm2\":\"1e200\"}}";
+    double kept[2];
+    for (int k = 0; k < 2; k++) {
+        char arch[400];
+        snprintf(arch, sizeof arch, form, k ? "1e-217" : "1");
+        rs_result *result = theory(arch, false);
+        kept[k] = cell(rs_result_table(result, "lambda"), 0, "kept_now");
+        rs_result_free(result);
+    }
+    is_near("kept", kept[1], 1e-217 * kept[0], 1e-12);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -301,6 +322,7 @@ int main(void)
         cmocka_unit_test(theorem_d_keeps_what_it_was_asked_for),
         cmocka_unit_test(identities),
         cmocka_unit_test(norms_again),
+        cmocka_unit_test(a_share_whose_square_vanishes),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
