@@ -6,18 +6,15 @@
  * Random Mamba-2 layers do not collapse at any strength (docs/theory/ssm.md, 12): what the figure shows
  * is a property of trained weights, which --model judges.
  */
-#include "lab/lambda_figures.h"
-
-#include "base/memory.h"
+#include "lab/lambda_layers.h"
 
 #include <math.h>
 #include <stdio.h>
 
-enum { SIZE = RS_STRENGTHS_SIZE, SKIPS = 10, STATES = 4 };
+enum { SKIPS = 10, STATES = RS_LAYER_LINES_STATES };
 static const double skips[SKIPS] = {-20, -10, -1, 0, 0.5, 1, 2, 5, 10, 20};
 static const char *const series[SKIPS] = {"skip -20", "skip -10", "skip -1", "skip 0",  "skip 0.5",
                                           "skip 1",   "skip 2",   "skip 5",  "skip 10", "skip 20"};
-static const int32_t states_of[STATES] = {1, 8, 32, 64};
 /* where the published curves are at 0, and where they are flat */
 static const double small[] = {0.5, 1}, large[] = {-20, -10, 10, 20};
 
@@ -47,55 +44,10 @@ static const double expected_hashed[SKIPS][STATES] = {
     {0.8844364692, 0.8844589891, 0.8844589892, 0.8844589892},
     {0.8845056307, 0.8845115906, 0.8845115906, 0.8845115906}};
 
-typedef struct curves_found {
-    int32_t draws;
-    double sum[SKIPS][SIZE + 1]; /* of the residual over the norm, behind every layer */
-    double hashed[SKIPS][STATES];
-    double tokens[SIZE * SIZE];
-} curves_found;
-
 /* The sweep of the figure; gates are off where there are any. */
-static rs_strengths_states strengths_of(rs_sweep_switch gate)
+static rs_sweep_spec sweep_of(rs_sweep_switch gate)
 {
-    return (rs_strengths_states){
-        .spec = {.n = SKIPS, .lambdas = skips, .gate = gate, .norm = RS_SWEEP_ON}};
-}
-
-/* ---- random weights ---- */
-
-static rs_status run_stack(rs_strengths_states *found, curves_found *f, uint64_t seed, bool hashed,
-                           const rs_context *context, rs_error *err)
-{
-    rs_toy toy;
-    *found = strengths_of(RS_SWEEP_OFF);
-    RS_TRY(rs_strengths_mamba2(&toy, "pre", seed, context, err));
-    rs_status status = hashed ? rs_strengths_hash_weights(&toy, err) : RS_OK;
-    if (status == RS_OK) status = rs_strengths_run_toy(found, &toy, f->tokens, SIZE, err);
-    rs_toy_close(&toy);
-    return status;
-}
-
-static rs_status measure_draws(curves_found *f, const rs_context *context, rs_error *err)
-{
-    rs_strengths_states found;
-    for (int32_t i = 0; i < f->draws; i++) {
-        uint64_t seed = rs_strengths_seed(context, i);
-        rs_random random = rs_random_new(seed, 0x66696731);
-        rs_progress(context, "lambda-figure-1", (uint64_t)i, (uint64_t)f->draws, "networks");
-        rs_strengths_tokens(f->tokens, &random);
-        RS_TRY(run_stack(&found, f, seed, false, context, err));
-        for (int s = 0; s < SKIPS; s++)
-            for (int32_t l = 0; l <= SIZE; l++)
-                f->sum[s][l] += rs_strengths_left(&found, 0, s, l);
-        rs_strengths_close(&found);
-    }
-    rs_strengths_hash_tokens(f->tokens);
-    RS_TRY(run_stack(&found, f, 0, true, context, err));
-    for (int s = 0; s < SKIPS; s++)
-        for (int k = 0; k < STATES; k++)
-            f->hashed[s][k] = rs_strengths_left(&found, 0, s, states_of[k]);
-    rs_strengths_close(&found);
-    return RS_OK;
+    return (rs_sweep_spec){.n = SKIPS, .lambdas = skips, .gate = gate, .norm = RS_SWEEP_ON};
 }
 
 /* ---- what came out ---- */
@@ -113,21 +65,17 @@ static const rs_lab_curves curves = {
         "0 where all tokens are equal. Random Mamba-2 layers, unless --model gave another.",
 };
 
-static rs_status claim_draws(rs_lab_report *report, const curves_found *f, rs_error *err)
-{
-    double worst = 0;
-    for (int s = 0; s < SKIPS; s++)
-        for (int k = 0; k < STATES; k++) {
-            char text[120];
-            snprintf(text, sizeof text, "skip strength %g, layer %d: mean residual over norm",
-                     skips[s], (int)states_of[k]);
-            RS_TRY(rs_strengths_expect(report, text, expected[s][k],
-                                       f->sum[s][states_of[k]] / f->draws, f->draws, 0, err));
-            worst = fmax(worst, fabs(f->hashed[s][k] - expected_hashed[s][k]));
-        }
-    return rs_lab_at_most(report, "weights from a hash: largest error over all of these", worst,
-                          1e-9, err);
-}
+static const rs_layer_lines lines = {
+    .id = "lambda-figure-1",
+    .stream = 0x66696731,
+    .curves = &curves,
+    .n = SKIPS,
+    .series = series,
+    .claims = {"skip strength -20", "skip strength -10", "skip strength -1", "skip strength 0",
+               "skip strength 0.5", "skip strength 1", "skip strength 2", "skip strength 5",
+               "skip strength 10", "skip strength 20"},
+    .expected = expected,
+    .hashed = expected_hashed};
 
 static int32_t point_of(double skip)
 {
@@ -170,35 +118,13 @@ static rs_status claim_published(rs_strengths_judge *judge, const rs_strengths_s
     return RS_OK;
 }
 
-static rs_status run_draws(rs_lab_report *report, const rs_lab_options *options,
-                           const rs_context *context, rs_error *err)
-{
-    rs_table *table = NULL;
-    curves_found *f = rs_calloc(1, sizeof *f);
-    if (!f) return rs_fail_memory(err, "an experiment", sizeof *f);
-    f->draws = options->quick ? RS_STRENGTHS_QUICK_DRAWS : RS_STRENGTHS_DRAWS;
-    rs_status status = measure_draws(f, context, err);
-    if (status == RS_OK) status = rs_lab_curves_open(&table, report, &curves, err);
-    for (int s = 0; s < SKIPS; s++)
-        for (int32_t l = 0; l <= SIZE && status == RS_OK; l++)
-            status = rs_lab_curves_add(table, series[s], l, f->sum[s][l] / f->draws, err);
-    if (status == RS_OK) status = claim_draws(report, f, err);
-    rs_free(f);
-    return status;
-}
-
 static rs_status run_model(rs_lab_report *report, rs_strengths_judge *judge,
                            const rs_lab_model *model, const rs_context *context, rs_error *err)
 {
-    rs_table *table = NULL;
-    rs_strengths_states found =
-        strengths_of(rs_strengths_gated(model->network) ? RS_SWEEP_OFF : RS_SWEEP_ON);
+    bool gated = rs_strengths_gated(model->network);
+    rs_strengths_states found = {.spec = sweep_of(gated ? RS_SWEEP_OFF : RS_SWEEP_ON)};
     RS_TRY(rs_strengths_run_model(&found, model, context, err));
-    rs_status status = rs_lab_curves_open(&table, report, &curves, err);
-    for (int s = 0; s < SKIPS; s++)
-        for (int32_t l = 0; l <= found.layers && status == RS_OK; l++)
-            status =
-                rs_lab_curves_add(table, series[s], l, rs_strengths_left(&found, 0, s, l), err);
+    rs_status status = rs_layer_lines_show(report, &lines, &found, err);
     if (status == RS_OK) status = claim_published(judge, &found, err);
     rs_strengths_close(&found);
     return status;
@@ -211,7 +137,8 @@ static rs_status run_lambda_figure_1(rs_lab_report *report, const rs_lab_options
     if (options->model) {
         RS_TRY(run_model(report, &judge, options->model, context, err));
     } else {
-        RS_TRY(run_draws(report, options, context, err));
+        const rs_sweep_spec spec = sweep_of(RS_SWEEP_OFF);
+        RS_TRY(rs_layer_lines_draw(report, &lines, &spec, options, context, err));
         RS_TRY(claim_published(&judge, NULL, err));
     }
     return rs_strengths_say(&judge, options, err);

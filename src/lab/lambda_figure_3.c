@@ -6,19 +6,16 @@
  * Norms inside of mixers stay, as they do under --no-norm. Of random layers none of the four collapses
  * (docs/theory/ssm.md, 12): what the figure shows is a property of trained weights.
  */
-#include "lab/lambda_figures.h"
-
-#include "base/memory.h"
+#include "lab/lambda_layers.h"
 
 #include <math.h>
 #include <stdio.h>
 
-enum { SIZE = RS_STRENGTHS_SIZE, SETTINGS = 4, STATES = 4 };
+enum { SETTINGS = 4, STATES = RS_LAYER_LINES_STATES };
 /* in the order of rs_sweep_states */
 enum { FULL, NO_NORM, NO_GATE, NEITHER };
 static const char *const series[SETTINGS] = {"gate and norm", "gate, no norm", "norm, no gate",
                                              "no gate, no norm"};
-static const int32_t states_of[STATES] = {1, 8, 32, 64};
 static const double skip_of_1[] = {1};
 
 /* tests/oracle/lab_lambda_figures.py: residual over norm behind 1, 8, 32 and 64 layers, mean and
@@ -35,55 +32,8 @@ static const double expected_hashed[SETTINGS][STATES] = {
     {0.8893876379, 0.8759871605, 0.8060914900, 0.7868705423},
     {0.8893876379, 0.8631172070, 0.7445881911, 0.6920113682}};
 
-typedef struct ablations {
-    int32_t draws;
-    double sum[SETTINGS][SIZE + 1];
-    double hashed[SETTINGS][STATES];
-    double tokens[SIZE * SIZE];
-} ablations;
-
-static rs_strengths_states all_settings(void)
-{
-    return (rs_strengths_states){
-        .spec = {.n = 1, .lambdas = skip_of_1, .gate = RS_SWEEP_BOTH, .norm = RS_SWEEP_BOTH}};
-}
-
-/* ---- random weights ---- */
-
-static rs_status run_stack(rs_strengths_states *found, ablations *f, uint64_t seed, bool hashed,
-                           const rs_context *context, rs_error *err)
-{
-    rs_toy toy;
-    *found = all_settings();
-    RS_TRY(rs_strengths_mamba2(&toy, "pre", seed, context, err));
-    rs_status status = hashed ? rs_strengths_hash_weights(&toy, err) : RS_OK;
-    if (status == RS_OK) status = rs_strengths_run_toy(found, &toy, f->tokens, SIZE, err);
-    rs_toy_close(&toy);
-    return status;
-}
-
-static rs_status measure_draws(ablations *f, const rs_context *context, rs_error *err)
-{
-    rs_strengths_states found;
-    for (int32_t i = 0; i < f->draws; i++) {
-        uint64_t seed = rs_strengths_seed(context, i);
-        rs_random random = rs_random_new(seed, 0x66696733);
-        rs_progress(context, "lambda-figure-3", (uint64_t)i, (uint64_t)f->draws, "networks");
-        rs_strengths_tokens(f->tokens, &random);
-        RS_TRY(run_stack(&found, f, seed, false, context, err));
-        for (int s = 0; s < SETTINGS; s++)
-            for (int32_t l = 0; l <= SIZE; l++)
-                f->sum[s][l] += rs_strengths_left(&found, s, 0, l);
-        rs_strengths_close(&found);
-    }
-    rs_strengths_hash_tokens(f->tokens);
-    RS_TRY(run_stack(&found, f, 0, true, context, err));
-    for (int s = 0; s < SETTINGS; s++)
-        for (int k = 0; k < STATES; k++)
-            f->hashed[s][k] = rs_strengths_left(&found, s, 0, states_of[k]);
-    rs_strengths_close(&found);
-    return RS_OK;
-}
+static const rs_sweep_spec all_settings = {
+    .n = 1, .lambdas = skip_of_1, .gate = RS_SWEEP_BOTH, .norm = RS_SWEEP_BOTH};
 
 /* ---- what came out ---- */
 
@@ -100,21 +50,16 @@ static const rs_lab_curves curves = {
              "gave another.",
 };
 
-static rs_status claim_draws(rs_lab_report *report, const ablations *f, rs_error *err)
-{
-    double worst = 0;
-    for (int s = 0; s < SETTINGS; s++)
-        for (int k = 0; k < STATES; k++) {
-            char text[120];
-            snprintf(text, sizeof text, "%s, layer %d: mean residual over norm", series[s],
-                     (int)states_of[k]);
-            RS_TRY(rs_strengths_expect(report, text, expected[s][k],
-                                       f->sum[s][states_of[k]] / f->draws, f->draws, 0, err));
-            worst = fmax(worst, fabs(f->hashed[s][k] - expected_hashed[s][k]));
-        }
-    return rs_lab_at_most(report, "weights from a hash: largest error over all of these", worst,
-                          1e-9, err);
-}
+static const rs_layer_lines lines = {
+    .id = "lambda-figure-3",
+    .stream = 0x66696733,
+    .curves = &curves,
+    .n = SETTINGS,
+    .by_setting = true,
+    .series = series,
+    .claims = {"gate and norm", "gate, no norm", "norm, no gate", "no gate, no norm"},
+    .expected = expected,
+    .hashed = expected_hashed};
 
 /* 1 where the last curve at least halves, and at least doubles from its lowest state to the end; NaN
  * where a state is not finite. */
@@ -147,38 +92,16 @@ static rs_status claim_published(rs_strengths_judge *judge, const rs_strengths_s
         1, found ? drops_and_grows(found) : NAN, 0.5, err);
 }
 
-static rs_status run_draws(rs_lab_report *report, const rs_lab_options *options,
-                           const rs_context *context, rs_error *err)
-{
-    rs_table *table = NULL;
-    ablations *f = rs_calloc(1, sizeof *f);
-    if (!f) return rs_fail_memory(err, "an experiment", sizeof *f);
-    f->draws = options->quick ? RS_STRENGTHS_QUICK_DRAWS : RS_STRENGTHS_DRAWS;
-    rs_status status = measure_draws(f, context, err);
-    if (status == RS_OK) status = rs_lab_curves_open(&table, report, &curves, err);
-    for (int s = 0; s < SETTINGS; s++)
-        for (int32_t l = 0; l <= SIZE && status == RS_OK; l++)
-            status = rs_lab_curves_add(table, series[s], l, f->sum[s][l] / f->draws, err);
-    if (status == RS_OK) status = claim_draws(report, f, err);
-    rs_free(f);
-    return status;
-}
-
 /* A model without gates has the two curves with them; its claims are skipped. */
 static rs_status run_model(rs_lab_report *report, rs_strengths_judge *judge,
                            const rs_lab_model *model, const rs_context *context, rs_error *err)
 {
-    rs_table *table = NULL;
-    rs_strengths_states found = all_settings();
+    rs_strengths_states found = {.spec = all_settings};
     bool gated = rs_strengths_gated(model->network);
     if (!gated) found.spec.gate = RS_SWEEP_ON;
     if (!gated && !judge->reason) judge->reason = "the model has no gate that could be taken away";
     RS_TRY(rs_strengths_run_model(&found, model, context, err));
-    rs_status status = rs_lab_curves_open(&table, report, &curves, err);
-    for (int32_t s = 0; s < found.settings; s++)
-        for (int32_t l = 0; l <= found.layers && status == RS_OK; l++)
-            status =
-                rs_lab_curves_add(table, series[s], l, rs_strengths_left(&found, s, 0, l), err);
+    rs_status status = rs_layer_lines_show(report, &lines, &found, err);
     if (status == RS_OK) status = claim_published(judge, gated ? &found : NULL, err);
     rs_strengths_close(&found);
     return status;
@@ -191,7 +114,7 @@ static rs_status run_lambda_figure_3(rs_lab_report *report, const rs_lab_options
     if (options->model) {
         RS_TRY(run_model(report, &judge, options->model, context, err));
     } else {
-        RS_TRY(run_draws(report, options, context, err));
+        RS_TRY(rs_layer_lines_draw(report, &lines, &all_settings, options, context, err));
         RS_TRY(claim_published(&judge, NULL, err));
     }
     return rs_strengths_say(&judge, options, err);

@@ -31,6 +31,7 @@ LTI = "lti_with_and_without_norm"
 THEOREM_43 = "lambda_theorem_4_3"
 THEOREM_41, DEMANDS = "lambda_theorem_4_1", "theorem_4_1_table"
 FIGURE_1, FIGURE_2, FIGURE_3, FIGURES = "lambda_figure_1", "lambda_figure_2", "lambda_figure_3", "lambda_figures"
+LINES = "lambda_layers"
 RATIOS, INSTANCES, LAYER, MATRIX = "dong_bounds_ratios", "dong_bounds_instances", "one_layer", "toy_matrix"
 
 # experiment, file of src/lab (without .c), text as it stands (its first occurrence), mutated text
@@ -381,8 +382,8 @@ MUTATIONS = [
     (FIGURE_1, FIGURES, "tag + 3, HEADS, 7.5, 8.5", "tag + 3, HEADS, 7.5, 8.9"),
     (FIGURE_1, FIGURES, "w[h] = log(w[h])", "w[h] = log(1.05 * w[h])"),
     (FIGURE_1, FIGURES, "INNER * SIZE, 1 / sqrt(INNER), 0", "INNER * SIZE, -1 / sqrt(INNER), 0"),
-    (FIGURE_1, FIGURE_1, "*found = strengths_of(RS_SWEEP_OFF)", "*found = strengths_of(RS_SWEEP_ON)"),
-    (FIGURE_1, FIGURE_1, '"pre", seed', '"post", seed'),
+    (FIGURE_1, FIGURE_1, "spec = sweep_of(RS_SWEEP_OFF)", "spec = sweep_of(RS_SWEEP_ON)"),
+    (FIGURE_1, LINES, '"pre", seed', '"post", seed'),
     (FIGURE_1, FIGURE_1, "{-20, -10, -1, 0, 0.5, 1,", "{-20, -10, -1, 0, 0.5, 1.05,"),
     (FIGURE_2, FIGURES, "exact_eps = 1e-12", "exact_eps = 1e-8"),
     (FIGURE_2, FIGURES, "uniform(-1/sqrt(fan_in), 1/sqrt(fan_in))", "uniform(-9/sqrt(fan_in), 9/sqrt(fan_in))"),
@@ -394,7 +395,7 @@ MUTATIONS = [
     (FIGURE_2, FIGURE_2, "x[k] = fabs(x[k]) / length", "x[k] = x[k] / length"),
     (FIGURE_2, FIGURE_2, "skips[SKIPS] = {-20,", "skips[SKIPS] = {-21,"),
     (FIGURE_2, FIGURE_2, "selective_eps = 1e-12", "selective_eps = 1e-2"),
-    (FIGURE_3, FIGURE_3, '"pre", seed', '"post", seed'),
+    (FIGURE_3, LINES, '"pre", seed', '"post", seed'),
     (FIGURE_3, FIGURE_3, "skip_of_1[] = {1}", "skip_of_1[] = {1.05}"),
     (FIGURE_3, FIGURE_3, ".gate = RS_SWEEP_BOTH, .norm = RS_SWEEP_BOTH", ".norm = RS_SWEEP_BOTH, .gate = RS_SWEEP_ON"),
 ]
