@@ -247,7 +247,11 @@ static void the_batch_changes_nothing(void **state)
 
 /* ---- memory ---- */
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifndef __has_feature /* clang's way to say it */
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                               \
+    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 enum { LIMITED = 0 }; /* their shadows are larger than any limit */
 #else
 enum { LIMITED = 1 };
