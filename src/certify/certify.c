@@ -106,16 +106,6 @@ static void certify_sample(rs_certifying *w, int64_t s, const rs_chain_options *
     rs_certify_chains(w->layers, chains, w->heard.pass, w->norms, s, options, w->heads, w->slack);
 }
 
-/* What the chain of one layer says; what its mixer keeps where that says nothing. */
-static rs_certify_least least_apart(const rs_certifying *w, const rs_certificate *one, int64_t s,
-                                    int32_t l)
-{
-    rs_certify_least least = {one->lower, one->log_lower, NULL, one->condition, one->failed}, other;
-    if (one->lower > 0) least.by = one->enclosed ? "enclosure" : "skip";
-    if (!one->failed || !rs_certify_least_by_mixer(&other, w->heard.lambda, s, l)) return least;
-    return other;
-}
-
 static void fill_sample(rs_certifying *w, int64_t s)
 {
     rs_certified *c = &w->certified;
@@ -135,7 +125,6 @@ static void fill_sample(rs_certifying *w, int64_t s)
             .in = rs_pass_state(w->heard.pass, s, l),
             .out = rs_pass_state(w->heard.pass, s, l + 1),
             .certificate = w->layers[l],
-            .apart = least_apart(w, &w->layers[l].one_step, s, l),
             .published = w->published[l],
             .predicted = *rs_certify_predict_row(w->heard.predict, s, l),
             .rate = rs_certify_rate(w->heard.pass, rs_certify_predict_row(w->heard.predict, s, l),
@@ -153,6 +142,26 @@ static rs_status fill_rows(rs_certifying *w, int64_t samples, rs_error *err)
         fill_sample(w, s);
     }
     return RS_OK;
+}
+
+/* What the chain of one layer says; what its mixer keeps where that says nothing. */
+static rs_certify_least least_apart(const rs_certifying *w, const rs_certificate *one, int64_t s,
+                                    int32_t l)
+{
+    rs_certify_least least = {one->lower, one->log_lower, NULL, one->condition, one->failed}, other;
+    if (one->lower > 0) least.by = one->enclosed ? "enclosure" : "skip";
+    if (!one->failed || !rs_certify_least_by_mixer(&other, w->heard.lambda, s, l)) return least;
+    return other;
+}
+
+static void set_apart(rs_certifying *w)
+{
+    rs_certified *c = &w->certified;
+    for (int64_t i = 0; i < c->samples * w->network->n_layers; i++) {
+        rs_certify_row *row = &c->rows[i];
+        if (row->tokens)
+            row->apart = least_apart(w, &row->certificate.one_step, row->sample, row->layer);
+    }
 }
 
 static rs_status set_meta(rs_result *result, const rs_certifying *w, const rs_inputs *inputs,
@@ -225,8 +234,10 @@ rs_status rs_certify_finish(rs_result *result, rs_certifying *w, rs_error *err)
 {
     const rs_inputs *inputs = w->scene.inputs;
     RS_TRY(rs_certify_mark_floor(w->heard.pass, err));
-    RS_TRY(rs_certify_lambda_finish(w->heard.lambda, err));
     RS_TRY(fill_rows(w, inputs->samples, err));
+    RS_TRY(
+        rs_certify_lambda_finish(w->heard.lambda, err)); /* reads floors that chains have marked */
+    set_apart(w);
     if (!w->scene.options->beside) RS_TRY(set_meta(result, w, inputs, err));
     RS_TRY(rs_certify_tables(result, &w->certified, err));
     RS_TRY(rs_certify_lambda_table(result, w->heard.lambda, err));

@@ -37,21 +37,6 @@ typedef struct fixed {
 
 /* ---- the Gram matrix ---- */
 
-static rs_status check(const rs_lambda_scalar_layer *layer, double kappa, rs_error *err)
-{
-    for (int64_t i = 0; i < layer->n; i++)
-        for (int64_t j = 0; j < layer->n; j++)
-            if (!isfinite(layer->mixing[i * layer->ld + j]))
-                return rs_fail(err, RS_E_INPUT_FORMAT, "mixing matrix", NULL,
-                               "entry %g at row %" PRId64 ", column %" PRId64,
-                               layer->mixing[i * layer->ld + j], i, j);
-    if (isfinite(layer->value) && isfinite(layer->lambda) && kappa >= 0 && isfinite(kappa))
-        return RS_OK;
-    return rs_fail(err, RS_E_INPUT_FORMAT, "skip strength", NULL,
-                   "lambda %g beside values times %g and a mean of %g", layer->lambda, layer->value,
-                   kappa);
-}
-
 /* T into `room`. False: it is 0, or leaves the doubles. */
 static bool set_matrix(fixed *f, const rs_lambda_scalar_layer *layer)
 {
@@ -276,7 +261,9 @@ rs_status rs_lambda_fixed_kept(rs_lambda_number *out, const rs_lambda_scalar_lay
 {
     fixed f = {.n = layer->n, .kappa = kappa};
     double kept = 0;
-    RS_TRY(check(layer, kappa, err));
+    RS_TRY(rs_lambda_check_scalar(layer, err));
+    if (!(kappa >= 0) || !isfinite(kappa))
+        return rs_fail(err, RS_E_INPUT_FORMAT, "tokens", NULL, "a mean share of %g", kappa);
     rs_status status = kept_by(&kept, &f, layer, err);
     rs_free(f.gram);
     rs_free(f.room);

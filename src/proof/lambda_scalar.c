@@ -34,12 +34,12 @@ static int sign_of(rs_span span)
 
 /* ---- theorem C ---- */
 
-static rs_status check_finite(const rs_lambda_scalar_layer *layer, rs_error *err)
+rs_status rs_lambda_check_scalar(const rs_lambda_scalar_layer *layer, rs_error *err)
 {
     size_t entries;
     if (layer->n < 1 || layer->ld < layer->n ||
         !rs_size_mul((size_t)layer->n, (size_t)layer->n, &entries))
-        return rs_fail(err, RS_E_INTERNAL, "theorem C", NULL, "a matrix of %" PRId64 " tokens",
+        return rs_fail(err, RS_E_INTERNAL, "mixing matrix", NULL, "a matrix of %" PRId64 " tokens",
                        layer->n);
     for (int64_t i = 0; i < layer->n; i++)
         for (int64_t j = 0; j < layer->n; j++)
@@ -195,7 +195,7 @@ rs_status rs_lambda_theorem_c_of(rs_lambda_theorem_c *out, const rs_lambda_scala
                                  .lipschitz = NAN,
                                  .least = (double)INFINITY,
                                  .singular_row = -1};
-    RS_TRY(check_finite(layer, err));
+    RS_TRY(rs_lambda_check_scalar(layer, err));
     int64_t n = layer->n;
     double off = 0, *k = rs_malloc((size_t)n * (size_t)n, sizeof *k);
     if (!k) return rs_fail_memory(err, "theorem C", (size_t)n * (size_t)n * sizeof *k);

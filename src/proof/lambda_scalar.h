@@ -15,6 +15,9 @@ typedef struct rs_lambda_scalar_layer {
     double epsilon;       /* of the norm, under its root beside the mean of squares; ≥ 0 */
 } rs_lambda_scalar_layer;
 
+/* Checks sizes, and that the numbers are finite (RS_E_INPUT_FORMAT names the place). */
+rs_status rs_lambda_check_scalar(const rs_lambda_scalar_layer *layer, rs_error *err);
+
 /* ---- theorem C (L26) ---- */
 
 /* What theorem C makes of a layer. Row i of λY + wMY is D_i = λ + w s_i times row i of QY, s_i the

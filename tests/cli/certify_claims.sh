@@ -23,6 +23,11 @@ for r in rows:
     assert error is None or 0 <= error < float("inf"), r
     unknown += error is None
 assert unknown > 5
+# a state that is rounding is so behind its layer and before the next mixer
+floor = {(r["sample"], r["layer"] + 1): r["at_floor"] for r in result["tables"]["bounds"]}
+assert any(floor.values())
+for r in rows:
+    assert r["layer"] == 0 or r["at_floor"] == floor[r["sample"], r["layer"]], r
 message = next(f["message"] for f in result["findings"] if f["code"] == "lambda_summary")
 enough = int(re.search(r"proved enough in (\d+) of", message).group(1))
 # at most the rows whose value, less its error, is enough or whose λ = 0 lies in a half line
