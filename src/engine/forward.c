@@ -1,5 +1,5 @@
 /* forward.c: the walk over a description: layer by layer, branch by branch, telling the taps. */
-#include "engine/ops.h"
+#include "engine/tape.h"
 
 #include "base/memory.h"
 #include "network/op_traits.h"
@@ -310,38 +310,114 @@ static rs_status tell_mixed(rs_runner *run, const rs_layer *layer, int32_t b, co
     return tell(run, RS_SITE_MIXER_OUT, run->layer + 1, &run->mixed, err);
 }
 
-static rs_status run_layer(rs_runner *run, const rs_layer *layer, rs_error *err)
+/* The running state is what the branch reads. */
+static rs_status record_in(rs_runner *run, int32_t b, rs_error *err)
 {
-    if (layer_joins(layer)) RS_TRY(run->ops->copy(run, &run->joined, &run->x, err));
-    for (int32_t b = run->branch = 0; b < layer->n_branches; run->branch = ++b) {
-        const rs_branch *branch = &layer->branches[b];
-        rs_state *out = NULL;
-        RS_TRY(rs_check_cancelled(run->context, err));
-        RS_TRY(tell_branch(run, b, RS_MOMENT_IN, &run->x, err));
-        if (branch->scale != 0) {
-            out = &run->branch_out;
-            RS_TRY(run_op(run, layer, b, branch->joins && b > 0 ? &run->joined : &run->x, err));
-            RS_TRY(tell_mixed(run, layer, b, out, err));
-        }
-        RS_TRY(combine_branch(run, branch, b, out, err));
+    rs_tape *tape = run->tape;
+    run->record = rs_tape_record(tape, run->layer, b);
+    if (b == 0) return RS_OK;
+    return run->ops->copy(run, &run->record->in, &run->x, err);
+}
+
+/* Runs the op of a branch that adds nothing, unheard: what it gives says how the loss depends on the
+ * branch's scale. A branch that cannot run leaves nothing. */
+static rs_status run_unheard(rs_runner *run, const rs_layer *layer, int32_t b, const rs_state *in,
+                             rs_error *err)
+{
+    const rs_branch *branch = &layer->branches[b];
+    size_t taps = run->n_taps;
+    unsigned moments = run->moments;
+    rs_error unused = {0};
+    if (!op_of(run->ops, branch) ||
+        rs_branch_traits(branch)->check(branch, run->network->d_model, "", &unused) != RS_OK)
+        return RS_OK;
+    run->n_taps = 0, run->moments = 0;
+    rs_status status = run_op(run, layer, b, in, err);
+    run->n_taps = taps, run->moments = moments;
+    return status;
+}
+
+/* Runs what a branch does, apart from its sum, and has its record keep what the way back needs. */
+static rs_status record_op(rs_runner *run, const rs_layer *layer, int32_t b, const rs_state *in,
+                           rs_error *err)
+{
+    const rs_branch *branch = &layer->branches[b];
+    rs_record *record = run->record;
+    run->branch_out.rows = record->out.rows = record->added.rows = 0;
+    record->keeps = run->ops->back->branch[branch->kind].keeps;
+    rs_status status =
+        branch->scale != 0 ? run_op(run, layer, b, in, err) : run_unheard(run, layer, b, in, err);
+    record->keeps = 0;
+    RS_TRY(status);
+    if (run->branch_out.rows == 0) return RS_OK;
+    RS_TRY(run->ops->copy(run, &record->out, &run->branch_out, err));
+    if (branch->inside.kind == RS_NORM_NONE || branch->scale != 0) return RS_OK;
+    RS_TRY(rs_run_combine(run, &run->branch_out, branch, RS_COMBINE_INSIDE, err));
+    return run->ops->copy(run, &record->added, &run->branch_out, err);
+}
+
+/* As combine_branch, whose numbers it has bit for bit. */
+static rs_status record_combine(rs_runner *run, const rs_branch *branch, int32_t b, rs_state *out,
+                                rs_error *err)
+{
+    rs_record *record = run->record;
+    if (out) {
+        RS_TRY(rs_run_combine(run, out, branch, RS_COMBINE_INSIDE, err));
+        if (branch->inside.kind != RS_NORM_NONE)
+            RS_TRY(run->ops->copy(run, &record->added, out, err));
+        RS_TRY(tell_branch(run, b, RS_MOMENT_ADDED, out, err));
     }
+    RS_TRY(rs_run_combine(run, out, branch, RS_COMBINE_SUM, err));
+    RS_TRY(tell_branch(run, b, RS_MOMENT_SUM, &run->x, err));
+    if (branch->after.kind != RS_NORM_NONE) RS_TRY(run->ops->copy(run, &record->sum, &run->x, err));
+    RS_TRY(rs_run_combine(run, out, branch, RS_COMBINE_AFTER, err));
+    return tell_branch(run, b, RS_MOMENT_OUT, &run->x, err);
+}
+
+static rs_status run_branch(rs_runner *run, const rs_layer *layer, int32_t b, rs_error *err)
+{
+    const rs_branch *branch = &layer->branches[b];
+    const rs_state *in = branch->joins && b > 0 ? &run->joined : &run->x;
+    rs_state *out = branch->scale != 0 ? &run->branch_out : NULL;
+    RS_TRY(rs_check_cancelled(run->context, err));
+    if (run->tape) RS_TRY(record_in(run, b, err));
+    RS_TRY(tell_branch(run, b, RS_MOMENT_IN, &run->x, err));
+    if (run->tape)
+        RS_TRY(record_op(run, layer, b, in, err));
+    else if (out)
+        RS_TRY(run_op(run, layer, b, in, err));
+    if (out) RS_TRY(tell_mixed(run, layer, b, out, err));
+    rs_status status = run->tape ? record_combine(run, branch, b, out, err)
+                                 : combine_branch(run, branch, b, out, err);
+    run->record = NULL;
+    return status;
+}
+
+rs_status rs_run_layer(rs_runner *run, rs_error *err)
+{
+    const rs_layer *layer = &run->network->layers[run->layer];
+    if (run->tape) RS_TRY(run->ops->copy(run, &run->tape->states[run->layer], &run->x, err));
+    if (layer_joins(layer)) RS_TRY(run->ops->copy(run, &run->joined, &run->x, err));
+    for (int32_t b = run->branch = 0; b < layer->n_branches; run->branch = ++b)
+        RS_TRY(run_branch(run, layer, b, err));
     return check_files(run->network, err);
 }
 
-static rs_status run_network(rs_runner *run, rs_error *err)
+rs_status rs_run_network(rs_runner *run, bool with_head, rs_error *err)
 {
     const rs_network *network = run->network;
     RS_TRY(run->ops->embed(run, &run->x, err));
     RS_TRY(tell(run, RS_SITE_BLOCK_OUT, 0, &run->x, err));
     for (run->layer = 0; run->layer < network->n_layers; run->layer++) {
-        RS_TRY(run_layer(run, &network->layers[run->layer], err));
+        RS_TRY(rs_run_layer(run, err));
         run->passed += network->layers[run->layer].n_branches;
         RS_TRY(tell(run, RS_SITE_BLOCK_OUT, run->layer + 1, &run->x, err));
     }
+    if (run->tape) RS_TRY(run->ops->copy(run, &run->tape->states[run->layer], &run->x, err));
     if (network->final_norm.kind != RS_NORM_NONE)
         RS_TRY(run->ops->norm(run, &run->x, &run->x, &network->final_norm, err));
     RS_TRY(tell(run, RS_SITE_FINAL, network->n_layers, &run->x, err));
-    if (wants_logits(run) && network->head.decoder.weight)
+    if (with_head && wants_logits(run) && network->head.decoder.weight)
         RS_TRY(run->ops->head(run, &run->x, err));
     RS_TRY(check_files(network, err));
     return rs_check_cancelled(run->context, err);
@@ -357,8 +433,8 @@ static void forget_rotations(rs_runner *run)
     run->changes = changes;
 }
 
-rs_status rs_runner_run(rs_runner *runner, const rs_batch *batch, const rs_tap *const *taps,
-                        size_t n_taps, rs_error *err)
+rs_status rs_run_begin(rs_runner *runner, const rs_batch *batch, const rs_tap *const *taps,
+                       size_t n_taps, rs_error *err)
 {
     RS_TRY(rs_batch_check(runner->network, batch, err));
     if (batch->points) RS_TRY(rs_points_check(runner, batch, err));
@@ -376,8 +452,23 @@ rs_status rs_runner_run(rs_runner *runner, const rs_batch *batch, const rs_tap *
         if (batch->begin[s + 1] - batch->begin[s] > runner->longest)
             runner->longest = batch->begin[s + 1] - batch->begin[s];
     forget_rotations(runner);
-    rs_status status = run_network(runner, err);
+    return RS_OK;
+}
+
+void rs_run_end(rs_runner *runner)
+{
     runner->batch = NULL;
     runner->taps = NULL;
+    runner->n_taps = 0;
+    runner->record = NULL;
+}
+
+rs_status rs_runner_run(rs_runner *runner, const rs_batch *batch, const rs_tap *const *taps,
+                        size_t n_taps, rs_error *err)
+{
+    RS_TRY(rs_run_begin(runner, batch, taps, n_taps, err));
+    rs_tape_close(runner); /* nobody goes back */
+    rs_status status = rs_run_network(runner, true, err);
+    rs_run_end(runner);
     return status;
 }

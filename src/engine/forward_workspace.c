@@ -1,5 +1,5 @@
 /* forward_workspace.c: memory that a runner keeps from pass to pass, and its rotation tables. */
-#include "engine/ops.h"
+#include "engine/tape.h"
 
 #include "base/memory.h"
 
@@ -20,6 +20,12 @@ rs_status rs_run_grow(rs_runner *run, rs_work_buffer *store, size_t n, size_t si
     run->held += bytes;
     if (run->held > run->peak) run->peak = run->held;
     return RS_OK;
+}
+
+rs_work_buffer *rs_run_room(rs_runner *run, rs_room room)
+{
+    bool kept = run->record && run->record->keeps >> room & 1u;
+    return kept ? &run->record->kept[room] : &run->rooms[room];
 }
 
 rs_status rs_run_grow_threads(rs_runner *run, size_t n, size_t size, const char *what,
@@ -102,6 +108,7 @@ void rs_run_release(rs_runner *run)
     rs_state *states[] = {&run->x,      &run->normed, &run->branch_out,
                           &run->joined, &run->mixed,  &run->wide};
     rs_kept_memory *memory = run->context->kept;
+    rs_tape_close(run);
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
         rs_kept_give(memory, states[i]->store.data);
     rs_kept_give(memory, run->spread_begin.data);

@@ -40,6 +40,26 @@ typedef enum rs_room {
     RS_ROOM_EMBED,
     RS_ROOM_MIXING,
     RS_ROOM_PAIRS,
+    /* of what a tape keeps, beside rooms above */
+    RS_ROOM_GATED,
+    RS_ROOM_RAW_Q,
+    RS_ROOM_RAW_K,
+    RS_ROOM_SOFTMAX,
+    /* of the way back */
+    RS_ROOM_BACK_1,
+    RS_ROOM_BACK_2,
+    RS_ROOM_BACK_3,
+    RS_ROOM_BACK_4,
+    RS_ROOM_BACK_5,
+    RS_ROOM_BACK_6,
+    RS_ROOM_BACK_7,
+    RS_ROOM_BACK_8,
+    RS_ROOM_BACK_9,
+    RS_ROOM_BACK_10,
+    RS_ROOM_SCALED,
+    RS_ROOM_SUMS,
+    RS_ROOM_ROWS,
+    RS_ROOM_VALUES,
     /* of the residual precision */
     RS_ROOM_VIEW,
     RS_ROOM_PAIR_Q,
@@ -73,6 +93,9 @@ enum {
 };
 
 typedef struct rs_ops rs_ops;
+typedef struct rs_back_ops rs_back_ops;
+typedef struct rs_tape rs_tape;
+typedef struct rs_record rs_record;
 
 /* The parts of a branch behind its op. Whether they are done at once or one by one, the numbers are
  * the same bit for bit. */
@@ -100,6 +123,8 @@ struct rs_runner {
     int64_t head_from;     /* first row whose logits are wanted */
     int64_t passed;        /* branches of the layers before */
     rs_batch spread;       /* the batch behind the place where points part */
+    rs_tape *tape;         /* that is recorded, and the branch that records; NULL: nothing is */
+    rs_record *record;
     double flops;
     /* kept */
     rs_state x, normed, branch_out, joined, mixed, wide;
@@ -140,6 +165,7 @@ struct rs_ops {
     rs_status (*view)(rs_runner *run, rs_state_view *out, const rs_state *in, rs_error *err);
     /* the same of y behind a norm in step INSIDE alone, which may leave it in no form to be told */
     rs_status (*view_added)(rs_runner *run, rs_state_view *out, const rs_state *y, rs_error *err);
+    const rs_back_ops *back; /* NULL: the precision has no way back */
 };
 
 extern const rs_ops rs_ops_f32, rs_ops_f64, rs_ops_residual;
@@ -152,6 +178,9 @@ rs_status rs_run_grow(rs_runner *run, rs_work_buffer *store, size_t n, size_t si
 rs_status rs_run_grow_threads(rs_runner *run, size_t n, size_t size, const char *what,
                               rs_error *err);
 rs_status rs_run_state(rs_runner *run, rs_state *state, int64_t rows, int64_t cols, rs_error *err);
+/* Where a room is: the branch's own on the tape while it records and keeps that room, else the
+ * runner's. */
+rs_work_buffer *rs_run_room(rs_runner *run, rs_room room);
 /* The table of a rotation for n positions of texts of `length` tokens, made if need be. It is valid
  * until the next call. */
 rs_status rs_run_rotation(rs_runner *run, const rs_rotation **out, const rs_rope_op *rope,
@@ -171,6 +200,15 @@ rs_status rs_run_tell_matrix(const rs_runner *run, const rs_attention_view *matr
 bool rs_run_wants_mixing(const rs_runner *run);
 rs_status rs_run_tell_mixing(const rs_runner *run, const rs_mixing_numbers *of, int32_t matrices,
                              rs_error *err);
+
+/* forward.c: runs all branches of layer run->layer, telling the taps. */
+rs_status rs_run_layer(rs_runner *run, rs_error *err);
+/* Sets a runner to a checked batch, and back to none. */
+rs_status rs_run_begin(rs_runner *run, const rs_batch *batch, const rs_tap *const *taps,
+                       size_t n_taps, rs_error *err);
+/* All of a pass; with_head: where a tap has `logits`. */
+rs_status rs_run_network(rs_runner *run, bool with_head, rs_error *err);
+void rs_run_end(rs_runner *run);
 
 /* forward_points.c: `combine` of the running state with what a branch gives (NULL: nothing), of each
  * point with its own skip, where the batch has points. */

@@ -1,12 +1,14 @@
 /* ops_f32.c: the operations of a forward pass in float. */
 #include "engine/kernels.h"
-#include "engine/ops.h"
+#include "engine/tape.h"
 
 #include "base/memory.h"
+#include "base/random.h"
 #include "linalg/blas.h"
 
 #include <math.h>
 #include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define REAL float
@@ -20,9 +22,13 @@
 #define SYRK cblas_ssyrk
 #define DECODE rs_tensor_decode_f32
 #define PRECISION RS_PRECISION_F32
+#define BACK rs_back_f32
+#define BACK_HERE &BACK
 #define ROUNDOFF 0x1p-24
 #include "engine/dense_real.inc"
 
 #include "engine/ops_real.inc"
+
+#include "engine/back_real.inc"
 
 const rs_ops rs_ops_f32 = OPS;

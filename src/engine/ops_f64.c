@@ -1,12 +1,14 @@
 /* ops_f64.c: the operations of a forward pass in double. */
 #include "engine/kernels.h"
-#include "engine/ops.h"
+#include "engine/tape.h"
 
 #include "base/memory.h"
+#include "base/random.h"
 #include "linalg/blas.h"
 
 #include <math.h>
 #include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define REAL double
@@ -20,9 +22,13 @@
 #define SYRK cblas_dsyrk
 #define DECODE rs_tensor_decode_f64
 #define PRECISION RS_PRECISION_F64
+#define BACK rs_back_f64
+#define BACK_HERE &BACK
 #define ROUNDOFF 0x1p-53
 #include "engine/dense_real.inc"
 
 #include "engine/ops_real.inc"
+
+#include "engine/back_real.inc"
 
 const rs_ops rs_ops_f64 = OPS;

@@ -29,6 +29,7 @@
 #define SYRK cblas_dsyrk
 #define DECODE rs_tensor_decode_f64
 #define PRECISION RS_PRECISION_F64
+#define BACK_HERE NULL /* of float64 inside the residual precision nobody goes back */
 #define ROUNDOFF 0x1p-53
 #include "engine/dense_real.inc"
 

@@ -3,7 +3,8 @@
  *
  * Three ways, in this order: float32 tensors that lie aligned in their mapping are used there;
  * other ones are decoded once and kept while the limit lasts; beyond it they are decoded into
- * scratch at each use. Vectors (gains, biases) are small and always kept.
+ * scratch at each use, or held from rs_weights_hold to rs_weights_release. Vectors (gains, biases)
+ * are small and always kept.
  */
 #include "engine/weights.h"
 
@@ -25,6 +26,7 @@ typedef struct entry {
     weight_key key;
     void *data;
     size_t bytes;
+    bool held; /* beyond the limit, until rs_weights_release */
 } entry;
 
 enum { SLOTS = 1024 };
@@ -33,6 +35,7 @@ struct rs_weights {
     rs_precision precision;
     size_t size;
     uint64_t limit, kept, changes, decoded;
+    bool holding;
     entry *slots[SLOTS];
     struct {
         void *data;
@@ -62,6 +65,28 @@ static void forget_all(rs_weights *weights)
         weights->slots[i] = NULL;
     }
     weights->kept = 0;
+}
+
+void rs_weights_hold(rs_weights *weights)
+{
+    weights->holding = true;
+}
+
+void rs_weights_release(rs_weights *weights)
+{
+    if (!weights->holding) return;
+    weights->holding = false;
+    for (int i = 0; i < SLOTS; i++)
+        for (entry **at = &weights->slots[i]; *at;) {
+            entry *e = *at;
+            if (!e->held) {
+                at = &e->next;
+                continue;
+            }
+            *at = e->next;
+            rs_free(e->data);
+            rs_free(e);
+        }
 }
 
 void rs_weights_changed(rs_weights *weights)
@@ -301,7 +326,8 @@ rs_status rs_weights_map(rs_dense_map *map, rs_weights *weights, const rs_dense 
         !rs_size_mul(count, weights->size, &bytes))
         return rs_fail_memory(err, dense->weight->name, SIZE_MAX);
     weights->decoded += bytes;
-    if (bytes > weights->limit - weights->kept) {
+    bool beyond = bytes > weights->limit - weights->kept;
+    if (beyond && !weights->holding) {
         RS_TRY(grow_scratch(weights, slot, bytes, err));
         map->data = weights->scratch[slot].data;
         return decode_map(weights, weights->scratch[slot].data, dense, context, err);
@@ -309,11 +335,13 @@ rs_status rs_weights_map(rs_dense_map *map, rs_weights *weights, const rs_dense 
     RS_TRY(add_entry(&e, weights, &key, bytes, err));
     map->data = e->data;
     rs_status status = decode_map(weights, e->data, dense, context, err);
-    if (status == RS_OK)
-        weights->kept += bytes;
-    else
+    if (status != RS_OK) {
         drop_last(weights, &key);
-    return status;
+        return status;
+    }
+    e->held = beyond;
+    weights->kept += beyond ? 0 : bytes;
+    return RS_OK;
 }
 
 rs_status rs_weights_vector(const void **out, rs_weights *weights, const rs_tensor *tensor,

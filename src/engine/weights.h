@@ -27,6 +27,11 @@ enum { RS_WEIGHT_SLOTS = 4 };
 rs_status rs_weights_map(rs_dense_map *map, rs_weights *weights, const rs_dense *dense, int slot,
                          const rs_context *context, rs_error *err);
 
+/* From the first to the second of these, maps that are beyond the limit are kept as well: those of a
+ * layer that is run again and then back, which are decoded once for both. */
+void rs_weights_hold(rs_weights *weights);
+void rs_weights_release(rs_weights *weights);
+
 /* Finds the first `count` entries of a vector (a gain, a bias), which are always kept; *out is NULL
  * for tensor NULL. */
 rs_status rs_weights_vector(const void **out, rs_weights *weights, const rs_tensor *tensor,

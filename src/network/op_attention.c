@@ -57,6 +57,15 @@ static int32_t matrices(const rs_branch *branch)
     return branch->attention.heads;
 }
 
+static int32_t parts(const rs_branch *branch, rs_role role)
+{
+    const rs_attention_op *op = &branch->attention;
+    if (role == RS_ROLE_Q) return op->q.weight ? op->heads : 0;
+    if (role == RS_ROLE_K) return op->k.weight ? op->kv_heads : 0;
+    if (role == RS_ROLE_V) return op->v.weight ? op->kv_heads : 0;
+    return role == RS_ROLE_O && op->o.weight ? op->heads : 0;
+}
+
 static rs_op_width width(const rs_branch *branch)
 {
     const rs_attention_op *op = &branch->attention;
@@ -175,6 +184,7 @@ const rs_op_traits rs_traits_attention = {
     .mixes = true,
     .weights = RS_WEIGHT_LIST(rows),
     .matrices = matrices,
+    .parts = parts,
     .width = width,
     .causal = causal,
     .reads_memory = reads_memory,

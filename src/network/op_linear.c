@@ -27,6 +27,15 @@ static int32_t matrices(const rs_branch *branch)
     return branch->linear.heads;
 }
 
+static int32_t parts(const rs_branch *branch, rs_role role)
+{
+    const rs_linear_op *op = &branch->linear;
+    if (role == RS_ROLE_Q) return op->q.weight ? op->heads : 0;
+    if (role == RS_ROLE_K) return op->k.weight ? op->kv_heads : 0;
+    if (role == RS_ROLE_V) return op->v.weight ? op->kv_heads : 0;
+    return role == RS_ROLE_O && op->o.weight ? op->heads : 0;
+}
+
 static rs_op_width width(const rs_branch *branch)
 {
     const rs_linear_op *op = &branch->linear;
@@ -106,6 +115,7 @@ const rs_op_traits rs_traits_linear = {
     RS_OP_NO_SOFTMAX,
     .weights = RS_WEIGHT_LIST(rows),
     .matrices = matrices,
+    .parts = parts,
     .width = width,
     .causal = causal,
     .drop_gate = drop_gate,

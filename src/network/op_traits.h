@@ -85,6 +85,10 @@ typedef struct rs_op_traits {
     rs_weight_list weights; /* offsets in rs_branch; the norms around the op are not among them */
     /* The mixing matrices that a listener may ask for: one a head, numbered from 0. */
     int32_t (*matrices)(const rs_branch *branch);
+    /* Into how many equal stretches, one a head, the map of a role falls: RS_ROLE_Q, _K and _V by
+     * outputs, RS_ROLE_O by inputs; 0: the map is absent, or of no head. NULL: no map of this kind
+     * does. */
+    int32_t (*parts)(const rs_branch *branch, rs_role role);
     /* There is a matrix for each channel: too many to be measured unasked. */
     bool by_channel;
     rs_op_width (*width)(const rs_branch *branch);

@@ -225,9 +225,9 @@ def found_by(scratch, tests):
     return None
 
 
-def main():
+def main(mutations, usage):
     if len(sys.argv) < 2:
-        sys.exit(__doc__)
+        sys.exit(usage)
     repository = pathlib.Path(__file__).resolve().parents[2]
     scratch, wanted = pathlib.Path(sys.argv[1]).resolve(), set(sys.argv[2:])
     if repository == scratch or repository in scratch.parents:
@@ -235,7 +235,7 @@ def main():
     scratch.mkdir(parents=True, exist_ok=True)
     prepare(repository, scratch)
     bad = 0
-    for statement, what, name, old, new, tests in MUTATIONS:
+    for statement, what, name, old, new, tests in mutations:
         if wanted and statement not in wanted:
             continue
         path = scratch / name
@@ -255,4 +255,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(MUTATIONS, __doc__)

@@ -62,7 +62,7 @@ static inline void recurrence_of(built *b, rs_recurrence_op *op, int64_t d)
     op->o = dense_of(b, op->inner, d, chance(b, 0.3));
 }
 
-static inline rs_branch mixer_of(built *b, int64_t d)
+static inline rs_branch linear_mixer_of(built *b, int64_t d)
 {
     static const rs_branch_kind kinds[] = {RS_BRANCH_LINEAR, RS_BRANCH_S4D, RS_BRANCH_RECURRENCE};
     rs_branch branch = around_of(b, d, kinds[draw(b, 0, 2)]);

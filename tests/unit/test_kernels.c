@@ -73,6 +73,42 @@ static void test_activations(void **state)
     for_each(check_activations);
 }
 
+/* The slope's twin against a difference of libm's activation, and the table against the twin; what
+ * the two parts of a slope cancel counts from 1. */
+static void check_slopes(const rs_kernels_f32 *table)
+{
+    for (int a = 0; a < RS_ACT_COUNT; a++)
+        for (double x = -120; x < 120; x += fabs(x) < 20 ? 0.00137 : 0.31)
+            for (int ratio = 0; ratio < 2; ratio++) {
+                float at[3] = {(float)x, (float)x, (float)x}, ours[3] = {1, 1, 1}, plain = 1;
+                double u = a == RS_ACT_GELU_TANH    ? 1.596 * x + 0.0714 * x * x * x
+                           : a == RS_ACT_QUICK_GELU ? 1.702 * x
+                                                    : x;
+                table->slope(ours, at, 3, (rs_activation)a, ratio);
+                rs_kernels_f32_plain.slope(&plain, at, 1, (rs_activation)a, ratio);
+                assert_near(ours[0], plain, 6 + 2 * fmin(fabs(u), 20), 1, "slope", x);
+                assert_true(ours[0] == ours[2]);
+            }
+}
+
+static void test_slopes(void **state)
+{
+    (void)state;
+    const rs_kernels_f64 *plain = &rs_kernels_f64_plain;
+    for (int a = 0; a < RS_ACT_COUNT; a++)
+        for (double x = -8.0123; x < 8; x += 0.01) {
+            double step = 1e-5, up = x + step, down = x - step, slope = 1, ratio = 1, value = x;
+            plain->activate(&up, NULL, 1, (rs_activation)a);
+            plain->activate(&down, NULL, 1, (rs_activation)a);
+            plain->activate(&value, NULL, 1, (rs_activation)a);
+            plain->slope(&slope, &x, 1, (rs_activation)a, false);
+            plain->slope(&ratio, &x, 1, (rs_activation)a, true);
+            assert_true(fabs(slope - (up - down) / (2 * step)) < 1e-8);
+            assert_true(fabs(ratio - value / x) < 1e-14 * (1 + fabs(ratio)));
+        }
+    for_each(check_slopes);
+}
+
 static void check_special(const rs_kernels_f32 *table)
 {
     const float inputs[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1e30f, -1e30f, 1e-40f};
@@ -164,6 +200,45 @@ static void test_norm(void **state)
 {
     (void)state;
     for_each(check_norm);
+}
+
+/* All that norm_back gives of a row, held against its twin. */
+static void check_norm_back(const rs_kernels_f32 *table)
+{
+    rs_random random = rs_random_new(14, 4);
+    for (int64_t n = 1; n <= MOST; n++)
+        for (int kind = RS_NORM_LAYERNORM; kind <= RS_NORM_RMSNORM_PLUS_ONE; kind++)
+            for (int with = 0; with < 8; with++) {
+                float x[MOST], gain[MOST], dy[2][MOST], gains[2][MOST], biases[2][MOST];
+                const rs_kernels_f32 *tables[] = {table, &rs_kernels_f32_plain};
+                if (n < 2 && with & 2) continue; /* what is left of one entry is rounding */
+                fill(x, n, &random, 1);
+                fill(gain, n, &random, 1);
+                fill(dy[0], n, &random, 1);
+                fill(gains[0], n, &random, 1);
+                fill(biases[0], n, &random, 1);
+                for (int64_t i = 0; i < n && with & 2; i++)
+                    x[i] *= 1e25f;
+                memcpy(dy[1], dy[0], sizeof dy[0]);
+                memcpy(gains[1], gains[0], sizeof gains[0]);
+                memcpy(biases[1], biases[0], sizeof biases[0]);
+                for (int t = 0; t < 2; t++)
+                    tables[t]->norm_back(dy[t], x, dy[t], n, (rs_norm_kind)kind, 1e-2,
+                                         with & 1 ? gain : NULL, gains[t], biases[t],
+                                         (with & 4) != 0);
+                for (int64_t i = 0; i < n; i++) {
+                    assert_near(dy[0][i], dy[1][i], 200, with & 2 ? 1e-25 : 1, "norm_back",
+                                (double)i);
+                    assert_near(gains[0][i], gains[1][i], 50, 1, "gain", (double)i);
+                    assert_near(biases[0][i], biases[1][i], 2, 1, "bias", (double)i);
+                }
+            }
+}
+
+static void test_norm_back(void **state)
+{
+    (void)state;
+    for_each(check_norm_back);
 }
 
 /* In one piece and in two, with rows that begin far below. */
@@ -325,6 +400,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_activations), cmocka_unit_test(test_special),
         cmocka_unit_test(test_rows),        cmocka_unit_test(test_norm),
+        cmocka_unit_test(test_norm_back),   cmocka_unit_test(test_slopes),
         cmocka_unit_test(test_softmax),     cmocka_unit_test(test_products),
         cmocka_unit_test(test_pairs),       cmocka_unit_test(test_turns),
     };

@@ -156,7 +156,7 @@ static void far_keys(void **state)
 
 int main(void)
 {
-    static drawn_kind kind = {mixer_of};
+    static drawn_kind kind = {linear_mixer_of};
     const struct CMUnitTest tests[] = {
         MIXER_TESTS(&kind),
         cmocka_unit_test(s4d_vector),

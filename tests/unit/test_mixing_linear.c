@@ -67,13 +67,13 @@ static void mixer_decays_of(double *log_decay, double *step, const rs_branch *br
 static void drawn_lengths(void **state)
 {
     (void)state;
-    check_numbers(mixer_of, ref_mixer, mixer_decays_of, 120, 2e-4);
+    check_numbers(linear_mixer_of, ref_mixer, mixer_decays_of, 120, 2e-4);
 }
 
 static void cut_texts(void **state)
 {
     (void)state;
-    check_cut(mixer_of, 24);
+    check_cut(linear_mixer_of, 24);
 }
 
 int main(void)

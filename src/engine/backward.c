@@ -1,0 +1,183 @@
+/* backward.c: the way back over a description: layer by layer, branch by branch, from a loss to what
+ * entered the first layer (docs/theory/gradients.md, 1). */
+#include "engine/tape.h"
+
+#include "network/op_traits.h"
+
+/* Tells the derivative by a branch's skip or scale: <d, a>, `a` being what the number multiplies. */
+static rs_status back_number(rs_runner *run, const double *member, rs_parameter_part part,
+                             const rs_state *a, rs_error *err)
+{
+    double sum = 0;
+    const rs_back_ops *back = run->ops->back;
+    if (a && a->rows > 0) RS_TRY(back->dot(run, &sum, &run->tape->d, a, err));
+    float single = (float)sum;
+    rs_gradient_view view = {
+        .out = 1,
+        .in = 1,
+        .form = RS_GRADIENT_DENSE,
+        .dense = {.data = run->ops->size == sizeof single ? (void *)&single : (void *)&sum,
+                  .ld = 1,
+                  .out_is_row = true,
+                  .run = 1,
+                  .stride = 1}};
+    return rs_gradients_tell(run, member, part, &view, err);
+}
+
+/* d_in = d by what the branch read, through its op and the norms around it. */
+static rs_status back_op(rs_runner *run, const rs_branch *branch, const rs_state *in, rs_error *err)
+{
+    rs_tape *tape = run->tape;
+    const rs_back_ops *back = run->ops->back;
+    RS_TRY(back->scaled(run, &tape->d_out, &tape->d, branch->scale, err));
+    if (branch->inside.kind != RS_NORM_NONE)
+        RS_TRY(
+            back->norm(run, &tape->d_out, &run->record->out, &tape->d_out, &branch->inside, err));
+    const rs_state *read = in;
+    if (branch->before.kind != RS_NORM_NONE) {
+        RS_TRY(run->ops->norm(run, &run->normed, in, &branch->before, err));
+        read = &run->normed;
+    }
+    run->record->keeps = back->branch[branch->kind].keeps;
+    RS_TRY(back->branch[branch->kind].run(run, &tape->d_in, &tape->d_out, read, branch, err));
+    run->record->keeps = 0;
+    if (branch->before.kind == RS_NORM_NONE) return RS_OK;
+    return back->norm(run, &tape->d_in, in, &tape->d_in, &branch->before, err);
+}
+
+static rs_status add_joined(rs_runner *run, rs_error *err)
+{
+    rs_tape *tape = run->tape;
+    if (tape->joined) return run->ops->back->add(run, &tape->d_joined, &tape->d_in, err);
+    tape->joined = true;
+    return run->ops->copy(run, &tape->d_joined, &tape->d_in, err);
+}
+
+static rs_status back_branch(rs_runner *run, const rs_layer *layer, int32_t b, rs_error *err)
+{
+    rs_tape *tape = run->tape;
+    const rs_back_ops *back = run->ops->back;
+    const rs_branch *branch = &layer->branches[b];
+    rs_record *record = run->record = rs_tape_record(tape, run->layer, b);
+    bool joins = branch->joins && b > 0;
+    const rs_state *x = rs_tape_in(tape, run->layer, b);
+    RS_TRY(rs_check_cancelled(run->context, err));
+    if (branch->after.kind != RS_NORM_NONE)
+        RS_TRY(back->norm(run, &tape->d, &record->sum, &tape->d, &branch->after, err));
+    RS_TRY(back_number(run, &branch->skip, RS_OF_SKIP, x, err));
+    RS_TRY(back_number(run, &branch->scale, RS_OF_SCALE,
+                       record->added.rows > 0 ? &record->added : &record->out, err));
+    if (branch->scale != 0)
+        RS_TRY(back_op(run, branch, joins ? &tape->states[run->layer] : x, err));
+    else
+        RS_TRY(rs_gradients_tell_zero(run, branch, "its residual scale is 0", err));
+    RS_TRY(back->scaled(run, &tape->d, &tape->d, branch->skip, err));
+    run->record = NULL;
+    if (branch->scale == 0) return RS_OK;
+    return joins ? add_joined(run, err) : back->add(run, &tape->d, &tape->d_in, err);
+}
+
+/* Runs the layer forward once more, unheard, into the one layer's records. */
+static rs_status recompute(rs_runner *run, rs_error *err)
+{
+    size_t taps = run->n_taps;
+    unsigned moments = run->moments;
+    RS_TRY(run->ops->copy(run, &run->x, &run->tape->states[run->layer], err));
+    run->n_taps = 0, run->moments = 0;
+    rs_status status = rs_run_layer(run, err);
+    run->n_taps = taps, run->moments = moments;
+    return status;
+}
+
+static rs_status back_branches(rs_runner *run, rs_error *err)
+{
+    const rs_layer *layer = &run->network->layers[run->layer];
+    rs_tape *tape = run->tape;
+    if (tape->recompute) RS_TRY(recompute(run, err));
+    tape->joined = false;
+    for (int32_t b = layer->n_branches - 1; b >= 0; b--) {
+        run->branch = b;
+        RS_TRY(back_branch(run, layer, b, err));
+    }
+    return tape->joined ? run->ops->back->add(run, &tape->d, &tape->d_joined, err) : RS_OK;
+}
+
+static rs_status back_layer(rs_runner *run, rs_error *err)
+{
+    rs_weights_hold(run->weights);
+    rs_status status = back_branches(run, err);
+    rs_weights_release(run->weights);
+    return status;
+}
+
+/* d by the last layer's output. run->x is the final state. */
+static rs_status back_loss(rs_runner *run, double *loss, const rs_loss *wanted, rs_error *err)
+{
+    const rs_back_ops *back = run->ops->back;
+    rs_tape *tape = run->tape;
+    const rs_state *last = &tape->states[tape->layers];
+    const rs_norm_op *norm = &run->network->final_norm;
+    bool behind = norm->kind != RS_NORM_NONE;
+    if (wanted->kind == RS_LOSS_TARGETS) {
+        rs_weights_hold(run->weights);
+        rs_status status = back->head(run, loss, &tape->d, &run->x, wanted, err);
+        rs_weights_release(run->weights);
+        RS_TRY(status);
+    } else {
+        behind = behind && !wanted->at_state;
+        RS_TRY(back->seed(run, loss, &tape->d, behind ? &run->x : last, wanted, err));
+    }
+    return behind ? back->norm(run, &tape->d, last, &tape->d, norm, err) : RS_OK;
+}
+
+static rs_status back_network(rs_runner *run, double *loss, const rs_loss *wanted, rs_error *err)
+{
+    rs_tape *tape = run->tape;
+    tape->memory_width = 0;
+    RS_TRY(back_loss(run, loss, wanted, err));
+    RS_TRY(rs_gradients_tell_state(run, tape->layers, &tape->d, err));
+    for (run->layer = tape->layers - 1; run->layer >= 0; run->layer--) {
+        RS_TRY(back_layer(run, err));
+        RS_TRY(rs_gradients_tell_state(run, run->layer, &tape->d, err));
+    }
+    RS_TRY(rs_gradients_tell_memory(run, err));
+    if (!run->batch->states) RS_TRY(run->ops->back->embed(run, &tape->d, err));
+    return rs_check_cancelled(run->context, err);
+}
+
+static rs_status check_wanted(const rs_runner *run, const rs_batch *batch, const rs_loss *wanted,
+                              const rs_gradients *gradients, rs_error *err)
+{
+    if (!rs_gradients_fit(gradients, run->network, run->ops->precision))
+        return rs_fail(err, RS_E_INTERNAL, "gradients", NULL, "they are of another network");
+    if (batch->points)
+        return rs_fail(err, RS_E_UNSUPPORTED, "points", "run the points one by one",
+                       "gradients of several points of a sweep in one pass");
+    if (wanted->kind != RS_LOSS_TARGETS) return RS_OK;
+    if (!run->network->head.decoder.weight)
+        return rs_fail(err, RS_E_UNSUPPORTED, "--loss", "take --loss random or --loss norm2",
+                       "the network has no head that gives logits");
+    for (int64_t i = 0; i < batch->begin[batch->samples]; i++)
+        if (wanted->targets[i] >= run->network->head.decoder.out)
+            return rs_fail(err, RS_E_TOKEN_RANGE, "targets", NULL,
+                           "row %lld has target %d, the head gives %lld outputs", (long long)i,
+                           wanted->targets[i], (long long)run->network->head.decoder.out);
+    return RS_OK;
+}
+
+rs_status rs_runner_gradient(double *loss, rs_runner *runner, const rs_batch *batch,
+                             const rs_loss *wanted, rs_gradients *gradients,
+                             const rs_tap *const *taps, size_t n_taps, rs_error *err)
+{
+    double unused = 0;
+    RS_TRY(rs_run_begin(runner, batch, taps, n_taps, err));
+    rs_status status = check_wanted(runner, batch, wanted, gradients, err);
+    if (status == RS_OK) status = rs_tape_open(runner, rs_gradients_plan(gradients), err);
+    if (status == RS_OK) {
+        runner->tape->into = gradients;
+        status = rs_run_network(runner, wanted->kind != RS_LOSS_TARGETS, err);
+    }
+    if (status == RS_OK) status = back_network(runner, loss ? loss : &unused, wanted, err);
+    rs_run_end(runner);
+    return status;
+}

@@ -1,0 +1,135 @@
+/* tape.c: records of branches: their memory, and how much of it a pass will take. */
+#include "engine/tape.h"
+
+#include "base/memory.h"
+
+rs_record *rs_tape_record(rs_tape *tape, int32_t layer, int32_t branch)
+{
+    int64_t first = tape->recompute ? 0 : (int64_t)layer * RS_BRANCHES_MAX;
+    return &tape->records[first + branch];
+}
+
+const rs_state *rs_tape_in(rs_tape *tape, int32_t layer, int32_t branch)
+{
+    return branch == 0 ? &tape->states[layer] : &rs_tape_record(tape, layer, branch)->in;
+}
+
+static int64_t records_of(const rs_tape *tape)
+{
+    return (tape->recompute ? 1 : (int64_t)tape->layers) * RS_BRANCHES_MAX;
+}
+
+static void give(rs_runner *run, rs_work_buffer *store)
+{
+    rs_kept_give(run->context->kept, store->data);
+    run->held -= store->bytes;
+    *store = (rs_work_buffer){0};
+}
+
+void rs_tape_close(rs_runner *run)
+{
+    rs_tape *tape = run->tape;
+    if (!tape) return;
+    rs_state *states[] = {&tape->d, &tape->d_joined, &tape->d_out, &tape->d_in};
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++)
+        give(run, &states[i]->store);
+    give(run, &tape->d_memory);
+    for (int32_t l = 0; tape->states && l <= tape->layers; l++)
+        give(run, &tape->states[l].store);
+    for (int64_t r = 0; tape->records && r < records_of(tape); r++) {
+        rs_record *record = &tape->records[r];
+        rs_state *parts[] = {&record->in, &record->out, &record->added, &record->sum};
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+            give(run, &parts[i]->store);
+        for (int i = 0; i < RS_ROOMS; i++)
+            give(run, &record->kept[i]);
+    }
+    rs_free(tape->states);
+    rs_free(tape->records);
+    rs_free(tape);
+    run->tape = NULL;
+    run->record = NULL;
+}
+
+rs_status rs_tape_open(rs_runner *run, const rs_gradient_plan *plan, rs_error *err)
+{
+    int32_t layers = run->network->n_layers;
+    rs_tape *tape = run->tape;
+    if (tape && tape->recompute == plan->recompute) {
+        tape->hold = plan->hold;
+        return RS_OK;
+    }
+    rs_tape_close(run);
+    tape = rs_calloc(1, sizeof *tape);
+    if (!tape) return rs_fail_memory(err, "tape", sizeof *tape);
+    *tape = (rs_tape){.recompute = plan->recompute, .hold = plan->hold, .layers = layers};
+    run->tape = tape;
+    tape->states = rs_calloc((size_t)layers + 1, sizeof *tape->states);
+    tape->records = rs_calloc((size_t)records_of(tape) + 1, sizeof *tape->records);
+    if (tape->states && tape->records) return RS_OK;
+    rs_tape_close(run);
+    return rs_fail_memory(err, "tape", ((size_t)layers + 1) * sizeof *tape->states);
+}
+
+uint64_t rs_runner_tape(const rs_runner *run)
+{
+    const rs_tape *tape = run->tape;
+    uint64_t bytes = 0;
+    if (!tape) return 0;
+    for (int32_t l = 0; l <= tape->layers; l++)
+        bytes += tape->states[l].store.bytes;
+    for (int64_t r = 0; r < records_of(tape); r++) {
+        const rs_record *record = &tape->records[r];
+        bytes += record->in.store.bytes + record->out.store.bytes + record->added.store.bytes +
+                 record->sum.store.bytes;
+        for (int i = 0; i < RS_ROOMS; i++)
+            bytes += record->kept[i].bytes;
+    }
+    return bytes;
+}
+
+enum { RECORD_STATES = 4, RECORD_PARTS = RECORD_STATES + RS_ROOMS };
+
+/* Bytes of each part of a branch's record for each row: its states, then its rooms. */
+static void record_parts(double *parts, const rs_branch *branch, bool first, int64_t d,
+                         const rs_ops *ops)
+{
+    const rs_way_back *way = &ops->back->branch[branch->kind];
+    const bool there[RECORD_STATES] = {true, !first, branch->inside.kind != RS_NORM_NONE,
+                                       branch->after.kind != RS_NORM_NONE};
+    for (int i = 0; i < RECORD_STATES; i++)
+        parts[i] = there[i] ? (double)d * (double)ops->size : 0;
+    for (int i = 0; i < RS_ROOMS; i++)
+        parts[RECORD_STATES + i] = way->row_bytes && way->keeps >> i & 1u
+                                       ? way->row_bytes(branch, (rs_room)i, ops->size)
+                                       : 0;
+}
+
+/* What the records of place b in a layer take: one for each layer, or one for all, each part of which
+ * is as large as some layer needs. */
+static double place_bytes(const rs_network *network, const rs_ops *ops, int32_t b, bool one)
+{
+    double most[RECORD_PARTS] = {0}, parts[RECORD_PARTS], all = 0, shared = 0;
+    for (int32_t l = 0; l < network->n_layers; l++) {
+        if (b >= network->layers[l].n_branches) continue;
+        record_parts(parts, &network->layers[l].branches[b], b == 0, network->d_model, ops);
+        for (int i = 0; i < RECORD_PARTS; i++) {
+            all += parts[i];
+            most[i] = parts[i] > most[i] ? parts[i] : most[i];
+        }
+    }
+    for (int i = 0; i < RECORD_PARTS; i++)
+        shared += most[i];
+    return one ? shared : all;
+}
+
+uint64_t rs_tape_bytes(const rs_network *network, rs_precision precision,
+                       const rs_gradient_plan *plan, int64_t rows)
+{
+    const rs_ops *ops = rs_ops_of(precision);
+    if (!ops->back) return 0;
+    double row = (double)network->d_model * (double)ops->size * (double)(network->n_layers + 1);
+    for (int32_t b = 0; b < RS_BRANCHES_MAX; b++)
+        row += place_bytes(network, ops, b, plan->recompute);
+    return (uint64_t)(row * (double)rows);
+}

@@ -1,0 +1,113 @@
+/*
+ * tape.h: what a pass keeps for its way back, and what the way back asks of a precision (private to
+ * src/engine/).
+ *
+ * Each branch of each layer has a record. Rooms that its kind keeps lie in the record while a tape
+ * is recorded, and in the runner otherwise, so that an op's code is the same for both. With
+ * recomputation there are the records of one layer, filled again before its way back.
+ */
+#ifndef RS_ENGINE_TAPE_H
+#define RS_ENGINE_TAPE_H
+
+#include "engine/gradient.h"
+#include "engine/ops.h"
+
+/* What a branch X <- after(skip X + scale inside(op(before(X)))) leaves. */
+struct rs_record {
+    rs_state in;    /* X, of branches behind a layer's first, whose own is the tape's state */
+    rs_state out;   /* op(before(X)) */
+    rs_state added; /* inside(out), where there is such a norm */
+    rs_state sum;   /* what `after` reads, where there is one */
+    uint64_t keeps; /* bits 1 << room: those that lie here */
+    rs_work_buffer kept[RS_ROOMS];
+};
+
+struct rs_tape {
+    bool recompute;
+    unsigned hold; /* RS_HOLD_... */
+    int32_t layers;
+    rs_state *states;   /* [layers + 1]: what each layer reads, and the last one's output */
+    rs_record *records; /* [layers, RS_BRANCHES_MAX], of one layer with recomputation */
+    rs_gradients *into;
+    /* the way back: the derivative by the running state, by what a layer's first branch read and by
+     * an op's output and input */
+    rs_state d, d_joined, d_out, d_in;
+    bool joined;             /* d_joined holds something */
+    rs_work_buffer d_memory; /* [rows of memory, width] double */
+    int64_t memory_width;    /* 0: nothing has read the memory yet */
+};
+
+/* The record of a branch, and the state that it read. */
+rs_record *rs_tape_record(rs_tape *tape, int32_t layer, int32_t branch);
+const rs_state *rs_tape_in(rs_tape *tape, int32_t layer, int32_t branch);
+
+/* Makes a runner's tape fit the network, and frees it. */
+rs_status rs_tape_open(rs_runner *run, const rs_gradient_plan *plan, rs_error *err);
+void rs_tape_close(rs_runner *run);
+
+/* d_in = (d op / d in)^T d_out, `in` being what the op read, and tells gradients of the op's own
+ * parameters. The record of the branch is run->record. */
+typedef rs_status rs_op_back(rs_runner *run, rs_state *d_in, const rs_state *d_out,
+                             const rs_state *in, const rs_branch *branch, rs_error *err);
+
+/* One kind's way back. */
+typedef struct rs_way_back {
+    rs_op_back *run;
+    uint64_t keeps; /* bits 1 << room: what its op leaves in the record, while one is recorded */
+    /* bytes that such a room takes for each row of the batch; NULL: none is kept */
+    double (*row_bytes)(const rs_branch *branch, rs_room room, size_t size);
+} rs_way_back;
+
+/* The way back of one precision. States are that precision's own. */
+struct rs_back_ops {
+    rs_way_back branch[RS_BRANCH_KINDS]; /* run NULL: it has none for that kind */
+    /* d_x = (d norm / d x)^T d_y, and tells the norm's parameters; d_x may be d_y. */
+    rs_status (*norm)(rs_runner *run, rs_state *d_x, const rs_state *x, const rs_state *d_y,
+                      const rs_norm_op *op, rs_error *err);
+    /* *out = <a, b> */
+    rs_status (*dot)(rs_runner *run, double *out, const rs_state *a, const rs_state *b,
+                     rs_error *err);
+    /* out = factor in; 0 where the factor is; out may be in */
+    rs_status (*scaled)(rs_runner *run, rs_state *out, const rs_state *in, double factor,
+                        rs_error *err);
+    rs_status (*add)(rs_runner *run, rs_state *out, const rs_state *in, rs_error *err);
+    /* d = the loss's derivative by a state of the last layer (RANDOM, SQUARE) */
+    rs_status (*seed)(rs_runner *run, double *loss, rs_state *d, const rs_state *x,
+                      const rs_loss *wanted, rs_error *err);
+    /* The same of the head behind the final state x, and tells its parameters and the taps of logits
+     * (TARGETS). */
+    rs_status (*head)(rs_runner *run, double *loss, rs_state *d, const rs_state *x,
+                      const rs_loss *wanted, rs_error *err);
+    /* tells the embedding's parameters; d: by what enters the first layer */
+    rs_status (*embed)(rs_runner *run, const rs_state *d, rs_error *err);
+    /* place += view; squares, write: as rs_gradient_squares, rs_gradient_write */
+    rs_status (*accumulate)(const rs_gradient_place *place, const rs_gradient_view *view,
+                            int threads);
+    rs_status (*squares)(double *squares, const rs_gradient_view *view, int64_t parts,
+                         bool by_input, int threads, rs_error *err);
+};
+
+extern const rs_back_ops rs_back_f32, rs_back_f64;
+
+/* ---- gradients.c: where ops hand in what they found ---- */
+
+/* The parameter `part` of a member of the network (an rs_dense, an rs_norm_op, an rs_conv_op, a
+ * tensor's pointer, a branch's skip or scale): view has form, numbers and shape. */
+rs_status rs_gradients_tell(rs_runner *run, const void *member, rs_parameter_part part,
+                            rs_gradient_view *view, rs_error *err);
+/* Everything of a branch but its skip and scale is 0. */
+rs_status rs_gradients_tell_zero(rs_runner *run, const rs_branch *branch, const char *why,
+                                 rs_error *err);
+/* For a gradient that comes in pieces: *sum is where they are added, [out, in] row by row, and 0 at
+ * first; when all are there, `added` says so. */
+rs_status rs_gradients_pieces(rs_runner *run, void **sum, const void *member,
+                              rs_parameter_part part, rs_error *err);
+rs_status rs_gradients_added(rs_runner *run, const void *member, rs_parameter_part part,
+                             rs_error *err);
+rs_status rs_gradients_tell_state(rs_runner *run, int32_t layer, const rs_state *d, rs_error *err);
+rs_status rs_gradients_tell_memory(rs_runner *run, rs_error *err);
+bool rs_gradients_fit(const rs_gradients *gradients, const rs_network *network,
+                      rs_precision precision);
+const rs_gradient_plan *rs_gradients_plan(const rs_gradients *gradients);
+
+#endif
