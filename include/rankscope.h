@@ -478,6 +478,23 @@ typedef enum rs_centre {
     RS_CENTRE_GRAPH /* multiples of a graph's own right vector u, R = X − u uᵀX/‖u‖² (docs/probe.md) */
 } rs_centre;
 
+/* The loss that gradients are of (docs/probe.md, Gradients). */
+typedef enum rs_grad_loss {
+    RS_GRAD_LOSS_AUTO, /* LM where the head predicts the next token, else RANDOM */
+    RS_GRAD_LOSS_LM,   /* mean of −ln p of each next token */
+    RS_GRAD_LOSS_MLM, /* mean of −ln p of tokens that [MASK] stands for: 15 % of them, by the seed */
+    RS_GRAD_LOSS_CLASS,  /* mean over samples of −ln p of `target` */
+    RS_GRAD_LOSS_RANDOM, /* ⟨G, X⟩, G of N(0, 1), by the seed */
+    RS_GRAD_LOSS_NORM2   /* ‖X‖²/2 */
+} rs_grad_loss;
+
+/* Where the X of RANDOM and NORM2 is taken. */
+typedef enum rs_grad_place {
+    RS_GRAD_AT_AUTO,  /* STATE; the one that the other losses allow */
+    RS_GRAD_AT_STATE, /* behind the last layer, in front of the final norm */
+    RS_GRAD_AT_FINAL  /* behind the final norm */
+} rs_grad_place;
+
 /* A head whose attention matrices are kept; both from 0. */
 typedef struct rs_map_choice {
     int32_t layer, head;
@@ -496,7 +513,7 @@ typedef struct rs_probe_settings {
     const rs_map_choice *maps; /* [n_maps] heads for table attention_maps and for `taps` */
     size_t n_maps;             /* at most 64 */
     /* [n_thresholds] of token_collapse, slow_collapse, attention_sink, uniform_attention,
-     * condensed_attention (docs/probe.md). */
+     * condensed_attention, vanishing_qk_gradient, gradient_imbalance (docs/probe.md). */
     const rs_threshold *thresholds;
     size_t n_thresholds;
     bool no_spectral;   /* ranks of the tokens are left out */
@@ -522,6 +539,14 @@ typedef struct rs_probe_settings {
     /* "lambda=-20:20:41,gate=both,norm=both,kept=0.9": skip strengths, each run over the same
      * inputs, as --sweep takes them (docs/probe.md): tables sweep and sweep_ends; NULL: none. */
     const char *sweep;
+    bool grad; /* tables gradients and gradient_ratios; in f32 or f64, without a sweep */
+    /* The others are about gradients: without `grad` they are refused (RS_E_USAGE). */
+    rs_grad_loss loss;
+    rs_grad_place loss_at; /* of RANDOM and NORM2 alone */
+    const char *target;    /* of CLASS: "3", or one for each sample, "3,1,4"; NULL: none */
+    bool freeze_attention; /* matrices of attention are constants on the way back */
+    bool freeze_norm;      /* what norms divide by is a constant on the way back */
+    bool recompute; /* layers are run twice, so that one layer's insides are kept at a time */
 } rs_probe_settings;
 
 /* certify: what can be proved about these inputs in this model (docs/certify.md). */
@@ -699,6 +724,49 @@ rs_status rs_session_certify(rs_result **out, rs_session *session,
                              const rs_certify_settings *settings, rs_error *err);
 rs_status rs_session_paths(rs_result **out, rs_session *session, const rs_paths_settings *settings,
                            rs_error *err);
+
+/* ---- gradients of a session's model: what a training step, or a hook in one, asks for ---- */
+
+/* What is differentiated, and how. */
+typedef struct rs_gradients_settings {
+    size_t size;
+    rs_call_settings call; /* not read: it is the session's own */
+    rs_run_settings run;
+    rs_precision precision; /* F32 or F64 */
+    rs_grad_loss loss;
+    rs_grad_place loss_at; /* of RANDOM and NORM2 alone */
+    const char *target;    /* of CLASS: "3", or one for each sample, "3,1,4"; NULL: none */
+    bool freeze_attention; /* matrices of attention are constants on the way back */
+    bool freeze_norm;      /* what norms divide by is a constant on the way back */
+    bool recompute; /* layers are run twice, so that one layer's insides are kept at a time */
+} rs_gradients_settings;
+
+/* The derivative of the loss by one tensor of the session. It lives as long as the call that it is
+ * told to. */
+typedef struct rs_gradient_data {
+    const char *name; /* the tensor's */
+    int rank;
+    const int64_t *shape;   /* [rank], the slowest dimension first */
+    int64_t count;          /* numbers */
+    rs_precision precision; /* F32: float, F64: double */
+    const void *values;     /* [count], dense and row-major, whatever the tensor's strides are */
+} rs_gradient_data;
+
+/* Is told each tensor once, its uses added up; not those that the loss does not read. A status other
+ * than RS_OK ends the call with it. */
+typedef rs_status rs_gradient_fn(void *user, const rs_gradient_data *gradient);
+
+void rs_gradients_settings_init(rs_gradients_settings *settings, size_t size);
+
+/*
+ * Runs the session's model over the inputs of `run`, and back: *loss (may be NULL) is the loss over
+ * all of them (docs/theory/gradients.md), and `tell` hears its gradients when all are complete. Takes
+ * room for as many numbers as the model has. Errors: those of rs_session_probe; RS_E_UNSUPPORTED for
+ * a loss that the model cannot have, and for the residual precision.
+ */
+rs_status rs_session_gradients(double *loss, rs_session *session,
+                               const rs_gradients_settings *settings, rs_gradient_fn *tell,
+                               void *user, rs_error *err);
 
 #ifdef __GNUC__
 #pragma GCC visibility pop

@@ -23,6 +23,7 @@ typedef union rs_any_settings {
     rs_doctor_settings doctor;
     rs_explain_settings explain;
     rs_session_settings session;
+    rs_gradients_settings gradients;
     rs_output_settings output; /* it has no `call` */
 } rs_any_settings;
 
@@ -97,6 +98,10 @@ void rs_undo_outputs(rs_result *result, rs_status status, rs_error *err);
 /* The same of a session's model. */
 rs_status rs_answer_session(rs_result **out, const rs_command *command, rs_session *session,
                             const void *settings, rs_error *err);
+
+/* Lends the session's model for one call that runs it, with the session's context. */
+rs_status rs_session_lend(rs_lent_model *lent, const rs_context **context, rs_session *session,
+                          const rs_run_settings *run, rs_error *err);
 
 /* ---- tables.c ---- */
 

@@ -12,14 +12,45 @@ enum {
     MOST_GENERATED = 4096 /* each token is a pass over all before it */
 };
 
+/* What is about gradients, and what does not go with them. */
+static rs_status check_gradients(const rs_probe_settings *s, rs_error *err)
+{
+    const struct {
+        bool given;
+        const char *name;
+    } about[] = {{s->loss != RS_GRAD_LOSS_AUTO, "loss"},
+                 {s->loss_at != RS_GRAD_AT_AUTO, "loss-at"},
+                 {s->target, "target"},
+                 {s->freeze_attention, "freeze-attention"},
+                 {s->freeze_norm, "freeze-norm"},
+                 {s->recompute, "recompute"}};
+    for (size_t i = 0; i < sizeof about / sizeof *about && !s->grad; i++)
+        if (about[i].given)
+            return rs_fail(err, RS_E_USAGE, about[i].name, "ask for grad too",
+                           "it is about gradients, and none are taken");
+    if (!s->grad) return RS_OK;
+    if (s->sweep)
+        return rs_fail(err, RS_E_UNSUPPORTED, "grad",
+                       "take --lambda or --variants, one strength at a time",
+                       "the points of a sweep run side by side, which has no way back");
+    if (s->precision == RS_PRECISION_RESIDUAL)
+        return rs_fail(err, RS_E_UNSUPPORTED, "grad", "take --precision f64 or f32",
+                       "the residual precision has no way back: where column at_floor of table "
+                       "gradients says yes, f64 has lost a gradient too");
+    return RS_OK;
+}
+
 static rs_status check(const rs_probe_settings *s, rs_error *err)
 {
     const rs_range ranges[] = {
         {"precision", (int)s->precision, RS_PRECISION_F32, RS_PRECISION_RESIDUAL},
         {"centre", (int)s->centre, RS_CENTRE_MEAN, RS_CENTRE_GRAPH},
         {"generate", s->generate, 0, MOST_GENERATED},
+        {"loss", (int)s->loss, RS_GRAD_LOSS_AUTO, RS_GRAD_LOSS_NORM2},
+        {"loss-at", (int)s->loss_at, RS_GRAD_AT_AUTO, RS_GRAD_AT_FINAL},
     };
     RS_TRY(RS_CHECK_RANGES(ranges, err));
+    RS_TRY(check_gradients(s, err));
     RS_TRY(rs_check_array(s->maps, s->n_maps, "maps", err));
     if (s->n_maps > MOST_MAPS)
         return rs_fail(err, RS_E_BAD_OPTION, "maps", NULL, "at most %d heads", MOST_MAPS);
@@ -74,7 +105,9 @@ static rs_status take_thresholds(rs_probe_thresholds *t, const rs_probe_settings
                                         {"slow_collapse", &t->slow_collapse},
                                         {"attention_sink", &t->attention_sink},
                                         {"uniform_attention", &t->uniform_attention},
-                                        {"condensed_attention", &t->condensed_attention}};
+                                        {"condensed_attention", &t->condensed_attention},
+                                        {"vanishing_qk_gradient", &t->vanishing_qk_gradient},
+                                        {"gradient_imbalance", &t->gradient_imbalance}};
     return rs_take_thresholds(known, sizeof known / sizeof *known, s->thresholds, s->n_thresholds,
                               err);
 }
@@ -95,6 +128,11 @@ static rs_status options_of(rs_probe_options *o, const rs_probe_settings *s, rs_
     o->measure.batch = s->run.batch;
     o->variants = s->variants;
     o->sweep = s->sweep;
+    o->grad = s->grad;
+    o->loss = (rs_loss_request){.loss = s->loss, .at = s->loss_at, .target = s->target};
+    o->back = (rs_gradient_plan){.recompute = s->recompute,
+                                 .hold = (s->freeze_attention ? RS_HOLD_ATTENTION : 0u) |
+                                         (s->freeze_norm ? RS_HOLD_NORM : 0u)};
     o->maps = s->maps;
     o->n_maps = s->n_maps;
     o->generate = s->generate;

@@ -119,6 +119,16 @@ static rs_status open_network(rs_session *session, const rs_run_settings *run, r
     return session->network ? RS_OK : rs_network_open(&session->network, session->checkpoint, err);
 }
 
+rs_status rs_session_lend(rs_lent_model *lent, const rs_context **context, rs_session *session,
+                          const rs_run_settings *run, rs_error *err)
+{
+    RS_TRY(begin_call(session, err));
+    RS_TRY(open_network(session, run, err));
+    *lent = (rs_lent_model){session->checkpoint, session->model, session->network};
+    *context = &session->context;
+    return RS_OK;
+}
+
 rs_status rs_answer_session(rs_result **out, const rs_command *command, rs_session *session,
                             const void *given, rs_error *err)
 {

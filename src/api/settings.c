@@ -22,6 +22,7 @@ BEGINS_ALIKE(rs_lab_settings);
 BEGINS_ALIKE(rs_doctor_settings);
 BEGINS_ALIKE(rs_explain_settings);
 BEGINS_ALIKE(rs_session_settings);
+RUNS_ALIKE(rs_gradients_settings);
 
 static void set_defaults(rs_any_settings *settings, const rs_command *command)
 {

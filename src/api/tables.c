@@ -34,6 +34,8 @@ static const struct {
               {&rs_probe_generate_kind, NULL},
               {&rs_probe_maps_kind, NULL},
               {&rs_probe_texts_kind, NULL},
+              {&rs_probe_gradients_kind, NULL},
+              {&rs_probe_gradient_ratios_kind, NULL},
               {&rs_probe_sweep_kind, NULL},
               {&rs_probe_sweep_ends_kind, NULL},
               {&rs_certify_summary_kind, "certificate"},

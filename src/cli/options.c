@@ -272,25 +272,48 @@ const cli_option cli_options[] = {
          "Prove bounds too, as 'rankscope certify' does, for the same samples, from the same pass "
          "(a float64 one: f32 gives way) and into the same result; its summary is table "
          "certificate."},
-    {"grad", NULL, CLI_FLAG, AT(no_choice), CLI_PROBE, NULL, NULL,
+    {"grad", NULL, CLI_FLAG, AT(probe.grad), CLI_PROBE, NULL, NULL,
+     .help = "Gradients of every weight: which queries and keys can learn (tables gradients and "
+             "gradient_ratios). With f32 or f64; about three times the time of a pass."},
+    {"loss", "auto|lm|mlm|class|random|norm2", CLI_CHOICE, AT(probe.loss), CLI_PROBE, "auto",
+     "auto|lm|mlm|class|random|norm2",
      .help =
-         "Gradients of the query and key weights; there is no backward pass yet, so it is refused.",
-     .refusal = {NULL, "there is no backward pass yet",
-                 "leave it out; table attention shows what starves the gradients (entropy, logit "
-                 "variance)"}},
+         "The loss that --grad differentiates: lm the next token, mlm 15 % of the tokens behind "
+         "[MASK] (--seed picks them), class the class of --target, each the mean of -ln p; random "
+         "<G, X> with G of N(0, 1), norm2 |X|^2/2, X the last state. auto is lm where the head "
+         "predicts the next token, else random."},
+    {"loss-at", "auto|state|final", CLI_CHOICE, AT(probe.loss_at), CLI_PROBE, "auto",
+     "auto|state|final",
+     .help = "Where --loss random and norm2 take X: in front of the final norm (state; auto) or "
+             "behind it (final)."},
+    {"target", "CLASS[,CLASS...]", CLI_TEXT, AT(probe.target), CLI_PROBE, NULL, NULL,
+     .help = "Class that --loss class wants of every sample, or one for each: an output of the "
+             "head, from 0, at a sample's first token (its last where the head predicts the next "
+             "token)."},
+    {"freeze-attention", NULL, CLI_FLAG, AT(probe.freeze_attention), CLI_PROBE, NULL, NULL,
+     .help = "With --grad, take attention's matrices for constants: queries and keys get no "
+             "gradient."},
+    {"freeze-norm", NULL, CLI_FLAG, AT(probe.freeze_norm), CLI_PROBE, NULL, NULL,
+     .help = "With --grad, take what norms divide by for a constant."},
+    {"recompute", NULL, CLI_FLAG, AT(probe.recompute), CLI_PROBE, NULL, NULL,
+     .help = "With --grad, keep the insides of one layer at a time and run each layer twice: far "
+             "less memory, a third more time, the same digits."},
     {"lenient", NULL, CLI_FLAG, RUN(lenient), CLI_RUNS, NULL, NULL,
      .help = "Accept a safetensors file with bytes behind its last tensor (a warning instead of an "
              "error)."},
     {"threshold", "CODE=X[,CODE=X]", CLI_THRESHOLDS, AT(probe.thresholds), CLI_PROBE,
-     "0.1, 0.5, 0.5, 0.98 and 0.05 in the order below", NULL,
+     "0.1, 0.5, 0.5, 0.98, 0.05, 1e-6 and 1e3 in the order below", NULL,
      .help =
          "When a finding is raised: token_collapse where a state's relative residual is below X; "
          "slow_collapse (the verdict) where less than X of what entered leaves the last layer; "
          "attention_sink where the first token gets more than its share of uniform attention and X "
          "of the rest of a head's weight; uniform_attention and condensed_attention where a head's "
-         "entropy is above or below X of the most possible.",
+         "entropy is above or below X of the most possible; vanishing_qk_gradient where the "
+         "squared "
+         "gradient of queries or keys is below X times that of values; gradient_imbalance where "
+         "the gradients of the first and last layer are more than X apart.",
      .codes = "token_collapse|slow_collapse|attention_sink|uniform_attention|"
-              "condensed_attention"},
+              "condensed_attention|vanishing_qk_gradient|gradient_imbalance"},
     {"max-length", "K", CLI_WHOLE, AT(paths.max_length), CLI_PATHS, "all", NULL,
      .help = "Tell paths of 0 to K heads apart; longer ones are summed together (the identity is "
              "checked "

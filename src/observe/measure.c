@@ -22,6 +22,7 @@ void rs_measured_free(rs_measured *measured)
     rs_free(measured->tokens);
     rs_free(measured->attention);
     rs_free(measured->mixing);
+    rs_graded_free(measured->graded);
     rs_free(measured);
 }
 
@@ -158,28 +159,83 @@ static void close_gather(rs_gather *g)
 
 /* ---- the pass ---- */
 
-/* The measures listen last. */
+/* What all passes of a network are. */
+static rs_pass_plan plan_of(const rs_gather *g, rs_weights *weights)
+{
+    const rs_measure_options *o = g->options;
+    return (rs_pass_plan){.network = g->network,
+                          .inputs = g->inputs,
+                          .precision = g->precision,
+                          .weights = weights,
+                          .capacity = g->capacity,
+                          .phase = o->phase ? o->phase : "probe",
+                          .done = o->done,
+                          .total = o->total};
+}
+
+/* The measures listen last, and gradients behind them where they are taken of the same inputs. */
+static rs_status run_measures(rs_pass_account *account, rs_gather *g, const rs_pass_plan *plan,
+                              rs_listener *const *others, size_t n, rs_listener *gradients,
+                              rs_error *err)
+{
+    rs_listener *listeners[RS_MEASURE_GUESTS + 2];
+    for (size_t i = 0; i < n; i++)
+        listeners[i] = others[i];
+    listeners[n++] = &g->listener;
+    if (plan->gradient) listeners[n++] = gradients;
+    RS_TRY(open_gather(g, err));
+    return rs_observe_pass(account, plan, listeners, n, g->context, err);
+}
+
+/* Whether gradients have a pass of their own: masked tokens are no inputs to measure, and an attention
+ * whose matrices are told is worked out in another order, so that digits would hang on who listens. */
+static bool apart(const rs_gather *g, rs_listener *const *others, size_t n)
+{
+    bool told = g->options->attention || rs_mixing_is_asked(g->network, g->options);
+    for (size_t i = 0; i < n; i++)
+        told = told || others[i]->tap.attention;
+    return told || g->options->gradient->targets->ids;
+}
+
+static rs_status run_graded(rs_pass_account *account, rs_gather *g, rs_weights *weights,
+                            rs_listener *const *others, size_t n, rs_gradient_gather *gradients,
+                            rs_error *err)
+{
+    const rs_gradient_request *request = g->options->gradient;
+    rs_listener *listener = rs_gradient_gather_listener(gradients);
+    rs_pass_plan plan = plan_of(g, weights);
+    const rs_pass_gradient back = {.loss = request->targets->loss,
+                                   .ids = request->targets->ids,
+                                   .plan = {.recompute = request->recompute, .hold = request->hold},
+                                   .tap = rs_gradient_gather_tap(gradients)};
+    bool own_pass = apart(g, others, n);
+    if (!own_pass) plan.gradient = &back;
+    RS_TRY(run_measures(account, g, &plan, others, n, listener, err));
+    if (own_pass) {
+        rs_pass_account own;
+        plan.gradient = &back;
+        RS_TRY(rs_observe_pass(&own, &plan, &listener, 1, g->context, err));
+        rs_pass_account_add(account, &own);
+    }
+    return rs_gradient_gather_take(&g->out->graded, gradients, account->loss, err);
+}
+
 static rs_status run_pass(rs_gather *g, rs_weights *weights, rs_listener *const *others, size_t n,
                           rs_error *err)
 {
-    rs_listener *listeners[RS_MEASURE_GUESTS + 1];
-    const rs_measure_options *o = g->options;
-    const rs_pass_plan plan = {.network = g->network,
-                               .inputs = g->inputs,
-                               .precision = g->precision,
-                               .weights = weights,
-                               .capacity = g->capacity,
-                               .phase = o->phase ? o->phase : "probe",
-                               .done = o->done,
-                               .total = o->total};
     rs_pass_account account;
-    for (size_t i = 0; i < n; i++)
-        listeners[i] = others[i];
-    listeners[n] = &g->listener;
-    RS_TRY(open_gather(g, err));
-    RS_TRY(rs_observe_pass(&account, &plan, listeners, n + 1, g->context, err));
-    finish_gather(g, &account);
-    return RS_OK;
+    rs_gradient_gather *gradients = NULL;
+    rs_status status;
+    if (g->options->gradient) {
+        status = rs_gradient_gather_open(&gradients, g->network, g->precision, g->context, err);
+        if (status == RS_OK) status = run_graded(&account, g, weights, others, n, gradients, err);
+    } else {
+        rs_pass_plan plan = plan_of(g, weights);
+        status = run_measures(&account, g, &plan, others, n, NULL, err);
+    }
+    rs_gradient_gather_close(gradients);
+    if (status == RS_OK) finish_gather(g, &account);
+    return status;
 }
 
 rs_status rs_measure_network(rs_measured **out, const rs_network *network, rs_weights *weights,

@@ -10,6 +10,7 @@
 #include "measures/mixing_measures.h"
 #include "measures/token_measures.h"
 #include "network/edit.h"
+#include "observe/gather_gradients.h"
 #include "observe/pass.h"
 
 /* A quantity over samples; samples where it is undefined (NaN) do not count. */
@@ -85,13 +86,14 @@ typedef struct rs_measured {
     size_t n_attention;
     rs_mixing_row *mixing; /* [n_mixing] sorted by layer, branch, then head */
     size_t n_mixing;
-    int64_t samples;  /* samples that have tokens */
-    int64_t singles;  /* samples of one token */
-    int64_t left_out; /* samples too long for what costs the square of their length */
-    int64_t rows;     /* tokens of all samples */
-    int64_t scored;   /* next tokens that the loss is over; 0: no loss was asked for */
-    double nll;       /* mean negative log-likelihood of those tokens, nats */
-    double floor;     /* relative residual that is rounding at this precision; NaN: none is */
+    int64_t samples;   /* samples that have tokens */
+    int64_t singles;   /* samples of one token */
+    int64_t left_out;  /* samples too long for what costs the square of their length */
+    int64_t rows;      /* tokens of all samples */
+    int64_t scored;    /* next tokens that the loss is over; 0: no loss was asked for */
+    double nll;        /* mean negative log-likelihood of those tokens, nats */
+    double floor;      /* relative residual that is rounding at this precision; NaN: none is */
+    rs_graded *graded; /* gradients; NULL: they were not asked for */
     rs_pass_account account; /* of the pass with its measures */
     uint64_t measure_bytes;  /* memory that the measures took */
     int64_t batch;           /* samples that were run at once */
@@ -114,6 +116,7 @@ typedef struct rs_measure_options {
     rs_mixing_choice mixing;
     bool loss;      /* the next-token loss is, where the head predicts the next token */
     bool quadratic; /* what costs the square of a sample's length, also of long ones */
+    const rs_gradient_request *gradient; /* NULL: no gradients */
     rs_centre centre;
     rs_fusion fusion;     /* adds a row on the states of all layers read together */
     int64_t batch;        /* samples that are run at once; 0: as memory allows */

@@ -142,10 +142,10 @@ static rs_status check_memory(const rs_opened *o, rs_run_shape shape, const rs_c
     add_inputs(&budget, o->network, shape);
     if (o->init) rs_budget_add(&budget, "weights", (double)rs_init_bytes(o->init));
     if (request->need) request->need(&budget, o->network, shape, request->options, context);
+    const char *hint = "take fewer samples, a smaller --seq-len, --batch or --depth, or say how "
+                       "much it may take: --memory SIZE";
     return rs_budget_check(&budget, context->memory, request->lent ? "session" : request->path,
-                           "take fewer samples, a smaller --seq-len, --batch or --depth, or say "
-                           "how much it may take: --memory SIZE",
-                           err);
+                           request->memory_hint ? request->memory_hint : hint, err);
 }
 
 static rs_status draw_network(rs_opened *o, const rs_context *context, rs_error *err)

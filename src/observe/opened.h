@@ -26,8 +26,9 @@ typedef struct rs_open_request {
     bool wants_twin;      /* the same model with weights drawn by default */
     bool wants_tokenizer; /* although the inputs are no text; that there is none is no error then */
     rs_input_source source;
-    rs_run_need *need;   /* adds up what the command will hold; NULL: not known */
-    const void *options; /* argument of `need` */
+    rs_run_need *need;       /* adds up what the command will hold; NULL: not known */
+    const void *options;     /* argument of `need` */
+    const char *memory_hint; /* what to do where that is too much; NULL: smaller inputs */
 } rs_open_request;
 
 /* What was opened. */

@@ -82,6 +82,9 @@ typedef struct pass {
     rs_weights *weights;
     uint64_t decoded; /* by the weights before the pass */
     rs_runner *runner;
+    rs_gradients *gradients; /* NULL: there is no way back */
+    double loss;
+    uint64_t tape_bytes;
     rs_input_batch batch;
     void **scratch; /* [threads], shared by the listeners: calls on a thread follow each other */
     rs_tap clock;
@@ -135,6 +138,30 @@ static rs_status open_scratch(pass *p, rs_error *err)
     return RS_OK;
 }
 
+/* Rows of the batch that begins with sample `first`. */
+static int64_t batch_rows(const rs_pass_plan *plan, int64_t first)
+{
+    int64_t samples = plan->inputs->samples, end = first + plan->capacity;
+    return plan->inputs->begin[end < samples ? end : samples] - plan->inputs->begin[first];
+}
+
+static rs_status open_gradients(pass *p, rs_error *err)
+{
+    const rs_pass_plan *plan = p->plan;
+    int64_t batches = 0, most = 0;
+    if (!plan->gradient) return RS_OK;
+    for (int64_t first = 0; first < plan->inputs->samples; first += plan->capacity) {
+        int64_t rows = batch_rows(plan, first);
+        batches += rows > 0;
+        most = rows > most ? rows : most;
+    }
+    rs_gradient_plan how = plan->gradient->plan;
+    how.several = batches > 1;
+    p->tape_bytes = rs_tape_bytes(plan->network, plan->precision, &how, most);
+    return rs_gradients_open(&p->gradients, plan->network, plan->precision, &how,
+                             &plan->gradient->tap, 1, p->context, err);
+}
+
 static rs_status open_pass(pass *p, rs_error *err)
 {
     const rs_pass_plan *plan = p->plan;
@@ -144,6 +171,7 @@ static rs_status open_pass(pass *p, rs_error *err)
     p->weights = plan->weights ? plan->weights : p->own;
     p->decoded = rs_weights_decoded(p->weights);
     RS_TRY(rs_runner_open(&p->runner, plan->network, p->weights, p->context, err));
+    RS_TRY(open_gradients(p, err));
     p->taps = rs_calloc(p->n + 1, sizeof *p->taps);
     if (!p->taps) return rs_fail_memory(err, "listeners", p->n * sizeof *p->taps);
     for (size_t i = 0; i < p->n; i++)
@@ -162,8 +190,24 @@ static void close_pass(pass *p)
     rs_free(p->scratch);
     rs_free(p->taps);
     rs_runner_close(p->runner);
+    rs_gradients_close(p->gradients);
     rs_weights_close(p->own);
     rs_input_batch_close(&p->batch);
+}
+
+/* Forward, and back where gradients are asked for. */
+static rs_status run_ways(pass *p, int64_t first, rs_error *err)
+{
+    rs_batch *batch = &p->batch.batch;
+    const rs_pass_gradient *gradient = p->plan->gradient;
+    if (!gradient) return rs_runner_run(p->runner, batch, p->taps, p->n + 1, err);
+    int64_t row = p->plan->inputs->begin[first];
+    rs_loss loss = gradient->loss;
+    loss.first_row = row;
+    if (loss.targets) loss.targets += row;
+    if (gradient->ids) batch->ids = gradient->ids + row;
+    return rs_runner_gradient(&p->loss, p->runner, batch, &loss, p->gradients, p->taps, p->n + 1,
+                              err);
 }
 
 static rs_status run_batch(pass *p, int64_t first, rs_error *err)
@@ -176,7 +220,7 @@ static rs_status run_batch(pass *p, int64_t first, rs_error *err)
         const rs_listener *l = p->listeners[i];
         if (l->begin) RS_TRY(l->begin(l->tap.user, &p->batch, err));
     }
-    RS_TRY(rs_runner_run(p->runner, &p->batch.batch, p->taps, p->n + 1, err));
+    RS_TRY(run_ways(p, first, err));
     p->flops += rs_runner_flops(p->runner);
     for (size_t i = 0; i < p->n; i++) {
         const rs_listener *l = p->listeners[i];
@@ -194,7 +238,7 @@ static rs_status run_batches(pass *p, rs_error *err)
         show_progress(p, 0, 0);
         RS_TRY(run_batch(p, first, err));
     }
-    return RS_OK;
+    return p->gradients ? rs_gradients_finish(p->gradients, err) : RS_OK;
 }
 
 rs_status rs_observe_pass(rs_pass_account *account, const rs_pass_plan *plan,
@@ -209,7 +253,9 @@ rs_status rs_observe_pass(rs_pass_account *account, const rs_pass_plan *plan,
         *account = (rs_pass_account){.peak_bytes = rs_runner_peak(p.runner),
                                      .weight_bytes = rs_weights_decoded(p.weights) - p.decoded,
                                      .flops = p.flops,
-                                     .seconds = rs_seconds() - began};
+                                     .seconds = rs_seconds() - began,
+                                     .loss = p.loss,
+                                     .tape_bytes = p.tape_bytes};
     close_pass(&p);
     return status;
 }
@@ -217,9 +263,11 @@ rs_status rs_observe_pass(rs_pass_account *account, const rs_pass_plan *plan,
 void rs_pass_account_add(rs_pass_account *sum, const rs_pass_account *other)
 {
     if (other->peak_bytes > sum->peak_bytes) sum->peak_bytes = other->peak_bytes;
+    if (other->tape_bytes > sum->tape_bytes) sum->tape_bytes = other->tape_bytes;
     sum->weight_bytes += other->weight_bytes;
     sum->flops += other->flops;
     sum->seconds += other->seconds;
+    sum->loss += other->loss;
 }
 
 /* ---- a batch, and prompts ---- */

@@ -6,6 +6,7 @@
 #ifndef RS_OBSERVE_PASS_H
 #define RS_OBSERVE_PASS_H
 
+#include "engine/gradient.h"
 #include "observe/inputs.h"
 
 /* A tap that hears all inputs, batch by batch. Sample s of a batch is sample batch->first + s of
@@ -20,16 +21,25 @@ typedef struct rs_listener {
     void *const *scratch; /* [context->threads] */
 } rs_listener;
 
+/* A loss whose gradients a pass takes on its way back. */
+typedef struct rs_pass_gradient {
+    rs_loss loss;          /* of all inputs: targets of all their rows, first_row 0 */
+    const int32_t *ids;    /* [rows of the inputs] fed instead of their ids; NULL: none */
+    rs_gradient_plan plan; /* `several` is found by the pass */
+    const rs_gradient_tap *tap;
+} rs_pass_gradient;
+
 /* What is run, and how. */
 typedef struct rs_pass_plan {
     const rs_network *network;
     const rs_inputs *inputs;
     rs_precision precision;
-    rs_weights *weights;     /* of that precision; NULL: the pass opens its own */
-    int64_t capacity;        /* samples of a batch, see rs_pass_capacity */
-    const rs_points *points; /* of a sweep, see rs_batch; NULL: none */
-    const char *phase;       /* name for the progress bar */
-    uint64_t done, total;    /* tokens done before and in all; total 0: this pass alone */
+    rs_weights *weights;              /* of that precision; NULL: the pass opens its own */
+    int64_t capacity;                 /* samples of a batch, see rs_pass_capacity */
+    const rs_points *points;          /* of a sweep, see rs_batch; NULL: none */
+    const rs_pass_gradient *gradient; /* not with points; NULL: there is no way back */
+    const char *phase;                /* name for the progress bar */
+    uint64_t done, total;             /* tokens done before and in all; total 0: this pass alone */
 } rs_pass_plan;
 
 /* What a pass took. */
@@ -38,6 +48,8 @@ typedef struct rs_pass_account {
     uint64_t weight_bytes; /* of numbers that weights were decoded to */
     double flops;          /* floating-point operations of all matrix products */
     double seconds;        /* duration of all batches with their listeners */
+    double loss;           /* of a pass with a way back, over all batches; 0: there is none */
+    uint64_t tape_bytes;   /* that its tape took */
 } rs_pass_account;
 /* Adds what another pass took. */
 void rs_pass_account_add(rs_pass_account *sum, const rs_pass_account *other);

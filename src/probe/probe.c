@@ -14,7 +14,9 @@ void rs_probe_defaults(rs_probe_options *options)
                                                  .slow_collapse = 0.5,
                                                  .attention_sink = 0.5,
                                                  .uniform_attention = 0.98,
-                                                 .condensed_attention = 0.05}};
+                                                 .condensed_attention = 0.05,
+                                                 .vanishing_qk_gradient = 1e-6,
+                                                 .gradient_imbalance = 1e3}};
     rs_measure_defaults(&options->measure);
     options->measure.mixing = RS_MIXING_TOLD;
     rs_edit_init(&options->edit);
@@ -51,6 +53,7 @@ typedef struct work {
     rs_map_keeper **keepers;
     rs_probed *probed;
     size_t n, main;
+    rs_targets targets; /* of gradients */
     rs_store *output, *taps;
     rs_pass_account swept; /* all passes of the sweep */
 } work;
@@ -105,6 +108,19 @@ static rs_status edit_networks(work *w, rs_error *err)
     return rs_probe_check_generate(w->networks[w->main], w->inputs, w->options->generate, err);
 }
 
+/* Each variant must be able to have the loss, before the first one runs. */
+static rs_status find_targets(work *w, rs_error *err)
+{
+    rs_loss_request request = w->options->loss;
+    if (!w->options->grad) return RS_OK;
+    request.seed = w->context->seed;
+    RS_TRY(
+        rs_targets_open(&w->targets, &request, w->networks[w->main], w->inputs, w->tokenizer, err));
+    for (size_t v = 0; v < w->n; v++)
+        RS_TRY(rs_targets_check(&w->targets, w->networks[v], err));
+    return RS_OK;
+}
+
 static rs_status open_stores(work *w, rs_error *err)
 {
     const rs_probe_options *o = w->options;
@@ -148,6 +164,10 @@ static rs_status run_variant(work *w, size_t v, rs_error *err)
     options.fusion = w->variants[v].edit.fusion;
     options.done = v * rows;
     options.total = w->n * rows;
+    const rs_gradient_request gradient = {.targets = &w->targets,
+                                          .recompute = w->options->back.recompute,
+                                          .hold = w->options->back.hold};
+    if (w->options->grad) options.gradient = &gradient;
     RS_TRY(rs_measure_network(&w->probed[v].measured, w->networks[v], w->weights, w->inputs,
                               &options, listeners, n, w->context, err));
     if (w->guests && is_base(w, v)) w->guests->heard = true;
@@ -208,6 +228,21 @@ static rs_status set_inputs(const work *w, rs_error *err)
     return rs_result_set_meta(w->result, "inputs", object, err);
 }
 
+/* What gradients are of, and its value in each variant. */
+static json_t *loss_of(const work *w)
+{
+    const rs_targets *t = &w->targets;
+    json_t *values = json_object();
+    for (size_t v = 0; v < w->n; v++)
+        json_object_set_new(values, w->probed[v].name,
+                            json_real(w->probed[v].measured->graded->loss));
+    return json_pack("{s:s, s:s, s:I, s:o?}", "kind", rs_grad_loss_name(t->kind), "at",
+                     t->n               ? "logits"
+                     : t->loss.at_state ? "state"
+                                        : "final",
+                     "targets", (json_int_t)t->n, "values", values);
+}
+
 static rs_status set_run(const work *w, rs_error *err)
 {
     uint64_t measures = 0;
@@ -227,6 +262,10 @@ static rs_status set_run(const work *w, rs_error *err)
     if (object && w->options->sweep) {
         json_object_set_new(object, "sweep_matrix_flops", json_real(w->swept.flops));
         json_object_set_new(object, "sweep_seconds", json_real(w->swept.seconds));
+    }
+    if (object && w->options->grad) {
+        json_object_set_new(object, "tape_bytes", json_integer((json_int_t)all.tape_bytes));
+        json_object_set_new(object, "loss", loss_of(w));
     }
     return rs_result_set_meta(w->result, "run", object, err);
 }
@@ -282,6 +321,10 @@ static rs_status report_probe(work *w, rs_error *err)
     RS_TRY(rs_probe_summary(w->result, w->probed, w->n, o, err));
     RS_TRY(rs_input_findings(w->result, w->network, w->inputs, o->generate, err));
     RS_TRY(rs_probe_findings(w->result, w->probed, w->n, o, err));
+    if (o->grad) {
+        RS_TRY(rs_probe_gradients(w->result, w->probed, w->n, err));
+        RS_TRY(rs_probe_gradient_findings(w->result, w->probed, w->n, o, &w->targets, err));
+    }
     RS_TRY(add_notes(w, err));
     RS_TRY(note_compat(w, err));
     if (o->sweep) /* before the figures: the first curve is the one that a terminal shows */
@@ -306,6 +349,7 @@ static rs_status run_probe(work *w, rs_error *err)
 {
     RS_TRY(list_variants(w, err));
     RS_TRY(edit_networks(w, err));
+    RS_TRY(find_targets(w, err));
     RS_TRY(open_stores(w, err));
     RS_TRY(run_all(w, err));
     RS_TRY(report_probe(w, err));
@@ -324,6 +368,7 @@ static void close_work(work *w)
     rs_free(w->probed);
     rs_free(w->keepers);
     rs_free(w->networks);
+    rs_targets_close(&w->targets);
     rs_arena_free(w->arena);
     rs_weights_close(w->weights);
 }

@@ -18,11 +18,13 @@
 
 /* Thresholds of the findings; each can be set by --threshold CODE=VALUE. */
 typedef struct rs_probe_thresholds {
-    double token_collapse;      /* found when a state's relative_residual is below this */
-    double slow_collapse;       /* the verdict when less than this share of it is left */
-    double attention_sink;      /* found when first_token_weight is above this, beyond its null */
-    double uniform_attention;   /* found when entropy over its maximum is above this */
-    double condensed_attention; /* found when entropy over its maximum is below this */
+    double token_collapse;        /* found when a state's relative_residual is below this */
+    double slow_collapse;         /* the verdict when less than this share of it is left */
+    double attention_sink;        /* found when first_token_weight is above this, beyond its null */
+    double uniform_attention;     /* found when entropy over its maximum is above this */
+    double condensed_attention;   /* found when entropy over its maximum is below this */
+    double vanishing_qk_gradient; /* found when gQ or gK over gV is below this */
+    double gradient_imbalance;    /* found when norms of first and last layer are further apart */
 } rs_probe_thresholds;
 
 /* What to probe and say. */
@@ -33,6 +35,9 @@ typedef struct rs_probe_options {
     bool edited;                /* `edit` changes something */
     const char *variants;       /* text of --variants; NULL: the network with `edit` alone */
     const char *sweep;          /* text of --sweep; NULL: none */
+    bool grad;                  /* tables gradients and gradient_ratios */
+    rs_loss_request loss;       /* of those; its seed is the run's */
+    rs_gradient_plan back;      /* their way back; `several` is not read */
     rs_stack_bounds_of *bounds; /* what the weights say, for what a sweep proves; NULL: nothing */
     const rs_map_choice *maps;  /* [n_maps] heads of --attention-maps, borrowed */
     size_t n_maps;
@@ -96,6 +101,12 @@ rs_status rs_probe_tables(rs_result *result, const rs_probed *variants, size_t n
                           const rs_probe_options *options, rs_error *err);
 /* probe_mixing.c: table mixing, where it has a row. */
 rs_status rs_probe_mixing(rs_result *result, const rs_probed *variants, size_t n, rs_error *err);
+/* probe_gradients.c, probe_gradient_findings.c: tables and findings of gradients, where they were
+ * taken. */
+rs_status rs_probe_gradients(rs_result *result, const rs_probed *variants, size_t n, rs_error *err);
+rs_status rs_probe_gradient_findings(rs_result *result, const rs_probed *variants, size_t n,
+                                     const rs_probe_options *options, const rs_targets *targets,
+                                     rs_error *err);
 /* probe_findings.c, probe_summary.c */
 rs_status rs_probe_findings(rs_result *result, const rs_probed *variants, size_t n,
                             const rs_probe_options *options, rs_error *err);
@@ -108,6 +119,7 @@ rs_status rs_probe_figures(rs_result *result, const rs_probed *variants, size_t 
 /* What its tables can have, for rs_explain. */
 extern const rs_table_kind rs_probe_tokens_kind, rs_probe_attention_kind, rs_probe_loss_kind,
     rs_probe_maps_kind, rs_probe_summary_kind, rs_probe_generate_kind, rs_probe_components_kind,
-    rs_probe_mixing_kind, rs_probe_sweep_kind, rs_probe_sweep_ends_kind;
+    rs_probe_mixing_kind, rs_probe_sweep_kind, rs_probe_sweep_ends_kind, rs_probe_gradients_kind,
+    rs_probe_gradient_ratios_kind;
 
 #endif

@@ -3,6 +3,32 @@
 
 #include <math.h>
 
+/* Numbers that sums of gradients take: all with several batches, or where layers are repeated; else
+ * those of the decoder, whose gradient comes in pieces. */
+static double summed_numbers(const rs_network *network, bool several)
+{
+    for (int32_t l = 0; l < network->n_layers && !several; l++)
+        several = network->layers[l].stored != l;
+    return several ? (double)network->stored.parameters
+                   : (double)network->head.decoder.out * (double)network->head.decoder.in;
+}
+
+/* The tape of a batch, and sums of gradients. */
+static void add_gradients(rs_budget *budget, const rs_network *network, rs_need_stack s,
+                          int64_t batch, rs_run_shape shape, const rs_probe_options *o)
+{
+    rs_precision precision = o->measure.precision;
+    double longer = network->n_layers > 0 ? s.layers / network->n_layers : 1;
+    if (o->back.recompute) longer = 1;
+    rs_budget_add(budget, "tapes of the way back",
+                  longer *
+                      (double)rs_tape_bytes(network, precision, &o->back, batch * shape.longest));
+    rs_budget_add(budget, "gradients",
+                  summed_numbers(network, batch < shape.samples) *
+                      (double)rs_precision_size(precision));
+    rs_budget_add(budget, "rows of gradients", longer * rs_gradient_rows_bytes(network));
+}
+
 void rs_probe_need(rs_budget *budget, const rs_network *network, rs_run_shape shape,
                    const void *options, const rs_context *context)
 {
@@ -27,6 +53,7 @@ void rs_probe_need(rs_budget *budget, const rs_network *network, rs_run_shape sh
             (double)rs_mixing_rows(network, m) * s.layers / fmax(1, network->n_layers) *
                     (sizeof(rs_mixing_row) + at_once * sizeof(rs_mixing_measures)) +
                 rs_mixing_bytes(network, m->precision, batch, shape.longest, context->threads));
+    if (o->grad) add_gradients(budget, network, s, batch, shape, o);
     if (!m->attention) return;
     rs_budget_add(budget, "measures of attention",
                   s.all_heads * (sizeof(rs_attention_row) +

@@ -116,6 +116,27 @@ static const rs_word tokens[] = {
          "the model has cross-attention, whose matrices are not measured", NULL, NULL),
     PROBE("unconverged", "warn",
           "an eigenvalue iteration failed; its values are left out of the means", NULL, NULL),
+    PROBE("gradient_summary", "info",
+          "a sentence a variant: in which layers queries and keys can learn", "--grad",
+          "tables gradient_ratios and gradients"),
+    PROBE("vanishing_qk_gradient", "warn, info",
+          "the query or key weights of a layer get next to no gradient: its attention stays what "
+          "it is while the values learn (Noci et al. 2022); a note for variants",
+          "gQ/gV or gK/gV < 1e-6, squared norms (--threshold vanishing_qk_gradient=X)",
+          "tokens that collapse do this: look at column relative_residual of table tokens; skips "
+          "and scaled branches keep it away"),
+    PROBE("gradient_imbalance", "warn, info",
+          "the gradients of the first and the last layer are of very different size",
+          "their norms are more than 1e3 apart (--threshold gradient_imbalance=X)",
+          "look at norms, skips and --residual-scale"),
+    PROBE("zero_gradient", "warn, info",
+          "a parameter's gradient is exactly 0, and why: a residual scale of 0, a softmax that "
+          "has no part, ReLUs that let nothing through, one token that sees itself alone",
+          "its norm is 0; a note for variants and where --freeze-attention holds it", NULL),
+    PROBE("nonfinite_gradient", "critical",
+          "the pass is finite and a gradient is not: the first on the way back, its layer and "
+          "parameter",
+          NULL, "--precision f64"),
     PROBE("generated", "info", "--generate: the ids and their text, a sample each", NULL, NULL),
 };
 

@@ -19,7 +19,6 @@ refused usage "needs an input" --tokens ids.json
 refused usage "nothing to feed the model" "$model"
 refused usage "one kind of input is enough" "$model" --tokens ids.json --random 3
 refused bad-option "did you mean --tokens" "$model" --token ids.json
-refused unsupported "no backward pass" "$model" --tokens ids.json --grad
 refused bad-option "--attention-maps" "$model" --tokens ids.json --attention-maps 0-1
 refused bad-option "there is no layer 9" "$model" --tokens ids.json --attention-maps 9:0
 refused bad-option "there is no head 99" "$model" --tokens ids.json --attention-maps 0:99

@@ -127,11 +127,20 @@ heads() { sed -n '/"heads":\[/,/\]/p' "$1"; }
 sed -n '/^```c$/,/^```$/p' "$(dirname "$0")/../../README.md" | sed '1d;$d' >"$root/readme.c"
 eval "cc -std=c17 -Wall -Wextra -Werror -o \"$root/readme\" \"$root/readme.c\" $(pkg-config --cflags --libs rankscope) -Wl,-rpath,\"$libraries\"" ||
     fail "the README's example cannot be built"
+# The program takes a better kernel where OpenBLAS chose a slow one, and its last bits: so does the example here.
+OPENBLAS_CORETYPE=$(sed -n 's/.*"core":"\([A-Za-z]*\)".*/\1/p' "$root/program.json" | head -1)
+export OPENBLAS_CORETYPE
 "$root/readme" "$model" "$root/readme.json" || fail "the README's example fails"
 "$prefix/bin/rankscope" probe "$model" --random 4 --lambda mixer:0.5 --no-mlp --residual-centre lp --quiet --json "$root/probed.json"
 tokens() { sed -n '/"tokens":\[/,/\]/p' "$1"; }
 [ -n "$(tokens "$root/readme.json")" ] || fail "the README's example writes no table tokens"
 [ "$(tokens "$root/readme.json")" = "$(tokens "$root/probed.json")" ] || fail "the README's example and the program differ"
+
+# So is the example of a step of gradient descent, whose exit status says whether the loss fell.
+example=$prefix/share/doc/rankscope/examples/sgd_step.c
+eval "cc -std=c17 -Wall -Wextra -Werror -o \"$root/sgd_step\" \"$example\" $(pkg-config --cflags --libs rankscope) -Wl,-rpath,\"$libraries\"" ||
+    fail "the example of gradients cannot be built"
+"$root/sgd_step" || fail "the example of gradients does not lower its loss"
 
 # compile FLAGS: pkg-config escapes the space of the prefix, as a shell reads it.
 compile() {

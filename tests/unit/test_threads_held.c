@@ -258,6 +258,28 @@ static void session_runs(host *h)
     let_go(&model);
 }
 
+static rs_status hear_gradient(void *user, const rs_gradient_data *gradient)
+{
+    int *told = user;
+    *told += gradient->count > 0;
+    return RS_OK;
+}
+
+static void session_gradients(host *h)
+{
+    rs_gradients_settings s;
+    int told = 0;
+    rs_gradients_settings_init(&s, sizeof s);
+    held model = hold("forward/llama");
+    rs_session *session = open_session(2, &model);
+    EXPECT(h, rs_session_gradients(NULL, session, &s, hear_gradient, &told, NULL) == RS_E_USAGE);
+    give_ids(&s.run);
+    EXPECT(h, rs_session_gradients(NULL, session, &s, hear_gradient, &told, NULL) == RS_OK);
+    EXPECT(h, told > 0);
+    rs_session_close(session);
+    let_go(&model);
+}
+
 /* ---- results ---- */
 
 static void read_columns(host *h)
@@ -323,6 +345,7 @@ static const struct step {
      "rs_session_close",
      session_scan, true, false},
     {"rs_session_probe rs_session_certify rs_session_paths", session_runs, true, false},
+    {"rs_gradients_settings_init rs_session_gradients", session_gradients, false, false},
     {"rs_result_text rs_result_csv rs_text_free rs_result_count_findings rs_result_free "
      "rs_result_severity rs_result_verdict rs_output_settings_init rs_result_note rs_result_write",
      NULL, false, false},

@@ -1,0 +1,308 @@
+/* probe_gradient_findings.c: which layers' queries and keys learn, and what does not learn at all. */
+#include "probe/probe_parts.h"
+
+#include "network/op_traits.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MESSAGE = 500 };
+
+/* What is said of one variant. */
+typedef struct told {
+    rs_result *result;
+    const rs_probed *v;
+    const rs_graded *graded;
+    const rs_probe_options *options;
+    const rs_targets *targets;
+} told;
+
+static rs_severity how_bad(const told *t)
+{
+    return rs_probe_is_itself(t->v->name) ? RS_WARN : RS_INFO;
+}
+
+static rs_finding finding_for(const told *t, rs_severity severity, const char *code, int64_t layer,
+                              const char *message)
+{
+    rs_finding f = rs_finding_of(severity, code);
+    f.variant = t->v->name;
+    f.layer = layer;
+    f.message = message;
+    f.table = "gradients";
+    return f;
+}
+
+/* ---- queries and keys ---- */
+
+/* The lesser of a layer's two ratios; NaN: its values have no gradient either. */
+static double least_ratio(const rs_gradient_ratio *r)
+{
+    return fmin(r->q_v, r->k_v);
+}
+
+static bool vanishes(const told *t, const rs_gradient_ratio *r)
+{
+    return r->v > 0 && least_ratio(r) < t->options->thresholds.vanishing_qk_gradient;
+}
+
+static bool is_rounding(const rs_gradient_ratio *r)
+{
+    return r->q_floor || r->k_floor;
+}
+
+/* Every sample is one token, which attends to itself whatever its query and key. */
+static bool are_alone(const told *t)
+{
+    return t->v->measured->singles == t->v->measured->samples;
+}
+
+static rs_status vanishing(const told *t, rs_error *err)
+{
+    if (are_alone(t)) return RS_OK;
+    for (size_t i = 0; i < t->graded->n_ratios; i++) {
+        const rs_gradient_ratio *r = &t->graded->ratios[i];
+        char message[MESSAGE];
+        bool queries = !(r->k_v < r->q_v);
+        if (!vanishes(t, r) || !isfinite(least_ratio(r))) continue;
+        snprintf(message, sizeof message,
+                 "%s: layer %d: the squared gradient of the %s weights is %.2g times that of the "
+                 "value weights, below %.2g%s",
+                 t->v->name, (int)r->layer, queries ? "query" : "key", least_ratio(r),
+                 t->options->thresholds.vanishing_qk_gradient,
+                 is_rounding(r) ? ", and no more than rounding" : "");
+        rs_finding f = finding_for(t, how_bad(t), "vanishing_qk_gradient", r->layer, message);
+        f.value = least_ratio(r);
+        f.threshold = t->options->thresholds.vanishing_qk_gradient;
+        f.hint = "attention there stays what it is while the values learn: a norm in front of the "
+                 "mixer, skips (--lambda), a lower --temperature or Adam's scaling make up for it";
+        f.table = "gradient_ratios";
+        f.cases = "layers";
+        RS_TRY(rs_result_add_finding(t->result, &f, err));
+    }
+    return RS_OK;
+}
+
+/* ---- layers ---- */
+
+/* The norm of the gradients of all that a layer stores; NaN: it stores nothing. */
+static double layer_norm(const told *t, int32_t layer)
+{
+    double square = NAN;
+    for (size_t i = 0; i < t->graded->n; i++) {
+        const rs_gradient_row *row = &t->graded->rows[i];
+        if (row->layer != layer || row->head >= 0 || row->use == RS_USE_SUM) continue;
+        if (row->part == RS_OF_SKIP || row->part == RS_OF_SCALE) continue;
+        square = (isnan(square) ? 0 : square) + row->square;
+    }
+    return sqrt(square);
+}
+
+static rs_status imbalance(const told *t, rs_error *err)
+{
+    int32_t last = t->v->network->n_layers - 1;
+    double a = last > 0 ? layer_norm(t, 0) : NAN, b = layer_norm(t, last);
+    double most = t->options->thresholds.gradient_imbalance;
+    char message[MESSAGE];
+    if (!(fmin(a, b) > 0) || !isfinite(a) || !isfinite(b) || !(fmax(a / b, b / a) > most))
+        return RS_OK;
+    snprintf(message, sizeof message,
+             "%s: the gradients of layer 0 have norm %.3g, those of layer %d %.3g: a factor %.2g, "
+             "above %.3g",
+             t->v->name, a, (int)last, b, fmax(a / b, b / a), most);
+    rs_finding f = finding_for(t, how_bad(t), "gradient_imbalance", a > b ? 0 : last, message);
+    f.value = fmax(a / b, b / a);
+    f.threshold = most;
+    f.hint = "one step for all layers is too long for some or too short for others: look at norms, "
+             "skips and --residual-scale";
+    return rs_result_add_finding(t->result, &f, err);
+}
+
+/* ---- nothing at all ---- */
+
+static const rs_gradient_row *row_of(const told *t, const rs_gradient_row *near, rs_role role)
+{
+    for (size_t i = 0; i < t->graded->n; i++) {
+        const rs_gradient_row *row = &t->graded->rows[i];
+        if (row->layer == near->layer && row->branch == near->branch && row->role == role &&
+            row->part == RS_OF_WEIGHT && row->head < 0)
+            return row;
+    }
+    return NULL;
+}
+
+static bool is_dead(const told *t, const rs_gradient_row *row)
+{
+    const rs_mlp_op *mlp =
+        row->layer < 0 ? NULL
+                       : rs_branch_mlp(&t->v->network->layers[row->layer].branches[row->branch]);
+    const rs_gradient_row *down = row_of(t, row, RS_ROLE_MLP_DOWN);
+    bool inside = row->role == RS_ROLE_MLP_UP || row->role == RS_ROLE_MLP_GATE ||
+                  row->role == RS_ROLE_MLP_DOWN;
+    bool relu = mlp && (mlp->activation == RS_ACT_RELU || mlp->activation == RS_ACT_RELU2);
+    return relu && inside && down && down->square == 0;
+}
+
+static const char *reason_of(const told *t, const rs_gradient_row *row)
+{
+    bool compares = row->role == RS_ROLE_Q || row->role == RS_ROLE_K;
+    if (row->why) return row->why;
+    if (is_dead(t, row) && row->part != RS_OF_BIAS)
+        return "no ReLU of the layer lets anything through";
+    if (row->layer >= 0 && compares && are_alone(t)) return "each token sees itself alone";
+    if (row->layer >= 0 && row->role == RS_ROLE_K && row->part == RS_OF_BIAS)
+        return "a bias of keys moves all logits of a query alike";
+    return "what it gives has no derivative, or one below the range of the precision";
+}
+
+static bool is_zero(const rs_gradient_row *row)
+{
+    return row->square == 0 && row->head < 0 && row->use != RS_USE_SUM;
+}
+
+/* The rows that are 0 for one reason make one case, told with the first of them. */
+static rs_status zero_case(const told *t, size_t first, rs_error *err)
+{
+    const rs_gradient_row *row = &t->graded->rows[first];
+    const char *why = reason_of(t, row);
+    char message[MESSAGE], where[32] = "", more[80] = "";
+    size_t n = 0;
+    int32_t last = row->layer;
+    for (size_t i = 0; i < t->graded->n; i++) {
+        const rs_gradient_row *other = &t->graded->rows[i];
+        if (!is_zero(other) || strcmp(reason_of(t, other), why) != 0) continue;
+        if (i < first) return RS_OK; /* it was told with that one */
+        last = other->layer > last ? other->layer : last;
+        n++;
+    }
+    if (row->layer >= 0) snprintf(where, sizeof where, " of layer %d", (int)row->layer);
+    if (n > 1 && last > row->layer)
+        snprintf(more, sizeof more, " and %zu more, to layer %d", n - 1, (int)last);
+    else if (n > 1)
+        snprintf(more, sizeof more, " and %zu more", n - 1);
+    snprintf(message, sizeof message, "%s: the gradient of %s%s%s is exactly 0: %s", t->v->name,
+             row->parameter, where, more, why);
+    bool held = row->why && strstr(row->why, "held");
+    rs_finding f =
+        finding_for(t, held ? RS_INFO : how_bad(t), "zero_gradient", RS_NULL_INT, message);
+    f.cases = "reasons";
+    return rs_result_add_finding(t->result, &f, err);
+}
+
+static rs_status zeros(const told *t, rs_error *err)
+{
+    for (size_t i = 0; i < t->graded->n; i++) {
+        if (is_zero(&t->graded->rows[i])) RS_TRY(zero_case(t, i, err));
+    }
+    return RS_OK;
+}
+
+/* ---- not finite ---- */
+
+static rs_status nonfinite(const told *t, rs_error *err)
+{
+    const rs_gradient_row *bad = t->graded->first_bad;
+    char message[MESSAGE], where[40] = "";
+    if (!bad || rs_probe_first_bad(t->v->measured)) return RS_OK;
+    if (bad->layer >= 0) snprintf(where, sizeof where, " of layer %d", (int)bad->layer);
+    snprintf(message, sizeof message,
+             "%s: the pass is finite, but the gradient of %s%s is not; on the way back it is the "
+             "first",
+             t->v->name, bad->parameter, where);
+    rs_finding f = finding_for(t, RS_CRITICAL, "nonfinite_gradient",
+                               bad->layer >= 0 ? bad->layer : RS_NULL_INT, message);
+    f.hint = t->options->measure.precision == RS_PRECISION_F32
+                 ? "run with --precision f64: float32 ends at 3e38"
+                 : "--loss random starts with derivatives of size 1";
+    return rs_result_add_finding(t->result, &f, err);
+}
+
+/* ---- the sentence ---- */
+
+/* "layers 0-3 and 7"; false: there are none. */
+static bool list_layers(char *text, size_t size, const told *t, bool vanishing_ones)
+{
+    size_t used = 0, n = 0;
+    const rs_gradient_ratio *r = t->graded->ratios;
+    for (size_t i = 0, end; i < t->graded->n_ratios; i = end) {
+        bool is =
+            r[i].v > 0 && vanishes(t, &r[i]) == vanishing_ones && isfinite(least_ratio(&r[i]));
+        for (end = i + 1; is && end < t->graded->n_ratios; end++)
+            if (vanishes(t, &r[end]) != vanishing_ones || r[end].layer != r[end - 1].layer + 1 ||
+                !(r[end].v > 0) || !isfinite(least_ratio(&r[end])))
+                break;
+        if (!is || used >= size) continue;
+        used += (size_t)snprintf(text + used, size - used, "%s%d", n ? ", " : "", (int)r[i].layer);
+        if (end - i > 1 && used < size)
+            used += (size_t)snprintf(text + used, size - used, " to %d", (int)r[end - 1].layer);
+        n += end - i;
+    }
+    return n > 0;
+}
+
+static const rs_gradient_ratio *least(const told *t)
+{
+    const rs_gradient_ratio *found = NULL;
+    for (size_t i = 0; i < t->graded->n_ratios; i++) {
+        const rs_gradient_ratio *r = &t->graded->ratios[i];
+        if (!(r->v > 0) || !isfinite(least_ratio(r))) continue;
+        if (!found || least_ratio(r) < least_ratio(found)) found = r;
+    }
+    return found;
+}
+
+static void say_learning(char *text, size_t size, const told *t)
+{
+    char learn[120], starve[120];
+    bool some = list_layers(learn, sizeof learn, t, false);
+    bool others = list_layers(starve, sizeof starve, t, true);
+    const rs_gradient_ratio *r = least(t);
+    if (are_alone(t))
+        snprintf(text, size,
+                 "every sample is one token, which attends to itself alone: queries "
+                 "and keys have nothing to learn from it");
+    else if (!r)
+        snprintf(text, size, "no layer has queries, keys and values with a gradient");
+    else if (!others)
+        snprintf(text, size,
+                 "the queries and keys of every layer learn; least in layer %d, whose squared "
+                 "gradient is %.2g of the values'%s",
+                 (int)r->layer, least_ratio(r), is_rounding(r) ? " (rounding)" : "");
+    else
+        snprintf(text, size,
+                 "queries and keys learn in %s%s%s%s: least in layer %d, whose squared gradient "
+                 "is %.2g of the values'%s",
+                 some ? "layers " : "no layer", some ? learn : "",
+                 some ? ", and do not in layers " : "", some ? starve : "", (int)r->layer,
+                 least_ratio(r), is_rounding(r) ? " (rounding)" : "");
+}
+
+static rs_status summary(const told *t, rs_error *err)
+{
+    char message[MESSAGE + 200], learning[MESSAGE];
+    const rs_gradient_ratio *r = least(t);
+    say_learning(learning, sizeof learning, t);
+    snprintf(message, sizeof message, "variant %s, loss %s (%.4g): %s", t->v->name,
+             rs_grad_loss_name(t->targets->kind), t->graded->loss, learning);
+    rs_finding f = finding_for(t, RS_INFO, "gradient_summary", r ? r->layer : RS_NULL_INT, message);
+    f.value = r ? least_ratio(r) : NAN;
+    f.table = "gradient_ratios";
+    return rs_result_add_finding(t->result, &f, err);
+}
+
+rs_status rs_probe_gradient_findings(rs_result *result, const rs_probed *variants, size_t n,
+                                     const rs_probe_options *options, const rs_targets *targets,
+                                     rs_error *err)
+{
+    for (size_t v = 0; v < n; v++) {
+        const told t = {result, &variants[v], variants[v].measured->graded, options, targets};
+        if (!t.graded) continue;
+        RS_TRY(summary(&t, err));
+        RS_TRY(nonfinite(&t, err));
+        RS_TRY(vanishing(&t, err));
+        RS_TRY(imbalance(&t, err));
+        RS_TRY(zeros(&t, err));
+    }
+    return RS_OK;
+}
