@@ -32,6 +32,24 @@ static void close_scene(scene *s)
     free(s->targets);
 }
 
+/* Layers of the same shape read one MLP's first map and one attention's values, as ALBERT's do. */
+static void share_maps(rs_network *network)
+{
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
+            rs_branch *branch = &network->layers[l].branches[b], *first = network->layers->branches;
+            network->layers[l].stored = l;
+            if (l == 0 || b >= network->layers->n_branches || branch->kind != first[b].kind)
+                continue;
+            rs_dense *own = branch->kind == RS_BRANCH_MLP         ? &branch->mlp.up
+                            : branch->kind == RS_BRANCH_ATTENTION ? &branch->attention.v
+                                                                  : NULL;
+            const rs_dense *shared =
+                branch->kind == RS_BRANCH_MLP ? &first[b].mlp.up : &first[b].attention.v;
+            if (own && own->in == shared->in && own->out == shared->out) *own = *shared;
+        }
+}
+
 /* false, and nothing is open: no sample has a token, so that nothing is run. */
 static bool open_scene(scene *s, uint64_t seed)
 {
@@ -42,6 +60,7 @@ static bool open_scene(scene *s, uint64_t seed)
     s->targets = malloc(((size_t)rows + 1) * sizeof *s->targets);
     s->c = (gradient_case){.name = "drawn", .batch = batch, .threads = 1};
     s->c.loose = loose_new(&b->network);
+    if (seed % 2) share_maps(&s->c.loose->network);
     s->c.loss = draw_loss(&b->network, batch, s->targets, &random);
     s->c.loss.first_row = 0;
     s->inputs = (rs_inputs){.kind = "drawn",
@@ -131,7 +150,8 @@ static const rs_gradient_row *find_row(const rs_graded *graded, const told *t, c
     const rs_gradient_row *found = NULL;
     for (size_t i = 0; i < graded->n; i++) {
         const rs_gradient_row *row = &graded->rows[i];
-        if (row->layer != t->parameter.layer || row->head != head || row->use != t->use) continue;
+        int32_t layer = t->use == RS_USE_SUM ? -1 : t->parameter.layer;
+        if (row->layer != layer || row->head != head || row->use != t->use) continue;
         if (strcmp(row->parameter, name) != 0) continue;
         if (found) fail_msg("%s is there twice", name);
         found = row;
@@ -185,8 +205,13 @@ static void check_told(gradient_case *c, const rs_graded *graded, const told *t)
 {
     const rs_network *network = &c->loose->network;
     char name[RS_PARAMETER_NAME];
-    if (t->use == RS_USE_SUM) return; /* named apart, below */
     name_plainly(name, sizeof name, network, t);
+    if (t->use == RS_USE_SUM) {
+        char sum[2 * RS_PARAMETER_NAME];
+        snprintf(sum, sizeof sum, "layer.%d.%s.sum", (int)t->parameter.layer, name);
+        check_row(c, find_row(graded, t, sum, -1), t, 1, 0, false);
+        return;
+    }
     check_row(c, find_row(graded, t, name, -1), t, 1, 0, false);
     int64_t heads = heads_plainly(network, &t->parameter);
     bool by_input = heads > 0 && t->parameter.role == RS_ROLE_O;
