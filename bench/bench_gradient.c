@@ -2,14 +2,14 @@
  * bench_gradient.c: times a pass forward and back over a checkpoint, and what it stands on beside it.
  *
  *   bench_gradient PATH [--samples S] [--tokens N] [--repeat R] [--threads T] [--f64]
- *                  [--loss lm|random] [--recompute] [--once]
+ *                  [--loss lm|random] [--kind NAME] [--recompute] [--once]
  *
  * Prints one JSON object. "forward": seconds of a pass that keeps nothing; "step": of one with its
  * way back, all gradients written as a trainer would; "norms": the same with their norms instead;
  * "recompute": as "norms", with one layer's tape; "alone": nobody listens to gradients. "floor": three
  * times as long as the products of "forward" take alone at the rate of large GEMMs of the first
  * layer's shapes. Rounds of all of them take turns; medians. --once runs the step alone, so that its
- * caller can read the memory of the process.
+ * caller can read the memory of the process, --kind one of them, for a profile.
  */
 #include "base/clock.h"
 #include "base/memory.h"
@@ -34,6 +34,7 @@ typedef struct bench {
     int64_t tokens;
     int repeat, threads;
     bool lm, recompute, once;
+    const char *kind; /* the only one; NULL: all */
     rs_precision precision;
     rs_context context;
     rs_checkpoint *checkpoint;
@@ -97,6 +98,7 @@ static rs_status time_all(bench *b, rs_error *err)
 {
     for (int r = -1; r < b->repeat; r++)
         for (int kind = 0; kind < KINDS; kind++) {
+            if (b->kind && strcmp(b->kind, kinds[kind]) != 0) continue;
             double start = rs_seconds();
             RS_TRY(run_kind(b, kind, err));
             if (r >= 0) b->seconds[kind][r] = rs_seconds() - start;
@@ -157,6 +159,7 @@ static rs_status print_times(bench *b, rs_error *err)
     printf("{\"samples\": %d, \"tokens\": %lld, \"gflop\": %.3f, \"floor\": %.6f", b->samples,
            (long long)b->tokens, b->gflop, 3 * b->gflop * rate);
     for (int kind = 0; kind < KINDS; kind++) {
+        if (b->kind && strcmp(b->kind, kinds[kind]) != 0) continue;
         rs_sort_doubles(b->seconds[kind], b->repeat);
         printf(", \"%s\": %.6f", kinds[kind], b->seconds[kind][b->repeat / 2]);
     }
@@ -219,6 +222,7 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "--once") == 0) {
             b.once = true;
         } else {
+            if (strcmp(argv[i], "--kind") == 0) b.kind = value;
             if (strcmp(argv[i], "--samples") == 0) b.samples = (int32_t)strtol(value, NULL, 10);
             if (strcmp(argv[i], "--tokens") == 0) b.tokens = strtoll(value, NULL, 10);
             if (strcmp(argv[i], "--repeat") == 0) b.repeat = (int)strtol(value, NULL, 10);
