@@ -4,7 +4,7 @@
     python3 tests/oracle/mutate_gradients.py SCRATCH [PART ...]
 
 SCRATCH and what is printed are as in mutate_certificates.py. PART: walk, sums, dense, squares, norm, slope, mlp, attention, head, embed,
-loss; without one all are made.
+loss, scan, ssd, linear, delta, s6, s4d, recurrence, convolution, graph; without one all are made.
 """
 import mutate_certificates
 
@@ -13,9 +13,15 @@ DENSE, SQUARES, ROWS = "src/engine/back_dense_real.inc", "src/engine/back_square
 MLP, TILES, AROUND = "src/engine/back_mlp_real.inc", "src/engine/back_attention_tiles_real.inc", "src/engine/back_attention_real.inc"
 ENDS, PLAIN, VECTOR = "src/engine/back_ends_real.inc", "src/engine/kernels_plain.inc", "src/engine/kernels_vector.inc"
 FORWARD = "src/engine/attention_real.inc"
+CHUNK, SCAN, SSD = "src/engine/back_chunked_real.inc", "src/engine/back_scan_real.inc", "src/engine/back_ssd_real.inc"
+LINEAR, DELTA, S6 = "src/engine/back_linear_real.inc", "src/engine/back_delta_real.inc", "src/engine/back_s6_real.inc"
+S4D, GATED, SHORT = "src/engine/back_s4d_real.inc", "src/engine/back_recurrence_real.inc", "src/engine/back_short_conv_real.inc"
+SSM, GRAPH = "src/engine/back_ssm_real.inc", "src/engine/back_graph_real.inc"
 G = ["test_gradients_golden", "test_gradients", "test_gradients_edges"]
 K = ["test_kernels", *G]
 S = ["test_session_gradients", *G]
+M = ["test_gradients_chunked", "test_gradients_delta", "test_gradients_golden"]
+N = ["test_gradients_states", "test_gradients_golden"]
 
 # part, what, file, text as it stands (its first occurrence), mutated text, tests that must find it out (any one of them)
 MUTATIONS = [
@@ -54,8 +60,8 @@ MUTATIONS = [
     ("slope", "GELU's tanh form, the cube", PLAIN, "c * (1 + 3 * 0.044715 * x * x)", "c * (1 + 2 * 0.044715 * x * x)", K),
     ("slope", "a held ratio", PLAIN, "(ratio ? ratio_at", "(!ratio ? ratio_at", K),
     ("slope", "in float, GELU", VECTOR, "x * bell * 0.39894228f", "x * bell * 0.379f", K),
-    ("mlp", "up by the gate", MLP, "dh[at + i] *= factors[i];", "dh[at + i] *= (REAL)0.95 * factors[i];", G),
-    ("mlp", "the gate by up", MLP, "constant ? 0 : dh[at + i] * up[at + i]", "constant ? 0 : dh[at + i]", G),
+    ("mlp", "up by the gate", MLP, "dh[i] *= factors[i - at];", "dh[i] *= (REAL)0.95 * factors[i - at];", G),
+    ("mlp", "the gate by up", MLP, "constant ? 0 : dh[i] * up[i]", "constant ? 0 : dh[i]", G),
     ("mlp", "the gate's share of the input", MLP, "dg, rows, &op->gate, 2, true", "dg, rows, &op->gate, 2, false", G),
     ("attention", "what a row's derivatives have in common", TILES, "factor * p[y] * (dp[y] - shift)", "factor * p[y] * dp[y]", G),
     ("attention", "temperature", TILES, "(REAL)(op->mix_softmax / op->temperature)", "(REAL)op->mix_softmax", G),
@@ -93,6 +99,89 @@ MUTATIONS = [
     ("embed", "the class token", ENDS, "d + batch->begin[s] * width, (size_t)width", "d + (batch->begin[s] + 1) * width, (size_t)width", G),
     ("embed", "patches behind the class token", ENDS, "d + (batch->begin[s] + first) * width", "d + batch->begin[s] * width", G),
     ("loss", "the square", ENDS, "out[c] = (REAL)(wanted->weight * g);", "out[c] = (REAL)(2 * wanted->weight * g);", G),
+    ("scan", "the state that a chunk reads", CHUNK, "state, ld, 1, b->dq + at,", "state, ld, 0, b->dq + at,", M),
+    ("scan", "what a chunk leaves behind", CHUNK, "task->u, ld, t, ld, 1, b->dk + at,", "task->u, ld, t, ld, 0, b->dk + at,", M),
+    ("scan", "decays inside of a chunk", CHUNK, "d_pairs[j] += (REAL)(d * task->row[j]);", "d_pairs[j] += (REAL)d;", M),
+    ("scan", "values behind the chunk", CHUNK, "task->decays->kept[j] * (double)fed[c];", "0.95 * task->decays->kept[j] * (double)fed[c];", M),
+    ("scan", "a step on the values", CHUNK, "dv[c] = (REAL)(steps[j * p->step_ld] * by + d * (double)dy[c]);", "dv[c] = (REAL)(by + d * (double)dy[c]);", M),
+    ("scan", "the skip d on the values", CHUNK, "* by + d * (double)dy[c]);", "* by + 0 * d);", M),
+    ("scan", "the skip's own derivative", CHUNK, "by_skip += (double)dy[c] * (double)v[c];", "by_skip -= (double)dy[c] * (double)v[c];", M),
+    ("scan", "the step's own derivative", CHUNK, "by_step += by * (double)v[c];", "by_step += 0.95 * by * (double)v[c];", M),
+    ("scan", "decays, inside of a chunk", CHUNK, "before += task->shares[t];", "before += 0.95 * task->shares[t];", M),
+    ("scan", "decays, what rows read of the state", CHUNK, "read += own * k->left[i];", "read += 0.95 * own * k->left[i];", M),
+    ("scan", "decays, what rows leave", CHUNK, "fed += own * k->kept[j];", "fed += 0.95 * own * k->kept[j];", M),
+    ("scan", "decays, through the whole chunk", CHUNK, "task->by_decay[j] += fed + between * k->passed;", "task->by_decay[j] += fed;", M),
+    ("scan", "a common decay, inside of a chunk", CHUNK, "by_decay += (double)dm[j] * (double)pairs[j] * task->slope[j];", "by_decay += 0.95 * (double)dm[j] * (double)pairs[j] * task->slope[j];", M),
+    ("scan", "a common decay, through states", CHUNK, "sum = between * k->passed_;", "sum = 0.95 * between * k->passed_;", M),
+    ("scan", "the division by a row's sum", CHUNK, "dy[p->dim] = (REAL)-along;", "dy[p->dim] = (REAL)along;", M),
+    ("scan", "the chunk's decay on T", SCAN, "unscan_scale_state(b, task->t + h * b->columns, task->ld, task->decays->passed);", "(void)h;", M),
+    ("scan", "the states of earlier chunks", SCAN, "unscan_scale(b, task->u + h * b->columns, task->ld, task->decays->kept, n);", "", M),
+    ("scan", "sums from both sides", SCAN, "t[i] = task->t[i] + (backwards ? t[i] : 0);", "t[i] = task->t[i];", M),
+    ("scan", "tasks that share a group", SCAN, "to[c] += from[k * n + c];", "to[c] -= from[k * n + c];", M),
+    ("ssd", "a clamped step", SSD, "step > op->step_most ? 0 : softplus_slope(dt)", "step > op->step_most ? 1 : softplus_slope(dt)", M),
+    ("ssd", "the decay's share of a step", SSD, "p->rate[h] * by[SCAN_BY_DECAY])", "0.95 * p->rate[h] * by[SCAN_BY_DECAY])", M),
+    ("ssd", "the rate's derivative", SSD, "to[heads + h] += scan_steps(&p->scan, i, h)[0] * by[SCAN_BY_DECAY];", "to[heads + h] += by[SCAN_BY_DECAY];", M),
+    ("ssd", "a = -exp(a_log)", SSD, "sums[heads + h] *= p->rate[h];", "sums[heads + h] *= -p->rate[h];", M),
+    ("ssd", "keys and queries of a group", SSD, "channels, b.dk, op->groups", "channels, b.dq, op->groups", M),
+    ("linear", "the slope of elu + 1", LINEAR, "map == RS_FEATURE_ELU && f < 1 ? f : 1", "map == RS_FEATURE_ELU && f < 1 ? 1 : 1", M),
+    ("linear", "temperature", LINEAR, "op->feature_map, 1 / op->temperature);", "op->feature_map, 1.05 / op->temperature);", M),
+    ("linear", "tokens that are the values", LINEAR, "d_in[i] += d->dv[i];", "d_in[i] -= d->dv[i];", M),
+    ("linear", "the decays of later chunks", LINEAR, "by_chunk[h] += by_chunk[c * heads + h];", "by_chunk[h] -= by_chunk[c * heads + h];", M),
+    ("delta", "the error's sign", DELTA, "d[2 * p->keys + c] = -b->dr[i * p->values + c];", "d[2 * p->keys + c] = b->dr[i * p->values + c];", M),
+    ("delta", "what keys write and read", DELTA, "unscan_take(s, task, task->t, k, ldx, task->u, n);", "(void)k;", M),
+    ("delta", "decays inside of a chunk", DELTA, "(REAL)((double)dm[j] * task->row[j]);", "dm[j];", M),
+    ("delta", "keys of unit length", DELTA, "(double)x[c] * (along / square)", "0.95 * (double)x[c] * (along / square)", M),
+    ("delta", "queries over the root of their width", DELTA, "g < op->key_heads ? 1 / sqrt((double)dk) : 1", "1", M),
+    ("delta", "the strength's slope", DELTA, "scan_steps(&b->reads, row, h)[0] * shut", "shut", M),
+    ("delta", "the decay of a step", DELTA, "double d = -p->rate[h] * by_decay", "double d = p->rate[h] * by_decay", M),
+    ("delta", "the decay's own rate", DELTA, "sums[heads + h] += by_decay * delta_soft(p, row, h);", "sums[heads + h] += by_decay;", M),
+    ("delta", "both scans' steps", DELTA, "reads[SCAN_BY_STEP] + writes[SCAN_BY_STEP]", "reads[SCAN_BY_STEP]", M),
+    ("s6", "C in what a state gives", S6, "d[c] * read[states + s] + p[c]", "(REAL)0.95 * d[c] * read[states + s] + p[c]", N),
+    ("s6", "the decay of p", S6, "kept = decay[c] * by_h;", "kept = (REAL)0.95 * decay[c] * by_h;", N),
+    ("s6", "B in what u gives", S6, "added[c] += by_h * read[s];", "added[c] += by_h;", N),
+    ("s6", "a step through the decay", S6, "through[c] += kept * before[c] * rate[c];", "through[c] += (REAL)0.95 * kept * before[c] * rate[c];", N),
+    ("s6", "the rates", S6, "rates[c] += kept * before[c] * step[c];", "rates[c] += kept * h[c] * step[c];", N),
+    ("s6", "C's derivative", S6, "by_c += d[c] * h[c];", "by_c += d[c] * before[c];", N),
+    ("s6", "the slope of softplus", S6, "-expm1(-(double)step[c])", "(double)step[c]", N),
+    ("s6", "the skip d", S6, "d[c] = skip[c] * d[c] + step[c] * added[c];", "d[c] = 0 * skip[c] + step[c] * added[c];", N),
+    ("s6", "a = -exp(a_log)", S6, "(op->a_stored ? 1 : (double)b->p.rate[place])", "(op->a_stored ? 1 : -(double)b->p.rate[place])", N),
+    ("s6", "norms of B, C and steps", S6, "return back_s6_norm(b, raw, op->rank + op->state, &op->c_norm, err);", "return RS_OK;", N),
+    ("s6", "later tasks' shares", S6, "out[s] += b->shares[(task * rows + i) * wide + s];", "out[s] = b->shares[(task * rows + i) * wide + s];", N),
+    ("s4d", "the real part of p", S4D, "dy[c] * wr[c] + zr[c] * pr[c] - zi[c] * pi[c]", "dy[c] * wr[c] + zr[c] * pr[c] + zi[c] * pi[c]", N),
+    ("s4d", "the imaginary part of p", S4D, "dy[c] * wi[c] + zr[c] * pi[c] + zi[c] * pr[c]", "dy[c] * wi[c] + zr[c] * pi[c] - zi[c] * pr[c]", N),
+    ("s4d", "by a decay", S4D, "by_zr[c] += r * gr[c] - i * gi[c]", "by_zr[c] += r * gr[c] + i * gi[c]", N),
+    ("s4d", "by a weight", S4D, "by_wi[c] += dy[c] * hi[c];", "by_wi[c] -= dy[c] * hi[c];", N),
+    ("s4d", "the skip d", S4D, "du[c] = (double)b->p.d[c0 + c] * dy[c];", "du[c] = 0;", N),
+    ("s4d", "the slope of the hold, its series", S4D, "out[0] += (k + 1) / factorial;", "out[0] += 1 / factorial;", N),
+    ("s4d", "the slope of the hold, its quotient", S4D, "(step * decay[0] - hold[0]) / size", "step * decay[0] / size", N),
+    ("s4d", "a = -exp(log_decay)", S4D, "by[0] = (by_a[0] + step * by_z[0]) * a[0];", "by[0] = by_a[0] + step * by_z[0];", N),
+    ("s4d", "frequency", S4D, "by[1] = -(by_a[1] + step * by_z[1]);", "by[1] = by_a[1] + step * by_z[1];", N),
+    ("s4d", "C, conjugate", S4D, "by[3] = -by_c[1];", "by[3] = by_c[1];", N),
+    ("s4d", "steps", S4D, "step * (by_step[0] + through[0])", "step * by_step[0]", N),
+    ("s4d", "the gate's slope", S4D, "dy[i] * values[i] * open * shut", "dy[i] * values[i] * open", N),
+    ("recurrence", "by a state", GATED, "REAL dy = d[c], by_h = out[c] * dy + next[c];", "REAL dy = d[c], by_h = dy + next[c];", N),
+    ("recurrence", "the gate that forgets", GATED, "slopes[c] *= by_h * before;", "slopes[c] *= by_h * h[c];", N),
+    ("recurrence", "the gate that lets in", GATED, "slopes[inner + c] *= by_h * x[c];", "slopes[inner + c] *= by_h;", N),
+    ("recurrence", "the gate that lets out", GATED, "slopes[2 * inner + c] *= dy * h[c];", "slopes[2 * inner + c] *= -dy * h[c];", N),
+    ("recurrence", "the input", GATED, "d[c] = by_h * in[c];", "d[c] = by_h;", N),
+    ("recurrence", "slopes of sigmoids", GATED, "sigmoid_of(b->p.gates[i]) * sigmoid_of(-b->p.gates[i])", "sigmoid_of(b->p.gates[i])", N),
+    ("recurrence", "the way to the token before", GATED, "kept[c] > 0 ? kept[c] * by_h", "kept[c] > 0 ? (REAL)0.95 * kept[c] * by_h", N),
+    ("convolution", "what later tokens read", SSM, "weight[a] = p->kernel + (width - 1 - k - a) * channels;", "weight[a] = p->kernel + (k + a) * channels;", [*M, *N]),
+    ("convolution", "the weights' order", SSM, "sums[c * width + j] += (double)chunks", "sums[c * width + width - 1 - j] += (double)chunks", [*M, *N]),
+    ("convolution", "the slope behind it", SSM, "back_activations(run, d, raw, run->rows * conv->channels, p->activation);", "", [*M, *N]),
+    ("convolution", "a gate behind a norm", SSM, "back_gate_row(run, d, dz, row, z, end->inner, RS_ACT_SILU);", "back_gate_row(run, d, dz, y, z, end->inner, RS_ACT_SILU);", [*M, *N]),
+    ("convolution", "the slope of softplus", SSM, "return x > 20 ? 1 : 1 / (1 + exp(-x));", "return x > 20 ? 1 : 1 / (1 + exp(x));", M),
+    ("convolution", "the gate c", SHORT, "constant ? 0 : d[at] * y[at];", "constant ? 0 : d[at];", N),
+    ("convolution", "the gate c on the values", SHORT, "d[at] *= gate[c];", "d[at] *= 1;", N),
+    ("convolution", "the gate b", SHORT, "dx[c] * x[i * channels + c]", "dx[c] * x[0]", N),
+    ("convolution", "the gate b on the values", SHORT, "dx[c] *= b[c];", "dx[c] *= -b[c];", N),
+    ("graph", "values through edges", GRAPH, "to[c] += weight * d[i * width + c];", "to[c] += weight * weight * d[i * width + c];", N),
+    ("graph", "a matrix that is whole", GRAPH, "d + first * width, (blasint)width, v, (blasint)width, 1,", "d + first * width, (blasint)width, v, (blasint)width, 0,", N),
+    ("graph", "its edges", GRAPH, "b->dm[e] += dot;", "b->dm[e] = dot;", N),
+    ("graph", "the softmax over edges", GRAPH, "((double)slopes[e] - mean)", "((double)slopes[e] - 0 * mean)", N),
+    ("graph", "scale and temperature", GRAPH, "* op->scale / op->temperature", "* op->scale", N),
+    ("graph", "keys of an edge", GRAPH, "b->dk[at + c] += slopes[e] * b->g.q[query + c];", "b->dk[at + c] -= slopes[e] * b->g.q[query + c];", N),
+    ("graph", "values of an edge", GRAPH, "b->dv[at + c] += weights[e] * d[c];", "b->dv[at + c] += d[c];", N),
 ]
 
 if __name__ == "__main__":
