@@ -239,8 +239,8 @@ def case_measures(quick):
 class Peer:
     """A script of bench/peers, kept running so that its passes can alternate with ours."""
 
-    def __init__(self, model, script="forward_peer.py", threads=THREADS):
-        self.process = subprocess.Popen([PYTHON, os.path.join(ROOT, "bench", "peers", script), model, "--threads", str(threads)],
+    def __init__(self, model, script="forward_peer.py", threads=THREADS, options=()):
+        self.process = subprocess.Popen([PYTHON, os.path.join(ROOT, "bench", "peers", script), model, "--threads", str(threads), *options],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.about = json.loads(self.process.stdout.readline())
 
@@ -377,6 +377,43 @@ def case_sweep(quick):
     print(f"    the whole run {seconds:.1f} s, with a pass of its own and the certificates of {proved} points from the weights")
 
 
+def gradient(model, samples, tokens, loss, *options):
+    """What bench_gradient says of one round (after one to warm up)."""
+    out = run([os.path.join(ROOT, "build", "bench", "bench_gradient"), model, "--samples", str(samples), "--tokens", str(tokens), "--loss",
+               loss, "--repeat", "1", "--threads", str(THREADS), *options])[1]
+    return json.loads(out)
+
+
+def gradient_peaks(model, samples, tokens, loss):
+    """Largest memory of a process that takes one step: ours with its mapped weights, with --recompute, PyTorch sdpa's, in MiB."""
+    command = [os.path.join(ROOT, "build", "bench", "bench_gradient"), model, "--samples", str(samples), "--tokens", str(tokens), "--loss", loss,
+               "--threads", str(THREADS), "--once"]
+    peer = Peer(model, "gradient_peer.py", options=("--loss", loss, "--attention", "sdpa"))
+    theirs = peer.seconds(samples, tokens)["peak_mib"]
+    peer.close()
+    return peak_memory(command)[1], peak_memory([*command, "--recompute"])[1], theirs
+
+
+def case_gradients(quick):
+    """A pass and its way back: norms of all gradients, and all of them written out as a trainer would, beside PyTorch's step."""
+    run(["cmake", "--build", os.path.join(ROOT, "build"), "--target", "bench_gradient"])
+    for kind, samples, tokens, loss in (("bert", 8, 128, "random"), ("gpt2", 1, 1024, "lm")):
+        model = forward_model(kind, "gradient_peer.py")
+        peer = Peer(model, "gradient_peer.py", options=("--loss", loss))
+        rounds = [(gradient(model, samples, tokens, loss), peer.seconds(samples, tokens)) for _ in range(3 if quick else 7)]
+        peer.close()
+        ours, theirs = ({name: statistics.median(r[i][name] for r in rounds) for name in rounds[0][i] if name != "core"} for i in (0, 1))
+        print(f"{kind}'s shape, {samples} x {tokens} tokens, loss {loss}, {THREADS} threads; our OpenBLAS kernel {rounds[0][0]['core']}; PyTorch "
+              f"{peer.about['torch']}")
+        line("  forward and back, gradients written", ours["step"], ours["floor"], "floor: 3 passes at sgemm's rate")
+        line("", ours["step"], theirs["sdpa"], "PyTorch sdpa")
+        line("", ours["step"], theirs["eager"], "PyTorch eager")
+        line("  the way back alone", ours["step"] - ours["forward"], ours["forward"], "a pass")
+        line("  norms instead", ours["norms"], ours["step"], "gradients written")
+        line("  one layer's tape", ours["recompute"], ours["norms"], "every layer's")
+        print("    most memory: {:.0f} MiB, one layer's tape {:.0f}, PyTorch sdpa {:.0f}".format(*gradient_peaks(model, samples, tokens, loss)))
+
+
 def case_startup(quick):
     model = run([os.path.join(ROOT, "scripts", "fetch_model.sh"), "minilm"])[1].strip()
     forward_model("bert")
@@ -461,8 +498,8 @@ def case_report(quick):
 
 
 CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers, "bert": case_bert, "tables": case_tables,
-         "prefill": case_prefill, "states": case_states, "sweep": case_sweep, "startup": case_startup, "memory": case_memory,
-         "measures": case_measures, "san": case_san, "residual": case_residual, "session": case_session, "report": case_report}
+         "prefill": case_prefill, "states": case_states, "sweep": case_sweep, "gradients": case_gradients, "startup": case_startup,
+         "memory": case_memory, "measures": case_measures, "san": case_san, "residual": case_residual, "session": case_session, "report": case_report}
 
 
 def main():
