@@ -31,6 +31,8 @@ void rs_tape_close(rs_runner *run)
     rs_tape *tape = run->tape;
     if (!tape) return;
     rs_state *states[] = {&tape->d, &tape->d_joined, &tape->d_out, &tape->d_in};
+    for (int i = 0; i < RS_ROOMS; i++)
+        give(run, &tape->again.kept[i]);
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
         give(run, &states[i]->store);
     give(run, &tape->d_memory);
@@ -57,6 +59,7 @@ rs_status rs_tape_open(rs_runner *run, const rs_gradient_plan *plan, rs_error *e
     rs_tape *tape = run->tape;
     if (tape && tape->recompute == plan->recompute) {
         tape->hold = plan->hold;
+        tape->exponent = 0, tape->apart = false; /* a pass that failed may have left others */
         return RS_OK;
     }
     rs_tape_close(run);
