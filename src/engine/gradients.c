@@ -18,11 +18,11 @@
 typedef struct use {
     const void *member; /* of the network; with `part` it says which parameter */
     rs_parameter parameter;
-    int64_t shared;  /* which sum its numbers are part of; -1: none */
-    void *own;       /* [out, in] pieces, or the sum over batches; NULL: nothing so far */
+    int64_t shared;   /* which sum its numbers are part of; -1: none */
+    void *own;        /* [out, in] pieces, or the sum over batches; NULL: nothing so far */
     int64_t exponent; /* of own's numbers */
     bool apart;       /* of all that own is the sum of (rs_gradient_view) */
-    const char *why; /* why it is 0 so far; NULL: it is not known to be */
+    const char *why;  /* why it is 0 so far; NULL: it is not known to be */
 } use;
 
 /* The sum over all uses of one tensor. */

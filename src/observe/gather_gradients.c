@@ -63,6 +63,7 @@ static void set_norms(rs_gradient_row *row, double square, double weight, int64_
     double norm = sqrt(square), rms = count > 0 ? sqrt(square / (double)count) : NAN;
     row->count = count;
     row->square = square;
+    if (square == 0) row->exponent = 0;
     row->weight = sqrt(weight);
     set_power(&row->norm, &row->log10_norm, norm, row->exponent);
     set_power(&row->rms, &row->log10_rms, rms, row->exponent);

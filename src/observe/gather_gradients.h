@@ -49,7 +49,7 @@ typedef struct rs_gradient_ratio {
     double q_v, k_v;
     double log10_q_v, log10_k_v;
     double log10_q, log10_k, log10_v; /* of the squared norms; -infinity: 0 */
-    bool q_floor, k_floor; /* they are rounding */
+    bool q_floor, k_floor;            /* they are rounding */
 } rs_gradient_ratio;
 
 /* What a pass found. */

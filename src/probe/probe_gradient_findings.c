@@ -135,8 +135,7 @@ static rs_status imbalance(const told *t, rs_error *err)
     double apart = exp2((double)(of_a - of_b)), ratio = fmax(a / b * apart, b / a / apart);
     double most = t->options->thresholds.gradient_imbalance;
     char message[MESSAGE];
-    if (!(fmin(a, b) > 0) || !isfinite(a) || !isfinite(b) || !(ratio > most))
-        return RS_OK;
+    if (!(fmin(a, b) > 0) || !isfinite(a) || !isfinite(b) || !(ratio > most)) return RS_OK;
     snprintf(message, sizeof message,
              "%s: the gradients of layer 0 have norm %.3g, those of layer %d %.3g: a factor %.2g, "
              "above %.3g",
@@ -257,8 +256,7 @@ static bool list_layers(char *text, size_t size, const told *t, bool vanishing_o
     size_t used = 0, n = 0;
     const rs_gradient_ratio *r = t->graded->ratios;
     for (size_t i = 0, end; i < t->graded->n_ratios; i = end) {
-        bool is =
-            values_learn(&r[i]) && vanishes(t, &r[i]) == vanishing_ones && has_ratio(&r[i]);
+        bool is = values_learn(&r[i]) && vanishes(t, &r[i]) == vanishing_ones && has_ratio(&r[i]);
         for (end = i + 1; is && end < t->graded->n_ratios; end++)
             if (vanishes(t, &r[end]) != vanishing_ones || r[end].layer != r[end - 1].layer + 1 ||
                 !values_learn(&r[end]) || !has_ratio(&r[end]))

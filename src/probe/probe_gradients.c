@@ -158,8 +158,8 @@ static rs_status ratios(rs_result *result, const rs_probed *variants, size_t n, 
         const rs_graded *graded = variants[v].measured->graded;
         for (size_t i = 0; graded && i < graded->n_ratios; i++) {
             const rs_gradient_ratio *r = &graded->ratios[i];
-            const ratio_cells cells = {variants[v].name, r->layer,   r->q_v,
-                                       r->k_v,           r->log10_q, r->log10_k,
+            const ratio_cells cells = {variants[v].name, r->layer,     r->q_v,
+                                       r->k_v,           r->log10_q,   r->log10_k,
                                        r->log10_v,       r->log10_q_v, r->log10_k_v};
             if (!table)
                 RS_TRY(rs_result_add_table(
