@@ -100,6 +100,7 @@ typedef struct rs_gradient_view {
     /* RESIDUAL: of queries and keys, found from what tells tokens apart, which nothing is subtracted
      * from: it has no floor (docs/theory/gradients.md, 8) */
     bool apart;
+    bool drowned; /* RESIDUAL: all of it may be rounding, for what reached it may be */
     rs_gradient_form form;
     const char *why;         /* ZERO */
     rs_gradient_place dense; /* DENSE */

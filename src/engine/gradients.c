@@ -18,11 +18,11 @@
 typedef struct use {
     const void *member; /* of the network; with `part` it says which parameter */
     rs_parameter parameter;
-    int64_t shared;   /* which sum its numbers are part of; -1: none */
-    void *own;        /* [out, in] pieces, or the sum over batches; NULL: nothing so far */
-    int64_t exponent; /* of own's numbers */
-    bool apart;       /* of all that own is the sum of (rs_gradient_view) */
-    const char *why;  /* why it is 0 so far; NULL: it is not known to be */
+    int64_t shared;      /* which sum its numbers are part of; -1: none */
+    void *own;           /* [out, in] pieces, or the sum over batches; NULL: nothing so far */
+    int64_t exponent;    /* of own's numbers */
+    bool apart, drowned; /* of all that own is the sum of (rs_gradient_view) */
+    const char *why;     /* why it is 0 so far; NULL: it is not known to be */
 } use;
 
 /* The sum over all uses of one tensor. */
@@ -420,6 +420,7 @@ rs_status rs_gradients_tell(rs_runner *run, const void *member, rs_parameter_par
     if (!at) return no_use(part, err);
     view->exponent = run->tape->exponent;
     view->apart = run->tape->apart;
+    view->drowned = run->tape->drowned;
     if (!g->plan.several) return complete(g, at, view, err);
     if (view->form == RS_GRADIENT_ZERO) {
         at->why = view->why;
@@ -429,6 +430,7 @@ rs_status rs_gradients_tell(rs_runner *run, const void *member, rs_parameter_par
     describe(g, view, at);
     RS_TRY(zeros(g, &at->own, at->parameter.out, at->parameter.in, at->parameter.name, err));
     at->apart = view->apart && (fresh || at->apart);
+    at->drowned = view->drowned || (!fresh && at->drowned);
     rs_gradient_place place = own_place(at);
     return add_view(g, &place, view->out * view->in, &at->exponent, fresh, view);
 }
@@ -474,7 +476,8 @@ static rs_status tell_own(rs_gradients *g, use *at, rs_error *err)
     rs_gradient_view view = {.form = RS_GRADIENT_DENSE,
                              .dense = own_place(at),
                              .exponent = at->exponent,
-                             .apart = at->apart};
+                             .apart = at->apart,
+                             .drowned = at->drowned};
     shared *sum = at->shared < 0 ? NULL : &g->sums[at->shared];
     bool same = sum && !sum->sum && count == sum->tensor->count && at->parameter.place.out_is_row &&
                 at->parameter.place.first == 0 && at->parameter.place.run >= at->parameter.out &&

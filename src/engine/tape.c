@@ -59,7 +59,7 @@ rs_status rs_tape_open(rs_runner *run, const rs_gradient_plan *plan, rs_error *e
     rs_tape *tape = run->tape;
     if (tape && tape->recompute == plan->recompute) {
         tape->hold = plan->hold;
-        tape->exponent = 0, tape->apart = false; /* a pass that failed may have left others */
+        tape->exponent = 0, tape->apart = tape->drowned = false; /* those of the last pass */
         return RS_OK;
     }
     rs_tape_close(run);

@@ -39,6 +39,7 @@ struct rs_tape {
      * (rs_gradient_view) */
     int64_t exponent;
     bool apart;
+    bool drowned;    /* what reaches the layers below is a difference of which rounding is left */
     rs_record again; /* of an op that the way back runs once more in another precision */
 };
 

@@ -43,6 +43,7 @@ static void describe(rs_gradient_row *row, const rs_gradient_view *view, const r
                              .uses = p->overlaps ? p->uses : 1,
                              .exponent = view->exponent,
                              .apart = view->apart,
+                             .drowned = view->drowned,
                              .why = view->form == RS_GRADIENT_ZERO ? view->why : NULL,
                              .floor = NAN,
                              .log10_floor = NAN,

@@ -38,7 +38,7 @@ typedef struct rs_gradient_row {
     double floor; /* a norm that rounding alone may give; NaN: none is formed */
     double log10_floor;
     rs_truth at_floor;
-    bool apart;           /* as the way back says of it (rs_gradient_view) */
+    bool apart, drowned;  /* as the way back says of it (rs_gradient_view) */
     const char *why;      /* norm 0: why, where the way back says so; or NULL */
     int32_t group, place; /* where in the order of the network it stands */
 } rs_gradient_row;

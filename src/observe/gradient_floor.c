@@ -198,11 +198,19 @@ static void add_floor(rs_gradient_row *row, part_of_floor part)
     row->floor = isnan(row->floor) ? part.value : hypot(row->floor, part.value);
 }
 
-/* Of rows that are not differences: an eighth of rounding in what they are made of counts. */
-static void set_apart(const branch_rows *b, double rounding, double u)
+static bool asks(const rs_gradient_row *row)
+{
+    bool is = row->role == RS_ROLE_Q || row->role == RS_ROLE_K;
+    return is && (row->part == RS_OF_WEIGHT || row->part == RS_OF_BIAS);
+}
+
+/* Of rows that are not differences: an eighth of rounding in what they are made of counts. Of those
+ * that what reached them has made rounding, all is. */
+static void set_share(const branch_rows *b, double share)
 {
     for (size_t i = 0; i < b->n; i++)
-        if (b->rows[i].apart) add_floor(&b->rows[i], part_of(&b->rows[i], UNITS * (u + rounding)));
+        if (asks(&b->rows[i]) && b->rows[i].square > 0)
+            add_floor(&b->rows[i], part_of(&b->rows[i], share));
 }
 
 static rs_status set_branch(const branch_rows *b, const rs_attention_op *op, const kept_rows *at,
@@ -212,8 +220,8 @@ static rs_status set_branch(const branch_rows *b, const rs_attention_op *op, con
     const rs_gradient_row *bias = find_row(b, RS_ROLE_V, RS_OF_BIAS, -1);
     double share = 1 / sqrt((double)op->heads);
     const rs_gradient_row *query = find_row(b, RS_ROLE_Q, RS_OF_WEIGHT, -1);
-    if (query && query->apart) {
-        set_apart(b, at->rounding, u);
+    if (query && (query->apart || query->drowned)) {
+        set_share(b, query->drowned ? 1 : UNITS * (u + at->rounding));
         return RS_OK;
     }
     for (int32_t h = 0; h < op->heads; h++) {

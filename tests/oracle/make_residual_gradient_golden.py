@@ -25,7 +25,7 @@ CHOSEN = [('one_head', 'random'), ('one_head_eight_layers', 'random'), ('heads_b
           ('causal', 'random'), ('lambda_skip', 'random'), ('negative_skip', 'norm2'), ('mixture', 'random'),
           ('mixture_window', 'random'), ('window', 'random'), ('tanh', 'random'), ('gelu', 'random'),
           ('post_layernorm', 'random'), ('pre_rmsnorm', 'random'), ('two_tokens', 'random'), ('one_feature', 'random'),
-          ('large_logits', 'random'), ('flat_distance', 'random')]
+          ('large_logits', 'random'), ('centred', 'random'), ('flat_distance', 'random')]
 
 
 # ---- the draws ----
@@ -266,7 +266,7 @@ def make(name, loss):
         check(network, x0, draws, 'l0.b0.k.weight', digits)
     zero = mp.mpf(10) ** (-digits // 2)
     found = {k: [stored(v) for v in norms] for k, norms in network.found.items()
-             if not (k.endswith('.k.bias') or norms[0] == 0 or k.split('.')[2] in ('skip', 'scale') and norms[0] < zero)}
+             if not (k.endswith('.k.bias') or norms[0] == 0 or k.endswith(('.v.bias', 'skip', 'scale')) and norms[0] < zero)}
     print('%-24s log10 gQ of the last layer %.2f' % (name, float(mp.log10(network.found['l%d.b0.q.weight' % last][0]))),
           flush=True)
     return {'name': name, 'loss': loss, 'logit': float(t['largest_logit'][0]), 'norms': found}
