@@ -68,6 +68,8 @@ typedef struct rs_way_back {
  * `copy` and `view` of rs_ops take. */
 struct rs_back_ops {
     rs_way_back branch[RS_BRANCH_KINDS]; /* run NULL: it has none for that kind */
+    /* whose record of one branch at a time it fills again on the way back; NULL: of none */
+    const rs_back_ops *again;
     /* d_x = (d norm / d x)^T d_y, and tells the norm's parameters; d_x may be d_y. */
     rs_status (*norm)(rs_runner *run, rs_state *d_x, const rs_state *x, const rs_state *d_y,
                       const rs_norm_op *op, rs_error *err);
