@@ -105,7 +105,7 @@ MUTATIONS = [
     ("residual", "edits of the matrix", APART, "if (edited(op)) mix_row(m", "if (false) mix_row(m", R),
     ("residual", "the softmax's share", APART, "b->r.a.op->mix_softmax);", "1);", R),
     ("residual", "samples at one exponent", PAIRS, "rs_scale_by(rows, numbers_of(&r), by < 0 ? by : 0);", "(void)by;", R),
-    ("residual", "a sum's larger exponent", PAIRS, "none || *from.e > *to.e ? *from.e : *to.e", "none ? *from.e : *to.e", R),
+    ("residual", "a sum's larger exponent", PAIRS, "b = rs_power_of_two(*from.e - e);", "b = 1;", R),
     ("residual", "a factor's exponent", PAIRS, "d.e[s] += k;", "d.e[s] -= k;", R),
     ("residual", "the power of what is told", SUMS, "view->exponent = run->tape->exponent;", "view->exponent = 0;", R),
     ("residual", "batches of other exponents", SUMS, "rs_power_of_two(view->exponent - *exponent);", "1;", R),
