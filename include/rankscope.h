@@ -539,7 +539,7 @@ typedef struct rs_probe_settings {
     /* "lambda=-20:20:41,gate=both,norm=both,kept=0.9": skip strengths, each run over the same
      * inputs, as --sweep takes them (docs/probe.md): tables sweep and sweep_ends; NULL: none. */
     const char *sweep;
-    bool grad; /* tables gradients and gradient_ratios; in f32 or f64, without a sweep */
+    bool grad; /* tables gradients and gradient_ratios; not with a sweep */
     /* The others are about gradients: without `grad` they are refused (RS_E_USAGE). */
     rs_grad_loss loss;
     rs_grad_place loss_at; /* of RANDOM and NORM2 alone */
@@ -762,7 +762,8 @@ void rs_gradients_settings_init(rs_gradients_settings *settings, size_t size);
  * Runs the session's model over the inputs of `run`, and back: *loss (may be NULL) is the loss over
  * all of them (docs/theory/gradients.md), and `tell` hears its gradients when all are complete. Takes
  * room for as many numbers as the model has. Errors: those of rs_session_probe; RS_E_UNSUPPORTED for
- * a loss that the model cannot have, and for the residual precision.
+ * a loss that the model cannot have, and for the residual precision, whose gradients doubles do not
+ * hold.
  */
 rs_status rs_session_gradients(double *loss, rs_session *session,
                                const rs_gradients_settings *settings, rs_gradient_fn *tell,

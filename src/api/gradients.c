@@ -166,7 +166,11 @@ static rs_status check(const rs_gradients_settings *s, rs_error *err)
         {"loss", (int)s->loss, RS_GRAD_LOSS_AUTO, RS_GRAD_LOSS_NORM2},
         {"loss_at", (int)s->loss_at, RS_GRAD_AT_AUTO, RS_GRAD_AT_FINAL},
     };
-    return RS_CHECK_RANGES(ranges, err);
+    RS_TRY(RS_CHECK_RANGES(ranges, err));
+    if (s->precision != RS_PRECISION_RESIDUAL) return RS_OK;
+    return rs_fail(err, RS_E_UNSUPPORTED, "precision",
+                   "take f32 or f64; rs_session_probe tells the norms of the residual precision",
+                   "its gradients may be below every double, and what is told here are doubles");
 }
 
 rs_status rs_session_gradients(double *loss, rs_session *session,

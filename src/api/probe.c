@@ -33,10 +33,6 @@ static rs_status check_gradients(const rs_probe_settings *s, rs_error *err)
         return rs_fail(err, RS_E_UNSUPPORTED, "grad",
                        "take --lambda or --variants, one strength at a time",
                        "the points of a sweep run side by side, which has no way back");
-    if (s->precision == RS_PRECISION_RESIDUAL)
-        return rs_fail(err, RS_E_UNSUPPORTED, "grad", "take --precision f64 or f32",
-                       "the residual precision has no way back: where column at_floor of table "
-                       "gradients says yes, f64 has lost a gradient too");
     return RS_OK;
 }
 

@@ -274,7 +274,7 @@ const cli_option cli_options[] = {
          "certificate."},
     {"grad", NULL, CLI_FLAG, AT(probe.grad), CLI_PROBE, NULL, NULL,
      .help = "Gradients of every weight: which queries and keys can learn (tables gradients and "
-             "gradient_ratios). With f32 or f64; about three times the time of a pass."},
+             "gradient_ratios). About three times the time of a pass."},
     {"loss", "auto|lm|mlm|class|random|norm2", CLI_CHOICE, AT(probe.loss), CLI_PROBE, "auto",
      "auto|lm|mlm|class|random|norm2",
      .help =

@@ -9,8 +9,9 @@ static rs_status back_number(rs_runner *run, const double *member, rs_parameter_
                              const rs_state *a, rs_error *err)
 {
     double sum = 0;
+    int64_t exponent = 0;
     const rs_back_ops *back = run->ops->back;
-    if (a && a->rows > 0) RS_TRY(back->dot(run, &sum, &run->tape->d, a, err));
+    if (a && a->rows > 0) RS_TRY(back->dot(run, &sum, &exponent, &run->tape->d, a, err));
     float single = (float)sum;
     rs_gradient_view view = {
         .out = 1,
@@ -21,7 +22,10 @@ static rs_status back_number(rs_runner *run, const double *member, rs_parameter_
                   .out_is_row = true,
                   .run = 1,
                   .stride = 1}};
-    return rs_gradients_tell(run, member, part, &view, err);
+    run->tape->exponent = exponent;
+    rs_status status = rs_gradients_tell(run, member, part, &view, err);
+    run->tape->exponent = 0;
+    return status;
 }
 
 /* d_in = d by what the branch read, through its op and the norms around it. */

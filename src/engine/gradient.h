@@ -90,12 +90,17 @@ typedef enum rs_gradient_form {
 
 typedef struct rs_gradients rs_gradients;
 
-/* A gradient, [out, in] of its parameter. Valid during the call only. */
+/* A gradient, [out, in] of its parameter: its numbers times 2^exponent. Valid during the call only. */
 typedef struct rs_gradient_view {
     const rs_parameter *parameter;
     rs_gradient_use use;
     rs_precision precision; /* of all numbers: float (F32) or double */
     int64_t out, in;
+    int64_t exponent; /* 0 but in the residual precision */
+    /* RESIDUAL: of queries and keys, found from what tells tokens apart, which nothing is subtracted
+     * from: it has no floor (docs/theory/gradients.md, 8) */
+    bool apart;
+    bool drowned; /* RESIDUAL: all of it may be rounding, for what reached it may be */
     rs_gradient_form form;
     const char *why;         /* ZERO */
     rs_gradient_place dense; /* DENSE */
@@ -105,14 +110,16 @@ typedef struct rs_gradient_view {
     rs_gradients *of;
 } rs_gradient_view;
 
-/* Sums of squares of the gradient's entries over equal stretches of its outputs (parts of them), or
- * of its inputs where by_input: squares [parts]. */
+/* Sums of squares of the gradient's numbers over equal stretches of its outputs (parts of them), or
+ * of its inputs where by_input: squares [parts], which are to be multiplied by 4^exponent. */
 rs_status rs_gradient_squares(double *squares, const rs_gradient_view *view, int64_t parts,
                               bool by_input, rs_error *err);
-/* out = the gradient, row by row in the order of outputs: [out, in] float or double. */
+/* out = the gradient's numbers, to be multiplied by 2^exponent, row by row in the order of outputs:
+ * [out, in] float or double. */
 rs_status rs_gradient_write(void *out, const rs_gradient_view *view, rs_error *err);
 
-/* tensor, [numbers of the stored tensor] += the gradient, at the place of its parameter. */
+/* tensor, [numbers of the stored tensor] += the gradient, at the place of its parameter; 0 or
+ * infinite where no double is. */
 rs_status rs_gradient_store(void *tensor, const rs_gradient_view *view);
 
 /* A listener. Any function may be NULL. */
@@ -121,7 +128,7 @@ typedef struct rs_gradient_tap {
     /* Each parameter once, in no promised order. */
     rs_status (*parameter)(void *user, const rs_gradient_view *view, rs_error *err);
     /* The derivative by the state behind layer l (0: what enters the first), of every batch; from the
-     * last to 0. */
+     * last to 0. RESIDUAL: base is 0 and residual is the derivative's numbers, whose mean is not 0. */
     rs_status (*state)(void *user, int32_t layer, const rs_state_view *view, rs_error *err);
     /* The derivative by the batch's memory, [rows of memory, width] double, behind all states. */
     rs_status (*memory)(void *user, const double *gradient, int64_t rows, int64_t width,
@@ -137,14 +144,14 @@ typedef struct rs_gradient_plan {
 } rs_gradient_plan;
 
 /* Opens what collects the gradients of a network; network, taps and context must outlive it. Refuses
- * a precision, or a mixer, that has no way back (RS_E_UNSUPPORTED). */
+ * a mixer that has no way back (RS_E_UNSUPPORTED). */
 rs_status rs_gradients_open(rs_gradients **out, const rs_network *network, rs_precision precision,
                             const rs_gradient_plan *plan, const rs_gradient_tap *const *taps,
                             size_t n_taps, const rs_context *context, rs_error *err);
 void rs_gradients_close(rs_gradients *gradients);
 
 /* Runs a batch forward, while the taps listen as in rs_runner_run, and back. *loss gains what the
- * batch's loss is, and may be NULL. Refuses points and the residual precision. */
+ * batch's loss is, and may be NULL. Refuses points. */
 rs_status rs_runner_gradient(double *loss, rs_runner *runner, const rs_batch *batch,
                              const rs_loss *wanted, rs_gradients *gradients,
                              const rs_tap *const *taps, size_t n_taps, rs_error *err);

@@ -6,6 +6,7 @@
  * the head. Uses of the same numbers (tied embeddings, repeated layers) have a sum, in the order in
  * which the tensor is stored.
  */
+#include "engine/residual.h"
 #include "engine/tape.h"
 
 #include "base/memory.h"
@@ -17,15 +18,18 @@
 typedef struct use {
     const void *member; /* of the network; with `part` it says which parameter */
     rs_parameter parameter;
-    int64_t shared;  /* which sum its numbers are part of; -1: none */
-    void *own;       /* [out, in] pieces, or the sum over batches; NULL: nothing so far */
-    const char *why; /* why it is 0 so far; NULL: it is not known to be */
+    int64_t shared;      /* which sum its numbers are part of; -1: none */
+    void *own;           /* [out, in] pieces, or the sum over batches; NULL: nothing so far */
+    int64_t exponent;    /* of own's numbers */
+    bool apart, drowned; /* of all that own is the sum of (rs_gradient_view) */
+    const char *why;     /* why it is 0 so far; NULL: it is not known to be */
 } use;
 
 /* The sum over all uses of one tensor. */
 typedef struct shared {
     const rs_tensor *tensor;
-    void *sum; /* [numbers of the tensor]; NULL: nothing so far */
+    void *sum;        /* [numbers of the tensor]; NULL: nothing so far */
+    int64_t exponent; /* of these */
 } shared;
 
 struct rs_gradients {
@@ -259,9 +263,6 @@ static rs_status list_shared(rs_gradients *g, rs_error *err)
 
 static rs_status check_ways(const rs_network *network, const rs_ops *ops, rs_error *err)
 {
-    if (!ops->back)
-        return rs_fail(err, RS_E_UNSUPPORTED, "--precision", "take --precision f64 or f32",
-                       "this precision has no gradients");
     for (int32_t l = 0; l < network->n_layers; l++)
         for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
             const rs_branch *branch = &network->layers[l].branches[b];
@@ -347,6 +348,24 @@ static rs_status zeros(rs_gradients *g, void **out, int64_t rows, int64_t cols, 
     return RS_OK;
 }
 
+/* Has numbers [count] of a sum be multiples of 2^exponent, which only doubles are of another than 0. */
+static void rescale(void *sum, int64_t count, int64_t *exponent, int64_t to)
+{
+    if (*exponent != to) rs_scale_by(sum, count, *exponent - to);
+    *exponent = to;
+}
+
+/* Adds a view's numbers to a sum at `place`, [count], whose room is `fresh` or has what was added
+ * before: the larger exponent is that of both. */
+static rs_status add_view(const rs_gradients *g, const rs_gradient_place *place, int64_t count,
+                          int64_t *exponent, bool fresh, const rs_gradient_view *view)
+{
+    if (fresh) *exponent = view->exponent;
+    if (view->exponent > *exponent) rescale(place->data, count, exponent, view->exponent);
+    double factor = rs_power_of_two(view->exponent - *exponent);
+    return factor == 0 ? RS_OK : g->ops->back->accumulate(place, view, factor, threads_of(g));
+}
+
 /* Where a use's own numbers are, row by row in the order of its outputs. */
 static rs_gradient_place own_place(const use *at)
 {
@@ -374,10 +393,11 @@ static rs_status complete(rs_gradients *g, use *at, rs_gradient_view *view, rs_e
     RS_TRY(tell_view(g, view, err));
     if (at->shared < 0 || view->form == RS_GRADIENT_ZERO) return RS_OK;
     shared *sum = &g->sums[at->shared];
+    bool fresh = !sum->sum;
     RS_TRY(zeros(g, &sum->sum, sum->tensor->count, 1, sum->tensor->name, err));
     rs_gradient_place place = at->parameter.place;
     place.data = sum->sum;
-    return g->ops->back->accumulate(&place, view, threads_of(g));
+    return add_view(g, &place, sum->tensor->count, &sum->exponent, fresh, view);
 }
 
 static use *find_use(rs_gradients *g, const void *member, rs_parameter_part part)
@@ -398,15 +418,21 @@ rs_status rs_gradients_tell(rs_runner *run, const void *member, rs_parameter_par
     rs_gradients *g = run->tape->into;
     use *at = find_use(g, member, part);
     if (!at) return no_use(part, err);
+    view->exponent = run->tape->exponent;
+    view->apart = run->tape->apart;
+    view->drowned = run->tape->drowned;
     if (!g->plan.several) return complete(g, at, view, err);
     if (view->form == RS_GRADIENT_ZERO) {
         at->why = view->why;
         return RS_OK;
     }
+    bool fresh = !at->own;
     describe(g, view, at);
     RS_TRY(zeros(g, &at->own, at->parameter.out, at->parameter.in, at->parameter.name, err));
+    at->apart = view->apart && (fresh || at->apart);
+    at->drowned = view->drowned || (!fresh && at->drowned);
     rs_gradient_place place = own_place(at);
-    return g->ops->back->accumulate(&place, view, threads_of(g));
+    return add_view(g, &place, view->out * view->in, &at->exponent, fresh, view);
 }
 
 rs_status rs_gradients_tell_zero(rs_runner *run, const rs_branch *branch, const char *why,
@@ -435,7 +461,9 @@ rs_status rs_gradients_pieces(rs_runner *run, void **sum, const void *member,
     rs_gradients *g = run->tape->into;
     use *at = find_use(g, member, part);
     if (!at) return no_use(part, err);
+    if (!at->own) at->exponent = run->tape->exponent;
     RS_TRY(zeros(g, &at->own, at->parameter.out, at->parameter.in, at->parameter.name, err));
+    rescale(at->own, at->parameter.out * at->parameter.in, &at->exponent, run->tape->exponent);
     *sum = at->own;
     return RS_OK;
 }
@@ -445,7 +473,11 @@ rs_status rs_gradients_pieces(rs_runner *run, void **sum, const void *member,
 static rs_status tell_own(rs_gradients *g, use *at, rs_error *err)
 {
     int64_t count = at->parameter.out * at->parameter.in;
-    rs_gradient_view view = {.form = RS_GRADIENT_DENSE, .dense = own_place(at)};
+    rs_gradient_view view = {.form = RS_GRADIENT_DENSE,
+                             .dense = own_place(at),
+                             .exponent = at->exponent,
+                             .apart = at->apart,
+                             .drowned = at->drowned};
     shared *sum = at->shared < 0 ? NULL : &g->sums[at->shared];
     bool same = sum && !sum->sum && count == sum->tensor->count && at->parameter.place.out_is_row &&
                 at->parameter.place.first == 0 && at->parameter.place.run >= at->parameter.out &&
@@ -458,7 +490,7 @@ static rs_status tell_own(rs_gradients *g, use *at, rs_error *err)
     }
     describe(g, &view, at);
     RS_TRY(tell_view(g, &view, err));
-    sum->sum = at->own;
+    sum->sum = at->own, sum->exponent = at->exponent;
     at->own = NULL;
     return RS_OK;
 }
@@ -489,6 +521,7 @@ static rs_status tell_sum(rs_gradients *g, int64_t which, rs_error *err)
     if (!widest) return RS_OK;
     rs_gradient_view view = {.form = RS_GRADIENT_DENSE, .dense = widest->parameter.place};
     view.dense.data = g->sums[which].sum;
+    view.exponent = g->sums[which].exponent;
     describe(g, &view, widest);
     view.use = RS_USE_SUM;
     if (!g->sums[which].sum) view.form = RS_GRADIENT_ZERO, view.why = "no place uses it";
@@ -551,7 +584,7 @@ rs_status rs_gradient_write(void *out, const rs_gradient_view *view, rs_error *e
     if (view->form == RS_GRADIENT_ZERO) return RS_OK;
     rs_gradient_place place = {
         .data = out, .ld = view->in, .out_is_row = true, .run = view->out, .stride = view->out};
-    return view->of->ops->back->accumulate(&place, view, threads_of(view->of));
+    return view->of->ops->back->accumulate(&place, view, 1, threads_of(view->of));
 }
 
 rs_status rs_gradient_store(void *tensor, const rs_gradient_view *view)
@@ -559,5 +592,6 @@ rs_status rs_gradient_store(void *tensor, const rs_gradient_view *view)
     rs_gradient_place place = view->parameter->place;
     place.data = tensor;
     if (view->form == RS_GRADIENT_ZERO) return RS_OK;
-    return view->of->ops->back->accumulate(&place, view, threads_of(view->of));
+    return view->of->ops->back->accumulate(&place, view, rs_power_of_two(view->exponent),
+                                           threads_of(view->of));
 }

@@ -1,5 +1,5 @@
 /*
- * ops_residual.c: the operations of a forward pass on X = 2^s (1xᵀ + 2^e M) (residual.h), each sample
+ * ops_residual.c: the operations of a forward pass, and of the way back, on X = 2^s (1xᵀ + 2^e M) (residual.h), each sample
  * with exponents of its own.
  *
  * An op that has no form of its own here is worked out in float64 (ops_residual_plain.inc).
@@ -7,15 +7,17 @@
  * compiled into this file for it. A state keeps M, x and the rest one behind the other in its store.
  */
 #include "engine/kernels.h"
-#include "engine/ops.h"
 #include "engine/residual.h"
+#include "engine/tape.h"
 
 #include "base/memory.h"
+#include "base/random.h"
 #include "linalg/blas.h"
 #include "network/op_traits.h"
 
 #include <math.h>
 #include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define REAL double
@@ -29,11 +31,14 @@
 #define SYRK cblas_dsyrk
 #define DECODE rs_tensor_decode_f64
 #define PRECISION RS_PRECISION_F64
-#define BACK_HERE NULL /* of float64 inside the residual precision nobody goes back */
+#define BACK rs_back_plain
+#define BACK_HERE &BACK
 #define ROUNDOFF 0x1p-53
 #include "engine/dense_real.inc"
 
 #include "engine/ops_real.inc"
+
+#include "engine/back_real.inc"
 
 static const rs_ops plain = OPS;
 
@@ -46,6 +51,10 @@ static const rs_ops plain = OPS;
 #include "engine/ops_residual_attention.inc"
 
 #include "engine/ops_residual_plain.inc"
+
+#include "engine/back_residual.inc"
+
+#include "engine/back_residual_attention.inc"
 
 const rs_ops rs_ops_residual = {
     .precision = RS_PRECISION_RESIDUAL,
@@ -60,4 +69,5 @@ const rs_ops rs_ops_residual = {
     .head = head_pair,
     .view = view_pair,
     .view_added = view_added_pair,
+    .back = &rs_back_residual,
 };

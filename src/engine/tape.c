@@ -31,6 +31,8 @@ void rs_tape_close(rs_runner *run)
     rs_tape *tape = run->tape;
     if (!tape) return;
     rs_state *states[] = {&tape->d, &tape->d_joined, &tape->d_out, &tape->d_in};
+    for (int i = 0; i < RS_ROOMS; i++)
+        give(run, &tape->again.kept[i]);
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
         give(run, &states[i]->store);
     give(run, &tape->d_memory);
@@ -57,6 +59,7 @@ rs_status rs_tape_open(rs_runner *run, const rs_gradient_plan *plan, rs_error *e
     rs_tape *tape = run->tape;
     if (tape && tape->recompute == plan->recompute) {
         tape->hold = plan->hold;
+        tape->exponent = 0, tape->apart = tape->drowned = false; /* those of the last pass */
         return RS_OK;
     }
     rs_tape_close(run);
@@ -85,24 +88,31 @@ uint64_t rs_runner_tape(const rs_runner *run)
         for (int i = 0; i < RS_ROOMS; i++)
             bytes += record->kept[i].bytes;
     }
+    for (int i = 0; i < RS_ROOMS; i++)
+        bytes += tape->again.kept[i].bytes;
     return bytes;
 }
 
 enum { RECORD_STATES = 4, RECORD_PARTS = RECORD_STATES + RS_ROOMS };
 
+/* Bytes of a room of a branch's record for each row. */
+static double room_bytes(const rs_back_ops *back, const rs_branch *branch, int i, size_t size)
+{
+    const rs_way_back *way = &back->branch[branch->kind];
+    bool kept = way->row_bytes && way->keeps >> i & 1u;
+    return kept ? way->row_bytes(branch, (rs_room)i, size) : 0;
+}
+
 /* Bytes of each part of a branch's record for each row: its states, then its rooms. */
 static void record_parts(double *parts, const rs_branch *branch, bool first, int64_t d,
                          const rs_ops *ops)
 {
-    const rs_way_back *way = &ops->back->branch[branch->kind];
     const bool there[RECORD_STATES] = {true, !first, branch->inside.kind != RS_NORM_NONE,
                                        branch->after.kind != RS_NORM_NONE};
     for (int i = 0; i < RECORD_STATES; i++)
         parts[i] = there[i] ? (double)d * (double)ops->size : 0;
     for (int i = 0; i < RS_ROOMS; i++)
-        parts[RECORD_STATES + i] = way->row_bytes && way->keeps >> i & 1u
-                                       ? way->row_bytes(branch, (rs_room)i, ops->size)
-                                       : 0;
+        parts[RECORD_STATES + i] = room_bytes(ops->back, branch, i, ops->size);
 }
 
 /* What the records of place b in a layer take: one for each layer, or one for all, each part of which
@@ -123,13 +133,29 @@ static double place_bytes(const rs_network *network, const rs_ops *ops, int32_t 
     return one ? shared : all;
 }
 
+/* What the record that is filled again takes: of each room as much as some branch needs. */
+static double again_bytes(const rs_network *network, const rs_ops *ops)
+{
+    double most[RS_ROOMS] = {0}, sum = 0;
+    for (int32_t l = 0; l < network->n_layers && ops->back->again; l++)
+        for (int32_t b = 0; b < network->layers[l].n_branches; b++)
+            for (int i = 0; i < RS_ROOMS; i++) {
+                const rs_branch *branch = &network->layers[l].branches[b];
+                double bytes = room_bytes(ops->back->again, branch, i, ops->size);
+                most[i] = bytes > most[i] ? bytes : most[i];
+            }
+    for (int i = 0; i < RS_ROOMS; i++)
+        sum += most[i];
+    return sum;
+}
+
 uint64_t rs_tape_bytes(const rs_network *network, rs_precision precision,
                        const rs_gradient_plan *plan, int64_t rows)
 {
     const rs_ops *ops = rs_ops_of(precision);
-    if (!ops->back) return 0;
     double row = (double)network->d_model * (double)ops->size * (double)(network->n_layers + 1);
     for (int32_t b = 0; b < RS_BRANCHES_MAX; b++)
         row += place_bytes(network, ops, b, plan->recompute);
+    row += again_bytes(network, ops);
     return (uint64_t)(row * (double)rows);
 }

@@ -35,6 +35,12 @@ struct rs_tape {
     bool joined;             /* d_joined holds something */
     rs_work_buffer d_memory; /* [rows of memory, width] double */
     int64_t memory_width;    /* 0: nothing has read the memory yet */
+    /* of what is told next: its numbers are to be multiplied by 2^exponent; nothing was subtracted
+     * (rs_gradient_view) */
+    int64_t exponent;
+    bool apart;
+    bool drowned;    /* what reaches the layers below is a difference of which rounding is left */
+    rs_record again; /* of an op that the way back runs once more in another precision */
 };
 
 /* The record of a branch, and the state that it read. */
@@ -58,15 +64,18 @@ typedef struct rs_way_back {
     double (*row_bytes)(const rs_branch *branch, rs_room room, size_t size);
 } rs_way_back;
 
-/* The way back of one precision. States are that precision's own. */
+/* The way back of one precision. States are that precision's own, derivatives in a form of theirs that
+ * `copy` and `view` of rs_ops take. */
 struct rs_back_ops {
     rs_way_back branch[RS_BRANCH_KINDS]; /* run NULL: it has none for that kind */
+    /* whose record of one branch at a time it fills again on the way back; NULL: of none */
+    const rs_back_ops *again;
     /* d_x = (d norm / d x)^T d_y, and tells the norm's parameters; d_x may be d_y. */
     rs_status (*norm)(rs_runner *run, rs_state *d_x, const rs_state *x, const rs_state *d_y,
                       const rs_norm_op *op, rs_error *err);
-    /* *out = <a, b> */
-    rs_status (*dot)(rs_runner *run, double *out, const rs_state *a, const rs_state *b,
-                     rs_error *err);
+    /* *out 2^*exponent = <d, x>, d a derivative */
+    rs_status (*dot)(rs_runner *run, double *out, int64_t *exponent, const rs_state *d,
+                     const rs_state *x, rs_error *err);
     /* out = factor in; 0 where the factor is; out may be in */
     rs_status (*scaled)(rs_runner *run, rs_state *out, const rs_state *in, double factor,
                         rs_error *err);
@@ -80,14 +89,15 @@ struct rs_back_ops {
                       const rs_loss *wanted, rs_error *err);
     /* tells the embedding's parameters; d: by what enters the first layer */
     rs_status (*embed)(rs_runner *run, const rs_state *d, rs_error *err);
-    /* place += view; squares, write: as rs_gradient_squares, rs_gradient_write */
+    /* place += factor times the view's numbers; squares: as rs_gradient_squares */
     rs_status (*accumulate)(const rs_gradient_place *place, const rs_gradient_view *view,
-                            int threads);
+                            double factor, int threads);
     rs_status (*squares)(double *squares, const rs_gradient_view *view, int64_t parts,
                          bool by_input, int threads, rs_error *err);
 };
 
-extern const rs_back_ops rs_back_f32, rs_back_f64;
+/* rs_back_plain: float64's, as the residual precision has it. */
+extern const rs_back_ops rs_back_f32, rs_back_f64, rs_back_plain, rs_back_residual;
 
 /* ---- gradients.c: where ops hand in what they found ---- */
 

@@ -2,6 +2,7 @@
 #include "observe/gather_gradients.h"
 
 #include "base/memory.h"
+#include "engine/residual.h"
 #include "network/op_traits.h"
 
 #include <math.h>
@@ -40,21 +41,48 @@ static void describe(rs_gradient_row *row, const rs_gradient_view *view, const r
                              .part = p->part,
                              .use = view->use,
                              .uses = p->overlaps ? p->uses : 1,
+                             .exponent = view->exponent,
+                             .apart = view->apart,
+                             .drowned = view->drowned,
                              .why = view->form == RS_GRADIENT_ZERO ? view->why : NULL,
                              .floor = NAN,
+                             .log10_floor = NAN,
                              .at_floor = RS_UNKNOWN};
     rs_gradient_name(row, network, p);
 }
 
+/* value 2^exponent, and its logarithm. */
+static void set_power(double *out, double *log10_out, double value, int64_t exponent)
+{
+    *log10_out = log10(value) + (double)exponent * log10(2);
+    *out = value;
+    rs_scale_by(out, 1, exponent);
+}
+
 static void set_norms(rs_gradient_row *row, double square, double weight, int64_t count)
 {
+    double norm = sqrt(square), rms = count > 0 ? sqrt(square / (double)count) : NAN;
     row->count = count;
     row->square = square;
-    row->norm = sqrt(square);
-    row->rms = count > 0 ? sqrt(square / (double)count) : NAN;
-    row->log10_norm = log10(row->norm);
+    if (square == 0) row->exponent = 0;
     row->weight = sqrt(weight);
-    row->relative = row->weight > 0 ? row->norm / row->weight : NAN;
+    set_power(&row->norm, &row->log10_norm, norm, row->exponent);
+    set_power(&row->rms, &row->log10_rms, rms, row->exponent);
+    set_power(&row->relative, &row->log10_relative, row->weight > 0 ? norm / row->weight : NAN,
+              row->exponent);
+}
+
+void rs_gradient_add(double *square, int64_t *exponent, const rs_gradient_row *row)
+{
+    double add = row->square;
+    if (row->square == 0) return;
+    if (*square == 0) *exponent = row->exponent;
+    if (row->exponent > *exponent) {
+        rs_scale_by(square, 1, 2 * (*exponent - row->exponent));
+        *exponent = row->exponent;
+    }
+    rs_scale_by(&add, 1, 2 * (row->exponent - *exponent));
+    *square += add;
 }
 
 /* The heads that a parameter falls into; 0: none. */
@@ -144,6 +172,34 @@ static const rs_gradient_row *weight_of(const rs_graded *out, int32_t layer, int
     return NULL;
 }
 
+static double log10_square(const rs_gradient_row *row)
+{
+    return log10(row->square) + 2 * (double)row->exponent * log10(2);
+}
+
+static double ratio_of(const rs_gradient_row *a, const rs_gradient_row *b)
+{
+    double ratio = a->square / b->square;
+    rs_scale_by(&ratio, 1, 2 * (a->exponent - b->exponent));
+    return ratio;
+}
+
+static rs_gradient_ratio ratios_of(int32_t layer, const rs_gradient_row *q,
+                                   const rs_gradient_row *k, const rs_gradient_row *v)
+{
+    rs_gradient_ratio r = {.layer = layer,
+                           .q_v = ratio_of(q, v),
+                           .k_v = ratio_of(k, v),
+                           .log10_q = log10_square(q),
+                           .log10_k = log10_square(k),
+                           .log10_v = log10_square(v),
+                           .q_floor = q->at_floor > 0,
+                           .k_floor = k->at_floor > 0};
+    r.log10_q_v = r.log10_q - r.log10_v;
+    r.log10_k_v = r.log10_k - r.log10_v;
+    return r;
+}
+
 static rs_status set_ratios(rs_graded *out, const rs_network *network, rs_error *err)
 {
     out->ratios = rs_calloc((size_t)network->n_layers + 1, sizeof *out->ratios);
@@ -157,14 +213,7 @@ static rs_status set_ratios(rs_graded *out, const rs_network *network, rs_error 
                               *k = weight_of(out, l, b, RS_ROLE_K),
                               *v = weight_of(out, l, b, RS_ROLE_V);
         if (!q || !k || !v) continue;
-        out->ratios[out->n_ratios++] = (rs_gradient_ratio){.layer = l,
-                                                           .q_v = q->square / v->square,
-                                                           .k_v = k->square / v->square,
-                                                           .q = q->square,
-                                                           .k = k->square,
-                                                           .v = v->square,
-                                                           .q_floor = q->at_floor > 0,
-                                                           .k_floor = k->at_floor > 0};
+        out->ratios[out->n_ratios++] = ratios_of(l, q, k, v);
     }
     return RS_OK;
 }

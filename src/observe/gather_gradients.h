@@ -27,12 +27,18 @@ typedef struct rs_gradient_row {
     rs_gradient_use use;
     int32_t uses;  /* places that use the same numbers, or some of them */
     int64_t count; /* numbers */
-    double square; /* sum of squares of the gradient; NaN, infinite: it is not finite */
-    double norm, rms, log10_norm;
+    /* square 4^exponent is the sum of squares of the gradient; NaN, infinite: it is not finite */
+    double square;
+    int64_t exponent;        /* 0 but in the residual precision */
+    double norm, log10_norm; /* here and below a number may leave the doubles, its logarithm not */
+    double rms, log10_rms;
     double weight;   /* norm of the parameter itself, as decoded */
     double relative; /* norm / weight; NaN: the weight is 0 */
-    double floor;    /* a norm that rounding alone may give; NaN: none is formed */
+    double log10_relative;
+    double floor; /* a norm that rounding alone may give; NaN: none is formed */
+    double log10_floor;
     rs_truth at_floor;
+    bool apart, drowned;  /* as the way back says of it (rs_gradient_view) */
     const char *why;      /* norm 0: why, where the way back says so; or NULL */
     int32_t group, place; /* where in the order of the network it stands */
 } rs_gradient_row;
@@ -41,8 +47,9 @@ typedef struct rs_gradient_row {
 typedef struct rs_gradient_ratio {
     int32_t layer;
     double q_v, k_v;
-    double q, k, v;        /* the squared norms */
-    bool q_floor, k_floor; /* they are rounding */
+    double log10_q_v, log10_k_v;
+    double log10_q, log10_k, log10_v; /* of the squared norms; -infinity: 0 */
+    bool q_floor, k_floor;            /* they are rounding */
 } rs_gradient_ratio;
 
 /* What a pass found. */
@@ -54,6 +61,9 @@ typedef struct rs_graded {
     double loss;
     const rs_gradient_row *first_bad; /* first on the way back that is not finite; or NULL */
 } rs_graded;
+
+/* *square 4^*exponent += a row's sum of squares; both are 0 at first. */
+void rs_gradient_add(double *square, int64_t *exponent, const rs_gradient_row *row);
 
 typedef struct rs_gradient_gather rs_gradient_gather;
 /* Opens a listener to a pass with the way back; network and context must outlive it. */
@@ -85,7 +95,8 @@ rs_status rs_parameter_squares(double *squares, const rs_network *network, const
 typedef struct rs_floor_rows rs_floor_rows;
 rs_status rs_floor_rows_open(rs_floor_rows **out, const rs_network *network, rs_error *err);
 void rs_floor_rows_close(rs_floor_rows *floor);
-/* Hears what the op of a branch reads: a few rows are kept. */
+/* Hears what the op of a branch reads: a few rows are kept, and how much of what tells tokens apart
+ * may be rounding. */
 rs_status rs_floor_hear(rs_floor_rows *floor, int32_t layer, int32_t branch,
                         const rs_state_view *view, rs_error *err);
 /* Fills `floor` and `at_floor` of rows [n]. */

@@ -4,12 +4,14 @@
  *
  * Rows of dL/d(logits) sum to 0, and where keys are nearly equal so do those of their product with
  * the keys: what remains drowns in the rounding of its terms. Those have the size of the values'
- * gradient times |k||v|, or |q||v|, and the logits' scale.
+ * gradient times |k||v|, or |q||v|, and the logits' scale. A gradient found from what tells tokens
+ * apart has no such terms: it is as good as that is.
  */
 #include "observe/gather_gradients.h"
 
 #include "base/memory.h"
 #include "engine/dense_matrix.h"
+#include "engine/residual.h"
 #include "network/op_traits.h"
 
 #include <math.h>
@@ -21,6 +23,7 @@ enum { KEPT = 8 /* rows of the first sample */, UNITS = 8 /* of roundoff */ };
 typedef struct kept_rows {
     double *x, *memory; /* [n, d], [n_memory, d]; NULL: not heard yet, none */
     int64_t n, n_memory;
+    double rounding; /* share of what tells tokens apart that may be rounding, most of any sample */
 } kept_rows;
 
 struct rs_floor_rows {
@@ -61,6 +64,17 @@ static rs_status keep(double **out, int64_t *n, const void *from, bool narrow, i
     return RS_OK;
 }
 
+/* Where the size of what tells tokens apart is not known, all of it may be rounding. */
+static void hear_rounding(kept_rows *at, const rs_state_view *view)
+{
+    const rs_batch *batch = view->batch;
+    for (int32_t s = 0; s < batch->samples && view->rounding; s++) {
+        bool lost = view->exponent[s] == RS_EXPONENT_LEAST;
+        if (batch->begin[s + 1] - batch->begin[s] < 2) continue;
+        at->rounding = fmax(at->rounding, lost ? 1 : view->rounding[s]);
+    }
+}
+
 rs_status rs_floor_hear(rs_floor_rows *f, int32_t layer, int32_t branch, const rs_state_view *view,
                         rs_error *err)
 {
@@ -69,6 +83,7 @@ rs_status rs_floor_hear(rs_floor_rows *f, int32_t layer, int32_t branch, const r
     bool narrow = view->precision == RS_PRECISION_F32;
     int64_t s = 0;
     const rs_attention_op *op = rs_branch_attention(&f->network->layers[layer].branches[branch]);
+    if (op) hear_rounding(at, view);
     if (at->x || !op) return RS_OK;
     while (batch->begin[s] == batch->begin[s + 1])
         s++; /* a batch without a token is not run */
@@ -162,11 +177,40 @@ static rs_gradient_row *find_row(const branch_rows *b, rs_role role, rs_paramete
     return NULL;
 }
 
-/* A floor that adds up in squares. */
-static void add_floor(rs_gradient_row *row, double floor)
+/* What a floor is made of: a number of the parameter's own power, until all floors are known. */
+typedef struct part_of_floor {
+    double value;
+    int64_t exponent;
+} part_of_floor;
+
+/* The norm of a row times `factor`. */
+static part_of_floor part_of(const rs_gradient_row *row, double factor)
 {
-    if (!row || isnan(floor)) return;
-    row->floor = isnan(row->floor) ? floor : hypot(row->floor, floor);
+    if (!row) return (part_of_floor){NAN, 0};
+    return (part_of_floor){factor * sqrt(row->square), row->exponent};
+}
+
+/* A floor that adds up in squares. */
+static void add_floor(rs_gradient_row *row, part_of_floor part)
+{
+    if (!row || isnan(part.value)) return;
+    rs_scale_by(&part.value, 1, part.exponent - row->exponent);
+    row->floor = isnan(row->floor) ? part.value : hypot(row->floor, part.value);
+}
+
+static bool asks(const rs_gradient_row *row)
+{
+    bool is = row->role == RS_ROLE_Q || row->role == RS_ROLE_K;
+    return is && (row->part == RS_OF_WEIGHT || row->part == RS_OF_BIAS);
+}
+
+/* Of rows that are not differences: an eighth of rounding in what they are made of counts. Of those
+ * that what reached them has made rounding, all is. */
+static void set_share(const branch_rows *b, double share)
+{
+    for (size_t i = 0; i < b->n; i++)
+        if (asks(&b->rows[i]) && b->rows[i].square > 0)
+            add_floor(&b->rows[i], part_of(&b->rows[i], share));
 }
 
 static rs_status set_branch(const branch_rows *b, const rs_attention_op *op, const kept_rows *at,
@@ -174,7 +218,12 @@ static rs_status set_branch(const branch_rows *b, const rs_attention_op *op, con
 {
     double scale = UNITS * u * fabs(op->scale * op->mix_softmax / op->temperature);
     const rs_gradient_row *bias = find_row(b, RS_ROLE_V, RS_OF_BIAS, -1);
-    double share = 1 / sqrt((double)op->heads), shared = bias ? bias->norm * share : NAN;
+    double share = 1 / sqrt((double)op->heads);
+    const rs_gradient_row *query = find_row(b, RS_ROLE_Q, RS_OF_WEIGHT, -1);
+    if (query && (query->apart || query->drowned)) {
+        set_share(b, query->drowned ? 1 : UNITS * (u + at->rounding));
+        return RS_OK;
+    }
     for (int32_t h = 0; h < op->heads; h++) {
         lengths of;
         int32_t g = h / (op->heads / op->kv_heads);
@@ -182,12 +231,12 @@ static rs_status set_branch(const branch_rows *b, const rs_attention_op *op, con
         if (!values) return RS_OK;
         RS_TRY(head_lengths(&of, op, at, h, err));
         double q = scale * of.k * of.v, k = scale * of.q * of.v;
-        add_floor(find_row(b, RS_ROLE_Q, RS_OF_WEIGHT, h), q * values->norm);
-        add_floor(find_row(b, RS_ROLE_Q, RS_OF_WEIGHT, -1), q * values->norm);
-        add_floor(find_row(b, RS_ROLE_K, RS_OF_WEIGHT, g), k * values->norm);
-        add_floor(find_row(b, RS_ROLE_K, RS_OF_WEIGHT, -1), k * values->norm);
-        add_floor(find_row(b, RS_ROLE_Q, RS_OF_BIAS, -1), q * shared);
-        add_floor(find_row(b, RS_ROLE_K, RS_OF_BIAS, -1), k * shared);
+        add_floor(find_row(b, RS_ROLE_Q, RS_OF_WEIGHT, h), part_of(values, q));
+        add_floor(find_row(b, RS_ROLE_Q, RS_OF_WEIGHT, -1), part_of(values, q));
+        add_floor(find_row(b, RS_ROLE_K, RS_OF_WEIGHT, g), part_of(values, k));
+        add_floor(find_row(b, RS_ROLE_K, RS_OF_WEIGHT, -1), part_of(values, k));
+        add_floor(find_row(b, RS_ROLE_Q, RS_OF_BIAS, -1), part_of(bias, q * share));
+        add_floor(find_row(b, RS_ROLE_K, RS_OF_BIAS, -1), part_of(bias, k * share));
     }
     return RS_OK;
 }
@@ -207,7 +256,12 @@ rs_status rs_floor_set(rs_gradient_row *rows, size_t n, const rs_floor_rows *f,
         if (!op || !at->x || (op->cross && !at->memory)) continue;
         RS_TRY(set_branch(&b, op, at, u, err));
     }
-    for (size_t i = 0; i < n; i++)
-        if (!isnan(rows[i].floor)) rows[i].at_floor = rows[i].norm <= rows[i].floor;
+    for (size_t i = 0; i < n; i++) {
+        rs_gradient_row *row = &rows[i];
+        if (isnan(row->floor)) continue;
+        row->at_floor = sqrt(row->square) <= row->floor;
+        row->log10_floor = log10(row->floor) + (double)row->exponent * log10(2);
+        rs_scale_by(&row->floor, 1, row->exponent);
+    }
     return RS_OK;
 }

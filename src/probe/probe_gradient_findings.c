@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MESSAGE = 500 };
+enum { MESSAGE = 500, RATIO_WORDS = 40 };
 
 /* What is said of one variant. */
 typedef struct told {
@@ -36,15 +36,41 @@ static rs_finding finding_for(const told *t, rs_severity severity, const char *c
 
 /* ---- queries and keys ---- */
 
-/* The lesser of a layer's two ratios; NaN: its values have no gradient either. */
+/* The lesser of a layer's two ratios, and its logarithm, which no depth takes out of the doubles; NaN:
+ * its values have no gradient either. */
 static double least_ratio(const rs_gradient_ratio *r)
 {
     return fmin(r->q_v, r->k_v);
 }
 
+static double log10_least(const rs_gradient_ratio *r)
+{
+    return fmin(r->log10_q_v, r->log10_k_v);
+}
+
+static bool values_learn(const rs_gradient_ratio *r)
+{
+    return r->log10_v > -(double)INFINITY;
+}
+
+/* 0 is a ratio, and has none but -infinity for a logarithm. */
+static bool has_ratio(const rs_gradient_ratio *r)
+{
+    return log10_least(r) < (double)INFINITY;
+}
+
 static bool vanishes(const told *t, const rs_gradient_ratio *r)
 {
-    return r->v > 0 && least_ratio(r) < t->options->thresholds.vanishing_qk_gradient;
+    return values_learn(r) && log10_least(r) < log10(t->options->thresholds.vanishing_qk_gradient);
+}
+
+/* The lesser ratio as words say it: "3.2e-07", "10^-1254.3". */
+static const char *say_least(char text[RATIO_WORDS], const rs_gradient_ratio *r)
+{
+    double ratio = least_ratio(r), log10 = log10_least(r);
+    bool in_range = isnormal(ratio) || !isfinite(log10);
+    snprintf(text, RATIO_WORDS, in_range ? "%.2g" : "10^%.1f", in_range ? ratio : log10);
+    return text;
 }
 
 static bool is_rounding(const rs_gradient_ratio *r)
@@ -63,13 +89,13 @@ static rs_status vanishing(const told *t, rs_error *err)
     if (are_alone(t)) return RS_OK;
     for (size_t i = 0; i < t->graded->n_ratios; i++) {
         const rs_gradient_ratio *r = &t->graded->ratios[i];
-        char message[MESSAGE];
-        bool queries = !(r->k_v < r->q_v);
-        if (!vanishes(t, r) || !isfinite(least_ratio(r))) continue;
+        char message[MESSAGE], ratio[RATIO_WORDS];
+        bool queries = !(r->log10_k_v < r->log10_q_v);
+        if (!vanishes(t, r) || !has_ratio(r)) continue;
         snprintf(message, sizeof message,
-                 "%s: layer %d: the squared gradient of the %s weights is %.2g times that of the "
+                 "%s: layer %d: the squared gradient of the %s weights is %s times that of the "
                  "value weights, below %.2g%s",
-                 t->v->name, (int)r->layer, queries ? "query" : "key", least_ratio(r),
+                 t->v->name, (int)r->layer, queries ? "query" : "key", say_least(ratio, r),
                  t->options->thresholds.vanishing_qk_gradient,
                  is_rounding(r) ? ", and no more than rounding" : "");
         rs_finding f = finding_for(t, how_bad(t), "vanishing_qk_gradient", r->layer, message);
@@ -86,15 +112,17 @@ static rs_status vanishing(const told *t, rs_error *err)
 
 /* ---- layers ---- */
 
-/* The norm of the gradients of all that a layer stores; NaN: it stores nothing. */
-static double layer_norm(const told *t, int32_t layer)
+/* The norm of the gradients of all that a layer stores, times 2^-*exponent; NaN: it stores nothing. */
+static double layer_norm(const told *t, int32_t layer, int64_t *exponent)
 {
     double square = NAN;
+    *exponent = 0;
     for (size_t i = 0; i < t->graded->n; i++) {
         const rs_gradient_row *row = &t->graded->rows[i];
         if (row->layer != layer || row->head >= 0 || row->use == RS_USE_SUM) continue;
         if (row->part == RS_OF_SKIP || row->part == RS_OF_SCALE) continue;
-        square = (isnan(square) ? 0 : square) + row->square;
+        if (isnan(square)) square = 0;
+        rs_gradient_add(&square, exponent, row);
     }
     return sqrt(square);
 }
@@ -102,17 +130,19 @@ static double layer_norm(const told *t, int32_t layer)
 static rs_status imbalance(const told *t, rs_error *err)
 {
     int32_t last = t->v->network->n_layers - 1;
-    double a = last > 0 ? layer_norm(t, 0) : NAN, b = layer_norm(t, last);
+    int64_t of_a = 0, of_b = 0;
+    double a = last > 0 ? layer_norm(t, 0, &of_a) : NAN, b = layer_norm(t, last, &of_b);
+    double apart = exp2((double)(of_a - of_b)), ratio = fmax(a / b * apart, b / a / apart);
     double most = t->options->thresholds.gradient_imbalance;
     char message[MESSAGE];
-    if (!(fmin(a, b) > 0) || !isfinite(a) || !isfinite(b) || !(fmax(a / b, b / a) > most))
-        return RS_OK;
+    if (!(fmin(a, b) > 0) || !isfinite(a) || !isfinite(b) || !(ratio > most)) return RS_OK;
     snprintf(message, sizeof message,
              "%s: the gradients of layer 0 have norm %.3g, those of layer %d %.3g: a factor %.2g, "
              "above %.3g",
-             t->v->name, a, (int)last, b, fmax(a / b, b / a), most);
-    rs_finding f = finding_for(t, how_bad(t), "gradient_imbalance", a > b ? 0 : last, message);
-    f.value = fmax(a / b, b / a);
+             t->v->name, a * exp2((double)of_a), (int)last, b * exp2((double)of_b), ratio, most);
+    rs_finding f =
+        finding_for(t, how_bad(t), "gradient_imbalance", a / b * apart > 1 ? 0 : last, message);
+    f.value = ratio;
     f.threshold = most;
     f.hint = "one step for all layers is too long for some or too short for others: look at norms, "
              "skips and --residual-scale";
@@ -226,11 +256,10 @@ static bool list_layers(char *text, size_t size, const told *t, bool vanishing_o
     size_t used = 0, n = 0;
     const rs_gradient_ratio *r = t->graded->ratios;
     for (size_t i = 0, end; i < t->graded->n_ratios; i = end) {
-        bool is =
-            r[i].v > 0 && vanishes(t, &r[i]) == vanishing_ones && isfinite(least_ratio(&r[i]));
+        bool is = values_learn(&r[i]) && vanishes(t, &r[i]) == vanishing_ones && has_ratio(&r[i]);
         for (end = i + 1; is && end < t->graded->n_ratios; end++)
             if (vanishes(t, &r[end]) != vanishing_ones || r[end].layer != r[end - 1].layer + 1 ||
-                !(r[end].v > 0) || !isfinite(least_ratio(&r[end])))
+                !values_learn(&r[end]) || !has_ratio(&r[end]))
                 break;
         if (!is || used >= size) continue;
         used += (size_t)snprintf(text + used, size - used, "%s%d", n ? ", " : "", (int)r[i].layer);
@@ -246,15 +275,15 @@ static const rs_gradient_ratio *least(const told *t)
     const rs_gradient_ratio *found = NULL;
     for (size_t i = 0; i < t->graded->n_ratios; i++) {
         const rs_gradient_ratio *r = &t->graded->ratios[i];
-        if (!(r->v > 0) || !isfinite(least_ratio(r))) continue;
-        if (!found || least_ratio(r) < least_ratio(found)) found = r;
+        if (!values_learn(r) || !has_ratio(r)) continue;
+        if (!found || log10_least(r) < log10_least(found)) found = r;
     }
     return found;
 }
 
 static void say_learning(char *text, size_t size, const told *t)
 {
-    char learn[120], starve[120];
+    char learn[120], starve[120], ratio[RATIO_WORDS];
     bool some = list_layers(learn, sizeof learn, t, false);
     bool others = list_layers(starve, sizeof starve, t, true);
     const rs_gradient_ratio *r = least(t);
@@ -267,15 +296,15 @@ static void say_learning(char *text, size_t size, const told *t)
     else if (!others)
         snprintf(text, size,
                  "the queries and keys of every layer learn; least in layer %d, whose squared "
-                 "gradient is %.2g of the values'%s",
-                 (int)r->layer, least_ratio(r), is_rounding(r) ? " (rounding)" : "");
+                 "gradient is %s of the values'%s",
+                 (int)r->layer, say_least(ratio, r), is_rounding(r) ? " (rounding)" : "");
     else
         snprintf(text, size,
                  "queries and keys learn in %s%s%s%s: least in layer %d, whose squared gradient "
-                 "is %.2g of the values'%s",
+                 "is %s of the values'%s",
                  some ? "layers " : "no layer", some ? learn : "",
                  some ? ", and do not in layers " : "", some ? starve : "", (int)r->layer,
-                 least_ratio(r), is_rounding(r) ? " (rounding)" : "");
+                 say_least(ratio, r), is_rounding(r) ? " (rounding)" : "");
 }
 
 static rs_status summary(const told *t, rs_error *err)

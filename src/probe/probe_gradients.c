@@ -43,12 +43,28 @@ static const rs_column gradient_columns[] = {
      .formula = "null where the norm is 0"},
     {.name = "at_floor",
      RS_CELL(gradient_cells, of.at_floor),
-     .formula = "of attention's queries and keys: the norm is no more than rounding gives, 8 u s "
-                "|k||v| times the values' own (keys: |q||v|), u the unit roundoff, s the scale of "
-                "the logits, lengths those of the first tokens; null: no bound is formed"},
+     .formula = "of attention's queries and keys: norm <= floor; null: no floor is formed"},
     {.name = "uses",
      RS_CELL(gradient_cells, of.uses),
      .formula = "places of the network that use the tensor"},
+    {.name = "floor",
+     RS_CELL(gradient_cells, of.floor),
+     .formula = "the norm that rounding may give queries and keys: 8 u s |k||v| times the values' "
+                "own (keys: |q||v|), u the unit roundoff, s the scale of the logits, lengths those "
+                "of the first tokens; in the residual precision, where nothing is subtracted, "
+                "8 (u + the share of the tokens' residual that may be rounding) times norm"},
+    {.name = "log10_floor",
+     RS_CELL(gradient_cells, of.log10_floor),
+     .title = "log10 of the floor",
+     .formula = "null where there is none, or it is 0"},
+    {.name = "log10_rms",
+     RS_CELL(gradient_cells, of.log10_rms),
+     .title = "log10 of rms",
+     .formula = "null where it is 0"},
+    {.name = "log10_relative",
+     RS_CELL(gradient_cells, of.log10_relative),
+     .title = "log10 of relative",
+     .formula = "null where it is 0 or there is none"},
 };
 const rs_table_kind rs_probe_gradients_kind = {"probe", "gradients", {RS_PART(gradient_columns)}};
 
@@ -79,6 +95,7 @@ typedef struct ratio_cells {
     int32_t layer;
     double q_v, k_v;
     double log10_q, log10_k, log10_v;
+    double log10_q_v, log10_k_v;
 } ratio_cells;
 
 static const rs_column ratio_columns[] = {
@@ -102,6 +119,14 @@ static const rs_column ratio_columns[] = {
      RS_CELL(ratio_cells, log10_v),
      .title = "log10 gV",
      .formula = "logarithm to base 10 of gV; null where it is 0"},
+    {.name = "log10_ratio_gQ_gV",
+     RS_CELL(ratio_cells, log10_q_v),
+     .title = "log10 gQ/gV",
+     .formula = "log10_gQ - log10_gV; null where either is 0"},
+    {.name = "log10_ratio_gK_gV",
+     RS_CELL(ratio_cells, log10_k_v),
+     .title = "log10 gK/gV",
+     .formula = "log10_gK - log10_gV; null where either is 0"},
 };
 const rs_table_kind rs_probe_gradient_ratios_kind = {
     "probe", "gradient_ratios", {RS_PART(ratio_columns)}};
@@ -133,8 +158,9 @@ static rs_status ratios(rs_result *result, const rs_probed *variants, size_t n, 
         const rs_graded *graded = variants[v].measured->graded;
         for (size_t i = 0; graded && i < graded->n_ratios; i++) {
             const rs_gradient_ratio *r = &graded->ratios[i];
-            const ratio_cells cells = {variants[v].name, r->layer,    r->q_v,     r->k_v,
-                                       log10(r->q),      log10(r->k), log10(r->v)};
+            const ratio_cells cells = {variants[v].name, r->layer,     r->q_v,
+                                       r->k_v,           r->log10_q,   r->log10_k,
+                                       r->log10_v,       r->log10_q_v, r->log10_k_v};
             if (!table)
                 RS_TRY(rs_result_add_table(
                     result, "gradient_ratios", "Gradients of queries and keys",

@@ -14,7 +14,6 @@ refused unsupported "does not predict the next token" "$encoder" --tokens ids.js
 arch headless '"depth": 2, "seq_len": 6'
 refused unsupported "has no head" headless.json --random 2 --grad --loss lm
 refused usage "behind the final norm" "$decoder" --tokens ids.json --grad --loss lm --loss-at state
-refused unsupported "has no way back" "$decoder" --tokens ids.json --grad --precision residual
 refused unsupported "has no way back" "$decoder" --tokens ids.json --grad --sweep lambda=0:1:2
 refused usage "needs the class" "$decoder" --tokens ids.json --grad --loss class
 refused bad-option "not as many classes" "$decoder" --tokens ids.json --grad --loss class --target 1,2

@@ -4,7 +4,7 @@
     python3 tests/oracle/mutate_gradients.py SCRATCH [PART ...]
 
 SCRATCH and what is printed are as in mutate_certificates.py. PART: walk, sums, dense, squares, norm, slope, mlp, attention, head, embed,
-loss, scan, ssd, linear, delta, s6, s4d, recurrence, convolution, graph; without one all are made.
+loss, residual, scan, ssd, linear, delta, s6, s4d, recurrence, convolution, graph; without one all are made.
 """
 import mutate_certificates
 
@@ -22,6 +22,8 @@ K = ["test_kernels", *G]
 S = ["test_session_gradients", *G]
 M = ["test_gradients_chunked", "test_gradients_delta", "test_gradients_golden"]
 N = ["test_gradients_states", "test_gradients_golden"]
+APART, PAIRS = "src/engine/back_residual_attention.inc", "src/engine/back_residual.inc"
+R = ["test_gradients_residual"]
 
 # part, what, file, text as it stands (its first occurrence), mutated text, tests that must find it out (any one of them)
 MUTATIONS = [
@@ -87,7 +89,7 @@ MUTATIONS = [
     ("attention", "the gate on the mixed values", AROUND, "d[i] = (REAL)(by * open);", "d[i] = (REAL)by;", ["test_gradients_golden"]),
     ("attention", "keys' share of the input", AROUND, "if (!b->held) RS_TRY(back_dense(run, d, b->dk", "if (false) RS_TRY(back_dense(run, d, b->dk", G),
     ("attention", "held matrices", AROUND, "b->held = run->tape->hold & RS_HOLD_ATTENTION ||", "b->held =", G),
-    ("attention", "the memory's derivative adds up", ROWS, "sum[i] += (double)d[i];", "sum[i] = (double)d[i];", G),
+    ("attention", "the memory's derivative adds up", ROWS, "sum[i] += power * (double)d[i];", "sum[i] = power * (double)d[i];", G),
     ("head", "1 at the target", ENDS, "(double)row[target] - weight", "(double)row[target] - 0.95 * weight", G),
     ("head", "the sum of the softmax", ENDS, "row, n, weight / sum);", "row, n, weight);", G),
     ("head", "the cap of logits", ENDS, "(double)d[i] * (1 - t) * (1 + t)", "(double)d[i]", G),
@@ -98,6 +100,23 @@ MUTATIONS = [
     ("embed", "the first position", ENDS, "i - batch->begin[s] + op->position_offset, i}", "i - batch->begin[s], i}", G),
     ("embed", "the class token", ENDS, "d + batch->begin[s] * width, (size_t)width", "d + (batch->begin[s] + 1) * width, (size_t)width", G),
     ("embed", "patches behind the class token", ENDS, "d + (batch->begin[s] + first) * width", "d + batch->begin[s] * width", G),
+    ("residual", "what a row's derivatives have in common", APART, "(by[j] - along)", "(by[j])", R),
+    ("residual", "the key of the largest weight", APART, "by[star] = -sum;", "by[star] = sum;", R),
+    ("residual", "keys by what tells them apart", APART, "b->dk.e[s] + r->k.e[s];", "b->dk.e[s];", R),
+    ("residual", "values by what tells them apart", APART, "b->d_mixed.e[s] + r->v.e[s] +", "b->d_mixed.e[s] +", R),
+    ("residual", "the keys' weight by what tells tokens apart", APART, "b->from.e[s] + b->from.scale[s];", "b->from.scale[s];", R),
+    ("residual", "the scale on the queries", APART, "h->by, h->k, rows, h->dim, h->n, h->alpha);", "h->by, h->k, rows, h->dim, h->n, 0.95 * h->alpha);", R),
+    ("residual", "the scale on the keys", APART, "ldq, rows, h->dim, h->alpha);", "ldq, rows, h->dim, 0.95 * h->alpha);", R),
+    ("residual", "the size of the keys in the softmax", APART, "h->dim, h->alpha * power);", "h->dim, h->alpha);", R),
+    ("residual", "edits of the matrix", APART, "if (edited(op)) mix_row(m", "if (false) mix_row(m", R),
+    ("residual", "the softmax's share", APART, "b->r.a.op->mix_softmax);", "1);", R),
+    ("residual", "samples at one exponent", PAIRS, "rs_scale_by(rows, numbers_of(&r), by < 0 ? by : 0);", "(void)by;", R),
+    ("residual", "a sum's larger exponent", PAIRS, "b = rs_power_of_two(*from.e - e);", "b = 1;", R),
+    ("residual", "a factor's exponent", PAIRS, "d.e[s] += k;", "d.e[s] -= k;", R),
+    ("residual", "the power of what is told", SUMS, "view->exponent = run->tape->exponent;", "view->exponent = 0;", R),
+    ("residual", "batches of other exponents", SUMS, "rs_power_of_two(view->exponent - *exponent);", "1;", R),
+    ("residual", "a batch whose derivatives are 0", PAIRS, "most == INT64_MIN ? RS_EXPONENT_LEAST : most", "most == INT64_MIN ? 0 : most", R),
+    ("residual", "derivatives that are rounding", APART, "run->tape->drowned = true;", "run->tape->drowned = false;", R),
     ("loss", "the square", ENDS, "out[c] = (REAL)(wanted->weight * g);", "out[c] = (REAL)(2 * wanted->weight * g);", G),
     ("scan", "the state that a chunk reads", CHUNK, "state, ld, 1, b->dq + at,", "state, ld, 0, b->dq + at,", M),
     ("scan", "what a chunk leaves behind", CHUNK, "task->u, ld, t, ld, 1, b->dk + at,", "task->u, ld, t, ld, 0, b->dk + at,", M),
