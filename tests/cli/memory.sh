@@ -31,6 +31,7 @@ walk probe spoken --init default --text text.txt --seq-len 6 --variants full,san
 walk probe "$golden/forward/llama" --tokens ids.json --certify --scan --variants full,san --generate 2 --quiet --json both.json -- both.json
 walk probe "$golden/forward/mamba2" --tokens ids.json --sweep lambda=-1:1:3,gate=both --quiet --json swept.json -- swept.json
 walk probe "$golden/forward/llama" --tokens ids.json --grad --batch 1 --no-attention --no-spectral --quiet --json graded.json -- graded.json
+walk probe "$golden/forward/llama" --tokens ids.json --relevance --no-attention --no-spectral --quiet --json explained.json -- explained.json
 walk certify "$golden/forward/llama" --tokens ids.json --lambda mixer:0.1 --recommend 0.6 --
 walk certify "$golden/forward/llama" --tokens ids.json --rigorous --table all --
 walk certify "$golden/forward/jamba" --tokens ids.json --
