@@ -4,7 +4,7 @@
     python3 tests/oracle/mutate_gradients.py SCRATCH [PART ...]
 
 SCRATCH and what is printed are as in mutate_certificates.py. PART: walk, sums, dense, squares, norm, slope, mlp, attention, head, embed,
-loss; without one all are made.
+loss, output, hold, cuts, removal; without one all are made.
 """
 import mutate_certificates
 
@@ -16,6 +16,9 @@ FORWARD = "src/engine/attention_real.inc"
 G = ["test_gradients_golden", "test_gradients", "test_gradients_edges"]
 K = ["test_kernels", *G]
 S = ["test_session_gradients", *G]
+OUTPUT, SSD, S6, LINEAR, DELTA = (f"src/engine/back_{name}_real.inc" for name in ("output", "ssd", "s6", "linear", "delta"))
+CUTS, REMOVAL, HEADS, ROLLOUT = (f"src/observe/{name}.c" for name in ("relevance_cuts", "removal", "head_outputs", "rollout"))
+R, O = ["test_relevance_engine"], ["test_relevance"]
 
 # part, what, file, text as it stands (its first occurrence), mutated text, tests that must find it out (any one of them)
 MUTATIONS = [
@@ -93,6 +96,39 @@ MUTATIONS = [
     ("embed", "the class token", ENDS, "d + batch->begin[s] * width, (size_t)width", "d + (batch->begin[s] + 1) * width, (size_t)width", G),
     ("embed", "patches behind the class token", ENDS, "d + (batch->begin[s] + first) * width", "d + batch->begin[s] * width", G),
     ("loss", "the square", ENDS, "out[c] = (REAL)(wanted->weight * g);", "out[c] = (REAL)(2 * wanted->weight * g);", G),
+    ("loss", "the direction of a length", ENDS, "weight * ((double)row[c] / length)", "weight * (double)row[c]", R),
+    ("output", "the scale of logits", OUTPUT, "*slope = op->scale;", "*slope = 1;", R),
+    ("output", "the cap's slope", OUTPUT, "*slope *= (1 - t) * (1 + t);", "*slope *= 1 - t;", R),
+    ("output", "a held cap", OUTPUT, "op->softcap * t / scaled", "op->softcap * t / logit", R),
+    ("output", "the decoder's own bias", OUTPUT, "(const REAL *)map->bias + at", "(const REAL *)map->bias", R),
+    ("output", "a bias stored apart", OUTPUT, "((const REAL *)bias)[u] : 0", "((const REAL *)bias)[0] : 0", R),
+    ("output", "the stretch of a fused decoder", OUTPUT, "at / map->run * map->stride + at % map->run", "at", R),
+    ("output", "the factor of the decoder's weight", OUTPUT, "(double)d[i] * factor.weight *", "(double)d[i] *", R),
+    ("output", "the factor of its bias", OUTPUT, "(double)d[i] * factor.bias", "(double)d[i] * factor.weight", R),
+    ("hold", "Mamba-2's B and C", SSD, "if (run->tape->hold & RS_HOLD_MIXING) {", "if (0) {", R),
+    ("hold", "Mamba-2's steps", SSD, "d_steps[i * SCAN_STEPS + SCAN_BY_STEP] =", "", R),
+    ("hold", "S6's steps", S6, "memset(b->d_steps, 0, (size_t)(rows * inner)", "memset(b->d_steps, 0, (size_t)(0 * inner)", R),
+    ("hold", "S6's B and C", S6, "back_s6_tasks(b) * rows * 2 * states)) * sizeof", "0)) * sizeof", R),
+    ("hold", "linear attention's queries", LINEAR, "memset(out->dq, 0, (size_t)(rows * op->q.out)", "memset(out->dq, 0, (size_t)(0 * op->q.out)", R),
+    ("hold", "linear attention's keys", LINEAR, "(size_t)(rows * b.tasks * op->head_dim) * sizeof *b.dk", "(size_t)0 * sizeof *b.dk", R),
+    ("hold", "the delta rule's keys", DELTA, "if (run->tape->hold & RS_HOLD_MIXING) {", "if (0) {", R),
+    ("hold", "the delta rule's strengths", DELTA, "memset(d_steps, 0, 2 * steps * sizeof *d_steps);", "d_steps[0] = 1;", R),
+    ("hold", "the memory, layer by layer", WALK, "        RS_TRY(rs_gradients_tell_memory(run, err));\n", "", R),
+    ("hold", "places told apart", SUMS, "|| g->plan.apart) return RS_OK;", "|| !g->plan.apart) return RS_OK;", S),
+    ("cuts", "biases of the head", CUTS, "|| p->role == RS_ROLE_HEAD_BIAS", "", O),
+    ("cuts", "the sum over a token", CUTS, "profile[i] += d * x[at];", "profile[i] += fabs(d * x[at]);", O),
+    ("cuts", "the memory counts once", CUTS, "g->so_far.memory = g->memory_size = 0;", "g->memory_size = 0;", O),
+    ("cuts", "tokens that carry the derivative", CUTS, "lengths * lengths / squares", "lengths / squares", O),
+    ("cuts", "the cosine's lengths", CUTS, "dot / (sqrt(aa) * sqrt(bb))", "dot / (sqrt(aa) * sqrt(aa))", O),
+    ("cuts", "the plain gradient", "src/observe/relevance.c", "e->row, e->output, 0, err);", "e->row, e->output, RS_HOLD_ALL, err);", O),
+    ("cuts", "the other end", "src/observe/relevance.c", "other = e->row == 0 ? n - 1 : 0", "other = e->row", O),
+    ("removal", "the largest first", REMOVAL, "? -scores[i]", "? scores[i]", O),
+    ("removal", "the least in size first", REMOVAL, ": fabs(scores[i]);", ": scores[i];", O),
+    ("removal", "how many are there", REMOVAL, "(i < first) == (how", "(i <= first) == (how", O),
+    ("removal", "a head's output", HEADS, "i * view->cols + h->output;", "i * view->cols;", O),
+    ("removal", "the row that is explained", HEADS, "(batch->begin[s] + t->row) * view->cols", "batch->begin[s] * view->cols", O),
+    ("removal", "rollout's identity", ROLLOUT, "(i % (n + 1) == 0)", "0", O),
+    ("removal", "later layers left", ROLLOUT, "r->mean, (blasint)n, r->product, (blasint)n, 0", "r->product, (blasint)n, r->mean, (blasint)n, 0", O),
 ]
 
 if __name__ == "__main__":
