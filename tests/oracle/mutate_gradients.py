@@ -108,7 +108,7 @@ MUTATIONS = [
     ("hold", "Mamba-2's B and C", SSD, "if (run->tape->hold & RS_HOLD_MIXING) {", "if (0) {", R),
     ("hold", "Mamba-2's steps", SSD, "d_steps[i * SCAN_STEPS + SCAN_BY_STEP] =", "", R),
     ("hold", "S6's steps", S6, "memset(b->d_steps, 0, (size_t)(rows * inner)", "memset(b->d_steps, 0, (size_t)(0 * inner)", R),
-    ("hold", "S6's B and C", S6, "back_s6_tasks(b) * rows * 2 * states)) * sizeof", "0)) * sizeof", R),
+    ("hold", "S6's B and C", S6, "(size_t)(back_s6_tasks(b) * rows * 2 * states) * sizeof", "(size_t)0 * sizeof", R),
     ("hold", "linear attention's queries", LINEAR, "memset(out->dq, 0, (size_t)(rows * op->q.out)", "memset(out->dq, 0, (size_t)(0 * op->q.out)", R),
     ("hold", "linear attention's keys", LINEAR, "(size_t)(rows * b.tasks * op->head_dim) * sizeof *b.dk", "(size_t)0 * sizeof *b.dk", R),
     ("hold", "the delta rule's keys", DELTA, "if (run->tape->hold & RS_HOLD_MIXING) {", "if (0) {", R),
