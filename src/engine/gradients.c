@@ -266,7 +266,7 @@ static rs_status check_ways(const rs_network *network, const rs_ops *ops, rs_err
         for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
             const rs_branch *branch = &network->layers[l].branches[b];
             if (branch->scale != 0 && !ops->back->branch[branch->kind].run)
-                return rs_fail(err, RS_E_UNSUPPORTED, "--grad", NULL,
+                return rs_fail(err, RS_E_UNSUPPORTED, "gradients", NULL,
                                "layer %d has an op of kind %s, which has no gradients", (int)l,
                                rs_branch_traits(branch)->name);
         }
