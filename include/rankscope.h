@@ -540,13 +540,17 @@ typedef struct rs_probe_settings {
      * inputs, as --sweep takes them (docs/probe.md): tables sweep and sweep_ends; NULL: none. */
     const char *sweep;
     bool grad; /* tables gradients and gradient_ratios; not with a sweep */
-    /* The others are about gradients: without `grad` they are refused (RS_E_USAGE). */
+    /* The others are about gradients: without `grad` they are refused (RS_E_USAGE), but for `target`
+     * and `recompute` with `relevance`. */
     rs_grad_loss loss;
     rs_grad_place loss_at; /* of RANDOM and NORM2 alone */
-    const char *target;    /* of CLASS: "3", or one for each sample, "3,1,4"; NULL: none */
+    /* of CLASS, and the outputs that `relevance` explains: "3", or one for each sample, "3,1,4";
+     * NULL: none, or each sample's largest */
+    const char *target;
     bool freeze_attention; /* matrices of attention are constants on the way back */
     bool freeze_norm;      /* what norms divide by is a constant on the way back */
     bool recompute; /* layers are run twice, so that one layer's insides are kept at a time */
+    bool relevance; /* tables relevance, conservation and removal; in f32 or f64, without a sweep */
 } rs_probe_settings;
 
 /* certify: what can be proved about these inputs in this model (docs/certify.md). */

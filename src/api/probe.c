@@ -18,21 +18,35 @@ static rs_status check_gradients(const rs_probe_settings *s, rs_error *err)
     const struct {
         bool given;
         const char *name;
-    } about[] = {{s->loss != RS_GRAD_LOSS_AUTO, "loss"},
-                 {s->loss_at != RS_GRAD_AT_AUTO, "loss-at"},
-                 {s->target, "target"},
-                 {s->freeze_attention, "freeze-attention"},
-                 {s->freeze_norm, "freeze-norm"},
-                 {s->recompute, "recompute"}};
+    } about[] = {
+        {s->loss != RS_GRAD_LOSS_AUTO, "loss"},    {s->loss_at != RS_GRAD_AT_AUTO, "loss-at"},
+        {s->freeze_attention, "freeze-attention"}, {s->freeze_norm, "freeze-norm"},
+        {s->target && !s->relevance, "target"},    {s->recompute && !s->relevance, "recompute"}};
     for (size_t i = 0; i < sizeof about / sizeof *about && !s->grad; i++)
         if (about[i].given)
-            return rs_fail(err, RS_E_USAGE, about[i].name, "ask for grad too",
+            return rs_fail(err, RS_E_USAGE, about[i].name,
+                           i < 4 ? "ask for grad too" : "ask for grad too, or for relevance",
                            "it is about gradients, and none are taken");
     if (!s->grad) return RS_OK;
     if (s->sweep)
         return rs_fail(err, RS_E_UNSUPPORTED, "grad",
                        "take --lambda or --variants, one strength at a time",
                        "the points of a sweep run side by side, which has no way back");
+    return RS_OK;
+}
+
+static rs_status check_relevance(const rs_probe_settings *s, rs_error *err)
+{
+    if (!s->relevance) return RS_OK;
+    if (s->sweep)
+        return rs_fail(err, RS_E_UNSUPPORTED, "relevance",
+                       "take --lambda or --variants, one strength at a time",
+                       "the points of a sweep run side by side, which has no way back");
+    if (s->precision == RS_PRECISION_RESIDUAL)
+        return rs_fail(
+            err, RS_E_UNSUPPORTED, "relevance", "take --precision f64 or f32",
+            "the residual precision has no way back: f64 conserves relevance to 1e-12 of "
+            "its terms");
     return RS_OK;
 }
 
@@ -47,6 +61,7 @@ static rs_status check(const rs_probe_settings *s, rs_error *err)
     };
     RS_TRY(RS_CHECK_RANGES(ranges, err));
     RS_TRY(check_gradients(s, err));
+    RS_TRY(check_relevance(s, err));
     RS_TRY(rs_check_array(s->maps, s->n_maps, "maps", err));
     if (s->n_maps > MOST_MAPS)
         return rs_fail(err, RS_E_BAD_OPTION, "maps", NULL, "at most %d heads", MOST_MAPS);
@@ -125,7 +140,10 @@ static rs_status options_of(rs_probe_options *o, const rs_probe_settings *s, rs_
     o->variants = s->variants;
     o->sweep = s->sweep;
     o->grad = s->grad;
-    o->loss = (rs_loss_request){.loss = s->loss, .at = s->loss_at, .target = s->target};
+    o->loss = (rs_loss_request){.loss = s->loss, .at = s->loss_at};
+    if (!s->relevance || s->loss == RS_GRAD_LOSS_CLASS) o->loss.target = s->target;
+    o->relevance = s->relevance;
+    o->explained = s->target;
     o->back = (rs_gradient_plan){.recompute = s->recompute,
                                  .hold = (s->freeze_attention ? RS_HOLD_ATTENTION : 0u) |
                                          (s->freeze_norm ? RS_HOLD_NORM : 0u)};

@@ -76,12 +76,12 @@ static rs_status probe_opened(rs_opened *o, rs_result *result, rs_input_files *f
                             .lenient = request->lenient,
                             .wants_model = request->scan,
                             .wants_twin = request->twin,
-                            .wants_tokenizer =
-                                options->generate > 0 || options->loss.loss == RS_GRAD_LOSS_MLM,
+                            .wants_tokenizer = options->generate > 0 || options->relevance ||
+                                               options->loss.loss == RS_GRAD_LOSS_MLM,
                             .source = options->source,
                             .need = need_of,
                             .options = &need};
-    if (options->grad && !options->back.recompute)
+    if ((options->grad || options->relevance) && !options->back.recompute)
         open.memory_hint = "add --recompute, which keeps one layer's insides at a time, or take a "
                            "smaller --batch or --seq-len, or say how much it may take: --memory "
                            "SIZE";

@@ -289,15 +289,20 @@ const cli_option cli_options[] = {
     {"target", "CLASS[,CLASS...]", CLI_TEXT, AT(probe.target), CLI_PROBE, NULL, NULL,
      .help = "Class that --loss class wants of every sample, or one for each: an output of the "
              "head, from 0, at a sample's first token (its last where the head predicts the next "
-             "token)."},
+             "token). With --relevance: the output, such as a token's id, that is explained."},
     {"freeze-attention", NULL, CLI_FLAG, AT(probe.freeze_attention), CLI_PROBE, NULL, NULL,
      .help = "With --grad, take attention's matrices for constants: queries and keys get no "
              "gradient."},
     {"freeze-norm", NULL, CLI_FLAG, AT(probe.freeze_norm), CLI_PROBE, NULL, NULL,
      .help = "With --grad, take what norms divide by for a constant."},
     {"recompute", NULL, CLI_FLAG, AT(probe.recompute), CLI_PROBE, NULL, NULL,
-     .help = "With --grad, keep the insides of one layer at a time and run each layer twice: far "
+     .help = "With --grad or --relevance, keep the insides of one layer at a time and run each "
+             "layer twice: far "
              "less memory, a third more time, the same digits."},
+    {"relevance", NULL, CLI_FLAG, AT(probe.relevance), CLI_PROBE, NULL, NULL,
+     .help = "What of an output each token is responsible for, by conservative propagation (tables "
+             "relevance, conservation, removal): of every sample's largest output, or --target's. "
+             "With f32 or f64; samples one by one, three passes forward and back each."},
     {"lenient", NULL, CLI_FLAG, RUN(lenient), CLI_RUNS, NULL, NULL,
      .help = "Accept a safetensors file with bytes behind its last tensor (a warning instead of an "
              "error)."},

@@ -114,6 +114,11 @@ static rs_status back_layer(rs_runner *run, rs_error *err)
     return status;
 }
 
+static bool is_of_head(rs_loss_kind kind)
+{
+    return kind == RS_LOSS_TARGETS || kind == RS_LOSS_OUTPUT;
+}
+
 /* d by the last layer's output. run->x is the final state. */
 static rs_status back_loss(rs_runner *run, double *loss, const rs_loss *wanted, rs_error *err)
 {
@@ -122,9 +127,10 @@ static rs_status back_loss(rs_runner *run, double *loss, const rs_loss *wanted, 
     const rs_state *last = &tape->states[tape->layers];
     const rs_norm_op *norm = &run->network->final_norm;
     bool behind = norm->kind != RS_NORM_NONE;
-    if (wanted->kind == RS_LOSS_TARGETS) {
+    if (is_of_head(wanted->kind)) {
         rs_weights_hold(run->weights);
-        rs_status status = back->head(run, loss, &tape->d, &run->x, wanted, err);
+        rs_status status = (wanted->kind == RS_LOSS_OUTPUT ? back->output : back->head)(
+            run, loss, &tape->d, &run->x, wanted, err);
         rs_weights_release(run->weights);
         RS_TRY(status);
     } else {
@@ -142,9 +148,9 @@ static rs_status back_network(rs_runner *run, double *loss, const rs_loss *wante
     RS_TRY(rs_gradients_tell_state(run, tape->layers, &tape->d, err));
     for (run->layer = tape->layers - 1; run->layer >= 0; run->layer--) {
         RS_TRY(back_layer(run, err));
+        RS_TRY(rs_gradients_tell_memory(run, err));
         RS_TRY(rs_gradients_tell_state(run, run->layer, &tape->d, err));
     }
-    RS_TRY(rs_gradients_tell_memory(run, err));
     if (!run->batch->states) RS_TRY(run->ops->back->embed(run, &tape->d, err));
     return rs_check_cancelled(run->context, err);
 }
@@ -157,7 +163,7 @@ static rs_status check_wanted(const rs_runner *run, const rs_batch *batch, const
     if (batch->points)
         return rs_fail(err, RS_E_UNSUPPORTED, "points", "run the points one by one",
                        "gradients of several points of a sweep in one pass");
-    if (wanted->kind != RS_LOSS_TARGETS) return RS_OK;
+    if (!is_of_head(wanted->kind)) return RS_OK;
     if (!run->network->head.decoder.weight)
         return rs_fail(err, RS_E_UNSUPPORTED, "--loss", "take --loss random or --loss norm2",
                        "the network has no head that gives logits");

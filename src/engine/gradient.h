@@ -16,15 +16,17 @@
 typedef enum rs_loss_kind {
     RS_LOSS_TARGETS, /* sum over rows that have a target of -ln softmax(logits)_target */
     RS_LOSS_RANDOM,  /* <G, X>, G of N(0, 1) */
-    RS_LOSS_SQUARE   /* |X|^2 / 2 */
+    RS_LOSS_SQUARE,  /* |X|^2 / 2 */
+    RS_LOSS_OUTPUT,  /* sum over rows that have a target of the head's output there */
+    RS_LOSS_LENGTH   /* sum over rows that have a target, whichever, of |X_row| */
 } rs_loss_kind;
 
 /* The loss of one batch, times `weight`. */
 typedef struct rs_loss {
     rs_loss_kind kind;
     double weight;          /* such as 1 / number of targets of all batches */
-    const int32_t *targets; /* TARGETS: [rows] an output of the head; -1: none */
-    /* RANDOM, SQUARE: X is the last layer's output in front of the final norm, not behind it */
+    const int32_t *targets; /* TARGETS, OUTPUT, LENGTH: [rows] an output of the head; -1: none */
+    /* Of those with an X: it is the last layer's output in front of the final norm, not behind it */
     bool at_state;
     uint64_t seed; /* RANDOM: entry (i, c) of G depends on the seed, first_row + i and c alone */
     int64_t first_row; /* of the batch among the rows of all batches */
@@ -34,8 +36,13 @@ typedef struct rs_loss {
 enum {
     RS_HOLD_ATTENTION = 1,  /* the matrices of attention, and of graphs that have a softmax */
     RS_HOLD_NORM = 2,       /* what norms multiply by: 1/sqrt(variance + eps) */
-    RS_HOLD_ACTIVATION = 4, /* phi(a)/a of an activation phi */
-    RS_HOLD_GATE = 8        /* the factor that a gate gives */
+    RS_HOLD_ACTIVATION = 4, /* phi(a)/a of an activation phi, and of a head's soft cap */
+    RS_HOLD_GATE = 8,       /* the factor that a gate gives */
+    /* the matrices of all other mixers: steps, decays, strengths, and what plays queries and keys */
+    RS_HOLD_MIXING = 16,
+    /* all of them: an op is linear in its input then, and a gradient times its input is conserved
+       (docs/theory/gradients.md, 9) */
+    RS_HOLD_ALL = 31
 };
 
 /* ---- what is told ---- */
@@ -130,7 +137,8 @@ typedef struct rs_gradient_tap {
     /* The derivative by the state behind layer l (0: what enters the first), of every batch; from the
      * last to 0. RESIDUAL: base is 0 and residual is the derivative's numbers, whose mean is not 0. */
     rs_status (*state)(void *user, int32_t layer, const rs_state_view *view, rs_error *err);
-    /* The derivative by the batch's memory, [rows of memory, width] double, behind all states. */
+    /* The derivative by the batch's memory, [rows of memory, width] double: in front of each
+     * state but the last, what the layers behind it gave; in front of state 0 it is complete. */
     rs_status (*memory)(void *user, const double *gradient, int64_t rows, int64_t width,
                         rs_error *err);
 } rs_gradient_tap;
@@ -141,6 +149,7 @@ typedef struct rs_gradient_plan {
     bool recompute; /* keep one state a layer and one layer's tape, and run each layer once more */
     unsigned hold;  /* RS_HOLD_... */
     bool several; /* batches follow each other: parameters are told by rs_gradients_finish alone */
+    bool apart;   /* places that share a tensor are told one by one, and never added up */
 } rs_gradient_plan;
 
 /* Opens what collects the gradients of a network; network, taps and context must outlive it. Refuses

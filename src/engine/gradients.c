@@ -267,7 +267,7 @@ static rs_status check_ways(const rs_network *network, const rs_ops *ops, rs_err
         for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
             const rs_branch *branch = &network->layers[l].branches[b];
             if (branch->scale != 0 && !ops->back->branch[branch->kind].run)
-                return rs_fail(err, RS_E_UNSUPPORTED, "--grad", NULL,
+                return rs_fail(err, RS_E_UNSUPPORTED, "gradients", NULL,
                                "layer %d has an op of kind %s, which has no gradients", (int)l,
                                rs_branch_traits(branch)->name);
         }
@@ -391,7 +391,7 @@ static rs_status complete(rs_gradients *g, use *at, rs_gradient_view *view, rs_e
 {
     describe(g, view, at);
     RS_TRY(tell_view(g, view, err));
-    if (at->shared < 0 || view->form == RS_GRADIENT_ZERO) return RS_OK;
+    if (at->shared < 0 || view->form == RS_GRADIENT_ZERO || g->plan.apart) return RS_OK;
     shared *sum = &g->sums[at->shared];
     bool fresh = !sum->sum;
     RS_TRY(zeros(g, &sum->sum, sum->tensor->count, 1, sum->tensor->name, err));
@@ -478,7 +478,7 @@ static rs_status tell_own(rs_gradients *g, use *at, rs_error *err)
                              .exponent = at->exponent,
                              .apart = at->apart,
                              .drowned = at->drowned};
-    shared *sum = at->shared < 0 ? NULL : &g->sums[at->shared];
+    shared *sum = at->shared < 0 || g->plan.apart ? NULL : &g->sums[at->shared];
     bool same = sum && !sum->sum && count == sum->tensor->count && at->parameter.place.out_is_row &&
                 at->parameter.place.first == 0 && at->parameter.place.run >= at->parameter.out &&
                 at->parameter.place.ld == at->parameter.in;
@@ -538,7 +538,7 @@ rs_status rs_gradients_finish(rs_gradients *g, rs_error *err)
         else if (at->why)
             RS_TRY(complete(g, at, &view, err));
     }
-    for (size_t i = 0; i < g->n_sums; i++)
+    for (size_t i = 0; i < g->n_sums && !g->plan.apart; i++)
         RS_TRY(tell_sum(g, (int64_t)i, err));
     return RS_OK;
 }

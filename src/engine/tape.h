@@ -80,13 +80,16 @@ struct rs_back_ops {
     rs_status (*scaled)(rs_runner *run, rs_state *out, const rs_state *in, double factor,
                         rs_error *err);
     rs_status (*add)(rs_runner *run, rs_state *out, const rs_state *in, rs_error *err);
-    /* d = the loss's derivative by a state of the last layer (RANDOM, SQUARE) */
+    /* d = the loss's derivative by a state of the last layer (RANDOM, SQUARE, LENGTH) */
     rs_status (*seed)(rs_runner *run, double *loss, rs_state *d, const rs_state *x,
                       const rs_loss *wanted, rs_error *err);
     /* The same of the head behind the final state x, and tells its parameters and the taps of logits
      * (TARGETS). */
     rs_status (*head)(rs_runner *run, double *loss, rs_state *d, const rs_state *x,
                       const rs_loss *wanted, rs_error *err);
+    /* The same of single outputs of the head, whose other logits are not made (OUTPUT). */
+    rs_status (*output)(rs_runner *run, double *loss, rs_state *d, const rs_state *x,
+                        const rs_loss *wanted, rs_error *err);
     /* tells the embedding's parameters; d: by what enters the first layer */
     rs_status (*embed)(rs_runner *run, const rs_state *d, rs_error *err);
     /* place += factor times the view's numbers; squares: as rs_gradient_squares */

@@ -28,6 +28,7 @@ const rs_lab_experiment *const rs_lab_experiments[] = {
     &rs_lab_consensus_threshold,
     &rs_lab_gate_reinjects,
     &rs_lab_lti_with_and_without_norm,
+    &rs_lab_lrp_conservation,
     &rs_lab_lambda_theorem_4_3,
     &rs_lab_lambda_theorem_4_1,
     &rs_lab_lambda_figure_1,

@@ -115,6 +115,7 @@ extern const rs_lab_experiment rs_lab_lambda_minus_three_halves;
 extern const rs_lab_experiment rs_lab_consensus_threshold;
 extern const rs_lab_experiment rs_lab_gate_reinjects;
 extern const rs_lab_experiment rs_lab_lti_with_and_without_norm;
+extern const rs_lab_experiment rs_lab_lrp_conservation;
 extern const rs_lab_experiment rs_lab_lambda_theorem_4_3;
 extern const rs_lab_experiment rs_lab_lambda_theorem_4_1;
 extern const rs_lab_experiment rs_lab_lambda_figure_1;

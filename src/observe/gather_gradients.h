@@ -85,7 +85,11 @@ double rs_gradient_rows_bytes(const rs_network *network);
 /* gradient_names.c: name, group and place of a row. */
 void rs_gradient_name(rs_gradient_row *row, const rs_network *network, const rs_parameter *p);
 
-/* gradient_weights.c: sums of squares of a parameter's own numbers over stretches, as
+/* gradient_weights.c: outputs first .. first + n - 1 of a parameter, [n, in], as they are decoded, in
+ * front of what a configuration multiplies them by. */
+rs_status rs_parameter_read(double *out, const rs_network *network, const rs_parameter *p,
+                            int64_t first, int64_t n);
+/* Sums of squares of a parameter's own numbers over stretches, as
  * rs_gradient_squares has them of its gradient. */
 rs_status rs_parameter_squares(double *squares, const rs_network *network, const rs_parameter *p,
                                int64_t parts, bool by_input, const rs_context *context,

@@ -46,9 +46,8 @@ static const double *own_number(const rs_network *network, const rs_parameter *p
     return p->part == RS_OF_SKIP ? &branch->skip : &branch->scale;
 }
 
-/* Outputs first .. first + n - 1 of a parameter, [n, in]. */
-static rs_status read_outputs(double *out, const rs_network *network, const rs_parameter *p,
-                              int64_t first, int64_t n)
+rs_status rs_parameter_read(double *out, const rs_network *network, const rs_parameter *p,
+                            int64_t first, int64_t n)
 {
     rs_dense map = p->map ? *p->map : (rs_dense){0};
     map.factors = NULL;
@@ -100,7 +99,7 @@ rs_status rs_parameter_squares(double *squares, const rs_network *network, const
         for (int64_t b = 0; b < at.n; b++) {
             int64_t first = b * at.outputs, left = p->out - first;
             int64_t n = left < at.outputs ? left : at.outputs;
-            at.failed[b] = read_outputs(numbers, network, p, first, n);
+            at.failed[b] = rs_parameter_read(numbers, network, p, first, n);
             if (at.failed[b] != RS_OK) continue;
             add_squares(at.sums + b * parts, numbers, p, first, n, parts, by_input);
         }

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "network/op_traits.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -71,14 +72,33 @@ static void next_tokens(rs_targets *t, const rs_inputs *in)
 
 static const double masked_share = 0.15;
 
+/* The first of some tokens [n] that tokenizer and network know; -1: none. */
+static int32_t known_token(const rs_network *network, const rs_tokenizer *tokenizer,
+                           const char *const *names, size_t n)
+{
+    for (size_t i = 0; tokenizer && i < n; i++) {
+        int32_t id = rs_tokenizer_id(tokenizer, names[i]);
+        if (id >= 0 && id < network->embedding.vocabulary) return id;
+    }
+    return -1;
+}
+
+int32_t rs_targets_stand_in(const rs_network *network, const rs_tokenizer *tokenizer)
+{
+    static const char *const names[] = {"[UNK]", "<unk>", "[MASK]",       "<mask>",
+                                        "[PAD]", "<pad>", "<|endoftext|>"};
+    int32_t id = known_token(network, tokenizer, names, sizeof names / sizeof *names);
+    if (id < 0 && network->padding_row < network->embedding.vocabulary)
+        id = (int32_t)network->padding_row;
+    return id;
+}
+
 static rs_status mask_id(int32_t *id, const rs_network *network, const rs_tokenizer *tokenizer,
                          rs_error *err)
 {
     static const char *const names[] = {"[MASK]", "<mask>"};
-    *id = -1;
-    for (size_t i = 0; tokenizer && i < sizeof names / sizeof *names && *id < 0; i++)
-        *id = rs_tokenizer_id(tokenizer, names[i]);
-    if (*id >= 0 && *id < network->embedding.vocabulary) return RS_OK;
+    *id = known_token(network, tokenizer, names, sizeof names / sizeof *names);
+    if (*id >= 0) return RS_OK;
     return rs_fail(err, RS_E_UNSUPPORTED, "--loss",
                    "take --loss random or norm2, or put tokenizer.json beside the model",
                    "%s, so the loss mlm has nothing to put in the place of tokens",
@@ -146,12 +166,11 @@ static void set_class(rs_targets *t, const rs_inputs *in, int64_t sample, int32_
 }
 
 static rs_status classes(rs_targets *t, const rs_network *network, const rs_inputs *in,
-                         const char *text, rs_error *err)
+                         const char *text, bool last, rs_error *err)
 {
     const char *at = text;
     int64_t sample = 0;
     long class = 0;
-    bool last = network->head.next_token;
     for (int64_t row = 0; row < in->begin[in->samples]; row++)
         t->rows[row] = -1;
     while (true) {
@@ -160,7 +179,7 @@ static rs_status classes(rs_targets *t, const rs_network *network, const rs_inpu
         class = strtol(at, &end, 10);
         if (end == at || errno || class < 0 || (*end && *end != ','))
             return bad_target(text, "classes are whole numbers from 0 on", err);
-        if (class >= network->head.decoder.out)
+        if (class > 0 && class >= network->head.decoder.out)
             return rs_fail(err, RS_E_TOKEN_RANGE, "--target", NULL,
                            "class %ld: the head has outputs 0 to %lld", class,
                            (long long)network->head.decoder.out - 1);
@@ -189,7 +208,7 @@ static rs_status make(rs_targets *t, const rs_loss_request *request, const rs_ne
     case RS_GRAD_LOSS_MLM:
         return masked_tokens(t, network, inputs, tokenizer, request->seed, err);
     case RS_GRAD_LOSS_CLASS:
-        return classes(t, network, inputs, request->target, err);
+        return classes(t, network, inputs, request->target, network->head.next_token, err);
     default:
         return RS_OK;
     }
@@ -224,6 +243,41 @@ rs_status rs_targets_open(rs_targets *t, const rs_loss_request *request, const r
     t->loss.weight = 1.0 / (double)t->n;
     t->loss.targets = t->rows;
     return RS_OK;
+}
+
+/* ---- what relevance explains ---- */
+
+/* No token of the network sees one behind it, and some see one in front. */
+static bool looks_back(const rs_network *network)
+{
+    bool mixes = false;
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
+            const rs_branch *branch = &network->layers[l].branches[b];
+            if (!rs_layer_mixes_with(&network->layers[l], b)) continue;
+            if (!rs_branch_traits(branch)->causal(branch)) return false;
+            mixes = true;
+        }
+    return mixes;
+}
+
+rs_status rs_targets_explain(rs_targets *t, const char *target, const rs_network *network,
+                             const rs_inputs *in, rs_error *err)
+{
+    bool head = network->head.decoder.weight;
+    size_t rows = (size_t)in->begin[in->samples];
+    *t = (rs_targets){.kind = RS_GRAD_LOSS_CLASS,
+                      .last = network->head.next_token || looks_back(network),
+                      .largest = head && !target};
+    t->loss = (rs_loss){.kind = head ? RS_LOSS_OUTPUT : RS_LOSS_LENGTH, .weight = 1};
+    if (target && !head)
+        return rs_fail(err, RS_E_UNSUPPORTED, "--target",
+                       "leave it out: the length of the final state is explained then",
+                       "the network has no head, of whose outputs one could be explained");
+    t->rows = rs_malloc(rows + 1, sizeof *t->rows);
+    if (!t->rows) return rs_fail_memory(err, "targets", rows * sizeof *t->rows);
+    t->loss.targets = t->rows;
+    return classes(t, network, in, target ? target : "0", t->last, err);
 }
 
 void rs_targets_close(rs_targets *t)

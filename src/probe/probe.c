@@ -53,7 +53,9 @@ typedef struct work {
     rs_map_keeper **keepers;
     rs_probed *probed;
     size_t n, main;
-    rs_targets targets; /* of gradients */
+    rs_targets targets;   /* of gradients */
+    rs_targets explained; /* by relevance */
+    int32_t stand_in;     /* of its removal curves; -1: there are none */
     rs_store *output, *taps;
     rs_pass_account swept; /* all passes of the sweep */
 } work;
@@ -121,6 +123,14 @@ static rs_status find_targets(work *w, rs_error *err)
     return RS_OK;
 }
 
+static rs_status find_explained(work *w, rs_error *err)
+{
+    if (!w->options->relevance) return RS_OK;
+    w->stand_in = w->inputs->ids ? rs_targets_stand_in(w->network, w->tokenizer) : -1;
+    return rs_targets_explain(&w->explained, w->options->explained, w->networks[w->main], w->inputs,
+                              err);
+}
+
 static rs_status open_stores(work *w, rs_error *err)
 {
     const rs_probe_options *o = w->options;
@@ -174,6 +184,22 @@ static rs_status run_variant(work *w, size_t v, rs_error *err)
     return RS_OK;
 }
 
+static rs_status explain_variant(work *w, size_t v, rs_error *err)
+{
+    uint64_t rows = (uint64_t)w->inputs->begin[w->inputs->samples];
+    const rs_relevance_request request = {.targets = &w->explained,
+                                          .precision = w->options->measure.precision,
+                                          .recompute = w->options->back.recompute,
+                                          .batch = w->options->measure.batch,
+                                          .stand_in = w->stand_in,
+                                          .seed = w->context->seed,
+                                          .phase = "relevance",
+                                          .done = v * rows,
+                                          .total = w->n * rows};
+    return rs_relevance_run(&w->probed[v].relevance, w->networks[v], w->weights, w->inputs,
+                            &request, w->context, err);
+}
+
 /* The untrained twin of a variant, over the same inputs. */
 static rs_status run_twin(work *w, size_t v, rs_error *err)
 {
@@ -204,6 +230,8 @@ static rs_status run_all(work *w, rs_error *err)
                            err));
     for (size_t v = 0; v < w->n; v++)
         RS_TRY(run_variant(w, v, err));
+    for (size_t v = 0; v < w->n && w->options->relevance; v++)
+        RS_TRY(explain_variant(w, v, err));
     for (size_t v = 0; v < w->n && w->options->twin; v++)
         if (w->probed[v].measured->left_out < w->probed[v].measured->samples)
             RS_TRY(run_twin(w, v, err)); /* of no matrix there is no null */
@@ -243,6 +271,28 @@ static json_t *loss_of(const work *w)
                      "targets", (json_int_t)t->n, "values", values);
 }
 
+/* What relevance is of. */
+static json_t *explained_of(const work *w, uint64_t tape_bytes)
+{
+    json_t *object =
+        json_pack("{s:s, s:s, s:I}", "explained",
+                  w->explained.loss.kind == RS_LOSS_OUTPUT ? "output" : "length", "token",
+                  w->explained.last ? "last" : "first", "tape_bytes", (json_int_t)tape_bytes);
+    if (object && w->stand_in >= 0)
+        json_object_set_new(object, "stand_in", json_integer(w->stand_in));
+    return object;
+}
+
+static void set_relevance(const work *w, json_t *object)
+{
+    rs_pass_account all = {0};
+    for (size_t v = 0; v < w->n; v++)
+        rs_pass_account_add(&all, &w->probed[v].relevance->account);
+    json_object_set_new(object, "relevance", explained_of(w, all.tape_bytes));
+    json_object_set_new(object, "relevance_matrix_flops", json_real(all.flops));
+    json_object_set_new(object, "relevance_seconds", json_real(all.seconds));
+}
+
 static rs_status set_run(const work *w, rs_error *err)
 {
     uint64_t measures = 0;
@@ -267,6 +317,7 @@ static rs_status set_run(const work *w, rs_error *err)
         json_object_set_new(object, "tape_bytes", json_integer((json_int_t)all.tape_bytes));
         json_object_set_new(object, "loss", loss_of(w));
     }
+    if (object && w->options->relevance) set_relevance(w, object);
     return rs_result_set_meta(w->result, "run", object, err);
 }
 
@@ -325,6 +376,11 @@ static rs_status report_probe(work *w, rs_error *err)
         RS_TRY(rs_probe_gradients(w->result, w->probed, w->n, err));
         RS_TRY(rs_probe_gradient_findings(w->result, w->probed, w->n, o, &w->targets, err));
     }
+    if (o->relevance) {
+        RS_TRY(rs_probe_relevance(w->result, w->probed, w->n, w->inputs, w->tokenizer, err));
+        RS_TRY(rs_probe_relevance_findings(w->result, w->probed, w->n, o, w->inputs, w->stand_in,
+                                           err));
+    }
     RS_TRY(add_notes(w, err));
     RS_TRY(note_compat(w, err));
     if (o->sweep) /* before the figures: the first curve is the one that a terminal shows */
@@ -350,6 +406,7 @@ static rs_status run_probe(work *w, rs_error *err)
     RS_TRY(list_variants(w, err));
     RS_TRY(edit_networks(w, err));
     RS_TRY(find_targets(w, err));
+    RS_TRY(find_explained(w, err));
     RS_TRY(open_stores(w, err));
     RS_TRY(run_all(w, err));
     RS_TRY(report_probe(w, err));
@@ -362,6 +419,7 @@ static void close_work(work *w)
     rs_store_discard(w->taps);
     for (size_t v = 0; v < w->n; v++) {
         if (w->probed) rs_measured_free(w->probed[v].measured);
+        if (w->probed) rs_relevance_free(w->probed[v].relevance);
         if (w->keepers) rs_map_keeper_close(w->keepers[v]);
         if (w->networks) rs_network_close(w->networks[v]);
     }
@@ -369,6 +427,7 @@ static void close_work(work *w)
     rs_free(w->keepers);
     rs_free(w->networks);
     rs_targets_close(&w->targets);
+    rs_targets_close(&w->explained);
     rs_arena_free(w->arena);
     rs_weights_close(w->weights);
 }

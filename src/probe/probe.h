@@ -9,6 +9,7 @@
 #define RS_PROBE_PROBE_H
 
 #include "observe/needs.h"
+#include "observe/relevance.h"
 #include "observe/stack.h"
 #include "observe/store.h"
 #include "report/result.h"
@@ -38,6 +39,8 @@ typedef struct rs_probe_options {
     bool grad;                  /* tables gradients and gradient_ratios */
     rs_loss_request loss;       /* of those; its seed is the run's */
     rs_gradient_plan back;      /* their way back; `several` is not read */
+    bool relevance;             /* tables relevance, conservation and removal */
+    const char *explained;      /* outputs that relevance explains, as --target has them; or NULL */
     rs_stack_bounds_of *bounds; /* what the weights say, for what a sweep proves; NULL: nothing */
     const rs_map_choice *maps;  /* [n_maps] heads of --attention-maps, borrowed */
     size_t n_maps;
@@ -77,6 +80,7 @@ rs_status rs_probe(rs_result *result, const rs_network *network, const rs_inputs
 typedef struct rs_probed {
     const char *name;
     rs_measured *measured;
+    rs_relevance *relevance;          /* NULL: it was not asked for */
     const rs_network *network;        /* with the variant's edits */
     const struct rs_map_keeper *maps; /* attention matrices that were kept, or NULL */
 } rs_probed;
@@ -107,6 +111,13 @@ rs_status rs_probe_gradients(rs_result *result, const rs_probed *variants, size_
 rs_status rs_probe_gradient_findings(rs_result *result, const rs_probed *variants, size_t n,
                                      const rs_probe_options *options, const rs_targets *targets,
                                      rs_error *err);
+/* probe_relevance.c, probe_relevance_findings.c: the same of relevance. stand_in: of removal curves,
+ * or -1. */
+rs_status rs_probe_relevance(rs_result *result, const rs_probed *variants, size_t n,
+                             const rs_inputs *inputs, const rs_tokenizer *tokenizer, rs_error *err);
+rs_status rs_probe_relevance_findings(rs_result *result, const rs_probed *variants, size_t n,
+                                      const rs_probe_options *options, const rs_inputs *inputs,
+                                      int32_t stand_in, rs_error *err);
 /* probe_findings.c, probe_summary.c */
 rs_status rs_probe_findings(rs_result *result, const rs_probed *variants, size_t n,
                             const rs_probe_options *options, rs_error *err);
@@ -120,6 +131,7 @@ rs_status rs_probe_figures(rs_result *result, const rs_probed *variants, size_t 
 extern const rs_table_kind rs_probe_tokens_kind, rs_probe_attention_kind, rs_probe_loss_kind,
     rs_probe_maps_kind, rs_probe_summary_kind, rs_probe_generate_kind, rs_probe_components_kind,
     rs_probe_mixing_kind, rs_probe_sweep_kind, rs_probe_sweep_ends_kind, rs_probe_gradients_kind,
-    rs_probe_gradient_ratios_kind;
+    rs_probe_gradient_ratios_kind, rs_probe_relevance_kind, rs_probe_conservation_kind,
+    rs_probe_removal_kind;
 
 #endif

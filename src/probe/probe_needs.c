@@ -29,6 +29,26 @@ static void add_gradients(rs_budget *budget, const rs_network *network, rs_need_
     rs_budget_add(budget, "rows of gradients", longer * rs_gradient_rows_bytes(network));
 }
 
+/* What relevance holds: the tape of one sample, its states, the texts of removal curves beyond the
+ * `batch` samples of the other passes. */
+static void add_relevance(rs_budget *budget, const rs_network *network, rs_need_stack s,
+                          int64_t batch, rs_run_shape shape, const rs_probe_options *o,
+                          const rs_context *context)
+{
+    rs_precision precision = o->measure.precision;
+    const rs_run_shape curves = {.samples = RS_REMOVAL_TEXTS, .longest = shape.longest};
+    int64_t texts = rs_need_samples(network, curves, o->measure.batch, precision, context);
+    double longer = network->n_layers > 0 ? s.layers / network->n_layers : 1;
+    rs_budget_add(budget, "a sample's tape for relevance",
+                  (o->back.recompute ? 1 : longer) *
+                      (double)rs_tape_bytes(network, precision, &o->back, shape.longest));
+    rs_budget_add(budget, "relevance",
+                  longer * rs_relevance_bytes(network, shape.longest, shape.samples * shape.longest,
+                                              shape.samples));
+    if (texts > batch)
+        rs_need_pass(budget, network, (double)(texts - batch) * (double)shape.longest, precision);
+}
+
 void rs_probe_need(rs_budget *budget, const rs_network *network, rs_run_shape shape,
                    const void *options, const rs_context *context)
 {
@@ -54,6 +74,7 @@ void rs_probe_need(rs_budget *budget, const rs_network *network, rs_run_shape sh
                     (sizeof(rs_mixing_row) + at_once * sizeof(rs_mixing_measures)) +
                 rs_mixing_bytes(network, m->precision, batch, shape.longest, context->threads));
     if (o->grad) add_gradients(budget, network, s, batch, shape, o);
+    if (o->relevance) add_relevance(budget, network, s, batch, shape, o, context);
     if (!m->attention) return;
     rs_budget_add(budget, "measures of attention",
                   s.all_heads * (sizeof(rs_attention_row) +

@@ -137,6 +137,19 @@ static const rs_word tokens[] = {
           "the pass is finite and a gradient is not: the first on the way back, its layer and "
           "parameter",
           NULL, "--precision f64"),
+    PROBE(
+        "relevance_summary", "info",
+        "a sentence a variant: whether relevance adds up to what is explained, what biases absorb "
+        "of it, whether both ends of a sample have one profile, and whether it beats chance",
+        "--relevance", "tables conservation, relevance and removal"),
+    PROBE("relevance_leaks", "warn, info",
+          "the relevance of tokens, biases and memory does not add up to what is explained, and "
+          "where that begins; a note for variants",
+          "deviation > 1e-12 of the terms' sizes in f64, 5.4e-4 in f32",
+          "--precision f64; where states are not finite, look at nonfinite_activation"),
+    PROBE("removal_left_out", "info",
+          "--relevance has no table removal, or lacks a method there, and why", NULL,
+          "put tokenizer.json, which names [UNK] or [MASK], beside the model"),
     PROBE("generated", "info", "--generate: the ids and their text, a sample each", NULL, NULL),
 };
 

@@ -32,6 +32,7 @@ walk probe "$golden/forward/llama" --tokens ids.json --certify --scan --variants
 walk probe "$golden/forward/mamba2" --tokens ids.json --sweep lambda=-1:1:3,gate=both --quiet --json swept.json -- swept.json
 walk probe "$golden/forward/llama" --tokens ids.json --grad --batch 1 --no-attention --no-spectral --quiet --json graded.json -- graded.json
 walk probe "$golden/forward/gpt2" --tokens ids.json --grad --precision residual --batch 1 --no-attention --no-spectral --quiet --json apart.json -- apart.json
+walk probe "$golden/forward/llama" --tokens ids.json --relevance --no-attention --no-spectral --quiet --json explained.json -- explained.json
 walk certify "$golden/forward/llama" --tokens ids.json --lambda mixer:0.1 --recommend 0.6 --
 walk certify "$golden/forward/llama" --tokens ids.json --rigorous --table all --
 walk certify "$golden/forward/jamba" --tokens ids.json --

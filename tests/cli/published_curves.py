@@ -124,6 +124,7 @@ PUBLISHED = {
     "consensus_threshold": {},
     "gate_reinjects": {},
     "lti_with_and_without_norm": {},
+    "lrp_conservation": {},
     "lambda_theorem_4_3": {"quoted, W = I": quoted(1), "quoted, W = 1.75 I": quoted(1.75)},
     "lambda_theorem_4_1": {},
     "lambda_figure_1": {},

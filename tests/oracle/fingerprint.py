@@ -6,7 +6,7 @@
 
 make runs every command over the small models of tests/golden (fingerprint_cases.py), with 1 and with 2 threads: some two minutes on two cores. It
 keeps a hash of each column of each table (JSON and CSV), each field beside the tables, finding, figure, block of the terminal's text, part of the
-HTML page and stored tensor. Left out is what names the run: `started seconds args machine`, run.pass_seconds, run.sweep_seconds and the version. What depends on the
+HTML page and stored tensor. Left out is what names the run: `started seconds args machine`, run.pass_seconds, run.sweep_seconds, run.relevance_seconds and the version. What depends on the
 number of threads is listed, but for the bytes that they worked in.
 
 compare tells what changed, was removed or is new between two such files, or between one and a run that it makes itself; exit status 1 where
@@ -43,7 +43,7 @@ ROWS = "(rows)"  # stands among a table's columns: how many rows it has, so that
 THREADS = ("1", "2")
 # What names the run. run.pass_seconds is a clock; rankscope is the version, which a release changes and a refactoring does not.
 NOT_NUMBERS = {"rankscope", "started", "seconds", "args", "machine"}
-CLOCKS = {"run.pass_seconds", "run.sweep_seconds"}
+CLOCKS = {"run.pass_seconds", "run.sweep_seconds", "run.relevance_seconds"}
 # Each thread has room of its own to work in: these two tell how much it was, and are no result.
 GROWS_WITH_THREADS = {"meta/run.peak_activation_bytes", "meta/run.measure_bytes"}
 VERSION = re.compile(r"rankscope \d+\.\d+\.\d+\S*")

@@ -8,6 +8,7 @@ import math
 import mpmath as mp
 import numpy as np
 from scipy.integrate import solve_ivp
+from scipy.special import erf
 
 
 def equiangular_ode():
@@ -432,6 +433,91 @@ def ssm_homogeneity(layers=4):
             y = gram * y
 
 
+def lrp_network(layers, skip, post, act, held, biases):
+    """f(x, row) of the networks of lrp-conservation; complex steps may move x. held: what is constant, of P, L(N) and A(ctivation):
+    as it was at the first call."""
+    n, d, heads, width = 7, 16, 4, 4
+    weights = [[hashed(2000 + 20 * l + i, shape) * (math.sqrt(3 / shape[0]) * (2 if i == 0 else 1))
+                for i, shape in enumerate(((d, d), (d, d), (d, d), (d, d), (d, 2 * d), (2 * d, d)))] for l in range(layers)]
+    offsets = [[hashed(2010 + 20 * l + i, (2 * d if i == 4 else d,)) / 2 * biases for i in range(6)] for l in range(layers)]
+    frozen = {}
+
+    def hold(kind, key, number):
+        return frozen.setdefault(key, number) if kind in held else number
+
+    def norm(x, key):
+        x = x - x.mean(-1, keepdims=True)
+        return x / hold("L", key, np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5))
+
+    def forward(x, row):
+        for l, (q, k, v, o, w1, w2) in enumerate(weights):
+            b = offsets[l]
+            z = x if post else norm(x, (l, "a"))
+            mixed = np.zeros((n, d), dtype=x.dtype)
+            for h in range(heads):
+                part = slice(h * width, (h + 1) * width)
+                logits = (z @ q[:, part]) @ (z @ k[:, part]).T / math.sqrt(width)
+                p = np.exp(logits - logits.real.max(1, keepdims=True))
+                p = hold("P", (l, h), p / p.sum(1, keepdims=True))
+                mixed[:, part] = p @ (z @ v[:, part] + b[2][part])
+            x = skip * x + mixed @ o + b[3]
+            x = norm(x, (l, "b")) if post else x
+            z = x if post else norm(x, (l, "c"))
+            a = z @ w1 + b[4]
+            if act == "relu":
+                g = a * (a.real > 0)
+            else:
+                phi = 0.5 * (1 + erf(a / math.sqrt(2)))
+                g = a * hold("A", (l, "g"), phi)
+            x = skip * x + g @ w2 + b[5]
+            x = norm(x, (l, "d")) if post else x
+        return (x if post else norm(x, "final"))[row] @ (hashed(1980, (d,)) * math.sqrt(3))
+
+    return forward
+
+
+def lrp_gradient(layers, tokens=0, skip=1, post=True, act="relu", held="PLA", row=0, biases=0):
+    """f, its gradient by complex steps, and the tokens."""
+    forward = lrp_network(layers, skip, post, act, held, biases)
+    x = hashed(1990 + tokens, (7, 16)) * math.sqrt(3)
+    f = forward(x, row)
+    g = np.zeros_like(x)
+    for i in range(x.shape[0]):
+        for c in range(x.shape[1]):
+            moved = x.astype(complex)
+            moved[i, c] += 1e-30j
+            g[i, c] = forward(moved, row).imag / 1e-30
+    return f, g, x
+
+
+def lrp_conservation():
+    for post in (True, False):
+        for layers in (1, 2, 4, 8):
+            row = []
+            for held in ("A", "PA", "LA", "PLA"):
+                f, g, x = lrp_gradient(layers, post=post, held=held)
+                row.append((g * x).sum() / f)
+            print("lrp-conservation: %s-LN, %d layers: f %.12g; sum R / f plain %.12g, P held %.6g, LN held %.12g, both 1%+.1e" %
+                  ("post" if post else "pre", layers, f, row[0], row[1], row[2], row[3] - 1))
+    for held in ("PL", "PLA"):
+        f, g, x = lrp_gradient(4, act="gelu", held=held)
+        print("lrp-conservation: GELU, held %s: %.12g" % (held, (g * x).sum() / f))
+    f, g, x = lrp_gradient(4, biases=1)
+    print("lrp-conservation: share of biases %.12g" % (1 - (g * x).sum() / f))
+    for skip in (0.0, 1.0):
+        for layers in (1, 2, 4, 8):
+            tokens, cosines = [], []
+            for draw in range(20):
+                f, g, x = lrp_gradient(layers, draw, skip)
+                size = np.linalg.norm(g, axis=1)
+                tokens.append(size.sum() ** 2 / (size ** 2).sum())
+                other = (lrp_gradient(layers, draw, skip, row=6)[1] * x).sum(1)
+                own = (g * x).sum(1)
+                cosines.append(own @ other / np.linalg.norm(own) / np.linalg.norm(other))
+            print("lrp-conservation: skip %g, %d layers: effective tokens %.10f, cosine of profiles %.10f" %
+                  (skip, layers, np.mean(tokens), np.mean(cosines)))
+
+
 if __name__ == "__main__":
     equiangular_ode()
     dobrushin_mask()
@@ -444,3 +530,4 @@ if __name__ == "__main__":
     ssm_rank_one_without_mu()
     one_layer_collapse()
     ssm_homogeneity()
+    lrp_conservation()

@@ -4,7 +4,7 @@
     python3 tests/oracle/mutate_gradients.py SCRATCH [PART ...]
 
 SCRATCH and what is printed are as in mutate_certificates.py. PART: walk, sums, dense, squares, norm, slope, mlp, attention, head, embed,
-loss, residual, scan, ssd, linear, delta, s6, s4d, recurrence, convolution, graph; without one all are made.
+loss, residual, output, hold, cuts, removal, scan, ssd, linear, delta, s6, s4d, recurrence, convolution, graph; without one all are made.
 """
 import mutate_certificates
 
@@ -24,6 +24,9 @@ M = ["test_gradients_chunked", "test_gradients_delta", "test_gradients_golden"]
 N = ["test_gradients_states", "test_gradients_golden"]
 APART, PAIRS = "src/engine/back_residual_attention.inc", "src/engine/back_residual.inc"
 R = ["test_gradients_residual"]
+OUTPUT = "src/engine/back_output_real.inc"
+CUTS, REMOVAL, HEADS, ROLLOUT = (f"src/observe/{name}.c" for name in ("relevance_cuts", "removal", "head_outputs", "rollout"))
+E, O = ["test_relevance_engine"], ["test_relevance"]
 
 # part, what, file, text as it stands (its first occurrence), mutated text, tests that must find it out (any one of them)
 MUTATIONS = [
@@ -201,6 +204,39 @@ MUTATIONS = [
     ("graph", "scale and temperature", GRAPH, "* op->scale / op->temperature", "* op->scale", N),
     ("graph", "keys of an edge", GRAPH, "b->dk[at + c] += slopes[e] * b->g.q[query + c];", "b->dk[at + c] -= slopes[e] * b->g.q[query + c];", N),
     ("graph", "values of an edge", GRAPH, "b->dv[at + c] += weights[e] * d[c];", "b->dv[at + c] += d[c];", N),
+    ("loss", "the direction of a length", ENDS, "weight * ((double)row[c] / length)", "weight * (double)row[c]", E),
+    ("output", "the scale of logits", OUTPUT, "*slope = op->scale;", "*slope = 1;", E),
+    ("output", "the cap's slope", OUTPUT, "*slope *= (1 - t) * (1 + t);", "*slope *= 1 - t;", E),
+    ("output", "a held cap", OUTPUT, "op->softcap * t / scaled", "op->softcap * t / logit", E),
+    ("output", "the decoder's own bias", OUTPUT, "(const REAL *)map->bias + at", "(const REAL *)map->bias", E),
+    ("output", "a bias stored apart", OUTPUT, "((const REAL *)bias)[u] : 0", "((const REAL *)bias)[0] : 0", E),
+    ("output", "the stretch of a fused decoder", OUTPUT, "at / map->run * map->stride + at % map->run", "at", E),
+    ("output", "the factor of the decoder's weight", OUTPUT, "(double)d[i] * factor.weight *", "(double)d[i] *", E),
+    ("output", "the factor of its bias", OUTPUT, "(double)d[i] * factor.bias", "(double)d[i] * factor.weight", E),
+    ("hold", "Mamba-2's B and C", SSD, "if (run->tape->hold & RS_HOLD_MIXING) {", "if (0) {", E),
+    ("hold", "Mamba-2's steps", SSD, "d_steps[i * SCAN_STEPS + SCAN_BY_STEP] =", "", E),
+    ("hold", "S6's steps", S6, "memset(b->d_steps, 0, (size_t)(rows * inner)", "memset(b->d_steps, 0, (size_t)(0 * inner)", E),
+    ("hold", "S6's B and C", S6, "(size_t)(back_s6_tasks(b) * rows * 2 * states) * sizeof", "(size_t)0 * sizeof", E),
+    ("hold", "linear attention's queries", LINEAR, "memset(out->dq, 0, (size_t)(rows * op->q.out)", "memset(out->dq, 0, (size_t)(0 * op->q.out)", E),
+    ("hold", "linear attention's keys", LINEAR, "(size_t)(rows * b.tasks * op->head_dim) * sizeof *b.dk", "(size_t)0 * sizeof *b.dk", E),
+    ("hold", "the delta rule's keys", DELTA, "if (run->tape->hold & RS_HOLD_MIXING) {", "if (0) {", E),
+    ("hold", "the delta rule's strengths", DELTA, "memset(d_steps, 0, 2 * steps * sizeof *d_steps);", "d_steps[0] = 1;", E),
+    ("hold", "the memory, layer by layer", WALK, "        RS_TRY(rs_gradients_tell_memory(run, err));\n", "", E),
+    ("hold", "places told apart", SUMS, "|| g->plan.apart) return RS_OK;", "|| !g->plan.apart) return RS_OK;", S),
+    ("cuts", "biases of the head", CUTS, "|| p->role == RS_ROLE_HEAD_BIAS", "", O),
+    ("cuts", "the sum over a token", CUTS, "profile[i] += d * x[at];", "profile[i] += fabs(d * x[at]);", O),
+    ("cuts", "the memory counts once", CUTS, "g->so_far.memory = g->memory_size = 0;", "g->memory_size = 0;", O),
+    ("cuts", "tokens that carry the derivative", CUTS, "lengths * lengths / squares", "lengths / squares", O),
+    ("cuts", "the cosine's lengths", CUTS, "dot / (sqrt(aa) * sqrt(bb))", "dot / (sqrt(aa) * sqrt(aa))", O),
+    ("cuts", "the plain gradient", "src/observe/relevance.c", "e->row, e->output, 0, err);", "e->row, e->output, RS_HOLD_ALL, err);", O),
+    ("cuts", "the other end", "src/observe/relevance.c", "other = e->row == 0 ? n - 1 : 0", "other = e->row", O),
+    ("removal", "the largest first", REMOVAL, "? -scores[i]", "? scores[i]", O),
+    ("removal", "the least in size first", REMOVAL, ": fabs(scores[i]);", ": scores[i];", O),
+    ("removal", "how many are there", REMOVAL, "(i < first) == (how", "(i <= first) == (how", O),
+    ("removal", "a head's output", HEADS, "i * view->cols + h->output;", "i * view->cols;", O),
+    ("removal", "the row that is explained", HEADS, "(batch->begin[s] + t->row) * view->cols", "batch->begin[s] * view->cols", O),
+    ("removal", "rollout's identity", ROLLOUT, "(i % (n + 1) == 0)", "0", O),
+    ("removal", "later layers left", ROLLOUT, "r->mean, (blasint)n, r->product, (blasint)n, 0", "r->product, (blasint)n, r->mean, (blasint)n, 0", O),
 ]
 
 if __name__ == "__main__":

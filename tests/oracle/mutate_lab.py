@@ -28,6 +28,7 @@ THREE_HALVES, POST_NORM = "lambda_minus_three_halves", "post_norm"
 CONSENSUS, GIVEN = "consensus_threshold", "consensus_given"
 GATE = "gate_reinjects"
 LTI = "lti_with_and_without_norm"
+RELEVANCE, RELEVANCE_NETWORKS = "lrp_conservation", "lrp_networks"
 THEOREM_43 = "lambda_theorem_4_3"
 THEOREM_41, DEMANDS = "lambda_theorem_4_1", "theorem_4_1_table"
 FIGURE_1, FIGURE_2, FIGURE_3, FIGURES = "lambda_figure_1", "lambda_figure_2", "lambda_figure_3", "lambda_figures"
@@ -274,6 +275,19 @@ MUTATIONS = [
     (GRAPHS, GRAPHS, "RS_GRAPH_ROW, 0, context", "RS_GRAPH_SYMMETRIC, 0, context"),
     (GRAPHS, GRAPHS, "(lambda * rs_norm_spectral", "(0.95 * lambda * rs_norm_spectral"),
     (GRAPHS, GRAPHS, "sqrt(1 - own[LAYERS] * own[LAYERS])", "sqrt(1 + own[LAYERS] * own[LAYERS])"),
+    (RELEVANCE, RELEVANCE, "RS_LRP_HEAD_TOKENS] = {0, 1, 2, 3}", "RS_LRP_HEAD_TOKENS] = {0, 1, 3, 2}"),
+    (RELEVANCE, RELEVANCE, "holds[] = {RS_HOLD_ALL, 0}", "holds[] = {RS_HOLD_NORM, 0}"),
+    (RELEVANCE, RELEVANCE, "cuts[0].sum / found->explained", "cuts[1].sum / found->explained"),
+    (RELEVANCE, RELEVANCE, "draw, RS_HOLD_ATTENTION, false", "draw, RS_HOLD_NORM, false"),
+    (RELEVANCE, RELEVANCE, "holds[] = {RS_HOLD_ATTENTION | RS_HOLD_NORM", "holds[] = {RS_HOLD_ATTENTION"),
+    (RELEVANCE, RELEVANCE, ".post = true, .biases = true", ".biases = true"),
+    (RELEVANCE, RELEVANCE, "found.cuts[0].biases / found.explained", "found.cuts[1].biases / found.explained"),
+    (RELEVANCE, RELEVANCE, "compares ? last_token : NULL", "compares ? first_token : NULL"),
+    (RELEVANCE, RELEVANCE_NETWORKS, "(i == 0 ? 2 : 1)", "(i == 2 ? 2 : 1)"),
+    (RELEVANCE, RELEVANCE_NETWORKS, "biases && i > 1", "biases && i > 2"),
+    (RELEVANCE, RELEVANCE_NETWORKS, "UINT64_C(1442695040888963407)", "UINT64_C(1442695040888963405)"),
+    (RELEVANCE, RELEVANCE_NETWORKS, "transpose(queries, d.w, D, D)", "transpose(queries, d.w, 1, D * D)"),
+    (RELEVANCE, RELEVANCE_NETWORKS, ".eps = 1e-2", ".eps = 1.05e-2"),
     (HOMOGENEOUS, HOMOGENEOUS, "scales[SCALES] = {1, 10}", "scales[SCALES] = {1.05, 10}"),
     (HOMOGENEOUS, HOMOGENEOUS, "decay = 0.9", "decay = 0.91"),
     (HOMOGENEOUS, HOMOGENEOUS, '"value_map", "identity"', '"value_map", "free"'),

@@ -145,6 +145,10 @@ static inline rs_status hear_logits(void *user, int64_t first, const rs_state_vi
         int32_t target = h->wanted->targets[first + i];
         double most = -INFINITY, sum = 0;
         if (target < 0) continue;
+        if (h->wanted->kind == RS_LOSS_OUTPUT) {
+            h->loss += h->wanted->weight * x[target];
+            continue;
+        }
         for (int64_t c = 0; c < view->cols; c++)
             most = fmax(most, x[c]);
         for (int64_t c = 0; c < view->cols; c++)
@@ -154,19 +158,35 @@ static inline rs_status hear_logits(void *user, int64_t first, const rs_state_vi
     return RS_OK;
 }
 
+static inline bool of_logits(const rs_loss *loss)
+{
+    return loss->kind == RS_LOSS_TARGETS || loss->kind == RS_LOSS_OUTPUT;
+}
+
+static inline double length_of(const double *x, int64_t n)
+{
+    double square = 0;
+    for (int64_t c = 0; c < n; c++)
+        square += x[c] * x[c];
+    return sqrt(square);
+}
+
 static inline rs_status hear_state(void *user, rs_site site, int32_t layer,
                                    const rs_state_view *view, rs_error *err)
 {
     heard_loss *h = user;
     const rs_loss *wanted = h->wanted;
     (void)err, (void)layer;
-    if ((site == RS_SITE_FINAL) == wanted->at_state || wanted->kind == RS_LOSS_TARGETS)
-        return RS_OK;
+    if ((site == RS_SITE_FINAL) == wanted->at_state || of_logits(wanted)) return RS_OK;
     h->loss = 0; /* the last state told counts */
     double *drawn = malloc(((size_t)view->cols + 1) * sizeof *drawn);
     for (int64_t i = 0; i < view->rows; i++) {
         const double *x = (const double *)view->data + i * view->cols;
         rs_random random = rs_random_new(wanted->seed, (uint64_t)(wanted->first_row + i));
+        if (wanted->kind == RS_LOSS_LENGTH) {
+            if (wanted->targets[i] >= 0) h->loss += wanted->weight * length_of(x, view->cols);
+            continue;
+        }
         rs_random_normals(&random, drawn, (size_t)view->cols);
         for (int64_t c = 0; c < view->cols; c++)
             h->loss += wanted->weight *
@@ -200,7 +220,7 @@ static inline double loss_of(gradient_case *c)
     rs_tap tap = {
         .user = &h, .sites = 1u << RS_SITE_FINAL | 1u << RS_SITE_BLOCK_OUT, .state = hear_state};
     rs_error err = {0};
-    if (c->loss.kind == RS_LOSS_TARGETS) tap.logits = hear_logits;
+    if (of_logits(&c->loss)) tap.logits = hear_logits;
     const rs_tap *taps[] = {&tap};
     rs_weights_changed(c->weights);
     if (rs_runner_run(c->runner, c->batch, taps, 1, &err) != RS_OK)

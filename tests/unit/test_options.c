@@ -167,6 +167,7 @@ enum {
       s->probe.freeze_attention = true)                                                            \
     X(freeze_norm, CLI_PROBE, "freeze-norm", "", SHOWS, s->probe.freeze_norm = true)               \
     X(recompute, CLI_PROBE, "recompute", "", SHOWS, s->probe.recompute = true)                     \
+    X(relevance, CLI_PROBE, "relevance", "", SHOWS, s->probe.relevance = true)                     \
     X(max_length, CLI_PATHS, "max-length", "1", SHOWS, s->paths.max_length = 1)                    \
     X(no_length, CLI_PATHS, "max-length", "0", SHOWS, s->paths.max_length = 0)                     \
     X(paths, CLI_PATHS, "paths", "3", SHOWS, s->paths.paths = 3)                                   \
@@ -225,7 +226,8 @@ static void strip(json_t *result)
 {
     static const char *const names[] = {"args", "started", "seconds", "machine"},
                              *const of_run[] = {"pass_seconds", "sweep_seconds",
-                                                "peak_activation_bytes", "measure_bytes"};
+                                                "relevance_seconds", "peak_activation_bytes",
+                                                "measure_bytes"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         json_object_del(result, names[i]);
     for (size_t i = 0; i < sizeof of_run / sizeof *of_run; i++)
