@@ -45,8 +45,8 @@ static rs_status check_relevance(const rs_probe_settings *s, rs_error *err)
     if (s->precision == RS_PRECISION_RESIDUAL)
         return rs_fail(
             err, RS_E_UNSUPPORTED, "relevance", "take --precision f64 or f32",
-            "the residual precision has no way back: f64 conserves relevance to 1e-12 of "
-            "its terms");
+            "the residual precision explains no single outputs: f64 conserves relevance to "
+            "1e-12 of its terms");
     return RS_OK;
 }
 

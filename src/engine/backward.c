@@ -163,6 +163,10 @@ static rs_status check_wanted(const rs_runner *run, const rs_batch *batch, const
     if (batch->points)
         return rs_fail(err, RS_E_UNSUPPORTED, "points", "run the points one by one",
                        "gradients of several points of a sweep in one pass");
+    if ((wanted->kind == RS_LOSS_OUTPUT || wanted->kind == RS_LOSS_LENGTH) &&
+        !run->ops->back->output)
+        return rs_fail(err, RS_E_UNSUPPORTED, "--precision", "take --precision f64 or f32",
+                       "this precision explains no single outputs");
     if (!is_of_head(wanted->kind)) return RS_OK;
     if (!run->network->head.decoder.weight)
         return rs_fail(err, RS_E_UNSUPPORTED, "--loss", "take --loss random or --loss norm2",

@@ -87,7 +87,8 @@ struct rs_back_ops {
      * (TARGETS). */
     rs_status (*head)(rs_runner *run, double *loss, rs_state *d, const rs_state *x,
                       const rs_loss *wanted, rs_error *err);
-    /* The same of single outputs of the head, whose other logits are not made (OUTPUT). */
+    /* The same of single outputs of the head, whose other logits are not made (OUTPUT);
+     * NULL: this precision explains none, and no lengths either. */
     rs_status (*output)(rs_runner *run, double *loss, rs_state *d, const rs_state *x,
                         const rs_loss *wanted, rs_error *err);
     /* tells the embedding's parameters; d: by what enters the first layer */

@@ -14,7 +14,7 @@ refused unsupported "has no head" headless.json --random 2 --relevance --target 
 refused token-out-of-range "the head has outputs" "$decoder" --tokens ids.json --relevance --target 999999
 refused bad-option "whole numbers" "$decoder" --tokens ids.json --relevance --target x
 refused bad-option "not as many classes" "$decoder" --tokens ids.json --relevance --target 1,2
-refused unsupported "residual precision has no way back" "$decoder" --tokens ids.json --relevance --precision residual
+refused unsupported "residual precision explains no single outputs" "$decoder" --tokens ids.json --relevance --precision residual
 refused unsupported "run side by side" "$decoder" --tokens ids.json --relevance --sweep lambda=0:1:2
 refused usage "ask for grad too" "$decoder" --tokens ids.json --relevance --freeze-norm
 refused usage "or for relevance" "$decoder" --tokens ids.json --target 1

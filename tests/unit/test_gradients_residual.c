@@ -85,21 +85,20 @@ static rs_status hear(void *user, const rs_gradient_view *view, rs_error *err)
 }
 
 /* Batches of one sample each where there are several. */
-static void run(pass *p, rs_precision precision, bool one_by_one)
+static rs_status try_run(pass *p, rs_precision precision, bool one_by_one, rs_error *err)
 {
     rs_context context = {.threads = p->threads};
-    rs_error err = {0};
     rs_weights *weights = NULL;
     rs_runner *runner = NULL;
     rs_gradients *gradients = NULL;
     const rs_gradient_tap tap = {.user = p, .parameter = hear}, *taps[] = {&tap};
     const rs_gradient_plan plan = {.recompute = p->recompute, .several = one_by_one};
     p->n = 0, p->value = 0;
-    rs_status status = rs_weights_open(&weights, precision, UINT64_MAX, &err);
-    if (status == RS_OK) status = rs_runner_open(&runner, p->network, weights, &context, &err);
+    rs_status status = rs_weights_open(&weights, precision, UINT64_MAX, err);
+    if (status == RS_OK) status = rs_runner_open(&runner, p->network, weights, &context, err);
     if (status == RS_OK)
         status =
-            rs_gradients_open(&gradients, p->network, precision, &plan, taps, 1, &context, &err);
+            rs_gradients_open(&gradients, p->network, precision, &plan, taps, 1, &context, err);
     for (int32_t s = 0; status == RS_OK && s < (one_by_one ? p->batch.samples : 1); s++) {
         rs_batch part = p->batch;
         rs_loss loss = p->loss;
@@ -109,13 +108,19 @@ static void run(pass *p, rs_precision precision, bool one_by_one)
             part.states += p->batch.begin[s] * p->network->d_model;
             loss.first_row = p->batch.begin[s];
         }
-        status = rs_runner_gradient(&p->value, runner, &part, &loss, gradients, NULL, 0, &err);
+        status = rs_runner_gradient(&p->value, runner, &part, &loss, gradients, NULL, 0, err);
     }
-    if (status == RS_OK) status = rs_gradients_finish(gradients, &err);
-    if (status != RS_OK) fail_msg("%s: %s", err.where, err.what);
+    if (status == RS_OK) status = rs_gradients_finish(gradients, err);
     rs_gradients_close(gradients);
     rs_runner_close(runner);
     rs_weights_close(weights);
+    return status;
+}
+
+static void run(pass *p, rs_precision precision, bool one_by_one)
+{
+    rs_error err = {0};
+    if (try_run(p, precision, one_by_one, &err) != RS_OK) fail_msg("%s: %s", err.where, err.what);
 }
 
 static pass open_pass(const golden *g, rs_loss_kind kind, uint64_t seed, const int64_t *begin)
@@ -431,6 +436,26 @@ static void says_where_it_loses_digits(void **state)
     close_golden(&g);
 }
 
+/* What relevance explains is refused, by name. */
+static void refuses_single_outputs(void **state)
+{
+    (void)state;
+    golden g;
+    open_golden(&g, "one_head.safetensors");
+    const int64_t begin[] = {0, g.n};
+    int32_t targets[64] = {0};
+    const rs_loss_kind kinds[] = {RS_LOSS_OUTPUT, RS_LOSS_LENGTH};
+    for (int i = 0; i < 2; i++) {
+        rs_error err = {0};
+        pass p = open_pass(&g, kinds[i], 1, begin);
+        p.loss.targets = targets;
+        assert_int_equal(try_run(&p, RS_PRECISION_RESIDUAL, false, &err), RS_E_UNSUPPORTED);
+        assert_non_null(strstr(err.what, "single outputs"));
+        free(p.all);
+    }
+    close_golden(&g);
+}
+
 /* Equal tokens, and one alone, give queries and keys nothing, exactly; the loss's size may leave the doubles. */
 static void equal_tokens_give_nothing(void **state)
 {
@@ -466,6 +491,7 @@ int main(void)
                                        cmocka_unit_test(does_not_hang_on_how_it_is_run),
                                        cmocka_unit_test(bias_of_keys_is_told_to_be_zero),
                                        cmocka_unit_test(says_where_it_loses_digits),
+                                       cmocka_unit_test(refuses_single_outputs),
                                        cmocka_unit_test(equal_tokens_give_nothing)};
     return cmocka_run_group_tests_name("gradients_residual", tests, NULL, NULL);
 }
