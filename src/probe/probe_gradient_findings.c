@@ -64,12 +64,18 @@ static bool vanishes(const told *t, const rs_gradient_ratio *r)
     return values_learn(r) && log10_least(r) < log10(t->options->thresholds.vanishing_qk_gradient);
 }
 
+/* Whether a double holds the lesser ratio. */
+static bool holds_least(const rs_gradient_ratio *r)
+{
+    return isnormal(least_ratio(r)) || !isfinite(log10_least(r));
+}
+
 /* The lesser ratio as words say it: "3.2e-07", "10^-1254.3". */
 static const char *say_least(char text[RATIO_WORDS], const rs_gradient_ratio *r)
 {
     double ratio = least_ratio(r), log10 = log10_least(r);
-    bool in_range = isnormal(ratio) || !isfinite(log10);
-    snprintf(text, RATIO_WORDS, in_range ? "%.2g" : "10^%.1f", in_range ? ratio : log10);
+    bool held = holds_least(r);
+    snprintf(text, RATIO_WORDS, held ? "%.2g" : "10^%.1f", held ? ratio : log10);
     return text;
 }
 
@@ -87,7 +93,8 @@ static bool are_alone(const told *t)
 static rs_status vanishing(const told *t, rs_error *err)
 {
     if (are_alone(t)) return RS_OK;
-    for (size_t i = 0; i < t->graded->n_ratios; i++) {
+    /* the last layer first: of values below the doubles the first one told counts as the worst */
+    for (size_t i = t->graded->n_ratios; i-- > 0;) {
         const rs_gradient_ratio *r = &t->graded->ratios[i];
         char message[MESSAGE], ratio[RATIO_WORDS];
         bool queries = !(r->log10_k_v < r->log10_q_v);
@@ -100,7 +107,9 @@ static rs_status vanishing(const told *t, rs_error *err)
                  is_rounding(r) ? ", and no more than rounding" : "");
         rs_finding f = finding_for(t, how_bad(t), "vanishing_qk_gradient", r->layer, message);
         f.value = least_ratio(r);
+        if (!holds_least(r)) f.said = ratio;
         f.threshold = t->options->thresholds.vanishing_qk_gradient;
+        f.worst = "weakest";
         f.hint = "attention there stays what it is while the values learn: a norm in front of the "
                  "mixer, skips (--lambda), a lower --temperature or Adam's scaling make up for it";
         f.table = "gradient_ratios";

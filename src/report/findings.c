@@ -110,6 +110,10 @@ static void say_place(rs_buffer *text, const rs_finding *f)
 static void say_value(rs_buffer *text, const rs_finding *f)
 {
     char value[RS_NUMBER_SIZE], threshold[RS_NUMBER_SIZE];
+    if (f->said) {
+        rs_buffer_printf(text, " (%s)", f->said);
+        return;
+    }
     if (!isfinite(f->value)) return;
     int digits = 4;
     do {

@@ -202,7 +202,7 @@ rs_status rs_result_add_finding(rs_result *result, const rs_finding *finding, rs
     if (!added.message) added.message = added.code;
     const char **texts[] = {&added.code,    &added.message, &added.hint,      &added.table,
                             &added.product, &added.stack,   &added.attention, &added.variant,
-                            &added.cases,   &added.worst};
+                            &added.cases,   &added.worst,   &added.said};
     bool kept = true;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (*texts[i]) kept &= keep(result, texts[i]);

@@ -117,6 +117,7 @@ typedef struct rs_finding {
     const char *code;
     int64_t layer, head;
     double value, threshold;
+    const char *said;    /* words for a value that no double holds, "10^-1254.3"; or NULL */
     const char *message; /* a sentence that names the layer and head, or the tensor */
     const char *hint;
     const char *table;   /* table that it is about, for the report's link; or NULL */
