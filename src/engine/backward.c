@@ -152,6 +152,7 @@ static rs_status back_network(rs_runner *run, double *loss, const rs_loss *wante
         RS_TRY(rs_gradients_tell_state(run, run->layer, &tape->d, err));
     }
     if (!run->batch->states) RS_TRY(run->ops->back->embed(run, &tape->d, err));
+    RS_TRY(rs_run_check_files(run->network, err));
     return rs_check_cancelled(run->context, err);
 }
 

@@ -264,8 +264,7 @@ static rs_status combine_branch(rs_runner *run, const rs_branch *branch, int32_t
     return tell_branch(run, b, RS_MOMENT_OUT, &run->x, err);
 }
 
-/* Whether a file of weights was cut short while they were read. */
-static rs_status check_files(const rs_network *network, rs_error *err)
+rs_status rs_run_check_files(const rs_network *network, rs_error *err)
 {
     const rs_checkpoint *checkpoint = network->checkpoint;
     for (size_t i = 0; checkpoint && i < checkpoint->n_files; i++)
@@ -400,7 +399,7 @@ rs_status rs_run_layer(rs_runner *run, rs_error *err)
     if (layer_joins(layer)) RS_TRY(run->ops->copy(run, &run->joined, &run->x, err));
     for (int32_t b = run->branch = 0; b < layer->n_branches; run->branch = ++b)
         RS_TRY(run_branch(run, layer, b, err));
-    return check_files(run->network, err);
+    return rs_run_check_files(run->network, err);
 }
 
 rs_status rs_run_network(rs_runner *run, bool with_head, rs_error *err)
@@ -419,7 +418,7 @@ rs_status rs_run_network(rs_runner *run, bool with_head, rs_error *err)
     RS_TRY(tell(run, RS_SITE_FINAL, network->n_layers, &run->x, err));
     if (with_head && wants_logits(run) && network->head.decoder.weight)
         RS_TRY(run->ops->head(run, &run->x, err));
-    RS_TRY(check_files(network, err));
+    RS_TRY(rs_run_check_files(network, err));
     return rs_check_cancelled(run->context, err);
 }
 

@@ -78,8 +78,8 @@ typedef struct rs_parameter {
     const rs_dense *map;     /* whose weight or bias it is; or NULL */
     int64_t out, in; /* a map's: [out, in] in the order of its outputs; else [out], in = 1 */
     rs_gradient_place place; /* of its numbers in the tensor as it is stored; data NULL */
-    int32_t uses;            /* places of the network that use some of the tensor's numbers */
-    bool overlaps;           /* two of them use the same numbers */
+    int32_t uses;            /* places of the network that read these numbers, or some of them */
+    bool overlaps;           /* there are several */
 } rs_parameter;
 
 typedef enum rs_gradient_use {

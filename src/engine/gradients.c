@@ -19,6 +19,7 @@ typedef struct use {
     const void *member; /* of the network; with `part` it says which parameter */
     rs_parameter parameter;
     int64_t shared;      /* which sum its numbers are part of; -1: none */
+    int64_t group;       /* of uses that read the same numbers, or some of them */
     void *own;           /* [out, in] pieces, or the sum over batches; NULL: nothing so far */
     int64_t exponent;    /* of own's numbers */
     bool apart, drowned; /* of all that own is the sum of (rs_gradient_view) */
@@ -43,6 +44,7 @@ struct rs_gradients {
     size_t n_uses, room;
     shared *sums;
     size_t n_sums;
+    int64_t n_groups;
     bool failed;
 };
 
@@ -125,9 +127,12 @@ static void add_numbers(lister *at, const rs_weight_row *row, const void *owner)
     const void *member = (const char *)owner + row->offset;
     int64_t count = tensor ? row->count(owner) : 0, in = 1;
     const rs_embedding_op *table = owner;
-    if (row->role == RS_ROLE_EMBED_TOKEN ||
-        (owner == &at->g->network->embedding && row->role == RS_ROLE_EMBED_POSITION))
+    bool embeds = owner == &at->g->network->embedding;
+    if (row->role == RS_ROLE_ROPE_DIVISORS) return; /* no weight: frequencies are given */
+    if (row->role == RS_ROLE_EMBED_TOKEN || (embeds && row->role == RS_ROLE_EMBED_POSITION) ||
+        row->role == RS_ROLE_EMBED_TYPE)
         in = table->width;
+    if (row->role == RS_ROLE_EMBED_TYPE && tensor) count = tensor->count; /* all types' rows */
     add_use(at, member, RS_OF_WEIGHT, tensor, NULL, count / (in > 0 ? in : 1), in);
 }
 
@@ -230,14 +235,31 @@ static bool meet(const use *a, const use *b)
     return false;
 }
 
+/* Uses [n] of one tensor fall into groups that read numbers together: the parts of a fused tensor are
+ * groups of their own. */
+static void find_groups(rs_gradients *g, use *uses, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uses[i].group = g->n_groups++;
+        for (size_t j = 0; j < i; j++) {
+            int64_t from = uses[j].group;
+            if (from == uses[i].group || !meet(&uses[i], &uses[j])) continue;
+            for (size_t k = 0; k < i; k++)
+                if (uses[k].group == from) uses[k].group = uses[i].group;
+        }
+    }
+}
+
 /* uses [n] of one tensor. */
 static void find_shared(rs_gradients *g, use *uses, size_t n)
 {
     bool any = false;
+    find_groups(g, uses, n);
     for (size_t i = 0; i < n; i++) {
-        uses[i].parameter.uses = (int32_t)n;
-        for (size_t j = 0; j < n && !uses[i].parameter.overlaps; j++)
-            uses[i].parameter.overlaps = j != i && meet(&uses[i], &uses[j]);
+        uses[i].parameter.uses = 0;
+        for (size_t j = 0; j < n; j++)
+            uses[i].parameter.uses += uses[j].group == uses[i].group;
+        uses[i].parameter.overlaps = uses[i].parameter.uses > 1;
         if (!uses[i].parameter.overlaps) continue;
         uses[i].shared = (int64_t)g->n_sums;
         any = true;
@@ -506,25 +528,33 @@ rs_status rs_gradients_added(rs_runner *run, const void *member, rs_parameter_pa
     return tell_own(g, at, err);
 }
 
-/* Tells the sum over all places, once for each tensor: as the parameter of the first of its uses
- * that covers most of it. */
-static rs_status tell_sum(rs_gradients *g, int64_t which, rs_error *err)
+static int64_t numbers_of(const use *at)
 {
-    use *widest = NULL;
-    for (size_t i = 0; i < g->n_uses; i++) {
-        use *at = &g->uses[i];
-        if (at->shared != which) continue;
-        if (!widest ||
-            at->parameter.out * at->parameter.in > widest->parameter.out * widest->parameter.in)
-            widest = at;
+    return at->parameter.out * at->parameter.in;
+}
+
+/* Whether a use stands for its group: the first of those that cover most. */
+static bool stands_for_group(const rs_gradients *g, const use *at)
+{
+    for (const use *other = g->uses; other < g->uses + g->n_uses; other++) {
+        if (other->group != at->group || other == at) continue;
+        if (numbers_of(other) > numbers_of(at) ||
+            (numbers_of(other) == numbers_of(at) && other < at))
+            return false;
     }
-    if (!widest) return RS_OK;
-    rs_gradient_view view = {.form = RS_GRADIENT_DENSE, .dense = widest->parameter.place};
-    view.dense.data = g->sums[which].sum;
-    view.exponent = g->sums[which].exponent;
-    describe(g, &view, widest);
+    return true;
+}
+
+/* Tells the sum over all places of a group. */
+static rs_status tell_sum(rs_gradients *g, const use *at, rs_error *err)
+{
+    const shared *sum = &g->sums[at->shared];
+    rs_gradient_view view = {
+        .form = RS_GRADIENT_DENSE, .dense = at->parameter.place, .exponent = sum->exponent};
+    view.dense.data = sum->sum;
+    describe(g, &view, at);
     view.use = RS_USE_SUM;
-    if (!g->sums[which].sum) view.form = RS_GRADIENT_ZERO, view.why = "no place uses it";
+    if (!sum->sum) view.form = RS_GRADIENT_ZERO, view.why = "no place uses it";
     return tell_view(g, &view, err);
 }
 
@@ -538,8 +568,9 @@ rs_status rs_gradients_finish(rs_gradients *g, rs_error *err)
         else if (at->why)
             RS_TRY(complete(g, at, &view, err));
     }
-    for (size_t i = 0; i < g->n_sums && !g->plan.apart; i++)
-        RS_TRY(tell_sum(g, (int64_t)i, err));
+    for (size_t i = 0; i < g->n_uses && !g->plan.apart; i++)
+        if (g->uses[i].shared >= 0 && stands_for_group(g, &g->uses[i]))
+            RS_TRY(tell_sum(g, &g->uses[i], err));
     return RS_OK;
 }
 

@@ -203,6 +203,8 @@ rs_status rs_run_tell_mixing(const rs_runner *run, const rs_mixing_numbers *of, 
 
 /* forward.c: runs all branches of layer run->layer, telling the taps. */
 rs_status rs_run_layer(rs_runner *run, rs_error *err);
+/* Fails where a file of weights was cut short while they were read. */
+rs_status rs_run_check_files(const rs_network *network, rs_error *err);
 /* Sets a runner to a checked batch, and back to none. */
 rs_status rs_run_begin(rs_runner *run, const rs_batch *batch, const rs_tap *const *taps,
                        size_t n_taps, rs_error *err);

@@ -40,7 +40,7 @@ static void describe(rs_gradient_row *row, const rs_gradient_view *view, const r
                              .role = p->role,
                              .part = p->part,
                              .use = view->use,
-                             .uses = p->overlaps ? p->uses : 1,
+                             .uses = p->uses,
                              .exponent = view->exponent,
                              .apart = view->apart,
                              .drowned = view->drowned,

@@ -213,6 +213,22 @@ static void set_share(const branch_rows *b, double share)
             add_floor(&b->rows[i], part_of(&b->rows[i], share));
 }
 
+/* Whether a number added to all keys adds one number to all logits of a query. */
+static bool moves_alike(const rs_attention_op *op)
+{
+    bool turned = op->rope.kind != RS_ROPE_NONE && op->rope.dims > 0;
+    return !turned && op->k_norm.kind == RS_NORM_NONE && op->softcap == 0;
+}
+
+/* The gradient by a bias of keys is then 0: all that is shown is rounding. */
+static void set_key_bias(const branch_rows *b, const rs_attention_op *op)
+{
+    rs_gradient_row *bias = find_row(b, RS_ROLE_K, RS_OF_BIAS, -1);
+    if (!bias || !moves_alike(op)) return;
+    bias->floor = 0;
+    add_floor(bias, part_of(bias, 1));
+}
+
 static rs_status set_branch(const branch_rows *b, const rs_attention_op *op, const kept_rows *at,
                             double u, rs_error *err)
 {
@@ -224,6 +240,8 @@ static rs_status set_branch(const branch_rows *b, const rs_attention_op *op, con
         set_share(b, query->drowned ? 1 : UNITS * (u + at->rounding));
         return RS_OK;
     }
+    set_key_bias(b, op);
+    if (op->mix_uniform != 0) return RS_OK; /* values' own gradient is a difference as well */
     for (int32_t h = 0; h < op->heads; h++) {
         lengths of;
         int32_t g = h / (op->heads / op->kv_heads);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MESSAGE = 500, RATIO_WORDS = 40 };
+enum { MESSAGE = 900, RATIO_WORDS = 40 };
 
 /* What is said of one variant. */
 typedef struct told {
@@ -192,6 +192,9 @@ static const char *reason_of(const told *t, const rs_gradient_row *row)
     if (row->layer >= 0 && compares && are_alone(t)) return "each token sees itself alone";
     if (row->layer >= 0 && row->role == RS_ROLE_K && row->part == RS_OF_BIAS)
         return "a bias of keys moves all logits of a query alike";
+    if (row->layer >= 0 && compares)
+        return "nothing is left of it in this precision: keys or values are equal, or are but for "
+               "rounding";
     return "what it gives has no derivative, or one below the range of the precision";
 }
 
@@ -259,23 +262,43 @@ static rs_status nonfinite(const told *t, rs_error *err)
 
 /* ---- the sentence ---- */
 
-/* "layers 0-3 and 7"; false: there are none. */
-static bool list_layers(char *text, size_t size, const told *t, bool vanishing_ones)
+/* What is known of a layer's queries and keys. */
+typedef enum learning {
+    NO_RATIO, /* its values have no gradient either */
+    LEARNS,
+    STARVES,
+    HIDDEN /* what they get is rounding, and not less than what counts */
+} learning;
+
+static learning learning_of(const told *t, const rs_gradient_ratio *r)
 {
+    if (!values_learn(r) || !has_ratio(r)) return NO_RATIO;
+    if (vanishes(t, r)) return STARVES;
+    return is_rounding(r) ? HIDDEN : LEARNS;
+}
+
+/* Writes "layers 0 to 3, 7"; false, and nothing: no layer is of that kind. */
+static bool list_layers(char *text, size_t size, const told *t, learning kind)
+{
+    char list[120];
     size_t used = 0, n = 0;
     const rs_gradient_ratio *r = t->graded->ratios;
+    text[0] = list[0] = '\0';
     for (size_t i = 0, end; i < t->graded->n_ratios; i = end) {
-        bool is = values_learn(&r[i]) && vanishes(t, &r[i]) == vanishing_ones && has_ratio(&r[i]);
-        for (end = i + 1; is && end < t->graded->n_ratios; end++)
-            if (vanishes(t, &r[end]) != vanishing_ones || r[end].layer != r[end - 1].layer + 1 ||
-                !values_learn(&r[end]) || !has_ratio(&r[end]))
-                break;
-        if (!is || used >= size) continue;
-        used += (size_t)snprintf(text + used, size - used, "%s%d", n ? ", " : "", (int)r[i].layer);
-        if (end - i > 1 && used < size)
-            used += (size_t)snprintf(text + used, size - used, " to %d", (int)r[end - 1].layer);
+        end = i + 1;
+        if (learning_of(t, &r[i]) != kind) continue;
+        while (end < t->graded->n_ratios && r[end].layer == r[end - 1].layer + 1 &&
+               learning_of(t, &r[end]) == kind)
+            end++;
+        if (used < sizeof list)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%d", n ? ", " : "",
+                                     (int)r[i].layer);
+        if (end - i > 1 && used < sizeof list)
+            used +=
+                (size_t)snprintf(list + used, sizeof list - used, " to %d", (int)r[end - 1].layer);
         n += end - i;
     }
+    if (n > 0) snprintf(text, size, "layer%s %s", n > 1 ? "s" : "", list);
     return n > 0;
 }
 
@@ -290,42 +313,56 @@ static const rs_gradient_ratio *least(const told *t)
     return found;
 }
 
+static void say_layers(char *text, size_t size, const told *t, const rs_gradient_ratio *r)
+{
+    char learn[140], starve[140], hidden[140], ratio[RATIO_WORDS];
+    bool some = list_layers(learn, sizeof learn, t, LEARNS);
+    bool others = list_layers(starve, sizeof starve, t, STARVES);
+    bool unknown = list_layers(hidden, sizeof hidden, t, HIDDEN);
+    const char *rounding = is_rounding(r) ? " (rounding)" : "";
+    say_least(ratio, r);
+    if (!others && !unknown)
+        snprintf(text, size,
+                 "the queries and keys of every layer learn; least in layer %d, whose squared "
+                 "gradient is %s of the values'%s",
+                 (int)r->layer, ratio, rounding);
+    else
+        snprintf(text, size,
+                 "queries and keys learn in %s%s%s%s%s%s: least in layer %d, whose squared "
+                 "gradient is %s of the values'%s",
+                 some ? learn : "no layer", others && some ? ", and do not in " : "",
+                 some ? starve : "", unknown ? "; rounding hides whether they do in " : "", hidden,
+                 unknown && t->options->measure.precision != RS_PRECISION_RESIDUAL
+                     ? " (--precision residual may tell)"
+                     : "",
+                 (int)r->layer, ratio, rounding);
+}
+
 static void say_learning(char *text, size_t size, const told *t)
 {
-    char learn[120], starve[120], ratio[RATIO_WORDS];
-    bool some = list_layers(learn, sizeof learn, t, false);
-    bool others = list_layers(starve, sizeof starve, t, true);
     const rs_gradient_ratio *r = least(t);
-    if (are_alone(t))
+    if (t->graded->n_ratios == 0)
+        snprintf(text, size, "no layer has queries, keys and values");
+    else if (are_alone(t))
         snprintf(text, size,
                  "every sample is one token, which attends to itself alone: queries "
                  "and keys have nothing to learn from it");
     else if (!r)
         snprintf(text, size, "no layer has queries, keys and values with a gradient");
-    else if (!others)
-        snprintf(text, size,
-                 "the queries and keys of every layer learn; least in layer %d, whose squared "
-                 "gradient is %s of the values'%s",
-                 (int)r->layer, say_least(ratio, r), is_rounding(r) ? " (rounding)" : "");
     else
-        snprintf(text, size,
-                 "queries and keys learn in %s%s%s%s: least in layer %d, whose squared gradient "
-                 "is %s of the values'%s",
-                 some ? "layers " : "no layer", some ? learn : "",
-                 some ? ", and do not in layers " : "", some ? starve : "", (int)r->layer,
-                 say_least(ratio, r), is_rounding(r) ? " (rounding)" : "");
+        say_layers(text, size, t, r);
 }
 
 static rs_status summary(const told *t, rs_error *err)
 {
-    char message[MESSAGE + 200], learning[MESSAGE];
+    char message[MESSAGE + 200], said[MESSAGE];
     const rs_gradient_ratio *r = least(t);
-    say_learning(learning, sizeof learning, t);
+    say_learning(said, sizeof said, t);
     snprintf(message, sizeof message, "variant %s, loss %s (%.4g): %s", t->v->name,
-             rs_grad_loss_name(t->targets->kind), t->graded->loss, learning);
+             rs_grad_loss_name(t->targets->kind), t->graded->loss, said);
     rs_finding f = finding_for(t, RS_INFO, "gradient_summary", r ? r->layer : RS_NULL_INT, message);
     f.value = r ? least_ratio(r) : NAN;
-    f.table = "gradient_ratios";
+    if (t->graded->n_ratios > 0) f.table = "gradient_ratios";
     return rs_result_add_finding(t->result, &f, err);
 }
 

@@ -186,7 +186,8 @@ static void check_row(gradient_case *c, const rs_gradient_row *row, const told *
     else if (!(fabs(row->relative - norm / sqrt(w)) <= 1e-9 * row->relative))
         fail_msg("%s, head %d: relative %.17g, not %.17g", row->parameter, row->head, row->relative,
                  norm / sqrt(w));
-    assert_int_equal(row->uses, p->overlaps ? p->uses : 1);
+    assert_int_equal(row->uses, p->uses);
+    assert_int_equal(p->overlaps, p->uses > 1);
 }
 
 static int64_t heads_plainly(const rs_network *network, const rs_parameter *p)

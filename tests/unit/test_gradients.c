@@ -1,5 +1,5 @@
 /*
- * test_gradients.c: gradients of drawn networks and of the small models of every family, held against
+ * test_gradients.c: gradients of drawn networks of attention and MLPs, held against
  * central differences of a loss that the test computes from the forward pass.
  */
 #include <setjmp.h>

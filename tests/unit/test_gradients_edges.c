@@ -9,9 +9,12 @@
 
 #include <cmocka.h>
 
+#include "base/mapping.h"
 #include "gradient_support.h"
 #include "mixer_builder.h"
 #include "property.h"
+
+#include <unistd.h>
 
 /* A pass forward and back, and what it told. */
 typedef struct way {
@@ -286,13 +289,225 @@ static void huge_logits(void **state)
     }
 }
 
+/* ---- a softmax that gives nearly all to one key ---- */
+
+enum { N = 5, D = 4 };
+
+/* out [N, D] = x [N, D] W^T, W stored by rows. */
+static void map_plainly(long double out[N][D], long double x[N][D], const rs_dense *map)
+{
+    const double *w = (const double *)(const void *)map->weight->data;
+    for (int i = 0; i < N; i++)
+        for (int u = 0; u < D; u++) {
+            out[i][u] = 0;
+            for (int c = 0; c < D; c++)
+                out[i][u] += (long double)w[u * D + c] * x[i][c];
+        }
+}
+
+/* Row i of P, and of dS from dP, without a difference of large numbers. */
+static void softmax_plainly(long double p[N], long double ds[N], const long double s[N],
+                            const long double dp[N])
+{
+    int star = 0;
+    long double sum = 0, along = 0;
+    for (int j = 0; j < N; j++)
+        star = s[j] > s[star] ? j : star;
+    for (int j = 0; j < N; j++)
+        sum += p[j] = expl(s[j] - s[star]);
+    for (int j = 0; j < N; j++)
+        p[j] /= sum, along += p[j] * (dp[j] - dp[star]);
+    for (int j = 0; j < N; j++)
+        ds[j] = p[j] * (dp[j] - dp[star] - along);
+}
+
+/* The gradient by the queries' map, [D, D], of |X + O(P V)|^2 / 2. */
+static void queries_plainly(long double g[D][D], const rs_attention_op *op, const double *states)
+{
+    long double x[N][D], q[N][D], k[N][D], v[N][D], mixed[N][D] = {{0}}, y[N][D], s[N][N], p[N][N];
+    long double none[N] = {0}, ds[N][N], d_mixed[N][D], dq[N][D] = {{0}};
+    const double *o = (const double *)(const void *)op->o.weight->data;
+    for (int i = 0; i < N * D; i++)
+        x[i / D][i % D] = states[i];
+    map_plainly(q, x, &op->q), map_plainly(k, x, &op->k), map_plainly(v, x, &op->v);
+    for (int i = 0; i < N; i++) {
+        for (int j = 0; j < N; j++) {
+            s[i][j] = 0;
+            for (int c = 0; c < D; c++)
+                s[i][j] += q[i][c] * k[j][c];
+        }
+        softmax_plainly(p[i], ds[i], s[i], none);
+        for (int j = 0; j < N; j++)
+            for (int c = 0; c < D; c++)
+                mixed[i][c] += p[i][j] * v[j][c];
+    }
+    map_plainly(y, mixed, &op->o);
+    for (int i = 0; i < N; i++) {
+        long double dp[N] = {0};
+        for (int c = 0; c < D; c++) {
+            d_mixed[i][c] = 0;
+            for (int u = 0; u < D; u++)
+                d_mixed[i][c] += (y[i][u] + x[i][u]) * (long double)o[u * D + c];
+        }
+        for (int j = 0; j < N; j++)
+            for (int c = 0; c < D; c++)
+                dp[j] += d_mixed[i][c] * v[j][c];
+        softmax_plainly(p[i], ds[i], s[i], dp);
+        for (int j = 0; j < N; j++)
+            for (int c = 0; c < D; c++)
+                dq[i][c] += ds[i][j] * k[j][c];
+    }
+    for (int u = 0; u < D; u++)
+        for (int c = 0; c < D; c++) {
+            g[u][c] = 0;
+            for (int i = 0; i < N; i++)
+                g[u][c] += dq[i][u] * x[i][c];
+        }
+}
+
+/* The weights of the other keys go down to 1e-20: what queries get goes down with them, with all of
+ * its digits. */
+static void nearly_one_hot(void **state)
+{
+    (void)state;
+    rs_error err = {0};
+    double least = 1;
+    for (double size = 1; size < 24; size += 1) {
+        built *b = calloc(1, sizeof *b);
+        way *w = one_attention(b, N, size, false);
+        long double g[D][D];
+        double norm = 0, off = 0;
+        queries_plainly(g, &b->layers[0].branches[0].attention, b->states);
+        assert_int_equal(go(w, &err), RS_OK);
+        for (int i = 0; i < w->all->n; i++) {
+            const told *t = &w->all->items[i];
+            for (int e = 0; strcmp(t->parameter.name, "q") == 0 && e < D * D; e++) {
+                norm += (double)(g[e / D][e % D] * g[e / D][e % D]);
+                off += pow(t->values[e] - (double)g[e / D][e % D], 2);
+            }
+        }
+        if (!(sqrt(off) <= 1e-10 * sqrt(norm)))
+            fail_msg("size %g: off by %.3g of %.3g", size, sqrt(off), sqrt(norm));
+        least = fmin(least, sqrt(norm));
+        way_free(w);
+        built_free(b);
+    }
+    assert_true(least < 1e-6);
+}
+
+/* ---- norms that have nothing to divide by ---- */
+
+static void zero_gain(const rs_norm_op *norm)
+{
+    if (norm->kind == RS_NORM_NONE || !norm->gain) return;
+    memset((uint8_t *)(uintptr_t)norm->gain->data, 0, (size_t)norm->gain->bytes);
+}
+
+/* Gains of 0: nothing divides by one, and what is behind it still has its gradient. */
+static void gains_of_zero(void **state)
+{
+    (void)state;
+    for (int t = property_start(60, 9000); property_next(&t);) {
+        built *b = built_new(property_seed(), 12);
+        for (int32_t l = 0; l < b->network.n_layers; l++)
+            for (int32_t k = 0; k < b->layers[l].n_branches; k++) {
+                const rs_branch *branch = &b->layers[l].branches[k];
+                const rs_norm_op *norms[] = {&branch->before, &branch->inside, &branch->after};
+                zero_gain(norms[(l + k) % 3]);
+                if (branch->kind == RS_BRANCH_ATTENTION) zero_gain(&branch->attention.k_norm);
+            }
+        if (property_seed() % 4 == 0) zero_gain(&b->network.final_norm);
+        assert_int_equal(check_network("gains of 0", &b->network, &b->batch, 1, property_seed()),
+                         0);
+        built_free(b);
+    }
+    property_holds(1);
+}
+
+/* Rows of equal numbers under a LayerNorm without eps are 0/0, forward and back: that is no number, and
+ * ends nothing. With an eps they are 0, and nothing goes back from there. */
+static void constant_rows(void **state)
+{
+    (void)state;
+    rs_error err = {0};
+    for (int with_eps = 0; with_eps < 2; with_eps++) {
+        built *b = calloc(1, sizeof *b);
+        way *w = one_attention(b, 5, 1, false);
+        for (int i = 0; i < 20; i++)
+            b->states[i] = 3 + i / 4;
+        w->c.loose->network.layers[0].branches[0].before =
+            (rs_norm_op){.kind = RS_NORM_LAYERNORM, .dim = 4, .eps = with_eps ? 1e-5 : 0};
+        assert_int_equal(go(w, &err), RS_OK);
+        assert_int_equal(isfinite(w->loss) != 0, with_eps);
+        assert_int_equal(isfinite(largest_told(w, "v")) != 0, with_eps);
+        if (with_eps) assert_true(largest_told(w, "v") == 0 && largest_told(w, "q") == 0);
+        for (int i = 0; i < 20 && with_eps; i++)
+            assert_true(isfinite(w->entered[i]));
+        way_free(w);
+        built_free(b);
+    }
+}
+
+/* ---- a file that is cut short on the way back ---- */
+
+static rs_status cut_short(void *user, int32_t layer, const rs_state_view *view, rs_error *err)
+{
+    (void)layer, (void)view, (void)err;
+    assert_int_equal(ftruncate(*(const int *)user, 0), 0);
+    return RS_OK;
+}
+
+static void weights_cut_short(void **state)
+{
+    (void)state;
+    enum { PAGES = 1 << 18 };
+    rs_checkpoint_file file = {.name = (char *)"weights"};
+    rs_checkpoint checkpoint = {.files = &file, .n_files = 1};
+    built *b = calloc(1, sizeof *b);
+    way *w = one_attention(b, 5, 1, false);
+    rs_network *network = &w->c.loose->network;
+    rs_tensor *queries = (rs_tensor *)(uintptr_t)network->layers[0].branches[0].attention.q.weight;
+    const uint8_t *own = queries->data;
+    char path[] = "/tmp/rankscope-test-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, own, queries->bytes) == (ssize_t)queries->bytes);
+    assert_int_equal(ftruncate(fd, PAGES), 0);
+    assert_int_equal(rs_mapping_open(&file.mapping, path, NULL), RS_OK);
+    rs_guard_install();
+    queries->data = file.mapping->data;
+    network->checkpoint = &checkpoint;
+    const rs_gradient_tap tap = {.user = &fd, .state = cut_short}, *taps[] = {&tap};
+    rs_gradients *gradients;
+    rs_weights *weights;
+    rs_runner *runner;
+    assert_int_equal(rs_weights_open(&weights, RS_PRECISION_F64, 1 << 28, NULL), RS_OK);
+    assert_int_equal(rs_runner_open(&runner, network, weights, &w->context, NULL), RS_OK);
+    assert_int_equal(rs_gradients_open(&gradients, network, RS_PRECISION_F64, &w->c.plan, taps, 1,
+                                       &w->context, NULL),
+                     RS_OK);
+    assert_int_equal(
+        rs_runner_gradient(NULL, runner, w->c.batch, &w->c.loss, gradients, NULL, 0, NULL),
+        RS_E_TRUNCATED_WHILE_MAPPED);
+    rs_gradients_close(gradients);
+    rs_runner_close(runner);
+    rs_weights_close(weights);
+    rs_mapping_close(file.mapping);
+    close(fd);
+    unlink(path);
+    queries->data = own;
+    network->checkpoint = NULL;
+    w->all = calloc(1, sizeof *w->all); /* nothing was told */
+    way_free(w);
+    built_free(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_states_and_memory),
-        cmocka_unit_test(tape_is_foreseen),
-        cmocka_unit_test(is_cancelled),
-        cmocka_unit_test(huge_logits),
+        cmocka_unit_test(by_states_and_memory), cmocka_unit_test(tape_is_foreseen),
+        cmocka_unit_test(is_cancelled),         cmocka_unit_test(huge_logits),
+        cmocka_unit_test(nearly_one_hot),       cmocka_unit_test(gains_of_zero),
+        cmocka_unit_test(constant_rows),        cmocka_unit_test(weights_cut_short),
     };
     return cmocka_run_group_tests_name("gradients_edges", tests, NULL, NULL);
 }
