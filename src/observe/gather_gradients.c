@@ -72,16 +72,23 @@ static void set_norms(rs_gradient_row *row, double square, double weight, int64_
               row->exponent);
 }
 
+/* 2 (a - b), or what is far beyond all doubles. */
+static int64_t twice_apart(int64_t a, int64_t b)
+{
+    const double beyond = 1 << 20;
+    return (int64_t)fmax(-beyond, fmin(beyond, 2 * ((double)a - (double)b)));
+}
+
 void rs_gradient_add(double *square, int64_t *exponent, const rs_gradient_row *row)
 {
     double add = row->square;
     if (row->square == 0) return;
     if (*square == 0) *exponent = row->exponent;
     if (row->exponent > *exponent) {
-        rs_scale_by(square, 1, 2 * (*exponent - row->exponent));
+        rs_scale_by(square, 1, twice_apart(*exponent, row->exponent));
         *exponent = row->exponent;
     }
-    rs_scale_by(&add, 1, 2 * (row->exponent - *exponent));
+    rs_scale_by(&add, 1, twice_apart(row->exponent, *exponent));
     *square += add;
 }
 
@@ -180,7 +187,7 @@ static double log10_square(const rs_gradient_row *row)
 static double ratio_of(const rs_gradient_row *a, const rs_gradient_row *b)
 {
     double ratio = a->square / b->square;
-    rs_scale_by(&ratio, 1, 2 * (a->exponent - b->exponent));
+    rs_scale_by(&ratio, 1, twice_apart(a->exponent, b->exponent));
     return ratio;
 }
 

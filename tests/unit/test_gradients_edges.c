@@ -48,6 +48,7 @@ static rs_status hear_memory(void *user, const double *gradient, int64_t rows, i
     way *w = user;
     (void)err;
     w->memory_width = width;
+    free(w->memory); /* told behind every layer, the last time complete */
     w->memory = malloc((size_t)(rows * width + 1) * sizeof *w->memory);
     memcpy(w->memory, gradient, (size_t)(rows * width) * sizeof *w->memory);
     return RS_OK;
