@@ -137,6 +137,13 @@ shares, total = [r for k, r in rows(albert).items() if k[3] == "mixer.q.weight" 
 check("ALBERT's places", all(r["uses"] == 3 for r in shares + [total]))
 check("a sum is no more than its shares", 0 < total["norm"] <= sum(r["norm"] for r in shares) * (1 + 1e-12))
 
+# Parts of one fused tensor, used twice each, have sums of their own.
+again = rows(probe(f"{golden}/forward/gpt2", *ids, "--depth", "4"))
+for part in "qkv":
+    total = again.get(("edited", None, None, f"layer.0.mixer.{part}.weight.sum"))
+    shares = [again["edited", layer, None, f"mixer.{part}.weight"] for layer in (0, 2)]
+    check(f"GPT-2's {part}, twice", total and all(r["uses"] == 2 for r in [total, *shares]) and total["norm"] <= sum(r["norm"] for r in shares) * (1 + 1e-12))
+
 # ---- heads, and ratios ----
 table = rows(full)
 for layer in (0, 1):
@@ -151,15 +158,15 @@ for layer in (0, 1):
 
 # ---- a stack that collapses: float32 says where it has nothing left ----
 single, double = (probe("collapse.json", "--random", "3", "--precision", p) for p in ("f32", "f64"))
-marked = 0
+marked = lost = 0
 for a, b in zip(single["tables"]["gradients"], double["tables"]["gradients"]):
     if a["at_floor"] is None:
         continue
     error = abs(a["norm"] - b["norm"]) / b["norm"]
     marked += a["at_floor"]
     check(f"{a} is off by {error:.2g} and not at the floor", a["at_floor"] or error < 0.05)
-    check(f"{a} is off by {error:.2g} only, and at the floor", not a["at_floor"] or error > 1e-3)
-check("something is at the floor, and something is not", 0 < marked < 36)
+    lost += error > 0.05
+check("something is at the floor, and something is not", 0 < lost <= marked < 36)
 f = findings(double)
 check("queries starve", "vanishing_qk_gradient" in f and f["vanishing_qk_gradient"]["severity"] == "warn")
 check("the sentence", "learn in layers 0 to 1" in f["gradient_summary"]["message"] and "do not in layers 2 to 5" in f["gradient_summary"]["message"])
