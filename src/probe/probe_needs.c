@@ -39,10 +39,10 @@ static void add_relevance(rs_budget *budget, const rs_network *network, rs_need_
     const rs_run_shape curves = {.samples = RS_REMOVAL_TEXTS, .longest = shape.longest};
     int64_t texts = rs_need_samples(network, curves, o->measure.batch, precision, context);
     double longer = network->n_layers > 0 ? s.layers / network->n_layers : 1;
-    rs_budget_add(budget, "a sample's tape for relevance",
+    rs_budget_add(budget, "tapes of relevance",
                   (o->back.recompute ? 1 : longer) *
                       (double)rs_tape_bytes(network, precision, &o->back, shape.longest));
-    rs_budget_add(budget, "relevance",
+    rs_budget_add(budget, "numbers of relevance",
                   longer * rs_relevance_bytes(network, shape.longest, shape.samples * shape.longest,
                                               shape.samples));
     if (texts > batch)

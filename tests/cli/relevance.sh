@@ -19,7 +19,7 @@ refused unsupported "run side by side" "$decoder" --tokens ids.json --relevance 
 refused usage "ask for grad too" "$decoder" --tokens ids.json --relevance --freeze-norm
 refused usage "or for relevance" "$decoder" --tokens ids.json --target 1
 arch deep '"depth": 24, "seq_len": 512'
-refused memory-limit "tape for relevance" deep.json --random 2 --batch 1 --relevance --memory 16MiB --no-attention --no-spectral
+refused memory-limit "tapes of relevance" deep.json --random 2 --batch 1 --relevance --memory 16MiB --no-attention --no-spectral
 says err "--recompute"
 
 cat >relevance.py <<'END2'
