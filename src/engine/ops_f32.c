@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "linalg/blas.h"
+#include "linalg/gemm.h"
 
 #include <math.h>
 #include <omp.h>
@@ -18,7 +19,7 @@
 #define SELECTED rs_select_f32
 #define PRODUCT rs_product_f32
 #define KERNELS_HERE rs_kernels_f32_here
-#define GEMM cblas_sgemm
+#define GEMM rs_gemm_f32
 #define GEMV cblas_sgemv
 #define SYRK cblas_ssyrk
 #define DECODE rs_tensor_decode_f32

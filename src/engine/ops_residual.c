@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "linalg/blas.h"
+#include "linalg/gemm.h"
 #include "network/op_traits.h"
 
 #include <math.h>
@@ -26,7 +27,7 @@
 #define SELECTED rs_select_f64
 #define PRODUCT rs_product_f64
 #define KERNELS_HERE rs_kernels_f64_here
-#define GEMM cblas_dgemm
+#define GEMM rs_gemm_f64
 #define GEMV cblas_dgemv
 #define SYRK cblas_dsyrk
 #define DECODE rs_tensor_decode_f64

@@ -1,0 +1,132 @@
+/* gemm.c: which kernels multiply here, and the memory that they copy into: a pool of rooms, one for each
+ * thread that multiplies at a time, kept until the process ends. */
+#include "linalg/gemm.h"
+
+#include "base/cpu.h"
+#include "linalg/gemm_kernels.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+const rs_gemm_kernels *const *rs_gemm_tables(void)
+{
+    static const rs_gemm_kernels *const tables[] = {
+        &rs_gemm_vector,
+#if defined(__x86_64__)
+        &rs_gemm_avx2,
+        &rs_gemm_avx512,
+#endif
+        NULL,
+    };
+    static const rs_gemm_kernels *const first[] = {&rs_gemm_vector, NULL};
+#if defined(__x86_64__)
+    static const rs_gemm_kernels *const two[] = {&rs_gemm_vector, &rs_gemm_avx2, NULL};
+    rs_cpu_level level = rs_cpu_vector_level();
+    if (level == RS_CPU_AVX512) return tables;
+    if (level == RS_CPU_AVX2) return two;
+#endif
+    (void)tables;
+    return first;
+}
+
+static const rs_gemm_kernels *kernels_here(void)
+{
+    static _Atomic(const rs_gemm_kernels *) chosen;
+    const rs_gemm_kernels *table = atomic_load_explicit(&chosen, memory_order_acquire);
+    if (!table) {
+        const rs_gemm_kernels *const *all = rs_gemm_tables();
+        while (all[1])
+            all++;
+        table = *all;
+        atomic_store_explicit(&chosen, table, memory_order_release);
+    }
+    return table;
+}
+
+/* ---- rooms ---- */
+
+enum { ROOMS = 256 };
+static struct {
+    atomic_flag taken;
+    void *memory;
+} rooms[ROOMS] = {{.taken = ATOMIC_FLAG_INIT}};
+
+/* The room that this thread had last. */
+static _Thread_local int last_room;
+
+/* NULL: none is free, or there is no memory. */
+static void *take_room(void)
+{
+    for (int i = 0; i < ROOMS; i++) {
+        int at = (last_room + i) % ROOMS;
+        if (atomic_flag_test_and_set_explicit(&rooms[at].taken, memory_order_acquire)) continue;
+        if (!rooms[at].memory) rooms[at].memory = aligned_alloc((size_t)2 << 20, RS_GEMM_ROOM);
+        last_room = at;
+        if (rooms[at].memory) return rooms[at].memory;
+        atomic_flag_clear_explicit(&rooms[at].taken, memory_order_release);
+        return NULL;
+    }
+    return NULL;
+}
+
+static void leave_room(void)
+{
+    atomic_flag_clear_explicit(&rooms[last_room].taken, memory_order_release);
+}
+
+__attribute__((destructor)) static void free_rooms(void)
+{
+    for (int i = 0; i < ROOMS; i++)
+        if (!atomic_flag_test_and_set_explicit(&rooms[i].taken, memory_order_acquire)) {
+            free(rooms[i].memory);
+            rooms[i].memory = NULL;
+            atomic_flag_clear_explicit(&rooms[i].taken, memory_order_release);
+        }
+}
+
+/* ---- products ---- */
+
+#define DEFINE(suffix, real)                                                                       \
+    /* where there is no room: a small one, which takes fewer columns at a time */                 \
+    static __attribute__((noinline)) void in_stack_##suffix(const rs_product_of_##suffix *of)      \
+    {                                                                                              \
+        real small[GEMM_DEPTH * (GEMM_ROWS + 32)] __attribute__((aligned(64)));                    \
+        kernels_here()->suffix(of, small, sizeof small / sizeof *small);                           \
+    }                                                                                              \
+                                                                                                   \
+    void rs_gemm_##suffix(rs_gemm_side turn_a, rs_gemm_side turn_b, int64_t m, int64_t n,          \
+                          int64_t k, real alpha, const real *a, int64_t lda, const real *b,        \
+                          int64_t ldb, real beta, real *c, int64_t ldc)                            \
+    {                                                                                              \
+        rs_product_of_##suffix of = {.m = m,                                                       \
+                                     .n = n,                                                       \
+                                     .k = k,                                                       \
+                                     .a = a,                                                       \
+                                     .b = b,                                                       \
+                                     .a_row = turn_a == RS_TURNED ? 1 : lda,                       \
+                                     .a_col = turn_a == RS_TURNED ? lda : 1,                       \
+                                     .b_row = turn_b == RS_TURNED ? 1 : ldb,                       \
+                                     .b_col = turn_b == RS_TURNED ? ldb : 1,                       \
+                                     .alpha = alpha,                                               \
+                                     .beta = beta,                                                 \
+                                     .c = c,                                                       \
+                                     .ldc = ldc};                                                  \
+        void *room;                                                                                \
+        if (m <= 0 || n <= 0) return;                                                              \
+        if (k <= 0) {                                                                              \
+            for (int64_t i = 0; i < m; i++)                                                        \
+                for (int64_t j = 0; j < n; j++)                                                    \
+                    c[i * ldc + j] = beta == 0 ? 0 : beta * c[i * ldc + j];                        \
+            return;                                                                                \
+        }                                                                                          \
+        room = take_room();                                                                        \
+        if (!room) {                                                                               \
+            in_stack_##suffix(&of);                                                                \
+            return;                                                                                \
+        }                                                                                          \
+        kernels_here()->suffix(&of, room, RS_GEMM_ROOM / sizeof(real));                            \
+        leave_room();                                                                              \
+    }
+
+DEFINE(f32, float)
+DEFINE(f64, double)

@@ -1,0 +1,31 @@
+/*
+ * gemm.h: products of matrices by our own kernels: C = alpha A B + beta C, all row-major, on the thread
+ * that calls.
+ *
+ * An entry of C is the sum over its k terms in their order, in stretches of GEMM_DEPTH, whatever m, n, the
+ * leading dimensions and the neighbours are: a product that is cut into blocks of rows and columns has the
+ * same bits however it is cut, and so on any number of threads. That, and operands that are not in
+ * the cache, is what it is for (docs/theory/gradients.md, 10); BLAS stays behind everything else.
+ */
+#ifndef RS_LINALG_GEMM_H
+#define RS_LINALG_GEMM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* How an operand lies: as it is multiplied, or turned (transposed). */
+typedef enum rs_gemm_side { RS_AS_IS, RS_TURNED } rs_gemm_side;
+
+/* c: [m, n] with ldc; a: [m, k] with lda, [k, m] where turned; b: [k, n] with ldb, [n, k] where turned.
+ * beta = 0: c is not read. Any of m, n, k may be 0. c overlaps neither. Never fails. */
+void rs_gemm_f32(rs_gemm_side turn_a, rs_gemm_side turn_b, int64_t m, int64_t n, int64_t k,
+                 float alpha, const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
+                 float *c, int64_t ldc);
+void rs_gemm_f64(rs_gemm_side turn_a, rs_gemm_side turn_b, int64_t m, int64_t n, int64_t k,
+                 double alpha, const double *a, int64_t lda, const double *b, int64_t ldb,
+                 double beta, double *c, int64_t ldc);
+
+/* Bytes that a thread multiplying may hold for its copies of parts of A and B. */
+enum { RS_GEMM_ROOM = 4 << 20 };
+
+#endif

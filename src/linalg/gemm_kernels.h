@@ -1,0 +1,41 @@
+/* gemm_kernels.h: what gemm.c asks of the kernels of one instruction set. */
+#ifndef RS_LINALG_GEMM_KERNELS_H
+#define RS_LINALG_GEMM_KERNELS_H
+
+#include "linalg/gemm.h"
+
+#include <stddef.h>
+
+/* Terms of a sum that are taken together, and rows of A that are copied together. */
+enum { GEMM_DEPTH = 256, GEMM_ROWS = 96 };
+
+/* One product. A[i][p] = a[i*a_row + p*a_col], B[p][j] = b[p*b_row + j*b_col]: one of the two steps of
+ * each is 1. */
+#define RS_GEMM_KERNELS(real, suffix)                                                                \
+    typedef struct rs_product_of_##suffix {                                                          \
+        int64_t m, n, k;                                                                             \
+        const real *a, *b;                                                                           \
+        int64_t a_row, a_col, b_row, b_col;                                                          \
+        real alpha, beta;                                                                            \
+        real *c;                                                                                     \
+        int64_t ldc;                                                                                 \
+    } rs_product_of_##suffix;                                                                        \
+    /* room: at least GEMM_DEPTH (GEMM_ROWS + 32) numbers on a boundary of 64 bytes; the more, the \
+     * more columns are taken at once */ \
+    typedef void rs_gemm_kernel_##suffix(const rs_product_of_##suffix *of, real *room,               \
+                                         size_t numbers);
+
+RS_GEMM_KERNELS(float, f32)
+RS_GEMM_KERNELS(double, f64)
+
+typedef struct rs_gemm_kernels {
+    const char *level;
+    rs_gemm_kernel_f32 *f32;
+    rs_gemm_kernel_f64 *f64;
+} rs_gemm_kernels;
+
+extern const rs_gemm_kernels rs_gemm_vector, rs_gemm_avx2, rs_gemm_avx512;
+/* All that this processor can run, ended by NULL; the last is what gemm.c uses. */
+const rs_gemm_kernels *const *rs_gemm_tables(void);
+
+#endif

@@ -1,0 +1,172 @@
+/* test_gemm.c: products of matrices by the kernels of every instruction set that runs here, against sums
+ * in long double, over shapes around every edge of a tile. */
+#include "linalg/gemm.h"
+#include "linalg/gemm_kernels.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* m, n, k, what the leading dimensions are wider by, and what lies turned. */
+typedef struct instance {
+    int64_t m, n, k, wider;
+    bool turn_a, turn_b;
+    double alpha, beta;
+} instance;
+
+static int64_t below(uint64_t *state, int64_t n)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (int64_t)((*state >> 33) % (uint64_t)n);
+}
+
+static instance draw(uint64_t *state)
+{
+    const int64_t near[] = {1, 2, 3, 5, 11, 12, 13, 24, 31, 32, 33, 48, 95, 96, 97, 130};
+    const int64_t deep[] = {1, 2, 3, 4, 7, 64, 255, 256, 257, 513};
+    const double factors[] = {0, 1, -.5, 2};
+    instance i = {.m = near[below(state, 16)],
+                  .n = near[below(state, 16)],
+                  .k = deep[below(state, 10)],
+                  .wider = below(state, 3),
+                  .turn_a = below(state, 2),
+                  .turn_b = below(state, 2),
+                  .alpha = factors[below(state, 4)],
+                  .beta = factors[below(state, 4)]};
+    return i;
+}
+
+#define CASES(real, suffix, unit)                                                                  \
+    static real *drawn_##suffix(size_t n, uint64_t *state)                                         \
+    {                                                                                              \
+        real *x = malloc((n + 1) * sizeof *x);                                                     \
+        assert_non_null(x);                                                                        \
+        for (size_t i = 0; i < n; i++)                                                             \
+            x[i] = (real)((double)below(state, 2001) / 1000 - 1);                                  \
+        return x;                                                                                  \
+    }                                                                                              \
+                                                                                                   \
+    static void check_##suffix(const instance *i, rs_gemm_kernel_##suffix *kernel,                 \
+                               const char *level, uint64_t *state)                                 \
+    {                                                                                              \
+        int64_t lda = (i->turn_a ? i->m : i->k) + i->wider;                                        \
+        int64_t ldb = (i->turn_b ? i->k : i->n) + i->wider, ldc = i->n + i->wider;                 \
+        real *a = drawn_##suffix((size_t)(lda * (i->turn_a ? i->k : i->m)), state);                \
+        real *b = drawn_##suffix((size_t)(ldb * (i->turn_b ? i->n : i->k)), state);                \
+        real *was = drawn_##suffix((size_t)(ldc * i->m), state);                                   \
+        real *c = malloc((size_t)(ldc * i->m) * sizeof *c);                                        \
+        enum { SMALL = GEMM_DEPTH * (GEMM_ROWS + 32) };                                            \
+        real *room = aligned_alloc(64, SMALL * sizeof(real));                                      \
+        assert_true(c &&room);                                                                     \
+        for (int64_t at = 0; at < ldc * i->m; at++)                                                \
+            c[at] = i->beta == 0 && at % ldc < i->n ? (real)NAN : was[at];                         \
+        if (kernel)                                                                                \
+            kernel(&(rs_product_of_##suffix){.m = i->m,                                            \
+                                             .n = i->n,                                            \
+                                             .k = i->k,                                            \
+                                             .a = a,                                               \
+                                             .b = b,                                               \
+                                             .a_row = i->turn_a ? 1 : lda,                         \
+                                             .a_col = i->turn_a ? lda : 1,                         \
+                                             .b_row = i->turn_b ? 1 : ldb,                         \
+                                             .b_col = i->turn_b ? ldb : 1,                         \
+                                             .alpha = (real)i->alpha,                              \
+                                             .beta = (real)i->beta,                                \
+                                             .c = c,                                               \
+                                             .ldc = ldc},                                          \
+                   room, SMALL);                                                                   \
+        else                                                                                       \
+            rs_gemm_##suffix(i->turn_a ? RS_TURNED : RS_AS_IS, i->turn_b ? RS_TURNED : RS_AS_IS,   \
+                             i->m, i->n, i->k, (real)i->alpha, a, lda, b, ldb, (real)i->beta, c,   \
+                             ldc);                                                                 \
+        for (int64_t r = 0; r < i->m; r++)                                                         \
+            for (int64_t s = 0; s < ldc; s++) {                                                    \
+                long double sum = 0, size = 0, before = was[r * ldc + s];                          \
+                for (int64_t p = 0; p < i->k && s < i->n; p++) {                                   \
+                    long double term = (long double)a[i->turn_a ? p * lda + r : r * lda + p] *     \
+                                       (long double)b[i->turn_b ? s * ldb + p : p * ldb + s];      \
+                    sum += term, size += fabsl(term);                                              \
+                }                                                                                  \
+                long double want =                                                                 \
+                    s < i->n ? (long double)i->alpha * sum + (long double)i->beta * before         \
+                             : before;                                                             \
+                long double bound = (long double)(i->k + 3) * unit *                               \
+                                    (fabsl(i->alpha) * size + fabsl(i->beta * before));            \
+                if (!(fabsl(c[r * ldc + s] - want) <= (s < i->n ? bound : 0)))                     \
+                    fail_msg("%s %s: m %d n %d k %d wider %d turned %d %d alpha %g beta %g: "      \
+                             "C[%d][%d] = %.17g, not %.17Lg",                                      \
+                             level, #suffix, (int)i->m, (int)i->n, (int)i->k, (int)i->wider,       \
+                             i->turn_a, i->turn_b, i->alpha, i->beta, (int)r, (int)s,              \
+                             (double)c[r * ldc + s], want);                                        \
+            }                                                                                      \
+        free(a), free(b), free(was), free(c), free(room);                                          \
+    }                                                                                              \
+                                                                                                   \
+    static void equals_definition_##suffix(void **unused)                                          \
+    {                                                                                              \
+        (void)unused;                                                                              \
+        uint64_t state = 20261126;                                                                 \
+        for (const rs_gemm_kernels *const *t = rs_gemm_tables(); *t; t++)                          \
+            for (int trial = 0; trial < 250; trial++) {                                            \
+                instance i = draw(&state);                                                         \
+                check_##suffix(&i, (*t)->suffix, (*t)->level, &state);                             \
+            }                                                                                      \
+        for (int trial = 0; trial < 100; trial++) {                                                \
+            instance i = draw(&state);                                                             \
+            check_##suffix(&i, NULL, "chosen", &state);                                            \
+        }                                                                                          \
+        check_##suffix(&(instance){3, 700, 300, 1, false, true, 1, 0}, NULL, "wide", &state);      \
+        check_##suffix(&(instance){3, 2100, 257, 0, false, false, 1, 1}, NULL, "wide", &state);    \
+    }                                                                                              \
+                                                                                                   \
+    /* blocks of any size, in a small room and a large one: the same bits */                       \
+    static void blocks_change_no_bit_##suffix(void **unused)                                       \
+    {                                                                                              \
+        (void)unused;                                                                              \
+        enum { M = 131, N = 203, K = 600 };                                                        \
+        uint64_t state = 7;                                                                        \
+        real *a = drawn_##suffix(M * K, &state), *b = drawn_##suffix(N * K, &state);               \
+        real *whole = malloc(M * N * sizeof *whole), *cut = malloc(M * N * sizeof *cut);           \
+        assert_true(whole &&cut);                                                                  \
+        rs_gemm_##suffix(RS_AS_IS, RS_TURNED, M, N, K, 1, a, K, b, K, 0, whole, N);                \
+        for (int trial = 0; trial < 20; trial++) {                                                 \
+            int64_t rows = 1 + below(&state, M), cols = 1 + below(&state, N);                      \
+            for (int64_t i = 0; i < M; i += rows)                                                  \
+                for (int64_t j = 0; j < N; j += cols)                                              \
+                    rs_gemm_##suffix(RS_AS_IS, RS_TURNED, M - i < rows ? M - i : rows,             \
+                                     N - j < cols ? N - j : cols, K, 1, a + i * K, K, b + j * K,   \
+                                     K, 0, cut + i * N + j, N);                                    \
+            if (memcmp(whole, cut, M * N * sizeof *whole) != 0)                                    \
+                fail_msg("blocks of %d x %d change bits", (int)rows, (int)cols);                   \
+        }                                                                                          \
+        free(a), free(b), free(whole), free(cut);                                                  \
+    }                                                                                              \
+                                                                                                   \
+    static void nothing_to_add_##suffix(void **unused)                                             \
+    {                                                                                              \
+        (void)unused;                                                                              \
+        real c[6] = {1, 2, 3, 4, 5, 6};                                                            \
+        rs_gemm_##suffix(RS_AS_IS, RS_AS_IS, 0, 3, 4, 1, NULL, 4, NULL, 3, 0, NULL, 3);            \
+        rs_gemm_##suffix(RS_AS_IS, RS_AS_IS, 2, 2, 0, 1, NULL, 0, NULL, 2, 2, c, 3);               \
+        assert_true(c[0] == 2 && c[1] == 4 && c[2] == 3 && c[3] == 8 && c[4] == 10 && c[5] == 6);  \
+        rs_gemm_##suffix(RS_AS_IS, RS_AS_IS, 1, 3, 0, 1, NULL, 0, NULL, 3, 0, c, 3);               \
+        assert_true(c[0] == 0 && c[1] == 0 && c[2] == 0 && c[3] == 8);                             \
+    }
+
+CASES(float, f32, 0x1p-23L)
+CASES(double, f64, 0x1p-52L)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equals_definition_f32),    cmocka_unit_test(equals_definition_f64),
+        cmocka_unit_test(blocks_change_no_bit_f32), cmocka_unit_test(blocks_change_no_bit_f64),
+        cmocka_unit_test(nothing_to_add_f32),       cmocka_unit_test(nothing_to_add_f64),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
