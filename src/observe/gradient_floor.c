@@ -360,18 +360,12 @@ static void set_share(const branch_rows *b, double share)
             add_floor(&b->rows[i], part_of(&b->rows[i], share));
 }
 
-/* Whether a number added to all keys adds one number to all logits of a query. */
-static bool moves_alike(const rs_attention_op *op)
-{
-    bool turned = op->rope.kind != RS_ROPE_NONE && op->rope.dims > 0;
-    return !turned && op->k_norm.kind == RS_NORM_NONE && op->softcap == 0;
-}
-
-/* The gradient by a bias of keys is then 0: all that is shown is rounding. */
+/* The gradient by a bias of keys is 0 where the softmax does not see it: all that is shown is
+ * rounding. */
 static void set_key_bias(const branch_rows *b, const rs_attention_op *op)
 {
     rs_gradient_row *bias = find_row(b, RS_ROLE_K, RS_OF_BIAS, -1);
-    if (!bias || !moves_alike(op)) return;
+    if (!bias || !rs_attention_moves_alike(op)) return;
     bias->floor = 0;
     add_floor(bias, part_of(bias, 1));
 }
@@ -380,8 +374,7 @@ static void set_key_bias(const branch_rows *b, const rs_attention_op *op)
 static void floors_of(double *q, double *k, const rs_attention_op *op, const lengths *of,
                       int64_t keys, double u)
 {
-    bool turned = op->rope.kind != RS_ROPE_NONE && op->rope.dims > 0;
-    bool centred = rs_softmax_is_centred(op, keys), differ = turned || !centred;
+    bool centred = rs_softmax_is_centred(op, keys), differ = rs_attention_turns(op) || !centred;
     double slope = fabs(op->scale / op->temperature), v = of->v.all;
     double logit = slope * of->q.all * of->k.all / sqrt((double)op->head_dim);
     double along = centred ? 0 : v * sqrt((double)keys / (double)op->value_dim);
