@@ -123,12 +123,9 @@ static double logit_range(const rs_attention_op *op, const rs_head_norms *head, 
     double scale = fabs(op->scale / op->temperature), sizes = q.longest * k.longest;
     double product = rs_gamma((double)op->head_dim + 8) * sizes;
     double entry = q.deviation * (k.longest + k.deviation) + q.longest * k.deviation + product;
-    bool rotates = op->rope.kind != RS_ROPE_NONE && op->rope.dims > 0;
-    bool normed_keys = op->k_norm.kind != RS_NORM_NONE;
-    if (rotates) entry += 2 * sizes * site->turn * (1 + site->turn / 2);
+    if (rs_attention_turns(op)) entry += 2 * sizes * site->turn * (1 + site->turn / 2);
     double range = 2 * entry;
-    if (!rotates && !normed_keys && op->softcap == 0) {
-        /* What all keys share drops out of the softmax. */
+    if (rs_attention_moves_alike(op)) { /* what all keys share drops out of the softmax */
         double spread = head->qk.right_two * site->diameter + 2 * k.deviation;
         double sharper =
             q.deviation * spread + 2 * (q.longest + q.deviation) * k.deviation + 2 * product;

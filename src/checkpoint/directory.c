@@ -277,6 +277,45 @@ static bool add_notes(rs_notes *notes, const listing *list, rs_choice_kind chose
                               "left by a download that did not finish", &list->of[INCOMPLETE]);
 }
 
+static bool is_named(json_t *weight_map, const char *name)
+{
+    const char *tensor;
+    json_t *file;
+    json_object_foreach(weight_map, tensor, file)
+    {
+        if (strcmp(json_string_value(file), name) == 0) return true;
+    }
+    return false;
+}
+
+static void drop_named(struct names *names, json_t *weight_map)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < names->n; i++) {
+        if (is_named(weight_map, names->items[i]))
+            rs_free(names->items[i]);
+        else
+            names->items[kept++] = names->items[i];
+    }
+    names->n = kept;
+}
+
+/* Files that the index names are its parts, whatever they are called: nothing passes them over. An
+ * index that cannot be read names none, and is refused when it is opened. */
+static rs_status drop_parts(listing *list, const char *folder, rs_error *err)
+{
+    json_t *weight_map;
+    rs_error reason = {0};
+    if (list->of[OTHER_ST].n + list->of[VARIANT].n == 0) return RS_OK;
+    rs_status status = rs_index_load(&weight_map, folder, INDEX, &reason);
+    if (status == RS_OK) {
+        drop_named(&list->of[OTHER_ST], weight_map);
+        drop_named(&list->of[VARIANT], weight_map);
+    }
+    json_decref(weight_map);
+    return status == RS_E_NO_MEMORY ? rs_fail_memory(err, folder, 0) : RS_OK;
+}
+
 rs_status rs_directory_choose(rs_choice *choice, rs_notes *notes, const char *folder, rs_error *err)
 {
     listing list = {0};
@@ -287,7 +326,8 @@ rs_status rs_directory_choose(rs_choice *choice, rs_notes *notes, const char *fo
         name = choose_file(&choice->kind, &list);
         if (!name) status = fail_none(&list, folder, err);
     }
-    if (name) {
+    if (name && choice->kind == RS_CHOICE_INDEX) status = drop_parts(&list, folder, err);
+    if (name && status == RS_OK) {
         choice->name = rs_strdup(name);
         if (!choice->name || !add_notes(notes, &list, choice->kind)) {
             rs_free(choice->name);

@@ -170,20 +170,30 @@ static rs_status read_shards(rs_checkpoint *checkpoint, const char *folder, cons
     return status;
 }
 
-rs_status rs_index_open(rs_checkpoint *checkpoint, const char *folder, const char *name,
-                        const rs_checkpoint_options *options, rs_error *err)
+rs_status rs_index_load(json_t **weight_map, const char *folder, const char *name, rs_error *err)
 {
+    *weight_map = NULL;
     char *path = rs_path_join(folder, name);
     if (!path) return rs_fail_memory(err, folder, 0);
     rs_mapping *mapping = NULL;
-    json_t *weight_map = NULL;
     rs_status status = rs_mapping_open(&mapping, path, err);
     if (status == RS_OK) {
-        status = rs_index_parse(&weight_map, path, (const char *)mapping->data, mapping->size, err);
+        status = rs_index_parse(weight_map, path, (const char *)mapping->data, mapping->size, err);
         rs_status damage = rs_mapping_verify(mapping, NULL, err);
         if (damage != RS_OK) status = damage;
     }
     rs_mapping_close(mapping);
+    rs_free(path);
+    return status;
+}
+
+rs_status rs_index_open(rs_checkpoint *checkpoint, const char *folder, const char *name,
+                        const rs_checkpoint_options *options, rs_error *err)
+{
+    json_t *weight_map = NULL;
+    rs_status status = rs_index_load(&weight_map, folder, name, err);
+    char *path = rs_path_join(folder, name);
+    if (status == RS_OK && !path) status = rs_fail_memory(err, folder, 0);
     if (status == RS_OK) status = read_shards(checkpoint, folder, path, weight_map, options, err);
     json_decref(weight_map);
     rs_free(path);

@@ -57,6 +57,8 @@ const char *rs_path_name(const char *path);
 
 /* ---- index.c ---- */
 
+/* Reads the weight map of folder/name (an index): an object that gives each tensor's file. */
+rs_status rs_index_load(json_t **weight_map, const char *folder, const char *name, rs_error *err);
 /* Opens every shard that folder/name (an index) lists, and holds the index against them. */
 rs_status rs_index_open(rs_checkpoint *checkpoint, const char *folder, const char *name,
                         const rs_checkpoint_options *options, rs_error *err);

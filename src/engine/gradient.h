@@ -167,6 +167,11 @@ rs_status rs_runner_gradient(double *loss, rs_runner *runner, const rs_batch *ba
 /* Tells what is not told yet: behind the last batch. */
 rs_status rs_gradients_finish(rs_gradients *gradients, rs_error *err);
 
+/* Whether each row of the derivative by an attention's logits sums to 0 as nearly as rounding of that
+ * row allows, in texts of that many keys: it is taken from that of one key (docs/theory/gradients.md,
+ * 4). */
+bool rs_softmax_is_centred(const rs_attention_op *op, int64_t keys);
+
 /* Bytes that a tape of `rows` rows will take, and that a runner's tape takes. */
 uint64_t rs_tape_bytes(const rs_network *network, rs_precision precision,
                        const rs_gradient_plan *plan, int64_t rows);

@@ -1,37 +1,15 @@
 /*
- * gradients.c: collects the gradients of a network's parameters, and tells them when they are
- * complete.
- *
- * A use is one place of the network that reads a tensor: a member of a branch, of the embedding or of
- * the head. Uses of the same numbers (tied embeddings, repeated layers) have a sum, in the order in
- * which the tensor is stored.
+ * gradients.c: collects the gradients of a network's parameters, use by use (gradient_uses.h), and
+ * tells them when they are complete.
  */
+#include "engine/gradient_uses.h"
 #include "engine/residual.h"
 #include "engine/tape.h"
 
 #include "base/memory.h"
 #include "network/op_traits.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-typedef struct use {
-    const void *member; /* of the network; with `part` it says which parameter */
-    rs_parameter parameter;
-    int64_t shared;      /* which sum its numbers are part of; -1: none */
-    int64_t group;       /* of uses that read the same numbers, or some of them */
-    void *own;           /* [out, in] pieces, or the sum over batches; NULL: nothing so far */
-    int64_t exponent;    /* of own's numbers */
-    bool apart, drowned; /* of all that own is the sum of (rs_gradient_view) */
-    const char *why;     /* why it is 0 so far; NULL: it is not known to be */
-} use;
-
-/* The sum over all uses of one tensor. */
-typedef struct shared {
-    const rs_tensor *tensor;
-    void *sum;        /* [numbers of the tensor]; NULL: nothing so far */
-    int64_t exponent; /* of these */
-} shared;
 
 struct rs_gradients {
     const rs_network *network;
@@ -40,246 +18,8 @@ struct rs_gradients {
     rs_gradient_plan plan;
     const rs_gradient_tap *const *taps;
     size_t n_taps;
-    use *uses; /* ordered by (member, part) once all are listed */
-    size_t n_uses, room;
-    shared *sums;
-    size_t n_sums;
-    int64_t n_groups;
-    bool failed;
+    rs_uses uses;
 };
-
-/* ---- the list of uses ---- */
-
-typedef struct lister {
-    rs_gradients *g;
-    int32_t layer, branch;
-    const char *name;
-    rs_role role;
-} lister;
-
-static void add_use(lister *at, const void *member, rs_parameter_part part, const rs_tensor *tensor,
-                    const rs_dense *map, int64_t out, int64_t in)
-{
-    rs_gradients *g = at->g;
-    bool own = part == RS_OF_SKIP || part == RS_OF_SCALE;
-    if ((!tensor && !own) || g->failed) return;
-    if (g->n_uses == g->room) {
-        size_t room = 2 * g->room + 64;
-        use *more = rs_realloc(g->uses, room, sizeof *more);
-        if (!more) {
-            g->failed = true;
-            return;
-        }
-        g->uses = more, g->room = room;
-    }
-    rs_gradient_place place = {.ld = in, .out_is_row = true, .run = out, .stride = out};
-    if (map) {
-        place.first = map->first, place.run = map->run, place.stride = map->stride;
-        if (part == RS_OF_WEIGHT) place.ld = map->cols, place.out_is_row = map->out_is_row;
-    }
-    g->uses[g->n_uses++] = (use){.member = member,
-                                 .parameter = {.layer = at->layer,
-                                               .branch = at->branch,
-                                               .name = at->name,
-                                               .part = part,
-                                               .role = at->role,
-                                               .tensor = tensor,
-                                               .map = map,
-                                               .out = out,
-                                               .in = in,
-                                               .place = place,
-                                               .uses = 1},
-                                 .shared = -1};
-}
-
-static void add_map(lister *at, const rs_dense *map)
-{
-    if (!map->weight) return;
-    add_use(at, map, RS_OF_WEIGHT, map->weight, map, map->out, map->in);
-    add_use(at, map, RS_OF_BIAS, map->bias, map, map->out, 1);
-}
-
-static void add_norm(lister *at, const rs_norm_op *norm)
-{
-    if (norm->kind == RS_NORM_NONE) return;
-    add_use(at, norm, RS_OF_GAIN, norm->gain, NULL, norm->dim, 1);
-    add_use(at, norm, RS_OF_BIAS, norm->bias, NULL, norm->dim, 1);
-}
-
-static void add_conv(lister *at, const rs_conv_op *conv)
-{
-    const rs_tensor *tensors[] = {conv->weight, conv->more[0], conv->more[1]};
-    const rs_parameter_part parts[] = {RS_OF_WEIGHT, RS_OF_MORE_1, RS_OF_MORE_2};
-    int64_t left = conv->channels;
-    for (int t = 0; t < 3 && tensors[t] && left > 0; t++) {
-        int64_t n = tensors[t]->count / conv->width;
-        n = n < left ? n : left;
-        add_use(at, conv, parts[t], tensors[t], NULL, n * conv->width, 1);
-        left -= n;
-    }
-    add_use(at, conv, RS_OF_BIAS, conv->bias, NULL, conv->channels, 1);
-}
-
-/* Tables of rows are [rows, width]; other numbers are one vector. */
-static void add_numbers(lister *at, const rs_weight_row *row, const void *owner)
-{
-    const rs_tensor *tensor = rs_weight_numbers(row, owner);
-    const void *member = (const char *)owner + row->offset;
-    int64_t count = tensor ? row->count(owner) : 0, in = 1;
-    const rs_embedding_op *table = owner;
-    bool embeds = owner == &at->g->network->embedding;
-    if (row->role == RS_ROLE_ROPE_DIVISORS) return; /* no weight: frequencies are given */
-    if (row->role == RS_ROLE_EMBED_TOKEN || (embeds && row->role == RS_ROLE_EMBED_POSITION) ||
-        row->role == RS_ROLE_EMBED_TYPE)
-        in = table->width;
-    if (row->role == RS_ROLE_EMBED_TYPE && tensor) count = tensor->count; /* all types' rows */
-    add_use(at, member, RS_OF_WEIGHT, tensor, NULL, count / (in > 0 ? in : 1), in);
-}
-
-static void add_list(lister *at, const rs_weight_list *list, const void *owner)
-{
-    for (size_t i = 0; i < list->n; i++) {
-        const rs_weight_row *row = &list->rows[i];
-        const void *member = (const char *)owner + row->offset;
-        at->name = row->name, at->role = row->role;
-        switch (row->form) {
-        case RS_WEIGHT_MAP:
-            add_map(at, member);
-            break;
-        case RS_WEIGHT_NORM:
-            add_norm(at, member);
-            break;
-        case RS_WEIGHT_CONV:
-            add_conv(at, member);
-            break;
-        case RS_WEIGHT_NUMBERS:
-            add_numbers(at, row, owner);
-            break;
-        }
-    }
-}
-
-static void add_outer_norm(lister *at, const char *name, const rs_norm_op *norm)
-{
-    at->name = name, at->role = RS_ROLE_UNKNOWN;
-    add_norm(at, norm);
-}
-
-static void add_branch(lister *at, const rs_branch *branch)
-{
-    add_outer_norm(at, "before", &branch->before);
-    add_list(at, &rs_branch_traits(branch)->weights, branch);
-    add_outer_norm(at, "inside", &branch->inside);
-    add_outer_norm(at, "after", &branch->after);
-    at->name = "branch", at->role = RS_ROLE_UNKNOWN;
-    add_use(at, &branch->skip, RS_OF_SKIP, NULL, NULL, 1, 1);
-    add_use(at, &branch->scale, RS_OF_SCALE, NULL, NULL, 1, 1);
-}
-
-static void list_uses(rs_gradients *g)
-{
-    const rs_network *network = g->network;
-    lister at = {.g = g, .layer = -1, .branch = -1};
-    add_list(&at, &rs_embedding_weights, &network->embedding);
-    for (at.layer = 0; at.layer < network->n_layers; at.layer++)
-        for (at.branch = 0; at.branch < network->layers[at.layer].n_branches; at.branch++)
-            add_branch(&at, &network->layers[at.layer].branches[at.branch]);
-    at.layer = at.branch = -1;
-    add_outer_norm(&at, "final", &network->final_norm);
-    add_list(&at, &rs_head_weights, &network->head);
-}
-
-/* ---- tensors that several places use ---- */
-
-static int by_tensor(const void *a, const void *b)
-{
-    const use *x = a, *y = b;
-    uintptr_t s = (uintptr_t)x->parameter.tensor, t = (uintptr_t)y->parameter.tensor;
-    if (s != t) return s < t ? -1 : 1;
-    return x->parameter.place.first < y->parameter.place.first
-               ? -1
-               : x->parameter.place.first > y->parameter.place.first;
-}
-
-static int by_member(const void *a, const void *b)
-{
-    const use *x = a, *y = b;
-    if (x->member != y->member) return (uintptr_t)x->member < (uintptr_t)y->member ? -1 : 1;
-    return (int)x->parameter.part - (int)y->parameter.part;
-}
-
-/* The first number beyond those of output u. */
-static int64_t vector_of(const use *at, int64_t u)
-{
-    return at->parameter.place.first + u / at->parameter.place.run * at->parameter.place.stride +
-           u % at->parameter.place.run;
-}
-
-/* Whether two uses of one tensor read some number together. Fused maps interleave: they are compared
- * output by output where both have stretches. */
-static bool meet(const use *a, const use *b)
-{
-    int64_t last_a = vector_of(a, a->parameter.out - 1),
-            last_b = vector_of(b, b->parameter.out - 1);
-    if (a->parameter.out < 1 || b->parameter.out < 1) return false;
-    if (a->parameter.place.first > last_b || b->parameter.place.first > last_a) return false;
-    for (int64_t u = 0; u < a->parameter.out; u += a->parameter.place.run) {
-        int64_t from = vector_of(a, u), n = a->parameter.out - u;
-        int64_t to = from + (n < a->parameter.place.run ? n : a->parameter.place.run);
-        for (int64_t v = 0; v < b->parameter.out; v += b->parameter.place.run) {
-            int64_t start = vector_of(b, v), m = b->parameter.out - v;
-            int64_t end = start + (m < b->parameter.place.run ? m : b->parameter.place.run);
-            if (start < to && from < end) return true;
-        }
-    }
-    return false;
-}
-
-/* Uses [n] of one tensor fall into groups that read numbers together: the parts of a fused tensor are
- * groups of their own. */
-static void find_groups(rs_gradients *g, use *uses, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        uses[i].group = g->n_groups++;
-        for (size_t j = 0; j < i; j++) {
-            int64_t from = uses[j].group;
-            if (from == uses[i].group || !meet(&uses[i], &uses[j])) continue;
-            for (size_t k = 0; k < i; k++)
-                if (uses[k].group == from) uses[k].group = uses[i].group;
-        }
-    }
-}
-
-/* uses [n] of one tensor. */
-static void find_shared(rs_gradients *g, use *uses, size_t n)
-{
-    bool any = false;
-    find_groups(g, uses, n);
-    for (size_t i = 0; i < n; i++) {
-        uses[i].parameter.uses = 0;
-        for (size_t j = 0; j < n; j++)
-            uses[i].parameter.uses += uses[j].group == uses[i].group;
-        uses[i].parameter.overlaps = uses[i].parameter.uses > 1;
-        if (!uses[i].parameter.overlaps) continue;
-        uses[i].shared = (int64_t)g->n_sums;
-        any = true;
-    }
-    if (any) g->sums[g->n_sums++].tensor = uses[0].parameter.tensor;
-}
-
-static rs_status list_shared(rs_gradients *g, rs_error *err)
-{
-    g->sums = rs_calloc(g->n_uses + 1, sizeof *g->sums);
-    if (!g->sums) return rs_fail_memory(err, "gradients", g->n_uses * sizeof *g->sums);
-    qsort(g->uses, g->n_uses, sizeof *g->uses, by_tensor);
-    for (size_t i = 0, end; i < g->n_uses; i = end) {
-        for (end = i + 1; end < g->n_uses; end++)
-            if (g->uses[end].parameter.tensor != g->uses[i].parameter.tensor) break;
-        if (g->uses[i].parameter.tensor) find_shared(g, g->uses + i, end - i);
-    }
-    qsort(g->uses, g->n_uses, sizeof *g->uses, by_member);
-    return RS_OK;
-}
 
 /* ---- opening ---- */
 
@@ -310,9 +50,7 @@ rs_status rs_gradients_open(rs_gradients **out, const rs_network *network, rs_pr
     g->plan = *plan;
     g->taps = taps;
     g->n_taps = n_taps;
-    list_uses(g);
-    rs_status status = g->failed ? rs_fail_memory(err, "gradients", g->room * sizeof *g->uses)
-                                 : list_shared(g, err);
+    rs_status status = rs_uses_open(&g->uses, network, err);
     if (status == RS_OK)
         *out = g;
     else
@@ -323,12 +61,7 @@ rs_status rs_gradients_open(rs_gradients **out, const rs_network *network, rs_pr
 void rs_gradients_close(rs_gradients *g)
 {
     if (!g) return;
-    for (size_t i = 0; i < g->n_uses; i++)
-        rs_free(g->uses[i].own);
-    for (size_t i = 0; g->sums && i < g->n_sums; i++)
-        rs_free(g->sums[i].sum);
-    rs_free(g->uses);
-    rs_free(g->sums);
+    rs_uses_close(&g->uses);
     rs_free(g);
 }
 
@@ -389,7 +122,7 @@ static rs_status add_view(const rs_gradients *g, const rs_gradient_place *place,
 }
 
 /* Where a use's own numbers are, row by row in the order of its outputs. */
-static rs_gradient_place own_place(const use *at)
+static rs_gradient_place own_place(const rs_use *at)
 {
     return (rs_gradient_place){.data = at->own,
                                .ld = at->parameter.in,
@@ -398,7 +131,7 @@ static rs_gradient_place own_place(const use *at)
                                .stride = at->parameter.out};
 }
 
-static void describe(const rs_gradients *g, rs_gradient_view *view, const use *at)
+static void describe(const rs_gradients *g, rs_gradient_view *view, const rs_use *at)
 {
     view->parameter = &at->parameter;
     view->use = at->shared < 0 ? RS_USE_ALONE : RS_USE_ONE;
@@ -409,23 +142,17 @@ static void describe(const rs_gradients *g, rs_gradient_view *view, const use *a
 }
 
 /* Tells a use's complete own gradient, and adds it to the sum that it is part of. */
-static rs_status complete(rs_gradients *g, use *at, rs_gradient_view *view, rs_error *err)
+static rs_status complete(rs_gradients *g, rs_use *at, rs_gradient_view *view, rs_error *err)
 {
     describe(g, view, at);
     RS_TRY(tell_view(g, view, err));
     if (at->shared < 0 || view->form == RS_GRADIENT_ZERO || g->plan.apart) return RS_OK;
-    shared *sum = &g->sums[at->shared];
+    rs_use_sum *sum = &g->uses.sums[at->shared];
     bool fresh = !sum->sum;
     RS_TRY(zeros(g, &sum->sum, sum->tensor->count, 1, sum->tensor->name, err));
     rs_gradient_place place = at->parameter.place;
     place.data = sum->sum;
     return add_view(g, &place, sum->tensor->count, &sum->exponent, fresh, view);
-}
-
-static use *find_use(rs_gradients *g, const void *member, rs_parameter_part part)
-{
-    use key = {.member = member, .parameter = {.part = part}};
-    return bsearch(&key, g->uses, g->n_uses, sizeof key, by_member);
 }
 
 static rs_status no_use(rs_parameter_part part, rs_error *err)
@@ -438,7 +165,7 @@ rs_status rs_gradients_tell(rs_runner *run, const void *member, rs_parameter_par
                             rs_gradient_view *view, rs_error *err)
 {
     rs_gradients *g = run->tape->into;
-    use *at = find_use(g, member, part);
+    rs_use *at = rs_uses_find(&g->uses, member, part);
     if (!at) return no_use(part, err);
     view->exponent = run->tape->exponent;
     view->apart = run->tape->apart;
@@ -462,8 +189,8 @@ rs_status rs_gradients_tell_zero(rs_runner *run, const rs_branch *branch, const 
 {
     rs_gradients *g = run->tape->into;
     const char *from = (const char *)branch, *to = (const char *)(branch + 1);
-    for (size_t i = 0; i < g->n_uses; i++) {
-        use *at = &g->uses[i];
+    for (size_t i = 0; i < g->uses.n; i++) {
+        rs_use *at = &g->uses.all[i];
         const char *member = at->member;
         if (member < from || member >= to || !at->parameter.tensor ||
             member == (const char *)&branch->after)
@@ -481,7 +208,7 @@ rs_status rs_gradients_pieces(rs_runner *run, void **sum, const void *member,
                               rs_parameter_part part, rs_error *err)
 {
     rs_gradients *g = run->tape->into;
-    use *at = find_use(g, member, part);
+    rs_use *at = rs_uses_find(&g->uses, member, part);
     if (!at) return no_use(part, err);
     if (!at->own) at->exponent = run->tape->exponent;
     RS_TRY(zeros(g, &at->own, at->parameter.out, at->parameter.in, at->parameter.name, err));
@@ -492,7 +219,7 @@ rs_status rs_gradients_pieces(rs_runner *run, void **sum, const void *member,
 
 /* Tells what a use has collected of its own, and gives its room back, or makes it the sum that it is
  * part of where nothing else is there and both have one order. */
-static rs_status tell_own(rs_gradients *g, use *at, rs_error *err)
+static rs_status tell_own(rs_gradients *g, rs_use *at, rs_error *err)
 {
     int64_t count = at->parameter.out * at->parameter.in;
     rs_gradient_view view = {.form = RS_GRADIENT_DENSE,
@@ -500,7 +227,7 @@ static rs_status tell_own(rs_gradients *g, use *at, rs_error *err)
                              .exponent = at->exponent,
                              .apart = at->apart,
                              .drowned = at->drowned};
-    shared *sum = at->shared < 0 || g->plan.apart ? NULL : &g->sums[at->shared];
+    rs_use_sum *sum = at->shared < 0 || g->plan.apart ? NULL : &g->uses.sums[at->shared];
     bool same = sum && !sum->sum && count == sum->tensor->count && at->parameter.place.out_is_row &&
                 at->parameter.place.first == 0 && at->parameter.place.run >= at->parameter.out &&
                 at->parameter.place.ld == at->parameter.in;
@@ -521,34 +248,17 @@ rs_status rs_gradients_added(rs_runner *run, const void *member, rs_parameter_pa
                              rs_error *err)
 {
     rs_gradients *g = run->tape->into;
-    use *at = find_use(g, member, part);
+    rs_use *at = rs_uses_find(&g->uses, member, part);
     if (!at) return no_use(part, err);
     if (g->plan.several) return RS_OK;
     RS_TRY(zeros(g, &at->own, at->parameter.out, at->parameter.in, at->parameter.name, err));
     return tell_own(g, at, err);
 }
 
-static int64_t numbers_of(const use *at)
-{
-    return at->parameter.out * at->parameter.in;
-}
-
-/* Whether a use stands for its group: the first of those that cover most. */
-static bool stands_for_group(const rs_gradients *g, const use *at)
-{
-    for (const use *other = g->uses; other < g->uses + g->n_uses; other++) {
-        if (other->group != at->group || other == at) continue;
-        if (numbers_of(other) > numbers_of(at) ||
-            (numbers_of(other) == numbers_of(at) && other < at))
-            return false;
-    }
-    return true;
-}
-
 /* Tells the sum over all places of a group. */
-static rs_status tell_sum(rs_gradients *g, const use *at, rs_error *err)
+static rs_status tell_sum(rs_gradients *g, const rs_use *at, rs_error *err)
 {
-    const shared *sum = &g->sums[at->shared];
+    const rs_use_sum *sum = &g->uses.sums[at->shared];
     rs_gradient_view view = {
         .form = RS_GRADIENT_DENSE, .dense = at->parameter.place, .exponent = sum->exponent};
     view.dense.data = sum->sum;
@@ -560,17 +270,17 @@ static rs_status tell_sum(rs_gradients *g, const use *at, rs_error *err)
 
 rs_status rs_gradients_finish(rs_gradients *g, rs_error *err)
 {
-    for (size_t i = 0; i < g->n_uses && g->plan.several; i++) {
-        use *at = &g->uses[i];
+    for (size_t i = 0; i < g->uses.n && g->plan.several; i++) {
+        rs_use *at = &g->uses.all[i];
         rs_gradient_view view = {.form = RS_GRADIENT_ZERO, .why = at->why};
         if (at->own)
             RS_TRY(tell_own(g, at, err));
         else if (at->why)
             RS_TRY(complete(g, at, &view, err));
     }
-    for (size_t i = 0; i < g->n_uses && !g->plan.apart; i++)
-        if (g->uses[i].shared >= 0 && stands_for_group(g, &g->uses[i]))
-            RS_TRY(tell_sum(g, &g->uses[i], err));
+    for (size_t i = 0; i < g->uses.n && !g->plan.apart; i++)
+        if (g->uses.all[i].shared >= 0 && rs_use_stands_for_group(&g->uses, &g->uses.all[i]))
+            RS_TRY(tell_sum(g, &g->uses.all[i], err));
     return RS_OK;
 }
 

@@ -24,6 +24,9 @@ typedef struct rs_state {
     int64_t rows, cols;
 } rs_state;
 
+/* Queries and keys of a tile of attention. */
+enum { RS_TILE_QUERIES = 128, RS_TILE_KEYS = 256 };
+
 /* Workspaces by purpose; those that are in use at the same time differ. */
 typedef enum rs_room {
     RS_ROOM_Q,

@@ -159,3 +159,11 @@ uint64_t rs_tape_bytes(const rs_network *network, rs_precision precision,
     row += again_bytes(network, ops);
     return (uint64_t)(row * (double)rows);
 }
+
+bool rs_softmax_is_centred(const rs_attention_op *op, int64_t keys)
+{
+    int64_t behind = op->causal ? 0 : op->window - 1; /* keys behind a query that it sees */
+    int64_t seen = op->window > 0 ? op->window - 1 + RS_TILE_QUERIES + behind : keys;
+    bool edited = op->mix_identity != 0 || op->mix_softmax != 1 || op->mix_uniform != 0;
+    return edited || keys <= RS_TILE_KEYS || seen <= RS_TILE_KEYS;
+}

@@ -435,6 +435,11 @@ void rs_network_close(rs_network *network); /* NULL is fine */
 
 /* The branch's op where it is of that kind, else NULL (op_traits.c). */
 const rs_attention_op *rs_branch_attention(const rs_branch *branch);
+/* Whether positions turn queries and keys. */
+bool rs_attention_turns(const rs_attention_op *op);
+/* Whether a vector added to all keys adds one number to all logits of a query, which the softmax does
+ * not see: keys stand in them as scale q·k alone. */
+bool rs_attention_moves_alike(const rs_attention_op *op);
 const rs_mlp_op *rs_branch_mlp(const rs_branch *branch);
 /* The branch's op where it is an attention that is linear in its values once its matrices are
  * known, which a gate of its own would change; else NULL. */

@@ -97,13 +97,23 @@ static const char *not_stochastic(const rs_branch *branch)
     return softmax_alone ? NULL : "edited attention";
 }
 
+bool rs_attention_turns(const rs_attention_op *op)
+{
+    return op->rope.kind != RS_ROPE_NONE && op->rope.dims > 0;
+}
+
+bool rs_attention_moves_alike(const rs_attention_op *op)
+{
+    return !rs_attention_turns(op) && op->k_norm.kind == RS_NORM_NONE && op->softcap == 0;
+}
+
 static const char *not_bilinear(const rs_branch *branch)
 {
     const rs_attention_op *op = &branch->attention;
     if (op->cross) return "cross-attention reads other tokens";
     if (op->causal) return "causal mask";
     if (op->window > 0) return "sliding window";
-    if (op->rope.kind != RS_ROPE_NONE && op->rope.dims > 0) return "rotary positions";
+    if (rs_attention_turns(op)) return "rotary positions";
     if (op->relative.r.weight) return "relative positions";
     if (op->distance_bias) return "a bias that depends on the distance";
     if (op->q_norm.kind != RS_NORM_NONE || op->k_norm.kind != RS_NORM_NONE) return "QK-norm";

@@ -70,13 +70,20 @@ static bool holds_least(const rs_gradient_ratio *r)
     return isnormal(least_ratio(r)) || !isfinite(log10_least(r));
 }
 
-/* The lesser ratio as words say it: "3.2e-07", "10^-1254.3". */
+/* A number as words say it: "3.2e-07"; "10^-1254.3" where its logarithm alone is held. */
+static const char *say_power(char text[RATIO_WORDS], bool held, double value, double log10,
+                             int digits)
+{
+    if (held)
+        snprintf(text, RATIO_WORDS, "%.*g", digits, value);
+    else
+        snprintf(text, RATIO_WORDS, "10^%.1f", log10);
+    return text;
+}
+
 static const char *say_least(char text[RATIO_WORDS], const rs_gradient_ratio *r)
 {
-    double ratio = least_ratio(r), log10 = log10_least(r);
-    bool held = holds_least(r);
-    snprintf(text, RATIO_WORDS, held ? "%.2g" : "10^%.1f", held ? ratio : log10);
-    return text;
+    return say_power(text, holds_least(r), least_ratio(r), log10_least(r), 2);
 }
 
 static bool is_rounding(const rs_gradient_ratio *r)
@@ -136,22 +143,33 @@ static double layer_norm(const told *t, int32_t layer, int64_t *exponent)
     return sqrt(square);
 }
 
+/* A norm, of which a double may not hold more than its logarithm. */
+static const char *say_norm(char text[RATIO_WORDS], double norm, int64_t exponent)
+{
+    double value = norm * exp2((double)exponent);
+    double power = log10(norm) + (double)exponent * log10(2);
+    return say_power(text, isnormal(value), value, power, 3);
+}
+
 static rs_status imbalance(const told *t, rs_error *err)
 {
+    const double readable = 1e15;
     int32_t last = t->v->network->n_layers - 1;
     int64_t of_a = 0, of_b = 0;
     double a = last > 0 ? layer_norm(t, 0, &of_a) : NAN, b = layer_norm(t, last, &of_b);
-    double apart = exp2((double)(of_a - of_b)), ratio = fmax(a / b * apart, b / a / apart);
-    double most = t->options->thresholds.gradient_imbalance;
-    char message[MESSAGE];
+    double apart = log10(a) - log10(b) + (double)(of_a - of_b) * log10(2);
+    double ratio = pow(10, fabs(apart)), most = t->options->thresholds.gradient_imbalance;
+    char message[MESSAGE], first[RATIO_WORDS], other[RATIO_WORDS], factor[RATIO_WORDS];
     if (!(fmin(a, b) > 0) || !isfinite(a) || !isfinite(b) || !(ratio > most)) return RS_OK;
+    say_power(factor, ratio <= readable, ratio, fabs(apart), 2);
     snprintf(message, sizeof message,
-             "%s: the gradients of layer 0 have norm %.3g, those of layer %d %.3g: a factor %.2g, "
-             "above %.3g",
-             t->v->name, a * exp2((double)of_a), (int)last, b * exp2((double)of_b), ratio, most);
-    rs_finding f =
-        finding_for(t, how_bad(t), "gradient_imbalance", a / b * apart > 1 ? 0 : last, message);
+             "%s: the gradients of layer 0 have norm %s, those of layer %d %s: a factor %s, above "
+             "%.3g",
+             t->v->name, say_norm(first, a, of_a), (int)last, say_norm(other, b, of_b), factor,
+             most);
+    rs_finding f = finding_for(t, how_bad(t), "gradient_imbalance", apart > 0 ? 0 : last, message);
     f.value = ratio;
+    if (ratio > readable) f.said = factor;
     f.threshold = most;
     f.hint = "one step for all layers is too long for some or too short for others: look at norms, "
              "skips and --residual-scale";

@@ -14,7 +14,7 @@ arch post '"depth": 5, "norm": "post", "skip_mixer": 0, "skip_mlp": 0, "seq_len"
 arch many "\"depth\": 60, $pure"
 
 cat >residual.py <<'END'
-import json, math, subprocess, sys
+import json, math, os, re, shutil, struct, subprocess, sys
 program, golden = sys.argv[1:3]
 wrong = []
 
@@ -51,6 +51,43 @@ same(f"{golden}/bert", "--tokens", "ids.json", "--loss", "class", "--target", "3
 same(f"{golden}/gpt2", "--tokens", "ids.json", "--loss", "norm2", "--loss-at", "final")
 same(f"{golden}/gpt2", "--tokens", "ids.json", "--freeze-attention")
 same("rope.json", "--random", "2")
+
+# ---- layers whose gradients are further apart than doubles are ----
+def stored(folder, factor):
+    """A GPT-2 of golden/gpt2 in float64, without biases of attention: with --depth 4 the last layer gives 1 and the first layer's bias has factor^2."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(f"{golden}/gpt2", folder)
+    with open(f"{golden}/gpt2/model.safetensors", "rb") as file:
+        data = file.read()
+    size = struct.unpack("<Q", data[:8])[0]
+    header, body, out = json.loads(data[8:8 + size]), data[8 + size:], b""
+    for name, t in header.items():
+        if name == "__metadata__":
+            continue
+        numbers, width = list(struct.unpack(f"<{math.prod(t['shape'])}f", body[slice(*t["data_offsets"])])), t["shape"][-1]
+        if ".attn." in name and name.endswith("bias"):
+            numbers = [0.] * len(numbers)
+        if name.endswith("attn.c_attn.weight"):
+            by = factor ** (1.25 if "h.1." in name else -.5)
+            numbers = [x * by if i % width >= width * 2 // 3 else x for i, x in enumerate(numbers)]
+        if name.endswith(("wte.weight", "wpe.weight")):
+            numbers = [x * factor ** -1.5 for x in numbers]
+        t.update(dtype="F64", data_offsets=[len(out), len(out) + 8 * len(numbers)])
+        out += struct.pack(f"<{len(numbers)}d", *numbers)
+    text = json.dumps(header).encode()
+    os.chmod(folder, 0o755)
+    os.remove(f"{folder}/model.safetensors")
+    with open(f"{folder}/model.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + out)
+
+for folder, power in (("apart", 400), ("near", 18), ("even", 6)):
+    stored(folder, 10. ** (power // 2))
+    found = probe(folder, "--tokens", "ids.json", "--loss", "random", "--variants", "pure", "--depth", "4")
+    f = {f["code"]: f for f in found["findings"]}["gradient_imbalance"]
+    said = re.search(r"a factor (\S+), above 1e\+03$", f["message"])
+    check(f"the factor: {f['message']}", said and "inf" not in f["message"])
+    value = said and (float(said[1][3:]) if said[1].startswith("10^") else math.log10(float(said[1])))
+    check(f"{said and said[1]} of 10^{power}", said and said[1].startswith("10^") == (power > 15) and abs(value - power) < 1.5)
 
 # ---- below it ----
 drawn = ("--random", "3", "--loss", "random")

@@ -41,7 +41,7 @@ MUTATIONS = [
     ("walk", "the final norm", WALK, "return behind ? back->norm", "return behind && 0 ? back->norm", G),
     ("walk", "the state kept for recomputation", WALK, "&run->x, &run->tape->states[run->layer], err));", "&run->x, &run->tape->states[0], err));", G),
     ("walk", "the scale's derivative where it is 0", TAPE, ": run_unheard(run, layer, b, in, err);", ": RS_OK;", G),
-    ("sums", "uses of one tensor are added", SUMS, "if (at->shared < 0 || view->form == RS_GRADIENT_ZERO || g->plan.apart) return RS_OK;", "if (at->shared < 0 || view->form == RS_GRADIENT_ZERO || g->sums[at->shared].sum) return RS_OK;", S),
+    ("sums", "uses of one tensor are added", SUMS, "if (at->shared < 0 || view->form == RS_GRADIENT_ZERO || g->plan.apart) return RS_OK;", "if (at->shared < 0 || view->form == RS_GRADIENT_ZERO || g->uses.sums[at->shared].sum) return RS_OK;", S),
     ("sums", "batches are added", SUMS, "if (!g->plan.several) return complete", "if (!g->plan.several || at->own) return complete", S),
     ("dense", "stretches of a fused map add up", DENSE, "        beta = 1;\n", "        beta = 0;\n", G),
     ("dense", "a derivative that is added", DENSE, "REAL beta = adds ? 1 : 0;", "REAL beta = 0;", G),

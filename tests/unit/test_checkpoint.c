@@ -74,6 +74,34 @@ static void index_comes_second(void **state)
                   "skipped_file");
 }
 
+/* A shard is what the index names, whatever it is called. */
+static void what_the_index_names_is_not_passed_over(void **state)
+{
+    put_text(*state, INDEX,
+             "{\"weight_map\": {\"a\": \"part1.safetensors\", \"b\": \"model.2.safetensors\", "
+             "\"c\": \"part1.safetensors\"}}");
+    put_text(*state, "part1.safetensors", "");
+    put_text(*state, "model.2.safetensors", "");
+    rs_choice choice;
+    rs_notes notes;
+    assert_string_equal(expected_name(&choice, &notes, *state, RS_OK), INDEX);
+    assert_int_equal(choice.kind, RS_CHOICE_INDEX);
+    assert_int_equal(notes.n, 0);
+    rs_free(choice.name);
+    put_text(*state, "part2.safetensors", "");
+    put_text(*state, "model.fp16.safetensors", "");
+    assert_string_equal(expected_name(&choice, &notes, *state, RS_OK), INDEX);
+    assert_int_equal(notes.n, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_string_equal(notes.items[i].code, "skipped_file");
+        assert_null(strstr(notes.items[i].message, "part1"));
+        assert_null(strstr(notes.items[i].message, "model.2"));
+        assert_non_null(strstr(notes.items[i].message, i ? "part2" : "model.fp16"));
+    }
+    rs_free(choice.name);
+    rs_notes_free(&notes);
+}
+
 static void single_safetensors_comes_third(void **state)
 {
     expect_choice(*state, "weights.safetensors z.gguf config.json", RS_CHOICE_SAFETENSORS,
@@ -451,6 +479,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(whole_file_comes_first),
         IN_FOLDER(index_comes_second),
+        IN_FOLDER(what_the_index_names_is_not_passed_over),
         IN_FOLDER(single_safetensors_comes_third),
         IN_FOLDER(a_set_of_one_part_is_a_single_file),
         IN_FOLDER(single_gguf_comes_fourth),

@@ -10,39 +10,21 @@
 
 #include <cmocka.h>
 
-#include "forward_catch.h"
+#include "golden_family.h"
 #include "gradient_support.h"
 
 #include <dirent.h>
-#include <unistd.h>
 
 enum { DIRECTIONS = 8 };
 
 /* The number of faults of one folder of tests/golden/forward; *compared counts models. */
 static int one_family(const char *name, int *compared)
 {
-    char path[512];
-    rs_checkpoint *checkpoint, *inputs;
-    rs_checkpoint_options options = {0};
-    rs_network *network;
-    rs_error err = {0};
-    input in;
-    snprintf(path, sizeof path, "%s/forward/%s/golden.safetensors", RS_TEST_DATA, name);
-    if (rs_checkpoint_open(&inputs, path, &options, NULL) != RS_OK) return 0;
-    snprintf(path, sizeof path, "%s/forward/%s/model.gguf", RS_TEST_DATA, name);
-    if (access(path, R_OK) != 0) snprintf(path, sizeof path, "%s/forward/%s", RS_TEST_DATA, name);
-    assert_int_equal(rs_checkpoint_open(&checkpoint, path, &options, &err), RS_OK);
-    if (rs_network_open(&network, checkpoint, &err) != RS_OK)
-        fail_msg("%s: %s", err.where, err.what);
-    read_input(&in, inputs);
-    int wrong = check_network(name, network, &in.batch, DIRECTIONS, 31);
+    golden_family f;
+    if (!open_family(&f, name, true)) return 0;
+    int wrong = check_network(name, f.network, &f.in.batch, DIRECTIONS, 31);
     ++*compared;
-    free(in.ids);
-    free(in.images);
-    free(in.memory);
-    rs_network_close(network);
-    rs_checkpoint_close(checkpoint);
-    rs_checkpoint_close(inputs);
+    close_family(&f);
     return wrong;
 }
 

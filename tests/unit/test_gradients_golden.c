@@ -10,10 +10,8 @@
 
 #include <cmocka.h>
 
-#include "forward_catch.h"
+#include "golden_family.h"
 #include "gradient_support.h"
-
-#include <unistd.h>
 
 enum { DIRECTIONS = 8 };
 
@@ -159,30 +157,19 @@ static unsigned held_of(const char *name)
 static int one_model(const char *name, const rs_checkpoint *golden, const rs_tensor *golden_loss,
                      int *compared)
 {
-    char path[512];
-    rs_checkpoint *checkpoint, *inputs;
-    rs_checkpoint_options options = {0};
-    rs_network *network;
-    rs_error err = {0};
-    input in;
+    golden_family f;
     int wrong = 0;
-    int folder = (int)strcspn(name, "@");
-    snprintf(path, sizeof path, "%s/forward/%.*s/golden.safetensors", RS_TEST_DATA, folder, name);
-    assert_int_equal(rs_checkpoint_open(&inputs, path, &options, &err), RS_OK);
-    snprintf(path, sizeof path, "%s/forward/%.*s", RS_TEST_DATA, folder, name);
-    assert_int_equal(rs_checkpoint_open(&checkpoint, path, &options, &err), RS_OK);
-    assert_int_equal(rs_network_open(&network, checkpoint, &err), RS_OK);
-    read_input(&in, inputs);
+    assert_true(open_family(&f, name, false));
     double expected[2];
     rs_tensor_decode_f64(expected, golden_loss, 0, 2);
-    int32_t *targets = malloc((size_t)(in.begin[in.batch.samples] + 1) * sizeof *targets);
-    loose as_is = {.network = *network};
+    int32_t *targets = malloc((size_t)(f.in.begin[f.in.batch.samples] + 1) * sizeof *targets);
+    loose as_is = {.network = *f.network};
     gradient_case c = {.name = name,
                        .loose = &as_is,
-                       .batch = &in.batch,
+                       .batch = &f.in.batch,
                        .plan = {.hold = held_of(name)},
-                       .loss = loss_as_golden(expected, &in.batch, targets)};
-    for (rs_precision p = RS_PRECISION_F32; p <= RS_PRECISION_F64 && has_ways(network); p++) {
+                       .loss = loss_as_golden(expected, &f.in.batch, targets)};
+    for (rs_precision p = RS_PRECISION_F32; p <= RS_PRECISION_F64 && has_ways(f.network); p++) {
         stored_all all = {0};
         double loss;
         told_all *gradients = gradients_of(&c, p, &loss);
@@ -200,12 +187,7 @@ static int one_model(const char *name, const rs_checkpoint *golden, const rs_ten
         ++*compared;
     }
     free(targets);
-    free(in.ids);
-    free(in.images);
-    free(in.memory);
-    rs_network_close(network);
-    rs_checkpoint_close(checkpoint);
-    rs_checkpoint_close(inputs);
+    close_family(&f);
     return wrong;
 }
 

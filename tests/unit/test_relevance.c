@@ -10,19 +10,15 @@
 
 #include <cmocka.h>
 
-#include "forward_catch.h"
+#include "golden_family.h"
 
 #include "observe/relevance.h"
-
-#include <unistd.h>
 
 /* A model, what it is fed, and what was found. */
 typedef struct explained_model {
     const char *name;
     const rs_checkpoint *golden;
-    rs_checkpoint *checkpoint;
-    rs_network *network;
-    input in;
+    golden_family of;
     rs_inputs inputs;
     rs_relevance *found;
     double bound;
@@ -67,8 +63,8 @@ static void hold_against(explained_model *m, int64_t s, const char *what, const 
 
 static void compare_sample(explained_model *m, const rs_explained *e)
 {
-    int64_t s = e->sample, row = m->in.begin[s], n = m->in.begin[s + 1] - row;
-    int64_t cuts = m->network->n_layers + 1;
+    int64_t s = e->sample, row = m->of.in.begin[s], n = m->of.in.begin[s + 1] - row;
+    int64_t cuts = m->of.network->n_layers + 1;
     const double explained[] = {e->explained, (double)e->row, (double)e->output};
     double memory;
     hold_against(m, s, "explained", explained, sizeof *explained, 3);
@@ -106,36 +102,18 @@ static void compare_curves(explained_model *m)
 
 static void open_model(explained_model *m)
 {
-    char path[512];
-    rs_checkpoint *fed;
-    rs_checkpoint_options options = {0};
-    rs_error err = {0};
-    snprintf(path, sizeof path, "%s/forward/%s/golden.safetensors", RS_TEST_DATA, m->name);
-    assert_int_equal(rs_checkpoint_open(&fed, path, &options, &err), RS_OK);
-    snprintf(path, sizeof path, "%s/forward/%s", RS_TEST_DATA, m->name);
-    assert_int_equal(rs_checkpoint_open(&m->checkpoint, path, &options, &err), RS_OK);
-    assert_int_equal(rs_network_open(&m->network, m->checkpoint, &err), RS_OK);
-    read_input(&m->in, fed);
-    rs_checkpoint_close(fed);
+    assert_true(open_family(&m->of, m->name, false));
     m->inputs = (rs_inputs){.kind = "tokens",
-                            .samples = m->in.batch.samples,
-                            .begin = m->in.begin,
-                            .ids = m->in.ids,
-                            .memory = m->in.memory,
-                            .memory_begin = m->in.memory ? m->in.memory_begin : NULL,
-                            .d_model = m->network->d_model};
+                            .samples = m->of.in.batch.samples,
+                            .begin = m->of.in.begin,
+                            .ids = m->of.in.ids,
+                            .memory = m->of.in.memory,
+                            .memory_begin = m->of.in.memory ? m->of.in.memory_begin : NULL,
+                            .d_model = m->of.network->d_model};
     for (int64_t s = 0; s < m->inputs.samples; s++) {
-        int64_t n = m->in.begin[s + 1] - m->in.begin[s];
+        int64_t n = m->of.in.begin[s + 1] - m->of.in.begin[s];
         if (n > m->inputs.longest) m->inputs.longest = n;
     }
-}
-
-static void close_model(explained_model *m)
-{
-    free(m->in.ids);
-    free(m->in.memory);
-    rs_network_close(m->network);
-    rs_checkpoint_close(m->checkpoint);
 }
 
 static void explain_all(explained_model *m, rs_precision precision)
@@ -144,13 +122,13 @@ static void explain_all(explained_model *m, rs_precision precision)
     rs_weights *weights;
     rs_context context = {.threads = 2};
     rs_error err = {0};
-    assert_int_equal(rs_targets_explain(&targets, NULL, m->network, &m->inputs, &err), RS_OK);
+    assert_int_equal(rs_targets_explain(&targets, NULL, m->of.network, &m->inputs, &err), RS_OK);
     const rs_relevance_request request = {.targets = &targets,
                                           .precision = precision,
                                           .recompute = precision == RS_PRECISION_F32,
                                           .phase = "relevance"};
     assert_int_equal(rs_weights_open(&weights, precision, 1 << 28, &err), RS_OK);
-    if (rs_relevance_run(&m->found, m->network, weights, &m->inputs, &request, &context, &err) !=
+    if (rs_relevance_run(&m->found, m->of.network, weights, &m->inputs, &request, &context, &err) !=
         RS_OK)
         fail_msg("%s: %s: %s", m->name, err.where, err.what);
     m->bound = precision == RS_PRECISION_F64 ? 1e-9 : 2e-4;
@@ -168,21 +146,25 @@ static void check_rollout(explained_model *m)
     for (int64_t s = 0; s < m->inputs.samples; s++) {
         double golden[64], own[64];
         if (!golden_of(m, s, "rollout", golden)) continue;
-        int64_t n = m->in.begin[s + 1] - m->in.begin[s], begin[] = {0, n}, memory_begin[] = {0, 0};
+        int64_t n = m->of.in.begin[s + 1] - m->of.in.begin[s], begin[] = {0, n},
+                memory_begin[] = {0, 0};
         rs_inputs one = m->inputs;
         rs_context context = {.threads = 2};
         rs_pass_account account = {0};
         rs_relevance_request request = {.precision = RS_PRECISION_F64, .phase = "rollout"};
-        rs_relevance_work work = {
-            .network = m->network, .request = &request, .context = &context, .account = &account};
+        rs_relevance_work work = {.network = m->of.network,
+                                  .request = &request,
+                                  .context = &context,
+                                  .account = &account};
         rs_error err;
         bool there;
         double explained[3];
         golden_of(m, s, "explained", explained);
-        one.samples = 1, one.begin = begin, one.ids = m->in.ids + m->in.begin[s], one.longest = n;
+        one.samples = 1, one.begin = begin, one.ids = m->of.in.ids + m->of.in.begin[s],
+        one.longest = n;
         if (one.memory) {
-            memory_begin[1] = m->in.memory_begin[s + 1] - m->in.memory_begin[s];
-            one.memory += m->in.memory_begin[s] * one.d_model, one.memory_begin = memory_begin;
+            memory_begin[1] = m->of.in.memory_begin[s + 1] - m->of.in.memory_begin[s];
+            one.memory += m->of.in.memory_begin[s] * one.d_model, one.memory_begin = memory_begin;
         }
         assert_int_equal(rs_rollout(own, &there, &work, &one, (int64_t)explained[1], &err), RS_OK);
         assert_true(there);
@@ -209,7 +191,7 @@ static void agrees_with_autograd(void **state)
         check_rollout(&m);
         explain_all(&m, RS_PRECISION_F64);
         explain_all(&m, RS_PRECISION_F32);
-        close_model(&m);
+        close_family(&m.of);
         assert_true(m.compared > 50);
         wrong += m.wrong, models++;
     }
