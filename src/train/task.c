@@ -77,7 +77,7 @@ const rs_task_kind rs_task_kinds[] = {
      {.length = 500, .width = 64, .deviation = 1, .map = RS_MAP_HEAVISIDE, .eval = 16},
      .shape = rs_entry_shape,
      .sample = rs_entry_sample},
-    {NULL}};
+    {0}};
 
 const rs_task_kind *rs_task_find(const char *name)
 {

@@ -20,12 +20,14 @@ static void test_sorting(void **state)
 {
     (void)state;
     rs_task_data data = task_defaults("sorting");
+    assert_int_equal((data.train + 29) / 30 * 65, 2210); /* published number of steps */
+    data.train = 12500;                                  /* 10^5 letters */
     rs_train_task *task = open_task("sorting", &data, 5);
-    rs_task_batch batch = new_batch(task, 1000);
+    rs_task_batch batch = new_batch(task, 12500);
     fill_batch(&batch, task, RS_TASK_TRAIN, 0);
-    assert_int_equal(batch.samples, 1000);
+    assert_int_equal(batch.samples, 12500);
     int64_t count[8][10] = {{0}}, letters[10] = {0};
-    for (int64_t i = 0; i < 1000; i++) {
+    for (int64_t i = 0; i < 12500; i++) {
         int have[10] = {0};
         for (int t = 0; t < 8; t++) {
             int32_t x = batch.tokens[8 * i + t], y = batch.classes[8 * i + t];
@@ -38,8 +40,8 @@ static void test_sorting(void **state)
         for (int v = 0; v < 10; v++)
             assert_int_equal(have[v], 0);
     }
-    for (int v = 0; v < 10; v++) /* 800 +- 27 */
-        assert_in_range(letters[v], 660, 940);
+    for (int v = 0; v < 10; v++) /* 10000 +- 95 */
+        assert_in_range(letters[v], 9500, 10500);
     /* related_systems 8.1: exact best constants .569533 .309788 .245144 .230805, mirrored */
     static const double best[] = {.569533, .309788, .245144, .230805};
     double mean = 0;
@@ -48,12 +50,11 @@ static void test_sorting(void **state)
         for (int v = 0; v < 10; v++)
             if (count[t][v] > most) most = count[t][v];
         double expected = best[t < 4 ? t : 7 - t];
-        assert_true(fabs((double)most / 1000 - expected) < 0.07);
+        assert_true(fabs((double)most / 12500 - expected) < 0.02);
         mean += expected / 8;
     }
     assert_true(fabs(mark_of(task, "best letter for each place") - mean) < 1e-6);
     assert_true(fabs(mark_of(task, "best letter for each place") - 0.338818) < 1e-6);
-    assert_int_equal(rs_task_epoch(task, 30) * 65, 2210); /* published number of steps */
     rs_task_batch_free(&batch);
     rs_task_close(task);
 }
