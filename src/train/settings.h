@@ -112,6 +112,16 @@ json_t *rs_train_settings_write(const rs_train_settings *settings);
  * has otherwise, with ", " between; nothing where they are equal. */
 void rs_train_settings_differ(rs_buffer *out, const json_t *old, const json_t *now);
 
+/* A tensor that is trained, as groups see it. */
+typedef struct rs_trained_name {
+    const char *name;
+    unsigned words; /* RS_GROUP_... */
+} rs_trained_name;
+/* Sets rate, decay and frozen of the items [n] by the settings' groups. Errors: RS_E_TASK_SCHEMA (an
+ * expression that is broken or matches no name), RS_E_NO_MEMORY. */
+rs_status rs_train_apply_groups(rs_trained *items, const rs_trained_name *names, int64_t n,
+                                const rs_train_settings *settings, rs_error *err);
+
 /* A named task. */
 typedef struct rs_named_task {
     const char *name;

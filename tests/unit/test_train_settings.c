@@ -206,6 +206,30 @@ static void test_groups(void **state)
     rs_train_settings_close(s);
 }
 
+static void test_apply(void **state)
+{
+    (void)state;
+    const char *const sets[] = {"optimizer.weight_decay.attention=3", "optimizer.lr_factor.mlp=0.5",
+                                "optimizer.frozen=[\"embedding\", \"layers\\\\.1\\\\.wk\"]"};
+    static const rs_trained_name names[] = {{"layers.0.wq", RS_GROUP_ATTENTION | RS_GROUP_MIXER},
+                                            {"layers.1.wk", RS_GROUP_ATTENTION | RS_GROUP_MIXER},
+                                            {"layers.0.norm", RS_GROUP_NORM},
+                                            {"layers.0.w1", RS_GROUP_MLP},
+                                            {"tokens", RS_GROUP_EMBEDDING}};
+    rs_train_settings *s = open_named("associative-recall", sets, 3);
+    rs_trained items[5] = {{0}};
+    rs_error err;
+    assert_int_equal(rs_train_apply_groups(items, names, 5, s, &err), RS_OK);
+    static const double decays[] = {3, 3, 0, 0.1, 0.1}, rates[] = {1, 1, 1, 0.5, 1};
+    for (int i = 0; i < 5; i++) {
+        assert_true(items[i].decay == decays[i] && items[i].rate == rates[i]);
+        assert_int_equal(items[i].frozen, i == 1 || i == 4);
+    }
+    assert_int_equal(rs_train_apply_groups(items, names, 1, s, &err), RS_E_TASK_SCHEMA);
+    assert_non_null(strstr(err.what, "\"frozen\" has \"layers"));
+    rs_train_settings_close(s);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -336,7 +360,8 @@ int main(void)
         cmocka_unit_test(test_recall),     cmocka_unit_test(test_published),
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_sets),
         cmocka_unit_test(test_groups),     cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_files),      cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_apply),      cmocka_unit_test(test_files),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
