@@ -18,10 +18,11 @@ struct rs_train_task {
     struct rs_task_file *file;
 };
 
-/* A whole number from 0 to below n. */
+/* A whole number from 0 to below n; the largest uniform number rounds to 1. */
 static inline int64_t rs_draw_below(rs_random *random, int64_t n)
 {
-    return (int64_t)(rs_random_uniform(random) * (double)n);
+    int64_t at = (int64_t)(rs_random_uniform(random) * (double)n);
+    return at < n ? at : n - 1;
 }
 
 /* Draws m different numbers of 0 .. n - 1 into the front of pool [n], in random order (Fisher and
