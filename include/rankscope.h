@@ -150,6 +150,7 @@ extern "C" {
     X(RS_E_EXPRESSION, 174, 2, "bad-expression")                                                   \
     X(RS_E_ARCH_SCHEMA, 175, 2, "architecture-schema")                                             \
     X(RS_E_NOT_FINITE, 176, 1, "pass-not-finite")                                                  \
+    X(RS_E_TASK_SCHEMA, 177, 2, "task-schema")                                                     \
     X(RS_E_BEYOND_PRECISION, 180, 1, "beyond-double-precision")
 
 typedef enum rs_status {

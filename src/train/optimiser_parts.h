@@ -1,0 +1,28 @@
+/* optimiser_parts.h: the arithmetic of optimisers a precision; private to optimiser*.c. */
+#ifndef RS_TRAIN_OPTIMISER_PARTS_H
+#define RS_TRAIN_OPTIMISER_PARTS_H
+
+#include "train/optimiser.h"
+
+/* A step's numbers, the same for all entries of a tensor. */
+typedef struct rs_step_numbers {
+    rs_optimiser_kind kind;
+    double scale; /* of the gradient */
+    double lr, decay, beta1, beta2, eps;
+    double correction1, correction2_root; /* 1 - beta1^t, sqrt(1 - beta2^t) */
+} rs_step_numbers;
+
+typedef struct rs_optimiser_ops {
+    size_t size; /* of a number */
+    /* Entries [first, first + n) of a tensor and its states. */
+    void (*step)(void *weight, const void *gradient, void *first_state, void *second_state,
+                 int64_t first, int64_t n, const rs_step_numbers *numbers);
+    double (*squares)(const void *numbers, int64_t first, int64_t n);
+    double (*effective)(const void *second_state, int64_t n, const rs_step_numbers *numbers);
+    double (*penalty)(const rs_product_factor *a, const rs_product_factor *b, int64_t r, double mu,
+                      void *work);
+} rs_optimiser_ops;
+
+extern const rs_optimiser_ops rs_optimiser_f32, rs_optimiser_f64;
+
+#endif
