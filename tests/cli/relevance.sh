@@ -18,6 +18,12 @@ refused unsupported "residual precision explains no single outputs" "$decoder" -
 refused unsupported "run side by side" "$decoder" --tokens ids.json --relevance --sweep lambda=0:1:2
 refused usage "ask for grad too" "$decoder" --tokens ids.json --relevance --freeze-norm
 refused usage "or for relevance" "$decoder" --tokens ids.json --target 1
+mkdir classifier
+cp "$golden"/forward/gpt2/*.safetensors classifier
+sed 's/GPT2LMHeadModel/GPT2ForSequenceClassification/' "$golden/forward/gpt2/config.json" >classifier/config.json
+refused unsupported "has no head" classifier --tokens ids.json --relevance --target 1
+expect 0 "$RANKSCOPE" probe classifier --tokens ids.json --no-spectral --verbose
+says out "GPT2ForSequenceClassification"
 arch deep '"depth": 24, "seq_len": 512'
 refused memory-limit "tapes of relevance" deep.json --random 2 --batch 1 --relevance --memory 16MiB --no-attention --no-spectral
 says err "--recompute"
