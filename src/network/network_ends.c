@@ -270,12 +270,31 @@ static rs_status tied_or_stored(rs_net_builder *nb, bool stored, rs_dense *decod
                         e->tokens->name, own.weight->name, own.weight->name);
 }
 
+/* The class of a model of these layers that puts tokens or texts into classes (NULL: it is none). Its
+ * configuration ties the language model's output layer, which it does not have, all the same. */
+static const char *classifier_of(const rs_net_builder *nb)
+{
+    static const char *const kinds[] = {"ForSequenceClassification", "ForTokenClassification",
+                                        "ForQuestionAnswering", "ForMultipleChoice"};
+    const char *name =
+        json_string_value(json_array_get(json_object_get(nb->b->fields.root, "architectures"), 0));
+    for (size_t i = 0; name && i < sizeof kinds / sizeof *kinds; i++)
+        if (strstr(name, kinds[i])) return name;
+    return NULL;
+}
+
 static rs_status decoder(rs_net_builder *nb)
 {
     rs_head_op *head = &nb->network->head;
     const rs_embedding_op *e = &nb->network->embedding;
     bool stored = rs_net_has(nb, RS_ROLE_LM_HEAD, -1);
     bool tied = nb->gguf ? !stored : says_tied(nb, stored);
+    const char *classifier = stored ? NULL : classifier_of(nb);
+    if (classifier)
+        return rs_notes_say(&nb->network->notes, nb->err, RS_INFO, "no_head", NULL,
+                            "the checkpoint is a %.100s, whose own output layer is not run, and "
+                            "has none for tokens: no logits",
+                            classifier);
     if (!tied && !stored)
         return rs_notes_say(&nb->network->notes, nb->err, RS_INFO, "no_head", NULL,
                             "the checkpoint has no output layer: no logits");
@@ -311,7 +330,7 @@ static rs_status masked_head(rs_net_builder *nb)
     if (nb->init || !rs_net_has(nb, RS_ROLE_HEAD_TRANSFORM, -1)) return RS_OK;
     RS_TRY(rs_net_dense(nb, RS_ROLE_HEAD_TRANSFORM, -1, nb->d_model, width, RS_BIAS_YES,
                         &head->transform));
-    head->activation = nb->activation;
+    head->activation = nb->forward->gelu_head ? RS_ACT_GELU : nb->activation;
     RS_TRY(rs_net_norm(nb, RS_ROLE_NORM_HEAD, -1, width, &head->norm));
     head->next_token = sees_behind_only(nb->network);
     return decoder(nb);

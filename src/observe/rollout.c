@@ -15,7 +15,6 @@ typedef struct rollout {
     double *mean;    /* [n, n] */
     double *product; /* [n, n] of the layers so far */
     double *next;    /* [n, n] */
-    int32_t told;    /* heads of the layer at hand */
 } rollout;
 
 /* The attention of a layer that mixes by one self-attention alone; NULL: it does not mix, or *other. */
@@ -65,7 +64,8 @@ static rs_status take_head(void *user, const rs_attention_view *view, rs_error *
     return RS_OK;
 }
 
-/* Behind a layer: product = (mean + I)/2 product. */
+/* Behind a layer: product = (mean + I)/2 product. A branch of factor 0 is not run and tells no
+ * matrices: the layer is I, which leaves the order of tokens as it is. */
 static rs_status fold_layer(void *user, rs_site site, int32_t layer, const rs_state_view *view,
                             rs_error *err)
 {
@@ -75,9 +75,9 @@ static rs_status fold_layer(void *user, rs_site site, int32_t layer, const rs_st
     (void)site;
     (void)view;
     (void)err;
-    const rs_attention_op *op =
-        layer > 0 ? attention_of(&r->network->layers[layer - 1], &other) : NULL;
-    if (!op) return RS_OK;
+    const rs_layer *before = layer > 0 ? &r->network->layers[layer - 1] : NULL;
+    const rs_attention_op *op = before ? attention_of(before, &other) : NULL;
+    if (!op || rs_layer_mixer(before)->scale == 0) return RS_OK;
     for (int64_t i = 0; i < count; i++) {
         double sum = 0;
         for (int32_t h = 0; h < op->heads; h++)

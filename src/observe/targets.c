@@ -180,7 +180,7 @@ static rs_status classes(rs_targets *t, const rs_network *network, const rs_inpu
         if (end == at || errno || class < 0 || (*end && *end != ','))
             return bad_target(text, "classes are whole numbers from 0 on", err);
         if (class > 0 && class >= network->head.decoder.out)
-            return rs_fail(err, RS_E_TOKEN_RANGE, "--target", NULL,
+            return rs_fail(err, RS_E_TOKEN_RANGE, "--target", "give one of these",
                            "class %ld: the head has outputs 0 to %lld", class,
                            (long long)network->head.decoder.out - 1);
         if (sample < in->samples) set_class(t, in, sample, (int32_t) class, last);

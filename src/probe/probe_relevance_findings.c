@@ -145,10 +145,24 @@ static void say_profiles(char *text, size_t size, double cosine)
                       : "");
 }
 
+/* share: what biases absorb in the median sample; NaN where no sample has a finite one. */
+static void say_biases(char *text, size_t size, const told *t, double share)
+{
+    bool nothing = true;
+    for (size_t i = 0; i < t->r->n; i++)
+        nothing = nothing && t->r->samples[i].explained == 0;
+    if (nothing)
+        snprintf(text, size, "what is explained is 0, of which biases have no share");
+    else if (isnan(share))
+        snprintf(text, size, "in no sample is what biases absorb a finite share of it");
+    else
+        snprintf(text, size, "biases absorb %.3g of it in the median sample", share);
+}
+
 /* values: [2, samples] room. */
 static rs_status say_summary(const told *t, double *values, rs_error *err)
 {
-    char message[2 * MESSAGE], profiles[200], curves[300];
+    char message[2 * MESSAGE], absorbed[100], profiles[200], curves[300];
     int32_t at = 0;
     const rs_explained *e = worst(t, &at);
     size_t n = t->r->n;
@@ -160,14 +174,14 @@ static rs_status say_summary(const told *t, double *values, rs_error *err)
         biases[i] = one->cuts[0].biases / one->explained;
     }
     double deviation = e->cuts[at].deviation, share = median_of(biases, n);
+    say_biases(absorbed, sizeof absorbed, t, share);
     say_profiles(profiles, sizeof profiles, median_of(cosines, n));
     say_curves(curves, sizeof curves, t);
     snprintf(
         message, sizeof message,
-        "variant %s: relevance %s what is explained at every cut, to %.1g of its terms; biases "
-        "absorb %.3g of it in the median sample%s%s",
-        t->v->name, leaks(t, &e->cuts[at]) ? "does not add up to" : "adds up to", deviation, share,
-        profiles, curves);
+        "variant %s: relevance %s what is explained at every cut, to %.1g of its terms; %s%s%s",
+        t->v->name, leaks(t, &e->cuts[at]) ? "does not add up to" : "adds up to", deviation,
+        absorbed, profiles, curves);
     rs_finding f = rs_finding_of(RS_INFO, "relevance_summary");
     f.variant = t->v->name;
     f.value = deviation;

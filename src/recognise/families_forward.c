@@ -59,7 +59,8 @@ static const rs_setting roberta[] = {NUMBER("vocab_size", 50265), BERT_SIZES, BE
              RS_W_PAD_ROW | (more_)
 const rs_forward rs_forward_bert = {BERT_FORWARD("bert", bert, RS_W_DECODER)};
 const rs_forward rs_forward_roberta = {
-    BERT_FORWARD("roberta xlm-roberta camembert", roberta, RS_W_DECODER | RS_W_POSITIONS_PAD)};
+    BERT_FORWARD("roberta xlm-roberta camembert", roberta, RS_W_DECODER | RS_W_POSITIONS_PAD),
+    .gelu_head = true};
 
 static const rs_setting distilbert[] = {NUMBER("vocab_size", 30522),
                                         NUMBER("dim", 768),

@@ -265,6 +265,7 @@ typedef struct rs_forward {
     const char *embedding_multiplier, *logits_multiplier; /* fields; NULL: none */
     const rs_old_name *old_names;                         /* NULL: none */
     bool one_branch; /* a layer is a mixer or an MLP, behind NORM_MIXER */
+    bool gelu_head;  /* MLM: the transform's activation is GELU, whatever the layers' is */
     unsigned facts;
 } rs_forward;
 

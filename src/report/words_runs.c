@@ -175,7 +175,7 @@ static const rs_word inputs[] = {
          "the configuration says that state-space mixers have no norm beside their gate, and one "
          "is stored: it is run",
          NULL, "set mamba_rms_norm to true in config.json"),
-    RUNS("no_head", "info", "the checkpoint has no output layer: no logits", NULL, NULL),
+    RUNS("no_head", "info", "the checkpoint has no output layer for tokens: no logits", NULL, NULL),
     RUNS("untied_head", "warn",
          "the configuration ties the output layer to the embedding, and both are stored and "
          "differ: which one serves",

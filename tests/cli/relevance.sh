@@ -18,6 +18,12 @@ refused unsupported "residual precision explains no single outputs" "$decoder" -
 refused unsupported "run side by side" "$decoder" --tokens ids.json --relevance --sweep lambda=0:1:2
 refused usage "ask for grad too" "$decoder" --tokens ids.json --relevance --freeze-norm
 refused usage "or for relevance" "$decoder" --tokens ids.json --target 1
+mkdir classifier
+cp "$golden"/forward/gpt2/*.safetensors classifier
+sed 's/GPT2LMHeadModel/GPT2ForSequenceClassification/' "$golden/forward/gpt2/config.json" >classifier/config.json
+refused unsupported "has no head" classifier --tokens ids.json --relevance --target 1
+expect 0 "$RANKSCOPE" probe classifier --tokens ids.json --no-spectral --verbose
+says out "GPT2ForSequenceClassification"
 arch deep '"depth": 24, "seq_len": 512'
 refused memory-limit "tapes of relevance" deep.json --random 2 --batch 1 --relevance --memory 16MiB --no-attention --no-spectral
 says err "--recompute"
@@ -119,6 +125,16 @@ check("is said", "the same tokens count" in findings(uniform)["relevance_summary
 # a causal network without a head explains the last token
 check("causal: the last", probe("causal.json", "--random", "1")["tables"]["conservation"][0]["explained_token"] == 5)
 
+# ---- branches of factor 0 tell no matrices: rollout is that of layers that mix nothing, where the explained token alone counts ----
+still = probe(f"{golden}/forward/bert", *ids, "--residual-scale", "0")
+for row in still["tables"]["removal"]:
+    if row["method"] == "rollout" and row["order"] == "remove" and row["fraction"] < 0.85:
+        near(f"rollout without mixing: {row}", row["distance"], 0, 1e-9)
+# ---- f = 0: what has no share is said ----
+nothing = probe("nothing.json", "--random", "2")
+check("no share", all(r["bias_share"] is None for r in nothing["tables"]["conservation"]))
+check("is said", "what is explained is 0" in findings(nothing)["relevance_summary"]["message"] and "nan" not in findings(nothing)["relevance_summary"]["message"])
+
 # ---- a leak has a name: float32's range ends inside ----
 big = probe("huge.json", "--random", "1")
 check("a leak", "relevance_leaks" in findings(big) and "not finite" in findings(big)["relevance_leaks"]["message"])
@@ -131,6 +147,7 @@ arch bare '"depth": 2, "seq_len": 6'
 arch normed '"depth": 2, "seq_len": 6, "norm": "pre", "norm_kind": "rmsnorm"'
 arch causal '"depth": 2, "seq_len": 6, "mask": "causal"'
 echo '{"depth": 2, "d_model": 8, "heads": 1, "seq_len": 6, "mlp": "none", "norm": "none", "skip_mixer": 0, "init": {"wq": "zero"}}' >uniform.json
+echo '{"depth": 1, "d_model": 4, "seq_len": 3, "norm": "none", "skip_mlp": 0, "init": {"w2": "zero"}}' >nothing.json
 arch huge '"depth": 3, "seq_len": 6, "mlp": "none", "norm": "none", "skip_mixer": 0, "init": {"wq": "zero", "wk": "zero", "wv": "normal(0, 1e30)"}'
 python3 relevance.py "$RANKSCOPE" "$RS_SOURCE_DIR" || failures=$((failures + 1))
 

@@ -452,6 +452,25 @@ static void memory_may_end_anywhere(void **state)
     }
 }
 
+/* RoBERTa's masked head has GELU whatever its layers have; BERT's has theirs. */
+static void heads_have_activations(void **state)
+{
+    static const char *const names[] = {"roberta", "bert"};
+    static const rs_activation wanted[] = {RS_ACT_GELU, RS_ACT_RELU};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rs_checkpoint *checkpoint = open_case(names[i]);
+        rs_network *network;
+        rs_error err = {0};
+        overlay(checkpoint->config, "{\"hidden_act\":\"relu\"}");
+        assert_int_equal(rs_network_open(&network, checkpoint, &err), RS_OK);
+        assert_int_equal(network->head.activation, wanted[i]);
+        assert_int_equal(network->layers[0].branches[1].mlp.activation, RS_ACT_RELU);
+        rs_network_close(network);
+        rs_checkpoint_close(checkpoint);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -459,8 +478,8 @@ int main(void)
         cmocka_unit_test(fewer_layers_are_noted),  cmocka_unit_test(gguf_says_what_it_lacks),
         cmocka_unit_test(gguf_biases_and_pooling), cmocka_unit_test(gemma3_gguf_layers),
         cmocka_unit_test(gemma3_gguf_newer_keys),  cmocka_unit_test(pooling_is_read),
-        cmocka_unit_test(copies_are_apart),        cmocka_unit_test(activations_have_names),
-        cmocka_unit_test(memory_may_end_anywhere),
+        cmocka_unit_test(heads_have_activations),  cmocka_unit_test(copies_are_apart),
+        cmocka_unit_test(activations_have_names),  cmocka_unit_test(memory_may_end_anywhere),
     };
     return cmocka_run_group_tests_name("network", tests, NULL, NULL);
 }
