@@ -45,6 +45,8 @@ static const rs_gemm_kernels *kernels_here(void)
 
 /* ---- rooms ---- */
 
+/* They do not come from base/memory.h: a refusal changes no result and is no failure of a command's. */
+
 enum { ROOMS = 256 };
 static struct {
     atomic_flag taken;
@@ -60,7 +62,7 @@ static void *take_room(void)
     for (int i = 0; i < ROOMS; i++) {
         int at = (last_room + i) % ROOMS;
         if (atomic_flag_test_and_set_explicit(&rooms[at].taken, memory_order_acquire)) continue;
-        if (!rooms[at].memory) rooms[at].memory = aligned_alloc((size_t)2 << 20, RS_GEMM_ROOM);
+        if (!rooms[at].memory) rooms[at].memory = aligned_alloc(64, RS_GEMM_ROOM);
         last_room = at;
         if (rooms[at].memory) return rooms[at].memory;
         atomic_flag_clear_explicit(&rooms[at].taken, memory_order_release);

@@ -5,7 +5,7 @@
  * An entry of C is the sum over its k terms in their order, in stretches of GEMM_DEPTH, whatever m, n, the
  * leading dimensions and the neighbours are: a product that is cut into blocks of rows and columns has the
  * same bits however it is cut, and so on any number of threads. That, and operands that are not in
- * the cache, is what it is for (docs/theory/gradients.md, 10); BLAS stays behind everything else.
+ * the cache, is what it is for (docs/design.md, 7); BLAS stays behind everything else.
  */
 #ifndef RS_LINALG_GEMM_H
 #define RS_LINALG_GEMM_H
