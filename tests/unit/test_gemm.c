@@ -128,23 +128,47 @@ static instance draw(uint64_t *state)
     static void blocks_change_no_bit_##suffix(void **unused)                                       \
     {                                                                                              \
         (void)unused;                                                                              \
-        enum { M = 131, N = 203, K = 600 };                                                        \
+        enum { M = 131, N = 203, K = 600, SMALL = GEMM_DEPTH * (GEMM_ROWS + 32) };                 \
         uint64_t state = 7;                                                                        \
         real *a = drawn_##suffix(M * K, &state), *b = drawn_##suffix(N * K, &state);               \
+        real *was = drawn_##suffix(M * N, &state);                                                 \
         real *whole = malloc(M * N * sizeof *whole), *cut = malloc(M * N * sizeof *cut);           \
-        assert_true(whole &&cut);                                                                  \
-        rs_gemm_##suffix(RS_AS_IS, RS_TURNED, M, N, K, 1, a, K, b, K, 0, whole, N);                \
-        for (int trial = 0; trial < 20; trial++) {                                                 \
+        real *room = aligned_alloc(64, SMALL * sizeof(real));                                      \
+        const rs_gemm_kernels *const *last = rs_gemm_tables();                                     \
+        assert_true(whole &&cut &&room);                                                           \
+        while (last[1])                                                                            \
+            last++;                                                                                \
+        for (int trial = 0; trial < 30; trial++) {                                                 \
             int64_t rows = 1 + below(&state, M), cols = 1 + below(&state, N);                      \
+            real alpha = trial % 3 ? (real).3 : 1, beta = (real)(trial % 4) * (real).35;           \
+            rs_product_of_##suffix of = {.m = M,                                                   \
+                                         .n = N,                                                   \
+                                         .k = K,                                                   \
+                                         .a = a,                                                   \
+                                         .b = b,                                                   \
+                                         .a_row = K,                                               \
+                                         .a_col = 1,                                               \
+                                         .b_row = 1,                                               \
+                                         .b_col = K,                                               \
+                                         .alpha = alpha,                                           \
+                                         .beta = beta,                                             \
+                                         .c = cut,                                                 \
+                                         .ldc = N};                                                \
+            memcpy(whole, was, M *N * sizeof *whole);                                              \
+            memcpy(cut, was, M *N * sizeof *cut);                                                  \
+            rs_gemm_##suffix(RS_AS_IS, RS_TURNED, M, N, K, alpha, a, K, b, K, beta, whole, N);     \
+            (*last)->suffix(&of, room, SMALL);                                                     \
+            assert_memory_equal(whole, cut, M *N * sizeof *whole);                                 \
+            memcpy(cut, was, M *N * sizeof *cut);                                                  \
             for (int64_t i = 0; i < M; i += rows)                                                  \
                 for (int64_t j = 0; j < N; j += cols)                                              \
                     rs_gemm_##suffix(RS_AS_IS, RS_TURNED, M - i < rows ? M - i : rows,             \
-                                     N - j < cols ? N - j : cols, K, 1, a + i * K, K, b + j * K,   \
-                                     K, 0, cut + i * N + j, N);                                    \
+                                     N - j < cols ? N - j : cols, K, alpha, a + i * K, K,          \
+                                     b + j * K, K, beta, cut + i * N + j, N);                      \
             if (memcmp(whole, cut, M * N * sizeof *whole) != 0)                                    \
-                fail_msg("blocks of %d x %d change bits", (int)rows, (int)cols);                   \
+                fail_msg("blocks of %d x %d change bits: trial %d", (int)rows, (int)cols, trial);  \
         }                                                                                          \
-        free(a), free(b), free(whole), free(cut);                                                  \
+        free(a), free(b), free(was), free(whole), free(cut), free(room);                           \
     }                                                                                              \
                                                                                                    \
     static void nothing_to_add_##suffix(void **unused)                                             \
