@@ -1,0 +1,147 @@
+/* learner.c: opens the network of a task, and runs its steps. */
+#include "train/learner.h"
+
+#include "base/memory.h"
+#include "network/arch.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- opening ---- */
+
+/* The threads that draw, and the memory that drawing may take, are the run's. */
+static rs_status open_network(rs_learner *l, rs_error *err)
+{
+    const rs_train_settings *s = l->settings;
+    if (!s->model)
+        return rs_fail(err, RS_E_UNSUPPORTED, s->path, "give \"model\" as an architecture",
+                       "training begins at drawn weights; \"model\" names %s", s->model_path);
+    RS_TRY(rs_init_open(&l->init, NULL, (uint64_t)s->seed, err));
+    rs_init_set_threads(l->init, l->context->threads);
+    rs_init_set_memory(l->init, l->context->memory, NULL, NULL);
+    return rs_network_from_arch(&l->network, s->model, s->path, l->init, err);
+}
+
+/* What a class has to be below. */
+static rs_status check_outputs(const rs_learner *l, const rs_task_shape *shape, rs_error *err)
+{
+    const rs_dense *decoder = &l->network->head.decoder;
+    if (!decoder->weight)
+        return rs_fail(err, RS_E_UNSUPPORTED, l->settings->path, NULL,
+                       "the model has no head that gives outputs");
+    if (decoder->out >= shape->d_out) return RS_OK;
+    return rs_fail(err, RS_E_TASK_SCHEMA, l->settings->path, NULL,
+                   "the model gives %lld outputs, the task has %lld", (long long)decoder->out,
+                   (long long)shape->d_out);
+}
+
+static rs_status open_learner(rs_learner *l, const rs_task_shape *shape, rs_error *err)
+{
+    const rs_train_settings *s = l->settings;
+    RS_TRY(open_network(l, err));
+    RS_TRY(check_outputs(l, shape, err));
+    RS_TRY(rs_trained_open(&l->trained, l->network, l->precision, s, err));
+    RS_TRY(rs_optimiser_new(&l->optimiser, &s->rule, l->precision, l->trained.items, l->trained.n,
+                            err));
+    RS_TRY(rs_feed_open(&l->feed, shape, s->batch, err));
+    RS_TRY(rs_weights_open(&l->weights, l->precision, UINT64_MAX, err));
+    return rs_runner_open(&l->runner, l->network, l->weights, l->context, err);
+}
+
+rs_status rs_learner_open(rs_learner *out, const rs_train_settings *settings,
+                          const rs_task_shape *shape, const rs_context *context, rs_error *err)
+{
+    *out = (rs_learner){.settings = settings,
+                        .context = context,
+                        .precision = (rs_precision)settings->precision,
+                        .temperature = 1};
+    rs_status status = open_learner(out, shape, err);
+    if (status != RS_OK) rs_learner_close(out);
+    return status;
+}
+
+void rs_learner_close(rs_learner *l)
+{
+    rs_runner_close(l->runner);
+    rs_weights_close(l->weights);
+    rs_feed_close(&l->feed);
+    rs_optimiser_free(l->optimiser);
+    rs_trained_close(&l->trained);
+    rs_network_close(l->network);
+    rs_init_close(l->init);
+    *l = (rs_learner){0};
+}
+
+/* ---- a batch ---- */
+
+/* Logits of every attention are multiplied by `factor` from here on. */
+static void set_temperature(rs_learner *l, double factor)
+{
+    if (factor == l->temperature) return;
+    for (int32_t i = 0; i < l->network->n_layers; i++)
+        for (int32_t b = 0; b < l->network->layers[i].n_branches; b++) {
+            rs_branch *branch = &l->network->layers[i].branches[b];
+            if (branch->kind == RS_BRANCH_ATTENTION)
+                branch->attention.temperature *= l->temperature / factor;
+        }
+    l->temperature = factor;
+}
+
+static rs_status take_gradient(void *user, const rs_gradient_view *view, rs_error *err)
+{
+    return rs_trained_take(user, view, err);
+}
+
+static rs_status run_back(rs_learner *l, double *loss, const rs_loss *wanted,
+                          const rs_gradient_tap *listen, rs_error *err)
+{
+    const rs_gradient_tap take = {.user = &l->trained, .parameter = take_gradient};
+    const rs_gradient_tap *const taps[] = {&take, listen};
+    const rs_gradient_plan plan = {0};
+    rs_gradients *gradients = NULL;
+    RS_TRY(rs_gradients_open(&gradients, l->network, l->precision, &plan, taps, listen ? 2 : 1,
+                             l->context, err));
+    rs_status status =
+        rs_runner_gradient(loss, l->runner, &l->feed.batch, wanted, gradients, NULL, 0, err);
+    if (status == RS_OK) status = rs_gradients_finish(gradients, err);
+    rs_gradients_close(gradients);
+    return status;
+}
+
+rs_status rs_learner_batch(rs_batch_outcome *out, rs_learner *l, const rs_task_batch *batch,
+                           int64_t number, const rs_gradient_tap *listen, rs_error *err)
+{
+    rs_feed *feed = &l->feed;
+    rs_feed_pack(feed, batch);
+    set_temperature(l, rs_temperature_at(&l->settings->temperature, l->step));
+    double share = 1 / (double)l->settings->accumulate, sum = 0;
+    double targets = feed->n_targets > 0 ? (double)feed->n_targets : 1;
+    const rs_loss wanted = {
+        .kind = RS_LOSS_TARGETS, .weight = share / targets, .targets = feed->targets};
+    if (number == 0) rs_trained_begin(&l->trained);
+    RS_TRY(run_back(l, &sum, &wanted, listen, err));
+    *out = (rs_batch_outcome){.loss = sum / share,
+                              .accuracy = NAN,
+                              .tokens = feed->begin[batch->samples],
+                              .targets = feed->n_targets};
+    return RS_OK;
+}
+
+/* ---- a step ---- */
+
+rs_status rs_learner_step(rs_learner *l, rs_error *err)
+{
+    const rs_train_settings *s = l->settings;
+    bool each = !isinf(s->clip_each);
+    int threads = l->context->threads;
+    (void)err;
+    rs_trained_end(&l->trained);
+    l->rate = s->lr * rs_schedule_factor(&s->schedule, l->step);
+    l->norm = rs_optimiser_clip(l->optimiser, each ? RS_CLIP_EACH : RS_CLIP_ALL,
+                                each ? s->clip_each : s->clip, threads);
+    rs_optimiser_step(l->optimiser, l->rate, threads);
+    rs_trained_hand_over(&l->trained);
+    rs_weights_changed(l->weights);
+    l->step++;
+    return RS_OK;
+}
