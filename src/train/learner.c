@@ -129,19 +129,25 @@ rs_status rs_learner_batch(rs_batch_outcome *out, rs_learner *l, const rs_task_b
 
 /* ---- a step ---- */
 
-rs_status rs_learner_step(rs_learner *l, rs_error *err)
+void rs_learner_clip(rs_learner *l)
 {
     const rs_train_settings *s = l->settings;
     bool each = !isinf(s->clip_each);
-    int threads = l->context->threads;
-    (void)err;
     rs_trained_end(&l->trained);
     l->rate = s->lr * rs_schedule_factor(&s->schedule, l->step);
     l->norm = rs_optimiser_clip(l->optimiser, each ? RS_CLIP_EACH : RS_CLIP_ALL,
-                                each ? s->clip_each : s->clip, threads);
-    rs_optimiser_step(l->optimiser, l->rate, threads);
+                                each ? s->clip_each : s->clip, l->context->threads);
+}
+
+void rs_learner_step(rs_learner *l)
+{
+    rs_optimiser_step(l->optimiser, l->rate, l->context->threads);
     rs_trained_hand_over(&l->trained);
     rs_weights_changed(l->weights);
     l->step++;
-    return RS_OK;
+}
+
+json_t *rs_learner_config(const rs_learner *l)
+{
+    return json_pack("{sssO}", "model_type", "rankscope", "arch", l->settings->model);
 }
