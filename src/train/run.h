@@ -11,12 +11,12 @@
 #include "train/learner.h"
 
 /* Why a run ended. */
-typedef enum rs_run_end {
+typedef enum rs_run_ending {
     RS_RUN_DONE,
     RS_RUN_STOPPED,    /* an alarm of stop_on rang */
     RS_RUN_NOT_FINITE, /* the loss or a gradient is NaN or infinite */
     RS_RUN_INTERRUPTED
-} rs_run_end;
+} rs_run_ending;
 
 /* A logged step. */
 typedef struct rs_train_row {
@@ -46,7 +46,7 @@ typedef struct rs_run_request {
 
 /* What a run came to. */
 typedef struct rs_run_outcome {
-    rs_run_end end;
+    rs_run_ending end;
     int64_t first, step; /* steps made before this call, and behind it */
     int64_t saved;       /* step of the newest checkpoint; -1: there is none */
     double loss, accuracy, seconds;
