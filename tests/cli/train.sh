@@ -2,6 +2,7 @@
 # train.sh: `rankscope train`: what it writes and says, that a run that is broken off goes on bit for bit, and what it refuses.
 . "$RS_SOURCE_DIR/tests/cli/lib.sh"
 command -v python3 >/dev/null 2>&1 || { echo "python3 is not here"; exit 77; }
+rm -rf whole t2 t3 d1 d2 cut long full least
 cat >task.json <<'END'
 {"task": "reversal", "data": {"length": 6, "symbols": 5}, "steps": 60, "batch": 4, "seed": 3, "log_every": 7,
  "rank_every": 14, "eval_every": 30, "every_checkpoint": 20, "keep": 2,

@@ -3,6 +3,7 @@
 # those of a run that nothing broke off.
 . "$RS_SOURCE_DIR/tests/cli/lib.sh"
 command -v python3 >/dev/null 2>&1 || { echo "python3 is not here"; exit 77; }
+rm -rf whole cut
 cat >task.json <<'END'
 {"task": "reversal", "data": {"length": 6, "symbols": 5}, "steps": 3000, "batch": 4, "log_every": 5, "every_checkpoint": 3,
  "model": {"depth": 1, "d_model": 8, "heads": 1, "mlp_width": 8}, "optimizer": {"kind": "adam", "lr": 0.01}}
