@@ -26,11 +26,12 @@ typedef struct rs_points {
     const double *skip; /* [branches of all layers, n], the first layer's first */
 } rs_points;
 
-/* Samples that run together, packed one behind the other. One of ids, images, states is given. */
+/* Samples that run together, packed one behind the other. One of ids, rows, images, states is given. */
 typedef struct rs_batch {
     int32_t samples;
     const int64_t *begin; /* [samples+1] sample s has rows begin[s] .. begin[s+1]-1, or none */
     const int32_t *ids;   /* [rows] token ids, or NULL */
+    const double *rows;   /* [rows, embedding.rows] numbers of each row, or NULL */
     const float *images;  /* [samples, channels, height, width]: 1 + patches rows each */
     const double *states; /* [rows, d_model] what enters the first layer as it is; or NULL */
     const double *memory; /* [memory_begin[samples], d_model] for cross-attention; or NULL */
