@@ -37,6 +37,7 @@ static rs_status back_op(rs_runner *run, const rs_branch *branch, const rs_state
     if (branch->inside.kind != RS_NORM_NONE)
         RS_TRY(
             back->norm(run, &tape->d_out, &run->record->out, &tape->d_out, &branch->inside, err));
+    if (run->drop.on) run->ops->drop(run, &tape->d_out, RS_DROP_OUTPUT);
     const rs_state *read = in;
     if (branch->before.kind != RS_NORM_NONE) {
         RS_TRY(run->ops->norm(run, &run->normed, in, &branch->before, err));
@@ -114,9 +115,16 @@ static rs_status back_layer(rs_runner *run, rs_error *err)
     return status;
 }
 
+/* The head forms it from all its outputs of a row, and tells them. */
+static bool is_of_rows(rs_loss_kind kind)
+{
+    return kind == RS_LOSS_TARGETS || kind == RS_LOSS_SHARES || kind == RS_LOSS_SQUARED ||
+           kind == RS_LOSS_HINGE;
+}
+
 static bool is_of_head(rs_loss_kind kind)
 {
-    return kind == RS_LOSS_TARGETS || kind == RS_LOSS_OUTPUT;
+    return is_of_rows(kind) || kind == RS_LOSS_OUTPUT;
 }
 
 /* d by the last layer's output. run->x is the final state. */
@@ -151,9 +159,33 @@ static rs_status back_network(rs_runner *run, double *loss, const rs_loss *wante
         RS_TRY(rs_gradients_tell_memory(run, err));
         RS_TRY(rs_gradients_tell_state(run, run->layer, &tape->d, err));
     }
+    if (run->drop.on && !run->batch->states) run->ops->drop(run, &tape->d, RS_DROP_EMBEDDING);
     if (!run->batch->states) RS_TRY(run->ops->back->embed(run, &tape->d, err));
     RS_TRY(rs_run_check_files(run->network, err));
     return rs_check_cancelled(run->context, err);
+}
+
+/* Targets are there, and outputs of the head. */
+static rs_status check_targets(const rs_runner *run, const rs_batch *batch, const rs_loss *wanted,
+                               rs_error *err)
+{
+    bool values = wanted->kind == RS_LOSS_SHARES || wanted->kind == RS_LOSS_SQUARED;
+    int64_t outputs = run->network->head.decoder.out;
+    if (!run->network->head.decoder.weight)
+        return rs_fail(err, RS_E_UNSUPPORTED, "--loss", "take --loss random or --loss norm2",
+                       "the network has no head that gives logits");
+    if (!(wanted->smoothing >= 0 && wanted->smoothing < 1))
+        return rs_fail(err, RS_E_BAD_OPTION, "label_smoothing", "give a number from 0 to below 1",
+                       "label smoothing of %g", wanted->smoothing);
+    if (values ? !wanted->values : !wanted->targets)
+        return rs_fail(err, RS_E_INTERNAL, "targets", "please report this", "a loss without any");
+    if (wanted->kind == RS_LOSS_HINGE && outputs == 1) outputs = 2; /* its sign */
+    for (int64_t i = 0; i < batch->begin[batch->samples] && !values; i++)
+        if (wanted->targets[i] >= outputs)
+            return rs_fail(err, RS_E_TOKEN_RANGE, "targets", NULL,
+                           "row %lld has target %d, the head gives %lld outputs", (long long)i,
+                           wanted->targets[i], (long long)run->network->head.decoder.out);
+    return RS_OK;
 }
 
 static rs_status check_wanted(const rs_runner *run, const rs_batch *batch, const rs_loss *wanted,
@@ -168,16 +200,7 @@ static rs_status check_wanted(const rs_runner *run, const rs_batch *batch, const
         !run->ops->back->output)
         return rs_fail(err, RS_E_UNSUPPORTED, "--precision", "take --precision f64 or f32",
                        "this precision explains no single outputs");
-    if (!is_of_head(wanted->kind)) return RS_OK;
-    if (!run->network->head.decoder.weight)
-        return rs_fail(err, RS_E_UNSUPPORTED, "--loss", "take --loss random or --loss norm2",
-                       "the network has no head that gives logits");
-    for (int64_t i = 0; i < batch->begin[batch->samples]; i++)
-        if (wanted->targets[i] >= run->network->head.decoder.out)
-            return rs_fail(err, RS_E_TOKEN_RANGE, "targets", NULL,
-                           "row %lld has target %d, the head gives %lld outputs", (long long)i,
-                           wanted->targets[i], (long long)run->network->head.decoder.out);
-    return RS_OK;
+    return is_of_head(wanted->kind) ? check_targets(run, batch, wanted, err) : RS_OK;
 }
 
 rs_status rs_runner_gradient(double *loss, rs_runner *runner, const rs_batch *batch,
@@ -190,9 +213,36 @@ rs_status rs_runner_gradient(double *loss, rs_runner *runner, const rs_batch *ba
     if (status == RS_OK) status = rs_tape_open(runner, rs_gradients_plan(gradients), err);
     if (status == RS_OK) {
         runner->tape->into = gradients;
-        status = rs_run_network(runner, wanted->kind != RS_LOSS_TARGETS, err);
+        status = rs_run_network(runner, !is_of_rows(wanted->kind), err);
     }
     if (status == RS_OK) status = back_network(runner, loss ? loss : &unused, wanted, err);
+    rs_run_end(runner);
+    return status;
+}
+
+static rs_status run_loss(rs_runner *run, double *loss, const rs_loss *wanted, rs_error *err)
+{
+    RS_TRY(check_targets(run, run->batch, wanted, err));
+    RS_TRY(rs_run_network(run, false, err));
+    rs_weights_hold(run->weights);
+    rs_status status = run->ops->back->head(run, loss, NULL, &run->x, wanted, err);
+    rs_weights_release(run->weights);
+    return status;
+}
+
+rs_status rs_runner_loss(double *loss, rs_runner *runner, const rs_batch *batch,
+                         const rs_loss *wanted, const rs_tap *const *taps, size_t n_taps,
+                         rs_error *err)
+{
+    bool plain = runner->ops->precision != RS_PRECISION_RESIDUAL;
+    if (!plain || !is_of_rows(wanted->kind) || batch->points)
+        return rs_fail(err, RS_E_UNSUPPORTED, "loss", "take --precision f64 or f32",
+                       "a loss alone is the head's, in f32 or f64, of no points of a sweep");
+    RS_TRY(rs_run_begin(runner, batch, taps, n_taps, err));
+    rs_tape *tape = runner->tape; /* which is kept for the next way back */
+    runner->tape = NULL;
+    rs_status status = run_loss(runner, loss, wanted, err);
+    runner->tape = tape;
     rs_run_end(runner);
     return status;
 }

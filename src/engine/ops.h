@@ -8,6 +8,7 @@
 #ifndef RS_ENGINE_OPS_H
 #define RS_ENGINE_OPS_H
 
+#include "engine/dropout.h"
 #include "engine/forward.h"
 #include "engine/weights.h"
 #include "network/graph.h"
@@ -63,6 +64,8 @@ typedef enum rs_room {
     RS_ROOM_SUMS,
     RS_ROOM_ROWS,
     RS_ROOM_VALUES,
+    RS_ROOM_PICKED,
+    RS_ROOM_GATHERED,
     /* of the residual precision */
     RS_ROOM_VIEW,
     RS_ROOM_PAIR_Q,
@@ -123,6 +126,7 @@ struct rs_runner {
     unsigned moments;      /* that some tap asks for */
     int64_t rows, longest; /* rows of all samples, and of the longest */
     int32_t layer, branch; /* the branch that is being run */
+    rs_drop drop;          /* what is dropped */
     int64_t head_from;     /* first row whose logits are wanted */
     int64_t passed;        /* branches of the layers before */
     rs_batch spread;       /* the batch behind the place where points part */
@@ -162,6 +166,8 @@ struct rs_ops {
     rs_status (*combine)(rs_runner *run, rs_state *x, rs_state *y, const rs_branch *branch,
                          unsigned steps, rs_error *err);
     rs_status (*copy)(rs_runner *run, rs_state *out, const rs_state *in, rs_error *err);
+    /* drops numbers of a state, or of a derivative by one; NULL: the precision does not */
+    void (*drop)(rs_runner *run, rs_state *x, rs_drop_place place);
     /* tells the taps the logits of rows head_from .. */
     rs_status (*head)(rs_runner *run, const rs_state *in, rs_error *err);
     /* the state as plain numbers */

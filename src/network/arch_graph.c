@@ -130,7 +130,8 @@ static rs_status check_unread(const rs_arch *arch, rs_error *err)
     if (arch->causal && !linear)
         return refuse(arch, "take the edges out of the file's matrix",
                       "\"mask\" is read by no mixer here: a graph's edges are its mask", err);
-    if (arch->positions != RS_ARCH_POSITIONS_NONE && arch->positions != RS_ARCH_POSITIONS_LEARNED)
+    if (arch->positions != RS_ARCH_POSITIONS_NONE && arch->positions != RS_ARCH_POSITIONS_LEARNED &&
+        arch->positions != RS_ARCH_POSITIONS_SINUSOIDAL)
         return refuse(arch, "use \"positions\": \"none\" or \"learned\"",
                       "\"positions\" acts on the logits of attention between all tokens; a graph "
                       "has none",
