@@ -71,11 +71,9 @@ static rs_status check_loss(const rs_train_reader *r)
     return RS_OK;
 }
 
-/* What a drawn task says of the model: how many tokens there are, and what they are. */
-static rs_status check_drawn(const rs_train_reader *r)
+rs_status rs_train_settle(const rs_train_reader *r)
 {
     rs_train_settings *s = r->settings;
-    RS_TRY(s->kind->shape(&s->shape, &s->data, s->path, r->err));
     RS_TRY(check_loss(r));
     if (!s->shape.vocab && s->embed_map == RS_EMBED_NONE && s->model)
         return rs_fail(r->err, RS_E_TASK_SCHEMA, s->path, "give \"embed\": {\"map\": \"linear\"}",
@@ -93,12 +91,14 @@ static rs_status check_settings(const rs_train_reader *r, const json_t *json)
     if (!isinf(s->clip) && !isinf(s->clip_each))
         return rs_fail(r->err, RS_E_TASK_SCHEMA, s->path, "set one of them to null",
                        "gradients are clipped by \"clip\" or by \"clip_each\", not by both");
-    return s->kind ? check_drawn(r) : RS_OK;
+    if (!s->kind) return RS_OK; /* rs_train_open_task knows */
+    RS_TRY(s->kind->shape(&s->shape, &s->data, s->path, r->err));
+    return rs_train_settle(r);
 }
 
 /* ---- opening ---- */
 
-static void set_defaults(rs_train_settings *s)
+static void set_defaults(rs_train_settings *s, const char *task)
 {
     *s = (rs_train_settings){
         .arena = s->arena,
@@ -116,7 +116,11 @@ static void set_defaults(rs_train_settings *s)
         .probe_samples = 8,
         .keep = 2,
         .alarms = {0.05, 1e-3, 0.6, 0.6, 0.03, 3, 200},
-        .files = {.patch = 4, .horizon = 1, .mask_rate = 0.15, .eval_share = 0.1},
+        .files = {.patch = 4,
+                  .horizon = 1,
+                  .mask_rate = 0.15,
+                  .eval_share = 0.1,
+                  .at = strcmp(task, "image") == 0 ? RS_AT_ALL : RS_AT_LAST},
         .data = {.length = 128},
     };
 }
@@ -125,9 +129,9 @@ static void set_defaults(rs_train_settings *s)
 static rs_status read_settings(rs_train_settings *s, const json_t *json, const char *path,
                                rs_error *err)
 {
-    set_defaults(s);
-    rs_train_reader r = {s, err};
     const char *task = json_string_value(json_object_get(json, "task"));
+    set_defaults(s, task);
+    rs_train_reader r = {s, err};
     s->path = rs_arena_strdup(s->arena, path);
     s->task = rs_arena_strdup(s->arena, task);
     if (!s->path || !s->task) return rs_fail_memory(err, "a task file", strlen(path));
