@@ -143,6 +143,6 @@ static const rs_word machine[] = {
             NULL),
 };
 
-const rs_word_list rs_words_of_verdicts[] = {RS_WORDS(scan),    RS_WORDS(probe), RS_WORDS(certify),
-                                             RS_WORDS(paths),   RS_WORDS(lab),   RS_WORDS(claims),
+const rs_word_list rs_words_of_verdicts[] = {RS_WORDS(scan),  RS_WORDS(probe),   RS_WORDS(certify),
+                                             RS_WORDS(paths), RS_WORDS(lab),     RS_WORDS(claims),
                                              RS_WORDS(train), RS_WORDS(machine), {NULL, 0}};

@@ -14,6 +14,7 @@ typedef struct rs_learner {
     const rs_context *context;
     rs_precision precision;
     rs_init *init; /* owns drawn weights; NULL: the network is a checkpoint's */
+    rs_checkpoint *checkpoint;
     rs_network *network;
     rs_weights *weights;
     rs_runner *runner;
@@ -48,8 +49,7 @@ void rs_learner_clip(rs_learner *learner);
 /* One step of the optimiser with these gradients, behind rs_learner_clip. */
 void rs_learner_step(rs_learner *learner);
 
-/* The loss and the accuracy of one batch as the network is, without a way back: both are sums over
- * targets here (of squared errors: over samples). */
+/* The same of a batch as the network is, without a way back and without dropout. */
 rs_status rs_learner_evaluate(rs_batch_outcome *out, rs_learner *learner,
                               const rs_task_batch *batch, rs_error *err);
 

@@ -116,13 +116,13 @@ static void measure_sizes(measured *out, const rs_learner *l)
     out->forward = rs_runner_flops(l->runner);
 }
 
-static rs_status measure(measured *out, const rs_train_settings *s, const rs_context *context,
+static rs_status measure(measured *out, rs_train_settings *s, const rs_context *context,
                          rs_error *err)
 {
     rs_train_task *task = NULL;
     rs_task_batch batch = {0};
     rs_learner learner = {0};
-    rs_status status = rs_task_open(&task, s->kind, &s->data, (uint64_t)s->seed, s->path, err);
+    rs_status status = rs_train_open_task(&task, s, context, err);
     if (status == RS_OK) status = rs_task_batch_new(&batch, rs_task_sizes(task), s->batch, err);
     if (status == RS_OK) status = rs_learner_open(&learner, s, rs_task_sizes(task), context, err);
     if (status == RS_OK) status = time_steps(out, &learner, task, &batch, err);
@@ -151,7 +151,7 @@ static rs_status set_verdict(rs_result *result, const rs_train_settings *s, cons
     return rs_result_set_verdict(result, &verdict, err);
 }
 
-rs_status rs_train_plan(rs_result *result, const rs_train_settings *s, const rs_context *context,
+rs_status rs_train_plan(rs_result *result, rs_train_settings *s, const rs_context *context,
                         rs_error *err)
 {
     measured m = {0};

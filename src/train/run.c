@@ -168,7 +168,7 @@ static rs_status open_journal(run *r, rs_error *err)
 static rs_status open_run(run *r, rs_error *err)
 {
     const rs_train_settings *s = r->s;
-    RS_TRY(rs_task_open(&r->task, s->kind, &s->data, (uint64_t)s->seed, s->path, err));
+    RS_TRY(rs_train_open_task(&r->task, r->request->settings, r->context, err));
     RS_TRY(rs_task_batch_new(&r->batch, rs_task_sizes(r->task), s->batch, err));
     RS_TRY(rs_task_batch_new(&r->eval, rs_task_sizes(r->task), s->batch, err));
     RS_TRY(rs_learner_open(&r->learner, s, rs_task_sizes(r->task), r->context, err));
@@ -224,16 +224,18 @@ static double mean_with(double mean, double value)
 
 static rs_status evaluate(run *r, rs_train_row *row, rs_error *err)
 {
-    double loss = 0, right = 0, count = 0, samples = 0;
+    double loss = 0, right = 0, count = 0, units = 0;
+    bool by_sample = r->s->loss == RS_TRAIN_LOSS_SQUARED;
     for (int64_t i = 0;; i++) {
         rs_batch_outcome one;
         RS_TRY(rs_task_fill(&r->eval, r->task, RS_TASK_EVAL, i, err));
         if (r->eval.samples == 0) break;
         RS_TRY(rs_learner_evaluate(&one, &r->learner, &r->eval, err));
-        loss += one.loss, right += one.accuracy, count += (double)one.targets;
-        samples += (double)r->eval.samples;
+        double n = by_sample ? (double)r->eval.samples : (double)one.targets;
+        loss += one.loss * n, units += n;
+        right += one.accuracy * (double)one.targets, count += (double)one.targets;
     }
-    row->eval_loss = loss / (r->learner.feed.targets ? count : samples);
+    row->eval_loss = loss / units;
     row->eval_accuracy = right / count;
     return RS_OK;
 }

@@ -37,8 +37,8 @@ typedef struct rs_run_listener {
 } rs_run_listener;
 
 typedef struct rs_run_request {
-    const rs_train_settings *settings;
-    const char *folder; /* NULL: nothing is written */
+    rs_train_settings *settings; /* gains what follows from the user's data */
+    const char *folder;          /* NULL: nothing is written */
     bool resume; /* go on with the run that is there; a folder with one is refused otherwise */
     rs_result *result;               /* gains tables `log` and others, and findings */
     const rs_run_listener *listener; /* or NULL */

@@ -59,6 +59,24 @@ static rs_status put_size(const rs_train_reader *r, const char *field, int64_t l
     return rs_train_bad_value(r, field, wanted, given);
 }
 
+/* What the task says of the way in, as the architecture says it. */
+static rs_status put_embed(const rs_train_reader *r)
+{
+    static const char *const maps[] = {"none", "linear", "mlp"};
+    const rs_train_settings *s = r->settings;
+    if (s->embed_map == RS_EMBED_NONE && !s->embed_norm) return RS_OK;
+    json_t *embed = json_pack("{sssIsb}", "map", maps[s->embed_map], "map_width",
+                              (json_int_t)s->embed_width, "norm", (int)s->embed_norm);
+    if (!s->shape.vocab && embed &&
+        json_object_set_new(embed, "width", json_integer(s->shape.d_in)) != 0) {
+        json_decref(embed);
+        embed = NULL;
+    }
+    return json_object_set_new(s->model, s->shape.vocab ? "embed" : "rows", embed) == 0
+               ? RS_OK
+               : rs_fail_memory(r->err, "a task file", 1);
+}
+
 static rs_status check_loss(const rs_train_reader *r)
 {
     rs_train_settings *s = r->settings;
@@ -80,8 +98,10 @@ rs_status rs_train_settle(const rs_train_reader *r)
                        "tokens of %s are rows of %lld numbers: something must map them in", s->task,
                        (long long)s->shape.d_in);
     if (!s->model) return RS_OK;
+    RS_TRY(put_embed(r));
     RS_TRY(put_size(r, "seq_len", s->shape.n_tok));
-    return s->shape.vocab ? put_size(r, "vocab", s->shape.vocab) : RS_OK;
+    if (s->shape.vocab) RS_TRY(put_size(r, "vocab", s->shape.vocab));
+    return s->shape.d_out != s->shape.vocab ? put_size(r, "outputs", s->shape.d_out) : RS_OK;
 }
 
 static rs_status check_settings(const rs_train_reader *r, const json_t *json)
@@ -193,7 +213,7 @@ rs_status rs_train_settings_read(rs_train_settings **out, const json_t *json, co
     return status;
 }
 
-static rs_status parse_file(json_t **out, const char *path, rs_error *err)
+rs_status rs_train_parse_file(json_t **out, const char *path, rs_error *err)
 {
     rs_mapping *mapping;
     RS_TRY(rs_mapping_open(&mapping, path, err));
@@ -211,7 +231,7 @@ rs_status rs_train_settings_open(rs_train_settings **out, const char *input,
     json_t *json = NULL;
     bool file = strchr(input, '/') || strchr(input, '.');
     if (!file && !named_text(input)) return refuse_task(input, input, err);
-    rs_status status = file ? parse_file(&json, input, err) : RS_OK;
+    rs_status status = file ? rs_train_parse_file(&json, input, err) : RS_OK;
     if (!file) json = json_pack("{ss}", "task", input);
     if (status == RS_OK && !json) status = rs_fail_memory(err, "a task", 1);
     if (status == RS_OK) status = rs_train_settings_read(out, json, input, sets, n_sets, err);

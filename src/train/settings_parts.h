@@ -59,4 +59,7 @@ bool rs_train_merge(json_t *base, const json_t *top);
 /* Applies one override to `json`. */
 rs_status rs_train_set(json_t *json, const char *set, rs_error *err);
 
+/* settings.c: reads a file of JSON. */
+rs_status rs_train_parse_file(json_t **out, const char *path, rs_error *err);
+
 #endif

@@ -99,7 +99,7 @@ static const rs_curve loss_curve = {.table = "log",
                                     .x_title = "step",
                                     .y = {{"loss", "running mean", false}}};
 
-rs_status rs_train_fill(rs_result *result, bool *stopped, const rs_train_settings *s,
+rs_status rs_train_fill(rs_result *result, bool *stopped, rs_train_settings *s,
                         const rs_train_options *o, const rs_context *context, rs_error *err)
 {
     *stopped = false;

@@ -14,12 +14,12 @@ typedef struct rs_train_options {
 /* Fills the result: tables log (and what belongs to it), or plan and task for a dry run. *stopped:
  * an alarm of stop_on ended the run. Errors: those of rs_train_run; RS_E_NOT_FINITE and
  * RS_E_INTERRUPTED, whose hints name the last checkpoint. */
-rs_status rs_train_fill(rs_result *result, bool *stopped, const rs_train_settings *settings,
+rs_status rs_train_fill(rs_result *result, bool *stopped, rs_train_settings *settings,
                         const rs_train_options *options, const rs_context *context, rs_error *err);
 
 /* plan.c: tables `plan` and `task`. */
-rs_status rs_train_plan(rs_result *result, const rs_train_settings *settings,
-                        const rs_context *context, rs_error *err);
+rs_status rs_train_plan(rs_result *result, rs_train_settings *settings, const rs_context *context,
+                        rs_error *err);
 
 extern const rs_table_kind rs_train_log_kind, rs_train_plan_kind, rs_train_task_kind;
 
