@@ -79,7 +79,7 @@ static rs_status add_task(rs_result *result, const rs_train_settings *s, rs_erro
 /* ---- what a step takes ---- */
 
 typedef struct measured {
-    double seconds, bytes, forward;
+    double seconds, bytes, products;
     int64_t parameters, tokens, tensors;
 } measured;
 
@@ -113,7 +113,7 @@ static void measure_sizes(measured *out, const rs_learner *l)
     out->parameters = list->numbers;
     out->tensors = list->n;
     out->bytes = (double)list->bytes * (2 + states) + (double)rs_runner_peak(l->runner);
-    out->forward = rs_runner_flops(l->runner);
+    out->products = rs_runner_flops(l->runner);
 }
 
 static rs_status measure(measured *out, rs_train_settings *s, const rs_context *context,
@@ -161,8 +161,8 @@ rs_status rs_train_plan(rs_result *result, rs_train_settings *s, const rs_contex
         {"parameters", NULL, "numbers that are trained", (double)m.parameters},
         {"tensors", NULL, "weights, biases and gains, each once", (double)m.tensors},
         {"tokens a step", NULL, "of one batch, times accumulate", (double)m.tokens},
-        {"operations a step", "GFLOP", "of matrix products: three times those of a forward pass",
-         3e-9 * m.forward * (double)s->accumulate},
+        {"operations a step", "GFLOP", "of matrix products, forward and back",
+         1e-9 * m.products * (double)s->accumulate},
         {"memory", "MiB", "weights, gradients, the optimiser's state and activations",
          m.bytes / 0x1p20},
         {"a step", "ms", "measured here just now", 1e3 * m.seconds},
