@@ -55,7 +55,8 @@ void rs_drop_words(uint32_t *words, const rs_drop *drop, const rs_drop_row *row,
                                  (uint32_t)row->place};
     uint32_t block[BLOCK];
     for (int64_t at = first - first % WORDS; at < first + n; at += BLOCK) {
-        int64_t from = at < first ? first : at, to = at + BLOCK < first + n ? at + BLOCK : first + n;
+        int64_t from = at < first ? first : at,
+                to = at + BLOCK < first + n ? at + BLOCK : first + n;
         philox(block, (uint32_t)(at / WORDS), rest, drop->key);
         memcpy(words + (from - first), block + (from - at), (size_t)(to - from) * sizeof *words);
     }

@@ -40,8 +40,9 @@ typedef struct rs_loss {
     double weight; /* such as 1 / number of targets of all batches */
     /* TARGETS, OUTPUT, LENGTH, HINGE: [rows] an output of the head; -1: none */
     const int32_t *targets;
-    const double *values;   /* SHARES, SQUARED: [rows, outputs of the head] */
-    const uint8_t *counted; /* SHARES, SQUARED: [rows] 0: the row has no target; NULL: each has one */
+    const double *values; /* SHARES, SQUARED: [rows, outputs of the head] */
+    const uint8_t
+        *counted; /* SHARES, SQUARED: [rows] 0: the row has no target; NULL: each has one */
     /* TARGETS, SHARES: label smoothing s, from 0 to below 1: the loss of shares (1 - s) p + s/C */
     double smoothing;
     rs_loss_told *told; /* which is added to; or NULL */

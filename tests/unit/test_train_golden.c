@@ -131,8 +131,8 @@ static void open_golden(golden *g, const json_t *json)
     for (size_t i = 0; counted && i < counts; i++)
         g->counted[i] = (uint8_t)counted[i];
     free(counted);
-    g->batch = (rs_batch){
-        .samples = (int32_t)n - 1, .begin = g->begin, .ids = g->ids, .rows = g->rows};
+    g->batch =
+        (rs_batch){.samples = (int32_t)n - 1, .begin = g->begin, .ids = g->ids, .rows = g->rows};
     if (dropout) {
         g->dropout = (rs_dropout){number_of(dropout, "rate"),
                                   (uint64_t)json_integer_value(json_object_get(dropout, "seed")),
@@ -170,9 +170,9 @@ static double largest_of(const json_t *gradients)
     const char *name;
     json_t *array;
     double most = 0;
-    json_object_foreach((json_t *)(uintptr_t)gradients, name, array)
-        for (size_t i = 0; i < json_array_size(array); i++)
-            most = fmax(most, fabs(json_number_value(json_array_get(array, i))));
+    json_object_foreach((json_t *)(uintptr_t)gradients, name,
+                        array) for (size_t i = 0; i < json_array_size(array); i++) most =
+        fmax(most, fabs(json_number_value(json_array_get(array, i))));
     return most;
 }
 
@@ -196,8 +196,8 @@ static int compare(const golden *g, const told_all *all, double bound)
         }
         found++;
         for (int64_t k = 0; k < count; k++)
-            worst = fmax(worst, fabs(t->values[k] -
-                                     json_number_value(json_array_get(expected, (size_t)k))));
+            worst = fmax(
+                worst, fabs(t->values[k] - json_number_value(json_array_get(expected, (size_t)k))));
         if (worst <= slack) continue;
         print_error("%s: %s: off by %.3g\n", g->c.name, t->parameter.tensor->name, worst);
         wrong++;
@@ -290,7 +290,8 @@ static void loss_alone(golden *g, rs_precision precision)
     g->told = (rs_loss_told){0};
     assert_int_equal(rs_runner_loss(&alone, runner, &g->batch, &g->c.loss, NULL, 0, &err), RS_OK);
     const rs_loss_told once = g->told;
-    assert_int_equal(rs_runner_loss(&listened, runner, &g->batch, &g->c.loss, taps, 1, &err), RS_OK);
+    assert_int_equal(rs_runner_loss(&listened, runner, &g->batch, &g->c.loss, taps, 1, &err),
+                     RS_OK);
     assert_int_equal(heard, g->begin[g->batch.samples]);
     assert_int_equal(g->told.targets, 2 * once.targets);
     assert_int_equal(g->told.right, 2 * once.right);
