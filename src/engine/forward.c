@@ -241,6 +241,7 @@ static rs_status run_op(rs_runner *run, const rs_layer *layer, int32_t b, const 
     }
     RS_TRY(tell_branch(run, b, RS_MOMENT_OP_IN, in, err));
     RS_TRY(op_of(run->ops, branch)(run, &run->branch_out, in, branch, err));
+    if (rs_run_picks(run)) run->ops->pick(run, &run->branch_out);
     if (run->drop.on) run->ops->drop(run, &run->branch_out, RS_DROP_OUTPUT);
     return tell_branch(run, b, RS_MOMENT_OP_OUT, &run->branch_out, err);
 }
@@ -386,6 +387,7 @@ static rs_status run_branch(rs_runner *run, const rs_layer *layer, int32_t b, rs
         RS_TRY(record_op(run, layer, b, in, err));
     else if (out)
         RS_TRY(run_op(run, layer, b, in, err));
+    if (rs_run_picks(run)) run->ops->pick(run, &run->x);
     if (out) RS_TRY(tell_mixed(run, layer, b, out, err));
     rs_status status = run->tape ? record_combine(run, branch, b, out, err)
                                  : combine_branch(run, branch, b, out, err);
@@ -450,6 +452,7 @@ rs_status rs_run_begin(rs_runner *runner, const rs_batch *batch, const rs_tap *c
     runner->moments = 0;
     for (size_t i = 0; i < n_taps; i++)
         runner->moments |= moments_of(taps[i]);
+    runner->picks = -1;
     runner->flops = 0;
     runner->rows = batch->begin[batch->samples];
     runner->longest = 0;

@@ -127,15 +127,21 @@ struct rs_runner {
     int64_t rows, longest; /* rows of all samples, and of the longest */
     int32_t layer, branch; /* the branch that is being run */
     rs_drop drop;          /* what is dropped */
-    int64_t head_from;     /* first row whose logits are wanted */
-    int64_t passed;        /* branches of the layers before */
-    rs_batch spread;       /* the batch behind the place where points part */
-    rs_tape *tape;         /* that is recorded, and the branch that records; NULL: nothing is */
+    /* Behind the last layer's mixer only rows with a target go on, where the loss is at few: `picked`
+     * [n_picked] of them, fewer than all; picks: the branch from whose sum on. Otherwise picks is -1. A
+     * state that has other rows than the batch has these. */
+    const int64_t *picked;
+    int64_t n_picked;
+    int32_t picks;
+    int64_t head_from; /* first row whose logits are wanted */
+    int64_t passed;    /* branches of the layers before */
+    rs_batch spread;   /* the batch behind the place where points part */
+    rs_tape *tape;     /* that is recorded, and the branch that records; NULL: nothing is */
     rs_record *record;
     double flops;
     /* kept */
     rs_state x, normed, branch_out, joined, mixed, wide;
-    rs_work_buffer spread_begin;
+    rs_work_buffer spread_begin, picked_store;
     rs_work_buffer rooms[RS_ROOMS];
     rs_work_buffer *thread_rooms; /* [threads] */
     rs_rotation rotations[RS_ROTATIONS];
@@ -166,6 +172,8 @@ struct rs_ops {
     rs_status (*combine)(rs_runner *run, rs_state *x, rs_state *y, const rs_branch *branch,
                          unsigned steps, rs_error *err);
     rs_status (*copy)(rs_runner *run, rs_state *out, const rs_state *in, rs_error *err);
+    /* x = the picked rows of x, one behind the other; NULL: the precision does not pick */
+    void (*pick)(rs_runner *run, rs_state *x);
     /* drops numbers of a state, or of a derivative by one; NULL: the precision does not */
     void (*drop)(rs_runner *run, rs_state *x, rs_drop_place place);
     /* tells the taps the logits of rows head_from .. */
@@ -212,6 +220,16 @@ rs_status rs_run_tell_mixing(const rs_runner *run, const rs_mixing_numbers *of, 
 
 /* forward.c: runs all branches of layer run->layer, telling the taps. */
 rs_status rs_run_layer(rs_runner *run, rs_error *err);
+/* Whether the branch that is being run is the one from whose sum on only picked rows go on. */
+static inline bool rs_run_picks(const rs_runner *run)
+{
+    return run->picks >= 0 && run->layer == run->network->n_layers - 1 && run->branch == run->picks;
+}
+/* Row i of a state as a row of the batch. */
+static inline int64_t rs_run_row(const rs_runner *run, const rs_state *x, int64_t i)
+{
+    return x->rows == run->rows ? i : run->picked[i];
+}
 /* Fails where a file of weights was cut short while they were read. */
 rs_status rs_run_check_files(const rs_network *network, rs_error *err);
 /* Sets a runner to a checked batch, and back to none. */
