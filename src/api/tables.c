@@ -5,6 +5,7 @@
 #include "paths/paths.h"
 #include "probe/probe.h"
 #include "scan/scan.h"
+#include "train/instruments.h"
 
 #include <string.h>
 
@@ -57,6 +58,8 @@ static const struct {
               {&rs_paths_sources_kind, NULL},
               {&rs_paths_combined_kind, NULL},
               {&rs_paths_texts_kind, NULL},
+              {&rs_train_ranks_kind, NULL},
+              {&rs_train_layers_kind, NULL},
               {&rs_tokenize_ids_kind, NULL},
               {&rs_tokenize_summary_kind, NULL},
               {&rs_lab_experiments_kind, NULL},
