@@ -78,12 +78,17 @@ static double square_of_mixer(const rs_instruments *i, const rs_watched_mixer *m
 
 static void set_gradients(rs_instruments *i)
 {
+#pragma omp parallel for num_threads(i->context->threads) schedule(dynamic)
+    for (size_t k = 0; k < RS_MAPS * i->n_mixers; k++) {
+        rs_watched_mixer *mixer = &i->mixers[k / RS_MAPS];
+        mixer->numbers[k % RS_MAPS] = square_of_mixer(i, mixer, (int)(k % RS_MAPS));
+    }
     for (size_t k = 0; k < i->n_mixers; k++) {
         const rs_watched_mixer *mixer = &i->mixers[k];
         rs_layer_row *row = &i->layers[mixer->layer + 1];
         double *const squares[RS_MAPS] = {&row->g_q, &row->g_k, &row->g_v, &row->g_o};
         for (int m = 0; m < RS_MAPS; m++)
-            add_to(squares[m], square_of_mixer(i, mixer, m));
+            add_to(squares[m], mixer->numbers[m]);
     }
     for (int32_t l = 0; l <= i->network->n_layers; l++) {
         rs_layer_row *row = &i->layers[l];
@@ -133,19 +138,27 @@ static void set_update_ratios(rs_instruments *i)
     }
 }
 
+static double rate_of(const rs_learner *learner, int64_t item)
+{
+    if (item < 0 || learner->trained.items[item].frozen) return NAN;
+    return rs_optimiser_effective(learner->optimiser, item, learner->rate);
+}
+
 /* Of several mixers in a layer the first one's. */
 static void set_rates(rs_instruments *i)
 {
-    const rs_learner *learner = i->learner;
+    enum { RATES = 3 };
+#pragma omp parallel for num_threads(i->context->threads) schedule(dynamic)
+    for (size_t k = 0; k < RATES * i->n_mixers; k++) {
+        rs_watched_mixer *mixer = &i->mixers[k / RATES];
+        mixer->numbers[k % RATES] = rate_of(i->learner, mixer->items[k % RATES]);
+    }
     for (size_t k = 0; k < i->n_mixers; k++) {
         const rs_watched_mixer *mixer = &i->mixers[k];
         rs_layer_row *row = &i->layers[mixer->layer + 1];
-        double *const rates[] = {&row->rate_q, &row->rate_k, &row->rate_v};
-        for (int m = 0; m < 3; m++) {
-            int64_t item = mixer->items[m];
-            if (item < 0 || learner->trained.items[item].frozen || !isnan(*rates[m])) continue;
-            *rates[m] = rs_optimiser_effective(learner->optimiser, item, learner->rate);
-        }
+        double *const rates[RATES] = {&row->rate_q, &row->rate_k, &row->rate_v};
+        for (int m = 0; m < RATES; m++)
+            if (isnan(*rates[m])) *rates[m] = mixer->numbers[m];
     }
 }
 

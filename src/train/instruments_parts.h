@@ -39,7 +39,8 @@ enum { RS_MAP_Q, RS_MAP_K, RS_MAP_V, RS_MAP_O, RS_MAPS };
 typedef struct rs_watched_mixer {
     int32_t layer;
     const rs_dense *maps[RS_MAPS];
-    int64_t items[RS_MAPS]; /* -1: it is not trained */
+    int64_t items[RS_MAPS];  /* -1: it is not trained */
+    double numbers[RS_MAPS]; /* of the maps, as they were last found */
 } rs_watched_mixer;
 
 /* What a thread works in. */
