@@ -5,6 +5,7 @@
 #include "paths/paths.h"
 #include "probe/probe.h"
 #include "scan/scan.h"
+#include "train/instruments.h"
 #include "train/train.h"
 
 #include <string.h>
@@ -61,6 +62,9 @@ static const struct {
               {&rs_train_log_kind, NULL},
               {&rs_train_plan_kind, NULL},
               {&rs_train_task_kind, NULL},
+              {&rs_train_alarms_kind, NULL},
+              {&rs_train_ranks_kind, NULL},
+              {&rs_train_layers_kind, NULL},
               {&rs_tokenize_ids_kind, NULL},
               {&rs_tokenize_summary_kind, NULL},
               {&rs_lab_experiments_kind, NULL},

@@ -11,7 +11,7 @@ typedef struct ears {
     int64_t steps;
 } ears;
 
-static void logged(void *user, const rs_train_row *row)
+static void logged(void *user, const rs_train_row *row, const char *alarm)
 {
     const ears *e = user;
     const rs_training_step step = {.step = row->step,
@@ -25,7 +25,8 @@ static void logged(void *user, const rs_train_row *row)
                                    .learning_rate = row->learning_rate,
                                    .gradient_norm = row->gradient_norm,
                                    .tokens_per_second = row->tokens_per_second,
-                                   .seconds = row->seconds};
+                                   .seconds = row->seconds,
+                                   .alarm = alarm};
     e->settings->logged(e->settings->call.user, &step);
 }
 

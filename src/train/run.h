@@ -23,17 +23,18 @@ typedef struct rs_train_row {
     int64_t step;
     double loss, accuracy; /* running means */
     double batch_loss, batch_accuracy, eval_loss, eval_accuracy;
-    double learning_rate, gradient_norm;
+    double learning_rate, gradient_norm, update_ratio;
     double tokens_per_second, seconds;
 } rs_train_row;
-enum { RS_TRAIN_COLUMNS = 11 };
+enum { RS_TRAIN_COLUMNS = 12 };
 extern const rs_column rs_train_columns[RS_TRAIN_COLUMNS];
 
 /* What a caller wants to hear while a run goes on. */
 typedef struct rs_run_listener {
     void *user;
     void (*opened)(void *user, const rs_learner *learner, int64_t first_step);
-    void (*logged)(void *user, const rs_train_row *row);
+    /* alarm: a sentence, what rang first at this step; or NULL */
+    void (*logged)(void *user, const rs_train_row *row, const char *alarm);
 } rs_run_listener;
 
 typedef struct rs_run_request {

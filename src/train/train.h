@@ -21,6 +21,7 @@ rs_status rs_train_fill(rs_result *result, bool *stopped, rs_train_settings *set
 rs_status rs_train_plan(rs_result *result, rs_train_settings *settings, const rs_context *context,
                         rs_error *err);
 
-extern const rs_table_kind rs_train_log_kind, rs_train_plan_kind, rs_train_task_kind;
+extern const rs_table_kind rs_train_log_kind, rs_train_plan_kind, rs_train_task_kind,
+    rs_train_alarms_kind;
 
 #endif
