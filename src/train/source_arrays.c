@@ -11,12 +11,13 @@ enum { CHUNK = 1024, MOST_CLASSES = 1 << 24 };
 
 /* ---- opening ---- */
 
-rs_status rs_source_array_open(rs_source_array *out, const rs_source *s, const char *field,
+rs_status rs_source_array_open(rs_source_array *out, rs_source *s, const char *field,
                                const char *path, rs_error *err)
 {
     if (!path) return rs_source_missing(s, field, "the path of a .npy file", err);
     RS_TRY(rs_mapping_open(&out->file, path, err));
     RS_TRY(rs_npy_parse(&out->npy, path, out->file->data, out->file->size, err));
+    rs_source_print(s, out->file);
     if (out->npy.count > 0 && out->npy.rank > 0) return RS_OK;
     return rs_fail(err, RS_E_INPUT_SHAPE, path, "save an array with an axis of samples",
                    "there is no sample in the array");

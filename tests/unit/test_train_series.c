@@ -345,6 +345,8 @@ static void test_refusals(void **state)
          "element [0, 3] is 1000000000000"},
         {"tokens", "<i4", "9, 4", "<i4", "9, 4", "", "", Y, -2, RS_E_INPUT_FORMAT, "y.npy",
          "element [0, 3] is -2"},
+        {"tokens", "<i4", "1, 4", "<i4", "1, 4", "", "", 0, 0, RS_E_INPUT_SHAPE, "x.npy",
+         "there are 1 samples; at least 3"},
         {"tokens", "<i4", "9, 4", "<i4", "9, 4, 2", "", "", 0, 0, RS_E_INPUT_SHAPE, "y.npy",
          "targets [9, 4, 2]"},
         {"tokens", "<i4", "9, 4", "<f4", "9, 4, 2", "", "'loss': 'cross_entropy'", 0, 0,
@@ -391,6 +393,13 @@ static void test_refusals(void **state)
     };
     for (size_t c = 0; c < sizeof others / sizeof *others; c++)
         check_refusal(&others[c]);
+    int32_t ids[9 * 4] = {0}, labels[9 * 4];
+    memset(labels, -1, sizeof labels);
+    put_npy(*state, "x.npy", "<i4", "9, 4", ids, sizeof ids);
+    put_npy(*state, "y.npy", "<i4", "9, 4", labels, sizeof labels);
+    refusal bare = {"tokens", x_of(*state, true, ""), "", RS_E_INPUT_FORMAT,
+                    "y.npy",  "all labels are -1",    ""};
+    check_refusal(&bare);
     float image[9 * 16] = {0};
     put_npy(*state, "x.npy", "<f4", "9, 4, 4", image, sizeof image);
     refusal r = {"image",  x_of(*state, false, ""), "", RS_E_TASK_SCHEMA,
