@@ -44,6 +44,7 @@ int64_t rs_sets_walked(const rs_source_sets *sets, int64_t number);
 typedef struct rs_source_array {
     rs_mapping *file; /* NULL: none */
     rs_npy npy;
+    const rs_context *context; /* whoever goes through all of it asks whether to stop; or NULL */
 } rs_source_array;
 
 typedef struct rs_source {
@@ -51,7 +52,7 @@ typedef struct rs_source {
     const char *where;
     const rs_context *context; /* or NULL */
     const rs_train_task *task;
-    /* Writes the sample at a place. */
+    /* Writes the sample at a place; where out->rows is NULL, targets alone. */
     void (*put)(rs_task_sample *out, struct rs_source *s, int64_t place, rs_random *random);
     rs_task_shape shape; /* train and eval are the task's */
     rs_source_sets sets;

@@ -407,6 +407,28 @@ static void test_refusals(void **state)
     check_refusal(&r);
 }
 
+/* Whoever is asked to stop while the files are read does. */
+static void test_interrupted(void **state)
+{
+    float x[90] = {0};
+    put_npy(*state, "x.npy", "<f4", "9, 10", x, sizeof x);
+    json_t *json = task_file("series", x_of(*state, false, "'length': 2"), "");
+    static const volatile sig_atomic_t stop = 1, go = 0;
+    for (int i = 0; i < 2; i++) {
+        const rs_context context = {.cancel = i ? &go : &stop};
+        rs_train_settings *s;
+        rs_train_task *task;
+        rs_error err;
+        assert_int_equal(rs_train_settings_read(&s, json, "t.json", NULL, 0, &err), RS_OK);
+        assert_int_equal(rs_train_open_task(&task, s, &context, &err),
+                         i ? RS_OK : RS_E_INTERRUPTED);
+        assert_int_equal(task != NULL, i);
+        rs_task_close(task);
+        rs_train_settings_close(s);
+    }
+    json_decref(json);
+}
+
 static void test_memory(void **state)
 {
     float x[200];
@@ -421,7 +443,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_next_values), cmocka_unit_test(test_labelled_steps),
         cmocka_unit_test(test_several),     cmocka_unit_test(test_settled),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_interrupted),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }
