@@ -44,6 +44,7 @@ int64_t rs_sets_walked(const rs_source_sets *sets, int64_t number);
 typedef struct rs_source_array {
     rs_mapping *file; /* NULL: none */
     rs_npy npy;
+    const rs_context *context; /* whoever goes through all of it asks whether to stop; or NULL */
 } rs_source_array;
 
 typedef struct rs_source {
@@ -51,11 +52,12 @@ typedef struct rs_source {
     const char *where;
     const rs_context *context; /* or NULL */
     const rs_train_task *task;
-    /* Writes the sample at a place. */
+    /* Writes the sample at a place; where out->rows is NULL, targets alone. */
     void (*put)(rs_task_sample *out, struct rs_source *s, int64_t place, rs_random *random);
     rs_task_shape shape; /* train and eval are the task's */
     rs_source_sets sets;
     rs_buffer said;
+    uint64_t fingerprint; /* of the files' bytes */
     /* texts */
     int32_t *ids; /* [n_ids] */
     int64_t n_ids;
@@ -82,6 +84,8 @@ rs_status rs_source_marks(rs_task_mark out[RS_TASK_MARKS], int *count, rs_train_
 void rs_source_close(rs_source *source); /* NULL is fine */
 /* Appends a sentence to what is said. */
 void rs_source_say(rs_source *s, const char *format, ...) RS_PRINTF(2, 3);
+/* Takes a file's bytes into the fingerprint. */
+void rs_source_print(rs_source *s, const rs_mapping *file);
 /* Refuses a field that was not given. */
 rs_status rs_source_missing(const rs_source *s, const char *field, const char *what, rs_error *err);
 
@@ -94,7 +98,7 @@ rs_status rs_source_tokens(rs_source *s, rs_error *err);
 
 /* source_arrays.c. Opens the file of a field: an array with elements, all finite (none: NaN is
  * allowed). */
-rs_status rs_source_array_open(rs_source_array *out, const rs_source *s, const char *field,
+rs_status rs_source_array_open(rs_source_array *out, rs_source *s, const char *field,
                                const char *path, rs_error *err);
 rs_status rs_source_check_reals(const rs_source_array *array, bool none, rs_error *err);
 /* Refuses elements, by the first of them. */

@@ -11,12 +11,14 @@ enum { CHUNK = 1024, MOST_CLASSES = 1 << 24 };
 
 /* ---- opening ---- */
 
-rs_status rs_source_array_open(rs_source_array *out, const rs_source *s, const char *field,
+rs_status rs_source_array_open(rs_source_array *out, rs_source *s, const char *field,
                                const char *path, rs_error *err)
 {
     if (!path) return rs_source_missing(s, field, "the path of a .npy file", err);
+    out->context = s->context;
     RS_TRY(rs_mapping_open(&out->file, path, err));
     RS_TRY(rs_npy_parse(&out->npy, path, out->file->data, out->file->size, err));
+    rs_source_print(s, out->file);
     if (out->npy.count > 0 && out->npy.rank > 0) return RS_OK;
     return rs_fail(err, RS_E_INPUT_SHAPE, path, "save an array with an axis of samples",
                    "there is no sample in the array");
@@ -54,12 +56,19 @@ rs_status rs_source_bad_element(const rs_source_array *array, int64_t at, const 
                    value, wanted);
 }
 
+/* Before each chunk of the array. */
+static rs_status may_go_on(const rs_source_array *array, rs_error *err)
+{
+    return array->context ? rs_check_cancelled(array->context, err) : RS_OK;
+}
+
 rs_status rs_source_check_reals(const rs_source_array *array, bool none, rs_error *err)
 {
     double part[CHUNK];
     int64_t count = array->npy.count;
     for (int64_t at = 0; at < count; at += CHUNK) {
         int64_t n = count - at < CHUNK ? count - at : CHUNK;
+        RS_TRY(may_go_on(array, err));
         rs_npy_reals(part, &array->npy, at, n);
         for (int64_t i = 0; i < n; i++)
             if (!isfinite(part[i]) && !(none && isnan(part[i])))
@@ -91,6 +100,7 @@ rs_status rs_source_range(int64_t *least, int64_t *most, const rs_source_array *
     *least = INT64_MAX, *most = INT64_MIN;
     for (int64_t at = 0; at < count; at += CHUNK) {
         int64_t n = count - at < CHUNK ? count - at : CHUNK;
+        RS_TRY(may_go_on(array, err));
         rs_npy_integers(part, &array->npy, at, n);
         for (int64_t i = 0; i < n; i++) {
             if (part[i] < *least) *least = part[i];

@@ -15,10 +15,10 @@ typedef struct sums {
     double again; /* squared error of the sample's own rows as the answer */
 } sums;
 
-static void add_sample(sums *all, const rs_task_batch *batch, const rs_task_shape *shape)
+static void add_sample(sums *all, const rs_task_sample *batch, const rs_task_shape *shape)
 {
     int64_t d = shape->d_out;
-    bool same = batch->rows && batch->values && shape->d_in == d;
+    bool same = batch->rows && batch->values;
     all->samples++;
     for (int64_t t = 0; t < shape->n_tok; t++) {
         if (!batch->counted[t]) continue;
@@ -36,20 +36,23 @@ static void add_sample(sums *all, const rs_task_batch *batch, const rs_task_shap
     }
 }
 
-static void walk_samples(sums *all, rs_source *s, rs_task_batch *batch)
+/* Rows are read where they are the targets' own earlier values: y alone is far smaller than x. */
+static rs_status walk_samples(sums *all, rs_source *s, rs_task_batch *batch, rs_error *err)
 {
-    const rs_train_task *task = s->task;
+    rs_task_sample sample = rs_task_sample_of(batch, &s->shape, 0);
+    if (s->settings.files.y) sample.rows = NULL;
     for (int64_t i = 0; i < rs_sets_walk(&s->sets); i++) {
-        rs_task_sample sample = rs_task_sample_of(batch, &s->shape, 0);
-        rs_random random = rs_task_draws(task, RS_DRAWS_SET, 0, i);
+        if (s->context) RS_TRY(rs_check_cancelled(s->context, err));
+        rs_random random = rs_task_draws(s->task, RS_DRAWS_SET, 0, i);
         *sample.length = (int32_t)s->shape.n_tok;
         for (int64_t t = 0; t < s->shape.n_tok; t++)
             sample.counted[t] = 1;
         s->put(&sample, s, rs_sets_walked(&s->sets, i), &random);
         for (int64_t t = 0; sample.classes && t < s->shape.n_tok; t++)
             sample.counted[t] = sample.classes[t] >= 0;
-        add_sample(all, batch, &s->shape);
+        add_sample(all, &sample, &s->shape);
     }
+    return rs_mapping_check(s->x.file, err);
 }
 
 /* Every word of the training part once, not those of whole windows alone. */
@@ -125,10 +128,9 @@ rs_status rs_source_marks(rs_task_mark out[RS_TASK_MARKS], int *count, rs_train_
     if (status == RS_OK && s->ids) count_words(&all, s);
     if (status == RS_OK && !s->ids) {
         status = rs_task_batch_new(&batch, &s->shape, 1, err);
-        if (status == RS_OK) walk_samples(&all, s, &batch);
+        if (status == RS_OK) status = walk_samples(&all, s, &batch, err);
         rs_task_batch_free(&batch);
     }
-    if (status == RS_OK && s->x.file) status = rs_mapping_check(s->x.file, err);
     bool reals = s->shape.target == RS_TARGET_REALS;
     if (status == RS_OK && all.targets > 0)
         *count = reals ? mark_reals(out, &all, s) : mark_classes(out, &all, s);

@@ -69,7 +69,7 @@ static void put_image(rs_task_sample *out, rs_source *s, int64_t place, rs_rando
     (void)random;
     int64_t p = s->settings.files.patch, across = s->width / p;
     double *row = out->rows;
-    for (int64_t t = 0; t < s->shape.n_tok; t++)
+    for (int64_t t = 0; row && t < s->shape.n_tok; t++)
         for (int64_t c = 0; c < s->channels; c++)
             for (int64_t y = 0; y < p; y++) {
                 int64_t top = t / across * p + y, left = t % across * p;
@@ -120,7 +120,8 @@ static void put_next_values(rs_task_sample *out, rs_source *s, int64_t place, rs
 static void put_labelled(rs_task_sample *out, rs_source *s, int64_t place, rs_random *random)
 {
     (void)random;
-    rs_source_reals(out->rows, &s->x.npy, place * s->cols, s->shape.n_tok * s->cols, 1);
+    if (out->rows)
+        rs_source_reals(out->rows, &s->x.npy, place * s->cols, s->shape.n_tok * s->cols, 1);
     rs_source_put_targets(out, s, place, place);
 }
 
@@ -129,7 +130,7 @@ static void put_whole(rs_task_sample *out, rs_source *s, int64_t place, rs_rando
 {
     (void)random;
     int64_t count = s->shape.n_tok * s->cols;
-    rs_source_reals(out->rows, &s->x.npy, place * count, count, 1);
+    if (out->rows) rs_source_reals(out->rows, &s->x.npy, place * count, count, 1);
     rs_source_put_targets(out, s, place * s->shape.n_tok, place);
 }
 
@@ -169,7 +170,7 @@ static void put_tokens(rs_task_sample *out, rs_source *s, int64_t place, rs_rand
     if (out->rows)
         rs_npy_reals(out->rows, &s->x.npy, place * n * s->cols, n * s->cols);
     else
-        for (int64_t t = 0; t < n; t++) {
+        for (int64_t t = 0; out->tokens && t < n; t++) {
             int64_t id;
             rs_npy_integers(&id, &s->x.npy, place * n + t, 1);
             bool is = id >= 0 && id < s->shape.vocab;

@@ -26,7 +26,7 @@ static rs_status check_utf8(const rs_mapping *file, rs_error *err)
                    "byte %zu, in line %zu, is not UTF-8", at, line);
 }
 
-static rs_status open_text(rs_mapping **out, const rs_source *s, rs_error *err)
+static rs_status open_text(rs_mapping **out, rs_source *s, rs_error *err)
 {
     *out = NULL;
     const char *path = s->settings.files.text;
@@ -37,6 +37,7 @@ static rs_status open_text(rs_mapping **out, const rs_source *s, rs_error *err)
     if (file->size == 0)
         status = rs_fail(err, RS_E_EMPTY_FILE, path, "name a text to learn", "the file is empty");
     if (status == RS_OK) status = check_utf8(file, err);
+    if (status == RS_OK) rs_source_print(s, file);
     if (status != RS_OK)
         rs_mapping_close(file);
     else

@@ -152,6 +152,9 @@ rs_status rs_task_open_files(rs_train_task **out, const rs_file_task *settings, 
                              const rs_context *context, const char *where, rs_error *err);
 /* What of the user's data the user should know: sentences with "; " between, or "". */
 const char *rs_task_said(const rs_train_task *task);
+/* A number of what the user's files held when they were opened, so that a run that is taken up again
+ * can tell other data under the same names; 0: samples are drawn. */
+uint64_t rs_task_fingerprint(const rs_train_task *task);
 /* The characters of a char-lm by their ids: code points [*n], ascending; NULL: ids are no characters. */
 const uint32_t *rs_task_characters(const rs_train_task *task, int64_t *n);
 const rs_task_shape *rs_task_sizes(const rs_train_task *task);

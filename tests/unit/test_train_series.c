@@ -345,6 +345,8 @@ static void test_refusals(void **state)
          "element [0, 3] is 1000000000000"},
         {"tokens", "<i4", "9, 4", "<i4", "9, 4", "", "", Y, -2, RS_E_INPUT_FORMAT, "y.npy",
          "element [0, 3] is -2"},
+        {"tokens", "<i4", "1, 4", "<i4", "1, 4", "", "", 0, 0, RS_E_INPUT_SHAPE, "x.npy",
+         "there are 1 samples; at least 3"},
         {"tokens", "<i4", "9, 4", "<i4", "9, 4, 2", "", "", 0, 0, RS_E_INPUT_SHAPE, "y.npy",
          "targets [9, 4, 2]"},
         {"tokens", "<i4", "9, 4", "<f4", "9, 4, 2", "", "'loss': 'cross_entropy'", 0, 0,
@@ -391,11 +393,40 @@ static void test_refusals(void **state)
     };
     for (size_t c = 0; c < sizeof others / sizeof *others; c++)
         check_refusal(&others[c]);
+    int32_t ids[9 * 4] = {0}, labels[9 * 4];
+    memset(labels, -1, sizeof labels);
+    put_npy(*state, "x.npy", "<i4", "9, 4", ids, sizeof ids);
+    put_npy(*state, "y.npy", "<i4", "9, 4", labels, sizeof labels);
+    refusal bare = {"tokens", x_of(*state, true, ""), "", RS_E_INPUT_FORMAT,
+                    "y.npy",  "all labels are -1",    ""};
+    check_refusal(&bare);
     float image[9 * 16] = {0};
     put_npy(*state, "x.npy", "<f4", "9, 4, 4", image, sizeof image);
     refusal r = {"image",  x_of(*state, false, ""), "", RS_E_TASK_SCHEMA,
                  "t.json", "image needs \"y\"",     ""};
     check_refusal(&r);
+}
+
+/* Whoever is asked to stop while the files are read does. */
+static void test_interrupted(void **state)
+{
+    float x[90] = {0};
+    put_npy(*state, "x.npy", "<f4", "9, 10", x, sizeof x);
+    json_t *json = task_file("series", x_of(*state, false, "'length': 2"), "");
+    static const volatile sig_atomic_t stop = 1, go = 0;
+    for (int i = 0; i < 2; i++) {
+        const rs_context context = {.cancel = i ? &go : &stop};
+        rs_train_settings *s;
+        rs_train_task *task;
+        rs_error err;
+        assert_int_equal(rs_train_settings_read(&s, json, "t.json", NULL, 0, &err), RS_OK);
+        assert_int_equal(rs_train_open_task(&task, s, &context, &err),
+                         i ? RS_OK : RS_E_INTERRUPTED);
+        assert_int_equal(task != NULL, i);
+        rs_task_close(task);
+        rs_train_settings_close(s);
+    }
+    json_decref(json);
 }
 
 static void test_memory(void **state)
@@ -412,7 +443,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_next_values), cmocka_unit_test(test_labelled_steps),
         cmocka_unit_test(test_several),     cmocka_unit_test(test_settled),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_interrupted),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }

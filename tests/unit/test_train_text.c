@@ -317,6 +317,26 @@ static void test_masked(void **state)
     close_opened(&o);
 }
 
+/* Other bytes are other data, whatever the file is called. */
+static void test_fingerprint(void **state)
+{
+    static const char *const texts[] = {"abcabcabcabcabcabc", "abcabcabcabcabcabd",
+                                        "bbcabcabcabcabcabc", "abcabcabcabcabcabcabc",
+                                        "abcabcabcabcabcabc"};
+    uint64_t prints[5];
+    for (int i = 0; i < 5; i++) {
+        char data[600], name[16];
+        snprintf(name, sizeof name, "text%d", i);
+        put_text(*state, name, texts[i]);
+        snprintf(data, sizeof data, "'text': '%s/%s', 'length': 2", (char *)*state, name);
+        opened o = open_files("char-lm", data, "");
+        prints[i] = rs_task_fingerprint(o.task);
+        close_opened(&o);
+        for (int j = 0; j < i; j++)
+            assert_int_equal(prints[i] == prints[j], i == 4 && j == 0);
+    }
+}
+
 static void test_keyed(void **state)
 {
     put_counting(*state, "text", 500);
@@ -400,11 +420,11 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_characters), cmocka_unit_test(test_apart),
-        cmocka_unit_test(test_places),     cmocka_unit_test(test_marks),
-        cmocka_unit_test(test_words),      cmocka_unit_test(test_masked),
-        cmocka_unit_test(test_keyed),      cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_characters),  cmocka_unit_test(test_apart),
+        cmocka_unit_test(test_places),      cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_words),       cmocka_unit_test(test_masked),
+        cmocka_unit_test(test_fingerprint), cmocka_unit_test(test_keyed),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }
