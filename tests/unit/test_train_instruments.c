@@ -786,6 +786,36 @@ static void test_resume(void **state)
     close_trial(&part);
 }
 
+/* ---- memory that is refused ---- */
+
+static void test_memory(void **state)
+{
+    (void)state;
+    trial t;
+    open_trial(&t, "{'depth': 2, 'd_model': 12, 'heads': 3}", "'precision': 'f32'", 1);
+    run_batch(&t);
+    rs_instruments_close(t.instruments);
+    t.instruments = NULL;
+    int64_t blocks = rs_memory_blocks(), refused = 0;
+    rs_status status = RS_E_NO_MEMORY;
+    for (int64_t n = 1; status != RS_OK; n++) {
+        rs_error err = {0};
+        rs_memory_fail_at(n);
+        status = rs_instruments_open(&t.instruments, &t.learner, t.task, &err);
+        if (status == RS_OK) status = rs_instruments_before_step(t.instruments, &err);
+        rs_memory_fail_at(0);
+        if (status == RS_OK) break;
+        assert_int_equal(status, RS_E_NO_MEMORY);
+        rs_instruments_close(t.instruments);
+        t.instruments = NULL;
+        assert_int_equal(rs_memory_blocks(), blocks);
+        refused++;
+    }
+    assert_true(refused > 40);
+    step_trial(&t);
+    close_trial(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -796,7 +826,7 @@ int main(void)
         cmocka_unit_test(test_gradients), cmocka_unit_test(test_untouched),
         cmocka_unit_test(test_threads),   cmocka_unit_test(test_contraction),
         cmocka_unit_test(test_laws),      cmocka_unit_test(test_broken_law),
-        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_resume),    cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
