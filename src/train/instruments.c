@@ -52,6 +52,7 @@ rs_status rs_instruments_open(rs_instruments **out, rs_learner *learner, rs_trai
 void rs_instruments_close(rs_instruments *i)
 {
     if (!i) return;
+    if (i->learner->optimiser) rs_optimiser_watch(i->learner->optimiser, NULL);
     rs_instruments_probe_close(i);
     rs_instruments_balance_close(i);
     rs_instruments_ranks_close(i);

@@ -102,44 +102,70 @@ void rs_instruments_balance_close(rs_instruments *i)
 
 /* ---- numbers of a factor ---- */
 
-static double at_f(const rs_trained_list *list, const void *numbers, int64_t k)
+static void decode(double *out, const rs_trained_list *list, const void *numbers, int64_t first,
+                   int64_t n)
 {
-    return list->size == sizeof(float) ? (double)((const float *)numbers)[k]
-                                       : ((const double *)numbers)[k];
+    const float *single = (const float *)numbers + first;
+    if (list->size != sizeof(float)) {
+        memcpy(out, (const double *)numbers + first, (size_t)n * sizeof *out);
+        return;
+    }
+    for (int64_t k = 0; k < n; k++)
+        out[k] = (double)single[k];
 }
 
-/* Stretch [from, from + n) of the item's array. */
-static void read_stretch(double *out, const rs_instruments *i, int64_t item, array which,
-                         int64_t from, int64_t n)
+/* An item's arrays, and what turns the optimiser's state into U. */
+typedef struct source {
+    const rs_trained_list *list;
+    const rs_trained *item;
+    const void *first, *second;
+    double scale, rate, mean, root, eps;
+} source;
+
+static source source_of(const rs_instruments *i, int64_t item)
 {
     const rs_learner *l = i->learner;
-    const rs_trained *of = &l->trained.items[item];
-    const rs_optimiser_change *change = &i->changes[item];
     const rs_optimiser_rule *rule = &l->settings->rule;
-    const void *first = rs_optimiser_state(l->optimiser, item, 0),
-               *second = rs_optimiser_state(l->optimiser, item, 1);
     double t = (double)*rs_optimiser_steps(l->optimiser);
-    double mean = 1 - pow(rule->betas[0], t), root = sqrt(1 - pow(rule->betas[1], t));
-    for (int64_t k = 0; k < n; k++) {
-        int64_t at = from + k;
-        if (which == WEIGHT || (which == UNDONE && of->frozen)) {
-            out[k] = at_f(&l->trained, of->weight, at);
-        } else if (which == GRADIENT) {
-            out[k] = change->scale * at_f(&l->trained, of->gradient, at);
-        } else if (which == FIRST) {
-            out[k] = at_f(&l->trained, first, at);
-        } else {
-            double u;
-            if (rule->kind == RS_OPTIMISER_SGD)
-                u = change->scale * at_f(&l->trained, of->gradient, at);
-            else if (rule->kind == RS_OPTIMISER_HEAVY_BALL)
-                u = at_f(&l->trained, first, at);
-            else
-                u = at_f(&l->trained, first, at) / mean /
-                    (sqrt(at_f(&l->trained, second, at)) / root + rule->eps);
-            out[k] = at_f(&l->trained, of->weight, at) + change->rate * u;
-        }
+    return (source){.list = &l->trained,
+                    .item = &l->trained.items[item],
+                    .first = rs_optimiser_state(l->optimiser, item, 0),
+                    .second = rs_optimiser_state(l->optimiser, item, 1),
+                    .scale = i->changes[item].scale,
+                    .rate = i->changes[item].rate,
+                    .mean = 1 - pow(rule->betas[0], t),
+                    .root = sqrt(1 - pow(rule->betas[1], t)),
+                    .eps = rule->eps};
+}
+
+/* out += rate U, of at most UNDO numbers. */
+enum { UNDO = 256 };
+static void undo_step(double *out, const source *s, int64_t first, int64_t n)
+{
+    double u[UNDO], v[UNDO];
+    decode(u, s->list, s->first ? s->first : s->item->gradient, first, n);
+    if (s->second) {
+        decode(v, s->list, s->second, first, n);
+        for (int64_t k = 0; k < n; k++)
+            out[k] += s->rate * (u[k] / s->mean / (sqrt(v[k]) / s->root + s->eps));
+        return;
     }
+    double factor = s->rate * (s->first ? 1 : s->scale);
+    for (int64_t k = 0; k < n; k++)
+        out[k] += factor * u[k];
+}
+
+/* Stretch [first, first + n) of an array. */
+static void read_stretch(double *out, const source *s, array which, int64_t first, int64_t n)
+{
+    const void *from = which == GRADIENT ? s->item->gradient
+                       : which == FIRST  ? s->first
+                                         : s->item->weight;
+    decode(out, s->list, from, first, n);
+    for (int64_t k = 0; k < n && which == GRADIENT; k++)
+        out[k] *= s->scale;
+    for (int64_t k = 0; k < n && which == UNDONE && !s->item->frozen; k += UNDO)
+        undo_step(out + k, s, first + k, n - k < UNDO ? n - k : UNDO);
 }
 
 /* The factor's part of that array: [inner, features] where its vectors are rows, [features, inner]
@@ -147,13 +173,13 @@ static void read_stretch(double *out, const rs_instruments *i, int64_t item, arr
 static void read_part(double *out, const rs_instruments *i, const rs_watched_factor *f, array which)
 {
     const rs_factor *of = &f->factor;
+    const source s = source_of(i, f->item);
     if (of->vector_is_row) {
-        read_stretch(out, i, f->item, which, of->first * of->cols, of->inner * of->cols);
+        read_stretch(out, &s, which, of->first * of->cols, of->inner * of->cols);
         return;
     }
     for (int64_t row = 0; row < of->rows; row++)
-        read_stretch(out + row * of->inner, i, f->item, which, row * of->cols + of->first,
-                     of->inner);
+        read_stretch(out + row * of->inner, &s, which, row * of->cols + of->first, of->inner);
 }
 
 /* out = FᵀF of an array of the factor, both triangles. */

@@ -445,6 +445,22 @@ static void test_refused(void **state)
     close_run(&r);
 }
 
+static void test_memory(void **state)
+{
+    (void)state;
+    const rs_alarm_rules rules = {.limits = defaults, .layers = LAYERS, .unigram_entropy = NAN};
+    int64_t blocks = rs_memory_blocks();
+    for (int64_t n = 1; n <= 4; n++) {
+        rs_alarms *alarms = NULL;
+        rs_error err = {0};
+        rs_memory_fail_at(n);
+        assert_int_equal(rs_alarms_open(&alarms, &rules, &err), RS_E_NO_MEMORY);
+        rs_memory_fail_at(0);
+        assert_null(alarms);
+        assert_int_equal(rs_memory_blocks(), blocks);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -454,7 +470,7 @@ int main(void)
         cmocka_unit_test(test_rank_loss),  cmocka_unit_test(test_context_unused),
         cmocka_unit_test(test_loss_spike), cmocka_unit_test(test_nonfinite),
         cmocka_unit_test(test_findings),   cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -207,6 +207,56 @@ static void test_products(void **state)
         }
 }
 
+/* Numbers of a model of width 4 with one head of width r. */
+static void set_factors(trial *t, const double *a, const double *b, int64_t r)
+{
+    const rs_attention_op *op = &rs_layer_mixer(&t->learner.network->layers[0])->attention;
+    double *v = (double *)(uintptr_t)op->v.weight->data,
+           *o = (double *)(uintptr_t)op->o.weight->data;
+    for (int64_t k = 0; k < 4; k++)
+        for (int64_t j = 0; j < r; j++) { /* A, B: [4, r] */
+            v[op->v.out_is_row ? j * 4 + k : k * r + j] = a[k * r + j];
+            o[op->o.out_is_row ? k * r + j : j * 4 + k] = b[k * r + j];
+        }
+}
+
+/* Closed forms in 40 digits: the published page's instances of a spectrum and of a pair of factors. */
+static void test_closed_forms(void **state)
+{
+    (void)state;
+    trial t;
+    open_trial(&t, "{'depth': 1, 'd_model': 4, 'heads': 1, 'd_head': 2}", "'precision': 'f64'", 1);
+    set_factors(&t, (const double[]){1, 0, 2, 1, 0, 3, 0, 0},
+                (const double[]){1, 1, 0, 2, 1, -1, 2, 0}, 2);
+    read_trial(&t);
+    rs_instrument_reading reading = rs_instruments_reading(t.instruments);
+    const rs_rank_row *row = row_of(&reading, 0, "ov", 0);
+    const long double s1 = 8.013075109612947L, s2 = 5.078447330405372L;
+    near("nuclear norm", row->nuclear_norm, 13.09152244001832L, 1e-14);
+    near("H", row->half_norm, 13.5L, 1e-15);
+    near("gap", row->gap, 0.40847755998168034L, 1e-13);
+    near("balance score", row->balance_score, 0, 1e-14);
+    near("|Q|", row->q_norm, sqrtl(1 + 8 + 16), 1e-15); /* X - Y = [[-1, 2], [2, 4]] */
+    near("stable rank", row->stable_rank, 90 / (s1 * s1), 1e-14);
+    near("effective rank", row->effective_rank,
+         expl(-(s1 * logl(s1 / (s1 + s2)) + s2 * logl(s2 / (s1 + s2))) / (s1 + s2)), 1e-14);
+    assert_true(row->pseudo_count == 2 && row->pseudo_rank == 1);
+    close_trial(&t);
+
+    open_trial(&t, "{'depth': 1, 'd_model': 4, 'heads': 1, 'd_head': 3}", "'precision': 'f64'", 1);
+    set_factors(&t, (const double[]){3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0},
+                (const double[]){1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}, 3);
+    read_trial(&t);
+    reading = rs_instruments_reading(t.instruments);
+    row = row_of(&reading, 0, "ov", 0);
+    near("effective rank", row->effective_rank, 2.7494592739972052L, 1e-14);
+    near("stable rank", row->stable_rank, 14 / 9.0L, 1e-14);
+    near("nuclear norm", row->nuclear_norm, 6, 1e-14);
+    near("H", row->half_norm, 8.5L, 1e-15);
+    assert_true(row->pseudo_count == 3);
+    close_trial(&t);
+}
+
 static void test_states(void **state)
 {
     (void)state;
@@ -736,16 +786,47 @@ static void test_resume(void **state)
     close_trial(&part);
 }
 
+/* ---- memory that is refused ---- */
+
+static void test_memory(void **state)
+{
+    (void)state;
+    trial t;
+    open_trial(&t, "{'depth': 2, 'd_model': 12, 'heads': 3}", "'precision': 'f32'", 1);
+    run_batch(&t);
+    rs_instruments_close(t.instruments);
+    t.instruments = NULL;
+    int64_t blocks = rs_memory_blocks(), refused = 0;
+    rs_status status = RS_E_NO_MEMORY;
+    for (int64_t n = 1; status != RS_OK; n++) {
+        rs_error err = {0};
+        rs_memory_fail_at(n);
+        status = rs_instruments_open(&t.instruments, &t.learner, t.task, &err);
+        if (status == RS_OK) status = rs_instruments_before_step(t.instruments, &err);
+        rs_memory_fail_at(0);
+        if (status == RS_OK) break;
+        assert_int_equal(status, RS_E_NO_MEMORY);
+        rs_instruments_close(t.instruments);
+        t.instruments = NULL;
+        assert_int_equal(rs_memory_blocks(), blocks);
+        refused++;
+    }
+    assert_true(refused > 40);
+    step_trial(&t);
+    close_trial(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),    cmocka_unit_test(test_states),
-        cmocka_unit_test(test_nulls),       cmocka_unit_test(test_zero),
-        cmocka_unit_test(test_dependent),   cmocka_unit_test(test_nonfinite),
-        cmocka_unit_test(test_probe),       cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_untouched),   cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_contraction), cmocka_unit_test(test_laws),
-        cmocka_unit_test(test_broken_law),  cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_products),  cmocka_unit_test(test_closed_forms),
+        cmocka_unit_test(test_states),    cmocka_unit_test(test_nulls),
+        cmocka_unit_test(test_zero),      cmocka_unit_test(test_dependent),
+        cmocka_unit_test(test_nonfinite), cmocka_unit_test(test_probe),
+        cmocka_unit_test(test_gradients), cmocka_unit_test(test_untouched),
+        cmocka_unit_test(test_threads),   cmocka_unit_test(test_contraction),
+        cmocka_unit_test(test_laws),      cmocka_unit_test(test_broken_law),
+        cmocka_unit_test(test_resume),    cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
