@@ -127,7 +127,7 @@ expect 0 "$RANKSCOPE" train reversal --set steps=0 --set batch=1 --set model.d_m
     --set data.length=1 --set data.symbols=2 --out least
 says out "for 0 steps"
 expect 0 "$RANKSCOPE" train reversal --dry-run
-says out "would train 16000 numbers for 2000 steps"
+says out "would train 16730 numbers for 2000 steps"
 says out "optimizer.lr"
 [ ! -d dry ] || note_failure "a dry run wrote a folder"
 [ $failures = 0 ]
