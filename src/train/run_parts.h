@@ -6,6 +6,7 @@
 #include "train/journal.h"
 #include "train/run.h"
 #include "train/saver.h"
+#include "train/train.h"
 
 /* An alarm that rang, as the log has it. */
 typedef struct rs_alarm_row {
@@ -65,7 +66,6 @@ rs_status rs_run_ring_not_finite(rs_running *r, rs_error *err);
 /* Whether step t of the run is logged, and whether its ranks are measured. */
 bool rs_run_is_logged(const rs_running *r, int64_t t);
 bool rs_run_is_measured(const rs_running *r, int64_t t);
-extern const rs_table_kind rs_train_alarms_kind;
 /* Where `log` has its columns, and the kinds of the log. */
 void rs_run_set_kinds(rs_journal_kind kinds[RS_LOG_KINDS]);
 
