@@ -72,16 +72,64 @@ static rs_status set_verdict(rs_result *result, const rs_run_outcome *outcome,
 
 /* ---- figures ---- */
 
-static rs_status add_figures(rs_result *result, bool accuracy, rs_error *err)
+static const char *const step_keys[] = {"step"};
+static const char *const head_facets[] = {"product", "layer"};
+static const char *const head_keys[] = {"step", "product", "layer", "head"};
+static const char *const layer_keys[] = {"step", "layer"};
+
+/* A figure over table `ranks`, a panel for each product and layer, or over `layers`, a line each. */
+typedef struct trajectory {
+    const char *column, *title, *about;
+    bool ranks, log_y;
+} trajectory;
+
+static const trajectory trajectories[] = {
+    {"effective_rank", "Effective rank of head products",
+     "A line for each head. Column effective_rank_null has what random weights give.", true, false},
+    {"pseudo_rank", "Pseudo-rank of head products",
+     "Share of the singular values that holds 95 % of their sum.", true, false},
+    {"q_norm", "Imbalance of the factors, ‖AᵀA − BᵀB‖",
+     "Weight decay drives it to zero; column contraction_expected has by how much.", true, true},
+    {"relative_residual", "How far apart the tokens are", "Of the probe batch, behind each layer.",
+     false, false},
+    {"entropy_share", "Entropy of attention, of that of uniform attention",
+     "Means over heads and samples of the probe batch.", false, false},
+    {"ratio_q_v", "Gradients of queries, of those of values",
+     "Squared norms. Below 1e-6 the queries do not learn.", false, true},
+    {"update_ratio", "What a step changes, of the weights", NULL, false, true},
+};
+
+static rs_status add_trajectory(rs_result *result, const trajectory *t, rs_error *err)
 {
-    static const char *const keys[] = {"step"};
+    const rs_lines by_head = {.table = "ranks",
+                              .x = {"step", "step"},
+                              .y = {t->column, t->title},
+                              .colour = {"head", "head"},
+                              .facets = {head_facets, 2},
+                              .keys = {head_keys, 4},
+                              .log_y = t->log_y,
+                              .x_whole = true,
+                              .small = true};
+    const rs_lines by_layer = {.table = "layers",
+                               .x = {"step", "step"},
+                               .y = {t->column, t->title},
+                               .colour = {"layer", "layer"},
+                               .keys = {layer_keys, 2},
+                               .log_y = t->log_y,
+                               .x_whole = true};
+    return rs_result_add_figure(result, t->column, t->title, t->about,
+                                rs_figure_lines(t->ranks ? &by_head : &by_layer), err);
+}
+
+static rs_status add_curves(rs_result *result, bool accuracy, rs_error *err)
+{
     const rs_lines loss = {.table = "log",
                            .x = {"step", "step"},
                            .y = {"batch_loss", "loss"},
                            .first = "of the batch",
-                           .more = {{"loss", "running mean", .published = false},
-                                    {"eval_loss", "evaluation", .published = false}},
-                           .keys = {keys, 1},
+                           .more = {{.field = "loss", .title = "running mean"},
+                                    {.field = "eval_loss", .title = "evaluation"}},
+                           .keys = {step_keys, 1},
                            .x_whole = true};
     RS_TRY(rs_result_add_figure(result, "loss", "Loss by step", NULL, rs_figure_lines(&loss), err));
     if (!accuracy) return RS_OK;
@@ -91,6 +139,17 @@ static rs_status add_figures(rs_result *result, bool accuracy, rs_error *err)
     right.more[1].field = "eval_accuracy";
     return rs_result_add_figure(result, "accuracy", "Accuracy by step", NULL,
                                 rs_figure_lines(&right), err);
+}
+
+static rs_status add_figures(rs_result *result, bool accuracy, rs_error *err)
+{
+    RS_TRY(add_curves(result, accuracy, err));
+    for (size_t i = 0; i < sizeof trajectories / sizeof *trajectories; i++) {
+        const char *table = trajectories[i].ranks ? "ranks" : "layers";
+        if (rs_table_rows(rs_result_table(result, table)) > 0)
+            RS_TRY(add_trajectory(result, &trajectories[i], err));
+    }
+    return RS_OK;
 }
 
 static const rs_curve loss_curve = {.table = "log",
