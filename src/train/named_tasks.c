@@ -53,6 +53,13 @@ const rs_named_task rs_named_tasks[] = {
      "'batch': 512,"
      " 'optimizer': {'kind': 'adamw', 'lr': 2e-3, 'weight_decay': 0.1},"
      " 'schedule': {'kind': 'cosine'}}"},
+    {"markov",
+     "{'model': {'depth': 2, 'd_model': 64, 'heads': 2, 'mask': 'causal', 'positions': 'learned',"
+     "   'norm': 'pre', 'norm_affine': 'gain', 'mlp': 'gelu', 'mlp_width': 128}, 'steps': 1000, "
+     "'batch': 16,"
+     " 'optimizer': {'kind': 'adamw', 'lr': 2e-3, 'betas': [0.9, 0.95], 'clip': 1,"
+     "   'weight_decay': {'default': 0.1, 'norm': 0}},"
+     " 'schedule': {'kind': 'constant', 'warmup': 50}}"},
     {"entrywise", "{'model': {'depth': 2, 'd_model': 64, 'heads': 1, 'norm': 'post', "
                   "   'norm_affine': 'both', 'mlp': 'none'}, 'embed': {'map': 'linear'}, 'steps': "
                   "2000, 'batch': 4,"

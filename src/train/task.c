@@ -16,6 +16,7 @@ static const char *const hull_fields[] = {"length", "side", "shift", SETS};
 static const char *const circle_fields[] = {"radius", "angles", "shuffle", "batches", NULL};
 static const char *const recall_fields[] = {"keys", "values", "pairs", "queries", SETS};
 static const char *const mqar_fields[] = {"length", "symbols", "pairs", "power", "filler", SETS};
+static const char *const markov_fields[] = {"length", "symbols", "deviation", SETS};
 static const char *const entry_fields[] = {"length", "width", "deviation", "map", SETS};
 
 const rs_task_kind rs_task_kinds[] = {
@@ -70,6 +71,12 @@ const rs_task_kind rs_task_kinds[] = {
       .eval = 3000},
      .shape = rs_mqar_shape,
      .sample = rs_mqar_sample},
+    {"markov",
+     "the next letter of a source in which it hangs on the one before",
+     markov_fields,
+     {.length = 32, .symbols = 32, .deviation = 1.5, .eval = 64},
+     .shape = rs_markov_shape,
+     .sample = rs_markov_sample},
     {"entrywise",
      "a function of every entry",
      entry_fields,
@@ -142,6 +149,7 @@ static rs_status make_tables(rs_train_task *task, rs_error *err)
     if (data->pairs > most) most = data->pairs;
     task->scratch = rs_malloc((size_t)(2 * most + 1), sizeof *task->scratch);
     if (!task->scratch) return rs_fail_memory(err, "a task", (size_t)most * sizeof(int32_t));
+    if (task->kind->sample == rs_markov_sample) return rs_markov_tables(task, err);
     bool zipf = task->kind->sample == rs_memorization_sample;
     bool gaps = task->kind->sample == rs_mqar_sample;
     if (!zipf && !gaps) return RS_OK;

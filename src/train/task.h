@@ -54,7 +54,7 @@ typedef struct rs_task_data {
     double radius;          /* circle */
     int64_t angles;         /* circle */
     int64_t width;          /* entry-wise: numbers of a token */
-    double deviation;       /* entry-wise: of an entry */
+    double deviation;       /* entry-wise: of an entry; markov: of the weights' logarithms */
     rs_entry_map map;       /* entry-wise */
     int64_t train, eval;    /* samples of the two sets; train 0: every step draws new ones */
     bool shuffle;           /* the training set is put in a new order each epoch */

@@ -166,6 +166,10 @@ rs_status rs_task_marks(rs_task_mark out[RS_TASK_MARKS], int *count, rs_train_ta
     const rs_task_kind *kind = task->kind;
     if (kind->sample == rs_sorting_sample || kind->sample == rs_reversal_sample)
         mark_symbols(&list, task);
+    if (kind->sample == rs_markov_sample) {
+        add_mark(&list, RS_MARK_LOSS, "unigram entropy", rs_markov_unigram(task));
+        add_mark(&list, RS_MARK_LOSS, "entropy of the source", rs_markov_rate(task));
+    }
     if (kind->sample == rs_recall_sample || kind->sample == rs_mqar_sample)
         mark_recall(&list, task);
     if (task->shape.target == RS_TARGET_REALS) mark_reals(&list, task);

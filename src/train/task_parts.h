@@ -64,6 +64,8 @@ rs_status rs_circle_shape(rs_task_shape *, const rs_task_data *, const char *, r
 rs_status rs_recall_shape(rs_task_shape *, const rs_task_data *, const char *, rs_error *);
 rs_status rs_mqar_shape(rs_task_shape *, const rs_task_data *, const char *, rs_error *);
 rs_status rs_entry_shape(rs_task_shape *, const rs_task_data *, const char *, rs_error *);
+rs_status rs_markov_shape(rs_task_shape *, const rs_task_data *, const char *, rs_error *);
+void rs_markov_sample(rs_task_sample *, const rs_train_task *, rs_random *, int64_t);
 void rs_sorting_sample(rs_task_sample *, const rs_train_task *, rs_random *, int64_t);
 void rs_reversal_sample(rs_task_sample *, const rs_train_task *, rs_random *, int64_t);
 void rs_memorization_sample(rs_task_sample *, const rs_train_task *, rs_random *, int64_t);
@@ -72,6 +74,12 @@ void rs_circle_sample(rs_task_sample *, const rs_train_task *, rs_random *, int6
 void rs_recall_sample(rs_task_sample *, const rs_train_task *, rs_random *, int64_t);
 void rs_mqar_sample(rs_task_sample *, const rs_train_task *, rs_random *, int64_t);
 void rs_entry_sample(rs_task_sample *, const rs_train_task *, rs_random *, int64_t);
+
+/* task_markov.c: fills the task's table; entropy of a letter by itself, and behind the one before, in
+ * nats. */
+rs_status rs_markov_tables(rs_train_task *task, rs_error *err);
+double rs_markov_unigram(const rs_train_task *task);
+double rs_markov_rate(const rs_train_task *task);
 
 /* task_file.c: batches that another program wrote. */
 rs_status rs_task_file_open(struct rs_task_file **out, const char *path, const rs_task_shape *shape,
