@@ -39,7 +39,7 @@ static rs_status back_op(rs_runner *run, const rs_branch *branch, const rs_state
             back->norm(run, &tape->d_out, &run->record->out, &tape->d_out, &branch->inside, err));
     if (run->drop.on) run->ops->drop(run, &tape->d_out, RS_DROP_OUTPUT);
     const rs_state *d_out = &tape->d_out;
-    if (rs_run_picks(run)) {
+    if (rs_run_picks(run) && !back->branch[branch->kind].takes_picked) {
         RS_TRY(back->spread(run, &tape->spread, d_out, err));
         d_out = &tape->spread;
     }

@@ -133,10 +133,10 @@ struct rs_runner {
     const int64_t *picked;
     int64_t n_picked;
     int32_t picks;
-    int64_t head_from;     /* first row whose logits are wanted */
-    int64_t passed;        /* branches of the layers before */
-    rs_batch spread;       /* the batch behind the place where points part */
-    rs_tape *tape;         /* that is recorded, and the branch that records; NULL: nothing is */
+    int64_t head_from; /* first row whose logits are wanted */
+    int64_t passed;    /* branches of the layers before */
+    rs_batch spread;   /* the batch behind the place where points part */
+    rs_tape *tape;     /* that is recorded, and the branch that records; NULL: nothing is */
     rs_record *record;
     double flops;
     /* kept */
@@ -162,7 +162,8 @@ struct rs_ops {
     rs_status (*embed)(rs_runner *run, rs_state *out, rs_error *err);
     rs_status (*norm)(rs_runner *run, rs_state *out, const rs_state *in, const rs_norm_op *norm,
                       rs_error *err);
-    /* out = op(in), without the branch's norms, scale and skip */
+    /* out = op(in), without the branch's norms, scale and skip; of the picked rows alone, or of all,
+     * where the branch picks */
     rs_op_run *branch[RS_BRANCH_KINDS];
     /* the same for every kind that `branch` has nothing for, by float64's; NULL: such a network is
      * refused */

@@ -34,7 +34,7 @@ struct rs_tape {
     rs_state d, d_joined, d_out, d_in;
     rs_state picked; /* what the branch that picks read, of the picked rows */
     rs_state spread; /* a derivative by all rows, of which those by others than the picked are 0 */
-    bool joined;             /* d_joined holds something */
+    bool joined;     /* d_joined holds something */
     rs_work_buffer d_memory; /* [rows of memory, width] double */
     int64_t memory_width;    /* 0: nothing has read the memory yet */
     /* of what is told next: its numbers are to be multiplied by 2^exponent; nothing was subtracted
@@ -61,7 +61,8 @@ typedef rs_status rs_op_back(rs_runner *run, rs_state *d_in, const rs_state *d_o
 /* One kind's way back. */
 typedef struct rs_way_back {
     rs_op_back *run;
-    uint64_t keeps; /* bits 1 << room: what its op leaves in the record, while one is recorded */
+    bool takes_picked; /* the derivative by what it gives may be of the picked rows alone */
+    uint64_t keeps;    /* bits 1 << room: what its op leaves in the record, while one is recorded */
     /* bytes that such a room takes for each row of the batch; NULL: none is kept */
     double (*row_bytes)(const rs_branch *branch, rs_room room, size_t size);
 } rs_way_back;
