@@ -303,9 +303,8 @@ static void leaves_rows_out(void **state)
     assert_int_equal(open_step(&s, of_rows, RS_PRECISION_F64, &err), RS_OK);
     assert_int_equal(take(&s, &few, &err), RS_OK); /* 3 of 12 rows */
     double flops = rs_runner_flops(s.runner);
-    assert_int_equal(rs_runner_gradient(&all, s.runner, &s.batch, &s.loss, s.gradients, taps, 1,
-                                        &err),
-                     RS_OK);
+    assert_int_equal(
+        rs_runner_gradient(&all, s.runner, &s.batch, &s.loss, s.gradients, taps, 1, &err), RS_OK);
     assert_int_equal(heard, 1);
     assert_true(fabs(few - all) < 1e-14);
     double row = 3 * 2.0 * (6 * 6 + 2 * 6 * 24); /* the head gathers its rows by itself */
