@@ -130,7 +130,8 @@ struct rs_runner {
     /* Behind the last layer's mixer only rows with a target go on, where the loss is at few: `picked`
      * [n_picked] of them, fewer than all; picks: the branch from whose sum on. Otherwise picks is -1. A
      * state that has other rows than the batch has these. */
-    const int64_t *picked;
+    const int64_t *picked,
+        *picked_begin; /* the latter [samples + 1]: the first one of each sample */
     int64_t n_picked;
     int32_t picks;
     int64_t head_from; /* first row whose logits are wanted */
