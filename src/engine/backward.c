@@ -39,7 +39,7 @@ static rs_status back_op(rs_runner *run, const rs_branch *branch, const rs_state
             back->norm(run, &tape->d_out, &run->record->out, &tape->d_out, &branch->inside, err));
     if (run->drop.on) run->ops->drop(run, &tape->d_out, RS_DROP_OUTPUT);
     const rs_state *d_out = &tape->d_out;
-    if (rs_run_picks(run)) {
+    if (rs_run_picks(run) && !back->branch[branch->kind].takes_picked) {
         RS_TRY(back->spread(run, &tape->spread, d_out, err));
         d_out = &tape->spread;
     }
@@ -232,11 +232,13 @@ static int32_t picking_branch(const rs_network *network)
     return found >= 0 && layer->branches[found].scale != 0 ? found : -1;
 }
 
-/* Nobody is told states or outputs, of which some would be missing. */
+/* Nobody is told states, matrices or outputs, of which some would be missing. */
 static bool none_listens(const rs_runner *run, const rs_gradients *gradients)
 {
     for (size_t i = 0; i < run->n_taps; i++)
-        if (run->taps[i]->state || run->taps[i]->branch || run->taps[i]->logits) return false;
+        if (run->taps[i]->state || run->taps[i]->branch || run->taps[i]->logits ||
+            run->taps[i]->attention)
+            return false;
     return !gradients || !rs_gradients_tell_states(gradients);
 }
 
@@ -256,11 +258,17 @@ static rs_status pick_rows(rs_runner *run, const rs_loss *wanted, const rs_gradi
     for (int64_t i = 0; i < run->rows && can; i++)
         n += rs_row_counts(wanted, i);
     if (!can || branch < 0 || n == 0 || 8 * n >= 7 * run->rows) return RS_OK;
-    RS_TRY(rs_run_grow(run, &run->picked_store, (size_t)n + 1, sizeof(int64_t), "targets", err));
-    int64_t *picked = run->picked_store.data;
-    run->picked = picked, run->n_picked = n, run->picks = branch;
-    for (int64_t i = 0, k = 0; i < run->rows; i++)
-        if (rs_row_counts(wanted, i)) picked[k++] = i;
+    const rs_batch *batch = run->batch;
+    size_t count = (size_t)n + (size_t)batch->samples + 1;
+    RS_TRY(rs_run_grow(run, &run->picked_store, count, sizeof(int64_t), "targets", err));
+    int64_t *picked = run->picked_store.data, *begin = picked + n, k = 0;
+    for (int32_t s = 0; s < batch->samples; s++) {
+        begin[s] = k;
+        for (int64_t i = batch->begin[s]; i < batch->begin[s + 1]; i++)
+            if (rs_row_counts(wanted, i)) picked[k++] = i;
+    }
+    begin[batch->samples] = k;
+    run->picked = picked, run->picked_begin = begin, run->n_picked = n, run->picks = branch;
     return RS_OK;
 }
 

@@ -7,6 +7,7 @@
 #ifndef RS_ENGINE_DROPOUT_H
 #define RS_ENGINE_DROPOUT_H
 
+#include "engine/dropout_words.h"
 #include "engine/forward.h"
 
 /* Where numbers are dropped. */
@@ -19,6 +20,7 @@ typedef enum rs_drop_place {
 /* The dropout of one pass. */
 typedef struct rs_drop {
     bool on;
+    rs_drop_philox *words;             /* of this processor */
     uint32_t key[2], below, first_row; /* words below `below` drop */
     double keep;                       /* what the others are multiplied by */
 } rs_drop;

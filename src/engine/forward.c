@@ -241,7 +241,8 @@ static rs_status run_op(rs_runner *run, const rs_layer *layer, int32_t b, const 
     }
     RS_TRY(tell_branch(run, b, RS_MOMENT_OP_IN, in, err));
     RS_TRY(op_of(run->ops, branch)(run, &run->branch_out, in, branch, err));
-    if (rs_run_picks(run)) run->ops->pick(run, &run->branch_out);
+    if (rs_run_picks(run) && run->branch_out.rows == run->rows)
+        run->ops->pick(run, &run->branch_out);
     if (run->drop.on) run->ops->drop(run, &run->branch_out, RS_DROP_OUTPUT);
     return tell_branch(run, b, RS_MOMENT_OP_OUT, &run->branch_out, err);
 }

@@ -130,7 +130,8 @@ struct rs_runner {
     /* Behind the last layer's mixer only rows with a target go on, where the loss is at few: `picked`
      * [n_picked] of them, fewer than all; picks: the branch from whose sum on. Otherwise picks is -1. A
      * state that has other rows than the batch has these. */
-    const int64_t *picked;
+    const int64_t *picked,
+        *picked_begin; /* the latter [samples + 1]: the first one of each sample */
     int64_t n_picked;
     int32_t picks;
     int64_t head_from; /* first row whose logits are wanted */
@@ -162,7 +163,8 @@ struct rs_ops {
     rs_status (*embed)(rs_runner *run, rs_state *out, rs_error *err);
     rs_status (*norm)(rs_runner *run, rs_state *out, const rs_state *in, const rs_norm_op *norm,
                       rs_error *err);
-    /* out = op(in), without the branch's norms, scale and skip */
+    /* out = op(in), without the branch's norms, scale and skip; of the picked rows alone, or of all,
+     * where the branch picks */
     rs_op_run *branch[RS_BRANCH_KINDS];
     /* the same for every kind that `branch` has nothing for, by float64's; NULL: such a network is
      * refused */

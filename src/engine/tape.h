@@ -61,7 +61,8 @@ typedef rs_status rs_op_back(rs_runner *run, rs_state *d_in, const rs_state *d_o
 /* One kind's way back. */
 typedef struct rs_way_back {
     rs_op_back *run;
-    uint64_t keeps; /* bits 1 << room: what its op leaves in the record, while one is recorded */
+    bool takes_picked; /* the derivative by what it gives may be of the picked rows alone */
+    uint64_t keeps;    /* bits 1 << room: what its op leaves in the record, while one is recorded */
     /* bytes that such a room takes for each row of the batch; NULL: none is kept */
     double (*row_bytes)(const rs_branch *branch, rs_room room, size_t size);
 } rs_way_back;

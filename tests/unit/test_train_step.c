@@ -280,6 +280,40 @@ static void nothing_is_nothing(void **state)
     close_step(&s);
 }
 
+static rs_status hear_state(void *user, rs_site site, int32_t layer, const rs_state_view *view,
+                            rs_error *err)
+{
+    (void)site, (void)layer, (void)err;
+    assert_int_equal(view->rows, 12);
+    ++*(int *)user;
+    return RS_OK;
+}
+
+/* Where few rows have a target the others are left out behind the last layer's keys and values, unless
+ * somebody listens: of each its query, what it mixes, W_O, W1 and W2, forward and back. */
+static void leaves_rows_out(void **state)
+{
+    (void)state;
+    step s;
+    rs_error err = {0};
+    int heard = 0;
+    const rs_tap tap = {.user = &heard, .sites = 1u << RS_SITE_FINAL, .state = hear_state};
+    const rs_tap *const taps[] = {&tap};
+    double few = 0, all = 0;
+    assert_int_equal(open_step(&s, of_rows, RS_PRECISION_F64, &err), RS_OK);
+    assert_int_equal(take(&s, &few, &err), RS_OK); /* 3 of 12 rows */
+    double flops = rs_runner_flops(s.runner);
+    assert_int_equal(
+        rs_runner_gradient(&all, s.runner, &s.batch, &s.loss, s.gradients, taps, 1, &err), RS_OK);
+    assert_int_equal(heard, 1);
+    assert_true(fabs(few - all) < 1e-14);
+    double row = 3 * 2.0 * (2 * 6 * 6 + 2 * 6 * 24); /* the head gathers its rows by itself */
+    double pairs =
+        4 * 5 + 5 * 7; /* left out of samples of 5 and 7, one and two of whose rows count */
+    assert_true(fabs(rs_runner_flops(s.runner) - flops - 9 * row - pairs * 3.5 * 2 * 3 * 4) < 1);
+    close_step(&s);
+}
+
 /* Outputs that are no numbers are never right, and the loss shows them. */
 static void nan_is_wrong(void **state)
 {
@@ -348,6 +382,7 @@ int main(void)
         cmocka_unit_test(drops_its_share),
         cmocka_unit_test(masks_do_not_hang_on_the_batch),
         cmocka_unit_test(nothing_is_nothing),
+        cmocka_unit_test(leaves_rows_out),
         cmocka_unit_test(nan_is_wrong),
         cmocka_unit_test(without_memory),
     };
