@@ -75,6 +75,13 @@ const rs_gradient_plan *rs_gradients_plan(const rs_gradients *g)
     return &g->plan;
 }
 
+bool rs_gradients_tell_states(const rs_gradients *g)
+{
+    for (size_t i = 0; i < g->n_taps; i++)
+        if (g->taps[i]->state) return true;
+    return false;
+}
+
 /* ---- telling ---- */
 
 static int threads_of(const rs_gradients *g)

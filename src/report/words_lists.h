@@ -26,6 +26,7 @@
 #define PATHS(...) RS_CODE("paths", "docs/paths.md", __VA_ARGS__)
 #define TRAIN(...) RS_CODE("train", "docs/train.md", __VA_ARGS__)
 #define TOKENIZE(...) RS_CODE("tokenize", "docs/tokenize.md", __VA_ARGS__)
+#define TRAIN(...) RS_CODE("train", "docs/train.md", __VA_ARGS__)
 #define LAB(...) RS_CODE("lab", "docs/lab.md", __VA_ARGS__)
 #define DOCTOR(...) RS_CODE("doctor", "docs/design.md", __VA_ARGS__)
 #define EXPLAIN(...) RS_CODE("explain", "docs/words.md", __VA_ARGS__)

@@ -15,7 +15,8 @@ static bool take(void **out, int64_t rows, int64_t cols, size_t size)
     return *out != NULL;
 }
 
-rs_status rs_feed_open(rs_feed *out, const rs_task_shape *shape, int64_t capacity, rs_error *err)
+rs_status rs_feed_open(rs_feed *out, const rs_task_shape *shape, int64_t capacity, bool squared,
+                       rs_error *err)
 {
     *out = (rs_feed){
         .capacity = capacity, .n_tok = shape->n_tok, .d_in = shape->d_in, .d_out = shape->d_out};
@@ -25,7 +26,8 @@ rs_status rs_feed_open(rs_feed *out, const rs_task_shape *shape, int64_t capacit
         take((void **)&out->ids, rows, ids, sizeof *out->ids) &&
         take((void **)&out->rows, rows, ids ? 0 : shape->d_in, sizeof *out->rows) &&
         take((void **)&out->targets, rows, classes, sizeof *out->targets) &&
-        take((void **)&out->values, rows, classes ? 0 : shape->d_out, sizeof *out->values) &&
+        take((void **)&out->values, rows, classes && !squared ? 0 : shape->d_out,
+             sizeof *out->values) &&
         take((void **)&out->counted, rows, 1, sizeof *out->counted))
         return RS_OK;
     rs_feed_close(out);
@@ -53,6 +55,14 @@ static void copy_rows(void *to, int64_t at, const void *from, int64_t first, int
            (size_t)length * row);
 }
 
+/* A class as 0 and 1, for squared errors. */
+static void put_class(rs_feed *f, int64_t row)
+{
+    double *values = f->values + row * f->d_out;
+    memset(values, 0, (size_t)f->d_out * sizeof *values);
+    if (f->targets[row] >= 0) values[f->targets[row]] = 1;
+}
+
 void rs_feed_pack(rs_feed *f, const rs_task_batch *batch)
 {
     int64_t at = 0;
@@ -68,9 +78,34 @@ void rs_feed_pack(rs_feed *f, const rs_task_batch *batch)
         for (int64_t i = 0; i < length; i++) {
             if (f->targets) f->counted[at + i] = f->targets[at + i] >= 0;
             f->n_targets += f->counted[at + i];
+            if (f->targets && f->values) put_class(f, at + i);
         }
         at += length;
     }
     f->begin[batch->samples] = at;
-    f->batch = (rs_batch){.samples = (int32_t)batch->samples, .begin = f->begin, .ids = f->ids};
+    f->batch = (rs_batch){
+        .samples = (int32_t)batch->samples, .begin = f->begin, .ids = f->ids, .rows = f->rows};
+}
+
+rs_loss rs_feed_loss(const rs_feed *f, const rs_train_settings *s, double weight,
+                     rs_loss_told *told)
+{
+    double samples = f->batch.samples > 0 ? f->batch.samples : 1;
+    double targets = f->n_targets > 0 ? (double)f->n_targets : 1;
+    rs_loss loss = {.kind = RS_LOSS_TARGETS,
+                    .weight = weight / targets,
+                    .targets = f->targets,
+                    .values = f->values,
+                    .counted = f->counted,
+                    .smoothing = s->label_smoothing,
+                    .told = told};
+    if (s->loss == RS_TRAIN_LOSS_SQUARED) {
+        loss.kind = RS_LOSS_SQUARED;
+        loss.weight = weight / samples;
+    } else if (s->loss == RS_TRAIN_LOSS_HINGE) {
+        loss.kind = RS_LOSS_HINGE;
+    } else if (f->values) {
+        loss.kind = RS_LOSS_SHARES;
+    }
+    return loss;
 }

@@ -163,7 +163,7 @@ static rs_status pack_batch(rs_instruments *i, rs_train_task *task, rs_error *er
     rs_task_batch batch = {0};
     rs_status status = rs_task_batch_new(&batch, shape, wanted, err);
     if (status == RS_OK) status = rs_task_fill(&batch, task, RS_TASK_PROBE, 0, err);
-    if (status == RS_OK) status = rs_feed_open(&p->feed, shape, wanted, err);
+    if (status == RS_OK) status = rs_feed_open(&p->feed, shape, wanted, false, err);
     if (status == RS_OK) {
         rs_feed_pack(&p->feed, &batch);
         p->samples = batch.samples;

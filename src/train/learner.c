@@ -2,6 +2,7 @@
 #include "train/learner.h"
 
 #include "base/memory.h"
+#include "checkpoint/checkpoint.h"
 #include "network/arch.h"
 
 #include <math.h>
@@ -9,13 +10,44 @@
 
 /* ---- opening ---- */
 
+/* Only what is plain numbers can be trained. */
+static rs_status check_stored(const rs_checkpoint *checkpoint, rs_error *err)
+{
+    for (size_t i = 0; i < checkpoint->n_tensors; i++) {
+        rs_dtype dtype = checkpoint->tensors[i].dtype;
+        if (dtype != RS_F32 && dtype != RS_F64 && dtype != RS_F16 && dtype != RS_BF16 &&
+            dtype != RS_I64)
+            return rs_fail(err, RS_E_UNSUPPORTED, checkpoint->path,
+                           "give a checkpoint of floating-point numbers",
+                           "tensor %s is stored as %s, which cannot be trained",
+                           checkpoint->tensors[i].name, rs_dtype_info(dtype)->name);
+    }
+    return RS_OK;
+}
+
+static rs_status open_checkpoint(rs_learner *l, const rs_task_shape *shape, rs_error *err)
+{
+    const char *path = l->settings->model_path;
+    RS_TRY(rs_checkpoint_open(&l->checkpoint, path, NULL, err));
+    RS_TRY(check_stored(l->checkpoint, err));
+    RS_TRY(rs_network_open(&l->network, l->checkpoint, err));
+    const rs_network *network = l->network;
+    if (shape->vocab > network->embedding.vocabulary)
+        return rs_fail(err, RS_E_TASK_SCHEMA, path, NULL,
+                       "the model has %lld token ids, the task needs %lld",
+                       (long long)network->embedding.vocabulary, (long long)shape->vocab);
+    if (network->max_positions > 0 && shape->n_tok > network->max_positions)
+        return rs_fail(err, RS_E_TASK_SCHEMA, path, "set data.length",
+                       "the model reads %lld tokens, samples of the task have %lld",
+                       (long long)network->max_positions, (long long)shape->n_tok);
+    return RS_OK;
+}
+
 /* The threads that draw, and the memory that drawing may take, are the run's. */
-static rs_status open_network(rs_learner *l, rs_error *err)
+static rs_status open_network(rs_learner *l, const rs_task_shape *shape, rs_error *err)
 {
     const rs_train_settings *s = l->settings;
-    if (!s->model)
-        return rs_fail(err, RS_E_UNSUPPORTED, s->path, "give \"model\" as an architecture",
-                       "training begins at drawn weights; \"model\" names %s", s->model_path);
+    if (!s->model) return open_checkpoint(l, shape, err);
     RS_TRY(rs_init_open(&l->init, NULL, (uint64_t)s->seed, err));
     rs_init_set_threads(l->init, l->context->threads);
     rs_init_set_memory(l->init, l->context->memory, NULL, NULL);
@@ -38,12 +70,12 @@ static rs_status check_outputs(const rs_learner *l, const rs_task_shape *shape, 
 static rs_status open_learner(rs_learner *l, const rs_task_shape *shape, rs_error *err)
 {
     const rs_train_settings *s = l->settings;
-    RS_TRY(open_network(l, err));
+    RS_TRY(open_network(l, shape, err));
     RS_TRY(check_outputs(l, shape, err));
     RS_TRY(rs_trained_open(&l->trained, l->network, l->precision, s, err));
     RS_TRY(rs_optimiser_new(&l->optimiser, &s->rule, l->precision, l->trained.items, l->trained.n,
                             err));
-    RS_TRY(rs_feed_open(&l->feed, shape, s->batch, err));
+    RS_TRY(rs_feed_open(&l->feed, shape, s->batch, s->loss == RS_TRAIN_LOSS_SQUARED, err));
     RS_TRY(rs_weights_open(&l->weights, l->precision, UINT64_MAX, err));
     return rs_runner_open(&l->runner, l->network, l->weights, l->context, err);
 }
@@ -68,6 +100,7 @@ void rs_learner_close(rs_learner *l)
     rs_optimiser_free(l->optimiser);
     rs_trained_close(&l->trained);
     rs_network_close(l->network);
+    rs_checkpoint_close(l->checkpoint);
     rs_init_close(l->init);
     *l = (rs_learner){0};
 }
@@ -108,6 +141,13 @@ static rs_status run_back(rs_learner *l, double *loss, const rs_loss *wanted,
     return status;
 }
 
+/* NaN where a loss has no right and wrong. */
+static double accuracy_of(const rs_loss *loss)
+{
+    bool has = loss->kind != RS_LOSS_SQUARED && loss->told->targets > 0;
+    return has ? (double)loss->told->right / (double)loss->told->targets : NAN;
+}
+
 rs_status rs_learner_batch(rs_batch_outcome *out, rs_learner *l, const rs_task_batch *batch,
                            int64_t number, const rs_gradient_tap *listen, rs_error *err)
 {
@@ -115,33 +155,60 @@ rs_status rs_learner_batch(rs_batch_outcome *out, rs_learner *l, const rs_task_b
     rs_feed_pack(feed, batch);
     set_temperature(l, rs_temperature_at(&l->settings->temperature, l->step));
     double share = 1 / (double)l->settings->accumulate, sum = 0;
-    double targets = feed->n_targets > 0 ? (double)feed->n_targets : 1;
-    const rs_loss wanted = {
-        .kind = RS_LOSS_TARGETS, .weight = share / targets, .targets = feed->targets};
+    rs_loss_told told = {0};
+    const rs_dropout dropout = {.rate = l->settings->dropout,
+                                .seed = (uint64_t)l->settings->seed,
+                                .step = (uint64_t)l->step,
+                                .first_row = number * feed->capacity * feed->n_tok};
+    const rs_loss wanted = rs_feed_loss(feed, l->settings, share, &told);
+    feed->batch.dropout = dropout.rate > 0 ? &dropout : NULL;
     if (number == 0) rs_trained_begin(&l->trained);
-    RS_TRY(run_back(l, &sum, &wanted, listen, err));
+    rs_status status = run_back(l, &sum, &wanted, listen, err);
+    feed->batch.dropout = NULL;
+    RS_TRY(status);
     *out = (rs_batch_outcome){.loss = sum / share,
-                              .accuracy = NAN,
+                              .accuracy = accuracy_of(&wanted),
                               .tokens = feed->begin[batch->samples],
                               .targets = feed->n_targets};
     return RS_OK;
 }
 
+rs_status rs_learner_evaluate(rs_batch_outcome *out, rs_learner *l, const rs_task_batch *batch,
+                              rs_error *err)
+{
+    rs_loss_told told = {0};
+    *out = (rs_batch_outcome){0};
+    rs_feed_pack(&l->feed, batch);
+    const rs_loss wanted = rs_feed_loss(&l->feed, l->settings, 1, &told);
+    RS_TRY(rs_runner_loss(&out->loss, l->runner, &l->feed.batch, &wanted, NULL, 0, err));
+    out->accuracy = accuracy_of(&wanted);
+    out->tokens = l->feed.begin[batch->samples];
+    out->targets = l->feed.n_targets;
+    return RS_OK;
+}
+
 /* ---- a step ---- */
 
-rs_status rs_learner_step(rs_learner *l, rs_error *err)
+void rs_learner_clip(rs_learner *l)
 {
     const rs_train_settings *s = l->settings;
     bool each = !isinf(s->clip_each);
-    int threads = l->context->threads;
-    (void)err;
     rs_trained_end(&l->trained);
     l->rate = s->lr * rs_schedule_factor(&s->schedule, l->step);
     l->norm = rs_optimiser_clip(l->optimiser, each ? RS_CLIP_EACH : RS_CLIP_ALL,
-                                each ? s->clip_each : s->clip, threads);
-    rs_optimiser_step(l->optimiser, l->rate, threads);
+                                each ? s->clip_each : s->clip, l->context->threads);
+}
+
+void rs_learner_step(rs_learner *l)
+{
+    rs_optimiser_step(l->optimiser, l->rate, l->context->threads);
     rs_trained_hand_over(&l->trained);
     rs_weights_changed(l->weights);
     l->step++;
-    return RS_OK;
+}
+
+json_t *rs_learner_config(const rs_learner *l)
+{
+    if (l->checkpoint) return json_deep_copy(l->checkpoint->config);
+    return json_pack("{sssO}", "model_type", "rankscope", "arch", l->settings->model);
 }

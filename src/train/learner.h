@@ -14,6 +14,7 @@ typedef struct rs_learner {
     const rs_context *context;
     rs_precision precision;
     rs_init *init; /* owns drawn weights; NULL: the network is a checkpoint's */
+    rs_checkpoint *checkpoint;
     rs_network *network;
     rs_weights *weights;
     rs_runner *runner;
@@ -43,7 +44,20 @@ void rs_learner_close(rs_learner *learner);
  * there were, each counts 1/accumulate. listen: gradients are told to it too; NULL: nobody. */
 rs_status rs_learner_batch(rs_batch_outcome *out, rs_learner *learner, const rs_task_batch *batch,
                            int64_t number, const rs_gradient_tap *listen, rs_error *err);
-/* One step of the optimiser with these gradients. */
-rs_status rs_learner_step(rs_learner *learner, rs_error *err);
+/* Completes the step's gradients: sets rate and norm, and what clipping multiplies them by. */
+void rs_learner_clip(rs_learner *learner);
+/* One step of the optimiser with these gradients, behind rs_learner_clip. */
+void rs_learner_step(rs_learner *learner);
+
+/* The same of a batch as the network is, without a way back and without dropout. */
+rs_status rs_learner_evaluate(rs_batch_outcome *out, rs_learner *learner,
+                              const rs_task_batch *batch, rs_error *err);
+
+/* Writes what in the last batch is first not finite: "the weights of layers.0.mixer.q.weight", "the
+ * output of layer 3", "the gradient of ...". */
+rs_status rs_learner_blame(char *out, size_t size, rs_learner *learner, rs_error *err);
+
+/* config.json of the network as it is; NULL: no memory. */
+json_t *rs_learner_config(const rs_learner *learner);
 
 #endif

@@ -15,14 +15,15 @@ typedef struct lister {
     const rs_network *network;
     size_t capacity;
     int32_t layer;
-    const char *place; /* "mixer", "mlp", "embed", "head"; or NULL */
+    const rs_tensor *fixed; /* positions that are no weights; or NULL */
+    const char *place;      /* "mixer", "mlp", "embed", "head"; or NULL */
     rs_error *err;
 } lister;
 
 /* ALiBi's biases follow from the number of heads: they are no weights. */
-static bool is_fixed(const rs_tensor *tensor)
+static bool is_fixed(const lister *at, const rs_tensor *tensor)
 {
-    return strcmp(tensor->name, "alibi") == 0;
+    return tensor == at->fixed || strcmp(tensor->name, "alibi") == 0;
 }
 
 static bool listed(const rs_trained_list *list, const rs_tensor *tensor)
@@ -63,6 +64,7 @@ static rs_status add(lister *at, const rs_trained_place *place, int64_t count, u
     return RS_OK;
 }
 
+/* A checkpoint's own name, or one of the place in the network. */
 static const char *name_of(const lister *at, const char *weight, const char *ending)
 {
     rs_arena *arena = at->list->arena;
@@ -76,11 +78,13 @@ static const char *name_of(const lister *at, const char *weight, const char *end
 static rs_status add_tensor(lister *at, const rs_tensor *tensor, rs_role role, const char *weight,
                             const char *ending, bool gain, bool bias)
 {
-    if (!tensor || tensor->count == 0 || is_fixed(tensor) || listed(at->list, tensor)) return RS_OK;
+    if (!tensor || tensor->count == 0 || is_fixed(at, tensor) || listed(at->list, tensor))
+        return RS_OK;
     const rs_trained_place place = {
         .tensor = (rs_tensor *)(uintptr_t)tensor, .role = role, .layer = at->layer};
-    return add(at, &place, tensor->count, rs_group_words_of(role, gain, bias),
-               name_of(at, weight, ending));
+    const char *name = at->network->checkpoint ? rs_arena_strdup(at->list->arena, tensor->name)
+                                               : name_of(at, weight, ending);
+    return add(at, &place, tensor->count, rs_group_words_of(role, gain, bias), name);
 }
 
 static rs_status add_norm(lister *at, const rs_norm_op *norm, rs_role role, const char *name)
@@ -134,6 +138,7 @@ static rs_status add_branch(lister *at, const rs_branch *branch)
 static rs_status add_tensors(lister *at)
 {
     const rs_network *network = at->network;
+    if (network->embedding.positions_fixed) at->fixed = network->embedding.positions;
     at->layer = -1;
     at->place = "embed";
     RS_TRY(add_rows(at, &rs_embedding_weights, &network->embedding));
