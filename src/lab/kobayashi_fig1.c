@@ -286,13 +286,39 @@ static rs_status claim_caption(rs_lab_report *report, const draws_seen *d, rs_er
                            farthest(d, &s->pairing, 2), 1e-9, err);
 }
 
+/* What a step leaves of the part of Q that belongs to a mode below the threshold. */
+static double dead_factor(int loss, double decay, double target)
+{
+    double keeps = 1 - slow_rate * decay, moves = 2 * factor_c[loss] * slow_rate * target;
+    return keeps * keeps - moves * moves;
+}
+
 /* Modes strictly below the threshold have a law of their own, between which and the others' |Q| lies:
  * docs/theory/weight_decay.md, 2. Its relative distance from ln(1 - 2 rate decay). */
 static double dead_distance(int loss, double decay)
 {
     double dead = rs_factors_least_dead(factor_c[loss], decay);
-    double keeps = 1 - slow_rate * decay, moves = 2 * factor_c[loss] * slow_rate * dead;
-    return fabs(log(keeps * keeps - moves * moves) / predicted_slope(decay) - 1);
+    return fabs(log(dead_factor(loss, decay, dead)) / predicted_slope(decay) - 1);
+}
+
+/* The dead mode alone, all others at 0: what a step leaves of |Q| once its singular value is gone. */
+static rs_status claim_dead(rs_lab_report *report, int loss, rs_error *err)
+{
+    enum { STEPS = 800, LAST = N * N - 1 };
+    const double decay = fitted[FITTED - 1];
+    rs_factors f = {.c = factor_c[loss], .decay = decay, .rate = slow_rate};
+    rs_factors_seen before, after;
+    char text[120];
+    f.a[LAST] = 0.5;
+    f.b[LAST] = 0.3;
+    rs_factors_run(&f, STEPS);
+    RS_TRY(rs_factors_see(&before, &f, err));
+    rs_factors_run(&f, 1);
+    RS_TRY(rs_factors_see(&after, &f, err));
+    snprintf(text, sizeof text, "%s, decay %g, the dead mode alone: |Q| over that a step before",
+             loss_names[loss], decay);
+    return rs_lab_expect(report, text, dead_factor(loss, decay, rs_factors_target[N - 1]),
+                         after.imbalance / before.imbalance, 1e-9, err);
 }
 
 static rs_status claim_slopes(rs_lab_report *report, const draws_seen *d, int loss, rs_error *err)
@@ -325,6 +351,8 @@ static rs_status claim_draws(rs_lab_report *report, const draws_seen *d, rs_erro
     RS_TRY(claim_caption(report, d, err));
     RS_TRY(rs_lab_at_most(report, "Q' = (1 - 2 rate decay)Q + rate^2(dA'dA - dB'dB): per entry",
                           largest_of(d, &d->all->identity), 1e-13, err));
+    for (int loss = 0; loss < LOSSES; loss++)
+        RS_TRY(claim_dead(report, loss, err));
     for (int loss = 0; loss < LOSSES; loss++)
         RS_TRY(claim_slopes(report, d, loss, err));
     return RS_OK;

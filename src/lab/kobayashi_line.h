@@ -20,9 +20,9 @@ typedef struct rs_line_setting {
 } rs_line_setting;
 extern const rs_line_setting rs_line_settings[RS_LINE_SETTINGS];
 
-/* The steps at which weights are kept: the table's 60 000 and the last, 120 000, among them. */
+/* The steps at which weights are kept: 300, the table's 60 000 and the last, 120 000, among them. */
 extern const int rs_line_steps[RS_LINE_SHOWN];
-enum { RS_LINE_TABLE = 15, RS_LINE_LAST = RS_LINE_SHOWN - 1 };
+enum { RS_LINE_EARLY = 4, RS_LINE_TABLE = 15, RS_LINE_LAST = RS_LINE_SHOWN - 1 };
 
 /* (w1, w2) at those steps, by panel and start. */
 typedef struct rs_line_path {

@@ -136,6 +136,10 @@ def figure_1():
         modes = [at(*own, c, decay, 0.1, (1000,))[1000][0][0] for decay in [0.0] + DECAYS]
         for i in (0, 2, 4):
             curves[f"{name}, d = {TARGET[i]:g}"] = [float(m[i]) for m in modes]
+        alone = np.zeros((2, 1, 5, 5))
+        alone[:, 0, 4, 4] = 0.5, 0.3
+        found = at(*alone, c, 0.8, 0.02, (800, 801))
+        claims[f"{name}, decay 0.8, the dead mode alone: |Q| over that a step before"] = float(found[801][2][0] / found[800][2][0])
         q, gap = slopes(*own, c, 0.4)
         claims[f"from a hash, {name}, decay 0.4: slope of ln|Q| a step"] = float(q[0])
         claims[f"from a hash, {name}, decay 0.4: slope of ln gap a step"] = float(gap[0])
@@ -283,6 +287,9 @@ def figure_5():
                     x = adam(by_weights if panel == 0 else by_factors, start_w if panel == 0 else np.concatenate([start_a, start_w / start_a]),
                              lr, eps, decay if kind == 0 else 0, 0 if kind == 0 else eps * decay)
                     paths[f"{word}, {name}, decay {decay:g}"] = [float(p[0] if panel == 0 else p[0] * p[2]) for p in x]
+        for word in ("direct", "factored") if s == 0 else ():
+            for name in kinds:
+                claims[f"eps 0.1, decay 0.1, {word}, {name}: w1, step 300"] = paths[f"{word}, {name}, decay 0.1"][4]
         print("    {%s}," % ", ".join("{%s}" % ", ".join("{%s, %s}" % tuple(mp.nstr(v, 17) for v in fixed[s][panel][kind]) for kind in (0, 1))
                                       for panel in (0, 1)))
     half = fixed_points(mp.mpf(1) / 2)

@@ -427,7 +427,6 @@ MUTATIONS = [
     (TWO_FACTORS, FACTORS, "by_a[i] = f->decay", "by_a[i] = 1.05 * f->decay"),
     (TWO_FACTORS, FACTORS, "by_b[i] = f->decay", "by_b[i] = -f->decay"),
     (TWO_FACTORS, FACTORS, "+= 2 * f->c * g[i * N + j] * f->b", "+= 2.1 * f->c * g[i * N + j] * f->b"),
-    (TWO_FACTORS, FACTORS, "f->a[k * N + j] - ", "f->a[k * N + j] + "),
     (TWO_FACTORS, FACTORS, "a[k * N + i] * a[k * N + j] - b", "a[k * N + i] * a[k * N + j] + b"),
     (TWO_FACTORS, FACTORS, "(1 - 2 * f->rate", "(1 - 2.1 * f->rate"),
     (TWO_FACTORS, FACTORS, "f->rate * f->rate * forcing", "1.05 * f->rate * f->rate * forcing"),
