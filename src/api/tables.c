@@ -71,6 +71,7 @@ static const struct {
               {&rs_lab_claims_kind, NULL},
               {&rs_lab_verdicts_kind, NULL},
               {&rs_lab_lambda_cells_kind, NULL},
+              {&rs_lab_kobayashi_balance_kind, NULL},
               {&rs_doctor_machine_kind, NULL},
               {&rs_doctor_speed_kind, NULL},
               {&rs_explain_words_kind, NULL},

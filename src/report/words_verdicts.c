@@ -106,6 +106,9 @@ static const rs_word claims[] = {
     LAB("differs_from_paper", NULL,
         "a claim is as an independent calculation has it, and not as published",
         "measured agrees with expected, not with published", "docs/lab.md says why"),
+    LAB("no_difference", NULL, "an ordering that the draws of this run do not show",
+        "the difference lies within twice its standard error, which column tolerance has",
+        "leave out --quick, which draws more"),
     LAB("skipped", NULL, "a claim that was not judged: what it is about is not there",
         "a claim about trained weights, and those of the run are random; or what it needs is "
         "missing",
