@@ -20,6 +20,7 @@
 #define PRODUCT rs_product_f32
 #define KERNELS_HERE rs_kernels_f32_here
 #define GEMM rs_gemm_f32
+#define GEMM_TEAM rs_gemm_team_f32
 #define GEMV cblas_sgemv
 #define SYRK cblas_ssyrk
 #define DECODE rs_tensor_decode_f32

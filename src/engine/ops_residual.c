@@ -28,6 +28,7 @@
 #define PRODUCT rs_product_f64
 #define KERNELS_HERE rs_kernels_f64_here
 #define GEMM rs_gemm_f64
+#define GEMM_TEAM rs_gemm_team_f64
 #define GEMV cblas_dgemv
 #define SYRK cblas_dsyrk
 #define DECODE rs_tensor_decode_f64
