@@ -28,9 +28,15 @@ const rs_gemm_kernels *const *rs_gemm_tables(void)
     return first;
 }
 
+static _Atomic(const rs_gemm_kernels *) chosen;
+
+void rs_gemm_use(const rs_gemm_kernels *table)
+{
+    atomic_store_explicit(&chosen, table, memory_order_release);
+}
+
 const rs_gemm_kernels *rs_gemm_kernels_here(void)
 {
-    static _Atomic(const rs_gemm_kernels *) chosen;
     const rs_gemm_kernels *table = atomic_load_explicit(&chosen, memory_order_acquire);
     if (!table) {
         const rs_gemm_kernels *const *all = rs_gemm_tables();

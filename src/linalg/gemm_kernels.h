@@ -65,5 +65,7 @@ extern const rs_gemm_kernels rs_gemm_vector, rs_gemm_avx2, rs_gemm_avx512;
 /* All that this processor can run, ended by NULL; the last is what gemm.c uses. */
 const rs_gemm_kernels *const *rs_gemm_tables(void);
 const rs_gemm_kernels *rs_gemm_kernels_here(void);
+/* Test hook: products take this table from now on; NULL: the last again. */
+void rs_gemm_use(const rs_gemm_kernels *table);
 
 #endif
