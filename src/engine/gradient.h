@@ -85,6 +85,7 @@ typedef struct rs_gradient_place {
     int64_t ld;
     bool out_is_row;
     int64_t first, run, stride;
+    bool fresh; /* has no numbers yet: a product (OUTER) is written there, not added */
 } rs_gradient_place;
 
 /* A parameter at one of the places that use it. */
