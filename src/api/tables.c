@@ -63,6 +63,7 @@ static const struct {
               {&rs_train_plan_kind, NULL},
               {&rs_train_task_kind, NULL},
               {&rs_train_alarms_kind, NULL},
+              {&rs_train_marks_kind, NULL},
               {&rs_train_ranks_kind, NULL},
               {&rs_train_layers_kind, NULL},
               {&rs_tokenize_ids_kind, NULL},

@@ -41,6 +41,9 @@ static const rs_word alarms[] = {
     TRAIN("nonfinite_loss", "critical", "the loss is NaN or infinite, and the run ends", "always",
           "go on from the last good checkpoint with a lower rate or with clipping; f64 shows "
           "whether rounding is to blame"),
+    TRAIN("training_data", "info",
+          "what was made of the user's data: how large the sets are, and what was left out",
+          "data from files", NULL),
 };
 
 const rs_word_list rs_words_of_training[] = {RS_WORDS(alarms), {NULL, 0}};

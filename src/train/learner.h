@@ -44,6 +44,9 @@ void rs_learner_close(rs_learner *learner);
  * there were, each counts 1/accumulate. listen: gradients are told to it too; NULL: nobody. */
 rs_status rs_learner_batch(rs_batch_outcome *out, rs_learner *learner, const rs_task_batch *batch,
                            int64_t number, const rs_gradient_tap *listen, rs_error *err);
+/* penalty.c: adds the gradients of the product penalty, behind the last batch of a step. Errors:
+ * RS_E_UNSUPPORTED, RS_E_NO_MEMORY. */
+rs_status rs_learner_penalise(rs_learner *learner, rs_error *err);
 /* Completes the step's gradients: sets rate and norm, and what clipping multiplies them by. */
 void rs_learner_clip(rs_learner *learner);
 /* One step of the optimiser with these gradients, behind rs_learner_clip. */

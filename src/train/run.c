@@ -26,6 +26,7 @@ static rs_status run_batches(rs_running *r, rs_error *err)
         sum.tokens += one.tokens;
         sum.targets += one.targets;
     }
+    RS_TRY(rs_learner_penalise(&r->learner, err));
     r->now = sum;
     r->row_tokens += (double)sum.tokens;
     return RS_OK;
@@ -108,7 +109,7 @@ rs_status rs_train_run(rs_run_outcome *out, const rs_run_request *request,
                     .accuracy = NAN,
                     .before_loss = NAN,
                     .before_accuracy = NAN};
-    *out = (rs_run_outcome){.saved = -1};
+    *out = (rs_run_outcome){.saved = -1, .floor = NAN};
     rs_status status = rs_run_open(&r, err);
     if (status == RS_OK) status = run_steps(&r, err);
     out->step = r.learner.step;

@@ -29,6 +29,14 @@ typedef struct rs_train_row {
 enum { RS_TRAIN_COLUMNS = 12 };
 extern const rs_column rs_train_columns[RS_TRAIN_COLUMNS];
 
+/* A number that a loss or an accuracy is compared with. */
+typedef struct rs_mark_row {
+    const char *kind, *name;
+    double value;
+} rs_mark_row;
+enum { RS_MARK_COLUMNS = 3 };
+extern const rs_column rs_mark_columns[RS_MARK_COLUMNS];
+
 /* What a caller wants to hear while a run goes on. */
 typedef struct rs_run_listener {
     void *user;
@@ -51,6 +59,7 @@ typedef struct rs_run_outcome {
     int64_t first, step; /* steps made before this call, and behind it */
     int64_t saved;       /* step of the newest checkpoint; -1: there is none */
     double loss, accuracy, seconds;
+    double floor;    /* the largest accuracy that needs no learning; NaN: not known */
     char blame[320]; /* NOT_FINITE: where it began */
 } rs_run_outcome;
 

@@ -42,6 +42,14 @@ static const rs_column alarm_columns[] = {
 enum { ALARM_COLUMNS = sizeof alarm_columns / sizeof *alarm_columns };
 const rs_table_kind rs_train_alarms_kind = {"train", "alarms", {RS_PART(alarm_columns)}};
 
+#define MARK(member, formula) RS_COLUMN(rs_mark_row, member, #member, NULL, NULL, formula, NULL)
+const rs_column rs_mark_columns[RS_MARK_COLUMNS] = {
+    MARK(kind, "which number it is compared with"),
+    MARK(name, "what gives it"),
+    MARK(value, "docs/train.md, Floors and ceilings"),
+};
+const rs_table_kind rs_train_marks_kind = {"train", "marks", {RS_PART(rs_mark_columns)}};
+
 void rs_run_set_kinds(rs_journal_kind kinds[RS_LOG_KINDS])
 {
     const rs_column_part *ranks = &rs_train_ranks_kind.parts[0];

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -34,10 +35,13 @@ static json_t *state_of(const rs_running *r)
                           : r->instruments      ? rs_instruments_save(r->instruments)
                                                 : json_null();
     json_t *alarms = r->alarms_before ? json_incref(r->alarms_before) : rs_alarms_save(r->alarms);
-    return json_pack("{sI so so so so so so}", "step", (json_int_t)r->learner.step, "loss",
+    char data[32];
+    snprintf(data, sizeof data, "%016llx", (unsigned long long)rs_task_fingerprint(r->task));
+    return json_pack("{sI so so so so so so ss}", "step", (json_int_t)r->learner.step, "loss",
                      number_or_null(r->before_loss), "accuracy", number_or_null(r->before_accuracy),
                      "seconds", json_real(rs_run_seconds(r)), "settings",
-                     rs_train_settings_write(r->s), "instruments", instruments, "alarms", alarms);
+                     rs_train_settings_write(r->s), "instruments", instruments, "alarms", alarms,
+                     "data", data);
 }
 
 void rs_run_forget(rs_running *r)
@@ -105,6 +109,17 @@ rs_status rs_run_save(rs_running *r, rs_error *err)
 
 /* ---- opening ---- */
 
+/* A run goes on with the files that it began with. */
+static rs_status check_data(const rs_running *r, const json_t *state, rs_error *err)
+{
+    const char *old = json_string_value(json_object_get(state, "data"));
+    unsigned long long was = old ? strtoull(old, NULL, 16) : 0;
+    if (was == rs_task_fingerprint(r->task)) return RS_OK;
+    return rs_fail(err, RS_E_TASK_SCHEMA, r->request->folder,
+                   "give the files that the run began with, or another folder",
+                   "the data's files are not those that the run began with");
+}
+
 static rs_status go_on(rs_running *r, rs_error *err)
 {
     const char *folder = r->request->folder;
@@ -113,6 +128,7 @@ static rs_status go_on(rs_running *r, rs_error *err)
     if (step < 0) return RS_OK; /* it ended before its first checkpoint */
     RS_TRY(rs_saved_state(&state, folder, step, err));
     rs_status status = check_same(r, state, err);
+    if (status == RS_OK) status = check_data(r, state, err);
     if (status == RS_OK) status = rs_saved_load(&r->learner, folder, step, err);
     if (status == RS_OK) status = take_state(r, state, err);
     json_decref(state);
@@ -143,23 +159,6 @@ static rs_status add_table(rs_table **out, const rs_running *r, const char *name
     return rs_result_add_table(r->request->result, name, title, about, columns, n, out, err);
 }
 
-static rs_status open_journal(rs_running *r, rs_error *err)
-{
-    static const char *const titles[RS_LOG_KINDS] = {"Steps", "Ranks of heads", "Layers", "Alarms"};
-    static const char *const abouts[RS_LOG_KINDS] = {
-        "A row for each logged step.",
-        "The head products of each measured step, with what random weights would give.",
-        "What leaves each layer on the probe batch, its attention and its gradients.",
-        "What rang, and when."};
-    rs_table *tables[RS_LOG_KINDS];
-    rs_run_set_kinds(r->kinds);
-    for (int k = 0; k < RS_LOG_KINDS; k++)
-        RS_TRY(add_table(&tables[k], r, r->kinds[k].name, titles[k], abouts[k], r->kinds[k].columns,
-                         r->kinds[k].n, err));
-    return rs_journal_open(&r->journal, r->request->folder, r->kinds, RS_LOG_KINDS, tables,
-                           r->learner.step, err);
-}
-
 /* The entropy of a language model's tokens by themselves; NaN: the task has none. */
 static rs_status unigram_entropy(double *out, rs_running *r, rs_error *err)
 {
@@ -171,6 +170,33 @@ static rs_status unigram_entropy(double *out, rs_running *r, rs_error *err)
         if (marks[i].kind == RS_MARK_LOSS && strstr(marks[i].name, "unigram"))
             *out = marks[i].value;
     return RS_OK;
+}
+
+/* Table `marks`, and what there is to know of the user's data. */
+static rs_status say_task(rs_running *r, rs_error *err)
+{
+    static const char *const kinds[] = {[RS_MARK_FLOOR] = "accuracy without learning",
+                                        [RS_MARK_CEILING] = "largest accuracy",
+                                        [RS_MARK_ERROR] = "squared error without learning",
+                                        [RS_MARK_LOSS] = "loss"};
+    rs_task_mark marks[RS_TASK_MARKS];
+    rs_table *table = NULL;
+    int n = 0;
+    RS_TRY(add_table(&table, r, "marks", "What to compare with",
+                     "Losses and accuracies that need no learning, or cannot be beaten.",
+                     rs_mark_columns, RS_MARK_COLUMNS, err));
+    if (!table) return RS_OK;
+    RS_TRY(rs_task_marks(marks, &n, r->task, err));
+    for (int i = 0; i < n; i++) {
+        const rs_mark_row row = {kinds[marks[i].kind], marks[i].name, marks[i].value};
+        RS_TRY(rs_table_append(table, &row, err));
+        if (marks[i].kind == RS_MARK_FLOOR) r->out->floor = fmax(r->out->floor, marks[i].value);
+    }
+    const char *said = rs_task_said(r->task);
+    if (!said || !said[0]) return RS_OK;
+    rs_finding finding = rs_finding_of(RS_INFO, "training_data");
+    finding.message = said;
+    return rs_result_add_finding(r->request->result, &finding, err);
 }
 
 static rs_status check_stop_on(const rs_train_settings *s, rs_error *err)
@@ -202,6 +228,23 @@ static rs_status open_watch(rs_running *r, rs_error *err)
     return rs_alarms_open(&r->alarms, &rules, err);
 }
 
+static rs_status open_journal(rs_running *r, rs_error *err)
+{
+    static const char *const titles[RS_LOG_KINDS] = {"Steps", "Ranks of heads", "Layers", "Alarms"};
+    static const char *const abouts[RS_LOG_KINDS] = {
+        "A row for each logged step.",
+        "The head products of each measured step, with what random weights would give.",
+        "What leaves each layer on the probe batch, its attention and its gradients.",
+        "What rang, and when."};
+    rs_table *tables[RS_LOG_KINDS];
+    rs_run_set_kinds(r->kinds);
+    for (int k = 0; k < RS_LOG_KINDS; k++)
+        RS_TRY(add_table(&tables[k], r, r->kinds[k].name, titles[k], abouts[k], r->kinds[k].columns,
+                         r->kinds[k].n, err));
+    return rs_journal_open(&r->journal, r->request->folder, r->kinds, RS_LOG_KINDS, tables,
+                           r->learner.step, err);
+}
+
 rs_status rs_run_open(rs_running *r, rs_error *err)
 {
     const rs_train_settings *s = r->s;
@@ -210,6 +253,7 @@ rs_status rs_run_open(rs_running *r, rs_error *err)
     RS_TRY(rs_task_batch_new(&r->eval, rs_task_sizes(r->task), s->batch, err));
     RS_TRY(rs_learner_open(&r->learner, s, rs_task_sizes(r->task), r->context, err));
     RS_TRY(open_watch(r, err));
+    RS_TRY(say_task(r, err));
     if (r->request->folder) {
         RS_TRY(check_folder(r, err));
         RS_TRY(rs_saver_open(&r->saver, r->request->folder, &r->learner, s->keep, err));

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 const rs_table_kind rs_train_log_kind = {"train", "log", {RS_PART(rs_train_columns)}};
 
@@ -52,10 +53,14 @@ static rs_status fail_interrupted(const rs_run_outcome *outcome, const rs_train_
 static rs_status set_verdict(rs_result *result, const rs_run_outcome *outcome,
                              const rs_train_settings *s, const rs_train_options *o, rs_error *err)
 {
-    char answer[320], accuracy[64] = "", next[320];
+    char answer[400], accuracy[96] = "", next[320];
     bool stopped = outcome->end == RS_RUN_STOPPED;
     if (isfinite(outcome->accuracy))
         snprintf(accuracy, sizeof accuracy, ", accuracy %.4f", outcome->accuracy);
+    size_t said = strlen(accuracy);
+    if (said && isfinite(outcome->floor))
+        snprintf(accuracy + said, sizeof accuracy - said, " (%.4g needs no learning)",
+                 outcome->floor);
     snprintf(answer, sizeof answer, "%s %s for %lld step%s: loss %.4g%s (running means).", s->task,
              stopped ? "ran, until an alarm stopped it," : "was trained", (long long)outcome->step,
              outcome->step == 1 ? "" : "s", outcome->loss, accuracy);

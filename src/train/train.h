@@ -22,6 +22,6 @@ rs_status rs_train_plan(rs_result *result, rs_train_settings *settings, const rs
                         rs_error *err);
 
 extern const rs_table_kind rs_train_log_kind, rs_train_plan_kind, rs_train_task_kind,
-    rs_train_alarms_kind;
+    rs_train_alarms_kind, rs_train_marks_kind;
 
 #endif

@@ -293,6 +293,12 @@ static int64_t find(const rs_trained_list *list, const void *address)
     return found ? list->order[low].item : -1;
 }
 
+rs_trained *rs_trained_find(const rs_trained_list *list, const rs_tensor *tensor)
+{
+    int64_t i = find(list, tensor);
+    return i < 0 ? NULL : &list->items[i];
+}
+
 void rs_trained_begin(rs_trained_list *list)
 {
     for (int64_t i = 0; i < list->n; i++)

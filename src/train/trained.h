@@ -48,6 +48,9 @@ rs_status rs_trained_open(rs_trained_list *out, rs_network *network, rs_precisio
                           const rs_train_settings *settings, rs_error *err);
 void rs_trained_close(rs_trained_list *list);
 
+/* The item whose tensor this is; NULL: none. */
+rs_trained *rs_trained_find(const rs_trained_list *list, const rs_tensor *tensor);
+
 /* Has the next gradients replace those that are there (a step's first batch). */
 void rs_trained_begin(rs_trained_list *list);
 /* Takes in one gradient, or adds it to those of the step's batches before: a listener's

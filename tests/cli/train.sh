@@ -2,7 +2,7 @@
 # train.sh: `rankscope train`: what it writes and says, that a run that is broken off goes on bit for bit, and what it refuses.
 . "$RS_SOURCE_DIR/tests/cli/lib.sh"
 command -v python3 >/dev/null 2>&1 || { echo "python3 is not here"; exit 77; }
-rm -rf whole t2 t3 d1 d2 cut long full least
+rm -rf whole t2 t3 d1 d2 cut long full least p0 p1 p2
 cat >task.json <<'END'
 {"task": "reversal", "data": {"length": 6, "symbols": 5}, "steps": 60, "batch": 4, "seed": 3, "log_every": 7,
  "rank_every": 14, "eval_every": 30, "every_checkpoint": 20, "keep": 2,
@@ -88,6 +88,46 @@ python3 -c 'data = open("cut/checkpoints/step-000000040/training.safetensors", "
 open("cut/checkpoints/step-000000040/training.safetensors", "wb").write(data[:-9])'
 expect 2 "$RANKSCOPE" train task.json --out cut --resume -q
 says err training.safetensors
+
+# ---- the product penalty: what it adds to one step of SGD is -lr mu (B B^T) A of each head's pairs ----
+for run in p0:0:0 p1:1:0 p2:1:0.3; do
+    out=${run%%:*} rest=${run#*:}
+    expect 0 "$RANKSCOPE" train task.json --out "$out" -q --set precision=f64 --set model.depth=1 --set steps="${rest%%:*}" \
+        --set optimizer.product_penalty="${rest#*:}" --set optimizer.kind=sgd --set optimizer.lr=0.1 --set optimizer.clip=null \
+        --set 'optimizer.weight_decay={}' --set every_checkpoint=0
+done
+python3 - <<'END' || note_failure "the product penalty is not as it should be"
+import json, struct
+def read(folder):
+    with open(folder + "/model.safetensors", "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        data = f.read()
+    tensors = {}
+    for name, entry in header.items():
+        if name != "__metadata__" and len(entry["shape"]) == 2:
+            numbers = struct.unpack(f"<{(entry['data_offsets'][1] - entry['data_offsets'][0]) // 8}d", data[slice(*entry["data_offsets"])])
+            cols = entry["shape"][1]
+            tensors[name.split(".")[-2]] = [numbers[i:i + cols] for i in range(0, len(numbers), cols)]
+    return tensors
+def multiply(a, b):
+    return [[sum(x * y for x, y in zip(row, col)) for col in zip(*b)] for row in a]
+def turned(a):
+    return [list(row) for row in zip(*a)]
+start, plain, penalised = read("p0"), read("p1"), read("p2")
+heads, width = 2, 4
+for name in "qkvo":
+    wanted = []
+    for head in range(heads):
+        part = lambda n: start[n][head * width:(head + 1) * width] if n != "o" else \
+            turned([row[head * width:(head + 1) * width] for row in start["o"]])
+        other = part({"q": "k", "k": "q", "v": "o", "o": "v"}[name])
+        wanted += multiply(multiply(other, turned(other)), part(name))
+    if name == "o":
+        wanted = turned(wanted)
+    for rows in zip(plain[name], penalised[name], wanted):
+        for before, after, gradient in zip(*rows):
+            assert abs(after - before + 0.1 * 0.3 * gradient) < 1e-13, (name, after - before, gradient)
+END
 
 # ---- a signal ----
 rm -rf long
