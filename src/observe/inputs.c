@@ -224,7 +224,7 @@ static rs_status open_random(rs_inputs *in, const rs_input_source *source,
 static rs_status take_memory(rs_inputs *in, const rs_npy *array, const char *path, int64_t d,
                              rs_error *err)
 {
-    bool real = array->type == RS_NPY_F32 || array->type == RS_NPY_F64;
+    bool real = !rs_npy_is_whole(array);
     if (!real || array->rank != 3)
         return rs_fail(err, RS_E_INPUT_FORMAT, path, "save float32 or float64 [samples, m, d]",
                        "encoder states must be real numbers in 3 dimensions; this is %s of %u",

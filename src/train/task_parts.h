@@ -5,9 +5,11 @@
 #include "train/task.h"
 
 struct rs_task_file;
+struct rs_source;
 
 struct rs_train_task {
-    const rs_task_kind *kind;
+    const rs_task_kind *kind; /* NULL: the user's files */
+    struct rs_source *source; /* NULL: samples are drawn */
     rs_task_data data;
     rs_task_shape shape;
     uint64_t seed;
@@ -17,6 +19,28 @@ struct rs_train_task {
     int64_t order_epoch; /* -1: none yet */
     struct rs_task_file *file;
 };
+
+/* What is drawn: the high half of a stream, so that no two of these share a number with each other
+ * or with the weights of the same seed (network/init.c). */
+enum {
+    RS_DRAWS_STREAM = 0x7da7a000,
+    RS_DRAWS_SET,
+    RS_DRAWS_EVAL,
+    RS_DRAWS_PROBE,
+    RS_DRAWS_ORDER,
+    RS_DRAWS_SPLIT
+};
+rs_random rs_task_draws(const rs_train_task *task, uint64_t what, int64_t step, int64_t sample);
+/* Sample i of a batch. */
+rs_task_sample rs_task_sample_of(const rs_task_batch *batch, const rs_task_shape *shape, int64_t i);
+/* Sets the batch's samples to part `number` of a set of that many; returns its first. */
+int64_t rs_task_part(rs_task_batch *out, int64_t set, int64_t number);
+/* The place in its set of sample i of an epoch's training samples. */
+int64_t rs_task_in_order(rs_train_task *task, int64_t epoch, int64_t i);
+/* Memory for the order of a set that is shuffled. */
+rs_status rs_task_take_order(rs_train_task *task, rs_error *err);
+rs_status rs_task_check_sets(const rs_task_shape *shape, const rs_task_data *data,
+                             const char *where, rs_error *err);
 
 /* A whole number from 0 to below n; the largest uniform number rounds to 1. */
 static inline int64_t rs_draw_below(rs_random *random, int64_t n)
