@@ -26,8 +26,7 @@ static rs_role norm_role(const modelling *m, const rs_named_tensor *row)
 {
     if (row->layer < 0) return row->bias ? RS_ROLE_NORM_FINAL_BIAS : RS_ROLE_NORM_FINAL;
     const rs_branch *branch = &m->network->layers[row->layer].branches[row->branch];
-    bool inside =
-        row->tensor == branch->inside.gain || row->tensor == branch->inside.bias;
+    bool inside = row->tensor == branch->inside.gain || row->tensor == branch->inside.bias;
     if (rs_branch_mlp(branch)) {
         if (inside) return row->bias ? RS_ROLE_NORM_MLP_OUT_BIAS : RS_ROLE_NORM_MLP_OUT;
         return row->bias ? RS_ROLE_NORM_MLP_BIAS : RS_ROLE_NORM_MLP;
@@ -44,9 +43,9 @@ static rs_status set_roles(modelling *m, rs_error *err)
         const rs_named_tensor *row = &names->rows[i];
         rs_tensor_role *role = &m->b->model->roles[row->tensor - m->b->checkpoint->tensors];
         role->layer = row->layer;
-        role->role = row->role == RS_ROLE_UNKNOWN  ? norm_role(m, row)
-                     : row->bias && !row->gain ? rs_role_bias(row->role)
-                                               : row->role;
+        role->role = row->role == RS_ROLE_UNKNOWN ? norm_role(m, row)
+                     : row->bias && !row->gain    ? rs_role_bias(row->role)
+                                                  : row->role;
     }
     rs_names_close(names);
     return RS_OK;
@@ -147,13 +146,12 @@ static rs_status add_attention(const modelling *m)
 {
     const rs_attention_op *op = &m->branch->attention;
     char text[160];
-    size_t n = (size_t)snprintf(text, sizeof text, "scale 1/sqrt(%lld) left out",
-                                (long long)op->head_dim);
+    size_t n =
+        (size_t)snprintf(text, sizeof text, "scale 1/sqrt(%lld) left out", (long long)op->head_dim);
     if (op->temperature != 1)
         n += (size_t)snprintf(text + n, sizeof text - n, "; temperature %g left out",
                               op->temperature);
-    if (op->rope.kind != RS_ROPE_NONE)
-        snprintf(text + n, sizeof text - n, "; RoPE at distance 0");
+    if (op->rope.kind != RS_ROPE_NONE) snprintf(text + n, sizeof text - n, "; RoPE at distance 0");
     return add_heads(m, &(heads){.heads = op->heads,
                                  .key_heads = op->kv_heads,
                                  .value_heads = op->kv_heads,
@@ -172,11 +170,11 @@ static rs_status add_attention(const modelling *m)
 static rs_status add_linear(const modelling *m)
 {
     const rs_linear_op *op = &m->branch->linear;
-    const char *text = op->norm.kind != RS_NORM_NONE
-                           ? op->gate.weight ? "norm and gate before W_O left out"
-                                             : "norm before W_O left out"
-                       : op->gate.weight ? "gate before W_O left out"
-                                         : "";
+    const char *text =
+        op->norm.kind != RS_NORM_NONE
+            ? op->gate.weight ? "norm and gate before W_O left out" : "norm before W_O left out"
+        : op->gate.weight ? "gate before W_O left out"
+                          : "";
     return add_heads(m, &(heads){.heads = op->heads,
                                  .key_heads = op->kv_heads,
                                  .value_heads = op->kv_heads,

@@ -43,8 +43,7 @@ static const rs_branch *branch_of(const rs_network *network, int64_t layer, bool
 static rs_status not_finite(const char *field, int64_t layer, rs_error *err)
 {
     return rs_fail(err, RS_E_TENSOR_VALUE, field, NULL,
-                   "its number of layer %lld is not finite: no file can hold it",
-                   (long long)layer);
+                   "its number of layer %lld is not finite: no file can hold it", (long long)layer);
 }
 
 /* silent: of layers without such a branch. */

@@ -91,8 +91,8 @@ static rs_status plan_tensors(rs_st_plan *plans, const saving *s)
         if (row->tensor->rank > RS_ST_WRITE_RANK)
             return rs_fail(s->err, RS_E_UNSUPPORTED, row->name, NULL,
                            "a tensor of %u dimensions is not written", row->tensor->rank);
-        plans[i] = (rs_st_plan){
-            .name = row->name, .dtype = s->request->dtype, .rank = row->tensor->rank};
+        plans[i] =
+            (rs_st_plan){.name = row->name, .dtype = s->request->dtype, .rank = row->tensor->rank};
         for (uint32_t k = 0; k < row->tensor->rank; k++)
             plans[i].shape[k] = row->tensor->shape[k];
     }
@@ -118,8 +118,8 @@ static rs_status write_weights(saving *s)
     char *path;
     RS_TRY(path_in(&path, s, "model.safetensors"));
     rs_st_plan *plans = rs_calloc(s->names->n + 1, sizeof *plans);
-    rs_status status = plans ? plan_tensors(plans, s)
-                             : rs_fail_memory(s->err, path, s->names->n * sizeof *plans);
+    rs_status status =
+        plans ? plan_tensors(plans, s) : rs_fail_memory(s->err, path, s->names->n * sizeof *plans);
     if (status == RS_OK) status = write_tensors(s, plans, path);
     rs_free(plans);
     rs_free(path);
@@ -136,11 +136,11 @@ static rs_status describe(json_t **out, const saving *s)
     json_t *value;
     *out = config;
     json_object_set_new(config, "model_type", json_string(model_type));
-    RS_TRY(
-        rs_arch_write(&arch, request->arch, s->arch, request->network, graph_file, s->err));
+    RS_TRY(rs_arch_write(&arch, request->arch, s->arch, request->network, graph_file, s->err));
     json_object_set_new(config, "arch", arch);
-    json_object_foreach((json_t *)(uintptr_t)request->more, name, value)
-        if (!json_object_get(config, name)) json_object_set(config, name, value);
+    json_object_foreach((json_t *)(uintptr_t)request->more, name,
+                        value) if (!json_object_get(config, name))
+        json_object_set(config, name, value);
     return RS_OK;
 }
 

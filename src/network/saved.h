@@ -58,9 +58,9 @@ rs_status rs_checkpoint_model(rs_model **out, const rs_checkpoint *checkpoint, c
 
 /* ---- without rankscope ---- */
 
-/* A program in Python that needs PyTorch alone and computes what the engine does of such a folder:
- * python loader.py DIR ID... prints the logits of each token, or the last states. NUL-terminated,
- * *length bytes. loader.c */
-const char *rs_loader_text(size_t *length);
+/* loader.c: writes a program in Python that needs PyTorch alone and computes what the engine does of
+ * such a folder: python loader.py DIR ID... prints the logits of each token, or the last states. Of
+ * mixers it has those of `arch`; NULL: all. A failure is out's. */
+void rs_loader_write(rs_buffer *out, const rs_arch *arch);
 
 #endif

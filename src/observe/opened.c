@@ -95,7 +95,8 @@ static rs_status read_config(rs_opened *o, rs_error *err)
 static rs_status find_architecture(const json_t **arch, const json_t *config, const char *path,
                                    rs_error *err)
 {
-    bool published = json_object_get(config, "model_type") || json_object_get(config, "architectures");
+    bool published =
+        json_object_get(config, "model_type") || json_object_get(config, "architectures");
     *arch = published ? NULL : config;
     return rs_is_saved(config) ? rs_saved_arch(arch, config, path, err) : RS_OK;
 }

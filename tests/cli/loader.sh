@@ -92,7 +92,9 @@ for number, case in enumerate(cases):
         folder = "net-" + dtype
         run("save", "arch.json", str(number), dtype, folder)
         ours = torch.tensor([[float(x) for x in line.split()] for line in run("run", folder, dtype, *inputs).splitlines()], dtype=torch.float64)
-        model = loader.Model(folder)
+        own = {"__name__": "own"}  # the loader of this network alone
+        exec(run("loader", "arch.json"), own)
+        model = own["Model"](folder)
         theirs = (model([int(i) for i in ids]) if arch["vocab"] else model.states(loader.npy("states.npy").to(model.dtype))).double()
         if ours.shape != theirs.shape:
             print("FAILED:", case, "shapes", ours.shape, theirs.shape)
@@ -111,6 +113,9 @@ PY
 arch small '"vocab": 7, "mixer": "mamba", "seq_len": 4'
 "$SAVED_NETWORK" save small.json 1 f64 small || note_failure "small is not saved"
 "$python" loader.py small 3 1 4 1 >theirs || note_failure "the loader fails"
+"$SAVED_NETWORK" loader small.json >own.py
+! grep -q 'def attention\|def mamba2\|def graph' own.py || note_failure "the loader of a Mamba has other mixers"
+grep -q 'def mamba(' own.py || note_failure "the loader of a Mamba has none"
 "$SAVED_NETWORK" run small f64 3 1 4 1 >ours || note_failure "the engine fails"
 [ "$(wc -l <theirs)" = 4 ] || note_failure "the loader prints $(wc -l <theirs) lines"
 paste -d ' ' ours theirs | awk '{ for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); if (d > 1e-9 || d < -1e-9) exit 1 } }' ||

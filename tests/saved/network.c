@@ -4,7 +4,7 @@
  *     saved_network resave FROM f32|f64 DIR              opens a saved network and saves it again
  *     saved_network run DIR f32|f64 ID... | STATES.npy   prints the logits of each token, or its last
  *                                                        state, as the loader does
- *     saved_network loader                               prints the loader
+ *     saved_network loader [ARCH.json]                   prints the loader
  *     saved_network full ARCH.json BYTES DIR             saves where no file may have more bytes
  */
 #include "base/memory.h"
@@ -176,6 +176,21 @@ static int run(const char *folder, const char *precision, char **words, int n)
     return code;
 }
 
+static int loader(const char *path)
+{
+    rs_error err = {0};
+    rs_arch *arch = NULL;
+    rs_buffer text = {0};
+    json_t *json = path ? read_json(path) : NULL;
+    if (path && (!json || rs_arch_read(&arch, json, path, &err))) return told(&err);
+    rs_loader_write(&text, arch);
+    int code = text.failed || fwrite(text.data, 1, text.length, stdout) != text.length ? 2 : 0;
+    rs_buffer_free(&text);
+    rs_arch_close(arch);
+    json_decref(json);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -188,10 +203,6 @@ int main(int argc, char **argv)
         if (setrlimit(RLIMIT_FSIZE, &limit)) return 2;
         return save(argv[2], "1", "f64", argv[4]);
     }
-    if (strcmp(what, "loader") == 0) {
-        size_t length;
-        const char *text = rs_loader_text(&length);
-        return fwrite(text, 1, length, stdout) == length ? 0 : 2;
-    }
+    if (strcmp(what, "loader") == 0) return loader(argc > 2 ? argv[2] : NULL);
     return 2;
 }
