@@ -278,6 +278,57 @@ static void outputs_that_wait(void **state)
     unbuild(&b);
 }
 
+/* ---- in memory ---- */
+
+static rs_status count_gradient(void *user, const rs_gradient_data *gradient)
+{
+    assert_non_null(strstr(gradient->name, "weight"));
+    ++*(int *)user;
+    return RS_OK;
+}
+
+/* A session of its tensors and configuration: gradients of all weights, none of ALiBi's slopes. */
+static void in_a_session(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"depth\": 1, \"d_model\": 4, \"vocab\": 3, \"positions\": "
+                               "\"alibi\", \"mask\": \"causal\"}";
+    static const int32_t ids[] = {0, 1, 2, 1};
+    built b = good(text);
+    json_t *arch = json_loads(text, 0, NULL);
+    rs_names *names = names_of(b.network);
+    rs_tensor_data tensors[16];
+    for (size_t i = 0; i < names->n; i++)
+        tensors[i] = (rs_tensor_data){.name = names->rows[i].name,
+                                      .dtype = "F32",
+                                      .rank = (int)names->rows[i].tensor->rank,
+                                      .shape = names->rows[i].tensor->shape,
+                                      .data = names->rows[i].tensor->data};
+    char config[256];
+    snprintf(config, sizeof config, "{\"model_type\": \"rankscope\", \"arch\": %s}", text);
+    rs_error err;
+    rs_session *session;
+    assert_int_equal(rs_session_open(&session, NULL, &err), RS_OK);
+    if (rs_session_tensors(session, tensors, names->n, config, NULL, &err) != RS_OK)
+        fail_msg("%s: %s", err.where, err.what);
+    rs_gradients_settings settings;
+    rs_gradients_settings_init(&settings, sizeof settings);
+    settings.run.ids = ids;
+    settings.run.ids_samples = 1;
+    settings.run.ids_length = 4;
+    settings.precision = RS_PRECISION_F64;
+    int told = 0;
+    if (rs_session_gradients(NULL, session, &settings, count_gradient, &told, &err) != RS_OK)
+        fail_msg("%s: %s", err.where, err.what);
+    assert_int_equal(told, names->n);
+    assert_int_equal(rs_session_tensors(session, tensors, names->n - 1, config, NULL, &err),
+                     RS_E_TENSOR_MISSING);
+    rs_session_close(session);
+    rs_names_close(names);
+    json_decref(arch);
+    unbuild(&b);
+}
+
 /* Each request for memory refused, alone and with all behind it: an error and no file, or a network
  * that is whole. */
 static rs_status save_and_open(const built *b, const json_t *arch, const folder *f, rs_error *err)
@@ -338,6 +389,7 @@ int main(void)
         cmocka_unit_test(names_in_order),      cmocka_unit_test(parts_and_twins),
         cmocka_unit_test(strengths_and_gains), cmocka_unit_test(numbers_of_a_trainer),
         cmocka_unit_test(outputs_that_wait),   cmocka_unit_test(memory_that_ends),
+        cmocka_unit_test(in_a_session),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
