@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     double real;
     if (array.count < 0 || (size_t)array.count > size) abort();
     for (int64_t i = 0; i < array.count; i++)
-        if (array.type == RS_NPY_I32 || array.type == RS_NPY_I64)
+        if (rs_npy_is_whole(&array))
             rs_npy_integers(&integer, &array, i, 1);
         else
             rs_npy_reals(&real, &array, i, 1);

@@ -646,6 +646,43 @@ void rs_lab_settings_init(rs_lab_settings *settings, size_t size);
 /* RS_E_NOT_FOUND names the experiment that is nearest. */
 rs_status rs_lab(rs_result **out, const rs_lab_settings *settings, rs_error *err);
 
+/* train: trains a small sequence model while its rank is measured (docs/train.md). */
+
+/* A logged step, told to a caller while the run goes on. NaN: the run has no such number. */
+typedef struct rs_training_step {
+    int64_t step, steps;   /* made so far, and of the whole run */
+    double loss, accuracy; /* running means, weight 0.02 a step */
+    double batch_loss, batch_accuracy, eval_loss, eval_accuracy;
+    double learning_rate, gradient_norm, tokens_per_second, seconds;
+    const char *alarm; /* a sentence: what rang at this step; NULL: nothing */
+} rs_training_step;
+typedef void rs_training_fn(void *user, const rs_training_step *step);
+
+typedef struct rs_training_settings {
+    size_t size;
+    rs_call_settings call; /* its seed means nothing here: the task has one */
+    const char *out;  /* folder of checkpoints, log.jsonl and run.db; NULL: nothing is written */
+    bool resume;      /* go on with the run that is in that folder */
+    bool dry_run;     /* only say what the run would be */
+    bool show_loader; /* the result is a program that loads such a folder */
+    const char *const *sets; /* [n_sets] "optimizer.lr=0.01": fields over the task's own */
+    size_t n_sets;
+    const char *stop_on; /* codes of alarms that end the run, joined by commas; NULL: the task's */
+    rs_training_fn *logged; /* may be NULL; `call.user` is handed to it */
+} rs_training_settings;
+void rs_training_settings_init(rs_training_settings *settings, size_t size);
+
+/*
+ * Trains. input: a task file (its name has a dot or a slash), or the name of a task. Errors:
+ * RS_E_TASK_SCHEMA, RS_E_ARCH_SCHEMA and those of reading files; RS_E_NOT_FINITE (the loss or a
+ * gradient became NaN or infinite: step, where it began and the last checkpoint are named);
+ * RS_E_INTERRUPTED, behind a checkpoint; RS_E_WRITE.
+ */
+rs_status rs_train(rs_result **out, const char *input, const rs_training_settings *settings,
+                   rs_error *err);
+/* Whether a condition that the settings name (stop_on) ended the run early. */
+bool rs_result_stopped(const rs_result *result);
+
 /* explain: what a word of the house, the code of a finding or a verdict, or a column of a table
  * means. */
 typedef struct rs_explain_settings {

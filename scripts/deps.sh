@@ -17,6 +17,7 @@ build - liblapacke-dev libomp
 build - libjansson-dev jansson
 build - libpcre2-dev pcre2
 build - libutf8proc-dev utf8proc
+build - libsqlite3-dev sqlite
 build - librandom123-dev -
 build - libflint-arb-dev flint
 build - libcairo2-dev cairo

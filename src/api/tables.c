@@ -5,6 +5,8 @@
 #include "paths/paths.h"
 #include "probe/probe.h"
 #include "scan/scan.h"
+#include "train/instruments.h"
+#include "train/train.h"
 
 #include <string.h>
 
@@ -57,12 +59,20 @@ static const struct {
               {&rs_paths_sources_kind, NULL},
               {&rs_paths_combined_kind, NULL},
               {&rs_paths_texts_kind, NULL},
+              {&rs_train_log_kind, NULL},
+              {&rs_train_plan_kind, NULL},
+              {&rs_train_task_kind, NULL},
+              {&rs_train_alarms_kind, NULL},
+              {&rs_train_marks_kind, NULL},
+              {&rs_train_ranks_kind, NULL},
+              {&rs_train_layers_kind, NULL},
               {&rs_tokenize_ids_kind, NULL},
               {&rs_tokenize_summary_kind, NULL},
               {&rs_lab_experiments_kind, NULL},
               {&rs_lab_claims_kind, NULL},
               {&rs_lab_verdicts_kind, NULL},
               {&rs_lab_lambda_cells_kind, NULL},
+              {&rs_lab_kobayashi_balance_kind, NULL},
               {&rs_doctor_machine_kind, NULL},
               {&rs_doctor_speed_kind, NULL},
               {&rs_explain_words_kind, NULL},

@@ -12,11 +12,17 @@ static const struct {
 } types[RS_NPY_TYPES] = {[RS_NPY_I32] = {"<i4", "int32", 4},
                          [RS_NPY_I64] = {"<i8", "int64", 8},
                          [RS_NPY_F32] = {"<f4", "float32", 4},
-                         [RS_NPY_F64] = {"<f8", "float64", 8}};
+                         [RS_NPY_F64] = {"<f8", "float64", 8},
+                         [RS_NPY_U8] = {"|u1", "uint8", 1}};
 
 const char *rs_npy_type_name(rs_npy_type type)
 {
     return types[type].name;
+}
+
+bool rs_npy_is_whole(const rs_npy *array)
+{
+    return array->type != RS_NPY_F32 && array->type != RS_NPY_F64;
 }
 
 /* ---- the header's text ---- */
@@ -134,7 +140,7 @@ static rs_status find_type(rs_npy *out, const header *h, const char *path, rs_er
         if (strcmp(h->descr, types[t].descr) == 0) return out->type = (rs_npy_type)t, RS_OK;
     return rs_fail(err, RS_E_INPUT_FORMAT, path,
                    "convert it first: array.astype('int32') for ids, 'float32' for the others",
-                   "the elements have type '%s'; int32, int64, float32 and float64, "
+                   "the elements have type '%s'; uint8, int32, int64, float32 and float64, "
                    "little-endian, can be read",
                    h->descr);
 }
@@ -193,6 +199,8 @@ void rs_npy_integers(int64_t *out, const rs_npy *array, int64_t first, int64_t c
         int32_t small;
         if (array->type == RS_NPY_I64) {
             memcpy(&out[i], array->data + 8 * (first + i), 8);
+        } else if (array->type == RS_NPY_U8) {
+            out[i] = array->data[first + i];
         } else {
             memcpy(&small, array->data + 4 * (first + i), 4);
             out[i] = small;

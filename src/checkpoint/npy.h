@@ -8,8 +8,8 @@
  *   ..      H      a Python dictionary as text: 'descr', 'fortran_order', 'shape'; blanks; newline
  *   ..      rest   the elements, row-major
  *
- * Only what the program needs is read: little-endian int32, int64, float32 and float64 in C order.
- * All else is refused by name, with what to call in NumPy to convert it. The file must end with its
+ * Only what the program needs is read: uint8 and little-endian int32, int64, float32 and float64 in
+ * C order. All else is refused by name, with what to call in NumPy to convert it. The file must end with its
  * last element.
  */
 #ifndef RS_CHECKPOINT_NPY_H
@@ -25,6 +25,7 @@ typedef enum rs_npy_type {
     RS_NPY_I64,
     RS_NPY_F32,
     RS_NPY_F64,
+    RS_NPY_U8,
     RS_NPY_TYPES
 } rs_npy_type;
 
@@ -38,6 +39,7 @@ typedef struct rs_npy {
 } rs_npy;
 
 const char *rs_npy_type_name(rs_npy_type type); /* "int32", ... */
+bool rs_npy_is_whole(const rs_npy *array);      /* of an integer type */
 
 /* Reads a file that lies in memory; `path` is for messages. Errors: RS_E_EMPTY_FILE,
  * RS_E_INPUT_FORMAT. Fuzz target. */

@@ -17,6 +17,7 @@ enum {
     CLI_MOST_MAPS = 64,
     CLI_MOST_THRESHOLDS = 16,
     CLI_MOST_TEXTS = 1024,
+    CLI_MOST_SETS = 128,
     CLI_MOST_OPTIONS = 128
 };
 
@@ -43,12 +44,14 @@ typedef struct cli_args {
         rs_paths_settings paths;
         rs_tokenize_settings tokenize;
         rs_lab_settings lab;
+        rs_training_settings training;
         rs_doctor_settings doctor;
         rs_explain_settings explain;
     };
     /* what the lists of the settings point to */
     rs_intervention edits[CLI_MOST_EDITS];
     const char *texts[CLI_MOST_TEXTS];
+    const char *sets[CLI_MOST_SETS];
     double energies[CLI_MOST_ENERGIES];
     rs_map_choice maps[CLI_MOST_MAPS];
     rs_threshold thresholds[CLI_MOST_THRESHOLDS];
@@ -70,6 +73,7 @@ typedef enum cli_kind {
     CLI_CHOICE,     /* an enumeration: the number among `choices` */
     CLI_LAYERS,     /* int first, last */
     CLI_TEXTS,      /* list of const char *, which grows */
+    CLI_SETS,       /* the same of what is no file */
     CLI_EDIT,       /* list of rs_intervention, which grows; without an argument a flag */
     CLI_ENERGIES,   /* list of double */
     CLI_THRESHOLDS, /* list of rs_threshold, of `codes` */
@@ -86,8 +90,9 @@ enum {
     CLI_CERTIFY = 32,
     CLI_PATHS = 64,
     CLI_EXPLAIN = 128,
+    CLI_TRAIN = 256,
     CLI_RUNS = CLI_PROBE | CLI_CERTIFY | CLI_PATHS, /* those that run a model over inputs */
-    CLI_ALL = 255
+    CLI_ALL = 511
 };
 
 /* Names that the words of an option are made of, separated by commas. */
@@ -192,6 +197,9 @@ bool cli_has_unicode(void);
 
 /* echo.c: what the command line said, as a JSON object; the caller frees it. NULL: no memory. */
 char *cli_echo(const cli_args *args);
+
+/* training.c: has the steps of a run shown on standard error while it goes on. */
+void cli_show_training(rs_training_settings *settings, const cli_args *args);
 
 /* Has a call of the library draw the progress bar, and end when a signal says so. */
 void cli_watch(cli_args *args);

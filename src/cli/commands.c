@@ -80,6 +80,18 @@ static rs_status ask_lab(rs_result **out, const cli_args *args, rs_error *err)
     return rs_lab(out, &settings, err);
 }
 
+static void init_train(cli_args *args)
+{
+    rs_training_settings_init(&args->training, sizeof args->training);
+}
+
+static rs_status ask_train(rs_result **out, const cli_args *args, rs_error *err)
+{
+    rs_training_settings settings = args->training;
+    cli_show_training(&settings, args);
+    return rs_train(out, args->input, &settings, err);
+}
+
 static void init_doctor(cli_args *args)
 {
     rs_doctor_settings_init(&args->doctor, sizeof args->doctor);
@@ -216,6 +228,21 @@ const cli_command cli_commands[] = {
      "rankscope lab run lambda-figure-3 --model mamba2-2.7b # gates and norms of a trained model\n"
      "rankscope lab run all --quick --fail-on critical # exit code 3 when a claim fails",
      init_lab, ask_lab},
+    {"train", CLI_TRAIN, "TASK", "train a small model while its rank is measured",
+     "Trains a sequence model on a task whose answers are known (associative recall, sorting, "
+     "memorisation, character models and others) and measures, while it learns, how its weights "
+     "and its tokens keep or lose their rank.\n"
+     "TASK is a task file (JSON, its name has a dot or a slash), or the name of a task with its "
+     "published settings: associative-recall, sorting, convex-hull, memorization, circle, "
+     "reversal, mqar, entrywise. The same settings give the same bits for any --threads, and "
+     "behind --resume.\n"
+     "Tables: log; plan and task (--dry-run).",
+     "rankscope train associative-recall --dry-run # what would be trained, and how long\n"
+     "rankscope train associative-recall --out run --set optimizer.weight_decay.attention=1 # "
+     "decay, and the rank it takes\n"
+     "rankscope train associative-recall --out run --resume # go on behind a break\n"
+     "rankscope scan run # the heads' ranks at the end",
+     init_train, ask_train},
     {"doctor", CLI_DOCTOR, NULL,
      "check this machine: CPU, BLAS kernel and its speed, threads, memory",
      "Shows which vector instructions the processor offers, which kernel OpenBLAS chose, and how "

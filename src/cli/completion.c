@@ -90,7 +90,8 @@ static bool names_a_file(const cli_option *option)
 /* Whether it may be repeated with another value. */
 static bool grows(const cli_option *option)
 {
-    return option->kind == CLI_TEXTS || (option->kind == CLI_EDIT && option->argument);
+    return option->kind == CLI_TEXTS || option->kind == CLI_SETS ||
+           (option->kind == CLI_EDIT && option->argument);
 }
 
 static void zsh_option(const cli_command *command, const cli_option *option)

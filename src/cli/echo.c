@@ -83,6 +83,7 @@ static void add_option(echo *e, const cli_option *option, const char *words)
         break;
     case CLI_EDIT: /* below */
     case CLI_TEXTS:
+    case CLI_SETS:
     case CLI_SEED:
     case CLI_THREADS:
         break;
@@ -147,6 +148,18 @@ static void add_texts(echo *e, const cli_args *args)
     fputc(']', e->out);
 }
 
+static void add_sets(echo *e, const cli_args *args)
+{
+    size_t n = args->command->bit == CLI_TRAIN ? args->training.n_sets : 0;
+    if (n == 0) return;
+    put_key(e, "set");
+    for (size_t i = 0; i < n; i++) {
+        fputs(i ? ", " : "[", e->out);
+        put_string(e, is_text(args->sets[i]) ? args->sets[i] : "");
+    }
+    fputc(']', e->out);
+}
+
 static void add_all(echo *e, const cli_args *args)
 {
     const rs_call_settings *call = &args->common.call;
@@ -157,6 +170,7 @@ static void add_all(echo *e, const cli_args *args)
     for (size_t i = 0; i < cli_n_options; i++)
         if (args->given[i]) add_option(e, &cli_options[i], args->given[i]);
     add_texts(e, args);
+    add_sets(e, args);
     for (size_t i = 0; runs && i < run->n_edits; i++)
         add_edits_like(e, run, i);
     if (call->threads > 0) {

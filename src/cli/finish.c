@@ -169,7 +169,7 @@ int cli_run(cli_args *args)
     cli_watch(args);
     rs_status status = cli_take_stdin(args, &err);
     if (status == RS_OK) status = ask_and_write(&result, args, &err);
-    bool met = status == RS_OK && reached(result, args->fail_on);
+    bool met = status == RS_OK && (reached(result, args->fail_on) || rs_result_stopped(result));
     rs_result_free(result);
     if (status == RS_E_BROKEN_PIPE) cli_die_of_broken_pipe();
     if (status == RS_E_INTERRUPTED) cli_die_of_signal();

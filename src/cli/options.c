@@ -387,6 +387,22 @@ const cli_option cli_options[] = {
      .help =
          "With --model: run it on the first 32 windows (4 with --quick) of this text in place of "
          "random token ids."},
+    {"out", "DIR", CLI_TEXT, AT(training.out), CLI_TRAIN, NULL, NULL,
+     .help = "The folder of the run: checkpoints, log.jsonl, run.db; its model.safetensors and "
+             "config.json are the newest checkpoint's, which scan, probe and certify open. "
+             "Without it nothing is kept."},
+    {"resume", NULL, CLI_FLAG, AT(training.resume), CLI_TRAIN, NULL, NULL,
+     .help = "Go on from the newest checkpoint in --out: the weights come out bit for bit as "
+             "without the break. Refused where the task's settings are others."},
+    {"set", "NAME=VALUE", CLI_SETS, AT(training.sets), CLI_TRAIN, NULL, NULL,
+     .help = "Set one field of the task, its names joined by dots: 'optimizer.lr=0.01'. Can be "
+             "given again."},
+    {"dry-run", NULL, CLI_FLAG, AT(training.dry_run), CLI_TRAIN, NULL, NULL,
+     .help = "Only say what the run would be: every field of the task, parameters, operations "
+             "and memory of a step, and the time that all steps would take."},
+    {"stop-on", "CODE[,CODE]", CLI_TEXT, AT(training.stop_on), CLI_TRAIN, NULL, NULL,
+     .help = "End the run, behind a checkpoint and with exit code 3, when one of these alarms "
+             "rings."},
     {"quick", NULL, CLI_FLAG, AT(lab.quick), CLI_LAB, NULL, NULL,
      .help = "Fewer repetitions and shorter runs; the result says what was left out."},
     {"threads", "N", CLI_THREADS, CALL(threads), CLI_ALL, "all cores, at most 64", NULL,
@@ -453,5 +469,6 @@ SAME_RUN(certify);
 SAME_RUN(paths);
 SAME_CALL(tokenize);
 SAME_CALL(lab);
+SAME_CALL(training);
 SAME_CALL(doctor);
 SAME_CALL(explain);

@@ -267,6 +267,17 @@ static rs_status read_texts(const place *p, const char *words, rs_error *err)
     return RS_OK;
 }
 
+static rs_status read_sets(const place *p, const char *words, rs_error *err)
+{
+    size_t n = p->args->training.n_sets;
+    if (n == CLI_MOST_SETS)
+        return rs_fail(err, RS_E_BAD_OPTION, p->name, "write a task file", "at most %d settings",
+                       CLI_MOST_SETS);
+    p->args->sets[n] = words;
+    set_list(p, p->args->sets, n + 1);
+    return RS_OK;
+}
+
 static rs_status read_edit(const place *p, const char *words, rs_error *err)
 {
     size_t n = p->args->common.run.n_edits;
@@ -372,6 +383,7 @@ static reader *const readers[] = {
     [CLI_LAYERS] = read_layers,     [CLI_EDIT] = read_edit,
     [CLI_ENERGIES] = read_energies, [CLI_THRESHOLDS] = read_thresholds,
     [CLI_MAPS] = read_maps,         [CLI_TEXTS] = read_texts,
+    [CLI_SETS] = read_sets,
 };
 
 rs_status cli_store(cli_args *args, const cli_option *option, const char *words, rs_error *err)

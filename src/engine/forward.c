@@ -241,6 +241,9 @@ static rs_status run_op(rs_runner *run, const rs_layer *layer, int32_t b, const 
     }
     RS_TRY(tell_branch(run, b, RS_MOMENT_OP_IN, in, err));
     RS_TRY(op_of(run->ops, branch)(run, &run->branch_out, in, branch, err));
+    if (rs_run_picks(run) && run->branch_out.rows == run->rows)
+        run->ops->pick(run, &run->branch_out);
+    if (run->drop.on) run->ops->drop(run, &run->branch_out, RS_DROP_OUTPUT);
     return tell_branch(run, b, RS_MOMENT_OP_OUT, &run->branch_out, err);
 }
 
@@ -385,6 +388,7 @@ static rs_status run_branch(rs_runner *run, const rs_layer *layer, int32_t b, rs
         RS_TRY(record_op(run, layer, b, in, err));
     else if (out)
         RS_TRY(run_op(run, layer, b, in, err));
+    if (rs_run_picks(run)) run->ops->pick(run, &run->x);
     if (out) RS_TRY(tell_mixed(run, layer, b, out, err));
     rs_status status = run->tape ? record_combine(run, branch, b, out, err)
                                  : combine_branch(run, branch, b, out, err);
@@ -406,6 +410,7 @@ rs_status rs_run_network(rs_runner *run, bool with_head, rs_error *err)
 {
     const rs_network *network = run->network;
     RS_TRY(run->ops->embed(run, &run->x, err));
+    if (run->drop.on && !run->batch->states) run->ops->drop(run, &run->x, RS_DROP_EMBEDDING);
     RS_TRY(tell(run, RS_SITE_BLOCK_OUT, 0, &run->x, err));
     for (run->layer = 0; run->layer < network->n_layers; run->layer++) {
         RS_TRY(rs_run_layer(run, err));
@@ -437,6 +442,10 @@ rs_status rs_run_begin(rs_runner *runner, const rs_batch *batch, const rs_tap *c
 {
     RS_TRY(rs_batch_check(runner->network, batch, err));
     if (batch->points) RS_TRY(rs_points_check(runner, batch, err));
+    RS_TRY(rs_drop_open(&runner->drop, batch->dropout, err));
+    if (runner->drop.on && (!runner->ops->drop || batch->points))
+        return rs_fail(err, RS_E_UNSUPPORTED, "dropout", "take --precision f64 or f32",
+                       "dropout in the residual precision, or with points of a sweep");
     runner->batch = batch;
     runner->passed = 0;
     runner->taps = taps;
@@ -444,6 +453,7 @@ rs_status rs_run_begin(rs_runner *runner, const rs_batch *batch, const rs_tap *c
     runner->moments = 0;
     for (size_t i = 0; i < n_taps; i++)
         runner->moments |= moments_of(taps[i]);
+    runner->picks = -1;
     runner->flops = 0;
     runner->rows = batch->begin[batch->samples];
     runner->longest = 0;

@@ -26,16 +26,28 @@ typedef struct rs_points {
     const double *skip; /* [branches of all layers, n], the first layer's first */
 } rs_points;
 
-/* Samples that run together, packed one behind the other. One of ids, images, states is given. */
+/* Dropout of a training step: each number of what enters the first layer, of what each op gives and of
+ * the probabilities of attention becomes 0 with probability `rate`, and is multiplied by 1/(1 - rate)
+ * otherwise. Which do follows from seed, step and place alone; row i of the batch counts as first_row +
+ * i. An op's result is dropped in front of the norm `inside`; states that a batch gives are not. */
+typedef struct rs_dropout {
+    double rate; /* from 0 to below 1 */
+    uint64_t seed, step;
+    int64_t first_row;
+} rs_dropout;
+
+/* Samples that run together, packed one behind the other. One of ids, rows, images, states is given. */
 typedef struct rs_batch {
     int32_t samples;
     const int64_t *begin; /* [samples+1] sample s has rows begin[s] .. begin[s+1]-1, or none */
     const int32_t *ids;   /* [rows] token ids, or NULL */
+    const double *rows;   /* [rows, embedding.rows] numbers of each row, or NULL */
     const float *images;  /* [samples, channels, height, width]: 1 + patches rows each */
     const double *states; /* [rows, d_model] what enters the first layer as it is; or NULL */
     const double *memory; /* [memory_begin[samples], d_model] for cross-attention; or NULL */
     const int64_t *memory_begin; /* [samples+1] first row of each sample in `memory` */
     const rs_points *points;     /* not with memory, nor in the residual precision; or NULL */
+    const rs_dropout *dropout;   /* not with points, nor in the residual precision; or NULL */
 } rs_batch;
 
 /* Where in a network a state is; l counts layers from 1. */

@@ -37,18 +37,37 @@ static rs_status check_images(const rs_embedding_op *op, rs_error *err)
     return rs_check_vector(op->class_token, op->width, err);
 }
 
+/* Rows need a map: it makes states of them. */
+static rs_status check_maps(const rs_embedding_op *op, rs_error *err)
+{
+    int64_t inner = op->map_out.weight ? op->map_out.in : op->width;
+    if (op->rows && (!op->map.weight || op->tokens || op->patch.weight))
+        return rs_fail(err, RS_E_INTERNAL, "embedding", "please report this",
+                       "a network that is fed rows %s",
+                       op->map.weight ? "and something else" : "has no map of them");
+    if (op->map.weight)
+        RS_TRY(rs_check_dense(&op->map, op->rows ? op->rows : op->map.in, inner, "embedding", err));
+    if (!op->map_out.weight) return RS_OK;
+    if (!op->map.weight)
+        return rs_fail(err, RS_E_INTERNAL, "embedding", "please report this",
+                       "the second of two maps stands alone");
+    return rs_check_dense(&op->map_out, inner, op->width, "embedding", err);
+}
+
 static rs_status check_embedding(const rs_network *network, rs_error *err)
 {
     const rs_embedding_op *op = &network->embedding;
-    if (!op->tokens && !op->patch.weight) return RS_OK; /* fed states */
+    if (!op->tokens && !op->rows && !op->patch.weight) return RS_OK; /* fed states */
     int64_t out = op->projection.weight ? op->width : network->d_model;
     if (!rs_counts(op->width) || op->width != out)
         return rs_fail(err, RS_E_TENSOR_SHAPE, "embedding", NULL, "%lld wide, the model %lld",
                        (long long)op->width, (long long)out);
-    if (op->tokens && (op->vocabulary < 0 || op->tokens->count / op->width < op->vocabulary))
+    RS_TRY(check_maps(op, err));
+    int64_t source = rs_embedding_source(op);
+    if (op->tokens && (op->vocabulary < 0 || op->tokens->count / source < op->vocabulary))
         return rs_fail(err, RS_E_TENSOR_SHAPE, op->tokens->name, NULL,
                        "holds %lld numbers, not %lld x %lld", (long long)op->tokens->count,
-                       (long long)op->vocabulary, (long long)op->width);
+                       (long long)op->vocabulary, (long long)source);
     if (op->positions && (op->n_positions < 0 || op->position_offset < 0 ||
                           op->positions->count / op->width < op->n_positions))
         return rs_fail(err, RS_E_TENSOR_SHAPE, op->positions->name, NULL,
@@ -128,7 +147,8 @@ static rs_status check_ids(const rs_network *network, const rs_batch *batch, rs_
             return rs_fail(err, RS_E_TOO_LONG, where, "choose a smaller --seq-len",
                            "%lld tokens; the model has positions for %lld", (long long)n,
                            (long long)limit);
-        for (int64_t p = 0; batch->ids && !batch->states && p < n; p++) {
+        for (int64_t p = 0; batch->ids && !batch->states && !network->embedding.rows && p < n;
+             p++) {
             int32_t id = batch->ids[batch->begin[s] + p];
             if (id >= 0 && id < network->embedding.vocabulary) continue;
             return rs_fail(err, RS_E_TOKEN_RANGE, where,
@@ -197,8 +217,10 @@ rs_status rs_batch_check(const rs_network *network, const rs_batch *batch, rs_er
     if (batch->images && network->embedding.patch.weight)
         return check_image_rows(network, batch, err);
     if (batch->ids && network->embedding.tokens) return check_ids(network, batch, err);
+    if (batch->rows && network->embedding.rows) return check_ids(network, batch, err);
     return rs_fail(err, RS_E_INPUT_SHAPE, "batch", NULL, "the model takes %s",
                    network->embedding.tokens         ? "token ids"
+                   : network->embedding.rows         ? "rows of numbers"
                    : network->embedding.patch.weight ? "images"
                                                      : "states");
 }

@@ -18,14 +18,34 @@ typedef enum rs_loss_kind {
     RS_LOSS_RANDOM,  /* <G, X>, G of N(0, 1) */
     RS_LOSS_SQUARE,  /* |X|^2 / 2 */
     RS_LOSS_OUTPUT,  /* sum over rows that have a target of the head's output there */
-    RS_LOSS_LENGTH   /* sum over rows that have a target, whichever, of |X_row| */
+    RS_LOSS_LENGTH,  /* sum over rows that have a target, whichever, of |X_row| */
+    /* Of the C numbers z that the head gives a row, over rows that have a target: */
+    RS_LOSS_SHARES,  /* -sum_j p_j ln softmax(z)_j, p the row's values */
+    RS_LOSS_SQUARED, /* sum_j (z_j - y_j)^2, y the row's values */
+    RS_LOSS_HINGE    /* sum over j other than the target t of max(0, 1 + z_j - z_t) / C (PyTorch's
+                        MultiMarginLoss); of one output max(0, 1 - z) for target 1, max(0, 1 + z) for 0 */
 } rs_loss_kind;
+
+/* What a loss of the head tells beside its value. */
+typedef struct rs_loss_told {
+    int64_t targets; /* rows that have one */
+    /* of these, rows whose largest output is the target: the first of equal ones, of one output z the
+     * sign (class 1: z > 0); SHARES: the largest share; SQUARED: none */
+    int64_t right;
+} rs_loss_told;
 
 /* The loss of one batch, times `weight`. */
 typedef struct rs_loss {
     rs_loss_kind kind;
-    double weight;          /* such as 1 / number of targets of all batches */
-    const int32_t *targets; /* TARGETS, OUTPUT, LENGTH: [rows] an output of the head; -1: none */
+    double weight; /* such as 1 / number of targets of all batches */
+    /* TARGETS, OUTPUT, LENGTH, HINGE: [rows] an output of the head; -1: none */
+    const int32_t *targets;
+    const double *values; /* SHARES, SQUARED: [rows, outputs of the head] */
+    const uint8_t
+        *counted; /* SHARES, SQUARED: [rows] 0: the row has no target; NULL: each has one */
+    /* TARGETS, SHARES: label smoothing s, from 0 to below 1: the loss of shares (1 - s) p + s/C */
+    double smoothing;
+    rs_loss_told *told; /* which is added to; or NULL */
     /* Of those with an X: it is the last layer's output in front of the final norm, not behind it */
     bool at_state;
     uint64_t seed; /* RANDOM: entry (i, c) of G depends on the seed, first_row + i and c alone */
@@ -65,6 +85,7 @@ typedef struct rs_gradient_place {
     int64_t ld;
     bool out_is_row;
     int64_t first, run, stride;
+    bool fresh; /* has no numbers yet: a product (OUTER) is written there, not added */
 } rs_gradient_place;
 
 /* A parameter at one of the places that use it. */
@@ -164,6 +185,11 @@ void rs_gradients_close(rs_gradients *gradients);
 rs_status rs_runner_gradient(double *loss, rs_runner *runner, const rs_batch *batch,
                              const rs_loss *wanted, rs_gradients *gradients,
                              const rs_tap *const *taps, size_t n_taps, rs_error *err);
+/* The loss alone, of a kind that the head gives: runs the batch forward and keeps nothing for a way
+ * back. *loss gains it. */
+rs_status rs_runner_loss(double *loss, rs_runner *runner, const rs_batch *batch,
+                         const rs_loss *wanted, const rs_tap *const *taps, size_t n_taps,
+                         rs_error *err);
 /* Tells what is not told yet: behind the last batch. */
 rs_status rs_gradients_finish(rs_gradients *gradients, rs_error *err);
 

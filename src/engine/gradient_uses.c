@@ -97,9 +97,10 @@ static void add_numbers(lister *at, const rs_weight_row *row, const void *owner)
     const rs_embedding_op *table = owner;
     bool embeds = owner == &at->list->network->embedding;
     if (row->role == RS_ROLE_ROPE_DIVISORS) return; /* no weight: frequencies are given */
+    if (embeds && row->role == RS_ROLE_EMBED_POSITION && table->positions_fixed) return;
     if (row->role == RS_ROLE_EMBED_TOKEN || (embeds && row->role == RS_ROLE_EMBED_POSITION) ||
         row->role == RS_ROLE_EMBED_TYPE)
-        in = table->width;
+        in = row->role == RS_ROLE_EMBED_TOKEN ? rs_embedding_source(table) : table->width;
     if (row->role == RS_ROLE_EMBED_TYPE && tensor) count = tensor->count; /* all types' rows */
     add_use(at, member, RS_OF_WEIGHT, tensor, NULL, count / (in > 0 ? in : 1), in);
 }

@@ -75,6 +75,13 @@ const rs_gradient_plan *rs_gradients_plan(const rs_gradients *g)
     return &g->plan;
 }
 
+bool rs_gradients_tell_states(const rs_gradients *g)
+{
+    for (size_t i = 0; i < g->n_taps; i++)
+        if (g->taps[i]->state) return true;
+    return false;
+}
+
 /* ---- telling ---- */
 
 static int threads_of(const rs_gradients *g)
@@ -320,11 +327,15 @@ rs_status rs_gradient_squares(double *squares, const rs_gradient_view *view, int
 rs_status rs_gradient_write(void *out, const rs_gradient_view *view, rs_error *err)
 {
     (void)err;
-    size_t size = view->of->ops->size;
-    memset(out, 0, (size_t)(view->out * view->in) * size);
+    bool product = view->form == RS_GRADIENT_OUTER;
+    if (!product) memset(out, 0, (size_t)(view->out * view->in) * view->of->ops->size);
     if (view->form == RS_GRADIENT_ZERO) return RS_OK;
-    rs_gradient_place place = {
-        .data = out, .ld = view->in, .out_is_row = true, .run = view->out, .stride = view->out};
+    rs_gradient_place place = {.data = out,
+                               .ld = view->in,
+                               .out_is_row = true,
+                               .run = view->out,
+                               .stride = view->out,
+                               .fresh = product};
     return view->of->ops->back->accumulate(&place, view, 1, threads_of(view->of));
 }
 

@@ -8,6 +8,7 @@
 #ifndef RS_ENGINE_OPS_H
 #define RS_ENGINE_OPS_H
 
+#include "engine/dropout.h"
 #include "engine/forward.h"
 #include "engine/weights.h"
 #include "network/graph.h"
@@ -63,6 +64,8 @@ typedef enum rs_room {
     RS_ROOM_SUMS,
     RS_ROOM_ROWS,
     RS_ROOM_VALUES,
+    RS_ROOM_PICKED,
+    RS_ROOM_GATHERED,
     /* of the residual precision */
     RS_ROOM_VIEW,
     RS_ROOM_PAIR_Q,
@@ -123,15 +126,23 @@ struct rs_runner {
     unsigned moments;      /* that some tap asks for */
     int64_t rows, longest; /* rows of all samples, and of the longest */
     int32_t layer, branch; /* the branch that is being run */
-    int64_t head_from;     /* first row whose logits are wanted */
-    int64_t passed;        /* branches of the layers before */
-    rs_batch spread;       /* the batch behind the place where points part */
-    rs_tape *tape;         /* that is recorded, and the branch that records; NULL: nothing is */
+    rs_drop drop;          /* what is dropped */
+    /* Behind the last layer's mixer only rows with a target go on, where the loss is at few: `picked`
+     * [n_picked] of them, fewer than all; picks: the branch from whose sum on. Otherwise picks is -1. A
+     * state that has other rows than the batch has these. */
+    const int64_t *picked,
+        *picked_begin; /* the latter [samples + 1]: the first one of each sample */
+    int64_t n_picked;
+    int32_t picks;
+    int64_t head_from; /* first row whose logits are wanted */
+    int64_t passed;    /* branches of the layers before */
+    rs_batch spread;   /* the batch behind the place where points part */
+    rs_tape *tape;     /* that is recorded, and the branch that records; NULL: nothing is */
     rs_record *record;
     double flops;
     /* kept */
     rs_state x, normed, branch_out, joined, mixed, wide;
-    rs_work_buffer spread_begin;
+    rs_work_buffer spread_begin, picked_store;
     rs_work_buffer rooms[RS_ROOMS];
     rs_work_buffer *thread_rooms; /* [threads] */
     rs_rotation rotations[RS_ROTATIONS];
@@ -152,7 +163,8 @@ struct rs_ops {
     rs_status (*embed)(rs_runner *run, rs_state *out, rs_error *err);
     rs_status (*norm)(rs_runner *run, rs_state *out, const rs_state *in, const rs_norm_op *norm,
                       rs_error *err);
-    /* out = op(in), without the branch's norms, scale and skip */
+    /* out = op(in), without the branch's norms, scale and skip; of the picked rows alone, or of all,
+     * where the branch picks */
     rs_op_run *branch[RS_BRANCH_KINDS];
     /* the same for every kind that `branch` has nothing for, by float64's; NULL: such a network is
      * refused */
@@ -162,6 +174,10 @@ struct rs_ops {
     rs_status (*combine)(rs_runner *run, rs_state *x, rs_state *y, const rs_branch *branch,
                          unsigned steps, rs_error *err);
     rs_status (*copy)(rs_runner *run, rs_state *out, const rs_state *in, rs_error *err);
+    /* x = the picked rows of x, one behind the other; NULL: the precision does not pick */
+    void (*pick)(rs_runner *run, rs_state *x);
+    /* drops numbers of a state, or of a derivative by one; NULL: the precision does not */
+    void (*drop)(rs_runner *run, rs_state *x, rs_drop_place place);
     /* tells the taps the logits of rows head_from .. */
     rs_status (*head)(rs_runner *run, const rs_state *in, rs_error *err);
     /* the state as plain numbers */
@@ -206,6 +222,16 @@ rs_status rs_run_tell_mixing(const rs_runner *run, const rs_mixing_numbers *of, 
 
 /* forward.c: runs all branches of layer run->layer, telling the taps. */
 rs_status rs_run_layer(rs_runner *run, rs_error *err);
+/* Whether the branch that is being run is the one from whose sum on only picked rows go on. */
+static inline bool rs_run_picks(const rs_runner *run)
+{
+    return run->picks >= 0 && run->layer == run->network->n_layers - 1 && run->branch == run->picks;
+}
+/* Row i of a state as a row of the batch. */
+static inline int64_t rs_run_row(const rs_runner *run, const rs_state *x, int64_t i)
+{
+    return x->rows == run->rows ? i : run->picked[i];
+}
 /* Fails where a file of weights was cut short while they were read. */
 rs_status rs_run_check_files(const rs_network *network, rs_error *err);
 /* Sets a runner to a checked batch, and back to none. */

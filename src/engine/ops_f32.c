@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "linalg/blas.h"
 #include "linalg/gemm.h"
+#include "linalg/vector.h"
 
 #include <math.h>
 #include <omp.h>
@@ -20,6 +21,8 @@
 #define PRODUCT rs_product_f32
 #define KERNELS_HERE rs_kernels_f32_here
 #define GEMM rs_gemm_f32
+#define GEMM_TEAM rs_gemm_team_f32
+#define SUM_SQUARES(a, n) rs_sum_squares(a, n)
 #define GEMV cblas_sgemv
 #define SYRK cblas_ssyrk
 #define DECODE rs_tensor_decode_f32

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "linalg/blas.h"
 #include "linalg/gemm.h"
+#include "linalg/vector.h"
 #include "network/op_traits.h"
 
 #include <math.h>
@@ -28,6 +29,8 @@
 #define PRODUCT rs_product_f64
 #define KERNELS_HERE rs_kernels_f64_here
 #define GEMM rs_gemm_f64
+#define GEMM_TEAM rs_gemm_team_f64
+#define SUM_SQUARES(a, n) rs_dot(a, a, n)
 #define GEMV cblas_dgemv
 #define SYRK cblas_dsyrk
 #define DECODE rs_tensor_decode_f64

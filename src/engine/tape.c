@@ -30,7 +30,8 @@ void rs_tape_close(rs_runner *run)
 {
     rs_tape *tape = run->tape;
     if (!tape) return;
-    rs_state *states[] = {&tape->d, &tape->d_joined, &tape->d_out, &tape->d_in};
+    rs_state *states[] = {&tape->d,    &tape->d_joined, &tape->d_out,
+                          &tape->d_in, &tape->picked,   &tape->spread};
     for (int i = 0; i < RS_ROOMS; i++)
         give(run, &tape->again.kept[i]);
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)

@@ -32,7 +32,9 @@ struct rs_tape {
     /* the way back: the derivative by the running state, by what a layer's first branch read and by
      * an op's output and input */
     rs_state d, d_joined, d_out, d_in;
-    bool joined;             /* d_joined holds something */
+    rs_state picked; /* what the branch that picks read, of the picked rows */
+    rs_state spread; /* a derivative by all rows, of which those by others than the picked are 0 */
+    bool joined;     /* d_joined holds something */
     rs_work_buffer d_memory; /* [rows of memory, width] double */
     int64_t memory_width;    /* 0: nothing has read the memory yet */
     /* of what is told next: its numbers are to be multiplied by 2^exponent; nothing was subtracted
@@ -59,7 +61,8 @@ typedef rs_status rs_op_back(rs_runner *run, rs_state *d_in, const rs_state *d_o
 /* One kind's way back. */
 typedef struct rs_way_back {
     rs_op_back *run;
-    uint64_t keeps; /* bits 1 << room: what its op leaves in the record, while one is recorded */
+    bool takes_picked; /* the derivative by what it gives may be of the picked rows alone */
+    uint64_t keeps;    /* bits 1 << room: what its op leaves in the record, while one is recorded */
     /* bytes that such a room takes for each row of the batch; NULL: none is kept */
     double (*row_bytes)(const rs_branch *branch, rs_room room, size_t size);
 } rs_way_back;
@@ -80,6 +83,8 @@ struct rs_back_ops {
     rs_status (*scaled)(rs_runner *run, rs_state *out, const rs_state *in, double factor,
                         rs_error *err);
     rs_status (*add)(rs_runner *run, rs_state *out, const rs_state *in, rs_error *err);
+    /* out: of all rows, those of `in` where they are picked, 0 elsewhere; NULL: as rs_ops.pick */
+    rs_status (*spread)(rs_runner *run, rs_state *out, const rs_state *in, rs_error *err);
     /* d = the loss's derivative by a state of the last layer (RANDOM, SQUARE, LENGTH) */
     rs_status (*seed)(rs_runner *run, double *loss, rs_state *d, const rs_state *x,
                       const rs_loss *wanted, rs_error *err);
@@ -123,5 +128,10 @@ rs_status rs_gradients_tell_memory(rs_runner *run, rs_error *err);
 bool rs_gradients_fit(const rs_gradients *gradients, const rs_network *network,
                       rs_precision precision);
 const rs_gradient_plan *rs_gradients_plan(const rs_gradients *gradients);
+/* Whether somebody listens to derivatives by states. */
+bool rs_gradients_tell_states(const rs_gradients *gradients);
+
+/* backward.c: whether row i of the batch has a target. */
+bool rs_row_counts(const rs_loss *wanted, int64_t i);
 
 #endif

@@ -34,6 +34,8 @@ const rs_lab_experiment *const rs_lab_experiments[] = {
     &rs_lab_lambda_figure_1,
     &rs_lab_lambda_figure_2,
     &rs_lab_lambda_figure_3,
+    &rs_lab_kobayashi_fig1,
+    &rs_lab_kobayashi_fig5,
 };
 const size_t rs_lab_n_experiments = sizeof rs_lab_experiments / sizeof *rs_lab_experiments;
 
@@ -197,13 +199,29 @@ rs_status rs_lab_skip_claim(rs_lab_report *report, const rs_lab_claim *claim, co
     return rs_table_append(report->claims, &cells, err);
 }
 
+rs_status rs_lab_order(rs_lab_report *report, const char *text, double difference, double error,
+                       rs_error *err)
+{
+    const rs_lab_claim claim = {text, NAN, NAN, difference, 2 * error, true, false};
+    bool judged = isfinite(difference) && isfinite(error);
+    bool fails = !judged || difference<-(2 * error), holds = difference> 2 * error;
+    const claim_cells cells = {report->experiment,
+                               fails   ? "fail"
+                               : holds ? "pass"
+                                       : "no_difference",
+                               claim, NAN, NULL};
+    RS_TRY(rs_table_append(report->claims, &cells, err));
+    if (report->statement) count_claim(report, fails ? "fail" : "pass");
+    return fails ? add_finding(report, &claim, "fail", err) : RS_OK;
+}
+
 /* ---- the verdict ---- */
 
 /* Counts of table claims by verdict. */
 typedef struct tally {
-    size_t claims, fail, differ, skipped;
-    const char *failed; /* the first claim that failed */
-    bool model;         /* of a model that somebody gave: nobody knew what would come out */
+    size_t claims, fail, differ, same, skipped; /* same: orderings that show no difference */
+    const char *failed;                         /* the first claim that failed */
+    bool model; /* of a model that somebody gave: nobody knew what would come out */
 } tally;
 
 static tally count_claims(const rs_table *claims)
@@ -217,6 +235,7 @@ static tally count_claims(const rs_table *claims)
         if (fails && !t.failed) t.failed = rs_table_text(claims, i, claim);
         t.fail += fails;
         t.differ += strcmp(text, "differs_from_paper") == 0;
+        t.same += strcmp(text, "no_difference") == 0;
         t.skipped += strcmp(text, "skipped") == 0;
     }
     return t;
@@ -235,6 +254,9 @@ static void say_rest(char *text, size_t size, const tally *t)
         used +=
             (size_t)snprintf(text + used, size - used, "; %zu differ%s from the paper%s", t->differ,
                              t->differ == 1 ? "s" : "", t->model ? "" : ", as expected");
+    if (used < size && t->same)
+        used += (size_t)snprintf(text + used, size - used, "; %zu show%s no difference", t->same,
+                                 t->same == 1 ? "s" : "");
     if (used < size && t->skipped)
         snprintf(text + used, size - used, "; %zu %s skipped: what they are about is not there",
                  t->skipped, t->skipped == 1 ? "was" : "were");
@@ -245,7 +267,7 @@ static rs_status answer(const rs_lab_report *report, bool model, rs_error *err)
     char text[500], more[400];
     tally t = count_claims(report->claims);
     t.model = model;
-    size_t hold = t.claims - t.fail - t.differ - t.skipped;
+    size_t hold = t.claims - t.fail - t.differ - t.same - t.skipped;
     say_rest(more, sizeof more, &t);
     snprintf(text, sizeof text, "%zu of %zu claim%s hold%s%s.", hold, t.claims,
              t.claims == 1 ? "" : "s", t.claims == 1 ? "s" : "", more);

@@ -87,6 +87,13 @@ rs_status rs_lab_add_claim(rs_lab_report *report, const rs_lab_claim *claim, rs_
 rs_status rs_lab_skip_claim(rs_lab_report *report, const rs_lab_claim *claim, const char *reason,
                             rs_error *err);
 /*
+ * Adds the row of an ordering: that a difference, whose standard error is `error`, is above 0. It
+ * passes where it is above twice the error, fails where it is below minus that, and shows
+ * `no_difference` between. Column tolerance has twice the error.
+ */
+rs_status rs_lab_order(rs_lab_report *report, const char *text, double difference, double error,
+                       rs_error *err);
+/*
  * Names a statement of Dong, Cordonnier, Loukas 2021 that the claims from here on are about, to the
  * next statement; NULL: about none. It is "correct" where all of them pass, "false" where one
  * differs from the paper, "open" where one fails or none ran. Borrows the string: a literal.
@@ -121,9 +128,11 @@ extern const rs_lab_experiment rs_lab_lambda_theorem_4_1;
 extern const rs_lab_experiment rs_lab_lambda_figure_1;
 extern const rs_lab_experiment rs_lab_lambda_figure_2;
 extern const rs_lab_experiment rs_lab_lambda_figure_3;
+extern const rs_lab_experiment rs_lab_kobayashi_fig1;
+extern const rs_lab_experiment rs_lab_kobayashi_fig5;
 
 /* What the tables that all share can have, for rs_explain. */
 extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_verdicts_kind,
-    rs_lab_lambda_cells_kind;
+    rs_lab_lambda_cells_kind, rs_lab_kobayashi_balance_kind;
 
 #endif

@@ -1,12 +1,11 @@
-/* gemm.c: which kernels multiply here, and the memory that they copy into: a pool of rooms, one for each
- * thread that multiplies at a time, kept until the process ends. */
+/* gemm.c: which kernels multiply here, and products on the thread that calls. */
 #include "linalg/gemm.h"
 
 #include "base/cpu.h"
 #include "linalg/gemm_kernels.h"
+#include "linalg/gemm_rooms.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
 
 const rs_gemm_kernels *const *rs_gemm_tables(void)
 {
@@ -29,9 +28,15 @@ const rs_gemm_kernels *const *rs_gemm_tables(void)
     return first;
 }
 
-static const rs_gemm_kernels *kernels_here(void)
+static _Atomic(const rs_gemm_kernels *) chosen;
+
+void rs_gemm_use(const rs_gemm_kernels *table)
 {
-    static _Atomic(const rs_gemm_kernels *) chosen;
+    atomic_store_explicit(&chosen, table, memory_order_release);
+}
+
+const rs_gemm_kernels *rs_gemm_kernels_here(void)
+{
     const rs_gemm_kernels *table = atomic_load_explicit(&chosen, memory_order_acquire);
     if (!table) {
         const rs_gemm_kernels *const *all = rs_gemm_tables();
@@ -43,57 +48,12 @@ static const rs_gemm_kernels *kernels_here(void)
     return table;
 }
 
-/* ---- rooms ---- */
-
-/* They do not come from base/memory.h: a refusal changes no result and is no failure of a command's. */
-
-enum { ROOMS = 256 };
-static struct {
-    atomic_flag taken;
-    void *memory;
-} rooms[ROOMS] = {{.taken = ATOMIC_FLAG_INIT}};
-
-/* The room that this thread had last. */
-static _Thread_local int last_room;
-
-/* NULL: none is free, or there is no memory. */
-static void *take_room(void)
-{
-    for (int i = 0; i < ROOMS; i++) {
-        int at = (last_room + i) % ROOMS;
-        if (atomic_flag_test_and_set_explicit(&rooms[at].taken, memory_order_acquire)) continue;
-        if (!rooms[at].memory) rooms[at].memory = aligned_alloc(64, RS_GEMM_ROOM);
-        last_room = at;
-        if (rooms[at].memory) return rooms[at].memory;
-        atomic_flag_clear_explicit(&rooms[at].taken, memory_order_release);
-        return NULL;
-    }
-    return NULL;
-}
-
-static void leave_room(void)
-{
-    atomic_flag_clear_explicit(&rooms[last_room].taken, memory_order_release);
-}
-
-__attribute__((destructor)) static void free_rooms(void)
-{
-    for (int i = 0; i < ROOMS; i++)
-        if (!atomic_flag_test_and_set_explicit(&rooms[i].taken, memory_order_acquire)) {
-            free(rooms[i].memory);
-            rooms[i].memory = NULL;
-            atomic_flag_clear_explicit(&rooms[i].taken, memory_order_release);
-        }
-}
-
-/* ---- products ---- */
-
 #define DEFINE(suffix, real)                                                                       \
     /* where there is no room: a small one, which takes fewer columns at a time */                 \
     static __attribute__((noinline)) void in_stack_##suffix(const rs_product_of_##suffix *of)      \
     {                                                                                              \
         real small[GEMM_DEPTH * (GEMM_ROWS + 32)] __attribute__((aligned(64)));                    \
-        kernels_here()->suffix(of, small, sizeof small / sizeof *small);                           \
+        rs_gemm_kernels_here()->suffix(of, small, sizeof small / sizeof *small);                   \
     }                                                                                              \
                                                                                                    \
     void rs_gemm_##suffix(rs_gemm_side turn_a, rs_gemm_side turn_b, int64_t m, int64_t n,          \
@@ -121,13 +81,13 @@ __attribute__((destructor)) static void free_rooms(void)
                     c[i * ldc + j] = beta == 0 ? 0 : beta * c[i * ldc + j];                        \
             return;                                                                                \
         }                                                                                          \
-        room = take_room();                                                                        \
+        room = rs_gemm_take_room(RS_GEMM_OWN);                                                     \
         if (!room) {                                                                               \
             in_stack_##suffix(&of);                                                                \
             return;                                                                                \
         }                                                                                          \
-        kernels_here()->suffix(&of, room, RS_GEMM_ROOM / sizeof(real));                            \
-        leave_room();                                                                              \
+        rs_gemm_kernels_here()->suffix(&of, room, RS_GEMM_ROOM / sizeof(real));                    \
+        rs_gemm_leave_room(RS_GEMM_OWN);                                                           \
     }
 
 DEFINE(f32, float)

@@ -25,7 +25,35 @@ void rs_gemm_f64(rs_gemm_side turn_a, rs_gemm_side turn_b, int64_t m, int64_t n,
                  double alpha, const double *a, int64_t lda, const double *b, int64_t ldb,
                  double beta, double *c, int64_t ldc);
 
-/* Bytes that a thread multiplying may hold for its copies of parts of A and B. */
-enum { RS_GEMM_ROOM = 4 << 20 };
+/* What is done with each block of C as soon as it is whole, by the thread that multiplied it: `columns`
+ * columns from j on of `rows` rows from i on, at c (numbers of the product's kind) with ldc. j is
+ * a multiple of RS_GEMM_GRAIN. It multiplies nothing by these functions. */
+enum { RS_GEMM_GRAIN = 96 };
+typedef struct rs_gemm_whole {
+    void *c;
+    int64_t ldc, i, rows, j, columns;
+} rs_gemm_whole;
+typedef void rs_gemm_after(void *user, const rs_gemm_whole *block);
+
+/* Who multiplies: at most so many threads, in a parallel region of their own; inside one, the thread that
+ * calls. after: NULL, or called with `user`. */
+typedef struct rs_gemm_team {
+    int threads;
+    rs_gemm_after *after;
+    void *user;
+} rs_gemm_team;
+
+/* The same products by a team, with the same bits. B is copied once, for all threads. c = NULL, with beta
+ * = 0: C is not kept, `after` alone sees it. */
+void rs_gemm_team_f32(const rs_gemm_team *team, rs_gemm_side turn_a, rs_gemm_side turn_b, int64_t m,
+                      int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+                      const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+void rs_gemm_team_f64(const rs_gemm_team *team, rs_gemm_side turn_a, rs_gemm_side turn_b, int64_t m,
+                      int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
+                      const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
+
+/* Bytes that a thread multiplying may hold for its copies of parts of A and B, and that a team may hold for
+ * the copy of B that it shares; they are kept for the next product until the process ends. */
+enum { RS_GEMM_ROOM = 4 << 20, RS_GEMM_TEAM_ROOM = 8 << 20 };
 
 #endif

@@ -51,6 +51,26 @@ DEFINE_SUM(dot, true, x *y, x *y)
 DEFINE_SUM(distance_1, true, ABSOLUTE(x - y), scalar_absolute(x - y))
 DEFINE_SUM(distance_squared, true, (x - y) * (x - y), (x - y) * (x - y))
 
+/* Σ a_i² of floats. */
+INLINE double squares_body(const float *a, int64_t n)
+{
+    typedef float floats __attribute__((vector_size(16)));
+    lanes sum[CHAINS] = {{0}};
+    int64_t i = 0;
+    for (; i + STEP <= n; i += STEP)
+        for (int c = 0; c < CHAINS; c++) {
+            floats x;
+            memcpy(&x, a + i + c * WIDTH, sizeof x);
+            lanes wide = __builtin_convertvector(x, lanes);
+            sum[c] += wide * wide;
+        }
+    double rest = 0;
+    for (; i < n; i++)
+        rest += (double)a[i] * (double)a[i];
+    lanes total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    return ((total[0] + total[1]) + (total[2] + total[3])) + rest;
+}
+
 /*
  * ln x of four positive numbers: x = 2^e m with √½ ≤ m < √2, ln m = 2 artanh(s), s = (m − 1)/(m +
  * 1), by the series of artanh, whose remainder for |s| ≤ 0.172 lies below 1e-17. Subnormal numbers
@@ -189,6 +209,7 @@ typedef struct sum_set {
     product_function *rows, *columns;
     sums_function *row_sums;
     rests_function *row_rests;
+    double (*squares)(const float *a, int64_t n);
 } sum_set;
 
 #define DEFINE_COPY(suffix, attribute, name)                                                       \
@@ -203,6 +224,10 @@ typedef struct sum_set {
         name##_body(y, a, x, m, n, ld);                                                            \
     }
 #define DEFINE_FUSED(suffix, attribute)                                                            \
+    attribute static double squares_##suffix(const float *a, int64_t n)                            \
+    {                                                                                              \
+        return squares_body(a, n);                                                                 \
+    }                                                                                              \
     attribute static void row_sums_##suffix(                                                       \
         double *restrict absolute, double *restrict offset, double *restrict scaled,               \
         const double *restrict row, const double *restrict first, double factor, int64_t n)        \
@@ -230,7 +255,7 @@ typedef struct sum_set {
         sum_##suffix,        absolute_##suffix,         dot_##suffix,                              \
         distance_1_##suffix, distance_squared_##suffix, entropy_##suffix,                          \
         rows_##suffix,       columns_##suffix,          row_sums_##suffix,                         \
-        row_rests_##suffix};
+        row_rests_##suffix,  squares_##suffix};
 
 DEFINE_SET(plain, )
 #if defined(__x86_64__)
@@ -282,6 +307,11 @@ double rs_distance_1(const double *a, const double *b, int64_t n)
 double rs_distance_squared(const double *a, const double *b, int64_t n)
 {
     return chosen()->distance_squared(a, b, n);
+}
+
+double rs_sum_squares(const float *a, int64_t n)
+{
+    return chosen()->squares(a, n);
 }
 
 double rs_entropy(const double *a, int64_t n)

@@ -26,6 +26,7 @@ static const rs_role weight_roles[RS_ARCH_WEIGHTS] = {
     [RS_ARCH_WX] = RS_ROLE_SSM_X,
     [RS_ARCH_WDT] = RS_ROLE_SSM_DT,
     [RS_ARCH_CONV] = RS_ROLE_SSM_CONV,
+    [RS_ARCH_MAP] = RS_ROLE_EMBED_PROJECTION,
 };
 /* Roles that a name of "init" stands for beside its own. */
 static const struct {
@@ -37,9 +38,9 @@ static const struct {
     {RS_ARCH_WIN, RS_ROLE_DELTA_A},
 };
 static const char *const weight_names[RS_ARCH_WEIGHTS] = {
-    "init.wq",   "init.wk",  "init.wv",        "init.wo",       "init.w1",
-    "init.wg",   "init.w2",  "init.embedding", "init.position", "init.relative",
-    "init.head", "init.win", "init.wx",        "init.wdt",      "init.conv"};
+    "init.wq", "init.wk",        "init.wv",       "init.wo",       "init.w1",   "init.wg",
+    "init.w2", "init.embedding", "init.position", "init.relative", "init.head", "init.win",
+    "init.wx", "init.wdt",       "init.conv",     "init.map"};
 
 static const rs_activation activations[] = {
     [RS_ARCH_MLP_NONE] = RS_ACT_LINEAR,         [RS_ARCH_MLP_LINEAR] = RS_ACT_LINEAR,
@@ -90,17 +91,80 @@ rs_norm_op rs_arch_norm_of(rs_norm_kind kind, int64_t dim)
     return (rs_norm_op){.kind = kind, .dim = dim, .eps = norm_epsilon};
 }
 
-static rs_norm_op new_norm(const rs_arch_build *b)
+static rs_status draw_vector(const rs_tensor **out, const rs_arch_build *b, rs_role role, bool bias,
+                             int64_t n)
 {
-    return rs_arch_norm_of(b->arch->norm_kind, b->arch->d_model);
+    RS_TRY(rs_init_tensor(out, b->init, role, bias, b->layer, 1, &n, true, b->err));
+    b->network->stored.parameters += (uint64_t)n;
+    b->network->stored.dtype = rs_dtype_info((*out)->dtype)->name;
+    return RS_OK;
 }
 
-static void add_norms(rs_branch *branch, const rs_arch_build *b)
+static rs_status affine_norm(rs_norm_op *out, const rs_arch_build *b, rs_role role,
+                             rs_norm_kind kind, rs_arch_affine affine)
+{
+    *out = rs_arch_norm_of(kind, b->arch->d_model);
+    if (affine != RS_ARCH_AFFINE_NONE) RS_TRY(draw_vector(&out->gain, b, role, false, out->dim));
+    if (affine == RS_ARCH_AFFINE_BOTH) RS_TRY(draw_vector(&out->bias, b, role, true, out->dim));
+    return RS_OK;
+}
+
+rs_status rs_arch_state_norm(rs_norm_op *out, const rs_arch_build *b, rs_role role)
+{
+    return affine_norm(out, b, role, b->arch->norm_kind, b->arch->affine);
+}
+
+rs_status rs_arch_full_norm(rs_norm_op *out, const rs_arch_build *b, rs_role role)
+{
+    return affine_norm(out, b, role, RS_NORM_LAYERNORM, RS_ARCH_AFFINE_BOTH);
+}
+
+rs_status rs_arch_zero_bias(rs_dense *map, const rs_arch_build *b, rs_role role)
+{
+    return draw_vector(&map->bias, b, role, true, map->out);
+}
+
+rs_status rs_arch_bias(rs_dense *map, const rs_arch_build *b, rs_role role)
+{
+    return b->arch->bias && map->weight ? rs_arch_zero_bias(map, b, role) : RS_OK;
+}
+
+/* Norms of the layer's first branch, and of its MLP. */
+static rs_status add_norms(rs_branch *branch, const rs_arch_build *b, bool mlp)
 {
     rs_arch_norm norm = b->arch->norm;
-    if (norm == RS_ARCH_NORM_PRE || norm == RS_ARCH_NORM_SANDWICH) branch->before = new_norm(b);
-    if (norm == RS_ARCH_NORM_SANDWICH) branch->inside = new_norm(b);
-    if (norm == RS_ARCH_NORM_POST) branch->after = new_norm(b);
+    rs_role around = mlp ? RS_ROLE_NORM_MLP : RS_ROLE_NORM_MIXER,
+            inside = mlp ? RS_ROLE_NORM_MLP_OUT : RS_ROLE_NORM_MIXER_OUT;
+    if (norm == RS_ARCH_NORM_PRE || norm == RS_ARCH_NORM_SANDWICH)
+        RS_TRY(rs_arch_state_norm(&branch->before, b, around));
+    if (norm == RS_ARCH_NORM_SANDWICH) RS_TRY(rs_arch_state_norm(&branch->inside, b, inside));
+    if (norm == RS_ARCH_NORM_POST) RS_TRY(rs_arch_state_norm(&branch->after, b, around));
+    return RS_OK;
+}
+
+rs_status rs_arch_fixed(const rs_tensor **out, float **numbers, const rs_arch_build *b,
+                        const char *name, int64_t rows, int64_t cols)
+{
+    RS_TRY(rs_init_expect(b->init, (double)rows * (double)cols, b->err));
+    rs_arena *arena = b->network->arena;
+    rs_tensor *tensor = rs_arena_alloc(arena, 1, sizeof *tensor);
+    int64_t *shape = rs_arena_alloc(arena, 2, sizeof *shape);
+    *numbers = rs_arena_alloc(arena, (size_t)rows * (size_t)cols, sizeof **numbers);
+    if (!tensor || !shape || !*numbers)
+        return rs_fail_memory(b->err, name, (size_t)(rows * cols) * sizeof **numbers);
+    shape[0] = rows;
+    shape[1] = cols;
+    *tensor = (rs_tensor){.name = name,
+                          .dtype = RS_F32,
+                          .rank = 2,
+                          .shape = shape,
+                          .count = rows * cols,
+                          .data = (const uint8_t *)*numbers,
+                          .bytes = (uint64_t)(rows * cols) * sizeof **numbers,
+                          .type_id = -1,
+                          .fixed = true};
+    *out = tensor;
+    return RS_OK;
 }
 
 /* ---- positions ---- */
@@ -119,28 +183,11 @@ static double alibi_slope(int64_t head, int64_t heads)
 static rs_status alibi(const rs_tensor **out, const rs_arch_build *b, int64_t reach)
 {
     int64_t heads = b->arch->heads, width = 2 * reach + 1;
-    RS_TRY(rs_init_expect(b->init, (double)heads * (double)width, b->err));
-    rs_arena *arena = b->network->arena;
-    rs_tensor *tensor = rs_arena_alloc(arena, 1, sizeof *tensor);
-    int64_t *shape = rs_arena_alloc(arena, 2, sizeof *shape);
-    float *bias = rs_arena_alloc(arena, (size_t)heads * (size_t)width, sizeof *bias);
-    if (!tensor || !shape || !bias)
-        return rs_fail_memory(b->err, "ALiBi's biases", (size_t)(heads * width) * sizeof *bias);
+    float *bias;
+    RS_TRY(rs_arch_fixed(out, &bias, b, "alibi", heads, width));
     for (int64_t h = 0; h < heads; h++)
         for (int64_t i = 0; i < width; i++)
             bias[h * width + i] = (float)(-alibi_slope(h, heads) * fabs((double)(i - reach)));
-    shape[0] = heads;
-    shape[1] = width;
-    *tensor = (rs_tensor){.name = "alibi",
-                          .dtype = RS_F32,
-                          .rank = 2,
-                          .shape = shape,
-                          .count = heads * width,
-                          .data = (const uint8_t *)bias,
-                          .bytes = (uint64_t)(heads * width) * sizeof *bias,
-                          .type_id = -1,
-                          .fixed = true};
-    *out = tensor;
     return RS_OK;
 }
 
@@ -151,6 +198,7 @@ static rs_status add_positions(rs_attention_op *attention, const rs_arch_build *
     switch (arch->positions) {
     case RS_ARCH_POSITIONS_NONE:
     case RS_ARCH_POSITIONS_LEARNED:
+    case RS_ARCH_POSITIONS_SINUSOIDAL:
         return RS_OK;
     case RS_ARCH_POSITIONS_ROPE:
         attention->rope = (rs_rope_op){.kind = RS_ROPE_HALF_SPLIT,
@@ -202,6 +250,10 @@ rs_status rs_arch_attention(rs_branch *branch, const rs_arch_build *b)
     attention->v = rs_arch_map(arch->kv_heads * attention->value_dim, d);
     if (!arch->merged_output) attention->o = rs_arch_map(d, queries);
     RS_TRY(rs_arch_draw(branch, b));
+    RS_TRY(rs_arch_bias(&attention->q, b, RS_ROLE_Q));
+    RS_TRY(rs_arch_bias(&attention->k, b, RS_ROLE_K));
+    RS_TRY(rs_arch_bias(&attention->v, b, RS_ROLE_V));
+    RS_TRY(rs_arch_bias(&attention->o, b, RS_ROLE_O));
     return add_positions(attention, b);
 }
 
@@ -211,7 +263,7 @@ static rs_status add_mixer(rs_layer *layer, const rs_arch_build *b)
     rs_branch *branch = &layer->branches[layer->n_branches++];
     *branch =
         (rs_branch){.skip = arch->skip_mixer[b->layer], .scale = arch->branch_mixer[b->layer]};
-    add_norms(branch, b);
+    RS_TRY(add_norms(branch, b, false));
     return rs_arch_mixers[arch->mixer[b->layer]].add(branch, b);
 }
 
@@ -223,54 +275,20 @@ static rs_status add_mlp(rs_layer *layer, const rs_arch_build *b)
     *branch = (rs_branch){.kind = RS_BRANCH_MLP,
                           .skip = arch->skip_mlp[b->layer],
                           .scale = arch->branch_mlp[b->layer]};
-    add_norms(branch, b);
+    RS_TRY(add_norms(branch, b, true));
     rs_mlp_op *mlp = &branch->mlp;
     mlp->width = arch->mlp_width;
     mlp->activation = activations[arch->mlp];
     mlp->up = rs_arch_map(mlp->width, arch->d_model);
     if (arch->mlp == RS_ARCH_MLP_SWIGLU) mlp->gate = rs_arch_map(mlp->width, arch->d_model);
     mlp->down = rs_arch_map(arch->d_model, mlp->width);
-    return rs_arch_draw(branch, b);
+    RS_TRY(rs_arch_draw(branch, b));
+    RS_TRY(rs_arch_bias(&mlp->up, b, RS_ROLE_MLP_UP));
+    RS_TRY(rs_arch_bias(&mlp->gate, b, RS_ROLE_MLP_GATE));
+    return rs_arch_bias(&mlp->down, b, RS_ROLE_MLP_DOWN);
 }
 
 /* ---- the network ---- */
-
-/* No token depends on a later one. */
-static bool is_causal(const rs_network *network)
-{
-    for (int32_t l = 0; l < network->n_layers; l++)
-        for (int32_t i = 0; i < network->layers[l].n_branches; i++) {
-            const rs_branch *branch = &network->layers[l].branches[i];
-            if (!rs_branch_traits(branch)->causal(branch)) return false;
-        }
-    return true;
-}
-
-static rs_status add_ends(rs_arch_build *b)
-{
-    const rs_arch *arch = b->arch;
-    rs_network *network = b->network;
-    b->layer = -1;
-    if (arch->norm == RS_ARCH_NORM_PRE || arch->norm == RS_ARCH_NORM_SANDWICH)
-        network->final_norm = new_norm(b);
-    network->embedding.width = arch->d_model;
-    network->embedding.scale = 1;
-    network->head.scale = 1;
-    if (!arch->vocab) return RS_OK;
-    rs_embedding_op *embedding = &network->embedding;
-    embedding->vocabulary = arch->vocab;
-    RS_TRY(rs_arch_matrix(&embedding->tokens, b, RS_ROLE_EMBED_TOKEN, arch->vocab, arch->d_model));
-    if (arch->positions == RS_ARCH_POSITIONS_LEARNED) {
-        embedding->n_positions = network->max_positions = arch->seq_len;
-        RS_TRY(rs_arch_matrix(&embedding->positions, b, RS_ROLE_EMBED_POSITION, arch->seq_len,
-                              arch->d_model));
-    }
-    rs_dense *decoder = &network->head.decoder;
-    *decoder = rs_arch_map(arch->vocab, arch->d_model);
-    RS_TRY(rs_arch_matrix(&decoder->weight, b, RS_ROLE_LM_HEAD, arch->vocab, arch->d_model));
-    network->head.next_token = is_causal(network);
-    return RS_OK;
-}
 
 /* Layer l as the first one, with its own strengths and shaped gains. */
 static void repeat_layer(rs_network *network, const rs_arch *arch, int32_t l)
@@ -326,7 +344,7 @@ static rs_status build_network(rs_arch_build *b)
     }
     if (arch->positions == RS_ARCH_POSITIONS_ALIBI) RS_TRY(alibi(&b->alibi, b, arch->seq_len - 1));
     RS_TRY(add_layers(b));
-    return add_ends(b);
+    return rs_arch_ends(b);
 }
 
 static rs_status open_network(rs_network **out, const rs_arch *arch, rs_init *init, rs_error *err)

@@ -10,7 +10,14 @@
  * d_head         d_model / heads             width of a head
  * seq_len        16                          tokens of a sample (the longest text with learned
  *                                            positions)
- * vocab          null                        null: the network is fed states drawn by `input`
+ * vocab          null                        null: the network is fed rows, or states drawn by `input`
+ * rows           null                        {"width": W, "map": linear | mlp, "map_width": M, "norm":
+ *                                            false}: it is fed rows of W numbers, which the map turns
+ *                                            into states; `mlp` is a map to M (0: d_model) numbers,
+ *                                            GELU and a map; a LayerNorm behind
+ * embed          null                        {"map": none | linear | mlp, "map_width": M, "norm":
+ *                                            false}: the same behind the embeddings of tokens
+ * outputs        null                        width of the head; null: vocab, or no head
  * mixer          "attention"                 mamba, mamba2, linear_attention, s4d,
  *                                            gated_recurrence, gated_delta, short_conv, graph; a
  *                                            list gives one a layer
@@ -21,10 +28,14 @@
  * rescale        1                           w of rescaled
  * mask           "none"                      causal, sliding:W (causal, W tokens wide)
  * temperature    1                           logits are divided by it
- * positions      "none"                      learned, rope, alibi, relative (a bias for each head
- *                                            and distance)
+ * positions      "none"                      learned, sinusoidal, rope, alibi, relative (a bias for
+ *                                            each head and distance)
  * norm           "pre"                       none, post, sandwich
  * norm_kind      "layernorm"                 rmsnorm
+ * norm_affine    "none"                      gain, both: norms around ops and the final one have gains
+ *                                            (1 at first), and biases (0)
+ * bias           false                       true: maps of attention, of MLPs and of the head have
+ *                                            biases, 0 at first
  * skip_mixer     1                           number, formula of L and l (from 0), or a list
  * skip_mlp       1                           likewise
  * branch_mixer   1                           likewise
@@ -51,8 +62,8 @@
  * graph          null                        {"file": FILE.npy, "form": row | symmetric | attention
  *                                            | given} of mixer graph; seq_len is then the file's
  * init           {}                          laws by weight: wq wk wv wo w1 wg w2 embedding
- *                                            position relative head win wx wdt conv; default
- *                                            normal(0, 1/fan_in), 2/fan_in for w1 of relu,
+ *                                            position relative head win wx wdt conv map;
+ *                                            default normal(0, 1/fan_in), 2/fan_in for w1 of relu,
  *                                            normal(0, 1) for embedding, position, uniform(-b, b)
  *                                            for wdt and conv, b = 1/sqrt(fan_in); "wo": "none"
  *                                            merges attention's W_O into W_V
@@ -79,8 +90,28 @@ typedef enum rs_arch_positions {
     RS_ARCH_POSITIONS_LEARNED,
     RS_ARCH_POSITIONS_ROPE,
     RS_ARCH_POSITIONS_ALIBI,
-    RS_ARCH_POSITIONS_RELATIVE
+    RS_ARCH_POSITIONS_RELATIVE,
+    RS_ARCH_POSITIONS_SINUSOIDAL
 } rs_arch_positions;
+
+/* What of a norm is stored, and trained. */
+typedef enum rs_arch_affine {
+    RS_ARCH_AFFINE_NONE,
+    RS_ARCH_AFFINE_GAIN,
+    RS_ARCH_AFFINE_BOTH
+} rs_arch_affine;
+
+/* What stands between embeddings or rows of numbers and the first layer. */
+typedef enum rs_arch_map_kind {
+    RS_ARCH_MAP_NONE,
+    RS_ARCH_MAP_LINEAR, /* a map */
+    RS_ARCH_MAP_MLP     /* a map, GELU, a map */
+} rs_arch_map_kind;
+typedef struct rs_arch_embed {
+    rs_arch_map_kind map;
+    int64_t width; /* between the two maps of MLP; 0: d_model */
+    bool norm;     /* a LayerNorm behind, with gain and bias */
+} rs_arch_embed;
 
 /* A layer's MLP, by its activation. */
 typedef enum rs_arch_mlp {
@@ -123,6 +154,7 @@ typedef enum rs_arch_weight {
     RS_ARCH_WX,
     RS_ARCH_WDT,
     RS_ARCH_CONV,
+    RS_ARCH_MAP,
     RS_ARCH_WEIGHTS
 } rs_arch_weight;
 
@@ -131,6 +163,9 @@ typedef struct rs_arch {
     const char *path;
     int64_t depth, d_model, heads, kv_heads, d_head, seq_len, mlp_width;
     int64_t vocab;        /* 0: the file says null */
+    int64_t rows;         /* numbers of a row that the network is fed; 0: it is not fed rows */
+    rs_arch_embed embed;  /* of rows or of tokens */
+    int64_t outputs;      /* 0: the file says null */
     rs_arch_mixer *mixer; /* [depth] */
     bool share_layers;
     int64_t state, groups, conv;
@@ -149,6 +184,8 @@ typedef struct rs_arch {
     rs_arch_positions positions;
     rs_arch_norm norm;
     rs_norm_kind norm_kind;
+    rs_arch_affine affine;
+    bool bias; /* of the maps of attention, MLPs and the head */
     double *skip_mixer, *skip_mlp, *branch_mixer, *branch_mlp; /* [depth] */
     rs_arch_mlp mlp;
     const char *init[RS_ARCH_WEIGHTS]; /* laws of the weights */
@@ -167,7 +204,8 @@ void rs_arch_close(rs_arch *arch);
 const char *rs_arch_graph_path(const rs_arch *arch);
 
 /*
- * Draws one sample of the input law: states [seq_len, d_model], where seq_len is the file's. Every
+ * Draws one sample of the input law: states [seq_len, d], d being d_model, or the width of the rows
+ * that the network is fed; seq_len is the file's. Every
  * token has squared norm norm2 exactly; two tokens have E<x, y> = rho norm2 exactly: each is
  * sqrt(norm2) (sqrt(rho) u + sqrt(1 - rho) v), u a direction shared by the sample, v one of its own
  * among those orthogonal to u (all directions when rho is 0). Depends on (seed, sample) only.

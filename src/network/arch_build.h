@@ -18,6 +18,16 @@ typedef struct rs_arch_build {
 rs_dense rs_arch_map(int64_t out, int64_t in);
 /* A norm of `dim` numbers: gains 1 and biases 0 are what an absent gain and bias mean. */
 rs_norm_op rs_arch_norm_of(rs_norm_kind kind, int64_t dim);
+/* A norm over states, with what the file has stored of it: a gain of 1 and a bias of 0. */
+rs_status rs_arch_state_norm(rs_norm_op *out, const rs_arch_build *b, rs_role role);
+/* The same of a LayerNorm with both, whatever the file says of others. */
+rs_status rs_arch_full_norm(rs_norm_op *out, const rs_arch_build *b, rs_role role);
+/* Gives a map a bias of zeros; always, or where the file says that maps have some. */
+rs_status rs_arch_zero_bias(rs_dense *map, const rs_arch_build *b, rs_role role);
+rs_status rs_arch_bias(rs_dense *map, const rs_arch_build *b, rs_role role);
+/* A tensor of the network's own, [rows, cols] float32 that are not drawn; *numbers is to be filled. */
+rs_status rs_arch_fixed(const rs_tensor **out, float **numbers, const rs_arch_build *b,
+                        const char *name, int64_t rows, int64_t cols);
 /* Draws a tensor of `rows` x `cols` numbers by the law of its role, and counts its parameters. */
 rs_status rs_arch_matrix(const rs_tensor **out, const rs_arch_build *b, rs_role role, int64_t rows,
                          int64_t cols);
@@ -39,6 +49,8 @@ void rs_arch_graph_close(rs_arch *arch);
 rs_status rs_arch_add_graph(rs_branch *branch, const rs_arch_build *b);
 /* arch.c: attention's entry of that table. */
 rs_status rs_arch_attention(rs_branch *branch, const rs_arch_build *b);
+/* arch_ends.c: the embedding, the final norm and the head, behind the layers. */
+rs_status rs_arch_ends(rs_arch_build *b);
 
 /* arch.c: the network of an architecture whose weights have sizes but no numbers yet; init must
  * outlive them. saved.c puts those of a file in their place. */

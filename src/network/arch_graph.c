@@ -106,7 +106,7 @@ static rs_status open_array(rs_arch_graph *graph, rs_error *err)
     if (array->shape[0] > MOST_NODES)
         return rs_fail(err, RS_E_INPUT_SHAPE, graph->path, NULL, "%lld nodes; at most %lld",
                        (long long)array->shape[0], (long long)MOST_NODES);
-    if (array->type != RS_NPY_I32 && array->type != RS_NPY_I64) return RS_OK;
+    if (!rs_npy_is_whole(array)) return RS_OK;
     graph->integers = rs_malloc((size_t)array->shape[0], sizeof *graph->integers);
     return graph->integers ? RS_OK : rs_fail_memory(err, graph->path, 8 * (size_t)array->shape[0]);
 }
@@ -130,7 +130,8 @@ static rs_status check_unread(const rs_arch *arch, rs_error *err)
     if (arch->causal && !linear)
         return refuse(arch, "take the edges out of the file's matrix",
                       "\"mask\" is read by no mixer here: a graph's edges are its mask", err);
-    if (arch->positions != RS_ARCH_POSITIONS_NONE && arch->positions != RS_ARCH_POSITIONS_LEARNED)
+    if (arch->positions != RS_ARCH_POSITIONS_NONE && arch->positions != RS_ARCH_POSITIONS_LEARNED &&
+        arch->positions != RS_ARCH_POSITIONS_SINUSOIDAL)
         return refuse(arch, "use \"positions\": \"none\" or \"learned\"",
                       "\"positions\" acts on the logits of attention between all tokens; a graph "
                       "has none",

@@ -36,7 +36,7 @@ static void orthogonalise(double *x, const double *u, int64_t n)
 rs_status rs_arch_input(double *states, const rs_arch *arch, uint64_t seed, int64_t sample,
                         rs_error *err)
 {
-    int64_t n = arch->seq_len, d = arch->d_model;
+    int64_t n = arch->seq_len, d = arch->rows ? arch->rows : arch->d_model;
     double rho = arch->input_rho, length = sqrt(arch->input_norm2);
     double *shared = rs_malloc((size_t)d, sizeof *shared);
     if (!shared) return rs_fail_memory(err, "an input", (size_t)d * sizeof *shared);

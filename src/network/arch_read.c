@@ -10,26 +10,31 @@
 #include <string.h>
 
 static const char *const field_names[] = {
-    "depth",        "d_model",    "heads",     "kv_heads",    "d_head",     "seq_len",
-    "vocab",        "mixer",      "attention", "shaped",      "rescale",    "mask",
-    "temperature",  "positions",  "norm",      "norm_kind",   "skip_mixer", "skip_mlp",
-    "branch_mixer", "branch_mlp", "mlp",       "mlp_width",   "init",       "input",
-    "state",        "groups",     "conv",      "gate",        "inner_norm", "dt_init",
-    "share_layers", "decay",      "value_map", "feature_map", "normalised", "without_self",
-    "graph",        NULL};
+    "depth",        "d_model",    "heads",       "kv_heads",     "d_head",
+    "seq_len",      "vocab",      "mixer",       "attention",    "shaped",
+    "rescale",      "mask",       "temperature", "positions",    "norm",
+    "norm_kind",    "skip_mixer", "skip_mlp",    "branch_mixer", "branch_mlp",
+    "mlp",          "mlp_width",  "init",        "input",        "state",
+    "groups",       "conv",       "gate",        "inner_norm",   "dt_init",
+    "share_layers", "decay",      "value_map",   "feature_map",  "normalised",
+    "without_self", "graph",      "norm_affine", "bias",         "outputs",
+    "rows",         "embed",      NULL};
 static const char *const init_names[] = {"wq", "wk",        "wv",       "wo",       "w1",   "wg",
                                          "w2", "embedding", "position", "relative", "head", "win",
-                                         "wx", "wdt",       "conv",     NULL};
+                                         "wx", "wdt",       "conv",     "map",      NULL};
 static const char *const input_names[] = {"law", "rho", "norm2", NULL};
 
 enum { SOFTMAX, UNIFORM, CENTRED, SHAPED, RESCALED };
 static const rs_arch_word attention_words[] = {{"softmax", SOFTMAX},   {"uniform", UNIFORM},
                                                {"centred", CENTRED},   {"shaped", SHAPED},
                                                {"rescaled", RESCALED}, {NULL, 0}};
-static const rs_arch_word position_words[] = {
-    {"none", RS_ARCH_POSITIONS_NONE},         {"learned", RS_ARCH_POSITIONS_LEARNED},
-    {"rope", RS_ARCH_POSITIONS_ROPE},         {"alibi", RS_ARCH_POSITIONS_ALIBI},
-    {"relative", RS_ARCH_POSITIONS_RELATIVE}, {NULL, 0}};
+static const rs_arch_word position_words[] = {{"none", RS_ARCH_POSITIONS_NONE},
+                                              {"learned", RS_ARCH_POSITIONS_LEARNED},
+                                              {"rope", RS_ARCH_POSITIONS_ROPE},
+                                              {"alibi", RS_ARCH_POSITIONS_ALIBI},
+                                              {"relative", RS_ARCH_POSITIONS_RELATIVE},
+                                              {"sinusoidal", RS_ARCH_POSITIONS_SINUSOIDAL},
+                                              {NULL, 0}};
 static const rs_arch_word norm_words[] = {{"none", RS_ARCH_NORM_NONE},
                                           {"pre", RS_ARCH_NORM_PRE},
                                           {"post", RS_ARCH_NORM_POST},
@@ -37,6 +42,10 @@ static const rs_arch_word norm_words[] = {{"none", RS_ARCH_NORM_NONE},
                                           {NULL, 0}};
 static const rs_arch_word kind_words[] = {
     {"layernorm", RS_NORM_LAYERNORM}, {"rmsnorm", RS_NORM_RMSNORM}, {NULL, 0}};
+static const rs_arch_word affine_words[] = {{"none", RS_ARCH_AFFINE_NONE},
+                                            {"gain", RS_ARCH_AFFINE_GAIN},
+                                            {"both", RS_ARCH_AFFINE_BOTH},
+                                            {NULL, 0}};
 static const rs_arch_word mlp_words[] = {{"none", RS_ARCH_MLP_NONE},
                                          {"linear", RS_ARCH_MLP_LINEAR},
                                          {"relu", RS_ARCH_MLP_RELU},
@@ -63,8 +72,8 @@ rs_status rs_arch_bad_value(const rs_arch_reader *r, const char *field, const ch
     return status;
 }
 
-static rs_status check_names(const rs_arch_reader *r, const json_t *object,
-                             const char *const *known, const char *inside)
+rs_status rs_arch_check_names(const rs_arch_reader *r, const json_t *object,
+                              const char *const *known, const char *inside)
 {
     const char *name;
     json_t *value;
@@ -297,14 +306,17 @@ static rs_status read_block(const rs_arch_reader *r)
 {
     rs_arch *arch = r->arch;
     int positions = RS_ARCH_POSITIONS_NONE, norm = RS_ARCH_NORM_PRE, kind = RS_NORM_LAYERNORM,
-        mlp = RS_ARCH_MLP_GELU;
+        mlp = RS_ARCH_MLP_GELU, affine = RS_ARCH_AFFINE_NONE;
     RS_TRY(rs_arch_read_word(&positions, r, "positions", position_words));
     RS_TRY(rs_arch_read_word(&norm, r, "norm", norm_words));
     RS_TRY(rs_arch_read_word(&kind, r, "norm_kind", kind_words));
+    RS_TRY(rs_arch_read_word(&affine, r, "norm_affine", affine_words));
     RS_TRY(rs_arch_read_word(&mlp, r, "mlp", mlp_words));
+    RS_TRY(rs_arch_read_flag(&arch->bias, r, "bias"));
     arch->positions = (rs_arch_positions)positions;
     arch->norm = (rs_arch_norm)norm;
     arch->norm_kind = (rs_norm_kind)kind;
+    arch->affine = (rs_arch_affine)affine;
     arch->mlp = (rs_arch_mlp)mlp;
     RS_TRY(read_strength(&arch->skip_mixer, r, "skip_mixer"));
     RS_TRY(read_strength(&arch->skip_mlp, r, "skip_mlp"));
@@ -313,10 +325,9 @@ static rs_status read_block(const rs_arch_reader *r)
     if (positions == RS_ARCH_POSITIONS_ROPE && arch->d_head % 2 != 0)
         return rs_fail(r->err, RS_E_ARCH_SCHEMA, arch->path, NULL,
                        "rope rotates pairs; \"d_head\" %lld is odd", (long long)arch->d_head);
-    if (positions == RS_ARCH_POSITIONS_LEARNED && !arch->vocab)
-        return rs_fail(r->err, RS_E_ARCH_SCHEMA, arch->path,
-                       "give \"vocab\", or choose rope, alibi or relative",
-                       "learned positions are added to token embeddings, and \"vocab\" is null");
+    if (affine == RS_ARCH_AFFINE_BOTH && kind == RS_NORM_RMSNORM)
+        return rs_fail(r->err, RS_E_ARCH_SCHEMA, arch->path, "choose gain",
+                       "\"norm_affine\" is both; an rmsnorm has no bias");
     return RS_OK;
 }
 
@@ -331,7 +342,7 @@ static rs_status read_init(const rs_arch_reader *r)
     const json_t *json = json_object_get(r->json, "init");
     if (!json) return RS_OK;
     if (!json_is_object(json)) return rs_arch_bad_value(r, "init", "an object of laws", json);
-    RS_TRY(check_names(r, json, init_names, " in \"init\""));
+    RS_TRY(rs_arch_check_names(r, json, init_names, " in \"init\""));
     for (int w = 0; w < RS_ARCH_WEIGHTS; w++) {
         const json_t *law = json_object_get(json, init_names[w]);
         if (!law) continue;
@@ -351,12 +362,13 @@ static rs_status read_input(const rs_arch_reader *r)
 {
     static const char *const names[] = {"d", "n", "L", NULL};
     rs_arch *arch = r->arch;
-    const double values[] = {(double)arch->d_model, (double)arch->seq_len, (double)arch->depth};
-    arch->input_norm2 = (double)arch->d_model;
+    const int64_t width = arch->rows ? arch->rows : arch->d_model;
+    const double values[] = {(double)width, (double)arch->seq_len, (double)arch->depth};
+    arch->input_norm2 = (double)width;
     const json_t *json = json_object_get(r->json, "input");
     if (!json) return RS_OK;
     if (!json_is_object(json)) return rs_arch_bad_value(r, "input", "an object", json);
-    RS_TRY(check_names(r, json, input_names, " in \"input\""));
+    RS_TRY(rs_arch_check_names(r, json, input_names, " in \"input\""));
     rs_arch_reader inner = {arch, json, r->err};
     int law = 0;
     RS_TRY(rs_arch_read_word(&law, &inner, "law", law_words));
@@ -364,8 +376,10 @@ static rs_status read_input(const rs_arch_reader *r)
     if (rho) RS_TRY(read_formula(&arch->input_rho, r, "rho", rho, names, values));
     if (!(arch->input_rho >= 0 && arch->input_rho <= 1))
         return rs_arch_bad_value(r, "rho", "a correlation from 0 to 1", rho);
-    if (arch->d_model == 1 && arch->input_rho > 0 && arch->input_rho < 1)
-        return rs_arch_bad_value(r, "rho", "0 or 1 for \"d_model\" 1", rho);
+    if (width == 1 && arch->input_rho > 0 && arch->input_rho < 1)
+        return rs_arch_bad_value(
+            r, "rho", arch->rows ? "0 or 1 for rows of \"width\" 1" : "0 or 1 for \"d_model\" 1",
+            rho);
     if (norm2) RS_TRY(read_formula(&arch->input_norm2, r, "norm2", norm2, names, values));
     if (!(arch->input_norm2 > 0))
         return rs_arch_bad_value(r, "norm2", "a squared norm above 0", norm2);
@@ -377,7 +391,7 @@ static rs_status read_all(const rs_arch_reader *r)
     if (!json_is_object(r->json))
         return rs_fail(r->err, RS_E_ARCH_SCHEMA, r->arch->path, NULL,
                        "an architecture file is a JSON object");
-    RS_TRY(check_names(r, r->json, field_names, ""));
+    RS_TRY(rs_arch_check_names(r, r->json, field_names, ""));
     RS_TRY(read_sizes(r));
     RS_TRY(rs_arch_read_mixer(r));
     RS_TRY(rs_arch_read_states(r));
@@ -385,6 +399,7 @@ static rs_status read_all(const rs_arch_reader *r)
     RS_TRY(read_mask(r));
     RS_TRY(rs_arch_read_linear(r));
     RS_TRY(read_block(r));
+    RS_TRY(rs_arch_read_ends(r));
     RS_TRY(read_init(r));
     RS_TRY(rs_arch_read_graph(r->arch, r->json, r->err));
     return read_input(r);

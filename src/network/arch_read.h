@@ -36,11 +36,18 @@ rs_status rs_arch_read_word(int *value, const rs_arch_reader *r, const char *fie
 rs_status rs_arch_read_size(int64_t *value, const rs_arch_reader *r, const char *field,
                             int64_t most);
 rs_status rs_arch_read_flag(bool *value, const rs_arch_reader *r, const char *field);
+/* Refuses a field of `object` that is not among the names `known` (the last NULL), saying the nearest;
+ * inside: " in \"FIELD\"", or "". */
+rs_status rs_arch_check_names(const rs_arch_reader *r, const json_t *object,
+                              const char *const *known, const char *inside);
 
 /* arch_read_mixers.c: the mixer of each layer, behind the sizes; the fields of state-space mixers,
  * behind that; and those of linear attention and of values, behind the mask. */
 rs_status rs_arch_read_mixer(const rs_arch_reader *r);
 rs_status rs_arch_read_states(const rs_arch_reader *r);
 rs_status rs_arch_read_linear(const rs_arch_reader *r);
+
+/* arch_read_ends.c: behind the block: what enters the first layer and what leaves the last. */
+rs_status rs_arch_read_ends(const rs_arch_reader *r);
 
 #endif

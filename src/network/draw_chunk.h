@@ -3,17 +3,11 @@
 #ifndef RS_NETWORK_DRAW_CHUNK_H
 #define RS_NETWORK_DRAW_CHUNK_H
 
+#include "base/philox.h"
 #include "network/draw.h"
 
 /* How many counters, and how many numbers, are worked on at a time. */
 enum { RS_DRAW_LANES = 64, RS_DRAW_CHUNK = 4 * RS_DRAW_LANES };
-
-/* The constants of Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011). */
-enum { RS_PHILOX_ROUNDS = 10 };
-#define RS_PHILOX_FACTOR_0 0xD2511F53u
-#define RS_PHILOX_FACTOR_1 0xCD9E8D57u
-#define RS_PHILOX_STEP_0 0x9E3779B9u
-#define RS_PHILOX_STEP_1 0xBB67AE85u
 
 /* The loops for one instruction set. */
 typedef struct rs_draw_chunks {

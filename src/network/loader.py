@@ -1,6 +1,6 @@
 """What `rankscope train` saved, in PyTorch alone: python loader.py DIR 3 1 4 prints a line of logits for each token id;
-python loader.py DIR states.npy takes the first states [tokens, d_model] instead, for a model without a vocabulary, and
-prints the last ones. In Python: Model(DIR)(ids). The architecture's fields are those of docs/arch.md."""
+python loader.py DIR states.npy takes the first states [tokens, d_model] instead, or rows, for a model without a
+vocabulary; one without a head prints its last states. In Python: Model(DIR)(ids). The architecture's fields are those of docs/arch.md."""
 import ast
 import json
 import math
@@ -288,13 +288,28 @@ class Model:
         x = self.norm(x, "final_norm") if a["norm"] in ("pre", "sandwich") else x
         return self.map(x, "head") if "head.weight" in self.w else x
 
+    def embed(self, x):
+        """Embeddings of tokens, or rows, to the first states."""
+        n, d = len(x), self.a["d_model"]
+        if "embed.map.weight" in self.w:
+            x = self.map(x, "embed.map")
+        if "embed.map_out.weight" in self.w:
+            x = self.map(F.gelu(x), "embed.map_out")
+        if "embed.positions.weight" in self.w:
+            x = x + self.w["embed.positions.weight"][:n]
+        if self.a["positions"] == "sinusoidal":
+            c = torch.arange(d)
+            angle = torch.arange(n, dtype=torch.float64)[:, None] * 10000.0 ** (-(c - c % 2).double() / d)
+            x = x + torch.where(c % 2 == 1, angle.cos(), angle.sin()).float().to(x.dtype)
+        return self.affine(rms(x - x.mean(-1, keepdim=True)), "embed.norm") if "embed.norm.gain" in self.w else x
+
     def __call__(self, ids):
-        x = self.w["embed.tokens.weight"][ids]
-        return self.states(x + self.w["embed.positions.weight"][:len(ids)] if "embed.positions.weight" in self.w else x)
+        """Token ids, or rows of numbers [tokens, width]."""
+        return self.states(self.embed(ids if self.a.get("rows") else self.w["embed.tokens.weight"][ids]))
 
 
 if __name__ == "__main__":
     model = Model(sys.argv[1])
-    states = sys.argv[2].endswith(".npy")
-    for row in model.states(npy(sys.argv[2]).to(model.dtype)) if states else model([int(i) for i in sys.argv[2:]]):
+    x = npy(sys.argv[2]).to(model.dtype) if sys.argv[2].endswith(".npy") else [int(i) for i in sys.argv[2:]]
+    for row in model(x) if model.a["vocab"] or model.a.get("rows") else model.states(x):
         print(*row.tolist())

@@ -341,15 +341,20 @@ typedef struct rs_layer {
                        repeat layers) */
 } rs_layer;
 
-/* Tokens (or patches) to the first state. x = norm(tokens[id]*scale + positions[p +
- * position_offset] + types[0]), then projection (ALBERT, when its weight is there). Images: patch
- * projection, a class token in front, positions added. */
+/* Tokens, rows of numbers or patches to the first state. x = norm(map(tokens[id]*scale) + positions[p
+ * + position_offset] + types[0]), then projection (ALBERT, when its weight is there). Rows are what
+ * the batch gives in the place of tokens. Images: patch projection, a class token in front, positions
+ * added. */
 typedef struct rs_embedding_op {
-    const rs_tensor *tokens; /* [vocabulary, width]; NULL: the network is fed states or images */
+    /* [vocabulary, width], or [vocabulary, map.in]; NULL: the network is fed rows, states or images */
+    const rs_tensor *tokens;
     int64_t vocabulary, width;
+    int64_t rows;               /* numbers of a row that it is fed; 0: it is not fed rows */
+    rs_dense map, map_out;      /* map, or map_out(GELU(map)); a weight NULL: there is none */
     double scale;               /* Gemma: sqrt(d_model), 1 otherwise */
     const rs_tensor *positions; /* [positions, width], or [1, positions, width]; NULL: none */
     int64_t n_positions, position_offset;
+    bool positions_fixed; /* they are no parameter: sinusoids that an architecture file asked for */
     const rs_tensor *types; /* [types, width], row 0 is used; NULL: none */
     rs_norm_op norm;
     rs_dense projection;
@@ -357,6 +362,9 @@ typedef struct rs_embedding_op {
     const rs_tensor *class_token; /* [width], or NULL */
     int64_t channels, image_height, image_width, patch_height, patch_width;
 } rs_embedding_op;
+
+/* Numbers of what a token or a row is in front of the embedding's map. */
+int64_t rs_embedding_source(const rs_embedding_op *op);
 
 /* Logits: softcap( decoder( norm( act( transform(x) ) ) ) * scale ); transform and norm absent in
  * decoders. */

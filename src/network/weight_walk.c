@@ -1,10 +1,15 @@
 /* weight_walk.c: the weights outside of layers as lists, and the walks over all lists. */
 #include "network/op_traits.h"
 
+int64_t rs_embedding_source(const rs_embedding_op *op)
+{
+    return op->map.weight ? op->map.in : op->width;
+}
+
 static int64_t token_entries(const void *owner)
 {
     const rs_embedding_op *op = owner;
-    return op->vocabulary * op->width;
+    return op->vocabulary * rs_embedding_source(op);
 }
 
 static int64_t position_entries(const void *owner)
@@ -26,6 +31,8 @@ static int64_t logit_entries(const void *owner)
 static const rs_weight_row embedding_rows[] = {
     {"tokens", RS_WEIGHT_NUMBERS, offsetof(rs_embedding_op, tokens), RS_ROLE_EMBED_TOKEN,
      token_entries},
+    {"map", RS_WEIGHT_MAP, offsetof(rs_embedding_op, map), RS_ROLE_EMBED_PROJECTION, NULL},
+    {"map_out", RS_WEIGHT_MAP, offsetof(rs_embedding_op, map_out), RS_ROLE_EMBED_PROJECTION, NULL},
     {"positions", RS_WEIGHT_NUMBERS, offsetof(rs_embedding_op, positions), RS_ROLE_EMBED_POSITION,
      position_entries},
     {"types", RS_WEIGHT_NUMBERS, offsetof(rs_embedding_op, types), RS_ROLE_EMBED_TYPE, row_entries},

@@ -14,6 +14,7 @@ void rs_inputs_close(rs_inputs *inputs)
     rs_free(inputs->ids);
     rs_free(inputs->images);
     rs_free(inputs->states);
+    rs_free(inputs->rows);
     rs_free(inputs->memory);
     rs_free(inputs->memory_begin);
     rs_notes_free(&inputs->notes);
@@ -174,10 +175,11 @@ static rs_status random_ids(rs_inputs *in, int64_t n, const rs_network *network,
                              network->padding_row, seed, err);
 }
 
-/* What ARCH.json's "input" says. */
+/* What ARCH.json's "input" says: states, or rows for a network that is fed rows. */
 static rs_status random_states(rs_inputs *in, int64_t n, const rs_input_source *source,
                                const rs_network *network, uint64_t seed, rs_error *err)
 {
+    int64_t width = network->embedding.rows ? network->embedding.rows : network->d_model;
     if (!source->arch)
         return rs_fail(err, RS_E_INPUT_FORMAT, "--random", NULL,
                        "this model (%s) has no vocabulary and says no law of input",
@@ -185,12 +187,16 @@ static rs_status random_states(rs_inputs *in, int64_t n, const rs_input_source *
     size_t count;
     rs_arch law = *source->arch;
     law.seq_len = n;
-    in->states = rs_size_mul((size_t)in->begin[in->samples], (size_t)network->d_model, &count)
-                     ? rs_malloc(count, sizeof *in->states)
-                     : NULL;
-    if (!in->states) return rs_fail_memory(err, "--random", count * sizeof *in->states);
+    double *drawn = rs_size_mul((size_t)in->begin[in->samples], (size_t)width, &count)
+                        ? rs_malloc(count, sizeof *drawn)
+                        : NULL;
+    if (!drawn) return rs_fail_memory(err, "--random", count * sizeof *drawn);
+    if (network->embedding.rows)
+        in->rows = drawn, in->row_size = width;
+    else
+        in->states = drawn;
     for (int64_t s = 0; s < in->samples; s++)
-        RS_TRY(rs_arch_input(in->states + s * n * network->d_model, &law, seed, s, err));
+        RS_TRY(rs_arch_input(drawn + s * n * width, &law, seed, s, err));
     return RS_OK;
 }
 
@@ -218,7 +224,7 @@ static rs_status open_random(rs_inputs *in, const rs_input_source *source,
 static rs_status take_memory(rs_inputs *in, const rs_npy *array, const char *path, int64_t d,
                              rs_error *err)
 {
-    bool real = array->type == RS_NPY_F32 || array->type == RS_NPY_F64;
+    bool real = !rs_npy_is_whole(array);
     if (!real || array->rank != 3)
         return rs_fail(err, RS_E_INPUT_FORMAT, path, "save float32 or float64 [samples, m, d]",
                        "encoder states must be real numbers in 3 dimensions; this is %s of %u",
@@ -381,6 +387,7 @@ void rs_input_batch_set(rs_input_batch *b, const rs_inputs *in, int64_t first, i
     if (in->ids) b->batch.ids = in->ids + row;
     if (in->images) b->batch.images = in->images + first * in->image_size;
     if (in->states) b->batch.states = in->states + row * in->d_model;
+    if (in->rows) b->batch.rows = in->rows + row * in->row_size;
     if (!in->memory) return;
     for (int64_t s = 0; s <= samples; s++)
         b->memory_begin[s] = in->memory_begin[first + s] - in->memory_begin[first];

@@ -1,5 +1,5 @@
 /*
- * inputs.h: what a model is fed: token ids, images or ready states, from a file or at random.
+ * inputs.h: what a model is fed: token ids, rows of numbers, images or ready states, from a file or at random.
  *
  * Samples lie packed, one behind the other (forward.h): ragged rows need no padding, and padding
  * tokens cannot count anywhere because there are none.
@@ -26,9 +26,10 @@ typedef struct rs_input_source {
     const char *images;         /* .npy float32 [samples, channels, height, width] */
     int64_t random;             /* number of samples drawn; 0: not asked for */
     const char *encoder_states; /* .npy float32/float64 [samples, m, d], for cross-attention */
-    int64_t seq_len;     /* 0: RS_DEFAULT_SEQ_LEN, or fewer where the model's positions end */
-    int64_t samples;     /* samples that are used, at most (of each text); 0: all */
-    const rs_arch *arch; /* description whose law draws states, without vocabulary; or NULL */
+    int64_t seq_len; /* 0: RS_DEFAULT_SEQ_LEN, or fewer where the model's positions end */
+    int64_t samples; /* samples that are used, at most (of each text); 0: all */
+    const rs_arch
+        *arch; /* description whose law draws rows or states, without vocabulary; or NULL */
 } rs_input_source;
 
 /* A text, and the samples that were cut from it. */
@@ -47,7 +48,9 @@ typedef struct rs_inputs {
     float *images;      /* [samples, channels, height, width], or NULL */
     int64_t image_size; /* channels*height*width */
     double *states;     /* [begin[samples], d_model], or NULL */
-    double *memory;     /* [memory_begin[samples], d_model], or NULL */
+    double *rows;       /* [begin[samples], row_size] rows of numbers, or NULL */
+    int64_t row_size;
+    double *memory; /* [memory_begin[samples], d_model], or NULL */
     int64_t *memory_begin;
     int64_t d_model;
     int64_t longest, shortest; /* rows of the longest sample, and of the shortest that has any */

@@ -11,8 +11,7 @@ static rs_status take_npy(rs_inputs *in, const rs_npy *array, const rs_input_sou
                           const rs_network *network, rs_error *err)
 {
     const char *path = source->tokens;
-    bool integers = array->type == RS_NPY_I32 || array->type == RS_NPY_I64;
-    if (!integers || array->rank != 2)
+    if (!rs_npy_is_whole(array) || array->rank != 2)
         return rs_fail(err, RS_E_INPUT_FORMAT, path, "save int32 or int64 [samples, n]",
                        "token ids must be integers in 2 dimensions; this is %s of %u",
                        rs_npy_type_name(array->type), array->rank);

@@ -30,11 +30,13 @@ static rs_one_sample sample_of(const rs_inputs *in, int64_t s)
                                     .longest = n,
                                     .shortest = n,
                                     .d_model = in->d_model,
-                                    .image_size = in->image_size},
+                                    .image_size = in->image_size,
+                                    .row_size = in->row_size},
                          .begin = {0, n}};
     if (in->ids) one.inputs.ids = in->ids + row;
     if (in->images) one.inputs.images = in->images + s * in->image_size;
     if (in->states) one.inputs.states = in->states + row * in->d_model;
+    if (in->rows) one.inputs.rows = in->rows + row * in->row_size;
     if (!in->memory) return one;
     one.memory_begin[1] = in->memory_begin[s + 1] - in->memory_begin[s];
     one.inputs.memory = in->memory + in->memory_begin[s] * in->d_model;

@@ -29,6 +29,13 @@ rs_status rs_targets_check(const rs_targets *t, const rs_network *network, rs_er
     if (!network->head.decoder.weight)
         return rs_fail(err, RS_E_UNSUPPORTED, "--loss", "take --loss random or --loss norm2",
                        "the network has no head, whose logits the loss %s is made of", name);
+    if (t->kind != RS_GRAD_LOSS_CLASS && network->embedding.tokens &&
+        network->head.decoder.out < network->embedding.vocabulary)
+        return rs_fail(
+            err, RS_E_UNSUPPORTED, "--loss", "take --loss class, random or norm2",
+            "the head has %lld outputs for a vocabulary of %lld: it predicts no tokens, so "
+            "the loss %s is not this network's",
+            (long long)network->head.decoder.out, (long long)network->embedding.vocabulary, name);
     if (t->kind == RS_GRAD_LOSS_LM && !network->head.next_token)
         return rs_fail(err, RS_E_UNSUPPORTED, "--loss", "take --loss mlm, random or norm2",
                        "the head does not predict the next token: a token sees those behind it, so "

@@ -61,6 +61,17 @@ static bool begins_with(const char *name, const char *text)
     return !is_letter(folded((unsigned char)*text));
 }
 
+bool rs_word_is_of(const rs_word *word, const char *command)
+{
+    size_t length = strlen(command);
+    for (const char *p = word->commands; p && *p; p += strspn(p, "|")) {
+        size_t n = strcspn(p, "|");
+        if (n == length && strncmp(p, command, n) == 0) return true;
+        p += n;
+    }
+    return !word->commands;
+}
+
 static bool stands_in(const char *name, const char *text)
 {
     int before = ' ';
@@ -77,8 +88,8 @@ bool rs_word_stands_in(const rs_word *word, const char *text)
 /* ---- all of them ---- */
 
 static const rs_word_list *const books[] = {rs_words_of_the_house, rs_words_of_weights,
-                                            rs_words_of_runs, rs_words_of_proofs,
-                                            rs_words_of_verdicts};
+                                            rs_words_of_runs,      rs_words_of_training,
+                                            rs_words_of_proofs,    rs_words_of_verdicts};
 
 const rs_word *rs_word_at(size_t index)
 {

@@ -43,6 +43,8 @@ const char *rs_word_kind_name(rs_word_kind kind);
 bool rs_word_matches(const char *name, const char *asked);
 /* The same of a word and its other spellings. */
 bool rs_word_is(const rs_word *word, const char *asked);
+/* Whether the word is `command`'s: its own, or every command's. */
+bool rs_word_is_of(const rs_word *word, const char *command);
 /* Whether the text has the word, or another spelling of it, as words of their own. */
 bool rs_word_stands_in(const rs_word *word, const char *text);
 

@@ -106,10 +106,24 @@ static const rs_word claims[] = {
     LAB("differs_from_paper", NULL,
         "a claim is as an independent calculation has it, and not as published",
         "measured agrees with expected, not with published", "docs/lab.md says why"),
+    LAB("no_difference", NULL, "an ordering that the draws of this run do not show",
+        "the difference lies within twice its standard error, which column tolerance has",
+        "leave out --quick, which draws more"),
     LAB("skipped", NULL, "a claim that was not judged: what it is about is not there",
         "a claim about trained weights, and those of the run are random; or what it needs is "
         "missing",
         "column reason says what; lab run --model PATH judges those about trained models"),
+};
+
+static const rs_word train[] = {
+    TRAIN("trained", "info", "a run made all its steps; the number is the running mean of its loss",
+          "no alarm of --stop-on rang, and all was finite",
+          "'rankscope scan DIR' reads what was learned"),
+    TRAIN("stopped", "critical", "an alarm of --stop-on ended a run; exit code 3",
+          "the alarm rang (--stop-on, stop_on of the task)",
+          "table findings names it; --resume goes on, with --set stop_on=[]"),
+    TRAIN("planned", "info", "what a run would be; the number is the seconds that it would take",
+          "--dry-run", "leave out --dry-run"),
 };
 
 static const rs_word machine[] = {
@@ -132,6 +146,6 @@ static const rs_word machine[] = {
             NULL),
 };
 
-const rs_word_list rs_words_of_verdicts[] = {RS_WORDS(scan),    RS_WORDS(probe), RS_WORDS(certify),
-                                             RS_WORDS(paths),   RS_WORDS(lab),   RS_WORDS(claims),
-                                             RS_WORDS(machine), {NULL, 0}};
+const rs_word_list rs_words_of_verdicts[] = {RS_WORDS(scan),  RS_WORDS(probe),   RS_WORDS(certify),
+                                             RS_WORDS(paths), RS_WORDS(lab),     RS_WORDS(claims),
+                                             RS_WORDS(train), RS_WORDS(machine), {NULL, 0}};

@@ -99,6 +99,19 @@ static bool is_used(const rs_word *word, const rs_result *result)
     return !code && in_headings(word, result);
 }
 
+/* Commands may have a code each of the same name: the result's own counts. */
+static bool is_another_command(const rs_word *word, const rs_result *result)
+{
+    const char *command = rs_result_command(result);
+    const rs_word *other;
+    if (rs_word_is_of(word, command)) return false;
+    for (size_t i = 0; (other = rs_word_at(i)); i++)
+        if (other != word && other->kind == word->kind && strcmp(other->name, word->name) == 0 &&
+            rs_word_is_of(other, command))
+            return true;
+    return false;
+}
+
 /* {NAME: {kind, also, meaning, rule, todo}} */
 static void glossary(rs_buffer *out, const rs_result *result)
 {
@@ -107,7 +120,7 @@ static void glossary(rs_buffer *out, const rs_result *result)
     rs_buffer_puts(out, "{");
     for (size_t i = 0; (word = rs_word_at(i)); i++) {
         bool own = true;
-        if (!is_used(word, result)) continue;
+        if (!is_used(word, result) || is_another_command(word, result)) continue;
         rs_emit_key(out, word->name, &first);
         rs_buffer_puts(out, "{");
         member(out, "kind", rs_word_kind_name(word->kind), &own);

@@ -52,6 +52,15 @@ void rs_token_ids_free(rs_token_ids *ids);
 rs_status rs_tokenizer_encode(rs_token_ids *out, const rs_tokenizer *tokenizer, const char *text,
                               size_t length, bool special, rs_error *err);
 
+/*
+ * The ids of a text of any length, without special tokens: those that rs_tokenizer_encode gives, by
+ * pieces of `piece` bytes (0: 4 MiB) that overlap, so that a long text needs little more memory than
+ * its ids. Where two pieces do not agree about their overlap (one word of a megabyte), the whole text
+ * is tokenised at once. *ids is freed by rs_free.
+ */
+rs_status rs_tokenizer_encode_long(int32_t **ids, size_t *n, const rs_tokenizer *tokenizer,
+                                   const char *text, size_t length, size_t piece, rs_error *err);
+
 /* How many special tokens the post-processor puts before and after one sequence, and their ids
  * (borrowed). Windows of a long text get these around them. */
 void rs_tokenizer_specials(const rs_tokenizer *tokenizer, const int32_t **before, size_t *n_before,

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Large enough that a chunk's cost is its memory, small enough that few tensors fill all threads. */
 enum { CHUNK = 16384 };
@@ -12,6 +13,7 @@ enum { CHUNK = 16384 };
 typedef struct chunk {
     int64_t item, first, n;
     double squares;
+    double moved, before; /* squares of what a watched step changed, and of what was there */
 } chunk;
 
 struct rs_optimiser {
@@ -23,6 +25,7 @@ struct rs_optimiser {
     int64_t n, steps;
     chunk *chunks;
     int64_t n_chunks;
+    rs_optimiser_change *changes; /* [n] that the next step fills; or NULL */
 };
 
 int rs_optimiser_states(rs_optimiser_kind kind)
@@ -167,17 +170,54 @@ static rs_step_numbers numbers_of(const rs_optimiser *o, int64_t item, double lr
     };
 }
 
+static void step_chunk(const rs_optimiser *o, const chunk *at, double lr)
+{
+    const rs_trained *item = &o->items[at->item];
+    rs_step_numbers numbers = numbers_of(o, at->item, lr);
+    o->ops->step(item->weight, item->gradient, o->states[2 * at->item], o->states[2 * at->item + 1],
+                 at->first, at->n, &numbers);
+}
+
+static void step_watched(const rs_optimiser *o, chunk *at, double lr)
+{
+    double before[CHUNK]; /* room for numbers of either precision */
+    const char *weight = o->items[at->item].weight;
+    size_t size = o->ops->size;
+    memcpy(before, weight + (size_t)at->first * size, (size_t)at->n * size);
+    at->before = o->ops->squares(before, 0, at->n);
+    step_chunk(o, at, lr);
+    at->moved = o->ops->moved(weight, before, at->first, at->n);
+}
+
+void rs_optimiser_watch(rs_optimiser *o, rs_optimiser_change *changes)
+{
+    o->changes = changes;
+}
+
+static void fill_changes(rs_optimiser *o, double lr)
+{
+    for (int64_t i = 0; i < o->n; i++)
+        o->changes[i] = (rs_optimiser_change){.scale = o->scales[i], .rate = lr * o->items[i].rate};
+    for (int64_t c = 0; c < o->n_chunks; c++) {
+        const chunk *at = &o->chunks[c];
+        o->changes[at->item].change += at->moved;
+        o->changes[at->item].weight += at->before;
+    }
+    for (int64_t i = 0; i < o->n; i++)
+        if (o->items[i].frozen) o->changes[i] = (rs_optimiser_change){0};
+    o->changes = NULL;
+}
+
 void rs_optimiser_step(rs_optimiser *o, double lr, int threads)
 {
     o->steps++;
 #pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t c = 0; c < o->n_chunks; c++) {
-        const chunk *at = &o->chunks[c];
-        const rs_trained *item = &o->items[at->item];
-        rs_step_numbers numbers = numbers_of(o, at->item, lr);
-        o->ops->step(item->weight, item->gradient, o->states[2 * at->item],
-                     o->states[2 * at->item + 1], at->first, at->n, &numbers);
-    }
+    for (int64_t c = 0; c < o->n_chunks; c++)
+        if (o->changes)
+            step_watched(o, &o->chunks[c], lr);
+        else
+            step_chunk(o, &o->chunks[c], lr);
+    if (o->changes) fill_changes(o, lr);
     for (int64_t i = 0; i < o->n; i++)
         o->scales[i] = 1;
 }

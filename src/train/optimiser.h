@@ -59,6 +59,16 @@ double rs_optimiser_clip(rs_optimiser *optimiser, rs_clip_kind kind, double most
 /* One step with this learning rate. */
 void rs_optimiser_step(rs_optimiser *optimiser, double lr, int threads);
 
+/* What a step did to a tensor. */
+typedef struct rs_optimiser_change {
+    double change, weight; /* squared norms: of what it changed, and of what was there before */
+    double scale;          /* what it multiplied the gradient by, to clip it */
+    double rate;           /* with the tensor's factor */
+} rs_optimiser_change;
+/* Has the next step alone fill changes [n], zeros of a frozen tensor. It does to the weights what it
+ * would do anyway. */
+void rs_optimiser_watch(rs_optimiser *optimiser, rs_optimiser_change *changes);
+
 /* For checkpoints: how many steps were made, and state array `which` (0, 1) of an item, [count]
  * numbers of the precision; NULL: there is none. */
 int64_t *rs_optimiser_steps(rs_optimiser *optimiser);

@@ -18,6 +18,8 @@ typedef struct rs_optimiser_ops {
     void (*step)(void *weight, const void *gradient, void *first_state, void *second_state,
                  int64_t first, int64_t n, const rs_step_numbers *numbers);
     double (*squares)(const void *numbers, int64_t first, int64_t n);
+    /* Sum of (numbers[first + i] - before[i])^2, i < n. */
+    double (*moved)(const void *numbers, const void *before, int64_t first, int64_t n);
     double (*effective)(const void *second_state, int64_t n, const rs_step_numbers *numbers);
     double (*penalty)(const rs_product_factor *a, const rs_product_factor *b, int64_t r, double mu,
                       void *work);

@@ -59,6 +59,24 @@ static rs_status put_size(const rs_train_reader *r, const char *field, int64_t l
     return rs_train_bad_value(r, field, wanted, given);
 }
 
+/* What the task says of the way in, as the architecture says it. */
+static rs_status put_embed(const rs_train_reader *r)
+{
+    static const char *const maps[] = {"none", "linear", "mlp"};
+    const rs_train_settings *s = r->settings;
+    if (s->embed_map == RS_EMBED_NONE && !s->embed_norm) return RS_OK;
+    json_t *embed = json_pack("{sssIsb}", "map", maps[s->embed_map], "map_width",
+                              (json_int_t)s->embed_width, "norm", (int)s->embed_norm);
+    if (!s->shape.vocab && embed &&
+        json_object_set_new(embed, "width", json_integer(s->shape.d_in)) != 0) {
+        json_decref(embed);
+        embed = NULL;
+    }
+    return json_object_set_new(s->model, s->shape.vocab ? "embed" : "rows", embed) == 0
+               ? RS_OK
+               : rs_fail_memory(r->err, "a task file", 1);
+}
+
 static rs_status check_loss(const rs_train_reader *r)
 {
     rs_train_settings *s = r->settings;
@@ -71,19 +89,19 @@ static rs_status check_loss(const rs_train_reader *r)
     return RS_OK;
 }
 
-/* What a drawn task says of the model: how many tokens there are, and what they are. */
-static rs_status check_drawn(const rs_train_reader *r)
+rs_status rs_train_settle(const rs_train_reader *r)
 {
     rs_train_settings *s = r->settings;
-    RS_TRY(s->kind->shape(&s->shape, &s->data, s->path, r->err));
     RS_TRY(check_loss(r));
     if (!s->shape.vocab && s->embed_map == RS_EMBED_NONE && s->model)
         return rs_fail(r->err, RS_E_TASK_SCHEMA, s->path, "give \"embed\": {\"map\": \"linear\"}",
                        "tokens of %s are rows of %lld numbers: something must map them in", s->task,
                        (long long)s->shape.d_in);
     if (!s->model) return RS_OK;
+    RS_TRY(put_embed(r));
     RS_TRY(put_size(r, "seq_len", s->shape.n_tok));
-    return s->shape.vocab ? put_size(r, "vocab", s->shape.vocab) : RS_OK;
+    if (s->shape.vocab) RS_TRY(put_size(r, "vocab", s->shape.vocab));
+    return s->shape.d_out != s->shape.vocab ? put_size(r, "outputs", s->shape.d_out) : RS_OK;
 }
 
 static rs_status check_settings(const rs_train_reader *r, const json_t *json)
@@ -93,12 +111,14 @@ static rs_status check_settings(const rs_train_reader *r, const json_t *json)
     if (!isinf(s->clip) && !isinf(s->clip_each))
         return rs_fail(r->err, RS_E_TASK_SCHEMA, s->path, "set one of them to null",
                        "gradients are clipped by \"clip\" or by \"clip_each\", not by both");
-    return s->kind ? check_drawn(r) : RS_OK;
+    if (!s->kind) return RS_OK; /* rs_train_open_task knows */
+    RS_TRY(s->kind->shape(&s->shape, &s->data, s->path, r->err));
+    return rs_train_settle(r);
 }
 
 /* ---- opening ---- */
 
-static void set_defaults(rs_train_settings *s)
+static void set_defaults(rs_train_settings *s, const char *task)
 {
     *s = (rs_train_settings){
         .arena = s->arena,
@@ -116,7 +136,11 @@ static void set_defaults(rs_train_settings *s)
         .probe_samples = 8,
         .keep = 2,
         .alarms = {0.05, 1e-3, 0.6, 0.6, 0.03, 3, 200},
-        .files = {.patch = 4, .horizon = 1, .mask_rate = 0.15, .eval_share = 0.1},
+        .files = {.patch = 4,
+                  .horizon = 1,
+                  .mask_rate = 0.15,
+                  .eval_share = 0.1,
+                  .at = strcmp(task, "image") == 0 ? RS_AT_ALL : RS_AT_LAST},
         .data = {.length = 128},
     };
 }
@@ -125,9 +149,9 @@ static void set_defaults(rs_train_settings *s)
 static rs_status read_settings(rs_train_settings *s, const json_t *json, const char *path,
                                rs_error *err)
 {
-    set_defaults(s);
-    rs_train_reader r = {s, err};
     const char *task = json_string_value(json_object_get(json, "task"));
+    set_defaults(s, task);
+    rs_train_reader r = {s, err};
     s->path = rs_arena_strdup(s->arena, path);
     s->task = rs_arena_strdup(s->arena, task);
     if (!s->path || !s->task) return rs_fail_memory(err, "a task file", strlen(path));
@@ -189,7 +213,7 @@ rs_status rs_train_settings_read(rs_train_settings **out, const json_t *json, co
     return status;
 }
 
-static rs_status parse_file(json_t **out, const char *path, rs_error *err)
+rs_status rs_train_parse_file(json_t **out, const char *path, rs_error *err)
 {
     rs_mapping *mapping;
     RS_TRY(rs_mapping_open(&mapping, path, err));
@@ -207,7 +231,7 @@ rs_status rs_train_settings_open(rs_train_settings **out, const char *input,
     json_t *json = NULL;
     bool file = strchr(input, '/') || strchr(input, '.');
     if (!file && !named_text(input)) return refuse_task(input, input, err);
-    rs_status status = file ? parse_file(&json, input, err) : RS_OK;
+    rs_status status = file ? rs_train_parse_file(&json, input, err) : RS_OK;
     if (!file) json = json_pack("{ss}", "task", input);
     if (status == RS_OK && !json) status = rs_fail_memory(err, "a task", 1);
     if (status == RS_OK) status = rs_train_settings_read(out, json, input, sets, n_sets, err);

@@ -47,14 +47,6 @@ typedef struct rs_start_list {
     int64_t n;
 } rs_start_list;
 
-/* Data that a user names. */
-typedef struct rs_data_files {
-    const char *text, *tokenizer; /* language models; tokenizer.json or a model's folder */
-    const char *x, *y;            /* .npy: images, series, tokens; their targets or labels */
-    int64_t patch, horizon;       /* side of a patch; how many values ahead */
-    double mask_rate, eval_share; /* masked words; what of the data is kept for evaluation */
-} rs_data_files;
-
 /* Where alarms ring (issue 17, 4). */
 typedef struct rs_alarm_limits {
     double token_collapse, vanishing_qk_gradient, qk_rank_loss, ov_rank_loss, context_unused;
@@ -70,8 +62,9 @@ typedef struct rs_train_settings {
     const rs_task_kind *kind; /* NULL: its data are the user's files */
     rs_task_data data;
     rs_data_files files;
-    rs_task_shape shape; /* of a drawn task */
-    json_t *model;       /* ARCH.json as an object, with the task's vocab and seq_len; or NULL */
+    rs_task_shape shape; /* of a drawn task; of the user's data once they are open */
+    json_t *model; /* ARCH.json as an object, with the task's vocab and seq_len (of the user's data
+                      once they are open); or NULL */
     const char *model_path;
     rs_embed_map embed_map;
     int64_t embed_width; /* inside of RS_EMBED_MLP; 0: d_model */
@@ -104,6 +97,15 @@ rs_status rs_train_settings_open(rs_train_settings **out, const char *input,
 rs_status rs_train_settings_read(rs_train_settings **out, const json_t *json, const char *path,
                                  const char *const *sets, size_t n_sets, rs_error *err);
 void rs_train_settings_close(rs_train_settings *settings); /* NULL is fine */
+
+/*
+ * Opens the settings' task, whether it is drawn or reads the user's files. What follows from those is
+ * set then: shape, loss, the model's vocab and seq_len. The settings must outlive the task; context
+ * (NULL is fine) is asked whether to stop. Errors: those of rs_task_open and rs_task_open_files,
+ * RS_E_TASK_SCHEMA (a loss or a model that does not fit the data).
+ */
+rs_status rs_train_open_task(rs_train_task **out, rs_train_settings *settings,
+                             const rs_context *context, rs_error *err);
 
 /* All fields with their values, as an object that reads back to the same settings; NULL when out of
  * memory. */

@@ -13,6 +13,7 @@ static const char *const schedule_words[] = {"constant",     "cosine", "linear",
 static const char *const precision_words[] = {"f32", "f64", NULL};
 static const char *const loss_words[] = {"auto", "cross_entropy", "squared", "hinge", NULL};
 static const char *const embed_words[] = {"none", "linear", "mlp", NULL};
+static const char *const at_words[] = {"first", "last", "all", NULL};
 static const char *const trainable_words[] = {"skips", "branches", "shaped", NULL};
 static const char *const alarm_words[] = {"token_collapse", "vanishing_qk_gradient",
                                           "qk_rank_loss",   "ov_rank_loss",
@@ -49,6 +50,7 @@ const rs_train_field rs_train_data_fields[] = {
     {"horizon", RS_FIELD_WHOLE, AT(files.horizon), 1, LARGEST, NULL, NULL},
     {"mask_rate", RS_FIELD_REAL, AT(files.mask_rate), 0, 1, NULL, NULL},
     {"eval_share", RS_FIELD_BELOW, AT(files.eval_share), 0, 1, NULL, NULL},
+    {"at", RS_FIELD_WORD, AT(files.at), 0, 0, at_words, NULL},
     {0}};
 
 static const rs_train_field embed_fields[] = {
@@ -130,9 +132,10 @@ static const char *const char_fields[] = {"text", "length", "eval_share", NULL};
 static const char *const bpe_fields[] = {"text", "tokenizer", "length", "eval_share", NULL};
 static const char *const mlm_fields[] = {"text",      "tokenizer",  "length",
                                          "mask_rate", "eval_share", NULL};
-static const char *const image_fields[] = {"x", "y", "patch", "shuffle", "eval_share", NULL};
-static const char *const series_fields[] = {"x", "y", "length", "horizon", "eval_share", NULL};
-static const char *const token_fields[] = {"x", "y", "shuffle", "eval_share", NULL};
+static const char *const image_fields[] = {"x", "y", "patch", "at", "shuffle", "eval_share", NULL};
+static const char *const series_fields[] = {"x",  "y",       "length",     "horizon",
+                                            "at", "shuffle", "eval_share", NULL};
+static const char *const token_fields[] = {"x", "y", "at", "shuffle", "eval_share", NULL};
 
 const char *const *rs_train_data_names(const char *task)
 {

@@ -49,10 +49,17 @@ rs_status rs_train_read_fields(const rs_train_reader *r, const json_t *json,
 rs_status rs_train_bad_value(const rs_train_reader *r, const char *field, const char *wanted,
                              const json_t *value);
 
+/* What the task's shape says of the loss and of the model: how many tokens there are, and what they
+ * are. */
+rs_status rs_train_settle(const rs_train_reader *r);
+
 /* settings_merge.c. Puts `top` over `base`, objects member by member but for those of groups, which
  * are put whole; false: out of memory. */
 bool rs_train_merge(json_t *base, const json_t *top);
 /* Applies one override to `json`. */
 rs_status rs_train_set(json_t *json, const char *set, rs_error *err);
+
+/* settings.c: reads a file of JSON. */
+rs_status rs_train_parse_file(json_t **out, const char *path, rs_error *err);
 
 #endif

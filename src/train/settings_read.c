@@ -192,10 +192,22 @@ static rs_status read_starts(rs_start_list *out, const rs_train_reader *r, const
     return RS_OK;
 }
 
+static bool ends_with(const char *text, const char *ending)
+{
+    size_t n = strlen(text), m = strlen(ending);
+    return n >= m && strcmp(text + n - m, ending) == 0;
+}
+
+/* An architecture, or the path of its file (.json), or of a checkpoint. */
 static rs_status read_model(const rs_train_reader *r, const char *field, const json_t *json)
 {
     rs_train_settings *s = r->settings;
-    if (json_is_string(json)) return copy_text(&s->model_path, r, json_string_value(json));
+    if (json_is_string(json)) {
+        RS_TRY(copy_text(&s->model_path, r, json_string_value(json)));
+        return ends_with(s->model_path, ".json")
+                   ? rs_train_parse_file(&s->model, s->model_path, r->err)
+                   : RS_OK;
+    }
     if (!json_is_object(json))
         return rs_train_bad_value(r, field, "an architecture or the path of a model", json);
     s->model = json_deep_copy(json);

@@ -1,6 +1,5 @@
 /* task.c: the table of tasks, and batches of their samples. */
-#include "train/task.h"
-#include "train/task_parts.h"
+#include "train/source.h"
 
 #include "base/memory.h"
 
@@ -17,6 +16,7 @@ static const char *const hull_fields[] = {"length", "side", "shift", SETS};
 static const char *const circle_fields[] = {"radius", "angles", "shuffle", "batches", NULL};
 static const char *const recall_fields[] = {"keys", "values", "pairs", "queries", SETS};
 static const char *const mqar_fields[] = {"length", "symbols", "pairs", "power", "filler", SETS};
+static const char *const markov_fields[] = {"length", "symbols", "deviation", SETS};
 static const char *const entry_fields[] = {"length", "width", "deviation", "map", SETS};
 
 const rs_task_kind rs_task_kinds[] = {
@@ -71,6 +71,12 @@ const rs_task_kind rs_task_kinds[] = {
       .eval = 3000},
      .shape = rs_mqar_shape,
      .sample = rs_mqar_sample},
+    {"markov",
+     "the next letter of a source in which it hangs on the one before",
+     markov_fields,
+     {.length = 32, .symbols = 32, .deviation = 1.5, .eval = 64},
+     .shape = rs_markov_shape,
+     .sample = rs_markov_sample},
     {"entrywise",
      "a function of every entry",
      entry_fields,
@@ -110,11 +116,7 @@ void rs_draw_distinct(int32_t *pool, int64_t n, int64_t m, rs_random *random)
     }
 }
 
-/* What is drawn: the high half of a stream, so that no two of these share a number with each other
- * or with the weights of the same seed (network/init.c). */
-enum { DRAWS_STREAM = 0x7da7a000, DRAWS_SET, DRAWS_EVAL, DRAWS_PROBE, DRAWS_ORDER };
-
-static rs_random draws_of(const rs_train_task *task, uint64_t what, int64_t step, int64_t sample)
+rs_random rs_task_draws(const rs_train_task *task, uint64_t what, int64_t step, int64_t sample)
 {
     rs_random random = rs_random_new(task->seed, what << 32 | (uint32_t)step);
     random.counter = (uint64_t)sample << 32;
@@ -123,8 +125,8 @@ static rs_random draws_of(const rs_train_task *task, uint64_t what, int64_t step
 
 /* ---- opening ---- */
 
-static rs_status check_sets(const rs_task_shape *shape, const rs_task_data *data, const char *where,
-                            rs_error *err)
+rs_status rs_task_check_sets(const rs_task_shape *shape, const rs_task_data *data,
+                             const char *where, rs_error *err)
 {
     const int64_t most = INT32_MAX;
     if (data->train < 0 || data->train > most || data->eval < 0 || data->eval > most)
@@ -147,6 +149,7 @@ static rs_status make_tables(rs_train_task *task, rs_error *err)
     if (data->pairs > most) most = data->pairs;
     task->scratch = rs_malloc((size_t)(2 * most + 1), sizeof *task->scratch);
     if (!task->scratch) return rs_fail_memory(err, "a task", (size_t)most * sizeof(int32_t));
+    if (task->kind->sample == rs_markov_sample) return rs_markov_tables(task, err);
     bool zipf = task->kind->sample == rs_memorization_sample;
     bool gaps = task->kind->sample == rs_mqar_sample;
     if (!zipf && !gaps) return RS_OK;
@@ -164,20 +167,26 @@ static rs_status make_tables(rs_train_task *task, rs_error *err)
     return RS_OK;
 }
 
+rs_status rs_task_take_order(rs_train_task *task, rs_error *err)
+{
+    const rs_task_data *data = &task->data;
+    if (!data->shuffle || data->train == 0) return RS_OK;
+    task->order = rs_malloc((size_t)data->train, sizeof *task->order);
+    return task->order ? RS_OK : rs_fail_memory(err, "a task", (size_t)data->train * 8);
+}
+
 static rs_status open_parts(rs_train_task *task, const char *where, rs_error *err)
 {
     rs_task_data *data = &task->data;
     RS_TRY(task->kind->shape(&task->shape, data, where, err));
     if (task->kind->fixed) data->train = data->eval = task->shape.train;
-    RS_TRY(check_sets(&task->shape, data, where, err));
+    RS_TRY(rs_task_check_sets(&task->shape, data, where, err));
     if (task->kind->one_set && data->eval > data->train) data->eval = data->train;
     task->shape.train = data->train;
     task->shape.eval = data->eval;
     RS_TRY(make_tables(task, err));
     if (data->batches) RS_TRY(rs_task_file_open(&task->file, data->batches, &task->shape, err));
-    if (!data->shuffle || data->train == 0) return RS_OK;
-    task->order = rs_malloc((size_t)data->train, sizeof *task->order);
-    return task->order ? RS_OK : rs_fail_memory(err, "a task", (size_t)data->train * 8);
+    return rs_task_take_order(task, err);
 }
 
 rs_status rs_task_open(rs_train_task **out, const rs_task_kind *kind, const rs_task_data *data,
@@ -199,6 +208,7 @@ void rs_task_close(rs_train_task *task)
 {
     if (!task) return;
     rs_task_file_close(task->file);
+    rs_source_close(task->source);
     rs_free(task->scratch);
     rs_free(task->table);
     rs_free(task->order);
@@ -244,7 +254,7 @@ void rs_task_batch_free(rs_task_batch *batch)
     *batch = (rs_task_batch){0};
 }
 
-static rs_task_sample sample_of(const rs_task_batch *batch, const rs_task_shape *shape, int64_t i)
+rs_task_sample rs_task_sample_of(const rs_task_batch *batch, const rs_task_shape *shape, int64_t i)
 {
     int64_t row = i * shape->n_tok;
     return (rs_task_sample){
@@ -261,7 +271,7 @@ static rs_task_sample sample_of(const rs_task_batch *batch, const rs_task_shape 
 static void shuffle_epoch(rs_train_task *task, int64_t epoch)
 {
     if (task->order_epoch == epoch) return;
-    rs_random random = draws_of(task, DRAWS_ORDER, epoch, 0);
+    rs_random random = rs_task_draws(task, RS_DRAWS_ORDER, epoch, 0);
     for (int64_t i = 0; i < task->data.train; i++)
         task->order[i] = i;
     for (int64_t i = task->data.train - 1; i > 0; i--) {
@@ -272,11 +282,18 @@ static void shuffle_epoch(rs_train_task *task, int64_t epoch)
     task->order_epoch = epoch;
 }
 
+int64_t rs_task_in_order(rs_train_task *task, int64_t epoch, int64_t i)
+{
+    if (!task->order) return i;
+    shuffle_epoch(task, epoch);
+    return task->order[i];
+}
+
 static void draw_sample(const rs_task_batch *out, rs_train_task *task, int64_t i, uint64_t what,
                         int64_t step, int64_t index)
 {
-    rs_task_sample sample = sample_of(out, &task->shape, i);
-    rs_random random = draws_of(task, what, step, index);
+    rs_task_sample sample = rs_task_sample_of(out, &task->shape, i);
+    rs_random random = rs_task_draws(task, what, step, index);
     *sample.length = (int32_t)task->shape.n_tok;
     memset(sample.counted, 1, (size_t)task->shape.n_tok);
     task->kind->sample(&sample, task, &random, index);
@@ -284,8 +301,7 @@ static void draw_sample(const rs_task_batch *out, rs_train_task *task, int64_t i
         sample.counted[t] = sample.classes[t] >= 0;
 }
 
-/* Part `number` of a set that is gone through in batches of out->capacity. */
-static int64_t part_of(rs_task_batch *out, int64_t set, int64_t number)
+int64_t rs_task_part(rs_task_batch *out, int64_t set, int64_t number)
 {
     int64_t first = number * out->capacity, left = set - first;
     out->samples = left < 0 ? 0 : left < out->capacity ? left : out->capacity;
@@ -303,20 +319,19 @@ static void fill_train(rs_task_batch *out, rs_train_task *task, int64_t step)
     if (epoch_steps == 0) {
         out->samples = out->capacity;
         for (int64_t i = 0; i < out->samples; i++)
-            draw_sample(out, task, i, DRAWS_STREAM, step, i);
+            draw_sample(out, task, i, RS_DRAWS_STREAM, step, i);
         return;
     }
-    int64_t first = part_of(out, task->data.train, step % epoch_steps);
-    if (task->order) shuffle_epoch(task, step / epoch_steps);
-    for (int64_t i = 0; i < out->samples; i++) {
-        int64_t index = task->order ? task->order[first + i] : first + i;
-        draw_sample(out, task, i, DRAWS_SET, 0, index);
-    }
+    int64_t first = rs_task_part(out, task->data.train, step % epoch_steps);
+    for (int64_t i = 0; i < out->samples; i++)
+        draw_sample(out, task, i, RS_DRAWS_SET, 0,
+                    rs_task_in_order(task, step / epoch_steps, first + i));
 }
 
 rs_status rs_task_fill(rs_task_batch *out, rs_train_task *task, rs_task_set set, int64_t step,
                        rs_error *err)
 {
+    if (task->source) return rs_source_fill(out, task, set, step, err);
     if (set == RS_TASK_TRAIN && task->file)
         return rs_task_file_fill(out, task->file, &task->shape, step, err);
     if (set == RS_TASK_TRAIN) {
@@ -325,8 +340,8 @@ rs_status rs_task_fill(rs_task_batch *out, rs_train_task *task, rs_task_set set,
     }
     bool probe = set == RS_TASK_PROBE, fixed = task->kind->fixed;
     int64_t samples = probe && !fixed ? INT32_MAX : task->data.eval;
-    int64_t first = part_of(out, samples, step);
-    uint64_t what = probe ? DRAWS_PROBE : task->kind->one_set ? DRAWS_SET : DRAWS_EVAL;
+    int64_t first = rs_task_part(out, samples, step);
+    uint64_t what = probe ? RS_DRAWS_PROBE : task->kind->one_set ? RS_DRAWS_SET : RS_DRAWS_EVAL;
     for (int64_t i = 0; i < out->samples; i++)
         draw_sample(out, task, i, what, 0, first + i);
     return RS_OK;

@@ -10,7 +10,7 @@
 #ifndef RS_TRAIN_TASK_H
 #define RS_TRAIN_TASK_H
 
-#include "base/error.h"
+#include "base/context.h"
 #include "base/random.h"
 
 #include <stddef.h>
@@ -54,7 +54,7 @@ typedef struct rs_task_data {
     double radius;          /* circle */
     int64_t angles;         /* circle */
     int64_t width;          /* entry-wise: numbers of a token */
-    double deviation;       /* entry-wise: of an entry */
+    double deviation;       /* entry-wise: of an entry; markov: of the weights' logarithms */
     rs_entry_map map;       /* entry-wise */
     int64_t train, eval;    /* samples of the two sets; train 0: every step draws new ones */
     bool shuffle;           /* the training set is put in a new order each epoch */
@@ -69,6 +69,7 @@ typedef struct rs_task_shape {
     rs_target_kind target;
     int64_t d_out;       /* classes, or numbers of a real target */
     int64_t train, eval; /* as in rs_task_data */
+    int64_t probe;       /* samples of the probe set; 0: as many as are asked for */
     bool varies;         /* samples may be shorter than n_tok */
 } rs_task_shape;
 
@@ -118,6 +119,44 @@ const rs_task_kind *rs_task_find(const char *name); /* NULL: there is none */
 rs_status rs_task_open(rs_train_task **out, const rs_task_kind *kind, const rs_task_data *data,
                        uint64_t seed, const char *where, rs_error *err);
 void rs_task_close(rs_train_task *task); /* NULL is fine */
+
+/* Where the one target of a sample stands. */
+typedef enum rs_target_place { RS_AT_FIRST, RS_AT_LAST, RS_AT_ALL } rs_target_place;
+
+/* Data that a user names. */
+typedef struct rs_data_files {
+    const char *text, *tokenizer; /* language models; tokenizer.json or a model's folder */
+    const char *x, *y;            /* .npy: images, series, tokens; their targets or labels */
+    int64_t patch, horizon;       /* side of a patch; how many values ahead */
+    double mask_rate, eval_share; /* masked words; what of the data is kept for evaluation */
+    int at;                       /* rs_target_place */
+} rs_data_files;
+
+/* A task whose data are the user's files (docs/train.md, Your own data). */
+typedef struct rs_file_task {
+    const char *name; /* "char-lm", "bpe-lm", "mlm", "image", "series", "tokens" */
+    rs_data_files files;
+    int64_t length;        /* tokens of a window, where it is not the data's */
+    bool shuffle;          /* the training set is put in a new order each epoch */
+    int64_t probe_samples; /* at most, that are kept back for the probe batch */
+    bool shares;           /* real targets are probabilities of classes */
+} rs_file_task;
+/*
+ * Opens such a task; its texts must outlive it. A text is held as ids (4 bytes each), arrays stay
+ * where they are. context may be NULL; `where` is for messages. Errors: RS_E_TASK_SCHEMA (a field that
+ * is missing or does not fit the data), RS_E_INPUT_FORMAT (a text that is no UTF-8, elements of a
+ * wrong type or value), RS_E_INPUT_SHAPE (sizes that do not fit, too little data), RS_E_EMPTY_FILE,
+ * those of reading files and tokenizers, RS_E_NO_MEMORY.
+ */
+rs_status rs_task_open_files(rs_train_task **out, const rs_file_task *settings, uint64_t seed,
+                             const rs_context *context, const char *where, rs_error *err);
+/* What of the user's data the user should know: sentences with "; " between, or "". */
+const char *rs_task_said(const rs_train_task *task);
+/* A number of what the user's files held when they were opened, so that a run that is taken up again
+ * can tell other data under the same names; 0: samples are drawn. */
+uint64_t rs_task_fingerprint(const rs_train_task *task);
+/* The characters of a char-lm by their ids: code points [*n], ascending; NULL: ids are no characters. */
+const uint32_t *rs_task_characters(const rs_train_task *task, int64_t *n);
 const rs_task_shape *rs_task_sizes(const rs_train_task *task);
 
 rs_status rs_task_batch_new(rs_task_batch *out, const rs_task_shape *shape, int64_t capacity,
@@ -140,7 +179,8 @@ int64_t rs_task_epoch(const rs_train_task *task, int64_t batch);
 typedef enum rs_mark_kind {
     RS_MARK_FLOOR,   /* accuracy that needs no learning of the task */
     RS_MARK_CEILING, /* the best that can be expected */
-    RS_MARK_ERROR    /* squared error, sum over a sample, of an answer without learning */
+    RS_MARK_ERROR,   /* squared error, sum over a sample, of an answer without learning */
+    RS_MARK_LOSS     /* cross-entropy of a target, in nats, of an answer without learning */
 } rs_mark_kind;
 typedef struct rs_task_mark {
     rs_mark_kind kind;

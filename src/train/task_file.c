@@ -36,7 +36,7 @@ static rs_status check_file(rs_task_file *file, const rs_task_shape *shape, rs_e
         array->shape[0] < 1 || array->shape[1] < 1)
         return rs_fail(err, RS_E_INPUT_SHAPE, file->mapping->path, hint,
                        "the array has another shape");
-    bool integers = array->type == RS_NPY_I32 || array->type == RS_NPY_I64;
+    bool integers = rs_npy_is_whole(array);
     if (integers != file->whole || (shape->vocab && !file->whole))
         return rs_fail(err, RS_E_INPUT_FORMAT, file->mapping->path, hint,
                        "the array is %s; this task's are %s", rs_npy_type_name(array->type),

@@ -1,5 +1,5 @@
 /* task_marks.c: what each task gives without learning it, and the most it can give. */
-#include "train/task_parts.h"
+#include "train/source.h"
 
 #include "base/memory.h"
 
@@ -161,10 +161,15 @@ static void mark_reals(marks *list, const rs_train_task *task)
 rs_status rs_task_marks(rs_task_mark out[RS_TASK_MARKS], int *count, rs_train_task *task,
                         rs_error *err)
 {
+    if (task->source) return rs_source_marks(out, count, task, err);
     marks list = {out, 0};
     const rs_task_kind *kind = task->kind;
     if (kind->sample == rs_sorting_sample || kind->sample == rs_reversal_sample)
         mark_symbols(&list, task);
+    if (kind->sample == rs_markov_sample) {
+        add_mark(&list, RS_MARK_LOSS, "unigram entropy", rs_markov_unigram(task));
+        add_mark(&list, RS_MARK_LOSS, "entropy of the source", rs_markov_rate(task));
+    }
     if (kind->sample == rs_recall_sample || kind->sample == rs_mqar_sample)
         mark_recall(&list, task);
     if (task->shape.target == RS_TARGET_REALS) mark_reals(&list, task);

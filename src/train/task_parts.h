@@ -5,9 +5,11 @@
 #include "train/task.h"
 
 struct rs_task_file;
+struct rs_source;
 
 struct rs_train_task {
-    const rs_task_kind *kind;
+    const rs_task_kind *kind; /* NULL: the user's files */
+    struct rs_source *source; /* NULL: samples are drawn */
     rs_task_data data;
     rs_task_shape shape;
     uint64_t seed;
@@ -17,6 +19,28 @@ struct rs_train_task {
     int64_t order_epoch; /* -1: none yet */
     struct rs_task_file *file;
 };
+
+/* What is drawn: the high half of a stream, so that no two of these share a number with each other
+ * or with the weights of the same seed (network/init.c). */
+enum {
+    RS_DRAWS_STREAM = 0x7da7a000,
+    RS_DRAWS_SET,
+    RS_DRAWS_EVAL,
+    RS_DRAWS_PROBE,
+    RS_DRAWS_ORDER,
+    RS_DRAWS_SPLIT
+};
+rs_random rs_task_draws(const rs_train_task *task, uint64_t what, int64_t step, int64_t sample);
+/* Sample i of a batch. */
+rs_task_sample rs_task_sample_of(const rs_task_batch *batch, const rs_task_shape *shape, int64_t i);
+/* Sets the batch's samples to part `number` of a set of that many; returns its first. */
+int64_t rs_task_part(rs_task_batch *out, int64_t set, int64_t number);
+/* The place in its set of sample i of an epoch's training samples. */
+int64_t rs_task_in_order(rs_train_task *task, int64_t epoch, int64_t i);
+/* Memory for the order of a set that is shuffled. */
+rs_status rs_task_take_order(rs_train_task *task, rs_error *err);
+rs_status rs_task_check_sets(const rs_task_shape *shape, const rs_task_data *data,
+                             const char *where, rs_error *err);
 
 /* A whole number from 0 to below n; the largest uniform number rounds to 1. */
 static inline int64_t rs_draw_below(rs_random *random, int64_t n)
@@ -40,6 +64,8 @@ rs_status rs_circle_shape(rs_task_shape *, const rs_task_data *, const char *, r
 rs_status rs_recall_shape(rs_task_shape *, const rs_task_data *, const char *, rs_error *);
 rs_status rs_mqar_shape(rs_task_shape *, const rs_task_data *, const char *, rs_error *);
 rs_status rs_entry_shape(rs_task_shape *, const rs_task_data *, const char *, rs_error *);
+rs_status rs_markov_shape(rs_task_shape *, const rs_task_data *, const char *, rs_error *);
+void rs_markov_sample(rs_task_sample *, const rs_train_task *, rs_random *, int64_t);
 void rs_sorting_sample(rs_task_sample *, const rs_train_task *, rs_random *, int64_t);
 void rs_reversal_sample(rs_task_sample *, const rs_train_task *, rs_random *, int64_t);
 void rs_memorization_sample(rs_task_sample *, const rs_train_task *, rs_random *, int64_t);
@@ -48,6 +74,12 @@ void rs_circle_sample(rs_task_sample *, const rs_train_task *, rs_random *, int6
 void rs_recall_sample(rs_task_sample *, const rs_train_task *, rs_random *, int64_t);
 void rs_mqar_sample(rs_task_sample *, const rs_train_task *, rs_random *, int64_t);
 void rs_entry_sample(rs_task_sample *, const rs_train_task *, rs_random *, int64_t);
+
+/* task_markov.c: fills the task's table; entropy of a letter by itself, and behind the one before, in
+ * nats. */
+rs_status rs_markov_tables(rs_train_task *task, rs_error *err);
+double rs_markov_unigram(const rs_train_task *task);
+double rs_markov_rate(const rs_train_task *task);
 
 /* task_file.c: batches that another program wrote. */
 rs_status rs_task_file_open(struct rs_task_file **out, const char *path, const rs_task_shape *shape,

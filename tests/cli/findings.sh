@@ -11,7 +11,7 @@ word, severity = r'"([a-z0-9_]+)"', r"RS_(?:INFO|WARN|CRITICAL)"
 places = [severity + r", ?" + word, r"\bcode = " + word, r"\bcode = [^;,]*?\? " + word + " : " + word, r"\{" + word + ", " + severity,
           r"\bnote\((?:e, )?" + word, r"\b(?:rs_finding_of|finding_for)\([^;]*?" + word + "(?: : " + word + ")?", r"\badd(?:_finding)?\(result, " + word]
 # A code that is handed on by one of these helpers is a literal where the helper is called.
-handed_on = {"code", "d.verdict.code", "rule->code", "note->code", "kept.code", "f->code"}
+handed_on = {"code", "rows[event->kind].code", "rs_alarm_code(event->kind)", "d.verdict.code", "rule->code", "note->code", "kept.code", "f->code"}
 codes, failures = {}, []
 for path in sorted(glob.glob(root + "/src/**/*.c", recursive=True)):
     source = re.sub(r"\s+", " ", re.sub(r"/\*.*?\*/", "", open(path, encoding="utf-8").read(), flags=re.S))

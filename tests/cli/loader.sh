@@ -75,6 +75,23 @@ cases += [dict(graph, graph=dict(file="edges.npy", form="attention"), kv_heads=2
 # without a vocabulary
 cases += [dict(vocab=None), dict(vocab=None, mixer="mamba2", norm="post"), dict(vocab=None, mixer=["graph", "s4d", "attention"], graph=dict(file="edges.npy"), seq_len=N)]
 
+# ends, gains and biases (all but one of them are 0 and 1 as drawn: they are changed below)
+cases += [dict(norm_affine=f, norm=n, norm_kind=k, bias=True) for n in ("pre", "post", "sandwich") for k, f in (("layernorm", "both"), ("layernorm", "gain"), ("rmsnorm", "gain"))]
+cases += [dict(positions="sinusoidal"), dict(positions="sinusoidal", d_model=11, d_head=3), dict(outputs=5, bias=True), dict(vocab=None, outputs=3)]
+cases += [dict(embed=dict(map=m, norm=b), positions=p) for m in ("none", "linear", "mlp") for b in (True, False) for p in ("none", "learned")]
+cases += [dict(vocab=None, rows=dict(width=12, map=m, norm=b), outputs=o, positions="learned") for m in ("linear", "mlp") for b in (True, False) for o in (None, 2)]
+
+def disturb(folder, dtype):
+    """Adds noise to gains and biases of norms and maps, which are drawn as 1 and 0."""
+    data = bytearray(open(folder + "/model.safetensors", "rb").read())
+    start = 8 + struct.unpack("<Q", data[:8])[0]
+    header, code = json.loads(data[8:start]), "<d" if dtype == "f64" else "<f"
+    for name, t in header.items():
+        if name.endswith((".gain", ".bias")) and "mixer.dt" not in name:
+            for at in range(start + t["data_offsets"][0], start + t["data_offsets"][1], struct.calcsize(code)):
+                struct.pack_into(code, data, at, struct.unpack_from(code, data, at)[0] + rng.gauss(0, 0.5))
+    open(folder + "/model.safetensors", "wb").write(data)
+
 def run(*words):
     done = subprocess.run([tool, *words], capture_output=True, text=True)
     if done.returncode:
@@ -91,11 +108,13 @@ for number, case in enumerate(cases):
     for dtype, most in (("f64", 1e-10), ("f32", 1e-5)):
         folder = "net-" + dtype
         run("save", "arch.json", str(number), dtype, folder)
+        disturb(folder, dtype)
         ours = torch.tensor([[float(x) for x in line.split()] for line in run("run", folder, dtype, *inputs).splitlines()], dtype=torch.float64)
         own = {"__name__": "own"}  # the loader of this network alone
         exec(run("loader", "arch.json"), own)
         model = own["Model"](folder)
-        theirs = (model([int(i) for i in ids]) if arch["vocab"] else model.states(loader.npy("states.npy").to(model.dtype))).double()
+        x = [int(i) for i in ids] if arch["vocab"] else loader.npy("states.npy").to(model.dtype)
+        theirs = (model(x) if arch["vocab"] or arch.get("rows") else model.states(x)).double()
         if ours.shape != theirs.shape:
             print("FAILED:", case, "shapes", ours.shape, theirs.shape)
             wrong += 1

@@ -130,7 +130,12 @@ PUBLISHED = {
     "lambda_figure_1": {},
     "lambda_figure_2": {},
     "lambda_figure_3": {},
+    "kobayashi_fig1": {},
+    "kobayashi_fig1_balance": {},
+    "kobayashi_fig5": {},
 }
+# Figures that are the second ones of their experiments: the page has a row an experiment.
+SECOND = {"kobayashi_fig1_balance"}
 wrong = []
 
 
@@ -212,6 +217,6 @@ for name in PUBLISHED.keys() & result["figures"].keys():
 check_laws(result["tables"])
 page = open(sys.argv[3], encoding="utf-8").read()
 said = dict(re.findall(r"^\| `([a-z0-9.-]+)` \| (yes|none)\b", page, re.M))
-check(said == {re.sub(r"-(\d)-(\d)$", r"-\1.\2", name.replace("_", "-")): "yes" if curves else "none" for name, curves in PUBLISHED.items()}, sys.argv[3], "says", said)
+check(said == {re.sub(r"-(\d)-(\d)$", r"-\1.\2", name.replace("_", "-")): "yes" if curves else "none" for name, curves in PUBLISHED.items() if name not in SECOND}, sys.argv[3], "says", said)
 print("\n".join(wrong))
 sys.exit(bool(wrong))

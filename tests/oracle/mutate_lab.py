@@ -33,6 +33,7 @@ THEOREM_43 = "lambda_theorem_4_3"
 THEOREM_41, DEMANDS = "lambda_theorem_4_1", "theorem_4_1_table"
 FIGURE_1, FIGURE_2, FIGURE_3, FIGURES = "lambda_figure_1", "lambda_figure_2", "lambda_figure_3", "lambda_figures"
 LINES = "lambda_layers"
+TWO_FACTORS, FACTORS, TWO_DECAYS, LINE = "kobayashi_fig1", "kobayashi_factors", "kobayashi_fig5", "kobayashi_line"
 RATIOS, INSTANCES, LAYER, MATRIX = "dong_bounds_ratios", "dong_bounds_instances", "one_layer", "toy_matrix"
 
 # experiment, file of src/lab (without .c), text as it stands (its first occurrence), mutated text
@@ -412,6 +413,40 @@ MUTATIONS = [
     (FIGURE_3, LINES, '"pre", seed', '"post", seed'),
     (FIGURE_3, FIGURE_3, "skip_of_1[] = {1}", "skip_of_1[] = {1.05}"),
     (FIGURE_3, FIGURE_3, ".gate = RS_SWEEP_BOTH, .norm = RS_SWEEP_BOTH", ".norm = RS_SWEEP_BOTH, .gate = RS_SWEEP_ON"),
+    (TWO_FACTORS, TWO_FACTORS, "factor_c[LOSSES] = {1, 0.5}", "factor_c[LOSSES] = {0.5, 1}"),
+    (TWO_FACTORS, TWO_FACTORS, "factor_c[LOSSES] = {1, 0.5}", "factor_c[LOSSES] = {1, 0.525}"),
+    (TWO_FACTORS, TWO_FACTORS, "rate = 0.1", "rate = 0.105"),
+    (TWO_FACTORS, TWO_FACTORS, "slow_rate = 0.02", "slow_rate = 0.021"),
+    (TWO_FACTORS, TWO_FACTORS, "4 * f->c * f->rate", "4.3 * f->c * f->rate"),
+    (TWO_FACTORS, TWO_FACTORS, "sigma[0] - sigma[1])", "sigma[0] + sigma[1])"),
+    (TWO_FACTORS, TWO_FACTORS, "log(1 - 2 * slow_rate * decay)", "log(1 - 1.99 * slow_rate * decay)"),
+    (TWO_FACTORS, TWO_FACTORS, "keeps * keeps - moves * moves", "keeps * keeps + moves * moves"),
+    (TWO_FACTORS, FACTORS, "{1, 0.8, 0.6, 0.4, 0.2}", "{1, 0.8, 0.6, 0.4, 0.21}"),
+    (TWO_FACTORS, FACTORS, "scale = sqrt(0.6)", "scale = sqrt(0.63)"),
+    (TWO_FACTORS, FACTORS, "1 / sqrt(N), &random", "3 / sqrt(N), &random"),
+    (TWO_FACTORS, FACTORS, "by_a[i] = f->decay", "by_a[i] = 1.05 * f->decay"),
+    (TWO_FACTORS, FACTORS, "by_b[i] = f->decay", "by_b[i] = -f->decay"),
+    (TWO_FACTORS, FACTORS, "+= 2 * f->c * g[i * N + j] * f->b", "+= 2.1 * f->c * g[i * N + j] * f->b"),
+    (TWO_FACTORS, FACTORS, "a[k * N + i] * a[k * N + j] - b", "a[k * N + i] * a[k * N + j] + b"),
+    (TWO_FACTORS, FACTORS, "(1 - 2 * f->rate", "(1 - 2.1 * f->rate"),
+    (TWO_FACTORS, FACTORS, "f->rate * f->rate * forcing", "1.05 * f->rate * f->rate * forcing"),
+    (TWO_FACTORS, FACTORS, "seen->gap = pair.half_norm - ", "seen->gap = 1.05 * pair.half_norm - "),
+    (TWO_FACTORS, FACTORS, "decay / (2 * c)", "decay / (2.1 * c)"),
+    (TWO_DECAYS, TWO_DECAYS, "panel, 1}", "panel, 0.95}"),
+    (TWO_DECAYS, TWO_DECAYS, "RS_LINE_DIRECT, 0.5}", "RS_LINE_DIRECT, 0.55}"),
+    (TWO_DECAYS, TWO_DECAYS, "theta[1] < 0.5", "theta[1] < 0.3"),
+    (TWO_DECAYS, LINE, "normal[2] = {1, 2}", "normal[2] = {1, 1.95}"),
+    (TWO_DECAYS, LINE, "offset = 2", "offset = 2.05"),
+    (TWO_DECAYS, LINE, "slope = 0.4", "slope = 0.42"),
+    (TWO_DECAYS, LINE, "{0.01, 1}}", "{0.0105, 1}}"),
+    (TWO_DECAYS, LINE, "setting->eps * setting->decay", "1.05 * setting->eps * setting->decay"),
+    (TWO_DECAYS, LINE, "by_w * theta[2 + i]", "by_w * theta[i]"),
+    (TWO_DECAYS, LINE, "fmin(1, 10 * setting->eps)", "fmin(0.1, setting->eps)"),
+    (TWO_DECAYS, LINE, "fabs(g[i]) : 0;\n        f[i] = g[i] + ", "fabs(g[i]) : 0;\n        f[i] = g[i] - "),
+    (TWO_DECAYS, LINE, "g[0] = x[0] - 1", "g[0] = x[0] - 1.1"),
+    (TWO_DECAYS, LINE, "g[i] += s->noise", "g[i] += 1.2 * s->noise"),
+    (TWO_DECAYS, LINE, "out->of[i] = -rest * normal[i]", "out->of[i] = -1.1 * rest * normal[i]"),
+    (TWO_DECAYS, LINE, "(1 - mean[0]) / mean[0]", "(1 - 1.05 * mean[0]) / mean[0]"),
 ]
 
 

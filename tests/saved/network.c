@@ -143,8 +143,12 @@ static int run_states(const rs_network *network, rs_precision precision, const c
     if (!states) return 2;
     rs_npy_reals(states, &array, 0, array.count);
     const int64_t begin[2] = {0, array.shape[0]};
-    int code =
-        run_batch(network, precision, &(rs_batch){.samples = 1, .begin = begin, .states = states});
+    rs_batch batch = {.samples = 1, .begin = begin};
+    if (network->embedding.rows)
+        batch.rows = states;
+    else
+        batch.states = states;
+    int code = run_batch(network, precision, &batch);
     free(states);
     rs_mapping_close(file);
     return code;

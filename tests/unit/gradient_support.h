@@ -135,32 +135,48 @@ typedef struct heard_loss {
     double loss;
 } heard_loss;
 
+/* The loss of one row [n] of outputs, plainly. */
+static inline double row_loss_of(const rs_loss *wanted, const double *x, int64_t n, int64_t row)
+{
+    bool shares = wanted->kind == RS_LOSS_SHARES, squared = wanted->kind == RS_LOSS_SQUARED;
+    const double *values = shares || squared ? wanted->values + row * n : NULL;
+    int32_t target = values ? -1 : wanted->targets[row];
+    double most = -INFINITY, sum = 0, loss = 0;
+    if (values ? wanted->counted && !wanted->counted[row] : target < 0) return 0;
+    if (wanted->kind == RS_LOSS_OUTPUT) return x[target];
+    if (wanted->kind == RS_LOSS_HINGE && n == 1) return fmax(0, 1 - x[0] * (2 * target - 1));
+    for (int64_t c = 0; c < n; c++)
+        most = fmax(most, x[c]);
+    for (int64_t c = 0; c < n; c++)
+        sum += exp(x[c] - most);
+    for (int64_t c = 0; c < n; c++) {
+        double p = shares ? values[c] : c == target, s = wanted->smoothing;
+        if (squared)
+            loss += (x[c] - values[c]) * (x[c] - values[c]);
+        else if (wanted->kind == RS_LOSS_HINGE)
+            loss += c == target ? 0 : fmax(0, 1 + x[c] - x[target]) / (double)n;
+        else if (p != 0 || s != 0)
+            loss += ((1 - s) * p + s / (double)n) * (log(sum) + most - x[c]);
+    }
+    return loss;
+}
+
 static inline rs_status hear_logits(void *user, int64_t first, const rs_state_view *view,
                                     rs_error *err)
 {
     heard_loss *h = user;
     (void)err;
-    for (int64_t i = 0; i < view->rows; i++) {
-        const double *x = (const double *)view->data + i * view->cols;
-        int32_t target = h->wanted->targets[first + i];
-        double most = -INFINITY, sum = 0;
-        if (target < 0) continue;
-        if (h->wanted->kind == RS_LOSS_OUTPUT) {
-            h->loss += h->wanted->weight * x[target];
-            continue;
-        }
-        for (int64_t c = 0; c < view->cols; c++)
-            most = fmax(most, x[c]);
-        for (int64_t c = 0; c < view->cols; c++)
-            sum += exp(x[c] - most);
-        h->loss += h->wanted->weight * (log(sum) + most - x[target]);
-    }
+    for (int64_t i = 0; i < view->rows; i++)
+        h->loss +=
+            h->wanted->weight * row_loss_of(h->wanted, (const double *)view->data + i * view->cols,
+                                            view->cols, first + i);
     return RS_OK;
 }
 
 static inline bool of_logits(const rs_loss *loss)
 {
-    return loss->kind == RS_LOSS_TARGETS || loss->kind == RS_LOSS_OUTPUT;
+    return loss->kind == RS_LOSS_TARGETS || loss->kind == RS_LOSS_OUTPUT ||
+           loss->kind >= RS_LOSS_SHARES;
 }
 
 static inline double length_of(const double *x, int64_t n)
@@ -459,19 +475,19 @@ static inline rs_loss draw_loss(const rs_network *network, const rs_batch *batch
     return loss;
 }
 
-/* Holds the gradients of one network and batch against differences, and those of recomputation and of
- * other numbers of threads against the first, bit for bit. Returns the number of faults. */
-static inline int check_network(const char *name, const rs_network *network, const rs_batch *batch,
-                                int directions, uint64_t seed)
+/* Holds the gradients of one network, batch and loss against differences, and those of recomputation
+ * and of other numbers of threads against the first, bit for bit. Returns the number of faults. */
+static inline int check_loss(const char *name, const rs_network *network, const rs_batch *batch,
+                             const rs_loss *loss, int directions, uint64_t seed)
 {
-    int64_t rows = batch->begin[batch->samples];
-    rs_random random = rs_random_new(seed, 78);
-    int32_t *targets = malloc(((size_t)rows + 1) * sizeof *targets);
-    gradient_case c = {
-        .name = name, .batch = batch, .directions = directions, .seed = seed, .threads = 1};
+    gradient_case c = {.name = name,
+                       .batch = batch,
+                       .directions = directions,
+                       .seed = seed,
+                       .threads = 1,
+                       .loss = *loss};
     double losses[3];
     c.loose = loose_new(network);
-    c.loss = draw_loss(network, batch, targets, &random);
     int wrong = check_gradients(&c);
     told_all *all[3];
     for (int k = 0; k < 3; k++) {
@@ -494,6 +510,18 @@ static inline int check_network(const char *name, const rs_network *network, con
     for (int k = 0; k < 3; k++)
         told_free(all[k]);
     loose_free(c.loose);
+    return wrong;
+}
+
+/* The same of a loss that is drawn. */
+static inline int check_network(const char *name, const rs_network *network, const rs_batch *batch,
+                                int directions, uint64_t seed)
+{
+    int64_t rows = batch->begin[batch->samples];
+    rs_random random = rs_random_new(seed, 78);
+    int32_t *targets = malloc(((size_t)rows + 1) * sizeof *targets);
+    rs_loss loss = draw_loss(network, batch, targets, &random);
+    int wrong = check_loss(name, network, batch, &loss, directions, seed);
     free(targets);
     return wrong;
 }

@@ -39,6 +39,35 @@ static void verdicts(void **state)
         assert_string_equal(rs_lab_verdict(&rows[i].claim), rows[i].verdict);
 }
 
+/* An ordering is judged by twice its standard error, both ways. */
+static void orderings_need_twice_their_error(void **state)
+{
+    (void)state;
+    static const struct {
+        double difference, error;
+        const char *verdict;
+    } rows[] = {{2.1, 1, "pass"},           {1.9, 1, "no_difference"}, {0, 0, "no_difference"},
+                {-1.9, 1, "no_difference"}, {-2.1, 1, "fail"},         {1, 0, "pass"},
+                {NAN, 1, "fail"},           {1, NAN, "fail"},          {1, INFINITY, "fail"}};
+    enum { ROWS = sizeof rows / sizeof *rows };
+    rs_error err;
+    rs_result *result = rs_result_new("lab");
+    rs_lab_report report = {.result = result, .experiment = "walk"};
+    assert_int_equal(rs_lab_open_claims(&report, &err), RS_OK);
+    assert_int_equal(rs_lab_statement(&report, "statement", &err), RS_OK);
+    for (size_t i = 0; i < ROWS; i++) {
+        assert_int_equal(rs_lab_order(&report, "order", rows[i].difference, rows[i].error, &err),
+                         RS_OK);
+        assert_string_equal(rs_table_text(report.claims, i, 7), rows[i].verdict);
+    }
+    assert_true(rs_table_real(report.claims, 0, 4) == 2.1);
+    assert_true(rs_table_real(report.claims, 0, 6) == 2);
+    assert_int_equal(report.claimed, ROWS);
+    assert_int_equal(report.fails, 4);
+    assert_int_equal(rs_result_finding_count(result), 4); /* of those that fail */
+    rs_result_free(result);
+}
+
 static void every_experiment_is_described(void **state)
 {
     (void)state;
@@ -200,6 +229,7 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(orderings_need_twice_their_error),
         cmocka_unit_test(verdicts),
         cmocka_unit_test(every_experiment_is_described),
         cmocka_unit_test(unknown_experiments_are_refused),

@@ -138,7 +138,7 @@ static void threads_change_nothing(void **state)
 {
     (void)state;
     static const char *const ids[] = {"dong-bounds", "relative-position-linear-rate",
-                                      "lambda-figure-3"};
+                                      "lambda-figure-3", "kobayashi-fig1", "kobayashi-fig5"};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         rs_result *one = NULL, *three = NULL;
         rs_error err;

@@ -36,6 +36,7 @@ static void test_types(void **state)
     const int64_t i8[] = {0, 1, 2, 3, 4, -5000000000};
     const float f4[] = {0, 1, 2, 3, 4, -0.5f};
     const double f8[] = {0, 1, 2, 3, 4, 1e300};
+    const uint8_t u1[] = {0, 1, 2, 3, 4, 200};
     const struct {
         const char *descr;
         const void *data;
@@ -44,9 +45,10 @@ static void test_types(void **state)
     } cases[] = {{"<i4", i4, 4, RS_NPY_I32},
                  {"<i8", i8, 8, RS_NPY_I64},
                  {"<f4", f4, 4, RS_NPY_F32},
-                 {"<f8", f8, 8, RS_NPY_F64}};
+                 {"<f8", f8, 8, RS_NPY_F64},
+                 {"|u1", u1, 1, RS_NPY_U8}};
     for (int major = 1; major <= 3; major++)
-        for (size_t c = 0; c < 4; c++) {
+        for (size_t c = 0; c < 5; c++) {
             char header[128];
             snprintf(header, sizeof header,
                      "{'descr': '%s', 'fortran_order': False, 'shape': (2, 3), }            \n",
@@ -60,12 +62,15 @@ static void test_types(void **state)
             assert_true(array.shape[0] == 2 && array.shape[1] == 3 && array.count == 6);
             double reals[6];
             int64_t integers[2];
-            if (c >= 2) {
+            assert_int_equal(rs_npy_is_whole(&array), c < 2 || c == 4);
+            if (c == 2 || c == 3) {
                 rs_npy_reals(reals, &array, 0, 6);
                 assert_true(reals[4] == 4 && reals[5] == (c == 2 ? -0.5 : 1e300));
             } else {
                 rs_npy_integers(integers, &array, 4, 2);
-                assert_true(integers[0] == 4 && integers[1] == (c == 0 ? -5 : -5000000000));
+                assert_true(integers[0] == 4 && integers[1] == (c == 4   ? 200
+                                                                : c == 0 ? -5
+                                                                         : -5000000000));
             }
         }
 }

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "case_files.h"
 #include "text/tokenizer.h"
 
@@ -233,7 +234,116 @@ static void long_words_are_encoded(void **state)
     rs_tokenizer_close(tokenizer);
 }
 
+/* All texts of the golden list and a page of prose, several times over. */
+static char *make_long(size_t *length)
+{
+    enum { MOST = 1 << 18 };
+    char *out = malloc(MOST), path[512];
+    assert_non_null(out);
+    snprintf(path, sizeof path, "%s/tokenizer/real_text.txt", RS_TEST_DATA);
+    size_t page_size, n;
+    char *page = read_whole(path, &page_size);
+    json_t *texts = load("texts", ".json");
+    *length = 0;
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < json_array_size(texts); i++) {
+            char *text = bytes_of(json_string_value(json_array_get(texts, i)), &n);
+            bool fits = rs_utf8_valid(text, n) && n < 4000 && *length + n < MOST - page_size;
+            if (fits) memcpy(out + *length, text, n);
+            if (fits) *length += n;
+            free(text);
+        }
+        if (*length + page_size >= MOST) break;
+        memcpy(out + *length, page, page_size);
+        *length += page_size;
+    }
+    json_decref(texts);
+    free(page);
+    return out;
+}
+
+/* In pieces or whole: the same ids, for every tokenizer. */
+static void long_texts_in_pieces(void **state)
+{
+    (void)state;
+    static const size_t pieces[] = {64, 300, 1000, 4097, 30000};
+    size_t length;
+    char *text = make_long(&length);
+    assert_true(length > 40000);
+    for (size_t i = 0; i < N_NAMES; i++) {
+        rs_tokenizer *tokenizer = open_golden(names[i]);
+        for (size_t p = 0; p < sizeof pieces / sizeof *pieces; p++) {
+            rs_token_ids whole;
+            rs_error err = {0};
+            int32_t *ids = NULL;
+            size_t n = 0;
+            rs_status status = rs_tokenizer_encode(&whole, tokenizer, text, length, false, &err);
+            rs_status also =
+                rs_tokenizer_encode_long(&ids, &n, tokenizer, text, length, pieces[p], &err);
+            assert_int_equal(also, status); /* some know not every character */
+            assert_int_equal(n, whole.n);
+            if (n && memcmp(ids, whole.ids, n * sizeof *ids) != 0)
+                fail_msg("%s, pieces of %zu: other ids", names[i], pieces[p]);
+            rs_free(ids);
+            rs_token_ids_free(&whole);
+        }
+        rs_tokenizer_close(tokenizer);
+    }
+    free(text);
+}
+
+/* Two words: one of many pieces, which no two of them agree about, and nothing at all. */
+static void long_words_are_taken_whole(void **state)
+{
+    (void)state;
+    rs_tokenizer *tokenizer = open_golden("gpt2");
+    static const char *const fills[] = {"a", "th", "\xCC\x81", ""};
+    for (size_t f = 0; f < sizeof fills / sizeof *fills; f++) {
+        char text[6001];
+        size_t unit = strlen(fills[f]), length = unit ? 6000 : 0, n;
+        for (size_t i = 0; i < length; i++)
+            text[i] = fills[f][i % unit];
+        rs_token_ids whole;
+        rs_error err = {0};
+        int32_t *ids;
+        assert_int_equal(rs_tokenizer_encode(&whole, tokenizer, text, length, false, &err), RS_OK);
+        assert_int_equal(rs_tokenizer_encode_long(&ids, &n, tokenizer, text, length, 101, &err),
+                         RS_OK);
+        assert_int_equal(n, whole.n);
+        assert_non_null(ids);
+        for (size_t i = 0; i < n; i++)
+            assert_int_equal(ids[i], whole.ids[i]);
+        rs_free(ids);
+        rs_token_ids_free(&whole);
+    }
+    rs_tokenizer_close(tokenizer);
+}
+
 /* ---- lack of memory ---- */
+
+static void long_texts_survive_it(void **state)
+{
+    (void)state;
+    rs_tokenizer *tokenizer = open_golden("gpt2");
+    size_t length;
+    char *text = make_long(&length);
+    rs_status status;
+    int64_t n = 0, blocks = rs_memory_blocks();
+    do {
+        int32_t *ids = NULL;
+        size_t count;
+        rs_error err = {0};
+        rs_memory_fail_at(n += n / 50 + 1);
+        status = rs_tokenizer_encode_long(&ids, &count, tokenizer, text, 6000, 1000, &err);
+        rs_memory_fail_at(0);
+        if (status != RS_OK) assert_int_equal(status, RS_E_NO_MEMORY);
+        rs_free(ids);
+        assert_int_equal(rs_memory_blocks(), blocks);
+    } while (status != RS_OK);
+    assert_true(n > 20);
+    free(text);
+    rs_tokenizer_close(tokenizer);
+}
 
 static void survives_lack_of_memory(void **state)
 {
@@ -295,6 +405,9 @@ int main(void)
         EACH(long_words_are_encoded, "qwen2"),
         EACH(long_words_are_encoded, "albert"),
         EACH(long_words_are_encoded, "gguf_llama"),
+        cmocka_unit_test(long_texts_in_pieces),
+        cmocka_unit_test(long_words_are_taken_whole),
+        cmocka_unit_test(long_texts_survive_it),
         EACH(survives_lack_of_memory, "bert"),
         EACH(survives_lack_of_memory, "clip"),
         EACH(survives_lack_of_memory, "llama2"),

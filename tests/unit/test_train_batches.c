@@ -104,23 +104,6 @@ static void test_epochs(void **state)
     rs_task_close(task);
 }
 
-/* Writes a version 1.0 .npy file. */
-static void write_npy(const char *path, const char *descr, const char *shape, const void *data,
-                      size_t bytes)
-{
-    char header[128];
-    int length =
-        snprintf(header, sizeof header,
-                 "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }\n", descr, shape);
-    unsigned char front[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)length, 0};
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(front, 1, 10, file), 10);
-    assert_int_equal(fwrite(header, 1, (size_t)length, file), length);
-    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
-    assert_int_equal(fclose(file), 0);
-}
-
 static void test_files(void **state)
 {
     (void)state;

@@ -342,13 +342,77 @@ static void test_edges(void **state)
     rs_optimiser_free(o);
 }
 
+/* ---- a step that is watched ---- */
+
+/* Tensors of several chunks, one of them frozen: the bits of a step that nobody watches, and what it
+ * changed. */
+static void test_watched(void **state)
+{
+    (void)state;
+    enum { MANY = 50000, FEW = 7 };
+    static float x[3][MANY], y[3][MANY], g[3][MANY], old[3][MANY];
+    lcg random = {3};
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < MANY; k++) {
+            x[i][k] = y[i][k] = old[i][k] = (float)lcg_next(&random);
+            g[i][k] = (float)(lcg_next(&random) - 0.5);
+        }
+    for (int kind = 0; kind < 4; kind++) {
+        rs_trained items[3], others[3];
+        const int64_t counts[3] = {MANY, FEW, MANY};
+        for (int i = 0; i < 3; i++) {
+            items[i] = (rs_trained){.weight = x[i],
+                                    .gradient = g[i],
+                                    .count = counts[i],
+                                    .rate = 1 + i,
+                                    .decay = 0.1,
+                                    .frozen = i == 2};
+            others[i] = items[i];
+            others[i].weight = y[i];
+            memcpy(x[i], old[i], sizeof x[i]);
+            memcpy(y[i], old[i], sizeof y[i]);
+        }
+        const rs_optimiser_rule rule = {(rs_optimiser_kind)kind, {0.9, 0.99}, 1e-8};
+        rs_optimiser *watched = NULL, *plain = NULL;
+        rs_error err = {0};
+        assert_int_equal(rs_optimiser_new(&watched, &rule, RS_PRECISION_F32, items, 3, &err),
+                         RS_OK);
+        assert_int_equal(rs_optimiser_new(&plain, &rule, RS_PRECISION_F32, others, 3, &err), RS_OK);
+        rs_optimiser_change changes[3];
+        double norm = rs_optimiser_clip(watched, RS_CLIP_ALL, 1, 3);
+        rs_optimiser_clip(plain, RS_CLIP_ALL, 1, 1);
+        rs_optimiser_watch(watched, changes);
+        rs_optimiser_step(watched, 0.01, 3);
+        rs_optimiser_step(plain, 0.01, 1);
+        for (int i = 0; i < 3; i++) {
+            long double change = 0, weight = 0;
+            for (int k = 0; k < counts[i] && i < 2; k++) {
+                long double d = (long double)x[i][k] - old[i][k];
+                change += d * d, weight += (long double)old[i][k] * old[i][k];
+            }
+            assert_true(fabsl(changes[i].change - change) <= 1e-12L * change);
+            assert_true(fabsl(changes[i].weight - weight) <= 1e-12L * weight);
+            assert_true(changes[i].rate == (i < 2 ? 0.01 * (1 + i) : 0));
+            assert_true(changes[i].scale == (i < 2 ? 1 / (norm + 1e-6) : 0));
+        }
+        assert_true(changes[0].change > 0 && changes[1].change > 0);
+        memset(changes, 0, sizeof changes);
+        rs_optimiser_step(watched, 0.01, 2); /* the next one is not watched */
+        rs_optimiser_step(plain, 0.01, 2);
+        assert_true(changes[0].change == 0);
+        assert_memory_equal(x, y, sizeof x);
+        rs_optimiser_free(watched);
+        rs_optimiser_free(plain);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pytorch),       cmocka_unit_test(test_adamw_rest),
-        cmocka_unit_test(test_factored_step), cmocka_unit_test(test_penalty),
-        cmocka_unit_test(test_penalty_rest),  cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_watched),    cmocka_unit_test(test_pytorch),
+        cmocka_unit_test(test_adamw_rest), cmocka_unit_test(test_factored_step),
+        cmocka_unit_test(test_penalty),    cmocka_unit_test(test_penalty_rest),
+        cmocka_unit_test(test_threads),    cmocka_unit_test(test_edges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,13 @@ static void sums_agree_with_their_definition(void **state)
         }
         assert_near("entropy", rs_entropy(p, n), (double)entropy, 4e-16, 0);
         assert_near("square", rs_distance_squared(a, b, n), (double)square, 1e-14, 0);
+        float single[1000];
+        long double squares = 0;
+        for (int i = 0; i < n; i++) {
+            single[i] = (float)a[i];
+            squares += (long double)single[i] * (long double)single[i];
+        }
+        assert_near("squares", rs_sum_squares(single, n), (double)squares, 1e-14, 0);
     }
     free(a);
     free(b);
@@ -79,7 +86,11 @@ static void products_agree_with_their_definition(void **state)
 static void results(double *out, const double *a, const double *b, const double *p, int n)
 {
     enum { ROWS = 6, LD = 160 };
-    double *y = out + 6;
+    double *y = out + 7;
+    float single[LD];
+    for (int i = 0; i < n; i++)
+        single[i] = (float)a[i];
+    out[6] = rs_sum_squares(single, n);
     out[0] = rs_sum(a, n);
     out[1] = rs_sum_absolute(a, n);
     out[2] = rs_dot(a, b, n);
@@ -100,7 +111,7 @@ static void results(double *out, const double *a, const double *b, const double 
 static void copies_give_the_same_bits(void **state)
 {
     (void)state;
-    enum { MOST = 150, ALL = 6 + 6 + 8 * MOST };
+    enum { MOST = 150, ALL = 7 + 6 + 8 * MOST };
     double *a = entries(1000, 6), *b = entries(1000, 7), *p = entries(1000, 8);
     double own[ALL], plain[ALL];
     for (int i = 0; i < 1000; i++)

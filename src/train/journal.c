@@ -1,0 +1,269 @@
+/* journal.c: lines of a run's log, and what is made of them. */
+#include "train/journal.h"
+#include "train/journal_db.h"
+
+#include "base/json_parse.h"
+#include "base/mapping.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "report/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { KINDS_MAX = 8, ROW_MAX = 1024, PATH_MAX_BYTES = 4096 };
+
+struct rs_journal {
+    const rs_journal_kind *kinds;
+    size_t n;
+    rs_table *tables[KINDS_MAX];
+    int log; /* descriptor; -1: nothing is written */
+    char path[PATH_MAX_BYTES];
+    rs_journal_db *db;
+    json_t *line;
+};
+
+/* ---- rows and objects ---- */
+
+static json_t *cell_of(const rs_column *column, const void *row)
+{
+    const char *at = (const char *)row + column->at;
+    double value;
+    switch (column->member) {
+    case RS_MEMBER_TEXT:
+        return *(const char *const *)at ? json_string(*(const char *const *)at) : json_null();
+    case RS_MEMBER_INT32:
+    case RS_MEMBER_INT64:
+        value = rs_column_value(column, row);
+        return isnan(value) ? json_null() : json_integer((json_int_t)value);
+    case RS_MEMBER_BOOL:
+        return json_boolean(*(const bool *)at);
+    default:
+        value = rs_column_value(column, row);
+        return isfinite(value) ? json_real(value) : json_null();
+    }
+}
+
+static json_t *object_of(const rs_journal_kind *kind, const void *row)
+{
+    json_t *object = json_object();
+    for (size_t c = 0; c < kind->n && object; c++)
+        if (json_object_set_new(object, kind->columns[c].name, cell_of(&kind->columns[c], row)) !=
+            0) {
+            json_decref(object);
+            return NULL;
+        }
+    return object;
+}
+
+static void fill_cell(void *row, const rs_column *column, const json_t *value)
+{
+    char *at = (char *)row + column->at;
+    switch (column->member) {
+    case RS_MEMBER_TEXT:
+        *(const char **)at = json_string_value(value);
+        return;
+    case RS_MEMBER_INT32:
+        if (json_is_integer(value)) *(int32_t *)at = (int32_t)json_integer_value(value);
+        return;
+    case RS_MEMBER_INT64:
+        if (json_is_integer(value)) *(int64_t *)at = json_integer_value(value);
+        return;
+    case RS_MEMBER_BOOL:
+        *(bool *)at = json_is_true(value);
+        return;
+    case RS_MEMBER_REAL:
+        if (json_is_number(value)) *(double *)at = json_number_value(value);
+        return;
+    default:
+        return;
+    }
+}
+
+static rs_status append_object(rs_journal *j, size_t kind, const json_t *object, rs_error *err)
+{
+    char row[ROW_MAX] __attribute__((aligned(16)));
+    const rs_journal_kind *k = &j->kinds[kind];
+    if (!j->tables[kind]) return RS_OK;
+    memset(row, 0, sizeof row);
+    rs_columns_clear(k->columns, k->n, row);
+    for (size_t c = 0; c < k->n; c++)
+        fill_cell(row, &k->columns[c], json_object_get(object, k->columns[c].name));
+    return rs_table_append(j->tables[kind], row, err);
+}
+
+/* Takes the rows of a line to the tables and to the database. */
+static rs_status spread_line(rs_journal *j, const json_t *line, bool tables, bool db, rs_error *err)
+{
+    if (db) RS_TRY(rs_journal_db_begin(j->db, err));
+    for (size_t k = 0; k < j->n; k++) {
+        const json_t *list = k ? json_object_get(line, j->kinds[k].name) : NULL;
+        size_t rows = k ? json_array_size(list) : 1;
+        for (size_t i = 0; i < rows; i++) {
+            const json_t *row = k ? json_array_get(list, i) : line;
+            if (tables) RS_TRY(append_object(j, k, row, err));
+            if (db) RS_TRY(rs_journal_db_add(j->db, k, row, err));
+        }
+    }
+    return db ? rs_journal_db_commit(j->db, err) : RS_OK;
+}
+
+/* ---- what is there already ---- */
+
+/* What a walk over an old log is for. */
+typedef struct old_log {
+    rs_journal *journal;
+    const char *text;
+    size_t length, kept; /* bytes, and of them those of lines that stay */
+    int64_t first, lines;
+} old_log;
+
+static rs_status walk_lines(old_log *log, bool tables, bool db, rs_error *err)
+{
+    size_t at = 0;
+    log->lines = 0;
+    log->kept = 0;
+    while (at < log->length) {
+        const char *end = memchr(log->text + at, '\n', log->length - at);
+        if (!end) return RS_OK; /* it was cut */
+        size_t length = (size_t)(end - (log->text + at));
+        json_error_t why;
+        json_t *line = rs_json_parse(log->text + at, length, 0, &why);
+        const json_t *step = json_object_get(line, "step");
+        if (!json_is_integer(step)) {
+            json_decref(line);
+            bool last = at + length + 1 == log->length;
+            if (last) return RS_OK;
+            return rs_fail(err, RS_E_INPUT_FORMAT, log->journal->path,
+                           "remove the file, or that line", "line %lld is no line of a log",
+                           (long long)log->lines + 1);
+        }
+        bool stays = json_integer_value(step) < log->first;
+        rs_status status = stays ? spread_line(log->journal, line, tables, db, err) : RS_OK;
+        json_decref(line);
+        if (status != RS_OK || !stays) return status;
+        at += length + 1;
+        log->kept = at;
+        log->lines++;
+    }
+    return RS_OK;
+}
+
+static rs_status fail_log(const rs_journal *j, rs_error *err)
+{
+    int code = errno;
+    return rs_fail(err, RS_E_WRITE, j->path, code == ENOSPC ? "free space on the disk" : NULL, "%s",
+                   strerror(code));
+}
+
+static rs_status take_database(rs_journal *j, const char *path, old_log *log, rs_error *err)
+{
+    if (log->lines > 0 &&
+        rs_journal_db_resume(&j->db, path, j->kinds, j->n, log->first, log->lines))
+        return RS_OK;
+    RS_TRY(rs_journal_db_open(&j->db, path, j->kinds, j->n, err));
+    return log->lines > 0 ? walk_lines(log, false, true, err) : RS_OK;
+}
+
+static rs_status take_old(rs_journal *j, const char *db, int64_t first, rs_error *err)
+{
+    old_log log = {.journal = j, .first = first};
+    rs_mapping *mapping = NULL;
+    if (lseek(j->log, 0, SEEK_END) > 0 && first > 0) {
+        RS_TRY(rs_mapping_open(&mapping, j->path, err));
+        log.text = (const char *)mapping->data;
+        log.length = mapping->size;
+    }
+    rs_status status = walk_lines(&log, true, false, err);
+    if (status == RS_OK) status = take_database(j, db, &log, err);
+    rs_mapping_close(mapping);
+    if (status == RS_OK &&
+        (ftruncate(j->log, (off_t)log.kept) != 0 || lseek(j->log, 0, SEEK_END) < 0))
+        status = fail_log(j, err);
+    return status;
+}
+
+static rs_status open_files(rs_journal *j, const char *folder, int64_t first, rs_error *err)
+{
+    char db[PATH_MAX_BYTES];
+    int n = snprintf(j->path, sizeof j->path, "%s/log.jsonl", folder);
+    int m = snprintf(db, sizeof db, "%s/run.db", folder);
+    if (n >= (int)sizeof j->path || m >= (int)sizeof db)
+        return rs_fail(err, RS_E_WRITE, folder, "choose a shorter name", "the name is too long");
+    j->log = open(j->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    return j->log < 0 ? fail_log(j, err) : take_old(j, db, first, err);
+}
+
+rs_status rs_journal_open(rs_journal **out, const char *folder, const rs_journal_kind *kinds,
+                          size_t n, rs_table *const *tables, int64_t first, rs_error *err)
+{
+    *out = NULL;
+    rs_journal *j = n <= KINDS_MAX ? rs_calloc(1, sizeof *j) : NULL;
+    if (!j) return rs_fail_memory(err, "a log", sizeof *j);
+    *j = (rs_journal){.kinds = kinds, .n = n, .log = -1};
+    for (size_t k = 0; k < n && tables; k++)
+        j->tables[k] = tables[k];
+    rs_status status = folder ? open_files(j, folder, first, err) : RS_OK;
+    if (status != RS_OK)
+        rs_journal_close(j);
+    else
+        *out = j;
+    return status;
+}
+
+void rs_journal_close(rs_journal *j)
+{
+    if (!j) return;
+    json_decref(j->line);
+    rs_journal_db_close(j->db);
+    if (j->log >= 0) (void)close(j->log);
+    rs_free(j);
+}
+
+/* ---- writing ---- */
+
+rs_status rs_journal_add(rs_journal *j, size_t kind, const void *row, rs_error *err)
+{
+    json_t *object = object_of(&j->kinds[kind], row);
+    bool failed = !object;
+    if (!j->line) j->line = json_object();
+    if (kind == 0) {
+        failed = failed || json_object_update(j->line, object) != 0;
+        json_decref(object);
+    } else {
+        json_t *list = json_object_get(j->line, j->kinds[kind].name);
+        if (!list && json_object_set_new(j->line, j->kinds[kind].name, list = json_array()) != 0)
+            list = NULL;
+        failed = json_array_append_new(list, object) != 0;
+    }
+    return failed ? rs_fail_memory(err, "a line of the log", 1) : RS_OK;
+}
+
+/* One write: a line is there whole, or cut where the program ended in it. */
+static rs_status write_line(rs_journal *j, rs_error *err)
+{
+    char *text = json_dumps(j->line, JSON_COMPACT);
+    if (!text) return rs_fail_memory(err, "a line of the log", 1);
+    size_t left = strlen(text);
+    text[left] = '\n'; /* over the end of the text, which is told by its length from here */
+    left++;
+    int code = rs_output_descriptor_write(j->log, text, &left, NULL);
+    rs_memory_free_json(text);
+    if (!code) return RS_OK;
+    errno = code;
+    return fail_log(j, err);
+}
+
+rs_status rs_journal_end(rs_journal *j, rs_error *err)
+{
+    rs_status status = j->line ? RS_OK : rs_fail_memory(err, "a line of the log", 1);
+    if (status == RS_OK && j->log >= 0) status = write_line(j, err);
+    if (status == RS_OK) status = spread_line(j, j->line, true, j->db != NULL, err);
+    json_decref(j->line);
+    j->line = NULL;
+    return status;
+}

@@ -1,0 +1,214 @@
+/* learner.c: opens the network of a task, and runs its steps. */
+#include "train/learner.h"
+
+#include "base/memory.h"
+#include "checkpoint/checkpoint.h"
+#include "network/arch.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- opening ---- */
+
+/* Only what is plain numbers can be trained. */
+static rs_status check_stored(const rs_checkpoint *checkpoint, rs_error *err)
+{
+    for (size_t i = 0; i < checkpoint->n_tensors; i++) {
+        rs_dtype dtype = checkpoint->tensors[i].dtype;
+        if (dtype != RS_F32 && dtype != RS_F64 && dtype != RS_F16 && dtype != RS_BF16 &&
+            dtype != RS_I64)
+            return rs_fail(err, RS_E_UNSUPPORTED, checkpoint->path,
+                           "give a checkpoint of floating-point numbers",
+                           "tensor %s is stored as %s, which cannot be trained",
+                           checkpoint->tensors[i].name, rs_dtype_info(dtype)->name);
+    }
+    return RS_OK;
+}
+
+static rs_status open_checkpoint(rs_learner *l, const rs_task_shape *shape, rs_error *err)
+{
+    const char *path = l->settings->model_path;
+    RS_TRY(rs_checkpoint_open(&l->checkpoint, path, NULL, err));
+    RS_TRY(check_stored(l->checkpoint, err));
+    RS_TRY(rs_network_open(&l->network, l->checkpoint, err));
+    const rs_network *network = l->network;
+    if (shape->vocab > network->embedding.vocabulary)
+        return rs_fail(err, RS_E_TASK_SCHEMA, path, NULL,
+                       "the model has %lld token ids, the task needs %lld",
+                       (long long)network->embedding.vocabulary, (long long)shape->vocab);
+    if (network->max_positions > 0 && shape->n_tok > network->max_positions)
+        return rs_fail(err, RS_E_TASK_SCHEMA, path, "set data.length",
+                       "the model reads %lld tokens, samples of the task have %lld",
+                       (long long)network->max_positions, (long long)shape->n_tok);
+    return RS_OK;
+}
+
+/* The threads that draw, and the memory that drawing may take, are the run's. */
+static rs_status open_network(rs_learner *l, const rs_task_shape *shape, rs_error *err)
+{
+    const rs_train_settings *s = l->settings;
+    if (!s->model) return open_checkpoint(l, shape, err);
+    RS_TRY(rs_init_open(&l->init, NULL, (uint64_t)s->seed, err));
+    rs_init_set_threads(l->init, l->context->threads);
+    rs_init_set_memory(l->init, l->context->memory, NULL, NULL);
+    return rs_network_from_arch(&l->network, s->model, s->path, l->init, err);
+}
+
+/* What a class has to be below. */
+static rs_status check_outputs(const rs_learner *l, const rs_task_shape *shape, rs_error *err)
+{
+    const rs_dense *decoder = &l->network->head.decoder;
+    if (!decoder->weight)
+        return rs_fail(err, RS_E_UNSUPPORTED, l->settings->path, NULL,
+                       "the model has no head that gives outputs");
+    if (decoder->out >= shape->d_out) return RS_OK;
+    return rs_fail(err, RS_E_TASK_SCHEMA, l->settings->path, NULL,
+                   "the model gives %lld outputs, the task has %lld", (long long)decoder->out,
+                   (long long)shape->d_out);
+}
+
+static rs_status open_learner(rs_learner *l, const rs_task_shape *shape, rs_error *err)
+{
+    const rs_train_settings *s = l->settings;
+    RS_TRY(open_network(l, shape, err));
+    RS_TRY(check_outputs(l, shape, err));
+    RS_TRY(rs_trained_open(&l->trained, l->network, l->precision, s, err));
+    RS_TRY(rs_optimiser_new(&l->optimiser, &s->rule, l->precision, l->trained.items, l->trained.n,
+                            err));
+    RS_TRY(rs_feed_open(&l->feed, shape, s->batch, s->loss == RS_TRAIN_LOSS_SQUARED, err));
+    RS_TRY(rs_weights_open(&l->weights, l->precision, UINT64_MAX, err));
+    return rs_runner_open(&l->runner, l->network, l->weights, l->context, err);
+}
+
+rs_status rs_learner_open(rs_learner *out, const rs_train_settings *settings,
+                          const rs_task_shape *shape, const rs_context *context, rs_error *err)
+{
+    *out = (rs_learner){.settings = settings,
+                        .context = context,
+                        .precision = (rs_precision)settings->precision,
+                        .temperature = 1};
+    rs_status status = open_learner(out, shape, err);
+    if (status != RS_OK) rs_learner_close(out);
+    return status;
+}
+
+void rs_learner_close(rs_learner *l)
+{
+    rs_runner_close(l->runner);
+    rs_weights_close(l->weights);
+    rs_feed_close(&l->feed);
+    rs_optimiser_free(l->optimiser);
+    rs_trained_close(&l->trained);
+    rs_network_close(l->network);
+    rs_checkpoint_close(l->checkpoint);
+    rs_init_close(l->init);
+    *l = (rs_learner){0};
+}
+
+/* ---- a batch ---- */
+
+/* Logits of every attention are multiplied by `factor` from here on. */
+static void set_temperature(rs_learner *l, double factor)
+{
+    if (factor == l->temperature) return;
+    for (int32_t i = 0; i < l->network->n_layers; i++)
+        for (int32_t b = 0; b < l->network->layers[i].n_branches; b++) {
+            rs_branch *branch = &l->network->layers[i].branches[b];
+            if (branch->kind == RS_BRANCH_ATTENTION)
+                branch->attention.temperature *= l->temperature / factor;
+        }
+    l->temperature = factor;
+}
+
+static rs_status take_gradient(void *user, const rs_gradient_view *view, rs_error *err)
+{
+    return rs_trained_take(user, view, err);
+}
+
+static rs_status run_back(rs_learner *l, double *loss, const rs_loss *wanted,
+                          const rs_gradient_tap *listen, rs_error *err)
+{
+    const rs_gradient_tap take = {.user = &l->trained, .parameter = take_gradient};
+    const rs_gradient_tap *const taps[] = {&take, listen};
+    const rs_gradient_plan plan = {0};
+    rs_gradients *gradients = NULL;
+    RS_TRY(rs_gradients_open(&gradients, l->network, l->precision, &plan, taps, listen ? 2 : 1,
+                             l->context, err));
+    rs_status status =
+        rs_runner_gradient(loss, l->runner, &l->feed.batch, wanted, gradients, NULL, 0, err);
+    if (status == RS_OK) status = rs_gradients_finish(gradients, err);
+    rs_gradients_close(gradients);
+    return status;
+}
+
+/* NaN where a loss has no right and wrong. */
+static double accuracy_of(const rs_loss *loss)
+{
+    bool has = loss->kind != RS_LOSS_SQUARED && loss->told->targets > 0;
+    return has ? (double)loss->told->right / (double)loss->told->targets : NAN;
+}
+
+rs_status rs_learner_batch(rs_batch_outcome *out, rs_learner *l, const rs_task_batch *batch,
+                           int64_t number, const rs_gradient_tap *listen, rs_error *err)
+{
+    rs_feed *feed = &l->feed;
+    rs_feed_pack(feed, batch);
+    set_temperature(l, rs_temperature_at(&l->settings->temperature, l->step));
+    double share = 1 / (double)l->settings->accumulate, sum = 0;
+    rs_loss_told told = {0};
+    const rs_dropout dropout = {.rate = l->settings->dropout,
+                                .seed = (uint64_t)l->settings->seed,
+                                .step = (uint64_t)l->step,
+                                .first_row = number * feed->capacity * feed->n_tok};
+    const rs_loss wanted = rs_feed_loss(feed, l->settings, share, &told);
+    feed->batch.dropout = dropout.rate > 0 ? &dropout : NULL;
+    if (number == 0) rs_trained_begin(&l->trained);
+    rs_status status = run_back(l, &sum, &wanted, listen, err);
+    feed->batch.dropout = NULL;
+    RS_TRY(status);
+    *out = (rs_batch_outcome){.loss = sum / share,
+                              .accuracy = accuracy_of(&wanted),
+                              .tokens = feed->begin[batch->samples],
+                              .targets = feed->n_targets};
+    return RS_OK;
+}
+
+rs_status rs_learner_evaluate(rs_batch_outcome *out, rs_learner *l, const rs_task_batch *batch,
+                              rs_error *err)
+{
+    rs_loss_told told = {0};
+    *out = (rs_batch_outcome){0};
+    rs_feed_pack(&l->feed, batch);
+    const rs_loss wanted = rs_feed_loss(&l->feed, l->settings, 1, &told);
+    RS_TRY(rs_runner_loss(&out->loss, l->runner, &l->feed.batch, &wanted, NULL, 0, err));
+    out->accuracy = accuracy_of(&wanted);
+    out->tokens = l->feed.begin[batch->samples];
+    out->targets = l->feed.n_targets;
+    return RS_OK;
+}
+
+/* ---- a step ---- */
+
+void rs_learner_clip(rs_learner *l)
+{
+    const rs_train_settings *s = l->settings;
+    bool each = !isinf(s->clip_each);
+    rs_trained_end(&l->trained);
+    l->rate = s->lr * rs_schedule_factor(&s->schedule, l->step);
+    l->norm = rs_optimiser_clip(l->optimiser, each ? RS_CLIP_EACH : RS_CLIP_ALL,
+                                each ? s->clip_each : s->clip, l->context->threads);
+}
+
+void rs_learner_step(rs_learner *l)
+{
+    rs_optimiser_step(l->optimiser, l->rate, l->context->threads);
+    rs_trained_hand_over(&l->trained);
+    rs_weights_changed(l->weights);
+    l->step++;
+}
+
+json_t *rs_learner_config(const rs_learner *l)
+{
+    if (l->checkpoint) return json_deep_copy(l->checkpoint->config);
+    return json_pack("{sssO}", "model_type", "rankscope", "arch", l->settings->model);
+}

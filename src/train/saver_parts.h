@@ -1,0 +1,17 @@
+/* saver_parts.h: what saver.c and saved.c share: the names of a run's files. */
+#ifndef RS_TRAIN_SAVER_PARTS_H
+#define RS_TRAIN_SAVER_PARTS_H
+
+#include "base/error.h"
+
+enum { RS_SAVED_PATH = 4096 };
+
+/* DIR/NAME where step is negative, else DIR/checkpoints/step-N/NAME; NAME may be "". */
+rs_status rs_saved_path(char out[RS_SAVED_PATH], const char *folder, int64_t step, const char *name,
+                        rs_error *err);
+/* Makes a folder unless it is there. */
+rs_status rs_saved_make_folder(const char *path, rs_error *err);
+/* Has DIR/model.safetensors and DIR/config.json be those of a checkpoint. */
+rs_status rs_saved_link(const char *folder, int64_t step, rs_error *err);
+
+#endif

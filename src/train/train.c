@@ -1,0 +1,186 @@
+/* train.c: a run as a result: its verdict, its figures, and what an end that is no success says. */
+#include "train/train.h"
+
+#include "report/figures.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const rs_table_kind rs_train_log_kind = {"train", "log", {RS_PART(rs_train_columns)}};
+
+/* ---- an end before the last step ---- */
+
+/* "the checkpoint of step 400 is in DIR". */
+static void say_saved(char *out, size_t size, const rs_run_outcome *outcome, const char *folder)
+{
+    if (!folder)
+        snprintf(out, size, "nothing was written: there is no --out");
+    else if (outcome->saved < 0)
+        snprintf(out, size, "no checkpoint was written before");
+    else
+        snprintf(out, size, "the checkpoint of step %lld is in %.200s", (long long)outcome->saved,
+                 folder);
+}
+
+static rs_status fail_not_finite(const rs_run_outcome *outcome, const rs_train_settings *s,
+                                 const char *folder, rs_error *err)
+{
+    char saved[300], hint[480];
+    say_saved(saved, sizeof saved, outcome, folder);
+    snprintf(hint, sizeof hint, "%s; take a smaller learning rate, a longer warm-up or \"clip\"",
+             saved);
+    return rs_fail(err, RS_E_NOT_FINITE, s->task, hint,
+                   "step %lld: the loss or a gradient is not finite, first in %s",
+                   (long long)outcome->step, outcome->blame);
+}
+
+static rs_status fail_interrupted(const rs_run_outcome *outcome, const rs_train_settings *s,
+                                  const char *folder, rs_error *err)
+{
+    char saved[300], hint[900];
+    say_saved(saved, sizeof saved, outcome, folder);
+    if (folder)
+        snprintf(hint, sizeof hint, "%s: 'rankscope train %.200s --out %.200s --resume' goes on",
+                 saved, s->path, folder);
+    else
+        snprintf(hint, sizeof hint, "%s", saved);
+    return rs_fail(err, RS_E_INTERRUPTED, s->task, hint, "interrupted");
+}
+
+/* ---- the verdict ---- */
+
+static rs_status set_verdict(rs_result *result, const rs_run_outcome *outcome,
+                             const rs_train_settings *s, const rs_train_options *o, rs_error *err)
+{
+    char answer[400], accuracy[96] = "", next[320];
+    bool stopped = outcome->end == RS_RUN_STOPPED;
+    if (isfinite(outcome->accuracy))
+        snprintf(accuracy, sizeof accuracy, ", accuracy %.4f", outcome->accuracy);
+    size_t said = strlen(accuracy);
+    if (said && isfinite(outcome->floor))
+        snprintf(accuracy + said, sizeof accuracy - said, " (%.4g needs no learning)",
+                 outcome->floor);
+    snprintf(answer, sizeof answer, "%s %s for %lld step%s: loss %.4g%s (running means).", s->task,
+             stopped ? "ran, until an alarm stopped it," : "was trained", (long long)outcome->step,
+             outcome->step == 1 ? "" : "s", outcome->loss, accuracy);
+    snprintf(next, sizeof next, "rankscope scan %.200s reads what was learned",
+             o->folder ? o->folder : "");
+    const rs_verdict verdict = {.answer = answer,
+                                .code = stopped ? "stopped" : "trained",
+                                .severity = stopped ? RS_CRITICAL : RS_INFO,
+                                .value = outcome->loss,
+                                .threshold = NAN,
+                                .next = o->folder ? next : NULL};
+    return rs_result_set_verdict(result, &verdict, err);
+}
+
+/* ---- figures ---- */
+
+static const char *const step_keys[] = {"step"};
+static const char *const head_facets[] = {"product", "layer"};
+static const char *const head_keys[] = {"step", "product", "layer", "head"};
+static const char *const layer_keys[] = {"step", "layer"};
+
+/* A figure over table `ranks`, a panel for each product and layer, or over `layers`, a line each. */
+typedef struct trajectory {
+    const char *column, *title, *about;
+    bool ranks, log_y;
+} trajectory;
+
+static const trajectory trajectories[] = {
+    {"effective_rank", "Effective rank of head products",
+     "A line for each head. Column effective_rank_null has what random weights give.", true, false},
+    {"pseudo_rank", "Pseudo-rank of head products",
+     "Share of the singular values that holds 95 % of their sum.", true, false},
+    {"q_norm", "Imbalance of the factors, ‖AᵀA − BᵀB‖",
+     "Weight decay drives it to zero; column contraction_expected has by how much.", true, true},
+    {"relative_residual", "How far apart the tokens are", "Of the probe batch, behind each layer.",
+     false, false},
+    {"entropy_share", "Entropy of attention, of that of uniform attention",
+     "Means over heads and samples of the probe batch.", false, false},
+    {"ratio_q_v", "Gradients of queries, of those of values",
+     "Squared norms. Below 1e-6 the queries do not learn.", false, true},
+    {"update_ratio", "What a step changes, of the weights", NULL, false, true},
+};
+
+static rs_status add_trajectory(rs_result *result, const trajectory *t, rs_error *err)
+{
+    const rs_lines by_head = {.table = "ranks",
+                              .x = {"step", "step"},
+                              .y = {t->column, t->title},
+                              .colour = {"head", "head"},
+                              .facets = {head_facets, 2},
+                              .keys = {head_keys, 4},
+                              .log_y = t->log_y,
+                              .x_whole = true,
+                              .small = true};
+    const rs_lines by_layer = {.table = "layers",
+                               .x = {"step", "step"},
+                               .y = {t->column, t->title},
+                               .colour = {"layer", "layer"},
+                               .keys = {layer_keys, 2},
+                               .log_y = t->log_y,
+                               .x_whole = true};
+    return rs_result_add_figure(result, t->column, t->title, t->about,
+                                rs_figure_lines(t->ranks ? &by_head : &by_layer), err);
+}
+
+static rs_status add_curves(rs_result *result, bool accuracy, rs_error *err)
+{
+    const rs_lines loss = {.table = "log",
+                           .x = {"step", "step"},
+                           .y = {"batch_loss", "loss"},
+                           .first = "of the batch",
+                           .more = {{.field = "loss", .title = "running mean"},
+                                    {.field = "eval_loss", .title = "evaluation"}},
+                           .keys = {step_keys, 1},
+                           .x_whole = true};
+    RS_TRY(rs_result_add_figure(result, "loss", "Loss by step", NULL, rs_figure_lines(&loss), err));
+    if (!accuracy) return RS_OK;
+    rs_lines right = loss;
+    right.y = (rs_figure_field){"batch_accuracy", "accuracy"};
+    right.more[0].field = "accuracy";
+    right.more[1].field = "eval_accuracy";
+    return rs_result_add_figure(result, "accuracy", "Accuracy by step", NULL,
+                                rs_figure_lines(&right), err);
+}
+
+static rs_status add_figures(rs_result *result, bool accuracy, rs_error *err)
+{
+    RS_TRY(add_curves(result, accuracy, err));
+    for (size_t i = 0; i < sizeof trajectories / sizeof *trajectories; i++) {
+        const char *table = trajectories[i].ranks ? "ranks" : "layers";
+        if (rs_table_rows(rs_result_table(result, table)) > 0)
+            RS_TRY(add_trajectory(result, &trajectories[i], err));
+    }
+    return RS_OK;
+}
+
+static const rs_curve loss_curve = {.table = "log",
+                                    .title = "loss by step",
+                                    .x = "step",
+                                    .x_title = "step",
+                                    .y = {{"loss", "running mean", false}}};
+
+rs_status rs_train_fill(rs_result *result, bool *stopped, rs_train_settings *s,
+                        const rs_train_options *o, const rs_context *context, rs_error *err)
+{
+    *stopped = false;
+    if (o->dry_run) return rs_train_plan(result, s, context, err);
+    const rs_run_request request = {.settings = s,
+                                    .folder = o->folder,
+                                    .resume = o->resume,
+                                    .result = result,
+                                    .listener = o->listener};
+    rs_run_outcome outcome;
+    RS_TRY(rs_train_run(&outcome, &request, context, err));
+    if (outcome.end == RS_RUN_NOT_FINITE) return fail_not_finite(&outcome, s, o->folder, err);
+    if (outcome.end == RS_RUN_INTERRUPTED) return fail_interrupted(&outcome, s, o->folder, err);
+    *stopped = outcome.end == RS_RUN_STOPPED;
+    RS_TRY(set_verdict(result, &outcome, s, o, err));
+    RS_TRY(add_figures(result, isfinite(outcome.accuracy), err));
+    rs_result_show_curve(result, &loss_curve);
+    rs_result_show(result, "log");
+    return RS_OK;
+}

@@ -1,0 +1,354 @@
+/* trained.c: the list of what is trained, and where gradients go. */
+#include "train/trained.h"
+
+#include "base/memory.h"
+#include "network/op_traits.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the list ---- */
+
+/* What is being listed. */
+typedef struct lister {
+    rs_trained_list *list;
+    const rs_network *network;
+    size_t capacity;
+    int32_t layer;
+    const rs_tensor *fixed; /* positions that are no weights; or NULL */
+    const char *place;      /* "mixer", "mlp", "embed", "head"; or NULL */
+    rs_error *err;
+} lister;
+
+/* ALiBi's biases follow from the number of heads: they are no weights. */
+static bool is_fixed(const lister *at, const rs_tensor *tensor)
+{
+    return tensor == at->fixed || strcmp(tensor->name, "alibi") == 0;
+}
+
+static bool listed(const rs_trained_list *list, const rs_tensor *tensor)
+{
+    for (int64_t i = list->n - 1; i >= 0; i--)
+        if (list->places[i].tensor == tensor) return true;
+    return false;
+}
+
+static rs_status grow(lister *at)
+{
+    rs_trained_list *list = at->list;
+    if ((size_t)list->n < at->capacity) return RS_OK;
+    size_t room = 2 * at->capacity + 64;
+    rs_trained *items = rs_realloc(list->items, room, sizeof *items);
+    if (items) list->items = items;
+    rs_trained_place *places = rs_realloc(list->places, room, sizeof *places);
+    if (places) list->places = places;
+    rs_trained_name *names = rs_realloc(list->names, room, sizeof *names);
+    if (names) list->names = names;
+    if (!items || !places || !names)
+        return rs_fail_memory(at->err, "the list of what is trained", room * sizeof *items);
+    at->capacity = room;
+    return RS_OK;
+}
+
+static rs_status add(lister *at, const rs_trained_place *place, int64_t count, unsigned words,
+                     const char *name)
+{
+    RS_TRY(grow(at));
+    rs_trained_list *list = at->list;
+    if (!name) return rs_fail_memory(at->err, "a name", 64);
+    list->items[list->n] = (rs_trained){.count = count, .rate = 1};
+    list->places[list->n] = *place;
+    list->names[list->n] = (rs_trained_name){.name = name, .words = words};
+    list->n++;
+    list->numbers += count;
+    return RS_OK;
+}
+
+/* A checkpoint's own name, or one of the place in the network. */
+static const char *name_of(const lister *at, const char *weight, const char *ending)
+{
+    rs_arena *arena = at->list->arena;
+    if (at->layer >= 0)
+        return rs_arena_printf(arena, "layers.%d.%s.%s%s", (int)at->layer, at->place, weight,
+                               ending);
+    return at->place ? rs_arena_printf(arena, "%s.%s%s", at->place, weight, ending)
+                     : rs_arena_printf(arena, "%s%s", weight, ending);
+}
+
+static rs_status add_tensor(lister *at, const rs_tensor *tensor, rs_role role, const char *weight,
+                            const char *ending, bool gain, bool bias)
+{
+    if (!tensor || tensor->count == 0 || is_fixed(at, tensor) || listed(at->list, tensor))
+        return RS_OK;
+    const rs_trained_place place = {
+        .tensor = (rs_tensor *)(uintptr_t)tensor, .role = role, .layer = at->layer};
+    const char *name = at->network->checkpoint ? rs_arena_strdup(at->list->arena, tensor->name)
+                                               : name_of(at, weight, ending);
+    return add(at, &place, tensor->count, rs_group_words_of(role, gain, bias), name);
+}
+
+static rs_status add_norm(lister *at, const rs_norm_op *norm, rs_role role, const char *name)
+{
+    if (norm->kind == RS_NORM_NONE) return RS_OK;
+    RS_TRY(add_tensor(at, norm->gain, role, name, ".gain", true, false));
+    return add_tensor(at, norm->bias, role, name, ".bias", true, true);
+}
+
+static rs_status add_map(lister *at, const rs_weight_row *row, const rs_dense *map)
+{
+    RS_TRY(add_tensor(at, map->weight, row->role, row->name, ".weight", false, false));
+    return add_tensor(at, map->bias, row->role, row->name, ".bias", false, true);
+}
+
+static rs_status add_row(lister *at, const rs_weight_row *row, const void *owner)
+{
+    const void *member = (const char *)owner + row->offset;
+    const rs_conv_op *conv = member;
+    switch (row->form) {
+    case RS_WEIGHT_MAP:
+        return add_map(at, row, member);
+    case RS_WEIGHT_NORM:
+        return add_norm(at, member, row->role, row->name);
+    case RS_WEIGHT_CONV:
+        RS_TRY(add_tensor(at, conv->weight, row->role, row->name, ".weight", false, false));
+        return add_tensor(at, conv->bias, row->role, row->name, ".bias", false, true);
+    case RS_WEIGHT_NUMBERS:
+        return add_tensor(at, rs_weight_numbers(row, owner), row->role, row->name, "", false,
+                          false);
+    }
+    return RS_OK;
+}
+
+static rs_status add_rows(lister *at, const rs_weight_list *weights, const void *owner)
+{
+    for (size_t i = 0; i < weights->n; i++)
+        RS_TRY(add_row(at, &weights->rows[i], owner));
+    return RS_OK;
+}
+
+static rs_status add_branch(lister *at, const rs_branch *branch)
+{
+    at->place = rs_branch_traits(branch)->mixes ? "mixer" : "mlp";
+    RS_TRY(add_norm(at, &branch->before, RS_ROLE_UNKNOWN, "norm_before"));
+    RS_TRY(add_rows(at, &rs_branch_traits(branch)->weights, branch));
+    RS_TRY(add_norm(at, &branch->inside, RS_ROLE_UNKNOWN, "norm_inside"));
+    return add_norm(at, &branch->after, RS_ROLE_UNKNOWN, "norm_after");
+}
+
+static rs_status add_tensors(lister *at)
+{
+    const rs_network *network = at->network;
+    if (network->embedding.positions_fixed) at->fixed = network->embedding.positions;
+    at->layer = -1;
+    at->place = "embed";
+    RS_TRY(add_rows(at, &rs_embedding_weights, &network->embedding));
+    for (at->layer = 0; at->layer < network->n_layers; at->layer++)
+        for (int32_t b = 0; b < network->layers[at->layer].n_branches; b++)
+            RS_TRY(add_branch(at, &network->layers[at->layer].branches[b]));
+    at->layer = -1;
+    at->place = NULL;
+    RS_TRY(add_norm(at, &network->final_norm, RS_ROLE_UNKNOWN, "final_norm"));
+    at->place = "head";
+    return add_rows(at, &rs_head_weights, &network->head);
+}
+
+/* Skips and residual scales, where the settings have them trained. */
+static rs_status add_numbers(lister *at, bool skips, bool scales)
+{
+    for (at->layer = 0; at->layer < at->network->n_layers; at->layer++)
+        for (int32_t b = 0; b < at->network->layers[at->layer].n_branches; b++) {
+            rs_branch *branch = &at->network->layers[at->layer].branches[b];
+            at->place = rs_branch_traits(branch)->mixes ? "mixer" : "mlp";
+            rs_trained_place place = {
+                .layer = at->layer, .number = &branch->skip, .part = RS_OF_SKIP};
+            if (skips) RS_TRY(add(at, &place, 1, RS_GROUP_STRENGTH, name_of(at, "skip", "")));
+            place.number = &branch->scale, place.part = RS_OF_SCALE;
+            if (scales) RS_TRY(add(at, &place, 1, RS_GROUP_STRENGTH, name_of(at, "scale", "")));
+        }
+    return RS_OK;
+}
+
+/* ---- their memory ---- */
+
+/* Whole lines of 64 bytes. */
+static size_t room_of(const rs_trained_list *list, int64_t count)
+{
+    return ((size_t)count * list->size + 63) / 64 * 64;
+}
+
+/* The numbers move into the list's memory, and tensors with them. */
+static void move_in(rs_trained_list *list, rs_precision precision)
+{
+    char *values = list->values, *gradients = list->gradients;
+    for (int64_t i = 0; i < list->n; i++) {
+        rs_trained *item = &list->items[i];
+        rs_trained_place *place = &list->places[i];
+        rs_tensor *tensor = place->tensor;
+        item->weight = values;
+        item->gradient = gradients;
+        if (!tensor) {
+            if (precision == RS_PRECISION_F32)
+                *(float *)item->weight = (float)*place->number;
+            else
+                *(double *)item->weight = *place->number;
+        } else {
+            if (precision == RS_PRECISION_F32)
+                rs_tensor_decode_f32(item->weight, tensor, 0, tensor->count);
+            else
+                rs_tensor_decode_f64(item->weight, tensor, 0, tensor->count);
+            tensor->dtype = precision == RS_PRECISION_F32 ? RS_F32 : RS_F64;
+            tensor->data = item->weight;
+            tensor->bytes = (uint64_t)tensor->count * list->size;
+        }
+        values += room_of(list, item->count);
+        gradients += room_of(list, item->count);
+    }
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const rs_trained_address *x = a, *y = b;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+static rs_status take_rooms(rs_trained_list *list, rs_error *err)
+{
+    for (int64_t i = 0; i < list->n; i++)
+        list->bytes += room_of(list, list->items[i].count);
+    list->values = rs_calloc(list->bytes + 1, 1);
+    list->gradients = rs_calloc(list->bytes + 1, 1);
+    list->order = rs_malloc((size_t)list->n + 1, sizeof *list->order);
+    if (!list->values || !list->gradients || !list->order)
+        return rs_fail_memory(err, "what is trained", 2 * list->bytes);
+    return RS_OK;
+}
+
+static void sort_addresses(rs_trained_list *list)
+{
+    for (int64_t i = 0; i < list->n; i++) {
+        const rs_trained_place *place = &list->places[i];
+        const void *at = place->tensor ? (const void *)place->tensor : place->number;
+        list->order[i] = (rs_trained_address){(uintptr_t)at, i};
+    }
+    qsort(list->order, (size_t)list->n, sizeof *list->order, by_address);
+}
+
+static bool has_word(const rs_text_list *words, const char *word)
+{
+    for (int64_t i = 0; i < words->n; i++)
+        if (strcmp(words->items[i], word) == 0) return true;
+    return false;
+}
+
+static rs_status open_list(rs_trained_list *list, rs_network *network, rs_precision precision,
+                           const rs_train_settings *s, rs_error *err)
+{
+    lister at = {.list = list, .network = network, .err = err};
+    list->network = network;
+    list->size = rs_precision_size(precision);
+    list->arena = rs_arena_new();
+    if (!list->arena) return rs_fail_memory(err, "names", 64);
+    RS_TRY(add_tensors(&at));
+    RS_TRY(add_numbers(&at, has_word(&s->trainable, "skips"), has_word(&s->trainable, "branches")));
+    RS_TRY(take_rooms(list, err));
+    move_in(list, precision);
+    sort_addresses(list);
+    return rs_train_apply_groups(list->items, list->names, list->n, s, err);
+}
+
+rs_status rs_trained_open(rs_trained_list *out, rs_network *network, rs_precision precision,
+                          const rs_train_settings *settings, rs_error *err)
+{
+    *out = (rs_trained_list){0};
+    rs_status status = open_list(out, network, precision, settings, err);
+    if (status != RS_OK) rs_trained_close(out);
+    return status;
+}
+
+void rs_trained_close(rs_trained_list *list)
+{
+    rs_free(list->items);
+    rs_free(list->places);
+    rs_free(list->names);
+    rs_free(list->order);
+    rs_free(list->values);
+    rs_free(list->gradients);
+    rs_arena_free(list->arena);
+    *list = (rs_trained_list){0};
+}
+
+/* ---- gradients ---- */
+
+static int64_t find(const rs_trained_list *list, const void *address)
+{
+    int64_t low = 0, high = list->n;
+    while (low < high) {
+        int64_t mid = low + (high - low) / 2;
+        if (list->order[mid].at < (uintptr_t)address)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    bool found = low < list->n && list->order[low].at == (uintptr_t)address;
+    return found ? list->order[low].item : -1;
+}
+
+rs_trained *rs_trained_find(const rs_trained_list *list, const rs_tensor *tensor)
+{
+    int64_t i = find(list, tensor);
+    return i < 0 ? NULL : &list->items[i];
+}
+
+void rs_trained_begin(rs_trained_list *list)
+{
+    for (int64_t i = 0; i < list->n; i++)
+        list->places[i].told = false;
+}
+
+/* The parameter's numbers are the whole tensor, in its order. */
+static bool is_whole(const rs_gradient_view *view, int64_t count)
+{
+    const rs_gradient_place *place = &view->parameter->place;
+    return place->first == 0 && place->out_is_row && place->run >= view->out &&
+           place->ld == view->in && view->out * view->in == count;
+}
+
+/* The address of the tensor, or of the skip or scale, that a parameter is. */
+static const void *address_of(const rs_trained_list *list, const rs_parameter *p)
+{
+    if (p->tensor) return p->tensor;
+    const rs_branch *branch = &list->network->layers[p->layer].branches[p->branch];
+    return p->part == RS_OF_SKIP ? &branch->skip : &branch->scale;
+}
+
+rs_status rs_trained_take(rs_trained_list *list, const rs_gradient_view *view, rs_error *err)
+{
+    const rs_parameter *p = view->parameter;
+    if (view->use == RS_USE_ONE) return RS_OK;
+    int64_t i = find(list, address_of(list, p));
+    if (i < 0 || list->items[i].frozen) return RS_OK;
+    rs_trained *item = &list->items[i];
+    bool first = !list->places[i].told;
+    list->places[i].told = true;
+    if (first && is_whole(view, item->count)) return rs_gradient_write(item->gradient, view, err);
+    if (first) memset(item->gradient, 0, (size_t)item->count * list->size);
+    return view->form == RS_GRADIENT_ZERO ? RS_OK : rs_gradient_store(item->gradient, view);
+}
+
+void rs_trained_end(rs_trained_list *list)
+{
+    for (int64_t i = 0; i < list->n; i++)
+        if (!list->places[i].told)
+            memset(list->items[i].gradient, 0, (size_t)list->items[i].count * list->size);
+}
+
+void rs_trained_hand_over(const rs_trained_list *list)
+{
+    for (int64_t i = 0; i < list->n; i++) {
+        const void *value = list->items[i].weight;
+        double *number = list->places[i].number;
+        if (number)
+            *number = list->size == sizeof(float) ? (double)*(const float *)value
+                                                  : *(const double *)value;
+    }
+}

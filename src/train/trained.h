@@ -1,0 +1,65 @@
+/*
+ * trained.h: the numbers of a network that training changes: its stored tensors, each once, and the
+ * skips and residual scales that a task file makes trainable.
+ */
+#ifndef RS_TRAIN_TRAINED_H
+#define RS_TRAIN_TRAINED_H
+
+#include "engine/gradient.h"
+#include "train/optimiser.h"
+#include "train/settings.h"
+
+/* What one item is in the network. */
+typedef struct rs_trained_place {
+    rs_tensor *tensor; /* NULL: a number of the network */
+    double *number;    /* NULL: a tensor */
+    rs_role role;
+    int32_t layer;
+    rs_parameter_part part; /* of a number: RS_OF_SKIP or RS_OF_SCALE */
+    bool told;              /* the running pass has told its gradient */
+} rs_trained_place;
+
+/* An item by the address of its tensor, or of its number. */
+typedef struct rs_trained_address {
+    uintptr_t at;
+    int64_t item;
+} rs_trained_address;
+
+typedef struct rs_trained_list {
+    const rs_network *network;
+    int64_t n, numbers; /* items, and numbers of all of them */
+    rs_trained *items;  /* [n] as the optimiser takes them */
+    rs_trained_place *places;
+    rs_trained_name *names;
+    rs_trained_address *order; /* [n] the items by the addresses of what they are */
+    size_t size;               /* of a number */
+    size_t bytes;              /* of values, and of gradients: each item begins a line */
+    void *values, *gradients;
+    rs_arena *arena;
+} rs_trained_list;
+
+/*
+ * Lists what is trained of a network whose tensors all lie in memory of ours or are mapped: from
+ * here on every tensor's numbers are `precision`'s, in the list's own memory, and the network reads
+ * them there. Groups of the settings are applied. The network must outlive the list and have no
+ * runner that has run. Errors: RS_E_NO_MEMORY, those of rs_train_apply_groups.
+ */
+rs_status rs_trained_open(rs_trained_list *out, rs_network *network, rs_precision precision,
+                          const rs_train_settings *settings, rs_error *err);
+void rs_trained_close(rs_trained_list *list);
+
+/* The item whose tensor this is; NULL: none. */
+rs_trained *rs_trained_find(const rs_trained_list *list, const rs_tensor *tensor);
+
+/* Has the next gradients replace those that are there (a step's first batch). */
+void rs_trained_begin(rs_trained_list *list);
+/* Takes in one gradient, or adds it to those of the step's batches before: a listener's
+ * `parameter`. */
+rs_status rs_trained_take(rs_trained_list *list, const rs_gradient_view *view, rs_error *err);
+/* Zeroes the gradients that no pass has told. */
+void rs_trained_end(rs_trained_list *list);
+
+/* Hands the numbers among the items to the network, behind a step. */
+void rs_trained_hand_over(const rs_trained_list *list);
+
+#endif

@@ -1,0 +1,173 @@
+#!/bin/sh
+# train.sh: `rankscope train`: what it writes and says, that a run that is broken off goes on bit for bit, and what it refuses.
+. "$RS_SOURCE_DIR/tests/cli/lib.sh"
+command -v python3 >/dev/null 2>&1 || { echo "python3 is not here"; exit 77; }
+rm -rf whole t2 t3 d1 d2 cut long full least p0 p1 p2
+cat >task.json <<'END'
+{"task": "reversal", "data": {"length": 6, "symbols": 5}, "steps": 60, "batch": 4, "seed": 3, "log_every": 7,
+ "rank_every": 14, "eval_every": 30, "every_checkpoint": 20, "keep": 2,
+ "model": {"depth": 2, "d_model": 8, "heads": 2, "mlp_width": 12},
+ "optimizer": {"kind": "adamw", "lr": 0.01, "clip": 1, "weight_decay": {"default": 0.1, "norm": 0}}}
+END
+
+# ---- a run, its folder, its log ----
+expect 0 "$RANKSCOPE" train task.json --out whole --json whole.json --threads 1
+says out "was trained for 60 steps"
+says err "step 56/60"
+python3 - <<'END' || note_failure "the folder of the run is not as it should be"
+import json, os, sqlite3
+lines = [json.loads(line) for line in open("whole/log.jsonl")]
+steps = [line["step"] for line in lines]
+assert steps == [0, 7, 14, 21, 28, 35, 42, 49, 56, 60], steps
+rows = sqlite3.connect("whole/run.db").execute("select step, loss from log order by step").fetchall()
+assert rows == [(line["step"], line["loss"]) for line in lines]
+table = json.load(open("whole.json"))["tables"]["log"]
+assert [(row["step"], row["loss"]) for row in table] == rows
+assert sorted(os.listdir("whole/checkpoints")) == ["step-000000040", "step-000000060"]
+mean = None
+assert all(abs(line["learning_rate"] - 0.01) < 1e-15 for line in lines)
+assert lines[-1]["loss"] < lines[0]["loss"]
+END
+cmp whole/model.safetensors whole/checkpoints/step-000000060/model.safetensors || note_failure "DIR's model is not the newest checkpoint's"
+
+# ---- the same bits for any number of threads, and in f64 ----
+for threads in 2 3; do
+    expect 0 "$RANKSCOPE" train task.json --out "t$threads" --threads $threads -q
+    cmp whole/model.safetensors t$threads/model.safetensors || note_failure "$threads threads train other weights"
+done
+expect 0 "$RANKSCOPE" train task.json --out d1 --threads 1 -q --set precision=f64
+expect 0 "$RANKSCOPE" train task.json --out d2 --threads 2 -q --set precision=f64
+cmp d1/model.safetensors d2/model.safetensors || note_failure "2 threads train other weights in f64"
+
+# ---- broken off and taken up again ----
+same_log() {
+    python3 - "$1" "$2" <<'END' || note_failure "the logs of $1 and $2 differ"
+import json, sqlite3, sys
+def read(folder):
+    lines = [json.loads(line) for line in open(folder + "/log.jsonl")]
+    rows = sqlite3.connect(folder + "/run.db").execute("select step, loss, batch_loss from log order by step").fetchall()
+    assert rows == [(line["step"], line["loss"], line["batch_loss"]) for line in lines]
+    for line in lines:
+        del line["seconds"], line["tokens_per_second"]
+    return lines
+assert read(sys.argv[1]) == read(sys.argv[2])
+END
+}
+copy_at() { # a run that ended behind its checkpoint of step 40, and was killed at step 55
+    rm -rf cut
+    cp -r whole cut
+    rm -rf cut/checkpoints/step-000000060
+}
+resume() {
+    expect 0 "$RANKSCOPE" train task.json --out cut --resume -q --threads "$1"
+    cmp whole/model.safetensors cut/model.safetensors || note_failure "a resumed run has other weights ($2)"
+    same_log whole cut
+}
+copy_at
+resume 2 "two threads"
+copy_at
+python3 -c '
+text = open("cut/log.jsonl").read().splitlines(True)
+open("cut/log.jsonl", "w").write("".join(text[:6]) + text[6][:30])'
+resume 1 "a line that was cut"
+copy_at
+python3 -c 'data = open("cut/run.db", "rb").read(); open("cut/run.db", "wb").write(data[:len(data) // 2 + 100])'
+resume 1 "half a database"
+copy_at
+rm cut/run.db
+resume 1 "no database"
+copy_at
+mkdir cut/checkpoints/.writing
+echo half >cut/checkpoints/.writing/model.safetensors
+resume 1 "a checkpoint that was being written"
+expect 0 "$RANKSCOPE" train task.json --out cut --resume -q # it is done
+cmp whole/model.safetensors cut/model.safetensors || note_failure "a run that was done has changed"
+same_log whole cut
+copy_at
+python3 -c 'data = open("cut/checkpoints/step-000000040/training.safetensors", "rb").read()
+open("cut/checkpoints/step-000000040/training.safetensors", "wb").write(data[:-9])'
+expect 2 "$RANKSCOPE" train task.json --out cut --resume -q
+says err training.safetensors
+
+# ---- the product penalty: what it adds to one step of SGD is -lr mu (B B^T) A of each head's pairs ----
+for run in p0:0:0 p1:1:0 p2:1:0.3; do
+    out=${run%%:*} rest=${run#*:}
+    expect 0 "$RANKSCOPE" train task.json --out "$out" -q --set precision=f64 --set model.depth=1 --set steps="${rest%%:*}" \
+        --set optimizer.product_penalty="${rest#*:}" --set optimizer.kind=sgd --set optimizer.lr=0.1 --set optimizer.clip=null \
+        --set 'optimizer.weight_decay={}' --set every_checkpoint=0
+done
+python3 - <<'END' || note_failure "the product penalty is not as it should be"
+import json, struct
+def read(folder):
+    with open(folder + "/model.safetensors", "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        data = f.read()
+    tensors = {}
+    for name, entry in header.items():
+        if name != "__metadata__" and len(entry["shape"]) == 2:
+            numbers = struct.unpack(f"<{(entry['data_offsets'][1] - entry['data_offsets'][0]) // 8}d", data[slice(*entry["data_offsets"])])
+            cols = entry["shape"][1]
+            tensors[name.split(".")[-2]] = [numbers[i:i + cols] for i in range(0, len(numbers), cols)]
+    return tensors
+def multiply(a, b):
+    return [[sum(x * y for x, y in zip(row, col)) for col in zip(*b)] for row in a]
+def turned(a):
+    return [list(row) for row in zip(*a)]
+start, plain, penalised = read("p0"), read("p1"), read("p2")
+heads, width = 2, 4
+for name in "qkvo":
+    wanted = []
+    for head in range(heads):
+        part = lambda n: start[n][head * width:(head + 1) * width] if n != "o" else \
+            turned([row[head * width:(head + 1) * width] for row in start["o"]])
+        other = part({"q": "k", "k": "q", "v": "o", "o": "v"}[name])
+        wanted += multiply(multiply(other, turned(other)), part(name))
+    if name == "o":
+        wanted = turned(wanted)
+    for rows in zip(plain[name], penalised[name], wanted):
+        for before, after, gradient in zip(*rows):
+            assert abs(after - before + 0.1 * 0.3 * gradient) < 1e-13, (name, after - before, gradient)
+END
+
+# ---- a signal ----
+rm -rf long
+"$RANKSCOPE" train task.json --out long --set steps=100000000 --set log_every=100 >out 2>err &
+pid=$!
+while [ ! -s long/log.jsonl ]; do sleep 0.05; done
+kill -INT $pid
+wait $pid
+[ $? = 130 ] || note_failure "an interrupted run does not exit with 130"
+says err "--resume"
+[ -f long/model.safetensors ] || note_failure "an interrupted run left no model"
+
+# ---- what is refused ----
+refused() { refused_by train "$@"; }
+refused would-overwrite-input "--resume" task.json --out whole
+refused task-schema "optimizer.lr: 0.01, now 0.02" task.json --out whole --resume --set optimizer.lr=0.02
+refused task-schema "did you mean \"reversal\"" reversl
+refused task-schema "did you mean \"lr\"" task.json --set optimizer.lrr=1
+refused usage "--out" task.json --resume
+refused usage "dry" task.json --dry-run --resume --out whole
+echo '{"task": "reversal", "model": {"depth": 2, "d_model": 8, "heads": 3}}' >odd.json
+refused architecture-schema heads odd.json
+expect 1 "$RANKSCOPE" train task.json --out /proc/nowhere -q
+says err "write-failed"
+expect 1 "$RANKSCOPE" train task.json -q --set optimizer.lr=1000000 --set optimizer.kind=sgd --set optimizer.clip=null
+says err "not finite"
+says err "step "
+
+# a file system that takes no more: the run ends, what was whole stays and is gone on with
+rm -rf full
+(ulimit -f 4 && expect 1 "$RANKSCOPE" train task.json --out full -q && says err write-failed && exit "$failures") || note_failure "a full disk"
+expect 0 "$RANKSCOPE" train task.json --out full -q --resume
+cmp whole/model.safetensors full/model.safetensors || note_failure "a run behind a full disk has other weights"
+
+# ---- the smallest run, and a dry one ----
+expect 0 "$RANKSCOPE" train reversal --set steps=0 --set batch=1 --set model.d_model=1 --set model.heads=1 --set model.depth=1 \
+    --set data.length=1 --set data.symbols=2 --out least
+says out "for 0 steps"
+expect 0 "$RANKSCOPE" train reversal --dry-run
+says out "would train 16730 numbers for 2000 steps"
+says out "optimizer.lr"
+[ ! -d dry ] || note_failure "a dry run wrote a folder"
+[ $failures = 0 ]
