@@ -198,12 +198,11 @@ static void test_ends(void **state)
     assert_int_equal(out.end, RS_RUN_NOT_FINITE);
     assert_true(out.step > 0 && out.blame[0]);
     rs_train_settings_close(settings);
-    /* every token leaves every layer alike: the branches are all that there is, and they are 0 */
-    static const char *const flat[] = {"model.skip_mixer=0", "model.skip_mlp=0",
-                                       "model.norm=post",    "stop_on=[\"token_collapse\"]",
-                                       "rank_every=1",       "model.init={\"wv\": \"zero\"}",
-                                       "trainable=[]",       "optimizer.lr=0"};
-    settings = read_settings(small, flat, 8);
+    /* uniform attention without a skip: every token leaves the first layer as their mean */
+    static const char *const flat[] = {"model.skip_mixer=0", "model.attention=uniform",
+                                       "stop_on=[\"token_collapse\"]", "rank_every=1",
+                                       "trainable=[]"};
+    settings = read_settings(small, flat, 5);
     rs_result *result = rs_result_new("train");
     assert_non_null(result);
     assert_ran(run_it(&out, settings, NULL, false, 1, NULL, result, &err), &err);
