@@ -213,11 +213,6 @@ static void test_ends(void **state)
                      rs_result_finding_count(result));
     rs_result_free(result);
     rs_train_settings_close(settings);
-    static const char *const none[] = {"stop_on=[\"token_colapse\"]"};
-    settings = read_settings(small, none, 1);
-    assert_int_equal(run_it(&out, settings, NULL, false, 1, NULL, NULL, &err), RS_E_TASK_SCHEMA);
-    assert_non_null(strstr(err.hint, "token_collapse"));
-    rs_train_settings_close(settings);
 }
 
 /* Two batches of half the size are a batch: their gradients are averaged. */
