@@ -3,6 +3,7 @@
 # network; and what is wrong with a folder is said by name.
 . "$RS_SOURCE_DIR/tests/cli/lib.sh"
 : "${SAVED_NETWORK:?}"
+rm -rf ./*
 
 cat >st.py <<'PY'
 """Reads and writes safetensors for the cases below."""

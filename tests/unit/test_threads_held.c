@@ -190,6 +190,20 @@ static void runs_lab(host *h)
     EXPECT(h, rs_lab(&h->result, &s, NULL) == RS_OK);
 }
 
+static void trains(host *h)
+{
+    static const char *const sets[] = {"steps=2", "batch=2", "model.d_model=8", "model.depth=1"};
+    rs_training_settings s;
+    char *program = NULL;
+    rs_training_settings_init(&s, sizeof s);
+    s.sets = sets;
+    s.n_sets = 4;
+    EXPECT(h, rs_training_loader(&program, "reversal", &s, NULL) == RS_OK);
+    free(program);
+    EXPECT(h, rs_train(&h->result, "reversal", &s, NULL) == RS_OK);
+    EXPECT(h, !rs_result_stopped(h->result));
+}
+
 static void explains(host *h)
 {
     rs_explain_settings s;
@@ -339,6 +353,7 @@ static const struct step {
     {"rs_paths_checkpoint", paths_fail, false, false},
     {"rs_tokenize_settings_init rs_tokenize", tokenizes, true, true},
     {"rs_lab_settings_init rs_lab", runs_lab, true, true},
+    {"rs_training_settings_init rs_training_loader rs_train rs_result_stopped", trains, true, true},
     {"rs_explain_settings_init rs_explain rs_command_tables", explains, true, true},
     {"rs_doctor_settings_init rs_doctor rs_better_blas_core", examines, true, true},
     {"rs_session_settings_init rs_session_open rs_session_tensors rs_session_scan "
