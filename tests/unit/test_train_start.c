@@ -8,6 +8,7 @@
 
 #include "train_learner.h"
 
+#include "base/memory.h"
 #include "train/groups.h"
 
 #include <math.h>
@@ -150,6 +151,35 @@ static void test_refusals(void **state)
     refuses("{'mixer\\\\.q': 'none.npy'}", RS_E_NOT_FOUND, NULL);
 }
 
+/* Each request for memory is refused in turn. */
+static void test_memory(void **state)
+{
+    (void)state;
+    float single[64] = {0};
+    write_npy("k.npy", "<f4", "8, 8", single, sizeof single);
+    static const char text[] =
+        "{\"task\": \"associative-recall\", \"model\": {\"depth\": 1, \"d_model\": 8},"
+        " \"start\": {\"mlp\": \"zero\", \"mixer\\\\.k\": \"k.npy\"}}";
+    json_t *json = json_loads(text, 0, NULL);
+    rs_error err = {0};
+    rs_train_settings *settings = NULL;
+    const rs_context context = {.threads = 1};
+    assert_int_equal(rs_train_settings_read(&settings, json, "here", NULL, 0, &err), RS_OK);
+    json_decref(json);
+    rs_learner learner;
+    rs_status status = RS_E_NO_MEMORY;
+    int64_t k = 0;
+    while (status != RS_OK) {
+        assert_int_equal(status, RS_E_NO_MEMORY);
+        rs_memory_fail_at(++k);
+        status = rs_learner_open(&learner, settings, &settings->shape, &context, &err);
+        rs_memory_fail_at(0);
+    }
+    assert_true(k > 50);
+    rs_learner_close(&learner);
+    rs_train_settings_close(settings);
+}
+
 /* Files are written to a folder of the test's own. */
 static int go_apart(void **state)
 {
@@ -169,7 +199,7 @@ static int come_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_laws), cmocka_unit_test(test_skips),
-                                       cmocka_unit_test(test_files),
+                                       cmocka_unit_test(test_files), cmocka_unit_test(test_memory),
                                        cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, go_apart, come_back);
 }
