@@ -38,6 +38,11 @@ add_executable(arch_weights EXCLUDE_FROM_ALL tests/oracle/arch_weights.c)
 set_target_properties(arch_weights PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 target_link_libraries(arch_weights PRIVATE rankscope_lib)
 
+# ---- saved networks, made and run beside the program (tests/cli/saved.sh, loader.sh) ----
+add_executable(saved_network tests/saved/network.c)
+set_target_properties(saved_network PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+target_link_libraries(saved_network PRIVATE rankscope_lib)
+
 # ---- the command line: each tests/cli/NAME.sh in a folder of its own; lib*.sh are what they share ----
 # tests/cli/users/ has the tasks of the people whom README names.
 file(GLOB cli_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cli/*.sh ${CMAKE_SOURCE_DIR}/tests/cli/users/*.sh)
@@ -56,7 +61,7 @@ foreach(script ${cli_tests})
     file(MAKE_DIRECTORY ${folder})
     add_test(NAME cli_${name} COMMAND ${shell} ${script} WORKING_DIRECTORY ${folder})
     set_tests_properties(cli_${name} PROPERTIES ENVIRONMENT
-        "RANKSCOPE=$<TARGET_FILE:rankscope>;MEMORY_WALK=${CMAKE_BINARY_DIR}/tests/memory_walk;RS_SOURCE_DIR=${CMAKE_SOURCE_DIR};OMP_NUM_THREADS=2")
+        "RANKSCOPE=$<TARGET_FILE:rankscope>;MEMORY_WALK=${CMAKE_BINARY_DIR}/tests/memory_walk;SAVED_NETWORK=${CMAKE_BINARY_DIR}/tests/saved_network;RS_SOURCE_DIR=${CMAKE_SOURCE_DIR};OMP_NUM_THREADS=2")
     rs_test(cli_${name} cli)
 endforeach()
 

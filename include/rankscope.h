@@ -661,10 +661,9 @@ typedef void rs_training_fn(void *user, const rs_training_step *step);
 typedef struct rs_training_settings {
     size_t size;
     rs_call_settings call; /* its seed means nothing here: the task has one */
-    const char *out;  /* folder of checkpoints, log.jsonl and run.db; NULL: nothing is written */
-    bool resume;      /* go on with the run that is in that folder */
-    bool dry_run;     /* only say what the run would be */
-    bool show_loader; /* the result is a program that loads such a folder */
+    const char *out; /* folder of checkpoints, log.jsonl and run.db; NULL: nothing is written */
+    bool resume;     /* go on with the run that is in that folder */
+    bool dry_run;    /* only say what the run would be */
     const char *const *sets; /* [n_sets] "optimizer.lr=0.01": fields over the task's own */
     size_t n_sets;
     const char *stop_on; /* codes of alarms that end the run, joined by commas; NULL: the task's */
@@ -680,6 +679,13 @@ void rs_training_settings_init(rs_training_settings *settings, size_t size);
  */
 rs_status rs_train(rs_result **out, const char *input, const rs_training_settings *settings,
                    rs_error *err);
+/*
+ * A program in Python that needs PyTorch alone and computes what a trained folder computes: python
+ * loader.py DIR ID... (docs/train.md). It has the mixers of the task's model; input NULL: of any. The
+ * caller frees it. Errors: as rs_train's of the input.
+ */
+rs_status rs_training_loader(char **out, const char *input, const rs_training_settings *settings,
+                             rs_error *err);
 /* Whether a condition that the settings name (stop_on) ended the run early. */
 bool rs_result_stopped(const rs_result *result);
 

@@ -19,5 +19,15 @@ if [ -x build/rankscope ]; then
     echo tests/oracle/open_figures.py
     .venv/bin/python tests/oracle/open_figures.py --program build/rankscope
 fi
+# What a saved network gives in PyTorch beside the engine, and what training does.
+if [ -x build/tests/saved_network ]; then
+    root=$PWD
+    for test in loader train_torch; do
+        echo "tests/cli/$test.sh"
+        mkdir -p "build/tests/cli/$test"
+        (cd "build/tests/cli/$test" && RANKSCOPE=$root/build/rankscope SAVED_NETWORK=$root/build/tests/saved_network \
+            RS_TORCH_PYTHON=$root/.venv/bin/python RS_SOURCE_DIR=$root sh "$root/tests/cli/$test.sh")
+    done
+fi
 # The tables of Unicode are C: they get the shape of the other files where the tool is here.
 scripts/format.sh || [ $? = 77 ]

@@ -29,7 +29,7 @@ static rs_status take_gradient(void *user, const rs_gradient_view *view, rs_erro
 {
     gathering *g = user;
     const rs_tensor *tensor = view->parameter->tensor;
-    if (!tensor || view->use == RS_USE_ONE) return RS_OK;
+    if (!tensor || tensor->fixed || view->use == RS_USE_ONE) return RS_OK;
     void **values = &g->values[tensor - g->checkpoint->tensors];
     if (!*values) *values = rs_calloc((size_t)tensor->count, rs_precision_size(view->precision));
     if (!*values) return rs_fail_memory(err, tensor->name, (size_t)tensor->count * sizeof(double));

@@ -2,6 +2,7 @@
 #include "api/check.h"
 #include "api/command.h"
 #include "base/memory.h"
+#include "network/saved.h"
 
 #include <string.h>
 
@@ -81,7 +82,7 @@ static rs_status take_tensors(rs_session *session, const rs_tensor_data *tensors
         json_decref(config);
         return status;
     }
-    return rs_model_open(&session->model, session->checkpoint, map, "map", err);
+    return rs_checkpoint_model(&session->model, session->checkpoint, map, "map", err);
 }
 
 rs_status rs_session_tensors(rs_session *session, const rs_tensor_data *tensors, size_t n,

@@ -2,6 +2,7 @@
 #include "train/train.h"
 #include "api/check.h"
 #include "api/command.h"
+#include "network/saved.h"
 
 #include <string.h>
 
@@ -84,6 +85,39 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
 
 static const rs_command command = {
     .name = "train", .opens = true, .size = sizeof(rs_training_settings), .fill = fill};
+
+static rs_status write_loader(rs_buffer *out, const char *input, const rs_training_settings *s,
+                              rs_arena *arena, rs_error *err)
+{
+    rs_train_settings *settings = NULL;
+    rs_arch *arch = NULL;
+    rs_status status = RS_OK;
+    if (input) status = open_settings(&settings, input, s, arena, err);
+    if (status == RS_OK && settings && settings->model)
+        status = rs_arch_read(&arch, settings->model, settings->path, err);
+    if (status == RS_OK) rs_loader_write(out, arch);
+    rs_arch_close(arch);
+    rs_train_settings_close(settings);
+    return status;
+}
+
+rs_status rs_training_loader(char **out, const char *input, const rs_training_settings *given,
+                             rs_error *err)
+{
+    rs_any_settings settings;
+    rs_buffer text = {0};
+    RS_TRY(rs_check_pointer(out, "out", err));
+    *out = NULL;
+    RS_TRY(rs_settings_take(&settings, &command, given, err));
+    rs_arena *arena = rs_arena_new();
+    rs_status status = arena ? write_loader(&text, input, &settings.training, arena, err)
+                             : rs_fail_memory(err, "settings", 1);
+    if (status == RS_OK && !text.failed) *out = strndup(text.data, text.length);
+    if (status == RS_OK && !*out) status = rs_fail_memory(err, "a program", text.length);
+    rs_buffer_free(&text);
+    rs_arena_free(arena);
+    return status;
+}
 
 void rs_training_settings_init(rs_training_settings *settings, size_t size)
 {

@@ -36,6 +36,8 @@ typedef struct rs_tensor {
     uint64_t bytes;
     uint32_t file;   /* index into rs_checkpoint.files */
     int32_t type_id; /* GGUF's number of the type, for messages; -1 in safetensors */
+    bool fixed;      /* of no file: a description's own numbers (ALiBi's slopes, decays, a graph),
+                        which are neither trained nor stored as weights */
 } rs_tensor;
 
 /* A file of a checkpoint. */

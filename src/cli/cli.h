@@ -29,6 +29,7 @@ typedef struct cli_args {
     const char *given[CLI_MOST_OPTIONS];
     /* the program's own */
     bool quiet, help, version;
+    bool show_loader;             /* of train */
     int progress, color, fail_on; /* numbers of their choices */
     int no_choice;                /* of options that say what is so anyway */
     rs_output_settings output;
@@ -198,6 +199,8 @@ bool cli_has_unicode(void);
 /* echo.c: what the command line said, as a JSON object; the caller frees it. NULL: no memory. */
 char *cli_echo(const cli_args *args);
 
+/* training.c: prints the program that loads what was trained; the exit code. */
+int cli_print_loader(const cli_args *args);
 /* training.c: has the steps of a run shown on standard error while it goes on. */
 void cli_show_training(rs_training_settings *settings, const cli_args *args);
 

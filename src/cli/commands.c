@@ -88,6 +88,10 @@ static void init_train(cli_args *args)
 static rs_status ask_train(rs_result **out, const cli_args *args, rs_error *err)
 {
     rs_training_settings settings = args->training;
+    if (!args->input)
+        return rs_fail(err, RS_E_USAGE, "train",
+                       "give a task file or the name of a task, such as associative-recall",
+                       "needs a task");
     cli_show_training(&settings, args);
     return rs_train(out, args->input, &settings, err);
 }
@@ -228,7 +232,7 @@ const cli_command cli_commands[] = {
      "rankscope lab run lambda-figure-3 --model mamba2-2.7b # gates and norms of a trained model\n"
      "rankscope lab run all --quick --fail-on critical # exit code 3 when a claim fails",
      init_lab, ask_lab},
-    {"train", CLI_TRAIN, "TASK", "train a small model while its rank is measured",
+    {"train", CLI_TRAIN, "[TASK]", "train a small model while its rank is measured",
      "Trains a sequence model on a task whose answers are known (associative recall, sorting, "
      "memorisation, character models and others) and measures, while it learns, how its weights "
      "and its tokens keep or lose their rank.\n"

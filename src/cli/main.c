@@ -47,6 +47,7 @@ static int run_command(const cli_command *command, int argc, char **argv)
             printf("rankscope %s\n", rs_version());
         return fflush(stdout) == 0 ? 0 : 1;
     }
+    if (args.show_loader) return cli_print_loader(&args);
     cli_rescue_blas(argv);
     rs_guard_install();
     cli_install_signals();

@@ -400,6 +400,11 @@ const cli_option cli_options[] = {
     {"dry-run", NULL, CLI_FLAG, AT(training.dry_run), CLI_TRAIN, NULL, NULL,
      .help = "Only say what the run would be: every field of the task, parameters, operations "
              "and memory of a step, and the time that all steps would take."},
+    {"show-loader", NULL, CLI_FLAG, AT(show_loader), CLI_TRAIN, NULL, NULL,
+     .help =
+         "Only print a program in Python that needs PyTorch alone and computes the outputs of a "
+         "trained folder: python loader.py DIR ID...; of the task's mixers, without TASK of "
+         "all."},
     {"stop-on", "CODE[,CODE]", CLI_TEXT, AT(training.stop_on), CLI_TRAIN, NULL, NULL,
      .help = "End the run, behind a checkpoint and with exit code 3, when one of these alarms "
              "rings."},

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -105,6 +106,17 @@ static void on_step(void *user, const rs_training_step *step)
         view.drawn = false;
     }
     fflush(stderr);
+}
+
+int cli_print_loader(const cli_args *args)
+{
+    rs_error err;
+    char *text = NULL;
+    if (rs_training_loader(&text, args->input, &args->training, &err) != RS_OK)
+        return cli_fail(&err);
+    fputs(text, stdout);
+    free(text);
+    return fflush(stdout) == 0 ? 0 : 1;
 }
 
 void cli_show_training(rs_training_settings *settings, const cli_args *args)

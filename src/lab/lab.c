@@ -355,7 +355,7 @@ static rs_status say_missing(rs_result *result, rs_error *err)
 {
     rs_finding finding = rs_finding_of(RS_INFO, "not_measured");
     finding.message =
-        "lambda-table1-small waits for training, which this program does not do yet: the table of "
+        "lambda-table1-small is not done yet: the table of "
         "Arangath Joseph et al. 2025 in which Transformer, linear transformer, Mamba and Mamba-2 "
         "learn LRA Image and MQAR with a skip strength of 1 and with a learned one";
     finding.hint = "docs/lab.md says what is done of that paper";
@@ -374,7 +374,7 @@ rs_status rs_lab_list(rs_result *result, rs_error *err)
     RS_TRY(say_missing(result, err));
     char text[160];
     snprintf(text, sizeof text,
-             "%zu experiments can be run here; lambda-table1-small waits for training.",
+             "%zu experiments can be run here; lambda-table1-small is not done yet.",
              rs_lab_n_experiments);
     const rs_verdict verdict = {
         .answer = text,

@@ -161,7 +161,8 @@ rs_status rs_arch_fixed(const rs_tensor **out, float **numbers, const rs_arch_bu
                           .count = rows * cols,
                           .data = (const uint8_t *)*numbers,
                           .bytes = (uint64_t)(rows * cols) * sizeof **numbers,
-                          .type_id = -1};
+                          .type_id = -1,
+                          .fixed = true};
     *out = tensor;
     return RS_OK;
 }
@@ -221,6 +222,14 @@ static rs_status add_positions(rs_attention_op *attention, const rs_arch_build *
 
 /* ---- branches ---- */
 
+static void set_mix(rs_attention_op *attention, const rs_arch *arch, int32_t layer)
+{
+    const double *own = arch->layer_mix ? arch->layer_mix[layer] : NULL;
+    attention->mix_identity = own ? own[0] : arch->mix_identity;
+    attention->mix_softmax = own ? own[1] : arch->mix_softmax;
+    attention->mix_uniform = own ? own[2] : arch->mix_uniform;
+}
+
 rs_status rs_arch_attention(rs_branch *branch, const rs_arch_build *b)
 {
     const rs_arch *arch = b->arch;
@@ -234,9 +243,7 @@ rs_status rs_arch_attention(rs_branch *branch, const rs_arch_build *b)
     attention->causal = arch->causal;
     attention->window = arch->window;
     attention->temperature = arch->temperature;
-    attention->mix_identity = arch->mix_identity;
-    attention->mix_softmax = arch->mix_softmax;
-    attention->mix_uniform = arch->mix_uniform;
+    set_mix(attention, arch, b->layer);
     int64_t d = arch->d_model, queries = arch->heads * arch->d_head;
     attention->q = rs_arch_map(queries, d);
     attention->k = rs_arch_map(arch->kv_heads * arch->d_head, d);
@@ -283,11 +290,13 @@ static rs_status add_mlp(rs_layer *layer, const rs_arch_build *b)
 
 /* ---- the network ---- */
 
-/* Layer l as the first one, with its own strengths. */
+/* Layer l as the first one, with its own strengths and shaped gains. */
 static void repeat_layer(rs_network *network, const rs_arch *arch, int32_t l)
 {
     rs_layer *layer = &network->layers[l];
     *layer = network->layers[0];
+    if (layer->branches[0].kind == RS_BRANCH_ATTENTION)
+        set_mix(&layer->branches[0].attention, arch, l);
     layer->branches[0].skip = arch->skip_mixer[l];
     layer->branches[0].scale = arch->branch_mixer[l];
     if (layer->n_branches == 1) return;
@@ -367,6 +376,18 @@ rs_status rs_network_from_arch(rs_network **out, const json_t *json, const char 
     if (status == RS_OK) status = rs_init_start(init, plan, err);
     rs_network_close(plan);
     if (status == RS_OK) status = open_network(out, arch, init, err);
+    rs_arch_close(arch);
+    return status;
+}
+
+rs_status rs_arch_plan(rs_network **out, const json_t *json, const char *path, rs_init *init,
+                       rs_error *err)
+{
+    rs_arch *arch;
+    *out = NULL;
+    RS_TRY(rs_arch_read(&arch, json, path, err));
+    rs_init_plan(init);
+    rs_status status = open_network(out, arch, init, err);
     rs_arch_close(arch);
     return status;
 }

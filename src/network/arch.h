@@ -24,7 +24,7 @@
  * share_layers   false                       true: one layer's weights in every layer
  * attention      "softmax"                   uniform, centred (P - C), shaped (aI + bP - cC),
  *                                            rescaled ((1+w)P - wC)
- * shaped         [1, 1, 1]                   a, b, c of shaped
+ * shaped         [1, 1, 1]                   a, b, c of shaped, or a list with three for each layer
  * rescale        1                           w of rescaled
  * mask           "none"                      causal, sliding:W (causal, W tokens wide)
  * temperature    1                           logits are divided by it
@@ -177,6 +177,7 @@ typedef struct rs_arch {
     bool normalised, without_self;
     double dt_init[2];
     double mix_identity, mix_softmax, mix_uniform;
+    double (*layer_mix)[3]; /* [depth] the same three, layer by layer; NULL: those are for all */
     bool causal;
     int64_t window; /* 0: there is none */
     double temperature;

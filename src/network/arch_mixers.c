@@ -104,7 +104,8 @@ static rs_status add_decays(const rs_tensor **out, const rs_arch_build *b)
                           .count = arch->heads,
                           .data = (const uint8_t *)decay,
                           .bytes = (uint64_t)arch->heads * sizeof *decay,
-                          .type_id = -1};
+                          .type_id = -1,
+                          .fixed = true};
     *out = tensor;
     return RS_OK;
 }

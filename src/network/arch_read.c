@@ -221,6 +221,32 @@ static rs_status read_sizes(const rs_arch_reader *r)
     return RS_OK;
 }
 
+static rs_status read_gains(double gains[3], const rs_arch_reader *r, const json_t *json)
+{
+    if (json_array_size(json) != 3)
+        return rs_arch_bad_value(r, "shaped", "a list of three numbers, or a list of such lists",
+                                 json);
+    for (size_t i = 0; i < 3; i++)
+        RS_TRY(read_formula(&gains[i], r, "shaped", json_array_get(json, i), NULL, gains));
+    return RS_OK;
+}
+
+/* a, b and c of each layer. */
+static rs_status read_layer_gains(const rs_arch_reader *r, const json_t *json, bool used)
+{
+    rs_arch *arch = r->arch;
+    if ((int64_t)json_array_size(json) != arch->depth)
+        return rs_fail(r->err, RS_E_ARCH_SCHEMA, arch->path, "give one entry a layer",
+                       "\"shaped\" lists %zu layers; \"depth\" is %lld", json_array_size(json),
+                       (long long)arch->depth);
+    double(*mix)[3] = rs_arena_alloc(arch->arena, (size_t)arch->depth, sizeof *mix);
+    if (!mix) return rs_fail_memory(r->err, "shaped", (size_t)arch->depth * sizeof *mix);
+    for (int64_t l = 0; l < arch->depth; l++)
+        RS_TRY(read_gains(mix[l], r, json_array_get(json, (size_t)l)));
+    if (used) arch->layer_mix = mix;
+    return RS_OK;
+}
+
 static rs_status read_attention(const rs_arch_reader *r)
 {
     rs_arch *arch = r->arch;
@@ -228,10 +254,10 @@ static rs_status read_attention(const rs_arch_reader *r)
     RS_TRY(rs_arch_read_word(&kind, r, "attention", attention_words));
     double shaped[3] = {1, 1, 1}, w = 1;
     const json_t *json = json_object_get(r->json, "shaped");
-    if (json && json_array_size(json) != 3)
-        return rs_arch_bad_value(r, "shaped", "a list of three numbers", json);
-    for (size_t i = 0; json && i < 3; i++)
-        RS_TRY(read_formula(&shaped[i], r, "shaped", json_array_get(json, i), NULL, shaped));
+    if (json_is_array(json_array_get(json, 0)))
+        RS_TRY(read_layer_gains(r, json, kind == SHAPED));
+    else if (json)
+        RS_TRY(read_gains(shaped, r, json));
     RS_TRY(read_number(&w, r, "rescale"));
     const double mixes[][3] = {[SOFTMAX] = {0, 1, 0},
                                [UNIFORM] = {0, 0, -1},

@@ -108,7 +108,8 @@ static rs_status new_tensor(const making *m, double **numbers, int64_t rows, int
                           .count = rows * cols,
                           .data = (const uint8_t *)*numbers,
                           .bytes = count * sizeof **numbers,
-                          .type_id = -1};
+                          .type_id = -1,
+                          .fixed = true};
     m->graph->matrix = tensor;
     return RS_OK;
 }

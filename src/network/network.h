@@ -417,7 +417,8 @@ typedef struct rs_network {
 } rs_network;
 
 /*
- * The network of a checkpoint: any family of families_*.c whose forward pass is known. Every tensor
+ * The network of a checkpoint: any family of families_*.c whose forward pass is known, and what
+ * rs_network_save (saved.h) wrote. Every tensor
  * it needs is checked to be there, decodable and of the right shape; sizes of the config against
  * the tensors; unknown activations, RoPE laws, position types refused by name (RS_E_UNSUPPORTED,
  * RS_E_CONFIG_*, RS_E_TENSOR_*). The checkpoint must outlive the network.

@@ -2,6 +2,7 @@
  * remarks. */
 #include "network/network_build.h"
 #include "network/op_traits.h"
+#include "network/saved.h"
 
 #include <math.h>
 #include <string.h>
@@ -429,6 +430,17 @@ rs_status rs_network_open(rs_network **out, const rs_checkpoint *checkpoint, rs_
     return rs_network_open_with_model(out, NULL, checkpoint, err);
 }
 
+static rs_status open_saved(rs_network **out, rs_model **model, const rs_checkpoint *checkpoint,
+                            rs_error *err)
+{
+    RS_TRY(rs_saved_open(out, checkpoint, err));
+    rs_status status = model ? rs_saved_model(model, checkpoint, *out, err) : RS_OK;
+    if (status == RS_OK) return RS_OK;
+    rs_network_close(*out);
+    *out = NULL;
+    return status;
+}
+
 rs_status rs_network_open_with_model(rs_network **out, rs_model **model,
                                      const rs_checkpoint *checkpoint, rs_error *err)
 {
@@ -437,6 +449,7 @@ rs_status rs_network_open_with_model(rs_network **out, rs_model **model,
     if (!checkpoint->config)
         return rs_fail(err, RS_E_CONFIG_MISSING, checkpoint->path, "put its config.json beside it",
                        "there is no config.json, and tensors alone do not tell how they are used");
+    if (rs_is_saved(checkpoint->config)) return open_saved(out, model, checkpoint, err);
     RS_TRY(open_network(out, model, checkpoint, NULL, err));
     (*out)->checkpoint = checkpoint;
     return RS_OK;

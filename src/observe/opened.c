@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "network/op_traits.h"
+#include "network/saved.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +56,8 @@ static rs_status note_files(rs_opened *o, rs_error *err)
         RS_TRY(add_path(o, paths[i], err));
     RS_TRY(add_path(o, o->network->pooling_file, err));
     if (o->arch) RS_TRY(add_path(o, rs_arch_graph_path(o->arch), err));
-    if (!o->arch) RS_TRY(rs_input_files_model(o->files, o->request->path, err));
+    if (!o->arch || o->checkpoint || rs_is_saved(o->config))
+        RS_TRY(rs_input_files_model(o->files, o->request->path, err));
     if (!o->checkpoint) return RS_OK;
     for (size_t i = 0; i < o->checkpoint->n_files; i++) {
         const rs_mapping *mapping = o->checkpoint->files[i].mapping;
@@ -88,16 +90,31 @@ static rs_status read_config(rs_opened *o, rs_error *err)
     return status;
 }
 
-/* config.json of a published model names its type; an architecture file has no such field. */
-static bool is_architecture(const json_t *config)
+/* config.json of a published model names its type; an architecture file has no such field; that of a
+ * saved network holds its architecture. *arch NULL: there is none. */
+static rs_status find_architecture(const json_t **arch, const json_t *config, const char *path,
+                                   rs_error *err)
 {
-    return !json_object_get(config, "model_type") && !json_object_get(config, "architectures");
+    bool published =
+        json_object_get(config, "model_type") || json_object_get(config, "architectures");
+    *arch = published ? NULL : config;
+    return rs_is_saved(config) ? rs_saved_arch(arch, config, path, err) : RS_OK;
 }
 
-static rs_status read_architecture(rs_opened *o, rs_error *err)
+static rs_status read_architecture(rs_opened *o, const json_t *arch, rs_error *err)
 {
-    RS_TRY(rs_arch_read(&o->arch, o->config, o->config_path, err));
-    return rs_network_from_arch(&o->network, o->config, o->config_path, o->init, err);
+    RS_TRY(rs_arch_read(&o->arch, arch, o->config_path, err));
+    return rs_network_from_arch(&o->network, arch, o->config_path, o->init, err);
+}
+
+/* The law of inputs of a saved network. */
+static rs_status read_saved(rs_opened *o, rs_error *err)
+{
+    const rs_checkpoint *checkpoint = o->checkpoint;
+    const json_t *arch;
+    if (!rs_is_saved(checkpoint->config)) return RS_OK;
+    RS_TRY(rs_saved_arch(&arch, checkpoint->config, checkpoint->config_path, err));
+    return rs_arch_read(&o->arch, arch, checkpoint->config_path, err);
 }
 
 /* ---- memory: before the weights are drawn, and again once the inputs are known ---- */
@@ -151,8 +168,9 @@ static rs_status check_memory(const rs_opened *o, rs_run_shape shape, const rs_c
 static rs_status draw_network(rs_opened *o, const rs_context *context, rs_error *err)
 {
     RS_TRY(read_config(o, err));
-    bool architecture = is_architecture(o->config);
-    if (!architecture && !o->request->init)
+    const json_t *arch;
+    RS_TRY(find_architecture(&arch, o->config, o->config_path, err));
+    if (!(arch && !rs_is_saved(o->config)) && !o->request->init)
         return rs_fail(err, RS_E_USAGE, o->config_path,
                        "give --init default, or the folder of the checkpoint instead of its "
                        "config.json",
@@ -162,8 +180,8 @@ static rs_status draw_network(rs_opened *o, const rs_context *context, rs_error 
     opening at = {o, context};
     rs_init_set_memory(o->init, context->memory, need_of_plan, &at);
     rs_status status =
-        architecture ? read_architecture(o, err)
-                     : rs_network_from_config(&o->network, o->config, o->config_path, o->init, err);
+        arch ? read_architecture(o, arch, err)
+             : rs_network_from_config(&o->network, o->config, o->config_path, o->init, err);
     rs_init_set_memory(o->init, context->memory, NULL, NULL);
     return status;
 }
@@ -185,7 +203,7 @@ static rs_status open_network(rs_opened *o, const rs_context *context, rs_error 
     rs_model **model = o->request->wants_model ? &o->own_model : NULL;
     RS_TRY(rs_network_open_with_model(&o->network, model, o->checkpoint, err));
     o->model = o->own_model;
-    return RS_OK;
+    return read_saved(o, err);
 }
 
 /* The untrained twin needs a description: a model in memory has none, nor has a GGUF file. */
@@ -204,9 +222,10 @@ static rs_status draw_twin(rs_opened *o, const rs_context *context, rs_error *er
     RS_TRY(rs_init_open(&o->twin_init, "default", context->seed, err));
     rs_init_set_threads(o->twin_init, context->threads);
     rs_init_set_memory(o->twin_init, context->memory, NULL, NULL);
-    return is_architecture(o->config)
-               ? rs_network_from_arch(&o->twin, o->config, o->config_path, o->twin_init, err)
-               : rs_network_from_config(&o->twin, o->config, o->config_path, o->twin_init, err);
+    const json_t *arch;
+    RS_TRY(find_architecture(&arch, o->config, o->config_path, err));
+    return arch ? rs_network_from_arch(&o->twin, arch, o->config_path, o->twin_init, err)
+                : rs_network_from_config(&o->twin, o->config, o->config_path, o->twin_init, err);
 }
 
 /* ---- the tokenizer: in the folder of the model, or in its GGUF file ---- */

@@ -103,6 +103,8 @@ rs_model *rs_builder_close(rs_builder *b); /* hands out the model; the caller cl
 /* Closes a builder whose tensors were matched and cut into blocks for a network, and hands out what
  * rs_model_open makes of the checkpoint. */
 rs_status rs_builder_model(rs_model **out, rs_builder *b, rs_error *err);
+/* Behind the last product: says what became of every tensor; RS_E_NO_PRODUCT where there is none. */
+rs_status rs_builder_describe(rs_builder *b);
 bool rs_type_listed(const char *types, const char *type);          /* types: separated by blanks */
 const char *rs_stack_name(const rs_family *family, unsigned slot); /* for column `stack` */
 /* Sets b->family from the configuration's model_type or GGUF's architecture, which *type becomes;

@@ -137,7 +137,7 @@ static rs_status build_from_config(rs_builder *b)
     return build_matched(b);
 }
 
-static rs_status describe_model(rs_builder *b)
+rs_status rs_builder_describe(rs_builder *b)
 {
     if (!b->model->n_products) return no_product(b);
     return rs_tensors_describe(b);
@@ -154,7 +154,7 @@ static rs_status build_model(rs_builder *b, const json_t *map, const char *map_p
     } else {
         RS_TRY(build_from_config(b));
     }
-    return describe_model(b);
+    return rs_builder_describe(b);
 }
 
 rs_status rs_builder_open(rs_builder **out, const rs_checkpoint *checkpoint, rs_error *err)
@@ -229,7 +229,7 @@ static rs_status model_of_matches(rs_builder *b, bool *same)
     if (!*same) return RS_OK;
     RS_TRY(read_as_family(b));
     RS_TRY(build_matched(b));
-    return describe_model(b);
+    return rs_builder_describe(b);
 }
 
 rs_status rs_builder_model(rs_model **out, rs_builder *b, rs_error *err)

@@ -1,6 +1,8 @@
 /* scan_path.c: from a path to a filled result: opening, understanding, scanning, closing. */
 #include "scan/scan.h"
 
+#include "network/saved.h"
+
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -74,7 +76,7 @@ static rs_status scan_mapped(rs_result *result, const rs_checkpoint *checkpoint,
                              rs_error *err)
 {
     rs_model *model;
-    RS_TRY(rs_model_open(&model, checkpoint, map, request->map, err));
+    RS_TRY(rs_checkpoint_model(&model, checkpoint, map, request->map, err));
     rs_status status = rs_scan(result, model, &request->options, context, err);
     rs_model_close(model);
     return status;

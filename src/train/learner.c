@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "checkpoint/checkpoint.h"
-#include "network/arch.h"
+#include "network/saved.h"
 #include "train/start.h"
 
 #include <math.h>
@@ -52,7 +52,8 @@ static rs_status open_network(rs_learner *l, const rs_task_shape *shape, rs_erro
     RS_TRY(rs_init_open(&l->init, NULL, (uint64_t)s->seed, err));
     rs_init_set_threads(l->init, l->context->threads);
     rs_init_set_memory(l->init, l->context->memory, NULL, NULL);
-    return rs_network_from_arch(&l->network, s->model, s->path, l->init, err);
+    return rs_network_from_arch(&l->network, s->model, s->model_path ? s->model_path : s->path,
+                                l->init, err);
 }
 
 /* What a class has to be below. */
@@ -68,10 +69,24 @@ static rs_status check_outputs(const rs_learner *l, const rs_task_shape *shape, 
                    (long long)shape->d_out);
 }
 
+/* What the network was made of, where that is an architecture. */
+static rs_status read_arch(rs_learner *l, rs_error *err)
+{
+    const rs_train_settings *s = l->settings;
+    const char *path = s->model_path ? s->model_path : s->path;
+    l->arch_json = s->model;
+    if (l->checkpoint && rs_is_saved(l->checkpoint->config)) {
+        path = l->checkpoint->config_path ? l->checkpoint->config_path : "config";
+        RS_TRY(rs_saved_arch(&l->arch_json, l->checkpoint->config, path, err));
+    }
+    return l->arch_json ? rs_arch_read(&l->arch, l->arch_json, path, err) : RS_OK;
+}
+
 static rs_status open_learner(rs_learner *l, const rs_task_shape *shape, rs_error *err)
 {
     const rs_train_settings *s = l->settings;
     RS_TRY(open_network(l, shape, err));
+    RS_TRY(read_arch(l, err));
     RS_TRY(check_outputs(l, shape, err));
     RS_TRY(rs_trained_open(&l->trained, l->network, l->precision, s, err));
     RS_TRY(rs_train_start(&l->trained, s, err));
@@ -102,6 +117,7 @@ void rs_learner_close(rs_learner *l)
     rs_optimiser_free(l->optimiser);
     rs_trained_close(&l->trained);
     rs_network_close(l->network);
+    rs_arch_close(l->arch);
     rs_checkpoint_close(l->checkpoint);
     rs_init_close(l->init);
     *l = (rs_learner){0};
@@ -209,8 +225,19 @@ void rs_learner_step(rs_learner *l)
     l->step++;
 }
 
-json_t *rs_learner_config(const rs_learner *l)
+rs_status rs_learner_config(json_t **out, const rs_learner *l, rs_error *err)
 {
-    if (l->checkpoint) return json_deep_copy(l->checkpoint->config);
-    return json_pack("{sssO}", "model_type", "rankscope", "arch", l->settings->model);
+    json_t *arch = NULL;
+    if (!l->arch) {
+        *out = json_deep_copy(l->checkpoint->config);
+    } else {
+        RS_TRY(rs_arch_write(&arch, l->arch_json, l->arch, l->network, "graph.npy", err));
+        *out = json_pack("{ssso}", "model_type", "rankscope", "arch", arch);
+    }
+    return *out ? RS_OK : rs_fail_memory(err, "config.json", 1);
+}
+
+const char *rs_learner_graph(const rs_learner *l)
+{
+    return l->arch ? rs_arch_graph_path(l->arch) : NULL;
 }

@@ -6,6 +6,7 @@
 #define RS_TRAIN_LEARNER_H
 
 #include "base/context.h"
+#include "network/arch.h"
 #include "train/feed.h"
 #include "train/trained.h"
 
@@ -15,6 +16,8 @@ typedef struct rs_learner {
     rs_precision precision;
     rs_init *init; /* owns drawn weights; NULL: the network is a checkpoint's */
     rs_checkpoint *checkpoint;
+    rs_arch *arch; /* what the network was made of; NULL: a checkpoint of another kind */
+    const json_t *arch_json;
     rs_network *network;
     rs_weights *weights;
     rs_runner *runner;
@@ -60,7 +63,9 @@ rs_status rs_learner_evaluate(rs_batch_outcome *out, rs_learner *learner,
  * output of layer 3", "the gradient of ...". */
 rs_status rs_learner_blame(char *out, size_t size, rs_learner *learner, rs_error *err);
 
-/* config.json of the network as it is; NULL: no memory. */
-json_t *rs_learner_config(const rs_learner *learner);
+/* config.json of the network as it is; its graph's file, where it has one, is graph.npy beside it. */
+rs_status rs_learner_config(json_t **out, const rs_learner *learner, rs_error *err);
+/* The path of that file now; NULL: there is none. */
+const char *rs_learner_graph(const rs_learner *learner);
 
 #endif

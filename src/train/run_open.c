@@ -199,29 +199,12 @@ static rs_status say_task(rs_running *r, rs_error *err)
     return rs_result_add_finding(r->request->result, &finding, err);
 }
 
-static rs_status check_stop_on(const rs_train_settings *s, rs_error *err)
-{
-    const char *known[RS_ALARMS + 1] = {NULL};
-    char hint[96];
-    for (int k = 0; k < RS_ALARMS; k++)
-        known[k] = rs_alarm_code((rs_alarm_kind)k);
-    for (int64_t i = 0; i < s->stop_on.n; i++) {
-        if (rs_alarm_find(s->stop_on.items[i]) != RS_ALARMS) continue;
-        snprintf(hint, sizeof hint, "did you mean %s?",
-                 rs_nearest_name(s->stop_on.items[i], known));
-        return rs_fail(err, RS_E_TASK_SCHEMA, s->path, hint, "no alarm has the code \"%.60s\"",
-                       s->stop_on.items[i]);
-    }
-    return RS_OK;
-}
-
 /* Instruments and alarms. */
 static rs_status open_watch(rs_running *r, rs_error *err)
 {
     rs_alarm_rules rules = {.limits = r->s->alarms,
                             .warmup = r->s->schedule.warmup,
                             .layers = r->learner.network->n_layers};
-    RS_TRY(check_stop_on(r->s, err));
     RS_TRY(unigram_entropy(&rules.unigram_entropy, r, err));
     if (r->s->rank_every > 0)
         RS_TRY(rs_instruments_open(&r->instruments, &r->learner, r->task, err));

@@ -150,12 +150,17 @@ static rs_status copy_file(const char *to, const char *from, rs_error *err)
 
 rs_status rs_saved_link(const char *folder, int64_t step, rs_error *err)
 {
-    static const char *const names[] = {"model.safetensors", "config.json"};
+    static const struct {
+        const char *name, *new;
+    } files[] = {{"graph.npy", ".graph.new"},
+                 {"model.safetensors", ".model.new"},
+                 {"config.json", ".config.new"}};
     char from[RS_SAVED_PATH], to[RS_SAVED_PATH], new[RS_SAVED_PATH];
-    for (int i = 0; i < 2; i++) {
-        RS_TRY(rs_saved_path(from, folder, step, names[i], err));
-        RS_TRY(rs_saved_path(to, folder, -1, names[i], err));
-        RS_TRY(rs_saved_path(new, folder, -1, i ? ".config.new" : ".model.new", err));
+    for (int i = 0; i < 3; i++) {
+        RS_TRY(rs_saved_path(from, folder, step, files[i].name, err));
+        RS_TRY(rs_saved_path(to, folder, -1, files[i].name, err));
+        RS_TRY(rs_saved_path(new, folder, -1, files[i].new, err));
+        if (i == 0 && access(from, F_OK) != 0) continue;
         (void)unlink(new);
         if (link(from, new) != 0) RS_TRY(copy_file(new, from, err));
         if (rename(new, to) != 0) return fail_file(to, err);
@@ -247,6 +252,10 @@ static rs_status write_folder(const rs_saver *saver, const char *writing, rs_err
     RS_TRY(write_tensors(saver, path, false, err));
     RS_TRY(rs_saved_path(path, writing, -1, "config.json", err));
     RS_TRY(write_json(path, saver->copy.config, err));
+    if (rs_learner_graph(saver->learner)) {
+        RS_TRY(rs_saved_path(path, writing, -1, "graph.npy", err));
+        RS_TRY(copy_file(path, rs_learner_graph(saver->learner), err));
+    }
     RS_TRY(rs_saved_path(path, writing, -1, "state.json", err));
     RS_TRY(write_json(path, saver->copy.state, err));
     flush_folder(writing);
@@ -329,7 +338,7 @@ static rs_status take_copy(rs_saver *saver, rs_learner *l, rs_error *err)
     if (copy->values) memcpy(copy->values, list->values, list->bytes);
     for (int k = 0; k < states; k++)
         copy->states[k] = copy_states(l, k);
-    copy->config = rs_learner_config(l);
+    RS_TRY(rs_learner_config(&copy->config, l, err));
     bool all = copy->values && copy->config && (states < 1 || copy->states[0]) &&
                (states < 2 || copy->states[1]);
     return all ? RS_OK : rs_fail_memory(err, "a checkpoint", 3 * list->bytes);

@@ -2,7 +2,9 @@
 #include "train/trained.h"
 
 #include "base/memory.h"
+#include "network/names.h"
 #include "network/op_traits.h"
+#include "network/saved.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,23 +17,8 @@ typedef struct lister {
     const rs_network *network;
     size_t capacity;
     int32_t layer;
-    const rs_tensor *fixed; /* positions that are no weights; or NULL */
-    const char *place;      /* "mixer", "mlp", "embed", "head"; or NULL */
     rs_error *err;
 } lister;
-
-/* ALiBi's biases follow from the number of heads: they are no weights. */
-static bool is_fixed(const lister *at, const rs_tensor *tensor)
-{
-    return tensor == at->fixed || strcmp(tensor->name, "alibi") == 0;
-}
-
-static bool listed(const rs_trained_list *list, const rs_tensor *tensor)
-{
-    for (int64_t i = list->n - 1; i >= 0; i--)
-        if (list->places[i].tensor == tensor) return true;
-    return false;
-}
 
 static rs_status grow(lister *at)
 {
@@ -64,92 +51,29 @@ static rs_status add(lister *at, const rs_trained_place *place, int64_t count, u
     return RS_OK;
 }
 
-/* A checkpoint's own name, or one of the place in the network. */
-static const char *name_of(const lister *at, const char *weight, const char *ending)
-{
-    rs_arena *arena = at->list->arena;
-    if (at->layer >= 0)
-        return rs_arena_printf(arena, "layers.%d.%s.%s%s", (int)at->layer, at->place, weight,
-                               ending);
-    return at->place ? rs_arena_printf(arena, "%s.%s%s", at->place, weight, ending)
-                     : rs_arena_printf(arena, "%s%s", weight, ending);
-}
-
-static rs_status add_tensor(lister *at, const rs_tensor *tensor, rs_role role, const char *weight,
-                            const char *ending, bool gain, bool bias)
-{
-    if (!tensor || tensor->count == 0 || is_fixed(at, tensor) || listed(at->list, tensor))
-        return RS_OK;
-    const rs_trained_place place = {
-        .tensor = (rs_tensor *)(uintptr_t)tensor, .role = role, .layer = at->layer};
-    const char *name = at->network->checkpoint ? rs_arena_strdup(at->list->arena, tensor->name)
-                                               : name_of(at, weight, ending);
-    return add(at, &place, tensor->count, rs_group_words_of(role, gain, bias), name);
-}
-
-static rs_status add_norm(lister *at, const rs_norm_op *norm, rs_role role, const char *name)
-{
-    if (norm->kind == RS_NORM_NONE) return RS_OK;
-    RS_TRY(add_tensor(at, norm->gain, role, name, ".gain", true, false));
-    return add_tensor(at, norm->bias, role, name, ".bias", true, true);
-}
-
-static rs_status add_map(lister *at, const rs_weight_row *row, const rs_dense *map)
-{
-    RS_TRY(add_tensor(at, map->weight, row->role, row->name, ".weight", false, false));
-    return add_tensor(at, map->bias, row->role, row->name, ".bias", false, true);
-}
-
-static rs_status add_row(lister *at, const rs_weight_row *row, const void *owner)
-{
-    const void *member = (const char *)owner + row->offset;
-    const rs_conv_op *conv = member;
-    switch (row->form) {
-    case RS_WEIGHT_MAP:
-        return add_map(at, row, member);
-    case RS_WEIGHT_NORM:
-        return add_norm(at, member, row->role, row->name);
-    case RS_WEIGHT_CONV:
-        RS_TRY(add_tensor(at, conv->weight, row->role, row->name, ".weight", false, false));
-        return add_tensor(at, conv->bias, row->role, row->name, ".bias", false, true);
-    case RS_WEIGHT_NUMBERS:
-        return add_tensor(at, rs_weight_numbers(row, owner), row->role, row->name, "", false,
-                          false);
-    }
-    return RS_OK;
-}
-
-static rs_status add_rows(lister *at, const rs_weight_list *weights, const void *owner)
-{
-    for (size_t i = 0; i < weights->n; i++)
-        RS_TRY(add_row(at, &weights->rows[i], owner));
-    return RS_OK;
-}
-
-static rs_status add_branch(lister *at, const rs_branch *branch)
-{
-    at->place = rs_branch_traits(branch)->mixes ? "mixer" : "mlp";
-    RS_TRY(add_norm(at, &branch->before, RS_ROLE_UNKNOWN, "norm_before"));
-    RS_TRY(add_rows(at, &rs_branch_traits(branch)->weights, branch));
-    RS_TRY(add_norm(at, &branch->inside, RS_ROLE_UNKNOWN, "norm_inside"));
-    return add_norm(at, &branch->after, RS_ROLE_UNKNOWN, "norm_after");
-}
-
+/* Tensors by the names of names.h, or by those that a checkpoint has. */
 static rs_status add_tensors(lister *at)
 {
-    const rs_network *network = at->network;
-    if (network->embedding.positions_fixed) at->fixed = network->embedding.positions;
-    at->layer = -1;
-    at->place = "embed";
-    RS_TRY(add_rows(at, &rs_embedding_weights, &network->embedding));
-    for (at->layer = 0; at->layer < network->n_layers; at->layer++)
-        for (int32_t b = 0; b < network->layers[at->layer].n_branches; b++)
-            RS_TRY(add_branch(at, &network->layers[at->layer].branches[b]));
-    at->layer = -1;
-    at->place = NULL;
-    RS_TRY(add_norm(at, &network->final_norm, RS_ROLE_UNKNOWN, "final_norm"));
-    at->place = "head";
-    return add_rows(at, &rs_head_weights, &network->head);
+    rs_names *names = NULL;
+    bool own = at->network->checkpoint && !rs_is_saved(at->network->checkpoint->config);
+    RS_TRY(rs_names_open(&names, at->network, at->err));
+    rs_status status = RS_OK;
+    for (size_t i = 0; i < names->n && status == RS_OK; i++) {
+        const rs_named_tensor *row = &names->rows[i];
+        const rs_trained_place place = {
+            .tensor = (rs_tensor *)(uintptr_t)row->tensor, .role = row->role, .layer = row->layer};
+        const char *name = rs_arena_strdup(at->list->arena, own ? row->tensor->name : row->name);
+        status = add(at, &place, row->tensor->count,
+                     rs_group_words_of(row->role, row->gain, row->bias), name);
+    }
+    rs_names_close(names);
+    return status;
+}
+
+static const char *number_name(const lister *at, const rs_branch *branch, const char *name)
+{
+    return rs_arena_printf(at->list->arena, "layers.%d.%s.%s", (int)at->layer,
+                           rs_branch_traits(branch)->mixes ? "mixer" : "mlp", name);
 }
 
 /* Skips and residual scales, where the settings have them trained. */
@@ -158,12 +82,13 @@ static rs_status add_numbers(lister *at, bool skips, bool scales)
     for (at->layer = 0; at->layer < at->network->n_layers; at->layer++)
         for (int32_t b = 0; b < at->network->layers[at->layer].n_branches; b++) {
             rs_branch *branch = &at->network->layers[at->layer].branches[b];
-            at->place = rs_branch_traits(branch)->mixes ? "mixer" : "mlp";
             rs_trained_place place = {
                 .layer = at->layer, .number = &branch->skip, .part = RS_OF_SKIP};
-            if (skips) RS_TRY(add(at, &place, 1, RS_GROUP_STRENGTH, name_of(at, "skip", "")));
+            if (skips)
+                RS_TRY(add(at, &place, 1, RS_GROUP_STRENGTH, number_name(at, branch, "skip")));
             place.number = &branch->scale, place.part = RS_OF_SCALE;
-            if (scales) RS_TRY(add(at, &place, 1, RS_GROUP_STRENGTH, name_of(at, "scale", "")));
+            if (scales)
+                RS_TRY(add(at, &place, 1, RS_GROUP_STRENGTH, number_name(at, branch, "scale")));
         }
     return RS_OK;
 }

@@ -121,7 +121,7 @@ static void test_round_trip(void **state)
         rs_train_settings_close(again);
         rs_train_settings_close(s);
     }
-    assert_int_equal(tasks, 14);
+    assert_int_equal(tasks, 15);
 }
 
 static void test_sets(void **state)
