@@ -35,7 +35,9 @@ const rs_lab_experiment *const rs_lab_experiments[] = {
     &rs_lab_lambda_figure_2,
     &rs_lab_lambda_figure_3,
     &rs_lab_kobayashi_fig1,
+    &rs_lab_kobayashi_fig2,
     &rs_lab_kobayashi_fig5,
+    &rs_lab_alarms,
 };
 const size_t rs_lab_n_experiments = sizeof rs_lab_experiments / sizeof *rs_lab_experiments;
 

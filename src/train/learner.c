@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "checkpoint/checkpoint.h"
 #include "network/saved.h"
+#include "train/start.h"
 
 #include <math.h>
 #include <string.h>
@@ -88,6 +89,7 @@ static rs_status open_learner(rs_learner *l, const rs_task_shape *shape, rs_erro
     RS_TRY(read_arch(l, err));
     RS_TRY(check_outputs(l, shape, err));
     RS_TRY(rs_trained_open(&l->trained, l->network, l->precision, s, err));
+    RS_TRY(rs_train_start(&l->trained, s, err));
     RS_TRY(rs_optimiser_new(&l->optimiser, &s->rule, l->precision, l->trained.items, l->trained.n,
                             err));
     RS_TRY(rs_feed_open(&l->feed, shape, s->batch, s->loss == RS_TRAIN_LOSS_SQUARED, err));

@@ -51,6 +51,9 @@ typedef struct rs_run_request {
     bool resume; /* go on with the run that is there; a folder with one is refused otherwise */
     rs_result *result;               /* gains tables `log` and others, and findings */
     const rs_run_listener *listener; /* or NULL */
+    /* Gives a new run's network other numbers, in front of its first step; or NULL. */
+    rs_status (*prepare)(void *user, rs_learner *learner, rs_error *err);
+    void *prepare_user;
 } rs_run_request;
 
 /* What a run came to. */

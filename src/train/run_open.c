@@ -235,6 +235,8 @@ rs_status rs_run_open(rs_running *r, rs_error *err)
     RS_TRY(rs_task_batch_new(&r->batch, rs_task_sizes(r->task), s->batch, err));
     RS_TRY(rs_task_batch_new(&r->eval, rs_task_sizes(r->task), s->batch, err));
     RS_TRY(rs_learner_open(&r->learner, s, rs_task_sizes(r->task), r->context, err));
+    if (r->request->prepare)
+        RS_TRY(r->request->prepare(r->request->prepare_user, &r->learner, err));
     RS_TRY(open_watch(r, err));
     RS_TRY(say_task(r, err));
     if (r->request->folder) {

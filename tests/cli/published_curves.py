@@ -132,10 +132,13 @@ PUBLISHED = {
     "lambda_figure_3": {},
     "kobayashi_fig1": {},
     "kobayashi_fig1_balance": {},
+    "kobayashi_fig2": {},
     "kobayashi_fig5": {},
+    "alarms": {},
+    "alarms_loss": {},
 }
 # Figures that are the second ones of their experiments: the page has a row an experiment.
-SECOND = {"kobayashi_fig1_balance"}
+SECOND = {"kobayashi_fig1_balance", "alarms_loss"}
 wrong = []
 
 

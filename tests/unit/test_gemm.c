@@ -298,13 +298,37 @@ enum { MANNERS = sizeof manners / sizeof *manners };
 CASES(float, f32, 0x1p-23L)
 CASES(double, f64, 0x1p-52L)
 
+/* Products inside of a caller's own loop, whose region has one thread: each turn of it is taken. */
+static void a_callers_loop_goes_on(void **unused)
+{
+    (void)unused;
+    enum { SIZE = 200, TURNS = 5 };
+    double *a = calloc(SIZE * SIZE, sizeof *a), *c = calloc(SIZE * SIZE, sizeof *c);
+    assert_true(a && c);
+    for (int i = 0; i < SIZE; i++)
+        a[i * SIZE + i] = 3;
+    int turns = 0;
+#pragma omp parallel for num_threads(1) schedule(dynamic)
+    for (int t = 0; t < TURNS; t++) {
+        rs_gemm_team team = {.threads = 1};
+        rs_gemm_team_f64(&team, RS_AS_IS, RS_AS_IS, SIZE, SIZE, SIZE, 1, a, SIZE, a, SIZE, 0, c,
+                         SIZE);
+        turns++;
+    }
+    assert_int_equal(turns, TURNS);
+    assert_true(c[0] == 9 && c[1] == 0 && c[SIZE * SIZE - 1] == 9);
+    free(a);
+    free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_definition_f32),    cmocka_unit_test(equals_definition_f64),
-        cmocka_unit_test(blocks_change_no_bit_f32), cmocka_unit_test(blocks_change_no_bit_f64),
-        cmocka_unit_test(team_changes_no_bit_f32),  cmocka_unit_test(team_changes_no_bit_f64),
-        cmocka_unit_test(nothing_to_add_f32),       cmocka_unit_test(nothing_to_add_f64),
+        cmocka_unit_test(a_callers_loop_goes_on),   cmocka_unit_test(equals_definition_f32),
+        cmocka_unit_test(equals_definition_f64),    cmocka_unit_test(blocks_change_no_bit_f32),
+        cmocka_unit_test(blocks_change_no_bit_f64), cmocka_unit_test(team_changes_no_bit_f32),
+        cmocka_unit_test(team_changes_no_bit_f64),  cmocka_unit_test(nothing_to_add_f32),
+        cmocka_unit_test(nothing_to_add_f64),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,84 @@
+/* training.c: training runs inside of experiments. */
+#include "lab/training.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static rs_status read_task(rs_train_settings **out, const char *text, rs_error *err)
+{
+    char *copy = rs_strdup(text);
+    if (!copy) return rs_fail_memory(err, "a task", strlen(text));
+    for (char *c = copy; *c; c++)
+        if (*c == '\'') *c = '"';
+    json_error_t wrong;
+    json_t *json = json_loads(copy, 0, &wrong);
+    rs_status status =
+        json ? rs_train_settings_read(out, json, "the experiment's task", NULL, 0, err)
+             : rs_fail(err, RS_E_INTERNAL, "the experiment's task", NULL, "%s", wrong.text);
+    json_decref(json);
+    rs_free(copy);
+    return status;
+}
+
+/* A run whose numbers are none has nothing to compare. */
+static rs_status check_end(const rs_run_outcome *outcome, rs_error *err)
+{
+    if (outcome->end == RS_RUN_INTERRUPTED)
+        return rs_fail(err, RS_E_INTERRUPTED, "training", NULL, "interrupted");
+    if (outcome->end == RS_RUN_NOT_FINITE)
+        return rs_fail(err, RS_E_INTERNAL, "training", NULL, "step %lld: %s",
+                       (long long)outcome->step, outcome->blame);
+    return RS_OK;
+}
+
+rs_status rs_lab_train(rs_result **out, const char *text, const rs_lab_prepare *prepare,
+                       const rs_context *context, rs_error *err)
+{
+    rs_context own = *context;
+    own.threads = 1;
+    own.progress = NULL;
+    rs_train_settings *settings = NULL;
+    *out = rs_result_new("train");
+    if (!*out) return rs_fail_memory(err, "a result", 1);
+    rs_status status = read_task(&settings, text, err);
+    rs_run_outcome outcome = {0};
+    const rs_run_request request = {.settings = settings,
+                                    .result = *out,
+                                    .prepare = prepare ? prepare->run : NULL,
+                                    .prepare_user = prepare ? prepare->user : NULL};
+    if (status == RS_OK) status = rs_train_run(&outcome, &request, &own, err);
+    if (status == RS_OK) status = check_end(&outcome, err);
+    rs_train_settings_close(settings);
+    if (status == RS_OK) return RS_OK;
+    rs_result_free(*out);
+    *out = NULL;
+    return status;
+}
+
+double rs_lab_cell(const rs_table *table, size_t row, const char *column)
+{
+    int at = rs_table_find_column(table, column);
+    if (at < 0) return NAN;
+    bool real = rs_table_column(table, (size_t)at)->type == RS_COLUMN_REAL;
+    return real ? rs_table_real(table, row, (size_t)at)
+                : (double)rs_table_int(table, row, (size_t)at);
+}
+
+const char *rs_lab_cell_text(const rs_table *table, size_t row, const char *column)
+{
+    int at = rs_table_find_column(table, column);
+    return at < 0 ? NULL : rs_table_text(table, row, (size_t)at);
+}
+
+double rs_lab_mark(const rs_result *result, const char *name)
+{
+    const rs_table *marks = rs_result_table(result, "marks");
+    size_t n = marks ? rs_table_rows(marks) : 0;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(rs_lab_cell_text(marks, i, "name"), name) == 0)
+            return rs_lab_cell(marks, i, "value");
+    return NAN;
+}
