@@ -12,18 +12,8 @@ static rs_status back_number(rs_runner *run, const double *member, rs_parameter_
     int64_t exponent = 0;
     const rs_back_ops *back = run->ops->back;
     if (a && a->rows > 0) RS_TRY(back->dot(run, &sum, &exponent, &run->tape->d, a, err));
-    float single = (float)sum;
-    rs_gradient_view view = {
-        .out = 1,
-        .in = 1,
-        .form = RS_GRADIENT_DENSE,
-        .dense = {.data = run->ops->size == sizeof single ? (void *)&single : (void *)&sum,
-                  .ld = 1,
-                  .out_is_row = true,
-                  .run = 1,
-                  .stride = 1}};
     run->tape->exponent = exponent;
-    rs_status status = rs_gradients_tell(run, member, part, &view, err);
+    rs_status status = rs_gradients_tell_number(run, member, part, sum, err);
     run->tape->exponent = 0;
     return status;
 }
@@ -85,6 +75,21 @@ static rs_status add_joined(rs_runner *run, rs_error *err)
     return run->ops->copy(run, &tape->d_joined, &tape->d_in, err);
 }
 
+/* Tells the derivatives by a branch's skip and scale, where they are wanted; x: what it reads. */
+static rs_status back_strengths(rs_runner *run, const rs_branch *branch, const rs_state *x,
+                                rs_error *err)
+{
+    const rs_record *record = run->record;
+    unsigned numbers = rs_gradients_plan(run->tape->into)->numbers;
+    if (!(numbers & RS_NUMBERS_NO_SKIPS)) {
+        RS_TRY(pick_again(run, &x, err));
+        RS_TRY(back_number(run, &branch->skip, RS_OF_SKIP, x, err));
+    }
+    if (numbers & RS_NUMBERS_NO_SCALES) return RS_OK;
+    return back_number(run, &branch->scale, RS_OF_SCALE,
+                       record->added.rows > 0 ? &record->added : &record->out, err);
+}
+
 static rs_status back_branch(rs_runner *run, const rs_layer *layer, int32_t b, rs_error *err)
 {
     rs_tape *tape = run->tape;
@@ -96,11 +101,7 @@ static rs_status back_branch(rs_runner *run, const rs_layer *layer, int32_t b, r
     RS_TRY(rs_check_cancelled(run->context, err));
     if (branch->after.kind != RS_NORM_NONE)
         RS_TRY(back->norm(run, &tape->d, &record->sum, &tape->d, &branch->after, err));
-    const rs_state *kept = x;
-    RS_TRY(pick_again(run, &kept, err));
-    RS_TRY(back_number(run, &branch->skip, RS_OF_SKIP, kept, err));
-    RS_TRY(back_number(run, &branch->scale, RS_OF_SCALE,
-                       record->added.rows > 0 ? &record->added : &record->out, err));
+    RS_TRY(back_strengths(run, branch, x, err));
     if (branch->scale != 0)
         RS_TRY(back_op(run, branch, joins ? &tape->states[run->layer] : x, err));
     else

@@ -74,9 +74,19 @@ typedef enum rs_parameter_part {
     RS_OF_GAIN,   /* of a norm */
     RS_OF_MORE_1, /* a convolution's weights of further channels */
     RS_OF_MORE_2,
-    RS_OF_SKIP, /* the skip strength of a branch */
-    RS_OF_SCALE /* its residual scale */
+    /* the network's own numbers: */
+    RS_OF_SKIP,     /* the skip strength of a branch */
+    RS_OF_SCALE,    /* its residual scale */
+    RS_OF_IDENTITY, /* what an attention applies to its values: identity I + softmax P - uniform C */
+    RS_OF_SOFTMAX,
+    RS_OF_UNIFORM
 } rs_parameter_part;
+
+/* Whether it is the network's own number, which no tensor holds. */
+static inline bool rs_part_is_number(rs_parameter_part part)
+{
+    return part >= RS_OF_SKIP;
+}
 
 /* Rows of a map's outputs in memory: output u is vector v(u) = first + u / run * stride + u % run, a
  * row of the matrix at `data` where out_is_row, else a column. */
@@ -102,6 +112,9 @@ typedef struct rs_parameter {
     int32_t uses;            /* places of the network that read these numbers, or some of them */
     bool overlaps;           /* there are several */
 } rs_parameter;
+
+/* The network's own number that a parameter is; NULL: it is a tensor's. */
+const double *rs_parameter_number(const rs_network *network, const rs_parameter *parameter);
 
 typedef enum rs_gradient_use {
     RS_USE_ALONE, /* complete: no other place uses the same numbers */
@@ -166,15 +179,23 @@ typedef struct rs_gradient_tap {
 
 /* ---- running ---- */
 
+/* Which of the network's own numbers are told (bits): 0 is skips and residual scales. */
+enum {
+    RS_NUMBERS_NO_SKIPS = 1,
+    RS_NUMBERS_NO_SCALES = 2,
+    RS_NUMBERS_SHAPED = 4 /* the three numbers of every attention as well; not of RESIDUAL */
+};
+
 typedef struct rs_gradient_plan {
     bool recompute; /* keep one state a layer and one layer's tape, and run each layer once more */
     unsigned hold;  /* RS_HOLD_... */
     bool several; /* batches follow each other: parameters are told by rs_gradients_finish alone */
     bool apart;   /* places that share a tensor are told one by one, and never added up */
+    unsigned numbers; /* RS_NUMBERS_... */
 } rs_gradient_plan;
 
 /* Opens what collects the gradients of a network; network, taps and context must outlive it. Refuses
- * a mixer that has no way back (RS_E_UNSUPPORTED). */
+ * a mixer that has no way back, and RS_NUMBERS_SHAPED in the residual precision (RS_E_UNSUPPORTED). */
 rs_status rs_gradients_open(rs_gradients **out, const rs_network *network, rs_precision precision,
                             const rs_gradient_plan *plan, const rs_gradient_tap *const *taps,
                             size_t n_taps, const rs_context *context, rs_error *err);

@@ -10,6 +10,7 @@
 /* What is being listed. */
 typedef struct uses_list {
     const rs_network *network;
+    unsigned numbers; /* RS_NUMBERS_... */
     rs_uses *out;
     size_t room;
     int64_t n_groups;
@@ -29,8 +30,7 @@ static void add_use(lister *at, const void *member, rs_parameter_part part, cons
                     const rs_dense *map, int64_t out, int64_t in)
 {
     uses_list *list = at->list;
-    bool own = part == RS_OF_SKIP || part == RS_OF_SCALE;
-    if ((!tensor && !own) || list->failed) return;
+    if ((!tensor && !rs_part_is_number(part)) || list->failed) return;
     if (list->out->n == list->room) {
         size_t room = 2 * list->room + 64;
         rs_use *more = rs_realloc(list->out->all, room, sizeof *more);
@@ -134,15 +134,27 @@ static void add_outer_norm(lister *at, const char *name, const rs_norm_op *norm)
     add_norm(at, norm);
 }
 
+static void add_own_numbers(lister *at, const rs_branch *branch)
+{
+    const rs_attention_op *op = rs_branch_attention(branch);
+    unsigned numbers = at->list->numbers;
+    at->name = "branch", at->role = RS_ROLE_UNKNOWN;
+    if (!(numbers & RS_NUMBERS_NO_SKIPS)) add_use(at, &branch->skip, RS_OF_SKIP, NULL, NULL, 1, 1);
+    if (!(numbers & RS_NUMBERS_NO_SCALES))
+        add_use(at, &branch->scale, RS_OF_SCALE, NULL, NULL, 1, 1);
+    if (!op || !(numbers & RS_NUMBERS_SHAPED)) return;
+    add_use(at, &op->mix_identity, RS_OF_IDENTITY, NULL, NULL, 1, 1);
+    add_use(at, &op->mix_softmax, RS_OF_SOFTMAX, NULL, NULL, 1, 1);
+    add_use(at, &op->mix_uniform, RS_OF_UNIFORM, NULL, NULL, 1, 1);
+}
+
 static void add_branch(lister *at, const rs_branch *branch)
 {
     add_outer_norm(at, "before", &branch->before);
     add_list(at, &rs_branch_traits(branch)->weights, branch);
     add_outer_norm(at, "inside", &branch->inside);
     add_outer_norm(at, "after", &branch->after);
-    at->name = "branch", at->role = RS_ROLE_UNKNOWN;
-    add_use(at, &branch->skip, RS_OF_SKIP, NULL, NULL, 1, 1);
-    add_use(at, &branch->scale, RS_OF_SCALE, NULL, NULL, 1, 1);
+    add_own_numbers(at, branch);
 }
 
 static void list_uses(uses_list *list)
@@ -253,9 +265,9 @@ static rs_status list_shared(uses_list *list, rs_error *err)
 
 /* ---- opening, finding ---- */
 
-rs_status rs_uses_open(rs_uses *uses, const rs_network *network, rs_error *err)
+rs_status rs_uses_open(rs_uses *uses, const rs_network *network, unsigned numbers, rs_error *err)
 {
-    uses_list list = {.network = network, .out = uses};
+    uses_list list = {.network = network, .numbers = numbers, .out = uses};
     *uses = (rs_uses){0};
     list_uses(&list);
     if (list.failed) return rs_fail_memory(err, "gradients", list.room * sizeof *uses->all);
@@ -271,6 +283,18 @@ void rs_uses_close(rs_uses *uses)
     rs_free(uses->all);
     rs_free(uses->sums);
     *uses = (rs_uses){0};
+}
+
+const double *rs_parameter_number(const rs_network *network, const rs_parameter *parameter)
+{
+    if (!rs_part_is_number(parameter->part)) return NULL;
+    const rs_branch *branch = &network->layers[parameter->layer].branches[parameter->branch];
+    if (parameter->part == RS_OF_SKIP) return &branch->skip;
+    if (parameter->part == RS_OF_SCALE) return &branch->scale;
+    const rs_attention_op *op = rs_branch_attention(branch);
+    if (!op) return NULL;
+    if (parameter->part == RS_OF_IDENTITY) return &op->mix_identity;
+    return parameter->part == RS_OF_SOFTMAX ? &op->mix_softmax : &op->mix_uniform;
 }
 
 rs_use *rs_uses_find(const rs_uses *uses, const void *member, rs_parameter_part part)

@@ -36,8 +36,9 @@ typedef struct rs_uses {
     size_t n_sums;
 } rs_uses;
 
-/* Lists them; *uses is to be closed whatever is returned. The network must outlive it. */
-rs_status rs_uses_open(rs_uses *uses, const rs_network *network, rs_error *err);
+/* Lists them, and the network's own numbers that are told (RS_NUMBERS_...); *uses is to be closed
+ * whatever is returned. The network must outlive it. */
+rs_status rs_uses_open(rs_uses *uses, const rs_network *network, unsigned numbers, rs_error *err);
 /* With what was collected. */
 void rs_uses_close(rs_uses *uses);
 /* NULL: there is none. */

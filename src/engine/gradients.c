@@ -42,6 +42,9 @@ rs_status rs_gradients_open(rs_gradients **out, const rs_network *network, rs_pr
 {
     *out = NULL;
     RS_TRY(check_ways(network, rs_ops_of(precision), err));
+    if (plan->numbers & RS_NUMBERS_SHAPED && precision == RS_PRECISION_RESIDUAL)
+        return rs_fail(err, RS_E_UNSUPPORTED, "--precision", "take --precision f64 or f32",
+                       "this precision has no derivatives by the gains of shaped attention");
     rs_gradients *g = rs_calloc(1, sizeof *g);
     if (!g) return rs_fail_memory(err, "gradients", sizeof *g);
     g->network = network;
@@ -50,7 +53,7 @@ rs_status rs_gradients_open(rs_gradients **out, const rs_network *network, rs_pr
     g->plan = *plan;
     g->taps = taps;
     g->n_taps = n_taps;
-    rs_status status = rs_uses_open(&g->uses, network, err);
+    rs_status status = rs_uses_open(&g->uses, network, plan->numbers, err);
     if (status == RS_OK)
         *out = g;
     else
@@ -191,6 +194,22 @@ rs_status rs_gradients_tell(rs_runner *run, const void *member, rs_parameter_par
     return add_view(g, &place, view->out * view->in, &at->exponent, fresh, view);
 }
 
+rs_status rs_gradients_tell_number(rs_runner *run, const double *member, rs_parameter_part part,
+                                   double number, rs_error *err)
+{
+    float single = (float)number;
+    rs_gradient_view view = {
+        .out = 1,
+        .in = 1,
+        .form = RS_GRADIENT_DENSE,
+        .dense = {.data = run->ops->size == sizeof single ? (void *)&single : (void *)&number,
+                  .ld = 1,
+                  .out_is_row = true,
+                  .run = 1,
+                  .stride = 1}};
+    return rs_gradients_tell(run, member, part, &view, err);
+}
+
 rs_status rs_gradients_tell_zero(rs_runner *run, const rs_branch *branch, const char *why,
                                  rs_error *err)
 {
@@ -199,8 +218,8 @@ rs_status rs_gradients_tell_zero(rs_runner *run, const rs_branch *branch, const 
     for (size_t i = 0; i < g->uses.n; i++) {
         rs_use *at = &g->uses.all[i];
         const char *member = at->member;
-        if (member < from || member >= to || !at->parameter.tensor ||
-            member == (const char *)&branch->after)
+        if (member < from || member >= to || at->parameter.part == RS_OF_SKIP ||
+            at->parameter.part == RS_OF_SCALE || member == (const char *)&branch->after)
             continue;
         rs_gradient_view view = {.form = RS_GRADIENT_ZERO, .why = why};
         if (g->plan.several)

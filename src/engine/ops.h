@@ -60,6 +60,7 @@ typedef enum rs_room {
     RS_ROOM_BACK_8,
     RS_ROOM_BACK_9,
     RS_ROOM_BACK_10,
+    RS_ROOM_GAINS,
     RS_ROOM_SCALED,
     RS_ROOM_SUMS,
     RS_ROOM_ROWS,

@@ -114,6 +114,9 @@ extern const rs_back_ops rs_back_f32, rs_back_f64, rs_back_plain, rs_back_residu
  * tensor's pointer, a branch's skip or scale): view has form, numbers and shape. */
 rs_status rs_gradients_tell(rs_runner *run, const void *member, rs_parameter_part part,
                             rs_gradient_view *view, rs_error *err);
+/* Does so of one of the network's own numbers. */
+rs_status rs_gradients_tell_number(rs_runner *run, const double *member, rs_parameter_part part,
+                                   double number, rs_error *err);
 /* Everything of a branch but its skip and scale is 0. */
 rs_status rs_gradients_tell_zero(rs_runner *run, const rs_branch *branch, const char *why,
                                  rs_error *err);

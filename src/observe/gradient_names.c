@@ -46,11 +46,17 @@ static const char *ending(const rs_parameter *p, rs_weight_form form)
         return "skip";
     case RS_OF_SCALE:
         return "scale";
+    case RS_OF_IDENTITY:
+        return "identity";
+    case RS_OF_SOFTMAX:
+        return "softmax";
+    case RS_OF_UNIFORM:
+        return "uniform";
     }
     return "";
 }
 
-/* "before", "inside", "after" stand around the op's own list, skip and scale behind all; the final
+/* "before", "inside", "after" stand around the op's own list, the branch's own numbers behind all; the final
  * norm in front of the head. */
 enum { PLACES = 1024 };
 static int32_t outer_place(const char *name)
@@ -78,7 +84,7 @@ void rs_gradient_name(rs_gradient_row *row, const rs_network *network, const rs_
         place = "head";
     }
     int32_t at = list ? find(list, p) : -1;
-    if (p->part == RS_OF_SKIP || p->part == RS_OF_SCALE) name = "";
+    if (rs_part_is_number(p->part)) name = "";
     row->place = at >= 0 ? at : outer_place(p->name);
     char of[24] = "";
     if (row->use == RS_USE_SUM && p->layer >= 0)

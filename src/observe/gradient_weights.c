@@ -40,12 +40,6 @@ static rs_status open_pieces(pieces *at, const rs_parameter *p, int64_t parts, i
     return rs_fail_memory(err, "norms of weights", room * sizeof *at->numbers);
 }
 
-static const double *own_number(const rs_network *network, const rs_parameter *p)
-{
-    const rs_branch *branch = &network->layers[p->layer].branches[p->branch];
-    return p->part == RS_OF_SKIP ? &branch->skip : &branch->scale;
-}
-
 rs_status rs_parameter_read(double *out, const rs_network *network, const rs_parameter *p,
                             int64_t first, int64_t n)
 {
@@ -53,7 +47,7 @@ rs_status rs_parameter_read(double *out, const rs_network *network, const rs_par
     map.factors = NULL;
     map.n_factors = 0;
     if (!p->tensor) {
-        *out = *own_number(network, p);
+        *out = *rs_parameter_number(network, p);
         return RS_OK;
     }
     if (p->map && p->part == RS_OF_WEIGHT) return rs_dense_rows(out, NULL, &map, first, n, NULL);

@@ -136,7 +136,7 @@ static double layer_norm(const told *t, int32_t layer, int64_t *exponent)
     for (size_t i = 0; i < t->graded->n; i++) {
         const rs_gradient_row *row = &t->graded->rows[i];
         if (row->layer != layer || row->head >= 0 || row->use == RS_USE_SUM) continue;
-        if (row->part == RS_OF_SKIP || row->part == RS_OF_SCALE) continue;
+        if (rs_part_is_number(row->part)) continue;
         if (isnan(square)) square = 0;
         rs_gradient_add(&square, exponent, row);
     }

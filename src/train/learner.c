@@ -148,7 +148,7 @@ static rs_status run_back(rs_learner *l, double *loss, const rs_loss *wanted,
 {
     const rs_gradient_tap take = {.user = &l->trained, .parameter = take_gradient};
     const rs_gradient_tap *const taps[] = {&take, listen};
-    const rs_gradient_plan plan = {0};
+    const rs_gradient_plan plan = {.numbers = l->trained.told};
     rs_gradients *gradients = NULL;
     RS_TRY(rs_gradients_open(&gradients, l->network, l->precision, &plan, taps, listen ? 2 : 1,
                              l->context, err));

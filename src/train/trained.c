@@ -76,21 +76,41 @@ static const char *number_name(const lister *at, const rs_branch *branch, const 
                            rs_branch_traits(branch)->mixes ? "mixer" : "mlp", name);
 }
 
-/* Skips and residual scales, where the settings have them trained. */
-static rs_status add_numbers(lister *at, bool skips, bool scales)
+static rs_status add_number(lister *at, const rs_branch *branch, double *number,
+                            rs_parameter_part part, const char *name)
 {
+    const rs_trained_place place = {.layer = at->layer, .number = number, .part = part};
+    return add(at, &place, 1, RS_GROUP_STRENGTH, number_name(at, branch, name));
+}
+
+/* Those of one branch that the list wants. */
+static rs_status add_numbers_of(lister *at, rs_branch *branch)
+{
+    unsigned told = at->list->told;
+    rs_attention_op *op = &branch->attention; /* of an attention alone */
+    if (!(told & RS_NUMBERS_NO_SKIPS))
+        RS_TRY(add_number(at, branch, &branch->skip, RS_OF_SKIP, "skip"));
+    if (!(told & RS_NUMBERS_NO_SCALES))
+        RS_TRY(add_number(at, branch, &branch->scale, RS_OF_SCALE, "scale"));
+    if (!(told & RS_NUMBERS_SHAPED) || !rs_branch_attention(branch)) return RS_OK;
+    RS_TRY(add_number(at, branch, &op->mix_identity, RS_OF_IDENTITY, "identity"));
+    RS_TRY(add_number(at, branch, &op->mix_softmax, RS_OF_SOFTMAX, "softmax"));
+    return add_number(at, branch, &op->mix_uniform, RS_OF_UNIFORM, "uniform");
+}
+
+/* The network's own numbers, where the settings have them trained. */
+static rs_status add_numbers(lister *at, const rs_train_settings *s)
+{
+    bool attends = !(at->list->told & RS_NUMBERS_SHAPED);
     for (at->layer = 0; at->layer < at->network->n_layers; at->layer++)
         for (int32_t b = 0; b < at->network->layers[at->layer].n_branches; b++) {
             rs_branch *branch = &at->network->layers[at->layer].branches[b];
-            rs_trained_place place = {
-                .layer = at->layer, .number = &branch->skip, .part = RS_OF_SKIP};
-            if (skips)
-                RS_TRY(add(at, &place, 1, RS_GROUP_STRENGTH, number_name(at, branch, "skip")));
-            place.number = &branch->scale, place.part = RS_OF_SCALE;
-            if (scales)
-                RS_TRY(add(at, &place, 1, RS_GROUP_STRENGTH, number_name(at, branch, "scale")));
+            attends = attends || rs_branch_attention(branch);
+            RS_TRY(add_numbers_of(at, branch));
         }
-    return RS_OK;
+    if (attends) return RS_OK;
+    return rs_fail(at->err, RS_E_TASK_SCHEMA, s->path, NULL,
+                   "\"trainable\" names \"shaped\"; the model has no attention");
 }
 
 /* ---- their memory ---- */
@@ -174,7 +194,10 @@ static rs_status open_list(rs_trained_list *list, rs_network *network, rs_precis
     list->arena = rs_arena_new();
     if (!list->arena) return rs_fail_memory(err, "names", 64);
     RS_TRY(add_tensors(&at));
-    RS_TRY(add_numbers(&at, has_word(&s->trainable, "skips"), has_word(&s->trainable, "branches")));
+    if (!has_word(&s->trainable, "skips")) list->told |= RS_NUMBERS_NO_SKIPS;
+    if (!has_word(&s->trainable, "branches")) list->told |= RS_NUMBERS_NO_SCALES;
+    if (has_word(&s->trainable, "shaped")) list->told |= RS_NUMBERS_SHAPED;
+    RS_TRY(add_numbers(&at, s));
     RS_TRY(take_rooms(list, err));
     move_in(list, precision);
     sort_addresses(list);
@@ -238,12 +261,10 @@ static bool is_whole(const rs_gradient_view *view, int64_t count)
            place->ld == view->in && view->out * view->in == count;
 }
 
-/* The address of the tensor, or of the skip or scale, that a parameter is. */
+/* The address of the tensor, or of the network's own number, that a parameter is. */
 static const void *address_of(const rs_trained_list *list, const rs_parameter *p)
 {
-    if (p->tensor) return p->tensor;
-    const rs_branch *branch = &list->network->layers[p->layer].branches[p->branch];
-    return p->part == RS_OF_SKIP ? &branch->skip : &branch->scale;
+    return p->tensor ? (const void *)p->tensor : rs_parameter_number(list->network, p);
 }
 
 rs_status rs_trained_take(rs_trained_list *list, const rs_gradient_view *view, rs_error *err)

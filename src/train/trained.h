@@ -1,6 +1,6 @@
 /*
  * trained.h: the numbers of a network that training changes: its stored tensors, each once, and the
- * skips and residual scales that a task file makes trainable.
+ * skips, residual scales and gains of attention that a task file makes trainable.
  */
 #ifndef RS_TRAIN_TRAINED_H
 #define RS_TRAIN_TRAINED_H
@@ -15,7 +15,7 @@ typedef struct rs_trained_place {
     double *number;    /* NULL: a tensor */
     rs_role role;
     int32_t layer;
-    rs_parameter_part part; /* of a number: RS_OF_SKIP or RS_OF_SCALE */
+    rs_parameter_part part; /* of a number (rs_part_is_number) */
     bool told;              /* the running pass has told its gradient */
 } rs_trained_place;
 
@@ -32,6 +32,7 @@ typedef struct rs_trained_list {
     rs_trained_place *places;
     rs_trained_name *names;
     rs_trained_address *order; /* [n] the items by the addresses of what they are */
+    unsigned told;             /* RS_NUMBERS_... that a way back has to tell */
     size_t size;               /* of a number */
     size_t bytes;              /* of values, and of gradients: each item begins a line */
     void *values, *gradients;

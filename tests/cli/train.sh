@@ -129,6 +129,57 @@ for name in "qkvo":
             assert abs(after - before + 0.1 * 0.3 * gradient) < 1e-13, (name, after - before, gradient)
 END
 
+# ---- the gains of attention: they move, from 0 too, and a run that is broken off goes on with them ----
+rm -rf gains gains2 again none
+python3 - <<'END'
+import json
+task = json.load(open("task.json"))
+task["model"].update(attention="shaped", shaped=[[1, 0, 0], [0.5, "1/4", 0.25]])
+task["trainable"] = ["shaped"]
+task["precision"] = "f64"
+task["optimizer"]["lr_factor"] = {"strength": 3}
+json.dump(task, open("gains.json", "w"))
+END
+expect 0 "$RANKSCOPE" train gains.json --out gains -q --threads 1
+expect 0 "$RANKSCOPE" train gains.json --out gains2 -q --threads 2
+cmp gains/model.safetensors gains2/model.safetensors || note_failure "2 threads train other weights beside gains"
+cmp gains/config.json gains2/config.json || note_failure "2 threads train other gains"
+cp -r gains again
+rm -rf again/checkpoints/step-000000060
+expect 0 "$RANKSCOPE" train gains.json --out again --resume -q --threads 2
+for file in model.safetensors config.json checkpoints/step-000000060/training.safetensors; do
+    cmp "gains/$file" "again/$file" || note_failure "a resumed run has another $file beside gains"
+done
+same_log gains again
+python3 - <<'END' || note_failure "the gains of attention are not trained as they should be"
+import json, sqlite3, struct
+def tensors(path):
+    data = open(path, "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    head = json.loads(data[8:8 + size])
+    return {name: data[8 + size + row["data_offsets"][0]:8 + size + row["data_offsets"][1]]
+            for name, row in head.items() if name != "__metadata__"}
+def gains(path):
+    return json.load(open(path))["arch"]["shaped"]
+middle, ends = gains("gains/checkpoints/step-000000040/config.json"), gains("gains/config.json")
+for start, *later in zip([[1, 0, 0], [0.5, 0.25, 0.25]], middle, ends):
+    for a, b, c in zip(start, *later):
+        assert a != b and b != c and abs(c - a) < 2, (start, later)
+saved = tensors("gains/checkpoints/step-000000060/training.safetensors")
+for layer in range(2):
+    for gain, name in enumerate(("identity", "softmax", "uniform")):
+        found = [value for key, value in saved.items() if f"layers.{layer}.mixer.{name}" in key]
+        assert struct.pack("<d", ends[layer][gain]) in found, (layer, name, sorted(saved))
+rows = sqlite3.connect("gains/run.db").execute(
+    "select layer, identity, softmax, uniform from layers where identity is not null and "
+    "step = (select max(step) from layers) order by layer").fetchall()
+assert [list(row[1:]) for row in rows] == ends, (rows, ends)
+END
+expect 0 "$RANKSCOPE" probe gains --random 2 -q
+echo '{"task": "reversal", "model": {"depth": 2, "d_model": 8, "mixer": "s4d"}, "trainable": ["shaped"]}' >none.json
+expect 2 "$RANKSCOPE" train none.json --out none -q
+says err "the model has no attention"
+
 # ---- a signal ----
 rm -rf long
 "$RANKSCOPE" train task.json --out long --set steps=100000000 --set log_every=100 >out 2>err &

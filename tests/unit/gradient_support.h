@@ -340,10 +340,8 @@ static inline told_all *gradients_of(const gradient_case *c, rs_precision precis
 static inline double *parameter_entry(gradient_case *c, const rs_parameter *p, int64_t u, int64_t i)
 {
     const rs_dense *map = p->map;
-    if (p->part == RS_OF_SKIP || p->part == RS_OF_SCALE) {
-        rs_branch *branch = &c->loose->network.layers[p->layer].branches[p->branch];
-        return p->part == RS_OF_SKIP ? &branch->skip : &branch->scale;
-    }
+    const double *number = rs_parameter_number(&c->loose->network, p);
+    if (number) return (double *)(uintptr_t)number;
     double *values = loose_values(c->loose, p->tensor);
     if (!map) return values + u * p->in + i;
     int64_t v = map->first + u / map->run * map->stride + u % map->run;
@@ -485,6 +483,7 @@ static inline int check_loss(const char *name, const rs_network *network, const 
                        .directions = directions,
                        .seed = seed,
                        .threads = 1,
+                       .plan = {.numbers = RS_NUMBERS_SHAPED},
                        .loss = *loss};
     double losses[3];
     c.loose = loose_new(network);
