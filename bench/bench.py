@@ -414,6 +414,48 @@ def case_gradients(quick):
         print("    most memory: {:.0f} MiB, one layer's tape {:.0f}, PyTorch sdpa {:.0f}".format(*gradient_peaks(model, samples, tokens, loss)))
 
 
+class Trainer(Peer):
+    """bench_train, kept running: as a peer, it answers a number of steps with what they took."""
+
+    def __init__(self, task, threads, *settings):
+        self.process = subprocess.Popen([os.path.join(ROOT, "build", "bench", "bench_train"), task, str(threads), *settings],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.about = json.loads(self.process.stdout.readline())
+
+
+def case_train(quick):
+    """Steps of training: ours and PyTorch's in turns, each at one thread and at all."""
+    run(["cmake", "--build", os.path.join(ROOT, "build"), "--target", "bench_train"])
+    text = os.path.join(WORK, "letters.txt")
+    with open(text, "w", encoding="ascii") as f:
+        f.write("".join(chr(97 + i * i % 23) for i in range(100000)))
+    gpt2 = ["data.text=" + text, "data.length=256", "batch=4", "model=" + forward_model("gpt2", "gradient_peer.py"), "optimizer.lr=6e-4",
+            "schedule.kind=constant"]
+    for kind, task, settings, steps in (("recall", "associative-recall", [], 100), ("gpt2", "char-lm", gpt2, 1)):
+        runs = {}
+        for threads in sorted({1, THREADS}):
+            runs["ours", threads] = Trainer(task, threads, *settings)
+            for name, options in (("eager", ()), ("fused", ("--fused",))):
+                runs[name, threads] = Peer(kind, "train_peer.py", threads, options)
+        for one in runs.values():
+            one.seconds(steps)  # to warm up
+        rounds = [{key: one.seconds(steps) for key, one in runs.items()} for _ in range(3 if quick else 7)]
+        for one in runs.values():
+            one.close()
+        took = {key: statistics.median(r[key]["seconds"] for r in rounds) / steps for key in runs}
+        print(f"training, {kind}, float32; our OpenBLAS kernel {runs['ours', 1].about['core']}, {runs['ours', 1].about['parameters']} numbers; "
+              f"PyTorch {runs['eager', 1].about['torch']}")
+        for threads in sorted({1, THREADS}):
+            rate = rounds[0]["ours", threads]["gflop"] / steps / took["ours", threads]
+            print(f"  a step, {threads} thread(s): {1e3 * took['ours', threads]:.2f} ms, {rate:.0f} GFLOP/s")
+            for name in ("eager", "fused"):
+                line("", took["ours", threads], took[name, threads], f"PyTorch {name}, as many threads")
+        for name in ("eager", "fused"):
+            line("  our best", min(took["ours", t] for t in (1, THREADS)), min(took[name, t] for t in (1, THREADS)), f"PyTorch {name}'s best")
+        peaks = {key[0]: rounds[-1][key]["peak_mib"] for key in runs}
+        print("    most memory: {ours:.0f} MiB, PyTorch eager {eager:.0f}, fused {fused:.0f}".format(**peaks))
+
+
 def case_startup(quick):
     model = run([os.path.join(ROOT, "scripts", "fetch_model.sh"), "minilm"])[1].strip()
     forward_model("bert")
@@ -498,7 +540,7 @@ def case_report(quick):
 
 
 CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers, "bert": case_bert, "tables": case_tables,
-         "prefill": case_prefill, "states": case_states, "sweep": case_sweep, "gradients": case_gradients, "startup": case_startup,
+         "prefill": case_prefill, "states": case_states, "sweep": case_sweep, "gradients": case_gradients, "train": case_train, "startup": case_startup,
          "memory": case_memory, "measures": case_measures, "san": case_san, "residual": case_residual, "session": case_session, "report": case_report}
 
 
