@@ -59,6 +59,7 @@ static bool open_scene(scene *s, uint64_t seed)
     int64_t rows = batch->begin[batch->samples];
     s->targets = malloc(((size_t)rows + 1) * sizeof *s->targets);
     s->c = (gradient_case){.name = "drawn", .batch = batch, .threads = 1};
+    if (seed % 3) s->c.plan.numbers = RS_NUMBERS_SHAPED;
     s->c.loose = loose_new(&b->network);
     if (seed % 2) share_maps(&s->c.loose->network);
     s->c.loss = draw_loss(&b->network, batch, s->targets, &random);
@@ -91,8 +92,9 @@ static rs_graded *grade(const scene *s, int64_t capacity, bool recompute, int th
     assert_int_equal(rs_gradient_gather_open(&gather, network, RS_PRECISION_F64, &context, &err),
                      RS_OK);
     rs_listener *listener = rs_gradient_gather_listener(gather);
-    const rs_pass_gradient back = {
-        .loss = s->c.loss, .plan = {.recompute = recompute}, .tap = rs_gradient_gather_tap(gather)};
+    const rs_pass_gradient back = {.loss = s->c.loss,
+                                   .plan = {.recompute = recompute, .numbers = s->c.plan.numbers},
+                                   .tap = rs_gradient_gather_tap(gather)};
     const rs_pass_plan plan = {.network = network,
                                .inputs = &s->inputs,
                                .precision = RS_PRECISION_F64,
@@ -111,7 +113,8 @@ static rs_graded *grade(const scene *s, int64_t capacity, bool recompute, int th
 /* What the table is said to call a parameter. */
 static void name_plainly(char *out, size_t size, const rs_network *network, const told *t)
 {
-    static const char *const parts[] = {".weight", ".bias", ".gain", "", "", "skip", "scale"};
+    static const char *const parts[] = {".weight", ".bias", ".gain",    "",        "",
+                                        "skip",    "scale", "identity", "softmax", "uniform"};
     static const char *const tables[] = {"tokens",
                                          "positions",
                                          "types",
