@@ -1,6 +1,7 @@
 /* journal.c: lines of a run's log, and what is made of them. */
 #include "train/journal.h"
 #include "train/journal_db.h"
+#include "train/saver_parts.h"
 
 #include "base/json_parse.h"
 #include "base/mapping.h"
@@ -153,13 +154,6 @@ static rs_status walk_lines(old_log *log, bool tables, bool db, rs_error *err)
     return RS_OK;
 }
 
-static rs_status fail_log(const rs_journal *j, rs_error *err)
-{
-    int code = errno;
-    return rs_fail(err, RS_E_WRITE, j->path, code == ENOSPC ? "free space on the disk" : NULL, "%s",
-                   strerror(code));
-}
-
 static rs_status take_database(rs_journal *j, const char *path, old_log *log, rs_error *err)
 {
     if (log->lines > 0 &&
@@ -183,7 +177,7 @@ static rs_status take_old(rs_journal *j, const char *db, int64_t first, rs_error
     rs_mapping_close(mapping);
     if (status == RS_OK &&
         (ftruncate(j->log, (off_t)log.kept) != 0 || lseek(j->log, 0, SEEK_END) < 0))
-        status = fail_log(j, err);
+        status = rs_saved_fail(j->path, err);
     return status;
 }
 
@@ -195,7 +189,7 @@ static rs_status open_files(rs_journal *j, const char *folder, int64_t first, rs
     if (n >= (int)sizeof j->path || m >= (int)sizeof db)
         return rs_fail(err, RS_E_WRITE, folder, "choose a shorter name", "the name is too long");
     j->log = open(j->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    return j->log < 0 ? fail_log(j, err) : take_old(j, db, first, err);
+    return j->log < 0 ? rs_saved_fail(j->path, err) : take_old(j, db, first, err);
 }
 
 rs_status rs_journal_open(rs_journal **out, const char *folder, const rs_journal_kind *kinds,
@@ -255,7 +249,7 @@ static rs_status write_line(rs_journal *j, rs_error *err)
     rs_memory_free_json(text);
     if (!code) return RS_OK;
     errno = code;
-    return fail_log(j, err);
+    return rs_saved_fail(j->path, err);
 }
 
 rs_status rs_journal_end(rs_journal *j, rs_error *err)

@@ -44,14 +44,45 @@ static rs_status open_checkpoint(rs_learner *l, const rs_task_shape *shape, rs_e
     return RS_OK;
 }
 
+/* What training holds beside the weights that a network was opened with: their copy, gradients, the
+ * optimiser's averages and the tapes of a batch. */
+static void need(rs_budget *budget, const rs_network *network, const void *user)
+{
+    const rs_train_settings *s = user;
+    const rs_gradient_plan plan = {0};
+    double size = (double)rs_precision_size((rs_precision)s->precision);
+    double each = (double)network->stored.parameters * size;
+    rs_budget_add(budget, "trained numbers", each);
+    rs_budget_add(budget, "gradients", each);
+    rs_budget_add(budget, "averages of the optimiser", rs_optimiser_states(s->rule.kind) * each);
+    rs_budget_add(budget, "tapes of the way back",
+                  (double)rs_tape_bytes(network, (rs_precision)s->precision, &plan,
+                                        s->batch * s->shape.n_tok));
+}
+
+static rs_status check_memory(const rs_learner *l, rs_error *err)
+{
+    rs_budget budget = {0};
+    rs_memory_bound bound = l->context->memory;
+    if (bound.bytes == 0) bound = rs_memory_bound_of(0);
+    need(&budget, l->network, l->settings);
+    return rs_budget_check(&budget, bound, "training",
+                           "choose a smaller model or batch, or say how much it may take: --memory "
+                           "SIZE",
+                           err);
+}
+
 /* The threads that draw, and the memory that drawing may take, are the run's. */
 static rs_status open_network(rs_learner *l, const rs_task_shape *shape, rs_error *err)
 {
     const rs_train_settings *s = l->settings;
-    if (!s->model) return open_checkpoint(l, shape, err);
+    if (!s->model) {
+        RS_TRY(open_checkpoint(l, shape, err));
+        return check_memory(l, err);
+    }
     RS_TRY(rs_init_open(&l->init, NULL, (uint64_t)s->seed, err));
     rs_init_set_threads(l->init, l->context->threads);
-    rs_init_set_memory(l->init, l->context->memory, NULL, NULL);
+    rs_init_set_memory(l->init, l->context->memory, need, s);
     return rs_network_from_arch(&l->network, s->model, s->model_path ? s->model_path : s->path,
                                 l->init, err);
 }
@@ -82,12 +113,30 @@ static rs_status read_arch(rs_learner *l, rs_error *err)
     return l->arch_json ? rs_arch_read(&l->arch, l->arch_json, path, err) : RS_OK;
 }
 
+/* What a schedule of temperatures begins at: not what it made last, whose rounding would hang on where a
+ * run was taken up again. */
+static rs_status keep_temperatures(rs_learner *l, rs_error *err)
+{
+    const rs_network *network = l->network;
+    size_t n = (size_t)network->n_layers * RS_BRANCHES_MAX;
+    l->temperatures = rs_calloc(n + 1, sizeof *l->temperatures);
+    if (!l->temperatures) return rs_fail_memory(err, "temperatures", n * sizeof(double));
+    for (int32_t i = 0; i < network->n_layers; i++)
+        for (int32_t b = 0; b < network->layers[i].n_branches; b++) {
+            const rs_branch *branch = &network->layers[i].branches[b];
+            if (branch->kind == RS_BRANCH_ATTENTION)
+                l->temperatures[i * RS_BRANCHES_MAX + b] = branch->attention.temperature;
+        }
+    return RS_OK;
+}
+
 static rs_status open_learner(rs_learner *l, const rs_task_shape *shape, rs_error *err)
 {
     const rs_train_settings *s = l->settings;
     RS_TRY(open_network(l, shape, err));
     RS_TRY(read_arch(l, err));
     RS_TRY(check_outputs(l, shape, err));
+    RS_TRY(keep_temperatures(l, err));
     RS_TRY(rs_trained_open(&l->trained, l->network, l->precision, s, err));
     RS_TRY(rs_train_start(&l->trained, s, err));
     RS_TRY(rs_optimiser_new(&l->optimiser, &s->rule, l->precision, l->trained.items, l->trained.n,
@@ -116,6 +165,7 @@ void rs_learner_close(rs_learner *l)
     rs_feed_close(&l->feed);
     rs_optimiser_free(l->optimiser);
     rs_trained_close(&l->trained);
+    rs_free(l->temperatures);
     rs_network_close(l->network);
     rs_arch_close(l->arch);
     rs_checkpoint_close(l->checkpoint);
@@ -133,7 +183,7 @@ static void set_temperature(rs_learner *l, double factor)
         for (int32_t b = 0; b < l->network->layers[i].n_branches; b++) {
             rs_branch *branch = &l->network->layers[i].branches[b];
             if (branch->kind == RS_BRANCH_ATTENTION)
-                branch->attention.temperature *= l->temperature / factor;
+                branch->attention.temperature = l->temperatures[i * RS_BRANCHES_MAX + b] / factor;
         }
     l->temperature = factor;
 }
@@ -232,6 +282,10 @@ rs_status rs_learner_config(json_t **out, const rs_learner *l, rs_error *err)
         *out = json_deep_copy(l->checkpoint->config);
     } else {
         RS_TRY(rs_arch_write(&arch, l->arch_json, l->arch, l->network, "graph.npy", err));
+        /* the model is what attention is now */
+        if (l->temperature != 1 && l->temperature > 0)
+            json_object_set_new(arch, "temperature",
+                                json_real(l->arch->temperature / l->temperature));
         *out = json_pack("{ssso}", "model_type", "rankscope", "arch", arch);
     }
     return *out ? RS_OK : rs_fail_memory(err, "config.json", 1);

@@ -24,10 +24,11 @@ typedef struct rs_learner {
     rs_trained_list trained;
     rs_optimiser *optimiser;
     rs_feed feed;
-    int64_t step;       /* steps made */
-    double temperature; /* that attention's logits are multiplied by now */
-    double rate;        /* of the last step */
-    double norm;        /* of all gradients of the last step, before clipping */
+    int64_t step;         /* steps made */
+    double temperature;   /* that attention's logits are multiplied by now */
+    double *temperatures; /* [branches of all layers] as the network was opened */
+    double rate;          /* of the last step */
+    double norm;          /* of all gradients of the last step, before clipping */
 } rs_learner;
 
 /* What a batch said. */

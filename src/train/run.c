@@ -34,6 +34,7 @@ static rs_status run_batches(rs_running *r, rs_error *err)
 
 static double mean_with(double mean, double value)
 {
+    if (isnan(value)) return mean; /* a batch without a target */
     return isnan(mean) ? value : (1 - running_weight) * mean + running_weight * value;
 }
 

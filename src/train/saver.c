@@ -47,7 +47,7 @@ rs_status rs_saved_path(char out[RS_SAVED_PATH], const char *folder, int64_t ste
     return rs_fail(err, RS_E_WRITE, folder, "choose a shorter name", "the name is too long");
 }
 
-static rs_status fail_file(const char *path, rs_error *err)
+rs_status rs_saved_fail(const char *path, rs_error *err)
 {
     int code = errno;
     return rs_fail(err, RS_E_WRITE, path, code == ENOSPC ? "free space on the disk" : NULL, "%s",
@@ -59,7 +59,7 @@ rs_status rs_saved_make_folder(const char *path, rs_error *err)
     struct stat what;
     if (mkdir(path, 0777) == 0) return RS_OK;
     if (errno == EEXIST && stat(path, &what) == 0 && S_ISDIR(what.st_mode)) return RS_OK;
-    return fail_file(path, err);
+    return rs_saved_fail(path, err);
 }
 
 /* Has the names in a folder survive a power cut. */
@@ -142,7 +142,7 @@ static rs_status copy_file(const char *to, const char *from, rs_error *err)
             break;
         }
     }
-    rs_status status = n < 0 || fsync(out) != 0 ? fail_file(to, err) : RS_OK;
+    rs_status status = n < 0 || fsync(out) != 0 ? rs_saved_fail(to, err) : RS_OK;
     if (in >= 0) (void)close(in);
     if (out >= 0) (void)close(out);
     return status;
@@ -163,7 +163,7 @@ rs_status rs_saved_link(const char *folder, int64_t step, rs_error *err)
         if (i == 0 && access(from, F_OK) != 0) continue;
         (void)unlink(new);
         if (link(from, new) != 0) RS_TRY(copy_file(new, from, err));
-        if (rename(new, to) != 0) return fail_file(to, err);
+        if (rename(new, to) != 0) return rs_saved_fail(to, err);
     }
     flush_folder(folder);
     return RS_OK;
@@ -271,7 +271,7 @@ static rs_status write_checkpoint(const rs_saver *saver, rs_error *err)
     RS_TRY(rs_saved_path(whole, saver->folder, saver->copy.step, "", err));
     if (stat(whole, &what) != 0) { /* else: it is there, from before a resume */
         rs_status status = write_folder(saver, writing, err);
-        if (status == RS_OK && rename(writing, whole) != 0) status = fail_file(whole, err);
+        if (status == RS_OK && rename(writing, whole) != 0) status = rs_saved_fail(whole, err);
         if (status != RS_OK) {
             remove_folder(writing);
             return status;

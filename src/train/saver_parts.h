@@ -9,6 +9,8 @@ enum { RS_SAVED_PATH = 4096 };
 /* DIR/NAME where step is negative, else DIR/checkpoints/step-N/NAME; NAME may be "". */
 rs_status rs_saved_path(char out[RS_SAVED_PATH], const char *folder, int64_t step, const char *name,
                         rs_error *err);
+/* RS_E_WRITE for errno as it is. */
+rs_status rs_saved_fail(const char *path, rs_error *err);
 /* Makes a folder unless it is there. */
 rs_status rs_saved_make_folder(const char *path, rs_error *err);
 /* Has DIR/model.safetensors and DIR/config.json be those of a checkpoint. */

@@ -2,7 +2,7 @@
 # train.sh: `rankscope train`: what it writes and says, that a run that is broken off goes on bit for bit, and what it refuses.
 . "$RS_SOURCE_DIR/tests/cli/lib.sh"
 command -v python3 >/dev/null 2>&1 || { echo "python3 is not here"; exit 77; }
-rm -rf whole t2 t3 d1 d2 cut long full least p0 p1 p2
+rm -rf whole t2 t3 d1 d2 cut long full least p0 p1 p2 sparse
 cat >task.json <<'END'
 {"task": "reversal", "data": {"length": 6, "symbols": 5}, "steps": 60, "batch": 4, "seed": 3, "log_every": 7,
  "rank_every": 14, "eval_every": 30, "every_checkpoint": 20, "keep": 2,
@@ -212,6 +212,30 @@ rm -rf full
 (ulimit -f 4 && expect 1 "$RANKSCOPE" train task.json --out full -q && says err write-failed && exit "$failures") || note_failure "a full disk"
 expect 0 "$RANKSCOPE" train task.json --out full -q --resume
 cmp whole/model.safetensors full/model.safetensors || note_failure "a run behind a full disk has other weights"
+
+# what would not fit is refused before anything is drawn, with what it is made of
+refused memory-limit "gradients" reversal --memory 40MiB --set model.d_model=1024 --set model.heads=8
+refused memory-limit "averages of the optimiser" reversal --set model.d_model=262144 --set model.mlp_width=1048576 --set model.depth=80
+
+# a batch without any target: the step changes nothing by the loss, and the means go on
+python3 - <<'END'
+import struct
+def npy(name, shape, numbers):
+    head = repr({"descr": "<i8", "fortran_order": False, "shape": shape}).encode()
+    head += b" " * (-(11 + len(head)) % 64) + b"\n"
+    open(name, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + struct.pack(f"<{len(numbers)}q", *numbers))
+npy("x.npy", (40, 4), [i % 5 for i in range(160)])
+npy("y.npy", (40, 4), [-1 if i < 148 else i % 3 for i in range(160)])
+END
+echo '{"task": "tokens", "data": {"x": "x.npy", "y": "y.npy", "eval_share": 0.05}, "batch": 1, "steps": 30, "log_every": 1, "rank_every": 0,
+ "model": {"depth": 1, "d_model": 8, "heads": 1}, "embed": {"map": "none"}}' >sparse.json
+expect 0 "$RANKSCOPE" train sparse.json --out sparse -q
+python3 -c '
+import json
+lines = [json.loads(line) for line in open("sparse/log.jsonl")]
+some = [line["accuracy"] is not None for line in lines]
+assert not all(line["batch_accuracy"] is not None for line in lines) and some == sorted(some), some
+assert all(line["loss"] is not None for line in lines)' || note_failure "batches without a target"
 
 # ---- the smallest run, and a dry one ----
 expect 0 "$RANKSCOPE" train reversal --set steps=0 --set batch=1 --set model.d_model=1 --set model.heads=1 --set model.depth=1 \

@@ -234,6 +234,37 @@ static void test_accumulated(void **state)
     assert_true(fabs(one.loss - two.loss) < 1e-12);
 }
 
+/* A temperature that begins at 0 and is raised: finite, the same behind a break, and in the folder what
+ * attention is at the end. */
+static void test_temperature(void **state)
+{
+    (void)state;
+    char whole[256], cut[256];
+    rs_error err = {0};
+    rs_run_outcome out;
+    static const char *const sets[] = {
+        "schedule.temperature={\"start\": 0, \"final\": 2, \"steps\": 20}", "precision=f64",
+        "trainable=[]"};
+    rs_train_settings *settings = read_settings(small, sets, 3);
+    rs_checkpoint *saved = NULL;
+    fresh_folder(whole, "warm");
+    fresh_folder(cut, "warmed");
+    assert_ran(run_it(&out, settings, whole, false, 1, NULL, NULL, &err), &err);
+    assert_int_equal(out.end, RS_RUN_DONE);
+    stopper s = {.at = 12};
+    assert_ran(run_it(&out, settings, cut, true, 1, &s, NULL, &err), &err);
+    assert_int_equal(out.end, RS_RUN_INTERRUPTED);
+    assert_ran(run_it(&out, settings, cut, true, 1, NULL, NULL, &err), &err);
+    assert_same_weights(whole, cut);
+    assert_ran(rs_checkpoint_open(&saved, whole, NULL, &err), &err);
+    const json_t *arch = json_object_get(saved->config, "arch");
+    assert_true(json_number_value(json_object_get(arch, "temperature")) == 0.5);
+    rs_checkpoint_close(saved);
+    rs_train_settings_close(settings);
+    remove_folder(whole);
+    remove_folder(cut);
+}
+
 /* Each request for memory refused in turn: an error or the whole run, and nothing stays behind. */
 static void test_memory(void **state)
 {
@@ -270,9 +301,9 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resumed), cmocka_unit_test(test_trained_numbers),
-        cmocka_unit_test(test_ends),    cmocka_unit_test(test_accumulated),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_resumed),     cmocka_unit_test(test_trained_numbers),
+        cmocka_unit_test(test_ends),        cmocka_unit_test(test_accumulated),
+        cmocka_unit_test(test_temperature), cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
