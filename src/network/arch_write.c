@@ -51,14 +51,17 @@ static rs_status write_strengths(json_t *out, const char *field, const rs_networ
                                  bool mlp, bool skip, const double *silent, rs_error *err)
 {
     json_t *list = json_array();
-    json_object_set_new(out, field, list);
-    for (int64_t l = 0; l < network->n_layers; l++) {
+    rs_status status = RS_OK;
+    for (int64_t l = 0; l < network->n_layers && status == RS_OK; l++) {
         const rs_branch *branch = branch_of(network, l, mlp);
         double value = !branch ? silent[l] : skip ? branch->skip : branch->scale;
-        if (!isfinite(value)) return not_finite(field, l, err);
-        json_array_append_new(list, write_real(value));
+        if (isfinite(value))
+            json_array_append_new(list, write_real(value));
+        else
+            status = not_finite(field, l, err);
     }
-    return RS_OK;
+    json_object_set_new(out, field, list); /* only now: without memory for it the list is freed */
+    return status;
 }
 
 static void mix_given(double mix[3], const rs_arch *arch, int64_t layer)
