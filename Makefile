@@ -39,7 +39,7 @@ asan: deps ##     run the tests under AddressSanitizer and UndefinedBehaviorSani
 tsan: deps ##     run the threaded tests under ThreadSanitizer
 	@scripts/deps.sh clang
 	@scripts/build.sh tsan
-	@scripts/test.sh build-tsan --label-regex unit
+	@scripts/test.sh build-tsan --label-regex unit --label-exclude one_thread
 
 fuzz: deps ##     run each fuzz target for SECONDS=60
 	@scripts/deps.sh clang

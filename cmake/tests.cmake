@@ -24,6 +24,10 @@ get_property(unit_tests DIRECTORY PROPERTY TESTS)
 foreach(name ${unit_tests})
     rs_test(${name} unit)
 endforeach()
+# Those that take minutes under ThreadSanitizer, and of threads have nothing that another does not ('make tsan' leaves them out).
+foreach(name test_gradients_families test_options test_tokenizer test_train_differences)
+    set_property(TEST ${name} APPEND PROPERTY LABELS one_thread)
+endforeach()
 
 # ---- the program with its requests for memory refused one by one (tests/cli/memory.sh runs it) ----
 if(NOT RS_FUZZ)

@@ -16,6 +16,7 @@
 #include "states_drawn.h"
 
 #include "certify/certify_exact_states.h"
+#include "sanitized.h"
 
 enum { INSTANCES = 400, CLIMBED = 300, STEPS = 30 };
 
@@ -247,15 +248,8 @@ static void the_batch_changes_nothing(void **state)
 
 /* ---- memory ---- */
 
-#ifndef __has_feature /* clang's way to say it */
-#define __has_feature(x) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                               \
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-enum { LIMITED = 0 }; /* their shadows are larger than any limit */
-#else
-enum { LIMITED = 1 };
-#endif
+/* the shadows of sanitizers are larger than any limit */
+enum { LIMITED = !RS_ADDRESS_SANITIZER && !RS_THREAD_SANITIZER };
 
 /* The status of the bound in a process that may take so many bytes more than it has. */
 static int status_within(double bytes, const built *b, const pass *p)

@@ -10,6 +10,7 @@
 
 #include "base/memory.h"
 #include "lab/one_layer.h"
+#include "sanitized.h"
 
 #include <float.h>
 #include <math.h>
@@ -110,6 +111,7 @@ static void can_fail(const rs_table *claims, size_t row)
 static void claims_hold_and_can_fail(void **state)
 {
     (void)state;
+    if (RS_THREAD_SANITIZER) return; /* of one thread */
     for (size_t i = 0; i < rs_lab_n_experiments; i++) {
         const rs_lab_experiment *e = rs_lab_experiments[i];
         if (e == skipped()) continue;
@@ -179,7 +181,8 @@ static void an_interruption_ends_each(void **state)
 static void memory_may_end_anywhere(void **state)
 {
     (void)state;
-    enum { FIRST = 12, SPREAD = 12 };
+    enum { FIRST = 12, SPREAD = RS_ADDRESS_SANITIZER ? 3 : 12 };
+    if (RS_THREAD_SANITIZER) return; /* of one thread */
     for (size_t i = 0; i < rs_lab_n_experiments; i++) {
         const rs_lab_experiment *e = rs_lab_experiments[i];
         if (e == skipped() || large(e)) continue;

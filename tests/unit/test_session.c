@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "sanitized.h"
 #include "session_support.h"
 
 #include <malloc.h>
@@ -422,7 +423,7 @@ static void columns_that_are_not_there(void **state)
 
 /* ---- again and again, and side by side ---- */
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__GLIBC__) && !RS_ADDRESS_SANITIZER && !RS_THREAD_SANITIZER
 /* What malloc has handed out and, behind it, the pages that the process has in memory. */
 static void take_stock(size_t stock[2])
 {
@@ -438,7 +439,7 @@ static void take_stock(size_t stock[2])
 static void memory_does_not_grow(void **state)
 {
     (void)state;
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__GLIBC__) && !RS_ADDRESS_SANITIZER && !RS_THREAD_SANITIZER
     enum { CALLS = 10000, LEAST_BLOCK = 32, PAGES = 64 };
     size_t before[2], after[2];
     held h = hold("families/bert");
