@@ -6,6 +6,7 @@
 #define VECTOR_BYTES 32
 #define TILE_ROWS 4
 #define TILE_VECTORS 3
+#define DIRECT 0
 #include "linalg/gemm_level.inc"
 #else
 typedef int rs_gemm_no_avx2;

@@ -4,6 +4,7 @@
 
 #include "linalg/gemm.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Terms of a sum that are taken together, and rows of A that are copied together. */
@@ -24,6 +25,7 @@ enum { GEMM_DEPTH = 256, GEMM_ROWS = 96 };
     typedef struct rs_strips_of_##suffix {                                                                  \
         real *strips;                                                                                       \
         int64_t j, n, p, k;                                                                                 \
+        bool reads_a, reads_b; /* whole tiles take A, whole strips B, from where they lie */                \
     } rs_strips_of_##suffix;                                                                                \
     /* room: at least GEMM_DEPTH (GEMM_ROWS + 32) numbers on a boundary of 64 bytes; the more, the \
      * more columns are taken at once */        \

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 /* Operations that a team of threads, or a shared copy of B, is worth. */
-static const double worth_threads = 1e6, worth_sharing = 4e6;
+static const double worth_threads = 1e6, worth_sharing = 3e7;
 
 /* Rows of blocks at the end, so that all threads finish at about one time. */
 enum { SMALL_ROWS = 36 };

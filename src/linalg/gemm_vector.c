@@ -5,4 +5,5 @@
 #define VECTOR_BYTES 16
 #define TILE_ROWS 4
 #define TILE_VECTORS 3
+#define DIRECT 0
 #include "linalg/gemm_level.inc"
