@@ -8,25 +8,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-const rs_kernels_f32 *const rs_kernels_f32_tables[] = {
-    &rs_kernels_f32_plain,
-    &rs_kernels_f32_vector,
+const rs_kernels_f32 *const *rs_kernels_f32_tables(void)
+{
+    static const rs_kernels_f32 *const all[] = {
+        &rs_kernels_f32_plain,
+        &rs_kernels_f32_vector,
 #if defined(__x86_64__)
-    &rs_kernels_f32_avx2,
+        &rs_kernels_f32_avx2,
+        &rs_kernels_f32_avx512,
 #endif
-    NULL,
-};
+        NULL,
+    };
+    static const rs_kernels_f32 *const first[] = {&rs_kernels_f32_plain, &rs_kernels_f32_vector,
+                                                  NULL};
+#if defined(__x86_64__)
+    static const rs_kernels_f32 *const three[] = {&rs_kernels_f32_plain, &rs_kernels_f32_vector,
+                                                  &rs_kernels_f32_avx2, NULL};
+    rs_cpu_level level = rs_cpu_vector_level();
+    if (level == RS_CPU_AVX512) return all;
+    if (level == RS_CPU_AVX2) return three;
+#endif
+    (void)all;
+    return first;
+}
 
 static const rs_kernels_f32 *choose_kernels(void)
 {
     const char *asked = getenv("RS_KERNELS");
     if (asked && strcmp(asked, "plain") == 0) return &rs_kernels_f32_plain;
     if (asked && strcmp(asked, "vector") == 0) return &rs_kernels_f32_vector;
-#if defined(__x86_64__)
-    rs_cpu_level level = rs_cpu_vector_level();
-    if (level == RS_CPU_AVX2 || level == RS_CPU_AVX512) return &rs_kernels_f32_avx2;
-#endif
-    return &rs_kernels_f32_vector;
+    const rs_kernels_f32 *const *widest = rs_kernels_f32_tables();
+    while (widest[1])
+        widest++;
+    return *widest;
 }
 
 const rs_kernels_f32 *rs_kernels_f32_here(void)

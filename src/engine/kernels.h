@@ -16,7 +16,7 @@ enum { RS_TURN_MOST = 32, RS_CONV_TAPS = 4 };
 
 /* Tokens that the mixing matrices of Mamba's channels take at once, at most; and the room that these
  * need a state. */
-enum { RS_PAIR_TOKENS = 4, RS_PAIR_WORK = 9 * 8 };
+enum { RS_PAIR_TOKENS = 4, RS_PAIR_WORK = 9 * 16 };
 
 /* Declares what `pair` of one element type takes. It adds rows of n channels' mixing matrices to their
  * sums: token t has a = decay_t, and, with p_st carried from state s and t and z from state s,
@@ -138,10 +138,10 @@ RS_KERNEL_TABLE(double, rs_kernels_f64, rs_pairs_f64, rs_select_f64, rs_product_
 
 extern const rs_kernels_f32 rs_kernels_f32_plain, rs_kernels_f32_vector;
 #if defined(__x86_64__)
-extern const rs_kernels_f32 rs_kernels_f32_avx2; /* for processors that have it only */
+extern const rs_kernels_f32 rs_kernels_f32_avx2, rs_kernels_f32_avx512; /* where it has them */
 #endif
-/* All tables, NULL behind the last; the widest comes last. */
-extern const rs_kernels_f32 *const rs_kernels_f32_tables[];
+/* All tables that this processor can run, NULL behind the last; the widest comes last. */
+const rs_kernels_f32 *const *rs_kernels_f32_tables(void);
 extern const rs_kernels_f64 rs_kernels_f64_plain;
 
 /* The table for this processor. */

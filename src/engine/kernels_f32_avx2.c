@@ -7,5 +7,7 @@
 #if defined(__AVX2__) && defined(__FMA__)
 #define TABLE rs_kernels_f32_avx2
 #define LEVEL "AVX2+FMA"
+#define LANES 8
+#define MASKED 0
 #include "engine/kernels_vector.inc"
 #endif

@@ -7,4 +7,6 @@
 
 #define TABLE rs_kernels_f32_vector
 #define LEVEL "vector"
+#define LANES 8
+#define MASKED 0
 #include "engine/kernels_vector.inc"
