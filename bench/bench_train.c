@@ -40,7 +40,7 @@ static rs_status run_steps(bench *b, int64_t n, rs_error *err)
     rs_learner *l = &b->learner;
     for (int64_t i = 0; i < n; i++) {
         RS_TRY(rs_task_fill(&b->batch, b->task, RS_TASK_TRAIN, l->step, err));
-        RS_TRY(rs_learner_batch(&b->last, l, &b->batch, 0, NULL, err));
+        RS_TRY(rs_learner_batch(&b->last, l, &b->batch, 0, err));
         rs_learner_clip(l);
         rs_learner_step(l);
     }
@@ -53,8 +53,8 @@ static void answer(const bench *b, int64_t n, double seconds)
     getrusage(RUSAGE_SELF, &usage);
     printf("{\"seconds\": %.9g, \"steps\": %lld, \"gflop\": %.9g, \"loss\": %.9g, "
            "\"peak_mib\": %.1f}\n",
-           seconds, (long long)n, 1e-9 * rs_runner_flops(b->learner.runner) * (double)n,
-           b->last.loss, (double)usage.ru_maxrss / 1024);
+           seconds, (long long)n, 1e-9 * rs_crew_flops(b->learner.crew) * (double)n, b->last.loss,
+           (double)usage.ru_maxrss / 1024);
     fflush(stdout);
 }
 

@@ -94,7 +94,7 @@ rs_status rs_instruments_before_step(rs_instruments *i, rs_error *err)
 {
     i->step = i->learner->step;
     i->update_ratio = NAN;
-    rs_trained_end(&i->learner->trained);
+    rs_trained_end(&i->learner->trained.sink);
     for (int32_t l = 0; l <= i->network->n_layers; l++)
         i->layers[l] = empty_layer(i, l - 1);
     add_rates(i);

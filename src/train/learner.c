@@ -53,7 +53,10 @@ static void need(rs_budget *budget, const rs_network *network, const void *user)
     double size = (double)rs_precision_size((rs_precision)s->precision);
     double each = (double)network->stored.parameters * size;
     rs_budget_add(budget, "trained numbers", each);
-    rs_budget_add(budget, "gradients", each);
+    int64_t parts = rs_crew_parts((int64_t)network->stored.parameters,
+                                  rs_precision_size((rs_precision)s->precision), s->batch,
+                                  s->batch * s->shape.n_tok);
+    rs_budget_add(budget, "gradients", (double)parts * each);
     rs_budget_add(budget, "averages of the optimiser", rs_optimiser_states(s->rule.kind) * each);
     rs_budget_add(budget, "tapes of the way back",
                   (double)rs_tape_bytes(network, (rs_precision)s->precision, &plan,
@@ -143,7 +146,9 @@ static rs_status open_learner(rs_learner *l, const rs_task_shape *shape, rs_erro
                             err));
     RS_TRY(rs_feed_open(&l->feed, shape, s->batch, s->loss == RS_TRAIN_LOSS_SQUARED, err));
     RS_TRY(rs_weights_open(&l->weights, l->precision, UINT64_MAX, err));
-    return rs_runner_open(&l->runner, l->network, l->weights, l->context, err);
+    RS_TRY(rs_runner_open(&l->runner, l->network, l->weights, l->context, err));
+    return rs_crew_open(&l->crew, &l->trained, l->precision, s->batch, shape->n_tok, l->runner,
+                        l->context, err);
 }
 
 rs_status rs_learner_open(rs_learner *out, const rs_train_settings *settings,
@@ -160,6 +165,7 @@ rs_status rs_learner_open(rs_learner *out, const rs_train_settings *settings,
 
 void rs_learner_close(rs_learner *l)
 {
+    rs_crew_close(l->crew);
     rs_runner_close(l->runner);
     rs_weights_close(l->weights);
     rs_feed_close(&l->feed);
@@ -188,27 +194,6 @@ static void set_temperature(rs_learner *l, double factor)
     l->temperature = factor;
 }
 
-static rs_status take_gradient(void *user, const rs_gradient_view *view, rs_error *err)
-{
-    return rs_trained_take(user, view, err);
-}
-
-static rs_status run_back(rs_learner *l, double *loss, const rs_loss *wanted,
-                          const rs_gradient_tap *listen, rs_error *err)
-{
-    const rs_gradient_tap take = {.user = &l->trained, .parameter = take_gradient};
-    const rs_gradient_tap *const taps[] = {&take, listen};
-    const rs_gradient_plan plan = {.numbers = l->trained.told};
-    rs_gradients *gradients = NULL;
-    RS_TRY(rs_gradients_open(&gradients, l->network, l->precision, &plan, taps, listen ? 2 : 1,
-                             l->context, err));
-    rs_status status =
-        rs_runner_gradient(loss, l->runner, &l->feed.batch, wanted, gradients, NULL, 0, err);
-    if (status == RS_OK) status = rs_gradients_finish(gradients, err);
-    rs_gradients_close(gradients);
-    return status;
-}
-
 /* NaN where a loss has no right and wrong. */
 static double accuracy_of(const rs_loss *loss)
 {
@@ -217,7 +202,7 @@ static double accuracy_of(const rs_loss *loss)
 }
 
 rs_status rs_learner_batch(rs_batch_outcome *out, rs_learner *l, const rs_task_batch *batch,
-                           int64_t number, const rs_gradient_tap *listen, rs_error *err)
+                           int64_t number, rs_error *err)
 {
     rs_feed *feed = &l->feed;
     rs_feed_pack(feed, batch);
@@ -229,11 +214,8 @@ rs_status rs_learner_batch(rs_batch_outcome *out, rs_learner *l, const rs_task_b
                                 .step = (uint64_t)l->step,
                                 .first_row = number * feed->capacity * feed->n_tok};
     const rs_loss wanted = rs_feed_loss(feed, l->settings, share, &told);
-    feed->batch.dropout = dropout.rate > 0 ? &dropout : NULL;
-    if (number == 0) rs_trained_begin(&l->trained);
-    rs_status status = run_back(l, &sum, &wanted, listen, err);
-    feed->batch.dropout = NULL;
-    RS_TRY(status);
+    if (number == 0) rs_trained_begin(&l->trained.sink);
+    RS_TRY(rs_crew_run(&sum, l->crew, feed, &wanted, dropout.rate > 0 ? &dropout : NULL, err));
     *out = (rs_batch_outcome){.loss = sum / share,
                               .accuracy = accuracy_of(&wanted),
                               .tokens = feed->begin[batch->samples],
@@ -261,7 +243,7 @@ void rs_learner_clip(rs_learner *l)
 {
     const rs_train_settings *s = l->settings;
     bool each = !isinf(s->clip_each);
-    rs_trained_end(&l->trained);
+    rs_trained_end(&l->trained.sink);
     l->rate = s->lr * rs_schedule_factor(&s->schedule, l->step);
     l->norm = rs_optimiser_clip(l->optimiser, each ? RS_CLIP_EACH : RS_CLIP_ALL,
                                 each ? s->clip_each : s->clip, l->context->threads);
@@ -272,6 +254,7 @@ void rs_learner_step(rs_learner *l)
     rs_optimiser_step(l->optimiser, l->rate, l->context->threads);
     rs_trained_hand_over(&l->trained);
     rs_weights_changed(l->weights);
+    rs_crew_weights_changed(l->crew);
     l->step++;
 }
 

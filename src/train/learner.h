@@ -7,6 +7,7 @@
 
 #include "base/context.h"
 #include "network/arch.h"
+#include "train/crew.h"
 #include "train/feed.h"
 #include "train/trained.h"
 
@@ -21,6 +22,7 @@ typedef struct rs_learner {
     rs_network *network;
     rs_weights *weights;
     rs_runner *runner;
+    rs_crew *crew; /* runs batches forward and back */
     rs_trained_list trained;
     rs_optimiser *optimiser;
     rs_feed feed;
@@ -45,9 +47,9 @@ rs_status rs_learner_open(rs_learner *out, const rs_train_settings *settings,
 void rs_learner_close(rs_learner *learner);
 
 /* Runs a batch forward and back: the first of a step's `accumulate` batches replaces what gradients
- * there were, each counts 1/accumulate. listen: gradients are told to it too; NULL: nobody. */
+ * there were, each counts 1/accumulate. */
 rs_status rs_learner_batch(rs_batch_outcome *out, rs_learner *learner, const rs_task_batch *batch,
-                           int64_t number, const rs_gradient_tap *listen, rs_error *err);
+                           int64_t number, rs_error *err);
 /* penalty.c: adds the gradients of the product penalty, behind the last batch of a step. Errors:
  * RS_E_UNSUPPORTED, RS_E_NO_MEMORY. */
 rs_status rs_learner_penalise(rs_learner *learner, rs_error *err);

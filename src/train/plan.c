@@ -95,7 +95,7 @@ static rs_status time_steps(measured *out, rs_learner *l, rs_train_task *task, r
         RS_TRY(rs_check_cancelled(l->context, err));
         RS_TRY(rs_task_fill(batch, task, RS_TASK_TRAIN, n, err));
         for (int64_t i = 0; i < l->settings->accumulate; i++)
-            RS_TRY(rs_learner_batch(&outcome, l, batch, i, NULL, err));
+            RS_TRY(rs_learner_batch(&outcome, l, batch, i, err));
         rs_learner_clip(l);
         rs_learner_step(l);
         now = rs_seconds();
@@ -112,8 +112,8 @@ static void measure_sizes(measured *out, const rs_learner *l)
     int states = rs_optimiser_states(l->settings->rule.kind);
     out->parameters = list->numbers;
     out->tensors = list->n;
-    out->bytes = (double)list->bytes * (2 + states) + (double)rs_runner_peak(l->runner);
-    out->products = rs_runner_flops(l->runner);
+    out->bytes = (double)list->bytes * (2 + states) + (double)rs_crew_bytes(l->crew);
+    out->products = rs_crew_flops(l->crew);
 }
 
 static rs_status measure(measured *out, rs_train_settings *s, const rs_context *context,

@@ -20,7 +20,7 @@ static rs_status run_batches(rs_running *r, rs_error *err)
     for (int64_t i = 0; i < n; i++) {
         rs_batch_outcome one;
         RS_TRY(rs_task_fill(&r->batch, r->task, RS_TASK_TRAIN, r->learner.step * n + i, err));
-        RS_TRY(rs_learner_batch(&one, &r->learner, &r->batch, i, NULL, err));
+        RS_TRY(rs_learner_batch(&one, &r->learner, &r->batch, i, err));
         sum.loss += one.loss / (double)n;
         sum.accuracy += one.accuracy / (double)n;
         sum.tokens += one.tokens;

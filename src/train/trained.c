@@ -163,7 +163,10 @@ static rs_status take_rooms(rs_trained_list *list, rs_error *err)
     list->values = rs_calloc(list->bytes + 1, 1);
     list->gradients = rs_calloc(list->bytes + 1, 1);
     list->order = rs_malloc((size_t)list->n + 1, sizeof *list->order);
-    if (!list->values || !list->gradients || !list->order)
+    list->sink = (rs_trained_sink){.list = list,
+                                   .gradients = list->gradients,
+                                   .told = rs_calloc((size_t)list->n + 1, sizeof(bool))};
+    if (!list->values || !list->gradients || !list->order || !list->sink.told)
         return rs_fail_memory(err, "what is trained", 2 * list->bytes);
     return RS_OK;
 }
@@ -221,6 +224,7 @@ void rs_trained_close(rs_trained_list *list)
     rs_free(list->order);
     rs_free(list->values);
     rs_free(list->gradients);
+    rs_free(list->sink.told);
     rs_arena_free(list->arena);
     *list = (rs_trained_list){0};
 }
@@ -247,10 +251,34 @@ rs_trained *rs_trained_find(const rs_trained_list *list, const rs_tensor *tensor
     return i < 0 ? NULL : &list->items[i];
 }
 
-void rs_trained_begin(rs_trained_list *list)
+rs_status rs_trained_sink_open(rs_trained_sink *out, const rs_trained_list *list, rs_error *err)
 {
-    for (int64_t i = 0; i < list->n; i++)
-        list->places[i].told = false;
+    *out = (rs_trained_sink){.list = list,
+                             .gradients = rs_calloc(list->bytes + 1, 1),
+                             .told = rs_calloc((size_t)list->n + 1, sizeof *out->told)};
+    if (out->gradients && out->told) return RS_OK;
+    rs_trained_sink_close(out);
+    return rs_fail_memory(err, "gradients", list->bytes);
+}
+
+void rs_trained_sink_close(rs_trained_sink *sink)
+{
+    rs_free(sink->gradients);
+    rs_free(sink->told);
+    *sink = (rs_trained_sink){0};
+}
+
+void rs_trained_begin(rs_trained_sink *sink)
+{
+    memset(sink->told, 0, (size_t)sink->list->n * sizeof *sink->told);
+}
+
+/* Where an item's gradient is in a sink. */
+static void *gradient_in(const rs_trained_sink *sink, int64_t item)
+{
+    const rs_trained_list *list = sink->list;
+    return sink->gradients +
+           ((const char *)list->items[item].gradient - (const char *)list->gradients);
 }
 
 /* The parameter's numbers are the whole tensor, in its order. */
@@ -267,25 +295,29 @@ static const void *address_of(const rs_trained_list *list, const rs_parameter *p
     return p->tensor ? (const void *)p->tensor : rs_parameter_number(list->network, p);
 }
 
-rs_status rs_trained_take(rs_trained_list *list, const rs_gradient_view *view, rs_error *err)
+rs_status rs_trained_take(rs_trained_sink *sink, const rs_gradient_view *view, rs_error *err)
 {
-    const rs_parameter *p = view->parameter;
+    const rs_trained_list *list = sink->list;
     if (view->use == RS_USE_ONE) return RS_OK;
-    int64_t i = find(list, address_of(list, p));
+    int64_t i = find(list, address_of(list, view->parameter));
     if (i < 0 || list->items[i].frozen) return RS_OK;
-    rs_trained *item = &list->items[i];
-    bool first = !list->places[i].told;
-    list->places[i].told = true;
-    if (first && is_whole(view, item->count)) return rs_gradient_write(item->gradient, view, err);
-    if (first) memset(item->gradient, 0, (size_t)item->count * list->size);
-    return view->form == RS_GRADIENT_ZERO ? RS_OK : rs_gradient_store(item->gradient, view);
+    void *gradient = gradient_in(sink, i);
+    bool first = !sink->told[i];
+    sink->told[i] = true;
+    if (first && is_whole(view, list->items[i].count))
+        return rs_gradient_write(gradient, view, err);
+    if (first) memset(gradient, 0, (size_t)list->items[i].count * list->size);
+    return view->form == RS_GRADIENT_ZERO ? RS_OK : rs_gradient_store(gradient, view);
 }
 
-void rs_trained_end(rs_trained_list *list)
+void rs_trained_end(rs_trained_sink *sink)
 {
-    for (int64_t i = 0; i < list->n; i++)
-        if (!list->places[i].told)
-            memset(list->items[i].gradient, 0, (size_t)list->items[i].count * list->size);
+    const rs_trained_list *list = sink->list;
+    for (int64_t i = 0; i < list->n; i++) {
+        if (!sink->told[i])
+            memset(gradient_in(sink, i), 0, (size_t)list->items[i].count * list->size);
+        sink->told[i] = true;
+    }
 }
 
 void rs_trained_hand_over(const rs_trained_list *list)

@@ -16,7 +16,6 @@ typedef struct rs_trained_place {
     rs_role role;
     int32_t layer;
     rs_parameter_part part; /* of a number (rs_part_is_number) */
-    bool told;              /* the running pass has told its gradient */
 } rs_trained_place;
 
 /* An item by the address of its tensor, or of its number. */
@@ -25,7 +24,16 @@ typedef struct rs_trained_address {
     int64_t item;
 } rs_trained_address;
 
-typedef struct rs_trained_list {
+typedef struct rs_trained_list rs_trained_list;
+
+/* Where ways back put gradients: each item's as far from the beginning as in the list's own. */
+typedef struct rs_trained_sink {
+    const rs_trained_list *list;
+    char *gradients;
+    bool *told; /* [items] since rs_trained_begin */
+} rs_trained_sink;
+
+struct rs_trained_list {
     const rs_network *network;
     int64_t n, numbers; /* items, and numbers of all of them */
     rs_trained *items;  /* [n] as the optimiser takes them */
@@ -36,8 +44,9 @@ typedef struct rs_trained_list {
     size_t size;               /* of a number */
     size_t bytes;              /* of values, and of gradients: each item begins a line */
     void *values, *gradients;
+    rs_trained_sink sink; /* of the list's own gradients */
     rs_arena *arena;
-} rs_trained_list;
+};
 
 /*
  * Lists what is trained of a network whose tensors all lie in memory of ours or are mapped: from
@@ -52,13 +61,17 @@ void rs_trained_close(rs_trained_list *list);
 /* The item whose tensor this is; NULL: none. */
 rs_trained *rs_trained_find(const rs_trained_list *list, const rs_tensor *tensor);
 
+/* Opens a sink of other gradients, which are 0. */
+rs_status rs_trained_sink_open(rs_trained_sink *out, const rs_trained_list *list, rs_error *err);
+void rs_trained_sink_close(rs_trained_sink *sink);
+
 /* Has the next gradients replace those that are there (a step's first batch). */
-void rs_trained_begin(rs_trained_list *list);
+void rs_trained_begin(rs_trained_sink *sink);
 /* Takes in one gradient, or adds it to those of the step's batches before: a listener's
  * `parameter`. */
-rs_status rs_trained_take(rs_trained_list *list, const rs_gradient_view *view, rs_error *err);
-/* Zeroes the gradients that no pass has told. */
-void rs_trained_end(rs_trained_list *list);
+rs_status rs_trained_take(rs_trained_sink *sink, const rs_gradient_view *view, rs_error *err);
+/* Zeroes the gradients that no pass has told: they are told now. */
+void rs_trained_end(rs_trained_sink *sink);
 
 /* Hands the numbers among the items to the network, behind a step. */
 void rs_trained_hand_over(const rs_trained_list *list);

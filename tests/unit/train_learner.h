@@ -63,7 +63,7 @@ static inline void run_batch(trial *t)
     rs_error err = {0};
     rs_batch_outcome outcome;
     fill_batch(&t->batch, t->task, RS_TASK_TRAIN, t->learner.step);
-    if (rs_learner_batch(&outcome, &t->learner, &t->batch, 0, NULL, &err) != RS_OK)
+    if (rs_learner_batch(&outcome, &t->learner, &t->batch, 0, &err) != RS_OK)
         fail_msg("%s: %s", err.where, err.what);
 }
 
