@@ -130,7 +130,7 @@ static void prune(const char *folder, int64_t keep)
 
 /* ---- links ---- */
 
-static rs_status copy_file(const char *to, const char *from, rs_error *err)
+rs_status rs_saved_copy(const char *to, const char *from, rs_error *err)
 {
     char room[1 << 16];
     int in = open(from, O_RDONLY), out = in < 0 ? -1 : open(to, O_WRONLY | O_CREAT | O_TRUNC, 0666);
@@ -162,7 +162,7 @@ rs_status rs_saved_link(const char *folder, int64_t step, rs_error *err)
         RS_TRY(rs_saved_path(new, folder, -1, files[i].new, err));
         if (i == 0 && access(from, F_OK) != 0) continue;
         (void)unlink(new);
-        if (link(from, new) != 0) RS_TRY(copy_file(new, from, err));
+        if (link(from, new) != 0) RS_TRY(rs_saved_copy(new, from, err));
         if (rename(new, to) != 0) return rs_saved_fail(to, err);
     }
     flush_folder(folder);
@@ -243,7 +243,8 @@ static rs_status write_json(const char *path, const json_t *json, rs_error *err)
 
 static rs_status write_folder(const rs_saver *saver, const char *writing, rs_error *err)
 {
-    char path[RS_SAVED_PATH];
+    static const char tokenizer[] = "tokenizer.json";
+    char path[RS_SAVED_PATH], shared[RS_SAVED_PATH];
     remove_folder(writing);
     RS_TRY(rs_saved_make_folder(writing, err));
     RS_TRY(rs_saved_path(path, writing, -1, "model.safetensors", err));
@@ -252,9 +253,13 @@ static rs_status write_folder(const rs_saver *saver, const char *writing, rs_err
     RS_TRY(write_tensors(saver, path, false, err));
     RS_TRY(rs_saved_path(path, writing, -1, "config.json", err));
     RS_TRY(write_json(path, saver->copy.config, err));
+    RS_TRY(rs_saved_path(path, writing, -1, tokenizer, err));
+    RS_TRY(rs_saved_path(shared, saver->folder, -1, tokenizer, err));
+    if (access(shared, F_OK) == 0 && link(shared, path) != 0)
+        RS_TRY(rs_saved_copy(path, shared, err));
     if (rs_learner_graph(saver->learner)) {
         RS_TRY(rs_saved_path(path, writing, -1, "graph.npy", err));
-        RS_TRY(copy_file(path, rs_learner_graph(saver->learner), err));
+        RS_TRY(rs_saved_copy(path, rs_learner_graph(saver->learner), err));
     }
     RS_TRY(rs_saved_path(path, writing, -1, "state.json", err));
     RS_TRY(write_json(path, saver->copy.state, err));

@@ -13,6 +13,8 @@ rs_status rs_saved_path(char out[RS_SAVED_PATH], const char *folder, int64_t ste
 rs_status rs_saved_fail(const char *path, rs_error *err);
 /* Makes a folder unless it is there. */
 rs_status rs_saved_make_folder(const char *path, rs_error *err);
+/* Writes the bytes of a file into another, flushed. */
+rs_status rs_saved_copy(const char *to, const char *from, rs_error *err);
 /* Has DIR/model.safetensors and DIR/config.json be those of a checkpoint. */
 rs_status rs_saved_link(const char *folder, int64_t step, rs_error *err);
 

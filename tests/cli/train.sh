@@ -245,4 +245,26 @@ expect 0 "$RANKSCOPE" train reversal --dry-run
 says out "would train 16730 numbers for 2000 steps"
 says out "optimizer.lr"
 [ ! -d dry ] || note_failure "a dry run wrote a folder"
+# ---- a run on text leaves its tokenizer ----
+rm -rf spoken words nul
+printf 'A lighthouse \342\206\222 "keeper"\\\n%s' "$(seq 1 300 | tr '\n' ' ')" >said.txt
+set -- --set data.length=8 --set batch=2 --set steps=2 --set 'model={"depth":1,"d_model":4,"heads":1,"mlp":"none"}' -q
+expect 0 "$RANKSCOPE" train char-lm --set data.text=said.txt "$@" --out spoken
+printf 'keeper \342\206\222 n\303\266t' >asked.txt
+expect 0 "$RANKSCOPE" tokenize spoken/checkpoints/step-000000002 --text asked.txt --json asked.json
+cmp spoken/tokenizer.json spoken/checkpoints/step-000000002/tokenizer.json || note_failure "DIR has another tokenizer"
+python3 - <<'END' || note_failure "the characters have other ids than in the run"
+import json
+known = sorted(set(open("said.txt", encoding="utf-8").read()))
+ids = [row["id"] for row in json.load(open("asked.json"))["tables"]["ids"]]
+assert ids == [known.index(c) for c in open("asked.txt", encoding="utf-8").read() if c in known], ids
+END
+expect 0 "$RANKSCOPE" probe spoken --text asked.txt --no-spectral -q
+cp "$RS_SOURCE_DIR/tests/golden/tokenizer/llama3.json" words.json
+expect 0 "$RANKSCOPE" train bpe-lm --set data.text=said.txt --set data.tokenizer=words.json "$@" --out words
+cmp words.json words/checkpoints/step-000000002/tokenizer.json || note_failure "the tokenizer is not the task's"
+printf 'a\000b%s' "$(seq 1 100 | tr '\n' ' ')" >nul.txt
+expect 0 "$RANKSCOPE" train char-lm --set data.text=nul.txt "$@" --out nul
+[ ! -e nul/tokenizer.json ] || note_failure "a tokenizer without its NUL was written"
+
 [ $failures = 0 ]
