@@ -1,0 +1,301 @@
+/*
+ * gram_attention.c: the weights of masked attention from tokens' Gram matrix
+ * (docs/theory/mean_field.md, 6).
+ *
+ * Logits of rows i, i' and keys j, j' have covariance t K_ii' K_jj'. In annealed form
+ *
+ *     w ∝ exp(t[K_ii K_jj/2 + K_i'i' K_j'j'/2 + K_ii' K_jj'])
+ *
+ * and with K_jj' = top − apart_jj', top the largest square, what is common to all keys drops out. Where
+ * keys are of one size, so does all but exp(−t K_ii' apart_jj'), and apart is the gap itself.
+ */
+#include "predict/gram_attention.h"
+
+#include "base/memory.h"
+#include "linalg/gemm.h"
+#include "predict/ln.h"
+#include "predict/softmax_moments.h"
+
+enum { TABLE = 49, AROUND = 8 };
+#define TABLE_LOW (-9.2) /* ln c: below, ĉ/c is 1 − O(c) */
+#define TABLE_HIGH 7.6
+
+struct rs_gram_attention {
+    int64_t n;
+    rs_gram_mixing *mixing;
+    double *pull, *apart, *tilt, *rest, *flat, *half; /* [n, n] */
+    double *lift;                                     /* [n]: √(ĉ/c) of each row */
+    double *table;                                    /* [n, TABLE]: ĉ/c */
+    double *block;
+    double ln_unit; /* of apart */
+    bool tilted;
+};
+
+static double table_point(int k)
+{
+    return TABLE_LOW + (TABLE_HIGH - TABLE_LOW) * k / (TABLE - 1);
+}
+
+static rs_status fill_table(rs_gram_attention *a, rs_error *err)
+{
+    rs_softmax_moments *moments = rs_malloc((size_t)a->n, sizeof *moments);
+    if (!moments) return rs_fail_memory(err, "softmax moments", (size_t)a->n * sizeof *moments);
+    for (int k = 0; k < TABLE; k++) {
+        double c = exp(table_point(k));
+        rs_softmax_moments_causal(moments, a->n, c);
+        for (int64_t i = 0; i < a->n; i++)
+            a->table[i * TABLE + k] = i == 0 ? 1 : moments[i].equal / c;
+    }
+    rs_free(moments);
+    return RS_OK;
+}
+
+rs_status rs_gram_attention_open(rs_gram_attention **out, int64_t n, rs_error *err)
+{
+    enum { MATRICES = 6 };
+    size_t size = (size_t)n * (size_t)n, all = MATRICES * size + (size_t)n * (TABLE + 1);
+    rs_gram_attention *a = *out = rs_calloc(1, sizeof *a);
+    if (!a) return rs_fail_memory(err, "attention", sizeof *a);
+    a->n = n;
+    a->block = rs_malloc(all, sizeof *a->block);
+    rs_status status = a->block ? rs_gram_mixing_open(&a->mixing, n, err)
+                                : rs_fail_memory(err, "attention", all * sizeof *a->block);
+    if (status == RS_OK) {
+        double **parts[] = {&a->pull, &a->apart, &a->tilt, &a->rest, &a->flat, &a->half, &a->lift};
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+            *parts[k] = a->block + k * size;
+        a->table = a->lift + n;
+        status = fill_table(a, err);
+    }
+    if (status == RS_OK) return RS_OK;
+    rs_gram_attention_close(a);
+    *out = NULL;
+    return status;
+}
+
+void rs_gram_attention_close(rs_gram_attention *attention)
+{
+    if (!attention) return;
+    rs_gram_mixing_close(attention->mixing);
+    rs_free(attention->block);
+    rs_free(attention);
+}
+
+/* ---- who sees whom ---- */
+
+typedef struct span {
+    int64_t first, end;
+} span;
+
+static span keys_of(const rs_theory_attention *op, int64_t i, int64_t n)
+{
+    span keys = {0, op->causal ? i + 1 : n};
+    if (op->window <= 0) return keys;
+    if (i - op->window + 1 > 0) keys.first = i - op->window + 1;
+    if (!op->causal && i + op->window < n) keys.end = i + op->window;
+    return keys;
+}
+
+static int64_t count_of(span keys)
+{
+    return keys.end - keys.first;
+}
+
+/* ---- moments of rows ---- */
+
+/* ĉ/c of a row of so many keys, by a polynomial through eight points of the table. */
+static double lift_of(const rs_gram_attention *a, int64_t keys, double c)
+{
+    const double *row = a->table + (keys - 1) * TABLE;
+    double low = exp(TABLE_LOW);
+    if (keys == 1 || !(c > 0)) return 1;
+    if (c < low) return 1 - (1 - row[0]) * c / low;
+    double at = (log(c) - TABLE_LOW) / (TABLE_HIGH - TABLE_LOW) * (TABLE - 1);
+    if (at >= TABLE - 1) {
+        rs_softmax_moments moments;
+        rs_softmax_moments_of(&moments, (double)keys, c);
+        return fmin(moments.equal, 745) / c;
+    }
+    int k = (int)fmin(fmax(floor(at) - AROUND / 2 + 1, 0), TABLE - AROUND);
+    double x = at - k, value = 0;
+    for (int i = 0; i < AROUND; i++) {
+        double share = 1;
+        for (int j = 0; j < AROUND; j++) {
+            if (j != i) share *= (x - j) / (i - j);
+        }
+        value += share * row[k + i];
+    }
+    return value;
+}
+
+/* Mean of apart over different keys of the span, less that over the same key twice: what variance within
+ * a row is made of. */
+static double spread_over(const double *apart, int64_t n, span keys)
+{
+    double all = 0, same = 0, count = (double)count_of(keys);
+    for (int64_t j = keys.first; j < keys.end; j++) {
+        same += apart[j * n + j];
+        for (int64_t k = keys.first; k < keys.end; k++)
+            all += apart[j * n + k];
+    }
+    return count > 1 ? (all - same) / (count * (count - 1)) - same / count : 0;
+}
+
+/* The same of all prefixes at once. */
+static void spread_of_prefixes(double *out, const double *apart, int64_t n)
+{
+    double all = 0, same = 0;
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < i; j++)
+            all += 2 * apart[i * n + j];
+        same += apart[i * n + i];
+        double keys = (double)(i + 1);
+        out[i] = i > 0 ? all / (keys * (keys - 1)) - same / keys : 0;
+    }
+}
+
+static void set_lifts(rs_gram_seen *seen, rs_gram_attention *a, const rs_theory_attention *op,
+                      const rs_gram_state *read, double ln_t)
+{
+    int64_t n = a->n;
+    bool prefixes = op->causal && op->window <= 0;
+    if (prefixes) spread_of_prefixes(a->lift, a->apart, n);
+    double whole = !op->causal && op->window <= 0 ? spread_over(a->apart, n, (span){0, n}) : 0;
+    double scale = exp(rs_ln_times(ln_t, rs_ln_times(read->ln_square, a->ln_unit)));
+    for (int64_t i = 0; i < n; i++) {
+        span keys = keys_of(op, i, n);
+        double spread = prefixes         ? a->lift[i]
+                        : op->window > 0 ? spread_over(a->apart, n, keys)
+                                         : whole;
+        double c = scale * read->square[i] * spread;
+        double lift = lift_of(a, count_of(keys), c);
+        a->lift[i] = sqrt(lift);
+        seen->deviation = exp(ln_t / 2 + read->ln_square) * read->square[i];
+        seen->keys = (double)count_of(keys);
+        seen->second = rs_softmax_annealed((double)count_of(keys), fmin(lift * c, 745));
+    }
+}
+
+/* ---- the law of the weights ---- */
+
+/* apart = top − K in units of e^ln_unit. */
+static void set_apart(rs_gram_attention *a, const rs_gram_state *read, bool equal)
+{
+    int64_t n = a->n;
+    double ratio = exp(rs_ln_times(read->ln_gap, -read->ln_square));
+    a->ln_unit = equal ? read->ln_gap : read->ln_square;
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            double gap = read->gap[i * n + j];
+            if (!equal) gap = ratio * gap + 1 - (read->square[i] + read->square[j]) / 2;
+            a->apart[i * n + j] = gap;
+        }
+    }
+}
+
+static void set_tilt(rs_gram_attention *a, const rs_theory_attention *op, const rs_gram_state *read,
+                     double ln_t)
+{
+    int64_t n = a->n;
+    double t = exp(ln_t + 2 * read->ln_square) / 2;
+    for (int64_t i = 0; i < n; i++) {
+        span keys = keys_of(op, i, n);
+        double rate = t * a->lift[i] * a->lift[i] * read->square[i];
+        for (int64_t j = 0; j < n; j++) {
+            bool sees = j >= keys.first && j < keys.end;
+            a->tilt[i * n + j] = sees ? exp(rate * (read->square[j] - 1)) : 0;
+        }
+    }
+}
+
+static rs_gram_law set_law(rs_gram_seen *seen, rs_gram_attention *a, const rs_theory_attention *op,
+                           const rs_gram_state *read, bool annealed)
+{
+    int64_t n = a->n;
+    bool equal = rs_gram_state_unequal(read) < 1 + 1e-13;
+    double ln_t = op->softmax == 0 ? -INFINITY : log(op->logit) + log(op->queries) + log(op->keys);
+    a->tilted = !(equal && op->causal && op->window <= 0);
+    set_apart(a, read, equal);
+    set_lifts(seen, a, op, read, ln_t);
+    for (int64_t i = 0; annealed && i < n; i++)
+        a->lift[i] = 1;
+    if (a->tilted) set_tilt(a, op, read, ln_t);
+    double scale = exp(rs_ln_times(ln_t, rs_ln_times(read->ln_square, a->ln_unit)));
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < n; j++)
+            a->pull[i * n + j] =
+                scale * a->lift[i] * a->lift[j] * rs_gram_state_product(read, i, j);
+    }
+    return (rs_gram_law){a->pull, a->apart, a->tilted ? a->tilt : NULL};
+}
+
+/* ---- identity I + softmax P − uniform C ---- */
+
+/* C: uniform over the keys seen. */
+static void set_flat(rs_gram_attention *a, const rs_theory_attention *op)
+{
+    for (int64_t i = 0; i < a->n; i++) {
+        span keys = keys_of(op, i, a->n);
+        for (int64_t j = 0; j < a->n; j++)
+            a->flat[i * a->n + j] =
+                j >= keys.first && j < keys.end ? 1 / (double)count_of(keys) : 0;
+    }
+}
+
+static bool is_plain(const rs_theory_attention *op)
+{
+    return op->identity == 0 && op->uniform == 0 && op->softmax == 1;
+}
+
+/* rest, Σ over P alone, becomes that of the whole matrix M, C standing for E P: of M a Mᵀ, or of Mᵀ a M
+ * where turned. */
+static void mix(double *rest, rs_gram_attention *a, const rs_theory_attention *op, const double *in,
+                bool turned)
+{
+    int64_t n = a->n;
+    double self = op->identity, soft = op->softmax, flat = soft - op->uniform;
+    rs_gemm_side one = turned ? RS_TURNED : RS_AS_IS, other = turned ? RS_AS_IS : RS_TURNED;
+    if (is_plain(op)) return;
+    set_flat(a, op);
+    rs_gemm_f64(one, RS_AS_IS, n, n, n, 1, a->flat, n, in, n, 0, a->half, n); /* C a */
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            rest[i * n + j] = soft * soft * rest[i * n + j] + self * self * in[i * n + j] +
+                              self * flat * (a->half[i * n + j] + a->half[j * n + i]);
+        }
+    }
+    rs_gemm_f64(RS_AS_IS, other, n, n, n, flat * flat - soft * soft, a->half, n, a->flat, n, 1,
+                rest, n);
+}
+
+bool rs_gram_attend(rs_gram_state *out, rs_gram_seen *seen, rs_gram_attention *a,
+                    const rs_theory_attention *op, const rs_gram_state *read, bool annealed)
+{
+    int64_t n = a->n;
+    rs_gram_law law = set_law(seen, a, op, read, annealed);
+    double rows = op->identity + op->softmax - op->uniform;
+    double unit = exp(rs_ln_times(a->ln_unit, -read->ln_square));
+    if (!rs_gram_gather(a->rest, a->mixing, &law)) return false;
+    mix(a->rest, a, op, a->apart, false);
+    out->ln_square = read->ln_square;
+    out->ln_gap = a->ln_unit;
+    for (int64_t i = 0; i < n; i++) {
+        out->square[i] = fmax(rows * rows - unit * a->rest[i * n + i], 0);
+        for (int64_t j = 0; j < n; j++) {
+            double gap = a->rest[i * n + j] - (a->rest[i * n + i] + a->rest[j * n + j]) / 2;
+            out->gap[i * n + j] = i == j ? 0 : fmax(gap, 0);
+        }
+    }
+    rs_gram_state_scale(out);
+    return true;
+}
+
+bool rs_gram_attend_back(double *back, rs_gram_attention *a, const rs_theory_attention *op,
+                         const rs_gram_state *read, const double *given, bool annealed)
+{
+    rs_gram_seen seen;
+    rs_gram_law law = set_law(&seen, a, op, read, annealed);
+    if (!rs_gram_scatter(back, a->mixing, &law, given)) return false;
+    mix(back, a, op, given, true);
+    return true;
+}

@@ -1,0 +1,29 @@
+/* gram_attention.h: one masked attention on a Gram matrix, there and back (docs/theory/mean_field.md,
+ * 6). */
+#ifndef RS_PREDICT_GRAM_ATTENTION_H
+#define RS_PREDICT_GRAM_ATTENTION_H
+
+#include "predict/gram_mixing.h"
+#include "predict/gram_state.h"
+
+typedef struct rs_gram_attention rs_gram_attention;
+/* Scratch for n tokens, and a table of softmax moments. RS_E_NO_MEMORY. */
+rs_status rs_gram_attention_open(rs_gram_attention **out, int64_t n, rs_error *err);
+void rs_gram_attention_close(rs_gram_attention *attention); /* NULL is fine */
+
+/* What was seen of a layer's softmax. */
+typedef struct rs_gram_seen {
+    double deviation; /* of the last row's logits */
+    double keys;      /* how many it sees */
+    double second;    /* its E ΣA² */
+} rs_gram_seen;
+
+/* out = M X of the tokens read, before W_V. annealed: without the correction by exact moments. Both are
+ * false where attention is so condensed that gram_mixing.h has no table. */
+bool rs_gram_attend(rs_gram_state *out, rs_gram_seen *seen, rs_gram_attention *attention,
+                    const rs_theory_attention *op, const rs_gram_state *read, bool annealed);
+/* back = Mᵀ given M in the sense of Σ_ii' M_ij M_i'j' given_ii', the read tokens as they were. */
+bool rs_gram_attend_back(double *back, rs_gram_attention *attention, const rs_theory_attention *op,
+                         const rs_gram_state *read, const double *given, bool annealed);
+
+#endif
