@@ -13,21 +13,27 @@
 
 #include "base/memory.h"
 #include "linalg/gemm.h"
+#include "predict/gram_turned.h"
 #include "predict/ln.h"
 #include "predict/softmax_moments.h"
 
 enum { TABLE = 49, AROUND = 8 };
 #define TABLE_LOW (-9.2) /* ln c: below, ĉ/c is 1 − O(c) */
 #define TABLE_HIGH 7.6
+#define TURNED_UNEQUAL 1.5 /* largest square over the least under rotary positions */
 
 struct rs_gram_attention {
     int64_t n;
     rs_gram_mixing *mixing;
+    rs_gram_turned *turned;                           /* opened when first asked for */
+    double *part, *own, *turn;                        /* of positions: [n, n], [n], [2n − 1] */
+    int64_t *first, *end;                             /* [n]: keys that rows see */
     double *pull, *apart, *tilt, *rest, *flat, *half; /* [n, n] */
     double *lift;                                     /* [n]: √(ĉ/c) of each row */
     double *table;                                    /* [n, TABLE]: ĉ/c */
     double *block;
     double ln_unit; /* of apart */
+    double ratio;   /* of that unit to the largest square */
     bool tilted;
 };
 
@@ -77,6 +83,9 @@ void rs_gram_attention_close(rs_gram_attention *attention)
 {
     if (!attention) return;
     rs_gram_mixing_close(attention->mixing);
+    rs_gram_turned_close(attention->turned);
+    rs_free(attention->first);
+    rs_free(attention->part);
     rs_free(attention->block);
     rs_free(attention);
 }
@@ -154,18 +163,19 @@ static void spread_of_prefixes(double *out, const double *apart, int64_t n)
     }
 }
 
+/* apart [n, n] in units of e^ln_unit: what logits' variance within a row is made of. */
 static void set_lifts(rs_gram_seen *seen, rs_gram_attention *a, const rs_theory_attention *op,
-                      const rs_gram_state *read, double ln_t)
+                      const rs_gram_state *read, double ln_t, const double *apart, double ln_unit)
 {
     int64_t n = a->n;
     bool prefixes = op->causal && op->window <= 0;
-    if (prefixes) spread_of_prefixes(a->lift, a->apart, n);
-    double whole = !op->causal && op->window <= 0 ? spread_over(a->apart, n, (span){0, n}) : 0;
-    double scale = exp(rs_ln_times(ln_t, rs_ln_times(read->ln_square, a->ln_unit)));
+    if (prefixes) spread_of_prefixes(a->lift, apart, n);
+    double whole = !op->causal && op->window <= 0 ? spread_over(apart, n, (span){0, n}) : 0;
+    double scale = exp(rs_ln_times(ln_t, rs_ln_times(read->ln_square, ln_unit)));
     for (int64_t i = 0; i < n; i++) {
         span keys = keys_of(op, i, n);
         double spread = prefixes         ? a->lift[i]
-                        : op->window > 0 ? spread_over(a->apart, n, keys)
+                        : op->window > 0 ? spread_over(apart, n, keys)
                                          : whole;
         double c = scale * read->square[i] * spread;
         double lift = lift_of(a, count_of(keys), c);
@@ -208,25 +218,113 @@ static void set_tilt(rs_gram_attention *a, const rs_theory_attention *op, const 
     }
 }
 
-static rs_gram_law set_law(rs_gram_seen *seen, rs_gram_attention *a, const rs_theory_attention *op,
-                           const rs_gram_state *read, bool annealed)
+static void set_pull(rs_gram_attention *a, const rs_gram_state *read, double scale)
 {
     int64_t n = a->n;
-    bool equal = rs_gram_state_unequal(read) < 1 + 1e-13;
-    double ln_t = op->softmax == 0 ? -INFINITY : log(op->logit) + log(op->queries) + log(op->keys);
-    a->tilted = !(equal && op->causal && op->window <= 0);
-    set_apart(a, read, equal);
-    set_lifts(seen, a, op, read, ln_t);
-    for (int64_t i = 0; annealed && i < n; i++)
-        a->lift[i] = 1;
-    if (a->tilted) set_tilt(a, op, read, ln_t);
-    double scale = exp(rs_ln_times(ln_t, rs_ln_times(read->ln_square, a->ln_unit)));
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < n; j++)
             a->pull[i * n + j] =
                 scale * a->lift[i] * a->lift[j] * rs_gram_state_product(read, i, j);
     }
+}
+
+/* ---- rotary positions ---- */
+
+/* Logits at distance δ from each other keep turn_|δ| of their covariance: the mean of cos(δθ) over a
+ * head's pairs. */
+static void set_turn(rs_gram_attention *a, const rs_theory_attention *op)
+{
+    for (int64_t distance = 0; distance < 2 * a->n - 1; distance++) {
+        double sum = op->still;
+        for (int32_t t = 0; t < op->pairs; t++)
+            sum += cos((double)distance * op->frequencies[t]);
+        a->turn[distance] = sum / (op->pairs + op->still);
+    }
+}
+
+/* Within a row: 1 − turn (1 − apart) of the largest square. */
+static void set_part(rs_gram_attention *a, double ratio)
+{
+    for (int64_t j = 0; j < a->n; j++) {
+        for (int64_t k = 0; k < a->n; k++) {
+            double turn = a->turn[j > k ? j - k : k - j];
+            a->part[j * a->n + k] = 1 - turn + turn * ratio * a->apart[j * a->n + k];
+        }
+    }
+}
+
+static rs_status open_turned(rs_gram_attention *a, rs_error *err)
+{
+    size_t n = (size_t)a->n, all = n * n + 3 * n;
+    if (a->turned) return RS_OK;
+    if (!a->part) a->part = rs_malloc(all, sizeof *a->part);
+    if (!a->first) a->first = rs_malloc(2 * n, sizeof *a->first);
+    if (!a->part || !a->first)
+        return rs_fail_memory(err, "rotary positions", all * sizeof *a->part);
+    a->own = a->part + n * n;
+    a->turn = a->own + n;
+    a->end = a->first + n;
+    return rs_gram_turned_open(&a->turned, a->n, err);
+}
+
+/* Keys of larger tokens weigh more; by how much is the same for all rows here. */
+static void set_own(rs_gram_attention *a, const rs_theory_attention *op, const rs_gram_state *read,
+                    double t)
+{
+    double mean = 0;
+    for (int64_t i = 0; i < a->n; i++)
+        mean += a->lift[i] * a->lift[i] * read->square[i] / (double)a->n;
+    for (int64_t i = 0; i < a->n; i++) {
+        span keys = keys_of(op, i, a->n);
+        a->own[i] = exp(t * mean * (read->square[i] - 1) / 2);
+        a->first[i] = keys.first;
+        a->end[i] = keys.end;
+    }
+}
+
+/* ---- one attention ---- */
+
+/* Leaves everything in place for the sums of either way. */
+static rs_status prepare(rs_gram_seen *seen, rs_gram_attention *a, const rs_theory_attention *op,
+                         const rs_gram_state *read, bool annealed, rs_error *err)
+{
+    bool equal = rs_gram_state_unequal(read)<1 + 1e-13, turned = op->pairs> 0;
+    double ln_t = op->softmax == 0 ? -INFINITY : log(op->logit) + log(op->queries) + log(op->keys);
+    a->tilted = !(equal && op->causal && op->window <= 0);
+    set_apart(a, read, equal);
+    a->ratio = exp(rs_ln_times(a->ln_unit, -read->ln_square));
+    if (turned) {
+        RS_TRY(open_turned(a, err));
+        set_turn(a, op);
+        set_part(a, a->ratio);
+    }
+    double ln_unit = turned ? read->ln_square : a->ln_unit;
+    set_lifts(seen, a, op, read, ln_t, turned ? a->part : a->apart, ln_unit);
+    for (int64_t i = 0; annealed && i < a->n; i++)
+        a->lift[i] = 1;
+    double scale = exp(rs_ln_times(ln_t, rs_ln_times(read->ln_square, ln_unit)));
+    if (turned)
+        set_own(a, op, read, scale);
+    else if (a->tilted)
+        set_tilt(a, op, read, ln_t);
+    set_pull(a, read, scale);
+    return RS_OK;
+}
+
+static rs_gram_law plain_law(const rs_gram_attention *a)
+{
     return (rs_gram_law){a->pull, a->apart, a->tilted ? a->tilt : NULL};
+}
+
+static rs_gram_turned_law turned_law(const rs_gram_attention *a)
+{
+    return (rs_gram_turned_law){.pull = a->pull,
+                                .apart = a->apart,
+                                .ratio = a->ratio,
+                                .own = a->own,
+                                .turn = a->turn,
+                                .first = a->first,
+                                .end = a->end};
 }
 
 /* ---- identity I + softmax P − uniform C ---- */
@@ -268,34 +366,45 @@ static void mix(double *rest, rs_gram_attention *a, const rs_theory_attention *o
                 rest, n);
 }
 
-bool rs_gram_attend(rs_gram_state *out, rs_gram_seen *seen, rs_gram_attention *a,
-                    const rs_theory_attention *op, const rs_gram_state *read, bool annealed)
+rs_status rs_gram_attend(rs_gram_state *out, rs_gram_seen *seen, rs_gram_attention *a,
+                         const rs_theory_attention *op, const rs_gram_state *read, bool annealed,
+                         rs_error *err)
 {
     int64_t n = a->n;
-    rs_gram_law law = set_law(seen, a, op, read, annealed);
+    RS_TRY(prepare(seen, a, op, read, annealed, err));
+    rs_gram_law law = plain_law(a);
+    rs_gram_turned_law turning = turned_law(a);
+    seen->held = op->pairs > 0 ? rs_gram_state_unequal(read) < TURNED_UNEQUAL &&
+                                     rs_gram_turned_gather(a->rest, a->turned, &turning)
+                               : rs_gram_gather(a->rest, a->mixing, &law);
+    if (!seen->held) return RS_OK;
     double rows = op->identity + op->softmax - op->uniform;
-    double unit = exp(rs_ln_times(a->ln_unit, -read->ln_square));
-    if (!rs_gram_gather(a->rest, a->mixing, &law)) return false;
     mix(a->rest, a, op, a->apart, false);
     out->ln_square = read->ln_square;
     out->ln_gap = a->ln_unit;
     for (int64_t i = 0; i < n; i++) {
-        out->square[i] = fmax(rows * rows - unit * a->rest[i * n + i], 0);
+        out->square[i] = fmax(rows * rows - a->ratio * a->rest[i * n + i], 0);
         for (int64_t j = 0; j < n; j++) {
             double gap = a->rest[i * n + j] - (a->rest[i * n + i] + a->rest[j * n + j]) / 2;
             out->gap[i * n + j] = i == j ? 0 : fmax(gap, 0);
         }
     }
     rs_gram_state_scale(out);
-    return true;
+    return RS_OK;
 }
 
-bool rs_gram_attend_back(double *back, rs_gram_attention *a, const rs_theory_attention *op,
-                         const rs_gram_state *read, const double *given, bool annealed)
+rs_status rs_gram_attend_back(double *back, rs_gram_attention *a, const rs_theory_attention *op,
+                              const rs_gram_state *read, const double *given, bool annealed,
+                              rs_error *err)
 {
     rs_gram_seen seen;
-    rs_gram_law law = set_law(&seen, a, op, read, annealed);
-    if (!rs_gram_scatter(back, a->mixing, &law, given)) return false;
+    RS_TRY(prepare(&seen, a, op, read, annealed, err));
+    rs_gram_law law = plain_law(a);
+    rs_gram_turned_law turning = turned_law(a);
+    if (op->pairs > 0)
+        rs_gram_turned_scatter(back, a->turned, &turning, given);
+    else
+        rs_gram_scatter(back, a->mixing, &law, given);
     mix(back, a, op, given, true);
-    return true;
+    return RS_OK;
 }

@@ -16,14 +16,19 @@ typedef struct rs_gram_seen {
     double deviation; /* of the last row's logits */
     double keys;      /* how many it sees */
     double second;    /* its E ΣA² */
+    bool held;
 } rs_gram_seen;
 
-/* out = M X of the tokens read, before W_V. annealed: without the correction by exact moments. Both are
- * false where attention is so condensed that gram_mixing.h has no table. */
-bool rs_gram_attend(rs_gram_state *out, rs_gram_seen *seen, rs_gram_attention *attention,
-                    const rs_theory_attention *op, const rs_gram_state *read, bool annealed);
-/* back = Mᵀ given M in the sense of Σ_ii' M_ij M_i'j' given_ii', the read tokens as they were. */
-bool rs_gram_attend_back(double *back, rs_gram_attention *attention, const rs_theory_attention *op,
-                         const rs_gram_state *read, const double *given, bool annealed);
+/* out = M X of the tokens read, before W_V. annealed: without the correction by exact moments. Where
+ * seen->held is false there is nothing in out: attention is so condensed that there is no table for it,
+ * or rotary positions meet tokens that differ in size by more than a half. RS_E_NO_MEMORY. */
+rs_status rs_gram_attend(rs_gram_state *out, rs_gram_seen *seen, rs_gram_attention *attention,
+                         const rs_theory_attention *op, const rs_gram_state *read, bool annealed,
+                         rs_error *err);
+/* back = Mᵀ given M in the sense of Σ_ii' M_ij M_i'j' given_ii', where rs_gram_attend held of the same
+ * tokens. */
+rs_status rs_gram_attend_back(double *back, rs_gram_attention *attention,
+                              const rs_theory_attention *op, const rs_gram_state *read,
+                              const double *given, bool annealed, rs_error *err);
 
 #endif

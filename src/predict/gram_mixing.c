@@ -3,13 +3,9 @@
 
 #include "base/memory.h"
 #include "linalg/gemm.h"
+#include "predict/gram_points.h"
 
 #include <math.h>
-
-static const double PI = 3.14159265358979323846;
-
-enum { NODES_MOST = 40 };
-#define NEGLIGIBLE 1e-16
 
 struct rs_gram_mixing {
     int64_t n;
@@ -44,59 +40,8 @@ void rs_gram_mixing_close(rs_gram_mixing *mixing)
     rs_free(mixing);
 }
 
-/* ---- ranges and points ---- */
-
-typedef struct range {
-    double low, high;
-} range;
-
-static range range_of(const double *a, int64_t size)
-{
-    range r = {a[0], a[0]};
-    for (int64_t i = 1; i < size; i++) {
-        r.low = fmin(r.low, a[i]);
-        r.high = fmax(r.high, a[i]);
-    }
-    return r;
-}
-
-static double middle(range r)
-{
-    return (r.low + r.high) / 2;
-}
-
-/* Points of x at which exp(−x y) is tabulated: half their ranges multiply to z, and a polynomial of
- * degree m − 1 is wrong by 2 (z/2)^m/m!. */
-typedef struct points {
-    int count;
-    bool enough;
-    double half;                              /* of the range */
-    double x[NODES_MOST], weight[NODES_MOST]; /* 1/Π_(j ≠ k) (x_k − x_j) */
-} points;
-
-static points points_over(range r, range other)
-{
-    points p = {.count = 1, .half = (r.high - r.low) / 2};
-    double half = p.half, z = half * (other.high - other.low) / 2, error = 2 * z / 2;
-    while (error > NEGLIGIBLE && p.count < NODES_MOST) {
-        p.count++;
-        error *= z / 2 / p.count;
-    }
-    p.enough = error <= NEGLIGIBLE;
-    for (int k = 0; k < p.count; k++)
-        p.x[k] = middle(r) + half * cos(PI * (k + 0.5) / p.count);
-    for (int k = 0; k < p.count; k++) {
-        p.weight[k] = 1;
-        for (int j = 0; j < p.count; j++) {
-            /* over the half range, so that nothing leaves the doubles */
-            if (j != k) p.weight[k] *= half / (p.x[k] - p.x[j]);
-        }
-    }
-    return p;
-}
-
 /* Π (x − x_k)/half, of the lower triangle as all below. */
-static void set_products(rs_gram_mixing *m, const double *x, const points *p)
+static void set_products(rs_gram_mixing *m, const double *x, const rs_gram_points *p)
 {
     for (int64_t i = 0; i < m->n; i++) {
         for (int64_t j = 0; j <= i; j++) {
@@ -108,18 +53,8 @@ static void set_products(rs_gram_mixing *m, const double *x, const points *p)
     }
 }
 
-/* Lagrange's polynomial k at an x beside x_k. */
-static double lagrange_beside(const points *p, int k, double x)
-{
-    double value = p->weight[k];
-    for (int j = 0; j < p->count; j++) {
-        if (j != k) value *= (x - p->x[j]) / p->half;
-    }
-    return value;
-}
-
-/* Its values at all x. */
-static void set_shares(rs_gram_mixing *m, const double *x, const points *p, int k)
+/* Lagrange's polynomial k at all x. */
+static void set_shares(rs_gram_mixing *m, const double *x, const rs_gram_points *p, int k)
 {
     for (int64_t i = 0; i < m->n; i++) {
         for (int64_t j = i * m->n; j <= i * m->n + i; j++) {
@@ -129,7 +64,7 @@ static void set_shares(rs_gram_mixing *m, const double *x, const points *p, int 
             else if (fabs(from) > 1e-9)
                 m->share[j] = m->product[j] * p->weight[k] / from;
             else
-                m->share[j] = lagrange_beside(p, k, x[j]);
+                m->share[j] = rs_gram_share(p, k, x[j]);
         }
     }
 }
@@ -219,15 +154,16 @@ static void clear(double *a, int64_t size)
 static bool sum_totals(double *rest, rs_gram_mixing *m, const rs_gram_law *law)
 {
     int64_t n = m->n, size = n * n;
-    range pulls = range_of(law->pull, size), parts = range_of(law->apart, size);
-    points p = points_over(pulls, parts);
+    rs_gram_range pulls = rs_gram_range_of(law->pull, size),
+                  parts = rs_gram_range_of(law->apart, size);
+    rs_gram_points p = rs_gram_points_over(pulls, parts);
     if (!p.enough) return false;
     set_products(m, law->pull, &p);
     clear(m->total, size);
     if (rest) clear(rest, size);
     for (int k = 0; k < p.count; k++) {
         set_shares(m, law->pull, &p, k);
-        tabulate(m, p.x[k], law->apart, middle(parts), NULL);
+        tabulate(m, p.x[k], law->apart, rs_gram_middle(parts), NULL);
         sum_seen(m, m->sums, m->table, law->tilt, true);
         add_shares(m, m->total);
         if (!rest) continue;
@@ -253,20 +189,24 @@ bool rs_gram_scatter(double *back, rs_gram_mixing *mixing, const rs_gram_law *la
                      const double *given)
 {
     int64_t size = mixing->n * mixing->n;
-    range pulls = range_of(law->pull, size), parts = range_of(law->apart, size);
+    rs_gram_range pulls = rs_gram_range_of(law->pull, size),
+                  parts = rs_gram_range_of(law->apart, size);
     if (!sum_totals(NULL, mixing, law)) return false;
     for (int64_t i = 0; i < size; i++)
         mixing->ratio[i] = given[i] / mixing->total[i];
-    points p = points_over(parts, pulls);
+    rs_gram_points p = rs_gram_points_over(parts, pulls);
     set_products(mixing, law->apart, &p);
     clear(back, size);
+    double centre = rs_gram_middle(parts), common = rs_gram_middle(pulls);
     for (int k = 0; k < p.count; k++) {
-        /* exp(−pull (apart − centre)) at apart = x_k */
-        tabulate(mixing, p.x[k] - middle(parts), law->pull, 0, mixing->ratio);
+        /* exp(−(pull − common)(apart − centre)) at apart = x_k */
+        tabulate(mixing, p.x[k] - centre, law->pull, common, mixing->ratio);
         sum_seen(mixing, mixing->sums, mixing->table, law->tilt, false);
         set_shares(mixing, law->apart, &p, k);
         add_shares(mixing, back);
     }
     mirror(back, mixing->n);
+    for (int64_t i = 0; i < size; i++)
+        back[i] *= exp(-common * (law->apart[i] - centre));
     return true;
 }

@@ -13,9 +13,9 @@
 
 #define NO_QUERIES                                                                                 \
     "no theory of queries' and keys' gradients under a mask (docs/theory/mean_field.md, 6)"
-#define TURNED "no theory of rotary positions yet (docs/theory/mean_field.md, 6)"
 #define BEYOND                                                                                     \
-    "attention is condensed beyond what the theory of masks holds (docs/theory/mean_field.md, 6)"
+    "attention is beyond the theory of masks: condensed, or rotary over tokens of different size " \
+    "(docs/theory/mean_field.md, 6)"
 #define UNEQUAL                                                                                    \
     "tokens differ too much in size for one map of this activation (docs/theory/mean_field.md, 6)"
 
@@ -40,6 +40,7 @@ typedef struct run {
     size_t n_steps;
     double *skipped, *given, *back; /* [n, n] each: derivatives over e^ln_given */
     double ln_given;
+    bool turned; /* some layer so far had rotary positions */
     double *block;
 } run;
 
@@ -65,7 +66,7 @@ static void put_row(run *r, int32_t l)
         row->rho = 1 - exp(sums.ln_apart);
         row->ln_apart = sums.ln_apart;
     }
-    row->forward = l == 0 ? RS_FORMULA_INPUT : RS_FORMULA_GRAM;
+    row->forward = l == 0 ? RS_FORMULA_INPUT : r->turned ? RS_FORMULA_GRAM_TURNED : RS_FORMULA_GRAM;
 }
 
 static rs_status run_mlp(run *r, step *s, const rs_theory_mlp *op, const char **reason,
@@ -77,19 +78,23 @@ static rs_status run_mlp(run *r, step *s, const rs_theory_mlp *op, const char **
     return RS_OK;
 }
 
-static bool run_attention(run *r, step *s, rs_theory_row *row, const rs_theory_attention *op)
+static rs_status run_attention(run *r, step *s, rs_theory_row *row, const rs_theory_attention *op,
+                               const char **reason, rs_error *err)
 {
     rs_gram_seen seen;
-    if (!rs_gram_attend(&r->added, &seen, r->attention, op, &s->read, r->settings->annealed))
-        return false;
+    RS_TRY(
+        rs_gram_attend(&r->added, &seen, r->attention, op, &s->read, r->settings->annealed, err));
+    if (!seen.held) *reason = BEYOND;
+    if (!seen.held) return RS_OK;
     double gain = log(op->values) + log(op->output);
     r->added.ln_square = rs_ln_times(r->added.ln_square, gain);
     r->added.ln_gap = rs_ln_times(r->added.ln_gap, gain);
     s->condensed = rs_field_condensed(seen.second, seen.keys);
+    r->turned = r->turned || op->pairs > 0;
     row->logit_deviation = seen.deviation;
     row->keys = 1 / seen.second;
     if (s->condensed) row->note = RS_THEORY_ROUGH;
-    return true;
+    return RS_OK;
 }
 
 static rs_status run_branch(run *r, step *s, rs_theory_row *row, const rs_theory_branch *b,
@@ -102,10 +107,8 @@ static rs_status run_branch(run *r, step *s, rs_theory_row *row, const rs_theory
         rs_gram_state_norm(&s->read, s->before, &s->ln_before, &b->before);
         if (b->is_mlp)
             RS_TRY(run_mlp(r, s, &b->mlp, reason, err));
-        else if (b->attention.pairs > 0)
-            *reason = TURNED;
-        else if (!run_attention(r, s, row, &b->attention))
-            *reason = BEYOND;
+        else
+            RS_TRY(run_attention(r, s, row, &b->attention, reason, err));
         if (*reason) return RS_OK;
         rs_gram_state_norm(&r->added, s->inside, &s->ln_inside, &b->inside);
     } else {
@@ -169,17 +172,18 @@ static double ln_sum_with(const rs_gram_state *read, const double *given)
 }
 
 /* r->back of r->given, both over e^ln; what comes in adds to *ln. */
-static void attention_back(run *r, rs_theory_row *row, const step *s, const rs_theory_attention *op,
-                           double *ln)
+static rs_status attention_back(run *r, rs_theory_row *row, const step *s,
+                                const rs_theory_attention *op, double *ln, rs_error *err)
 {
     double width = 2 * log((double)r->net->d);
-    /* the tables are those of the way there, which held */
-    rs_gram_attend_back(r->back, r->attention, op, &s->read, r->given, r->settings->annealed);
+    RS_TRY(rs_gram_attend_back(r->back, r->attention, op, &s->read, r->given, r->settings->annealed,
+                               err));
     /* Σ_ii' (M K Mᵀ)_ii' given_ii' = Σ_jj' K_jj' (Mᵀ given M)_jj' */
     double sums = rs_ln_times(ln_sum_with(&s->read, r->back), *ln + width);
     row->ln_value = rs_ln_times(sums, log(op->output));
     if (!op->merged) row->ln_output = rs_ln_times(sums, log(op->values));
     *ln = rs_ln_times(*ln, log(op->values) + log(op->output));
+    return RS_OK;
 }
 
 static rs_status mlp_back(run *r, const step *s, const rs_theory_mlp *op, rs_error *err)
@@ -211,7 +215,7 @@ static rs_status branch_back(run *r, rs_theory_row *row, const step *s, const rs
     if (b->is_mlp)
         RS_TRY(mlp_back(r, s, &b->mlp, err));
     else
-        attention_back(r, row, s, &b->attention, &ln);
+        RS_TRY(attention_back(r, row, s, &b->attention, &ln, err));
     through_norm(r->back, s->before, n);
     ln = rs_ln_times(ln, s->ln_before);
     double kept = rs_ln_times(r->ln_given, rs_ln_square(b->skip)), high = fmax(kept, ln);

@@ -313,10 +313,12 @@ def theory_golden():
 # ---- masks: sums over all weights of pairs of rows ----
 
 
-def weights(k_read, see, t, i, other):
+def weights(k_read, see, t, i, other, turn):
     rows, cols = see(i), see(other)
     diagonal = np.diag(k_read)
-    e = t * (0.5 * k_read[i, i] * diagonal[rows][:, None] + 0.5 * k_read[other, other] * diagonal[cols][None, :] + k_read[i, other] * k_read[np.ix_(rows, cols)])
+    kept = turn((i - other) - (np.array(rows)[:, None] - np.array(cols)[None, :]))
+    e = 0.5 * k_read[i, i] * diagonal[rows][:, None] + 0.5 * k_read[other, other] * diagonal[cols][None, :]
+    e = t * (e + kept * k_read[i, other] * k_read[np.ix_(rows, cols)])
     e = np.exp(e - e.max())
     return rows, cols, e / e.sum()
 
@@ -335,13 +337,21 @@ def visible(k):
     return see
 
 
-def softened(k_read, see, t, given=None):
+def turning(k):
+    """What rotary positions leave of a covariance at a distance."""
+    rates = np.array(k["rates"] + [0.0] * k["still"])
+    if len(rates) == 0:
+        return lambda distance: np.ones(distance.shape)
+    return lambda distance: np.cos(distance[..., None] * rates).mean(axis=-1)
+
+
+def softened(k_read, see, t, turn, given=None):
     """Σ w K for all pairs of rows, or Σ w given for all pairs of keys."""
     n = len(k_read)
     out = np.zeros((n, n))
     for i in range(n):
         for other in range(n):
-            rows, cols, w = weights(k_read, see, t, i, other)
+            rows, cols, w = weights(k_read, see, t, i, other, turn)
             if given is None:
                 out[i, other] = (w * k_read[np.ix_(rows, cols)]).sum()
             else:
@@ -384,13 +394,13 @@ def normed(k, where, a):
 
 def run_gram(k):
     n, d, v = k["n"], k["d"], k["vv"] * k["vo"]
-    see = visible(k)
+    see, turn = visible(k), turning(k)
     c, t = flat_matrix(k, see), k["logit"] * k["vq"] * k["vk"]
     a = k["q0"] * ((1 - k["rho0"]) * np.eye(n) + k["rho0"])
     sums, tape = [(np.trace(a), a.sum())], []
     for _ in range(k["L"]):
         read, before = normed(k, ("pre", "sandwich"), a)
-        added, inside = normed(k, ("sandwich",), v * mixed(k, read, softened(read, see, t), c))
+        added, inside = normed(k, ("sandwich",), v * mixed(k, read, softened(read, see, t, turn), c))
         a, after = normed(k, ("post",), k["skip"] ** 2 * a + k["a1"] ** 2 * added)
         r = dict(read=read, before=before, inside=inside, after=after)
         if k["act"] != "none":
@@ -407,7 +417,7 @@ def run_gram(k):
             b = k["skip"] ** 2 * b + k["a2"] ** 2 * b * r["inside2"] * r["slope"] * r["before2"]
         b = b * r["after"]
         given = k["a1"] ** 2 * b * r["inside"]
-        through = mixed_back(k, given, softened(r["read"], see, t, given), c)
+        through = mixed_back(k, given, softened(r["read"], see, t, turn, given), c)
         value = d * d * k["vo"] * (r["read"] * through).sum()
         b = k["skip"] ** 2 * b + v * through * r["before"]
         back.append((value, np.trace(b)))
@@ -420,12 +430,15 @@ def mixed_back(k, b, soft, c):
     return one * one * b + one * f * (b @ c + c.T @ b) + s * s * (soft - c.T @ b @ c) + f * f * c.T @ b @ c
 
 
-GRAM = dict(L=3, n=7, d=16, causal=True, window=0)
+GRAM = dict(L=3, n=7, d=16, causal=True, window=0, rates=[], still=0)
 GRAM_CASES = [
     dict(norm="pre"), dict(norm="pre", logit=1.5, rho0=0.2), dict(norm="post", act="gelu", v1=1.0), dict(norm="pre", act="swiglu", v1=1.0, vo=2.0, vv=0.7),
     dict(norm="none", a1=0.5, a2=0.5, rho0=0.3), dict(norm="pre", window=3), dict(norm="pre", causal=False, window=2, act="linear", v1=1.0),
     dict(norm="sandwich", eps=1e-3, q0=0.3), dict(norm="pre", mix=[1.0, 1.0, 1.0]), dict(norm="pre", mix=[0.3, 0.8, 0.1], skip=0.9), dict(norm="pre", logit=0.0),
     dict(norm="none", act="none", skip=0.0, L=2, logit=0.5), dict(norm="pre", n=32, L=8, d=64),
+    dict(norm="pre", rates=[1.0, 0.3, 0.1, 0.03]), dict(norm="post", rates=[1.0, 0.01], still=1, act="gelu", v1=1.0, rho0=0.6, logit=2.0),
+    dict(norm="pre", causal=False, rates=[2.0, 0.5]), dict(norm="pre", window=3, rates=[1.0, 0.1], mix=[0.4, 1.0, 0.3]),
+    dict(norm="sandwich", causal=False, window=2, rates=[0.7], still=3, eps=0.0),
 ]
 
 

@@ -80,6 +80,17 @@ static inline void set_norms(rs_theory_branch *branch, const char *place, double
     branch->after = strcmp(place, "post") == 0 ? on : off;
 }
 
+static inline void set_turns(rs_theory_attention *a, const json_t *item)
+{
+    static double frequencies[16];
+    const json_t *rates = json_object_get(item, "rates");
+    a->pairs = (int32_t)json_array_size(rates);
+    a->still = (int32_t)integer_of(item, "still");
+    for (int32_t t = 0; t < a->pairs; t++)
+        frequencies[t] = json_number_value(json_array_get(rates, (size_t)t));
+    a->frequencies = frequencies;
+}
+
 /* The network of a case of theory.json or gram.json. */
 static inline void set_case(same_layers *s, const json_t *item)
 {
@@ -104,6 +115,7 @@ static inline void set_case(same_layers *s, const json_t *item)
     a->uniform = json_number_value(json_array_get(mix, 2));
     a->causal = json_is_true(json_object_get(item, "causal"));
     a->window = integer_of(item, "window");
+    set_turns(a, item);
     if (strcmp(act, "none") == 0)
         layer.n_branches = 1;
     else

@@ -27,14 +27,17 @@ typedef struct instance {
 
 static void draw(instance *x, rs_random *random)
 {
-    double reach = 20 * rs_random_uniform(random);
+    /* pulls of all sizes, and of nearly one size */
+    double reach = 20 * rs_random_uniform(random), least = rs_random_uniform(random);
+    if (rs_random_uniform(random) < 0.3) least = 0.999;
     x->tilted = rs_random_uniform(random) < 0.5;
     for (int i = 0; i < N; i++) {
         for (int j = 0; j < N; j++) {
             bool sees = x->tilted ? abs(i - j) < 4 : j <= i;
             x->tilt[i * N + j] = !sees ? 0 : x->tilted ? 0.5 + rs_random_uniform(random) : 1;
             if (j > i) continue;
-            x->pull[i * N + j] = x->pull[j * N + i] = reach * rs_random_uniform(random);
+            x->pull[i * N + j] = x->pull[j * N + i] =
+                reach * (least + (1 - least) * rs_random_uniform(random));
             x->apart[i * N + j] = x->apart[j * N + i] = i == j ? 0 : rs_random_uniform(random);
             x->given[i * N + j] = x->given[j * N + i] = rs_random_uniform(random);
         }

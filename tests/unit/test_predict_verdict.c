@@ -227,6 +227,38 @@ static void published_initialisations(void **state)
     is_verdict("gpt2", found, RS_PREDICT_SLOW, RS_PREDICT_INFO);
 }
 
+/* llama-2-7b at 32 tokens: 0.02 for all, rotary, RMSNorm, SwiGLU. */
+static void rotary_initialisation(void **state)
+{
+    (void)state;
+    enum { PAIRS = 64 };
+    double frequencies[PAIRS], gain = 4e-4 * 4096;
+    for (int t = 0; t < PAIRS; t++)
+        frequencies[t] = pow(1e4, -t / 64.0);
+    rs_theory_layer layer = plain_layer();
+    rs_theory_attention *a = &layer.branches[0].attention;
+    a->queries = a->keys = a->values = a->output = gain;
+    a->causal = true;
+    a->pairs = PAIRS;
+    a->frequencies = frequencies;
+    layer.branches[1].mlp = (rs_theory_mlp){.kind = RS_GAUSS_SILU,
+                                            .gated = true,
+                                            .up = gain,
+                                            .gate = gain,
+                                            .down = 4e-4 * 11008};
+    for (int b = 0; b < 2; b++)
+        set_norms(&layer.branches[b], "pre", 1e-5);
+    rs_predict_found found;
+    rs_theory_settings settings = {0};
+    set_same(&same, &layer, 32, 32, 4096);
+    same.network.ln_square0 = log(4e-4);
+    OK(rs_theory_run(rows, &same.network, &settings, &err));
+    OK(rs_predict_judge_rows(&found, rows, 32, &rs_predict_defaults, &err));
+    is_verdict("llama-2-7b", found, RS_PREDICT_HEALTHY, RS_PREDICT_INFO);
+    assert_int_equal(rows[32].forward, RS_FORMULA_GRAM_TURNED);
+    assert_true(rows[1].ln_square - rows[0].ln_square > log(rs_predict_defaults.embedding_ratio));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +269,7 @@ int main(void)
         cmocka_unit_test(thresholds_have_names),
         cmocka_unit_test(known_networks_have_known_verdicts),
         cmocka_unit_test(published_initialisations),
+        cmocka_unit_test(rotary_initialisation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
