@@ -42,30 +42,36 @@ double rs_relu_angle(double e)
     return 2 * asin(fmin(sqrt(e / 2), 1));
 }
 
-/* (sin θ − θ cos θ)/θ³ */
-static double sine_excess(double angle)
+/* (sin θ − θ cos θ)/θ³ by its series for θ² <= 1/4: 2k/(2k+1)! with alternating sign, k from 1 on. */
+static double sine_excess_near(double squared)
 {
-    if (angle > 0.5) return (sin(angle) - angle * cos(angle)) / (angle * angle * angle);
-    double square = angle * angle, term = 1.0 / 3, sum = 0;
-    for (int k = 1; k < 12; k++) {
-        sum += term;
-        /* coefficients 2k/(2k+1)! with alternating sign */
-        term *= -square * (k + 1) / (k * (2 * k + 2.0) * (2 * k + 3.0));
-    }
+    static const double terms[] = {
+        1.0 / 3,       -1.0 / 30,        1.0 / 840,           -1.0 / 45360,
+        1.0 / 3991680, -1.0 / 518918400, 1.0 / 93405312000.0, -1.0 / 22230464256000.0};
+    double sum = 0;
+    for (int k = 7; k >= 0; k--)
+        sum = sum * squared + terms[k];
     return sum;
+}
+
+/* (1 − κ)/e at an angle of e, cos θ = 1 − e. */
+static double gap_ratio(double e, double angle)
+{
+    /* θ²/e tends to 2 */
+    double squared = angle * angle;
+    if (squared <= 0.25)
+        return 1 - (e > 0 ? squared / e : 2) * angle * sine_excess_near(squared) / PI;
+    return 1 - (sqrt(e * (2 - e)) - angle * (1 - e)) / (e * PI);
 }
 
 double rs_relu_gap_ratio(double e)
 {
-    double angle = rs_relu_angle(e);
-    /* θ²/e tends to 2 */
-    double squared = e > 0 ? angle * angle / e : 2;
-    return 1 - squared * angle * sine_excess(angle) / PI;
+    return gap_ratio(e, rs_relu_angle(e));
 }
 
 static void relu_moments(rs_activation_moments *out, double ln_q, double ln_e)
 {
-    double e = exp(ln_e), ratio = rs_relu_gap_ratio(e), angle = rs_relu_angle(e);
+    double e = exp(ln_e), angle = rs_relu_angle(e), ratio = gap_ratio(e, angle);
     /* below the doubles θ is √(2e) */
     double ln_angle = ln_e < -600 ? (ln_e + log(2)) / 2 : log(angle);
     out->ln_square = ln_q - log(2);

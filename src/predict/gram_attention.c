@@ -192,7 +192,7 @@ static void set_lifts(rs_gram_seen *seen, rs_gram_attention *a, const rs_theory_
 static void set_apart(rs_gram_attention *a, const rs_gram_state *read, bool equal)
 {
     int64_t n = a->n;
-    double ratio = exp(rs_ln_times(read->ln_gap, -read->ln_square));
+    double ratio = rs_gram_state_ratio(read);
     a->ln_unit = equal ? read->ln_gap : read->ln_square;
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < n; j++) {
@@ -221,10 +221,11 @@ static void set_tilt(rs_gram_attention *a, const rs_theory_attention *op, const 
 static void set_pull(rs_gram_attention *a, const rs_gram_state *read, double scale)
 {
     int64_t n = a->n;
+    double ratio = rs_gram_state_ratio(read);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < n; j++)
             a->pull[i * n + j] =
-                scale * a->lift[i] * a->lift[j] * rs_gram_state_product(read, i, j);
+                scale * a->lift[i] * a->lift[j] * rs_gram_state_product(read, ratio, i, j);
     }
 }
 
@@ -386,7 +387,7 @@ rs_status rs_gram_attend(rs_gram_state *out, rs_gram_seen *seen, rs_gram_attenti
         out->square[i] = fmax(rows * rows - a->ratio * a->rest[i * n + i], 0);
         for (int64_t j = 0; j < n; j++) {
             double gap = a->rest[i * n + j] - (a->rest[i * n + i] + a->rest[j * n + j]) / 2;
-            out->gap[i * n + j] = i == j ? 0 : fmax(gap, 0);
+            out->gap[i * n + j] = i != j && gap > 0 ? gap : 0;
         }
     }
     rs_gram_state_scale(out);

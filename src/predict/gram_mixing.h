@@ -4,8 +4,8 @@
  *
  *     w^{ii'}_jj' ∝ tilt_ij tilt_i'j' exp(−pull_ii' apart_jj'),   summing to 1,
  *
- * pull and apart symmetric. The exponential is tabulated over one of its two factors at Chebyshev
- * points, and a table costs as much as its sums over keys: n² under a causal mask, n³ otherwise.
+ * pull and apart symmetric. The exponential goes by powers of both about the middles of their ranges, and
+ * a power costs as much as its sums over keys: n² under a causal mask, n³ otherwise.
  */
 #ifndef RS_PREDICT_GRAM_MIXING_H
 #define RS_PREDICT_GRAM_MIXING_H
@@ -24,10 +24,20 @@ typedef struct rs_gram_law {
     const double *pull, *apart, *tilt;
 } rs_gram_law;
 
-/* rest[i, i'] = Σ w^{ii'}_jj' apart_jj'. Both are false where logits vary so much that no table holds. */
+/* rest[i, i'] = Σ w^{ii'}_jj' apart_jj'. Both are false where logits vary so much that powers lose their digits. */
 bool rs_gram_gather(double *rest, rs_gram_mixing *mixing, const rs_gram_law *law);
 /* back[j, j'] = Σ w^{ii'}_jj' given_ii', given symmetric. */
 bool rs_gram_scatter(double *back, rs_gram_mixing *mixing, const rs_gram_law *law,
                      const double *given);
+
+/* Of the powers: ranges, how many terms they take, 0 where the product of half the ranges is beyond
+ * RS_GRAM_REACH. */
+#define RS_GRAM_REACH 6.0
+typedef struct rs_gram_range {
+    double low, high;
+} rs_gram_range;
+rs_gram_range rs_gram_range_of(const double *a, int64_t size);
+double rs_gram_middle(rs_gram_range range);
+int rs_gram_terms(rs_gram_range pull, rs_gram_range part);
 
 #endif

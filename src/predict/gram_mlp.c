@@ -60,13 +60,16 @@ static double ln_square_of(const power_law *law, double square)
 }
 
 /* ln(1 − correlation) of two tokens: the gap less what their sizes differ by. */
-static double ln_apart_of(const rs_gram_state *read, int64_t i, int64_t j)
+static double ln_apart_of(const rs_gram_state *read, double ratio, int64_t i, int64_t j)
 {
-    double a = sqrt(read->square[i]), b = sqrt(read->square[j]);
-    double gap = read->gap[i * read->n + j];
-    double moved = exp(read->ln_square - read->ln_gap) * (a - b) * (a - b) / 2;
-    if (read->ln_gap == -INFINITY || !(gap > moved)) return -INFINITY;
-    return fmin(log(gap - moved) + read->ln_gap - read->ln_square - log(a * b), log(2));
+    double product = read->square[i] * read->square[j], gap = read->gap[i * read->n + j];
+    if (read->square[i] != read->square[j]) {
+        double a = sqrt(read->square[i]), b = sqrt(read->square[j]);
+        gap -= (a - b) * (a - b) / 2 / ratio;
+    }
+    if (read->ln_gap == -INFINITY || !(gap > 0)) return -INFINITY;
+    if (product != 1) gap /= sqrt(product);
+    return fmin(log(gap) + read->ln_gap - read->ln_square, log(2));
 }
 
 /*
@@ -75,16 +78,16 @@ static double ln_apart_of(const rs_gram_state *read, int64_t i, int64_t j)
  * where tokens are alike.
  */
 static double gap_of(const rs_activation_map *map, const power_law *law, const rs_theory_mlp *op,
-                     const rs_gram_state *read, int64_t i, int64_t j)
+                     const rs_gram_state *read, double ratio, int64_t i, int64_t j)
 {
     rs_activation_moments m;
     double q_i = read->square[i], q_j = read->square[j];
-    rs_activation_map_moments(&m, map, ln_apart_of(read, i, j));
+    rs_activation_map_moments(&m, map, ln_apart_of(read, ratio, i, j));
     double a = exp((ln_square_of(law, q_i) - law->ln_square) / 2);
     double b = exp((ln_square_of(law, q_j) - law->ln_square) / 2);
     double lost = a * b * exp(m.ln_gap - m.ln_square);
     if (!op->gated) return lost + (a - b) * (a - b) / 2;
-    double gap = exp(read->ln_gap - read->ln_square) * read->gap[i * read->n + j];
+    double gap = ratio * read->gap[i * read->n + j];
     double own_i = a * (a - b) + lost, own_j = b * (b - a) + lost; /* f_i − f, f_j − f */
     return a * b * m.cosine * gap + (own_i * q_i + own_j * q_j) / 2;
 }
@@ -93,6 +96,7 @@ bool rs_gram_mlp(rs_gram_state *out, rs_activation_map *map, const rs_theory_mlp
                  const rs_gram_state *read)
 {
     int64_t n = read->n;
+    double ratio = rs_gram_state_ratio(read);
     power_law law;
     if (!make_law(&law, map, op, read)) return false;
     double scale = log(op->down) + law.ln_square;
@@ -107,7 +111,7 @@ bool rs_gram_mlp(rs_gram_state *out, rs_activation_map *map, const rs_theory_mlp
         out->square[i] = op->gated ? square * read->square[i] : square;
         out->gap[i * n + i] = 0;
         for (int64_t j = 0; j < i; j++) {
-            double gap = gap_of(map, &law, op, read, i, j);
+            double gap = gap_of(map, &law, op, read, ratio, i, j);
             out->gap[i * n + j] = out->gap[j * n + i] = gap > 0 ? exp(log(gap) - unit) : 0;
         }
     }
@@ -119,15 +123,16 @@ void rs_gram_mlp_back(double *factors, rs_activation_map *map, const rs_theory_m
                       const rs_gram_state *read)
 {
     int64_t n = read->n;
+    double ratio = rs_gram_state_ratio(read);
     power_law law;
     make_law(&law, map, op, read);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j <= i; j++) {
             rs_activation_moments m;
-            rs_activation_map_moments(&m, map, i == j ? -INFINITY : ln_apart_of(read, i, j));
+            rs_activation_map_moments(&m, map, i == j ? -INFINITY : ln_apart_of(read, ratio, i, j));
             double factor = op->up * op->down * m.slope_both;
             if (op->gated) {
-                double product = exp(read->ln_square) * rs_gram_state_product(read, i, j);
+                double product = exp(read->ln_square) * rs_gram_state_product(read, ratio, i, j);
                 factor =
                     op->gate * factor * product + op->up * op->down * exp(m.ln_square) * m.cosine;
             }

@@ -32,7 +32,7 @@ static double take_largest(double *a, int64_t size)
 {
     double largest = 0;
     for (int64_t i = 0; i < size; i++)
-        largest = fmax(largest, a[i]);
+        largest = a[i] > largest ? a[i] : largest;
     if (!(largest > 0)) return -INFINITY;
     for (int64_t i = 0; i < size; i++)
         a[i] /= largest;
@@ -92,7 +92,7 @@ static void multiply_squares(rs_gram_state *state, const double *factor)
             double a = sqrt(factor[i]), b = sqrt(factor[j]);
             double moved = (a - b) * (a * state->square[i] - b * state->square[j]) / 2;
             double gap = a * b * state->gap[i * n + j] + (moved != 0 ? ratio * moved : 0);
-            state->gap[i * n + j] = state->gap[j * n + i] = fmax(gap, 0);
+            state->gap[i * n + j] = state->gap[j * n + i] = gap > 0 ? gap : 0;
         }
     }
     for (int64_t i = 0; i < n; i++)
@@ -114,10 +114,9 @@ void rs_gram_state_norm(rs_gram_state *state, double *factor, double *ln_factor,
     rs_gram_state_scale(state);
 }
 
-double rs_gram_state_product(const rs_gram_state *state, int64_t i, int64_t j)
+double rs_gram_state_ratio(const rs_gram_state *state)
 {
-    double apart = exp(state->ln_gap - state->ln_square) * state->gap[i * state->n + j];
-    return (state->square[i] + state->square[j]) / 2 - (apart > 0 ? apart : 0);
+    return exp(rs_ln_times(state->ln_gap, -state->ln_square));
 }
 
 void rs_gram_state_sums(rs_gram_sums *out, const rs_gram_state *state)

@@ -38,8 +38,13 @@ typedef struct rs_gram_sums {
     double ln_squares, ln_all, ln_apart;
 } rs_gram_sums;
 void rs_gram_state_sums(rs_gram_sums *out, const rs_gram_state *state);
-/* E⟨x_i, x_j⟩/d over e^ln_square. */
-double rs_gram_state_product(const rs_gram_state *state, int64_t i, int64_t j);
+/* The unit of gaps over that of squares, and with it E⟨x_i, x_j⟩/d over e^ln_square. */
+double rs_gram_state_ratio(const rs_gram_state *state);
+static inline double rs_gram_state_product(const rs_gram_state *state, double ratio, int64_t i,
+                                           int64_t j)
+{
+    return (state->square[i] + state->square[j]) / 2 - ratio * state->gap[i * state->n + j];
+}
 /* The largest square over the least. */
 double rs_gram_state_unequal(const rs_gram_state *state);
 

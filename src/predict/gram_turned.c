@@ -2,24 +2,26 @@
 #include "predict/gram_turned.h"
 
 #include "base/memory.h"
-#include "predict/gram_points.h"
+#include "predict/gram_mixing.h"
 
 #include <math.h>
 
+enum { TERMS_MOST = 64 }; /* of a series within RS_GRAM_REACH */
+
 struct rs_gram_turned {
     int64_t n;
-    double *part;         /* [n, n]: part_jj' at one distance */
-    double *sums, *moved; /* [n + 1, n + 1]: prefix sums of weights, and of weights times apart */
-    double *pull, *total, *rest, *given; /* [n] each: of pairs (i, i − distance) */
-    double *running;                     /* [n + 1, RS_GRAM_POINTS_MOST] */
-    int64_t *from, *to;                  /* [n]: the rows that see a key */
+    double *part, *weight; /* [n, n]: part_jj' at one distance, and weights of keys */
+    double *sums, *moved;  /* [n + 1, n + 1]: prefix sums of weights, and of weights times apart */
+    double *pull, *total, *rest, *given, *power; /* [n] each: of pairs (i, i − distance) */
+    double *running;                             /* [n + 1, TERMS_MOST] */
+    int64_t *from, *to;                          /* [n]: the rows that see a key */
     double *block;
 };
 
 rs_status rs_gram_turned_open(rs_gram_turned **out, int64_t n, rs_error *err)
 {
     size_t side = (size_t)n + 1, size = side * side;
-    size_t all = 3 * size + 4 * side + side * RS_GRAM_POINTS_MOST;
+    size_t all = 4 * size + 5 * side + side * TERMS_MOST;
     rs_gram_turned *t = *out = rs_calloc(1, sizeof *t);
     if (t) t->block = rs_malloc(all, sizeof *t->block);
     if (t) t->from = rs_malloc(2 * side, sizeof *t->from);
@@ -33,11 +35,13 @@ rs_status rs_gram_turned_open(rs_gram_turned **out, int64_t n, rs_error *err)
     t->part = t->block;
     t->sums = t->block + size;
     t->moved = t->block + 2 * size;
-    t->pull = t->block + 3 * size;
+    t->weight = t->block + 3 * size;
+    t->pull = t->block + 4 * size;
     t->total = t->pull + side;
     t->rest = t->total + side;
     t->given = t->rest + side;
-    t->running = t->given + side;
+    t->power = t->given + side;
+    t->running = t->power + side;
     return RS_OK;
 }
 
@@ -64,8 +68,19 @@ static void set_distance(rs_gram_turned *t, const rs_gram_turned_law *law, int64
         t->pull[i - distance] = law->pull[i * n + i - distance];
 }
 
-/* Prefix sums of own own' exp(−x (part − centre)), and of the same times apart. */
-static void sum_prefixes(rs_gram_turned *t, const rs_gram_turned_law *law, double x, double centre)
+/* The weights of all keys at the middle of the pulls. */
+static void set_weights(rs_gram_turned *t, const rs_gram_turned_law *law, double x, double y)
+{
+    for (int64_t j = 0; j < t->n; j++) {
+        for (int64_t k = 0; k < t->n; k++) {
+            int64_t at = j * t->n + k;
+            t->weight[at] = law->own[j] * law->own[k] * exp(-x * (t->part[at] - y));
+        }
+    }
+}
+
+/* Prefix sums of weights, and of weights times apart; weights then gain a power of part − y. */
+static void sum_prefixes(rs_gram_turned *t, const rs_gram_turned_law *law, double y)
 {
     int64_t n = t->n, side = n + 1;
     for (int64_t k = 0; k <= n; k++)
@@ -76,11 +91,12 @@ static void sum_prefixes(rs_gram_turned *t, const rs_gram_turned_law *law, doubl
         double *row = t->sums + (j + 1) * side, *moved_row = t->moved + (j + 1) * side;
         row[0] = moved_row[0] = 0;
         for (int64_t k = 0; k < n; k++) {
-            double w = law->own[j] * law->own[k] * exp(-x * (t->part[j * n + k] - centre));
+            double w = t->weight[j * n + k];
             sum += w;
             moved += w * law->apart[j * n + k];
             row[k + 1] = above[k + 1] + sum;
             moved_row[k + 1] = moved_above[k + 1] + moved;
+            t->weight[j * n + k] = w * (t->part[j * n + k] - y);
         }
     }
 }
@@ -94,33 +110,42 @@ static double seen_by(const double *sums, const rs_gram_turned_law *law, int64_t
     return high[to] - high[from] - (low[to] - low[from]);
 }
 
+/* About what powers go at a distance, and how many. */
+typedef struct series {
+    double x, y;
+    int terms;
+} series;
+
 /* total and rest of all pairs at a distance. */
-static bool sum_distance(rs_gram_turned *t, rs_gram_range *parts, const rs_gram_turned_law *law,
+static bool sum_distance(rs_gram_turned *t, series *s, const rs_gram_turned_law *law,
                          int64_t distance)
 {
     int64_t n = t->n, pairs = n - distance;
     set_distance(t, law, distance);
-    *parts = rs_gram_range_of(t->part, n * n);
-    rs_gram_points p = rs_gram_points_over(rs_gram_range_of(t->pull, pairs), *parts);
-    if (!p.enough) return false;
-    for (int64_t i = 0; i < pairs; i++)
+    rs_gram_range parts = rs_gram_range_of(t->part, n * n);
+    rs_gram_range pulls = rs_gram_range_of(t->pull, pairs);
+    *s = (series){rs_gram_middle(pulls), rs_gram_middle(parts), rs_gram_terms(pulls, parts)};
+    set_weights(t, law, s->x, s->y);
+    for (int64_t i = 0; i < pairs; i++) {
         t->total[i] = t->rest[i] = 0;
-    for (int k = 0; k < p.count; k++) {
-        sum_prefixes(t, law, p.x[k], rs_gram_middle(*parts));
+        t->power[i] = 1;
+    }
+    for (int k = 0; k < s->terms; k++) {
+        sum_prefixes(t, law, s->y);
         for (int64_t i = 0; i < pairs; i++) {
-            double share = rs_gram_share(&p, k, t->pull[i]);
-            t->total[i] += share * seen_by(t->sums, law, n + 1, i + distance, i);
-            t->rest[i] += share * seen_by(t->moved, law, n + 1, i + distance, i);
+            if (k > 0) t->power[i] *= (s->x - t->pull[i]) / k;
+            t->total[i] += t->power[i] * seen_by(t->sums, law, n + 1, i + distance, i);
+            t->rest[i] += t->power[i] * seen_by(t->moved, law, n + 1, i + distance, i);
         }
     }
-    return true;
+    return s->terms > 0;
 }
 
 bool rs_gram_turned_gather(double *rest, rs_gram_turned *t, const rs_gram_turned_law *law)
 {
-    rs_gram_range parts;
+    series s;
     for (int64_t distance = 0; distance < t->n; distance++) {
-        if (!sum_distance(t, &parts, law, distance)) return false;
+        if (!sum_distance(t, &s, law, distance)) return false;
         for (int64_t i = distance; i < t->n; i++) {
             int64_t k = i - distance;
             rest[i * t->n + k] = rest[k * t->n + i] = t->rest[k] / t->total[k];
@@ -131,20 +156,18 @@ bool rs_gram_turned_gather(double *rest, rs_gram_turned *t, const rs_gram_turned
 
 /* ---- back ---- */
 
-/* running[i, k]: Σ over rows before i of given/total exp(−(pull − middle)(x_k − centre)), x_k points of
- * part. */
-static void sum_rows(rs_gram_turned *t, const rs_gram_points *p, double centre, double middle,
-                     int64_t distance)
+/* running[i, k]: Σ over rows before i of given/total (x − pull)^k/k!. */
+static void sum_rows(rs_gram_turned *t, const series *s, int64_t distance)
 {
-    int64_t pairs = t->n - distance;
-    for (int k = 0; k < p->count; k++)
+    for (int k = 0; k < s->terms; k++)
         t->running[k] = 0;
-    for (int64_t i = 0; i < pairs; i++) {
-        const double *before = t->running + i * RS_GRAM_POINTS_MOST;
-        double *behind = t->running + (i + 1) * RS_GRAM_POINTS_MOST;
-        for (int k = 0; k < p->count; k++)
-            behind[k] = before[k] + t->given[i] / t->total[i] *
-                                        exp(-(t->pull[i] - middle) * (p->x[k] - centre));
+    for (int64_t i = 0; i < t->n - distance; i++) {
+        const double *before = t->running + i * TERMS_MOST;
+        double *behind = t->running + (i + 1) * TERMS_MOST, term = t->given[i] / t->total[i];
+        for (int k = 0; k < s->terms; k++) {
+            behind[k] = before[k] + term;
+            term *= (s->x - t->pull[i]) / (k + 1);
+        }
     }
 }
 
@@ -163,13 +186,10 @@ static void find_rows(rs_gram_turned *t, const rs_gram_turned_law *law)
 }
 
 static void add_distance(double *back, rs_gram_turned *t, const rs_gram_turned_law *law,
-                         rs_gram_range parts, int64_t distance)
+                         const series *s, int64_t distance)
 {
     int64_t n = t->n, pairs = n - distance;
-    rs_gram_range pulls = rs_gram_range_of(t->pull, pairs);
-    rs_gram_points p = rs_gram_points_over(parts, pulls);
-    double centre = rs_gram_middle(parts), middle = rs_gram_middle(pulls);
-    sum_rows(t, &p, centre, middle, distance);
+    sum_rows(t, s, distance);
     for (int64_t j = 0; j < n; j++) {
         for (int64_t k = 0; k < n; k++) {
             /* pair i is of the rows i + distance and i */
@@ -178,13 +198,12 @@ static void add_distance(double *back, rs_gram_turned *t, const rs_gram_turned_l
             if (t->to[j] - distance < to) to = t->to[j] - distance;
             if (to > pairs) to = pairs;
             if (from >= to) continue;
-            double shares[RS_GRAM_POINTS_MOST], sum = 0;
-            const double *low = t->running + from * RS_GRAM_POINTS_MOST;
-            const double *high = t->running + to * RS_GRAM_POINTS_MOST;
-            rs_gram_shares(shares, &p, t->part[j * n + k]);
-            for (int q = 0; q < p.count; q++)
-                sum += shares[q] * (high[q] - low[q]);
-            sum *= law->own[j] * law->own[k] * exp(-middle * (t->part[j * n + k] - centre));
+            const double *low = t->running + from * TERMS_MOST;
+            const double *high = t->running + to * TERMS_MOST;
+            double away = t->part[j * n + k] - s->y, sum = 0;
+            for (int q = s->terms - 1; q >= 0; q--)
+                sum = sum * away + (high[q] - low[q]);
+            sum *= law->own[j] * law->own[k] * exp(-s->x * away);
             back[j * n + k] += sum;
             /* the rows the other way round */
             if (distance > 0) back[k * n + j] += sum;
@@ -200,11 +219,11 @@ bool rs_gram_turned_scatter(double *back, rs_gram_turned *t, const rs_gram_turne
         back[i] = 0;
     find_rows(t, law);
     for (int64_t distance = 0; distance < n; distance++) {
-        rs_gram_range parts;
-        if (!sum_distance(t, &parts, law, distance)) return false;
+        series s;
+        if (!sum_distance(t, &s, law, distance)) return false;
         for (int64_t i = 0; i < n - distance; i++)
             t->given[i] = given[(i + distance) * n + i];
-        add_distance(back, t, law, parts, distance);
+        add_distance(back, t, law, &s, distance);
     }
     return true;
 }

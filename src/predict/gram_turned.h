@@ -5,7 +5,7 @@
  *     w^{ii'}_jj' ∝ own_j own_j' exp(−pull_ii' part_jj'(δ)),  δ = (i − i') − (j − j'),
  *     part_jj'(δ) = (1 − turn_|δ|) + turn_|δ| ratio apart_jj'
  *
- * over the keys first_i … end_i − 1. One table a distance i − i' and point: n³ in all.
+ * over the keys first_i … end_i − 1. One sum over keys a distance i − i' and power: n³ in all.
  */
 #ifndef RS_PREDICT_GRAM_TURNED_H
 #define RS_PREDICT_GRAM_TURNED_H

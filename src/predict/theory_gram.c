@@ -144,7 +144,7 @@ static void scale_given(run *r, double *given)
     double largest = 0;
     int64_t size = r->n * r->n;
     for (int64_t i = 0; i < size; i++)
-        largest = fmax(largest, fabs(given[i]));
+        largest = fabs(given[i]) > largest ? fabs(given[i]) : largest;
     for (int64_t i = 0; i < size && largest > 0; i++)
         given[i] /= largest;
     r->ln_given = rs_ln_times(r->ln_given, largest > 0 ? log(largest) : -INFINITY);
@@ -162,11 +162,11 @@ static void through_norm(double *given, const double *factor, int64_t n)
 /* ln Σ_ij K_ij given_ij of the tokens read. */
 static double ln_sum_with(const rs_gram_state *read, const double *given)
 {
-    double sum = 0;
+    double sum = 0, ratio = rs_gram_state_ratio(read);
     int64_t n = read->n;
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < n; j++)
-            sum += rs_gram_state_product(read, i, j) * given[i * n + j];
+            sum += rs_gram_state_product(read, ratio, i, j) * given[i * n + j];
     }
     return sum > 0 ? read->ln_square + log(sum) : -INFINITY;
 }
