@@ -22,6 +22,8 @@ static const char *const texts[RS_FORMULA_COUNT] = {
     [RS_FORMULA_BACKWARD] = "backward mean field (docs/theory/mean_field.md, 5)",
     [RS_FORMULA_GRAM_BACKWARD] =
         "Gram matrix of masked attention, backward (docs/theory/mean_field.md, 6)",
+    [RS_FORMULA_GRAM_QUERIES] =
+        "Gram matrix of masked attention, logits row by row (docs/theory/mean_field.md, 6)",
 };
 
 const char *rs_formula_text(rs_formula formula)

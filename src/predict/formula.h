@@ -14,6 +14,7 @@ typedef enum rs_formula {
     RS_FORMULA_LINEAR_BACKWARD,
     RS_FORMULA_BACKWARD,
     RS_FORMULA_GRAM_BACKWARD,
+    RS_FORMULA_GRAM_QUERIES,
     RS_FORMULA_COUNT
 } rs_formula;
 

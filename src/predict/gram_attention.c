@@ -30,7 +30,8 @@ struct rs_gram_attention {
     int64_t *first, *end;                             /* [n]: keys that rows see */
     double *pull, *apart, *tilt, *rest, *flat, *half; /* [n, n] */
     double *lift;                                     /* [n]: √(ĉ/c) of each row */
-    double *table;                                    /* [n, TABLE]: ĉ/c */
+    double *spread, *third, *own_shared; /* [n]: mean gap of a row's keys, its E ΣA³ and E ΣA² */
+    double *table, *thirds;              /* [n, TABLE]: ĉ/c, and ln(n² E ΣA³) */
     double *block;
     double ln_unit; /* of apart */
     double ratio;   /* of that unit to the largest square */
@@ -49,8 +50,11 @@ static rs_status fill_table(rs_gram_attention *a, rs_error *err)
     for (int k = 0; k < TABLE; k++) {
         double c = exp(table_point(k));
         rs_softmax_moments_causal(moments, a->n, c);
-        for (int64_t i = 0; i < a->n; i++)
+        for (int64_t i = 0; i < a->n; i++) {
+            double keys = (double)(i + 1);
             a->table[i * TABLE + k] = i == 0 ? 1 : moments[i].equal / c;
+            a->thirds[i * TABLE + k] = log(keys * keys * moments[i].third);
+        }
     }
     rs_free(moments);
     return RS_OK;
@@ -59,7 +63,7 @@ static rs_status fill_table(rs_gram_attention *a, rs_error *err)
 rs_status rs_gram_attention_open(rs_gram_attention **out, int64_t n, rs_error *err)
 {
     enum { MATRICES = 6 };
-    size_t size = (size_t)n * (size_t)n, all = MATRICES * size + (size_t)n * (TABLE + 1);
+    size_t size = (size_t)n * (size_t)n, all = MATRICES * size + (size_t)n * (2 * TABLE + 4);
     rs_gram_attention *a = *out = rs_calloc(1, sizeof *a);
     if (!a) return rs_fail_memory(err, "attention", sizeof *a);
     a->n = n;
@@ -70,7 +74,11 @@ rs_status rs_gram_attention_open(rs_gram_attention **out, int64_t n, rs_error *e
         double **parts[] = {&a->pull, &a->apart, &a->tilt, &a->rest, &a->flat, &a->half, &a->lift};
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
             *parts[k] = a->block + k * size;
-        a->table = a->lift + n;
+        a->spread = a->lift + n;
+        a->third = a->spread + n;
+        a->own_shared = a->third + n;
+        a->table = a->own_shared + n;
+        a->thirds = a->table + n * TABLE;
         status = fill_table(a, err);
     }
     if (status == RS_OK) return RS_OK;
@@ -112,19 +120,9 @@ static int64_t count_of(span keys)
 
 /* ---- moments of rows ---- */
 
-/* ĉ/c of a row of so many keys, by a polynomial through eight points of the table. */
-static double lift_of(const rs_gram_attention *a, int64_t keys, double c)
+/* Of a table's row at ln c = at, counted in its points: a polynomial through eight of them. */
+static double interpolate(const double *row, double at)
 {
-    const double *row = a->table + (keys - 1) * TABLE;
-    double low = exp(TABLE_LOW);
-    if (keys == 1 || !(c > 0)) return 1;
-    if (c < low) return 1 - (1 - row[0]) * c / low;
-    double at = (log(c) - TABLE_LOW) / (TABLE_HIGH - TABLE_LOW) * (TABLE - 1);
-    if (at >= TABLE - 1) {
-        rs_softmax_moments moments;
-        rs_softmax_moments_of(&moments, (double)keys, c);
-        return fmin(moments.equal, 745) / c;
-    }
     int k = (int)fmin(fmax(floor(at) - AROUND / 2 + 1, 0), TABLE - AROUND);
     double x = at - k, value = 0;
     for (int i = 0; i < AROUND; i++) {
@@ -135,6 +133,30 @@ static double lift_of(const rs_gram_attention *a, int64_t keys, double c)
         value += share * row[k + i];
     }
     return value;
+}
+
+/* ĉ/c and E ΣA³ of a row of so many keys. */
+static double lift_of(double *third, const rs_gram_attention *a, int64_t keys, double c)
+{
+    const double *row = a->table + (keys - 1) * TABLE, *thirds = a->thirds + (keys - 1) * TABLE;
+    double low = exp(TABLE_LOW), n = (double)keys;
+    double at = (log(c) - TABLE_LOW) / (TABLE_HIGH - TABLE_LOW) * (TABLE - 1);
+    if (keys == 1 || !(c > 0)) {
+        *third = 1 / (n * n);
+        return 1;
+    }
+    if (c < low) {
+        *third = exp(thirds[0] * c / low) / (n * n);
+        return 1 - (1 - row[0]) * c / low;
+    }
+    if (at >= TABLE - 1) {
+        rs_softmax_moments moments;
+        rs_softmax_moments_of(&moments, n, c);
+        *third = moments.third;
+        return fmin(moments.equal, 745) / c;
+    }
+    *third = exp(interpolate(thirds, at)) / (n * n);
+    return interpolate(row, at);
 }
 
 /* Mean of apart over different keys of the span, less that over the same key twice: what variance within
@@ -178,7 +200,8 @@ static void set_lifts(rs_gram_seen *seen, rs_gram_attention *a, const rs_theory_
                         : op->window > 0 ? spread_over(apart, n, keys)
                                          : whole;
         double c = scale * read->square[i] * spread;
-        double lift = lift_of(a, count_of(keys), c);
+        double lift = lift_of(&a->third[i], a, count_of(keys), c);
+        a->spread[i] = spread;
         a->lift[i] = sqrt(lift);
         seen->deviation = exp(ln_t / 2 + read->ln_square) * read->square[i];
         seen->keys = (double)count_of(keys);
@@ -408,4 +431,27 @@ rs_status rs_gram_attend_back(double *back, rs_gram_attention *a, const rs_theor
         rs_gram_scatter(back, a->mixing, &law, given);
     mix(back, a, op, given, true);
     return RS_OK;
+}
+
+double rs_gram_query_sum(double *ln_unit, const rs_gram_attention *a, const rs_gram_state *read,
+                         const double *given, double kappa)
+{
+    int64_t n = a->n;
+    rs_gram_law law = plain_law(a);
+    double ratio = rs_gram_state_ratio(read), sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        a->own_shared[i] = rs_gram_shared(a->mixing, &law, i, i);
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t k = 0; k <= i; k++) {
+            /* two rows: m₁₁ in the place of m₂, and of m₃ what independent rows have */
+            double both = rs_gram_shared(a->mixing, &law, i, k);
+            double one = a->own_shared[i], other = a->own_shared[k];
+            double third = i == k ? 2 * a->third[i] : (one + other) * both;
+            double moments = both - third + both * both + kappa * (1 - both);
+            double part = rs_gram_state_product(read, ratio, i, k) * given[i * n + k];
+            sum += (i == k ? 1 : 2) * part * a->spread[i] * a->spread[k] * moments;
+        }
+    }
+    *ln_unit = rs_ln_times(read->ln_square, 2 * a->ln_unit);
+    return sum > 0 ? sum : 0;
 }

@@ -19,6 +19,7 @@ struct rs_gram_mixing {
     int64_t n;
     /* [n, n] each: what is summed, its sums, half a product, totals, (−dx)^m/m! */
     double *table, *sums, *half, *total, *power;
+    double middle; /* of apart, in the totals */
     double *block;
 };
 
@@ -152,6 +153,7 @@ static bool sum_totals(double *rest, rs_gram_mixing *m, const rs_gram_law *law)
     double x = rs_gram_middle(pulls), y = rs_gram_middle(parts);
     int terms = rs_gram_terms(pulls, parts);
     if (terms == 0) return false;
+    m->middle = y;
     for (int64_t i = 0; i < size; i++)
         m->table[i] = exp(-x * (law->apart[i] - y));
     fill(m->total, size, 0);
@@ -203,4 +205,15 @@ bool rs_gram_scatter(double *back, rs_gram_mixing *mixing, const rs_gram_law *la
     for (int64_t i = 0; i < size; i++)
         back[i] *= exp(-x * (law->apart[i] - y));
     return true;
+}
+
+double rs_gram_shared(const rs_gram_mixing *m, const rs_gram_law *law, int64_t i, int64_t k)
+{
+    int64_t n = m->n, end = law->tilt ? n : (i < k ? i : k) + 1;
+    double sum = 0, pull = law->pull[i * n + k];
+    for (int64_t j = 0; j < end; j++) {
+        double seen = law->tilt ? law->tilt[i * n + j] * law->tilt[k * n + j] : 1;
+        if (seen > 0) sum += seen * exp(-pull * (law->apart[j * n + j] - m->middle));
+    }
+    return sum / m->total[i * n + k];
 }

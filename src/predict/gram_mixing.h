@@ -30,6 +30,9 @@ bool rs_gram_gather(double *rest, rs_gram_mixing *mixing, const rs_gram_law *law
 bool rs_gram_scatter(double *back, rs_gram_mixing *mixing, const rs_gram_law *law,
                      const double *given);
 
+/* Behind rs_gram_scatter: the weight w^{ii'} of the pairs (j, j) of one key, of all its keys. */
+double rs_gram_shared(const rs_gram_mixing *mixing, const rs_gram_law *law, int64_t i, int64_t k);
+
 /* Of the powers: ranges, how many terms they take, 0 where the product of half the ranges is beyond
  * RS_GRAM_REACH. */
 #define RS_GRAM_REACH 6.0

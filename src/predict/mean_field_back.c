@@ -44,7 +44,7 @@ static rs_pair back_through_values(const rs_field_attention *at, const rs_theory
     };
 }
 
-/* Through queries and keys: a small part, of order gap/d beside the values'. */
+/* Through queries and keys: of the order of what comes through the values, 1/n beside a skip. */
 static rs_pair back_through_logits(const rs_field_attention *at, const rs_theory_attention *op,
                                    rs_pair b, double n)
 {

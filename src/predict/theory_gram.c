@@ -1,7 +1,6 @@
 /*
  * theory_gram.c: networks with masks or rotary positions, by the tokens' Gram matrix
- * (docs/theory/mean_field.md, 6). There is no theory of queries' and keys' gradients here, and what
- * comes back through logits is left out.
+ * (docs/theory/mean_field.md, 6). What comes back through logits is left out.
  */
 #include "predict/gram_attention.h"
 #include "predict/gram_mlp.h"
@@ -12,7 +11,8 @@
 #include "base/memory.h"
 
 #define NO_QUERIES                                                                                 \
-    "no theory of queries' and keys' gradients under a mask (docs/theory/mean_field.md, 6)"
+    "no theory of queries' and keys' gradients with rotary positions (docs/theory/mean_field.md, " \
+    "6)"
 #define BEYOND                                                                                     \
     "attention is beyond the theory of masks: condensed, or rotary over tokens of different size " \
     "(docs/theory/mean_field.md, 6)"
@@ -25,6 +25,7 @@ typedef struct step {
     double *before, *inside, *after;
     double ln_before, ln_inside, ln_after;
     double *block;
+    double kappa; /* in front of it */
     bool condensed;
 } step;
 
@@ -40,7 +41,8 @@ typedef struct run {
     size_t n_steps;
     double *skipped, *given, *back; /* [n, n] each: derivatives over e^ln_given */
     double ln_given;
-    bool turned; /* some layer so far had rotary positions */
+    double kappa; /* docs/theory/mean_field.md, 5 */
+    bool turned;  /* some layer so far had rotary positions */
     double *block;
 } run;
 
@@ -97,6 +99,23 @@ static rs_status run_attention(run *r, step *s, rs_theory_row *row, const rs_the
     return RS_OK;
 }
 
+/* ln of the mean gap of all pairs, but for n. */
+static double ln_gaps_of(const rs_gram_state *state)
+{
+    rs_gram_sums sums;
+    rs_gram_state_sums(&sums, state);
+    return sums.ln_apart + sums.ln_squares;
+}
+
+static void grow_kappa(run *r, const rs_theory_branch *b)
+{
+    double all = ln_gaps_of(&r->x);
+    if (!(all > -INFINITY)) return;
+    double share = fmin(exp(ln_gaps_of(&r->added) + rs_ln_square(b->scale) - all), 1);
+    double growth = b->is_mlp ? 2 * share : share * (2 - share);
+    r->kappa = fmin(r->kappa + growth * (1 + r->kappa) / (double)r->net->d, 1);
+}
+
 static rs_status run_branch(run *r, step *s, rs_theory_row *row, const rs_theory_branch *b,
                             const char **reason, rs_error *err)
 {
@@ -114,7 +133,9 @@ static rs_status run_branch(run *r, step *s, rs_theory_row *row, const rs_theory
     } else {
         r->added.ln_square = r->added.ln_gap = -INFINITY;
     }
+    s->kappa = r->kappa;
     rs_gram_state_add(&r->x, rs_ln_square(b->skip), &r->added, rs_ln_square(b->scale));
+    if (runs) grow_kappa(r, b);
     rs_gram_state_norm(&r->x, s->after, &s->ln_after, &b->after);
     return RS_OK;
 }
@@ -171,6 +192,20 @@ static double ln_sum_with(const rs_gram_state *read, const double *given)
     return sum > 0 ? read->ln_square + log(sum) : -INFINITY;
 }
 
+/* Queries and keys, ln: of r->given and of d². */
+static void put_queries(run *r, rs_theory_row *row, const step *s, const rs_theory_attention *op,
+                        double ln)
+{
+    double unit = 0;
+    double sum = rs_gram_query_sum(&unit, r->attention, &s->read, r->given, s->kappa);
+    double all = rs_ln_times(unit, ln + log(sum));
+    all = rs_ln_times(all, log(op->logit) + rs_ln_square(op->softmax));
+    all = rs_ln_times(all, log(op->values) + log(op->output));
+    row->ln_query = rs_ln_times(all, log(op->keys));
+    row->ln_key = rs_ln_times(all, log(op->queries));
+    row->query = RS_FORMULA_GRAM_QUERIES;
+}
+
 /* r->back of r->given, both over e^ln; what comes in adds to *ln. */
 static rs_status attention_back(run *r, rs_theory_row *row, const step *s,
                                 const rs_theory_attention *op, double *ln, rs_error *err)
@@ -182,6 +217,7 @@ static rs_status attention_back(run *r, rs_theory_row *row, const step *s,
     double sums = rs_ln_times(ln_sum_with(&s->read, r->back), *ln + width);
     row->ln_value = rs_ln_times(sums, log(op->output));
     if (!op->merged) row->ln_output = rs_ln_times(sums, log(op->values));
+    if (op->pairs == 0) put_queries(r, row, s, op, *ln + width);
     *ln = rs_ln_times(*ln, log(op->values) + log(op->output));
     return RS_OK;
 }
@@ -236,7 +272,8 @@ static void put_state_gradient(run *r, int32_t l)
     r->rows[l].ln_state =
         trace > 0 ? rs_ln_times(r->ln_given, log(trace) + log((double)r->net->d)) : -INFINITY;
     r->rows[l].backward = RS_FORMULA_GRAM_BACKWARD;
-    if (l < r->net->n_layers && !r->rows[l].note) r->rows[l].note = NO_QUERIES;
+    if (l < r->net->n_layers && !r->rows[l].note && isnan(r->rows[l].ln_query))
+        r->rows[l].note = NO_QUERIES;
 }
 
 static void start_back(run *r)
@@ -331,6 +368,7 @@ rs_status rs_theory_run_gram(rs_theory_row *rows, const rs_theory_network *netwo
              .settings = settings,
              .rows = rows,
              .n = network->n,
+             .kappa = 1 / (double)network->d,
              .n_steps = (size_t)network->n_layers * RS_THEORY_BRANCHES};
     rs_status status = open_run(&r, err);
     if (status == RS_OK) status = run_all(&r, err);

@@ -175,20 +175,39 @@ static void failures_are_handed_on(void **state)
         assert_int_equal(status, RS_E_NO_MEMORY);
         assert_null(model);
     }
-    const rs_theory_network *net = rs_theory_model_network(model);
-    rs_theory_row rows[4];
-    int64_t blocks = rs_memory_blocks();
-    for (int64_t n = 1;; n++) {
-        rs_memory_fail_at(n);
-        rs_status status = rs_theory_run(rows, net, &(rs_theory_settings){0}, &err);
-        rs_memory_fail_at(0);
-        assert_int_equal(rs_memory_blocks(), blocks);
-        if (status == RS_OK) break;
-        assert_int_equal(status, RS_E_NO_MEMORY);
-    }
     rs_theory_model_close(model);
     rs_network_close(network);
     rs_init_close(init);
+}
+
+/* Without a mask, with one, and with rotary positions. */
+static void runs_hand_memory_back(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "{" SIZES "\"mlp\": \"swiglu\"}", "{" SIZES "\"mlp\": \"gelu\", \"mask\": \"causal\"}",
+        "{" SIZES "\"mlp\": \"relu\", \"mask\": \"causal\", \"positions\": \"rope\"}"};
+    for (int t = 0; t < 3; t++) {
+        rs_init *init = NULL;
+        rs_theory_model *model = NULL;
+        rs_network *network = open_network(texts[t], &init);
+        OK(rs_theory_model_open(&model, network, &input, &rs_theory_stored, &err));
+        const rs_theory_network *net = rs_theory_model_network(model);
+        rs_theory_row rows[4];
+        int64_t blocks = rs_memory_blocks();
+        for (int64_t n = 1;; n++) {
+            rs_memory_fail_at(n);
+            rs_status status = rs_theory_run(rows, net, &(rs_theory_settings){0}, &err);
+            rs_memory_fail_at(0);
+            assert_int_equal(rs_memory_blocks(), blocks);
+            if (status == RS_OK) break;
+            assert_int_equal(status, RS_E_NO_MEMORY);
+        }
+        assert_true(isfinite(rows[3].ln_apart) && isfinite(rows[0].ln_value));
+        rs_theory_model_close(model);
+        rs_network_close(network);
+        rs_init_close(init);
+    }
 }
 
 int main(void)
@@ -199,6 +218,7 @@ int main(void)
         cmocka_unit_test(what_is_not_covered_says_why),
         cmocka_unit_test(edited_branches_say_why),
         cmocka_unit_test(failures_are_handed_on),
+        cmocka_unit_test(runs_hand_memory_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

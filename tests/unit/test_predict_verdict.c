@@ -241,11 +241,8 @@ static void rotary_initialisation(void **state)
     a->causal = true;
     a->pairs = PAIRS;
     a->frequencies = frequencies;
-    layer.branches[1].mlp = (rs_theory_mlp){.kind = RS_GAUSS_SILU,
-                                            .gated = true,
-                                            .up = gain,
-                                            .gate = gain,
-                                            .down = 4e-4 * 11008};
+    layer.branches[1].mlp = (rs_theory_mlp){
+        .kind = RS_GAUSS_SILU, .gated = true, .up = gain, .gate = gain, .down = 4e-4 * 11008};
     for (int b = 0; b < 2; b++)
         set_norms(&layer.branches[b], "pre", 1e-5);
     rs_predict_found found;
