@@ -209,11 +209,13 @@ bool rs_gram_scatter(double *back, rs_gram_mixing *mixing, const rs_gram_law *la
 
 double rs_gram_shared(const rs_gram_mixing *m, const rs_gram_law *law, int64_t i, int64_t k)
 {
-    int64_t n = m->n, end = law->tilt ? n : (i < k ? i : k) + 1;
-    double sum = 0, pull = law->pull[i * n + k];
-    for (int64_t j = 0; j < end; j++) {
-        double seen = law->tilt ? law->tilt[i * n + j] * law->tilt[k * n + j] : 1;
+    int64_t n = m->n;
+    double sum = 0, pull = law->pull[i * n + k], total = m->total[i * n + k];
+    /* keys are of one size: their own apart is 0 */
+    if (!law->tilt) return (double)((i < k ? i : k) + 1) * exp(pull * m->middle) / total;
+    for (int64_t j = 0; j < n; j++) {
+        double seen = law->tilt[i * n + j] * law->tilt[k * n + j];
         if (seen > 0) sum += seen * exp(-pull * (law->apart[j * n + j] - m->middle));
     }
-    return sum / m->total[i * n + k];
+    return sum / total;
 }

@@ -24,7 +24,8 @@ typedef struct rs_gram_law {
     const double *pull, *apart, *tilt;
 } rs_gram_law;
 
-/* rest[i, i'] = Σ w^{ii'}_jj' apart_jj'. Both are false where logits vary so much that powers lose their digits. */
+/* rest[i, i'] = Σ w^{ii'}_jj' apart_jj'. Both are false where logits vary so much that powers lose
+ * their digits. */
 bool rs_gram_gather(double *rest, rs_gram_mixing *mixing, const rs_gram_law *law);
 /* back[j, j'] = Σ w^{ii'}_jj' given_ii', given symmetric. */
 bool rs_gram_scatter(double *back, rs_gram_mixing *mixing, const rs_gram_law *law,

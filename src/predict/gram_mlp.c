@@ -92,12 +92,75 @@ static double gap_of(const rs_activation_map *map, const power_law *law, const r
     return a * b * m.cosine * gap + (own_i * q_i + own_j * q_j) / 2;
 }
 
+/* ---- ReLU and linear maps, straight from the gaps ---- */
+
+/* What tokens' sizes differ by, in the unit of gaps. */
+static double moved_of(const rs_gram_state *read, double ratio, int64_t i, int64_t j)
+{
+    double away = sqrt(read->square[i]) - sqrt(read->square[j]);
+    return away != 0 ? away * away / 2 / ratio : 0;
+}
+
+/* 1 − correlation of two tokens. */
+static double apart_of(const rs_gram_state *read, double ratio, int64_t i, int64_t j)
+{
+    double gap = read->gap[i * read->n + j] - moved_of(read, ratio, i, j);
+    double apart = gap * ratio / sqrt(read->square[i] * read->square[j]);
+    return apart > 0 ? fmin(apart, 2) : 0;
+}
+
+static bool is_direct(const rs_theory_mlp *op)
+{
+    return is_homogeneous(op) && !op->gated;
+}
+
+static void run_direct(rs_gram_state *out, const rs_theory_mlp *op, const rs_gram_state *read)
+{
+    int64_t n = read->n;
+    double ratio = rs_gram_state_ratio(read);
+    double gain = log(op->up) + log(op->down) - (op->kind == RS_GAUSS_RELU ? log(2) : 0);
+    rs_gram_state_copy(out, read);
+    out->ln_square = rs_ln_times(out->ln_square, gain);
+    out->ln_gap = rs_ln_times(out->ln_gap, gain);
+    if (op->kind == RS_GAUSS_LINEAR || read->ln_gap == -INFINITY) return;
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < i; j++) {
+            double moved = moved_of(read, ratio, i, j), kept = read->gap[i * n + j] - moved;
+            double shrunk = rs_relu_gap_ratio(apart_of(read, ratio, i, j));
+            double gap = moved + (kept > 0 ? kept * shrunk : 0);
+            out->gap[i * n + j] = out->gap[j * n + i] = gap;
+        }
+    }
+    rs_gram_state_scale(out);
+}
+
+static void run_direct_back(double *factors, const rs_theory_mlp *op, const rs_gram_state *read)
+{
+    static const double PI = 3.14159265358979323846;
+    int64_t n = read->n;
+    double ratio = rs_gram_state_ratio(read), gain = op->up * op->down;
+    bool relu = op->kind == RS_GAUSS_RELU;
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j <= i; j++) {
+            double angle = relu && i != j ? rs_relu_angle(apart_of(read, ratio, i, j)) : 0;
+            double factor = relu ? (PI - angle) / (2 * PI) : 1;
+            factors[i * n + j] = factors[j * n + i] = gain * factor;
+        }
+    }
+}
+
+/* ---- all of them ---- */
+
 bool rs_gram_mlp(rs_gram_state *out, rs_activation_map *map, const rs_theory_mlp *op,
                  const rs_gram_state *read)
 {
     int64_t n = read->n;
     double ratio = rs_gram_state_ratio(read);
     power_law law;
+    if (is_direct(op)) {
+        run_direct(out, op, read);
+        return true;
+    }
     if (!make_law(&law, map, op, read)) return false;
     double scale = log(op->down) + law.ln_square;
     if (op->gated) scale = rs_ln_times(scale, log(op->up) + read->ln_square);
@@ -112,7 +175,7 @@ bool rs_gram_mlp(rs_gram_state *out, rs_activation_map *map, const rs_theory_mlp
         out->gap[i * n + i] = 0;
         for (int64_t j = 0; j < i; j++) {
             double gap = gap_of(map, &law, op, read, ratio, i, j);
-            out->gap[i * n + j] = out->gap[j * n + i] = gap > 0 ? exp(log(gap) - unit) : 0;
+            out->gap[i * n + j] = out->gap[j * n + i] = gap > 0 && ratio > 0 ? gap / ratio : 0;
         }
     }
     rs_gram_state_scale(out);
@@ -125,6 +188,10 @@ void rs_gram_mlp_back(double *factors, rs_activation_map *map, const rs_theory_m
     int64_t n = read->n;
     double ratio = rs_gram_state_ratio(read);
     power_law law;
+    if (is_direct(op)) {
+        run_direct_back(factors, op, read);
+        return;
+    }
     make_law(&law, map, op, read);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j <= i; j++) {
