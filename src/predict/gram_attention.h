@@ -1,0 +1,40 @@
+/* gram_attention.h: one masked attention on a Gram matrix, there and back (docs/theory/mean_field.md,
+ * 6). */
+#ifndef RS_PREDICT_GRAM_ATTENTION_H
+#define RS_PREDICT_GRAM_ATTENTION_H
+
+#include "predict/gram_mixing.h"
+#include "predict/gram_state.h"
+
+typedef struct rs_gram_attention rs_gram_attention;
+/* Scratch for n tokens, and a table of softmax moments. RS_E_NO_MEMORY. */
+rs_status rs_gram_attention_open(rs_gram_attention **out, int64_t n, rs_error *err);
+void rs_gram_attention_close(rs_gram_attention *attention); /* NULL is fine */
+
+/* What was seen of a layer's softmax. */
+typedef struct rs_gram_seen {
+    double deviation; /* of the last row's logits */
+    double keys;      /* how many it sees */
+    double second;    /* its E ΣA² */
+    bool held;
+} rs_gram_seen;
+
+/* out = M X of the tokens read, before W_V. annealed: without the correction by exact moments. Where
+ * seen->held is false there is nothing in out: attention is so condensed that there is no table for it,
+ * or rotary positions meet tokens that differ in size by more than a half. RS_E_NO_MEMORY. */
+rs_status rs_gram_attend(rs_gram_state *out, rs_gram_seen *seen, rs_gram_attention *attention,
+                         const rs_theory_attention *op, const rs_gram_state *read, bool annealed,
+                         rs_error *err);
+/* back = Mᵀ given M in the sense of Σ_ii' M_ij M_i'j' given_ii', where rs_gram_attend held of the same
+ * tokens. */
+rs_status rs_gram_attend_back(double *back, rs_gram_attention *attention,
+                              const rs_theory_attention *op, const rs_gram_state *read,
+                              const double *given, bool annealed, rs_error *err);
+
+/* Behind rs_gram_attend_back, of the same: Σ_ii' K_ii' given_ii' g_i g_i' T_ii' over e^(ln_square + 2
+ * ln of gaps' unit), g_i the mean gap of row i's keys and T the moments of a softmax's derivative by
+ * logits (docs/theory/mean_field.md, 6); *ln_unit: what it is over. Not for rotary positions. */
+double rs_gram_query_sum(double *ln_unit, const rs_gram_attention *attention,
+                         const rs_gram_state *read, const double *given, double kappa);
+
+#endif

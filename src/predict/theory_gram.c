@@ -1,0 +1,377 @@
+/*
+ * theory_gram.c: networks with masks or rotary positions, by the tokens' Gram matrix
+ * (docs/theory/mean_field.md, 6). What comes back through logits is left out.
+ */
+#include "predict/gram_attention.h"
+#include "predict/gram_mlp.h"
+#include "predict/ln.h"
+#include "predict/mean_field.h"
+#include "predict/theory_run.h"
+
+#include "base/memory.h"
+
+#define NO_QUERIES                                                                                 \
+    "no theory of queries' and keys' gradients with rotary positions (docs/theory/mean_field.md, " \
+    "6)"
+#define BEYOND                                                                                     \
+    "attention is beyond the theory of masks: condensed, or rotary over tokens of different size " \
+    "(docs/theory/mean_field.md, 6)"
+#define UNEQUAL                                                                                    \
+    "tokens differ too much in size for one map of this activation (docs/theory/mean_field.md, 6)"
+
+/* A branch as it ran: what its op read, and factors [n] of its norms. */
+typedef struct step {
+    rs_gram_state read;
+    double *before, *inside, *after;
+    double ln_before, ln_inside, ln_after;
+    double *block;
+    double kappa; /* in front of it */
+    bool condensed;
+} step;
+
+typedef struct run {
+    const rs_theory_network *net;
+    const rs_theory_settings *settings;
+    rs_theory_row *rows;
+    int64_t n;
+    rs_gram_state x, added;
+    rs_gram_attention *attention;
+    rs_theory_maps maps;
+    step *steps;
+    size_t n_steps;
+    double *skipped, *given, *back; /* [n, n] each: derivatives over e^ln_given */
+    double ln_given;
+    double kappa; /* docs/theory/mean_field.md, 5 */
+    bool turned;  /* some layer so far had rotary positions */
+    double *block;
+} run;
+
+static rs_status open_step(step *s, int64_t n, rs_error *err)
+{
+    RS_TRY(rs_gram_state_open(&s->read, n, err));
+    s->block = rs_malloc((size_t)n, 3 * sizeof *s->block);
+    if (!s->block) return rs_fail_memory(err, "theory", (size_t)n * 3 * sizeof *s->block);
+    s->before = s->block;
+    s->inside = s->block + n;
+    s->after = s->block + 2 * n;
+    return RS_OK;
+}
+
+static void put_row(run *r, int32_t l)
+{
+    rs_theory_row *row = &r->rows[l];
+    rs_gram_sums sums;
+    rs_gram_state_sums(&sums, &r->x);
+    row->ln_square = rs_ln_times(sums.ln_squares, log((double)r->net->d));
+    row->ln_sum = rs_ln_times(sums.ln_all, log((double)r->net->d));
+    if (sums.ln_squares != -INFINITY) {
+        row->rho = 1 - exp(sums.ln_apart);
+        row->ln_apart = sums.ln_apart;
+    }
+    row->forward = l == 0 ? RS_FORMULA_INPUT : r->turned ? RS_FORMULA_GRAM_TURNED : RS_FORMULA_GRAM;
+}
+
+static rs_status run_mlp(run *r, step *s, const rs_theory_mlp *op, const char **reason,
+                         rs_error *err)
+{
+    rs_activation_map *map = NULL;
+    RS_TRY(rs_theory_map(&map, &r->maps, op->kind, err));
+    if (!rs_gram_mlp(&r->added, map, op, &s->read)) *reason = UNEQUAL;
+    return RS_OK;
+}
+
+static rs_status run_attention(run *r, step *s, rs_theory_row *row, const rs_theory_attention *op,
+                               const char **reason, rs_error *err)
+{
+    rs_gram_seen seen;
+    RS_TRY(
+        rs_gram_attend(&r->added, &seen, r->attention, op, &s->read, r->settings->annealed, err));
+    if (!seen.held) *reason = BEYOND;
+    if (!seen.held) return RS_OK;
+    double gain = log(op->values) + log(op->output);
+    r->added.ln_square = rs_ln_times(r->added.ln_square, gain);
+    r->added.ln_gap = rs_ln_times(r->added.ln_gap, gain);
+    s->condensed = rs_field_condensed(seen.second, seen.keys);
+    r->turned = r->turned || op->pairs > 0;
+    row->logit_deviation = seen.deviation;
+    row->keys = 1 / seen.second;
+    if (s->condensed) row->note = RS_THEORY_ROUGH;
+    return RS_OK;
+}
+
+/* ln of the mean gap of all pairs, but for n. */
+static double ln_gaps_of(const rs_gram_state *state)
+{
+    rs_gram_sums sums;
+    rs_gram_state_sums(&sums, state);
+    return sums.ln_apart + sums.ln_squares;
+}
+
+static void grow_kappa(run *r, const rs_theory_branch *b)
+{
+    double all = ln_gaps_of(&r->x);
+    if (!(all > -INFINITY)) return;
+    double share = fmin(exp(ln_gaps_of(&r->added) + rs_ln_square(b->scale) - all), 1);
+    double growth = b->is_mlp ? 2 * share : share * (2 - share);
+    r->kappa = fmin(r->kappa + growth * (1 + r->kappa) / (double)r->net->d, 1);
+}
+
+static rs_status run_branch(run *r, step *s, rs_theory_row *row, const rs_theory_branch *b,
+                            const char **reason, rs_error *err)
+{
+    bool runs = b->scale != 0;
+    RS_TRY(open_step(s, r->n, err));
+    if (runs) {
+        rs_gram_state_copy(&s->read, &r->x);
+        rs_gram_state_norm(&s->read, s->before, &s->ln_before, &b->before);
+        if (b->is_mlp)
+            RS_TRY(run_mlp(r, s, &b->mlp, reason, err));
+        else
+            RS_TRY(run_attention(r, s, row, &b->attention, reason, err));
+        if (*reason) return RS_OK;
+        rs_gram_state_norm(&r->added, s->inside, &s->ln_inside, &b->inside);
+    } else {
+        r->added.ln_square = r->added.ln_gap = -INFINITY;
+    }
+    s->kappa = r->kappa;
+    rs_gram_state_add(&r->x, rs_ln_square(b->skip), &r->added, rs_ln_square(b->scale));
+    if (runs) grow_kappa(r, b);
+    rs_gram_state_norm(&r->x, s->after, &s->ln_after, &b->after);
+    return RS_OK;
+}
+
+static rs_status run_layer(run *r, int32_t l, bool *whole, rs_error *err)
+{
+    const rs_theory_layer *layer = &r->net->layers[l];
+    for (int32_t b = 0; b < layer->n_branches; b++) {
+        const rs_theory_branch *branch = &layer->branches[b];
+        const char *reason = branch->refused;
+        step *s = &r->steps[l * RS_THEORY_BRANCHES + b];
+        if (!reason) RS_TRY(run_branch(r, s, &r->rows[l], branch, &reason, err));
+        *whole = !reason;
+        /* nothing comes back from behind it either */
+        for (int32_t k = 0; reason && k <= r->net->n_layers; k++)
+            r->rows[k].note = reason;
+        if (reason) return RS_OK;
+    }
+    put_row(r, l + 1);
+    return RS_OK;
+}
+
+/* ---- back ---- */
+
+static void scale_given(run *r, double *given)
+{
+    double largest = 0;
+    int64_t size = r->n * r->n;
+    for (int64_t i = 0; i < size; i++)
+        largest = fabs(given[i]) > largest ? fabs(given[i]) : largest;
+    for (int64_t i = 0; i < size && largest > 0; i++)
+        given[i] /= largest;
+    r->ln_given = rs_ln_times(r->ln_given, largest > 0 ? log(largest) : -INFINITY);
+}
+
+/* Through a norm: given ∘ √(f_i f_j), and what is common in *ln. */
+static void through_norm(double *given, const double *factor, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < n; j++)
+            given[i * n + j] *= sqrt(factor[i] * factor[j]);
+    }
+}
+
+/* ln Σ_ij K_ij given_ij of the tokens read. */
+static double ln_sum_with(const rs_gram_state *read, const double *given)
+{
+    double sum = 0, ratio = rs_gram_state_ratio(read);
+    int64_t n = read->n;
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < n; j++)
+            sum += rs_gram_state_product(read, ratio, i, j) * given[i * n + j];
+    }
+    return sum > 0 ? read->ln_square + log(sum) : -INFINITY;
+}
+
+/* Queries and keys, ln: of r->given and of d². */
+static void put_queries(run *r, rs_theory_row *row, const step *s, const rs_theory_attention *op,
+                        double ln)
+{
+    double unit = 0;
+    double sum = rs_gram_query_sum(&unit, r->attention, &s->read, r->given, s->kappa);
+    double all = rs_ln_times(unit, ln + log(sum));
+    all = rs_ln_times(all, log(op->logit) + rs_ln_square(op->softmax));
+    all = rs_ln_times(all, log(op->values) + log(op->output));
+    row->ln_query = rs_ln_times(all, log(op->keys));
+    row->ln_key = rs_ln_times(all, log(op->queries));
+    row->query = RS_FORMULA_GRAM_QUERIES;
+}
+
+/* r->back of r->given, both over e^ln; what comes in adds to *ln. */
+static rs_status attention_back(run *r, rs_theory_row *row, const step *s,
+                                const rs_theory_attention *op, double *ln, rs_error *err)
+{
+    double width = 2 * log((double)r->net->d);
+    RS_TRY(rs_gram_attend_back(r->back, r->attention, op, &s->read, r->given, r->settings->annealed,
+                               err));
+    /* Σ_ii' (M K Mᵀ)_ii' given_ii' = Σ_jj' K_jj' (Mᵀ given M)_jj' */
+    double sums = rs_ln_times(ln_sum_with(&s->read, r->back), *ln + width);
+    row->ln_value = rs_ln_times(sums, log(op->output));
+    if (!op->merged) row->ln_output = rs_ln_times(sums, log(op->values));
+    if (op->pairs == 0) put_queries(r, row, s, op, *ln + width);
+    *ln = rs_ln_times(*ln, log(op->values) + log(op->output));
+    return RS_OK;
+}
+
+static rs_status mlp_back(run *r, const step *s, const rs_theory_mlp *op, rs_error *err)
+{
+    rs_activation_map *map = NULL;
+    RS_TRY(rs_theory_map(&map, &r->maps, op->kind, err));
+    rs_gram_mlp_back(r->back, map, op, &s->read);
+    for (int64_t i = 0; i < r->n * r->n; i++)
+        r->back[i] *= r->given[i];
+    return RS_OK;
+}
+
+static rs_status branch_back(run *r, rs_theory_row *row, const step *s, const rs_theory_branch *b,
+                             rs_error *err)
+{
+    int64_t n = r->n, size = n * n;
+    through_norm(r->given, s->after, n);
+    double ln = r->ln_given = rs_ln_times(r->ln_given, s->ln_after);
+    for (int64_t i = 0; i < size; i++)
+        r->skipped[i] = r->given[i];
+    ln = rs_ln_times(ln, rs_ln_square(b->scale));
+    if (b->scale == 0) {
+        if (!b->is_mlp) row->ln_value = row->ln_output = row->ln_query = row->ln_key = -INFINITY;
+        r->ln_given = rs_ln_times(r->ln_given, rs_ln_square(b->skip));
+        return RS_OK;
+    }
+    through_norm(r->given, s->inside, n);
+    ln = rs_ln_times(ln, s->ln_inside);
+    if (b->is_mlp)
+        RS_TRY(mlp_back(r, s, &b->mlp, err));
+    else
+        RS_TRY(attention_back(r, row, s, &b->attention, &ln, err));
+    through_norm(r->back, s->before, n);
+    ln = rs_ln_times(ln, s->ln_before);
+    double kept = rs_ln_times(r->ln_given, rs_ln_square(b->skip)), high = fmax(kept, ln);
+    double of_skip = high == -INFINITY ? 0 : exp(kept - high);
+    double of_op = high == -INFINITY ? 0 : exp(ln - high);
+    for (int64_t i = 0; i < size; i++)
+        r->given[i] = of_skip * r->skipped[i] + of_op * r->back[i];
+    r->ln_given = high;
+    scale_given(r, r->given);
+    return RS_OK;
+}
+
+static void put_state_gradient(run *r, int32_t l)
+{
+    double trace = 0;
+    for (int64_t i = 0; i < r->n; i++)
+        trace += r->given[i * r->n + i];
+    r->rows[l].ln_state =
+        trace > 0 ? rs_ln_times(r->ln_given, log(trace) + log((double)r->net->d)) : -INFINITY;
+    r->rows[l].backward = RS_FORMULA_GRAM_BACKWARD;
+    if (l < r->net->n_layers && !r->rows[l].note && isnan(r->rows[l].ln_query))
+        r->rows[l].note = NO_QUERIES;
+}
+
+static void start_back(run *r)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        for (int64_t j = 0; j < r->n; j++)
+            r->given[i * r->n + j] = i == j;
+    }
+    r->ln_given = 0;
+    if (r->settings->after_final_norm) {
+        double *factor = r->skipped, ln = 0;
+        rs_gram_state_copy(&r->added, &r->x);
+        rs_gram_state_norm(&r->added, factor, &ln, &r->net->final_norm);
+        through_norm(r->given, factor, r->n);
+        r->ln_given = ln;
+    }
+}
+
+static bool is_condensed(const run *r, int32_t l)
+{
+    for (int32_t b = 0; b < r->net->layers[l].n_branches; b++) {
+        if (r->steps[l * RS_THEORY_BRANCHES + b].condensed) return true;
+    }
+    return false;
+}
+
+static rs_status run_back(run *r, rs_error *err)
+{
+    const rs_theory_network *net = r->net;
+    start_back(r);
+    put_state_gradient(r, net->n_layers);
+    for (int32_t l = net->n_layers - 1; l >= 0; l--) {
+        const rs_theory_layer *layer = &net->layers[l];
+        if (is_condensed(r, l)) {
+            for (int32_t k = 0; k <= l; k++)
+                r->rows[k].note = RS_THEORY_CONDENSED;
+            return RS_OK;
+        }
+        for (int32_t b = layer->n_branches - 1; b >= 0; b--)
+            RS_TRY(branch_back(r, &r->rows[l], &r->steps[l * RS_THEORY_BRANCHES + b],
+                               &layer->branches[b], err));
+        put_state_gradient(r, l);
+    }
+    return RS_OK;
+}
+
+/* ---- a run ---- */
+
+static rs_status open_run(run *r, rs_error *err)
+{
+    size_t size = (size_t)r->n * (size_t)r->n;
+    RS_TRY(rs_gram_state_open(&r->x, r->n, err));
+    RS_TRY(rs_gram_state_open(&r->added, r->n, err));
+    RS_TRY(rs_gram_attention_open(&r->attention, r->n, err));
+    r->block = rs_malloc(size, 3 * sizeof *r->block);
+    r->steps = rs_calloc(r->n_steps, sizeof *r->steps);
+    if (!r->block || !r->steps) return rs_fail_memory(err, "theory", size * 3 * sizeof *r->block);
+    r->skipped = r->block;
+    r->given = r->block + size;
+    r->back = r->block + 2 * size;
+    return RS_OK;
+}
+
+static void close_run(run *r)
+{
+    for (size_t k = 0; r->steps && k < r->n_steps; k++) {
+        rs_gram_state_close(&r->steps[k].read);
+        rs_free(r->steps[k].block);
+    }
+    rs_free(r->steps);
+    rs_free(r->block);
+    rs_theory_maps_close(&r->maps);
+    rs_gram_attention_close(r->attention);
+    rs_gram_state_close(&r->x);
+    rs_gram_state_close(&r->added);
+}
+
+static rs_status run_all(run *r, rs_error *err)
+{
+    bool whole = true;
+    rs_gram_state_start(&r->x, r->net->ln_square0, r->net->rho0);
+    put_row(r, 0);
+    for (int32_t l = 0; l < r->net->n_layers && whole; l++)
+        RS_TRY(run_layer(r, l, &whole, err));
+    return whole ? run_back(r, err) : RS_OK;
+}
+
+rs_status rs_theory_run_gram(rs_theory_row *rows, const rs_theory_network *network,
+                             const rs_theory_settings *settings, rs_error *err)
+{
+    run r = {.net = network,
+             .settings = settings,
+             .rows = rows,
+             .n = network->n,
+             .kappa = 1 / (double)network->d,
+             .n_steps = (size_t)network->n_layers * RS_THEORY_BRANCHES};
+    rs_status status = open_run(&r, err);
+    if (status == RS_OK) status = run_all(&r, err);
+    close_run(&r);
+    return status;
+}

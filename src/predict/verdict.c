@@ -1,0 +1,126 @@
+/* verdict.c: thresholds of the verdict, and the word they give (docs/theory/mean_field.md, 11). */
+#include "predict/verdict.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <string.h>
+
+const rs_predict_thresholds rs_predict_defaults = {
+    .explosion_decades = 3,
+    .halving = 0.5,
+    .power_exponent = 1.5,
+    .doubly_factor = 1.5,
+    .doubly_below = 0.1,
+    .critical_below = 0.01,
+    .embedding_ratio = 100,
+    .condensed = 0.5,
+};
+
+const char *const rs_predict_threshold_names[] = {
+    "explosion_decades", "halving",      "power_exponent",
+    "doubly_factor",     "doubly_below", "critical_below",
+    "embedding_ratio",   "condensed",    NULL};
+
+rs_status rs_predict_threshold_set(rs_predict_thresholds *t, const char *name, double value,
+                                   rs_error *err)
+{
+    double *members[] = {&t->explosion_decades, &t->halving,      &t->power_exponent,
+                         &t->doubly_factor,     &t->doubly_below, &t->critical_below,
+                         &t->embedding_ratio,   &t->condensed};
+    for (size_t i = 0; rs_predict_threshold_names[i]; i++) {
+        if (strcmp(rs_predict_threshold_names[i], name) != 0) continue;
+        if (!(value > 0) || !isfinite(value))
+            return rs_fail(err, RS_E_BAD_OPTION, name, NULL, "a threshold is a number above 0");
+        *members[i] = value;
+        return RS_OK;
+    }
+    return rs_fail(err, RS_E_BAD_OPTION, name,
+                   "there are explosion_decades, halving, power_exponent, "
+                   "doubly_factor, doubly_below, critical_below, embedding_ratio, condensed",
+                   "there is no such threshold");
+}
+
+const char *rs_predict_verdict_code(rs_predict_verdict verdict)
+{
+    static const char *const codes[RS_PREDICT_COUNT] = {
+        "unknown", "healthy", "slow", "exponential", "doubly_exponential", "explosion"};
+    return (unsigned)verdict < RS_PREDICT_COUNT ? codes[verdict] : codes[0];
+}
+
+/* How far a column moves over the second half, in decades; 0 where it is not known. */
+static double moved(const double *column, int32_t n_layers)
+{
+    if (!column) return 0;
+    double by = fabs(column[n_layers] - column[n_layers / 2]);
+    return isnan(by) ? 0 : by;
+}
+
+/* Logarithms of the theory stop there, and e falls on. */
+#define BOTTOM (-4e299)
+
+/* e below the bound, and log₁₀ e the factor times what it was, in each of the last two blocks. */
+static bool falls_doubly(const rs_predict_columns *in, const rs_predict_thresholds *t)
+{
+    for (int32_t l = in->n_layers - 1; l <= in->n_layers; l++) {
+        if (l < 1) return false;
+        double now = in->log10_apart[l], before = in->log10_apart[l - 1];
+        bool grown = now <= t->doubly_factor * before || now <= BOTTOM;
+        /* from above 1 to below it a logarithm does not grow, it changes its sign */
+        if (!(now < log10(t->doubly_below)) || !grown || !(before < 0)) return false;
+    }
+    return true;
+}
+
+static rs_predict_verdict fall_of(rs_predict_found *out, const rs_predict_columns *in,
+                                  const rs_predict_thresholds *t)
+{
+    int32_t depth = in->n_layers;
+    double first = in->log10_apart[0], last = in->log10_apart[depth];
+    if (falls_doubly(in, t)) return RS_PREDICT_DOUBLY_EXPONENTIAL;
+    if (!(last < first + log10(t->halving))) return RS_PREDICT_HEALTHY;
+    return out->exponent >= t->power_exponent ? RS_PREDICT_EXPONENTIAL : RS_PREDICT_SLOW;
+}
+
+void rs_predict_judge(rs_predict_found *out, const rs_predict_columns *in,
+                      const rs_predict_thresholds *t)
+{
+    int32_t depth = in->n_layers, half = depth / 2;
+    double last = in->log10_apart[depth];
+    *out = (rs_predict_found){.exponent = NAN};
+    if (depth >= 2) {
+        double fall = in->log10_apart[half] - last;
+        out->exponent = fall / log10((double)depth / half);
+    }
+    out->decades = fmax(moved(in->log10_square, depth), moved(in->log10_state, depth));
+    if (isnan(in->log10_apart[0]) || isnan(last) || isnan(in->log10_square[depth])) return;
+    out->equal_from_start = in->log10_apart[0] == -INFINITY;
+    if (out->decades > t->explosion_decades)
+        out->verdict = RS_PREDICT_EXPLOSION;
+    else if (out->equal_from_start)
+        out->verdict = RS_PREDICT_EXPONENTIAL;
+    else
+        out->verdict = fall_of(out, in, t);
+    if (out->verdict == RS_PREDICT_EXPONENTIAL)
+        out->severity = last < log10(t->critical_below) || out->equal_from_start
+                            ? RS_PREDICT_CRITICAL
+                            : RS_PREDICT_WARN;
+    if (out->verdict > RS_PREDICT_EXPONENTIAL) out->severity = RS_PREDICT_CRITICAL;
+}
+
+rs_status rs_predict_judge_rows(rs_predict_found *out, const rs_theory_row *rows, int32_t n_layers,
+                                const rs_predict_thresholds *thresholds, rs_error *err)
+{
+    size_t n = (size_t)n_layers + 1;
+    double *columns = rs_malloc(n, 3 * sizeof *columns), decade = log(10);
+    if (!columns) return rs_fail_memory(err, "a verdict", n * 3 * sizeof *columns);
+    for (size_t l = 0; l < n; l++) {
+        columns[l] = rows[l].ln_apart / decade;
+        columns[n + l] = rows[l].ln_square / decade;
+        columns[2 * n + l] = rows[l].ln_state / decade;
+    }
+    rs_predict_columns input = {n_layers, columns, columns + n, columns + 2 * n};
+    rs_predict_judge(out, &input, thresholds);
+    rs_free(columns);
+    return RS_OK;
+}

@@ -1,0 +1,246 @@
+/* test_predict_gram.c: masked networks against sums over all weights of pairs of rows
+ * (tests/oracle/make_predict_golden.py), and against the recursion without masks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "predict/gram_mixing.h"
+#include "predict/theory_run.h"
+#include "predict_support.h"
+#include "property.h"
+
+static same_layers same;
+static rs_theory_row rows[LAYERS_MOST + 1], others[LAYERS_MOST + 1];
+static const rs_theory_settings annealed = {.annealed = true}, plain_settings;
+
+/* ---- sums by tables ---- */
+
+enum { N = 11 };
+typedef struct instance {
+    double pull[N * N], apart[N * N], tilt[N * N], given[N * N];
+    bool tilted;
+} instance;
+
+static void draw(instance *x, rs_random *random)
+{
+    /* pulls of all sizes, and of nearly one size */
+    double reach = 20 * rs_random_uniform(random), least = rs_random_uniform(random);
+    if (rs_random_uniform(random) < 0.3) least = 0.999;
+    x->tilted = rs_random_uniform(random) < 0.5;
+    for (int i = 0; i < N; i++) {
+        for (int j = 0; j < N; j++) {
+            bool sees = x->tilted ? abs(i - j) < 4 : j <= i;
+            x->tilt[i * N + j] = !sees ? 0 : x->tilted ? 0.5 + rs_random_uniform(random) : 1;
+            if (j > i) continue;
+            x->pull[i * N + j] = x->pull[j * N + i] =
+                reach * (least + (1 - least) * rs_random_uniform(random));
+            x->apart[i * N + j] = x->apart[j * N + i] = i == j ? 0 : rs_random_uniform(random);
+            x->given[i * N + j] = x->given[j * N + i] = rs_random_uniform(random);
+        }
+    }
+}
+
+/* Row i and row k by definition: their mean of apart, and their part of what goes back. */
+static double by_definition(double *back, const instance *x, int i, int k)
+{
+    double total = 0, rest = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int j = 0; j < N; j++) {
+            for (int l = 0; l < N; l++) {
+                double w = x->tilt[i * N + j] * x->tilt[k * N + l] *
+                           exp(-x->pull[i * N + k] * x->apart[j * N + l]);
+                if (pass == 1) back[j * N + l] += w / total * x->given[i * N + k];
+                if (pass == 1) continue;
+                total += w;
+                rest += w * x->apart[j * N + l];
+            }
+        }
+    }
+    return rest / total;
+}
+
+static void tables_sum_as_weights_do(void **state)
+{
+    (void)state;
+    rs_gram_mixing *mixing = NULL;
+    OK(rs_gram_mixing_open(&mixing, N, &err));
+    for (int t = property_start(40, 7); property_next(&t);) {
+        rs_random random = property_random();
+        instance x;
+        double rest[N * N], back[N * N], expected[N * N] = {0};
+        draw(&x, &random);
+        rs_gram_law law = {x.pull, x.apart, x.tilted ? x.tilt : NULL};
+        assert_true(rs_gram_gather(rest, mixing, &law));
+        assert_true(rs_gram_scatter(back, mixing, &law, x.given));
+        for (int i = 0; i < N; i++) {
+            for (int k = 0; k < N; k++)
+                assert_near("rest", rest[i * N + k], by_definition(expected, &x, i, k), 1e-11,
+                            1e-13);
+        }
+        for (int i = 0; i < N * N; i++)
+            assert_near("back", back[i], expected[i], 1e-11, 1e-12);
+    }
+    property_holds(1);
+    double pull[N * N], apart[N * N], rest[N * N];
+    for (int i = 0; i < N * N; i++)
+        pull[i] = apart[i] = 40.0 * i / N / N;
+    rs_gram_law wide = {pull, apart, NULL};
+    assert_false(rs_gram_gather(rest, mixing, &wide));
+    assert_false(rs_gram_scatter(rest, mixing, &wide, apart));
+    rs_gram_mixing_close(mixing);
+}
+
+/* ---- networks ---- */
+
+static void check_case(const json_t *item)
+{
+    set_case(&same, item);
+    OK(rs_theory_run(rows, &same.network, &annealed, &err));
+    double d = (double)same.network.d;
+    for (size_t l = 0; l <= (size_t)same.network.n_layers; l++) {
+        is_near_ln("squares", rows[l].ln_square, d * cell(item, "forward", l, 0), 1e-10);
+        is_near_ln("sum", rows[l].ln_sum, d * cell(item, "forward", l, 1), 1e-10);
+    }
+    for (size_t l = 0; l < (size_t)same.network.n_layers; l++) {
+        double value = cell(item, "backward", l, 0);
+        is_near_ln("gV", rows[l].ln_value, value, 1e-10);
+        is_near_ln("gO", rows[l].ln_output,
+                   value * expected_of(item, "vv") / expected_of(item, "vo"), 1e-10);
+        is_near_ln("dX", rows[l].ln_state, d * cell(item, "backward", l, 1), 1e-10);
+        /* rotary positions have no theory of queries, and say so */
+        bool turned = json_array_size(json_object_get(item, "rates")) > 0;
+        assert_true(isnan(rows[l].ln_query) == turned && (rows[l].note != NULL) == turned);
+    }
+}
+
+static void masked_networks_are_sums_over_weights(void **state)
+{
+    (void)state;
+    json_t *golden = load_golden("gram.json");
+    size_t i;
+    json_t *item;
+    json_array_foreach(golden, i, item) check_case(item);
+    json_decref(golden);
+}
+
+/* A window that hides nothing is no mask: both recursions say the same, gradients but for what comes
+ * through the logits. */
+static void without_a_mask_both_recursions_agree(void **state)
+{
+    (void)state;
+    static const char *const places[] = {"none", "pre", "post", "sandwich"};
+    static const rs_gauss_kind kinds[] = {RS_GAUSS_RELU, RS_GAUSS_GELU, RS_GAUSS_SILU,
+                                          RS_GAUSS_LINEAR};
+    for (int k = 0; k < 16; k++) {
+        rs_theory_layer layer = plain_layer();
+        layer.branches[0].scale = layer.branches[1].scale = 0.6;
+        layer.branches[0].attention.uniform = k % 2 ? 0 : 0.3;
+        layer.branches[1].mlp.kind = kinds[k / 4];
+        layer.branches[1].mlp.gated = kinds[k / 4] == RS_GAUSS_SILU;
+        for (int b = 0; b < 2; b++)
+            set_norms(&layer.branches[b], places[k % 4], 1e-4);
+        set_same(&same, &layer, 4, 9, 1 << 20);
+        same.network.rho0 = 0.2;
+        same.network.ln_square0 = -0.5;
+        /* condensed attention is annealed here as there */
+        OK(rs_theory_run(others, &same.network, &(rs_theory_settings){.rough = true}, &err));
+        for (int l = 0; l < 4; l++)
+            same.layers[l].branches[0].attention.window = 9;
+        OK(rs_theory_run(rows, &same.network, &plain_settings, &err));
+        for (int l = 0; l <= 4; l++) {
+            /* ĉ/c comes from a table here */
+            assert_near("square", rows[l].ln_square, others[l].ln_square, 0, 1e-5);
+            assert_near("apart", rows[l].ln_apart, others[l].ln_apart, 0, 1e-5);
+            assert_near("sum", rows[l].ln_sum, others[l].ln_sum, 0, 1e-5);
+        }
+        is_near("keys", rows[0].keys, others[0].keys, 1e-5);
+        /* of the last layer: nothing has come back through logits yet */
+        if (isnan(others[3].ln_query)) continue;
+        assert_near("gQ", rows[3].ln_query, others[3].ln_query, 0, 1e-4);
+        assert_near("gK", rows[3].ln_key, others[3].ln_key, 0, 1e-4);
+        assert_near("gV", rows[3].ln_value, others[3].ln_value, 0, 1e-4);
+        assert_int_equal(rows[3].query, RS_FORMULA_GRAM_QUERIES);
+    }
+}
+
+static void collapse_is_followed_below_the_doubles(void **state)
+{
+    (void)state;
+    rs_theory_layer layer = plain_layer();
+    for (int b = 0; b < 2; b++)
+        set_norms(&layer.branches[b], "post", 0);
+    layer.branches[0].attention.causal = true;
+    set_same(&same, &layer, 150, 8, 64);
+    OK(rs_theory_run(rows, &same.network, &plain_settings, &err));
+    for (int l = 0; l < 150; l++) {
+        /* e falls in every layer, by a factor that changes slowly, down to rounding of norms */
+        double fall = rows[l].ln_apart - rows[l + 1].ln_apart;
+        assert_true(fall > 0 && isfinite(rows[l].ln_value));
+        if (l > 10 && rows[l].ln_apart > log(1e-24))
+            assert_near("fall", fall, rows[l - 1].ln_apart - rows[l].ln_apart, 0.05, 0);
+    }
+    assert_true(rows[150].ln_apart < log(1e-20));
+}
+
+static void refusals_of_masks(void **state)
+{
+    (void)state;
+    rs_theory_layer layer = plain_layer();
+    rs_theory_attention *op = &layer.branches[0].attention;
+    op->causal = true;
+    op->logit = 1e6;
+    set_same(&same, &layer, 3, 8, 8);
+    OK(rs_theory_run(rows, &same.network, &plain_settings, &err));
+    assert_true(strstr(rows[1].note, "condensed") && isnan(rows[3].ln_square));
+    op->logit = 0;
+    layer.branches[1].mlp.kind = RS_GAUSS_TANH;
+    layer.branches[1].mlp.up = 1;
+    layer.branches[0].skip = 0; /* the first row keeps its size, the last is an eighth of it */
+    set_same(&same, &layer, 3, 8, 8);
+    OK(rs_theory_run(rows, &same.network, &plain_settings, &err));
+    assert_true(strstr(rows[1].note, "differ too much in size") != NULL);
+    layer.branches[1].refused = "no reason";
+    set_same(&same, &layer, 3, 8, 8);
+    OK(rs_theory_run(rows, &same.network, &plain_settings, &err));
+    assert_string_equal(rows[0].note, "no reason");
+    /* one token needs no mask */
+    layer = plain_layer();
+    layer.branches[0].attention.causal = true;
+    set_same(&same, &layer, 2, 1, 8);
+    OK(rs_theory_run(rows, &same.network, &plain_settings, &err));
+    assert_true(isfinite(rows[0].ln_value) && rows[0].ln_query == -INFINITY);
+}
+
+static void equal_tokens_and_scale_zero(void **state)
+{
+    (void)state;
+    rs_theory_layer layer = plain_layer();
+    layer.branches[0].attention.causal = true;
+    set_same(&same, &layer, 3, 6, 8);
+    same.network.rho0 = 1;
+    OK(rs_theory_run(rows, &same.network, &plain_settings, &err));
+    assert_true(rows[3].ln_apart == -INFINITY && rows[3].rho == 1);
+    layer.branches[0].scale = layer.branches[1].scale = 0;
+    set_same(&same, &layer, 3, 6, 8);
+    OK(rs_theory_run(rows, &same.network, &plain_settings, &err));
+    is_near_ln("dX", rows[0].ln_state, 48, 1e-14);
+    assert_true(rows[0].ln_value == -INFINITY && rows[0].ln_query == -INFINITY);
+    assert_near("rho", rows[3].rho, 0, 0, 1e-14);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables_sum_as_weights_do),
+        cmocka_unit_test(masked_networks_are_sums_over_weights),
+        cmocka_unit_test(without_a_mask_both_recursions_agree),
+        cmocka_unit_test(collapse_is_followed_below_the_doubles),
+        cmocka_unit_test(refusals_of_masks),
+        cmocka_unit_test(equal_tokens_and_scale_zero),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
