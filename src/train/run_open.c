@@ -242,7 +242,7 @@ rs_status rs_run_open(rs_running *r, rs_error *err)
     if (r->request->folder) {
         RS_TRY(check_folder(r, err));
         RS_TRY(rs_saver_open(&r->saver, r->request->folder, &r->learner, s->keep, err));
-        RS_TRY(rs_saved_tokenizer(r->request->folder, r->task, s, err));
+        RS_TRY(rs_saver_tokenizer(r->saver, r->task, err));
         if (r->request->resume) RS_TRY(go_on(r, err));
     }
     RS_TRY(open_journal(r, err));

@@ -67,15 +67,26 @@ static bool find_file(char out[RS_SAVED_PATH], const char *path)
     return n > 0 && n < RS_SAVED_PATH && !gguf && access(out, R_OK) == 0;
 }
 
-rs_status rs_saved_tokenizer(const char *folder, const rs_train_task *task,
+/* A copy that is there whole or not at all: what ends the program in it leaves another name. */
+static rs_status copy_whole(const char *path, const char *folder, const char *from, rs_error *err)
+{
+    char new[RS_SAVED_PATH];
+    RS_TRY(rs_saved_path(new, folder, -1, ".tokenizer.new", err));
+    rs_status status = rs_saved_copy(new, from, err);
+    if (status == RS_OK && rename(new, path) != 0) status = rs_saved_fail(path, err);
+    if (status != RS_OK) (void)unlink(new);
+    return status;
+}
+
+rs_status rs_saved_tokenizer(bool *written, const char *folder, const rs_train_task *task,
                              const rs_train_settings *settings, rs_error *err)
 {
     char path[RS_SAVED_PATH], from[RS_SAVED_PATH];
     int64_t n;
     const uint32_t *characters = rs_task_characters(task, &n);
+    bool named = characters && characters[0] != 0; /* a NUL has no name in its format */
+    *written = named || (!characters && find_file(from, settings->files.tokenizer));
+    if (!*written) return RS_OK;
     RS_TRY(rs_saved_path(path, folder, -1, "tokenizer.json", err));
-    if (access(path, F_OK) == 0) return RS_OK;          /* of the run that goes on */
-    if (characters && characters[0] == 0) return RS_OK; /* a NUL has no name in its format */
-    if (characters) return write_characters(path, characters, n, err);
-    return find_file(from, settings->files.tokenizer) ? rs_saved_copy(path, from, err) : RS_OK;
+    return named ? write_characters(path, characters, n, err) : copy_whole(path, folder, from, err);
 }

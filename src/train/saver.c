@@ -28,6 +28,7 @@ struct rs_saver {
     char *folder;
     const rs_learner *learner;
     int64_t keep;
+    bool tokenizer; /* DIR/tokenizer.json is this run's */
     snapshot copy;
     pthread_t thread;
     bool running;
@@ -255,8 +256,7 @@ static rs_status write_folder(const rs_saver *saver, const char *writing, rs_err
     RS_TRY(write_json(path, saver->copy.config, err));
     RS_TRY(rs_saved_path(path, writing, -1, tokenizer, err));
     RS_TRY(rs_saved_path(shared, saver->folder, -1, tokenizer, err));
-    if (access(shared, F_OK) == 0 && link(shared, path) != 0)
-        RS_TRY(rs_saved_copy(path, shared, err));
+    if (saver->tokenizer && link(shared, path) != 0) RS_TRY(rs_saved_copy(path, shared, err));
     if (rs_learner_graph(saver->learner)) {
         RS_TRY(rs_saved_path(path, writing, -1, "graph.npy", err));
         RS_TRY(rs_saved_copy(path, rs_learner_graph(saver->learner), err));
@@ -386,6 +386,12 @@ rs_status rs_saver_open(rs_saver **out, const char *folder, const rs_learner *le
     saver->keep = keep;
     *out = saver;
     return RS_OK;
+}
+
+rs_status rs_saver_tokenizer(rs_saver *saver, const rs_train_task *task, rs_error *err)
+{
+    return rs_saved_tokenizer(&saver->tokenizer, saver->folder, task, saver->learner->settings,
+                              err);
 }
 
 void rs_saver_close(rs_saver *saver)

@@ -17,11 +17,9 @@ typedef struct rs_saver rs_saver;
  * keep: how many checkpoints stay. Errors: RS_E_WRITE, RS_E_NO_MEMORY. */
 rs_status rs_saver_open(rs_saver **out, const char *folder, const rs_learner *learner, int64_t keep,
                         rs_error *err);
-/* saved_tokenizer.c: writes the DIR/tokenizer.json of a run on text, which its checkpoints get too; none
- * where the run's ids are no text's, and none over one that is there. Errors: RS_E_WRITE,
+/* Writes the DIR/tokenizer.json of a run on text, which its checkpoints get too. Errors: RS_E_WRITE,
  * RS_E_NO_MEMORY. */
-rs_status rs_saved_tokenizer(const char *folder, const rs_train_task *task,
-                             const rs_train_settings *settings, rs_error *err);
+rs_status rs_saver_tokenizer(rs_saver *saver, const rs_train_task *task, rs_error *err);
 /* Waits for what is being written, whose errors are lost: rs_saver_wait has them. NULL is fine. */
 void rs_saver_close(rs_saver *saver);
 

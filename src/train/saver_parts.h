@@ -3,6 +3,7 @@
 #define RS_TRAIN_SAVER_PARTS_H
 
 #include "base/error.h"
+#include "train/settings.h"
 
 enum { RS_SAVED_PATH = 4096 };
 
@@ -15,6 +16,10 @@ rs_status rs_saved_fail(const char *path, rs_error *err);
 rs_status rs_saved_make_folder(const char *path, rs_error *err);
 /* Writes the bytes of a file into another, flushed. */
 rs_status rs_saved_copy(const char *to, const char *from, rs_error *err);
+/* saved_tokenizer.c: writes the DIR/tokenizer.json of a run on text; *written is false where the run's
+ * ids are no text's, or its tokenizer is no such file. */
+rs_status rs_saved_tokenizer(bool *written, const char *folder, const rs_train_task *task,
+                             const rs_train_settings *settings, rs_error *err);
 /* Has DIR/model.safetensors and DIR/config.json be those of a checkpoint. */
 rs_status rs_saved_link(const char *folder, int64_t step, rs_error *err);
 

@@ -262,9 +262,16 @@ END
 expect 0 "$RANKSCOPE" probe spoken --text asked.txt --no-spectral -q
 cp "$RS_SOURCE_DIR/tests/golden/tokenizer/llama3.json" words.json
 expect 0 "$RANKSCOPE" train bpe-lm --set data.text=said.txt --set data.tokenizer=words.json "$@" --out words
+[ ! -e words/.tokenizer.new ] || note_failure "a copy was left beside the tokenizer"
 cmp words.json words/checkpoints/step-000000002/tokenizer.json || note_failure "the tokenizer is not the task's"
+# cut by what ended the program: the run that goes on writes it whole
+head -c 99 words.json >words/tokenizer.json.cut && mv words/tokenizer.json.cut words/tokenizer.json
+expect 0 "$RANKSCOPE" train bpe-lm --set data.text=said.txt --set data.tokenizer=words.json "$@" --out words --resume
+cmp words.json words/tokenizer.json || note_failure "a cut tokenizer stayed"
+# a stranger's tokenizer in the folder is not that of a run without text
+mkdir -p nul && echo '{}' >nul/tokenizer.json
 printf 'a\000b%s' "$(seq 1 100 | tr '\n' ' ')" >nul.txt
 expect 0 "$RANKSCOPE" train char-lm --set data.text=nul.txt "$@" --out nul
-[ ! -e nul/tokenizer.json ] || note_failure "a tokenizer without its NUL was written"
+[ ! -e nul/checkpoints/step-000000002/tokenizer.json ] || note_failure "a checkpoint has a stranger's tokenizer"
 
 [ $failures = 0 ]
