@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const rs_kernels_f32 *const *rs_kernels_f32_tables(void)
+const rs_kernels_f32 *const *rs_kernels_f32_tables(size_t *n)
 {
     static const rs_kernels_f32 *const all[] = {
         &rs_kernels_f32_plain,
@@ -17,30 +17,23 @@ const rs_kernels_f32 *const *rs_kernels_f32_tables(void)
         &rs_kernels_f32_avx2,
         &rs_kernels_f32_avx512,
 #endif
-        NULL,
     };
-    static const rs_kernels_f32 *const first[] = {&rs_kernels_f32_plain, &rs_kernels_f32_vector,
-                                                  NULL};
+    *n = 2;
 #if defined(__x86_64__)
-    static const rs_kernels_f32 *const three[] = {&rs_kernels_f32_plain, &rs_kernels_f32_vector,
-                                                  &rs_kernels_f32_avx2, NULL};
     rs_cpu_level level = rs_cpu_vector_level();
-    if (level == RS_CPU_AVX512) return all;
-    if (level == RS_CPU_AVX2) return three;
+    *n += level == RS_CPU_AVX512 ? 2 : level == RS_CPU_AVX2;
 #endif
-    (void)all;
-    return first;
+    return all;
 }
 
 static const rs_kernels_f32 *choose_kernels(void)
 {
+    size_t n;
     const char *asked = getenv("RS_KERNELS");
     if (asked && strcmp(asked, "plain") == 0) return &rs_kernels_f32_plain;
     if (asked && strcmp(asked, "vector") == 0) return &rs_kernels_f32_vector;
-    const rs_kernels_f32 *const *widest = rs_kernels_f32_tables();
-    while (widest[1])
-        widest++;
-    return *widest;
+    const rs_kernels_f32 *const *all = rs_kernels_f32_tables(&n);
+    return all[n - 1];
 }
 
 const rs_kernels_f32 *rs_kernels_f32_here(void)

@@ -140,8 +140,8 @@ extern const rs_kernels_f32 rs_kernels_f32_plain, rs_kernels_f32_vector;
 #if defined(__x86_64__)
 extern const rs_kernels_f32 rs_kernels_f32_avx2, rs_kernels_f32_avx512; /* where it has them */
 #endif
-/* All tables that this processor can run, NULL behind the last; the widest comes last. */
-const rs_kernels_f32 *const *rs_kernels_f32_tables(void);
+/* All tables that this processor can run, [*n]; the widest comes last. */
+const rs_kernels_f32 *const *rs_kernels_f32_tables(size_t *n);
 extern const rs_kernels_f64 rs_kernels_f64_plain;
 
 /* The table for this processor. */

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 const rs_predict_thresholds rs_predict_defaults = {
@@ -17,22 +18,34 @@ const rs_predict_thresholds rs_predict_defaults = {
     .condensed = 0.5,
 };
 
-const char *const rs_predict_threshold_names[] = {
-    "explosion_decades", "halving",      "power_exponent",
-    "doubly_factor",     "doubly_below", "critical_below",
-    "embedding_ratio",   "condensed",    NULL};
+/* A threshold's name, and where it is. */
+static const struct {
+    const char *name;
+    size_t offset;
+} members[] = {
+#define MEMBER(name)                                                                               \
+    {                                                                                              \
+#name, offsetof(rs_predict_thresholds, name)                                               \
+    }
+    MEMBER(explosion_decades), MEMBER(halving),      MEMBER(power_exponent),
+    MEMBER(doubly_factor),     MEMBER(doubly_below), MEMBER(critical_below),
+    MEMBER(embedding_ratio),   MEMBER(condensed),
+#undef MEMBER
+};
+
+const char *rs_predict_threshold_name(size_t i)
+{
+    return i < sizeof members / sizeof *members ? members[i].name : NULL;
+}
 
 rs_status rs_predict_threshold_set(rs_predict_thresholds *t, const char *name, double value,
                                    rs_error *err)
 {
-    double *members[] = {&t->explosion_decades, &t->halving,      &t->power_exponent,
-                         &t->doubly_factor,     &t->doubly_below, &t->critical_below,
-                         &t->embedding_ratio,   &t->condensed};
-    for (size_t i = 0; rs_predict_threshold_names[i]; i++) {
-        if (strcmp(rs_predict_threshold_names[i], name) != 0) continue;
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        if (strcmp(members[i].name, name) != 0) continue;
         if (!(value > 0) || !isfinite(value))
             return rs_fail(err, RS_E_BAD_OPTION, name, NULL, "a threshold is a number above 0");
-        *members[i] = value;
+        memcpy((char *)t + members[i].offset, &value, sizeof value);
         return RS_OK;
     }
     return rs_fail(err, RS_E_BAD_OPTION, name,

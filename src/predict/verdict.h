@@ -33,8 +33,8 @@ typedef struct rs_predict_thresholds {
 } rs_predict_thresholds;
 extern const rs_predict_thresholds rs_predict_defaults;
 
-/* Thresholds by name ("explosion_decades"), in the order above; NULL-terminated. */
-extern const char *const rs_predict_threshold_names[];
+/* The name of threshold i in the order above ("explosion_decades"); NULL behind the last. */
+const char *rs_predict_threshold_name(size_t i);
 /* RS_E_BAD_OPTION: no such name, or no number above 0. */
 rs_status rs_predict_threshold_set(rs_predict_thresholds *thresholds, const char *name,
                                    double value, rs_error *err);

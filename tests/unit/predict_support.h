@@ -23,6 +23,15 @@ static inline json_t *load_golden(const char *name)
     return golden;
 }
 
+/* Each case of a golden file. */
+static inline void check_golden(const char *name, void (*check)(const json_t *item))
+{
+    size_t i;
+    json_t *golden = load_golden(name), *item;
+    json_array_foreach(golden, i, item) check(item);
+    json_decref(golden);
+}
+
 static inline void is_near(const char *what, double got, double expected, double relative)
 {
     assert_near(what, got, expected, relative, 1e-300);

@@ -18,8 +18,10 @@ enum { MOST = 67 };
 /* Calls check(table) for each table that this processor can run. */
 static void for_each(void (*check)(const rs_kernels_f32 *table))
 {
-    for (const rs_kernels_f32 *const *table = rs_kernels_f32_tables(); *table; table++)
-        check(*table);
+    size_t n;
+    const rs_kernels_f32 *const *tables = rs_kernels_f32_tables(&n);
+    for (size_t i = 0; i < n; i++)
+        check(tables[i]);
 }
 
 static void fill(float *x, int64_t n, rs_random *random, double std)

@@ -208,7 +208,9 @@ static void t26_activations(void **state)
     is("T26, softplus(0)", soft[0], 0.693147180560, 1e-10);
     rs_kernels_f64_plain.activate(swish, NULL, 1, RS_ACT_SILU);
     is("T26, silu(1)", swish[0], 0.731058578630, 1e-10);
-    for (const rs_kernels_f32 *const *table = rs_kernels_f32_tables(); *table; table++) {
+    size_t n_tables;
+    const rs_kernels_f32 *const *tables = rs_kernels_f32_tables(&n_tables);
+    for (const rs_kernels_f32 *const *table = tables; table < tables + n_tables; table++) {
         float one[] = {0}, two[] = {1};
         (*table)->softplus(one, 1);
         (*table)->activate(two, NULL, 1, RS_ACT_SILU);
@@ -271,7 +273,9 @@ static void t29_norm(void **state)
     rs_kernels_f64_plain.norm(x, x, 2, RS_NORM_RMSNORM, 0, NULL, NULL);
     is("T29", x[0], 3 / sqrt(12.5), 1e-10);
     is("T29", x[1], 4 / sqrt(12.5), 1e-10);
-    for (const rs_kernels_f32 *const *table = rs_kernels_f32_tables(); *table; table++) {
+    size_t n_tables;
+    const rs_kernels_f32 *const *tables = rs_kernels_f32_tables(&n_tables);
+    for (const rs_kernels_f32 *const *table = tables; table < tables + n_tables; table++) {
         float y[] = {3, 4};
         (*table)->norm(y, y, 2, RS_NORM_RMSNORM, 0, NULL, NULL);
         is("T29, float32", (double)y[0], 3 / sqrt(12.5), 2e-7);

@@ -120,11 +120,7 @@ static void check_case(const json_t *item)
 static void masked_networks_are_sums_over_weights(void **state)
 {
     (void)state;
-    json_t *golden = load_golden("gram.json");
-    size_t i;
-    json_t *item;
-    json_array_foreach(golden, i, item) check_case(item);
-    json_decref(golden);
+    check_golden("gram.json", check_case);
 }
 
 /* A window that hides nothing is no mask: both recursions say the same, gradients but for what comes

@@ -50,11 +50,7 @@ static void check_case(const json_t *item)
 static void recursion_is_that_of_q_and_p(void **state)
 {
     (void)state;
-    json_t *golden = load_golden("theory.json");
-    size_t i;
-    json_t *item;
-    json_array_foreach(golden, i, item) check_case(item);
-    json_decref(golden);
+    check_golden("theory.json", check_case);
 }
 
 /* L = 6, n = 12, d = 48, pre-norm ReLU: the values of the derivation's own script, whose moments are of

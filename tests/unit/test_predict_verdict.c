@@ -98,8 +98,8 @@ static void thresholds_have_names(void **state)
     (void)state;
     rs_predict_thresholds t = rs_predict_defaults;
     size_t n = 0;
-    for (; rs_predict_threshold_names[n]; n++)
-        OK(rs_predict_threshold_set(&t, rs_predict_threshold_names[n], 7 + (double)n, &err));
+    for (; rs_predict_threshold_name(n); n++)
+        OK(rs_predict_threshold_set(&t, rs_predict_threshold_name(n), 7 + (double)n, &err));
     assert_int_equal(n, 8);
     assert_true(t.explosion_decades == 7 && t.halving == 8 && t.power_exponent == 9);
     assert_true(t.doubly_factor == 10 && t.doubly_below == 11 && t.critical_below == 12);
