@@ -689,6 +689,32 @@ rs_status rs_training_loader(char **out, const char *input, const rs_training_se
 /* Whether a condition that the settings name (stop_on) ended the run early. */
 bool rs_result_stopped(const rs_result *result);
 
+/* predict: what becomes of an architecture's tokens and gradients, before a weight is drawn
+ * (docs/predict.md). */
+typedef struct rs_predict_settings {
+    size_t size;
+    rs_call_settings call;
+    const char *preset; /* name of an architecture, in place of a path; "list": what names there
+                            are; NULL */
+    const char *init;   /* law of the maps, as for rs_run_settings; "measured": of the checkpoint's
+                            mean squares; NULL: the architecture's own */
+    int64_t seq_len;    /* tokens; 0: the architecture's, or 128 */
+    rs_grad_place loss_at; /* where the loss <G, X> reads the states; AUTO: STATE */
+    const char *remedies;  /* changes that are run, joined by commas; NULL: all that apply */
+    bool explain;          /* only the architecture with all its fields */
+    const rs_threshold *thresholds; /* [n_thresholds]; NULL: the defaults */
+    size_t n_thresholds;
+} rs_predict_settings;
+void rs_predict_settings_init(rs_predict_settings *settings, size_t size);
+
+/*
+ * input: an architecture file, a config.json or a folder that holds one; NULL where there is a preset.
+ * Errors: those of reading these files; RS_E_NOT_FOUND (a preset, with the nearest), RS_E_UNSUPPORTED,
+ * RS_E_USAGE (neither or both of input and preset), RS_E_BAD_OPTION, RS_E_INTERRUPTED.
+ */
+rs_status rs_predict(rs_result **out, const char *input, const rs_predict_settings *settings,
+                     rs_error *err);
+
 /* explain: what a word of the house, the code of a finding or a verdict, or a column of a table
  * means. */
 typedef struct rs_explain_settings {

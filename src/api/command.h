@@ -21,6 +21,7 @@ typedef union rs_any_settings {
     rs_tokenize_settings tokenize;
     rs_lab_settings lab;
     rs_training_settings training;
+    rs_predict_settings predict;
     rs_doctor_settings doctor;
     rs_explain_settings explain;
     rs_session_settings session;

@@ -3,6 +3,7 @@
 #include "certify/certify.h"
 #include "lab/lab.h"
 #include "paths/paths.h"
+#include "predict/predict.h"
 #include "probe/probe.h"
 #include "scan/scan.h"
 #include "train/instruments.h"
@@ -66,6 +67,12 @@ static const struct {
               {&rs_train_marks_kind, NULL},
               {&rs_train_ranks_kind, NULL},
               {&rs_train_layers_kind, NULL},
+              {&rs_predict_answers_kind, NULL},
+              {&rs_predict_forward_kind, NULL},
+              {&rs_predict_backward_kind, NULL},
+              {&rs_predict_remedies_kind, NULL},
+              {&rs_predict_architecture_kind, NULL},
+              {&rs_predict_presets_kind, NULL},
               {&rs_tokenize_ids_kind, NULL},
               {&rs_tokenize_summary_kind, NULL},
               {&rs_lab_experiments_kind, NULL},

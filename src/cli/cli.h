@@ -46,6 +46,7 @@ typedef struct cli_args {
         rs_tokenize_settings tokenize;
         rs_lab_settings lab;
         rs_training_settings training;
+        rs_predict_settings predict;
         rs_doctor_settings doctor;
         rs_explain_settings explain;
     };
@@ -92,8 +93,9 @@ enum {
     CLI_PATHS = 64,
     CLI_EXPLAIN = 128,
     CLI_TRAIN = 256,
+    CLI_PREDICT = 512,
     CLI_RUNS = CLI_PROBE | CLI_CERTIFY | CLI_PATHS, /* those that run a model over inputs */
-    CLI_ALL = 511
+    CLI_ALL = 1023
 };
 
 /* Names that the words of an option are made of, separated by commas. */

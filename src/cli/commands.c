@@ -96,6 +96,16 @@ static rs_status ask_train(rs_result **out, const cli_args *args, rs_error *err)
     return rs_train(out, args->input, &settings, err);
 }
 
+static void init_predict(cli_args *args)
+{
+    rs_predict_settings_init(&args->predict, sizeof args->predict);
+}
+
+static rs_status ask_predict(rs_result **out, const cli_args *args, rs_error *err)
+{
+    return rs_predict(out, args->input, &args->predict, err);
+}
+
 static void init_doctor(cli_args *args)
 {
     rs_doctor_settings_init(&args->doctor, sizeof args->doctor);
@@ -232,6 +242,23 @@ const cli_command cli_commands[] = {
      "rankscope lab run lambda-figure-3 --model mamba2-2.7b # gates and norms of a trained model\n"
      "rankscope lab run all --quick --fail-on critical # exit code 3 when a claim fails",
      init_lab, ask_lab},
+    {"predict", CLI_PREDICT, "[PATH]", "will an architecture collapse or train? before it is built",
+     "Answers eight questions about an architecture that exists only as a file: do tokens stay "
+     "apart, does anything explode or vanish, do queries and keys learn, is attention uniform or "
+     "condensed, how deep can it go, what one change helps most, does it hold at other sizes, how "
+     "far is this to be trusted. Mean-field theory gives squared norms and correlations of tokens "
+     "and squared gradients, layer by layer, from the laws by which weights are drawn.\n"
+     "PATH is an architecture file (ARCH.json), a Hugging Face config.json or a folder with one; "
+     "--preset NAME takes an architecture by name ('--preset list' shows all).\n"
+     "Tables: answers, forward (a row a state), backward (a row a layer), architecture "
+     "(--explain), "
+     "presets. docs/predict.md says what each number is; docs/theory/mean_field.md derives them.",
+     "rankscope predict --preset gpt2 # the eight answers\n"
+     "rankscope predict arch.json --table forward,backward # every layer\n"
+     "rankscope predict arch.json --html report.html # a report to read and share\n"
+     "rankscope predict config.json --init default --seq-len 512 # a published model\n"
+     "rankscope predict --preset post-norm-xavier-18 --fail-on critical --quiet # for scripts",
+     init_predict, ask_predict},
     {"train", CLI_TRAIN, "[TASK]", "train a small model while its rank is measured",
      "Trains a sequence model on a task whose answers are known (associative recall, sorting, "
      "memorisation, character models and others) and measures, while it learns, how its weights "

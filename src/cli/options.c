@@ -387,6 +387,33 @@ const cli_option cli_options[] = {
      .help =
          "With --model: run it on the first 32 windows (4 with --quick) of this text in place of "
          "random token ids."},
+    {"preset", "NAME", CLI_TEXT, AT(predict.preset), CLI_PREDICT, NULL, NULL,
+     .help = "An architecture by name instead of PATH; 'list' shows the names."},
+    {"remedies", "all|NAME[,NAME]", CLI_TEXT, AT(predict.remedies), CLI_PREDICT, "all", NULL,
+     .help =
+         "Run these changes of the architecture, one at a time: table remedies, the best first. "
+         "An architecture file alone can be changed."},
+    {"explain", NULL, CLI_FLAG, AT(predict.explain), CLI_PREDICT, NULL, NULL,
+     .help = "Only print the architecture with every field, also those left to their defaults."},
+    {"init", "default|measured|LAW", CLI_TEXT, AT(predict.init), CLI_PREDICT,
+     "what the architecture says", NULL,
+     .help =
+         "Laws of the weights: default (what the architecture file, or the model's own library, "
+         "says), measured (normal ones of the mean squares in the checkpoint that PATH is), "
+         "xavier, orthogonal or \"normal(0, VARIANCE)\" for all maps."},
+    {"seq-len", "N", CLI_COUNT, AT(predict.seq_len), CLI_PREDICT, "the architecture's, or 128",
+     NULL, .help = "Tokens of a sample."},
+    {"loss-at", "auto|state|final", CLI_CHOICE, AT(predict.loss_at), CLI_PREDICT, "auto",
+     "auto|state|final",
+     .help =
+         "Where the loss <G, X>, whose gradients table backward has, reads the states: in front "
+         "of the final norm (state; auto) or behind it (final)."},
+    {"threshold", "NAME=X[,NAME=X]", CLI_THRESHOLDS, AT(predict.thresholds), CLI_PREDICT,
+     "explosion_decades=3,halving=0.5,power_exponent=1.5,doubly_factor=1.5,doubly_below=0.1,"
+     "critical_below=0.01,embedding_ratio=100,condensed=0.5",
+     NULL, .help = "Where the verdict changes; docs/predict.md says what each is.",
+     .codes = "explosion_decades|halving|power_exponent|doubly_factor|doubly_below|critical_below|"
+              "embedding_ratio|condensed"},
     {"out", "DIR", CLI_TEXT, AT(training.out), CLI_TRAIN, NULL, NULL,
      .help = "The folder of the run: checkpoints, log.jsonl, run.db; its model.safetensors and "
              "config.json are the newest checkpoint's, which scan, probe and certify open. "
@@ -475,5 +502,6 @@ SAME_RUN(paths);
 SAME_CALL(tokenize);
 SAME_CALL(lab);
 SAME_CALL(training);
+SAME_CALL(predict);
 SAME_CALL(doctor);
 SAME_CALL(explain);

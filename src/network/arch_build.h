@@ -52,9 +52,4 @@ rs_status rs_arch_attention(rs_branch *branch, const rs_arch_build *b);
 /* arch_ends.c: the embedding, the final norm and the head, behind the layers. */
 rs_status rs_arch_ends(rs_arch_build *b);
 
-/* arch.c: the network of an architecture whose weights have sizes but no numbers yet; init must
- * outlive them. saved.c puts those of a file in their place. */
-rs_status rs_arch_plan(rs_network **out, const json_t *json, const char *path, rs_init *init,
-                       rs_error *err);
-
 #endif

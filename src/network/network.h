@@ -434,9 +434,17 @@ rs_status rs_network_open_with_model(rs_network **out, rs_model **model,
 rs_status rs_network_from_config(rs_network **out, const json_t *config, const char *path,
                                  rs_init *init, rs_error *err);
 
+/* The same before a weight is drawn: its tensors have sizes and laws (rs_init_law), and no numbers. */
+rs_status rs_network_plan(rs_network **out, const json_t *config, const char *path, rs_init *init,
+                          rs_error *err);
+
 /* The network of an architecture file (docs/arch.md). arch.c */
 rs_status rs_network_from_arch(rs_network **out, const json_t *arch, const char *path,
                                rs_init *init, rs_error *err);
+
+/* The same before a weight is drawn; init must outlive it. */
+rs_status rs_arch_plan(rs_network **out, const json_t *arch, const char *path, rs_init *init,
+                       rs_error *err);
 
 /* A copy whose layers may be edited; tensors stay shared, `from`'s owner must outlive it. */
 rs_status rs_network_copy(rs_network **out, const rs_network *from, rs_error *err);

@@ -455,20 +455,33 @@ rs_status rs_network_open_with_model(rs_network **out, rs_model **model,
     return RS_OK;
 }
 
+/* A checkpoint without tensors, so that the same code reads a configuration. */
+static rs_checkpoint bare_checkpoint(const json_t *config, const char *path)
+{
+    return (rs_checkpoint){.format = RS_FORMAT_SAFETENSORS,
+                           .path = (char *)(uintptr_t)path,
+                           .config = (json_t *)(uintptr_t)config,
+                           .config_path = (char *)(uintptr_t)path};
+}
+
 rs_status rs_network_from_config(rs_network **out, const json_t *config, const char *path,
                                  rs_init *init, rs_error *err)
 {
-    /* A checkpoint without tensors, so that the same code reads its configuration. */
-    rs_checkpoint bare = {.format = RS_FORMAT_SAFETENSORS,
-                          .path = (char *)path,
-                          .config = (json_t *)config,
-                          .config_path = (char *)path};
+    rs_checkpoint bare = bare_checkpoint(config, path);
     rs_network *plan = NULL;
     *out = NULL;
-    rs_init_plan(init);
-    RS_TRY(open_network(&plan, NULL, &bare, init, err));
+    RS_TRY(rs_network_plan(&plan, config, path, init, err));
     rs_status status = rs_init_start(init, plan, err);
     rs_network_close(plan);
     RS_TRY(status);
+    return open_network(out, NULL, &bare, init, err);
+}
+
+rs_status rs_network_plan(rs_network **out, const json_t *config, const char *path, rs_init *init,
+                          rs_error *err)
+{
+    rs_checkpoint bare = bare_checkpoint(config, path);
+    *out = NULL;
+    rs_init_plan(init);
     return open_network(out, NULL, &bare, init, err);
 }

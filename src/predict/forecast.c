@@ -1,0 +1,113 @@
+/* forecast.c: rows of theory as decades, their verdict and what is read out of them. */
+#include "predict/forecast.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+
+static const rs_forecast_row unknown = {NAN, NAN, NAN, NAN, NAN, NAN,
+                                        NAN, NAN, NAN, NAN, NAN, NULL};
+
+rs_status rs_forecast_new(rs_forecast *out, int32_t n_layers, rs_error *err)
+{
+    *out = (rs_forecast){.n_layers = n_layers};
+    out->rows = rs_malloc((size_t)n_layers + 1, sizeof *out->rows);
+    if (!out->rows) return rs_fail_memory(err, "a forecast", (size_t)n_layers * sizeof *out->rows);
+    for (int32_t l = 0; l <= n_layers; l++)
+        out->rows[l] = unknown;
+    return RS_OK;
+}
+
+void rs_forecast_free(rs_forecast *forecast)
+{
+    rs_free(forecast->rows);
+    *forecast = (rs_forecast){0};
+}
+
+static rs_forecast_row in_decades(const rs_theory_row *t)
+{
+    const double decade = log(10);
+    return (rs_forecast_row){.square = t->ln_square / decade,
+                             .sum = t->ln_sum / decade,
+                             .rho = t->rho,
+                             .apart = t->ln_apart / decade,
+                             .keys = t->keys,
+                             .deviation = t->logit_deviation,
+                             .query = t->ln_query / decade,
+                             .key = t->ln_key / decade,
+                             .value = t->ln_value / decade,
+                             .output = t->ln_output / decade,
+                             .state = t->ln_state / decade,
+                             .note = t->note};
+}
+
+rs_status rs_forecast_judge(rs_forecast *f, const rs_predict_thresholds *thresholds, rs_error *err)
+{
+    size_t n = (size_t)f->n_layers + 1;
+    double *columns = rs_malloc(n, 3 * sizeof *columns);
+    if (!columns) return rs_fail_memory(err, "a verdict", n * 3 * sizeof *columns);
+    for (size_t l = 0; l < n; l++) {
+        columns[l] = f->rows[l].apart;
+        columns[n + l] = f->rows[l].square;
+        columns[2 * n + l] = f->rows[l].state;
+    }
+    const rs_predict_columns input = {f->n_layers, columns, columns + n, columns + 2 * n};
+    rs_predict_judge(&f->found, &input, thresholds);
+    rs_free(columns);
+    return RS_OK;
+}
+
+rs_status rs_forecast_theory(rs_forecast *out, rs_theory_row *theory, const rs_design *design,
+                             const rs_forecast_settings *settings, rs_error *err)
+{
+    const rs_theory_network *network = rs_theory_model_network(design->theory);
+    const rs_theory_settings how = {.after_final_norm = settings->after_final_norm, .rough = true};
+    size_t n = (size_t)network->n_layers + 1;
+    rs_theory_row *own = theory ? NULL : rs_malloc(n, sizeof *own), *rows = theory ? theory : own;
+    *out = (rs_forecast){0};
+    if (!rows) return rs_fail_memory(err, "theory", n * sizeof *own);
+    rs_status status = rs_theory_run(rows, network, &how, err);
+    if (status == RS_OK) status = rs_forecast_new(out, network->n_layers, err);
+    for (size_t l = 0; l < n && status == RS_OK; l++)
+        out->rows[l] = in_decades(&rows[l]);
+    if (status == RS_OK) status = rs_forecast_judge(out, &settings->thresholds, err);
+    if (status != RS_OK) rs_forecast_free(out);
+    rs_free(own);
+    return status;
+}
+
+/* ---- read-outs ---- */
+
+double rs_forecast_ratio(const rs_forecast *f, int32_t layer)
+{
+    const rs_forecast_row *row = &f->rows[layer];
+    return row->value == -INFINITY ? NAN : row->query - row->value;
+}
+
+int32_t rs_forecast_worst(const rs_forecast *f)
+{
+    int32_t worst = -1;
+    for (int32_t l = 0; l < f->n_layers; l++) {
+        double ratio = rs_forecast_ratio(f, l);
+        if (isnan(ratio)) continue;
+        if (worst < 0 || ratio < rs_forecast_ratio(f, worst)) worst = l;
+    }
+    return worst;
+}
+
+int32_t rs_forecast_depth_to(const rs_forecast *f, double target)
+{
+    for (int32_t l = 0; l <= f->n_layers; l++)
+        if (f->rows[l].rho >= target) return l;
+    return -1;
+}
+
+double rs_forecast_growth(const rs_forecast *f)
+{
+    return f->rows[f->n_layers].square - f->rows[0].square;
+}
+
+double rs_forecast_growth_back(const rs_forecast *f)
+{
+    return f->rows[0].state - f->rows[f->n_layers].state;
+}

@@ -1,0 +1,53 @@
+/* forecast.h: what becomes of one architecture, layer by layer, whoever says it: theory or trials. */
+#ifndef RS_PREDICT_FORECAST_H
+#define RS_PREDICT_FORECAST_H
+
+#include "predict/design.h"
+#include "predict/verdict.h"
+
+/* In front of layer l (l = n_layers: the last states, before the final norm), and in that layer. All
+ * logarithms are decades; NaN where there is no number, -INFINITY where the quantity is 0. */
+typedef struct rs_forecast_row {
+    double square, sum;                      /* log10 ‖X‖_F² and ‖1ᵀX‖² */
+    double rho, apart;                       /* ρ and log10(1 − ρ) */
+    double keys;                             /* effective keys of a row of attention */
+    double deviation;                        /* of logits within a row */
+    double query, key, value, output, state; /* log10 of squared norms of gradients */
+    const char *note;                        /* why numbers are missing, or what to doubt; NULL */
+} rs_forecast_row;
+
+typedef struct rs_forecast {
+    int32_t n_layers;
+    rs_forecast_row *rows; /* [n_layers + 1] */
+    rs_predict_found found;
+} rs_forecast;
+
+typedef struct rs_forecast_settings {
+    bool after_final_norm; /* where the loss reads the states */
+    rs_predict_thresholds thresholds;
+} rs_forecast_settings;
+
+/* By theory; theory [n_layers + 1] takes its rows, and may be NULL. Errors: those of rs_theory_run. */
+rs_status rs_forecast_theory(rs_forecast *out, rs_theory_row *theory, const rs_design *design,
+                             const rs_forecast_settings *settings, rs_error *err);
+/* Room for that many layers, all unknown. */
+rs_status rs_forecast_new(rs_forecast *out, int32_t n_layers, rs_error *err);
+/* Fills `found` from the rows. RS_E_NO_MEMORY. */
+rs_status rs_forecast_judge(rs_forecast *forecast, const rs_predict_thresholds *thresholds,
+                            rs_error *err);
+void rs_forecast_free(rs_forecast *forecast);
+
+/* ---- read-outs ---- */
+
+/* log10(gQ/gV) in front of a layer; NaN: not known, or gV is 0. */
+double rs_forecast_ratio(const rs_forecast *forecast, int32_t layer);
+/* The layer whose ratio is least; -1: none is known. */
+int32_t rs_forecast_worst(const rs_forecast *forecast);
+/* The first state with ρ >= target; -1: none. */
+int32_t rs_forecast_depth_to(const rs_forecast *forecast, double target);
+/* Decades from the first layer to the last: of ‖X‖², and of the derivative, from the last state to the
+ * first; the first state's is the input's. */
+double rs_forecast_growth(const rs_forecast *forecast);
+double rs_forecast_growth_back(const rs_forecast *forecast);
+
+#endif

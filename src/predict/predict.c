@@ -1,0 +1,253 @@
+/* predict.c: an architecture as a result: its answers, tables, verdict, findings and figures. */
+#include "predict/predict_parts.h"
+
+#include "network/saved.h"
+#include "predict/presets.h"
+#include "predict/remedies.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+/* ---- the first screen ---- */
+
+typedef struct answer_row {
+    int64_t number;
+    const char *question, *asks, *answer;
+    double value;
+} answer_row;
+#define ANSWER(...) RS_COLUMN(answer_row, __VA_ARGS__)
+static const rs_column answer_columns[] = {
+    ANSWER(number, "number", NULL, NULL, NULL, NULL),
+    ANSWER(question, "question", NULL, NULL, NULL, NULL),
+    ANSWER(asks, "asks", NULL, NULL, "the question in words", NULL),
+    ANSWER(answer, "answer", NULL, NULL, NULL, "predicted"),
+    ANSWER(value, "value", NULL, NULL,
+           "apart: ρ behind the last layer; size: decades that ‖X‖² grows; queries: log₁₀ gQ/gV of "
+           "the worst layer; attention: fewest effective keys; depth: layers with the same verdict",
+           "predicted"),
+};
+const rs_table_kind rs_predict_answers_kind = {"predict", "answers", {RS_PART(answer_columns)}};
+
+static rs_status add_answers(rs_result *result, const rs_predict_run *run, rs_error *err)
+{
+    rs_predict_answer answers[RS_PREDICT_ANSWERS];
+    rs_table *table;
+    RS_TRY(rs_predict_answer_all(answers, run, err));
+    RS_TRY(rs_result_add_table(result, "answers", "Eight answers", NULL, answer_columns,
+                               COUNT(answer_columns), &table, err));
+    rs_table_show_first(table, "question,answer");
+    for (int i = 0; i < RS_PREDICT_ANSWERS; i++) {
+        const rs_predict_answer *a = &answers[i];
+        const answer_row row = {a->number, a->question, a->asks, a->answer, a->value};
+        RS_TRY(rs_table_append(table, &row, err));
+    }
+    return RS_OK;
+}
+
+/* ---- the verdict ---- */
+
+static rs_status set_verdict(rs_result *result, const rs_predict_run *run, rs_error *err)
+{
+    static const char *const says[RS_PREDICT_COUNT] = {
+        [RS_PREDICT_UNKNOWN] = "theory cannot say what becomes of its tokens",
+        [RS_PREDICT_HEALTHY] = "its tokens stay apart",
+        [RS_PREDICT_SLOW] = "its tokens draw together slowly, as a power of the depth",
+        [RS_PREDICT_EXPONENTIAL] = "its tokens collapse exponentially with depth",
+        [RS_PREDICT_DOUBLY_EXPONENTIAL] = "its tokens collapse doubly exponentially with depth",
+        [RS_PREDICT_EXPLOSION] = "its states or gradients explode or vanish",
+    };
+    const rs_predict_found *found = &run->forecast.found;
+    char answer[300], next[200];
+    bool bad = found->verdict > RS_PREDICT_SLOW;
+    snprintf(answer, sizeof answer, "%.80s at its start: %s%s.", run->design->name,
+             found->equal_from_start ? "its tokens are equal from the start; " : "",
+             says[found->verdict]);
+    snprintf(next, sizeof next, "--table forward,backward shows every layer%s",
+             bad ? "" : "; --explain prints the architecture");
+    const rs_verdict verdict = {.answer = answer,
+                                .code = rs_predict_verdict_code(found->verdict),
+                                .severity = (int)found->severity,
+                                .value = run->forecast.rows[run->forecast.n_layers].rho,
+                                .threshold = NAN,
+                                .next = next};
+    return rs_result_set_verdict(result, &verdict, err);
+}
+
+/* ---- figures ---- */
+
+static rs_status add_figures(rs_result *result, rs_error *err)
+{
+    static const char *const keys[] = {"layer"};
+    const rs_lines apart = {.table = "forward",
+                            .x = {"layer", "layer"},
+                            .y = {"log10_one_minus_rho_theory", "log10 (1 − ρ)"},
+                            .keys = {keys, 1},
+                            .x_whole = true};
+    rs_lines size = apart, ratio = apart;
+    size.y = (rs_figure_field){"log10_F2_theory", "log10 ‖X‖²"};
+    ratio.table = "backward";
+    ratio.y = (rs_figure_field){"log10_gQ_theory", "log10 squared norm"};
+    ratio.first = "gQ";
+    ratio.more[0] = (rs_figure_curve){.field = "log10_gV_theory", .title = "gV"};
+    ratio.more[1] = (rs_figure_curve){.field = "log10_dX_theory", .title = "state"};
+    RS_TRY(rs_result_add_figure(result, "apart", "How far apart the tokens are", NULL,
+                                rs_figure_lines(&apart), err));
+    RS_TRY(rs_result_add_figure(result, "size", "Size of the states", NULL, rs_figure_lines(&size),
+                                err));
+    return rs_result_add_figure(result, "gradients", "Gradients of queries, values and states",
+                                NULL, rs_figure_lines(&ratio), err);
+}
+
+/* ---- the description ---- */
+
+typedef struct field_row {
+    const char *field, *value;
+} field_row;
+#define FIELD(...) RS_COLUMN(field_row, __VA_ARGS__)
+static const rs_column architecture_columns[] = {
+    FIELD(field, "field", NULL, NULL, NULL, NULL),
+    FIELD(value, "value", NULL, NULL, "as ARCH.json has it", NULL),
+};
+const rs_table_kind rs_predict_architecture_kind = {
+    "predict", "architecture", {RS_PART(architecture_columns)}};
+
+static rs_status add_field(rs_table *table, const char *prefix, const char *key,
+                           const json_t *value, rs_error *err)
+{
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(12));
+    char name[80];
+    snprintf(name, sizeof name, "%s%s", prefix, key);
+    const field_row row = {name, text};
+    rs_status status = text ? rs_table_append(table, &row, err) : rs_fail_memory(err, name, 1);
+    free(text);
+    return status;
+}
+
+/* Fields of an object one by one, those of an object in it as "init.wq". */
+static rs_status add_fields(rs_table *table, const char *prefix, const json_t *json, rs_error *err)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)json, key, value)
+    {
+        char inner[64];
+        snprintf(inner, sizeof inner, "%s.", key);
+        if (json_is_object(value) && !*prefix)
+            RS_TRY(add_fields(table, inner, value, err));
+        else
+            RS_TRY(add_field(table, prefix, key, value, err));
+    }
+    return RS_OK;
+}
+
+static rs_status explain(rs_result *result, const rs_design *design, rs_error *err)
+{
+    json_t *whole = NULL;
+    rs_table *table;
+    if (!design->arch)
+        return rs_fail(err, RS_E_UNSUPPORTED, "explain",
+                       "give an architecture file or --preset NAME",
+                       "a published model's config.json is no architecture file");
+    RS_TRY(rs_result_add_table(result, "architecture", "The architecture", NULL,
+                               architecture_columns, COUNT(architecture_columns), &table, err));
+    RS_TRY(rs_arch_write(&whole, design->json, design->arch, design->network, NULL, err));
+    rs_status status = add_fields(table, "", whole, err);
+    if (status == RS_OK) {
+        char answer[160];
+        snprintf(answer, sizeof answer, "%.80s is an architecture of %llu numbers.", design->name,
+                 (unsigned long long)design->network->stored.parameters);
+        const rs_verdict verdict = {.answer = answer,
+                                    .code = "explained",
+                                    .value = NAN,
+                                    .threshold = NAN,
+                                    .next = "the same without --explain predicts it"};
+        status = rs_result_set_verdict(result, &verdict, err);
+    }
+    if (status == RS_OK)
+        status = rs_result_set_meta(result, "architecture", whole, err);
+    else
+        json_decref(whole);
+    rs_result_show(result, "architecture");
+    return status;
+}
+
+/* ---- all ---- */
+
+static rs_status run_design(rs_result *result, rs_predict_run *run, rs_error *err)
+{
+    size_t n = (size_t)run->design->network->n_layers + 1;
+    rs_theory_row *theory = rs_malloc(n, sizeof *theory);
+    rs_remedied *remedied = NULL;
+    if (!theory) return rs_fail_memory(err, "theory", n * sizeof *theory);
+    run->theory = theory;
+    rs_status status = rs_forecast_theory(&run->forecast, theory, run->design, &run->settings, err);
+    if (status == RS_OK)
+        status = rs_remedies_run(&remedied, &run->n_remedied, run, run->options->remedies, err);
+    run->remedied = remedied;
+    if (status == RS_OK) status = add_answers(result, run, err);
+    if (status == RS_OK) status = rs_predict_tables(result, run, err);
+    if (status == RS_OK && run->n_remedied)
+        status = rs_remedies_table(result, remedied, run->n_remedied, run, err);
+    if (status == RS_OK) status = set_verdict(result, run, err);
+    if (status == RS_OK) status = rs_predict_findings(result, run, err);
+    if (status == RS_OK) status = add_figures(result, err);
+    rs_result_show(result, "answers");
+    rs_forecast_free(&run->forecast);
+    rs_free(remedied);
+    rs_free(theory);
+    return status;
+}
+
+rs_status rs_predict_fill(rs_result *result, const rs_predict_options *options,
+                          const rs_context *context, rs_error *err)
+{
+    rs_design design;
+    rs_status status = rs_design_open(&design, &options->source, err);
+    rs_predict_run run = {.options = options,
+                          .design = &design,
+                          .settings = {options->after_final_norm, options->thresholds},
+                          .context = context};
+    if (status == RS_OK)
+        status = options->explain ? explain(result, &design, err) : run_design(result, &run, err);
+    rs_design_close(&design);
+    return status;
+}
+
+/* ---- presets ---- */
+
+typedef struct preset_row {
+    const char *name, *says;
+} preset_row;
+#define PRESET(...) RS_COLUMN(preset_row, __VA_ARGS__)
+static const rs_column preset_columns[] = {
+    PRESET(name, "name", NULL, NULL, NULL, NULL),
+    PRESET(says, "says", NULL, NULL, NULL, NULL),
+};
+const rs_table_kind rs_predict_presets_kind = {"predict", "presets", {RS_PART(preset_columns)}};
+
+rs_status rs_predict_presets(rs_result *result, rs_error *err)
+{
+    rs_table *table;
+    RS_TRY(rs_result_add_table(result, "presets", "Architectures by name", NULL, preset_columns,
+                               COUNT(preset_columns), &table, err));
+    size_t n = 0;
+    for (const rs_preset *p; (p = rs_preset_at(n)); n++) {
+        const preset_row row = {p->name, p->refused ? p->refused : p->says};
+        RS_TRY(rs_table_append(table, &row, err));
+    }
+    char answer[80];
+    snprintf(answer, sizeof answer, "%zu architectures have names.", n);
+    const rs_verdict verdict = {.answer = answer,
+                                .code = "listed",
+                                .value = (double)n,
+                                .threshold = NAN,
+                                .next = "rankscope predict --preset gpt2"};
+    rs_result_show(result, "presets");
+    return rs_result_set_verdict(result, &verdict, err);
+}

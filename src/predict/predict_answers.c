@@ -1,0 +1,316 @@
+/* predict_answers.c: the eight questions that whoever is about to train asks, and their answers. */
+#include "predict/predict_parts.h"
+
+#include "predict/laws.h"
+#include "predict/remedies.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SAY(a, ...) snprintf((a)->answer, sizeof(a)->answer, __VA_ARGS__)
+
+/* "× 71", "× 10^12.3", "× 0.02": 10^decades as people read it. */
+static const char *times(char out[32], double decades)
+{
+    if (isnan(decades))
+        snprintf(out, 32, "not known");
+    else if (decades == -INFINITY)
+        snprintf(out, 32, "× 0");
+    else if (fabs(decades) < 4)
+        snprintf(out, 32, "× %.3g", pow(10, decades));
+    else
+        snprintf(out, 32, "× 10^%.1f", decades);
+    return out;
+}
+
+/* 10^decades by itself. */
+static const char *power(char out[32], double decades)
+{
+    if (isnan(decades))
+        snprintf(out, 32, "not known");
+    else if (decades == -INFINITY)
+        snprintf(out, 32, "0");
+    else if (fabs(decades) < 4)
+        snprintf(out, 32, "%.2g", pow(10, decades));
+    else
+        snprintf(out, 32, "10^%.1f", decades);
+    return out;
+}
+
+static bool is_silent(rs_predict_answer *a, const rs_predict_run *run, double needed)
+{
+    const char *note = NULL;
+    if (!isnan(needed)) return false;
+    for (int32_t l = 0; l <= run->forecast.n_layers && !note; l++)
+        note = run->forecast.rows[l].note;
+    SAY(a, "theory does not say%s%.150s", note ? ": " : "", note ? note : "");
+    a->value = NAN;
+    return true;
+}
+
+/* ---- 1 ---- */
+
+static void say_apart(rs_predict_answer *a, const rs_predict_run *run)
+{
+    const rs_forecast *f = &run->forecast;
+    const rs_forecast_row *last = &f->rows[f->n_layers];
+    char apart[32], reached[64] = "ρ = 0.9 is not reached";
+    int32_t most = rs_forecast_depth_to(f, 0.9), all = rs_forecast_depth_to(f, 0.99);
+    a->value = last->rho;
+    if (is_silent(a, run, last->apart)) return;
+    if (all >= 0)
+        snprintf(reached, sizeof reached, "ρ = 0.9 at layer %d, 0.99 at %d", (int)most, (int)all);
+    else if (most >= 0)
+        snprintf(reached, sizeof reached, "ρ = 0.9 at layer %d", (int)most);
+    SAY(a, "%s: ρ %.3g → %.3g, 1 − ρ = %s; %s", rs_predict_verdict_code(f->found.verdict),
+        f->rows[0].rho, last->rho, power(apart, last->apart), reached);
+}
+
+/* ---- 2 ---- */
+
+/* The first state whose largest entry, of so many normal ones, is beyond the type; -1: none. */
+static int32_t overflows(const rs_predict_run *run, double log10_most)
+{
+    double entries = (double)run->design->input.n * (double)run->design->network->d_model;
+    double reach = log10(sqrt(2 * log(fmax(entries, 2))));
+    for (int32_t l = 0; l <= run->forecast.n_layers; l++) {
+        double rms = (run->forecast.rows[l].square - log10(entries)) / 2;
+        if (rms + reach > log10_most) return l;
+    }
+    return -1;
+}
+
+static void say_size(rs_predict_answer *a, const rs_predict_run *run)
+{
+    const rs_forecast *f = &run->forecast;
+    char there[32], back[32], limit[64] = "nothing overflows";
+    int32_t half = overflows(run, 4.816), single = overflows(run, 38.53);
+    a->value = rs_forecast_growth(f);
+    if (is_silent(a, run, a->value)) return;
+    if (single >= 0)
+        snprintf(limit, sizeof limit, "overflow: f16 at layer %d, bf16 and f32 at %d", (int)half,
+                 (int)single);
+    else if (half >= 0)
+        snprintf(limit, sizeof limit, "f16 overflows at layer %d", (int)half);
+    SAY(a, "‖X‖² %s, gradient back %s; %s", times(there, a->value),
+        times(back, rs_forecast_growth_back(f)), limit);
+}
+
+/* ---- 3 ---- */
+
+static rs_status say_queries(rs_predict_answer *a, const rs_predict_run *run, rs_error *err)
+{
+    const rs_forecast *f = &run->forecast;
+    int32_t worst = rs_forecast_worst(f);
+    char least[32], first[32], last[32], balance[48] = "no temperature balances them";
+    double temperature = NAN;
+    a->value = worst < 0 ? NAN : rs_forecast_ratio(f, worst);
+    if (worst < 0 && f->rows[0].value == -INFINITY) {
+        SAY(a, "gV = 0: neither queries nor values have a gradient at the start");
+        return RS_OK;
+    }
+    if (is_silent(a, run, a->value)) return RS_OK;
+    RS_TRY(rs_predict_balance(&temperature, run, err));
+    if (isfinite(temperature))
+        snprintf(balance, sizeof balance, "temperature %.2g balances", temperature);
+    else if (a->value == -INFINITY)
+        snprintf(balance, sizeof balance, "queries do not learn there");
+    SAY(a, "gQ/gV %s … %s, least %s in layer %d; %s", power(first, rs_forecast_ratio(f, 0)),
+        power(last, rs_forecast_ratio(f, f->n_layers - 1)), power(least, a->value), (int)worst,
+        balance);
+    return RS_OK;
+}
+
+/* ---- 4 ---- */
+
+static void say_attention(rs_predict_answer *a, const rs_predict_run *run)
+{
+    const rs_forecast *f = &run->forecast;
+    double n = (double)run->design->input.n, most = 0;
+    int32_t least = -1;
+    for (int32_t l = 0; l < f->n_layers; l++) {
+        if (isnan(f->rows[l].keys)) continue;
+        if (least < 0 || f->rows[l].keys < f->rows[least].keys) least = l;
+        if (f->rows[l].deviation > most) most = f->rows[l].deviation;
+    }
+    a->value = least < 0 ? NAN : f->rows[least].keys;
+    if (is_silent(a, run, a->value)) return;
+    bool condensed = 1 / a->value > run->options->thresholds.condensed;
+    const char *word = condensed ? "condensed" : a->value > n / 2 ? "nearly uniform" : "selective";
+    SAY(a, "%s: at least %.3g of %.0f keys (layer %d); logits' s %.2g, landmark √(2 ln n) %.2g",
+        word, a->value, n, (int)least, most, rs_law_condensation(n));
+}
+
+/* ---- 5 ---- */
+
+static rs_status say_depth(rs_predict_answer *a, const rs_predict_run *run, rs_error *err)
+{
+    const rs_predict_found *found = &run->forecast.found;
+    rs_predict_reach reach;
+    char law[64] = "";
+    RS_TRY(rs_predict_reach_of(&reach, run, err));
+    a->value = reach.deepest ? (double)reach.deepest : NAN;
+    if (found->verdict == RS_PREDICT_EXPONENTIAL && run->forecast.n_layers >= 2) {
+        const rs_forecast_row *rows = run->forecast.rows;
+        int32_t n = run->forecast.n_layers;
+        snprintf(law, sizeof law, "; 1 − ρ falls %.3g decades a layer",
+                 (rows[n / 2].apart - rows[n].apart) / (n - n / 2));
+    } else if (isfinite(found->exponent) && found->verdict != RS_PREDICT_EXPLOSION) {
+        snprintf(law, sizeof law, "; 1 − ρ ∝ L^%.2f", -found->exponent);
+    }
+    const char *word = rs_predict_verdict_code(found->verdict);
+    if (!reach.deepest)
+        SAY(a, "not known: %s%s", reach.why, law);
+    else if (reach.ends)
+        SAY(a, "%s to about %lld layers, then %s%s", word, (long long)reach.deepest,
+            rs_predict_verdict_code(reach.then), law);
+    else
+        SAY(a, "%s to %lld layers at least (deepest tried)%s", word, (long long)reach.deepest, law);
+    return RS_OK;
+}
+
+/* ---- 6 ---- */
+
+/* The best three, each with what 1 − ρ becomes of what it is. */
+static void say_remedies(rs_predict_answer *a, const rs_predict_run *run)
+{
+    const rs_forecast *f = &run->forecast;
+    char now[32], then[32], said[160] = "";
+    size_t used = 0, said_of = 0;
+    if (run->n_remedied == 0) {
+        SAY(a, "not known: only an architecture file can be changed");
+        return;
+    }
+    for (size_t i = 0; i < run->n_remedied && said_of < 3; i++) {
+        const rs_remedied *r = &run->remedied[i];
+        if (r->score <= rs_remedies_score(f)) break;
+        used += (size_t)snprintf(said + used, sizeof said - used, "%s%s: %s", said_of++ ? "; " : "",
+                                 r->remedy->name, power(then, r->apart));
+        if (r->worse_at[0])
+            used += (size_t)snprintf(said + used, sizeof said - used, " (worse: %s)", r->worse_at);
+        if (used >= sizeof said - 1) break;
+    }
+    a->value = said_of ? run->remedied[0].apart : NAN;
+    if (said_of)
+        SAY(a, "1 − ρ %s → %s", power(now, f->rows[f->n_layers].apart), said);
+    else
+        SAY(a, "none: of %zu that were run, each makes something worse", run->n_remedied);
+}
+
+/* ---- 7 ---- */
+
+/* What moves when a size doubles: 1 − ρ, growth and gQ/gV of the last layer, by more than a factor. */
+typedef struct drift {
+    const char *field;
+    double factor;
+    bool made;
+    rs_predict_verdict verdict;
+    double apart, growth, ratio; /* decades that it moved by */
+} drift;
+
+static rs_status measure_drift(drift *d, const rs_predict_run *run, rs_error *err)
+{
+    const json_t *json = run->design->json;
+    const rs_arch *arch = run->design->arch;
+    const rs_forecast *now = &run->forecast;
+    rs_forecast then;
+    if (!arch) return RS_OK;
+    rs_predict_field fields[3];
+    size_t n = 0;
+    bool width = strcmp(d->field, "d_model") == 0;
+    double size = width                              ? (double)arch->d_model
+                  : strcmp(d->field, "seq_len") == 0 ? (double)arch->seq_len
+                                                     : (double)arch->depth;
+    fields[n++] = (rs_predict_field){d->field, d->factor * size};
+    if (width && json_object_get(json, "mlp_width"))
+        fields[n++] = (rs_predict_field){"mlp_width", d->factor * (double)arch->mlp_width};
+    if (width && json_object_get(json, "d_head"))
+        fields[n++] = (rs_predict_field){"d_head", d->factor * (double)arch->d_head};
+    rs_error why;
+    rs_status status = rs_predict_changed(&then, &d->made, run, fields, n, &why);
+    if (status != RS_OK) {
+        *err = why;
+        return status;
+    }
+    if (d->made) {
+        d->verdict = then.found.verdict;
+        d->apart = then.rows[then.n_layers].apart - now->rows[now->n_layers].apart;
+        d->growth = rs_forecast_growth(&then) - rs_forecast_growth(now);
+        d->ratio =
+            rs_forecast_ratio(&then, then.n_layers - 1) - rs_forecast_ratio(now, now->n_layers - 1);
+    }
+    rs_forecast_free(&then);
+    return RS_OK;
+}
+
+static rs_status say_sizes(rs_predict_answer *a, const rs_predict_run *run, rs_error *err)
+{
+    static const struct {
+        const char *field, *word;
+    } sizes[] = {{"d_model", "width"}, {"seq_len", "length"}, {"depth", "depth"}};
+    const double moved = 0.15; /* decades: a factor of 1.4 */
+    char said[160] = "";
+    size_t known = 0, used = 0;
+    a->value = NAN;
+    for (size_t i = 0; i < 3; i++) {
+        drift d = {.field = sizes[i].field, .factor = 2};
+        RS_TRY(measure_drift(&d, run, err));
+        if (!d.made) continue;
+        known++;
+        char what[80] = "";
+        size_t n = 0;
+        if (d.verdict != run->forecast.found.verdict)
+            n += (size_t)snprintf(what + n, sizeof what - n, " %s",
+                                  rs_predict_verdict_code(d.verdict));
+        if (fabs(d.apart) > moved)
+            n += (size_t)snprintf(what + n, sizeof what - n, " 1−ρ × %.2g", pow(10, d.apart));
+        if (fabs(d.growth) > moved && fabs(d.growth) < 30)
+            n += (size_t)snprintf(what + n, sizeof what - n, " growth × %.2g", pow(10, d.growth));
+        if (fabs(d.ratio) > moved && fabs(d.ratio) < 30)
+            n += (size_t)snprintf(what + n, sizeof what - n, " gQ/gV × %.2g", pow(10, d.ratio));
+        if (isnan(a->value) || fabs(d.apart) > a->value) a->value = fabs(d.apart);
+        if (n)
+            used += (size_t)snprintf(said + used, used < sizeof said ? sizeof said - used : 0,
+                                     "%s2× %s:%s", used ? "; " : "", sizes[i].word, what);
+        if (used >= sizeof said) break;
+    }
+    if (!known)
+        SAY(a, "not known: only an architecture file can be asked at other sizes");
+    else
+        SAY(a, "%s", used ? said : "yes: doubling width, length or depth moves none of these");
+    return RS_OK;
+}
+
+/* ---- all ---- */
+
+rs_status rs_predict_answer_all(rs_predict_answer answers[RS_PREDICT_ANSWERS],
+                                const rs_predict_run *run, rs_error *err)
+{
+    static const struct {
+        const char *question, *asks;
+    } questions[RS_PREDICT_ANSWERS] = {
+        {"apart", "do tokens stay apart?"},
+        {"size", "does anything explode or vanish?"},
+        {"queries", "do queries and keys learn?"},
+        {"attention", "is attention uniform or condensed?"},
+        {"depth", "how deep can it go?"},
+        {"remedy", "what one change helps most?"},
+        {"sizes", "does it hold at other widths and lengths?"},
+        {"trust", "how far is this to be trusted?"},
+    };
+    for (int i = 0; i < RS_PREDICT_ANSWERS; i++)
+        answers[i] = (rs_predict_answer){.number = i + 1,
+                                         .question = questions[i].question,
+                                         .asks = questions[i].asks,
+                                         .value = NAN};
+    say_apart(&answers[0], run);
+    say_size(&answers[1], run);
+    RS_TRY(say_queries(&answers[2], run, err));
+    say_attention(&answers[3], run);
+    RS_TRY(say_depth(&answers[4], run, err));
+    say_remedies(&answers[5], run);
+    RS_TRY(say_sizes(&answers[6], run, err));
+    SAY(&answers[7], "-");
+    return RS_OK;
+}

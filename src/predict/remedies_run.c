@@ -1,0 +1,222 @@
+/* remedies_run.c: each remedy run, and what it makes better and worse. */
+#include "predict/remedies.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- better and worse ---- */
+
+static double least_keys(const rs_forecast *f)
+{
+    double least = NAN;
+    for (int32_t l = 0; l < f->n_layers; l++)
+        if (!(f->rows[l].keys >= least)) least = f->rows[l].keys;
+    return least;
+}
+
+static double least_ratio(const rs_forecast *f)
+{
+    int32_t worst = rs_forecast_worst(f);
+    return worst < 0 ? NAN : rs_forecast_ratio(f, worst);
+}
+
+static void add_worse(rs_remedied *r, const char *word)
+{
+    size_t used = strlen(r->worse_at);
+    snprintf(r->worse_at + used, sizeof r->worse_at - used, "%s%s", used ? " " : "", word);
+}
+
+/* A question's answer is worse where its number moves by more than a factor of two, the wrong way. */
+static void compare(rs_remedied *r, const rs_forecast *now, const rs_forecast *then)
+{
+    const double twice = log10(2);
+    double apart = then->rows[then->n_layers].apart - now->rows[now->n_layers].apart;
+    double ratio = fabs(least_ratio(then)) - fabs(least_ratio(now));
+    double size = fabs(rs_forecast_growth(then)) - fabs(rs_forecast_growth(now));
+    double back = fabs(rs_forecast_growth_back(then)) - fabs(rs_forecast_growth_back(now));
+    double keys = log10(least_keys(now) / least_keys(then));
+    if (apart < -twice || then->found.verdict > now->found.verdict) add_worse(r, "apart");
+    if (size > twice || back > twice) add_worse(r, "size");
+    if (ratio > twice || (isnan(ratio) && isfinite(least_ratio(now)))) add_worse(r, "queries");
+    if (keys > twice) add_worse(r, "attention");
+}
+
+/* Verdicts first, then digits of 1 − ρ, then the balance of gradients. Beyond three decades neither
+ * counts for more: nobody trains better with it. */
+static double score(const rs_remedied *r)
+{
+    const double most = 3;
+    double apart = isnan(r->apart) ? -most : fmax(r->apart, -most);
+    double balance = isnan(r->ratio) ? -most : fmax(-fabs(r->ratio), -most);
+    return -10 * (double)r->found.verdict + 2 * apart + balance / 2 - (r->worse_at[0] ? 0.5 : 0);
+}
+
+double rs_remedies_score(const rs_forecast *f)
+{
+    const rs_remedied as_it_is = {
+        .found = f->found, .apart = f->rows[f->n_layers].apart, .ratio = least_ratio(f)};
+    return score(&as_it_is);
+}
+
+/* ---- running ---- */
+
+static rs_status run_one(rs_remedied *out, bool *made, const rs_predict_run *run,
+                         const rs_remedy *remedy, rs_error *err)
+{
+    rs_design design = {0};
+    rs_forecast f = {0};
+    rs_error why;
+    *out = (rs_remedied){.remedy = remedy, .time_ratio = NAN};
+    *made = false;
+    json_t *json = json_deep_copy(run->design->json);
+    if (!json) return rs_fail_memory(err, remedy->name, 1);
+    bool applies = true;
+    rs_status status = remedy->apply(json, &applies, run, err);
+    if (status != RS_OK || !applies || json_equal(json, run->design->json)) {
+        json_decref(json);
+        return status;
+    }
+    status = rs_design_of(&design, run->design, json, &why);
+    if (status == RS_OK) status = rs_forecast_theory(&f, NULL, &design, &run->settings, &why);
+    if (status == RS_OK) {
+        *made = true;
+        out->found = f.found;
+        out->apart = f.rows[f.n_layers].apart;
+        out->ratio = least_ratio(&f);
+        out->growth = rs_forecast_growth(&f);
+        out->parameters_ratio = (double)design.network->stored.parameters /
+                                (double)run->design->network->stored.parameters;
+        compare(out, &run->forecast, &f);
+        out->score = score(out);
+    }
+    rs_forecast_free(&f);
+    rs_design_close(&design);
+    if (status == RS_E_NO_MEMORY || status == RS_E_INTERRUPTED) {
+        *err = why;
+        return status;
+    }
+    return RS_OK;
+}
+
+static int by_score(const void *a, const void *b)
+{
+    double x = ((const rs_remedied *)a)->score, y = ((const rs_remedied *)b)->score;
+    return (x < y) - (x > y);
+}
+
+static bool is_named(const char *names, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *p = names; p && *p; p += strspn(p, ",")) {
+        size_t n = strcspn(p, ",");
+        if (n == length && memcmp(p, name, n) == 0) return true;
+        p += n;
+    }
+    return !names || strcmp(names, "all") == 0;
+}
+
+static rs_status check_names(const char *names, rs_error *err)
+{
+    const rs_remedy *remedy;
+    if (!names || strcmp(names, "all") == 0) return RS_OK;
+    for (const char *p = names; *p; p += strspn(p, ",")) {
+        size_t n = strcspn(p, ",");
+        RS_TRY(rs_remedy_find(&remedy, p, n, err));
+        p += n;
+    }
+    return RS_OK;
+}
+
+rs_status rs_remedies_run(rs_remedied **out, size_t *n, const rs_predict_run *run,
+                          const char *names, rs_error *err)
+{
+    size_t most = 0;
+    *out = NULL;
+    *n = 0;
+    RS_TRY(check_names(names, err));
+    if (!run->design->arch || run->design->checkpoint) return RS_OK;
+    while (rs_remedy_at(most))
+        most++;
+    rs_remedied *list = rs_malloc(most, sizeof *list);
+    if (!list) return rs_fail_memory(err, "remedies", most * sizeof *list);
+    for (size_t i = 0; i < most; i++) {
+        bool made;
+        if (!is_named(names, rs_remedy_at(i)->name)) continue;
+        rs_status status = rs_check_cancelled(run->context, err);
+        if (status == RS_OK) status = run_one(&list[*n], &made, run, rs_remedy_at(i), err);
+        if (status != RS_OK) {
+            rs_free(list);
+            return status;
+        }
+        if (made) ++*n;
+    }
+    qsort(list, *n, sizeof *list, by_score);
+    *out = list;
+    return RS_OK;
+}
+
+/* ---- the table ---- */
+
+typedef struct remedy_row {
+    const char *name, *says, *verdict;
+    double apart, ratio, growth, parameters_ratio, time_ratio;
+    const char *worse_at;
+} remedy_row;
+#define REMEDY(...) RS_COLUMN(remedy_row, __VA_ARGS__)
+static const rs_column remedy_columns[] = {
+    REMEDY(name, "name", NULL, NULL, NULL, NULL),
+    REMEDY(says, "says", NULL, NULL, "what it changes", NULL),
+    REMEDY(verdict, "verdict", NULL, NULL, NULL, "predicted"),
+    REMEDY(apart, "log10_one_minus_rho", "log (1 − ρ)", "decades", "behind the last layer",
+           "predicted"),
+    REMEDY(ratio, "ratio_gQ_gV", "gQ/gV", NULL, "of the layer where it is least", "predicted"),
+    REMEDY(growth, "log10_growth", "growth of ‖X‖²", "decades", "log₁₀ ‖X^L‖²/‖X⁰‖²", "predicted"),
+    REMEDY(parameters_ratio, "parameters_ratio", NULL, NULL, "its parameters over those without it",
+           NULL),
+    REMEDY(time_ratio, "time_ratio", NULL, NULL, "operations of a pass over those without it",
+           NULL),
+    REMEDY(worse_at, "worse_at", NULL, NULL,
+           "questions of the first screen whose number moves the wrong way by a factor of 2", NULL),
+};
+const rs_table_kind rs_predict_remedies_kind = {"predict", "remedies", {RS_PART(remedy_columns)}};
+
+rs_status rs_remedies_table(rs_result *result, const rs_remedied *remedied, size_t n,
+                            const rs_predict_run *run, rs_error *err)
+{
+    rs_table *table;
+    const rs_forecast *f = &run->forecast;
+    double least = least_ratio(f);
+    RS_TRY(rs_result_add_table(
+        result, "remedies", "Remedies",
+        "One change of the architecture each, run; the best first. The first "
+        "row is the architecture as it is.",
+        remedy_columns, sizeof remedy_columns / sizeof *remedy_columns, &table, err));
+    rs_table_show_first(table,
+                        "name,verdict,log10_one_minus_rho,ratio_gQ_gV,log10_growth,worse_at");
+    const remedy_row now = {.name = "as it is",
+                            .verdict = rs_predict_verdict_code(f->found.verdict),
+                            .apart = f->rows[f->n_layers].apart,
+                            .ratio = pow(10, least),
+                            .growth = rs_forecast_growth(f),
+                            .parameters_ratio = 1,
+                            .time_ratio = 1};
+    RS_TRY(rs_table_append(table, &now, err));
+    for (size_t i = 0; i < n; i++) {
+        const rs_remedied *r = &remedied[i];
+        const remedy_row row = {r->remedy->name,
+                                r->remedy->says,
+                                rs_predict_verdict_code(r->found.verdict),
+                                r->apart,
+                                pow(10, r->ratio),
+                                r->growth,
+                                r->parameters_ratio,
+                                r->time_ratio,
+                                r->worse_at[0] ? r->worse_at : NULL};
+        RS_TRY(rs_table_append(table, &row, err));
+    }
+    return RS_OK;
+}
