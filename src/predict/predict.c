@@ -23,10 +23,10 @@ typedef struct answer_row {
 } answer_row;
 #define ANSWER(...) RS_COLUMN(answer_row, __VA_ARGS__)
 static const rs_column answer_columns[] = {
-    ANSWER(number, "number", NULL, NULL, NULL, NULL),
-    ANSWER(question, "question", NULL, NULL, NULL, NULL),
+    ANSWER(number, "number", NULL, NULL, "1 to 8, in the order of the page", NULL),
+    ANSWER(question, "question", NULL, NULL, "what it is about, in a word", NULL),
     ANSWER(asks, "asks", NULL, NULL, "the question in words", NULL),
-    ANSWER(answer, "answer", NULL, NULL, NULL, "predicted"),
+    ANSWER(answer, "answer", NULL, NULL, "the answer in a line", "predicted"),
     ANSWER(value, "value", NULL, NULL,
            "apart: ρ behind the last layer; size: decades that ‖X‖² grows; queries: log₁₀ gQ/gV of "
            "the worst layer; attention: fewest effective keys; depth: layers with the same verdict",
@@ -111,7 +111,7 @@ typedef struct field_row {
 } field_row;
 #define FIELD(...) RS_COLUMN(field_row, __VA_ARGS__)
 static const rs_column architecture_columns[] = {
-    FIELD(field, "field", NULL, NULL, NULL, NULL),
+    FIELD(field, "field", NULL, NULL, "of ARCH.json; of an object in it as init.wq", NULL),
     FIELD(value, "value", NULL, NULL, "as ARCH.json has it", NULL),
 };
 const rs_table_kind rs_predict_architecture_kind = {
@@ -226,8 +226,8 @@ typedef struct preset_row {
 } preset_row;
 #define PRESET(...) RS_COLUMN(preset_row, __VA_ARGS__)
 static const rs_column preset_columns[] = {
-    PRESET(name, "name", NULL, NULL, NULL, NULL),
-    PRESET(says, "says", NULL, NULL, NULL, NULL),
+    PRESET(name, "name", NULL, NULL, "what --preset takes", NULL),
+    PRESET(says, "says", NULL, NULL, "what it is, or what to ask instead", NULL),
 };
 const rs_table_kind rs_predict_presets_kind = {"predict", "presets", {RS_PART(preset_columns)}};
 

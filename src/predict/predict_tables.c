@@ -85,7 +85,7 @@ typedef struct backward_row {
     }
 #define BACKWARD(...) RS_COLUMN(backward_row, __VA_ARGS__)
 static const rs_column backward_columns[] = {
-    BACKWARD(layer, "layer", NULL, NULL, NULL, NULL),
+    BACKWARD(layer, "layer", NULL, NULL, "counted from 0", NULL),
     GRADIENT(0, "Q"),
     GRADIENT(1, "K"),
     GRADIENT(2, "V"),

@@ -168,9 +168,9 @@ typedef struct remedy_row {
 } remedy_row;
 #define REMEDY(...) RS_COLUMN(remedy_row, __VA_ARGS__)
 static const rs_column remedy_columns[] = {
-    REMEDY(name, "name", NULL, NULL, NULL, NULL),
+    REMEDY(name, "name", NULL, NULL, "what --remedies takes", NULL),
     REMEDY(says, "says", NULL, NULL, "what it changes", NULL),
-    REMEDY(verdict, "verdict", NULL, NULL, NULL, "predicted"),
+    REMEDY(verdict, "verdict", NULL, NULL, "with this one change", "predicted"),
     REMEDY(apart, "log10_one_minus_rho", "log (1 − ρ)", "decades", "behind the last layer",
            "predicted"),
     REMEDY(ratio, "ratio_gQ_gV", "gQ/gV", NULL, "of the layer where it is least", "predicted"),

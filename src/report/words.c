@@ -87,9 +87,9 @@ bool rs_word_stands_in(const rs_word *word, const char *text)
 
 /* ---- all of them ---- */
 
-static const rs_word_list *const books[] = {rs_words_of_the_house, rs_words_of_weights,
-                                            rs_words_of_runs,      rs_words_of_training,
-                                            rs_words_of_proofs,    rs_words_of_verdicts};
+static const rs_word_list *const books[] = {
+    rs_words_of_the_house,   rs_words_of_weights, rs_words_of_runs,    rs_words_of_training,
+    rs_words_of_predictions, rs_words_of_proofs,  rs_words_of_verdicts};
 
 const rs_word *rs_word_at(size_t index)
 {

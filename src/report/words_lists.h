@@ -25,14 +25,14 @@
 #define CERTIFY(...) RS_CODE("certify", "docs/certify.md", __VA_ARGS__)
 #define PATHS(...) RS_CODE("paths", "docs/paths.md", __VA_ARGS__)
 #define TRAIN(...) RS_CODE("train", "docs/train.md", __VA_ARGS__)
+#define PREDICT(...) RS_CODE("predict", "docs/predict.md", __VA_ARGS__)
 #define TOKENIZE(...) RS_CODE("tokenize", "docs/tokenize.md", __VA_ARGS__)
-#define TRAIN(...) RS_CODE("train", "docs/train.md", __VA_ARGS__)
 #define LAB(...) RS_CODE("lab", "docs/lab.md", __VA_ARGS__)
 #define DOCTOR(...) RS_CODE("doctor", "docs/design.md", __VA_ARGS__)
 #define EXPLAIN(...) RS_CODE("explain", "docs/words.md", __VA_ARGS__)
 
 /* Each ends with an empty list. */
 extern const rs_word_list rs_words_of_the_house[], rs_words_of_weights[], rs_words_of_runs[],
-    rs_words_of_training[], rs_words_of_proofs[], rs_words_of_verdicts[];
+    rs_words_of_training[], rs_words_of_predictions[], rs_words_of_proofs[], rs_words_of_verdicts[];
 
 #endif

@@ -126,6 +126,34 @@ static const rs_word train[] = {
           "--dry-run", "leave out --dry-run"),
 };
 
+/* In the order in which they are tried. */
+static const rs_word predict[] = {
+    PREDICT("unknown", "info", "theory has no number for some layer", "column theory_note says why",
+            "'rankscope probe ARCH.json --random 8' measures one draw"),
+    PREDICT("explosion", "critical", "states or gradients grow or shrink by decades",
+            "‖X‖² or ‖∂L/∂X‖² moves by more than 3 decades over the second half of the depth "
+            "(--threshold explosion_decades=X)",
+            "a norm, or branches × 1/√L"),
+    PREDICT("doubly_exponential", "critical",
+            "1 − ρ falls faster in every block than in the one before: its logarithm grows by a "
+            "factor",
+            "log₁₀(1 − ρ) × 1.5 or more in each of the last two blocks, 1 − ρ < 0.1 "
+            "(doubly_factor, doubly_below)",
+            "skips"),
+    PREDICT("exponential", "warn, critical",
+            "tokens collapse exponentially with depth; critical where less than 0.01 of 1 − ρ is "
+            "left, or nothing enters (ρ = 1)",
+            "1 − ρ falls below half of what it was, with an exponent of 1.5 or more "
+            "(halving, power_exponent, critical_below)",
+            "table remedies"),
+    PREDICT("slow", "info", "tokens draw together as a power of the depth",
+            "1 − ρ falls below half of what it was, otherwise", "table remedies"),
+    PREDICT("healthy", "info", "tokens stay apart", "none of these", NULL),
+    PREDICT("explained", "info", "the architecture with every field; the number is none",
+            "--explain", "leave out --explain"),
+    PREDICT("listed", "info", "what architectures have names", "--preset list", "--preset NAME"),
+};
+
 static const rs_word machine[] = {
     DOCTOR("machine_busy", "warn",
            "nothing is called fine, nor slow: what was measured contradicts itself",
@@ -146,6 +174,6 @@ static const rs_word machine[] = {
             NULL),
 };
 
-const rs_word_list rs_words_of_verdicts[] = {RS_WORDS(scan),  RS_WORDS(probe),   RS_WORDS(certify),
-                                             RS_WORDS(paths), RS_WORDS(lab),     RS_WORDS(claims),
-                                             RS_WORDS(train), RS_WORDS(machine), {NULL, 0}};
+const rs_word_list rs_words_of_verdicts[] = {
+    RS_WORDS(scan),   RS_WORDS(probe), RS_WORDS(certify), RS_WORDS(paths),   RS_WORDS(lab),
+    RS_WORDS(claims), RS_WORDS(train), RS_WORDS(predict), RS_WORDS(machine), {NULL, 0}};
