@@ -46,6 +46,19 @@ static const law_row law_rows[] = {
 };
 enum { LAW_ROWS = sizeof law_rows / sizeof *law_rows };
 
+/* What a law is once its formulas have numbers. */
+static const rs_weight_law_kind law_kinds[] = {
+    [LAW_DEFAULT] = RS_LAW_NORMAL,        [LAW_XAVIER] = RS_LAW_NORMAL,
+    [LAW_NORMAL] = RS_LAW_NORMAL,         [LAW_UNIFORM] = RS_LAW_UNIFORM,
+    [LAW_ORTHOGONAL] = RS_LAW_ORTHOGONAL, [LAW_ZERO] = RS_LAW_ZERO,
+    [LAW_IDENTITY] = RS_LAW_IDENTITY,
+};
+
+typedef struct drawn_tensor {
+    rs_tensor tensor; /* first: a pointer to it is one to this */
+    rs_weight_law law;
+} drawn_tensor;
+
 static const char *const formula_names[] = {"fan_in", "fan_out", "d", "L", NULL};
 
 typedef struct place {
@@ -294,32 +307,73 @@ static rs_status draw_orthogonal(float *out, const rs_init *init, const rs_draw 
     return status;
 }
 
-static rs_status draw_normal(float *out, const rs_init *init, const law *from,
-                             const rs_draw *stream, const place *at, rs_error *err)
+static rs_status normal_law(rs_weight_law *out, const rs_init *init, const law *from,
+                            const place *at, rs_error *err)
 {
-    double mean, variance;
-    RS_TRY(evaluate(&mean, init, from, 0, at, err));
+    double variance;
+    RS_TRY(evaluate(&out->mean, init, from, 0, at, err));
     RS_TRY(evaluate(&variance, init, from, 1, at, err));
     if (!(variance >= 0))
         return rs_fail(
             err, RS_E_EXPRESSION, from->where, NULL,
             "the variance %s is %g for fan_in %g and fan_out %g; it must not be negative",
             from->arguments[1], variance, at->fan_in, at->fan_out);
-    rs_draw_normal(out, stream, at->count, mean, sqrt(variance), init->threads);
+    out->deviation = sqrt(variance);
     return RS_OK;
 }
 
-static rs_status draw_uniform(float *out, const rs_init *init, const law *from,
-                              const rs_draw *stream, const place *at, rs_error *err)
+static rs_status uniform_law(rs_weight_law *out, const rs_init *init, const law *from,
+                             const place *at, rs_error *err)
 {
-    double low, high;
-    RS_TRY(evaluate(&low, init, from, 0, at, err));
-    RS_TRY(evaluate(&high, init, from, 1, at, err));
-    if (!(low <= high))
+    RS_TRY(evaluate(&out->low, init, from, 0, at, err));
+    RS_TRY(evaluate(&out->high, init, from, 1, at, err));
+    if (!(out->low <= out->high))
         return rs_fail(err, RS_E_EXPRESSION, from->where, NULL,
-                       "uniform from %g to %g: the first must not be above the second", low, high);
-    rs_draw_uniform(out, stream, at->count, low, high, init->threads);
+                       "uniform from %g to %g: the first must not be above the second", out->low,
+                       out->high);
     return RS_OK;
+}
+
+/* What the model's own library does. */
+static void default_law(rs_weight_law *out, const rs_init *init, rs_role role)
+{
+    bool residual = role == RS_ROLE_O || role == RS_ROLE_CROSS_O || role == RS_ROLE_MLP_DOWN;
+    out->deviation = residual ? init->residual_std : init->std;
+}
+
+/* The numbers of a weight's law, for its sizes. */
+static rs_status weight_law(rs_weight_law *out, const rs_init *init, rs_role role, const place *at,
+                            rs_error *err)
+{
+    law from = law_of(init, role);
+    *out = (rs_weight_law){.kind = law_kinds[from.kind]};
+    switch (from.kind) {
+    case LAW_DEFAULT:
+        default_law(out, init, role);
+        break;
+    case LAW_XAVIER:
+        out->deviation = sqrt(2.0 / (at->fan_in + at->fan_out));
+        break;
+    case LAW_NORMAL:
+        return normal_law(out, init, &from, at, err);
+    case LAW_UNIFORM:
+        return uniform_law(out, init, &from, at, err);
+    case LAW_ORTHOGONAL:
+    case LAW_ZERO:
+    case LAW_IDENTITY:
+        break;
+    }
+    return RS_OK;
+}
+
+/* Biases are 0 and norms 1 under every law. */
+static rs_status tensor_law(rs_weight_law *out, const rs_init *init, rs_role role, bool bias,
+                            const place *at, rs_error *err)
+{
+    bool zero = bias || is_bias(role);
+    *out = (rs_weight_law){.kind = zero ? RS_LAW_ZERO : RS_LAW_ONE};
+    if (zero || is_norm(role) || role == RS_ROLE_LAYER_SCALE) return RS_OK;
+    return weight_law(out, init, role, at, err);
 }
 
 static void fill_with(float *out, int64_t n, float value)
@@ -328,43 +382,54 @@ static void fill_with(float *out, int64_t n, float value)
         out[i] = value;
 }
 
-/* What the model's own library does. */
-static void draw_default(float *out, const rs_init *init, rs_role role, const rs_draw *stream,
-                         const place *at)
+static rs_status draw_by(float *out, const rs_init *init, const rs_weight_law *from,
+                         const rs_draw *stream, const place *at, rs_error *err)
 {
-    bool residual = role == RS_ROLE_O || role == RS_ROLE_CROSS_O || role == RS_ROLE_MLP_DOWN;
-    rs_draw_normal(out, stream, at->count, 0, residual ? init->residual_std : init->std,
-                   init->threads);
-}
-
-static rs_status draw_weight(float *out, const rs_init *init, rs_role role, const rs_draw *stream,
-                             const place *at, rs_error *err)
-{
-    law from = law_of(init, role);
-    switch (from.kind) {
-    case LAW_DEFAULT:
-        draw_default(out, init, role, stream, at);
-        return RS_OK;
-    case LAW_XAVIER:
-        rs_draw_normal(out, stream, at->count, 0, sqrt(2.0 / (at->fan_in + at->fan_out)),
-                       init->threads);
-        return RS_OK;
-    case LAW_NORMAL:
-        return draw_normal(out, init, &from, stream, at, err);
-    case LAW_UNIFORM:
-        return draw_uniform(out, init, &from, stream, at, err);
-    case LAW_ORTHOGONAL:
+    switch (from->kind) {
+    case RS_LAW_NORMAL:
+        rs_draw_normal(out, stream, at->count, from->mean, from->deviation, init->threads);
+        break;
+    case RS_LAW_UNIFORM:
+        rs_draw_uniform(out, stream, at->count, from->low, from->high, init->threads);
+        break;
+    case RS_LAW_ORTHOGONAL:
         return draw_orthogonal(out, init, stream, at, err);
-    case LAW_ZERO:
-        fill_with(out, at->count, 0);
-        return RS_OK;
-    case LAW_IDENTITY:
+    case RS_LAW_ZERO:
+    case RS_LAW_ONE:
+        fill_with(out, at->count, from->kind == RS_LAW_ONE);
+        break;
+    case RS_LAW_IDENTITY:
         fill_with(out, at->count, 0);
         for (int64_t i = 0; i < at->rows && i < at->cols; i++)
             out[i * at->cols + i] = 1;
-        return RS_OK;
+        break;
     }
     return RS_OK;
+}
+
+double rs_weight_law_square(const rs_weight_law *from, int64_t in, int64_t out)
+{
+    double spread = from->high - from->low, middle = (from->high + from->low) / 2;
+    double most = (double)(in > out ? in : out);
+    switch (from->kind) {
+    case RS_LAW_NORMAL:
+        return from->mean * from->mean + from->deviation * from->deviation;
+    case RS_LAW_UNIFORM:
+        return middle * middle + spread * spread / 12;
+    case RS_LAW_ORTHOGONAL: /* the lesser of rows and columns has length 1 */
+    case RS_LAW_IDENTITY:
+        return 1 / most;
+    case RS_LAW_ZERO:
+        return 0;
+    case RS_LAW_ONE:
+        return 1;
+    }
+    return NAN;
+}
+
+const rs_weight_law *rs_init_law(const rs_tensor *tensor)
+{
+    return &((const drawn_tensor *)(const void *)tensor)->law;
 }
 
 /* ---- tensors ---- */
@@ -476,29 +541,19 @@ static rs_status name_tensor(const char **out, uint32_t *times, rs_init *init, r
     }
 }
 
-static rs_status new_tensor(rs_tensor **out, rs_init *init, uint32_t rank, const int64_t *shape,
+static rs_status new_tensor(drawn_tensor **out, rs_init *init, uint32_t rank, const int64_t *shape,
                             rs_error *err)
 {
-    rs_tensor *tensor = rs_arena_alloc(init->arena, 1, sizeof *tensor);
+    drawn_tensor *drawn = rs_arena_alloc(init->arena, 1, sizeof *drawn);
     int64_t *sizes = rs_arena_alloc(init->arena, rank ? rank : 1, sizeof *sizes);
-    if (!tensor || !sizes) return rs_fail_memory(err, "a random weight", sizeof *tensor);
+    if (!drawn || !sizes) return rs_fail_memory(err, "a random weight", sizeof *drawn);
+    rs_tensor *tensor = &drawn->tensor;
     if (rank) memcpy(sizes, shape, rank * sizeof *sizes);
     tensor->dtype = RS_F32;
     tensor->rank = rank;
     tensor->shape = sizes;
     tensor->type_id = -1;
-    *out = tensor;
-    return RS_OK;
-}
-
-/* Biases are 0 and norms 1 under every law. */
-static rs_status fill_tensor(float *data, const rs_init *init, rs_role role, bool bias,
-                             const rs_draw *stream, const place *at, rs_error *err)
-{
-    bool zero = bias || is_bias(role);
-    if (!zero && !is_norm(role) && role != RS_ROLE_LAYER_SCALE)
-        return draw_weight(data, init, role, stream, at, err);
-    fill_with(data, at->count, zero ? 0 : 1);
+    *out = drawn;
     return RS_OK;
 }
 
@@ -509,8 +564,10 @@ rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, boo
     *out = NULL;
     place at = {0};
     RS_TRY(measure_place(&at, role, rank, shape, out_is_row, err));
-    rs_tensor *tensor = NULL;
-    RS_TRY(new_tensor(&tensor, init, rank, shape, err));
+    drawn_tensor *drawn = NULL;
+    RS_TRY(new_tensor(&drawn, init, rank, shape, err));
+    RS_TRY(tensor_law(&drawn->law, init, role, bias, &at, err));
+    rs_tensor *tensor = &drawn->tensor;
     uint32_t times = 0;
     RS_TRY(name_tensor(&tensor->name, &times, init, role, bias, layer, err));
     tensor->count = at.count;
@@ -523,7 +580,7 @@ rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, boo
     float *data = NULL;
     RS_TRY(new_block(&data, init, (uint64_t)at.count, err));
     rs_draw stream = {init->seed, {(uint32_t)role | times << 8, (uint32_t)(layer + 1)}};
-    RS_TRY(fill_tensor(data, init, role, bias, &stream, &at, err));
+    RS_TRY(draw_by(data, init, &drawn->law, &stream, &at, err));
     tensor->data = (const uint8_t *)data;
     *out = tensor;
     return RS_OK;

@@ -61,6 +61,25 @@ rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, boo
                          int32_t layer, uint32_t rank, const int64_t *shape, bool out_is_row,
                          rs_error *err);
 
+/* The law that a tensor was drawn from, or will be: numbers are those of its sizes. */
+typedef enum rs_weight_law_kind {
+    RS_LAW_NORMAL,  /* mean, deviation */
+    RS_LAW_UNIFORM, /* low, high */
+    RS_LAW_ORTHOGONAL,
+    RS_LAW_ZERO,
+    RS_LAW_ONE,
+    RS_LAW_IDENTITY
+} rs_weight_law_kind;
+typedef struct rs_weight_law {
+    rs_weight_law_kind kind;
+    double mean, deviation, low, high;
+} rs_weight_law;
+/* Of a tensor that rs_init_tensor gave, and of no other; planned ones have it too. What the functions
+ * below write over it does not change it. */
+const rs_weight_law *rs_init_law(const rs_tensor *tensor);
+/* The mean of the squares of a matrix drawn from it. */
+double rs_weight_law_square(const rs_weight_law *law, int64_t in, int64_t out);
+
 /* The numbers of a tensor that this init drew, for what no law says: a padding token's row of
  * zeros, sinusoids. NULL between rs_init_plan and rs_init_start. */
 float *rs_init_numbers(const rs_init *init, const rs_tensor *tensor);

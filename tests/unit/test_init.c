@@ -412,6 +412,40 @@ static void every_allocation_may_fail(void **state)
     }
 }
 
+/* The law of a tensor, planned or drawn, has the mean square of what is drawn from it. */
+static void laws_tell_the_mean_square_of_what_they_draw(void **state)
+{
+    (void)state;
+    enum { ROWS = 96, COLS = 160 };
+    static const struct {
+        const char *law;
+        double square, slack; /* slack: standard deviation of the mean square, relative */
+    } cases[] = {
+        {"normal(0, 1/fan_in)", 1.0 / COLS, 1.4142},
+        {"normal(0.5, 0.01)", 0.26, 0.5},
+        {"uniform(-1, 2)", 1, 1.1},
+        {"orthogonal", 1.0 / COLS, 0},
+        {"identity", 1.0 / COLS, 0},
+        {"zero", 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int planned = 0; planned < 2; planned++) {
+            rs_init *init = open_init(NULL, 5);
+            rs_error err;
+            assert_int_equal(rs_init_set_role(init, RS_ROLE_Q, cases[i].law, "wq", &err), RS_OK);
+            if (planned) rs_init_plan(init);
+            const rs_tensor *tensor = draw(init, RS_ROLE_Q, 0, ROWS, COLS, true);
+            double square = rs_weight_law_square(rs_init_law(tensor), COLS, ROWS), sum = 0;
+            assert_true(fabs(square - cases[i].square) <= 1e-15);
+            for (int64_t j = 0; !planned && j < ROWS * COLS; j++)
+                sum += (double)numbers(tensor)[j] * (double)numbers(tensor)[j];
+            double slack = 5 * cases[i].slack / sqrt(ROWS * COLS) + 1e-6;
+            if (!planned) assert_true(fabs(sum / (ROWS * COLS) - square) <= slack * square);
+            rs_init_close(init);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -425,6 +459,7 @@ int main(void)
         cmocka_unit_test(sizes_are_checked_before_memory_is_asked_for),
         cmocka_unit_test(a_plan_comes_before_the_draw),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(laws_tell_the_mean_square_of_what_they_draw),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
