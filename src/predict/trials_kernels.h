@@ -72,8 +72,8 @@ typedef struct rs_trials_kernels {
     /* of `tokens` lanes, at least 1 */
     void (*measure)(rs_trials_measured *out, const rs_trials_block *x, int64_t tokens);
     double (*square)(const rs_trials_block *x);
-    /* y <- x less the mean of its `tokens` lanes, means [rows]; lanes behind stay 0 */
-    void (*centre)(double *y, double *means, const rs_trials_block *x, int64_t tokens);
+    /* y [rows, ld] <- x less the mean of its `tokens` lanes, means [rows]; lanes behind are 0 */
+    void (*centre)(double *y, int64_t ld, double *means, const rs_trials_block *x, int64_t tokens);
     /* sum over all numbers of x y */
     double (*inner)(const rs_trials_block *x, const double *y);
 } rs_trials_kernels;
