@@ -148,16 +148,17 @@ static inline void assert_same_numbers(const rs_trials *a, const rs_trials *b, d
                 double x = rs_trials_number(a, t, l, (rs_trials_quantity)q);
                 double y = rs_trials_number(b, t, l, (rs_trials_quantity)q);
                 /* of what is a difference: rounding of what it is one of */
-                double floor = 0;
-                if (q == RS_TRIALS_SUM || q == RS_TRIALS_RESIDUAL)
-                    floor = 1e-15 * rs_trials_number(a, t, l, RS_TRIALS_SQUARE);
-                if (q == RS_TRIALS_RELATIVE || q == RS_TRIALS_APART || q == RS_TRIALS_COSINE ||
-                    q == RS_TRIALS_COSINE_APART)
-                    floor = 1e-14;
+                double square = rs_trials_number(a, t, l, RS_TRIALS_SQUARE);
+                double value = rs_trials_number(a, t, l, RS_TRIALS_VALUE), floor = 0;
+                double rounding = 1e-29 * square * rs_trials_number(a, t, l, RS_TRIALS_STATE);
+                if (q == RS_TRIALS_SUM || q == RS_TRIALS_RESIDUAL) floor = 1e-15 * square;
+                if (q >= RS_TRIALS_RELATIVE && q <= RS_TRIALS_COSINE_APART) floor = 1e-14;
                 if (q == RS_TRIALS_LOGIT) floor = 1e-28;
-                if (q == RS_TRIALS_QUERY || q == RS_TRIALS_KEY)
-                    floor = 1e-26 * rs_trials_number(a, t, l, RS_TRIALS_VALUE);
-                if (q == RS_TRIALS_QUERY_VALUE || q == RS_TRIALS_KEY_VALUE) floor = 1e-26;
+                if (q >= RS_TRIALS_QUERY && q <= RS_TRIALS_DOWN) floor = rounding;
+                if (q == RS_TRIALS_QUERY || q == RS_TRIALS_KEY) floor += 1e-26 * value;
+                if (q == RS_TRIALS_QUERY_VALUE || q == RS_TRIALS_KEY_VALUE)
+                    floor = value > 1e8 * rounding ? 1e-26 + 1e8 * rounding / value : INFINITY;
+                if (floor == INFINITY) continue;
                 if (!alike(x, y, relative, floor))
                     fail_msg("%s: trial %d layer %d %s: %.17g and %.17g (%.3g)", what, (int)t, (int)l,
                              quantity_names[q], x, y, fabs(x - y) / fmax(fabs(x), fabs(y)));
