@@ -1,0 +1,273 @@
+/* trials.c: trials of networks, by whichever way. */
+#include "predict/trials.h"
+
+#include "base/memory.h"
+#include "predict/trials_batch.h"
+#include "predict/trials_engine.h"
+#include "predict/trials_stats.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdatomic.h>
+
+void rs_trials_free(rs_trials *trials)
+{
+    if (!trials) return;
+    rs_free(trials->rows);
+    rs_free(trials->numbers);
+    rs_free(trials);
+}
+
+static rs_status new_trials(rs_trials **out, int32_t n_trials, int32_t layers, bool batched,
+                            rs_error *err)
+{
+    size_t rows = (size_t)layers + 1, count = 0;
+    rs_trials *trials = *out = rs_calloc(1, sizeof *trials);
+    bool fits = rs_size_mul(rows * RS_TRIALS_QUANTITIES, (size_t)n_trials, &count);
+    if (trials) {
+        trials->rows = rs_calloc(rows, sizeof *trials->rows);
+        trials->numbers = fits ? rs_malloc(count, sizeof *trials->numbers) : NULL;
+    }
+    if (!trials || !trials->rows || !trials->numbers)
+        return rs_fail_memory(err, "trials", count * sizeof(double));
+    trials->trials = n_trials;
+    trials->n_layers = layers;
+    trials->batched = batched;
+    for (size_t i = 0; i < count; i++)
+        trials->numbers[i] = NAN;
+    return RS_OK;
+}
+
+/* ---- batches ---- */
+
+/* Cells of one batch: their lanes stay in the nearest caches. */
+enum { LANES_MOST = 128 };
+
+typedef struct work {
+    rs_trials **out; /* in the order of the cells */
+    int32_t *order;  /* [cells]: where a cell of the group stands in `out` */
+    const rs_trials_plan **plans;
+    const rs_trials_request *request;
+    const rs_context *context;
+} work;
+
+static double *numbers_of(const rs_trials *trials, int32_t trial)
+{
+    return trials->numbers +
+           (int64_t)trial * (trials->n_layers + 1) * RS_TRIALS_QUANTITIES;
+}
+
+/* One thread's part of a batch of cells order[first] ... */
+static rs_status run_trials(const work *w, const rs_trials_batch *batch, int32_t first,
+                            rs_trials_room *room, int32_t trial, rs_error *err)
+{
+    enum { CELLS_MOST = LANES_MOST / RS_TRIALS_PAD };
+    double *numbers[CELLS_MOST];
+    RS_TRY(rs_check_cancelled(w->context, err));
+    for (int32_t c = 0; c < batch->n_cells; c++)
+        numbers[c] = numbers_of(w->out[w->order[first + c]], trial);
+    return rs_trials_batch_run(numbers, batch, room, trial, err);
+}
+
+static rs_status run_batch(const work *w, const rs_trials_batch *batch, int32_t first,
+                           rs_error *err)
+{
+    rs_status kept = RS_OK;
+    rs_error kept_error;
+    atomic_bool stop = false;
+    atomic_int done = 0;
+    int32_t trials = w->request->trials;
+    int threads = w->context->threads > 1 ? w->context->threads : 1;
+    if (threads > trials) threads = trials;
+#pragma omp parallel num_threads(threads)
+    {
+        rs_trials_room room;
+        rs_error problem;
+        rs_status status = rs_trials_room_open(&room, batch, &problem);
+        if (status != RS_OK) {
+            rs_keep_first(&kept, &kept_error, status, &problem);
+            atomic_store_explicit(&stop, true, memory_order_relaxed);
+        }
+#pragma omp for schedule(dynamic, 1)
+        for (int32_t t = 0; t < trials; t++) {
+            if (atomic_load_explicit(&stop, memory_order_relaxed)) continue;
+            status = run_trials(w, batch, first, &room, t, &problem);
+            if (status != RS_OK) {
+                rs_keep_first(&kept, &kept_error, status, &problem);
+                atomic_store_explicit(&stop, true, memory_order_relaxed);
+            }
+            int so_far = atomic_fetch_add(&done, 1) + 1;
+            if (omp_get_thread_num() == 0)
+                rs_progress(w->context, "trials", (uint64_t)so_far, (uint64_t)trials, "trials");
+        }
+        rs_trials_room_close(&room);
+    }
+    if (kept != RS_OK && err) *err = kept_error;
+    return kept;
+}
+
+/* Checks what threads will take, and gives the batch its sizes. */
+static rs_status plan_batch(rs_trials_batch *batch, const work *w, rs_error *err)
+{
+    uint64_t bytes;
+    rs_budget budget = {0};
+    RS_TRY(rs_trials_batch_plan(batch, &bytes, err));
+    rs_budget_add(&budget, "trials", (double)bytes * w->context->threads);
+    return rs_budget_check(&budget, w->context->memory, "trials",
+                           "take fewer threads, or a smaller network", err);
+}
+
+/* Runs cells order[first .. first+count-1], deepest first. */
+static rs_status run_group(const work *w, int32_t first, int32_t count, rs_error *err)
+{
+    const rs_trials_plan *cells[LANES_MOST / RS_TRIALS_PAD];
+    for (int32_t c = 0; c < count; c++)
+        cells[c] = w->plans[w->order[first + c]];
+    /* places of its record are its own: the plan of a cell is no other batch's */
+    rs_trials_batch batch = {.plan = (rs_trials_plan *)(uintptr_t)cells[0],
+                             .cells = cells,
+                             .n_cells = count,
+                             .request = w->request,
+                             .kernels = rs_trials_kernels_here(),
+                             .seed = w->context->seed};
+    RS_TRY(plan_batch(&batch, w, err));
+    return run_batch(w, &batch, first, err);
+}
+
+static int32_t cells_at_once(int64_t n)
+{
+    int64_t np = (n + RS_TRIALS_PAD - 1) / RS_TRIALS_PAD * RS_TRIALS_PAD;
+    return np >= LANES_MOST ? 1 : (int32_t)(LANES_MOST / np);
+}
+
+/* Brings cells that share draws together, deepest first, where they first appear. */
+static void gather(const work *w, bool *taken, int32_t count)
+{
+    int32_t placed = 0;
+    for (int32_t i = 0; i < count; i++) {
+        int32_t begin = placed;
+        if (taken[i] || !w->plans[i]) continue;
+        for (int32_t j = i; j < count; j++) {
+            if (taken[j] || !w->plans[j] || !rs_trials_plans_share(w->plans[i], w->plans[j]))
+                continue;
+            int32_t at = placed++;
+            taken[j] = true;
+            for (; at > begin && w->plans[w->order[at - 1]]->n_layers < w->plans[j]->n_layers; at--)
+                w->order[at] = w->order[at - 1];
+            w->order[at] = j;
+        }
+    }
+}
+
+/* All cells that have a plan. */
+static rs_status run_batched(const work *w, int32_t count, rs_error *err)
+{
+    int32_t most = cells_at_once(w->request->input.n), n = 0;
+    bool *taken = rs_calloc((size_t)count, sizeof *taken);
+    if (!taken) return rs_fail_memory(err, "trials", (size_t)count);
+    gather(w, taken, count);
+    for (int32_t i = 0; i < count; i++)
+        n += taken[i];
+    rs_free(taken);
+    for (int32_t first = 0, cells; first < n; first += cells) {
+        const rs_trials_plan *deepest = w->plans[w->order[first]];
+        for (cells = 1; cells < most && first + cells < n; cells++)
+            if (!rs_trials_plans_share(deepest, w->plans[w->order[first + cells]]) ||
+                w->plans[w->order[first + cells]]->n_layers > deepest->n_layers)
+                break;
+        RS_TRY(run_group(w, first, cells, err));
+    }
+    return RS_OK;
+}
+
+/* ---- requests ---- */
+
+static rs_status check(const rs_trials_request *request, rs_error *err)
+{
+    const rs_theory_input *input = &request->input;
+    double least = input->n > 1 ? -1 / ((double)input->n - 1) : -1;
+    bool rho = input->rho >= least * (1 + 1e-12) && input->rho <= 1;
+    if (request->trials >= 1 && input->n >= 1 && input->n <= INT32_MAX && input->norm2 >= 0 &&
+        isfinite(input->norm2) && rho)
+        return RS_OK;
+    return rs_fail(err, RS_E_BAD_OPTION, "trials",
+                   "trials and tokens are at least 1, the squared norm of a token at least 0, and "
+                   "rho lies between -1/(n - 1) and 1",
+                   "%d trials of %lld tokens of squared norm %g and correlation %g",
+                   request->trials, (long long)input->n, input->norm2, input->rho);
+}
+
+/* *out NULL: it runs through the engine. */
+static rs_status plan_cell(rs_trials_plan **out, const rs_network *network,
+                           const rs_trials_request *request, rs_error *err)
+{
+    *out = NULL;
+    bool plain = request->laws && !rs_trials_not_batched(network, request->input.n);
+    if (request->way == RS_TRIALS_ENGINE || (!plain && request->way == RS_TRIALS_EITHER)) {
+        if (request->opener.open) return RS_OK;
+        return rs_fail(err, RS_E_UNSUPPORTED, "trials", NULL,
+                       "there is nothing that opens a network for the engine");
+    }
+    if (!request->laws)
+        return rs_fail(err, RS_E_UNSUPPORTED, "trials", NULL,
+                       "trials are batched of networks that are drawn by laws");
+    RS_TRY(rs_trials_plan_open(out, network, request->input.n, err));
+    if (request->way != RS_TRIALS_EITHER || !request->opener.open) return RS_OK;
+    /* one whose record is too large runs through the engine */
+    rs_trials_batch batch = {.plan = *out, .n_cells = 1, .request = request};
+    uint64_t bytes;
+    if (rs_trials_batch_plan(&batch, &bytes, err) == RS_OK) return RS_OK;
+    rs_trials_plan_close(*out);
+    *out = NULL;
+    return RS_OK;
+}
+
+static rs_status run_cells(const work *w, const rs_network *const *networks, int32_t count,
+                           rs_error *err)
+{
+    for (int32_t i = 0; i < count; i++) {
+        rs_trials_plan *plan;
+        RS_TRY(plan_cell(&plan, networks[i], w->request, err));
+        w->plans[i] = plan;
+        RS_TRY(new_trials(&w->out[i], w->request->trials, networks[i]->n_layers, plan != NULL, err));
+    }
+    RS_TRY(run_batched(w, count, err));
+    for (int32_t i = 0; i < count; i++)
+        if (!w->plans[i])
+            RS_TRY(rs_trials_engine_run(w->out[i]->numbers, w->out[i]->n_layers, networks[i],
+                                        w->request, w->context, err));
+    for (int32_t i = 0; i < count; i++)
+        RS_TRY(rs_trials_sum_up(w->out[i], w->request->input.n, err));
+    return RS_OK;
+}
+
+rs_status rs_trials_run_cells(rs_trials **out, const rs_network *const *networks, int32_t count,
+                              const rs_trials_request *request, const rs_context *context,
+                              rs_error *err)
+{
+    work w = {.out = out, .request = request, .context = context};
+    for (int32_t i = 0; i < count; i++)
+        out[i] = NULL;
+    RS_TRY(check(request, err));
+    size_t size = count > 0 ? (size_t)count : 0;
+    w.order = rs_calloc(size, sizeof *w.order);
+    w.plans = rs_calloc(size, sizeof *w.plans);
+    rs_status status = w.order && w.plans ? run_cells(&w, networks, count, err)
+                                          : rs_fail_memory(err, "trials", size);
+    for (int32_t i = 0; i < count; i++) {
+        if (w.plans) rs_trials_plan_close((rs_trials_plan *)(uintptr_t)w.plans[i]);
+        if (status == RS_OK) continue;
+        rs_trials_free(out[i]);
+        out[i] = NULL;
+    }
+    rs_free(w.order);
+    rs_free(w.plans);
+    return status;
+}
+
+rs_status rs_trials_run(rs_trials **out, const rs_network *network,
+                        const rs_trials_request *request, const rs_context *context,
+                        rs_error *err)
+{
+    return rs_trials_run_cells(out, &network, 1, request, context, err);
+}

@@ -1,0 +1,263 @@
+/* trials_batch.c: memory of batched trials, and what forward and back share. */
+#include "predict/trials_batch.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* A thread's room: beyond it the engine runs them, which keeps one layer's tape where it must. */
+static const uint64_t most_bytes = UINT64_C(1) << 30;
+
+/* ---- sizes ---- */
+
+static int64_t padded(int64_t count)
+{
+    return (count + RS_TRIALS_PAD - 1) / RS_TRIALS_PAD * RS_TRIALS_PAD;
+}
+
+/* Takes `count` numbers of a thread's record. */
+static int64_t take(rs_trials_batch *batch, int64_t count)
+{
+    int64_t at = batch->record;
+    batch->record += padded(count);
+    return at;
+}
+
+static void place_norm(int64_t *out, int64_t *inverse, rs_trials_batch *batch,
+                       const rs_trials_norm *norm)
+{
+    if (!norm->on) return;
+    if (out) *out = take(batch, batch->plan->d * batch->ld);
+    *inverse = take(batch, batch->ld);
+}
+
+static void place_branch(rs_trials_batch *batch, rs_trials_branch *branch)
+{
+    int64_t heads = branch->heads * batch->n_cells;
+    branch->in = take(batch, batch->plan->d * batch->ld);
+    place_norm(NULL, &branch->before_inverse, batch, &branch->before);
+    place_norm(&branch->inside_out, &branch->inside_inverse, batch, &branch->inside);
+    place_norm(NULL, &branch->after_inverse, batch, &branch->after);
+    for (int i = 0; i < (branch->mlp ? RS_TRIALS_W_DOWN : 3); i++)
+        branch->projected[i] = take(batch, branch->maps[i].out * batch->ld);
+    if (branch->mlp) return;
+    branch->probabilities = take(batch, heads * batch->n * batch->np);
+    if (!branch->merged) branch->mixed = take(batch, branch->maps[RS_TRIALS_O].in * batch->ld);
+}
+
+/* What `after` gives is what the next branch reads, where that has no norm in front; lanes of cells that
+ * end there are not written by it. */
+static void place_after(rs_trials_batch *batch, rs_trials_branch *branch,
+                        const rs_trials_branch *next)
+{
+    if (!branch->after.on) return;
+    branch->after_out =
+        next && !next->before.on ? next->in : take(batch, batch->plan->d * batch->ld);
+}
+
+static void place_records(rs_trials_batch *batch)
+{
+    rs_trials_plan *plan = batch->plan;
+    rs_trials_branch *last = NULL;
+    batch->record = 0;
+    for (int32_t l = 0; l < plan->n_layers; l++)
+        for (int32_t b = 0; b < plan->layers[l].n_branches; b++) {
+            rs_trials_branch *branch = &plan->layers[l].branches[b];
+            place_branch(batch, branch);
+            if (last) place_after(batch, last, branch);
+            last = branch;
+        }
+    if (last) place_after(batch, last, NULL);
+}
+
+/* One after the other in `memory`; NULL: counts alone. */
+static int64_t place_room(rs_trials_room *room, const rs_trials_batch *batch, double *memory)
+{
+    const rs_trials_plan *plan = batch->plan;
+    int64_t rows = plan->rows, ld = batch->ld, np = batch->np, head = batch->n * np;
+    int64_t wide = padded(rows);
+    struct {
+        double **at;
+        int64_t count;
+    } parts[] = {
+        {&room->panel, plan->widest},
+        {&room->record, batch->record},
+        {&room->x, plan->d * ld},
+        {&room->y, rows * ld},
+        {&room->h, rows * ld},
+        {&room->back[0], rows * ld},
+        {&room->back[1], rows * ld},
+        {&room->back[2], rows * ld},
+        {&room->back_in, plan->d * ld},
+        {&room->skip, ld},
+        {&room->scale, ld},
+        {&room->lane[0], np},
+        {&room->lane[1], np},
+        {&room->lane[2], np},
+        {&room->lane[3], np},
+        {&room->square[0], head},
+        {&room->square[1], head},
+        {&room->square[2], head},
+        {&room->turned[0], head},
+        {&room->turned[1], head},
+        {&room->gram[0], head},
+        {&room->gram[1], head},
+        {&room->centred, rows * np},
+        {&room->means, rows},
+        {&room->lean[0], np},
+        {&room->lean[1], np},
+        {&room->across, batch->n * wide},
+        {&room->product, RS_TRIALS_PAD * wide},
+    };
+    int64_t used = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (memory) *parts[i].at = memory + used;
+        used += padded(parts[i].count);
+    }
+    return used;
+}
+
+rs_status rs_trials_batch_plan(rs_trials_batch *batch, uint64_t *bytes, rs_error *err)
+{
+    batch->n = batch->request->input.n;
+    batch->np = padded(batch->n);
+    batch->ld = batch->np * batch->n_cells;
+    place_records(batch);
+    rs_trials_room none;
+    *bytes = (uint64_t)place_room(&none, batch, NULL) * sizeof(double) +
+             (uint64_t)batch->plan->weights * sizeof(float);
+    if (*bytes <= most_bytes) return RS_OK;
+    return rs_fail(err, RS_E_MEMORY_LIMIT, "trials", "run them through the engine",
+                   "a batched trial would take %" PRIu64 " MiB a thread", *bytes >> 20);
+}
+
+rs_status rs_trials_room_open(rs_trials_room *room, const rs_trials_batch *batch, rs_error *err)
+{
+    size_t count = (size_t)place_room(room, batch, NULL), weights = (size_t)batch->plan->weights;
+    *room = (rs_trials_room){.memory = rs_calloc(count, sizeof(double)),
+                             .drawn = rs_malloc(weights, sizeof(float))};
+    if (!room->memory || !room->drawn) {
+        rs_trials_room_close(room);
+        return rs_fail_memory(err, "trials", count * sizeof(double));
+    }
+    place_room(room, batch, room->memory);
+    return RS_OK;
+}
+
+void rs_trials_room_close(rs_trials_room *room)
+{
+    rs_free(room->memory);
+    rs_free(room->drawn);
+    *room = (rs_trials_room){0};
+}
+
+/* ---- cells ---- */
+
+int32_t rs_trials_active(const rs_trials_batch *batch, int32_t layer)
+{
+    int32_t cells = 0;
+    while (cells < batch->n_cells && batch->cells[cells]->n_layers > layer)
+        cells++;
+    return cells;
+}
+
+void rs_trials_set_dials(const rs_trials_batch *batch, const rs_trials_room *room, int32_t l,
+                         int32_t b, int32_t cells)
+{
+    for (int32_t c = 0; c < cells; c++) {
+        const rs_trials_dial *dial = rs_trials_dial_of(batch, c, l, b);
+        for (int64_t i = c * batch->np; i < (c + 1) * batch->np; i++) {
+            room->skip[i] = dial->skip;
+            room->scale[i] = dial->scale;
+        }
+    }
+}
+
+/* ---- masks ---- */
+
+rs_trials_span rs_trials_keys(const rs_trials_branch *branch, int64_t n, int64_t i)
+{
+    rs_trials_span keys = {0, branch->causal ? i + 1 : n};
+    int64_t reach = branch->window;
+    if (reach <= 0) return keys;
+    if (i - reach + 1 > 0) keys.first = i - reach + 1;
+    if (!branch->causal && i + reach < n) keys.end = i + reach;
+    return keys;
+}
+
+rs_trials_span rs_trials_queries(const rs_trials_branch *branch, int64_t n, int64_t j)
+{
+    rs_trials_span queries = {branch->causal ? j : 0, n};
+    int64_t reach = branch->window;
+    if (reach <= 0) return queries;
+    if (!branch->causal && j - reach + 1 > 0) queries.first = j - reach + 1;
+    if (j + reach < n) queries.end = j + reach;
+    return queries;
+}
+
+const double *rs_trials_mixing(double *out, const rs_trials_batch *batch,
+                               const rs_trials_branch *branch, const rs_trials_dial *dial,
+                               const double *p)
+{
+    int64_t n = batch->n, np = batch->np;
+    if (dial->identity == 0 && dial->softmax == 1 && dial->uniform == 0) return p;
+    for (int64_t i = 0; i < n * np; i++)
+        out[i] = dial->softmax * p[i];
+    for (int64_t i = 0; i < n; i++) {
+        rs_trials_span keys = rs_trials_keys(branch, n, i);
+        double share = dial->uniform / (double)(keys.end - keys.first);
+        for (int64_t j = keys.first; j < keys.end; j++)
+            out[j * np + i] -= share;
+        out[i * np + i] += dial->identity;
+    }
+    return out;
+}
+
+double *rs_trials_softmax(const rs_trials_batch *batch, const rs_trials_room *room,
+                          const rs_trials_branch *branch, int32_t cell, int64_t head)
+{
+    int64_t size = batch->n * batch->np;
+    return room->record + branch->probabilities + (cell * branch->heads + head) * size;
+}
+
+/* ---- a trial ---- */
+
+void rs_trials_put_state(double *row, const rs_trials_measured *measured, int64_t n)
+{
+    double pairs = (double)(n - 1);
+    row[RS_TRIALS_SQUARE] = measured->square;
+    row[RS_TRIALS_SUM] = measured->sum;
+    row[RS_TRIALS_RESIDUAL] = measured->residual;
+    if (!(measured->square > 0)) return;
+    row[RS_TRIALS_RELATIVE] = sqrt(measured->residual / measured->square);
+    if (n < 2) return;
+    row[RS_TRIALS_APART] = (double)n * (measured->residual / measured->square) / pairs;
+    row[RS_TRIALS_COSINE_APART] = measured->apart / pairs;
+    row[RS_TRIALS_COSINE] = 1 - measured->apart / pairs;
+}
+
+/* x [d, ld]: the sample, the same for every cell. */
+static rs_status draw_input(double *x, const rs_trials_batch *batch, int32_t trial, rs_error *err)
+{
+    int64_t n = batch->n, d = batch->plan->d;
+    double *states = rs_malloc((size_t)(n * d), sizeof *states);
+    if (!states) return rs_fail_memory(err, "a sample", (size_t)(n * d) * sizeof *states);
+    rs_status status =
+        rs_trials_input(states, d, &batch->request->input, batch->seed, trial, err);
+    for (int64_t c = 0; c < d && status == RS_OK; c++)
+        for (int64_t i = 0; i < batch->ld; i++) {
+            int64_t token = i % batch->np;
+            x[c * batch->ld + i] = token < n ? states[token * d + c] : 0;
+        }
+    rs_free(states);
+    return status;
+}
+
+rs_status rs_trials_batch_run(double *const *numbers, const rs_trials_batch *batch,
+                              rs_trials_room *room, int32_t trial, rs_error *err)
+{
+    RS_TRY(draw_input(room->x, batch, trial, err));
+    rs_trials_forward(numbers, batch, room, trial);
+    rs_trials_back(numbers, batch, room, trial);
+    return RS_OK;
+}

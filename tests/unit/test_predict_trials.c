@@ -1,0 +1,246 @@
+/* test_predict_trials.c: batched trials against the engine on the same weights. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "predict/trials_kernels.h"
+#include "trials_support.h"
+
+static const rs_context context = {.threads = 2, .seed = 11};
+
+/* Runs the text both ways and compares every number. */
+static void compare(const char *text, rs_trials_request request)
+{
+    drawn *planned;
+    rs_trials *batched, *engine;
+    same_weights same = {text, NULL, context.seed};
+    OK(draw_text(&planned, text, 1, &err));
+    const char *why = rs_trials_not_batched(planned->network, request.input.n);
+    if (why) fail_msg("%s: %s", text, why);
+    request.way = RS_TRIALS_BATCHED;
+    OK(rs_trials_run(&batched, planned->network, &request, &context, &err));
+    request.way = RS_TRIALS_ENGINE;
+    request.opener = (rs_trials_opener){open_same, undraw, &same};
+    OK(rs_trials_run(&engine, planned->network, &request, &context, &err));
+    assert_true(batched->batched);
+    assert_false(engine->batched);
+    assert_same_numbers(batched, engine, 1e-10, text);
+    rs_trials_free(batched);
+    rs_trials_free(engine);
+    undraw(NULL, planned);
+}
+
+static void test_plain_shapes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t n;
+        double rho;
+        bool after;
+    } cases[] = {
+        {"{\"depth\": 3, \"d_model\": 16, \"seq_len\": 8, \"norm\": \"post\", \"mlp\": \"relu\", "
+         "\"mlp_width\": 24, \"heads\": 4}",
+         8, 0.2, false},
+        {"{\"depth\": 1, \"d_model\": 1, \"seq_len\": 1, \"norm\": \"none\", \"mlp\": \"linear\", "
+         "\"mlp_width\": 1}",
+         1, 0, false},
+        {"{\"depth\": 2, \"d_model\": 24, \"heads\": 6, \"kv_heads\": 2, \"d_head\": 5, "
+         "\"seq_len\": 19, \"mask\": \"causal\", \"norm\": \"pre\", \"norm_kind\": \"rmsnorm\", "
+         "\"mlp\": \"swiglu\", \"mlp_width\": 31}",
+         19, -0.03, true},
+        {"{\"depth\": 2, \"d_model\": 12, \"heads\": 3, \"seq_len\": 20, \"mask\": \"sliding:4\", "
+         "\"norm\": \"sandwich\", \"mlp\": \"gelu\", \"mlp_width\": 10}",
+         20, 1, true},
+        {"{\"depth\": 3, \"d_model\": 9, \"heads\": 2, \"d_head\": 3, \"seq_len\": 40, \"norm\": "
+         "\"pre\", \"mlp\": \"gelu_tanh\", \"mlp_width\": 7, \"init\": {\"wo\": \"none\"}}",
+         40, 0.5, false},
+        {"{\"depth\": 2, \"d_model\": 8, \"seq_len\": 5, \"attention\": \"centred\", \"norm\": "
+         "\"none\", \"mlp\": \"none\", \"skip_mixer\": 0.5, \"branch_mixer\": \"1/(l+1)\", "
+         "\"temperature\": 0.3}",
+         5, 0, false},
+        {"{\"depth\": 2, \"d_model\": 8, \"seq_len\": 7, \"attention\": \"uniform\", \"mask\": "
+         "\"causal\", \"norm\": \"post\", \"mlp\": \"relu\"}",
+         7, 0, true},
+        {"{\"depth\": 3, \"d_model\": 10, \"heads\": 2, \"seq_len\": 6, \"share_layers\": true, "
+         "\"norm\": \"pre\", \"mlp\": \"relu\", \"branch_mlp\": [1, 0, 2], \"init\": {\"wq\": "
+         "\"uniform(-0.3, 0.5)\", \"wk\": \"zero\", \"w2\": \"identity\"}}",
+         6, 0.1, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rs_trials_request request = request_of(cases[i].n, 3, cases[i].rho, 3);
+        request.after_final_norm = cases[i].after;
+        compare(cases[i].text, request);
+    }
+}
+
+/* ---- random shapes ---- */
+
+static uint32_t random_state = 1;
+
+static int pick(int n)
+{
+    random_state = random_state * 1664525U + 1013904223U;
+    return (int)((random_state >> 8) % (uint32_t)n);
+}
+
+static const char *one_of(const char *const *words, int n)
+{
+    return words[pick(n)];
+}
+
+static void write_random(char *text, size_t size, int64_t *n)
+{
+    static const char *const norms[] = {"none", "pre", "post", "sandwich"};
+    static const char *const kinds[] = {"layernorm", "rmsnorm"};
+    static const char *const mlps[] = {"none", "linear", "relu", "gelu", "gelu_tanh", "swiglu"};
+    static const char *const masks[] = {"none", "none", "causal", "sliding:3"};
+    static const char *const laws[] = {"softmax", "softmax", "centred", "uniform", "shaped"};
+    static const char *const inits[] = {"", "\"wo\": \"none\"", "\"wv\": \"uniform(-0.4, 0.4)\"",
+                                        "\"wq\": \"normal(0.1, 2/fan_in)\""};
+    int kv = 1 + pick(3), heads = kv * (1 + pick(3));
+    *n = 1 + pick(pick(4) ? 12 : 40);
+    snprintf(text, size,
+             "{\"depth\": %d, \"d_model\": %d, \"heads\": %d, \"kv_heads\": %d, \"d_head\": %d, "
+             "\"seq_len\": %d, \"norm\": \"%s\", \"norm_kind\": \"%s\", \"mlp\": \"%s\", "
+             "\"mlp_width\": %d, \"mask\": \"%s\", \"attention\": \"%s\", \"temperature\": %g, "
+             "\"skip_mixer\": %g, \"branch_mlp\": \"%g/(l+1)\", \"init\": {%s}}",
+             1 + pick(4), 2 + pick(40), heads, kv, 1 + pick(9), (int)*n, one_of(norms, 4),
+             one_of(kinds, 2), one_of(mlps, 6), 1 + pick(50), one_of(masks, 4), one_of(laws, 5),
+             0.5 + 0.25 * pick(4), 0.25 * (1 + pick(5)), 0.5 * pick(4), one_of(inits, 4));
+}
+
+static void test_random_shapes(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 120; i++) {
+        char text[1024];
+        int64_t n;
+        write_random(text, sizeof text, &n);
+        static const double rhos[] = {0, 0.3, 1, -0.02, -0.999};
+        double rho = rhos[pick(5)];
+        if (rho < 0) rho = n > 1 ? fmax(rho, -1) / ((double)n - 1) : 0;
+        rs_trials_request request = request_of(n, 0.5 + pick(20), rho, 2);
+        request.after_final_norm = pick(2);
+        compare(text, request);
+    }
+}
+
+/* ---- the same bits ---- */
+
+static void assert_same_bits(const rs_trials *a, const rs_trials *b)
+{
+    assert_int_equal(a->n_layers, b->n_layers);
+    size_t count = (size_t)a->trials * (size_t)(a->n_layers + 1) * RS_TRIALS_QUANTITIES;
+    assert_memory_equal(a->numbers, b->numbers, count * sizeof *a->numbers);
+    assert_memory_equal(&a->rows[a->n_layers].rho, &b->rows[a->n_layers].rho, sizeof(double));
+}
+
+static const char post_norm[] = "{\"depth\": 3, \"d_model\": 20, \"heads\": 2, \"seq_len\": 9, "
+                                "\"norm\": \"post\", \"mlp\": \"relu\", \"mlp_width\": 30}";
+
+static void test_threads(void **state)
+{
+    (void)state;
+    rs_trials_request request = request_of(9, 20, 0.1, 7);
+    request.opener = (rs_trials_opener){open_text, undraw, (void *)(uintptr_t)post_norm};
+    for (int way = RS_TRIALS_BATCHED; way <= RS_TRIALS_ENGINE; way++) {
+        rs_trials *first = NULL;
+        drawn *planned;
+        request.way = (rs_trials_way)way;
+        OK(draw_text(&planned, post_norm, 1, &err));
+        for (int threads = 1; threads <= 3; threads++) {
+            rs_context own = {.threads = threads, .seed = 5};
+            rs_trials *trials;
+            OK(rs_trials_run(&trials, planned->network, &request, &own, &err));
+            if (first) assert_same_bits(first, trials);
+            if (first)
+                rs_trials_free(trials);
+            else
+                first = trials;
+        }
+        rs_trials_free(first);
+        undraw(NULL, planned);
+    }
+}
+
+/* Cells that share draws have the bits that they have alone, whatever their depths and dials are. */
+static void test_cells(void **state)
+{
+    (void)state;
+    enum { CELLS = 21 };
+    drawn *planned[CELLS];
+    const rs_network *networks[CELLS];
+    rs_trials *together[CELLS], *alone;
+    rs_trials_request request = request_of(9, 20, 0.1, 3);
+    for (int i = 0; i < CELLS; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "{\"depth\": %d, \"d_model\": %d, \"heads\": 2, \"seq_len\": 9, \"norm\": "
+                 "\"%s\", \"mlp\": \"gelu\", \"mlp_width\": 11, \"skip_mixer\": %g, "
+                 "\"branch_mlp\": \"%d/sqrt(L)\", \"temperature\": %g}",
+                 1 + (i * 5) % 7, i == 3 ? 14 : 12, i % 2 ? "pre" : "post", 0.1 * i, i % 4,
+                 1 + 0.2 * (i % 3));
+        OK(draw_text(&planned[i], text, 1, &err));
+        networks[i] = planned[i]->network;
+    }
+    OK(rs_trials_run_cells(together, networks, CELLS, &request, &context, &err));
+    for (int i = 0; i < CELLS; i++) {
+        OK(rs_trials_run(&alone, networks[i], &request, &context, &err));
+        assert_same_bits(alone, together[i]);
+        rs_trials_free(alone);
+        rs_trials_free(together[i]);
+        undraw(NULL, planned[i]);
+    }
+}
+
+/* A draw does not depend on depth: the first layers of a deeper network without gradients. */
+static void test_depth_shares_draws(void **state)
+{
+    (void)state;
+    drawn *shallow, *deep;
+    double a[12 * 12], b[12 * 12];
+    OK(draw_text(&shallow, "{\"depth\": 2, \"d_model\": 12, \"mlp\": \"relu\"}", 1, &err));
+    OK(draw_text(&deep, "{\"depth\": 5, \"d_model\": 12, \"skip_mlp\": 0.5, \"mlp\": \"none\"}", 1,
+                 &err));
+    OK(rs_trials_weight(a, shallow->network, 1, 0, "v", 3, 4, &err));
+    OK(rs_trials_weight(b, deep->network, 1, 0, "v", 3, 4, &err));
+    assert_memory_equal(a, b, sizeof a);
+    OK(rs_trials_weight(b, deep->network, 2, 0, "v", 3, 4, &err));
+    assert_true(memcmp(a, b, sizeof a) != 0);
+    assert_int_equal(rs_trials_weight(b, deep->network, 1, 1, "up", 3, 4, &err),
+                     RS_E_UNSUPPORTED);
+    undraw(NULL, shallow);
+    undraw(NULL, deep);
+}
+
+/* Every instruction set's loops agree. */
+static void test_tables(void **state)
+{
+    (void)state;
+    for (const rs_trials_kernels *const *table = rs_trials_kernel_tables(); *table; table++) {
+        rs_trials_kernels_use(*table);
+        test_plain_shapes(state);
+        random_state = 77;
+        for (int i = 0; i < 10; i++) {
+            char text[1024];
+            int64_t n;
+            write_random(text, sizeof text, &n);
+            compare(text, request_of(n, 3, 0, 1));
+        }
+    }
+    rs_trials_kernels_use(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plain_shapes), cmocka_unit_test(test_random_shapes),
+        cmocka_unit_test(test_threads),      cmocka_unit_test(test_cells),
+        cmocka_unit_test(test_depth_shares_draws), cmocka_unit_test(test_tables),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
