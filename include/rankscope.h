@@ -701,6 +701,8 @@ typedef struct rs_predict_settings {
     int64_t seq_len;    /* tokens; 0: the architecture's, or 128 */
     rs_grad_place loss_at; /* where the loss <G, X> reads the states; AUTO: STATE */
     const char *remedies;  /* changes that are run, joined by commas; NULL: all that apply */
+    int64_t trials;        /* networks drawn; below 0: as many as the shape says; 0: none */
+    bool full_size;        /* the network itself is drawn, however large it is */
     bool explain;          /* only the architecture with all its fields */
     const rs_threshold *thresholds; /* [n_thresholds]; NULL: the defaults */
     size_t n_thresholds;

@@ -9,6 +9,7 @@ static rs_status check(const rs_predict_settings *s, const char *input, rs_error
 {
     const rs_range ranges[] = {
         {"seq_len", s->seq_len, 0, RS_MOST_COUNT},
+        {"trials", s->trials, -1, 1 << 20},
         {"loss_at", (int)s->loss_at, RS_GRAD_AT_AUTO, RS_GRAD_AT_FINAL},
     };
     if (!input && !s->preset)
@@ -39,6 +40,8 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
     rs_predict_options options = {.source = {task->subject.path, s->preset, s->init, s->seq_len},
                                   .after_final_norm = s->loss_at == RS_GRAD_AT_FINAL,
                                   .remedies = s->remedies,
+                                  .trials = s->trials,
+                                  .full_size = s->full_size,
                                   .explain = s->explain};
     RS_TRY(check(s, task->subject.path, err));
     RS_TRY(take_thresholds(&options.thresholds, s, err));
@@ -46,8 +49,13 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
     return rs_predict_fill(result, &options, task->context, err);
 }
 
+static void defaults(rs_any_settings *settings)
+{
+    settings->predict.trials = -1;
+}
+
 static const rs_command command = {
-    .name = "predict", .size = sizeof(rs_predict_settings), .fill = fill};
+    .name = "predict", .defaults = defaults, .size = sizeof(rs_predict_settings), .fill = fill};
 
 void rs_predict_settings_init(rs_predict_settings *settings, size_t size)
 {

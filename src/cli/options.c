@@ -393,6 +393,15 @@ const cli_option cli_options[] = {
      .help =
          "Run these changes of the architecture, one at a time: table remedies, the best first. "
          "An architecture file alone can be changed."},
+    {"trials", "N", CLI_WHOLE, AT(predict.trials), CLI_PREDICT,
+     "as many as 3e11 operations hold, 4 to 100", NULL,
+     .help =
+         "Draw N networks and run them forward and back; 0: theory alone. Where four would take "
+         "more than 1e12 operations, a narrower twin with the same variances times fan_in is "
+         "drawn instead.",
+     .most = 1 << 20},
+    {"full-size", NULL, CLI_FLAG, AT(predict.full_size), CLI_PREDICT, NULL, NULL,
+     .help = "Draw the network itself, however long that takes."},
     {"explain", NULL, CLI_FLAG, AT(predict.explain), CLI_PREDICT, NULL, NULL,
      .help = "Only print the architecture with every field, also those left to their defaults."},
     {"init", "default|measured|LAW", CLI_TEXT, AT(predict.init), CLI_PREDICT,

@@ -179,6 +179,34 @@ static rs_status explain(rs_result *result, const rs_design *design, rs_error *e
 
 /* ---- all ---- */
 
+/* The network, or its twin, drawn and run. */
+static rs_status run_trials(rs_predict_run *run, rs_error *err)
+{
+    const rs_design *drawn = run->design;
+    run->choice = rs_trials_choose(run->design, run->options->trials, run->options->full_size);
+    if (run->choice.trials == 0) return RS_OK;
+    if (run->choice.twin) {
+        RS_TRY(rs_design_twin(&run->twin, run->design, err));
+        RS_TRY(rs_forecast_theory(&run->twin_theory, NULL, &run->twin, &run->settings, err));
+        drawn = &run->twin;
+    }
+    RS_TRY(rs_design_trials(&run->trials, drawn, run->choice.trials, run->options->after_final_norm,
+                            run->context, err));
+    return rs_forecast_trials(&run->measured, run->trials, &run->settings, err);
+}
+
+static rs_status write_result(rs_result *result, rs_predict_run *run, rs_error *err)
+{
+    rs_result_show(result, "answers");
+    RS_TRY(add_answers(result, run, err));
+    RS_TRY(rs_predict_tables(result, run, err));
+    if (run->n_remedied)
+        RS_TRY(rs_remedies_table(result, run->remedied, run->n_remedied, run, err));
+    RS_TRY(set_verdict(result, run, err));
+    RS_TRY(rs_predict_findings(result, run, err));
+    return add_figures(result, err);
+}
+
 static rs_status run_design(rs_result *result, rs_predict_run *run, rs_error *err)
 {
     size_t n = (size_t)run->design->network->n_layers + 1;
@@ -190,14 +218,12 @@ static rs_status run_design(rs_result *result, rs_predict_run *run, rs_error *er
     if (status == RS_OK)
         status = rs_remedies_run(&remedied, &run->n_remedied, run, run->options->remedies, err);
     run->remedied = remedied;
-    if (status == RS_OK) status = add_answers(result, run, err);
-    if (status == RS_OK) status = rs_predict_tables(result, run, err);
-    if (status == RS_OK && run->n_remedied)
-        status = rs_remedies_table(result, remedied, run->n_remedied, run, err);
-    if (status == RS_OK) status = set_verdict(result, run, err);
-    if (status == RS_OK) status = rs_predict_findings(result, run, err);
-    if (status == RS_OK) status = add_figures(result, err);
-    rs_result_show(result, "answers");
+    if (status == RS_OK) status = run_trials(run, err);
+    if (status == RS_OK) status = write_result(result, run, err);
+    rs_trials_free(run->trials);
+    rs_forecast_free(&run->measured);
+    rs_forecast_free(&run->twin_theory);
+    rs_design_close(&run->twin);
     rs_forecast_free(&run->forecast);
     rs_free(remedied);
     rs_free(theory);

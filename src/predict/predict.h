@@ -11,6 +11,8 @@ typedef struct rs_predict_options {
     rs_design_source source;
     bool after_final_norm; /* where the loss <G, X> reads the states */
     const char *remedies;  /* names, or "all"; NULL: all, by theory */
+    int64_t trials;        /* below 0: as many as the shape says; 0: none */
+    bool full_size;        /* the network itself is drawn, however large it is */
     bool explain;          /* only the architecture with all its fields */
     rs_predict_thresholds thresholds;
 } rs_predict_options;

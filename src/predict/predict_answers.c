@@ -282,6 +282,29 @@ static rs_status say_sizes(rs_predict_answer *a, const rs_predict_run *run, rs_e
     return RS_OK;
 }
 
+/* ---- 8 ---- */
+
+static void say_trust(rs_predict_answer *a, const rs_predict_run *run)
+{
+    char drawn[64] = "";
+    if (!run->trials) {
+        SAY(a, "theory alone, no trials: %s", run->choice.why);
+        return;
+    }
+    snprintf(drawn, sizeof drawn, "%d trials%s", (int)run->trials->trials,
+             run->twin.network ? " of a narrower twin" : "");
+    const rs_predict_gap gap = rs_predict_widest_gap(run);
+    rs_predict_verdict theory = run->forecast.found.verdict, measured = run->measured.found.verdict;
+    a->value = gap.quantity ? gap.errors : NAN;
+    if (!gap.quantity)
+        SAY(a, "%s: %s; theory has nothing to compare", drawn, rs_predict_verdict_code(measured));
+    else
+        SAY(a, "%s%s%s; widest gap %.2g s.e.: %s of layer %d, theory %.3g, drawn %.3g", drawn,
+            theory == measured ? " agree" : " say ",
+            theory == measured ? "" : rs_predict_verdict_code(measured), gap.errors, gap.quantity,
+            (int)gap.layer, gap.theory, gap.measured);
+}
+
 /* ---- all ---- */
 
 rs_status rs_predict_answer_all(rs_predict_answer answers[RS_PREDICT_ANSWERS],
@@ -311,6 +334,6 @@ rs_status rs_predict_answer_all(rs_predict_answer answers[RS_PREDICT_ANSWERS],
     RS_TRY(say_depth(&answers[4], run, err));
     say_remedies(&answers[5], run);
     RS_TRY(say_sizes(&answers[6], run, err));
-    SAY(&answers[7], "-");
+    say_trust(&answers[7], run);
     return RS_OK;
 }

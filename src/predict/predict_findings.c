@@ -77,9 +77,50 @@ static rs_status find_vanishing(rs_result *result, const rs_predict_run *run, rs
     return RS_OK;
 }
 
+/* Theory and trials each have a verdict. */
+static rs_status find_difference(rs_result *result, const rs_predict_run *run, rs_error *err)
+{
+    rs_predict_verdict theory = run->forecast.found.verdict, measured = run->measured.found.verdict;
+    char message[200];
+    bool said = theory != RS_PREDICT_UNKNOWN && measured != RS_PREDICT_UNKNOWN;
+    if (!run->trials || !said || theory == measured) return RS_OK;
+    const rs_predict_gap gap = rs_predict_widest_gap(run);
+    snprintf(message, sizeof message, "Theory says %s, %d networks that were drawn say %s.",
+             rs_predict_verdict_code(theory), (int)run->trials->trials,
+             rs_predict_verdict_code(measured));
+    rs_finding finding = rs_finding_of(RS_WARN, "verdict_differs");
+    finding.message = message;
+    finding.value = gap.quantity ? gap.errors : NAN;
+    finding.hint = gap.assumption ? gap.assumption : "take more trials";
+    finding.table = "forward";
+    return rs_result_add_finding(result, &finding, err);
+}
+
+static rs_status find_overflow(rs_result *result, const rs_predict_run *run, rs_error *err)
+{
+    const rs_trials *t = run->trials;
+    char message[200];
+    if (!t || t->left_forward + t->left_back == 0) return RS_OK;
+    bool forward = t->left_forward > 0;
+    snprintf(
+        message, sizeof message,
+        "%d of %d trials left the range of float64 on the way %s, first at layer %d; means are "
+        "of the others.",
+        (int)(forward ? t->left_forward : t->left_back), (int)t->trials,
+        forward ? "forward" : "back", (int)(forward ? t->left_layer : t->left_back_layer));
+    rs_finding finding = rs_finding_of(RS_WARN, "trials_overflow");
+    finding.layer = forward ? t->left_layer : t->left_back_layer;
+    finding.message = message;
+    finding.hint = "theory's log10 columns go on; a norm or smaller branches keep states in range";
+    finding.table = "forward";
+    return rs_result_add_finding(result, &finding, err);
+}
+
 rs_status rs_predict_findings(rs_result *result, const rs_predict_run *run, rs_error *err)
 {
     RS_TRY(find_swamped(result, run, err));
     RS_TRY(find_condensed(result, run, err));
-    return find_vanishing(result, run, err);
+    RS_TRY(find_vanishing(result, run, err));
+    RS_TRY(find_difference(result, run, err));
+    return find_overflow(result, run, err);
 }

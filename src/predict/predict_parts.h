@@ -3,6 +3,7 @@
 #define RS_PREDICT_PREDICT_PARTS_H
 
 #include "predict/forecast.h"
+#include "predict/forecast_trials.h"
 #include "predict/predict.h"
 
 /* An architecture, and what is known of it. */
@@ -11,6 +12,12 @@ typedef struct rs_predict_run {
     const rs_design *design;
     const rs_theory_row *theory; /* [n_layers + 1] */
     rs_forecast forecast;        /* by theory */
+    /* of networks that were drawn; trials NULL: none were, for the reason in choice.why */
+    rs_trials_choice choice;
+    rs_design twin; /* what was drawn in its place; .network NULL: nothing */
+    rs_forecast twin_theory;
+    rs_trials *trials;
+    rs_forecast measured;
     rs_forecast_settings settings;
     const struct rs_remedied *remedied; /* [n_remedied] best first */
     size_t n_remedied;
@@ -19,6 +26,23 @@ typedef struct rs_predict_run {
 
 /* predict_tables.c */
 rs_status rs_predict_tables(rs_result *result, const rs_predict_run *run, rs_error *err);
+
+/* predict_trust.c: theory beside trials. */
+typedef struct rs_predict_gap {
+    const char *quantity; /* NULL: nothing could be compared */
+    int32_t layer;
+    double errors;           /* how far they are apart, in standard errors */
+    double theory, measured; /* ρ, or decades */
+    const char *assumption;  /* that fails first there */
+} rs_predict_gap;
+/* The theory of what was drawn: the twin's where there is one. */
+const rs_forecast *rs_predict_drawn_theory(const rs_predict_run *run);
+/* The largest gap of all rows. */
+rs_predict_gap rs_predict_widest_gap(const rs_predict_run *run);
+/* Says in a row's note what theory misses by more than it promises (docs/predict.md): the row's note,
+ * or a text in the arena; NULL: nothing. RS_E_NO_MEMORY. */
+rs_status rs_predict_note(const char **note, const rs_predict_run *run, int32_t layer,
+                          rs_arena *arena, rs_error *err);
 
 /* predict_answers.c: the eight answers of the first screen. */
 typedef struct rs_predict_answer {

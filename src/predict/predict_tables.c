@@ -12,6 +12,8 @@ typedef struct forward_row {
     double f2_theory, c_theory, rho_theory;
     double log10_f2_theory, log10_apart_theory;
     double keys_theory, logit_theory;
+    double f2, f2_se, c, c_se, rho, rho_se, cosine, log10_cosine_apart;
+    double residual, log10_residual, log10_f2, log10_apart, keys, logit;
     const char *formula, *note;
 } forward_row;
 
@@ -32,6 +34,27 @@ static const rs_column forward_columns[] = {
             "1/E ΣA²; under a mask of the last row", "predicted"),
     FORWARD(logit_theory, "logit_std_theory", "logits' deviation, theory", NULL,
             "standard deviation of a row's logits", "predicted"),
+    FORWARD(f2, "F2", "‖X‖²", NULL, "mean over trials of ‖X‖_F²", NULL),
+    FORWARD(f2_se, "F2_se", NULL, NULL, "its standard error", NULL),
+    FORWARD(c, "C", "‖1ᵀX‖²", NULL, "mean over trials of ‖1ᵀX‖²", NULL),
+    FORWARD(c_se, "C_se", NULL, NULL, "its standard error", NULL),
+    FORWARD(rho, "rho", "ρ", NULL, "(mean C/mean F2 − 1)/(n − 1)", NULL),
+    FORWARD(rho_se, "rho_se", NULL, NULL, "its standard error, by the delta method over pairs",
+            NULL),
+    FORWARD(cosine, "mean_cosine", NULL, NULL, "mean cosine of pairs of tokens, over trials", NULL),
+    FORWARD(log10_cosine_apart, "log10_one_minus_cosine", "log (1 − cosine)", "decades",
+            "mean over trials of log₁₀(1 − mean cosine)", NULL),
+    FORWARD(residual, "relative_residual", NULL, NULL, "mean over trials of ‖X − 1x̄ᵀ‖_F/‖X‖_F",
+            NULL),
+    FORWARD(log10_residual, "log10_relative_residual", "log relative residual", "decades",
+            "mean over trials of its logarithm", NULL),
+    FORWARD(log10_f2, "log10_F2", "log ‖X‖²", "decades", "mean over trials of log₁₀ ‖X‖_F²", NULL),
+    FORWARD(log10_apart, "log10_one_minus_rho", "log (1 − ρ)", "decades",
+            "log₁₀ of 1 − rho; where a few draws rule it, mean over trials of its logarithm", NULL),
+    FORWARD(keys, "effective_keys", NULL, NULL,
+            "1/mean ΣA² over trials, heads and rows; under a mask of the last row", NULL),
+    FORWARD(logit, "logit_std", "logits' deviation", NULL,
+            "standard deviation of a row's logits over the keys that it sees", NULL),
     FORWARD(formula, "formula", NULL, NULL, "which formula made the theory's numbers", NULL),
     FORWARD(note, "theory_note", "note", NULL, "why theory has no number, or what to doubt", NULL),
 };
@@ -44,31 +67,64 @@ static double from_decades(double x)
     return isfinite(value) && (value > 0 || x == -INFINITY) ? value : NAN;
 }
 
+/* A twin's sums over channels are not those of the network: they stay null. */
+static void measure_forward(forward_row *out, const rs_predict_run *run, int32_t l)
+{
+    const rs_trials_row *row = &run->trials->rows[l];
+    const rs_trials_stat *of = row->of;
+    const double decade = log(10);
+    out->rho = row->rho;
+    out->rho_se = row->rho_se;
+    out->cosine = of[RS_TRIALS_COSINE].mean;
+    out->log10_cosine_apart = of[RS_TRIALS_COSINE_APART].log_mean / decade;
+    out->residual = of[RS_TRIALS_RELATIVE].mean;
+    out->log10_residual = of[RS_TRIALS_RELATIVE].log_mean / decade;
+    out->log10_apart = run->measured.rows[l].apart;
+    out->keys = run->measured.rows[l].keys;
+    out->logit = run->measured.rows[l].deviation;
+    if (run->twin.network) return;
+    out->f2 = of[RS_TRIALS_SQUARE].mean;
+    out->f2_se = of[RS_TRIALS_SQUARE].se;
+    out->c = of[RS_TRIALS_SUM].mean;
+    out->c_se = of[RS_TRIALS_SUM].se;
+    out->log10_f2 = of[RS_TRIALS_SQUARE].log_mean / decade;
+}
+
 static forward_row forward_of(const rs_predict_run *run, int32_t l)
 {
     const rs_forecast_row *row = &run->forecast.rows[l];
     const rs_theory_row *theory = &run->theory[l];
-    return (forward_row){.layer = l,
-                         .f2_theory = from_decades(row->square),
-                         .c_theory = from_decades(row->sum),
-                         .rho_theory = row->rho,
-                         .log10_f2_theory = row->square,
-                         .log10_apart_theory = row->apart,
-                         .keys_theory = row->keys,
-                         .logit_theory = row->deviation,
-                         .formula = rs_formula_text(theory->forward),
-                         .note = row->note};
+    forward_row out;
+    rs_columns_clear(forward_columns, COUNT(forward_columns), &out);
+    out.layer = l;
+    out.f2_theory = from_decades(row->square);
+    out.c_theory = from_decades(row->sum);
+    out.rho_theory = row->rho;
+    out.log10_f2_theory = row->square;
+    out.log10_apart_theory = row->apart;
+    out.keys_theory = row->keys;
+    out.logit_theory = row->deviation;
+    out.formula = rs_formula_text(theory->forward);
+    if (run->trials) measure_forward(&out, run, l);
+    return out;
 }
 
 /* ---- backward ---- */
 
 typedef struct backward_row {
     int64_t layer;
-    double value[4], log10_value[4]; /* of Q, K, V, O */
-    double log10_state, ratio;
+    double value[4], log10_value[4]; /* of Q, K, V, O, by theory */
+    double mean[4], se[4], log10_mean[4];
+    double log10_state, ratio, log10_state_measured, ratio_measured;
     const char *formula, *note;
 } backward_row;
 
+#define MEASURED(member_, index_, name_, title_, unit_, formula_)                                  \
+    {                                                                                              \
+        .name = name_, .type = RS_COLUMN_REAL, .member = RS_MEMBER_REAL,                           \
+        .at = offsetof(backward_row, member_) + (index_) * sizeof(double), .title = title_,        \
+        .unit = unit_, .formula = formula_                                                         \
+    }
 #define GRADIENT(index_, letter_)                                                                  \
     {.name = "g" letter_ "_theory",                                                                \
      .type = RS_COLUMN_REAL,                                                                       \
@@ -93,24 +149,45 @@ static const rs_column backward_columns[] = {
     BACKWARD(log10_state, "log10_dX_theory", "log ‖∂L/∂X‖², theory", "decades",
              "log₁₀ E ‖∂L/∂X‖_F² of the state in front of this layer", "predicted"),
     BACKWARD(ratio, "ratio_gQ_gV_theory", "gQ/gV, theory", NULL, "E gQ/E gV", "predicted"),
+    BACKWARD(log10_state_measured, "log10_dX", "log ‖∂L/∂X‖²", "decades",
+             "mean over trials of log₁₀ ‖∂L/∂X‖_F²", NULL),
+    BACKWARD(ratio_measured, "ratio_gQ_gV", "gQ/gV", NULL,
+             "of means over trials; where a few draws rule one, of geometric means", NULL),
     BACKWARD(formula, "formula", NULL, NULL, "which formula made the theory's numbers", NULL),
     BACKWARD(note, "theory_note", "note", NULL, "why theory has no number, or what to doubt", NULL),
 };
 const rs_table_kind rs_predict_backward_kind = {"predict", "backward", {RS_PART(backward_columns)}};
 
+static void measure_backward(backward_row *out, const rs_predict_run *run, int32_t l)
+{
+    const rs_trials_stat *of = run->trials->rows[l].of;
+    static const rs_trials_quantity quantities[] = {RS_TRIALS_QUERY, RS_TRIALS_KEY, RS_TRIALS_VALUE,
+                                                    RS_TRIALS_OUTPUT};
+    const double decade = log(10);
+    out->ratio_measured = from_decades(rs_forecast_ratio(&run->measured, l));
+    out->log10_state_measured = of[RS_TRIALS_STATE].log_mean / decade;
+    for (int i = 0; i < 4 && !run->twin.network; i++) {
+        out->mean[i] = of[quantities[i]].mean;
+        out->se[i] = of[quantities[i]].se;
+        out->log10_mean[i] = of[quantities[i]].log_mean / decade;
+    }
+}
+
 static backward_row backward_of(const rs_predict_run *run, int32_t l)
 {
     const rs_forecast_row *row = &run->forecast.rows[l];
     const double decades[] = {row->query, row->key, row->value, row->output};
-    backward_row out = {.layer = l,
-                        .log10_state = row->state,
-                        .ratio = from_decades(rs_forecast_ratio(&run->forecast, l)),
-                        .formula = rs_formula_text(run->theory[l].backward),
-                        .note = row->note};
+    backward_row out;
+    rs_columns_clear(backward_columns, COUNT(backward_columns), &out);
+    out.layer = l;
+    out.log10_state = row->state;
+    out.ratio = from_decades(rs_forecast_ratio(&run->forecast, l));
+    out.formula = rs_formula_text(run->theory[l].backward);
     for (int i = 0; i < 4; i++) {
         out.value[i] = from_decades(decades[i]);
         out.log10_value[i] = decades[i];
     }
+    if (run->trials) measure_backward(&out, run, l);
     return out;
 }
 
@@ -124,16 +201,18 @@ rs_status rs_predict_tables(rs_result *result, const rs_predict_run *run, rs_err
                                "Squared norms of the derivatives of ⟨G, X⟩, G of N(0, 1), by each "
                                "layer's weights.",
                                backward_columns, COUNT(backward_columns), &backward, err));
-    rs_table_show_first(forward, "layer,rho_theory,log10_one_minus_rho_theory,log10_F2_theory,"
-                                 "effective_keys_theory,logit_std_theory");
+    rs_table_show_first(forward, "layer,rho_theory,rho,log10_one_minus_rho_theory,"
+                                 "log10_F2_theory,log10_F2,effective_keys_theory,logit_std_theory");
     rs_table_show_first(backward, "layer,log10_gQ_theory,log10_gV_theory,ratio_gQ_gV_theory,"
                                   "log10_dX_theory");
     for (int32_t l = 0; l <= run->forecast.n_layers; l++) {
-        const forward_row row = forward_of(run, l);
+        forward_row row = forward_of(run, l);
+        RS_TRY(rs_predict_note(&row.note, run, l, rs_result_arena(result), err));
         RS_TRY(rs_table_append(forward, &row, err));
     }
     for (int32_t l = 0; l < run->forecast.n_layers; l++) {
-        const backward_row row = backward_of(run, l);
+        backward_row row = backward_of(run, l);
+        RS_TRY(rs_predict_note(&row.note, run, l, rs_result_arena(result), err));
         RS_TRY(rs_table_append(backward, &row, err));
     }
     return RS_OK;

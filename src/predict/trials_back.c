@@ -180,7 +180,8 @@ static void head_back(const walk *w, const rs_trials_branch *branch, const rs_tr
                                              .m = n,
                                              .k = branch->value_dim,
                                              .lanes = np});
-    rs_trials_block logits = {d, n, np, np}, keys = rs_trials_block_of(k, branch->head_dim, batch, np);
+    rs_trials_block logits = {d, n, np, np},
+                    keys = rs_trials_block_of(k, branch->head_dim, batch, np);
     w->kernels->softmax_back(&logits, p, dial->logit * dial->softmax);
     /* each row of d sums to 0, so that keys count about their mean alone */
     w->kernels->centre(room->centred, np, room->means, &keys, n);
@@ -348,8 +349,8 @@ static void measure(const walk *w)
 {
     const rs_trials_batch *batch = w->batch;
     for (int32_t cell = 0; cell < w->cells; cell++) {
-        rs_trials_block block = rs_trials_block_of(w->room->x + cell * batch->np, batch->plan->d,
-                                                   batch, batch->np);
+        rs_trials_block block =
+            rs_trials_block_of(w->room->x + cell * batch->np, batch->plan->d, batch, batch->np);
         *number_of(w, cell, RS_TRIALS_STATE) = w->kernels->square(&block);
     }
 }

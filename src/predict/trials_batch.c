@@ -242,8 +242,7 @@ static rs_status draw_input(double *x, const rs_trials_batch *batch, int32_t tri
     int64_t n = batch->n, d = batch->plan->d;
     double *states = rs_malloc((size_t)(n * d), sizeof *states);
     if (!states) return rs_fail_memory(err, "a sample", (size_t)(n * d) * sizeof *states);
-    rs_status status =
-        rs_trials_input(states, d, &batch->request->input, batch->seed, trial, err);
+    rs_status status = rs_trials_input(states, d, &batch->request->input, batch->seed, trial, err);
     for (int64_t c = 0; c < d && status == RS_OK; c++)
         for (int64_t i = 0; i < batch->ld; i++) {
             int64_t token = i % batch->np;

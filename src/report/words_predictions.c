@@ -17,6 +17,14 @@ static const rs_word predictions[] = {
             "the query weights of a layer get next to no gradient at the start (Noci et al. 2022)",
             "gQ/gV < 1e-6, squared norms",
             "branches × 1/√L, or the temperature that the answer on queries names"),
+    PREDICT("verdict_differs", "warn",
+            "theory and the networks that were drawn have different verdicts; the number is their "
+            "widest gap in standard errors",
+            "both have one, and they are not the same",
+            "more --trials; the answer on trust names the assumption"),
+    PREDICT("trials_overflow", "warn", "some trials left the range of float64",
+            "a state or a derivative of a trial is not finite",
+            "theory's log10 columns go on; a norm or smaller branches keep states in range"),
 };
 
 const rs_word_list rs_words_of_predictions[] = {RS_WORDS(predictions), {NULL, 0}};

@@ -1,0 +1,32 @@
+/* forecast_trials.h: the same forecast from networks that are drawn and run (trials.h). */
+#ifndef RS_PREDICT_FORECAST_TRIALS_H
+#define RS_PREDICT_FORECAST_TRIALS_H
+
+#include "predict/forecast.h"
+#include "predict/trials.h"
+
+/* How many, and of what. */
+typedef struct rs_trials_choice {
+    int32_t trials; /* 0: none are run, for the reason `why` */
+    bool twin;      /* of a narrower network that stands for it */
+    const char *why;
+} rs_trials_choice;
+
+/* What a design is given: wanted < 0: as many as its shape says. full_size: however wide it is. */
+rs_trials_choice rs_trials_choose(const rs_design *design, int64_t wanted, bool full_size);
+
+/* A network of width 512 at most that has the same mean-field theory: fan_in times variance of every
+ * map, tokens, depth and squared token norm over width are those of `from`. RS_E_UNSUPPORTED: it is no
+ * architecture file. */
+rs_status rs_design_twin(rs_design *out, const rs_design *from, rs_error *err);
+
+/* Runs them; *out is the caller's. */
+rs_status rs_design_trials(rs_trials **out, const rs_design *design, int32_t trials,
+                           bool after_final_norm, const rs_context *context, rs_error *err);
+/* What was measured, as a forecast: means, or where a few draws rule a mean, means of logarithms. */
+rs_status rs_forecast_trials(rs_forecast *out, const rs_trials *trials,
+                             const rs_forecast_settings *settings, rs_error *err);
+/* log10 of a quantity's level: of its mean, or of what stands for it. */
+double rs_trials_level(const rs_trials_stat *stat);
+
+#endif

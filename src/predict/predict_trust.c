@@ -1,0 +1,109 @@
+/* predict_trust.c: how far theory is from networks that were drawn, and why. */
+#include "predict/predict_parts.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+
+const rs_forecast *rs_predict_drawn_theory(const rs_predict_run *run)
+{
+    return run->twin.network ? &run->twin_theory : &run->forecast;
+}
+
+/* A quantity of a row: what theory says, what was measured, its standard error, and by how much they may
+ * differ without a note. All in the same unit. */
+typedef struct pair {
+    const char *name, *assumption;
+    double theory, measured, error, promised;
+} pair;
+enum { PAIRS = 4 };
+
+static const char of_width[] = "infinite width: E[p/q] is taken for E p/E q, wrong by O(1/d)";
+static const char of_sizes[] = "no correlation between a token's size and what is added to it";
+static const char of_values[] = "derivatives and states are independent";
+static const char of_queries[] = "products of centred tokens are those of wide networks";
+
+/* Standard error of a stat's level in decades. */
+static double error_of(const rs_trials_stat *stat)
+{
+    double of_mean = stat->se / (fabs(stat->mean) * log(10)), of_log = stat->log_se / log(10);
+    return stat->ruled_by_few ? of_log : of_mean;
+}
+
+static bool lacks_skips(const rs_predict_run *run)
+{
+    const rs_theory_network *net = rs_theory_model_network(run->design->theory);
+    for (int32_t l = 0; l < net->n_layers; l++)
+        for (int32_t b = 0; b < net->layers[l].n_branches; b++)
+            if (net->layers[l].branches[b].skip == 0) return true;
+    return false;
+}
+
+static void pairs_of(pair out[PAIRS], const rs_predict_run *run, int32_t l)
+{
+    const rs_forecast_row *theory = &rs_predict_drawn_theory(run)->rows[l],
+                          *measured = &run->measured.rows[l];
+    const rs_trials_row *row = &run->trials->rows[l];
+    const rs_trials_stat *of = row->of;
+    const rs_design *drawn = run->twin.network ? &run->twin : run->design;
+    bool bare = lacks_skips(run), near = bare || measured->apart < -1;
+    double width = (double)drawn->network->d_model;
+    out[0] = (pair){"rho",
+                    of_width,
+                    theory->rho,
+                    measured->rho,
+                    row->rho_ruled_by_few ? NAN : row->rho_se,
+                    (bare ? 0.08 : 0.03) + 1.5 / width};
+    out[1] = (pair){
+        "F2",      of_sizes, theory->square, measured->square, error_of(&of[RS_TRIALS_SQUARE]),
+        log10(1.1)};
+    out[2] = (pair){
+        "gV",       of_values, theory->value, measured->value, error_of(&of[RS_TRIALS_VALUE]),
+        log10(1.25)};
+    out[3] = (pair){"gQ",
+                    of_queries,
+                    theory->query,
+                    measured->query,
+                    error_of(&of[RS_TRIALS_QUERY]),
+                    log10(near ? 3.5 : 1.6)};
+}
+
+static double apart_by(const pair *p)
+{
+    double by = fabs(p->theory - p->measured);
+    return isfinite(by) ? by : NAN;
+}
+
+rs_predict_gap rs_predict_widest_gap(const rs_predict_run *run)
+{
+    rs_predict_gap widest = {.layer = -1, .errors = -1};
+    for (int32_t l = 1; l <= run->measured.n_layers; l++) {
+        pair pairs[PAIRS];
+        pairs_of(pairs, run, l);
+        for (int i = 0; i < PAIRS; i++) {
+            double errors = apart_by(&pairs[i]) / pairs[i].error;
+            if (!(errors > widest.errors) || !isfinite(errors)) continue;
+            widest = (rs_predict_gap){
+                pairs[i].name, l, errors, pairs[i].theory, pairs[i].measured, pairs[i].assumption};
+        }
+    }
+    return widest;
+}
+
+rs_status rs_predict_note(const char **note, const rs_predict_run *run, int32_t layer,
+                          rs_arena *arena, rs_error *err)
+{
+    pair pairs[PAIRS];
+    *note = run->forecast.rows[layer].note;
+    if (!run->trials) return RS_OK;
+    pairs_of(pairs, run, layer);
+    for (int i = 0; i < PAIRS; i++) {
+        const pair *p = &pairs[i];
+        if (!(apart_by(p) > p->promised + 3 * (isfinite(p->error) ? p->error : 0))) continue;
+        *note = rs_arena_printf(arena, "%s%strials differ: %s %.3g, theory %.3g (%s)",
+                                *note ? *note : "", *note ? "; " : "", p->name, p->measured,
+                                p->theory, p->assumption);
+        if (!*note) return rs_fail_memory(err, "a note", 200);
+    }
+    return RS_OK;
+}
