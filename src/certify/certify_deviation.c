@@ -202,13 +202,14 @@ double rs_deviation_mlp(const rs_mlp_op *op, const rs_branch_norms *norms, const
     if (mlp->gated) {
         vector gate = mapped(mlp->gate_two, norms->gate_fro, norms->gate_bias, site);
         double gate_most = mlp->gate_row * site->longest + mlp->gate_bias;
-        if (mlp->activation == RS_ACT_RELU2) gate_most *= gate_most;
+        gate_most = rs_activation_most(mlp->activation, gate_most);
         double up_most = mlp->up_row * site->longest + mlp->up_bias;
         rounding = gate_most * up.rounding + up_most * slope * gate.rounding +
                    FUNCTION * U * gate_most * up.longest;
         length = gate_most * up.longest;
     } else {
         if (mlp->activation == RS_ACT_RELU2) length *= slope;
+        if (mlp->activation == RS_ACT_SIGMOID) length = sqrt((double)op->width);
         rounding = slope * up.rounding + FUNCTION * U * length;
     }
     double out = mlp->down_two * rounding +

@@ -39,8 +39,10 @@ static bool bounded_by_identity(rs_activation activation)
     case RS_ACT_QUICK_GELU:
     case RS_ACT_SILU:
     case RS_ACT_TANH:
+    case RS_ACT_SIN:
         return true;
     case RS_ACT_RELU2:
+    case RS_ACT_SIGMOID:
     case RS_ACT_COUNT:
         return false;
     }

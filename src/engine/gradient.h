@@ -56,7 +56,8 @@ typedef struct rs_loss {
 enum {
     RS_HOLD_ATTENTION = 1,  /* the matrices of attention, and of graphs that have a softmax */
     RS_HOLD_NORM = 2,       /* what norms multiply by: 1/sqrt(variance + eps) */
-    RS_HOLD_ACTIVATION = 4, /* phi(a)/a of an activation phi, and of a head's soft cap */
+    RS_HOLD_ACTIVATION = 4, /* phi(a)/a of an activation phi, and of a head's soft cap; of a
+                               sigmoid, which is not 0 at 0, refused (RS_E_UNSUPPORTED) */
     RS_HOLD_GATE = 8,       /* the factor that a gate gives */
     /* the matrices of all other mixers: steps, decays, strengths, and what plays queries and keys */
     RS_HOLD_MIXING = 16,

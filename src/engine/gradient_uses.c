@@ -63,7 +63,8 @@ static void add_use(lister *at, const void *member, rs_parameter_part part, cons
 static void add_map(lister *at, const rs_dense *map)
 {
     if (!map->weight) return;
-    add_use(at, map, RS_OF_WEIGHT, map->weight, map, map->out, map->in);
+    if (!map->weight->fixed) /* else it is given, such as an absent W_V of an architecture file */
+        add_use(at, map, RS_OF_WEIGHT, map->weight, map, map->out, map->in);
     add_use(at, map, RS_OF_BIAS, map->bias, map, map->out, 1);
 }
 

@@ -36,12 +36,32 @@ static rs_status check_ways(const rs_network *network, const rs_ops *ops, rs_err
     return RS_OK;
 }
 
+/* The sigmoid is 1/2 at 0: no number times its argument gives it there. Behind a gate it is that
+ * gate's factor. */
+static rs_status check_held(const rs_network *network, unsigned hold, rs_error *err)
+{
+    bool held = hold & RS_HOLD_ACTIVATION;
+    for (int32_t l = 0; held && l < network->n_layers; l++)
+        for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
+            const rs_branch *branch = &network->layers[l].branches[b];
+            const rs_mlp_op *mlp = branch->scale != 0 ? rs_branch_mlp(branch) : NULL;
+            if (mlp && mlp->activation == RS_ACT_SIGMOID && !mlp->gate.weight)
+                return rs_fail(err, RS_E_UNSUPPORTED, "relevance",
+                               "ask for gradients (--grad), or take an activation that is 0 at 0",
+                               "the MLP of layer %d has a sigmoid, and sigmoid(a)/a, which "
+                               "relevance holds, is infinite at 0",
+                               (int)l);
+        }
+    return RS_OK;
+}
+
 rs_status rs_gradients_open(rs_gradients **out, const rs_network *network, rs_precision precision,
                             const rs_gradient_plan *plan, const rs_gradient_tap *const *taps,
                             size_t n_taps, const rs_context *context, rs_error *err)
 {
     *out = NULL;
     RS_TRY(check_ways(network, rs_ops_of(precision), err));
+    RS_TRY(check_held(network, plan->hold, err));
     if (plan->numbers & RS_NUMBERS_SHAPED && precision == RS_PRECISION_RESIDUAL)
         return rs_fail(err, RS_E_UNSUPPORTED, "--precision", "take --precision f64 or f32",
                        "this precision has no derivatives by the gains of shaped attention");

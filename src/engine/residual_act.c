@@ -8,6 +8,8 @@
  *   x S(2 u(x))  the same with u(x) = k (x + c x³), whose difference is k d (1 + c (3y² + 3yd +
  * d²)) x Φ(x)       d Φ(y+d) + y (Φ(y+d) - Φ(y)), the difference by its series about the middle m,
  *                d φ(m) Σ He_2k(m) (d/2)^2k / (2k+1)!, for short d, and by erfc for others
+ *   S(x)         t(y/2, (y + d)/2)/2
+ *   sin x        2 cos(y + d/2) sin(d/2)
  *   max(x, 0)    entry by entry, exact
  *
  * Where 2^e dy is below the last bit of everything, act'(y) dy is left.
@@ -212,6 +214,32 @@ static double tanh_value(double x)
     return tanh(x);
 }
 
+static double sigmoid_slope(double x)
+{
+    double s = sech(0.5 * x);
+    return 0.25 * s * s;
+}
+
+static double sigmoid_step(double y, double d)
+{
+    return 0.5 * tanh_step(0.5 * y, 0.5 * d);
+}
+
+static double sin_value(double x)
+{
+    return sin(x);
+}
+
+static double sin_slope(double x)
+{
+    return cos(x);
+}
+
+static double sin_step(double y, double d)
+{
+    return 2 * cos(y + 0.5 * d) * sin(0.5 * d);
+}
+
 static const function functions[RS_ACT_COUNT] = {
     [RS_ACT_LINEAR] = {linear_value, linear_slope, linear_step},
     [RS_ACT_RELU] = {relu_value, relu_slope, relu_step},
@@ -221,6 +249,8 @@ static const function functions[RS_ACT_COUNT] = {
     [RS_ACT_SILU] = {silu_value, silu_slope, silu_step},
     [RS_ACT_TANH] = {tanh_value, tanh_slope, tanh_step},
     [RS_ACT_RELU2] = {relu2_value, relu2_slope, relu2_step},
+    [RS_ACT_SIN] = {sin_value, sin_slope, sin_step},
+    [RS_ACT_SIGMOID] = {logistic, sigmoid_slope, sigmoid_step},
 };
 
 void rs_act_values(double *value, double *slope, const double *y, int64_t n,

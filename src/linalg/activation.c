@@ -22,6 +22,8 @@ static const struct {
     {"swish", RS_ACT_SILU},
     {"tanh", RS_ACT_TANH},
     {"linear", RS_ACT_LINEAR},
+    {"sin", RS_ACT_SIN},
+    {"sigmoid", RS_ACT_SIGMOID},
 };
 
 bool rs_activation_find(rs_activation *out, const char *name)

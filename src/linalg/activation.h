@@ -15,6 +15,8 @@ typedef enum rs_activation {
     RS_ACT_SILU,
     RS_ACT_TANH,
     RS_ACT_RELU2, /* relu(x)² */
+    RS_ACT_SIN,
+    RS_ACT_SIGMOID,
     RS_ACT_COUNT
 } rs_activation;
 

@@ -43,9 +43,14 @@ static const char *const weight_names[RS_ARCH_WEIGHTS] = {
     "init.wx", "init.wdt",       "init.conv",     "init.map"};
 
 static const rs_activation activations[] = {
-    [RS_ARCH_MLP_NONE] = RS_ACT_LINEAR,         [RS_ARCH_MLP_LINEAR] = RS_ACT_LINEAR,
-    [RS_ARCH_MLP_RELU] = RS_ACT_RELU,           [RS_ARCH_MLP_GELU] = RS_ACT_GELU,
-    [RS_ARCH_MLP_GELU_TANH] = RS_ACT_GELU_TANH, [RS_ARCH_MLP_SWIGLU] = RS_ACT_SILU,
+    [RS_ARCH_MLP_NONE] = RS_ACT_LINEAR,
+    [RS_ARCH_MLP_LINEAR] = RS_ACT_LINEAR,
+    [RS_ARCH_MLP_RELU] = RS_ACT_RELU,
+    [RS_ARCH_MLP_GELU] = RS_ACT_GELU,
+    [RS_ARCH_MLP_GELU_TANH] = RS_ACT_GELU_TANH,
+    [RS_ARCH_MLP_SWIGLU] = RS_ACT_SILU,
+    [RS_ARCH_MLP_SIN] = RS_ACT_SIN,
+    [RS_ARCH_MLP_SIGMOID] = RS_ACT_SIGMOID,
 };
 
 /* ---- pieces ---- */
@@ -79,7 +84,9 @@ rs_status rs_arch_draw(rs_branch *branch, const rs_arch_build *b)
         rs_dense *map = rs_weight_map_to_fill(row, branch);
         rs_conv_op *conv = rs_weight_conv_to_fill(row, branch);
         if (map && map->out > 0)
-            RS_TRY(rs_arch_matrix(&map->weight, b, row->role, map->rows, map->cols));
+            RS_TRY(rs_arch_is_absent(b->arch, row->role)
+                       ? rs_arch_identity(map, b, row->role)
+                       : rs_arch_matrix(&map->weight, b, row->role, map->rows, map->cols));
         if (conv && conv->channels > 0)
             RS_TRY(rs_arch_matrix(&conv->weight, b, row->role, conv->channels, conv->width));
     }
@@ -126,7 +133,8 @@ rs_status rs_arch_zero_bias(rs_dense *map, const rs_arch_build *b, rs_role role)
 
 rs_status rs_arch_bias(rs_dense *map, const rs_arch_build *b, rs_role role)
 {
-    return b->arch->bias && map->weight ? rs_arch_zero_bias(map, b, role) : RS_OK;
+    bool there = map->weight && !map->weight->fixed;
+    return b->arch->bias && there ? rs_arch_zero_bias(map, b, role) : RS_OK;
 }
 
 /* Norms of the layer's first branch, and of its MLP. */
@@ -274,7 +282,8 @@ static rs_status add_mlp(rs_layer *layer, const rs_arch_build *b)
     rs_branch *branch = &layer->branches[layer->n_branches++];
     *branch = (rs_branch){.kind = RS_BRANCH_MLP,
                           .skip = arch->skip_mlp[b->layer],
-                          .scale = arch->branch_mlp[b->layer]};
+                          .scale = arch->branch_mlp[b->layer],
+                          .joins = arch->parallel};
     RS_TRY(add_norms(branch, b, true));
     rs_mlp_op *mlp = &branch->mlp;
     mlp->width = arch->mlp_width;
@@ -353,7 +362,13 @@ static rs_status open_network(rs_network **out, const rs_arch *arch, rs_init *in
     if (!network) return rs_fail_memory(err, "a network", sizeof *network);
     network->arena = rs_arena_new();
     network->padding_id = network->padding_row = -1;
-    rs_arch_build b = {.arch = arch, .init = init, .network = network, .layer = -1, .err = err};
+    const rs_tensor *identity[2] = {NULL, NULL};
+    rs_arch_build b = {.arch = arch,
+                       .init = init,
+                       .network = network,
+                       .layer = -1,
+                       .identity = identity,
+                       .err = err};
     rs_status status =
         network->arena ? build_network(&b) : rs_fail_memory(err, "a network", sizeof *network);
     if (status != RS_OK) {

@@ -18,9 +18,13 @@
  * embed          null                        {"map": none | linear | mlp, "map_width": M, "norm":
  *                                            false}: the same behind the embeddings of tokens
  * outputs        null                        width of the head; null: vocab, or no head
+ * fusion         "none"                      concat, max, gate: the states of all layers are measured
+ *                                            together as well; the head does not read them so
  * mixer          "attention"                 mamba, mamba2, linear_attention, s4d,
  *                                            gated_recurrence, gated_delta, short_conv, graph; a
  *                                            list gives one a layer
+ * block          "sequential"                parallel: the MLP reads what the mixer reads, behind
+ *                                            its own norm, and is added to skip and mixer (GPT-NeoX)
  * share_layers   false                       true: one layer's weights in every layer
  * attention      "softmax"                   uniform, centred (P - C), shaped (aI + bP - cC),
  *                                            rescaled ((1+w)P - wC)
@@ -40,7 +44,7 @@
  * skip_mlp       1                           likewise
  * branch_mixer   1                           likewise
  * branch_mlp     1                           likewise
- * mlp            "gelu"                      none, linear, relu, gelu_tanh, swiglu
+ * mlp            "gelu"                      none, linear, relu, gelu_tanh, swiglu, sin, sigmoid
  * mlp_width      4 d_model
  * state          16                          numbers that a state has for each channel (gated_delta:
  *                                            width of a key)
@@ -66,9 +70,13 @@
  *                                            default normal(0, 1/fan_in), 2/fan_in for w1 of relu,
  *                                            normal(0, 1) for embedding, position, uniform(-b, b)
  *                                            for wdt and conv, b = 1/sqrt(fan_in); "wo": "none"
- *                                            merges attention's W_O into W_V
+ *                                            merges attention's W_O into W_V; "wv" and "wo" of
+ *                                            "identity" are absent maps: values are the tokens, each
+ *                                            head's its stretch of them (whole with "wo": "none");
+ *                                            the heads' results side by side are the output
  * input          {"law": "gaussian",         norm2: squared norm of every token, a formula of d, n
- *                 "rho": 0, "norm2": "d"}    and L; rho: correlation between tokens, 0 to 1
+ *                 "rho": 0, "norm2": "d"}    and L; rho: correlation between tokens, -1/(n-1) to 1,
+ *                                            a number or a formula of the same
  */
 #ifndef RS_NETWORK_ARCH_H
 #define RS_NETWORK_ARCH_H
@@ -120,7 +128,9 @@ typedef enum rs_arch_mlp {
     RS_ARCH_MLP_RELU,
     RS_ARCH_MLP_GELU,
     RS_ARCH_MLP_GELU_TANH,
-    RS_ARCH_MLP_SWIGLU
+    RS_ARCH_MLP_SWIGLU,
+    RS_ARCH_MLP_SIN,
+    RS_ARCH_MLP_SIGMOID
 } rs_arch_mlp;
 
 /* Mixers by their words, in the order of rs_arch_mixers (arch_mixers.c). */
@@ -162,12 +172,14 @@ typedef enum rs_arch_weight {
 typedef struct rs_arch {
     const char *path;
     int64_t depth, d_model, heads, kv_heads, d_head, seq_len, mlp_width;
-    int64_t vocab;        /* 0: the file says null */
-    int64_t rows;         /* numbers of a row that the network is fed; 0: it is not fed rows */
-    rs_arch_embed embed;  /* of rows or of tokens */
-    int64_t outputs;      /* 0: the file says null */
+    int64_t vocab;       /* 0: the file says null */
+    int64_t rows;        /* numbers of a row that the network is fed; 0: it is not fed rows */
+    rs_arch_embed embed; /* of rows or of tokens */
+    int64_t outputs;     /* 0: the file says null */
+    rs_fusion fusion;
     rs_arch_mixer *mixer; /* [depth] */
     bool share_layers;
+    bool parallel; /* the MLP reads what the mixer reads */
     int64_t state, groups, conv;
     rs_gate_place gate;
     bool gate_given; /* the file says where the gate stands */
@@ -191,6 +203,7 @@ typedef struct rs_arch {
     const char *init[RS_ARCH_WEIGHTS]; /* laws of the weights */
     bool merged_output;                /* the file says "wo": "none" */
     bool identity_values;              /* the file says "value_map": "identity" */
+    bool absent_values, absent_output; /* the file says "wv", "wo": "identity" */
     struct rs_arch_graph *graph;       /* what "graph" names (arch_graph.c), or NULL */
     double input_rho, input_norm2;
     rs_arena *arena;
@@ -208,7 +221,10 @@ const char *rs_arch_graph_path(const rs_arch *arch);
  * that the network is fed; seq_len is the file's. Every
  * token has squared norm norm2 exactly; two tokens have E<x, y> = rho norm2 exactly: each is
  * sqrt(norm2) (sqrt(rho) u + sqrt(1 - rho) v), u a direction shared by the sample, v one of its own
- * among those orthogonal to u (all directions when rho is 0). Depends on (seed, sample) only.
+ * among those orthogonal to u (all directions when rho is 0). Below 0 (arch_apart.c) tokens are cut at
+ * random into groups of at most min(d, 128) (d + 1 where rho is -1/(n-1)): two of one group of m have
+ * the inner product rho (n-1)/(m-1) norm2 itself, of two groups it is 0 in the mean. Depends on (seed,
+ * sample) only. RS_E_ARCH_SCHEMA: so many tokens cannot have that correlation.
  */
 rs_status rs_arch_input(double *states, const rs_arch *arch, uint64_t seed, int64_t sample,
                         rs_error *err);

@@ -9,8 +9,10 @@ typedef struct rs_arch_build {
     const rs_arch *arch;
     rs_init *init;
     rs_network *network;
-    int32_t layer;          /* -1: outside of layers */
-    const rs_tensor *alibi; /* the biases that all layers share, or NULL */
+    int32_t layer;              /* -1: outside of layers */
+    const rs_tensor *alibi;     /* the biases that all layers share, or NULL */
+    const rs_tensor **identity; /* [2] what stands for absent W_V and W_O, of the shape last asked
+                                   for; NULL: none yet */
     rs_error *err;
 } rs_arch_build;
 
@@ -31,6 +33,11 @@ rs_status rs_arch_fixed(const rs_tensor **out, float **numbers, const rs_arch_bu
 /* Draws a tensor of `rows` x `cols` numbers by the law of its role, and counts its parameters. */
 rs_status rs_arch_matrix(const rs_tensor **out, const rs_arch_build *b, rs_role role, int64_t rows,
                          int64_t cols);
+/* arch_identity.c: whether the file says that the maps of a role are absent, and such a map: an identity
+ * of no file (rs_tensor.fixed), which is neither stored, counted nor trained. RS_E_ARCH_SCHEMA where
+ * its sizes are not those of the tokens. */
+bool rs_arch_is_absent(const rs_arch *arch, rs_role role);
+rs_status rs_arch_identity(rs_dense *map, const rs_arch_build *b, rs_role role);
 /* Draws the maps and convolutions that a branch was given, in the order of its list of weights. */
 rs_status rs_arch_draw(rs_branch *branch, const rs_arch_build *b);
 

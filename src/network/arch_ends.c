@@ -98,6 +98,7 @@ rs_status rs_arch_ends(rs_arch_build *b)
 {
     const rs_arch *arch = b->arch;
     b->layer = -1;
+    b->network->fusion = arch->fusion;
     if (arch->norm == RS_ARCH_NORM_PRE || arch->norm == RS_ARCH_NORM_SANDWICH)
         RS_TRY(rs_arch_state_norm(&b->network->final_norm, b, RS_ROLE_NORM_FINAL));
     RS_TRY(add_embedding(b));

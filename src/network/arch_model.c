@@ -117,7 +117,8 @@ static rs_status add_pairs(const modelling *m, const heads *h, rs_product_kind k
     bool qk = kind == RS_PRODUCT_QK;
     const rs_dense *one = qk ? h->q : h->v, *two = qk ? h->k : h->o;
     int32_t shared = h->heads / (qk ? h->key_heads : h->value_heads);
-    if (!one->weight || !two->weight) return RS_OK;
+    /* of one map alone, the other merged into it or absent, there is no product */
+    if (!one->weight || !two->weight || one->weight->fixed || two->weight->fixed) return RS_OK;
     for (int32_t i = 0; i < h->heads; i++) {
         int32_t g = i / shared;
         rs_product product = {.attention = "self",

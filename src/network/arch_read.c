@@ -1,6 +1,7 @@
 /* arch_read.c: ARCH.json as a description; tables say which words there are. */
 #include "network/arch_read.h"
 #include "network/arch_build.h"
+#include "network/arch_input.h"
 
 #include "base/memory.h"
 
@@ -10,15 +11,14 @@
 #include <string.h>
 
 static const char *const field_names[] = {
-    "depth",        "d_model",    "heads",       "kv_heads",     "d_head",
-    "seq_len",      "vocab",      "mixer",       "attention",    "shaped",
-    "rescale",      "mask",       "temperature", "positions",    "norm",
-    "norm_kind",    "skip_mixer", "skip_mlp",    "branch_mixer", "branch_mlp",
-    "mlp",          "mlp_width",  "init",        "input",        "state",
-    "groups",       "conv",       "gate",        "inner_norm",   "dt_init",
-    "share_layers", "decay",      "value_map",   "feature_map",  "normalised",
-    "without_self", "graph",      "norm_affine", "bias",         "outputs",
-    "rows",         "embed",      NULL};
+    "depth",        "d_model",     "heads",     "kv_heads",    "d_head",     "seq_len",
+    "vocab",        "mixer",       "attention", "shaped",      "rescale",    "mask",
+    "temperature",  "positions",   "norm",      "norm_kind",   "skip_mixer", "skip_mlp",
+    "branch_mixer", "branch_mlp",  "mlp",       "mlp_width",   "init",       "input",
+    "state",        "groups",      "conv",      "gate",        "inner_norm", "dt_init",
+    "share_layers", "decay",       "value_map", "feature_map", "normalised", "without_self",
+    "graph",        "norm_affine", "bias",      "outputs",     "rows",       "embed",
+    "block",        "fusion",      NULL};
 static const char *const init_names[] = {"wq", "wk",        "wv",       "wo",       "w1",   "wg",
                                          "w2", "embedding", "position", "relative", "head", "win",
                                          "wx", "wdt",       "conv",     "map",      NULL};
@@ -52,7 +52,10 @@ static const rs_arch_word mlp_words[] = {{"none", RS_ARCH_MLP_NONE},
                                          {"gelu", RS_ARCH_MLP_GELU},
                                          {"gelu_tanh", RS_ARCH_MLP_GELU_TANH},
                                          {"swiglu", RS_ARCH_MLP_SWIGLU},
+                                         {"sin", RS_ARCH_MLP_SIN},
+                                         {"sigmoid", RS_ARCH_MLP_SIGMOID},
                                          {NULL, 0}};
+static const rs_arch_word block_words[] = {{"sequential", 0}, {"parallel", 1}, {NULL, 0}};
 static const rs_arch_word law_words[] = {{"gaussian", 0}, {NULL, 0}};
 
 /* ---- refusals ---- */
@@ -302,6 +305,28 @@ static rs_status read_mask(const rs_arch_reader *r)
     return RS_OK;
 }
 
+/* One state is read by both branches, and one sum is left: a norm behind the mixer's part of it, or no
+ * second branch, says something else. */
+static rs_status read_order(const rs_arch_reader *r)
+{
+    rs_arch *arch = r->arch;
+    int parallel = 0;
+    RS_TRY(rs_arch_read_word(&parallel, r, "block", block_words));
+    arch->parallel = parallel == 1;
+    if (arch->parallel && arch->norm == RS_ARCH_NORM_POST)
+        return rs_fail(r->err, RS_E_ARCH_SCHEMA, arch->path,
+                       "choose \"norm\": \"pre\", \"sandwich\" or \"none\", or \"block\": "
+                       "\"sequential\"",
+                       "\"block\" is parallel, whose branches are added to one skip; \"norm\" post "
+                       "stands behind each of them");
+    if (arch->parallel && arch->mlp == RS_ARCH_MLP_NONE)
+        return rs_fail(r->err, RS_E_ARCH_SCHEMA, arch->path,
+                       "choose an \"mlp\", or \"block\": \"sequential\"",
+                       "\"block\" is parallel; \"mlp\" is none, and nothing stands beside the "
+                       "mixer");
+    return RS_OK;
+}
+
 static rs_status read_block(const rs_arch_reader *r)
 {
     rs_arch *arch = r->arch;
@@ -328,7 +353,7 @@ static rs_status read_block(const rs_arch_reader *r)
     if (affine == RS_ARCH_AFFINE_BOTH && kind == RS_NORM_RMSNORM)
         return rs_fail(r->err, RS_E_ARCH_SCHEMA, arch->path, "choose gain",
                        "\"norm_affine\" is both; an rmsnorm has no bias");
-    return RS_OK;
+    return read_order(r);
 }
 
 static rs_status read_init(const rs_arch_reader *r)
@@ -352,6 +377,9 @@ static rs_status read_init(const rs_arch_reader *r)
             arch->merged_output = true;
             continue;
         }
+        bool absent = strcmp(json_string_value(law), "identity") == 0;
+        if (w == RS_ARCH_WV) arch->absent_values = absent;
+        if (w == RS_ARCH_WO) arch->absent_output = absent;
         arch->init[w] = rs_arena_strdup(arch->arena, json_string_value(law));
         if (!arch->init[w]) return rs_fail_memory(r->err, "a law of weights", 1);
     }
@@ -374,12 +402,9 @@ static rs_status read_input(const rs_arch_reader *r)
     RS_TRY(rs_arch_read_word(&law, &inner, "law", law_words));
     const json_t *rho = json_object_get(json, "rho"), *norm2 = json_object_get(json, "norm2");
     if (rho) RS_TRY(read_formula(&arch->input_rho, r, "rho", rho, names, values));
-    if (!(arch->input_rho >= 0 && arch->input_rho <= 1))
-        return rs_arch_bad_value(r, "rho", "a correlation from 0 to 1", rho);
-    if (width == 1 && arch->input_rho > 0 && arch->input_rho < 1)
-        return rs_arch_bad_value(
-            r, "rho", arch->rows ? "0 or 1 for rows of \"width\" 1" : "0 or 1 for \"d_model\" 1",
-            rho);
+    if (!(arch->input_rho >= -1 && arch->input_rho <= 1))
+        return rs_arch_bad_value(r, "rho", "a correlation from -1/(n-1) to 1", rho);
+    RS_TRY(rs_arch_input_check(arch, r->err));
     if (norm2) RS_TRY(read_formula(&arch->input_norm2, r, "norm2", norm2, names, values));
     if (!(arch->input_norm2 > 0))
         return rs_arch_bad_value(r, "norm2", "a squared norm above 0", norm2);

@@ -6,6 +6,12 @@ static const rs_arch_word map_words[] = {{"none", RS_ARCH_MAP_NONE},
                                          {"mlp", RS_ARCH_MAP_MLP},
                                          {NULL, 0}};
 
+static const rs_arch_word fusion_words[] = {{"none", RS_FUSION_NONE},
+                                            {"concat", RS_FUSION_CONCAT},
+                                            {"max", RS_FUSION_MAX},
+                                            {"gate", RS_FUSION_GATE},
+                                            {NULL, 0}};
+
 /* The object of a field; NULL: the file does not have it, or says null. */
 static rs_status find_object(const json_t **out, const rs_arch_reader *r, const char *field)
 {
@@ -84,11 +90,14 @@ static rs_status check_positions(const rs_arch_reader *r)
 rs_status rs_arch_read_ends(const rs_arch_reader *r)
 {
     const json_t *rows, *embed, *outputs = json_object_get(r->json, "outputs");
+    int fusion = RS_FUSION_NONE;
     RS_TRY(find_object(&rows, r, "rows"));
     RS_TRY(find_object(&embed, r, "embed"));
     RS_TRY(read_rows(r, rows));
     RS_TRY(read_tokens(r, embed));
     if (outputs && !json_is_null(outputs))
         RS_TRY(rs_arch_read_size(&r->arch->outputs, r, "outputs", INT32_MAX));
+    RS_TRY(rs_arch_read_word(&fusion, r, "fusion", fusion_words));
+    r->arch->fusion = (rs_fusion)fusion;
     return check_positions(r);
 }

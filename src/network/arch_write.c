@@ -19,7 +19,8 @@ static json_t *defaults(const rs_arch *arch)
 {
     return json_pack(
         "{s:I, s:I, s:I, s:I, s:I, s:I, s:n, s:s, s:b, s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:I, "
-        "s:i, s:i, s:i, s:i, s:s, s:s, s:b, s:b, s:[f, f], s:n, s:n, s:n, s:s, s:b}",
+        "s:i, s:i, s:i, s:i, s:s, s:s, s:b, s:b, s:[f, f], s:n, s:n, s:n, s:s, s:b, "
+        "s:s, s:s}",
         "depth", (json_int_t)arch->depth, "d_model", (json_int_t)arch->d_model, "heads",
         (json_int_t)arch->heads, "kv_heads", (json_int_t)arch->kv_heads, "d_head",
         (json_int_t)arch->d_head, "seq_len", (json_int_t)arch->seq_len, "vocab", "mixer",
@@ -27,7 +28,8 @@ static json_t *defaults(const rs_arch *arch)
         "positions", "none", "norm", "pre", "norm_kind", "layernorm", "mlp", "gelu", "mlp_width",
         (json_int_t)arch->mlp_width, "state", 16, "groups", 1, "conv", 4, "decay", 1, "value_map",
         "free", "feature_map", "identity", "normalised", 0, "without_self", 0, "dt_init", 1e-3, 0.1,
-        "rows", "embed", "outputs", "norm_affine", "none", "bias", 0);
+        "rows", "embed", "outputs", "norm_affine", "none", "bias", 0, "block", "sequential",
+        "fusion", "none");
 }
 
 /* ---- numbers of the network ---- */

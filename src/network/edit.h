@@ -7,14 +7,6 @@
 
 #include "network/network.h"
 
-/* How the states of all layers are read together. */
-typedef enum rs_fusion {
-    RS_FUSION_NONE,
-    RS_FUSION_CONCAT,
-    RS_FUSION_MAX,
-    RS_FUSION_GATE
-} rs_fusion;
-
 /* Where the norms of blocks stand. */
 typedef enum rs_placement {
     RS_PLACEMENT_AS_IT_IS,
@@ -43,7 +35,7 @@ typedef struct rs_edit {
     double mix_identity, mix_softmax, mix_uniform; /* NaN: as it is */
     bool dong2021_code; /* ALBERT's MLP becomes what the released code leaves: LN(gelu(a) + a) */
     int32_t depth;      /* number of layers: more repeat the stack, fewer cut it; 0: as it is */
-    rs_fusion fusion;   /* read-out over all states (docs/theory/signal.md, 5) */
+    rs_fusion fusion;   /* read-out over all states in the place of the network's; NONE: as it is */
 } rs_edit;
 
 void rs_edit_init(rs_edit *edit);

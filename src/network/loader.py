@@ -58,10 +58,13 @@ class Model:
         self.dtype = next(iter(self.w.values())).dtype if self.w else torch.float64
         if self.a.get("graph"):
             self.adjacency = npy(os.path.join(folder, self.a["graph"]["file"])).to(torch.float64)
+        self.merged = self.a.get("init", {}).get("wo") == "none"
 
     # ---- parts ----
 
     def map(self, x, name):
+        if name + ".weight" not in self.w:  # absent: "wv" or "wo" of "identity"
+            return x
         return F.linear(x, self.w[name + ".weight"], self.w[name + ".bias"].flatten() if name + ".bias" in self.w else None)
 
     def affine(self, x, name):
@@ -95,7 +98,11 @@ class Model:
 
     def put_together(self, y, p):
         """Heads side by side through W_O, or their sum where W_O is in W_V."""
-        return self.map(y.transpose(0, 1).flatten(1), p + "o") if p + "o.weight" in self.w else y.sum(0)
+        return y.sum(0) if self.merged else self.map(y.transpose(0, 1).flatten(1), p + "o")
+
+    def values(self, x, p, heads, shared):
+        """Of each head; the tokens, whole, where nothing maps them and the heads are summed."""
+        return x if self.merged and p + "v.weight" not in self.w else self.heads(self.map(x, p + "v"), heads, shared)
 
     def gate_of(self, mixer):
         return self.a.get("gate") or {"linear_attention": "none", "gated_delta": "after"}.get(mixer, "before")
@@ -138,7 +145,7 @@ class Model:
         uniform = seen.to(x.dtype) / seen.sum(1, keepdim=True)
         of_identity, of_softmax, of_uniform = self.mix(layer)
         m = of_identity * torch.eye(n, dtype=x.dtype) + of_softmax * softmax - of_uniform * uniform
-        return self.put_together(m @ self.heads(self.map(x, p + "v"), a["heads"], a["kv_heads"]), p)
+        return self.put_together(m @ self.values(x, p, a["heads"], a["kv_heads"]), p)
 
     def linear_attention(self, x, p, layer):
         a, n, heads = self.a, len(x), self.a["heads"]
@@ -156,8 +163,7 @@ class Model:
         if a["normalised"]:
             total = m.sum(-1, keepdim=True)
             m = m / torch.where(total == 0, math.inf, total)
-        values = self.heads(self.map(x, p + "v"), heads, a["kv_heads"]) if p + "v.weight" in self.w else x
-        y = m @ values
+        y = m @ (x if a.get("value_map") == "identity" else self.values(x, p, heads, a["kv_heads"]))
         width = y.shape[2]
         z = self.map(x, p + "gate") if p + "gate.weight" in self.w else None
         y = self.gated(y.transpose(0, 1).flatten(1), z, heads, self.gate_of("linear_attention"),
@@ -174,11 +180,7 @@ class Model:
             degree = g.sum(1)
             degree = torch.where(degree == 0, math.inf, degree)
             m = {"row": g / degree[:, None], "symmetric": g / degree.sqrt()[:, None] / degree.sqrt(), "given": g}[form].to(x.dtype)
-        if p + "v.weight" in self.w:
-            values = self.heads(self.map(x, p + "v"), heads, shared)
-        else:
-            values = self.heads(x, heads, shared) if p + "o.weight" in self.w else x
-        y = m @ values
+        y = m @ self.values(x, p, heads, shared)
         return self.put_together(y if y.dim() == 3 else y[None], p)
 
     # ---- state spaces (docs/theory/ssm.md) ----
@@ -265,12 +267,14 @@ class Model:
         up, kind = self.map(x, p + "up"), self.a["mlp"]
         if kind == "swiglu":
             up = F.silu(self.map(x, p + "gate")) * up
-        act = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": lambda v: F.gelu(v, approximate="tanh")}
+        act = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": lambda v: F.gelu(v, approximate="tanh"),
+               "sin": torch.sin, "sigmoid": torch.sigmoid}
         return self.map(act[kind](up) if kind in act else up, p + "down")
 
-    def branch(self, x, op, p, layer, skip, scale):
-        norm = self.a["norm"]
-        y = self.norm(x, p + "norm_before") if norm in ("pre", "sandwich") else x
+    def branch(self, x, op, p, layer, skip, scale, read=None):
+        """read: what the op reads in the place of the state, in a parallel block."""
+        norm, y = self.a["norm"], x if read is None else read
+        y = self.norm(y, p + "norm_before") if norm in ("pre", "sandwich") else y
         y = op(y, p, layer) if scale else torch.zeros_like(x)
         if norm == "sandwich" and scale:
             y = self.norm(y, p + "norm_inside")
@@ -282,9 +286,10 @@ class Model:
         for layer in range(a["depth"]):
             p = f"layers.{0 if a['share_layers'] else layer}."
             mixer = a["mixer"] if isinstance(a["mixer"], str) else a["mixer"][layer]
+            read = x if a.get("block") == "parallel" else None
             x = self.branch(x, getattr(self, mixer), p + "mixer.", layer, a["skip_mixer"][layer], a["branch_mixer"][layer])
             if a["mlp"] != "none":
-                x = self.branch(x, self.mlp, p + "mlp.", layer, a["skip_mlp"][layer], a["branch_mlp"][layer])
+                x = self.branch(x, self.mlp, p + "mlp.", layer, a["skip_mlp"][layer], a["branch_mlp"][layer], read)
         x = self.norm(x, "final_norm") if a["norm"] in ("pre", "sandwich") else x
         return self.map(x, "head") if "head.weight" in self.w else x
 

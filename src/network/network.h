@@ -379,6 +379,14 @@ typedef struct rs_head_op {
                         --generate make sense */
 } rs_head_op;
 
+/* How the states of all layers are read together. */
+typedef enum rs_fusion {
+    RS_FUSION_NONE,
+    RS_FUSION_CONCAT,
+    RS_FUSION_MAX,
+    RS_FUSION_GATE
+} rs_fusion;
+
 typedef enum rs_pooling {
     RS_POOLING_NONE,
     RS_POOLING_MEAN,
@@ -396,6 +404,8 @@ typedef struct rs_network {
     int32_t n_layers; /* as applied: shared blocks are listed as often as they run */
     rs_norm_op final_norm;
     rs_head_op head;
+    rs_fusion fusion;          /* read-out over all states beside the head, which does not read it
+                         (docs/theory/signal.md, 5) */
     int64_t max_positions;     /* longest text; 0: no limit by construction */
     int64_t trained_positions; /* rotary positions: the length that the configuration was made for,
                                   no limit; 0: not said */

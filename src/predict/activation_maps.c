@@ -26,7 +26,9 @@ bool rs_gauss_of_activation(rs_gauss_kind *out, rs_activation activation)
                 {RS_ACT_GELU_TANH, RS_GAUSS_GELU_TANH},
                 {RS_ACT_QUICK_GELU, RS_GAUSS_QUICK_GELU},
                 {RS_ACT_SILU, RS_GAUSS_SILU},
-                {RS_ACT_TANH, RS_GAUSS_TANH}};
+                {RS_ACT_TANH, RS_GAUSS_TANH},
+                {RS_ACT_SIN, RS_GAUSS_SIN},
+                {RS_ACT_SIGMOID, RS_GAUSS_SIGMOID}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].activation != activation) continue;
         *out = rows[i].kind;

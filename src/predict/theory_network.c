@@ -60,6 +60,8 @@ const rs_theory_weights rs_theory_stored = {stored_map, stored_gain, NULL};
 static rs_status read_map(double *out, const reader *r, const rs_dense *dense, rs_error *err)
 {
     double mean_square = 0;
+    *out = 1; /* of an absent map, which is the identity */
+    if (dense->weight->fixed) return RS_OK;
     RS_TRY(r->weights->map(r->weights->user, &mean_square, dense, err));
     *out = mean_square * (double)dense->in;
     return RS_OK;
@@ -79,7 +81,16 @@ static rs_status read_norm(rs_theory_norm *out, const reader *r, const rs_norm_o
     return RS_OK;
 }
 
-static const char *not_covered(const rs_attention_op *op)
+/* What a branch without W_V and W_O adds is no new direction: it stands along the skip, and so do the
+ * results of several heads with one another. */
+static const char *along_the_tokens(const rs_attention_op *op, double skip)
+{
+    if (!op->v.weight->fixed || (op->o.weight && !op->o.weight->fixed)) return NULL;
+    if (!op->o.weight && op->heads > 1) return "heads whose values are all the tokens";
+    return skip != 0 ? "values and output are the tokens: along the skip" : NULL;
+}
+
+static const char *not_covered(const rs_attention_op *op, double skip)
 {
     if (!op->q.weight || !op->k.weight || !op->v.weight) return "attention lacks a map";
     if (op->cross) return "cross-attention reads other tokens";
@@ -90,7 +101,7 @@ static const char *not_covered(const rs_attention_op *op)
     if (op->distance_bias) return "a bias that depends on the distance";
     if (!op->o.weight && op->kv_heads != op->heads)
         return "heads that share values without an output map";
-    return NULL;
+    return along_the_tokens(op, skip);
 }
 
 static rs_status read_rope(rs_theory_attention *out, const reader *r, const rs_attention_op *op,
@@ -110,7 +121,7 @@ static rs_status read_attention(rs_theory_branch *out, const reader *r, const rs
                                 rs_error *err)
 {
     rs_theory_attention *a = &out->attention;
-    out->refused = not_covered(op);
+    out->refused = not_covered(op, out->skip);
     if (out->refused) return RS_OK;
     RS_TRY(read_map(&a->queries, r, &op->q, err));
     RS_TRY(read_map(&a->keys, r, &op->k, err));

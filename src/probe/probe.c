@@ -172,6 +172,7 @@ static rs_status run_variant(work *w, size_t v, rs_error *err)
     uint64_t rows = (uint64_t)w->inputs->begin[w->inputs->samples];
     options.phase = w->variants[v].name;
     options.fusion = w->variants[v].edit.fusion;
+    if (options.fusion == RS_FUSION_NONE) options.fusion = w->networks[v]->fusion;
     options.done = v * rows;
     options.total = w->n * rows;
     const rs_gradient_request gradient = {.targets = &w->targets,

@@ -22,7 +22,9 @@ const rs_bound_constants rs_bounds_exact = {
                   [RS_ACT_QUICK_GELU] = 1.09983933,
                   [RS_ACT_SILU] = 1.09983933,
                   [RS_ACT_TANH] = 1,
-                  [RS_ACT_RELU2] = (double)INFINITY},
+                  [RS_ACT_RELU2] = (double)INFINITY,
+                  [RS_ACT_SIN] = 1,
+                  [RS_ACT_SIGMOID] = 0.25},
 };
 
 /* ---- softmax ---- */
@@ -177,6 +179,21 @@ void rs_norm_bound_ball(arb_t out, const arb_t delta, double largest_gain, doubl
     arb_clear(factor);
 }
 
+double rs_activation_most(rs_activation activation, double length)
+{
+    switch (activation) {
+    case RS_ACT_RELU2:
+        return length * length;
+    case RS_ACT_TANH:
+    case RS_ACT_SIN:
+        return fmin(length, 1);
+    case RS_ACT_SIGMOID:
+        return 1;
+    default:
+        return length;
+    }
+}
+
 double rs_mlp_lipschitz(const rs_mlp_bound *mlp, double longest, const rs_bound_constants *c)
 {
     double slope = c->lipschitz[mlp->activation], up = 1 + 64 * DBL_EPSILON; /* of 6 (C10) */
@@ -185,10 +202,7 @@ double rs_mlp_lipschitz(const rs_mlp_bound *mlp, double longest, const rs_bound_
     /* relu(x)² has slope 2|x| on the tokens themselves: |a² − b²| ≤ (|a| + |b|)|a − b| */
     if (mlp->activation == RS_ACT_RELU2) slope = 2 * inner;
     if (!mlp->gated) return rs_times_up(rs_times_up(mlp->down_two, slope), mlp->up_two) * up;
-    /* |φ(v)| ≤ |v| for all these; relu² its square, tanh also 1 */
-    double value = mlp->activation == RS_ACT_RELU2  ? inner * inner
-                   : mlp->activation == RS_ACT_TANH ? fmin(inner, 1)
-                                                    : inner;
+    double value = rs_activation_most(mlp->activation, inner);
     double ups = mlp->up_row * longest + mlp->up_bias;
     double gated =
         rs_times_up(value, mlp->up_two) + rs_times_up(rs_times_up(slope, ups), mlp->gate_two);

@@ -72,6 +72,8 @@ typedef struct rs_mlp_bound {
     double up_row, gate_row;           /* longest rows */
     double up_bias, gate_bias;         /* largest |entries| */
 } rs_mlp_bound;
+/* The most that |φ(v)| is for |v| ≤ length: |v|; of relu² its square; of what has bounds no more. */
+double rs_activation_most(rs_activation activation, double length);
 double rs_mlp_lipschitz(const rs_mlp_bound *mlp, double longest, const rs_bound_constants *c);
 
 /* ---- one layer, downwards (C6; docs/theory/corrections.md, 5) ---- */

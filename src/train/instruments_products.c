@@ -154,7 +154,7 @@ static rs_status add_pairs(rs_instruments *i, int32_t layer, const mixer_heads *
 
 static const rs_dense *there(const rs_dense *map)
 {
-    return map->weight ? map : NULL;
+    return map->weight && !map->weight->fixed ? map : NULL;
 }
 
 static bool is_plain(const rs_norm_op *norm)

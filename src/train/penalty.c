@@ -32,7 +32,7 @@ static bool penalise(const penalised *p, const rs_dense *a, int64_t a_head, bool
                      const rs_dense *b, int64_t b_head, int64_t r)
 {
     rs_product_factor x, y;
-    if (!a->weight || !b->weight) return true;
+    if (!a->weight || !b->weight || a->weight->fixed || b->weight->fixed) return true;
     if (!factor_of(&x, p, a, a_head, r, a_by_input) || !factor_of(&y, p, b, b_head, r, false))
         return false;
     rs_product_penalty(&x, &y, r, p->mu, p->precision, p->work);

@@ -51,7 +51,9 @@ cases += [dict(attention="shaped", shaped=[[1, 0.5, 0.25], [0.1, 2, 0], ["1/3", 
 cases += [dict(attention="rescaled", rescale=0.3), dict(init={"wo": "none"}), dict(init={"wo": "none"}, kv_heads=2)]
 # blocks
 cases += [dict(norm=n, norm_kind=k, mixer=["attention", "mamba2", "gated_delta"]) for n in ("none", "pre", "post", "sandwich") for k in ("layernorm", "rmsnorm")]
-cases += [dict(mlp=m) for m in ("none", "linear", "relu", "gelu_tanh", "swiglu")]
+cases += [dict(mlp=m) for m in ("none", "linear", "relu", "gelu_tanh", "swiglu", "sin", "sigmoid")]
+cases += [dict(block="parallel", norm=n, norm_affine="gain", mixer=m, skip_mlp=s) for n in ("none", "pre", "sandwich") for m in ("attention", "mamba2") for s in (1, [0.5, 2, -1])]
+cases += [dict(block="parallel", share_layers=True, branch_mixer=[1, 0, 2], branch_mlp=[0, 1, 1]), dict(block="parallel", mlp="swiglu", bias=True)]
 cases += [dict(skip_mixer="1/(l+1)", skip_mlp=[1, 0.5, -0.25], branch_mixer="1/sqrt(L)", branch_mlp=[0.1, 0, 2]), dict(branch_mixer=0, norm="sandwich")]
 cases += [dict(share_layers=True, skip_mixer=[1, 0.5, 2]), dict(share_layers=True, mixer="mamba")]
 # state spaces
@@ -65,6 +67,12 @@ cases += [dict(mixer="linear_attention", feature_map="elu", normalised=True, wit
 cases += [dict(mixer="linear_attention", mask="causal", decay=d) for d in ("retnet", 0.5, [1, 0.9, 0, 0.25])]
 cases += [dict(mixer="linear_attention", value_map="identity", init=i, mask="causal", decay=0.9) for i in ({}, {"wo": "none"})]
 cases += [dict(mixer="linear_attention", init={"wo": "none"})]
+# absent maps
+cases += [dict(d_head=3, heads=4, kv_heads=k, init=dict(wv=v, wo=o), bias=True, mask=m, mlp="none") for k, v, o in
+          ((4, "identity", "identity"), (4, "identity", "orthogonal"), (2, "orthogonal", "identity"), (2, "identity", "none"), (4, "identity", "none")) for m in ("none", "causal")]
+cases += [dict(d_head=6, heads=4, kv_heads=2, init=dict(wv="identity"))]
+cases += [dict(mixer="linear_attention", d_head=3, init=i) for i in (dict(wv="identity", wo="identity"), dict(wv="identity", wo="none"), dict(wo="identity"))]
+cases += [dict(mixer=m, d_head=3, init=dict(wo="identity", wv="identity")) for m in ("mamba", "mamba2", "gated_delta", "gated_recurrence", "short_conv", "s4d")]
 # graphs
 graph = dict(mixer="graph", seq_len=N, d_head=3)
 cases += [dict(graph, graph=dict(file="edges.npy", form=f), value_map=v, init=i) for f in ("row", "symmetric")
@@ -72,6 +80,8 @@ cases += [dict(graph, graph=dict(file="edges.npy", form=f), value_map=v, init=i)
 cases += [dict(graph, graph=dict(file="edges.npy")), dict(graph, graph=dict(file="signed.npy", form="given"), positions="learned")]
 cases += [dict(graph, graph=dict(file="edges.npy", form="attention"), temperature=0.7, value_map=v, init=i) for v in ("free", "identity") for i in ({}, {"wo": "none"})]
 cases += [dict(graph, graph=dict(file="edges.npy", form="attention"), kv_heads=2)]
+cases += [dict(graph, graph=dict(file="edges.npy", form=f), init=dict(wv="identity", wo=o)) for f in ("row", "attention") for o in ("identity", "none", "zero")]
+cases += [dict(graph, graph=dict(file="edges.npy", form="attention"), value_map="identity", init=dict(wo="identity"))]
 # without a vocabulary
 cases += [dict(vocab=None), dict(vocab=None, mixer="mamba2", norm="post"), dict(vocab=None, mixer=["graph", "s4d", "attention"], graph=dict(file="edges.npy"), seq_len=N)]
 

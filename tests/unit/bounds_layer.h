@@ -173,6 +173,10 @@ static inline double activation_of(double x, int a)
         return tanh(x);
     case RS_ACT_RELU2:
         return x > 0 ? x * x : 0;
+    case RS_ACT_SIN:
+        return sin(x);
+    case RS_ACT_SIGMOID:
+        return 1 / (1 + exp(-x));
     default:
         return x;
     }

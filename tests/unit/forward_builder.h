@@ -200,6 +200,16 @@ static inline void draw_positions(built *b, rs_attention_op *op, int64_t d)
     }
 }
 
+/* One in ten becomes a map of no file, such as what stands for one that is absent: it has no gradient.
+ * By a stream of its own, so that other draws stay as they are. */
+static inline void give(built *b, const rs_dense *map)
+{
+    rs_random aside = rs_random_new(b->random.seed + b->random.counter, 77);
+    if (rs_random_uniform(&aside) >= 0.1) return;
+    for (int i = 0; i < b->n_tensors; i++)
+        if (&b->tensors[i] == map->weight) b->tensors[i].fixed = true;
+}
+
 static inline rs_attention_op attention_of(built *b, int64_t d, bool cross)
 {
     rs_attention_op op = {.heads = (int32_t)draw(b, 1, 4), .cross = cross};
@@ -214,6 +224,8 @@ static inline rs_attention_op attention_of(built *b, int64_t d, bool cross)
     op.k = dense_of(b, cross ? 5 : d, op.kv_heads * op.head_dim, bias);
     op.v = dense_of(b, cross ? 5 : d, op.kv_heads * op.value_dim, bias);
     if (!merged) op.o = dense_of(b, op.heads * op.value_dim, d, bias);
+    give(b, &op.v);
+    give(b, &op.o);
     if (chance(b, 0.3)) op.q_norm = norm_of(b, chance(b, 0.5) ? op.head_dim : op.q.out);
     if (chance(b, 0.3)) op.k_norm = norm_of(b, chance(b, 0.5) ? op.head_dim : op.k.out);
     op.scale = 1 / sqrt((double)op.head_dim);

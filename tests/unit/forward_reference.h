@@ -104,6 +104,10 @@ static inline double ref_act(double x, rs_activation activation)
         return tanh(x);
     case RS_ACT_RELU2:
         return fmax(x, 0) * fmax(x, 0);
+    case RS_ACT_SIN:
+        return sin(x);
+    case RS_ACT_SIGMOID:
+        return 1 / (1 + exp(-x));
     default:
         return x;
     }

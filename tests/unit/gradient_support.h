@@ -272,7 +272,8 @@ static inline void check_squares(const rs_gradient_view *view, const double *val
                 all += g * g;
             }
         for (int64_t p = 0; p < parts; p++)
-            if (!(fabs(squares[p] - expected[p]) <= bound * expected[p] + 1e-3 * bound * all) &&
+            if (!(fabs(squares[p] - expected[p]) <=
+                  bound * expected[p] + 1e-3 * bound * all + DBL_MIN) &&
                 isfinite(all))
                 fail_msg("%s: part %d of %d (by input %d): %.17g, not %.17g", view->parameter->name,
                          (int)p, (int)parts, by_input, squares[p], expected[p]);

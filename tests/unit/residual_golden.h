@@ -202,8 +202,8 @@ static inline rs_branch branch(golden *g, const char *prefix, const json_t *b)
                           .gate = dense(g, prefix, "gate"),
                           .down = dense(g, prefix, "down"),
                           .width = whole(b, "width")};
-    static const char *const acts[] = {"linear",     "relu", "gelu", "gelu_tanh",
-                                       "quick_gelu", "silu", "tanh", "relu2"};
+    static const char *const acts[] = {"linear", "relu", "gelu",  "gelu_tanh", "quick_gelu",
+                                       "silu",   "tanh", "relu2", "sin",       "sigmoid"};
     for (int a = 0; a < RS_ACT_COUNT; a++)
         if (strcmp(acts[a], text(b, "act")) == 0) out.mlp.activation = (rs_activation)a;
     return out;

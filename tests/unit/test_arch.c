@@ -220,11 +220,10 @@ static void mlps(void **state)
         const char *word;
         rs_activation activation;
         double variance;
-    } rows[] = {{"linear", RS_ACT_LINEAR, 1 / 64.0},
-                {"relu", RS_ACT_RELU, 2 / 64.0},
-                {"gelu", RS_ACT_GELU, 1 / 64.0},
-                {"gelu_tanh", RS_ACT_GELU_TANH, 1 / 64.0},
-                {"swiglu", RS_ACT_SILU, 1 / 64.0}};
+    } rows[] = {{"linear", RS_ACT_LINEAR, 1 / 64.0},  {"relu", RS_ACT_RELU, 2 / 64.0},
+                {"gelu", RS_ACT_GELU, 1 / 64.0},      {"gelu_tanh", RS_ACT_GELU_TANH, 1 / 64.0},
+                {"swiglu", RS_ACT_SILU, 1 / 64.0},    {"sin", RS_ACT_SIN, 1 / 64.0},
+                {"sigmoid", RS_ACT_SIGMOID, 1 / 64.0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[64];
         snprintf(text, sizeof text, "{\"depth\": 1, \"mlp\": \"%s\"}", rows[i].word);
@@ -264,6 +263,102 @@ static void laws(void **state)
     unbuild(&b);
 }
 
+static void fusions(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"none", "concat", "max", "gate"};
+    static const rs_fusion fusion[] = {RS_FUSION_NONE, RS_FUSION_CONCAT, RS_FUSION_MAX,
+                                       RS_FUSION_GATE};
+    for (size_t i = 0; i < 4; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "{\"depth\": 1, \"fusion\": \"%s\"}", words[i]);
+        built b = good(text);
+        rs_network *copy;
+        rs_error err;
+        assert_int_equal(b.network->fusion, fusion[i]);
+        assert_int_equal(rs_network_copy(&copy, b.network, &err), RS_OK);
+        assert_int_equal(copy->fusion, fusion[i]);
+        rs_network_close(copy);
+        unbuild(&b);
+    }
+}
+
+static void parallel_blocks(void **state)
+{
+    (void)state;
+    static const double skips[] = {1, 0.5, 2};
+    for (int share = 0; share < 2; share++) {
+        char text[160];
+        snprintf(text, sizeof text,
+                 "{\"depth\": 3, \"block\": \"parallel\", \"norm\": \"%s\", \"share_layers\": %s, "
+                 "\"skip_mlp\": [1, 0.5, 2]}",
+                 share ? "pre" : "sandwich", share ? "true" : "false");
+        built b = good(text);
+        for (int32_t l = 0; l < 3; l++) {
+            const rs_branch *mixer = &b.network->layers[l].branches[0], *mlp = mixer + 1;
+            assert_true(!mixer->joins && mlp->joins);
+            assert_int_equal(mlp->before.kind, RS_NORM_LAYERNORM); /* its own, not the mixer's */
+            assert_true(mixer->skip == 1 && mlp->skip == skips[l]);
+        }
+        unbuild(&b);
+    }
+    built b = good("{\"depth\": 1, \"block\": \"sequential\", \"norm\": \"post\"}");
+    assert_false(b.network->layers[0].branches[1].joins);
+    unbuild(&b);
+}
+
+/* Rows of a map, each an entry of 1 and zeros. */
+static void assert_identity(const rs_dense *map, int64_t rows, int64_t cols)
+{
+    const float *x = (const float *)(const void *)map->weight->data;
+    assert_dense(map, rows, cols);
+    assert_true(map->weight->fixed);
+    for (int64_t i = 0; i < rows * cols; i++)
+        assert_true(x[i] == (i / cols % cols == i % cols));
+}
+
+static void absent_maps(void **state)
+{
+    (void)state;
+    built b = good("{\"depth\": 2, \"d_model\": 12, \"heads\": 4, \"d_head\": 3, \"bias\": true, "
+                   "\"mlp\": \"none\", \"init\": {\"wv\": \"identity\", \"wo\": \"identity\"}}");
+    const rs_attention_op *a = &rs_layer_mixer(b.network->layers)->attention, *second;
+    second = &rs_layer_mixer(&b.network->layers[1])->attention;
+    assert_identity(&a->v, 12, 12);
+    assert_identity(&a->o, 12, 12);
+    assert_ptr_equal(a->v.weight, second->v.weight);
+    assert_non_null(a->q.bias);
+    assert_int_equal(a->value_dim, 3);
+    assert_int_equal(b.network->stored.parameters, 2 * 2 * (12 * 12 + 12));
+    unbuild(&b);
+    /* a trained law of the same numbers: the other map's */
+    b = good("{\"depth\": 1, \"d_model\": 12, \"heads\": 4, \"kv_heads\": 2, \"d_head\": 6, "
+             "\"init\": {\"wv\": \"identity\", \"wk\": \"identity\"}}");
+    a = &rs_layer_mixer(b.network->layers)->attention;
+    assert_identity(&a->v, 12, 12);
+    assert_false(a->o.weight->fixed || a->k.weight->fixed);
+    assert_dense(&a->o, 12, 24);
+    unbuild(&b);
+    /* whole tokens of every head where W_O is merged */
+    b = good("{\"depth\": 1, \"d_model\": 5, \"heads\": 4, \"kv_heads\": 2, \"d_head\": 3, "
+             "\"init\": {\"wv\": \"identity\", \"wo\": \"none\"}}");
+    a = &rs_layer_mixer(b.network->layers)->attention;
+    assert_identity(&a->v, 10, 5);
+    assert_null(a->o.weight);
+    unbuild(&b);
+    rs_error err;
+    assert_int_equal(
+        build(&b, "{\"depth\": 1, \"init\": {\"wo\": \"identity\"}}", "normal(0, 9)", &err), RS_OK);
+    assert_identity(&rs_layer_mixer(b.network->layers)->attention.o, 64,
+                    64); /* --init draws none */
+    unbuild(&b);
+    b = good("{\"depth\": 2, \"d_model\": 12, \"heads\": 4, \"d_head\": 3, \"mixer\": [\"mamba2\", "
+             "\"s4d\"], \"init\": {\"wo\": \"identity\", \"wv\": \"identity\"}}");
+    assert_identity(&rs_layer_mixer(&b.network->layers[0])->ssd.o, 12, 12);
+    assert_identity(&rs_layer_mixer(&b.network->layers[1])->s4d.o, 12, 12);
+    unbuild(&b);
+}
+
 static void layers_are_shared(void **state)
 {
     (void)state;
@@ -290,7 +385,7 @@ static void every_allocation_may_fail(void **state)
     (void)state;
     static const char text[] =
         "{\"depth\": 2, \"d_model\": 8, \"heads\": 2, \"vocab\": 9, \"positions\": \"alibi\", "
-        "\"init\": {\"wq\": \"orthogonal\", \"wk\": \"uniform(0, 1)\"}}";
+        "\"init\": {\"wq\": \"orthogonal\", \"wk\": \"uniform(0, 1)\", \"wv\": \"identity\"}}";
     built b;
     rs_error err;
     int64_t before = rs_memory_requests();
@@ -318,6 +413,9 @@ int main(void)
         cmocka_unit_test(positions),
         cmocka_unit_test(mlps),
         cmocka_unit_test(laws),
+        cmocka_unit_test(fusions),
+        cmocka_unit_test(parallel_blocks),
+        cmocka_unit_test(absent_maps),
         cmocka_unit_test(layers_are_shared),
         cmocka_unit_test(every_allocation_may_fail),
     };

@@ -132,6 +132,8 @@ static void activations_of_networks_have_maps(void **state)
     rs_gauss_kind kind;
     assert_true(rs_gauss_of_activation(&kind, RS_ACT_SILU) && kind == RS_GAUSS_SILU);
     assert_true(rs_gauss_of_activation(&kind, RS_ACT_GELU) && kind == RS_GAUSS_GELU);
+    assert_true(rs_gauss_of_activation(&kind, RS_ACT_SIN) && kind == RS_GAUSS_SIN);
+    assert_true(rs_gauss_of_activation(&kind, RS_ACT_SIGMOID) && kind == RS_GAUSS_SIGMOID);
     assert_false(rs_gauss_of_activation(&kind, RS_ACT_RELU2));
 }
 

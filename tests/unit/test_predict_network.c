@@ -90,6 +90,35 @@ static void merged_maps_mixtures_and_gains(void **state)
     rs_init_close(init);
 }
 
+/* Who knows laws alone is not asked about maps that are no weights. */
+static rs_status law_of(void *user, double *mean_square, const rs_dense *dense, rs_error *error)
+{
+    (void)user, (void)error;
+    assert_false(dense->weight->fixed);
+    *mean_square = 7 / (double)dense->in;
+    return RS_OK;
+}
+
+static void absent_maps_are_the_identity(void **state)
+{
+    (void)state;
+    rs_init *init = NULL;
+    rs_theory_model *model = NULL;
+    rs_network *network =
+        open_network("{" SIZES "\"skip_mixer\": 0, \"mlp\": \"none\", \"init\": {\"wv\": "
+                     "\"identity\", \"wo\": \"identity\"}}",
+                     &init);
+    const rs_theory_weights laws = {.map = law_of};
+    OK(rs_theory_model_open(&model, network, &input, &laws, &err));
+    const rs_theory_attention *op =
+        &rs_theory_model_network(model)->layers[1].branches[0].attention;
+    assert_true(op->values == 1 && op->output == 1 && !op->merged);
+    assert_true(op->queries == 7 && op->keys == 7);
+    rs_theory_model_close(model);
+    rs_network_close(network);
+    rs_init_close(init);
+}
+
 static const char *reason_of(const char *text, int branch)
 {
     static char reason[128];
@@ -114,6 +143,21 @@ static void what_is_not_covered_says_why(void **state)
                         "heads that share values without an output map");
     assert_true(strstr(reason_of("{" SIZES "\"mixer\": \"mamba2\"}", 0), "no mean-field theory"));
     assert_string_equal(reason_of("{" SIZES "\"mlp\": \"gelu_tanh\"}", 1), "");
+    assert_string_equal(reason_of("{" SIZES "\"mlp\": \"sin\"}", 1), "");
+    assert_string_equal(reason_of("{" SIZES "\"mlp\": \"sigmoid\"}", 1), "");
+    assert_string_equal(reason_of("{" SIZES "\"block\": \"parallel\"}", 1),
+                        "parallel branches read one state");
+    static const char both[] = "{" SIZES "\"skip_mixer\": %d, \"init\": {\"wv\": \"identity\", "
+                               "\"wo\": \"%s\"}}";
+    char text[256];
+    snprintf(text, sizeof text, both, 1, "identity");
+    assert_string_equal(reason_of(text, 0), "values and output are the tokens: along the skip");
+    snprintf(text, sizeof text, both, 0, "identity");
+    assert_string_equal(reason_of(text, 0), "");
+    snprintf(text, sizeof text, both, 0, "none");
+    assert_string_equal(reason_of(text, 0), "heads whose values are all the tokens");
+    snprintf(text, sizeof text, both, 1, "orthogonal");
+    assert_string_equal(reason_of(text, 0), "");
 }
 
 /* Edits of a description that no architecture file has. */
@@ -215,6 +259,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(drawn_weights_are_read),
         cmocka_unit_test(merged_maps_mixtures_and_gains),
+        cmocka_unit_test(absent_maps_are_the_identity),
         cmocka_unit_test(what_is_not_covered_says_why),
         cmocka_unit_test(edited_branches_say_why),
         cmocka_unit_test(failures_are_handed_on),

@@ -98,6 +98,18 @@ static rs_loss explained_of(const rs_network *network, const rs_batch *batch, in
                      .targets = targets};
 }
 
+/* A sigmoid outside of gates has no phi(a)/a. */
+static void without_sigmoids(rs_network *network)
+{
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
+            rs_branch *branch = &network->layers[l].branches[b];
+            if (branch->kind == RS_BRANCH_MLP && branch->mlp.activation == RS_ACT_SIGMOID &&
+                !branch->mlp.gate.weight)
+                branch->mlp.activation = RS_ACT_SIN;
+        }
+}
+
 static explaining *explaining_new(const char *name, const rs_network *network,
                                   const rs_batch *batch, unsigned hold, uint64_t seed)
 {
@@ -110,6 +122,7 @@ static explaining *explaining_new(const char *name, const rs_network *network,
                            .seed = seed,
                            .directions = 1,
                            .plan = {.hold = hold, .apart = seed % 2}};
+    without_sigmoids(&h->c.loose->network);
     h->c.loss = explained_of(network, batch, h->targets, &random);
     return h;
 }
@@ -264,6 +277,40 @@ static void each_hold_counts(void **state)
     property_holds(1);
 }
 
+static void sigmoids_are_refused(void **state)
+{
+    int refused = 0, gated = 0;
+    (void)state;
+    for (uint64_t seed = 36000; refused < 20 || gated < 5; seed++) {
+        built *b = built_new(seed, 5);
+        rs_gradient_plan plan = {.hold = RS_HOLD_ALL};
+        rs_context context = {.threads = 1};
+        rs_gradients *gradients;
+        rs_error err = {0};
+        bool alone = false, some = false;
+        for (int32_t l = 0; l < b->network.n_layers; l++)
+            for (int32_t i = 0; i < b->network.layers[l].n_branches; i++) {
+                rs_branch *branch = &b->network.layers[l].branches[i];
+                if (branch->kind != RS_BRANCH_MLP || branch->scale == 0) continue;
+                branch->mlp.activation = RS_ACT_SIGMOID;
+                some = true;
+                alone = alone || !branch->mlp.gate.weight;
+            }
+        rs_status status = rs_gradients_open(&gradients, &b->network, RS_PRECISION_F64, &plan, NULL,
+                                             0, &context, &err);
+        assert_int_equal(status, alone ? RS_E_UNSUPPORTED : RS_OK);
+        if (alone) assert_non_null(strstr(err.what, "has a sigmoid"));
+        rs_gradients_close(gradients);
+        plan.hold = RS_HOLD_ALL & ~RS_HOLD_ACTIVATION;
+        assert_int_equal(rs_gradients_open(&gradients, &b->network, RS_PRECISION_F64, &plan, NULL,
+                                           0, &context, &err),
+                         RS_OK);
+        rs_gradients_close(gradients);
+        refused += alone, gated += some && !alone;
+        built_free(b);
+    }
+}
+
 static void outputs_have_derivatives(void **state)
 {
     (void)state;
@@ -283,7 +330,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mixers_conserve),          cmocka_unit_test(graphs_conserve),
         cmocka_unit_test(transformers_conserve),    cmocka_unit_test(each_hold_counts),
-        cmocka_unit_test(outputs_have_derivatives),
+        cmocka_unit_test(outputs_have_derivatives), cmocka_unit_test(sigmoids_are_refused),
     };
     return cmocka_run_group_tests_name("relevance_engine", tests, NULL, NULL);
 }

@@ -233,6 +233,10 @@ static long double true_act(long double x, rs_activation a)
         return tanhl(x);
     case RS_ACT_RELU2:
         return x > 0 ? x * x : 0;
+    case RS_ACT_SIN:
+        return sinl(x);
+    case RS_ACT_SIGMOID:
+        return 1 / (1 + expl(-x));
     default:
         return x;
     }

@@ -62,6 +62,11 @@ static void names_in_order(void **state)
                                  "layers.0.mixer.v.weight", "layers.0.mixer.o.weight",
                                  "layers.0.mlp.up.weight", "layers.0.mlp.gate.weight",
                                  "layers.0.mlp.down.weight", NULL});
+    /* absent maps are none either */
+    listed("{\"depth\": 1, \"d_model\": 4, \"mlp\": \"none\", \"bias\": true, \"init\": {\"wv\": "
+           "\"identity\", \"wo\": \"identity\"}}",
+           (const char *const[]){"layers.0.mixer.q.weight", "layers.0.mixer.q.bias",
+                                 "layers.0.mixer.k.weight", "layers.0.mixer.k.bias", NULL});
     listed("{\"depth\": 2, \"d_model\": 4, \"mixer\": [\"s4d\", \"mamba\"], \"mlp\": \"none\"}",
            (const char *const[]){"layers.0.mixer.log_step", "layers.0.mixer.log_decay",
                                  "layers.0.mixer.frequency", "layers.0.mixer.c", "layers.0.mixer.d",
