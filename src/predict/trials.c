@@ -41,7 +41,7 @@ static rs_status new_trials(rs_trials **out, int32_t n_trials, int32_t layers, b
 /* ---- batches ---- */
 
 /* Cells of one batch: their lanes stay in the nearest caches. */
-enum { LANES_MOST = 128 };
+enum { LANES_MOST = 64 };
 
 typedef struct work {
     rs_trials **out; /* in the order of the cells */
@@ -53,8 +53,7 @@ typedef struct work {
 
 static double *numbers_of(const rs_trials *trials, int32_t trial)
 {
-    return trials->numbers +
-           (int64_t)trial * (trials->n_layers + 1) * RS_TRIALS_QUANTITIES;
+    return trials->numbers + (int64_t)trial * (trials->n_layers + 1) * RS_TRIALS_QUANTITIES;
 }
 
 /* One thread's part of a batch of cells order[first] ... */
@@ -229,7 +228,8 @@ static rs_status run_cells(const work *w, const rs_network *const *networks, int
         rs_trials_plan *plan;
         RS_TRY(plan_cell(&plan, networks[i], w->request, err));
         w->plans[i] = plan;
-        RS_TRY(new_trials(&w->out[i], w->request->trials, networks[i]->n_layers, plan != NULL, err));
+        RS_TRY(
+            new_trials(&w->out[i], w->request->trials, networks[i]->n_layers, plan != NULL, err));
     }
     RS_TRY(run_batched(w, count, err));
     for (int32_t i = 0; i < count; i++)
@@ -266,8 +266,7 @@ rs_status rs_trials_run_cells(rs_trials **out, const rs_network *const *networks
 }
 
 rs_status rs_trials_run(rs_trials **out, const rs_network *network,
-                        const rs_trials_request *request, const rs_context *context,
-                        rs_error *err)
+                        const rs_trials_request *request, const rs_context *context, rs_error *err)
 {
     return rs_trials_run_cells(out, &network, 1, request, context, err);
 }

@@ -17,11 +17,11 @@
 /* What is taken of each trial and layer l: of the state X in front of it (l = L: the last one, in front
  * of the final norm), of its attention, and of the derivatives of the loss by its weights. */
 typedef enum rs_trials_quantity {
-    RS_TRIALS_SQUARE,       /* ‖X‖_F² */
-    RS_TRIALS_SUM,          /* ‖1ᵀX‖² */
-    RS_TRIALS_RESIDUAL,     /* ‖X − 1x̄ᵀ‖_F², x̄ the mean token, subtracted first */
-    RS_TRIALS_RELATIVE,     /* ‖X − 1x̄ᵀ‖_F/‖X‖_F */
-    RS_TRIALS_APART,        /* n ‖X − 1x̄ᵀ‖²/((n − 1) ‖X‖²): 1 − ρ of this sample; n > 1 */
+    RS_TRIALS_SQUARE,   /* ‖X‖_F² */
+    RS_TRIALS_SUM,      /* ‖1ᵀX‖² */
+    RS_TRIALS_RESIDUAL, /* ‖X − 1x̄ᵀ‖_F², x̄ the mean token, subtracted first */
+    RS_TRIALS_RELATIVE, /* ‖X − 1x̄ᵀ‖_F/‖X‖_F */
+    RS_TRIALS_APART, /* n ‖X − 1x̄ᵀ‖²/((n − 1) ‖X‖²): 1 − ρ of this sample; n > 1 */
     RS_TRIALS_COSINE,       /* mean cosine of pairs of tokens; n > 1, no token 0 */
     RS_TRIALS_COSINE_APART, /* 1 less it, exact however small */
     /* Σ_j A_ij² of the softmax (of the whole matrix where it has none), mean over heads and rows i; with
@@ -98,7 +98,8 @@ typedef struct rs_trials_request {
     rs_theory_input input;
     int32_t trials; /* at least 1 */
     bool after_final_norm;
-    bool laws; /* every tensor of the network is an rs_init's (which may have planned it alone): where
+    bool
+        laws; /* every tensor of the network is an rs_init's (which may have planned it alone): where
                   not, trials are not batched */
     rs_trials_way way;
     rs_trials_opener opener; /* .open NULL: batched only */
@@ -109,8 +110,7 @@ typedef struct rs_trials_request {
  * RS_E_UNSUPPORTED: it cannot be batched, and must be; RS_E_MEMORY_LIMIT, RS_E_NO_MEMORY; what the
  * engine and `open` give. */
 rs_status rs_trials_run(rs_trials **out, const rs_network *network,
-                        const rs_trials_request *request, const rs_context *context,
-                        rs_error *err);
+                        const rs_trials_request *request, const rs_context *context, rs_error *err);
 
 /* The same for many networks, out [count]: each has the bits that it has alone. Those that differ in
  * depth, skips, residual scales, temperature and shape of attention's matrix alone share draws and

@@ -180,7 +180,8 @@ static void head_back(const walk *w, const rs_trials_branch *branch, const rs_tr
                                              .m = n,
                                              .k = branch->value_dim,
                                              .lanes = np});
-    rs_trials_block logits = {d, n, np, np}, keys = rs_trials_block_of(k, branch->head_dim, batch, np);
+    rs_trials_block logits = {d, n, np, np},
+                    keys = rs_trials_block_of(k, branch->head_dim, batch, np);
     w->kernels->softmax_back(&logits, p, dial->logit * dial->softmax);
     /* each row of d sums to 0, so that keys count about their mean alone */
     w->kernels->centre(room->centred, np, room->means, &keys, n);
@@ -327,7 +328,7 @@ static void start(const walk *w, int32_t trial)
     bool normed = last->on && batch->request->after_final_norm;
     if (normed) {
         memcpy(w->room->y, x, (size_t)(d * ld) * sizeof *x);
-        rs_trials_block block = rs_trials_block_of(w->room->y, d, batch, ld);
+        rs_trials_block block = rs_trials_block_of(w->room->y, d, batch, w->lanes);
         w->kernels->norm(&block, inverse, last->centred, last->eps);
     }
     for (int64_t i = 0; i < n; i++) {
@@ -335,12 +336,12 @@ static void start(const walk *w, int32_t trial)
         rs_random random = rs_random_new(seed, (uint64_t)i);
         rs_random_normals(&random, w->room->means, (size_t)d);
         for (int64_t c = 0; c < d; c++)
-            for (int64_t k = i; k < ld; k += batch->np)
+            for (int64_t k = i; k < w->lanes; k += batch->np)
                 x[c * ld + k] = w->room->means[c];
     }
     for (int64_t c = 0; c < d; c++)
         for (int64_t i = 0; i < ld; i++)
-            if (i % batch->np >= n) x[c * ld + i] = 0;
+            if (i >= w->lanes || i % batch->np >= n) x[c * ld + i] = 0;
     if (normed) norm_back(x, w, last, w->room->y, inverse);
 }
 
@@ -348,8 +349,8 @@ static void measure(const walk *w)
 {
     const rs_trials_batch *batch = w->batch;
     for (int32_t cell = 0; cell < w->cells; cell++) {
-        rs_trials_block block = rs_trials_block_of(w->room->x + cell * batch->np, batch->plan->d,
-                                                   batch, batch->np);
+        rs_trials_block block =
+            rs_trials_block_of(w->room->x + cell * batch->np, batch->plan->d, batch, batch->np);
         *number_of(w, cell, RS_TRIALS_STATE) = w->kernels->square(&block);
     }
 }
@@ -370,7 +371,7 @@ void rs_trials_back(double *const *numbers, const rs_trials_batch *batch, rs_tri
               .kernels = batch->kernels,
               .numbers = numbers,
               .layer = batch->plan->n_layers,
-              .lanes = batch->ld};
+              .lanes = batch->np * batch->n_cells};
     start(&w, trial);
     for (;;) {
         /* the cells whose last state, or an earlier one, this is */

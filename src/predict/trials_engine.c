@@ -20,10 +20,10 @@ static const double small_bytes = 1 << 28;
 /* What one run needs beside the network. */
 typedef struct trial_room {
     int64_t n, d;
-    int32_t heads;           /* most matrices of a branch */
-    double *states;          /* [n, d] */
-    double *turned;          /* [d, padded n] */
-    double *heads_of;        /* [layers, heads, 2]: concentration and variance of logits */
+    int32_t heads;    /* most matrices of a branch */
+    double *states;   /* [n, d] */
+    double *turned;   /* [d, padded n] */
+    double *heads_of; /* [layers, heads, 2]: concentration and variance of logits */
     const rs_network *network;
     double *numbers; /* [layers + 1, quantities] */
     int32_t layers;
@@ -128,9 +128,9 @@ static rs_status hear_parameter(void *user, const rs_gradient_view *view, rs_err
         const char *name;
         bool mlp;
         rs_trials_quantity quantity;
-    } known[] = {{"q", false, RS_TRIALS_QUERY},   {"k", false, RS_TRIALS_KEY},
-                 {"v", false, RS_TRIALS_VALUE},   {"o", false, RS_TRIALS_OUTPUT},
-                 {"up", true, RS_TRIALS_UP},      {"gate", true, RS_TRIALS_GATE},
+    } known[] = {{"q", false, RS_TRIALS_QUERY}, {"k", false, RS_TRIALS_KEY},
+                 {"v", false, RS_TRIALS_VALUE}, {"o", false, RS_TRIALS_OUTPUT},
+                 {"up", true, RS_TRIALS_UP},    {"gate", true, RS_TRIALS_GATE},
                  {"down", true, RS_TRIALS_DOWN}};
     trial_room *room = user;
     const rs_parameter *of = view->parameter;
@@ -174,8 +174,8 @@ static rs_status run_network(trial_room *room, uint64_t seed, bool after_final_n
     const rs_batch batch = {.samples = 1, .begin = begin, .states = room->states};
     const rs_loss loss = {.kind = RS_LOSS_RANDOM,
                           .weight = 1,
-                          .at_state = !after_final_norm ||
-                                      room->network->final_norm.kind == RS_NORM_NONE,
+                          .at_state =
+                              !after_final_norm || room->network->final_norm.kind == RS_NORM_NONE,
                           .seed = seed};
     const rs_tap tap = {.user = room,
                         .sites = 1U << RS_SITE_BLOCK_OUT,
@@ -257,10 +257,8 @@ static rs_status run_trial(double *numbers, int32_t layers, int32_t trial,
                          network->n_layers, layers);
     if (status == RS_OK) status = open_room(&room, layers, request->input.n, err);
     if (status == RS_OK)
-        status =
-            rs_trials_input(room.states, room.d, &request->input, context->seed, trial, err);
-    if (status == RS_OK)
-        status = run_network(&room, seed, request->after_final_norm, context, err);
+        status = rs_trials_input(room.states, room.d, &request->input, context->seed, trial, err);
+    if (status == RS_OK) status = run_network(&room, seed, request->after_final_norm, context, err);
     if (status == RS_OK) {
         put_attention(&room);
         for (int32_t l = 0; l < layers; l++)

@@ -229,8 +229,8 @@ static void measure(const walk *w, int32_t first, int32_t end)
     const rs_trials_batch *batch = w->batch;
     for (int32_t cell = first; cell < end; cell++) {
         rs_trials_measured measured;
-        rs_trials_block block = rs_trials_block_of(w->room->x + cell * batch->np, batch->plan->d,
-                                                   batch, batch->np);
+        rs_trials_block block =
+            rs_trials_block_of(w->room->x + cell * batch->np, batch->plan->d, batch, batch->np);
         w->kernels->measure(&measured, &block, batch->n);
         rs_trials_put_state(row_of(w, cell), &measured, batch->n);
     }
