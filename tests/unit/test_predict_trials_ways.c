@@ -364,8 +364,7 @@ static void test_other_mixers(void **state)
     (void)state;
     static const char *const texts[] = {
         "{\"depth\": 2, \"d_model\": 8, \"heads\": 2, \"seq_len\": 6, \"positions\": \"rope\"}",
-        "{\"depth\": 2, \"d_model\": 8, \"heads\": 2, \"seq_len\": 6, \"mixer\": "
-        "\"linear_attention\"}",
+        "{\"depth\": 2, \"d_model\": 8, \"seq_len\": 6, \"mixer\": \"linear_attention\"}",
         "{\"depth\": 2, \"d_model\": 8, \"heads\": 2, \"seq_len\": 6, \"mixer\": \"mamba2\"}",
         "{\"depth\": 2, \"d_model\": 8, \"seq_len\": 6, \"init\": {\"wv\": \"orthogonal\"}}"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
