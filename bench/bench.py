@@ -494,6 +494,26 @@ def case_san(quick):
     print(f"    drawing alone {us['draws']:.3f} s: {1e9 * us['draws'] * THREADS / rounds[0][0]['normals']:.2f} ns a normal and thread")
 
 
+def case_trials(quick):
+    """Monte Carlo trials of a small post-norm network beside PyTorch, one by one and batched, draws included; and beside their floor."""
+    run(["cmake", "--build", os.path.join(ROOT, "build"), "--target", "bench_trials"])
+    ours, peer = os.path.join(ROOT, "build", "bench", "bench_trials"), os.path.join(ROOT, "bench", "peers", "trials_peer.py")
+    for heads in ("1", "8"):
+        task = ["100" if quick else "400", "32", "16", "64", heads, "64", str(THREADS)]
+        rounds = [(json.loads(run([ours, *task, "3"], OMP_NUM_THREADS=str(THREADS))[1]), json.loads(run([PYTHON, peer, *task, "1"])[1]))
+                  for _ in range(1 if quick else 3)]
+        us, them = ({key: statistics.median(r[i][key] for r in rounds) for key in r0 if key not in ("torch", "batched" if i == 0 else "")}
+                    for i, r0 in enumerate(rounds[0]))
+        if abs(us["log_value"] - them["log_value"]) > 0.3 or abs(us["rho"] - them["rho"]) > 0.05:
+            sys.exit(f"ours has ln gV {us['log_value']} and rho {us['rho']}, the peer {them['log_value']} and {them['rho']}")
+        print(f"{task[0]} trials, 32 layers, 16 tokens, 64 features, {heads} heads, float64, {THREADS} threads; PyTorch {rounds[0][1]['torch']}")
+        line("  forward and back, drawn", us["trials"], them["loop"], "PyTorch, one by one (12 x)")
+        line("  forward and back, drawn", us["trials"], them["batched"], "PyTorch, bmm, 100 at once (4 x)")
+        line("  forward and back, drawn", us["trials"], us["floor"], "products at dgemm's rate and draws (1 / 1.7)")
+        line("  forward and back, drawn", us["trials"], us["engine"], "through the engine")
+        print(f"    {us['ns_per_normal']:.2f} ns a normal and thread, {us['dgemm'] / 1e9:.0f} GFLOP/s of dgemm")
+
+
 def case_residual(quick):
     """A pass of a small network in the residual precision beside one in the digits that a plain pass needs for the same."""
     run(["cmake", "--build", os.path.join(ROOT, "build"), "--target", "bench_residual"])
@@ -541,7 +561,8 @@ def case_report(quick):
 
 CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers, "bert": case_bert, "tables": case_tables,
          "prefill": case_prefill, "states": case_states, "sweep": case_sweep, "gradients": case_gradients, "train": case_train, "startup": case_startup,
-         "memory": case_memory, "measures": case_measures, "san": case_san, "residual": case_residual, "session": case_session, "report": case_report}
+         "memory": case_memory, "measures": case_measures, "san": case_san, "trials": case_trials, "residual": case_residual, "session": case_session,
+         "report": case_report}
 
 
 def main():

@@ -43,8 +43,7 @@ static rs_status draw(void *user, const rs_network **network, void **what, int32
     (void)trial;
     if (!json || !d) exit(2);
     rs_status status = rs_init_open(&d->init, NULL, seed, err);
-    if (status == RS_OK)
-        status = rs_network_from_arch(&d->network, json, "bench", d->init, err);
+    if (status == RS_OK) status = rs_network_from_arch(&d->network, json, "bench", d->init, err);
     json_decref(json);
     *network = d->network;
     *what = d;

@@ -41,7 +41,7 @@ static rs_status new_trials(rs_trials **out, int32_t n_trials, int32_t layers, b
 /* ---- batches ---- */
 
 /* Cells of one batch: their lanes stay in the nearest caches. */
-enum { LANES_MOST = 128 };
+enum { LANES_MOST = 64 };
 
 typedef struct work {
     rs_trials **out; /* in the order of the cells */
@@ -49,7 +49,15 @@ typedef struct work {
     const rs_trials_plan **plans;
     const rs_trials_request *request;
     const rs_context *context;
+    uint64_t *done, total; /* trials of all cells, for whoever watches */
 } work;
+
+/* Says that `more` trials are done; the first thread tells of them. */
+static void count_done(const work *w, int32_t more)
+{
+    uint64_t done = __atomic_add_fetch(w->done, (uint64_t)more, __ATOMIC_RELAXED);
+    if (omp_get_thread_num() == 0) rs_progress(w->context, "trials", done, w->total, "trials");
+}
 
 static double *numbers_of(const rs_trials *trials, int32_t trial)
 {
@@ -74,7 +82,6 @@ static rs_status run_batch(const work *w, const rs_trials_batch *batch, int32_t 
     rs_status kept = RS_OK;
     rs_error kept_error;
     atomic_bool stop = false;
-    atomic_int done = 0;
     int32_t trials = w->request->trials;
     int threads = w->context->threads > 1 ? w->context->threads : 1;
     if (threads > trials) threads = trials;
@@ -95,9 +102,7 @@ static rs_status run_batch(const work *w, const rs_trials_batch *batch, int32_t 
                 rs_keep_first(&kept, &kept_error, status, &problem);
                 atomic_store_explicit(&stop, true, memory_order_relaxed);
             }
-            int so_far = atomic_fetch_add(&done, 1) + 1;
-            if (omp_get_thread_num() == 0)
-                rs_progress(w->context, "trials", (uint64_t)so_far, (uint64_t)trials, "trials");
+            count_done(w, batch->n_cells);
         }
         rs_trials_room_close(&room);
     }
@@ -245,11 +250,13 @@ rs_status rs_trials_run_cells(rs_trials **out, const rs_network *const *networks
                               const rs_trials_request *request, const rs_context *context,
                               rs_error *err)
 {
-    work w = {.out = out, .request = request, .context = context};
+    uint64_t done = 0;
+    work w = {.out = out, .request = request, .context = context, .done = &done};
     for (int32_t i = 0; i < count; i++)
         out[i] = NULL;
     RS_TRY(check(request, err));
     size_t size = count > 0 ? (size_t)count : 0;
+    w.total = size * (uint64_t)request->trials;
     w.order = rs_calloc(size, sizeof *w.order);
     w.plans = rs_calloc(size, sizeof *w.plans);
     rs_status status = w.order && w.plans ? run_cells(&w, networks, count, err)

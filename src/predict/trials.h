@@ -114,7 +114,8 @@ rs_status rs_trials_run(rs_trials **out, const rs_network *network,
 
 /* The same for many networks, out [count]: each has the bits that it has alone. Those that differ in
  * depth, skips, residual scales, temperature and shape of attention's matrix alone share draws and
- * products, which makes them several times as fast. On failure all of out is NULL. */
+ * products. Numbers of all trials are kept: give a large grid in stretches of some 64 cells, neighbours
+ * first. On failure all of out is NULL. */
 rs_status rs_trials_run_cells(rs_trials **out, const rs_network *const *networks, int32_t count,
                               const rs_trials_request *request, const rs_context *context,
                               rs_error *err);

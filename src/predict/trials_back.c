@@ -328,7 +328,7 @@ static void start(const walk *w, int32_t trial)
     bool normed = last->on && batch->request->after_final_norm;
     if (normed) {
         memcpy(w->room->y, x, (size_t)(d * ld) * sizeof *x);
-        rs_trials_block block = rs_trials_block_of(w->room->y, d, batch, ld);
+        rs_trials_block block = rs_trials_block_of(w->room->y, d, batch, w->lanes);
         w->kernels->norm(&block, inverse, last->centred, last->eps);
     }
     for (int64_t i = 0; i < n; i++) {
@@ -336,12 +336,12 @@ static void start(const walk *w, int32_t trial)
         rs_random random = rs_random_new(seed, (uint64_t)i);
         rs_random_normals(&random, w->room->means, (size_t)d);
         for (int64_t c = 0; c < d; c++)
-            for (int64_t k = i; k < ld; k += batch->np)
+            for (int64_t k = i; k < w->lanes; k += batch->np)
                 x[c * ld + k] = w->room->means[c];
     }
     for (int64_t c = 0; c < d; c++)
         for (int64_t i = 0; i < ld; i++)
-            if (i % batch->np >= n) x[c * ld + i] = 0;
+            if (i >= w->lanes || i % batch->np >= n) x[c * ld + i] = 0;
     if (normed) norm_back(x, w, last, w->room->y, inverse);
 }
 
@@ -371,7 +371,7 @@ void rs_trials_back(double *const *numbers, const rs_trials_batch *batch, rs_tri
               .kernels = batch->kernels,
               .numbers = numbers,
               .layer = batch->plan->n_layers,
-              .lanes = batch->ld};
+              .lanes = batch->np * batch->n_cells};
     start(&w, trial);
     for (;;) {
         /* the cells whose last state, or an earlier one, this is */

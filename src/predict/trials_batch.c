@@ -122,6 +122,8 @@ rs_status rs_trials_batch_plan(rs_trials_batch *batch, uint64_t *bytes, rs_error
     batch->n = batch->request->input.n;
     batch->np = padded(batch->n);
     batch->ld = batch->np * batch->n_cells;
+    /* rows a power of two apart would share few lines of the nearest cache */
+    if (batch->n_cells > 1 && batch->ld % 32 == 0) batch->ld += RS_TRIALS_PAD;
     place_records(batch);
     rs_trials_room none;
     *bytes = (uint64_t)place_room(&none, batch, NULL) * sizeof(double) +
@@ -245,7 +247,7 @@ static rs_status draw_input(double *x, const rs_trials_batch *batch, int32_t tri
     rs_status status = rs_trials_input(states, d, &batch->request->input, batch->seed, trial, err);
     for (int64_t c = 0; c < d && status == RS_OK; c++)
         for (int64_t i = 0; i < batch->ld; i++) {
-            int64_t token = i % batch->np;
+            int64_t token = i < batch->np * batch->n_cells ? i % batch->np : n;
             x[c * batch->ld + i] = token < n ? states[token * d + c] : 0;
         }
     rs_free(states);

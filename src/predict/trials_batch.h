@@ -19,7 +19,7 @@ typedef struct rs_trials_batch {
     const rs_trials_kernels *kernels;
     uint64_t seed;
     int64_t n, np;  /* tokens, and lanes of a cell */
-    int64_t ld;     /* n_cells np */
+    int64_t ld;     /* n_cells np, or a little more */
     int64_t record; /* numbers of a thread's record */
 } rs_trials_batch;
 

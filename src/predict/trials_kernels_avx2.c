@@ -5,7 +5,7 @@
 #include <string.h>
 
 #if defined(__AVX2__)
-#include "predict/trials_unroll.h"
+#include "predict/trials_unroll.inc"
 #define TABLE rs_trials_kernels_avx2
 #define LEVEL "AVX2"
 #define WIDTH 4

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #if defined(__AVX512F__)
-#include "predict/trials_unroll.h"
+#include "predict/trials_unroll.inc"
 #define TABLE rs_trials_kernels_avx512
 #define LEVEL "AVX-512"
 #define WIDTH 8

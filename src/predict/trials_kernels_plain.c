@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "predict/trials_unroll.h"
+#include "predict/trials_unroll.inc"
 #define TABLE rs_trials_kernels_plain
 #define LEVEL "plain"
 #define WIDTH 2

@@ -211,8 +211,7 @@ static void test_depth_shares_draws(void **state)
     assert_memory_equal(a, b, sizeof a);
     OK(rs_trials_weight(b, deep->network, 2, 0, "v", 3, 4, &err));
     assert_true(memcmp(a, b, sizeof a) != 0);
-    assert_int_equal(rs_trials_weight(b, deep->network, 1, 1, "up", 3, 4, &err),
-                     RS_E_UNSUPPORTED);
+    assert_int_equal(rs_trials_weight(b, deep->network, 1, 1, "up", 3, 4, &err), RS_E_UNSUPPORTED);
     undraw(NULL, shallow);
     undraw(NULL, deep);
 }
@@ -238,9 +237,12 @@ static void test_tables(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain_shapes), cmocka_unit_test(test_random_shapes),
-        cmocka_unit_test(test_threads),      cmocka_unit_test(test_cells),
-        cmocka_unit_test(test_depth_shares_draws), cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_plain_shapes),
+        cmocka_unit_test(test_random_shapes),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_cells),
+        cmocka_unit_test(test_depth_shares_draws),
+        cmocka_unit_test(test_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

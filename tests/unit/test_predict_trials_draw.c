@@ -15,8 +15,9 @@
 static void test_tables(void **state)
 {
     (void)state;
-    const rs_trials_stream streams[] = {
-        {0, 0, 0, 0}, {UINT64_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX}, {0x123456789abcdef0, 3, 68, 31}};
+    const rs_trials_stream streams[] = {{0, 0, 0, 0},
+                                        {UINT64_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX},
+                                        {0x123456789abcdef0, 3, 68, 31}};
     for (size_t s = 0; s < 3; s++)
         for (uint32_t chunk = 0; chunk < 200; chunk += 7) {
             float first[2][RS_TRIALS_CHUNK], again[RS_TRIALS_CHUNK];
@@ -126,7 +127,8 @@ static void test_correlations(void **state)
         assert_apart(draws, draws + distances[d], MANY - 4096, "distance");
     enum { SOME = 1 << 18 };
     float *other = rs_malloc(SOME, sizeof *other);
-    const rs_trials_stream streams[] = {{2025, 1, 2, 3}, {2024, 2, 2, 3}, {2024, 1, 3, 3}, {2024, 1, 2, 4}};
+    const rs_trials_stream streams[] = {
+        {2025, 1, 2, 3}, {2024, 2, 2, 3}, {2024, 1, 3, 3}, {2024, 1, 2, 4}};
     for (size_t s = 0; s < 4; s++) {
         rs_trials_normals(other, &streams[s], SOME, 0, 1);
         assert_apart(draws, other, SOME, "stream");
@@ -269,10 +271,10 @@ static void test_rho(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tables),   cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_moments),  cmocka_unit_test(test_tails),
+        cmocka_unit_test(test_tables),       cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_moments),      cmocka_unit_test(test_tails),
         cmocka_unit_test(test_correlations), cmocka_unit_test(test_uniforms),
-        cmocka_unit_test(test_samples),  cmocka_unit_test(test_stat),
+        cmocka_unit_test(test_samples),      cmocka_unit_test(test_stat),
         cmocka_unit_test(test_rho),
     };
     return cmocka_run_group_tests(tests, draw_many, free_many);

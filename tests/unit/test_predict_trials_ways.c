@@ -28,13 +28,20 @@ static rs_trials *run_text(const char *text, rs_trials_request request, const rs
 static const struct {
     const char *name;
     rs_trials_quantity quantity;
-} golden_names[] = {{"F2", RS_TRIALS_SQUARE},       {"C", RS_TRIALS_SUM},
-                    {"residual", RS_TRIALS_RESIDUAL}, {"cosine", RS_TRIALS_COSINE},
-                    {"keys", RS_TRIALS_CONCENTRATION}, {"logits", RS_TRIALS_LOGIT},
-                    {"gQ", RS_TRIALS_QUERY},        {"gK", RS_TRIALS_KEY},
-                    {"gV", RS_TRIALS_VALUE},        {"gO", RS_TRIALS_OUTPUT},
-                    {"gUp", RS_TRIALS_UP},          {"gGate", RS_TRIALS_GATE},
-                    {"gDown", RS_TRIALS_DOWN},      {"dX", RS_TRIALS_STATE}};
+} golden_names[] = {{"F2", RS_TRIALS_SQUARE},
+                    {"C", RS_TRIALS_SUM},
+                    {"residual", RS_TRIALS_RESIDUAL},
+                    {"cosine", RS_TRIALS_COSINE},
+                    {"keys", RS_TRIALS_CONCENTRATION},
+                    {"logits", RS_TRIALS_LOGIT},
+                    {"gQ", RS_TRIALS_QUERY},
+                    {"gK", RS_TRIALS_KEY},
+                    {"gV", RS_TRIALS_VALUE},
+                    {"gO", RS_TRIALS_OUTPUT},
+                    {"gUp", RS_TRIALS_UP},
+                    {"gGate", RS_TRIALS_GATE},
+                    {"gDown", RS_TRIALS_DOWN},
+                    {"dX", RS_TRIALS_STATE}};
 
 static double real_of(const json_t *item, const char *name)
 {
@@ -69,7 +76,8 @@ static void test_golden(void **state)
     size_t c;
     int checked = 0;
     assert_non_null(cases);
-    json_array_foreach(cases, c, item) {
+    json_array_foreach(cases, c, item)
+    {
         char *text = json_dumps(json_object_get(item, "arch"), 0);
         const json_t *golden = json_object_get(item, "trials");
         rs_trials_request request =
@@ -261,7 +269,9 @@ static void test_theory(void **state)
     static const struct {
         const char *norm, *mlp;
         double rho, d;
-    } cases[] = {{"post", "relu", 0, 64}, {"pre", "gelu", 0.2, 64}, {"pre", "swiglu", -0.02, 96},
+    } cases[] = {{"post", "relu", 0, 64},
+                 {"pre", "gelu", 0.2, 64},
+                 {"pre", "swiglu", -0.02, 96},
                  {"none", "linear", 0.1, 64}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[512];
@@ -354,8 +364,7 @@ static void test_other_mixers(void **state)
     (void)state;
     static const char *const texts[] = {
         "{\"depth\": 2, \"d_model\": 8, \"heads\": 2, \"seq_len\": 6, \"positions\": \"rope\"}",
-        "{\"depth\": 2, \"d_model\": 8, \"heads\": 2, \"seq_len\": 6, \"mixer\": "
-        "\"linear_attention\"}",
+        "{\"depth\": 2, \"d_model\": 8, \"seq_len\": 6, \"mixer\": \"linear_attention\"}",
         "{\"depth\": 2, \"d_model\": 8, \"heads\": 2, \"seq_len\": 6, \"mixer\": \"mamba2\"}",
         "{\"depth\": 2, \"d_model\": 8, \"seq_len\": 6, \"init\": {\"wv\": \"orthogonal\"}}"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

@@ -133,8 +133,8 @@ static inline bool alike(double a, double b, double relative, double floor)
 }
 
 static const char *const quantity_names[RS_TRIALS_QUANTITIES] = {
-    "F2",       "C",     "residual", "relative", "apart", "cosine", "1-cosine", "keys",  "logits", "gQ",
-    "gK",       "gV",    "gO",       "gUp",      "gGate", "gDown",  "gQ/gV",    "gK/gV", "dX"};
+    "F2", "C",  "residual", "relative", "apart", "cosine", "1-cosine", "keys",  "logits", "gQ",
+    "gK", "gV", "gO",       "gUp",      "gGate", "gDown",  "gQ/gV",    "gK/gV", "dX"};
 
 /* Every number of both; what is small beside its layer's largest of the kind is rounding. */
 static inline void assert_same_numbers(const rs_trials *a, const rs_trials *b, double relative,
@@ -160,8 +160,8 @@ static inline void assert_same_numbers(const rs_trials *a, const rs_trials *b, d
                     floor = value > 1e8 * rounding ? 1e-26 + 1e8 * rounding / value : INFINITY;
                 if (floor == INFINITY) continue;
                 if (!alike(x, y, relative, floor))
-                    fail_msg("%s: trial %d layer %d %s: %.17g and %.17g (%.3g)", what, (int)t, (int)l,
-                             quantity_names[q], x, y, fabs(x - y) / fmax(fabs(x), fabs(y)));
+                    fail_msg("%s: trial %d layer %d %s: %.17g and %.17g (%.3g)", what, (int)t,
+                             (int)l, quantity_names[q], x, y, fabs(x - y) / fmax(fabs(x), fabs(y)));
             }
 }
 
