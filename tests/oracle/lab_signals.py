@@ -472,7 +472,7 @@ def sas_at_init():
         return rows
 
     found = over_draws(400, one, 3, 12)
-    show("sas-at-init", [found[0], found[2]])
+    show("sas-at-init", [[found[0][1], found[2][1]]])
 
 
 def noci_fig1():
