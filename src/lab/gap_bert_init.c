@@ -302,7 +302,7 @@ const rs_lab_experiment rs_lab_gap_bert_init = {
     "of X and of XXᵀ by layer, as they are and with 11ᵀ/T taken away from attention. Nait Saada, "
     "Naderi, Tanner, ICML 2025 (arXiv 2410.07799).",
     run_gap_bert_init,
-    "40 s",
-    "3 s",
+    "50 s",
+    "4 s",
     &table_kind,
     false};

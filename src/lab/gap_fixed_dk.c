@@ -212,7 +212,7 @@ const rs_lab_experiment rs_lab_gap_fixed_dk = {
     "law. "
     "Nait Saada, Naderi, Tanner, ICML 2025 (arXiv 2410.07799).",
     run_gap_fixed_dk,
-    "6 s",
     "2 s",
+    "1 s",
     &table_kind,
     false};

@@ -286,7 +286,7 @@ const rs_lab_experiment rs_lab_noci_fig1 = {
     "over networks. Noci, Anagnostidis, Biggio, Orvieto, Singh, Lucchi, NeurIPS 2022 (arXiv "
     "2206.03126).",
     run_noci_fig1,
-    "4 s",
+    "2 s",
     "1 s",
     &table_kind,
     false};

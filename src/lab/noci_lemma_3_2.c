@@ -212,7 +212,7 @@ const rs_lab_experiment rs_lab_noci_lemma_3_2 = {
     "assumption, as the softmax has it, and the lemma's upper bound. Noci, Anagnostidis, Biggio, "
     "Orvieto, Singh, Lucchi, NeurIPS 2022 (arXiv 2206.03126).",
     run_noci_lemma_3_2,
-    "2 s",
+    "1 s",
     "< 1 s",
     &table_kind,
     false};

@@ -328,7 +328,7 @@ const rs_lab_experiment rs_lab_shaped_sde = {
     "half as deep as wide against solutions of the stochastic equation, and how many of its paths "
     "explode. Noci, Li, Li, He, Hofmann, Maddison, Roy, NeurIPS 2023 (arXiv 2306.17759).",
     run_shaped_sde,
-    "4 s",
+    "2 s",
     "1 s",
     &table_kind,
     false};
