@@ -1,6 +1,6 @@
 /*
  * centred_identities.c: what A − 11ᵀ/T does and what it leaves: Ali, Galanti, Wolf 2023 (arXiv
- * 2306.01610), with the exact facts of ../shared/science/signal_propagation.md, C. With the same
+ * 2306.01610), with exact facts (docs/theory/signal.md, 2; docs/lab.md). With the same
  * matrices, linear values and no norm the part in which tokens differ is that of A: centring cures
  * relative collapse alone.
  */

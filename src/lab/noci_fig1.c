@@ -26,7 +26,8 @@ static const char *const scale_names[SCALES] = {"scale 1", "scale 1/2", "scale 1
 /* By place: cosines behind every layer, by scale; log10 of gQ and gV of the last layer over the first's at
  * scale 1. */
 enum { STATES = DEPTH + 1, GRADIENTS = SCALES * STATES, OF_PLACE = GRADIENTS + 2 };
-/* ln‖A − J‖² by head width, of TRIES networks; log10 of ‖X‖² behind layers 1 and 10 over its start, by attention and size. */
+/* ln‖A − J‖² by head width, of TRIES networks; log10 of ‖X‖² behind layers 1 and 10 over its start, by
+ * attention and size. */
 enum { WIDTHS = 3, VALUES = 100, FEW = 6, DENSE = 30, DEEP = 10, TRIES = 4 };
 enum { UNIFORM, REAL, WAYS, SMALL = 0, UNIT, SIZES };
 enum {

@@ -2,7 +2,7 @@
  * noci_lemma_3_2.c: E‖∂S/∂X‖² of one attention under the assumption that it is uniform: the bound of lemma
  * 3.2 of Noci, Anagnostidis, Biggio, Orvieto, Singh, Lucchi 2022 (arXiv 2206.03126) is broken by tokens
  * with a large common part, and what it is exactly. Its last step takes ‖X‖²‖PX‖²/n² for ‖XᵀPX‖²/n
- * (K(I⊗Y)K = Y⊗I) and writes d_k d_v for d_v² (../shared/science/signal_propagation.md, G1).
+ * (K(I⊗Y)K = Y⊗I) and writes d_k d_v for d_v² (docs/lab.md).
  */
 #include "lab/signals.h"
 

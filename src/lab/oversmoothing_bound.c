@@ -1,7 +1,7 @@
 /*
  * oversmoothing_bound.c: how much a post-norm block may leave of what tells tokens apart, and how much it
  * does: Shi, Gao, Xu, Liang, Li, Kong, Lee, Kwok 2022 (arXiv 2202.08625), d_M(H) = ‖H − 1h̄ᵀ‖_F, with
- * the findings of ../shared/science/signal_propagation.md, D.
+ * the findings of docs/theory/signal.md, 6.
  */
 #include "lab/signals.h"
 

@@ -1,7 +1,7 @@
 /*
  * sas_at_init.c: blocks without attention skips and value matrices at their start: shaped attention with
  * W_Q = 0 is the identity, so that a block has its skip inside: He and Hofmann 2024 (arXiv 2311.01906;
- * ../shared/science/signal_propagation.md, E.3). Beside the same without shaping.
+ * docs/theory/signal.md, 2). Beside the same without shaping.
  */
 #include "lab/signals.h"
 

@@ -1,7 +1,7 @@
 /*
  * softmax_moment.c: E ΣA² and E ΣA³ of a softmax's weights over Gaussian logits: the exact integral, draws,
  * and the annealed e^c/(e^c + n − 1), which puts means in place of numerator and denominator
- * (docs/theory/mean_field.md, 2; ERRATA P1, P2). What that does to tokens behind eight layers.
+ * (docs/theory/mean_field.md, 2). What that does to tokens behind eight layers.
  */
 #include "lab/signals.h"
 
@@ -232,7 +232,7 @@ static rs_status claim_networks(rs_lab_report *report, const rs_draws *draws,
     RS_TRY(theory_rho(&rho, context, err));
     RS_TRY(rs_lab_seen(report, "pre-norm, logits times 3, 8 layers: correlation of tokens",
                        rho_awaited[0][0], 0, seen, err));
-    /* ERRATA P3: the recursion carries ratios of expectations, right to 0.03 + 1.5/d */
+    /* the recursion carries ratios of expectations, right to .03 + 1.5/d (docs/theory/mean_field.md, 4) */
     RS_TRY(rs_lab_seen(report, "the same against the recursion with exact moments",
                        (rs_awaited){rho, 0}, 0.03 + 1.5 / WIDTH, seen, err));
     RS_TRY(rs_lab_compute(report, "the recursion with annealed moments", rho_annealed, annealed,

@@ -4,8 +4,8 @@
     python3 tests/oracle/lab_signals.py EXPERIMENT ...
 
 NumPy and PyTorch alone, random numbers of their own, matrices formed whole, gradients by autograd in float64, laws written down again from
-../shared/science/signal_propagation.md and ERRATA.md; nothing is read from the program. A row of the output is a row of the array
-`awaited` of src/lab/EXPERIMENT.c, in the order of its enumeration."""
+the papers and from docs/theory/mean_field.md; nothing is read from the program. A row of the output is a row of the array `awaited` of the
+experiment's file in src/lab/, in the order of its enumeration."""
 import math
 import re
 import sys
@@ -279,7 +279,7 @@ def shaped_sde():
     pair = np.array([[1, .2], [.2, 1]])
 
     def drift(v):
-        """of v [..., m, m], as sigprop_spa.py has it"""
+        """of v [..., m, m], derived anew (docs/theory/mean_field.md, 10)"""
         m = v.shape[-1]
         mean, all_ = v.mean(-1), v.mean((-1, -2))[..., None]
         diag = np.diagonal(v, axis1=-2, axis2=-1)

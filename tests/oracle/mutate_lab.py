@@ -491,7 +491,7 @@ MUTATIONS = [
     (NOCI_1, NOCI_1, "scale == 1 ? 0.5", "scale == 1 ? 0.9"),
     (NOCI_1, NOCI_1, "2/(fan_in + fan_out)", "2/fan_in"),
     (NOCI_1, NOCI_1, "log10(layers[DEPTH - 1].query / layers[0].query)", "log10(layers[0].query / layers[DEPTH - 1].query)"),
-    (NOCI_1, NOCI_1, "size == UNIT ? 1 : 1.0 / DENSE", "size == UNIT ? 4 : 1.0 / DENSE"),
+    (NOCI_1, NOCI_1, "size == UNIT ? 1 : 1.0 / DENSE", "size == UNIT ? 1.0 / DENSE : 1.0 / DENSE"),
     (NOCI_32, NOCI_32, "cross / N + rs_sum_square", "cross / N + 0.5 * rs_sum_square"),
     (NOCI_32, NOCI_32, "8 * three", "4 * three"),
     (NOCI_32, NOCI_32, "+ (i == m ? own[e] : 0)", "+ own[e]"),
