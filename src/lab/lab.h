@@ -131,6 +131,20 @@ extern const rs_lab_experiment rs_lab_lambda_figure_3;
 extern const rs_lab_experiment rs_lab_kobayashi_fig1;
 extern const rs_lab_experiment rs_lab_kobayashi_fig2;
 extern const rs_lab_experiment rs_lab_kobayashi_fig5;
+extern const rs_lab_experiment rs_lab_gap_width_collapse;
+extern const rs_lab_experiment rs_lab_gap_fixed_dk;
+extern const rs_lab_experiment rs_lab_gap_bert_init;
+extern const rs_lab_experiment rs_lab_centred_identities;
+extern const rs_lab_experiment rs_lab_oversmoothing_bound;
+extern const rs_lab_experiment rs_lab_shaped_sde;
+extern const rs_lab_experiment rs_lab_espa;
+extern const rs_lab_experiment rs_lab_sas_at_init;
+extern const rs_lab_experiment rs_lab_softmax_moment;
+extern const rs_lab_experiment rs_lab_noci_fig1;
+extern const rs_lab_experiment rs_lab_noci_lemma_3_2;
+extern const rs_lab_experiment rs_lab_noci_theorem_3_3;
+extern const rs_lab_experiment rs_lab_noci_hyperparameters;
+extern const rs_lab_experiment rs_lab_xiong_last_layer;
 extern const rs_lab_experiment rs_lab_alarms;
 
 /* What the tables that all share can have, for rs_explain. */

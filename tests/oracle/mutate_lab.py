@@ -36,6 +36,11 @@ LINES = "lambda_layers"
 TWO_FACTORS, FACTORS, TWO_DECAYS, LINE = "kobayashi_fig1", "kobayashi_factors", "kobayashi_fig5", "kobayashi_line"
 RATIOS, INSTANCES, LAYER, MATRIX = "dong_bounds_ratios", "dong_bounds_instances", "one_layer", "toy_matrix"
 
+WIDTH_GAP, KEYS_GAP, BERT_GAP, CENTRED = "gap_width_collapse", "gap_fixed_dk", "gap_bert_init", "centred_identities"
+SMOOTH, SHAPED, KEPT, SIMPLE, SOFTMAX = "oversmoothing_bound", "shaped_sde", "espa", "sas_at_init", "softmax_moment"
+NOCI_1, NOCI_32, NOCI_33, NOCI_SIZES = "noci_fig1", "noci_lemma_3_2", "noci_theorem_3_3", "noci_hyperparameters"
+LAST_LAYER, SIGNALS, SIGNALS_PASS = "xiong_last_layer", "signals", "signals_pass"
+
 # experiment, file of src/lab (without .c), text as it stands (its first occurrence), mutated text
 MUTATIONS = [
     (PERTURBATION, PERTURBATION, "paper_range = 1.256", "paper_range = 1.3188"),
@@ -447,6 +452,63 @@ MUTATIONS = [
     (TWO_DECAYS, LINE, "g[i] += s->noise", "g[i] += 1.2 * s->noise"),
     (TWO_DECAYS, LINE, "out->of[i] = -rest * normal[i]", "out->of[i] = -1.1 * rest * normal[i]"),
     (TWO_DECAYS, LINE, "(1 - mean[0]) / mean[0]", "(1 - 1.05 * mean[0]) / mean[0]"),
+    # signal propagation
+    (WIDTH_GAP, WIDTH_GAP, "rs_draw_markov(r.a, n, logit_variance, random)", "rs_draw_markov(r.a, n, 1.3 * logit_variance, random)"),
+    (WIDTH_GAP, WIDTH_GAP, "(m.sigma1 * m.sigma1 - 1)", "(m.sigma1 - 1)"),
+    (WIDTH_GAP, WIDTH_GAP, "rs_gap_fixed_rank(2)", "rs_gap_fixed_rank(3)"),
+    (WIDTH_GAP, WIDTH_GAP, "rs_gap_fixed_rank_gram(2 * l)", "rs_gap_fixed_rank_gram(2 + l)"),
+    (WIDTH_GAP, WIDTH_GAP, "rs_sum_square(r->y, n * n) * rs_sum_square(r->w, n * n)", "rs_sum_square(r->y, n * n) * n"),
+    (KEYS_GAP, KEYS_GAP, "sqrt(v / (double)k)", "sqrt(1.1 * v / (double)k)"),
+    (KEYS_GAP, KEYS_GAP, "rs_gap_fixed_rank_gram(3)", "rs_gap_fixed_rank_gram(2)"),
+    (KEYS_GAP, KEYS_GAP, "log(s[1])", "log(s[0])"),
+    (CENTRED, CENTRED, "after[k] - (before[k] - 1)", "after[k] - before[k]"),
+    (CENTRED, CENTRED, "root[i] = sqrt(degree[i] / sum)", "root[i] = degree[i] / sum"),
+    (CENTRED, CENTRED, "a[i * N + j] -= 1.0 / (i + 1)", "a[i * N + j] -= 1.0 / (i + 2)"),
+    (CENTRED, CENTRED, "sqrt(end->apart / end->square)", "sqrt(end->square / end->apart)"),
+    (CENTRED, SIGNALS, "a[i] -= 1 / (double)n", "a[i] -= 1.05 / (double)n"),
+    (SMOOTH, SMOOTH, "(1 + s * s) * (1 + root * HEADS * s)", "(1 + s) * (1 + root * HEADS * s)"),
+    (SMOOTH, SMOOTH, "1 / sqrt(HEAD), b->q", "1.0 / HEAD, b->q"),
+    (SMOOTH, SMOOTH, "fmax(b->hidden[i], 0)", "fmax(b->hidden[i], -0.5)"),
+    (SMOOTH, SMOOTH, "before / least", "0.5 * before / least"),
+    (SMOOTH, SMOOTH, "2 * before + 3 * other", "2 * before + 2 * other"),
+    (SHAPED, SHAPED, "gamma2 * (mixed - start[i * M + j]) / 2", "gamma2 * (mixed - start[i * M + j])"),
+    (SHAPED, SHAPED, "- 1.0 / M;", "- 1.3 / M;"),
+    (SHAPED, SHAPED, "lambda * sqrt(gamma2 / WIDTH)", "1.2 * lambda * sqrt(gamma2 / WIDTH)"),
+    (SHAPED, SHAPED, "rs_shaped_relu_drift(0, -1, rho)", "rs_shaped_relu_drift(1, -1, rho)"),
+    (SHAPED, SHAPED, ".time = 0.5, .steps = STEPS", ".time = 0.8, .steps = STEPS"),
+    (KEPT, KEPT, "last_rate = 0.05", "last_rate = 0.055"),
+    (KEPT, KEPT, "last_rho = 0.8", "last_rho = 0.81"),
+    (KEPT, KEPT, "way == SKIPINIT ? 0.9 : 0", "way == SKIPINIT ? 0.91 : 0"),
+    (KEPT, KEPT, "2 * v[i / WIDTH]", "1.9 * v[i / WIDTH]"),
+    (KEPT, KEPT, "sums[columns ? j : i]", "sums[i]"),
+    (SIMPLE, SIMPLE, '"shaped" : "softmax"', '"softmax" : "softmax"'),
+    (SIMPLE, SIMPLE, "less = 10 * d * d", "less = 11 * d * d"),
+    (SIMPLE, SIMPLE, '1 / sqrt(DEPTH), "init", "wq"', '1.0, "init", "wq"'),
+    (SOFTMAX, SOFTMAX, "s2 = 9", "s2 = 8"),
+    (SOFTMAX, SOFTMAX, "third += a[j] * a[j] * a[j]", "third += a[j] * a[j]"),
+    (SOFTMAX, SOFTMAX, "between = 0.5", "between = 0.6"),
+    (SOFTMAX, SOFTMAX, '"temperature", 1.0 / 3', '"temperature", 1.0'),
+    (NOCI_1, NOCI_1, "scale == 1 ? 0.5", "scale == 1 ? 0.9"),
+    (NOCI_1, NOCI_1, "2/(fan_in + fan_out)", "2/fan_in"),
+    (NOCI_1, NOCI_1, "log10(layers[DEPTH - 1].query / layers[0].query)", "log10(layers[0].query / layers[DEPTH - 1].query)"),
+    (NOCI_1, NOCI_1, "size == UNIT ? 1 : 1.0 / DENSE", "size == UNIT ? 1.0 / DENSE : 1.0 / DENSE"),
+    (NOCI_32, NOCI_32, "cross / N + rs_sum_square", "cross / N + 0.5 * rs_sum_square"),
+    (NOCI_32, NOCI_32, "8 * three", "4 * three"),
+    (NOCI_32, NOCI_32, "+ (i == m ? own[e] : 0)", "+ own[e]"),
+    (NOCI_32, NOCI_32, "cv[m * D + e % D]", "2 * cv[m * D + e % D]"),
+    (NOCI_33, NOCI_33, "log(layers[0].apart) / 2", "log(layers[0].apart)"),
+    (NOCI_33, NOCI_33, "layers[l].query / layers[l].value", "layers[l].value / layers[l].query"),
+    (NOCI_33, NOCI_33, "slope_of(draws, POST * DEPTH, 8)", "slope_of(draws, PRE * DEPTH, 8)"),
+    (NOCI_SIZES, NOCI_SIZES, "1.0 / s->d, 1.0 / s->d)", "1.0 / s->d, 1.1 / s->d)"),
+    (NOCI_SIZES, NOCI_SIZES, "s->variance, s->rho, random);\n    rs_status", "1.2 * s->variance, s->rho, random);\n    rs_status"),
+    (NOCI_SIZES, NOCI_SIZES, "k == QUERY ? -1 : 1", "k == QUERY ? 1 : -1"),
+    (LAST_LAYER, LAST_LAYER, "17.0 / 33", "16.0 / 33 / 2"),
+    (LAST_LAYER, LAST_LAYER, "seed, false, err", "seed, true, err"),
+    (CENTRED, SIGNALS_PASS, "(sum - (double)n)", "(sum + (double)n)"),
+    (NOCI_SIZES, SIGNALS, "own = sqrt(variance * (1 - rho))", "own = sqrt(variance)"),
+    (NOCI_SIZES, SIGNALS, "common = sqrt(variance * rho)", "common = sqrt(variance) * rho"),
+    (BERT_GAP, BERT_GAP, '"initializer_range", 0.02', '"initializer_range", 0.04'),
+    (BERT_GAP, BERT_GAP, "at[2] == 1", "at[2] == 2"),
 ]
 
 

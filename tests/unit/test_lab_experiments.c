@@ -30,6 +30,21 @@ static bool trains(const rs_lab_experiment *experiment)
     return experiment == &rs_lab_kobayashi_fig2 || experiment == &rs_lab_alarms;
 }
 
+/* Hundreds or thousands of small networks and matrices are drawn, by rs_draws_run; gap-width-collapse, which
+ * draws so, too, stands for them where memory fails. */
+static bool draws(const rs_lab_experiment *experiment)
+{
+    static const rs_lab_experiment *const of[] = {
+        &rs_lab_gap_fixed_dk,     &rs_lab_softmax_moment,   &rs_lab_oversmoothing_bound,
+        &rs_lab_shaped_sde,       &rs_lab_noci_lemma_3_2,   &rs_lab_noci_hyperparameters,
+        &rs_lab_noci_theorem_3_3, &rs_lab_xiong_last_layer, &rs_lab_sas_at_init,
+        &rs_lab_noci_fig1,
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        if (of[i] == experiment) return true;
+    return false;
+}
+
 /* BERT-base is drawn, hundreds of stacks of 64 layers run, or networks are trained: too large for a
  * walk of failing allocations, and for sanitizers twice over. */
 static bool large(const rs_lab_experiment *experiment)
@@ -37,7 +52,7 @@ static bool large(const rs_lab_experiment *experiment)
     return experiment == &rs_lab_dong_mlp || experiment == &rs_lab_dong_doubly_exponential ||
            experiment == &rs_lab_lambda_attention || experiment == &rs_lab_lambda_figure_1 ||
            experiment == &rs_lab_lambda_figure_2 || experiment == &rs_lab_lambda_figure_3 ||
-           trains(experiment);
+           experiment == &rs_lab_gap_bert_init || draws(experiment) || trains(experiment);
 }
 
 static rs_status run_one(rs_result **out, const char *id, int threads,
@@ -146,8 +161,10 @@ static void claims_hold_and_can_fail(void **state)
 static void threads_change_nothing(void **state)
 {
     (void)state;
-    static const char *const ids[] = {"dong-bounds", "relative-position-linear-rate",
-                                      "lambda-figure-3", "kobayashi-fig1", "kobayashi-fig5"};
+    static const char *const ids[] = {"dong-bounds",     "relative-position-linear-rate",
+                                      "lambda-figure-3", "kobayashi-fig1",
+                                      "kobayashi-fig5",  "gap-width-collapse",
+                                      "sas-at-init"};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         rs_result *one = NULL, *three = NULL;
         rs_error err;
