@@ -702,8 +702,10 @@ typedef struct rs_predict_settings {
     rs_grad_place loss_at; /* where the loss <G, X> reads the states; AUTO: STATE */
     const char *remedies;  /* changes that are run, joined by commas; NULL: all that apply */
     int64_t trials;        /* networks drawn; below 0: as many as the shape says; 0: none */
-    bool full_size;        /* the network itself is drawn, however large it is */
-    bool explain;          /* only the architecture with all its fields */
+    const char *grid; /* "depth=1:128,branch_mixer=0:2:21": the architecture over one or two of its
+                       * fields (docs/predict.md); NULL: not */
+    bool full_size;   /* the network itself is drawn, however large it is */
+    bool explain;     /* only the architecture with all its fields */
     const rs_threshold *thresholds; /* [n_thresholds]; NULL: the defaults */
     size_t n_thresholds;
 } rs_predict_settings;

@@ -41,6 +41,7 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
                                   .after_final_norm = s->loss_at == RS_GRAD_AT_FINAL,
                                   .remedies = s->remedies,
                                   .trials = s->trials,
+                                  .grid = s->grid,
                                   .full_size = s->full_size,
                                   .explain = s->explain};
     RS_TRY(check(s, task->subject.path, err));

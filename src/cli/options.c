@@ -400,6 +400,11 @@ const cli_option cli_options[] = {
          "more than 1e12 operations, a narrower twin with the same variances times fan_in is "
          "drawn instead.",
      .most = 1 << 20},
+    {"grid", "FIELD=LOW:HIGH[:N][,...]", CLI_TEXT, AT(predict.grid), CLI_PREDICT, NULL, NULL,
+     .help = "The architecture over one or two of its fields: table grid, a phase diagram. "
+             "depth=1:128 takes every whole number, branch_mixer=0:2:21 that many, "
+             "branch_mixer=log:0.01:1:9 with equal ratios; d_model=64:512:4 is a check of widths: "
+             "flat is healthy. 16 --trials a cell unless asked otherwise."},
     {"full-size", NULL, CLI_FLAG, AT(predict.full_size), CLI_PREDICT, NULL, NULL,
      .help = "Draw the network itself, however long that takes."},
     {"explain", NULL, CLI_FLAG, AT(predict.explain), CLI_PREDICT, NULL, NULL,

@@ -429,7 +429,7 @@ double rs_weight_law_square(const rs_weight_law *from, int64_t in, int64_t out)
 
 const rs_weight_law *rs_init_law(const rs_tensor *tensor)
 {
-    return &((const drawn_tensor *)(const void *)tensor)->law;
+    return tensor->fixed ? NULL : &((const drawn_tensor *)(const void *)tensor)->law;
 }
 
 /* ---- tensors ---- */

@@ -74,8 +74,8 @@ typedef struct rs_weight_law {
     rs_weight_law_kind kind;
     double mean, deviation, low, high;
 } rs_weight_law;
-/* Of a tensor that rs_init_tensor gave, and of no other; planned ones have it too. What the functions
- * below write over it does not change it. */
+/* Of a tensor that rs_init_tensor gave; planned ones have it too. What the functions below write over
+ * it does not change it. NULL: the tensor is `fixed`, its numbers are given. Not of others. */
 const rs_weight_law *rs_init_law(const rs_tensor *tensor);
 /* The mean of the squares of a matrix drawn from it. */
 double rs_weight_law_square(const rs_weight_law *law, int64_t in, int64_t out);

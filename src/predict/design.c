@@ -22,7 +22,14 @@ static rs_status law_map(void *user, double *mean_square, const rs_dense *dense,
     return RS_OK;
 }
 
-static const rs_theory_weights laws = {law_map, NULL, NULL};
+/* Gains start at 1, unless the architecture gives them. */
+static rs_status law_gain(void *user, double *mean_square, const rs_norm_op *norm, rs_error *err)
+{
+    *mean_square = 1;
+    return norm->gain->fixed ? rs_theory_stored.gain(user, mean_square, norm, err) : RS_OK;
+}
+
+static const rs_theory_weights laws = {law_map, law_gain, NULL};
 
 /* The mean square of a tensor's entries. NULL: 0. */
 static rs_status tensor_square(double *out, const rs_design *d, const rs_tensor *tensor,

@@ -50,7 +50,7 @@ static double gain_of(const rs_dense *map)
 static rs_status put_gain(json_t *init, const char *name, const rs_dense *map, rs_error *err)
 {
     char law[64];
-    if (!map->weight) return RS_OK;
+    if (!map->weight || map->weight->fixed) return RS_OK;
     snprintf(law, sizeof law, "normal(0, %.17g/fan_in)", gain_of(map));
     return json_object_set_new(init, name, json_string(law)) == 0 ? RS_OK
                                                                   : rs_fail_memory(err, name, 1);

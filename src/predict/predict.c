@@ -2,6 +2,7 @@
 #include "predict/predict_parts.h"
 
 #include "network/saved.h"
+#include "predict/grid.h"
 #include "predict/presets.h"
 #include "predict/remedies.h"
 
@@ -204,6 +205,10 @@ static rs_status write_result(rs_result *result, rs_predict_run *run, rs_error *
         RS_TRY(rs_remedies_table(result, run->remedied, run->n_remedied, run, err));
     RS_TRY(set_verdict(result, run, err));
     RS_TRY(rs_predict_findings(result, run, err));
+    if (run->options->grid) {
+        rs_result_show(result, "answers,grid");
+        RS_TRY(rs_predict_grid(result, run, run->options->grid, err));
+    }
     return add_figures(result, err);
 }
 

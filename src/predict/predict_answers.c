@@ -103,19 +103,23 @@ static rs_status say_queries(rs_predict_answer *a, const rs_predict_run *run, rs
 {
     const rs_forecast *f = &run->forecast;
     int32_t worst = rs_forecast_worst(f);
-    char least[32], first[32], last[32], balance[48] = "no temperature balances them";
-    double temperature = NAN;
+    char least[32], first[32], last[32], balance[80] = "no temperature balances them";
+    double temperature = NAN, balanced = NAN;
     a->value = worst < 0 ? NAN : rs_forecast_ratio(f, worst);
     if (worst < 0 && f->rows[0].value == -INFINITY) {
         SAY(a, "gV = 0: neither queries nor values have a gradient at the start");
         return RS_OK;
     }
     if (is_silent(a, run, a->value)) return RS_OK;
-    RS_TRY(rs_predict_balance(&temperature, run, err));
-    if (isfinite(temperature))
+    RS_TRY(rs_predict_balance(&temperature, &balanced, run, err));
+    char nearest[32];
+    if (fabs(balanced) < 0.1)
         snprintf(balance, sizeof balance, "temperature %.2g balances", temperature);
     else if (a->value == -INFINITY)
         snprintf(balance, sizeof balance, "queries do not learn there");
+    else if (isfinite(balanced))
+        snprintf(balance, sizeof balance, "none balances: %.2g gives %s", temperature,
+                 power(nearest, balanced));
     SAY(a, "gQ/gV %s … %s, least %s in layer %d; %s", power(first, rs_forecast_ratio(f, 0)),
         power(last, rs_forecast_ratio(f, f->n_layers - 1)), power(least, a->value), (int)worst,
         balance);
@@ -195,7 +199,7 @@ static void say_remedies(rs_predict_answer *a, const rs_predict_run *run)
     if (said_of)
         SAY(a, "1 − ρ %s → %s", power(now, f->rows[f->n_layers].apart), said);
     else
-        SAY(a, "none: of %zu that were run, each makes something worse", run->n_remedied);
+        SAY(a, "none of %zu that were run does better", run->n_remedied);
 }
 
 /* ---- 7 ---- */
@@ -248,13 +252,15 @@ static rs_status say_sizes(rs_predict_answer *a, const rs_predict_run *run, rs_e
 {
     static const struct {
         const char *field, *word;
-    } sizes[] = {{"d_model", "width"}, {"seq_len", "length"}, {"depth", "depth"}};
+    } sizes[] = {{"d_model", "2× width"}, {"seq_len", "½ length"}, {"depth", "2× depth"}};
+    static const double factors[] = {2, 0.5, 2};
     const double moved = 0.15; /* decades: a factor of 1.4 */
     char said[160] = "";
     size_t known = 0, used = 0;
     a->value = NAN;
     for (size_t i = 0; i < 3; i++) {
-        drift d = {.field = sizes[i].field, .factor = 2};
+        drift d = {.field = sizes[i].field, .factor = factors[i]};
+        if (i == 1 && run->design->input.n < 2) continue;
         RS_TRY(measure_drift(&d, run, err));
         if (!d.made) continue;
         known++;
@@ -272,13 +278,14 @@ static rs_status say_sizes(rs_predict_answer *a, const rs_predict_run *run, rs_e
         if (isnan(a->value) || fabs(d.apart) > a->value) a->value = fabs(d.apart);
         if (n)
             used += (size_t)snprintf(said + used, used < sizeof said ? sizeof said - used : 0,
-                                     "%s2× %s:%s", used ? "; " : "", sizes[i].word, what);
+                                     "%s%s:%s", used ? "; " : "", sizes[i].word, what);
         if (used >= sizeof said) break;
     }
     if (!known)
         SAY(a, "not known: only an architecture file can be asked at other sizes");
     else
-        SAY(a, "%s", used ? said : "yes: doubling width, length or depth moves none of these");
+        SAY(a, "%s",
+            used ? said : "yes: twice the width or depth, half the length move none of these");
     return RS_OK;
 }
 

@@ -59,33 +59,34 @@ static rs_status ratio_at(double *out, const rs_predict_run *run, double tempera
     return RS_OK;
 }
 
-/* gQ/gV rises as the temperature falls, until attention condenses: bisection on its logarithm. */
-rs_status rs_predict_balance(double *temperature, const rs_predict_run *run, rs_error *err)
+/* gQ/gV goes as the inverse square of the temperature while logits are small: that is the first guess,
+ * and secants of the logarithms follow. Attention that condenses on the way ends the search: what was
+ * nearest to 0 is told. */
+rs_status rs_predict_balance(double *temperature, double *ratio, const rs_predict_run *run,
+                             rs_error *err)
 {
-    enum { HALVINGS = 12, STEPS = 10 };
-    double now = mean_ratio(&run->forecast);
-    const json_t *given =
-        run->design->json ? json_object_get(run->design->json, "temperature") : NULL;
-    double high = given ? json_number_value(given) : 1, low = high;
-    *temperature = NAN;
-    if (!isfinite(now) || !(high > 0)) return RS_OK;
-    double step = now < 0 ? 0.5 : 2, at = now;
-    for (int i = 0; i < HALVINGS && (at < 0) == (now < 0); i++) {
-        high = low;
-        low *= step;
-        RS_TRY(ratio_at(&at, run, low, err));
-        if (!isfinite(at)) return RS_OK;
+    enum { STEPS = 5 };
+    const double near = 0.02, farthest = 2; /* decades, of the ratio and of the temperature */
+    const json_t *json = run->design->json;
+    double now = mean_ratio(&run->forecast), slope = -2;
+    double start = json ? json_number_value(json_object_get(json, "temperature")) : 0;
+    double at = start > 0 ? log10(start) : 0, first = at, value = now;
+    *temperature = pow(10, at);
+    *ratio = now;
+    for (int i = 0; i < STEPS && isfinite(value) && fabs(value) > near; i++) {
+        double next = at - value / slope, then;
+        next = fmin(fmax(next, first - farthest), first + farthest);
+        if (fabs(next - at) > 1) next = at + (next > at ? 1 : -1);
+        RS_TRY(ratio_at(&then, run, pow(10, next), err));
+        if (!isfinite(then)) break;
+        if (next != at) slope = (then - value) / (next - at);
+        at = next;
+        value = then;
+        if (fabs(value) < fabs(*ratio)) {
+            *ratio = value;
+            *temperature = pow(10, at);
+        }
+        if (!(slope < -0.1)) break;
     }
-    if ((at < 0) == (now < 0)) return RS_OK;
-    for (int i = 0; i < STEPS; i++) {
-        double middle = sqrt(low * high);
-        RS_TRY(ratio_at(&at, run, middle, err));
-        if (!isfinite(at)) return RS_OK;
-        if ((at < 0) == (now < 0))
-            high = middle;
-        else
-            low = middle;
-    }
-    *temperature = sqrt(low * high);
     return RS_OK;
 }

@@ -73,8 +73,10 @@ typedef struct rs_predict_field {
 } rs_predict_field;
 rs_status rs_predict_changed(rs_forecast *out, bool *made, const rs_predict_run *run,
                              const rs_predict_field *fields, size_t n, rs_error *err);
-/* The temperature, over what there is, at which gQ = gV in the mean over layers; NaN: none. */
-rs_status rs_predict_balance(double *temperature, const rs_predict_run *run, rs_error *err);
+/* The temperature at which the mean over layers of log10(gQ/gV) is nearest to 0, and that mean; NaN:
+ * there is none. */
+rs_status rs_predict_balance(double *temperature, double *ratio, const rs_predict_run *run,
+                             rs_error *err);
 
 /* predict_findings.c */
 rs_status rs_predict_findings(rs_result *result, const rs_predict_run *run, rs_error *err);

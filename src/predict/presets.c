@@ -68,6 +68,11 @@ static const rs_preset presets[] = {
     {"attention-only-6", "attention alone (Dong et al. 2021)", NULL,
      "{\"depth\": 6, \"heads\": 1, \"norm\": \"none\", \"mlp\": \"none\", \"skip_mixer\": 0, "
      "\"init\": {\"wo\": \"none\"}}"},
+    {"sas-18", "shaped attention without skip, values or outputs of its own (He and Hofmann 2023)",
+     NULL,
+     "{\"depth\": 18, \"skip_mixer\": 0, \"attention\": \"shaped\", \"branch_mlp\": \"1/sqrt(L)\", "
+     "\"init\": {\"wq\": \"zero\", \"wk\": " XAVIER ", \"wv\": \"identity\", \"wo\": \"identity\", "
+     "\"w1\": " XAVIER ", \"w2\": " XAVIER "}}"},
     {"moe", "mixtures of experts",
      "no theory of routed experts; ask about one expert, a dense model of its width: --preset "
      "llama-2-7b, or an architecture file",

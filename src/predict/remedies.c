@@ -183,11 +183,11 @@ static bool is_softmax(const rs_predict_run *run)
 
 static rs_status temperature(json_t *json, bool *applies, const rs_predict_run *run, rs_error *err)
 {
-    double at;
+    double at, ratio;
     *applies = false;
     if (!is_softmax(run)) return RS_OK;
-    RS_TRY(rs_predict_balance(&at, run, err));
-    *applies = isfinite(at);
+    RS_TRY(rs_predict_balance(&at, &ratio, run, err));
+    *applies = fabs(ratio) < 0.1;
     return *applies ? put(json, "temperature", json_real(at), err) : RS_OK;
 }
 

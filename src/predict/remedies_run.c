@@ -83,7 +83,7 @@ static rs_status run_one(rs_remedied *out, bool *made, const rs_predict_run *run
     status = rs_design_of(&design, run->design, json, &why);
     if (status == RS_OK) status = rs_forecast_theory(&f, NULL, &design, &run->settings, &why);
     if (status == RS_OK) {
-        *made = true;
+        *made = f.found.verdict != RS_PREDICT_UNKNOWN;
         out->found = f.found;
         out->apart = f.rows[f.n_layers].apart;
         out->ratio = least_ratio(&f);

@@ -10,14 +10,16 @@ enum { TOKENS_MOST = 256, WIDTH_MOST = 1024 };
 
 static bool is_law(const rs_tensor *tensor, rs_weight_law_kind kind)
 {
-    return !tensor || rs_init_law(tensor)->kind == kind;
+    if (!tensor) return true;
+    const rs_weight_law *law = rs_init_law(tensor);
+    return law && law->kind == kind;
 }
 
 static const char *map_not_plain(const rs_dense *map)
 {
     if (!map->weight) return NULL;
-    rs_weight_law_kind law = rs_init_law(map->weight)->kind;
-    if (law == RS_LAW_ORTHOGONAL) return "orthogonal weights";
+    if (map->weight->fixed) return "maps whose numbers are given";
+    if (rs_init_law(map->weight)->kind == RS_LAW_ORTHOGONAL) return "orthogonal weights";
     if (!is_law(map->bias, RS_LAW_ZERO)) return "biases";
     if (map->scale || map->n_factors > 0) return "scaled weights";
     if (map->run < map->out || map->in * map->out != map->weight->count || map->first != 0)

@@ -65,6 +65,7 @@ static void set_edit(cli_args *s, const char *name)
 
 static const double energies[] = {0.5, 0.9};
 static const rs_threshold dead_heads[] = {{"dead_head", 1.5}, {"qk_low_rank", 1}},
+                          halvings[] = {{"halving", 0.001}, {"critical_below", 0.5}},
                           sinks[] = {{"attention_sink", 0}, {"token_collapse", 0.99}};
 static const rs_map_choice maps[] = {{0, 1}, {1, 0}};
 
@@ -82,7 +83,8 @@ enum {
     X(memory, CLI_SCAN | CLI_RUNS, "memory", "64MiB", UNSEEN,                                      \
       s->common.call.memory = (uint64_t)64 << 20)                                                  \
     X(too_little, CLI_SCAN | CLI_RUNS, "memory", "1K", SHOWS, s->common.call.memory = 1024)        \
-    X(seed, CLI_SCAN | CLI_RUNS | CLI_LAB, "seed", "7", SHOWS, s->common.call.seed = 7)            \
+    X(seed, CLI_SCAN | CLI_RUNS | CLI_LAB | CLI_PREDICT, "seed", "7", SHOWS,                       \
+      s->common.call.seed = 7)                                                                     \
     X(no_seed, CLI_TOKENIZE | CLI_EXPLAIN, "seed", "7", UNSEEN, s->common.call.seed = 7)           \
     X(spectra, CLI_SCAN, "spectra", "", SHOWS, s->scan.spectra = true)                             \
     X(matrices, CLI_SCAN, "matrices", "all", SHOWS, s->scan.matrices = "all")                      \
@@ -184,7 +186,20 @@ enum {
     X(no_special, CLI_TOKENIZE, "no-special", "", SHOWS, s->tokenize.no_special = true)            \
     X(model, CLI_LAB, "model", MODEL, SHOWS, s->lab.model = MODEL)                                 \
     X(model_text, CLI_LAB, "text", TEXT, SHOWS, s->lab.text = TEXT)                                \
-    X(quick, CLI_LAB, "quick", "", SHOWS, s->lab.quick = true)
+    X(quick, CLI_LAB, "quick", "", SHOWS, s->lab.quick = true)                                     \
+    X(law, CLI_PREDICT, "init", "xavier", SHOWS, s->predict.init = "xavier")                       \
+    X(no_law, CLI_PREDICT, "init", "default", UNSEEN, s->predict.init = "default")                 \
+    X(tokens_of, CLI_PREDICT, "seq-len", "9", SHOWS, s->predict.seq_len = 9)                       \
+    X(final, CLI_PREDICT, "loss-at", "final", SHOWS, s->predict.loss_at = RS_GRAD_AT_FINAL)        \
+    X(halving, CLI_PREDICT, "threshold", "halving=0.001,critical_below=0.5", SHOWS,                \
+      (s->predict.thresholds = halvings, s->predict.n_thresholds = 2))                             \
+    X(remedies, CLI_PREDICT, "remedies", "rezero", SHOWS, s->predict.remedies = "rezero")          \
+    X(trials, CLI_PREDICT, "trials", "3", SHOWS, s->predict.trials = 3)                            \
+    X(no_trials, CLI_PREDICT, "trials", "0", SHOWS, s->predict.trials = 0)                         \
+    X(full_size, CLI_PREDICT, "full-size", "", UNSEEN, s->predict.full_size = true)                \
+    X(fields, CLI_PREDICT, "explain", "", SHOWS, s->predict.explain = true)                        \
+    X(grid, CLI_PREDICT, "grid", "depth=1:2", SHOWS, s->predict.grid = "depth=1:2")                \
+    X(both, CLI_PREDICT, "preset", "moe", SHOWS, s->predict.preset = "moe")
 
 #define SETTER(name, commands, option, words, does, by_hand)                                       \
     static void set_##name(cli_args *s)                                                            \
@@ -207,10 +222,10 @@ enum { N_CASES = sizeof cases / sizeof *cases };
 static const struct {
     unsigned bit;
     const char *input, *second;
-} inputs[] = {{CLI_SCAN, DECODER, NULL},       {CLI_PROBE, MODEL, NULL},
-              {CLI_CERTIFY, MODEL, NULL},      {CLI_PATHS, MODEL, NULL},
-              {CLI_TOKENIZE, TOKENIZER, NULL}, {CLI_LAB, "run", "dong-layernorm"},
-              {CLI_EXPLAIN, "dead_head", NULL}};
+} inputs[] = {{CLI_SCAN, DECODER, NULL},        {CLI_PROBE, MODEL, NULL},
+              {CLI_CERTIFY, MODEL, NULL},       {CLI_PATHS, MODEL, NULL},
+              {CLI_TOKENIZE, TOKENIZER, NULL},  {CLI_LAB, "run", "dong-layernorm"},
+              {CLI_EXPLAIN, "dead_head", NULL}, {CLI_PREDICT, "arch.json", NULL}};
 enum { N_INPUTS = sizeof inputs / sizeof *inputs };
 
 /* ---- both ways ---- */
@@ -362,7 +377,10 @@ static void write_inputs(void)
 {
     static const struct {
         const char *name, *text;
-    } files[] = {{"ids.json", "[[3, 1, 4, 1, 5], [2, 6]]"}, {"map.json", "{\"nothing\": 1}"}};
+    } files[] = {
+        {"ids.json", "[[3, 1, 4, 1, 5], [2, 6]]"},
+        {"map.json", "{\"nothing\": 1}"},
+        {"arch.json", "{\"depth\": 3, \"d_model\": 16, \"heads\": 2, \"norm\": \"post\"}"}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         FILE *file = fopen(files[i].name, "w");
         assert_true(file && fputs(files[i].text, file) >= 0 && fclose(file) == 0);

@@ -63,6 +63,7 @@ static const struct {
     {"rezero-64", RS_PREDICT_HEALTHY, RS_PREDICT_INFO, true},
     {"no-norm-32", RS_PREDICT_EXPLOSION, RS_PREDICT_CRITICAL, true},
     {"no-norm-32-scaled", RS_PREDICT_HEALTHY, RS_PREDICT_INFO, true},
+    {"sas-18", RS_PREDICT_HEALTHY, RS_PREDICT_INFO, true},
     {"attention-only-6", RS_PREDICT_DOUBLY_EXPONENTIAL, RS_PREDICT_CRITICAL, true},
 };
 
