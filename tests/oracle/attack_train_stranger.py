@@ -129,11 +129,13 @@ def checkpoint(out, step):
 class Net:
     """Attention, linear attention and MLPs by this program; other mixers by the loader's functions, a sample at a time."""
 
-    def __init__(self, folder, loader, w=None):
+    def __init__(self, folder, loader, w=None, as_documented=False):
+        """`as_documented` takes ALiBi's slopes and the sinusoids from docs/arch.md to the letter; else they are the loader's,
+        which differ where heads are no power of 2, and by float32's rounding."""
         with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
             self.a = json.load(file)["arch"]
         self.w = weights(folder) if w is None else w
-        self.loader, self.folder = loader, folder
+        self.loader, self.as_documented = loader, as_documented
 
     def map(self, x, name):
         y = x @ self.w[name + ".weight"].T
@@ -176,7 +178,8 @@ class Net:
         y = q @ k.transpose(-1, -2) / math.sqrt(a["d_head"])
         distance = (torch.arange(n)[:, None] - torch.arange(n)).double()
         if a["positions"] == "alibi":
-            y = y - 2.0 ** (-8 * torch.arange(1, heads + 1).double() / heads)[:, None, None] * distance.abs()
+            slopes = 2.0 ** (-8 * torch.arange(1, heads + 1).double() / heads) if self.as_documented else torch.tensor(self.loader.slopes(heads))
+            y = y - slopes[:, None, None] * distance.abs()
         if a["positions"] == "relative":
             bias = self.w[p + "distance_bias"]
             y = y + bias[:, distance.long() + bias.shape[1] // 2]
@@ -234,7 +237,8 @@ class Net:
         if a["positions"] == "sinusoidal":
             place, pair = torch.arange(n).double()[:, None], torch.arange(d)
             angle = place / 10000 ** ((pair - pair % 2).double() / d)
-            h = h + torch.where(pair % 2 == 1, angle.cos(), angle.sin())
+            waves = torch.where(pair % 2 == 1, angle.cos(), angle.sin())
+            h = h + (waves if self.as_documented else waves.float().double())
         if "embed.norm.gain" in self.w:
             h = self.norm(h, "embed.norm", "layernorm")
         if keep is not None:
@@ -353,7 +357,7 @@ def probe_measures(net, x, tau=1.0):
 
 # ---- losses and steps ----
 
-def loss_of(z, y, kind, smoothing=0.0):
+def loss_of(z, y, kind="auto", smoothing=0.0):
     """Mean over targets of classes; squared errors summed over a sample, mean over samples."""
     if kind == "squared":
         there = ~torch.isnan(y)
@@ -639,3 +643,478 @@ def null_check(report, name, shape, claimed, draws=1000, seed=1):
         mean, deviation = drawn[:, i].mean(), drawn[:, i].std()
         far = abs(claimed[i] - mean) / max(deviation * math.sqrt(1 / draws + 1 / 64), 1e-3 * mean)
         report.line(f"{name}: {column} {shape}", claimed[i], f"{mean:.5f}", far < 5, f"{far:.1f} standard errors (64 draws)")
+
+
+# ---- part: measures, and part: steps ----
+
+PLAIN = {"clip": None, "clip_each": None, "betas": [0.9, 0.95]}
+
+
+def measures(report, program):
+    """Every mixer, norm, mask and position; what the weights give at each step."""
+    batches = np.load(program.path("recall.npy"))
+
+    def recall(i):
+        b = torch.from_numpy(batches[i])
+        return b[:, 0], b[:, 1]
+    models = {
+        "pre, shared keys": {},
+        "post, rope, biases": {"norm": "post", "norm_affine": "both", "bias": True, "positions": "rope", "heads": 4, "kv_heads": 2, "d_model": 16, "mlp": "gelu"},
+        "rmsnorm, swiglu, alibi": {"norm_kind": "rmsnorm", "norm_affine": "gain", "mlp": "swiglu", "positions": "alibi", "kv_heads": 2},
+        "alibi, three heads": {"heads": 3, "kv_heads": 3, "positions": "alibi"},
+        "no norm, no mlp": {"norm": "none", "mlp": "none", "kv_heads": 2},
+        "sandwich, relative, sliding": {"norm": "sandwich", "norm_affine": "both", "mlp": "linear", "positions": "relative", "mask": "sliding:3", "bias": True,
+                                        "skip_mixer": 0.7, "branch_mlp": "1/sqrt(L)", "temperature": 1.7},
+        "shaped, sinusoidal, shared layers": {"share_layers": True, "depth": 3, "attention": "shaped", "shaped": [1, .5, .5], "positions": "sinusoidal",
+                                              "mlp": "gelu_tanh", "kv_heads": 2},
+        "centred": {"attention": "centred", "kv_heads": 2},
+        "rescaled": {"attention": "rescaled", "rescale": .5, "kv_heads": 2, "norm": "post"},
+        "without W_O": {"init": {"wo": "none"}, "kv_heads": 2, "norm": "post"},
+        "mamba": {"mixer": "mamba", "kv_heads": 2, "state": 4},
+        "mamba2": {"mixer": "mamba2", "kv_heads": 2, "state": 4},
+        "linear attention": {"mixer": "linear_attention", "positions": "none", "gate": "after", "decay": "retnet", "inner_norm": True},
+        "linear attention, elu": {"mixer": "linear_attention", "kv_heads": 2, "positions": "none", "feature_map": "elu", "normalised": True, "temperature": 1.5},
+        "s4d": {"mixer": "s4d", "kv_heads": 2, "state": 4},
+        "gated recurrence": {"mixer": ["gated_recurrence", "attention"], "kv_heads": 2},
+        "gated delta": {"mixer": "gated_delta", "state": 4},
+        "short convolution": {"mixer": ["short_conv", "attention"], "kv_heads": 2}}
+    drawn = {}
+    for name, model in models.items():
+        _, _, nulls = follow(report, program, name, recall_task(model=model), recall)
+        drawn.update(nulls)
+    for shape, claimed in drawn.items():
+        null_check(report, "null", shape, claimed)
+    for name, model in (("ALiBi's slopes of three heads", {"heads": 3, "kv_heads": 3, "positions": "alibi"}), ("sinusoids in f64", {"positions": "sinusoidal"})):
+        out, _ = program.run(recall_task(steps=0, every_checkpoint=0, model=model))
+        row = log_of(out)[0]
+        for documented in (True, False):
+            with torch.no_grad():
+                x, y = recall(0)
+                loss = loss_of(Net(out, program.loader(), as_documented=documented)(x), y)[0].item()
+            report.numbers(f"{name}, as {'docs/arch.md' if documented else 'the loader'} has them: batch_loss", [(row["batch_loss"], loss)], 1e-12)
+
+
+def steps(report, program):
+    """Every optimiser, schedule, group and loss against torch.optim, on exported batches."""
+    batches = np.load(program.path("recall.npy"))
+
+    def recall(i):
+        b = torch.from_numpy(batches[i])
+        return b[:, 0], b[:, 1]
+    adamw = {**PLAIN, "kind": "adamw", "lr": 1e-2, "weight_decay": 0}
+    for kind, lr in (("adamw", 1e-2), ("adam", 1e-2), ("sgd", 0.1), ("heavy_ball", 0.05)):
+        for name, plan in (("constant", {"warmup": 0}), ("cosine", {"warmup": 2, "last": .1}), ("cosine, ends early", {"warmup": 3, "steps": 6, "last": .3}),
+                           ("linear", {"warmup": 2, "last": .2}), ("linear, all warm-up", {"warmup": 30}), ("inverse_sqrt", {"warmup": 3}),
+                           ("step", {"warmup": 2, "every": 3, "factor": .5, "milestones": [4, 4, 9]})):
+            follow(report, program, f"{kind}, {name}", recall_task(
+                schedule={"kind": name.split(",")[0], **plan}, model={"kv_heads": 2},
+                optimizer={**PLAIN, "kind": kind, "lr": lr, "clip": 1, "weight_decay": {"default": .1, "attention": .5, "layers\\.0\\.": .2, "norm": 0},
+                           "lr_factor": {"default": 1, "mlp": .5, "q\\.weight": 2}}), recall)
+    whole = recall_batches(rng := np.random.default_rng(1), 251, 32, 16, 16, 6, 6)
+    np.save(program.path("whole.npy"), whole)
+
+    def weight_decay_paper(i):
+        b = torch.from_numpy(whole[i])
+        return b[:, 0], b[:, 1]
+    follow(report, program, "weight_decay.md 7.3, 250 steps", {
+        "task": "associative-recall", "data": {"batches": "whole.npy"}, "steps": 250, "batch": 32, "precision": "f64", "log_every": 1, "rank_every": 1,
+        "every_checkpoint": 1, "keep": 300, "schedule": {"warmup": 100},
+        "optimizer": {"kind": "adamw", "lr": 2e-3, "betas": [.9, .95], "clip": 1, "weight_decay": {"default": .1, "attention": .3, "norm": 0}}}, weight_decay_paper)
+    follow(report, program, "clip_each", recall_task(optimizer={**adamw, "clip_each": .2}), recall)
+    follow(report, program, "accumulate, smoothing", recall_task(accumulate=2, label_smoothing=.1), recall)
+    follow(report, program, "temperature", recall_task(schedule={"temperature": {"start": .3, "final": 1.5, "steps": 4}}), recall)
+    follow(report, program, "frozen", recall_task(optimizer={**adamw, "clip": .7, "frozen": ["layers\\.1\\.mixer\\.q"]}), recall)
+    follow(report, program, "product penalty", recall_task(optimizer={**adamw, "product_penalty": .3}), recall)
+    digits = rng.integers(0, 5, (12, 48, 7))
+    points, labels = rng.uniform(0, 10, (12, 5, 6, 2)), rng.integers(0, 2, (12, 5, 6, 1))
+    labels[0, 0, 2] = labels[3, :, 1] = -1
+    rows = rng.normal(size=(12, 5, 6, 3))
+    targets = np.maximum(rows, 0)
+    targets[2, 1, 3] = targets[4, :, 0] = np.nan
+    own = {"reversal": np.stack([digits, digits[:, :, ::-1]], 2), "hull": np.concatenate([points, labels], 3), "map": np.concatenate([rows, targets], 3)}
+    for name, array in own.items():
+        np.save(program.path(name + ".npy"), array)
+    common = {"dropout": 0, "label_smoothing": 0, "optimizer": {**PLAIN, "kind": "adamw", "lr": 1e-2, "clip": 1, "weight_decay": .1}}
+
+    def own_task(task, data, positions, **more):
+        made = recall_task(model={"mask": "none", "positions": positions, "bias": False}, **common)
+        return {**made, "task": task, "data": data, **more}
+
+    def ids(i):
+        b = torch.from_numpy(own["reversal"][i])
+        return b[:, 0], b[:, 1]
+
+    def hull(i):
+        b = torch.from_numpy(own["hull"][i])
+        return b[..., :2], b[..., 2].long()
+
+    def entries(i):
+        b = torch.from_numpy(own["map"][i])
+        return b[..., :3], b[..., 3:]
+    follow(report, program, "targets everywhere, a batch in parts", own_task("reversal", {"length": 7, "symbols": 5, "batches": "reversal.npy"}, "learned", batch=48), ids)
+    follow(report, program, "rows, classes", own_task("convex-hull", {"length": 6, "batches": "hull.npy"}, "none", batch=5,
+                                                      embed={"map": "mlp", "width": 7, "norm": True}), hull)
+    follow(report, program, "rows, hinge", own_task("convex-hull", {"length": 6, "batches": "hull.npy"}, "none", batch=5, loss="hinge",
+                                                    embed={"map": "linear", "width": 0, "norm": False}), hull, "hinge")
+    follow(report, program, "rows, squared errors", own_task("entrywise", {"length": 6, "width": 3, "batches": "map.npy"}, "none", batch=5,
+                                                             embed={"map": "linear"}), entries, "squared")
+
+
+# ---- part: sets ----
+
+def best_sample(net, x, row):
+    """The sample whose states and attention are those of the row's layers, and how far off they are."""
+    worst = []
+    for i in range(len(x)):
+        true = probe_measures(net, x[i:i + 1])
+        worst.append(max(abs(row["layers"][l][k] - v) / max(abs(v), 1e-9) for l, m in enumerate(true) for k, v in m.items() if v is not None))
+    return int(np.argmin(worst)), min(worst)
+
+
+def explained(report, program, name, task, x, y, kind="auto", evaluation=3, dropout=0):
+    """A run of one sample a batch and one of the probe: each step's loss is that of a candidate, and so is the probe batch."""
+    base = {"steps": 5, "batch": 1, "precision": "f64", "log_every": 1, "rank_every": 1, "eval_every": 1, "every_checkpoint": 1, "keep": 9,
+            "probe_samples": 1, "dropout": dropout, "optimizer": {"kind": "adamw", "lr": .02}}
+    model = {"d_model": 8, "heads": 2, "mlp_width": 8, **task.get("model", {})}
+    out, result = program.run({**base, **task, "model": model})
+    rows = log_of(out)
+    net = Net(checkpoint(out, 1), program.loader())
+    batch, probes, evaluated = [], [], []
+    seen, far = set(), []
+    for step in (1, 3, 5):
+        net.w, row = weights(checkpoint(out, step)), rows[step]
+        with torch.no_grad():
+            found = [loss_of(net(x[i:i + 1]), y[i:i + 1], kind) for i in range(len(x))]
+        losses = np.array([f[0].item() for f in found])
+        near = int(np.argmin(abs(losses - row["batch_loss"])))
+        if not dropout:
+            batch.append((row["batch_loss"], losses[near]))
+        place, error = best_sample(net, x, row)
+        probes.append(place)
+        far.append(error)
+        seen.add(near)
+        if evaluation:
+            subset = min((abs(np.mean(losses[list(c)]) - row["eval_loss"]), c) for r in range(1, evaluation + 1)
+                         for c in itertools.combinations(range(len(x)), r))
+            evaluated.append((row["eval_loss"], np.mean(losses[list(subset[1])])))
+            report.line(f"{name}: sets at step {step}", f"evaluates {subset[1]}, probes {place}, trains {near}", "no sample in two sets",
+                        dropout > 0 or (near not in subset[1] and place not in subset[1] and place != near))
+    if batch:
+        report.numbers(f"{name}: batch_loss", batch, 1e-10)
+    report.line(f"{name}: probe batch", f"{max(far):.1e}", 0, max(far) < 1e-8 and len(set(probes)) == 1, f"sample {probes[0]} of {len(x)}")
+    if evaluated:
+        report.numbers(f"{name}: eval_loss", evaluated, 1e-10)
+    return result, out
+
+
+def marks_of(result):
+    return {m["name"]: m["value"] for m in result["tables"].get("marks", [])}
+
+
+def entropy(counts):
+    p = np.asarray(counts, float)
+    p = p[p > 0] / p.sum()
+    return float(-(p * np.log(p)).sum())
+
+
+def sets(report, program):
+    """What files and generators give: samples, targets, losses, marks; which samples stand in which set."""
+    with open(program.path("text.txt"), encoding="utf-8") as file:
+        text = file.read()
+    vocabulary = sorted(set(text))
+    ids = torch.tensor([vocabulary.index(c) for c in text])
+    n = 9
+    windows = ids.unfold(0, n + 1, 1)
+    causal = {"depth": 2, "mask": "causal", "positions": "learned"}
+    chars = {"task": "char-lm", "data": {"text": "text.txt", "length": n}, "model": causal}
+    result, _ = explained(report, program, "char-lm", chars, windows[:, :n], windows[:, 1:], evaluation=0)
+    explained(report, program, "char-lm, dropout", chars, windows[:, :n], windows[:, 1:], evaluation=0, dropout=.3)
+    report.numbers("char-lm: unigram entropy of the 362 training characters", [(marks_of(result)["unigram entropy"], entropy(np.bincount(ids[:362])))], 1e-12)
+    x, y = np.load(program.path("ids.npy")), np.load(program.path("labels.npy"))
+    last = np.full((14, 6), -1)
+    last[:, -1] = y
+    result, _ = explained(report, program, "tokens", {"task": "tokens", "data": {"x": "ids.npy", "y": "labels.npy", "eval_share": .25}, "model": causal},
+                          torch.from_numpy(x), torch.from_numpy(last))
+    images = torch.from_numpy(np.load(program.path("images.npy")).astype(float))
+    patches = images.view(12, 2, 2, 3, 2).permute(0, 1, 3, 2, 4).reshape(12, 6, 4)
+    classes = torch.from_numpy(np.load(program.path("classes.npy")))[:, None].expand(12, 6)
+    pictures = {"task": "image", "data": {"x": "images.npy", "y": "classes.npy", "patch": 2, "eval_share": .34}, "model": {"depth": 2, "positions": "learned"}}
+    explained(report, program, "image", pictures, patches, classes)
+    explained(report, program, "image, hinge", {**pictures, "loss": "hinge"}, patches, classes, "hinge")
+    series = torch.from_numpy(np.load(program.path("series.npy")))
+    n, ahead = 5, 2
+    count = 60 - n - ahead + 1
+    x = torch.stack([series[i:i + n] for i in range(count)])
+    y = torch.stack([series[i + ahead:i + ahead + n] for i in range(count)])
+    result, _ = explained(report, program, "series", {"task": "series", "data": {"x": "series.npy", "length": n, "horizon": ahead, "eval_share": .3},
+                                                      "model": {"depth": 1, "mask": "causal"}}, x, y, "squared", evaluation=1)
+    train = series[:46].numpy()  # 46 steps to train on, as it says
+    again = ((train[ahead:] - train[:-ahead]) ** 2).sum(1).mean() * n
+    report.numbers("series: the last value again, over the training part", [(marks_of(result)["the last value again"], again)], 1e-9)
+    report.numbers("series: best constant, over the training part", [(marks_of(result)["best constant"], train[ahead:].var(0).sum() * n)], 1e-9)
+    every = torch.tensor(list(itertools.product(range(3), repeat=4)))
+    result, _ = explained(report, program, "sorting", {"task": "sorting", "data": {"length": 4, "symbols": 3, "train": 50, "eval": 7},
+                                                       "model": {"positions": "learned", "depth": 1}}, every, every.sort(1).values, evaluation=0)
+    ranked = every.sort(1).values
+    best = np.mean([max((ranked[:, i] == v).double().mean().item() for v in range(3)) for i in range(4)])
+    report.numbers("sorting: best letter for each place", [(marks_of(result)["best letter for each place"], best)], 1e-12)
+    explained(report, program, "reversal", {"task": "reversal", "data": {"length": 4, "symbols": 3, "eval": 7}, "model": {"positions": "learned", "depth": 1}},
+              every, every.flip(1), evaluation=0)
+    number = 20
+    angle = 2 * math.pi * torch.arange(number).double() / number
+    points = .3 * torch.stack([angle.cos(), angle.sin()], 1)
+    samples = range(number // 2 - 1)
+    x = torch.stack([torch.stack([points[i], points[i + number // 2 - 1]]) for i in samples])
+    y = torch.stack([torch.stack([points[i + 1], points[i + number // 2]]) for i in samples])
+    result, _ = explained(report, program, "circle", {"task": "circle", "data": {"angles": number}, "embed": {"map": "linear"}}, x, y, "squared", evaluation=0)
+    arc = math.sin(math.pi * len(samples) / number) / (len(samples) * math.sin(math.pi / number))
+    report.numbers("circle: marks", [(marks_of(result)["the point where it is"], 2 * (.6 * math.sin(math.pi / number)) ** 2),
+                                     (marks_of(result)["best constant"], .18 * (1 - arc ** 2))], 1e-9)
+    _, result = program.run({"task": "tokens", "data": {"x": "ids.npy", "y": "labels.npy"}, "loss": "squared", "steps": 0, "batch": 2,
+                             "model": {"depth": 1, "d_model": 8, "heads": 1}})
+    names = [m["name"] for m in result["tables"]["marks"] if m["kind"] == "loss"]
+    report.line("squared loss of classes: marks", names, "no entropies", not names, "an entropy is no floor of a squared error")
+
+
+# ---- part: states ----
+
+def without_times(rows):
+    return [{k: v for k, v in row.items() if k not in ("seconds", "tokens_per_second")} for row in rows]
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def states(report, program):
+    """The same bits for any number of threads and behind a break; what a break may not lose; logs and evaluations where they are due."""
+    task = recall_task(steps=120, log_every=7, rank_every=14, eval_every=21, every_checkpoint=13, keep=3, dropout=.1, precision="f32",
+                       data={"batches": None}, batch=64)
+    out, _ = program.run(task)
+    for threads in (2, 3):
+        other, _ = program.run(task, threads=threads)
+        report.line(f"{threads} threads: weights", "as one thread's", "", read(out + "/model.safetensors") == read(other + "/model.safetensors"))
+        report.line(f"{threads} threads: log", "as one thread's", "", without_times(log_of(out)) == without_times(log_of(other)))
+    stopped = {**task, "stop_on": ["loss_spike"], "alarms": {"loss_spike": 0.1}}
+    name = program.task(stopped)
+    done = program(name, "--out", "broken")
+    report.line("--stop-on: exit code", done.returncode, 3, done.returncode == 3)
+    folder = program.path("broken")
+    row = log_of(folder)[-1]["step"]
+    done = program(name, "--out", "broken", "--resume", "--set", "stop_on=[]")
+    same = read(folder + "/model.safetensors") == read(out + "/model.safetensors")
+    report.line(f"resumed behind step {row}: weights", done.returncode, 0, done.returncode == 0 and same, done.stderr.strip()[-200:])
+    # as a program leaves it that was ended behind the checkpoint of step 36, the log's last line in the middle
+    cut = program.task(recall_task(steps=40, log_every=5, rank_every=0, every_checkpoint=12, keep=9, data={"batches": None}))
+    program(cut, "--out", "cut")
+    folder = program.path("cut")
+    shutil.rmtree(checkpoint(folder, 40))
+    lines = [x for x in read(folder + "/log.jsonl").splitlines(True) if json.loads(x)["step"] <= 35]
+    with open(folder + "/log.jsonl", "wb") as file:
+        file.write(b"".join(lines)[:-40])
+    done = program(cut, "--out", "cut", "--resume")
+    got, want = [r["step"] for r in log_of(folder)], [t for t in range(41) if t % 5 == 0]
+    report.line("a log cut in the row of step 35, run.db whole: rows behind --resume", got, want, got == want, done.stderr.strip()[-200:])
+    # rows and evaluations
+    out, _ = program.run(recall_task(steps=22, log_every=7, rank_every=3, eval_every=5, every_checkpoint=0, data={"batches": None}))
+    rows = log_of(out)
+    got = [r["step"] for r in rows if r["eval_loss"] is not None]
+    report.line("eval_every 5 of 22 steps, log_every 7: evaluated at", got, [0, 5, 10, 15, 20, 22], got == [0, 5, 10, 15, 20, 22])
+    got = [r["step"] for r in rows]
+    report.line("log_every 7, rank_every 3: logged at", got, [0, 7, 14, 21, 22], got == [0, 7, 14, 21, 22], "as docs/train.md says")
+
+
+# ---- part: alarms ----
+
+def foreseen(rows, alarms, warmup, unigram):
+    """(step, code, severity, layer) by the rules of docs/train.md, from the rows of a log."""
+    hold = max(alarms["hold"], 2 * warmup)
+    rung, held, most = [], {}, {}
+
+    def judge(step, code, layer, said, lasting):
+        if said is None:
+            return
+        state = held.setdefault((code, layer), {})
+        if not said:
+            state.clear()
+            return
+        state.setdefault("since", step)
+        state["logs"] = state.get("logs", 0) + 1
+        if state["logs"] == 2:
+            rung.append((step, code, "warn", layer))
+        if lasting and state["logs"] >= 2 and "critical" not in state and step - state["since"] >= hold:
+            state["critical"] = True
+            rung.append((step, code, "critical", layer))
+    near = None
+    for row in rows:
+        step, layers = row["step"], [r for r in row.get("layers") or [] if r["layer"] is not None]
+        judge(step, "loss_spike", None, row["batch_loss"] > alarms["loss_spike"] * row["loss"], False)
+        if layers:
+            value = layers[-1]["relative_residual"]
+            judge(step, "token_collapse", None, None if value is None else value < alarms["token_collapse"], True)
+        for r in layers:
+            if r["g_q"] is not None and r["g_v"] is not None:
+                judge(step, "vanishing_qk_gradient", r["layer"], math.sqrt(r["g_q"]) < alarms["vanishing_qk_gradient"] * math.sqrt(r["g_v"]), True)
+        for product in ("qk", "ov"):
+            for layer in sorted({r["layer"] for r in row.get("ranks") or [] if r["product"] == product}):
+                mine = [r for r in row["ranks"] if r["product"] == product and r["layer"] == layer]
+                if any(r["effective_rank"] is None for r in mine):
+                    continue
+                rank, null = (np.mean([r[c] for r in mine]) for c in ("effective_rank", "effective_rank_null"))
+                most[product, layer] = max(most.get((product, layer), 0), rank)
+                code = product + "_rank_loss"
+                judge(step, code, layer, bool(rank < alarms[code] * null and rank < alarms[code] * most[product, layer]), False)
+        collapsed = held.get(("token_collapse", None), {}).get("logs", 0) >= 2
+        if unigram is not None and abs(row["loss"] - unigram) <= alarms["context_unused"] and collapsed:
+            near = step if near is None else near
+            if near >= 0 and step - near >= hold:
+                rung.append((step, "context_unused", "critical", None))
+                near = -1
+        else:
+            near = None
+    return rung
+
+
+def alarms(report, program):
+    """Runs that should and should not ring; each alarm foreseen from the log."""
+    default = {"token_collapse": .05, "vanishing_qk_gradient": 1e-3, "qk_rank_loss": .6, "ov_rank_loss": .6, "context_unused": .03, "loss_spike": 3, "hold": 200}
+    cases = {"healthy": {}, "deep post-norm": {"model": {"depth": 10}, "steps": 150},
+             "no skips, pre-norm": {"model": {"depth": 5, "norm": "pre", "skip_mixer": 0, "skip_mlp": 0}, "steps": 150, "schedule": {"warmup": 10}},
+             "the same, long warm-up": {"model": {"depth": 6, "norm": "pre", "skip_mixer": 0, "skip_mlp": 0}, "steps": 150, "schedule": {"warmup": 30}},
+             "high rate": {"optimizer": {"lr": .5, "clip": None}, "steps": 150},
+             "decay of attention": {"optimizer": {"weight_decay": {"attention": 20, "default": 0}}},
+             "low threshold of a spike": {"optimizer": {"kind": "sgd", "lr": .8, "clip": None}, "steps": 60, "log_every": 1, "rank_every": 7, "alarms": {"loss_spike": 1.02}},
+             "no context": {"model": {"depth": 4, "norm": "pre", "skip_mixer": 0, "skip_mlp": 0}, "steps": 400, "optimizer": {"lr": .02}, "alarms": {"context_unused": .3}},
+             "odd logs": {"rank_every": 3, "log_every": 7, "model": {"depth": 5, "norm": "pre", "skip_mixer": 0, "skip_mlp": 0}, "steps": 150}}
+    for name, case in cases.items():
+        task = {"task": "markov", "data": {"length": 12, "symbols": 6, "eval": 4}, "steps": 200, "batch": 4, "log_every": 5, "rank_every": 10, "probe_samples": 2,
+                "alarms": {"hold": 40}, "schedule": {"warmup": 0}, "optimizer": {"kind": "adamw", "lr": .003, "betas": [.9, .99], "clip": 1},
+                "model": {"depth": 2, "d_model": 16, "heads": 2, "mlp_width": 16, "mask": "causal", "positions": "learned", "norm": "post"}}
+        for field, value in case.items():
+            task[field] = {**task[field], **value} if isinstance(value, dict) else value
+        out, result = program.run(task)
+        mine = foreseen(log_of(out), {**default, **task["alarms"]}, task["schedule"]["warmup"], marks_of(result)["unigram entropy"])
+        whole = ("token_collapse", "context_unused", "loss_spike")
+        theirs = [(a["step"], a["code"], a["severity"], None if a["code"] in whole else a["layer"]) for a in result["tables"]["alarms"]]
+        report.line(f"alarms: {name}", len(theirs), len(mine), sorted(mine, key=str) == sorted(theirs, key=str))
+        for finding in result["findings"]:
+            said = re.match(r"(\d+) layers", finding["message"])
+            layers = {a["layer"] for a in result["tables"]["alarms"] if a["code"] == finding["code"]}
+            if said:
+                report.line(f"alarms: {name}: finding {finding['code']}", said.group(0), f"{len(layers)} layers", int(said.group(1)) == len(layers),
+                            f"a network of {task['model']['depth']}")
+            if "only a note" in finding["message"]:
+                kinds = {a["severity"] for a in result["tables"]["alarms"] if a["code"] == finding["code"]}
+                report.line(f"alarms: {name}: finding {finding['code']}", re.search(r"\d+ of them only a note", finding["message"]).group(0), f"severities {sorted(kinds)}",
+                            "info" in kinds)
+
+
+# ---- part: refusals ----
+
+def refusals(report, program):
+    """Exit codes and messages; --dry-run; what a message tells to do can be done."""
+    def exit_code(name, wanted, *arguments, says=""):
+        done = program(*arguments, "--quiet")
+        report.line(name, done.returncode, wanted, done.returncode == wanted and says in done.stderr and "Traceback" not in done.stderr, done.stderr.strip()[-160:])
+        return done
+    exit_code("a wrong name", 2, "asociative-recall", says="associative-recall")
+    exit_code("a wrong field", 2, "associative-recall", "--set", "optimzer.lr=1", says="optimizer")
+    exit_code("a wrong group", 2, "associative-recall", "--set", 'optimizer.weight_decay={"atention":1}', says="attention")
+    exit_code("a wrong alarm", 2, "associative-recall", "--stop-on", "tokn_collapse", says="token_collapse")
+    exit_code("--precision, of every command (docs/contract.md, 1)", 0, "associative-recall", "--precision", "f64", "--set", "steps=0")
+    for name, content in (("empty", b""), ("short", b"ab"), ("not UTF-8", b"ab\xff" * 99)):
+        with open(program.path("bad.txt"), "wb") as file:
+            file.write(content)
+        exit_code(f"a text that is {name}", 2, "char-lm", "--set", "data.text=bad.txt", says="bad.txt")
+    for name, array in (("float16", np.zeros((20, 6, 2), np.float16)), ("NaN", np.full((20, 6, 2), np.nan)), ("no sample", np.zeros((0, 6, 2))),
+                        ("Fortran order", np.asfortranarray(np.random.default_rng(0).normal(size=(20, 6, 2))))):
+        np.save(program.path("bad.npy"), array)
+        exit_code(f"an array: {name}", 2, "tokens", "--set", "data.x=bad.npy", "--set", "data.y=labels.npy", says="bad.npy")
+    exit_code("no steps", 0, "associative-recall", "--set", "steps=0")
+    exit_code("batch 1, one head, one pair", 0, "associative-recall", "--set", "batch=1", "--set", "model.heads=1", "--set", "data.pairs=1", "--set", "data.queries=1", "--set", "steps=3")
+    exit_code("sequences of 1", 0, "sorting", "--set", "data.length=1", "--set", "steps=3")
+    blow = [x for f in ("optimizer.kind=sgd", "optimizer.clip=null", "optimizer.lr=100000", "schedule.warmup=0", "every_checkpoint=1", "steps=50") for x in ("--set", f)]
+    exit_code("a loss that is not finite", 1, "associative-recall", "--out", "blown", *blow, says="checkpoint of step")
+    # a file with fewer batches than steps
+    np.save(program.path("few.npy"), np.load(program.path("recall.npy"))[:3])
+    task = recall_task(steps=3, every_checkpoint=0, data={"batches": "few.npy"})
+    exit_code("three batches for three steps and a last look", 2, program.task(task), "--out", "few")
+    left = os.path.exists(program.path("few/log.jsonl"))
+    report.line("the same: refused", "behind the last step, without a checkpoint" if left else "at once", "at once", not left)
+    # no targets
+    none = np.load(program.path("recall.npy"))
+    none[:, :, 1] = -1
+    np.save(program.path("none.npy"), none)
+    out, _ = program.run(recall_task(steps=2, every_checkpoint=0, data={"batches": "none.npy"}))
+    row = log_of(out)[0]
+    report.line("batches without a target: batch_loss", row["batch_loss"], None, row["batch_loss"] is None, "a mean over nothing")
+    # what an interrupted run is told to do
+    command = [program.binary, "train", "associative-recall", "--out", "stopped", "--progress", "never", "--set", "steps=100000", "--threads", "1"]
+    with subprocess.Popen(command, cwd=program.folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:
+        while "step" not in running.stderr.readline():
+            pass
+        running.send_signal(2)
+        said = running.stderr.read()
+        code = running.wait()
+    report.line("SIGINT: exit code", code, 130, code == 130, said.strip()[-200:])
+    told = re.search(r"'rankscope train ([^']*)' goes on", said)
+    if told:
+        done = program(*told.group(1).split(), "--set", "stop_on=[]", "--dry-run")
+        done = subprocess.run([program.binary, "train", *told.group(1).split(), "--progress", "never", "--quiet"], cwd=program.folder, capture_output=True, text=True,
+                              timeout=20, check=False) if done.returncode in (0, 2) else done
+        report.line("SIGINT: the printed command", done.returncode, 0, done.returncode == 0, done.stderr.strip()[-200:])
+    report.line("SIGINT: what was written", "nothing was written" if "nothing was written" in said else "-", "a checkpoint", "nothing was written" not in said)
+    # seeds
+    seen = []
+    for arguments in ((), ("--seed", "5")):
+        out, _ = program.run(recall_task(steps=1, every_checkpoint=0, data={"batches": None}), *arguments)
+        seen.append(read(out + "/model.safetensors"))
+    report.line("--seed 5, 'seed of every random draw'", "the same weights" if seen[0] == seen[1] else "other weights", "other weights", seen[0] != seen[1])
+    # --dry-run
+    for name, tokens in (("circle", 60), ("associative-recall", 576)):
+        done = program(name, "--dry-run", "--json", f"{name}.plan.json")
+        with open(program.path(f"{name}.plan.json"), encoding="utf-8") as file:
+            plan = {p["name"]: p["value"] for p in json.load(file)["tables"]["plan"]}
+        report.line(f"--dry-run {name}: tokens a step", plan["tokens a step"], tokens, plan["tokens a step"] == tokens)
+    d, n, last, mlp = 64, 18, 6, 128
+    layer = 2 * (4 * d * d + 2 * d * mlp)
+    products = 3 * 32 * (layer * n + 2 * 2 * d * d * n + (layer - 4 * d * d) * last + 2 * d * 16 * last + 4 * d * (n * (n + 1) // 2 + sum(range(n - last + 1, n + 1))))
+    report.line("--dry-run associative-recall: operations", plan["operations a step"], products / 1e9, abs(plan["operations a step"] * 1e9 / products - 1) < .03, "within 3 %")
+    report.line("--dry-run associative-recall: parameters", plan["parameters"], 70080, plan["parameters"] == 32 * d + n * d + 2 * (4 * d * d + 2 * d * mlp + 2 * d) + d + 16 * d)
+    wide = ["mqar", "--set", "batch=8", "--set", "data.length=256", "--set", "data.pairs=8", "--set", "model.d_model=128", "--set", "steps=3", "--set", "rank_every=2",
+            "--set", "log_every=1", "--set", "eval_every=2", "--progress", "never", "--quiet", "--threads", "1", "--out", "wide", "--memory", "64M"]
+    done = subprocess.run([sys.executable, "-c", "import resource,subprocess,sys\ncode=subprocess.run(sys.argv[1:]).returncode\n"
+                           "print(code,resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss/1024)", program.binary, "train", *wide],
+                          cwd=program.folder, capture_output=True, text=True, check=False)
+    code, peak = done.stdout.split()[-2:]
+    report.line("--memory 64M: accepted with a peak of MiB", f"{float(peak):.0f} (exit {code})", "at most 64, or refused", code == "2" or float(peak) <= 64 * 1.1)
+
+
+PARTS = {"measures": measures, "steps": steps, "sets": sets, "states": states, "alarms": alarms, "refusals": refusals}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binary")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
+    parser.add_argument("--keep", help="a folder for the runs, which stays")
+    arguments = parser.parse_args()
+    report, folder = Report(), arguments.keep or tempfile.mkdtemp()
+    os.makedirs(folder, exist_ok=True)
+    try:
+        for name in arguments.only.split(","):
+            place = os.path.join(folder, name)
+            os.makedirs(place, exist_ok=True)
+            program = Program(arguments.binary, place)
+            write_inputs(program)
+            PARTS[name](report, program)
+    finally:
+        if not arguments.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    print(f"{report.checks} checks, {report.different} differ")
+    return report.different > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
