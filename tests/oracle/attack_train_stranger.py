@@ -4,7 +4,7 @@ float64. A check is a line: what was claimed, what is true, and a verdict.
 
     attack_train_stranger.py BINARY [--only PART[,PART]] [--keep FOLDER]
 
-Parts: measures, steps, sets, states, alarms, refusals. Needs NumPy and PyTorch. Exit code 1 where a check differs."""
+Parts: measures, steps, sets, laws, states, alarms, refusals. Needs NumPy and PyTorch. Exit code 1 where a check differs."""
 import argparse
 import importlib.util
 import itertools
@@ -876,6 +876,65 @@ def sets(report, program):
     report.line("squared loss of classes: marks", names, "no entropies", not names, "an entropy is no floor of a squared error")
 
 
+def drawn(program, task, x, y):
+    """Which candidates the batches of one sample were: those whose losses are the steps'."""
+    common = {"steps": 3000, "batch": 1, "precision": "f64", "log_every": 1, "rank_every": 0, "probe_samples": 1, "dropout": 0,
+              "optimizer": {"kind": "sgd", "lr": 0}, "model": {"depth": 1, "d_model": 8, "heads": 2, "mlp_width": 8, "positions": "learned", "mask": "causal"}}
+    out, result = program.run({**common, **task})
+    net, there = Net(out, program.loader()), y >= 0
+    with torch.no_grad():
+        shares = net(x).log_softmax(-1).gather(-1, y.clamp(min=0)[..., None])[..., 0]
+    losses = (-(shares * there).sum(1) / there.sum(1)).numpy()
+    claimed = np.array([row["batch_loss"] for row in log_of(out)])
+    near = np.abs(losses[None] - claimed[:, None])
+    assert near.min(1).max() < 1e-12
+    return near.argmin(1), result
+
+
+def likely(counts, shares):
+    """Pearson's statistic over its degrees of freedom, in deviations above its mean."""
+    counts, shares = np.asarray(counts, float), np.asarray(shares, float)
+    freedom = len(counts) - 1
+    return (((counts - counts.sum() * shares) ** 2 / (counts.sum() * shares)).sum() - freedom) / math.sqrt(2 * freedom)
+
+
+def laws(report, program):
+    """The laws of draws, by telling which sample each step had."""
+    letters = torch.tensor(list(itertools.product(range(3), repeat=5)))
+    found, result = drawn(program, {"task": "markov", "data": {"length": 4, "symbols": 3, "eval": 7}}, letters[:, :4], letters[:, 1:])
+    moves, first = np.zeros((3, 3)), np.zeros(3)
+    for i in found:
+        row = letters[i].tolist()
+        first[row[0]] += 1
+        for a, b in zip(row, row[1:]):
+            moves[a, b] += 1
+    p = moves / moves.sum(1, keepdims=True)
+    pi = np.linalg.matrix_power(p, 99)[0]
+    report.line("markov: first letters by the fixed point", np.round(first / first.sum(), 3), np.round(pi, 3), likely(first, pi) < 6)
+    marks = marks_of(result)
+    report.numbers("markov: unigram entropy, of the letters that were seen", [(marks["unigram entropy"], entropy(pi))], .02)
+    report.numbers("markov: entropy of the source, likewise", [(marks["entropy of the source"], sum(pi[i] * entropy(p[i]) for i in range(3)))], .03)
+    samples, targets, kinds = [], [], []
+    for keys, values, gaps in itertools.product(itertools.permutations((1, 2, 3), 2), itertools.permutations((4, 5, 6, 7), 2), itertools.permutations(range(4), 2)):
+        x, y = [keys[0], values[0], keys[1], values[1]] + [0] * 8, [-1] * 12
+        for k, v, g in zip(keys, values, gaps):
+            x[4 + 2 * g], y[4 + 2 * g] = k, v
+        samples.append(x)
+        targets.append(y)
+        kinds.append((keys, values, gaps))
+    for power in (.01, 2.0):
+        found, _ = drawn(program, {"task": "mqar", "data": {"length": 12, "symbols": 8, "pairs": 2, "power": power, "filler": False, "train": 0, "eval": 7}},
+                         torch.tensor(samples), torch.tensor(targets))
+        law = np.array([(g + 1) ** (power - 1) for g in range(4)])
+        law /= law.sum()
+        second = np.array([sum(law[a] * law[g] / (1 - law[a]) for a in range(4) if a != g) for g in range(4)])
+        for place, shares in enumerate((law, second)):
+            counts = np.bincount([kinds[i][2][place] for i in found], minlength=4)
+            report.line(f"mqar, power {power}: gap of key {place}", np.round(counts / counts.sum(), 3), np.round(shares, 3), likely(counts, shares) < 6)
+        counts = np.unique([str(kinds[i][:2]) for i in found], return_counts=True)[1]
+        report.line(f"mqar, power {power}: keys and values", len(counts), 72, len(counts) == 72 and likely(counts, np.full(72, 1 / 72)) < 6)
+
+
 # ---- part: states ----
 
 def without_times(rows):
@@ -916,6 +975,32 @@ def states(report, program):
     done = program(cut, "--out", "cut", "--resume")
     got, want = [r["step"] for r in log_of(folder)], [t for t in range(41) if t % 5 == 0]
     report.line("a log cut in the row of step 35, run.db whole: rows behind --resume", got, want, got == want, done.stderr.strip()[-200:])
+    # data that changed during the break
+    name = program.task(recall_task(steps=20, every_checkpoint=0, stop_on=["loss_spike"], alarms={"loss_spike": .1}, data={"batches": "changing.npy"}))
+    batches = np.load(program.path("recall.npy"))
+    np.save(program.path("changing.npy"), batches)
+    program(name, "--out", "changed")
+    batches[15] = batches[3]
+    np.save(program.path("changing.npy"), batches)
+    done = program(name, "--out", "changed", "--resume", "--set", "stop_on=[]")
+    report.line("--resume with another file of batches", done.returncode, "refused, 2", done.returncode == 2)
+    # two programs in one folder
+    name = program.task(recall_task(steps=10 ** 6, log_every=50, rank_every=0, every_checkpoint=100, data={"batches": None}))
+    command = [program.binary, "train", name, "--out", "shared", "--progress", "never", "--threads", "1"]
+    with subprocess.Popen(command, cwd=program.folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as running:
+        while "step 200" not in running.stderr.readline():
+            pass
+        try:
+            second = program(name, "--out", "shared", "--resume", timeout=3).returncode
+        except subprocess.TimeoutExpired:
+            second = "it trains"
+        running.send_signal(9)
+    report.line("--resume in the folder of a run that goes on", second, "refused, 2", second == 2)
+    # an output over a file of the run
+    program(program.task(recall_task(steps=1, data={"batches": None})), "--out", "over", "--json", "over/config.json")
+    with open(program.path("over/config.json"), encoding="utf-8") as file:
+        kept = json.load(file).get("model_type")
+    report.line("--json DIR/config.json of the run's own folder: model_type", kept, "rankscope, and the request refused", kept == "rankscope")
     # rows and evaluations
     out, _ = program.run(recall_task(steps=22, log_every=7, rank_every=3, eval_every=5, every_checkpoint=0, data={"batches": None}))
     rows = log_of(out)
@@ -1010,6 +1095,24 @@ def alarms(report, program):
                             "info" in kinds)
 
 
+    # what rang before a break
+    task = {**task, "steps": 150, "log_every": 5, "rank_every": 10, "every_checkpoint": 7, "schedule": {"warmup": 10}}
+    _, whole = program.run(task)
+    name = program.task(task)
+    program(name, "--out", "rung", "--stop-on", "token_collapse")
+    codes = []
+    for result in ("rung.json", "again.json"):  # behind the break, and of the finished run
+        done = program(name, "--out", "rung", "--resume", "--fail-on", "warn", "--json", result)
+        codes.append(done.returncode)
+        with open(program.path(result), encoding="utf-8") as file:
+            got = json.load(file)
+        report.line(f"{result}: table alarms behind --resume", len(got["tables"]["alarms"]), len(whole["tables"]["alarms"]),
+                    got["tables"]["alarms"] == whole["tables"]["alarms"])
+        counts = [sorted((f["code"], f["count"]) for f in r["findings"]) for r in (got, whole)]
+        report.line(f"{result}: findings behind --resume", counts[0], counts[1], counts[0] == counts[1])
+    report.line("--fail-on warn of a finished run that rang, behind --resume", codes[1], 3, codes[1] == 3)
+
+
 # ---- part: refusals ----
 
 def refusals(report, program):
@@ -1091,7 +1194,7 @@ def refusals(report, program):
     report.line("--memory 64M: accepted with a peak of MiB", f"{float(peak):.0f} (exit {code})", "at most 64, or refused", code == "2" or float(peak) <= 64 * 1.1)
 
 
-PARTS = {"measures": measures, "steps": steps, "sets": sets, "states": states, "alarms": alarms, "refusals": refusals}
+PARTS = {"measures": measures, "steps": steps, "sets": sets, "laws": laws, "states": states, "alarms": alarms, "refusals": refusals}
 
 
 def main():
