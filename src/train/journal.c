@@ -22,7 +22,8 @@ struct rs_journal {
     const rs_journal_kind *kinds;
     size_t n;
     rs_table *tables[KINDS_MAX];
-    int log; /* descriptor; -1: nothing is written */
+    const rs_journal_reader *reader; /* while an old log is read; else NULL */
+    int log;                         /* descriptor; -1: nothing is written */
     char path[PATH_MAX_BYTES];
     rs_journal_db *db;
     json_t *line;
@@ -89,12 +90,13 @@ static rs_status append_object(rs_journal *j, size_t kind, const json_t *object,
 {
     char row[ROW_MAX] __attribute__((aligned(16)));
     const rs_journal_kind *k = &j->kinds[kind];
-    if (!j->tables[kind]) return RS_OK;
+    if (!j->tables[kind] && !j->reader) return RS_OK;
     memset(row, 0, sizeof row);
     rs_columns_clear(k->columns, k->n, row);
     for (size_t c = 0; c < k->n; c++)
         fill_cell(row, &k->columns[c], json_object_get(object, k->columns[c].name));
-    return rs_table_append(j->tables[kind], row, err);
+    if (j->reader) RS_TRY(j->reader->row(j->reader->user, kind, row, err));
+    return j->tables[kind] ? rs_table_append(j->tables[kind], row, err) : RS_OK;
 }
 
 /* Takes the rows of a line to the tables and to the database. */
@@ -163,7 +165,8 @@ static rs_status take_database(rs_journal *j, const char *path, old_log *log, rs
     return log->lines > 0 ? walk_lines(log, false, true, err) : RS_OK;
 }
 
-static rs_status take_old(rs_journal *j, const char *db, int64_t first, rs_error *err)
+static rs_status take_old(rs_journal *j, const char *db, int64_t first,
+                          const rs_journal_reader *reader, rs_error *err)
 {
     old_log log = {.journal = j, .first = first};
     rs_mapping *mapping = NULL;
@@ -172,7 +175,9 @@ static rs_status take_old(rs_journal *j, const char *db, int64_t first, rs_error
         log.text = (const char *)mapping->data;
         log.length = mapping->size;
     }
+    j->reader = reader;
     rs_status status = walk_lines(&log, true, false, err);
+    j->reader = NULL;
     if (status == RS_OK) status = take_database(j, db, &log, err);
     rs_mapping_close(mapping);
     if (status == RS_OK &&
@@ -181,7 +186,8 @@ static rs_status take_old(rs_journal *j, const char *db, int64_t first, rs_error
     return status;
 }
 
-static rs_status open_files(rs_journal *j, const char *folder, int64_t first, rs_error *err)
+static rs_status open_files(rs_journal *j, const char *folder, int64_t first,
+                            const rs_journal_reader *reader, rs_error *err)
 {
     char db[PATH_MAX_BYTES];
     int n = snprintf(j->path, sizeof j->path, "%s/log.jsonl", folder);
@@ -189,11 +195,12 @@ static rs_status open_files(rs_journal *j, const char *folder, int64_t first, rs
     if (n >= (int)sizeof j->path || m >= (int)sizeof db)
         return rs_fail(err, RS_E_WRITE, folder, "choose a shorter name", "the name is too long");
     j->log = open(j->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    return j->log < 0 ? rs_saved_fail(j->path, err) : take_old(j, db, first, err);
+    return j->log < 0 ? rs_saved_fail(j->path, err) : take_old(j, db, first, reader, err);
 }
 
 rs_status rs_journal_open(rs_journal **out, const char *folder, const rs_journal_kind *kinds,
-                          size_t n, rs_table *const *tables, int64_t first, rs_error *err)
+                          size_t n, rs_table *const *tables, int64_t first,
+                          const rs_journal_reader *reader, rs_error *err)
 {
     *out = NULL;
     rs_journal *j = n <= KINDS_MAX ? rs_calloc(1, sizeof *j) : NULL;
@@ -201,7 +208,7 @@ rs_status rs_journal_open(rs_journal **out, const char *folder, const rs_journal
     *j = (rs_journal){.kinds = kinds, .n = n, .log = -1};
     for (size_t k = 0; k < n && tables; k++)
         j->tables[k] = tables[k];
-    rs_status status = folder ? open_files(j, folder, first, err) : RS_OK;
+    rs_status status = folder ? open_files(j, folder, first, reader, err) : RS_OK;
     if (status != RS_OK)
         rs_journal_close(j);
     else

@@ -107,6 +107,29 @@ static void fill_row(rs_running *r)
     r->row_tokens = 0;
 }
 
+static rs_status add_finding(rs_running *r, const rs_alarm_event *event, rs_error *err)
+{
+    const rs_finding finding = rs_alarm_finding(event);
+    return r->request->result ? rs_result_add_finding(r->request->result, &finding, err) : RS_OK;
+}
+
+rs_status rs_run_take_old(void *running, size_t kind, const void *row, rs_error *err)
+{
+    const rs_alarm_row *alarm = row;
+    if (kind != RS_LOG_ALARMS || !alarm->code || !alarm->severity || !alarm->message) return RS_OK;
+    rs_alarm_event event = {.kind = rs_alarm_find(alarm->code),
+                            .severity =
+                                strcmp(alarm->severity, "critical") == 0 ? RS_CRITICAL : RS_WARN,
+                            .step = alarm->step,
+                            .layer = alarm->layer,
+                            .value = alarm->value,
+                            .threshold = alarm->threshold,
+                            .hint = alarm->hint};
+    if (event.kind == RS_ALARMS) return RS_OK; /* of another version of the program */
+    snprintf(event.message, sizeof event.message, "%s", alarm->message);
+    return add_finding(running, &event, err);
+}
+
 /* Rings what there is to ring; reading NULL: nothing was measured. */
 static rs_status ring(bool *stops, rs_running *r, const rs_instrument_reading *reading,
                       rs_error *err)
@@ -114,8 +137,7 @@ static rs_status ring(bool *stops, rs_running *r, const rs_instrument_reading *r
     r->events =
         rs_alarms_feed(&r->n_events, r->alarms, r->learner.step, r->loss, r->now.loss, reading);
     for (size_t i = 0; i < r->n_events; i++) {
-        const rs_finding finding = rs_alarm_finding(&r->events[i]);
-        if (r->request->result) RS_TRY(rs_result_add_finding(r->request->result, &finding, err));
+        RS_TRY(add_finding(r, &r->events[i], err));
         for (int64_t k = 0; k < r->s->stop_on.n; k++)
             if (rs_alarm_find(r->s->stop_on.items[k]) == r->events[i].kind) *stops = true;
     }

@@ -219,13 +219,14 @@ static rs_status open_journal(rs_running *r, rs_error *err)
         "The head products of each measured step, with what random weights would give.",
         "What leaves each layer on the probe batch, its attention and its gradients.",
         "What rang, and when."};
+    const rs_journal_reader reader = {r, rs_run_take_old};
     rs_table *tables[RS_LOG_KINDS];
     rs_run_set_kinds(r->kinds);
     for (int k = 0; k < RS_LOG_KINDS; k++)
         RS_TRY(add_table(&tables[k], r, r->kinds[k].name, titles[k], abouts[k], r->kinds[k].columns,
                          r->kinds[k].n, err));
     return rs_journal_open(&r->journal, r->request->folder, r->kinds, RS_LOG_KINDS, tables,
-                           r->learner.step, err);
+                           r->learner.step, &reader, err);
 }
 
 rs_status rs_run_open(rs_running *r, rs_error *err)
