@@ -107,9 +107,14 @@ static void fill_row(rs_running *r)
     r->row_tokens = 0;
 }
 
+/* A critical event behind a warning is that warning, which has lasted. */
 static rs_status add_finding(rs_running *r, const rs_alarm_event *event, rs_error *err)
 {
-    const rs_finding finding = rs_alarm_finding(event);
+    rs_alarm_kind kind = event->kind;
+    bool lasts = event->severity == RS_CRITICAL && r->last[kind] == RS_WARN;
+    if (!lasts) r->rings[kind]++;
+    r->last[kind] = event->severity;
+    const rs_finding finding = rs_alarm_finding(event, r->rings[kind]);
     return r->request->result ? rs_result_add_finding(r->request->result, &finding, err) : RS_OK;
 }
 

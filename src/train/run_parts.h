@@ -44,6 +44,8 @@ typedef struct rs_running {
     bool measured;                /* its instruments wait for what the step changes */
     const rs_alarm_event *events; /* [n_events] that rang at it */
     size_t n_events;
+    int64_t rings[RS_ALARMS]; /* how often each alarm of no layer began, and what it was last */
+    rs_severity last[RS_ALARMS];
 } rs_running;
 
 /* run_open.c */

@@ -355,18 +355,19 @@ static void test_findings(void **state)
     assert_int_equal(r.n, 3);
     feed(&r, 20, true);
     assert_int_equal(r.n, 1);
-    rs_finding f = rs_alarm_finding(r.events);
+    rs_finding f = rs_alarm_finding(r.events, 1);
     assert_string_equal(f.code, "ov_rank_loss");
     assert_string_equal(f.table, "ranks");
     assert_int_equal(f.layer, 2);
+    assert_int_equal(f.thing, 3);
     assert_int_equal(f.severity, RS_WARN);
     assert_true(f.message == r.events->message && f.hint == r.events->hint);
     close_run(&r);
     open_run(&r, 0, NAN);
     r.loss = NAN;
     rings(&r, 0, RS_ALARM_NONFINITE_LOSS, RS_CRITICAL, -1);
-    f = rs_alarm_finding(r.events);
-    assert_true(f.layer == RS_NULL_INT && !f.table && isnan(f.threshold));
+    f = rs_alarm_finding(r.events, 4);
+    assert_true(f.layer == RS_NULL_INT && !f.table && isnan(f.threshold) && f.thing == 4);
     close_run(&r);
 }
 
