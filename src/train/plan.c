@@ -93,7 +93,7 @@ static rs_status time_steps(measured *out, rs_learner *l, rs_train_task *task, r
     for (; n <= MOST && (n < 2 || now - begun < 1); n++) {
         rs_batch_outcome outcome;
         RS_TRY(rs_check_cancelled(l->context, err));
-        RS_TRY(rs_task_fill(batch, task, RS_TASK_TRAIN, n, err));
+        RS_TRY(rs_task_fill(batch, task, RS_TASK_TRAIN, n % (l->settings->steps + 1), err));
         for (int64_t i = 0; i < l->settings->accumulate; i++)
             RS_TRY(rs_learner_batch(&outcome, l, batch, i, err));
         rs_learner_clip(l);

@@ -85,6 +85,8 @@ double rs_markov_rate(const rs_train_task *task);
 rs_status rs_task_file_open(struct rs_task_file **out, const char *path, const rs_task_shape *shape,
                             rs_error *err);
 void rs_task_file_close(struct rs_task_file *file);
+rs_status rs_task_file_check(const struct rs_task_file *file, int64_t steps, int64_t accumulate,
+                             int64_t batch, rs_error *err);
 rs_status rs_task_file_fill(rs_task_batch *out, const struct rs_task_file *file,
                             const rs_task_shape *shape, int64_t step, rs_error *err);
 

@@ -237,6 +237,27 @@ some = [line["accuracy"] is not None for line in lines]
 assert not all(line["batch_accuracy"] is not None for line in lines) and some == sorted(some), some
 assert all(line["loss"] is not None for line in lines)' || note_failure "batches without a target"
 
+# ---- batches of another program: too few are refused before anything is trained ----
+rm -rf few
+python3 - <<'END'
+import struct
+def npy(name, shape, numbers):
+    head = repr({"descr": "<i8", "fortran_order": False, "shape": shape}).encode()
+    head += b" " * (-(11 + len(head)) % 64) + b"\n"
+    open(name, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + struct.pack(f"<{len(numbers)}q", *numbers))
+numbers = [(7 * i + i // 6) % 5 for i in range(8 * 4 * 2 * 6)]
+npy("eight.npy", (8, 4, 2, 6), numbers)
+numbers[6 * 4 * 2 * 6] = (numbers[6 * 4 * 2 * 6] + 1) % 5
+npy("other.npy", (8, 4, 2, 6), numbers)
+END
+set -- task.json --set steps=7 --set data.batches=batches.npy
+cp eight.npy batches.npy
+refused input-shape "it has 8 batches; 8 steps of 1 and the last look take 9" "$@" --set steps=8 --out few
+refused input-shape "steps" "$@" --set accumulate=2 --out few
+[ ! -e few ] || note_failure "a run with too few batches was begun"
+expect 0 "$RANKSCOPE" train "$@" --dry-run -q
+expect 0 "$RANKSCOPE" train "$@" --out few -q
+
 # ---- the smallest run, and a dry one ----
 expect 0 "$RANKSCOPE" train reversal --set steps=0 --set batch=1 --set model.d_model=1 --set model.heads=1 --set model.depth=1 \
     --set data.length=1 --set data.symbols=2 --out least
