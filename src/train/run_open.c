@@ -109,11 +109,13 @@ rs_status rs_run_save(rs_running *r, rs_error *err)
 
 /* ---- opening ---- */
 
-/* A run goes on with the files that it began with. */
+/* A run goes on with the files that it began with. Checkpoints of earlier versions say nothing (0) of
+ * a file of batches: they are believed. */
 static rs_status check_data(const rs_running *r, const json_t *state, rs_error *err)
 {
     const char *old = json_string_value(json_object_get(state, "data"));
     unsigned long long was = old ? strtoull(old, NULL, 16) : 0;
+    if (was == 0 && r->s->kind) return RS_OK;
     if (was == rs_task_fingerprint(r->task)) return RS_OK;
     return rs_fail(err, RS_E_TASK_SCHEMA, r->request->folder,
                    "give the files that the run began with, or another folder",

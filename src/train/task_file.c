@@ -20,6 +20,7 @@ typedef struct rs_task_file {
     rs_npy array;
     int64_t stride; /* numbers of a position in a file of reals */
     bool whole;     /* token ids and classes */
+    uint64_t fingerprint;
 } rs_task_file;
 
 static rs_status check_file(rs_task_file *file, const rs_task_shape *shape, rs_error *err)
@@ -54,11 +55,20 @@ rs_status rs_task_file_open(rs_task_file **out, const char *path, const rs_task_
     if (status == RS_OK)
         status = rs_npy_parse(&file->array, path, file->mapping->data, file->mapping->size, err);
     if (status == RS_OK) status = check_file(file, shape, err);
+    if (status == RS_OK) {
+        file->fingerprint = rs_task_print(0, file->mapping);
+        status = rs_mapping_check(file->mapping, err);
+    }
     if (status != RS_OK)
         rs_task_file_close(file);
     else
         *out = file;
     return status;
+}
+
+uint64_t rs_task_file_fingerprint(const rs_task_file *file)
+{
+    return file->fingerprint;
 }
 
 void rs_task_file_close(rs_task_file *file)

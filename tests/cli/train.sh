@@ -257,6 +257,17 @@ refused input-shape "steps" "$@" --set accumulate=2 --out few
 [ ! -e few ] || note_failure "a run with too few batches was begun"
 expect 0 "$RANKSCOPE" train "$@" --dry-run -q
 expect 0 "$RANKSCOPE" train "$@" --out few -q
+# and a run goes on with the batches that it began with; of earlier checkpoints these are not known
+rm -rf few/checkpoints
+expect 0 "$RANKSCOPE" train "$@" --out few -q --set every_checkpoint=3 --set keep=9 --resume
+rm -r few/checkpoints/step-000000007
+cp other.npy batches.npy
+refused task-schema "the data's files are not those" "$@" --out few --resume
+cp eight.npy batches.npy
+sed 's/"data": "[0-9a-f]*"/"data": "0000000000000000"/' few/checkpoints/step-000000006/state.json >earlier.json
+cmp -s earlier.json few/checkpoints/step-000000006/state.json && note_failure "state.json does not name the batches"
+cp earlier.json few/checkpoints/step-000000006/state.json
+expect 0 "$RANKSCOPE" train "$@" --out few -q --resume
 
 # ---- the smallest run, and a dry one ----
 expect 0 "$RANKSCOPE" train reversal --set steps=0 --set batch=1 --set model.d_model=1 --set model.heads=1 --set model.depth=1 \

@@ -147,10 +147,13 @@ static void test_files(void **state)
     assert_int_equal(rs_task_check_batches(task, INT64_MAX, 1, 3, &err), RS_E_INPUT_SHAPE);
     assert_int_equal(rs_task_check_batches(task, 1, 1, 4, &err), RS_E_INPUT_SHAPE);
     assert_int_equal(rs_task_check_batches(source, 1000, 1, 4, &err), RS_OK);
+    uint64_t print = rs_task_fingerprint(task);
+    assert_true(print != 0 && rs_task_fingerprint(source) == 0);
     rs_task_close(task);
     numbers[0][1][0][4] = 32;
     write_npy(path, "<i8", "2, 3, 2, 18", numbers, sizeof numbers);
     task = open_task("associative-recall", &data, 1);
+    assert_true(rs_task_fingerprint(task) != print);
     assert_int_equal(rs_task_fill(&read, task, RS_TASK_TRAIN, 0, &err), RS_E_TOKEN_RANGE);
     rs_task_close(task);
     write_npy(path, "<i8", "2, 3, 36", numbers, sizeof numbers);
