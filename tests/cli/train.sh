@@ -191,6 +191,21 @@ wait $pid
 says err "--resume"
 [ -f long/model.safetensors ] || note_failure "an interrupted run left no model"
 
+# ---- two programs and one folder ----
+rm -rf both
+"$RANKSCOPE" train task.json --out both --set steps=100000000 --set log_every=100 -q &
+pid=$!
+while [ ! -s both/log.jsonl ]; do sleep 0.05; done
+refused_by train would-overwrite-input "another run writes to this folder" task.json --out both --set steps=100000000 --set log_every=100 --resume
+kill -9 $pid
+wait $pid
+"$RANKSCOPE" train task.json --out both --set steps=100000000 --set log_every=100 --resume -q >out 2>err & # the lock ended with it
+pid=$!
+sleep 1
+kill -INT $pid
+wait $pid
+[ $? = 130 ] || { note_failure "a killed run's folder stayed locked"; cat err; }
+
 # ---- what is refused ----
 refused() { refused_by train "$@"; }
 refused would-overwrite-input "--resume" task.json --out whole

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "checkpoint/checkpoint.h"
 #include "train/run.h"
+#include "train/saver.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -155,6 +156,29 @@ static void test_resumed(void **state)
     rs_train_settings_close(settings);
     remove_folder(whole);
     remove_folder(cut);
+}
+
+/* A folder in which a run goes on is another run's no more. */
+static void test_locked(void **state)
+{
+    (void)state;
+    char folder[256];
+    rs_error err = {0};
+    rs_run_outcome out;
+    rs_train_settings *settings = read_settings(small, NULL, 0);
+    rs_learner learner = {.settings = settings};
+    rs_saver *first = NULL, *second = NULL;
+    fresh_folder(folder, "locked");
+    assert_ran(rs_saver_open(&first, folder, &learner, 1, &err), &err);
+    assert_int_equal(rs_saver_open(&second, folder, &learner, 1, &err), RS_E_OVERWRITES_INPUT);
+    assert_null(second);
+    assert_int_equal(run_it(&out, settings, folder, true, 1, NULL, NULL, &err),
+                     RS_E_OVERWRITES_INPUT);
+    assert_string_equal(err.what, "another run writes to this folder");
+    rs_saver_close(first);
+    assert_ran(run_it(&out, settings, folder, true, 1, NULL, NULL, &err), &err);
+    rs_train_settings_close(settings);
+    remove_folder(folder);
 }
 
 /* The skips are trained: they leave 1, and the folder has them. */
@@ -367,9 +391,13 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resumed),     cmocka_unit_test(test_trained_numbers),
-        cmocka_unit_test(test_ends),        cmocka_unit_test(test_accumulated),
-        cmocka_unit_test(test_temperature), cmocka_unit_test(test_alarms_before_a_break),
+        cmocka_unit_test(test_resumed),
+        cmocka_unit_test(test_locked),
+        cmocka_unit_test(test_trained_numbers),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_accumulated),
+        cmocka_unit_test(test_temperature),
+        cmocka_unit_test(test_alarms_before_a_break),
         cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
