@@ -3,6 +3,7 @@
 #include "api/check.h"
 #include "api/command.h"
 #include "network/saved.h"
+#include "report/output.h"
 
 #include <string.h>
 
@@ -72,10 +73,16 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
     bool stopped = false;
     RS_TRY(check(s, err));
     RS_TRY(open_settings(&settings, task->subject.path, s, task->arena, err));
+    rs_result_files(result)->outputs->beside = s->out && !s->dry_run;
     ears e = {.settings = s, .steps = settings->steps};
     const rs_run_listener listener = {.user = &e, .logged = s->logged ? logged : NULL};
-    const rs_train_options options = {
-        .folder = s->out, .resume = s->resume, .dry_run = s->dry_run, .listener = &listener};
+    const rs_train_options options = {.folder = s->out,
+                                      .resume = s->resume,
+                                      .dry_run = s->dry_run,
+                                      .listener = &listener,
+                                      .sets = s->sets,
+                                      .n_sets = s->n_sets,
+                                      .stop_on = s->stop_on};
     rs_status status = rs_train_fill(result, &stopped, settings, &options, task->context, err);
     rs_train_settings_close(settings);
     if (status == RS_OK && stopped)

@@ -35,16 +35,46 @@ static rs_status fail_not_finite(const rs_run_outcome *outcome, const rs_train_s
                    (long long)outcome->step, outcome->blame);
 }
 
-static rs_status fail_interrupted(const rs_run_outcome *outcome, const rs_train_settings *s,
-                                  const char *folder, rs_error *err)
+/* A word of a command line, as a shell reads it. */
+static void say_word(rs_buffer *text, const char *option, const char *word)
 {
-    char saved[300], hint[900];
-    say_saved(saved, sizeof saved, outcome, folder);
-    if (folder)
-        snprintf(hint, sizeof hint, "%s: 'rankscope train %.200s --out %.200s --resume' goes on",
-                 saved, s->path, folder);
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_@%+=:,./-";
+    rs_buffer_printf(text, " %s%s", option, option[0] ? " " : "");
+    for (const char *c = word; *c; c++) {
+        bool letter = (unsigned char)*c >= 0x80; /* of UTF-8 */
+        if (!letter && !strchr(plain, *c)) rs_buffer_puts(text, "\\");
+        rs_buffer_append(text, c, 1);
+    }
+}
+
+/* The command that goes on with the run; false: it is too long to be told, or cannot be. */
+static bool say_command(rs_buffer *text, const rs_train_settings *s, const rs_train_options *o)
+{
+    enum { MOST = 300 };
+    rs_buffer_puts(text, "rankscope train");
+    say_word(text, "", s->path);
+    say_word(text, "--out", o->folder);
+    for (size_t i = 0; i < o->n_sets; i++)
+        say_word(text, "--set", o->sets[i]);
+    if (o->stop_on) say_word(text, "--stop-on", o->stop_on);
+    rs_buffer_puts(text, " --resume");
+    return !text->failed && text->length < MOST && !memchr(text->data, '\n', text->length);
+}
+
+static rs_status fail_interrupted(const rs_run_outcome *outcome, const rs_train_settings *s,
+                                  const rs_train_options *o, rs_error *err)
+{
+    char saved[300], hint[700];
+    rs_buffer command = {0};
+    if (!o->folder)
+        return rs_fail(err, RS_E_INTERRUPTED, s->task, "there is no --out", "interrupted");
+    say_saved(saved, sizeof saved, outcome, o->folder);
+    if (say_command(&command, s, o))
+        snprintf(hint, sizeof hint, "%s: '%s' goes on", saved, command.data);
     else
-        snprintf(hint, sizeof hint, "%s", saved);
+        snprintf(hint, sizeof hint, "%s: the same command with --resume goes on", saved);
+    rs_buffer_free(&command);
     return rs_fail(err, RS_E_INTERRUPTED, s->task, hint, "interrupted");
 }
 
@@ -176,7 +206,7 @@ rs_status rs_train_fill(rs_result *result, bool *stopped, rs_train_settings *s,
     rs_run_outcome outcome;
     RS_TRY(rs_train_run(&outcome, &request, context, err));
     if (outcome.end == RS_RUN_NOT_FINITE) return fail_not_finite(&outcome, s, o->folder, err);
-    if (outcome.end == RS_RUN_INTERRUPTED) return fail_interrupted(&outcome, s, o->folder, err);
+    if (outcome.end == RS_RUN_INTERRUPTED) return fail_interrupted(&outcome, s, o, err);
     *stopped = outcome.end == RS_RUN_STOPPED;
     RS_TRY(set_verdict(result, &outcome, s, o, err));
     RS_TRY(add_figures(result, isfinite(outcome.accuracy), err));
