@@ -337,7 +337,7 @@ const rs_alarm_event *rs_alarms_feed(size_t *n, rs_alarms *a, int64_t step, doub
 
 /* ---- findings ---- */
 
-rs_finding rs_alarm_finding(const rs_alarm_event *event, int64_t ring)
+rs_finding rs_alarm_finding(const rs_alarm_event *event, int64_t nth)
 {
     bool of_layer = event->layer >= 0;
     rs_finding f = rs_finding_of(event->severity, rows[event->kind].code);
@@ -348,7 +348,7 @@ rs_finding rs_alarm_finding(const rs_alarm_event *event, int64_t ring)
     f.hint = event->hint;
     f.cases = of_layer ? "layers" : "alarms";
     f.worst = "worst";
-    f.thing = of_layer ? event->layer + 1 : ring;
+    f.thing = of_layer ? event->layer + 1 : nth;
     bool ranks = event->kind == RS_ALARM_QK_RANK_LOSS || event->kind == RS_ALARM_OV_RANK_LOSS;
     bool losses = event->kind >= RS_ALARM_CONTEXT_UNUSED;
     f.table = ranks ? "ranks" : losses ? NULL : "layers";

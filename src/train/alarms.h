@@ -61,8 +61,8 @@ const rs_alarm_event *rs_alarms_feed(size_t *n, rs_alarms *alarms, int64_t step,
 rs_severity rs_alarms_state(const rs_alarms *alarms, rs_alarm_kind kind, int32_t layer);
 
 /* The event as a finding of a result, whose texts are the event's own. Events of one layer are told
- * of one thing; so are, of an alarm of no layer, those of its time `ring`, from 1. */
-rs_finding rs_alarm_finding(const rs_alarm_event *event, int64_t ring);
+ * of one thing; so are, of an alarm of no layer, those of its `nth` ringing, from 1. */
+rs_finding rs_alarm_finding(const rs_alarm_event *event, int64_t nth);
 
 /* What a run that is taken up again needs: an object; NULL when out of memory. */
 json_t *rs_alarms_save(const rs_alarms *alarms);

@@ -66,6 +66,9 @@ rs_status rs_learner_evaluate(rs_batch_outcome *out, rs_learner *learner,
  * output of layer 3", "the gradient of ...". */
 rs_status rs_learner_blame(char *out, size_t size, rs_learner *learner, rs_error *err);
 
+/* Bytes that a run of it holds, as they are counted before it is opened (needs.h). */
+double rs_learner_bytes(const rs_learner *learner);
+
 /* config.json of the network as it is; its graph's file, where it has one, is graph.npy beside it. */
 rs_status rs_learner_config(json_t **out, const rs_learner *learner, rs_error *err);
 /* The path of that file now; NULL: there is none. */

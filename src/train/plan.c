@@ -109,10 +109,9 @@ static rs_status time_steps(measured *out, rs_learner *l, rs_train_task *task, r
 static void measure_sizes(measured *out, const rs_learner *l)
 {
     const rs_trained_list *list = &l->trained;
-    int states = rs_optimiser_states(l->settings->rule.kind);
     out->parameters = list->numbers;
     out->tensors = list->n;
-    out->bytes = (double)list->bytes * (2 + states) + (double)rs_crew_bytes(l->crew);
+    out->bytes = rs_learner_bytes(l);
     out->products = rs_crew_flops(l->crew);
 }
 
@@ -163,8 +162,7 @@ rs_status rs_train_plan(rs_result *result, rs_train_settings *s, const rs_contex
         {"tokens a step", NULL, "of one batch, times accumulate", (double)m.tokens},
         {"operations a step", "GFLOP", "of matrix products, forward and back",
          1e-9 * m.products * (double)s->accumulate},
-        {"memory", "MiB", "weights, gradients, the optimiser's state and activations",
-         m.bytes / 0x1p20},
+        {"memory", "MiB", "what the run holds at most, as --memory counts it", m.bytes / 0x1p20},
         {"a step", "ms", "measured here just now", 1e3 * m.seconds},
         {"all steps", "s", "at that rate, without logs and checkpoints",
          m.seconds * (double)s->steps}};

@@ -234,6 +234,7 @@ static rs_status open_journal(rs_running *r, rs_error *err)
 rs_status rs_run_open(rs_running *r, rs_error *err)
 {
     const rs_train_settings *s = r->s;
+    r->request->settings->saves = r->request->folder != NULL;
     RS_TRY(rs_train_open_task(&r->task, r->request->settings, r->context, err));
     RS_TRY(rs_task_batch_new(&r->batch, rs_task_sizes(r->task), s->batch, err));
     RS_TRY(rs_task_batch_new(&r->eval, rs_task_sizes(r->task), s->batch, err));

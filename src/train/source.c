@@ -46,6 +46,7 @@ static rs_status open_source(rs_train_task *task, rs_error *err)
     s->shape.train = s->sets.windows ? 0 : s->sets.train;
     s->shape.eval = s->sets.n_eval;
     s->shape.probe = s->sets.n_probe;
+    if (s->ids) s->shape.held = (uint64_t)s->n_ids * sizeof *s->ids;
     task->shape = s->shape;
     task->data = (rs_task_data){.length = s->shape.n_tok,
                                 .train = s->shape.train,

@@ -71,6 +71,7 @@ typedef struct rs_task_shape {
     int64_t train, eval; /* as in rs_task_data */
     int64_t probe;       /* samples of the probe set; 0: as many as are asked for */
     bool varies;         /* samples may be shorter than n_tok */
+    uint64_t held;       /* bytes that the task keeps of its data */
 } rs_task_shape;
 
 /* One sample's places in a batch. */

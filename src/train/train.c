@@ -197,6 +197,7 @@ rs_status rs_train_fill(rs_result *result, bool *stopped, rs_train_settings *s,
                         const rs_train_options *o, const rs_context *context, rs_error *err)
 {
     *stopped = false;
+    s->saves = o->folder != NULL;
     if (o->dry_run) return rs_train_plan(result, s, context, err);
     const rs_run_request request = {.settings = s,
                                     .folder = o->folder,
