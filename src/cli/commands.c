@@ -92,6 +92,8 @@ static rs_status ask_train(rs_result **out, const cli_args *args, rs_error *err)
         return rs_fail(err, RS_E_USAGE, "train",
                        "give a task file or the name of a task, such as associative-recall",
                        "needs a task");
+    for (size_t i = 0; i < cli_n_options; i++)
+        if (strcmp(cli_options[i].name, "seed") == 0) settings.seeded = args->given[i] != NULL;
     cli_show_training(&settings, args);
     return rs_train(out, args->input, &settings, err);
 }

@@ -276,6 +276,25 @@ some = [line["accuracy"] is not None for line in lines]
 assert not all(line["batch_accuracy"] is not None for line in lines) and some == sorted(some), some
 assert all(line["loss"] is not None for line in lines)' || note_failure "batches without a target"
 
+# ---- --seed is the task's seed, --set seed goes before it, and a run goes on with its own ----
+rm -rf s3 s5 s53
+expect 0 "$RANKSCOPE" train task.json --out s5 -q --seed 5 --set steps=3
+expect 0 "$RANKSCOPE" train task.json --out s3 -q --set seed=5 --set steps=3
+cmp -s whole/checkpoints/step-000000040/model.safetensors s5/model.safetensors && note_failure "--seed changes nothing"
+cmp s3/model.safetensors s5/model.safetensors || note_failure "--seed 5 is not the seed 5 of the task"
+expect 0 "$RANKSCOPE" train task.json --out s53 -q --seed 9 --set seed=5 --set steps=3
+cmp s3/model.safetensors s53/model.safetensors || note_failure "--set seed does not go before --seed"
+refused task-schema "seed: 5, now 9" task.json --out s5 --resume --seed 9 --set steps=3
+expect 0 "$RANKSCOPE" train task.json --out s3 -q --set steps=3 --resume --seed 5
+expect 0 "$RANKSCOPE" train sorting --dry-run --seed 0
+grep -Eq "^ *seed +0 *$" out || note_failure "--seed 0 is not the seed"
+python3 - <<'END' || note_failure "the nulls are another seed's"
+import json
+nulls = [[(row["layer"], row["head"], row["product"], row["effective_rank_null"]) for row in json.loads(open(folder + "/log.jsonl").readline())["ranks"]]
+         for folder in ("whole", "s5", "s53")]
+assert nulls[0] == nulls[1] == nulls[2] != []
+END
+
 # ---- batches of another program: too few are refused before anything is trained ----
 rm -rf few
 python3 - <<'END'
