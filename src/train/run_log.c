@@ -83,9 +83,16 @@ bool rs_run_is_measured(const rs_running *r, int64_t t)
     return r->instruments && (t % r->s->rank_every == 0 || t == r->s->steps);
 }
 
+static bool is_evaluated(const rs_running *r, int64_t t)
+{
+    int64_t every = r->s->eval_every;
+    return every > 0 && (t % every == 0 || t == r->s->steps);
+}
+
 bool rs_run_is_logged(const rs_running *r, int64_t t)
 {
-    return t % r->s->log_every == 0 || t == r->s->steps || rs_run_is_measured(r, t);
+    return t % r->s->log_every == 0 || t == r->s->steps || rs_run_is_measured(r, t) ||
+           is_evaluated(r, t);
 }
 
 static void fill_row(rs_running *r)
@@ -151,10 +158,10 @@ static rs_status ring(bool *stops, rs_running *r, const rs_instrument_reading *r
 
 rs_status rs_run_log(bool *stops, rs_running *r, rs_error *err)
 {
-    int64_t step = r->learner.step, every = r->s->eval_every;
+    int64_t step = r->learner.step;
     rs_instrument_reading reading = {0};
     fill_row(r);
-    if (every > 0 && (step % every == 0 || step == r->s->steps)) RS_TRY(evaluate(r, &r->row, err));
+    if (is_evaluated(r, step)) RS_TRY(evaluate(r, &r->row, err));
     r->measured = rs_run_is_measured(r, step);
     if (r->measured) {
         RS_TRY(rs_instruments_before_step(r->instruments, err));

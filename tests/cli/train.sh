@@ -18,7 +18,8 @@ python3 - <<'END' || note_failure "the folder of the run is not as it should be"
 import json, os, sqlite3
 lines = [json.loads(line) for line in open("whole/log.jsonl")]
 steps = [line["step"] for line in lines]
-assert steps == [0, 7, 14, 21, 28, 35, 42, 49, 56, 60], steps
+assert steps == [0, 7, 14, 21, 28, 30, 35, 42, 49, 56, 60], steps # multiples of log_every, rank_every and eval_every
+assert [line["step"] for line in lines if line["eval_loss"] is not None] == [0, 30, 60]
 rows = sqlite3.connect("whole/run.db").execute("select step, loss from log order by step").fetchall()
 assert rows == [(line["step"], line["loss"]) for line in lines]
 table = json.load(open("whole.json"))["tables"]["log"]
@@ -68,7 +69,7 @@ resume 2 "two threads"
 copy_at
 python3 -c '
 text = open("cut/log.jsonl").read().splitlines(True)
-open("cut/log.jsonl", "w").write("".join(text[:6]) + text[6][:30])'
+open("cut/log.jsonl", "w").write("".join(text[:7]) + text[7][:30])'
 resume 1 "a line that was cut"
 copy_at
 python3 -c 'data = open("cut/run.db", "rb").read(); open("cut/run.db", "wb").write(data[:len(data) // 2 + 100])'
