@@ -83,7 +83,8 @@ typedef struct measured {
     int64_t parameters, tokens, tensors;
 } measured;
 
-/* Steps are made until a second has passed, the first one left out of the mean. */
+/* Steps are made until a second has passed, the first one left out of the mean. Sizes are those of the
+ * first batch, which is full: how many steps fit into a second must not change them. */
 static rs_status time_steps(measured *out, rs_learner *l, rs_train_task *task, rs_task_batch *batch,
                             rs_error *err)
 {
@@ -99,8 +100,10 @@ static rs_status time_steps(measured *out, rs_learner *l, rs_train_task *task, r
         rs_learner_clip(l);
         rs_learner_step(l);
         now = rs_seconds();
-        if (n == 0) begun = now;
+        if (n > 0) continue;
+        begun = now;
         out->tokens = outcome.tokens * l->settings->accumulate;
+        out->products = rs_crew_flops(l->crew);
     }
     out->seconds = (now - begun) / (double)(n - 1);
     return RS_OK;
@@ -112,7 +115,6 @@ static void measure_sizes(measured *out, const rs_learner *l)
     out->parameters = list->numbers;
     out->tensors = list->n;
     out->bytes = rs_learner_bytes(l);
-    out->products = rs_crew_flops(l->crew);
 }
 
 static rs_status measure(measured *out, rs_train_settings *s, const rs_context *context,
@@ -159,8 +161,8 @@ rs_status rs_train_plan(rs_result *result, rs_train_settings *s, const rs_contex
     const plan_row rows[] = {
         {"parameters", NULL, "numbers that are trained", (double)m.parameters},
         {"tensors", NULL, "weights, biases and gains, each once", (double)m.tensors},
-        {"tokens a step", NULL, "of one batch, times accumulate", (double)m.tokens},
-        {"operations a step", "GFLOP", "of matrix products, forward and back",
+        {"tokens a step", NULL, "of the first batch, times accumulate", (double)m.tokens},
+        {"operations a step", "GFLOP", "of its matrix products, forward and back",
          1e-9 * m.products * (double)s->accumulate},
         {"memory", "MiB", "what the run holds at most, as --memory counts it", m.bytes / 0x1p20},
         {"a step", "ms", "measured here just now", 1e3 * m.seconds},

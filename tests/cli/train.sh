@@ -335,6 +335,18 @@ says out "for 0 steps"
 expect 0 "$RANKSCOPE" train reversal --dry-run
 says out "would train 16730 numbers for 2000 steps"
 says out "optimizer.lr"
+# a step's sizes are those of a full batch, not of the rest of an epoch that happened to be timed last
+for again in 1 2; do
+    expect 0 "$RANKSCOPE" train circle --dry-run -q --json "circle$again.json"
+    expect 0 "$RANKSCOPE" train memorization --dry-run -q --json "words$again.json" --set model.depth=1 --set model.d_model=10
+done
+python3 - <<'END' || note_failure "the sizes of a dry run"
+import json
+def sizes(name):
+    return {row["name"]: row["value"] for row in json.load(open(name + ".json"))["tables"]["plan"] if row["name"] in ("tokens a step", "operations a step")}
+assert sizes("circle1")["tokens a step"] == 60 and sizes("circle1") == sizes("circle2"), sizes("circle1")
+assert sizes("words1") == sizes("words2"), (sizes("words1"), sizes("words2"))
+END
 [ ! -d dry ] || note_failure "a dry run wrote a folder"
 # ---- a run on text leaves its tokenizer ----
 rm -rf spoken words nul
