@@ -65,7 +65,8 @@ static const rs_column layers[] = {
     LAYER(logit_max, "largest logit", NULL,
           "largest logit of attention among visible keys, over heads and samples"),
     LAYER(g_q, "gQ", NULL,
-          "squared Frobenius norm of the training loss's derivative by W_Q, before clipping"),
+          "squared Frobenius norm of the training loss's derivative by W_Q, before clipping and "
+          "without the product penalty's"),
     LAYER(g_k, "gK", NULL, "the same by W_K"),
     LAYER(g_v, "gV", NULL, "the same by W_V"),
     LAYER(g_o, "gO", NULL, "the same by W_O"),

@@ -26,6 +26,7 @@ static rs_status run_batches(rs_running *r, rs_error *err)
         sum.tokens += one.tokens;
         sum.targets += one.targets;
     }
+    if (rs_run_is_measured(r, r->learner.step)) rs_instruments_hear_loss(r->instruments);
     RS_TRY(rs_learner_penalise(&r->learner, err));
     r->now = sum;
     r->row_tokens += (double)sum.tokens;

@@ -115,6 +115,11 @@ def multiply(a, b):
 def turned(a):
     return [list(row) for row in zip(*a)]
 start, plain, penalised = read("p0"), read("p1"), read("p2")
+# what the instruments say of gradients is the loss's alone; the norm is of what the step takes
+first = [json.loads(open(folder + "/log.jsonl").readline()) for folder in ("p1", "p2")]
+for row, other in zip(first[0]["layers"], first[1]["layers"]):
+    assert all(row[name] == other[name] for name in ("g_q", "g_k", "g_v", "g_o")), (row, other)
+assert first[0]["layers"][1]["g_q"] > 0 and first[0]["gradient_norm"] < first[1]["gradient_norm"]
 heads, width = 2, 4
 for name in "qkvo":
     wanted = []
