@@ -52,7 +52,8 @@ typedef struct rs_layer_row {
     /* squared norms of the gradients of the mixer's maps */
     double g_q, g_k, g_v, g_o;
     double ratio_q_v, ratio_k_v;   /* of two of them */
-    double update_ratio;           /* norm of what the step changed, divided by the weights' */
+    double update_ratio;           /* norm of what the step changed, divided by that of the
+                                      weights that are trained */
     double rate_q, rate_k, rate_v; /* effective learning rates */
     double mixer_skip, mixer_scale, mlp_skip, mlp_scale;
     double identity, softmax, uniform; /* of what attention applies */

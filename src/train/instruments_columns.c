@@ -73,7 +73,8 @@ static const rs_column layers[] = {
     LAYER(ratio_q_v, "gQ/gV", NULL, "ratio of squared norms"),
     LAYER(ratio_k_v, "gK/gV", NULL, "ratio of squared norms"),
     LAYER(update_ratio, "update of weights", NULL,
-          "norm of what the step changed in the layer, divided by the norm of its weights"),
+          "norm of what the step changed in the layer, divided by the norm of its weights that are "
+          "trained (not frozen)"),
     LAYER(rate_q, "effective rate of Q", NULL,
           "mean over entries of η/(√v̂ + ε) behind the step; η itself for SGD and heavy ball"),
     LAYER(rate_k, "effective rate of K", NULL, "the same of W_K"),

@@ -22,7 +22,9 @@ const rs_column rs_train_columns[RS_TRAIN_COLUMNS] = {
            "share of targets of the evaluation set that are the largest output"),
     COLUMN(learning_rate, "learning rate", NULL, "lr times the schedule's factor"),
     COLUMN(gradient_norm, "norm of the gradient", NULL, "of all weights, before clipping"),
-    COLUMN(update_ratio, "update", NULL, "norm of what the step changed, divided by the weights'"),
+    COLUMN(update_ratio, "update", NULL,
+           "norm of what the step changed, divided by that of the weights that are trained (not "
+           "frozen)"),
     COLUMN(tokens_per_second, "tokens a second", NULL, "since the row before"),
     COLUMN(seconds, NULL, "s", "of training, over all calls that resumed it"),
 };
