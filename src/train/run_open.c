@@ -161,6 +161,12 @@ static rs_status add_table(rs_table **out, const rs_running *r, const char *name
     return rs_result_add_table(r->request->result, name, title, about, columns, n, out, err);
 }
 
+/* An entropy is no baseline of a squared or a hinge loss. */
+static bool is_of_loss(const rs_running *r, const rs_task_mark *mark)
+{
+    return mark->kind != RS_MARK_LOSS || r->s->loss == RS_TRAIN_LOSS_CROSS_ENTROPY;
+}
+
 /* The entropy of a language model's tokens by themselves; NaN: the task has none. */
 static rs_status unigram_entropy(double *out, rs_running *r, rs_error *err)
 {
@@ -169,7 +175,8 @@ static rs_status unigram_entropy(double *out, rs_running *r, rs_error *err)
     *out = NAN;
     RS_TRY(rs_task_marks(marks, &n, r->task, err));
     for (int i = 0; i < n; i++)
-        if (marks[i].kind == RS_MARK_LOSS && strstr(marks[i].name, "unigram"))
+        if (marks[i].kind == RS_MARK_LOSS && is_of_loss(r, &marks[i]) &&
+            strstr(marks[i].name, "unigram"))
             *out = marks[i].value;
     return RS_OK;
 }
@@ -190,6 +197,7 @@ static rs_status say_task(rs_running *r, rs_error *err)
     if (!table) return RS_OK;
     RS_TRY(rs_task_marks(marks, &n, r->task, err));
     for (int i = 0; i < n; i++) {
+        if (!is_of_loss(r, &marks[i])) continue;
         const rs_mark_row row = {kinds[marks[i].kind], marks[i].name, marks[i].value};
         RS_TRY(rs_table_append(table, &row, err));
         if (marks[i].kind == RS_MARK_FLOOR) r->out->floor = fmax(r->out->floor, marks[i].value);

@@ -333,6 +333,16 @@ cmp -s earlier.json few/checkpoints/step-000000006/state.json && note_failure "s
 cp earlier.json few/checkpoints/step-000000006/state.json
 expect 0 "$RANKSCOPE" train "$@" --out few -q --resume
 
+# an entropy is no baseline of a squared error
+for loss in squared hinge cross_entropy; do
+    expect 0 "$RANKSCOPE" train sparse.json -q --set steps=0 --set loss=$loss --json $loss.json
+done
+python3 - <<'END' || note_failure "baselines of another loss"
+import json
+kinds = {loss: [row["kind"] for row in json.load(open(loss + ".json"))["tables"]["marks"]] for loss in ("squared", "hinge", "cross_entropy")}
+assert kinds["squared"] == kinds["hinge"] == ["accuracy without learning"] and kinds["cross_entropy"].count("loss") == 2, kinds
+END
+
 # ---- the smallest run, and a dry one ----
 expect 0 "$RANKSCOPE" train reversal --set steps=0 --set batch=1 --set model.d_model=1 --set model.heads=1 --set model.depth=1 \
     --set data.length=1 --set data.symbols=2 --out least
