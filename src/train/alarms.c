@@ -320,8 +320,9 @@ static void look_at_loss(rs_alarms *a, int64_t step, double loss, double batch_l
     if (!isnan(unigram)) take(a, step, &unused, (const double[]){limits->context_unused});
 }
 
-const rs_alarm_event *rs_alarms_feed(size_t *n, rs_alarms *a, int64_t step, double loss,
-                                     double batch_loss, const rs_instrument_reading *reading)
+const rs_alarm_event *rs_alarms_feed(size_t *n, rs_alarms *a, int64_t step,
+                                     const rs_alarm_loss *loss,
+                                     const rs_instrument_reading *reading)
 {
     a->n_events = 0;
     if (reading) {
@@ -330,7 +331,7 @@ const rs_alarm_event *rs_alarms_feed(size_t *n, rs_alarms *a, int64_t step, doub
         look_at_ranks(a, step, reading, RS_ALARM_QK_RANK_LOSS);
         look_at_ranks(a, step, reading, RS_ALARM_OV_RANK_LOSS);
     }
-    look_at_loss(a, step, loss, batch_loss);
+    if (loss->there) look_at_loss(a, step, loss->mean, loss->batch);
     *n = a->n_events;
     return a->events;
 }

@@ -203,7 +203,7 @@ rs_status rs_learner_batch(rs_batch_outcome *out, rs_learner *l, const rs_task_b
     const rs_loss wanted = rs_feed_loss(feed, l->settings, share, &told);
     if (number == 0) rs_trained_begin(&l->trained.sink);
     RS_TRY(rs_crew_run(&sum, l->crew, feed, &wanted, dropout.rate > 0 ? &dropout : NULL, err));
-    *out = (rs_batch_outcome){.loss = sum / share,
+    *out = (rs_batch_outcome){.loss = feed->n_targets > 0 ? sum / share : (double)NAN,
                               .accuracy = accuracy_of(&wanted),
                               .tokens = feed->begin[batch->samples],
                               .targets = feed->n_targets};

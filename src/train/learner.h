@@ -35,7 +35,8 @@ typedef struct rs_learner {
 
 /* What a batch said. */
 typedef struct rs_batch_outcome {
-    double loss;     /* mean over targets; of squared errors the mean over samples of their sums */
+    double loss; /* mean over targets; of squared errors the mean over samples of their sums; NaN:
+                        there is no target */
     double accuracy; /* of classes; NaN: there are none */
     int64_t tokens, targets;
 } rs_batch_outcome;

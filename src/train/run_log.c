@@ -148,8 +148,8 @@ rs_status rs_run_take_old(void *running, size_t kind, const void *row, rs_error 
 static rs_status ring(bool *stops, rs_running *r, const rs_instrument_reading *reading,
                       rs_error *err)
 {
-    r->events =
-        rs_alarms_feed(&r->n_events, r->alarms, r->learner.step, r->loss, r->now.loss, reading);
+    const rs_alarm_loss loss = {r->loss, r->now.loss, r->now.targets > 0};
+    r->events = rs_alarms_feed(&r->n_events, r->alarms, r->learner.step, &loss, reading);
     for (size_t i = 0; i < r->n_events; i++) {
         RS_TRY(add_finding(r, &r->events[i], err));
         for (int64_t k = 0; k < r->s->stop_on.n; k++)
@@ -219,6 +219,7 @@ rs_status rs_run_ring_not_finite(rs_running *r, rs_error *err)
 {
     bool stops = false;
     r->now.loss = NAN;
+    r->now.targets = 1; /* it is a loss that is not finite, not one that is missing */
     fill_row(r);
     r->measured = false;
     RS_TRY(ring(&stops, r, NULL, err));

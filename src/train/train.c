@@ -83,7 +83,7 @@ static rs_status fail_interrupted(const rs_run_outcome *outcome, const rs_train_
 static rs_status set_verdict(rs_result *result, const rs_run_outcome *outcome,
                              const rs_train_settings *s, const rs_train_options *o, rs_error *err)
 {
-    char answer[400], accuracy[96] = "", next[320];
+    char answer[400], accuracy[96] = "", loss[64], next[320];
     bool stopped = outcome->end == RS_RUN_STOPPED;
     if (isfinite(outcome->accuracy))
         snprintf(accuracy, sizeof accuracy, ", accuracy %.4f", outcome->accuracy);
@@ -91,9 +91,12 @@ static rs_status set_verdict(rs_result *result, const rs_run_outcome *outcome,
     if (said && isfinite(outcome->floor))
         snprintf(accuracy + said, sizeof accuracy - said, " (%.4g needs no learning)",
                  outcome->floor);
-    snprintf(answer, sizeof answer, "%s %s for %lld step%s: loss %.4g%s (running means).", s->task,
+    snprintf(loss, sizeof loss, "loss %.4g", outcome->loss);
+    if (isnan(outcome->loss)) snprintf(loss, sizeof loss, "no batch had a target");
+    snprintf(answer, sizeof answer, "%s %s for %lld step%s: %s%s%s.", s->task,
              stopped ? "ran, until an alarm stopped it," : "was trained", (long long)outcome->step,
-             outcome->step == 1 ? "" : "s", outcome->loss, accuracy);
+             outcome->step == 1 ? "" : "s", loss, accuracy,
+             isnan(outcome->loss) ? "" : " (running means)");
     snprintf(next, sizeof next, "rankscope scan %.200s reads what was learned",
              o->folder ? o->folder : "");
     const rs_verdict verdict = {.answer = answer,

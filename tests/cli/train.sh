@@ -280,7 +280,9 @@ import json
 lines = [json.loads(line) for line in open("sparse/log.jsonl")]
 some = [line["accuracy"] is not None for line in lines]
 assert not all(line["batch_accuracy"] is not None for line in lines) and some == sorted(some), some
-assert all(line["loss"] is not None for line in lines)' || note_failure "batches without a target"
+assert [line["loss"] is not None for line in lines] == some # null before the first target
+assert all((line["batch_loss"] is None) == (line["batch_accuracy"] is None) for line in lines)
+assert not any("alarms" in line for line in lines)' || note_failure "batches without a target"
 
 # ---- --seed is the task's seed, --set seed goes before it, and a run goes on with its own ----
 rm -rf s3 s5 s53

@@ -24,6 +24,7 @@ typedef struct run {
     double loss, batch_loss;
     const rs_alarm_event *events;
     size_t n;
+    bool no_target;
 } run;
 
 static const rs_alarm_limits defaults = {.token_collapse = 0.05,
@@ -64,8 +65,8 @@ static void feed(run *r, int64_t step, bool read)
                                            .n_ranks = 2 * LAYERS * HEADS,
                                            .layers = r->layers,
                                            .n_layers = LAYERS + 1};
-    r->events =
-        rs_alarms_feed(&r->n, r->alarms, step, r->loss, r->batch_loss, read ? &reading : NULL);
+    const rs_alarm_loss loss = {r->loss, r->batch_loss, !r->no_target};
+    r->events = rs_alarms_feed(&r->n, r->alarms, step, &loss, read ? &reading : NULL);
 }
 
 static void quiet(run *r, int64_t step)
@@ -340,6 +341,23 @@ static void test_nonfinite(void **state)
     }
 }
 
+/* A batch without a target says nothing of the loss: no number is no NaN, and a spike goes on. */
+static void test_no_target(void **state)
+{
+    (void)state;
+    run r;
+    open_run(&r, 0, NAN);
+    quiet(&r, 0);
+    r.batch_loss = 100 * r.loss;
+    quiet(&r, 10);
+    double was = r.batch_loss;
+    r.batch_loss = NAN, r.no_target = true;
+    quiet(&r, 20);
+    r.batch_loss = was, r.no_target = false;
+    rings(&r, 30, RS_ALARM_LOSS_SPIKE, RS_WARN, -1);
+    close_run(&r);
+}
+
 /* Several at once, each with a finding that has its code. */
 static void test_findings(void **state)
 {
@@ -470,8 +488,9 @@ int main(void)
         cmocka_unit_test(test_warmup),     cmocka_unit_test(test_vanishing),
         cmocka_unit_test(test_rank_loss),  cmocka_unit_test(test_context_unused),
         cmocka_unit_test(test_loss_spike), cmocka_unit_test(test_nonfinite),
-        cmocka_unit_test(test_findings),   cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_refused),    cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_findings),   cmocka_unit_test(test_no_target),
+        cmocka_unit_test(test_resume),     cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
