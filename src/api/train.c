@@ -89,8 +89,8 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
     const char **sets;
     size_t n_sets;
     bool stopped = false;
-    context.seed =
-        0; /* of the instruments' nulls alone: they stay what they were behind --resume */
+    /* of the instruments' nulls alone: they stay what they were behind --resume */
+    context.seed = 0;
     RS_TRY(check(s, err));
     RS_TRY(list_sets(&sets, &n_sets, s, task->arena, err));
     RS_TRY(open_settings(&settings, task->subject.path, s, task->arena, err));
@@ -106,6 +106,9 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
                                       .stop_on = s->stop_on};
     rs_status status = rs_train_fill(result, &stopped, settings, &options, &context, err);
     rs_train_settings_close(settings);
+    /* the run's own files are not replaced by what is made of its result */
+    if (status == RS_OK && s->out && !s->dry_run)
+        status = rs_input_files_model(rs_result_files(result), s->out, err);
     if (status == RS_OK && stopped)
         status = rs_result_set_meta(result, "stopped", json_true(), err);
     return status;

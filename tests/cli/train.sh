@@ -239,6 +239,9 @@ wait $pid
 # ---- what is refused ----
 refused() { refused_by train "$@"; }
 refused would-overwrite-input "--resume" task.json --out whole
+refused bad-option "is to be written by --out already" task.json --out whole2 --json whole2/config.json
+refused bad-option "is to be written by --out already" task.json --out whole --resume --html ./whole/../whole/run.db
+expect 0 "$RANKSCOPE" train task.json --out whole --resume -q --json whole/result.json
 refused task-schema "optimizer.lr: 0.01, now 0.02" task.json --out whole --resume --set optimizer.lr=0.02
 refused task-schema "did you mean \"reversal\"" reversl
 refused task-schema "did you mean \"lr\"" task.json --set optimizer.lrr=1
