@@ -2,6 +2,7 @@
 #include "train/train.h"
 
 #include "report/figures.h"
+#include "train/alarms.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -80,10 +81,33 @@ static rs_status fail_interrupted(const rs_run_outcome *outcome, const rs_train_
 
 /* ---- the verdict ---- */
 
+/* "; alarms: token_collapse (critical), loss_spike (warn)": each code that rang, by its worst. Returns
+ * the worst of all. */
+static rs_severity say_alarms(char *out, size_t size, const rs_result *result)
+{
+    rs_severity worst[RS_ALARMS] = {RS_INFO}, all = RS_INFO;
+    size_t used = 0;
+    out[0] = 0;
+    for (size_t i = 0; i < rs_result_finding_count(result); i++) {
+        const rs_finding *f = rs_result_finding_at(result, i);
+        rs_alarm_kind kind = rs_alarm_find(f->code);
+        if (kind < RS_ALARMS && f->severity > worst[kind]) worst[kind] = f->severity;
+    }
+    for (int k = 0; k < RS_ALARMS; k++) {
+        if (worst[k] > all) all = worst[k];
+        if (worst[k] == RS_INFO || used >= size) continue;
+        used += (size_t)snprintf(out + used, size - used, "%s%s (%s)",
+                                 used ? ", " : "; alarms: ", rs_alarm_code((rs_alarm_kind)k),
+                                 rs_severity_name(worst[k]));
+    }
+    return all;
+}
+
 static rs_status set_verdict(rs_result *result, const rs_run_outcome *outcome,
                              const rs_train_settings *s, const rs_train_options *o, rs_error *err)
 {
-    char answer[400], accuracy[96] = "", loss[64], next[320];
+    char answer[700], accuracy[96] = "", loss[64], alarms[320], next[320];
+    rs_severity worst = say_alarms(alarms, sizeof alarms, result);
     bool stopped = outcome->end == RS_RUN_STOPPED;
     if (isfinite(outcome->accuracy))
         snprintf(accuracy, sizeof accuracy, ", accuracy %.4f", outcome->accuracy);
@@ -93,15 +117,15 @@ static rs_status set_verdict(rs_result *result, const rs_run_outcome *outcome,
                  outcome->floor);
     snprintf(loss, sizeof loss, "loss %.4g", outcome->loss);
     if (isnan(outcome->loss)) snprintf(loss, sizeof loss, "no batch had a target");
-    snprintf(answer, sizeof answer, "%s %s for %lld step%s: %s%s%s.", s->task,
+    snprintf(answer, sizeof answer, "%s %s for %lld step%s: %s%s%s%s.", s->task,
              stopped ? "ran, until an alarm stopped it," : "was trained", (long long)outcome->step,
              outcome->step == 1 ? "" : "s", loss, accuracy,
-             isnan(outcome->loss) ? "" : " (running means)");
+             isnan(outcome->loss) ? "" : " (running means)", alarms);
     snprintf(next, sizeof next, "rankscope scan %.200s reads what was learned",
              o->folder ? o->folder : "");
     const rs_verdict verdict = {.answer = answer,
                                 .code = stopped ? "stopped" : "trained",
-                                .severity = stopped ? RS_CRITICAL : RS_INFO,
+                                .severity = stopped ? RS_CRITICAL : worst,
                                 .value = outcome->loss,
                                 .threshold = NAN,
                                 .next = o->folder ? next : NULL};

@@ -236,6 +236,16 @@ kill -INT $pid
 wait $pid
 [ $? = 130 ] || { note_failure "a killed run's folder stayed locked"; cat err; }
 
+# ---- the first line names what rang ----
+expect 0 "$RANKSCOPE" train task.json -q --set model.skip_mixer=0 --set model.attention=uniform --set rank_every=1 --set log_every=1 --set steps=15 \
+    --set 'alarms={"hold": 9}' --json rang.json
+python3 - <<'END' || note_failure "the verdict does not name what rang"
+import json
+verdict = json.load(open("rang.json"))["verdict"]
+assert "; alarms: token_collapse (critical)" in verdict["answer"] and verdict["severity"] == "critical" and verdict["code"] == "trained", verdict
+assert "alarms" not in json.load(open("whole.json"))["verdict"]["answer"]
+END
+
 # ---- what is refused ----
 refused() { refused_by train "$@"; }
 refused would-overwrite-input "--resume" task.json --out whole
