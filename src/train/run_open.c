@@ -122,16 +122,34 @@ static rs_status check_data(const rs_running *r, const json_t *state, rs_error *
                    "the data's files are not those that the run began with");
 }
 
+/* A checkpoint that cannot be read is none of which there is another copy: what can be done is to go on
+ * from the one before. */
+static rs_status say_older(rs_status status, const char *folder, int64_t step, rs_error *err)
+{
+    int64_t older = rs_saved_before(folder, step);
+    char hint[400];
+    if (status == RS_OK || status == RS_E_NO_MEMORY || !err) return status;
+    const rs_error was = *err;
+    if (older >= 0)
+        snprintf(hint, sizeof hint,
+                 "remove %.200s/checkpoints/step-%09lld: --resume then goes on from step %lld",
+                 folder, (long long)step, (long long)older);
+    else
+        snprintf(hint, sizeof hint, "there is no older checkpoint: choose another --out");
+    return rs_fail(err, status, was.where, hint, "%s", was.what);
+}
+
 static rs_status go_on(rs_running *r, rs_error *err)
 {
     const char *folder = r->request->folder;
     int64_t step = rs_saved_newest(folder);
     json_t *state = NULL;
     if (step < 0) return RS_OK; /* it ended before its first checkpoint */
-    RS_TRY(rs_saved_state(&state, folder, step, err));
+    RS_TRY(say_older(rs_saved_state(&state, folder, step, err), folder, step, err));
     rs_status status = check_same(r, state, err);
     if (status == RS_OK) status = check_data(r, state, err);
-    if (status == RS_OK) status = rs_saved_load(&r->learner, folder, step, err);
+    if (status == RS_OK)
+        status = say_older(rs_saved_load(&r->learner, folder, step, err), folder, step, err);
     if (status == RS_OK) status = take_state(r, state, err);
     json_decref(state);
     r->out->saved = step;

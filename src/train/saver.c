@@ -95,6 +95,17 @@ static rs_status lock_folder(int *out, const char *folder, rs_error *err)
     return RS_OK;
 }
 
+/* Removes what a program left that was ended while it put the files of a checkpoint beside each other. */
+static void clear_folder(const char *folder)
+{
+    static const char *const names[] = {".graph.new", ".model.new", ".config.new",
+                                        ".tokenizer.new"};
+    char path[RS_SAVED_PATH];
+    rs_error unused;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (rs_saved_path(path, folder, -1, names[i], &unused) == RS_OK) (void)unlink(path);
+}
+
 /* Removes a folder of files. */
 static void remove_folder(const char *path)
 {
@@ -138,6 +149,11 @@ static int64_t largest_below(const char *folder, int64_t below)
 int64_t rs_saved_newest(const char *folder)
 {
     return largest_below(folder, INT64_MAX);
+}
+
+int64_t rs_saved_before(const char *folder, int64_t step)
+{
+    return largest_below(folder, step);
 }
 
 /* Leaves the `keep` newest. */
@@ -403,6 +419,7 @@ rs_status rs_saver_open(rs_saver **out, const char *folder, const rs_learner *le
     rs_status status = saver->folder ? rs_saved_make_folder(folder, err)
                                      : rs_fail_memory(err, "checkpoints", strlen(folder));
     if (status == RS_OK) status = lock_folder(&saver->lock, folder, err);
+    if (status == RS_OK) clear_folder(folder);
     if (status == RS_OK) status = rs_saved_make_folder(path, err);
     if (status != RS_OK)
         rs_saver_close(saver);

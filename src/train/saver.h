@@ -33,6 +33,8 @@ rs_status rs_saver_wait(rs_saver *saver, rs_error *err);
 
 /* The step of the newest checkpoint that is whole in DIR; -1: there is none. */
 int64_t rs_saved_newest(const char *folder);
+/* The same of those before a step. */
+int64_t rs_saved_before(const char *folder, int64_t step);
 /* Reads the state.json of a checkpoint. */
 rs_status rs_saved_state(json_t **out, const char *folder, int64_t step, rs_error *err);
 /* Puts the weights and the optimiser's state of a checkpoint into a learner of the same settings, and

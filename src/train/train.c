@@ -108,6 +108,7 @@ static rs_status set_verdict(rs_result *result, const rs_run_outcome *outcome,
 {
     char answer[700], accuracy[96] = "", loss[64], alarms[320], next[320];
     rs_severity worst = say_alarms(alarms, sizeof alarms, result);
+    if (outcome->end == RS_RUN_STOPPED) worst = RS_CRITICAL;
     bool stopped = outcome->end == RS_RUN_STOPPED;
     if (isfinite(outcome->accuracy))
         snprintf(accuracy, sizeof accuracy, ", accuracy %.4f", outcome->accuracy);
@@ -125,7 +126,7 @@ static rs_status set_verdict(rs_result *result, const rs_run_outcome *outcome,
              o->folder ? o->folder : "");
     const rs_verdict verdict = {.answer = answer,
                                 .code = stopped ? "stopped" : "trained",
-                                .severity = stopped ? RS_CRITICAL : worst,
+                                .severity = worst,
                                 .value = outcome->loss,
                                 .threshold = NAN,
                                 .next = o->folder ? next : NULL};

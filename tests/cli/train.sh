@@ -89,6 +89,17 @@ python3 -c 'data = open("cut/checkpoints/step-000000040/training.safetensors", "
 open("cut/checkpoints/step-000000040/training.safetensors", "wb").write(data[:-9])'
 expect 2 "$RANKSCOPE" train task.json --out cut --resume -q
 says err training.safetensors
+says err "there is no older checkpoint"
+rm -rf cut
+cp -r whole cut
+python3 -c 'open("cut/checkpoints/step-000000060/state.json", "w").write("{")'
+expect 2 "$RANKSCOPE" train task.json --out cut --resume -q
+says err "remove cut/checkpoints/step-000000060: --resume then goes on from step 40"
+rm -r cut/checkpoints/step-000000060
+# what a killed program left beside the model is cleared away
+touch cut/.model.new cut/.config.new cut/.graph.new
+resume 1 "the older checkpoint"
+[ ! -e cut/.model.new ] && [ ! -e cut/.config.new ] && [ ! -e cut/.graph.new ] || note_failure "files of a killed program stay"
 
 # ---- the product penalty: what it adds to one step of SGD is -lr mu (B B^T) A of each head's pairs ----
 for run in p0:0:0 p1:1:0 p2:1:0.3; do
