@@ -35,9 +35,10 @@ static const alarm_row rows[RS_ALARMS] = {
         {.code = "vanishing_qk_gradient",
          .ring = RING_HELD,
          .by_layer = true,
-         .hint = "attention there stays what it is while the values learn: look at the relative "
-                 "residual in front of that layer, scale branches by 1/sqrt(layers), or use Adam, "
-                 "whose steps do not hang on the size of gradients"},
+         .hint =
+             "attention there stays what it is while the values learn: look at the relative "
+             "residual in front of that layer, or scale branches by 1/sqrt(layers); steps of SGD "
+             "and heavy ball hang on the size of gradients, Adam's do not"},
     [RS_ALARM_QK_RANK_LOSS] =
         {.code = "qk_rank_loss",
          .ring = RING_WARN,
@@ -259,6 +260,7 @@ static void look_at_tokens(rs_alarms *a, int64_t step, const rs_instrument_readi
 static void look_at_gradients(rs_alarms *a, int64_t step, const rs_instrument_reading *reading)
 {
     double limit = a->rules.limits.vanishing_qk_gradient;
+    if (a->rules.single) return; /* attention to one token has no gradient to vanish */
     for (size_t k = 0; k < reading->n_layers; k++) {
         const rs_layer_row *row = &reading->layers[k];
         if (row->layer < 0 || row->layer >= a->rules.layers || isnan(row->ratio_q_v)) continue;

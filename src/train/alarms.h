@@ -28,6 +28,7 @@ typedef struct rs_alarm_rules {
     rs_alarm_limits limits;
     int64_t warmup; /* steps; a warning is critical once it has lasted max(limits.hold, 2 warmup) */
     int32_t layers;
+    bool single; /* samples have one token */
     /* Entropy of the tokens by themselves, in nats, of a language model; NaN: of none, or not known */
     double unigram_entropy;
 } rs_alarm_rules;

@@ -232,7 +232,8 @@ static rs_status open_watch(rs_running *r, rs_error *err)
 {
     rs_alarm_rules rules = {.limits = r->s->alarms,
                             .warmup = r->s->schedule.warmup,
-                            .layers = r->learner.network->n_layers};
+                            .layers = r->learner.network->n_layers,
+                            .single = rs_task_sizes(r->task)->n_tok < 2};
     RS_TRY(unigram_entropy(&rules.unigram_entropy, r, err));
     if (r->s->rank_every > 0)
         RS_TRY(rs_instruments_open(&r->instruments, &r->learner, r->task, err));

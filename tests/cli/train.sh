@@ -266,6 +266,7 @@ expect 0 "$RANKSCOPE" train task.json --out whole --resume -q --json whole/resul
 refused task-schema "optimizer.lr: 0.01, now 0.02" task.json --out whole --resume --set optimizer.lr=0.02
 refused task-schema "did you mean \"reversal\"" reversl
 refused task-schema "did you mean \"lr\"" task.json --set optimizer.lrr=1
+refused task-schema '"embed.width" is 9; a map that is "linear" has no width inside' circle --set embed.width=9
 refused usage "--out" task.json --resume
 refused usage "dry" task.json --dry-run --resume --out whole
 echo '{"task": "reversal", "model": {"depth": 2, "d_model": 8, "heads": 3}}' >odd.json

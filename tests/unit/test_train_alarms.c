@@ -358,6 +358,24 @@ static void test_no_target(void **state)
     close_run(&r);
 }
 
+/* Attention to one token has no gradient to vanish. */
+static void test_single(void **state)
+{
+    (void)state;
+    run r;
+    open_run(&r, 0, NAN);
+    rs_alarms_close(r.alarms);
+    const rs_alarm_rules rules = {.limits = {.vanishing_qk_gradient = 1e-3, .loss_spike = 3},
+                                  .layers = LAYERS,
+                                  .single = true};
+    rs_error err = {0};
+    assert_int_equal(rs_alarms_open(&r.alarms, &rules, &err), RS_OK);
+    r.layers[1].ratio_q_v = r.layers[3].ratio_q_v = 0;
+    quiet(&r, 0);
+    quiet(&r, 10);
+    close_run(&r);
+}
+
 /* Several at once, each with a finding that has its code. */
 static void test_findings(void **state)
 {
@@ -489,8 +507,8 @@ int main(void)
         cmocka_unit_test(test_rank_loss),  cmocka_unit_test(test_context_unused),
         cmocka_unit_test(test_loss_spike), cmocka_unit_test(test_nonfinite),
         cmocka_unit_test(test_findings),   cmocka_unit_test(test_no_target),
-        cmocka_unit_test(test_resume),     cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_single),     cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
