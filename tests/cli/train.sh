@@ -99,7 +99,9 @@ rm -r cut/checkpoints/step-000000060
 # what a killed program left beside the model is cleared away
 touch cut/.model.new cut/.config.new cut/.graph.new
 resume 1 "the older checkpoint"
-[ ! -e cut/.model.new ] && [ ! -e cut/.config.new ] && [ ! -e cut/.graph.new ] || note_failure "files of a killed program stay"
+for name in .model.new .config.new .graph.new; do
+    [ ! -e "cut/$name" ] || note_failure "$name of a killed program stays"
+done
 
 # ---- the product penalty: what it adds to one step of SGD is -lr mu (B B^T) A of each head's pairs ----
 for run in p0:0:0 p1:1:0 p2:1:0.3; do
