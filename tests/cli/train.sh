@@ -72,8 +72,16 @@ text = open("cut/log.jsonl").read().splitlines(True)
 open("cut/log.jsonl", "w").write("".join(text[:7]) + text[7][:30])'
 resume 1 "a line that was cut"
 copy_at
+python3 -c '
+text = open("cut/log.jsonl").read().splitlines(True)
+open("cut/log.jsonl", "w").write("".join(text[:3]) + text[3][:30])'
+resume 1 "a line that was cut in front of the checkpoint"
+copy_at
 python3 -c 'data = open("cut/run.db", "rb").read(); open("cut/run.db", "wb").write(data[:len(data) // 2 + 100])'
 resume 1 "half a database"
+copy_at
+rm cut/log.jsonl
+resume 1 "no log"
 copy_at
 rm cut/run.db
 resume 1 "no database"
