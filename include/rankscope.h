@@ -660,7 +660,7 @@ typedef void rs_training_fn(void *user, const rs_training_step *step);
 
 typedef struct rs_training_settings {
     size_t size;
-    rs_call_settings call; /* its seed means nothing here: the task has one */
+    rs_call_settings call; /* its seed means nothing here, but where `seeded` says so */
     const char *out; /* folder of checkpoints, log.jsonl and run.db; NULL: nothing is written */
     bool resume;     /* go on with the run that is in that folder */
     bool dry_run;    /* only say what the run would be */
@@ -668,6 +668,7 @@ typedef struct rs_training_settings {
     size_t n_sets;
     const char *stop_on; /* codes of alarms that end the run, joined by commas; NULL: the task's */
     rs_training_fn *logged; /* may be NULL; `call.user` is handed to it */
+    bool seeded; /* call.seed is the task's seed, over its own; one of `sets` goes before it */
 } rs_training_settings;
 void rs_training_settings_init(rs_training_settings *settings, size_t size);
 

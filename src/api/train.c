@@ -3,6 +3,7 @@
 #include "api/check.h"
 #include "api/command.h"
 #include "network/saved.h"
+#include "report/output.h"
 
 #include <string.h>
 
@@ -43,15 +44,30 @@ static rs_status check(const rs_training_settings *s, rs_error *err)
     return RS_OK;
 }
 
-/* stop_on over the task's own, as an override. */
+/* What is set over the task's own fields, [*n]: the call's seed in front of the settings' own, so that
+ * these go before it. There is room for one more. */
+static rs_status list_sets(const char ***out, size_t *n, const rs_training_settings *s,
+                           rs_arena *arena, rs_error *err)
+{
+    const char **sets = *out = rs_arena_alloc(arena, s->n_sets + 2, sizeof *sets);
+    *n = 0;
+    if (!sets) return rs_fail_memory(err, "settings", (s->n_sets + 2) * sizeof *sets);
+    if (s->seeded) {
+        sets[*n] = rs_arena_printf(arena, "seed=%llu", (unsigned long long)s->call.seed);
+        if (!sets[(*n)++]) return rs_fail_memory(err, "settings", 1);
+    }
+    for (size_t i = 0; i < s->n_sets; i++)
+        sets[(*n)++] = s->sets[i];
+    return RS_OK;
+}
+
+/* The same with stop_on, as an override. */
 static rs_status open_settings(rs_train_settings **out, const char *input,
                                const rs_training_settings *s, rs_arena *arena, rs_error *err)
 {
-    const char **sets = rs_arena_alloc(arena, s->n_sets + 1, sizeof *sets);
-    size_t n = s->n_sets;
-    if (!sets) return rs_fail_memory(err, "settings", (n + 1) * sizeof *sets);
-    for (size_t i = 0; i < n; i++)
-        sets[i] = s->sets[i];
+    const char **sets;
+    size_t n;
+    RS_TRY(list_sets(&sets, &n, s, arena, err));
     if (s->stop_on) {
         rs_buffer list = {0};
         rs_buffer_puts(&list, "stop_on=[\"");
@@ -69,15 +85,30 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
 {
     const rs_training_settings *s = &task->settings->training;
     rs_train_settings *settings = NULL;
+    rs_context context = *task->context;
+    const char **sets;
+    size_t n_sets;
     bool stopped = false;
+    /* of the instruments' nulls alone: they stay what they were behind --resume */
+    context.seed = 0;
     RS_TRY(check(s, err));
+    RS_TRY(list_sets(&sets, &n_sets, s, task->arena, err));
     RS_TRY(open_settings(&settings, task->subject.path, s, task->arena, err));
+    rs_result_files(result)->outputs->beside = s->out && !s->dry_run;
     ears e = {.settings = s, .steps = settings->steps};
     const rs_run_listener listener = {.user = &e, .logged = s->logged ? logged : NULL};
-    const rs_train_options options = {
-        .folder = s->out, .resume = s->resume, .dry_run = s->dry_run, .listener = &listener};
-    rs_status status = rs_train_fill(result, &stopped, settings, &options, task->context, err);
+    const rs_train_options options = {.folder = s->out,
+                                      .resume = s->resume,
+                                      .dry_run = s->dry_run,
+                                      .listener = &listener,
+                                      .sets = sets,
+                                      .n_sets = n_sets,
+                                      .stop_on = s->stop_on};
+    rs_status status = rs_train_fill(result, &stopped, settings, &options, &context, err);
     rs_train_settings_close(settings);
+    /* the run's own files are not replaced by what is made of its result */
+    if (status == RS_OK && s->out && !s->dry_run)
+        status = rs_input_files_model(rs_result_files(result), s->out, err);
     if (status == RS_OK && stopped)
         status = rs_result_set_meta(result, "stopped", json_true(), err);
     return status;

@@ -29,7 +29,7 @@ void rs_undo_outputs(rs_result *result, rs_status status, rs_error *err)
     bool say = status == RS_E_WRITE || status == RS_E_BROKEN_PIPE || status == RS_E_INTERRUPTED ||
                outputs->first;
     rs_outputs_undo(outputs, what, sizeof what);
-    if (!say || !err) return;
+    if (!say || !err || !what[0]) return;
     const rs_error was = *err;
     char hint[sizeof was.hint + sizeof what + 2];
     snprintf(hint, sizeof hint, "%s%s%s", was.hint, was.hint[0] ? "; " : "", what);

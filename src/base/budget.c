@@ -137,6 +137,14 @@ void rs_budget_add(rs_budget *budget, const char *what, double bytes)
     budget->parts[i].bytes += bytes;
 }
 
+double rs_budget_sum(const rs_budget *budget)
+{
+    double sum = 0;
+    for (size_t i = 0; i < budget->n; i++)
+        sum += budget->parts[i].bytes;
+    return sum;
+}
+
 static const char *sized(char *text, size_t size, double bytes)
 {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB"};
@@ -160,12 +168,10 @@ int rs_budget_threads(double bytes, rs_memory_bound bound, int threads)
 rs_status rs_budget_check(const rs_budget *budget, rs_memory_bound bound, const char *where,
                           const char *hint, rs_error *err)
 {
-    double sum = 0;
+    double sum = rs_budget_sum(budget);
     char list[512] = "", total[64], has[64], part[64];
     size_t used = 0;
     if (!bound.bytes) bound = rs_memory_bound_of(0);
-    for (size_t i = 0; i < budget->n; i++)
-        sum += budget->parts[i].bytes;
     if (!(sum > (double)bound.bytes)) return RS_OK;
     for (size_t i = 0; i < budget->n && used < sizeof list; i++)
         if (budget->parts[i].bytes > sum / 100)

@@ -38,6 +38,8 @@ typedef struct rs_budget {
 /* Adds a part. Names are literals in the plural ("weights"); sizes are doubles, so that products of
  * any sizes fit. */
 void rs_budget_add(rs_budget *budget, const char *what, double bytes);
+/* All parts together. */
+double rs_budget_sum(const rs_budget *budget);
 /* How many of `threads` threads may hold `bytes` each at the same time: as many as find room in
  * half of the bound, at least one. */
 int rs_budget_threads(double bytes, rs_memory_bound bound, int threads);

@@ -92,6 +92,8 @@ static rs_status ask_train(rs_result **out, const cli_args *args, rs_error *err)
         return rs_fail(err, RS_E_USAGE, "train",
                        "give a task file or the name of a task, such as associative-recall",
                        "needs a task");
+    for (size_t i = 0; i < cli_n_options; i++)
+        if (strcmp(cli_options[i].name, "seed") == 0) settings.seeded = args->given[i] != NULL;
     cli_show_training(&settings, args);
     return rs_train(out, args->input, &settings, err);
 }
@@ -265,9 +267,11 @@ const cli_command cli_commands[] = {
      "and its tokens keep or lose their rank.\n"
      "TASK is a task file (JSON, its name has a dot or a slash), or the name of a task with its "
      "published settings: associative-recall, sorting, convex-hull, memorization, circle, "
-     "reversal, mqar, entrywise. The same settings give the same bits for any --threads, and "
+     "reversal, mqar, markov, entrywise; or of one that reads your files: char-lm, bpe-lm, mlm, "
+     "image, series, tokens. The same settings give the same bits for any --threads, and "
      "behind --resume.\n"
-     "Tables: log; plan and task (--dry-run).",
+     "Tables: log, ranks, layers, alarms, marks; plan and task (--dry-run). Exit code 3: --fail-on "
+     "was met, or --stop-on ended the run.",
      "rankscope train associative-recall --dry-run # what would be trained, and how long\n"
      "rankscope train associative-recall --out run --set optimizer.weight_decay.attention=1 # "
      "decay, and the rank it takes\n"

@@ -459,8 +459,8 @@ const cli_option cli_options[] = {
              "What it "
              "will hold is added up at the start, and a run that needs more is refused."},
     {"seed", "N", CLI_SEED, CALL(seed), CLI_ALL, "0", NULL,
-     .help = "Seed of every random draw (the baselines by chance); the same for any number of "
-             "threads."},
+     .help = "Seed of every random draw (the baselines by chance; of train the task's own seed, "
+             "unless --set seed is given); the same for any number of threads."},
     {"precision", "f32|f64|residual", CLI_CHOICE, AT(no_choice), CLI_SCAN, "f64",
      "f32|f64|residual",
      .help = "Arithmetic of forward passes. scan has none: it accumulates in float64 whatever is "

@@ -44,6 +44,22 @@ static rs_status check_tables(const output *o, const cli_args *args, rs_error *e
     return status;
 }
 
+/* train keeps these in the folder of its run. */
+static rs_status check_run(const output *o, const cli_args *args, rs_error *err)
+{
+    static const char *const names[] = {
+        "model.safetensors", "config.json", "tokenizer.json", "graph.npy", "log.jsonl", "run.db",
+        "run.db-wal",        "run.db-shm",  "checkpoints",    ".lock"};
+    const char *folder = args->command->bit == CLI_TRAIN ? args->training.out : NULL;
+    char path[4096];
+    for (size_t i = 0; folder && i < sizeof names / sizeof *names; i++) {
+        int n = snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        if (n > 0 && (size_t)n < sizeof path && rs_output_same(o->path, path))
+            return refuse_output(o, "--out", err);
+    }
+    return RS_OK;
+}
+
 rs_status cli_check_outputs(const cli_args *args, rs_error *err)
 {
     const rs_output_settings *o = &args->output;
@@ -65,6 +81,7 @@ rs_status cli_check_outputs(const cli_args *args, rs_error *err)
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
         const output *this = &outputs[i];
         if (!to_a_file(this)) continue;
+        CLI_TRY(check_run(this, args, err));
         for (size_t k = 0; k < i; k++)
             if (to_a_file(&outputs[k]) && i >= FOLDERS &&
                 rs_output_same(this->path, outputs[k].path))

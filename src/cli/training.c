@@ -84,12 +84,15 @@ static void draw(const rs_training_step *s)
 
 static void print_line(const rs_training_step *s)
 {
-    char accuracy[48] = "", eval[64] = "", left[64];
+    char accuracy[48] = "", eval[64] = "", left[64], loss[32] = "-";
+    if (isfinite(s->loss)) snprintf(loss, sizeof loss, "%.4g", s->loss);
+    char gradient[48] = "not finite";
+    if (isfinite(s->gradient_norm)) snprintf(gradient, sizeof gradient, "%.3g", s->gradient_norm);
     if (isfinite(s->accuracy)) snprintf(accuracy, sizeof accuracy, "  accuracy %.4f", s->accuracy);
     if (isfinite(s->eval_loss)) snprintf(eval, sizeof eval, "  evaluation %.4g", s->eval_loss);
     write_left(left, sizeof left, s);
-    fprintf(stderr, "step %lld/%lld  loss %.4g%s%s  gradient %.3g  %.0f tokens/s%s\n",
-            (long long)s->step, (long long)s->steps, s->loss, accuracy, eval, s->gradient_norm,
+    fprintf(stderr, "step %lld/%lld  loss %s%s%s  gradient %s  %.0f tokens/s%s\n",
+            (long long)s->step, (long long)s->steps, loss, accuracy, eval, gradient,
             s->tokens_per_second, left);
 }
 

@@ -78,6 +78,7 @@ struct rs_init {
     double std, residual_std, d_model, layers;
     int threads;
     rs_memory_bound bound;
+    const char *where;  /* who is refused; NULL: random weights */
     rs_init_need *need; /* NULL: nothing else than weights is known of */
     const void *need_user;
     rs_strmap names; /* of the tensors drawn: asking twice draws another tensor */
@@ -462,7 +463,8 @@ static rs_status refuse_beyond(const rs_init *init, rs_budget *budget, double nu
                                rs_error *err)
 {
     rs_budget_add(budget, "weights", (double)init->bytes + numbers * sizeof(float));
-    return rs_budget_check(budget, init->bound, "random weights", smaller, err);
+    return rs_budget_check(budget, init->bound, init->where ? init->where : "random weights",
+                           smaller, err);
 }
 
 rs_status rs_init_expect(const rs_init *init, double numbers, rs_error *err)
@@ -477,12 +479,15 @@ rs_status rs_init_expect_layers(const rs_init *init, int64_t layers, size_t laye
     enum { TENSORS = 4096, COPIES = 2 }; /* names and shapes of a layer; the plan and the network */
     rs_budget budget = {0};
     rs_budget_add(&budget, "layers", COPIES * (double)layers * (double)(layer_bytes + TENSORS));
-    return rs_budget_check(&budget, init->bound, "layers", smaller, err);
+    return rs_budget_check(&budget, init->bound, init->where ? init->where : "layers", smaller,
+                           err);
 }
 
-void rs_init_set_memory(rs_init *init, rs_memory_bound bound, rs_init_need *need, const void *user)
+void rs_init_set_memory(rs_init *init, rs_memory_bound bound, const char *where, rs_init_need *need,
+                        const void *user)
 {
     if (bound.bytes) init->bound = bound;
+    init->where = where;
     init->need = need;
     init->need_user = user;
 }

@@ -41,9 +41,11 @@ rs_status rs_init_expect_layers(const rs_init *init, int64_t layers, size_t laye
                                 rs_error *err);
 
 /* Adds what a run over the planned network will hold beside its weights, so that one too large is
- * refused before anything is drawn. */
+ * refused before anything is drawn. where: who is refused (a literal, or what outlives init); NULL:
+ * "random weights". */
 typedef void rs_init_need(rs_budget *budget, const struct rs_network *plan, const void *user);
-void rs_init_set_memory(rs_init *init, rs_memory_bound bound, rs_init_need *need, const void *user);
+void rs_init_set_memory(rs_init *init, rs_memory_bound bound, const char *where, rs_init_need *need,
+                        const void *user);
 /* The bytes of all tensors drawn so far. */
 uint64_t rs_init_bytes(const rs_init *init);
 

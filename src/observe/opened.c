@@ -178,11 +178,11 @@ static rs_status draw_network(rs_opened *o, const rs_context *context, rs_error 
     RS_TRY(rs_init_open(&o->init, o->request->init, context->seed, err));
     rs_init_set_threads(o->init, context->threads);
     opening at = {o, context};
-    rs_init_set_memory(o->init, context->memory, need_of_plan, &at);
+    rs_init_set_memory(o->init, context->memory, NULL, need_of_plan, &at);
     rs_status status =
         arch ? read_architecture(o, arch, err)
              : rs_network_from_config(&o->network, o->config, o->config_path, o->init, err);
-    rs_init_set_memory(o->init, context->memory, NULL, NULL);
+    rs_init_set_memory(o->init, context->memory, NULL, NULL, NULL);
     return status;
 }
 
@@ -221,7 +221,7 @@ static rs_status draw_twin(rs_opened *o, const rs_context *context, rs_error *er
     if (!o->config) RS_TRY(read_config(o, err));
     RS_TRY(rs_init_open(&o->twin_init, "default", context->seed, err));
     rs_init_set_threads(o->twin_init, context->threads);
-    rs_init_set_memory(o->twin_init, context->memory, NULL, NULL);
+    rs_init_set_memory(o->twin_init, context->memory, NULL, NULL, NULL);
     const json_t *arch;
     RS_TRY(find_architecture(&arch, o->config, o->config_path, err));
     return arch ? rs_network_from_arch(&o->twin, arch, o->config_path, o->twin_init, err)

@@ -5,6 +5,7 @@
 #include "report/number.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 rs_finding rs_finding_of(rs_severity severity, const char *code)
@@ -124,29 +125,47 @@ static void say_value(rs_buffer *text, const rs_finding *f)
     rs_buffer_printf(text, " (%s)", value);
 }
 
+/* What the cases of a code are cases of, by the severest case of each. */
+typedef struct tally {
+    size_t of[RS_CRITICAL + 1], all;
+} tally;
+
+/* "5 of them only a warning and 2 only a note": what is milder than the worst. */
+static void say_milder(rs_buffer *text, const tally *things, rs_severity worst)
+{
+    size_t warnings = worst > RS_WARN ? things->of[RS_WARN] : 0;
+    size_t notes = worst > RS_INFO ? things->of[RS_INFO] : 0;
+    if (warnings) rs_buffer_printf(text, ", %zu of them only a warning", warnings);
+    if (notes)
+        rs_buffer_printf(text, "%s%zu %sonly a note", warnings ? " and " : ", ", notes,
+                         warnings ? "" : "of them ");
+}
+
 /* "174 of 270 heads; strongest layer 18, head 8 (0.99994)" */
-static void say_group(rs_buffer *text, const rs_finding_group *group, size_t milder)
+static void say_group(rs_buffer *text, const rs_finding_group *group, const tally *things)
 {
     const rs_finding *worst = group->worst;
-    rs_buffer_printf(text, "%zu ", group->count);
+    const char *called = worst->worst ? worst->worst : "first";
+    rs_buffer_printf(text, "%zu ", things->all);
     if (worst->of > 0) rs_buffer_printf(text, "of %lld ", (long long)worst->of);
     rs_buffer_puts(text, worst->cases ? worst->cases : "cases");
-    if (milder) rs_buffer_printf(text, ", %zu of them only a note", milder);
+    say_milder(text, things, worst->severity);
     if (worst->layer == RS_NULL_INT) {
-        rs_buffer_printf(text, "; first: %s", worst->message);
+        rs_buffer_printf(text, "; %s: %s", called, worst->message);
         return;
     }
-    rs_buffer_printf(text, "; %s ", worst->worst ? worst->worst : "first");
+    rs_buffer_printf(text, "; %s ", called);
     say_place(text, worst);
     say_value(text, worst);
 }
 
-static rs_status close_group(rs_finding_group *group, size_t milder, rs_arena *arena, rs_error *err)
+static rs_status close_group(rs_finding_group *group, const tally *things, rs_arena *arena,
+                             rs_error *err)
 {
     rs_buffer text = {0};
     group->message = group->worst->message;
-    if (group->count > 1) {
-        say_group(&text, group, milder);
+    if (things->all > 1) {
+        say_group(&text, group, things);
         group->message = text.failed ? NULL : rs_arena_strdup(arena, text.data);
         rs_buffer_free(&text);
     }
@@ -160,24 +179,54 @@ static bool has_group(const rs_finding_group *groups, size_t n, const char *code
     return false;
 }
 
-rs_status rs_findings_group(rs_finding_group *groups, size_t *n_groups, const rs_finding *findings,
-                            size_t n, rs_arena *arena, rs_error *err)
+/* Things in their order, of one thing the severest case first. */
+static int by_thing(const void *a, const void *b)
+{
+    const rs_finding *x = *(const rs_finding *const *)a, *y = *(const rs_finding *const *)b;
+    if (x->thing != y->thing) return x->thing < y->thing ? -1 : 1;
+    return (x->severity < y->severity) - (x->severity > y->severity);
+}
+
+/* The things that cases [n] are cases of; sorts them. */
+static tally count_things(const rs_finding **cases, size_t n)
+{
+    tally things = {0};
+    qsort(cases, n, sizeof *cases, by_thing);
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0 && cases[i]->thing != 0 && cases[i]->thing == cases[i - 1]->thing) continue;
+        things.of[cases[i]->severity]++;
+        things.all++;
+    }
+    return things;
+}
+
+/* cases: room for n. */
+static rs_status group_cases(rs_finding_group *groups, size_t *n_groups, const rs_finding **cases,
+                             const rs_finding *findings, size_t n, rs_arena *arena, rs_error *err)
 {
     *n_groups = 0;
     for (size_t i = 0; i < n; i++) {
         if (has_group(groups, *n_groups, findings[i].code)) continue;
         rs_finding_group *group = &groups[(*n_groups)++];
-        size_t milder = 0;
         *group = (rs_finding_group){.worst = &findings[i],
                                     .housekeeping = rs_finding_is_housekeeping(&findings[i])};
-        for (size_t j = i; j < n; j++) {
-            if (strcmp(findings[j].code, findings[i].code) != 0) continue;
-            group->count++;
-            milder += findings[j].severity < findings[i].severity;
-        }
-        RS_TRY(close_group(group, milder, arena, err));
+        for (size_t j = i; j < n; j++)
+            if (strcmp(findings[j].code, findings[i].code) == 0)
+                cases[group->count++] = &findings[j];
+        const tally things = count_things(cases, group->count);
+        RS_TRY(close_group(group, &things, arena, err));
     }
     return RS_OK;
+}
+
+rs_status rs_findings_group(rs_finding_group *groups, size_t *n_groups, const rs_finding *findings,
+                            size_t n, rs_arena *arena, rs_error *err)
+{
+    const rs_finding **cases = rs_malloc(n + 1, sizeof *cases);
+    if (!cases) return rs_fail_memory(err, "findings", n * sizeof *cases);
+    rs_status status = group_cases(groups, n_groups, cases, findings, n, arena, err);
+    rs_free(cases);
+    return status;
 }
 
 /* ---- the table ---- */

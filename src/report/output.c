@@ -341,7 +341,8 @@ static void close_set(rs_outputs *outputs)
         rs_live_release(outputs->folders[i].slot);
         rs_free(outputs->folders[i].path);
     }
-    *outputs = (rs_outputs){.cancel = outputs->cancel, .kept = outputs->kept};
+    *outputs =
+        (rs_outputs){.cancel = outputs->cancel, .kept = outputs->kept, .beside = outputs->beside};
 }
 
 void rs_outputs_keep(rs_outputs *outputs)
@@ -377,7 +378,10 @@ void rs_outputs_undo(rs_outputs *outputs, char *what, size_t size)
     close_set(outputs);
     rs_live_leave();
     size_t used = strlen(what);
-    snprintf(what + used, size - used, used ? " could not be taken back" : "nothing was written");
+    if (used)
+        snprintf(what + used, size - used, " could not be taken back");
+    else if (!outputs->beside)
+        snprintf(what, size, "nothing was written");
 }
 
 /* Remembers a folder that was just made. */

@@ -32,6 +32,7 @@ typedef struct rs_outputs {
     size_t n;
     const volatile sig_atomic_t *cancel; /* may be NULL */
     bool kept;                           /* rs_outputs_keep was called */
+    bool beside; /* the command writes files of its own, and says itself what became of them */
     struct rs_made_folder {
         int slot; /* output_live.h; negative: none */
         char *path;
@@ -46,7 +47,7 @@ rs_status rs_outputs_place(rs_outputs *outputs, rs_error *err);
 /* Ends the set: what was placed stays. */
 void rs_outputs_keep(rs_outputs *outputs);
 /* Ends the set: takes back what was placed and removes what was not. Writes into `what` what could
- * not be taken back: "nothing was written", or names. */
+ * not be taken back: names, or "nothing was written" ("" where that is not known: `beside`). */
 void rs_outputs_undo(rs_outputs *outputs, char *what, size_t size);
 
 /* ---- in pieces ---- */

@@ -127,6 +127,9 @@ typedef struct rs_finding {
     const char *cases;   /* what is counted, "heads"; NULL: "cases" */
     const char *worst;   /* what the case furthest beyond its threshold is, "strongest"; or NULL */
     int64_t of;          /* of how many that were looked at; 0: not known */
+    int64_t
+        thing; /* cases with this number are told of one thing (a layer, an alarm that got worse):
+                      people read how many things there are; 0: it is one of its own */
 } rs_finding;
 
 /* A finding that has nothing but these two: whoever makes one sets what else it has. */
@@ -136,7 +139,7 @@ rs_finding rs_finding_of(rs_severity severity, const char *code);
 typedef struct rs_finding_group {
     const rs_finding *worst; /* of the severest cases the one furthest beyond its threshold */
     size_t count;            /* cases of this code */
-    const char *message;     /* the worst case's own where it is the only one */
+    const char *message;     /* the worst case's own where all are of one thing */
     bool housekeeping;       /* shown on a terminal only when everything is asked for */
 } rs_finding_group;
 

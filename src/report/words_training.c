@@ -18,8 +18,8 @@ static const rs_word alarms[] = {
           "while the values learn (Noci et al. 2022)",
           "‖∂L/∂W_Q‖ < 1e-3 ‖∂L/∂W_V‖, gQ/gV < 1e-6, at two logs in a row "
           "(alarms.vanishing_qk_gradient); critical after max(200, 2 warm-up) steps (alarms.hold)",
-          "look at the tokens in front of that layer, scale branches by 1/√layers, or use Adam, "
-          "whose steps do not hang on the size of gradients"),
+          "look at the tokens in front of that layer, or scale branches by 1/√layers; steps of SGD "
+          "and heavy ball hang on the size of gradients, Adam's do not"),
     TRAIN("qk_rank_loss", "warn",
           "the query-key products of a layer have lost directions. By itself no proof of harm; "
           "published as harmful for language models",

@@ -116,7 +116,8 @@ static const rs_word claims[] = {
 };
 
 static const rs_word train[] = {
-    TRAIN("trained", "info", "a run made all its steps; the number is the running mean of its loss",
+    TRAIN("trained", "info; the worst alarm's",
+          "a run made all its steps; the number is the running mean of its loss",
           "no alarm of --stop-on rang, and all was finite",
           "'rankscope scan DIR' reads what was learned"),
     TRAIN("stopped", "critical", "an alarm of --stop-on ended a run; exit code 3",

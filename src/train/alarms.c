@@ -35,9 +35,10 @@ static const alarm_row rows[RS_ALARMS] = {
         {.code = "vanishing_qk_gradient",
          .ring = RING_HELD,
          .by_layer = true,
-         .hint = "attention there stays what it is while the values learn: look at the relative "
-                 "residual in front of that layer, scale branches by 1/sqrt(layers), or use Adam, "
-                 "whose steps do not hang on the size of gradients"},
+         .hint =
+             "attention there stays what it is while the values learn: look at the relative "
+             "residual in front of that layer, or scale branches by 1/sqrt(layers); steps of SGD "
+             "and heavy ball hang on the size of gradients, Adam's do not"},
     [RS_ALARM_QK_RANK_LOSS] =
         {.code = "qk_rank_loss",
          .ring = RING_WARN,
@@ -259,6 +260,7 @@ static void look_at_tokens(rs_alarms *a, int64_t step, const rs_instrument_readi
 static void look_at_gradients(rs_alarms *a, int64_t step, const rs_instrument_reading *reading)
 {
     double limit = a->rules.limits.vanishing_qk_gradient;
+    if (a->rules.single) return; /* attention to one token has no gradient to vanish */
     for (size_t k = 0; k < reading->n_layers; k++) {
         const rs_layer_row *row = &reading->layers[k];
         if (row->layer < 0 || row->layer >= a->rules.layers || isnan(row->ratio_q_v)) continue;
@@ -320,8 +322,9 @@ static void look_at_loss(rs_alarms *a, int64_t step, double loss, double batch_l
     if (!isnan(unigram)) take(a, step, &unused, (const double[]){limits->context_unused});
 }
 
-const rs_alarm_event *rs_alarms_feed(size_t *n, rs_alarms *a, int64_t step, double loss,
-                                     double batch_loss, const rs_instrument_reading *reading)
+const rs_alarm_event *rs_alarms_feed(size_t *n, rs_alarms *a, int64_t step,
+                                     const rs_alarm_loss *loss,
+                                     const rs_instrument_reading *reading)
 {
     a->n_events = 0;
     if (reading) {
@@ -330,14 +333,14 @@ const rs_alarm_event *rs_alarms_feed(size_t *n, rs_alarms *a, int64_t step, doub
         look_at_ranks(a, step, reading, RS_ALARM_QK_RANK_LOSS);
         look_at_ranks(a, step, reading, RS_ALARM_OV_RANK_LOSS);
     }
-    look_at_loss(a, step, loss, batch_loss);
+    if (loss->there) look_at_loss(a, step, loss->mean, loss->batch);
     *n = a->n_events;
     return a->events;
 }
 
 /* ---- findings ---- */
 
-rs_finding rs_alarm_finding(const rs_alarm_event *event)
+rs_finding rs_alarm_finding(const rs_alarm_event *event, int64_t nth)
 {
     bool of_layer = event->layer >= 0;
     rs_finding f = rs_finding_of(event->severity, rows[event->kind].code);
@@ -347,6 +350,8 @@ rs_finding rs_alarm_finding(const rs_alarm_event *event)
     f.message = event->message;
     f.hint = event->hint;
     f.cases = of_layer ? "layers" : "alarms";
+    f.worst = "worst";
+    f.thing = of_layer ? event->layer + 1 : nth;
     bool ranks = event->kind == RS_ALARM_QK_RANK_LOSS || event->kind == RS_ALARM_OV_RANK_LOSS;
     bool losses = event->kind >= RS_ALARM_CONTEXT_UNUSED;
     f.table = ranks ? "ranks" : losses ? NULL : "layers";

@@ -28,6 +28,7 @@ typedef struct rs_alarm_rules {
     rs_alarm_limits limits;
     int64_t warmup; /* steps; a warning is critical once it has lasted max(limits.hold, 2 warmup) */
     int32_t layers;
+    bool single; /* samples have one token */
     /* Entropy of the tokens by themselves, in nats, of a language model; NaN: of none, or not known */
     double unigram_entropy;
 } rs_alarm_rules;
@@ -48,20 +49,28 @@ typedef struct rs_alarms rs_alarms;
 rs_status rs_alarms_open(rs_alarms **out, const rs_alarm_rules *rules, rs_error *err);
 void rs_alarms_close(rs_alarms *alarms); /* NULL is fine */
 
+/* What a log says of the loss. */
+typedef struct rs_alarm_loss {
+    double mean, batch; /* running mean; of the batch itself */
+    bool there;         /* false: the batch has no target, so alarms of losses stay as they are */
+} rs_alarm_loss;
+
 /*
- * Takes in one log: the running mean of the loss, the loss of the batch itself, and the reading where
- * there was one (NULL: the alarms that need one stay as they are). Steps ascend. Returns the events
+ * Takes in one log: its loss, and the reading where there was one (NULL: the alarms that need one stay
+ * as they are). Steps ascend. Returns the events
  * [*n], the alarms' own until the next call. A condition that a log cannot say (NaN) neither counts
  * nor ends.
  */
-const rs_alarm_event *rs_alarms_feed(size_t *n, rs_alarms *alarms, int64_t step, double loss,
-                                     double batch_loss, const rs_instrument_reading *reading);
+const rs_alarm_event *rs_alarms_feed(size_t *n, rs_alarms *alarms, int64_t step,
+                                     const rs_alarm_loss *loss,
+                                     const rs_instrument_reading *reading);
 
 /* Whether an alarm rings: RS_INFO: no; RS_WARN, RS_CRITICAL. layer: of alarms of layers. */
 rs_severity rs_alarms_state(const rs_alarms *alarms, rs_alarm_kind kind, int32_t layer);
 
-/* The event as a finding of a result, whose texts are the event's own. */
-rs_finding rs_alarm_finding(const rs_alarm_event *event);
+/* The event as a finding of a result, whose texts are the event's own. Events of one layer are told
+ * of one thing; so are, of an alarm of no layer, those of its `nth` ringing, from 1. */
+rs_finding rs_alarm_finding(const rs_alarm_event *event, int64_t nth);
 
 /* What a run that is taken up again needs: an object; NULL when out of memory. */
 json_t *rs_alarms_save(const rs_alarms *alarms);

@@ -246,11 +246,3 @@ double rs_crew_flops(const rs_crew *crew)
         sum += rs_runner_flops(crew->parts[i].runner);
     return sum;
 }
-
-uint64_t rs_crew_bytes(const rs_crew *crew)
-{
-    uint64_t sum = 0;
-    for (int64_t i = 0; i < crew->n; i++)
-        sum += rs_runner_peak(crew->parts[i].runner) + (i > 0 ? crew->list->bytes : 0);
-    return sum;
-}

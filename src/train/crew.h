@@ -32,8 +32,7 @@ rs_status rs_crew_run(double *loss, rs_crew *crew, const rs_feed *feed, const rs
 /* Behind a step: weights that were decoded are so no longer. */
 void rs_crew_weights_changed(rs_crew *crew);
 
-/* Operations of matrix products of the last batch; bytes that the parts hold. */
+/* Operations of matrix products of the last batch. */
 double rs_crew_flops(const rs_crew *crew);
-uint64_t rs_crew_bytes(const rs_crew *crew);
 
 #endif

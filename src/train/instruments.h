@@ -5,7 +5,9 @@
  *
  * A step that is logged is surrounded:
  *
- *     rs_instruments_before_step     behind the step's batches, which left their gradients
+ *     rs_instruments_hear_loss       behind the step's batches, which left the loss's gradients; may be
+ *                                    left out where nothing is added to them
+ *     rs_instruments_before_step     in front of the step
  *     rs_learner_step
  *     rs_instruments_after_step      completes what only a step shows
  *
@@ -50,7 +52,8 @@ typedef struct rs_layer_row {
     /* squared norms of the gradients of the mixer's maps */
     double g_q, g_k, g_v, g_o;
     double ratio_q_v, ratio_k_v;   /* of two of them */
-    double update_ratio;           /* norm of what the step changed, divided by the weights' */
+    double update_ratio;           /* norm of what the step changed, divided by that of the
+                                      weights that are trained */
     double rate_q, rate_k, rate_v; /* effective learning rates */
     double mixer_skip, mixer_scale, mlp_skip, mlp_scale;
     double identity, softmax, uniform; /* of what attention applies */
@@ -76,6 +79,8 @@ void rs_instruments_close(rs_instruments *instruments); /* NULL is fine */
 /* Whether the laws of balance are looked at: at first where that is cheap. */
 void rs_instruments_check_balance(rs_instruments *instruments, bool check);
 
+/* Takes in the gradients of the loss alone, before a penalty's join them. */
+void rs_instruments_hear_loss(rs_instruments *instruments);
 /* Measures all but what a step changes, which is NaN until rs_instruments_after_step. Errors: those
  * of a forward pass, RS_E_LAPACK, RS_E_NO_MEMORY. */
 rs_status rs_instruments_before_step(rs_instruments *instruments, rs_error *err);

@@ -65,14 +65,16 @@ static const rs_column layers[] = {
     LAYER(logit_max, "largest logit", NULL,
           "largest logit of attention among visible keys, over heads and samples"),
     LAYER(g_q, "gQ", NULL,
-          "squared Frobenius norm of the training loss's derivative by W_Q, before clipping"),
+          "squared Frobenius norm of the training loss's derivative by W_Q, before clipping and "
+          "without the product penalty's"),
     LAYER(g_k, "gK", NULL, "the same by W_K"),
     LAYER(g_v, "gV", NULL, "the same by W_V"),
     LAYER(g_o, "gO", NULL, "the same by W_O"),
     LAYER(ratio_q_v, "gQ/gV", NULL, "ratio of squared norms"),
     LAYER(ratio_k_v, "gK/gV", NULL, "ratio of squared norms"),
     LAYER(update_ratio, "update of weights", NULL,
-          "norm of what the step changed in the layer, divided by the norm of its weights"),
+          "norm of what the step changed in the layer, divided by the norm of its weights that are "
+          "trained (not frozen)"),
     LAYER(rate_q, "effective rate of Q", NULL,
           "mean over entries of η/(√v̂ + ε) behind the step; η itself for SGD and heavy ball"),
     LAYER(rate_k, "effective rate of K", NULL, "the same of W_K"),

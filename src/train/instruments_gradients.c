@@ -76,19 +76,27 @@ static double square_of_mixer(const rs_instruments *i, const rs_watched_mixer *m
     return squares_of_map(list, mixer->maps[which], list->items[item].gradient);
 }
 
-static void set_gradients(rs_instruments *i)
+void rs_instruments_hear_loss(rs_instruments *i)
 {
+    rs_trained_end(&i->learner->trained.sink);
 #pragma omp parallel for num_threads(i->context->threads) schedule(dynamic)
     for (size_t k = 0; k < RS_MAPS * i->n_mixers; k++) {
         rs_watched_mixer *mixer = &i->mixers[k / RS_MAPS];
-        mixer->numbers[k % RS_MAPS] = square_of_mixer(i, mixer, (int)(k % RS_MAPS));
+        mixer->squares[k % RS_MAPS] = square_of_mixer(i, mixer, (int)(k % RS_MAPS));
     }
+    i->heard = true;
+}
+
+static void set_gradients(rs_instruments *i)
+{
+    if (!i->heard) rs_instruments_hear_loss(i);
+    i->heard = false;
     for (size_t k = 0; k < i->n_mixers; k++) {
         const rs_watched_mixer *mixer = &i->mixers[k];
         rs_layer_row *row = &i->layers[mixer->layer + 1];
         double *const squares[RS_MAPS] = {&row->g_q, &row->g_k, &row->g_v, &row->g_o};
         for (int m = 0; m < RS_MAPS; m++)
-            add_to(squares[m], mixer->numbers[m]);
+            add_to(squares[m], mixer->squares[m]);
     }
     for (int32_t l = 0; l <= i->network->n_layers; l++) {
         rs_layer_row *row = &i->layers[l];

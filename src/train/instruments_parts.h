@@ -40,7 +40,8 @@ typedef struct rs_watched_mixer {
     int32_t layer;
     const rs_dense *maps[RS_MAPS];
     int64_t items[RS_MAPS];  /* -1: it is not trained */
-    double numbers[RS_MAPS]; /* of the maps, as they were last found */
+    double squares[RS_MAPS]; /* norms of the loss's gradients, as they were last heard */
+    double numbers[RS_MAPS]; /* effective rates, as they were last found */
 } rs_watched_mixer;
 
 /* What a thread works in. */
@@ -87,6 +88,7 @@ struct rs_instruments {
     double update_ratio;
     int64_t step;          /* of the last reading */
     bool checks, checking; /* laws of balance are looked at; at this step */
+    bool heard;            /* the loss's gradients of the step that is being read */
     /* the sum of the rates of steps [first_step, summed) */
     int64_t first_step, summed; /* first_step -1: nothing was read yet */
     double rates;

@@ -22,7 +22,8 @@ struct rs_journal {
     const rs_journal_kind *kinds;
     size_t n;
     rs_table *tables[KINDS_MAX];
-    int log; /* descriptor; -1: nothing is written */
+    const rs_journal_reader *reader; /* while an old log is read; else NULL */
+    int log;                         /* descriptor; -1: nothing is written */
     char path[PATH_MAX_BYTES];
     rs_journal_db *db;
     json_t *line;
@@ -89,12 +90,13 @@ static rs_status append_object(rs_journal *j, size_t kind, const json_t *object,
 {
     char row[ROW_MAX] __attribute__((aligned(16)));
     const rs_journal_kind *k = &j->kinds[kind];
-    if (!j->tables[kind]) return RS_OK;
+    if (!j->tables[kind] && !j->reader) return RS_OK;
     memset(row, 0, sizeof row);
     rs_columns_clear(k->columns, k->n, row);
     for (size_t c = 0; c < k->n; c++)
         fill_cell(row, &k->columns[c], json_object_get(object, k->columns[c].name));
-    return rs_table_append(j->tables[kind], row, err);
+    if (j->reader) RS_TRY(j->reader->row(j->reader->user, kind, row, err));
+    return j->tables[kind] ? rs_table_append(j->tables[kind], row, err) : RS_OK;
 }
 
 /* Takes the rows of a line to the tables and to the database. */
@@ -113,14 +115,29 @@ static rs_status spread_line(rs_journal *j, const json_t *line, bool tables, boo
     return db ? rs_journal_db_commit(j->db, err) : RS_OK;
 }
 
+/* One write: a line is there whole, or cut where the program ended in it. */
+static rs_status write_line(rs_journal *j, rs_error *err)
+{
+    char *text = json_dumps(j->line, JSON_COMPACT);
+    if (!text) return rs_fail_memory(err, "a line of the log", 1);
+    size_t left = strlen(text);
+    text[left] = '\n'; /* over the end of the text, which is told by its length from here */
+    left++;
+    int code = rs_output_descriptor_write(j->log, text, &left, NULL);
+    rs_memory_free_json(text);
+    if (!code) return RS_OK;
+    errno = code;
+    return rs_saved_fail(j->path, err);
+}
+
 /* ---- what is there already ---- */
 
 /* What a walk over an old log is for. */
 typedef struct old_log {
     rs_journal *journal;
     const char *text;
-    size_t length, kept; /* bytes, and of them those of lines that stay */
-    int64_t first, lines;
+    size_t length, kept;        /* bytes, and of them those of lines that stay */
+    int64_t first, lines, last; /* steps: that the run goes on from, of the last line that stays */
 } old_log;
 
 static rs_status walk_lines(old_log *log, bool tables, bool db, rs_error *err)
@@ -128,6 +145,7 @@ static rs_status walk_lines(old_log *log, bool tables, bool db, rs_error *err)
     size_t at = 0;
     log->lines = 0;
     log->kept = 0;
+    log->last = -1;
     while (at < log->length) {
         const char *end = memchr(log->text + at, '\n', log->length - at);
         if (!end) return RS_OK; /* it was cut */
@@ -143,12 +161,14 @@ static rs_status walk_lines(old_log *log, bool tables, bool db, rs_error *err)
                            "remove the file, or that line", "line %lld is no line of a log",
                            (long long)log->lines + 1);
         }
-        bool stays = json_integer_value(step) < log->first;
+        int64_t number = json_integer_value(step);
+        bool stays = number < log->first;
         rs_status status = stays ? spread_line(log->journal, line, tables, db, err) : RS_OK;
         json_decref(line);
         if (status != RS_OK || !stays) return status;
         at += length + 1;
         log->kept = at;
+        log->last = number;
         log->lines++;
     }
     return RS_OK;
@@ -163,25 +183,62 @@ static rs_status take_database(rs_journal *j, const char *path, old_log *log, rs
     return log->lines > 0 ? walk_lines(log, false, true, err) : RS_OK;
 }
 
-static rs_status take_old(rs_journal *j, const char *db, int64_t first, rs_error *err)
+static rs_status map_log(rs_mapping **mapping, old_log *log, rs_error *err)
+{
+    rs_mapping_close(*mapping);
+    *mapping = NULL;
+    if (lseek(log->journal->log, 0, SEEK_END) <= 0 || log->first <= 0) return RS_OK;
+    RS_TRY(rs_mapping_open(mapping, log->journal->path, err));
+    log->text = (const char *)(*mapping)->data;
+    log->length = (*mapping)->size;
+    return RS_OK;
+}
+
+/* Leaves the lines that stay, and has the next one stand behind them. */
+static rs_status cut_log(const old_log *log, rs_error *err)
+{
+    int fd = log->journal->log;
+    bool done = ftruncate(fd, (off_t)log->kept) == 0 && lseek(fd, 0, SEEK_END) >= 0;
+    return done ? RS_OK : rs_saved_fail(log->journal->path, err);
+}
+
+/* What stood behind a line that was cut, and before the checkpoint, would not be made again: the
+ * database has it. */
+static rs_status fill_gap(rs_mapping **mapping, old_log *log, const char *db, rs_error *err)
+{
+    rs_journal *j = log->journal;
+    json_t *lines = NULL;
+    if (log->first <= 0) return RS_OK;
+    RS_TRY(walk_lines(log, false, false, err));
+    RS_TRY(rs_journal_db_lines(&lines, db, j->kinds, j->n, log->last, log->first, err));
+    size_t n = json_array_size(lines);
+    rs_status status = n > 0 ? cut_log(log, err) : RS_OK;
+    for (size_t i = 0; i < n && status == RS_OK; i++) {
+        j->line = json_array_get(lines, i);
+        status = write_line(j, err);
+    }
+    j->line = NULL;
+    json_decref(lines);
+    return status == RS_OK && n > 0 ? map_log(mapping, log, err) : status;
+}
+
+static rs_status take_old(rs_journal *j, const char *db, int64_t first,
+                          const rs_journal_reader *reader, rs_error *err)
 {
     old_log log = {.journal = j, .first = first};
     rs_mapping *mapping = NULL;
-    if (lseek(j->log, 0, SEEK_END) > 0 && first > 0) {
-        RS_TRY(rs_mapping_open(&mapping, j->path, err));
-        log.text = (const char *)mapping->data;
-        log.length = mapping->size;
-    }
-    rs_status status = walk_lines(&log, true, false, err);
+    rs_status status = map_log(&mapping, &log, err);
+    if (status == RS_OK) status = fill_gap(&mapping, &log, db, err);
+    j->reader = reader;
+    if (status == RS_OK) status = walk_lines(&log, true, false, err);
+    j->reader = NULL;
     if (status == RS_OK) status = take_database(j, db, &log, err);
     rs_mapping_close(mapping);
-    if (status == RS_OK &&
-        (ftruncate(j->log, (off_t)log.kept) != 0 || lseek(j->log, 0, SEEK_END) < 0))
-        status = rs_saved_fail(j->path, err);
-    return status;
+    return status == RS_OK ? cut_log(&log, err) : status;
 }
 
-static rs_status open_files(rs_journal *j, const char *folder, int64_t first, rs_error *err)
+static rs_status open_files(rs_journal *j, const char *folder, int64_t first,
+                            const rs_journal_reader *reader, rs_error *err)
 {
     char db[PATH_MAX_BYTES];
     int n = snprintf(j->path, sizeof j->path, "%s/log.jsonl", folder);
@@ -189,11 +246,12 @@ static rs_status open_files(rs_journal *j, const char *folder, int64_t first, rs
     if (n >= (int)sizeof j->path || m >= (int)sizeof db)
         return rs_fail(err, RS_E_WRITE, folder, "choose a shorter name", "the name is too long");
     j->log = open(j->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    return j->log < 0 ? rs_saved_fail(j->path, err) : take_old(j, db, first, err);
+    return j->log < 0 ? rs_saved_fail(j->path, err) : take_old(j, db, first, reader, err);
 }
 
 rs_status rs_journal_open(rs_journal **out, const char *folder, const rs_journal_kind *kinds,
-                          size_t n, rs_table *const *tables, int64_t first, rs_error *err)
+                          size_t n, rs_table *const *tables, int64_t first,
+                          const rs_journal_reader *reader, rs_error *err)
 {
     *out = NULL;
     rs_journal *j = n <= KINDS_MAX ? rs_calloc(1, sizeof *j) : NULL;
@@ -201,7 +259,7 @@ rs_status rs_journal_open(rs_journal **out, const char *folder, const rs_journal
     *j = (rs_journal){.kinds = kinds, .n = n, .log = -1};
     for (size_t k = 0; k < n && tables; k++)
         j->tables[k] = tables[k];
-    rs_status status = folder ? open_files(j, folder, first, err) : RS_OK;
+    rs_status status = folder ? open_files(j, folder, first, reader, err) : RS_OK;
     if (status != RS_OK)
         rs_journal_close(j);
     else
@@ -235,21 +293,6 @@ rs_status rs_journal_add(rs_journal *j, size_t kind, const void *row, rs_error *
         failed = json_array_append_new(list, object) != 0;
     }
     return failed ? rs_fail_memory(err, "a line of the log", 1) : RS_OK;
-}
-
-/* One write: a line is there whole, or cut where the program ended in it. */
-static rs_status write_line(rs_journal *j, rs_error *err)
-{
-    char *text = json_dumps(j->line, JSON_COMPACT);
-    if (!text) return rs_fail_memory(err, "a line of the log", 1);
-    size_t left = strlen(text);
-    text[left] = '\n'; /* over the end of the text, which is told by its length from here */
-    left++;
-    int code = rs_output_descriptor_write(j->log, text, &left, NULL);
-    rs_memory_free_json(text);
-    if (!code) return RS_OK;
-    errno = code;
-    return rs_saved_fail(j->path, err);
 }
 
 rs_status rs_journal_end(rs_journal *j, rs_error *err)

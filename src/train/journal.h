@@ -19,15 +19,24 @@ typedef struct rs_journal_kind {
 
 typedef struct rs_journal rs_journal;
 
+/* Where the rows of a log that is there already go beside the tables: row is a struct of its kind,
+ * whose texts are there until the call returns. */
+typedef struct rs_journal_reader {
+    void *user;
+    rs_status (*row)(void *user, size_t kind, const void *row, rs_error *err);
+} rs_journal_reader;
+
 /*
  * Opens a journal of these kinds [n]; the first is the step's own. tables [n]: where rows go too, or
  * NULL. folder NULL: nothing is written to files. Of a log that is there, lines of steps below
- * `first` stay (and fill the tables), later ones and a line that was cut are removed; the database is
- * made anew from it where it is damaged or says something else. Errors: RS_E_WRITE, RS_E_INPUT_FORMAT
- * (a line that is no object, in the middle), RS_E_NO_MEMORY.
+ * `first` stay (and fill the tables, and go to the reader), later ones and a line that was cut are
+ * removed; the database is made anew from it where it is damaged or says something else. Errors:
+ * RS_E_WRITE, RS_E_INPUT_FORMAT (a line that is no object, in the middle), RS_E_NO_MEMORY, the
+ * reader's.
  */
 rs_status rs_journal_open(rs_journal **out, const char *folder, const rs_journal_kind *kinds,
-                          size_t n, rs_table *const *tables, int64_t first, rs_error *err);
+                          size_t n, rs_table *const *tables, int64_t first,
+                          const rs_journal_reader *reader, rs_error *err);
 void rs_journal_close(rs_journal *journal); /* NULL is fine */
 
 /* Adds a row of a kind (its place in the list) to the line that is being made. */

@@ -170,6 +170,92 @@ bool rs_journal_db_resume(rs_journal_db **out, const char *path, const rs_journa
     return false;
 }
 
+/* ---- rows as lines of the log ---- */
+
+static json_t *cell_of(sqlite3_stmt *row, int at, rs_column_type type)
+{
+    switch (sqlite3_column_type(row, at)) {
+    case SQLITE_INTEGER:
+        return type == RS_COLUMN_BOOL   ? json_boolean(sqlite3_column_int(row, at) != 0)
+               : type == RS_COLUMN_REAL ? json_real(sqlite3_column_double(row, at))
+                                        : json_integer(sqlite3_column_int64(row, at));
+    case SQLITE_FLOAT:
+        return json_real(sqlite3_column_double(row, at));
+    case SQLITE_TEXT:
+        return json_string((const char *)sqlite3_column_text(row, at));
+    default:
+        return json_null();
+    }
+}
+
+static bool put_cells(json_t *object, sqlite3_stmt *row, const rs_journal_kind *kind)
+{
+    bool whole = object != NULL;
+    for (size_t c = 0; c < kind->n && whole; c++)
+        whole = json_object_set_new(object, kind->columns[c].name,
+                                    cell_of(row, (int)c, kind->columns[c].type)) == 0;
+    return whole;
+}
+
+/* Adds a kind's rows of the line's step to it. */
+static bool add_rows(json_t *line, rs_journal_db *db, size_t kind, int64_t step)
+{
+    const rs_journal_kind *k = &db->kinds[kind];
+    sqlite3_stmt *query = NULL;
+    char text[160];
+    json_t *list = json_array();
+    int code = SQLITE_ERROR;
+    snprintf(text, sizeof text, "SELECT * FROM \"%.100s\" WHERE step = ?1 ORDER BY rowid", k->name);
+    bool whole = list && sqlite3_prepare_v2(db->sql, text, -1, &query, NULL) == SQLITE_OK &&
+                 sqlite3_column_count(query) == (int)k->n &&
+                 sqlite3_bind_int64(query, 1, step) == SQLITE_OK;
+    while (whole && (code = sqlite3_step(query)) == SQLITE_ROW) {
+        json_t *object = kind ? json_object() : json_incref(line);
+        whole = put_cells(object, query, k);
+        if (kind && whole)
+            whole = json_array_append_new(list, object) == 0;
+        else
+            json_decref(object);
+    }
+    whole = whole && code == SQLITE_DONE;
+    if (whole && json_array_size(list) > 0) whole = json_object_set(line, k->name, list) == 0;
+    json_decref(list);
+    sqlite3_finalize(query);
+    return whole;
+}
+
+static bool add_lines(json_t *lines, rs_journal_db *db, int64_t after, int64_t before)
+{
+    char text[200];
+    for (int64_t step = after;;) {
+        snprintf(text, sizeof text,
+                 "SELECT coalesce(min(step), -1) FROM \"%.100s\" WHERE step > %lld",
+                 db->kinds[0].name, (long long)step);
+        int64_t next = ask(db, text);
+        if (next <= step || next >= before) return true;
+        json_t *line = json_object();
+        bool whole = line != NULL;
+        for (size_t k = 0; k < db->n && whole; k++)
+            whole = add_rows(line, db, k, next);
+        if (json_array_append_new(lines, line) != 0 || !whole) return false;
+        step = next;
+    }
+}
+
+rs_status rs_journal_db_lines(json_t **out, const char *path, const rs_journal_kind *kinds,
+                              size_t n, int64_t after, int64_t before, rs_error *err)
+{
+    rs_error unused;
+    *out = json_array();
+    if (!*out) return rs_fail_memory(err, path, 1);
+    if (access(path, R_OK | W_OK) != 0) return RS_OK;
+    rs_journal_db *db = new_db(path, kinds, n);
+    bool believed = db && open_sql(db, &unused) == RS_OK && is_sound(db);
+    if (believed && !add_lines(*out, db, after, before)) (void)json_array_clear(*out);
+    rs_journal_db_close(db);
+    return RS_OK;
+}
+
 rs_status rs_journal_db_begin(rs_journal_db *db, rs_error *err)
 {
     return run_sql(db, "BEGIN", err);

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "checkpoint/checkpoint.h"
 #include "network/saved.h"
+#include "train/needs.h"
 #include "train/start.h"
 
 #include <math.h>
@@ -44,23 +45,9 @@ static rs_status open_checkpoint(rs_learner *l, const rs_task_shape *shape, rs_e
     return RS_OK;
 }
 
-/* What training holds beside the weights that a network was opened with: their copy, gradients, the
- * optimiser's averages and the tapes of a batch. */
-static void need(rs_budget *budget, const rs_network *network, const void *user)
+static void need(rs_budget *budget, const rs_network *network, const void *learner)
 {
-    const rs_train_settings *s = user;
-    const rs_gradient_plan plan = {0};
-    double size = (double)rs_precision_size((rs_precision)s->precision);
-    double each = (double)network->stored.parameters * size;
-    rs_budget_add(budget, "trained numbers", each);
-    int64_t parts = rs_crew_parts((int64_t)network->stored.parameters,
-                                  rs_precision_size((rs_precision)s->precision), s->batch,
-                                  s->batch * s->shape.n_tok);
-    rs_budget_add(budget, "gradients", (double)parts * each);
-    rs_budget_add(budget, "averages of the optimiser", rs_optimiser_states(s->rule.kind) * each);
-    rs_budget_add(budget, "tapes of the way back",
-                  (double)rs_tape_bytes(network, (rs_precision)s->precision, &plan,
-                                        s->batch * s->shape.n_tok));
+    rs_train_need(budget, network, learner);
 }
 
 static rs_status check_memory(const rs_learner *l, rs_error *err)
@@ -68,8 +55,8 @@ static rs_status check_memory(const rs_learner *l, rs_error *err)
     rs_budget budget = {0};
     rs_memory_bound bound = l->context->memory;
     if (bound.bytes == 0) bound = rs_memory_bound_of(0);
-    need(&budget, l->network, l->settings);
-    return rs_budget_check(&budget, bound, "training",
+    need(&budget, l->network, l);
+    return rs_budget_check(&budget, bound, l->settings->task,
                            "choose a smaller model or batch, or say how much it may take: --memory "
                            "SIZE",
                            err);
@@ -85,7 +72,7 @@ static rs_status open_network(rs_learner *l, const rs_task_shape *shape, rs_erro
     }
     RS_TRY(rs_init_open(&l->init, NULL, (uint64_t)s->seed, err));
     rs_init_set_threads(l->init, l->context->threads);
-    rs_init_set_memory(l->init, l->context->memory, need, s);
+    rs_init_set_memory(l->init, l->context->memory, s->task, need, l);
     return rs_network_from_arch(&l->network, s->model, s->model_path ? s->model_path : s->path,
                                 l->init, err);
 }
@@ -216,7 +203,7 @@ rs_status rs_learner_batch(rs_batch_outcome *out, rs_learner *l, const rs_task_b
     const rs_loss wanted = rs_feed_loss(feed, l->settings, share, &told);
     if (number == 0) rs_trained_begin(&l->trained.sink);
     RS_TRY(rs_crew_run(&sum, l->crew, feed, &wanted, dropout.rate > 0 ? &dropout : NULL, err));
-    *out = (rs_batch_outcome){.loss = sum / share,
+    *out = (rs_batch_outcome){.loss = feed->n_targets > 0 ? sum / share : (double)NAN,
                               .accuracy = accuracy_of(&wanted),
                               .tokens = feed->begin[batch->samples],
                               .targets = feed->n_targets};
@@ -256,6 +243,13 @@ void rs_learner_step(rs_learner *l)
     rs_weights_changed(l->weights);
     rs_crew_weights_changed(l->crew);
     l->step++;
+}
+
+double rs_learner_bytes(const rs_learner *l)
+{
+    rs_budget budget = {0};
+    need(&budget, l->network, l);
+    return rs_budget_sum(&budget) + (l->init ? (double)rs_init_bytes(l->init) : 0);
 }
 
 rs_status rs_learner_config(json_t **out, const rs_learner *l, rs_error *err)

@@ -35,7 +35,8 @@ typedef struct rs_learner {
 
 /* What a batch said. */
 typedef struct rs_batch_outcome {
-    double loss;     /* mean over targets; of squared errors the mean over samples of their sums */
+    double loss; /* mean over targets; of squared errors the mean over samples of their sums; NaN:
+                        there is no target */
     double accuracy; /* of classes; NaN: there are none */
     int64_t tokens, targets;
 } rs_batch_outcome;
@@ -65,6 +66,9 @@ rs_status rs_learner_evaluate(rs_batch_outcome *out, rs_learner *learner,
 /* Writes what in the last batch is first not finite: "the weights of layers.0.mixer.q.weight", "the
  * output of layer 3", "the gradient of ...". */
 rs_status rs_learner_blame(char *out, size_t size, rs_learner *learner, rs_error *err);
+
+/* Bytes that a run of it holds, as they are counted before it is opened (needs.h). */
+double rs_learner_bytes(const rs_learner *learner);
 
 /* config.json of the network as it is; its graph's file, where it has one, is graph.npy beside it. */
 rs_status rs_learner_config(json_t **out, const rs_learner *learner, rs_error *err);

@@ -13,14 +13,22 @@ static rs_status open_files(rs_train_task **out, rs_train_settings *s, const rs_
     return rs_task_open_files(out, &files, (uint64_t)s->seed, context, s->path, err);
 }
 
+static rs_status open_drawn(rs_train_task **out, const rs_train_settings *s, rs_error *err)
+{
+    RS_TRY(rs_task_open(out, s->kind, &s->data, (uint64_t)s->seed, s->path, err));
+    rs_status status = rs_task_check_batches(*out, s->steps, s->accumulate, s->batch, err);
+    if (status == RS_OK) return RS_OK;
+    rs_task_close(*out);
+    *out = NULL;
+    return status;
+}
+
 rs_status rs_train_open_task(rs_train_task **out, rs_train_settings *settings,
                              const rs_context *context, rs_error *err)
 {
     *out = NULL;
     rs_train_task *task;
-    if (settings->kind)
-        return rs_task_open(out, settings->kind, &settings->data, (uint64_t)settings->seed,
-                            settings->path, err);
+    if (settings->kind) return open_drawn(out, settings, err);
     RS_TRY(open_files(&task, settings, context, err));
     settings->shape = *rs_task_sizes(task);
     rs_train_reader r = {settings, err};

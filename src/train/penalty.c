@@ -68,6 +68,8 @@ rs_status rs_learner_penalise(rs_learner *l, rs_error *err)
     const rs_network *network = l->network;
     penalised p = {&l->trained, l->precision, l->settings->product_penalty, NULL};
     if (p.mu == 0) return RS_OK;
+    rs_trained_end(
+        &l->trained.sink); /* what the loss told nothing of is 0, and gains the penalty */
     int64_t r = widest_head(network);
     p.work = rs_malloc((size_t)(2 * r * r), l->trained.size);
     if (!p.work) return rs_fail_memory(err, "the product penalty", (size_t)(2 * r * r));

@@ -83,7 +83,8 @@ typedef struct measured {
     int64_t parameters, tokens, tensors;
 } measured;
 
-/* Steps are made until a second has passed, the first one left out of the mean. */
+/* Steps are made until a second has passed, the first one left out of the mean. Sizes are those of the
+ * first batch, which is full: how many steps fit into a second must not change them. */
 static rs_status time_steps(measured *out, rs_learner *l, rs_train_task *task, rs_task_batch *batch,
                             rs_error *err)
 {
@@ -93,14 +94,16 @@ static rs_status time_steps(measured *out, rs_learner *l, rs_train_task *task, r
     for (; n <= MOST && (n < 2 || now - begun < 1); n++) {
         rs_batch_outcome outcome;
         RS_TRY(rs_check_cancelled(l->context, err));
-        RS_TRY(rs_task_fill(batch, task, RS_TASK_TRAIN, n, err));
+        RS_TRY(rs_task_fill(batch, task, RS_TASK_TRAIN, n % (l->settings->steps + 1), err));
         for (int64_t i = 0; i < l->settings->accumulate; i++)
             RS_TRY(rs_learner_batch(&outcome, l, batch, i, err));
         rs_learner_clip(l);
         rs_learner_step(l);
         now = rs_seconds();
-        if (n == 0) begun = now;
+        if (n > 0) continue;
+        begun = now;
         out->tokens = outcome.tokens * l->settings->accumulate;
+        out->products = rs_crew_flops(l->crew);
     }
     out->seconds = (now - begun) / (double)(n - 1);
     return RS_OK;
@@ -109,11 +112,9 @@ static rs_status time_steps(measured *out, rs_learner *l, rs_train_task *task, r
 static void measure_sizes(measured *out, const rs_learner *l)
 {
     const rs_trained_list *list = &l->trained;
-    int states = rs_optimiser_states(l->settings->rule.kind);
     out->parameters = list->numbers;
     out->tensors = list->n;
-    out->bytes = (double)list->bytes * (2 + states) + (double)rs_crew_bytes(l->crew);
-    out->products = rs_crew_flops(l->crew);
+    out->bytes = rs_learner_bytes(l);
 }
 
 static rs_status measure(measured *out, rs_train_settings *s, const rs_context *context,
@@ -160,11 +161,10 @@ rs_status rs_train_plan(rs_result *result, rs_train_settings *s, const rs_contex
     const plan_row rows[] = {
         {"parameters", NULL, "numbers that are trained", (double)m.parameters},
         {"tensors", NULL, "weights, biases and gains, each once", (double)m.tensors},
-        {"tokens a step", NULL, "of one batch, times accumulate", (double)m.tokens},
-        {"operations a step", "GFLOP", "of matrix products, forward and back",
+        {"tokens a step", NULL, "of the first batch, times accumulate", (double)m.tokens},
+        {"operations a step", "GFLOP", "of its matrix products, forward and back",
          1e-9 * m.products * (double)s->accumulate},
-        {"memory", "MiB", "weights, gradients, the optimiser's state and activations",
-         m.bytes / 0x1p20},
+        {"memory", "MiB", "what the run holds at most, as --memory counts it", m.bytes / 0x1p20},
         {"a step", "ms", "measured here just now", 1e3 * m.seconds},
         {"all steps", "s", "at that rate, without logs and checkpoints",
          m.seconds * (double)s->steps}};

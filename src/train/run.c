@@ -17,16 +17,20 @@ static rs_status run_batches(rs_running *r, rs_error *err)
 {
     int64_t n = r->s->accumulate;
     rs_batch_outcome sum = {0};
+    int64_t with = 0, judged = 0; /* batches that have a target; an accuracy */
     for (int64_t i = 0; i < n; i++) {
         rs_batch_outcome one;
         RS_TRY(rs_task_fill(&r->batch, r->task, RS_TASK_TRAIN, r->learner.step * n + i, err));
         RS_TRY(rs_learner_batch(&one, &r->learner, &r->batch, i, err));
-        sum.loss += one.loss / (double)n;
-        sum.accuracy += one.accuracy / (double)n;
+        if (one.targets > 0) sum.loss += one.loss, with++;
+        if (!isnan(one.accuracy)) sum.accuracy += one.accuracy, judged++;
         sum.tokens += one.tokens;
         sum.targets += one.targets;
     }
+    if (rs_run_is_measured(r, r->learner.step)) rs_instruments_hear_loss(r->instruments);
     RS_TRY(rs_learner_penalise(&r->learner, err));
+    sum.loss = with > 0 ? sum.loss / (double)with : (double)NAN;
+    sum.accuracy = judged > 0 ? sum.accuracy / (double)judged : (double)NAN;
     r->now = sum;
     r->row_tokens += (double)sum.tokens;
     return RS_OK;
@@ -53,7 +57,8 @@ static rs_status run_ahead(bool *ends, bool *logged, rs_running *r, rs_error *er
     RS_TRY(rs_run_remember(r, err));
     RS_TRY(run_batches(r, err));
     rs_learner_clip(&r->learner);
-    *ends = !isfinite(r->now.loss) || !isfinite(r->learner.norm);
+    bool broken = r->now.targets > 0 && !isfinite(r->now.loss);
+    *ends = broken || !isfinite(r->learner.norm);
     if (*ends) return end_not_finite(r, err);
     r->loss = mean_with(r->loss, r->now.loss);
     r->accuracy = mean_with(r->accuracy, r->now.accuracy);

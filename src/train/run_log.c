@@ -22,7 +22,9 @@ const rs_column rs_train_columns[RS_TRAIN_COLUMNS] = {
            "share of targets of the evaluation set that are the largest output"),
     COLUMN(learning_rate, "learning rate", NULL, "lr times the schedule's factor"),
     COLUMN(gradient_norm, "norm of the gradient", NULL, "of all weights, before clipping"),
-    COLUMN(update_ratio, "update", NULL, "norm of what the step changed, divided by the weights'"),
+    COLUMN(update_ratio, "update", NULL,
+           "norm of what the step changed, divided by that of the weights that are trained (not "
+           "frozen)"),
     COLUMN(tokens_per_second, "tokens a second", NULL, "since the row before"),
     COLUMN(seconds, NULL, "s", "of training, over all calls that resumed it"),
 };
@@ -83,9 +85,16 @@ bool rs_run_is_measured(const rs_running *r, int64_t t)
     return r->instruments && (t % r->s->rank_every == 0 || t == r->s->steps);
 }
 
+static bool is_evaluated(const rs_running *r, int64_t t)
+{
+    int64_t every = r->s->eval_every;
+    return every > 0 && (t % every == 0 || t == r->s->steps);
+}
+
 bool rs_run_is_logged(const rs_running *r, int64_t t)
 {
-    return t % r->s->log_every == 0 || t == r->s->steps || rs_run_is_measured(r, t);
+    return t % r->s->log_every == 0 || t == r->s->steps || rs_run_is_measured(r, t) ||
+           is_evaluated(r, t);
 }
 
 static void fill_row(rs_running *r)
@@ -107,15 +116,42 @@ static void fill_row(rs_running *r)
     r->row_tokens = 0;
 }
 
+/* A critical event behind a warning is that warning, which has lasted. */
+static rs_status add_finding(rs_running *r, const rs_alarm_event *event, rs_error *err)
+{
+    rs_alarm_kind kind = event->kind;
+    bool lasts = event->severity == RS_CRITICAL && r->last[kind] == RS_WARN;
+    if (!lasts) r->rings[kind]++;
+    r->last[kind] = event->severity;
+    const rs_finding finding = rs_alarm_finding(event, r->rings[kind]);
+    return r->request->result ? rs_result_add_finding(r->request->result, &finding, err) : RS_OK;
+}
+
+rs_status rs_run_take_old(void *running, size_t kind, const void *row, rs_error *err)
+{
+    const rs_alarm_row *alarm = row;
+    if (kind != RS_LOG_ALARMS || !alarm->code || !alarm->severity || !alarm->message) return RS_OK;
+    rs_alarm_event event = {.kind = rs_alarm_find(alarm->code),
+                            .severity =
+                                strcmp(alarm->severity, "critical") == 0 ? RS_CRITICAL : RS_WARN,
+                            .step = alarm->step,
+                            .layer = alarm->layer,
+                            .value = alarm->value,
+                            .threshold = alarm->threshold,
+                            .hint = alarm->hint};
+    if (event.kind == RS_ALARMS) return RS_OK; /* of another version of the program */
+    snprintf(event.message, sizeof event.message, "%s", alarm->message);
+    return add_finding(running, &event, err);
+}
+
 /* Rings what there is to ring; reading NULL: nothing was measured. */
 static rs_status ring(bool *stops, rs_running *r, const rs_instrument_reading *reading,
                       rs_error *err)
 {
-    r->events =
-        rs_alarms_feed(&r->n_events, r->alarms, r->learner.step, r->loss, r->now.loss, reading);
+    const rs_alarm_loss loss = {r->loss, r->now.loss, r->now.targets > 0};
+    r->events = rs_alarms_feed(&r->n_events, r->alarms, r->learner.step, &loss, reading);
     for (size_t i = 0; i < r->n_events; i++) {
-        const rs_finding finding = rs_alarm_finding(&r->events[i]);
-        if (r->request->result) RS_TRY(rs_result_add_finding(r->request->result, &finding, err));
+        RS_TRY(add_finding(r, &r->events[i], err));
         for (int64_t k = 0; k < r->s->stop_on.n; k++)
             if (rs_alarm_find(r->s->stop_on.items[k]) == r->events[i].kind) *stops = true;
     }
@@ -124,10 +160,10 @@ static rs_status ring(bool *stops, rs_running *r, const rs_instrument_reading *r
 
 rs_status rs_run_log(bool *stops, rs_running *r, rs_error *err)
 {
-    int64_t step = r->learner.step, every = r->s->eval_every;
+    int64_t step = r->learner.step;
     rs_instrument_reading reading = {0};
     fill_row(r);
-    if (every > 0 && (step % every == 0 || step == r->s->steps)) RS_TRY(evaluate(r, &r->row, err));
+    if (is_evaluated(r, step)) RS_TRY(evaluate(r, &r->row, err));
     r->measured = rs_run_is_measured(r, step);
     if (r->measured) {
         RS_TRY(rs_instruments_before_step(r->instruments, err));
@@ -183,6 +219,7 @@ rs_status rs_run_ring_not_finite(rs_running *r, rs_error *err)
 {
     bool stops = false;
     r->now.loss = NAN;
+    r->now.targets = 1; /* it is a loss that is not finite, not one that is missing */
     fill_row(r);
     r->measured = false;
     RS_TRY(ring(&stops, r, NULL, err));

@@ -109,15 +109,34 @@ rs_status rs_run_save(rs_running *r, rs_error *err)
 
 /* ---- opening ---- */
 
-/* A run goes on with the files that it began with. */
+/* A run goes on with the files that it began with. Checkpoints of earlier versions say nothing (0) of
+ * a file of batches: they are believed. */
 static rs_status check_data(const rs_running *r, const json_t *state, rs_error *err)
 {
     const char *old = json_string_value(json_object_get(state, "data"));
     unsigned long long was = old ? strtoull(old, NULL, 16) : 0;
+    if (was == 0 && r->s->kind) return RS_OK;
     if (was == rs_task_fingerprint(r->task)) return RS_OK;
     return rs_fail(err, RS_E_TASK_SCHEMA, r->request->folder,
                    "give the files that the run began with, or another folder",
                    "the data's files are not those that the run began with");
+}
+
+/* A checkpoint that cannot be read is none of which there is another copy: what can be done is to go on
+ * from the one before. */
+static rs_status say_older(rs_status status, const char *folder, int64_t step, rs_error *err)
+{
+    int64_t older = rs_saved_before(folder, step);
+    char hint[400];
+    if (status == RS_OK || status == RS_E_NO_MEMORY || !err) return status;
+    const rs_error was = *err;
+    if (older >= 0)
+        snprintf(hint, sizeof hint,
+                 "remove %.200s/checkpoints/step-%09lld: --resume then goes on from step %lld",
+                 folder, (long long)step, (long long)older);
+    else
+        snprintf(hint, sizeof hint, "there is no older checkpoint: choose another --out");
+    return rs_fail(err, status, was.where, hint, "%s", was.what);
 }
 
 static rs_status go_on(rs_running *r, rs_error *err)
@@ -126,10 +145,11 @@ static rs_status go_on(rs_running *r, rs_error *err)
     int64_t step = rs_saved_newest(folder);
     json_t *state = NULL;
     if (step < 0) return RS_OK; /* it ended before its first checkpoint */
-    RS_TRY(rs_saved_state(&state, folder, step, err));
+    RS_TRY(say_older(rs_saved_state(&state, folder, step, err), folder, step, err));
     rs_status status = check_same(r, state, err);
     if (status == RS_OK) status = check_data(r, state, err);
-    if (status == RS_OK) status = rs_saved_load(&r->learner, folder, step, err);
+    if (status == RS_OK)
+        status = say_older(rs_saved_load(&r->learner, folder, step, err), folder, step, err);
     if (status == RS_OK) status = take_state(r, state, err);
     json_decref(state);
     r->out->saved = step;
@@ -159,6 +179,12 @@ static rs_status add_table(rs_table **out, const rs_running *r, const char *name
     return rs_result_add_table(r->request->result, name, title, about, columns, n, out, err);
 }
 
+/* An entropy is no baseline of a squared or a hinge loss. */
+static bool is_of_loss(const rs_running *r, const rs_task_mark *mark)
+{
+    return mark->kind != RS_MARK_LOSS || r->s->loss == RS_TRAIN_LOSS_CROSS_ENTROPY;
+}
+
 /* The entropy of a language model's tokens by themselves; NaN: the task has none. */
 static rs_status unigram_entropy(double *out, rs_running *r, rs_error *err)
 {
@@ -167,7 +193,8 @@ static rs_status unigram_entropy(double *out, rs_running *r, rs_error *err)
     *out = NAN;
     RS_TRY(rs_task_marks(marks, &n, r->task, err));
     for (int i = 0; i < n; i++)
-        if (marks[i].kind == RS_MARK_LOSS && strstr(marks[i].name, "unigram"))
+        if (marks[i].kind == RS_MARK_LOSS && is_of_loss(r, &marks[i]) &&
+            strstr(marks[i].name, "unigram"))
             *out = marks[i].value;
     return RS_OK;
 }
@@ -188,6 +215,7 @@ static rs_status say_task(rs_running *r, rs_error *err)
     if (!table) return RS_OK;
     RS_TRY(rs_task_marks(marks, &n, r->task, err));
     for (int i = 0; i < n; i++) {
+        if (!is_of_loss(r, &marks[i])) continue;
         const rs_mark_row row = {kinds[marks[i].kind], marks[i].name, marks[i].value};
         RS_TRY(rs_table_append(table, &row, err));
         if (marks[i].kind == RS_MARK_FLOOR) r->out->floor = fmax(r->out->floor, marks[i].value);
@@ -204,7 +232,8 @@ static rs_status open_watch(rs_running *r, rs_error *err)
 {
     rs_alarm_rules rules = {.limits = r->s->alarms,
                             .warmup = r->s->schedule.warmup,
-                            .layers = r->learner.network->n_layers};
+                            .layers = r->learner.network->n_layers,
+                            .single = rs_task_sizes(r->task)->n_tok < 2};
     RS_TRY(unigram_entropy(&rules.unigram_entropy, r, err));
     if (r->s->rank_every > 0)
         RS_TRY(rs_instruments_open(&r->instruments, &r->learner, r->task, err));
@@ -219,18 +248,20 @@ static rs_status open_journal(rs_running *r, rs_error *err)
         "The head products of each measured step, with what random weights would give.",
         "What leaves each layer on the probe batch, its attention and its gradients.",
         "What rang, and when."};
+    const rs_journal_reader reader = {r, rs_run_take_old};
     rs_table *tables[RS_LOG_KINDS];
     rs_run_set_kinds(r->kinds);
     for (int k = 0; k < RS_LOG_KINDS; k++)
         RS_TRY(add_table(&tables[k], r, r->kinds[k].name, titles[k], abouts[k], r->kinds[k].columns,
                          r->kinds[k].n, err));
     return rs_journal_open(&r->journal, r->request->folder, r->kinds, RS_LOG_KINDS, tables,
-                           r->learner.step, err);
+                           r->learner.step, &reader, err);
 }
 
 rs_status rs_run_open(rs_running *r, rs_error *err)
 {
     const rs_train_settings *s = r->s;
+    r->request->settings->saves = r->request->folder != NULL;
     RS_TRY(rs_train_open_task(&r->task, r->request->settings, r->context, err));
     RS_TRY(rs_task_batch_new(&r->batch, rs_task_sizes(r->task), s->batch, err));
     RS_TRY(rs_task_batch_new(&r->eval, rs_task_sizes(r->task), s->batch, err));

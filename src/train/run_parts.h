@@ -44,6 +44,8 @@ typedef struct rs_running {
     bool measured;                /* its instruments wait for what the step changes */
     const rs_alarm_event *events; /* [n_events] that rang at it */
     size_t n_events;
+    int64_t rings[RS_ALARMS]; /* how often each alarm of no layer began, and what it was last */
+    rs_severity last[RS_ALARMS];
 } rs_running;
 
 /* run_open.c */
@@ -61,6 +63,9 @@ double rs_run_seconds(const rs_running *r);
 rs_status rs_run_log(bool *stops, rs_running *r, rs_error *err);
 /* Ends it, behind the step or at the end. */
 rs_status rs_run_log_end(rs_running *r, rs_error *err);
+/* A row of the log that a run goes on from, of an rs_running: what rang before the break is a finding
+ * of the run as much as what rings behind it. */
+rs_status rs_run_take_old(void *running, size_t kind, const void *row, rs_error *err);
 /* Rings nonfinite_loss. */
 rs_status rs_run_ring_not_finite(rs_running *r, rs_error *err);
 /* Whether step t of the run is logged, and whether its ranks are measured. */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,6 +30,7 @@ struct rs_saver {
     const rs_learner *learner;
     int64_t keep;
     bool tokenizer; /* DIR/tokenizer.json is this run's */
+    int lock;       /* descriptor of DIR/.lock; -1: the file system has no locks */
     snapshot copy;
     pthread_t thread;
     bool running;
@@ -70,6 +72,38 @@ static void flush_folder(const char *path)
     if (fd < 0) return;
     (void)fsync(fd);
     (void)close(fd);
+}
+
+/* Two programs that write to one folder would cut each other's lines of the log. The lock ends with the
+ * program, however that ends; the file stays, so that nobody locks one that has just been removed. */
+static rs_status lock_folder(int *out, const char *folder, rs_error *err)
+{
+    char path[RS_SAVED_PATH];
+    RS_TRY(rs_saved_path(path, folder, -1, ".lock", err));
+    *out = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (*out < 0) return rs_saved_fail(path, err);
+    while (flock(*out, LOCK_EX | LOCK_NB) != 0) {
+        if (errno == EINTR) continue;
+        bool held = errno == EWOULDBLOCK;
+        (void)close(*out);
+        *out = -1;
+        if (!held) return RS_OK;
+        return rs_fail(err, RS_E_OVERWRITES_INPUT, folder,
+                       "wait until it has ended, or choose another --out",
+                       "another run writes to this folder");
+    }
+    return RS_OK;
+}
+
+/* Removes what a program left that was ended while it put the files of a checkpoint beside each other. */
+static void clear_folder(const char *folder)
+{
+    static const char *const names[] = {".graph.new", ".model.new", ".config.new",
+                                        ".tokenizer.new"};
+    char path[RS_SAVED_PATH];
+    rs_error unused;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (rs_saved_path(path, folder, -1, names[i], &unused) == RS_OK) (void)unlink(path);
 }
 
 /* Removes a folder of files. */
@@ -115,6 +149,11 @@ static int64_t largest_below(const char *folder, int64_t below)
 int64_t rs_saved_newest(const char *folder)
 {
     return largest_below(folder, INT64_MAX);
+}
+
+int64_t rs_saved_before(const char *folder, int64_t step)
+{
+    return largest_below(folder, step);
 }
 
 /* Leaves the `keep` newest. */
@@ -374,18 +413,19 @@ rs_status rs_saver_open(rs_saver **out, const char *folder, const rs_learner *le
     char path[RS_SAVED_PATH];
     *out = NULL;
     RS_TRY(rs_saved_path(path, folder, -1, "checkpoints", err));
-    RS_TRY(rs_saved_make_folder(folder, err));
-    RS_TRY(rs_saved_make_folder(path, err));
     rs_saver *saver = rs_calloc(1, sizeof *saver);
-    if (saver) saver->folder = rs_strdup(folder);
-    if (!saver || !saver->folder) {
-        rs_free(saver);
-        return rs_fail_memory(err, "checkpoints", sizeof *saver);
-    }
-    saver->learner = learner;
-    saver->keep = keep;
-    *out = saver;
-    return RS_OK;
+    if (!saver) return rs_fail_memory(err, "checkpoints", sizeof *saver);
+    *saver = (rs_saver){.folder = rs_strdup(folder), .learner = learner, .keep = keep, .lock = -1};
+    rs_status status = saver->folder ? rs_saved_make_folder(folder, err)
+                                     : rs_fail_memory(err, "checkpoints", strlen(folder));
+    if (status == RS_OK) status = lock_folder(&saver->lock, folder, err);
+    if (status == RS_OK) clear_folder(folder);
+    if (status == RS_OK) status = rs_saved_make_folder(path, err);
+    if (status != RS_OK)
+        rs_saver_close(saver);
+    else
+        *out = saver;
+    return status;
 }
 
 rs_status rs_saver_tokenizer(rs_saver *saver, const rs_train_task *task, rs_error *err)
@@ -398,6 +438,7 @@ void rs_saver_close(rs_saver *saver)
 {
     if (!saver) return;
     (void)rs_saver_wait(saver, NULL);
+    if (saver->lock >= 0) (void)close(saver->lock);
     rs_free(saver->folder);
     rs_free(saver);
 }

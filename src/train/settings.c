@@ -65,6 +65,11 @@ static rs_status put_embed(const rs_train_reader *r)
     static const char *const maps[] = {"none", "linear", "mlp"};
     const rs_train_settings *s = r->settings;
     if (s->embed_map == RS_EMBED_NONE && !s->embed_norm) return RS_OK;
+    if (s->embed_width && s->embed_map != RS_EMBED_MLP)
+        return rs_fail(r->err, RS_E_TASK_SCHEMA, s->path,
+                       "set embed.width to 0, or embed.map to \"mlp\"",
+                       "\"embed.width\" is %lld; a map that is \"%s\" has no width inside",
+                       (long long)s->embed_width, maps[s->embed_map]);
     json_t *embed = json_pack("{sssIsb}", "map", maps[s->embed_map], "map_width",
                               (json_int_t)s->embed_width, "norm", (int)s->embed_norm);
     if (!s->shape.vocab && embed &&

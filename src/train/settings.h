@@ -70,6 +70,7 @@ typedef struct rs_train_settings {
     int64_t embed_width; /* inside of RS_EMBED_MLP; 0: d_model */
     bool embed_norm;
     int64_t steps, batch, accumulate, seed;
+    bool saves;    /* checkpoints are written, from copies; no field: the caller's */
     int precision; /* rs_precision */
     int loss;      /* rs_train_loss */
     double dropout, label_smoothing;

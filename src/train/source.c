@@ -46,6 +46,7 @@ static rs_status open_source(rs_train_task *task, rs_error *err)
     s->shape.train = s->sets.windows ? 0 : s->sets.train;
     s->shape.eval = s->sets.n_eval;
     s->shape.probe = s->sets.n_probe;
+    if (s->ids) s->shape.held = (uint64_t)s->n_ids * sizeof *s->ids;
     task->shape = s->shape;
     task->data = (rs_task_data){.length = s->shape.n_tok,
                                 .train = s->shape.train,
@@ -96,10 +97,10 @@ const char *rs_task_said(const rs_train_task *task)
 }
 
 /* FNV-1a's way over words of eight bytes, the last one filled up with zeros, and the length. */
-void rs_source_print(rs_source *s, const rs_mapping *file)
+uint64_t rs_task_print(uint64_t before, const rs_mapping *file)
 {
     const uint64_t prime = 0x100000001b3u;
-    uint64_t hash = s->fingerprint ^ 0xcbf29ce484222325u;
+    uint64_t hash = before ^ 0xcbf29ce484222325u;
     for (size_t at = 0; at < file->size; at += 8) {
         uint64_t word = 0;
         memcpy(&word, file->data + at, file->size - at < 8 ? file->size - at : 8);
@@ -107,12 +108,18 @@ void rs_source_print(rs_source *s, const rs_mapping *file)
         hash ^= hash >> 32;
     }
     hash = (hash ^ file->size) * prime;
-    s->fingerprint = hash ? hash : 1;
+    return hash ? hash : 1;
+}
+
+void rs_source_print(rs_source *s, const rs_mapping *file)
+{
+    s->fingerprint = rs_task_print(s->fingerprint, file);
 }
 
 uint64_t rs_task_fingerprint(const rs_train_task *task)
 {
-    return task->source ? task->source->fingerprint : 0;
+    if (task->source) return task->source->fingerprint;
+    return task->file ? rs_task_file_fingerprint(task->file) : 0;
 }
 
 const uint32_t *rs_task_characters(const rs_train_task *task, int64_t *n)

@@ -36,9 +36,11 @@ rs_status rs_sets_of_series(struct rs_source *s, int64_t n, int64_t steps, int64
                             int64_t need, const char *what, rs_error *err);
 int64_t rs_sets_draw(const rs_source_sets *sets, rs_random *random); /* of training; windows */
 int64_t rs_sets_place(const rs_source_sets *sets, rs_task_set set, int64_t number);
-/* The training part gone through once: how many samples that is, and the place of one. */
+/* The training part gone through once: how many samples that is, and the place of one. The last window
+ * of a series that is no whole number of them ends where the part does, and lies over the one before:
+ * its tokens from *fresh on are new. */
 int64_t rs_sets_walk(const rs_source_sets *sets);
-int64_t rs_sets_walked(const rs_source_sets *sets, int64_t number);
+int64_t rs_sets_walked(int64_t *fresh, const rs_source_sets *sets, int64_t number);
 
 /* A .npy file. */
 typedef struct rs_source_array {

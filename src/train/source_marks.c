@@ -11,16 +11,18 @@ typedef struct sums {
     double *counts; /* classes: how often; shares and reals: their sums */
     double *shift;  /* reals: the first target, which sums are taken from, for their digits */
     double *squares;
-    double targets, samples;
-    double again; /* squared error of the sample's own rows as the answer */
+    double targets, samples; /* samples: of a window in part that part */
+    double again;            /* squared error of the sample's own rows as the answer */
 } sums;
 
-static void add_sample(sums *all, const rs_task_sample *batch, const rs_task_shape *shape)
+/* Of its tokens from `fresh` on. */
+static void add_sample(sums *all, const rs_task_sample *batch, const rs_task_shape *shape,
+                       int64_t fresh)
 {
     int64_t d = shape->d_out;
     bool same = batch->rows && batch->values;
-    all->samples++;
-    for (int64_t t = 0; t < shape->n_tok; t++) {
+    all->samples += (double)(shape->n_tok - fresh) / (double)shape->n_tok;
+    for (int64_t t = fresh; t < shape->n_tok; t++) {
         if (!batch->counted[t]) continue;
         all->targets++;
         if (batch->classes) all->counts[batch->classes[t]]++;
@@ -47,10 +49,11 @@ static rs_status walk_samples(sums *all, rs_source *s, rs_task_batch *batch, rs_
         *sample.length = (int32_t)s->shape.n_tok;
         for (int64_t t = 0; t < s->shape.n_tok; t++)
             sample.counted[t] = 1;
-        s->put(&sample, s, rs_sets_walked(&s->sets, i), &random);
+        int64_t fresh, place = rs_sets_walked(&fresh, &s->sets, i);
+        s->put(&sample, s, place, &random);
         for (int64_t t = 0; sample.classes && t < s->shape.n_tok; t++)
             sample.counted[t] = sample.classes[t] >= 0;
-        add_sample(all, &sample, &s->shape);
+        add_sample(all, &sample, &s->shape, fresh);
     }
     return rs_mapping_check(s->x.file, err);
 }

@@ -157,14 +157,22 @@ int64_t rs_sets_place(const rs_source_sets *sets, rs_task_set set, int64_t numbe
 
 /* ---- once over the training part ---- */
 
-int64_t rs_sets_walk(const rs_source_sets *sets)
+static int64_t walked_windows(const rs_source_sets *sets)
 {
-    return sets->windows ? sets->train * ((sets->starts - 1) / sets->stride + 1) : sets->train;
+    return (sets->starts - 1 + sets->stride - 1) / sets->stride + 1;
 }
 
-int64_t rs_sets_walked(const rs_source_sets *sets, int64_t number)
+int64_t rs_sets_walk(const rs_source_sets *sets)
 {
+    return sets->windows ? sets->train * walked_windows(sets) : sets->train;
+}
+
+int64_t rs_sets_walked(int64_t *fresh, const rs_source_sets *sets, int64_t number)
+{
+    *fresh = 0;
     if (!sets->windows) return sets->order[number];
-    int64_t each = (sets->starts - 1) / sets->stride + 1, series = number / each;
-    return (sets->order ? sets->order[series] : 0) * sets->steps + number % each * sets->stride;
+    int64_t each = walked_windows(sets), series = number / each;
+    int64_t at = number % each * sets->stride, last = sets->starts - 1;
+    if (at > last) *fresh = at - last, at = last;
+    return (sets->order ? sets->order[series] : 0) * sets->steps + at;
 }

@@ -313,6 +313,12 @@ int64_t rs_task_epoch(const rs_train_task *task, int64_t batch)
     return (task->data.train + batch - 1) / batch;
 }
 
+rs_status rs_task_check_batches(const rs_train_task *task, int64_t steps, int64_t accumulate,
+                                int64_t batch, rs_error *err)
+{
+    return task->file ? rs_task_file_check(task->file, steps, accumulate, batch, err) : RS_OK;
+}
+
 static void fill_train(rs_task_batch *out, rs_train_task *task, int64_t step)
 {
     int64_t epoch_steps = rs_task_epoch(task, out->capacity);

@@ -71,6 +71,7 @@ typedef struct rs_task_shape {
     int64_t train, eval; /* as in rs_task_data */
     int64_t probe;       /* samples of the probe set; 0: as many as are asked for */
     bool varies;         /* samples may be shorter than n_tok */
+    uint64_t held;       /* bytes that the task keeps of its data */
 } rs_task_shape;
 
 /* One sample's places in a batch. */
@@ -172,6 +173,10 @@ void rs_task_batch_free(rs_task_batch *batch);
  */
 rs_status rs_task_fill(rs_task_batch *out, rs_train_task *task, rs_task_set set, int64_t step,
                        rs_error *err);
+/* Refuses a file of batches that has fewer than `steps` steps' `accumulate` batches of `batch` samples
+ * and the last look's, before anything is trained. Errors: RS_E_INPUT_SHAPE. */
+rs_status rs_task_check_batches(const rs_train_task *task, int64_t steps, int64_t accumulate,
+                                int64_t batch, rs_error *err);
 /* Steps of one epoch; 0: the training set is endless. */
 int64_t rs_task_epoch(const rs_train_task *task, int64_t batch);
 

@@ -20,6 +20,7 @@ typedef struct rs_task_file {
     rs_npy array;
     int64_t stride; /* numbers of a position in a file of reals */
     bool whole;     /* token ids and classes */
+    uint64_t fingerprint;
 } rs_task_file;
 
 static rs_status check_file(rs_task_file *file, const rs_task_shape *shape, rs_error *err)
@@ -54,11 +55,20 @@ rs_status rs_task_file_open(rs_task_file **out, const char *path, const rs_task_
     if (status == RS_OK)
         status = rs_npy_parse(&file->array, path, file->mapping->data, file->mapping->size, err);
     if (status == RS_OK) status = check_file(file, shape, err);
+    if (status == RS_OK) {
+        file->fingerprint = rs_task_print(0, file->mapping);
+        status = rs_mapping_check(file->mapping, err);
+    }
     if (status != RS_OK)
         rs_task_file_close(file);
     else
         *out = file;
     return status;
+}
+
+uint64_t rs_task_file_fingerprint(const rs_task_file *file)
+{
+    return file->fingerprint;
 }
 
 void rs_task_file_close(rs_task_file *file)
@@ -129,6 +139,29 @@ static rs_status fill_row(rs_task_batch *out, const rs_task_file *file, const rs
     return RS_OK;
 }
 
+rs_status rs_task_file_check(const rs_task_file *file, int64_t steps, int64_t accumulate,
+                             int64_t batch, rs_error *err)
+{
+    const rs_npy *array = &file->array;
+    const char *path = file->mapping->path;
+    int64_t has = array->shape[0];
+    char hint[128];
+    if (array->shape[1] != batch)
+        return rs_fail(err, RS_E_INPUT_SHAPE, path, "set \"batch\" to the file's",
+                       "its batches have %lld samples; \"batch\" is %lld",
+                       (long long)array->shape[1], (long long)batch);
+    if (has / accumulate > steps) return RS_OK;
+    if (has < accumulate)
+        snprintf(hint, sizeof hint, "give a file of more");
+    else
+        snprintf(hint, sizeof hint, "give a file of more, or set \"steps\" to at most %lld",
+                 (long long)(has / accumulate - 1));
+    return rs_fail(err, RS_E_INPUT_SHAPE, path, hint,
+                   "it has %lld batches; %lld steps of %lld and the last look take %.0f",
+                   (long long)has, (long long)steps, (long long)accumulate,
+                   ((double)steps + 1) * (double)accumulate);
+}
+
 rs_status rs_task_file_fill(rs_task_batch *out, const rs_task_file *file,
                             const rs_task_shape *shape, int64_t step, rs_error *err)
 {
@@ -136,7 +169,7 @@ rs_status rs_task_file_fill(rs_task_batch *out, const rs_task_file *file,
     const char *path = file->mapping->path;
     if (step >= array->shape[0])
         return rs_fail(err, RS_E_INPUT_SHAPE, path, NULL,
-                       "it has batches for %lld steps; step %lld was asked for",
+                       "it has %lld batches; batch %lld (from 0) was asked for",
                        (long long)array->shape[0], (long long)step);
     if (array->shape[1] != out->capacity)
         return rs_fail(err, RS_E_INPUT_SHAPE, path, "set \"batch\" to the file's",

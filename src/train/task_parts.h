@@ -4,6 +4,7 @@
 
 #include "train/task.h"
 
+struct rs_mapping;
 struct rs_task_file;
 struct rs_source;
 
@@ -53,6 +54,9 @@ static inline int64_t rs_draw_below(rs_random *random, int64_t n)
  * Yates). */
 void rs_draw_distinct(int32_t *pool, int64_t n, int64_t m, rs_random *random);
 
+/* A number of a file's bytes behind that of the files before it (0: it is the first); never 0. */
+uint64_t rs_task_print(uint64_t before, const struct rs_mapping *file);
+
 /* Refuses settings of a task. */
 rs_status rs_task_refuse(const char *where, rs_error *err, const char *format, ...) RS_PRINTF(3, 4);
 
@@ -85,6 +89,9 @@ double rs_markov_rate(const rs_train_task *task);
 rs_status rs_task_file_open(struct rs_task_file **out, const char *path, const rs_task_shape *shape,
                             rs_error *err);
 void rs_task_file_close(struct rs_task_file *file);
+uint64_t rs_task_file_fingerprint(const struct rs_task_file *file);
+rs_status rs_task_file_check(const struct rs_task_file *file, int64_t steps, int64_t accumulate,
+                             int64_t batch, rs_error *err);
 rs_status rs_task_file_fill(rs_task_batch *out, const struct rs_task_file *file,
                             const rs_task_shape *shape, int64_t step, rs_error *err);
 

@@ -2,6 +2,7 @@
 #include "train/train.h"
 
 #include "report/figures.h"
+#include "train/alarms.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -35,25 +36,79 @@ static rs_status fail_not_finite(const rs_run_outcome *outcome, const rs_train_s
                    (long long)outcome->step, outcome->blame);
 }
 
-static rs_status fail_interrupted(const rs_run_outcome *outcome, const rs_train_settings *s,
-                                  const char *folder, rs_error *err)
+/* A word of a command line, as a shell reads it. */
+static void say_word(rs_buffer *text, const char *option, const char *word)
 {
-    char saved[300], hint[900];
-    say_saved(saved, sizeof saved, outcome, folder);
-    if (folder)
-        snprintf(hint, sizeof hint, "%s: 'rankscope train %.200s --out %.200s --resume' goes on",
-                 saved, s->path, folder);
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_@%+=:,./-";
+    rs_buffer_printf(text, " %s%s", option, option[0] ? " " : "");
+    for (const char *c = word; *c; c++) {
+        bool letter = (unsigned char)*c >= 0x80; /* of UTF-8 */
+        if (!letter && !strchr(plain, *c)) rs_buffer_puts(text, "\\");
+        rs_buffer_append(text, c, 1);
+    }
+}
+
+/* The command that goes on with the run; false: it is too long to be told, or cannot be. */
+static bool say_command(rs_buffer *text, const rs_train_settings *s, const rs_train_options *o)
+{
+    enum { MOST = 300 };
+    rs_buffer_puts(text, "rankscope train");
+    say_word(text, "", s->path);
+    say_word(text, "--out", o->folder);
+    for (size_t i = 0; i < o->n_sets; i++)
+        say_word(text, "--set", o->sets[i]);
+    if (o->stop_on) say_word(text, "--stop-on", o->stop_on);
+    rs_buffer_puts(text, " --resume");
+    return !text->failed && text->length < MOST && !memchr(text->data, '\n', text->length);
+}
+
+static rs_status fail_interrupted(const rs_run_outcome *outcome, const rs_train_settings *s,
+                                  const rs_train_options *o, rs_error *err)
+{
+    char saved[300], hint[700];
+    rs_buffer command = {0};
+    if (!o->folder)
+        return rs_fail(err, RS_E_INTERRUPTED, s->task, "there is no --out", "interrupted");
+    say_saved(saved, sizeof saved, outcome, o->folder);
+    if (say_command(&command, s, o))
+        snprintf(hint, sizeof hint, "%s: '%s' goes on", saved, command.data);
     else
-        snprintf(hint, sizeof hint, "%s", saved);
+        snprintf(hint, sizeof hint, "%s: the same command with --resume goes on", saved);
+    rs_buffer_free(&command);
     return rs_fail(err, RS_E_INTERRUPTED, s->task, hint, "interrupted");
 }
 
 /* ---- the verdict ---- */
 
+/* "; alarms: token_collapse (critical), loss_spike (warn)": each code that rang, by its worst. Returns
+ * the worst of all. */
+static rs_severity say_alarms(char *out, size_t size, const rs_result *result)
+{
+    rs_severity worst[RS_ALARMS] = {RS_INFO}, all = RS_INFO;
+    size_t used = 0;
+    out[0] = 0;
+    for (size_t i = 0; i < rs_result_finding_count(result); i++) {
+        const rs_finding *f = rs_result_finding_at(result, i);
+        rs_alarm_kind kind = rs_alarm_find(f->code);
+        if (kind < RS_ALARMS && f->severity > worst[kind]) worst[kind] = f->severity;
+    }
+    for (int k = 0; k < RS_ALARMS; k++) {
+        if (worst[k] > all) all = worst[k];
+        if (worst[k] == RS_INFO || used >= size) continue;
+        used += (size_t)snprintf(out + used, size - used, "%s%s (%s)",
+                                 used ? ", " : "; alarms: ", rs_alarm_code((rs_alarm_kind)k),
+                                 rs_severity_name(worst[k]));
+    }
+    return all;
+}
+
 static rs_status set_verdict(rs_result *result, const rs_run_outcome *outcome,
                              const rs_train_settings *s, const rs_train_options *o, rs_error *err)
 {
-    char answer[400], accuracy[96] = "", next[320];
+    char answer[700], accuracy[96] = "", loss[64], alarms[320], next[320];
+    rs_severity worst = say_alarms(alarms, sizeof alarms, result);
+    if (outcome->end == RS_RUN_STOPPED) worst = RS_CRITICAL;
     bool stopped = outcome->end == RS_RUN_STOPPED;
     if (isfinite(outcome->accuracy))
         snprintf(accuracy, sizeof accuracy, ", accuracy %.4f", outcome->accuracy);
@@ -61,14 +116,17 @@ static rs_status set_verdict(rs_result *result, const rs_run_outcome *outcome,
     if (said && isfinite(outcome->floor))
         snprintf(accuracy + said, sizeof accuracy - said, " (%.4g needs no learning)",
                  outcome->floor);
-    snprintf(answer, sizeof answer, "%s %s for %lld step%s: loss %.4g%s (running means).", s->task,
+    snprintf(loss, sizeof loss, "loss %.4g", outcome->loss);
+    if (isnan(outcome->loss)) snprintf(loss, sizeof loss, "no batch had a target");
+    snprintf(answer, sizeof answer, "%s %s for %lld step%s: %s%s%s%s.", s->task,
              stopped ? "ran, until an alarm stopped it," : "was trained", (long long)outcome->step,
-             outcome->step == 1 ? "" : "s", outcome->loss, accuracy);
+             outcome->step == 1 ? "" : "s", loss, accuracy,
+             isnan(outcome->loss) ? "" : " (running means)", alarms);
     snprintf(next, sizeof next, "rankscope scan %.200s reads what was learned",
              o->folder ? o->folder : "");
     const rs_verdict verdict = {.answer = answer,
                                 .code = stopped ? "stopped" : "trained",
-                                .severity = stopped ? RS_CRITICAL : RS_INFO,
+                                .severity = worst,
                                 .value = outcome->loss,
                                 .threshold = NAN,
                                 .next = o->folder ? next : NULL};
@@ -167,6 +225,7 @@ rs_status rs_train_fill(rs_result *result, bool *stopped, rs_train_settings *s,
                         const rs_train_options *o, const rs_context *context, rs_error *err)
 {
     *stopped = false;
+    s->saves = o->folder != NULL;
     if (o->dry_run) return rs_train_plan(result, s, context, err);
     const rs_run_request request = {.settings = s,
                                     .folder = o->folder,
@@ -176,7 +235,7 @@ rs_status rs_train_fill(rs_result *result, bool *stopped, rs_train_settings *s,
     rs_run_outcome outcome;
     RS_TRY(rs_train_run(&outcome, &request, context, err));
     if (outcome.end == RS_RUN_NOT_FINITE) return fail_not_finite(&outcome, s, o->folder, err);
-    if (outcome.end == RS_RUN_INTERRUPTED) return fail_interrupted(&outcome, s, o->folder, err);
+    if (outcome.end == RS_RUN_INTERRUPTED) return fail_interrupted(&outcome, s, o, err);
     *stopped = outcome.end == RS_RUN_STOPPED;
     RS_TRY(set_verdict(result, &outcome, s, o, err));
     RS_TRY(add_figures(result, isfinite(outcome.accuracy), err));

@@ -9,6 +9,9 @@ typedef struct rs_train_options {
     const char *folder;
     bool resume, dry_run;
     const rs_run_listener *listener;
+    const char *const *sets; /* [n_sets] what was set over the task, for the command that goes on */
+    size_t n_sets;
+    const char *stop_on; /* codes; or NULL */
 } rs_train_options;
 
 /* Fills the result: tables log (and what belongs to it), or plan and task for a dry run. *stopped:

@@ -18,7 +18,8 @@ python3 - <<'END' || note_failure "the folder of the run is not as it should be"
 import json, os, sqlite3
 lines = [json.loads(line) for line in open("whole/log.jsonl")]
 steps = [line["step"] for line in lines]
-assert steps == [0, 7, 14, 21, 28, 35, 42, 49, 56, 60], steps
+assert steps == [0, 7, 14, 21, 28, 30, 35, 42, 49, 56, 60], steps # multiples of log_every, rank_every and eval_every
+assert [line["step"] for line in lines if line["eval_loss"] is not None] == [0, 30, 60]
 rows = sqlite3.connect("whole/run.db").execute("select step, loss from log order by step").fetchall()
 assert rows == [(line["step"], line["loss"]) for line in lines]
 table = json.load(open("whole.json"))["tables"]["log"]
@@ -68,11 +69,19 @@ resume 2 "two threads"
 copy_at
 python3 -c '
 text = open("cut/log.jsonl").read().splitlines(True)
-open("cut/log.jsonl", "w").write("".join(text[:6]) + text[6][:30])'
+open("cut/log.jsonl", "w").write("".join(text[:7]) + text[7][:30])'
 resume 1 "a line that was cut"
+copy_at
+python3 -c '
+text = open("cut/log.jsonl").read().splitlines(True)
+open("cut/log.jsonl", "w").write("".join(text[:3]) + text[3][:30])'
+resume 1 "a line that was cut in front of the checkpoint"
 copy_at
 python3 -c 'data = open("cut/run.db", "rb").read(); open("cut/run.db", "wb").write(data[:len(data) // 2 + 100])'
 resume 1 "half a database"
+copy_at
+rm cut/log.jsonl
+resume 1 "no log"
 copy_at
 rm cut/run.db
 resume 1 "no database"
@@ -88,6 +97,19 @@ python3 -c 'data = open("cut/checkpoints/step-000000040/training.safetensors", "
 open("cut/checkpoints/step-000000040/training.safetensors", "wb").write(data[:-9])'
 expect 2 "$RANKSCOPE" train task.json --out cut --resume -q
 says err training.safetensors
+says err "there is no older checkpoint"
+rm -rf cut
+cp -r whole cut
+python3 -c 'open("cut/checkpoints/step-000000060/state.json", "w").write("{")'
+expect 2 "$RANKSCOPE" train task.json --out cut --resume -q
+says err "remove cut/checkpoints/step-000000060: --resume then goes on from step 40"
+rm -r cut/checkpoints/step-000000060
+# what a killed program left beside the model is cleared away
+touch cut/.model.new cut/.config.new cut/.graph.new
+resume 1 "the older checkpoint"
+for name in .model.new .config.new .graph.new; do
+    [ ! -e "cut/$name" ] || note_failure "$name of a killed program stays"
+done
 
 # ---- the product penalty: what it adds to one step of SGD is -lr mu (B B^T) A of each head's pairs ----
 for run in p0:0:0 p1:1:0 p2:1:0.3; do
@@ -114,6 +136,11 @@ def multiply(a, b):
 def turned(a):
     return [list(row) for row in zip(*a)]
 start, plain, penalised = read("p0"), read("p1"), read("p2")
+# what the instruments say of gradients is the loss's alone; the norm is of what the step takes
+first = [json.loads(open(folder + "/log.jsonl").readline()) for folder in ("p1", "p2")]
+for row, other in zip(first[0]["layers"], first[1]["layers"]):
+    assert all(row[name] == other[name] for name in ("g_q", "g_k", "g_v", "g_o")), (row, other)
+assert first[0]["layers"][1]["g_q"] > 0 and first[0]["gradient_norm"] < first[1]["gradient_norm"]
 heads, width = 2, 4
 for name in "qkvo":
     wanted = []
@@ -188,15 +215,68 @@ while [ ! -s long/log.jsonl ]; do sleep 0.05; done
 kill -INT $pid
 wait $pid
 [ $? = 130 ] || note_failure "an interrupted run does not exit with 130"
-says err "--resume"
+says err "'rankscope train task.json --out long --set steps=100000000 --set log_every=100 --resume' goes on"
+grep -q "nothing was written" err && note_failure "an interrupted run wrote a checkpoint"
 [ -f long/model.safetensors ] || note_failure "an interrupted run left no model"
+
+# the command that is printed goes on, whatever was set
+rm -rf "long 2"
+"$RANKSCOPE" train task.json --out "long 2" --set steps=100000000 --set 'optimizer.weight_decay={"default": 0.2, "norm": 0}' --stop-on loss_spike \
+    --quiet >out 2>err &
+pid=$!
+while [ ! -s "long 2/log.jsonl" ]; do sleep 0.05; done
+kill -INT $pid
+wait $pid
+told=$(sed -n "s/.*'rankscope \(train .*--resume\)' goes on.*/\1/p" err)
+says err "--stop-on loss_spike --resume' goes on"
+eval "exec \"\$RANKSCOPE\" $told --quiet" >out 2>err &
+pid=$!
+sleep 1
+kill -INT $pid
+wait $pid
+[ $? = 130 ] || { note_failure "the printed command does not go on: $told"; cat err; }
+"$RANKSCOPE" train task.json --set steps=100000000 --quiet >out 2>err &
+pid=$!
+sleep 1
+kill -INT $pid
+wait $pid
+says err "interrupted; there is no --out; nothing was written"
+
+# ---- two programs and one folder ----
+rm -rf both
+"$RANKSCOPE" train task.json --out both --set steps=100000000 --set log_every=100 -q &
+pid=$!
+while [ ! -s both/log.jsonl ]; do sleep 0.05; done
+refused_by train would-overwrite-input "another run writes to this folder" task.json --out both --set steps=100000000 --set log_every=100 --resume
+kill -9 $pid
+wait $pid
+"$RANKSCOPE" train task.json --out both --set steps=100000000 --set log_every=100 --resume -q >out 2>err & # the lock ended with it
+pid=$!
+sleep 1
+kill -INT $pid
+wait $pid
+[ $? = 130 ] || { note_failure "a killed run's folder stayed locked"; cat err; }
+
+# ---- the first line names what rang ----
+expect 0 "$RANKSCOPE" train task.json -q --set model.skip_mixer=0 --set model.attention=uniform --set rank_every=1 --set log_every=1 --set steps=15 \
+    --set 'alarms={"hold": 9}' --json rang.json
+python3 - <<'END' || note_failure "the verdict does not name what rang"
+import json
+verdict = json.load(open("rang.json"))["verdict"]
+assert "; alarms: token_collapse (critical)" in verdict["answer"] and verdict["severity"] == "critical" and verdict["code"] == "trained", verdict
+assert "alarms" not in json.load(open("whole.json"))["verdict"]["answer"]
+END
 
 # ---- what is refused ----
 refused() { refused_by train "$@"; }
 refused would-overwrite-input "--resume" task.json --out whole
+refused bad-option "is to be written by --out already" task.json --out whole2 --json whole2/config.json
+refused bad-option "is to be written by --out already" task.json --out whole --resume --html ./whole/../whole/run.db
+expect 0 "$RANKSCOPE" train task.json --out whole --resume -q --json whole/result.json
 refused task-schema "optimizer.lr: 0.01, now 0.02" task.json --out whole --resume --set optimizer.lr=0.02
 refused task-schema "did you mean \"reversal\"" reversl
 refused task-schema "did you mean \"lr\"" task.json --set optimizer.lrr=1
+refused task-schema '"embed.width" is 9; a map that is "linear" has no width inside' circle --set embed.width=9
 refused usage "--out" task.json --resume
 refused usage "dry" task.json --dry-run --resume --out whole
 echo '{"task": "reversal", "model": {"depth": 2, "d_model": 8, "heads": 3}}' >odd.json
@@ -209,7 +289,7 @@ says err "step "
 
 # a file system that takes no more: the run ends, what was whole stays and is gone on with
 rm -rf full
-(ulimit -f 4 && expect 1 "$RANKSCOPE" train task.json --out full -q && says err write-failed && exit "$failures") || note_failure "a full disk"
+(ulimit -f 4 && expect 1 "$RANKSCOPE" train task.json --out full -q && says err write-failed && ! grep -q "nothing was written" err && exit "$failures") || note_failure "a full disk"
 expect 0 "$RANKSCOPE" train task.json --out full -q --resume
 cmp whole/model.safetensors full/model.safetensors || note_failure "a run behind a full disk has other weights"
 
@@ -235,7 +315,70 @@ import json
 lines = [json.loads(line) for line in open("sparse/log.jsonl")]
 some = [line["accuracy"] is not None for line in lines]
 assert not all(line["batch_accuracy"] is not None for line in lines) and some == sorted(some), some
-assert all(line["loss"] is not None for line in lines)' || note_failure "batches without a target"
+assert [line["loss"] is not None for line in lines] == some # null before the first target
+assert all((line["batch_loss"] is None) == (line["batch_accuracy"] is None) for line in lines)
+assert not any("alarms" in line for line in lines)' || note_failure "batches without a target"
+
+# ---- --seed is the task's seed, --set seed goes before it, and a run goes on with its own ----
+rm -rf s3 s5 s53
+expect 0 "$RANKSCOPE" train task.json --out s5 -q --seed 5 --set steps=3
+expect 0 "$RANKSCOPE" train task.json --out s3 -q --set seed=5 --set steps=3
+cmp -s whole/checkpoints/step-000000040/model.safetensors s5/model.safetensors && note_failure "--seed changes nothing"
+cmp s3/model.safetensors s5/model.safetensors || note_failure "--seed 5 is not the seed 5 of the task"
+expect 0 "$RANKSCOPE" train task.json --out s53 -q --seed 9 --set seed=5 --set steps=3
+cmp s3/model.safetensors s53/model.safetensors || note_failure "--set seed does not go before --seed"
+refused task-schema "seed: 5, now 9" task.json --out s5 --resume --seed 9 --set steps=3
+expect 0 "$RANKSCOPE" train task.json --out s3 -q --set steps=3 --resume --seed 5
+expect 0 "$RANKSCOPE" train sorting --dry-run --seed 0
+grep -Eq "^ *seed +0 *$" out || note_failure "--seed 0 is not the seed"
+python3 - <<'END' || note_failure "the nulls are another seed's"
+import json
+nulls = [[(row["layer"], row["head"], row["product"], row["effective_rank_null"]) for row in json.loads(open(folder + "/log.jsonl").readline())["ranks"]]
+         for folder in ("whole", "s5", "s53")]
+assert nulls[0] == nulls[1] == nulls[2] != []
+END
+
+# ---- batches of another program: too few are refused before anything is trained ----
+rm -rf few
+python3 - <<'END'
+import struct
+def npy(name, shape, numbers):
+    head = repr({"descr": "<i8", "fortran_order": False, "shape": shape}).encode()
+    head += b" " * (-(11 + len(head)) % 64) + b"\n"
+    open(name, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + struct.pack(f"<{len(numbers)}q", *numbers))
+numbers = [(7 * i + i // 6) % 5 for i in range(8 * 4 * 2 * 6)]
+npy("eight.npy", (8, 4, 2, 6), numbers)
+numbers[6 * 4 * 2 * 6] = (numbers[6 * 4 * 2 * 6] + 1) % 5
+npy("other.npy", (8, 4, 2, 6), numbers)
+END
+set -- task.json --set steps=7 --set data.batches=batches.npy
+cp eight.npy batches.npy
+refused input-shape "it has 8 batches; 8 steps of 1 and the last look take 9" "$@" --set steps=8 --out few
+refused input-shape "steps" "$@" --set accumulate=2 --out few
+[ ! -e few ] || note_failure "a run with too few batches was begun"
+expect 0 "$RANKSCOPE" train "$@" --dry-run -q
+expect 0 "$RANKSCOPE" train "$@" --out few -q
+# and a run goes on with the batches that it began with; of earlier checkpoints these are not known
+rm -rf few/checkpoints
+expect 0 "$RANKSCOPE" train "$@" --out few -q --set every_checkpoint=3 --set keep=9 --resume
+rm -r few/checkpoints/step-000000007
+cp other.npy batches.npy
+refused task-schema "the data's files are not those" "$@" --out few --resume
+cp eight.npy batches.npy
+sed 's/"data": "[0-9a-f]*"/"data": "0000000000000000"/' few/checkpoints/step-000000006/state.json >earlier.json
+cmp -s earlier.json few/checkpoints/step-000000006/state.json && note_failure "state.json does not name the batches"
+cp earlier.json few/checkpoints/step-000000006/state.json
+expect 0 "$RANKSCOPE" train "$@" --out few -q --resume
+
+# an entropy is no baseline of a squared error
+for loss in squared hinge cross_entropy; do
+    expect 0 "$RANKSCOPE" train sparse.json -q --set steps=0 --set loss=$loss --json $loss.json
+done
+python3 - <<'END' || note_failure "baselines of another loss"
+import json
+kinds = {loss: [row["kind"] for row in json.load(open(loss + ".json"))["tables"]["marks"]] for loss in ("squared", "hinge", "cross_entropy")}
+assert kinds["squared"] == kinds["hinge"] == ["accuracy without learning"] and kinds["cross_entropy"].count("loss") == 2, kinds
+END
 
 # ---- the smallest run, and a dry one ----
 expect 0 "$RANKSCOPE" train reversal --set steps=0 --set batch=1 --set model.d_model=1 --set model.heads=1 --set model.depth=1 \
@@ -244,6 +387,18 @@ says out "for 0 steps"
 expect 0 "$RANKSCOPE" train reversal --dry-run
 says out "would train 16730 numbers for 2000 steps"
 says out "optimizer.lr"
+# a step's sizes are those of a full batch, not of the rest of an epoch that happened to be timed last
+for again in 1 2; do
+    expect 0 "$RANKSCOPE" train circle --dry-run -q --json "circle$again.json"
+    expect 0 "$RANKSCOPE" train memorization --dry-run -q --json "words$again.json" --set model.depth=1 --set model.d_model=10
+done
+python3 - <<'END' || note_failure "the sizes of a dry run"
+import json
+def sizes(name):
+    return {row["name"]: row["value"] for row in json.load(open(name + ".json"))["tables"]["plan"] if row["name"] in ("tokens a step", "operations a step")}
+assert sizes("circle1")["tokens a step"] == 60 and sizes("circle1") == sizes("circle2"), sizes("circle1")
+assert sizes("words1") == sizes("words2"), (sizes("words1"), sizes("words2"))
+END
 [ ! -d dry ] || note_failure "a dry run wrote a folder"
 # ---- a run on text leaves its tokenizer ----
 rm -rf spoken words nul

@@ -134,6 +134,56 @@ static void findings_are_in_order(void **state)
     rs_result_free(r);
 }
 
+/* A code's cases: severity, layer (-1: none), thing, value. */
+typedef struct told {
+    rs_severity severity;
+    int64_t layer, thing;
+    double value;
+} told;
+
+static void says_of(const char *wanted, const told *cases, size_t n)
+{
+    rs_error err;
+    rs_result *r = rs_result_new("x");
+    for (size_t i = 0; i < n; i++) {
+        rs_finding f = rs_finding_of(cases[i].severity, "a_code");
+        if (cases[i].layer >= 0) f.layer = cases[i].layer;
+        f.thing = cases[i].thing;
+        f.value = cases[i].value;
+        f.threshold = 1;
+        f.cases = f.layer == RS_NULL_INT ? "alarms" : "layers";
+        f.message = cases[i].severity == RS_CRITICAL ? "It lasts." : "It began.";
+        f.worst = "worst";
+        assert_int_equal(rs_result_add_finding(r, &f, &err), RS_OK);
+    }
+    assert_int_equal(rs_result_seal(r, &err), RS_OK);
+    assert_int_equal(rs_result_group_count(r), 1);
+    assert_int_equal(rs_result_group_at(r, 0)->count, n); /* rows of table findings */
+    assert_string_equal(rs_result_group_at(r, 0)->message, wanted);
+    rs_result_free(r);
+}
+
+/* What is told several times of one thing is one; a warning is no note. */
+static void things_are_counted_once(void **state)
+{
+    (void)state;
+    const rs_severity W = RS_WARN, C = RS_CRITICAL, I = RS_INFO;
+    says_of("2 layers; worst layer 1 (0.25)",
+            (const told[]){{W, 1, 2, .5}, {W, 3, 4, .5}, {C, 1, 2, .25}, {C, 3, 4, .5}}, 4);
+    says_of(
+        "3 layers, 2 of them only a warning; worst layer 1 (0.5)",
+        (const told[]){{W, 1, 2, .1}, {W, 3, 4, .5}, {C, 1, 2, .5}, {W, 0, 1, .5}, {W, 3, 4, .5}},
+        5);
+    says_of("It lasts.", (const told[]){{W, -1, 1, .5}, {C, -1, 1, .5}}, 2);
+    says_of("It lasts.", (const told[]){{W, 2, 3, .5}, {C, 2, 3, .5}}, 2);
+    says_of("2 alarms, 1 of them only a warning; worst: It lasts.",
+            (const told[]){{W, -1, 1, .5}, {C, -1, 1, .5}, {W, -1, 2, .5}}, 3);
+    says_of("4 layers, 1 of them only a warning and 2 only a note; worst layer 0 (0.5)",
+            (const told[]){{C, 0, 0, .5}, {W, 0, 0, .5}, {I, 0, 0, .5}, {I, 0, 0, .5}}, 4);
+    says_of("3 layers, 2 of them only a note; worst layer 0 (0.5)",
+            (const told[]){{W, 0, 0, .5}, {I, 0, 0, .5}, {I, 0, 0, .5}}, 3);
+}
+
 static void mistakes_of_the_program_are_errors(void **state)
 {
     (void)state;
@@ -309,6 +359,7 @@ int main(void)
         cmocka_unit_test(cells_are_members_of_a_row),
         cmocka_unit_test(columns_move_with_their_struct),
         cmocka_unit_test(findings_are_in_order),
+        cmocka_unit_test(things_are_counted_once),
         cmocka_unit_test(bounds_are_printed_outward),
         cmocka_unit_test(mistakes_of_the_program_are_errors),
         cmocka_unit_test(numbers_are_the_shortest_that_read_back),

@@ -24,6 +24,7 @@ typedef struct run {
     double loss, batch_loss;
     const rs_alarm_event *events;
     size_t n;
+    bool no_target;
 } run;
 
 static const rs_alarm_limits defaults = {.token_collapse = 0.05,
@@ -64,8 +65,8 @@ static void feed(run *r, int64_t step, bool read)
                                            .n_ranks = 2 * LAYERS * HEADS,
                                            .layers = r->layers,
                                            .n_layers = LAYERS + 1};
-    r->events =
-        rs_alarms_feed(&r->n, r->alarms, step, r->loss, r->batch_loss, read ? &reading : NULL);
+    const rs_alarm_loss loss = {r->loss, r->batch_loss, !r->no_target};
+    r->events = rs_alarms_feed(&r->n, r->alarms, step, &loss, read ? &reading : NULL);
 }
 
 static void quiet(run *r, int64_t step)
@@ -340,6 +341,41 @@ static void test_nonfinite(void **state)
     }
 }
 
+/* A batch without a target says nothing of the loss: no number is no NaN, and a spike goes on. */
+static void test_no_target(void **state)
+{
+    (void)state;
+    run r;
+    open_run(&r, 0, NAN);
+    quiet(&r, 0);
+    r.batch_loss = 100 * r.loss;
+    quiet(&r, 10);
+    double was = r.batch_loss;
+    r.batch_loss = NAN, r.no_target = true;
+    quiet(&r, 20);
+    r.batch_loss = was, r.no_target = false;
+    rings(&r, 30, RS_ALARM_LOSS_SPIKE, RS_WARN, -1);
+    close_run(&r);
+}
+
+/* Attention to one token has no gradient to vanish. */
+static void test_single(void **state)
+{
+    (void)state;
+    run r;
+    open_run(&r, 0, NAN);
+    rs_alarms_close(r.alarms);
+    const rs_alarm_rules rules = {.limits = {.vanishing_qk_gradient = 1e-3, .loss_spike = 3},
+                                  .layers = LAYERS,
+                                  .single = true};
+    rs_error err = {0};
+    assert_int_equal(rs_alarms_open(&r.alarms, &rules, &err), RS_OK);
+    r.layers[1].ratio_q_v = r.layers[3].ratio_q_v = 0;
+    quiet(&r, 0);
+    quiet(&r, 10);
+    close_run(&r);
+}
+
 /* Several at once, each with a finding that has its code. */
 static void test_findings(void **state)
 {
@@ -355,18 +391,19 @@ static void test_findings(void **state)
     assert_int_equal(r.n, 3);
     feed(&r, 20, true);
     assert_int_equal(r.n, 1);
-    rs_finding f = rs_alarm_finding(r.events);
+    rs_finding f = rs_alarm_finding(r.events, 1);
     assert_string_equal(f.code, "ov_rank_loss");
     assert_string_equal(f.table, "ranks");
     assert_int_equal(f.layer, 2);
+    assert_int_equal(f.thing, 3);
     assert_int_equal(f.severity, RS_WARN);
     assert_true(f.message == r.events->message && f.hint == r.events->hint);
     close_run(&r);
     open_run(&r, 0, NAN);
     r.loss = NAN;
     rings(&r, 0, RS_ALARM_NONFINITE_LOSS, RS_CRITICAL, -1);
-    f = rs_alarm_finding(r.events);
-    assert_true(f.layer == RS_NULL_INT && !f.table && isnan(f.threshold));
+    f = rs_alarm_finding(r.events, 4);
+    assert_true(f.layer == RS_NULL_INT && !f.table && isnan(f.threshold) && f.thing == 4);
     close_run(&r);
 }
 
@@ -469,7 +506,8 @@ int main(void)
         cmocka_unit_test(test_warmup),     cmocka_unit_test(test_vanishing),
         cmocka_unit_test(test_rank_loss),  cmocka_unit_test(test_context_unused),
         cmocka_unit_test(test_loss_spike), cmocka_unit_test(test_nonfinite),
-        cmocka_unit_test(test_findings),   cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_findings),   cmocka_unit_test(test_no_target),
+        cmocka_unit_test(test_single),     cmocka_unit_test(test_resume),
         cmocka_unit_test(test_refused),    cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -136,10 +136,24 @@ static void test_files(void **state)
     }
     assert_int_equal(rs_task_fill(&read, task, RS_TASK_TRAIN, 2, &err), RS_E_INPUT_SHAPE);
     assert_int_equal(rs_task_fill(&four, task, RS_TASK_TRAIN, 0, &err), RS_E_INPUT_SHAPE);
+    /* the batches of every step and the last look's */
+    assert_int_equal(rs_task_check_batches(task, 1, 1, 3, &err), RS_OK);
+    assert_int_equal(rs_task_check_batches(task, 0, 2, 3, &err), RS_OK);
+    assert_int_equal(rs_task_check_batches(task, 2, 1, 3, &err), RS_E_INPUT_SHAPE);
+    assert_string_equal(err.what, "it has 2 batches; 2 steps of 1 and the last look take 3");
+    assert_string_equal(err.hint, "give a file of more, or set \"steps\" to at most 1");
+    assert_int_equal(rs_task_check_batches(task, 1, 2, 3, &err), RS_E_INPUT_SHAPE);
+    assert_int_equal(rs_task_check_batches(task, 0, 3, 3, &err), RS_E_INPUT_SHAPE);
+    assert_int_equal(rs_task_check_batches(task, INT64_MAX, 1, 3, &err), RS_E_INPUT_SHAPE);
+    assert_int_equal(rs_task_check_batches(task, 1, 1, 4, &err), RS_E_INPUT_SHAPE);
+    assert_int_equal(rs_task_check_batches(source, 1000, 1, 4, &err), RS_OK);
+    uint64_t print = rs_task_fingerprint(task);
+    assert_true(print != 0 && rs_task_fingerprint(source) == 0);
     rs_task_close(task);
     numbers[0][1][0][4] = 32;
     write_npy(path, "<i8", "2, 3, 2, 18", numbers, sizeof numbers);
     task = open_task("associative-recall", &data, 1);
+    assert_true(rs_task_fingerprint(task) != print);
     assert_int_equal(rs_task_fill(&read, task, RS_TASK_TRAIN, 0, &err), RS_E_TOKEN_RANGE);
     rs_task_close(task);
     write_npy(path, "<i8", "2, 3, 36", numbers, sizeof numbers);

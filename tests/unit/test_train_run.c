@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "checkpoint/checkpoint.h"
 #include "train/run.h"
+#include "train/saver.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -157,6 +158,29 @@ static void test_resumed(void **state)
     remove_folder(cut);
 }
 
+/* A folder in which a run goes on is another run's no more. */
+static void test_locked(void **state)
+{
+    (void)state;
+    char folder[256];
+    rs_error err = {0};
+    rs_run_outcome out;
+    rs_train_settings *settings = read_settings(small, NULL, 0);
+    rs_learner learner = {.settings = settings};
+    rs_saver *first = NULL, *second = NULL;
+    fresh_folder(folder, "locked");
+    assert_ran(rs_saver_open(&first, folder, &learner, 1, &err), &err);
+    assert_int_equal(rs_saver_open(&second, folder, &learner, 1, &err), RS_E_OVERWRITES_INPUT);
+    assert_null(second);
+    assert_int_equal(run_it(&out, settings, folder, true, 1, NULL, NULL, &err),
+                     RS_E_OVERWRITES_INPUT);
+    assert_string_equal(err.what, "another run writes to this folder");
+    rs_saver_close(first);
+    assert_ran(run_it(&out, settings, folder, true, 1, NULL, NULL, &err), &err);
+    rs_train_settings_close(settings);
+    remove_folder(folder);
+}
+
 /* The skips are trained: they leave 1, and the folder has them. */
 static void test_trained_numbers(void **state)
 {
@@ -213,6 +237,72 @@ static void test_ends(void **state)
                      rs_result_finding_count(result));
     rs_result_free(result);
     rs_train_settings_close(settings);
+}
+
+/* The same findings, text by text. */
+static void assert_same_findings(const rs_result *a, const rs_result *b)
+{
+    assert_int_equal(rs_result_finding_count(a), rs_result_finding_count(b));
+    for (size_t i = 0; i < rs_result_finding_count(a); i++) {
+        const rs_finding *x = rs_result_finding_at(a, i), *y = rs_result_finding_at(b, i);
+        assert_string_equal(x->code, y->code);
+        assert_string_equal(x->message, y->message);
+        assert_string_equal(x->hint, y->hint);
+        assert_int_equal(x->severity, y->severity);
+        assert_int_equal(x->layer, y->layer);
+        assert_true(x->value == y->value || (isnan(x->value) && isnan(y->value)));
+        assert_true(x->threshold == y->threshold || (isnan(x->threshold) && isnan(y->threshold)));
+    }
+    assert_int_equal(rs_result_group_count(a), rs_result_group_count(b));
+    for (size_t i = 0; i < rs_result_group_count(a); i++) {
+        const rs_finding_group *x = rs_result_group_at(a, i), *y = rs_result_group_at(b, i);
+        assert_int_equal(x->count, y->count);
+        assert_string_equal(x->message, y->message);
+    }
+}
+
+static rs_result *run_for_result(rs_train_settings *settings, const char *folder, stopper *s)
+{
+    rs_error err = {0};
+    rs_run_outcome out;
+    rs_result *result = rs_result_new("train");
+    assert_non_null(result);
+    assert_ran(run_it(&out, settings, folder, true, 1, s, result, &err), &err);
+    assert_ran(rs_result_seal(result, &err), &err);
+    return result;
+}
+
+/* What rang before a break is a finding of the run that goes on, and of one that was done. */
+static void test_alarms_before_a_break(void **state)
+{
+    (void)state;
+    char whole[256], cut[256];
+    static const char *const flat[] = {"model.skip_mixer=0",
+                                       "model.attention=uniform",
+                                       "rank_every=1",
+                                       "log_every=1",
+                                       "alarms={\"hold\": 9}",
+                                       "trainable=[]",
+                                       "steps=15"};
+    rs_train_settings *settings = read_settings(small, flat, 7);
+    fresh_folder(whole, "rang");
+    fresh_folder(cut, "ringing");
+    rs_result *wanted = run_for_result(settings, whole, NULL);
+    assert_true(rs_result_finding_count(wanted) >= 2);
+    assert_int_equal(rs_result_finding_at(wanted, 0)->severity, RS_CRITICAL);
+    for (int64_t at = 2; at <= 11; at += 3) {
+        stopper s = {.at = at};
+        rs_result_free(run_for_result(settings, cut, &s));
+    }
+    for (int again = 0; again < 2; again++) {
+        rs_result *got = run_for_result(settings, cut, NULL);
+        assert_same_findings(wanted, got);
+        rs_result_free(got);
+    }
+    rs_result_free(wanted);
+    rs_train_settings_close(settings);
+    remove_folder(whole);
+    remove_folder(cut);
 }
 
 /* Two batches of half the size are a batch: their gradients are averaged. */
@@ -301,9 +391,14 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resumed),     cmocka_unit_test(test_trained_numbers),
-        cmocka_unit_test(test_ends),        cmocka_unit_test(test_accumulated),
-        cmocka_unit_test(test_temperature), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_resumed),
+        cmocka_unit_test(test_locked),
+        cmocka_unit_test(test_trained_numbers),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_accumulated),
+        cmocka_unit_test(test_temperature),
+        cmocka_unit_test(test_alarms_before_a_break),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,6 +94,26 @@ static void test_next_values(void **state)
     check_keys("series", x_of(*state, false, "'length': 5"), "");
 }
 
+/* Marks are of every step of the training part, not of whole windows alone: their ends are far away. */
+static void test_marks_of_a_part(void **state)
+{
+    enum { T = 60, LENGTH = 5, HORIZON = 2, TRAIN = 46, TARGETS = TRAIN - HORIZON };
+    double x[T], mean = 0, variance = 0, again = 0;
+    for (int t = 0; t < T; t++)
+        x[t] = t * t;
+    for (int t = HORIZON; t < TRAIN; t++)
+        mean += x[t] / TARGETS, again += pow(x[t] - x[t - HORIZON], 2) / TARGETS;
+    for (int t = HORIZON; t < TRAIN; t++)
+        variance += pow(x[t] - mean, 2) / TARGETS;
+    put_npy(*state, "x.npy", "<f8", "60,", x, sizeof x);
+    opened o = open_files("series",
+                          x_of(*state, false, "'length': 5, 'horizon': 2, 'eval_share': 0.3"), "");
+    assert_non_null(strstr(rs_task_said(o.task), "46 to train on"));
+    assert_true(fabs(mark_of(o.task, "best constant") / (variance * LENGTH) - 1) < 1e-9);
+    assert_true(fabs(mark_of(o.task, "the last value again") / (again * LENGTH) - 1) < 1e-9);
+    close_opened(&o);
+}
+
 /* Whole numbers [T] as x; labels and numbers of each step as y. */
 static void test_labelled_steps(void **state)
 {
@@ -441,10 +461,10 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_next_values), cmocka_unit_test(test_labelled_steps),
-        cmocka_unit_test(test_several),     cmocka_unit_test(test_settled),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_interrupted),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_next_values),     cmocka_unit_test(test_labelled_steps),
+        cmocka_unit_test(test_marks_of_a_part), cmocka_unit_test(test_several),
+        cmocka_unit_test(test_settled),         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_interrupted),     cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }
