@@ -69,6 +69,11 @@ foreach(script ${cli_tests})
     rs_test(cli_${name} cli)
 endforeach()
 
+# These run each experiment of the laboratory, as test_lab_experiments does: with sanitizers once is enough (make asan).
+foreach(name lab claims explain)
+    set_property(TEST cli_${name} APPEND PROPERTY LABELS repeats)
+endforeach()
+
 # ---- seeds of the fuzz targets, one archive each; some are cases of unit tests too ----
 set(RS_SEEDS ${CMAKE_BINARY_DIR}/seeds)
 file(GLOB corpora CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/fuzz/corpus/*.tar.gz)

@@ -63,8 +63,10 @@ static void say_apart(rs_predict_answer *a, const rs_predict_run *run)
         snprintf(reached, sizeof reached, "ρ = 0.9 at layer %d, 0.99 at %d", (int)most, (int)all);
     else if (most >= 0)
         snprintf(reached, sizeof reached, "ρ = 0.9 at layer %d", (int)most);
-    SAY(a, "%s: ρ %.3g → %.3g, 1 − ρ = %s; %s", rs_predict_verdict_code(f->found.verdict),
-        f->rows[0].rho, last->rho, power(apart, last->apart), reached);
+    double first =
+        fabs(f->rows[0].rho) < 1e-12 ? 0 : f->rows[0].rho; /* rounding of a Gram matrix */
+    SAY(a, "%s: ρ %.3g → %.3g, 1 − ρ = %s; %s", rs_predict_verdict_code(f->found.verdict), first,
+        last->rho, power(apart, last->apart), reached);
 }
 
 /* ---- 2 ---- */
