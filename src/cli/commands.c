@@ -252,9 +252,10 @@ const cli_command cli_commands[] = {
      "and squared gradients, layer by layer, from the laws by which weights are drawn.\n"
      "PATH is an architecture file (ARCH.json), a Hugging Face config.json or a folder with one; "
      "--preset NAME takes an architecture by name ('--preset list' shows all).\n"
-     "Tables: answers, forward (a row a state), backward (a row a layer), architecture "
-     "(--explain), "
-     "presets. docs/predict.md says what each number is; docs/theory/mean_field.md derives them.",
+     "Tables: answers, forward (a row a state), backward (a row a layer), remedies (a row a "
+     "change), "
+     "grid (--grid), architecture (--explain), presets. docs/predict.md says what each number is; "
+     "docs/theory/mean_field.md derives them.",
      "rankscope predict --preset gpt2 # the eight answers\n"
      "rankscope predict arch.json --table forward,backward # every layer\n"
      "rankscope predict arch.json --html report.html # a report to read and share\n"

@@ -37,10 +37,6 @@ static rs_status tensor_square(double *out, const rs_design *d, const rs_tensor 
 {
     *out = 0;
     if (!tensor) return RS_OK;
-    if (tensor->fixed) {
-        *out = 0.5; /* of sinusoids */
-        return RS_OK;
-    }
     int64_t rows = tensor->shape[0], width = tensor->count / rows;
     if (d->init) {
         *out = rs_weight_law_square(rs_init_law(tensor), width, rows);
@@ -65,12 +61,32 @@ typedef struct embedded {
     double common; /* the same for all */
 } embedded;
 
+/* Positions whose numbers are given, n of them: what they have in common, as pairs of tokens see it. */
+static void given_positions(embedded *out, const rs_tensor *table, int64_t n, int64_t d)
+{
+    const float *p = (const float *)(const void *)table->data;
+    double square = 0, all = 0, count = (double)n;
+    for (int64_t c = 0; c < d; c++) {
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++) {
+            sum += (double)p[i * d + c];
+            square += (double)p[i * d + c] * (double)p[i * d + c];
+        }
+        all += sum * sum;
+    }
+    double common = n > 1 ? (all - square) / (count * (count - 1)) / (double)d : 0;
+    out->common += common;
+    out->own += square / count / (double)d - common;
+}
+
 static rs_status embed_tokens(embedded *out, const rs_design *d, rs_error *err)
 {
     const rs_embedding_op *e = &d->network->embedding;
     double tokens, positions, types;
     RS_TRY(tensor_square(&tokens, d, e->tokens, err));
-    RS_TRY(tensor_square(&positions, d, e->positions, err));
+    const rs_tensor *table = e->positions;
+    bool given = table && table->fixed && table->count >= d->input.n * e->width;
+    RS_TRY(tensor_square(&positions, d, given ? NULL : table, err));
     RS_TRY(tensor_square(&types, d, e->types, err));
     if (e->patch.weight) { /* pixels of N(0, 1) */
         RS_TRY(d->weights.map(d->weights.user, &tokens, &e->patch, err));
@@ -78,6 +94,7 @@ static rs_status embed_tokens(embedded *out, const rs_design *d, rs_error *err)
     }
     double scale = e->scale * e->scale;
     *out = (embedded){.own = scale * tokens + positions, .common = types};
+    if (given) given_positions(out, table, d->input.n, e->width);
     return RS_OK;
 }
 

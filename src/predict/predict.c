@@ -147,6 +147,28 @@ static rs_status add_fields(rs_table *table, const char *prefix, const json_t *j
     return RS_OK;
 }
 
+/* The laws of the maps, and of the input, that the file leaves to their defaults. */
+static rs_status add_laws(json_t *whole, const rs_arch *arch, rs_error *err)
+{
+    static const struct {
+        const char *name;
+        rs_arch_weight weight;
+    } maps[] = {{"wq", RS_ARCH_WQ}, {"wk", RS_ARCH_WK}, {"wv", RS_ARCH_WV}, {"wo", RS_ARCH_WO},
+                {"w1", RS_ARCH_W1}, {"wg", RS_ARCH_WG}, {"w2", RS_ARCH_W2}};
+    json_t *init = json_object_get(whole, "init"),
+           *own = init ? json_deep_copy(init) : json_object();
+    bool set = own != NULL;
+    for (size_t i = 0; i < sizeof maps / sizeof *maps && set; i++)
+        if (!json_object_get(own, maps[i].name))
+            set = json_object_set_new(own, maps[i].name, json_string(arch->init[maps[i].weight])) ==
+                  0;
+    set = set && json_object_set_new(whole, "init", own) == 0;
+    json_t *input = json_pack("{s:s, s:f, s:f}", "law", "gaussian", "rho", arch->input_rho, "norm2",
+                              arch->input_norm2);
+    set = set && json_object_set_new(whole, "input", input) == 0;
+    return set ? RS_OK : rs_fail_memory(err, "an architecture", 1);
+}
+
 static rs_status explain(rs_result *result, const rs_design *design, rs_error *err)
 {
     json_t *whole = NULL;
@@ -158,7 +180,8 @@ static rs_status explain(rs_result *result, const rs_design *design, rs_error *e
     RS_TRY(rs_result_add_table(result, "architecture", "The architecture", NULL,
                                architecture_columns, COUNT(architecture_columns), &table, err));
     RS_TRY(rs_arch_write(&whole, design->json, design->arch, design->network, NULL, err));
-    rs_status status = add_fields(table, "", whole, err);
+    rs_status status = add_laws(whole, design->arch, err);
+    if (status == RS_OK) status = add_fields(table, "", whole, err);
     if (status == RS_OK) {
         char answer[160];
         snprintf(answer, sizeof answer, "%.80s is an architecture of %llu numbers.", design->name,

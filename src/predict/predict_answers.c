@@ -142,10 +142,12 @@ static void say_attention(rs_predict_answer *a, const rs_predict_run *run)
     }
     a->value = least < 0 ? NAN : f->rows[least].keys;
     if (is_silent(a, run, a->value)) return;
-    bool condensed = 1 / a->value > run->options->thresholds.condensed;
+    char deviation[32];
+    bool condensed = rs_predict_condensed(a->value, run);
     const char *word = condensed ? "condensed" : a->value > n / 2 ? "nearly uniform" : "selective";
-    SAY(a, "%s: at least %.3g of %.0f keys (layer %d); logits' s %.2g, landmark √(2 ln n) %.2g",
-        word, a->value, n, (int)least, most, rs_law_condensation(n));
+    SAY(a, "%s: at least %.3g of %.0f keys (layer %d); logits' s %s, landmark √(2 ln n) %.2g", word,
+        a->value, n, (int)least, isfinite(most) ? power(deviation, log10(most)) : "beyond float64",
+        rs_law_condensation(n));
 }
 
 /* ---- 5 ---- */
@@ -157,7 +159,9 @@ static rs_status say_depth(rs_predict_answer *a, const rs_predict_run *run, rs_e
     char law[64] = "";
     RS_TRY(rs_predict_reach_of(&reach, run, err));
     a->value = reach.deepest ? (double)reach.deepest : NAN;
-    if (found->verdict == RS_PREDICT_EXPONENTIAL && run->forecast.n_layers >= 2) {
+    if (found->equal_from_start) {
+        snprintf(law, sizeof law, "; nothing tells its tokens apart");
+    } else if (found->verdict == RS_PREDICT_EXPONENTIAL && run->forecast.n_layers >= 2) {
         const rs_forecast_row *rows = run->forecast.rows;
         int32_t n = run->forecast.n_layers;
         snprintf(law, sizeof law, "; 1 − ρ falls %.3g decades a layer",
@@ -309,7 +313,7 @@ static void say_trust(rs_predict_answer *a, const rs_predict_run *run)
         SAY(a, "%s: %s; theory has nothing to compare", drawn, rs_predict_verdict_code(measured));
     else
         SAY(a, "%s%s%s; widest gap %.2g s.e.: %s of layer %d, theory %.3g, drawn %.3g", drawn,
-            theory == measured ? " agree" : " say ",
+            theory == measured ? ", same verdict" : " say ",
             theory == measured ? "" : rs_predict_verdict_code(measured), gap.errors, gap.quantity,
             (int)gap.layer, gap.theory, gap.measured);
 }

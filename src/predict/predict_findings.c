@@ -32,14 +32,19 @@ static rs_status find_swamped(rs_result *result, const rs_predict_run *run, rs_e
     return rs_result_add_finding(result, &finding, err);
 }
 
+bool rs_predict_condensed(double keys, const rs_predict_run *run)
+{
+    double part = run->options->thresholds.condensed, n = (double)run->design->input.n;
+    return n > 1 && 1 / keys > part + (1 - part) / n;
+}
+
 static rs_status find_condensed(rs_result *result, const rs_predict_run *run, rs_error *err)
 {
     const rs_forecast *f = &run->forecast;
     double bound = run->options->thresholds.condensed;
     char message[160];
     for (int32_t l = 0; l < f->n_layers; l++) {
-        /* with one key or two a row is condensed whatever its logits */
-        if (run->design->input.n < 3 || !(1 / f->rows[l].keys > bound)) continue;
+        if (!rs_predict_condensed(f->rows[l].keys, run)) continue;
         snprintf(message, sizeof message,
                  "Attention of layer %d has %.2f effective keys: it is condensed before training.",
                  (int)l, f->rows[l].keys);
@@ -70,7 +75,8 @@ static rs_status find_vanishing(rs_result *result, const rs_predict_run *run, rs
         finding.value = pow(10, ratio);
         finding.threshold = 1e-6;
         finding.message = message;
-        finding.hint = "branches times 1/sqrt(L), or a lower temperature";
+        finding.hint =
+            "branches times 1/sqrt(L); the answer on queries says whether a temperature helps";
         finding.table = "backward";
         RS_TRY(rs_result_add_finding(result, &finding, err));
     }

@@ -78,7 +78,9 @@ rs_status rs_predict_changed(rs_forecast *out, bool *made, const rs_predict_run 
 rs_status rs_predict_balance(double *temperature, double *ratio, const rs_predict_run *run,
                              rs_error *err);
 
-/* predict_findings.c */
+/* predict_findings.c: whether so few effective keys are condensed attention: E ΣA² is more than the
+ * threshold's part of the way from 1/n to 1. */
+bool rs_predict_condensed(double keys, const rs_predict_run *run);
 rs_status rs_predict_findings(rs_result *result, const rs_predict_run *run, rs_error *err);
 /* "11 of 12 layers". */
 double rs_predict_embedding_ratio(const rs_predict_run *run);

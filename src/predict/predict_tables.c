@@ -133,12 +133,19 @@ typedef struct backward_row {
      .title = "g" letter_ ", theory",                                                              \
      .formula = "E ‖∂L/∂W_" letter_ "‖_F²",                                                        \
      .provenance = "predicted"},                                                                   \
-    {                                                                                              \
-        .name = "log10_g" letter_ "_theory", .type = RS_COLUMN_REAL, .member = RS_MEMBER_REAL,     \
-        .at = offsetof(backward_row, log10_value) + (index_) * sizeof(double),                     \
-        .title = "log g" letter_ ", theory", .unit = "decades",                                    \
-        .formula = "log₁₀ E ‖∂L/∂W_" letter_ "‖_F²", .provenance = "predicted"                     \
-    }
+        {.name = "log10_g" letter_ "_theory",                                                      \
+         .type = RS_COLUMN_REAL,                                                                   \
+         .member = RS_MEMBER_REAL,                                                                 \
+         .at = offsetof(backward_row, log10_value) + (index_) * sizeof(double),                    \
+         .title = "log g" letter_ ", theory",                                                      \
+         .unit = "decades",                                                                        \
+         .formula = "log₁₀ E ‖∂L/∂W_" letter_ "‖_F²",                                              \
+         .provenance = "predicted"},                                                               \
+        MEASURED(mean, index_, "g" letter_, "g" letter_, NULL,                                     \
+                 "mean over trials of ‖∂L/∂W_" letter_ "‖_F²"),                                    \
+        MEASURED(se, index_, "g" letter_ "_se", NULL, NULL, "its standard error"),                 \
+        MEASURED(log10_mean, index_, "log10_g" letter_, "log g" letter_, "decades",                \
+                 "mean over trials of its logarithm")
 #define BACKWARD(...) RS_COLUMN(backward_row, __VA_ARGS__)
 static const rs_column backward_columns[] = {
     BACKWARD(layer, "layer", NULL, NULL, "counted from 0", NULL),

@@ -16,11 +16,12 @@ typedef struct pair {
     const char *name, *assumption;
     double theory, measured, error, promised;
 } pair;
-enum { PAIRS = 4 };
+enum { PAIRS = 5 };
 
 static const char of_width[] = "infinite width: E[p/q] is taken for E p/E q, wrong by O(1/d)";
 static const char of_sizes[] = "no correlation between a token's size and what is added to it";
 static const char of_values[] = "derivatives and states are independent";
+static const char of_states[] = "what reaches a state through logits is left out under a mask";
 static const char of_queries[] = "products of centred tokens are those of wide networks";
 
 /* Standard error of a stat's level in decades. */
@@ -66,6 +67,9 @@ static void pairs_of(pair out[PAIRS], const rs_predict_run *run, int32_t l)
                     measured->query,
                     error_of(&of[RS_TRIALS_QUERY]),
                     log10(near ? 3.5 : 1.6)};
+    out[4] = (pair){
+        "dX",       of_states, theory->state, measured->state, error_of(&of[RS_TRIALS_STATE]),
+        log10(1.25)};
 }
 
 static double apart_by(const pair *p)

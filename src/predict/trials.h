@@ -133,9 +133,8 @@ int32_t rs_trials_default(const rs_network *network, int64_t n);
 
 /* ---- a trial's draws ---- */
 
-/* states [n, d]: n tokens of one sample. rho >= 0: each has squared norm norm2 exactly, as
- * rs_arch_input says. rho < 0: tokens g_i − c ḡ of Gaussian g_i; ‖X‖² = n norm2 and ‖1ᵀX‖² = n norm2 (1 +
- * (n − 1) rho) exactly, each token's squared norm is norm2 in expectation. RS_E_NO_MEMORY. */
+/* states [n, d]: n tokens of one sample, each of squared norm norm2, as rs_arch_input says (below 0 it is
+ * that). RS_E_NO_MEMORY. */
 rs_status rs_trials_input(double *states, int64_t d, const rs_theory_input *input, uint64_t seed,
                           int32_t trial, rs_error *err);
 /* The seed of a trial's network in the engine, and of its loss. */

@@ -1,4 +1,5 @@
 /* trials_input.c: the sample of a trial, and seeds of what it draws elsewhere. */
+#include "network/arch.h"
 #include "predict/trials.h"
 #include "predict/trials_draw.h"
 
@@ -59,31 +60,13 @@ static void together(double *states, double *shared, int64_t d, const rs_theory_
     }
 }
 
-/* Tokens about their mean, which is brought to the length that makes ‖1ᵀX‖² what rho says. */
-static void apart(double *states, double *mean, int64_t d, const rs_theory_input *input)
-{
-    int64_t n = input->n;
-    double count = (double)n, all = count * input->norm2;
-    double share = 1 + (count - 1) * input->rho;
-    double sum = share > count * DBL_EPSILON ? all * share : 0; /* ‖1ᵀX‖² */
-    for (int64_t i = 0; i < d; i++) {
-        mean[i] = 0;
-        for (int64_t k = 0; k < n; k++)
-            mean[i] += states[k * d + i] / count;
-        for (int64_t k = 0; k < n; k++)
-            states[k * d + i] -= mean[i];
-    }
-    scale_to(states, sqrt(all - sum / count), n * d);
-    scale_to(mean, sqrt(sum) / count, d);
-    for (int64_t k = 0; k < n; k++)
-        for (int64_t i = 0; i < d; i++)
-            states[k * d + i] += mean[i];
-}
-
 rs_status rs_trials_input(double *states, int64_t d, const rs_theory_input *input, uint64_t seed,
                           int32_t trial, rs_error *err)
 {
     int64_t n = input->n, most = n > 1 ? n * d : d;
+    const rs_arch like = {
+        .d_model = d, .seq_len = n, .input_rho = input->rho, .input_norm2 = input->norm2};
+    if (input->rho < 0 && n > 1) return rs_arch_input(states, &like, seed, trial, err);
     rs_trials_stream stream = {seed, (uint32_t)trial, TOKENS_ROLE, 0};
     float *drawn = rs_malloc((size_t)most, sizeof *drawn);
     double *shared = rs_malloc((size_t)d, sizeof *shared);
@@ -99,10 +82,7 @@ rs_status rs_trials_input(double *states, int64_t d, const rs_theory_input *inpu
     rs_trials_normals(drawn, &stream, d, 0, 1);
     for (int64_t i = 0; i < d; i++)
         shared[i] = (double)drawn[i];
-    if (input->rho >= 0 || n == 1)
-        together(states, shared, d, &(rs_theory_input){n, input->norm2, fmax(0, input->rho)});
-    else
-        apart(states, shared, d, input);
+    together(states, shared, d, &(rs_theory_input){n, input->norm2, fmax(0, input->rho)});
     rs_free(drawn);
     rs_free(shared);
     return RS_OK;

@@ -11,7 +11,7 @@ static const rs_word predictions[] = {
             "larger embeddings (a norm behind them, or times √d), or smaller outputs of branches"),
     PREDICT("condensed_attention", "warn",
             "attention is condensed before training: a row puts most of its weight on one key",
-            "E ΣA² > 0.5, fewer than two effective keys (--threshold condensed=X)",
+            "E ΣA² > 0.5 + 0.5/n: half way from uniform to one key (--threshold condensed=X)",
             "smaller query and key weights, or a temperature above 1"),
     PREDICT("vanishing_qk_gradient", "warn",
             "the query weights of a layer get next to no gradient at the start (Noci et al. 2022)",

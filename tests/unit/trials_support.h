@@ -155,9 +155,13 @@ static inline void assert_same_numbers(const rs_trials *a, const rs_trials *b, d
                 if (q >= RS_TRIALS_RELATIVE && q <= RS_TRIALS_COSINE_APART) floor = 1e-14;
                 if (q == RS_TRIALS_LOGIT) floor = 1e-28;
                 if (q >= RS_TRIALS_QUERY && q <= RS_TRIALS_DOWN) floor = rounding;
-                if (q == RS_TRIALS_QUERY || q == RS_TRIALS_KEY) floor += 1e-26 * value;
+                /* its entries are differences of numbers as large as those of gV */
+                if (q == RS_TRIALS_QUERY || q == RS_TRIALS_KEY)
+                    floor += 1e-26 * value + 1e-15 * sqrt(fmax(x, y) * value);
                 if (q == RS_TRIALS_QUERY_VALUE || q == RS_TRIALS_KEY_VALUE)
-                    floor = value > 1e8 * rounding ? 1e-26 + 1e8 * rounding / value : INFINITY;
+                    floor = value > 1e8 * rounding
+                                ? 1e-26 + 1e8 * rounding / value + 1e-15 * sqrt(fmax(x, y))
+                                : INFINITY;
                 if (floor == INFINITY) continue;
                 if (!alike(x, y, relative, floor))
                     fail_msg("%s: trial %d layer %d %s: %.17g and %.17g (%.3g)", what, (int)t,
