@@ -204,6 +204,24 @@ static void trains(host *h)
     EXPECT(h, !rs_result_stopped(h->result));
 }
 
+/* Trials of a network, and of the cells of a grid. */
+static void predicts(host *h)
+{
+    rs_predict_settings s;
+    rs_predict_settings_init(&s, sizeof s);
+    s.preset = "attention-only-6";
+    s.seq_len = 6;
+    s.trials = 3;
+    s.grid = "d_model=8:12:2";
+    EXPECT(h, rs_predict(&h->result, NULL, &s, NULL) == RS_OK);
+    rs_result_free(h->result);
+    h->result = NULL;
+    s.preset = "moe";
+    EXPECT(h, rs_predict(&h->result, NULL, &s, NULL) == RS_E_UNSUPPORTED);
+    s.preset = "list";
+    EXPECT(h, rs_predict(&h->result, NULL, &s, NULL) == RS_OK);
+}
+
 static void explains(host *h)
 {
     rs_explain_settings s;
@@ -353,6 +371,7 @@ static const struct step {
     {"rs_paths_checkpoint", paths_fail, false, false},
     {"rs_tokenize_settings_init rs_tokenize", tokenizes, true, true},
     {"rs_lab_settings_init rs_lab", runs_lab, true, true},
+    {"rs_predict_settings_init rs_predict", predicts, true, true},
     {"rs_training_settings_init rs_training_loader rs_train rs_result_stopped", trains, true, true},
     {"rs_explain_settings_init rs_explain rs_command_tables", explains, true, true},
     {"rs_doctor_settings_init rs_doctor rs_better_blas_core", examines, true, true},
