@@ -64,6 +64,7 @@ static rs_status set_verdict(rs_result *result, const rs_predict_run *run, rs_er
         [RS_PREDICT_EXPLOSION] = "its states or gradients explode or vanish",
     };
     const rs_predict_found *found = &run->forecast.found;
+    const char *code = rs_predict_verdict_code(found->verdict);
     char answer[300], next[200];
     bool bad = found->verdict > RS_PREDICT_SLOW;
     snprintf(answer, sizeof answer, "%.80s at its start: %s%s.", run->design->name,
@@ -72,7 +73,7 @@ static rs_status set_verdict(rs_result *result, const rs_predict_run *run, rs_er
     snprintf(next, sizeof next, "--table forward,backward shows every layer%s",
              bad ? "" : "; --explain prints the architecture");
     const rs_verdict verdict = {.answer = answer,
-                                .code = rs_predict_verdict_code(found->verdict),
+                                .code = code,
                                 .severity = (int)found->severity,
                                 .value = run->forecast.rows[run->forecast.n_layers].rho,
                                 .threshold = NAN,
