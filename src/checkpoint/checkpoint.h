@@ -135,7 +135,10 @@ rs_status rs_gguf_open(rs_checkpoint *checkpoint, const char *path, rs_error *er
  * {"tensor.name": "shard.safetensors", ...}, every path checked, that the caller owns. */
 rs_status rs_index_parse(json_t **weight_map, const char *path, const char *text, size_t length,
                          rs_error *err);
-/* config.c: reads the text of config.json into an object; NaN and infinities become what
+/* config.c: opens the JSON file at `path`, or config.json in the folder that it is: *config is the
+ * caller's, and *file, its path (rs_free), set on failure too. */
+rs_status rs_config_open(json_t **config, char **file, const char *path, rs_error *err);
+/* The same of a text: reads the text of config.json into an object; NaN and infinities become what
  * rs_checkpoint.config says. */
 rs_status rs_config_parse(json_t **config, const char *path, const char *text, size_t length,
                           rs_error *err);

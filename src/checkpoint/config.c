@@ -4,7 +4,12 @@
 #include "checkpoint/json_text.h"
 #include "checkpoint/open.h"
 
+#include "base/mapping.h"
+#include "base/memory.h"
+
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 rs_status rs_config_parse(json_t **config, const char *path, const char *text, size_t length,
                           rs_error *err)
@@ -58,5 +63,23 @@ rs_status rs_config_load(rs_checkpoint *checkpoint, const char *folder, rs_error
     rs_status status =
         load_json(&checkpoint->adapter_config, &path, folder, "adapter_config.json", err);
     rs_free(path);
+    return status;
+}
+
+rs_status rs_config_open(json_t **config, char **file, const char *path, rs_error *err)
+{
+    struct stat st;
+    bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    size_t size = strlen(path) + sizeof "/config.json";
+    *config = NULL;
+    *file = rs_malloc(size, 1);
+    if (!*file) return rs_fail_memory(err, path, size);
+    snprintf(*file, size, "%s%s", path, folder ? "/config.json" : "");
+    rs_mapping *mapping;
+    RS_TRY(rs_mapping_open(&mapping, *file, err));
+    rs_status status =
+        rs_config_parse(config, *file, (const char *)mapping->data, mapping->size, err);
+    if (status == RS_OK) status = rs_mapping_verify(mapping, NULL, err);
+    rs_mapping_close(mapping);
     return status;
 }

@@ -74,22 +74,6 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-static rs_status read_config(rs_opened *o, rs_error *err)
-{
-    const char *path = o->request->path;
-    size_t size = strlen(path) + sizeof "/config.json";
-    o->config_path = rs_malloc(size, 1);
-    if (!o->config_path) return rs_fail_memory(err, path, size);
-    snprintf(o->config_path, size, "%s%s", path, is_folder(path) ? "/config.json" : "");
-    rs_mapping *file;
-    RS_TRY(rs_mapping_open(&file, o->config_path, err));
-    rs_status status =
-        rs_config_parse(&o->config, o->config_path, (const char *)file->data, file->size, err);
-    if (status == RS_OK) status = rs_mapping_verify(file, NULL, err);
-    rs_mapping_close(file);
-    return status;
-}
-
 /* config.json of a published model names its type; an architecture file has no such field; that of a
  * saved network holds its architecture. *arch NULL: there is none. */
 static rs_status find_architecture(const json_t **arch, const json_t *config, const char *path,
@@ -167,7 +151,7 @@ static rs_status check_memory(const rs_opened *o, rs_run_shape shape, const rs_c
 
 static rs_status draw_network(rs_opened *o, const rs_context *context, rs_error *err)
 {
-    RS_TRY(read_config(o, err));
+    RS_TRY(rs_config_open(&o->config, &o->config_path, o->request->path, err));
     const json_t *arch;
     RS_TRY(find_architecture(&arch, o->config, o->config_path, err));
     if (!(arch && !rs_is_saved(o->config)) && !o->request->init)
@@ -218,7 +202,7 @@ static rs_status draw_twin(rs_opened *o, const rs_context *context, rs_error *er
             "form",
             "a model in memory or in a GGUF file has no config.json to draw an untrained "
             "twin from");
-    if (!o->config) RS_TRY(read_config(o, err));
+    if (!o->config) RS_TRY(rs_config_open(&o->config, &o->config_path, o->request->path, err));
     RS_TRY(rs_init_open(&o->twin_init, "default", context->seed, err));
     rs_init_set_threads(o->twin_init, context->threads);
     rs_init_set_memory(o->twin_init, context->memory, NULL, NULL, NULL);

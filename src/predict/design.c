@@ -1,15 +1,12 @@
 /* design.c: from a path or a preset to a description and its laws. */
 #include "predict/design.h"
 
-#include "base/mapping.h"
 #include "base/memory.h"
 #include "network/saved.h"
 #include "predict/presets.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { TOKENS = 128 }; /* of a description that does not say how many */
 
@@ -148,20 +145,6 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-static rs_status read_file(json_t **out, const char *path, rs_error *err)
-{
-    char config[4096];
-    struct stat st;
-    bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-    snprintf(config, sizeof config, "%s%s", path, folder ? "/config.json" : "");
-    rs_mapping *file;
-    RS_TRY(rs_mapping_open(&file, config, err));
-    rs_status status = rs_config_parse(out, config, (const char *)file->data, file->size, err);
-    if (status == RS_OK) status = rs_mapping_verify(file, NULL, err);
-    rs_mapping_close(file);
-    return status;
-}
-
 static rs_status read_path(rs_design *d, const char *path, rs_error *err)
 {
     if (ends_with(path, ".gguf") || ends_with(path, ".safetensors"))
@@ -169,7 +152,10 @@ static rs_status read_path(rs_design *d, const char *path, rs_error *err)
                        "give the folder with its config.json, and --init measured for what its "
                        "weights are",
                        "a file of weights is no description of an architecture");
-    RS_TRY(read_file(&d->json, path, err));
+    char *file;
+    rs_status status = rs_config_open(&d->json, &file, path, err);
+    rs_free(file);
+    RS_TRY(status);
     const json_t *saved;
     d->published =
         json_object_get(d->json, "model_type") || json_object_get(d->json, "architectures");
@@ -246,9 +232,10 @@ void rs_design_close(rs_design *d)
 }
 
 rs_status rs_design_draw(rs_network **network, rs_init **init, const rs_design *d, uint64_t seed,
-                         rs_error *err)
+                         rs_memory_bound memory, rs_error *err)
 {
     RS_TRY(rs_init_open(init, d->law, seed, err));
+    rs_init_set_memory(*init, memory, d->name, NULL, NULL);
     return d->published ? rs_network_from_config(network, d->json, d->name, *init, err)
                         : rs_network_from_arch(network, d->json, d->name, *init, err);
 }

@@ -40,8 +40,8 @@ rs_status rs_design_open(rs_design *out, const rs_design_source *source, rs_erro
 rs_status rs_design_of(rs_design *out, const rs_design *like, json_t *json, rs_error *err);
 void rs_design_close(rs_design *design);
 
-/* Draws its weights; network and init are the caller's. Not of measured weights. */
+/* Draws its weights, within the memory; network and init are the caller's. Not of measured weights. */
 rs_status rs_design_draw(rs_network **network, rs_init **init, const rs_design *design,
-                         uint64_t seed, rs_error *err);
+                         uint64_t seed, rs_memory_bound memory, rs_error *err);
 
 #endif

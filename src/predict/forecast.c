@@ -57,6 +57,17 @@ rs_status rs_forecast_judge(rs_forecast *f, const rs_predict_thresholds *thresho
     return RS_OK;
 }
 
+rs_status rs_forecast_of(rs_forecast *out, const rs_theory_row *theory, int32_t n_layers,
+                         const rs_predict_thresholds *thresholds, rs_error *err)
+{
+    RS_TRY(rs_forecast_new(out, n_layers, err));
+    for (int32_t l = 0; l <= n_layers; l++)
+        out->rows[l] = in_decades(&theory[l]);
+    rs_status status = rs_forecast_judge(out, thresholds, err);
+    if (status != RS_OK) rs_forecast_free(out);
+    return status;
+}
+
 rs_status rs_forecast_theory(rs_forecast *out, rs_theory_row *theory, const rs_design *design,
                              const rs_forecast_settings *settings, rs_error *err)
 {
@@ -67,16 +78,19 @@ rs_status rs_forecast_theory(rs_forecast *out, rs_theory_row *theory, const rs_d
     *out = (rs_forecast){0};
     if (!rows) return rs_fail_memory(err, "theory", n * sizeof *own);
     rs_status status = rs_theory_run(rows, network, &how, err);
-    if (status == RS_OK) status = rs_forecast_new(out, network->n_layers, err);
-    for (size_t l = 0; l < n && status == RS_OK; l++)
-        out->rows[l] = in_decades(&rows[l]);
-    if (status == RS_OK) status = rs_forecast_judge(out, &settings->thresholds, err);
-    if (status != RS_OK) rs_forecast_free(out);
+    if (status == RS_OK)
+        status = rs_forecast_of(out, rows, network->n_layers, &settings->thresholds, err);
     rs_free(own);
     return status;
 }
 
 /* ---- read-outs ---- */
+
+double rs_from_decades(double decades)
+{
+    double value = pow(10, decades);
+    return isfinite(value) && (value > 0 || decades == -INFINITY) ? value : NAN;
+}
 
 double rs_forecast_ratio(const rs_forecast *f, int32_t layer)
 {
@@ -97,8 +111,10 @@ int32_t rs_forecast_worst(const rs_forecast *f)
 
 int32_t rs_forecast_depth_to(const rs_forecast *f, double target)
 {
-    for (int32_t l = 0; l <= f->n_layers; l++)
+    for (int32_t l = 0; l <= f->n_layers; l++) {
+        if (isnan(f->rows[l].rho)) return -1;
         if (f->rows[l].rho >= target) return l;
+    }
     return -1;
 }
 

@@ -30,6 +30,9 @@ typedef struct rs_forecast_settings {
 /* By theory; theory [n_layers + 1] takes its rows, and may be NULL. Errors: those of rs_theory_run. */
 rs_status rs_forecast_theory(rs_forecast *out, rs_theory_row *theory, const rs_design *design,
                              const rs_forecast_settings *settings, rs_error *err);
+/* The same of rows that there are. */
+rs_status rs_forecast_of(rs_forecast *out, const rs_theory_row *theory, int32_t n_layers,
+                         const rs_predict_thresholds *thresholds, rs_error *err);
 /* Room for that many layers, all unknown. */
 rs_status rs_forecast_new(rs_forecast *out, int32_t n_layers, rs_error *err);
 /* Fills `found` from the rows. RS_E_NO_MEMORY. */
@@ -39,11 +42,14 @@ void rs_forecast_free(rs_forecast *forecast);
 
 /* ---- read-outs ---- */
 
+/* 10^decades; NaN where no double has it, and 0 for -INFINITY alone. */
+double rs_from_decades(double decades);
+
 /* log10(gQ/gV) in front of a layer; NaN: not known, or gV is 0. */
 double rs_forecast_ratio(const rs_forecast *forecast, int32_t layer);
 /* The layer whose ratio is least; -1: none is known. */
 int32_t rs_forecast_worst(const rs_forecast *forecast);
-/* The first state with ρ >= target; -1: none. */
+/* The first state with ρ >= target; -1: none, or a state before it has no number. */
 int32_t rs_forecast_depth_to(const rs_forecast *forecast, double target);
 /* Decades from the first layer to the last: of ‖X‖², and of the derivative, from the last state to the
  * first; the first state's is the input's. */

@@ -124,6 +124,12 @@ rs_status rs_design_twin(rs_design *out, const rs_design *from, rs_error *err)
 
 /* ---- running ---- */
 
+/* What a trial's network is drawn from. */
+typedef struct source {
+    const rs_design *design;
+    rs_memory_bound memory;
+} source;
+
 /* A network of the engine and what owns it. */
 typedef struct drawn {
     rs_network *network, *fed; /* fed: the one that takes states in place of ids */
@@ -144,9 +150,10 @@ static rs_status open_drawn(void *user, const rs_network **network, void **of, i
                             uint64_t seed, rs_error *err)
 {
     (void)trial;
+    const source *from = user;
     drawn *d = rs_calloc(1, sizeof *d);
     if (!d) return rs_fail_memory(err, "a trial", sizeof *d);
-    rs_status status = rs_design_draw(&d->network, &d->init, user, seed, err);
+    rs_status status = rs_design_draw(&d->network, &d->init, from->design, seed, from->memory, err);
     if (status == RS_OK) status = rs_network_copy(&d->fed, d->network, err);
     if (status != RS_OK) {
         close_drawn(NULL, d);
@@ -161,12 +168,12 @@ static rs_status open_drawn(void *user, const rs_network **network, void **of, i
 rs_status rs_design_trials(rs_trials **out, const rs_design *design, int32_t trials,
                            bool after_final_norm, const rs_context *context, rs_error *err)
 {
-    const rs_trials_request request = {
-        .input = design->input,
-        .trials = trials,
-        .after_final_norm = after_final_norm,
-        .laws = design->init != NULL,
-        .opener = {open_drawn, close_drawn, (void *)(uintptr_t)design}};
+    source from = {design, context->memory};
+    const rs_trials_request request = {.input = design->input,
+                                       .trials = trials,
+                                       .after_final_norm = after_final_norm,
+                                       .laws = design->init != NULL,
+                                       .opener = {open_drawn, close_drawn, &from}};
     return rs_trials_run(out, design->network, &request, context, err);
 }
 

@@ -56,45 +56,17 @@ enum { GRID_COLUMNS = sizeof grid_columns / sizeof *grid_columns };
 
 /* ---- one cell ---- */
 
-static json_t *number_of(double value)
-{
-    bool whole = value == floor(value) && fabs(value) < 1e15;
-    return whole ? json_integer((json_int_t)value) : json_real(value);
-}
-
-/* A field, or one of an object in it: "input.rho". */
-static bool set_field(json_t *json, const char *field, double value)
-{
-    const char *dot = strchr(field, '.');
-    if (!dot) return json_object_set_new(json, field, number_of(value)) == 0;
-    char outer[48];
-    snprintf(outer, sizeof outer, "%.*s", (int)(dot - field), field);
-    if (!json_object_get(json, outer) && json_object_set_new(json, outer, json_object()) != 0)
-        return false;
-    return json_object_set_new(json_object_get(json, outer), dot + 1, number_of(value)) == 0;
-}
-
 static rs_status open_cell(cell *c, const rs_grid *grid, const rs_predict_run *run, rs_error *err)
 {
+    rs_predict_field fields[RS_GRID_AXES];
     rs_error why;
-    json_t *json = json_deep_copy(run->design->json);
-    bool set = json != NULL;
-    for (int a = 0; a < grid->n_axes && set; a++)
-        set = set_field(json, grid->axes[a].field, grid->axes[a].values[c->at[a]]);
-    if (!set) {
-        json_decref(json);
-        return rs_fail_memory(err, "a cell", 1);
-    }
-    rs_status status = rs_design_of(&c->design, run->design, json, &why);
-    if (status == RS_OK)
-        status = rs_forecast_theory(&c->theory, NULL, &c->design, &run->settings, &why);
-    if (status == RS_OK) return RS_OK;
-    rs_design_close(&c->design);
-    if (status == RS_E_NO_MEMORY || status == RS_E_INTERRUPTED) {
-        *err = why;
-        return status;
-    }
-    snprintf(c->why, sizeof c->why, "%.150s", why.what);
+    bool made;
+    for (int a = 0; a < grid->n_axes; a++)
+        fields[a] = (rs_predict_field){grid->axes[a].field, grid->axes[a].values[c->at[a]]};
+    json_t *json = rs_predict_edit(run, fields, (size_t)grid->n_axes, err);
+    if (!json) return err->status;
+    RS_TRY(rs_predict_try(&c->design, &c->theory, &made, &why, run, json, err));
+    if (!made) snprintf(c->why, sizeof c->why, "%.150s", why.what);
     return RS_OK;
 }
 
@@ -184,12 +156,6 @@ static rs_status draw_cells(cell *cells, int64_t n, const rs_predict_run *run, i
 
 /* ---- the table ---- */
 
-static double from_decades(double x)
-{
-    double value = pow(10, x);
-    return isfinite(value) ? value : NAN;
-}
-
 static rs_status add_row(rs_table *table, const rs_column *columns, size_t n, const cell *c,
                          const rs_grid *grid, rs_error *err)
 {
@@ -205,15 +171,16 @@ static rs_status add_row(rs_table *table, const rs_column *columns, size_t n, co
         row.verdict_theory = rs_predict_verdict_code(t->found.verdict);
         row.apart_theory = t->rows[t->n_layers].apart;
         row.growth_theory = rs_forecast_growth(t);
-        row.first_theory = from_decades(rs_forecast_ratio(t, 0));
-        row.last_theory = from_decades(rs_forecast_ratio(t, t->n_layers > 0 ? t->n_layers - 1 : 0));
+        row.first_theory = rs_from_decades(rs_forecast_ratio(t, 0));
+        row.last_theory =
+            rs_from_decades(rs_forecast_ratio(t, t->n_layers > 0 ? t->n_layers - 1 : 0));
     }
     if (c->drawn) {
         row.verdict = rs_predict_verdict_code(m->found.verdict);
         row.apart = m->rows[m->n_layers].apart;
         row.growth = rs_forecast_growth(m);
-        row.first = from_decades(rs_forecast_ratio(m, 0));
-        row.last = from_decades(rs_forecast_ratio(m, m->n_layers > 0 ? m->n_layers - 1 : 0));
+        row.first = rs_from_decades(rs_forecast_ratio(m, 0));
+        row.last = rs_from_decades(rs_forecast_ratio(m, m->n_layers > 0 ? m->n_layers - 1 : 0));
     }
     return rs_table_append(table, &row, err);
 }

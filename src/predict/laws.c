@@ -65,22 +65,6 @@ double rs_law_scaled_limit(double rho0, double n, double mixer, double mlp)
     return rho;
 }
 
-int32_t rs_law_depth_to(const rs_theory_row *rows, int32_t n_layers, double target)
-{
-    for (int32_t l = 0; l <= n_layers; l++) {
-        if (isnan(rows[l].rho)) return -1;
-        if (rows[l].rho >= target) return l;
-    }
-    return -1;
-}
-
-double rs_law_exponent(const rs_theory_row *rows, int32_t n_layers)
-{
-    int32_t half = n_layers / 2;
-    if (n_layers < 2) return NAN;
-    return (rows[half].ln_apart - rows[n_layers].ln_apart) / log((double)n_layers / half);
-}
-
 double rs_law_condensation(double n)
 {
     return sqrt(2 * log(n));

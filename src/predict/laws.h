@@ -28,13 +28,6 @@ double rs_law_attention_small(double e, double deviation, double n);
  * attention, no norm: dρ/dt = mixer ρ̄(1 − ρ) + mlp(κ(ρ) − ρ), ρ̄ = (1 + (n−1)ρ)/n, t from 0 to 1. */
 double rs_law_scaled_limit(double rho0, double n, double mixer, double mlp);
 
-/* The first row with ρ >= target; -1: none, or a row before it has no number. */
-int32_t rs_law_depth_to(const rs_theory_row *rows, int32_t n_layers, double target);
-
-/* p = (log₁₀ e_⌊L/2⌋ − log₁₀ e_L)/log₁₀(L/⌊L/2⌋): the exponent of a power law between half the depth and
- * all of it; NaN for L < 2 or without these numbers. */
-double rs_law_exponent(const rs_theory_row *rows, int32_t n_layers);
-
 /* The landmark √(2 ln n): the logits' deviation at which attention condenses as n → ∞ (at finite n the
  * crossover is smooth: report effective keys), and the limit of E ΣA² there, 1 − landmark/s above it. */
 double rs_law_condensation(double n);

@@ -10,7 +10,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
@@ -127,7 +126,7 @@ static rs_status add_field(rs_table *table, const char *prefix, const char *key,
     snprintf(name, sizeof name, "%s%s", prefix, key);
     const field_row row = {name, text};
     rs_status status = text ? rs_table_append(table, &row, err) : rs_fail_memory(err, name, 1);
-    free(text);
+    rs_free(text);
     return status;
 }
 
@@ -156,17 +155,19 @@ static rs_status add_laws(json_t *whole, const rs_arch *arch, rs_error *err)
         rs_arch_weight weight;
     } maps[] = {{"wq", RS_ARCH_WQ}, {"wk", RS_ARCH_WK}, {"wv", RS_ARCH_WV}, {"wo", RS_ARCH_WO},
                 {"w1", RS_ARCH_W1}, {"wg", RS_ARCH_WG}, {"w2", RS_ARCH_W2}};
-    json_t *init = json_object_get(whole, "init"),
-           *own = init ? json_deep_copy(init) : json_object();
-    bool set = own != NULL;
-    for (size_t i = 0; i < sizeof maps / sizeof *maps && set; i++)
+    /* what is set belongs to `whole` at once, whether there is memory for the rest or not */
+    const json_t *given = json_object_get(whole, "init");
+    bool set =
+        json_object_set_new(whole, "init", given ? json_deep_copy(given) : json_object()) == 0;
+    json_t *own = json_object_get(whole, "init");
+    for (size_t i = 0; i < sizeof maps / sizeof *maps && set; i++) {
+        const char *law = arch->init[maps[i].weight];
         if (!json_object_get(own, maps[i].name))
-            set = json_object_set_new(own, maps[i].name, json_string(arch->init[maps[i].weight])) ==
-                  0;
-    set = set && json_object_set_new(whole, "init", own) == 0;
-    json_t *input = json_pack("{s:s, s:f, s:f}", "law", "gaussian", "rho", arch->input_rho, "norm2",
-                              arch->input_norm2);
-    set = set && json_object_set_new(whole, "input", input) == 0;
+            set = json_object_set_new(own, maps[i].name, json_string(law)) == 0;
+    }
+    set = set && json_object_set_new(whole, "input",
+                                     json_pack("{s:s, s:f, s:f}", "law", "gaussian", "rho",
+                                               arch->input_rho, "norm2", arch->input_norm2)) == 0;
     return set ? RS_OK : rs_fail_memory(err, "an architecture", 1);
 }
 
@@ -180,7 +181,8 @@ static rs_status explain(rs_result *result, const rs_design *design, rs_error *e
                        "a published model's config.json is no architecture file");
     RS_TRY(rs_result_add_table(result, "architecture", "The architecture", NULL,
                                architecture_columns, COUNT(architecture_columns), &table, err));
-    RS_TRY(rs_arch_write(&whole, design->json, design->arch, design->network, NULL, err));
+    RS_TRY(rs_arch_write(&whole, design->json, design->arch, design->network,
+                         rs_arch_graph_path(design->arch), err));
     rs_status status = add_laws(whole, design->arch, err);
     if (status == RS_OK) status = add_fields(table, "", whole, err);
     if (status == RS_OK) {
@@ -244,6 +246,7 @@ static rs_status run_design(rs_result *result, rs_predict_run *run, rs_error *er
     if (!theory) return rs_fail_memory(err, "theory", n * sizeof *theory);
     run->theory = theory;
     rs_status status = rs_forecast_theory(&run->forecast, theory, run->design, &run->settings, err);
+    if (status == RS_OK) status = rs_predict_balance(run, err);
     if (status == RS_OK)
         status = rs_remedies_run(&remedied, &run->n_remedied, run, run->options->remedies, err);
     run->remedied = remedied;

@@ -101,31 +101,28 @@ static void say_size(rs_predict_answer *a, const rs_predict_run *run)
 
 /* ---- 3 ---- */
 
-static rs_status say_queries(rs_predict_answer *a, const rs_predict_run *run, rs_error *err)
+static void say_queries(rs_predict_answer *a, const rs_predict_run *run)
 {
     const rs_forecast *f = &run->forecast;
     int32_t worst = rs_forecast_worst(f);
     char least[32], first[32], last[32], balance[80] = "no temperature balances them";
-    double temperature = NAN, balanced = NAN;
     a->value = worst < 0 ? NAN : rs_forecast_ratio(f, worst);
     if (worst < 0 && f->rows[0].value == -INFINITY) {
         SAY(a, "gV = 0: neither queries nor values have a gradient at the start");
-        return RS_OK;
+        return;
     }
-    if (is_silent(a, run, a->value)) return RS_OK;
-    RS_TRY(rs_predict_balance(&temperature, &balanced, run, err));
+    if (is_silent(a, run, a->value)) return;
     char nearest[32];
-    if (fabs(balanced) < 0.1)
-        snprintf(balance, sizeof balance, "temperature %.2g balances", temperature);
+    if (fabs(run->balance) < 0.1)
+        snprintf(balance, sizeof balance, "temperature %.2g balances", run->temperature);
     else if (a->value == -INFINITY)
         snprintf(balance, sizeof balance, "queries do not learn there");
-    else if (isfinite(balanced))
-        snprintf(balance, sizeof balance, "none balances: %.2g gives %s", temperature,
-                 power(nearest, balanced));
+    else if (isfinite(run->balance))
+        snprintf(balance, sizeof balance, "none balances: %.2g gives %s", run->temperature,
+                 power(nearest, run->balance));
     SAY(a, "gQ/gV %s … %s, least %s in layer %d; %s", power(first, rs_forecast_ratio(f, 0)),
         power(last, rs_forecast_ratio(f, f->n_layers - 1)), power(least, a->value), (int)worst,
         balance);
-    return RS_OK;
 }
 
 /* ---- 4 ---- */
@@ -237,12 +234,7 @@ static rs_status measure_drift(drift *d, const rs_predict_run *run, rs_error *er
         fields[n++] = (rs_predict_field){"mlp_width", d->factor * (double)arch->mlp_width};
     if (width && json_object_get(json, "d_head"))
         fields[n++] = (rs_predict_field){"d_head", d->factor * (double)arch->d_head};
-    rs_error why;
-    rs_status status = rs_predict_changed(&then, &d->made, run, fields, n, &why);
-    if (status != RS_OK) {
-        *err = why;
-        return status;
-    }
+    RS_TRY(rs_predict_changed(&then, &d->made, run, fields, n, err));
     if (d->made) {
         d->verdict = then.found.verdict;
         d->apart = then.rows[then.n_layers].apart - now->rows[now->n_layers].apart;
@@ -342,7 +334,7 @@ rs_status rs_predict_answer_all(rs_predict_answer answers[RS_PREDICT_ANSWERS],
                                          .value = NAN};
     say_apart(&answers[0], run);
     say_size(&answers[1], run);
-    RS_TRY(say_queries(&answers[2], run, err));
+    say_queries(&answers[2], run);
     say_attention(&answers[3], run);
     RS_TRY(say_depth(&answers[4], run, err));
     say_remedies(&answers[5], run);

@@ -2,6 +2,8 @@
 #include "predict/predict_parts.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 static json_t *number(double value)
 {
@@ -9,28 +11,56 @@ static json_t *number(double value)
     return whole ? json_integer((json_int_t)value) : json_real(value);
 }
 
-rs_status rs_predict_changed(rs_forecast *out, bool *made, const rs_predict_run *run,
-                             const rs_predict_field *fields, size_t n, rs_error *err)
+static bool set_field(json_t *json, const rs_predict_field *field)
 {
-    *out = (rs_forecast){0};
-    *made = false;
-    if (run->design->published || run->design->checkpoint) return RS_OK;
+    const char *dot = strchr(field->name, '.');
+    if (!dot) return json_object_set_new(json, field->name, number(field->value)) == 0;
+    char outer[64];
+    snprintf(outer, sizeof outer, "%.*s", (int)(dot - field->name), field->name);
+    if (!json_object_get(json, outer) && json_object_set_new(json, outer, json_object()) != 0)
+        return false;
+    return json_object_set_new(json_object_get(json, outer), dot + 1, number(field->value)) == 0;
+}
+
+json_t *rs_predict_edit(const rs_predict_run *run, const rs_predict_field *fields, size_t n,
+                        rs_error *err)
+{
     json_t *json = json_deep_copy(run->design->json);
     bool set = json != NULL;
     for (size_t i = 0; i < n && set; i++)
-        set = json_object_set_new(json, fields[i].name, number(fields[i].value)) == 0;
-    if (!set) {
-        json_decref(json);
-        return rs_fail_memory(err, "an architecture", 1);
-    }
-    rs_design design;
-    rs_error why;
-    rs_status status = rs_design_of(&design, run->design, json, &why);
-    if (status == RS_OK) status = rs_forecast_theory(out, NULL, &design, &run->settings, &why);
-    rs_design_close(&design);
+        set = set_field(json, &fields[i]);
+    if (set) return json;
+    json_decref(json);
+    rs_fail_memory(err, "an architecture", 1);
+    return NULL;
+}
+
+rs_status rs_predict_try(rs_design *design, rs_forecast *out, bool *made, rs_error *why,
+                         const rs_predict_run *run, json_t *json, rs_error *err)
+{
+    *out = (rs_forecast){0};
+    rs_status status = rs_design_of(design, run->design, json, why);
+    if (status == RS_OK) status = rs_forecast_theory(out, NULL, design, &run->settings, why);
     *made = status == RS_OK;
-    if (status != RS_OK && err) *err = why;
-    return status == RS_E_NO_MEMORY ? status : RS_OK;
+    if (!*made) rs_design_close(design);
+    if (status != RS_E_NO_MEMORY && status != RS_E_INTERRUPTED) return RS_OK;
+    *err = *why;
+    return status;
+}
+
+rs_status rs_predict_changed(rs_forecast *out, bool *made, const rs_predict_run *run,
+                             const rs_predict_field *fields, size_t n, rs_error *err)
+{
+    rs_design design = {0};
+    rs_error why;
+    *out = (rs_forecast){0};
+    *made = false;
+    if (run->design->published || run->design->checkpoint) return RS_OK;
+    json_t *json = rs_predict_edit(run, fields, n, err);
+    if (!json) return err->status;
+    rs_status status = rs_predict_try(&design, out, made, &why, run, json, err);
+    rs_design_close(&design);
+    return status;
 }
 
 /* Mean over layers of log10(gQ/gV); NaN: not known. */
@@ -62,17 +92,16 @@ static rs_status ratio_at(double *out, const rs_predict_run *run, double tempera
 /* gQ/gV goes as the inverse square of the temperature while logits are small: that is the first guess,
  * and secants of the logarithms follow. Attention that condenses on the way ends the search: what was
  * nearest to 0 is told. */
-rs_status rs_predict_balance(double *temperature, double *ratio, const rs_predict_run *run,
-                             rs_error *err)
+rs_status rs_predict_balance(rs_predict_run *run, rs_error *err)
 {
     enum { STEPS = 5 };
     const double near = 0.02, farthest = 2; /* decades, of the ratio and of the temperature */
     const json_t *json = run->design->json;
-    double now = mean_ratio(&run->forecast), slope = -2;
+    double value = mean_ratio(&run->forecast), slope = -2;
     double start = json ? json_number_value(json_object_get(json, "temperature")) : 0;
-    double at = start > 0 ? log10(start) : 0, first = at, value = now;
-    *temperature = pow(10, at);
-    *ratio = now;
+    double at = start > 0 ? log10(start) : 0, first = at;
+    run->temperature = pow(10, at);
+    run->balance = value;
     for (int i = 0; i < STEPS && isfinite(value) && fabs(value) > near; i++) {
         double next = at - value / slope, then;
         next = fmin(fmax(next, first - farthest), first + farthest);
@@ -82,9 +111,9 @@ rs_status rs_predict_balance(double *temperature, double *ratio, const rs_predic
         if (next != at) slope = (then - value) / (next - at);
         at = next;
         value = then;
-        if (fabs(value) < fabs(*ratio)) {
-            *ratio = value;
-            *temperature = pow(10, at);
+        if (fabs(value) < fabs(run->balance)) {
+            run->balance = value;
+            run->temperature = pow(10, at);
         }
         if (!(slope < -0.1)) break;
     }

@@ -19,6 +19,8 @@ typedef struct rs_predict_run {
     rs_trials *trials;
     rs_forecast measured;
     rs_forecast_settings settings;
+    /* where the mean over layers of log10(gQ/gV) is nearest to 0, and that mean; NaN: not known */
+    double temperature, balance;
     const struct rs_remedied *remedied; /* [n_remedied] best first */
     size_t n_remedied;
     const rs_context *context;
@@ -65,24 +67,29 @@ typedef struct rs_predict_reach {
 } rs_predict_reach;
 rs_status rs_predict_reach_of(rs_predict_reach *out, const rs_predict_run *run, rs_error *err);
 
-/* predict_change.c: the same architecture with one field changed, by theory. *made false: it makes no
- * architecture, for the reason in err, which is then no failure. */
+/* predict_change.c: the same architecture with other words, by theory. */
 typedef struct rs_predict_field {
-    const char *name; /* of ARCH.json */
+    const char *name; /* of ARCH.json; "input.rho": of an object in it */
     double value;
 } rs_predict_field;
+/* The file with these fields; the caller's. NULL: RS_E_NO_MEMORY, in err. */
+json_t *rs_predict_edit(const rs_predict_run *run, const rs_predict_field *fields, size_t n,
+                        rs_error *err);
+/* Asks theory of another file, which it takes over. *made false: it makes no architecture, for the
+ * reason in *why, which is no failure; then design and out are empty. */
+rs_status rs_predict_try(rs_design *design, rs_forecast *out, bool *made, rs_error *why,
+                         const rs_predict_run *run, json_t *json, rs_error *err);
+/* Both, for a forecast alone; *made false of what is no architecture file, too. */
 rs_status rs_predict_changed(rs_forecast *out, bool *made, const rs_predict_run *run,
                              const rs_predict_field *fields, size_t n, rs_error *err);
-/* The temperature at which the mean over layers of log10(gQ/gV) is nearest to 0, and that mean; NaN:
- * there is none. */
-rs_status rs_predict_balance(double *temperature, double *ratio, const rs_predict_run *run,
-                             rs_error *err);
+/* Sets the run's temperature and balance. */
+rs_status rs_predict_balance(rs_predict_run *run, rs_error *err);
 
 /* predict_findings.c: whether so few effective keys are condensed attention: E ΣA² is more than the
  * threshold's part of the way from 1/n to 1. */
 bool rs_predict_condensed(double keys, const rs_predict_run *run);
 rs_status rs_predict_findings(rs_result *result, const rs_predict_run *run, rs_error *err);
-/* "11 of 12 layers". */
+/* Decades by which the first block multiplies ‖X‖². */
 double rs_predict_embedding_ratio(const rs_predict_run *run);
 
 #endif

@@ -33,7 +33,7 @@ static const rs_column forward_columns[] = {
     FORWARD(keys_theory, "effective_keys_theory", "effective keys, theory", NULL,
             "1/E ΣA²; under a mask of the last row", "predicted"),
     FORWARD(logit_theory, "logit_std_theory", "logits' deviation, theory", NULL,
-            "standard deviation of a row's logits", "predicted"),
+            "s, standard deviation of a logit; over a row's keys it is s √(1 − ρ)", "predicted"),
     FORWARD(f2, "F2", "‖X‖²", NULL, "mean over trials of ‖X‖_F²", NULL),
     FORWARD(f2_se, "F2_se", NULL, NULL, "its standard error", NULL),
     FORWARD(c, "C", "‖1ᵀX‖²", NULL, "mean over trials of ‖1ᵀX‖²", NULL),
@@ -59,13 +59,6 @@ static const rs_column forward_columns[] = {
     FORWARD(note, "theory_note", "note", NULL, "why theory has no number, or what to doubt", NULL),
 };
 const rs_table_kind rs_predict_forward_kind = {"predict", "forward", {RS_PART(forward_columns)}};
-
-/* 10^x; NaN where a double has no such number, or the quantity is not known. */
-static double from_decades(double x)
-{
-    double value = pow(10, x);
-    return isfinite(value) && (value > 0 || x == -INFINITY) ? value : NAN;
-}
 
 /* A twin's sums over channels are not those of the network: they stay null. */
 static void measure_forward(forward_row *out, const rs_predict_run *run, int32_t l)
@@ -97,8 +90,8 @@ static forward_row forward_of(const rs_predict_run *run, int32_t l)
     forward_row out;
     rs_columns_clear(forward_columns, COUNT(forward_columns), &out);
     out.layer = l;
-    out.f2_theory = from_decades(row->square);
-    out.c_theory = from_decades(row->sum);
+    out.f2_theory = rs_from_decades(row->square);
+    out.c_theory = rs_from_decades(row->sum);
     out.rho_theory = row->rho;
     out.log10_f2_theory = row->square;
     out.log10_apart_theory = row->apart;
@@ -171,7 +164,7 @@ static void measure_backward(backward_row *out, const rs_predict_run *run, int32
     static const rs_trials_quantity quantities[] = {RS_TRIALS_QUERY, RS_TRIALS_KEY, RS_TRIALS_VALUE,
                                                     RS_TRIALS_OUTPUT};
     const double decade = log(10);
-    out->ratio_measured = from_decades(rs_forecast_ratio(&run->measured, l));
+    out->ratio_measured = rs_from_decades(rs_forecast_ratio(&run->measured, l));
     out->log10_state_measured = of[RS_TRIALS_STATE].log_mean / decade;
     for (int i = 0; i < 4 && !run->twin.network; i++) {
         out->mean[i] = of[quantities[i]].mean;
@@ -188,10 +181,10 @@ static backward_row backward_of(const rs_predict_run *run, int32_t l)
     rs_columns_clear(backward_columns, COUNT(backward_columns), &out);
     out.layer = l;
     out.log10_state = row->state;
-    out.ratio = from_decades(rs_forecast_ratio(&run->forecast, l));
+    out.ratio = rs_from_decades(rs_forecast_ratio(&run->forecast, l));
     out.formula = rs_formula_text(run->theory[l].backward);
     for (int i = 0; i < 4; i++) {
-        out.value[i] = from_decades(decades[i]);
+        out.value[i] = rs_from_decades(decades[i]);
         out.log10_value[i] = decades[i];
     }
     if (run->trials) measure_backward(&out, run, l);

@@ -132,31 +132,25 @@ static rs_status deepnorm(json_t *json, bool *applies, const rs_predict_run *run
 static rs_status admin(json_t *json, bool *applies, const rs_predict_run *run, rs_error *err)
 {
     const rs_theory_network *net = rs_theory_model_network(run->design->theory);
-    json_t *mixer = json_array(), *mlp = json_array();
     double sum = 1;
     *applies = true;
+    RS_TRY(put_text(json, "norm", "post", err));
+    RS_TRY(put(json, "skip_mixer", json_array(), err));
+    if (has_mlp(json)) RS_TRY(put(json, "skip_mlp", json_array(), err));
     for (int32_t l = 0; l < net->n_layers; l++) {
         const rs_theory_layer *layer = &net->layers[l];
         for (int32_t b = 0; b < layer->n_branches; b++) {
             const rs_theory_branch *branch = &layer->branches[b];
+            json_t *list = json_object_get(json, branch->is_mlp ? "skip_mlp" : "skip_mixer");
             double gain = branch->attention.values * branch->attention.output, ignored;
             if (branch->refused) *applies = false;
-            json_array_append_new(branch->is_mlp ? mlp : mixer, json_real(sqrt(sum)));
-            if (branch->is_mlp && !branch->refused) {
-                rs_status status = rs_mlp_gains(&gain, &ignored, &branch->mlp, err);
-                if (status != RS_OK) {
-                    json_decref(mixer);
-                    json_decref(mlp);
-                    return status;
-                }
-            }
+            if (json_array_append_new(list, json_real(sqrt(sum))) != 0)
+                return rs_fail_memory(err, "skips", 1);
+            if (branch->is_mlp && !branch->refused)
+                RS_TRY(rs_mlp_gains(&gain, &ignored, &branch->mlp, err));
             sum += isfinite(gain) ? gain : 1;
         }
     }
-    RS_TRY(put_text(json, "norm", "post", err));
-    RS_TRY(put(json, "skip_mixer", mixer, err));
-    if (has_mlp(json)) return put(json, "skip_mlp", mlp, err);
-    json_decref(mlp);
     return RS_OK;
 }
 
@@ -183,12 +177,8 @@ static bool is_softmax(const rs_predict_run *run)
 
 static rs_status temperature(json_t *json, bool *applies, const rs_predict_run *run, rs_error *err)
 {
-    double at, ratio;
-    *applies = false;
-    if (!is_softmax(run)) return RS_OK;
-    RS_TRY(rs_predict_balance(&at, &ratio, run, err));
-    *applies = fabs(ratio) < 0.1;
-    return *applies ? put(json, "temperature", json_real(at), err) : RS_OK;
+    *applies = is_softmax(run) && fabs(run->balance) < 0.1;
+    return *applies ? put(json, "temperature", json_real(run->temperature), err) : RS_OK;
 }
 
 static rs_status centred(json_t *json, bool *applies, const rs_predict_run *run, rs_error *err)

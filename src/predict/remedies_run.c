@@ -70,7 +70,7 @@ static rs_status run_one(rs_remedied *out, bool *made, const rs_predict_run *run
     rs_design design = {0};
     rs_forecast f = {0};
     rs_error why;
-    *out = (rs_remedied){.remedy = remedy, .time_ratio = NAN};
+    *out = (rs_remedied){.remedy = remedy};
     *made = false;
     json_t *json = json_deep_copy(run->design->json);
     if (!json) return rs_fail_memory(err, remedy->name, 1);
@@ -80,25 +80,22 @@ static rs_status run_one(rs_remedied *out, bool *made, const rs_predict_run *run
         json_decref(json);
         return status;
     }
-    status = rs_design_of(&design, run->design, json, &why);
-    if (status == RS_OK) status = rs_forecast_theory(&f, NULL, &design, &run->settings, &why);
-    if (status == RS_OK) {
-        *made = f.found.verdict != RS_PREDICT_UNKNOWN;
+    RS_TRY(rs_predict_try(&design, &f, made, &why, run, json, err));
+    *made = *made && f.found.verdict != RS_PREDICT_UNKNOWN;
+    if (*made) {
         out->found = f.found;
         out->apart = f.rows[f.n_layers].apart;
         out->ratio = least_ratio(&f);
         out->growth = rs_forecast_growth(&f);
         out->parameters_ratio = (double)design.network->stored.parameters /
                                 (double)run->design->network->stored.parameters;
+        out->time_ratio = rs_trials_cost(design.network, design.input.n) /
+                          rs_trials_cost(run->design->network, run->design->input.n);
         compare(out, &run->forecast, &f);
         out->score = score(out);
     }
     rs_forecast_free(&f);
     rs_design_close(&design);
-    if (status == RS_E_NO_MEMORY || status == RS_E_INTERRUPTED) {
-        *err = why;
-        return status;
-    }
     return RS_OK;
 }
 

@@ -1,8 +1,6 @@
 /* verdict.c: thresholds of the verdict, and the word they give (docs/theory/mean_field.md, 11). */
 #include "predict/verdict.h"
 
-#include "base/memory.h"
-
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -119,21 +117,4 @@ void rs_predict_judge(rs_predict_found *out, const rs_predict_columns *in,
                             ? RS_PREDICT_CRITICAL
                             : RS_PREDICT_WARN;
     if (out->verdict > RS_PREDICT_EXPONENTIAL) out->severity = RS_PREDICT_CRITICAL;
-}
-
-rs_status rs_predict_judge_rows(rs_predict_found *out, const rs_theory_row *rows, int32_t n_layers,
-                                const rs_predict_thresholds *thresholds, rs_error *err)
-{
-    size_t n = (size_t)n_layers + 1;
-    double *columns = rs_malloc(n, 3 * sizeof *columns), decade = log(10);
-    if (!columns) return rs_fail_memory(err, "a verdict", n * 3 * sizeof *columns);
-    for (size_t l = 0; l < n; l++) {
-        columns[l] = rows[l].ln_apart / decade;
-        columns[n + l] = rows[l].ln_square / decade;
-        columns[2 * n + l] = rows[l].ln_state / decade;
-    }
-    rs_predict_columns input = {n_layers, columns, columns + n, columns + 2 * n};
-    rs_predict_judge(out, &input, thresholds);
-    rs_free(columns);
-    return RS_OK;
 }

@@ -60,8 +60,4 @@ void rs_predict_judge(rs_predict_found *out, const rs_predict_columns *input,
                       const rs_predict_thresholds *thresholds);
 /* "healthy", "doubly_exponential"; "unknown". */
 const char *rs_predict_verdict_code(rs_predict_verdict verdict);
-/* The same from rows of theory.h. RS_E_NO_MEMORY. */
-rs_status rs_predict_judge_rows(rs_predict_found *out, const rs_theory_row *rows, int32_t n_layers,
-                                const rs_predict_thresholds *thresholds, rs_error *err);
-
 #endif

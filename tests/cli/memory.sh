@@ -63,6 +63,10 @@ walk probe saved --random 2 --no-spectral --quiet --json saved.out -- saved.out
 echo '{"depth": 2, "d_model": 4, "mixer": ["attention", "mamba2"], "vocab": 5, "seq_len": 3, "state": 2}' >two.json
 "$SAVED_NETWORK" save two.json 1 f32 two || note_failure "no saved network"
 walk scan two --quiet --json two.out -- two.out
+echo '{"depth": 2, "d_model": 8, "heads": 2, "seq_len": 4, "norm": "post", "mlp": "relu"}' >design.json
+walk predict design.json --trials 2 --grid depth=1:2 --quiet --json design.out -- design.out
+walk predict "$golden/forward/gpt2/config.json" --trials 1 --seq-len 4 --quiet --json design.out -- design.out
+walk predict design.json --explain --quiet --json design.out -- design.out
 walk explain entropy --
 walk explain --json - --
 finish

@@ -80,9 +80,10 @@ enum {
 /* Each: a name, commands, option, words ("": a flag; the option is given for each line), what it does, the settings by hand in s. */
 #define CASES(X)                                                                                   \
     X(threads, CLI_ALL & ~CLI_DOCTOR, "threads", "1", UNSEEN, s->common.call.threads = 1)          \
-    X(memory, CLI_SCAN | CLI_RUNS, "memory", "64MiB", UNSEEN,                                      \
+    X(memory, CLI_SCAN | CLI_RUNS | CLI_PREDICT, "memory", "64MiB", UNSEEN,                        \
       s->common.call.memory = (uint64_t)64 << 20)                                                  \
-    X(too_little, CLI_SCAN | CLI_RUNS, "memory", "1K", SHOWS, s->common.call.memory = 1024)        \
+    X(too_little, CLI_SCAN | CLI_RUNS | CLI_PREDICT, "memory", "1K", SHOWS,                        \
+      s->common.call.memory = 1024)                                                                \
     X(seed, CLI_SCAN | CLI_RUNS | CLI_LAB | CLI_PREDICT, "seed", "7", SHOWS,                       \
       s->common.call.seed = 7)                                                                     \
     X(no_seed, CLI_TOKENIZE | CLI_EXPLAIN, "seed", "7", UNSEEN, s->common.call.seed = 7)           \

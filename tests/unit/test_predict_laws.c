@@ -13,6 +13,7 @@
 #include "measures/attention_measures.h"
 #include "measures/token_measures.h"
 #include "predict/closed_forms.h"
+#include "predict/forecast.h"
 #include "predict/gap_laws.h"
 #include "predict/kept_signal.h"
 #include "predict/laws.h"
@@ -284,13 +285,15 @@ static void recursions_obey_their_laws(void **state)
         set_norms(&layer.branches[b], "pre", 0);
     set_same(&same, &layer, 1000, 16, 64);
     OK(rs_theory_run(rows, &same.network, &settings, &err));
-    assert_near("pre-norm", rs_law_exponent(rows, 1000), rs_law_pre_norm_exponent(&gains), 0.03, 0);
-    int32_t depth = rs_law_depth_to(rows, 1000, 0.9);
-    assert_true(depth > 0 && rows[depth].rho >= 0.9 && rows[depth - 1].rho < 0.9);
-    assert_int_equal(rs_law_depth_to(rows, 1000, 1), -1);
-    assert_true(isnan(rs_law_exponent(rows, 1)));
-    rows[2].rho = NAN;
-    assert_int_equal(rs_law_depth_to(rows, 1000, 0.9), -1);
+    rs_forecast f;
+    OK(rs_forecast_of(&f, rows, 1000, &rs_predict_defaults, &err));
+    assert_near("pre-norm", f.found.exponent, rs_law_pre_norm_exponent(&gains), 0.03, 0);
+    int32_t depth = rs_forecast_depth_to(&f, 0.9);
+    assert_true(depth > 0 && f.rows[depth].rho >= 0.9 && f.rows[depth - 1].rho < 0.9);
+    assert_int_equal(rs_forecast_depth_to(&f, 1), -1);
+    f.rows[2].rho = NAN;
+    assert_int_equal(rs_forecast_depth_to(&f, 0.9), -1);
+    rs_forecast_free(&f);
 }
 
 static void scaled_depth_has_a_limit(void **state)

@@ -176,6 +176,7 @@ static void remedies_are_run_and_ranked(void **state)
     rs_predict_run run = {
         .options = &options, .design = &design, .settings = defaults(), .context = &context};
     OK(rs_forecast_theory(&run.forecast, NULL, &design, &run.settings, &err));
+    OK(rs_predict_balance(&run, &err));
     rs_remedied *list;
     size_t n;
     OK(rs_remedies_run(&list, &n, &run, "all", &err));

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "predict/forecast.h"
 #include "predict/verdict.h"
 #include "predict_support.h"
 
@@ -127,15 +128,22 @@ static rs_theory_layer xavier_layer(const char *place)
     return layer;
 }
 
+static rs_predict_found judged(int32_t depth)
+{
+    rs_forecast f;
+    OK(rs_forecast_of(&f, rows, depth, &rs_predict_defaults, &err));
+    rs_predict_found found = f.found;
+    rs_forecast_free(&f);
+    return found;
+}
+
 static rs_predict_found verdict_of(const rs_theory_layer *layer, int32_t depth, double rho)
 {
-    rs_predict_found found;
     rs_theory_settings settings = {0};
     set_same(&same, layer, depth, 128, 512);
     same.network.rho0 = rho;
     OK(rs_theory_run(rows, &same.network, &settings, &err));
-    OK(rs_predict_judge_rows(&found, rows, depth, &rs_predict_defaults, &err));
-    return found;
+    return judged(depth);
 }
 
 static void is_verdict(const char *name, rs_predict_found found, rs_predict_verdict verdict,
@@ -223,7 +231,7 @@ static void published_initialisations(void **state)
     set_same(&same, &layer, 12, 128, 768);
     same.network.ln_square0 = log(8e-4);
     OK(rs_theory_run(rows, &same.network, &settings, &err));
-    OK(rs_predict_judge_rows(&found, rows, 12, &rs_predict_defaults, &err));
+    found = judged(12);
     is_verdict("gpt2", found, RS_PREDICT_SLOW, RS_PREDICT_INFO);
 }
 
@@ -250,7 +258,7 @@ static void rotary_initialisation(void **state)
     set_same(&same, &layer, 32, 32, 4096);
     same.network.ln_square0 = log(4e-4);
     OK(rs_theory_run(rows, &same.network, &settings, &err));
-    OK(rs_predict_judge_rows(&found, rows, 32, &rs_predict_defaults, &err));
+    found = judged(32);
     is_verdict("llama-2-7b", found, RS_PREDICT_HEALTHY, RS_PREDICT_INFO);
     assert_int_equal(rows[32].forward, RS_FORMULA_GRAM_TURNED);
     assert_true(rows[1].ln_square - rows[0].ln_square > log(rs_predict_defaults.embedding_ratio));
