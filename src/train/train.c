@@ -126,7 +126,7 @@ static rs_status set_verdict(rs_result *result, const rs_run_outcome *outcome,
              o->folder ? o->folder : "");
     const rs_verdict verdict = {.answer = answer,
                                 .code = stopped ? "stopped" : "trained",
-                                .severity = worst,
+                                .severity = (int)worst,
                                 .value = outcome->loss,
                                 .threshold = NAN,
                                 .next = o->folder ? next : NULL};
