@@ -135,7 +135,7 @@ rs_status rs_remedies_run(rs_remedied **out, size_t *n, const rs_predict_run *ru
     *out = NULL;
     *n = 0;
     RS_TRY(check_names(names, err));
-    if (!run->design->arch || run->design->checkpoint) return RS_OK;
+    if (!rs_predict_can_change(run)) return RS_OK;
     while (rs_remedy_at(most))
         most++;
     rs_remedied *list = rs_malloc(most, sizeof *list);
