@@ -41,6 +41,7 @@ wrong = []
 
 def predict(*options):
     run = subprocess.run([program, "predict", *options, "--json", "-"], capture_output=True)
+says out layernorm-scaling-48
     if run.returncode:
         sys.exit(f"FAILED: {options}: {run.stderr.decode()}")
     text = run.stdout.decode()
