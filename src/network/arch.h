@@ -85,6 +85,11 @@
 #include "network/graph.h"
 #include "network/network.h"
 
+/* Layers, and numbers of any width, beyond these are slips of the pen, and would be asked of memory before
+ * anything else is checked. */
+#define RS_ARCH_MOST_LAYERS 65536
+#define RS_ARCH_LARGEST ((int64_t)1 << 24)
+
 /* Where a layer has norms. */
 typedef enum rs_arch_norm {
     RS_ARCH_NORM_NONE,

@@ -24,6 +24,7 @@ typedef struct rs_predict_run {
     double temper, balance;
     const struct rs_remedied *remedied; /* [n_remedied] best first */
     size_t n_remedied;
+    const struct rs_shapes *shapes; /* of as many parameters; NULL: nobody asks */
     const rs_context *context;
 } rs_predict_run;
 
