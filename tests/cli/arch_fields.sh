@@ -73,8 +73,7 @@ check other.out '[r["site"] for r in t["tokens"] if "fusion" in r["site"]] == ["
 # ---- a temperature a layer: the numbers of one are those of a list that repeats it ----
 arch warm '"depth": 3, "seq_len": 6, "mlp": "relu", "temperature": 0.3'
 arch listed '"depth": 3, "seq_len": 6, "mlp": "relu", "temperature": [0.3, "0.3", 0.3]'
-for command in "probe --init default --random 2 --grad" "certify --init default --random 2" "predict"; do
-    set -- $command
+alike() { # alike COMMAND...: of both files
     tool=$1
     shift
     for name in warm listed; do
@@ -83,7 +82,10 @@ for command in "probe --init default --random 2 --grad" "certify --init default 
     # a list fits one depth alone, and so the answers of predict about others are not the same
     python3 -c 'import json; a, b = (json.load(open(f))["tables"] for f in ("warm.out", "listed.out")); assert len(a) > 1 and all(a[t] == b[t] for t in a if t != "answers")' ||
         note_failure "$tool says other things of a list of one temperature"
-done
+}
+alike probe --init default --random 2 --grad
+alike certify --init default --random 2
+alike predict
 arch cold '"depth": 3, "temperature": "2-l"'
 refused_by probe architecture-schema '"temperature" of layer 2 is 0' cold.json --init default --random 2
 
