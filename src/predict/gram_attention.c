@@ -30,12 +30,14 @@ struct rs_gram_attention {
     int64_t *first, *end;                             /* [n]: keys that rows see */
     double *pull, *apart, *tilt, *rest, *flat, *half; /* [n, n] */
     double *lift;                                     /* [n]: √(ĉ/c) of each row */
+    double *rate, *size;                 /* [n]: of a row, and of a key beside the largest */
     double *spread, *third, *own_shared; /* [n]: mean gap of a row's keys, its E ΣA³ and E ΣA² */
     double *table, *thirds;              /* [n, TABLE]: ĉ/c, and ln(n² E ΣA³) */
     double *block;
     double ln_unit; /* of apart */
     double ratio;   /* of that unit to the largest square */
-    bool tilted;
+    /* keys differ in size or in who sees them; by powers of rate and size where it is split */
+    bool tilted, split;
 };
 
 static double table_point(int k)
@@ -63,7 +65,7 @@ static rs_status fill_table(rs_gram_attention *a, rs_error *err)
 rs_status rs_gram_attention_open(rs_gram_attention **out, int64_t n, rs_error *err)
 {
     enum { MATRICES = 6 };
-    size_t size = (size_t)n * (size_t)n, all = MATRICES * size + (size_t)n * (2 * TABLE + 4);
+    size_t size = (size_t)n * (size_t)n, all = MATRICES * size + (size_t)n * (2 * TABLE + 6);
     rs_gram_attention *a = *out = rs_calloc(1, sizeof *a);
     if (!a) return rs_fail_memory(err, "attention", sizeof *a);
     a->n = n;
@@ -77,7 +79,9 @@ rs_status rs_gram_attention_open(rs_gram_attention **out, int64_t n, rs_error *e
         a->spread = a->lift + n;
         a->third = a->spread + n;
         a->own_shared = a->third + n;
-        a->table = a->own_shared + n;
+        a->rate = a->own_shared + n;
+        a->size = a->rate + n;
+        a->table = a->size + n;
         a->thirds = a->table + n * TABLE;
         status = fill_table(a, err);
     }
@@ -226,17 +230,24 @@ static void set_apart(rs_gram_attention *a, const rs_gram_state *read, bool equa
     }
 }
 
-static void set_tilt(rs_gram_attention *a, const rs_theory_attention *op, const rs_gram_state *read,
-                     double ln_t)
+/* Row i sees key j by exp(rate_i size_j). */
+static void set_rates(rs_gram_attention *a, const rs_gram_state *read, double ln_t)
+{
+    double t = exp(ln_t + 2 * read->ln_square) / 2;
+    for (int64_t i = 0; i < a->n; i++) {
+        a->rate[i] = t * a->lift[i] * a->lift[i] * read->square[i];
+        a->size[i] = read->square[i] - 1;
+    }
+}
+
+static void set_tilt(rs_gram_attention *a, const rs_theory_attention *op)
 {
     int64_t n = a->n;
-    double t = exp(ln_t + 2 * read->ln_square) / 2;
     for (int64_t i = 0; i < n; i++) {
         span keys = keys_of(op, i, n);
-        double rate = t * a->lift[i] * a->lift[i] * read->square[i];
         for (int64_t j = 0; j < n; j++) {
             bool sees = j >= keys.first && j < keys.end;
-            a->tilt[i * n + j] = sees ? exp(rate * (read->square[j] - 1)) : 0;
+            a->tilt[i * n + j] = sees ? exp(a->rate[i] * a->size[j]) : 0;
         }
     }
 }
@@ -330,14 +341,21 @@ static rs_status prepare(rs_gram_seen *seen, rs_gram_attention *a, const rs_theo
     if (turned)
         set_own(a, op, read, scale);
     else if (a->tilted)
-        set_tilt(a, op, read, ln_t);
+        set_rates(a, read, ln_t);
+    a->split = a->tilted && !turned && op->causal && op->window <= 0 &&
+               rs_gram_is_split(a->rate, a->size, a->n);
+    if (a->tilted && !turned && !a->split) set_tilt(a, op);
     set_pull(a, read, scale);
     return RS_OK;
 }
 
 static rs_gram_law plain_law(const rs_gram_attention *a)
 {
-    return (rs_gram_law){a->pull, a->apart, a->tilted ? a->tilt : NULL};
+    return (rs_gram_law){.pull = a->pull,
+                         .apart = a->apart,
+                         .tilt = a->tilted && !a->split ? a->tilt : NULL,
+                         .rate = a->split ? a->rate : NULL,
+                         .size = a->split ? a->size : NULL};
 }
 
 static rs_gram_turned_law turned_law(const rs_gram_attention *a)

@@ -18,11 +18,18 @@ typedef struct rs_gram_mixing rs_gram_mixing;
 rs_status rs_gram_mixing_open(rs_gram_mixing **out, int64_t n, rs_error *err);
 void rs_gram_mixing_close(rs_gram_mixing *mixing); /* NULL is fine */
 
-/* Who sees whom, and how much more: tilt [n, n] row-major, or NULL, where a row sees the keys up to
- * itself all alike. They stay the caller's. */
+/*
+ * Who sees whom, and how much more, [n, n] row-major and [n]. All of it stays the caller's. tilt = NULL:
+ * a row sees the keys up to itself, all alike, or, where there are rates, by exp(rate_i size_j):
+ * then rs_gram_is_split holds of both, and apart_jj + size_j is the same for all j.
+ */
 typedef struct rs_gram_law {
     const double *pull, *apart, *tilt;
+    const double *rate, *size;
 } rs_gram_law;
+
+/* Whether exp(rate_i size_j) goes by few powers of both. */
+bool rs_gram_is_split(const double *rate, const double *size, int64_t n);
 
 /* rest[i, i'] = Σ w^{ii'}_jj' apart_jj'. Both are false where logits vary so much that powers lose
  * their digits. */
@@ -34,9 +41,10 @@ bool rs_gram_scatter(double *back, rs_gram_mixing *mixing, const rs_gram_law *la
 /* Behind rs_gram_scatter: the weight w^{ii'} of the pairs (j, j) of one key, of all its keys. */
 double rs_gram_shared(const rs_gram_mixing *mixing, const rs_gram_law *law, int64_t i, int64_t k);
 
-/* Of the powers: ranges, how many terms they take, 0 where the product of half the ranges is beyond
- * RS_GRAM_REACH. */
+/* Of the powers: ranges, how many terms they take (at most RS_GRAM_TERMS), 0 where the product of half
+ * the ranges is beyond RS_GRAM_REACH. */
 #define RS_GRAM_REACH 6.0
+enum { RS_GRAM_TERMS = 64 };
 typedef struct rs_gram_range {
     double low, high;
 } rs_gram_range;

@@ -73,7 +73,7 @@ static void tables_sum_as_weights_do(void **state)
         instance x;
         double rest[N * N], back[N * N], expected[N * N] = {0};
         draw(&x, &random);
-        rs_gram_law law = {x.pull, x.apart, x.tilted ? x.tilt : NULL};
+        rs_gram_law law = {.pull = x.pull, .apart = x.apart, .tilt = x.tilted ? x.tilt : NULL};
         assert_true(rs_gram_gather(rest, mixing, &law));
         assert_true(rs_gram_scatter(back, mixing, &law, x.given));
         for (int i = 0; i < N; i++) {
@@ -88,7 +88,7 @@ static void tables_sum_as_weights_do(void **state)
     double pull[N * N], apart[N * N], rest[N * N];
     for (int i = 0; i < N * N; i++)
         pull[i] = apart[i] = 40.0 * i / N / N;
-    rs_gram_law wide = {pull, apart, NULL};
+    rs_gram_law wide = {.pull = pull, .apart = apart};
     assert_false(rs_gram_gather(rest, mixing, &wide));
     assert_false(rs_gram_scatter(rest, mixing, &wide, apart));
     rs_gram_mixing_close(mixing);
