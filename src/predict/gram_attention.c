@@ -32,7 +32,9 @@ struct rs_gram_attention {
     double *lift;                                     /* [n]: √(ĉ/c) of each row */
     double *rate, *size;                 /* [n]: of a row, and of a key beside the largest */
     double *spread, *third, *own_shared; /* [n]: mean gap of a row's keys, its E ΣA³ and E ΣA² */
-    double *table, *thirds;              /* [n, TABLE]: ĉ/c, and ln(n² E ΣA³) */
+    double *table, *thirds;              /* [n, TABLE]: ĉ/c, and ln(n² E ΣA³), where filled */
+    bool filled[TABLE];
+    rs_softmax_moments *moments; /* [n] */
     double *block;
     double ln_unit; /* of apart */
     double ratio;   /* of that unit to the largest square */
@@ -45,21 +47,20 @@ static double table_point(int k)
     return TABLE_LOW + (TABLE_HIGH - TABLE_LOW) * k / (TABLE - 1);
 }
 
-static rs_status fill_table(rs_gram_attention *a, rs_error *err)
+/* Columns around `at`, counted in points, that there are not yet. */
+static void fill_table(rs_gram_attention *a, int first)
 {
-    rs_softmax_moments *moments = rs_malloc((size_t)a->n, sizeof *moments);
-    if (!moments) return rs_fail_memory(err, "softmax moments", (size_t)a->n * sizeof *moments);
-    for (int k = 0; k < TABLE; k++) {
+    for (int k = first; k < first + AROUND; k++) {
+        if (a->filled[k]) continue;
         double c = exp(table_point(k));
-        rs_softmax_moments_causal(moments, a->n, c);
+        rs_softmax_moments_causal(a->moments, a->n, c);
         for (int64_t i = 0; i < a->n; i++) {
             double keys = (double)(i + 1);
-            a->table[i * TABLE + k] = i == 0 ? 1 : moments[i].equal / c;
-            a->thirds[i * TABLE + k] = log(keys * keys * moments[i].third);
+            a->table[i * TABLE + k] = i == 0 ? 1 : a->moments[i].equal / c;
+            a->thirds[i * TABLE + k] = log(keys * keys * a->moments[i].third);
         }
+        a->filled[k] = true;
     }
-    rs_free(moments);
-    return RS_OK;
 }
 
 rs_status rs_gram_attention_open(rs_gram_attention **out, int64_t n, rs_error *err)
@@ -72,6 +73,9 @@ rs_status rs_gram_attention_open(rs_gram_attention **out, int64_t n, rs_error *e
     a->block = rs_malloc(all, sizeof *a->block);
     rs_status status = a->block ? rs_gram_mixing_open(&a->mixing, n, err)
                                 : rs_fail_memory(err, "attention", all * sizeof *a->block);
+    a->moments = rs_malloc((size_t)n, sizeof *a->moments);
+    if (status == RS_OK && !a->moments)
+        status = rs_fail_memory(err, "softmax moments", (size_t)n * sizeof *a->moments);
     if (status == RS_OK) {
         double **parts[] = {&a->pull, &a->apart, &a->tilt, &a->rest, &a->flat, &a->half, &a->lift};
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
@@ -83,7 +87,6 @@ rs_status rs_gram_attention_open(rs_gram_attention **out, int64_t n, rs_error *e
         a->size = a->rate + n;
         a->table = a->size + n;
         a->thirds = a->table + n * TABLE;
-        status = fill_table(a, err);
     }
     if (status == RS_OK) return RS_OK;
     rs_gram_attention_close(a);
@@ -98,6 +101,7 @@ void rs_gram_attention_close(rs_gram_attention *attention)
     rs_gram_turned_close(attention->turned);
     rs_free(attention->first);
     rs_free(attention->part);
+    rs_free(attention->moments);
     rs_free(attention->block);
     rs_free(attention);
 }
@@ -124,23 +128,33 @@ static int64_t count_of(span keys)
 
 /* ---- moments of rows ---- */
 
-/* Of a table's row at ln c = at, counted in its points: a polynomial through eight of them. */
-static double interpolate(const double *row, double at)
+/* Shares of AROUND points from *first on in what a polynomial through them is at ln c = at, counted in
+ * points of the table. */
+static void share_out(double share[AROUND], int *first, double at)
 {
+    static const double below[AROUND] = {-5040, 720, -240, 144,
+                                         -144,  240, -720, 5040}; /* Π (i − j) */
     int k = (int)fmin(fmax(floor(at) - AROUND / 2 + 1, 0), TABLE - AROUND);
-    double x = at - k, value = 0;
+    double x = at - k;
     for (int i = 0; i < AROUND; i++) {
-        double share = 1;
+        share[i] = 1 / below[i];
         for (int j = 0; j < AROUND; j++) {
-            if (j != i) share *= (x - j) / (i - j);
+            if (j != i) share[i] *= x - j;
         }
-        value += share * row[k + i];
     }
+    *first = k;
+}
+
+static double interpolate(const double *row, const double share[AROUND])
+{
+    double value = 0;
+    for (int i = 0; i < AROUND; i++)
+        value += share[i] * row[i];
     return value;
 }
 
 /* ĉ/c and E ΣA³ of a row of so many keys. */
-static double lift_of(double *third, const rs_gram_attention *a, int64_t keys, double c)
+static double lift_of(double *third, rs_gram_attention *a, int64_t keys, double c)
 {
     const double *row = a->table + (keys - 1) * TABLE, *thirds = a->thirds + (keys - 1) * TABLE;
     double low = exp(TABLE_LOW), n = (double)keys;
@@ -150,6 +164,7 @@ static double lift_of(double *third, const rs_gram_attention *a, int64_t keys, d
         return 1;
     }
     if (c < low) {
+        fill_table(a, 0);
         *third = exp(thirds[0] * c / low) / (n * n);
         return 1 - (1 - row[0]) * c / low;
     }
@@ -159,8 +174,12 @@ static double lift_of(double *third, const rs_gram_attention *a, int64_t keys, d
         *third = moments.third;
         return fmin(moments.equal, 745) / c;
     }
-    *third = exp(interpolate(thirds, at)) / (n * n);
-    return interpolate(row, at);
+    double share[AROUND];
+    int first;
+    share_out(share, &first, at);
+    fill_table(a, first);
+    *third = exp(interpolate(thirds + first, share)) / (n * n);
+    return interpolate(row + first, share);
 }
 
 /* Mean of apart over different keys of the span, less that over the same key twice: what variance within
@@ -181,8 +200,11 @@ static void spread_of_prefixes(double *out, const double *apart, int64_t n)
 {
     double all = 0, same = 0;
     for (int64_t i = 0; i < n; i++) {
+        double row = 0;
+#pragma omp simd reduction(+ : row)
         for (int64_t j = 0; j < i; j++)
-            all += 2 * apart[i * n + j];
+            row += apart[i * n + j];
+        all += 2 * row;
         same += apart[i * n + i];
         double keys = (double)(i + 1);
         out[i] = i > 0 ? all / (keys * (keys - 1)) - same / keys : 0;

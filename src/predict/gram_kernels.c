@@ -35,3 +35,16 @@ const rs_gram_kernels *rs_gram_kernels_here(void)
         table++;
     return *table;
 }
+
+void rs_gram_mirror(double *a, int64_t n, int64_t ld)
+{
+    enum { TILE = 8 };
+    for (int64_t i = 0; i < n; i += TILE) {
+        for (int64_t j = 0; j <= i; j += TILE) {
+            for (int64_t r = i; r < i + TILE && r < n; r++) {
+                for (int64_t c = j; c < j + TILE && c < r; c++)
+                    a[c * ld + r] = a[r * ld + c];
+            }
+        }
+    }
+}

@@ -46,11 +46,17 @@ typedef struct rs_gram_kernels {
 extern const rs_gram_kernels rs_gram_kernels_plain;
 #if defined(__x86_64__)
 extern const rs_gram_kernels rs_gram_kernels_avx2, rs_gram_kernels_avx512;
+/* The upper triangle of a [n, ld] from its lower one. */
+void rs_gram_mirror(double *a, int64_t n, int64_t ld);
+
 #endif
 /* All that this processor can run, ended by NULL; the last is the one taken. */
 const rs_gram_kernels *const *rs_gram_kernel_tables(void);
 const rs_gram_kernels *rs_gram_kernels_here(void);
 /* Test hook: takes this table from now on; NULL: the last again. Not while theory runs. */
 void rs_gram_kernels_use(const rs_gram_kernels *table);
+
+/* The upper triangle of a [n, ld] from its lower one. */
+void rs_gram_mirror(double *a, int64_t n, int64_t ld);
 
 #endif

@@ -135,19 +135,6 @@ static bool set_series(series *s, rs_gram_mixing *m, const rs_gram_law *law)
 
 /* ---- matrices ---- */
 
-static void mirror(double *a, int64_t n, int64_t ld)
-{
-    enum { TILE = 8 };
-    for (int64_t i = 0; i < n; i += TILE) {
-        for (int64_t j = 0; j <= i; j += TILE) {
-            for (int64_t r = i; r < i + TILE && r < n; r++) {
-                for (int64_t c = j; c < j + TILE && c < r; c++)
-                    a[c * ld + r] = a[r * ld + c];
-            }
-        }
-    }
-}
-
 /* to[i, k] = sign (from[i, k] − middle) of the lower triangle; turned: rows and columns from the end. */
 static void place_triangle(double *to, const rs_gram_mixing *m, const double *from, int64_t ld,
                            double middle, double sign, bool turned)
@@ -241,7 +228,7 @@ static void sum_suffixes(double *back, rs_gram_mixing *m, const rs_gram_law *law
                          const double *given)
 {
     int64_t n = m->n, ld = m->ld;
-    mirror(m->total, n, ld);
+    rs_gram_mirror(m->total, n, ld);
     for (int64_t i = 0; i < n; i++) {
         const double *total = m->total + (n - 1 - i) * ld + n - 1;
         const double *row = given + (n - 1 - i) * n + n - 1;
@@ -330,7 +317,7 @@ static void sum_totals(double *rest, const rs_gram_mixing *m, const rs_gram_law 
         add_products(w.total, w.power, w.sums, n);
         raise_power(w.table, law->apart, s->y, 1, size);
     }
-    mirror(w.total, n, n);
+    rs_gram_mirror(w.total, n, n);
 }
 
 static void sum_back(double *back, const rs_gram_mixing *m, const rs_gram_law *law, const series *s,
@@ -349,7 +336,7 @@ static void sum_back(double *back, const rs_gram_mixing *m, const rs_gram_law *l
         add_products(back, w.power, w.sums, n);
         raise_power(w.table, law->pull, s->x, 1, size);
     }
-    mirror(back, n, n);
+    rs_gram_mirror(back, n, n);
     for (int64_t i = 0; i < size; i++)
         back[i] *= exp(-s->x * (law->apart[i] - s->y));
 }
@@ -370,7 +357,7 @@ bool rs_gram_gather(double *rest, rs_gram_mixing *m, const rs_gram_law *law)
         for (int64_t k = 0; k <= i; k++)
             rest[i * n + k] = s.y + sums[i * ld + k] / m->total[i * ld + k];
     }
-    mirror(rest, n, n);
+    rs_gram_mirror(rest, n, n);
     return true;
 }
 

@@ -2,17 +2,19 @@
 #include "predict/gram_state.h"
 
 #include "base/memory.h"
+#include "predict/gram_kernels.h"
 #include "predict/ln.h"
 
 #include <string.h>
 
 rs_status rs_gram_state_open(rs_gram_state *out, int64_t n, rs_error *err)
 {
-    size_t size = (size_t)n * (size_t)n + (size_t)n;
+    size_t size = (size_t)n * (size_t)n + 2 * (size_t)n;
     *out = (rs_gram_state){.n = n};
     out->square = rs_calloc(size, sizeof *out->square);
     if (!out->square) return rs_fail_memory(err, "a Gram matrix", size * sizeof *out->square);
     out->gap = out->square + n;
+    out->root = out->gap + n * n;
     return RS_OK;
 }
 
@@ -31,6 +33,7 @@ void rs_gram_state_copy(rs_gram_state *to, const rs_gram_state *from)
 static double take_largest(double *a, int64_t size)
 {
     double largest = 0;
+#pragma omp simd reduction(max : largest)
     for (int64_t i = 0; i < size; i++)
         largest = a[i] > largest ? a[i] : largest;
     if (!(largest > 0)) return -INFINITY;
@@ -87,14 +90,18 @@ static void multiply_squares(rs_gram_state *state, const double *factor)
 {
     int64_t n = state->n;
     double ratio = state->ln_gap == -INFINITY ? 0 : exp(state->ln_square - state->ln_gap);
+    for (int64_t i = 0; i < n; i++)
+        state->root[i] = sqrt(factor[i]);
     for (int64_t i = 0; i < n; i++) {
+        double a = state->root[i], whole = a * state->square[i], *row = state->gap + i * n;
         for (int64_t j = 0; j < i; j++) {
-            double a = sqrt(factor[i]), b = sqrt(factor[j]);
-            double moved = (a - b) * (a * state->square[i] - b * state->square[j]) / 2;
-            double gap = a * b * state->gap[i * n + j] + (moved != 0 ? ratio * moved : 0);
-            state->gap[i * n + j] = state->gap[j * n + i] = gap > 0 ? gap : 0;
+            double b = state->root[j];
+            double moved = (a - b) * (whole - b * state->square[j]) / 2;
+            double gap = a * b * row[j] + (moved != 0 ? ratio * moved : 0);
+            row[j] = gap > 0 ? gap : 0;
         }
     }
+    rs_gram_mirror(state->gap, n, n);
     for (int64_t i = 0; i < n; i++)
         state->square[i] *= factor[i];
 }
@@ -124,6 +131,7 @@ void rs_gram_state_sums(rs_gram_sums *out, const rs_gram_state *state)
     double n = (double)state->n, squares = 0, gaps = 0;
     for (int64_t i = 0; i < state->n; i++)
         squares += state->square[i];
+#pragma omp simd reduction(+ : gaps)
     for (int64_t i = 0; i < state->n * state->n; i++)
         gaps += state->gap[i];
     out->ln_squares = rs_ln_times(state->ln_square, log(squares));

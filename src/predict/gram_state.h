@@ -16,6 +16,7 @@ typedef struct rs_gram_state {
     double ln_square, ln_gap;
     double *square; /* [n], largest 1 */
     double *gap;    /* [n, n], symmetric, largest 1, diagonal 0 */
+    double *root;   /* [n]: scratch */
 } rs_gram_state;
 
 rs_status rs_gram_state_open(rs_gram_state *out, int64_t n, rs_error *err);

@@ -40,6 +40,8 @@ typedef struct run {
     step *steps;
     size_t n_steps;
     double *skipped, *given, *back; /* [n, n] each: derivatives over e^ln_given */
+    double *room;                   /* of the MLPs */
+    double *root;                   /* [n]: of a norm's factors */
     double ln_given;
     double kappa; /* docs/theory/mean_field.md, 5 */
     bool turned;  /* some layer so far had rotary positions */
@@ -76,7 +78,7 @@ static rs_status run_mlp(run *r, step *s, const rs_theory_mlp *op, const char **
 {
     rs_activation_map *map = NULL;
     RS_TRY(rs_theory_map(&map, &r->maps, op->kind, err));
-    if (!rs_gram_mlp(&r->added, map, op, &s->read)) *reason = UNEQUAL;
+    if (!rs_gram_mlp(&r->added, map, op, &s->read, r->room)) *reason = UNEQUAL;
     return RS_OK;
 }
 
@@ -164,6 +166,7 @@ static void scale_given(run *r, double *given)
 {
     double largest = 0;
     int64_t size = r->n * r->n;
+#pragma omp simd reduction(max : largest)
     for (int64_t i = 0; i < size; i++)
         largest = fabs(given[i]) > largest ? fabs(given[i]) : largest;
     for (int64_t i = 0; i < size && largest > 0; i++)
@@ -172,11 +175,14 @@ static void scale_given(run *r, double *given)
 }
 
 /* Through a norm: given ∘ √(f_i f_j), and what is common in *ln. */
-static void through_norm(double *given, const double *factor, int64_t n)
+static void through_norm(run *r, double *given, const double *factor)
 {
+    int64_t n = r->n;
+    for (int64_t i = 0; i < n; i++)
+        r->root[i] = sqrt(factor[i]);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < n; j++)
-            given[i * n + j] *= sqrt(factor[i] * factor[j]);
+            given[i * n + j] *= r->root[i] * r->root[j];
     }
 }
 
@@ -186,6 +192,7 @@ static double ln_sum_with(const rs_gram_state *read, const double *given)
     double sum = 0, ratio = rs_gram_state_ratio(read);
     int64_t n = read->n;
     for (int64_t i = 0; i < n; i++) {
+#pragma omp simd reduction(+ : sum)
         for (int64_t j = 0; j < n; j++)
             sum += rs_gram_state_product(read, ratio, i, j) * given[i * n + j];
     }
@@ -226,7 +233,7 @@ static rs_status mlp_back(run *r, const step *s, const rs_theory_mlp *op, rs_err
 {
     rs_activation_map *map = NULL;
     RS_TRY(rs_theory_map(&map, &r->maps, op->kind, err));
-    rs_gram_mlp_back(r->back, map, op, &s->read);
+    rs_gram_mlp_back(r->back, map, op, &s->read, r->room);
     for (int64_t i = 0; i < r->n * r->n; i++)
         r->back[i] *= r->given[i];
     return RS_OK;
@@ -236,7 +243,7 @@ static rs_status branch_back(run *r, rs_theory_row *row, const step *s, const rs
                              rs_error *err)
 {
     int64_t n = r->n, size = n * n;
-    through_norm(r->given, s->after, n);
+    through_norm(r, r->given, s->after);
     double ln = r->ln_given = rs_ln_times(r->ln_given, s->ln_after);
     for (int64_t i = 0; i < size; i++)
         r->skipped[i] = r->given[i];
@@ -246,13 +253,13 @@ static rs_status branch_back(run *r, rs_theory_row *row, const step *s, const rs
         r->ln_given = rs_ln_times(r->ln_given, rs_ln_square(b->skip));
         return RS_OK;
     }
-    through_norm(r->given, s->inside, n);
+    through_norm(r, r->given, s->inside);
     ln = rs_ln_times(ln, s->ln_inside);
     if (b->is_mlp)
         RS_TRY(mlp_back(r, s, &b->mlp, err));
     else
         RS_TRY(attention_back(r, row, s, &b->attention, &ln, err));
-    through_norm(r->back, s->before, n);
+    through_norm(r, r->back, s->before);
     ln = rs_ln_times(ln, s->ln_before);
     double kept = rs_ln_times(r->ln_given, rs_ln_square(b->skip)), high = fmax(kept, ln);
     double of_skip = high == -INFINITY ? 0 : exp(kept - high);
@@ -287,7 +294,7 @@ static void start_back(run *r)
         double *factor = r->skipped, ln = 0;
         rs_gram_state_copy(&r->added, &r->x);
         rs_gram_state_norm(&r->added, factor, &ln, &r->net->final_norm);
-        through_norm(r->given, factor, r->n);
+        through_norm(r, r->given, factor);
         r->ln_given = ln;
     }
 }
@@ -328,12 +335,15 @@ static rs_status open_run(run *r, rs_error *err)
     RS_TRY(rs_gram_state_open(&r->x, r->n, err));
     RS_TRY(rs_gram_state_open(&r->added, r->n, err));
     RS_TRY(rs_gram_attention_open(&r->attention, r->n, err));
-    r->block = rs_malloc(size, 3 * sizeof *r->block);
+    size_t all = 3 * size + rs_gram_mlp_room(r->n) + (size_t)r->n;
+    r->block = rs_malloc(all, sizeof *r->block);
     r->steps = rs_calloc(r->n_steps, sizeof *r->steps);
-    if (!r->block || !r->steps) return rs_fail_memory(err, "theory", size * 3 * sizeof *r->block);
+    if (!r->block || !r->steps) return rs_fail_memory(err, "theory", all * sizeof *r->block);
     r->skipped = r->block;
     r->given = r->block + size;
     r->back = r->block + 2 * size;
+    r->root = r->block + 3 * size;
+    r->room = r->root + r->n;
     return RS_OK;
 }
 
