@@ -31,12 +31,36 @@ typedef struct rs_gram_powers {
     double *running; /* [powers + 1, sides, 2 RS_GRAM_PAD] */
 } rs_gram_powers;
 
+/*
+ * Rows i and i − distance, i ≥ distance, each of which sees the keys up to itself: of keys j, k ≤ n − 1 −
+ * distance, part = 1 − turn[distance − j + k] alike[j, k] and weight = own_j own_k exp(−x (part − y)).
+ * Both rows see a pair of keys from i = max(j, k + distance) on: its bucket is i − distance.
+ */
+typedef struct rs_gram_turning {
+    int64_t n, ld, distance;
+    const double *alike, *apart; /* [n, ld], whole */
+    const double *turn;          /* 1 − n … n − 1 + RS_GRAM_PAD of it are there */
+    const double *own;           /* [ld] */
+    double x, y;
+    int powers;
+    double *weight;        /* [n, ld], as far as pairs go */
+    double *sums, *moved;  /* [powers, ld]; moved: NULL, or what apart is summed to */
+    double *rows;          /* [2 powers, RS_GRAM_PAD] */
+    const double *running; /* [powers, ld] */
+} rs_gram_turning;
+
 typedef struct rs_gram_kernels {
     const char *level;
     void (*powers)(const rs_gram_powers *of);
     /* weight[i, k] = own_i own_k exp(−rate apart[i, k]); −rate apart <= 709 */
     void (*weigh)(double *weight, const double *apart, double rate, const double *own, int64_t n,
                   int64_t ld);
+    /* The least and the largest part of a distance. */
+    void (*turned_range)(double range[2], const rs_gram_turning *of);
+    /* weight; sums[m][b] = Σ weight (part − y)^m of bucket b, moved[m][b] the same times apart */
+    void (*turned_sums)(const rs_gram_turning *of);
+    /* back[j, k] += factor weight Σ_m running[m][bucket] (part − y)^m, back [n, ld], after turned_sums */
+    void (*turned_back)(double *back, const rs_gram_turning *of, double factor);
     /* out[i] = Σ_k c[k] T_k(slope root_i + shift) by Chebyshev's polynomials, count a multiple of
      * RS_GRAM_PAD */
     void (*series)(double *out, const double *root, int64_t count, const double *c, int terms,

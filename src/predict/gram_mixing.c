@@ -102,6 +102,11 @@ int rs_gram_terms(rs_gram_range pull, rs_gram_range part)
     return terms;
 }
 
+bool rs_gram_in_reach(double pull, rs_gram_range part)
+{
+    return fabs(pull) * (part.high - part.low) / 2 < WEIGHT_REACH;
+}
+
 bool rs_gram_is_split(const double *rate, const double *size, int64_t n)
 {
     rs_gram_range rates = rs_gram_range_of(rate, n), sizes = rs_gram_range_of(size, n);
@@ -130,7 +135,7 @@ static bool set_series(series *s, rs_gram_mixing *m, const rs_gram_law *law)
         m->size = rs_gram_middle(sizes);
         s->sides = rs_gram_terms(rates, sizes);
     }
-    return s->terms > 0 && fabs(s->x) * (parts.high - parts.low) / 2 < WEIGHT_REACH;
+    return s->terms > 0 && rs_gram_in_reach(s->x, parts);
 }
 
 /* ---- matrices ---- */

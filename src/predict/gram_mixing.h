@@ -51,5 +51,7 @@ typedef struct rs_gram_range {
 rs_gram_range rs_gram_range_of(const double *a, int64_t size);
 double rs_gram_middle(rs_gram_range range);
 int rs_gram_terms(rs_gram_range pull, rs_gram_range part);
+/* Whether exp(−pull (part − its middle)) is well within the doubles. */
+bool rs_gram_in_reach(double pull, rs_gram_range part);
 
 #endif
