@@ -13,11 +13,11 @@
 
 struct rs_gram_turned_causal {
     int64_t n, ld;
-    double *alike, *apart, *weight, *back; /* [n, ld] */
-    double *turn;                          /* [2n + RS_GRAM_PAD], 1 − n first */
-    double *own, *pull, *total, *rest;     /* [ld]; the last three of pairs (i, i − distance) */
-    double *sums, *moved, *running;        /* [RS_GRAM_TERMS, ld] */
-    double *rows;                          /* [2 RS_GRAM_TERMS, RS_GRAM_PAD] */
+    double *alike, *apart, *weight, *back;  /* [n, ld] */
+    double *turn;                           /* [2n + RS_GRAM_PAD], 1 − n first */
+    double *own, *pull, *total, *rest;      /* [ld]; the last three of pairs (i, i − distance) */
+    double *sums, *moved, *running, *twins; /* [RS_GRAM_TERMS, ld] */
+    double *rows;                           /* [2 RS_GRAM_TERMS, RS_GRAM_PAD] */
     double *block;
 };
 
@@ -25,7 +25,7 @@ rs_status rs_gram_turned_causal_open(rs_gram_turned_causal **out, int64_t n, rs_
 {
     int64_t ld = (n + RS_GRAM_PAD - 1) / RS_GRAM_PAD * RS_GRAM_PAD;
     size_t side = (size_t)ld, size = (size_t)n * side, terms = RS_GRAM_TERMS * side;
-    size_t all = 4 * size + 6 * side + RS_GRAM_PAD + 3 * terms + 2 * RS_GRAM_TERMS * RS_GRAM_PAD;
+    size_t all = 4 * size + 6 * side + RS_GRAM_PAD + 4 * terms + 2 * RS_GRAM_TERMS * RS_GRAM_PAD;
     rs_gram_turned_causal *t = *out = rs_calloc(1, sizeof *t);
     if (t) t->block = rs_calloc(all, sizeof *t->block);
     if (!t || !t->block) {
@@ -46,7 +46,8 @@ rs_status rs_gram_turned_causal_open(rs_gram_turned_causal **out, int64_t n, rs_
     t->sums = t->rest + side;
     t->moved = t->sums + terms;
     t->running = t->moved + terms;
-    t->rows = t->running + terms;
+    t->twins = t->running + terms;
+    t->rows = t->twins + terms;
     t->turn = t->rows + 2 * RS_GRAM_TERMS * RS_GRAM_PAD;
     return RS_OK;
 }
@@ -151,17 +152,66 @@ static void sum_rows(rs_gram_turned_causal *t, const rs_gram_turning *of, const 
     }
 }
 
-bool rs_gram_turned_causal_scatter(double *back, rs_gram_turned_causal *t,
+/*
+ * Of pairs (j, j), whose part is 1 − turn alike_jj with the turn of the distance: Σ_j≤k own² exp(v alike_jj)
+ * with v = pull turn, by powers of v and alike about the middles of their ranges.
+ */
+typedef struct twins {
+    double v, alike;
+    int terms; /* 0: not by powers */
+} twins;
+
+static twins set_twins(rs_gram_turned_causal *t, const rs_gram_turned_law *law)
+{
+    int64_t n = t->n;
+    rs_gram_range pull = rs_gram_range_of(law->pull, n * n), alike = {t->alike[0], t->alike[0]};
+    for (int64_t j = 1; j < n; j++) {
+        alike.low = fmin(alike.low, t->alike[j * t->ld + j]);
+        alike.high = fmax(alike.high, t->alike[j * t->ld + j]);
+    }
+    double most = fmax(fabs(pull.low), fabs(pull.high));
+    rs_gram_range v = {-most, most};
+    twins w = {rs_gram_middle(v), rs_gram_middle(alike), rs_gram_terms(v, alike)};
+    for (int64_t j = 0; j < n; j++) {
+        double away = t->alike[j * t->ld + j] - w.alike;
+        double term = t->own[j] * t->own[j] * exp(w.v * away);
+        for (int m = 0; m < w.terms; m++) {
+            t->twins[m * t->ld + j] = term + (j > 0 ? t->twins[m * t->ld + j - 1] : 0);
+            term *= away / (m + 1);
+        }
+    }
+    return w;
+}
+
+static void put_shared(double *shared, const rs_gram_turned_causal *t,
+                       const rs_gram_turned_law *law, const rs_gram_turning *of, const twins *w)
+{
+    int64_t n = t->n, distance = of->distance;
+    double turn = law->turn[distance];
+    for (int64_t k = 0; k + distance < n; k++) {
+        double v = t->pull[k] * turn, sum = 0;
+        for (int m = w->terms - 1; m >= 0; m--)
+            sum = sum * (v - w->v) + t->twins[m * t->ld + k];
+        for (int64_t j = 0; w->terms == 0 && j <= k; j++)
+            sum += t->own[j] * t->own[j] * exp(v * (t->alike[j * t->ld + j] - w->alike));
+        sum *= exp(v * w->alike - t->pull[k] * (1 - of->y));
+        shared[(k + distance) * n + k] = sum / t->total[k];
+    }
+}
+
+bool rs_gram_turned_causal_scatter(double *back, double *shared, rs_gram_turned_causal *t,
                                    const rs_gram_turned_law *law, const double *given)
 {
     rs_gram_turning of;
     int64_t n = t->n, ld = t->ld;
     place(t, law);
+    const twins w = set_twins(t, law);
     for (int64_t i = 0; i < n * ld; i++)
         t->back[i] = 0;
     for (int64_t distance = 0; distance < n; distance++) {
         if (!set_distance(&of, t, law, distance, false)) return false;
         sum_buckets(t->total, t, &of, t->sums);
+        put_shared(shared, t, law, &of, &w);
         sum_rows(t, &of, given);
         /* each distance once more with the rows the other way round */
         rs_gram_kernels_here()->turned_back(t->back, &of, distance > 0 ? 1 : 0.5);

@@ -10,7 +10,7 @@ void rs_gram_turned_causal_close(rs_gram_turned_causal *turned); /* NULL is fine
 
 bool rs_gram_turned_causal_gather(double *rest, rs_gram_turned_causal *turned,
                                   const rs_gram_turned_law *law);
-bool rs_gram_turned_causal_scatter(double *back, rs_gram_turned_causal *turned,
+bool rs_gram_turned_causal_scatter(double *back, double *shared, rs_gram_turned_causal *turned,
                                    const rs_gram_turned_law *law, const double *given);
 
 #endif
