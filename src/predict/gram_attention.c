@@ -32,10 +32,11 @@ struct rs_gram_attention {
     double *pull, *apart, *tilt, *rest, *flat, *half; /* [n, n] */
     double *shared;                                   /* [n, n]: E Σ_j A_ij A_i'j, i' <= i */
     double *lift;                                     /* [n]: √(ĉ/c) of each row */
-    double *rate, *size;    /* [n]: of a row, and of a key beside the largest */
-    double *spread, *third; /* [n]: what logits vary by over a row's keys, its E ΣA³ */
-    double *gaps, *uneven;  /* [n]: the keys' mean gap, and how far gaps are from it */
-    double *table, *thirds; /* [n, TABLE]: ĉ/c, and ln(n² E ΣA³), where filled */
+    double *rate, *size;     /* [n]: of a row, and of a key beside the largest */
+    double *spread, *third;  /* [n]: what logits vary by over a row's keys, its E ΣA³ */
+    double *gaps, *uneven;   /* [n]: the keys' mean gap, and how far gaps are from it */
+    double *squares, *means; /* [n + 1]: scratch of gram_logits.h */
+    double *table, *thirds;  /* [n, TABLE]: ĉ/c, and ln(n² E ΣA³), where filled */
     bool filled[TABLE];
     rs_softmax_moments *moments; /* [n] */
     double *block;
@@ -69,7 +70,7 @@ static void fill_table(rs_gram_attention *a, int first)
 rs_status rs_gram_attention_open(rs_gram_attention **out, int64_t n, rs_error *err)
 {
     enum { MATRICES = 7 };
-    size_t size = (size_t)n * (size_t)n, all = MATRICES * size + (size_t)n * (2 * TABLE + 7);
+    size_t size = (size_t)n * (size_t)n, all = MATRICES * size + (size_t)n * (2 * TABLE + 9) + 2;
     rs_gram_attention *a = *out = rs_calloc(1, sizeof *a);
     if (!a) return rs_fail_memory(err, "attention", sizeof *a);
     a->n = n;
@@ -90,7 +91,9 @@ rs_status rs_gram_attention_open(rs_gram_attention **out, int64_t n, rs_error *e
         a->uneven = a->gaps + n;
         a->rate = a->uneven + n;
         a->size = a->rate + n;
-        a->table = a->size + n;
+        a->squares = a->size + n;
+        a->means = a->squares + n + 1;
+        a->table = a->means + n + 1;
         a->end = a->first + n;
         a->thirds = a->table + n * TABLE;
     }
@@ -374,16 +377,17 @@ static rs_status prepare(rs_gram_seen *seen, rs_gram_attention *a, const rs_theo
     return RS_OK;
 }
 
-static rs_gram_law plain_law(const rs_gram_attention *a)
+static rs_gram_law plain_law(const rs_gram_attention *a, double *total)
 {
     return (rs_gram_law){.pull = a->pull,
                          .apart = a->apart,
                          .tilt = a->tilted && !a->split ? a->tilt : NULL,
                          .rate = a->split ? a->rate : NULL,
-                         .size = a->split ? a->size : NULL};
+                         .size = a->split ? a->size : NULL,
+                         .total = total};
 }
 
-static rs_gram_turned_law turned_law(const rs_gram_attention *a)
+static rs_gram_turned_law turned_law(const rs_gram_attention *a, double *total)
 {
     return (rs_gram_turned_law){.pull = a->pull,
                                 .apart = a->apart,
@@ -391,7 +395,8 @@ static rs_gram_turned_law turned_law(const rs_gram_attention *a)
                                 .own = a->own,
                                 .turn = a->turn,
                                 .first = a->first,
-                                .end = a->end};
+                                .end = a->end,
+                                .total = total};
 }
 
 /* ---- identity I + softmax P − uniform C ---- */
@@ -434,13 +439,13 @@ static void mix(double *rest, rs_gram_attention *a, const rs_theory_attention *o
 }
 
 rs_status rs_gram_attend(rs_gram_state *out, rs_gram_seen *seen, rs_gram_attention *a,
-                         const rs_theory_attention *op, const rs_gram_state *read, bool annealed,
-                         rs_error *err)
+                         double *total, const rs_theory_attention *op, const rs_gram_state *read,
+                         bool annealed, rs_error *err)
 {
     int64_t n = a->n;
     RS_TRY(prepare(seen, a, op, read, annealed, err));
-    rs_gram_law law = plain_law(a);
-    rs_gram_turned_law turning = turned_law(a);
+    rs_gram_law law = plain_law(a, total);
+    rs_gram_turned_law turning = turned_law(a, total);
     seen->held = op->pairs > 0 ? rs_gram_state_unequal(read) < TURNED_UNEQUAL &&
                                      rs_gram_turned_gather(a->rest, a->turned, &turning)
                                : rs_gram_gather(a->rest, a->mixing, &law);
@@ -460,14 +465,14 @@ rs_status rs_gram_attend(rs_gram_state *out, rs_gram_seen *seen, rs_gram_attenti
     return RS_OK;
 }
 
-rs_status rs_gram_attend_back(double *back, rs_gram_attention *a, const rs_theory_attention *op,
-                              const rs_gram_state *read, const double *given, bool annealed,
-                              rs_error *err)
+rs_status rs_gram_attend_back(double *back, rs_gram_attention *a, double *total,
+                              const rs_theory_attention *op, const rs_gram_state *read,
+                              const double *given, bool annealed, rs_error *err)
 {
     rs_gram_seen seen;
     RS_TRY(prepare(&seen, a, op, read, annealed, err));
-    rs_gram_law law = plain_law(a);
-    rs_gram_turned_law turning = turned_law(a);
+    rs_gram_law law = plain_law(a, total);
+    rs_gram_turned_law turning = turned_law(a, total);
     if (op->pairs > 0)
         rs_gram_turned_scatter(back, a->shared, a->turned, &turning, given);
     else
@@ -540,7 +545,7 @@ double rs_gram_logits_back(double *back, rs_gram_attention *a, const rs_theory_a
 {
     int64_t n = a->n;
     double ln_w = log(op->logit) + log(op->queries) + log(op->keys) + rs_ln_square(op->softmax);
-    rs_gram_law law = plain_law(a);
+    rs_gram_law law = plain_law(a, NULL);
     if (op->softmax == 0) return -INFINITY;
     set_gaps(a, op, read->gap);
     for (int64_t i = 0; i < n && op->pairs == 0; i++) {
@@ -558,7 +563,12 @@ double rs_gram_logits_back(double *back, rs_gram_attention *a, const rs_theory_a
                                    .end = a->end,
                                    .turn = op->pairs > 0 ? a->turn : NULL,
                                    .diagonal = a->flat,
-                                   .off = a->half};
+                                   .off = a->half,
+                                   .squares = a->squares,
+                                   .means = a->means,
+                                   .noted = a->rest,
+                                   .turns = a->tilt,
+                                   .sums = a->part};
     double ln_unit = read->ln_square + read->ln_gap, ln_scale = rs_ln_times(ln_w, ln_unit);
     double sum = rs_gram_through_logits(back, &logits, given, exp(ln_scale));
     return rs_ln_times(log(sum), rs_ln_times(ln_unit, read->ln_square));

@@ -43,7 +43,6 @@ typedef struct rs_gram_turning {
     const double *own;           /* [ld] */
     double x, y;
     int powers;
-    double *weight;        /* [n, ld], as far as pairs go */
     double *sums, *moved;  /* [powers, ld]; moved: NULL, or what apart is summed to */
     double *rows;          /* [2 powers, RS_GRAM_PAD] */
     const double *running; /* [powers, ld] */
@@ -57,9 +56,9 @@ typedef struct rs_gram_kernels {
                   int64_t ld);
     /* The least and the largest part of a distance. */
     void (*turned_range)(double range[2], const rs_gram_turning *of);
-    /* weight; sums[m][b] = Σ weight (part − y)^m of bucket b, moved[m][b] the same times apart */
+    /* sums[m][b] = Σ weight (part − y)^m of bucket b, moved[m][b] the same times apart */
     void (*turned_sums)(const rs_gram_turning *of);
-    /* back[j, k] += factor weight Σ_m running[m][bucket] (part − y)^m, back [n, ld], after turned_sums */
+    /* back[j, k] += factor weight Σ_m running[m][bucket] (part − y)^m, back [n, ld] */
     void (*turned_back)(double *back, const rs_gram_turning *of, double factor);
     /* out[i] = Σ_k c[k] T_k(slope root_i + shift) by Chebyshev's polynomials, count a multiple of
      * RS_GRAM_PAD */

@@ -191,17 +191,20 @@ static rs_gram_powers powers_of(const rs_gram_mixing *m, const series *s)
                             .running = m->running};
 }
 
+static void set_weights(rs_gram_mixing *m, const rs_gram_law *law, const series *s)
+{
+    place_triangle(m->raised, m, law->apart, m->n, s->y, 1, false);
+    set_sides(m, law, s->sides);
+    rs_gram_kernels_here()->weigh(m->weight, m->raised, s->x, m->own, m->n, m->ld);
+}
+
 /* totals, and sums of apart − middle in `next` where asked for. */
 static void sum_prefixes(rs_gram_mixing *m, const rs_gram_law *law, const series *s, bool next)
 {
-    const rs_gram_kernels *kernels = rs_gram_kernels_here();
-    place_triangle(m->raised, m, law->apart, m->n, s->y, 1, false);
-    place_triangle(m->along, m, law->pull, m->n, s->x, -1, false);
-    set_sides(m, law, s->sides);
-    kernels->weigh(m->weight, m->raised, s->x, m->own, m->n, m->ld);
     rs_gram_powers of = powers_of(m, s);
+    place_triangle(m->along, m, law->pull, m->n, s->x, -1, false);
     if (next) of.next = m->next;
-    kernels->powers(&of);
+    rs_gram_kernels_here()->powers(&of);
 }
 
 /* [sides, ld] from the last token to the first. */
@@ -233,7 +236,6 @@ static void sum_suffixes(double *back, rs_gram_mixing *m, const rs_gram_law *law
                          const double *given)
 {
     int64_t n = m->n, ld = m->ld;
-    rs_gram_mirror(m->total, n, ld);
     for (int64_t i = 0; i < n; i++) {
         const double *total = m->total + (n - 1 - i) * ld + n - 1;
         const double *row = given + (n - 1 - i) * n + n - 1;
@@ -330,7 +332,6 @@ static void sum_back(double *back, const rs_gram_mixing *m, const rs_gram_law *l
 {
     int64_t n = m->n, size = n * n;
     const whole w = whole_of(m);
-    sum_totals(NULL, m, law, s);
     for (int64_t i = 0; i < size; i++)
         w.table[i] = given[i] / w.total[i];
     fill(back, size, 0);
@@ -348,16 +349,34 @@ static void sum_back(double *back, const rs_gram_mixing *m, const rs_gram_law *l
 
 /* ---- both ---- */
 
+/* Totals to the caller's triangle, or from there. */
+static void move_totals(const rs_gram_mixing *m, const rs_gram_law *law, int64_t ld, bool out)
+{
+    double *kept = law->total;
+    for (int64_t i = 0; kept && i < m->n; kept += ++i) {
+        for (int64_t k = 0; k <= i; k++) {
+            if (out)
+                kept[k] = m->total[i * ld + k];
+            else
+                m->total[i * ld + k] = kept[k];
+        }
+    }
+    if (!out) rs_gram_mirror(m->total, m->n, ld);
+}
+
 bool rs_gram_gather(double *rest, rs_gram_mixing *m, const rs_gram_law *law)
 {
     int64_t n = m->n, ld = law->tilt ? n : m->ld;
     const double *sums = law->tilt ? rest : m->next;
     series s;
     if (!set_series(&s, m, law)) return false;
-    if (law->tilt)
+    if (law->tilt) {
         sum_totals(rest, m, law, &s);
-    else
+    } else {
+        set_weights(m, law, &s);
         sum_prefixes(m, law, &s, true);
+    }
+    move_totals(m, law, ld, true);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t k = 0; k <= i; k++)
             rest[i * n + k] = s.y + sums[i * ld + k] / m->total[i * ld + k];
@@ -389,10 +408,14 @@ bool rs_gram_scatter(double *back, rs_gram_mixing *m, const rs_gram_law *law, co
     series s;
     if (!set_series(&s, m, law)) return false;
     if (law->tilt) {
+        if (!law->total) sum_totals(NULL, m, law, &s);
+        move_totals(m, law, m->n, false);
         sum_back(back, m, law, &s, given);
         return true;
     }
-    sum_prefixes(m, law, &s, false);
+    set_weights(m, law, &s);
+    if (!law->total) sum_prefixes(m, law, &s, false);
+    move_totals(m, law, m->ld, false);
     sum_suffixes(back, m, law, &s, given);
     if (law->rate) set_moments(m, law);
     return true;

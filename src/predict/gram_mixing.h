@@ -26,6 +26,8 @@ void rs_gram_mixing_close(rs_gram_mixing *mixing); /* NULL is fine */
 typedef struct rs_gram_law {
     const double *pull, *apart, *tilt;
     const double *rate, *size;
+    double *
+        total; /* NULL, or [n (n + 1)/2]: what gather leaves there spares scatter half of its work */
 } rs_gram_law;
 
 /* Whether exp(rate_i size_j) goes by few powers of both. */

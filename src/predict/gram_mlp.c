@@ -34,14 +34,20 @@ static double ln_square_at(rs_activation_map *map, double ln_q, bool *has)
     return m.ln_square;
 }
 
+static double middle_of(const rs_theory_mlp *op, const rs_gram_state *read, double reach)
+{
+    double ln_gain = log(op->gated ? op->gate : op->up);
+    return fmax(read->ln_square + ln_gain - reach, -RS_LN_MOST);
+}
+
 /* Leaves the map at the middle. */
 static bool make_law(power_law *law, rs_activation_map *map, const rs_theory_mlp *op,
                      const rs_gram_state *read)
 {
-    double ln_gain = log(op->gated ? op->gate : op->up), unequal = rs_gram_state_unequal(read);
+    double unequal = rs_gram_state_unequal(read);
     bool has = true;
     *law = (power_law){.reach = log(unequal) / 2};
-    law->middle = fmax(read->ln_square + ln_gain - law->reach, -RS_LN_MOST);
+    law->middle = middle_of(op, read, law->reach);
     if (!(unequal < UNEQUAL_MOST) && !is_homogeneous(op)) return false;
     if (law->reach > 1e-13) {
         law->above = ln_square_at(map, law->middle + law->reach, &has);
@@ -237,12 +243,9 @@ void rs_gram_mlp_back(double *factors, rs_activation_map *map, const rs_theory_m
     double ratio = rs_gram_state_ratio(read), squares = exp(read->ln_square);
     double gain = op->up * op->down;
     rs_activation_moments one;
-    power_law law = {0};
     pairs p;
-    if (is_direct(op))
-        rs_activation_map_at(map, 0);
-    else
-        make_law(&law, map, op, read);
+    double reach = log(rs_gram_state_unequal(read)) / 2;
+    rs_activation_map_at(map, is_direct(op) ? 0 : middle_of(op, read, reach));
     rs_activation_map_moments(&one, map, -INFINITY);
     set_pairs(&p, read, ratio, room);
     double share = op->gated ? gain * exp(one.ln_square) : 0;

@@ -37,8 +37,10 @@ static double take_largest(double *a, int64_t size)
     for (int64_t i = 0; i < size; i++)
         largest = a[i] > largest ? a[i] : largest;
     if (!(largest > 0)) return -INFINITY;
+    /* the inverse of a subnormal number is none */
+    double first = largest < 1e-300 ? 1e300 : 1, share = 1 / (first * largest);
     for (int64_t i = 0; i < size; i++)
-        a[i] /= largest;
+        a[i] = a[i] * first * share;
     return log(largest);
 }
 

@@ -25,7 +25,7 @@ rs_status rs_gram_turned_causal_open(rs_gram_turned_causal **out, int64_t n, rs_
 {
     int64_t ld = (n + RS_GRAM_PAD - 1) / RS_GRAM_PAD * RS_GRAM_PAD;
     size_t side = (size_t)ld, size = (size_t)n * side, terms = RS_GRAM_TERMS * side;
-    size_t all = 4 * size + 6 * side + RS_GRAM_PAD + 4 * terms + 2 * RS_GRAM_TERMS * RS_GRAM_PAD;
+    size_t all = 3 * size + 6 * side + RS_GRAM_PAD + 4 * terms + 2 * RS_GRAM_TERMS * RS_GRAM_PAD;
     rs_gram_turned_causal *t = *out = rs_calloc(1, sizeof *t);
     if (t) t->block = rs_calloc(all, sizeof *t->block);
     if (!t || !t->block) {
@@ -37,8 +37,7 @@ rs_status rs_gram_turned_causal_open(rs_gram_turned_causal **out, int64_t n, rs_
     t->ld = ld;
     t->alike = t->block;
     t->apart = t->alike + size;
-    t->weight = t->apart + size;
-    t->back = t->weight + size;
+    t->back = t->apart + size;
     t->own = t->back + size;
     t->pull = t->own + side;
     t->total = t->pull + side;
@@ -74,7 +73,7 @@ static void place(rs_gram_turned_causal *t, const rs_gram_turned_law *law)
         t->turn[n - 1 + d] = t->turn[n - 1 - d] = law->turn[d];
 }
 
-/* Weights and buckets at a distance; 0 terms: not by powers. */
+/* What a distance goes about; false: not by powers. */
 static bool set_distance(rs_gram_turning *of, rs_gram_turned_causal *t,
                          const rs_gram_turned_law *law, int64_t distance, bool moved)
 {
@@ -89,7 +88,6 @@ static bool set_distance(rs_gram_turning *of, rs_gram_turned_causal *t,
                             .apart = t->apart,
                             .turn = t->turn + t->n - 1,
                             .own = t->own,
-                            .weight = t->weight,
                             .sums = t->sums,
                             .moved = moved ? t->moved : NULL,
                             .rows = t->rows,
@@ -100,9 +98,13 @@ static bool set_distance(rs_gram_turning *of, rs_gram_turned_causal *t,
     of->x = rs_gram_middle(pulls);
     of->y = rs_gram_middle(parts);
     of->powers = rs_gram_terms(pulls, parts);
-    if (of->powers == 0 || !rs_gram_in_reach(of->x, parts)) return false;
-    kernels->turned_sums(of);
-    return true;
+    return of->powers > 0 && rs_gram_in_reach(of->x, parts);
+}
+
+/* The caller's total of row i and the one `distance` before it. */
+static double *total_of(const rs_gram_turned_law *law, int64_t i, int64_t distance)
+{
+    return law->total + i * (i + 1) / 2 + i - distance;
 }
 
 /* out[i] = Σ_m (x − pull)^m/m! times the sum of buckets up to i. */
@@ -128,10 +130,12 @@ bool rs_gram_turned_causal_gather(double *rest, rs_gram_turned_causal *t,
     place(t, law);
     for (int64_t distance = 0; distance < t->n; distance++) {
         if (!set_distance(&of, t, law, distance, true)) return false;
+        rs_gram_kernels_here()->turned_sums(&of);
         sum_buckets(t->total, t, &of, t->sums);
         sum_buckets(t->rest, t, &of, t->moved);
         for (int64_t i = distance; i < t->n; i++) {
             int64_t k = i - distance;
+            if (law->total) *total_of(law, i, distance) = t->total[k];
             rest[i * t->n + k] = rest[k * t->n + i] = t->rest[k] / t->total[k];
         }
     }
@@ -210,7 +214,13 @@ bool rs_gram_turned_causal_scatter(double *back, double *shared, rs_gram_turned_
         t->back[i] = 0;
     for (int64_t distance = 0; distance < n; distance++) {
         if (!set_distance(&of, t, law, distance, false)) return false;
-        sum_buckets(t->total, t, &of, t->sums);
+        if (law->total) {
+            for (int64_t i = distance; i < n; i++)
+                t->total[i - distance] = *total_of(law, i, distance);
+        } else {
+            rs_gram_kernels_here()->turned_sums(&of);
+            sum_buckets(t->total, t, &of, t->sums);
+        }
         put_shared(shared, t, law, &of, &w);
         sum_rows(t, &of, given);
         /* each distance once more with the rows the other way round */

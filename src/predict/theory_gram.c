@@ -21,6 +21,7 @@ typedef struct step {
     rs_gram_state read;
     double *before, *inside, *after;
     double ln_before, ln_inside, ln_after;
+    double *total; /* [n (n + 1)/2] of an attention */
     double *block;
     double kappa; /* in front of it */
     bool condensed;
@@ -45,14 +46,16 @@ typedef struct run {
     double *block;
 } run;
 
-static rs_status open_step(step *s, int64_t n, rs_error *err)
+static rs_status open_step(step *s, int64_t n, bool is_mlp, rs_error *err)
 {
+    size_t all = 3 * (size_t)n + (is_mlp ? 0 : (size_t)n * ((size_t)n + 1) / 2);
     RS_TRY(rs_gram_state_open(&s->read, n, err));
-    s->block = rs_malloc((size_t)n, 3 * sizeof *s->block);
-    if (!s->block) return rs_fail_memory(err, "theory", (size_t)n * 3 * sizeof *s->block);
+    s->block = rs_malloc(all, sizeof *s->block);
+    if (!s->block) return rs_fail_memory(err, "theory", all * sizeof *s->block);
     s->before = s->block;
     s->inside = s->block + n;
     s->after = s->block + 2 * n;
+    s->total = s->block + 3 * n;
     return RS_OK;
 }
 
@@ -83,8 +86,8 @@ static rs_status run_attention(run *r, step *s, rs_theory_row *row, const rs_the
                                const char **reason, rs_error *err)
 {
     rs_gram_seen seen;
-    RS_TRY(
-        rs_gram_attend(&r->added, &seen, r->attention, op, &s->read, r->settings->annealed, err));
+    RS_TRY(rs_gram_attend(&r->added, &seen, r->attention, s->total, op, &s->read,
+                          r->settings->annealed, err));
     if (!seen.held) *reason = BEYOND;
     if (!seen.held) return RS_OK;
     double gain = log(op->values) + log(op->output);
@@ -119,7 +122,7 @@ static rs_status run_branch(run *r, step *s, rs_theory_row *row, const rs_theory
                             const char **reason, rs_error *err)
 {
     bool runs = b->scale != 0;
-    RS_TRY(open_step(s, r->n, err));
+    RS_TRY(open_step(s, r->n, b->is_mlp, err));
     if (runs) {
         rs_gram_state_copy(&s->read, &r->x);
         rs_gram_state_norm(&s->read, s->before, &s->ln_before, &b->before);
@@ -213,8 +216,8 @@ static rs_status attention_back(run *r, rs_theory_row *row, const step *s,
                                 const rs_theory_attention *op, double *ln, rs_error *err)
 {
     double width = 2 * log((double)r->net->d);
-    RS_TRY(rs_gram_attend_back(r->back, r->attention, op, &s->read, r->given, r->settings->annealed,
-                               err));
+    RS_TRY(rs_gram_attend_back(r->back, r->attention, s->total, op, &s->read, r->given,
+                               r->settings->annealed, err));
     /* Σ_ii' (M K Mᵀ)_ii' given_ii' = Σ_jj' K_jj' (Mᵀ given M)_jj' */
     double sums = rs_ln_times(ln_sum_with(&s->read, r->back), *ln + width);
     row->ln_value = rs_ln_times(sums, log(op->output));

@@ -71,9 +71,10 @@ static void tables_sum_as_weights_do(void **state)
     for (int t = property_start(40, 7); property_next(&t);) {
         rs_random random = property_random();
         instance x;
-        double rest[N * N], back[N * N], expected[N * N] = {0};
+        double rest[N * N], back[N * N], total[N * N], expected[N * N] = {0};
         draw(&x, &random);
         rs_gram_law law = {.pull = x.pull, .apart = x.apart, .tilt = x.tilted ? x.tilt : NULL};
+        law.total = t % 2 ? total : NULL;
         assert_true(rs_gram_gather(rest, mixing, &law));
         assert_true(rs_gram_scatter(back, mixing, &law, x.given));
         for (int i = 0; i < N; i++) {
