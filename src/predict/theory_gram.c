@@ -27,35 +27,46 @@ typedef struct step {
     bool condensed;
 } step;
 
-typedef struct run {
-    const rs_theory_network *net;
-    const rs_theory_settings *settings;
-    rs_theory_row *rows;
+/* Of n tokens. Steps are opened when they are first run. */
+struct rs_theory_kept {
     int64_t n;
     rs_gram_state x, added;
     rs_gram_attention *attention;
     rs_theory_maps maps;
     step *steps;
     size_t n_steps;
+    double *block;
+};
+
+typedef struct run {
+    const rs_theory_network *net;
+    const rs_theory_settings *settings;
+    rs_theory_row *rows;
+    int64_t n;
+    rs_gram_state *x, *added;
+    rs_gram_attention *attention;
+    rs_theory_maps *maps;
+    step *steps;
     double *skipped, *given, *back; /* [n, n] each: derivatives over e^ln_given */
     double *room;                   /* of the MLPs */
     double *root;                   /* [n]: of a norm's factors */
     double ln_given;
     double kappa; /* docs/theory/mean_field.md, 5 */
     bool turned;  /* some layer so far had rotary positions */
-    double *block;
 } run;
 
 static rs_status open_step(step *s, int64_t n, bool is_mlp, rs_error *err)
 {
-    size_t all = 3 * (size_t)n + (is_mlp ? 0 : (size_t)n * ((size_t)n + 1) / 2);
-    RS_TRY(rs_gram_state_open(&s->read, n, err));
-    s->block = rs_malloc(all, sizeof *s->block);
+    size_t all = 3 * (size_t)n, total = (size_t)n * ((size_t)n + 1) / 2;
+    s->condensed = false;
+    if (!s->read.square) RS_TRY(rs_gram_state_open(&s->read, n, err));
+    if (!is_mlp && !s->total) s->total = rs_malloc(total, sizeof *s->total);
+    if (!is_mlp && !s->total) return rs_fail_memory(err, "theory", total * sizeof *s->total);
+    if (!s->block) s->block = rs_malloc(all, sizeof *s->block);
     if (!s->block) return rs_fail_memory(err, "theory", all * sizeof *s->block);
     s->before = s->block;
     s->inside = s->block + n;
     s->after = s->block + 2 * n;
-    s->total = s->block + 3 * n;
     return RS_OK;
 }
 
@@ -63,7 +74,7 @@ static void put_row(run *r, int32_t l)
 {
     rs_theory_row *row = &r->rows[l];
     rs_gram_sums sums;
-    rs_gram_state_sums(&sums, &r->x);
+    rs_gram_state_sums(&sums, r->x);
     row->ln_square = rs_ln_times(sums.ln_squares, log((double)r->net->d));
     row->ln_sum = rs_ln_times(sums.ln_all, log((double)r->net->d));
     if (sums.ln_squares != -INFINITY) {
@@ -77,8 +88,8 @@ static rs_status run_mlp(run *r, step *s, const rs_theory_mlp *op, const char **
                          rs_error *err)
 {
     rs_activation_map *map = NULL;
-    RS_TRY(rs_theory_map(&map, &r->maps, op->kind, err));
-    if (!rs_gram_mlp(&r->added, map, op, &s->read, r->room)) *reason = UNEQUAL;
+    RS_TRY(rs_theory_map(&map, r->maps, op->kind, err));
+    if (!rs_gram_mlp(r->added, map, op, &s->read, r->room)) *reason = UNEQUAL;
     return RS_OK;
 }
 
@@ -86,13 +97,13 @@ static rs_status run_attention(run *r, step *s, rs_theory_row *row, const rs_the
                                const char **reason, rs_error *err)
 {
     rs_gram_seen seen;
-    RS_TRY(rs_gram_attend(&r->added, &seen, r->attention, s->total, op, &s->read,
+    RS_TRY(rs_gram_attend(r->added, &seen, r->attention, s->total, op, &s->read,
                           r->settings->annealed, err));
     if (!seen.held) *reason = BEYOND;
     if (!seen.held) return RS_OK;
     double gain = log(op->values) + log(op->output);
-    r->added.ln_square = rs_ln_times(r->added.ln_square, gain);
-    r->added.ln_gap = rs_ln_times(r->added.ln_gap, gain);
+    r->added->ln_square = rs_ln_times(r->added->ln_square, gain);
+    r->added->ln_gap = rs_ln_times(r->added->ln_gap, gain);
     s->condensed = rs_field_condensed(seen.second, seen.keys);
     r->turned = r->turned || op->pairs > 0;
     row->logit_deviation = seen.deviation;
@@ -111,9 +122,9 @@ static double ln_gaps_of(const rs_gram_state *state)
 
 static void grow_kappa(run *r, const rs_theory_branch *b)
 {
-    double all = ln_gaps_of(&r->x);
+    double all = ln_gaps_of(r->x);
     if (!(all > -INFINITY)) return;
-    double share = fmin(exp(ln_gaps_of(&r->added) + rs_ln_square(b->scale) - all), 1);
+    double share = fmin(exp(ln_gaps_of(r->added) + rs_ln_square(b->scale) - all), 1);
     double growth = b->is_mlp ? 2 * share : share * (2 - share);
     r->kappa = fmin(r->kappa + growth * (1 + r->kappa) / (double)r->net->d, 1);
 }
@@ -124,21 +135,21 @@ static rs_status run_branch(run *r, step *s, rs_theory_row *row, const rs_theory
     bool runs = b->scale != 0;
     RS_TRY(open_step(s, r->n, b->is_mlp, err));
     if (runs) {
-        rs_gram_state_copy(&s->read, &r->x);
+        rs_gram_state_copy(&s->read, r->x);
         rs_gram_state_norm(&s->read, s->before, &s->ln_before, &b->before);
         if (b->is_mlp)
             RS_TRY(run_mlp(r, s, &b->mlp, reason, err));
         else
             RS_TRY(run_attention(r, s, row, &b->attention, reason, err));
         if (*reason) return RS_OK;
-        rs_gram_state_norm(&r->added, s->inside, &s->ln_inside, &b->inside);
+        rs_gram_state_norm(r->added, s->inside, &s->ln_inside, &b->inside);
     } else {
-        r->added.ln_square = r->added.ln_gap = -INFINITY;
+        r->added->ln_square = r->added->ln_gap = -INFINITY;
     }
     s->kappa = r->kappa;
-    rs_gram_state_add(&r->x, rs_ln_square(b->skip), &r->added, rs_ln_square(b->scale));
+    rs_gram_state_add(r->x, rs_ln_square(b->skip), r->added, rs_ln_square(b->scale));
     if (runs) grow_kappa(r, b);
-    rs_gram_state_norm(&r->x, s->after, &s->ln_after, &b->after);
+    rs_gram_state_norm(r->x, s->after, &s->ln_after, &b->after);
     return RS_OK;
 }
 
@@ -230,7 +241,7 @@ static rs_status attention_back(run *r, rs_theory_row *row, const step *s,
 static rs_status mlp_back(run *r, const step *s, const rs_theory_mlp *op, rs_error *err)
 {
     rs_activation_map *map = NULL;
-    RS_TRY(rs_theory_map(&map, &r->maps, op->kind, err));
+    RS_TRY(rs_theory_map(&map, r->maps, op->kind, err));
     rs_gram_mlp_back(r->back, map, op, &s->read, r->room);
     for (int64_t i = 0; i < r->n * r->n; i++)
         r->back[i] *= r->given[i];
@@ -288,8 +299,8 @@ static void start_back(run *r)
     r->ln_given = 0;
     if (r->settings->after_final_norm) {
         double *factor = r->skipped, ln = 0;
-        rs_gram_state_copy(&r->added, &r->x);
-        rs_gram_state_norm(&r->added, factor, &ln, &r->net->final_norm);
+        rs_gram_state_copy(r->added, r->x);
+        rs_gram_state_norm(r->added, factor, &ln, &r->net->final_norm);
         through_norm(r, r->given, factor);
         r->ln_given = ln;
     }
@@ -325,42 +336,70 @@ static rs_status run_back(run *r, rs_error *err)
 
 /* ---- a run ---- */
 
-static rs_status open_run(run *r, rs_error *err)
+static void close_parts(rs_theory_kept *kept)
 {
-    size_t size = (size_t)r->n * (size_t)r->n;
-    RS_TRY(rs_gram_state_open(&r->x, r->n, err));
-    RS_TRY(rs_gram_state_open(&r->added, r->n, err));
-    RS_TRY(rs_gram_attention_open(&r->attention, r->n, err));
-    size_t all = 3 * size + rs_gram_mlp_room(r->n) + (size_t)r->n;
-    r->block = rs_malloc(all, sizeof *r->block);
-    r->steps = rs_calloc(r->n_steps, sizeof *r->steps);
-    if (!r->block || !r->steps) return rs_fail_memory(err, "theory", all * sizeof *r->block);
-    r->skipped = r->block;
-    r->given = r->block + size;
-    r->back = r->block + 2 * size;
-    r->root = r->block + 3 * size;
-    r->room = r->root + r->n;
+    for (size_t k = 0; k < kept->n_steps; k++) {
+        rs_gram_state_close(&kept->steps[k].read);
+        rs_free(kept->steps[k].total);
+        rs_free(kept->steps[k].block);
+    }
+    rs_free(kept->steps);
+    rs_free(kept->block);
+    rs_theory_maps_close(&kept->maps);
+    rs_gram_attention_close(kept->attention);
+    rs_gram_state_close(&kept->x);
+    rs_gram_state_close(&kept->added);
+    *kept = (rs_theory_kept){0};
+}
+
+static rs_status open_parts(rs_theory_kept *kept, int64_t n, rs_error *err)
+{
+    size_t all = 3 * (size_t)n * (size_t)n + rs_gram_mlp_room(n) + (size_t)n;
+    kept->n = n;
+    RS_TRY(rs_gram_state_open(&kept->x, n, err));
+    RS_TRY(rs_gram_state_open(&kept->added, n, err));
+    RS_TRY(rs_gram_attention_open(&kept->attention, n, err));
+    kept->block = rs_malloc(all, sizeof *kept->block);
+    return kept->block ? RS_OK : rs_fail_memory(err, "theory", all * sizeof *kept->block);
+}
+
+static rs_status grow_steps(rs_theory_kept *kept, size_t n, rs_error *err)
+{
+    if (n <= kept->n_steps) return RS_OK;
+    step *steps = rs_realloc(kept->steps, n, sizeof *steps);
+    if (!steps) return rs_fail_memory(err, "theory", n * sizeof *steps);
+    for (size_t k = kept->n_steps; k < n; k++)
+        steps[k] = (step){0};
+    kept->steps = steps;
+    kept->n_steps = n;
     return RS_OK;
 }
 
-static void close_run(run *r)
+static rs_status open_run(run *r, rs_theory_kept *kept, rs_error *err)
 {
-    for (size_t k = 0; r->steps && k < r->n_steps; k++) {
-        rs_gram_state_close(&r->steps[k].read);
-        rs_free(r->steps[k].block);
+    int64_t size = r->n * r->n;
+    if (kept->n != r->n) {
+        close_parts(kept);
+        RS_TRY(open_parts(kept, r->n, err));
     }
-    rs_free(r->steps);
-    rs_free(r->block);
-    rs_theory_maps_close(&r->maps);
-    rs_gram_attention_close(r->attention);
-    rs_gram_state_close(&r->x);
-    rs_gram_state_close(&r->added);
+    RS_TRY(grow_steps(kept, (size_t)r->net->n_layers * RS_THEORY_BRANCHES, err));
+    r->x = &kept->x;
+    r->added = &kept->added;
+    r->attention = kept->attention;
+    r->maps = &kept->maps;
+    r->steps = kept->steps;
+    r->skipped = kept->block;
+    r->given = kept->block + size;
+    r->back = kept->block + 2 * size;
+    r->root = kept->block + 3 * size;
+    r->room = r->root + r->n;
+    return RS_OK;
 }
 
 static rs_status run_all(run *r, rs_error *err)
 {
     bool whole = true;
-    rs_gram_state_start(&r->x, r->net->ln_square0, r->net->rho0);
+    rs_gram_state_start(r->x, r->net->ln_square0, r->net->rho0);
     put_row(r, 0);
     for (int32_t l = 0; l < r->net->n_layers && whole; l++)
         RS_TRY(run_layer(r, l, &whole, err));
@@ -374,10 +413,23 @@ rs_status rs_theory_run_gram(rs_theory_row *rows, const rs_theory_network *netwo
              .settings = settings,
              .rows = rows,
              .n = network->n,
-             .kappa = 1 / (double)network->d,
-             .n_steps = (size_t)network->n_layers * RS_THEORY_BRANCHES};
-    rs_status status = open_run(&r, err);
+             .kappa = 1 / (double)network->d};
+    rs_theory_kept own = {0}, *kept = settings->kept ? settings->kept : &own;
+    rs_status status = open_run(&r, kept, err);
     if (status == RS_OK) status = run_all(&r, err);
-    close_run(&r);
+    /* what a failure has left half open is not kept */
+    if (kept == &own || status != RS_OK) close_parts(kept);
     return status;
+}
+
+rs_status rs_theory_kept_open(rs_theory_kept **out, rs_error *err)
+{
+    *out = rs_calloc(1, sizeof **out);
+    return *out ? RS_OK : rs_fail_memory(err, "theory", sizeof **out);
+}
+
+void rs_theory_kept_close(rs_theory_kept *kept)
+{
+    if (kept) close_parts(kept);
+    rs_free(kept);
 }
