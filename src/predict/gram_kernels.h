@@ -51,6 +51,9 @@ typedef struct rs_gram_turning {
 typedef struct rs_gram_kernels {
     const char *level;
     void (*powers)(const rs_gram_powers *of);
+    /* The least and the largest of a, count > 0, and the sum. */
+    void (*range)(double range[2], const double *a, int64_t count);
+    double (*sum)(const double *a, int64_t count);
     /* weight[i, k] = own_i own_k exp(−rate apart[i, k]); −rate apart <= 709 */
     void (*weigh)(double *weight, const double *apart, double rate, const double *own, int64_t n,
                   int64_t ld);

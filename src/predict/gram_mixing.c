@@ -78,13 +78,9 @@ void rs_gram_mixing_close(rs_gram_mixing *mixing)
 
 rs_gram_range rs_gram_range_of(const double *a, int64_t size)
 {
-    double low = a[0], high = a[0];
-#pragma omp simd reduction(min : low) reduction(max : high)
-    for (int64_t i = 1; i < size; i++) {
-        low = a[i] < low ? a[i] : low;
-        high = a[i] > high ? a[i] : high;
-    }
-    return (rs_gram_range){low, high};
+    double range[2];
+    rs_gram_kernels_here()->range(range, a, size);
+    return (rs_gram_range){range[0], range[1]};
 }
 
 double rs_gram_middle(rs_gram_range range)

@@ -30,13 +30,13 @@ void rs_gram_state_copy(rs_gram_state *to, const rs_gram_state *from)
     memcpy(to->square, from->square, (size_t)(from->n * (from->n + 1)) * sizeof *to->square);
 }
 
-static double take_largest(double *a, int64_t size)
+static double take_largest(double *a, int64_t size, double enough)
 {
-    double largest = 0;
-#pragma omp simd reduction(max : largest)
-    for (int64_t i = 0; i < size; i++)
-        largest = a[i] > largest ? a[i] : largest;
+    double range[2];
+    rs_gram_kernels_here()->range(range, a, size);
+    double largest = range[1];
     if (!(largest > 0)) return -INFINITY;
+    if (largest >= enough && largest <= 1) return 0;
     /* the inverse of a subnormal number is none */
     double first = largest < 1e-300 ? 1e300 : 1, share = 1 / (first * largest);
     for (int64_t i = 0; i < size; i++)
@@ -46,8 +46,8 @@ static double take_largest(double *a, int64_t size)
 
 void rs_gram_state_scale(rs_gram_state *state)
 {
-    state->ln_square = rs_ln_times(state->ln_square, take_largest(state->square, state->n));
-    state->ln_gap = rs_ln_times(state->ln_gap, take_largest(state->gap, state->n * state->n));
+    state->ln_square = rs_ln_times(state->ln_square, take_largest(state->square, state->n, 1));
+    state->ln_gap = rs_ln_times(state->ln_gap, take_largest(state->gap, state->n * state->n, 1e-6));
 }
 
 void rs_gram_state_start(rs_gram_state *state, double ln_square, double rho)
@@ -130,12 +130,9 @@ double rs_gram_state_ratio(const rs_gram_state *state)
 
 void rs_gram_state_sums(rs_gram_sums *out, const rs_gram_state *state)
 {
-    double n = (double)state->n, squares = 0, gaps = 0;
-    for (int64_t i = 0; i < state->n; i++)
-        squares += state->square[i];
-#pragma omp simd reduction(+ : gaps)
-    for (int64_t i = 0; i < state->n * state->n; i++)
-        gaps += state->gap[i];
+    const rs_gram_kernels *kernels = rs_gram_kernels_here();
+    double n = (double)state->n, squares = kernels->sum(state->square, state->n);
+    double gaps = kernels->sum(state->gap, state->n * state->n);
     out->ln_squares = rs_ln_times(state->ln_square, log(squares));
     double ln_gaps = rs_ln_times(state->ln_gap, log(gaps));
     /* Σ_ij K = n Σ q − Σ gap */

@@ -175,20 +175,21 @@ static rs_status run_layer(run *r, int32_t l, bool *whole, rs_error *err)
 
 static void scale_given(run *r, double *given)
 {
-    double largest = 0;
     int64_t size = r->n * r->n;
-#pragma omp simd reduction(max : largest)
-    for (int64_t i = 0; i < size; i++)
-        largest = fabs(given[i]) > largest ? fabs(given[i]) : largest;
+    rs_gram_range range = rs_gram_range_of(given, size);
+    double largest = fmax(fabs(range.low), fabs(range.high));
+    /* nothing is done to numbers of a middling size */
+    if (largest > 1e-6 && largest < 1e6) return;
     for (int64_t i = 0; i < size && largest > 0; i++)
         given[i] /= largest;
     r->ln_given = rs_ln_times(r->ln_given, largest > 0 ? log(largest) : -INFINITY);
 }
 
 /* Through a norm: given ∘ √(f_i f_j), and what is common in *ln. */
-static void through_norm(run *r, double *given, const double *factor)
+static void through_norm(run *r, double *given, const double *factor, const rs_theory_norm *norm)
 {
     int64_t n = r->n;
+    if (!norm->on) return;
     for (int64_t i = 0; i < n; i++)
         r->root[i] = sqrt(factor[i]);
     for (int64_t i = 0; i < n; i++) {
@@ -252,7 +253,7 @@ static rs_status branch_back(run *r, rs_theory_row *row, const step *s, const rs
                              rs_error *err)
 {
     int64_t n = r->n, size = n * n;
-    through_norm(r, r->given, s->after);
+    through_norm(r, r->given, s->after, &b->after);
     double ln = r->ln_given = rs_ln_times(r->ln_given, s->ln_after);
     for (int64_t i = 0; i < size; i++)
         r->skipped[i] = r->given[i];
@@ -262,13 +263,13 @@ static rs_status branch_back(run *r, rs_theory_row *row, const step *s, const rs
         r->ln_given = rs_ln_times(r->ln_given, rs_ln_square(b->skip));
         return RS_OK;
     }
-    through_norm(r, r->given, s->inside);
+    through_norm(r, r->given, s->inside, &b->inside);
     ln = rs_ln_times(ln, s->ln_inside);
     if (b->is_mlp)
         RS_TRY(mlp_back(r, s, &b->mlp, err));
     else
         RS_TRY(attention_back(r, row, s, &b->attention, &ln, err));
-    through_norm(r, r->back, s->before);
+    through_norm(r, r->back, s->before, &b->before);
     ln = rs_ln_times(ln, s->ln_before);
     double kept = rs_ln_times(r->ln_given, rs_ln_square(b->skip)), high = fmax(kept, ln);
     double of_skip = high == -INFINITY ? 0 : exp(kept - high);
@@ -301,7 +302,7 @@ static void start_back(run *r)
         double *factor = r->skipped, ln = 0;
         rs_gram_state_copy(r->added, r->x);
         rs_gram_state_norm(r->added, factor, &ln, &r->net->final_norm);
-        through_norm(r, r->given, factor);
+        through_norm(r, r->given, factor, &r->net->final_norm);
         r->ln_given = ln;
     }
 }
