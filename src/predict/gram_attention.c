@@ -288,9 +288,10 @@ static void set_pull(rs_gram_attention *a, const rs_gram_state *read, double sca
     int64_t n = a->n;
     double ratio = rs_gram_state_ratio(read);
     for (int64_t i = 0; i < n; i++) {
+        const double *gap = read->gap + i * n;
+        double *pull = a->pull + i * n, own = read->square[i], lift = scale * a->lift[i];
         for (int64_t j = 0; j < n; j++)
-            a->pull[i * n + j] =
-                scale * a->lift[i] * a->lift[j] * rs_gram_state_product(read, ratio, i, j);
+            pull[j] = lift * a->lift[j] * ((own + read->square[j]) / 2 - ratio * gap[j]);
     }
 }
 

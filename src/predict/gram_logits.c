@@ -12,6 +12,7 @@
 #include "predict/gram_logits.h"
 
 #include "linalg/gemm.h"
+#include "predict/gram_kernels.h"
 
 /* One pair of rows, i >= k. */
 typedef struct pair {
@@ -170,11 +171,62 @@ static void add_noted(double *back, const rs_gram_logits *l, double scale)
     }
 }
 
+/* Each row sees the keys up to itself. */
+static bool is_causal(const rs_gram_logits *l)
+{
+    for (int64_t i = 0; i < l->read->n; i++) {
+        if (l->first[i] != 0 || l->end[i] != i + 1) return false;
+    }
+    return true;
+}
+
+/* Where that is so and nothing turns: rows k <= i both see the keys up to k. */
+static double through_prefixes(double *back, const rs_gram_logits *l, const double *given,
+                               double scale)
+{
+    int64_t n = l->read->n;
+    const double *square = l->read->square, *gaps = l->gaps, *uneven = l->uneven;
+    double *keys = l->diagonal, *own = l->off, all = 0; /* [n]: of keys; M of a row with itself */
+    double ratio = l->ratio, kappa = l->kappa;
+    for (int64_t i = 0; i < n; i++) {
+        keys[i] = 0;
+        own[i] = l->shared[i * n + i];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double *shared = l->shared + i * n, *gap = l->read->gap + i * n, *row = given + i * n;
+        double own_i = own[i], square_i = square[i], gap_i = ratio * gaps[i], sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t k = 0; k <= i; k++) {
+            double both = shared[k], third = k < i ? (own_i + own[k]) * both : 2 * l->third[i];
+            double t = both - third + both * both, twice = k < i ? 2 : 1;
+            double product = (square_i + square[k]) / 2 - ratio * gap[k];
+            double query = row[k] * gap_i * gaps[k] * uneven[k] * (t + kappa * (1 - both));
+            sum += twice * product * query;
+            keys[k] += twice * row[k] * product * gaps[k] * t;
+            back[i * n + k] += scale * query;
+        }
+        all += sum;
+    }
+    /* what a key, and two keys, gain of all rows that see them */
+    double diagonal = 0, off = 0;
+    for (int64_t j = n - 1; j >= 0; j--) {
+        double m = (double)(j + 1);
+        diagonal += j > 0 ? keys[j] / m : 0;
+        off -= j > 0 ? keys[j] / (m * (m - 1)) : 0;
+        back[j * n + j] += scale * diagonal;
+        for (int64_t k = 0; k < j; k++)
+            back[j * n + k] += scale * off;
+    }
+    rs_gram_mirror(back, n, n);
+    return all > 0 ? all : 0;
+}
+
 double rs_gram_through_logits(double *back, const rs_gram_logits *l, const double *given,
                               double scale)
 {
     int64_t n = l->read->n;
     double sum = 0;
+    if (!l->turn && is_causal(l)) return through_prefixes(back, l, given, scale);
     bool noted = l->turn && sees_from_start(l);
     for (int64_t i = 0; i < n * n; i++)
         l->diagonal[i] = l->off[i] = 0;

@@ -18,9 +18,9 @@
 
 #include <math.h>
 
-enum { SIDES = 16 };       /* at most, of rates and sizes */
-#define WEIGHT_REACH 500.0 /* of logarithms of weights about the middle */
-#define OWN_REACH 50.0     /* of those of one key's rate and size */
+enum { SIDES = 16, ROW = 64 }; /* of rates and sizes, at most; numbers that are worked on at once */
+#define WEIGHT_REACH 500.0     /* of logarithms of weights about the middle */
+#define OWN_REACH 50.0         /* of those of one key's rate and size */
 
 struct rs_gram_mixing {
     int64_t n, ld;
@@ -43,7 +43,7 @@ rs_status rs_gram_mixing_open(rs_gram_mixing **out, int64_t n, rs_error *err)
     size_t size = (size_t)n * (size_t)ld, side = (size_t)SIDES * (size_t)ld;
     size_t powers = (size_t)(RS_GRAM_TERMS + 1) * SIDES;
     size_t all = MATRICES * size + 4 * side + (size_t)ld + powers * (size_t)(ld + 2 * RS_GRAM_PAD) +
-                 (size_t)n * RS_GRAM_TERMS;
+                 (size_t)ld * RS_GRAM_TERMS;
     rs_gram_mixing *m = *out = rs_calloc(1, sizeof *m);
     if (m) m->block = rs_calloc(all, sizeof *m->block);
     if (!m || !m->block) {
@@ -392,10 +392,68 @@ static void set_moments(rs_gram_mixing *m, const rs_gram_law *law)
     for (int64_t j = 0; j < m->n; j++) {
         double size = law->size[j] - m->size, term = exp(m->shared_rate * size);
         for (int p = 0; p < m->shared_terms; p++) {
-            double before = j > 0 ? m->moments[(j - 1) * RS_GRAM_TERMS + p] : 0;
-            m->moments[j * RS_GRAM_TERMS + p] = before + term;
+            double before = j > 0 ? m->moments[p * m->ld + j - 1] : 0;
+            m->moments[p * m->ld + j] = before + term;
             term *= size / (p + 1);
         }
+    }
+}
+
+/* shared[k] times what the keys up to k weigh for rows i and k. */
+static void add_shared(double *shared, const rs_gram_mixing *m, const rs_gram_law *law, int64_t i)
+{
+    const double *pull = law->pull + i * m->n;
+    double sum[ROW];
+    for (int64_t k = 0; k <= i; k += ROW) {
+        int64_t count = i + 1 - k < ROW ? i + 1 - k : ROW;
+        for (int64_t j = 0; j < count; j++)
+            sum[j] = 0;
+        for (int p = m->shared_terms - 1; p >= 0; p--) {
+            const double *moment = m->moments + p * m->ld + k;
+            for (int64_t j = 0; j < count; j++) {
+                double rate = pull[k + j] + law->rate[i] + law->rate[k + j] - m->shared_rate;
+                sum[j] = sum[j] * rate + moment[j];
+            }
+        }
+        for (int64_t j = 0; j < count; j++)
+            shared[k + j] *= sum[j];
+    }
+}
+
+/* The same without powers. */
+static void add_shared_keys(double *shared, const rs_gram_mixing *m, const rs_gram_law *law,
+                            int64_t i)
+{
+    for (int64_t k = 0; k <= i; k++) {
+        double rate = law->pull[i * m->n + k] + law->rate[i] + law->rate[k], sum = 0;
+        for (int64_t j = 0; j <= k; j++)
+            sum += exp(rate * (law->size[j] - m->size));
+        shared[k] *= sum;
+    }
+}
+
+/* Of all pairs of rows, into `next`. */
+static void set_shared(rs_gram_mixing *m, const rs_gram_law *law)
+{
+    int64_t n = m->n, ld = m->ld;
+    /* keys of one size: their own apart is 0 */
+    double away = -m->middle;
+    if (law->rate) {
+        away += law->apart[0] + law->size[0] - m->size;
+        set_moments(m, law);
+    }
+    for (int64_t i = 0; i < n; i++)
+        m->own[i] = 1;
+    place_triangle(m->along, m, law->pull, n, 0, 1, false);
+    rs_gram_kernels_here()->weigh(m->next, m->along, away, m->own, n, ld);
+    for (int64_t i = 0; i < n; i++) {
+        double *shared = m->next + i * ld;
+        if (law->rate && m->shared_terms > 0)
+            add_shared(shared, m, law, i);
+        else if (law->rate)
+            add_shared_keys(shared, m, law, i);
+        for (int64_t k = 0; k <= i; k++)
+            shared[k] = shared[k] * (law->rate ? 1 : (double)(k + 1)) / m->total[i * ld + k];
     }
 }
 
@@ -413,33 +471,18 @@ bool rs_gram_scatter(double *back, rs_gram_mixing *m, const rs_gram_law *law, co
     if (!law->total) sum_prefixes(m, law, &s, false);
     move_totals(m, law, m->ld, false);
     sum_suffixes(back, m, law, &s, given);
-    if (law->rate) set_moments(m, law);
+    set_shared(m, law);
     return true;
-}
-
-/* Of the keys that two rows see by rates. */
-static double shared_by_rates(const rs_gram_mixing *m, const rs_gram_law *law, int64_t i, int64_t k)
-{
-    int64_t least = i < k ? i : k;
-    double pull = law->pull[i * m->n + k], rate = pull + law->rate[i] + law->rate[k], sum = 0;
-    const double *moments = m->moments + least * RS_GRAM_TERMS;
-    for (int p = m->shared_terms - 1; p >= 0; p--)
-        sum = sum * (rate - m->shared_rate) + moments[p];
-    for (int64_t j = 0; m->shared_terms == 0 && j <= least; j++)
-        sum += exp(rate * (law->size[j] - m->size));
-    return sum * exp(-pull * (law->apart[0] + law->size[0] - m->size - m->middle));
 }
 
 double rs_gram_shared(const rs_gram_mixing *m, const rs_gram_law *law, int64_t i, int64_t k)
 {
     int64_t n = m->n;
-    double sum = 0, pull = law->pull[i * n + k], total = m->total[i * (law->tilt ? n : m->ld) + k];
-    if (!law->tilt && law->rate) return shared_by_rates(m, law, i, k) / total;
-    /* keys are of one size: their own apart is 0 */
-    if (!law->tilt) return (double)((i < k ? i : k) + 1) * exp(pull * m->middle) / total;
+    double sum = 0, pull = law->pull[i * n + k];
+    if (!law->tilt) return m->next[i * m->ld + k];
     for (int64_t j = 0; j < n; j++) {
         double seen = law->tilt[i * n + j] * law->tilt[k * n + j];
         if (seen > 0) sum += seen * exp(-pull * (law->apart[j * n + j] - m->middle));
     }
-    return sum / total;
+    return sum / m->total[i * n + k];
 }

@@ -40,7 +40,7 @@ bool rs_gram_gather(double *rest, rs_gram_mixing *mixing, const rs_gram_law *law
 bool rs_gram_scatter(double *back, rs_gram_mixing *mixing, const rs_gram_law *law,
                      const double *given);
 
-/* Behind rs_gram_scatter: the weight w^{ii'} of the pairs (j, j) of one key, of all its keys. */
+/* Behind rs_gram_scatter, k <= i: the weight w^{ik} of the pairs (j, j) of one key, of all keys. */
 double rs_gram_shared(const rs_gram_mixing *mixing, const rs_gram_law *law, int64_t i, int64_t k);
 
 /* Of the powers: ranges, how many terms they take (at most RS_GRAM_TERMS), 0 where the product of half

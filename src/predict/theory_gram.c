@@ -204,9 +204,11 @@ static double ln_sum_with(const rs_gram_state *read, const double *given)
     double sum = 0, ratio = rs_gram_state_ratio(read);
     int64_t n = read->n;
     for (int64_t i = 0; i < n; i++) {
+        const double *gap = read->gap + i * n, *row = given + i * n;
+        double own = read->square[i];
 #pragma omp simd reduction(+ : sum)
         for (int64_t j = 0; j < n; j++)
-            sum += rs_gram_state_product(read, ratio, i, j) * given[i * n + j];
+            sum += ((own + read->square[j]) / 2 - ratio * gap[j]) * row[j];
     }
     return sum > 0 ? read->ln_square + log(sum) : -INFINITY;
 }
