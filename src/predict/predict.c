@@ -42,6 +42,7 @@ static rs_status add_answers(rs_result *result, const rs_predict_run *run, rs_er
     RS_TRY(rs_result_add_table(result, "answers", "Eight answers", NULL, answer_columns,
                                COUNT(answer_columns), &table, err));
     rs_table_show_first(table, "question,answer");
+    rs_table_lead(table);
     for (int i = 0; i < RS_PREDICT_ANSWERS; i++) {
         const rs_predict_answer *a = &answers[i];
         const answer_row row = {a->number, a->question, a->asks, a->answer, a->value};
