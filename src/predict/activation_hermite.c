@@ -109,6 +109,7 @@ static bool make_grid(grid *g, double *mean, rs_gauss_kind kind, double q)
 static double next_coefficient(grid *g, int k)
 {
     double sum = 0, scale = 1 / sqrt(k + 1.0), back = sqrt(k) * scale;
+#pragma omp simd reduction(+ : sum)
     for (int i = 0; i < g->n; i++) {
         double now = g->now[i];
         sum += g->slope[i] * now;

@@ -72,7 +72,8 @@ rs_status rs_forecast_theory(rs_forecast *out, rs_theory_row *theory, const rs_d
                              const rs_forecast_settings *settings, rs_error *err)
 {
     const rs_theory_network *network = rs_theory_model_network(design->theory);
-    const rs_theory_settings how = {.after_final_norm = settings->after_final_norm, .rough = true};
+    const rs_theory_settings how = {
+        .after_final_norm = settings->after_final_norm, .rough = true, .kept = settings->kept};
     size_t n = (size_t)network->n_layers + 1;
     rs_theory_row *own = theory ? NULL : rs_malloc(n, sizeof *own), *rows = theory ? theory : own;
     *out = (rs_forecast){0};

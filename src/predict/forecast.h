@@ -25,6 +25,7 @@ typedef struct rs_forecast {
 typedef struct rs_forecast_settings {
     bool after_final_norm; /* where the loss reads the states */
     rs_predict_thresholds thresholds;
+    rs_theory_kept *kept; /* of one forecast at a time; NULL: nothing is kept */
 } rs_forecast_settings;
 
 /* By theory; theory [n_layers + 1] takes its rows, and may be NULL. Errors: those of rs_theory_run. */

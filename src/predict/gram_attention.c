@@ -32,14 +32,18 @@ struct rs_gram_attention {
     double *pull, *apart, *tilt, *rest, *flat, *half; /* [n, n] */
     double *shared;                                   /* [n, n]: E Σ_j A_ij A_i'j, i' <= i */
     double *lift;                                     /* [n]: √(ĉ/c) of each row */
-    double *spread, *third, *gaps,
-        *uneven;            /* [n]: what logits vary by over a row's keys, its E ΣA³,
-                                      the keys' mean gap, and how far gaps are from it */
-    double *table, *thirds; /* [n, TABLE]: ĉ/c, and ln(n² E ΣA³) */
+    double *rate, *size;     /* [n]: of a row, and of a key beside the largest */
+    double *spread, *third;  /* [n]: what logits vary by over a row's keys, its E ΣA³ */
+    double *gaps, *uneven;   /* [n]: the keys' mean gap, and how far gaps are from it */
+    double *squares, *means; /* [n + 1]: scratch of gram_logits.h */
+    double *table, *thirds;  /* [n, TABLE]: ĉ/c, and ln(n² E ΣA³), where filled */
+    bool filled[TABLE];
+    rs_softmax_moments *moments; /* [n] */
     double *block;
     double ln_unit; /* of apart */
     double ratio;   /* of that unit to the largest square */
-    bool tilted;
+    /* keys differ in size or in who sees them; by powers of rate and size where it is split */
+    bool tilted, split;
 };
 
 static double table_point(int k)
@@ -47,33 +51,33 @@ static double table_point(int k)
     return TABLE_LOW + (TABLE_HIGH - TABLE_LOW) * k / (TABLE - 1);
 }
 
-static rs_status fill_table(rs_gram_attention *a, rs_error *err)
+/* Columns around `at`, counted in points, that there are not yet. */
+static void fill_table(rs_gram_attention *a, int first)
 {
-    rs_softmax_moments *moments = rs_malloc((size_t)a->n, sizeof *moments);
-    if (!moments) return rs_fail_memory(err, "softmax moments", (size_t)a->n * sizeof *moments);
-    for (int k = 0; k < TABLE; k++) {
+    for (int k = first; k < first + AROUND; k++) {
+        if (a->filled[k]) continue;
         double c = exp(table_point(k));
-        rs_softmax_moments_causal(moments, a->n, c);
+        rs_softmax_moments_causal(a->moments, a->n, c);
         for (int64_t i = 0; i < a->n; i++) {
             double keys = (double)(i + 1);
-            a->table[i * TABLE + k] = i == 0 ? 1 : moments[i].equal / c;
-            a->thirds[i * TABLE + k] = log(keys * keys * moments[i].third);
+            a->table[i * TABLE + k] = i == 0 ? 1 : a->moments[i].equal / c;
+            a->thirds[i * TABLE + k] = log(keys * keys * a->moments[i].third);
         }
+        a->filled[k] = true;
     }
-    rs_free(moments);
-    return RS_OK;
 }
 
 rs_status rs_gram_attention_open(rs_gram_attention **out, int64_t n, rs_error *err)
 {
     enum { MATRICES = 7 };
-    size_t size = (size_t)n * (size_t)n, all = MATRICES * size + (size_t)n * (2 * TABLE + 5);
+    size_t size = (size_t)n * (size_t)n, all = MATRICES * size + (size_t)n * (2 * TABLE + 9) + 2;
     rs_gram_attention *a = *out = rs_calloc(1, sizeof *a);
     if (!a) return rs_fail_memory(err, "attention", sizeof *a);
     a->n = n;
     a->block = rs_malloc(all, sizeof *a->block);
     a->first = rs_malloc((size_t)n, 2 * sizeof *a->first);
-    rs_status status = a->block && a->first
+    a->moments = rs_malloc((size_t)n, sizeof *a->moments);
+    rs_status status = a->block && a->first && a->moments
                            ? rs_gram_mixing_open(&a->mixing, n, err)
                            : rs_fail_memory(err, "attention", all * sizeof *a->block);
     if (status == RS_OK) {
@@ -84,11 +88,14 @@ rs_status rs_gram_attention_open(rs_gram_attention **out, int64_t n, rs_error *e
         a->spread = a->lift + n;
         a->third = a->spread + n;
         a->gaps = a->third + n;
-        a->end = a->first + n;
         a->uneven = a->gaps + n;
-        a->table = a->uneven + n;
+        a->rate = a->uneven + n;
+        a->size = a->rate + n;
+        a->squares = a->size + n;
+        a->means = a->squares + n + 1;
+        a->table = a->means + n + 1;
+        a->end = a->first + n;
         a->thirds = a->table + n * TABLE;
-        status = fill_table(a, err);
     }
     if (status == RS_OK) return RS_OK;
     rs_gram_attention_close(a);
@@ -103,6 +110,7 @@ void rs_gram_attention_close(rs_gram_attention *attention)
     rs_gram_turned_close(attention->turned);
     rs_free(attention->first);
     rs_free(attention->part);
+    rs_free(attention->moments);
     rs_free(attention->block);
     rs_free(attention);
 }
@@ -129,23 +137,33 @@ static int64_t count_of(span keys)
 
 /* ---- moments of rows ---- */
 
-/* Of a table's row at ln c = at, counted in its points: a polynomial through eight of them. */
-static double interpolate(const double *row, double at)
+/* Shares of AROUND points from *first on in what a polynomial through them is at ln c = at, counted in
+ * points of the table. */
+static void share_out(double share[AROUND], int *first, double at)
 {
+    static const double below[AROUND] = {-5040, 720, -240, 144,
+                                         -144,  240, -720, 5040}; /* Π (i − j) */
     int k = (int)fmin(fmax(floor(at) - AROUND / 2 + 1, 0), TABLE - AROUND);
-    double x = at - k, value = 0;
+    double x = at - k;
     for (int i = 0; i < AROUND; i++) {
-        double share = 1;
+        share[i] = 1 / below[i];
         for (int j = 0; j < AROUND; j++) {
-            if (j != i) share *= (x - j) / (i - j);
+            if (j != i) share[i] *= x - j;
         }
-        value += share * row[k + i];
     }
+    *first = k;
+}
+
+static double interpolate(const double *row, const double share[AROUND])
+{
+    double value = 0;
+    for (int i = 0; i < AROUND; i++)
+        value += share[i] * row[i];
     return value;
 }
 
 /* ĉ/c and E ΣA³ of a row of so many keys. */
-static double lift_of(double *third, const rs_gram_attention *a, int64_t keys, double c)
+static double lift_of(double *third, rs_gram_attention *a, int64_t keys, double c)
 {
     const double *row = a->table + (keys - 1) * TABLE, *thirds = a->thirds + (keys - 1) * TABLE;
     double low = exp(TABLE_LOW), n = (double)keys;
@@ -155,6 +173,7 @@ static double lift_of(double *third, const rs_gram_attention *a, int64_t keys, d
         return 1;
     }
     if (c < low) {
+        fill_table(a, 0);
         *third = exp(thirds[0] * c / low) / (n * n);
         return 1 - (1 - row[0]) * c / low;
     }
@@ -164,8 +183,12 @@ static double lift_of(double *third, const rs_gram_attention *a, int64_t keys, d
         *third = moments.third;
         return fmin(moments.equal, 745) / c;
     }
-    *third = exp(interpolate(thirds, at)) / (n * n);
-    return interpolate(row, at);
+    double share[AROUND];
+    int first;
+    share_out(share, &first, at);
+    fill_table(a, first);
+    *third = exp(interpolate(thirds + first, share)) / (n * n);
+    return interpolate(row + first, share);
 }
 
 /* Mean of apart over different keys of the span, less that over the same key twice: what variance within
@@ -186,8 +209,11 @@ static void spread_of_prefixes(double *out, const double *apart, int64_t n)
 {
     double all = 0, same = 0;
     for (int64_t i = 0; i < n; i++) {
+        double row = 0;
+#pragma omp simd reduction(+ : row)
         for (int64_t j = 0; j < i; j++)
-            all += 2 * apart[i * n + j];
+            row += apart[i * n + j];
+        all += 2 * row;
         same += apart[i * n + i];
         double keys = (double)(i + 1);
         out[i] = i > 0 ? all / (keys * (keys - 1)) - same / keys : 0;
@@ -235,17 +261,24 @@ static void set_apart(rs_gram_attention *a, const rs_gram_state *read, bool equa
     }
 }
 
-static void set_tilt(rs_gram_attention *a, const rs_theory_attention *op, const rs_gram_state *read,
-                     double ln_t)
+/* Row i sees key j by exp(rate_i size_j). */
+static void set_rates(rs_gram_attention *a, const rs_gram_state *read, double ln_t)
+{
+    double t = exp(ln_t + 2 * read->ln_square) / 2;
+    for (int64_t i = 0; i < a->n; i++) {
+        a->rate[i] = t * a->lift[i] * a->lift[i] * read->square[i];
+        a->size[i] = read->square[i] - 1;
+    }
+}
+
+static void set_tilt(rs_gram_attention *a, const rs_theory_attention *op)
 {
     int64_t n = a->n;
-    double t = exp(ln_t + 2 * read->ln_square) / 2;
     for (int64_t i = 0; i < n; i++) {
         span keys = keys_of(op, i, n);
-        double rate = t * a->lift[i] * a->lift[i] * read->square[i];
         for (int64_t j = 0; j < n; j++) {
             bool sees = j >= keys.first && j < keys.end;
-            a->tilt[i * n + j] = sees ? exp(rate * (read->square[j] - 1)) : 0;
+            a->tilt[i * n + j] = sees ? exp(a->rate[i] * a->size[j]) : 0;
         }
     }
 }
@@ -255,9 +288,10 @@ static void set_pull(rs_gram_attention *a, const rs_gram_state *read, double sca
     int64_t n = a->n;
     double ratio = rs_gram_state_ratio(read);
     for (int64_t i = 0; i < n; i++) {
+        const double *gap = read->gap + i * n;
+        double *pull = a->pull + i * n, own = read->square[i], lift = scale * a->lift[i];
         for (int64_t j = 0; j < n; j++)
-            a->pull[i * n + j] =
-                scale * a->lift[i] * a->lift[j] * rs_gram_state_product(read, ratio, i, j);
+            pull[j] = lift * a->lift[j] * ((own + read->square[j]) / 2 - ratio * gap[j]);
     }
 }
 
@@ -336,17 +370,25 @@ static rs_status prepare(rs_gram_seen *seen, rs_gram_attention *a, const rs_theo
     if (turned)
         set_own(a, read, scale);
     else if (a->tilted)
-        set_tilt(a, op, read, ln_t);
+        set_rates(a, read, ln_t);
+    a->split = a->tilted && !turned && op->causal && op->window <= 0 &&
+               rs_gram_is_split(a->rate, a->size, a->n);
+    if (a->tilted && !turned && !a->split) set_tilt(a, op);
     set_pull(a, read, scale);
     return RS_OK;
 }
 
-static rs_gram_law plain_law(const rs_gram_attention *a)
+static rs_gram_law plain_law(const rs_gram_attention *a, double *total)
 {
-    return (rs_gram_law){a->pull, a->apart, a->tilted ? a->tilt : NULL};
+    return (rs_gram_law){.pull = a->pull,
+                         .apart = a->apart,
+                         .tilt = a->tilted && !a->split ? a->tilt : NULL,
+                         .rate = a->split ? a->rate : NULL,
+                         .size = a->split ? a->size : NULL,
+                         .total = total};
 }
 
-static rs_gram_turned_law turned_law(const rs_gram_attention *a)
+static rs_gram_turned_law turned_law(const rs_gram_attention *a, double *total)
 {
     return (rs_gram_turned_law){.pull = a->pull,
                                 .apart = a->apart,
@@ -354,7 +396,8 @@ static rs_gram_turned_law turned_law(const rs_gram_attention *a)
                                 .own = a->own,
                                 .turn = a->turn,
                                 .first = a->first,
-                                .end = a->end};
+                                .end = a->end,
+                                .total = total};
 }
 
 /* ---- identity I + softmax P − uniform C ---- */
@@ -397,13 +440,13 @@ static void mix(double *rest, rs_gram_attention *a, const rs_theory_attention *o
 }
 
 rs_status rs_gram_attend(rs_gram_state *out, rs_gram_seen *seen, rs_gram_attention *a,
-                         const rs_theory_attention *op, const rs_gram_state *read, bool annealed,
-                         rs_error *err)
+                         double *total, const rs_theory_attention *op, const rs_gram_state *read,
+                         bool annealed, rs_error *err)
 {
     int64_t n = a->n;
     RS_TRY(prepare(seen, a, op, read, annealed, err));
-    rs_gram_law law = plain_law(a);
-    rs_gram_turned_law turning = turned_law(a);
+    rs_gram_law law = plain_law(a, total);
+    rs_gram_turned_law turning = turned_law(a, total);
     seen->held = op->pairs > 0 ? rs_gram_state_unequal(read) < TURNED_UNEQUAL &&
                                      rs_gram_turned_gather(a->rest, a->turned, &turning)
                                : rs_gram_gather(a->rest, a->mixing, &law);
@@ -423,14 +466,14 @@ rs_status rs_gram_attend(rs_gram_state *out, rs_gram_seen *seen, rs_gram_attenti
     return RS_OK;
 }
 
-rs_status rs_gram_attend_back(double *back, rs_gram_attention *a, const rs_theory_attention *op,
-                              const rs_gram_state *read, const double *given, bool annealed,
-                              rs_error *err)
+rs_status rs_gram_attend_back(double *back, rs_gram_attention *a, double *total,
+                              const rs_theory_attention *op, const rs_gram_state *read,
+                              const double *given, bool annealed, rs_error *err)
 {
     rs_gram_seen seen;
     RS_TRY(prepare(&seen, a, op, read, annealed, err));
-    rs_gram_law law = plain_law(a);
-    rs_gram_turned_law turning = turned_law(a);
+    rs_gram_law law = plain_law(a, total);
+    rs_gram_turned_law turning = turned_law(a, total);
     if (op->pairs > 0)
         rs_gram_turned_scatter(back, a->shared, a->turned, &turning, given);
     else
@@ -503,7 +546,7 @@ double rs_gram_logits_back(double *back, rs_gram_attention *a, const rs_theory_a
 {
     int64_t n = a->n;
     double ln_w = log(op->logit) + log(op->queries) + log(op->keys) + rs_ln_square(op->softmax);
-    rs_gram_law law = plain_law(a);
+    rs_gram_law law = plain_law(a, NULL);
     if (op->softmax == 0) return -INFINITY;
     set_gaps(a, op, read->gap);
     for (int64_t i = 0; i < n && op->pairs == 0; i++) {
@@ -521,7 +564,12 @@ double rs_gram_logits_back(double *back, rs_gram_attention *a, const rs_theory_a
                                    .end = a->end,
                                    .turn = op->pairs > 0 ? a->turn : NULL,
                                    .diagonal = a->flat,
-                                   .off = a->half};
+                                   .off = a->half,
+                                   .squares = a->squares,
+                                   .means = a->means,
+                                   .noted = a->rest,
+                                   .turns = a->tilt,
+                                   .sums = a->part};
     double ln_unit = read->ln_square + read->ln_gap, ln_scale = rs_ln_times(ln_w, ln_unit);
     double sum = rs_gram_through_logits(back, &logits, given, exp(ln_scale));
     return rs_ln_times(log(sum), rs_ln_times(ln_unit, read->ln_square));

@@ -19,6 +19,9 @@ typedef struct rs_gram_logits {
     const int64_t *first, *end; /* [n]: keys that rows see */
     const double *turn;         /* [2n − 1] of rotary positions, 1 at 0; NULL: none */
     double *diagonal, *off;     /* [n, n]: scratch */
+    double *squares;            /* [n + 1]: scratch */
+    /* [n + 1], and [n, n] each: scratch of rotary positions alone */
+    double *means, *noted, *turns, *sums;
 } rs_gram_logits;
 
 /* back += scale times what comes back to the tokens, per unit of squares and of gaps; the sum returned

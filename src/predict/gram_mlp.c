@@ -6,6 +6,9 @@
  */
 #include "predict/gram_mlp.h"
 
+#include "predict/activation_curve.h"
+#include "predict/gram_kernels.h"
+#include "predict/gram_mixing.h"
 #include "predict/ln.h"
 
 #define UNEQUAL_MOST 4.0 /* largest square over the least, for maps that are not homogeneous */
@@ -14,6 +17,8 @@ static bool is_homogeneous(const rs_theory_mlp *op)
 {
     return op->kind == RS_GAUSS_LINEAR || op->kind == RS_GAUSS_RELU;
 }
+
+/* ---- a power of the variance ---- */
 
 /* ln E φ² as a square of ln q: at the middle, and its two slopes to the ends. */
 typedef struct power_law {
@@ -29,14 +34,20 @@ static double ln_square_at(rs_activation_map *map, double ln_q, bool *has)
     return m.ln_square;
 }
 
+static double middle_of(const rs_theory_mlp *op, const rs_gram_state *read, double reach)
+{
+    double ln_gain = log(op->gated ? op->gate : op->up);
+    return fmax(read->ln_square + ln_gain - reach, -RS_LN_MOST);
+}
+
 /* Leaves the map at the middle. */
 static bool make_law(power_law *law, rs_activation_map *map, const rs_theory_mlp *op,
                      const rs_gram_state *read)
 {
-    double ln_gain = log(op->gated ? op->gate : op->up), unequal = rs_gram_state_unequal(read);
+    double unequal = rs_gram_state_unequal(read);
     bool has = true;
     *law = (power_law){.reach = log(unequal) / 2};
-    law->middle = fmax(read->ln_square + ln_gain - law->reach, -RS_LN_MOST);
+    law->middle = middle_of(op, read, law->reach);
     if (!(unequal < UNEQUAL_MOST) && !is_homogeneous(op)) return false;
     if (law->reach > 1e-13) {
         law->above = ln_square_at(map, law->middle + law->reach, &has);
@@ -59,106 +70,150 @@ static double ln_square_of(const power_law *law, double square)
     return law->ln_square + from * slope + from * from / law->reach * bend / 2;
 }
 
-/* ln(1 − correlation) of two tokens: the gap less what their sizes differ by. */
-static double ln_apart_of(const rs_gram_state *read, double ratio, int64_t i, int64_t j)
+/* ---- pairs of tokens ---- */
+
+/* Pairs i > j, row by row, in the caller's room. */
+typedef struct pairs {
+    int64_t count;
+    double *root;       /* √(1 − correlation) */
+    double *value;      /* of a curve there */
+    double *size, *own; /* [n]: √square; √(E φ² of a token over that at the middle) */
+    double low, high;   /* of root */
+} pairs;
+
+static int64_t padded(int64_t count)
 {
-    double product = read->square[i] * read->square[j], gap = read->gap[i * read->n + j];
-    if (read->square[i] != read->square[j]) {
-        double a = sqrt(read->square[i]), b = sqrt(read->square[j]);
-        gap -= (a - b) * (a - b) / 2 / ratio;
+    return (count + RS_GRAM_PAD - 1) / RS_GRAM_PAD * RS_GRAM_PAD;
+}
+
+size_t rs_gram_mlp_room(int64_t n)
+{
+    return (size_t)(2 * padded(n * (n - 1) / 2 + 1) + 2 * padded(n));
+}
+
+/* e of the tokens' directions: the gap less what their sizes differ by. */
+static void set_pairs(pairs *p, const rs_gram_state *read, double ratio, double *room)
+{
+    int64_t n = read->n, at = 0;
+    *p = (pairs){.count = n * (n - 1) / 2, .root = room};
+    p->value = p->root + padded(p->count + 1);
+    p->size = p->value + padded(p->count + 1);
+    p->own = p->size + padded(n);
+    for (int64_t i = 0; i < n; i++)
+        p->size[i] = sqrt(read->square[i]);
+    for (int64_t i = 0; i < n; at += i, i++) {
+        const double *gap = read->gap + i * n;
+        double a = p->size[i];
+        for (int64_t j = 0; j < i; j++) {
+            double away = a - p->size[j];
+            double e = (gap[j] * ratio - away * away / 2) / (a * p->size[j]);
+            e = e > 0 ? e : 0;
+            p->root[at + j] = sqrt(e < 2 ? e : 2);
+        }
     }
-    if (read->ln_gap == -INFINITY || !(gap > 0)) return -INFINITY;
-    if (product != 1) gap /= sqrt(product);
-    return fmin(log(gap) + read->ln_gap - read->ln_square, log(2));
+    for (; at < padded(p->count + 1); at++)
+        p->root[at] = p->count > 0 ? p->root[0] : 0;
+    rs_gram_range range =
+        p->count > 0 ? rs_gram_range_of(p->root, p->count) : (rs_gram_range){0, 0};
+    p->low = range.low;
+    p->high = range.high;
 }
 
-/*
- * What a pair's outputs differ by, over e^law.ln_square and, gated, the largest square: with E φ² = f_i,
- * f_j, E φφ = f and K of `up`, (f_i + f_j)/2 − f, or (f_i q_i + f_j q_j)/2 − f K, by parts that are small
- * where tokens are alike.
- */
-static double gap_of(const rs_activation_map *map, const power_law *law, const rs_theory_mlp *op,
-                     const rs_gram_state *read, double ratio, int64_t i, int64_t j)
+/* 1 − (E φφ)/(E φ²) over e, of every pair, or E φ'φ'. */
+static void ask_pairs(pairs *p, const rs_activation_map *map, bool slopes)
 {
-    rs_activation_moments m;
-    double q_i = read->square[i], q_j = read->square[j];
-    rs_activation_map_moments(&m, map, ln_apart_of(read, ratio, i, j));
-    double a = exp((ln_square_of(law, q_i) - law->ln_square) / 2);
-    double b = exp((ln_square_of(law, q_j) - law->ln_square) / 2);
-    double lost = a * b * exp(m.ln_gap - m.ln_square);
-    if (!op->gated) return lost + (a - b) * (a - b) / 2;
-    double gap = ratio * read->gap[i * read->n + j];
-    double own_i = a * (a - b) + lost, own_j = b * (b - a) + lost; /* f_i − f, f_j − f */
-    return a * b * m.cosine * gap + (own_i * q_i + own_j * q_j) / 2;
+    rs_activation_curve curve;
+    if (rs_activation_curve_fit(&curve, map, p->low, p->high)) {
+        if (slopes)
+            rs_activation_curve_slopes(p->value, &curve, p->root, p->count);
+        else
+            rs_activation_curve_gaps(p->value, &curve, p->root, p->count);
+        return;
+    }
+    for (int64_t k = 0; k < p->count; k++) {
+        double gap, both;
+        rs_activation_curve_at(&gap, &both, map, p->root[k]);
+        p->value[k] = slopes ? both : gap;
+    }
 }
 
-/* ---- ReLU and linear maps, straight from the gaps ---- */
-
-/* What tokens' sizes differ by, in the unit of gaps. */
-static double moved_of(const rs_gram_state *read, double ratio, int64_t i, int64_t j)
-{
-    double away = sqrt(read->square[i]) - sqrt(read->square[j]);
-    return away != 0 ? away * away / 2 / ratio : 0;
-}
-
-/* 1 − correlation of two tokens. */
-static double apart_of(const rs_gram_state *read, double ratio, int64_t i, int64_t j)
-{
-    double gap = read->gap[i * read->n + j] - moved_of(read, ratio, i, j);
-    double apart = gap * ratio / sqrt(read->square[i] * read->square[j]);
-    return apart > 0 ? fmin(apart, 2) : 0;
-}
+/* ---- ReLU and linear maps: tokens of any size ---- */
 
 static bool is_direct(const rs_theory_mlp *op)
 {
     return is_homogeneous(op) && !op->gated;
 }
 
-static void run_direct(rs_gram_state *out, const rs_theory_mlp *op, const rs_gram_state *read)
+/* Straight from the gaps, whose unit may be nothing beside that of squares. */
+static void run_direct(rs_gram_state *out, rs_activation_map *map, const rs_theory_mlp *op,
+                       const rs_gram_state *read, double *room)
 {
-    int64_t n = read->n;
+    int64_t n = read->n, at = 0;
     double ratio = rs_gram_state_ratio(read);
     double gain = log(op->up) + log(op->down) - (op->kind == RS_GAUSS_RELU ? log(2) : 0);
+    pairs p;
     rs_gram_state_copy(out, read);
     out->ln_square = rs_ln_times(out->ln_square, gain);
     out->ln_gap = rs_ln_times(out->ln_gap, gain);
     if (op->kind == RS_GAUSS_LINEAR || read->ln_gap == -INFINITY) return;
-    for (int64_t i = 0; i < n; i++) {
+    rs_activation_map_at(map, 0);
+    set_pairs(&p, read, ratio, room);
+    ask_pairs(&p, map, false);
+    for (int64_t i = 0; i < n; at += i, i++) {
+        double *gap = out->gap + i * n;
         for (int64_t j = 0; j < i; j++) {
-            double moved = moved_of(read, ratio, i, j), kept = read->gap[i * n + j] - moved;
-            double shrunk = rs_relu_gap_ratio(apart_of(read, ratio, i, j));
-            double gap = moved + (kept > 0 ? kept * shrunk : 0);
-            out->gap[i * n + j] = out->gap[j * n + i] = gap;
+            double away = p.size[i] - p.size[j];
+            double moved = away != 0 ? away * away / 2 / ratio : 0, kept = gap[j] - moved;
+            gap[j] = moved + (kept > 0 ? kept * p.value[at + j] : 0);
         }
     }
+    rs_gram_mirror(out->gap, n, n);
     rs_gram_state_scale(out);
-}
-
-static void run_direct_back(double *factors, const rs_theory_mlp *op, const rs_gram_state *read)
-{
-    static const double PI = 3.14159265358979323846;
-    int64_t n = read->n;
-    double ratio = rs_gram_state_ratio(read), gain = op->up * op->down;
-    bool relu = op->kind == RS_GAUSS_RELU;
-    for (int64_t i = 0; i < n; i++) {
-        for (int64_t j = 0; j <= i; j++) {
-            double angle = relu && i != j ? rs_relu_angle(apart_of(read, ratio, i, j)) : 0;
-            double factor = relu ? (PI - angle) / (2 * PI) : 1;
-            factors[i * n + j] = factors[j * n + i] = gain * factor;
-        }
-    }
 }
 
 /* ---- all of them ---- */
 
-bool rs_gram_mlp(rs_gram_state *out, rs_activation_map *map, const rs_theory_mlp *op,
-                 const rs_gram_state *read)
+/* What a token's E φ² is beside that at the middle, by its root. */
+static void set_own(pairs *p, const power_law *law, const rs_gram_state *read)
 {
-    int64_t n = read->n;
+    for (int64_t i = 0; i < read->n; i++)
+        p->own[i] = exp((ln_square_of(law, read->square[i]) - law->ln_square) / 2);
+}
+
+/*
+ * What pairs' outputs differ by, over e^law.ln_square and, gated, the largest square: with E φ² = f_i,
+ * f_j, E φφ = f and K of `up`, (f_i + f_j)/2 − f, or (f_i q_i + f_j q_j)/2 − f K, by parts that are small
+ * where tokens are alike.
+ */
+static void run_pairs(rs_gram_state *out, const pairs *p, const rs_theory_mlp *op,
+                      const rs_gram_state *read, double ratio)
+{
+    int64_t n = read->n, at = 0;
+    for (int64_t i = 0; i < n; at += i, i++) {
+        double a = p->own[i], q_i = read->square[i];
+        out->gap[i * n + i] = 0;
+        for (int64_t j = 0; j < i; j++) {
+            double b = p->own[j], q_j = read->square[j], apart = p->root[at + j] * p->root[at + j];
+            double cosine = 1 - apart * p->value[at + j], lost = a * b * apart * p->value[at + j];
+            double own_i = a * (a - b) + lost, own_j = b * (b - a) + lost; /* f_i − f, f_j − f */
+            double gap = lost + (a - b) * (a - b) / 2;
+            if (op->gated)
+                gap =
+                    a * b * cosine * ratio * read->gap[i * n + j] + (own_i * q_i + own_j * q_j) / 2;
+            out->gap[i * n + j] = gap > 0 && ratio > 0 ? gap / ratio : 0;
+        }
+    }
+    rs_gram_mirror(out->gap, n, n);
+}
+
+bool rs_gram_mlp(rs_gram_state *out, rs_activation_map *map, const rs_theory_mlp *op,
+                 const rs_gram_state *read, double *room)
+{
     double ratio = rs_gram_state_ratio(read);
     power_law law;
+    pairs p;
     if (is_direct(op)) {
-        run_direct(out, op, read);
+        run_direct(out, map, op, read, room);
         return true;
     }
     if (!make_law(&law, map, op, read)) return false;
@@ -169,41 +224,52 @@ bool rs_gram_mlp(rs_gram_state *out, rs_activation_map *map, const rs_theory_mlp
     double unit = read->ln_gap == -INFINITY ? 0 : read->ln_gap - read->ln_square;
     out->ln_square = scale;
     out->ln_gap = rs_ln_times(scale, unit);
-    for (int64_t i = 0; i < n; i++) {
-        double square = exp(ln_square_of(&law, read->square[i]) - law.ln_square);
-        out->square[i] = op->gated ? square * read->square[i] : square;
-        out->gap[i * n + i] = 0;
-        for (int64_t j = 0; j < i; j++) {
-            double gap = gap_of(map, &law, op, read, ratio, i, j);
-            out->gap[i * n + j] = out->gap[j * n + i] = gap > 0 && ratio > 0 ? gap / ratio : 0;
-        }
-    }
+    set_pairs(&p, read, ratio, room);
+    set_own(&p, &law, read);
+    for (int64_t i = 0; i < read->n; i++)
+        out->square[i] = p.own[i] * p.own[i] * (op->gated ? read->square[i] : 1);
+    ask_pairs(&p, map, false);
+    run_pairs(out, &p, op, read, ratio);
     rs_gram_state_scale(out);
     return true;
 }
 
+/* ---- back ---- */
+
 void rs_gram_mlp_back(double *factors, rs_activation_map *map, const rs_theory_mlp *op,
-                      const rs_gram_state *read)
+                      const rs_gram_state *read, double *room)
 {
-    int64_t n = read->n;
-    double ratio = rs_gram_state_ratio(read);
-    power_law law;
-    if (is_direct(op)) {
-        run_direct_back(factors, op, read);
-        return;
-    }
-    make_law(&law, map, op, read);
-    for (int64_t i = 0; i < n; i++) {
-        for (int64_t j = 0; j <= i; j++) {
-            rs_activation_moments m;
-            rs_activation_map_moments(&m, map, i == j ? -INFINITY : ln_apart_of(read, ratio, i, j));
-            double factor = op->up * op->down * m.slope_both;
-            if (op->gated) {
-                double product = exp(read->ln_square) * rs_gram_state_product(read, ratio, i, j);
-                factor =
-                    op->gate * factor * product + op->up * op->down * exp(m.ln_square) * m.cosine;
-            }
-            factors[i * n + j] = factors[j * n + i] = factor;
+    int64_t n = read->n, at = 0;
+    double ratio = rs_gram_state_ratio(read), squares = exp(read->ln_square);
+    double gain = op->up * op->down;
+    rs_activation_moments one;
+    pairs p;
+    double reach = log(rs_gram_state_unequal(read)) / 2;
+    rs_activation_map_at(map, is_direct(op) ? 0 : middle_of(op, read, reach));
+    rs_activation_map_moments(&one, map, -INFINITY);
+    set_pairs(&p, read, ratio, room);
+    double share = op->gated ? gain * exp(one.ln_square) : 0;
+    if (op->gated) { /* the cosines */
+        ask_pairs(&p, map, false);
+        for (int64_t i = 0; i < n; at += i, i++) {
+            for (int64_t j = 0; j < i; j++)
+                factors[i * n + j] =
+                    share * (1 - p.root[at + j] * p.root[at + j] * p.value[at + j]);
         }
     }
+    ask_pairs(&p, map, true);
+    at = 0;
+    for (int64_t i = 0; i < n; at += i, i++) {
+        for (int64_t j = 0; j < i; j++) {
+            double slope = gain * p.value[at + j];
+            double product = squares * rs_gram_state_product(read, ratio, i, j);
+            factors[i * n + j] =
+                op->gated ? factors[i * n + j] + op->gate * slope * product : slope;
+        }
+        factors[i * n + i] = gain * one.slope_both;
+        if (op->gated)
+            factors[i * n + i] = share + op->gate * gain * one.slope_both * squares *
+                                             rs_gram_state_product(read, ratio, i, i);
+    }
+    rs_gram_mirror(factors, n, n);
 }

@@ -2,17 +2,19 @@
 #include "predict/gram_state.h"
 
 #include "base/memory.h"
+#include "predict/gram_kernels.h"
 #include "predict/ln.h"
 
 #include <string.h>
 
 rs_status rs_gram_state_open(rs_gram_state *out, int64_t n, rs_error *err)
 {
-    size_t size = (size_t)n * (size_t)n + (size_t)n;
+    size_t size = (size_t)n * (size_t)n + 2 * (size_t)n;
     *out = (rs_gram_state){.n = n};
     out->square = rs_calloc(size, sizeof *out->square);
     if (!out->square) return rs_fail_memory(err, "a Gram matrix", size * sizeof *out->square);
     out->gap = out->square + n;
+    out->root = out->gap + n * n;
     return RS_OK;
 }
 
@@ -28,21 +30,24 @@ void rs_gram_state_copy(rs_gram_state *to, const rs_gram_state *from)
     memcpy(to->square, from->square, (size_t)(from->n * (from->n + 1)) * sizeof *to->square);
 }
 
-static double take_largest(double *a, int64_t size)
+static double take_largest(double *a, int64_t size, double enough)
 {
-    double largest = 0;
-    for (int64_t i = 0; i < size; i++)
-        largest = a[i] > largest ? a[i] : largest;
+    double range[2];
+    rs_gram_kernels_here()->range(range, a, size);
+    double largest = range[1];
     if (!(largest > 0)) return -INFINITY;
+    if (largest >= enough && largest <= 1) return 0;
+    /* the inverse of a subnormal number is none */
+    double first = largest < 1e-300 ? 1e300 : 1, share = 1 / (first * largest);
     for (int64_t i = 0; i < size; i++)
-        a[i] /= largest;
+        a[i] = a[i] * first * share;
     return log(largest);
 }
 
 void rs_gram_state_scale(rs_gram_state *state)
 {
-    state->ln_square = rs_ln_times(state->ln_square, take_largest(state->square, state->n));
-    state->ln_gap = rs_ln_times(state->ln_gap, take_largest(state->gap, state->n * state->n));
+    state->ln_square = rs_ln_times(state->ln_square, take_largest(state->square, state->n, 1));
+    state->ln_gap = rs_ln_times(state->ln_gap, take_largest(state->gap, state->n * state->n, 1e-6));
 }
 
 void rs_gram_state_start(rs_gram_state *state, double ln_square, double rho)
@@ -87,14 +92,18 @@ static void multiply_squares(rs_gram_state *state, const double *factor)
 {
     int64_t n = state->n;
     double ratio = state->ln_gap == -INFINITY ? 0 : exp(state->ln_square - state->ln_gap);
+    for (int64_t i = 0; i < n; i++)
+        state->root[i] = sqrt(factor[i]);
     for (int64_t i = 0; i < n; i++) {
+        double a = state->root[i], whole = a * state->square[i], *row = state->gap + i * n;
         for (int64_t j = 0; j < i; j++) {
-            double a = sqrt(factor[i]), b = sqrt(factor[j]);
-            double moved = (a - b) * (a * state->square[i] - b * state->square[j]) / 2;
-            double gap = a * b * state->gap[i * n + j] + (moved != 0 ? ratio * moved : 0);
-            state->gap[i * n + j] = state->gap[j * n + i] = gap > 0 ? gap : 0;
+            double b = state->root[j];
+            double moved = (a - b) * (whole - b * state->square[j]) / 2;
+            double gap = a * b * row[j] + (moved != 0 ? ratio * moved : 0);
+            row[j] = gap > 0 ? gap : 0;
         }
     }
+    rs_gram_mirror(state->gap, n, n);
     for (int64_t i = 0; i < n; i++)
         state->square[i] *= factor[i];
 }
@@ -121,11 +130,9 @@ double rs_gram_state_ratio(const rs_gram_state *state)
 
 void rs_gram_state_sums(rs_gram_sums *out, const rs_gram_state *state)
 {
-    double n = (double)state->n, squares = 0, gaps = 0;
-    for (int64_t i = 0; i < state->n; i++)
-        squares += state->square[i];
-    for (int64_t i = 0; i < state->n * state->n; i++)
-        gaps += state->gap[i];
+    const rs_gram_kernels *kernels = rs_gram_kernels_here();
+    double n = (double)state->n, squares = kernels->sum(state->square, state->n);
+    double gaps = kernels->sum(state->gap, state->n * state->n);
     out->ln_squares = rs_ln_times(state->ln_square, log(squares));
     double ln_gaps = rs_ln_times(state->ln_gap, log(gaps));
     /* Σ_ij K = n Σ q − Σ gap */

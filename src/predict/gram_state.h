@@ -15,7 +15,8 @@ typedef struct rs_gram_state {
     int64_t n;
     double ln_square, ln_gap;
     double *square; /* [n], largest 1 */
-    double *gap;    /* [n, n], symmetric, largest 1, diagonal 0 */
+    double *gap;    /* [n, n], symmetric, largest 1e-6 to 1, diagonal 0 */
+    double *root;   /* [n]: scratch */
 } rs_gram_state;
 
 rs_status rs_gram_state_open(rs_gram_state *out, int64_t n, rs_error *err);
@@ -30,7 +31,7 @@ void rs_gram_state_add(rs_gram_state *state, double ln_kept, const rs_gram_state
 /* Through a norm; factor [n]: what it multiplied squares by, over e^*ln_factor. */
 void rs_gram_state_norm(rs_gram_state *state, double *factor, double *ln_factor,
                         const rs_theory_norm *norm);
-/* Makes the largest square and the largest gap 1. */
+/* Makes the largest square 1, and gaps as large as they may be. */
 void rs_gram_state_scale(rs_gram_state *state);
 
 /* ln Σ square, ln Σ_ij K_ij and ln(1 − ρ), ρ = (Σ_ij K/Σ square − 1)/(n − 1), per width. */

@@ -3,10 +3,11 @@
 
 #include "base/memory.h"
 #include "predict/gram_mixing.h"
+#include "predict/gram_turned_causal.h"
 
 #include <math.h>
 
-enum { TERMS_MOST = 64 }; /* of a series within RS_GRAM_REACH */
+enum { TERMS_MOST = RS_GRAM_TERMS }; /* of a series within RS_GRAM_REACH */
 
 struct rs_gram_turned {
     int64_t n;
@@ -16,6 +17,7 @@ struct rs_gram_turned {
     double *running;                             /* [n + 1, TERMS_MOST] */
     int64_t *from, *to;                          /* [n]: the rows that see a key */
     double *block;
+    rs_gram_turned_causal *causal; /* where rows see the keys up to themselves */
 };
 
 rs_status rs_gram_turned_open(rs_gram_turned **out, int64_t n, rs_error *err)
@@ -42,12 +44,17 @@ rs_status rs_gram_turned_open(rs_gram_turned **out, int64_t n, rs_error *err)
     t->given = t->rest + side;
     t->power = t->given + side;
     t->running = t->power + side;
-    return RS_OK;
+    rs_status status = rs_gram_turned_causal_open(&t->causal, n, err);
+    if (status == RS_OK) return RS_OK;
+    rs_gram_turned_close(t);
+    *out = NULL;
+    return status;
 }
 
 void rs_gram_turned_close(rs_gram_turned *turned)
 {
     if (!turned) return;
+    rs_gram_turned_causal_close(turned->causal);
     rs_free(turned->block);
     rs_free(turned->from);
     rs_free(turned);
@@ -141,9 +148,19 @@ static bool sum_distance(rs_gram_turned *t, series *s, const rs_gram_turned_law 
     return s->terms > 0;
 }
 
+/* Each row sees the keys up to itself. */
+static bool is_causal(const rs_gram_turned_law *law, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (law->first[i] != 0 || law->end[i] != i + 1) return false;
+    }
+    return true;
+}
+
 bool rs_gram_turned_gather(double *rest, rs_gram_turned *t, const rs_gram_turned_law *law)
 {
     series s;
+    if (is_causal(law, t->n)) return rs_gram_turned_causal_gather(rest, t->causal, law);
     for (int64_t distance = 0; distance < t->n; distance++) {
         if (!sum_distance(t, &s, law, distance)) return false;
         for (int64_t i = distance; i < t->n; i++) {
@@ -229,6 +246,8 @@ bool rs_gram_turned_scatter(double *back, double *shared, rs_gram_turned *t,
                             const rs_gram_turned_law *law, const double *given)
 {
     int64_t n = t->n;
+    if (is_causal(law, n))
+        return rs_gram_turned_causal_scatter(back, shared, t->causal, law, given);
     for (int64_t i = 0; i < n * n; i++)
         back[i] = 0;
     find_rows(t, law);

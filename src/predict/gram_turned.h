@@ -22,6 +22,7 @@ typedef struct rs_gram_turned_law {
     const double *own;          /* [n] */
     const double *turn;         /* [2n − 1], 1 at 0 */
     const int64_t *first, *end; /* [n] */
+    double *total;              /* gram_mixing.h's */
 } rs_gram_turned_law;
 
 /* rest[i, i'] = Σ w apart_jj', and back[j, j'] = Σ w given_ii', shared[i, i'] = Σ_j w_jj for i' <= i.

@@ -305,6 +305,24 @@ static rs_status run_all(rs_result *result, rs_predict_run *run, rs_error *err)
     return status;
 }
 
+static void close_kept(rs_predict_run *run)
+{
+    for (int t = 0; run->kept && t < run->context->threads; t++)
+        rs_theory_kept_close(run->kept[t]);
+    rs_free(run->kept);
+}
+
+static rs_status open_kept(rs_predict_run *run, rs_error *err)
+{
+    size_t threads = (size_t)run->context->threads;
+    run->kept = rs_calloc(threads, sizeof *run->kept);
+    if (!run->kept) return rs_fail_memory(err, "theory", threads * sizeof *run->kept);
+    for (size_t t = 0; t < threads; t++)
+        RS_TRY(rs_theory_kept_open(&run->kept[t], err));
+    run->settings.kept = run->kept[0];
+    return RS_OK;
+}
+
 rs_status rs_predict_fill(rs_result *result, const rs_predict_options *options,
                           const rs_context *context, rs_error *err)
 {
@@ -312,10 +330,12 @@ rs_status rs_predict_fill(rs_result *result, const rs_predict_options *options,
     rs_status status = rs_design_open(&design, &options->source, err);
     rs_predict_run run = {.options = options,
                           .design = &design,
-                          .settings = {options->after_final_norm, options->thresholds},
+                          .settings = {options->after_final_norm, options->thresholds, NULL},
                           .context = context};
+    if (status == RS_OK) status = open_kept(&run, err);
     if (status == RS_OK)
         status = options->explain ? explain(result, &design, err) : run_all(result, &run, err);
+    close_kept(&run);
     rs_design_close(&design);
     return status;
 }

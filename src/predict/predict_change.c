@@ -2,6 +2,7 @@
 #include "predict/predict_parts.h"
 
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,17 +36,56 @@ json_t *rs_predict_edit(const rs_predict_run *run, const rs_predict_field *field
     return NULL;
 }
 
-rs_status rs_predict_try(rs_design *design, rs_forecast *out, bool *made, rs_error *why,
-                         const rs_predict_run *run, json_t *json, rs_error *err)
+static rs_status try_with(rs_design *design, rs_forecast *out, bool *made, rs_error *why,
+                          const rs_predict_run *run, const rs_forecast_settings *settings,
+                          json_t *json)
 {
     *out = (rs_forecast){0};
     rs_status status = rs_design_of(design, run->design, json, why);
-    if (status == RS_OK) status = rs_forecast_theory(out, NULL, design, &run->settings, why);
+    if (status == RS_OK) status = rs_forecast_theory(out, NULL, design, settings, why);
     *made = status == RS_OK;
     if (!*made) rs_design_close(design);
-    if (status != RS_E_NO_MEMORY && status != RS_E_INTERRUPTED) return RS_OK;
-    *err = *why;
+    return status == RS_E_NO_MEMORY || status == RS_E_INTERRUPTED ? status : RS_OK;
+}
+
+rs_status rs_predict_try(rs_design *design, rs_forecast *out, bool *made, rs_error *why,
+                         const rs_predict_run *run, json_t *json, rs_error *err)
+{
+    rs_status status = try_with(design, out, made, why, run, &run->settings, json);
+    if (status != RS_OK) *err = *why;
     return status;
+}
+
+static void try_one(rs_predict_variant *v, const rs_predict_run *run)
+{
+    rs_forecast_settings settings = run->settings;
+    json_t *json = v->json;
+    settings.kept = run->kept ? run->kept[omp_get_thread_num()] : NULL;
+    v->status = rs_check_cancelled(run->context, &v->why);
+    if (v->status != RS_OK) return;
+    v->json = NULL;
+    v->status = try_with(&v->design, &v->forecast, &v->made, &v->why, run, &settings, json);
+}
+
+rs_status rs_predict_try_all(rs_predict_variant *variants, size_t n, const rs_predict_run *run,
+                             rs_error *err)
+{
+#pragma omp parallel for num_threads(run->context->threads) schedule(dynamic)
+    for (size_t i = 0; i < n; i++)
+        try_one(&variants[i], run);
+    for (size_t i = 0; i < n; i++) {
+        if (variants[i].status == RS_OK) continue;
+        *err = variants[i].why;
+        return variants[i].status;
+    }
+    return RS_OK;
+}
+
+void rs_predict_variant_close(rs_predict_variant *v)
+{
+    json_decref(v->json);
+    rs_forecast_free(&v->forecast);
+    rs_design_close(&v->design);
 }
 
 /* A forecast alone of another file, which it takes over; NULL: there was no memory for it. */

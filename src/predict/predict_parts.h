@@ -26,6 +26,7 @@ typedef struct rs_predict_run {
     size_t n_remedied;
     const struct rs_shapes *shapes; /* of as many parameters; NULL: nobody asks */
     const rs_context *context;
+    rs_theory_kept **kept; /* [context->threads]: of each thread; the first is the settings' */
 } rs_predict_run;
 
 /* predict_tables.c */
@@ -81,6 +82,19 @@ json_t *rs_predict_edit(const rs_predict_run *run, const rs_predict_field *field
  * reason in *why, which is no failure; then design and out are empty. */
 rs_status rs_predict_try(rs_design *design, rs_forecast *out, bool *made, rs_error *why,
                          const rs_predict_run *run, json_t *json, rs_error *err);
+/* One of several files, with what rs_predict_try says of it. */
+typedef struct rs_predict_variant {
+    json_t *json; /* taken over */
+    rs_design design;
+    rs_forecast forecast;
+    bool made;
+    rs_error why;
+    rs_status status; /* of the asking itself */
+} rs_predict_variant;
+/* Asks of all of them at once, on the context's threads. Whatever it returns, each is to be closed. */
+rs_status rs_predict_try_all(rs_predict_variant *variants, size_t n, const rs_predict_run *run,
+                             rs_error *err);
+void rs_predict_variant_close(rs_predict_variant *variant);
 /* Both, for a forecast alone; *made false of what is no architecture file, too. */
 rs_status rs_predict_changed(rs_forecast *out, bool *made, const rs_predict_run *run,
                              const rs_predict_field *fields, size_t n, rs_error *err);

@@ -52,39 +52,33 @@ double rs_remedies_score(const rs_forecast *f)
 
 /* ---- running ---- */
 
-static rs_status run_one(rs_remedied *out, bool *made, const rs_predict_run *run,
-                         const rs_remedy *remedy, rs_error *err)
+/* The file with one remedy; *json NULL: it does not apply. */
+static rs_status edit(json_t **json, const rs_predict_run *run, const rs_remedy *remedy,
+                      rs_error *err)
 {
-    rs_design design = {0};
-    rs_forecast f = {0};
-    rs_error why;
-    *out = (rs_remedied){.remedy = remedy};
-    *made = false;
-    json_t *json = json_deep_copy(run->design->json);
-    if (!json) return rs_fail_memory(err, remedy->name, 1);
     bool applies = true;
-    rs_status status = remedy->apply(json, &applies, run, err);
-    if (status != RS_OK || !applies || json_equal(json, run->design->json)) {
-        json_decref(json);
-        return status;
-    }
-    RS_TRY(rs_predict_try(&design, &f, made, &why, run, json, err));
-    *made = *made && f.found.verdict != RS_PREDICT_UNKNOWN;
-    if (*made) {
-        out->found = f.found;
-        out->apart = f.rows[f.n_layers].apart;
-        out->ratio = rs_forecast_least_ratio(&f);
-        out->growth = rs_forecast_growth(&f);
-        out->parameters_ratio = (double)design.network->stored.parameters /
-                                (double)run->design->network->stored.parameters;
-        out->time_ratio = rs_trials_cost(design.network, design.input.n) /
-                          rs_trials_cost(run->design->network, run->design->input.n);
-        compare(out, &run->forecast, &f);
-        out->score = score(out);
-    }
-    rs_forecast_free(&f);
-    rs_design_close(&design);
-    return RS_OK;
+    *json = json_deep_copy(run->design->json);
+    if (!*json) return rs_fail_memory(err, remedy->name, 1);
+    rs_status status = remedy->apply(*json, &applies, run, err);
+    if (status == RS_OK && applies && !json_equal(*json, run->design->json)) return RS_OK;
+    json_decref(*json);
+    *json = NULL;
+    return status;
+}
+
+static void take(rs_remedied *out, const rs_predict_variant *v, const rs_predict_run *run)
+{
+    const rs_forecast *f = &v->forecast;
+    out->found = f->found;
+    out->apart = f->rows[f->n_layers].apart;
+    out->ratio = rs_forecast_least_ratio(f);
+    out->growth = rs_forecast_growth(f);
+    out->parameters_ratio = (double)v->design.network->stored.parameters /
+                            (double)run->design->network->stored.parameters;
+    out->time_ratio = rs_trials_cost(v->design.network, v->design.input.n) /
+                      rs_trials_cost(run->design->network, run->design->input.n);
+    compare(out, &run->forecast, f);
+    out->score = score(out);
 }
 
 static int by_score(const void *a, const void *b)
@@ -116,10 +110,23 @@ static rs_status check_names(const char *names, rs_error *err)
     return RS_OK;
 }
 
+/* Those of `names` that apply, in the order of the table. */
+static rs_status list_all(rs_predict_variant *variants, rs_remedied *list, size_t *n,
+                          const rs_predict_run *run, const char *names, rs_error *err)
+{
+    const rs_remedy *remedy;
+    for (size_t i = 0; (remedy = rs_remedy_at(i)); i++) {
+        if (!is_named(names, remedy->name)) continue;
+        RS_TRY(edit(&variants[*n].json, run, remedy, err));
+        if (variants[*n].json) list[(*n)++] = (rs_remedied){.remedy = remedy};
+    }
+    return RS_OK;
+}
+
 rs_status rs_remedies_run(rs_remedied **out, size_t *n, const rs_predict_run *run,
                           const char *names, rs_error *err)
 {
-    size_t most = 0;
+    size_t most = 0, asked = 0;
     *out = NULL;
     *n = 0;
     RS_TRY(check_names(names, err));
@@ -127,17 +134,21 @@ rs_status rs_remedies_run(rs_remedied **out, size_t *n, const rs_predict_run *ru
     while (rs_remedy_at(most))
         most++;
     rs_remedied *list = rs_malloc(most, sizeof *list);
-    if (!list) return rs_fail_memory(err, "remedies", most * sizeof *list);
-    for (size_t i = 0; i < most; i++) {
-        bool made;
-        if (!is_named(names, rs_remedy_at(i)->name)) continue;
-        rs_status status = rs_check_cancelled(run->context, err);
-        if (status == RS_OK) status = run_one(&list[*n], &made, run, rs_remedy_at(i), err);
-        if (status != RS_OK) {
-            rs_free(list);
-            return status;
-        }
-        if (made) ++*n;
+    rs_predict_variant *variants = rs_calloc(most, sizeof *variants);
+    rs_status status = list && variants ? list_all(variants, list, &asked, run, names, err)
+                                        : rs_fail_memory(err, "remedies", most * sizeof *list);
+    if (status == RS_OK) status = rs_predict_try_all(variants, asked, run, err);
+    for (size_t i = 0; status == RS_OK && i < asked; i++) {
+        if (!variants[i].made || variants[i].forecast.found.verdict == RS_PREDICT_UNKNOWN) continue;
+        list[*n] = list[i];
+        take(&list[(*n)++], &variants[i], run);
+    }
+    for (size_t i = 0; variants && i < most; i++)
+        rs_predict_variant_close(&variants[i]);
+    rs_free(variants);
+    if (status != RS_OK) {
+        rs_free(list);
+        return status;
     }
     qsort(list, *n, sizeof *list, by_score);
     *out = list;

@@ -38,7 +38,7 @@ static int64_t head_width(const rs_arch *arch, int64_t width)
     return 2 * at_ratio(arch->d_head / 2, width, arch->d_model);
 }
 
-json_t *rs_shape_file(const rs_predict_run *run, const rs_shape *shape, rs_error *err)
+json_t *rs_shape_file(const rs_predict_run *run, const rs_budget_shape *shape, rs_error *err)
 {
     const rs_arch *arch = run->design->arch;
     const json_t *json = run->design->json;
@@ -54,7 +54,7 @@ json_t *rs_shape_file(const rs_predict_run *run, const rs_shape *shape, rs_error
 }
 
 /* Fills what a description alone says of a shape; *why where it makes no architecture. */
-static rs_status plan(rs_shape *s, const finder *f, rs_error *err)
+static rs_status plan(rs_budget_shape *s, const finder *f, rs_error *err)
 {
     const rs_design *design = f->run->design;
     rs_init *init = NULL;
@@ -80,7 +80,7 @@ static rs_status plan(rs_shape *s, const finder *f, rs_error *err)
     return status;
 }
 
-static rs_status plan_at(rs_shape *s, const finder *f, int64_t multiple, rs_error *err)
+static rs_status plan_at(rs_budget_shape *s, const finder *f, int64_t multiple, rs_error *err)
 {
     s->width = multiple * f->step;
     return plan(s, f, err);
@@ -97,7 +97,7 @@ static int64_t clamp(double multiple, const finder *f)
 
 /* Parameters grow with a power of the width between 1 and 2: k √(wanted/parameters) is nearer than k,
  * from the same side, until rounding keeps it where it is. */
-static rs_status approach(rs_shape *s, const finder *f, rs_error *err)
+static rs_status approach(rs_budget_shape *s, const finder *f, rs_error *err)
 {
     enum { STEPS = 64 };
     for (int i = 0; i < STEPS && !isnan(s->parameters); i++) {
@@ -110,13 +110,13 @@ static rs_status approach(rs_shape *s, const finder *f, rs_error *err)
 }
 
 /* Neighbours, while they are nearer. */
-static rs_status settle(rs_shape *s, const finder *f, rs_error *err)
+static rs_status settle(rs_budget_shape *s, const finder *f, rs_error *err)
 {
     const double wanted = f->shapes->parameters;
     int64_t side = s->parameters < wanted ? 1 : -1;
     while (!isnan(s->parameters)) {
         int64_t next = s->width / f->step + side;
-        rs_shape beside = *s;
+        rs_budget_shape beside = *s;
         if (next < f->least || next > f->most) break;
         RS_TRY(plan_at(&beside, f, next, err));
         if (!(fabs(beside.parameters - wanted) < fabs(s->parameters - wanted))) break;
@@ -138,7 +138,7 @@ static int64_t layers_allowed(const rs_predict_run *run)
     return (int64_t)fmin(LAYERS, fmax(layers, (double)(REMEDIES * arch->depth)));
 }
 
-static rs_status add(rs_shapes *shapes, const rs_shape *s, size_t *capacity, rs_error *err)
+static rs_status add(rs_shapes *shapes, const rs_budget_shape *s, size_t *capacity, rs_error *err)
 {
     if (!RS_GROW(shapes->list, shapes->n, *capacity))
         return rs_fail_memory(err, "shapes", sizeof *s);
@@ -148,7 +148,7 @@ static rs_status add(rs_shapes *shapes, const rs_shape *s, size_t *capacity, rs_
 
 /* The shape of a depth. *ends: its narrowest network has more parameters already. (One number is too few
  * where tokens are correlated.) */
-static rs_status find_width(rs_shape *s, bool *ends, finder *f, double guess, rs_error *err)
+static rs_status find_width(rs_budget_shape *s, bool *ends, finder *f, double guess, rs_error *err)
 {
     const double wanted = f->shapes->parameters, near = 0.9;
     f->least = 1;
@@ -183,7 +183,7 @@ static rs_status find_all(rs_shapes *shapes, finder *f, int64_t *narrowest, rs_e
     double guess = 1;
     for (;;) {
         int64_t depth = depth_behind(before, f->run->design->arch->depth);
-        rs_shape s = {.depth = depth, .gap = NAN};
+        rs_budget_shape s = {.depth = depth, .gap = NAN};
         bool ends;
         RS_TRY(rs_check_cancelled(f->run->context, err));
         RS_TRY(find_width(&s, &ends, f, guess * sqrt((double)before / (double)depth), err));
@@ -206,7 +206,7 @@ static double operations_of(const rs_shapes *shapes, const finder *f)
     double n = (double)f->run->design->input.n, sum = 0;
     double entries = n * n * (double)f->run->design->arch->heads;
     for (size_t i = 0; i < shapes->n; i++) {
-        const rs_shape *s = &shapes->list[i];
+        const rs_budget_shape *s = &shapes->list[i];
         if (!isnan(s->parameters))
             sum += s->operations + softmax_entry * entries * (double)s->depth;
     }
@@ -222,7 +222,7 @@ static rs_status check_found(const rs_shapes *shapes, const finder *f, int64_t n
                        shapes->parameters, (long long)(f->least * f->step), (long long)narrowest);
     for (size_t i = 0; i < shapes->n; i++)
         if (!isnan(shapes->list[i].parameters)) return RS_OK;
-    const rs_shape *last = &shapes->list[shapes->n - 1];
+    const rs_budget_shape *last = &shapes->list[shapes->n - 1];
     return rs_fail(err, RS_E_BAD_OPTION, "budget", "give fewer, or another architecture file",
                    "no depth to %lld has an architecture of %.12g parameters: %.120s",
                    (long long)last->depth, shapes->parameters, last->why);

@@ -19,17 +19,17 @@ typedef struct rs_shape_said {
     double keys;  /* fewest effective keys */
 } rs_shape_said;
 
-typedef struct rs_shape {
+typedef struct rs_budget_shape {
     int64_t depth, width;
     double parameters; /* NaN: it makes no architecture */
     double operations; /* of a trial */
     rs_shape_said theory, drawn;
     double gap;    /* between the two, in standard errors; NaN: nothing to compare */
     char why[160]; /* why it has no numbers, or nothing was drawn; empty: it has */
-} rs_shape;
+} rs_budget_shape;
 
 struct rs_shapes {
-    rs_shape *list; /* [n] by depth */
+    rs_budget_shape *list; /* [n] by depth */
     size_t n;
     double parameters; /* asked for */
     int32_t trials;    /* of each shape; 0: none */
@@ -46,7 +46,7 @@ rs_status rs_shapes_find(rs_shapes *out, const rs_predict_run *run, double param
 void rs_shapes_free(rs_shapes *shapes);
 
 /* The architecture file of a shape; the caller's. NULL: RS_E_NO_MEMORY, in err. */
-json_t *rs_shape_file(const rs_predict_run *run, const rs_shape *shape, rs_error *err);
+json_t *rs_shape_file(const rs_predict_run *run, const rs_budget_shape *shape, rs_error *err);
 /* Asks theory, and trials, of each. Errors: RS_E_INTERRUPTED, RS_E_NO_MEMORY, those of trials; a shape
  * that memory does not hold says so. */
 rs_status rs_shapes_run(rs_shapes *shapes, const rs_predict_run *run, rs_error *err);

@@ -22,7 +22,7 @@ static rs_shape_said said_of(const rs_forecast *f)
 }
 
 /* Draws a shape; where memory does not hold it, it says so. */
-static rs_status draw(rs_shape *s, const rs_design *design, const rs_forecast *theory,
+static rs_status draw(rs_budget_shape *s, const rs_design *design, const rs_forecast *theory,
                       const rs_predict_run *run, int32_t trials, rs_error *err)
 {
     rs_predict_run own = {.options = run->options,
@@ -52,7 +52,8 @@ static rs_status draw(rs_shape *s, const rs_design *design, const rs_forecast *t
     return status;
 }
 
-static rs_status run_shape(rs_shape *s, const rs_predict_run *run, int32_t trials, rs_error *err)
+static rs_status run_shape(rs_budget_shape *s, const rs_predict_run *run, int32_t trials,
+                           rs_error *err)
 {
     rs_design design = {0};
     rs_forecast theory;
@@ -134,7 +135,7 @@ static const char *code_of(const rs_shape_said *said)
     return said->verdict == RS_PREDICT_UNKNOWN ? NULL : rs_predict_verdict_code(said->verdict);
 }
 
-static shape_row row_of(const rs_shape *s, double operations)
+static shape_row row_of(const rs_budget_shape *s, double operations)
 {
     const rs_shape_said *t = &s->theory, *d = &s->drawn;
     bool made = !isnan(s->parameters);
@@ -201,32 +202,32 @@ rs_status rs_shapes_table(rs_result *result, const rs_shapes *shapes, const rs_p
 /* ---- the answer ---- */
 
 /* Networks that were drawn count before theory: narrow ones are not what it is made for. */
-static const rs_shape_said *best_known(const rs_shape *s)
+static const rs_shape_said *best_known(const rs_budget_shape *s)
 {
     return s->drawn.verdict != RS_PREDICT_UNKNOWN ? &s->drawn : &s->theory;
 }
 
-static const rs_shape *most_apart(const rs_shapes *shapes)
+static const rs_budget_shape *most_apart(const rs_shapes *shapes)
 {
-    const rs_shape *most = NULL;
+    const rs_budget_shape *most = NULL;
     for (size_t i = 0; i < shapes->n; i++) {
-        const rs_shape *s = &shapes->list[i];
+        const rs_budget_shape *s = &shapes->list[i];
         if (isnan(best_known(s)->apart)) continue;
         if (!most || best_known(s)->apart > best_known(most)->apart) most = s;
     }
     return most;
 }
 
-static const rs_shape *deepest(const rs_shapes *shapes, rs_predict_verdict verdict)
+static const rs_budget_shape *deepest(const rs_shapes *shapes, rs_predict_verdict verdict)
 {
-    const rs_shape *found = NULL;
+    const rs_budget_shape *found = NULL;
     for (size_t i = 0; i < shapes->n; i++)
         if (best_known(&shapes->list[i])->verdict == verdict) found = &shapes->list[i];
     return found;
 }
 
 /* "16 × 72 (1 − ρ 0.52)". */
-static const char *name_shape(char out[64], const rs_shape *s)
+static const char *name_shape(char out[64], const rs_budget_shape *s)
 {
     double apart = best_known(s)->apart;
     if (fabs(apart) < 4)
@@ -240,8 +241,9 @@ static const char *name_shape(char out[64], const rs_shape *s)
 
 void rs_shapes_answer(rs_predict_answer *a, const rs_shapes *shapes)
 {
-    const rs_shape *most = most_apart(shapes), *healthy = deepest(shapes, RS_PREDICT_HEALTHY),
-                   *slow = deepest(shapes, RS_PREDICT_SLOW);
+    const rs_budget_shape *most = most_apart(shapes),
+                          *healthy = deepest(shapes, RS_PREDICT_HEALTHY),
+                          *slow = deepest(shapes, RS_PREDICT_SLOW);
     char text[64];
     *a = (rs_predict_answer){.number = RS_PREDICT_ANSWERS + 1,
                              .question = "budget",

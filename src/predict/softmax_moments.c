@@ -49,6 +49,16 @@ static rs_softmax_moments one_hot(double n)
     return (rs_softmax_moments){1, n - 1, 1, n > 1 ? INFINITY : 0};
 }
 
+/* What two sums say of n keys. */
+static rs_softmax_moments moments_from(double excess, double third, double step, double n)
+{
+    excess = fmin(n * (n - 1) * step * excess, n - 1);
+    return (rs_softmax_moments){.second = (1 + excess) / n,
+                                .excess = excess,
+                                .third = n / 2 * step * third,
+                                .equal = rs_softmax_annealed_inverse(n, excess)};
+}
+
 static rs_softmax_moments sum_up(const rs_softmax_mesh *mesh, double n)
 {
     double excess = 0, third = 0;
@@ -58,13 +68,21 @@ static rs_softmax_moments sum_up(const rs_softmax_mesh *mesh, double n)
         excess += mesh->spread[i] * others;
         third += mesh->third[i] * others * kept;
     }
-    excess *= n * (n - 1) * mesh->step;
-    third *= n / 2 * mesh->step;
-    excess = fmin(excess, n - 1);
-    return (rs_softmax_moments){.second = (1 + excess) / n,
-                                .excess = excess,
-                                .third = third,
-                                .equal = rs_softmax_annealed_inverse(n, excess)};
+    return moments_from(excess, third, mesh->step, n);
+}
+
+/* The same of `others` = g0^(n − 2), which then gains a power. */
+static rs_softmax_moments sum_next(const rs_softmax_mesh *mesh, double *others, double n)
+{
+    double excess = 0, third = 0;
+#pragma omp simd reduction(+ : excess, third)
+    for (int i = 0; i < mesh->n; i++) {
+        double now = others[i], then = now * mesh->kept[i];
+        excess += mesh->spread[i] * now;
+        third += mesh->third[i] * then;
+        others[i] = then > 1e-280 ? then : 0; /* subnormal numbers are slow */
+    }
+    return moments_from(excess, third, mesh->step, n);
 }
 
 /* Where no mesh is needed. */
@@ -92,13 +110,17 @@ void rs_softmax_moments_of(rs_softmax_moments *out, double n, double c)
 void rs_softmax_moments_causal(rs_softmax_moments *out, int64_t n, double c)
 {
     rs_softmax_mesh mesh;
+    double others[RS_SOFTMAX_MESH_MOST];
     if (n < 1) return;
     bool plain = is_plain(&out[n - 1], (double)n, c);
+    mesh.n = 0;
     if (!plain) rs_softmax_mesh_make(&mesh, (double)n, c);
+    for (int i = 0; i < mesh.n; i++)
+        others[i] = 1;
     for (int64_t i = 0; i < n; i++) {
         if (plain || i == 0)
             is_plain(&out[i], (double)(i + 1), c);
         else
-            out[i] = sum_up(&mesh, (double)(i + 1));
+            out[i] = sum_next(&mesh, others, (double)(i + 1));
     }
 }

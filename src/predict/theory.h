@@ -63,12 +63,19 @@ typedef struct rs_theory_network {
     double ln_square0; /* ln of a token's squared norm over d */
 } rs_theory_network;
 
+/* What a run under a mask leaves for the next one: scratch for so many tokens, and tables that it has
+ * filled. Results are the same without. */
+typedef struct rs_theory_kept rs_theory_kept;
+rs_status rs_theory_kept_open(rs_theory_kept **out, rs_error *err); /* RS_E_NO_MEMORY */
+void rs_theory_kept_close(rs_theory_kept *kept);                    /* NULL is fine */
+
 typedef struct rs_theory_settings {
     bool after_final_norm; /* where the loss ⟨G, X⟩ reads the states */
     bool rough;            /* condensed attention by the annealed cross moment even where the double
                               integral (about 0.1 s a layer) can be had */
     bool
         annealed; /* masks: logits' variances as they are, without the correction by exact moments */
+    rs_theory_kept *kept; /* of one run at a time; NULL: nothing is kept */
 } rs_theory_settings;
 
 /* The tokens in front of layer l (l = n_layers: the last states, before the final norm), and that

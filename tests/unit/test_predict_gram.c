@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "predict/activation_curve.h"
+#include "predict/gram_kernels.h"
 #include "predict/gram_mixing.h"
 #include "predict/theory_run.h"
 #include "predict_support.h"
@@ -19,41 +21,56 @@ static const rs_theory_settings annealed = {.annealed = true}, plain_settings;
 
 /* ---- sums by tables ---- */
 
-enum { N = 11 };
+enum { N = 21 };
+/* Who sees whom: keys up to itself, all alike or by rates and sizes; or by any numbers. */
+typedef enum mask { ALIKE, RATED, TILTED, MASKS } mask;
 typedef struct instance {
+    mask mask;
     double pull[N * N], apart[N * N], tilt[N * N], given[N * N];
-    bool tilted;
+    double rate[N], size[N];
 } instance;
 
 static void draw(instance *x, rs_random *random)
 {
     /* pulls of all sizes, and of nearly one size */
     double reach = 20 * rs_random_uniform(random), least = rs_random_uniform(random);
+    double wide = rs_random_uniform(random) < 0.5 ? 0.01 : 0.7;
     if (rs_random_uniform(random) < 0.3) least = 0.999;
-    x->tilted = rs_random_uniform(random) < 0.5;
+    x->mask = (mask)(rs_random_uniform(random) * MASKS);
+    for (int i = 0; i < N; i++) {
+        x->rate[i] = 2 + wide * rs_random_uniform(random);
+        x->size[i] = -wide * rs_random_uniform(random);
+    }
     for (int i = 0; i < N; i++) {
         for (int j = 0; j < N; j++) {
-            bool sees = x->tilted ? abs(i - j) < 4 : j <= i;
-            x->tilt[i * N + j] = !sees ? 0 : x->tilted ? 0.5 + rs_random_uniform(random) : 1;
+            bool sees = x->mask == TILTED ? abs(i - j) < 4 : j <= i;
+            double tilt = x->mask == TILTED  ? 0.5 + rs_random_uniform(random)
+                          : x->mask == RATED ? exp(x->rate[i] * x->size[j])
+                                             : 1;
+            x->tilt[i * N + j] = sees ? tilt : 0;
             if (j > i) continue;
             x->pull[i * N + j] = x->pull[j * N + i] =
                 reach * (least + (1 - least) * rs_random_uniform(random));
-            x->apart[i * N + j] = x->apart[j * N + i] = i == j ? 0 : rs_random_uniform(random);
+            x->apart[i * N + j] = x->apart[j * N + i] = rs_random_uniform(random);
+            if (i == j) x->apart[i * N + i] = x->mask == RATED ? 0.2 - x->size[i] : 0;
             x->given[i * N + j] = x->given[j * N + i] = rs_random_uniform(random);
         }
     }
 }
 
-/* Row i and row k by definition: their mean of apart, and their part of what goes back. */
-static double by_definition(double *back, const instance *x, int i, int k)
+/* Row i and row k by definition: their mean of apart, what a key has in common with itself, and their
+ * part of what goes back. */
+static double by_definition(double *shared, double *back, const instance *x, int i, int k)
 {
     double total = 0, rest = 0;
+    *shared = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (int j = 0; j < N; j++) {
             for (int l = 0; l < N; l++) {
                 double w = x->tilt[i * N + j] * x->tilt[k * N + l] *
                            exp(-x->pull[i * N + k] * x->apart[j * N + l]);
                 if (pass == 1) back[j * N + l] += w / total * x->given[i * N + k];
+                if (pass == 1) *shared += j == l ? w / total : 0;
                 if (pass == 1) continue;
                 total += w;
                 rest += w * x->apart[j * N + l];
@@ -61,6 +78,30 @@ static double by_definition(double *back, const instance *x, int i, int k)
         }
     }
     return rest / total;
+}
+
+static void check_instance(rs_gram_mixing *mixing, const instance *x, bool keeps)
+{
+    double rest[N * N], back[N * N], total[N * N], expected[N * N] = {0}, shared;
+    rs_gram_law law = {.pull = x->pull, .apart = x->apart, .total = keeps ? total : NULL};
+    if (x->mask == TILTED) law.tilt = x->tilt;
+    if (x->mask == RATED) {
+        law.rate = x->rate;
+        law.size = x->size;
+        assert_true(rs_gram_is_split(x->rate, x->size, N));
+    }
+    assert_true(rs_gram_gather(rest, mixing, &law));
+    assert_true(rs_gram_scatter(back, mixing, &law, x->given));
+    for (int i = 0; i < N; i++) {
+        for (int k = 0; k < N; k++) {
+            double mean = by_definition(&shared, expected, x, i, k);
+            assert_near("rest", rest[i * N + k], mean, 1e-11, 1e-13);
+            if (k > i) continue;
+            assert_near("shared", rs_gram_shared(mixing, &law, i, k), shared, 1e-11, 1e-13);
+        }
+    }
+    for (int i = 0; i < N * N; i++)
+        assert_near("back", back[i], expected[i], 1e-11, 1e-12);
 }
 
 static void tables_sum_as_weights_do(void **state)
@@ -71,27 +112,66 @@ static void tables_sum_as_weights_do(void **state)
     for (int t = property_start(40, 7); property_next(&t);) {
         rs_random random = property_random();
         instance x;
-        double rest[N * N], back[N * N], expected[N * N] = {0};
         draw(&x, &random);
-        rs_gram_law law = {x.pull, x.apart, x.tilted ? x.tilt : NULL};
-        assert_true(rs_gram_gather(rest, mixing, &law));
-        assert_true(rs_gram_scatter(back, mixing, &law, x.given));
-        for (int i = 0; i < N; i++) {
-            for (int k = 0; k < N; k++)
-                assert_near("rest", rest[i * N + k], by_definition(expected, &x, i, k), 1e-11,
-                            1e-13);
+        for (const rs_gram_kernels *const *table = rs_gram_kernel_tables(); *table; table++) {
+            rs_gram_kernels_use(*table);
+            check_instance(mixing, &x, t % 2);
         }
-        for (int i = 0; i < N * N; i++)
-            assert_near("back", back[i], expected[i], 1e-11, 1e-12);
     }
     property_holds(1);
+    rs_gram_kernels_use(NULL);
     double pull[N * N], apart[N * N], rest[N * N];
     for (int i = 0; i < N * N; i++)
         pull[i] = apart[i] = 40.0 * i / N / N;
-    rs_gram_law wide = {pull, apart, NULL};
+    rs_gram_law wide = {.pull = pull, .apart = apart};
     assert_false(rs_gram_gather(rest, mixing, &wide));
     assert_false(rs_gram_scatter(rest, mixing, &wide, apart));
     rs_gram_mixing_close(mixing);
+}
+
+/* ---- polynomials of activations ---- */
+
+static void curves_are_the_maps(void **state)
+{
+    (void)state;
+    enum { PAIRS = 40 };
+    static const double squares[] = {1e-6, 0.3, 1, 20};
+    static const double ranges[][2] = {
+        {0, 1}, {0.6, 1.2}, {0.9, 0.9}, {1e-9, 1e-3}, {1, 1 + 1e-13}};
+    double root[PAIRS], gaps[PAIRS], slopes[PAIRS];
+    int fitted = 0;
+    for (int k = 0; k < RS_GAUSS_KINDS * 4 * 5; k++) {
+        rs_gauss_kind kind = (rs_gauss_kind)(k / 20);
+        const double *range = ranges[k % 5];
+        rs_activation_map *map = NULL;
+        rs_activation_curve curve;
+        OK(rs_activation_map_open(&map, kind, &err));
+        assert_true(rs_activation_map_at(map, log(squares[k / 5 % 4])));
+        for (int i = 0; i < PAIRS; i++)
+            root[i] = range[0] + (range[1] - range[0]) * i / (PAIRS - 1);
+        if (rs_activation_curve_fit(&curve, map, range[0], range[1])) {
+            double gap, both, gap_most = 0, both_most = 0;
+            fitted++;
+            for (int i = 0; i < PAIRS; i++) {
+                rs_activation_curve_at(&gap, &both, map, root[i]);
+                gap_most = fmax(gap_most, gap);
+                both_most = fmax(both_most, fabs(both));
+            }
+            for (const rs_gram_kernels *const *table = rs_gram_kernel_tables(); *table; table++) {
+                rs_gram_kernels_use(*table);
+                rs_activation_curve_gaps(gaps, &curve, root, PAIRS);
+                rs_activation_curve_slopes(slopes, &curve, root, PAIRS);
+                for (int i = 0; i < PAIRS; i++) {
+                    rs_activation_curve_at(&gap, &both, map, root[i]);
+                    assert_near("gap", gaps[i], gap, 0, 3e-13 * gap_most);
+                    assert_near("both", slopes[i], both, 0, 3e-13 * both_most);
+                }
+            }
+        }
+        rs_activation_map_close(map);
+    }
+    rs_gram_kernels_use(NULL);
+    assert_true(fitted >= RS_GAUSS_KINDS * 4 * 5 * 3 / 4);
 }
 
 /* ---- networks ---- */
@@ -122,7 +202,11 @@ static void check_case(const json_t *item)
 static void masked_networks_are_sums_over_weights(void **state)
 {
     (void)state;
-    check_golden("gram.json", check_case);
+    for (const rs_gram_kernels *const *table = rs_gram_kernel_tables(); *table; table++) {
+        rs_gram_kernels_use(*table);
+        check_golden("gram.json", check_case);
+    }
+    rs_gram_kernels_use(NULL);
 }
 
 /* A window that hides nothing is no mask: both recursions say the same. */
@@ -236,6 +320,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_sum_as_weights_do),
+        cmocka_unit_test(curves_are_the_maps),
         cmocka_unit_test(masked_networks_are_sums_over_weights),
         cmocka_unit_test(without_a_mask_both_recursions_agree),
         cmocka_unit_test(collapse_is_followed_below_the_doubles),
