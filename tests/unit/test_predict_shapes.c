@@ -41,7 +41,7 @@ static void end(asked *a)
 }
 
 /* Parameters of the shape's file, at another width; NaN: it makes no architecture. */
-static double count_of(const asked *a, rs_shape shape, int64_t width)
+static double count_of(const asked *a, rs_budget_shape shape, int64_t width)
 {
     rs_init *init;
     rs_network *network = NULL;
@@ -60,7 +60,7 @@ static double count_of(const asked *a, rs_shape shape, int64_t width)
 
 /* ---- the nearest ---- */
 
-static void assert_nearest(const asked *a, const rs_shape *s, int64_t step)
+static void assert_nearest(const asked *a, const rs_budget_shape *s, int64_t step)
 {
     double wanted = a->shapes.parameters, away = fabs(s->parameters - wanted), steps = 0;
     assert_int_equal(s->width % step, 0);
@@ -85,8 +85,8 @@ static void assert_depths(const asked *a, int64_t step)
         int64_t depth = shapes->list[i].depth, before = i ? shapes->list[i - 1].depth : 0;
         assert_true(i ? depth > before && depth <= 2 * before : depth == 1);
     }
-    const rs_shape *last = &shapes->list[shapes->n - 1];
-    rs_shape next = *last;
+    const rs_budget_shape *last = &shapes->list[shapes->n - 1];
+    rs_budget_shape next = *last;
     next.depth = llround((double)last->depth * sqrt(2));
     if (next.depth == last->depth) next.depth++;
     if (shapes->more) return;
@@ -142,7 +142,7 @@ static void widths_in_closed_form(void **state)
     OK(ask(&a, "{\"depth\": 6, \"d_model\": 64, \"heads\": 8, \"mlp\": \"relu\"}", 1e7, 0));
     assert_int_equal(a.shapes.n, 25 - 1); /* 1, 2, 3, … 4096; 768 numbers a layer at width 8 */
     for (size_t i = 0; i < a.shapes.n; i++) {
-        const rs_shape *s = &a.shapes.list[i];
+        const rs_budget_shape *s = &a.shapes.list[i];
         double exact = sqrt(1e7 / (12 * (double)s->depth)) / 8;
         assert_true(s->width == 8 * (int64_t)floor(exact) || s->width == 8 * (int64_t)ceil(exact));
         assert_true(s->parameters == 12.0 * (double)(s->depth * s->width * s->width));
@@ -162,7 +162,7 @@ static void ratios_are_kept(void **state)
            "\"mlp\": \"swiglu\"}",
            3e5, 0));
     for (size_t i = 0; i < a.shapes.n; i++) {
-        const rs_shape *s = &a.shapes.list[i];
+        const rs_budget_shape *s = &a.shapes.list[i];
         json_t *json = rs_shape_file(&a.run, s, &err);
         assert_non_null(json);
         int64_t head = json_integer_value(json_object_get(json, "d_head")),
@@ -187,9 +187,9 @@ static void shapes_are_run(void **state)
            "\"mlp\": \"relu\"}",
            2000, 3));
     OK(rs_shapes_run(&a.shapes, &a.run, &err));
-    const rs_shape *most = &a.shapes.list[0];
+    const rs_budget_shape *most = &a.shapes.list[0];
     for (size_t i = 0; i < a.shapes.n; i++) {
-        const rs_shape *s = &a.shapes.list[i];
+        const rs_budget_shape *s = &a.shapes.list[i];
         assert_true(isfinite(s->theory.rho) && isfinite(s->drawn.rho) && s->gap >= 0);
         assert_true(s->theory.verdict != RS_PREDICT_UNKNOWN && s->why[0] == 0);
         if (s->drawn.apart > most->drawn.apart) most = s;
@@ -258,7 +258,7 @@ static void lists_fit_one_depth(void **state)
     asked a;
     OK(ask(&a, "{\"depth\": 4, \"temperature\": [1, 2, 3, 4], \"mlp\": \"relu\"}", 1e5, 0));
     for (size_t i = 0; i < a.shapes.n; i++) {
-        const rs_shape *s = &a.shapes.list[i];
+        const rs_budget_shape *s = &a.shapes.list[i];
         assert_true(isnan(s->parameters) == (s->depth != 4));
         assert_true((strstr(s->why, "lists 4 layers") != NULL) == (s->depth != 4));
     }
