@@ -69,8 +69,9 @@ foreach(script ${cli_tests})
     rs_test(cli_${name} cli)
 endforeach()
 
-# These run each experiment of the laboratory, as test_lab_experiments does: with sanitizers once is enough (make asan).
-foreach(name lab claims explain)
+# With sanitizers once is enough (make asan). The first three run each experiment of the laboratory, as test_lab_experiments
+# does; the others ask what other tests ask, hundreds of times, and look at how it is laid out.
+foreach(name lab claims explain terminal screens)
     set_property(TEST cli_${name} APPEND PROPERTY LABELS repeats)
 endforeach()
 

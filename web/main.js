@@ -84,11 +84,14 @@ function headline() {
 
 function layOut() {
   headline();
+  for (const [name, rows] of Object.entries(result.tables)) tables.set(name, new Table(name, rows, about.tables[name]));
+  // a table that answers the command's question comes first; the others stand behind the figures
+  const first = [...tables.values()].filter((t) => t.about.lead), others = [...tables.values()].filter((t) => !t.about.lead);
+  for (const table of first) section(`lead-${table.name}`, table.about.title ?? words(table.name), table.root);
   for (const [name, spec] of Object.entries(result.figures)) figures.push(new Figure(name, spec, about.figures[name], result.tables, select));
   if (figures.length) section('figures', 'Figures', figures.map((f) => f.root));
   if (result.findings.length) section('findings', 'Findings', new Findings(result.findings, result.tables.findings, about.words, selectFinding).root);
-  for (const [name, rows] of Object.entries(result.tables)) tables.set(name, new Table(name, rows, about.tables[name]));
-  if (tables.size) section('tables', 'Tables', contents([...tables.values()]), [...tables.values()].map((t) => t.root));
+  if (others.length) section('tables', 'Tables', contents(others), others.map((t) => t.root));
   if (Object.keys(about.words ?? {}).length) section('words', 'Words', glossary(about.words));
   const known = new Set(['rankscope', 'command', 'tables', 'figures', 'findings', 'model', 'verdict']);
   section('run', 'This run', facts([...Object.entries(result.model ?? {}), ['command', result.command], ['rankscope', result.rankscope],

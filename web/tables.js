@@ -44,7 +44,7 @@ export class Table {
     const tools = element('div', { class: 'tools' },
       small ? null : [element('label', { for: `${id}-filter` }, 'Filter'), this.filter, this.columnPicker()],
       element('button', { type: 'button', onclick: () => this.saveCsv() }, 'Save CSV'));
-    return element('section', { class: 'table', id, 'aria-labelledby': `${id}-title` },
+    return element('section', { class: this.about.lead ? 'table lead' : 'table', id, 'aria-labelledby': `${id}-title` },
       element('h3', { id: `${id}-title` }, this.about.title ?? words(this.name), ' ', element('code', {}, this.name)),
       this.about.about ? element('p', { class: 'about' }, this.about.about) : null,
       small ? null : tools, this.scroller,

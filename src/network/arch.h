@@ -221,6 +221,8 @@ rs_status rs_arch_read(rs_arch **out, const json_t *json, const char *path, rs_e
 void rs_arch_close(rs_arch *arch);
 /* The path of the file that "graph" names; NULL: there is none. */
 const char *rs_arch_graph_path(const rs_arch *arch);
+/* A field whose value is a whole number ("depth", "heads"). */
+bool rs_arch_field_is_whole(const char *field);
 
 /*
  * Draws one sample of the input law: states [seq_len, d], d being d_model, or the width of the rows

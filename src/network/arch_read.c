@@ -24,6 +24,17 @@ static const char *const init_names[] = {"wq", "wk",        "wv",       "wo",   
                                          "wx", "wdt",       "conv",     "map",      NULL};
 static const char *const input_names[] = {"law", "rho", "norm2", NULL};
 
+static const char *const whole_names[] = {"depth",     "d_model", "heads",  "kv_heads",
+                                          "d_head",    "seq_len", "vocab",  "outputs",
+                                          "mlp_width", "state",   "groups", "conv"};
+
+bool rs_arch_field_is_whole(const char *field)
+{
+    for (size_t i = 0; i < sizeof whole_names / sizeof *whole_names; i++)
+        if (strcmp(field, whole_names[i]) == 0) return true;
+    return false;
+}
+
 enum { SOFTMAX, UNIFORM, CENTRED, SHAPED, RESCALED };
 static const rs_arch_word attention_words[] = {{"softmax", SOFTMAX},   {"uniform", UNIFORM},
                                                {"centred", CENTRED},   {"shaped", SHAPED},

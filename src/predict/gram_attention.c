@@ -13,6 +13,7 @@
 
 #include "base/memory.h"
 #include "linalg/gemm.h"
+#include "predict/gram_logits.h"
 #include "predict/gram_turned.h"
 #include "predict/ln.h"
 #include "predict/softmax_moments.h"
@@ -29,9 +30,12 @@ struct rs_gram_attention {
     double *part, *own, *turn;                        /* of positions: [n, n], [n], [2n − 1] */
     int64_t *first, *end;                             /* [n]: keys that rows see */
     double *pull, *apart, *tilt, *rest, *flat, *half; /* [n, n] */
+    double *shared;                                   /* [n, n]: E Σ_j A_ij A_i'j, i' <= i */
     double *lift;                                     /* [n]: √(ĉ/c) of each row */
-    double *spread, *third, *own_shared; /* [n]: mean gap of a row's keys, its E ΣA³ and E ΣA² */
-    double *table, *thirds;              /* [n, TABLE]: ĉ/c, and ln(n² E ΣA³) */
+    double *spread, *third, *gaps,
+        *uneven;            /* [n]: what logits vary by over a row's keys, its E ΣA³,
+                                      the keys' mean gap, and how far gaps are from it */
+    double *table, *thirds; /* [n, TABLE]: ĉ/c, and ln(n² E ΣA³) */
     double *block;
     double ln_unit; /* of apart */
     double ratio;   /* of that unit to the largest square */
@@ -62,22 +66,27 @@ static rs_status fill_table(rs_gram_attention *a, rs_error *err)
 
 rs_status rs_gram_attention_open(rs_gram_attention **out, int64_t n, rs_error *err)
 {
-    enum { MATRICES = 6 };
-    size_t size = (size_t)n * (size_t)n, all = MATRICES * size + (size_t)n * (2 * TABLE + 4);
+    enum { MATRICES = 7 };
+    size_t size = (size_t)n * (size_t)n, all = MATRICES * size + (size_t)n * (2 * TABLE + 5);
     rs_gram_attention *a = *out = rs_calloc(1, sizeof *a);
     if (!a) return rs_fail_memory(err, "attention", sizeof *a);
     a->n = n;
     a->block = rs_malloc(all, sizeof *a->block);
-    rs_status status = a->block ? rs_gram_mixing_open(&a->mixing, n, err)
-                                : rs_fail_memory(err, "attention", all * sizeof *a->block);
+    a->first = rs_malloc((size_t)n, 2 * sizeof *a->first);
+    rs_status status = a->block && a->first
+                           ? rs_gram_mixing_open(&a->mixing, n, err)
+                           : rs_fail_memory(err, "attention", all * sizeof *a->block);
     if (status == RS_OK) {
-        double **parts[] = {&a->pull, &a->apart, &a->tilt, &a->rest, &a->flat, &a->half, &a->lift};
+        double **parts[] = {&a->pull, &a->apart, &a->tilt,   &a->rest,
+                            &a->flat, &a->half,  &a->shared, &a->lift};
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
             *parts[k] = a->block + k * size;
         a->spread = a->lift + n;
         a->third = a->spread + n;
-        a->own_shared = a->third + n;
-        a->table = a->own_shared + n;
+        a->gaps = a->third + n;
+        a->end = a->first + n;
+        a->uneven = a->gaps + n;
+        a->table = a->uneven + n;
         a->thirds = a->table + n * TABLE;
         status = fill_table(a, err);
     }
@@ -282,28 +291,20 @@ static rs_status open_turned(rs_gram_attention *a, rs_error *err)
     size_t n = (size_t)a->n, all = n * n + 3 * n;
     if (a->turned) return RS_OK;
     if (!a->part) a->part = rs_malloc(all, sizeof *a->part);
-    if (!a->first) a->first = rs_malloc(2 * n, sizeof *a->first);
-    if (!a->part || !a->first)
-        return rs_fail_memory(err, "rotary positions", all * sizeof *a->part);
+    if (!a->part) return rs_fail_memory(err, "rotary positions", all * sizeof *a->part);
     a->own = a->part + n * n;
     a->turn = a->own + n;
-    a->end = a->first + n;
     return rs_gram_turned_open(&a->turned, a->n, err);
 }
 
 /* Keys of larger tokens weigh more; by how much is the same for all rows here. */
-static void set_own(rs_gram_attention *a, const rs_theory_attention *op, const rs_gram_state *read,
-                    double t)
+static void set_own(rs_gram_attention *a, const rs_gram_state *read, double t)
 {
     double mean = 0;
     for (int64_t i = 0; i < a->n; i++)
         mean += a->lift[i] * a->lift[i] * read->square[i] / (double)a->n;
-    for (int64_t i = 0; i < a->n; i++) {
-        span keys = keys_of(op, i, a->n);
+    for (int64_t i = 0; i < a->n; i++)
         a->own[i] = exp(t * mean * (read->square[i] - 1) / 2);
-        a->first[i] = keys.first;
-        a->end[i] = keys.end;
-    }
 }
 
 /* ---- one attention ---- */
@@ -315,6 +316,11 @@ static rs_status prepare(rs_gram_seen *seen, rs_gram_attention *a, const rs_theo
     bool equal = rs_gram_state_unequal(read)<1 + 1e-13, turned = op->pairs> 0;
     double ln_t = op->softmax == 0 ? -INFINITY : log(op->logit) + log(op->queries) + log(op->keys);
     a->tilted = !(equal && op->causal && op->window <= 0);
+    for (int64_t i = 0; i < a->n; i++) {
+        span keys = keys_of(op, i, a->n);
+        a->first[i] = keys.first;
+        a->end[i] = keys.end;
+    }
     set_apart(a, read, equal);
     a->ratio = exp(rs_ln_times(a->ln_unit, -read->ln_square));
     if (turned) {
@@ -328,7 +334,7 @@ static rs_status prepare(rs_gram_seen *seen, rs_gram_attention *a, const rs_theo
         a->lift[i] = 1;
     double scale = exp(rs_ln_times(ln_t, rs_ln_times(read->ln_square, ln_unit)));
     if (turned)
-        set_own(a, op, read, scale);
+        set_own(a, read, scale);
     else if (a->tilted)
         set_tilt(a, op, read, ln_t);
     set_pull(a, read, scale);
@@ -426,32 +432,97 @@ rs_status rs_gram_attend_back(double *back, rs_gram_attention *a, const rs_theor
     rs_gram_law law = plain_law(a);
     rs_gram_turned_law turning = turned_law(a);
     if (op->pairs > 0)
-        rs_gram_turned_scatter(back, a->turned, &turning, given);
+        rs_gram_turned_scatter(back, a->shared, a->turned, &turning, given);
     else
         rs_gram_scatter(back, a->mixing, &law, given);
     mix(back, a, op, given, true);
     return RS_OK;
 }
 
-double rs_gram_query_sum(double *ln_unit, const rs_gram_attention *a, const rs_gram_state *read,
-                         const double *given, double kappa)
+/* Of the keys of a span: their mean gap g, and ‖H‖²/((m − 1) g²) of their Gram matrix H about their
+ * mean, tr H = (m − 1) g: 1 where all are equally far apart, never less. What differs by a row or a
+ * column alone drops out of H, so that gaps take the place of products. */
+static double uneven_over(double *mean, const double *gap, int64_t n, span keys)
+{
+    double squares = 0, rows = 0, all = 0, m = (double)count_of(keys);
+    *mean = spread_over(gap, n, keys);
+    if (!(*mean > 0)) return 1;
+    for (int64_t j = keys.first; j < keys.end; j++) {
+        double row = 0;
+        for (int64_t k = keys.first; k < keys.end; k++) {
+            row += gap[j * n + k];
+            squares += gap[j * n + k] * gap[j * n + k];
+        }
+        rows += row * row;
+        all += row;
+    }
+    return fmax((squares - 2 * rows / m + all * all / (m * m)) / ((m - 1) * *mean * *mean), 1);
+}
+
+/* The same of all prefixes at once; rows [n] is scratch. */
+static void uneven_of_prefixes(double *uneven, const double *mean, double *rows, const double *gap,
+                               int64_t n)
+{
+    double squares = 0, all = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double of_rows = 0, m = (double)(i + 1);
+        rows[i] = 0;
+        for (int64_t j = 0; j < i; j++) {
+            double a = gap[i * n + j];
+            squares += 2 * a * a;
+            all += 2 * a;
+            rows[i] += a;
+            rows[j] += a;
+        }
+        for (int64_t j = 0; j <= i; j++)
+            of_rows += rows[j] * rows[j];
+        double about = squares - 2 * of_rows / m + all * all / (m * m);
+        uneven[i] = mean[i] > 0 ? fmax(about / ((m - 1) * mean[i] * mean[i]), 1) : 1;
+    }
+}
+
+/* Of the keys that rows see. */
+static void set_gaps(rs_gram_attention *a, const rs_theory_attention *op, const double *gap)
 {
     int64_t n = a->n;
-    rs_gram_law law = plain_law(a);
-    double ratio = rs_gram_state_ratio(read), sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        a->own_shared[i] = rs_gram_shared(a->mixing, &law, i, i);
-    for (int64_t i = 0; i < n; i++) {
-        for (int64_t k = 0; k <= i; k++) {
-            /* two rows: m₁₁ in the place of m₂, and of m₃ what independent rows have */
-            double both = rs_gram_shared(a->mixing, &law, i, k);
-            double one = a->own_shared[i], other = a->own_shared[k];
-            double third = i == k ? 2 * a->third[i] : (one + other) * both;
-            double moments = both - third + both * both + kappa * (1 - both);
-            double part = rs_gram_state_product(read, ratio, i, k) * given[i * n + k];
-            sum += (i == k ? 1 : 2) * part * a->spread[i] * a->spread[k] * moments;
-        }
+    bool whole = !op->causal && op->window <= 0, prefixes = op->causal && op->window <= 0;
+    if (prefixes) {
+        spread_of_prefixes(a->gaps, gap, n);
+        uneven_of_prefixes(a->uneven, a->gaps, a->half, gap, n);
+        return;
     }
-    *ln_unit = rs_ln_times(read->ln_square, 2 * a->ln_unit);
-    return sum > 0 ? sum : 0;
+    for (int64_t i = 0; i < n; i++) {
+        bool same = whole && i > 0;
+        a->uneven[i] = same ? a->uneven[0] : uneven_over(&a->gaps[i], gap, n, keys_of(op, i, n));
+        if (same) a->gaps[i] = a->gaps[0];
+    }
+}
+
+double rs_gram_logits_back(double *back, rs_gram_attention *a, const rs_theory_attention *op,
+                           const rs_gram_state *read, const double *given, double kappa)
+{
+    int64_t n = a->n;
+    double ln_w = log(op->logit) + log(op->queries) + log(op->keys) + rs_ln_square(op->softmax);
+    rs_gram_law law = plain_law(a);
+    if (op->softmax == 0) return -INFINITY;
+    set_gaps(a, op, read->gap);
+    for (int64_t i = 0; i < n && op->pairs == 0; i++) {
+        for (int64_t k = 0; k <= i; k++)
+            a->shared[i * n + k] = rs_gram_shared(a->mixing, &law, i, k);
+    }
+    const rs_gram_logits logits = {.read = read,
+                                   .ratio = rs_gram_state_ratio(read),
+                                   .gaps = a->gaps,
+                                   .uneven = a->uneven,
+                                   .shared = a->shared,
+                                   .third = a->third,
+                                   .kappa = kappa,
+                                   .first = a->first,
+                                   .end = a->end,
+                                   .turn = op->pairs > 0 ? a->turn : NULL,
+                                   .diagonal = a->flat,
+                                   .off = a->half};
+    double ln_unit = read->ln_square + read->ln_gap, ln_scale = rs_ln_times(ln_w, ln_unit);
+    double sum = rs_gram_through_logits(back, &logits, given, exp(ln_scale));
+    return rs_ln_times(log(sum), rs_ln_times(ln_unit, read->ln_square));
 }

@@ -31,10 +31,11 @@ rs_status rs_gram_attend_back(double *back, rs_gram_attention *attention,
                               const rs_theory_attention *op, const rs_gram_state *read,
                               const double *given, bool annealed, rs_error *err);
 
-/* Behind rs_gram_attend_back, of the same: Σ_ii' K_ii' given_ii' g_i g_i' T_ii' over e^(ln_square + 2
- * ln of gaps' unit), g_i the mean gap of row i's keys and T the moments of a softmax's derivative by
- * logits (docs/theory/mean_field.md, 6); *ln_unit: what it is over. Not for rotary positions. */
-double rs_gram_query_sum(double *ln_unit, const rs_gram_attention *attention,
-                         const rs_gram_state *read, const double *given, double kappa);
+/* Behind rs_gram_attend_back, of the same: back gains what comes through queries and keys, W_V and W_O
+ * left out as there. Returns ln Σ_ii' K_ii' Q_ii', by which queries' and keys' gradients go
+ * (docs/theory/mean_field.md, 6); −INFINITY: there are none. */
+double rs_gram_logits_back(double *back, rs_gram_attention *attention,
+                           const rs_theory_attention *op, const rs_gram_state *read,
+                           const double *given, double kappa);
 
 #endif

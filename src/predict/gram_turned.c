@@ -211,8 +211,22 @@ static void add_distance(double *back, rs_gram_turned *t, const rs_gram_turned_l
     }
 }
 
-bool rs_gram_turned_scatter(double *back, rs_gram_turned *t, const rs_gram_turned_law *law,
-                            const double *given)
+/* Of pairs (j, j), whose part is that of the distance. */
+static void put_shared(double *shared, const rs_gram_turned *t, const rs_gram_turned_law *law,
+                       const series *s, int64_t distance)
+{
+    int64_t n = t->n;
+    for (int64_t k = 0; k + distance < n; k++) {
+        int64_t i = k + distance;
+        double sum = 0;
+        for (int64_t j = law->first[i]; j < law->end[k]; j++)
+            sum += law->own[j] * law->own[j] * exp(-t->pull[k] * (t->part[j * n + j] - s->y));
+        shared[i * n + k] = sum / t->total[k];
+    }
+}
+
+bool rs_gram_turned_scatter(double *back, double *shared, rs_gram_turned *t,
+                            const rs_gram_turned_law *law, const double *given)
 {
     int64_t n = t->n;
     for (int64_t i = 0; i < n * n; i++)
@@ -223,6 +237,7 @@ bool rs_gram_turned_scatter(double *back, rs_gram_turned *t, const rs_gram_turne
         if (!sum_distance(t, &s, law, distance)) return false;
         for (int64_t i = 0; i < n - distance; i++)
             t->given[i] = given[(i + distance) * n + i];
+        put_shared(shared, t, law, &s, distance);
         add_distance(back, t, law, &s, distance);
     }
     return true;

@@ -24,9 +24,10 @@ typedef struct rs_gram_turned_law {
     const int64_t *first, *end; /* [n] */
 } rs_gram_turned_law;
 
-/* rest[i, i'] = Σ w apart_jj', and back[j, j'] = Σ w given_ii'. false: gram_mixing.h. */
+/* rest[i, i'] = Σ w apart_jj', and back[j, j'] = Σ w given_ii', shared[i, i'] = Σ_j w_jj for i' <= i.
+ * false: gram_mixing.h. */
 bool rs_gram_turned_gather(double *rest, rs_gram_turned *turned, const rs_gram_turned_law *law);
-bool rs_gram_turned_scatter(double *back, rs_gram_turned *turned, const rs_gram_turned_law *law,
-                            const double *given);
+bool rs_gram_turned_scatter(double *back, double *shared, rs_gram_turned *turned,
+                            const rs_gram_turned_law *law, const double *given);
 
 #endif

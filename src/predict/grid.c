@@ -2,6 +2,7 @@
 #include "predict/grid.h"
 
 #include "base/memory.h"
+#include "network/arch.h"
 
 #include <errno.h>
 #include <math.h>
@@ -61,6 +62,17 @@ static rs_status fill_axis(rs_grid_axis *axis, double low, double high, double n
     return RS_OK;
 }
 
+/* A field of whole numbers takes the nearest ones, each once. */
+static void round_axis(rs_grid_axis *axis)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < axis->n; i++) {
+        double value = round(axis->values[i]);
+        if (n == 0 || value != axis->values[n - 1]) axis->values[n++] = value;
+    }
+    axis->n = n;
+}
+
 /* One FIELD=...; *text goes on behind it. */
 static rs_status parse_axis(rs_grid_axis *axis, const char **text, rs_error *err)
 {
@@ -84,6 +96,7 @@ static rs_status parse_axis(rs_grid_axis *axis, const char **text, rs_error *err
     }
     if (*at && *at != ',') return bad(*text, "something stands behind it", err);
     RS_TRY(fill_axis(axis, low, high, n, logarithmic, *text, err));
+    if (rs_arch_field_is_whole(axis->field)) round_axis(axis);
     *text = *at ? at + 1 : at;
     return RS_OK;
 }

@@ -19,7 +19,8 @@ typedef struct rs_grid {
 } rs_grid;
 
 /* FIELD=LOW:HIGH[:N][,FIELD=...], HIGH and LOW included; N may be left out where both are whole: then each
- * whole number between them is a value. log:LOW:HIGH:N are equal ratios. RS_E_BAD_OPTION. */
+ * whole number between them is a value. log:LOW:HIGH:N are equal ratios. Of a field of whole numbers
+ * the nearest ones are taken, each once. RS_E_BAD_OPTION. */
 rs_status rs_grid_parse(rs_grid *out, const char *text, rs_error *err);
 void rs_grid_free(rs_grid *grid);
 

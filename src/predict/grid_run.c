@@ -208,6 +208,18 @@ static rs_status add_table(rs_table **out, rs_column columns[RS_GRID_AXES + GRID
     return RS_OK;
 }
 
+/* As long as the result. */
+static rs_status keep_values(const double **out, rs_result *result, const rs_grid_axis *axis,
+                             rs_error *err)
+{
+    size_t n = (size_t)axis->n;
+    double *values = rs_arena_alloc(rs_result_arena(result), n, sizeof *values);
+    if (!values) return rs_fail_memory(err, "a grid", n * sizeof *values);
+    memcpy(values, axis->values, n * sizeof *values);
+    *out = values;
+    return RS_OK;
+}
+
 static rs_status add_figure(rs_result *result, const rs_grid *grid, bool drawn, rs_error *err)
 {
     static const rs_figure_field measures[] = {
@@ -219,14 +231,24 @@ static rs_status add_figure(rs_result *result, const rs_grid *grid, bool drawn, 
     const char *first = rs_arena_strdup(rs_result_arena(result), grid->axes[0].field);
     if (!first) return rs_fail_memory(err, "a grid", 1);
     if (grid->n_axes == 2) {
+        const double *values[RS_GRID_AXES];
+        const char *second = rs_arena_strdup(rs_result_arena(result), grid->axes[1].field);
+        if (!second) return rs_fail_memory(err, "a grid", 1);
+        for (int a = 0; a < RS_GRID_AXES; a++)
+            RS_TRY(keep_values(&values[a], result, &grid->axes[a], err));
         const rs_heatmap map = {.table = "grid",
-                                .x = {"place", "place of the first field's value"},
-                                .y = {"place_2", "place of the second's"},
+                                .x = {"place", first},
+                                .y = {"place_2", second},
+                                .x_values = values[0],
+                                .y_values = values[1],
                                 .measures = drawn ? measures : measures + 1,
                                 .n_measures = drawn ? 4 : 1,
                                 .keys = {places, 2},
                                 .n_x = (size_t)grid->axes[0].n,
-                                .n_y = (size_t)grid->axes[1].n};
+                                .n_y = (size_t)grid->axes[1].n,
+                                .border = "verdict_theory",
+                                .border_label =
+                                    "A line parts cells of which theory's verdicts differ."};
         return rs_result_add_figure(result, "grid", "Phase diagram", NULL, rs_figure_heatmap(&map),
                                     err);
     }

@@ -47,6 +47,7 @@ static rs_status add_answers(rs_result *result, const rs_predict_run *run, rs_er
     RS_TRY(rs_result_add_table(result, "answers", more ? "Nine answers" : "Eight answers", NULL,
                                answer_columns, COUNT(answer_columns), &table, err));
     rs_table_show_first(table, "question,answer");
+    rs_table_lead(table);
     for (int i = 0; i < RS_PREDICT_ANSWERS + more; i++) {
         const rs_predict_answer *a = &answers[i];
         const answer_row row = {a->number, a->question, a->asks, a->answer, a->value};
@@ -87,26 +88,45 @@ static rs_status set_verdict(rs_result *result, const rs_predict_run *run, rs_er
 
 /* ---- figures ---- */
 
-static rs_status add_figures(rs_result *result, rs_error *err)
+/* Theory's line, and of networks that were drawn their mean and the band that holds 80 % of them. */
+static rs_lines drawn_beside(rs_lines lines, bool drawn, const char *measured, const char *low,
+                             const char *high)
+{
+    if (!drawn) return lines;
+    lines.first = "theory";
+    lines.more[0] = (rs_figure_curve){.field = measured, .title = "drawn"};
+    lines.low.field = low;
+    lines.high.field = high;
+    lines.band_label = "80 % of the networks drawn";
+    return lines;
+}
+
+static rs_status add_figures(rs_result *result, bool drawn, bool twin, rs_error *err)
 {
     static const char *const keys[] = {"layer"};
-    const rs_lines apart = {.table = "forward",
-                            .x = {"layer", "layer"},
-                            .y = {"log10_one_minus_rho_theory", "log10 (1 − ρ)"},
-                            .keys = {keys, 1},
-                            .x_whole = true};
-    rs_lines size = apart, ratio = apart;
+    const rs_lines plain = {.x = {"layer", "layer"}, .keys = {keys, 1}, .x_whole = true};
+    rs_lines apart = plain, size = plain, gradients = plain, ratio = plain;
+    apart.table = size.table = "forward";
+    apart.y = (rs_figure_field){"log10_one_minus_rho_theory", "log10 (1 − ρ)"};
     size.y = (rs_figure_field){"log10_F2_theory", "log10 ‖X‖²"};
-    ratio.table = "backward";
-    ratio.y = (rs_figure_field){"log10_gQ_theory", "log10 squared norm"};
-    ratio.first = "gQ";
-    ratio.more[0] = (rs_figure_curve){.field = "log10_gV_theory", .title = "gV"};
-    ratio.more[1] = (rs_figure_curve){.field = "log10_dX_theory", .title = "state"};
+    gradients.table = ratio.table = "backward";
+    gradients.y = (rs_figure_field){"log10_gQ_theory", "log10 squared norm"};
+    gradients.first = "gQ";
+    gradients.more[0] = (rs_figure_curve){.field = "log10_gV_theory", .title = "gV"};
+    gradients.more[1] = (rs_figure_curve){.field = "log10_dX_theory", .title = "state"};
+    ratio.y = (rs_figure_field){"ratio_gQ_gV_theory", "gQ/gV"};
+    ratio.log_y = true;
+    apart = drawn_beside(apart, drawn, "log10_one_minus_rho", "log10_one_minus_rho_low",
+                         "log10_one_minus_rho_high");
+    size = drawn_beside(size, drawn && !twin, "log10_F2", "log10_F2_low", "log10_F2_high");
+    ratio = drawn_beside(ratio, drawn, "ratio_gQ_gV", "ratio_gQ_gV_low", "ratio_gQ_gV_high");
     RS_TRY(rs_result_add_figure(result, "apart", "How far apart the tokens are", NULL,
                                 rs_figure_lines(&apart), err));
     RS_TRY(rs_result_add_figure(result, "size", "Size of the states", NULL, rs_figure_lines(&size),
                                 err));
-    return rs_result_add_figure(result, "gradients", "Gradients of queries, values and states",
+    RS_TRY(rs_result_add_figure(result, "gradients", "Gradients of queries, values and states",
+                                NULL, rs_figure_lines(&gradients), err));
+    return rs_result_add_figure(result, "balance", "Gradients of queries over those of values",
                                 NULL, rs_figure_lines(&ratio), err);
 }
 
@@ -244,7 +264,7 @@ static rs_status write_result(rs_result *result, rs_predict_run *run, rs_error *
     RS_TRY(rs_predict_findings(result, run, err));
     if (run->shapes) RS_TRY(rs_shapes_table(result, run->shapes, run, err));
     if (run->options->grid) RS_TRY(rs_predict_grid(result, run, run->options->grid, err));
-    return add_figures(result, err);
+    return add_figures(result, run->trials != NULL, run->twin.network != NULL, err);
 }
 
 static rs_status run_design(rs_result *result, rs_predict_run *run, rs_shapes *shapes,

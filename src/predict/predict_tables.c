@@ -13,7 +13,8 @@ typedef struct forward_row {
     double log10_f2_theory, log10_apart_theory;
     double keys_theory, logit_theory;
     double f2, f2_se, c, c_se, rho, rho_se, cosine, log10_cosine_apart;
-    double residual, log10_residual, log10_f2, log10_apart, keys, logit;
+    double residual, log10_residual, log10_f2, log10_f2_low, log10_f2_high;
+    double log10_apart, log10_apart_low, log10_apart_high, keys, logit;
     const char *formula, *note;
 } forward_row;
 
@@ -49,8 +50,18 @@ static const rs_column forward_columns[] = {
     FORWARD(log10_residual, "log10_relative_residual", "log relative residual", "decades",
             "mean over trials of its logarithm", NULL),
     FORWARD(log10_f2, "log10_F2", "log ‖X‖²", "decades", "mean over trials of log₁₀ ‖X‖_F²", NULL),
+    FORWARD(log10_f2_low, "log10_F2_low", NULL, "decades", "a tenth of the trials lies below",
+            NULL),
+    FORWARD(log10_f2_high, "log10_F2_high", NULL, "decades", "a tenth of the trials lies above",
+            NULL),
     FORWARD(log10_apart, "log10_one_minus_rho", "log (1 − ρ)", "decades",
             "log₁₀ of 1 − rho; where a few draws rule it, mean over trials of its logarithm", NULL),
+    FORWARD(
+        log10_apart_low, "log10_one_minus_rho_low", NULL, "decades",
+        "log₁₀ n‖X − 1x̄ᵀ‖²/((n − 1)‖X‖²), 1 − ρ of one sample: a tenth of the trials lies below",
+        NULL),
+    FORWARD(log10_apart_high, "log10_one_minus_rho_high", NULL, "decades",
+            "a tenth of the trials lies above", NULL),
     FORWARD(keys, "effective_keys", NULL, NULL,
             "1/mean ΣA² over trials, heads and rows; under a mask of the last row", NULL),
     FORWARD(logit, "logit_std", "logits' deviation", NULL,
@@ -59,6 +70,11 @@ static const rs_column forward_columns[] = {
     FORWARD(note, "theory_note", "note", NULL, "why theory has no number, or what to doubt", NULL),
 };
 const rs_table_kind rs_predict_forward_kind = {"predict", "forward", {RS_PART(forward_columns)}};
+
+static double decades_of(double number)
+{
+    return number > 0 ? log10(number) : NAN;
+}
 
 /* A twin's sums over channels are not those of the network: they stay null. */
 static void measure_forward(forward_row *out, const rs_predict_run *run, int32_t l)
@@ -73,6 +89,8 @@ static void measure_forward(forward_row *out, const rs_predict_run *run, int32_t
     out->residual = of[RS_TRIALS_RELATIVE].mean;
     out->log10_residual = of[RS_TRIALS_RELATIVE].log_mean / decade;
     out->log10_apart = run->measured.rows[l].apart;
+    out->log10_apart_low = decades_of(of[RS_TRIALS_APART].low);
+    out->log10_apart_high = decades_of(of[RS_TRIALS_APART].high);
     out->keys = run->measured.rows[l].keys;
     out->logit = run->measured.rows[l].deviation;
     if (run->twin.network) return;
@@ -81,6 +99,8 @@ static void measure_forward(forward_row *out, const rs_predict_run *run, int32_t
     out->c = of[RS_TRIALS_SUM].mean;
     out->c_se = of[RS_TRIALS_SUM].se;
     out->log10_f2 = of[RS_TRIALS_SQUARE].log_mean / decade;
+    out->log10_f2_low = decades_of(of[RS_TRIALS_SQUARE].low);
+    out->log10_f2_high = decades_of(of[RS_TRIALS_SQUARE].high);
 }
 
 static forward_row forward_of(const rs_predict_run *run, int32_t l)
@@ -108,7 +128,7 @@ typedef struct backward_row {
     int64_t layer;
     double value[4], log10_value[4]; /* of Q, K, V, O, by theory */
     double mean[4], se[4], log10_mean[4];
-    double log10_state, ratio, log10_state_measured, ratio_measured;
+    double log10_state, ratio, log10_state_measured, ratio_measured, ratio_low, ratio_high;
     const char *formula, *note;
 } backward_row;
 
@@ -153,6 +173,9 @@ static const rs_column backward_columns[] = {
              "mean over trials of log₁₀ ‖∂L/∂X‖_F²", NULL),
     BACKWARD(ratio_measured, "ratio_gQ_gV", "gQ/gV", NULL,
              "of means over trials; where a few draws rule one, of geometric means", NULL),
+    BACKWARD(ratio_low, "ratio_gQ_gV_low", NULL, NULL,
+             "gQ/gV of one trial: a tenth of the trials lies below", NULL),
+    BACKWARD(ratio_high, "ratio_gQ_gV_high", NULL, NULL, "a tenth of the trials lies above", NULL),
     BACKWARD(formula, "formula", NULL, NULL, "which formula made the theory's numbers", NULL),
     BACKWARD(note, "theory_note", "note", NULL, "why theory has no number, or what to doubt", NULL),
 };
@@ -165,7 +188,9 @@ static void measure_backward(backward_row *out, const rs_predict_run *run, int32
                                                     RS_TRIALS_OUTPUT};
     const double decade = log(10);
     out->ratio_measured = rs_from_decades(rs_forecast_ratio(&run->measured, l));
-    out->log10_state_measured = of[RS_TRIALS_STATE].log_mean / decade;
+    out->ratio_low = of[RS_TRIALS_QUERY_VALUE].low;
+    out->ratio_high = of[RS_TRIALS_QUERY_VALUE].high;
+    if (!run->twin.network) out->log10_state_measured = of[RS_TRIALS_STATE].log_mean / decade;
     for (int i = 0; i < 4 && !run->twin.network; i++) {
         out->mean[i] = of[quantities[i]].mean;
         out->se[i] = of[quantities[i]].se;

@@ -1,6 +1,6 @@
 /*
  * theory_gram.c: networks with masks or rotary positions, by the tokens' Gram matrix
- * (docs/theory/mean_field.md, 6). What comes back through logits is left out.
+ * (docs/theory/mean_field.md, 6).
  */
 #include "predict/gram_attention.h"
 #include "predict/gram_mlp.h"
@@ -10,9 +10,6 @@
 
 #include "base/memory.h"
 
-#define NO_QUERIES                                                                                 \
-    "no theory of queries' and keys' gradients with rotary positions (docs/theory/mean_field.md, " \
-    "6)"
 #define BEYOND                                                                                     \
     "attention is beyond the theory of masks: condensed, or rotary over tokens of different size " \
     "(docs/theory/mean_field.md, 6)"
@@ -192,14 +189,12 @@ static double ln_sum_with(const rs_gram_state *read, const double *given)
     return sum > 0 ? read->ln_square + log(sum) : -INFINITY;
 }
 
-/* Queries and keys, ln: of r->given and of d². */
-static void put_queries(run *r, rs_theory_row *row, const step *s, const rs_theory_attention *op,
+/* Queries and keys; ln of r->given and of d². */
+static void logits_back(run *r, rs_theory_row *row, const step *s, const rs_theory_attention *op,
                         double ln)
 {
-    double unit = 0;
-    double sum = rs_gram_query_sum(&unit, r->attention, &s->read, r->given, s->kappa);
-    double all = rs_ln_times(unit, ln + log(sum));
-    all = rs_ln_times(all, log(op->logit) + rs_ln_square(op->softmax));
+    double sum = rs_gram_logits_back(r->back, r->attention, op, &s->read, r->given, s->kappa);
+    double all = rs_ln_times(sum, ln + log(op->logit) + rs_ln_square(op->softmax));
     all = rs_ln_times(all, log(op->values) + log(op->output));
     row->ln_query = rs_ln_times(all, log(op->keys));
     row->ln_key = rs_ln_times(all, log(op->queries));
@@ -217,7 +212,7 @@ static rs_status attention_back(run *r, rs_theory_row *row, const step *s,
     double sums = rs_ln_times(ln_sum_with(&s->read, r->back), *ln + width);
     row->ln_value = rs_ln_times(sums, log(op->output));
     if (!op->merged) row->ln_output = rs_ln_times(sums, log(op->values));
-    if (op->pairs == 0) put_queries(r, row, s, op, *ln + width);
+    logits_back(r, row, s, op, *ln + width);
     *ln = rs_ln_times(*ln, log(op->values) + log(op->output));
     return RS_OK;
 }
@@ -272,8 +267,6 @@ static void put_state_gradient(run *r, int32_t l)
     r->rows[l].ln_state =
         trace > 0 ? rs_ln_times(r->ln_given, log(trace) + log((double)r->net->d)) : -INFINITY;
     r->rows[l].backward = RS_FORMULA_GRAM_BACKWARD;
-    if (l < r->net->n_layers && !r->rows[l].note && isnan(r->rows[l].ln_query))
-        r->rows[l].note = NO_QUERIES;
 }
 
 static void start_back(run *r)

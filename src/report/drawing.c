@@ -378,6 +378,66 @@ static void flag_cells(rs_drawing *d, const rs_result *result)
         flag(d, rs_result_finding_at(result, i));
 }
 
+/* ---- borders between cells ---- */
+
+/* The marks of a panel by their places, [n_x, n_y]; NULL where there is no cell. */
+typedef struct places {
+    rs_mark **at;
+    double x, y; /* of the first */
+    size_t n_x, n_y;
+} places;
+
+static rs_mark **cell_at(const places *p, double x, double y)
+{
+    double column = x - p->x, row = y - p->y;
+    if (!(column >= 0 && row >= 0 && column < (double)p->n_x && row < (double)p->n_y)) return NULL;
+    return &p->at[(size_t)column * p->n_y + (size_t)row];
+}
+
+static bool differs(const rs_drawing *d, const rs_mark *a, rs_mark *const *b, const char *column)
+{
+    const char *own = text_in(d->table, a->row, column);
+    const char *other = b && *b ? text_in(d->table, (*b)->row, column) : NULL;
+    return own && other && strcmp(own, other) != 0;
+}
+
+static void part_cells(rs_drawing *d, const places *p, size_t panel, const char *column)
+{
+    for (size_t i = 0; i < p->n_x * p->n_y; i++)
+        p->at[i] = NULL;
+    for (size_t i = 0; i < d->n_marks; i++) {
+        rs_mark **at = cell_at(p, d->marks[i].x, d->marks[i].y);
+        if (d->marks[i].panel == panel && at) *at = &d->marks[i];
+    }
+    for (size_t i = 0; i < d->n_marks; i++) {
+        rs_mark *m = &d->marks[i];
+        if (m->panel != panel) continue;
+        m->right = differs(d, m, cell_at(p, m->x + 1, m->y), column);
+        m->below = differs(d, m, cell_at(p, m->x, m->y + 1), column);
+        d->bordered |= m->right || m->below;
+    }
+}
+
+static rs_status find_borders(rs_drawing *d, rs_error *err)
+{
+    const rs_heatmap *h = &d->plot->of.heatmap;
+    if (d->plot->kind != RS_PLOT_HEATMAP || !h->border || d->n_marks == 0) return RS_OK;
+    double high_x = d->marks[0].x, high_y = d->marks[0].y;
+    places p = {.x = high_x, .y = high_y};
+    for (size_t i = 1; i < d->n_marks; i++) {
+        p.x = fmin(p.x, d->marks[i].x), high_x = fmax(high_x, d->marks[i].x);
+        p.y = fmin(p.y, d->marks[i].y), high_y = fmax(high_y, d->marks[i].y);
+    }
+    p.n_x = (size_t)(high_x - p.x) + 1;
+    p.n_y = (size_t)(high_y - p.y) + 1;
+    p.at = rs_malloc(p.n_x * p.n_y, sizeof *p.at);
+    if (!p.at) return rs_fail_memory(err, d->name, p.n_x * p.n_y * sizeof *p.at);
+    for (size_t k = 0; k < d->n_panels; k++)
+        part_cells(d, &p, k, h->border);
+    rs_free(p.at);
+    return RS_OK;
+}
+
 /* ---- the whole ---- */
 
 static void give_sizes(rs_drawing *d)
@@ -417,6 +477,7 @@ static rs_status make(rs_drawing *d, const rs_result *result, rs_error *err)
     d->panels_left_out = d->n_panels > MOST_PANELS ? d->n_panels - MOST_PANELS : 0;
     d->n_panels -= d->panels_left_out;
     flag_cells(d, result);
+    RS_TRY(find_borders(d, err));
     give_sizes(d);
     rs_drawing_scales(d);
     return rs_drawing_labels(d, err);

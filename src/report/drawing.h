@@ -17,6 +17,8 @@ typedef struct rs_axis {
     bool log;
     double ticks[RS_MOST_TICKS];
     size_t n_ticks;
+    const double *values; /* [n_values]: what stands at 0, 1, 2 …; NULL: the tick itself */
+    size_t n_values;
 } rs_axis;
 
 /* Where a value stands on an axis: 0 at its low end, 1 at its high one. */
@@ -39,6 +41,7 @@ typedef struct rs_mark {
     double value;      /* the cell's measure, the point's colour; NaN: none */
     bool marker;       /* the curve has its marker here */
     bool flagged;      /* a finding is about this cell */
+    bool right, below; /* a border parts it from the cell at its right, from the one below */
     const char *label; /* the curve's name, at its end; or NULL */
     double label_y;    /* as a value of the axis */
     const char *note;  /* what the band is called; or NULL */
@@ -64,6 +67,7 @@ typedef struct rs_drawing {
     size_t columns;       /* panels side by side, on a wide page */
     size_t longest_label; /* characters */
     bool labels, legend;  /* curves are named at their ends; in a legend */
+    bool bordered;        /* some cell has a border */
 } rs_drawing;
 
 /* Makes the drawing of a figure of the result. On failure there is nothing to free. */

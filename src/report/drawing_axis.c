@@ -24,6 +24,11 @@ static double value_at(const rs_axis *axis, double place)
 void rs_axis_text(char out[RS_TICK_SIZE], const rs_axis *axis, double tick)
 {
     char digits[RS_NUMBER_SIZE];
+    if (axis->values && tick >= 0 && tick < (double)axis->n_values) {
+        rs_number_brief(digits, axis->values[(size_t)tick], 4);
+        snprintf(out, RS_TICK_SIZE, "%.*s", RS_TICK_SIZE - 1, digits);
+        return;
+    }
     double power = axis->log ? floor(log10(tick) + 1e-9) : 0, mantissa = tick / pow(10, power);
     bool plain =
         !axis->log || (tick >= 1e-3 && tick < 1e5) || fabs(mantissa - round(mantissa)) > 1e-6;
@@ -98,7 +103,9 @@ static void widen(rs_axis *axis, double share)
         return;
     }
     double by = share * (axis->high - axis->low);
-    if (axis->high == axis->low) by = axis->low == 0 ? 0.5 : 0.05 * fabs(axis->low);
+    /* what the digits of ticks cannot tell apart is one value */
+    bool flat = axis->high - axis->low <= 1e-5 * fmax(fabs(axis->low), fabs(axis->high));
+    if (flat) by = axis->low == 0 ? 0.5 : 0.05 * fabs(axis->low);
     axis->low -= by;
     axis->high += by;
 }
@@ -197,6 +204,8 @@ static void cell_scales(rs_drawing *d)
     widen(&d->y, 0);
     d->x.title = h->x.title ? h->x.title : h->x.field;
     d->y.title = h->y.title ? h->y.title : h->y.field;
+    d->x.values = h->x_values, d->x.n_values = h->n_x;
+    d->y.values = h->y_values, d->y.n_values = h->n_y;
     linear_ticks(&d->x, fmax(d->width / 40, 2), true);
     linear_ticks(&d->y, fmax(d->height / 30, 2), true);
     colour_scale(d, h->measures[0].title ? h->measures[0].title : h->measures[0].field, true);

@@ -1,6 +1,9 @@
 /* figure_layers.c: the marks of a panel in the words of Vega-Lite: see figure_spec.h. */
 #include "report/figure_spec.h"
 
+#include "base/text.h"
+#include "report/number.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -369,10 +372,48 @@ static json_t *point_layers(const rs_drawing *d)
 
 /* ---- cells ---- */
 
+/* "[1, 2.5][datum.value]": the values that stand at the places of cells; NULL: no memory. */
+static json_t *words_of(const rs_axis *axis)
+{
+    rs_buffer text = {0};
+    char digits[RS_NUMBER_SIZE];
+    for (size_t i = 0; i < axis->n_values; i++) {
+        rs_number_brief(digits, axis->values[i], 4);
+        rs_buffer_puts(&text, i ? ",'" : "['");
+        rs_buffer_puts(&text, digits);
+        rs_buffer_puts(&text, "'");
+    }
+    rs_buffer_puts(&text, "][datum.value]");
+    json_t *words = text.failed ? NULL : json_string(text.data);
+    rs_buffer_free(&text);
+    return words;
+}
+
 static json_t *cell_axis(const rs_axis *axis, const char *field)
 {
-    return json_pack("{s:s, s:s, s:s, s:{s:i, s:b}}", "field", field, "type", "ordinal", "title",
-                     axis->title, "axis", "labelAngle", 0, "labelOverlap", 1);
+    json_t *out = json_pack("{s:s, s:s, s:s, s:{s:i, s:b}}", "field", field, "type", "ordinal",
+                            "title", axis->title, "axis", "labelAngle", 0, "labelOverlap", 1);
+    if (out && axis->values)
+        json_object_set_new(json_object_get(out, "axis"), "labelExpr", words_of(axis));
+    return out;
+}
+
+static json_t *at_edge(const char *field, int edge)
+{
+    return json_pack("{s:s, s:s, s:{s:s}, s:i}", "field", field, "type", "ordinal", "scale", "type",
+                     "band", "bandPosition", edge);
+}
+
+/* A line at the right edge of the cells that `test` names, or at their lower one. */
+static json_t *edges(const rs_heatmap *h, const char *test, bool right)
+{
+    json_t *encoding = json_pack(
+        "{s:o, s:o, s:o}", "x", at_edge(h->x.field, right), "y", at_edge(h->y.field, !right),
+        right ? "y2" : "x2",
+        json_pack("{s:s, s:i}", "field", right ? h->y.field : h->x.field, "bandPosition", 1));
+    return json_pack("{s:o, s:{s:s, s:s, s:i, s:b}, s:o}", "transform", filter(test), "mark",
+                     "type", "rule", "color", RS_COLOUR_HIGHLIGHT, "strokeWidth", 2, "tooltip", 0,
+                     "encoding", encoding);
 }
 
 /* A filled mark in each cell of which the expression is true. */
@@ -398,6 +439,10 @@ static json_t *cell_layers(const rs_drawing *d)
                                     "transform", "filter", selected(h->keys), "mark", "type",
                                     "rect", "fill", "stroke", RS_COLOUR_HIGHLIGHT, "strokeWidth", 3,
                                     "clip", 0, "tooltip", 0, "encoding", "x", x, "y", y));
+    if (d->bordered) {
+        json_array_append_new(layers, edges(h, "datum.right", true));
+        json_array_append_new(layers, edges(h, "datum.below", false));
+    }
     return layers;
 }
 

@@ -43,6 +43,7 @@ size_t rs_drawing_notes(const char *out[RS_MOST_NOTES], const rs_drawing *d)
     if (d->n_marks == 0)
         out[n++] = "There is nothing to draw: no row has a value that can be drawn.";
     if (flagged) out[n++] = "A dot marks a cell that a finding is about.";
+    if (d->bordered) out[n++] = d->plot->of.heatmap.border_label;
     if (d->curves_left_out)
         out[n++] = rs_arena_printf(
             d->arena, "An even choice of %zu of %zu lines is drawn; the table has all.",
@@ -251,6 +252,8 @@ static void put_mark(row_writer *w, const rs_mark *m)
         put_axes(w, m, h->x.field, h->y.field);
         put_number(w, h->measures[0].field, m->value);
         if (m->flagged) put_true(w, "flag");
+        if (m->right) put_true(w, "right");
+        if (m->below) put_true(w, "below");
         put_number(w, "row", (double)m->row); /* the page reads the other measures there */
     }
     if (plot->kind == RS_PLOT_SCATTER) {

@@ -32,9 +32,12 @@ typedef struct rs_heatmap {
     rs_figure_field x, y;            /* columns of whole numbers */
     const rs_figure_field *measures; /* at least one; the first is shown */
     size_t n_measures;
+    const double *x_values, *y_values; /* [n_x], [n_y]: what the axes say instead; or NULL */
     rs_figure_names facets; /* columns whose combinations have a panel each; null is skipped */
     rs_figure_names keys;   /* columns that together name a row */
     size_t n_x, n_y;        /* different values on the axes, for the panels' size; 0 counts as 1 */
+    const char *border;     /* column of texts: a line is drawn between neighbours that differ */
+    const char *border_label; /* the note about it: what the line parts */
 } rs_heatmap;
 
 enum { RS_MOST_CURVES = 3 };

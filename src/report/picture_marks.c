@@ -51,6 +51,20 @@ static void cell_marks(rs_canvas *c, const rs_drawing *d, size_t panel, rs_box b
     }
 }
 
+static void cell_borders(rs_canvas *c, const rs_drawing *d, size_t panel, rs_box box)
+{
+    const rs_pen pen = {.stroke = RS_COLOUR_HIGHLIGHT, .width = 2};
+    for (size_t i = 0; i < d->n_marks && d->bordered; i++) {
+        const rs_mark *m = &d->marks[i];
+        if (m->panel != panel) continue;
+        rs_box b = cell_box(d, box, m->x, m->y);
+        const rs_point corner = {b.x + b.width, b.y + b.height};
+        const rs_point right[] = {{corner.x, b.y}, corner}, below[] = {{b.x, corner.y}, corner};
+        if (m->right) c->path(c, right, 2, false, &pen);
+        if (m->below) c->path(c, below, 2, false, &pen);
+    }
+}
+
 /* ---- curves ---- */
 
 rs_pen rs_picture_pen(const rs_drawn_curve *curve)
@@ -264,6 +278,7 @@ rs_status rs_picture_marks(rs_canvas *c, const rs_drawing *d, size_t panel, rs_b
 {
     if (d->plot->kind == RS_PLOT_HEATMAP) {
         cell_marks(c, d, panel, box);
+        cell_borders(c, d, panel, box);
         return RS_OK;
     }
     rs_point *room = rs_malloc(2 * d->n_marks + 1, sizeof *room);

@@ -163,6 +163,8 @@ void rs_table_show_first(rs_table *table, const char *columns);
  * nobody asked for the table by name: its first ones, with --verbose all. 0, as at first: all, of
  * the summary a dozen. */
 void rs_table_show_few(rs_table *table, size_t most);
+/* The report shows this table in front of all figures: it is the answer. */
+void rs_table_lead(rs_table *table);
 /* Appends what a row's struct holds: every column's cell, by RS_CELL; texts and lists are copied.
  * RS_E_INTERNAL where a column has no member. */
 rs_status rs_table_append(rs_table *table, const void *row, rs_error *err);
@@ -252,6 +254,7 @@ const char *rs_table_title(const rs_table *table);
 const char *rs_table_about(const rs_table *table);
 const char *rs_table_first(const rs_table *table); /* columns to show first; NULL: as they stand */
 size_t rs_table_few(const rs_table *table);        /* rs_table_show_few */
+bool rs_table_is_lead(const rs_table *table);
 size_t rs_table_rows(const rs_table *table);
 size_t rs_table_columns(const rs_table *table);
 const rs_column *rs_table_column(const rs_table *table, size_t column);

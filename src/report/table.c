@@ -19,6 +19,7 @@ struct rs_table {
     cells *cells;
     size_t n_columns, n_rows, capacity;
     size_t few;   /* see rs_table_show_few */
+    bool lead;    /* see rs_table_lead */
     bool entries; /* see rs_table_as_entries */
     bool misused; /* see rs_table_check */
     size_t misused_column;
@@ -213,6 +214,16 @@ size_t rs_table_few(const rs_table *table)
 void rs_table_show_few(rs_table *table, size_t most)
 {
     table->few = most;
+}
+
+void rs_table_lead(rs_table *table)
+{
+    table->lead = true;
+}
+
+bool rs_table_is_lead(const rs_table *table)
+{
+    return table->lead;
 }
 
 size_t rs_table_rows(const rs_table *table)

@@ -52,6 +52,10 @@ static void about_table(rs_buffer *out, const rs_table *table)
     rs_buffer_puts(out, "{");
     member(out, "title", rs_table_title(table), &first);
     member(out, "about", rs_table_about(table), &first);
+    if (rs_table_is_lead(table)) {
+        rs_emit_key(out, "lead", &first);
+        rs_buffer_puts(out, "true");
+    }
     rs_emit_key(out, "columns", &first);
     rs_buffer_puts(out, "[");
     for (size_t c = 0; c < rs_table_columns(table); c++) {

@@ -1,10 +1,10 @@
 #!/bin/sh
 # memory.sh: memory that runs out. Each command on a model of two layers, its requests refused one by one (tests/memory/walk.c):
-# an even sample of 500 a command (150 under a sanitizer), or every one where RS_MEMORY_ALL is set (make test-memory).
+# an even sample of 500 a command (50 under a sanitizer), or every one where RS_MEMORY_ALL is set (make test-memory).
 . "$RS_SOURCE_DIR/tests/cli/lib.sh"
 golden=$RS_SOURCE_DIR/tests/golden
 most=500
-[ -z "${ASAN_OPTIONS:-}" ] || most=150
+[ -z "${ASAN_OPTIONS:-}" ] || most=50
 [ -z "${RS_MEMORY_ALL:-}" ] || most=0
 export OMP_NUM_THREADS=1 # the n-th request is the same one in each run
 

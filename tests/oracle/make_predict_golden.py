@@ -359,6 +359,47 @@ def softened(k_read, see, t, turn, given=None):
     return out
 
 
+def logits_back(k, read, see, turn, given, kappa):
+    """Σ K Q of queries, and what comes back to tokens, per logit vq vk: sums over all pairs of rows and of keys."""
+    n, t = len(read), k["logit"] * k["vq"] * k["vk"]
+    total, back = 0.0, np.zeros((n, n))
+    shared, gap, third, uneven = np.zeros((n, n)), np.zeros(n), np.zeros(n), np.ones(n)
+    for i in range(n):
+        keys, m = see(i), len(see(i))
+        sub, turned = read[np.ix_(keys, keys)], turn(np.subtract.outer(keys, keys).astype(float))
+        if m > 1:
+            gap[i] = np.trace(sub) / m - (sub.sum() - np.trace(sub)) / (m * (m - 1))
+            centred = np.eye(m) - 1.0 / m
+            uneven[i] = ((centred @ sub @ centred) ** 2).sum() / ((m - 1) * gap[i] ** 2)
+            free = sub * turned
+            spread = np.trace(free) / m - (free.sum() - np.trace(free)) / (m * (m - 1))
+        third[i] = moment(t * read[i, i] * spread, m, 3) if m > 1 else 1.0
+        for j in range(n):
+            rows, cols, w = weights(read, see, t, i, j, turn)
+            shared[i, j] = sum(w[a, b] for a, x in enumerate(rows) for b, y in enumerate(cols) if x == y)
+    for i in range(n):
+        for j in range(n):
+            both = sorted(set(see(i)) & set(see(j)))
+            m = len(both)
+            if m == 0:
+                continue
+            first = min(i, j)
+            M = shared[i, j]
+            part = M - (2 * third[i] if i == j else (shared[i, i] + shared[j, j]) * M) + M * M
+            D = np.zeros((n, n))
+            if m > 1:
+                D[np.ix_(both, both)] = given[i, j] * gap[first] * part * (np.eye(m) - 1.0 / m) / (m - 1)
+            turns = turn((i - j) - np.subtract.outer(np.arange(n), np.arange(n)).astype(float))
+            same = np.mean([read[x, x] for x in both])
+            # what keys have in common, which a turn keeps from dropping out, and what sets each apart
+            query = (same - gap[first]) * (D * turns).sum()
+            query += given[i, j] * gap[i] * gap[j] * uneven[first] * (part + kappa * (1 - M)) * turns[0, 0]
+            total += read[i, j] * query
+            back[i, j] += query
+            back += D * turns * read[i, j]
+    return total, back
+
+
 def flat_matrix(k, see):
     c = np.zeros((k["n"], k["n"]))
     for i in range(k["n"]):
@@ -397,17 +438,29 @@ def run_gram(k):
     see, turn = visible(k), turning(k)
     c, t = flat_matrix(k, see), k["logit"] * k["vq"] * k["vk"]
     a = k["q0"] * ((1 - k["rho0"]) * np.eye(n) + k["rho0"])
-    sums, tape = [(np.trace(a), a.sum())], []
+    sums, tape, kappa = [(np.trace(a), a.sum())], [], 1 / d
+
+    def apart(x):
+        return np.trace(x) - (x.sum() - np.trace(x)) / (n - 1)
+
+    def grown(x, added, scale, twice):
+        share = min(scale**2 * apart(added) / apart(x), 1)
+        return min(kappa + (2 * share if twice else share * (2 - share)) * (1 + kappa) / d, 1)
+
     for _ in range(k["L"]):
         read, before = normed(k, ("pre", "sandwich"), a)
         added, inside = normed(k, ("sandwich",), v * mixed(k, read, softened(read, see, t, turn), c))
-        a, after = normed(k, ("post",), k["skip"] ** 2 * a + k["a1"] ** 2 * added)
-        r = dict(read=read, before=before, inside=inside, after=after)
+        r = dict(read=read, before=before, inside=inside, kappa=kappa)
+        a = k["skip"] ** 2 * a + k["a1"] ** 2 * added
+        kappa = grown(a, added, k["a1"], False)
+        a, r["after"] = normed(k, ("post",), a)
         if k["act"] != "none":
             read, r["before2"] = normed(k, ("pre", "sandwich"), a)
             y, r["slope"] = gram_mlp(k, read)
             y, r["inside2"] = normed(k, ("sandwich",), y)
-            a, r["after2"] = normed(k, ("post",), k["skip"] ** 2 * a + k["a2"] ** 2 * y)
+            a = k["skip"] ** 2 * a + k["a2"] ** 2 * y
+            kappa = grown(a, y, k["a2"], True)
+            a, r["after2"] = normed(k, ("post",), a)
         tape.append(r)
         sums.append((np.trace(a), a.sum()))
     b, back = np.eye(n), []
@@ -419,8 +472,11 @@ def run_gram(k):
         given = k["a1"] ** 2 * b * r["inside"]
         through = mixed_back(k, given, softened(r["read"], see, t, turn, given), c)
         value = d * d * k["vo"] * (r["read"] * through).sum()
-        b = k["skip"] ** 2 * b + v * through * r["before"]
-        back.append((value, np.trace(b)))
+        logit = k["logit"] * k["mix"][1] ** 2
+        sum_queries, logits = logits_back(k, r["read"], see, turn, given, r["kappa"])
+        query = logit * k["vk"] * v * d * d * sum_queries
+        b = k["skip"] ** 2 * b + v * (through + logit * k["vq"] * k["vk"] * logits) * r["before"]
+        back.append((value, np.trace(b), query))
     return sums, back[::-1]
 
 
