@@ -121,20 +121,6 @@ alone = predict("cell.json", "--trials", "5")
 near("cell, theory", cell["log10_one_minus_rho_theory"], alone["tables"]["forward"][-1]["log10_one_minus_rho_theory"])
 near("cell, drawn", cell["log10_one_minus_rho"], alone["tables"]["forward"][-1]["log10_one_minus_rho"], 1e-12)
 
-# fields of whole numbers take the nearest ones; a phase diagram has a line between verdicts that differ
-drawn = predict("small.json", "--grid", "depth=1:9:4,branch_mixer=log:0.1:2:5", "--trials", "0", "--svg", "drawn")["tables"]["grid"]
-check("whole depths", sorted({c["depth"] for c in drawn}) == [1, 4, 6, 9])
-at = {(c["place"], c["place_2"]): c["verdict_theory"] for c in drawn}
-lines = sum(at.get(beside, code) != code for (x, y), code in at.items() for beside in ((x + 1, y), (x, y + 1)))
-svg = open("drawn/grid.svg").read()
-check("borders", lines > 0 and svg.count('stroke="#d81b60"') == lines)
-check("axes", ">depth<" in svg and ">branch_mixer<" in svg and ">9<" in svg)
-
-# bands hold what most of the trials are
-for row in forward[1:]:
-    check("band", row["log10_F2_low"] <= row["log10_F2"] <= row["log10_F2_high"])
-    check("band", row["log10_one_minus_rho_low"] <= row["log10_one_minus_rho"] <= row["log10_one_minus_rho_high"])
-
 # a preset is its file: what --explain writes says the same when it is asked
 explained = predict("--preset", "layernorm-scaling-48", "--explain")["architecture"]
 check("a norm's scale", explained["temperature"] == list(range(1, 49)) and explained["branch_mlp"][3] == 0.5)
@@ -194,6 +180,20 @@ hot = predict("cooled.json", "--grid", "temperature=1:3", "--trials", "2")["tabl
 json.dump({**cooled, "temperature": 3}, open("hot.json", "w"))
 near("one temperature for all", hot[2]["log10_one_minus_rho_theory"], predict("hot.json", "--trials", "0")["tables"]["forward"][-1]["log10_one_minus_rho_theory"])
 
+# fields of whole numbers take the nearest ones; a phase diagram has a line between verdicts that differ
+drawn = predict("small.json", "--grid", "depth=1:9:4,branch_mixer=log:0.1:2:5", "--trials", "0", "--svg", "drawn")["tables"]["grid"]
+check("whole depths", sorted({c["depth"] for c in drawn}) == [1, 4, 6, 9])
+at = {(c["place"], c["place_2"]): c["verdict_theory"] for c in drawn}
+lines = sum(at.get(beside, code) != code for (x, y), code in at.items() for beside in ((x + 1, y), (x, y + 1)))
+svg = open("drawn/grid.svg").read()
+check("borders", lines > 0 and svg.count('stroke="#d81b60"') == lines)
+check("axes", ">depth<" in svg and ">branch_mixer<" in svg and ">9<" in svg)
+
+# bands hold what most of the trials are
+for row in forward[1:]:
+    check("band", row["log10_F2_low"] <= row["log10_F2"] <= row["log10_F2_high"])
+    check("band", row["log10_one_minus_rho_low"] <= row["log10_one_minus_rho"] <= row["log10_one_minus_rho_high"])
+
 # published configurations: what enters the first layer
 for name, rho in (("bert", 1 / 3), ("gpt2", 0), ("llama", 0)):
     result = predict(f"{golden}/forward/{name}/config.json", "--seq-len", "8", "--trials", "3")
@@ -227,7 +227,7 @@ python3 tables.py "$RANKSCOPE" "$RS_SOURCE_DIR" || note_failure "tables"
 
 # ---- a signal between shapes: nothing is written ----
 rm -f cut.json
-"$RANKSCOPE" predict small.json --budget 200k --trials 5000 --progress always --json cut.json >out 2>err &
+"$RANKSCOPE" predict small.json --budget 200k --trials 500 --progress always --json cut.json >out 2>err &
 pid=$!
 until grep -q shapes err || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
 kill -INT $pid || note_failure "predict ended before the signal: $(cat err)"
