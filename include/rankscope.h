@@ -705,6 +705,8 @@ typedef struct rs_predict_settings {
     int64_t trials;        /* networks drawn; below 0: as many as the shape says; 0: none */
     const char *grid; /* "depth=1:128,branch_mixer=0:2:21": the architecture over one or two of its
                        * fields (docs/predict.md); NULL: not */
+    double budget;    /* parameters: the architecture in shapes of nearly so many, from one wide
+                       * layer to many narrow ones (docs/predict.md); 0: not */
     bool full_size;   /* the network itself is drawn, however large it is */
     bool explain;     /* only the architecture with all its fields */
     const rs_threshold *thresholds; /* [n_thresholds]; NULL: the defaults */

@@ -5,6 +5,9 @@
 
 #include <string.h>
 
+/* Beyond them counts of parameters are no whole numbers of 64 bits. */
+static const double most_parameters = 1e18;
+
 static rs_status check(const rs_predict_settings *s, const char *input, rs_error *err)
 {
     const rs_range ranges[] = {
@@ -20,6 +23,9 @@ static rs_status check(const rs_predict_settings *s, const char *input, rs_error
     if (input && s->preset)
         return rs_fail(err, RS_E_USAGE, "preset", "give one of the two",
                        "an architecture and a preset are two questions");
+    if (!(s->budget == 0 || (s->budget >= 1 && s->budget <= most_parameters)))
+        return rs_fail(err, RS_E_BAD_OPTION, "budget", "0: no shapes are compared",
+                       "%g is no number of parameters from 1 to %g", s->budget, most_parameters);
     return RS_CHECK_RANGES(ranges, err);
 }
 
@@ -42,6 +48,7 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
                                   .remedies = s->remedies,
                                   .trials = s->trials,
                                   .grid = s->grid,
+                                  .budget = s->budget,
                                   .full_size = s->full_size,
                                   .explain = s->explain};
     RS_TRY(check(s, task->subject.path, err));

@@ -72,6 +72,7 @@ static const struct {
               {&rs_predict_backward_kind, NULL},
               {&rs_predict_remedies_kind, NULL},
               {&rs_predict_grid_kind, NULL},
+              {&rs_predict_budget_kind, NULL},
               {&rs_predict_architecture_kind, NULL},
               {&rs_predict_presets_kind, NULL},
               {&rs_tokenize_ids_kind, NULL},

@@ -71,6 +71,7 @@ typedef enum cli_kind {
     CLI_THREADS,    /* int */
     CLI_BYTES,      /* uint64_t */
     CLI_TOLERANCE,  /* double >= 0 */
+    CLI_AMOUNT,     /* double >= 1, as 124M or 1.5e9 */
     CLI_FRACTION,   /* double between 0 and 1 */
     CLI_CHOICE,     /* an enumeration: the number among `choices` */
     CLI_LAYERS,     /* int first, last */

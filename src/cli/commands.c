@@ -254,11 +254,13 @@ const cli_command cli_commands[] = {
      "--preset NAME takes an architecture by name ('--preset list' shows all).\n"
      "Tables: answers, forward (a row a state), backward (a row a layer), remedies (a row a "
      "change), "
-     "grid (--grid), architecture (--explain), presets. docs/predict.md says what each number is; "
+     "grid (--grid), budget (--budget), architecture (--explain), presets. docs/predict.md says "
+     "what each number is; "
      "docs/theory/mean_field.md derives them.",
      "rankscope predict --preset gpt2 # the eight answers\n"
      "rankscope predict arch.json --table forward,backward # every layer\n"
      "rankscope predict arch.json --html report.html # a report to read and share\n"
+     "rankscope predict arch.json --budget 10M # depth against width\n"
      "rankscope predict config.json --init default --seq-len 512 # a published model\n"
      "rankscope predict --preset post-norm-xavier-18 --fail-on critical --quiet # for scripts",
      init_predict, ask_predict},

@@ -91,6 +91,7 @@ static void add_option(echo *e, const cli_option *option, const char *words)
     case CLI_WHOLE:
     case CLI_BYTES:
     case CLI_TOLERANCE:
+    case CLI_AMOUNT:
     case CLI_FRACTION:
     case CLI_LAYERS:
     case CLI_ENERGIES:

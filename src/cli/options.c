@@ -405,6 +405,11 @@ const cli_option cli_options[] = {
              "depth=1:128 takes every whole number, branch_mixer=0:2:21 that many, "
              "branch_mixer=log:0.01:1:9 with equal ratios; d_model=64:512:4 is a check of widths: "
              "flat is healthy. 16 --trials a cell unless asked otherwise."},
+    {"budget", "PARAMETERS", CLI_AMOUNT, AT(predict.budget), CLI_PREDICT, NULL, NULL,
+     .help = "Depth against width: the architecture in shapes of nearly so many parameters (124M, "
+             "1.5B), from one wide layer to many narrow ones, the heads as many: table budget. As "
+             "many --trials a shape as 3e11 operations hold, at most 16, none where those are "
+             "fewer than 4, unless asked otherwise."},
     {"full-size", NULL, CLI_FLAG, AT(predict.full_size), CLI_PREDICT, NULL, NULL,
      .help = "Draw the network itself, however long that takes."},
     {"explain", NULL, CLI_FLAG, AT(predict.explain), CLI_PREDICT, NULL, NULL,

@@ -198,6 +198,24 @@ static rs_status read_tolerance(const place *p, const char *words, rs_error *err
     return RS_OK;
 }
 
+/* "124M", "1.5B", "2e9": K, M, B or G, T are powers of 1000. */
+static rs_status read_amount(const place *p, const char *words, rs_error *err)
+{
+    static const char units[] = "kmbtg", powers[] = {3, 6, 9, 12, 9};
+    const char *rest;
+    double number;
+    bool valid = isdigit((unsigned char)*words) && real_number(&number, words, &rest);
+    const char *unit = valid && *rest ? strchr(units, tolower((unsigned char)*rest)) : NULL;
+    if (unit) {
+        number *= pow(10, powers[unit - units]);
+        rest++;
+    }
+    if (!valid || *rest || !(number >= 1) || !isfinite(number))
+        return refuse(p, "write 124M, 1.5B or a number of at least 1", "is no amount", words, err);
+    *(double *)p->at = number;
+    return RS_OK;
+}
+
 static rs_status read_fraction(const place *p, const char *words, rs_error *err)
 {
     const char *rest;
@@ -383,7 +401,7 @@ static reader *const readers[] = {
     [CLI_LAYERS] = read_layers,     [CLI_EDIT] = read_edit,
     [CLI_ENERGIES] = read_energies, [CLI_THRESHOLDS] = read_thresholds,
     [CLI_MAPS] = read_maps,         [CLI_TEXTS] = read_texts,
-    [CLI_SETS] = read_sets,
+    [CLI_SETS] = read_sets,         [CLI_AMOUNT] = read_amount,
 };
 
 rs_status cli_store(cli_args *args, const cli_option *option, const char *words, rs_error *err)

@@ -35,6 +35,7 @@ struct rs_weights {
     rs_precision precision;
     size_t size;
     uint64_t limit, kept, changes, decoded;
+    size_t held; /* entries that are */
     bool holding;
     entry *slots[SLOTS];
     struct {
@@ -65,6 +66,7 @@ static void forget_all(rs_weights *weights)
         weights->slots[i] = NULL;
     }
     weights->kept = 0;
+    weights->held = 0;
 }
 
 void rs_weights_hold(rs_weights *weights)
@@ -76,7 +78,8 @@ void rs_weights_release(rs_weights *weights)
 {
     if (!weights->holding) return;
     weights->holding = false;
-    for (int i = 0; i < SLOTS; i++)
+    /* mostly there are none, and a walk at every layer of a deep network takes longer than the layer */
+    for (int i = 0; i < SLOTS && weights->held > 0; i++)
         for (entry **at = &weights->slots[i]; *at;) {
             entry *e = *at;
             if (!e->held) {
@@ -84,6 +87,7 @@ void rs_weights_release(rs_weights *weights)
                 continue;
             }
             *at = e->next;
+            weights->held--;
             rs_free(e->data);
             rs_free(e);
         }
@@ -340,6 +344,7 @@ rs_status rs_weights_map(rs_dense_map *map, rs_weights *weights, const rs_dense 
         return status;
     }
     e->held = beyond;
+    weights->held += beyond;
     weights->kept += beyond ? 0 : bytes;
     return RS_OK;
 }

@@ -250,7 +250,7 @@ rs_status rs_arch_attention(rs_branch *branch, const rs_arch_build *b)
     attention->scale = 1 / sqrt((double)arch->d_head);
     attention->causal = arch->causal;
     attention->window = arch->window;
-    attention->temperature = arch->temperature;
+    attention->temperature = arch->temperature[b->layer];
     set_mix(attention, arch, b->layer);
     int64_t d = arch->d_model, queries = arch->heads * arch->d_head;
     attention->q = rs_arch_map(queries, d);
@@ -299,11 +299,20 @@ static rs_status add_mlp(rs_layer *layer, const rs_arch_build *b)
 
 /* ---- the network ---- */
 
-/* Layer l as the first one, with its own strengths and shaped gains. */
+static void set_temperature(rs_branch *mixer, double temperature)
+{
+    if (mixer->kind == RS_BRANCH_ATTENTION) mixer->attention.temperature = temperature;
+    if (mixer->kind == RS_BRANCH_LINEAR) mixer->linear.temperature = temperature;
+    if (mixer->kind == RS_BRANCH_GRAPH && !mixer->graph.matrix)
+        mixer->graph.temperature = temperature;
+}
+
+/* Layer l as the first one, with its own strengths, temperature and shaped gains. */
 static void repeat_layer(rs_network *network, const rs_arch *arch, int32_t l)
 {
     rs_layer *layer = &network->layers[l];
     *layer = network->layers[0];
+    set_temperature(&layer->branches[0], arch->temperature[l]);
     if (layer->branches[0].kind == RS_BRANCH_ATTENTION)
         set_mix(&layer->branches[0].attention, arch, l);
     layer->branches[0].skip = arch->skip_mixer[l];

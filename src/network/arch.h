@@ -31,7 +31,8 @@
  * shaped         [1, 1, 1]                   a, b, c of shaped, or a list with three for each layer
  * rescale        1                           w of rescaled
  * mask           "none"                      causal, sliding:W (causal, W tokens wide)
- * temperature    1                           logits are divided by it
+ * temperature    1                           logits are divided by it: a number above 0, a formula of
+ *                                            L and l (from 0), or a list with one a layer
  * positions      "none"                      learned, sinusoidal, rope, alibi, relative (a bias for
  *                                            each head and distance)
  * norm           "pre"                       none, post, sandwich
@@ -40,7 +41,7 @@
  *                                            (1 at first), and biases (0)
  * bias           false                       true: maps of attention, of MLPs and of the head have
  *                                            biases, 0 at first
- * skip_mixer     1                           number, formula of L and l (from 0), or a list
+ * skip_mixer     1                           likewise, of any sign
  * skip_mlp       1                           likewise
  * branch_mixer   1                           likewise
  * branch_mlp     1                           likewise
@@ -83,6 +84,11 @@
 
 #include "network/graph.h"
 #include "network/network.h"
+
+/* Layers, and numbers of any width, beyond these are slips of the pen, and would be asked of memory before
+ * anything else is checked. */
+#define RS_ARCH_MOST_LAYERS 65536
+#define RS_ARCH_LARGEST ((int64_t)1 << 24)
 
 /* Where a layer has norms. */
 typedef enum rs_arch_norm {
@@ -191,8 +197,8 @@ typedef struct rs_arch {
     double mix_identity, mix_softmax, mix_uniform;
     double (*layer_mix)[3]; /* [depth] the same three, layer by layer; NULL: those are for all */
     bool causal;
-    int64_t window; /* 0: there is none */
-    double temperature;
+    int64_t window;      /* 0: there is none */
+    double *temperature; /* [depth] */
     rs_arch_positions positions;
     rs_arch_norm norm;
     rs_norm_kind norm_kind;

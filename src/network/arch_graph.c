@@ -140,9 +140,10 @@ static rs_status check_unread(const rs_arch *arch, rs_error *err)
         return refuse(
             arch, "leave it out",
             "\"attention\" is read by no mixer here: a graph's \"form\" says how it mixes", err);
-    if (arch->temperature != 1 && arch->graph->form != RS_GRAPH_ATTENTION && !linear)
-        return refuse(arch, "leave it out, or use \"form\": \"attention\"",
-                      "\"temperature\" divides logits; this graph has none", err);
+    for (int64_t l = 0; l < arch->depth; l++)
+        if (arch->temperature[l] != 1 && arch->graph->form != RS_GRAPH_ATTENTION && !linear)
+            return refuse(arch, "leave it out, or use \"form\": \"attention\"",
+                          "\"temperature\" divides logits; this graph has none", err);
     return RS_OK;
 }
 
@@ -232,7 +233,7 @@ static rs_status find_graph(const rs_graph **out, const rs_arch_build *b)
     return rs_mapping_verify(from->file, NULL, b->err);
 }
 
-static void add_queries(rs_graph_op *op, const rs_arch *arch)
+static void add_queries(rs_graph_op *op, const rs_arch *arch, int32_t layer)
 {
     op->head_dim = arch->d_head;
     op->heads = (int32_t)arch->heads;
@@ -240,7 +241,7 @@ static void add_queries(rs_graph_op *op, const rs_arch *arch)
     op->value_heads = (int32_t)arch->kv_heads;
     op->value_dim = arch->d_head;
     op->scale = 1 / sqrt((double)arch->d_head);
-    op->temperature = arch->temperature;
+    op->temperature = arch->temperature[layer];
     op->q = rs_arch_map(arch->heads * arch->d_head, arch->d_model);
     op->k = rs_arch_map(arch->kv_heads * arch->d_head, arch->d_model);
 }
@@ -257,7 +258,7 @@ rs_status rs_arch_add_graph(rs_branch *branch, const rs_arch_build *b)
                                   .value_heads = 1,
                                   .value_dim = arch->heads * arch->d_head};
     rs_graph_op *op = &branch->graph;
-    if (graph->form == RS_GRAPH_ATTENTION) add_queries(op, arch);
+    if (graph->form == RS_GRAPH_ATTENTION) add_queries(op, arch, b->layer);
     if (arch->merged_output) {
         op->value_dim = arch->d_model;
         if (arch->identity_values) op->value_heads = 1; /* each head reads all of a token */

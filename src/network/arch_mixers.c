@@ -123,7 +123,7 @@ static rs_status add_linear(rs_branch *branch, const rs_arch_build *b)
                                     .q = rs_arch_map(arch->heads * arch->d_head, d),
                                     .k = rs_arch_map(arch->kv_heads * arch->d_head, d),
                                     .feature_map = arch->feature_map,
-                                    .temperature = arch->temperature,
+                                    .temperature = arch->temperature[b->layer],
                                     .causal = arch->causal,
                                     .normalised = arch->normalised,
                                     .without_self = arch->without_self,

@@ -184,10 +184,23 @@ rs_status rs_arch_read_flag(bool *value, const rs_arch_reader *r, const char *fi
     return RS_OK;
 }
 
+/* A layer's number of a field: `json` is a number or a formula. Where a formula fails, the layer is told,
+ * since it may be the only one. */
+static rs_status read_of_layer(double *value, const rs_arch_reader *r, const char *field,
+                               const json_t *json, int64_t layer)
+{
+    static const char *const names[] = {"L", "l", NULL};
+    const double values[] = {(double)r->arch->depth, (double)layer};
+    char where[160];
+    if (!json_is_string(json)) return read_formula(value, r, field, json, names, values);
+    snprintf(where, sizeof where, "%.100s, \"%s\" of layer %lld", r->arch->path, field,
+             (long long)layer);
+    return rs_expression(value, json_string_value(json), names, values, where, r->err);
+}
+
 /* A number or formula for all layers, or a list with one for each. */
 static rs_status read_strength(double **out, const rs_arch_reader *r, const char *field)
 {
-    static const char *const names[] = {"L", "l", NULL};
     rs_arch *arch = r->arch;
     double *list = *out = rs_arena_alloc(arch->arena, (size_t)arch->depth, sizeof *list);
     if (!list) return rs_fail_memory(r->err, field, (size_t)arch->depth * sizeof *list);
@@ -198,9 +211,25 @@ static rs_status read_strength(double **out, const rs_arch_reader *r, const char
                        (long long)arch->depth);
     for (int64_t l = 0; l < arch->depth; l++) {
         const json_t *entry = json_is_array(json) ? json_array_get(json, (size_t)l) : json;
-        double values[] = {(double)arch->depth, (double)l};
         list[l] = 1;
-        if (entry) RS_TRY(read_formula(&list[l], r, field, entry, names, values));
+        if (entry) RS_TRY(read_of_layer(&list[l], r, field, entry, l));
+    }
+    return RS_OK;
+}
+
+/* Logits are divided by it: 0 and below are nobody's intention. */
+static rs_status read_temperature(const rs_arch_reader *r)
+{
+    static const char field[] = "temperature";
+    rs_arch *arch = r->arch;
+    const json_t *json = json_object_get(r->json, field);
+    RS_TRY(read_strength(&arch->temperature, r, field));
+    for (int64_t l = 0; l < arch->depth; l++) {
+        if (arch->temperature[l] > 0) continue;
+        if (json_is_number(json)) return rs_arch_bad_value(r, field, "a number above 0", json);
+        return rs_fail(r->err, RS_E_ARCH_SCHEMA, arch->path, NULL,
+                       "\"%s\" of layer %lld is %g; a number above 0 is needed", field,
+                       (long long)l, arch->temperature[l]);
     }
     return RS_OK;
 }
@@ -281,11 +310,7 @@ static rs_status read_attention(const rs_arch_reader *r)
     arch->mix_identity = mixes[kind][0];
     arch->mix_softmax = mixes[kind][1];
     arch->mix_uniform = mixes[kind][2];
-    RS_TRY(read_number(&arch->temperature, r, "temperature"));
-    if (!(arch->temperature > 0))
-        return rs_arch_bad_value(r, "temperature", "a number above 0",
-                                 json_object_get(r->json, "temperature"));
-    return RS_OK;
+    return read_temperature(r);
 }
 
 static rs_status read_mask(const rs_arch_reader *r)
@@ -446,7 +471,7 @@ rs_status rs_arch_read(rs_arch **out, const json_t *json, const char *path, rs_e
     *out = NULL;
     rs_arch *arch = rs_calloc(1, sizeof *arch);
     if (!arch) return rs_fail_memory(err, "an architecture", sizeof *arch);
-    *arch = (rs_arch){.depth = 12, .d_model = 64, .heads = 1, .seq_len = 16, .temperature = 1};
+    *arch = (rs_arch){.depth = 12, .d_model = 64, .heads = 1, .seq_len = 16};
     arch->arena = rs_arena_new();
     arch->path = arch->arena ? rs_arena_strdup(arch->arena, path) : NULL;
     rs_arch_reader r = {arch, json, err};

@@ -4,11 +4,6 @@
 
 #include "network/arch.h"
 
-/* Sizes beyond these are slips of the pen, and would be asked of memory before anything else is
- * checked. */
-#define RS_ARCH_MOST_LAYERS 65536
-#define RS_ARCH_LARGEST ((int64_t)1 << 24)
-
 /* A JSON object whose fields are read into `arch`. */
 typedef struct rs_arch_reader {
     rs_arch *arch;

@@ -48,6 +48,34 @@ static rs_status not_finite(const char *field, int64_t layer, rs_error *err)
                    "its number of layer %lld is not finite: no file can hold it", (long long)layer);
 }
 
+/* What a layer's mixer divides its logits by; `silent` of one that has none, and where a schedule of
+ * training that begins at 0 has made it infinite, which no file can hold. */
+static double temperature_of(const rs_branch *mixer, double silent)
+{
+    double own = NAN;
+    if (mixer && mixer->kind == RS_BRANCH_ATTENTION) own = mixer->attention.temperature;
+    if (mixer && mixer->kind == RS_BRANCH_LINEAR) own = mixer->linear.temperature;
+    if (mixer && mixer->kind == RS_BRANCH_GRAPH && !mixer->graph.matrix)
+        own = mixer->graph.temperature;
+    return isfinite(own) ? own : silent;
+}
+
+/* One number where all layers have the same, else a list. */
+static void write_temperature(json_t *out, const rs_arch *arch, const rs_network *network)
+{
+    json_t *list = json_array();
+    double first = 1;
+    bool same = true;
+    for (int32_t l = 0; l < network->n_layers; l++) {
+        double value = temperature_of(branch_of(network, l, false), arch->temperature[l]);
+        if (l == 0) first = value;
+        same = same && value == first;
+        json_array_append_new(list, write_real(value));
+    }
+    json_object_set_new(out, "temperature", same ? write_real(first) : json_incref(list));
+    json_decref(list);
+}
+
 /* silent: of layers without such a branch. */
 static rs_status write_strengths(json_t *out, const char *field, const rs_network *network,
                                  bool mlp, bool skip, const double *silent, rs_error *err)
@@ -118,6 +146,7 @@ static rs_status write_numbers(json_t *out, const rs_arch *arch, const rs_networ
     RS_TRY(write_strengths(out, "skip_mlp", network, true, true, arch->skip_mlp, err));
     RS_TRY(write_strengths(out, "branch_mixer", network, false, false, arch->branch_mixer, err));
     RS_TRY(write_strengths(out, "branch_mlp", network, true, false, arch->branch_mlp, err));
+    write_temperature(out, arch, network);
     return write_gains(out, arch, network, err);
 }
 

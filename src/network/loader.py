@@ -112,7 +112,11 @@ class Model:
 
     # ---- attention ----
 
-    def logits(self, x, p, positions):
+    def temperature(self, layer):
+        given = self.a["temperature"]
+        return given[layer] if isinstance(given, list) else given
+
+    def logits(self, x, p, layer, positions):
         a = self.a
         q = self.heads(self.map(x, p + "q"), a["heads"], a["heads"])
         k = self.heads(self.map(x, p + "k"), a["heads"], a["kv_heads"])
@@ -126,7 +130,7 @@ class Model:
             bias = self.w[p + "distance_bias"]
             reach = bias.shape[1] // 2
             y = y + bias[:, distance.clamp(-reach, reach) + reach]
-        return y / a["temperature"]
+        return y / self.temperature(layer)
 
     def mix(self, layer):
         a, w = self.a, self.a.get("rescale", 1)
@@ -141,7 +145,7 @@ class Model:
             seen = seen.tril()
         if a["mask"].startswith("sliding:"):
             seen = seen.triu(1 - int(a["mask"].split(":")[1]))
-        softmax = self.logits(x, p, a["positions"]).masked_fill(~seen, -math.inf).softmax(-1)
+        softmax = self.logits(x, p, layer, a["positions"]).masked_fill(~seen, -math.inf).softmax(-1)
         uniform = seen.to(x.dtype) / seen.sum(1, keepdim=True)
         of_identity, of_softmax, of_uniform = self.mix(layer)
         m = of_identity * torch.eye(n, dtype=x.dtype) + of_softmax * softmax - of_uniform * uniform
@@ -152,7 +156,7 @@ class Model:
         features = (lambda v: F.elu(v) + 1) if a["feature_map"] == "elu" else (lambda v: v)
         q = features(self.heads(self.map(x, p + "q"), heads, heads))
         k = features(self.heads(self.map(x, p + "k"), heads, a["kv_heads"]))
-        m = q @ k.transpose(1, 2) / a["temperature"]
+        m = q @ k.transpose(1, 2) / self.temperature(layer)
         if a["mask"] == "causal":
             decay = [1 - 2.0 ** (-5 - h) for h in range(heads)] if a["decay"] == "retnet" else a["decay"]
             decay = torch.tensor(decay, dtype=torch.float64).expand(heads)[:, None, None]
@@ -175,7 +179,7 @@ class Model:
         g, heads, shared = self.adjacency, 1, 1
         if form == "attention":
             heads, shared = a["heads"], a["kv_heads"]
-            m = self.logits(x, p, "none").masked_fill(g == 0, -math.inf).softmax(-1).nan_to_num(0)
+            m = self.logits(x, p, layer, "none").masked_fill(g == 0, -math.inf).softmax(-1).nan_to_num(0)
         else:
             degree = g.sum(1)
             degree = torch.where(degree == 0, math.inf, degree)

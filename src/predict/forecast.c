@@ -110,6 +110,20 @@ int32_t rs_forecast_worst(const rs_forecast *f)
     return worst;
 }
 
+double rs_forecast_least_ratio(const rs_forecast *f)
+{
+    int32_t worst = rs_forecast_worst(f);
+    return worst < 0 ? NAN : rs_forecast_ratio(f, worst);
+}
+
+double rs_forecast_least_keys(const rs_forecast *f)
+{
+    double least = NAN;
+    for (int32_t l = 0; l < f->n_layers; l++)
+        if (f->rows[l].keys < least || isnan(least)) least = f->rows[l].keys;
+    return least;
+}
+
 int32_t rs_forecast_depth_to(const rs_forecast *f, double target)
 {
     for (int32_t l = 0; l <= f->n_layers; l++) {

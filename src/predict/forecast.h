@@ -50,6 +50,9 @@ double rs_from_decades(double decades);
 double rs_forecast_ratio(const rs_forecast *forecast, int32_t layer);
 /* The layer whose ratio is least; -1: none is known. */
 int32_t rs_forecast_worst(const rs_forecast *forecast);
+/* That ratio, and the fewest effective keys of any layer; NaN: none is known. */
+double rs_forecast_least_ratio(const rs_forecast *forecast);
+double rs_forecast_least_keys(const rs_forecast *forecast);
 /* The first state with ρ >= target; -1: none, or a state before it has no number. */
 int32_t rs_forecast_depth_to(const rs_forecast *forecast, double target);
 /* Decades from the first layer to the last: of ‖X‖², and of the derivative, from the last state to the

@@ -341,7 +341,7 @@ rs_status rs_predict_grid(rs_result *result, const rs_predict_run *run, const ch
 {
     rs_grid grid;
     int64_t wanted = run->options->trials;
-    if (!run->design->arch || run->design->checkpoint)
+    if (!rs_predict_can_change(run))
         return rs_fail(err, RS_E_UNSUPPORTED, "grid", "give an architecture file or --preset NAME",
                        "only an architecture file has fields that can be varied");
     RS_TRY(rs_grid_parse(&grid, text, err));

@@ -5,6 +5,7 @@
 #include "predict/grid.h"
 #include "predict/presets.h"
 #include "predict/remedies.h"
+#include "predict/shapes.h"
 
 #include "base/memory.h"
 
@@ -23,27 +24,31 @@ typedef struct answer_row {
 } answer_row;
 #define ANSWER(...) RS_COLUMN(answer_row, __VA_ARGS__)
 static const rs_column answer_columns[] = {
-    ANSWER(number, "number", NULL, NULL, "1 to 8, in the order of the page", NULL),
+    ANSWER(number, "number", NULL, NULL, "1 to 8, in the order of the page; 9: --budget", NULL),
     ANSWER(question, "question", NULL, NULL, "what it is about, in a word", NULL),
     ANSWER(asks, "asks", NULL, NULL, "the question in words", NULL),
     ANSWER(answer, "answer", NULL, NULL, "the answer in a line", "predicted"),
-    ANSWER(value, "value", NULL, NULL,
-           "apart: ρ behind the last layer; size: decades that ‖X‖² grows; queries: log₁₀ gQ/gV of "
-           "the worst layer; attention: fewest effective keys; depth: layers with the same verdict",
-           "predicted"),
+    ANSWER(
+        value, "value", NULL, NULL,
+        "apart: ρ behind the last layer; size: decades that ‖X‖² grows; queries: log₁₀ gQ/gV of "
+        "the worst layer; attention: fewest effective keys; depth: layers with the same verdict; "
+        "budget: layers of the deepest healthy shape",
+        "predicted"),
 };
 const rs_table_kind rs_predict_answers_kind = {"predict", "answers", {RS_PART(answer_columns)}};
 
 static rs_status add_answers(rs_result *result, const rs_predict_run *run, rs_error *err)
 {
-    rs_predict_answer answers[RS_PREDICT_ANSWERS];
+    rs_predict_answer answers[RS_PREDICT_ANSWERS + 1];
     rs_table *table;
+    bool more = run->shapes != NULL;
     RS_TRY(rs_predict_answer_all(answers, run, err));
-    RS_TRY(rs_result_add_table(result, "answers", "Eight answers", NULL, answer_columns,
-                               COUNT(answer_columns), &table, err));
+    if (more) rs_shapes_answer(&answers[RS_PREDICT_ANSWERS], run->shapes);
+    RS_TRY(rs_result_add_table(result, "answers", more ? "Nine answers" : "Eight answers", NULL,
+                               answer_columns, COUNT(answer_columns), &table, err));
     rs_table_show_first(table, "question,answer");
     rs_table_lead(table);
-    for (int i = 0; i < RS_PREDICT_ANSWERS; i++) {
+    for (int i = 0; i < RS_PREDICT_ANSWERS + more; i++) {
         const rs_predict_answer *a = &answers[i];
         const answer_row row = {a->number, a->question, a->asks, a->answer, a->value};
         RS_TRY(rs_table_append(table, &row, err));
@@ -242,23 +247,28 @@ static rs_status run_trials(rs_predict_run *run, rs_error *err)
     return rs_forecast_trials(&run->measured, run->trials, &run->settings, err);
 }
 
+static const char *shown(const rs_predict_run *run)
+{
+    if (run->options->grid) return run->shapes ? "answers,budget,grid" : "answers,grid";
+    return run->shapes ? "answers,budget" : "answers";
+}
+
 static rs_status write_result(rs_result *result, rs_predict_run *run, rs_error *err)
 {
-    rs_result_show(result, "answers");
+    rs_result_show(result, shown(run));
     RS_TRY(add_answers(result, run, err));
     RS_TRY(rs_predict_tables(result, run, err));
     if (run->n_remedied)
         RS_TRY(rs_remedies_table(result, run->remedied, run->n_remedied, run, err));
     RS_TRY(set_verdict(result, run, err));
     RS_TRY(rs_predict_findings(result, run, err));
-    if (run->options->grid) {
-        rs_result_show(result, "answers,grid");
-        RS_TRY(rs_predict_grid(result, run, run->options->grid, err));
-    }
+    if (run->shapes) RS_TRY(rs_shapes_table(result, run->shapes, run, err));
+    if (run->options->grid) RS_TRY(rs_predict_grid(result, run, run->options->grid, err));
     return add_figures(result, run->trials != NULL, run->twin.network != NULL, err);
 }
 
-static rs_status run_design(rs_result *result, rs_predict_run *run, rs_error *err)
+static rs_status run_design(rs_result *result, rs_predict_run *run, rs_shapes *shapes,
+                            rs_error *err)
 {
     size_t n = (size_t)run->design->network->n_layers + 1;
     rs_theory_row *theory = rs_malloc(n, sizeof *theory);
@@ -271,6 +281,7 @@ static rs_status run_design(rs_result *result, rs_predict_run *run, rs_error *er
         status = rs_remedies_run(&remedied, &run->n_remedied, run, run->options->remedies, err);
     run->remedied = remedied;
     if (status == RS_OK) status = run_trials(run, err);
+    if (status == RS_OK && shapes) status = rs_shapes_run(shapes, run, err);
     if (status == RS_OK) status = write_result(result, run, err);
     rs_trials_free(run->trials);
     rs_forecast_free(&run->measured);
@@ -300,6 +311,18 @@ static rs_status open_kept(rs_predict_run *run, rs_error *err)
     return RS_OK;
 }
 
+/* Shapes are found before anything is run: what they refuse, they refuse at once. */
+static rs_status run_all(rs_result *result, rs_predict_run *run, rs_error *err)
+{
+    rs_shapes shapes;
+    if (!(run->options->budget > 0)) return run_design(result, run, NULL, err);
+    rs_status status = rs_shapes_find(&shapes, run, run->options->budget, err);
+    run->shapes = &shapes;
+    if (status == RS_OK) status = run_design(result, run, &shapes, err);
+    rs_shapes_free(&shapes);
+    return status;
+}
+
 rs_status rs_predict_fill(rs_result *result, const rs_predict_options *options,
                           const rs_context *context, rs_error *err)
 {
@@ -311,7 +334,7 @@ rs_status rs_predict_fill(rs_result *result, const rs_predict_options *options,
                           .context = context};
     if (status == RS_OK) status = open_kept(&run, err);
     if (status == RS_OK)
-        status = options->explain ? explain(result, &design, err) : run_design(result, &run, err);
+        status = options->explain ? explain(result, &design, err) : run_all(result, &run, err);
     close_kept(&run);
     rs_design_close(&design);
     return status;

@@ -13,6 +13,7 @@ typedef struct rs_predict_options {
     const char *remedies;  /* names, or "all"; NULL: all, by theory */
     int64_t trials;        /* below 0: as many as the shape says; 0: none */
     const char *grid;      /* fields and their values (grid.h); NULL: none */
+    double budget;         /* parameters of shapes that are compared (shapes.h); 0: none are */
     bool full_size;        /* the network itself is drawn, however large it is */
     bool explain;          /* only the architecture with all its fields */
     rs_predict_thresholds thresholds;
@@ -26,6 +27,6 @@ rs_status rs_predict_presets(rs_result *result, rs_error *err);
 
 extern const rs_table_kind rs_predict_answers_kind, rs_predict_forward_kind,
     rs_predict_backward_kind, rs_predict_remedies_kind, rs_predict_grid_kind,
-    rs_predict_presets_kind, rs_predict_architecture_kind;
+    rs_predict_budget_kind, rs_predict_presets_kind, rs_predict_architecture_kind;
 
 #endif

@@ -101,25 +101,37 @@ static void say_size(rs_predict_answer *a, const rs_predict_run *run)
 
 /* ---- 3 ---- */
 
+/* What balances gQ and gV, or comes nearest to it: a temperature, or what those of the layers are times. */
+static void say_balance(char out[64], const rs_predict_run *run, double least)
+{
+    char nearest[32];
+    double one;
+    bool alike = rs_predict_one_temperature(&one, run);
+    const char *what = alike ? "temperature" : "temperatures ×";
+    double value = alike ? one * run->temper : run->temper;
+    if (fabs(run->balance) < 0.1)
+        snprintf(out, 64, "%s %.2g balance%s", what, value, alike ? "s" : "");
+    else if (least == -INFINITY)
+        snprintf(out, 64, "queries do not learn there");
+    else if (isfinite(run->balance))
+        snprintf(out, 64, "none balances: %s%.2g gives %.20s", alike ? "" : "× ", value,
+                 power(nearest, run->balance));
+    else
+        snprintf(out, 64, "no temperature balances them");
+}
+
 static void say_queries(rs_predict_answer *a, const rs_predict_run *run)
 {
     const rs_forecast *f = &run->forecast;
     int32_t worst = rs_forecast_worst(f);
-    char least[32], first[32], last[32], balance[80] = "no temperature balances them";
+    char least[32], first[32], last[32], balance[64];
     a->value = worst < 0 ? NAN : rs_forecast_ratio(f, worst);
     if (worst < 0 && f->rows[0].value == -INFINITY) {
         SAY(a, "gV = 0: neither queries nor values have a gradient at the start");
         return;
     }
     if (is_silent(a, run, a->value)) return;
-    char nearest[32];
-    if (fabs(run->balance) < 0.1)
-        snprintf(balance, sizeof balance, "temperature %.2g balances", run->temperature);
-    else if (a->value == -INFINITY)
-        snprintf(balance, sizeof balance, "queries do not learn there");
-    else if (isfinite(run->balance))
-        snprintf(balance, sizeof balance, "none balances: %.2g gives %s", run->temperature,
-                 power(nearest, run->balance));
+    say_balance(balance, run, a->value);
     SAY(a, "gQ/gV %s … %s, least %s in layer %d; %s", power(first, rs_forecast_ratio(f, 0)),
         power(last, rs_forecast_ratio(f, f->n_layers - 1)), power(least, a->value), (int)worst,
         balance);

@@ -88,23 +88,53 @@ void rs_predict_variant_close(rs_predict_variant *v)
     rs_design_close(&v->design);
 }
 
-rs_status rs_predict_changed(rs_forecast *out, bool *made, const rs_predict_run *run,
-                             const rs_predict_field *fields, size_t n, rs_error *err)
+/* A forecast alone of another file, which it takes over; NULL: there was no memory for it. */
+static rs_status ask(rs_forecast *out, bool *made, const rs_predict_run *run, json_t *json,
+                     rs_error *err)
 {
     rs_design design = {0};
     rs_error why;
-    *out = (rs_forecast){0};
-    *made = false;
-    if (run->design->published || run->design->checkpoint) return RS_OK;
-    json_t *json = rs_predict_edit(run, fields, n, err);
     if (!json) return err->status;
     rs_status status = rs_predict_try(&design, out, made, &why, run, json, err);
     rs_design_close(&design);
     return status;
 }
 
-/* Mean over layers of log10(gQ/gV); NaN: not known. */
-static double mean_ratio(const rs_forecast *f)
+rs_status rs_predict_changed(rs_forecast *out, bool *made, const rs_predict_run *run,
+                             const rs_predict_field *fields, size_t n, rs_error *err)
+{
+    *out = (rs_forecast){0};
+    *made = false;
+    if (!rs_predict_can_change(run)) return RS_OK;
+    return ask(out, made, run, rs_predict_edit(run, fields, n, err), err);
+}
+
+/* ---- temperatures ---- */
+
+bool rs_predict_one_temperature(double *out, const rs_predict_run *run)
+{
+    const rs_arch *arch = run->design->arch;
+    *out = arch ? arch->temperature[0] : 1;
+    for (int64_t l = 1; arch && l < arch->depth; l++)
+        if (arch->temperature[l] != *out) return false;
+    return true;
+}
+
+rs_status rs_predict_temper(json_t *json, const rs_predict_run *run, double factor, rs_error *err)
+{
+    const rs_arch *arch = run->design->arch;
+    double one;
+    bool alike = rs_predict_one_temperature(&one, run);
+    json_t *value = alike ? number(factor * one) : json_array();
+    bool set = value != NULL;
+    for (int64_t l = 0; l < arch->depth && set && !alike; l++)
+        set = json_array_append_new(value, number(factor * arch->temperature[l])) == 0;
+    set = json_object_set_new(json, "temperature", value) == 0 && set;
+    return set ? RS_OK : rs_fail_memory(err, "temperature", 1);
+}
+
+/* Mean over layers of log10(gQ/gV), n of which are known; NaN: none. */
+static double mean_ratio(const rs_forecast *f, int32_t *known)
 {
     double sum = 0;
     int32_t n = 0;
@@ -114,46 +144,59 @@ static double mean_ratio(const rs_forecast *f)
         sum += ratio;
         n++;
     }
+    *known = n;
     return n ? sum / n : NAN;
 }
 
-static rs_status ratio_at(double *out, const rs_predict_run *run, double temperature, rs_error *err)
+/* With every layer's temperature times a factor. NaN where attention of a layer condenses that has a
+ * ratio as it is: the mean of the others is another quantity. */
+static rs_status ratio_at(double *out, const rs_predict_run *run, double factor, rs_error *err)
 {
-    rs_forecast f;
-    bool made;
-    const rs_predict_field field = {"temperature", temperature};
+    rs_forecast f = {0};
+    bool made = false;
     *out = NAN;
-    RS_TRY(rs_predict_changed(&f, &made, run, &field, 1, err));
-    if (made) *out = mean_ratio(&f);
+    if (!rs_predict_can_change(run)) return RS_OK;
+    json_t *json = rs_predict_edit(run, NULL, 0, err);
+    if (json && rs_predict_temper(json, run, factor, err) != RS_OK) {
+        json_decref(json);
+        json = NULL;
+    }
+    RS_TRY(ask(&f, &made, run, json, err));
+    int32_t before, after = 0;
+    mean_ratio(&run->forecast, &before);
+    double mean = made ? mean_ratio(&f, &after) : NAN;
+    if (after >= before) *out = mean;
     rs_forecast_free(&f);
     return RS_OK;
 }
 
 /* gQ/gV goes as the inverse square of the temperature while logits are small: that is the first guess,
- * and secants of the logarithms follow. Attention that condenses on the way ends the search: what was
- * nearest to 0 is told. */
+ * and secants of the logarithms follow, half-way back from where attention condenses. What was nearest to
+ * 0 is told. */
 rs_status rs_predict_balance(rs_predict_run *run, rs_error *err)
 {
-    enum { STEPS = 5 };
+    enum { STEPS = 6 };
     const double near = 0.02, farthest = 2; /* decades, of the ratio and of the temperature */
-    const json_t *json = run->design->json;
-    double value = mean_ratio(&run->forecast), slope = -2;
-    double start = json ? json_number_value(json_object_get(json, "temperature")) : 0;
-    double at = start > 0 ? log10(start) : 0, first = at;
-    run->temperature = pow(10, at);
+    int32_t known;
+    double value = mean_ratio(&run->forecast, &known), slope = -2, at = 0, edge = NAN;
+    run->temper = 1;
     run->balance = value;
     for (int i = 0; i < STEPS && isfinite(value) && fabs(value) > near; i++) {
         double next = at - value / slope, then;
-        next = fmin(fmax(next, first - farthest), first + farthest);
+        next = fmin(fmax(next, -farthest), farthest);
         if (fabs(next - at) > 1) next = at + (next > at ? 1 : -1);
+        if ((next - at) / (edge - at) >= 1) next = (at + edge) / 2; /* false where none is known */
         RS_TRY(ratio_at(&then, run, pow(10, next), err));
-        if (!isfinite(then)) break;
+        if (!isfinite(then)) {
+            edge = next;
+            continue;
+        }
         if (next != at) slope = (then - value) / (next - at);
         at = next;
         value = then;
         if (fabs(value) < fabs(run->balance)) {
             run->balance = value;
-            run->temperature = pow(10, at);
+            run->temper = pow(10, at);
         }
         if (!(slope < -0.1)) break;
     }

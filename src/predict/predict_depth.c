@@ -43,7 +43,7 @@ rs_status rs_predict_reach_of(rs_predict_reach *out, const rs_predict_run *run, 
         out->why = "theory has no verdict";
         return RS_OK;
     }
-    if (run->design->published || run->design->checkpoint) {
+    if (!rs_predict_can_change(run)) {
         out->why = "only an architecture file can be asked at other depths";
         return RS_OK;
     }

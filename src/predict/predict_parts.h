@@ -19,10 +19,12 @@ typedef struct rs_predict_run {
     rs_trials *trials;
     rs_forecast measured;
     rs_forecast_settings settings;
-    /* where the mean over layers of log10(gQ/gV) is nearest to 0, and that mean; NaN: not known */
-    double temperature, balance;
+    /* by what every layer's temperature is multiplied where the mean over layers of log10(gQ/gV) is
+     * nearest to 0, and that mean; NaN: not known */
+    double temper, balance;
     const struct rs_remedied *remedied; /* [n_remedied] best first */
     size_t n_remedied;
+    const struct rs_shapes *shapes; /* of as many parameters; NULL: nobody asks */
     const rs_context *context;
     rs_theory_kept **kept; /* [context->threads]: of each thread; the first is the settings' */
 } rs_predict_run;
@@ -96,7 +98,17 @@ void rs_predict_variant_close(rs_predict_variant *variant);
 /* Both, for a forecast alone; *made false of what is no architecture file, too. */
 rs_status rs_predict_changed(rs_forecast *out, bool *made, const rs_predict_run *run,
                              const rs_predict_field *fields, size_t n, rs_error *err);
-/* Sets the run's temperature and balance. */
+/* It is an architecture file, whose words can be others. */
+static inline bool rs_predict_can_change(const rs_predict_run *run)
+{
+    return run->design->arch && !run->design->checkpoint;
+}
+/* Whether all layers have one temperature, and which; *out of the first layer where not. */
+bool rs_predict_one_temperature(double *out, const rs_predict_run *run);
+/* Writes every layer's temperature times a factor into an architecture file: a number where they are
+ * one, else a list. RS_E_NO_MEMORY. */
+rs_status rs_predict_temper(json_t *json, const rs_predict_run *run, double factor, rs_error *err);
+/* Sets the run's temper and balance. */
 rs_status rs_predict_balance(rs_predict_run *run, rs_error *err);
 
 /* predict_findings.c: whether so few effective keys are condensed attention: E ΣA² is more than the

@@ -65,6 +65,11 @@ static const rs_preset presets[] = {
      "{\"depth\": 64, \"branch_mixer\": \"1/sqrt(L)\", \"branch_mlp\": \"1/sqrt(L)\"}"},
     {"complete-p-64", "pre-norm, branches times 1/layers", NULL,
      "{\"depth\": 64, \"branch_mixer\": \"1/L\", \"branch_mlp\": \"1/L\"}"},
+    {"layernorm-scaling-48",
+     "pre-norm, norms' outputs times 1/sqrt(layer), from 1 (Sun et al. 2025)",
+     NULL, /* of ReLU and linear maps: the branch scales with what it reads, logits with its square */
+     "{\"depth\": 48, \"branch_mixer\": \"1/sqrt(l+1)\", \"branch_mlp\": \"1/sqrt(l+1)\", "
+     "\"temperature\": \"l+1\"}"},
     {"attention-only-6", "attention alone (Dong et al. 2021)", NULL,
      "{\"depth\": 6, \"heads\": 1, \"norm\": \"none\", \"mlp\": \"none\", \"skip_mixer\": 0, "
      "\"init\": {\"wo\": \"none\"}}"},

@@ -178,7 +178,7 @@ static bool is_softmax(const rs_predict_run *run)
 static rs_status temperature(json_t *json, bool *applies, const rs_predict_run *run, rs_error *err)
 {
     *applies = is_softmax(run) && fabs(run->balance) < 0.1;
-    return *applies ? put(json, "temperature", json_real(run->temperature), err) : RS_OK;
+    return *applies ? rs_predict_temper(json, run, run->temper, err) : RS_OK;
 }
 
 static rs_status centred(json_t *json, bool *applies, const rs_predict_run *run, rs_error *err)

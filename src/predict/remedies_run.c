@@ -10,20 +10,6 @@
 
 /* ---- better and worse ---- */
 
-static double least_keys(const rs_forecast *f)
-{
-    double least = NAN;
-    for (int32_t l = 0; l < f->n_layers; l++)
-        if (!(f->rows[l].keys >= least)) least = f->rows[l].keys;
-    return least;
-}
-
-static double least_ratio(const rs_forecast *f)
-{
-    int32_t worst = rs_forecast_worst(f);
-    return worst < 0 ? NAN : rs_forecast_ratio(f, worst);
-}
-
 static void add_worse(rs_remedied *r, const char *word)
 {
     size_t used = strlen(r->worse_at);
@@ -35,13 +21,14 @@ static void compare(rs_remedied *r, const rs_forecast *now, const rs_forecast *t
 {
     const double twice = log10(2);
     double apart = then->rows[then->n_layers].apart - now->rows[now->n_layers].apart;
-    double ratio = fabs(least_ratio(then)) - fabs(least_ratio(now));
+    double ratio = fabs(rs_forecast_least_ratio(then)) - fabs(rs_forecast_least_ratio(now));
     double size = fabs(rs_forecast_growth(then)) - fabs(rs_forecast_growth(now));
     double back = fabs(rs_forecast_growth_back(then)) - fabs(rs_forecast_growth_back(now));
-    double keys = log10(least_keys(now) / least_keys(then));
+    double keys = log10(rs_forecast_least_keys(now) / rs_forecast_least_keys(then));
     if (apart < -twice || then->found.verdict > now->found.verdict) add_worse(r, "apart");
     if (size > twice || back > twice) add_worse(r, "size");
-    if (ratio > twice || (isnan(ratio) && isfinite(least_ratio(now)))) add_worse(r, "queries");
+    if (ratio > twice || (isnan(ratio) && isfinite(rs_forecast_least_ratio(now))))
+        add_worse(r, "queries");
     if (keys > twice) add_worse(r, "attention");
 }
 
@@ -57,8 +44,9 @@ static double score(const rs_remedied *r)
 
 double rs_remedies_score(const rs_forecast *f)
 {
-    const rs_remedied as_it_is = {
-        .found = f->found, .apart = f->rows[f->n_layers].apart, .ratio = least_ratio(f)};
+    const rs_remedied as_it_is = {.found = f->found,
+                                  .apart = f->rows[f->n_layers].apart,
+                                  .ratio = rs_forecast_least_ratio(f)};
     return score(&as_it_is);
 }
 
@@ -83,7 +71,7 @@ static void take(rs_remedied *out, const rs_predict_variant *v, const rs_predict
     const rs_forecast *f = &v->forecast;
     out->found = f->found;
     out->apart = f->rows[f->n_layers].apart;
-    out->ratio = least_ratio(f);
+    out->ratio = rs_forecast_least_ratio(f);
     out->growth = rs_forecast_growth(f);
     out->parameters_ratio = (double)v->design.network->stored.parameters /
                             (double)run->design->network->stored.parameters;
@@ -142,7 +130,7 @@ rs_status rs_remedies_run(rs_remedied **out, size_t *n, const rs_predict_run *ru
     *out = NULL;
     *n = 0;
     RS_TRY(check_names(names, err));
-    if (!run->design->arch || run->design->checkpoint) return RS_OK;
+    if (!rs_predict_can_change(run)) return RS_OK;
     while (rs_remedy_at(most))
         most++;
     rs_remedied *list = rs_malloc(most, sizeof *list);
@@ -197,7 +185,7 @@ rs_status rs_remedies_table(rs_result *result, const rs_remedied *remedied, size
 {
     rs_table *table;
     const rs_forecast *f = &run->forecast;
-    double least = least_ratio(f);
+    double least = rs_forecast_least_ratio(f);
     RS_TRY(rs_result_add_table(
         result, "remedies", "Remedies",
         "One change of the architecture each, run; the best first. The first "

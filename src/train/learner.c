@@ -259,10 +259,6 @@ rs_status rs_learner_config(json_t **out, const rs_learner *l, rs_error *err)
         *out = json_deep_copy(l->checkpoint->config);
     } else {
         RS_TRY(rs_arch_write(&arch, l->arch_json, l->arch, l->network, "graph.npy", err));
-        /* the model is what attention is now */
-        if (l->temperature != 1 && l->temperature > 0)
-            json_object_set_new(arch, "temperature",
-                                json_real(l->arch->temperature / l->temperature));
         *out = json_pack("{ssso}", "model_type", "rankscope", "arch", arch);
     }
     return *out ? RS_OK : rs_fail_memory(err, "config.json", 1);

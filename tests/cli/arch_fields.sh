@@ -26,7 +26,8 @@ same() { # same NAME COMMAND...: of the file and of the folder that it was saved
 # ---- every command, of the file and of the folder ----
 arch parallel '"depth": 3, "seq_len": 6, "block": "parallel", "norm": "sandwich", "mlp": "sin", "mask": "causal", "vocab": 9, "skip_mlp": [1, 0.5, 1]'
 arch absent '"depth": 3, "seq_len": 6, "init": {"wv": "identity", "wo": "identity"}, "mlp": "sigmoid", "bias": true, "fusion": "max", "input": {"rho": "-1/(n-1)"}'
-for name in parallel absent; do
+arch tempered '"depth": 3, "seq_len": 6, "mixer": ["attention", "linear_attention", "attention"], "temperature": "0.5+l", "vocab": 9'
+for name in parallel absent tempered; do
     expect 0 "$SAVED_NETWORK" save "$name.json" 5 f32 "$name"
     same "$name" probe --random 2 --variants full,san
     same "$name" probe --random 2 --grad
@@ -68,6 +69,25 @@ expect 0 "$RANKSCOPE" probe single.json --init default --random 2 --fusion conca
 expect 0 "$RANKSCOPE" probe fused.json --init default --random 2 --fusion max --json other.out --quiet
 check fused.out 't["tokens"] == json.load(open("single.out"))["tables"]["tokens"] and t["tokens"][-1]["site"] == "fusion_concat"'
 check other.out '[r["site"] for r in t["tokens"] if "fusion" in r["site"]] == ["fusion_max"]'
+
+# ---- a temperature a layer: the numbers of one are those of a list that repeats it ----
+arch warm '"depth": 3, "seq_len": 6, "mlp": "relu", "temperature": 0.3'
+arch listed '"depth": 3, "seq_len": 6, "mlp": "relu", "temperature": [0.3, "0.3", 0.3]'
+alike() { # alike COMMAND...: of both files
+    tool=$1
+    shift
+    for name in warm listed; do
+        expect 0 "$RANKSCOPE" "$tool" "$name.json" "$@" --json "$name.out" --quiet
+    done
+    # a list fits one depth alone, and so the answers of predict about others are not the same
+    python3 -c 'import json; a, b = (json.load(open(f))["tables"] for f in ("warm.out", "listed.out")); assert len(a) > 1 and all(a[t] == b[t] for t in a if t != "answers")' ||
+        note_failure "$tool says other things of a list of one temperature"
+}
+alike probe --init default --random 2 --grad
+alike certify --init default --random 2
+alike predict
+arch cold '"depth": 3, "temperature": "2-l"'
+refused_by probe architecture-schema '"temperature" of layer 2 is 0' cold.json --init default --random 2
 
 # ---- what is refused ----
 refused_by probe unsupported "sigmoid(a)/a" absent --random 2 --relevance --precision f64

@@ -46,6 +46,8 @@ cases += [dict(mixer=m) for m in ("mamba", "mamba2", "s4d", "gated_recurrence", 
 # attention
 cases += [dict(attention=a, mask=m, kv_heads=2) for a in ("uniform", "centred", "shaped", "rescaled") for m in ("none", "causal", "sliding:3")]
 cases += [dict(positions=p, mask=m, temperature=1.7, kv_heads=2) for p in ("learned", "rope", "alibi", "relative") for m in ("none", "causal")]
+cases += [dict(temperature=[1.7, "l+1/3", 0.4], positions=p) for p in ("none", "alibi")] + [dict(temperature="1/(l+1)", share_layers=True)]
+cases += [dict(mixer="linear_attention", temperature="sqrt(l+2)", share_layers=s) for s in (True, False)]
 cases += [dict(positions="rope", d_head=6), dict(positions="alibi", heads=6, d_head=2), dict(positions="relative", seq_len=5)]
 cases += [dict(attention="shaped", shaped=[[1, 0.5, 0.25], [0.1, 2, 0], ["1/3", 1, 1]]), dict(attention="shaped", shaped=[1.5, "1/2", 0.25])]
 cases += [dict(attention="rescaled", rescale=0.3), dict(init={"wo": "none"}), dict(init={"wo": "none"}, kv_heads=2)]
@@ -79,6 +81,7 @@ cases += [dict(graph, graph=dict(file="edges.npy", form=f), value_map=v, init=i)
           for v in ("free", "identity") for i in ({}, {"wo": "none"})]
 cases += [dict(graph, graph=dict(file="edges.npy")), dict(graph, graph=dict(file="signed.npy", form="given"), positions="learned")]
 cases += [dict(graph, graph=dict(file="edges.npy", form="attention"), temperature=0.7, value_map=v, init=i) for v in ("free", "identity") for i in ({}, {"wo": "none"})]
+cases += [dict(graph, graph=dict(file="edges.npy", form="attention"), temperature=[0.7, 2, "1/3"], share_layers=s) for s in (True, False)]
 cases += [dict(graph, graph=dict(file="edges.npy", form="attention"), kv_heads=2)]
 cases += [dict(graph, graph=dict(file="edges.npy", form=f), init=dict(wv="identity", wo=o)) for f in ("row", "attention") for o in ("identity", "none", "zero")]
 cases += [dict(graph, graph=dict(file="edges.npy", form="attention"), value_map="identity", init=dict(wo="identity"))]

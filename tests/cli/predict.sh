@@ -21,12 +21,27 @@ refused bad-option "no two numbers" small.json --grid depth=1
 refused bad-option "not said" small.json --grid branch_mixer=0:1.5
 refused bad-option "two fields at most" small.json --grid depth=1:2,d_model=8:9,heads=1:2
 refused bad-option "1000000 cells of 16 trials" small.json --grid branch_mixer=0:1:1000,branch_mlp=0:1:1000
+arch frozen '"depth": 3, "temperature": "1-l"'
+refused architecture-schema '"temperature" of layer 1 is 0' frozen.json
+refused bad-option "'0' is no amount" small.json --budget 0
+refused bad-option "'-5' is no amount" small.json --budget=-5
+refused bad-option "'1e400' is no amount" small.json --budget 1e400
+refused bad-option "'10X' is no amount" small.json --budget 10X
+refused bad-option "'many' is no amount" small.json --budget many
+refused bad-option "one layer of width 2 has 48 already" small.json --budget 47
+refused bad-option "from 1 to 1e+18" small.json --budget 1e30
+arch shared '"depth": 3, "share_layers": true'
+refused bad-option "no depth to 4096 has" shared.json --budget 1e17
+refused bad-option "1000 trials of" small.json --budget 1B --trials 1000
+refused unsupported "a depth and a width that can be others" "$RS_SOURCE_DIR/tests/golden/forward/gpt2/config.json" --budget 1M
+arch layers '"depth": 3, "skip_mixer": [1, 1, 1], "mlp": "relu"'
 refused usage "no weights to measure" small.json --init measured
 refused bad-option "is not a law" small.json --init nrmal
 
 # ---- presets ----
 expect 0 "$RANKSCOPE" predict --preset list
 says out post-norm-xavier-18
+says out layernorm-scaling-48
 expect 0 "$RANKSCOPE" predict --preset gpt2 --explain
 says out "init.wo"
 expect 3 "$RANKSCOPE" predict --preset post-norm-xavier-6 --trials 0 --fail-on warn
@@ -35,7 +50,7 @@ for word in apart size queries attention depth remedy sizes trust; do says out "
 
 # ---- the tables ----
 cat >tables.py <<'END2'
-import json, math, subprocess, sys
+import json, math, re, subprocess, sys
 program, golden = sys.argv[1], sys.argv[2] + "/tests/golden"
 wrong = []
 
@@ -120,6 +135,65 @@ for row in forward[1:]:
     check("band", row["log10_F2_low"] <= row["log10_F2"] <= row["log10_F2_high"])
     check("band", row["log10_one_minus_rho_low"] <= row["log10_one_minus_rho"] <= row["log10_one_minus_rho_high"])
 
+# a preset is its file: what --explain writes says the same when it is asked
+explained = predict("--preset", "layernorm-scaling-48", "--explain")["architecture"]
+check("a norm's scale", explained["temperature"] == list(range(1, 49)) and explained["branch_mlp"][3] == 0.5)
+json.dump(explained, open("explained.json", "w"))
+named, written = predict("--preset", "layernorm-scaling-48", "--trials", "0"), predict("explained.json", "--trials", "0")
+check("the preset and its file", named["tables"]["forward"] == written["tables"]["forward"])
+check("it keeps tokens apart", named["verdict"]["code"] in ("healthy", "slow"))
+
+# a budget's row is the file of that depth and width, also its trials; no width beside it is nearer
+def parameters(depth, width):
+    return depth * 12 * width * width
+result = predict("small.json", "--budget", "20k", "--trials", "5")
+shapes, last = result["tables"]["budget"], answers(result)["budget"]
+check(f"depths {[s['depth'] for s in shapes]}", [s["depth"] for s in shapes] == [1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362])
+for s in shapes:
+    near_ones = [w for w in (s["width"] - 2, s["width"], s["width"] + 2) if w > 0]
+    check(f"{s['depth']} x {s['width']}", s["parameters"] == parameters(s["depth"], s["width"]) and s["width"] % 2 == 0 and
+          s["width"] == min(near_ones, key=lambda w: abs(parameters(s["depth"], w) - 20000)))
+json.dump({**json.load(open("small.json")), "depth": 16, "d_model": 10}, open("shape.json", "w"))
+shape, alone = next(s for s in shapes if s["depth"] == 16), predict("shape.json", "--trials", "5")
+check("width at 16 layers", shape["width"] == 10)
+near("shape, theory", shape["rho_theory"], alone["tables"]["forward"][-1]["rho_theory"])
+near("shape, drawn", shape["rho"], alone["tables"]["forward"][-1]["rho"], 1e-12)
+near("shape's least gQ/gV", shape["ratio_gQ_gV_theory"], min(r["ratio_gQ_gV_theory"] for r in alone["tables"]["backward"]))
+near("shape's growth", shape["log10_growth_theory"], alone["tables"]["forward"][-1]["log10_F2_theory"] - alone["tables"]["forward"][0]["log10_F2_theory"])
+near("shape's gap", shape["gap_errors"], answers(alone)["trust"]["value"])
+check("shape's verdict", shape["verdict_theory"] == alone["verdict"]["code"])
+apart = max((s for s in shapes if s["log10_one_minus_rho"] is not None), key=lambda s: s["log10_one_minus_rho"])
+healthy = [s["depth"] for s in shapes if (s["verdict"] or s["verdict_theory"]) == "healthy"]
+check(f"ninth answer: {last['answer']}", last["number"] == 9 and f"{apart['depth']} × {apart['width']} (" in last["answer"])
+check("deepest healthy", last["value"] == (max(healthy) if healthy else None))
+check("the same for any number of threads", bare(predict("small.json", "--budget", "3k", "--threads", "1")) == bare(predict("small.json", "--budget", "3k")))
+few = predict("layers.json", "--budget", "20k", "--trials", "2")["tables"]["budget"]
+check("a list fits one depth", all((s["depth"] == 3) == (s["parameters"] is not None) == (s["why"] is None) for s in few))
+tight = predict("small.json", "--budget", "100M", "--trials", "1", "--memory", "50M")["tables"]["budget"]
+check("what memory does not hold", any("not drawn" in (s["why"] or "") for s in tight) and all(s["rho_theory"] is not None for s in tight if s["parameters"]))
+huge = predict("small.json", "--budget", "1e15")["tables"]["budget"]
+check("theory alone", all(s["rho"] is None for s in huge) and huge[0]["rho_theory"] is not None)
+
+# a temperature a layer: the remedy multiplies every one by the same factor, a formula's as a list's; a grid replaces all
+cooled = {**json.load(open("small.json")), "depth": 3, "norm": "pre", "temperature": "(l+4)/2"}
+json.dump(cooled, open("cooled.json", "w"))
+json.dump({**cooled, "temperature": [(l + 4) / 2 for l in range(3)]}, open("list.json", "w"))
+by_formula, by_list = predict("cooled.json", "--trials", "3"), predict("list.json", "--trials", "3")
+check("a formula's temperatures are a list's", all(by_formula["tables"][t] == by_list["tables"][t] for t in ("forward", "backward")))
+text = answers(by_formula)["queries"]["answer"]
+found = re.search(r"temperatures × (\S+) balance", text)
+check(f"temperatures that balance: {text}", found)
+if found:
+    remedy = {r["name"]: r for r in by_formula["tables"]["remedies"]}["temperature"]
+    json.dump({**cooled, "temperature": f"(l+4)/2*{found[1]}"}, open("balanced.json", "w"))
+    run = predict("balanced.json", "--trials", "0")
+    ratios = [math.log10(r["ratio_gQ_gV_theory"]) for r in run["tables"]["backward"]]
+    check(f"the mean of log10(gQ/gV) is {sum(ratios) / 3}", abs(sum(ratios) / 3) < 0.1)
+    near("remedy's least gQ/gV", math.log10(remedy["ratio_gQ_gV"]), min(ratios), 0.05)
+hot = predict("cooled.json", "--grid", "temperature=1:3", "--trials", "2")["tables"]["grid"]
+json.dump({**cooled, "temperature": 3}, open("hot.json", "w"))
+near("one temperature for all", hot[2]["log10_one_minus_rho_theory"], predict("hot.json", "--trials", "0")["tables"]["forward"][-1]["log10_one_minus_rho_theory"])
+
 # published configurations: what enters the first layer
 for name, rho in (("bert", 1 / 3), ("gpt2", 0), ("llama", 0)):
     result = predict(f"{golden}/forward/{name}/config.json", "--seq-len", "8", "--trials", "3")
@@ -150,4 +224,15 @@ if wrong:
     sys.exit("FAILED: " + "\n  ".join(wrong))
 END2
 python3 tables.py "$RANKSCOPE" "$RS_SOURCE_DIR" || note_failure "tables"
+
+# ---- a signal between shapes: nothing is written ----
+rm -f cut.json
+"$RANKSCOPE" predict small.json --budget 200k --trials 5000 --progress always --json cut.json >out 2>err &
+pid=$!
+until grep -q shapes err || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
+kill -INT $pid || note_failure "predict ended before the signal: $(cat err)"
+wait $pid
+code=$?
+[ $code = 130 ] || note_failure "SIGINT gave exit $code: $(cat err)"
+[ ! -e cut.json ] || note_failure "an interrupted run wrote a result"
 finish

@@ -162,6 +162,33 @@ static void strengths_are_numbers_formulas_or_lists(void **state)
     unbuild(&b);
 }
 
+/* Of every mixer that has logits, of shared layers too. */
+static void temperatures_are_numbers_formulas_or_lists(void **state)
+{
+    (void)state;
+    built b = good("{\"depth\": 3, \"temperature\": [1, \"1/(l+1)\", 1e-300], \"mixer\": "
+                   "[\"attention\", \"linear_attention\", \"attention\"]}");
+    assert_true(b.network->layers[0].branches[0].attention.temperature == 1);
+    assert_true(b.network->layers[1].branches[0].linear.temperature == 0.5);
+    assert_true(b.network->layers[2].branches[0].attention.temperature == 1e-300);
+    unbuild(&b);
+    static const char *const mixers[] = {"attention", "linear_attention"};
+    for (int i = 0; i < 4; i++) {
+        char text[160];
+        snprintf(text, sizeof text,
+                 "{\"depth\": 4, \"mixer\": \"%s\", \"temperature\": \"l+1\", "
+                 "\"share_layers\": %s}",
+                 mixers[i % 2], i < 2 ? "true" : "false");
+        b = good(text);
+        for (int32_t l = 0; l < 4; l++) {
+            const rs_branch *mixer = &b.network->layers[l].branches[0];
+            assert_true((i % 2 ? mixer->linear.temperature : mixer->attention.temperature) ==
+                        l + 1);
+        }
+        unbuild(&b);
+    }
+}
+
 static void positions(void **state)
 {
     (void)state;
@@ -410,6 +437,7 @@ int main(void)
         cmocka_unit_test(attention_words_become_mixes),
         cmocka_unit_test(norms),
         cmocka_unit_test(strengths_are_numbers_formulas_or_lists),
+        cmocka_unit_test(temperatures_are_numbers_formulas_or_lists),
         cmocka_unit_test(positions),
         cmocka_unit_test(mlps),
         cmocka_unit_test(laws),

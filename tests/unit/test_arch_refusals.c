@@ -88,7 +88,23 @@ static void refusals_name_the_field(void **state)
          RS_E_ARCH_SCHEMA},
         {"{\"rescale\": \"x\"}", "\"rescale\" is \"x\"", "", RS_E_ARCH_SCHEMA},
         {"{\"temperature\": 0}", "\"temperature\" is 0; a number above 0", "", RS_E_ARCH_SCHEMA},
-        {"{\"temperature\": \"1\"}", "\"temperature\" is \"1\"", "", RS_E_ARCH_SCHEMA},
+        {"{\"temperature\": true}", "\"temperature\" is true; a number or a formula", "",
+         RS_E_ARCH_SCHEMA},
+        {"{\"temperature\": null}", "\"temperature\" is null", "", RS_E_ARCH_SCHEMA},
+        {"{\"temperature\": -2.5}", "\"temperature\" is -2.5; a number above 0", "",
+         RS_E_ARCH_SCHEMA},
+        {"{\"temperature\": \"3-l\"}", "\"temperature\" of layer 3 is 0; a number above 0", "",
+         RS_E_ARCH_SCHEMA},
+        {"{\"depth\": 2, \"temperature\": [1, -1]}", "\"temperature\" of layer 1 is -1", "",
+         RS_E_ARCH_SCHEMA},
+        {"{\"depth\": 2, \"temperature\": [1, []]}", "\"temperature\" is a list", "",
+         RS_E_ARCH_SCHEMA},
+        {"{\"depth\": 2, \"temperature\": [1, 2, 3]}",
+         "\"temperature\" lists 3 layers; \"depth\" is 2", "give one entry a layer",
+         RS_E_ARCH_SCHEMA},
+        {"{\"temperature\": \"1/(l-5)\"}", "a division by zero", "", RS_E_EXPRESSION},
+        {"{\"temperature\": \"10^(400*l)\"}", "", "", RS_E_EXPRESSION},
+        {"{\"temperature\": \"sqrt(d)\"}", "does not know \"d\"", "", RS_E_EXPRESSION},
         {"{\"mask\": \"casual\"}", "\"mask\" is \"casual\"", "did you mean \"causal\"?",
          RS_E_ARCH_SCHEMA},
         {"{\"mask\": \"sliding:0\"}", "sliding:W with W", "", RS_E_ARCH_SCHEMA},
@@ -206,10 +222,30 @@ static void refusals_name_the_field(void **state)
     }
 }
 
+/* One layer of many may be the only one of which a formula gives no number. */
+static void formulas_name_the_layer(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "{\"temperature\": \"1/(l-5)\"}", "{\"skip_mlp\": \"sqrt(4-l)\"}",
+        "{\"depth\": 6, \"branch_mixer\": [1, 1, 1, 1, 1, \"1/0\"]}"};
+    static const char *const wheres[] = {"ARCH.json, \"temperature\" of layer 5",
+                                         "ARCH.json, \"skip_mlp\" of layer 5",
+                                         "ARCH.json, \"branch_mixer\" of layer 5"};
+    for (size_t i = 0; i < 3; i++) {
+        built b;
+        rs_error err;
+        assert_int_equal(build(&b, texts[i], NULL, &err), RS_E_EXPRESSION);
+        assert_string_equal(err.where, wheres[i]);
+        unbuild(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refusals_name_the_field),
+        cmocka_unit_test(formulas_name_the_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

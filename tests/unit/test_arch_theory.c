@@ -172,11 +172,116 @@ static void mixtures_without_queries(void **state)
         check(&laws[i]);
 }
 
+/* ---- norms whose outputs are scaled ---- */
+
+static rs_status keep(void *user, rs_site site, int32_t layer, const rs_state_view *view,
+                      rs_error *err)
+{
+    (void)site, (void)err;
+    memcpy((double *)user + layer * TOKENS * WIDTH, view->data, TOKENS * WIDTH * sizeof(double));
+    return RS_OK;
+}
+
+/* Every norm before an op of layer l has the gain 1/sqrt(l+1), to float64. */
+static rs_status scale_norms(rs_network *network)
+{
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
+            rs_norm_op *norm = &network->layers[l].branches[b].before;
+            rs_tensor *tensor = rs_arena_alloc(network->arena, 1, sizeof *tensor);
+            double *gain = rs_arena_alloc(network->arena, WIDTH, sizeof *gain);
+            if (!tensor || !gain) return RS_E_NO_MEMORY;
+            for (int i = 0; i < WIDTH; i++)
+                gain[i] = 1 / sqrt(l + 1.0);
+            *tensor = *norm->gain;
+            tensor->dtype = RS_F64;
+            tensor->data = (const uint8_t *)gain;
+            tensor->bytes = WIDTH * sizeof *gain;
+            norm->gain = tensor;
+        }
+    return RS_OK;
+}
+
+/* States [DEPTH + 1, TOKENS, WIDTH] of a file with the weights of one seed. */
+static void states_of(double *out, const char *text, bool scaled)
+{
+    double states[TOKENS * WIDTH];
+    rs_error err;
+    json_t *json = json_loads(text, 0, NULL);
+    rs_arch *arch;
+    rs_init *init;
+    rs_network *network;
+    rs_weights *weights;
+    rs_runner *runner;
+    int64_t begin[] = {0, TOKENS};
+    const rs_batch batch = {.samples = 1, .begin = begin, .states = states};
+    const rs_context context = {.threads = 1};
+    rs_tap tap = {.user = out, .sites = 1u << RS_SITE_BLOCK_OUT, .state = keep};
+    const rs_tap *taps[] = {&tap};
+    assert_int_equal(rs_arch_read(&arch, json, "arch", &err), RS_OK);
+    assert_int_equal(rs_arch_input(states, arch, 3, 0, &err), RS_OK);
+    assert_int_equal(rs_init_open(&init, NULL, 3, &err), RS_OK);
+    assert_int_equal(rs_network_from_arch(&network, json, "arch", init, &err), RS_OK);
+    if (scaled) assert_int_equal(scale_norms(network), RS_OK);
+    assert_int_equal(rs_weights_open(&weights, RS_PRECISION_F64, UINT64_MAX, &err), RS_OK);
+    assert_int_equal(rs_runner_open(&runner, network, weights, &context, &err), RS_OK);
+    assert_int_equal(rs_runner_run(runner, &batch, taps, 1, &err), RS_OK);
+    rs_runner_close(runner);
+    rs_weights_close(weights);
+    rs_network_close(network);
+    rs_init_close(init);
+    rs_arch_close(arch);
+    json_decref(json);
+}
+
+static double largest_gap(const double *a, const double *b)
+{
+    double most = 0;
+    for (int i = 0; i < (DEPTH + 1) * TOKENS * WIDTH; i++)
+        most = fmax(most, fabs(a[i] - b[i]));
+    return most;
+}
+
+/* LayerNorm scaling (Sun et al. 2025) multiplies what a norm in front of a branch gives by 1/sqrt(l+1).
+ * Of ReLU and linear maps the branch's output is times that, its logits times the square: factors of
+ * branches and temperatures say it exactly, as preset layernorm-scaling-48 does; not of GELU. */
+static void scaled_norms_are_scaled_branches(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *mlp, *temperature;
+        bool same;
+    } cases[] = {{"relu", "\"l+1\"", true},
+                 {"linear", "\"l+1\"", true},
+                 {"none", "[1, 2, 3]", true},
+                 {"relu", "1", false},
+                 {"gelu", "\"l+1\"", false}};
+    static const char sizes[] = "\"depth\": 3, \"d_model\": 16, \"heads\": 4, \"seq_len\": 6, "
+                                "\"init\": {\"wq\": \"normal(0, 4/fan_in)\"}";
+    static double scaled[(DEPTH + 1) * TOKENS * WIDTH], branches[(DEPTH + 1) * TOKENS * WIDTH];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        snprintf(text, sizeof text, "{%s, \"mlp\": \"%s\", \"norm_affine\": \"gain\"}", sizes,
+                 cases[i].mlp);
+        states_of(scaled, text, true);
+        snprintf(text, sizeof text,
+                 "{%s, \"mlp\": \"%s\", \"branch_mixer\": \"1/sqrt(l+1)\", \"branch_mlp\": "
+                 "\"1/sqrt(l+1)\", \"temperature\": %s}",
+                 sizes, cases[i].mlp, cases[i].temperature);
+        states_of(branches, text, false);
+        double gap = largest_gap(scaled, branches);
+        if (cases[i].same ? !(gap < 1e-12) : !(gap > 1e-3))
+            fail_msg("%s, temperature %s: states differ by %g", cases[i].mlp, cases[i].temperature,
+                     gap);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(uniform_attention_follows_the_recursion),
         cmocka_unit_test(mixtures_without_queries),
+        cmocka_unit_test(scaled_norms_are_scaled_branches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

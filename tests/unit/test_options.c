@@ -200,6 +200,7 @@ enum {
     X(full_size, CLI_PREDICT, "full-size", "", UNSEEN, s->predict.full_size = true)                \
     X(fields, CLI_PREDICT, "explain", "", SHOWS, s->predict.explain = true)                        \
     X(grid, CLI_PREDICT, "grid", "depth=1:2", SHOWS, s->predict.grid = "depth=1:2")                \
+    X(shapes, CLI_PREDICT, "budget", "20k", SHOWS, s->predict.budget = 20000)                      \
     X(both, CLI_PREDICT, "preset", "moe", SHOWS, s->predict.preset = "moe")
 
 #define SETTER(name, commands, option, words, does, by_hand)                                       \

@@ -68,6 +68,35 @@ static void drawn_weights_are_read(void **state)
     rs_init_close(init);
 }
 
+/* Theory has the layer's own, and one number to the bit where a list repeats it. */
+static void every_layer_has_its_temperature(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"{" SIZES "\"temperature\": [2, \"l+2\", 0.5]}",
+                                        "{" SIZES "\"temperature\": 0.3}",
+                                        "{" SIZES "\"temperature\": [0.3, \"0.3\", 0.3]}"};
+    static const double logits[] = {1 / 4.0, 1 / 9.0, 4};
+    rs_theory_row rows[3][4];
+    for (int i = 0; i < 3; i++) {
+        rs_init *init = NULL;
+        rs_theory_model *model = NULL;
+        rs_network *network = open_network(texts[i], &init);
+        OK(rs_theory_model_open(&model, network, &input, &rs_theory_stored, &err));
+        const rs_theory_network *net = rs_theory_model_network(model);
+        for (int l = 0; l < 3 && i == 0; l++)
+            is_near("logit", net->layers[l].branches[0].attention.logit, logits[l], 1e-15);
+        OK(rs_theory_run(rows[i], net, &(rs_theory_settings){0}, &err));
+        rs_theory_model_close(model);
+        rs_network_close(network);
+        rs_init_close(init);
+    }
+    for (int l = 0; l < 4; l++) {
+        assert_true(rows[1][l].rho == rows[2][l].rho);
+        assert_true(l == 3 || rows[1][l].ln_query == rows[2][l].ln_query);
+        assert_true(l == 3 || rows[1][l].keys == rows[2][l].keys);
+    }
+}
+
 static void merged_maps_mixtures_and_gains(void **state)
 {
     (void)state;
@@ -258,6 +287,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(drawn_weights_are_read),
+        cmocka_unit_test(every_layer_has_its_temperature),
         cmocka_unit_test(merged_maps_mixtures_and_gains),
         cmocka_unit_test(absent_maps_are_the_identity),
         cmocka_unit_test(what_is_not_covered_says_why),

@@ -82,16 +82,57 @@ static void presets_have_their_verdicts(void **state)
     }
 }
 
-/* Depth-scaled ones are neither exponential nor an explosion; BERT's 0.02 is no law of the width. */
+/* Branches that are scaled down, by the depth or by the layer: neither exponential nor an explosion. */
+static const char *const scaled[] = {"depth-mup-64", "complete-p-64", "layernorm-scaling-48"};
+enum { N_SCALED = sizeof scaled / sizeof *scaled };
+
+static bool keeps_apart(const rs_forecast *f)
+{
+    return f->found.verdict == RS_PREDICT_HEALTHY || f->found.verdict == RS_PREDICT_SLOW;
+}
+
+/* Drawn under seeds 1 to 20 as well: narrower, since their laws are of fan_in, and of fewer tokens. */
+static void scaled_presets_drawn(void **state)
+{
+    (void)state;
+    const rs_forecast_settings settings = defaults();
+    for (int i = 0; i < N_SCALED; i++) {
+        const rs_design_source source = {.preset = scaled[i], .seq_len = 16};
+        rs_design design, narrow;
+        OK(rs_design_open(&design, &source, &err));
+        json_t *json = json_deep_copy(design.json);
+        json_object_set_new(json, "d_model", json_integer(64));
+        OK(rs_design_of(&narrow, &design, json, &err));
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            const rs_context context = {.threads = 2, .seed = seed};
+            rs_trials *trials;
+            rs_forecast f;
+            OK(rs_design_trials(&trials, &narrow, 2, false, &context, &err));
+            OK(rs_forecast_trials(&f, trials, &settings, &err));
+            if (!keeps_apart(&f))
+                fail_msg("%s, seed %d: %s", scaled[i], (int)seed,
+                         rs_predict_verdict_code(f.found.verdict));
+            rs_forecast_free(&f);
+            rs_trials_free(trials);
+        }
+        rs_design_close(&narrow);
+        rs_design_close(&design);
+    }
+}
+
+/* BERT's 0.02 is no law of the width. */
 static void other_presets(void **state)
 {
     (void)state;
-    static const char *const names[] = {"depth-mup-64", "complete-p-64"};
-    for (int i = 0; i < 2; i++) {
-        rs_forecast f = forecast_of(names[i], 1);
-        assert_true(f.found.verdict == RS_PREDICT_HEALTHY || f.found.verdict == RS_PREDICT_SLOW);
-        rs_forecast_free(&f);
-    }
+    static const double widths[] = {1, 0.5, 2};
+    for (int i = 0; i < N_SCALED; i++)
+        for (int w = 0; w < 3; w++) {
+            rs_forecast f = forecast_of(scaled[i], widths[w]);
+            if (!keeps_apart(&f))
+                fail_msg("%s at %g of its width is %s", scaled[i], widths[w],
+                         rs_predict_verdict_code(f.found.verdict));
+            rs_forecast_free(&f);
+        }
     rs_forecast wide = forecast_of("bert-base", 2);
     assert_int_equal(wide.found.verdict, RS_PREDICT_EXPONENTIAL);
     rs_forecast_free(&wide);
@@ -229,6 +270,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(presets_have_their_verdicts),
         cmocka_unit_test(other_presets),
+        cmocka_unit_test(scaled_presets_drawn),
         cmocka_unit_test(every_preset_is_an_architecture),
         cmocka_unit_test(rezero_has_no_gradient),
         cmocka_unit_test(a_twin_has_the_same_theory),

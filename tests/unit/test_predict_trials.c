@@ -69,6 +69,13 @@ static void test_plain_shapes(void **state)
          "\"norm\": \"pre\", \"mlp\": \"relu\", \"branch_mlp\": [1, 0, 2], \"init\": {\"wq\": "
          "\"uniform(-0.3, 0.5)\", \"wk\": \"zero\", \"w2\": \"identity\"}}",
          6, 0.1, true},
+        {"{\"depth\": 3, \"d_model\": 12, \"heads\": 3, \"seq_len\": 7, \"norm\": \"pre\", "
+         "\"mlp\": \"relu\", \"temperature\": [0.2, \"l+L\", 1e-3]}",
+         7, 0.1, false},
+        {"{\"depth\": 3, \"d_model\": 12, \"heads\": 2, \"seq_len\": 6, \"share_layers\": true, "
+         "\"mask\": \"causal\", \"norm\": \"post\", \"mlp\": \"none\", \"temperature\": "
+         "\"1/(l+1)\"}",
+         6, 0.2, true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         rs_trials_request request = request_of(cases[i].n, 3, cases[i].rho, 3);
@@ -106,11 +113,13 @@ static void write_random(char *text, size_t size, int64_t *n)
     snprintf(text, size,
              "{\"depth\": %d, \"d_model\": %d, \"heads\": %d, \"kv_heads\": %d, \"d_head\": %d, "
              "\"seq_len\": %d, \"norm\": \"%s\", \"norm_kind\": \"%s\", \"mlp\": \"%s\", "
-             "\"mlp_width\": %d, \"mask\": \"%s\", \"attention\": \"%s\", \"temperature\": %g, "
+             "\"mlp_width\": %d, \"mask\": \"%s\", \"attention\": \"%s\", \"temperature\": "
+             "\"%g/(1+%d*l)\", "
              "\"skip_mixer\": %g, \"branch_mlp\": \"%g/(l+1)\", \"init\": {%s}}",
              1 + pick(4), 2 + pick(40), heads, kv, 1 + pick(9), (int)*n, one_of(norms, 4),
              one_of(kinds, 2), one_of(mlps, 6), 1 + pick(50), one_of(masks, 4), one_of(laws, 5),
-             0.5 + 0.25 * pick(4), 0.25 * (1 + pick(5)), 0.5 * pick(4), one_of(inits, 4));
+             0.5 + 0.25 * pick(4), (int)(*n % 3), 0.25 * (1 + pick(5)), 0.5 * pick(4),
+             one_of(inits, 4));
 }
 
 static void test_random_shapes(void **state)
@@ -181,7 +190,7 @@ static void test_cells(void **state)
         snprintf(text, sizeof text,
                  "{\"depth\": %d, \"d_model\": %d, \"heads\": 2, \"seq_len\": 9, \"norm\": "
                  "\"%s\", \"mlp\": \"gelu\", \"mlp_width\": 11, \"skip_mixer\": %g, "
-                 "\"branch_mlp\": \"%d/sqrt(L)\", \"temperature\": %g}",
+                 "\"branch_mlp\": \"%d/sqrt(L)\", \"temperature\": \"%g+l/8\"}",
                  1 + (i * 5) % 7, i == 3 ? 14 : 12, i % 2 ? "pre" : "post", 0.1 * i, i % 4,
                  1 + 0.2 * (i % 3));
         OK(draw_text(&planned[i], text, 1, &err));

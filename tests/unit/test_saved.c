@@ -213,6 +213,42 @@ static void strengths_and_gains(void **state)
     }
 }
 
+/* What a list, a formula or a trainer has made of temperatures comes back to the bit; what is the same in
+ * all layers is one number, and what no file can hold is the architecture's own. */
+static void temperatures(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"depth\": 3, \"d_model\": 4, \"temperature\": \"sqrt(l+1/3)\", "
+                               "\"mixer\": [\"attention\", \"linear_attention\", \"mamba2\"]}";
+    for (int way = 0; way < 3; way++) {
+        built b = good(text);
+        json_t *arch = json_loads(text, 0, NULL);
+        double *first = &b.network->layers[0].branches[0].attention.temperature,
+               *second = &b.network->layers[1].branches[0].linear.temperature;
+        if (way == 1) *first = INFINITY;
+        if (way == 2) *first = *second = sqrt(2 + 1.0 / 3); /* mamba2 has none: the formula's */
+        folder f = new_folder();
+        rs_error err;
+        const rs_save_request request = request_of(&f, &b, arch);
+        if (rs_network_save(&request, &err) != RS_OK) fail_msg("%s: %s", err.where, err.what);
+        rs_checkpoint *checkpoint;
+        rs_network *again;
+        opened(&checkpoint, &again, &f);
+        const json_t *kept =
+            json_object_get(json_object_get(checkpoint->config, "arch"), "temperature");
+        assert_int_equal(json_array_size(kept), way == 2 ? 0 : 3);
+        assert_true(json_is_real(kept) == (way == 2));
+        assert_true(again->layers[0].branches[0].attention.temperature ==
+                    (way == 1 ? sqrt(1.0 / 3) : *first));
+        assert_true(again->layers[1].branches[0].linear.temperature == *second);
+        rs_network_close(again);
+        rs_checkpoint_close(checkpoint);
+        remove_folder(&f);
+        json_decref(arch);
+        unbuild(&b);
+    }
+}
+
 /* A trainer's numbers are elsewhere than the network's. */
 static const void *own_numbers(void *user, const rs_tensor *tensor)
 {
@@ -391,10 +427,10 @@ int main(void)
 {
     rs_memory_watch_json();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_in_order),      cmocka_unit_test(parts_and_twins),
-        cmocka_unit_test(strengths_and_gains), cmocka_unit_test(numbers_of_a_trainer),
-        cmocka_unit_test(outputs_that_wait),   cmocka_unit_test(memory_that_ends),
-        cmocka_unit_test(in_a_session),
+        cmocka_unit_test(names_in_order),       cmocka_unit_test(parts_and_twins),
+        cmocka_unit_test(strengths_and_gains),  cmocka_unit_test(temperatures),
+        cmocka_unit_test(numbers_of_a_trainer), cmocka_unit_test(outputs_that_wait),
+        cmocka_unit_test(memory_that_ends),     cmocka_unit_test(in_a_session),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
