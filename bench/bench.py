@@ -514,6 +514,19 @@ def case_trials(quick):
         print(f"    {us['ns_per_normal']:.2f} ns a normal and thread, {us['dgemm'] / 1e9:.0f} GFLOP/s of dgemm")
 
 
+def case_theory(quick):
+    """Theory of one architecture, there and back, beside the least that its exponentials and sums take."""
+    run(["cmake", "--build", os.path.join(ROOT, "build"), "--target", "bench_theory"])
+    ours = os.path.join(ROOT, "build", "bench", "bench_theory")
+    for kind, layers, tokens, times in (("plain", "1000", "128", "5"), ("causal", "100", "128", "10"), ("rotary", "10", "128", "3")):
+        rounds = [json.loads(run([ours, kind, layers, tokens, times])[1]) for _ in range(1 if quick else 3)]
+        us = {key: statistics.median(r[key] for r in rounds) for key in ("layer", "floor", "dgemm", "exps")}
+        print(f"theory, {kind}, {tokens} tokens, one thread: {1e3 * us['layer']:.3f} ms a layer")
+        if us["floor"] > 0:
+            line("  a layer, there and back", us["layer"], us["floor"], "exponentials and sums at their rates")
+    print(f"    {1e-9 * us['exps']:.2f} exponentials a ns, {us['dgemm'] / 1e9:.0f} GFLOP/s of dgemm")
+
+
 def case_residual(quick):
     """A pass of a small network in the residual precision beside one in the digits that a plain pass needs for the same."""
     run(["cmake", "--build", os.path.join(ROOT, "build"), "--target", "bench_residual"])
@@ -561,7 +574,7 @@ def case_report(quick):
 
 CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers, "bert": case_bert, "tables": case_tables,
          "prefill": case_prefill, "states": case_states, "sweep": case_sweep, "gradients": case_gradients, "train": case_train, "startup": case_startup,
-         "memory": case_memory, "measures": case_measures, "san": case_san, "trials": case_trials, "residual": case_residual, "session": case_session,
+         "memory": case_memory, "measures": case_measures, "san": case_san, "trials": case_trials, "theory": case_theory, "residual": case_residual, "session": case_session,
          "report": case_report}
 
 

@@ -293,18 +293,6 @@ static rs_status run_design(rs_result *result, rs_predict_run *run, rs_shapes *s
     return status;
 }
 
-/* Shapes are found before anything is run: what they refuse, they refuse at once. */
-static rs_status run_all(rs_result *result, rs_predict_run *run, rs_error *err)
-{
-    rs_shapes shapes;
-    if (!(run->options->budget > 0)) return run_design(result, run, NULL, err);
-    rs_status status = rs_shapes_find(&shapes, run, run->options->budget, err);
-    run->shapes = &shapes;
-    if (status == RS_OK) status = run_design(result, run, &shapes, err);
-    rs_shapes_free(&shapes);
-    return status;
-}
-
 static void close_kept(rs_predict_run *run)
 {
     for (int t = 0; run->kept && t < run->context->threads; t++)
@@ -321,6 +309,18 @@ static rs_status open_kept(rs_predict_run *run, rs_error *err)
         RS_TRY(rs_theory_kept_open(&run->kept[t], err));
     run->settings.kept = run->kept[0];
     return RS_OK;
+}
+
+/* Shapes are found before anything is run: what they refuse, they refuse at once. */
+static rs_status run_all(rs_result *result, rs_predict_run *run, rs_error *err)
+{
+    rs_shapes shapes;
+    if (!(run->options->budget > 0)) return run_design(result, run, NULL, err);
+    rs_status status = rs_shapes_find(&shapes, run, run->options->budget, err);
+    run->shapes = &shapes;
+    if (status == RS_OK) status = run_design(result, run, &shapes, err);
+    rs_shapes_free(&shapes);
+    return status;
 }
 
 rs_status rs_predict_fill(rs_result *result, const rs_predict_options *options,
