@@ -21,8 +21,7 @@ typedef struct rs_predict_run {
     rs_forecast_settings settings;
     /* where the mean over layers of log10(gQ/gV) is nearest to 0, and that mean; NaN: not known */
     double temperature, balance;
-    const struct rs_remedied *remedied; /* [n_remedied] best first */
-    size_t n_remedied;
+    const struct rs_remedies *remedies; /* NULL: not run yet */
     const rs_context *context;
 } rs_predict_run;
 
