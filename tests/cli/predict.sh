@@ -24,6 +24,21 @@ refused bad-option "1000000 cells of 16 trials" small.json --grid branch_mixer=0
 refused usage "no weights to measure" small.json --init measured
 refused bad-option "is not a law" small.json --init nrmal
 
+refused memory-limit "the trials need" small.json --memory 10K
+arch kept '"attention": "shaped", "skip_mixer": 0, "init": {"wv": "identity", "wo": "identity"}'
+refused memory-limit "the weights need" kept.json --memory 10K
+
+# ---- interrupted: nothing is written ----
+arch long '"depth": 40, "seq_len": 128, "norm": "post", "mlp": "relu"'
+"$RANKSCOPE" predict long.json --remedies all --trials 400 --json long.out --html long.html --quiet 2>err &
+started=$!
+sleep 2
+kill -INT $started
+wait $started
+[ $? = 130 ] || note_failure "an interrupted run does not exit with 130"
+says err "interrupted; nothing was written"
+[ ! -e long.out ] && [ ! -e long.html ] || note_failure "an interrupted run left a file"
+
 # ---- presets ----
 expect 0 "$RANKSCOPE" predict --preset list
 says out post-norm-xavier-18
@@ -202,6 +217,13 @@ row = wide["tables"]["remedies"]
 check(f"twin of width {row[1]['width']}", row[0]["width"] == row[1]["width"] < 257 and row[1]["trials"] == 20)
 check("the answer says so", "20 drawn, narrower" in answers(wide)["remedy"]["answer"])
 check("twin's theory", abs(row[1]["log10_one_minus_rho"] - row[1]["log10_one_minus_rho_theory"]) < 0.05)
+
+# one that does not fit the memory says so, and the others are run
+json.dump({"depth": 8, "d_model": 256, "heads": 4, "seq_len": 64, "norm": "post", "mlp": "relu"}, open("held.json", "w"))
+held = predict("held.json", "--remedies", "rezero,sas", "--trials", "2", "--memory", "50M", "--threads", "1")["tables"]["remedies"]
+held = {r["name"]: r for r in held}
+check(f"memory: {held['sas']['note']}", held["rezero"]["trials"] == 2 and held["sas"]["trials"] is None
+      and "--memory gives 50.0 MiB" in held["sas"]["note"])
 
 # a grid's cell is the file with these numbers, also its trials
 grid = predict("small.json", "--grid", "depth=2:4,branch_mixer=0.5:1:2", "--trials", "5")["tables"]["grid"]
