@@ -199,7 +199,7 @@ static void say_remedy(char *out, size_t size, const rs_remedied *r)
 static void say_remedies(rs_predict_answer *a, const rs_predict_run *run)
 {
     const rs_remedies *all = run->remedies;
-    char now[32], drawn[64] = "", said[160] = "", one[80];
+    char now[32], drawn[64] = "", said[140] = "", one[120];
     size_t said_of = 0, most = all->n_measured ? all->n_measured : all->n;
     if (!run->design->arch || run->design->checkpoint) {
         SAY(a, "not known: only an architecture file can be changed");

@@ -56,7 +56,7 @@ typedef struct rs_remedied {
     double parameters_ratio, time_ratio;
     char worse_at[64]; /* questions of which it makes the answer worse; empty: none */
     double score;      /* the larger, the more it helps; measured or not, not to be compared */
-    char note[160];    /* why there are no numbers; empty: there are */
+    char note[300];    /* why there are no numbers; empty: there are */
 } rs_remedied;
 
 typedef struct rs_remedies {

@@ -3,6 +3,7 @@
 #include "predict/remedies_draws.h"
 
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -149,9 +150,16 @@ static void put_price(rs_remedied *r, const rs_design *with, const rs_design *wi
     r->time_ratio = time / rs_trials_cost(without->network, without->input.n);
 }
 
+/* As much of it as there is room for, in whole characters. */
 static void note(rs_remedied *r, const char *why)
 {
-    snprintf(r->note, sizeof r->note, "%.150s", why ? why : "theory has no number");
+    const char *text = why ? why : "theory has no number";
+    size_t length = strlen(text);
+    if (length > sizeof r->note - 1) length = sizeof r->note - 1;
+    while (length > 0 && !rs_utf8_valid(text, length))
+        length--;
+    memcpy(r->note, text, length);
+    r->note[length] = '\0';
 }
 
 static void note_theory(rs_remedied *r, const rs_forecast *f)
