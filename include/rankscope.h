@@ -701,8 +701,10 @@ typedef struct rs_predict_settings {
                             mean squares; NULL: the architecture's own */
     int64_t seq_len;    /* tokens; 0: the architecture's, or 128 */
     rs_grad_place loss_at; /* where the loss <G, X> reads the states; AUTO: STATE */
-    const char *remedies;  /* changes that are run, joined by commas; NULL: all that apply */
-    int64_t trials;        /* networks drawn; below 0: as many as the shape says; 0: none */
+    const char
+        *remedies;    /* changes that are run, joined by commas; "all"; NULL, "best": all by theory,
+                               of which the three best are drawn as well */
+    int64_t trials;   /* networks drawn; below 0: as many as the shape says; 0: none */
     const char *grid; /* "depth=1:128,branch_mixer=0:2:21": the architecture over one or two of its
                        * fields (docs/predict.md); NULL: not */
     double budget;    /* parameters: the architecture in shapes of nearly so many, from one wide

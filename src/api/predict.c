@@ -43,9 +43,10 @@ static rs_status take_thresholds(rs_predict_thresholds *out, const rs_predict_se
 static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
 {
     const rs_predict_settings *s = &task->settings->predict;
+    bool best = s->remedies && strcmp(s->remedies, "best") == 0;
     rs_predict_options options = {.source = {task->subject.path, s->preset, s->init, s->seq_len},
                                   .after_final_norm = s->loss_at == RS_GRAD_AT_FINAL,
-                                  .remedies = s->remedies,
+                                  .remedies = best ? NULL : s->remedies,
                                   .trials = s->trials,
                                   .grid = s->grid,
                                   .budget = s->budget,

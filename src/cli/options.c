@@ -389,10 +389,12 @@ const cli_option cli_options[] = {
          "random token ids."},
     {"preset", "NAME", CLI_TEXT, AT(predict.preset), CLI_PREDICT, NULL, NULL,
      .help = "An architecture by name instead of PATH; 'list' shows the names."},
-    {"remedies", "all|NAME[,NAME]", CLI_TEXT, AT(predict.remedies), CLI_PREDICT, "all", NULL,
+    {"remedies", "best|all|NAME[,NAME]", CLI_TEXT, AT(predict.remedies), CLI_PREDICT, "best", NULL,
      .help =
          "Run these changes of the architecture, one at a time: table remedies, the best first. "
-         "An architecture file alone can be changed."},
+         "best: all "
+         "by theory, and the three that it ranks highest by trials; all and names: all of them by "
+         "trials. An architecture file alone can be changed."},
     {"trials", "N", CLI_WHOLE, AT(predict.trials), CLI_PREDICT,
      "as many as 3e11 operations hold, 4 to 100", NULL,
      .help =

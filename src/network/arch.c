@@ -42,6 +42,16 @@ static const char *const weight_names[RS_ARCH_WEIGHTS] = {
     "init.w2", "init.embedding", "init.position", "init.relative", "init.head", "init.win",
     "init.wx", "init.wdt",       "init.conv",     "init.map"};
 
+const char *rs_arch_init_name(rs_role role)
+{
+    const size_t prefix = sizeof "init." - 1;
+    for (int w = 0; w < RS_ARCH_WEIGHTS; w++)
+        if (weight_roles[w] == role) return weight_names[w] + prefix;
+    for (size_t i = 0; i < sizeof more_roles / sizeof *more_roles; i++)
+        if (more_roles[i].role == role) return weight_names[more_roles[i].weight] + prefix;
+    return NULL;
+}
+
 static const rs_activation activations[] = {
     [RS_ARCH_MLP_NONE] = RS_ACT_LINEAR,
     [RS_ARCH_MLP_LINEAR] = RS_ACT_LINEAR,

@@ -219,6 +219,8 @@ typedef struct rs_arch {
  * value, bad size, list of the wrong length), RS_E_EXPRESSION; and what opening a graph's file gives. */
 rs_status rs_arch_read(rs_arch **out, const json_t *json, const char *path, rs_error *err);
 void rs_arch_close(rs_arch *arch);
+/* What "init" calls the law of weights of a role ("wq"); NULL: it has none for them. */
+const char *rs_arch_init_name(rs_role role);
 /* The path of the file that "graph" names; NULL: there is none. */
 const char *rs_arch_graph_path(const rs_arch *arch);
 /* A field whose value is a whole number ("depth", "heads"). */

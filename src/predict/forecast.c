@@ -85,6 +85,30 @@ rs_status rs_forecast_theory(rs_forecast *out, rs_theory_row *theory, const rs_d
     return status;
 }
 
+/* ---- states side by side ---- */
+
+/* log10(10^a + 10^b). */
+static double add_decades(double a, double b)
+{
+    double most = fmax(a, b), least = fmin(a, b);
+    if (isnan(a) || isnan(b)) return NAN;
+    return most == -INFINITY ? most : most + log10(1 + pow(10, least - most));
+}
+
+/* Squared lengths of rows that stand side by side add up, and so do those of their differences: 1 − ρ is
+ * Σ q(1 − ρ)/Σ q. */
+void rs_forecast_fuse(rs_forecast *f)
+{
+    double square = -INFINITY, residual = -INFINITY;
+    for (int32_t l = 1; l <= f->n_layers; l++) {
+        rs_forecast_row *row = &f->rows[l];
+        square = add_decades(square, row->square);
+        residual = add_decades(residual, row->square + row->apart);
+        row->apart = residual - square;
+        row->rho = 1 - pow(10, row->apart);
+    }
+}
+
 /* ---- read-outs ---- */
 
 double rs_from_decades(double decades)

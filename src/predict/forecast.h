@@ -34,6 +34,9 @@ rs_status rs_forecast_theory(rs_forecast *out, rs_theory_row *theory, const rs_d
 /* The same of rows that there are. */
 rs_status rs_forecast_of(rs_forecast *out, const rs_theory_row *theory, int32_t n_layers,
                          const rs_predict_thresholds *thresholds, rs_error *err);
+/* The tokens of row l >= 1 become those of the states 1 .. l side by side (Shi et al. 2022, concat): rho and
+ * apart alone; sizes and gradients stay those of the layers. To be judged again. */
+void rs_forecast_fuse(rs_forecast *forecast);
 /* Room for that many layers, all unknown. */
 rs_status rs_forecast_new(rs_forecast *out, int32_t n_layers, rs_error *err);
 /* Fills `found` from the rows. RS_E_NO_MEMORY. */

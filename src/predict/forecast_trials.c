@@ -2,24 +2,76 @@
 #include "predict/forecast_trials.h"
 
 #include "base/memory.h"
+#include "network/op_traits.h"
 
 #include <math.h>
 #include <stdio.h>
 
 /* Four trials of more than this take too long, and a twin is run. */
 static const double most_operations = 1e12;
-enum { TWIN_WIDTH = 512, LEAST_TRIALS = 4 };
+enum { TWIN_WIDTH = 512, LEAST_TRIALS = 4, LEAST_HEAD = 32 };
 
-/* Heads of a twin that is as wide as four trials allow. */
-static int64_t twin_heads(const rs_design *d)
+/* ---- the twin's sizes ---- */
+
+static int64_t common_multiple(int64_t a, int64_t b)
+{
+    int64_t x = a, y = b;
+    while (y) {
+        int64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x * b;
+}
+
+/* Heads that stay together: those that share keys, and those that share B and C. */
+static int64_t heads_together(const rs_arch *arch)
+{
+    return common_multiple(arch->heads / arch->kv_heads, arch->groups > 0 ? arch->groups : 1);
+}
+
+static rs_twin_size fewer_heads(const rs_arch *arch, double share)
+{
+    int64_t together = heads_together(arch);
+    int64_t heads = (int64_t)(share * (double)arch->heads) / together * together;
+    if (heads < together) heads = together;
+    return (rs_twin_size){arch->d_model * heads / arch->heads, heads, arch->d_head};
+}
+
+/* Cuts each head to `share` of its width. */
+static rs_twin_size narrower_heads(rs_twin_size from, double share)
+{
+    int64_t d_head = (int64_t)(share * (double)from.d_head);
+    if (d_head < LEAST_HEAD) d_head = LEAST_HEAD;
+    if (d_head > from.d_head) d_head = from.d_head;
+    return (rs_twin_size){from.d_model * d_head / from.d_head, from.heads, d_head};
+}
+
+rs_twin_size rs_design_twin_size(const rs_design *d, int64_t widest, double operations)
 {
     const rs_arch *arch = d->arch;
-    double one = rs_trials_cost(d->network, d->input.n);
-    double width = (double)arch->d_model * sqrt(most_operations / (LEAST_TRIALS * one));
-    if (width > TWIN_WIDTH) width = TWIN_WIDTH;
-    int64_t group = arch->heads / arch->kv_heads;
-    int64_t heads = (int64_t)(width / (double)arch->d_model * (double)arch->heads) / group * group;
-    return heads < group ? group : heads;
+    double width =
+        (double)arch->d_model * sqrt(operations / rs_trials_cost(d->network, d->input.n));
+    double share = fmin(width, (double)widest) / (double)arch->d_model;
+    rs_twin_size whole = {arch->d_model, arch->heads, arch->d_head};
+    if (share >= 1) return whole;
+    /* ALiBi's slopes and decays are of each head, rotary angles follow from a head's width */
+    bool each = arch->positions == RS_ARCH_POSITIONS_ALIBI || arch->decay;
+    bool few = arch->heads > heads_together(arch) && !each;
+    rs_twin_size size = few ? fewer_heads(arch, share) : whole;
+    double left = share * (double)arch->d_model / (double)size.d_model;
+    bool turns = arch->positions == RS_ARCH_POSITIONS_ROPE;
+    return left < 1 && !turns ? narrower_heads(size, left) : size;
+}
+
+bool rs_twin_is_narrower(rs_twin_size size, const rs_design *than)
+{
+    return size.d_model < than->arch->d_model;
+}
+
+static rs_twin_size twin_of_run(const rs_design *d)
+{
+    return rs_design_twin_size(d, TWIN_WIDTH, most_operations / LEAST_TRIALS);
 }
 
 rs_trials_choice rs_trials_choose(const rs_design *d, int64_t wanted, bool full_size)
@@ -32,7 +84,8 @@ rs_trials_choice rs_trials_choose(const rs_design *d, int64_t wanted, bool full_
     if (wide && !full_size && d->published)
         return (rs_trials_choice){
             .why = "it is too large for trials; --full-size runs them all the same"};
-    rs_trials_choice choice = {.twin = wide && !full_size && twin_heads(d) < d->arch->heads};
+    rs_trials_choice choice = {.twin =
+                                   wide && !full_size && rs_twin_is_narrower(twin_of_run(d), d)};
     choice.trials = wanted > 0    ? (int32_t)wanted
                     : choice.twin ? LEAST_TRIALS
                                   : rs_trials_default(d->network, d->input.n);
@@ -47,34 +100,34 @@ static double gain_of(const rs_dense *map)
     return rs_weight_law_square(rs_init_law(map->weight), map->in, map->out) * (double)map->in;
 }
 
+/* A map's law as one of fan_in; an orthogonal one is that already. */
 static rs_status put_gain(json_t *init, const char *name, const rs_dense *map, rs_error *err)
 {
-    char law[64];
-    if (!map->weight || map->weight->fixed) return RS_OK;
-    snprintf(law, sizeof law, "normal(0, %.17g/fan_in)", gain_of(map));
+    char law[64] = "orthogonal";
+    if (rs_init_law(map->weight)->kind != RS_LAW_ORTHOGONAL)
+        snprintf(law, sizeof law, "normal(0, %.17g/fan_in)", gain_of(map));
     return json_object_set_new(init, name, json_string(law)) == 0 ? RS_OK
                                                                   : rs_fail_memory(err, name, 1);
 }
 
+/* Laws of one branch's maps, by the names that "init" has for them. */
+static rs_status put_branch(json_t *init, const rs_branch *branch, rs_error *err)
+{
+    const rs_weight_list *weights = &rs_branch_traits(branch)->weights;
+    for (size_t i = 0; i < weights->n; i++) {
+        const rs_dense *map = rs_weight_map(&weights->rows[i], branch);
+        const char *name = rs_arch_init_name(weights->rows[i].role);
+        if (!map || !map->weight || map->weight->fixed || !name) continue;
+        RS_TRY(put_gain(init, name, map, err));
+    }
+    return RS_OK;
+}
+
 static rs_status put_gains(json_t *init, const rs_network *network, rs_error *err)
 {
-    if (network->n_layers == 0) return RS_OK;
-    const rs_layer *layer = &network->layers[0];
-    for (int32_t b = 0; b < layer->n_branches; b++) {
-        const rs_attention_op *attention = rs_branch_attention(&layer->branches[b]);
-        const rs_mlp_op *mlp = rs_branch_mlp(&layer->branches[b]);
-        if (attention) {
-            RS_TRY(put_gain(init, "wq", &attention->q, err));
-            RS_TRY(put_gain(init, "wk", &attention->k, err));
-            RS_TRY(put_gain(init, "wv", &attention->v, err));
-            RS_TRY(put_gain(init, "wo", &attention->o, err));
-        }
-        if (mlp) {
-            RS_TRY(put_gain(init, "w1", &mlp->up, err));
-            RS_TRY(put_gain(init, "wg", &mlp->gate, err));
-            RS_TRY(put_gain(init, "w2", &mlp->down, err));
-        }
-    }
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t b = 0; b < network->layers[l].n_branches; b++)
+            RS_TRY(put_branch(init, &network->layers[l].branches[b], err));
     return RS_OK;
 }
 
@@ -84,17 +137,15 @@ static rs_status set_size(json_t *json, const char *name, int64_t size, rs_error
                                                                     : rs_fail_memory(err, name, 1);
 }
 
-/* Fewer heads of the width that they have. */
-static rs_status narrow(json_t *json, const rs_design *from, rs_error *err)
+static rs_status narrow(json_t *json, const rs_design *from, rs_twin_size to, rs_error *err)
 {
     const rs_arch *arch = from->arch;
-    int64_t group = arch->heads / arch->kv_heads, heads = twin_heads(from);
-    int64_t width = arch->d_model * heads / arch->heads;
-    double ratio = (double)width / (double)arch->d_model;
-    RS_TRY(set_size(json, "d_model", width, err));
-    RS_TRY(set_size(json, "heads", heads, err));
-    RS_TRY(set_size(json, "kv_heads", heads / group, err));
-    RS_TRY(set_size(json, "d_head", arch->d_head, err));
+    int64_t kv_heads = to.heads * arch->kv_heads / arch->heads;
+    double ratio = (double)to.d_model / (double)arch->d_model;
+    RS_TRY(set_size(json, "d_model", to.d_model, err));
+    RS_TRY(set_size(json, "heads", to.heads, err));
+    RS_TRY(set_size(json, "kv_heads", kv_heads, err));
+    RS_TRY(set_size(json, "d_head", to.d_head, err));
     RS_TRY(set_size(json, "mlp_width", (int64_t)llround(ratio * (double)arch->mlp_width), err));
     json_t *init = json_object_get(json, "init");
     if (!init && json_object_set_new(json, "init", init = json_object()) != 0)
@@ -105,14 +156,11 @@ static rs_status narrow(json_t *json, const rs_design *from, rs_error *err)
     return json_object_set_new(json, "input", input) == 0 ? RS_OK : rs_fail_memory(err, "input", 1);
 }
 
-rs_status rs_design_twin(rs_design *out, const rs_design *from, rs_error *err)
+rs_status rs_design_twin(rs_design *out, const rs_design *from, rs_twin_size size, rs_error *err)
 {
     *out = (rs_design){0};
-    if (!from->arch)
-        return rs_fail(err, RS_E_UNSUPPORTED, from->name, "give an architecture file",
-                       "a published model has no narrower twin");
     json_t *json = json_deep_copy(from->json);
-    rs_status status = json ? narrow(json, from, err) : rs_fail_memory(err, "a twin", 1);
+    rs_status status = json ? narrow(json, from, size, err) : rs_fail_memory(err, "a twin", 1);
     if (status != RS_OK) {
         json_decref(json);
         return status;
@@ -120,6 +168,15 @@ rs_status rs_design_twin(rs_design *out, const rs_design *from, rs_error *err)
     rs_design like = *from;
     like.law = NULL; /* it is in the numbers */
     return rs_design_of(out, &like, json, err);
+}
+
+rs_status rs_design_twin_of_run(rs_design *out, const rs_design *from, rs_error *err)
+{
+    *out = (rs_design){0};
+    if (!from->arch)
+        return rs_fail(err, RS_E_UNSUPPORTED, from->name, "give an architecture file",
+                       "a published model has no narrower twin");
+    return rs_design_twin(out, from, twin_of_run(from), err);
 }
 
 /* ---- running ---- */
@@ -165,16 +222,25 @@ static rs_status open_drawn(void *user, const rs_network **network, void **of, i
     return RS_OK;
 }
 
-rs_status rs_design_trials(rs_trials **out, const rs_design *design, int32_t trials,
-                           bool after_final_norm, const rs_context *context, rs_error *err)
+rs_status rs_design_trials_by(rs_trials **out, const rs_design *design, int32_t trials,
+                              rs_trials_way way, bool after_final_norm, const rs_context *context,
+                              rs_error *err)
 {
     source from = {design, context->memory};
     const rs_trials_request request = {.input = design->input,
                                        .trials = trials,
                                        .after_final_norm = after_final_norm,
                                        .laws = design->init != NULL,
+                                       .way = way,
                                        .opener = {open_drawn, close_drawn, &from}};
     return rs_trials_run(out, design->network, &request, context, err);
+}
+
+rs_status rs_design_trials(rs_trials **out, const rs_design *design, int32_t trials,
+                           bool after_final_norm, const rs_context *context, rs_error *err)
+{
+    return rs_design_trials_by(out, design, trials, RS_TRIALS_EITHER, after_final_norm, context,
+                               err);
 }
 
 /* ---- as a forecast ---- */

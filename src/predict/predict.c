@@ -238,7 +238,7 @@ static rs_status run_trials(rs_predict_run *run, rs_error *err)
     run->choice = rs_trials_choose(run->design, run->options->trials, run->options->full_size);
     if (run->choice.trials == 0) return RS_OK;
     if (run->choice.twin) {
-        RS_TRY(rs_design_twin(&run->twin, run->design, err));
+        RS_TRY(rs_design_twin_of_run(&run->twin, run->design, err));
         RS_TRY(rs_forecast_theory(&run->twin_theory, NULL, &run->twin, &run->settings, err));
         drawn = &run->twin;
     }
@@ -258,8 +258,7 @@ static rs_status write_result(rs_result *result, rs_predict_run *run, rs_error *
     rs_result_show(result, shown(run));
     RS_TRY(add_answers(result, run, err));
     RS_TRY(rs_predict_tables(result, run, err));
-    if (run->n_remedied)
-        RS_TRY(rs_remedies_table(result, run->remedied, run->n_remedied, run, err));
+    if (run->remedies->n) RS_TRY(rs_remedies_table(result, run, err));
     RS_TRY(set_verdict(result, run, err));
     RS_TRY(rs_predict_findings(result, run, err));
     if (run->shapes) RS_TRY(rs_shapes_table(result, run->shapes, run, err));
@@ -272,15 +271,15 @@ static rs_status run_design(rs_result *result, rs_predict_run *run, rs_shapes *s
 {
     size_t n = (size_t)run->design->network->n_layers + 1;
     rs_theory_row *theory = rs_malloc(n, sizeof *theory);
-    rs_remedied *remedied = NULL;
+    rs_remedies remedies = {0};
     if (!theory) return rs_fail_memory(err, "theory", n * sizeof *theory);
     run->theory = theory;
     rs_status status = rs_forecast_theory(&run->forecast, theory, run->design, &run->settings, err);
     if (status == RS_OK) status = rs_predict_balance(run, err);
-    if (status == RS_OK)
-        status = rs_remedies_run(&remedied, &run->n_remedied, run, run->options->remedies, err);
-    run->remedied = remedied;
+    if (status == RS_OK) status = rs_remedies_check(run->options->remedies, err);
     if (status == RS_OK) status = run_trials(run, err);
+    if (status == RS_OK) status = rs_remedies_run(&remedies, run, run->options->remedies, err);
+    run->remedies = &remedies;
     if (status == RS_OK && shapes) status = rs_shapes_run(shapes, run, err);
     if (status == RS_OK) status = write_result(result, run, err);
     rs_trials_free(run->trials);
@@ -288,7 +287,7 @@ static rs_status run_design(rs_result *result, rs_predict_run *run, rs_shapes *s
     rs_forecast_free(&run->twin_theory);
     rs_design_close(&run->twin);
     rs_forecast_free(&run->forecast);
-    rs_free(remedied);
+    rs_remedies_free(&remedies);
     rs_free(theory);
     return status;
 }

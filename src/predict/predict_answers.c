@@ -191,30 +191,49 @@ static rs_status say_depth(rs_predict_answer *a, const rs_predict_run *run, rs_e
 
 /* ---- 6 ---- */
 
-/* The best three, each with what 1 − ρ becomes of what it is. */
+/* What one remedy does, in a word: 1 − ρ, or where that does not move, the balance of gradients. */
+static void say_remedy(char *out, size_t size, const rs_remedied *r)
+{
+    char then[32], was[32];
+    const rs_remedy_side *with = r->measured ? &r->drawn : &r->theory;
+    if (!r->measured || rs_remedy_moves(r, RS_REMEDY_APART))
+        snprintf(out, size, "%s: %s", r->remedy->name, power(then, with->apart));
+    else if (rs_remedy_moves(r, RS_REMEDY_RATIO))
+        snprintf(out, size, "%s: gQ/gV %s → %s", r->remedy->name, power(was, r->before.ratio),
+                 power(then, with->ratio));
+    else
+        snprintf(out, size, "%s: no measurable change of 1 − ρ", r->remedy->name);
+    size_t used = strlen(out);
+    if (r->worse_at[0]) snprintf(out + used, size - used, " (worse: %s)", r->worse_at);
+}
+
+/* The best three of those that were run in the same way, each with what 1 − ρ becomes of what it is. */
 static void say_remedies(rs_predict_answer *a, const rs_predict_run *run)
 {
-    const rs_forecast *f = &run->forecast;
-    char now[32], then[32], said[160] = "";
-    size_t used = 0, said_of = 0;
-    if (run->n_remedied == 0) {
+    const rs_remedies *all = run->remedies;
+    char now[32], drawn[64] = "", said[140] = "", one[120];
+    size_t said_of = 0, most = all->n_measured ? all->n_measured : all->n;
+    if (!run->design->arch || run->design->checkpoint) {
         SAY(a, "not known: only an architecture file can be changed");
         return;
     }
-    for (size_t i = 0; i < run->n_remedied && said_of < 3; i++) {
-        const rs_remedied *r = &run->remedied[i];
-        if (r->score <= rs_remedies_score(f)) break;
-        used += (size_t)snprintf(said + used, sizeof said - used, "%s%s: %s", said_of++ ? "; " : "",
-                                 r->remedy->name, power(then, r->apart));
-        if (r->worse_at[0])
-            used += (size_t)snprintf(said + used, sizeof said - used, " (worse: %s)", r->worse_at);
-        if (used >= sizeof said - 1) break;
+    for (size_t i = 0; i < most && said_of < 3; i++) {
+        const rs_remedied *r = &all->list[i];
+        size_t used = strlen(said);
+        if (!rs_remedy_helps(r, run)) continue;
+        say_remedy(one, sizeof one, r);
+        if (used + strlen(one) + 3 > sizeof said) break;
+        snprintf(said + used, sizeof said - used, "%s%s", said_of++ ? "; " : "", one);
+        if (said_of == 1) a->value = r->measured ? r->drawn.apart : r->theory.apart;
     }
-    a->value = said_of ? run->remedied[0].apart : NAN;
+    double before = all->trials ? all->now.apart : run->forecast.rows[run->forecast.n_layers].apart;
+    if (all->trials)
+        snprintf(drawn, sizeof drawn, "%d drawn%s: ", (int)all->trials,
+                 all->twin ? ", narrower" : "");
     if (said_of)
-        SAY(a, "1 − ρ %s → %s", power(now, f->rows[f->n_layers].apart), said);
+        SAY(a, "%s1 − ρ %s → %s", drawn, power(now, before), said);
     else
-        SAY(a, "none of %zu that were run does better", run->n_remedied);
+        SAY(a, "%snone of %zu does measurably better", drawn, most);
 }
 
 /* ---- 7 ---- */

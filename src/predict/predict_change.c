@@ -62,7 +62,7 @@ static void try_one(rs_predict_variant *v, const rs_predict_run *run)
     json_t *json = v->json;
     settings.kept = run->kept ? run->kept[omp_get_thread_num()] : NULL;
     v->status = rs_check_cancelled(run->context, &v->why);
-    if (v->status != RS_OK) return;
+    if (v->status != RS_OK || !json) return;
     v->json = NULL;
     v->status = try_with(&v->design, &v->forecast, &v->made, &v->why, run, &settings, json);
 }

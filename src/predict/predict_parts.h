@@ -22,9 +22,8 @@ typedef struct rs_predict_run {
     /* by what every layer's temperature is multiplied where the mean over layers of log10(gQ/gV) is
      * nearest to 0, and that mean; NaN: not known */
     double temper, balance;
-    const struct rs_remedied *remedied; /* [n_remedied] best first */
-    size_t n_remedied;
-    const struct rs_shapes *shapes; /* of as many parameters; NULL: nobody asks */
+    const struct rs_remedies *remedies; /* NULL: not run yet */
+    const struct rs_shapes *shapes;     /* of as many parameters; NULL: nobody asks */
     const rs_context *context;
     rs_theory_kept **kept; /* [context->threads]: of each thread; the first is the settings' */
 } rs_predict_run;
@@ -84,7 +83,7 @@ rs_status rs_predict_try(rs_design *design, rs_forecast *out, bool *made, rs_err
                          const rs_predict_run *run, json_t *json, rs_error *err);
 /* One of several files, with what rs_predict_try says of it. */
 typedef struct rs_predict_variant {
-    json_t *json; /* taken over */
+    json_t *json; /* taken over; NULL: nothing is asked */
     rs_design design;
     rs_forecast forecast;
     bool made;

@@ -15,6 +15,14 @@ static const char *word_of(const json_t *json, const char *field, const char *ot
     return word ? word : otherwise;
 }
 
+static bool attends(const rs_predict_run *run)
+{
+    const rs_arch *arch = run->design->arch;
+    for (int64_t l = 0; l < arch->depth; l++)
+        if (arch->mixer[l] != RS_ARCH_ATTENTION) return false;
+    return true;
+}
+
 static bool has_mlp(const json_t *json)
 {
     return strcmp(word_of(json, "mlp", "gelu"), "none") != 0;
@@ -71,8 +79,9 @@ static rs_status rezero(json_t *json, bool *applies, const rs_predict_run *run, 
 
 static rs_status place_norm(json_t *json, bool *applies, const char *where, rs_error *err)
 {
-    *applies = strcmp(word_of(json, "norm", "pre"), where) != 0;
-    return put_text(json, "norm", where, err);
+    *applies = true;
+    bool there = strcmp(word_of(json, "norm", "pre"), where) == 0;
+    return there ? RS_OK : put_text(json, "norm", where, err);
 }
 
 #define PLACE(name_, where_)                                                                       \
@@ -113,11 +122,11 @@ static rs_status deepnorm(json_t *json, bool *applies, const rs_predict_run *run
                    {"wg", RS_ARCH_WG},
                    {"w2", RS_ARCH_W2}};
     const rs_arch *arch = run->design->arch;
-    *applies = true;
     RS_TRY(put_text(json, "norm", "post", err));
     RS_TRY(put_text(json, "skip_mixer", "(2*L)^0.25", err));
     RS_TRY(put_text(json, "skip_mlp", "(2*L)^0.25", err));
     RS_TRY(scale(json, applies, "1", err));
+    *applies = attends(run);
     for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) {
         const char *law = arch->init[weights[i].weight];
         if (!law || (weights[i].weight == RS_ARCH_WO && arch->merged_output)) continue;
@@ -168,11 +177,8 @@ static rs_status strong_skip(json_t *json, bool *applies, const rs_predict_run *
 static bool is_softmax(const rs_predict_run *run)
 {
     const rs_arch *arch = run->design->arch;
-    bool attends = true;
-    for (int64_t l = 0; l < arch->depth; l++)
-        attends = attends && arch->mixer[l] == RS_ARCH_ATTENTION;
-    return attends && arch->mix_identity == 0 && arch->mix_softmax == 1 && arch->mix_uniform == 0 &&
-           !arch->layer_mix;
+    return attends(run) && arch->mix_identity == 0 && arch->mix_softmax == 1 &&
+           arch->mix_uniform == 0 && !arch->layer_mix;
 }
 
 static rs_status temperature(json_t *json, bool *applies, const rs_predict_run *run, rs_error *err)
@@ -218,6 +224,57 @@ static rs_status attnscale(json_t *json, bool *applies, const rs_predict_run *ru
     return put(json, "rescale", json_integer(1), err);
 }
 
+/* ---- simpler blocks ---- */
+
+/* A field at its default is left out, so that a file that has the remedy stays as it is. */
+static void leave_out(json_t *json, const char *const *fields)
+{
+    for (; *fields; fields++)
+        json_object_del(json, *fields);
+}
+
+/* He and Hofmann 2023: shaped attention that is the identity at the start, of values that are the normed
+ * tokens, without a skip around it; MLPs by 1/sqrt(L). */
+static rs_status simplify(json_t *json, bool *applies, const rs_predict_run *run, rs_error *err)
+{
+    static const char *const defaults[] = {"skip_mlp", "branch_mixer", "shaped", NULL};
+    const rs_arch *arch = run->design->arch;
+    bool whole = arch->heads * arch->d_head == arch->d_model && arch->kv_heads == arch->heads;
+    *applies = attends(run) && has_mlp(json) && whole;
+    leave_out(json, defaults);
+    RS_TRY(put_text(json, "norm", "pre", err));
+    RS_TRY(put_text(json, "attention", "shaped", err));
+    RS_TRY(put(json, "skip_mixer", json_integer(0), err));
+    RS_TRY(put_text(json, "branch_mlp", "1/sqrt(L)", err));
+    RS_TRY(put_law(json, "wq", "zero", err));
+    RS_TRY(put_law(json, "wv", "identity", err));
+    return put_law(json, "wo", "identity", err);
+}
+
+/* The MLP behind attention keeps its skip. */
+static rs_status sas(json_t *json, bool *applies, const rs_predict_run *run, rs_error *err)
+{
+    static const char *const defaults[] = {"block", NULL};
+    leave_out(json, defaults);
+    return simplify(json, applies, run, err);
+}
+
+/* The MLP stands beside attention, and nothing has a skip. */
+static rs_status sas_parallel(json_t *json, bool *applies, const rs_predict_run *run, rs_error *err)
+{
+    RS_TRY(put_text(json, "block", "parallel", err));
+    return simplify(json, applies, run, err);
+}
+
+/* ---- what reads the states ---- */
+
+/* Shi et al. 2022: the states of all layers side by side. */
+static rs_status fusion(json_t *json, bool *applies, const rs_predict_run *run, rs_error *err)
+{
+    *applies = run->design->arch->fusion == RS_FUSION_NONE && run->design->arch->depth > 1;
+    return put_text(json, "fusion", "concat", err);
+}
+
 /* ---- initialisation ---- */
 
 /* GPT-2: outputs of branches over sqrt(2 L). */
@@ -241,22 +298,41 @@ static rs_status residual_init(json_t *json, bool *applies, const rs_predict_run
 /* ---- the table ---- */
 
 static const rs_remedy remedies[] = {
-    {"scale-root", "branches × 1/√L (Noci et al. 2022, depth-µP)", scale_root},
-    {"scale-depth", "branches × 1/L (CompleteP)", scale_depth},
-    {"scale-layer", "branches × 1/√(l+1)", scale_layer},
-    {"rezero", "no norm, branches × 0 at the start (ReZero)", rezero},
-    {"pre-norm", "norms in front of the branches", norm_pre},
-    {"post-norm", "norms behind the sums", norm_post},
-    {"sandwich", "norms in front of and behind the branches", norm_sandwich},
-    {"deepnorm", "post-norm, skips (2L)^¼, gain (8L)^−¼ (DeepNet)", deepnorm},
-    {"admin", "post-norm, skips by what was added before (Admin)", admin},
-    {"lambda-skip", "skips of strength 2 (λ-skip)", strong_skip},
-    {"temperature", "the temperature at which gQ = gV", temperature},
-    {"centred", "attention P − C (in encoders: no spectral gap)", centred},
-    {"shaped", "attention I + P − C, W_Q = 0 at the start", shaped},
-    {"value-skipinit", "attention αI + βP, α = 1, β = 0, no skip around it", value_skipinit},
-    {"attnscale", "attention 2P − C (AttnScale)", attnscale},
-    {"residual-init", "W_O and W_2 / √(2L) at the start (GPT-2)", residual_init},
+    {"scale-root", "branches × 1/√L (Noci et al. 2022, depth-µP)", "branches count less",
+     scale_root, false},
+    {"scale-depth", "branches × 1/L (CompleteP)", "branches count less", scale_depth, false},
+    {"scale-layer", "branches × 1/√(l+1)", "later branches count less", scale_layer, false},
+    {"rezero", "no norm, branches × 0 at the start (ReZero)", "it is the identity", rezero, false},
+    {"pre-norm", "norms in front of the branches", "states grow, branches read normed ones",
+     norm_pre, false},
+    {"post-norm", "norms behind the sums", "states are normed behind each branch", norm_post,
+     false},
+    {"sandwich", "norms in front of and behind the branches",
+     "what branches read and add is normed", norm_sandwich, false},
+    {"deepnorm", "post-norm, skips (2L)^¼, gain (8L)^−¼ (DeepNet)",
+     "states are normed behind each branch, branches count less", deepnorm, false},
+    {"admin", "post-norm, skips by what was added before (Admin)",
+     "states are normed behind each branch, later branches count less", admin, false},
+    {"lambda-skip", "skips of strength 2 (λ-skip)", "branches count less, states double",
+     strong_skip, false},
+    {"temperature", "the temperature at which gQ = gV", "attention is another: logits are divided",
+     temperature, false},
+    {"centred", "attention P − C (in encoders: no spectral gap)",
+     "attention gives no mean of what it sees", centred, false},
+    {"shaped", "attention I + P − C, W_Q = 0 at the start", "attention is the identity", shaped,
+     false},
+    {"value-skipinit", "attention αI + βP, α = 1, β = 0, no skip around it",
+     "attention is the identity, and stands for its skip", value_skipinit, false},
+    {"sas", "I + P − C with W_Q = 0, no W_V, W_O or skip; MLPs × 1/√L (He, Hofmann 2023)",
+     "an attention block gives what its norm gives; MLPs count less", sas, false},
+    {"sas-p", "the same, MLPs beside attention, no skips (He, Hofmann 2023)",
+     "a layer gives what its norm gives, and its MLP, which counts less", sas_parallel, false},
+    {"attnscale", "attention 2P − C (AttnScale)", "what differs from the mean counts twice",
+     attnscale, false},
+    {"residual-init", "W_O and W_2 / √(2L) at the start (GPT-2)", "branches count less",
+     residual_init, false},
+    {"fusion", "states of all layers side by side, read by a map L d × d (Shi et al. 2022)",
+     "states are as they were; more of them are read", fusion, true},
 };
 enum { REMEDIES = sizeof remedies / sizeof *remedies };
 

@@ -1,14 +1,66 @@
-/* remedies_run.c: each remedy run, and what it makes better and worse. */
-#include "predict/remedies.h"
+/* remedies_run.c: each remedy run, and what it makes better and worse. Theory comes first, for it costs
+ * little; what it ranks highest, or what the user names, is drawn. */
+#include "predict/remedies_draws.h"
 
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { UNASKED = 3 }; /* that are drawn where nobody names any */
+
+/* ---- sides ---- */
+
+static double least_keys(const rs_forecast *f)
+{
+    double least = NAN;
+    for (int32_t l = 0; l < f->n_layers; l++)
+        if (!(f->rows[l].keys >= least)) least = f->rows[l].keys;
+    return least;
+}
+
+rs_remedy_side rs_remedy_side_of(const rs_forecast *f)
+{
+    int32_t worst = rs_forecast_worst(f);
+    return (rs_remedy_side){.found = f->found,
+                            .apart = f->rows[f->n_layers].apart,
+                            .ratio = worst < 0 ? NAN : rs_forecast_ratio(f, worst),
+                            .growth = rs_forecast_growth(f),
+                            .back = rs_forecast_growth_back(f),
+                            .keys = least_keys(f)};
+}
+
+double rs_remedy_number_of(const rs_remedy_side *side, rs_remedy_number number)
+{
+    const double numbers[RS_REMEDY_NUMBERS] = {side->apart, side->ratio, side->growth, side->back};
+    return (unsigned)number < RS_REMEDY_NUMBERS ? numbers[number] : NAN;
+}
+
+static bool is_known(const rs_remedy_side *side)
+{
+    return side->found.verdict != RS_PREDICT_UNKNOWN;
+}
+
 /* ---- better and worse ---- */
+
+bool rs_remedy_moves(const rs_remedied *r, rs_remedy_number number)
+{
+    const double least = 0.005; /* decades: one percent, which helps nobody, however sure it is */
+    double by =
+        fabs(rs_remedy_number_of(&r->drawn, number) - rs_remedy_number_of(&r->before, number));
+    return by > fmax(2 * r->change_error[number], least) && isfinite(r->change_error[number]);
+}
+
+static bool moves_at_all(const rs_remedied *r)
+{
+    bool moves = false;
+    for (int i = 0; i < RS_REMEDY_NUMBERS; i++)
+        moves = moves || rs_remedy_moves(r, (rs_remedy_number)i);
+    return moves;
+}
 
 static void add_worse(rs_remedied *r, const char *word)
 {
@@ -16,75 +68,169 @@ static void add_worse(rs_remedied *r, const char *word)
     snprintf(r->worse_at + used, sizeof r->worse_at - used, "%s%s", used ? " " : "", word);
 }
 
-/* A question's answer is worse where its number moves by more than a factor of two, the wrong way. */
-static void compare(rs_remedied *r, const rs_forecast *now, const rs_forecast *then)
+/* A question's answer is worse where its number moves by more than a factor of two, the wrong way; of
+ * trials, by more than chance. */
+static void compare(rs_remedied *r, const rs_remedy_side *now, const rs_remedy_side *then)
 {
     const double twice = log10(2);
-    double apart = then->rows[then->n_layers].apart - now->rows[now->n_layers].apart;
-    double ratio = fabs(rs_forecast_least_ratio(then)) - fabs(rs_forecast_least_ratio(now));
-    double size = fabs(rs_forecast_growth(then)) - fabs(rs_forecast_growth(now));
-    double back = fabs(rs_forecast_growth_back(then)) - fabs(rs_forecast_growth_back(now));
-    double keys = log10(rs_forecast_least_keys(now) / rs_forecast_least_keys(then));
-    if (apart < -twice || then->found.verdict > now->found.verdict) add_worse(r, "apart");
-    if (size > twice || back > twice) add_worse(r, "size");
-    if (ratio > twice || (isnan(ratio) && isfinite(rs_forecast_least_ratio(now))))
+    bool moves[RS_REMEDY_NUMBERS];
+    for (int i = 0; i < RS_REMEDY_NUMBERS; i++)
+        moves[i] = !r->measured || rs_remedy_moves(r, (rs_remedy_number)i);
+    double ratio = fabs(then->ratio) - fabs(now->ratio);
+    double size = fabs(then->growth) - fabs(now->growth);
+    double back = fabs(then->back) - fabs(now->back);
+    double keys = log10(now->keys / then->keys);
+    bool judged = is_known(now) && is_known(then) && (!r->measured || moves_at_all(r));
+    bool nearer = then->apart - now->apart < -twice && moves[RS_REMEDY_APART];
+    r->worse_at[0] = '\0';
+    if (nearer || (judged && then->found.verdict > now->found.verdict)) add_worse(r, "apart");
+    if ((size > twice && moves[RS_REMEDY_GROWTH]) || (back > twice && moves[RS_REMEDY_BACK]))
+        add_worse(r, "size");
+    if ((ratio > twice && moves[RS_REMEDY_RATIO]) || (isnan(ratio) && isfinite(now->ratio)))
         add_worse(r, "queries");
     if (keys > twice) add_worse(r, "attention");
 }
 
 /* Verdicts first, then digits of 1 − ρ, then the balance of gradients. Beyond three decades neither
  * counts for more: nobody trains better with it. */
-static double score(const rs_remedied *r)
+static double score(const rs_remedy_side *side, bool worse)
 {
     const double most = 3;
-    double apart = isnan(r->apart) ? -most : fmax(r->apart, -most);
-    double balance = isnan(r->ratio) ? -most : fmax(-fabs(r->ratio), -most);
-    return -10 * (double)r->found.verdict + 2 * apart + balance / 2 - (r->worse_at[0] ? 0.5 : 0);
+    double verdict = is_known(side) ? (double)side->found.verdict : (double)RS_PREDICT_COUNT;
+    double apart = isnan(side->apart) ? -most : fmax(side->apart, -most);
+    double balance = isnan(side->ratio) ? -most : fmax(-fabs(side->ratio), -most);
+    return -10 * verdict + 2 * apart + balance / 2 - (worse ? 0.5 : 0);
 }
 
-double rs_remedies_score(const rs_forecast *f)
+static void judge(rs_remedied *r, const rs_remedy_side *now, const rs_remedy_side *then)
 {
-    const rs_remedied as_it_is = {.found = f->found,
-                                  .apart = f->rows[f->n_layers].apart,
-                                  .ratio = rs_forecast_least_ratio(f)};
-    return score(&as_it_is);
+    compare(r, now, then);
+    r->score = score(then, r->worse_at[0] != '\0');
 }
 
-/* ---- running ---- */
+bool rs_remedy_helps(const rs_remedied *r, const rs_predict_run *run)
+{
+    const rs_remedy_side by_theory = rs_remedy_side_of(&run->forecast);
+    const rs_remedy_side *now = r->measured ? &r->before : &by_theory;
+    const rs_remedy_side *then = r->measured ? &r->drawn : &r->theory;
+    if (!is_known(then) || r->score <= score(now, false)) return false;
+    return !r->measured || moves_at_all(r);
+}
 
-/* The file with one remedy; *json NULL: it does not apply. */
-static rs_status edit(json_t **json, const rs_predict_run *run, const rs_remedy *remedy,
-                      rs_error *err)
+/* ---- one remedy ---- */
+
+/* The file with the remedy; *json NULL: it does not apply, for the reason *why. */
+static rs_status edit(json_t **json, const char **why, const rs_predict_run *run,
+                      const rs_remedy *remedy, rs_error *err)
 {
     bool applies = true;
     *json = json_deep_copy(run->design->json);
+    *why = NULL;
     if (!*json) return rs_fail_memory(err, remedy->name, 1);
     rs_status status = remedy->apply(*json, &applies, run, err);
-    if (status == RS_OK && applies && !json_equal(*json, run->design->json)) return RS_OK;
+    if (status == RS_OK && !applies)
+        *why = "it is not for such an architecture";
+    else if (status == RS_OK && json_equal(*json, run->design->json))
+        *why = "the architecture has it already";
+    if (status == RS_OK && !*why) return RS_OK;
     json_decref(*json);
     *json = NULL;
     return status;
 }
 
-static void take(rs_remedied *out, const rs_predict_variant *v, const rs_predict_run *run)
+/* What a pass over it costs; fused states are read by a map of all layers' numbers to the width. */
+static void put_price(rs_remedied *r, const rs_design *with, const rs_design *without)
 {
-    const rs_forecast *f = &v->forecast;
-    out->found = f->found;
-    out->apart = f->rows[f->n_layers].apart;
-    out->ratio = rs_forecast_least_ratio(f);
-    out->growth = rs_forecast_growth(f);
-    out->parameters_ratio = (double)v->design.network->stored.parameters /
-                            (double)run->design->network->stored.parameters;
-    out->time_ratio = rs_trials_cost(v->design.network, v->design.input.n) /
-                      rs_trials_cost(run->design->network, run->design->input.n);
-    compare(out, &run->forecast, f);
-    out->score = score(out);
+    const rs_network *network = with->network;
+    double n = (double)with->input.n, d = (double)network->d_model;
+    double read = r->remedy->fuses ? (double)network->n_layers * d * d : 0;
+    double time = rs_trials_cost(network, with->input.n) + 6 * n * read;
+    r->parameters_ratio =
+        ((double)network->stored.parameters + read) / (double)without->network->stored.parameters;
+    r->time_ratio = time / rs_trials_cost(without->network, without->input.n);
+}
+
+/* As much of it as there is room for, in whole characters. */
+static void note(rs_remedied *r, const char *why)
+{
+    const char *text = why ? why : "theory has no number";
+    size_t length = strlen(text);
+    if (length > sizeof r->note - 1) length = sizeof r->note - 1;
+    while (length > 0 && !rs_utf8_valid(text, length))
+        length--;
+    memcpy(r->note, text, length);
+    r->note[length] = '\0';
+}
+
+static void note_theory(rs_remedied *r, const rs_forecast *f)
+{
+    const char *why = NULL;
+    for (int32_t l = 0; l <= f->n_layers && !why; l++)
+        why = f->rows[l].note;
+    note(r, why);
+}
+
+/* What theory says of the file with it. */
+static rs_status take_theory(rs_remedied *out, rs_predict_variant *v, const rs_predict_run *run,
+                             rs_error *err)
+{
+    rs_status status = RS_OK;
+    out->made = v->made;
+    if (!v->made) {
+        note(out, v->why.what);
+        return RS_OK;
+    }
+    if (out->remedy->fuses) {
+        rs_forecast_fuse(&v->forecast);
+        status = rs_forecast_judge(&v->forecast, &run->settings.thresholds, err);
+    }
+    out->theory = rs_remedy_side_of(&v->forecast);
+    put_price(out, &v->design, run->design);
+    if (!is_known(&out->theory)) note_theory(out, &v->forecast);
+    return status;
+}
+
+/* By trials; what stops those of this remedy alone becomes its note. */
+static rs_status ask_trials(rs_remedied *r, rs_remedy_draws *draws, rs_error *err)
+{
+    const rs_predict_run *run = draws->run;
+    rs_design design = {0};
+    json_t *json;
+    const char *useless;
+    RS_TRY(edit(&json, &useless, run, r->remedy, err));
+    if (!json) return RS_OK;
+    rs_error why;
+    rs_status status = rs_design_of(&design, run->design, json, &why);
+    if (status == RS_OK) status = rs_remedy_draw(r, draws, &design, &why);
+    rs_design_close(&design);
+    if (status == RS_OK) {
+        r->note[0] = '\0';
+        if (!is_known(&r->drawn)) note(r, "its trials have no verdict");
+        judge(r, &r->before, &r->drawn);
+        return RS_OK;
+    }
+    if (status == RS_E_NO_MEMORY || status == RS_E_INTERRUPTED) {
+        *err = why;
+        return status;
+    }
+    note(r, why.what);
+    return RS_OK;
+}
+
+/* ---- all ---- */
+
+/* Those that were drawn first, then those that theory knows, then the others. */
+static int place_of(const rs_remedied *r)
+{
+    return r->measured ? 0 : is_known(&r->theory) ? 1 : 2;
 }
 
 static int by_score(const void *a, const void *b)
 {
-    double x = ((const rs_remedied *)a)->score, y = ((const rs_remedied *)b)->score;
-    return (x < y) - (x > y);
+    const rs_remedied *x = a, *y = b;
+    if (place_of(x) != place_of(y)) return place_of(x) - place_of(y);
+    if (x->score != y->score) return (x->score < y->score) - (x->score > y->score);
+    return (x->remedy > y->remedy) - (x->remedy < y->remedy); /* qsort keeps no order */
 }
 
 static bool is_named(const char *names, const char *name)
@@ -98,7 +244,7 @@ static bool is_named(const char *names, const char *name)
     return !names || strcmp(names, "all") == 0;
 }
 
-static rs_status check_names(const char *names, rs_error *err)
+rs_status rs_remedies_check(const char *names, rs_error *err)
 {
     const rs_remedy *remedy;
     if (!names || strcmp(names, "all") == 0) return RS_OK;
@@ -110,109 +256,109 @@ static rs_status check_names(const char *names, rs_error *err)
     return RS_OK;
 }
 
-/* Those of `names` that apply, in the order of the table. */
-static rs_status list_all(rs_predict_variant *variants, rs_remedied *list, size_t *n,
-                          const rs_predict_run *run, const char *names, rs_error *err)
+/* Those of `names`, in the order of the table, and their files; one that does nothing is listed where it
+ * was named, without a file. */
+static rs_status list_all(rs_remedies *out, rs_predict_variant *variants, const rs_predict_run *run,
+                          const char *names, rs_error *err)
 {
+    bool chosen = names && strcmp(names, "all") != 0;
     const rs_remedy *remedy;
     for (size_t i = 0; (remedy = rs_remedy_at(i)); i++) {
+        const char *useless;
+        rs_remedied *r = &out->list[out->n];
         if (!is_named(names, remedy->name)) continue;
-        RS_TRY(edit(&variants[*n].json, run, remedy, err));
-        if (variants[*n].json) list[(*n)++] = (rs_remedied){.remedy = remedy};
+        *r = (rs_remedied){.remedy = remedy, .parameters_ratio = NAN, .time_ratio = NAN};
+        r->theory = (rs_remedy_side){.apart = NAN, .ratio = NAN, .growth = NAN, .back = NAN};
+        r->theory.keys = NAN;
+        RS_TRY(edit(&variants[out->n].json, &useless, run, remedy, err));
+        if (useless) note(r, useless);
+        if (!useless || chosen) out->n++;
     }
     return RS_OK;
 }
 
-rs_status rs_remedies_run(rs_remedied **out, size_t *n, const rs_predict_run *run,
+/* Those that make no architecture are told where they were named. */
+static rs_status take_all(rs_remedies *out, rs_predict_variant *variants, const rs_predict_run *run,
                           const char *names, rs_error *err)
 {
-    size_t most = 0, asked = 0;
-    *out = NULL;
-    *n = 0;
-    RS_TRY(check_names(names, err));
+    const rs_remedy_side now = rs_remedy_side_of(&run->forecast);
+    bool chosen = names && strcmp(names, "all") != 0;
+    size_t kept = 0;
+    for (size_t i = 0; i < out->n; i++) {
+        rs_remedied *r = &out->list[i];
+        /* asked: its file was taken over */
+        if (r->note[0] == '\0') RS_TRY(take_theory(r, &variants[i], run, err));
+        if (r->made) judge(r, &now, &r->theory);
+        if (r->made || chosen) out->list[kept++] = *r;
+    }
+    out->n = kept;
+    qsort(out->list, out->n, sizeof *out->list, by_score);
+    return RS_OK;
+}
+
+/* Fills the list by theory, all at once. */
+static rs_status ask_all(rs_remedies *out, size_t most, const rs_predict_run *run,
+                         const char *names, rs_error *err)
+{
+    rs_predict_variant *variants = rs_calloc(most, sizeof *variants);
+    if (!variants) return rs_fail_memory(err, "remedies", most * sizeof *variants);
+    rs_status status = list_all(out, variants, run, names, err);
+    if (status == RS_OK) status = rs_predict_try_all(variants, out->n, run, err);
+    if (status == RS_OK) status = take_all(out, variants, run, names, err);
+    for (size_t i = 0; i < most; i++)
+        rs_predict_variant_close(&variants[i]);
+    rs_free(variants);
+    return status;
+}
+
+/* How many from the front of the list are drawn. */
+static size_t count_drawn(const rs_remedies *list, const rs_predict_run *run, bool asked)
+{
+    const rs_remedy_side now = rs_remedy_side_of(&run->forecast);
+    size_t known = 0, made = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        known += is_known(&list->list[i].theory);
+        made += list->list[i].made;
+    }
+    if (asked || !is_known(&now)) return made;
+    return known < UNASKED ? known : UNASKED;
+}
+
+static rs_status draw(rs_remedies *out, const rs_predict_run *run, bool asked, rs_error *err)
+{
+    rs_remedy_draws draws;
+    size_t n = count_drawn(out, run, asked);
+    if (n == 0) return RS_OK;
+    rs_status status = rs_remedy_draws_open(&draws, run, (int32_t)n, asked, err);
+    for (size_t i = 0; i < out->n && out->n_measured < n && status == RS_OK; i++) {
+        rs_remedied *r = &out->list[i];
+        if (!r->made) continue;
+        status = ask_trials(r, &draws, err);
+        out->n_measured += r->measured;
+    }
+    if (status == RS_OK) rs_remedy_draws_now(out, &draws);
+    rs_remedy_draws_close(&draws);
+    qsort(out->list, out->n, sizeof *out->list, by_score);
+    return status;
+}
+
+rs_status rs_remedies_run(rs_remedies *out, const rs_predict_run *run, const char *names,
+                          rs_error *err)
+{
+    size_t most = 0;
+    *out = (rs_remedies){0};
+    RS_TRY(rs_remedies_check(names, err));
     if (!rs_predict_can_change(run)) return RS_OK;
     while (rs_remedy_at(most))
         most++;
-    rs_remedied *list = rs_malloc(most, sizeof *list);
-    rs_predict_variant *variants = rs_calloc(most, sizeof *variants);
-    rs_status status = list && variants ? list_all(variants, list, &asked, run, names, err)
-                                        : rs_fail_memory(err, "remedies", most * sizeof *list);
-    if (status == RS_OK) status = rs_predict_try_all(variants, asked, run, err);
-    for (size_t i = 0; status == RS_OK && i < asked; i++) {
-        if (!variants[i].made || variants[i].forecast.found.verdict == RS_PREDICT_UNKNOWN) continue;
-        list[*n] = list[i];
-        take(&list[(*n)++], &variants[i], run);
-    }
-    for (size_t i = 0; variants && i < most; i++)
-        rs_predict_variant_close(&variants[i]);
-    rs_free(variants);
-    if (status != RS_OK) {
-        rs_free(list);
-        return status;
-    }
-    qsort(list, *n, sizeof *list, by_score);
-    *out = list;
-    return RS_OK;
+    out->list = rs_malloc(most, sizeof *out->list);
+    if (!out->list) return rs_fail_memory(err, "remedies", most * sizeof *out->list);
+    RS_TRY(ask_all(out, most, run, names, err));
+    return run->choice.trials > 0 ? draw(out, run, names != NULL, err) : RS_OK;
 }
 
-/* ---- the table ---- */
-
-typedef struct remedy_row {
-    const char *name, *says, *verdict;
-    double apart, ratio, growth, parameters_ratio, time_ratio;
-    const char *worse_at;
-} remedy_row;
-#define REMEDY(...) RS_COLUMN(remedy_row, __VA_ARGS__)
-static const rs_column remedy_columns[] = {
-    REMEDY(name, "name", NULL, NULL, "what --remedies takes", NULL),
-    REMEDY(says, "says", NULL, NULL, "what it changes", NULL),
-    REMEDY(verdict, "verdict", NULL, NULL, "with this one change", "predicted"),
-    REMEDY(apart, "log10_one_minus_rho", "log (1 − ρ)", "decades", "behind the last layer",
-           "predicted"),
-    REMEDY(ratio, "ratio_gQ_gV", "gQ/gV", NULL, "of the layer where it is least", "predicted"),
-    REMEDY(growth, "log10_growth", "growth of ‖X‖²", "decades", "log₁₀ ‖X^L‖²/‖X⁰‖²", "predicted"),
-    REMEDY(parameters_ratio, "parameters_ratio", NULL, NULL, "its parameters over those without it",
-           NULL),
-    REMEDY(time_ratio, "time_ratio", NULL, NULL, "operations of a pass over those without it",
-           NULL),
-    REMEDY(worse_at, "worse_at", NULL, NULL,
-           "questions of the first screen whose number moves the wrong way by a factor of 2", NULL),
-};
-const rs_table_kind rs_predict_remedies_kind = {"predict", "remedies", {RS_PART(remedy_columns)}};
-
-rs_status rs_remedies_table(rs_result *result, const rs_remedied *remedied, size_t n,
-                            const rs_predict_run *run, rs_error *err)
+void rs_remedies_free(rs_remedies *remedies)
 {
-    rs_table *table;
-    const rs_forecast *f = &run->forecast;
-    double least = rs_forecast_least_ratio(f);
-    RS_TRY(rs_result_add_table(
-        result, "remedies", "Remedies",
-        "One change of the architecture each, run; the best first. The first "
-        "row is the architecture as it is.",
-        remedy_columns, sizeof remedy_columns / sizeof *remedy_columns, &table, err));
-    rs_table_show_first(table,
-                        "name,verdict,log10_one_minus_rho,ratio_gQ_gV,log10_growth,worse_at");
-    const remedy_row now = {.name = "as it is",
-                            .verdict = rs_predict_verdict_code(f->found.verdict),
-                            .apart = f->rows[f->n_layers].apart,
-                            .ratio = pow(10, least),
-                            .growth = rs_forecast_growth(f),
-                            .parameters_ratio = 1,
-                            .time_ratio = 1};
-    RS_TRY(rs_table_append(table, &now, err));
-    for (size_t i = 0; i < n; i++) {
-        const rs_remedied *r = &remedied[i];
-        const remedy_row row = {r->remedy->name,
-                                r->remedy->says,
-                                rs_predict_verdict_code(r->found.verdict),
-                                r->apart,
-                                pow(10, r->ratio),
-                                r->growth,
-                                r->parameters_ratio,
-                                r->time_ratio,
-                                r->worse_at[0] ? r->worse_at : NULL};
-        RS_TRY(rs_table_append(table, &row, err));
-    }
-    return RS_OK;
+    rs_free(remedies->list);
+    *remedies = (rs_remedies){0};
 }

@@ -131,6 +131,22 @@ double rs_trials_cost(const rs_network *network, int64_t n);
 /* As many as 3e11 operations hold, 4 to 100. */
 int32_t rs_trials_default(const rs_network *network, int64_t n);
 
+/* ---- of trials that there are ---- */
+
+/* The first `count` trials, at most as many as there are, as if they alone had been run. RS_E_NO_MEMORY. */
+rs_status rs_trials_first(rs_trials **out, const rs_trials *trials, int32_t count, int64_t tokens,
+                          rs_error *err);
+/* Squares, sums and residuals of row l >= 1 are those of the states 1 .. l side by side (Shi et al. 2022,
+ * concat), and ρ with them; cosines are NaN, all else is as it was. RS_E_NO_MEMORY. */
+rs_status rs_trials_fused(rs_trials **out, const rs_trials *trials, int64_t tokens, rs_error *err);
+
+/* By how much one trial moves log10 of a quantity's level (rs_trials_level) to first order; its mean over
+ * trials is 0. NaN: it has no finite number. */
+double rs_trials_pull(const rs_trials *trials, int32_t trial, int32_t layer,
+                      rs_trials_quantity quantity);
+/* The same of log10(1 − ρ). */
+double rs_trials_pull_apart(const rs_trials *trials, int32_t trial, int32_t layer);
+
 /* ---- a trial's draws ---- */
 
 /* states [n, d]: n tokens of one sample, each of squared norm norm2, as rs_arch_input says (below 0 it is

@@ -2,6 +2,7 @@
  * listened to. */
 #include "predict/trials_engine.h"
 
+#include "base/budget.h"
 #include "base/memory.h"
 #include "engine/gradient.h"
 #include "network/op_traits.h"
@@ -167,6 +168,9 @@ static void put_attention(const trial_room *room)
     }
 }
 
+static const rs_gradient_plan way_back = {.apart = true,
+                                          .numbers = RS_NUMBERS_NO_SKIPS | RS_NUMBERS_NO_SCALES};
+
 static rs_status run_network(trial_room *room, uint64_t seed, bool after_final_norm,
                              const rs_context *context, rs_error *err)
 {
@@ -186,8 +190,6 @@ static rs_status run_network(trial_room *room, uint64_t seed, bool after_final_n
     const rs_gradient_tap back = {
         .user = room, .parameter = hear_parameter, .state = hear_derivative};
     const rs_gradient_tap *const backs[] = {&back};
-    const rs_gradient_plan plan = {.apart = true,
-                                   .numbers = RS_NUMBERS_NO_SKIPS | RS_NUMBERS_NO_SCALES};
     rs_weights *weights = NULL;
     rs_runner *runner = NULL;
     rs_gradients *gradients = NULL;
@@ -195,7 +197,7 @@ static rs_status run_network(trial_room *room, uint64_t seed, bool after_final_n
     rs_status status = rs_weights_open(&weights, RS_PRECISION_F64, weight_limit, err);
     if (status == RS_OK) status = rs_runner_open(&runner, room->network, weights, context, err);
     if (status == RS_OK)
-        status = rs_gradients_open(&gradients, room->network, RS_PRECISION_F64, &plan, backs, 1,
+        status = rs_gradients_open(&gradients, room->network, RS_PRECISION_F64, &way_back, backs, 1,
                                    context, err);
     if (status == RS_OK)
         status = rs_runner_gradient(&value, runner, &batch, &loss, gradients, taps, 1, err);
@@ -276,13 +278,51 @@ static double weight_bytes(const rs_network *network)
     return (double)network->stored.parameters * (sizeof(float) + sizeof(double));
 }
 
+/* Numbers of the layers' maps, which are decoded; those of embeddings are not. */
+static double decoded_numbers(const rs_network *network)
+{
+    double sum = 0;
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
+            const rs_branch *branch = &network->layers[l].branches[b];
+            const rs_weight_list *weights = &rs_branch_traits(branch)->weights;
+            for (size_t i = 0; i < weights->n; i++) {
+                const rs_dense *map = rs_weight_map(&weights->rows[i], branch);
+                if (map && map->weight) sum += (double)map->out * (double)map->in;
+            }
+        }
+    return fmin(sum, (double)network->stored.parameters);
+}
+
+/* What one trial holds: weights as they are drawn and decoded, the tape, and rows on both ways. */
+static void add_needs(rs_budget *budget, const rs_network *network, int64_t n)
+{
+    enum { STATES = 12 }; /* of the widest rows, both ways */
+    double widest = (double)network->d_model, rows = (double)n;
+    for (int32_t l = 0; l < network->n_layers; l++)
+        for (int32_t b = 0; b < network->layers[l].n_branches; b++) {
+            const rs_branch *branch = &network->layers[l].branches[b];
+            widest = fmax(widest, (double)rs_branch_traits(branch)->width(branch).projected);
+        }
+    rs_budget_add(budget, "weights",
+                  (double)network->stored.parameters * sizeof(float) +
+                      decoded_numbers(network) * sizeof(double));
+    rs_budget_add(budget, "tapes of the way back",
+                  (double)rs_tape_bytes(network, RS_PRECISION_F64, &way_back, n));
+    rs_budget_add(budget, "activations", STATES * rows * widest * sizeof(double));
+}
+
 rs_status rs_trials_engine_run(double *numbers, int32_t layers, const rs_network *network,
                                const rs_trials_request *request, const rs_context *context,
                                rs_error *err)
 {
     int64_t size = (int64_t)(layers + 1) * RS_TRIALS_QUANTITIES;
     bool beside = weight_bytes(network) < small_bytes;
+    rs_budget needs = {0};
+    add_needs(&needs, network, request->input.n);
+    RS_TRY(rs_budget_check(&needs, context->memory, "trials", "take a smaller network", err));
     int threads = beside && context->threads > 1 ? context->threads : 1;
+    threads = rs_budget_threads(rs_budget_sum(&needs), context->memory, threads);
     rs_context own = *context;
     rs_status kept = RS_OK;
     rs_error kept_error;

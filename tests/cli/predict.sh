@@ -38,6 +38,21 @@ arch layers '"depth": 3, "skip_mixer": [1, 1, 1], "mlp": "relu"'
 refused usage "no weights to measure" small.json --init measured
 refused bad-option "is not a law" small.json --init nrmal
 
+refused memory-limit "the trials need" small.json --memory 10K
+arch kept '"attention": "shaped", "skip_mixer": 0, "init": {"wv": "identity", "wo": "identity"}'
+refused memory-limit "the weights need" kept.json --memory 10K
+
+# ---- interrupted: nothing is written ----
+arch long '"depth": 40, "seq_len": 128, "norm": "post", "mlp": "relu"'
+"$RANKSCOPE" predict long.json --remedies all --trials 400 --json long.out --html long.html --quiet 2>err &
+started=$!
+sleep 2
+kill -INT $started
+wait $started
+[ $? = 130 ] || note_failure "an interrupted run does not exit with 130"
+says err "interrupted; nothing was written"
+[ ! -e long.out ] && [ ! -e long.html ] || note_failure "an interrupted run left a file"
+
 # ---- presets ----
 expect 0 "$RANKSCOPE" predict --preset list
 says out post-norm-xavier-18
@@ -109,8 +124,121 @@ edited = {**json.load(open("small.json")), "branch_mixer": "1/L", "branch_mlp": 
 json.dump(edited, open("edited.json", "w"))
 remedy = {r["name"]: r for r in predict("small.json", "--trials", "0")["tables"]["remedies"]}["scale-depth"]
 run = predict("edited.json", "--trials", "0")
-near("remedy", remedy["log10_one_minus_rho"], run["tables"]["forward"][-1]["log10_one_minus_rho_theory"])
-check("remedy's verdict", remedy["verdict"] == run["verdict"]["code"])
+near("remedy", remedy["log10_one_minus_rho_theory"], run["tables"]["forward"][-1]["log10_one_minus_rho_theory"])
+check("remedy's verdict", remedy["verdict_theory"] == run["verdict"]["code"] and remedy["verdict"] is None)
+
+# by trials, too, and so is what it is compared with; those that were drawn come first, the best first
+def least(rows, column="ratio_gQ_gV"):
+    return min((r[column] for r in rows if r[column] is not None), default=None)
+init = {"init": {"wq": "zero", "wv": "identity", "wo": "identity"}}
+simple = {"norm": "pre", "attention": "shaped", "skip_mixer": 0, "branch_mlp": "1/sqrt(L)", **init}
+edits = {"scale-depth": {"branch_mixer": "1/L", "branch_mlp": "1/L"}, "pre-norm": {"norm": "pre"}, "centred": {"attention": "centred"},
+         "rezero": {"norm": "none", "branch_mixer": 0, "branch_mlp": 0}, "lambda-skip": {"skip_mixer": 2, "skip_mlp": 2},
+         "value-skipinit": {"attention": "shaped", "shaped": [1, 0, 0], "skip_mixer": 0}, "sas": simple,
+         "sas-p": {**simple, "block": "parallel"}, "fusion": {"fusion": "concat"}}
+drawn = predict("small.json", "--remedies", "all", "--trials", "6", "--seed", "3")["tables"]["remedies"]
+alone = predict("small.json", "--trials", "6", "--seed", "3")["tables"]
+now, rows = drawn[0], {r["name"]: r for r in drawn}
+near("as it is", now["log10_one_minus_rho"], alone["forward"][-1]["log10_one_minus_rho"], 1e-12)
+near("as it is, gQ/gV", now["ratio_gQ_gV"], least(alone["backward"]), 1e-12)
+for name, words in edits.items():
+    json.dump({**json.load(open("small.json")), **words}, open("edited.json", "w"))
+    run, row = predict("edited.json", "--trials", "6", "--seed", "3")["tables"], rows[name]
+    growth = run["forward"][-1]["log10_F2"] - run["forward"][0]["log10_F2"]
+    if name == "fusion": # the layers are as they were; 1 - rho is of all of them: sums over layers
+        total = sum(r["F2"] for r in run["forward"][1:])
+        apart = sum(r["F2"] * 10 ** r["log10_one_minus_rho"] for r in run["forward"][1:]) / total
+        near(f"{name}: 1 - rho", 10 ** row["log10_one_minus_rho"], apart, 1e-9)
+    else:
+        near(f"{name}: log 1 - rho", row["log10_one_minus_rho"], run["forward"][-1]["log10_one_minus_rho"], 1e-12)
+    check(f"{name}: growth {row['log10_growth']}, not {growth}", abs(row["log10_growth"] - growth) < 0.02)
+    ratio = least(run["backward"])
+    check(f"{name}: gQ/gV {row['ratio_gQ_gV']}, not {ratio}", row["ratio_gQ_gV"] == ratio)
+    check(f"{name}: a change of rho and its error", abs(row["change"] - row["log10_one_minus_rho"] + row["log10_one_minus_rho_before"]) < 1e-12
+          and 0 <= row["change_se"] < 1)
+    check(f"{name}: price", row["trials"] == 6 and row["width"] == 32 and row["at_init"] and row["time_ratio"] > 0)
+    if name not in ("sas", "sas-p"): # those have no W_V: another way of drawing, and so another before
+        check(f"{name}: before", row["log10_one_minus_rho_before"] == now["log10_one_minus_rho"] and row["ratio_gQ_gV_before"] == now["ratio_gQ_gV"])
+order = ["healthy", "slow", "exponential", "doubly_exponential", "explosion"]
+ranks = [order.index(r["verdict"]) for r in drawn[1:]]
+check(f"order of remedies {ranks}", ranks == sorted(ranks) and [r["place"] for r in drawn] == list(range(len(drawn))))
+for threads in ("1", "7"):
+    again = predict("small.json", "--remedies", "all", "--trials", "6", "--seed", "3", "--threads", threads)
+    check(f"remedies of {threads} threads", again["tables"]["remedies"] == drawn)
+best = predict("small.json", "--trials", "6", "--seed", "3")["tables"]["remedies"]
+check("three are drawn unasked", [r["trials"] for r in best[1:4]] == [6, 6, 6] and best[4]["trials"] is None and best[4]["verdict_theory"])
+check("the same as with others", all(r == {**rows[r["name"]], "place": r["place"]} for r in best[1:4]))
+named = predict("small.json", "--remedies", "post-norm,rezero", "--trials", "2")["tables"]["remedies"]
+check("one that changes nothing says so", len(named) == 3 and "already" in named[2]["note"] and named[2]["verdict"] is None)
+
+# what is exact: with the same matrix of attention centring leaves what tells tokens apart; shaped attention is the identity at its start,
+# and values that are tokens leave them as they were
+def edited(**words):
+    json.dump({"depth": 1, "d_model": 16, "heads": 2, "seq_len": 6, "norm": "none", "mlp": "none", **words}, open("exact.json", "w"))
+    return predict("exact.json", "--trials", "5")["tables"]
+def residual(tables):
+    return tables["forward"][-1]["F2"] - tables["forward"][-1]["C"] / 6
+plain, centred = edited(skip_mixer=0), edited(skip_mixer=0, attention="centred")
+near("centring leaves what differs", residual(centred), residual(plain), 1e-9)
+equal = edited(skip_mixer=0, attention="centred", input={"rho": 1})["forward"]
+check("centring leaves nothing of equal tokens", equal[-1]["F2"] < 1e-20 * equal[0]["F2"])
+with_skip = [residual(edited(attention=a)) for a in ("softmax", "centred")]
+near("centring with a skip", with_skip[1], with_skip[0], 1e-9)
+for more in ({}, {"mask": "causal"}, {"positions": "rope"}):
+    same = edited(depth=4, skip_mixer=0, attention="shaped", input={"rho": 0.25}, **init, **more)
+    for column in ("F2", "C"):
+        near(f"the identity {more}: {column}", same["forward"][-1][column], same["forward"][0][column], 1e-12)
+    check("W_Q = 0: keys have no gradient, queries do", same["backward"][0]["gK"] == 0 and same["backward"][0]["gQ"] > 0)
+twice = edited(depth=4, skip_mixer=0, attention="shaped", shaped=[1, 0, 0], init={"wv": "orthogonal", "wo": "orthogonal"}, input={"rho": 0.25})
+near("value-skipinit: rho", twice["forward"][-1]["rho"], twice["forward"][0]["rho"], 1e-5)
+check("value-skipinit: no gradient of queries", twice["backward"][0]["gQ"] == 0 and twice["backward"][0]["gV"] > 0)
+# SAS and SAS-P are one function at their start: what the norm gives and the MLP of it
+check("sas and sas-p", abs(rows["sas"]["log10_one_minus_rho"] - rows["sas-p"]["log10_one_minus_rho"]) < 1e-4)
+maps = 2 * 32 * 32 + 8 * 32 * 32
+near("parameters without W_V and W_O", rows["sas"]["parameters_ratio"], maps / (maps + 2 * 32 * 32), 1e-12)
+near("parameters of what reads all layers", rows["fusion"]["parameters_ratio"], 1 + 1 / 12, 1e-12)
+
+# states of all layers side by side, as probe measures them of other draws
+json.dump({**json.load(open("small.json")), "d_model": 32, "fusion": "concat"}, open("fused.json", "w"))
+probed = []
+for seed in range(8):
+    run = subprocess.run([program, "probe", "fused.json", "--init", "default", "--random", "16", "--seed", str(seed), "--no-spectral",
+                          "--table", "tokens", "--json", "-"], capture_output=True)
+    probed += [r["one_minus_cosine"] for r in json.loads(run.stdout)["tables"]["tokens"] if r["site"] == "fusion_concat"]
+fused = predict("fused.json", "--trials", "100")["tables"]
+check("what is fused already", "fusion" not in [r["name"] for r in fused["remedies"]])
+json.dump({**json.load(open("small.json")), "d_model": 32}, open("plain.json", "w"))
+row = predict("plain.json", "--remedies", "fusion", "--trials", "100")["tables"]["remedies"][1]
+mean = sum(probed) / 8
+error = math.sqrt(sum((x - mean) ** 2 for x in probed) / 7 / 8) + 10 ** row["log10_one_minus_rho"] * math.log(10) * row["log10_one_minus_rho_se"]
+near("fusion as probe has it", 10 ** row["log10_one_minus_rho"], mean, 4 * error)
+near("fusion by theory", row["log10_one_minus_rho"], row["log10_one_minus_rho_theory"], 0.05)
+
+# a mixer without a theory: all that apply are drawn; one that moves nothing is not said to help
+json.dump({"depth": 3, "d_model": 16, "heads": 2, "seq_len": 6, "mixer": "mamba"}, open("mamba.json", "w"))
+mamba = predict("mamba.json", "--trials", "8")["tables"]
+check("mamba", all(r["trials"] == 8 and r["verdict_theory"] is None for r in mamba["remedies"]) and len(mamba["remedies"]) > 7)
+check("no remedy of attention for mamba", not {"centred", "shaped", "sas", "temperature", "deepnorm"} & {r["name"] for r in mamba["remedies"]})
+json.dump({"depth": 3, "d_model": 16, "heads": 2, "seq_len": 6, "mixer": "linear_attention"}, open("linear.json", "w"))
+said = answers(predict("linear.json", "--remedies", "scale-root", "--trials", "4"))["remedy"]["answer"]
+check(f"no gain within its error: {said}", "none of 1 does measurably better" in said or "no measurable change" in said)
+one = predict("small.json", "--remedies", "scale-depth", "--trials", "1")["tables"]["remedies"][1]
+check("one trial has no error", one["change_se"] is None and one["change"] is not None)
+
+# a narrower twin is what both are drawn of
+json.dump({"depth": 2, "d_model": 512, "heads": 8, "seq_len": 64, "norm": "post", "mlp": "relu"}, open("wide.json", "w"))
+wide = predict("wide.json", "--remedies", "scale-depth", "--trials", "20")
+row = wide["tables"]["remedies"]
+check(f"twin of width {row[1]['width']}", row[0]["width"] == row[1]["width"] < 257 and row[1]["trials"] == 20)
+check("the answer says so", "20 drawn, narrower" in answers(wide)["remedy"]["answer"])
+check("twin's theory", abs(row[1]["log10_one_minus_rho"] - row[1]["log10_one_minus_rho_theory"]) < 0.05)
+
+# one that does not fit the memory says so, and the others are run
+json.dump({"depth": 8, "d_model": 256, "heads": 4, "seq_len": 64, "norm": "post", "mlp": "relu"}, open("held.json", "w"))
+held = predict("held.json", "--remedies", "rezero,sas", "--trials", "2", "--memory", "50M", "--threads", "1")["tables"]["remedies"]
+held = {r["name"]: r for r in held}
+check(f"memory: {held['sas']['note']}", held["rezero"]["trials"] == 2 and held["sas"]["trials"] is None
+      and "--memory gives 50.0 MiB" in held["sas"]["note"])
 
 # a grid's cell is the file with these numbers, also its trials
 grid = predict("small.json", "--grid", "depth=2:4,branch_mixer=0.5:1:2", "--trials", "5")["tables"]["grid"]

@@ -714,15 +714,15 @@ def remedies(case, given):
         growth = None
         if F[-1]["log10_F2_theory"] is not None and F[0]["log10_F2_theory"] is not None:
             growth = F[-1]["log10_F2_theory"] - F[0]["log10_F2_theory"]
-        pairs = (("verdict", r["verdict"], o["verdict"]["code"]), ("log10_one_minus_rho", r["log10_one_minus_rho"], F[-1]["log10_one_minus_rho_theory"]),
-                 ("ratio_gQ_gV", r["ratio_gQ_gV"], least), ("log10_growth", r["log10_growth"], growth))
+        pairs = (("verdict", r["verdict_theory"], o["verdict"]["code"]), ("log10_one_minus_rho", r["log10_one_minus_rho_theory"], F[-1]["log10_one_minus_rho_theory"]),
+                 ("ratio_gQ_gV", r["ratio_gQ_gV_theory"], least), ("log10_growth", r["log10_growth_theory"], growth))
         for what, a, b in pairs:
             same = a == b if isinstance(a, str) or isinstance(b, str) or a is None or b is None else abs(a - b) <= 1e-6 * max(1, abs(b)) + (1e-6 if what == "ratio_gQ_gV" else 0)
             if not same:
                 bad.append("%s %s %s, run %s" % (r["name"], what, a, b))
-    ranks = [order.get(r["verdict"], 9) for r in rows[1:]]
+    ranks = [order.get(r["verdict_theory"], 9) for r in rows[1:]]
     if ranks != sorted(ranks):
-        bad.append("order of verdicts " + str([(r["name"], r["verdict"]) for r in rows]))
+        bad.append("order of verdicts " + str([(r["name"], r["verdict_theory"]) for r in rows]))
     check("remedies %d" % case, not bad, "; ".join(bad[:8]) + " | " + json.dumps(given) if bad else "%d rows" % len(rows))
 
 
@@ -877,8 +877,8 @@ def promises():
         r = predict(h, "--trials", "50")["tables"]["forward"][0]
         check("tokens of rho %s have the squared norm norm2 each" % rho, abs(r["mean_cosine"] - r["rho"]) < 1e-9, "mean cosine %.6f, rho %.6f" % (r["mean_cosine"], r["rho"]))
     r = predict(dict(SMALL, skip_mixer=0, skip_mlp=0, norm="post", mlp="none", depth=1), "--trials", "0")["tables"]["remedies"]
-    codes = [x["verdict"] for x in r[1:]]
-    check("remedies without a verdict do not lead", "unknown" not in codes or codes.index("unknown") >= max([i for i, c in enumerate(codes) if c in ("healthy", "slow")] + [-1]), str([(x["name"], x["verdict"]) for x in r[:4]]))
+    codes = [x["verdict_theory"] or "unknown" for x in r[1:]]
+    check("remedies without a verdict do not lead", "unknown" not in codes or codes.index("unknown") >= max([i for i, c in enumerate(codes) if c in ("healthy", "slow")] + [-1]), str([(x["name"], x["verdict_theory"]) for x in r[:4]]))
 
 
 PRESETS = {"gpt2": "slow info", "gpt2-xl": "slow info", "llama-2-7b": "healthy info", "bert-base": "healthy info", "vit-b16": "healthy info",

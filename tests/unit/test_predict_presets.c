@@ -184,7 +184,7 @@ static void a_twin_has_the_same_theory(void **state)
         assert_true(rs_trials_choose(&design, -1, false).twin);
         assert_false(rs_trials_choose(&design, -1, true).twin);
         assert_int_equal(rs_trials_choose(&design, 0, false).trials, 0);
-        OK(rs_design_twin(&twin, &design, &err));
+        OK(rs_design_twin_of_run(&twin, &design, &err));
         assert_true(twin.network->d_model <= 512 &&
                     twin.network->n_layers == design.network->n_layers);
         assert_int_equal(twin.input.n, design.input.n);
@@ -218,26 +218,32 @@ static void remedies_are_run_and_ranked(void **state)
         .options = &options, .design = &design, .settings = defaults(), .context = &context};
     OK(rs_forecast_theory(&run.forecast, NULL, &design, &run.settings, &err));
     OK(rs_predict_balance(&run, &err));
-    rs_remedied *list;
-    size_t n;
-    OK(rs_remedies_run(&list, &n, &run, "all", &err));
+    rs_remedies all;
+    OK(rs_remedies_run(&all, &run, "all", &err));
     bool pre = false, deep = false;
-    for (size_t i = 0; i < n; i++) {
-        assert_true(i == 0 || list[i].score <= list[i - 1].score);
-        pre |= strcmp(list[i].remedy->name, "pre-norm") == 0 &&
-               list[i].found.verdict == RS_PREDICT_SLOW && strstr(list[i].worse_at, "size");
-        deep |= strcmp(list[i].remedy->name, "deepnorm") == 0 &&
-                list[i].found.verdict == RS_PREDICT_HEALTHY;
-        assert_true(strcmp(list[i].remedy->name, "post-norm") != 0); /* it changes nothing */
+    for (size_t i = 0; i < all.n; i++) {
+        const rs_remedied *r = &all.list[i];
+        if (i > 0 && r->theory.found.verdict != RS_PREDICT_UNKNOWN)
+            assert_true(r->score <= all.list[i - 1].score);
+        assert_false(r->measured);
+        pre |= strcmp(r->remedy->name, "pre-norm") == 0 &&
+               r->theory.found.verdict == RS_PREDICT_SLOW && strstr(r->worse_at, "size");
+        deep |= strcmp(r->remedy->name, "deepnorm") == 0 &&
+                r->theory.found.verdict == RS_PREDICT_HEALTHY;
+        assert_true(strcmp(r->remedy->name, "post-norm") != 0); /* it changes nothing */
     }
-    assert_true(pre && deep && n > 10);
-    rs_free(list);
-    OK(rs_remedies_run(&list, &n, &run, "rezero,deepnorm", &err));
-    assert_int_equal(n, 2);
-    rs_free(list);
-    assert_int_equal(rs_remedies_run(&list, &n, &run, "rezero,depnorm", &err), RS_E_BAD_OPTION);
+    assert_true(pre && deep && all.n > 10);
+    rs_remedies_free(&all);
+    OK(rs_remedies_run(&all, &run, "rezero,deepnorm", &err));
+    assert_int_equal(all.n, 2);
+    rs_remedies_free(&all);
+    OK(rs_remedies_run(&all, &run, "post-norm", &err)); /* asked for, it says why it is not run */
+    assert_true(all.n == 1 && !all.list[0].made);
+    assert_non_null(strstr(all.list[0].note, "already"));
+    rs_remedies_free(&all);
+    assert_int_equal(rs_remedies_run(&all, &run, "rezero,depnorm", &err), RS_E_BAD_OPTION);
     assert_non_null(strstr(err.hint, "\"deepnorm\""));
-    assert_int_equal(rs_remedies_run(&list, &n, &run, "u-spa", &err), RS_E_UNSUPPORTED);
+    assert_int_equal(rs_remedies_run(&all, &run, "u-spa", &err), RS_E_UNSUPPORTED);
     rs_forecast_free(&run.forecast);
     rs_design_close(&design);
 }
