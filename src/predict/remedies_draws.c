@@ -1,5 +1,5 @@
-/* remedies_draws.c: remedies by trials (docs/theory/mean_field.md, 12): what they change is drawn from the random numbers of what they change
- * it from, so that the difference has a smaller error than either. */
+/* remedies_draws.c: remedies by trials (docs/theory/mean_field.md, 12): what they change is drawn from the
+ * random numbers of what they change it from, so that the difference has a smaller error than either. */
 #include "predict/remedies_draws.h"
 
 #include <math.h>

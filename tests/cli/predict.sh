@@ -51,7 +51,7 @@ kill -INT $started
 wait $started
 [ $? = 130 ] || note_failure "an interrupted run does not exit with 130"
 says err "interrupted; nothing was written"
-[ ! -e long.out ] && [ ! -e long.html ] || note_failure "an interrupted run left a file"
+for output in long.out long.html; do [ ! -e $output ] || note_failure "$output was left behind"; done
 
 # ---- presets ----
 expect 0 "$RANKSCOPE" predict --preset list
