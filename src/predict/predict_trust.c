@@ -21,7 +21,8 @@ enum { PAIRS = 5 };
 static const char of_width[] = "infinite width: E[p/q] is taken for E p/E q, wrong by O(1/d)";
 static const char of_sizes[] = "no correlation between a token's size and what is added to it";
 static const char of_values[] = "derivatives and states are independent";
-static const char of_states[] = "two rows of attention have a softmax's moments of independent rows";
+static const char of_states[] =
+    "two rows of attention have a softmax's moments of independent rows";
 static const char of_queries[] = "products of centred tokens are those of wide networks";
 
 /* Standard error of a stat's level in decades. */
