@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DIFFERS "its layers are no architecture file's"
-
 /* What an architecture file says of norms. */
 typedef struct placement {
     const char *name;
@@ -164,11 +162,10 @@ static bool put_all(json_t *json, const rs_design *d, const char *place)
            put_mlp(json, init, &theory->branches[1], rs_branch_mlp(&layer->branches[1]), net->d);
 }
 
-rs_status rs_design_likeness(json_t **out, const char **why, const rs_design *d, rs_error *err)
+rs_status rs_design_likeness(json_t **out, const rs_design *d, rs_error *err)
 {
     const rs_theory_network *net = rs_theory_model_network(d->theory);
     *out = NULL;
-    *why = DIFFERS;
     if (d->checkpoint || !is_plain(net)) return RS_OK;
     const rs_theory_attention *a = &net->layers[0].branches[0].attention;
     const char *place = place_of(net);
@@ -180,7 +177,6 @@ rs_status rs_design_likeness(json_t **out, const char **why, const rs_design *d,
     json_t *json = json_object();
     if (json && put_all(json, d, place)) {
         *out = json;
-        *why = NULL;
         return RS_OK;
     }
     json_decref(json);

@@ -2,6 +2,7 @@
 #include "predict/predict_parts.h"
 
 #include "network/saved.h"
+#include "predict/design_likeness.h"
 #include "predict/grid.h"
 #include "predict/presets.h"
 #include "predict/remedies.h"
@@ -258,37 +259,87 @@ static rs_status write_result(rs_result *result, rs_predict_run *run, rs_error *
     rs_result_show(result, shown(run));
     RS_TRY(add_answers(result, run, err));
     RS_TRY(rs_predict_tables(result, run, err));
-    if (run->remedies->n) RS_TRY(rs_remedies_table(result, run, err));
+    if (run->remedies->n) RS_TRY(rs_remedies_table(result, rs_predict_changing(run), err));
     RS_TRY(set_verdict(result, run, err));
     RS_TRY(rs_predict_findings(result, run, err));
     if (run->shapes) RS_TRY(rs_shapes_table(result, run->shapes, run, err));
-    if (run->options->grid) RS_TRY(rs_predict_grid(result, run, run->options->grid, err));
+    if (run->options->grid)
+        RS_TRY(rs_predict_grid(result, rs_predict_changing(run), run->options->grid, err));
     return add_figures(result, run->trials != NULL, run->twin.network != NULL, err);
 }
 
 static rs_status run_design(rs_result *result, rs_predict_run *run, rs_shapes *shapes,
                             rs_error *err)
 {
-    size_t n = (size_t)run->design->network->n_layers + 1;
-    rs_theory_row *theory = rs_malloc(n, sizeof *theory);
     rs_remedies remedies = {0};
-    if (!theory) return rs_fail_memory(err, "theory", n * sizeof *theory);
-    run->theory = theory;
-    rs_status status = rs_forecast_theory(&run->forecast, theory, run->design, &run->settings, err);
-    if (status == RS_OK) status = rs_predict_balance(run, err);
-    if (status == RS_OK) status = rs_remedies_check(run->options->remedies, err);
+    rs_predict_run *like = run->like;
+    rs_status status = rs_remedies_check(run->options->remedies, err);
+    if (status == RS_OK) status = rs_predict_balance(like ? like : run, err);
     if (status == RS_OK) status = run_trials(run, err);
-    if (status == RS_OK) status = rs_remedies_run(&remedies, run, run->options->remedies, err);
+    if (like) {
+        like->choice = run->choice;
+        run->temper = like->temper;
+        run->balance = like->balance;
+        like->remedies = &remedies;
+    }
     run->remedies = &remedies;
-    if (status == RS_OK && shapes) status = rs_shapes_run(shapes, run, err);
+    if (status == RS_OK)
+        status = rs_remedies_run(&remedies, rs_predict_changing(run), run->options->remedies, err);
+    if (status == RS_OK && shapes) status = rs_shapes_run(shapes, rs_predict_changing(run), err);
     if (status == RS_OK) status = write_result(result, run, err);
     rs_trials_free(run->trials);
     rs_forecast_free(&run->measured);
     rs_forecast_free(&run->twin_theory);
     rs_design_close(&run->twin);
-    rs_forecast_free(&run->forecast);
     rs_remedies_free(&remedies);
-    rs_free(theory);
+    return status;
+}
+
+/* ---- the first theory ---- */
+
+static rs_status run_theory(rs_predict_run *run, rs_error *err)
+{
+    size_t n = (size_t)run->design->network->n_layers + 1;
+    run->theory = rs_malloc(n, sizeof *run->theory);
+    if (!run->theory) return rs_fail_memory(err, "theory", n * sizeof *run->theory);
+    return rs_forecast_theory(&run->forecast, run->theory, run->design, &run->settings, err);
+}
+
+static void close_theory(rs_predict_run *run)
+{
+    rs_forecast_free(&run->forecast);
+    rs_free(run->theory);
+}
+
+/* An architecture file says the same: what its norms add to a variance may differ, no verdict. */
+static bool is_like(const rs_forecast *a, const rs_forecast *b)
+{
+    const double most = 0.02; /* decades */
+    const rs_forecast_row *x = &a->rows[a->n_layers], *y = &b->rows[b->n_layers];
+    return a->found.verdict == b->found.verdict && fabs(x->square - y->square) <= most &&
+           (fabs(x->apart - y->apart) <= most || x->apart == y->apart);
+}
+
+/* What else can be asked of a published configuration is asked of the file that is like it; where there
+ * is none, run->like stays NULL. */
+static rs_status open_like(rs_predict_run *run, rs_predict_run *like, rs_design *design,
+                           rs_error *err)
+{
+    json_t *json;
+    rs_error why;
+    if (!run->design->published || run->design->checkpoint) return RS_OK;
+    RS_TRY(rs_design_likeness(&json, run->design, err));
+    if (!json) return RS_OK;
+    rs_status made = rs_design_of(design, run->design, json, &why);
+    if (made == RS_E_NO_MEMORY) *err = why;
+    if (made != RS_OK) return made == RS_E_NO_MEMORY ? made : RS_OK;
+    *like = *run;
+    like->theory = NULL;
+    like->forecast = (rs_forecast){0};
+    like->design = design;
+    rs_status status = run_theory(like, err);
+    if (status == RS_OK && is_like(&run->forecast, &like->forecast)) run->like = like;
+    if (!run->like) close_theory(like);
     return status;
 }
 
@@ -315,7 +366,7 @@ static rs_status run_all(rs_result *result, rs_predict_run *run, rs_error *err)
 {
     rs_shapes shapes;
     if (!(run->options->budget > 0)) return run_design(result, run, NULL, err);
-    rs_status status = rs_shapes_find(&shapes, run, run->options->budget, err);
+    rs_status status = rs_shapes_find(&shapes, rs_predict_changing(run), run->options->budget, err);
     run->shapes = &shapes;
     if (status == RS_OK) status = run_design(result, run, &shapes, err);
     rs_shapes_free(&shapes);
@@ -325,15 +376,24 @@ static rs_status run_all(rs_result *result, rs_predict_run *run, rs_error *err)
 rs_status rs_predict_fill(rs_result *result, const rs_predict_options *options,
                           const rs_context *context, rs_error *err)
 {
-    rs_design design;
+    rs_design design, of_like = {0};
+    rs_predict_run like;
     rs_status status = rs_design_open(&design, &options->source, err);
     rs_predict_run run = {.options = options,
                           .design = &design,
                           .settings = {options->after_final_norm, options->thresholds, NULL},
                           .context = context};
     if (status == RS_OK) status = open_kept(&run, err);
-    if (status == RS_OK)
-        status = options->explain ? explain(result, &design, err) : run_all(result, &run, err);
+    if (status == RS_OK && options->explain) {
+        status = explain(result, &design, err);
+    } else {
+        if (status == RS_OK) status = run_theory(&run, err);
+        if (status == RS_OK) status = open_like(&run, &like, &of_like, err);
+        if (status == RS_OK) status = run_all(result, &run, err);
+        close_theory(&run);
+        if (run.like) close_theory(&like);
+    }
+    rs_design_close(&of_like);
     close_kept(&run);
     rs_design_close(&design);
     return status;

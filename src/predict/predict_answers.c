@@ -106,7 +106,7 @@ static void say_balance(char out[64], const rs_predict_run *run, double least)
 {
     char nearest[32];
     double one;
-    bool alike = rs_predict_one_temperature(&one, run);
+    bool alike = rs_predict_one_temperature(&one, rs_predict_changing(run));
     const char *what = alike ? "temperature" : "temperatures ×";
     double value = alike ? one * run->temper : run->temper;
     if (fabs(run->balance) < 0.1)
@@ -176,7 +176,11 @@ static rs_status say_depth(rs_predict_answer *a, const rs_predict_run *run, rs_e
         snprintf(law, sizeof law, "; 1 − ρ falls %.3g decades a layer",
                  (rows[n / 2].apart - rows[n].apart) / (n - n / 2));
     } else if (isfinite(found->exponent) && found->verdict != RS_PREDICT_EXPLOSION) {
-        snprintf(law, sizeof law, "; 1 − ρ ∝ L^%.2f", -found->exponent);
+        bool still = fabs(found->exponent) < 0.005;
+        if (still)
+            snprintf(law, sizeof law, "; 1 − ρ no longer moves with depth");
+        else
+            snprintf(law, sizeof law, "; 1 − ρ ∝ L^%.2f", -found->exponent);
     }
     const char *word = rs_predict_verdict_code(found->verdict);
     if (!reach.deepest)
@@ -213,7 +217,7 @@ static void say_remedies(rs_predict_answer *a, const rs_predict_run *run)
     const rs_remedies *all = run->remedies;
     char now[32], drawn[64] = "", said[140] = "", one[120];
     size_t said_of = 0, most = all->n_measured ? all->n_measured : all->n;
-    if (!run->design->arch || run->design->checkpoint) {
+    if (!rs_predict_can_change(run)) {
         SAY(a, "not known: only an architecture file can be changed");
         return;
     }
@@ -367,9 +371,10 @@ rs_status rs_predict_answer_all(rs_predict_answer answers[RS_PREDICT_ANSWERS],
     say_size(&answers[1], run);
     say_queries(&answers[2], run);
     say_attention(&answers[3], run);
-    RS_TRY(say_depth(&answers[4], run, err));
-    say_remedies(&answers[5], run);
-    RS_TRY(say_sizes(&answers[6], run, err));
+    const rs_predict_run *changing = rs_predict_changing(run);
+    RS_TRY(say_depth(&answers[4], changing, err));
+    say_remedies(&answers[5], changing);
+    RS_TRY(say_sizes(&answers[6], changing, err));
     say_trust(&answers[7], run);
     return RS_OK;
 }

@@ -6,7 +6,7 @@
 #include <math.h>
 
 /* Layers that one search may run, where states are two numbers and where they are a matrix. */
-enum { LAYERS = 16384, MASKED_LAYERS = 48, DEEPEST = 4096 };
+enum { LAYERS = 16384, MASKED_LAYERS = 144, DEEPEST = 4096 };
 
 static int64_t budget_of(const rs_predict_run *run)
 {

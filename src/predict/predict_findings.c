@@ -1,5 +1,5 @@
 /* predict_findings.c: what of an architecture a person should know beside its verdict. */
-#include "predict/predict_parts.h"
+#include "predict/remedies.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -122,11 +122,45 @@ static rs_status find_overflow(rs_result *result, const rs_predict_run *run, rs_
     return rs_result_add_finding(result, &finding, err);
 }
 
+/* The first change that helps and makes no other answer worse; NULL: there is none. */
+static const rs_remedied *best_change(const rs_predict_run *run)
+{
+    for (size_t i = 0; run->remedies && i < run->remedies->n; i++) {
+        const rs_remedied *r = &run->remedies->list[i];
+        if (r->made && !r->worse_at[0] && rs_remedy_helps(r, rs_predict_changing(run))) return r;
+    }
+    return NULL;
+}
+
+static rs_status recommend(rs_result *result, const rs_predict_run *run, rs_error *err)
+{
+    const rs_remedied *best = best_change(run);
+    char message[240];
+    if (!best) return RS_OK;
+    const rs_remedy_side by_theory = rs_remedy_side_of(&run->forecast);
+    const rs_remedy_side *before = best->measured ? &best->before : &by_theory;
+    const rs_remedy_side *then = best->measured ? &best->drawn : &best->theory;
+    rs_predict_verdict now = before->found.verdict;
+    if (now == RS_PREDICT_UNKNOWN || now == RS_PREDICT_HEALTHY || then->found.verdict > now)
+        return RS_OK;
+    snprintf(message, sizeof message, "%s makes it %s: 1 − ρ %.2g → %.2g, %s.", best->remedy->name,
+             rs_predict_verdict_code(then->found.verdict), pow(10, before->apart),
+             pow(10, then->apart), best->measured ? "of networks that were drawn" : "by theory");
+    rs_finding finding = rs_finding_of(RS_INFO, "recommendation");
+    finding.message = message;
+    finding.value = pow(10, then->apart);
+    finding.threshold = pow(10, before->apart);
+    finding.hint = best->remedy->says;
+    finding.table = "remedies";
+    return rs_result_add_finding(result, &finding, err);
+}
+
 rs_status rs_predict_findings(rs_result *result, const rs_predict_run *run, rs_error *err)
 {
     RS_TRY(find_swamped(result, run, err));
     RS_TRY(find_condensed(result, run, err));
     RS_TRY(find_vanishing(result, run, err));
     RS_TRY(find_difference(result, run, err));
-    return find_overflow(result, run, err);
+    RS_TRY(find_overflow(result, run, err));
+    return recommend(result, run, err);
 }

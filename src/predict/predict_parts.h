@@ -10,7 +10,7 @@
 typedef struct rs_predict_run {
     const rs_predict_options *options;
     const rs_design *design;
-    const rs_theory_row *theory; /* [n_layers + 1] */
+    rs_theory_row *theory; /* [n_layers + 1] */
     rs_forecast forecast;        /* by theory */
     /* of networks that were drawn; trials NULL: none were, for the reason in choice.why */
     rs_trials_choice choice;
@@ -24,6 +24,9 @@ typedef struct rs_predict_run {
     double temper, balance;
     const struct rs_remedies *remedies; /* NULL: not run yet */
     const struct rs_shapes *shapes;     /* of as many parameters; NULL: nobody asks */
+    /* what is asked about changes: an architecture file that says the same as a published configuration,
+     * with its own forecast and without trials; NULL: this one itself */
+    struct rs_predict_run *like;
     const rs_context *context;
     rs_theory_kept **kept; /* [context->threads]: of each thread; the first is the settings' */
 } rs_predict_run;
@@ -97,6 +100,11 @@ void rs_predict_variant_close(rs_predict_variant *variant);
 /* Both, for a forecast alone; *made false of what is no architecture file, too. */
 rs_status rs_predict_changed(rs_forecast *out, bool *made, const rs_predict_run *run,
                              const rs_predict_field *fields, size_t n, rs_error *err);
+/* The run of what can be changed, if anything can. */
+static inline const rs_predict_run *rs_predict_changing(const rs_predict_run *run)
+{
+    return run->like ? run->like : run;
+}
 /* It is an architecture file, whose words can be others. */
 static inline bool rs_predict_can_change(const rs_predict_run *run)
 {

@@ -22,6 +22,12 @@ static const rs_word predictions[] = {
             "widest gap in standard errors",
             "both have one, and they are not the same",
             "more --trials; the answer on trust names the assumption"),
+    PREDICT(
+        "recommendation", "info",
+        "the best change of table remedies that makes no other answer worse; the number is 1 − ρ "
+        "with it",
+        "the verdict is not healthy, and a change helps by more than chance",
+        "write what the hint says into the architecture file"),
     PREDICT("trials_overflow", "warn", "some trials left the range of float64",
             "a state or a derivative of a trial is not finite",
             "theory's log10 columns go on; a norm or smaller branches keep states in range"),
