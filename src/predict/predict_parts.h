@@ -11,7 +11,7 @@ typedef struct rs_predict_run {
     const rs_predict_options *options;
     const rs_design *design;
     rs_theory_row *theory; /* [n_layers + 1] */
-    rs_forecast forecast;        /* by theory */
+    rs_forecast forecast;  /* by theory */
     /* of networks that were drawn; trials NULL: none were, for the reason in choice.why */
     rs_trials_choice choice;
     rs_design twin; /* what was drawn in its place; .network NULL: nothing */
