@@ -25,7 +25,7 @@ foreach(name ${unit_tests})
     rs_test(${name} unit)
 endforeach()
 # Those that take minutes under ThreadSanitizer, and of threads have nothing that another does not ('make tsan' leaves them out).
-foreach(name test_gradients_families test_options test_tokenizer test_train_differences)
+foreach(name test_gradients_families test_options test_predict_shapes test_tokenizer test_train_differences)
     set_property(TEST ${name} APPEND PROPERTY LABELS one_thread)
 endforeach()
 

@@ -142,6 +142,10 @@ static inline void assert_same_numbers(const rs_trials *a, const rs_trials *b, d
 {
     assert_int_equal(a->trials, b->trials);
     assert_int_equal(a->n_layers, b->n_layers);
+    /* P − C of the first token under a mask is 0 but for rounding, which the norm behind it multiplies by
+     * 300, and so it comes back */
+    bool cancels = strstr(what, "\"centred\"") || strstr(what, "\"shaped\"");
+    double within = cancels && strstr(what, "\"sandwich\"") ? 1e-8 : relative;
     for (int32_t t = 0; t < a->trials; t++)
         for (int32_t l = 0; l <= a->n_layers; l++)
             for (int q = 0; q < RS_TRIALS_QUANTITIES; q++) {
@@ -150,11 +154,14 @@ static inline void assert_same_numbers(const rs_trials *a, const rs_trials *b, d
                 /* of what is a difference: rounding of what it is one of */
                 double square = rs_trials_number(a, t, l, RS_TRIALS_SQUARE);
                 double value = rs_trials_number(a, t, l, RS_TRIALS_VALUE), floor = 0;
-                double rounding = 1e-29 * square * rs_trials_number(a, t, l, RS_TRIALS_STATE);
+                double whole = square * rs_trials_number(a, t, l, RS_TRIALS_STATE);
+                double rounding = 1e-29 * whole;
                 if (q == RS_TRIALS_SUM || q == RS_TRIALS_RESIDUAL) floor = 1e-15 * square;
                 if (q >= RS_TRIALS_RELATIVE && q <= RS_TRIALS_COSINE_APART) floor = 1e-14;
                 if (q == RS_TRIALS_LOGIT) floor = 1e-28;
-                if (q >= RS_TRIALS_QUERY && q <= RS_TRIALS_DOWN) floor = rounding;
+                /* an inner norm leaves differences alone of what would come back without it */
+                if (q >= RS_TRIALS_QUERY && q <= RS_TRIALS_DOWN)
+                    floor = rounding + 1e-15 * sqrt(fmax(x, y) * whole);
                 /* its entries are differences of numbers as large as those of gV */
                 if (q == RS_TRIALS_QUERY || q == RS_TRIALS_KEY)
                     floor += 1e-26 * value + 1e-15 * sqrt(fmax(x, y) * value);
@@ -163,7 +170,7 @@ static inline void assert_same_numbers(const rs_trials *a, const rs_trials *b, d
                                 ? 1e-26 + 1e8 * rounding / value + 1e-15 * sqrt(fmax(x, y))
                                 : INFINITY;
                 if (floor == INFINITY) continue;
-                if (!alike(x, y, relative, floor))
+                if (!alike(x, y, within, floor))
                     fail_msg("%s: trial %d layer %d %s: %.17g and %.17g (%.3g)", what, (int)t,
                              (int)l, quantity_names[q], x, y, fabs(x - y) / fmax(fabs(x), fabs(y)));
             }
