@@ -34,7 +34,7 @@ test-memory: deps ## make each request for memory fail in turn, in every command
 
 asan: deps ##     run the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/build.sh asan
-	@scripts/test.sh build-asan --label-exclude 'style|repeats'
+	@scripts/test.sh build-asan --label-exclude 'style|repeats|page'
 
 tsan: deps ##     run the threaded tests under ThreadSanitizer
 	@scripts/deps.sh clang

@@ -70,8 +70,8 @@ foreach(script ${cli_tests})
 endforeach()
 
 # With sanitizers once is enough (make asan). The first three run each experiment of the laboratory, as test_lab_experiments
-# does; the others ask what other tests ask, hundreds of times, and look at how it is laid out.
-foreach(name lab claims explain terminal screens)
+# does; the others ask what other tests ask, hundreds of times, and look at how it is laid out. So does the page in a browser.
+foreach(name lab claims explain terminal screens tutorial completion)
     set_property(TEST cli_${name} APPEND PROPERTY LABELS repeats)
 endforeach()
 
