@@ -71,15 +71,9 @@ static const rs_column remedy_columns[] = {
 enum { COLUMNS = sizeof remedy_columns / sizeof *remedy_columns };
 const rs_table_kind rs_predict_remedies_kind = {"predict", "remedies", {RS_PART(remedy_columns)}};
 
-static const char *code_of(const rs_remedy_side *side)
-{
-    rs_predict_verdict verdict = side->found.verdict;
-    return verdict == RS_PREDICT_UNKNOWN ? NULL : rs_predict_verdict_code(verdict);
-}
-
 static void put_theory(remedy_row *row, const rs_remedy_side *theory)
 {
-    row->verdict_theory = code_of(theory);
+    row->verdict_theory = rs_predict_verdict_known(theory->found.verdict);
     row->apart_theory = theory->apart;
     row->ratio_theory = rs_from_decades(theory->ratio);
     row->growth_theory = theory->growth;
@@ -89,7 +83,7 @@ static void put_theory(remedy_row *row, const rs_remedy_side *theory)
 static void put_drawn(remedy_row *row, const rs_remedy_side *drawn,
                       const double error[RS_REMEDY_NUMBERS], const rs_remedies *all)
 {
-    row->verdict = code_of(drawn);
+    row->verdict = rs_predict_verdict_known(drawn->found.verdict);
     row->apart = drawn->apart;
     row->apart_se = error[RS_REMEDY_APART];
     row->ratio = rs_from_decades(drawn->ratio);

@@ -130,11 +130,6 @@ static const rs_column shape_columns[] = {
 enum { SHAPE_COLUMNS = sizeof shape_columns / sizeof *shape_columns };
 const rs_table_kind rs_predict_budget_kind = {"predict", "budget", {RS_PART(shape_columns)}};
 
-static const char *code_of(const rs_shape_said *said)
-{
-    return said->verdict == RS_PREDICT_UNKNOWN ? NULL : rs_predict_verdict_code(said->verdict);
-}
-
 static shape_row row_of(const rs_budget_shape *s, double operations)
 {
     const rs_shape_said *t = &s->theory, *d = &s->drawn;
@@ -142,8 +137,8 @@ static shape_row row_of(const rs_budget_shape *s, double operations)
     return (shape_row){.depth = s->depth,
                        .width = made ? s->width : -1,
                        .parameters = made ? (int64_t)s->parameters : -1,
-                       .verdict = code_of(d),
-                       .verdict_theory = code_of(t),
+                       .verdict = rs_predict_verdict_known(d->verdict),
+                       .verdict_theory = rs_predict_verdict_known(t->verdict),
                        .rho = d->rho,
                        .rho_theory = t->rho,
                        .apart = d->apart,

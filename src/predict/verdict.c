@@ -59,6 +59,11 @@ const char *rs_predict_verdict_code(rs_predict_verdict verdict)
     return (unsigned)verdict < RS_PREDICT_COUNT ? codes[verdict] : codes[0];
 }
 
+const char *rs_predict_verdict_known(rs_predict_verdict verdict)
+{
+    return verdict == RS_PREDICT_UNKNOWN ? NULL : rs_predict_verdict_code(verdict);
+}
+
 /* How far a column moves over the second half, in decades; 0 where it is not known. */
 static double moved(const double *column, int32_t n_layers)
 {

@@ -60,4 +60,6 @@ void rs_predict_judge(rs_predict_found *out, const rs_predict_columns *input,
                       const rs_predict_thresholds *thresholds);
 /* "healthy", "doubly_exponential"; "unknown". */
 const char *rs_predict_verdict_code(rs_predict_verdict verdict);
+/* The same; NULL of what is unknown. */
+const char *rs_predict_verdict_known(rs_predict_verdict verdict);
 #endif

@@ -308,6 +308,18 @@ hot = predict("cooled.json", "--grid", "temperature=1:3", "--trials", "2")["tabl
 json.dump({**cooled, "temperature": 3}, open("hot.json", "w"))
 near("one temperature for all", hot[2]["log10_one_minus_rho_theory"], predict("hot.json", "--trials", "0")["tables"]["forward"][-1]["log10_one_minus_rho_theory"])
 
+# what is recommended is a row of table remedies, better and nowhere worse
+collapsing = predict("--preset", "post-norm-xavier-6", "--trials", "0")
+told = [f for f in collapsing["findings"] if f["code"] == "recommendation"]
+rows = {r["name"]: r for r in collapsing["tables"]["remedies"]}
+check("one recommendation", len(told) == 1)
+if told:
+    row = rows[told[0]["message"].split()[0]]
+    near("its number", told[0]["value"], 10 ** row["log10_one_minus_rho_theory"])
+    near("what it was", told[0]["threshold"], 10 ** rows["as it is"]["log10_one_minus_rho_theory"])
+    check("it helps", told[0]["value"] > told[0]["threshold"] and not row["worse_at"])
+check("nothing to recommend", not [f for f in predict("--preset", "rezero-64", "--trials", "0")["findings"] if f["code"] == "recommendation"])
+
 # fields of whole numbers take the nearest ones; a phase diagram has a line between verdicts that differ
 drawn = predict("small.json", "--grid", "depth=1:9:4,branch_mixer=log:0.1:2:5", "--trials", "0", "--svg", "drawn")["tables"]["grid"]
 check("whole depths", sorted({c["depth"] for c in drawn}) == [1, 4, 6, 9])

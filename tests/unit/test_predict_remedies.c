@@ -13,14 +13,7 @@
 #include "predict/remedies.h"
 #include "predict_support.h"
 
-static const rs_forecast_settings settings = {.thresholds = {.explosion_decades = 3,
-                                                             .halving = 0.5,
-                                                             .power_exponent = 1.5,
-                                                             .doubly_factor = 1.5,
-                                                             .doubly_below = 0.1,
-                                                             .critical_below = 0.01,
-                                                             .embedding_ratio = 100,
-                                                             .condensed = 0.5}};
+static rs_forecast_settings settings; /* the default thresholds: main */
 static const rs_context context = {.threads = 1, .seed = 7};
 
 static rs_design design_of(const char *text)
@@ -275,6 +268,7 @@ static void shared_draws_have_smaller_errors(void **state)
 
 int main(void)
 {
+    settings.thresholds = rs_predict_defaults;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_are_trials_of_their_own),
         cmocka_unit_test(pulls_are_what_trials_do_to_a_mean),
